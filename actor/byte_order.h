@@ -1,0 +1,21 @@
+// Invariant 7: any two uses of overlapping bytes, one of them a write, are ordered by one queue, by
+// fences or by a guard. The compiler asks for the guards that are missing; the check finds them
+// again by another way.
+#pragma once
+
+#include "core/physical_graph.h"
+
+#include <string>
+#include <vector>
+
+namespace sextant {
+
+// Guards that make the program's bytes ordered: vector clocks over queues, through two steps.
+// Deterministic, and none that fences already imply.
+std::vector<Guard> missing_guards(const PhysicalGraph& graph, ProgramId program);
+
+// Independent check of a program with its guards: one message per unordered pair of uses (at most
+// 20), naming both runs and the registers.
+std::vector<std::string> check_byte_order(const PhysicalGraph& graph, ProgramId program);
+
+}  // namespace sextant

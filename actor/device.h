@@ -1,0 +1,69 @@
+// What executes runs and reports their completion: CPU, CUDA or virtual time. The only place where
+// time passes (see README, invariants 3 and 9).
+#pragma once
+
+#include "core/ids.h"
+#include "core/physical_graph.h"
+#include "core/units.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace sextant {
+
+// Completion of one launch: the `sequence`-th launch (from 0, over all steps) on a queue of the
+// device that returned it. What stands behind it is the device's: an event, a counter, a time.
+struct Fence {
+  QueueRole queue = QueueRole::kCompute;
+  std::int64_t sequence = -1;
+  bool operator==(const Fence&) const = default;
+};
+
+enum class FenceState : std::uint8_t { kPending, kDone, kFailed };
+
+// One run to be enqueued. Buffers follow from (run, rank): addresses repeat each step.
+struct Launch {
+  RunId run;  // in the rank's issue order
+  std::int64_t step = 0;
+  std::span<const Fence> waits;  // at most one per queue, never of the run's own queue
+};
+
+struct DeviceSpec {
+  std::string name;
+  std::vector<QueueRole> queues;
+  std::vector<DType> dtypes;
+  bool capture = false;
+  bool has_memory = false;  // registers have bytes (false for the simulator)
+};
+
+// When a run occupied its queue, for traces.
+struct Stamp {
+  RunId run;
+  std::int64_t step = 0;
+  Duration begin, end;  // since the device's own epoch
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual const DeviceSpec& spec() const = 0;
+  // The only call that allocates: arena, kernels, communicators. State registers get their first
+  // contents here. `graph` outlives the device's use.
+  virtual void prepare(const PhysicalGraph& graph, Rank rank) = 0;
+  // Enqueues the runs of one launch group (usually one); writes one fence per run; does not wait
+  // for device work. Runs of a group start when all their queues and waits are free.
+  virtual void launch(std::span<const Launch> group, std::span<Fence> done) = 0;
+  virtual FenceState state(Fence fence) = 0;
+  // Blocks until the fence is done. Throws Error(kRankFailed) naming the operator if it failed.
+  virtual void wait(Fence fence) = 0;
+  // Bytes of a register's content that host actors fill or read; empty without memory.
+  virtual std::span<std::byte> host_view(InstanceId instance, std::int32_t reg,
+                                         std::int32_t content) = 0;
+  // Device time per run since profiling was turned on; empty unless profiling.
+  virtual std::span<const Stamp> stamps() = 0;
+};
+
+}  // namespace sextant

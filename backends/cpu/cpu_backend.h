@@ -1,0 +1,64 @@
+// The CPU backend: all ranks of a job in one process, queues as in-order workers, collectives
+// through shared memory that move and count the reference volumes.
+#pragma once
+
+#include "actor/device.h"
+#include "core/physical_graph.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sextant {
+
+enum class CpuQueueKind : std::uint8_t {
+  kInline,        // launch runs the work before it returns (reference)
+  kAsynchronous,  // one in-order worker thread per queue
+  kStress,        // asynchronous, with seeded random delays, and freed bytes poisoned
+};
+
+enum class CpuKernels : std::uint8_t { kReference, kFast };
+
+struct CpuOptions {
+  CpuQueueKind queues = CpuQueueKind::kAsynchronous;
+  CpuKernels kernels = CpuKernels::kFast;
+  std::uint64_t seed = 0;           // of weights and of stress delays
+  std::int64_t max_delay_us = 200;  // stress
+  // Stress: delay exactly this launch of `delayed_rank`, nothing else.
+  std::optional<RunId> delayed_run;
+  Rank delayed_rank{0};
+  std::int64_t rendezvous_timeout_s = 60;
+  bool profile = false;  // keep stamps
+};
+
+struct MovedBytes {
+  Rank source, destination;
+  Bytes bytes;
+  bool operator==(const MovedBytes&) const = default;
+};
+
+// Owns one Device per rank and what they share.
+class CpuWorld {
+ public:
+  CpuWorld(const PhysicalGraph& graph, const CpuOptions& options);
+  ~CpuWorld();
+  CpuWorld(const CpuWorld&) = delete;
+  CpuWorld& operator=(const CpuWorld&) = delete;
+
+  std::vector<Device*> devices();  // by rank, prepared
+  // Collective and transfer traffic so far, sorted, zero entries left out.
+  std::vector<MovedBytes> moved_bytes() const;
+  // Bytes of a content of a register on a rank, when its queues are idle: for tests and reports.
+  std::vector<std::byte> read_register(Rank rank, InstanceId instance, std::int32_t reg,
+                                       std::int32_t content = 0) const;
+  // Wakes every rank that waits in a rendezvous, with this reason.
+  void abort(const std::string& reason);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace sextant

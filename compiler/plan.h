@@ -1,0 +1,36 @@
+// A plan file: the few kilobytes from which the physical graph is expanded again, byte for byte.
+#pragma once
+
+#include "compiler/expand.h"
+#include "compiler/strategy.h"
+#include "compiler/training_graph.h"
+
+#include <string>
+#include <string_view>
+
+namespace sextant {
+
+struct Plan {
+  int version = 1;
+  std::string model;       // MODEL argument it was made from
+  std::string model_text;  // canonical text of the model (models/model_config.h), for rebuilding
+  std::string model_hash;
+  std::string cluster;       // CLUSTER argument
+  std::string cluster_text;  // canonical cluster JSON: the cost snapshot
+  std::string cluster_hash;
+  Strategy strategy;
+  std::int64_t global_batch = 1;
+  std::int64_t sequence = 0;
+  ExpandOptions expand;
+  OptimizerOptions optimizer;
+  double predicted_step_time_s = 0;
+};
+
+std::string to_json_text(const Plan& plan);
+// Throws Error(kBadInput) with file, line and column or key; another version is refused by number.
+Plan plan_from_json(std::string_view text, std::string_view file_name);
+
+// 64-bit FNV-1a as 16 hex digits: identity of texts inside plans.
+std::string text_hash(std::string_view text);
+
+}  // namespace sextant

@@ -1,0 +1,76 @@
+// Between logical and physical: every operator with its stage, words, layer, phase and rate, boxing
+// inserted, communications explicit; shapes still global and one operator per stage, not per rank.
+// Input of everything that deals with time and memory: blocks, schedules, issue order.
+#pragma once
+
+#include "core/attributes.h"
+#include "core/logical_graph.h"
+#include "core/physical_graph.h"
+#include "core/placement.h"
+#include "core/sbp.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sextant {
+
+using StagedTensorIndex = std::int32_t;
+using StagedOpIndex = std::int32_t;
+
+struct StagedTensor {
+  std::string name;
+  TensorType global;
+  NdSbp words;
+  int stage = 0;
+  StagedOpIndex producer = -1;
+  MemoryClass memory = MemoryClass::kActivations;
+  // State of its producer (parameter, moments, step): initially full, read before its producer acts
+  // in the same step; the one edge that points back.
+  bool is_state = false;
+};
+
+struct StagedCommunication {
+  Primitive primitive = Primitive::kAllReduce;
+  ReduceOp reduce = ReduceOp::kSum;
+  std::vector<std::size_t> group_axes;  // collectives
+  // Transfers: the other half, an operator on the other stage.
+  StagedOpIndex peer = -1;
+  Side side = Side::kBoth;
+  NdSbp from, to;  // a send half has no output, a receive half no input; both know both
+  int from_stage = 0, to_stage = 0;
+  DType dtype = DType::kF32;
+};
+
+struct StagedOp {
+  std::string kind;
+  std::string name;
+  Attributes attributes;
+  Phase phase = Phase::kForward;
+  Rate rate = Rate::kPerMicroBatch;
+  int stage = 0;
+  int layer = 0;
+  QueueRole queue = QueueRole::kCompute;
+  std::vector<StagedTensorIndex> in, out;
+  std::optional<StagedCommunication> communication;
+};
+
+// A per-micro-batch tensor read by a per-step operator is accumulated over the step (its register
+// gets acts_per_content = micro_batches); a per-step tensor read by a per-micro-batch operator
+// serves all of them (consume_for = micro_batches).
+struct StagedGraph {
+  std::vector<Placement> placements;  // by stage
+  std::int64_t micro_batches = 1;
+  std::vector<StagedTensor> tensors;
+  std::vector<StagedOp> ops;  // every operator after its producers, state edges aside
+};
+
+// One message per broken rule: indices, order, stage of inputs, halves that name each other,
+// per-micro-batch operators fed only by compatible rates. Empty means valid.
+std::vector<std::string> validate(const StagedGraph& graph);
+
+// Readable dump, one operator per line, for golden tests and `--dump`.
+std::string to_text(const StagedGraph& graph);
+
+}  // namespace sextant

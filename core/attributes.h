@@ -1,0 +1,41 @@
+// Named settings of an operator (axis, epsilon, heads ...): a small ordered map from name to value.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace sextant {
+
+using AttributeValue =
+    std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>>;
+
+class Attributes {
+ public:
+  Attributes() = default;
+  Attributes(std::initializer_list<std::pair<std::string, AttributeValue>> entries);
+
+  void set(std::string_view name, AttributeValue value);
+  bool contains(std::string_view name) const;
+  // The typed getters throw Error(kInternal) naming the attribute when it is missing or of another
+  // type; the `_or` forms return the fallback when it is missing.
+  std::int64_t integer(std::string_view name) const;
+  std::int64_t integer_or(std::string_view name, std::int64_t fallback) const;
+  double real(std::string_view name) const;
+  double real_or(std::string_view name, double fallback) const;
+  bool boolean_or(std::string_view name, bool fallback) const;
+  const std::string& text(std::string_view name) const;
+  const std::vector<std::int64_t>& integers(std::string_view name) const;
+
+  // Sorted by name.
+  const std::vector<std::pair<std::string, AttributeValue>>& entries() const { return entries_; }
+  bool operator==(const Attributes&) const = default;
+
+ private:
+  std::vector<std::pair<std::string, AttributeValue>> entries_;
+};
+
+}  // namespace sextant

@@ -1,0 +1,44 @@
+// Strong integer ids: an index into one kind of table cannot be used for another.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+namespace sextant {
+
+template <typename Tag>
+struct Id {
+  std::int32_t value = -1;
+
+  constexpr Id() = default;
+  constexpr explicit Id(std::size_t index) : value(static_cast<std::int32_t>(index)) {}
+  constexpr explicit Id(int index) : value(index) {}
+  constexpr bool is_valid() const { return value >= 0; }
+  constexpr std::size_t index() const { return static_cast<std::size_t>(value); }
+  constexpr auto operator<=>(const Id&) const = default;
+};
+
+// Logical graph.
+using TensorId = Id<struct TensorTag>;
+using OpId = Id<struct OpTag>;
+// Physical graph (see physical_graph.h).
+using BlockId = Id<struct BlockTag>;
+using InstanceId = Id<struct InstanceTag>;
+using ProgramId = Id<struct ProgramTag>;
+using GroupId = Id<struct GroupTag>;
+using LayoutId = Id<struct LayoutTag>;
+using PlacementId = Id<struct PlacementTag>;
+using RunId = Id<struct RunTag>;
+// A device of the cluster = a rank of the job: 0 .. number of devices - 1.
+using Rank = Id<struct RankTag>;
+
+}  // namespace sextant
+
+template <typename Tag>
+struct std::hash<sextant::Id<Tag>> {
+  std::size_t operator()(sextant::Id<Tag> id) const noexcept {
+    return std::hash<std::int32_t>{}(id.value);
+  }
+};

@@ -1,0 +1,93 @@
+// What the project knows about an operator kind. One family per file in core/operators/; kernels
+// live in the backends under the same kind name.
+#pragma once
+
+#include "core/attributes.h"
+#include "core/dtype.h"
+#include "core/ids.h"
+#include "core/phase.h"
+#include "core/sbp.h"
+#include "core/shape.h"
+#include "core/work.h"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sextant {
+
+class LogicalGraph;
+struct LogicalOp;
+
+// One legal row of words on one mesh axis. N-D signatures are products of rows, axis by axis.
+struct SbpSignature {
+  std::vector<Sbp> inputs;
+  std::vector<Sbp> outputs;
+  bool operator==(const SbpSignature&) const = default;
+};
+
+// Builds the gradients of one operator. The rule adds operators through `add`; the phase of each is
+// weight_grad when it only serves a parameter and input_grad otherwise.
+class GradientContext {
+ public:
+  virtual ~GradientContext() = default;
+  virtual const LogicalGraph& graph() const = 0;
+  virtual const LogicalOp& op() const = 0;
+  virtual TensorId input(std::size_t index) const = 0;
+  virtual TensorId output(std::size_t index) const = 0;
+  // Gradient that arrived at an output; nothing when no path leads from it to the loss.
+  virtual std::optional<TensorId> output_gradient(std::size_t index) const = 0;
+  // False where the gradient of this input is not needed (labels, masks, constants).
+  virtual bool wants(std::size_t input) const = 0;
+  // Appends an operator that serves the gradient of `input` and returns its first output;
+  // `outputs_of_last` gives the others.
+  virtual TensorId add(std::string kind, std::vector<TensorId> inputs, Attributes attributes,
+                       std::size_t for_input) = 0;
+  virtual std::vector<TensorId> outputs_of_last() const = 0;
+  virtual void set_input_gradient(std::size_t input, TensorId gradient) = 0;
+};
+
+struct OperatorDef {
+  std::string kind;
+  std::size_t min_inputs = 1, max_inputs = 1;
+  // Output types from input types. Throws Error(kBadInput) saying what was found and wanted. Also
+  // valid on local types for operators whose attributes hold no global extents.
+  std::vector<TensorType> (*infer)(std::span<const TensorType> inputs, const Attributes&) = nullptr;
+  // Cost of one act on local types.
+  Work (*work)(std::span<const TensorType> inputs, std::span<const TensorType> outputs,
+               const Attributes&) = nullptr;
+  // Legal rows for these global types, in order of preference; always contains all-broadcast,
+  // except for sources whose words are the user's choice (empty list: any words without partial).
+  std::vector<SbpSignature> (*signatures)(std::span<const TensorType> inputs,
+                                          std::span<const TensorType> outputs,
+                                          const Attributes&) = nullptr;
+  // Nothing: the operator has no gradient (integer or optimizer operators).
+  void (*gradient)(GradientContext&) = nullptr;
+  // Indices of outputs that the operator updates in place from step to step (parameter, moments):
+  // state registers of the actor (10-waist, "State").
+  std::vector<std::size_t> state_outputs;
+  // Runs on the host thread (loader, metrics); never in the issue order.
+  bool on_host = false;
+  // The kernel needs to know where its shard lies in the global tensor (vocabulary offset).
+  bool needs_offsets = false;
+};
+
+class OperatorRegistry {
+ public:
+  void add(OperatorDef def);  // throws Error(kUsage) when the kind is taken
+  const OperatorDef* find(std::string_view kind) const;
+  // Throws Error(kBadInput) naming the kind and the nearest known one.
+  const OperatorDef& get(std::string_view kind) const;
+  std::vector<std::string> kinds() const;  // sorted
+
+ private:
+  std::vector<OperatorDef> defs_;  // sorted by kind
+};
+
+// Every operator of core/operators. Built once, immutable.
+const OperatorRegistry& builtin_operators();
+
+}  // namespace sextant

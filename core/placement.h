@@ -1,0 +1,37 @@
+// Where: an ordered set of devices with a named hierarchy of mesh axes, `[dp=2, tp=4]`.
+#pragma once
+
+#include "core/ids.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sextant {
+
+struct MeshAxis {
+  std::string name;
+  std::int64_t extent = 1;
+  bool operator==(const MeshAxis&) const = default;
+};
+
+// The device at coordinates (c0, c1, ...) is `ranks[c0 * extent1 * ... + c1 * ... + ...]`.
+struct Placement {
+  std::vector<MeshAxis> axes;  // major to minor
+  std::vector<Rank> ranks;     // as many as the product of the extents, all different
+
+  std::int64_t size() const { return static_cast<std::int64_t>(ranks.size()); }
+  std::vector<std::int64_t> hierarchy() const;
+  std::vector<std::int64_t> coordinates_of(std::size_t index_in_ranks) const;
+  std::size_t index_of_coordinates(const std::vector<std::int64_t>& coordinates) const;
+  bool operator==(const Placement&) const = default;
+};
+
+// Throws Error(kUsage) for a repeated device, an extent below one or a product that is not the
+// number of ranks.
+void validate(const Placement& placement);
+
+std::string to_string(const Placement& placement);  // "[dp=2, tp=4]", ranks not shown
+
+}  // namespace sextant

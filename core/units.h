@@ -1,0 +1,65 @@
+// Quantities with their unit in the type: bytes, virtual time, FLOPs and rates.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace sextant {
+
+// A count of `Tag` held as 64-bit integer. Sums and differences keep the unit.
+template <typename Tag>
+struct Quantity {
+  std::int64_t value = 0;
+
+  constexpr Quantity() = default;
+  constexpr explicit Quantity(std::int64_t v) : value(v) {}
+  constexpr auto operator<=>(const Quantity&) const = default;
+  constexpr Quantity& operator+=(Quantity other) {
+    value += other.value;
+    return *this;
+  }
+  constexpr Quantity& operator-=(Quantity other) {
+    value -= other.value;
+    return *this;
+  }
+  friend constexpr Quantity operator+(Quantity a, Quantity b) {
+    return Quantity(a.value + b.value);
+  }
+  friend constexpr Quantity operator-(Quantity a, Quantity b) {
+    return Quantity(a.value - b.value);
+  }
+  friend constexpr Quantity operator*(Quantity a, std::int64_t n) { return Quantity(a.value * n); }
+  friend constexpr Quantity operator*(std::int64_t n, Quantity a) { return Quantity(a.value * n); }
+};
+
+using Bytes = Quantity<struct BytesTag>;
+// Picoseconds. A point in virtual time is a Duration since the start of the run.
+using Duration = Quantity<struct DurationTag>;
+using Time = Duration;
+
+// A model of a trillion parameters does 10^25 FLOPs a step: more than an integer holds.
+using Flops = double;
+using FlopsPerSecond = double;
+using BytesPerSecond = double;
+
+inline constexpr std::int64_t kPicosecondsPerSecond = 1'000'000'000'000;
+
+// Rounds to the nearest picosecond; the only place where seconds become virtual time. Throws
+// Error(kUsage) for a negative, infinite or overlong (> 106 days) time.
+Duration duration_from_seconds(double seconds);
+double to_seconds(Duration duration);
+
+// "1.50 GiB", "12.3 ms", "312 TFLOP/s", "25.0 GB/s": three significant digits, for people.
+std::string to_text(Bytes bytes);
+std::string to_text(Duration duration);
+std::string flops_rate_to_text(FlopsPerSecond rate);
+std::string bandwidth_to_text(BytesPerSecond rate);
+
+// "64MiB", "1.5 GiB", "1GB", "512" -> bytes; "30s", "1.5ms", "2h" -> duration. Throws
+// Error(kUsage) naming the text and the units that are understood.
+Bytes parse_bytes(std::string_view text);
+Duration parse_duration(std::string_view text);
+
+}  // namespace sextant

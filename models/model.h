@@ -1,0 +1,59 @@
+// Model files -> logical graphs. One importer per file; what is not understood is refused by name.
+#pragma once
+
+#include "core/logical_graph.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sextant {
+
+// The decoder-only transformers this version builds: GPT-2 style and Llama style are settings of
+// one description, so that Qwen, Mistral ... are only values.
+struct ModelConfig {
+  std::string name;
+  std::int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_size = 0;
+  std::int64_t ffn = 0, vocab = 0;
+  std::int64_t sequence = 0;  // default sequence length (= max positions)
+  enum class Norm : std::uint8_t { kLayerNorm, kRmsNorm } norm = Norm::kLayerNorm;
+  enum class Mlp : std::uint8_t { kGelu, kSwiGlu } mlp = Mlp::kGelu;
+  enum class Positions : std::uint8_t { kLearned, kRotary } positions = Positions::kLearned;
+  bool attention_bias = true;  // q, k, v
+  bool output_bias = true;     // o
+  bool mlp_bias = true;
+  bool qk_norm = false;
+  bool tied_embeddings = true;
+  double norm_epsilon = 1e-5;
+  double rope_theta = 10000.0;
+  double initializer_range = 0.02;
+  std::vector<std::string> notes;  // keys that were read and have no effect, said to the user
+  bool operator==(const ModelConfig&) const = default;
+};
+
+// MODEL: an existing file (HF config.json or our own JSON), a built-in name, or "gpt:layers=..".
+// Throws Error(kBadInput | kUsage): missing file, JSON error with line and column, family not
+// supported with its name, unknown built-in with the nearest.
+ModelConfig load_model(std::string_view model);
+std::vector<std::string> builtin_model_names();
+
+// Canonical JSON of a config and back; what plan files carry.
+std::string to_json_text(const ModelConfig& config);
+ModelConfig model_config_from_json(std::string_view text);
+
+// Parameters, counted once per logical element (tied heads once).
+std::int64_t count_parameters(const ModelConfig& config);
+// Model FLOPs per token of forward + backward (00-product: 6 x matmul parameters plus causal
+// attention), and the Megatron convention with full attention.
+double model_flops_per_token(const ModelConfig& config, std::int64_t sequence);
+double megatron_flops_per_token(const ModelConfig& config, std::int64_t sequence);
+
+// Forward graph with loss for one micro-batch of `batch` sequences of `sequence` tokens: inputs
+// `tokens` and `labels` [batch, sequence] i32. Layer 0 is the embedding, 1..L the blocks, L+1 the
+// final norm, head and loss.
+LogicalGraph build_graph(const ModelConfig& config, std::int64_t batch, std::int64_t sequence,
+                         DType dtype);
+
+}  // namespace sextant
