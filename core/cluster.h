@@ -39,7 +39,7 @@ struct DeviceKind {
 };
 
 // One kind of connection, alpha-beta: t = alpha + size / bandwidth.
-struct Link {
+struct NetworkLink {
   std::string name;   // "nvlink", "ib-hdr"
   Sourced bandwidth;  // B/s per device and direction
   Sourced latency;    // s per message
@@ -50,8 +50,8 @@ struct Cluster {
   std::int64_t nodes = 1;
   std::int64_t devices_per_node = 1;
   DeviceKind device;
-  Link intra_node;
-  Link inter_node;  // per device (its share of the NICs)
+  NetworkLink intra_node;
+  NetworkLink inter_node;  // per device (its share of the NICs)
 
   std::int64_t num_devices() const { return nodes * devices_per_node; }
   std::int64_t node_of(Rank rank) const { return rank.value / devices_per_node; }

@@ -4,6 +4,7 @@
 
 #include "core/cost_model.h"
 #include "core/logical_graph.h"
+#include "core/operator.h"
 #include "core/placement.h"
 #include "core/sbp.h"
 
