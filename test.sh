@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, runs every test; the last line is "N passed, N failed".
+set -uo pipefail
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" || exit 2
+
+usage() {
+  cat <<'USAGE'
+usage: ./test.sh [--fast | --sanitize address|thread]
+
+  (nothing)            all tests, then the sanitizer subset (protocol, conformance, CPU queues)
+  --fast               all tests, no sanitizers
+  --sanitize address   all tests under address + undefined behaviour sanitizers, in build-asan/
+  --sanitize thread    all tests under the thread sanitizer, in build-tsan/
+
+Everything else is Meson: `meson test -C build actor` runs one test, `build/tests/actor/actor_test -h`
+says how to run one case.
+USAGE
+}
+
+mode=default
+case "${1:-}" in
+  "") ;;
+  --fast) mode=fast ;;
+  --sanitize)
+    mode="${2:-}"
+    [ "$mode" = address ] || [ "$mode" = thread ] || { usage >&2; exit 2; }
+    ;;
+  -h | --help) usage; exit 0 ;;
+  *) usage >&2; exit 2 ;;
+esac
+
+./setup.sh || exit
+source tools/environment.sh
+
+logs=()
+# An earlier step that fails must show in the count even where no test could run.
+broken=()
+
+heading() { printf '\n== %s\n' "$*"; }
+
+# run DIR MESON_TEST_ARGUMENT...: runs tests that are built, and keeps the log for the summary.
+run() {
+  local dir="$1"
+  shift
+  local log
+  rm -f "$dir"/meson-logs/testlog*.json
+  meson test -C "$dir" --no-rebuild --num-processes "$(nproc)" "$@" </dev/null
+  # With a wrapper meson puts the wrapper's name into the name of the log.
+  for log in "$dir"/meson-logs/testlog*.json; do
+    [ -f "$log" ] && logs+=("$log")
+  done
+}
+
+# sanitized KIND [PROGRAM...]: the programs named, or all of them, under one kind of sanitizer.
+sanitized() {
+  local kind="$1" dir=build-asan sanitizers=address,undefined wrapper=()
+  shift
+  if [ "$kind" = thread ]; then
+    dir=build-tsan
+    sanitizers=thread
+    # The thread sanitizer of GCC 12 and 13 cannot place its shadow where a kernel randomises more than 28 bits.
+    setarch "$(uname -m)" -R true 2>/dev/null && wrapper=(--wrapper "setarch $(uname -m) -R")
+  fi
+  heading "sanitizers: $sanitizers ($dir)"
+  # -O1 keeps the stacks readable and halves the compile time; CUDA and MPI libraries are not instrumented.
+  configure "$dir" -Db_sanitize="$sanitizers" -Db_lundef=false -Doptimization=1 -Dcuda=disabled \
+    -Dmpi=disabled >/dev/null || { broken+=("configure $dir"); return; }
+  local selection
+  selection="$(python3 tools/select_tests.py "$dir" "$@")" || { broken+=("select $dir"); return; }
+  [ -n "$selection" ] || { echo "no test of $* here"; return; }
+  local targets=() names=() target name
+  while IFS=$'\t' read -r target name; do
+    targets+=("$target")
+    names+=("$name")
+  done <<<"$selection"
+  # Without a selection everything is built: a test may start the program itself.
+  [ "$#" = 0 ] && targets=()
+  ninja -C "$dir" "${targets[@]}" || { broken+=("build $dir"); return; }
+  run "$dir" --timeout-multiplier 5 "${wrapper[@]}" "${names[@]}"
+}
+
+case "$mode" in
+  address | thread) sanitized "$mode" ;;
+  *)
+    heading "build"
+    if configure build && ninja -C build; then
+      heading "tests"
+      run build
+    else
+      broken+=("build build")
+    fi
+    if [ "$mode" = default ] && [ "${#broken[@]}" = 0 ]; then
+      sanitized address core_test actor_test conformance_test
+      sanitized thread actor_test cpu_test
+    fi
+    ;;
+esac
+
+heading "summary"
+python3 tools/test_summary.py "${logs[@]}" "${broken[@]/#/--broken=}"

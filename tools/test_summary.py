@@ -1,0 +1,72 @@
+"""Counts the results of Meson test logs and prints `N passed, N failed` as its last line.
+
+A doctest program counts as its test cases, any other test as one. Exits 1 if anything failed.
+
+usage: test_summary.py [TESTLOG.json...] [--broken=STEP...]
+"""
+
+import json
+import re
+import sys
+
+CASES = re.compile(r"\[doctest\] test cases: +(\d+) \| +(\d+) passed \| +(\d+) failed")
+TAIL_LINES = 40
+
+
+def count(test):
+    """(passed, failed, skipped, remark) of one entry of a test log."""
+    result = test["result"]
+    if result == "SKIP":
+        return 0, 0, 1, "skipped"
+    cases = CASES.findall(test.get("stdout") or "")
+    if not cases:
+        return (1, 0, 0, "") if result in ("OK", "EXPECTEDFAIL") else (0, 1, 0, result.lower())
+    passed, failed = int(cases[-1][1]), int(cases[-1][2])
+    if result == "OK" and passed + failed == 0:
+        return 0, 1, 0, "ran no test case"
+    if result != "OK" and failed == 0:
+        return passed, 1, 0, f"{result.lower()} beside its cases"
+    return passed, failed, 0, result.lower() if failed else ""
+
+
+def tail(test):
+    text = (test.get("stdout") or "") + (test.get("stderr") or "")
+    lines = text.rstrip().splitlines()
+    if len(lines) > TAIL_LINES:
+        lines = [f"... ({len(lines) - TAIL_LINES} lines before)"] + lines[-TAIL_LINES:]
+    return "\n".join("  | " + line for line in lines)
+
+
+def main():
+    logs = [argument for argument in sys.argv[1:] if argument and not argument.startswith("--")]
+    broken = [argument.split("=", 1)[1] for argument in sys.argv[1:] if argument.startswith("--")]
+    total = [0, 0, 0]
+    slowest = []
+    for log in logs:
+        with open(log, encoding="utf-8") as lines:
+            tests = [json.loads(line) for line in lines]
+        build = log.split("/", 1)[0]
+        for test in tests:
+            passed, failed, skipped, remark = count(test)
+            total = [total[0] + passed, total[1] + failed, total[2] + skipped]
+            slowest.append((test["duration"], f"{build}: {test['name']}"))
+            if failed:
+                print(f"FAILED {build}: {test['name']} ({remark}, {test['duration']:.1f} s)")
+                print(tail(test))
+            elif skipped:
+                print(f"SKIPPED {build}: {test['name']}")
+                print(tail(test))
+    for step in broken:
+        total[1] += 1
+        print(f"FAILED {step} (see above)")
+    if not any(total):
+        print("no test was run")
+        total[1] = 1
+    slowest.sort(reverse=True)
+    print("slowest: " + ", ".join(f"{name} {duration:.1f} s" for duration, name in slowest[:5]))
+    passed, failed, skipped = total
+    print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
+    return 1 if failed else 0
+
+
+sys.exit(main())
