@@ -1,0 +1,97 @@
+"""The commands of README.md are commands that continuous integration executes.
+
+Reads the fenced shell blocks. `./test.sh` must be what .ci/run calls; every other command is executed
+here, in order and in one shell folder, with the freshly built `sextant` on the path.
+
+usage: docs_test.py --build BUILD_ROOT
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+from support.project_files import ROOT, SKIPPED
+
+BLOCK = re.compile(r"^```(?:sh|bash|shell|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+# What a reader does once, before there is anything to test.
+BEFORE = re.compile(r"^(git clone .*|cd sextant)$")
+
+
+def commands_of(markdown):
+    """The commands of all shell blocks: comments, prompts and printed lines taken away."""
+    commands = []
+    for block in BLOCK.findall(markdown):
+        lines = block.replace("\\\n", " ").splitlines()
+        prompted = any(line.startswith("$ ") for line in lines)
+        for line in lines:
+            if prompted and not line.startswith("$ "):
+                continue  # what the command printed
+            line = re.sub(r"(^|\s)#.*$", "", line.removeprefix("$ ")).strip()
+            if line:
+                commands.append(re.sub(r"\s+", " ", line))
+    return commands
+
+
+def prove_parser():
+    text = "```sh\n./demo.sh   # installs\n```\nprose\n```console\n$ a \\\n  b\nprinted\n```\n```json\n{}\n```\n"
+    return commands_of(text) == ["./demo.sh", "a b"]
+
+
+def execute(command, folder, build):
+    environment = {
+        **os.environ,
+        "PATH": f"{build / 'cli'}{os.pathsep}{os.environ['PATH']}",
+        "SEXTANT_BUILD": str(build),
+        "SEXTANT_DEMO_OUT": str(folder / "out" / "demo"),
+    }
+    print(f"$ {command}", flush=True)
+    result = subprocess.run(
+        ["bash", "-c", command], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    print(result.stdout, flush=True)
+    return result.returncode
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", required=True, type=pathlib.Path)
+    build = parser.parse_args().build.resolve()
+
+    if not prove_parser():
+        print("the parser of shell blocks is broken")
+        return 1
+    readme = ROOT / "README.md"
+    if not readme.exists():
+        print("skipped: no README.md yet")
+        return SKIPPED
+    commands = commands_of(readme.read_text(encoding="utf-8"))
+    ci = (ROOT / ".ci/run").read_text(encoding="utf-8")
+
+    failures = [f"README.md lacks {name}" for name in ("./demo.sh", "./test.sh")
+                if name not in commands]
+    with tempfile.TemporaryDirectory() as scratch:
+        # Relative paths mean what they mean to the reader, and nothing lands in the sources.
+        folder = pathlib.Path(scratch)
+        for entry in ROOT.iterdir():
+            if entry.name not in ("out", "build", ".git"):
+                (folder / entry.name).symlink_to(entry)
+        (folder / "build").symlink_to(build)
+        for command in commands:
+            if BEFORE.match(command):
+                continue
+            if command.startswith("./test.sh"):
+                if not re.search(rf"^exec {re.escape(command)}$", ci, re.MULTILINE):
+                    failures.append(f"README.md: {command}: .ci/run does not execute it")
+            elif execute(command, folder, build) != 0:
+                failures.append(f"README.md: {command}: failed")
+    print("\n".join(failures) or f"{len(commands)} commands of README.md are executed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
