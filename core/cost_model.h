@@ -20,11 +20,16 @@ class CostModel {
   virtual Duration launch_cost() const = 0;
 };
 
-// One collective or transfer to be timed.
+// One collective or transfer to be timed; core/communication_volume.h fills it.
 struct CollectiveCost {
   const Communication* communication = nullptr;
   std::span<const Rank> members;  // in group order
-  Bytes global_bytes;             // size of the global tensor: |T| of 02-sbp-and-boxing
+  // Size of the tensor that is global to the group, the splits over other axes taken out: what one
+  // member holds where it holds all of it (the largest, if members differ). For all_to_all and
+  // transfers: all bytes that move.
+  Bytes global_bytes;
+  // Of all_to_all and transfers: the most bytes that one member sends or receives.
+  Bytes largest_volume;
 };
 
 class NetworkModel {

@@ -1,0 +1,175 @@
+// Boxes by intersection of what each member holds with what each member wants.
+
+#include "core/communication_volume.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+namespace sextant {
+
+namespace {
+
+// Value that orders boxes: offsets and extents in turn.
+using BoxKey = std::vector<std::int64_t>;
+
+BoxKey key_of(const Shard& box) {
+  BoxKey key;
+  for (const Interval& dim : box.dims) {
+    key.push_back(dim.offset);
+    key.push_back(dim.extent);
+  }
+  return key;
+}
+
+std::int64_t elements_of(const Shard& box) {
+  std::int64_t elements = 1;
+  for (const Interval& dim : box.dims) elements *= dim.extent;
+  return elements;
+}
+
+std::optional<std::size_t> position_in(const Placement& placement, Rank rank) {
+  const auto found = std::find(placement.ranks.begin(), placement.ranks.end(), rank);
+  if (found == placement.ranks.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - placement.ranks.begin());
+}
+
+// What a member holds or wants: its box, and its place along the partial axes relative to the first
+// member of its side, so that an axis all members agree on is no matter between them.
+struct Part {
+  std::int32_t member = 0;
+  Shard box;
+  std::vector<std::int64_t> partial_coordinates;
+};
+
+std::vector<Part> parts_of(const Shape& global, WordsOnPlacement side,
+                           std::span<const Rank> members) {
+  const std::vector<std::int64_t> hierarchy = side.placement->hierarchy();
+  std::vector<std::int64_t> first;
+  std::vector<Part> parts;
+  for (std::size_t member = 0; member < members.size(); ++member) {
+    const auto position = position_in(*side.placement, members[member]);
+    if (!position) continue;
+    const auto coordinates = side.placement->coordinates_of(*position);
+    if (first.empty()) first = coordinates;
+    Part part;
+    part.member = static_cast<std::int32_t>(member);
+    part.box = shard_of(global, *side.words, hierarchy, coordinates);
+    for (std::size_t axis = 0; axis < side.words->size(); ++axis)
+      if ((*side.words)[axis].is_partial())
+        part.partial_coordinates.push_back(coordinates[axis] - first[axis]);
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+// Members that hold the same values.
+struct Replicas {
+  Shard box;
+  std::vector<std::int32_t> members;
+};
+
+std::vector<Replicas> replicas_of(const std::vector<Part>& parts) {
+  std::map<std::pair<BoxKey, std::vector<std::int64_t>>, Replicas> groups;
+  for (const Part& part : parts) {
+    Replicas& group = groups[{key_of(part.box), part.partial_coordinates}];
+    group.box = part.box;
+    group.members.push_back(part.member);
+  }
+  std::vector<Replicas> result;
+  for (auto& [key, group] : groups) result.push_back(std::move(group));
+  return result;
+}
+
+bool receives(const Part& part) {
+  return std::all_of(part.partial_coordinates.begin(), part.partial_coordinates.end(),
+                     [](std::int64_t coordinate) { return coordinate == 0; });
+}
+
+std::int32_t choose_source(const Replicas& group, std::int32_t destination, std::size_t position) {
+  const auto& members = group.members;
+  if (std::find(members.begin(), members.end(), destination) != members.end()) return destination;
+  return members[position % members.size()];
+}
+
+// Bytes of the largest box that a member holds.
+Bytes largest_part(const Shape& global, WordsOnPlacement side, std::span<const Rank> members,
+                   Bytes element) {
+  std::int64_t largest = 0;
+  for (const Part& part : parts_of(global, side, members))
+    largest = std::max(largest, elements_of(part.box));
+  return element * largest;
+}
+
+void set_moved_volumes(CollectiveCost& cost, const std::vector<BoxMove>& moves, Bytes element) {
+  std::vector<std::int64_t> sent(cost.members.size()), received(cost.members.size());
+  for (const BoxMove& move : moves) {
+    if (move.source == move.destination) continue;
+    const std::int64_t elements = elements_of(move.box);
+    sent[static_cast<std::size_t>(move.source)] += elements;
+    received[static_cast<std::size_t>(move.destination)] += elements;
+    cost.global_bytes += element * elements;
+  }
+  for (std::size_t member = 0; member < sent.size(); ++member)
+    cost.largest_volume =
+        std::max(cost.largest_volume, element * std::max(sent[member], received[member]));
+}
+
+}  // namespace
+
+std::vector<BoxMove> box_moves(const Shape& global, WordsOnPlacement from, WordsOnPlacement to,
+                               std::span<const Rank> members) {
+  const std::vector<Replicas> sources = replicas_of(parts_of(global, from, members));
+  const std::vector<Part> destinations = parts_of(global, to, members);
+  std::vector<BoxMove> moves;
+  for (std::size_t position = 0; position < destinations.size(); ++position) {
+    const Part& wanted = destinations[position];
+    if (!receives(wanted)) continue;
+    const std::size_t first = moves.size();
+    for (const Replicas& group : sources) {
+      Shard box = intersect(group.box, wanted.box);
+      if (box.is_empty()) continue;
+      moves.push_back(
+          {choose_source(group, wanted.member, position), wanted.member, std::move(box)});
+    }
+    std::stable_sort(moves.begin() + static_cast<std::ptrdiff_t>(first), moves.end(),
+                     [](const BoxMove& a, const BoxMove& b) { return a.source < b.source; });
+  }
+  return moves;
+}
+
+CollectiveCost collective_cost(const Communication& communication, const Shape& global,
+                               WordsOnPlacement from, WordsOnPlacement to,
+                               std::span<const Rank> members) {
+  const Bytes element = size_of(communication.dtype);
+  CollectiveCost cost;
+  cost.communication = &communication;
+  cost.members = members;
+  switch (communication.primitive) {
+    case Primitive::kAllReduce:
+    case Primitive::kReduceScatter:
+      cost.global_bytes = largest_part(global, from, members, element);
+      break;
+    case Primitive::kAllGather:
+    case Primitive::kBroadcast:
+      cost.global_bytes = largest_part(global, to, members, element);
+      break;
+    case Primitive::kAllToAll:
+    case Primitive::kTransfer:
+      set_moved_volumes(cost, box_moves(global, from, to, members), element);
+      break;
+  }
+  return cost;
+}
+
+CollectiveCost collective_cost(const PhysicalGraph& graph, const Communication& communication,
+                               std::span<const Rank> members) {
+  const Layout& from = graph.layouts[communication.from.index()];
+  const Layout& to = graph.layouts[communication.to.index()];
+  return collective_cost(communication, from.global.shape,
+                         {&from.words, &graph.placements[from.placement.index()]},
+                         {&to.words, &graph.placements[to.placement.index()]}, members);
+}
+
+}  // namespace sextant
