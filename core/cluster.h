@@ -36,6 +36,10 @@ struct DeviceKind {
   Sourced memory_efficiency;  // of the bandwidth, 0..1, for memory-bound kernels
   Sourced launch_overhead;    // s on the host per launch
   Sourced kernel_overhead;    // s on the device per kernel
+  // A matmul's output tiles (edge x edge elements) run in waves over this many units, and filling
+  // and draining a tile costs as much as one edge of its inner extent. Zero: neither is modelled.
+  Sourced matmul_tile;
+  Sourced matmul_units;
 };
 
 // One kind of connection, alpha-beta: t = alpha + size / bandwidth.
@@ -43,6 +47,8 @@ struct NetworkLink {
   std::string name;   // "nvlink", "ib-hdr"
   Sourced bandwidth;  // B/s per device and direction
   Sourced latency;    // s per message
+  // Of the bandwidth, 0..1, for large messages.
+  Sourced efficiency{1.0, Provenance::kAssumed, {}};
 };
 
 struct Cluster {
