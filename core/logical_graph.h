@@ -98,14 +98,17 @@ class LogicalGraph {
   std::optional<OpId> find_op(std::string_view name) const;
 
  private:
+  std::vector<TensorType> infer_outputs(const LogicalOp& op) const;
+  std::size_t slot_of_name(std::string_view name) const;
+  void index_name(OpId id);
+
   const OperatorRegistry* registry_;
   std::vector<LogicalOp> ops_;
   std::vector<LogicalTensor> tensors_;
   std::vector<std::vector<Use>> uses_;
   std::optional<TensorId> loss_sum_, token_count_;
   int num_layers_ = 0;
-  struct NameIndex;
-  std::vector<std::pair<std::string, OpId>> names_;  // sorted
+  std::vector<OpId> name_slots_;  // hash table over the operators' names
 };
 
 // Graphviz text of the graph (Boost.Graph writes it): operators as vertices, tensors as edges.

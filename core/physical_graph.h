@@ -51,6 +51,7 @@ inline constexpr std::size_t kNumMemoryClasses = 6;
 std::string_view to_string(MemoryClass memory);
 
 enum class Region : std::uint8_t { kPrivate, kSymmetric, kPinnedHost };
+std::string_view to_string(Region region);
 
 // How a global tensor lives on a placement. Registers and communications refer to one.
 struct Layout {
@@ -72,6 +73,7 @@ std::string_view to_string(Primitive primitive);
 
 // Which part of a transfer this actor is; collectives are both.
 enum class Side : std::uint8_t { kBoth, kSend, kReceive };
+std::string_view to_string(Side side);
 
 // Index into RankBinding::groups: "my tensor-parallel group".
 using GroupRole = std::int32_t;

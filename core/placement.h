@@ -33,5 +33,12 @@ struct Placement {
 void validate(const Placement& placement);
 
 std::string to_string(const Placement& placement);  // "[dp=2, tp=4]", ranks not shown
+std::string to_string(const std::vector<MeshAxis>& axes);
+// "[dp=2, tp=4]" -> axes. Throws Error(kUsage) with the column, or naming a repeated axis or an
+// extent below one.
+std::vector<MeshAxis> parse_mesh_axes(std::string_view text);
+
+// The devices first, first + 1, ... in the order of their coordinates.
+Placement consecutive_placement(std::vector<MeshAxis> axes, Rank first = Rank(0));
 
 }  // namespace sextant

@@ -45,6 +45,11 @@ std::string to_string(const Sbp& word);     // "S(0)", "B", "P(sum)", "S(0)^2"
 std::string to_string(const NdSbp& words);  // "(S(0), B)"; one axis: "S(0)"
 NdSbp parse_nd_sbp(std::string_view text);  // throws Error(kUsage) with the place of the mistake
 
+// Throws Error(kUsage) unless the splits of each dim give no nesting positions or each of 1 .. k.
+void require_clear_nesting(const NdSbp& words);
+// Equal layouts, equal words: nesting positions that only repeat the axis order are dropped.
+NdSbp canonical(NdSbp words);
+
 // One dim's part of a device: [offset, offset + extent).
 struct Interval {
   std::int64_t offset = 0;

@@ -1,0 +1,134 @@
+// Placements: coordinates of devices and text.
+#include "core/placement.h"
+
+#include "core/check.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+namespace sextant {
+namespace {
+
+std::optional<Rank> repeated_rank(std::vector<Rank> ranks) {
+  std::sort(ranks.begin(), ranks.end());
+  const auto twice = std::adjacent_find(ranks.begin(), ranks.end());
+  return twice == ranks.end() ? std::nullopt : std::optional(*twice);
+}
+
+// The number of devices of a mesh; refuses extents below one and products beyond all clusters.
+std::int64_t checked_product(const std::vector<MeshAxis>& axes, std::string_view text) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  std::int64_t product = 1;
+  for (const MeshAxis& axis : axes) {
+    require(axis.extent >= 1, ErrorCode::kUsage,
+            "{}: the axis '{}' has extent {}, wanted 1 or more", text, axis.name, axis.extent);
+    require(axis.extent <= kMost / product, ErrorCode::kUsage, "{}: more than 2^30 devices", text);
+    product *= axis.extent;
+  }
+  return product;
+}
+
+bool is_name_character(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+[[noreturn]] void refuse_axes(std::string_view text, std::size_t at, std::string_view wanted) {
+  fail(ErrorCode::kUsage, "'{}' is not a mesh: wanted {} at column {} of a text like [dp=2, tp=4]",
+       text, wanted, at + 1);
+}
+
+}  // namespace
+
+std::vector<std::int64_t> Placement::hierarchy() const {
+  std::vector<std::int64_t> extents;
+  extents.reserve(axes.size());
+  for (const MeshAxis& axis : axes) extents.push_back(axis.extent);
+  return extents;
+}
+
+std::vector<std::int64_t> Placement::coordinates_of(std::size_t index_in_ranks) const {
+  std::vector<std::int64_t> coordinates(axes.size());
+  auto rest = static_cast<std::int64_t>(index_in_ranks);
+  for (std::size_t axis = axes.size(); axis-- > 0;) {
+    coordinates[axis] = rest % axes[axis].extent;
+    rest /= axes[axis].extent;
+  }
+  return coordinates;
+}
+
+std::size_t Placement::index_of_coordinates(const std::vector<std::int64_t>& coordinates) const {
+  std::int64_t index = 0;
+  for (std::size_t axis = 0; axis < axes.size(); ++axis)
+    index = index * axes[axis].extent + coordinates[axis];
+  return static_cast<std::size_t>(index);
+}
+
+void validate(const Placement& placement) {
+  const std::string text = to_string(placement);
+  const std::int64_t product = checked_product(placement.axes, text);
+  require(product == placement.size(), ErrorCode::kUsage,
+          "{} has {} coordinates but {} devices were given", text, product, placement.size());
+  for (const Rank rank : placement.ranks)
+    require(rank.is_valid(), ErrorCode::kUsage, "{}: {} is not a device", text, rank.value);
+  const std::optional<Rank> twice = repeated_rank(placement.ranks);
+  require(!twice, ErrorCode::kUsage, "{}: the device {} is named twice", text,
+          twice.value_or(Rank()).value);
+}
+
+std::string to_string(const Placement& placement) { return to_string(placement.axes); }
+
+std::string to_string(const std::vector<MeshAxis>& axes) {
+  std::string text = "[";
+  for (std::size_t axis = 0; axis < axes.size(); ++axis)
+    text += fmt::format("{}{}={}", axis == 0 ? "" : ", ", axes[axis].name, axes[axis].extent);
+  return text + "]";
+}
+
+std::vector<MeshAxis> parse_mesh_axes(std::string_view text) {
+  std::vector<MeshAxis> axes;
+  std::size_t at = 0;
+  const auto peek = [&] { return at < text.size() ? text[at] : '\0'; };
+  const auto skip_blanks = [&] {
+    while (peek() == ' ') ++at;
+  };
+  if (peek() != '[') refuse_axes(text, at, "'['");
+  ++at;
+  skip_blanks();
+  while (peek() != ']' || !axes.empty()) {
+    skip_blanks();
+    const std::size_t begin = at;
+    while (is_name_character(peek())) ++at;
+    if (at == begin) refuse_axes(text, at, "an axis name");
+    MeshAxis axis{.name = std::string(text.substr(begin, at - begin)), .extent = 0};
+    if (peek() != '=') refuse_axes(text, at, "'='");
+    ++at;
+    const auto [after, failure] =
+        std::from_chars(text.data() + at, text.data() + text.size(), axis.extent);
+    if (failure != std::errc()) refuse_axes(text, at, "an extent");
+    at = static_cast<std::size_t>(after - text.data());
+    for (const MeshAxis& other : axes)
+      require(other.name != axis.name, ErrorCode::kUsage, "{} names the axis '{}' twice", text,
+              axis.name);
+    axes.push_back(std::move(axis));
+    skip_blanks();
+    if (peek() == ']') break;
+    if (peek() != ',') refuse_axes(text, at, "',' or ']'");
+    ++at;
+  }
+  ++at;
+  if (at != text.size()) refuse_axes(text, at, "the end");
+  checked_product(axes, text);
+  return axes;
+}
+
+Placement consecutive_placement(std::vector<MeshAxis> axes, Rank first) {
+  const std::int64_t count = checked_product(axes, to_string(axes));
+  Placement placement{.axes = std::move(axes), .ranks = {}};
+  placement.ranks.reserve(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i)
+    placement.ranks.push_back(Rank(static_cast<std::size_t>(first.value + i)));
+  return placement;
+}
+
+}  // namespace sextant
