@@ -40,12 +40,19 @@ if [ "$(id -u)" != 0 ]; then
   as_root=(sudo)
 fi
 
+# Prints what apt-get says only where it fails.
 apt() {
+  local log status=0
+  log="$(mktemp)"
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-    apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 "$@" </dev/null
+    apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 "$@" </dev/null >"$log" 2>&1 ||
+    status=$?
+  [ "$status" = 0 ] || cat "$log" >&2
+  rm -f "$log"
+  return "$status"
 }
 
-echo "setup.sh: installing ${missing[*]} ${wanted[*]}"
+echo "setup.sh: installing" "${missing[@]}" "${wanted[@]}"
 apt update
 if ! apt install -y --no-install-recommends "${missing[@]}" "${wanted[@]}"; then
   # One optional package that a distribution lacks must not keep the others out.
