@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace sextant {
@@ -26,6 +27,10 @@ struct LogicalOp;
 struct SbpSignature {
   std::vector<Sbp> inputs;
   std::vector<Sbp> outputs;
+  // Not 0: the row is sound only where the number of parts divides this, because a split may not
+  // cut a group (the dims that a reshape merges, a key/value head and its queries). When several
+  // axes take the row, the product of their extents must divide it.
+  std::int64_t divisible = 0;
   bool operator==(const SbpSignature&) const = default;
 };
 
@@ -48,6 +53,14 @@ class GradientContext {
                        std::size_t for_input) = 0;
   virtual std::vector<TensorId> outputs_of_last() const = 0;
   virtual void set_input_gradient(std::size_t input, TensorId gradient) = 0;
+};
+
+// Inputs on which suites over all operators try a kind (soundness of its rows, its gradient).
+struct OperatorExample {
+  std::vector<TensorType> inputs;
+  Attributes attributes;
+  // Values of the inputs are drawn from [first, second], both included; [-3, 3] when left out.
+  std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
 };
 
 struct OperatorDef {
@@ -73,7 +86,11 @@ struct OperatorDef {
   bool on_host = false;
   // The kernel needs to know where its shard lies in the global tensor (vocabulary offset).
   bool needs_offsets = false;
+  std::vector<OperatorExample> (*examples)() = nullptr;
 };
+
+// True when every axis of a mesh may take its row: `rows` and `hierarchy` have one entry per axis.
+bool fits(std::span<const SbpSignature* const> rows, std::span<const std::int64_t> hierarchy);
 
 class OperatorRegistry {
  public:

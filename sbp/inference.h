@@ -10,6 +10,7 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -38,10 +39,11 @@ WordAssignment infer_words(const LogicalGraph& graph, const std::vector<Placemen
                            const WordConstraints& constraints,
                            const NetworkModel* network = nullptr);
 
-// All N-D products of the operator's rows for these global types on a mesh with `num_axes` axes, in
-// order of preference.
+// All N-D products of the operator's rows for these global types that fit a mesh with these extents
+// (core/operator.h, fits), in order of preference.
 std::vector<OpWords> nd_signatures(const OperatorDef& def, std::span<const TensorType> inputs,
                                    std::span<const TensorType> outputs,
-                                   const Attributes& attributes, std::size_t num_axes);
+                                   const Attributes& attributes,
+                                   std::span<const std::int64_t> hierarchy);
 
 }  // namespace sextant
