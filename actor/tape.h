@@ -39,6 +39,7 @@ Tape record(const PhysicalGraph& graph);
 // Times of one run of `steps` steps.
 struct TapeTimes {
   std::vector<Time> begin, end;  // of the last step, by tape entry
+  std::vector<Time> issued;      // when the host launched it (invariant 9), by tape entry
   std::vector<Time> step_end;    // per step: when the last launch of the step ended
 };
 
