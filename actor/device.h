@@ -62,6 +62,9 @@ class Device {
   // Bytes of a register's content that host actors fill or read; empty without memory.
   virtual std::span<std::byte> host_view(InstanceId instance, std::int32_t reg,
                                          std::int32_t content) = 0;
+  // Another rank failed: whoever is or will be blocked in wait() or in a rendezvous of this device
+  // gets Error(kRankFailed) with this reason. Called from any thread, once at most.
+  virtual void abort(const std::string& reason) { static_cast<void>(reason); }
   // Device time per run since profiling was turned on; empty unless profiling.
   virtual std::span<const Stamp> stamps() = 0;
 };

@@ -25,7 +25,49 @@ struct ActorCall {
   std::vector<bool> accumulate;
 };
 
-// The calls of a run, in order.
+// Resolves the runs of one program. Keeps an index of links and rates, so that the cost of a call
+// does not grow with the program. `graph` outlives it.
+//
+//   content read   = act / consume_for of the edge or link
+//   content written = act / acts_per_content of the frame; state: always content 0
+//   address        = slot_offsets[slot_of_content[content]] + register offset
+class OperandResolver {
+ public:
+  // Throws Error(kBadInput) naming the operand when a register is read without an edge, or a port
+  // that no link, or more than one, reaches.
+  OperandResolver(const PhysicalGraph& graph, ProgramId program);
+
+  // The calls of a run, in order.
+  std::vector<ActorCall> calls(RunId run) const;
+  // One act of one actor, act counted within the step; also for host actors, which have no run.
+  ActorCall call(InstanceId instance, std::int32_t actor, std::int32_t act) const;
+  BufferRef buffer(InstanceId instance, std::int32_t reg, std::int32_t content) const;
+
+ private:
+  // Register behind an input operand, and how many acts one of its contents serves.
+  struct Source {
+    std::int32_t from_instance = -1;  // -1: the reader's own instance
+    std::int32_t reg = 0;
+    std::int32_t consume_for = 1;
+  };
+  // Of one block: the input operands of all its actors in a row, registers resolved, ports not yet.
+  struct BlockInputs {
+    std::vector<std::size_t> first_of_actor;
+    std::vector<Source> sources;
+    std::vector<bool> is_port;
+  };
+
+  BlockInputs inputs_of(const Block& block) const;
+  void index_links();
+
+  const PhysicalGraph* graph_;
+  const RankProgram* program_;
+  std::vector<BlockInputs> blocks_;         // empty for blocks the program does not use
+  std::vector<std::size_t> first_port_of_;  // by instance, into ports_
+  std::vector<Source> ports_;
+};
+
+// The same for a single run; builds the index each time.
 std::vector<ActorCall> resolve_calls(const PhysicalGraph& graph, ProgramId program, RunId run);
 
 }  // namespace sextant
