@@ -68,7 +68,7 @@ class WordParser {
     if (peek() != '^') return Sbp::split(dim);
     ++at_;
     const std::size_t nesting = number();
-    if (nesting == 0) refuse("a nesting position, 1 = outermost, before this");
+    if (nesting == 0) refuse_at(at_ - 1, "a nesting position from 1 to 15");
     return Sbp::split(dim, static_cast<int>(nesting));
   }
 
@@ -101,9 +101,10 @@ class WordParser {
     if (peek() != wanted) refuse(fmt::format("'{}'", wanted));
     ++at_;
   }
-  [[noreturn]] void refuse(std::string_view wanted) const {
+  [[noreturn]] void refuse(std::string_view wanted) const { refuse_at(at_, wanted); }
+  [[noreturn]] void refuse_at(std::size_t at, std::string_view wanted) const {
     fail(ErrorCode::kUsage, "'{}' are not SBP words: wanted {} at column {}", text_, wanted,
-         at_ + 1);
+         at + 1);
   }
 
   std::string_view text_;
