@@ -1,0 +1,96 @@
+// The one-line strategy: what is read, printed and refused.
+#include "compiler/strategy.h"
+
+#include "core/error.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+namespace sextant {
+namespace {
+
+std::string refusal(const std::string& text) {
+  try {
+    parse_strategy(text);
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::kUsage);
+    return error.what();
+  }
+  return "accepted";
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_CASE("a printed strategy parses to the same strategy") {
+  for (const char* text : {"dp=2 tp=4 pp=2 micro_batch=1 schedule=1f1b zero=1",
+                           "dp=1 tp=1 pp=1 micro_batch=8 schedule=gpipe zero=0",
+                           "dp=3 tp=1 pp=4 micro_batch=2 schedule=zb-h1 zero=0 first_layers=3 "
+                           "last_layers=2"}) {
+    CHECK(to_string(parse_strategy(text)) == text);
+    CHECK(parse_strategy(to_string(parse_strategy(text))) == parse_strategy(text));
+  }
+}
+
+TEST_CASE("what is left out keeps its default") {
+  CHECK(parse_strategy("") == Strategy{});
+  CHECK(parse_strategy("  tp=4\t").tp == 4);
+  CHECK(parse_strategy("dp=2 tp=3 pp=5").ranks() == 30);
+}
+
+TEST_CASE(
+    "settings of later versions are accepted where they change nothing, refused by name else") {
+  CHECK(parse_strategy("dp=2 cp=1 ep=1 sp=off virtual=1 recompute=none").dp == 2);
+  CHECK(contains(refusal("cp=2"), "context parallelism"));
+  CHECK(contains(refusal("ep=2"), "expert parallelism"));
+  CHECK(contains(refusal("sp=on"), "sequence parallelism"));
+  CHECK(contains(refusal("virtual=2"), "virtual stages"));
+  CHECK(contains(refusal("recompute=full"), "recomputation"));
+  CHECK(contains(refusal("schedule=interleaved"), "not in this version"));
+  CHECK(contains(refusal("schedule=zb-v"), "not in this version"));
+  CHECK(contains(refusal("zero=3"), "not in this version"));
+}
+
+TEST_CASE("mistakes are named with what would be accepted") {
+  CHECK(contains(refusal("micro_bach=2"), "did you mean 'micro_batch'"));
+  CHECK(contains(refusal("schedule=pipedream"), "gpipe, 1f1b or zb-h1"));
+  CHECK(contains(refusal("dp=0"), "dp=0"));
+  CHECK(contains(refusal("tp=-2"), "tp=-2"));
+  CHECK(contains(refusal("pp=two"), "pp=two"));
+  CHECK(contains(refusal("pp=99999999999999999999"), "whole number"));
+  CHECK(contains(refusal("dp=2 dp=2"), "twice"));
+  CHECK(contains(refusal("dp"), "'dp' is not key=value"));
+  CHECK(contains(refusal("zero=7"), "zero=7 is unknown"));
+  CHECK(contains(refusal("first_layers=3"), "together"));
+}
+
+TEST_CASE("a step has global batch / (dp x micro_batch) micro-batches") {
+  CHECK(num_micro_batches(parse_strategy("dp=4 micro_batch=2"), 64) == 8);
+  CHECK(num_micro_batches(parse_strategy("dp=4 micro_batch=2"), 8) == 1);
+}
+
+// G63: batch 64 on 3 devices.
+TEST_CASE("a batch that does not divide is refused with the values that would do") {
+  try {
+    num_micro_batches(parse_strategy("dp=3"), 64);
+    FAIL("accepted");
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::kInfeasible);
+    const std::string text = error.what();
+    CHECK(contains(text, "global batch 64 is not divisible by dp 3 x micro_batch 1"));
+    CHECK(contains(text, "1, 2, 4, 8, 16, 32, 64"));
+    CHECK(contains(text, "63 or 66"));
+  }
+  try {
+    num_micro_batches(parse_strategy("dp=2 micro_batch=3"), 40);
+    FAIL("accepted");
+  } catch (const Error& error) {
+    // 40 / 2 = 20 samples per replica.
+    CHECK(contains(error.what(), "micro_batch that would do with dp=2: 1, 2, 4, 5, 10, 20"));
+  }
+}
+
+}  // namespace
+}  // namespace sextant
