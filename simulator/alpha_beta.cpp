@@ -1,0 +1,104 @@
+// Collective time from alpha and bandwidth of the tier that a group uses. Durations do not depend
+// on what else runs: contention between groups is not modelled, except that every device has its
+// own share of the links.
+
+#include "core/check.h"
+#include "simulator/models.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+namespace sextant {
+
+namespace {
+
+struct Tier {
+  double alpha = 0;             // s per message
+  double ring_bandwidth = 0;    // B/s per member and direction, rails of a node side by side
+  double member_bandwidth = 0;  // B/s of one member alone
+};
+
+class AlphaBeta : public NetworkModel {
+ public:
+  explicit AlphaBeta(const Cluster& cluster)
+      : cluster_(cluster),
+        intra_bandwidth_(rate_of(cluster.intra_node)),
+        inter_bandwidth_(rate_of(cluster.inter_node)) {}
+
+  void complete(const CollectiveCost& cost, std::span<const Time> arrivals,
+                std::span<Time> done) const override {
+    SEXTANT_INVARIANT(arrivals.size() == done.size(), "{} arrivals, {} completions",
+                      arrivals.size(), done.size());
+    if (arrivals.empty()) return;
+    const Time end = *std::max_element(arrivals.begin(), arrivals.end()) + duration(cost);
+    std::fill(done.begin(), done.end(), end);
+  }
+
+  Duration duration(const CollectiveCost& cost) const override {
+    if (cost.members.size() <= 1) return {};
+    return duration_from_seconds(seconds(cost, tier_of(cost.members)));
+  }
+
+ private:
+  static double rate_of(const NetworkLink& link) {
+    return link.bandwidth.value * link.efficiency.value;
+  }
+
+  Tier tier_of(std::span<const Rank> members) const {
+    const std::int64_t first_node = cluster_.node_of(members.front());
+    const bool one_node = std::all_of(members.begin(), members.end(), [&](Rank member) {
+      return cluster_.node_of(member) == first_node;
+    });
+    if (one_node) return {cluster_.intra_node.latency.value, intra_bandwidth_, intra_bandwidth_};
+    const std::int64_t fewest = fewest_in_a_node(members);
+    const double rails = inter_bandwidth_ * static_cast<double>(fewest);
+    const double ring = fewest == 1 ? rails : std::min(intra_bandwidth_, rails);
+    return {cluster_.inter_node.latency.value, ring, inter_bandwidth_};
+  }
+
+  std::int64_t fewest_in_a_node(std::span<const Rank> members) const {
+    std::vector<std::int64_t> nodes;
+    for (const Rank member : members) nodes.push_back(cluster_.node_of(member));
+    std::sort(nodes.begin(), nodes.end());
+    std::int64_t fewest = std::numeric_limits<std::int64_t>::max();
+    for (auto begin = nodes.begin(); begin != nodes.end();) {
+      const auto end = std::upper_bound(begin, nodes.end(), *begin);
+      fewest = std::min<std::int64_t>(fewest, end - begin);
+      begin = end;
+    }
+    return fewest;
+  }
+
+  static double seconds(const CollectiveCost& cost, const Tier& tier) {
+    const double n = static_cast<double>(cost.members.size());
+    const double size = static_cast<double>(cost.global_bytes.value);
+    const double volume = static_cast<double>(cost.largest_volume.value) / tier.member_bandwidth;
+    const double step = tier.alpha + size / (n * tier.ring_bandwidth);
+    switch (cost.communication->primitive) {
+      case Primitive::kAllReduce:
+        return 2 * (n - 1) * step;
+      case Primitive::kAllGather:
+      case Primitive::kReduceScatter:
+        return (n - 1) * step;
+      case Primitive::kBroadcast:
+        return (n - 1) * tier.alpha + size / tier.ring_bandwidth;
+      case Primitive::kAllToAll:
+        return (n - 1) * tier.alpha + volume;
+      case Primitive::kTransfer:
+        return tier.alpha + volume;
+    }
+    return 0;
+  }
+
+  Cluster cluster_;
+  double intra_bandwidth_, inter_bandwidth_;
+};
+
+}  // namespace
+
+std::unique_ptr<NetworkModel> make_alpha_beta(const Cluster& cluster) {
+  return std::make_unique<AlphaBeta>(cluster);
+}
+
+}  // namespace sextant
