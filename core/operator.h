@@ -57,10 +57,10 @@ class GradientContext {
 
 // Inputs on which suites over all operators try a kind (soundness of its rows, its gradient).
 struct OperatorExample {
-  std::vector<TensorType> inputs;
-  Attributes attributes;
+  std::vector<TensorType> inputs = {};
+  Attributes attributes = {};
   // Values of the inputs are drawn from [first, second], both included; [-3, 3] when left out.
-  std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
+  std::vector<std::pair<std::int64_t, std::int64_t>> ranges = {};
 };
 
 struct OperatorDef {
@@ -81,7 +81,7 @@ struct OperatorDef {
   void (*gradient)(GradientContext&) = nullptr;
   // Indices of outputs that the operator updates in place from step to step (parameter, moments):
   // state registers of the actor (10-waist, "State").
-  std::vector<std::size_t> state_outputs;
+  std::vector<std::size_t> state_outputs = {};
   // Runs on the host thread (loader, metrics); never in the issue order.
   bool on_host = false;
   // The kernel needs to know where its shard lies in the global tensor (vocabulary offset).

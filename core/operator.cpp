@@ -1,0 +1,77 @@
+// The operator registry and which products of rows fit a mesh.
+#include "core/operator.h"
+
+#include "core/check.h"
+#include "core/nearest.h"
+#include "core/operators/families.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sextant {
+namespace {
+
+auto position(const std::vector<OperatorDef>& defs, std::string_view kind) {
+  return std::lower_bound(
+      defs.begin(), defs.end(), kind,
+      [](const OperatorDef& def, std::string_view wanted) { return def.kind < wanted; });
+}
+
+}  // namespace
+
+bool fits(std::span<const SbpSignature* const> rows, std::span<const std::int64_t> hierarchy) {
+  for (std::size_t axis = 0; axis < rows.size(); ++axis) {
+    const std::int64_t divisible = rows[axis]->divisible;
+    if (divisible == 0) continue;
+    std::int64_t parts = 1;
+    for (std::size_t other = 0; other < rows.size(); ++other)
+      if (*rows[other] == *rows[axis]) parts *= hierarchy[other];
+    if (divisible % parts != 0) return false;
+  }
+  return true;
+}
+
+void OperatorRegistry::add(OperatorDef def) {
+  require(find(def.kind) == nullptr, ErrorCode::kUsage, "two operators have the kind '{}'",
+          def.kind);
+  defs_.insert(position(defs_, def.kind), std::move(def));
+}
+
+const OperatorDef* OperatorRegistry::find(std::string_view kind) const {
+  const auto at = position(defs_, kind);
+  return at != defs_.end() && at->kind == kind ? &*at : nullptr;
+}
+
+const OperatorDef& OperatorRegistry::get(std::string_view kind) const {
+  const OperatorDef* const def = find(kind);
+  if (def != nullptr) return *def;
+  fail(ErrorCode::kBadInput, "unknown operator kind '{}'{}", kind, did_you_mean(kind, kinds()));
+}
+
+std::vector<std::string> OperatorRegistry::kinds() const {
+  std::vector<std::string> kinds;
+  kinds.reserve(defs_.size());
+  for (const OperatorDef& def : defs_) kinds.push_back(def.kind);
+  return kinds;
+}
+
+const OperatorRegistry& builtin_operators() {
+  static const OperatorRegistry registry = [] {
+    OperatorRegistry built;
+    add_sources(built);
+    add_matmul(built);
+    add_elementwise(built);
+    add_bias(built);
+    add_normalization(built);
+    add_rope(built);
+    add_attention(built);
+    add_embedding(built);
+    add_shapes(built);
+    add_loss(built);
+    add_optimizer(built);
+    return built;
+  }();
+  return registry;
+}
+
+}  // namespace sextant

@@ -1,0 +1,20 @@
+// The operator families: each file of this folder adds its kinds to a registry.
+#pragma once
+
+namespace sextant {
+
+class OperatorRegistry;
+
+void add_sources(OperatorRegistry& registry);
+void add_matmul(OperatorRegistry& registry);
+void add_elementwise(OperatorRegistry& registry);
+void add_bias(OperatorRegistry& registry);
+void add_normalization(OperatorRegistry& registry);
+void add_rope(OperatorRegistry& registry);
+void add_attention(OperatorRegistry& registry);
+void add_embedding(OperatorRegistry& registry);
+void add_shapes(OperatorRegistry& registry);
+void add_loss(OperatorRegistry& registry);
+void add_optimizer(OperatorRegistry& registry);
+
+}  // namespace sextant

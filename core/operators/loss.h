@@ -1,0 +1,23 @@
+// Softmax cross-entropy for model builders: the pieces that may be split over the classes, wired.
+#pragma once
+
+#include "core/logical_graph.h"
+
+#include <cstdint>
+#include <string>
+
+namespace sextant {
+
+inline constexpr std::int64_t kIgnoreIndex = -100;
+
+struct LossTensors {
+  TensorId loss_sum, token_count;  // scalars, for LogicalGraph::set_loss
+};
+
+// logits [..., V] of any floating type, labels [...] integer; labels equal to `ignore_index` count
+// nothing. Operators are named `name`.max, .sum_exp, .pick and `name`.
+LossTensors softmax_cross_entropy(LogicalGraph& graph, TensorId logits, TensorId labels,
+                                  const std::string& name, int layer,
+                                  std::int64_t ignore_index = kIgnoreIndex);
+
+}  // namespace sextant

@@ -1,0 +1,90 @@
+// Shape checks, rows and work shared by the operator families.
+#include "core/operators/rules.h"
+
+#include "core/check.h"
+
+#include <utility>
+
+namespace sextant {
+
+DType accumulator_type(DType dtype) { return dtype == DType::kF64 ? DType::kF64 : DType::kF32; }
+
+DType dtype_or(const Attributes& attributes, std::string_view name, DType fallback) {
+  return attributes.contains(name) ? parse_dtype(attributes.text(name)) : fallback;
+}
+
+std::string to_text(const TensorType& type) {
+  return fmt::format("{} {}", to_string(type.shape), to_string(type.dtype));
+}
+
+void require_floating(std::string_view kind, std::string_view operand, const TensorType& type) {
+  require(is_floating(type.dtype), ErrorCode::kBadInput,
+          "{}: {} is {}, wanted a floating element type", kind, operand, to_text(type));
+}
+
+void require_integer(std::string_view kind, std::string_view operand, const TensorType& type) {
+  require(type.dtype == DType::kI32 || type.dtype == DType::kI64, ErrorCode::kBadInput,
+          "{}: {} is {}, wanted i32 or i64", kind, operand, to_text(type));
+}
+
+void require_min_rank(std::string_view kind, std::string_view operand, const TensorType& type,
+                      std::size_t rank) {
+  require(type.shape.rank() >= rank, ErrorCode::kBadInput, "{}: {} is {}, wanted at least {} dims",
+          kind, operand, to_text(type), rank);
+}
+
+void require_type(std::string_view kind, std::string_view operand, const TensorType& type,
+                  const TensorType& wanted) {
+  require(type == wanted, ErrorCode::kBadInput, "{}: {} is {}, wanted {}", kind, operand,
+          to_text(type), to_text(wanted));
+}
+
+void require_shape(std::string_view kind, std::string_view operand, const TensorType& type,
+                   const Shape& wanted) {
+  require(type.shape == wanted, ErrorCode::kBadInput, "{}: {} is {}, wanted shape {}", kind,
+          operand, to_text(type), to_string(wanted));
+}
+
+void require_same_dtype(std::string_view kind, std::string_view operand, const TensorType& type,
+                        std::string_view other, const TensorType& wanted) {
+  require(type.dtype == wanted.dtype, ErrorCode::kBadInput, "{}: {} is {}, wanted {} as {} has",
+          kind, operand, to_text(type), to_string(wanted.dtype), other);
+}
+
+Shape leading_dims(const Shape& shape, std::size_t trailing) {
+  const auto& extents = shape.extents();
+  return Shape(std::vector<std::int64_t>(extents.begin(),
+                                         extents.end() - static_cast<std::ptrdiff_t>(trailing)));
+}
+
+Shape trailing_dims(const Shape& shape, std::size_t trailing) {
+  const auto& extents = shape.extents();
+  return Shape(std::vector<std::int64_t>(extents.end() - static_cast<std::ptrdiff_t>(trailing),
+                                         extents.end()));
+}
+
+std::int64_t last_extent(const Shape& shape) { return shape[shape.rank() - 1]; }
+
+SbpSignature all_broadcast(std::size_t num_inputs, std::size_t num_outputs) {
+  return {.inputs = std::vector<Sbp>(num_inputs), .outputs = std::vector<Sbp>(num_outputs)};
+}
+
+Work streaming_work(Types inputs, Types outputs, Flops flops, std::string kernel) {
+  Work work{.flops = flops, .read = {}, .written = {}, .kernel = std::move(kernel)};
+  for (const TensorType& input : inputs) work.read += size_of(input);
+  for (const TensorType& output : outputs) work.written += size_of(output);
+  return work;
+}
+
+Work elementwise_work(Types inputs, Types outputs, Flops flops_per_element, std::string kernel) {
+  const auto elements = static_cast<Flops>(inputs[0].shape.elements());
+  return streaming_work(inputs, outputs, flops_per_element * elements, std::move(kernel));
+}
+
+Work no_work() { return {.flops = 0, .read = {}, .written = {}, .kernel = "none"}; }
+
+TensorType f64(Shape shape) { return {.shape = std::move(shape), .dtype = DType::kF64}; }
+
+TensorType i32(Shape shape) { return {.shape = std::move(shape), .dtype = DType::kI32}; }
+
+}  // namespace sextant

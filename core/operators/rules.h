@@ -1,0 +1,63 @@
+// What the operator families share: shape checks that name what they refuse, rows of words, work.
+#pragma once
+
+#include "core/attributes.h"
+#include "core/operator.h"
+#include "core/shape.h"
+#include "core/work.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sextant {
+
+using Types = std::span<const TensorType>;
+using Rows = std::vector<SbpSignature>;
+
+// In which kernels compute on a type and gradients of parameters are kept: f64 for f64, else f32.
+DType accumulator_type(DType dtype);
+DType dtype_or(const Attributes& attributes, std::string_view name, DType fallback);
+
+std::string to_text(const TensorType& type);  // "5x7 f32"
+
+// Each throws Error(kBadInput) with the operator, the operand and what was found and wanted.
+void require_floating(std::string_view kind, std::string_view operand, const TensorType& type);
+void require_integer(std::string_view kind, std::string_view operand, const TensorType& type);
+void require_min_rank(std::string_view kind, std::string_view operand, const TensorType& type,
+                      std::size_t rank);
+void require_type(std::string_view kind, std::string_view operand, const TensorType& type,
+                  const TensorType& wanted);
+void require_shape(std::string_view kind, std::string_view operand, const TensorType& type,
+                   const Shape& wanted);
+void require_same_dtype(std::string_view kind, std::string_view operand, const TensorType& type,
+                        std::string_view other, const TensorType& wanted);
+
+// All dims but the last `trailing`, and only those.
+Shape leading_dims(const Shape& shape, std::size_t trailing = 1);
+Shape trailing_dims(const Shape& shape, std::size_t trailing);
+std::int64_t last_extent(const Shape& shape);  // of rank 1 or more
+
+inline constexpr Sbp kBroadcast{};
+inline constexpr Sbp kPartialSum{.kind = Sbp::Kind::kPartial, .reduce = ReduceOp::kSum};
+inline constexpr Sbp kPartialMax{.kind = Sbp::Kind::kPartial, .reduce = ReduceOp::kMax};
+inline constexpr Sbp kPartialMin{.kind = Sbp::Kind::kPartial, .reduce = ReduceOp::kMin};
+
+SbpSignature all_broadcast(std::size_t num_inputs, std::size_t num_outputs);
+
+// Work that reads every input and writes every output once.
+Work streaming_work(Types inputs, Types outputs, Flops flops, std::string kernel);
+// The same with a number of FLOPs per element of the first input.
+Work elementwise_work(Types inputs, Types outputs, Flops flops_per_element,
+                      std::string kernel = "elementwise");
+Work no_work();
+
+// Types of example inputs: gradients are compared with finite differences, so in f64.
+TensorType f64(Shape shape);
+TensorType i32(Shape shape);
+
+}  // namespace sextant

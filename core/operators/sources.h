@@ -1,0 +1,26 @@
+// Builders of source operators: parameters and inputs.
+#pragma once
+
+#include "core/logical_graph.h"
+
+#include <optional>
+#include <string>
+
+namespace sextant {
+
+// The attributes `init` and `init_std` of `parameter` and `adamw`, and back.
+void set_initializer(Attributes& attributes, const Initializer& initializer);
+Initializer initializer_of(const Attributes& attributes);
+
+TensorId add_parameter(LogicalGraph& graph, std::string name, int layer, const TensorType& type,
+                       const ParameterInfo& info);
+
+// Which values the loader may deliver: [0, limit) and, where given, `ignored`.
+struct InputValues {
+  std::optional<std::int64_t> limit;
+  std::optional<std::int64_t> ignored;
+};
+TensorId add_input(LogicalGraph& graph, std::string name, int layer, const TensorType& type,
+                   const InputValues& values = {});
+
+}  // namespace sextant
