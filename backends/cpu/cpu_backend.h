@@ -29,7 +29,7 @@ struct CpuOptions {
   // Stress: delay exactly this launch of `delayed_rank`, nothing else.
   std::optional<RunId> delayed_run;
   Rank delayed_rank{0};
-  std::int64_t rendezvous_timeout_s = 60;
+  std::int64_t rendezvous_timeout_ms = 60'000;
   bool profile = false;  // keep stamps
 };
 

@@ -1,0 +1,297 @@
+// Queues are worker threads (or the launch thread itself, inline) under one mutex per rank. A
+// failure stops the rank: nothing begins any more, every fence that is not done is failed.
+#include "backends/cpu/cpu_device.h"
+
+#include "core/check.h"
+#include "core/counter_rng.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace sextant {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+Duration since(Clock::time_point epoch, Clock::time_point time) {
+  return Duration(std::chrono::duration_cast<std::chrono::nanoseconds>(time - epoch).count() *
+                  1000);
+}
+
+std::vector<QueueRole> device_queues() {
+  std::vector<QueueRole> roles;
+  for (std::size_t role = 0; role < kNumQueueRoles; ++role)
+    if (static_cast<QueueRole>(role) != QueueRole::kHost)
+      roles.push_back(static_cast<QueueRole>(role));
+  return roles;
+}
+
+}  // namespace
+
+CpuDevice::CpuDevice(const CpuShared& shared) : shared_(shared) {
+  spec_.name = "cpu";
+  spec_.queues = device_queues();
+  spec_.dtypes = {DType::kF64, DType::kF32, DType::kBF16, DType::kF16,
+                  DType::kI64, DType::kI32, DType::kBool};
+  spec_.has_memory = true;
+}
+
+CpuDevice::~CpuDevice() { stop(); }
+
+bool CpuDevice::is_inline() const { return shared_.options.queues == CpuQueueKind::kInline; }
+
+void CpuDevice::prepare(const PhysicalGraph& graph, Rank rank) {
+  require(program_ == nullptr, ErrorCode::kUsage, "rank {} was prepared twice", rank_.value);
+  rank_ = rank;
+  const bool poison = shared_.options.queues == CpuQueueKind::kStress;
+  program_ =
+      std::make_unique<PreparedProgram>(graph, rank, shared_.kernels, shared_.options.seed, poison);
+  if (!is_inline()) start_workers();
+}
+
+void CpuDevice::start_workers() {
+  for (const QueueRole role : spec_.queues)
+    if (program_->uses(role)) queue(role).worker = std::thread([this, role] { work(role); });
+}
+
+void CpuDevice::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    for (Queue& queue : queues_) {
+      queue.arrived.notify_all();
+      queue.completed.notify_all();
+    }
+    group_changed_.notify_all();
+  }
+  for (Queue& queue : queues_)
+    if (queue.worker.joinable()) queue.worker.join();
+}
+
+void CpuDevice::work(QueueRole role) {
+  Queue& own = queue(role);
+  while (true) {
+    std::unique_lock lock(mutex_);
+    own.arrived.wait(lock, [&] { return stopping_ || !own.tasks.empty(); });
+    if (stopping_) return;
+    const Task task = std::move(own.tasks.front());
+    own.tasks.pop_front();
+    lock.unlock();
+    run_task(role, task);
+  }
+}
+
+// One task per queue that takes part; a queue with several runs of the group has them in one task.
+std::vector<std::pair<QueueRole, CpuDevice::Task>> CpuDevice::tasks_of(
+    std::span<const Launch> launches, std::span<Fence> done) {
+  const auto group = std::make_shared<Group>();
+  std::vector<std::pair<QueueRole, Task>> tasks;
+  for (std::size_t i = 0; i < launches.size(); ++i) {
+    const QueueRole role = program_->run(launches[i].run).queue;
+    done[i] = {role, queue(role).next_sequence++};
+    group->runs.push_back({launches[i].run, launches[i].step, done[i]});
+    auto task = std::find_if(tasks.begin(), tasks.end(),
+                             [role](const auto& entry) { return entry.first == role; });
+    if (task == tasks.end()) task = tasks.insert(tasks.end(), {role, Task{{}, 0, group}});
+    task->second.waits.insert(task->second.waits.end(), launches[i].waits.begin(),
+                              launches[i].waits.end());
+    task->second.last_sequence = done[i].sequence;
+  }
+  group->queues_missing = tasks.size();
+  return tasks;
+}
+
+void CpuDevice::launch(std::span<const Launch> group, std::span<Fence> done) {
+  std::unique_lock lock(mutex_);
+  std::vector<std::pair<QueueRole, Task>> tasks = tasks_of(group, done);
+  if (!is_inline()) {
+    for (auto& [role, task] : tasks) {
+      queue(role).tasks.push_back(std::move(task));
+      queue(role).arrived.notify_one();
+    }
+    return;
+  }
+  lock.unlock();
+  for (const auto& [role, task] : tasks) run_task(role, task);
+}
+
+bool CpuDevice::wait_until(std::unique_lock<std::mutex>& lock, std::condition_variable& changed,
+                           const std::function<bool()>& condition) {
+  changed.wait(lock, [&] { return stopping_ || failure_ || condition(); });
+  return !stopping_ && !failure_;
+}
+
+bool CpuDevice::begin(QueueRole role, const Task& task) {
+  std::unique_lock lock(mutex_);
+  for (const Fence& fence : task.waits) {
+    Queue& other = queue(fence.queue);
+    if (is_inline() && !failure_ && other.done <= fence.sequence)
+      fail(ErrorCode::kInternal, "rank {}: a launch on queue {} waits for one that was not issued",
+           rank_.value, to_string(role));
+    if (!wait_until(lock, other.completed, [&] { return other.done > fence.sequence; }))
+      return false;
+  }
+  return !stopping_ && !failure_;
+}
+
+// In a group all queues wait for the last one, which executes; inline there is one thread, and it
+// executes when it comes to the last queue.
+void CpuDevice::run_task(QueueRole role, const Task& task) {
+  if (!begin(role, task)) return;
+  Group& group = *task.group;
+  std::unique_lock lock(mutex_);
+  const bool is_last = --group.queues_missing == 0;
+  if (!is_last && is_inline()) return;
+  if (!is_last) {
+    if (wait_until(lock, group_changed_, [&] { return group.done; })) finish(role, task);
+    return;
+  }
+  lock.unlock();
+  try {
+    execute(group, queue(role).workspace);
+  } catch (const std::exception& error) {
+    set_failure(error.what());
+    return;
+  }
+  lock.lock();
+  group.done = true;
+  group_changed_.notify_all();
+  if (!is_inline()) return finish(role, task);
+  for (const LaunchedRun& run : group.runs) {
+    queue(run.fence.queue).done = run.fence.sequence + 1;
+    queue(run.fence.queue).completed.notify_all();
+  }
+}
+
+void CpuDevice::finish(QueueRole role, const Task& task) {
+  queue(role).done = task.last_sequence + 1;
+  queue(role).completed.notify_all();
+}
+
+void CpuDevice::set_failure(const std::string& reason) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!failure_) failure_ = reason;
+    for (Queue& queue : queues_) queue.completed.notify_all();
+    group_changed_.notify_all();
+  }
+  shared_.rendezvous.abort(reason);
+}
+
+void CpuDevice::abort(const std::string& reason) { set_failure(reason); }
+
+FenceState CpuDevice::state(Fence fence) {
+  const std::lock_guard lock(mutex_);
+  if (queue(fence.queue).done > fence.sequence) return FenceState::kDone;
+  return failure_ ? FenceState::kFailed : FenceState::kPending;
+}
+
+void CpuDevice::wait(Fence fence) {
+  std::unique_lock lock(mutex_);
+  Queue& other = queue(fence.queue);
+  wait_until(lock, other.completed, [&] { return other.done > fence.sequence; });
+  if (other.done > fence.sequence) return;
+  fail(ErrorCode::kRankFailed, "{}", failure_.value_or("the device was stopped"));
+}
+
+std::span<std::byte> CpuDevice::host_view(InstanceId instance, std::int32_t reg,
+                                          std::int32_t content) {
+  return program_->register_bytes(instance, reg, content);
+}
+
+std::span<const Stamp> CpuDevice::stamps() {
+  const std::lock_guard lock(mutex_);
+  return stamps_;
+}
+
+template <typename Function>
+void CpuDevice::name_failures(const LaunchedRun& launched, const PreparedCall& call,
+                              const Function& function) {
+  try {
+    function();
+  } catch (const std::exception& error) {
+    const Actor& actor = *call.context.actor;
+    fail(ErrorCode::kRankFailed, "rank {}: operator '{}' ({}), act {} of step {}: {}", rank_.value,
+         actor.name, actor.kind, program_->run(launched.id).act, launched.step, error.what());
+  }
+}
+
+void CpuDevice::execute(const Group& group, Workspace& workspace) {
+  if (group.runs.size() > 1) return execute_together(group, workspace);
+  execute_run(group.runs.front(), workspace);
+}
+
+void CpuDevice::execute_run(const LaunchedRun& launched, Workspace& workspace) {
+  delay(launched);
+  const auto begin = Clock::now();
+  for (const PreparedCall& call : program_->run(launched.id).calls) {
+    name_failures(launched, call, [&] {
+      const Workspace::Frame frame(workspace);
+      if (call.kernel != nullptr)
+        call.kernel(call.context, workspace);
+      else
+        shared_.rendezvous.wait(post(call, launched.step));
+    });
+    program_->release(call);
+  }
+  note(launched, begin);
+}
+
+// All halves are posted before the first is waited for, so two ranks may have their runs in any
+// order. Runs of a group do not feed each other (the validator refuses it).
+void CpuDevice::execute_together(const Group& group, Workspace&) {
+  for (const LaunchedRun& launched : group.runs) delay(launched);
+  const auto begin = Clock::now();
+  struct Posted {
+    const LaunchedRun* launched;
+    const PreparedCall* call;
+    Rendezvous::Ticket ticket;
+  };
+  std::vector<Posted> posted;
+  for (const LaunchedRun& launched : group.runs)
+    for (const PreparedCall& call : program_->run(launched.id).calls)
+      name_failures(launched, call, [&] {
+        require(call.kernel == nullptr, ErrorCode::kInternal,
+                "a launch group holds communications only");
+        posted.push_back({&launched, &call, post(call, launched.step)});
+      });
+  for (const Posted& half : posted)
+    name_failures(*half.launched, *half.call, [&] { shared_.rendezvous.wait(half.ticket); });
+  for (const Posted& half : posted) program_->release(*half.call);
+  for (const LaunchedRun& launched : group.runs) note(launched, begin);
+}
+
+Rendezvous::Ticket CpuDevice::post(const PreparedCall& call, std::int64_t step) {
+  const Actor& actor = *call.context.actor;
+  return shared_.rendezvous.post({rank_, call.group, step * call.per_step + call.index_in_step,
+                                  &*actor.communication, actor.name, call.buffers});
+}
+
+// Between the waits of a launch and its work: what comes later without an order of its own
+// overtakes it.
+void CpuDevice::delay(const LaunchedRun& launched) const {
+  const CpuOptions& options = shared_.options;
+  if (options.queues != CpuQueueKind::kStress || options.max_delay_us <= 0) return;
+  std::int64_t delay_us = 0;
+  if (options.delayed_run) {
+    if (*options.delayed_run == launched.id && options.delayed_rank == rank_)
+      delay_us = options.max_delay_us;
+  } else {
+    const CounterRng random(options.seed, fmt::format("delay of rank {} on {}", rank_.value,
+                                                      to_string(launched.fence.queue)));
+    delay_us =
+        static_cast<std::int64_t>(random.bits(static_cast<std::uint64_t>(launched.fence.sequence)) %
+                                  static_cast<std::uint64_t>(options.max_delay_us + 1));
+  }
+  if (delay_us > 0) std::this_thread::sleep_for(std::chrono::microseconds(delay_us));
+}
+
+void CpuDevice::note(const LaunchedRun& launched, Clock::time_point begin) {
+  if (!shared_.options.profile) return;
+  const auto end = Clock::now();
+  const std::lock_guard lock(mutex_);
+  stamps_.push_back(
+      {launched.id, launched.step, since(shared_.epoch, begin), since(shared_.epoch, end)});
+}
+
+}  // namespace sextant

@@ -1,0 +1,113 @@
+// One rank on the CPU: in-order queues that execute prepared runs and report fences. What the ranks
+// of a job share is handed in.
+#pragma once
+
+#include "actor/device.h"
+#include "backends/cpu/cpu_backend.h"
+#include "backends/cpu/kernel.h"
+#include "backends/cpu/prepared_program.h"
+#include "backends/cpu/rendezvous.h"
+
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace sextant {
+
+// What the ranks of one job share.
+struct CpuShared {
+  const CpuOptions& options;
+  const KernelTable& kernels;
+  Rendezvous& rendezvous;
+  std::chrono::steady_clock::time_point epoch;  // of stamps
+};
+
+class CpuDevice final : public Device {
+ public:
+  explicit CpuDevice(const CpuShared& shared);
+  ~CpuDevice() override;
+
+  const DeviceSpec& spec() const override { return spec_; }
+  void prepare(const PhysicalGraph& graph, Rank rank) override;
+  void launch(std::span<const Launch> group, std::span<Fence> done) override;
+  FenceState state(Fence fence) override;
+  void wait(Fence fence) override;
+  std::span<std::byte> host_view(InstanceId instance, std::int32_t reg,
+                                 std::int32_t content) override;
+  void abort(const std::string& reason) override;
+  std::span<const Stamp> stamps() override;
+
+  // Ends the workers. Launches that have not begun are dropped.
+  void stop();
+
+ private:
+  struct LaunchedRun {
+    RunId id;
+    std::int64_t step = 0;
+    Fence fence;
+  };
+  // A launch group, seen from all its queues: the last queue to be free executes all runs.
+  struct Group {
+    std::vector<LaunchedRun> runs;
+    std::size_t queues_missing = 0;
+    bool done = false;
+  };
+  // One entry of a queue: what it must wait for, and the runs that complete with it.
+  struct Task {
+    std::vector<Fence> waits;
+    std::int64_t last_sequence = 0;
+    std::shared_ptr<Group> group;
+  };
+  struct Queue {
+    std::deque<Task> tasks;
+    std::condition_variable arrived, completed;
+    std::int64_t next_sequence = 0, done = 0;  // launches issued, launches complete
+    Workspace workspace;
+    std::thread worker;
+  };
+
+  Queue& queue(QueueRole role) { return queues_[static_cast<std::size_t>(role)]; }
+  bool is_inline() const;
+  void start_workers();
+  void work(QueueRole role);
+  std::vector<std::pair<QueueRole, Task>> tasks_of(std::span<const Launch> group,
+                                                   std::span<Fence> done);
+  void run_task(QueueRole role, const Task& task);
+  // False when the device failed meanwhile.
+  bool wait_until(std::unique_lock<std::mutex>& lock, std::condition_variable& changed,
+                  const std::function<bool()>& condition);
+  bool begin(QueueRole role, const Task& task);
+  void finish(QueueRole role, const Task& task);
+
+  void execute(const Group& group, Workspace& workspace);
+  void execute_together(const Group& group, Workspace& workspace);
+  void execute_run(const LaunchedRun& launched, Workspace& workspace);
+  Rendezvous::Ticket post(const PreparedCall& call, std::int64_t step);
+  void delay(const LaunchedRun& launched) const;
+  void note(const LaunchedRun& launched, std::chrono::steady_clock::time_point begin);
+  template <typename Function>
+  void name_failures(const LaunchedRun& launched, const PreparedCall& call,
+                     const Function& function);
+  void set_failure(const std::string& reason);
+
+  CpuShared shared_;
+  DeviceSpec spec_;
+  Rank rank_;
+  std::unique_ptr<PreparedProgram> program_;
+  std::mutex mutex_;  // of everything below
+  std::array<Queue, kNumQueueRoles> queues_;
+  std::condition_variable group_changed_;
+  std::optional<std::string> failure_;
+  bool stopping_ = false;
+  std::vector<Stamp> stamps_;
+};
+
+}  // namespace sextant

@@ -1,0 +1,56 @@
+// The two kernel tables.
+#include "backends/cpu/kernel.h"
+
+#include "backends/cpu/kernels/families.h"
+
+#include <utility>
+
+namespace sextant {
+
+void KernelTable::add(std::string kind, Kernel kernel, KernelCondition covers) {
+  kernels_[std::move(kind)].push_back({kernel, covers});
+}
+
+Kernel KernelTable::find(std::string_view kind, const KernelContext& context) const {
+  const auto found = kernels_.find(kind);
+  if (found == kernels_.end()) return nullptr;
+  const std::vector<Candidate>& candidates = found->second;
+  for (auto candidate = candidates.rbegin(); candidate != candidates.rend(); ++candidate)
+    if (candidate->covers == nullptr || candidate->covers(context)) return candidate->kernel;
+  return nullptr;
+}
+
+std::vector<std::string> KernelTable::kinds() const {
+  std::vector<std::string> kinds;
+  for (const auto& [kind, candidates] : kernels_) kinds.push_back(kind);
+  return kinds;
+}
+
+KernelTable reference_kernels() {
+  KernelTable table;
+  add_matmul_kernels(table);
+  add_elementwise_kernels(table);
+  add_normalization_kernels(table);
+  add_attention_kernels(table);
+  add_embedding_kernels(table);
+  add_shape_kernels(table);
+  add_loss_kernels(table);
+  add_optimizer_kernels(table);
+  add_source_kernels(table);
+  add_boxing_kernels(table);
+  return table;
+}
+
+KernelTable fast_kernels() {
+  KernelTable table = reference_kernels();
+  add_fast_matmul_kernels(table);
+  add_fast_elementwise_kernels(table);
+  add_fast_normalization_kernels(table);
+  add_fast_attention_kernels(table);
+  add_fast_embedding_kernels(table);
+  add_fast_loss_kernels(table);
+  add_fast_optimizer_kernels(table);
+  return table;
+}
+
+}  // namespace sextant

@@ -1,0 +1,53 @@
+// Conversion at the edges of the reference kernels.
+#include "backends/cpu/kernels/reference.h"
+
+#include <algorithm>
+
+namespace sextant {
+namespace {
+
+std::span<double> load(const KernelOperand& operand, Workspace& workspace) {
+  const auto values =
+      workspace.take<double>(static_cast<std::size_t>(operand.local.shape.elements()));
+  load_as_double(operand.local.dtype, operand.data, values);
+  return values;
+}
+
+}  // namespace
+
+Values load_input(const KernelContext& context, std::size_t index, Workspace& workspace) {
+  return load(context.in[index], workspace);
+}
+
+std::span<double> load_output(const KernelContext& context, std::size_t index,
+                              Workspace& workspace) {
+  return load(context.out[index], workspace);
+}
+
+std::span<double> make_output(const KernelContext& context, std::size_t index,
+                              Workspace& workspace) {
+  const auto values =
+      workspace.take<double>(static_cast<std::size_t>(context.out[index].local.shape.elements()));
+  std::fill(values.begin(), values.end(), 0.0);
+  return values;
+}
+
+void store_output(const KernelContext& context, std::size_t index, std::span<double> values,
+                  Workspace& workspace) {
+  const KernelOperand& operand = context.out[index];
+  if (context.accumulate[index]) {
+    const auto present = load(operand, workspace);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] += present[i];
+  }
+  store_from_double(operand.local.dtype, values, operand.data);
+}
+
+Rows rows_of(const TensorType& type) {
+  Rows rows;
+  if (type.shape.rank() == 0) return rows;
+  rows.length = type.shape[type.shape.rank() - 1];
+  for (std::size_t dim = 0; dim + 1 < type.shape.rank(); ++dim) rows.count *= type.shape[dim];
+  return rows;
+}
+
+}  // namespace sextant

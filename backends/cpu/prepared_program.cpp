@@ -1,0 +1,267 @@
+// Resolution of a program to addresses and kernels, and the first contents of its state.
+#include "backends/cpu/prepared_program.h"
+
+#include "backends/cpu/boxes.h"
+#include "backends/cpu/elements.h"
+#include "core/check.h"
+#include "core/counter_rng.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace sextant {
+namespace {
+
+// All bits set: a NaN in every floating format, -1 in the integers.
+constexpr int kPoison = 0xFF;
+
+bool is_host(const Actor& actor) { return actor.queue == QueueRole::kHost; }
+
+// Visits the row-major global index of each element of `box`, in local order.
+template <typename Visit>
+void for_each_global_index(const Shape& global, const Shard& box, const Visit& visit) {
+  Shard whole;
+  for (const std::int64_t extent : global.extents()) whole.dims.push_back({0, extent});
+  for_each_row(box, box, whole, [&](std::int64_t local, std::int64_t first, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) visit(local + i, first + i);
+  });
+}
+
+}  // namespace
+
+PreparedProgram::PreparedProgram(const PhysicalGraph& graph, Rank rank, const KernelTable& kernels,
+                                 std::uint64_t seed, bool poison)
+    : graph_(graph),
+      rank_(rank),
+      program_(graph.program_of(rank)),
+      resolver_(graph, graph.ranks[rank.index()].program) {
+  allocate(poison);
+  resolve(kernels, seed);
+  finish_communications();
+  if (poison) count_uses();
+  fill_state(seed);
+}
+
+void PreparedProgram::allocate(bool poison) {
+  const auto size = static_cast<std::size_t>(program_.arena.size.value);
+  const auto alignment = static_cast<std::size_t>(kBufferAlignment);
+  allocation_.reset(new std::byte[size + alignment]);
+  void* start = allocation_.get();
+  std::size_t space = size + alignment;
+  arena_ = static_cast<std::byte*>(std::align(alignment, size, start, space));
+  if (poison) std::memset(arena_, kPoison, size);
+}
+
+const PreparedProgram::LocalLayout& PreparedProgram::local(LayoutId layout) {
+  const auto found = layouts_.find(layout);
+  if (found != layouts_.end()) return found->second;
+  Shard box = shard_of(graph_, layout, rank_);
+  Shape shape = box.local_shape();
+  return layouts_.emplace(layout, LocalLayout{std::move(box), std::move(shape)}).first->second;
+}
+
+KernelOperand PreparedProgram::operand(const BufferRef& buffer, const Actor& actor) {
+  const Register& info = *buffer.info;
+  const LocalLayout& part = local(info.layout);
+  KernelOperand operand;
+  operand.data = arena_ + buffer.offset.value;
+  operand.local = {part.shape, info.local.dtype};
+  operand.layout = &graph_.layouts[info.layout.index()];
+  operand.box = part.box;
+  require(size_of(operand.local) <= size_of(info.local), ErrorCode::kInternal,
+          "rank {}: '{}' uses register '{}' as {}, but its program gives it room for {}",
+          rank_.value, actor.name, info.name, to_string(part.shape), to_string(info.local.shape));
+  require(buffer.offset.value + size_of(operand.local).value <= program_.arena.size.value,
+          ErrorCode::kInternal, "rank {}: register '{}' of '{}' ends outside the arena",
+          rank_.value, info.name, actor.name);
+  return operand;
+}
+
+void PreparedProgram::resolve(const KernelTable& kernels, std::uint64_t seed) {
+  runs_.resize(program_.order.size());
+  for (std::size_t i = 0; i < runs_.size(); ++i) {
+    const Run& run = program_.order[i];
+    const Block& block = graph_.block_of(program_.instances[run.instance.index()]);
+    runs_[i].queue = block.actors[static_cast<std::size_t>(run.first_actor)].queue;
+    runs_[i].act = run.act;
+    for (const ActorCall& call : resolver_.calls(RunId(i)))
+      runs_[i].calls.push_back(prepare(call, kernels, seed));
+  }
+}
+
+PreparedCall PreparedProgram::prepare(const ActorCall& call, const KernelTable& kernels,
+                                      std::uint64_t seed) {
+  const Actor& actor = *call.actor;
+  PreparedCall prepared;
+  KernelContext& context = prepared.context;
+  context.actor = &actor;
+  for (const BufferRef& buffer : call.in) context.in.push_back(operand(buffer, actor));
+  for (const BufferRef& buffer : call.out) context.out.push_back(operand(buffer, actor));
+  context.accumulate = call.accumulate;
+  const Placement& placement = graph_.placements[program_.placement.index()];
+  context.hierarchy = placement.hierarchy();
+  context.coordinates = placement.coordinates_of(
+      static_cast<std::size_t>(graph_.ranks[rank_.index()].index_in_placement));
+  context.seed = seed;
+  if (actor.communication) {
+    prepare_communication(prepared);
+    return prepared;
+  }
+  prepared.kernel = kernels.find(actor.kind, context);
+  require(prepared.kernel != nullptr, ErrorCode::kDevice,
+          "the CPU has no kernel for operator kind '{}' ('{}')", actor.kind, actor.name);
+  return prepared;
+}
+
+void PreparedProgram::prepare_communication(PreparedCall& prepared) {
+  const KernelContext& context = prepared.context;
+  const Actor& actor = *context.actor;
+  const Communication& communication = *actor.communication;
+  const bool has_in = communication.side != Side::kReceive;
+  const bool has_out = communication.side != Side::kSend;
+  require(context.in.size() == (has_in ? 1 : 0) && context.out.size() == (has_out ? 1 : 0),
+          ErrorCode::kInternal, "'{}' ({}) has {} inputs and {} outputs", actor.name, actor.kind,
+          context.in.size(), context.out.size());
+  for (const auto* operands : {&context.in, &context.out})
+    for (const KernelOperand& operand : *operands)
+      require(operand.local.dtype == communication.dtype, ErrorCode::kInternal,
+              "'{}' communicates {} but its register holds {}", actor.name,
+              to_string(communication.dtype), to_string(operand.local.dtype));
+  prepared.group =
+      graph_.ranks[rank_.index()].groups[static_cast<std::size_t>(communication.group)];
+  prepared.index_in_step = communications_of_[prepared.group]++;
+  if (has_in) prepared.buffers.in = context.in[0].data;
+  if (has_out) {
+    prepared.buffers.out = context.out[0].data;
+    prepared.buffers.accumulate = context.accumulate[0];
+  }
+}
+
+void PreparedProgram::finish_communications() {
+  for (PreparedRun& run : runs_)
+    for (PreparedCall& call : run.calls)
+      if (call.context.actor->communication) call.per_step = communications_of_[call.group];
+}
+
+PreparedProgram::ContentKey PreparedProgram::content_of(const BufferRef& buffer) const {
+  return {buffer.instance, buffer.info->frame, buffer.content};
+}
+
+// Bytes that go on living in another register (in place), and what host actors read: their end is
+// not a launch of this device.
+std::set<PreparedProgram::RegisterKey> PreparedProgram::registers_not_to_poison() const {
+  std::set<RegisterKey> kept;
+  for (std::size_t i = 0; i < program_.instances.size(); ++i) {
+    const Block& block = graph_.block_of(program_.instances[i]);
+    for (std::size_t a = 0; a < block.actors.size(); ++a) {
+      const Actor& actor = block.actors[a];
+      if (!is_host(actor) && !actor.in_place) continue;
+      const ActorCall call = resolver_.call(InstanceId(i), static_cast<std::int32_t>(a), 0);
+      for (std::size_t in = 0; in < call.in.size(); ++in)
+        if (is_host(actor) || actor.in_place->in == static_cast<std::int32_t>(in))
+          kept.insert({call.in[in].instance, call.in[in].reg});
+    }
+  }
+  return kept;
+}
+
+void PreparedProgram::count_uses() {
+  std::map<ContentKey, std::size_t> index;
+  std::vector<ContentKey> contents;
+  for (std::size_t i = 0; i < runs_.size(); ++i) {
+    const std::vector<ActorCall> calls = resolver_.calls(RunId(i));
+    for (std::size_t c = 0; c < calls.size(); ++c) {
+      std::set<std::size_t> used;
+      for (const auto* operands : {&calls[c].in, &calls[c].out}) {
+        for (const BufferRef& buffer : *operands) {
+          const auto [entry, is_new] = index.emplace(content_of(buffer), contents.size());
+          if (is_new) contents.push_back(entry->first);
+          used.insert(entry->second);
+        }
+      }
+      runs_[i].calls[c].lifetimes.assign(used.begin(), used.end());
+    }
+  }
+  lifetimes_ = std::make_unique<Lifetime[]>(contents.size());
+  for (const PreparedRun& run : runs_)
+    for (const PreparedCall& call : run.calls)
+      for (const std::size_t lifetime : call.lifetimes) ++lifetimes_[lifetime].uses;
+  const std::set<RegisterKey> kept = registers_not_to_poison();
+  for (std::size_t i = 0; i < contents.size(); ++i) {
+    const auto [instance, frame, content] = contents[i];
+    const Block& block = graph_.block_of(program_.instances[instance.index()]);
+    if (block.frames[static_cast<std::size_t>(frame)].initially_full) continue;
+    for (std::size_t reg = 0; reg < block.registers.size(); ++reg) {
+      const auto number = static_cast<std::int32_t>(reg);
+      if (block.registers[reg].frame == frame && !kept.contains({instance, number}))
+        lifetimes_[i].bytes.push_back(register_bytes(instance, number, content));
+    }
+  }
+}
+
+bool PreparedProgram::uses(QueueRole role) const {
+  return std::any_of(runs_.begin(), runs_.end(),
+                     [role](const PreparedRun& run) { return run.queue == role; });
+}
+
+void PreparedProgram::release(const PreparedCall& call) {
+  for (const std::size_t index : call.lifetimes) {
+    Lifetime& lifetime = lifetimes_[index];
+    const std::int64_t done = lifetime.done.fetch_add(1, std::memory_order_acq_rel) + 1;
+    if (done % lifetime.uses != 0) continue;
+    for (const std::span<std::byte> bytes : lifetime.bytes)
+      std::memset(bytes.data(), kPoison, bytes.size());
+  }
+}
+
+std::span<std::byte> PreparedProgram::register_bytes(InstanceId instance, std::int32_t reg,
+                                                     std::int32_t content) const {
+  const BufferRef buffer = resolver_.buffer(instance, reg, content);
+  const Shape shape = shard_of(graph_, buffer.info->layout, rank_).local_shape();
+  const Bytes size = size_of(TensorType{shape, buffer.info->local.dtype});
+  return {arena_ + buffer.offset.value, static_cast<std::size_t>(size.value)};
+}
+
+void PreparedProgram::fill_state(std::uint64_t seed) {
+  for (std::size_t i = 0; i < program_.instances.size(); ++i) {
+    const Block& block = graph_.block_of(program_.instances[i]);
+    for (const Actor& actor : block.actors) {
+      for (std::size_t output = 0; output < actor.out.size(); ++output) {
+        const Register& info = block.registers[static_cast<std::size_t>(actor.out[output])];
+        if (block.frames[static_cast<std::size_t>(info.frame)].initially_full)
+          fill_register(InstanceId(i), actor, output, seed);
+      }
+    }
+  }
+}
+
+// The first output of an operator with `init` is a parameter; all other state starts at zero. Keyed
+// by the parameter's name and the global index, so every plan starts from the same bits.
+void PreparedProgram::fill_register(InstanceId instance, const Actor& writer, std::size_t output,
+                                    std::uint64_t seed) {
+  const std::span<std::byte> bytes = register_bytes(instance, writer.out[output], 0);
+  std::memset(bytes.data(), 0, bytes.size());
+  const Attributes& attributes = writer.attributes;
+  if (output != 0 || !attributes.contains("init") || attributes.text("init") == "zeros") return;
+  const Block& block = graph_.block_of(program_.instances[instance.index()]);
+  const Register& info = block.registers[static_cast<std::size_t>(writer.out[output])];
+  const LocalLayout& part = local(info.layout);
+  std::vector<double> values(static_cast<std::size_t>(part.shape.elements()), 1.0);
+  if (attributes.text("init") == "normal") {
+    const double deviation = attributes.real("init_std");
+    const CounterRng random(
+        seed, attributes.contains("parameter") ? attributes.text("parameter") : writer.name);
+    for_each_global_index(graph_.layouts[info.layout.index()].global.shape, part.box,
+                          [&](std::int64_t at, std::int64_t global) {
+                            values[static_cast<std::size_t>(at)] =
+                                deviation * random.normal(static_cast<std::uint64_t>(global));
+                          });
+  } else {
+    require(attributes.text("init") == "ones", ErrorCode::kInternal,
+            "parameter '{}': unknown init '{}' (zeros, ones, normal)", writer.name,
+            attributes.text("init"));
+  }
+  store_from_double(info.local.dtype, values, bytes.data());
+}
+
+}  // namespace sextant

@@ -1,0 +1,102 @@
+// One rank's program made ready to execute: addresses, kernels and groups of every run, first
+// contents of its state. Nothing here runs.
+#pragma once
+
+#include "actor/operands.h"
+#include "backends/cpu/collectives.h"
+#include "backends/cpu/kernel.h"
+#include "core/physical_graph.h"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace sextant {
+
+// One act of one actor at its addresses, the same each step.
+struct PreparedCall {
+  KernelContext context;
+  Kernel kernel = nullptr;  // nullptr for communications
+  // Of communications: the n-th of `per_step` that this group does in a step.
+  GroupId group;
+  std::int64_t index_in_step = 0, per_step = 0;
+  MemberBuffers buffers;
+  // Contents that this act reads or writes (index into PreparedProgram::lifetimes).
+  std::vector<std::size_t> lifetimes;
+};
+
+struct PreparedRun {
+  QueueRole queue = QueueRole::kCompute;
+  std::int32_t act = 0;
+  std::vector<PreparedCall> calls;
+};
+
+// Uses of one content of a frame in one step, to know when its bytes are free.
+struct Lifetime {
+  std::int64_t uses = 0;
+  std::vector<std::span<std::byte>> bytes;  // to be poisoned after the last use
+  std::atomic<std::int64_t> done{0};        // over all steps
+};
+
+class PreparedProgram {
+ public:
+  // Throws Error(kDevice) for an operator without kernel, naming it. With `poison`, the arena
+  // starts as poison and lifetimes are filled in.
+  PreparedProgram(const PhysicalGraph& graph, Rank rank, const KernelTable& kernels,
+                  std::uint64_t seed, bool poison);
+
+  const PreparedRun& run(RunId id) const { return runs_[id.index()]; }
+  bool uses(QueueRole role) const;
+  std::span<std::byte> register_bytes(InstanceId instance, std::int32_t reg,
+                                      std::int32_t content) const;
+  // The act is over: poisons the contents of which it was the last use in this step.
+  void release(const PreparedCall& call);
+
+ private:
+  struct LocalLayout {
+    Shard box;
+    Shape shape;
+  };
+  struct ContentKey {
+    InstanceId instance;
+    std::int32_t frame = 0, content = 0;
+    auto operator<=>(const ContentKey&) const = default;
+  };
+  using RegisterKey = std::pair<InstanceId, std::int32_t>;
+
+  void allocate(bool poison);
+  void resolve(const KernelTable& kernels, std::uint64_t seed);
+  PreparedCall prepare(const ActorCall& call, const KernelTable& kernels, std::uint64_t seed);
+  void prepare_communication(PreparedCall& prepared);
+  void finish_communications();
+  KernelOperand operand(const BufferRef& buffer, const Actor& actor);
+  const LocalLayout& local(LayoutId layout);
+  // Lifetimes: which calls use which content, and what is free after the last of them.
+  void count_uses();
+  ContentKey content_of(const BufferRef& buffer) const;
+  std::set<RegisterKey> registers_not_to_poison() const;
+  // First contents.
+  void fill_state(std::uint64_t seed);
+  void fill_register(InstanceId instance, const Actor& writer, std::size_t output,
+                     std::uint64_t seed);
+
+  const PhysicalGraph& graph_;
+  const Rank rank_;
+  const RankProgram& program_;
+  OperandResolver resolver_;
+  std::unique_ptr<std::byte[]> allocation_;
+  std::byte* arena_ = nullptr;
+  std::map<LayoutId, LocalLayout> layouts_;
+  std::map<GroupId, std::int64_t> communications_of_;  // per step
+  std::vector<PreparedRun> runs_;
+  std::unique_ptr<Lifetime[]> lifetimes_;
+};
+
+}  // namespace sextant
