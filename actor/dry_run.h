@@ -2,9 +2,13 @@
 // invariant 6). Serial: all queues of a rank count as one stream.
 #pragma once
 
+#include "actor/program_tables.h"
+#include "actor/rank_classes.h"
 #include "core/ids.h"
 #include "core/physical_graph.h"
 
+#include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,13 +28,34 @@ struct Issue {
 };
 
 struct DryRun {
-  std::vector<Rank> ranks;   // those that were run
-  std::vector<Issue> order;  // one step; all members of a communication are neighbours
+  std::vector<Rank> ranks;  // those that were run
+  // One step. The members of a communication are neighbours, except that a launch group stands with
+  // the first of its communications to be complete. No rank issues anything while a communication
+  // it has issued is incomplete.
+  std::vector<Issue> order;
+  // By index in `ranks` and by run: which occurrence of which communication it is a member of, -1
+  // for computation. Under kOnePerClass one meeting stands for all alike.
+  std::vector<std::vector<std::int32_t>> meeting_of_run;
+  std::int32_t num_meetings = 0;
+};
+
+// The tables of all programs, each built when first asked for. `graph` outlives it.
+class GraphTables {
+ public:
+  explicit GraphTables(const PhysicalGraph& graph)
+      : graph_(&graph), tables_(graph.programs.size()) {}
+  std::shared_ptr<const ProgramTables> of(ProgramId program);
+
+ private:
+  const PhysicalGraph* graph_;
+  std::vector<std::shared_ptr<const ProgramTables>> tables_;
 };
 
 // Throws Error(kInfeasible) when some rank cannot go on; the text shows the ring of waits: each
-// rank, the run it is at, and the credit, content or peer it misses. Also when a counter does not
-// return to its start.
+// rank, the run it is at, and the credit, content or peer it misses. Also when members of a group
+// issue different communications (invariant 8), and when a counter does not return to its start.
 DryRun dry_run(const PhysicalGraph& graph, RankScope scope = RankScope::kOnePerClass);
+DryRun dry_run(const PhysicalGraph& graph, const GroupMembers& members, const RankClasses& classes,
+               GraphTables& tables);
 
 }  // namespace sextant

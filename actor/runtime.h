@@ -3,12 +3,14 @@
 #pragma once
 
 #include "actor/device.h"
+#include "actor/program_tables.h"
 #include "core/host_actors.h"
 #include "core/physical_graph.h"
 
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace sextant {
@@ -16,7 +18,8 @@ namespace sextant {
 // Hashes of what was issued: equal on every device (invariant 5).
 struct IssueHash {
   std::vector<std::uint64_t> per_queue;  // kNumQueueRoles entries
-  std::uint64_t edges = 0;               // Req and Ack sequence, per edge direction, folded
+  // Req and Ack of every channel with their fences, folded; what host actors post is left out.
+  std::uint64_t edges = 0;
   bool operator==(const IssueHash&) const = default;
 };
 
@@ -25,18 +28,35 @@ struct RuntimeOptions {
   std::int64_t run_ahead_steps = 2;
 };
 
+// Host actors that do nothing: for devices without memory.
+class IdleHostActors : public HostActors {
+ public:
+  void act(const HostAct&) override {}
+};
+
+// `graph`, `device` and `host` outlive it; `device` has been prepared for `rank`. On a device with
+// memory host actors run on a thread of their own; on one without they act inline and take no time.
 class RankRuntime {
  public:
   RankRuntime(const PhysicalGraph& graph, Rank rank, Device& device, HostActors& host,
               const RuntimeOptions& options = {});
+  // `tables` of the rank's program, shared by the ranks of a class.
+  RankRuntime(const PhysicalGraph& graph, Rank rank, std::shared_ptr<const ProgramTables> tables,
+              Device& device, HostActors& host, const RuntimeOptions& options = {});
   ~RankRuntime();
+  RankRuntime(RankRuntime&&) noexcept;
 
   // Issues the next run (or launch group) of the order; waits for host actors and the window if it
-  // must. Returns what was issued.
+  // must. Returns the number of runs issued.
   std::int32_t issue_next();
   std::int64_t step() const;     // of the next issue
+  RunId next_run() const;        // likewise
   void run(std::int64_t steps);  // issues whole steps on the calling thread
-  void drain();                  // Stop: waits until every register has returned
+  // Stop: waits until every launch is done and, at the end of a step, every register has returned.
+  void drain();
+  // From any thread: ends waits for host actors, now and later, with Error(kRankFailed). Waits
+  // inside the device are ended by Device::abort.
+  void stop(const std::string& reason);
   IssueHash hash() const;
 
  private:
@@ -44,8 +64,12 @@ class RankRuntime {
   std::unique_ptr<Impl> impl_;
 };
 
-// Runs `steps` steps on all ranks, one launch thread per device. An error on one rank stops all
-// and is rethrown naming rank, actor and act.
+// Prepares devices[i] for rank i, one thread per device: communicators meet there. An error on one
+// rank aborts the others and is rethrown.
+void prepare_all(const PhysicalGraph& graph, std::span<Device* const> devices);
+
+// Runs `steps` steps on all ranks, one launch thread per prepared device, and drains. An error on
+// one rank stops all and is rethrown naming rank, actor and act.
 std::vector<IssueHash> run_all(const PhysicalGraph& graph, std::span<Device* const> devices,
                                HostActors& host, std::int64_t steps,
                                const RuntimeOptions& options = {});

@@ -1,0 +1,175 @@
+// The loop of the host thread and the messages that cross.
+#include "actor/host_side.h"
+
+#include "core/check.h"
+
+#include <algorithm>
+
+namespace sextant {
+
+HostCaller::HostCaller(const PhysicalGraph& graph, Rank rank, const ProgramTables& tables,
+                       Device& device, HostActors& host)
+    : graph_(&graph),
+      rank_(rank),
+      tables_(&tables),
+      device_(&device),
+      host_(&host),
+      calls_(tables.sites.size()) {
+  if (tables.host_sites.empty()) return;
+  const OperandResolver resolver(graph, graph.ranks[rank.index()].program);
+  for (const std::int32_t s : tables.host_sites) {
+    const Site& site = tables.sites[static_cast<std::size_t>(s)];
+    for (std::int32_t act = 0; act < site.acts_per_step; ++act) {
+      calls_[static_cast<std::size_t>(s)].push_back(
+          resolver.call(site.instance, site.first_actor, act));
+    }
+  }
+}
+
+void HostCaller::call(std::int32_t s, std::int64_t act) {
+  const Site& site = tables_->sites[static_cast<std::size_t>(s)];
+  const std::int64_t step = act / site.acts_per_step;
+  const std::int64_t act_of_step = act - step * site.acts_per_step;
+  const ActorCall& call =
+      calls_[static_cast<std::size_t>(s)][static_cast<std::size_t>(act_of_step)];
+  inputs_.clear();
+  outputs_.clear();
+  for (const BufferRef& in : call.in) {
+    inputs_.push_back(device_->host_view(in.instance, in.reg, in.content));
+  }
+  for (const BufferRef& out : call.out) {
+    outputs_.push_back(device_->host_view(out.instance, out.reg, out.content));
+  }
+  HostAct host_act;
+  host_act.rank = rank_;
+  host_act.graph = graph_;
+  host_act.instance = &graph_->program_of(rank_).instances[site.instance.index()];
+  host_act.actor = call.actor;
+  host_act.step = step;
+  host_act.act = act_of_step;
+  host_act.inputs = inputs_;
+  host_act.outputs = outputs_;
+  host_->act(host_act);
+}
+
+HostThread::HostThread(const PhysicalGraph& graph, Rank rank, const ProgramTables& tables,
+                       Device& device, HostActors& host)
+    : tables_(tables),
+      device_(device),
+      caller_(graph, rank, tables, device, host),
+      protocol_(tables, SiteOwner::kHostThread),
+      thread_([this] { loop(); }) {}
+
+HostThread::~HostThread() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void HostThread::announce(std::int64_t steps) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (steps <= steps_) return;
+    steps_ = steps;
+    idle_ = false;
+  }
+  changed_.notify_all();
+}
+
+void HostThread::post(std::span<const Message> messages) {
+  {
+    const std::lock_guard lock(mutex_);
+    to_host_.insert(to_host_.end(), messages.begin(), messages.end());
+    idle_ = false;
+  }
+  changed_.notify_all();
+}
+
+void HostThread::receive(std::vector<Message>& messages) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !to_launch_.empty() || error_ || !stop_reason_.empty(); });
+  throw_if_broken();
+  messages.insert(messages.end(), to_launch_.begin(), to_launch_.end());
+  to_launch_.clear();
+}
+
+void HostThread::wait_until_idle() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return idle_ || error_ || !stop_reason_.empty(); });
+  throw_if_broken();
+}
+
+void HostThread::stop(const std::string& reason) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stop_reason_.empty()) stop_reason_ = reason;
+  }
+  changed_.notify_all();
+}
+
+void HostThread::throw_if_broken() {
+  if (error_) std::rethrow_exception(error_);
+  if (!stop_reason_.empty()) throw Error(ErrorCode::kRankFailed, stop_reason_);
+}
+
+// The first host site that may act; its credits bound how long the others wait. -1: none may.
+std::int32_t HostThread::next_enabled() const {
+  for (const std::int32_t s : tables_.host_sites) {
+    const Site& site = tables_.sites[static_cast<std::size_t>(s)];
+    const bool announced = protocol_.acts_of(s) < steps_ * site.acts_per_step;
+    if (announced && protocol_.host_act_enabled(s)) return s;
+  }
+  return -1;
+}
+
+bool HostThread::is_idle() const {
+  return std::all_of(tables_.host_sites.begin(), tables_.host_sites.end(),
+                     [&](const std::int32_t s) {
+                       const Site& site = tables_.sites[static_cast<std::size_t>(s)];
+                       return protocol_.acts_of(s) >= steps_ * site.acts_per_step;
+                     });
+}
+
+void HostThread::loop() {
+  std::unique_lock lock(mutex_);
+  while (!ending_ && stop_reason_.empty() && !error_) {
+    received_.swap(to_host_);
+    for (const Message& message : received_) protocol_.receive(message);
+    received_.clear();
+    const std::int32_t site = next_enabled();
+    if (site < 0) {
+      idle_ = is_idle();
+      changed_.notify_all();
+      changed_.wait(lock, [&] {
+        return ending_ || !stop_reason_.empty() || !to_host_.empty() || next_enabled() >= 0;
+      });
+      continue;
+    }
+    lock.unlock();
+    std::exception_ptr error;
+    try {
+      act(site);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    error_ = error;
+    to_launch_.insert(to_launch_.end(), protocol_.outbox().begin(), protocol_.outbox().end());
+    protocol_.clear_outbox();
+    changed_.notify_all();
+  }
+}
+
+void HostThread::act(std::int32_t site) {
+  waits_.clear();
+  const std::int64_t act = protocol_.acts_of(site);
+  protocol_.begin_host_act(site, waits_);
+  for (const Fence fence : waits_) device_.wait(fence);
+  caller_.call(site, act);
+  protocol_.finish_host_act(site);
+}
+
+}  // namespace sextant

@@ -1,0 +1,369 @@
+// The launch loop of one rank, and all ranks of one process.
+#include "actor/runtime.h"
+
+#include "actor/dry_run.h"
+#include "actor/host_side.h"
+#include "actor/protocol.h"
+#include "core/check.h"
+
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+namespace sextant {
+namespace {
+
+void mix(std::uint64_t& hash, std::uint64_t value) {
+  hash = (hash ^ value) * 0x9E3779B97F4A7C15ULL;
+  hash ^= hash >> 29;
+}
+
+std::uint64_t key_of(const Run& run) {
+  std::uint64_t key = 0;
+  for (const std::int32_t part :
+       {run.instance.value, run.first_actor, run.num_actors, run.act, run.launch_group}) {
+    mix(key, static_cast<std::uint64_t>(part));
+  }
+  return key;
+}
+
+// The unfinished launches of one queue, as a count and the oldest that must be done.
+struct QueueWindow {
+  std::int64_t launched = 0;
+  std::int32_t tail_unit = 0;       // within the step
+  std::int64_t tail_first_run = 0;  // sequence of the first run of the tail's step
+  std::int64_t known_done = -1;     // largest sequence waited for
+};
+
+}  // namespace
+
+struct RankRuntime::Impl {
+  Impl(const PhysicalGraph& g, Rank r, std::shared_ptr<const ProgramTables> t, Device& d,
+       HostActors& host, const RuntimeOptions& o)
+      : graph(g),
+        rank(r),
+        program(g.ranks[r.index()].program),
+        tables(std::move(t)),
+        device(d),
+        options(o),
+        has_host(!tables->host_sites.empty()),
+        protocol(*tables,
+                 has_host && d.spec().has_memory ? SiteOwner::kLaunchThread : SiteOwner::kAll) {
+    require(o.window >= 1 && o.run_ahead_steps >= 1, ErrorCode::kUsage,
+            "a window of {} launches and {} steps: both must be at least 1", o.window,
+            o.run_ahead_steps);
+    const auto members = static_cast<std::size_t>(tables->max_group_size);
+    launches.resize(members);
+    done.resize(members);
+    for (const Run& run : graph.programs[program.index()].order) keys.push_back(key_of(run));
+    if (!has_host) return;
+    if (device.spec().has_memory) {
+      host_thread.emplace(graph, rank, *tables, device, host);
+    } else {
+      inline_host.emplace(graph, rank, *tables, device, host);
+    }
+  }
+
+  std::int32_t issue_next();
+  void begin_step();
+  void announce(std::int64_t steps);
+  void take_messages();
+  void act_inline();
+  void wait_for_window(std::int32_t members);
+  void wait_for(QueueRole queue, std::int64_t sequence);
+  void launch(std::int32_t members);
+  void drain();
+  [[noreturn]] void rethrow_at(const Error& error) const;
+
+  const PhysicalGraph& graph;
+  Rank rank;
+  ProgramId program;
+  std::shared_ptr<const ProgramTables> tables;
+  Device& device;
+  RuntimeOptions options;
+  bool has_host;
+  Protocol protocol;
+  std::optional<HostThread> host_thread;
+  std::optional<HostCaller> inline_host;
+
+  std::int32_t next = 0;
+  std::int64_t step = 0;
+  std::int64_t announced = 0;
+  std::vector<Launch> launches;
+  std::vector<Fence> done;
+  std::vector<Message> messages;
+  std::vector<std::uint64_t> keys;  // by run
+  std::array<QueueWindow, kNumQueueRoles> windows;
+  std::array<std::uint64_t, kNumQueueRoles> hashes{};
+
+  std::atomic<bool> stopped{false};
+  std::mutex stop_mutex;
+  std::string stop_reason;
+};
+
+// Run-ahead is at most `run_ahead_steps` steps: this one and those before it that are unfinished.
+void RankRuntime::Impl::begin_step() {
+  announce(step + 1);
+  const std::int64_t finished = step - options.run_ahead_steps + 1;  // steps that must be done
+  for (std::size_t queue = 0; finished > 0 && queue < kNumQueueRoles; ++queue) {
+    const std::int64_t runs = tables->runs_per_step[queue];
+    if (runs > 0) wait_for(static_cast<QueueRole>(queue), finished * runs - 1);
+  }
+}
+
+void RankRuntime::Impl::announce(std::int64_t steps) {
+  if (steps <= announced) return;
+  announced = steps;
+  if (host_thread) host_thread->announce(steps);
+  if (inline_host) act_inline();
+}
+
+void RankRuntime::Impl::take_messages() {
+  host_thread->receive(messages);
+  for (const Message& message : messages) protocol.receive(message);
+  messages.clear();
+}
+
+// No device time passes here: a device without memory has nothing to wait for.
+void RankRuntime::Impl::act_inline() {
+  for (bool acted = true; acted;) {
+    acted = false;
+    for (const std::int32_t site : tables->host_sites) {
+      const std::int64_t last =
+          announced * tables->sites[static_cast<std::size_t>(site)].acts_per_step;
+      while (protocol.acts_of(site) < last && protocol.host_act_enabled(site)) {
+        const std::int64_t act = protocol.acts_of(site);
+        std::vector<Fence> ignored;
+        protocol.begin_host_act(site, ignored);
+        inline_host->call(site, act);
+        protocol.finish_host_act(site);
+        acted = true;
+      }
+    }
+  }
+}
+
+void RankRuntime::Impl::wait_for(QueueRole queue, std::int64_t sequence) {
+  QueueWindow& window = windows[static_cast<std::size_t>(queue)];
+  if (sequence <= window.known_done) return;
+  device.wait({queue, sequence});
+  window.known_done = sequence;
+}
+
+// A launch group counts once on each of its queues.
+void RankRuntime::Impl::wait_for_window(std::int32_t members) {
+  for (std::int32_t m = 0; m < members; ++m) {
+    const RunEntry& entry = tables->runs[static_cast<std::size_t>(next + m)];
+    const auto queue = static_cast<std::size_t>(entry.queue);
+    QueueWindow& window = windows[queue];
+    const std::int64_t unit = step * tables->units_per_step[queue] + entry.unit;
+    if (unit < window.launched) continue;
+    if (window.launched++ < options.window) continue;
+    wait_for(entry.queue,
+             window.tail_first_run +
+                 tables->last_of_unit[queue][static_cast<std::size_t>(window.tail_unit)]);
+    if (++window.tail_unit == tables->units_per_step[queue]) {
+      window.tail_unit = 0;
+      window.tail_first_run += tables->runs_per_step[queue];
+    }
+  }
+}
+
+void RankRuntime::Impl::launch(std::int32_t members) {
+  for (std::int32_t m = 0; m < members; ++m) {
+    launches[static_cast<std::size_t>(m)] = {RunId(next + m), step, protocol.waits(m)};
+  }
+  const auto count = static_cast<std::size_t>(members);
+  device.launch(std::span(launches).first(count), std::span(done).first(count));
+  for (std::int32_t m = 0; m < members; ++m) {
+    const Fence fence = protocol.fence_of(next + m, step);
+    const Fence got = done[static_cast<std::size_t>(m)];
+    require(got == fence, ErrorCode::kInternal, "the device returned fence {}.{}, not {}.{}",
+            to_string(got.queue), got.sequence, to_string(fence.queue), fence.sequence);
+    std::uint64_t& hash = hashes[static_cast<std::size_t>(fence.queue)];
+    mix(hash, keys[static_cast<std::size_t>(next + m)]);
+    mix(hash, static_cast<std::uint64_t>(step));
+  }
+}
+
+std::int32_t RankRuntime::Impl::issue_next() {
+  if (stopped.load(std::memory_order_relaxed)) {
+    const std::lock_guard lock(stop_mutex);
+    throw Error(ErrorCode::kRankFailed, stop_reason);
+  }
+  if (next == 0) begin_step();
+  while (const std::optional<Blocker> blocker = protocol.issue(next, step)) {
+    // The order is total and the dry run passed: only a host actor can owe something.
+    require(blocker->owed_by_host && host_thread, ErrorCode::kInternal, "protocol error: {}",
+            to_text(*blocker, *tables, graph, program));
+    take_messages();
+  }
+  const std::int32_t members = tables->runs[static_cast<std::size_t>(next)].group_size;
+  wait_for_window(members);
+  launch(members);
+  if (!protocol.outbox().empty()) {
+    host_thread->post(protocol.outbox());
+    protocol.clear_outbox();
+  }
+  if (inline_host && protocol.take_host_touched()) act_inline();
+  next += members;
+  if (static_cast<std::size_t>(next) == tables->runs.size()) {
+    next = 0;
+    ++step;
+  }
+  return members;
+}
+
+void RankRuntime::Impl::drain() {
+  if (host_thread && next == 0) {
+    host_thread->wait_until_idle();
+  }
+  for (std::size_t r = 0; r < tables->runs.size(); ++r) {
+    const RunEntry& entry = tables->runs[r];
+    const auto queue = static_cast<std::size_t>(entry.queue);
+    if (entry.position + 1 != tables->runs_per_step[queue]) continue;
+    // The last run of the queue in the order: of this step if issued already.
+    std::int64_t issued = step * tables->runs_per_step[queue];
+    for (std::size_t before = 0; before < static_cast<std::size_t>(next); ++before) {
+      if (tables->runs[before].queue == entry.queue) ++issued;
+    }
+    if (issued > 0) wait_for(entry.queue, issued - 1);
+  }
+}
+
+void RankRuntime::Impl::rethrow_at(const Error& error) const {
+  const std::string place = static_cast<std::size_t>(next) < tables->runs.size()
+                                ? run_to_text(graph, program, RunId(next))
+                                : std::string("end of step");
+  throw Error(error.code(),
+              fmt::format("rank {}, step {}, {}: {}", rank.value, step, place, error.what()),
+              error.hints());
+}
+
+RankRuntime::RankRuntime(const PhysicalGraph& graph, Rank rank,
+                         std::shared_ptr<const ProgramTables> tables, Device& device,
+                         HostActors& host, const RuntimeOptions& options)
+    : impl_(std::make_unique<Impl>(graph, rank, std::move(tables), device, host, options)) {}
+
+RankRuntime::RankRuntime(const PhysicalGraph& graph, Rank rank, Device& device, HostActors& host,
+                         const RuntimeOptions& options)
+    : RankRuntime(graph, rank,
+                  std::make_shared<const ProgramTables>(graph, graph.ranks[rank.index()].program),
+                  device, host, options) {}
+
+RankRuntime::~RankRuntime() = default;
+RankRuntime::RankRuntime(RankRuntime&&) noexcept = default;
+
+std::int32_t RankRuntime::issue_next() {
+  try {
+    return impl_->issue_next();
+  } catch (const Error& error) {
+    impl_->rethrow_at(error);
+  }
+}
+
+std::int64_t RankRuntime::step() const { return impl_->step; }
+RunId RankRuntime::next_run() const { return RunId(impl_->next); }
+
+void RankRuntime::run(std::int64_t steps) {
+  const std::int64_t end = impl_->step + steps;
+  impl_->announce(end);
+  while (impl_->step < end) issue_next();
+}
+
+void RankRuntime::drain() {
+  try {
+    impl_->drain();
+  } catch (const Error& error) {
+    impl_->rethrow_at(error);
+  }
+}
+
+void RankRuntime::stop(const std::string& reason) {
+  {
+    const std::lock_guard lock(impl_->stop_mutex);
+    if (impl_->stop_reason.empty()) impl_->stop_reason = reason;
+  }
+  impl_->stopped.store(true);
+  if (impl_->host_thread) impl_->host_thread->stop(reason);
+}
+
+IssueHash RankRuntime::hash() const {
+  return {{impl_->hashes.begin(), impl_->hashes.end()}, impl_->protocol.message_hash()};
+}
+
+namespace {
+
+// Runs `body(rank)` on a thread per device. The first error aborts all devices, calls `stop` and is
+// rethrown when every thread has ended.
+template <typename Body, typename Stop>
+void on_all(std::span<Device* const> devices, const Body& body, const Stop& stop) {
+  std::mutex mutex;
+  std::exception_ptr first;
+  const auto failed = [&](std::exception_ptr error, const std::string& reason) {
+    {
+      const std::lock_guard lock(mutex);
+      if (first) return;
+      first = std::move(error);
+    }
+    stop(reason);
+    for (Device* device : devices) device->abort(reason);
+  };
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < devices.size(); ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        body(rank);
+      } catch (const std::exception& error) {
+        failed(std::current_exception(), error.what());
+      } catch (...) {
+        failed(std::current_exception(), "unknown exception");
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  if (first) std::rethrow_exception(first);
+}
+
+void require_all_ranks(const PhysicalGraph& graph, std::span<Device* const> devices) {
+  require(devices.size() == graph.ranks.size(), ErrorCode::kUsage,
+          "{} devices for a graph of {} ranks", devices.size(), graph.ranks.size());
+}
+
+}  // namespace
+
+void prepare_all(const PhysicalGraph& graph, std::span<Device* const> devices) {
+  require_all_ranks(graph, devices);
+  on_all(
+      devices, [&](std::size_t rank) { devices[rank]->prepare(graph, Rank(rank)); },
+      [](const std::string&) {});
+}
+
+std::vector<IssueHash> run_all(const PhysicalGraph& graph, std::span<Device* const> devices,
+                               HostActors& host, std::int64_t steps,
+                               const RuntimeOptions& options) {
+  require_all_ranks(graph, devices);
+  GraphTables tables(graph);
+  std::vector<RankRuntime> runtimes;
+  runtimes.reserve(devices.size());
+  for (std::size_t rank = 0; rank < devices.size(); ++rank) {
+    runtimes.emplace_back(graph, Rank(rank), tables.of(graph.ranks[rank].program), *devices[rank],
+                          host, options);
+  }
+  on_all(
+      devices,
+      [&](std::size_t rank) {
+        runtimes[rank].run(steps);
+        runtimes[rank].drain();
+      },
+      [&](const std::string& reason) {
+        for (RankRuntime& runtime : runtimes) runtime.stop(reason);
+      });
+  std::vector<IssueHash> hashes;
+  for (const RankRuntime& runtime : runtimes) hashes.push_back(runtime.hash());
+  return hashes;
+}
+
+}  // namespace sextant
