@@ -1,0 +1,23 @@
+// Devices on CUDA GPUs, without CUDA headers: what the rest of the project sees.
+#pragma once
+
+#include "actor/device.h"
+
+#include <cstdint>
+#include <memory>
+
+namespace sextant {
+
+struct CudaOptions {
+  int device = 0;          // CUDA ordinal
+  std::uint64_t seed = 0;  // of weights
+  bool profile = false;    // event pairs around every launch; changes timing
+};
+
+// GPUs that can be used; 0 without a driver.
+int num_cuda_devices();
+
+// Throws Error(kDevice) saying why the device cannot be used.
+std::unique_ptr<Device> make_cuda_device(const CudaOptions& options);
+
+}  // namespace sextant

@@ -1,0 +1,62 @@
+// One rank's program made ready on a GPU: addresses and kernels of every run, first contents of its
+// state. Nothing here runs.
+#pragma once
+
+#include "actor/operands.h"
+#include "backends/cuda/cuda_kernel.h"
+#include "backends/cuda/cuda_libraries.h"
+#include "core/physical_graph.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace sextant {
+
+struct CudaRun {
+  QueueRole queue = QueueRole::kCompute;
+  std::vector<std::unique_ptr<CudaKernel>> kernels;
+};
+
+class CudaProgram {
+ public:
+  // Throws Error(kDevice) for an operator without kernel and for communications, by name.
+  CudaProgram(const PhysicalGraph& graph, Rank rank, CudaLibraries& libraries, std::uint64_t seed);
+  ~CudaProgram();
+  CudaProgram(const CudaProgram&) = delete;
+  CudaProgram& operator=(const CudaProgram&) = delete;
+
+  const CudaRun& run(RunId id) const { return runs_[id.index()]; }
+  bool uses(QueueRole role) const;
+  // Pinned memory; throws Error(kInternal) for a register that no host actor touches.
+  std::span<std::byte> host_bytes(InstanceId instance, std::int32_t reg,
+                                  std::int32_t content) const;
+  const std::string& actor_name(RunId id) const;  // of the run's first actor
+
+ private:
+  using FrameKey = std::pair<InstanceId, std::int32_t>;
+
+  void find_host_frames();
+  void allocate();
+  void resolve(CudaLibraries& libraries);
+  void* address(const BufferRef& buffer) const;
+  CudaCall prepare(const ActorCall& call) const;
+  void fill_state(std::uint64_t seed);
+
+  const PhysicalGraph& graph_;
+  const Rank rank_;
+  const RankProgram& program_;
+  OperandResolver resolver_;
+  std::byte* arena_ = nullptr;   // device
+  std::byte* pinned_ = nullptr;  // mapped host memory: the same address on both sides
+  // Frames that host actors touch -> offset in `pinned_` of their slot 0; slots follow each other.
+  std::map<FrameKey, std::int64_t> host_frames_;
+  std::int64_t pinned_size_ = 0;
+  std::vector<CudaRun> runs_;
+};
+
+}  // namespace sextant

@@ -1,0 +1,45 @@
+// Parameters draw from a counter-based generator; moments and step counters start at zero.
+#include "core/initial_contents.h"
+
+#include "core/check.h"
+#include "core/counter_rng.h"
+
+namespace sextant {
+namespace {
+
+// Row-major index in the global tensor of the `local`-th element of the box.
+std::int64_t global_index(std::int64_t local, const Shape& global, const Shard& box) {
+  std::int64_t index = 0;
+  std::int64_t stride = 1;
+  for (std::size_t dim = global.rank(); dim-- > 0;) {
+    index += (box.dims[dim].offset + local % box.dims[dim].extent) * stride;
+    local /= box.dims[dim].extent;
+    stride *= global[dim];
+  }
+  return index;
+}
+
+}  // namespace
+
+std::vector<double> initial_contents(const PhysicalGraph& graph, Rank rank, const Register& reg,
+                                     const Actor& writer, std::size_t output, std::uint64_t seed) {
+  const Shard box = shard_of(graph, reg.layout, rank);
+  std::vector<double> values(static_cast<std::size_t>(box.local_shape().elements()), 0.0);
+  const Attributes& attributes = writer.attributes;
+  const std::string init =
+      output == 0 && attributes.contains("init") ? attributes.text("init") : "zeros";
+  if (init == "ones") values.assign(values.size(), 1.0);
+  if (init == "ones" || init == "zeros") return values;
+  require(init == "normal", ErrorCode::kInternal,
+          "parameter '{}': unknown init '{}' (zeros, ones, normal)", writer.name, init);
+  const double deviation = attributes.real("init_std");
+  const CounterRng random(
+      seed, attributes.contains("parameter") ? attributes.text("parameter") : writer.name);
+  const Shape& global = graph.layouts[reg.layout.index()].global.shape;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = deviation * random.normal(static_cast<std::uint64_t>(
+                                global_index(static_cast<std::int64_t>(i), global, box)));
+  return values;
+}
+
+}  // namespace sextant
