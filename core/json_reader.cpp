@@ -239,9 +239,9 @@ std::string JsonCursor::place() const { return path_.empty() ? *origin_ : *origi
 bool JsonCursor::is_null() const { return std::holds_alternative<std::monostate>(value_->value); }
 bool JsonCursor::is_boolean() const { return std::holds_alternative<bool>(value_->value); }
 bool JsonCursor::is_text() const { return std::holds_alternative<std::string>(value_->value); }
+bool JsonCursor::is_integer() const { return std::holds_alternative<std::int64_t>(value_->value); }
 bool JsonCursor::is_number() const {
-  return std::holds_alternative<std::int64_t>(value_->value) ||
-         std::holds_alternative<double>(value_->value);
+  return is_integer() || std::holds_alternative<double>(value_->value);
 }
 bool JsonCursor::is_list() const { return std::holds_alternative<JsonValue::List>(value_->value); }
 bool JsonCursor::is_object() const {

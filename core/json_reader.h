@@ -35,6 +35,7 @@ class JsonCursor {
   bool is_list() const;
   bool is_text() const;
   bool is_number() const;
+  bool is_integer() const;  // written without fraction and exponent
   bool is_boolean() const;
 
   // Typed values; refused when the value is of another type. An integer may be written 5 or 5.0,

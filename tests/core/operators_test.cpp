@@ -1,0 +1,396 @@
+// What every operator kind must satisfy by its form, and the rows, shapes and work that can be
+// stated by hand. Whether claimed rows are sound is shown by running them
+// (tests/conformance/signature_soundness_test.cpp).
+#include "core/error.h"
+#include "core/logical_graph.h"
+#include "core/operator.h"
+#include "core/operators/loss.h"
+#include "core/operators/sources.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace sextant {
+namespace {
+
+using Integers = std::vector<std::int64_t>;
+
+TensorType f32(Shape shape) { return {.shape = std::move(shape), .dtype = DType::kF32}; }
+TensorType f64(Shape shape) { return {.shape = std::move(shape), .dtype = DType::kF64}; }
+TensorType bf16(Shape shape) { return {.shape = std::move(shape), .dtype = DType::kBF16}; }
+TensorType i32(Shape shape) { return {.shape = std::move(shape), .dtype = DType::kI32}; }
+
+const OperatorDef& def(std::string_view kind) { return builtin_operators().get(kind); }
+
+std::vector<TensorType> infer(std::string_view kind, const std::vector<TensorType>& inputs,
+                              const Attributes& attributes = {}) {
+  return def(kind).infer(inputs, attributes);
+}
+
+std::vector<SbpSignature> rows_of(std::string_view kind, const std::vector<TensorType>& inputs,
+                                  const Attributes& attributes = {}) {
+  return def(kind).signatures(inputs, infer(kind, inputs, attributes), attributes);
+}
+
+// "S(0) B -> S(0)", with " if 4" where the number of parts must divide 4.
+std::string text(const SbpSignature& row) {
+  std::string text;
+  for (const Sbp& word : row.inputs) text += to_string(word) + " ";
+  text += "->";
+  for (const Sbp& word : row.outputs) text += " " + to_string(word);
+  if (row.divisible != 0) text += " if " + std::to_string(row.divisible);
+  return text;
+}
+
+std::set<std::string> row_texts(std::string_view kind, const std::vector<TensorType>& inputs,
+                                const Attributes& attributes = {}) {
+  std::set<std::string> texts;
+  for (const SbpSignature& row : rows_of(kind, inputs, attributes)) texts.insert(text(row));
+  return texts;
+}
+
+std::string refusal(std::string_view kind, const std::vector<TensorType>& inputs,
+                    const Attributes& attributes = {}) {
+  try {
+    infer(kind, inputs, attributes);
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::kBadInput);
+    return error.what();
+  }
+  return "accepted";
+}
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+void check_words(const std::vector<Sbp>& words, const std::vector<TensorType>& types) {
+  REQUIRE(words.size() == types.size());
+  for (std::size_t i = 0; i < words.size(); ++i)
+    if (words[i].is_split()) CHECK(words[i].dim < types[i].shape.rank());
+}
+
+constexpr std::array<std::string_view, 3> kWithoutExamples = {"input", "metrics", "parameter"};
+
+TEST_CASE("every kind on a device has example inputs that its shape rule accepts") {
+  for (const std::string& kind : builtin_operators().kinds()) {
+    CAPTURE(kind);
+    const bool is_free = std::count(kWithoutExamples.begin(), kWithoutExamples.end(), kind) > 0;
+    CHECK((def(kind).examples != nullptr) == !is_free);
+    if (is_free) continue;
+    REQUIRE(!def(kind).examples().empty());
+    for (const OperatorExample& example : def(kind).examples()) {
+      CHECK(example.inputs.size() >= def(kind).min_inputs);
+      CHECK(example.inputs.size() <= def(kind).max_inputs);
+      CHECK((example.ranges.empty() || example.ranges.size() == example.inputs.size()));
+      CHECK(!infer(kind, example.inputs, example.attributes).empty());
+    }
+  }
+}
+
+TEST_CASE("every row has one word per operand and splits only dims that exist") {
+  for (const std::string& kind : builtin_operators().kinds()) {
+    if (def(kind).examples == nullptr) continue;
+    for (const OperatorExample& example : def(kind).examples()) {
+      const std::vector<TensorType> outputs = infer(kind, example.inputs, example.attributes);
+      for (const SbpSignature& row : rows_of(kind, example.inputs, example.attributes)) {
+        CAPTURE(kind);
+        CAPTURE(text(row));
+        check_words(row.inputs, example.inputs);
+        check_words(row.outputs, outputs);
+        CHECK(row.divisible != 1);  // holds for one part only: not worth a row
+      }
+    }
+  }
+}
+
+TEST_CASE("all-broadcast is the first row of every kind and no row is listed twice") {
+  for (const std::string& kind : builtin_operators().kinds()) {
+    if (def(kind).examples == nullptr) continue;
+    for (const OperatorExample& example : def(kind).examples()) {
+      CAPTURE(kind);
+      const std::vector<SbpSignature> rows = rows_of(kind, example.inputs, example.attributes);
+      REQUIRE(!rows.empty());
+      const auto is_broadcast = [](const Sbp& word) { return word.is_broadcast(); };
+      CHECK(std::all_of(rows[0].inputs.begin(), rows[0].inputs.end(), is_broadcast));
+      CHECK(std::all_of(rows[0].outputs.begin(), rows[0].outputs.end(), is_broadcast));
+      CHECK(row_texts(kind, example.inputs, example.attributes).size() == rows.size());
+    }
+  }
+}
+
+TEST_CASE("every kind names a kernel key that cost models know") {
+  const std::set<std::string> known = {"matmul",    "attention", "elementwise", "normalization",
+                                       "reduction", "embedding", "copy",        "optimizer"};
+  for (const std::string& kind : builtin_operators().kinds()) {
+    if (def(kind).examples == nullptr) continue;
+    for (const OperatorExample& example : def(kind).examples()) {
+      CAPTURE(kind);
+      const Work work = def(kind).work(
+          example.inputs, infer(kind, example.inputs, example.attributes), example.attributes);
+      CHECK(known.count(work.kernel.substr(0, work.kernel.find(':'))) == 1);
+      CHECK(work.flops >= 0);
+      CHECK(work.written.value >= 0);
+    }
+  }
+}
+
+TEST_CASE("every gradient kind is an operator of the registry") {
+  const std::vector<std::string> kinds = builtin_operators().kinds();
+  CHECK(std::is_sorted(kinds.begin(), kinds.end()));
+  for (const char* kind : {"matmul_grad_weight", "layer_norm_grad_input", "rms_norm_grad_weight",
+                           "attention_grad", "cross_entropy_grad", "embedding_grad", "adamw"})
+    CHECK(builtin_operators().find(kind) != nullptr);
+}
+
+TEST_CASE("an unknown kind is refused with the nearest one") {
+  CHECK_THROWS_WITH_AS(builtin_operators().get("layernorm"),
+                       "unknown operator kind 'layernorm', did you mean 'layer_norm'?", Error);
+}
+
+TEST_CASE("a kind cannot be registered twice") {
+  OperatorRegistry registry;
+  registry.add({.kind = "twice"});
+  CHECK_THROWS_AS(registry.add({.kind = "twice"}), Error);
+}
+
+// Rows.
+
+TEST_CASE("matmul has exactly the six rows of its table") {
+  CHECK(row_texts("matmul", {f32({4, 3}), f32({3, 2})}) ==
+        std::set<std::string>{"B B -> B", "S(0) B -> S(0)", "B S(1) -> S(1)", "S(1) S(0) -> P(sum)",
+                              "P(sum) B -> P(sum)", "B P(sum) -> P(sum)"});
+}
+
+TEST_CASE("a transposed weight swaps its rows and columns in every row") {
+  CHECK(row_texts("matmul", {f32({5, 4, 3}), f32({2, 3})}, {{"transpose_w", true}}) ==
+        std::set<std::string>{"B B -> B", "S(0) B -> S(0)", "S(1) B -> S(1)", "B S(0) -> S(2)",
+                              "S(2) S(1) -> P(sum)", "P(sum) B -> P(sum)", "B P(sum) -> P(sum)"});
+}
+
+TEST_CASE("no row of matmul takes two partial factors") {
+  for (const SbpSignature& row : rows_of("matmul", {f32({4, 3}), f32({3, 2})}))
+    CHECK(!(row.inputs[0].is_partial() && row.inputs[1].is_partial()));
+}
+
+TEST_CASE("a bias is added to partial values only when it is partial itself") {
+  const std::set<std::string> rows = row_texts("bias_add", {f32({4, 3}), f32({3})});
+  CHECK(rows == std::set<std::string>{"B B -> B", "S(0) B -> S(0)", "S(1) S(0) -> S(1)",
+                                      "P(sum) P(sum) -> P(sum)"});
+}
+
+TEST_CASE("a norm never claims a split of the dim it normalises") {
+  for (const char* kind : {"layer_norm", "rms_norm"}) {
+    std::vector<TensorType> inputs = {f32({2, 5, 4}), f32({4}), f32({4})};
+    if (kind == std::string_view("rms_norm")) inputs.pop_back();
+    for (const SbpSignature& row : rows_of(kind, inputs, {{"epsilon", 1e-5}}))
+      CHECK(row.inputs[0] != Sbp::split(2));
+  }
+}
+
+TEST_CASE("the weight gradient of a norm is partial where the tokens are split") {
+  CHECK(row_texts("layer_norm_grad_weight",
+                  {f32({2, 5, 4}), f32({2, 5}), f32({2, 5}), f32({2, 5, 4})})
+            .count("S(0) S(0) S(0) S(0) -> P(sum) P(sum)") == 1);
+}
+
+TEST_CASE("heads split over any parts without groups and over divisors of the KV heads with them") {
+  const TensorType q = f32({2, 3, 8, 2});
+  CHECK(row_texts("attention", {q, q, q}).count("S(2) S(2) S(2) -> S(2) S(2)") == 1);
+  const TensorType four = f32({2, 3, 4, 2}), one = f32({2, 3, 1, 2});
+  CHECK(row_texts("attention", {q, four, four}).count("S(2) S(2) S(2) -> S(2) S(2) if 4") == 1);
+  CHECK(row_texts("attention", {q, one, one}) ==
+        std::set<std::string>{"B B B -> B B", "S(0) S(0) S(0) -> S(0) S(0)"});
+}
+
+TEST_CASE("reshape keeps the first dim of a merged group split, over parts that divide it") {
+  const auto rows = [](Shape from, Integers to) {
+    std::set<std::string> rows = row_texts("reshape", {f32(std::move(from))}, {{"shape", to}});
+    for (const char* always :
+         {"B -> B", "P(sum) -> P(sum)", "P(max) -> P(max)", "P(min) -> P(min)"})
+      CHECK(rows.erase(always) == 1);
+    return rows;
+  };
+  using Set = std::set<std::string>;
+  // 12 heads of 64: 768 columns cut between heads over 2, 3, 4, 6 and 12 parts.
+  CHECK(rows({2, 5, 768}, {2, 5, 12, 64}) ==
+        Set{"S(0) -> S(0)", "S(1) -> S(1)", "S(2) -> S(2) if 12"});
+  // [4,4,4] -> [8,8] is one group: S(1) would interleave; S(0) over gcd(4, 8) = 4 parts.
+  CHECK(rows({4, 4, 4}, {8, 8}) == Set{"S(0) -> S(0) if 4"});
+  CHECK(rows({6, 256}, {1536}) == Set{"S(0) -> S(0) if 6"});
+  CHECK(rows({5, 3}, {5, 1, 3}) == Set{"S(0) -> S(0)", "S(1) -> S(2)"});
+  CHECK(rows({3, 5}, {5, 3}) == Set{});
+  CHECK(rows({4, 0}, {0, 7}) == Set{});
+}
+
+TEST_CASE("a negative factor turns a partial maximum into a partial minimum") {
+  CHECK(row_texts("scale", {f32({3})}, {{"factor", -2.0}}).count("P(max) -> P(min)") == 1);
+  CHECK(row_texts("scale", {f32({3})}, {{"factor", 2.0}}).count("P(max) -> P(max)") == 1);
+}
+
+TEST_CASE("cast keeps partial sums between floating types and not from integers") {
+  const Attributes to_f32 = {{"dtype", "f32"}};
+  CHECK(row_texts("cast", {bf16({3})}, to_f32).count("P(sum) -> P(sum)") == 1);
+  CHECK(row_texts("cast", {i32({3})}, to_f32).count("P(sum) -> P(sum)") == 0);
+}
+
+TEST_CASE("the loss of split tokens is a partial sum and that of split classes is whole") {
+  const TensorType row = f32({2, 5});
+  const std::set<std::string> rows =
+      row_texts("cross_entropy", {f32({2, 5, 7}), row, row, row, i32({2, 5})});
+  CHECK(rows ==
+        std::set<std::string>{"B B B B B -> B B", "S(0) S(0) S(0) S(0) S(0) -> P(sum) P(sum)",
+                              "S(1) S(1) S(1) S(1) S(1) -> P(sum) P(sum)", "S(2) B B B B -> B B"});
+}
+
+TEST_CASE("all states of an optimizer split like their gradient and the step never does") {
+  const Attributes attributes = def("adamw").examples()[0].attributes;
+  CHECK(row_texts("adamw", {f32({5, 2}), f32({5, 2}), f32({})}, attributes) ==
+        std::set<std::string>{"B B B -> B B B B", "S(0) S(0) B -> S(0) S(0) S(0) B",
+                              "S(1) S(1) B -> S(1) S(1) S(1) B"});
+  CHECK(infer("adamw", {f32({5, 2}), f32({})}, attributes) ==
+        infer("adamw", {f32({5, 2}), f32({5, 2}), f32({})}, attributes));
+}
+
+TEST_CASE("rows that depend on the number of parts fit only where it divides") {
+  const SbpSignature free{{Sbp::split(0)}, {Sbp::split(0)}};
+  const SbpSignature heads{{Sbp::split(2)}, {Sbp::split(2)}, 4};
+  const auto fit = [](std::vector<const SbpSignature*> rows, Integers hierarchy) {
+    return fits(rows, hierarchy);
+  };
+  CHECK(fit({&free}, {5}));
+  CHECK(fit({&heads}, {4}));
+  CHECK(!fit({&heads}, {3}));
+  CHECK(fit({&free, &heads}, {3, 2}));
+  CHECK(fit({&heads, &heads}, {2, 2}));
+  CHECK(!fit({&heads, &heads}, {2, 4}));  // 8 parts of 4 heads
+}
+
+// Shapes.
+
+TEST_CASE("shape rules give the shapes of their formulas") {
+  CHECK(infer("matmul", {bf16({2, 5, 3}), bf16({3, 7})}) == std::vector{bf16({2, 5, 7})});
+  CHECK(infer("matmul", {bf16({2, 3}), bf16({3, 7})}, {{"out_dtype", "f32"}}) ==
+        std::vector{f32({2, 7})});
+  CHECK(infer("matmul_grad_weight", {bf16({2, 5, 3}), bf16({2, 5, 7})}) ==
+        std::vector{f32({3, 7})});
+  CHECK(infer("matmul_grad_weight", {f64({5, 3}), f64({5, 7})}, {{"transpose_w", true}}) ==
+        std::vector{f64({7, 3})});
+  CHECK(infer("bias_add", {f32({2, 5, 3}), f32({5, 3})}) == std::vector{f32({2, 5, 3})});
+  CHECK(infer("reduce_to_bias", {bf16({2, 5, 3})}, {{"rank", std::int64_t{2}}}) ==
+        std::vector{f32({5, 3})});
+  CHECK(infer("embedding", {i32({2, 5}), f32({7, 3})}) == std::vector{f32({2, 5, 3})});
+  CHECK(infer("layer_norm", {bf16({2, 4}), bf16({4}), bf16({4})}, {{"epsilon", 1e-5}}) ==
+        std::vector{bf16({2, 4}), f32({2}), f32({2})});
+  CHECK(infer("attention", {bf16({2, 3, 4, 8}), bf16({2, 3, 2, 8}), bf16({2, 3, 2, 8})}) ==
+        std::vector{bf16({2, 3, 4, 8}), f32({2, 3, 4})});
+  CHECK(infer("transpose", {f32({2, 3, 5})}, {{"permutation", Integers{2, 0, 1}}}) ==
+        std::vector{f32({5, 2, 3})});
+  CHECK(infer("row_max", {bf16({2, 5, 7})}) == std::vector{f32({2, 5})});
+}
+
+TEST_CASE("shape rules hold for empty shards") {
+  CHECK(infer("matmul", {f32({0, 3}), f32({3, 7})}) == std::vector{f32({0, 7})});
+  CHECK(infer("matmul", {f32({2, 0}), f32({0, 7})}) == std::vector{f32({2, 7})});
+  CHECK(infer("row_max", {f32({5, 0})}) == std::vector{f32({5})});
+  const TensorType none = f32({2, 3, 0, 8});
+  CHECK(infer("attention", {none, none, none}) == std::vector{none, f32({2, 3, 0})});
+}
+
+TEST_CASE("shape rules refuse what does not fit and say what was found and wanted") {
+  CHECK(contains(refusal("matmul", {f32({2, 3}), f32({4, 7})}), "3 columns of x meet 4 rows of w"));
+  CHECK(contains(refusal("matmul", {f32({2, 3}), f32({3, 4})}, {{"transpose_w", true}}),
+                 "3 columns of x meet 4 rows"));
+  CHECK(contains(refusal("matmul", {f32({2, 3}), bf16({3, 7})}), "w is 3x7 bf16, wanted f32"));
+  CHECK(contains(refusal("matmul", {f32({2, 3}), f32({3})}), "wanted 2 dims"));
+  CHECK(contains(refusal("matmul", {f32({}), f32({3, 7})}), "at least 1 dims"));
+  CHECK(contains(refusal("matmul_grad_weight", {f32({2, 3}), f32({4, 7})}), "equal leading dims"));
+  CHECK(contains(refusal("add", {f32({2, 3}), f32({3})}), "b is 3 f32, wanted 2x3 f32"));
+  CHECK(contains(refusal("mul", {i32({2}), i32({2})}), "floating"));
+  CHECK(contains(refusal("gelu", {f32({2})}, {{"approximate", "erf"}}), "wanted tanh or none"));
+  CHECK(contains(refusal("cast", {f32({2})}, {{"dtype", "f31"}}), "f31"));
+  CHECK(contains(refusal("bias_add", {f32({2, 3}), f32({2})}), "wanted shape 3"));
+  CHECK(contains(refusal("bias_add", {f32({3}), f32({2, 3})}), "at least 2 dims"));
+  CHECK(contains(refusal("reduce_to_bias", {f32({3})}, {{"rank", std::int64_t{2}}}), "2 dims"));
+  CHECK(contains(refusal("layer_norm", {f32({2, 4}), f32({3}), f32({4})}, {{"epsilon", 1e-5}}),
+                 "gamma is 3 f32, wanted 4 f32"));
+  CHECK(contains(refusal("rope", {f32({2, 3, 4, 5})}, {{"theta", 1e4}}), "even head size"));
+  const TensorType q = f32({2, 3, 6, 8}), four = f32({2, 3, 4, 8});
+  CHECK(contains(refusal("attention", {q, four, four}), "6 query heads do not share 4"));
+  CHECK(contains(refusal("attention", {q, f32({2, 5, 6, 8}), q}), "k is 2x5x6x8"));
+  CHECK(contains(refusal("embedding", {f32({2}), f32({7, 3})}), "ids is 2 f32, wanted i32 or i64"));
+  CHECK(contains(refusal("embedding", {i32({2}), f32({7})}), "[vocabulary, hidden]"));
+  CHECK(contains(refusal("reshape", {f32({2, 3})}, {{"shape", Integers{7}}}), "has 6 elements"));
+  CHECK(contains(refusal("transpose", {f32({2, 3})}, {{"permutation", Integers{0, 0}}}),
+                 "each of the 2 dims"));
+  const auto cut = [](std::int64_t dim, std::int64_t start, std::int64_t stop) {
+    return Attributes{{"dim", dim}, {"start", start}, {"stop", stop}};
+  };
+  CHECK(contains(refusal("slice", {f32({2, 3})}, cut(1, 2, 4)), "[2, 4) does not lie in dim 1"));
+  CHECK(contains(refusal("slice", {f32({2, 3})}, cut(2, 0, 1)), "dim 2 is not a dim"));
+  CHECK(contains(refusal("pick", {f32({2, 3}), i32({3})}), "labels is 3 i32, wanted shape 2"));
+  CHECK(contains(refusal("adamw", {bf16({2}), f32({})}, def("adamw").examples()[0].attributes),
+                 "wanted f32 or f64"));
+  CHECK(contains(refusal("metrics", {f32({}), f32({})}, {{"names", "loss"}}), "1 names"));
+  CHECK(contains(refusal("metrics", {f32({2})}, {{"names", "loss"}}), "wanted shape ()"));
+}
+
+// Work.
+
+TEST_CASE("a matmul costs two FLOPs per multiply-add and names its extents") {
+  const std::vector<TensorType> inputs = {bf16({2, 5, 3}), bf16({3, 7})};
+  const Work work = def("matmul").work(inputs, infer("matmul", inputs), {});
+  CHECK(work.flops == 2.0 * 10 * 7 * 3);
+  CHECK(work.kernel == "matmul:10x7x3");
+  CHECK(work.read == Bytes(2 * (30 + 21)));
+  CHECK(work.written == Bytes(2 * 70));
+}
+
+TEST_CASE("attention costs its causal half: two products forward, five backward") {
+  // Per head of 8 and sequence 3: pairs 3 * 4 / 2 = 6, a product 2 * 8 * 6 = 96 FLOPs; 2 x 4 heads.
+  const TensorType q = f32({2, 3, 4, 8}), kv = f32({2, 3, 2, 8}), lse = f32({2, 3, 4});
+  const std::vector<TensorType> forward = {q, kv, kv}, backward = {q, kv, kv, q, lse, q};
+  CHECK(def("attention").work(forward, infer("attention", forward), {}).flops == 2 * 8 * 96);
+  CHECK(def("attention_grad").work(backward, infer("attention_grad", backward), {}).flops ==
+        5 * 8 * 96);
+}
+
+TEST_CASE("a look-up reads the rows it looks up, not the table") {
+  const std::vector<TensorType> inputs = {i32({2, 5}), f32({1000, 3})};
+  const Work work = def("embedding").work(inputs, infer("embedding", inputs), {});
+  CHECK(work.read == Bytes(4 * 10 + 4 * 30));
+  CHECK(work.written == Bytes(4 * 30));
+}
+
+// Builders.
+
+TEST_CASE("an initializer survives its way through attributes") {
+  for (const Initializer initializer : {Initializer{}, Initializer{Initializer::Kind::kOnes, 0.0},
+                                        Initializer{Initializer::Kind::kNormal, 0.02}}) {
+    Attributes attributes;
+    set_initializer(attributes, initializer);
+    CHECK(initializer_of(attributes) == initializer);
+  }
+  CHECK_THROWS_WITH_AS(initializer_of({{"init", "uniform"}, {"init_std", 1.0}}),
+                       "initializer 'uniform' is not zeros, ones or normal", Error);
+}
+
+TEST_CASE("the loss helper adds the four pieces and returns both scalars") {
+  LogicalGraph graph(builtin_operators());
+  const TensorId logits = add_input(graph, "logits", 0, bf16({2, 5, 7}));
+  const TensorId labels =
+      add_input(graph, "labels", 0, i32({2, 5}), {.limit = 7, .ignored = kIgnoreIndex});
+  const LossTensors loss = softmax_cross_entropy(graph, logits, labels, "loss", 1);
+  CHECK(graph.tensor(loss.loss_sum).type == f32({}));
+  CHECK(graph.tensor(loss.token_count).type == f32({}));
+  CHECK(graph.ops().size() == 6);
+  CHECK(graph.op(*graph.find_op("loss")).attributes.integer("ignore_index") == -100);
+}
+
+}  // namespace
+}  // namespace sextant

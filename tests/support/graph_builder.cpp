@@ -1,0 +1,391 @@
+// The builder of test graphs and two graphs made with it.
+#include "tests/support/graph_builder.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sextant::testing {
+namespace {
+
+std::int64_t aligned(std::int64_t bytes) {
+  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+}
+
+TensorType local_type(const PhysicalGraph& graph, LayoutId id) {
+  const Layout& layout = graph.layouts[id.index()];
+  const Placement& placement = graph.placements[layout.placement.index()];
+  const Shard shard = shard_of(layout.global.shape, layout.words, placement.hierarchy(),
+                               placement.coordinates_of(0));
+  return {.shape = shard.local_shape(), .dtype = layout.global.dtype};
+}
+
+bool may_join(const Actor& previous, const Actor& next) {
+  return previous.queue == next.queue && !previous.communication && !next.communication;
+}
+
+}  // namespace
+
+BlockBuilder::BlockBuilder(GraphBuilder& graph, std::string name, Phase phase) : graph_(&graph) {
+  block_.name = std::move(name);
+  block_.phase = phase;
+}
+
+std::int32_t BlockBuilder::frame(const FrameOptions& options) {
+  block_.frames.push_back({.size = Bytes(0),
+                           .memory = options.memory,
+                           .region = Region::kPrivate,
+                           .acts_per_content = options.acts_per_content,
+                           .initially_full = options.initially_full});
+  return static_cast<std::int32_t>(block_.frames.size()) - 1;
+}
+
+std::int32_t BlockBuilder::reg(std::string name, LayoutId layout, std::int32_t frame) {
+  Frame& home = block_.frames[static_cast<std::size_t>(frame)];
+  const TensorType local = local_type(graph_->graph(), layout);
+  block_.registers.push_back({.name = std::move(name),
+                              .layout = layout,
+                              .local = local,
+                              .frame = frame,
+                              .offset = home.size});
+  home.size += Bytes(aligned(size_of(local).value));
+  return static_cast<std::int32_t>(block_.registers.size()) - 1;
+}
+
+std::int32_t BlockBuilder::reg_over(std::string name, std::int32_t other) {
+  Register copy = block_.registers[static_cast<std::size_t>(other)];
+  copy.name = std::move(name);
+  block_.registers.push_back(std::move(copy));
+  return static_cast<std::int32_t>(block_.registers.size()) - 1;
+}
+
+std::int32_t BlockBuilder::port(std::string name, LayoutId layout) {
+  block_.ports.push_back(
+      {.name = std::move(name), .local = local_type(graph_->graph(), layout), .readers = {}});
+  return static_cast<std::int32_t>(block_.ports.size()) - 1;
+}
+
+Operand BlockBuilder::of_register(std::int32_t index) {
+  return {.source = Operand::Source::kRegister, .index = index};
+}
+
+Operand BlockBuilder::of_port(std::int32_t index) {
+  return {.source = Operand::Source::kPort, .index = index};
+}
+
+Actor& BlockBuilder::actor(std::string name, QueueRole queue, std::vector<Operand> in,
+                           std::vector<std::int32_t> out) {
+  const auto index = static_cast<std::int32_t>(block_.actors.size());
+  for (const Operand& operand : in) {
+    if (operand.source == Operand::Source::kPort) {
+      block_.ports[static_cast<std::size_t>(operand.index)].readers.push_back(index);
+      continue;
+    }
+    const Register& source = block_.registers[static_cast<std::size_t>(operand.index)];
+    const Frame& frame = block_.frames[static_cast<std::size_t>(source.frame)];
+    block_.edges.push_back({.from_register = operand.index,
+                            .to_actor = index,
+                            .consume_for = frame.acts_per_content,
+                            .control = false});
+  }
+  Actor actor;
+  actor.kind = "test";
+  actor.name = std::move(name);
+  actor.phase = block_.phase;
+  actor.queue = queue;
+  actor.in = std::move(in);
+  actor.out = std::move(out);
+  actor.work.kernel = "elementwise";
+  block_.actors.push_back(std::move(actor));
+  return block_.actors.back();
+}
+
+Actor& BlockBuilder::communication(std::string name, QueueRole queue,
+                                   const Communication& communication, std::vector<Operand> in,
+                                   std::vector<std::int32_t> out) {
+  Actor& made = actor(std::move(name), queue, std::move(in), std::move(out));
+  made.kind = to_string(communication.primitive);
+  made.communication = communication;
+  return made;
+}
+
+BlockId BlockBuilder::finish() {
+  graph_->graph().blocks.push_back(block_);
+  return BlockId(graph_->graph().blocks.size() - 1);
+}
+
+PlacementId GraphBuilder::placement(std::vector<MeshAxis> axes, Rank first) {
+  graph_.placements.push_back(consecutive_placement(std::move(axes), first));
+  return PlacementId(graph_.placements.size() - 1);
+}
+
+LayoutId GraphBuilder::layout(const Shape& global, std::string_view words, PlacementId placement,
+                              DType dtype) {
+  graph_.layouts.push_back({.global = {.shape = global, .dtype = dtype},
+                            .words = parse_nd_sbp(words),
+                            .placement = placement});
+  return LayoutId(graph_.layouts.size() - 1);
+}
+
+GroupId GraphBuilder::group(std::string name, std::vector<Rank> ranks) {
+  graph_.groups.push_back({.name = std::move(name), .ranks = std::move(ranks)});
+  return GroupId(graph_.groups.size() - 1);
+}
+
+ProgramId GraphBuilder::program(std::string name, PlacementId placement,
+                                std::int32_t num_group_roles) {
+  RankProgram program;
+  program.name = std::move(name);
+  program.placement = placement;
+  program.num_group_roles = num_group_roles;
+  program.arena.peak_by_class.resize(kNumMemoryClasses);
+  graph_.programs.push_back(std::move(program));
+  return ProgramId(graph_.programs.size() - 1);
+}
+
+InstanceId GraphBuilder::instance(ProgramId program_id, BlockId block_id, std::string name,
+                                  std::int32_t acts_per_step,
+                                  const std::vector<std::int32_t>& num_registers) {
+  RankProgram& program = graph_.programs[program_id.index()];
+  const Block& block = graph_.blocks[block_id.index()];
+  Instance instance{.block = block_id,
+                    .layer = 0,
+                    .name = std::move(name),
+                    .acts_per_step = acts_per_step,
+                    .frames = {}};
+  for (std::size_t i = 0; i < block.frames.size(); ++i) {
+    const Frame& frame = block.frames[i];
+    FrameBinding binding;
+    binding.num_registers = num_registers[i];
+    for (std::int32_t slot = 0; slot < num_registers[i]; ++slot) {
+      binding.slot_offsets.push_back(program.arena.size);
+      program.arena.size += frame.size;
+    }
+    for (std::int32_t content = 0; content < acts_per_step / frame.acts_per_content; ++content)
+      binding.slot_of_content.push_back(content % num_registers[i]);
+    program.arena.peak_by_class[static_cast<std::size_t>(frame.memory)] +=
+        frame.size * num_registers[i];
+    instance.frames.push_back(std::move(binding));
+  }
+  program.arena.lower_bound = program.arena.size;
+  program.instances.push_back(std::move(instance));
+  return InstanceId(program.instances.size() - 1);
+}
+
+void GraphBuilder::link(ProgramId program, InstanceId from, std::int32_t from_register,
+                        InstanceId to, std::int32_t to_port, std::int32_t consume_for) {
+  graph_.programs[program.index()].links.push_back({.from = from,
+                                                    .from_register = from_register,
+                                                    .to = to,
+                                                    .to_port = to_port,
+                                                    .consume_for = consume_for});
+}
+
+RunId GraphBuilder::run(ProgramId program, const Run& run) {
+  std::vector<Run>& order = graph_.programs[program.index()].order;
+  order.push_back(run);
+  return RunId(order.size() - 1);
+}
+
+void GraphBuilder::act(ProgramId program, InstanceId instance, std::int32_t act) {
+  const RankProgram& rank_program = graph_.programs[program.index()];
+  const std::vector<Actor>& actors =
+      graph_.block_of(rank_program.instances[instance.index()]).actors;
+  for (std::size_t first = 0; first < actors.size();) {
+    std::size_t end = first + 1;
+    while (end < actors.size() && may_join(actors[end - 1], actors[end])) ++end;
+    if (actors[first].queue != QueueRole::kHost)
+      run(program, {.instance = instance,
+                    .first_actor = static_cast<std::int32_t>(first),
+                    .num_actors = static_cast<std::int32_t>(end - first),
+                    .act = act,
+                    .launch_group = -1});
+    first = end;
+  }
+}
+
+void GraphBuilder::bind(ProgramId program, std::vector<GroupId> groups) {
+  const Rank rank(graph_.ranks.size());
+  const std::vector<Rank>& devices =
+      graph_.placements[graph_.programs[program.index()].placement.index()].ranks;
+  const auto at = std::find(devices.begin(), devices.end(), rank);
+  graph_.ranks.push_back({.program = program,
+                          .index_in_placement = static_cast<std::int32_t>(at - devices.begin()),
+                          .groups = std::move(groups)});
+}
+
+PhysicalGraph chain_graph(const std::vector<std::int32_t>& num_registers,
+                          std::int32_t acts_per_step) {
+  GraphBuilder builder;
+  const PlacementId here = builder.placement({{"x", 1}}, Rank(0));
+  const LayoutId layout = builder.layout(Shape{16}, "B", here);
+  const ProgramId program = builder.program("chain", here);
+  std::vector<InstanceId> instances;
+  for (std::size_t i = 0; i < num_registers.size(); ++i) {
+    const std::string name = "a" + std::to_string(i + 1);
+    BlockBuilder block(builder, name, Phase::kForward);
+    std::vector<Operand> in;
+    if (i > 0) in.push_back(BlockBuilder::of_port(block.port("in", layout)));
+    const std::int32_t out = block.reg("out", layout, block.frame());
+    block.actor(name, QueueRole::kCompute, in, {out});
+    instances.push_back(
+        builder.instance(program, block.finish(), name, acts_per_step, {num_registers[i]}));
+    if (i > 0) builder.link(program, instances[i - 1], 0, instances[i], 0);
+  }
+  for (std::int32_t act = 0; act < acts_per_step; ++act)
+    for (const InstanceId instance : instances) builder.act(program, instance, act);
+  builder.bind(program);
+  return builder.graph();
+}
+
+namespace {
+
+// Layouts of the training graph: what both stages hold.
+struct TrainingLayouts {
+  LayoutId tokens, weight, gradient_part, hidden0, hidden1;
+};
+
+constexpr std::int32_t kMicroBatches = 2;
+
+// Roles of both stages' programs.
+constexpr GroupRole kForwardRole = 0, kBackwardRole = 1, kDataRole = 2;
+
+Communication transfer(Side side, GroupRole role, LayoutId from, LayoutId to) {
+  return {.primitive = Primitive::kTransfer,
+          .side = side,
+          .group = role,
+          .reduce = ReduceOp::kSum,
+          .dtype = DType::kF32,
+          .from = from,
+          .to = to};
+}
+
+BlockId loader_block(GraphBuilder& builder, const TrainingLayouts& layouts) {
+  BlockBuilder block(builder, "loader", Phase::kData);
+  const std::int32_t tokens = block.reg("tokens", layouts.tokens, block.frame());
+  block.actor("load", QueueRole::kHost, {}, {tokens});
+  return block.finish();
+}
+
+BlockId forward_block(GraphBuilder& builder, const TrainingLayouts& layouts) {
+  BlockBuilder block(builder, "layer.forward", Phase::kForward);
+  const std::int32_t tokens = block.port("tokens", layouts.tokens);
+  const std::int32_t weight = block.port("weight", layouts.weight);
+  const std::int32_t hidden = block.reg("hidden", layouts.hidden0, block.frame());
+  const std::int32_t active = block.reg_over("active", hidden);
+  block.actor("matmul", QueueRole::kCompute,
+              {BlockBuilder::of_port(tokens), BlockBuilder::of_port(weight)}, {hidden});
+  block.actor("gelu", QueueRole::kCompute, {BlockBuilder::of_register(hidden)}, {active}).in_place =
+      Actor::InPlace{.in = 0, .out = 0};
+  block.communication("send", QueueRole::kTransferOutForward,
+                      transfer(Side::kSend, kForwardRole, layouts.hidden0, layouts.hidden1),
+                      {BlockBuilder::of_register(active)}, {});
+  return block.finish();
+}
+
+BlockId backward_block(GraphBuilder& builder, const TrainingLayouts& layouts) {
+  BlockBuilder block(builder, "layer.backward", Phase::kWeightGrad);
+  const std::int32_t tokens = block.port("tokens", layouts.tokens);
+  const std::int32_t arrived = block.reg("arrived", layouts.hidden0, block.frame());
+  const std::int32_t gradient = block.reg("gradient", layouts.gradient_part,
+                                          block.frame({.memory = MemoryClass::kGradients,
+                                                       .acts_per_content = kMicroBatches,
+                                                       .initially_full = false}));
+  block.communication("receive", QueueRole::kTransferInBackward,
+                      transfer(Side::kReceive, kBackwardRole, layouts.hidden1, layouts.hidden0), {},
+                      {arrived});
+  block.actor("weight_grad", QueueRole::kCompute,
+              {BlockBuilder::of_port(tokens), BlockBuilder::of_register(arrived)}, {gradient});
+  return block.finish();
+}
+
+BlockId optimizer_block(GraphBuilder& builder, const TrainingLayouts& layouts) {
+  BlockBuilder block(builder, "optimizer", Phase::kOptimizer);
+  const std::int32_t gradient = block.port("gradient", layouts.gradient_part);
+  const std::int32_t total =
+      block.reg("total", layouts.weight, block.frame({.memory = MemoryClass::kGradients}));
+  const std::int32_t weight = block.reg(
+      "weight", layouts.weight,
+      block.frame(
+          {.memory = MemoryClass::kParameters, .acts_per_content = 1, .initially_full = true}));
+  block.communication("sum", QueueRole::kCollective,
+                      {.primitive = Primitive::kAllReduce,
+                       .side = Side::kBoth,
+                       .group = kDataRole,
+                       .reduce = ReduceOp::kSum,
+                       .dtype = DType::kF32,
+                       .from = layouts.gradient_part,
+                       .to = layouts.weight},
+                      {BlockBuilder::of_port(gradient)}, {total});
+  block.actor("update", QueueRole::kCompute, {BlockBuilder::of_register(total)}, {weight});
+  return block.finish();
+}
+
+BlockId loss_block(GraphBuilder& builder, const TrainingLayouts& layouts) {
+  BlockBuilder block(builder, "loss", Phase::kInputGrad);
+  const std::int32_t arrived = block.reg("arrived", layouts.hidden1, block.frame());
+  const std::int32_t gradient = block.reg("gradient", layouts.hidden1, block.frame());
+  block.communication("receive", QueueRole::kTransferInForward,
+                      transfer(Side::kReceive, kForwardRole, layouts.hidden0, layouts.hidden1), {},
+                      {arrived});
+  block.actor("loss_grad", QueueRole::kCompute, {BlockBuilder::of_register(arrived)}, {gradient});
+  block.communication("send", QueueRole::kTransferOutBackward,
+                      transfer(Side::kSend, kBackwardRole, layouts.hidden1, layouts.hidden0),
+                      {BlockBuilder::of_register(gradient)}, {});
+  return block.finish();
+}
+
+void add_first_stage(GraphBuilder& builder, PlacementId placement, const TrainingLayouts& layouts) {
+  const ProgramId program = builder.program("stage0", placement, 3);
+  const InstanceId loader = builder.instance(program, loader_block(builder, layouts), "loader",
+                                             kMicroBatches, {kMicroBatches});
+  const InstanceId forward = builder.instance(program, forward_block(builder, layouts),
+                                              "layer1.forward", kMicroBatches, {kMicroBatches});
+  const InstanceId backward = builder.instance(program, backward_block(builder, layouts),
+                                               "layer1.backward", kMicroBatches, {1, 1});
+  const InstanceId optimizer =
+      builder.instance(program, optimizer_block(builder, layouts), "layer1.optimizer", 1, {1, 1});
+  builder.link(program, loader, 0, forward, 0);
+  builder.link(program, optimizer, 1, forward, 1, kMicroBatches);
+  builder.link(program, loader, 0, backward, 0);
+  builder.link(program, backward, 1, optimizer, 0);
+  for (std::int32_t act = 0; act < kMicroBatches; ++act) builder.act(program, forward, act);
+  for (std::int32_t act = 0; act < kMicroBatches; ++act) builder.act(program, backward, act);
+  builder.act(program, optimizer, 0);
+}
+
+void add_second_stage(GraphBuilder& builder, PlacementId placement,
+                      const TrainingLayouts& layouts) {
+  const ProgramId program = builder.program("stage1", placement, 2);
+  const InstanceId loss =
+      builder.instance(program, loss_block(builder, layouts), "loss", kMicroBatches, {1, 1});
+  for (std::int32_t act = 0; act < kMicroBatches; ++act) builder.act(program, loss, act);
+}
+
+}  // namespace
+
+PhysicalGraph training_graph() {
+  GraphBuilder builder;
+  const PlacementId stage0 = builder.placement({{"dp", 2}}, Rank(0));
+  const PlacementId stage1 = builder.placement({{"dp", 2}}, Rank(2));
+  const TrainingLayouts layouts{.tokens = builder.layout(Shape{4, 3}, "S(0)", stage0),
+                                .weight = builder.layout(Shape{3, 5}, "B", stage0),
+                                .gradient_part = builder.layout(Shape{3, 5}, "P(sum)", stage0),
+                                .hidden0 = builder.layout(Shape{4, 5}, "S(0)", stage0),
+                                .hidden1 = builder.layout(Shape{4, 5}, "S(0)", stage1)};
+  add_first_stage(builder, stage0, layouts);
+  add_second_stage(builder, stage1, layouts);
+  const GroupId data = builder.group("stage0.dp", {Rank(0), Rank(1)});
+  std::vector<GroupId> forward, backward;
+  for (int replica = 0; replica < 2; ++replica) {
+    const std::string number = std::to_string(replica);
+    forward.push_back(builder.group("forward" + number, {Rank(replica), Rank(replica + 2)}));
+    backward.push_back(builder.group("backward" + number, {Rank(replica + 2), Rank(replica)}));
+  }
+  builder.bind(ProgramId(0), {forward[0], backward[0], data});
+  builder.bind(ProgramId(0), {forward[1], backward[1], data});
+  builder.bind(ProgramId(1), {forward[0], backward[0]});
+  builder.bind(ProgramId(1), {forward[1], backward[1]});
+  return builder.graph();
+}
+
+}  // namespace sextant::testing
