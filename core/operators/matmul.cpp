@@ -84,7 +84,8 @@ void matmul_gradient(GradientContext& context) {
   const bool transposed = is_transposed(context.op().attributes);
   TensorId dy = *context.output_gradient(0);
   if (context.graph().tensor(dy).type.dtype != dtype)
-    dy = context.add("cast", {dy}, {{"dtype", std::string(to_string(dtype))}}, 0);
+    dy = context.add("cast", {dy}, {{"dtype", std::string(to_string(dtype))}},
+                     context.wants(0) ? 0 : 1);
   if (context.wants(0)) {
     context.set_input_gradient(0,
                                context.add("matmul", {dy, w}, {{"transpose_w", !transposed}}, 0));
