@@ -1,10 +1,11 @@
-// Staged graph -> physical graph: blocks and instances, programs per rank class, schedule, issue
-// order, memory plan, guards, checks.
+// Staged graph -> physical graph: blocks and instances, programs per class of ranks, schedule,
+// issue order, memory plan, guards, checks.
 #pragma once
 
 #include "compiler/staged_graph.h"
 #include "compiler/strategy.h"
 #include "core/cost_model.h"
+#include "core/operator.h"
 #include "core/physical_graph.h"
 
 namespace sextant {
@@ -16,14 +17,22 @@ struct ExpandOptions {
   SlotLifetime slot_lifetime = SlotLifetime::kIssueOrder;
   bool launch_groups = false;  // merge neighbouring opposite transfers
   bool plan_memory = true;     // false: unique addresses, no reuse (a reference for tests)
+  // Proof that the result is valid, runs and orders its bytes. A search may leave it to the one
+  // plan it returns: what is checked is this compiler's own work, and cannot depend on the input.
+  bool checks = true;
+  bool operator==(const ExpandOptions&) const = default;
 };
 
-// Throws Error(kInfeasible) when the order cannot run (dry run). The result passes validate() and
-// check_byte_order().
+// Throws Error(kInfeasible) when the order cannot run. The result passes validate(), dry_run() and
+// check_byte_order(); with `checks` this was tried, and a failure is Error(kInternal).
 PhysicalGraph expand(const StagedGraph& staged, const CostModel& cost, const NetworkModel& network,
                      const ExpandOptions& options);
+// The same with other operators than the built-in ones.
+PhysicalGraph expand(const StagedGraph& staged, const OperatorRegistry& registry,
+                     const CostModel& cost, const NetworkModel& network,
+                     const ExpandOptions& options);
 
-// The whole compiler: stages, words, boxing, expansion.
+// The whole compiler: stages, words, boxing, expansion. The schedule is the strategy's.
 PhysicalGraph compile(const LogicalGraph& training, const Strategy& strategy,
                       std::int64_t global_batch, const CostModel& cost, const NetworkModel& network,
                       ExpandOptions options = {});

@@ -1,0 +1,367 @@
+// Forms by signature: the work on an instance whose form is known is one pass over integers.
+#include "compiler/blocks.h"
+
+#include "compiler/at.h"
+#include "compiler/hash.h"
+#include "core/check.h"
+
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+#include <utility>
+
+namespace sextant {
+namespace {
+
+// "layer3.attention.q" -> "attention.q": the block is that of every layer.
+std::string_view without_layer(std::string_view name) {
+  constexpr std::string_view kLayer = "layer";
+  if (!name.starts_with(kLayer)) return name;
+  std::size_t end = kLayer.size();
+  while (end < name.size() && std::isdigit(static_cast<unsigned char>(name[end])) != 0) ++end;
+  if (end == kLayer.size() || end + 1 >= name.size() || name[end] != '.') return name;
+  return name.substr(end + 1);
+}
+
+std::int64_t align(std::int64_t bytes) {
+  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+}
+
+std::uint64_t hash_of(const Attributes& attributes) {
+  Fnv1a hash;
+  for (const auto& [name, value] : attributes.entries()) {
+    hash.add(name).add(static_cast<std::int64_t>(value.index()));
+    if (const auto* integer = std::get_if<std::int64_t>(&value)) hash.add(*integer);
+    if (const auto* text = std::get_if<std::string>(&value)) hash.add(*text);
+    if (const auto* list = std::get_if<std::vector<std::int64_t>>(&value))
+      for (const std::int64_t element : *list) hash.add(element);
+  }
+  return hash.value();
+}
+
+}  // namespace
+
+std::string instance_name(const StagedGraph& graph, const InstanceSpec& instance) {
+  if (instance.part == StepPart::kTransfer || instance.part == StepPart::kHost)
+    return at(graph.ops, instance.ops.front()).name;
+  return fmt::format("layer{}.{}", instance.layer, to_string(instance.part));
+}
+
+BlockForms::BlockForms(const Partition& partition, const LayoutTable& layouts,
+                       const GroupTable& groups)
+    : partition_(&partition), layouts_(&layouts), groups_(&groups) {
+  number_registers();
+  const auto num_instances = static_cast<std::int32_t>(partition.instances().size());
+  for (std::int32_t instance = 0; instance < num_instances; ++instance) {
+    ports_.push_back(find_ports(instance));
+    std::vector<FrameKey> keys;
+    const std::vector<std::int32_t> frames = frames_of(instance, keys);
+    Signature wanted = signature(instance, frames, keys);
+    Fnv1a hash;
+    for (const std::int64_t symbol : wanted) hash.add(symbol);
+    std::vector<std::int32_t>& bucket = by_hash_[hash.value()];
+    const auto known = std::find_if(bucket.begin(), bucket.end(), [&](std::int32_t form) {
+      return at(signatures_, form) == wanted;
+    });
+    if (known != bucket.end()) {
+      form_of_.push_back(*known);
+      continue;
+    }
+    form_of_.push_back(num_forms());
+    bucket.push_back(num_forms());
+    first_instance_.push_back(instance);
+    forms_.push_back(make_form(instance, frames, keys));
+    signatures_.push_back(std::move(wanted));
+  }
+}
+
+std::int32_t BlockForms::form_of(std::int32_t instance) const { return at(form_of_, instance); }
+const Block& BlockForms::form(std::int32_t form) const { return at(forms_, form); }
+int BlockForms::stage_of(std::int32_t form) const {
+  return at(partition_->instances(), at(first_instance_, form)).stage;
+}
+std::vector<LayoutId> BlockForms::port_layouts(std::int32_t form) const {
+  std::vector<LayoutId> layouts;
+  for (const StagedTensorIndex tensor : ports(at(first_instance_, form)))
+    layouts.push_back(layouts_->of(tensor));
+  return layouts;
+}
+std::span<const StagedTensorIndex> BlockForms::ports(std::int32_t instance) const {
+  return at(ports_, instance);
+}
+std::int32_t BlockForms::register_of(StagedTensorIndex tensor) const {
+  return at(register_of_, tensor);
+}
+
+void BlockForms::number_registers() {
+  register_of_.assign(partition_->graph().tensors.size(), -1);
+  for (const InstanceSpec& instance : partition_->instances()) {
+    std::int32_t next = 0;
+    for (const StagedOpIndex op : instance.ops)
+      for (const StagedTensorIndex out : at(partition_->graph().ops, op).out)
+        at(register_of_, out) = next++;
+  }
+}
+
+std::vector<StagedTensorIndex> BlockForms::find_ports(std::int32_t instance) const {
+  std::vector<StagedTensorIndex> ports;
+  for (const StagedOpIndex op : at(partition_->instances(), instance).ops)
+    for (const StagedTensorIndex in : at(partition_->graph().ops, op).in) {
+      const StagedOpIndex producer = at(partition_->graph().tensors, in).producer;
+      if (partition_->place(producer).instance == instance) continue;
+      if (std::find(ports.begin(), ports.end(), in) == ports.end()) ports.push_back(in);
+    }
+  return ports;
+}
+
+Operand BlockForms::operand(std::int32_t instance, StagedTensorIndex tensor) const {
+  const StagedOpIndex producer = at(partition_->graph().tensors, tensor).producer;
+  if (partition_->place(producer).instance == instance)
+    return {Operand::Source::kRegister, register_of(tensor)};
+  const auto& ports = at(ports_, instance);
+  const auto port = std::find(ports.begin(), ports.end(), tensor) - ports.begin();
+  return {Operand::Source::kPort, static_cast<std::int32_t>(port)};
+}
+
+BlockForms::FrameKey BlockForms::frame_key(std::int32_t instance, StagedTensorIndex tensor) const {
+  const StagedGraph& graph = partition_->graph();
+  const StagedTensor& staged = at(graph.tensors, tensor);
+  FrameKey key;
+  key.frame.memory = staged.memory;
+  key.frame.initially_full = staged.is_state;
+  // One updater, one time: who reads the state makes no difference to when its bytes are used.
+  if (staged.is_state) return key;
+  key.frame.acts_per_content = static_cast<std::int32_t>(partition_->acts_per_content(tensor));
+  key.host = at(graph.ops, staged.producer).queue == QueueRole::kHost;
+  key.first = key.last = partition_->place(staged.producer).actor;
+  for (const StagedOpIndex reader : partition_->readers(tensor)) {
+    const ActorPlace place = partition_->place(reader);
+    key.host = key.host || at(graph.ops, reader).queue == QueueRole::kHost;
+    if (place.instance == instance)
+      key.last = std::max(key.last, place.actor);
+    else if (std::find(key.readers.begin(), key.readers.end(), place.instance) == key.readers.end())
+      key.readers.push_back(place.instance);
+  }
+  std::sort(key.readers.begin(), key.readers.end());
+  if (!key.readers.empty()) key.first = key.last = 0;
+  return key;
+}
+
+std::vector<std::int32_t> BlockForms::frames_of(std::int32_t instance,
+                                                std::vector<FrameKey>& keys) const {
+  std::vector<std::int32_t> frames;
+  for (const StagedOpIndex op : at(partition_->instances(), instance).ops)
+    for (const StagedTensorIndex out : at(partition_->graph().ops, op).out) {
+      FrameKey key = frame_key(instance, out);
+      const auto known = std::find(keys.begin(), keys.end(), key);
+      frames.push_back(static_cast<std::int32_t>(known - keys.begin()));
+      if (known == keys.end()) keys.push_back(std::move(key));
+    }
+  return frames;
+}
+
+std::int64_t BlockForms::kind_symbol(const std::string& kind) {
+  return kinds_.try_emplace(kind, static_cast<std::int64_t>(kinds_.size())).first->second;
+}
+
+std::int64_t BlockForms::attributes_symbol(const Attributes& attributes) {
+  if (attributes.entries().empty()) return -1;
+  auto& bucket = attributes_[hash_of(attributes)];
+  for (const auto& [known, symbol] : bucket)
+    if (*known == attributes) return symbol;
+  bucket.emplace_back(&attributes, num_attributes_);
+  return num_attributes_++;
+}
+
+void BlockForms::sign_actor(std::int32_t instance, StagedOpIndex op, Signature& signature) {
+  const StagedOp& staged = at(partition_->graph().ops, op);
+  signature.insert(
+      signature.end(),
+      {kind_symbol(staged.kind), attributes_symbol(staged.attributes),
+       static_cast<std::int64_t>(staged.phase), static_cast<std::int64_t>(staged.queue),
+       static_cast<std::int64_t>(staged.in.size()), static_cast<std::int64_t>(staged.out.size())});
+  for (const StagedTensorIndex in : staged.in) {
+    const Operand source = operand(instance, in);
+    signature.push_back(source.source == Operand::Source::kPort ? -1 - source.index : source.index);
+  }
+  if (!staged.communication) return;
+  signature.insert(signature.end(),
+                   {static_cast<std::int64_t>(staged.communication->primitive),
+                    static_cast<std::int64_t>(staged.communication->side), groups_->role(op),
+                    static_cast<std::int64_t>(staged.communication->reduce),
+                    static_cast<std::int64_t>(staged.communication->dtype),
+                    layouts_->from(op).value, layouts_->to(op).value});
+}
+
+BlockForms::Signature BlockForms::signature(std::int32_t instance,
+                                            std::span<const std::int32_t> frames,
+                                            std::span<const FrameKey> keys) {
+  const InstanceSpec& spec = at(partition_->instances(), instance);
+  Signature signature{spec.stage, static_cast<std::int64_t>(spec.part),
+                      static_cast<std::int64_t>(spec.ops.size())};
+  for (const StagedOpIndex op : spec.ops) sign_actor(instance, op, signature);
+  std::size_t reg = 0;
+  for (const StagedOpIndex op : spec.ops)
+    for (const StagedTensorIndex out : at(partition_->graph().ops, op).out) {
+      signature.push_back(layouts_->of(out).value);
+      signature.push_back(frames[reg++]);
+    }
+  for (const FrameKey& key : keys)
+    signature.insert(signature.end(),
+                     {static_cast<std::int64_t>(key.frame.memory), key.frame.acts_per_content,
+                      static_cast<std::int64_t>(key.frame.initially_full)});
+  for (const StagedTensorIndex port : at(ports_, instance))
+    signature.push_back(layouts_->of(port).value);
+  return signature;
+}
+
+Actor BlockForms::make_actor(std::int32_t instance, StagedOpIndex op) const {
+  const StagedOp& staged = at(partition_->graph().ops, op);
+  Actor actor;
+  actor.kind = staged.kind;
+  actor.name = without_layer(staged.name);
+  actor.attributes = staged.attributes;
+  actor.phase = staged.phase;
+  actor.queue = staged.queue;
+  for (const StagedTensorIndex in : staged.in) actor.in.push_back(operand(instance, in));
+  for (const StagedTensorIndex out : staged.out) actor.out.push_back(register_of(out));
+  if (staged.communication)
+    actor.communication = Communication{staged.communication->primitive,
+                                        staged.communication->side,
+                                        groups_->role(op),
+                                        staged.communication->reduce,
+                                        staged.communication->dtype,
+                                        layouts_->from(op),
+                                        layouts_->to(op)};
+  return actor;
+}
+
+// Edges and the readers of ports: each actor that reads a value several times reads it once.
+void BlockForms::add_readers(std::int32_t instance, Block& block) const {
+  const StagedGraph& graph = partition_->graph();
+  for (const StagedTensorIndex tensor : at(ports_, instance))
+    block.ports.push_back(
+        {std::string(without_layer(at(graph.tensors, tensor).name)), TensorType{}, {}});
+  for (std::size_t a = 0; a < block.actors.size(); ++a) {
+    const auto actor = static_cast<std::int32_t>(a);
+    const std::vector<Operand>& in = block.actors[a].in;
+    for (auto source = in.begin(); source != in.end(); ++source) {
+      if (std::find(in.begin(), source, *source) != source) continue;
+      if (source->source == Operand::Source::kRegister)
+        block.edges.push_back({source->index, actor, 1, false});
+      else
+        at(block.ports, source->index).readers.push_back(actor);
+    }
+  }
+}
+
+Block BlockForms::make_form(std::int32_t instance, std::span<const std::int32_t> frames,
+                            std::span<const FrameKey> keys) const {
+  const StagedGraph& graph = partition_->graph();
+  const InstanceSpec& spec = at(partition_->instances(), instance);
+  Block block;
+  block.name = fmt::format("stage{}.{}", spec.stage, instance_name(graph, spec));
+  block.phase = at(graph.ops, spec.ops.front()).phase;
+  for (const StagedOpIndex op : spec.ops) {
+    block.actors.push_back(make_actor(instance, op));
+    for (const StagedTensorIndex out : at(graph.ops, op).out) {
+      Register reg;
+      reg.name = without_layer(at(graph.tensors, out).name);
+      reg.layout = layouts_->of(out);
+      reg.frame = frames[block.registers.size()];
+      block.registers.push_back(std::move(reg));
+    }
+  }
+  for (const FrameKey& key : keys) block.frames.push_back(key.frame);
+  add_readers(instance, block);
+  return block;
+}
+
+namespace {
+
+// Local types of one class, each layout worked out once.
+class LocalTypes {
+ public:
+  LocalTypes(const LayoutTable& layouts, const Placement& placement,
+             const ProgramClass& program_class)
+      : layouts_(&layouts), placement_(&placement), member_(program_class.members.front()) {
+    types_.resize(layouts.layouts().size());
+    for (std::size_t i = 0; i < types_.size(); ++i) {
+      const Layout& layout = layouts.layouts()[i];
+      if (layout.placement == PlacementId(program_class.stage))
+        types_[i] = local_type(layout, *placement_, member_);
+    }
+  }
+  const TensorType& of(LayoutId layout) const { return types_[layout.index()]; }
+
+ private:
+  const LayoutTable* layouts_;
+  const Placement* placement_;
+  std::int32_t member_;
+  std::vector<TensorType> types_;
+};
+
+Work work_of(const Block& block, const Actor& actor, const OperatorRegistry& registry) {
+  const OperatorDef& def = registry.get(actor.kind);
+  std::vector<TensorType> inputs, outputs;
+  for (const Operand& in : actor.in)
+    inputs.push_back(in.source == Operand::Source::kPort ? at(block.ports, in.index).local
+                                                         : at(block.registers, in.index).local);
+  for (const std::int32_t out : actor.out) outputs.push_back(at(block.registers, out).local);
+  return def.work(inputs, outputs, actor.attributes);
+}
+
+Block with_local_types(Block block, std::span<const LayoutId> ports, const LocalTypes& types) {
+  for (Register& reg : block.registers) {
+    reg.local = types.of(reg.layout);
+    Bytes& size = at(block.frames, reg.frame).size;
+    reg.offset = size;
+    size += Bytes(align(size_of(reg.local).value));
+  }
+  for (std::size_t port = 0; port < ports.size(); ++port)
+    block.ports[port].local = types.of(ports[port]);
+  return block;
+}
+
+// Of two blocks of one form.
+bool hold_equal_shapes(const Block& a, const Block& b) {
+  const auto equal = [](const auto& x, const auto& y) { return x.local == y.local; };
+  return std::equal(a.registers.begin(), a.registers.end(), b.registers.begin(), equal) &&
+         std::equal(a.ports.begin(), a.ports.end(), b.ports.begin(), equal);
+}
+
+}  // namespace
+
+BlockTable make_blocks(const BlockForms& forms, const LayoutTable& layouts,
+                       std::span<const ProgramClass> classes,
+                       const std::vector<Placement>& placements, const OperatorRegistry& registry) {
+  const auto num_forms = static_cast<std::size_t>(forms.num_forms());
+  BlockTable table;
+  table.block_of.assign(classes.size(), std::vector<BlockId>(num_forms));
+  std::vector<std::vector<BlockId>> made(num_forms);
+  for (std::size_t c = 0; c < classes.size(); ++c) {
+    const LocalTypes types(layouts, at(placements, classes[c].stage), classes[c]);
+    for (std::int32_t form = 0; form < forms.num_forms(); ++form) {
+      if (forms.stage_of(form) != classes[c].stage) continue;
+      Block block = with_local_types(forms.form(form), forms.port_layouts(form), types);
+      std::vector<BlockId>& known = at(made, form);
+      const auto same = std::find_if(known.begin(), known.end(), [&](BlockId id) {
+        return hold_equal_shapes(table.blocks[id.index()], block);
+      });
+      if (same != known.end()) {
+        at(table.block_of[c], form) = *same;
+        continue;
+      }
+      for (Actor& actor : block.actors)
+        if (!actor.communication && actor.queue != QueueRole::kHost)
+          actor.work = work_of(block, actor, registry);
+      if (!known.empty()) block.name += fmt::format(".class{}", known.size());
+      known.push_back(BlockId(table.blocks.size()));
+      at(table.block_of[c], form) = known.back();
+      table.blocks.push_back(std::move(block));
+    }
+  }
+  return table;
+}
+
+}  // namespace sextant

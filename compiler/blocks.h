@@ -1,0 +1,92 @@
+// Instances -> blocks. Instances whose operators, operands, layouts and lifetimes agree have one
+// *form*; a form becomes one block per rank class (or fewer, where classes hold equal shapes).
+#pragma once
+
+#include "compiler/groups.h"
+#include "compiler/layouts.h"
+#include "compiler/partition.h"
+#include "compiler/program_classes.h"
+#include "core/operator.h"
+#include "core/physical_graph.h"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace sextant {
+
+// "layer7.forward"; halves of transfers and host actors have the name of their operator.
+std::string instance_name(const StagedGraph& graph, const InstanceSpec& instance);
+
+class BlockForms {
+ public:
+  BlockForms(const Partition& partition, const LayoutTable& layouts, const GroupTable& groups);
+
+  std::int32_t num_forms() const { return static_cast<std::int32_t>(forms_.size()); }
+  std::int32_t form_of(std::int32_t instance) const;
+  // Everything of the block that all rank classes share: no local types, sizes or work.
+  const Block& form(std::int32_t form) const;
+  int stage_of(std::int32_t form) const;
+  std::vector<LayoutId> port_layouts(std::int32_t form) const;
+  // Tensors that enter an instance, by port.
+  std::span<const StagedTensorIndex> ports(std::int32_t instance) const;
+  // Index of a tensor among the registers of its producer's block.
+  std::int32_t register_of(StagedTensorIndex tensor) const;
+
+ private:
+  // Registers with equal keys live equally long.
+  struct FrameKey {
+    Frame frame;
+    bool host = false;                  // a host actor writes or reads it
+    std::vector<std::int32_t> readers;  // other instances; for these the whole act counts
+    std::int32_t first = 0, last = 0;   // actors, when no other instance reads
+    bool operator==(const FrameKey&) const = default;
+  };
+  // What makes two instances share a form, as integers.
+  using Signature = std::vector<std::int64_t>;
+
+  void number_registers();
+  std::vector<std::int32_t> frames_of(std::int32_t instance, std::vector<FrameKey>& keys) const;
+  FrameKey frame_key(std::int32_t instance, StagedTensorIndex tensor) const;
+  std::vector<StagedTensorIndex> find_ports(std::int32_t instance) const;
+  Operand operand(std::int32_t instance, StagedTensorIndex tensor) const;
+  Signature signature(std::int32_t instance, std::span<const std::int32_t> frames,
+                      std::span<const FrameKey> keys);
+  void sign_actor(std::int32_t instance, StagedOpIndex op, Signature& signature);
+  Block make_form(std::int32_t instance, std::span<const std::int32_t> frames,
+                  std::span<const FrameKey> keys) const;
+  Actor make_actor(std::int32_t instance, StagedOpIndex op) const;
+  void add_readers(std::int32_t instance, Block& block) const;
+  std::int64_t kind_symbol(const std::string& kind);
+  std::int64_t attributes_symbol(const Attributes& attributes);
+
+  const Partition* partition_;
+  const LayoutTable* layouts_;
+  const GroupTable* groups_;
+  std::vector<Block> forms_;
+  std::vector<std::int32_t> first_instance_;           // by form
+  std::vector<std::int32_t> form_of_;                  // by instance
+  std::vector<std::vector<StagedTensorIndex>> ports_;  // by instance
+  std::vector<std::int32_t> register_of_;              // by tensor
+  std::vector<Signature> signatures_;                  // by form
+  std::unordered_map<std::uint64_t, std::vector<std::int32_t>> by_hash_;
+  std::unordered_map<std::string, std::int64_t> kinds_;
+  std::unordered_map<std::uint64_t, std::vector<std::pair<const Attributes*, std::int64_t>>>
+      attributes_;
+  std::int64_t num_attributes_ = 0;
+};
+
+// Blocks of all forms for all classes. `block_of[class][form]` is invalid where the form belongs to
+// another stage.
+struct BlockTable {
+  std::vector<Block> blocks;
+  std::vector<std::vector<BlockId>> block_of;
+};
+
+BlockTable make_blocks(const BlockForms& forms, const LayoutTable& layouts,
+                       std::span<const ProgramClass> classes,
+                       const std::vector<Placement>& placements, const OperatorRegistry& registry);
+
+}  // namespace sextant

@@ -1,0 +1,201 @@
+// The passes from staged to physical graph, in order.
+#include "compiler/expand.h"
+
+#include "actor/byte_order.h"
+#include "actor/dry_run.h"
+#include "compiler/at.h"
+#include "compiler/blocks.h"
+#include "compiler/durations.h"
+#include "compiler/groups.h"
+#include "compiler/issue_order.h"
+#include "compiler/layouts.h"
+#include "compiler/lifetimes.h"
+#include "compiler/memory_plan.h"
+#include "compiler/partition.h"
+#include "compiler/program_classes.h"
+#include "core/check.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sextant {
+namespace {
+
+class Expansion {
+ public:
+  Expansion(const StagedGraph& staged, const OperatorRegistry& registry, const CostModel& cost,
+            const NetworkModel& network, const ExpandOptions& options)
+      : staged_(staged),
+        options_(options),
+        partition_(staged),
+        layouts_(staged),
+        groups_(staged),
+        forms_(partition_, layouts_, groups_),
+        classes_(find_program_classes(staged.placements, layouts_.layouts())) {
+    graph_.placements = staged.placements;
+    graph_.layouts = layouts_.layouts();
+    graph_.groups = groups_.groups();
+    blocks_ = make_blocks(forms_, layouts_, classes_, staged.placements, registry);
+    graph_.blocks = std::move(blocks_.blocks);
+    number_instances();
+    bind_ranks();
+    order_ = make_order(cost, network);
+  }
+
+  PhysicalGraph run() {
+    for (std::size_t c = 0; c < classes_.size(); ++c) {
+      graph_.programs.push_back(make_program(c));
+      place(graph_.programs.back());
+      graph_.programs.back().guards = missing_guards(graph_, ProgramId(c));
+    }
+    return std::move(graph_);
+  }
+
+ private:
+  void number_instances() {
+    number_in_program_.resize(partition_.instances().size());
+    for (int stage = 0; stage < num_stages(); ++stage) {
+      std::int32_t number = 0;
+      for (const std::int32_t instance : partition_.of_stage(stage))
+        at(number_in_program_, instance) = number++;
+    }
+  }
+  int num_stages() const { return static_cast<int>(staged_.placements.size()); }
+
+  void bind_ranks() {
+    std::size_t num_ranks = 0;
+    for (const Placement& placement : staged_.placements) num_ranks += placement.ranks.size();
+    graph_.ranks.resize(num_ranks);
+    for (std::size_t c = 0; c < classes_.size(); ++c)
+      for (const std::int32_t member : classes_[c].members) {
+        const int stage = classes_[c].stage;
+        const Rank rank = at(at(staged_.placements, stage).ranks, member);
+        require(rank.is_valid() && rank.index() < num_ranks, ErrorCode::kInfeasible,
+                "stage {} uses rank {}, but its stages have {} devices in all: ranks must be "
+                "0 to {}, each in one stage",
+                stage, rank.value, num_ranks, num_ranks - 1);
+        RankBinding& binding = graph_.ranks[rank.index()];
+        require(!binding.program.is_valid(), ErrorCode::kInfeasible,
+                "rank {} belongs to stage {} and to another one; a rank has one program",
+                rank.value, stage);
+        binding = {ProgramId(c), member, groups_.groups_of_member(stage, member)};
+      }
+  }
+
+  IssueOrder make_order(const CostModel& cost, const NetworkModel& network) const {
+    const DurationTable durations(graph_, forms_, blocks_, classes_, groups_, cost, network);
+    ActorDurations of_instance;
+    for (std::size_t i = 0; i < partition_.instances().size(); ++i)
+      of_instance.push_back(durations.of_form(forms_.form_of(static_cast<std::int32_t>(i))));
+    const auto programs = make_stage_programs(partition_, options_.schedule, of_instance);
+    return make_issue_order(partition_, programs, of_instance, options_.launch_groups);
+  }
+
+  std::int32_t acts_per_step(const InstanceSpec& spec) const {
+    return spec.rate == Rate::kPerStep ? 1 : static_cast<std::int32_t>(staged_.micro_batches);
+  }
+
+  RankProgram make_program(std::size_t program_class) const {
+    const int stage = classes_[program_class].stage;
+    RankProgram program;
+    program.name = fmt::format("stage{}", stage);
+    if (program_class > 0 && classes_[program_class - 1].stage == stage)
+      program.name += fmt::format(".rank{}", classes_[program_class].members.front());
+    program.placement = PlacementId(stage);
+    program.num_group_roles = groups_.num_roles(stage);
+    for (const std::int32_t index : partition_.of_stage(stage)) {
+      const InstanceSpec& spec = at(partition_.instances(), index);
+      Instance instance;
+      instance.block = at(blocks_.block_of[program_class], forms_.form_of(index));
+      instance.layer = spec.layer;
+      instance.name = instance_name(staged_, spec);
+      instance.acts_per_step = acts_per_step(spec);
+      program.instances.push_back(std::move(instance));
+      add_links(index, program);
+    }
+    program.order.reserve(at(order_, stage).size());
+    for (const OrderedRun& run : at(order_, stage))
+      program.order.push_back({InstanceId(at(number_in_program_, run.instance)), run.first_actor,
+                               run.num_actors, run.act, run.launch_group});
+    return program;
+  }
+
+  void add_links(std::int32_t index, RankProgram& program) const {
+    const InstanceSpec& reader = at(partition_.instances(), index);
+    std::int32_t port = 0;
+    for (const StagedTensorIndex tensor : forms_.ports(index)) {
+      const std::int32_t producer = partition_.place(at(staged_.tensors, tensor).producer).instance;
+      const bool serves_all = at(partition_.instances(), producer).rate == Rate::kPerStep &&
+                              reader.rate == Rate::kPerMicroBatch;
+      program.links.push_back({InstanceId(at(number_in_program_, producer)),
+                               forms_.register_of(tensor),
+                               InstanceId(at(number_in_program_, index)), port++,
+                               serves_all ? static_cast<std::int32_t>(staged_.micro_batches) : 1});
+    }
+  }
+
+  void place(RankProgram& program) const {
+    MemoryPlanOptions options;
+    options.reuse = options_.plan_memory;
+    std::vector<Time> begin, end;
+    if (options_.slot_lifetime == SlotLifetime::kModelled) {
+      for (const OrderedRun& run : order_[program.placement.index()]) {
+        begin.push_back(run.begin);
+        end.push_back(run.end);
+      }
+      options.begin = begin;
+      options.end = end;
+    }
+    plan_memory(graph_, program, find_lifetimes(graph_, program), options);
+  }
+
+  const StagedGraph& staged_;
+  const ExpandOptions& options_;
+  Partition partition_;
+  LayoutTable layouts_;
+  GroupTable groups_;
+  BlockForms forms_;
+  std::vector<ProgramClass> classes_;
+  BlockTable blocks_;
+  PhysicalGraph graph_;
+  IssueOrder order_;
+  std::vector<std::int32_t> number_in_program_;  // by instance
+};
+
+void check(const PhysicalGraph& graph) {
+  const std::vector<std::string> broken = validate(graph);
+  require(broken.empty(), ErrorCode::kInternal, "the compiler made an invalid graph: {}",
+          broken.empty() ? "" : broken.front());
+  dry_run(graph);
+  for (std::size_t program = 0; program < graph.programs.size(); ++program) {
+    const std::vector<std::string> unordered = check_byte_order(graph, ProgramId(program));
+    require(unordered.empty(), ErrorCode::kInternal, "the compiler left bytes unordered: {}",
+            unordered.empty() ? "" : unordered.front());
+  }
+}
+
+PhysicalGraph expand_once(const StagedGraph& staged, const OperatorRegistry& registry,
+                          const CostModel& cost, const NetworkModel& network,
+                          const ExpandOptions& options) {
+  PhysicalGraph graph = Expansion(staged, registry, cost, network, options).run();
+  if (options.checks) check(graph);
+  return graph;
+}
+
+}  // namespace
+
+PhysicalGraph expand(const StagedGraph& staged, const OperatorRegistry& registry,
+                     const CostModel& cost, const NetworkModel& network,
+                     const ExpandOptions& options) {
+  const std::vector<std::string> broken = validate(staged);
+  require(broken.empty(), ErrorCode::kInternal, "cannot expand this staged graph: {}",
+          broken.empty() ? "" : broken.front());
+  return expand_once(staged, registry, cost, network, options);
+}
+
+PhysicalGraph expand(const StagedGraph& staged, const CostModel& cost, const NetworkModel& network,
+                     const ExpandOptions& options) {
+  return expand(staged, builtin_operators(), cost, network, options);
+}
+
+}  // namespace sextant
