@@ -3,6 +3,7 @@
 // again by another way.
 #pragma once
 
+#include "actor/program_tables.h"
 #include "core/physical_graph.h"
 
 #include <string>
@@ -11,11 +12,15 @@
 namespace sextant {
 
 // Guards that make the program's bytes ordered: vector clocks over queues, through two steps.
-// Deterministic, and none that fences already imply.
+// Deterministic, and none that fences already imply. Throws Error(kInfeasible) where no guard can
+// help: members of one launch group use the same bytes, or a host actor's bytes are not its own.
 std::vector<Guard> missing_guards(const PhysicalGraph& graph, ProgramId program);
+std::vector<Guard> missing_guards(const PhysicalGraph& graph, ProgramId program,
+                                  const ProgramTables& tables);
 
-// Independent check of a program with its guards: one message per unordered pair of uses (at most
-// 20), naming both runs and the registers.
+// Independent check of a program with its guards, from the waits that the runtime really issues in
+// three steps: one message per unordered pair of uses (at most 20), naming both runs and the
+// registers; and one per read that finds bytes of another content than its own.
 std::vector<std::string> check_byte_order(const PhysicalGraph& graph, ProgramId program);
 
 }  // namespace sextant

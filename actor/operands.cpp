@@ -77,33 +77,37 @@ BufferRef OperandResolver::buffer(InstanceId instance, std::int32_t reg,
           &info};
 }
 
-ActorCall OperandResolver::call(InstanceId instance, std::int32_t actor, std::int32_t act) const {
-  const Instance& owner = program_->instances[instance.index()];
-  const Block& block = graph_->block_of(owner);
-  const BlockInputs& inputs = blocks_[owner.block.index()];
-  const auto a = static_cast<std::size_t>(actor);
+std::pair<InstanceId, OperandResolver::Source> OperandResolver::source_of(InstanceId reader,
+                                                                          const BlockInputs& inputs,
+                                                                          std::size_t index) const {
+  Source source = inputs.sources[index];
+  if (inputs.is_port[index]) {
+    source = ports_[first_port_of_[reader.index()] + static_cast<std::size_t>(source.reg)];
+  }
+  return {source.from_instance < 0 ? reader : InstanceId(source.from_instance), source};
+}
 
+bool OperandResolver::is_state(InstanceId instance, std::int32_t reg) const {
+  const Block& block = graph_->block_of(program_->instances[instance.index()]);
+  const Register& info = block.registers[static_cast<std::size_t>(reg)];
+  return block.frames[static_cast<std::size_t>(info.frame)].initially_full;
+}
+
+std::int32_t OperandResolver::acts_per_content(const Block& block, std::int32_t reg) {
+  const Register& info = block.registers[static_cast<std::size_t>(reg)];
+  return block.frames[static_cast<std::size_t>(info.frame)].acts_per_content;
+}
+
+ActorCall OperandResolver::call(InstanceId instance, std::int32_t actor, std::int32_t act) const {
+  const Block& block = graph_->block_of(program_->instances[instance.index()]);
   ActorCall call;
-  call.actor = &block.actors[a];
-  for (std::size_t i = inputs.first_of_actor[a]; i < inputs.first_of_actor[a + 1]; ++i) {
-    Source source = inputs.sources[i];
-    if (inputs.is_port[i]) {
-      source = ports_[first_port_of_[instance.index()] + static_cast<std::size_t>(source.reg)];
-    }
-    const InstanceId from = source.from_instance < 0 ? instance : InstanceId(source.from_instance);
-    const Instance& producer = program_->instances[from.index()];
-    const Block& from_block = graph_->block_of(producer);
-    const Register& reg = from_block.registers[static_cast<std::size_t>(source.reg)];
-    const bool state = from_block.frames[static_cast<std::size_t>(reg.frame)].initially_full;
-    call.in.push_back(buffer(from, source.reg, state ? 0 : act / source.consume_for));
-  }
-  for (const std::int32_t out : block.actors[a].out) {
-    const Register& reg = block.registers[static_cast<std::size_t>(out)];
-    const Frame& frame = block.frames[static_cast<std::size_t>(reg.frame)];
-    call.out.push_back(
-        buffer(instance, out, frame.initially_full ? 0 : act / frame.acts_per_content));
-    call.accumulate.push_back(act % frame.acts_per_content != 0);
-  }
+  call.actor = &block.actors[static_cast<std::size_t>(actor)];
+  for_each_operand(instance, actor,
+                   [&](InstanceId owner, std::int32_t reg, std::int32_t rate, bool writes) {
+                     const std::int32_t content = rate == 0 ? 0 : act / rate;
+                     (writes ? call.out : call.in).push_back(buffer(owner, reg, content));
+                     if (writes) call.accumulate.push_back(rate > 0 && act % rate != 0);
+                   });
   return call;
 }
 

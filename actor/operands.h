@@ -5,7 +5,9 @@
 #include "core/ids.h"
 #include "core/physical_graph.h"
 
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace sextant {
@@ -43,6 +45,23 @@ class OperandResolver {
   ActorCall call(InstanceId instance, std::int32_t actor, std::int32_t act) const;
   BufferRef buffer(InstanceId instance, std::int32_t reg, std::int32_t content) const;
 
+  // For every operand of an actor, inputs first: visit(instance that owns the register, register,
+  // rate, writes); act a uses content a / rate, or content 0 if rate is 0 (state).
+  template <typename Visit>
+  void for_each_operand(InstanceId instance, std::int32_t actor, const Visit& visit) const {
+    const auto a = static_cast<std::size_t>(actor);
+    const Instance& reader = program_->instances[instance.index()];
+    const BlockInputs& inputs = blocks_[reader.block.index()];
+    for (std::size_t i = inputs.first_of_actor[a]; i < inputs.first_of_actor[a + 1]; ++i) {
+      const auto [owner, source] = source_of(instance, inputs, i);
+      visit(owner, source.reg, is_state(owner, source.reg) ? 0 : source.consume_for, false);
+    }
+    const Block& block = graph_->block_of(reader);
+    for (const std::int32_t out : block.actors[a].out) {
+      visit(instance, out, is_state(instance, out) ? 0 : acts_per_content(block, out), true);
+    }
+  }
+
  private:
   // Register behind an input operand, and how many acts one of its contents serves.
   struct Source {
@@ -58,6 +77,11 @@ class OperandResolver {
   };
 
   BlockInputs inputs_of(const Block& block) const;
+  // Input `index` of the reader's block, ports followed to the register behind them.
+  std::pair<InstanceId, Source> source_of(InstanceId reader, const BlockInputs& inputs,
+                                          std::size_t index) const;
+  bool is_state(InstanceId instance, std::int32_t reg) const;
+  static std::int32_t acts_per_content(const Block& block, std::int32_t reg);
   void index_links();
 
   const PhysicalGraph* graph_;

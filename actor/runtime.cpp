@@ -194,6 +194,10 @@ std::int32_t RankRuntime::Impl::issue_next() {
     throw Error(ErrorCode::kRankFailed, stop_reason);
   }
   if (next == 0) begin_step();
+  if (tables->runs.empty()) {  // an empty stage
+    ++step;
+    return 0;
+  }
   while (const std::optional<Blocker> blocker = protocol.issue(next, step)) {
     // The order is total and the dry run passed: only a host actor can owe something.
     require(blocker->owed_by_host && host_thread, ErrorCode::kInternal, "protocol error: {}",

@@ -2,12 +2,15 @@
 // simulator evaluates it; CUDA replays it. Never written by hand.
 #pragma once
 
+#include "actor/dry_run.h"
+#include "actor/rank_classes.h"
 #include "core/cost_model.h"
 #include "core/ids.h"
 #include "core/physical_graph.h"
 #include "core/units.h"
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace sextant {
@@ -18,42 +21,79 @@ struct TapeWait {
 };
 
 struct TapeEntry {
-  Rank rank;  // the representative of its class
+  Rank rank;               // the representative of its class
+  std::int32_t place = 0;  // of that rank in Tape::ranks
   RunId run;
   QueueRole queue = QueueRole::kCompute;
   std::int32_t first_wait = 0, num_waits = 0;  // in Tape::waits
-  std::int32_t meeting = -1;  // entries with the same meeting are members of one communication
-  std::int32_t launch_group = -1;
+  // Entries with the same meeting are members of one communication; -1: computation.
+  std::int32_t meeting = -1;
+  std::int32_t call = -1;          // in Tape::calls: the meeting as its own group sees it
+  std::int32_t member = 0;         // its position in that group
+  std::int32_t launch_group = -1;  // the first entry of its launch group; -1: alone
+  bool opens_launch = true;  // on its queue: members of a launch group count once in the window
 };
 
+// One question to the network model. A meeting has several where its representatives are in
+// different, but equal, groups.
+struct TapeCall {
+  std::int32_t meeting = 0;
+  std::int32_t cost = 0;                           // in Tape::costs
+  std::int32_t first_member = 0, num_members = 0;  // in Tape::member_entries, in group order
+};
+
+struct TapeMeeting {
+  std::int32_t first_call = 0, num_calls = 0;
+  std::int32_t first_entry = 0, num_entries = 0;  // in Tape::meeting_entries
+};
+
+// Refers into the graph it was recorded from (costs), which outlives it.
 struct Tape {
   std::vector<Rank> ranks;
   std::vector<TapeEntry> entries;  // in the dry run's global order
   std::vector<TapeWait> waits;
-  std::int32_t num_meetings = 0;
+  std::vector<TapeMeeting> meetings;
+  std::vector<TapeCall> calls;
+  std::vector<std::int32_t> member_entries;   // the entry that stands for each member of a call
+  std::vector<std::int32_t> meeting_entries;  // those that arrive
+  std::vector<CollectiveCost> costs;          // distinct ones
 };
 
-// Records the third step of the runtime against a device that only notes launches.
+// Records the third step of the runtime against a device that only notes launches: one rank per
+// class of the graph, or per class that colours split further (rank_classes.h).
 Tape record(const PhysicalGraph& graph);
+Tape record(const PhysicalGraph& graph, RankScope scope);
+Tape record(const PhysicalGraph& graph, const GroupMembers& members, const RankClasses& classes);
+// The same with a dry run of these classes that is already there.
+Tape record(const PhysicalGraph& graph, const GroupMembers& members, const RankClasses& classes,
+            const DryRun& dry, GraphTables& tables);
 
 // Times of one run of `steps` steps.
 struct TapeTimes {
   std::vector<Time> begin, end;  // of the last step, by tape entry
-  std::vector<Time> issued;      // when the host launched it (invariant 9), by tape entry
+  std::vector<Time> issued;      // by the host (invariant 9), likewise
   std::vector<Time> step_end;    // per step: when the last launch of the step ended
 };
 
-// Duration of every compute entry of a tape, rounded once: the vector that search swaps.
+// Duration of every compute entry of a tape, rounded once: the vector that search swaps. Zero for
+// communications.
 std::vector<Duration> entry_durations(const Tape& tape, const PhysicalGraph& graph,
                                       const CostModel& cost);
 
 struct TapeOptions {
   std::int64_t steps = 3;
   std::int64_t window = 256;  // unfinished launches per queue (invariant 9)
-  double jitter = 0.0;        // relative standard deviation of compute durations, seeded
+  std::int64_t run_ahead_steps = 2;
+  // Relative standard deviation of compute durations (launch_time.h). The ranks of a class share
+  // the draws of their representative: give each rank a colour where that is not wanted.
+  double jitter = 0.0;
   std::uint64_t seed = 0;
 };
 
+// One pass over the entries per step:
+//   begin = max(queue free, host, ends of waits); end = begin + duration, or what the network says.
+// A launch group begins when all of it may and ends, as a whole, with its last member. All times
+// are monotone in every duration.
 TapeTimes evaluate(const Tape& tape, const PhysicalGraph& graph,
                    std::span<const Duration> durations, const CostModel& cost,
                    const NetworkModel& network, const TapeOptions& options = {});

@@ -1,0 +1,257 @@
+// Invariant 7 from what the runtime really waits for: three steps on a device that notes launches,
+// register by register, with the content that every byte holds.
+#include "actor/byte_order.h"
+#include "actor/byte_uses.h"
+#include "actor/device.h"
+#include "actor/runtime.h"
+#include "core/check.h"
+
+#include <algorithm>
+#include <array>
+
+namespace sextant {
+namespace {
+
+constexpr std::int64_t kSteps = 3;
+constexpr std::size_t kMostMessages = 20;
+
+std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+struct NotedLaunch {
+  RunId run;
+  std::int64_t step = 0;
+  std::int64_t call = 0;  // launches of one call start together
+  Fence fence;
+  std::vector<Fence> waits;
+};
+
+class NotingDevice final : public Device {
+ public:
+  explicit NotingDevice(const ProgramTables& tables) : tables_(tables) {}
+  const DeviceSpec& spec() const override { return spec_; }
+  void prepare(const PhysicalGraph&, Rank) override {}
+  void launch(std::span<const Launch> group, std::span<Fence> done) override {
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      done[i] = {tables_.runs[group[i].run.index()].queue,
+                 tables_.sequence_of(group[i].run.value, group[i].step)};
+      launches.push_back({group[i].run,
+                          group[i].step,
+                          calls_,
+                          done[i],
+                          {group[i].waits.begin(), group[i].waits.end()}});
+    }
+    ++calls_;
+  }
+  FenceState state(Fence) override { return FenceState::kDone; }
+  void wait(Fence) override {}
+  std::span<std::byte> host_view(InstanceId, std::int32_t, std::int32_t) override { return {}; }
+  std::span<const Stamp> stamps() override { return {}; }
+
+  std::vector<NotedLaunch> launches;
+
+ private:
+  const ProgramTables& tables_;
+  DeviceSpec spec_;
+  std::int64_t calls_ = 0;
+};
+
+// By queue: how many launches are known to be complete.
+using Known = std::array<std::int64_t, kNumQueueRoles>;
+
+void join(Known& into, const Known& other) {
+  for (std::size_t q = 0; q < kNumQueueRoles; ++q) into[q] = std::max(into[q], other[q]);
+}
+
+// A use as the check remembers it: index of the launch and the register.
+struct PastUse {
+  std::int32_t launch = -1;
+  std::int32_t frame = -1, reg = -1, content = -1;
+};
+
+struct Segment {
+  PastUse write;
+  std::vector<PastUse> reads;  // since the write, one per queue
+};
+
+class Checker {
+ public:
+  Checker(const PhysicalGraph& graph, ProgramId program)
+      : graph_(graph),
+        program_(program),
+        tables_(graph, program),
+        uses_(graph, program, tables_, ByteUses::Grain::kPerRegister),
+        segments_(at(uses_.num_segments())) {}
+
+  std::vector<std::string> check() {
+    messages_ = uses_.host_conflicts();
+    note_launches();
+    compute_known();
+    for (std::size_t i = 0; i < launches_.size() && messages_.size() < kMostMessages; ++i) {
+      check_launch(static_cast<std::int32_t>(i));
+    }
+    if (messages_.size() > kMostMessages) messages_.resize(kMostMessages);
+    return std::move(messages_);
+  }
+
+ private:
+  void note_launches() {
+    Rank rank;
+    for (std::size_t r = 0; r < graph_.ranks.size() && !rank.is_valid(); ++r) {
+      if (graph_.ranks[r].program == program_) rank = Rank(r);
+    }
+    require(rank.is_valid(), ErrorCode::kBadInput, "no rank runs program '{}'",
+            graph_.programs[program_.index()].name);
+    NotingDevice device(tables_);
+    IdleHostActors host;
+    RankRuntime runtime(graph_, rank, device, host);
+    runtime.run(kSteps);
+    launches_ = std::move(device.launches);
+    for (std::size_t i = 0; i < launches_.size(); ++i) {
+      auto& queue = launch_at_[static_cast<std::size_t>(launches_[i].fence.queue)];
+      queue.push_back(static_cast<std::int32_t>(i));
+    }
+  }
+
+  // Launches are noted in issue order, and nothing waits for what is issued later.
+  void compute_known() {
+    before_.resize(launches_.size());
+    after_.resize(launches_.size());
+    std::array<Known, kNumQueueRoles> queue{};
+    for (std::size_t first = 0, end = 0; first < launches_.size(); first = end) {
+      Known known{};
+      for (end = first; end < launches_.size() && launches_[end].call == launches_[first].call;
+           ++end) {
+        join(known, queue[static_cast<std::size_t>(launches_[end].fence.queue)]);
+        for (const Fence wait : launches_[end].waits) {
+          join(known,
+               after_[at(launch_at_[static_cast<std::size_t>(wait.queue)][at(wait.sequence)])]);
+        }
+      }
+      Known done = known;
+      for (std::size_t i = first; i < end; ++i) {
+        std::int64_t& own = done[static_cast<std::size_t>(launches_[i].fence.queue)];
+        own = std::max(own, launches_[i].fence.sequence + 1);
+      }
+      for (std::size_t i = first; i < end; ++i) {
+        before_[i] = known;
+        after_[i] = done;
+        queue[static_cast<std::size_t>(launches_[i].fence.queue)] = done;
+      }
+    }
+  }
+
+  void check_launch(std::int32_t launch) {
+    const NotedLaunch& noted = launches_[at(launch)];
+    const RunEntry& entry = tables_.runs[noted.run.index()];
+    const std::int32_t act = graph_.programs[program_.index()].order[noted.run.index()].act;
+    for (std::int32_t s = entry.first_site; s < entry.first_site + entry.num_sites; ++s) {
+      // Uses come actor by actor, inputs before outputs: the order in which the run makes them.
+      for (const SiteUse& use : uses_.of_site(s)) {
+        const PastUse now{launch, use.frame, use.reg, uses_.content(use, act)};
+        const SegmentRange range = uses_.range(use, act);
+        for (std::int32_t i = range.begin; i < range.end; ++i) {
+          if (use.writes) {
+            const bool updates = use.rate == 0 || act % use.rate != 0;
+            if (updates) check_content(segments_[at(i)].write, now);
+            write(segments_[at(i)], now);
+          } else {
+            read(segments_[at(i)], now);
+          }
+        }
+      }
+    }
+  }
+
+  void read(Segment& segment, const PastUse& now) {
+    check_order(segment.write, now);
+    check_content(segment.write, now);
+    for (PastUse& other : segment.reads) {
+      if (queue_of(other) != queue_of(now)) continue;
+      other = now;
+      return;
+    }
+    segment.reads.push_back(now);
+  }
+
+  void write(Segment& segment, const PastUse& now) {
+    check_order(segment.write, now);
+    for (const PastUse& other : segment.reads) check_order(other, now);
+    segment.write = now;
+    segment.reads.clear();
+  }
+
+  QueueRole queue_of(const PastUse& use) const { return launches_[at(use.launch)].fence.queue; }
+
+  void check_order(const PastUse& earlier, const PastUse& later) {
+    if (earlier.launch < 0 || earlier.launch == later.launch) return;
+    const Fence fence = launches_[at(earlier.launch)].fence;
+    const Known& known = before_[at(later.launch)];
+    if (known[static_cast<std::size_t>(fence.queue)] > fence.sequence) return;
+    report(fmt::format("{} uses bytes of {} that {} uses as {}, and nothing orders them",
+                       text(later), register_text(later), text(earlier), register_text(earlier)));
+  }
+
+  // State lies in its own bytes before the first write; anything else is read as it was written.
+  void check_content(const PastUse& written, const PastUse& now) {
+    const FrameQuota& frame = tables_.frames[at(now.frame)];
+    const bool initial = written.launch < 0 && frame.initially_full;
+    const bool host = written.launch < 0 && written_by_host(now);
+    const bool same = written.frame == now.frame && written.reg == now.reg &&
+                      (written.content == now.content || frame.initially_full);
+    if (initial || host || same) return;
+    if (written.launch < 0) {
+      report(fmt::format("{} reads {}, which nobody has written", text(now), register_text(now)));
+      return;
+    }
+    report(fmt::format("{} reads {}, but {} has written {} there", text(now), register_text(now),
+                       text(written), register_text(written)));
+  }
+
+  // Host actors are not in the issue order: what they write shows as never written.
+  bool written_by_host(const PastUse& use) const {
+    for (const std::int32_t site : tables_.host_sites) {
+      for (const SiteUse& other : uses_.of_site(site)) {
+        if (other.writes && other.frame == use.frame && other.reg == use.reg) return true;
+      }
+    }
+    return false;
+  }
+
+  std::string text(const PastUse& use) const {
+    const NotedLaunch& launch = launches_[at(use.launch)];
+    return fmt::format("{} (step {})", run_to_text(graph_, program_, launch.run), launch.step);
+  }
+
+  std::string register_text(const PastUse& use) const {
+    const FrameQuota& frame = tables_.frames[at(use.frame)];
+    const Instance& instance = graph_.programs[program_.index()].instances[frame.instance.index()];
+    return fmt::format("'{}' of '{}' content {}",
+                       graph_.block_of(instance).registers[at(use.reg)].name, instance.name,
+                       use.content);
+  }
+
+  void report(std::string message) {
+    if (messages_.size() >= kMostMessages) return;
+    if (std::find(messages_.begin(), messages_.end(), message) == messages_.end()) {
+      messages_.push_back(std::move(message));
+    }
+  }
+
+  const PhysicalGraph& graph_;
+  ProgramId program_;
+  ProgramTables tables_;
+  ByteUses uses_;
+  std::vector<Segment> segments_;
+  std::vector<NotedLaunch> launches_;
+  std::array<std::vector<std::int32_t>, kNumQueueRoles> launch_at_;  // by sequence
+  std::vector<Known> before_, after_;                                // by launch
+  std::vector<std::string> messages_;
+};
+
+}  // namespace
+
+std::vector<std::string> check_byte_order(const PhysicalGraph& graph, ProgramId program) {
+  return Checker(graph, program).check();
+}
+
+}  // namespace sextant

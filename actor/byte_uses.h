@@ -1,0 +1,68 @@
+// Which bytes each run reads and writes, as ranges of a program's elementary segments: the arena
+// cut wherever some use begins or ends. What an actor touches is the same in every act up to the
+// slots.
+#pragma once
+
+#include "actor/program_tables.h"
+#include "core/physical_graph.h"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace sextant {
+
+struct SegmentRange {
+  std::int32_t begin = 0, end = 0;
+};
+
+// Bytes of one frame that a site uses in one way. Registers that lie side by side are one use.
+struct SiteUse {
+  std::int32_t frame = 0;  // in ProgramTables::frames
+  std::int32_t reg = 0;    // the first register of the block of the frame's instance
+  std::int32_t rate = 1;   // content of the step = act / rate; 0: always content 0 (state)
+  std::int64_t offset = 0, size = 0;  // in the frame
+  bool writes = false;
+  std::int32_t first_range = 0;  // in ByteUses::ranges, one per slot of the frame
+};
+
+class ByteUses {
+ public:
+  enum class Grain { kPerRegister, kMerged };
+  ByteUses(const PhysicalGraph& graph, ProgramId program, const ProgramTables& tables, Grain grain);
+
+  std::int32_t num_segments() const { return num_segments_; }
+  std::span<const SiteUse> of_site(std::int32_t site) const {
+    const auto s = static_cast<std::size_t>(site);
+    return std::span(uses_).subspan(first_use_[s], first_use_[s + 1] - first_use_[s]);
+  }
+  std::int32_t content(const SiteUse& use, std::int32_t act) const {
+    return use.rate == 0 ? 0 : act / use.rate;
+  }
+  SegmentRange range(const SiteUse& use, std::int32_t act) const {
+    const std::vector<std::int32_t>& slots = *slot_of_content_[static_cast<std::size_t>(use.frame)];
+    const std::int32_t slot = slots[static_cast<std::size_t>(content(use, act))];
+    return ranges_[static_cast<std::size_t>(use.first_range + slot)];
+  }
+
+  // Invariant 7, bytes of host actors: one message per frame that a host actor touches whose bytes
+  // belong to another frame too, or whose contents in flight share a slot.
+  std::vector<std::string> host_conflicts() const;
+
+ private:
+  void merge(std::size_t first);
+  void cut_segments();
+
+  const PhysicalGraph& graph_;
+  const RankProgram& program_;
+  const ProgramTables& tables_;
+  std::vector<SiteUse> uses_;
+  std::vector<std::size_t> first_use_;  // by site
+  std::vector<SegmentRange> ranges_;
+  std::vector<const std::vector<std::int32_t>*> slot_of_content_;  // by frame
+  std::vector<const std::vector<Bytes>*> slot_offsets_;            // by frame
+  std::int32_t num_segments_ = 0;
+};
+
+}  // namespace sextant
