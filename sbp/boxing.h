@@ -65,11 +65,13 @@ std::vector<PairBytes> reference_volume(const BoxingStep& step, const TensorType
                                         const Placement& to_placement);
 
 // The groups of a step, in a fixed order: for collectives by the coordinates of the other axes; for
-// transfers the connected components of (sender, receiver) pairs with bytes to move, senders first.
+// transfers the connected components of (sender, receiver) pairs with bytes to move, senders first
+// in each. Every rank of the placements is in exactly one group, alone if it moves nothing.
 std::vector<std::vector<Rank>> groups_of(const BoxingStep& step, const TensorType& type,
                                          const Placement& from_placement,
                                          const Placement& to_placement);
 
-std::string to_string(const BoxingStep& step);  // "all_reduce over tp: (B, P(sum)) -> (B, B)"
+std::string to_string(const BoxingStep& step);  // "all_reduce over axis 1: (B, P(sum)) -> (B, B)"
+std::string to_string(const BoxingStep& step, const Placement& placement);  // "... over tp: ..."
 
 }  // namespace sextant

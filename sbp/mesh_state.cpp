@@ -1,0 +1,169 @@
+// Packing of words and the boxes they give.
+#include "sbp/mesh_state.h"
+
+#include "core/check.h"
+
+#include <algorithm>
+
+namespace sextant {
+namespace {
+
+// Axes and dims that belong together because an axis splits a dim before or after. The boxes of
+// different components vary independently, so their sums multiply.
+struct Component {
+  std::uint32_t axes = 0, dims = 0;  // bit sets
+};
+
+std::vector<Component> components_of(const Cuts& a, const Cuts& b) {
+  std::vector<Component> components;
+  for (const Cuts* cuts : {&a, &b})
+    for (const Cuts::Cut& cut : cuts->all()) {
+      Component merged{std::uint32_t{1} << cut.axis, std::uint32_t{1} << cut.dim};
+      std::erase_if(components, [&](const Component& other) {
+        if ((other.axes & merged.axes) == 0 && (other.dims & merged.dims) == 0) return false;
+        merged.axes |= other.axes;
+        merged.dims |= other.dims;
+        return true;
+      });
+      components.push_back(merged);
+    }
+  return components;
+}
+
+bool next(std::span<std::int64_t> coordinates, std::span<const std::int64_t> extents,
+          std::uint32_t axes) {
+  for (std::size_t axis = 0; axis < extents.size(); ++axis) {
+    if ((axes >> axis & 1U) == 0) continue;
+    if (++coordinates[axis] < extents[axis]) return true;
+    coordinates[axis] = 0;
+  }
+  return false;
+}
+
+}  // namespace
+
+MeshState::MeshState(const NdSbp& words, std::span<const std::int64_t> extents,
+                     const Shape& global) {
+  require(words.size() == extents.size(), ErrorCode::kUsage, "{} are {} words for {} mesh axes",
+          to_string(words), words.size(), extents.size());
+  require(extents.size() <= kMaxMeshAxes, ErrorCode::kUsage, "{} mesh axes, at most {} are planned",
+          extents.size(), kMaxMeshAxes);
+  require_clear_nesting(words);
+  std::vector<std::size_t> outermost_first;
+  for (std::size_t axis = 0; axis < words.size(); ++axis) {
+    const Sbp& word = words[axis];
+    require(!word.is_split() || word.dim < global.rank(), ErrorCode::kUsage,
+            "{} splits dim {}, but the shape {} has {} dims", to_string(words), word.dim,
+            to_string(global), global.rank());
+    if (extents[axis] == 1) continue;
+    if (word.is_split()) outermost_first.push_back(axis);
+    if (!word.is_partial()) continue;
+    for (std::size_t other = 0; other < axis; ++other)
+      require(!is_partial(other) || reduction(other) == word.reduce, ErrorCode::kInfeasible,
+              "{} holds two different reductions: their order would change the value",
+              to_string(words));
+    *this = with_partial(axis, word.reduce);
+  }
+  std::stable_sort(
+      outermost_first.begin(), outermost_first.end(),
+      [&](std::size_t a, std::size_t b) { return words[a].nesting < words[b].nesting; });
+  for (const std::size_t axis : outermost_first) *this = with_split(axis, words[axis].dim);
+}
+
+bool MeshState::has_partial() const {
+  for (std::size_t axis = 0; axis < kMaxMeshAxes; ++axis)
+    if (is_partial(axis)) return true;
+  return false;
+}
+
+bool MeshState::is_innermost(std::size_t axis) const {
+  for (std::size_t other = 0; other < kMaxMeshAxes; ++other)
+    if (is_split(other) && dim(other) == dim(axis) && nesting(other) > nesting(axis)) return false;
+  return true;
+}
+
+MeshState MeshState::with(std::size_t axis, std::uint64_t value) const {
+  MeshState changed;
+  const std::size_t shift = 8 * axis;
+  changed.code_ = (code_ & ~(std::uint64_t{0xFF} << shift)) | (value << shift);
+  return changed;
+}
+
+MeshState MeshState::with_split(std::size_t axis, std::size_t dim) const {
+  std::uint64_t position = 0;
+  for (std::size_t other = 0; other < kMaxMeshAxes; ++other)
+    if (other != axis && is_split(other) && this->dim(other) == dim) ++position;
+  return with(axis, 0x80U | (static_cast<std::uint64_t>(dim) << 3U) | position);
+}
+
+NdSbp MeshState::words(std::size_t num_axes) const {
+  NdSbp words(num_axes);
+  for (std::size_t axis = 0; axis < num_axes; ++axis) {
+    if (is_partial(axis)) words[axis] = Sbp::partial(reduction(axis));
+    if (!is_split(axis)) continue;
+    bool in_axis_order = true;
+    std::size_t same_dim = 0;
+    for (std::size_t a = 0; a < num_axes; ++a) {
+      if (!is_split(a) || dim(a) != dim(axis)) continue;
+      in_axis_order = in_axis_order && nesting(a) == same_dim;
+      ++same_dim;
+    }
+    words[axis] = Sbp::split(dim(axis), in_axis_order ? 0 : static_cast<int>(nesting(axis)) + 1);
+  }
+  return words;
+}
+
+Cuts::Cuts(const MeshState& state, std::span<const std::int64_t> extents) {
+  for (std::size_t position = 0; position < extents.size(); ++position)
+    for (std::size_t axis = 0; axis < extents.size(); ++axis)
+      if (state.is_split(axis) && state.nesting(axis) == position)
+        cuts_[size_++] = {static_cast<std::uint8_t>(state.dim(axis)),
+                          static_cast<std::uint8_t>(axis), extents[axis]};
+}
+
+void Cuts::narrow(std::span<Interval> box, std::span<const std::int64_t> coordinates) const {
+  for (std::size_t i = 0; i < size_; ++i) {
+    Interval& interval = box[cuts_[i].dim];
+    const Interval part =
+        balanced_part(interval.extent, cuts_[i].parts, coordinates[cuts_[i].axis]);
+    interval = {.offset = interval.offset + part.offset, .extent = part.extent};
+  }
+}
+
+std::int64_t elements_in_place(const Shape& global, std::span<const std::int64_t> extents,
+                               const MeshState& a, const MeshState& b) {
+  const Cuts held(a, extents), wanted(b, extents);
+  std::array<Interval, 16> before{}, after{};
+  std::array<std::int64_t, kMaxMeshAxes> coordinates{};
+  const auto reset = [&](std::size_t dim) {
+    before[dim] = after[dim] = {.offset = 0, .extent = global[dim]};
+  };
+  for (std::size_t dim = 0; dim < global.rank(); ++dim) reset(dim);
+  std::int64_t total = 1;
+  std::uint32_t axes = 0, dims = 0;
+  for (const Component& component : components_of(held, wanted)) {
+    std::int64_t sum = 0;
+    do {
+      held.narrow(before, coordinates);
+      wanted.narrow(after, coordinates);
+      std::int64_t common = 1;
+      for (std::size_t dim = 0; dim < global.rank(); ++dim) {
+        if ((component.dims >> dim & 1U) != 0)
+          common *= std::max<std::int64_t>(0, std::min(before[dim].end(), after[dim].end()) -
+                                                  std::max(before[dim].offset, after[dim].offset));
+        reset(dim);
+      }
+      sum += common;
+    } while (next(coordinates, extents, component.axes));
+    total *= sum;
+    axes |= component.axes;
+    dims |= component.dims;
+  }
+  for (std::size_t axis = 0; axis < extents.size(); ++axis)
+    if ((axes >> axis & 1U) == 0) total *= extents[axis];
+  for (std::size_t dim = 0; dim < global.rank(); ++dim)
+    if ((dims >> dim & 1U) == 0) total *= global[dim];
+  return total;
+}
+
+}  // namespace sextant

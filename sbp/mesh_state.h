@@ -1,0 +1,77 @@
+// Words of a tensor on one mesh, packed into an integer, so that the planner can look states up
+// and change one axis at a time. Internal to sbp/.
+#pragma once
+
+#include "core/placement.h"
+#include "core/sbp.h"
+#include "core/shape.h"
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace sextant {
+
+inline constexpr std::size_t kMaxMeshAxes = 7;  // one byte of a state stays free
+
+// One byte per mesh axis: 0 = B; 1, 2, 3 = P(sum), P(max), P(min); 1ddddnnn = S(d) with nesting
+// position n among the splits of d, 0 = outermost. Axes of extent 1 are always B.
+class MeshState {
+ public:
+  MeshState() = default;
+  // Throws Error(kUsage) for words that do not fit the mesh or the tensor, Error(kInfeasible) for
+  // two different reductions.
+  MeshState(const NdSbp& words, std::span<const std::int64_t> extents, const Shape& global);
+
+  bool is_broadcast(std::size_t axis) const { return byte(axis) == 0; }
+  bool is_split(std::size_t axis) const { return (byte(axis) & 0x80U) != 0; }
+  bool is_partial(std::size_t axis) const { return byte(axis) != 0 && !is_split(axis); }
+  std::size_t dim(std::size_t axis) const { return (byte(axis) >> 3U) & 15U; }
+  std::size_t nesting(std::size_t axis) const { return byte(axis) & 7U; }
+  ReduceOp reduction(std::size_t axis) const { return static_cast<ReduceOp>(byte(axis) - 1U); }
+
+  bool has_partial() const;
+  // True when no split of the same dim lies inside the split of this axis.
+  bool is_innermost(std::size_t axis) const;
+  // Changes of one axis. A split to be replaced must be innermost, a new one becomes innermost.
+  MeshState with_broadcast(std::size_t axis) const { return with(axis, 0); }
+  MeshState with_partial(std::size_t axis, ReduceOp op) const {
+    return with(axis, static_cast<std::uint64_t>(op) + 1);
+  }
+  MeshState with_split(std::size_t axis, std::size_t dim) const;
+
+  NdSbp words(std::size_t num_axes) const;
+  std::uint64_t code() const { return code_; }
+  auto operator<=>(const MeshState&) const = default;
+
+ private:
+  std::uint64_t byte(std::size_t axis) const { return (code_ >> (8 * axis)) & 0xFFU; }
+  MeshState with(std::size_t axis, std::uint64_t value) const;
+
+  std::uint64_t code_ = 0;
+};
+
+// The splits of a state, outermost first within each dim, to narrow boxes without allocation.
+class Cuts {
+ public:
+  Cuts(const MeshState& state, std::span<const std::int64_t> extents);
+  // Narrows `box` (the whole tensor) to the part of the device at `coordinates`.
+  void narrow(std::span<Interval> box, std::span<const std::int64_t> coordinates) const;
+
+  struct Cut {
+    std::uint8_t dim = 0, axis = 0;
+    std::int64_t parts = 1;
+  };
+  std::span<const Cut> all() const { return {cuts_.data(), size_}; }
+
+ private:
+  std::array<Cut, kMaxMeshAxes> cuts_;
+  std::size_t size_ = 0;
+};
+
+// Elements that devices hold under both states, summed over all devices.
+std::int64_t elements_in_place(const Shape& global, std::span<const std::int64_t> extents,
+                               const MeshState& a, const MeshState& b);
+
+}  // namespace sextant

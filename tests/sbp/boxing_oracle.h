@@ -1,0 +1,44 @@
+// Runs boxing steps on small integer tensors, member by member and chunk by chunk as sbp/README.md
+// defines them, and counts what every rank sends. Slow and obvious.
+#pragma once
+
+#include "core/placement.h"
+#include "core/sbp.h"
+#include "core/shape.h"
+#include "sbp/boxing.h"
+
+#include <cstdint>
+#include <map>
+#include <random>
+#include <utility>
+#include <vector>
+
+namespace sextant::oracle {
+
+// Values of one device by global flat index; an index outside its box is absent.
+using Local = std::map<std::int64_t, std::int64_t>;
+// By position in the placement.
+using Held = std::vector<Local>;
+using Sent = std::map<std::pair<Rank, Rank>, std::int64_t>;  // elements
+
+// Flat indices of a box of `shape`, ascending.
+std::vector<std::int64_t> indices_of(const Shard& box, const Shape& shape);
+
+// A global tensor with random values, spread under `words`: partial values add up (or reduce) to
+// it, broadcast axes hold copies.
+struct Spread {
+  std::vector<std::int64_t> global;
+  Held held;
+};
+Spread spread(const Shape& shape, const NdSbp& words, const Placement& placement,
+              std::mt19937_64& random);
+
+// Executes one step; adds to `sent`.
+Held execute(const BoxingStep& step, const Shape& shape, const Held& held, const Placement& from,
+             const Placement& to, Sent& sent);
+
+// Empty if `held` under `words` is `global`; else what is wrong.
+std::string complaint(const std::vector<std::int64_t>& global, const Held& held, const Shape& shape,
+                      const NdSbp& words, const Placement& placement);
+
+}  // namespace sextant::oracle
