@@ -1,0 +1,117 @@
+// Rules A: the members of a group issue the same communications in the same order (invariant 8).
+#include "core/validator/findings.h"
+
+#include <map>
+#include <optional>
+#include <set>
+
+namespace sextant::validator {
+namespace {
+
+// The communications of one group role of a program, in issue order.
+using Sequence = std::vector<const Communication*>;
+
+std::vector<Sequence> sequences_of(const PhysicalGraph& graph, const RankProgram& program) {
+  std::vector<Sequence> sequences(static_cast<std::size_t>(program.num_group_roles));
+  for (const Run& run : program.order) {
+    const Block& block = graph.block_of(program.instances[run.instance.index()]);
+    for (std::int32_t actor = run.first_actor; actor < run.first_actor + run.num_actors; ++actor) {
+      const auto& communication = at(block.actors, actor).communication;
+      if (communication) at(sequences, communication->group).push_back(&*communication);
+    }
+  }
+  return sequences;
+}
+
+// Everything but the side and the role, which are each member's own.
+bool same_fingerprint(const PhysicalGraph& graph, const Communication& a, const Communication& b) {
+  const auto same_layout = [&](LayoutId first, LayoutId second) {
+    return first == second || graph.layouts[first.index()] == graph.layouts[second.index()];
+  };
+  return a.primitive == b.primitive && a.reduce == b.reduce && a.dtype == b.dtype &&
+         same_layout(a.from, b.from) && same_layout(a.to, b.to);
+}
+
+// Position of the first difference; nothing when equal.
+std::optional<std::size_t> first_difference(const PhysicalGraph& graph, const Sequence& a,
+                                            const Sequence& b) {
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    if (!same_fingerprint(graph, *a[i], *b[i])) return i;
+  return std::nullopt;
+}
+
+// A role of a program.
+using Member = std::pair<std::size_t, std::size_t>;
+
+class AgreementChecker {
+ public:
+  explicit AgreementChecker(const PhysicalGraph& graph) : graph_(&graph) {
+    for (const RankProgram& program : graph.programs)
+      sequences_.push_back(sequences_of(graph, program));
+  }
+
+  void check(Findings& findings) {
+    std::vector<std::set<Member>> members(graph_->groups.size());
+    for (const RankBinding& binding : graph_->ranks)
+      for (std::size_t role = 0; role < binding.groups.size(); ++role)
+        members[binding.groups[role].index()].insert({binding.program.index(), role});
+    // Groups of equal members need to be compared once.
+    std::set<std::set<Member>> checked;
+    for (std::size_t group = 0; group < members.size(); ++group)
+      if (checked.insert(members[group]).second)
+        check_group(graph_->groups[group].name, members[group], findings);
+  }
+
+ private:
+  const Sequence& sequence(const Member& member) const {
+    return sequences_[member.first][member.second];
+  }
+  const std::string& program_name(const Member& member) const {
+    return graph_->programs[member.first].name;
+  }
+
+  void check_group(const std::string& name, const std::set<Member>& members, Findings& findings) {
+    if (members.empty()) return;
+    const Member& first = *members.begin();
+    for (const Member& other : members) {
+      const Sequence& mine = sequence(first);
+      const Sequence& theirs = sequence(other);
+      findings.expect(mine.size() == theirs.size(), "A1",
+                      "group '{}': program '{}' issues {} communications, program '{}' {}", name,
+                      program_name(first), mine.size(), program_name(other), theirs.size());
+      const auto difference = first_difference(*graph_, mine, theirs);
+      findings.expect(!difference, "A2",
+                      "group '{}': programs '{}' and '{}' differ in communication {}", name,
+                      program_name(first), program_name(other), difference.value_or(0));
+    }
+    check_sides(name, members, findings);
+  }
+
+  // Each transfer has somebody who sends and somebody who receives.
+  void check_sides(const std::string& name, const std::set<Member>& members, Findings& findings) {
+    for (std::size_t i = 0; i < sequence(*members.begin()).size(); ++i) {
+      bool is_transfer = false, sends = false, receives = false;
+      for (const Member& member : members) {
+        if (i >= sequence(member).size()) return;
+        const Communication& communication = *sequence(member)[i];
+        is_transfer |= communication.primitive == Primitive::kTransfer;
+        sends |= communication.side == Side::kSend;
+        receives |= communication.side == Side::kReceive;
+      }
+      findings.expect(!is_transfer || (sends && receives), "A3",
+                      "group '{}': nobody {} in transfer {}", name, sends ? "receives" : "sends",
+                      i);
+    }
+  }
+
+  const PhysicalGraph* graph_;
+  std::vector<std::vector<Sequence>> sequences_;  // by program, by role
+};
+
+}  // namespace
+
+void check_agreement(const PhysicalGraph& graph, Findings& findings) {
+  AgreementChecker(graph).check(findings);
+}
+
+}  // namespace sextant::validator

@@ -1,0 +1,112 @@
+// Rules C: each communication on its own, and as part of the programs that use it.
+#include "core/validator/findings.h"
+
+namespace sextant::validator {
+namespace {
+
+bool is_transfer_out(QueueRole queue) {
+  return queue == QueueRole::kTransferOutForward || queue == QueueRole::kTransferOutBackward;
+}
+bool is_transfer_in(QueueRole queue) {
+  return queue == QueueRole::kTransferInForward || queue == QueueRole::kTransferInBackward;
+}
+
+bool is_on_its_queue(const Actor& actor) {
+  if (!actor.communication)
+    return actor.queue != QueueRole::kCollective && !is_transfer_out(actor.queue) &&
+           !is_transfer_in(actor.queue);
+  switch (actor.communication->side) {
+    case Side::kBoth:
+      return actor.queue == QueueRole::kCollective;
+    case Side::kSend:
+      return is_transfer_out(actor.queue);
+    case Side::kReceive:
+      return is_transfer_in(actor.queue);
+  }
+  return false;
+}
+
+bool has_its_operands(const Actor& actor) {
+  switch (actor.communication->side) {
+    case Side::kBoth:
+      return actor.in.size() == 1 && actor.out.size() == 1;
+    case Side::kSend:
+      return actor.in.size() == 1 && actor.out.empty();
+    case Side::kReceive:
+      return actor.in.empty() && actor.out.size() == 1;
+  }
+  return false;
+}
+
+// Registers know their layout; what comes in by a port is checked by its local type (rules R, S).
+bool has_its_layouts(const PhysicalGraph& graph, const Block& block, const Actor& actor) {
+  const auto is_laid_out = [&](std::int32_t reg, LayoutId wanted) {
+    const LayoutId found = at(block.registers, reg).layout;
+    return found == wanted || graph.layouts[found.index()] == graph.layouts[wanted.index()];
+  };
+  for (const Operand& operand : actor.in)
+    if (operand.source == Operand::Source::kRegister &&
+        !is_laid_out(operand.index, actor.communication->from))
+      return false;
+  for (const std::int32_t reg : actor.out)
+    if (!is_laid_out(reg, actor.communication->to)) return false;
+  return true;
+}
+
+void check_actor(const PhysicalGraph& graph, const Block& block, const Actor& actor,
+                 Findings& findings) {
+  if (!actor.communication) {
+    findings.expect(is_on_its_queue(actor), "C1",
+                    "block '{}': '{}' communicates nothing, but is on queue {}", block.name,
+                    actor.name, to_string(actor.queue));
+    return;
+  }
+  const Communication& communication = *actor.communication;
+  const bool is_transfer = communication.primitive == Primitive::kTransfer;
+  findings.expect(is_transfer == (communication.side != Side::kBoth), "C2",
+                  "block '{}': '{}' is {} with side {}", block.name, actor.name,
+                  to_string(communication.primitive), to_string(communication.side));
+  findings.expect(is_on_its_queue(actor), "C3", "block '{}': '{}' with side {} is on queue {}",
+                  block.name, actor.name, to_string(communication.side), to_string(actor.queue));
+  if (findings.expect(has_its_operands(actor), "C4",
+                      "block '{}': '{}' with side {} has {} inputs and {} outputs", block.name,
+                      actor.name, to_string(communication.side), actor.in.size(), actor.out.size()))
+    findings.expect(has_its_layouts(graph, block, actor), "C5",
+                    "block '{}': the registers of '{}' are not laid out as it says", block.name,
+                    actor.name);
+  const Layout& from = graph.layouts[communication.from.index()];
+  const Layout& to = graph.layouts[communication.to.index()];
+  findings.expect(from.global == to.global && from.global.dtype == communication.dtype, "C6",
+                  "block '{}': '{}' turns {} {} into {} {} as {}", block.name, actor.name,
+                  to_string(from.global.shape), to_string(from.global.dtype),
+                  to_string(to.global.shape), to_string(to.global.dtype),
+                  to_string(communication.dtype));
+}
+
+void check_use(const PhysicalGraph& graph, const RankProgram& program, const Actor& actor,
+               Findings& findings) {
+  const Communication& communication = *actor.communication;
+  findings.expect(communication.group >= 0 && communication.group < program.num_group_roles, "C7",
+                  "program '{}': '{}' talks to group role {} of {}", program.name, actor.name,
+                  communication.group, program.num_group_roles);
+  const bool holds_from = graph.layouts[communication.from.index()].placement == program.placement;
+  const bool holds_to = graph.layouts[communication.to.index()].placement == program.placement;
+  findings.expect((communication.side == Side::kReceive) == !holds_from &&
+                      (communication.side == Side::kSend) == !holds_to,
+                  "C8", "program '{}': '{}' with side {} {} `from` and {} `to`", program.name,
+                  actor.name, to_string(communication.side), holds_from ? "holds" : "does not hold",
+                  holds_to ? "holds" : "does not hold");
+}
+
+}  // namespace
+
+void check_communications(const PhysicalGraph& graph, Findings& findings) {
+  for (const Block& block : graph.blocks)
+    for (const Actor& actor : block.actors) check_actor(graph, block, actor, findings);
+  for (const RankProgram& program : graph.programs)
+    for (const Instance& instance : program.instances)
+      for (const Actor& actor : graph.block_of(instance).actors)
+        if (actor.communication) check_use(graph, program, actor, findings);
+}
+
+}  // namespace sextant::validator

@@ -1,0 +1,108 @@
+// Rules O: the issue order of a program holds every act once, in an order that each actor allows.
+#include "core/validator/findings.h"
+
+#include <algorithm>
+
+namespace sextant::validator {
+namespace {
+
+// The next act of every actor while the order is walked.
+class Progress {
+ public:
+  Progress(const PhysicalGraph& graph, const RankProgram& program)
+      : graph_(&graph), program_(&program) {
+    for (const Instance& instance : program.instances)
+      next_act_.emplace_back(graph.block_of(instance).actors.size(), 0);
+  }
+
+  void walk(std::size_t run_index, Findings& findings) {
+    const Run& run = program_->order[run_index];
+    const Block& block = block_of(run);
+    std::vector<std::int32_t>& next_act = next_act_[run.instance.index()];
+    for (std::int32_t actor = run.first_actor; actor < run.first_actor + run.num_actors; ++actor) {
+      const Actor& info = at(block.actors, actor);
+      findings.expect(at(next_act, actor) == run.act, "O4",
+                      "program '{}', run {}: act {} of '{}' where act {} is next", program_->name,
+                      run_index, run.act, info.name, at(next_act, actor));
+      const std::int32_t before = previous_on_device(block, actor);
+      findings.expect(before < 0 || at(next_act, before) > run.act, "O5",
+                      "program '{}', run {}: '{}' acts before '{}', which stands before it in "
+                      "block '{}'",
+                      program_->name, run_index, info.name,
+                      at(block.actors, before < 0 ? actor : before).name, block.name);
+      at(next_act, actor) = std::max(at(next_act, actor), run.act + 1);
+    }
+  }
+
+  // Every act is there: in order they are if the last is.
+  void finish(Findings& findings) const {
+    for (std::size_t i = 0; i < program_->instances.size(); ++i) {
+      const Instance& instance = program_->instances[i];
+      const Block& block = graph_->block_of(instance);
+      for (std::size_t actor = 0; actor < block.actors.size(); ++actor)
+        findings.expect(block.actors[actor].queue == QueueRole::kHost ||
+                            next_act_[i][actor] == instance.acts_per_step,
+                        "O6", "program '{}': the order ends with act {} of '{}' in '{}' missing",
+                        program_->name, next_act_[i][actor], block.actors[actor].name,
+                        instance.name);
+    }
+  }
+
+ private:
+  const Block& block_of(const Run& run) const {
+    return graph_->block_of(program_->instances[run.instance.index()]);
+  }
+
+  static std::int32_t previous_on_device(const Block& block, std::int32_t actor) {
+    std::int32_t before = actor - 1;
+    while (before >= 0 && at(block.actors, before).queue == QueueRole::kHost) --before;
+    return before;
+  }
+
+  const PhysicalGraph* graph_;
+  const RankProgram* program_;
+  std::vector<std::vector<std::int32_t>> next_act_;  // by instance, by actor
+};
+
+void check_run(const PhysicalGraph& graph, const RankProgram& program, std::size_t run_index,
+               Findings& findings) {
+  const Run& run = program.order[run_index];
+  const Block& block = graph.block_of(program.instances[run.instance.index()]);
+  const QueueRole queue = at(block.actors, run.first_actor).queue;
+  for (std::int32_t actor = run.first_actor; actor < run.first_actor + run.num_actors; ++actor) {
+    const Actor& info = at(block.actors, actor);
+    findings.expect(info.queue != QueueRole::kHost, "O1",
+                    "program '{}', run {}: '{}' acts on the host, outside the order", program.name,
+                    run_index, info.name);
+    findings.expect(info.queue == queue, "O2",
+                    "program '{}', run {}: '{}' is on queue {}, the run on {}", program.name,
+                    run_index, info.name, to_string(info.queue), to_string(queue));
+    findings.expect(!info.communication || run.num_actors == 1, "O3",
+                    "program '{}', run {}: the communication '{}' shares its run", program.name,
+                    run_index, info.name);
+  }
+}
+
+void check_guards(const RankProgram& program, Findings& findings) {
+  for (const Guard& guard : program.guards)
+    findings.expect(guard.lag == 1 || guard.earlier < guard.later, "O7",
+                    "program '{}': run {} is guarded by run {} of the same step, which is not "
+                    "earlier",
+                    program.name, guard.later.value, guard.earlier.value);
+}
+
+}  // namespace
+
+void check_order(const PhysicalGraph& graph, Findings& findings) {
+  for (const RankProgram& program : graph.programs) {
+    Progress progress(graph, program);
+    for (std::size_t run = 0; run < program.order.size(); ++run) {
+      check_run(graph, program, run, findings);
+      progress.walk(run, findings);
+    }
+    progress.finish(findings);
+    check_guards(program, findings);
+  }
+}
+
+}  // namespace sextant::validator
