@@ -1,0 +1,115 @@
+// The loader works from layouts alone: which box of [batch, sequence] a rank holds decides which
+// samples and places it fills.
+#include "io/training_host.h"
+
+#include "core/check.h"
+
+#include <cstring>
+
+namespace sextant {
+namespace {
+
+double to_double(DType dtype, std::span<const std::byte> bytes, const std::string& name) {
+  if (dtype == DType::kF64) {
+    double value = 0;
+    std::memcpy(&value, bytes.data(), sizeof(value));
+    return value;
+  }
+  require(dtype == DType::kF32, ErrorCode::kInternal, "metric '{}' is {}, not f32 or f64", name,
+          to_string(dtype));
+  float value = 0;
+  std::memcpy(&value, bytes.data(), sizeof(value));
+  return value;
+}
+
+std::vector<std::string> split_names(const std::string& text) {
+  std::vector<std::string> names(1);
+  for (const char letter : text) {
+    if (letter == ',')
+      names.emplace_back();
+    else
+      names.back() += letter;
+  }
+  return names;
+}
+
+// What the model accepts from this input.
+void check_range(std::int64_t id, const Actor& input, std::int64_t sample, std::int64_t place) {
+  const Attributes& attributes = input.attributes;
+  if (!attributes.contains("limit")) return;
+  const std::int64_t limit = attributes.integer("limit");
+  if (id >= 0 && id < limit) return;
+  if (attributes.contains("ignore_index") && id == attributes.integer("ignore_index")) return;
+  fail(ErrorCode::kBadInput, "{}: sample {}, place {}: id {} is outside the vocabulary 0 to {}",
+       input.name, sample, place, id, limit - 1);
+}
+
+}  // namespace
+
+double StepMetrics::loss() const {
+  const double tokens = values.at("token_count");
+  return tokens > 0 ? values.at("loss_sum") / tokens : 0.0;
+}
+
+void TrainingHost::act(const HostAct& act) {
+  if (act.actor->kind == "input") return load(act);
+  require(act.actor->kind == "metrics", ErrorCode::kInternal, "unknown host actor kind '{}'",
+          act.actor->kind);
+  collect(act);
+}
+
+void TrainingHost::load(const HostAct& act) const {
+  const Actor& input = *act.actor;
+  require(input.name == "tokens" || input.name == "labels", ErrorCode::kBadInput,
+          "no data for input '{}': token data has tokens and labels", input.name);
+  const std::span<std::byte> bytes = act.outputs.front();
+  if (bytes.empty()) return;
+  const Block& block = act.graph->block_of(*act.instance);
+  const Register& reg = block.registers[static_cast<std::size_t>(input.out.front())];
+  const Shape& global = act.graph->layouts[reg.layout.index()].global.shape;
+  require(global.rank() == 2 && reg.local.dtype == DType::kI32, ErrorCode::kBadInput,
+          "input '{}' is {} {}, not [batch, sequence] i32", input.name, to_string(global),
+          to_string(reg.local.dtype));
+  const Shard box = shard_of(*act.graph, reg.layout, act.rank);
+  const std::int64_t first_sample =
+      (act.step * act.instance->acts_per_step + act.act) * global[0] + box.dims[0].offset;
+  const std::int64_t shift = input.name == "labels" ? 1 : 0;
+  std::vector<std::int32_t> ids;
+  for (std::int64_t row = 0; row < box.dims[0].extent; ++row) {
+    const std::int64_t sample = first_sample + row;
+    const std::int64_t start = data_.sample_start(seed_, sample, global[1]) + shift;
+    for (std::int64_t place = box.dims[1].offset; place < box.dims[1].end(); ++place) {
+      const std::int32_t id = data_.ids()[static_cast<std::size_t>(start + place)];
+      check_range(id, input, sample, place);
+      ids.push_back(id);
+    }
+  }
+  require(bytes.size() == ids.size() * sizeof(std::int32_t), ErrorCode::kInternal,
+          "input '{}': {} bytes for {} ids", input.name, bytes.size(), ids.size());
+  std::memcpy(bytes.data(), ids.data(), bytes.size());
+}
+
+// Every rank of the last stage has the sums; the first of them speaks.
+void TrainingHost::collect(const HostAct& act) {
+  if (act.graph->ranks[act.rank.index()].index_in_placement != 0) return;
+  const std::vector<std::string> names = split_names(act.actor->attributes.text("names"));
+  StepMetrics metrics;
+  metrics.step = act.step;
+  for (std::size_t i = 0; i < act.inputs.size(); ++i) {
+    if (act.inputs[i].empty()) return;
+    const DType dtype = act.inputs[i].size() == sizeof(double) ? DType::kF64 : DType::kF32;
+    metrics.values[names.at(i)] = to_double(dtype, act.inputs[i], names[i]);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    steps_.push_back(metrics);
+  }
+  if (callback_) callback_(metrics);
+}
+
+std::vector<StepMetrics> TrainingHost::steps() const {
+  const std::lock_guard lock(mutex_);
+  return steps_;
+}
+
+}  // namespace sextant

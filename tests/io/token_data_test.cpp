@@ -1,0 +1,179 @@
+// Samples and their sharding: what the loader promises in io/README.md.
+#include "io/token_data.h"
+
+#include "core/error.h"
+#include "io/training_host.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+
+using namespace sextant;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder of its own that goes away.
+struct TemporaryFolder {
+  fs::path path;
+  TemporaryFolder() : path(fs::temp_directory_path() / fs::path("sextant_token_data_test")) {
+    fs::remove_all(path);
+    fs::create_directories(path);
+  }
+  ~TemporaryFolder() { fs::remove_all(path); }
+  void write(const std::string& name, const std::string& text) const {
+    fs::create_directories((path / name).parent_path());
+    std::ofstream(path / name, std::ios::binary) << text;
+  }
+};
+
+// One stage of `words` over [dp]; an `input` actor whose output is [batch, sequence] i32.
+PhysicalGraph input_graph(std::int64_t parts, const NdSbp& words, std::int64_t batch,
+                          std::int64_t sequence, const std::string& name, std::int64_t limit) {
+  PhysicalGraph graph;
+  Placement placement{{{"dp", parts}}, {}};
+  for (std::int64_t i = 0; i < parts; ++i) placement.ranks.push_back(Rank(static_cast<int>(i)));
+  graph.placements = {placement};
+  graph.layouts = {{{Shape{batch, sequence}, DType::kI32}, words, PlacementId(0)}};
+  Block block;
+  Actor actor;
+  actor.kind = "input";
+  actor.name = name;
+  actor.queue = QueueRole::kHost;
+  actor.attributes.set("limit", limit);
+  actor.out = {0};
+  block.actors = {actor};
+  Register reg;
+  reg.layout = LayoutId(0);
+  reg.local = {Shape{batch, sequence}, DType::kI32};
+  block.registers = {reg};
+  block.frames = {Frame{}};
+  graph.blocks = {block};
+  RankProgram program;
+  program.placement = PlacementId(0);
+  Instance instance;
+  instance.block = BlockId(0);
+  instance.acts_per_step = 3;
+  program.instances = {instance};
+  graph.programs = {program};
+  for (std::int64_t i = 0; i < parts; ++i)
+    graph.ranks.push_back({ProgramId(0), static_cast<std::int32_t>(i), {}});
+  return graph;
+}
+
+std::vector<std::int32_t> load(TrainingHost& host, const PhysicalGraph& graph, int rank,
+                               std::int64_t step, std::int64_t act) {
+  const std::int64_t elements = shard_of(graph, LayoutId(0), Rank(rank)).local_shape().elements();
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(elements));
+  const std::span<std::byte> bytes = std::as_writable_bytes(std::span(ids));
+  const std::vector<std::span<std::byte>> outputs = {bytes};
+  HostAct host_act;
+  host_act.rank = Rank(rank);
+  host_act.graph = &graph;
+  host_act.instance = &graph.programs[0].instances[0];
+  host_act.actor = &graph.blocks[0].actors[0];
+  host_act.step = step;
+  host_act.act = act;
+  host_act.outputs = outputs;
+  host.act(host_act);
+  return ids;
+}
+
+TokenData counting(std::int32_t count) {
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(count));
+  std::iota(ids.begin(), ids.end(), 0);
+  return TokenData(ids);
+}
+
+}  // namespace
+
+TEST_CASE("labels are the tokens one place later") {
+  const TokenData data = counting(1000);
+  TrainingHost host(data, 7);
+  const auto tokens = load(host, input_graph(1, {Sbp::broadcast()}, 2, 5, "tokens", 1000), 0, 4, 2);
+  const auto labels = load(host, input_graph(1, {Sbp::broadcast()}, 2, 5, "labels", 1000), 0, 4, 2);
+  REQUIRE(tokens.size() == 10);
+  for (std::size_t i = 0; i < tokens.size(); ++i) CHECK(labels[i] == tokens[i] + 1);
+}
+
+TEST_CASE(
+    "any split of the batch joins to the batch of one device, uneven and empty parts included") {
+  const TokenData data = counting(500);
+  TrainingHost host(data, 3);
+  for (const std::int64_t batch : {1, 2, 5, 6}) {
+    const auto whole =
+        load(host, input_graph(1, {Sbp::broadcast()}, batch, 7, "tokens", 500), 0, 1, 2);
+    for (std::int64_t parts = 1; parts <= 4; ++parts) {
+      const PhysicalGraph graph = input_graph(parts, {Sbp::split(0)}, batch, 7, "tokens", 500);
+      std::vector<std::int32_t> joined;
+      for (int rank = 0; rank < parts; ++rank)
+        for (const std::int32_t id : load(host, graph, rank, 1, 2)) joined.push_back(id);
+      CHECK(joined == whole);
+    }
+  }
+}
+
+TEST_CASE("the global batch of a step does not depend on the size of micro-batches") {
+  // Two micro-batches of 3 samples or six of 1: sample indices 6 * step + 0 .. 5 either way.
+  const TokenData data = counting(400);
+  TrainingHost host(data, 3);
+  PhysicalGraph large = input_graph(1, {Sbp::broadcast()}, 3, 4, "tokens", 400);
+  large.programs[0].instances[0].acts_per_step = 2;
+  PhysicalGraph small = input_graph(1, {Sbp::broadcast()}, 1, 4, "tokens", 400);
+  small.programs[0].instances[0].acts_per_step = 6;
+  std::vector<std::int32_t> a, b;
+  for (std::int64_t act = 0; act < 2; ++act)
+    for (const std::int32_t id : load(host, large, 0, 5, act)) a.push_back(id);
+  for (std::int64_t act = 0; act < 6; ++act)
+    for (const std::int32_t id : load(host, small, 0, 5, act)) b.push_back(id);
+  CHECK(a == b);
+}
+
+TEST_CASE("an id outside the vocabulary is refused with sample and place") {
+  const TokenData data(std::vector<std::int32_t>{0, 3, 10, 9, 9});
+  TrainingHost host(data, 0);
+  const PhysicalGraph graph = input_graph(1, {Sbp::broadcast()}, 1, 4, "tokens", 10);
+  // Four tokens from five leave one place to start: the sample is 0, 3, 10, 9.
+  CHECK_THROWS_WITH_AS(load(host, graph, 0, 0, 0),
+                       "tokens: sample 0, place 2: id 10 is outside the vocabulary 0 to 9", Error);
+}
+
+TEST_CASE("the ignored label passes the range check and others below zero do not") {
+  PhysicalGraph graph = input_graph(1, {Sbp::broadcast()}, 1, 2, "labels", 10);
+  graph.blocks[0].actors[0].attributes.set("ignore_index", std::int64_t{-100});
+  const TokenData ignored(std::vector<std::int32_t>{1, -100, 2});
+  TrainingHost host(ignored, 0);
+  CHECK(load(host, graph, 0, 0, 0) == std::vector<std::int32_t>{-100, 2});
+  const TokenData negative(std::vector<std::int32_t>{1, -1, 2});
+  TrainingHost refusing(negative, 0);
+  CHECK_THROWS_AS(load(refusing, graph, 0, 0, 0), Error);
+}
+
+TEST_CASE("too little text for one sample is refused with both numbers") {
+  const TokenData data = counting(4);
+  CHECK_THROWS_WITH_AS(data.sample_start(0, 0, 4),
+                       "tokens: 4 tokens, but a sample of sequence length 4 needs 5", Error);
+  CHECK(data.sample_start(0, 0, 3) == 0);
+}
+
+TEST_CASE("a folder is read in path order without hidden, build and binary files") {
+  const TemporaryFolder folder;
+  folder.write("b.txt", "B");
+  folder.write("a/z.txt", "A");
+  folder.write(".git/x", "hidden");
+  folder.write("build-x/y", "built");
+  folder.write("c.bin", std::string("\0\1", 2));
+  const TokenData data = TokenData::from_path(folder.path.string());
+  CHECK(std::vector<std::int32_t>(data.ids().begin(), data.ids().end()) ==
+        std::vector<std::int32_t>{'A', 'B'});
+}
+
+TEST_CASE("a path that does not exist and a folder without text are refused by name") {
+  const TemporaryFolder folder;
+  CHECK_THROWS_AS(TokenData::from_path((folder.path / "none").string()), Error);
+  CHECK_THROWS_AS(TokenData::from_path(folder.path.string()), Error);
+}
