@@ -92,10 +92,9 @@ std::vector<std::pair<QueueRole, CpuDevice::Task>> CpuDevice::tasks_of(
     group->runs.push_back({launches[i].run, launches[i].step, done[i]});
     auto task = std::find_if(tasks.begin(), tasks.end(),
                              [role](const auto& entry) { return entry.first == role; });
-    if (task == tasks.end()) task = tasks.insert(tasks.end(), {role, Task{{}, 0, group}});
+    if (task == tasks.end()) task = tasks.insert(tasks.end(), {role, Task{{}, group}});
     task->second.waits.insert(task->second.waits.end(), launches[i].waits.begin(),
                               launches[i].waits.end());
-    task->second.last_sequence = done[i].sequence;
   }
   group->queues_missing = tasks.size();
   return tasks;
@@ -141,9 +140,8 @@ void CpuDevice::run_task(QueueRole role, const Task& task) {
   Group& group = *task.group;
   std::unique_lock lock(mutex_);
   const bool is_last = --group.queues_missing == 0;
-  if (!is_last && is_inline()) return;
   if (!is_last) {
-    if (wait_until(lock, group_changed_, [&] { return group.done; })) finish(role, task);
+    if (!is_inline()) wait_until(lock, group_changed_, [&] { return group.done; });
     return;
   }
   lock.unlock();
@@ -153,19 +151,18 @@ void CpuDevice::run_task(QueueRole role, const Task& task) {
     set_failure(error.what());
     return;
   }
-  lock.lock();
-  group.done = true;
-  group_changed_.notify_all();
-  if (!is_inline()) return finish(role, task);
+  finish(group);
+}
+
+// All runs of a group complete at one moment; their queues wait for it.
+void CpuDevice::finish(Group& group) {
+  const std::lock_guard lock(mutex_);
   for (const LaunchedRun& run : group.runs) {
     queue(run.fence.queue).done = run.fence.sequence + 1;
     queue(run.fence.queue).completed.notify_all();
   }
-}
-
-void CpuDevice::finish(QueueRole role, const Task& task) {
-  queue(role).done = task.last_sequence + 1;
-  queue(role).completed.notify_all();
+  group.done = true;
+  group_changed_.notify_all();
 }
 
 void CpuDevice::set_failure(const std::string& reason) {

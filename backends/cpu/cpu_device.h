@@ -60,10 +60,9 @@ class CpuDevice final : public Device {
     std::size_t queues_missing = 0;
     bool done = false;
   };
-  // One entry of a queue: what it must wait for, and the runs that complete with it.
+  // One entry of a queue: a launch of which it takes part, and what that must wait for.
   struct Task {
     std::vector<Fence> waits;
-    std::int64_t last_sequence = 0;
     std::shared_ptr<Group> group;
   };
   struct Queue {
@@ -85,7 +84,7 @@ class CpuDevice final : public Device {
   bool wait_until(std::unique_lock<std::mutex>& lock, std::condition_variable& changed,
                   const std::function<bool()>& condition);
   bool begin(QueueRole role, const Task& task);
-  void finish(QueueRole role, const Task& task);
+  void finish(Group& group);
 
   void execute(const Group& group, Workspace& workspace);
   void execute_together(const Group& group, Workspace& workspace);
