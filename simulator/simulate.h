@@ -1,10 +1,9 @@
 // A physical graph in virtual time: step time, its parts, memory, trace.
 #pragma once
 
-#include "actor/tape.h"
-#include "core/cluster.h"
 #include "core/cost_model.h"
 #include "core/physical_graph.h"
+#include "simulator/timeline.h"
 
 #include <cstdint>
 #include <string>
@@ -12,9 +11,8 @@
 
 namespace sextant {
 
-// Mean over ranks, with the extremes beside it; every instant of a rank belongs to the first that
-// applies: optimizer compute; compute; communication in progress with all members arrived; device
-// idle because nothing was issued (host); all else (bubble).
+// Mean over ranks, with the extremes beside it; the parts of one rank add up to the step time
+// (simulator/step_parts.h), and so do the means.
 struct StepParts {
   struct Spread {
     double mean_s = 0, min_s = 0, max_s = 0;
@@ -26,35 +24,45 @@ struct TraceSlice {
   Rank rank;
   QueueRole queue = QueueRole::kCompute;
   std::string name;
-  Time begin, end;
+  Time begin, end;  // since the first begin of the step
   std::int32_t act = 0;
 };
 
 struct Simulation {
   Duration step_time;  // steady state: between the ends of the last two steps
   StepParts parts;
-  std::vector<Bytes> peak_memory_by_class;  // worst device
-  Bytes peak_memory;
+  std::vector<Bytes> peak_memory_by_class;  // worst device, kNumMemoryClasses entries
+  Bytes peak_memory;                        // its arena
   std::int64_t ranks_simulated = 0;
   std::int64_t events = 0;
-  std::vector<TraceSlice> slices;  // only when asked for
+  std::vector<TraceSlice> slices;  // only when asked for; of one step, by rank, queue, begin
 };
 
-enum class SimulationMode : std::uint8_t { kTape, kStep };
+enum class SimulationMode : std::uint8_t {
+  kTape,  // one pass over the recorded step
+  kStep,  // the actors, launch by launch, against SimDevices: the reference
+};
 
 struct SimulateOptions {
   SimulationMode mode = SimulationMode::kTape;
   bool folded = true;  // one rank per class; times are equal, only cheaper
   bool keep_slices = false;
-  std::int64_t steps = 3;
-  double jitter = 0.0;
+  std::int64_t steps = 4;     // simulated; the last is reported
+  std::int64_t window = 256;  // unfinished launches per queue
+  double jitter = 0.0;        // relative, of compute durations; splits nothing, so fold off
   std::uint64_t seed = 0;
 };
 
+// Throws Error(kInfeasible) when the graph cannot run, Error(kUsage) for options without meaning.
 Simulation simulate(const PhysicalGraph& graph, const CostModel& cost, const NetworkModel& network,
                     const SimulateOptions& options = {});
 
-// Chrome trace JSON ("traceEvents", microseconds), one process per rank and one thread per queue.
+// The times alone, of every rank that was simulated.
+Timeline simulate_timeline(const PhysicalGraph& graph, const CostModel& cost,
+                           const NetworkModel& network, const SimulateOptions& options = {});
+
+// Chrome trace JSON ("traceEvents", microseconds with six decimals: picoseconds), one process per
+// rank and one thread per queue. Needs the slices.
 std::string to_chrome_trace(const Simulation& simulation);
 
 }  // namespace sextant

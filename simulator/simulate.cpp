@@ -1,0 +1,162 @@
+// Puts the modes, the accounting and the memory plan together.
+
+#include "simulator/simulate.h"
+
+#include "actor/dry_run.h"
+#include "actor/program_tables.h"
+#include "actor/rank_classes.h"
+#include "actor/tape.h"
+#include "core/check.h"
+#include "simulator/group_colours.h"
+#include "simulator/step_mode.h"
+#include "simulator/step_parts.h"
+#include "simulator/tape_mode.h"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+
+namespace sextant {
+
+namespace {
+
+void validate(const SimulateOptions& options) {
+  require(options.steps >= 1, ErrorCode::kUsage, "{} steps: at least 1", options.steps);
+  require(options.window >= 1, ErrorCode::kUsage, "a window of {} launches: at least 1",
+          options.window);
+  require(options.jitter >= 0 && options.jitter <= 1, ErrorCode::kUsage,
+          "jitter {}: between 0 and 1", options.jitter);
+}
+
+// ---------------------------------------------------------------- parts
+
+class SpreadOfParts {
+ public:
+  void add(const PartDurations& parts, std::int64_t ranks) {
+    for (std::size_t part = 0; part < kNumStepParts; ++part) {
+      sums_[part] += parts[part].value * ranks;
+      least_[part] = std::min(least_[part], parts[part]);
+      most_[part] = std::max(most_[part], parts[part]);
+    }
+    ranks_ += ranks;
+  }
+
+  StepParts::Spread of(StepPart part) const {
+    const auto index = static_cast<std::size_t>(part);
+    if (ranks_ == 0) return {};
+    const double mean = static_cast<double>(sums_[index]) / static_cast<double>(ranks_);
+    return {mean / static_cast<double>(kPicosecondsPerSecond), to_seconds(least_[index]),
+            to_seconds(most_[index])};
+  }
+
+ private:
+  static PartDurations filled(Duration value) {
+    PartDurations all;
+    all.fill(value);
+    return all;
+  }
+
+  std::array<std::int64_t, kNumStepParts> sums_{};
+  PartDurations least_ = filled(Duration(std::numeric_limits<std::int64_t>::max()));
+  PartDurations most_ = filled(Duration(0));
+  std::int64_t ranks_ = 0;
+};
+
+StepParts parts_of(const Timeline& timeline) {
+  SpreadOfParts spread;
+  for (const RankTimeline& rank : timeline.ranks)
+    spread.add(parts_of(rank, timeline.step_time()), rank.ranks);
+  StepParts parts;
+  parts.optimizer = spread.of(StepPart::kOptimizer);
+  parts.compute = spread.of(StepPart::kCompute);
+  parts.exposed_communication = spread.of(StepPart::kExposedCommunication);
+  parts.host = spread.of(StepPart::kHost);
+  parts.bubble = spread.of(StepPart::kBubble);
+  return parts;
+}
+
+// ---------------------------------------------------------------- memory
+
+void report_memory(const PhysicalGraph& graph, Simulation& simulation) {
+  simulation.peak_memory_by_class.assign(kNumMemoryClasses, Bytes(0));
+  for (const RankProgram& program : graph.programs) {
+    if (program.arena.size <= simulation.peak_memory) continue;
+    simulation.peak_memory = program.arena.size;
+    simulation.peak_memory_by_class = program.arena.peak_by_class;
+  }
+}
+
+// ---------------------------------------------------------------- slices
+
+// A run's slice, and inside it one per operator while durations are those of the cost model.
+void append_slices(const PhysicalGraph& graph, const CostModel& cost, Rank rank,
+                   const TimedRun& timed, Time origin, std::vector<TraceSlice>& slices) {
+  const RankProgram& program = graph.program_of(rank);
+  const Run& run = program.order[timed.run.index()];
+  const Block& block = graph.block_of(program.instances[run.instance.index()]);
+  TraceSlice slice{rank, timed.queue, "", timed.begin - origin, timed.end - origin, run.act};
+  slice.name = actors_to_text(graph, graph.ranks[rank.index()].program, run.instance,
+                              run.first_actor, run.num_actors);
+  slices.push_back(slice);
+  if (run.num_actors <= 1) return;
+  Time begin = slice.begin;
+  for (std::int32_t i = 0; i < run.num_actors; ++i) {
+    const Actor& actor = block.actors[static_cast<std::size_t>(run.first_actor + i)];
+    const Time end = std::min(begin + cost.duration(actor.work), slice.end);
+    slices.push_back({rank, timed.queue, actor.name, begin, end, run.act});
+    begin = end;
+  }
+}
+
+std::vector<TraceSlice> slices_of(const PhysicalGraph& graph, const CostModel& cost,
+                                  const Timeline& timeline) {
+  Time origin(std::numeric_limits<std::int64_t>::max());
+  for (const RankTimeline& rank : timeline.ranks)
+    for (const TimedRun& run : rank.runs) origin = std::min(origin, run.begin);
+  std::vector<TraceSlice> slices;
+  for (const RankTimeline& rank : timeline.ranks) {
+    std::vector<TimedRun> runs = rank.runs;
+    std::stable_sort(runs.begin(), runs.end(), [](const TimedRun& a, const TimedRun& b) {
+      return std::tie(a.queue, a.begin, a.end) < std::tie(b.queue, b.begin, b.end);
+    });
+    for (const TimedRun& run : runs) append_slices(graph, cost, rank.rank, run, origin, slices);
+  }
+  return slices;
+}
+
+}  // namespace
+
+Timeline simulate_timeline(const PhysicalGraph& graph, const CostModel& cost,
+                           const NetworkModel& network, const SimulateOptions& options) {
+  validate(options);
+  const GroupMembers members(graph);
+  const bool folds = options.folded && options.jitter == 0;
+  const std::vector<std::int32_t> colours =
+      folds ? group_colours(graph, members, network) : std::vector<std::int32_t>{};
+  const RankClasses classes = folds ? rank_classes(graph, members, {}, colours) : all_ranks(graph);
+  GraphTables tables(graph);
+  const DryRun order = dry_run(graph, members, classes, tables);
+  switch (options.mode) {
+    case SimulationMode::kTape:
+      return run_tape_mode(graph, record(graph, members, classes, order, tables), classes, cost,
+                           network, options);
+    case SimulationMode::kStep:
+      return run_step_mode(graph, order, classes, colours, cost, network, options);
+  }
+  return {};
+}
+
+Simulation simulate(const PhysicalGraph& graph, const CostModel& cost, const NetworkModel& network,
+                    const SimulateOptions& options) {
+  const Timeline timeline = simulate_timeline(graph, cost, network, options);
+  Simulation simulation;
+  simulation.step_time = timeline.step_time();
+  simulation.parts = parts_of(timeline);
+  report_memory(graph, simulation);
+  simulation.ranks_simulated = static_cast<std::int64_t>(timeline.ranks.size());
+  simulation.events = timeline.events;
+  if (options.keep_slices) simulation.slices = slices_of(graph, cost, timeline);
+  return simulation;
+}
+
+}  // namespace sextant

@@ -1,0 +1,38 @@
+// One step in the steady state as it was timed: what either mode of the simulator hands to the
+// accounting of parts and to the trace.
+#pragma once
+
+#include "core/ids.h"
+#include "core/physical_graph.h"
+#include "core/units.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace sextant {
+
+struct TimedRun {
+  RunId run;
+  QueueRole queue = QueueRole::kCompute;
+  bool optimizer = false;  // compute of the optimizer phase
+  Time issued;             // by the host
+  Time arrived;            // communications: when the last member was there; else = begin
+  Time begin, end;
+};
+
+struct RankTimeline {
+  Rank rank;
+  std::int64_t ranks = 1;      // it stands for
+  std::vector<TimedRun> runs;  // of the last step
+};
+
+struct Timeline {
+  std::vector<RankTimeline> ranks;
+  std::vector<Time> step_end;  // per step: when its last launch ended
+  std::int64_t events = 0;     // launches timed, all steps
+
+  // Between the ends of the last two steps; of one step, its end.
+  Duration step_time() const;
+};
+
+}  // namespace sextant
