@@ -16,6 +16,8 @@
 #include "core/operators/families.h"
 #include "core/operators/rules.h"
 
+#include <utility>
+
 namespace sextant {
 namespace {
 
@@ -131,9 +133,14 @@ void add_attention(OperatorRegistry& registry) {
                 .examples = [] {
                   const TensorType q = f64({2, 3, 4, 2}), grouped = f64({2, 3, 2, 2});
                   const TensorType lse = f64({2, 3, 4});
-                  return std::vector<OperatorExample>{{.inputs = {q, q, q, q, lse, q}},
-                                                      {.inputs = {q, grouped, grouped, q, lse, q},
-                                                       .attributes = {{"scale", 0.25}}}};
+                  // Small scores and a positive lse: probabilities of at most e.
+                  const std::vector<std::pair<std::int64_t, std::int64_t>> ranges = {
+                      {-1, 1}, {-1, 1}, {-3, 3}, {-3, 3}, {1, 3}, {-3, 3}};
+                  return std::vector<OperatorExample>{
+                      {.inputs = {q, q, q, q, lse, q}, .attributes = {}, .ranges = ranges},
+                      {.inputs = {q, grouped, grouped, q, lse, q},
+                       .attributes = {{"scale", 0.25}},
+                       .ranges = ranges}};
                 }});
 }
 

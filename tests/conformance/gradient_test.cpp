@@ -1,0 +1,215 @@
+// Every gradient rule against central differences in f64, through the whole of autodiff: the
+// floating inputs of an example become parameters, the loss is a cross-entropy of its first output.
+// Kinds and inputs come from the registry, so a new rule is covered by existing.
+#include "compiler/autodiff.h"
+#include "core/counter_rng.h"
+#include "core/operator.h"
+#include "core/operators/loss.h"
+#include "core/operators/sources.h"
+#include "tests/conformance/operator_runner.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sextant {
+namespace {
+
+// A graph with a loss and values for its parameters and inputs.
+struct Problem {
+  LogicalGraph graph{builtin_operators()};
+  TensorValues values;
+};
+
+double loss_of(const LogicalGraph& graph, TensorValues values) {
+  evaluate(graph, values);
+  return values.at(*graph.loss_sum())[0];
+}
+
+// Step and tolerance of a central difference (L(x+h) - L(x-h)) / 2h of a loss of about 10 whose
+// third derivative is at most 10^2. Truncation h^2 / 6 * 10^2 plus rounding 10 u / h, u the unit of
+// the roundest tensor on the way: f64 (u = 1.1e-16) with h = 2^-17: 1e-9 + 1.5e-10; f32 (u = 6e-8)
+// with h = 2^-8: 2.5e-4 + 1.5e-4. Taken five times as large.
+struct Difference {
+  double step = std::ldexp(1.0, -17), tolerance = 5e-9;
+};
+
+Difference difference_for(const LogicalGraph& graph) {
+  for (const LogicalTensor& tensor : graph.tensors())
+    if (tensor.type.dtype == DType::kF32) return {.step = std::ldexp(1.0, -8), .tolerance = 2e-3};
+  return {};
+}
+
+double slope(const Problem& problem, TensorId parameter, std::size_t element, double step) {
+  TensorValues above = problem.values, below = problem.values;
+  above.at(parameter)[element] += step;
+  below.at(parameter)[element] -= step;
+  return (loss_of(problem.graph, std::move(above)) - loss_of(problem.graph, std::move(below))) /
+         (2 * step);
+}
+
+// Checks every `stride`-th element of every parameter's gradient; returns the largest gradient, so
+// that a problem without slope can be noticed.
+double check_gradients(const Problem& problem, std::size_t stride = 1) {
+  const Difference difference = difference_for(problem.graph);
+  LogicalGraph graph = problem.graph;
+  const std::vector<ParameterGradient> gradients = append_gradients(graph);
+  TensorValues values = problem.values;
+  evaluate(graph, values);
+  double largest = 0;
+  for (const ParameterGradient& gradient : gradients) {
+    const TensorId parameter = graph.output(gradient.parameter);
+    const std::vector<double>& found = values.at(gradient.gradient);
+    for (std::size_t i = 0; i < found.size(); i += stride) {
+      CAPTURE(graph.op(gradient.parameter).name);
+      CAPTURE(i);
+      const double wanted = slope(problem, parameter, i, difference.step);
+      CHECK(std::abs(found[i] - wanted) <= difference.tolerance * std::max(1.0, std::abs(wanted)));
+      largest = std::max(largest, std::abs(found[i]));
+    }
+  }
+  return largest;
+}
+
+TensorId add_op(LogicalGraph& graph, std::string kind, std::string name,
+                std::vector<TensorId> inputs, Attributes attributes = {}) {
+  return graph.output(graph.add({.kind = std::move(kind),
+                                 .name = std::move(name),
+                                 .attributes = std::move(attributes),
+                                 .inputs = std::move(inputs),
+                                 .outputs = {},
+                                 .phase = Phase::kForward,
+                                 .layer = 0,
+                                 .parameter = std::nullopt}));
+}
+
+std::vector<double> random_values(const CounterRng& rng, std::int64_t count, double low,
+                                  double high) {
+  std::vector<double> values;
+  for (std::int64_t i = 0; i < count; ++i)
+    values.push_back(low + (high - low) * rng.uniform(static_cast<std::uint64_t>(i)));
+  return values;
+}
+
+std::vector<double> random_integers(const CounterRng& rng, std::int64_t count, std::int64_t first,
+                                    std::int64_t last) {
+  std::vector<double> values;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto choices = static_cast<std::uint64_t>(last - first + 1);
+    values.push_back(static_cast<double>(
+        first + static_cast<std::int64_t>(rng.bits(static_cast<std::uint64_t>(i)) % choices)));
+  }
+  return values;
+}
+
+void add_loss(Problem& problem, TensorId logits) {
+  const Shape& shape = problem.graph.tensor(logits).type.shape;
+  const std::int64_t classes = shape[shape.rank() - 1];
+  std::vector<std::int64_t> leading(shape.extents().begin(), shape.extents().end() - 1);
+  const TensorId labels =
+      add_input(problem.graph, "labels", 0, {Shape(std::move(leading)), DType::kI32});
+  problem.values[labels] = random_integers(
+      CounterRng(2, "labels"), problem.graph.tensor(labels).type.shape.elements(), 0, classes - 1);
+  const LossTensors loss = softmax_cross_entropy(problem.graph, logits, labels, "loss", 0);
+  problem.graph.set_loss(loss.loss_sum, loss.token_count);
+}
+
+Problem problem_of(const std::string& kind, const OperatorExample& example) {
+  Problem problem;
+  std::vector<TensorId> inputs;
+  for (std::size_t i = 0; i < example.inputs.size(); ++i) {
+    const TensorType& type = example.inputs[i];
+    const std::string name = "in" + std::to_string(i);
+    const CounterRng rng(1, kind + name);
+    if (is_floating(type.dtype)) {
+      inputs.push_back(add_parameter(problem.graph, name, 0, type, {}));
+      problem.values[inputs.back()] = random_values(rng, type.shape.elements(), -1, 1);
+    } else {
+      const auto [first, last] =
+          example.ranges.empty() ? std::pair<std::int64_t, std::int64_t>{0, 1} : example.ranges[i];
+      inputs.push_back(add_input(problem.graph, name, 0, type));
+      problem.values[inputs.back()] = random_integers(rng, type.shape.elements(), first, last);
+    }
+  }
+  add_loss(problem, add_op(problem.graph, kind, "op", inputs, example.attributes));
+  return problem;
+}
+
+bool has_elements_and_parameters(const Problem& problem) {
+  const auto is_parameter = [](const LogicalOp& op) { return op.kind == "parameter"; };
+  const auto ops = problem.graph.ops();
+  return std::any_of(ops.begin(), ops.end(), is_parameter) &&
+         problem.graph.tensor(problem.graph.output(*problem.graph.find_op("op")))
+                 .type.shape.elements() > 0;
+}
+
+TEST_CASE("every gradient rule equals central differences") {
+  const OperatorRegistry& registry = builtin_operators();
+  for (const std::string& kind : registry.kinds()) {
+    const OperatorDef& def = registry.get(kind);
+    // The rule of cross_entropy is for logits whose maximum, sum and pick belong to them: every
+    // problem here ends in it.
+    if (def.gradient == nullptr || kind == "cross_entropy") continue;
+    for (const OperatorExample& example : def.examples()) {
+      CAPTURE(kind);
+      const Problem problem = problem_of(kind, example);
+      if (has_elements_and_parameters(problem)) CHECK(check_gradients(problem) > 0.01);
+    }
+  }
+}
+
+TEST_CASE("labels that are ignored add nothing to the loss, its count or its gradient") {
+  Problem problem;
+  const TensorId logits = add_parameter(problem.graph, "logits", 0, {{3, 2}, DType::kF64}, {});
+  const TensorId labels = add_input(problem.graph, "labels", 0, {{3}, DType::kI32});
+  const LossTensors loss = softmax_cross_entropy(problem.graph, logits, labels, "loss", 0);
+  problem.graph.set_loss(loss.loss_sum, loss.token_count);
+  problem.values = {{logits, {1, 2, 5, 7, 0, 0}}, {labels, {1, -100, 0}}};
+  // Row 0: log(e + e^2) - 2 = log(1 + 1/e); row 2: log 2.
+  TensorValues values = problem.values;
+  evaluate(problem.graph, values);
+  CHECK(values.at(loss.loss_sum)[0] ==
+        doctest::Approx(std::log1p(std::exp(-1.0)) + std::log(2.0)).epsilon(1e-14));
+  CHECK(values.at(loss.token_count)[0] == 2.0);
+  LogicalGraph graph = problem.graph;
+  values = problem.values;
+  const TensorId gradient = append_gradients(graph)[0].gradient;
+  evaluate(graph, values);
+  CHECK(values.at(gradient)[2] == 0.0);
+  CHECK(values.at(gradient)[3] == 0.0);
+  CHECK(check_gradients(problem) > 0.01);
+}
+
+TEST_CASE("a weight that is used twice gets the sum of both gradients") {
+  // G27 in small: the table embeds and, transposed, makes the logits.
+  Problem problem;
+  const TensorId ids = add_input(problem.graph, "ids", 0, {{2, 3}, DType::kI32});
+  const TensorId table = add_parameter(problem.graph, "table", 0, {{5, 4}, DType::kF64}, {});
+  const TensorId h = add_op(problem.graph, "embedding", "h", {ids, table});
+  problem.values[ids] = {0, 3, 4, 4, 1, 0};
+  problem.values[table] = random_values(CounterRng(1, "table"), 20, -1, 1);
+  add_loss(problem, add_op(problem.graph, "matmul", "logits", {h, table}, {{"transpose_w", true}}));
+  CHECK(check_gradients(problem) > 0.01);
+}
+
+TEST_CASE("a tensor with several readers gets the sum of their gradients") {
+  Problem problem;
+  const TensorId x = add_parameter(problem.graph, "x", 0, {{3, 4}, DType::kF64}, {});
+  const TensorId w = add_parameter(problem.graph, "w", 0, {{4, 4}, DType::kF64}, {});
+  const TensorId h = add_op(problem.graph, "matmul", "h", {x, w});
+  const TensorId a = add_op(problem.graph, "silu", "a", {h});
+  const TensorId b = add_op(problem.graph, "mul", "b", {h, h});
+  add_loss(problem,
+           add_op(problem.graph, "add", "c", {add_op(problem.graph, "add", "d", {a, b}), h}));
+  problem.values[x] = random_values(CounterRng(1, "x"), 12, -1, 1);
+  problem.values[w] = random_values(CounterRng(1, "w"), 16, -1, 1);
+  CHECK(check_gradients(problem) > 0.01);
+}
+
+}  // namespace
+}  // namespace sextant

@@ -1,0 +1,42 @@
+// Runs operators on the reference kernels without devices or a physical graph: one kernel on one
+// shard, or a whole logical graph on whole tensors. The oracle of the suites over operators.
+#pragma once
+
+#include "core/logical_graph.h"
+#include "core/sbp.h"
+#include "core/shape.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace sextant {
+
+// One device's part of a tensor: the global indices it holds and their values, row-major.
+struct Piece {
+  TensorType global;
+  Shard box;
+  std::vector<double> values;
+};
+
+// The part that is everything.
+Piece whole(const TensorType& type, std::vector<double> values);
+
+// The elements of `piece` that lie in `box`, which must be inside it.
+Piece cut(const Piece& piece, const Shard& box);
+
+// Copies the elements of `part` to their places in `piece`.
+void paste(const Piece& part, Piece& piece);
+
+// `outputs` gives the boxes of the outputs and, for state, the contents before the act; comes back
+// with the contents after it. Values pass through the dtype of their tensor.
+void run_operator(const std::string& kind, const Attributes& attributes,
+                  const std::vector<Piece>& inputs, std::vector<Piece>& outputs);
+
+using TensorValues = std::map<TensorId, std::vector<double>>;
+
+// Values of every tensor whose producer runs on a device, given those of the parameters and inputs;
+// optimizers and host actors are left out.
+void evaluate(const LogicalGraph& graph, TensorValues& values);
+
+}  // namespace sextant
