@@ -1,10 +1,9 @@
 // Resolution of a program to addresses and kernels, and the first contents of its state.
 #include "backends/cpu/prepared_program.h"
 
-#include "backends/cpu/boxes.h"
 #include "backends/cpu/elements.h"
 #include "core/check.h"
-#include "core/counter_rng.h"
+#include "core/initial_contents.h"
 
 #include <algorithm>
 #include <cstring>
@@ -16,16 +15,6 @@ namespace {
 constexpr int kPoison = 0xFF;
 
 bool is_host(const Actor& actor) { return actor.queue == QueueRole::kHost; }
-
-// Visits the row-major global index of each element of `box`, in local order.
-template <typename Visit>
-void for_each_global_index(const Shape& global, const Shard& box, const Visit& visit) {
-  Shard whole;
-  for (const std::int64_t extent : global.extents()) whole.dims.push_back({0, extent});
-  for_each_row(box, box, whole, [&](std::int64_t local, std::int64_t first, std::int64_t count) {
-    for (std::int64_t i = 0; i < count; ++i) visit(local + i, first + i);
-  });
-}
 
 }  // namespace
 
@@ -228,40 +217,14 @@ void PreparedProgram::fill_state(std::uint64_t seed) {
     for (const Actor& actor : block.actors) {
       for (std::size_t output = 0; output < actor.out.size(); ++output) {
         const Register& info = block.registers[static_cast<std::size_t>(actor.out[output])];
-        if (block.frames[static_cast<std::size_t>(info.frame)].initially_full)
-          fill_register(InstanceId(i), actor, output, seed);
+        if (!block.frames[static_cast<std::size_t>(info.frame)].initially_full) continue;
+        const std::vector<double> values =
+            initial_contents(graph_, rank_, info, actor, output, seed);
+        store_from_double(info.local.dtype, values,
+                          register_bytes(InstanceId(i), actor.out[output], 0).data());
       }
     }
   }
-}
-
-// The first output of an operator with `init` is a parameter; all other state starts at zero. Keyed
-// by the parameter's name and the global index, so every plan starts from the same bits.
-void PreparedProgram::fill_register(InstanceId instance, const Actor& writer, std::size_t output,
-                                    std::uint64_t seed) {
-  const std::span<std::byte> bytes = register_bytes(instance, writer.out[output], 0);
-  std::memset(bytes.data(), 0, bytes.size());
-  const Attributes& attributes = writer.attributes;
-  if (output != 0 || !attributes.contains("init") || attributes.text("init") == "zeros") return;
-  const Block& block = graph_.block_of(program_.instances[instance.index()]);
-  const Register& info = block.registers[static_cast<std::size_t>(writer.out[output])];
-  const LocalLayout& part = local(info.layout);
-  std::vector<double> values(static_cast<std::size_t>(part.shape.elements()), 1.0);
-  if (attributes.text("init") == "normal") {
-    const double deviation = attributes.real("init_std");
-    const CounterRng random(
-        seed, attributes.contains("parameter") ? attributes.text("parameter") : writer.name);
-    for_each_global_index(graph_.layouts[info.layout.index()].global.shape, part.box,
-                          [&](std::int64_t at, std::int64_t global) {
-                            values[static_cast<std::size_t>(at)] =
-                                deviation * random.normal(static_cast<std::uint64_t>(global));
-                          });
-  } else {
-    require(attributes.text("init") == "ones", ErrorCode::kInternal,
-            "parameter '{}': unknown init '{}' (zeros, ones, normal)", writer.name,
-            attributes.text("init"));
-  }
-  store_from_double(info.local.dtype, values, bytes.data());
 }
 
 }  // namespace sextant

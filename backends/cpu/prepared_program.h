@@ -84,8 +84,6 @@ class PreparedProgram {
   std::set<RegisterKey> registers_not_to_poison() const;
   // First contents.
   void fill_state(std::uint64_t seed);
-  void fill_register(InstanceId instance, const Actor& writer, std::size_t output,
-                     std::uint64_t seed);
 
   const PhysicalGraph& graph_;
   const Rank rank_;
