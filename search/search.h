@@ -3,11 +3,13 @@
 
 #include "compiler/strategy.h"
 #include "core/cluster.h"
+#include "core/cost_model.h"
 #include "core/logical_graph.h"
 #include "simulator/simulate.h"
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +21,9 @@ struct SearchLimits {
   std::vector<std::string> fixed;  // "tp=4": only strategies with this value
   std::function<bool()> stop;      // polled; true ends the search with what is there
   std::function<void(const std::string&)> progress;
+  // False simulates everything that fits in memory, bounds or not: the reference for tests, and a
+  // full table for people.
+  bool use_bounds = true;
 };
 
 struct Candidate {
@@ -26,6 +31,8 @@ struct Candidate {
   Duration step_time;
   Bytes peak_memory;
   StepParts parts;
+  std::vector<Bytes> memory_by_class;  // kNumMemoryClasses entries, of the worst device
+  Duration lower_bound;                // what was known before it was compiled
 };
 
 struct Rejection {
@@ -34,9 +41,13 @@ struct Rejection {
 };
 
 struct SearchResult {
-  std::vector<Candidate> plans;  // best first; ties by text of the strategy
-  std::vector<Rejection> rejected;
-  std::int64_t enumerated = 0, cut_by_memory = 0, cut_by_bound = 0, simulated = 0;
+  std::vector<Candidate> plans;     // best first; ties by text of the strategy
+  std::vector<Rejection> rejected;  // in order of enumeration
+  std::int64_t enumerated = 0;      // strategies of the space that `fixed` leaves
+  std::int64_t cut_by_memory = 0;   // by the bound before, or by the plan after compiling
+  std::int64_t cut_by_bound = 0;    // cannot beat the best, so never compiled
+  std::int64_t refused = 0;         // the model cannot be split like this
+  std::int64_t simulated = 0;
   Duration lower_bound;  // no strategy of the space is faster
   bool complete = true;  // false when stopped early
 };
@@ -51,6 +62,20 @@ struct SearchProblem {
   double model_flops_per_step = 0;  // for the bound: no strategy computes less
 };
 
+// Throws Error(kUsage) for a setting in `fixed` that no strategy has, Error(kInfeasible) when the
+// space is empty before the model is looked at. No plan at all is not an error: `rejected` says
+// why.
 SearchResult search(const SearchProblem& problem, const SearchLimits& limits = {});
+
+// The models that a search uses for its cluster.
+struct SearchModels {
+  std::unique_ptr<CostModel> cost;
+  std::unique_ptr<NetworkModel> network;
+};
+SearchModels make_search_models(const SearchProblem& problem);
+
+// One strategy, compiled and simulated, whatever memory it takes. Throws what the compiler throws.
+Candidate evaluate_strategy(const LogicalGraph& training, const Strategy& strategy,
+                            std::int64_t global_batch, const SearchModels& models);
 
 }  // namespace sextant

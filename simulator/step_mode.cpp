@@ -64,6 +64,7 @@ Timeline run_step_mode(const PhysicalGraph& graph, const DryRun& dry_run,
   for (std::size_t i = 0; i < devices.size(); ++i) {
     collect(graph, *devices[i], timeline.ranks[i], timeline.step_end);
     timeline.events += static_cast<std::int64_t>(devices[i]->launches().size());
+    timeline.issued.push_back(runtimes[i].hash());
   }
   return timeline;
 }

@@ -2,6 +2,7 @@
 // accounting of parts and to the trace.
 #pragma once
 
+#include "actor/runtime.h"
 #include "core/ids.h"
 #include "core/physical_graph.h"
 #include "core/units.h"
@@ -30,6 +31,8 @@ struct Timeline {
   std::vector<RankTimeline> ranks;
   std::vector<Time> step_end;  // per step: when its last launch ended
   std::int64_t events = 0;     // launches timed, all steps
+  // Step mode: what each of `ranks` issued over all steps (actor invariant 5).
+  std::vector<IssueHash> issued;
 
   // Between the ends of the last two steps; of one step, its end.
   Duration step_time() const;

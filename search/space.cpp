@@ -1,0 +1,84 @@
+// Enumeration by divisors, and the comparison of settings by their canonical words.
+
+#include "search/space.h"
+
+#include "core/check.h"
+
+#include <algorithm>
+#include <sstream>
+
+namespace sextant {
+
+namespace {
+
+std::vector<std::string> words_of(const Strategy& strategy) {
+  std::istringstream text(to_string(strategy));
+  std::vector<std::string> words;
+  for (std::string word; text >> word;) words.push_back(word);
+  return words;
+}
+
+std::vector<Schedule> schedules_for(std::int64_t pp) {
+  if (pp == 1) return {Schedule::kOneFOneB};
+  return {Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kZeroBubbleH1};
+}
+
+}  // namespace
+
+std::vector<std::int64_t> divisors_of(std::int64_t number) {
+  std::vector<std::int64_t> divisors;
+  for (std::int64_t d = 1; d <= number / d; ++d) {
+    if (number % d != 0) continue;
+    divisors.push_back(d);
+    if (d != number / d) divisors.push_back(number / d);
+  }
+  std::sort(divisors.begin(), divisors.end());
+  return divisors;
+}
+
+std::vector<Strategy> enumerate_strategies(std::int64_t num_devices, std::int64_t global_batch) {
+  std::vector<Strategy> strategies;
+  for (const std::int64_t pp : divisors_of(num_devices)) {
+    for (const std::int64_t tp : divisors_of(num_devices / pp)) {
+      const std::int64_t dp = num_devices / pp / tp;
+      if (global_batch % dp != 0) continue;
+      for (const std::int64_t micro_batch : divisors_of(global_batch / dp))
+        for (const Schedule schedule : schedules_for(pp))
+          for (const int zero : {0, 1}) {
+            if (zero == 1 && dp == 1) continue;
+            Strategy strategy;
+            strategy.dp = dp;
+            strategy.tp = tp;
+            strategy.pp = pp;
+            strategy.micro_batch = micro_batch;
+            strategy.schedule = schedule;
+            strategy.zero = zero;
+            strategies.push_back(strategy);
+          }
+    }
+  }
+  return strategies;
+}
+
+StrategyFilter::StrategyFilter(const std::vector<std::string>& fixed) {
+  for (const std::string& text : fixed) {
+    const std::string key = text.substr(0, text.find('='));
+    // Its canonical form: the word of the same key in the strategy that the text alone describes.
+    const std::vector<std::string> words = words_of(parse_strategy(text));
+    const auto word = std::find_if(words.begin(), words.end(), [&](const std::string& candidate) {
+      return candidate.substr(0, candidate.find('=')) == key;
+    });
+    require(word != words.end(), ErrorCode::kUsage,
+            "'{}' cannot be fixed: wanted one of dp, tp, pp, micro_batch, schedule, zero", text);
+    words_.push_back(*word);
+  }
+}
+
+bool StrategyFilter::accepts(const Strategy& strategy) const {
+  const std::vector<std::string> words = words_of(strategy);
+  return std::all_of(words_.begin(), words_.end(), [&](const std::string& fixed) {
+    return std::find(words.begin(), words.end(), fixed) != words.end();
+  });
+}
+
+}  // namespace sextant

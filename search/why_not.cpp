@@ -1,0 +1,126 @@
+// A search with one more fixed setting, and a subtraction.
+
+#include "search/why_not.h"
+
+#include "core/check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <sstream>
+
+namespace sextant {
+
+namespace {
+
+void append_words(const std::string& text, std::vector<std::string>& words) {
+  std::istringstream stream(text);
+  for (std::string word; stream >> word;) words.push_back(word);
+}
+
+std::vector<WhyNotTerm> time_terms(const StepParts& chosen, const StepParts& constrained) {
+  const auto term = [](const char* name, const StepParts::Spread& a, const StepParts::Spread& b) {
+    return WhyNotTerm{name, WhyNotTerm::Unit::kSeconds, a.mean_s, b.mean_s};
+  };
+  std::vector<WhyNotTerm> terms = {
+      term("optimizer", chosen.optimizer, constrained.optimizer),
+      term("compute", chosen.compute, constrained.compute),
+      term("exposed communication", chosen.exposed_communication,
+           constrained.exposed_communication),
+      term("host", chosen.host, constrained.host),
+      term("bubble", chosen.bubble, constrained.bubble),
+  };
+  std::stable_sort(terms.begin(), terms.end(), [](const WhyNotTerm& a, const WhyNotTerm& b) {
+    return std::abs(a.difference()) > std::abs(b.difference());
+  });
+  return terms;
+}
+
+std::vector<WhyNotTerm> memory_terms(const Candidate& chosen, const Candidate& constrained) {
+  std::vector<WhyNotTerm> terms;
+  for (std::size_t memory = 0; memory < kNumMemoryClasses; ++memory)
+    terms.push_back({"memory: " + std::string(to_string(static_cast<MemoryClass>(memory))),
+                     WhyNotTerm::Unit::kBytes,
+                     static_cast<double>(chosen.memory_by_class.at(memory).value),
+                     static_cast<double>(constrained.memory_by_class.at(memory).value)});
+  return terms;
+}
+
+std::string amount(const WhyNotTerm& term, double value) {
+  const std::string sign = value < 0 ? "-" : "";
+  switch (term.unit) {
+    case WhyNotTerm::Unit::kSeconds:
+      return sign + to_text(duration_from_seconds(std::abs(value)));
+    case WhyNotTerm::Unit::kBytes:
+      return sign + to_text(Bytes(std::llround(std::abs(value))));
+  }
+  return "?";
+}
+
+std::string line_of(const WhyNotTerm& term) {
+  return fmt::format("  {:<24} {:>12} {:>12} {:>13}\n", term.name, amount(term, term.chosen),
+                     amount(term, term.constrained),
+                     (term.difference() > 0 ? "+" : "") + amount(term, term.difference()));
+}
+
+// Each different reason once, with how many strategies it holds for; memory figures differ for
+// every strategy, so the least one stands for all.
+std::string reasons_of(const SearchResult& result) {
+  std::map<std::string, std::int64_t> counts;
+  for (const Rejection& rejection : result.rejected) {
+    const bool memory = rejection.reason.find("memory: ") != std::string::npos;
+    ++counts[memory ? "not enough memory" : rejection.reason];
+  }
+  std::string text;
+  for (const auto& [reason, count] : counts)
+    text += fmt::format("  {} {}: {}\n", count, count == 1 ? "strategy" : "strategies", reason);
+  for (const Rejection& rejection : result.rejected) {
+    if (rejection.reason.find("memory: ") == std::string::npos) continue;
+    text += fmt::format("  for instance {}: {}\n", to_string(rejection.strategy), rejection.reason);
+    break;
+  }
+  return text;
+}
+
+}  // namespace
+
+WhyNot why_not(const SearchProblem& problem, const Candidate& chosen, const std::string& constraint,
+               const SearchLimits& limits) {
+  SearchLimits constrained = limits;
+  append_words(constraint, constrained.fixed);
+  require(constrained.fixed.size() > limits.fixed.size(), ErrorCode::kUsage,
+          "why not what? wanted a setting like tp=8");
+  WhyNot answer;
+  answer.constraint = constraint;
+  answer.chosen = chosen;
+  answer.search = search(problem, constrained);
+  if (answer.search.plans.empty()) return answer;
+  answer.constrained = answer.search.plans.front();
+  answer.terms = time_terms(chosen.parts, answer.constrained->parts);
+  const auto memory = memory_terms(chosen, *answer.constrained);
+  answer.terms.insert(answer.terms.end(), memory.begin(), memory.end());
+  return answer;
+}
+
+std::string to_text(const WhyNot& answer) {
+  if (!answer.constrained)
+    return fmt::format("No plan has {} ({} strategies looked at):\n{}", answer.constraint,
+                       answer.search.enumerated, reasons_of(answer.search));
+  const Candidate& chosen = answer.chosen;
+  const Candidate& constrained = *answer.constrained;
+  if (constrained.strategy == chosen.strategy)
+    return fmt::format("The chosen plan has {} already: {}\n", answer.constraint,
+                       to_string(chosen.strategy));
+  const double ratio = to_seconds(constrained.step_time) / to_seconds(chosen.step_time);
+  std::string text = fmt::format(
+      "The best plan with {} takes {} a step, {:.1f} % {} than the chosen one with {}.\n"
+      "  chosen:      {}\n  constrained: {}\n\n  {:<24} {:>12} {:>12} {:>13}\n",
+      answer.constraint, to_text(constrained.step_time), std::abs(ratio - 1) * 100,
+      ratio < 1 ? "less" : "more", to_text(chosen.step_time), to_string(chosen.strategy),
+      to_string(constrained.strategy), "mean over ranks", "chosen", "constrained", "difference");
+  for (const WhyNotTerm& term : answer.terms)
+    if (term.chosen != 0 || term.constrained != 0) text += line_of(term);
+  return text;
+}
+
+}  // namespace sextant
