@@ -30,6 +30,20 @@ std::int64_t group_number(const Placement& placement, const std::vector<std::siz
   return number;
 }
 
+// A device with nothing to exchange shares the program of those that have, so it takes part as
+// well.
+void add_idle(std::vector<std::vector<std::int32_t>>& components, std::int32_t num_positions) {
+  std::vector<bool> found(static_cast<std::size_t>(num_positions), false);
+  for (const auto& component : components)
+    for (const std::int32_t position : component) found[static_cast<std::size_t>(position)] = true;
+  if (std::find(found.begin(), found.end(), false) == found.end()) return;
+  if (components.empty()) components.emplace_back();
+  for (std::int32_t position = 0; position < num_positions; ++position)
+    if (!found[static_cast<std::size_t>(position)]) components.front().push_back(position);
+  // Senders have the smaller positions.
+  std::sort(components.front().begin(), components.front().end());
+}
+
 }  // namespace
 
 GroupTable::GroupTable(const StagedGraph& graph) : graph_(&graph) {
@@ -108,6 +122,7 @@ std::int32_t GroupTable::components_of(const StagedCommunication& transfer, cons
     components.emplace_back();
     for (const Rank rank : group) components.back().push_back(rank.value);
   }
+  add_idle(components, static_cast<std::int32_t>(from.size() + to.size()));
   auto known = std::find(components_.begin(), components_.end(), components);
   if (known == components_.end())
     known = components_.insert(components_.end(), std::move(components));
@@ -150,11 +165,6 @@ GroupTable::TransferRole GroupTable::make_transfer_groups(TransferRole role) {
   };
   for (const std::vector<std::int32_t>& component : at(components_, role.components))
     add_group(component);
-  // A device with nothing to exchange shares the program of those that have: it meets nobody.
-  for (std::int32_t i = 0; i < num_senders; ++i)
-    if (!at(of_sender, i).is_valid()) add_group({i});
-  for (std::int32_t i = 0; i < static_cast<std::int32_t>(to.size()); ++i)
-    if (!at(of_receiver, i).is_valid()) add_group({num_senders + i});
   role.send = add_role(role.from_stage, std::move(of_sender));
   role.receive = add_role(role.to_stage, std::move(of_receiver));
   return role;

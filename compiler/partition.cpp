@@ -233,9 +233,40 @@ void Partition::number_actors(const InstanceSpec& instance) {
     at(places_, instance.ops[actor]).actor = static_cast<std::int32_t>(actor);
 }
 
-// Per micro-batch: a communication that is ready goes first, so that what follows runs beside it;
-// otherwise the order of the staged graph. Once per step: an operator on the queue of the one
-// before it goes first, so that a layer's casts or updates are one run.
+// Where an operator stands before others that are ready as well; the smallest goes first.
+std::int64_t Partition::precedence(StagedOpIndex index, const InstanceSpec& instance,
+                                   QueueRole queue) const {
+  const StagedOp& op = at(graph_->ops, index);
+  const auto early = std::int64_t{-1} - static_cast<std::int64_t>(graph_->ops.size());
+  switch (instance.part) {
+    case StepPart::kForward:
+    case StepPart::kInputGrad:
+    case StepPart::kWeightGrad: {
+      // A collective of what this instance made goes at once, so that what follows runs beside it.
+      const bool of_own =
+          op.communication && at(places_, at(graph_->tensors, op.in.front()).producer).instance ==
+                                  at(places_, index).instance;
+      return of_own ? early + index : index;
+    }
+    case StepPart::kPrompt: {
+      // In the order in which the last micro-batch makes the inputs.
+      StagedOpIndex last = -1;
+      for (const StagedTensorIndex in : op.in)
+        if (!at(graph_->tensors, in).is_state)
+          last = std::max(last, at(graph_->tensors, in).producer);
+      return last;
+    }
+    case StepPart::kBefore:
+    case StepPart::kLate:
+      // On the queue of the one before, so that a layer's casts or updates are one run.
+      return op.queue == queue ? early + index : index;
+    case StepPart::kTransfer:
+    case StepPart::kHost:
+      return index;
+  }
+  return index;
+}
+
 void Partition::order_ops(std::int32_t index) {
   InstanceSpec& instance = at(instances_, index);
   const std::vector<StagedOpIndex> ops = std::move(instance.ops);
@@ -250,16 +281,15 @@ void Partition::order_ops(std::int32_t index) {
   for (const StagedOpIndex op : ops) for_each_reader_here(op, [](std::int32_t& count) { ++count; });
 
   QueueRole queue = QueueRole::kCompute;
-  const auto is_preferred = [&](const StagedOp& op) {
-    return instance.rate == Rate::kPerStep ? op.queue == queue : op.communication.has_value();
-  };
   while (instance.ops.size() < ops.size()) {
     std::optional<std::size_t> next;
+    std::int64_t least = 0;
     for (std::size_t i = 0; i < ops.size(); ++i) {
       if (missing[i] != 0) continue;
-      const bool preferred = is_preferred(at(graph_->ops, ops[i]));
-      if (!next || preferred) next = i;
-      if (preferred) break;
+      const std::int64_t own = precedence(ops[i], instance, queue);
+      if (next && least <= own) continue;
+      next = i;
+      least = own;
     }
     // Operators come after their producers, so the first one left is always ready.
     missing[*next] = -1;

@@ -4,7 +4,6 @@
 #include "compiler/expand.h"
 #include "compiler/strategy.h"
 #include "compiler/training_graph.h"
-#include "core/dtype.h"
 
 #include <string>
 #include <string_view>
@@ -22,15 +21,20 @@ struct Plan {
   Strategy strategy;
   std::int64_t global_batch = 1;
   std::int64_t sequence = 0;
-  DType compute_dtype = DType::kF32;
-  ExpandOptions expand;
+  ExpandOptions expand;  // its schedule is the strategy's
   OptimizerOptions optimizer;
   double predicted_step_time_s = 0;
 };
 
 std::string to_json_text(const Plan& plan);
-// Throws Error(kBadInput) with file, line and column or key; another version is refused by number.
+// Throws Error(kBadInput) with file, line and column or key; another version is refused by number,
+// and so is a plan whose texts are not those its hashes were taken of.
 Plan plan_from_json(std::string_view text, std::string_view file_name);
+
+// Throws Error(kBadInput) naming both when the plan was made for another model or another cluster.
+void require_same_model(const Plan& plan, std::string_view model, std::string_view model_text);
+void require_same_cluster(const Plan& plan, std::string_view cluster,
+                          std::string_view cluster_text);
 
 // 64-bit FNV-1a as 16 hex digits: identity of texts inside plans.
 std::string text_hash(std::string_view text);

@@ -36,6 +36,8 @@ class StageBuilder {
         waited_in_(graph_.ops.size(), -1) {
     for (const std::int32_t instance : partition.of_stage(stage))
       of_part_[static_cast<std::size_t>(spec(instance).part)].push_back(instance);
+    for (const std::int32_t instance : instances(StepPart::kPrompt))
+      prompt_.push_back({instance, 0});
   }
 
   // `first_input` is when the stage gets its first micro-batch, as far as one can tell beforehand.
@@ -59,8 +61,8 @@ class StageBuilder {
   }
 
   // Instances in an order that follows their dependences, the smallest key first among those that
-  // are ready; then their operators. Where instances feed each other both ways, the order of the
-  // staged graph, which cuts them into more runs.
+  // are ready; then their operators. Where instances feed each other both ways, operators of
+  // several take turns, which makes more runs.
   template <typename Key>
   std::vector<StagedOpIndex> ordered_ops(const std::vector<std::int32_t>& members,
                                          const Key& key) const {
@@ -90,7 +92,7 @@ class StageBuilder {
       std::optional<std::size_t> next;
       for (std::size_t i = 0; i < members.size(); ++i)
         if (missing[i] == 0 && (!next || key(members[i]) < key(members[*next]))) next = i;
-      if (!next) return ops_in_graph_order(members);
+      if (!next) return merged_ops(members);
       missing[*next] = -1;
       for (const std::int32_t reader : after[*next]) --at(missing, reader);
       const auto& next_ops = spec(members[*next]).ops;
@@ -99,11 +101,34 @@ class StageBuilder {
     return ops;
   }
 
-  std::vector<StagedOpIndex> ops_in_graph_order(const std::vector<std::int32_t>& members) const {
-    std::vector<StagedOpIndex> ops;
+  // The operator that comes first in the staged graph, among those whose instance has come to them.
+  // That one exists: all it needs comes before it, and what its instance puts before it are
+  // collectives of what the instance itself made.
+  std::vector<StagedOpIndex> merged_ops(const std::vector<std::int32_t>& members) const {
+    std::vector<std::size_t> next(members.size(), 0);
+    std::vector<bool> is_here(graph_.ops.size(), false);  // in these instances and not yet taken
+    std::size_t left = 0;
     for (const std::int32_t member : members)
-      ops.insert(ops.end(), spec(member).ops.begin(), spec(member).ops.end());
-    std::sort(ops.begin(), ops.end());
+      for (const StagedOpIndex index : spec(member).ops) {
+        is_here[static_cast<std::size_t>(index)] = true;
+        ++left;
+      }
+    std::vector<StagedOpIndex> ops;
+    for (; left > 0; --left) {
+      std::optional<std::size_t> first;
+      for (std::size_t i = 0; i < members.size(); ++i) {
+        if (next[i] == spec(members[i]).ops.size()) continue;
+        const StagedOpIndex own = spec(members[i]).ops[next[i]];
+        const auto& in = op(own).in;
+        const bool ready = std::none_of(in.begin(), in.end(), [&](StagedTensorIndex input) {
+          return !tensor(input).is_state &&
+                 is_here[static_cast<std::size_t>(tensor(input).producer)];
+        });
+        if (ready && (!first || own < spec(members[*first]).ops[next[*first]])) first = i;
+      }
+      ops.push_back(spec(members[*first]).ops[next[*first]++]);
+      is_here[static_cast<std::size_t>(ops.back())] = false;
+    }
     return ops;
   }
 
@@ -371,15 +396,18 @@ class StageBuilder {
     return home;
   }
 
-  // Prompt operators that the outputs of `index` completed follow it at once.
-  void emit_prompt_readers(StagedOpIndex index, CellKind kind) {
-    for (const StagedTensorIndex out : op(index).out)
-      for (const StagedOpIndex reader : partition_.readers(out)) {
-        if (partition_.part(reader) != StepPart::kPrompt || at(issued_, reader) != 0) continue;
-        if (home_of(reader) != kind || !is_complete(reader)) continue;
-        emit(reader);
-        emit_prompt_readers(reader, kind);
+  // Prompt operators whose inputs are there now follow at once, each instance in its own order.
+  void emit_prompt(CellKind kind) {
+    for (bool again = true; again;) {
+      again = false;
+      for (Pending& pending : prompt_) {
+        const auto& ops = spec(pending.instance).ops;
+        for (; pending.next < ops.size(); ++pending.next, again = true) {
+          if (home_of(ops[pending.next]) != kind || !is_complete(ops[pending.next])) break;
+          emit(ops[pending.next]);
+        }
       }
+    }
   }
 
   // All inputs are from this sequence or from cells that come before it.
@@ -412,10 +440,7 @@ class StageBuilder {
       emit(ops[i]);
       const bool run_ends = i + 1 == ops.size() || !continues_run(ops[i], ops[i + 1], place);
       if (!run_ends || !place.last) continue;
-      // Everything the run made is there now; `last_` moves on with what is put behind it.
-      const PlannedRun run = program_.sequences.back().runs.back();
-      for (std::int32_t a = run.first_actor; a < run.first_actor + run.num_actors; ++a)
-        emit_prompt_readers(at(spec(run.instance).ops, a), kind);
+      emit_prompt(kind);
     }
     if (copies) emit_copies_until(static_cast<StagedOpIndex>(graph_.ops.size()));
     finish_sequence();
@@ -489,6 +514,11 @@ class StageBuilder {
   int stage_;
   std::array<std::vector<std::int32_t>, 8> of_part_;  // instances by part
   std::vector<std::int32_t> ahead_;                   // copies made inside the first forward cell
+  struct Pending {
+    std::int32_t instance = 0;
+    std::size_t next = 0;  // operator
+  };
+  std::vector<Pending> prompt_;
   StageProgram program_;
   Duration forward_duration_;
 

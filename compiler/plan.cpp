@@ -1,0 +1,162 @@
+// Plan files as JSON: written in a fixed order of keys, read strictly.
+#include "compiler/plan.h"
+
+#include "compiler/hash.h"
+#include "core/check.h"
+#include "core/json_reader.h"
+#include "core/json_text.h"
+
+#include <nlohmann/json.hpp>
+
+#include <limits>
+
+namespace sextant {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kPlanVersion = 1;
+constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+
+std::string_view to_string(SlotLifetime lifetime) {
+  switch (lifetime) {
+    case SlotLifetime::kIssueOrder:
+      return "issue_order";
+    case SlotLifetime::kModelled:
+      return "modelled";
+  }
+  return "?";
+}
+
+SlotLifetime slot_lifetime_from(const JsonCursor& value) {
+  for (const SlotLifetime lifetime : {SlotLifetime::kIssueOrder, SlotLifetime::kModelled})
+    if (value.text() == to_string(lifetime)) return lifetime;
+  value.refuse(fmt::format("'{}' is unknown, wanted issue_order or modelled", value.text()));
+}
+
+Json expand_to_json(const ExpandOptions& options) {
+  return {{"slot_lifetime", to_string(options.slot_lifetime)},
+          {"launch_groups", options.launch_groups},
+          {"plan_memory", options.plan_memory}};
+}
+
+ExpandOptions expand_from(const JsonCursor& value, const Strategy& strategy) {
+  value.allow_only({"slot_lifetime", "launch_groups", "plan_memory"});
+  ExpandOptions options;
+  options.schedule = strategy.schedule;
+  options.slot_lifetime = slot_lifetime_from(value.at("slot_lifetime"));
+  options.launch_groups = value.at("launch_groups").boolean();
+  options.plan_memory = value.at("plan_memory").boolean();
+  return options;
+}
+
+Json optimizer_to_json(const OptimizerOptions& options) {
+  return {{"learning_rate", options.learning_rate},
+          {"beta1", options.beta1},
+          {"beta2", options.beta2},
+          {"epsilon", options.epsilon},
+          {"weight_decay", options.weight_decay}};
+}
+
+OptimizerOptions optimizer_from(const JsonCursor& value) {
+  value.allow_only({"learning_rate", "beta1", "beta2", "epsilon", "weight_decay"});
+  OptimizerOptions options;
+  options.learning_rate = value.at("learning_rate").real();
+  options.beta1 = value.at("beta1").real();
+  options.beta2 = value.at("beta2").real();
+  options.epsilon = value.at("epsilon").real();
+  options.weight_decay = value.at("weight_decay").real();
+  return options;
+}
+
+// The strategy is text inside JSON: its errors get the place of the value.
+Strategy strategy_from(const JsonCursor& value) {
+  try {
+    return parse_strategy(value.text());
+  } catch (const Error& error) {
+    value.refuse(error.what());
+  }
+}
+
+void require_intact(const JsonCursor& root, const char* key, const std::string& text,
+                    const std::string& hash) {
+  if (text_hash(text) == hash) return;
+  root.at(key).refuse(
+      fmt::format("the text has the hash {}, the plan says {}: it was changed "
+                  "after the plan was made",
+                  text_hash(text), hash));
+}
+
+void require_version(const JsonCursor& root) {
+  const JsonCursor version = root.at("version");
+  if (version.integer() == kPlanVersion) return;
+  version.refuse(fmt::format("plan version {}, this program reads version {}", version.integer(),
+                             kPlanVersion));
+}
+
+void require_same(const char* what, std::string_view plan_name, std::string_view plan_hash,
+                  std::string_view name, std::string_view text) {
+  require(text_hash(text) == plan_hash, ErrorCode::kBadInput,
+          "the plan was made for the {0} '{1}' (hash {2}), not for '{3}' (hash {4})", what,
+          plan_name, plan_hash, name, text_hash(text));
+}
+
+}  // namespace
+
+std::string text_hash(std::string_view text) {
+  return fmt::format("{:016x}", Fnv1a().add(text).value());
+}
+
+std::string to_json_text(const Plan& plan) {
+  const Json json = {{"version", plan.version},
+                     {"strategy", to_string(plan.strategy)},
+                     {"global_batch", plan.global_batch},
+                     {"sequence", plan.sequence},
+                     {"predicted_step_time_s", plan.predicted_step_time_s},
+                     {"model", plan.model},
+                     {"model_hash", plan.model_hash},
+                     {"cluster", plan.cluster},
+                     {"cluster_hash", plan.cluster_hash},
+                     {"expand", expand_to_json(plan.expand)},
+                     {"optimizer", optimizer_to_json(plan.optimizer)},
+                     {"model_text", plan.model_text},
+                     {"cluster_text", plan.cluster_text}};
+  return to_readable_text(json);
+}
+
+Plan plan_from_json(std::string_view text, std::string_view file_name) {
+  const JsonDocument document(text, std::string(file_name));
+  const JsonCursor root = document.root();
+  // Before the keys: another version may have others.
+  require_version(root);
+  root.allow_only({"version", "strategy", "global_batch", "sequence", "predicted_step_time_s",
+                   "model", "model_hash", "cluster", "cluster_hash", "expand", "optimizer",
+                   "model_text", "cluster_text"});
+  Plan plan;
+  plan.strategy = strategy_from(root.at("strategy"));
+  plan.global_batch = root.at("global_batch").integer_between(1, kMost);
+  plan.sequence = root.at("sequence").integer_between(0, kMost);
+  plan.predicted_step_time_s = root.at("predicted_step_time_s").real();
+  plan.model = root.at("model").text();
+  plan.model_hash = root.at("model_hash").text();
+  plan.cluster = root.at("cluster").text();
+  plan.cluster_hash = root.at("cluster_hash").text();
+  plan.expand = expand_from(root.at("expand"), plan.strategy);
+  plan.optimizer = optimizer_from(root.at("optimizer"));
+  plan.model_text = root.at("model_text").text();
+  plan.cluster_text = root.at("cluster_text").text();
+  require_intact(root, "model_text", plan.model_text, plan.model_hash);
+  require_intact(root, "cluster_text", plan.cluster_text, plan.cluster_hash);
+  return plan;
+}
+
+void require_same_model(const Plan& plan, std::string_view model, std::string_view model_text) {
+  require_same("model", plan.model, plan.model_hash, model, model_text);
+}
+
+void require_same_cluster(const Plan& plan, std::string_view cluster,
+                          std::string_view cluster_text) {
+  require_same("cluster", plan.cluster, plan.cluster_hash, cluster, cluster_text);
+}
+
+}  // namespace sextant

@@ -1,0 +1,102 @@
+// Plan files: read what was written, refuse what was not.
+#include "compiler/plan.h"
+
+#include "core/error.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+namespace sextant {
+namespace {
+
+Plan example() {
+  Plan plan;
+  plan.model = "gpt:layers=2";
+  plan.model_text = "{\"layers\": 2}";
+  plan.model_hash = text_hash(plan.model_text);
+  plan.cluster = "cpu:ranks=4";
+  plan.cluster_text = "{\"nodes\": 1}";
+  plan.cluster_hash = text_hash(plan.cluster_text);
+  plan.strategy = parse_strategy("dp=2 pp=2 schedule=zb-h1 zero=1");
+  plan.global_batch = 8;
+  plan.sequence = 64;
+  plan.expand.schedule = plan.strategy.schedule;
+  plan.expand.slot_lifetime = SlotLifetime::kModelled;
+  plan.expand.launch_groups = true;
+  plan.expand.plan_memory = false;
+  plan.optimizer.learning_rate = 0.1;
+  plan.predicted_step_time_s = 0.125;
+  return plan;
+}
+
+std::string replaced(std::string text, const std::string& what, const std::string& by) {
+  const auto place = text.find(what);
+  REQUIRE(place != std::string::npos);
+  return text.replace(place, what.size(), by);
+}
+
+std::string refusal(const std::string& text) {
+  try {
+    plan_from_json(text, "plan.json");
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::kBadInput);
+    return error.what();
+  }
+  return "accepted";
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_CASE("a plan survives the way through its file byte for byte") {
+  const std::string text = to_json_text(example());
+  const Plan read = plan_from_json(text, "plan.json");
+  CHECK(to_json_text(read) == text);
+  CHECK(read.strategy == example().strategy);
+  CHECK(read.expand == example().expand);
+  CHECK(read.optimizer.learning_rate == 0.1);
+  CHECK(read.predicted_step_time_s == 0.125);
+}
+
+TEST_CASE("a plan of another version is refused by number, whatever its keys") {
+  const std::string text = refusal("{\"version\": 2, \"placements\": []}");
+  CHECK(contains(text, "version 2"));
+  CHECK(contains(text, "version 1"));
+}
+
+TEST_CASE("a plan with an unknown key, strategy or broken text is refused with its place") {
+  const std::string text = to_json_text(example());
+  CHECK(contains(refusal(replaced(text, "\"sequence\"", "\"sequense\"")), "sequense"));
+  CHECK(contains(refusal(replaced(text, "schedule=zb-h1", "schedule=zb-h9")), "zb-h9"));
+  CHECK(contains(refusal(text.substr(0, text.size() / 2)), "plan.json"));
+  CHECK(contains(refusal(replaced(text, "\"modelled\"", "\"model\"")), "slot_lifetime"));
+  CHECK(contains(refusal(replaced(text, "\"global_batch\": 8", "\"global_batch\": 0")),
+                 "global_batch"));
+}
+
+TEST_CASE("a plan whose model text was edited is refused") {
+  const std::string text = replaced(to_json_text(example()), "layers\\\": 2", "layers\\\": 3");
+  CHECK(contains(refusal(text), "model_text"));
+}
+
+TEST_CASE("a plan of another model or cluster is refused naming both") {
+  const Plan plan = example();
+  CHECK_NOTHROW(require_same_model(plan, "elsewhere.json", plan.model_text));
+  CHECK_NOTHROW(require_same_cluster(plan, "elsewhere.json", plan.cluster_text));
+  CHECK_THROWS_WITH_AS(require_same_model(plan, "other.json", "{\"layers\": 3}"),
+                       doctest::Contains("gpt:layers=2"), Error);
+  CHECK_THROWS_WITH_AS(require_same_cluster(plan, "other.json", "{\"nodes\": 2}"),
+                       doctest::Contains("other.json"), Error);
+}
+
+TEST_CASE("the hash of a text is its 64-bit FNV-1a") {
+  // Offset basis for the empty text; for "a": (basis xor 0x61) * 0x100000001b3 modulo 2^64, the
+  // published test vector.
+  CHECK(text_hash("") == "cbf29ce484222325");
+  CHECK(text_hash("a") == "af63dc4c8601ec8c");
+}
+
+}  // namespace
+}  // namespace sextant

@@ -1,0 +1,54 @@
+// Staged graphs of a chain of layers with costs in picoseconds, for tests of everything behind
+// staging: each layer has one F, one B and one W operator, a weight, and an optimizer.
+#pragma once
+
+#include "compiler/staged_graph.h"
+#include "core/cost_model.h"
+#include "core/operator.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace sextant::testing {
+
+struct ToyChain {
+  std::vector<int> layers = {1};  // per stage
+  std::int64_t micro_batches = 1;
+  // Per layer, by stage (the last entry counts for all further stages).
+  std::vector<std::int64_t> forward = {1}, input_grad = {1}, weight_grad = {1};
+  std::int64_t dp = 1, tp = 1;
+  std::int64_t batch = 4, hidden = 4;
+  bool gather = false;    // weights split over dp, gathered once per step (ZeRO-1)
+  bool cast = false;      // a copy of each weight once per step
+  bool tied = false;      // the last stage reads the first weight too
+  bool skip = false;      // the last stage reads the first stage's output too
+  bool host = false;      // loader and metrics
+  bool optimizer = true;  // without: gradients are read by nobody
+};
+
+StagedGraph toy_chain(const ToyChain& options);
+
+// Operators `toy` (one act takes as many picoseconds as its attribute `cost`), `toy_update`.
+const OperatorRegistry& toy_operators();
+
+// As many picoseconds as the work has FLOPs; launching costs nothing.
+class ToyCost : public CostModel {
+ public:
+  Duration duration(const Work& work) const override;
+  Duration launch_cost() const override { return Duration(0); }
+};
+
+// Every communication takes the same time from the last arrival.
+class ToyNetwork : public NetworkModel {
+ public:
+  explicit ToyNetwork(std::int64_t transfer = 0, std::int64_t collective = 0)
+      : transfer_(transfer), collective_(collective) {}
+  void complete(const CollectiveCost& cost, std::span<const Time> arrivals,
+                std::span<Time> done) const override;
+  Duration duration(const CollectiveCost& cost) const override;
+
+ private:
+  std::int64_t transfer_, collective_;
+};
+
+}  // namespace sextant::testing
