@@ -132,9 +132,9 @@ bool has_clear_nesting(const std::vector<std::size_t>& outermost_first, const Nd
 
 void require_split_dims(const Shape& global, const NdSbp& words) {
   for (const Sbp& word : words)
-    require(!word.is_split() || word.dim < global.rank(), ErrorCode::kUsage,
-            "{} splits dim {}, but the shape {} has {} dims", to_string(words), word.dim,
-            to_string(global), global.rank());
+    if (word.is_split() && word.dim >= global.rank())
+      fail(ErrorCode::kUsage, "{} splits dim {}, but the shape {} has {} dims", to_string(words),
+           word.dim, to_string(global), global.rank());
 }
 
 }  // namespace
@@ -190,13 +190,15 @@ std::string to_string(const NdSbp& words) {
 NdSbp parse_nd_sbp(std::string_view text) { return WordParser(text).all(); }
 
 void require_clear_nesting(const NdSbp& words) {
-  for (const Sbp& word : words) {
-    if (!word.is_split()) continue;
-    require(has_clear_nesting(axes_splitting(word.dim, words), words), ErrorCode::kUsage,
-            "{}: the splits of dim {} need no nesting positions (axis order), or each of 1, 2, ... "
-            "once",
-            to_string(words), word.dim);
-  }
+  // Most words carry no positions at all.
+  if (std::none_of(words.begin(), words.end(), [](const Sbp& word) { return word.nesting != 0; }))
+    return;
+  for (const Sbp& word : words)
+    if (word.is_split() && !has_clear_nesting(axes_splitting(word.dim, words), words))
+      fail(ErrorCode::kUsage,
+           "{}: the splits of dim {} need no nesting positions (axis order), or each of 1, 2, ... "
+           "once",
+           to_string(words), word.dim);
 }
 
 NdSbp canonical(NdSbp words) {
@@ -229,18 +231,26 @@ bool Shard::is_empty() const {
 
 Shard shard_of(const Shape& global, const NdSbp& words, std::span<const std::int64_t> hierarchy,
                std::span<const std::int64_t> coordinates) {
-  require(words.size() == hierarchy.size() && words.size() == coordinates.size(), ErrorCode::kUsage,
-          "{} are {} words for {} mesh axes and {} coordinates", to_string(words), words.size(),
-          hierarchy.size(), coordinates.size());
+  if (words.size() != hierarchy.size() || words.size() != coordinates.size())
+    fail(ErrorCode::kUsage, "{} are {} words for {} mesh axes and {} coordinates", to_string(words),
+         words.size(), hierarchy.size(), coordinates.size());
   require_split_dims(global, words);
   require_clear_nesting(words);
   Shard shard;
   shard.dims.reserve(global.rank());
+  const bool is_axis_order =
+      std::none_of(words.begin(), words.end(), [](const Sbp& word) { return word.nesting != 0; });
   for (std::size_t dim = 0; dim < global.rank(); ++dim) {
     Interval box{.offset = 0, .extent = global[dim]};
-    for (const std::size_t axis : axes_splitting(dim, words)) {
+    const auto split = [&](std::size_t axis) {
       const Interval part = balanced_part(box.extent, hierarchy[axis], coordinates[axis]);
       box = {.offset = box.offset + part.offset, .extent = part.extent};
+    };
+    if (is_axis_order) {  // the usual case, without a list of axes
+      for (std::size_t axis = 0; axis < words.size(); ++axis)
+        if (words[axis].is_split() && words[axis].dim == dim) split(axis);
+    } else {
+      for (const std::size_t axis : axes_splitting(dim, words)) split(axis);
     }
     shard.dims.push_back(box);
   }

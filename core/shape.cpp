@@ -24,20 +24,21 @@ std::string joined(const std::vector<std::int64_t>& extents) {
 }
 
 // An extent of zero counts as one in the check: strides of an empty tensor must not overflow
-// either.
+// either. Shapes are made all the time, so texts are only made for those that are refused.
 std::int64_t checked_elements(const std::vector<std::int64_t>& extents) {
-  require(extents.size() <= kMaxRank, ErrorCode::kBadInput,
-          "a shape of rank {}: at most {} dims are supported", extents.size(), kMaxRank);
+  if (extents.size() > kMaxRank)
+    fail(ErrorCode::kBadInput, "a shape of rank {}: at most {} dims are supported", extents.size(),
+         kMaxRank);
   std::int64_t product = 1;
   bool is_empty = false;
   for (const std::int64_t extent : extents) {
-    require(extent >= 0, ErrorCode::kBadInput, "the shape {} has a negative extent",
-            joined(extents));
+    if (extent < 0)
+      fail(ErrorCode::kBadInput, "the shape {} has a negative extent", joined(extents));
     is_empty = is_empty || extent == 0;
     const bool overflows =
         __builtin_mul_overflow(product, std::max<std::int64_t>(extent, 1), &product);
-    require(!overflows && product <= kMaxElements, ErrorCode::kBadInput,
-            "the shape {} has more than 2^62 elements", joined(extents));
+    if (overflows || product > kMaxElements)
+      fail(ErrorCode::kBadInput, "the shape {} has more than 2^62 elements", joined(extents));
   }
   return is_empty ? 0 : product;
 }

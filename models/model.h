@@ -26,10 +26,12 @@ struct ModelConfig {
   bool mlp_bias = true;
   bool qk_norm = false;
   bool tied_embeddings = true;
+  bool exact_gelu = false;  // erf; otherwise the tanh approximation of GPT-2
   double norm_epsilon = 1e-5;
   double rope_theta = 10000.0;
   double initializer_range = 0.02;
-  std::vector<std::string> notes;  // keys that were read and have no effect, said to the user
+  // What was read and has no effect, and what was left out and assumed: said to the user.
+  std::vector<std::string> notes;
   bool operator==(const ModelConfig&) const = default;
 };
 
@@ -39,9 +41,14 @@ struct ModelConfig {
 ModelConfig load_model(std::string_view model);
 std::vector<std::string> builtin_model_names();
 
-// Canonical JSON of a config and back; what plan files carry.
+// Canonical JSON of a config and back; what plan files carry. Notes are not part of it. `origin`
+// names the text in errors.
 std::string to_json_text(const ModelConfig& config);
-ModelConfig model_config_from_json(std::string_view text);
+ModelConfig model_config_from_json(std::string_view text, std::string_view origin = "model");
+
+// Throws Error(kBadInput) naming the value: sizes below one, heads that key/value heads do not
+// divide, an odd head size under rotary positions.
+void validate(const ModelConfig& config);
 
 // Parameters, counted once per logical element (tied heads once).
 std::int64_t count_parameters(const ModelConfig& config);
@@ -53,6 +60,11 @@ double megatron_flops_per_token(const ModelConfig& config, std::int64_t sequence
 // Forward graph with loss for one micro-batch of `batch` sequences of `sequence` tokens: inputs
 // `tokens` and `labels` [batch, sequence] i32. Layer 0 is the embedding, 1..L the blocks, L+1 the
 // final norm, head and loss.
+//
+// Names follow the layer: "layer3.attention.q". Weights are [in, out], the embedding and an untied
+// head [vocab, hidden]. q, k, v are three matrices onto [batch, sequence, heads * head_size] and
+// reshaped to [batch, sequence, heads, head_size]; gate and up are two matrices, so that no split
+// cuts a fused weight. Parameters are f32 (f64 when `dtype` is) and cast where they are used.
 LogicalGraph build_graph(const ModelConfig& config, std::int64_t batch, std::int64_t sequence,
                          DType dtype);
 

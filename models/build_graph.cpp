@@ -1,0 +1,228 @@
+// Model config -> forward graph with loss, one micro-batch, global tensors.
+#include "core/check.h"
+#include "core/operator.h"
+#include "core/operators/loss.h"
+#include "core/operators/sources.h"
+#include "models/model.h"
+
+#include <cmath>
+#include <utility>
+
+namespace sextant {
+namespace {
+
+// How tensor parallelism cuts a weight by convention (Megatron-LM, arXiv 1909.08053).
+enum class Cut : std::uint8_t { kNone, kIn, kOut };
+
+class TransformerBuilder {
+ public:
+  TransformerBuilder(const ModelConfig& config, std::int64_t batch, std::int64_t sequence,
+                     DType dtype)
+      : config_(config),
+        batch_(batch),
+        sequence_(sequence),
+        dtype_(dtype),
+        parameter_dtype_(dtype == DType::kF64 ? DType::kF64 : DType::kF32),
+        graph_(builtin_operators()) {}
+
+  LogicalGraph build() {
+    const TypedInputs inputs = add_inputs();
+    TensorId x = embed(inputs.tokens);
+    for (layer_ = 1; layer_ <= config_.layers; ++layer_) x = add_block(x);
+    add_head(x, inputs.labels);
+    return std::move(graph_);
+  }
+
+ private:
+  struct TypedInputs {
+    TensorId tokens, labels;
+  };
+
+  TypedInputs add_inputs() {
+    const TensorType ids{.shape = {batch_, sequence_}, .dtype = DType::kI32};
+    const int last_layer = static_cast<int>(config_.layers) + 1;
+    return {.tokens = add_input(graph_, "tokens", 0, ids,
+                                {.limit = config_.vocab, .ignored = std::nullopt}),
+            .labels = add_input(graph_, "labels", last_layer, ids,
+                                {.limit = config_.vocab, .ignored = kIgnoreIndex})};
+  }
+
+  TensorId embed(TensorId tokens) {
+    table_ = parameter("embedding.weight", {config_.vocab, config_.hidden}, weights(), 0);
+    // Looked up in the parameter's own type: casting the rows is cheaper than casting the table.
+    TensorId x = cast(op("embedding", "embedding", {tokens, table_}), "embedding.cast");
+    if (config_.positions == ModelConfig::Positions::kLearned) x = add_positions(x);
+    return x;
+  }
+
+  TensorId add_positions(TensorId x) {
+    TensorId table =
+        parameter("positions.weight", {config_.sequence, config_.hidden}, weights(), {});
+    if (sequence_ < config_.sequence)
+      table = op("slice", "positions.used", {table},
+                 {{"dim", std::int64_t{0}}, {"start", std::int64_t{0}}, {"stop", sequence_}});
+    return op("bias_add", "positions", {x, cast(table, "positions.cast")});
+  }
+
+  TensorId add_block(TensorId x) {
+    const TensorId attended = add_attention(norm(x, name("attention.norm")));
+    x = op("add", name("attention.residual"), {x, attended});
+    const TensorId mapped = add_mlp(norm(x, name("mlp.norm")));
+    return op("add", name("mlp.residual"), {x, mapped});
+  }
+
+  TensorId add_attention(TensorId x) {
+    const std::int64_t width = config_.heads * config_.head_size;
+    const TensorId q = add_heads(x, "q", config_.heads);
+    const TensorId k = add_heads(x, "k", config_.kv_heads);
+    const TensorId v = add_heads(x, "v", config_.kv_heads);
+    const TensorId o = op("attention", name("attention.core"), {q, k, v});
+    const TensorId flat = op("reshape", name("attention.flat"), {o},
+                             {{"shape", std::vector<std::int64_t>{batch_, sequence_, width}}});
+    return linear(flat, name("attention.o"), width, config_.hidden, Cut::kIn, config_.output_bias,
+                  residual_weights());
+  }
+
+  // One of q, k, v as [batch, sequence, heads, head size], positions and norms applied.
+  TensorId add_heads(TensorId x, const std::string& which, std::int64_t heads) {
+    const std::string prefix = name("attention." + which);
+    TensorId y = linear(x, prefix, config_.hidden, heads * config_.head_size, Cut::kOut,
+                        config_.attention_bias, weights());
+    y = op("reshape", prefix + ".heads", {y},
+           {{"shape", std::vector<std::int64_t>{batch_, sequence_, heads, config_.head_size}}});
+    const bool is_value = which == "v";
+    if (config_.qk_norm && !is_value) y = norm(y, prefix + ".norm");
+    if (config_.positions == ModelConfig::Positions::kRotary && !is_value)
+      y = op("rope", prefix + ".rope", {y}, {{"theta", config_.rope_theta}});
+    return y;
+  }
+
+  TensorId add_mlp(TensorId x) {
+    TensorId inner;
+    if (config_.mlp == ModelConfig::Mlp::kGelu) {
+      const TensorId up = linear(x, name("mlp.up"), config_.hidden, config_.ffn, Cut::kOut,
+                                 config_.mlp_bias, weights());
+      inner = op("gelu", name("mlp.gelu"), {up},
+                 {{"approximate", std::string(config_.exact_gelu ? "none" : "tanh")}});
+    } else {
+      const TensorId gate = linear(x, name("mlp.gate"), config_.hidden, config_.ffn, Cut::kOut,
+                                   config_.mlp_bias, weights());
+      const TensorId up = linear(x, name("mlp.up"), config_.hidden, config_.ffn, Cut::kOut,
+                                 config_.mlp_bias, weights());
+      inner = op("mul", name("mlp.product"), {op("silu", name("mlp.silu"), {gate}), up});
+    }
+    return linear(inner, name("mlp.down"), config_.ffn, config_.hidden, Cut::kIn, config_.mlp_bias,
+                  residual_weights());
+  }
+
+  void add_head(TensorId x, TensorId labels) {
+    x = norm(x, "final.norm");
+    const TensorId table =
+        config_.tied_embeddings
+            ? table_
+            : parameter("head.weight", {config_.vocab, config_.hidden}, weights(), 0);
+    const TensorId logits =
+        op("matmul", "head", {x, cast(table, "head.weight.cast")}, {{"transpose_w", true}});
+    const LossTensors loss = softmax_cross_entropy(graph_, logits, labels, "loss", layer());
+    graph_.set_loss(loss.loss_sum, loss.token_count);
+  }
+
+  // Norm over the last dim, whose extent gives the size of the weights.
+  TensorId norm(TensorId x, const std::string& prefix) {
+    const Shape& shape = graph_.tensor(x).type.shape;
+    const std::int64_t size = shape[shape.rank() - 1];
+    const Attributes attributes{{"epsilon", config_.norm_epsilon}};
+    const TensorId gamma = used(parameter(prefix + ".weight", {size}, ones(), {}));
+    if (config_.norm == ModelConfig::Norm::kRmsNorm)
+      return op("rms_norm", prefix, {x, gamma}, attributes);
+    const TensorId beta = used(parameter(prefix + ".bias", {size}, zeros(), {}));
+    return op("layer_norm", prefix, {x, gamma, beta}, attributes);
+  }
+
+  TensorId linear(TensorId x, const std::string& prefix, std::int64_t in, std::int64_t out, Cut cut,
+                  bool has_bias, const ParameterInfo& info) {
+    std::optional<std::size_t> dim, bias_dim;
+    if (cut == Cut::kIn) dim = 0;
+    if (cut == Cut::kOut) dim = 1, bias_dim = 0;
+    const TensorId w = used(parameter(prefix + ".weight", {in, out}, info, dim));
+    const TensorId y = op("matmul", prefix, {x, w});
+    if (!has_bias) return y;
+    const TensorId b = used(parameter(prefix + ".bias", {out}, zeros(), bias_dim));
+    return op("bias_add", prefix + ".biased", {y, b});
+  }
+
+  TensorId parameter(const std::string& parameter_name, const Shape& shape, ParameterInfo info,
+                     std::optional<std::size_t> tensor_parallel_dim) {
+    info.tensor_parallel_dim = tensor_parallel_dim;
+    return add_parameter(graph_, parameter_name, layer(),
+                         {.shape = shape, .dtype = parameter_dtype_}, info);
+  }
+
+  // The parameter in the type of the computation.
+  TensorId used(TensorId parameter) {
+    return cast(parameter, graph_.tensor(parameter).name + ".cast");
+  }
+
+  TensorId cast(TensorId x, const std::string& op_name) {
+    if (graph_.tensor(x).type.dtype == dtype_) return x;
+    return op("cast", op_name, {x}, {{"dtype", std::string(to_string(dtype_))}});
+  }
+
+  TensorId op(std::string kind, std::string op_name, std::vector<TensorId> inputs,
+              Attributes attributes = {}) {
+    return graph_.output(graph_.add({.kind = std::move(kind),
+                                     .name = std::move(op_name),
+                                     .attributes = std::move(attributes),
+                                     .inputs = std::move(inputs),
+                                     .outputs = {},
+                                     .phase = Phase::kForward,
+                                     .layer = layer(),
+                                     .parameter = std::nullopt}));
+  }
+
+  std::string name(const std::string& part) const {
+    return fmt::format("layer{}.{}", layer_, part);
+  }
+  int layer() const { return static_cast<int>(layer_); }
+
+  static ParameterInfo info_of(Initializer::Kind kind, double deviation, bool weight_decay) {
+    return {.initializer = {.kind = kind, .standard_deviation = deviation},
+            .weight_decay = weight_decay,
+            .tensor_parallel_dim = std::nullopt};
+  }
+  ParameterInfo weights() const {
+    return info_of(Initializer::Kind::kNormal, config_.initializer_range, true);
+  }
+  // Projections back into the residual stream start smaller, by 1 / sqrt(2 layers): each layer adds
+  // two of them (GPT-2, Megatron-LM).
+  ParameterInfo residual_weights() const {
+    const double scale = 1.0 / std::sqrt(2.0 * static_cast<double>(config_.layers));
+    return info_of(Initializer::Kind::kNormal, config_.initializer_range * scale, true);
+  }
+  static ParameterInfo zeros() { return info_of(Initializer::Kind::kZeros, 0.0, false); }
+  static ParameterInfo ones() { return info_of(Initializer::Kind::kOnes, 0.0, false); }
+
+  const ModelConfig& config_;
+  std::int64_t batch_, sequence_;
+  DType dtype_, parameter_dtype_;
+  LogicalGraph graph_;
+  TensorId table_;
+  std::int64_t layer_ = 0;
+};
+
+}  // namespace
+
+LogicalGraph build_graph(const ModelConfig& config, std::int64_t batch, std::int64_t sequence,
+                         DType dtype) {
+  validate(config);
+  require(batch >= 1, ErrorCode::kUsage, "a micro-batch of {} samples, wanted 1 or more", batch);
+  require(sequence >= 1, ErrorCode::kUsage, "a sequence of {} tokens, wanted 1 or more", sequence);
+  require(config.positions != ModelConfig::Positions::kLearned || sequence <= config.sequence,
+          ErrorCode::kUsage, "a sequence of {} tokens, but {} has learned positions for {}",
+          sequence, config.name, config.sequence);
+  require(is_floating(dtype), ErrorCode::kUsage,
+          "a model computes in f64, f32, bf16 or f16, not {}", to_string(dtype));
+  return TransformerBuilder(config, batch, sequence, dtype).build();
+}
+
+}  // namespace sextant

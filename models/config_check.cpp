@@ -1,0 +1,48 @@
+// What a model config must satisfy, whoever made it.
+#include "core/check.h"
+#include "models/model.h"
+
+namespace sextant {
+namespace {
+
+// Beyond these a typing error is more likely than a model; products of two stay below 2^62.
+constexpr std::int64_t kMaxSize = std::int64_t{1} << 30;
+constexpr std::int64_t kMaxLayers = 100'000;
+
+void require_size(const ModelConfig& config, std::string_view name, std::int64_t value,
+                  std::int64_t most = kMaxSize) {
+  require(value >= 1 && value <= most, ErrorCode::kBadInput, "{}: {} is {}, wanted 1 to {}",
+          config.name, name, value, most);
+}
+
+}  // namespace
+
+void validate(const ModelConfig& config) {
+  require_size(config, "layers", config.layers, kMaxLayers);
+  require_size(config, "hidden", config.hidden);
+  require_size(config, "heads", config.heads);
+  require_size(config, "kv_heads", config.kv_heads);
+  require_size(config, "head_size", config.head_size);
+  require_size(config, "ffn", config.ffn);
+  require_size(config, "vocab", config.vocab);
+  require_size(config, "sequence", config.sequence);
+  require(config.heads <= kMaxSize / config.head_size, ErrorCode::kBadInput,
+          "{}: {} heads of {} are beyond any model", config.name, config.heads, config.head_size);
+  require(config.heads % config.kv_heads == 0, ErrorCode::kBadInput,
+          "{}: {} heads cannot share {} key/value heads evenly", config.name, config.heads,
+          config.kv_heads);
+  require(config.positions != ModelConfig::Positions::kRotary || config.head_size % 2 == 0,
+          ErrorCode::kBadInput, "{}: rotary positions need an even head size, got {}", config.name,
+          config.head_size);
+  require(config.norm_epsilon > 0 && config.norm_epsilon < 1, ErrorCode::kBadInput,
+          "{}: the norm epsilon is {}, wanted a number between 0 and 1", config.name,
+          config.norm_epsilon);
+  require(config.rope_theta > 0 && config.rope_theta < 1e18, ErrorCode::kBadInput,
+          "{}: the base of rotary positions is {}, wanted a positive number", config.name,
+          config.rope_theta);
+  require(config.initializer_range >= 0 && config.initializer_range < 1e3, ErrorCode::kBadInput,
+          "{}: the initializer range is {}, wanted zero or a positive number", config.name,
+          config.initializer_range);
+}
+
+}  // namespace sextant

@@ -1,0 +1,123 @@
+// Our own JSON of a model config: every value written out, so that it means the same tomorrow.
+#include "core/check.h"
+#include "core/json_text.h"
+#include "models/importers.h"
+
+#include <nlohmann/json.hpp>
+
+namespace sextant {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kSchema = "sextant.model/1";
+
+std::string_view to_string(ModelConfig::Norm norm) {
+  return norm == ModelConfig::Norm::kLayerNorm ? "layer_norm" : "rms_norm";
+}
+std::string_view to_string(ModelConfig::Mlp mlp) {
+  return mlp == ModelConfig::Mlp::kGelu ? "gelu" : "swiglu";
+}
+std::string_view to_string(ModelConfig::Positions positions) {
+  return positions == ModelConfig::Positions::kLearned ? "learned" : "rotary";
+}
+
+template <typename Enum>
+Enum read_choice(const JsonCursor& cursor, Enum first, Enum second) {
+  if (cursor.text() == to_string(first)) return first;
+  if (cursor.text() == to_string(second)) return second;
+  cursor.refuse(fmt::format("found \"{}\", wanted {} or {}", cursor.text(), to_string(first),
+                            to_string(second)));
+}
+
+constexpr std::int64_t kMost = std::int64_t{1} << 30;
+
+std::int64_t read_size(const JsonCursor& root, std::string_view key) {
+  return root.at(key).integer_between(1, kMost);
+}
+
+}  // namespace
+
+std::string to_json_text(const ModelConfig& config) {
+  return to_readable_text(Json{{"schema", kSchema},
+                               {"name", config.name},
+                               {"layers", config.layers},
+                               {"hidden", config.hidden},
+                               {"heads", config.heads},
+                               {"kv_heads", config.kv_heads},
+                               {"head_size", config.head_size},
+                               {"ffn", config.ffn},
+                               {"vocab", config.vocab},
+                               {"sequence", config.sequence},
+                               {"norm", to_string(config.norm)},
+                               {"mlp", to_string(config.mlp)},
+                               {"positions", to_string(config.positions)},
+                               {"attention_bias", config.attention_bias},
+                               {"output_bias", config.output_bias},
+                               {"mlp_bias", config.mlp_bias},
+                               {"qk_norm", config.qk_norm},
+                               {"tied_embeddings", config.tied_embeddings},
+                               {"exact_gelu", config.exact_gelu},
+                               {"norm_epsilon", config.norm_epsilon},
+                               {"rope_theta", config.rope_theta},
+                               {"initializer_range", config.initializer_range}},
+                          40);
+}
+
+ModelConfig model_config_from_json(std::string_view text, std::string_view origin) {
+  const JsonDocument document(text, std::string(origin));
+  return importers::from_sextant_config(document.root());
+}
+
+namespace importers {
+
+bool is_sextant_config(const JsonCursor& root) {
+  const auto schema = root.find("schema");
+  return schema && schema->is_text() && schema->text().starts_with("sextant.model/");
+}
+
+ModelConfig from_sextant_config(const JsonCursor& root) {
+  root.allow_only({"schema",      "name",
+                   "layers",      "hidden",
+                   "heads",       "kv_heads",
+                   "head_size",   "ffn",
+                   "vocab",       "sequence",
+                   "norm",        "mlp",
+                   "positions",   "attention_bias",
+                   "output_bias", "mlp_bias",
+                   "qk_norm",     "tied_embeddings",
+                   "exact_gelu",  "norm_epsilon",
+                   "rope_theta",  "initializer_range"});
+  if (root.at("schema").text() != kSchema)
+    root.at("schema").refuse(
+        fmt::format("found \"{}\"; this program reads {}", root.at("schema").text(), kSchema));
+  ModelConfig config;
+  config.name = root.at("name").text();
+  config.layers = read_size(root, "layers");
+  config.hidden = read_size(root, "hidden");
+  config.heads = read_size(root, "heads");
+  config.kv_heads = read_size(root, "kv_heads");
+  config.head_size = read_size(root, "head_size");
+  config.ffn = read_size(root, "ffn");
+  config.vocab = read_size(root, "vocab");
+  config.sequence = read_size(root, "sequence");
+  config.norm =
+      read_choice(root.at("norm"), ModelConfig::Norm::kLayerNorm, ModelConfig::Norm::kRmsNorm);
+  config.mlp = read_choice(root.at("mlp"), ModelConfig::Mlp::kGelu, ModelConfig::Mlp::kSwiGlu);
+  config.positions = read_choice(root.at("positions"), ModelConfig::Positions::kLearned,
+                                 ModelConfig::Positions::kRotary);
+  config.attention_bias = root.at("attention_bias").boolean();
+  config.output_bias = root.at("output_bias").boolean();
+  config.mlp_bias = root.at("mlp_bias").boolean();
+  config.qk_norm = root.at("qk_norm").boolean();
+  config.tied_embeddings = root.at("tied_embeddings").boolean();
+  config.exact_gelu = root.at("exact_gelu").boolean();
+  config.norm_epsilon = root.at("norm_epsilon").real();
+  config.rope_theta = root.at("rope_theta").real();
+  config.initializer_range = root.at("initializer_range").real();
+  validate(config);
+  return config;
+}
+
+}  // namespace importers
+}  // namespace sextant

@@ -1,0 +1,234 @@
+// config.json of Hugging Face -> model config, for the families whose sizes say everything: gpt2,
+// llama, mistral, qwen2 and qwen3. What changes the model and is not built is refused by name; what
+// changes nothing is noted.
+#include "core/check.h"
+#include "core/nearest.h"
+#include "models/hugging_face_features.h"
+#include "models/importers.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+namespace sextant::importers {
+namespace {
+
+constexpr std::int64_t kMostSize = std::int64_t{1} << 30;
+
+// Typed access that remembers which keys were read.
+class ConfigReader {
+ public:
+  explicit ConfigReader(const JsonCursor& root) : root_(root) {}
+
+  std::optional<JsonCursor> find(std::string_view key) {
+    used_.emplace(key);
+    return root_.find_value(key);
+  }
+  JsonCursor at(std::string_view key) {
+    used_.emplace(key);
+    return root_.at(key);
+  }
+  std::int64_t size(std::string_view key) { return at(key).integer_between(1, kMostSize); }
+  std::int64_t size_or(std::string_view key, std::int64_t fallback) {
+    const auto found = find(key);
+    return found ? found->integer_between(1, kMostSize) : fallback;
+  }
+  double real_or(std::string_view key, double fallback) {
+    const auto found = find(key);
+    return found ? found->real() : fallback;
+  }
+  bool flag_or(std::string_view key, bool fallback) {
+    const auto found = find(key);
+    return found ? found->boolean() : fallback;
+  }
+  // Refuses values other than `accepted`, which all mean the same.
+  void require_text(std::string_view key, std::initializer_list<std::string_view> accepted) {
+    const auto found = find(key);
+    if (!found) return;
+    if (std::find(accepted.begin(), accepted.end(), found->text()) == accepted.end())
+      found->refuse(
+          fmt::format("\"{}\" is not supported, wanted {}", found->text(),
+                      comma_list(std::vector<std::string>(accepted.begin(), accepted.end()))));
+  }
+
+  std::vector<std::string> unused() const {
+    std::vector<std::string> names;
+    for (std::string& key : root_.keys())
+      if (used_.count(key) == 0) names.push_back(std::move(key));
+    return names;
+  }
+  const JsonCursor& root() const { return root_; }
+
+ private:
+  JsonCursor root_;
+  std::set<std::string, std::less<>> used_;
+};
+
+void read_gelu(ConfigReader& reader, ModelConfig& config) {
+  const auto found = reader.find("activation_function");
+  if (!found) return;
+  const std::string& name = found->text();
+  config.exact_gelu = name == "gelu";
+  if (!config.exact_gelu && name != "gelu_new" && name != "gelu_pytorch_tanh" &&
+      name != "gelu_fast")
+    found->refuse(fmt::format("\"{}\" is not supported, wanted gelu_new or gelu", name));
+}
+
+ModelConfig read_gpt2(ConfigReader& reader) {
+  ModelConfig config = gpt2_family();
+  config.layers = reader.size("n_layer");
+  config.hidden = reader.size("n_embd");
+  config.heads = config.kv_heads = reader.size("n_head");
+  if (config.hidden % config.heads != 0)
+    reader.at("n_head").refuse(
+        fmt::format("{} heads do not divide n_embd = {}", config.heads, config.hidden));
+  config.head_size = config.hidden / config.heads;
+  config.ffn = reader.size_or("n_inner", 4 * config.hidden);
+  config.vocab = reader.size("vocab_size");
+  // n_ctx is the older name of n_positions; files have either or both.
+  const auto positions = reader.find("n_positions");
+  config.sequence = positions ? reader.size("n_positions") : reader.size("n_ctx");
+  reader.size_or("n_ctx", 1);
+  config.norm_epsilon = reader.real_or("layer_norm_epsilon", 1e-5);
+  config.initializer_range = reader.real_or("initializer_range", 0.02);
+  config.tied_embeddings = reader.flag_or("tie_word_embeddings", true);
+  read_gelu(reader, config);
+  if (!reader.flag_or("scale_attn_weights", true))
+    reader.at("scale_attn_weights").refuse("attention without 1/sqrt(head size) is not supported");
+  return config;
+}
+
+// Rotary scaling changes frequencies, not shapes or costs.
+void read_rope(ConfigReader& reader, ModelConfig& config) {
+  config.rope_theta = reader.real_or("rope_theta", 10000.0);
+  for (const std::string_view key : {"rope_scaling", "rope_parameters"}) {
+    const auto scaling = reader.find(key);
+    if (!scaling) continue;
+    if (const auto theta = scaling->find_value("rope_theta")) config.rope_theta = theta->real();
+    auto type = scaling->find_value("rope_type");
+    if (!type) type = scaling->find_value("type");
+    if (!type) scaling->refuse("the key 'rope_type' is missing");
+    static constexpr std::array<std::string_view, 5> kShapePreserving = {
+        "default", "linear", "dynamic", "llama3", "yarn"};
+    if (std::find(kShapePreserving.begin(), kShapePreserving.end(), type->text()) ==
+        kShapePreserving.end())
+      type->refuse(fmt::format("rotary scaling \"{}\" is not supported", type->text()));
+    if (type->text() != "default")
+      config.notes.push_back(
+          fmt::format("{} {}: positions are built unscaled; parameters, shapes "
+                      "and costs are the same",
+                      key, type->text()));
+  }
+}
+
+// Values of the Llama family that its relatives share.
+ModelConfig read_llama_like(ConfigReader& reader) {
+  ModelConfig config = llama_family();
+  config.layers = reader.size("num_hidden_layers");
+  config.hidden = reader.size("hidden_size");
+  config.heads = reader.size("num_attention_heads");
+  config.kv_heads = reader.size_or("num_key_value_heads", config.heads);
+  if (!reader.find("head_dim") && config.hidden % config.heads != 0)
+    reader.at("num_attention_heads")
+        .refuse(fmt::format("{} heads do not divide hidden_size = {}, and head_dim is missing",
+                            config.heads, config.hidden));
+  config.head_size = reader.size_or("head_dim", config.hidden / config.heads);
+  if (config.heads % config.kv_heads != 0)
+    reader.at("num_key_value_heads")
+        .refuse(fmt::format("{} key/value heads do not divide {} heads", config.kv_heads,
+                            config.heads));
+  config.ffn = reader.size("intermediate_size");
+  config.vocab = reader.size("vocab_size");
+  const bool has_old_name =
+      !reader.find("max_position_embeddings") && reader.root().contains("max_sequence_length");
+  config.sequence = reader.size(has_old_name ? "max_sequence_length" : "max_position_embeddings");
+  config.norm_epsilon = reader.real_or("rms_norm_eps", 1e-6);
+  config.initializer_range = reader.real_or("initializer_range", 0.02);
+  config.tied_embeddings = reader.flag_or("tie_word_embeddings", false);
+  reader.require_text("hidden_act", {"silu", "swish"});
+  read_rope(reader, config);
+  return config;
+}
+
+ModelConfig read_llama(ConfigReader& reader) {
+  ModelConfig config = read_llama_like(reader);
+  config.attention_bias = config.output_bias = reader.flag_or("attention_bias", false);
+  config.mlp_bias = reader.flag_or("mlp_bias", false);
+  return config;
+}
+
+ModelConfig read_mistral(ConfigReader& reader) {
+  reader.find("sliding_window");  // only null comes this far (hugging_face_features.cpp)
+  return read_llama_like(reader);
+}
+
+// Windows are off (hugging_face_features.cpp), so their sizes say nothing.
+void skip_windows(ConfigReader& reader) {
+  for (const std::string_view key :
+       {"use_sliding_window", "sliding_window", "max_window_layers", "layer_types"})
+    reader.find(key);
+}
+
+ModelConfig read_qwen2(ConfigReader& reader) {
+  ModelConfig config = read_llama_like(reader);
+  config.attention_bias = true;  // of q, k, v, always, without a flag in the file
+  skip_windows(reader);
+  return config;
+}
+
+ModelConfig read_qwen3(ConfigReader& reader) {
+  ModelConfig config = read_llama_like(reader);
+  config.attention_bias = config.output_bias = reader.flag_or("attention_bias", false);
+  config.qk_norm = true;
+  reader.find("use_qk_norm");
+  skip_windows(reader);
+  return config;
+}
+
+struct Family {
+  std::string_view name;
+  ModelConfig (*read)(ConfigReader&);
+};
+constexpr std::array<Family, 5> kFamilies = {{{"gpt2", read_gpt2},
+                                              {"llama", read_llama},
+                                              {"mistral", read_mistral},
+                                              {"qwen2", read_qwen2},
+                                              {"qwen3", read_qwen3}}};
+
+void note_dropout(ConfigReader& reader, ModelConfig& config) {
+  std::vector<std::string> rates;
+  for (const std::string_view key :
+       {"attn_pdrop", "embd_pdrop", "resid_pdrop", "attention_dropout", "hidden_dropout"}) {
+    const auto found = reader.find(key);
+    if (found && found->real() != 0) rates.push_back(fmt::format("{}={}", key, found->real()));
+  }
+  if (!rates.empty()) config.notes.push_back("dropout is not built: " + comma_list(rates));
+}
+
+void note_unused(const ConfigReader& reader, ModelConfig& config) {
+  std::vector<std::string> harmless, unknown;
+  for (std::string& key : reader.unused())
+    (is_harmless_key(key) ? harmless : unknown).push_back(std::move(key));
+  if (!harmless.empty()) config.notes.push_back("no effect on the model: " + comma_list(harmless));
+  if (!unknown.empty()) config.notes.push_back("unknown keys, ignored: " + comma_list(unknown));
+}
+
+}  // namespace
+
+ModelConfig from_hugging_face(const JsonCursor& root, std::string name) {
+  const std::string family_name = supported_family(root);
+  const auto family = std::find_if(kFamilies.begin(), kFamilies.end(),
+                                   [&](const Family& known) { return known.name == family_name; });
+  ConfigReader reader(root);
+  reader.find("model_type");
+  reader.find("architectures");
+  ModelConfig config = family->read(reader);
+  config.name = std::move(name);
+  if (!root.contains("model_type") && !root.contains("architectures"))
+    config.notes.push_back("neither model_type nor architectures: read as gpt2, by its keys");
+  note_dropout(reader, config);
+  note_unused(reader, config);
+  return config;
+}
+
+}  // namespace sextant::importers

@@ -1,0 +1,159 @@
+// The forward graph of a model: its parameters, shapes, words by convention and size in time.
+#include "core/error.h"
+#include "core/operator.h"
+#include "models/model.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <ctime>
+#include <map>
+#include <set>
+
+namespace sextant {
+namespace {
+
+std::int64_t parameters_of(const LogicalGraph& graph) {
+  std::int64_t count = 0;
+  for (const LogicalTensor& tensor : graph.tensors())
+    if (tensor.role == TensorRole::kParameter) count += tensor.type.shape.elements();
+  return count;
+}
+
+const LogicalTensor& tensor(const LogicalGraph& graph, std::string_view name) {
+  const auto op = graph.find_op(name);
+  REQUIRE_MESSAGE(op.has_value(), name);
+  return graph.tensor(graph.output(*op));
+}
+
+std::optional<std::size_t> cut(const LogicalGraph& graph, std::string_view name) {
+  return graph.op(*graph.find_op(name)).parameter->tensor_parallel_dim;
+}
+
+TEST_CASE("the graph holds exactly the parameters that the sizes say") {
+  for (const char* const model :
+       {"gpt2-124m", "llama3.2-1b", "qwen2.5-7b", "qwen3-0.6b", "gpt-bytes-1m",
+        "llama:layers=2,hidden=64,heads=4,kv_heads=2,tied=1"}) {
+    CAPTURE(std::string(model));
+    const ModelConfig config = load_model(model);
+    for (const DType dtype : {DType::kF32, DType::kBF16})
+      CHECK(parameters_of(build_graph(config, 1, config.sequence, dtype)) ==
+            count_parameters(config));
+  }
+}
+
+TEST_CASE("gpt: shapes, layers and names") {
+  const ModelConfig config = load_model("gpt:layers=2,hidden=8,heads=2,vocab=11,seq=6");
+  const LogicalGraph graph = build_graph(config, 3, 6, DType::kF32);
+  CHECK(graph.num_layers() == 4);
+  CHECK(tensor(graph, "tokens").type == TensorType{{3, 6}, DType::kI32});
+  CHECK(tensor(graph, "layer1.attention.q.heads").type.shape == Shape{3, 6, 2, 4});
+  CHECK(tensor(graph, "layer2.mlp.up").type.shape == Shape{3, 6, 32});
+  CHECK(tensor(graph, "head").type.shape == Shape{3, 6, 11});
+  CHECK(graph.op(*graph.find_op("embedding")).layer == 0);
+  CHECK(graph.op(*graph.find_op("layer2.attention.core")).layer == 2);
+  CHECK(graph.op(*graph.find_op("loss")).layer == 3);
+  REQUIRE(graph.loss_sum().has_value());
+  CHECK(graph.tensor(*graph.loss_sum()).type.shape == Shape{});
+  // The tied table has two readers: look-up and head.
+  const TensorId table = graph.output(*graph.find_op("embedding.weight"));
+  CHECK(graph.uses(table).size() == 2);
+  CHECK_FALSE(graph.find_op("head.weight").has_value());
+}
+
+TEST_CASE("tensor parallelism cuts by the Megatron convention") {
+  const LogicalGraph gpt =
+      build_graph(load_model("gpt:layers=1,hidden=8,heads=2"), 1, 4, DType::kF32);
+  CHECK(cut(gpt, "embedding.weight") == 0);           // vocabulary
+  CHECK(cut(gpt, "layer1.attention.q.weight") == 1);  // columns, with their bias
+  CHECK(cut(gpt, "layer1.attention.q.bias") == 0);
+  CHECK(cut(gpt, "layer1.attention.o.weight") == 0);  // rows; the bias is added once
+  CHECK(cut(gpt, "layer1.attention.o.bias") == std::nullopt);
+  CHECK(cut(gpt, "layer1.mlp.up.weight") == 1);
+  CHECK(cut(gpt, "layer1.mlp.down.weight") == 0);
+  CHECK(cut(gpt, "layer1.attention.norm.weight") == std::nullopt);
+  CHECK(cut(gpt, "positions.weight") == std::nullopt);
+  const LogicalGraph llama =
+      build_graph(load_model("llama:layers=1,hidden=8,heads=2"), 1, 4, DType::kF32);
+  CHECK(cut(llama, "layer1.mlp.gate.weight") == 1);
+  CHECK(cut(llama, "head.weight") == 0);
+}
+
+TEST_CASE("llama: rotary positions on q and k only, grouped heads, no biases") {
+  const LogicalGraph graph =
+      build_graph(load_model("llama:layers=1,hidden=16,heads=4,kv_heads=2"), 2, 6, DType::kBF16);
+  CHECK(tensor(graph, "layer1.attention.q.rope").type.shape == Shape{2, 6, 4, 4});
+  CHECK(tensor(graph, "layer1.attention.k.rope").type.shape == Shape{2, 6, 2, 4});
+  CHECK_FALSE(graph.find_op("layer1.attention.v.rope").has_value());
+  for (const LogicalOp& op : graph.ops()) CHECK(op.kind != "bias_add");
+}
+
+TEST_CASE("parameters stay f32 and are cast where a 16-bit model uses them") {
+  const LogicalGraph graph =
+      build_graph(load_model("gpt:layers=1,hidden=8,heads=2"), 1, 4, DType::kBF16);
+  for (const LogicalTensor& one : graph.tensors())
+    if (one.role == TensorRole::kParameter) CHECK(one.type.dtype == DType::kF32);
+  CHECK(tensor(graph, "layer1.mlp.up").type.dtype == DType::kBF16);
+  CHECK(tensor(graph, "head").type.dtype == DType::kBF16);
+  CHECK(graph.tensor(*graph.loss_sum()).type.dtype == DType::kF32);
+  const LogicalGraph exact =
+      build_graph(load_model("gpt:layers=1,hidden=8,heads=2"), 1, 4, DType::kF64);
+  for (const LogicalOp& op : exact.ops()) CHECK(op.kind != "cast");
+}
+
+TEST_CASE("a shorter sequence uses the first learned positions, a longer one is refused") {
+  const ModelConfig config = load_model("gpt:layers=1,hidden=8,heads=2,seq=6");
+  CHECK(tensor(build_graph(config, 1, 4, DType::kF32), "positions.used").type.shape == Shape{4, 8});
+  CHECK_THROWS_AS(build_graph(config, 1, 7, DType::kF32), Error);
+  // Rotary positions have no table.
+  CHECK_NOTHROW(
+      build_graph(load_model("llama:layers=1,hidden=8,heads=2,seq=6"), 1, 7, DType::kF32));
+}
+
+TEST_CASE("decay is for matrices, and residual projections start smaller") {
+  const LogicalGraph graph =
+      build_graph(load_model("gpt:layers=8,hidden=8,heads=2"), 1, 4, DType::kF32);
+  const auto info = [&](const char* name) { return *graph.op(*graph.find_op(name)).parameter; };
+  CHECK(info("layer1.mlp.up.weight").weight_decay);
+  CHECK_FALSE(info("layer1.mlp.up.bias").weight_decay);
+  CHECK_FALSE(info("final.norm.weight").weight_decay);
+  CHECK(info("final.norm.weight").initializer.kind == Initializer::Kind::kOnes);
+  CHECK(info("layer1.mlp.up.weight").initializer.standard_deviation == 0.02);
+  // 0.02 / sqrt(2 * 8) = 0.005, exact up to one rounding.
+  CHECK(info("layer1.mlp.down.weight").initializer.standard_deviation ==
+        doctest::Approx(0.005).epsilon(1e-15));
+}
+
+TEST_CASE("impossible graphs are refused") {
+  const ModelConfig config = load_model("gpt:layers=1,hidden=8,heads=2");
+  CHECK_THROWS_AS(build_graph(config, 0, 4, DType::kF32), Error);
+  CHECK_THROWS_AS(build_graph(config, 1, 0, DType::kF32), Error);
+  CHECK_THROWS_AS(build_graph(config, 1, 4, DType::kI32), Error);
+}
+
+TEST_CASE("graphviz text and the topological order cover every operator") {
+  const LogicalGraph graph =
+      build_graph(load_model("gpt:layers=2,hidden=8,heads=2"), 1, 4, DType::kF32);
+  const std::vector<OpId> order = topological_order(graph);
+  REQUIRE(order.size() == graph.ops().size());
+  for (std::size_t i = 0; i < order.size(); ++i) CHECK(order[i] == OpId(i));
+  const std::string text = to_graphviz(graph);
+  CHECK(text.find("digraph") == 0);
+  CHECK(text.find("label=\"layer2.mlp.gelu\ngelu\"") != std::string::npos);
+}
+
+TEST_CASE("the graph of GPT-3 175B is built in a few milliseconds") {
+  const ModelConfig config = load_model("gpt3-175b");
+  double fastest = 1e9;  // ms of processor time: the machine may be busy with other things
+  std::size_t num_ops = 0;
+  for (int repeat = 0; repeat < 5; ++repeat) {
+    const std::clock_t begin = std::clock();
+    num_ops = build_graph(config, 1, 2048, DType::kBF16).ops().size();
+    fastest = std::min(fastest, 1e3 * static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
+  }
+  MESSAGE(num_ops << " operators in " << fastest << " ms");
+  CHECK(fastest < 50.0);  // about 5 on a quiet machine; sanitizers take ten times as long
+}
+
+}  // namespace
+}  // namespace sextant

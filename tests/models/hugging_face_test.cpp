@@ -1,0 +1,257 @@
+// config.json of Hugging Face: what is read, what is noted, what is refused, and the files that
+// users have.
+#include "core/error.h"
+#include "core/json_reader.h"
+#include "models/importers.h"
+#include "models/model.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+namespace sextant {
+namespace {
+
+ModelConfig read(std::string_view text) {
+  const JsonDocument document(text, "config.json");
+  return importers::from_hugging_face(document.root(), "test");
+}
+
+std::string refusal(std::string_view text) {
+  try {
+    read(text);
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::kBadInput);
+    return error.what();
+  }
+  return "accepted";
+}
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+// A Llama-like config with further keys; 4 heads of 16.
+std::string llama(const std::string& more, const std::string& type = "llama") {
+  return R"({"model_type": ")" + type + R"(", "num_hidden_layers": 2, "hidden_size": 64,
+      "num_attention_heads": 4, "intermediate_size": 96, "vocab_size": 100,
+      "max_position_embeddings": 32)" +
+         (more.empty() ? "" : ", ") + more + "}";
+}
+
+TEST_CASE("a llama config gives its sizes, and its heads when none are left out") {
+  const ModelConfig config = read(llama(""));
+  CHECK(config.kv_heads == 4);
+  CHECK(config.head_size == 16);
+  CHECK_FALSE(config.tied_embeddings);
+  // Per layer 4 * 64^2 (q, k, v, o) + 3 * 64 * 96 + 2 * 64; then 64, and 2 * 100 * 64.
+  CHECK(count_parameters(config) == 2 * (4 * 64 * 64 + 3 * 64 * 96 + 128) + 64 + 12'800);
+}
+
+TEST_CASE("G36: a head size that is given counts, not hidden / heads") {
+  const ModelConfig config = read(
+      R"({"model_type": "llama", "num_hidden_layers": 1, "hidden_size": 2560,
+          "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
+          "intermediate_size": 1, "vocab_size": 1, "max_position_embeddings": 1})");
+  CHECK(config.head_size == 128);
+  // q 2560 * 4096 = 10485760, k and v 2560 * 1024 = 2621440 each, o 4096 * 2560; 3 * 2560 for the
+  // unit MLP, norms 3 * 2560, embedding and head 2 * 2560.
+  CHECK(count_parameters(config) == 10'485'760 + 2 * 2'621'440 + 10'485'760 + 8 * 2560);
+}
+
+TEST_CASE("G64: rotary scaling is accepted and changes no count") {
+  const ModelConfig config = read(llama(
+      R"("rope_scaling": {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+         "original_max_position_embeddings": 8192, "rope_type": "llama3"})"));
+  CHECK(count_parameters(config) == count_parameters(read(llama(""))));
+  REQUIRE(config.notes.size() == 1);
+  CHECK(contains(config.notes[0], "rope_scaling llama3"));
+  CHECK(contains(refusal(llama(R"("rope_scaling": {"type": "su"})")),
+                 "rope_scaling.type: rotary scaling \"su\" is not supported"));
+}
+
+TEST_CASE("harmless keys are noted, unknown ones too, dropout by its rate") {
+  const ModelConfig config =
+      read(llama(R"("use_cache": true, "torch_dtype": "bfloat16", "attention_dropout": 0.1,
+                    "my_key": 5)"));
+  REQUIRE(config.notes.size() == 3);
+  CHECK(config.notes[0] == "dropout is not built: attention_dropout=0.1");
+  CHECK(config.notes[1] == "no effect on the model: use_cache, torch_dtype");
+  CHECK(config.notes[2] == "unknown keys, ignored: my_key");
+}
+
+TEST_CASE("families differ where their definitions do") {
+  const ModelConfig qwen2 = read(llama("", "qwen2"));
+  CHECK(qwen2.attention_bias);
+  CHECK_FALSE(qwen2.output_bias);
+  const ModelConfig qwen3 = read(llama("", "qwen3"));
+  CHECK(qwen3.qk_norm);
+  CHECK_FALSE(qwen3.attention_bias);
+  CHECK_FALSE(read(llama("", "mistral")).attention_bias);
+  const ModelConfig biased = read(llama(R"("attention_bias": true, "mlp_bias": true)"));
+  CHECK(biased.attention_bias);
+  CHECK(biased.output_bias);
+  // q, k, v, o: 4 * 64; gate, up 2 * 96, down 64; two layers.
+  CHECK(count_parameters(biased) == count_parameters(read(llama(""))) + 2 * (256 + 192 + 64));
+}
+
+TEST_CASE("a gpt2 config needs few keys") {
+  const std::string keys =
+      R"("n_embd": 8, "n_head": 2, "n_layer": 3, "vocab_size": 11, "n_positions": 5)";
+  const ModelConfig config = read("{" + keys + "}");
+  // 3 (12 * 8^2 + 13 * 8) + 2 * 8 + (11 + 5) * 8.
+  CHECK(count_parameters(config) == 3 * (768 + 104) + 16 + 128);
+  CHECK(contains(config.notes.back(), "read as gpt2"));
+  CHECK_FALSE(config.exact_gelu);
+  CHECK(read("{" + keys + R"(, "activation_function": "gelu"})").exact_gelu);
+  CHECK(read("{" + keys + R"(, "n_inner": 7})").ffn == 7);
+  CHECK(contains(refusal("{" + keys + R"(, "activation_function": "relu"})"),
+                 "activation_function: \"relu\" is not supported"));
+  CHECK(contains(refusal("{" + keys + R"(, "scale_attn_by_inverse_layer_idx": true})"),
+                 "attention scaled by layer"));
+  CHECK(contains(refusal(R"({"n_embd": 9, "n_head": 2, "n_layer": 3, "vocab_size": 11})"),
+                 "n_head: 2 heads do not divide n_embd = 9"));
+}
+
+TEST_CASE("what changes the model and is not built is refused by name") {
+  CHECK(contains(refusal(llama("", "mixtral")), "'mixtral' is not supported (mixture of experts)"));
+  CHECK(contains(refusal(llama("", "phi")), "partial rotary"));
+  CHECK(contains(refusal(llama("", "bert")), "encoder"));
+  CHECK(contains(refusal(llama("", "nonsense")), "the family 'nonsense' is not known"));
+  CHECK(contains(refusal(llama(R"("num_local_experts": 8)")),
+                 "mixture of experts (num_local_experts = 8)"));
+  CHECK(contains(refusal(llama(R"("kv_lora_rank": 512)")), "latent attention"));
+  CHECK(contains(refusal(llama(R"("quantization_config": {"quant_method": "fp8"})")),
+                 "quantised weights"));
+  CHECK(contains(refusal(llama(R"("partial_rotary_factor": 0.5)")), "partial rotary"));
+  CHECK(contains(refusal(llama(R"("use_sliding_window": true)", "qwen2")), "sliding windows"));
+  CHECK(contains(refusal(llama(R"("sliding_window": 4096)", "mistral")), "sliding windows"));
+  CHECK(contains(refusal(llama(R"("layer_types": ["full_attention", "sliding_attention"])")),
+                 "layers of type sliding_attention"));
+  CHECK(contains(refusal(llama(R"("hidden_act": "gelu")")), "hidden_act: \"gelu\""));
+  CHECK(contains(refusal(llama(R"("architectures": ["LlamaForSequenceClassification"])")),
+                 "LlamaForSequenceClassification is not supported"));
+}
+
+TEST_CASE("keys that are set to nothing are no features") {
+  CHECK(refusal(llama(R"("quantization_config": null, "num_nextn_predict_layers": 0,
+                         "use_sliding_window": false, "partial_rotary_factor": 1.0)")) ==
+        "accepted");
+  CHECK(refusal(llama(R"("sliding_window": null)", "mistral")) == "accepted");
+  CHECK(refusal(llama(R"("use_sliding_window": false, "sliding_window": 4096)", "qwen2")) ==
+        "accepted");
+}
+
+TEST_CASE("architectures and model_type that disagree are refused, all reasons at once") {
+  const std::string text = refusal(llama(R"("architectures": ["Qwen3MoeForCausalLM"],
+      "num_experts": 128, "quantization_config": {"quant_method": "fp8"})",
+                                         "qwen2_moe"));
+  CHECK(contains(text, "architectures say qwen3_moe, model_type says qwen2_moe"));
+  CHECK(contains(text, "mixture of experts (num_experts = 128)"));
+  CHECK(contains(text, "quantised weights"));
+}
+
+TEST_CASE("missing, malformed and impossible values are named by their key") {
+  CHECK(contains(refusal(R"({"model_type": "llama", "hidden_size": 64})"),
+                 "the key 'num_hidden_layers' is missing"));
+  CHECK(contains(refusal(llama(R"("num_key_value_heads": 3)")),
+                 "num_key_value_heads: 3 key/value heads do not divide 4 heads"));
+  CHECK(contains(refusal(llama(R"("head_dim": 0)")), "head_dim: found 0, wanted 1 to"));
+  CHECK(contains(refusal(llama(R"("rope_theta": "big")")), "rope_theta: found \"big\""));
+  CHECK(contains(refusal(llama(R"("tie_word_embeddings": 1)")), "wanted true or false"));
+}
+
+TEST_CASE("files that are no model configs are told apart") {
+  CHECK(contains(refusal(R"({"peft_type": "LORA", "base_model_name_or_path": "qwen"})"),
+                 "the config of an adapter (peft_type), not of a model; its base model is qwen"));
+  CHECK(contains(refusal(R"({"version": "1.0", "added_tokens": []})"), "a tokenizer"));
+  CHECK(contains(refusal(R"({"hidden": 25600, "num_blocks": 128})"),
+                 "neither model_type nor architectures"));
+  CHECK(contains(refusal("{}"), "neither model_type nor architectures"));
+}
+
+struct UserFile {
+  const char* name;
+  std::int64_t parameters;
+};
+
+TEST_CASE("parameters of users' files are the published ones") {
+  const std::filesystem::path folder =
+      std::filesystem::path(SEXTANT_SOURCE_ROOT) / "../shared/userfiles/hf_config";
+  if (!std::filesystem::exists(folder)) {
+    MESSAGE("SKIPPED: no users' files beside the source tree");
+    return;
+  }
+  for (const UserFile& file :
+       {UserFile{"llama-2-7b", 6'738'415'616}, UserFile{"llama-2-13b", 13'016'028'160},
+        UserFile{"llama-3-70b", 70'553'706'496}, UserFile{"llama-3.1-70b", 70'553'706'496},
+        UserFile{"llama-3.2-1b-instruct", 1'235'814'400},
+        UserFile{"qwen2.5-7b-instruct", 7'615'616'512}, UserFile{"qwen2-0_5b", 463'987'712},
+        UserFile{"qwen3-0.6b", 596'049'920}, UserFile{"qwen3-4b", 4'022'468'096},
+        UserFile{"gpt2-style-345M", 354'823'168}}) {
+    CAPTURE(std::string(file.name));
+    const ModelConfig config = load_model((folder / (std::string(file.name) + ".json")).string());
+    CHECK(config.name == file.name);
+    CHECK(count_parameters(config) == file.parameters);
+  }
+  CHECK_NOTHROW(load_model((folder / "llama-fake-small.json").string()));
+}
+
+TEST_CASE("users' files of other families are refused with the reason") {
+  const std::filesystem::path root =
+      std::filesystem::path(SEXTANT_SOURCE_ROOT) / "../shared/userfiles";
+  if (!std::filesystem::exists(root)) {
+    MESSAGE("SKIPPED: no users' files beside the source tree");
+    return;
+  }
+  const auto refused = [&](const std::string& file) -> std::string {
+    try {
+      load_model((root / file).string());
+    } catch (const Error& error) {
+      CHECK(error.code() == ErrorCode::kBadInput);
+      return error.what();
+    }
+    return "accepted";
+  };
+  CHECK(contains(refused("hf_config/mixtral-8x7b.json"), "mixture of experts"));
+  CHECK(contains(refused("hf_config/phi-2.json"), "partial rotary"));
+  CHECK(contains(refused("hf_config/bert-base-uncased.json"), "encoder"));
+  CHECK(contains(refused("hf_config/deepseek-r1.json"), "latent attention"));
+  CHECK(contains(refused("hf_config/kimi_k2.json"), "latent attention"));
+  CHECK(contains(refused("hf_config/qwen3-next-80B-A3B.json"), "linear attention"));
+  CHECK(contains(refused("hf_config/glm45.json"), "mixture of experts"));
+  CHECK(contains(refused("hf_config/tinybert-student.json"), "neither model_type nor"));
+  const std::string quantised = refused("hf_config/qwen3-235B-A22B_FP8.json");
+  CHECK(contains(quantised, "architectures say qwen3_moe, model_type says qwen2_moe"));
+  CHECK(contains(quantised, "quantised weights"));
+  CHECK(contains(refused("bad_config/lora-adapter-config.json"), "adapter"));
+  CHECK(contains(refused("bad_config/tokenizer-vocab-named-config.json"), "tokenizer"));
+  CHECK(contains(refused("bad_config/megatron-argsstyle-qwen14b.json"), "neither model_type nor"));
+}
+
+TEST_CASE("no users' file of any kind crashes the reader") {
+  const std::filesystem::path root =
+      std::filesystem::path(SEXTANT_SOURCE_ROOT) / "../shared/userfiles";
+  if (!std::filesystem::exists(root)) {
+    MESSAGE("SKIPPED: no users' files beside the source tree");
+    return;
+  }
+  std::size_t accepted = 0, refused = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
+    if (!entry.is_regular_file() || entry.path().string().find("hf_config") != std::string::npos)
+      continue;
+    try {
+      load_model(entry.path().string());
+      ++accepted;
+    } catch (const Error& error) {
+      CHECK(error.code() == ErrorCode::kBadInput);
+      ++refused;
+    }
+  }
+  CHECK(accepted == 0);
+  CHECK(refused > 50);
+}
+
+}  // namespace
+}  // namespace sextant
