@@ -1,0 +1,178 @@
+// Orders that run, orders that cannot, and the ring of waits that is printed.
+#include "actor/dry_run.h"
+
+#include "core/error.h"
+#include "tests/support/graph_builder.h"
+#include "tests/support/pipeline_graph.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+using namespace sextant;
+using namespace sextant::testing;
+
+namespace {
+
+std::size_t runs_in(const DryRun& dry) {
+  std::size_t runs = 0;
+  for (const Issue& issue : dry.order) runs += static_cast<std::size_t>(issue.num_runs);
+  return runs;
+}
+
+// Two ranks that exchange: `first_sends` says which half rank 0 and rank 1 issue first.
+PhysicalGraph exchange_graph(bool rank0_sends_first, bool rank1_sends_first, bool grouped,
+                             bool equal_ranks_two_groups = true) {
+  GraphBuilder builder;
+  std::vector<PlacementId> places;
+  std::vector<LayoutId> layouts;
+  for (int r = 0; r < 2; ++r) {
+    places.push_back(builder.placement({{"x", 1}}, Rank(r)));
+    layouts.push_back(builder.layout(Shape{4}, "B", places.back()));
+  }
+  const GroupId there = builder.group("there", {Rank(0), Rank(1)});
+  const GroupId back = equal_ranks_two_groups ? builder.group("back", {Rank(1), Rank(0)}) : there;
+  for (int r = 0; r < 2; ++r) {
+    const ProgramId program =
+        builder.program("r" + std::to_string(r), places[static_cast<std::size_t>(r)], 2);
+    const auto here = static_cast<std::size_t>(r);
+    BlockBuilder block(builder, "exchange" + std::to_string(r), Phase::kCommunication);
+    const std::int32_t mine = block.reg("mine", layouts[here], block.frame());
+    const std::int32_t theirs = block.reg("theirs", layouts[here], block.frame());
+    block.actor("make", QueueRole::kCompute, {}, {mine});
+    Communication send;
+    send.primitive = Primitive::kTransfer;
+    send.side = Side::kSend;
+    send.group = r;  // role 0: from rank 0 to rank 1; role 1: back
+    send.from = layouts[here];
+    send.to = layouts[1 - here];
+    Communication receive = send;
+    receive.side = Side::kReceive;
+    receive.group = 1 - r;
+    std::swap(receive.from, receive.to);
+    block.communication("send", QueueRole::kTransferOutForward, send,
+                        {BlockBuilder::of_register(mine)}, {});
+    block.communication("receive", QueueRole::kTransferInForward, receive, {}, {theirs});
+    const InstanceId instance = builder.instance(program, block.finish(), "exchange", 1, {1, 1});
+    builder.run(program, {instance, 0, 1, 0, -1});
+    const bool sends_first = r == 0 ? rank0_sends_first : rank1_sends_first;
+    builder.run(program, {instance, sends_first ? 1 : 2, 1, 0, grouped ? 0 : -1});
+    builder.run(program, {instance, sends_first ? 2 : 1, 1, 0, grouped ? 0 : -1});
+    builder.bind(program, {there, back});
+  }
+  return builder.graph();
+}
+
+}  // namespace
+
+TEST_CASE("one rank per class issues what all ranks issue") {
+  const PhysicalGraph graph = pipeline_graph({.stages = 2, .replicas = 2, .micro_batches = 3});
+  const DryRun folded = dry_run(graph);
+  CHECK(folded.ranks == std::vector<Rank>{Rank(0), Rank(2)});
+  CHECK(runs_in(folded) == graph.programs[0].order.size() + graph.programs[1].order.size());
+  const DryRun all = dry_run(graph, RankScope::kAllRanks);
+  CHECK(all.ranks.size() == 4);
+  CHECK(runs_in(all) == 2 * runs_in(folded));
+}
+
+TEST_CASE("an order that needs separate streams is refused") {
+  // Stage 1 answers micro-batch 0 before it receives micro-batch 1, while stage 0 sends both first.
+  CHECK_THROWS_WITH_AS(dry_run(training_graph()), doctest::Contains("and so on from rank 0"),
+                       Error);
+}
+
+TEST_CASE("members of a communication are neighbours in the global order without launch groups") {
+  PipelineSpec spec;
+  spec.replicas = 2;
+  for (const RankScope scope : {RankScope::kOnePerClass, RankScope::kAllRanks}) {
+    const PhysicalGraph graph = pipeline_graph(spec);
+    const DryRun dry = dry_run(graph, scope);
+    std::map<std::int32_t, std::vector<std::size_t>> places;
+    for (std::size_t i = 0; i < dry.order.size(); ++i) {
+      const auto rank = static_cast<std::size_t>(
+          std::find(dry.ranks.begin(), dry.ranks.end(), dry.order[i].rank) - dry.ranks.begin());
+      const std::int32_t meeting = dry.meeting_of_run[rank][dry.order[i].first.index()];
+      if (meeting >= 0) places[meeting].push_back(i);
+    }
+    CHECK(places.size() == static_cast<std::size_t>(dry.num_meetings));
+    for (const auto& [meeting, at] : places) CHECK(at.back() - at.front() + 1 == at.size());
+  }
+}
+
+TEST_CASE("two ranks that both send first wait for each other, and the ring is printed") {
+  CHECK_NOTHROW(dry_run(exchange_graph(true, false, false)));
+  CHECK_NOTHROW(dry_run(exchange_graph(false, true, false)));
+  for (const bool both : {true, false}) {
+    try {
+      dry_run(exchange_graph(both, both, false));
+      FAIL("accepted");
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      CHECK(error.code() == ErrorCode::kInfeasible);
+      CHECK(text.find("rank 0 is at run 1") != std::string::npos);
+      CHECK(text.find("waits for rank 1 to reach communication 0 of group") != std::string::npos);
+      CHECK(text.find("rank 1 is at run 1") != std::string::npos);
+      CHECK(text.find("and so on from rank 0") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("a launch group on either side lets opposite transfers start together") {
+  CHECK_NOTHROW(dry_run(exchange_graph(true, true, true)));
+  CHECK_NOTHROW(dry_run(exchange_graph(false, false, true)));
+  CHECK_NOTHROW(dry_run(exchange_graph(true, false, true)));
+}
+
+TEST_CASE("two roles of a rank cannot be one group") {
+  CHECK_THROWS_WITH_AS(dry_run(exchange_graph(true, false, false, false)),
+                       doctest::Contains("two groups of equal ranks are two groups"), Error);
+}
+
+TEST_CASE("members whose fingerprints differ are refused") {
+  PhysicalGraph graph = pipeline_graph({.stages = 2});
+  for (Actor& actor : graph.blocks.front().actors) {
+    if (actor.name == "send") actor.communication->dtype = DType::kF64;
+  }
+  CHECK_THROWS_WITH_AS(dry_run(graph), doctest::Contains("but another member issues"), Error);
+}
+
+TEST_CASE("folding splits ranks whose groups look different") {
+  // Stage 0 has three data-parallel ranks in one program; only two share a group for the last role.
+  GraphBuilder builder;
+  const PlacementId here = builder.placement({{"dp", 4}}, Rank(0));
+  const ProgramId program = builder.program("p", here, 1);
+  const GroupId pair = builder.group("pair", {Rank(0), Rank(1)});
+  const GroupId one = builder.group("one", {Rank(2)});
+  const GroupId other = builder.group("other", {Rank(3)});
+  for (const GroupId group : {pair, pair, one, other}) builder.bind(program, {group});
+  const PhysicalGraph graph = builder.graph();
+  const RankClasses classes = rank_classes(graph, GroupMembers(graph));
+  CHECK(classes.class_of == std::vector<std::int32_t>{0, 0, 1, 1});
+  const std::vector<std::int32_t> straggler{0, 0, 0, 1};
+  CHECK(rank_classes(graph, GroupMembers(graph), straggler).class_of ==
+        std::vector<std::int32_t>{0, 0, 1, 2});
+}
+
+TEST_CASE("every schedule of every small pipeline runs dry, per class as on all ranks") {
+  for (const PipelineSchedule schedule :
+       {PipelineSchedule::kGPipe, PipelineSchedule::kOneFOneB, PipelineSchedule::kZeroBubble}) {
+    for (const int stages : {1, 2, 3, 4}) {
+      for (const int m : {1, 2, 5, 8}) {
+        for (const bool groups : {false, true}) {
+          PipelineSpec spec;
+          spec.stages = stages;
+          spec.replicas = stages % 2 + 1;
+          spec.micro_batches = m;
+          spec.schedule = schedule;
+          spec.launch_groups = groups;
+          spec.host_actors = m % 2 == 1;
+          const PhysicalGraph graph = pipeline_graph(spec);
+          CHECK(dry_run(graph).ranks.size() == static_cast<std::size_t>(stages));
+          CHECK(dry_run(graph, RankScope::kAllRanks).ranks.size() == graph.ranks.size());
+        }
+      }
+    }
+  }
+}
