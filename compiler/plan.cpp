@@ -78,6 +78,14 @@ Strategy strategy_from(const JsonCursor& value) {
   }
 }
 
+DType dtype_from(const JsonCursor& value) {
+  try {
+    return parse_dtype(value.text());
+  } catch (const Error& error) {
+    value.refuse(error.what());
+  }
+}
+
 void require_intact(const JsonCursor& root, const char* key, const std::string& text,
                     const std::string& hash) {
   if (text_hash(text) == hash) return;
@@ -112,6 +120,7 @@ std::string to_json_text(const Plan& plan) {
                      {"strategy", to_string(plan.strategy)},
                      {"global_batch", plan.global_batch},
                      {"sequence", plan.sequence},
+                     {"compute_dtype", to_string(plan.compute_dtype)},
                      {"predicted_step_time_s", plan.predicted_step_time_s},
                      {"model", plan.model},
                      {"model_hash", plan.model_hash},
@@ -129,13 +138,14 @@ Plan plan_from_json(std::string_view text, std::string_view file_name) {
   const JsonCursor root = document.root();
   // Before the keys: another version may have others.
   require_version(root);
-  root.allow_only({"version", "strategy", "global_batch", "sequence", "predicted_step_time_s",
-                   "model", "model_hash", "cluster", "cluster_hash", "expand", "optimizer",
-                   "model_text", "cluster_text"});
+  root.allow_only({"version", "strategy", "global_batch", "sequence", "compute_dtype",
+                   "predicted_step_time_s", "model", "model_hash", "cluster", "cluster_hash",
+                   "expand", "optimizer", "model_text", "cluster_text"});
   Plan plan;
   plan.strategy = strategy_from(root.at("strategy"));
   plan.global_batch = root.at("global_batch").integer_between(1, kMost);
   plan.sequence = root.at("sequence").integer_between(0, kMost);
+  plan.compute_dtype = dtype_from(root.at("compute_dtype"));
   plan.predicted_step_time_s = root.at("predicted_step_time_s").real();
   plan.model = root.at("model").text();
   plan.model_hash = root.at("model_hash").text();

@@ -4,6 +4,7 @@
 #include "compiler/expand.h"
 #include "compiler/strategy.h"
 #include "compiler/training_graph.h"
+#include "core/dtype.h"
 
 #include <string>
 #include <string_view>
@@ -21,6 +22,7 @@ struct Plan {
   Strategy strategy;
   std::int64_t global_batch = 1;
   std::int64_t sequence = 0;
+  DType compute_dtype = DType::kF32;
   ExpandOptions expand;  // its schedule is the strategy's
   OptimizerOptions optimizer;
   double predicted_step_time_s = 0;

@@ -1,0 +1,59 @@
+// `sextant check`: static proof that a plan is whole, fits and cannot deadlock.
+#include "actor/byte_order.h"
+#include "actor/dry_run.h"
+#include "cli/verbs.h"
+#include "core/check.h"
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace sextant {
+namespace {
+
+std::size_t count_runs(const PhysicalGraph& graph) {
+  std::size_t runs = 0;
+  for (const RankProgram& program : graph.programs) runs += program.order.size();
+  return runs;
+}
+
+void require_none(const std::vector<std::string>& broken, const char* what) {
+  require(broken.empty(), ErrorCode::kInfeasible, "{}: {}", what,
+          broken.empty() ? "" : broken.front());
+}
+
+}  // namespace
+
+void run_check(const JobArguments& arguments, const CommonOptions&, Console& console) {
+  PlannedJob planned = load_planned_job(arguments);
+  planned.plan.expand.checks = false;  // made here, one by one
+  const PhysicalGraph graph = physical_graph(planned);
+  require_none(validate(graph), "the graph is not valid");
+  dry_run(graph, RankScope::kOnePerClass);
+  std::size_t guards = 0;
+  Bytes peak;
+  for (std::size_t p = 0; p < graph.programs.size(); ++p) {
+    require_none(check_byte_order(graph, ProgramId(p)), "bytes are used without order");
+    guards += graph.programs[p].guards.size();
+    peak = std::max(peak, graph.programs[p].arena.size);
+  }
+  const Bytes capacity = planned.job.cluster.device.memory;
+  require(peak <= capacity, ErrorCode::kInfeasible,
+          "the plan needs {} on its worst device, which has {}: {} too much", to_text(peak),
+          to_text(capacity), to_text(peak - capacity));
+  console.say(fmt::format("valid: {} ranks in {} classes, {} runs per step of all classes",
+                          graph.ranks.size(), graph.programs.size(), count_runs(graph)));
+  console.say("cannot deadlock: one serial step completes and every counter returns to its start");
+  console.say(
+      fmt::format("bytes are ordered: {} guards, found again by the independent check", guards));
+  console.say(fmt::format("fits: {} of {}", to_text(peak), to_text(capacity)));
+  console.document("check", {{"ranks", graph.ranks.size()},
+                             {"rank_classes", graph.programs.size()},
+                             {"runs", count_runs(graph)},
+                             {"guards", guards},
+                             {"peak_memory_bytes", peak.value},
+                             {"device_memory_bytes", capacity.value}});
+}
+
+}  // namespace sextant

@@ -1,0 +1,123 @@
+// Terminal, documents, whole files and signals.
+#include "cli/console.h"
+
+#include "core/check.h"
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+namespace sextant {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The one place for a signal's number: handlers cannot be handed state.
+volatile std::sig_atomic_t signal_number = 0;
+
+extern "C" void note_signal(int number) {
+  // A second signal means "now".
+  if (signal_number != 0) std::_Exit(128 + number);
+  signal_number = number;
+}
+
+}  // namespace
+
+void Console::say(const std::string& line) const {
+  if (options_.quiet) return;
+  fmt::print(options_.json ? stderr : stdout, "{}\n", line);
+}
+
+void Console::progress(const std::string& line) {
+  if (options_.quiet) return;
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  const double now = wall_seconds();
+  if (last_progress_s_ < 0) last_progress_s_ = now - (terminal ? 0.0 : 8.0);
+  if (now - last_progress_s_ < (terminal ? 0.2 : 10.0)) return;
+  last_progress_s_ = now;
+  progress_shown_ = terminal;
+  fmt::print(stderr, "{}{}{}", terminal ? "\r\x1b[K" : "", line, terminal ? "" : "\n");
+  std::fflush(stderr);
+}
+
+void Console::end_progress() {
+  if (progress_shown_) fmt::print(stderr, "\r\x1b[K");
+  progress_shown_ = false;
+}
+
+void Console::document(const std::string& verb, const nlohmann::ordered_json& body) const {
+  if (!options_.json) return;
+  nlohmann::ordered_json document = {{"schema", "sextant." + verb + ".v1"}, {"ok", true}};
+  document.update(body);
+  fmt::print("{}\n", document.dump(2));
+}
+
+int report_error(const Error& error, bool json) {
+  if (json) {
+    const nlohmann::ordered_json document = {{"schema", "sextant.error.v1"},
+                                             {"ok", false},
+                                             {"code", to_string(error.code())},
+                                             {"message", error.what()},
+                                             {"hints", error.hints()}};
+    fmt::print("{}\n", document.dump(2));
+  }
+  fmt::print(stderr, "error ({}): {}\n", to_string(error.code()), error.what());
+  for (const std::string& hint : error.hints()) fmt::print(stderr, "  hint: {}\n", hint);
+  return static_cast<int>(error.code());
+}
+
+std::string Table::text() const {
+  std::vector<std::size_t> widths(rows_.front().size(), 0);
+  for (const auto& row : rows_)
+    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
+  std::string text;
+  for (const auto& row : rows_) {
+    std::string line;
+    for (std::size_t c = 0; c < row.size(); ++c)
+      line += c == 0 ? fmt::format("{:<{}}", row[c], widths[c])
+                     : fmt::format("  {:>{}}", row[c], widths[c]);
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + '\n';
+  }
+  text.pop_back();
+  return text;
+}
+
+void write_file_whole(const std::string& path, const std::string& text) {
+  const fs::path target(path);
+  std::error_code failed;
+  if (target.has_parent_path()) fs::create_directories(target.parent_path(), failed);
+  require(!failed, ErrorCode::kBadInput, "{}: cannot make the folder: {}", path, failed.message());
+  const fs::path beside = target.string() + ".partial";
+  {
+    std::ofstream file(beside, std::ios::binary);
+    file << text;
+    file.flush();
+    require(file.good(), ErrorCode::kBadInput, "{}: cannot be written", beside.string());
+  }
+  fs::rename(beside, target, failed);
+  require(!failed, ErrorCode::kBadInput, "{}: cannot be written: {}", path, failed.message());
+}
+
+double wall_seconds() {
+  using Clock = std::chrono::steady_clock;
+  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+}
+
+void watch_signals() {
+  std::signal(SIGINT, note_signal);
+  std::signal(SIGTERM, note_signal);
+}
+
+bool was_interrupted() { return signal_number != 0; }
+
+int interrupting_signal() { return signal_number; }
+
+}  // namespace sextant

@@ -1,0 +1,68 @@
+// What a verb says and where: tables and sentences for people, one document for programs.
+#pragma once
+
+#include "core/error.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace sextant {
+
+struct CommonOptions {
+  bool json = false;
+  bool quiet = false;
+  std::uint64_t seed = 0;
+  std::string out;  // folder; empty: nothing is written
+};
+
+class Console {
+ public:
+  explicit Console(const CommonOptions& options) : options_(options) {}
+
+  // A line for people: standard output, or standard error under --json; nothing when quiet.
+  void say(const std::string& line) const;
+  // A line that replaces the one before on a terminal, and is shown at most every ten seconds
+  // elsewhere.
+  void progress(const std::string& line);
+  void end_progress();
+  // The document of --json; `schema` is "sextant.<verb>.v1". Adds schema and ok.
+  void document(const std::string& verb, const nlohmann::ordered_json& body) const;
+
+  bool json() const { return options_.json; }
+
+ private:
+  const CommonOptions& options_;
+  double last_progress_s_ = -1e9;
+  bool progress_shown_ = false;
+};
+
+// Error as text for people or as a document for programs; returns the exit code.
+int report_error(const Error& error, bool json);
+
+// Columns aligned, the first to the left, the others to the right.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> header) : rows_{std::move(header)} {}
+  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  std::string text() const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+// Writes `text` beside `path` and renames it; makes the folder. Throws Error(kBadInput).
+void write_file_whole(const std::string& path, const std::string& text);
+
+// Seconds on a clock that never goes back.
+double wall_seconds();
+
+// True once SIGINT or SIGTERM has arrived; the number of the signal, or 0.
+bool was_interrupted();
+int interrupting_signal();
+void watch_signals();
+
+}  // namespace sextant

@@ -1,0 +1,209 @@
+// The command line: verbs, options, exit codes.
+#include "cli/verbs.h"
+
+#include <CLI/CLI.hpp>
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <exception>
+#include <functional>
+
+namespace {
+
+using namespace sextant;
+
+// CLI11 calls the verb after parsing; everything it fills lives until then.
+struct Program {
+  CLI::App app{"Sextant: finds, simulates, explains and runs parallel training plans"};
+  CommonOptions common;
+  SearchArguments search;
+  SimulateArguments simulate;
+  ExplainArguments explain;
+  JobArguments check;
+  RunArguments run;
+  CompareArguments compare;
+  ModelShowArguments model_show;
+  std::string cluster_show;
+  std::function<void(Console&)> verb;
+};
+
+const char* const kMainFooter =
+    "Examples:\n"
+    "  sextant search llama2-7b -c dgx-h100:nodes=2 --global-batch 64 --out plans\n"
+    "  sextant simulate plans/plan.json --trace trace.json\n"
+    "Exit codes: 0 ok, 1 bug, 2 usage, 3 bad input file, 4 no feasible plan, 5 device,\n"
+    "  6 a rank failed, 7 verification, 8 checkpoint, 130/143 signals";
+
+void add_common(CLI::App& verb, CommonOptions& common) {
+  verb.add_flag("--json", common.json, "one JSON document on standard output")
+      ->envname("SEXTANT_JSON");
+  verb.add_flag("-q,--quiet", common.quiet, "no text for people")->envname("SEXTANT_QUIET");
+  verb.add_option("--seed", common.seed, "of weights, samples, jitter")->envname("SEXTANT_SEED");
+  verb.add_option("--out", common.out, "folder for results")->envname("SEXTANT_OUT");
+}
+
+void add_job(CLI::App& verb, JobArguments& job, bool with_strategy) {
+  verb.add_option(with_strategy ? "plan" : "model", job.plan_or_model,
+                  with_strategy ? "plan file, or MODEL with -c, --strategy, --global-batch"
+                                : "file, built-in name or gpt:layers=..,hidden=..,...")
+      ->required();
+  verb.add_option("-c,--cluster", job.cluster, "file or dgx-h100:nodes=N, cpu:ranks=N, ...")
+      ->envname("SEXTANT_CLUSTER");
+  verb.add_option("--global-batch", job.global_batch, "samples per optimizer step")
+      ->envname("SEXTANT_GLOBAL_BATCH");
+  verb.add_option("--seq", job.sequence, "tokens per sample (default: the model's)")
+      ->envname("SEXTANT_SEQ");
+  verb.add_option("--dtype", job.dtype, "f32, bf16, f16, f64 (default: the device's best)")
+      ->envname("SEXTANT_DTYPE");
+  if (with_strategy)
+    verb.add_option("--strategy", job.strategy,
+                    "\"dp=2 tp=4 pp=2 micro_batch=1 schedule=1f1b zero=1\"")
+        ->envname("SEXTANT_STRATEGY");
+}
+
+CLI::App& add_verb(CLI::App& parent, Program& program, const char* name, const char* text,
+                   const char* examples, std::function<void(Console&)> action) {
+  CLI::App& verb = *parent.add_subcommand(name, text);
+  verb.footer(examples);
+  add_common(verb, program.common);
+  verb.callback([&program, action = std::move(action)] { program.verb = action; });
+  return verb;
+}
+
+void add_search(Program& p) {
+  CLI::App& verb = add_verb(
+      p.app, p, "search", "Find the best plans",
+      "Examples:\n  sextant search llama2-7b -c dgx-h100:nodes=2 --global-batch 64 --out plans\n"
+      "  sextant search gpt.json -c cpu:ranks=4 --global-batch 16 --fix tp=1",
+      [&p](Console& console) { run_search(p.search, p.common, console); });
+  add_job(verb, p.search.job, false);
+  verb.add_option("--memory", p.search.memory, "per device (default: the device's), 64GiB");
+  verb.add_option("--fix", p.search.fixed, "only strategies with this value, tp=4; repeatable");
+  verb.add_option("--top", p.search.top, "plans to show");
+  verb.add_option("--time-limit", p.search.time_limit, "stop with the best so far, 30s")
+      ->envname("SEXTANT_TIME_LIMIT");
+}
+
+void add_simulate(Program& p) {
+  CLI::App& verb =
+      add_verb(p.app, p, "simulate", "Where the step of a plan goes",
+               "Examples:\n  sextant simulate plan.json --trace trace.json\n"
+               "  sextant simulate gpt3-175b -c dgx-a100:nodes=128 --strategy \"dp=16 tp=8 pp=8\" "
+               "--global-batch 1536",
+               [&p](Console& console) { run_simulate(p.simulate, p.common, console); });
+  add_job(verb, p.simulate.job, true);
+  verb.add_option("--trace", p.simulate.trace, "write a Chrome trace");
+  verb.add_flag("--unfolded", p.simulate.unfolded, "every rank, not one per class");
+  verb.add_flag("--step-mode", p.simulate.step_mode, "actors launch by launch (slow, the same)");
+  verb.add_option("--jitter", p.simulate.jitter, "relative deviation of compute times");
+}
+
+void add_explain(Program& p) {
+  CLI::App& verb = add_verb(p.app, p, "explain", "What a plan moves between devices, and why",
+                            "Examples:\n  sextant explain plan.json --why-not tp=8\n"
+                            "  sextant explain plan.json layer1.attention",
+                            [&p](Console& console) { run_explain(p.explain, p.common, console); });
+  add_job(verb, p.explain.job, true);
+  verb.add_option("name", p.explain.name, "part of an operator's or tensor's name");
+  verb.add_option("--why-not", p.explain.why_not, "compare with the best plan that has tp=8, ...");
+  verb.add_option("--dump", p.explain.dump, "staged: every operator with its words");
+}
+
+void add_check(Program& p) {
+  CLI::App& verb =
+      add_verb(p.app, p, "check", "Prove that a plan is whole, fits and cannot deadlock",
+               "Examples:\n  sextant check plan.json\n"
+               "  sextant check gpt2-124m -c cpu:ranks=4 --strategy \"pp=4 schedule=zb-h1\" "
+               "--global-batch 8",
+               [&p](Console& console) { run_check(p.check, p.common, console); });
+  add_job(verb, p.check, true);
+}
+
+void add_run(Program& p) {
+  CLI::App& verb = add_verb(p.app, p, "run", "Train with a plan",
+                            "Examples:\n  sextant run plan.json --data text.txt --steps 50 --out "
+                            "run\n  sextant run plan.json --data docs --queues stress --steps 2",
+                            [&p](Console& console) { run_run(p.run, p.common, console); });
+  add_job(verb, p.run.job, true);
+  verb.add_option("--backend", p.run.backend, "cpu");
+  verb.add_option("--queues", p.run.queues, "asynchronous, inline, stress");
+  verb.add_option("--kernels", p.run.kernels, "fast, reference");
+  verb.add_option("--data", p.run.data, "text file or folder of text files");
+  verb.add_option("--steps", p.run.steps, "optimizer steps");
+  verb.add_option("--profile", p.run.profile, "extra steps that time every operator");
+  verb.add_option("--learning-rate", p.run.learning_rate, "instead of the plan's");
+}
+
+void add_rest(Program& p) {
+  CLI::App& compare =
+      add_verb(p.app, p, "compare", "Predicted beside measured",
+               "Examples:\n  sextant compare plan.json run\n  sextant compare plan.json run --json",
+               [&p](Console& console) { run_compare(p.compare, p.common, console); });
+  compare.add_option("plan", p.compare.plan, "plan file")->required();
+  compare.add_option("run", p.compare.run, "folder that `run --out` wrote")->required();
+
+  CLI::App& model = *p.app.add_subcommand("model", "Models");
+  model.require_subcommand(1);
+  CLI::App& show =
+      add_verb(model, p, "show", "Parameters and FLOPs of a model",
+               "Examples:\n  sextant model show llama2-7b\n  sextant model show config.json --json",
+               [&p](Console& console) { run_model_show(p.model_show, p.common, console); });
+  show.add_option("model", p.model_show.model, "file, built-in name or gpt:...")->required();
+  show.add_option("--seq", p.model_show.sequence, "tokens per sample (default: the model's)");
+
+  CLI::App& cluster = *p.app.add_subcommand("cluster", "Clusters");
+  cluster.require_subcommand(1);
+  CLI::App& cluster_show = add_verb(
+      cluster, p, "show", "Figures of a cluster and where they come from",
+      "Examples:\n  sextant cluster show dgx-h100:nodes=4\n  sextant cluster show cpu:ranks=4",
+      [&p](Console& console) { run_cluster_show(p.cluster_show, p.common, console); });
+  cluster_show.add_option("cluster", p.cluster_show, "file or built-in")->required();
+
+  add_verb(p.app, p, "doctor", "What works on this machine",
+           "Examples:\n  sextant doctor\n  sextant doctor --json",
+           [&p](Console& console) { run_doctor(p.common, console); });
+}
+
+int usage_error(const CLI::ParseError& error, const Program& program) {
+  if (error.get_exit_code() == 0) return program.app.exit(error);  // help
+  return report_error(Error(ErrorCode::kUsage, error.what(), {"-h shows what is understood"}),
+                      program.common.json);
+}
+
+int run(int argc, char** argv) {
+  Program program;
+  program.app.require_subcommand(1);
+  program.app.footer(kMainFooter);
+  add_search(program);
+  add_simulate(program);
+  add_explain(program);
+  add_check(program);
+  add_run(program);
+  add_rest(program);
+  try {
+    program.app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return usage_error(error, program);
+  }
+  watch_signals();
+  Console console(program.common);
+  try {
+    program.verb(console);
+  } catch (const Error& error) {
+    console.end_progress();
+    if (was_interrupted()) return 128 + interrupting_signal();
+    return report_error(error, program.common.json);
+  }
+  return was_interrupted() ? 128 + interrupting_signal() : 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error (internal): %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,113 @@
+// JSON of run records and the small statistics behind them.
+#include "cli/run_record.h"
+
+#include "actor/program_tables.h"
+#include "core/check.h"
+#include "core/json_reader.h"
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+namespace sextant {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string hex(std::uint64_t value) { return fmt::format("{:016x}", value); }
+
+std::uint64_t from_hex(const JsonCursor& value) {
+  const std::string& text = value.text();
+  if (text.empty() || text.find_first_not_of("0123456789abcdef") != std::string::npos ||
+      text.size() > 16)
+    value.refuse("'" + text + "' is not a hexadecimal hash");
+  return std::stoull(text, nullptr, 16);
+}
+
+}  // namespace
+
+std::string to_json_text(const RunRecord& record) {
+  Json issued = Json::array();
+  for (const IssueHash& hash : record.issued) {
+    Json queues = Json::array();
+    for (const std::uint64_t queue : hash.per_queue) queues.push_back(hex(queue));
+    issued.push_back({{"queues", queues}, {"edges", hex(hash.edges)}});
+  }
+  const Json json = {
+      {"schema", "sextant.run_record.v1"},
+      {"plan_hash", record.plan_hash},
+      {"strategy", record.strategy},
+      {"backend", record.backend},
+      {"queues", record.queues},
+      {"kernels", record.kernels},
+      {"seed", record.seed},
+      {"steps", record.steps},
+      {"warm_up_steps", record.warm_up_steps},
+      {"step_time_s", record.step_time_s},
+      {"step_time_quartiles_s", {record.step_time_quartiles_s[0], record.step_time_quartiles_s[1]}},
+      {"first_loss", record.first_loss},
+      {"last_loss", record.last_loss},
+      {"issued", issued},
+      {"operator_time_s", record.operator_time_s}};
+  return json.dump(1) + "\n";
+}
+
+RunRecord run_record_from_json(std::string_view text, std::string_view file_name) {
+  const JsonDocument document(text, std::string(file_name));
+  const JsonCursor root = document.root();
+  RunRecord record;
+  record.plan_hash = root.at("plan_hash").text();
+  record.strategy = root.at("strategy").text();
+  record.backend = root.at("backend").text();
+  record.queues = root.at("queues").text();
+  record.kernels = root.at("kernels").text();
+  record.seed = static_cast<std::uint64_t>(root.at("seed").integer());
+  record.steps = root.at("steps").integer();
+  record.warm_up_steps = root.at("warm_up_steps").integer();
+  record.step_time_s = root.at("step_time_s").real();
+  record.first_loss = root.at("first_loss").real();
+  record.last_loss = root.at("last_loss").real();
+  for (const JsonCursor& rank : root.at("issued").elements()) {
+    IssueHash hash;
+    for (const JsonCursor& queue : rank.at("queues").elements())
+      hash.per_queue.push_back(from_hex(queue));
+    hash.edges = from_hex(rank.at("edges"));
+    record.issued.push_back(hash);
+  }
+  const JsonCursor times = root.at("operator_time_s");
+  for (const std::string& name : times.keys()) record.operator_time_s[name] = times.at(name).real();
+  return record;
+}
+
+// Digits that end the first word.
+std::string without_layer_number(const std::string& name) {
+  std::size_t dot = name.find('.');
+  if (dot == std::string::npos) dot = name.size();
+  std::size_t digits = dot;
+  while (digits > 0 && std::isdigit(static_cast<unsigned char>(name[digits - 1])) != 0) --digits;
+  if (digits == dot || digits == 0) return name;
+  return name.substr(0, digits) + "*" + name.substr(dot);
+}
+
+std::string run_name(const PhysicalGraph& graph, Rank rank, RunId id) {
+  const Run& run = graph.program_of(rank).order[id.index()];
+  return without_layer_number(actors_to_text(graph, graph.ranks[rank.index()].program, run.instance,
+                                             run.first_actor, run.num_actors));
+}
+
+// Linear between the two nearest order statistics.
+double quantile(std::vector<double> values, double q) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const double place = q * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<std::size_t>(std::floor(place));
+  const auto above = static_cast<std::size_t>(std::ceil(place));
+  return values[below] + (values[above] - values[below]) * (place - std::floor(place));
+}
+
+double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
+
+}  // namespace sextant

@@ -1,0 +1,41 @@
+// What `sextant run` leaves in its folder beside metrics.jsonl, and `sextant compare` reads.
+#pragma once
+
+#include "actor/runtime.h"
+#include "core/physical_graph.h"
+#include "core/units.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace sextant {
+
+struct RunRecord {
+  std::string plan_hash;
+  std::string strategy;
+  std::string backend, queues, kernels;
+  std::uint64_t seed = 0;
+  std::int64_t steps = 0;
+  std::int64_t warm_up_steps = 0;  // excluded from the step time
+  double step_time_s = 0;          // median
+  double step_time_quartiles_s[2] = {0, 0};
+  double first_loss = 0, last_loss = 0;
+  std::vector<IssueHash> issued;                  // by rank, over all steps
+  std::map<std::string, double> operator_time_s;  // per step and rank, of profiled extra steps
+};
+
+std::string to_json_text(const RunRecord& record);
+RunRecord run_record_from_json(std::string_view text, std::string_view file_name);
+
+// "layer12.attention.q" -> "layer*.attention.q", so that equal layers are one row.
+std::string without_layer_number(const std::string& name);
+
+// Name of a run in tables of times: its actors', without the layer's number.
+std::string run_name(const PhysicalGraph& graph, Rank rank, RunId run);
+
+double median(std::vector<double> values);
+double quantile(std::vector<double> values, double q);
+
+}  // namespace sextant

@@ -1,0 +1,141 @@
+// `sextant search`: the ranked table, why the rest lost, and the best plan as a file.
+#include "cli/verbs.h"
+#include "core/check.h"
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include <map>
+
+namespace sextant {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double tokens_per_second(const Job& job, Duration step) {
+  return static_cast<double>(job.global_batch) * static_cast<double>(job.sequence) /
+         to_seconds(step);
+}
+
+std::string mfu_text(const Job& job, Duration step, std::int64_t devices) {
+  const auto value = mfu(job, to_seconds(step), devices);
+  return value ? percent(*value) : "n/a";
+}
+
+Table ranked_table(const Job& job, const SearchResult& result, std::size_t top) {
+  Table table({"strategy", "step", "tokens/s", "MFU", "memory", "compute", "comm.", "bubble"});
+  for (std::size_t i = 0; i < std::min(top, result.plans.size()); ++i) {
+    const Candidate& plan = result.plans[i];
+    const double step = to_seconds(plan.step_time);
+    table.add({to_string(plan.strategy), to_text(plan.step_time),
+               fmt::format("{:.0f}", tokens_per_second(job, plan.step_time)),
+               mfu_text(job, plan.step_time, plan.strategy.ranks()), to_text(plan.peak_memory),
+               percent((plan.parts.compute.mean_s + plan.parts.optimizer.mean_s) / step),
+               percent(plan.parts.exposed_communication.mean_s / step),
+               percent(plan.parts.bubble.mean_s / step)});
+  }
+  return table;
+}
+
+// Reasons with their numbers taken away, so that equal kinds are counted together.
+std::string kind_of(const std::string& reason) {
+  const std::size_t colon = reason.find(':');
+  return colon == std::string::npos ? reason : reason.substr(0, colon);
+}
+
+void say_rejections(const SearchResult& result, const Console& console) {
+  std::map<std::string, std::pair<int, const Rejection*>> kinds;
+  for (const Rejection& rejection : result.rejected) {
+    auto& entry = kinds[kind_of(rejection.reason)];
+    ++entry.first;
+    if (entry.second == nullptr) entry.second = &rejection;
+  }
+  for (const auto& [kind, entry] : kinds)
+    console.say(fmt::format("  {} out: {}, for instance {}: {}", entry.first, kind,
+                            to_string(entry.second->strategy), entry.second->reason));
+}
+
+double gap_of(const SearchResult& result) {
+  return to_seconds(result.plans.front().step_time) / to_seconds(result.lower_bound) - 1;
+}
+
+Json document_of(const Job& job, const SearchResult& result, double total_s,
+                 const std::string& file) {
+  Json plans = Json::array();
+  for (const Candidate& plan : result.plans)
+    plans.push_back({{"strategy", to_string(plan.strategy)},
+                     {"step_time_s", to_seconds(plan.step_time)},
+                     {"tokens_per_s", tokens_per_second(job, plan.step_time)},
+                     {"peak_memory_bytes", plan.peak_memory.value},
+                     {"parts_s", parts_json(plan.parts)}});
+  return {
+      {"plans", plans},
+      {"certificate", {{"lower_bound_s", to_seconds(result.lower_bound)}, {"gap", gap_of(result)}}},
+      {"candidates",
+       {{"enumerated", result.enumerated},
+        {"cut_by_memory", result.cut_by_memory},
+        {"cut_by_bound", result.cut_by_bound},
+        {"simulated", result.simulated}}},
+      {"complete", result.complete},
+      {"timing_s", {{"total", total_s}}},
+      {"plan_file", file}};
+}
+
+SearchLimits limits_of(const SearchArguments& arguments, Console& console) {
+  SearchLimits limits;
+  if (!arguments.memory.empty()) limits.memory = parse_bytes(arguments.memory);
+  limits.fixed = arguments.fixed;
+  const double start = wall_seconds();
+  const double limit =
+      arguments.time_limit.empty() ? -1 : to_seconds(parse_duration(arguments.time_limit));
+  limits.stop = [start, limit] {
+    return was_interrupted() || (limit >= 0 && wall_seconds() - start >= limit);
+  };
+  limits.progress = [&console](const std::string& line) { console.progress(line); };
+  return limits;
+}
+
+std::string no_plan_text(const SearchResult& result) {
+  if (!result.complete) return "the search was stopped before it had a plan";
+  if (result.rejected.empty()) return "no strategy of the space meets the --fix conditions";
+  return fmt::format("none of {} strategies can be run; the first: {}: {}", result.enumerated,
+                     to_string(result.rejected.front().strategy), result.rejected.front().reason);
+}
+
+}  // namespace
+
+void run_search(const SearchArguments& arguments, const CommonOptions& common, Console& console) {
+  require(arguments.top > 0, ErrorCode::kUsage, "--top must be positive, not {}", arguments.top);
+  const Job job = make_job(arguments.job);
+  const double start = wall_seconds();
+  const SearchResult result = search(search_problem(job), limits_of(arguments, console));
+  const double total_s = wall_seconds() - start;
+  console.end_progress();
+  require(!result.plans.empty(), ErrorCode::kInfeasible, "{}", no_plan_text(result));
+
+  console.say(fmt::format("{}, {} parameters, on {} ({} x {}), {}, global batch {} x {} tokens",
+                          job.model.name, count_parameters(job.model), job.cluster.name,
+                          job.cluster.num_devices(), job.cluster.device.name, to_string(job.dtype),
+                          job.global_batch, job.sequence));
+  console.say(ranked_table(job, result, static_cast<std::size_t>(arguments.top)).text());
+  console.say(fmt::format(
+      "{} strategies: {} simulated, {} cut by memory, {} cut by the bound, in {:.1f} s{}",
+      result.enumerated, result.simulated, result.cut_by_memory, result.cut_by_bound, total_s,
+      result.complete ? "" : " (stopped early)"));
+  say_rejections(result, console);
+  console.say(fmt::format("no strategy is faster than {} on this model of the cluster: gap {}",
+                          to_text(result.lower_bound), percent(gap_of(result))));
+
+  Plan plan = make_plan(job, arguments.job, result.plans.front().strategy);
+  plan.predicted_step_time_s = to_seconds(result.plans.front().step_time);
+  const std::string file = common.out.empty() ? "" : common.out + "/plan.json";
+  if (!file.empty()) {
+    write_file_whole(file, to_json_text(plan));
+    console.say(fmt::format("the best plan is in {}; next: sextant simulate {}", file, file));
+  } else {
+    console.say("next: add --out DIR to keep the best plan as DIR/plan.json");
+  }
+  console.document("search", document_of(job, result, total_s, file));
+}
+
+}  // namespace sextant

@@ -1,0 +1,75 @@
+// What each verb takes and does; main.cpp turns the command line into these.
+#pragma once
+
+#include "cli/console.h"
+#include "cli/workflow.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace sextant {
+
+struct SearchArguments {
+  JobArguments job;
+  std::string memory;              // "64GiB"; empty: the device's
+  std::vector<std::string> fixed;  // "tp=4"
+  std::int64_t top = 10;
+  std::string time_limit;  // "30s"; empty: none
+};
+void run_search(const SearchArguments& arguments, const CommonOptions& common, Console& console);
+
+struct SimulateArguments {
+  JobArguments job;
+  std::string trace;  // file
+  bool unfolded = false;
+  bool step_mode = false;
+  double jitter = 0;
+};
+void run_simulate(const SimulateArguments& arguments, const CommonOptions& common,
+                  Console& console);
+
+struct ExplainArguments {
+  JobArguments job;
+  std::string name;     // operator or tensor; empty: the boxing of the whole plan
+  std::string why_not;  // "tp=8"
+  std::string dump;     // "staged" or "order": the whole graph as text
+};
+void run_explain(const ExplainArguments& arguments, const CommonOptions& common, Console& console);
+
+void run_check(const JobArguments& job, const CommonOptions& common, Console& console);
+
+struct RunArguments {
+  JobArguments job;
+  std::string backend = "cpu";
+  std::string queues = "asynchronous";
+  std::string kernels = "fast";
+  std::string data;
+  std::int64_t steps = 20;
+  std::int64_t profile = 0;
+  double learning_rate = 0;  // 0: the plan's
+};
+void run_run(const RunArguments& arguments, const CommonOptions& common, Console& console);
+
+struct CompareArguments {
+  std::string plan;
+  std::string run;  // folder written by `run`
+};
+void run_compare(const CompareArguments& arguments, const CommonOptions& common, Console& console);
+
+struct ModelShowArguments {
+  std::string model;
+  std::int64_t sequence = 0;
+};
+void run_model_show(const ModelShowArguments& arguments, const CommonOptions& common,
+                    Console& console);
+void run_cluster_show(const std::string& cluster, const CommonOptions& common, Console& console);
+void run_doctor(const CommonOptions& common, Console& console);
+
+// Texts and JSON that several verbs print.
+std::string percent(double fraction);
+std::string step_text(Duration duration);
+nlohmann::ordered_json parts_json(const StepParts& parts);
+nlohmann::ordered_json memory_json(const std::vector<Bytes>& by_class);
+
+}  // namespace sextant

@@ -1,0 +1,161 @@
+// Glue without decisions of its own.
+#include "cli/workflow.h"
+
+#include "compiler/stage.h"
+#include "core/check.h"
+#include "core/json_reader.h"
+#include "simulator/cluster_file.h"
+#include "simulator/models.h"
+
+#include <algorithm>
+
+namespace sextant {
+namespace {
+
+bool has_peak(const Cluster& cluster, DType dtype) {
+  const auto& peaks = cluster.device.peaks;
+  return std::any_of(peaks.begin(), peaks.end(),
+                     [dtype](const PeakRate& peak) { return peak.dtype == dtype; });
+}
+
+// A file that says it is a plan; a model file has no such key.
+bool is_plan_file(const std::string& path) {
+  if (!path.ends_with(".json")) return false;
+  const JsonDocument document = read_json_file(path);
+  return document.root().is_object() && document.root().contains("strategy");
+}
+
+PlannedJob from_plan(const Plan& plan, const std::string& file) {
+  PlannedJob planned;
+  planned.plan = plan;
+  planned.job.model = model_config_from_json(plan.model_text);
+  planned.job.cluster = cluster_from_json(plan.cluster_text, file);
+  planned.job.global_batch = plan.global_batch;
+  planned.job.sequence = plan.sequence;
+  planned.job.dtype = plan.compute_dtype;
+  planned.job.optimizer = plan.optimizer;
+  return planned;
+}
+
+}  // namespace
+
+DType compute_dtype(const Cluster& cluster) {
+  for (const DType dtype : {DType::kBF16, DType::kF16})
+    if (has_peak(cluster, dtype)) return dtype;
+  return DType::kF32;
+}
+
+Job make_job(const JobArguments& arguments) {
+  require(!arguments.cluster.empty(), ErrorCode::kUsage,
+          "a cluster is needed: -c dgx-h100:nodes=2, or a cluster file");
+  require(arguments.global_batch > 0, ErrorCode::kUsage,
+          "--global-batch must be a positive number of samples, not {}", arguments.global_batch);
+  Job job;
+  job.model = load_model(arguments.plan_or_model);
+  job.cluster = load_cluster(arguments.cluster);
+  job.global_batch = arguments.global_batch;
+  job.sequence = arguments.sequence > 0 ? arguments.sequence : job.model.sequence;
+  job.dtype = arguments.dtype.empty() ? compute_dtype(job.cluster) : parse_dtype(arguments.dtype);
+  require(
+      job.model.positions != ModelConfig::Positions::kLearned || job.sequence <= job.model.sequence,
+      ErrorCode::kUsage, "--seq {} is longer than the {} positions the model learned", job.sequence,
+      job.model.sequence);
+  return job;
+}
+
+Plan make_plan(const Job& job, const JobArguments& names, const Strategy& strategy) {
+  Plan plan;
+  plan.model = names.plan_or_model;
+  plan.model_text = to_json_text(job.model);
+  plan.model_hash = text_hash(plan.model_text);
+  plan.cluster = names.cluster;
+  plan.cluster_text = to_json_text(job.cluster);
+  plan.cluster_hash = text_hash(plan.cluster_text);
+  plan.strategy = strategy;
+  plan.global_batch = job.global_batch;
+  plan.sequence = job.sequence;
+  plan.compute_dtype = job.dtype;
+  plan.optimizer = job.optimizer;
+  return plan;
+}
+
+PlannedJob load_planned_job(const JobArguments& arguments) {
+  PlannedJob planned;
+  if (is_plan_file(arguments.plan_or_model)) {
+    require(arguments.strategy.empty() && arguments.cluster.empty() && arguments.global_batch == 0,
+            ErrorCode::kUsage,
+            "{} is a plan: it has its own cluster, strategy and global batch; leave out -c, "
+            "--strategy and --global-batch",
+            arguments.plan_or_model);
+    planned =
+        from_plan(plan_from_json(read_text_file(arguments.plan_or_model), arguments.plan_or_model),
+                  arguments.plan_or_model);
+  } else {
+    require(!arguments.strategy.empty(), ErrorCode::kUsage,
+            "a model needs a strategy: --strategy \"dp=2 tp=4 pp=1\", or give a plan file");
+    const Strategy strategy = parse_strategy(arguments.strategy);
+    planned.job = make_job(arguments);
+    planned.plan = make_plan(planned.job, arguments, strategy);
+  }
+  require(planned.plan.strategy.ranks() <= planned.job.cluster.num_devices(),
+          ErrorCode::kInfeasible, "the strategy uses {} ranks, the cluster has {} devices",
+          planned.plan.strategy.ranks(), planned.job.cluster.num_devices());
+  planned.cost = make_roofline(planned.job.cluster, planned.job.dtype);
+  planned.network = make_alpha_beta(planned.job.cluster);
+  return planned;
+}
+
+LogicalGraph training_graph(const Job& job, std::int64_t samples) {
+  return make_training_graph(build_graph(job.model, samples, job.sequence, job.dtype),
+                             job.optimizer);
+}
+
+namespace {
+
+LogicalGraph graph_of_plan(const PlannedJob& planned) {
+  const Strategy& strategy = planned.plan.strategy;
+  return training_graph(planned.job, strategy.dp * strategy.micro_batch);
+}
+
+}  // namespace
+
+StagedGraph staged_graph(const PlannedJob& planned) {
+  const Strategy& strategy = planned.plan.strategy;
+  return make_staged_graph(graph_of_plan(planned), strategy,
+                           num_micro_batches(strategy, planned.plan.global_batch),
+                           planned.network.get());
+}
+
+PhysicalGraph physical_graph(const PlannedJob& planned) {
+  const Strategy& strategy = planned.plan.strategy;
+  num_micro_batches(strategy, planned.plan.global_batch);  // refuses before anything is built
+  PhysicalGraph graph = compile(graph_of_plan(planned), strategy, planned.plan.global_batch,
+                                *planned.cost, *planned.network, planned.plan.expand);
+  graph.header.model_hash = planned.plan.model_hash;
+  graph.header.cluster_hash = planned.plan.cluster_hash;
+  graph.header.plan_hash = text_hash(to_json_text(planned.plan));
+  return graph;
+}
+
+SearchProblem search_problem(const Job& job) {
+  SearchProblem problem;
+  problem.training_graph = [&job](std::int64_t samples) { return training_graph(job, samples); };
+  problem.global_batch = job.global_batch;
+  problem.cluster = &job.cluster;
+  problem.compute_dtype = job.dtype;
+  problem.model_flops_per_step = model_flops_per_step(job);
+  return problem;
+}
+
+double model_flops_per_step(const Job& job) {
+  return model_flops_per_token(job.model, job.sequence) * static_cast<double>(job.sequence) *
+         static_cast<double>(job.global_batch);
+}
+
+std::optional<double> mfu(const Job& job, double step_time_s, std::int64_t devices) {
+  if (!has_peak(job.cluster, job.dtype) || step_time_s <= 0) return std::nullopt;
+  const double peak = peak_of(job.cluster.device, job.dtype).flops_per_second.value;
+  return model_flops_per_step(job) / (step_time_s * static_cast<double>(devices) * peak);
+}
+
+}  // namespace sextant

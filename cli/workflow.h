@@ -1,0 +1,67 @@
+// From what the user named to what the other folders take: model, cluster, strategy -> plan ->
+// physical graph.
+#pragma once
+
+#include "compiler/plan.h"
+#include "compiler/staged_graph.h"
+#include "core/cluster.h"
+#include "core/cost_model.h"
+#include "core/logical_graph.h"
+#include "core/physical_graph.h"
+#include "models/model.h"
+#include "search/search.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace sextant {
+
+// How a verb may name its work: a plan file, or MODEL with cluster and strategy.
+struct JobArguments {
+  std::string plan_or_model;
+  std::string cluster;
+  std::string strategy;
+  std::int64_t global_batch = 0;
+  std::int64_t sequence = 0;  // 0: the model's
+  std::string dtype;          // empty: the best the device has a rate for
+};
+
+// A model on a cluster, without a strategy yet.
+struct Job {
+  ModelConfig model;
+  Cluster cluster;
+  std::int64_t global_batch = 1;
+  std::int64_t sequence = 0;
+  DType dtype = DType::kF32;
+  OptimizerOptions optimizer;
+};
+
+// Everything that stands behind a plan.
+struct PlannedJob {
+  Job job;
+  Plan plan;
+  std::unique_ptr<CostModel> cost;
+  std::unique_ptr<NetworkModel> network;
+};
+
+// bf16 or f16 where the device has a matrix rate for it, else f32.
+DType compute_dtype(const Cluster& cluster);
+
+Job make_job(const JobArguments& arguments);
+Plan make_plan(const Job& job, const JobArguments& names, const Strategy& strategy);
+// A plan file (a path that ends in .json and holds a plan), or MODEL + cluster + strategy. A plan
+// whose model or cluster text does not have the hash it states is refused.
+PlannedJob load_planned_job(const JobArguments& arguments);
+
+LogicalGraph training_graph(const Job& job, std::int64_t samples);
+StagedGraph staged_graph(const PlannedJob& planned);
+PhysicalGraph physical_graph(const PlannedJob& planned);
+SearchProblem search_problem(const Job& job);
+
+double model_flops_per_step(const Job& job);
+// Model FLOPs over what the devices could do; nothing when the device has no rate for the dtype.
+std::optional<double> mfu(const Job& job, double step_time_s, std::int64_t devices);
+
+}  // namespace sextant
