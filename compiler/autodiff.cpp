@@ -140,7 +140,7 @@ class Autodiff final : public GradientContext {
 
   // The gradient that arrived at a tensor that the current operator made.
   std::optional<TensorId> gradient_of(TensorId tensor) {
-    const std::vector<TensorId> contributions = facts(tensor).contributions;
+    const std::vector<TensorId>& contributions = facts(tensor).contributions;
     if (contributions.empty()) return std::nullopt;
     TensorId total = contributions[0];
     for (std::size_t i = 1; i < contributions.size(); ++i)

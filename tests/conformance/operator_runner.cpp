@@ -27,7 +27,7 @@ Shard whole_box(const Shape& shape) {
 
 Bytes8 pack(const Piece& piece) {
   Bytes8 bytes(count_of(piece.box) * static_cast<std::size_t>(size_of(piece.global.dtype).value));
-  if (!piece.values.empty()) store_from_double(piece.global.dtype, piece.values, bytes.data());
+  store_from_double(piece.global.dtype, piece.values, bytes.data());
   return bytes;
 }
 
@@ -65,6 +65,10 @@ Piece whole(const TensorType& type, std::vector<double> values) {
   return {.global = type, .box = whole_box(type.shape), .values = std::move(values)};
 }
 
+Piece blank(const TensorType& type) {
+  return whole(type, std::vector<double>(static_cast<std::size_t>(type.shape.elements())));
+}
+
 Piece cut(const Piece& piece, const Shard& box) {
   Piece part{.global = piece.global, .box = box, .values = std::vector<double>(count_of(box))};
   for_each_common(box, piece.box, [&](std::size_t at, std::size_t position) {
@@ -100,7 +104,6 @@ void run_operator(const std::string& kind, const Attributes& attributes,
   Workspace workspace;
   kernel(context, workspace);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    outputs[i].values.resize(count_of(outputs[i].box));
     load_as_double(outputs[i].global.dtype, out_bytes[i].data(), outputs[i].values);
   }
 }
@@ -111,8 +114,7 @@ void evaluate(const LogicalGraph& graph, TensorValues& values) {
     std::vector<Piece> inputs, outputs;
     for (const TensorId input : op.inputs)
       inputs.push_back(whole(graph.tensor(input).type, values.at(input)));
-    for (const TensorId output : op.outputs)
-      outputs.push_back(whole(graph.tensor(output).type, {}));
+    for (const TensorId output : op.outputs) outputs.push_back(blank(graph.tensor(output).type));
     run_operator(op.kind, op.attributes, inputs, outputs);
     for (std::size_t i = 0; i < outputs.size(); ++i)
       values[op.outputs[i]] = std::move(outputs[i].values);

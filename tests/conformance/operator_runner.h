@@ -21,6 +21,7 @@ struct Piece {
 
 // The part that is everything.
 Piece whole(const TensorType& type, std::vector<double> values);
+Piece blank(const TensorType& type);  // the same, all zero
 
 // The elements of `piece` that lie in `box`, which must be inside it.
 Piece cut(const Piece& piece, const Shard& box);

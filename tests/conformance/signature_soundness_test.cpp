@@ -1,14 +1,12 @@
 // Every row of words that an operator claims, by machine: split the inputs by the words, run the
 // kernel on each shard, put the outputs together by the words, compare with the global run. Kinds
 // and inputs come from the registry, so a new operator is covered by existing.
-#include "core/counter_rng.h"
 #include "core/operator.h"
 #include "tests/conformance/operator_runner.h"
+#include "tests/conformance/sharding.h"
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -16,21 +14,6 @@
 
 namespace sextant {
 namespace {
-
-using Hierarchy = std::vector<std::int64_t>;
-
-class Random {
- public:
-  explicit Random(const std::string& stream) : rng_(1, stream) {}
-  std::int64_t integer(std::int64_t first, std::int64_t last) {
-    return first + static_cast<std::int64_t>(rng_.bits(next_++) %
-                                             static_cast<std::uint64_t>(last - first + 1));
-  }
-
- private:
-  CounterRng rng_;
-  std::uint64_t next_ = 0;
-};
 
 // One operator on one set of inputs, run globally.
 struct GlobalRun {
@@ -59,176 +42,42 @@ GlobalRun run_globally(const OperatorDef& def, const OperatorExample& example, R
     run.inputs.push_back(random_piece(example.inputs[i], range_of(example, i), random));
   const bool has_state = !def.state_outputs.empty();
   for (const TensorType& type : def.infer(example.inputs, example.attributes))
-    run.before.push_back(has_state ? random_piece(type, {0, 3}, random) : whole(type, {}));
+    run.before.push_back(has_state ? random_piece(type, {0, 3}, random) : blank(type));
   run.outputs = run.before;
   run_operator(def.kind, example.attributes, run.inputs, run.outputs);
   return run;
 }
 
-// Pieces whose reduction is `total`, element by element.
-std::vector<Piece> partial_pieces(const Piece& total, ReduceOp op, std::int64_t parts,
-                                  Random& random) {
-  std::vector<Piece> pieces(static_cast<std::size_t>(parts), total);
-  for (std::size_t i = 0; i < total.values.size(); ++i) {
-    const auto holder = static_cast<std::size_t>(random.integer(0, parts - 1));
-    for (std::size_t part = 0; part < pieces.size(); ++part) {
-      if (part == holder) continue;
-      const auto noise = static_cast<double>(random.integer(1, 4));
-      double& value = pieces[part].values[i];
-      if (op == ReduceOp::kSum) {
-        value = noise;
-        pieces[holder].values[i] -= noise;
-      } else {
-        value += op == ReduceOp::kMax ? -noise : noise;
-      }
-    }
+// N-D words of a product of rows, one per axis.
+OperandWords product_of(const GlobalRun& run, const std::vector<const SbpSignature*>& rows) {
+  OperandWords words{.inputs = std::vector<NdSbp>(run.inputs.size()),
+                     .outputs = std::vector<NdSbp>(run.outputs.size())};
+  for (const SbpSignature* row : rows) {
+    for (std::size_t i = 0; i < run.inputs.size(); ++i) words.inputs[i].push_back(row->inputs[i]);
+    for (std::size_t i = 0; i < run.outputs.size(); ++i)
+      words.outputs[i].push_back(row->outputs[i]);
   }
-  return pieces;
-}
-
-// What each device holds of `tensor`, in row-major order of coordinates, before splits: every
-// device holds all elements, its share of the partial ones.
-std::vector<Piece> unsplit_pieces(const Piece& tensor, const NdSbp& words,
-                                  const Hierarchy& hierarchy, std::size_t axis, Random& random) {
-  if (axis == words.size()) return {tensor};
-  const std::int64_t parts = hierarchy[axis];
-  const std::vector<Piece> per_part =
-      words[axis].is_partial() ? partial_pieces(tensor, words[axis].reduce, parts, random)
-                               : std::vector<Piece>(static_cast<std::size_t>(parts), tensor);
-  std::vector<Piece> pieces;
-  for (const Piece& part : per_part)
-    for (Piece& piece : unsplit_pieces(part, words, hierarchy, axis + 1, random))
-      pieces.push_back(std::move(piece));
-  return pieces;
-}
-
-Hierarchy coordinates_of(std::size_t device, const Hierarchy& hierarchy) {
-  Hierarchy coordinates(hierarchy.size());
-  for (std::size_t axis = hierarchy.size(); axis-- > 0;) {
-    coordinates[axis] = static_cast<std::int64_t>(device) % hierarchy[axis];
-    device /= static_cast<std::size_t>(hierarchy[axis]);
-  }
-  return coordinates;
-}
-
-std::vector<Piece> distribute(const Piece& tensor, const NdSbp& words, const Hierarchy& hierarchy,
-                              Random& random) {
-  std::vector<Piece> pieces = unsplit_pieces(tensor, words, hierarchy, 0, random);
-  for (std::size_t device = 0; device < pieces.size(); ++device) {
-    const Shard box =
-        shard_of(tensor.global.shape, words, hierarchy, coordinates_of(device, hierarchy));
-    pieces[device] = cut(pieces[device], box);
-  }
-  return pieces;
-}
-
-double reduced(ReduceOp op, double a, double b) {
-  switch (op) {
-    case ReduceOp::kSum:
-      return a + b;
-    case ReduceOp::kMax:
-      return std::max(a, b);
-    case ReduceOp::kMin:
-      return std::min(a, b);
-  }
-  return a;
-}
-
-// Integers are exact in any order of summation. Otherwise a result passes through at most 10^3
-// roundings, unit 1.1e-16, of terms at most 10^2 times the largest result: 1.1e-11 of that.
-bool agree(double a, double b, double largest) {
-  const bool is_exact = (std::nearbyint(a) == a && std::nearbyint(b) == b) || std::isinf(a);
-  return is_exact ? a == b : std::abs(a - b) <= 2e-11 * largest;
-}
-
-bool agree(const Piece& a, const Piece& b) {
-  double largest = 1.0;
-  for (const double value : b.values)
-    if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
-  for (std::size_t i = 0; i < a.values.size(); ++i)
-    if (!agree(a.values[i], b.values[i], largest)) return false;
-  return a.box == b.box;
-}
-
-// The tensor that the pieces of devices [first, first + ...) stand for from `axis` on; false in
-// `is_consistent` when broadcast copies differ. `box`: what the axes before leave.
-Piece collect(const std::vector<Piece>& pieces, std::size_t first, const NdSbp& words,
-              const Hierarchy& hierarchy, Hierarchy coordinates, bool& is_consistent) {
-  const std::size_t axis = coordinates.size();
-  if (axis == words.size()) return pieces[first];
-  std::size_t devices_per_part = 1;
-  for (std::size_t minor = axis + 1; minor < words.size(); ++minor)
-    devices_per_part *= static_cast<std::size_t>(hierarchy[minor]);
-  NdSbp outer_words(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(axis));
-  const Hierarchy outer(hierarchy.begin(), hierarchy.begin() + static_cast<std::ptrdiff_t>(axis));
-  const TensorType& global = pieces[first].global;
-  const Shard box = shard_of(global.shape, outer_words, outer, coordinates);
-  Piece total{.global = global,
-              .box = box,
-              .values = std::vector<double>(static_cast<std::size_t>(box.local_shape().elements()),
-                                            std::nan(""))};
-  for (std::int64_t part = 0; part < hierarchy[axis]; ++part) {
-    Hierarchy inner = coordinates;
-    inner.push_back(part);
-    const Piece piece = collect(pieces, first + static_cast<std::size_t>(part) * devices_per_part,
-                                words, hierarchy, inner, is_consistent);
-    if (words[axis].is_split() || part == 0) {
-      paste(piece, total);
-    } else if (words[axis].is_broadcast()) {
-      is_consistent = is_consistent && agree(piece, total);
-    } else {
-      for (std::size_t i = 0; i < total.values.size(); ++i)
-        total.values[i] = reduced(words[axis].reduce, total.values[i], piece.values[i]);
-    }
-  }
-  return total;
-}
-
-std::vector<NdSbp> words_of(const std::vector<const SbpSignature*>& rows, bool outputs,
-                            std::size_t operands) {
-  std::vector<NdSbp> words(operands);
-  for (const SbpSignature* row : rows)
-    for (std::size_t i = 0; i < operands; ++i)
-      words[i].push_back(outputs ? row->outputs[i] : row->inputs[i]);
   return words;
 }
 
-// True when the sharded run with these rows, one per axis, equals the global run.
+// True when the sharded run with these rows equals the global run.
 bool holds(const GlobalRun& run, const std::vector<const SbpSignature*>& rows,
            const Hierarchy& hierarchy, Random& random) {
-  const std::vector<NdSbp> in_words = words_of(rows, false, run.inputs.size());
-  const std::vector<NdSbp> out_words = words_of(rows, true, run.outputs.size());
-  std::vector<std::vector<Piece>> inputs, outputs;  // by operand, then device
-  for (std::size_t i = 0; i < run.inputs.size(); ++i)
-    inputs.push_back(distribute(run.inputs[i], in_words[i], hierarchy, random));
-  for (std::size_t i = 0; i < run.outputs.size(); ++i) {
-    Piece before = run.before[i];
-    before.values.resize(static_cast<std::size_t>(before.global.shape.elements()));
-    outputs.push_back(distribute(before, out_words[i], hierarchy, random));
-  }
-  for (std::size_t device = 0; device < outputs[0].size(); ++device) {
-    std::vector<Piece> local_inputs, local_outputs;
-    for (const auto& pieces : inputs) local_inputs.push_back(pieces[device]);
-    for (const auto& pieces : outputs) local_outputs.push_back(pieces[device]);
-    run_operator(run.def->kind, run.example.attributes, local_inputs, local_outputs);
-    for (std::size_t i = 0; i < outputs.size(); ++i) outputs[i][device] = local_outputs[i];
-  }
-  bool is_sound = true;
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const Piece total = collect(outputs[i], 0, out_words[i], hierarchy, {}, is_sound);
-    is_sound = is_sound && agree(total, run.outputs[i]);
-  }
-  return is_sound;
+  const std::vector<Piece> outputs =
+      run_sharded(run.def->kind, run.example.attributes, run.inputs, run.before,
+                  product_of(run, rows), hierarchy, random);
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    if (!agree(outputs[i], run.outputs[i])) return false;
+  return true;
 }
 
 // "matmul (S(0), B) (B, S(1)) -> (S(0), S(1))".
 std::string text_of(const GlobalRun& run, const std::vector<const SbpSignature*>& rows) {
+  const OperandWords words = product_of(run, rows);
   std::string text = run.def->kind;
-  for (const NdSbp& words : words_of(rows, false, run.inputs.size()))
-    text += " " + to_string(words);
+  for (const NdSbp& word : words.inputs) text += " " + to_string(word);
   text += " ->";
-  for (const NdSbp& words : words_of(rows, true, run.outputs.size()))
-    text += " " + to_string(words);
+  for (const NdSbp& word : words.outputs) text += " " + to_string(word);
   return text;
 }
 

@@ -1,0 +1,54 @@
+// Tensors as the pieces that the devices of a mesh hold under given words, and back: the slow,
+// obvious meaning of SBP words, against which rows and kernels are checked.
+#pragma once
+
+#include "core/counter_rng.h"
+#include "core/sbp.h"
+#include "tests/conformance/operator_runner.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace sextant {
+
+// Extents of the mesh axes, major to minor. Pieces are listed by coordinates in row-major order.
+using Hierarchy = std::vector<std::int64_t>;
+
+// A stream of small integers, the same for equal names.
+class Random {
+ public:
+  explicit Random(const std::string& stream) : rng_(1, stream) {}
+  std::int64_t integer(std::int64_t first, std::int64_t last) {
+    return first + static_cast<std::int64_t>(rng_.bits(next_++) %
+                                             static_cast<std::uint64_t>(last - first + 1));
+  }
+
+ private:
+  CounterRng rng_;
+  std::uint64_t next_ = 0;
+};
+
+// Partial values are random integers whose reduction is the tensor.
+std::vector<Piece> distribute(const Piece& tensor, const NdSbp& words, const Hierarchy& hierarchy,
+                              Random& random);
+
+// The global tensor that the pieces stand for; NaN where no piece holds an element and where
+// copies under B differ.
+Piece collect(const std::vector<Piece>& pieces, const NdSbp& words, const Hierarchy& hierarchy);
+
+struct OperandWords {
+  std::vector<NdSbp> inputs, outputs;
+};
+
+// Distributes inputs and outputs, runs the kernel on every device, collects the outputs. `outputs`
+// are global tensors: their types and, for state, the contents before the act.
+std::vector<Piece> run_sharded(const std::string& kind, const Attributes& attributes,
+                               const std::vector<Piece>& inputs, const std::vector<Piece>& outputs,
+                               const OperandWords& words, const Hierarchy& hierarchy,
+                               Random& random);
+
+// Equal boxes and values: integers exactly, others up to the rounding of any order of summation.
+bool agree(const Piece& a, const Piece& b);
+
+}  // namespace sextant
