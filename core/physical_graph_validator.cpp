@@ -17,7 +17,7 @@ namespace sextant {
 // - I10 in-place aliases name an input and an output of the actor
 // - I11 edges lead from a register to an actor, one content for one act or more
 // - I12 readers of ports are actors of the block
-// - I13 frames have a size and take one act per content or more
+// - I13 frames take one act per content or more
 // - I14 instances name a block
 // - I15 instances act at least once per step and belong to a layer
 // - I16 instances bind every frame of their block
@@ -31,6 +31,8 @@ namespace sextant {
 // - I24 ranks name a program
 // - I25 group roles of ranks name a group
 // - I26 members of groups are ranks of the graph
+// - I27 sizes and offsets in blocks are between 0 and 2^60 bytes, so that sums cannot overflow
+// - I28 sizes and offsets in programs are, too
 // Blocks (validator/blocks.cpp)
 // - B1  each register has exactly one writer
 // - B2  data edges are what actors read from registers, each once

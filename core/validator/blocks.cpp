@@ -142,7 +142,7 @@ void check_overlap(const Block& block, Findings& findings) {
 
 void check_registers(const PhysicalGraph& graph, const Block& block, Findings& findings) {
   for (const Register& reg : block.registers) {
-    findings.expect(reg.offset.value >= 0 && reg.offset.value % kBufferAlignment == 0, "B9",
+    findings.expect(reg.offset.value % kBufferAlignment == 0, "B9",
                     "block '{}': register '{}' starts at byte {} of its frame, not at a multiple "
                     "of {}",
                     block.name, reg.name, reg.offset.value, kBufferAlignment);

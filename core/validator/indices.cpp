@@ -14,6 +14,14 @@ bool names(Id<Tag> id, const std::vector<Value>& table) {
   return names(id.value, table);
 }
 
+// Sums of two sizes cannot overflow.
+constexpr std::int64_t kMaxBytes = std::int64_t{1} << 60;
+
+bool is_size(Bytes bytes) { return bytes.value >= 0 && bytes.value <= kMaxBytes; }
+bool is_size(const TensorType& type) {
+  return type.shape.elements() <= kMaxBytes / size_of(type.dtype).value;
+}
+
 // The message of what a throwing check says, or nothing.
 template <typename Check>
 std::string refusal_of(Check check) {
@@ -102,11 +110,37 @@ void check_edges_and_ports(const Block& block, Findings& findings) {
                       reader, block.actors.size());
 }
 
+void check_block_sizes(const Block& block, Findings& findings) {
+  const auto expect = [&](bool holds, std::string_view what) {
+    findings.expect(holds, "I27", "block '{}': the {} is not between 0 and 2^60 bytes", block.name,
+                    what);
+  };
+  for (const Frame& frame : block.frames) expect(is_size(frame.size), "size of a frame");
+  for (const Port& port : block.ports) expect(is_size(port.local), "size of a port");
+  for (const Register& reg : block.registers) {
+    expect(is_size(reg.local), "size of a register");
+    expect(is_size(reg.offset), "offset of a register");
+  }
+}
+
+void check_program_sizes(const RankProgram& program, Findings& findings) {
+  const auto expect = [&](Bytes bytes, std::string_view what) {
+    findings.expect(is_size(bytes), "I28", "program '{}': the {} is not between 0 and 2^60 bytes",
+                    program.name, what);
+  };
+  expect(program.arena.size, "size of the arena");
+  expect(program.arena.lower_bound, "lower bound of the arena");
+  for (const Instance& instance : program.instances)
+    for (const FrameBinding& frame : instance.frames)
+      for (const Bytes offset : frame.slot_offsets) expect(offset, "offset of a slot");
+}
+
 void check_block(const PhysicalGraph& graph, const Block& block, Findings& findings) {
   for (const Frame& frame : block.frames)
-    findings.expect(frame.size.value >= 0 && frame.acts_per_content >= 1, "I13",
-                    "block '{}': a frame of {} bytes and {} acts per content", block.name,
-                    frame.size.value, frame.acts_per_content);
+    findings.expect(frame.acts_per_content >= 1, "I13",
+                    "block '{}': a frame of {} acts per content", block.name,
+                    frame.acts_per_content);
+  check_block_sizes(block, findings);
   check_registers(graph, block, findings);
   for (const Actor& actor : block.actors) check_actor(graph, block, actor, findings);
   check_edges_and_ports(block, findings);
@@ -176,6 +210,7 @@ void check_program(const PhysicalGraph& graph, const RankProgram& program, Findi
   findings.expect(names(program.placement, graph.placements), "I22",
                   "program '{}' is on placement {} of {}", program.name, program.placement.value,
                   graph.placements.size());
+  check_program_sizes(program, findings);
   if (check_instances(graph, program, findings)) {
     check_links(graph, program, findings);
     check_runs(graph, program, findings);
@@ -210,7 +245,8 @@ void check_indices(const PhysicalGraph& graph, Findings& findings) {
   findings.expect(graph.header.version == GraphHeader().version, "I1",
                   "a graph of version {}, wanted {}", graph.header.version, GraphHeader().version);
   check_placements(graph, findings);
-  check_layouts(graph, findings);
+  // Boxes need extents of at least one.
+  if (findings.empty()) check_layouts(graph, findings);
   for (const Block& block : graph.blocks) check_block(graph, block, findings);
   // Programs walk through blocks.
   if (findings.empty())

@@ -22,7 +22,7 @@ void check_slots(const RankProgram& program, const Instance& instance, const Fra
     findings.expect(offset.value % kBufferAlignment == 0, "M3",
                     "program '{}', instance '{}': a slot at byte {}, not at a multiple of {}",
                     program.name, instance.name, offset.value, kBufferAlignment);
-    findings.expect(offset.value >= 0 && offset + frame.size <= program.arena.size, "M4",
+    findings.expect(offset + frame.size <= program.arena.size, "M4",
                     "program '{}', instance '{}': a slot of {} bytes at byte {} of an arena of {}",
                     program.name, instance.name, frame.size.value, offset.value,
                     program.arena.size.value);
@@ -35,7 +35,7 @@ void check_slots(const RankProgram& program, const Instance& instance, const Fra
 
 void check_arena(const RankProgram& program, Findings& findings) {
   const ArenaPlan& arena = program.arena;
-  findings.expect(arena.size.value >= 0 && arena.lower_bound <= arena.size, "M6",
+  findings.expect(arena.lower_bound <= arena.size, "M6",
                   "program '{}': an arena of {} bytes cannot hold {} live bytes", program.name,
                   arena.size.value, arena.lower_bound.value);
   findings.expect(arena.peak_by_class.size() == kNumMemoryClasses, "M7",

@@ -8,9 +8,11 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include <array>
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <random>
 
 namespace sextant {
 namespace {
@@ -126,6 +128,38 @@ TEST_CASE("unknown, missing and misplaced keys are refused") {
         }) ==
         "physical graph: programs[0].order[0]: found 2 numbers, wanted [instance, first_actor, "
         "num_actors, act, launch_group]");
+}
+
+// Reads and validates; neither may do anything but refuse with an Error or messages.
+enum class Outcome { kRefused, kInvalid, kValid };
+Outcome outcome_of(const std::string& text) {
+  try {
+    return validate(physical_graph_from_json(text)).empty() ? Outcome::kValid : Outcome::kInvalid;
+  } catch (const Error&) {
+    return Outcome::kRefused;
+  }
+}
+
+TEST_CASE("whatever happens to a text, reading refuses it or the validator can walk the graph") {
+  const std::string text = to_json_text(testing::training_graph());
+  std::mt19937_64 random(7);
+  std::array<int, 3> counts{};
+  for (int i = 0; i < 4000; ++i) {
+    std::string copy = text;
+    // Digits become other digits, so that most texts stay JSON and change an index or a size.
+    for (int change = 0; change < 1 + i % 3; ++change) {
+      std::size_t at = random() % copy.size();
+      while (copy[at] < '0' || copy[at] > '9') at = (at + 1) % copy.size();
+      copy[at] = static_cast<char>('0' + random() % 10);
+      if (random() % 8 == 0) copy.insert(copy.begin() + static_cast<std::ptrdiff_t>(at), '-');
+      if (random() % 8 == 0) copy.erase(at, 1 + random() % 3);
+    }
+    ++counts[static_cast<std::size_t>(outcome_of(copy))];
+  }
+  // The mutations reach both the reader and the validator.
+  CHECK(counts[0] > 400);
+  CHECK(counts[1] > 400);
+  CHECK(counts[2] > 0);
 }
 
 TEST_CASE("readable text keeps short values on one line and breaks long ones") {

@@ -93,6 +93,14 @@ const std::vector<Breakage>& index_breakages() {
        [](PhysicalGraph& graph) { graph.ranks[0].groups[0] = GroupId(5); }},
       {"I26", "holds rank 4 of 4",
        [](PhysicalGraph& graph) { graph.groups[0].ranks[0] = Rank(4); }},
+      {"I27", "the offset of a register is not between 0 and 2^60 bytes",
+       [](PhysicalGraph& graph) {
+         forward(graph).registers[kHiddenRegister].offset = Bytes(-kBufferAlignment);
+       }},
+      {"I28", "the offset of a slot is not between 0 and 2^60 bytes",
+       [](PhysicalGraph& graph) {
+         instance(graph, kForwardInstance).frames[0].slot_offsets[0] = Bytes(std::int64_t{1} << 61);
+       }},
   };
   return kAll;
 }
@@ -481,6 +489,17 @@ TEST_CASE("a rule broken often gives one message that counts") {
   const std::vector<std::string> messages = validate(graph);
   REQUIRE(messages.size() == 1);
   CHECK(messages[0].find("(and 9 more of this kind)") != std::string::npos);
+}
+
+TEST_CASE("sizes that no integer holds are refused, not computed") {
+  PhysicalGraph graph = testing::training_graph();
+  forward(graph).registers[kHiddenRegister].local.shape = Shape{std::int64_t{1} << 62};
+  const std::vector<std::string> messages = validate(graph);
+  REQUIRE(messages.size() == 1);
+  CHECK(messages[0].starts_with("I27: "));
+  graph = testing::training_graph();
+  graph.placements[0].axes[0].extent = 0;
+  CHECK(validate(graph).size() == 1);
 }
 
 TEST_CASE("launch groups of unrelated communications are accepted") {
