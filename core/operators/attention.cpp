@@ -5,11 +5,12 @@
 // |---|---|
 // | B | |
 // | S(0) | batch |
-// | S(2) | heads; with KV < H only over parts that divide KV: an uneven split of H and of KV would
-// part a query head from the key/value head it reads (3 KV heads and 6 query heads over 2) | |
-// attention_grad: do P(sum), the rest B -> P(sum) | linear in do |
+// | S(2) | heads; with KV < H only over parts that divide KV |
+// | attention_grad: do P(sum), the rest B -> P(sum) | linear in do |
 //
-// A split of the sequence needs other ranks' keys (ring or all-to-all): not claimed.
+// With fewer key/value heads than query heads an uneven split would part a query head from the
+// key/value head it reads: 3 and 6 heads over 2 parts are cut as 2, 1 and 3, 3. A split of the
+// sequence needs other ranks' keys (ring or all-to-all): not claimed.
 #include "core/check.h"
 #include "core/logical_graph.h"
 #include "core/operator.h"

@@ -3,8 +3,8 @@
 // one operator: the maximum carries none, and the gradients through the sum and the picked logit
 // would pass over the classes three times.
 //
-// d: a dim of the labels; last: the classes.
-// | kind | words in | words out |
+// d: a dim of the labels; last: the classes; all B everywhere besides.
+// | kind(operands) | words in | words out |
 // |---|---|---|
 // | row_max(x) | S(d) | S(d) |
 // |  | S(last); P(max) | P(max) |
@@ -13,12 +13,11 @@
 // | pick(x, labels) | S(d), S(d) | S(d) |
 // |  | S(last), B: the other shards give 0 | P(sum) |
 // |  | P(sum), B: linear in x | P(sum) |
-// | cross_entropy(x, max, sum, picked, labels) | all S(d) | P(sum), P(sum): sums over tokens (G28)
-// | |  | x S(last), the rest B; x is not read | B, B | | cross_entropy_grad(x, max, sum, labels,
-// dloss) | S(d), dloss B | S(d) | |  | x S(last), the rest B | S(last) | |  | dloss P(sum), the
-// rest B: linear in dloss | P(sum) |
-//
-// And all B everywhere.
+// | cross_entropy(x, max, sum, picked, labels) | all S(d) | both P(sum) (G28) |
+// |  | x S(last), the rest B; x is not read | both B |
+// | cross_entropy_grad(x, max, sum, labels, dloss) | S(d), dloss B | S(d) |
+// |  | x S(last), the rest B | S(last) |
+// |  | dloss P(sum), the rest B: linear in dloss | P(sum) |
 #include "core/operators/loss.h"
 
 #include "core/check.h"

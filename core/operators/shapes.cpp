@@ -2,11 +2,14 @@
 //
 // | kind | rows besides B |
 // |---|---|
-// | reshape | per group of merged dims, S(its first dim) on both sides: later dims of a group would
-// interleave (G07). With one dim on either side it holds for any split; with more, only over parts
-// that divide both first extents, because an uneven split cuts between other elements (G08). Any P
-// | | transpose | S(permutation[i]) -> S(i); any P | | slice, pad | S(any dim but the cut one);
-// slice any P, pad P(sum) (its zeros are no neutral element of max) |
+// | reshape | S(first dim of a group) -> S(first dim of that group); any P |
+// | transpose | S(permutation[i]) -> S(i); any P |
+// | slice | S(any dim but the cut one); any P |
+// | pad | S(any dim but the cut one); P(sum): its zeros are no neutral element of max |
+//
+// Reshape merges and splits groups of dims. A split of a later dim of a group would interleave
+// (G07). Where a group is one dim on both sides its row holds for any split; elsewhere only over
+// parts that divide both first extents, because an uneven split cuts between other elements (G08).
 #include "core/check.h"
 #include "core/logical_graph.h"
 #include "core/operator.h"
