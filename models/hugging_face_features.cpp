@@ -226,10 +226,12 @@ void check_family(const std::string& name, std::vector<std::string>& reasons) {
 
 void check_features(const JsonCursor& root, const std::string& family,
                     std::vector<std::string>& reasons) {
+  std::string_view named;  // keys of equal meaning are neighbours: the first is enough
   for (const Feature& feature : kFeatures) {
     const auto value = root.find(feature.key);
-    if (value && is_set(*value))
-      reasons.push_back(fmt::format("{} ({} = {})", feature.meaning, feature.key, text_of(*value)));
+    if (!value || !is_set(*value) || feature.meaning == named) continue;
+    reasons.push_back(fmt::format("{} ({} = {})", feature.meaning, feature.key, text_of(*value)));
+    named = feature.meaning;
   }
   const auto rotary = root.find_value("partial_rotary_factor");
   if (rotary && rotary->real() != 1)
