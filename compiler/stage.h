@@ -4,8 +4,10 @@
 #include "compiler/staged_graph.h"
 #include "compiler/strategy.h"
 #include "core/cost_model.h"
+#include "core/logical_graph.h"
 #include "sbp/inference.h"
 
+#include <cstdint>
 #include <vector>
 
 namespace sextant {
@@ -13,19 +15,24 @@ namespace sextant {
 // Placement per stage: hierarchy [dp, tp], ranks tp fastest, then dp, then pp.
 std::vector<Placement> make_placements(const Strategy& strategy);
 
-// Stage of every layer: transformer layers (all but the first and last layer index) spread evenly,
-// earlier stages get the remainder; the first layer (embedding) on stage 0, the last (head) on the
-// last. Throws Error(kInfeasible): more stages than layers; first/last counts that leave layers
-// over, saying how many.
+// Stage of every layer: the layers between the first and the last are the model's blocks; they are
+// spread evenly, earlier stages get the remainder; the first layer (embedding) joins stage 0, the
+// last (head) the last stage. Throws Error(kInfeasible): more stages than blocks; first/last counts
+// that leave blocks over or take too many, saying how many.
 std::vector<int> stage_of_layers(int num_layers, const Strategy& strategy);
 
-// Words of parameters and inputs that the strategy implies (Megatron convention for tp from
-// ParameterInfo; inputs split on the batch over dp; ZeRO-1 adds a dp split to the optimizer's
-// copy). Checks divisibility where a split would cut a head: names the values that would do.
-WordConstraints strategy_words(const LogicalGraph& training, const Strategy& strategy,
-                               const std::vector<Placement>& placements,
-                               const std::vector<int>& stage_of_layer);
+// By OpId: an operator acts once per step when it updates state, belongs to the optimizer, sinks
+// sums of the step, or reads nothing that a micro-batch makes.
+std::vector<Rate> rates_of(const LogicalGraph& training);
 
+// Words that the strategy implies. Parameters are split over tp by their tensor_parallel_dim
+// (Megatron's convention) and read in these words; inputs are split over dp on dim 0; with ZeRO-1
+// parameters of at least kSmallestSharded elements live split over dp too, and so do their moments.
+// Throws Error(kInfeasible) for a batch that dp does not divide or that is not dp x micro_batch.
+WordConstraints strategy_words(const LogicalGraph& training, const Strategy& strategy);
+inline constexpr std::int64_t kSmallestSharded = 1024;
+
+// `network` decides between boxings by time; without it bytes decide. The result passes validate().
 StagedGraph make_staged_graph(const LogicalGraph& training, const Strategy& strategy,
                               std::int64_t micro_batches, const NetworkModel* network);
 

@@ -1,46 +1,58 @@
 // Words for a whole graph: every operator gets a signature per axis, in topological order, so that
-// the boxing in front of it is cheapest. Deterministic.
+// the boxing in front of it is cheapest. Deterministic. Rules and costs: README, "Inference".
 #pragma once
 
-#include "core/cost_model.h"
 #include "core/logical_graph.h"
 #include "core/operator.h"
 #include "core/placement.h"
 #include "core/sbp.h"
 
+#include <compare>
+#include <cstddef>
+#include <cstdint>
 #include <map>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace sextant {
 
-// What is decided before inference.
+struct OpInput {
+  OpId op;
+  std::size_t input = 0;
+  auto operator<=>(const OpInput&) const = default;
+};
+
+// What is decided before inference. Mesh axes of extent 1 count as B whatever is said of them.
 struct WordConstraints {
   std::map<TensorId, NdSbp> tensors;  // words at the producer: parameters, inputs, user's pins
+  std::map<OpInput, NdSbp> inputs;    // words in which an operator reads its input
+  // Refuse where a split that arrives would be gathered only because its parts would cut a group
+  // (the heads of attention), naming the degrees that would do.
+  bool whole_groups = false;
 };
 
 struct OpWords {
   std::vector<NdSbp> inputs;  // as the operator wants them; may differ from the producer's words
   std::vector<NdSbp> outputs;
+  bool operator==(const OpWords&) const = default;
 };
 
 struct WordAssignment {
   std::vector<OpWords> ops;  // by OpId
 };
 
-// `stage_of_layer[layer]` names the placement of an operator. Operators without constraint take the
-// cheapest product of their rows: cost = bytes (or time with `network`) of boxing their inputs plus
-// their share of compute; ties by preference order of the rows. Throws Error(kInfeasible) naming
-// the operator, its inputs' words and every candidate.
+// `stage_of_layer[layer]` names the placement of an operator. Throws Error(kInfeasible) naming the
+// operator, its inputs' words and every candidate when none fits the constraints, Error(kUsage) for
+// constraints that do not fit the graph.
 WordAssignment infer_words(const LogicalGraph& graph, const std::vector<Placement>& stages,
                            const std::vector<int>& stage_of_layer,
-                           const WordConstraints& constraints,
-                           const NetworkModel* network = nullptr);
+                           const WordConstraints& constraints);
 
 // All N-D products of the operator's rows for these global types that fit a mesh with these extents
-// (core/operator.h, fits), in order of preference.
+// (core/operator.h, fits), in order of preference: rows of the first axis first. An axis of extent
+// 1 takes the row without splits. Where two axes split one dim, each nesting order is a product of
+// its own: axis order first. Empty for sources, whose words are the user's choice.
 std::vector<OpWords> nd_signatures(const OperatorDef& def, std::span<const TensorType> inputs,
                                    std::span<const TensorType> outputs,
                                    const Attributes& attributes,

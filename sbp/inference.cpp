@@ -1,0 +1,511 @@
+// The cheapest product of rows per operator, in topological order. Equal situations (kind, types,
+// attributes, words of the inputs) are decided once, so a hundred equal layers cost like one.
+#include "sbp/inference.h"
+
+#include "core/check.h"
+#include "sbp/boxing.h"
+#include "sbp/mesh_state.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+namespace sextant {
+namespace {
+
+constexpr std::int64_t kImpossible = std::numeric_limits<std::int64_t>::max();
+
+using Key = std::vector<std::uint64_t>;
+
+struct KeyHash {
+  std::size_t operator()(const Key& key) const {
+    std::uint64_t hash = 14695981039346656037U;
+    for (const std::uint64_t word : key) hash = (hash ^ word) * 1099511628211U;
+    return static_cast<std::size_t>(hash ^ (hash >> 32U));
+  }
+};
+
+// Small numbers for equal values. Only looked up, never walked, so the order of hashing is unseen.
+class Interner {
+ public:
+  std::uint64_t of(const Key& key) {
+    return numbers_.try_emplace(key, numbers_.size()).first->second;
+  }
+
+ private:
+  std::unordered_map<Key, std::uint64_t, KeyHash> numbers_;
+};
+
+void append_text(Key& key, std::string_view text) {
+  key.push_back(text.size());
+  for (std::size_t at = 0; at < text.size(); at += 8) {
+    std::uint64_t word = 0;
+    for (std::size_t i = at; i < std::min(at + 8, text.size()); ++i)
+      word = word << 8U | static_cast<unsigned char>(text[i]);
+    key.push_back(word);
+  }
+}
+
+void append_value(Key& key, const AttributeValue& value) {
+  key.push_back(value.index());
+  if (const auto* flag = std::get_if<bool>(&value)) key.push_back(*flag ? 1 : 0);
+  if (const auto* integer = std::get_if<std::int64_t>(&value))
+    key.push_back(static_cast<std::uint64_t>(*integer));
+  if (const auto* real = std::get_if<double>(&value))
+    key.push_back(std::bit_cast<std::uint64_t>(*real));
+  if (const auto* text = std::get_if<std::string>(&value)) append_text(key, *text);
+  if (const auto* list = std::get_if<std::vector<std::int64_t>>(&value)) {
+    key.push_back(list->size());
+    for (const std::int64_t element : *list) key.push_back(static_cast<std::uint64_t>(element));
+  }
+}
+
+// One way to run an operator, with its words packed for a mesh.
+struct Candidate {
+  OpWords words;
+  std::vector<MeshState> inputs, outputs;
+};
+
+struct Candidates {
+  std::uint64_t number = 0;  // equal lists have equal numbers
+  std::vector<Candidate> all;
+};
+
+// A layout in which a tensor exists once an operator has made or wanted it.
+struct Version {
+  std::uint64_t mesh = 0;  // number of the placement
+  MeshState state;
+  bool operator==(const Version&) const = default;
+};
+
+struct Cost {
+  // Moved in front of the operator, or owed for a reduction that it passes on.
+  std::int64_t bytes = 0;
+  std::int64_t later = 0;     // moved behind it, where its readers' words are given
+  std::int64_t elements = 0;  // that all devices together read and write
+  auto operator<=>(const Cost&) const = default;
+};
+
+class Inference {
+ public:
+  Inference(const LogicalGraph& graph, const std::vector<Placement>& stages,
+            const std::vector<int>& stage_of_layer, const WordConstraints& constraints)
+      : graph_(graph), stages_(stages), stage_of_layer_(stage_of_layer), constraints_(constraints) {
+    for (const Placement& stage : stages) {
+      extents_.push_back(stage.hierarchy());
+      Key key;
+      for (const std::int64_t extent : extents_.back())
+        key.push_back(static_cast<std::uint64_t>(extent));
+      shape_of_mesh_.push_back(mesh_shapes_.of(key));
+    }
+    for (const LogicalTensor& tensor : graph.tensors()) types_.push_back(number_of(tensor.type));
+    versions_.resize(graph.tensors().size());
+    for (const auto& [tensor, words] : constraints.tensors)
+      require(tensor.is_valid() && tensor.index() < graph.tensors().size(), ErrorCode::kUsage,
+              "words {} for tensor {} of {}", to_string(words), tensor.value,
+              graph.tensors().size());
+  }
+
+  WordAssignment run() {
+    WordAssignment assignment;
+    assignment.ops.reserve(graph_.ops().size());
+    for (std::size_t index = 0; index < graph_.ops().size(); ++index)
+      assignment.ops.push_back(decide(OpId(index)));
+    return assignment;
+  }
+
+ private:
+  const LogicalTensor& tensor(TensorId id) const { return graph_.tensor(id); }
+
+  std::uint64_t number_of(const TensorType& type) {
+    Key key = {static_cast<std::uint64_t>(type.dtype)};
+    for (const std::int64_t extent : type.shape.extents())
+      key.push_back(static_cast<std::uint64_t>(extent));
+    return type_numbers_.of(key);
+  }
+
+  std::size_t mesh_of(const LogicalOp& op) const {
+    require(static_cast<std::size_t>(op.layer) < stage_of_layer_.size(), ErrorCode::kUsage,
+            "operator '{}' is in layer {}, but {} layers have a stage", op.name, op.layer,
+            stage_of_layer_.size());
+    const int stage = stage_of_layer_[static_cast<std::size_t>(op.layer)];
+    require(stage >= 0 && static_cast<std::size_t>(stage) < stages_.size(), ErrorCode::kUsage,
+            "layer {} is on stage {} of {}", op.layer, stage, stages_.size());
+    return static_cast<std::size_t>(stage);
+  }
+
+  OpWords decide(OpId id) {
+    const LogicalOp& op = graph_.op(id);
+    const std::size_t mesh = mesh_of(op);
+    const Candidates& candidates = candidates_of(op, mesh);
+    if (candidates.all.empty()) return decide_source(op, mesh);
+    const auto [known, is_new] = decisions_.try_emplace(situation(id, mesh, candidates), 0);
+    if (is_new) known->second = cheapest(id, mesh, candidates);
+    const Candidate& chosen = candidates.all[known->second];
+    for (std::size_t i = 0; i < op.inputs.size(); ++i)
+      add_version(op.inputs[i], {mesh, chosen.inputs[i]});
+    for (std::size_t i = 0; i < op.outputs.size(); ++i)
+      add_version(op.outputs[i], {mesh, chosen.outputs[i]});
+    return chosen.words;
+  }
+
+  OpWords decide_source(const LogicalOp& op, std::size_t mesh) {
+    OpWords words;
+    for (const TensorId output : op.outputs) {
+      const auto given = constraints_.tensors.find(output);
+      MeshState state;
+      if (given != constraints_.tensors.end()) state = pinned(given->second, output, mesh);
+      require(!state.has_partial(), ErrorCode::kInfeasible,
+              "operator '{}' ({}) cannot make '{}' as {}: a source holds no partial values",
+              op.name, op.kind, tensor(output).name, to_string(given->second));
+      words.outputs.push_back(state.words(extents_[mesh].size()));
+      add_version(output, {mesh, state});
+    }
+    return words;
+  }
+
+  MeshState pinned(const NdSbp& words, TensorId id, std::size_t mesh) const {
+    return MeshState(words, extents_[mesh], tensor(id).type.shape);
+  }
+
+  void add_version(TensorId id, const Version& version) {
+    std::vector<Version>& versions = versions_[id.index()];
+    if (std::find(versions.begin(), versions.end(), version) == versions.end())
+      versions.push_back(version);
+  }
+
+  const Candidates& candidates_of(const LogicalOp& op, std::size_t mesh) {
+    Key key = {shape_of_mesh_[mesh], op.inputs.size()};
+    append_text(key, op.kind);
+    for (const auto* side : {&op.inputs, &op.outputs})
+      for (const TensorId id : *side) key.push_back(types_[id.index()]);
+    for (const auto& [name, value] : op.attributes.entries()) {
+      append_text(key, name);
+      append_value(key, value);
+    }
+    const auto [known, is_new] = candidates_.try_emplace(std::move(key));
+    if (is_new) known->second = make_candidates(op, mesh);
+    return known->second;
+  }
+
+  Candidates make_candidates(const LogicalOp& op, std::size_t mesh) {
+    std::vector<TensorType> inputs, outputs;
+    for (const TensorId id : op.inputs) inputs.push_back(tensor(id).type);
+    for (const TensorId id : op.outputs) outputs.push_back(tensor(id).type);
+    Candidates candidates;
+    Key content = {shape_of_mesh_[mesh], op.inputs.size()};
+    for (const auto* side : {&op.inputs, &op.outputs})
+      for (const TensorId id : *side) content.push_back(types_[id.index()]);
+    for (OpWords& words : nd_signatures(graph_.registry().get(op.kind), inputs, outputs,
+                                        op.attributes, extents_[mesh])) {
+      Candidate candidate;
+      for (std::size_t i = 0; i < inputs.size(); ++i)
+        candidate.inputs.emplace_back(words.inputs[i], extents_[mesh], inputs[i].shape);
+      for (std::size_t i = 0; i < outputs.size(); ++i)
+        candidate.outputs.emplace_back(words.outputs[i], extents_[mesh], outputs[i].shape);
+      for (const auto* side : {&candidate.inputs, &candidate.outputs})
+        for (const MeshState& state : *side) content.push_back(state.code());
+      candidate.words = std::move(words);
+      candidates.all.push_back(std::move(candidate));
+    }
+    candidates.number = contents_.of(content);
+    return candidates;
+  }
+
+  // Everything that `cheapest` looks at.
+  Key situation(OpId id, std::size_t mesh, const Candidates& candidates) const {
+    const LogicalOp& op = graph_.op(id);
+    Key key = {candidates.number, waits_for_step(op) ? 1U : 0U};
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+      const std::vector<Version>& versions = versions_[op.inputs[i].index()];
+      key.push_back(versions.size());
+      for (const Version& version : versions) {
+        key.push_back(version.mesh == mesh ? 0 : shape_of_mesh_[version.mesh] + 1);
+        key.push_back(version.state.code());
+      }
+      const std::optional<MeshState> pin = pin_of_input({id, i}, mesh);
+      key.push_back(pin ? 1 : 0);
+      if (pin) key.push_back(pin->code());
+    }
+    for (const TensorId output : op.outputs) {
+      const auto pin = constraints_.tensors.find(output);
+      key.push_back(pin != constraints_.tensors.end() ? 1 : 0);
+      if (pin != constraints_.tensors.end())
+        key.push_back(pinned(pin->second, output, mesh).code());
+      for (const LogicalGraph::Use& use : graph_.uses(output)) {
+        const std::size_t there = mesh_of(graph_.op(use.op));
+        const std::optional<MeshState> wanted = pin_of_input({use.op, use.input}, there);
+        if (!wanted) continue;
+        key.push_back(there == mesh ? 2 : shape_of_mesh_[there] + 3);
+        key.push_back(wanted->code());
+      }
+    }
+    return key;
+  }
+
+  std::optional<MeshState> pin_of_input(const OpInput& input, std::size_t mesh) const {
+    const auto pin = constraints_.inputs.find(input);
+    if (pin == constraints_.inputs.end()) return std::nullopt;
+    return pinned(pin->second, graph_.op(input.op).inputs[input.input], mesh);
+  }
+
+  std::size_t cheapest(OpId id, std::size_t mesh, const Candidates& candidates) {
+    std::optional<std::size_t> best;
+    Cost best_cost;
+    for (std::size_t i = 0; i < candidates.all.size(); ++i) {
+      const Candidate& candidate = candidates.all[i];
+      if (!honours_pins(id, mesh, candidate) || !is_anchored(id, mesh, candidate)) continue;
+      Cost cost;
+      cost.bytes = bytes_before(graph_.op(id), mesh, candidate);
+      if (cost.bytes == kImpossible) continue;
+      cost.bytes += owed(graph_.op(id), mesh, candidate);
+      cost.later = bytes_behind(graph_.op(id), mesh, candidate);
+      cost.elements = elements(graph_.op(id), mesh, candidate);
+      if (best && cost >= best_cost) continue;
+      best = i;
+      best_cost = cost;
+    }
+    if (!best) refuse(id, mesh, candidates);
+    if (constraints_.whole_groups) require_whole_groups(id, mesh, candidates.all[*best]);
+    return *best;
+  }
+
+  void require_whole_groups(OpId id, std::size_t mesh, const Candidate& chosen) const {
+    const LogicalOp& op = graph_.op(id);
+    std::vector<TensorType> inputs, outputs;
+    for (const TensorId input : op.inputs) inputs.push_back(tensor(input).type);
+    for (const TensorId output : op.outputs) outputs.push_back(tensor(output).type);
+    for (const SbpSignature& row :
+         graph_.registry().get(op.kind).signatures(inputs, outputs, op.attributes))
+      for (std::size_t axis = 0; axis < extents_[mesh].size(); ++axis)
+        for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+          const std::int64_t parts = extents_[mesh][axis];
+          const bool cuts = row.divisible != 0 && row.divisible % parts != 0;
+          if (!cuts || !row.inputs[i].is_split() || !chosen.inputs[i].is_broadcast(axis)) continue;
+          for (const Version& version : versions_[op.inputs[i].index()])
+            if (version.mesh == mesh && version.state.is_split(axis) &&
+                version.state.dim(axis) == row.inputs[i].dim)
+              refuse_cut(op, i, stages_[mesh].axes[axis], row);
+        }
+  }
+
+  [[noreturn]] void refuse_cut(const LogicalOp& op, std::size_t input, const MeshAxis& axis,
+                               const SbpSignature& row) const {
+    std::string would_do;
+    for (std::int64_t parts = 1; parts <= row.divisible; ++parts)
+      if (row.divisible % parts == 0)
+        would_do += (would_do.empty() ? "" : ", ") + fmt::format("{}", parts);
+    const std::string hint = fmt::format("{} that would do: {}", axis.name, would_do);
+    throw Error(
+        ErrorCode::kInfeasible,
+        fmt::format("operator '{}' ({}) cannot keep {} of '{}' over {}={}: the parts would "
+                    "cut one of {} groups; {}",
+                    op.name, op.kind, to_string(row.inputs[input]), tensor(op.inputs[input]).name,
+                    axis.name, axis.extent, row.divisible, hint),
+        {hint});
+  }
+
+  bool honours_pins(OpId id, std::size_t mesh, const Candidate& candidate) const {
+    const LogicalOp& op = graph_.op(id);
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+      const std::optional<MeshState> pin = pin_of_input({id, i}, mesh);
+      if (pin && candidate.inputs[i] != *pin) return false;
+    }
+    for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+      const auto pin = constraints_.tensors.find(op.outputs[i]);
+      if (pin != constraints_.tensors.end() &&
+          candidate.outputs[i] != pinned(pin->second, op.outputs[i], mesh))
+        return false;
+    }
+    return true;
+  }
+
+  // Words other than B are taken over, not invented: on every axis some input that the row splits
+  // or reduces is so already, or is given so.
+  bool is_anchored(OpId id, std::size_t mesh, const Candidate& candidate) const {
+    const LogicalOp& op = graph_.op(id);
+    for (std::size_t axis = 0; axis < extents_[mesh].size(); ++axis) {
+      bool wants = false, has = false;
+      for (std::size_t i = 0; i < op.inputs.size() && !has; ++i) {
+        if (candidate.inputs[i].is_broadcast(axis)) continue;
+        wants = true;
+        has = constraints_.inputs.count({id, i}) == 1;
+        for (const Version& version : versions_[op.inputs[i].index()])
+          has = has || is_same_word(version.state, candidate.inputs[i], axis);
+      }
+      const bool pinned_output =
+          std::any_of(op.outputs.begin(), op.outputs.end(),
+                      [&](TensorId output) { return constraints_.tensors.count(output) == 1; });
+      if (wants && !has && !pinned_output) return false;
+      if (op.inputs.empty() && !candidate.outputs.empty() &&
+          !candidate.outputs[0].is_broadcast(axis) && !pinned_output)
+        return false;
+    }
+    return true;
+  }
+
+  static bool is_same_word(const MeshState& a, const MeshState& b, std::size_t axis) {
+    if (a.is_split(axis)) return b.is_split(axis) && a.dim(axis) == b.dim(axis);
+    if (a.is_partial(axis)) return b.is_partial(axis) && a.reduction(axis) == b.reduction(axis);
+    return b.is_broadcast(axis);
+  }
+
+  std::int64_t bytes_before(const LogicalOp& op, std::size_t mesh, const Candidate& candidate) {
+    std::int64_t total = 0;
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+      std::int64_t best = kImpossible;
+      for (const Version& version : versions_[op.inputs[i].index()])
+        if (!hides_a_split(version.state, candidate.inputs[i], mesh))
+          best = std::min(best, boxing_bytes(op.inputs[i], version, {mesh, candidate.inputs[i]}));
+      if (best == kImpossible) return kImpossible;
+      total += best;
+    }
+    return total;
+  }
+
+  // A split that becomes a partial value costs nothing now and a reduction later.
+  bool hides_a_split(const MeshState& from, const MeshState& to, std::size_t mesh) const {
+    for (std::size_t axis = 0; axis < extents_[mesh].size(); ++axis)
+      if (from.is_split(axis) && to.is_partial(axis)) return true;
+    return false;
+  }
+
+  std::int64_t boxing_bytes(TensorId id, const Version& from, const Version& to) {
+    if (from == to) return 0;
+    const bool same = from.mesh == to.mesh;
+    const auto [known, is_new] = boxings_.try_emplace(
+        Key{types_[id.index()], shape_of_mesh_[from.mesh], shape_of_mesh_[to.mesh], same ? 1U : 0U,
+            from.state.code(), to.state.code()},
+        0);
+    if (is_new) {
+      const BoxingRequest request{.type = tensor(id).type,
+                                  .from_placement = &stages_[from.mesh],
+                                  .to_placement = &stages_[to.mesh],
+                                  .from = from.state.words(extents_[from.mesh].size()),
+                                  .to = to.state.words(extents_[to.mesh].size()),
+                                  .objective = BoxingObjective::kBytes};
+      known->second = plan_boxing(request).total_bytes.value;
+    }
+    return known->second;
+  }
+
+  // What reducing over `axis` alone costs.
+  std::int64_t reduction_bytes(TensorId id, const MeshState& state, std::size_t axis,
+                               std::size_t mesh) const {
+    std::int64_t bytes = size_of(tensor(id).type).value * 2 * (extents_[mesh][axis] - 1);
+    for (std::size_t other = 0; other < extents_[mesh].size(); ++other)
+      if (other != axis && !state.is_split(other)) bytes *= extents_[mesh][other];
+    return bytes;
+  }
+
+  // Weight gradients are summed over the micro-batches: their reductions are paid once per step.
+  static bool waits_for_step(const LogicalOp& op) {
+    return op.phase == Phase::kWeightGrad || op.phase == Phase::kOptimizer;
+  }
+
+  // An operator that passes a pending reduction on owes it, so that the reduction is not postponed
+  // for nothing, but is where several become one (the sum of partial gradients).
+  std::int64_t owed(const LogicalOp& op, std::size_t mesh, const Candidate& candidate) const {
+    if (waits_for_step(op)) return 0;
+    std::int64_t total = 0;
+    for (std::size_t axis = 0; axis < extents_[mesh].size(); ++axis) {
+      std::int64_t before = 0, behind = 0;
+      for (std::size_t i = 0; i < op.inputs.size(); ++i)
+        if (candidate.inputs[i].is_partial(axis))
+          before += reduction_bytes(op.inputs[i], candidate.inputs[i], axis, mesh);
+      for (std::size_t i = 0; i < op.outputs.size(); ++i)
+        if (candidate.outputs[i].is_partial(axis))
+          behind += reduction_bytes(op.outputs[i], candidate.outputs[i], axis, mesh);
+      total += std::min(before, behind);
+    }
+    return total;
+  }
+
+  std::int64_t bytes_behind(const LogicalOp& op, std::size_t mesh, const Candidate& candidate) {
+    std::int64_t total = 0;
+    for (std::size_t i = 0; i < op.outputs.size(); ++i)
+      for (const LogicalGraph::Use& use : graph_.uses(op.outputs[i])) {
+        const std::size_t there = mesh_of(graph_.op(use.op));
+        const std::optional<MeshState> wanted = pin_of_input({use.op, use.input}, there);
+        if (wanted)
+          total += boxing_bytes(op.outputs[i], {mesh, candidate.outputs[i]}, {there, *wanted});
+      }
+    return total;
+  }
+
+  std::int64_t elements(const LogicalOp& op, std::size_t mesh, const Candidate& candidate) const {
+    std::int64_t total = 0;
+    const auto add = [&](const std::vector<TensorId>& ids, const std::vector<MeshState>& states) {
+      for (std::size_t i = 0; i < ids.size(); ++i) {
+        std::int64_t held = tensor(ids[i]).type.shape.elements();
+        for (std::size_t axis = 0; axis < extents_[mesh].size(); ++axis)
+          if (!states[i].is_split(axis)) held *= extents_[mesh][axis];
+        total += held;
+      }
+    };
+    add(op.inputs, candidate.inputs);
+    add(op.outputs, candidate.outputs);
+    return total;
+  }
+
+  static std::string text_of(const OpWords& words) {
+    std::string text;
+    for (const NdSbp& input : words.inputs) text += (text.empty() ? "" : ", ") + to_string(input);
+    text += " -> ";
+    for (std::size_t i = 0; i < words.outputs.size(); ++i)
+      text += (i == 0 ? "" : ", ") + to_string(words.outputs[i]);
+    return text;
+  }
+
+  [[noreturn]] void refuse(OpId id, std::size_t mesh, const Candidates& candidates) const {
+    const LogicalOp& op = graph_.op(id);
+    std::string message =
+        fmt::format("operator '{}' ({}) on {} has no words that fit; inputs:", op.name, op.kind,
+                    to_string(stages_[mesh]));
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+      const std::vector<Version>& versions = versions_[op.inputs[i].index()];
+      message += fmt::format("{} '{}'", i == 0 ? "" : ",", tensor(op.inputs[i]).name);
+      for (std::size_t v = 0; v < versions.size(); ++v)
+        message +=
+            fmt::format("{} {}", v == 0 ? "" : " or",
+                        to_string(versions[v].state.words(extents_[versions[v].mesh].size())));
+      if (const std::optional<MeshState> pin = pin_of_input({id, i}, mesh))
+        message += fmt::format(", given {}", to_string(pin->words(extents_[mesh].size())));
+    }
+    for (const TensorId output : op.outputs)
+      if (const auto pin = constraints_.tensors.find(output); pin != constraints_.tensors.end())
+        message +=
+            fmt::format("; output '{}' given {}", tensor(output).name, to_string(pin->second));
+    message += "; candidates:";
+    for (const Candidate& candidate : candidates.all)
+      message += " [" + text_of(candidate.words) + "]";
+    throw Error(ErrorCode::kInfeasible, message);
+  }
+
+  const LogicalGraph& graph_;
+  const std::vector<Placement>& stages_;
+  const std::vector<int>& stage_of_layer_;
+  const WordConstraints& constraints_;
+  std::vector<std::vector<std::int64_t>> extents_;  // by stage
+  std::vector<std::uint64_t> shape_of_mesh_;        // by stage: equal extents, equal number
+  std::vector<std::uint64_t> types_;                // by tensor
+  Interner mesh_shapes_, type_numbers_, contents_;
+  std::vector<std::vector<Version>> versions_;  // by tensor; the producer's first
+  std::unordered_map<Key, Candidates, KeyHash> candidates_;
+  std::unordered_map<Key, std::size_t, KeyHash> decisions_;
+  std::unordered_map<Key, std::int64_t, KeyHash> boxings_;
+};
+
+}  // namespace
+
+WordAssignment infer_words(const LogicalGraph& graph, const std::vector<Placement>& stages,
+                           const std::vector<int>& stage_of_layer,
+                           const WordConstraints& constraints) {
+  for (const Placement& stage : stages) validate(stage);
+  return Inference(graph, stages, stage_of_layer, constraints).run();
+}
+
+}  // namespace sextant
