@@ -118,7 +118,8 @@ void GraphProfile::collect_work(const LogicalGraph& training) {
 void GraphProfile::collect_parameters(const LogicalGraph& training) {
   for (const LogicalOp& op : training.ops()) {
     const OperatorDef& def = training.registry().get(op.kind);
-    if (def.state_outputs.empty()) continue;
+    // A parameter and its update are one actor, whose state is the update's.
+    if (def.state_outputs.empty() || op.inputs.empty()) continue;
     Parameter parameter;
     parameter.layer = op.layer;
     for (const std::size_t output : def.state_outputs)

@@ -42,6 +42,9 @@ class PipelineBuilder {
     std::vector<ToyProgram> programs;
     for (std::int32_t stage = 0; stage < stages_; ++stage)
       programs.push_back({"stage" + std::to_string(stage), ops_of(stage), order_of(stage)});
+    if (pipeline_.launch_groups)
+      for (std::int32_t stage = 0; stage + 1 < stages_; ++stage)
+        merge_exchanges(programs[at(stage)].order, programs[at(stage + 1)].order);
     return make_toy_graph(programs, ranks(), groups());
   }
 
@@ -158,6 +161,36 @@ class PipelineBuilder {
     if (pipeline_.replicas > 1) order.push_back({"reduce", 0, -1});
     order.push_back({"parameter", 0, -1});
     return order;
+  }
+
+  // A forward send and a backward receive that are neighbours on both stages start together.
+  static void merge_exchanges(std::vector<ToyRun>& upper, std::vector<ToyRun>& lower) {
+    for (std::size_t i = 0; i + 1 < upper.size(); ++i) {
+      ToyRun& first = upper[i];
+      ToyRun& second = upper[i + 1];
+      if (first.launch_group >= 0 || second.launch_group >= 0) continue;
+      const bool sends_first = first.op == "send_forward" && second.op == "receive_backward";
+      const bool sends_second = first.op == "receive_backward" && second.op == "send_forward";
+      if (!sends_first && !sends_second) continue;
+      const std::int32_t forward = sends_first ? first.act : second.act;
+      const std::int32_t backward = sends_first ? second.act : first.act;
+      const std::size_t receive = find_run(lower, "receive_forward", forward);
+      const std::size_t send = find_run(lower, "send_backward", backward);
+      if (receive + 1 != send && send + 1 != receive) continue;
+      if (lower[receive].launch_group >= 0 || lower[send].launch_group >= 0) continue;
+      // Any numbers do, as long as neighbouring groups of one rank differ.
+      const auto group = static_cast<std::int32_t>(2 * i);
+      first.launch_group = second.launch_group = group;
+      lower[receive].launch_group = lower[send].launch_group = group + 1;
+    }
+  }
+
+  static std::size_t find_run(const std::vector<ToyRun>& order, const std::string& op,
+                              std::int32_t act) {
+    return static_cast<std::size_t>(
+        std::find_if(order.begin(), order.end(),
+                     [&](const ToyRun& run) { return run.op == op && run.act == act; }) -
+        order.begin());
   }
 
   std::vector<Item> global_order() const {
