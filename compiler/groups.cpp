@@ -30,9 +30,15 @@ std::int64_t group_number(const Placement& placement, const std::vector<std::siz
   return number;
 }
 
-// A device with nothing to exchange shares the program of those that have, so it takes part as
-// well.
-void add_idle(std::vector<std::vector<std::int32_t>>& components, std::int32_t num_positions) {
+// A device with nothing to exchange (an empty shard) shares the program of those that have, so it
+// takes part as well: in the first group, which has both senders and receivers.
+void add_idle(std::vector<std::vector<std::int32_t>>& components, std::int32_t num_senders,
+              std::int32_t num_positions) {
+  std::erase_if(components, [&](const std::vector<std::int32_t>& component) {
+    const auto sends = [&](std::int32_t position) { return position < num_senders; };
+    return std::all_of(component.begin(), component.end(), sends) ||
+           std::none_of(component.begin(), component.end(), sends);
+  });
   std::vector<bool> found(static_cast<std::size_t>(num_positions), false);
   for (const auto& component : components)
     for (const std::int32_t position : component) found[static_cast<std::size_t>(position)] = true;
@@ -122,7 +128,8 @@ std::int32_t GroupTable::components_of(const StagedCommunication& transfer, cons
     components.emplace_back();
     for (const Rank rank : group) components.back().push_back(rank.value);
   }
-  add_idle(components, static_cast<std::int32_t>(from.size() + to.size()));
+  add_idle(components, static_cast<std::int32_t>(from.size()),
+           static_cast<std::int32_t>(from.size() + to.size()));
   auto known = std::find(components_.begin(), components_.end(), components);
   if (known == components_.end())
     known = components_.insert(components_.end(), std::move(components));

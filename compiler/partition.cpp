@@ -233,6 +233,18 @@ void Partition::number_actors(const InstanceSpec& instance) {
     at(places_, instance.ops[actor]).actor = static_cast<std::int32_t>(actor);
 }
 
+// The last operator of the micro-batches, in the staged graph, that a prompt operator waits for.
+StagedOpIndex Partition::completed_by(StagedOpIndex index) const {
+  StagedOpIndex last = -1;
+  for (const StagedTensorIndex in : at(graph_->ops, index).in) {
+    const StagedTensor& tensor = at(graph_->tensors, in);
+    if (tensor.is_state) continue;
+    const bool is_prompt = at(parts_, tensor.producer) == StepPart::kPrompt;
+    last = std::max(last, is_prompt ? completed_by(tensor.producer) : tensor.producer);
+  }
+  return last;
+}
+
 // Where an operator stands before others that are ready as well; the smallest goes first.
 std::int64_t Partition::precedence(StagedOpIndex index, const InstanceSpec& instance,
                                    QueueRole queue) const {
@@ -248,14 +260,8 @@ std::int64_t Partition::precedence(StagedOpIndex index, const InstanceSpec& inst
                                   at(places_, index).instance;
       return of_own ? early + index : index;
     }
-    case StepPart::kPrompt: {
-      // In the order in which the last micro-batch makes the inputs.
-      StagedOpIndex last = -1;
-      for (const StagedTensorIndex in : op.in)
-        if (!at(graph_->tensors, in).is_state)
-          last = std::max(last, at(graph_->tensors, in).producer);
-      return last;
-    }
+    case StepPart::kPrompt:
+      return completed_by(index);
     case StepPart::kBefore:
     case StepPart::kLate:
       // On the queue of the one before, so that a layer's casts or updates are one run.

@@ -65,6 +65,7 @@ class Partition {
   StepPart part_of_micro_batch(const StagedOp& op) const;
   void find_parts();
   void make_instances();
+  StagedOpIndex completed_by(StagedOpIndex op) const;
   std::int64_t precedence(StagedOpIndex op, const InstanceSpec& instance, QueueRole queue) const;
   void order_ops(std::int32_t instance);
   void number_actors(const InstanceSpec& instance);

@@ -403,7 +403,8 @@ class StageBuilder {
       for (Pending& pending : prompt_) {
         const auto& ops = spec(pending.instance).ops;
         for (; pending.next < ops.size(); ++pending.next, again = true) {
-          if (home_of(ops[pending.next]) != kind || !is_complete(ops[pending.next])) break;
+          if (rank_of(home_of(ops[pending.next])) > rank_of(kind)) break;
+          if (!is_complete(ops[pending.next])) break;
           emit(ops[pending.next]);
         }
       }

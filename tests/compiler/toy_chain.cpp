@@ -95,10 +95,7 @@ class ChainBuilder {
   StagedTensorIndex collective(StagedTensorIndex from, NdSbp words, Primitive primitive,
                                std::size_t axis, int layer, Phase phase, Rate rate) {
     const StagedTensor source = at(from);
-    if (graph_.placements.front().axes[axis].extent == 1) {
-      at(from).words = std::move(words);
-      return from;
-    }
+    if (graph_.placements.front().axes[axis].extent == 1) return from;
     const StagedTensorIndex to = tensor(source.name + "." + std::string(to_string(primitive)),
                                         source.global.shape, words, source.stage, source.memory);
     StagedOp staged;
@@ -206,7 +203,8 @@ class ChainBuilder {
       }
       StagedTensorIndex y =
           tensor(in_layer(layer, "y"), activation(), batch_split_partial(), stage);
-      compute("f", layer, Phase::kForward, cost(options_.forward, stage), in, {y});
+      saved_.push_back(tensor(in_layer(layer, "saved"), activation(), batch_split(), stage));
+      compute("f", layer, Phase::kForward, cost(options_.forward, stage), in, {y, saved_.back()});
       x = collective(y, batch_split(), Primitive::kAllReduce, 1, layer, Phase::kForward,
                      Rate::kPerMicroBatch);
       if (layer == 0 && options_.skip) skip = x;
@@ -233,7 +231,7 @@ class ChainBuilder {
       const StagedTensorIndex dw =
           tensor(in_layer(layer, "dw"), weight(), gradient_words(), stage, MemoryClass::kGradients);
       compute("w", layer, Phase::kWeightGrad, cost(options_.weight_grad, stage),
-              {inputs_[index], dy}, {dw});
+              {saved_[index], dy}, {dw});
       gradients_[index].push_back(dw);
       if (tied_ != kNone && layer == num_layers() - 1) add_tied_gradient(layer, dy);
       dy = collective(dx, batch_split(), Primitive::kAllReduce, 1, layer, Phase::kInputGrad,
@@ -244,7 +242,7 @@ class ChainBuilder {
   void add_tied_gradient(int layer, StagedTensorIndex dy) {
     const StagedTensorIndex dw =
         tensor("tied.dw", weight(), gradient_words(), at(dy).stage, MemoryClass::kGradients);
-    compute("tied_w", layer, Phase::kWeightGrad, 0, {inputs_.back(), dy}, {dw});
+    compute("tied_w", layer, Phase::kWeightGrad, 0, {saved_.back(), dy}, {dw});
     gradients_.front().push_back(dw);
   }
 
@@ -296,8 +294,8 @@ class ChainBuilder {
   const ToyChain& options_;
   StagedGraph graph_;
   std::vector<int> stage_of_layer_;
-  std::vector<StagedTensorIndex> states_, weights_, inputs_;  // by layer
-  std::vector<std::vector<StagedTensorIndex>> gradients_;     // by layer
+  std::vector<StagedTensorIndex> states_, weights_, inputs_, saved_;  // by layer
+  std::vector<std::vector<StagedTensorIndex>> gradients_;             // by layer
   StagedTensorIndex tied_ = kNone, last_ = kNone, loss_ = kNone, count_ = kNone;
 };
 

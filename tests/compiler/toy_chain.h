@@ -1,5 +1,6 @@
 // Staged graphs of a chain of layers with costs in picoseconds, for tests of everything behind
-// staging: each layer has one F, one B and one W operator, a weight, and an optimizer.
+// staging: each layer has one F, one B and one W operator, a weight, something saved from F for W,
+// and an optimizer.
 #pragma once
 
 #include "compiler/staged_graph.h"
