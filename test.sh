@@ -62,7 +62,7 @@ sanitized() {
     address-quick)
       dir=build-asan-quick
       options=(-Db_sanitize=address,undefined
-        -Dcpp_args=-g1,-fno-sanitize=null,-fno-sanitize=object-size,-fno-sanitize=vptr,-fno-sanitize=alignment)
+        "-Dcpp_args=-g1 -fno-sanitize=null,object-size,vptr,alignment")
       ;;
     thread)
       # Without instrumentation, it would not see what orders the threads of BLAS.
