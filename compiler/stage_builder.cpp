@@ -261,17 +261,18 @@ std::size_t StageBuilder::make(TensorId id, const MeshState& wanted, Readers rea
   std::vector<Version>& versions = facts_[id.index()].versions;
   std::optional<std::size_t> best;
   const BoxingPlan* best_plan = nullptr;
-  const auto cost = [](const BoxingPlan& plan) {
-    return std::tuple(plan.time, plan.total_bytes, plan.steps.size());
+  // Equal words pass between single pairs of ranks, so they win where costs are equal.
+  const auto cost = [&](const BoxingPlan& plan, const Version& from) {
+    return std::tuple(plan.time, plan.total_bytes, plan.steps.size(), from.state != wanted);
   };
   for (std::size_t i = 0; i < versions.size(); ++i) {
     if (versions[i].readers != readers) continue;
     const BoxingPlan& candidate = plan(id, versions[i], reader.stage, wanted);
-    if (best && cost(candidate) >= cost(*best_plan)) continue;
+    if (best && cost(candidate, versions[i]) >= cost(*best_plan, versions[*best])) continue;
     best = i;
     best_plan = &candidate;
   }
-  const Version& source = versions[*best];
+  const Version source = versions[*best];
   const bool crosses = source.stage != reader.stage;
   if (crosses) require_direction(id, source.stage, reader);
   raise_phase(id, *best, reader.phase);
@@ -283,16 +284,25 @@ std::size_t StageBuilder::make(TensorId id, const MeshState& wanted, Readers rea
               .tensor = source.tensor,
               .stage = source.stage,
               .made_by = {}};
-  for (std::size_t i = 0; i < best_plan->steps.size(); ++i)
-    append_step(chain, best_plan->steps[i], i + 1 == best_plan->steps.size());
-  Version made;
-  made.tensor = chain.tensor;
-  made.stage = chain.stage;
-  made.state = wanted;
-  made.readers = readers;
-  made.made_by = std::move(chain.made_by);
-  if (!crosses) made.source = static_cast<std::int32_t>(*best);
-  versions.push_back(std::move(made));
+  const auto add_version = [&](std::int32_t made_from) {
+    Version made;
+    made.tensor = chain.tensor;
+    made.stage = chain.stage;
+    made.state = MeshState(at(staged_.tensors, chain.tensor).words, at(extents_, chain.stage),
+                           logical(id).type.shape);
+    made.readers = readers;
+    made.made_by = std::move(chain.made_by);
+    made.source = made_from;
+    versions.push_back(std::move(made));
+  };
+  for (std::size_t i = 0; i < best_plan->steps.size(); ++i) {
+    const bool is_last = i + 1 == best_plan->steps.size();
+    const bool leaves = !is_last && best_plan->steps[i + 1].kind == BoxingKind::kTransfer;
+    append_step(chain, best_plan->steps[i], is_last || leaves);
+    // What is about to leave the stage serves readers there as well.
+    if (leaves) add_version(static_cast<std::int32_t>(*best));
+  }
+  add_version(crosses ? -1 : static_cast<std::int32_t>(*best));
   return versions.size() - 1;
 }
 
@@ -365,6 +375,7 @@ void StageBuilder::append_transfer(Chain& chain, const BoxingStep& step, bool is
   staged_.ops.push_back(std::move(send));
 
   chain.before_transfer = false;
+  chain.made_by.clear();
   chain.stage = to;
   halves.side = Side::kReceive;
   halves.peer = send_index;
