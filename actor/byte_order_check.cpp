@@ -70,7 +70,9 @@ struct PastUse {
 
 struct Segment {
   PastUse write;
-  std::vector<PastUse> reads;  // since the write, one per queue
+  // Launches that read since the write: the last one per queue, of the queues in the mask.
+  std::array<std::int32_t, kNumQueueRoles> reads;
+  std::uint32_t reading_queues = 0;
 };
 
 class Checker {
@@ -155,40 +157,38 @@ class Checker {
             if (updates) check_content(segments_[at(i)].write, now);
             write(segments_[at(i)], now);
           } else {
-            read(segments_[at(i)], now);
+            read(segments_[at(i)], now, entry.queue);
           }
         }
       }
     }
   }
 
-  void read(Segment& segment, const PastUse& now) {
+  void read(Segment& segment, const PastUse& now, QueueRole queue) {
     check_order(segment.write, now);
     check_content(segment.write, now);
-    for (PastUse& other : segment.reads) {
-      if (queue_of(other) != queue_of(now)) continue;
-      other = now;
-      return;
-    }
-    segment.reads.push_back(now);
+    segment.reads[static_cast<std::size_t>(queue)] = now.launch;
+    segment.reading_queues |= 1U << static_cast<unsigned>(queue);
   }
 
   void write(Segment& segment, const PastUse& now) {
     check_order(segment.write, now);
-    for (const PastUse& other : segment.reads) check_order(other, now);
+    for (std::size_t queue = 0; segment.reading_queues != 0; ++queue) {
+      if ((segment.reading_queues & 1U) != 0)
+        check_order(PastUse{segment.reads[queue], -1, -1, -1}, now);
+      segment.reading_queues >>= 1U;
+    }
     segment.write = now;
-    segment.reads.clear();
   }
-
-  QueueRole queue_of(const PastUse& use) const { return launches_[at(use.launch)].fence.queue; }
 
   void check_order(const PastUse& earlier, const PastUse& later) {
     if (earlier.launch < 0 || earlier.launch == later.launch) return;
     const Fence fence = launches_[at(earlier.launch)].fence;
     const Known& known = before_[at(later.launch)];
     if (known[static_cast<std::size_t>(fence.queue)] > fence.sequence) return;
-    report(fmt::format("{} uses bytes of {} that {} uses as {}, and nothing orders them",
-                       text(later), register_text(later), text(earlier), register_text(earlier)));
+    report(fmt::format("{} uses bytes of {} that {} uses{}, and nothing orders them", text(later),
+                       register_text(later), text(earlier),
+                       earlier.reg < 0 ? "" : " as " + register_text(earlier)));
   }
 
   // State lies in its own bytes before the first write; anything else is read as it was written.

@@ -145,11 +145,11 @@ class DryRunner {
   void arrive(std::size_t r, std::int32_t run) {
     Runner& runner = runners_[r];
     const Communication& communication = communication_of(runner.program, run);
-    require(communication.group >= 0 &&
-                static_cast<std::size_t>(communication.group) < runner.circle_of_role.size(),
-            ErrorCode::kBadInput, "{}: group role {} of {}",
-            run_to_text(graph_, runner.program, RunId(run)), communication.group,
-            runner.circle_of_role.size());
+    const auto roles = static_cast<GroupRole>(runner.circle_of_role.size());
+    if (communication.group < 0 || communication.group >= roles) {
+      fail(ErrorCode::kBadInput, "{}: group role {} of {}",
+           run_to_text(graph_, runner.program, RunId(run)), communication.group, roles);
+    }
     const auto role = static_cast<std::size_t>(communication.group);
     const std::int32_t c = runner.circle_of_role[role];
     Circle& circle = circles_[static_cast<std::size_t>(c)];

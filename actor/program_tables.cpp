@@ -19,6 +19,7 @@ bool holds(const std::vector<T>& values, std::int32_t index) {
   return index >= 0 && at(index) < values.size();
 }
 
+// Checks that name a run are written with `if`, so that its text is only made when it is wanted.
 class Builder {
  public:
   Builder(const PhysicalGraph& graph, ProgramId program, ProgramTables& tables)
@@ -74,13 +75,16 @@ class Builder {
             actors);
     for (std::int32_t a = run.first_actor; a < run.first_actor + run.num_actors; ++a) {
       const Actor& actor = block.actors[at(a)];
-      require(actor.queue == block.actors[at(run.first_actor)].queue, kBad,
-              "{}: actors of one run are on one queue, '{}' is on {}", text(index), actor.name,
-              to_string(actor.queue));
-      require(actor.queue != QueueRole::kHost, kBad, "{}: host actors are not in the issue order",
-              text(index));
-      require(!actor.communication || run.num_actors == 1, kBad,
-              "{}: a communication is a run of its own", text(index));
+      if (actor.queue != block.actors[at(run.first_actor)].queue) {
+        fail(kBad, "{}: actors of one run are on one queue, '{}' is on {}", text(index), actor.name,
+             to_string(actor.queue));
+      }
+      if (actor.queue == QueueRole::kHost) {
+        fail(kBad, "{}: host actors are not in the issue order", text(index));
+      }
+      if (actor.communication && run.num_actors != 1) {
+        fail(kBad, "{}: a communication is a run of its own", text(index));
+      }
     }
   }
 
@@ -140,17 +144,19 @@ class Builder {
     for (std::size_t r = 0; r < tables_.runs.size(); ++r) {
       const RunEntry& entry = tables_.runs[r];
       for (std::int32_t s = entry.first_site; s < entry.first_site + entry.num_sites; ++s) {
-        require(program_.order[r].act == next[at(s)], kBad, "{}: act {} comes next",
-                text(static_cast<std::int32_t>(r)), next[at(s)]);
+        if (program_.order[r].act != next[at(s)]) {
+          fail(kBad, "{}: act {} comes next", text(static_cast<std::int32_t>(r)), next[at(s)]);
+        }
         ++next[at(s)];
       }
     }
     for (std::size_t s = 0; s < tables_.sites.size(); ++s) {
       const Site& site = tables_.sites[s];
-      require(site.is_host() || next[s] == site.acts_per_step, kBad,
-              "program '{}': {} is issued {} times, not {}", program_.name,
-              actors_to_text(graph_, id_, site.instance, site.first_actor, site.num_actors),
-              next[s], site.acts_per_step);
+      if (!site.is_host() && next[s] != site.acts_per_step) {
+        fail(kBad, "program '{}': {} is issued {} times, not {}", program_.name,
+             actors_to_text(graph_, id_, site.instance, site.first_actor, site.num_actors), next[s],
+             site.acts_per_step);
+      }
     }
   }
 
@@ -179,11 +185,13 @@ class Builder {
     for (std::int32_t r = first; r < end; ++r) {
       RunEntry& entry = tables_.runs[at(r)];
       if (r > first) entry.group_size = 0;
-      require(end - first == 1 || entry.communicates, kBad,
-              "{}: only communications start together in a launch group", text(r));
+      if (end - first > 1 && !entry.communicates) {
+        fail(kBad, "{}: only communications start together in a launch group", text(r));
+      }
       for (std::int32_t other = first; other < r; ++other) {
-        require(tables_.runs[at(other)].first_site != entry.first_site, kBad,
-                "{}: a launch group holds one act of an actor", text(r));
+        if (tables_.runs[at(other)].first_site == entry.first_site) {
+          fail(kBad, "{}: a launch group holds one act of an actor", text(r));
+        }
       }
       const auto queue = static_cast<std::size_t>(entry.queue);
       if (!used[queue]) tables_.last_of_unit[queue].push_back(0);

@@ -54,16 +54,16 @@ class Evaluation {
   }
 
  private:
-  QueueTime& queue_of(const TapeEntry& entry) {
-    return queues_[at(entry.place) * kNumQueueRoles + static_cast<std::size_t>(entry.queue)];
+  static std::size_t queue_index(const TapeEntry& entry) {
+    return at(entry.place) * kNumQueueRoles + static_cast<std::size_t>(entry.queue);
   }
+  QueueTime& queue_of(const TapeEntry& entry) { return queues_[queue_index(entry)]; }
 
   // A window that no run of this length fills needs no ring.
   void size_windows() {
     std::vector<std::int64_t> launches(queues_.size());
     for (const TapeEntry& entry : tape_.entries) {
-      launches[at(entry.place) * kNumQueueRoles + static_cast<std::size_t>(entry.queue)] +=
-          entry.opens_launch ? 1 : 0;
+      launches[queue_index(entry)] += entry.opens_launch ? 1 : 0;
     }
     for (std::size_t q = 0; q < queues_.size(); ++q) {
       if (launches[q] * options_.steps > options_.window) {
@@ -75,10 +75,10 @@ class Evaluation {
   // The host waits for the step that is `run_ahead_steps` back; its ends are replaced by this
   // one's.
   void begin_step() {
-    const auto depth = static_cast<std::size_t>(options_.run_ahead_steps);
     const auto slot = static_cast<std::size_t>(step_ % options_.run_ahead_steps);
+    rank_end_ = rank_ends_.data() + slot * hosts_.size();
     for (std::size_t place = 0; place < hosts_.size(); ++place) {
-      Time& ends = rank_ends_[place * depth + slot];
+      Time& ends = rank_end_[place];
       hosts_[place].wait_for(ends);
       ends = Time();
     }
@@ -88,11 +88,9 @@ class Evaluation {
   }
 
   Time end_step() {
-    const auto depth = static_cast<std::size_t>(options_.run_ahead_steps);
-    const auto slot = static_cast<std::size_t>(step_ % options_.run_ahead_steps);
     Time last;
     for (std::size_t place = 0; place < hosts_.size(); ++place) {
-      last = std::max(last, rank_ends_[place * depth + slot]);
+      last = std::max(last, rank_end_[place]);
     }
     std::swap(end_, end_before_);
     return last;
@@ -114,9 +112,13 @@ class Evaluation {
     hosts_[at(entry.place)].wait_for(queue.ends[queue.next]);
   }
 
-  // The entry, or its launch group; returns how many entries.
+  // The entry, or the launch group it begins; returns how many entries.
   std::size_t launch(std::size_t e) {
     const TapeEntry& entry = tape_.entries[e];
+    if (entry.meeting < 0) {
+      compute(e, entry);
+      return 1;
+    }
     std::size_t end = e + 1;
     if (entry.launch_group >= 0) {
       while (end < tape_.entries.size() && tape_.entries[end].launch_group == entry.launch_group) {
@@ -129,16 +131,17 @@ class Evaluation {
     for (std::size_t i = e; i < end; ++i) start = std::max(start, ready_time(tape_.entries[i]));
     missing_in_group_[e] = static_cast<std::int32_t>(end - e);
     for (std::size_t i = e; i < end; ++i) begin_[i] = start;
-    for (std::size_t i = e; i < end; ++i) {
-      if (tape_.entries[i].meeting >= 0) {
-        arrive(tape_.entries[i].meeting);
-      } else {
-        const Duration duration = jittered(durations_[i], options_.jitter, options_.seed,
-                                           tape_.entries[i].rank, tape_.entries[i].run, step_);
-        complete(i, start + duration);
-      }
-    }
+    for (std::size_t i = e; i < end; ++i) arrive(tape_.entries[i].meeting);
     return end - e;
+  }
+
+  // Computation is never in a launch group.
+  void compute(std::size_t e, const TapeEntry& entry) {
+    wait_for_window(entry);
+    const Time start = std::max(hosts_[at(entry.place)].launch(launch_cost_), ready_time(entry));
+    begin_[e] = start;
+    finish(e, start + jittered(durations_[e], options_.jitter, options_.seed, entry.rank, entry.run,
+                               step_));
   }
 
   void arrive(std::int32_t m) {
@@ -197,9 +200,7 @@ class Evaluation {
       queue.ends[queue.next] = end;
       if (++queue.next == queue.ends.size()) queue.next = 0;
     }
-    const auto depth = static_cast<std::size_t>(options_.run_ahead_steps);
-    const auto slot = static_cast<std::size_t>(step_ % options_.run_ahead_steps);
-    Time& rank_end = rank_ends_[at(entry.place) * depth + slot];
+    Time& rank_end = rank_end_[at(entry.place)];
     rank_end = std::max(rank_end, end);
   }
 
@@ -212,7 +213,8 @@ class Evaluation {
 
   std::vector<HostChain> hosts_;   // by place
   std::vector<QueueTime> queues_;  // by place and queue
-  std::vector<Time> rank_ends_;    // by place and step modulo run_ahead_steps
+  std::vector<Time> rank_ends_;    // by step modulo run_ahead_steps, and place
+  Time* rank_end_ = nullptr;       // of this step
   std::vector<Time> begin_, end_, end_before_;
   std::vector<Time> issued_;
   std::vector<Time> completion_;                // of members, before their launch group is over
