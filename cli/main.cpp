@@ -1,9 +1,11 @@
 // The command line: verbs, options, exit codes.
 #include "cli/verbs.h"
+#include "core/nearest.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <functional>
@@ -164,9 +166,61 @@ void add_rest(Program& p) {
            [&p](Console& console) { run_doctor(p.common, console); });
 }
 
-int usage_error(const CLI::ParseError& error, const Program& program) {
+// Names of the verbs, or of the options of the verb that was typed.
+std::vector<std::string> verbs_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(verb->get_name());
+  return names;
+}
+std::vector<std::string> options_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+// The innermost verb among the arguments, and the first argument that is not one.
+struct Typed {
+  const CLI::App* app = nullptr;
+  std::string next;
+};
+Typed typed_verb(const CLI::App& app, int argc, char** argv) {
+  Typed typed{.app = &app, .next = {}};
+  for (int i = 1; i < argc && typed.next.empty(); ++i) {
+    const auto verbs = typed.app->get_subcommands(
+        [&](const CLI::App* verb) { return verb->get_name() == argv[i]; });
+    if (verbs.empty())
+      typed.next = argv[i];
+    else
+      typed.app = verbs.front();
+  }
+  return typed;
+}
+
+// What CLI11 found, with the nearest name where a verb or an option is unknown.
+std::string usage_text(const CLI::ParseError& error, const Program& program, int argc,
+                       char** argv) {
+  const Typed typed = typed_verb(program.app, argc, argv);
+  const std::vector<std::string> verbs = verbs_of(*typed.app);
+  if (!verbs.empty() && !typed.next.empty() && typed.next.front() != '-')
+    return fmt::format("unknown verb '{}'{}", typed.next, did_you_mean(typed.next, verbs));
+  std::string text = error.what();
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument(argv[i]);
+    const std::string option = argument.substr(0, argument.find('='));
+    const std::vector<std::string> options = options_of(*typed.app);
+    if (option.starts_with("--") &&
+        std::find(options.begin(), options.end(), option) == options.end())
+      return fmt::format("unknown option '{}'{}", option, did_you_mean(option, options));
+  }
+  return text;
+}
+
+int usage_error(const CLI::ParseError& error, const Program& program, int argc, char** argv) {
   if (error.get_exit_code() == 0) return program.app.exit(error);  // help
-  return report_error(Error(ErrorCode::kUsage, error.what(), {"-h shows what is understood"}),
+  return report_error(Error(ErrorCode::kUsage, usage_text(error, program, argc, argv),
+                            {"-h shows what is understood"}),
                       program.common.json);
 }
 
@@ -183,7 +237,7 @@ int run(int argc, char** argv) {
   try {
     program.app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return usage_error(error, program);
+    return usage_error(error, program, argc, argv);
   }
   watch_signals();
   Console console(program.common);

@@ -1,0 +1,279 @@
+"""The habits of the `sextant` program: help, exit codes, errors, one JSON document, whole files.
+
+Runs the program as a user would, on inputs small enough to take no time.
+
+usage: habits_test.py --sextant PROGRAM
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+VERBS = [["search"], ["simulate"], ["explain"], ["check"], ["run"], ["compare"], ["model", "show"],
+         ["cluster", "show"], ["doctor"]]
+
+TINY = "gpt:layers=2,hidden=16,heads=4,vocab=256,seq=8"
+CPU = ["-c", "cpu:ranks=4"]
+
+failures = []
+
+
+def expect(holds, what):
+    if not holds:
+        failures.append(what)
+        print(f"FAILED: {what}", flush=True)
+
+
+class Outcome:
+    def __init__(self, command, result):
+        self.command = " ".join(command)
+        self.code = result.returncode
+        self.out = result.stdout
+        self.err = result.stderr
+
+    def expect_code(self, code):
+        expect(self.code == code,
+               f"`{self.command}` exits with {self.code}, wanted {code}: {self.err[-400:]}")
+        return self
+
+    def expect_error(self, *parts):
+        """The error stands on standard error and holds every part; standard output stays empty."""
+        for part in parts:
+            expect(part in self.err, f"`{self.command}` does not say '{part}': {self.err[-400:]}")
+        expect(self.out == "", f"`{self.command}` fails, but prints: {self.out[:200]}")
+        return self
+
+    def document(self):
+        """The one JSON document on standard output."""
+        try:
+            return json.loads(self.out)
+        except ValueError as error:
+            expect(False, f"`{self.command}` prints no single JSON document ({error}): "
+                          f"{self.out[:200]}")
+            return {}
+
+
+class Program:
+    def __init__(self, path, folder):
+        self.path = path
+        self.folder = folder
+
+    def run(self, *arguments, **environment):
+        clean = {name: value for name, value in os.environ.items()
+                 if not name.startswith("SEXTANT_")}
+        result = subprocess.run(
+            [str(self.path), *arguments], cwd=self.folder, env={**clean, **environment},
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            timeout=120)
+        return Outcome(["sextant", *arguments], result)
+
+    def files(self):
+        return sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*")
+                      if path.is_file())
+
+
+def check_help(program):
+    for verb in [[]] + VERBS:
+        outcome = program.run(*verb, "-h").expect_code(0)
+        lines = outcome.out.splitlines()
+        expect(len(lines) <= 40, f"the help of {verb} has {len(lines)} lines, wanted at most 40")
+        examples = [line for line in lines if line.strip().startswith("sextant ")]
+        expect(len(examples) >= 2, f"the help of {verb} has {len(examples)} examples, wanted two")
+        expect(program.run(*verb, "--help").out == outcome.out, f"-h and --help of {verb} differ")
+
+
+def check_usage(program):
+    program.run().expect_code(2).expect_error("error (usage)")
+    program.run("serch").expect_code(2).expect_error("unknown verb 'serch', did you mean 'search'?")
+    program.run("model", "shwo").expect_code(2).expect_error("did you mean 'show'?")
+    program.run("doctor", "--jsn").expect_code(2).expect_error(
+        "unknown option '--jsn', did you mean '--json'?")
+    program.run("search", TINY, "--global-bach=4").expect_code(2).expect_error(
+        "did you mean '--global-batch'?")
+    program.run("model", "show").expect_code(2).expect_error("model is required")
+    program.run("search", TINY, *CPU).expect_code(2).expect_error("--global-batch")
+    program.run("search", TINY, *CPU, "--global-batch", "0").expect_code(2)
+    program.run("search", TINY, *CPU, "--global-batch", "-4").expect_code(2)
+    program.run("search", TINY, *CPU, "--global-batch", "many").expect_code(2)
+    program.run("simulate", TINY, *CPU, "--global-batch", "4").expect_code(2).expect_error(
+        "--strategy")
+    program.run("simulate", TINY, *CPU, "--global-batch", "4", "--strategy",
+                "dp=2 tq=2").expect_code(2).expect_error("tq", "did you mean 'tp'?")
+    program.run("simulate", TINY, *CPU, "--global-batch", "4", "--strategy",
+                "schedule=zb-v").expect_code(2).expect_error("zb-v")
+    program.run("model", "show", "gpt3-175").expect_code(2).expect_error("'gpt3-175b'")
+    program.run("cluster", "show", "dgx-h10:nodes=2").expect_code(2).expect_error("dgx-h100")
+    program.run("cluster", "show", "dgx-h100:nodes=0").expect_code(2)
+
+
+def check_bad_files(program):
+    def write(name, text):
+        (program.folder / name).write_text(text, encoding="utf-8")
+
+    program.run("model", "show", "none.json").expect_code(3).expect_error("none.json: no such file")
+    write("cut.json", '{"model_type": "llama",\n "hidden_size": ')
+    program.run("model", "show", "cut.json").expect_code(3).expect_error("cut.json: line 2, column")
+    write("comma.json", '{"model_type": "llama",\n}')
+    program.run("model", "show", "comma.json").expect_code(3).expect_error(
+        "line 2, column 1", "remove the comma")
+    write("moe.json", '{"model_type": "mixtral"}')
+    program.run("model", "show", "moe.json").expect_code(3).expect_error("mixture of experts")
+    write("deep.json", "[" * 1_000_000)
+    program.run("model", "show", "deep.json").expect_code(3).expect_error("nested deeper than 64")
+    write("empty.json", "{}")
+    program.run("cluster", "show", "empty.json").expect_code(3).expect_error("empty.json")
+    program.run("model", "show", "empty.json").expect_code(3).expect_error("empty.json")
+    write("cluster.json", '{"nods": 2}')
+    program.run("cluster", "show", "cluster.json").expect_code(3).expect_error("cluster.json")
+    program.run("run", TINY, *CPU, "--global-batch", "4", "--strategy", "dp=2", "--data",
+                "none.txt").expect_code(3).expect_error("none.txt")
+
+
+def check_infeasible(program):
+    def simulate(strategy, batch="4"):
+        return program.run("simulate", TINY, *CPU, "--global-batch", batch, "--strategy", strategy)
+
+    # G63: 64 samples do not divide over 3 replicas.
+    simulate("dp=3", "64").expect_code(4).expect_error("64")
+    simulate("dp=4 micro_batch=2", "4").expect_code(4).expect_error("micro_batch")
+    simulate("tp=3").expect_code(4).expect_error("tp that would do: 1, 2, 4")
+    simulate("pp=4").expect_code(4).expect_error("2")  # two layers over four stages
+    simulate("dp=8", "8").expect_code(4).expect_error("8 ranks", "4 devices")
+    program.run("search", TINY, *CPU, "--global-batch", "4", "--memory",
+                "1KiB").expect_code(4).expect_error("error (infeasible)")
+
+
+def check_json(program):
+    outcome = program.run("model", "show", "gpt2-124m", "--json").expect_code(0)
+    shown = outcome.document()
+    expect(shown.get("ok") is True and str(shown.get("schema", "")).startswith("sextant."),
+           "the document of model show lacks schema or ok")
+    expect(shown.get("parameters") == 124439808, "model show --json counts parameters wrongly")
+    for key in ("flops_per_token", "layers"):
+        expect(key in shown, f"the document of model show lacks {key}")
+
+    refused = program.run("model", "show", "none.json", "--json").expect_code(3).document()
+    expect(refused.get("ok") is False and refused.get("code") == "bad_input" and
+           "none.json" in refused.get("message", "") and "hints" in refused,
+           "the document of an error lacks ok, code, message or hints")
+    usage = program.run("doctor", "--json", "--no-such-option").expect_code(2).document()
+    expect(usage.get("code") == "usage", "the document of a usage error lacks its code")
+
+    for arguments in (["cluster", "show", "dgx-h100:nodes=2"], ["doctor"]):
+        expect(program.run(*arguments, "--json").expect_code(0).document().get("ok") is True,
+               f"{arguments} --json lacks ok")
+
+    simulated = program.run("simulate", TINY, *CPU, "--global-batch", "4", "--strategy",
+                            "dp=2 tp=2 micro_batch=1", "--json").expect_code(0).document()
+    for key in ("step_time_s", "tokens_per_s", "mfu", "parts_s", "peak_memory_bytes",
+                "memory_by_class_bytes", "ranks_simulated", "events"):
+        expect(key in simulated, f"the document of simulate lacks {key}")
+    expect(set(simulated.get("parts_s", {})) ==
+           {"optimizer", "compute", "exposed_communication", "host", "bubble"},
+           "the parts of the step are not the five of the product")
+
+
+def check_main_line(program):
+    """search writes a plan; the other verbs take it; results do not depend on the terminal."""
+    found = program.run("search", TINY, *CPU, "--global-batch", "4", "--out", "plans",
+                        "--json").expect_code(0).document()
+    for key in ("plans", "certificate", "candidates", "timing_s"):
+        expect(key in found, f"the document of search lacks {key}")
+    expect(program.files().count("plans/plan.json") == 1, "search --out writes no plan.json")
+    plain = program.run("simulate", "plans/plan.json").expect_code(0)
+    for setting in ({"LC_ALL": "C"}, {"NO_COLOR": "1"}, {"TERM": "xterm-256color"}):
+        expect(program.run("simulate", "plans/plan.json", **setting).out == plain.out,
+               f"simulate prints something else under {setting}")
+    expect("\x1b" not in plain.out, "simulate prints colour on a pipe")
+    program.run("check", "plans/plan.json").expect_code(0)
+    program.run("explain", "plans/plan.json").expect_code(0)
+    program.run("simulate", "plans/plan.json", "--strategy", "dp=2").expect_code(2).expect_error(
+        "is a plan")
+
+    plan = json.loads((program.folder / "plans/plan.json").read_text(encoding="utf-8"))
+    text = json.dumps({**plan, "model_hash": "0" * 16})
+    (program.folder / "other.json").write_text(text, encoding="utf-8")
+    program.run("simulate", "other.json").expect_code(3).expect_error("other.json")
+
+    (program.folder / "text.txt").write_text("to be or not to be, " * 50, encoding="utf-8")
+    program.run("run", "plans/plan.json", "--data", "text.txt", "--steps", "3", "--out",
+                "result").expect_code(0)
+    lines = (program.folder / "result/metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    expect(len(lines) == 3, f"metrics.jsonl has {len(lines)} lines after 3 steps")
+    for key in ("step", "loss", "step_time_s", "tokens_per_s", "peak_memory_bytes"):
+        expect(all(key in json.loads(line) for line in lines), f"metrics.jsonl lacks {key}")
+    compared = program.run("compare", "plans/plan.json", "result",
+                           "--json").expect_code(0).document()
+    expect(compared.get("message_order_equal") is True,
+           "simulator and CPU issued in different orders")
+
+
+def check_nothing_half_written(program):
+    before = program.files()
+    program.run("search", TINY, *CPU, "--global-batch", "4", "--memory", "1KiB", "--out",
+                "never").expect_code(4)
+    program.run("simulate", TINY, *CPU, "--global-batch", "64", "--strategy", "dp=3", "--trace",
+                "never/trace.json").expect_code(4)
+    expect(program.files() == before, f"a verb that failed left {set(program.files()) - set(before)}")
+
+
+def check_environment(program):
+    """Options come from the environment too; the command line wins."""
+    strategy = ["--strategy", "dp=2"]
+    from_environment = program.run("simulate", TINY, *strategy, "--json", SEXTANT_GLOBAL_BATCH="4",
+                                   SEXTANT_CLUSTER="cpu:ranks=4").expect_code(0).document()
+    typed = program.run("simulate", TINY, *CPU, *strategy, "--global-batch", "4", "--json",
+                        SEXTANT_GLOBAL_BATCH="3").expect_code(0).document()
+    expect(from_environment == typed, "SEXTANT_X does not mean what the option means")
+    program.run("simulate", TINY, *CPU, *strategy, SEXTANT_GLOBAL_BATCH="x").expect_code(2)
+
+
+def check_signals(program):
+    """An interrupted run ends within two seconds, by its signal, with the steps it made."""
+    (program.folder / "text.txt").write_text("the quick brown fox " * 50, encoding="utf-8")
+    process = subprocess.Popen(
+        [str(program.path), "run", TINY, *CPU, "--strategy", "dp=2", "--global-batch", "4",
+         "--data", "text.txt", "--steps", "1000000", "--out", "cut"],
+        cwd=program.folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL)
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    begin = time.monotonic()
+    try:
+        code = process.wait(timeout=30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        code = process.wait()
+    took = time.monotonic() - begin
+    expect(code == 130, f"an interrupted run exits with {code}, wanted 130")
+    expect(took < 2.0, f"an interrupted run takes {took:.1f} s to end, wanted less than 2 s")
+    metrics = program.folder / "cut/metrics.jsonl"
+    expect(metrics.exists(), "an interrupted run leaves no metrics.jsonl")
+    if metrics.exists():
+        steps = [json.loads(line)["step"]
+                 for line in metrics.read_text(encoding="utf-8").splitlines()]
+        expect(len(steps) > 0 and steps == list(range(steps[0], steps[0] + len(steps))),
+               "the steps of an interrupted run are not loadable in order")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--sextant", required=True, type=pathlib.Path)
+    path = parser.parse_args().sextant.resolve()
+    for check in (check_help, check_usage, check_bad_files, check_infeasible, check_json,
+                  check_main_line, check_nothing_half_written, check_environment, check_signals):
+        with tempfile.TemporaryDirectory() as folder:
+            print(check.__name__, flush=True)
+            check(Program(path, pathlib.Path(folder)))
+    print(f"{len(failures)} expectations failed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
