@@ -3,7 +3,7 @@
 #include "sbp/boxing.h"
 
 #include "core/check.h"
-#include "core/communication_volume.h"
+#include "sbp/group_costs.h"
 #include "sbp/mesh_state.h"
 
 #include <algorithm>
@@ -400,10 +400,12 @@ class Planner {
     communication.reduce = step.reduce;
     communication.dtype = request_.type.dtype;
     Duration slowest;
-    for (const std::vector<Rank>& group : groups_of(step, request_.type, source, target)) {
-      if (group.size() < 2) continue;
-      const CollectiveCost cost = collective_cost(
-          communication, request_.type.shape, {&step.from, &source}, {&step.to, &target}, group);
+    for (const GroupCost& group : group_costs(step, request_.type, source, target)) {
+      if (group.members.size() < 2) continue;
+      const CollectiveCost cost{.communication = &communication,
+                                .members = group.members,
+                                .global_bytes = group.global_bytes,
+                                .largest_volume = group.largest_volume};
       slowest = std::max(slowest, request_.network->duration(cost));
     }
     return slowest;

@@ -2,11 +2,11 @@
 #include "core/check.h"
 #include "core/communication_volume.h"
 #include "sbp/boxing.h"
+#include "sbp/group_costs.h"
 #include "sbp/mesh_state.h"
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <utility>
 
 namespace sextant {
@@ -60,95 +60,6 @@ std::vector<std::vector<std::size_t>> positions_by_group(const Placement& placem
   }
   std::vector<std::vector<std::size_t>> result;
   for (auto& [key, members] : groups) result.push_back(std::move(members));
-  return result;
-}
-
-// For every receiver of a transfer the senders it takes boxes from, by position.
-class Senders {
- public:
-  Senders(const BoxingStep& step, const Shape& shape, const Placement& from, const Placement& to)
-      : from_(from),
-        to_(to),
-        sent_(step.from, from, shape),
-        wanted_(step.to, to, shape),
-        state_(step.from, from.hierarchy(), shape),
-        equal_meshes_(from.hierarchy() == to.hierarchy()) {
-    for (std::size_t axis = 0; axis < from.axes.size(); ++axis)
-      (state_.is_split(axis) ? split_axes_ : replica_axes_).push_back(axis);
-  }
-
-  std::vector<std::size_t> of(std::size_t receiver) const {
-    std::vector<std::size_t> senders;
-    const std::vector<Interval> wanted = wanted_.at(receiver);
-    std::vector<std::int64_t> coordinates = replica_for(receiver);
-    do {
-      const std::size_t sender = from_.index_of_coordinates(coordinates);
-      if (meet(sent_.at(sender), wanted)) senders.push_back(sender);
-    } while (next(coordinates));
-    return senders;
-  }
-
- private:
-  static bool meet(const std::vector<Interval>& a, const std::vector<Interval>& b) {
-    for (std::size_t dim = 0; dim < a.size(); ++dim)
-      if (std::max(a[dim].offset, b[dim].offset) >= std::min(a[dim].end(), b[dim].end()))
-        return false;
-    return true;
-  }
-
-  // Coordinates of the replica that serves this receiver, at the first part of each split.
-  std::vector<std::int64_t> replica_for(std::size_t receiver) const {
-    std::vector<std::int64_t> coordinates(from_.axes.size(), 0);
-    if (equal_meshes_) {
-      const std::vector<std::int64_t> own = to_.coordinates_of(receiver);
-      for (const std::size_t axis : replica_axes_) coordinates[axis] = own[axis];
-      return coordinates;
-    }
-    auto turn = static_cast<std::int64_t>(receiver);
-    for (auto axis = replica_axes_.rbegin(); axis != replica_axes_.rend(); ++axis) {
-      coordinates[*axis] = turn % from_.axes[*axis].extent;
-      turn /= from_.axes[*axis].extent;
-    }
-    return coordinates;
-  }
-
-  bool next(std::vector<std::int64_t>& coordinates) const {
-    for (auto axis = split_axes_.rbegin(); axis != split_axes_.rend(); ++axis) {
-      if (++coordinates[*axis] < from_.axes[*axis].extent) return true;
-      coordinates[*axis] = 0;
-    }
-    return false;
-  }
-
-  const Placement& from_;
-  const Placement& to_;
-  Boxes sent_, wanted_;
-  MeshState state_;
-  bool equal_meshes_;
-  std::vector<std::size_t> split_axes_, replica_axes_;
-};
-
-std::vector<std::vector<Rank>> transfer_groups(const BoxingStep& step, const TensorType& type,
-                                               const Placement& from, const Placement& to) {
-  // Disjoint sets over senders, then receivers; a root is the smallest member of its set.
-  std::vector<std::size_t> parent(from.ranks.size() + to.ranks.size());
-  std::iota(parent.begin(), parent.end(), std::size_t{0});
-  const auto root = [&](std::size_t node) {
-    while (parent[node] != node) node = parent[node] = parent[parent[node]];
-    return node;
-  };
-  const Senders senders(step, type.shape, from, to);
-  for (std::size_t receiver = 0; receiver < to.ranks.size(); ++receiver)
-    for (const std::size_t sender : senders.of(receiver)) {
-      const std::size_t a = root(sender), b = root(from.ranks.size() + receiver);
-      parent[std::max(a, b)] = std::min(a, b);
-    }
-  std::map<std::size_t, std::vector<Rank>> groups;
-  for (std::size_t node = 0; node < parent.size(); ++node)
-    groups[root(node)].push_back(node < from.ranks.size() ? from.ranks[node]
-                                                          : to.ranks[node - from.ranks.size()]);
-  std::vector<std::vector<Rank>> result;
-  for (auto& [first, members] : groups) result.push_back(std::move(members));
   return result;
 }
 
@@ -251,19 +162,9 @@ std::vector<PairBytes> reference_volume(const BoxingStep& step, const TensorType
 std::vector<std::vector<Rank>> groups_of(const BoxingStep& step, const TensorType& type,
                                          const Placement& from_placement,
                                          const Placement& to_placement) {
-  switch (step.kind) {
-    case BoxingKind::kLocal:
-      return {};
-    case BoxingKind::kTransfer:
-      return transfer_groups(step, type, from_placement, to_placement);
-    case BoxingKind::kCollective:
-      break;
-  }
   std::vector<std::vector<Rank>> groups;
-  for (const auto& members : positions_by_group(from_placement, step.group_axes)) {
-    groups.emplace_back();
-    for (const std::size_t member : members) groups.back().push_back(from_placement.ranks[member]);
-  }
+  for (GroupCost& group : group_costs(step, type, from_placement, to_placement))
+    groups.push_back(std::move(group.members));
   return groups;
 }
 

@@ -4,9 +4,28 @@
 #include "core/check.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace sextant {
 namespace {
+
+[[noreturn]] void refuse_dim(const NdSbp& words, std::size_t dim, const Shape& global) {
+  fail(ErrorCode::kUsage, "{} splits dim {}, but the shape {} has {} dims", to_string(words), dim,
+       to_string(global), global.rank());
+}
+
+// 1 = outermost. Splits without a position are in axis order: all at 0 when no word has one, else
+// counted here, because another dim's splits may be numbered.
+std::size_t nesting_position(const NdSbp& words, std::size_t axis) {
+  if (words[axis].nesting != 0) return words[axis].nesting;
+  const bool any_numbered =
+      std::any_of(words.begin(), words.end(), [](const Sbp& word) { return word.nesting != 0; });
+  if (!any_numbered) return 0;
+  std::size_t position = 1;
+  for (std::size_t other = 0; other < axis; ++other)
+    if (words[other].is_split() && words[other].dim == words[axis].dim) ++position;
+  return position;
+}
 
 // Axes and dims that belong together because an axis splits a dim before or after. The boxes of
 // different components vary independently, so their sums multiply.
@@ -44,30 +63,35 @@ bool next(std::span<std::int64_t> coordinates, std::span<const std::int64_t> ext
 
 MeshState::MeshState(const NdSbp& words, std::span<const std::int64_t> extents,
                      const Shape& global) {
-  require(words.size() == extents.size(), ErrorCode::kUsage, "{} are {} words for {} mesh axes",
-          to_string(words), words.size(), extents.size());
+  if (words.size() != extents.size())
+    fail(ErrorCode::kUsage, "{} are {} words for {} mesh axes", to_string(words), words.size(),
+         extents.size());
   require(extents.size() <= kMaxMeshAxes, ErrorCode::kUsage, "{} mesh axes, at most {} are planned",
           extents.size(), kMaxMeshAxes);
-  require_clear_nesting(words);
-  std::vector<std::size_t> outermost_first;
+  bool in_axis_order = true;
+  std::optional<ReduceOp> pending;
   for (std::size_t axis = 0; axis < words.size(); ++axis) {
     const Sbp& word = words[axis];
-    require(!word.is_split() || word.dim < global.rank(), ErrorCode::kUsage,
-            "{} splits dim {}, but the shape {} has {} dims", to_string(words), word.dim,
-            to_string(global), global.rank());
-    if (extents[axis] == 1) continue;
-    if (word.is_split()) outermost_first.push_back(axis);
-    if (!word.is_partial()) continue;
-    for (std::size_t other = 0; other < axis; ++other)
-      require(!is_partial(other) || reduction(other) == word.reduce, ErrorCode::kInfeasible,
-              "{} holds two different reductions: their order would change the value",
-              to_string(words));
+    if (word.is_split()) {
+      if (word.dim >= global.rank()) refuse_dim(words, word.dim, global);
+      in_axis_order = in_axis_order && word.nesting == 0;
+      continue;
+    }
+    if (extents[axis] == 1 || !word.is_partial()) continue;
+    if (pending && *pending != word.reduce)
+      fail(ErrorCode::kInfeasible,
+           "{} holds two different reductions: their order would change the value",
+           to_string(words));
+    pending = word.reduce;
     *this = with_partial(axis, word.reduce);
   }
-  std::stable_sort(
-      outermost_first.begin(), outermost_first.end(),
-      [&](std::size_t a, std::size_t b) { return words[a].nesting < words[b].nesting; });
-  for (const std::size_t axis : outermost_first) *this = with_split(axis, words[axis].dim);
+  if (!in_axis_order) require_clear_nesting(words);
+  // Outermost first: each split becomes the innermost of its dim.
+  for (std::size_t position = in_axis_order ? 0 : 1; position <= (in_axis_order ? 0 : words.size());
+       ++position)
+    for (std::size_t axis = 0; axis < words.size(); ++axis)
+      if (words[axis].is_split() && extents[axis] > 1 && nesting_position(words, axis) == position)
+        *this = with_split(axis, words[axis].dim);
 }
 
 bool MeshState::has_partial() const {
