@@ -36,7 +36,7 @@ ModelConfig small_gpt(std::int64_t layers, std::int64_t heads) {
 }
 
 struct Instance {
-  const char* name;
+  std::string name;
   ModelConfig model;
   Cluster cluster;
   std::int64_t global_batch;
@@ -127,6 +127,8 @@ TEST_CASE("no bound exceeds what the simulator says, over all strategies of seve
               candidate.step_time);
         ++compiled;
       } catch (const Error& error) {
+        const std::string reason = error.what();
+        CAPTURE(reason);
         CHECK(error.code() == ErrorCode::kInfeasible);
       }
     }
