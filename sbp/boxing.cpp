@@ -303,11 +303,25 @@ class Planner {
     if (!by_time) step.cost.objective += bytes;
     step.time = parent.time;
     if (request_.network != nullptr && may_improve(step)) {
-      const std::int64_t time = time_of(step_to(step), parent.where, step.where).value;
-      if (by_time) step.cost.objective += time;
-      step.time += time;
+      const std::optional<std::int64_t> time = time_unless_useless(step, by_time);
+      if (!time) return;
+      if (by_time) step.cost.objective += *time;
+      step.time += *time;
     }
     relax(step);
+  }
+
+  // Nothing when a bound from below says already that the step cannot help: a network does not
+  // get slower when less is sent.
+  std::optional<std::int64_t> time_unless_useless(const Node& node, bool by_time) const {
+    const BoxingStep step = step_to(node);
+    const Where from = nodes_[node.parent].where;
+    if (by_time && lists_boxes(step)) {
+      Node hoped = node;
+      hoped.cost.objective += time_of(step, from, node.where, Volumes::kReceived).value;
+      if (!may_improve(hoped)) return std::nullopt;
+    }
+    return time_of(step, from, node.where, Volumes::kExact).value;
   }
 
   // False when a path through `step` can be neither the best to its node nor to the goal.
@@ -393,14 +407,14 @@ class Planner {
   }
 
   // The groups run beside each other: the slowest counts.
-  Duration time_of(const BoxingStep& step, Where from, Where to) const {
+  Duration time_of(const BoxingStep& step, Where from, Where to, Volumes volumes) const {
     const Placement &source = *mesh(from).placement, &target = *mesh(to).placement;
     Communication communication;
     communication.primitive = step.primitive;
     communication.reduce = step.reduce;
     communication.dtype = request_.type.dtype;
     Duration slowest;
-    for (const GroupCost& group : group_costs(step, request_.type, source, target)) {
+    for (const GroupCost& group : group_costs(step, request_.type, source, target, volumes)) {
       if (group.members.size() < 2) continue;
       const CollectiveCost cost{.communication = &communication,
                                 .members = group.members,

@@ -78,7 +78,7 @@ class MeshBoxes {
 };
 
 std::vector<GroupCost> collective_costs(const BoxingStep& step, const TensorType& type,
-                                        const Placement& placement) {
+                                        const Placement& placement, bool only_received) {
   const MeshBoxes from(step.from, placement, type.shape), to(step.to, placement, type.shape);
   const std::int64_t element = size_of(type.dtype).value;
   std::uint32_t axes = 0;
@@ -115,7 +115,7 @@ std::vector<GroupCost> collective_costs(const BoxingStep& step, const TensorType
       case Primitive::kTransfer: {
         // Splits on both sides: each element is wanted by exactly one member.
         const std::int64_t stays = from.common(held, wanted);
-        const std::int64_t sent = from.elements(held) - stays;
+        const std::int64_t sent = only_received ? 0 : from.elements(held) - stays;
         const std::int64_t received = to.elements(wanted) - stays;
         group.global_bytes += Bytes(received * element);
         group.largest_volume =
@@ -257,8 +257,13 @@ void take_listed_volumes(const BoxingStep& step, const TensorType& type, const P
 
 }  // namespace
 
+bool lists_boxes(const BoxingStep& step) {
+  return step.kind == BoxingKind::kCollective && step.primitive == Primitive::kAllToAll &&
+         step.group_axes.size() > 1;
+}
+
 std::vector<GroupCost> group_costs(const BoxingStep& step, const TensorType& type,
-                                   const Placement& from, const Placement& to) {
+                                   const Placement& from, const Placement& to, Volumes volumes) {
   switch (step.kind) {
     case BoxingKind::kLocal:
       return {};
@@ -270,8 +275,8 @@ std::vector<GroupCost> group_costs(const BoxingStep& step, const TensorType& typ
     case BoxingKind::kCollective:
       break;
   }
-  std::vector<GroupCost> groups = collective_costs(step, type, from);
-  if (step.primitive == Primitive::kAllToAll && step.group_axes.size() > 1)
+  std::vector<GroupCost> groups = collective_costs(step, type, from, lists_boxes(step));
+  if (lists_boxes(step) && volumes == Volumes::kExact)
     take_listed_volumes(step, type, from, to, groups);
   return groups;
 }
