@@ -1,0 +1,443 @@
+// Staging: where layers go, which words and communications a strategy leads to, counted by hand.
+#include "compiler/stage.h"
+
+#include "compiler/training_graph.h"
+#include "core/error.h"
+#include "core/operator.h"
+#include "core/operators/sources.h"
+#include "toy_models.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace sextant {
+namespace {
+
+StagedGraph stage(const LogicalGraph& forward, const std::string& strategy,
+                  std::int64_t micro_batches = 3) {
+  return make_staged_graph(make_training_graph(forward), parse_strategy(strategy), micro_batches,
+                           nullptr);
+}
+
+std::string refusal(const std::function<void()>& what) {
+  try {
+    what();
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::kInfeasible);
+    return error.what();
+  }
+  return "accepted";
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+const StagedOp& find(const StagedGraph& graph, const std::string& name) {
+  const auto at = std::find_if(graph.ops.begin(), graph.ops.end(),
+                               [&](const StagedOp& op) { return op.name == name; });
+  if (at == graph.ops.end()) FAIL("no operator " << name);
+  return *at;
+}
+
+const StagedTensor& output(const StagedGraph& graph, const std::string& op, std::size_t index = 0) {
+  return graph.tensors[static_cast<std::size_t>(find(graph, op).out[index])];
+}
+const StagedTensor& input(const StagedGraph& graph, const std::string& op, std::size_t index) {
+  return graph.tensors[static_cast<std::size_t>(find(graph, op).in[index])];
+}
+
+// Communications by "primitive over axes", phase and rate, of one layer or of all.
+std::map<std::string, int> communications(const StagedGraph& graph, int layer = -1) {
+  std::map<std::string, int> counts;
+  for (const StagedOp& op : graph.ops) {
+    if (!op.communication || (layer >= 0 && op.layer != layer)) continue;
+    std::string axes;
+    for (const std::size_t axis : op.communication->group_axes)
+      axes += " " + graph.placements[static_cast<std::size_t>(op.stage)].axes[axis].name;
+    ++counts[op.kind + axes + ", " + std::string(to_string(op.phase)) + ", " +
+             (op.rate == Rate::kPerStep ? "step" : "micro_batch")];
+  }
+  return counts;
+}
+
+std::vector<int> layers_per_stage(const std::vector<int>& stage_of_layer, int stages) {
+  std::vector<int> counts(static_cast<std::size_t>(stages), 0);
+  for (std::size_t layer = 1; layer + 1 < stage_of_layer.size(); ++layer)
+    ++counts[static_cast<std::size_t>(stage_of_layer[layer])];
+  return counts;
+}
+
+TEST_CASE("ranks run through tp first, then dp, then stages") {
+  const auto placements = make_placements(parse_strategy("dp=3 tp=2 pp=2"));
+  REQUIRE(placements.size() == 2);
+  // Rank of (stage 1, dp 2, tp 1) = 1 * 6 + 2 * 2 + 1.
+  CHECK(placements[1].ranks[placements[1].index_of_coordinates({2, 1})] == Rank(11));
+  CHECK(to_string(placements[1]) == "[dp=3, tp=2]");
+}
+
+// The model has an embedding before and a head behind its blocks: n blocks are n + 2 layers.
+TEST_CASE("G41: every block is on exactly one stage, earlier stages take the remainder") {
+  const auto spread = [](int blocks, const char* strategy, int stages) {
+    return layers_per_stage(stage_of_layers(blocks + 2, parse_strategy(strategy)), stages);
+  };
+  CHECK(spread(30, "pp=4", 4) == std::vector<int>{8, 8, 7, 7});
+  // 61 = 13 x 4 + 3 x 3.
+  CHECK(spread(61, "pp=16", 16) ==
+        std::vector<int>{4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 3, 3, 3});
+  CHECK(spread(5, "pp=1", 1) == std::vector<int>{5});
+  CHECK(spread(10, "pp=4 first_layers=1 last_layers=2", 4) == std::vector<int>{1, 4, 3, 2});
+  CHECK(spread(22, "pp=2 first_layers=11 last_layers=11", 2) == std::vector<int>{11, 11});
+  const auto stages = stage_of_layers(6, parse_strategy("pp=2"));
+  CHECK(stages == std::vector<int>{0, 0, 0, 1, 1, 1});
+}
+
+TEST_CASE("G43: counts that leave layers over or take too many are refused with the number") {
+  const auto spread = [](int blocks, const char* strategy) {
+    return refusal([&] { stage_of_layers(blocks + 2, parse_strategy(strategy)); });
+  };
+  CHECK(contains(spread(46, "pp=2 first_layers=11 last_layers=11"), "24 layers unassigned"));
+  CHECK(contains(spread(20, "pp=4 first_layers=11 last_layers=11"), "2 layers too many"));
+  CHECK(contains(spread(12, "pp=4 first_layers=6 last_layers=5"), "1 layers are left for 2"));
+  CHECK(contains(spread(8, "pp=1 first_layers=4 last_layers=5"), "one stage is both"));
+  CHECK(contains(spread(3, "pp=4"), "pp that would do: 1 to 3"));
+}
+
+TEST_CASE("an MLP over dp 2 x tp 2 has the communications of its algebra and no other") {
+  // Embedding rows (table replicated), up: column parallel, down: row parallel, so one all_reduce
+  // over tp before its bias. Backward: dx of `up` is partial over tp and only the table's gradient
+  // reads it, a weight gradient, so it stays partial over the step and is reduced over both axes
+  // at once. All weight gradients are partial over dp and reduced once per step, as are the loss
+  // and the token count.
+  const StagedGraph graph = stage(toy_mlp(4, 6, 8, 5), "dp=2 tp=2 micro_batch=2");
+  CHECK(to_text(graph).substr(0, to_text(graph).find("0 L0 optimizer")) ==
+        "micro_batches 3\n"
+        "stage 0: [dp=2, tp=2] ranks 0 1 2 3\n"
+        "0 L0 data micro_batch input ids: -> ids 4 i32 (S(0), B) activations\n"
+        "0 L0 forward micro_batch embedding rows: ids (S(0), B), table (B, B) -> rows 4x6 f32 "
+        "(S(0), B) activations\n"
+        "0 L1 forward micro_batch matmul up: rows (S(0), B), up.w (B, S(1)) -> up 4x8 f32 (S(0), "
+        "S(1)) activations\n"
+        "0 L1 forward micro_batch bias_add up.bias: up (S(0), S(1)), up.b (B, S(0)) -> up.bias "
+        "4x8 f32 (S(0), S(1)) activations\n"
+        "0 L1 forward micro_batch gelu gelu: up.bias (S(0), S(1)) -> gelu 4x8 f32 (S(0), S(1)) "
+        "activations\n"
+        "0 L2 forward micro_batch matmul down: gelu (S(0), S(1)), down.w (B, S(0)) -> down 4x5 "
+        "f32 (S(0), P(sum)) activations\n"
+        "0 L2 forward micro_batch all_reduce down.all_reduce: down (S(0), P(sum)) -> down as "
+        "(S(0), B) 4x5 f32 (S(0), B) activations [sum over tp]\n"
+        "0 L2 forward micro_batch bias_add down.bias: down as (S(0), B) (S(0), B), down.b (B, B) "
+        "-> down.bias 4x5 f32 (S(0), B) activations\n"
+        "0 L3 data micro_batch input labels: -> labels 4 i32 (S(0), B) activations\n"
+        "0 L3 forward micro_batch row_max loss.max: down.bias (S(0), B) -> loss.max 4 f32 (S(0), "
+        "B) activations\n"
+        "0 L3 forward micro_batch row_sum_exp loss.sum_exp: down.bias (S(0), B), loss.max (S(0), "
+        "B) -> loss.sum_exp 4 f32 (S(0), B) activations\n"
+        "0 L3 forward micro_batch pick loss.pick: down.bias (S(0), B), labels (S(0), B) -> "
+        "loss.pick 4 f32 (S(0), B) activations\n"
+        "0 L3 forward micro_batch cross_entropy loss: down.bias (S(0), B), loss.max (S(0), B), "
+        "loss.sum_exp (S(0), B), loss.pick (S(0), B), labels (S(0), B) -> loss () f32 (P(sum), "
+        "B) gradients, loss:1 () f32 (P(sum), B) gradients\n"
+        "0 L3 input_grad step constant loss.grad_seed: -> loss.grad_seed () f32 (B, B) "
+        "parameters\n"
+        "0 L3 input_grad micro_batch cross_entropy_grad loss.grad_input: down.bias (S(0), B), "
+        "loss.max (S(0), B), loss.sum_exp (S(0), B), labels (S(0), B), loss.grad_seed (B, B) -> "
+        "loss.grad_input 4x5 f32 (S(0), B) activations\n"
+        "0 L2 weight_grad micro_batch reduce_to_bias down.bias.grad_weight: loss.grad_input "
+        "(S(0), B) -> down.bias.grad_weight 5 f32 (P(sum), B) gradients\n"
+        "0 L2 input_grad micro_batch matmul down.grad_input: loss.grad_input (S(0), B), down.w "
+        "(B, S(0)) -> down.grad_input 4x8 f32 (S(0), S(1)) activations\n"
+        "0 L2 weight_grad micro_batch matmul_grad_weight down.grad_weight: gelu (S(0), S(1)), "
+        "loss.grad_input (S(0), B) -> down.grad_weight 8x5 f32 (P(sum), S(0)) gradients\n"
+        "0 L1 input_grad micro_batch gelu_grad gelu.grad_input: up.bias (S(0), S(1)), "
+        "down.grad_input (S(0), S(1)) -> gelu.grad_input 4x8 f32 (S(0), S(1)) activations\n"
+        "0 L1 weight_grad micro_batch reduce_to_bias up.bias.grad_weight: gelu.grad_input (S(0), "
+        "S(1)) -> up.bias.grad_weight 8 f32 (P(sum), S(0)) gradients\n"
+        "0 L1 input_grad micro_batch matmul up.grad_input: gelu.grad_input (S(0), S(1)), up.w "
+        "(B, S(1)) -> up.grad_input 4x6 f32 (S(0), P(sum)) activations\n"
+        "0 L1 weight_grad micro_batch matmul_grad_weight up.grad_weight: rows (S(0), B), "
+        "gelu.grad_input (S(0), S(1)) -> up.grad_weight 6x8 f32 (P(sum), S(1)) gradients\n"
+        "0 L0 weight_grad micro_batch embedding_grad rows.grad_weight: ids (S(0), B), "
+        "up.grad_input (S(0), P(sum)) -> rows.grad_weight 6x6 f32 (P(sum), P(sum)) gradients\n");
+  // Table over both axes; up.w, up.b, down.w, down.b, loss and token count over dp.
+  CHECK(communications(graph) ==
+        std::map<std::string, int>{{"all_reduce tp, forward, micro_batch", 1},
+                                   {"all_reduce dp tp, optimizer, step", 1},
+                                   {"all_reduce dp, optimizer, step", 6}});
+  CHECK(validate(graph).empty());
+}
+
+// Per block and micro-batch: the row-parallel products of attention and MLP are reduced before
+// their biases (2), the gradients into the two norms once each, q, k and v summed while partial
+// (2). Embedding: vocabulary split, 1. Head: the maximum, the sum and the picked logit of each row,
+// and the gradient into the final norm. Per step: one per parameter over dp.
+TEST_CASE("a GPT over dp 2 x tp 2 communicates as Megatron-LM does") {
+  const StagedGraph graph = stage(toy_gpt({.layers = 2}), "dp=2 tp=2 micro_batch=2");
+  for (const int block : {1, 2})
+    CHECK(communications(graph, block) ==
+          std::map<std::string, int>{{"all_reduce tp, forward, micro_batch", 2},
+                                     {"all_reduce tp, input_grad, micro_batch", 2},
+                                     {"all_reduce dp, optimizer, step", 16}});
+  CHECK(communications(graph, 3) ==
+        std::map<std::string, int>{{"all_reduce tp, forward, micro_batch", 3},
+                                   {"all_reduce tp, input_grad, micro_batch", 1},
+                                   // final norm's two weights and the loss
+                                   {"all_reduce dp, optimizer, step", 3}});
+  // Tied table once, positions, token count.
+  CHECK(communications(graph, 0) ==
+        std::map<std::string, int>{{"all_reduce tp, forward, micro_batch", 1},
+                                   {"all_reduce dp, optimizer, step", 3}});
+  CHECK(find(graph, "layer0.o.all_reduce").communication->reduce == ReduceOp::kSum);
+  CHECK(find(graph, "loss.max.all_reduce").communication->reduce == ReduceOp::kMax);
+  CHECK(to_string(output(graph, "logits").words) == "(S(0), S(2))");
+  CHECK(input(graph, "layer0.norm1.grad_input", 4).name == "layer0.norm1.grad_sum_2 as (S(0), B)");
+  CHECK(validate(graph).empty());
+}
+
+TEST_CASE(
+    "one data-parallel rank or one tensor-parallel rank communicates nothing over that axis") {
+  CHECK(communications(stage(toy_gpt({}), "micro_batch=4")).empty());
+  for (const auto& [what, count] : communications(stage(toy_gpt({}), "dp=4 micro_batch=1")))
+    CHECK(what == "all_reduce dp, optimizer, step");
+  for (const auto& [what, count] : communications(stage(toy_gpt({}), "tp=2 micro_batch=4")))
+    CHECK(contains(what, "all_reduce tp"));
+}
+
+TEST_CASE("stages pass one activation forward and one gradient back per micro-batch") {
+  const StagedGraph graph = stage(toy_gpt({.layers = 4, .tied = false}), "pp=4 micro_batch=4");
+  int forward = 0, backward = 0;
+  for (const StagedOp& op : graph.ops) {
+    if (!op.communication || op.rate == Rate::kPerStep) continue;
+    const StagedCommunication& c = *op.communication;
+    if (op.queue == QueueRole::kTransferOutForward) {
+      ++forward;
+      CHECK(c.to_stage == c.from_stage + 1);
+    }
+    if (op.queue == QueueRole::kTransferOutBackward) {
+      ++backward;
+      CHECK(c.to_stage == c.from_stage - 1);
+    }
+    CHECK(op.phase == Phase::kCommunication);
+  }
+  CHECK(forward == 3);
+  CHECK(backward == 3);
+  // The send half is in the layer that makes the value, the receive half in the one that reads it.
+  CHECK(find(graph, "layer0.residual2.send").layer == 1);
+  CHECK(find(graph, "layer0.residual2.receive").layer == 2);
+  // The token count goes from the last stage to each other stage once per step.
+  int counts = 0;
+  for (const StagedOp& op : graph.ops) counts += op.name == "loss:1.send" ? 1 : 0;
+  CHECK(counts == 3);
+  CHECK(validate(graph).empty());
+}
+
+TEST_CASE("a value that is reduced before it leaves its stage is reduced once") {
+  const StagedGraph graph = stage(toy_gpt({}), "dp=2 pp=2 micro_batch=2");
+  int reductions = 0;
+  for (const StagedOp& op : graph.ops) reductions += op.name == "loss:1.all_reduce" ? 1 : 0;
+  CHECK(reductions == 1);
+}
+
+// The table lives on the first stage; the head on the last reads a copy made once per step, and its
+// gradient comes back once per step and is added there, before the one reduction and update.
+TEST_CASE("G27: a tied embedding is updated once, on the first stage") {
+  const StagedGraph graph = stage(toy_gpt({.tied = true}), "dp=2 pp=2 micro_batch=2");
+  int updates = 0;
+  for (const StagedOp& op : graph.ops)
+    updates += op.kind == "adamw" && output(graph, op.name).name == "embedding.tokens" ? 1 : 0;
+  CHECK(updates == 1);
+  CHECK(find(graph, "embedding.tokens.adamw").stage == 0);
+  const StagedOp& copy = find(graph, "embedding.tokens.receive");
+  CHECK(copy.stage == 1);
+  CHECK(copy.rate == Rate::kPerStep);
+  CHECK(input(graph, "logits", 1).name == "embedding.tokens as (B, B) on stage 1");
+  CHECK(input(graph, "logits", 1).memory == MemoryClass::kParameters);
+  const StagedOp& sum = find(graph, "embedding.tokens.grad_sum");
+  CHECK(sum.stage == 0);
+  CHECK(sum.phase == Phase::kOptimizer);
+  CHECK(find(graph, "logits.grad_weight.receive").rate == Rate::kPerStep);
+  CHECK(validate(graph).empty());
+}
+
+TEST_CASE("ZeRO-1 is other words for the state, a reduce_scatter and an all_gather per step") {
+  const ToyGpt big{.layers = 1, .hidden = 32, .vocab = 40, .ffn = 64};
+  const StagedGraph graph = stage(toy_gpt(big), "dp=2 tp=2 micro_batch=2 zero=1");
+  // 32x64 over tp on dim 1: dim 0 is free for dp.
+  CHECK(to_string(output(graph, "layer0.up.w.adamw", 0).words) == "(S(0), S(1))");
+  CHECK(to_string(output(graph, "layer0.up.w.adamw", 2).words) == "(S(0), S(1))");
+  CHECK(to_string(output(graph, "layer0.down.w.adamw").words) == "(S(1), S(0))");
+  // Below 1024 elements a parameter stays whole over dp.
+  CHECK(to_string(output(graph, "layer0.up.b.adamw").words) == "(B, S(0))");
+  // Sharded: table 40x32, q, k, v, o 32x32, up 32x64, down 64x32.
+  const std::map<std::string, int> all = communications(graph);
+  CHECK(all.at("reduce_scatter dp, optimizer, step") == 7);
+  CHECK(all.at("all_gather dp, forward, step") == 7);
+  // Whole: positions 6x32; of the block 2 x 2 norm weights and the biases of q, k, v, o, up, down;
+  // 2 final norm weights; loss and token count.
+  CHECK(all.at("all_reduce dp, optimizer, step") == 1 + 4 + 6 + 2 + 2);
+  CHECK(validate(graph).empty());
+}
+
+TEST_CASE("ZeRO-1 gathers the weights in the type of the computation") {
+  const ToyGpt big{.layers = 1, .hidden = 32, .vocab = 40, .ffn = 64, .compute = DType::kBF16};
+  const StagedGraph graph = stage(toy_gpt(big), "dp=2 micro_batch=2 zero=1");
+  const StagedOp& gather = find(graph, "layer0.up.w.cast.all_gather");
+  CHECK(gather.communication->dtype == DType::kBF16);
+  CHECK(gather.rate == Rate::kPerStep);
+  CHECK(to_string(output(graph, "layer0.up.w.cast").words) == "(S(0), B)");
+  CHECK(output(graph, "layer0.up.w.cast.all_gather").memory == MemoryClass::kParameters);
+}
+
+TEST_CASE("where tp takes the only long dim, ZeRO-1 nests inside its split") {
+  LogicalGraph graph(builtin_operators());
+  const TensorId ids = add_input(graph, "ids", 0, {{4}, DType::kI32}, {3, {}});
+  ParameterInfo info;
+  info.tensor_parallel_dim = 1;
+  const TensorId w = add_parameter(graph, "w", 0, {{3, 2048}, DType::kF32}, info);
+  graph.add({.kind = "embedding",
+             .name = "look_up",
+             .attributes = {},
+             .inputs = {ids, w},
+             .outputs = {},
+             .parameter = std::nullopt});
+  // Nobody updates it yet: it stays whole over dp.
+  const Strategy strategy = parse_strategy("dp=4 tp=2 micro_batch=1 zero=1");
+  CHECK(to_string(strategy_words(graph, strategy).tensors.at(w)) == "(B, S(1))");
+  const TensorId gradient =
+      graph.output(graph.add({.kind = "constant",
+                              .name = "gradient",
+                              .attributes = {{"shape", std::vector<std::int64_t>{3, 2048}},
+                                             {"dtype", std::string("f32")},
+                                             {"value", 1.0}},
+                              .inputs = {},
+                              .outputs = {},
+                              .parameter = std::nullopt}));
+  const TensorId count =
+      graph.output(graph.add({.kind = "constant",
+                              .name = "count",
+                              .attributes = {{"shape", std::vector<std::int64_t>{}},
+                                             {"dtype", std::string("f32")},
+                                             {"value", 1.0}},
+                              .inputs = {},
+                              .outputs = {},
+                              .parameter = std::nullopt}));
+  graph.add({.kind = "adamw",
+             .name = "w.adamw",
+             .attributes = {{"learning_rate", 0.1},
+                            {"beta1", 0.9},
+                            {"beta2", 0.9},
+                            {"epsilon", 1e-8},
+                            {"weight_decay", 0.0}},
+             .inputs = {w, gradient, count},
+             .outputs = {},
+             .phase = Phase::kOptimizer,
+             .parameter = std::nullopt});
+  // dim 0 has 3 < 4 rows; dim 1 is tp's.
+  CHECK(to_string(strategy_words(graph, strategy).tensors.at(w)) == "(S(1)^2, S(1)^1)");
+  const StagedGraph staged = make_staged_graph(graph, strategy, 2, nullptr);
+  CHECK(communications(staged).at("all_gather dp, forward, step") == 1);
+  CHECK(validate(staged).empty());
+}
+
+TEST_CASE("memory classes say what a tensor is for") {
+  const StagedGraph graph = stage(toy_gpt({}), "dp=2 tp=2 micro_batch=2");
+  CHECK(output(graph, "layer0.q.w.adamw", 0).memory == MemoryClass::kParameters);
+  CHECK(output(graph, "layer0.q.w.adamw", 1).memory == MemoryClass::kOptimizer);
+  CHECK(output(graph, "layer0.q.w.adamw", 3).memory == MemoryClass::kOptimizer);
+  CHECK(output(graph, "layer0.q.grad_weight").memory == MemoryClass::kGradients);
+  CHECK(output(graph, "layer0.q.grad_weight.all_reduce").memory == MemoryClass::kGradients);
+  CHECK(output(graph, "layer0.q").memory == MemoryClass::kActivations);
+  CHECK(output(graph, "layer0.o.all_reduce").memory == MemoryClass::kActivations);
+}
+
+TEST_CASE(
+    "a tensor that is read in every micro-batch and summed over the step gets a copy to sum") {
+  LogicalGraph graph = make_training_graph(toy_mlp(4, 6, 8, 5));
+  // `up` is an activation that backward reads; a metric of its bias gradient's kind reads its sum.
+  const TensorId loss_max = graph.output(*graph.find_op("loss.max"));
+  const TensorId total =
+      graph.output(graph.add({.kind = "reshape",
+                              .name = "watched",
+                              .attributes = {{"shape", std::vector<std::int64_t>{4}}},
+                              .inputs = {loss_max},
+                              .outputs = {},
+                              .phase = Phase::kOptimizer,
+                              .layer = 3,
+                              .parameter = std::nullopt}));
+  CHECK(total.is_valid());
+  const StagedGraph staged =
+      make_staged_graph(graph, parse_strategy("dp=2 micro_batch=2"), 3, nullptr);
+  CHECK(find(staged, "loss.max.box_local").rate == Rate::kPerMicroBatch);
+  CHECK(output(staged, "loss.max.box_local").memory == MemoryClass::kGradients);
+  CHECK(find(staged, "watched").rate == Rate::kPerStep);
+  CHECK(validate(staged).empty());
+}
+
+TEST_CASE("every strategy that fits gives a sound staged graph") {
+  const std::vector<ToyGpt> models = {
+      {.layers = 3},
+      {.layers = 3, .tied = false},
+      {.layers = 3, .hidden = 32, .vocab = 37, .ffn = 70, .compute = DType::kBF16},
+      {.layers = 3, .heads = 4, .kv_heads = 2}};
+  int graphs = 0;
+  for (ToyGpt model : models)
+    for (const int dp : {1, 2, 4})
+      for (const int tp : {1, 2, 4})
+        for (const int pp : {1, 2, 3})
+          for (const int zero : {0, 1}) {
+            if (tp > model.kv_heads) continue;
+            model.batch = 2 * dp;
+            const std::string strategy = "dp=" + std::to_string(dp) + " tp=" + std::to_string(tp) +
+                                         " pp=" + std::to_string(pp) +
+                                         " micro_batch=2 zero=" + std::to_string(zero);
+            CAPTURE(strategy);
+            CHECK(validate(stage(toy_gpt(model), strategy)) == std::vector<std::string>{});
+            ++graphs;
+          }
+  CHECK(graphs == 3 * 54 + 36);
+}
+
+TEST_CASE("staging twice gives the same bytes") {
+  const std::string once = to_text(stage(toy_gpt({}), "dp=2 tp=2 pp=2 micro_batch=2 zero=1"));
+  CHECK(once == to_text(stage(toy_gpt({}), "dp=2 tp=2 pp=2 micro_batch=2 zero=1")));
+}
+
+TEST_CASE("heads that tp does not divide are refused with the degrees that would do") {
+  const ToyGpt twelve{.batch = 2, .hidden = 24, .heads = 12, .kv_heads = 12};
+  const std::string uneven = refusal([&] { stage(toy_gpt(twelve), "tp=8 micro_batch=2"); });
+  CHECK(contains(uneven, "layer0.q.heads"));
+  CHECK(contains(uneven, "tp that would do: 1, 2, 3, 4, 6, 12"));
+  const ToyGpt grouped{.batch = 2, .hidden = 24, .heads = 12, .kv_heads = 4};
+  CHECK(contains(refusal([&] { stage(toy_gpt(grouped), "tp=6 micro_batch=2"); }),
+                 "tp that would do: 1, 2, 4"));
+}
+
+TEST_CASE("a batch that does not fit the strategy is refused") {
+  CHECK(contains(refusal([] { stage(toy_gpt({}), "dp=3 micro_batch=1"); }),
+                 "dp that would do: 1, 2, 4"));
+  CHECK(contains(refusal([] { stage(toy_gpt({}), "dp=2 micro_batch=1"); }),
+                 "built for another strategy"));
+}
+
+TEST_CASE("an edge between stages in the wrong direction is refused naming both ends") {
+  LogicalGraph graph(builtin_operators());
+  const TensorId late = add_input(graph, "late", 3, {{4, 6}, DType::kF32});
+  graph.add({.kind = "scale",
+             .name = "early",
+             .attributes = {{"factor", 2.0}},
+             .inputs = {late},
+             .outputs = {},
+             .layer = 1,
+             .parameter = std::nullopt});
+  const std::string text =
+      refusal([&] { make_staged_graph(graph, parse_strategy("pp=2 micro_batch=4"), 1, nullptr); });
+  CHECK(contains(text, "operator 'early' on stage 0 reads 'late' of operator 'late' on stage 1"));
+}
+
+}  // namespace
+}  // namespace sextant
