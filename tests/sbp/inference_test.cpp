@@ -1,0 +1,204 @@
+// Inference: products of rows, and the words of small graphs worked out by hand.
+#include "sbp/inference.h"
+
+#include "core/error.h"
+#include "core/operators/sources.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace sextant {
+namespace {
+
+class Graph {
+ public:
+  TensorId weight(const std::string& name, Shape shape, const char* words) {
+    const TensorId id =
+        add_parameter(graph, name, 0, {std::move(shape), DType::kF32}, ParameterInfo{});
+    constraints.tensors[id] = parse_nd_sbp(words);
+    return id;
+  }
+  TensorId op(std::string kind, std::string name, std::vector<TensorId> inputs,
+              Attributes attributes = {}, Phase phase = Phase::kForward, int layer = 0) {
+    return graph.output(graph.add({.kind = std::move(kind),
+                                   .name = std::move(name),
+                                   .attributes = std::move(attributes),
+                                   .inputs = std::move(inputs),
+                                   .outputs = {},
+                                   .phase = phase,
+                                   .layer = layer,
+                                   .parameter = std::nullopt}));
+  }
+  WordAssignment infer(const std::vector<Placement>& stages, std::vector<int> layers = {0}) {
+    return infer_words(graph, stages, layers, constraints);
+  }
+  std::string words(const WordAssignment& assignment, const std::string& name) const {
+    const OpWords& words = assignment.ops[graph.find_op(name)->index()];
+    std::string text;
+    for (const NdSbp& input : words.inputs) text += to_string(input) + " ";
+    return text + "-> " + to_string(words.outputs[0]);
+  }
+
+  LogicalGraph graph{builtin_operators()};
+  WordConstraints constraints;
+};
+
+const Placement kFour = consecutive_placement({{"x", 4}});
+const Placement kSquare = consecutive_placement({{"dp", 2}, {"tp", 2}});
+
+std::vector<std::string> texts(const std::vector<OpWords>& products) {
+  std::vector<std::string> texts;
+  for (const OpWords& words : products) {
+    texts.emplace_back();
+    for (const NdSbp& input : words.inputs) texts.back() += to_string(input) + " ";
+    texts.back() += "-> " + to_string(words.outputs[0]);
+  }
+  return texts;
+}
+
+std::vector<std::string> matmul_products(std::vector<std::int64_t> hierarchy) {
+  const OperatorDef& matmul = builtin_operators().get("matmul");
+  const std::vector<TensorType> in = {{{8, 8}, DType::kF32}, {{8, 8}, DType::kF32}};
+  const std::vector<TensorType> out = {{{8, 8}, DType::kF32}};
+  return texts(nd_signatures(matmul, in, out, {}, hierarchy));
+}
+
+bool has(const std::vector<std::string>& all, const std::string& one) {
+  return std::find(all.begin(), all.end(), one) != all.end();
+}
+
+TEST_CASE("a matrix product has exactly the paper's six rows on one axis") {
+  std::vector<std::string> rows = matmul_products({2});
+  std::sort(rows.begin(), rows.end());
+  CHECK(rows == std::vector<std::string>{"B B -> B", "B P(sum) -> P(sum)", "B S(1) -> S(1)",
+                                         "P(sum) B -> P(sum)", "S(0) B -> S(0)",
+                                         "S(1) S(0) -> P(sum)"});
+}
+
+TEST_CASE("two axes have the products of the rows, each nesting order on its own") {
+  const std::vector<std::string> products = matmul_products({2, 2});
+  // 6 x 6, and a second nesting order where both axes split one dim: the three rows that split,
+  // each with itself. (A split of x on dim 0 and on dim 1 are different dims.)
+  CHECK(products.size() == 36 + 3);
+  CHECK(has(products, "(S(0), B) (B, S(1)) -> (S(0), S(1))"));
+  CHECK(has(products, "(S(0), S(1)) (B, S(0)) -> (S(0), P(sum))"));
+  CHECK(has(products, "(S(1)^2, S(1)^1) (S(0)^2, S(0)^1) -> (P(sum), P(sum))"));
+  CHECK(!has(products, "(P(sum), B) (P(sum), B) -> (P(sum), B)"));
+}
+
+TEST_CASE("an axis of one device takes the row without splits only") {
+  for (const std::string& product : matmul_products({1, 2})) CHECK(product.find("(B, ") == 0);
+  CHECK(matmul_products({1, 2}).size() == 6);
+}
+
+TEST_CASE("rows whose groups the parts would cut are left out") {
+  const OperatorDef& reshape = builtin_operators().get("reshape");
+  const std::vector<TensorType> in = {{{2, 12}, DType::kF32}};
+  const std::vector<TensorType> out = {{{2, 6, 2}, DType::kF32}};
+  const Attributes attributes = {{"shape", std::vector<std::int64_t>{2, 6, 2}}};
+  const auto rows = [&](std::vector<std::int64_t> hierarchy) {
+    return texts(nd_signatures(reshape, in, out, attributes, hierarchy));
+  };
+  CHECK(has(rows({3}), "S(1) -> S(1)"));
+  CHECK(!has(rows({4}), "S(1) -> S(1)"));
+  // Both axes on the six groups: 4 parts cut them.
+  CHECK(!has(rows({2, 2}), "(S(1), S(1)) -> (S(1), S(1))"));
+}
+
+// U S(1), V S(0), W B: the first product is partial and the second is linear in it.
+TEST_CASE("a partial product stays partial through the next one and is reduced once") {
+  Graph g;
+  const TensorId u = g.weight("u", {8, 8}, "S(1)"), v = g.weight("v", {8, 8}, "S(0)"),
+                 w = g.weight("w", {8, 8}, "B");
+  const TensorId uv = g.op("matmul", "uv", {u, v}, {}, Phase::kWeightGrad);
+  g.op("matmul", "uvw", {uv, w}, {}, Phase::kWeightGrad);
+  const WordAssignment assignment = g.infer({kFour});
+  CHECK(g.words(assignment, "uv") == "S(1) S(0) -> P(sum)");
+  CHECK(g.words(assignment, "uvw") == "P(sum) B -> P(sum)");
+}
+
+TEST_CASE("within a micro-batch a pending reduction is not passed on for nothing") {
+  Graph g;
+  const TensorId u = g.weight("u", {8, 8}, "S(1)"), v = g.weight("v", {8, 8}, "S(0)"),
+                 w = g.weight("w", {8, 8}, "B");
+  g.op("matmul", "uvw", {g.op("matmul", "uv", {u, v}), w});
+  const WordAssignment assignment = g.infer({kFour});
+  CHECK(g.words(assignment, "uvw") == "B B -> B");
+}
+
+TEST_CASE("partial values that are summed are reduced together") {
+  Graph g;
+  const TensorId u = g.weight("u", {8, 8}, "S(1)"), v = g.weight("v", {8, 8}, "S(0)");
+  const TensorId a = g.op("matmul", "a", {u, v}), b = g.op("matmul", "b", {u, v});
+  const TensorId sum = g.op("add", "sum", {a, b});
+  g.op("gelu", "gelu", {sum}, {{"approximate", std::string("none")}});
+  const WordAssignment assignment = g.infer({kFour});
+  CHECK(g.words(assignment, "sum") == "P(sum) P(sum) -> P(sum)");
+  // gelu is not linear: the sum is reduced in front of it.
+  CHECK(g.words(assignment, "gelu") == "B -> B");
+}
+
+// Both operands of the sum were reduced for others already, so adding them costs nothing.
+TEST_CASE("what another reader has boxed is not boxed again") {
+  Graph g;
+  const TensorId u = g.weight("u", {8, 8}, "S(1)"), v = g.weight("v", {8, 8}, "S(0)");
+  const TensorId a = g.op("matmul", "a", {u, v});
+  const TensorId squashed = g.op("gelu", "gelu", {a}, {{"approximate", std::string("none")}});
+  g.op("add", "sum", {a, squashed});
+  CHECK(g.words(g.infer({kFour}), "sum") == "B B -> B");
+}
+
+TEST_CASE("splits are taken over, not invented") {
+  Graph g;
+  const TensorId u = g.weight("u", {8, 8}, "(S(0), B)"), w = g.weight("w", {8, 8}, "(B, B)");
+  g.op("gelu", "gelu", {g.op("matmul", "y", {u, w})}, {{"approximate", std::string("none")}});
+  const WordAssignment assignment = g.infer({kSquare});
+  // Slicing w over tp would be free and halve the work, but nobody asked for it.
+  CHECK(g.words(assignment, "y") == "(S(0), B) (B, B) -> (S(0), B)");
+  CHECK(g.words(assignment, "gelu") == "(S(0), B) -> (S(0), B)");
+}
+
+TEST_CASE("an input given words gets them, a tensor given words is made in them") {
+  Graph g;
+  const TensorId u = g.weight("u", {8, 8}, "S(0)"), w = g.weight("w", {8, 8}, "S(0)");
+  const TensorId y = g.op("matmul", "y", {u, w});
+  g.constraints.inputs[{*g.graph.find_op("y"), 1}] = parse_nd_sbp("B");
+  CHECK(g.words(g.infer({kFour}), "y") == "S(0) B -> S(0)");
+  g.constraints.tensors[y] = parse_nd_sbp("B");
+  CHECK(g.words(g.infer({kFour}), "y") == "B B -> B");
+}
+
+TEST_CASE("a value from another stage is a version like any other") {
+  Graph g;
+  const TensorId u = g.weight("u", {8, 8}, "S(0)");
+  g.op("gelu", "gelu", {u}, {{"approximate", std::string("none")}}, Phase::kForward, 1);
+  const Placement other = consecutive_placement({{"x", 4}}, Rank(4));
+  CHECK(g.words(g.infer({kFour, other}, {0, 1}), "gelu") == "S(0) -> S(0)");
+}
+
+TEST_CASE("words that no row fits are refused with the operator and every candidate") {
+  Graph g;
+  const TensorId u = g.weight("u", {8, 8}, "S(0)"), w = g.weight("w", {8, 8}, "S(0)");
+  const TensorId y = g.op("matmul", "y", {u, w});
+  g.constraints.tensors[y] = parse_nd_sbp("P(max)");
+  try {
+    g.infer({kFour});
+    FAIL("accepted");
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::kInfeasible);
+    const std::string text = error.what();
+    CHECK(text.find("operator 'y' (matmul) on [x=4]") != std::string::npos);
+    CHECK(text.find("'u' S(0), 'w' S(0)") != std::string::npos);
+    CHECK(text.find("output 'y' given P(max)") != std::string::npos);
+    CHECK(text.find("[S(1), S(0) -> P(sum)]") != std::string::npos);
+  }
+  g.constraints.tensors[y] = parse_nd_sbp("B");
+  g.constraints.tensors[u] = parse_nd_sbp("P(sum)");
+  CHECK_THROWS_AS(g.infer({kFour}), Error);
+}
+
+}  // namespace
+}  // namespace sextant
