@@ -67,6 +67,7 @@ const OperatorRegistry& builtin_operators() {
     add_attention(built);
     add_embedding(built);
     add_shapes(built);
+    add_boxing(built);
     add_loss(built);
     add_optimizer(built);
     return built;

@@ -14,6 +14,7 @@ void add_rope(OperatorRegistry& registry);
 void add_attention(OperatorRegistry& registry);
 void add_embedding(OperatorRegistry& registry);
 void add_shapes(OperatorRegistry& registry);
+void add_boxing(OperatorRegistry& registry);
 void add_loss(OperatorRegistry& registry);
 void add_optimizer(OperatorRegistry& registry);
 

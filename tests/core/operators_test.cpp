@@ -75,7 +75,8 @@ void check_words(const std::vector<Sbp>& words, const std::vector<TensorType>& t
     if (words[i].is_split()) CHECK(words[i].dim < types[i].shape.rank());
 }
 
-constexpr std::array<std::string_view, 3> kWithoutExamples = {"input", "metrics", "parameter"};
+constexpr std::array<std::string_view, 4> kWithoutExamples = {"box_local", "input", "metrics",
+                                                              "parameter"};
 
 TEST_CASE("every kind on a device has example inputs that its shape rule accepts") {
   for (const std::string& kind : builtin_operators().kinds()) {
