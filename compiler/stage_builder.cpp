@@ -63,6 +63,8 @@ StageBuilder::StageBuilder(const LogicalGraph& graph, const std::vector<Placemen
 StagedGraph StageBuilder::run(std::int64_t micro_batches) {
   staged_.placements = placements_;
   staged_.micro_batches = micro_batches;
+  staged_.ops.reserve(graph_.ops().size() * 3 / 2);
+  staged_.tensors.reserve(graph_.tensors().size() * 3 / 2);
   std::vector<OpId> untrained;
   for (std::size_t index = 0; index < graph_.ops().size(); ++index) {
     const OpId id(index);
@@ -115,7 +117,7 @@ void StageBuilder::add_parameter(OpId id) {
   const LogicalOp& op = graph_.op(id);
   const TensorId tensor = op.outputs[0];
   const int stage = stage_of(op);
-  const NdSbp& words = words_.ops[id.index()].outputs[0];
+  const NdSbp& words = words_.of(id).outputs[0];
   staged_.tensors.push_back({.name = logical(tensor).name,
                              .global = logical(tensor).type,
                              .words = words,
@@ -146,7 +148,7 @@ void StageBuilder::add_op(OpId id) {
 void StageBuilder::append_op(OpId id, std::size_t first_input, StagedTensorIndex parameter) {
   const LogicalOp& op = graph_.op(id);
   const OperatorDef& def = graph_.registry().get(op.kind);
-  const OpWords& words = words_.ops[id.index()];
+  const OpWords& words = words_.of(id);
   const Reader reader{id, stage_of(op), op.layer, op.phase, rates_[id.index()]};
   StagedOp staged;
   for (std::size_t i = first_input; i < op.inputs.size(); ++i)
@@ -175,7 +177,7 @@ StagedTensorIndex StageBuilder::add_output(OpId id, std::size_t index, StagedOpI
   const LogicalOp& op = graph_.op(id);
   const OperatorDef& def = graph_.registry().get(op.kind);
   const TensorId tensor = op.outputs[index];
-  const NdSbp& words = words_.ops[id.index()].outputs[index];
+  const NdSbp& words = words_.of(id).outputs[index];
   const auto& states = def.state_outputs;
   const bool is_state = std::find(states.begin(), states.end(), index) != states.end();
   staged_.tensors.push_back({.name = logical(tensor).name,

@@ -32,7 +32,9 @@ struct KeyHash {
 class Interner {
  public:
   std::uint64_t of(const Key& key) {
-    return numbers_.try_emplace(key, numbers_.size()).first->second;
+    const auto known = numbers_.find(key);
+    return known != numbers_.end() ? known->second
+                                   : numbers_.emplace(key, numbers_.size()).first->second;
   }
 
  private:
@@ -67,6 +69,7 @@ void append_value(Key& key, const AttributeValue& value) {
 struct Candidate {
   OpWords words;
   std::vector<MeshState> inputs, outputs;
+  std::optional<std::size_t> number;  // in the assignment, once taken
 };
 
 struct Candidates {
@@ -103,18 +106,12 @@ class Inference {
     }
     for (const LogicalTensor& tensor : graph.tensors()) types_.push_back(number_of(tensor.type));
     versions_.resize(graph.tensors().size());
-    for (const auto& [tensor, words] : constraints.tensors)
-      require(tensor.is_valid() && tensor.index() < graph.tensors().size(), ErrorCode::kUsage,
-              "words {} for tensor {} of {}", to_string(words), tensor.value,
-              graph.tensors().size());
+    note_given_words();
   }
 
   WordAssignment run() {
-    WordAssignment assignment;
-    assignment.ops.reserve(graph_.ops().size());
-    for (std::size_t index = 0; index < graph_.ops().size(); ++index)
-      assignment.ops.push_back(decide(OpId(index)));
-    return assignment;
+    for (std::size_t index = 0; index < graph_.ops().size(); ++index) decide(OpId(index));
+    return std::move(assignment_);
   }
 
  private:
@@ -137,34 +134,62 @@ class Inference {
     return static_cast<std::size_t>(stage);
   }
 
-  OpWords decide(OpId id) {
+  // Words given for tensors and inputs, packed and by number instead of by name.
+  void note_given_words() {
+    for (const LogicalOp& op : graph_.ops()) {
+      first_input_.push_back(given_inputs_.size());
+      given_inputs_.resize(given_inputs_.size() + op.inputs.size());
+    }
+    given_tensors_.resize(graph_.tensors().size());
+    for (const auto& [id, words] : constraints_.tensors) {
+      require(id.is_valid() && id.index() < graph_.tensors().size(), ErrorCode::kUsage,
+              "words {} for tensor {} of {}", to_string(words), id.value, graph_.tensors().size());
+      given_tensors_[id.index()] = pinned(words, id, mesh_of(graph_.op(tensor(id).producer)));
+    }
+    for (const auto& [input, words] : constraints_.inputs) {
+      const bool exists = input.op.is_valid() && input.op.index() < graph_.ops().size() &&
+                          input.input < graph_.op(input.op).inputs.size();
+      require(exists, ErrorCode::kUsage, "words {} for input {} of operator {}", to_string(words),
+              input.input, input.op.value);
+      const LogicalOp& op = graph_.op(input.op);
+      given_inputs_[first_input_[input.op.index()] + input.input] =
+          pinned(words, op.inputs[input.input], mesh_of(op));
+    }
+  }
+
+  void decide(OpId id) {
     const LogicalOp& op = graph_.op(id);
     const std::size_t mesh = mesh_of(op);
-    const Candidates& candidates = candidates_of(op, mesh);
+    Candidates& candidates = candidates_of(op, mesh);
     if (candidates.all.empty()) return decide_source(op, mesh);
-    const auto [known, is_new] = decisions_.try_emplace(situation(id, mesh, candidates), 0);
-    if (is_new) known->second = cheapest(id, mesh, candidates);
-    const Candidate& chosen = candidates.all[known->second];
+    describe_situation(id, mesh, candidates);
+    auto known = decisions_.find(key_);
+    if (known == decisions_.end()) {
+      Key key = key_;
+      known = decisions_.emplace(std::move(key), cheapest(id, mesh, candidates)).first;
+    }
+    Candidate& chosen = candidates.all[known->second];
+    if (chosen.number)
+      assignment_.add_again(*chosen.number);
+    else
+      chosen.number = assignment_.add(chosen.words);
     for (std::size_t i = 0; i < op.inputs.size(); ++i)
       add_version(op.inputs[i], {mesh, chosen.inputs[i]});
     for (std::size_t i = 0; i < op.outputs.size(); ++i)
       add_version(op.outputs[i], {mesh, chosen.outputs[i]});
-    return chosen.words;
   }
 
-  OpWords decide_source(const LogicalOp& op, std::size_t mesh) {
+  void decide_source(const LogicalOp& op, std::size_t mesh) {
     OpWords words;
     for (const TensorId output : op.outputs) {
-      const auto given = constraints_.tensors.find(output);
-      MeshState state;
-      if (given != constraints_.tensors.end()) state = pinned(given->second, output, mesh);
+      const MeshState state = given_tensors_[output.index()].value_or(MeshState());
       require(!state.has_partial(), ErrorCode::kInfeasible,
-              "operator '{}' ({}) cannot make '{}' as {}: a source holds no partial values",
-              op.name, op.kind, tensor(output).name, to_string(given->second));
+              "operator '{}' ({}) cannot make '{}' partial: a source holds whole values", op.name,
+              op.kind, tensor(output).name);
       words.outputs.push_back(state.words(extents_[mesh].size()));
       add_version(output, {mesh, state});
     }
-    return words;
+    assignment_.add(std::move(words));
   }
 
   MeshState pinned(const NdSbp& words, TensorId id, std::size_t mesh) const {
@@ -177,18 +202,19 @@ class Inference {
       versions.push_back(version);
   }
 
-  const Candidates& candidates_of(const LogicalOp& op, std::size_t mesh) {
-    Key key = {shape_of_mesh_[mesh], op.inputs.size()};
-    append_text(key, op.kind);
+  Candidates& candidates_of(const LogicalOp& op, std::size_t mesh) {
+    key_ = {shape_of_mesh_[mesh], op.inputs.size()};
+    append_text(key_, op.kind);
     for (const auto* side : {&op.inputs, &op.outputs})
-      for (const TensorId id : *side) key.push_back(types_[id.index()]);
+      for (const TensorId id : *side) key_.push_back(types_[id.index()]);
     for (const auto& [name, value] : op.attributes.entries()) {
-      append_text(key, name);
-      append_value(key, value);
+      append_text(key_, name);
+      append_value(key_, value);
     }
-    const auto [known, is_new] = candidates_.try_emplace(std::move(key));
-    if (is_new) known->second = make_candidates(op, mesh);
-    return known->second;
+    const auto known = candidates_.find(key_);
+    if (known != candidates_.end()) return known->second;
+    Key key = key_;
+    return candidates_.emplace(std::move(key), make_candidates(op, mesh)).first->second;
   }
 
   Candidates make_candidates(const LogicalOp& op, std::size_t mesh) {
@@ -215,41 +241,37 @@ class Inference {
     return candidates;
   }
 
-  // Everything that `cheapest` looks at.
-  Key situation(OpId id, std::size_t mesh, const Candidates& candidates) const {
+  // Everything that `cheapest` looks at, into key_.
+  void describe_situation(OpId id, std::size_t mesh, const Candidates& candidates) {
     const LogicalOp& op = graph_.op(id);
-    Key key = {candidates.number, waits_for_step(op) ? 1U : 0U};
+    key_ = {candidates.number, waits_for_step(op) ? 1U : 0U};
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
       const std::vector<Version>& versions = versions_[op.inputs[i].index()];
-      key.push_back(versions.size());
+      key_.push_back(versions.size());
       for (const Version& version : versions) {
-        key.push_back(version.mesh == mesh ? 0 : shape_of_mesh_[version.mesh] + 1);
-        key.push_back(version.state.code());
+        key_.push_back(version.mesh == mesh ? 0 : shape_of_mesh_[version.mesh] + 1);
+        key_.push_back(version.state.code());
       }
-      const std::optional<MeshState> pin = pin_of_input({id, i}, mesh);
-      key.push_back(pin ? 1 : 0);
-      if (pin) key.push_back(pin->code());
+      describe_given(given_input({id, i}));
     }
     for (const TensorId output : op.outputs) {
-      const auto pin = constraints_.tensors.find(output);
-      key.push_back(pin != constraints_.tensors.end() ? 1 : 0);
-      if (pin != constraints_.tensors.end())
-        key.push_back(pinned(pin->second, output, mesh).code());
+      describe_given(given_tensors_[output.index()]);
       for (const LogicalGraph::Use& use : graph_.uses(output)) {
-        const std::size_t there = mesh_of(graph_.op(use.op));
-        const std::optional<MeshState> wanted = pin_of_input({use.op, use.input}, there);
+        const std::optional<MeshState>& wanted = given_input({use.op, use.input});
         if (!wanted) continue;
-        key.push_back(there == mesh ? 2 : shape_of_mesh_[there] + 3);
-        key.push_back(wanted->code());
+        const std::size_t there = mesh_of(graph_.op(use.op));
+        key_.push_back(there == mesh ? 2 : shape_of_mesh_[there] + 3);
+        key_.push_back(wanted->code());
       }
     }
-    return key;
+  }
+  void describe_given(const std::optional<MeshState>& given) {
+    key_.push_back(given ? 1 : 0);
+    if (given) key_.push_back(given->code());
   }
 
-  std::optional<MeshState> pin_of_input(const OpInput& input, std::size_t mesh) const {
-    const auto pin = constraints_.inputs.find(input);
-    if (pin == constraints_.inputs.end()) return std::nullopt;
-    return pinned(pin->second, graph_.op(input.op).inputs[input.input], mesh);
+  const std::optional<MeshState>& given_input(const OpInput& input) const {
+    return given_inputs_[first_input_[input.op.index()] + input.input];
   }
 
   std::size_t cheapest(OpId id, std::size_t mesh, const Candidates& candidates) {
@@ -257,7 +279,7 @@ class Inference {
     Cost best_cost;
     for (std::size_t i = 0; i < candidates.all.size(); ++i) {
       const Candidate& candidate = candidates.all[i];
-      if (!honours_pins(id, mesh, candidate) || !is_anchored(id, mesh, candidate)) continue;
+      if (!honours_given_words(id, candidate) || !is_anchored(id, mesh, candidate)) continue;
       Cost cost;
       cost.bytes = bytes_before(graph_.op(id), mesh, candidate);
       if (cost.bytes == kImpossible) continue;
@@ -308,17 +330,15 @@ class Inference {
         {hint});
   }
 
-  bool honours_pins(OpId id, std::size_t mesh, const Candidate& candidate) const {
+  bool honours_given_words(OpId id, const Candidate& candidate) const {
     const LogicalOp& op = graph_.op(id);
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-      const std::optional<MeshState> pin = pin_of_input({id, i}, mesh);
-      if (pin && candidate.inputs[i] != *pin) return false;
+      const std::optional<MeshState>& given = given_input({id, i});
+      if (given && candidate.inputs[i] != *given) return false;
     }
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-      const auto pin = constraints_.tensors.find(op.outputs[i]);
-      if (pin != constraints_.tensors.end() &&
-          candidate.outputs[i] != pinned(pin->second, op.outputs[i], mesh))
-        return false;
+      const std::optional<MeshState>& given = given_tensors_[op.outputs[i].index()];
+      if (given && candidate.outputs[i] != *given) return false;
     }
     return true;
   }
@@ -327,22 +347,21 @@ class Inference {
   // or reduces is so already, or is given so.
   bool is_anchored(OpId id, std::size_t mesh, const Candidate& candidate) const {
     const LogicalOp& op = graph_.op(id);
+    const auto is_given = [&](TensorId output) {
+      return given_tensors_[output.index()].has_value();
+    };
+    if (std::any_of(op.outputs.begin(), op.outputs.end(), is_given)) return true;
     for (std::size_t axis = 0; axis < extents_[mesh].size(); ++axis) {
       bool wants = false, has = false;
       for (std::size_t i = 0; i < op.inputs.size() && !has; ++i) {
         if (candidate.inputs[i].is_broadcast(axis)) continue;
         wants = true;
-        has = constraints_.inputs.count({id, i}) == 1;
+        has = given_input({id, i}).has_value();
         for (const Version& version : versions_[op.inputs[i].index()])
           has = has || is_same_word(version.state, candidate.inputs[i], axis);
       }
-      const bool pinned_output =
-          std::any_of(op.outputs.begin(), op.outputs.end(),
-                      [&](TensorId output) { return constraints_.tensors.count(output) == 1; });
-      if (wants && !has && !pinned_output) return false;
-      if (op.inputs.empty() && !candidate.outputs.empty() &&
-          !candidate.outputs[0].is_broadcast(axis) && !pinned_output)
-        return false;
+      if (wants && !has) return false;
+      if (op.inputs.empty() && !candidate.outputs[0].is_broadcast(axis)) return false;
     }
     return true;
   }
@@ -428,10 +447,10 @@ class Inference {
     std::int64_t total = 0;
     for (std::size_t i = 0; i < op.outputs.size(); ++i)
       for (const LogicalGraph::Use& use : graph_.uses(op.outputs[i])) {
-        const std::size_t there = mesh_of(graph_.op(use.op));
-        const std::optional<MeshState> wanted = pin_of_input({use.op, use.input}, there);
+        const std::optional<MeshState>& wanted = given_input({use.op, use.input});
         if (wanted)
-          total += boxing_bytes(op.outputs[i], {mesh, candidate.outputs[i]}, {there, *wanted});
+          total += boxing_bytes(op.outputs[i], {mesh, candidate.outputs[i]},
+                                {mesh_of(graph_.op(use.op)), *wanted});
       }
     return total;
   }
@@ -472,8 +491,8 @@ class Inference {
         message +=
             fmt::format("{} {}", v == 0 ? "" : " or",
                         to_string(versions[v].state.words(extents_[versions[v].mesh].size())));
-      if (const std::optional<MeshState> pin = pin_of_input({id, i}, mesh))
-        message += fmt::format(", given {}", to_string(pin->words(extents_[mesh].size())));
+      if (const std::optional<MeshState>& given = given_input({id, i}))
+        message += fmt::format(", given {}", to_string(given->words(extents_[mesh].size())));
     }
     for (const TensorId output : op.outputs)
       if (const auto pin = constraints_.tensors.find(output); pin != constraints_.tensors.end())
@@ -489,6 +508,9 @@ class Inference {
   const std::vector<Placement>& stages_;
   const std::vector<int>& stage_of_layer_;
   const WordConstraints& constraints_;
+  std::vector<std::optional<MeshState>> given_tensors_;  // by tensor
+  std::vector<std::optional<MeshState>> given_inputs_;  // inputs of operator i from first_input_[i]
+  std::vector<std::size_t> first_input_;
   std::vector<std::vector<std::int64_t>> extents_;  // by stage
   std::vector<std::uint64_t> shape_of_mesh_;        // by stage: equal extents, equal number
   std::vector<std::uint64_t> types_;                // by tensor
@@ -497,9 +519,17 @@ class Inference {
   std::unordered_map<Key, Candidates, KeyHash> candidates_;
   std::unordered_map<Key, std::size_t, KeyHash> decisions_;
   std::unordered_map<Key, std::int64_t, KeyHash> boxings_;
+  Key key_;  // being built, to keep its storage
+  WordAssignment assignment_;
 };
 
 }  // namespace
+
+std::size_t WordAssignment::add(OpWords words) {
+  distinct_.push_back(std::move(words));
+  of_op_.push_back(distinct_.size() - 1);
+  return distinct_.size() - 1;
+}
 
 WordAssignment infer_words(const LogicalGraph& graph, const std::vector<Placement>& stages,
                            const std::vector<int>& stage_of_layer,

@@ -38,8 +38,17 @@ struct OpWords {
   bool operator==(const OpWords&) const = default;
 };
 
-struct WordAssignment {
-  std::vector<OpWords> ops;  // by OpId
+// Equal layers have equal words: each is kept once.
+class WordAssignment {
+ public:
+  const OpWords& of(OpId op) const { return distinct_[of_op_[op.index()]]; }
+  // Appends the words of the next operator: new ones, or again those with this number.
+  std::size_t add(OpWords words);
+  void add_again(std::size_t number) { of_op_.push_back(number); }
+
+ private:
+  std::vector<OpWords> distinct_;
+  std::vector<std::size_t> of_op_;
 };
 
 // `stage_of_layer[layer]` names the placement of an operator. Throws Error(kInfeasible) naming the

@@ -36,7 +36,7 @@ class Graph {
     return infer_words(graph, stages, layers, constraints);
   }
   std::string words(const WordAssignment& assignment, const std::string& name) const {
-    const OpWords& words = assignment.ops[graph.find_op(name)->index()];
+    const OpWords& words = assignment.of(*graph.find_op(name));
     std::string text;
     for (const NdSbp& input : words.inputs) text += to_string(input) + " ";
     return text + "-> " + to_string(words.outputs[0]);
