@@ -212,33 +212,44 @@ class Inference {
       append_value(key_, value);
     }
     const auto known = candidates_.find(key_);
-    if (known != candidates_.end()) return known->second;
+    if (known != candidates_.end()) return *known->second;
     Key key = key_;
-    return candidates_.emplace(std::move(key), make_candidates(op, mesh)).first->second;
+    return *candidates_.emplace(std::move(key), &shared_candidates(op, mesh)).first->second;
   }
 
-  Candidates make_candidates(const LogicalOp& op, std::size_t mesh) {
+  // Attributes may differ in what words do not depend on (the name of a parameter): lists are made
+  // once per distinct rows.
+  Candidates& shared_candidates(const LogicalOp& op, std::size_t mesh) {
     std::vector<TensorType> inputs, outputs;
     for (const TensorId id : op.inputs) inputs.push_back(tensor(id).type);
     for (const TensorId id : op.outputs) outputs.push_back(tensor(id).type);
-    Candidates candidates;
+    const std::vector<SbpSignature> rows =
+        graph_.registry().get(op.kind).signatures(inputs, outputs, op.attributes);
     Key content = {shape_of_mesh_[mesh], op.inputs.size()};
     for (const auto* side : {&op.inputs, &op.outputs})
       for (const TensorId id : *side) content.push_back(types_[id.index()]);
-    for (OpWords& words : nd_signatures(graph_.registry().get(op.kind), inputs, outputs,
-                                        op.attributes, extents_[mesh])) {
+    for (const SbpSignature& row : rows) {
+      content.push_back(static_cast<std::uint64_t>(row.divisible));
+      for (const auto* side : {&row.inputs, &row.outputs})
+        for (const Sbp& word : *side)
+          content.push_back(static_cast<std::uint64_t>(word.kind) << 16U |
+                            static_cast<std::uint64_t>(word.dim) << 8U |
+                            static_cast<std::uint64_t>(word.reduce));
+    }
+    const auto known = lists_.find(content);
+    if (known != lists_.end()) return known->second;
+    Candidates candidates;
+    candidates.number = lists_.size();
+    for (OpWords& words : nd_products(rows, extents_[mesh])) {
       Candidate candidate;
       for (std::size_t i = 0; i < inputs.size(); ++i)
         candidate.inputs.emplace_back(words.inputs[i], extents_[mesh], inputs[i].shape);
       for (std::size_t i = 0; i < outputs.size(); ++i)
         candidate.outputs.emplace_back(words.outputs[i], extents_[mesh], outputs[i].shape);
-      for (const auto* side : {&candidate.inputs, &candidate.outputs})
-        for (const MeshState& state : *side) content.push_back(state.code());
       candidate.words = std::move(words);
       candidates.all.push_back(std::move(candidate));
     }
-    candidates.number = contents_.of(content);
-    return candidates;
+    return lists_.emplace(std::move(content), std::move(candidates)).first->second;
   }
 
   // Everything that `cheapest` looks at, into key_.
@@ -514,9 +525,10 @@ class Inference {
   std::vector<std::vector<std::int64_t>> extents_;  // by stage
   std::vector<std::uint64_t> shape_of_mesh_;        // by stage: equal extents, equal number
   std::vector<std::uint64_t> types_;                // by tensor
-  Interner mesh_shapes_, type_numbers_, contents_;
-  std::vector<std::vector<Version>> versions_;  // by tensor; the producer's first
-  std::unordered_map<Key, Candidates, KeyHash> candidates_;
+  Interner mesh_shapes_, type_numbers_;
+  std::vector<std::vector<Version>> versions_;                // by tensor; the producer's first
+  std::unordered_map<Key, Candidates*, KeyHash> candidates_;  // into lists_
+  std::unordered_map<Key, Candidates, KeyHash> lists_;
   std::unordered_map<Key, std::size_t, KeyHash> decisions_;
   std::unordered_map<Key, std::int64_t, KeyHash> boxings_;
   Key key_;  // being built, to keep its storage

@@ -67,4 +67,8 @@ std::vector<OpWords> nd_signatures(const OperatorDef& def, std::span<const Tenso
                                    const Attributes& attributes,
                                    std::span<const std::int64_t> hierarchy);
 
+// The same from the rows themselves.
+std::vector<OpWords> nd_products(const std::vector<SbpSignature>& rows,
+                                 std::span<const std::int64_t> hierarchy);
+
 }  // namespace sextant

@@ -130,7 +130,11 @@ std::vector<OpWords> nd_signatures(const OperatorDef& def, std::span<const Tenso
                                    std::span<const TensorType> outputs,
                                    const Attributes& attributes,
                                    std::span<const std::int64_t> hierarchy) {
-  const std::vector<SbpSignature> rows = def.signatures(inputs, outputs, attributes);
+  return nd_products(def.signatures(inputs, outputs, attributes), hierarchy);
+}
+
+std::vector<OpWords> nd_products(const std::vector<SbpSignature>& rows,
+                                 std::span<const std::int64_t> hierarchy) {
   if (rows.empty()) return {};
   return Products(rows, hierarchy).run();
 }
