@@ -132,10 +132,6 @@ void PreparedProgram::finish_communications() {
       if (call.context.actor->communication) call.per_step = communications_of_[call.group];
 }
 
-PreparedProgram::ContentKey PreparedProgram::content_of(const BufferRef& buffer) const {
-  return {buffer.instance, buffer.info->frame, buffer.content};
-}
-
 // Bytes that go on living in another register (in place), and what host actors read: their end is
 // not a launch of this device.
 std::set<PreparedProgram::RegisterKey> PreparedProgram::registers_not_to_poison() const {
@@ -163,7 +159,8 @@ void PreparedProgram::count_uses() {
       std::set<std::size_t> used;
       for (const auto* operands : {&calls[c].in, &calls[c].out}) {
         for (const BufferRef& buffer : *operands) {
-          const auto [entry, is_new] = index.emplace(content_of(buffer), contents.size());
+          const auto [entry, is_new] = index.emplace(
+              ContentKey{buffer.instance, buffer.reg, buffer.content}, contents.size());
           if (is_new) contents.push_back(entry->first);
           used.insert(entry->second);
         }
@@ -177,14 +174,12 @@ void PreparedProgram::count_uses() {
       for (const std::size_t lifetime : call.lifetimes) ++lifetimes_[lifetime].uses;
   const std::set<RegisterKey> kept = registers_not_to_poison();
   for (std::size_t i = 0; i < contents.size(); ++i) {
-    const auto [instance, frame, content] = contents[i];
+    const auto [instance, reg, content] = contents[i];
     const Block& block = graph_.block_of(program_.instances[instance.index()]);
-    if (block.frames[static_cast<std::size_t>(frame)].initially_full) continue;
-    for (std::size_t reg = 0; reg < block.registers.size(); ++reg) {
-      const auto number = static_cast<std::int32_t>(reg);
-      if (block.registers[reg].frame == frame && !kept.contains({instance, number}))
-        lifetimes_[i].bytes.push_back(register_bytes(instance, number, content));
-    }
+    const Register& info = block.registers[static_cast<std::size_t>(reg)];
+    const bool is_state = block.frames[static_cast<std::size_t>(info.frame)].initially_full;
+    if (!is_state && !kept.contains({instance, reg}))
+      lifetimes_[i].bytes = register_bytes(instance, reg, content);
   }
 }
 
@@ -198,8 +193,7 @@ void PreparedProgram::release(const PreparedCall& call) {
     Lifetime& lifetime = lifetimes_[index];
     const std::int64_t done = lifetime.done.fetch_add(1, std::memory_order_acq_rel) + 1;
     if (done % lifetime.uses != 0) continue;
-    for (const std::span<std::byte> bytes : lifetime.bytes)
-      std::memset(bytes.data(), kPoison, bytes.size());
+    if (!lifetime.bytes.empty()) std::memset(lifetime.bytes.data(), kPoison, lifetime.bytes.size());
   }
 }
 

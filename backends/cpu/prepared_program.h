@@ -38,11 +38,12 @@ struct PreparedRun {
   std::vector<PreparedCall> calls;
 };
 
-// Uses of one content of a frame in one step, to know when its bytes are free.
+// Uses of one content of a register in one step, to know when its bytes are free. (Not of its
+// frame: guards order the uses of bytes, and a neighbour in the frame may live longer.)
 struct Lifetime {
   std::int64_t uses = 0;
-  std::vector<std::span<std::byte>> bytes;  // to be poisoned after the last use
-  std::atomic<std::int64_t> done{0};        // over all steps
+  std::span<std::byte> bytes;         // to be poisoned after the last use
+  std::atomic<std::int64_t> done{0};  // over all steps
 };
 
 class PreparedProgram {
@@ -66,7 +67,7 @@ class PreparedProgram {
   };
   struct ContentKey {
     InstanceId instance;
-    std::int32_t frame = 0, content = 0;
+    std::int32_t reg = 0, content = 0;
     auto operator<=>(const ContentKey&) const = default;
   };
   using RegisterKey = std::pair<InstanceId, std::int32_t>;
@@ -80,7 +81,6 @@ class PreparedProgram {
   const LocalLayout& local(LayoutId layout);
   // Lifetimes: which calls use which content, and what is free after the last of them.
   void count_uses();
-  ContentKey content_of(const BufferRef& buffer) const;
   std::set<RegisterKey> registers_not_to_poison() const;
   // First contents.
   void fill_state(std::uint64_t seed);

@@ -1,0 +1,218 @@
+// Model -> training graph -> compiled plan -> CPU world -> global tensors.
+#include "tests/conformance/training_runs.h"
+
+#include "actor/runtime.h"
+#include "backends/cpu/elements.h"
+#include "compiler/stage.h"
+#include "compiler/training_graph.h"
+#include "core/check.h"
+#include "core/counter_rng.h"
+#include "io/training_host.h"
+#include "sbp/boxing.h"
+#include "simulator/models.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+namespace sextant {
+namespace {
+
+constexpr std::uint64_t kDataSeed = 5;
+
+// Learning rate and weights large enough for a few steps to move every weight visibly. Adam
+// magnifies an error of a gradient that is zero by rate / epsilon: 200 here, so that rounding
+// (1e-16) stays far below the bound (1e-10); with the usual 1e-8 it would be two million.
+LogicalGraph training_graph(const TrainingCase& training, const Strategy& strategy) {
+  OptimizerOptions options;
+  options.learning_rate = 0.02;
+  options.epsilon = 1e-4;
+  return make_training_graph(build_graph(training.model, strategy.dp * strategy.micro_batch,
+                                         training.sequence, training.dtype),
+                             options);
+}
+
+// Three of four tokens follow from the one before, so there is something to learn.
+TokenData tokens_below(std::int64_t vocab) {
+  std::vector<std::int32_t> ids;
+  const CounterRng random(7, "tokens");
+  std::int64_t id = 0;
+  for (std::uint64_t i = 0; i < 400; ++i) {
+    const auto draw = static_cast<std::int64_t>(random.bits(i) >> 33);
+    id = draw % 4 == 0 ? draw / 4 % vocab : (id + 3) % vocab;
+    ids.push_back(static_cast<std::int32_t>(id));
+  }
+  return TokenData(std::move(ids));
+}
+
+// Puts a rank's box into the global tensor; elements that are there already must be equal bits.
+class GlobalTensor {
+ public:
+  explicit GlobalTensor(const Shape& shape)
+      : shape_(shape),
+        values_(static_cast<std::size_t>(shape.elements())),
+        known_(values_.size(), false) {}
+
+  void place(const std::string& name, Rank rank, const Shard& box,
+             const std::vector<double>& local) {
+    for (std::size_t i = 0; i < local.size(); ++i) {
+      const std::size_t at = global_index(static_cast<std::int64_t>(i), box);
+      require(!known_[at] || values_[at] == local[i], ErrorCode::kVerification,
+              "'{}', element {}: rank {} holds {}, another rank {}", name, at, rank.value, local[i],
+              values_[at]);
+      values_[at] = local[i];
+      known_[at] = true;
+    }
+  }
+  bool is_complete() const {
+    return std::all_of(known_.begin(), known_.end(), [](bool known) { return known; });
+  }
+  const std::vector<double>& values() const { return values_; }
+
+ private:
+  std::size_t global_index(std::int64_t local, const Shard& box) const {
+    std::int64_t index = 0, stride = 1;
+    for (std::size_t dim = shape_.rank(); dim-- > 0;) {
+      index += (box.dims[dim].offset + local % box.dims[dim].extent) * stride;
+      local /= box.dims[dim].extent;
+      stride *= shape_[dim];
+    }
+    return static_cast<std::size_t>(index);
+  }
+
+  Shape shape_;
+  std::vector<double> values_;
+  std::vector<bool> known_;
+};
+
+constexpr const char* kStateSuffix[] = {"", ".m", ".v"};
+
+std::map<std::string, std::vector<double>> collect_state(const PhysicalGraph& graph,
+                                                         const CpuWorld& world) {
+  std::map<std::string, GlobalTensor> tensors;
+  for (std::size_t r = 0; r < graph.ranks.size(); ++r) {
+    const RankProgram& program = graph.program_of(Rank(r));
+    for (std::size_t i = 0; i < program.instances.size(); ++i) {
+      const Block& block = graph.block_of(program.instances[i]);
+      for (const Actor& actor : block.actors) {
+        if (actor.kind != "adamw") continue;
+        for (std::size_t out = 0; out < std::size(kStateSuffix); ++out) {
+          const Register& reg = block.registers[static_cast<std::size_t>(actor.out[out])];
+          const Layout& layout = graph.layouts[reg.layout.index()];
+          const std::string name = actor.attributes.text("parameter") + kStateSuffix[out];
+          const Shard box = shard_of(graph, reg.layout, Rank(r));
+          const auto bytes = world.read_register(Rank(r), InstanceId(i), actor.out[out]);
+          std::vector<double> local(static_cast<std::size_t>(box.local_shape().elements()));
+          load_as_double(reg.local.dtype, bytes.data(), local);
+          tensors.try_emplace(name, layout.global.shape)
+              .first->second.place(name, Rank(r), box, local);
+        }
+      }
+    }
+  }
+  std::map<std::string, std::vector<double>> state;
+  for (const auto& [name, tensor] : tensors) {
+    require(tensor.is_complete(), ErrorCode::kVerification, "no rank holds some part of '{}'",
+            name);
+    state[name] = tensor.values();
+  }
+  return state;
+}
+
+struct Models {
+  std::unique_ptr<CostModel> cost;
+  std::unique_ptr<NetworkModel> network;
+};
+
+// What the times are decides the issue order, never the numbers.
+Models models() {
+  Cluster cluster = load_cluster("cpu");
+  cluster.devices_per_node = 16;
+  return {make_roofline(cluster, DType::kF32), make_alpha_beta(cluster)};
+}
+
+}  // namespace
+
+ModelConfig tiny_gpt() {
+  ModelConfig config;
+  config.name = "tiny-gpt";
+  config.layers = 4;
+  config.hidden = 12;
+  config.heads = 4;
+  config.kv_heads = 4;
+  config.head_size = 3;
+  config.ffn = 13;
+  config.vocab = 11;
+  config.sequence = 7;
+  config.initializer_range = 0.3;
+  return config;
+}
+
+ModelConfig tiny_llama() {
+  ModelConfig config = tiny_gpt();
+  config.name = "tiny-llama";
+  config.heads = 8;
+  config.kv_heads = 4;
+  config.head_size = 2;
+  config.norm = ModelConfig::Norm::kRmsNorm;
+  config.mlp = ModelConfig::Mlp::kSwiGlu;
+  config.positions = ModelConfig::Positions::kRotary;
+  config.attention_bias = config.output_bias = config.mlp_bias = false;
+  config.tied_embeddings = false;
+  config.rope_theta = 100.0;
+  return config;
+}
+
+PhysicalGraph compile_case(const TrainingCase& training, const std::string& text,
+                           const ExpandOptions& options) {
+  const Strategy strategy = parse_strategy(text);
+  const Models given = models();
+  return compile(training_graph(training, strategy), strategy, training.global_batch, *given.cost,
+                 *given.network, options);
+}
+
+std::vector<MovedBytes> planned_traffic(const TrainingCase& training, const std::string& text) {
+  const Strategy strategy = parse_strategy(text);
+  const Models given = models();
+  const StagedGraph staged =
+      make_staged_graph(training_graph(training, strategy), strategy,
+                        num_micro_batches(strategy, training.global_batch), given.network.get());
+  std::map<std::pair<Rank, Rank>, Bytes> sums;
+  for (const StagedOp& op : staged.ops) {
+    if (!op.communication || op.communication->side == Side::kReceive) continue;
+    const StagedCommunication& communication = *op.communication;
+    const bool is_transfer = communication.side == Side::kSend;
+    const BoxingStep step{is_transfer ? BoxingKind::kTransfer : BoxingKind::kCollective,
+                          communication.primitive,
+                          communication.reduce,
+                          communication.from,
+                          communication.to,
+                          communication.group_axes};
+    const Shape& shape = staged.tensors[static_cast<std::size_t>(op.in[0])].global.shape;
+    const std::int64_t acts = op.rate == Rate::kPerMicroBatch ? staged.micro_batches : 1;
+    for (const PairBytes& pair :
+         reference_volume(step, {shape, communication.dtype},
+                          staged.placements[static_cast<std::size_t>(communication.from_stage)],
+                          staged.placements[static_cast<std::size_t>(communication.to_stage)]))
+      sums[{pair.source, pair.destination}] += pair.bytes * acts;
+  }
+  std::vector<MovedBytes> traffic;
+  for (const auto& [pair, bytes] : sums) traffic.push_back({pair.first, pair.second, bytes});
+  return traffic;
+}
+
+TrainingResult train(const TrainingCase& training, const std::string& strategy,
+                     const CpuOptions& cpu, const ExpandOptions& options) {
+  const PhysicalGraph graph = compile_case(training, strategy, options);
+  const TokenData data = tokens_below(training.model.vocab);
+  TrainingHost host(data, kDataSeed);
+  CpuWorld world(graph, cpu);
+  run_all(graph, world.devices(), host, training.steps);
+  TrainingResult result;
+  for (const StepMetrics& metrics : host.steps()) result.losses.push_back(metrics.loss());
+  result.state = collect_state(graph, world);
+  result.moved = world.moved_bytes();
+  return result;
+}
+
+}  // namespace sextant

@@ -1,0 +1,192 @@
+// The numerics law on the whole stack: a plan changes how a model is trained, never what it learns.
+// Losses, parameters and moments of every strategy equal those of one rank.
+#include "core/check.h"
+#include "tests/conformance/training_runs.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+
+namespace sextant {
+namespace {
+
+CpuOptions cpu_of(CpuQueueKind queues, CpuKernels kernels = CpuKernels::kReference) {
+  CpuOptions options;
+  options.queues = queues;
+  options.kernels = kernels;
+  options.seed = 17;
+  options.rendezvous_timeout_ms = 60'000;
+  return options;
+}
+
+double largest(const std::vector<double>& values) {
+  double result = 0;
+  for (const double value : values) result = std::max(result, std::abs(value));
+  return result;
+}
+
+// Largest difference of two tensors relative to `scale`.
+double relative_error(const std::vector<double>& found, const std::vector<double>& expected,
+                      double scale) {
+  REQUIRE(found.size() == expected.size());
+  double error = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (!std::isfinite(found[i])) return INFINITY;
+    error = std::max(error, std::abs(found[i] - expected[i]));
+  }
+  return error / scale;
+}
+
+// Parameters, first and second moments each have their scale: the largest element of all tensors of
+// the kind. (Not of the single tensor: softmax does not see a bias of the keys, whose gradient is
+// therefore noise around zero.)
+char kind_of(const std::string& name) {
+  return name.ends_with(".m") ? 'm' : name.ends_with(".v") ? 'v' : 'p';
+}
+
+std::map<char, double> scales_of(const TrainingResult& result) {
+  std::map<char, double> scales;
+  for (const auto& [name, values] : result.state)
+    scales[kind_of(name)] = std::max(scales[kind_of(name)], largest(values));
+  return scales;
+}
+
+// Largest error over losses and state; a missing tensor or step counts as infinite.
+double worst_error(const TrainingResult& found, const TrainingResult& expected) {
+  if (found.losses.size() != expected.losses.size() || found.state.size() != expected.state.size())
+    return INFINITY;
+  double worst = relative_error(found.losses, expected.losses, largest(expected.losses));
+  const std::map<char, double> scales = scales_of(expected);
+  for (const auto& [name, values] : expected.state) {
+    const auto other = found.state.find(name);
+    if (other == found.state.end()) return INFINITY;
+    worst = std::max(worst, relative_error(other->second, values, scales.at(kind_of(name))));
+  }
+  return worst;
+}
+
+// Traffic of `steps` steps.
+std::vector<MovedBytes> times(std::vector<MovedBytes> traffic, std::int64_t steps) {
+  for (MovedBytes& entry : traffic) entry.bytes = entry.bytes * steps;
+  return traffic;
+}
+
+constexpr const char* kOneRank = "dp=1 tp=1 pp=1 micro_batch=8";
+
+const char* const kStrategies[] = {
+    "dp=4 tp=1 pp=1 micro_batch=1",
+    "dp=1 tp=4 pp=1 micro_batch=4",
+    "dp=2 tp=2 pp=1 micro_batch=2",
+    "dp=2 tp=1 pp=2 micro_batch=1 schedule=1f1b",
+    "dp=1 tp=1 pp=4 micro_batch=1 schedule=gpipe",
+    "dp=1 tp=1 pp=4 micro_batch=1 schedule=1f1b",
+    "dp=1 tp=1 pp=4 micro_batch=1 schedule=zb-h1",
+    "dp=4 tp=1 pp=1 micro_batch=2 zero=1",
+    "dp=2 tp=2 pp=2 micro_batch=1 schedule=zb-h1 zero=1",
+};
+
+TrainingCase case_of(const ModelConfig& model) {
+  TrainingCase training;
+  training.model = model;
+  return training;
+}
+
+// Of f64: sums of another order differ by about 1e-16 per term, steps carry that on.
+constexpr double kF64Bound = 1e-10;
+
+TEST_CASE(
+    "every strategy trains a tiny GPT and a tiny Llama as one rank does, on every queue kind") {
+  for (const ModelConfig& model : {tiny_gpt(), tiny_llama()}) {
+    CAPTURE(model.name);
+    const TrainingCase training = case_of(model);
+    const TrainingResult expected = train(training, kOneRank, cpu_of(CpuQueueKind::kInline));
+    REQUIRE(expected.losses.size() == 3);
+    for (const std::string strategy : kStrategies) {
+      CAPTURE(strategy);
+      for (const CpuQueueKind queues :
+           {CpuQueueKind::kInline, CpuQueueKind::kAsynchronous, CpuQueueKind::kStress}) {
+        CAPTURE(static_cast<int>(queues));
+        const TrainingResult found = train(training, strategy, cpu_of(queues));
+        CHECK(worst_error(found, expected) < kF64Bound);
+        CHECK(found.moved == times(planned_traffic(training, strategy), training.steps));
+      }
+    }
+  }
+}
+
+TEST_CASE("after one step every gradient is the one of one rank, to the last digits") {
+  // m = (1 - beta1) g / tokens: no division by a root, so nothing is magnified.
+  TrainingCase training = case_of(tiny_gpt());
+  training.steps = 1;
+  const TrainingResult expected = train(training, kOneRank, cpu_of(CpuQueueKind::kInline));
+  for (const std::string strategy : kStrategies) {
+    CAPTURE(strategy);
+    const TrainingResult found = train(training, strategy, cpu_of(CpuQueueKind::kAsynchronous));
+    const double scale = scales_of(expected).at('m');
+    CHECK(scale > 0.0);
+    for (const auto& [name, values] : expected.state) {
+      if (!name.ends_with(".m")) continue;
+      CAPTURE(name);
+      CHECK(relative_error(found.state.at(name), values, scale) < 1e-13);
+    }
+  }
+}
+
+TEST_CASE("fast f32 kernels train every strategy within the bound of f32") {
+  // 1e-5 sqrt(k), k about 8 x 5 x 13 terms of the longest sum.
+  const double bound = 1e-5 * std::sqrt(8.0 * 5.0 * 13.0);
+  TrainingCase training = case_of(tiny_gpt());
+  const TrainingResult expected = train(training, kOneRank, cpu_of(CpuQueueKind::kInline));
+  training.dtype = DType::kF32;
+  for (const std::string strategy : kStrategies) {
+    CAPTURE(strategy);
+    for (const CpuQueueKind queues : {CpuQueueKind::kAsynchronous, CpuQueueKind::kStress}) {
+      const TrainingResult found = train(training, strategy, cpu_of(queues, CpuKernels::kFast));
+      CHECK(relative_error(found.losses, expected.losses, largest(expected.losses)) < bound);
+    }
+  }
+}
+
+TEST_CASE("runs repeat bit for bit, whatever the timing") {
+  TrainingCase training = case_of(tiny_gpt());
+  training.dtype = DType::kF32;
+  const std::string strategy = "dp=2 tp=2 pp=2 micro_batch=1 schedule=1f1b";
+  const TrainingResult first =
+      train(training, strategy, cpu_of(CpuQueueKind::kInline, CpuKernels::kFast));
+  for (const CpuQueueKind queues : {CpuQueueKind::kAsynchronous, CpuQueueKind::kStress}) {
+    const TrainingResult again = train(training, strategy, cpu_of(queues, CpuKernels::kFast));
+    CHECK(again.losses == first.losses);
+    CHECK(again.state == first.state);
+    CHECK(again.moved == first.moved);
+  }
+}
+
+TEST_CASE("the loss falls") {
+  TrainingCase training = case_of(tiny_gpt());
+  training.dtype = DType::kF32;
+  training.steps = 30;
+  const TrainingResult result = train(training, "dp=2 tp=1 pp=2 micro_batch=1",
+                                      cpu_of(CpuQueueKind::kAsynchronous, CpuKernels::kFast));
+  CHECK(result.losses.back() < 0.8 * result.losses.front());
+}
+
+TEST_CASE("where slots lie and how long they live changes no bit") {
+  TrainingCase training = case_of(tiny_llama());
+  const std::string strategy = "dp=1 tp=2 pp=2 micro_batch=1 schedule=zb-h1";
+  const TrainingResult expected =
+      train(training, strategy, cpu_of(CpuQueueKind::kInline), {.plan_memory = false});
+  for (const SlotLifetime lifetime : {SlotLifetime::kIssueOrder, SlotLifetime::kModelled}) {
+    for (const bool groups : {false, true}) {
+      const TrainingResult found = train(training, strategy, cpu_of(CpuQueueKind::kStress),
+                                         {.slot_lifetime = lifetime, .launch_groups = groups});
+      CHECK(found.losses == expected.losses);
+      CHECK(found.state == expected.state);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sextant
