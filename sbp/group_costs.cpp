@@ -161,14 +161,26 @@ class Senders {
               const Visit& visit) const {
     if (level == sent_.cuts().size()) return visit(box);
     const Cuts::Cut& cut = sent_.cuts()[level];
-    for (std::int64_t part = 0; part < cut.parts; ++part) {
-      const Interval inside = balanced_part(box[cut.dim].extent, cut.parts, part);
+    const Interval& whole = box[cut.dim];
+    for (std::int64_t part = part_at(whole, cut.parts, wanted[cut.dim].offset); part < cut.parts;
+         ++part) {
+      const Interval inside = balanced_part(whole.extent, cut.parts, part);
       Box narrowed = box;
-      narrowed[cut.dim] = {.offset = box[cut.dim].offset + inside.offset, .extent = inside.extent};
+      narrowed[cut.dim] = {.offset = whole.offset + inside.offset, .extent = inside.extent};
+      if (narrowed[cut.dim].offset >= wanted[cut.dim].end()) return;
       if (overlap(narrowed[cut.dim], wanted[cut.dim]) == 0) continue;
       sender[cut.axis] = part;
       search(level + 1, narrowed, wanted, sender, visit);
     }
+  }
+
+  // The part of a balanced split that holds `offset`; 0 where it lies before, `parts` behind.
+  static std::int64_t part_at(const Interval& whole, std::int64_t parts, std::int64_t offset) {
+    if (offset <= whole.offset) return 0;
+    if (offset >= whole.end()) return parts;
+    const std::int64_t quotient = whole.extent / parts, remainder = whole.extent % parts;
+    const std::int64_t at = offset - whole.offset, longer = remainder * (quotient + 1);
+    return at < longer ? at / (quotient + 1) : remainder + (at - longer) / quotient;
   }
 
   // Coordinates of the replica that serves this receiver; those of the splits are searched.
