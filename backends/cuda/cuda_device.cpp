@@ -70,7 +70,7 @@ void CudaDevice::prepare(const PhysicalGraph& graph, Rank rank) {
   bind();
   rank_ = rank;
   libraries_ = std::make_unique<CudaLibraries>();
-  program_ = std::make_unique<CudaProgram>(graph, rank, *libraries_, options_.seed);
+  program_ = std::make_unique<CudaProgram>(graph, rank, *libraries_, options_);
   for (const QueueRole role : spec_.queues)
     if (program_->uses(role)) create_queue(queue(role));
   if (!options_.profile) return;

@@ -28,19 +28,23 @@ void upload(const std::vector<double>& values, void* destination) {
 }  // namespace
 
 CudaProgram::CudaProgram(const PhysicalGraph& graph, Rank rank, CudaLibraries& libraries,
-                         std::uint64_t seed)
+                         const CudaOptions& options)
     : graph_(graph),
       rank_(rank),
       program_(graph.program_of(rank)),
-      resolver_(graph, graph.ranks[rank.index()].program) {
+      resolver_(graph, graph.ranks[rank.index()].program),
+      host_visible_(options.host_visible) {
   find_host_frames();
   allocate();
   resolve(libraries);
-  fill_state(seed);
+  fill_state(options.seed);
 }
 
 CudaProgram::~CudaProgram() {
-  cudaFree(arena_);
+  if (host_visible_)
+    cudaFreeHost(arena_);
+  else
+    cudaFree(arena_);
   cudaFreeHost(pinned_);
 }
 
@@ -66,7 +70,9 @@ void CudaProgram::find_host_frames() {
 
 void CudaProgram::allocate() {
   const auto size = static_cast<std::size_t>(std::max<std::int64_t>(program_.arena.size.value, 1));
-  SEXTANT_CUDA(cudaMalloc(reinterpret_cast<void**>(&arena_), size));
+  void** arena = reinterpret_cast<void**>(&arena_);
+  SEXTANT_CUDA(host_visible_ ? cudaHostAlloc(arena, size, cudaHostAllocMapped)
+                             : cudaMalloc(arena, size));
   // Poison: reading what nothing wrote gives NaN, not a lucky zero.
   SEXTANT_CUDA(cudaMemset(arena_, 0xFF, size));
   if (pinned_size_ > 0)
@@ -127,8 +133,8 @@ bool CudaProgram::uses(QueueRole role) const {
 std::span<std::byte> CudaProgram::host_bytes(InstanceId instance, std::int32_t reg,
                                              std::int32_t content) const {
   const BufferRef buffer = resolver_.buffer(instance, reg, content);
-  require(host_frames_.contains({buffer.instance, buffer.info->frame}), ErrorCode::kInternal,
-          "register '{}' is not visible to the host", buffer.info->name);
+  require(host_visible_ || host_frames_.contains({buffer.instance, buffer.info->frame}),
+          ErrorCode::kInternal, "register '{}' is not visible to the host", buffer.info->name);
   const Shape shape = shard_of(graph_, buffer.info->layout, rank_).local_shape();
   const Bytes size = size_of(TensorType{shape, buffer.info->local.dtype});
   return {static_cast<std::byte*>(address(buffer)), static_cast<std::size_t>(size.value)};

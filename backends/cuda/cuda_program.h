@@ -3,6 +3,7 @@
 #pragma once
 
 #include "actor/operands.h"
+#include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/cuda_kernel.h"
 #include "backends/cuda/cuda_libraries.h"
 #include "core/physical_graph.h"
@@ -25,14 +26,16 @@ struct CudaRun {
 class CudaProgram {
  public:
   // Throws Error(kDevice) for an operator without kernel and for communications, by name.
-  CudaProgram(const PhysicalGraph& graph, Rank rank, CudaLibraries& libraries, std::uint64_t seed);
+  CudaProgram(const PhysicalGraph& graph, Rank rank, CudaLibraries& libraries,
+              const CudaOptions& options);
   ~CudaProgram();
   CudaProgram(const CudaProgram&) = delete;
   CudaProgram& operator=(const CudaProgram&) = delete;
 
   const CudaRun& run(RunId id) const { return runs_[id.index()]; }
   bool uses(QueueRole role) const;
-  // Pinned memory; throws Error(kInternal) for a register that no host actor touches.
+  // Memory of the host; throws Error(kInternal) for a register that no host actor touches, unless
+  // the arena is host-visible.
   std::span<std::byte> host_bytes(InstanceId instance, std::int32_t reg,
                                   std::int32_t content) const;
   const std::string& actor_name(RunId id) const;  // of the run's first actor
@@ -51,7 +54,8 @@ class CudaProgram {
   const Rank rank_;
   const RankProgram& program_;
   OperandResolver resolver_;
-  std::byte* arena_ = nullptr;   // device
+  const bool host_visible_;
+  std::byte* arena_ = nullptr;   // device, or mapped host memory when host-visible
   std::byte* pinned_ = nullptr;  // mapped host memory: the same address on both sides
   // Frames that host actors touch -> offset in `pinned_` of their slot 0; slots follow each other.
   std::map<FrameKey, std::int64_t> host_frames_;
