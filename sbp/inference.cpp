@@ -4,10 +4,10 @@
 
 #include "core/check.h"
 #include "sbp/boxing.h"
+#include "sbp/key.h"
 #include "sbp/mesh_state.h"
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 #include <optional>
 #include <unordered_map>
@@ -17,53 +17,6 @@ namespace sextant {
 namespace {
 
 constexpr std::int64_t kImpossible = std::numeric_limits<std::int64_t>::max();
-
-using Key = std::vector<std::uint64_t>;
-
-struct KeyHash {
-  std::size_t operator()(const Key& key) const {
-    std::uint64_t hash = 14695981039346656037U;
-    for (const std::uint64_t word : key) hash = (hash ^ word) * 1099511628211U;
-    return static_cast<std::size_t>(hash ^ (hash >> 32U));
-  }
-};
-
-// Small numbers for equal values. Only looked up, never walked, so the order of hashing is unseen.
-class Interner {
- public:
-  std::uint64_t of(const Key& key) {
-    const auto known = numbers_.find(key);
-    return known != numbers_.end() ? known->second
-                                   : numbers_.emplace(key, numbers_.size()).first->second;
-  }
-
- private:
-  std::unordered_map<Key, std::uint64_t, KeyHash> numbers_;
-};
-
-void append_text(Key& key, std::string_view text) {
-  key.push_back(text.size());
-  for (std::size_t at = 0; at < text.size(); at += 8) {
-    std::uint64_t word = 0;
-    for (std::size_t i = at; i < std::min(at + 8, text.size()); ++i)
-      word = word << 8U | static_cast<unsigned char>(text[i]);
-    key.push_back(word);
-  }
-}
-
-void append_value(Key& key, const AttributeValue& value) {
-  key.push_back(value.index());
-  if (const auto* flag = std::get_if<bool>(&value)) key.push_back(*flag ? 1 : 0);
-  if (const auto* integer = std::get_if<std::int64_t>(&value))
-    key.push_back(static_cast<std::uint64_t>(*integer));
-  if (const auto* real = std::get_if<double>(&value))
-    key.push_back(std::bit_cast<std::uint64_t>(*real));
-  if (const auto* text = std::get_if<std::string>(&value)) append_text(key, *text);
-  if (const auto* list = std::get_if<std::vector<std::int64_t>>(&value)) {
-    key.push_back(list->size());
-    for (const std::int64_t element : *list) key.push_back(static_cast<std::uint64_t>(element));
-  }
-}
 
 // One way to run an operator, with its words packed for a mesh.
 struct Candidate {

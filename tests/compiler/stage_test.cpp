@@ -5,7 +5,7 @@
 #include "core/error.h"
 #include "core/operator.h"
 #include "core/operators/sources.h"
-#include "toy_models.h"
+#include "tests/compiler/toy_models.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // Builders of the toy models.
-#include "toy_models.h"
+#include "tests/compiler/toy_models.h"
 
 #include "core/operator.h"
 #include "core/operators/loss.h"

@@ -1,5 +1,5 @@
 // The obvious execution of boxing steps.
-#include "boxing_oracle.h"
+#include "tests/sbp/boxing_oracle.h"
 
 #include "core/communication_volume.h"
 

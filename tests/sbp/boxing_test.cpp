@@ -2,8 +2,8 @@
 // say, and no other sequence of steps moves fewer.
 #include "sbp/boxing.h"
 
-#include "boxing_oracle.h"
 #include "core/error.h"
+#include "tests/sbp/boxing_oracle.h"
 
 #include <doctest/doctest.h>
 
