@@ -138,7 +138,8 @@ class Evaluation {
   // Computation is never in a launch group.
   void compute(std::size_t e, const TapeEntry& entry) {
     wait_for_window(entry);
-    const Time start = std::max(hosts_[at(entry.place)].launch(launch_cost_), ready_time(entry));
+    issued_[e] = hosts_[at(entry.place)].launch(launch_cost_);
+    const Time start = std::max(issued_[e], ready_time(entry));
     begin_[e] = start;
     finish(e, start + jittered(durations_[e], options_.jitter, options_.seed, entry.rank, entry.run,
                                step_));
