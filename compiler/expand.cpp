@@ -11,6 +11,7 @@
 #include "compiler/layouts.h"
 #include "compiler/lifetimes.h"
 #include "compiler/memory_plan.h"
+#include "compiler/parallel.h"
 #include "compiler/partition.h"
 #include "compiler/program_classes.h"
 #include "core/check.h"
@@ -43,11 +44,12 @@ class Expansion {
   }
 
   PhysicalGraph run() {
-    for (std::size_t c = 0; c < classes_.size(); ++c) {
-      graph_.programs.push_back(make_program(c));
-      place(graph_.programs.back());
-      graph_.programs.back().guards = missing_guards(graph_, ProgramId(c));
-    }
+    graph_.programs.resize(classes_.size());
+    for_each_in_parallel(classes_.size(), [&](std::size_t c) {
+      graph_.programs[c] = make_program(c);
+      place(graph_.programs[c]);
+      graph_.programs[c].guards = missing_guards(graph_, ProgramId(c));
+    });
     return std::move(graph_);
   }
 
@@ -167,11 +169,11 @@ void check(const PhysicalGraph& graph) {
   require(broken.empty(), ErrorCode::kInternal, "the compiler made an invalid graph: {}",
           broken.empty() ? "" : broken.front());
   dry_run(graph);
-  for (std::size_t program = 0; program < graph.programs.size(); ++program) {
+  for_each_in_parallel(graph.programs.size(), [&](std::size_t program) {
     const std::vector<std::string> unordered = check_byte_order(graph, ProgramId(program));
     require(unordered.empty(), ErrorCode::kInternal, "the compiler left bytes unordered: {}",
             unordered.empty() ? "" : unordered.front());
-  }
+  });
 }
 
 PhysicalGraph expand_once(const StagedGraph& staged, const OperatorRegistry& registry,

@@ -25,6 +25,25 @@ class FreeList {
     return offset;
   }
 
+  // These very bytes, if all of them are free.
+  bool take_at(Bytes offset, Bytes size) {
+    auto hole = std::upper_bound(holes_.begin(), holes_.end(), offset,
+                                 [](Bytes at, const Hole& h) { return at < h.offset; });
+    if (size.value == 0 || hole == holes_.begin()) return false;
+    --hole;
+    const Bytes end = hole->offset + hole->size;
+    if (offset + size > end) return false;
+    const Hole after{offset + size, end - (offset + size)};
+    hole->size = offset - hole->offset;
+    if (hole->size.value == 0 && after.size.value == 0)
+      holes_.erase(hole);
+    else if (hole->size.value == 0)
+      *hole = after;
+    else if (after.size.value != 0)
+      holes_.insert(hole + 1, after);
+    return true;
+  }
+
   void give_back(Bytes offset, Bytes size) {
     if (size.value == 0) return;
     auto next = std::lower_bound(holes_.begin(), holes_.end(), offset,

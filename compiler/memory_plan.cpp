@@ -194,9 +194,20 @@ class MemoryPlanner {
     };
     Packing packing;
     packing.offsets.resize(lifetimes_.contents.size());
+    std::vector<std::vector<Bytes>> used(lifetimes_.frames.size());  // by frame
     sweep(
         [&](std::int32_t content) {
-          at(packing.offsets, content) = areas[area_of(content)].take(size_of_content(content));
+          FreeList& area = areas[area_of(content)];
+          const Bytes size = size_of_content(content);
+          std::vector<Bytes>& own = at(used, life(content).frame);
+          const auto again = std::find_if(own.begin(), own.end(),
+                                          [&](Bytes offset) { return area.take_at(offset, size); });
+          if (again != own.end()) {
+            at(packing.offsets, content) = *again;
+          } else {
+            own.push_back(area.take(size));
+            at(packing.offsets, content) = own.back();
+          }
         },
         [&](std::int32_t content) {
           areas[area_of(content)].give_back(at(packing.offsets, content), size_of_content(content));

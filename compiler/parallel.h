@@ -1,0 +1,13 @@
+// Independent tasks on all cores: for passes over programs, which share nothing they write.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+
+namespace sextant {
+
+// Runs task(0) ... task(count - 1) and returns when all are done. Of several tasks that throw, the
+// exception of the smallest index is thrown on: what the caller sees does not depend on timing.
+void for_each_in_parallel(std::size_t count, const std::function<void(std::size_t)>& task);
+
+}  // namespace sextant
