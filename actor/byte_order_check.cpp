@@ -148,6 +148,7 @@ class Checker {
     const std::int32_t act = graph_.programs[program_.index()].order[noted.run.index()].act;
     for (std::int32_t s = entry.first_site; s < entry.first_site + entry.num_sites; ++s) {
       // Uses come actor by actor, inputs before outputs: the order in which the run makes them.
+      check_operands(s, launch, act);
       for (const SiteUse& use : uses_.of_site(s)) {
         const PastUse now{launch, use.frame, use.reg, uses_.content(use, act)};
         const SegmentRange range = uses_.range(use, act);
@@ -162,6 +163,32 @@ class Checker {
         }
       }
     }
+  }
+
+  // A kernel may read its inputs until its last output is written, so what an actor writes shares
+  // no byte with what it reads, unless it is said to work in place.
+  void check_operands(std::int32_t site, std::int32_t launch, std::int32_t act) {
+    const std::span<const SiteUse> uses = uses_.of_site(site);
+    for (const SiteUse& out : uses) {
+      if (!out.writes || is_in_place(site, out)) continue;
+      const SegmentRange written = uses_.range(out, act);
+      for (const SiteUse& in : uses) {
+        if (in.writes || in.actor != out.actor || (in.frame == out.frame && in.reg == out.reg)) {
+          continue;
+        }
+        const SegmentRange range = uses_.range(in, act);
+        if (range.begin >= written.end || written.begin >= range.end) continue;
+        const PastUse now{launch, out.frame, out.reg, uses_.content(out, act)};
+        report(fmt::format("{} writes {} over its own input", text(now), register_text(now)));
+      }
+    }
+  }
+
+  bool is_in_place(std::int32_t site, const SiteUse& use) const {
+    const Block& block = graph_.block_of(
+        graph_.programs[program_.index()].instances[tables_.sites[at(site)].instance.index()]);
+    const Actor& actor = block.actors[at(use.actor)];
+    return actor.in_place && actor.out[at(actor.in_place->out)] == use.reg;
   }
 
   void read(Segment& segment, const PastUse& now, QueueRole queue) {

@@ -40,7 +40,7 @@ ByteUses::ByteUses(const PhysicalGraph& graph, ProgramId program, const ProgramT
             const std::int64_t size = size_of(info.local).value;
             if (size == 0) return;
             uses_.push_back({first_frame[owner.index()] + info.frame, reg, rate, info.offset.value,
-                             size, writes, 0});
+                             size, writes, 0, a});
           });
     }
     if (grain == Grain::kMerged) merge(first);

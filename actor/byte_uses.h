@@ -25,6 +25,7 @@ struct SiteUse {
   std::int64_t offset = 0, size = 0;  // in the frame
   bool writes = false;
   std::int32_t first_range = 0;  // in ByteUses::ranges, one per slot of the frame
+  std::int32_t actor = 0;        // of the block of the site's instance; the first, if merged
 };
 
 class ByteUses {

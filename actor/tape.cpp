@@ -99,7 +99,8 @@ class Recorder {
     }
     for (std::int64_t step = 0; step <= kRecordedStep; ++step) {
       for (const Issue& issue : dry_.order) {
-        const std::int32_t issued = runtimes[at(place_of(issue.rank))].issue_next();
+        [[maybe_unused]] const std::int32_t issued =
+            runtimes[at(place_of(issue.rank))].issue_next();
         SEXTANT_INVARIANT(issued == issue.num_runs, "invariant 5: rank {} issued {} runs, not {}",
                           issue.rank.value, issued, issue.num_runs);
       }

@@ -4,6 +4,7 @@
 #include "actor/dry_run.h"
 #include "core/error.h"
 #include "tests/support/graph_builder.h"
+#include "tests/support/mix_kernel.h"
 #include "tests/support/slot_planner.h"
 
 #include <algorithm>
@@ -260,7 +261,8 @@ class PipelineBuilder {
     BlockBuilder::FrameOptions moments = state;
     moments.memory = MemoryClass::kOptimizer;
     const std::int32_t moment = block.reg("moment", here_.weight, block.frame(moments));
-    block.actor("update", QueueRole::kCompute, {total}, {weight_register_, moment});
+    block.actor("update", QueueRole::kCompute, {total}, {weight_register_, moment})
+        .attributes.set(kMixUpdates, true);
     pieces.update = {instance, next, 1};
     return add_instance(block, "optimizer", 1);
   }
