@@ -14,7 +14,7 @@ enum class SlotLifetime : std::uint8_t { kIssueOrder, kModelled };
 
 struct ExpandOptions {
   Schedule schedule = Schedule::kOneFOneB;
-  SlotLifetime slot_lifetime = SlotLifetime::kIssueOrder;
+  SlotLifetime slot_lifetime = SlotLifetime::kModelled;
   bool launch_groups = false;  // merge neighbouring opposite transfers
   bool plan_memory = true;     // false: unique addresses, no reuse (a reference for tests)
   // Proof that the result is valid, runs and orders its bytes. A search may leave it to the one

@@ -4,6 +4,7 @@
 #include "compiler/stage_program.h"
 
 #include "compiler/at.h"
+#include "compiler/instance_order.h"
 #include "core/physical_graph.h"
 
 #include <algorithm>
@@ -30,9 +31,8 @@ class StageBuilder {
         schedule_(schedule),
         durations_(durations),
         stage_(stage),
+        model_(partition, durations),
         issued_(graph_.ops.size(), 0),
-        end_of_(graph_.ops.size()),
-        sequence_of_(graph_.ops.size(), -1),
         waited_in_(graph_.ops.size(), -1) {
     for (const std::int32_t instance : partition.of_stage(stage))
       of_part_[static_cast<std::size_t>(spec(instance).part)].push_back(instance);
@@ -58,78 +58,6 @@ class StageBuilder {
   const StagedTensor& tensor(StagedTensorIndex index) const { return at(graph_.tensors, index); }
   const std::vector<std::int32_t>& instances(StepPart part) const {
     return of_part_[static_cast<std::size_t>(part)];
-  }
-
-  // Instances in an order that follows their dependences, the smallest key first among those that
-  // are ready; then their operators. Where instances feed each other both ways, operators of
-  // several take turns, which makes more runs.
-  template <typename Key>
-  std::vector<StagedOpIndex> ordered_ops(const std::vector<std::int32_t>& members,
-                                         const Key& key) const {
-    std::vector<std::vector<std::int32_t>> after(members.size());  // positions that wait for it
-    std::vector<std::int32_t> missing(members.size(), 0);
-    const auto position = [&](std::int32_t instance) {
-      return std::find(members.begin(), members.end(), instance) - members.begin();
-    };
-    for (std::size_t i = 0; i < members.size(); ++i) {
-      std::vector<std::ptrdiff_t> producers;
-      for (const StagedOpIndex member : spec(members[i]).ops)
-        for (const StagedTensorIndex in : op(member).in) {
-          if (tensor(in).is_state) continue;
-          const std::int32_t from = partition_.place(tensor(in).producer).instance;
-          if (from != members[i]) producers.push_back(position(from));
-        }
-      std::sort(producers.begin(), producers.end());
-      producers.erase(std::unique(producers.begin(), producers.end()), producers.end());
-      for (const std::ptrdiff_t producer : producers) {
-        if (producer == static_cast<std::ptrdiff_t>(members.size())) continue;
-        after[static_cast<std::size_t>(producer)].push_back(static_cast<std::int32_t>(i));
-        ++missing[i];
-      }
-    }
-    std::vector<StagedOpIndex> ops;
-    for (std::size_t done = 0; done < members.size(); ++done) {
-      std::optional<std::size_t> next;
-      for (std::size_t i = 0; i < members.size(); ++i)
-        if (missing[i] == 0 && (!next || key(members[i]) < key(members[*next]))) next = i;
-      if (!next) return merged_ops(members);
-      missing[*next] = -1;
-      for (const std::int32_t reader : after[*next]) --at(missing, reader);
-      const auto& next_ops = spec(members[*next]).ops;
-      ops.insert(ops.end(), next_ops.begin(), next_ops.end());
-    }
-    return ops;
-  }
-
-  // The operator that comes first in the staged graph, among those whose instance has come to them.
-  // That one exists: all it needs comes before it, and what its instance puts before it are
-  // collectives of what the instance itself made.
-  std::vector<StagedOpIndex> merged_ops(const std::vector<std::int32_t>& members) const {
-    std::vector<std::size_t> next(members.size(), 0);
-    std::vector<bool> is_here(graph_.ops.size(), false);  // in these instances and not yet taken
-    std::size_t left = 0;
-    for (const std::int32_t member : members)
-      for (const StagedOpIndex index : spec(member).ops) {
-        is_here[static_cast<std::size_t>(index)] = true;
-        ++left;
-      }
-    std::vector<StagedOpIndex> ops;
-    for (; left > 0; --left) {
-      std::optional<std::size_t> first;
-      for (std::size_t i = 0; i < members.size(); ++i) {
-        if (next[i] == spec(members[i]).ops.size()) continue;
-        const StagedOpIndex own = spec(members[i]).ops[next[i]];
-        const auto& in = op(own).in;
-        const bool ready = std::none_of(in.begin(), in.end(), [&](StagedTensorIndex input) {
-          return !tensor(input).is_state &&
-                 is_here[static_cast<std::size_t>(tensor(input).producer)];
-        });
-        if (ready && (!first || own < spec(members[*first]).ops[next[*first]])) first = i;
-      }
-      ops.push_back(spec(members[*first]).ops[next[*first]++]);
-      is_here[static_cast<std::size_t>(ops.back())] = false;
-    }
-    return ops;
   }
 
   // --- cutting -----------------------------------------------------------------------------------
@@ -180,44 +108,30 @@ class StageBuilder {
     program_.sequences.emplace_back();
     number_ = static_cast<std::int32_t>(program_.sequences.size() - 1);
     place_ = place;
-    free_.fill(Duration());
+    model_.clear();
     last_ = -1;
   }
 
   void emit(StagedOpIndex index) {
     RunSequence& sequence = program_.sequences.back();
     const ActorPlace actor = partition_.place(index);
-    const StagedOp& staged = op(index);
-    Duration& free = free_[static_cast<std::size_t>(staged.queue)];
-    if (last_ >= 0 && continues_run(last_, index, place_)) {
+    if (last_ >= 0 && continues_run(last_, index, place_))
       ++sequence.runs.back().num_actors;
-    } else {
-      Duration start = free;
-      for (const StagedTensorIndex in : staged.in)
-        if (at(sequence_of_, tensor(in).producer) == number_)
-          start = std::max(start, at(end_of_, tensor(in).producer));
-      sequence.runs.push_back({actor.instance, actor.actor, 1, start, start});
-      free = start;
-    }
-    free += at(at(durations_, actor.instance), actor.actor);
-    sequence.runs.back().end = free;
-    note_emitted(index, free);
-    last_ = index;
-  }
-
-  void note_emitted(StagedOpIndex index, Duration end) {
-    at(end_of_, index) = end;
-    at(sequence_of_, index) = number_;
+    else
+      sequence.runs.push_back({actor.instance, actor.actor, 1, model_.start(index), Duration()});
+    model_.take(index);
+    sequence.runs.back().end = model_.end_of(index);
     at(issued_, index) = ++num_issued_;
     for (const StagedTensorIndex in : op(index).in)
       if (!tensor(in).is_state) at(waited_in_, tensor(in).producer) = number_;
+    last_ = index;
   }
 
   // The sequence's end: what it exchanges with other stages.
   void finish_sequence() {
     RunSequence& sequence = program_.sequences.back();
-    const Duration compute = free_[static_cast<std::size_t>(QueueRole::kCompute)];
-    sequence.duration = compute.value > 0 ? compute : *std::max_element(free_.begin(), free_.end());
+    const Duration compute = model_.free(QueueRole::kCompute);
+    sequence.duration = compute.value > 0 ? compute : model_.latest();
     for (const PlannedRun& run : sequence.runs)
       for (std::int32_t a = run.first_actor; a < run.first_actor + run.num_actors; ++a)
         note_transfers(at(spec(run.instance).ops, a), run.end, sequence);
@@ -284,26 +198,24 @@ class StageBuilder {
   // be done by then run inside the first forward cell, one layer ahead of their use, so that they
   // do not stand before the layers' own collectives.
   void add_before(Duration first_input) {
-    const auto key = [&](std::int32_t instance) {
-      return std::pair(first_use(instance), instance);
-    };
-    std::vector<std::int32_t> early;
-    std::vector<std::int32_t> members = instances(StepPart::kBefore);
-    std::sort(members.begin(), members.end(),
-              [&](std::int32_t a, std::int32_t b) { return key(a) < key(b); });
+    std::vector<KeyedInstance> early;
+    std::vector<KeyedInstance> members;
+    for (const std::int32_t instance : instances(StepPart::kBefore))
+      members.push_back({{first_use(instance), 0}, instance});
+    std::sort(members.begin(), members.end());
     Duration used;
     bool together = true;  // a copy that needs another stays behind it
-    for (const std::int32_t instance : members)
-      together = together && !touches_transfers(instance) && is_independent(instance);
-    for (const std::int32_t instance : members) {
-      used += total(instance);
-      const bool forward_reads = is_read_in_forward(instance);
-      if (together && forward_reads && used > first_input)
-        ahead_.push_back(instance);
+    for (const KeyedInstance& member : members)
+      together = together && !touches_transfers(member.instance) && is_independent(member.instance);
+    for (const KeyedInstance& member : members) {
+      used += total(member.instance);
+      if (together && is_read_in_forward(member.instance) && used > first_input)
+        ahead_.push_back(member.instance);
       else
-        early.push_back(instance);
+        early.push_back(member);
     }
-    for (const StagedOpIndex member : ordered_ops(early, key)) add_single(member);
+    for (const StagedOpIndex member : ops_in_order(partition_, std::move(early)))
+      add_single(member);
   }
 
   bool is_independent(std::int32_t instance) const {
@@ -343,45 +255,6 @@ class StageBuilder {
 
   static int rank_of(CellKind kind) { return static_cast<int>(kind); }
 
-  std::optional<CellKind> cell_of(StepPart part) const {
-    switch (part) {
-      case StepPart::kForward:
-        return CellKind::kForward;
-      case StepPart::kInputGrad:
-        return CellKind::kBackward;
-      case StepPart::kWeightGrad:
-        return splits_backward(schedule_) ? CellKind::kWeightGrad : CellKind::kBackward;
-      case StepPart::kBefore:
-      case StepPart::kPrompt:
-      case StepPart::kLate:
-      case StepPart::kTransfer:
-      case StepPart::kHost:
-        return std::nullopt;
-    }
-    return std::nullopt;
-  }
-
-  // Operators of the cells of a kind, layer by layer, B of a layer before its W.
-  std::vector<StagedOpIndex> cell_ops(CellKind kind) const {
-    std::vector<std::int32_t> members;
-    for (const StepPart part : {StepPart::kForward, StepPart::kInputGrad, StepPart::kWeightGrad})
-      if (cell_of(part) == kind)
-        members.insert(members.end(), instances(part).begin(), instances(part).end());
-    std::vector<std::pair<int, StagedOpIndex>> first_of_layer;  // sorted by layer
-    for (const std::int32_t member : members) {
-      const StagedOpIndex first =
-          *std::min_element(spec(member).ops.begin(), spec(member).ops.end());
-      first_of_layer.emplace_back(spec(member).layer, first);
-    }
-    std::sort(first_of_layer.begin(), first_of_layer.end());
-    return ordered_ops(members, [&](std::int32_t instance) {
-      const int layer = spec(instance).layer;
-      const auto first = std::lower_bound(first_of_layer.begin(), first_of_layer.end(),
-                                          std::pair(layer, StagedOpIndex(-1)));
-      return std::tuple(first->second, spec(instance).part, instance);
-    });
-  }
-
   // The cell kind whose last micro-batch completes the inputs of a prompt operator.
   CellKind home_of(StagedOpIndex index) const {
     CellKind home = CellKind::kForward;
@@ -389,14 +262,16 @@ class StageBuilder {
       if (tensor(in).is_state) continue;
       const StagedOpIndex producer = tensor(in).producer;
       const StepPart part = partition_.part(producer);
-      const CellKind kind = part == StepPart::kPrompt ? home_of(producer)
-                                                      : cell_of(part).value_or(CellKind::kForward);
+      const CellKind kind = part == StepPart::kPrompt
+                                ? home_of(producer)
+                                : cell_of(part, schedule_).value_or(CellKind::kForward);
       if (rank_of(kind) > rank_of(home)) home = kind;
     }
     return home;
   }
 
-  // Prompt operators whose inputs are there now follow at once, each instance in its own order.
+  // Prompt operators whose inputs are there now follow at once, each instance in its own order;
+  // but not where they would hold up a collective of the cell that other stages wait for.
   void emit_prompt(CellKind kind) {
     for (bool again = true; again;) {
       again = false;
@@ -404,11 +279,32 @@ class StageBuilder {
         const auto& ops = spec(pending.instance).ops;
         for (; pending.next < ops.size(); ++pending.next, again = true) {
           if (rank_of(home_of(ops[pending.next])) > rank_of(kind)) break;
-          if (!is_complete(ops[pending.next])) break;
+          if (!is_complete(ops[pending.next]) || holds_up(ops[pending.next])) break;
           emit(ops[pending.next]);
         }
       }
     }
+  }
+
+  bool holds_up(StagedOpIndex index) const {
+    if (next_own_ == own_starts_.size() || op(index).queue != QueueRole::kCollective) return false;
+    return model_.start(index) + model_.duration(index) > own_starts_[next_own_];
+  }
+
+  // When the cell's own collectives start if nothing is put between them; none when no other stage
+  // waits for the cell.
+  std::vector<Duration> starts_of_collectives(const std::vector<StagedOpIndex>& ops) const {
+    std::vector<Duration> starts;
+    QueueModel model(partition_, durations_);
+    bool sends = false;
+    for (const StagedOpIndex index : ops) {
+      if (op(index).queue == QueueRole::kCollective) starts.push_back(model.start(index));
+      model.take(index);
+      for (const StagedTensorIndex out : op(index).out)
+        for (const StagedOpIndex reader : partition_.readers(out))
+          sends = sends || partition_.is_transfer(reader);
+    }
+    return sends ? starts : std::vector<Duration>();
   }
 
   // All inputs are from this sequence or from cells that come before it.
@@ -416,8 +312,8 @@ class StageBuilder {
     const auto& in = op(index).in;
     return std::all_of(in.begin(), in.end(), [&](StagedTensorIndex input) {
       const StagedOpIndex producer = tensor(input).producer;
-      if (tensor(input).is_state || at(sequence_of_, producer) == number_) return true;
-      const std::optional<CellKind> kind = cell_of(partition_.part(producer));
+      if (tensor(input).is_state || model_.was_taken(producer)) return true;
+      const std::optional<CellKind> kind = cell_of(partition_.part(producer), schedule_);
       if (kind) return rank_of(*kind) < rank_of(current_kind_);
       return partition_.part(producer) != StepPart::kPrompt || at(issued_, producer) != 0;
     });
@@ -433,12 +329,15 @@ class StageBuilder {
         for (const StagedOpIndex member : spec(ahead_[ahead]).ops) emit(member);
     };
     if (kind == CellKind::kForward) send_host_inputs(place);
+    own_starts_ = place.last ? starts_of_collectives(ops) : std::vector<Duration>();
+    next_own_ = 0;
     std::int32_t instance = -1;
     for (std::size_t i = 0; i < ops.size(); ++i) {
       const std::int32_t current = partition_.place(ops[i]).instance;
       if (copies && current != instance) emit_copies_until(last_op_of_next(ops, i));
       instance = current;
       emit(ops[i]);
+      if (op(ops[i]).queue == QueueRole::kCollective && next_own_ < own_starts_.size()) ++next_own_;
       const bool run_ends = i + 1 == ops.size() || !continues_run(ops[i], ops[i + 1], place);
       if (!run_ends || !place.last) continue;
       emit_prompt(kind);
@@ -485,7 +384,7 @@ class StageBuilder {
         continue;
       }
       auto& of_kind = ops[static_cast<std::size_t>(cell.kind)];
-      if (!of_kind) of_kind = cell_ops(cell.kind);
+      if (!of_kind) of_kind = cell_ops(partition_, durations_, schedule_, stage_, cell.kind);
       const std::int32_t sequence = add_cell(cell.kind, place, *of_kind);
       made.push_back({cell.kind, place, sequence});
       program_.entries.push_back({sequence, cell.micro_batch});
@@ -497,14 +396,16 @@ class StageBuilder {
   // Updates in the order in which their gradients are reduced.
   void add_late() {
     single_ = false;
-    const auto ready = [&](std::int32_t instance) {
-      std::int32_t last = 0;
+    std::vector<KeyedInstance> members;
+    for (const std::int32_t instance : instances(StepPart::kLate)) {
+      std::int64_t last = 0;
       for (const StagedOpIndex member : spec(instance).ops)
         for (const StagedTensorIndex in : op(member).in)
-          if (!tensor(in).is_state) last = std::max(last, at(issued_, tensor(in).producer));
-      return std::pair(last, instance);
-    };
-    for (const StagedOpIndex member : ordered_ops(instances(StepPart::kLate), ready))
+          if (!tensor(in).is_state)
+            last = std::max<std::int64_t>(last, at(issued_, tensor(in).producer));
+      members.push_back({{last, 0}, instance});
+    }
+    for (const StagedOpIndex member : ops_in_order(partition_, std::move(members)))
       add_single(member);
   }
 
@@ -529,13 +430,12 @@ class StageBuilder {
   CellKind current_kind_ = CellKind::kForward;
   bool single_ = false;
   StagedOpIndex last_ = -1;
-  std::array<Duration, kNumQueueRoles> free_;
+  QueueModel model_;
+  std::vector<Duration> own_starts_;  // of collectives that nothing may hold up
+  std::size_t next_own_ = 0;
 
-  // By operator: when it was issued (0: not yet), its end, in which sequence, where last waited
-  // for.
-  std::vector<std::int32_t> issued_;
-  std::vector<Duration> end_of_;
-  std::vector<std::int32_t> sequence_of_, waited_in_;
+  // By operator: when it was issued (0: not yet), and the sequence that last waited for it.
+  std::vector<std::int32_t> issued_, waited_in_;
   std::int32_t num_issued_ = 0;
 };
 

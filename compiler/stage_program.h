@@ -2,6 +2,7 @@
 // parameters before them, reductions beside the last of them, the optimizer behind them.
 #pragma once
 
+#include "compiler/cell_order.h"
 #include "compiler/partition.h"
 #include "compiler/schedule.h"
 #include "core/units.h"
@@ -10,9 +11,6 @@
 #include <vector>
 
 namespace sextant {
-
-// Modelled time of every actor: by instance of the partition, by actor.
-using ActorDurations = std::vector<std::span<const Duration>>;
 
 // A run before its act is known; `begin` and `end` are modelled, counted from the sequence's start.
 struct PlannedRun {

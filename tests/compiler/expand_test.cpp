@@ -109,6 +109,7 @@ std::vector<ToyChain> rich_chains() {
     chain.tied = variant / 8 % 2 == 1;
     chain.skip = variant / 16 % 2 == 1;
     chain.host = variant % 5 < 3;
+    chain.norm = variant % 3 == 1;
     chains.push_back(chain);
   }
   return chains;
@@ -341,6 +342,30 @@ TEST_CASE("the gradient of a layer is reduced while the layers before it go back
     CHECK(position(graph, program, own + ".weight_grad", "w", 2) < reduced);
     CHECK(reduced < position(graph, program, before + ".input_grad", "b", 2));
   }
+}
+
+TEST_CASE("weight gradients run while backward waits for a collective") {
+  ToyChain chain = unit_chain(1, 1);
+  chain.layers = {3};
+  chain.tp = 2;
+  chain.norm = true;
+  const ToyNetwork network(0, 1);
+  // Forward: f and an all-reduce, three times: 6. Backward: b, an all-reduce with w beside it, and
+  // what comes after the all-reduce (no time), three times: 6. With w behind the end of b: 9.
+  CHECK(step_times(expand_toy(chain, {}, network), network).first == Duration(12));
+}
+
+TEST_CASE("a reduction does not stand before a collective that an earlier stage waits for") {
+  // Two stages; on the second, b of two layers is followed by an all-reduce over tp. A reduction
+  // over dp takes as long as everything else together, and fits nowhere before the last of them.
+  ToyChain chain = unit_chain(2, 1);
+  chain.layers = {1, 2};
+  chain.dp = chain.tp = 2;
+  const PhysicalGraph graph = expand_toy(chain, {}, ToyNetwork(0, 100));
+  const RankProgram& program = graph.programs[1];
+  const std::size_t last = position(graph, program, "layer1.input_grad", "dx.all_reduce", 0);
+  CHECK(last < position(graph, program, "layer2.reduce", "dw.all_reduce", 0));
+  CHECK(last < position(graph, program, "layer1.reduce", "dw.all_reduce", 0));
 }
 
 TEST_CASE("parameters are gathered one layer ahead on the first stage, all before on the others") {

@@ -236,6 +236,12 @@ class ChainBuilder {
       if (tied_ != kNone && layer == num_layers() - 1) add_tied_gradient(layer, dy);
       dy = collective(dx, batch_split(), Primitive::kAllReduce, 1, layer, Phase::kInputGrad,
                       Rate::kPerMicroBatch);
+      if (options_.norm) {
+        const StagedTensorIndex dn =
+            tensor(in_layer(layer, "dnorm"), activation(), batch_split(), stage);
+        compute("norm_grad", layer, Phase::kInputGrad, 0, {dy}, {dn});
+        dy = dn;
+      }
     }
   }
 

@@ -24,6 +24,7 @@ struct ToyChain {
   bool tied = false;      // the last stage reads the first weight too
   bool skip = false;      // the last stage reads the first stage's output too
   bool host = false;      // loader and metrics
+  bool norm = false;      // B goes on after its collective
   bool optimizer = true;  // without: gradients are read by nobody
 };
 
