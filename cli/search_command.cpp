@@ -37,11 +37,8 @@ Table ranked_table(const Job& job, const SearchResult& result, std::size_t top) 
   return table;
 }
 
-// Reasons with their numbers taken away, so that equal kinds are counted together.
-std::string kind_of(const std::string& reason) {
-  const std::size_t colon = reason.find(':');
-  return colon == std::string::npos ? reason : reason.substr(0, colon);
-}
+// What stands before the first colon of a reason: equal kinds are counted together.
+std::string kind_of(const std::string& reason) { return reason.substr(0, reason.find(':')); }
 
 void say_rejections(const SearchResult& result, const Console& console) {
   std::map<std::string, std::pair<int, const Rejection*>> kinds;
@@ -51,7 +48,7 @@ void say_rejections(const SearchResult& result, const Console& console) {
     if (entry.second == nullptr) entry.second = &rejection;
   }
   for (const auto& [kind, entry] : kinds)
-    console.say(fmt::format("  {} out: {}, for instance {}: {}", entry.first, kind,
+    console.say(fmt::format("  {} cut, for instance {}: {}", entry.first,
                             to_string(entry.second->strategy), entry.second->reason));
 }
 
