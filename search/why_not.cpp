@@ -39,7 +39,7 @@ std::vector<WhyNotTerm> time_terms(const StepParts& chosen, const StepParts& con
 std::vector<WhyNotTerm> memory_terms(const Candidate& chosen, const Candidate& constrained) {
   std::vector<WhyNotTerm> terms;
   for (std::size_t memory = 0; memory < kNumMemoryClasses; ++memory)
-    terms.push_back({"memory: " + std::string(to_string(static_cast<MemoryClass>(memory))),
+    terms.push_back({fmt::format("memory: {}", to_string(static_cast<MemoryClass>(memory))),
                      WhyNotTerm::Unit::kBytes,
                      static_cast<double>(chosen.memory_by_class.at(memory).value),
                      static_cast<double>(constrained.memory_by_class.at(memory).value)});
@@ -47,20 +47,24 @@ std::vector<WhyNotTerm> memory_terms(const Candidate& chosen, const Candidate& c
 }
 
 std::string amount(const WhyNotTerm& term, double value) {
-  const std::string sign = value < 0 ? "-" : "";
+  const char* const sign = value < 0 ? "-" : "";
   switch (term.unit) {
     case WhyNotTerm::Unit::kSeconds:
-      return sign + to_text(duration_from_seconds(std::abs(value)));
+      return fmt::format("{}{}", sign, to_text(duration_from_seconds(std::abs(value))));
     case WhyNotTerm::Unit::kBytes:
-      return sign + to_text(Bytes(std::llround(std::abs(value))));
+      return fmt::format("{}{}", sign, to_text(Bytes(std::llround(std::abs(value)))));
   }
   return "?";
 }
 
+std::string signed_amount(const WhyNotTerm& term) {
+  const double difference = term.difference();
+  return fmt::format("{}{}", difference > 0 ? "+" : "", amount(term, difference));
+}
+
 std::string line_of(const WhyNotTerm& term) {
   return fmt::format("  {:<24} {:>12} {:>12} {:>13}\n", term.name, amount(term, term.chosen),
-                     amount(term, term.constrained),
-                     (term.difference() > 0 ? "+" : "") + amount(term, term.difference()));
+                     amount(term, term.constrained), signed_amount(term));
 }
 
 // Each different reason once, with how many strategies it holds for; memory figures differ for
