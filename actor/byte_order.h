@@ -3,9 +3,13 @@
 // again by another way.
 #pragma once
 
+#include "actor/device.h"
 #include "actor/program_tables.h"
 #include "core/physical_graph.h"
 
+#include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,7 +24,22 @@ std::vector<Guard> missing_guards(const PhysicalGraph& graph, ProgramId program,
 
 // Independent check of a program with its guards, from the waits that the runtime really issues in
 // three steps: one message per unordered pair of uses (at most 20), naming both runs and the
-// registers; and one per read that finds bytes of another content than its own.
+// register; and one per read that finds bytes of another content than its own.
 std::vector<std::string> check_byte_order(const PhysicalGraph& graph, ProgramId program);
+
+// The two halves of the check, apart so that a test can tamper with what is between them.
+struct NotedLaunch {
+  RunId run;
+  std::int64_t step = 0;
+  std::int64_t call = 0;  // launches of one call start together
+  Fence fence;
+  std::vector<Fence> waits;
+};
+// What a runtime with these tables launches in three steps.
+std::vector<NotedLaunch> note_launches(const PhysicalGraph& graph, ProgramId program,
+                                       std::shared_ptr<const ProgramTables> tables);
+std::vector<std::string> check_noted_order(const PhysicalGraph& graph, ProgramId program,
+                                           const ProgramTables& tables,
+                                           std::vector<NotedLaunch> launches);
 
 }  // namespace sextant

@@ -17,14 +17,6 @@ constexpr std::size_t kMostMessages = 20;
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
-struct NotedLaunch {
-  RunId run;
-  std::int64_t step = 0;
-  std::int64_t call = 0;  // launches of one call start together
-  Fence fence;
-  std::vector<Fence> waits;
-};
-
 class NotingDevice final : public Device {
  public:
   explicit NotingDevice(const ProgramTables& tables) : tables_(tables) {}
@@ -77,16 +69,17 @@ struct Segment {
 
 class Checker {
  public:
-  Checker(const PhysicalGraph& graph, ProgramId program)
+  Checker(const PhysicalGraph& graph, ProgramId program, const ProgramTables& tables,
+          std::vector<NotedLaunch> launches)
       : graph_(graph),
         program_(program),
-        tables_(graph, program),
+        tables_(tables),
         uses_(graph, program, tables_, ByteUses::Grain::kPerRegister),
-        segments_(at(uses_.num_segments())) {}
+        segments_(at(uses_.num_segments())),
+        launches_(std::move(launches)) {}
 
   std::vector<std::string> check() {
     messages_ = uses_.host_conflicts();
-    note_launches();
     compute_known();
     for (std::size_t i = 0; i < launches_.size() && messages_.size() < kMostMessages; ++i) {
       check_launch(static_cast<std::int32_t>(i));
@@ -96,24 +89,6 @@ class Checker {
   }
 
  private:
-  void note_launches() {
-    Rank rank;
-    for (std::size_t r = 0; r < graph_.ranks.size() && !rank.is_valid(); ++r) {
-      if (graph_.ranks[r].program == program_) rank = Rank(r);
-    }
-    require(rank.is_valid(), ErrorCode::kBadInput, "no rank runs program '{}'",
-            graph_.programs[program_.index()].name);
-    NotingDevice device(tables_);
-    IdleHostActors host;
-    RankRuntime runtime(graph_, rank, device, host);
-    runtime.run(kSteps);
-    launches_ = std::move(device.launches);
-    for (std::size_t i = 0; i < launches_.size(); ++i) {
-      auto& queue = launch_at_[static_cast<std::size_t>(launches_[i].fence.queue)];
-      queue.push_back(static_cast<std::int32_t>(i));
-    }
-  }
-
   // Launches are noted in issue order, and nothing waits for what is issued later.
   void compute_known() {
     before_.resize(launches_.size());
@@ -124,10 +99,7 @@ class Checker {
       for (end = first; end < launches_.size() && launches_[end].call == launches_[first].call;
            ++end) {
         join(known, queue[static_cast<std::size_t>(launches_[end].fence.queue)]);
-        for (const Fence wait : launches_[end].waits) {
-          join(known,
-               after_[at(launch_at_[static_cast<std::size_t>(wait.queue)][at(wait.sequence)])]);
-        }
+        for (const Fence wait : launches_[end].waits) join_wait(known, launches_[end], wait);
       }
       Known done = known;
       for (std::size_t i = first; i < end; ++i) {
@@ -137,8 +109,21 @@ class Checker {
       for (std::size_t i = first; i < end; ++i) {
         before_[i] = known;
         after_[i] = done;
-        queue[static_cast<std::size_t>(launches_[i].fence.queue)] = done;
+        const auto own = static_cast<std::size_t>(launches_[i].fence.queue);
+        queue[own] = done;
+        launch_at_[own].push_back(static_cast<std::int32_t>(i));
       }
+    }
+  }
+
+  void join_wait(Known& known, const NotedLaunch& launch, Fence wait) {
+    const std::vector<std::int32_t>& issued = launch_at_[static_cast<std::size_t>(wait.queue)];
+    if (wait.sequence < static_cast<std::int64_t>(issued.size())) {
+      join(known, after_[at(issued[at(wait.sequence)])]);
+    } else {
+      report(fmt::format("{} (step {}) waits for launch {} of {}, which is issued later",
+                         run_to_text(graph_, program_, launch.run), launch.step, wait.sequence,
+                         to_string(wait.queue)));
     }
   }
 
@@ -148,7 +133,7 @@ class Checker {
     const std::int32_t act = graph_.programs[program_.index()].order[noted.run.index()].act;
     for (std::int32_t s = entry.first_site; s < entry.first_site + entry.num_sites; ++s) {
       // Uses come actor by actor, inputs before outputs: the order in which the run makes them.
-      check_operands(s, launch, act);
+      if (noted.step == 0) check_operands(s, launch, act);
       for (const SiteUse& use : uses_.of_site(s)) {
         const PastUse now{launch, use.frame, use.reg, uses_.content(use, act)};
         const SegmentRange range = uses_.range(use, act);
@@ -170,12 +155,10 @@ class Checker {
   void check_operands(std::int32_t site, std::int32_t launch, std::int32_t act) {
     const std::span<const SiteUse> uses = uses_.of_site(site);
     for (const SiteUse& out : uses) {
-      if (!out.writes || is_in_place(site, out)) continue;
+      if (!out.writes) continue;
       const SegmentRange written = uses_.range(out, act);
       for (const SiteUse& in : uses) {
-        if (in.writes || in.actor != out.actor || (in.frame == out.frame && in.reg == out.reg)) {
-          continue;
-        }
+        if (in.writes || in.actor != out.actor || is_in_place(site, in, out)) continue;
         const SegmentRange range = uses_.range(in, act);
         if (range.begin >= written.end || written.begin >= range.end) continue;
         const PastUse now{launch, out.frame, out.reg, uses_.content(out, act)};
@@ -184,11 +167,15 @@ class Checker {
     }
   }
 
-  bool is_in_place(std::int32_t site, const SiteUse& use) const {
+  // `out` is said to lie in the bytes of `in`, a register of the same block.
+  bool is_in_place(std::int32_t site, const SiteUse& in, const SiteUse& out) const {
     const Block& block = graph_.block_of(
         graph_.programs[program_.index()].instances[tables_.sites[at(site)].instance.index()]);
-    const Actor& actor = block.actors[at(use.actor)];
-    return actor.in_place && actor.out[at(actor.in_place->out)] == use.reg;
+    const Actor& actor = block.actors[at(out.actor)];
+    if (!actor.in_place || actor.out[at(actor.in_place->out)] != out.reg) return false;
+    const Operand& operand = actor.in[at(actor.in_place->in)];
+    return operand.source == Operand::Source::kRegister && operand.index == in.reg &&
+           tables_.frames[at(in.frame)].instance == tables_.frames[at(out.frame)].instance;
   }
 
   void read(Segment& segment, const PastUse& now, QueueRole queue) {
@@ -266,7 +253,7 @@ class Checker {
 
   const PhysicalGraph& graph_;
   ProgramId program_;
-  ProgramTables tables_;
+  const ProgramTables& tables_;
   ByteUses uses_;
   std::vector<Segment> segments_;
   std::vector<NotedLaunch> launches_;
@@ -277,8 +264,30 @@ class Checker {
 
 }  // namespace
 
+std::vector<NotedLaunch> note_launches(const PhysicalGraph& graph, ProgramId program,
+                                       std::shared_ptr<const ProgramTables> tables) {
+  const auto rank =
+      std::find_if(graph.ranks.begin(), graph.ranks.end(),
+                   [&](const RankBinding& binding) { return binding.program == program; });
+  require(rank != graph.ranks.end(), ErrorCode::kBadInput, "no rank runs program '{}'",
+          graph.programs[program.index()].name);
+  NotingDevice device(*tables);
+  IdleHostActors host;
+  RankRuntime runtime(graph, Rank(static_cast<std::size_t>(rank - graph.ranks.begin())), tables,
+                      device, host);
+  runtime.run(kSteps);
+  return std::move(device.launches);
+}
+
+std::vector<std::string> check_noted_order(const PhysicalGraph& graph, ProgramId program,
+                                           const ProgramTables& tables,
+                                           std::vector<NotedLaunch> launches) {
+  return Checker(graph, program, tables, std::move(launches)).check();
+}
+
 std::vector<std::string> check_byte_order(const PhysicalGraph& graph, ProgramId program) {
-  return Checker(graph, program).check();
+  const auto tables = std::make_shared<const ProgramTables>(graph, program);
+  return check_noted_order(graph, program, *tables, note_launches(graph, program, tables));
 }
 
 }  // namespace sextant
