@@ -110,8 +110,13 @@ Cluster v100x8(std::int64_t nodes, std::int64_t gigabytes) {
   return cluster;
 }
 
-// One rank is one thread of this machine; links are copies through its memory.
-Cluster cpu_ranks(std::int64_t ranks) {
+// One rank is one thread of a machine; links are copies through its memory. With fewer cores than
+// ranks every rank gets its share of a core: what is busy together takes that much longer.
+Cluster cpu_ranks(std::int64_t ranks, std::int64_t cores) {
+  const bool shared = cores > 0 && cores < ranks;
+  const double share = shared ? static_cast<double>(cores) / static_cast<double>(ranks) : 1.0;
+  const std::string shared_text =
+      shared ? ", " + std::to_string(cores) + " cores for " + std::to_string(ranks) + " ranks" : "";
   Cluster cluster;
   cluster.name = "cpu";
   cluster.nodes = 1;
@@ -120,33 +125,50 @@ Cluster cpu_ranks(std::int64_t ranks) {
   device.name = "cpu-core";
   device.memory = Bytes(std::int64_t{2} << 30);
   const std::string peak = "one core at 3 GHz with two 8-wide f32 multiply-adds per cycle";
-  device.peaks = {{DType::kF32, assumed(96 * kGiga, peak)},
-                  {DType::kF64, assumed(48 * kGiga, "half of f32")}};
-  device.memory_bandwidth = assumed(10 * kGiga, "one core streaming through main memory");
-  device.matmul_efficiency = assumed(0.30, "BLAS on small f32 matrices");
-  device.memory_efficiency = assumed(0.30, "element-wise loops with exp and tanh in them");
+  device.peaks = {{DType::kF32, assumed(96 * kGiga * share, peak + shared_text)},
+                  {DType::kF64, assumed(48 * kGiga * share, "half of f32" + shared_text)}};
+  device.memory_bandwidth =
+      assumed(15 * kGiga * share, "one core streaming through caches and memory" + shared_text);
+  device.matmul_efficiency = assumed(0.60, "BLAS on small f32 matrices");
+  device.memory_efficiency = assumed(0.50, "element-wise loops, some with exp and tanh in them");
   device.launch_overhead = assumed(1 * kMicro, "one entry of a queue");
   device.kernel_overhead = assumed(1 * kMicro, "one call of a kernel");
   device.matmul_tile = assumed(0, "not modelled");
   device.matmul_units = assumed(0, "not modelled");
   cluster.intra_node.name = "memory";
-  cluster.intra_node.bandwidth = assumed(4 * kGiga, "copy or sum through shared memory");
+  cluster.intra_node.bandwidth =
+      assumed(4 * kGiga * share, "copy or sum through shared memory" + shared_text);
   cluster.intra_node.latency = assumed(5 * kMicro, "wake-up of a waiting thread");
   cluster.intra_node.efficiency = assumed(1.0, "included in the bandwidth");
   return cluster;
 }
 
+using Values = std::vector<std::int64_t>;
+
 }  // namespace
 
 const std::vector<BuiltinCluster>& builtin_clusters() {
   static const std::vector<BuiltinCluster> clusters = {
-      {"cpu", "ranks on the cores of one machine", "ranks", 4, cpu_ranks},
-      {"dgx-a100", "nodes of 8 A100 80 GB, NVLink 3, HDR InfiniBand", "nodes", 1, dgx_a100},
-      {"dgx-h100", "nodes of 8 H100 80 GB, NVLink 4, NDR InfiniBand", "nodes", 1, dgx_h100},
-      {"v100x8", "nodes of 8 V100 16 GB, NVLink 2, EDR InfiniBand", "nodes", 1,
-       [](std::int64_t nodes) { return v100x8(nodes, 16); }},
-      {"v100x8-32gb", "nodes of 8 V100 32 GB, NVLink 2, EDR InfiniBand", "nodes", 1,
-       [](std::int64_t nodes) { return v100x8(nodes, 32); }},
+      {"cpu",
+       "ranks on the cores of one machine, a core each or sharing them",
+       {{"ranks", 4}, {"cores", 0}},
+       [](const Values& is) { return cpu_ranks(is[0], is[1]); }},
+      {"dgx-a100",
+       "nodes of 8 A100 80 GB, NVLink 3, HDR InfiniBand",
+       {{"nodes"}},
+       [](const Values& is) { return dgx_a100(is[0]); }},
+      {"dgx-h100",
+       "nodes of 8 H100 80 GB, NVLink 4, NDR InfiniBand",
+       {{"nodes"}},
+       [](const Values& is) { return dgx_h100(is[0]); }},
+      {"v100x8",
+       "nodes of 8 V100 16 GB, NVLink 2, EDR InfiniBand",
+       {{"nodes"}},
+       [](const Values& is) { return v100x8(is[0], 16); }},
+      {"v100x8-32gb",
+       "nodes of 8 V100 32 GB, NVLink 2, EDR InfiniBand",
+       {{"nodes"}},
+       [](const Values& is) { return v100x8(is[0], 32); }},
   };
   return clusters;
 }

@@ -11,12 +11,16 @@
 
 namespace sextant {
 
+struct BuiltinSetting {
+  std::string key;  // "nodes"
+  std::int64_t fallback = 1;
+};
+
 struct BuiltinCluster {
   std::string name;
   std::string summary;
-  std::string size_setting;  // "nodes" or "ranks"
-  std::int64_t default_size = 1;
-  std::function<Cluster(std::int64_t size)> make;
+  std::vector<BuiltinSetting> settings;                                  // the first is its size
+  std::function<Cluster(const std::vector<std::int64_t>& values)> make;  // one per setting
 };
 
 const std::vector<BuiltinCluster>& builtin_clusters();  // sorted by name

@@ -250,31 +250,55 @@ Json to_json(const DeviceKind& device) {
 
 // ---------------------------------------------------------------- CLUSTER arguments
 
-std::int64_t parse_size(std::string_view setting, const BuiltinCluster& builtin) {
-  const std::string wanted = builtin.size_setting + "=N";
-  const std::size_t equals = setting.find('=');
-  const std::string_view key = setting.substr(0, equals);
-  require(equals != std::string_view::npos && key == builtin.size_setting, ErrorCode::kUsage,
-          "cluster '{}' has no setting '{}': wanted '{}:{}'", builtin.name, setting, builtin.name,
-          wanted);
-  const std::string_view text = setting.substr(equals + 1);
-  std::int64_t size = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
-  require(error == std::errc() && end == text.data() + text.size() && size >= 1 &&
-              size <= kMaxDevices / 8,
-          ErrorCode::kUsage, "{} '{}' of cluster '{}' is not a count from 1 to {}",
-          builtin.size_setting, text, builtin.name, kMaxDevices / 8);
-  return size;
+// "dgx-h100:nodes=N", "cpu:ranks=N,cores=N": how a built-in is written.
+std::string usage_of(const BuiltinCluster& builtin) {
+  std::string usage = builtin.name;
+  for (const BuiltinSetting& setting : builtin.settings)
+    usage += fmt::format("{}{}=N", usage == builtin.name ? ":" : ",", setting.key);
+  return usage;
+}
+
+std::int64_t parse_count(const BuiltinCluster& builtin, std::string_view key,
+                         std::string_view text) {
+  std::int64_t count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  require(error == std::errc() && end == text.data() + text.size() && count >= 1 &&
+              count <= kMaxDevices / 8,
+          ErrorCode::kUsage, "{} '{}' of cluster '{}' is not a count from 1 to {}", key, text,
+          builtin.name, kMaxDevices / 8);
+  return count;
+}
+
+void read_setting(const BuiltinCluster& builtin, std::string_view text,
+                  std::vector<std::int64_t>& values) {
+  const std::size_t equals = text.find('=');
+  for (std::size_t i = 0; i < builtin.settings.size(); ++i) {
+    const std::string& key = builtin.settings[i].key;
+    if (equals == std::string_view::npos || text.substr(0, equals) != key) continue;
+    values[i] = parse_count(builtin, key, text.substr(equals + 1));
+    return;
+  }
+  fail(ErrorCode::kUsage, "cluster '{}' has no setting '{}': wanted '{}'", builtin.name, text,
+       usage_of(builtin));
+}
+
+Cluster make_builtin(const BuiltinCluster& builtin, std::string_view settings) {
+  std::vector<std::int64_t> values;
+  for (const BuiltinSetting& setting : builtin.settings) values.push_back(setting.fallback);
+  while (!settings.empty()) {
+    const std::size_t comma = std::min(settings.find(','), settings.size());
+    read_setting(builtin, settings.substr(0, comma), values);
+    settings.remove_prefix(std::min(comma + 1, settings.size()));
+  }
+  return builtin.make(values);
 }
 
 Cluster load_builtin(std::string_view argument) {
-  const std::size_t colon = argument.find(':');
+  const std::size_t colon = std::min(argument.find(':'), argument.size());
   const std::string_view name = argument.substr(0, colon);
-  for (const BuiltinCluster& builtin : builtin_clusters()) {
-    if (builtin.name != name) continue;
-    if (colon == std::string_view::npos) return builtin.make(builtin.default_size);
-    return builtin.make(parse_size(argument.substr(colon + 1), builtin));
-  }
+  for (const BuiltinCluster& builtin : builtin_clusters())
+    if (builtin.name == name)
+      return make_builtin(builtin, argument.substr(std::min(colon + 1, argument.size())));
   const std::vector<std::string> names = builtin_cluster_names();
   fail(ErrorCode::kUsage, "no file and no built-in cluster '{}'{}; built in: {}", name,
        did_you_mean(name, names), comma_list(names));
@@ -357,8 +381,7 @@ std::vector<std::string> builtin_cluster_names() {
 std::vector<std::string> describe_builtin_clusters() {
   std::vector<std::string> lines;
   for (const BuiltinCluster& builtin : builtin_clusters())
-    lines.push_back(
-        fmt::format("{}:{}=N  {}", builtin.name, builtin.size_setting, builtin.summary));
+    lines.push_back(fmt::format("{}  {}", usage_of(builtin), builtin.summary));
   return lines;
 }
 

@@ -87,6 +87,20 @@ TEST_CASE("a built-in cluster takes its size after a colon") {
   CHECK(load_cluster("cpu:ranks=3").num_devices() == 3);
 }
 
+// Two cores for four ranks: half of every rate, and the source says so. A core to spare changes
+// nothing.
+TEST_CASE("cpu ranks that share cores get their share of every rate") {
+  const Cluster own = load_cluster("cpu:ranks=4"), shared = load_cluster("cpu:ranks=4,cores=2");
+  const auto half = [](const Sourced& whole, const Sourced& part) {
+    return part.value * 2 == whole.value &&
+           part.source.find("2 cores for 4 ranks") != std::string::npos;
+  };
+  CHECK(half(own.device.peaks.at(0).flops_per_second, shared.device.peaks.at(0).flops_per_second));
+  CHECK(half(own.device.memory_bandwidth, shared.device.memory_bandwidth));
+  CHECK(half(own.intra_node.bandwidth, shared.intra_node.bandwidth));
+  CHECK(to_json_text(load_cluster("cpu:ranks=4,cores=8")) == to_json_text(own));
+}
+
 TEST_CASE("published figures are those of the data sheets") {
   const Cluster h100 = load_cluster("dgx-h100");
   CHECK(h100.device.peaks.at(0).flops_per_second.value == 989.4e12);
@@ -112,6 +126,8 @@ TEST_CASE("names and settings that do not exist are refused with what does") {
   refused("dgx-h100:nodes=0", "'0'");
   refused("dgx-h100:nodes=-3", "'-3'");
   refused("cpu:ranks=two", "'two'");
+  refused("cpu:ranks=4,core=2", "wanted 'cpu:ranks=N,cores=N'");
+  refused("cpu:ranks=4,cores=0", "'0'");
   refused("no/such/file.json", "no/such/file.json");
 }
 
