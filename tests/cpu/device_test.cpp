@@ -263,7 +263,10 @@ TEST_CASE("delaying exactly the earlier launch shows a missing guard, and a guar
     return harness.read(0, 0, copy)[0];
   };
   CHECK(copied(false, false) == 1.0F);
+#ifndef __SANITIZE_THREAD__
+  // A race on purpose, which the thread sanitizer would rightly report.
   CHECK(copied(true, false) != 1.0F);
+#endif
   CHECK(copied(true, true) == 1.0F);
 }
 
