@@ -17,12 +17,16 @@ def main():
         ).stdout
     )
     root = os.path.realpath(build)
+    found = set()
     for test in tests:
         target = os.path.relpath(os.path.realpath(test["cmd"][0]), root)
         if target.startswith(".."):
             continue  # an interpreter: the test is a script
         if not programs or os.path.basename(target) in programs:
+            found.add(os.path.basename(target))
             print(f"{target}\t{test['name']}")
+    if programs - found:
+        sys.exit("select_tests.py: no such test program: " + ", ".join(sorted(programs - found)))
 
 
 main()
