@@ -38,7 +38,7 @@ show "Where the step of the best plan goes" \
 show "Why it looks like this, and why not tensor parallelism over eight" \
   sextant explain "$out/llama/plan.json" --why-not tp=8
 show "The best plans for a small GPT on four CPU ranks" \
-  sextant search "$small" -c cpu:ranks=4 --global-batch 16 --out "$out/small"
+  sextant search "$small" -c "cpu:ranks=4,cores=$(nproc)" --global-batch 16 --out "$out/small"
 show "The same plan, run: four ranks train on the text of this repository" \
   sextant run "$out/small/plan.json" --backend cpu --steps 40 --data "$text" --out "$out/small/run"
 show "Predicted against measured" \
