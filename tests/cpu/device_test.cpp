@@ -219,6 +219,52 @@ TEST_CASE("poison spares state, bytes that go on in place and what the host read
   CHECK(harness.read(0, 0, state) == std::vector<float>{-4, -4});
 }
 
+// "early" and "late" share a frame; "early" is over after its copy, and "next" lies in its bytes
+// before "late" has been read.
+TEST_CASE("poison follows registers: a neighbour in the frame may live longer") {
+  GraphBuilder builder;
+  const PlacementId here = builder.placement({{"x", 1}}, Rank(0));
+  const LayoutId layout = builder.layout(Shape{2}, "B", here);
+  const ProgramId program = builder.program("p", here);
+  BlockBuilder block(builder, "b", Phase::kForward);
+  const std::int32_t shared = block.frame();
+  const std::int32_t early = block.reg("early", layout, shared);
+  const std::int32_t late = block.reg("late", layout, shared);
+  const std::int32_t next = block.reg("next", layout, block.frame());
+  const auto state = [&](const char* name) {
+    return block.reg(
+        name, layout,
+        block.frame(
+            {.memory = MemoryClass::kParameters, .acts_per_content = 1, .initially_full = true}));
+  };
+  const auto constant = [&](const char* name, std::int32_t reg, double value) {
+    Actor& actor = block.actor(name, QueueRole::kCompute, {}, {reg});
+    actor.kind = "constant";
+    actor.attributes.set("value", value);
+  };
+  const auto copy = [&](const char* name, std::int32_t from) {
+    const std::int32_t to = state(name);
+    block.actor(name, QueueRole::kCompute, {BlockBuilder::of_register(from)}, {to}).kind = "cast";
+    return to;
+  };
+  constant("early", early, 1.0);
+  constant("late", late, 2.0);
+  const std::int32_t early_copy = copy("early copy", early);
+  constant("next", next, 3.0);
+  const std::int32_t late_copy = copy("late copy", late);
+  const std::int32_t next_copy = copy("next copy", next);
+  const InstanceId instance = builder.instance(program, block.finish(), "i", 1, {1, 1, 1, 1, 1});
+  builder.act(program, instance, 0);
+  builder.bind(program);
+  std::vector<FrameBinding>& frames = builder.graph().programs[0].instances[0].frames;
+  frames[1].slot_offsets = frames[0].slot_offsets;
+  DeviceHarness harness(builder.graph(), options_of(CpuQueueKind::kStress), test_kernels());
+  harness.device(0).wait(harness.launch(0, 0));
+  CHECK(harness.read(0, 0, early_copy) == std::vector<float>{1, 1});
+  CHECK(harness.read(0, 0, late_copy) == std::vector<float>{2, 2});
+  CHECK(harness.read(0, 0, next_copy) == std::vector<float>{3, 3});
+}
+
 // A reader on one queue and, without a guard, a later writer of the same bytes on another.
 TEST_CASE("delaying exactly the earlier launch shows a missing guard, and a guard cures it") {
   GraphBuilder builder;
