@@ -214,6 +214,17 @@ def check_main_line(program):
            "simulator and CPU issued in different orders")
 
 
+def check_explained_names(program):
+    """Layers share a row, results of one operator do not: `loss:1` is the loss's second result."""
+    document = program.run("explain", TINY, *CPU, "--global-batch", "4", "--strategy", "dp=2 pp=2",
+                           "--json").expect_code(0).document()
+    names = {row["name"] for row in document.get("boxing", [])}
+    for name in ("loss.all_reduce", "loss:1.all_reduce", "mlp.down.grad_weight.all_reduce"):
+        expect(name in names, f"explain has no row '{name}': {sorted(names)}")
+    expect(not any(":*" in name for name in names),
+           f"explain takes the number of a result for a layer's: {sorted(names)}")
+
+
 def check_nothing_half_written(program):
     before = program.files()
     program.run("search", TINY, *CPU, "--global-batch", "4", "--memory", "1KiB", "--out",
@@ -267,7 +278,8 @@ def main():
     parser.add_argument("--sextant", required=True, type=pathlib.Path)
     path = parser.parse_args().sextant.resolve()
     for check in (check_help, check_usage, check_bad_files, check_infeasible, check_json,
-                  check_main_line, check_nothing_half_written, check_environment, check_signals):
+                  check_main_line, check_explained_names, check_nothing_half_written,
+                  check_environment, check_signals):
         with tempfile.TemporaryDirectory() as folder:
             print(check.__name__, flush=True)
             check(Program(path, pathlib.Path(folder)))
