@@ -150,6 +150,23 @@ TEST_CASE("fast f32 kernels train every strategy within the bound of f32") {
   }
 }
 
+TEST_CASE("bf16 graphs with f32 weights train within the bound of bf16") {
+  // About 15 roundings of 2^-9 relative in each of 4 layers, adding up like a random walk.
+  const double bound = std::sqrt(15.0 * 4.0) / 512.0;
+  TrainingCase training = case_of(tiny_gpt());
+  const TrainingResult expected = train(training, kOneRank, cpu_of(CpuQueueKind::kInline));
+  training.dtype = DType::kBF16;
+  for (const std::string strategy : {kStrategies[2], kStrategies[8]}) {
+    CAPTURE(strategy);
+    const TrainingResult found =
+        train(training, strategy, cpu_of(CpuQueueKind::kStress, CpuKernels::kFast));
+    const double error = relative_error(found.losses, expected.losses, largest(expected.losses));
+    CHECK(error < bound);
+    CHECK(error > 0.0);
+    CHECK(found.moved == times(planned_traffic(training, strategy), training.steps));
+  }
+}
+
 TEST_CASE("runs repeat bit for bit, whatever the timing") {
   TrainingCase training = case_of(tiny_gpt());
   training.dtype = DType::kF32;
