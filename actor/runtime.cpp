@@ -94,6 +94,7 @@ struct RankRuntime::Impl {
   std::vector<Launch> launches;
   std::vector<Fence> done;
   std::vector<Message> messages;
+  std::vector<Fence> host_waits;
   std::vector<std::uint64_t> keys;  // by run
   std::array<QueueWindow, kNumQueueRoles> windows;
   std::array<std::uint64_t, kNumQueueRoles> hashes{};
@@ -135,8 +136,8 @@ void RankRuntime::Impl::act_inline() {
           announced * tables->sites[static_cast<std::size_t>(site)].acts_per_step;
       while (protocol.acts_of(site) < last && protocol.host_act_enabled(site)) {
         const std::int64_t act = protocol.acts_of(site);
-        std::vector<Fence> ignored;
-        protocol.begin_host_act(site, ignored);
+        host_waits.clear();
+        protocol.begin_host_act(site, host_waits);
         inline_host->call(site, act);
         protocol.finish_host_act(site);
         acted = true;
