@@ -10,18 +10,19 @@
 
 namespace sextant::testing {
 
+// Operands are reduced first: poison and sums of summed replicas may be as large as they like.
 std::int64_t mixed(std::span<const Values> in, std::size_t output, std::size_t i) {
   std::int64_t sum = 7 + static_cast<std::int64_t>(output);
   for (std::size_t j = 0; j < in.size(); ++j) {
-    if (!in[j].empty()) sum += static_cast<std::int64_t>(j + 2) * in[j][i % in[j].size()];
+    if (in[j].empty()) continue;
+    sum += static_cast<std::int64_t>(j + 2) * (in[j][i % in[j].size()] % kMixModulus);
   }
-  // Never negative, even where poison was read.
   return ((sum % kMixModulus) + kMixModulus) % kMixModulus;
 }
 
 std::int64_t mixed_over(std::int64_t old, std::int64_t value, bool accumulate, bool updates) {
-  if (accumulate) return old + value;
-  return updates ? (3 * old + value) % kMixModulus : value;
+  if (accumulate) return old % kMixModulus + value;
+  return updates ? (3 * (old % kMixModulus) + value) % kMixModulus : value;
 }
 
 std::int64_t loaded(Rank rank, std::int64_t step, std::int64_t act, std::size_t i) {
