@@ -66,7 +66,9 @@ int report_error(const Error& error, bool json) {
                                              {"code", to_string(error.code())},
                                              {"message", error.what()},
                                              {"hints", error.hints()}};
-    fmt::print("{}\n", document.dump(2));
+    // Messages quote what files hold, which need not be UTF-8.
+    fmt::print("{}\n",
+               document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   }
   fmt::print(stderr, "error ({}): {}\n", to_string(error.code()), error.what());
   for (const std::string& hint : error.hints()) fmt::print(stderr, "  hint: {}\n", hint);
@@ -93,6 +95,11 @@ std::string Table::text() const {
 void write_file_whole(const std::string& path, const std::string& text) {
   const fs::path target(path);
   std::error_code failed;
+  // A rename would replace a device, a pipe or a link by a file.
+  const fs::file_status found = fs::symlink_status(target, failed);
+  require(!fs::exists(found) || fs::is_regular_file(found), ErrorCode::kBadInput,
+          "{}: exists and is not a regular file; it is left alone", path);
+  failed.clear();
   if (target.has_parent_path()) fs::create_directories(target.parent_path(), failed);
   require(!failed, ErrorCode::kBadInput, "{}: cannot make the folder: {}", path, failed.message());
   const fs::path beside = target.string() + ".partial";
@@ -104,6 +111,11 @@ void write_file_whole(const std::string& path, const std::string& text) {
   }
   fs::rename(beside, target, failed);
   require(!failed, ErrorCode::kBadInput, "{}: cannot be written: {}", path, failed.message());
+}
+
+void require_folder(const std::string& path) {
+  require(path.empty() || !fs::exists(path) || fs::is_directory(path), ErrorCode::kBadInput,
+          "--out {}: exists and is not a folder", path);
 }
 
 double wall_seconds() {

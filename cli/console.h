@@ -57,6 +57,9 @@ class Table {
 // Writes `text` beside `path` and renames it; makes the folder. Throws Error(kBadInput).
 void write_file_whole(const std::string& path, const std::string& text);
 
+// Refuses a folder for results that exists as something else, before work is lost.
+void require_folder(const std::string& path);
+
 // Seconds on a clock that never goes back.
 double wall_seconds();
 

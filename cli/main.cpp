@@ -245,9 +245,17 @@ int run(int argc, char** argv) {
     program.verb(console);
   } catch (const Error& error) {
     console.end_progress();
-    if (was_interrupted()) return 128 + interrupting_signal();
+    if (was_interrupted()) {
+      report_error(Error(ErrorCode::kRankFailed, "interrupted"), program.common.json);
+      return 128 + interrupting_signal();
+    }
     return report_error(error, program.common.json);
+  } catch (const std::exception& error) {
+    console.end_progress();
+    return report_error(Error(ErrorCode::kInternal, error.what()), program.common.json);
   }
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+    return report_error(Error(ErrorCode::kBadInput, "standard output cannot be written"), false);
   return was_interrupted() ? 128 + interrupting_signal() : 0;
 }
 

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 namespace sextant {
@@ -172,12 +173,19 @@ void run_run(const RunArguments& arguments, const CommonOptions& common, Console
           arguments.backend);
   require(arguments.steps > 0, ErrorCode::kUsage, "--steps must be positive, not {}",
           arguments.steps);
+  require(arguments.profile >= 0, ErrorCode::kUsage, "--profile must not be negative, not {}",
+          arguments.profile);
+  if (arguments.learning_rate)
+    require(std::isfinite(*arguments.learning_rate) && *arguments.learning_rate > 0,
+            ErrorCode::kUsage, "--learning-rate must be positive and finite, not {}",
+            *arguments.learning_rate);
   require(!arguments.data.empty(), ErrorCode::kUsage,
           "--data is needed: a text file or a folder of text files");
+  require_folder(common.out);
   const CpuOptions options = cpu_options(arguments, common);
   PlannedJob planned = load_planned_job(arguments.job);
   // The plan, and with it its hash, stays as it is: a learning rate changes no launch.
-  if (arguments.learning_rate > 0) planned.job.optimizer.learning_rate = arguments.learning_rate;
+  if (arguments.learning_rate) planned.job.optimizer.learning_rate = *arguments.learning_rate;
   const TokenData data = TokenData::from_path(arguments.data);
   const PhysicalGraph graph = physical_graph(planned);
 
@@ -200,6 +208,12 @@ void run_run(const RunArguments& arguments, const CommonOptions& common, Console
     console.say(fmt::format("metrics in {}/metrics.jsonl; next: sextant compare PLAN {}",
                             common.out, common.out));
   }
+  const auto& losses = recorder.losses();
+  const auto bad =
+      std::find_if(losses.begin(), losses.end(), [](double loss) { return !std::isfinite(loss); });
+  require(bad == losses.end(), ErrorCode::kVerification,
+          "the loss of step {} is not finite: training diverged; try a smaller --learning-rate",
+          bad - losses.begin());
   console.document("run", Json::parse(to_json_text(record)));
 }
 

@@ -103,6 +103,7 @@ std::string no_plan_text(const SearchResult& result) {
 
 void run_search(const SearchArguments& arguments, const CommonOptions& common, Console& console) {
   require(arguments.top > 0, ErrorCode::kUsage, "--top must be positive, not {}", arguments.top);
+  require_folder(common.out);
   const Job job = make_job(arguments.job);
   const double start = wall_seconds();
   const SearchResult result = search(search_problem(job), limits_of(arguments, console));

@@ -48,6 +48,7 @@ void run_simulate(const SimulateArguments& arguments, const CommonOptions& commo
   options.jitter = arguments.jitter;
   options.seed = common.seed;
   const Simulation simulation = simulate(graph, *planned.cost, *planned.network, options);
+  if (!arguments.trace.empty()) write_file_whole(arguments.trace, to_chrome_trace(simulation));
   const double step_s = to_seconds(simulation.step_time);
   const Job& job = planned.job;
   const double tokens_per_s =
@@ -63,11 +64,9 @@ void run_simulate(const SimulateArguments& arguments, const CommonOptions& commo
       job.cluster.device.name, simulation.ranks_simulated, graph.ranks.size(), simulation.events));
   say_parts(simulation.parts, step_s, console);
   say_memory(simulation, job.cluster.device.memory, console);
-  if (!arguments.trace.empty()) {
-    write_file_whole(arguments.trace, to_chrome_trace(simulation));
+  if (!arguments.trace.empty())
     console.say(
         fmt::format("trace in {}; open it with Perfetto or chrome://tracing", arguments.trace));
-  }
   if (common.seed != 0 && arguments.jitter == 0)
     console.say("note: --seed had no effect, there is no --jitter");
   Json body = {{"strategy", to_string(planned.plan.strategy)},

@@ -5,6 +5,7 @@
 #include "cli/workflow.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,7 +48,7 @@ struct RunArguments {
   std::string data;
   std::int64_t steps = 20;
   std::int64_t profile = 0;
-  double learning_rate = 0;  // 0: the plan's
+  std::optional<double> learning_rate;  // nothing: the plan's
 };
 void run_run(const RunArguments& arguments, const CommonOptions& common, Console& console);
 

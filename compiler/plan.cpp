@@ -66,6 +66,15 @@ OptimizerOptions optimizer_from(const JsonCursor& value) {
   options.beta2 = value.at("beta2").real();
   options.epsilon = value.at("epsilon").real();
   options.weight_decay = value.at("weight_decay").real();
+  // AdamW divides by 1 - beta^step and by sqrt(v) + epsilon.
+  const auto in_range = [&](const char* key, double number, bool valid, const char* wanted) {
+    if (!valid) value.at(key).refuse(fmt::format("{} is not {}", number, wanted));
+  };
+  in_range("learning_rate", options.learning_rate, options.learning_rate > 0, "above 0");
+  in_range("beta1", options.beta1, options.beta1 >= 0 && options.beta1 < 1, "from 0 to below 1");
+  in_range("beta2", options.beta2, options.beta2 >= 0 && options.beta2 < 1, "from 0 to below 1");
+  in_range("epsilon", options.epsilon, options.epsilon > 0, "above 0");
+  in_range("weight_decay", options.weight_decay, options.weight_decay >= 0, "at least 0");
   return options;
 }
 

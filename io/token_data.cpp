@@ -46,6 +46,8 @@ TokenData::TokenData(std::vector<std::int32_t> ids, std::string name)
 
 TokenData TokenData::from_path(const std::string& path, Bytes limit) {
   require(fs::exists(path), ErrorCode::kBadInput, "{}: no such file or folder", path);
+  require(fs::is_directory(path) || fs::is_regular_file(path), ErrorCode::kBadInput,
+          "{}: neither a file nor a folder", path);
   const std::vector<fs::path> files =
       fs::is_directory(path) ? files_below(path) : std::vector<fs::path>{path};
   std::vector<std::int32_t> ids;

@@ -70,7 +70,7 @@ class Program:
         result = subprocess.run(
             [str(self.path), *arguments], cwd=self.folder, env={**clean, **environment},
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            timeout=120)
+            errors="replace", timeout=120)
         return Outcome(["sextant", *arguments], result)
 
     def files(self):
@@ -234,6 +234,45 @@ def check_nothing_half_written(program):
     expect(program.files() == before, f"a verb that failed left {set(program.files()) - set(before)}")
 
 
+def check_odd_files(program):
+    """Pipes and links are never replaced by a file; bytes that are no text are an error like any."""
+    simulate = ["simulate", TINY, *CPU, "--global-batch", "4", "--strategy", "dp=2", "--trace"]
+    os.mkfifo(program.folder / "pipe")
+    (program.folder / "target").write_text("kept", encoding="utf-8")
+    (program.folder / "link").symlink_to("target")
+    for name in ("pipe", "link"):
+        program.run(*simulate, name).expect_code(3).expect_error("not a regular file")
+    expect((program.folder / "pipe").is_fifo(), "a pipe was replaced")
+    expect((program.folder / "link").is_symlink(), "a link was replaced")
+    expect((program.folder / "target").read_text(encoding="utf-8") == "kept", "a link was followed")
+
+    (program.folder / "binary.json").write_bytes(bytes(range(128, 256)) * 4)
+    refused = program.run("model", "show", "binary.json", "--json").expect_code(3).document()
+    expect(refused.get("ok") is False, "a binary model file gives no error document")
+
+    train = ["run", TINY, *CPU, "--global-batch", "4", "--strategy", "dp=2", "--steps", "2"]
+    program.run(*train, "--data", "target", "--out", "target").expect_code(3).expect_error(
+        "not a folder")
+    program.run(*train, "--data", "pipe").expect_code(3).expect_error("neither a file nor a folder")
+    (program.folder / "text.txt").write_text("to be or not to be, " * 50, encoding="utf-8")
+    for rate in ("nan", "inf", "-1", "0"):
+        program.run(*train, "--data", "text.txt", "--learning-rate", rate).expect_code(2).expect_error(
+            "--learning-rate")
+    diverged = program.run(*train, "--data", "text.txt", "--learning-rate", "1e30", "--json")
+    expect(diverged.expect_code(7).document().get("ok") is False,
+           "a loss that is not finite is reported as success")
+
+
+def check_plan_values(program):
+    """Numbers of the optimizer that no training can use are refused with their key."""
+    program.run("search", TINY, *CPU, "--global-batch", "4", "--out", "plans").expect_code(0)
+    plan = json.loads((program.folder / "plans/plan.json").read_text(encoding="utf-8"))
+    for key, value in (("learning_rate", -1), ("beta1", 1.0), ("beta2", 1e308), ("epsilon", 0)):
+        plan_text = json.dumps({**plan, "optimizer": {**plan["optimizer"], key: value}})
+        (program.folder / "edited.json").write_text(plan_text, encoding="utf-8")
+        program.run("check", "edited.json").expect_code(3).expect_error(f"optimizer.{key}")
+
+
 def check_environment(program):
     """Options come from the environment too; the command line wins."""
     strategy = ["--strategy", "dp=2"]
@@ -279,7 +318,7 @@ def main():
     path = parser.parse_args().sextant.resolve()
     for check in (check_help, check_usage, check_bad_files, check_infeasible, check_json,
                   check_main_line, check_explained_names, check_nothing_half_written,
-                  check_environment, check_signals):
+                  check_odd_files, check_plan_values, check_environment, check_signals):
         with tempfile.TemporaryDirectory() as folder:
             print(check.__name__, flush=True)
             check(Program(path, pathlib.Path(folder)))
