@@ -5,6 +5,7 @@
 #include "actor/runtime.h"
 #include "core/check.h"
 #include "core/communication_volume.h"
+#include "core/parallel.h"
 
 #include <algorithm>
 #include <array>
@@ -88,23 +89,25 @@ class Recorder {
 
   std::int32_t place_of(Rank rank) const { return classes_.class_of[rank.index()]; }
 
+  // What a rank waits for follows from its program alone (invariants 3 and 5), so one rank per
+  // program is run, and programs do not meet.
   void run_three_steps() {
-    IdleHostActors host;
-    std::vector<RankRuntime> runtimes;
-    devices_.reserve(dry_.ranks.size());
-    runtimes.reserve(dry_.ranks.size());
-    for (std::size_t i = 0; i < dry_.ranks.size(); ++i) {
-      devices_.emplace_back(*tables_[i]);
-      runtimes.emplace_back(graph_, dry_.ranks[i], tables_[i], devices_[i], host);
+    std::map<ProgramId, std::size_t> device_of;
+    std::vector<std::size_t> first_place;
+    for (std::size_t place = 0; place < dry_.ranks.size(); ++place) {
+      const ProgramId program = graph_.ranks[dry_.ranks[place].index()].program;
+      const auto [entry, is_new] = device_of.emplace(program, first_place.size());
+      if (is_new) first_place.push_back(place);
+      device_of_.push_back(entry->second);
     }
-    for (std::int64_t step = 0; step <= kRecordedStep; ++step) {
-      for (const Issue& issue : dry_.order) {
-        [[maybe_unused]] const std::int32_t issued =
-            runtimes[at(place_of(issue.rank))].issue_next();
-        SEXTANT_INVARIANT(issued == issue.num_runs, "invariant 5: rank {} issued {} runs, not {}",
-                          issue.rank.value, issued, issue.num_runs);
-      }
-    }
+    devices_.reserve(first_place.size());
+    for (const std::size_t place : first_place) devices_.emplace_back(*tables_[place]);
+    for_each_in_parallel(first_place.size(), [&](std::size_t device) {
+      const std::size_t place = first_place[device];
+      IdleHostActors host;
+      RankRuntime(graph_, dry_.ranks[place], tables_[place], devices_[device], host)
+          .run(kRecordedStep + 1);
+    });
   }
 
   void add_entries(const Issue& issue) {
@@ -130,7 +133,7 @@ class Recorder {
   void add_waits(TapeEntry& entry) {
     const ProgramTables& tables = *tables_[at(entry.place)];
     entry.first_wait = static_cast<std::int32_t>(tape_.waits.size());
-    for (const Fence fence : devices_[at(entry.place)].waits_of(entry.run.value)) {
+    for (const Fence fence : devices_[device_of_[at(entry.place)]].waits_of(entry.run.value)) {
       const auto queue = static_cast<std::size_t>(fence.queue);
       const std::int64_t per_step = tables.runs_per_step[queue];
       const std::int64_t step = fence.sequence / per_step;
@@ -232,8 +235,9 @@ class Recorder {
   const RankClasses& classes_;
   const DryRun& dry_;
   std::vector<std::shared_ptr<const ProgramTables>> tables_;  // by place
-  std::vector<RecordingDevice> devices_;
-  std::vector<std::vector<std::int32_t>> entry_of_;  // by place, run
+  std::vector<RecordingDevice> devices_;                      // one per program
+  std::vector<std::size_t> device_of_;                        // by place
+  std::vector<std::vector<std::int32_t>> entry_of_;           // by place, run
   std::vector<std::array<std::vector<std::int32_t>, kNumQueueRoles>> run_at_;
   std::map<std::int32_t, GroupId> group_of_entry_;
   std::map<std::pair<const Actor*, GroupId>, std::int32_t> cost_of_;

@@ -11,10 +11,10 @@
 #include "compiler/layouts.h"
 #include "compiler/lifetimes.h"
 #include "compiler/memory_plan.h"
-#include "compiler/parallel.h"
 #include "compiler/partition.h"
 #include "compiler/program_classes.h"
 #include "core/check.h"
+#include "core/parallel.h"
 
 #include <algorithm>
 #include <utility>
@@ -168,9 +168,13 @@ void check(const PhysicalGraph& graph) {
   const std::vector<std::string> broken = validate(graph);
   require(broken.empty(), ErrorCode::kInternal, "the compiler made an invalid graph: {}",
           broken.empty() ? "" : broken.front());
-  dry_run(graph);
-  for_each_in_parallel(graph.programs.size(), [&](std::size_t program) {
-    const std::vector<std::string> unordered = check_byte_order(graph, ProgramId(program));
+  // The dry run first: what cannot run is said before what is unordered.
+  for_each_in_parallel(graph.programs.size() + 1, [&](std::size_t task) {
+    if (task == 0) {
+      dry_run(graph);
+      return;
+    }
+    const std::vector<std::string> unordered = check_byte_order(graph, ProgramId(task - 1));
     require(unordered.empty(), ErrorCode::kInternal, "the compiler left bytes unordered: {}",
             unordered.empty() ? "" : unordered.front());
   });

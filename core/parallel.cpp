@@ -1,5 +1,5 @@
 // Threads that take the next task from a counter.
-#include "compiler/parallel.h"
+#include "core/parallel.h"
 
 #include <algorithm>
 #include <atomic>
