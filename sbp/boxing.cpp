@@ -360,6 +360,10 @@ class Planner {
     BoxingStep step;
     step.kind = node.kind;
     step.primitive = node.primitive;
+    step.where = node.kind == BoxingKind::kTransfer ? BoxingWhere::kBetween
+                 : disjoint_ && node.where == Where::kTarget ? BoxingWhere::kTarget
+                                                            : BoxingWhere::kSource;
+    step.dtype = step.to_dtype = request_.type.dtype;
     step.from = parent.state.words(mesh(parent.where).extents.size());
     step.to = node.state.words(mesh(node.where).extents.size());
     for (const std::size_t axis : mesh(node.where).axes)

@@ -8,16 +8,23 @@
 #include "core/shape.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace sextant {
 
 enum class BoxingKind : std::uint8_t {
-  kLocal,       // slice, zero or copy on each device: no communication
+  // Slice, fill or copy on each device, no communication. Between two placements (BoxingWhere): the
+  // same contents on each device, under the words of the other mesh.
+  kLocal,
   kCollective,  // one primitive inside groups of one placement
-  kTransfer,    // between disjoint placements
+  kTransfer,    // from placement to placement; a device in both keeps what it holds
+  kCast,        // another element type, on each device
 };
+
+// The placements that a step reads and writes.
+enum class BoxingWhere : std::uint8_t { kSource, kTarget, kBetween };
 
 struct BoxingStep {
   BoxingKind kind = BoxingKind::kLocal;
@@ -27,12 +34,15 @@ struct BoxingStep {
   // Mesh axes that vary inside a group, of a collective: its groups are the devices that agree on
   // all other axes. Empty for local steps and transfers.
   std::vector<std::size_t> group_axes;
+  BoxingWhere where = BoxingWhere::kSource;
+  DType dtype = DType::kF32;     // read; communications move and reduce in it
+  DType to_dtype = DType::kF32;  // written: another one for casts only
   bool operator==(const BoxingStep&) const = default;
 };
 
 enum class BoxingObjective : std::uint8_t { kTime, kBytes };
 
-// Bytes that go from device to device, by position in `ranks` of the source and the destination.
+// Bytes that go from device to device.
 struct PairBytes {
   Rank source, destination;
   Bytes bytes;
@@ -47,8 +57,12 @@ struct BoxingPlan {
 struct BoxingRequest {
   TensorType type;
   const Placement* from_placement = nullptr;
-  const Placement* to_placement = nullptr;  // the same devices, or disjoint ones
+  const Placement* to_placement = nullptr;  // any devices, any mesh
   NdSbp from, to;
+  std::optional<DType> to_dtype;  // nothing: that of `type`
+  // In which reductions run. Nothing: the wider of both sides, so that a cast up comes before the
+  // reduction and a cast down after it.
+  std::optional<DType> reduce_dtype;
   BoxingObjective objective = BoxingObjective::kTime;
   const NetworkModel* network = nullptr;  // needed for kTime; without it bytes decide
 };
@@ -56,6 +70,10 @@ struct BoxingRequest {
 // Deterministic; ties by bytes, number of steps, text. Throws Error(kInfeasible) naming both sides
 // in text form when no primitive sequence exists, Error(kUsage) for words that do not fit.
 BoxingPlan plan_boxing(const BoxingRequest& request);
+
+// The best plan, then up to `limit` others in order of cost: for every other first communication the
+// cheapest plan that begins with it. For people who ask why not.
+std::vector<BoxingPlan> plan_alternatives(const BoxingRequest& request, std::size_t limit);
 
 // Reference volume of one step per (source, destination): ring in group order for all_gather,
 // reduce_scatter and all_reduce, pairwise for all_to_all and transfers. Zero entries left out,

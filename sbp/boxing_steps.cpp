@@ -129,6 +129,8 @@ std::string step_text(const BoxingStep& step, const Placement* placement) {
       return "local: " + change;
     case BoxingKind::kTransfer:
       return "transfer: " + change;
+    case BoxingKind::kCast:
+      return fmt::format("cast: {} -> {}", to_string(step.dtype), to_string(step.to_dtype));
     case BoxingKind::kCollective:
       break;
   }
