@@ -59,10 +59,10 @@ struct BoxingRequest {
   const Placement* from_placement = nullptr;
   const Placement* to_placement = nullptr;  // any devices, any mesh
   NdSbp from, to;
-  std::optional<DType> to_dtype;  // nothing: that of `type`
+  std::optional<DType> to_dtype = {};  // nothing: that of `type`
   // In which reductions run. Nothing: the wider of both sides, so that a cast up comes before the
   // reduction and a cast down after it.
-  std::optional<DType> reduce_dtype;
+  std::optional<DType> reduce_dtype = {};
   BoxingObjective objective = BoxingObjective::kTime;
   const NetworkModel* network = nullptr;  // needed for kTime; without it bytes decide
 };

@@ -278,6 +278,7 @@ std::vector<GroupCost> group_costs(const BoxingStep& step, const TensorType& typ
                                    const Placement& from, const Placement& to, Volumes volumes) {
   switch (step.kind) {
     case BoxingKind::kLocal:
+    case BoxingKind::kCast:
       return {};
     case BoxingKind::kTransfer: {
       std::vector<GroupCost> groups = transfer_costs(step, type, from, to);
