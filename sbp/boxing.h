@@ -19,8 +19,10 @@ enum class BoxingKind : std::uint8_t {
   // same contents on each device, under the words of the other mesh.
   kLocal,
   kCollective,  // one primitive inside groups of one placement
-  kTransfer,    // from placement to placement; a device in both keeps what it holds
-  kCast,        // another element type, on each device
+  // From placement to placement, pairwise; a device in both keeps what it holds. Partial values are
+  // reduced where they arrive.
+  kTransfer,
+  kCast,  // another element type, on each device; the words stay
 };
 
 // The placements that a step reads and writes.
@@ -32,7 +34,7 @@ struct BoxingStep {
   ReduceOp reduce = ReduceOp::kSum;
   NdSbp from, to;
   // Mesh axes that vary inside a group, of a collective: its groups are the devices that agree on
-  // all other axes. Empty for local steps and transfers.
+  // all other axes. Empty for all other steps.
   std::vector<std::size_t> group_axes;
   BoxingWhere where = BoxingWhere::kSource;
   DType dtype = DType::kF32;     // read; communications move and reduce in it
@@ -67,13 +69,17 @@ struct BoxingRequest {
   const NetworkModel* network = nullptr;  // needed for kTime; without it bytes decide
 };
 
-// Deterministic; ties by bytes, number of steps, text. Throws Error(kInfeasible) naming both sides
-// in text form when no primitive sequence exists, Error(kUsage) for words that do not fit.
+// Deterministic; ties by bytes, number of steps, elements cast, text. Throws Error(kInfeasible)
+// naming both sides in text form when no sequence of steps exists (two different reductions, a
+// reduction in a type that does not hold the values), Error(kUsage) for words that do not fit.
 BoxingPlan plan_boxing(const BoxingRequest& request);
 
 // The best plan, then up to `limit` others in order of cost: for every other first communication the
 // cheapest plan that begins with it. For people who ask why not.
 std::vector<BoxingPlan> plan_alternatives(const BoxingRequest& request, std::size_t limit);
+
+// The placements here are those of the request; a step inside one of them uses the one that `where`
+// names. `type` says the shape, and in its dtype the element type that moves (that of the step).
 
 // Reference volume of one step per (source, destination): ring in group order for all_gather,
 // reduce_scatter and all_reduce, pairwise for all_to_all and transfers. Zero entries left out,
@@ -83,8 +89,9 @@ std::vector<PairBytes> reference_volume(const BoxingStep& step, const TensorType
                                         const Placement& to_placement);
 
 // The groups of a step, in a fixed order: for collectives by the coordinates of the other axes; for
-// transfers the connected components of (sender, receiver) pairs with bytes to move, senders first
-// in each. Every rank of the placements is in exactly one group, alone if it moves nothing.
+// transfers the connected components of (sender, receiver) pairs with bytes to move, each with the
+// devices of the source first, in its order, then those that only the target has. Every rank of the
+// placements is in exactly one group, alone if it moves nothing. None for local steps and casts.
 std::vector<std::vector<Rank>> groups_of(const BoxingStep& step, const TensorType& type,
                                          const Placement& from_placement,
                                          const Placement& to_placement);
