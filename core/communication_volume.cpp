@@ -1,6 +1,8 @@
-// Boxes by intersection of what each member holds with what each member wants.
-
+// Boxes by intersection of what each member holds with what each member wants; rings by what each
+// member need not pass on.
 #include "core/communication_volume.h"
+
+#include "core/check.h"
 
 #include <algorithm>
 #include <map>
@@ -93,13 +95,51 @@ std::int32_t choose_source(const Replicas& group, std::int32_t destination, std:
   return members[position % members.size()];
 }
 
+// Elements of the box of each member; 0 for those outside the placement.
+std::vector<std::int64_t> held_elements(const Shape& global, WordsOnPlacement side,
+                                        std::span<const Rank> members) {
+  std::vector<std::int64_t> held(members.size(), 0);
+  for (const Part& part : parts_of(global, side, members))
+    held[static_cast<std::size_t>(part.member)] = elements_of(part.box);
+  return held;
+}
+
 // Bytes of the largest box that a member holds.
 Bytes largest_part(const Shape& global, WordsOnPlacement side, std::span<const Rank> members,
                    Bytes element) {
-  std::int64_t largest = 0;
-  for (const Part& part : parts_of(global, side, members))
-    largest = std::max(largest, elements_of(part.box));
-  return element * largest;
+  const std::vector<std::int64_t> held = held_elements(global, side, members);
+  return held.empty() ? Bytes(0) : element * *std::max_element(held.begin(), held.end());
+}
+
+// Elements that each member of a ring sends to the next one.
+std::vector<std::int64_t> ring_elements(Primitive primitive, const std::vector<std::int64_t>& held,
+                                        const std::vector<std::int64_t>& wanted) {
+  const auto n = static_cast<std::int64_t>(held.size());
+  std::vector<std::int64_t> sent;
+  for (std::int64_t member = 0; member < n; ++member) {
+    const std::int64_t after = (member + 1) % n;
+    const auto chunk = [&](std::int64_t owner) {
+      return balanced_part(held.front(), n, owner).extent;
+    };
+    switch (primitive) {
+      case Primitive::kReduceScatter:
+        sent.push_back(held.front() - wanted[static_cast<std::size_t>(member)]);
+        break;
+      case Primitive::kAllGather:
+        sent.push_back(wanted.front() - held[static_cast<std::size_t>(after)]);
+        break;
+      case Primitive::kAllReduce:
+        sent.push_back(2 * held.front() - chunk(member) - chunk(after));
+        break;
+      case Primitive::kBroadcast:  // a chain: the last member passes nothing on
+        sent.push_back(after == 0 ? 0 : held.front());
+        break;
+      case Primitive::kAllToAll:
+      case Primitive::kTransfer:
+        fail(ErrorCode::kInternal, "{} is no ring", to_string(primitive));
+    }
+  }
+  return sent;
 }
 
 void set_moved_volumes(CollectiveCost& cost, const std::vector<BoxMove>& moves, Bytes element) {
@@ -114,6 +154,18 @@ void set_moved_volumes(CollectiveCost& cost, const std::vector<BoxMove>& moves, 
   for (std::size_t member = 0; member < sent.size(); ++member)
     cost.largest_volume =
         std::max(cost.largest_volume, element * std::max(sent[member], received[member]));
+}
+
+struct Sides {
+  WordsOnPlacement from, to;
+};
+
+Sides sides_of(const PhysicalGraph& graph, const Communication& communication) {
+  const auto side = [&](LayoutId id) {
+    const Layout& layout = graph.layouts[id.index()];
+    return WordsOnPlacement{&layout.words, &graph.placements[layout.placement.index()]};
+  };
+  return {side(communication.from), side(communication.to)};
 }
 
 }  // namespace
@@ -137,6 +189,47 @@ std::vector<BoxMove> box_moves(const Shape& global, WordsOnPlacement from, Words
                      [](const BoxMove& a, const BoxMove& b) { return a.source < b.source; });
   }
   return moves;
+}
+
+std::vector<PairBytes> pairs_of(const Traffic& traffic) {
+  std::vector<PairBytes> pairs;
+  for (const auto& [pair, bytes] : traffic)
+    if (bytes > Bytes(0)) pairs.push_back({pair.first, pair.second, bytes});
+  return pairs;
+}
+
+void add_traffic(const Communication& communication, const Shape& global, WordsOnPlacement from,
+                 WordsOnPlacement to, std::span<const Rank> members, Traffic& traffic) {
+  const Bytes element = size_of(communication.dtype);
+  const auto add = [&](std::size_t source, std::size_t destination, std::int64_t elements) {
+    if (source != destination && elements > 0)
+      traffic[{members[source], members[destination]}] += element * elements;
+  };
+  switch (communication.primitive) {
+    case Primitive::kAllReduce:
+    case Primitive::kAllGather:
+    case Primitive::kReduceScatter:
+    case Primitive::kBroadcast: {
+      const auto sent = ring_elements(communication.primitive, held_elements(global, from, members),
+                                      held_elements(global, to, members));
+      for (std::size_t member = 0; member < sent.size(); ++member)
+        add(member, (member + 1) % sent.size(), sent[member]);
+      break;
+    }
+    case Primitive::kAllToAll:
+    case Primitive::kTransfer:
+      for (const BoxMove& move : box_moves(global, from, to, members))
+        add(static_cast<std::size_t>(move.source), static_cast<std::size_t>(move.destination),
+            elements_of(move.box));
+      break;
+  }
+}
+
+void add_traffic(const PhysicalGraph& graph, const Communication& communication,
+                 std::span<const Rank> members, Traffic& traffic) {
+  const auto [from, to] = sides_of(graph, communication);
+  add_traffic(communication, graph.layouts[communication.from.index()].global.shape, from, to,
+              members, traffic);
 }
 
 CollectiveCost collective_cost(const Communication& communication, const Shape& global,
@@ -165,11 +258,9 @@ CollectiveCost collective_cost(const Communication& communication, const Shape& 
 
 CollectiveCost collective_cost(const PhysicalGraph& graph, const Communication& communication,
                                std::span<const Rank> members) {
-  const Layout& from = graph.layouts[communication.from.index()];
-  const Layout& to = graph.layouts[communication.to.index()];
-  return collective_cost(communication, from.global.shape,
-                         {&from.words, &graph.placements[from.placement.index()]},
-                         {&to.words, &graph.placements[to.placement.index()]}, members);
+  const auto [from, to] = sides_of(graph, communication);
+  return collective_cost(communication, graph.layouts[communication.from.index()].global.shape,
+                         from, to, members);
 }
 
 }  // namespace sextant

@@ -1,5 +1,5 @@
-// Which bytes a communication moves between its members: one rule for the planner, the network
-// model and the kernels that copy. Ring algorithms move parts of equal size and need no boxes.
+// Which bytes a communication moves between its members: one rule for the planner, the simulator
+// and the kernels that copy. What the ring primitives send is defined in sbp/README.md, "Volumes".
 #pragma once
 
 #include "core/cost_model.h"
@@ -8,7 +8,9 @@
 #include "core/sbp.h"
 
 #include <cstdint>
+#include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace sextant {
@@ -36,6 +38,24 @@ struct BoxMove {
 // element. A partial axis on which all members agree is no matter between them.
 std::vector<BoxMove> box_moves(const Shape& global, WordsOnPlacement from, WordsOnPlacement to,
                                std::span<const Rank> members);
+
+// Bytes that go from device to device.
+struct PairBytes {
+  Rank source, destination;
+  Bytes bytes;
+  bool operator==(const PairBytes&) const = default;
+};
+
+// Collected over communications, by (source, destination).
+using Traffic = std::map<std::pair<Rank, Rank>, Bytes>;
+std::vector<PairBytes> pairs_of(const Traffic& traffic);  // sorted, zero entries left out
+
+// Adds what the communication sends from member to member: all_reduce, all_gather and
+// reduce_scatter as rings in group order, a broadcast as a chain, the others pairwise.
+void add_traffic(const Communication& communication, const Shape& global, WordsOnPlacement from,
+                 WordsOnPlacement to, std::span<const Rank> members, Traffic& traffic);
+void add_traffic(const PhysicalGraph& graph, const Communication& communication,
+                 std::span<const Rank> members, Traffic& traffic);
 
 // Sizes of a communication as the models want them (core/cost_model.h).
 CollectiveCost collective_cost(const Communication& communication, const Shape& global,

@@ -2,6 +2,7 @@
 // over words (02-sbp-and-boxing). Values in, values out; costs are passed in.
 #pragma once
 
+#include "core/communication_volume.h"
 #include "core/cost_model.h"
 #include "core/placement.h"
 #include "core/sbp.h"
@@ -44,12 +45,6 @@ struct BoxingStep {
 
 enum class BoxingObjective : std::uint8_t { kTime, kBytes };
 
-// Bytes that go from device to device.
-struct PairBytes {
-  Rank source, destination;
-  Bytes bytes;
-};
-
 struct BoxingPlan {
   std::vector<BoxingStep> steps;  // empty: nothing to do
   Bytes total_bytes;              // over all devices, reference volumes
@@ -74,8 +69,8 @@ struct BoxingRequest {
 // reduction in a type that does not hold the values), Error(kUsage) for words that do not fit.
 BoxingPlan plan_boxing(const BoxingRequest& request);
 
-// The best plan, then up to `limit` others in order of cost: for every other first communication the
-// cheapest plan that begins with it. For people who ask why not.
+// The best plan, then up to `limit` others in order of cost: for every other first communication
+// the cheapest plan that begins with it. For people who ask why not.
 std::vector<BoxingPlan> plan_alternatives(const BoxingRequest& request, std::size_t limit);
 
 // The placements here are those of the request; a step inside one of them uses the one that `where`

@@ -76,6 +76,9 @@ void Fabric::complete(const Meeting& meeting) {
   network_.complete(
       collective_cost(graph_, *meeting.communication, graph_.groups[meeting.group.index()].ranks),
       arrivals, done);
+  if (counts_traffic_)
+    add_traffic(graph_, *meeting.communication, graph_.groups[meeting.group.index()].ranks,
+                traffic_);
   const Time all_arrived = *std::max_element(arrivals.begin(), arrivals.end());
   for (const Participant& one : meeting.participants) {
     const auto member = std::find(members.begin(), members.end(), one.key) - members.begin();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "actor/rank_classes.h"
+#include "core/communication_volume.h"
 #include "core/cost_model.h"
 #include "core/physical_graph.h"
 
@@ -35,6 +36,11 @@ class Fabric {
   // Error(kInternal) when members disagree on what they issue (actor invariant 8).
   void arrive(Arrival& arrival, std::int64_t ticket, Rank rank, const Communication& communication,
               Time at);
+
+  // From now on each communication that is over adds what it sent. Without folding: a member that
+  // stands for others arrives once for all of them.
+  void count_traffic() { counts_traffic_ = true; }
+  const Traffic& traffic() const { return traffic_; }
 
  private:
   // Who a member is, up to what folding may exchange.
@@ -70,6 +76,8 @@ class Fabric {
   std::map<std::pair<std::int32_t, GroupRole>, std::int64_t> occurrences_;  // by rank and role
   std::map<std::pair<std::int32_t, std::int64_t>, Meeting>
       meetings_;  // by group number, occurrence
+  bool counts_traffic_ = false;
+  Traffic traffic_;
 };
 
 }  // namespace sextant

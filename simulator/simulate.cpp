@@ -130,7 +130,7 @@ Timeline simulate_timeline(const PhysicalGraph& graph, const CostModel& cost,
                            const NetworkModel& network, const SimulateOptions& options) {
   validate(options);
   const GroupMembers members(graph);
-  const bool folds = options.folded && options.jitter == 0;
+  const bool folds = options.folded && options.jitter == 0 && !options.keep_traffic;
   const std::vector<std::int32_t> colours =
       folds ? group_colours(graph, members, network) : std::vector<std::int32_t>{};
   const RankClasses classes = folds ? rank_classes(graph, members, {}, colours) : all_ranks(graph);
@@ -155,6 +155,7 @@ Simulation simulate(const PhysicalGraph& graph, const CostModel& cost, const Net
   report_memory(graph, simulation);
   simulation.ranks_simulated = static_cast<std::int64_t>(timeline.ranks.size());
   simulation.events = timeline.events;
+  simulation.traffic = pairs_of(timeline.traffic);
   if (options.keep_slices) simulation.slices = slices_of(graph, cost, timeline);
   return simulation;
 }

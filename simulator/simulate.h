@@ -36,6 +36,8 @@ struct Simulation {
   std::int64_t ranks_simulated = 0;
   std::int64_t events = 0;
   std::vector<TraceSlice> slices;  // only when asked for; of one step, by rank, queue, begin
+  // Only when asked for: what the communications of one step send, by reference volumes.
+  std::vector<PairBytes> traffic;
 };
 
 enum class SimulationMode : std::uint8_t {
@@ -47,6 +49,7 @@ struct SimulateOptions {
   SimulationMode mode = SimulationMode::kTape;
   bool folded = true;  // one rank per class; times are equal, only cheaper
   bool keep_slices = false;
+  bool keep_traffic = false;  // every pair of ranks is counted, so fold off
   std::int64_t steps = 4;     // simulated; the last is reported
   std::int64_t window = 256;  // unfinished launches per queue
   double jitter = 0.0;        // relative, of compute durations; splits nothing, so fold off

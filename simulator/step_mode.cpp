@@ -55,10 +55,13 @@ Timeline run_step_mode(const PhysicalGraph& graph, const DryRun& dry_run,
                           *devices.back(), host, runtime_options);
   }
   const std::map<Rank, std::size_t> index = index_by_rank(dry_run.ranks);
-  for (std::int64_t step = 0; step < options.steps; ++step)
+  for (std::int64_t step = 0; step < options.steps; ++step) {
+    if (step + 1 == options.steps && options.keep_traffic) fabric.count_traffic();
     for (const Issue& issue : dry_run.order) runtimes[index.at(issue.rank)].issue_next();
+  }
 
   Timeline timeline;
+  timeline.traffic = fabric.traffic();
   timeline.step_end.resize(static_cast<std::size_t>(options.steps));
   timeline.ranks = empty_timelines(dry_run.ranks, classes);
   for (std::size_t i = 0; i < devices.size(); ++i) {

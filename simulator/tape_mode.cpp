@@ -24,6 +24,16 @@ std::vector<Time> all_arrived(const Tape& tape, const TapeTimes& times) {
   return arrived;
 }
 
+// Every rank is in the tape: each call is one communication of one group.
+Traffic traffic_of(const PhysicalGraph& graph, const Tape& tape) {
+  Traffic traffic;
+  for (const TapeCall& call : tape.calls) {
+    const CollectiveCost& cost = tape.costs[static_cast<std::size_t>(call.cost)];
+    add_traffic(graph, *cost.communication, cost.members, traffic);
+  }
+  return traffic;
+}
+
 }  // namespace
 
 Timeline run_tape_mode(const PhysicalGraph& graph, const Tape& tape, const RankClasses& classes,
@@ -42,6 +52,7 @@ Timeline run_tape_mode(const PhysicalGraph& graph, const Tape& tape, const RankC
   timeline.step_end = times.step_end;
   timeline.events = static_cast<std::int64_t>(tape.entries.size()) * options.steps;
   timeline.ranks = empty_timelines(tape.ranks, classes);
+  if (options.keep_traffic) timeline.traffic = traffic_of(graph, tape);
   for (std::size_t e = 0; e < tape.entries.size(); ++e) {
     const TapeEntry& entry = tape.entries[e];
     timeline.ranks[static_cast<std::size_t>(entry.place)].runs.push_back(

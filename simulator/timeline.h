@@ -3,6 +3,7 @@
 #pragma once
 
 #include "actor/runtime.h"
+#include "core/communication_volume.h"
 #include "core/ids.h"
 #include "core/physical_graph.h"
 #include "core/units.h"
@@ -33,6 +34,7 @@ struct Timeline {
   std::int64_t events = 0;     // launches timed, all steps
   // Step mode: what each of `ranks` issued over all steps (actor invariant 5).
   std::vector<IssueHash> issued;
+  Traffic traffic;  // of the last step, when asked for
 
   // Between the ends of the last two steps; of one step, its end.
   Duration step_time() const;

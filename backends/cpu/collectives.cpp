@@ -14,7 +14,7 @@ namespace {
 
 class Collective {
  public:
-  Collective(const CollectiveCall& call, TrafficCounts& traffic)
+  Collective(const CollectiveCall& call, Traffic& traffic)
       : call_(call),
         communication_(*call.communication),
         from_(call.graph->layouts[communication_.from.index()]),
@@ -207,13 +207,13 @@ class Collective {
   const Layout& to_;
   const DType dtype_;
   const std::int64_t element_size_;
-  TrafficCounts& traffic_;
+  Traffic& traffic_;
   std::vector<Shard> in_boxes_, out_boxes_;
 };
 
 }  // namespace
 
-void run_collective(const CollectiveCall& call, TrafficCounts& traffic) {
+void run_collective(const CollectiveCall& call, Traffic& traffic) {
   require(call.members.size() == call.ranks.size(), ErrorCode::kInternal,
           "a communication of {} ranks was run with {} members", call.ranks.size(),
           call.members.size());

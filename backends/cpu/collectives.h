@@ -2,14 +2,11 @@
 // algorithms over the members' buffers. No threads and no waiting; those are in rendezvous.h.
 #pragma once
 
+#include "core/communication_volume.h"
 #include "core/physical_graph.h"
 
 #include <cstddef>
-#include <cstdint>
-#include <map>
 #include <span>
-#include <utility>
-#include <vector>
 
 namespace sextant {
 
@@ -27,13 +24,10 @@ struct CollectiveCall {
   std::span<const MemberBuffers> members;  // as many
 };
 
-// Bytes by (source, destination).
-using TrafficCounts = std::map<std::pair<Rank, Rank>, Bytes>;
-
 // Moves and reduces; adds to `traffic` what each hop carried. Order of reduction:
 // - reduce_scatter and all_reduce: the part of member c is ((x[c+1] op x[c+2]) op ...) op x[c],
 //   indices modulo the group, as the ring passes it on;
 // - all_to_all and transfers of partial values: by position in the group, onto the neutral element.
-void run_collective(const CollectiveCall& call, TrafficCounts& traffic);
+void run_collective(const CollectiveCall& call, Traffic& traffic);
 
 }  // namespace sextant

@@ -57,11 +57,8 @@ std::vector<Device*> CpuWorld::devices() {
   return devices;
 }
 
-std::vector<MovedBytes> CpuWorld::moved_bytes() const {
-  std::vector<MovedBytes> moved;
-  for (const auto& [pair, bytes] : impl_->rendezvous.traffic())
-    moved.push_back({pair.first, pair.second, bytes});
-  return moved;
+std::vector<PairBytes> CpuWorld::moved_bytes() const {
+  return pairs_of(impl_->rendezvous.traffic());
 }
 
 std::vector<std::byte> CpuWorld::read_register(Rank rank, InstanceId instance, std::int32_t reg,

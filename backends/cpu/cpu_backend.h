@@ -3,6 +3,7 @@
 #pragma once
 
 #include "actor/device.h"
+#include "core/communication_volume.h"
 #include "core/physical_graph.h"
 
 #include <cstdint>
@@ -33,12 +34,6 @@ struct CpuOptions {
   bool profile = false;  // keep stamps
 };
 
-struct MovedBytes {
-  Rank source, destination;
-  Bytes bytes;
-  bool operator==(const MovedBytes&) const = default;
-};
-
 // Owns one Device per rank and what they share.
 class CpuWorld {
  public:
@@ -49,7 +44,7 @@ class CpuWorld {
 
   std::vector<Device*> devices();  // by rank, prepared
   // Collective and transfer traffic so far, sorted, zero entries left out.
-  std::vector<MovedBytes> moved_bytes() const;
+  std::vector<PairBytes> moved_bytes() const;
   // Bytes of a content of a register on a rank, when its queues are idle: for tests and reports.
   std::vector<std::byte> read_register(Rank rank, InstanceId instance, std::int32_t reg,
                                        std::int32_t content = 0) const;

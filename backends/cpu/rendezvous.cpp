@@ -98,7 +98,7 @@ void Rendezvous::run(Meeting& meeting) {
   const DeviceGroup& group = graph_.groups[meeting.key.first.index()];
   std::vector<MemberBuffers> buffers;
   for (const std::optional<Half>& half : meeting.halves) buffers.push_back(half->buffers);
-  TrafficCounts traffic;
+  Traffic traffic;
   std::optional<std::string> failure;
   try {
     run_collective({&graph_, meeting.halves.front()->communication, group.ranks, buffers}, traffic);
@@ -142,7 +142,7 @@ void Rendezvous::abort(const std::string& reason) {
   for (const auto& [key, meeting] : meetings_) meeting->changed.notify_all();
 }
 
-TrafficCounts Rendezvous::traffic() const {
+Traffic Rendezvous::traffic() const {
   const std::lock_guard lock(mutex_);
   return traffic_;
 }

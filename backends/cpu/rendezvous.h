@@ -44,7 +44,7 @@ class Rendezvous {
   void wait(const Ticket& ticket);
   // Everyone who waits or comes later gets Error(kRankFailed) with this reason. The first counts.
   void abort(const std::string& reason);
-  TrafficCounts traffic() const;
+  Traffic traffic() const;
 
  private:
   using Key = std::pair<GroupId, std::int64_t>;
@@ -60,7 +60,7 @@ class Rendezvous {
   mutable std::mutex mutex_;
   std::map<Key, Ticket> meetings_;  // those that somebody may still wait for
   std::optional<std::string> abort_reason_;
-  TrafficCounts traffic_;
+  Traffic traffic_;
 };
 
 }  // namespace sextant

@@ -171,7 +171,7 @@ PhysicalGraph compile_case(const TrainingCase& training, const std::string& text
                  *given.network, options);
 }
 
-std::vector<MovedBytes> planned_traffic(const TrainingCase& training, const std::string& text) {
+std::vector<PairBytes> planned_traffic(const TrainingCase& training, const std::string& text) {
   const Strategy strategy = parse_strategy(text);
   const Models given = models();
   const StagedGraph staged =
@@ -196,7 +196,7 @@ std::vector<MovedBytes> planned_traffic(const TrainingCase& training, const std:
                           staged.placements[static_cast<std::size_t>(communication.to_stage)]))
       sums[{pair.source, pair.destination}] += pair.bytes * acts;
   }
-  std::vector<MovedBytes> traffic;
+  std::vector<PairBytes> traffic;
   for (const auto& [pair, bytes] : sums) traffic.push_back({pair.first, pair.second, bytes});
   return traffic;
 }

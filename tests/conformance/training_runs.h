@@ -28,7 +28,7 @@ struct TrainingResult {
   // Global tensors by name: "NAME", and "NAME.m", "NAME.v" for the moments. After the first step m
   // is the gradient times (1 - beta1) / tokens.
   std::map<std::string, std::vector<double>> state;
-  std::vector<MovedBytes> moved;
+  std::vector<PairBytes> moved;
 };
 
 ModelConfig tiny_gpt();    // odd extents, tied embeddings
@@ -37,7 +37,7 @@ ModelConfig tiny_llama();  // two query heads per key head
 PhysicalGraph compile_case(const TrainingCase& training, const std::string& strategy,
                            const ExpandOptions& options = {});
 // Traffic that the boxing planner counts for one step.
-std::vector<MovedBytes> planned_traffic(const TrainingCase& training, const std::string& strategy);
+std::vector<PairBytes> planned_traffic(const TrainingCase& training, const std::string& strategy);
 
 // Throws Error(kVerification) when ranks that hold the same part of a tensor differ in a bit.
 TrainingResult train(const TrainingCase& training, const std::string& strategy,

@@ -69,8 +69,8 @@ double worst_error(const TrainingResult& found, const TrainingResult& expected) 
 }
 
 // Traffic of `steps` steps.
-std::vector<MovedBytes> times(std::vector<MovedBytes> traffic, std::int64_t steps) {
-  for (MovedBytes& entry : traffic) entry.bytes = entry.bytes * steps;
+std::vector<PairBytes> times(std::vector<PairBytes> traffic, std::int64_t steps) {
+  for (PairBytes& entry : traffic) entry.bytes = entry.bytes * steps;
   return traffic;
 }
 

@@ -111,6 +111,42 @@ TEST_CASE("the tensor of a group is what its members hold, not the global tensor
             .global_bytes == Bytes(96));
 }
 
+// 7 elements in chunks of 3, 2 and 2, bool: one byte each. An all_reduce sends twice all of it less
+// the chunks of both ends; a reduce_scatter all but the sender's, an all_gather all but the
+// receiver's.
+TEST_CASE("a ring sends everything but the chunks that need not travel") {
+  const Placement ring = line("x", 4, 3);
+  const NdSbp split = {Sbp::split(0)}, whole = {Sbp::broadcast()}, partial = {Sbp::partial()};
+  const auto sent = [&](Primitive primitive, const NdSbp& from, const NdSbp& to) {
+    Communication communication = communication_of(primitive);
+    communication.dtype = DType::kBool;
+    Traffic traffic;
+    add_traffic(communication, Shape{7}, {&from, &ring}, {&to, &ring}, ring.ranks, traffic);
+    return pairs_of(traffic);
+  };
+  const auto around = [](std::int64_t first, std::int64_t second, std::int64_t third) {
+    return std::vector<PairBytes>{{Rank(4), Rank(5), Bytes(first)},
+                                  {Rank(5), Rank(6), Bytes(second)},
+                                  {Rank(6), Rank(4), Bytes(third)}};
+  };
+  CHECK(sent(Primitive::kAllReduce, partial, whole) == around(14 - 5, 14 - 4, 14 - 5));
+  CHECK(sent(Primitive::kReduceScatter, partial, split) == around(7 - 3, 7 - 2, 7 - 2));
+  CHECK(sent(Primitive::kAllGather, split, whole) == around(7 - 2, 7 - 2, 7 - 3));
+  CHECK(sent(Primitive::kBroadcast, whole, whole) ==
+        std::vector<PairBytes>{{Rank(4), Rank(5), Bytes(7)}, {Rank(5), Rank(6), Bytes(7)}});
+}
+
+TEST_CASE("pairs that send nothing are left out and others add up") {
+  const Placement both = line("x", 0, 2);
+  const NdSbp rows = {Sbp::split(0)}, whole = {Sbp::broadcast()};
+  const Communication gather = communication_of(Primitive::kAllGather);
+  Traffic traffic;
+  // One row: rank 0 holds it, so only 0 -> 1 carries bytes; twice 3 f32.
+  for (int time = 0; time < 2; ++time)
+    add_traffic(gather, Shape{1, 3}, {&rows, &both}, {&whole, &both}, both.ranks, traffic);
+  CHECK(pairs_of(traffic) == std::vector<PairBytes>{{Rank(0), Rank(1), Bytes(24)}});
+}
+
 TEST_CASE("an axis on which all members agree does not stop partial destinations") {
   Placement mesh;
   mesh.axes = {{"dp", 2}, {"tp", 2}};

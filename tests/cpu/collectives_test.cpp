@@ -71,7 +71,7 @@ class Exchange {
     return found == traffic.end() ? 0 : found->second.value;
   }
 
-  TrafficCounts traffic;
+  Traffic traffic;
 
  private:
   std::vector<std::byte> bytes_of(const std::vector<double>& values) const {

@@ -97,10 +97,10 @@ TEST_CASE("ranks meet step after step whoever comes first") {
       CHECK(harness.read(rank, 0, 1) == std::vector<float>{15, 30, -15});
     // 50 steps of a ring over 4 members with parts of 1, 1, 1, 0 elements: 2 * 3 - 1 - 1 elements
     // from 0 to 1 and from 1 to 2, 2 * 3 - 1 - 0 from 2 to 3 and from 3 to 0.
-    const TrafficCounts expected{{{Rank(0), Rank(1)}, Bytes(50 * 4 * 4)},
-                                 {{Rank(1), Rank(2)}, Bytes(50 * 4 * 4)},
-                                 {{Rank(2), Rank(3)}, Bytes(50 * 5 * 4)},
-                                 {{Rank(3), Rank(0)}, Bytes(50 * 5 * 4)}};
+    const Traffic expected{{{Rank(0), Rank(1)}, Bytes(50 * 4 * 4)},
+                           {{Rank(1), Rank(2)}, Bytes(50 * 4 * 4)},
+                           {{Rank(2), Rank(3)}, Bytes(50 * 5 * 4)},
+                           {{Rank(3), Rank(0)}, Bytes(50 * 5 * 4)}};
     CHECK(harness.rendezvous().traffic() == expected);
   }
 }
@@ -207,9 +207,9 @@ TEST_CASE("a transfer gives the receivers their boxes of what the senders hold")
     CHECK(harness.read(3, 0, 0) == std::vector<float>{0, 2, 4, 6});
     CHECK(harness.read(4, 0, 0) == std::vector<float>{1, 3, 5, 7});
     // Every wanted box: 2, 1, 1 rows of one column to each receiver.
-    const TrafficCounts expected{{{Rank(0), Rank(3)}, Bytes(8)}, {{Rank(0), Rank(4)}, Bytes(8)},
-                                 {{Rank(1), Rank(3)}, Bytes(4)}, {{Rank(1), Rank(4)}, Bytes(4)},
-                                 {{Rank(2), Rank(3)}, Bytes(4)}, {{Rank(2), Rank(4)}, Bytes(4)}};
+    const Traffic expected{{{Rank(0), Rank(3)}, Bytes(8)}, {{Rank(0), Rank(4)}, Bytes(8)},
+                           {{Rank(1), Rank(3)}, Bytes(4)}, {{Rank(1), Rank(4)}, Bytes(4)},
+                           {{Rank(2), Rank(3)}, Bytes(4)}, {{Rank(2), Rank(4)}, Bytes(4)}};
     CHECK(harness.rendezvous().traffic() == expected);
   }
 }

@@ -86,8 +86,8 @@ TEST_CASE("a kernel waits for a collective it needs and not for one it does not"
   CHECK(first_step(kernel_reduce_kernel(false)) == Duration(30));
 }
 
-// Ranks 4-7 reduce among themselves for 100, then all eight gather for 40: 0-3 wait for 4-7.
-TEST_CASE("a global collective waits for the subgroup collective of some of its members") {
+// Ranks 4-7 reduce 100 bytes among themselves, then all eight reduce 40.
+PhysicalGraph sub_then_all() {
   const ToyOp all{"all",
                   QueueRole::kCollective,
                   0,
@@ -106,8 +106,13 @@ TEST_CASE("a global collective waits for the subgroup collective of some of its 
     else
       ranks.push_back({1, {{"all", "all"}, {"sub", "sub"}}});
   }
-  const PhysicalGraph graph = make_toy_graph(
-      {plain, busy}, ranks, {{"all", {0, 1, 2, 3, 4, 5, 6, 7}}, {"sub", {4, 5, 6, 7}}});
+  return make_toy_graph({plain, busy}, ranks,
+                        {{"all", {0, 1, 2, 3, 4, 5, 6, 7}}, {"sub", {4, 5, 6, 7}}});
+}
+
+// 100, then 40: 0-3 wait for 4-7.
+TEST_CASE("a global collective waits for the subgroup collective of some of its members") {
+  const PhysicalGraph graph = sub_then_all();
   CHECK(first_step(graph) == Duration(140));
   // Late members are bubble for those who wait: 100 of 140 on four of eight ranks.
   SimulateOptions options;
@@ -116,6 +121,25 @@ TEST_CASE("a global collective waits for the subgroup collective of some of its 
   CHECK(parts.bubble.max_s == doctest::Approx(100e-12));
   CHECK(parts.bubble.min_s == 0);
   CHECK(parts.exposed_communication.mean_s == doctest::Approx((4 * 40e-12 + 4 * 140e-12) / 8));
+}
+
+// Ring volumes: 40 bytes in 8 chunks of 5 are 2 * 40 - 5 - 5 = 70 per neighbour, 100 bytes in 4
+// chunks of 25 are 150.
+TEST_CASE("the traffic of a step is counted per pair of ranks, by either mode") {
+  const PhysicalGraph graph = sub_then_all();
+  std::vector<PairBytes> expected;
+  for (int rank = 0; rank < 7; ++rank)
+    expected.push_back({Rank(rank), Rank(rank + 1), Bytes(rank < 4 ? 70 : 70 + 150)});
+  expected.push_back({Rank(7), Rank(0), Bytes(70)});
+  expected.push_back({Rank(7), Rank(4), Bytes(150)});
+  SimulateOptions options;
+  for (const SimulationMode mode : {SimulationMode::kTape, SimulationMode::kStep}) {
+    options.mode = mode;
+    options.keep_traffic = true;
+    CHECK(simulate(graph, ToyCost(), ToyNetwork(), options).traffic == expected);
+    options.keep_traffic = false;
+    CHECK(simulate(graph, ToyCost(), ToyNetwork(), options).traffic.empty());
+  }
 }
 
 // One kernel of 10 per step and a launch cost of 25: the device is idle 15 of 25.
