@@ -38,6 +38,59 @@ bool is_name_character(char c) {
        text, wanted, at + 1);
 }
 
+[[noreturn]] void refuse_devices(std::string_view text, std::size_t at, std::string_view wanted) {
+  fail(ErrorCode::kUsage, "'{}' names no devices: wanted {} at column {} of a list like {{0-3, 8}}",
+       text, wanted, at + 1);
+}
+
+char peek(std::string_view text, std::size_t at) { return at < text.size() ? text[at] : '\0'; }
+
+void skip_blanks(std::string_view text, std::size_t& at) {
+  while (peek(text, at) == ' ') ++at;
+}
+
+MeshAxis read_axis(std::string_view text, std::size_t& at) {
+  const std::size_t begin = at;
+  while (is_name_character(peek(text, at))) ++at;
+  if (at == begin) refuse_axes(text, at, "an axis name");
+  MeshAxis axis{.name = std::string(text.substr(begin, at - begin)), .extent = 0};
+  if (peek(text, at) != '=') refuse_axes(text, at, "'='");
+  ++at;
+  const auto [after, failure] =
+      std::from_chars(text.data() + at, text.data() + text.size(), axis.extent);
+  if (failure != std::errc()) refuse_axes(text, at, "an extent");
+  at = static_cast<std::size_t>(after - text.data());
+  return axis;
+}
+
+Rank read_device(std::string_view text, std::size_t& at) {
+  std::int32_t value = -1;
+  const auto [after, failure] = std::from_chars(text.data() + at, text.data() + text.size(), value);
+  if (failure != std::errc() || value < 0 || value >= kMostDevices)
+    refuse_devices(text, at, "a device from 0 to 2^20 - 1");
+  at = static_cast<std::size_t>(after - text.data());
+  return Rank(value);
+}
+
+// "4" or "4-7" or "7-4".
+void append_run(std::string_view text, std::size_t& at, std::vector<Rank>& ranks) {
+  const std::int32_t first = read_device(text, at).value;
+  std::int32_t last = first;
+  if (peek(text, at) == '-') last = read_device(text, ++at).value;
+  const std::int32_t step = last < first ? -1 : 1;
+  for (std::int32_t value = first; value != last; value += step) ranks.push_back(Rank(value));
+  ranks.push_back(Rank(last));
+  require(static_cast<std::int64_t>(ranks.size()) <= kMostDevices, ErrorCode::kUsage,
+          "'{}' lists more than 2^20 devices", text);
+}
+
+// Devices from the front on that follow each other upwards.
+std::size_t run_length(std::span<const Rank> ranks) {
+  std::size_t length = 1;
+  while (length < ranks.size() && ranks[length].value == ranks[length - 1].value + 1) ++length;
+  return length;
+}
+
 }  // namespace
 
 std::vector<std::int64_t> Placement::hierarchy() const {
@@ -86,40 +139,66 @@ std::string to_string(const std::vector<MeshAxis>& axes) {
 }
 
 std::vector<MeshAxis> parse_mesh_axes(std::string_view text) {
-  std::vector<MeshAxis> axes;
   std::size_t at = 0;
-  const auto peek = [&] { return at < text.size() ? text[at] : '\0'; };
-  const auto skip_blanks = [&] {
-    while (peek() == ' ') ++at;
-  };
-  if (peek() != '[') refuse_axes(text, at, "'['");
-  ++at;
-  skip_blanks();
-  while (peek() != ']' || !axes.empty()) {
-    skip_blanks();
-    const std::size_t begin = at;
-    while (is_name_character(peek())) ++at;
-    if (at == begin) refuse_axes(text, at, "an axis name");
-    MeshAxis axis{.name = std::string(text.substr(begin, at - begin)), .extent = 0};
-    if (peek() != '=') refuse_axes(text, at, "'='");
-    ++at;
-    const auto [after, failure] =
-        std::from_chars(text.data() + at, text.data() + text.size(), axis.extent);
-    if (failure != std::errc()) refuse_axes(text, at, "an extent");
-    at = static_cast<std::size_t>(after - text.data());
+  std::vector<MeshAxis> axes = read_mesh_axes(text, at);
+  if (at != text.size()) refuse_axes(text, at, "the end");
+  return axes;
+}
+
+std::vector<MeshAxis> read_mesh_axes(std::string_view text, std::size_t& at) {
+  const std::size_t begin = at;
+  std::vector<MeshAxis> axes;
+  if (peek(text, at) != '[') refuse_axes(text, at, "'['");
+  skip_blanks(text, ++at);
+  while (peek(text, at) != ']' || !axes.empty()) {
+    skip_blanks(text, at);
+    MeshAxis axis = read_axis(text, at);
     for (const MeshAxis& other : axes)
       require(other.name != axis.name, ErrorCode::kUsage, "{} names the axis '{}' twice", text,
               axis.name);
     axes.push_back(std::move(axis));
-    skip_blanks();
-    if (peek() == ']') break;
-    if (peek() != ',') refuse_axes(text, at, "',' or ']'");
+    skip_blanks(text, at);
+    if (peek(text, at) == ']') break;
+    if (peek(text, at) != ',') refuse_axes(text, at, "',' or ']'");
     ++at;
   }
   ++at;
-  if (at != text.size()) refuse_axes(text, at, "the end");
-  checked_product(axes, text);
+  checked_product(axes, text.substr(begin, at - begin));
   return axes;
+}
+
+std::string device_list(std::span<const Rank> ranks) {
+  std::string text;
+  for (std::size_t i = 0; i < ranks.size();) {
+    const std::size_t run = run_length(ranks.subspan(i));
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", ranks[i].value);
+    if (run >= 3) text += fmt::format("-{}", ranks[i + run - 1].value);
+    i += run >= 3 ? run : 1;
+  }
+  return "{" + text + "}";
+}
+
+bool is_counted_from_zero(std::span<const Rank> ranks) {
+  return ranks.empty() || (ranks.front() == Rank(0) && run_length(ranks) == ranks.size());
+}
+
+std::vector<Rank> read_device_list(std::string_view text, std::size_t& at) {
+  std::vector<Rank> ranks;
+  if (peek(text, at) != '{') refuse_devices(text, at, "'{'");
+  skip_blanks(text, ++at);
+  while (peek(text, at) != '}' || !ranks.empty()) {
+    skip_blanks(text, at);
+    append_run(text, at, ranks);
+    skip_blanks(text, at);
+    if (peek(text, at) == '}') break;
+    if (peek(text, at) != ',') refuse_devices(text, at, "',', '-' or '}'");
+    ++at;
+  }
+  ++at;
+  const std::optional<Rank> twice = repeated_rank(ranks);
+  require(!twice, ErrorCode::kUsage, "'{}' names the device {} twice: all must be different", text,
+          twice.value_or(Rank()).value);
+  return ranks;
 }
 
 Placement consecutive_placement(std::vector<MeshAxis> axes, Rank first) {

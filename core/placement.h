@@ -4,11 +4,14 @@
 #include "core/ids.h"
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace sextant {
+
+inline constexpr std::int64_t kMostDevices = std::int64_t{1} << 20;  // of any cluster
 
 struct MeshAxis {
   std::string name;
@@ -37,6 +40,16 @@ std::string to_string(const std::vector<MeshAxis>& axes);
 // "[dp=2, tp=4]" -> axes. Throws Error(kUsage) with the column, or naming a repeated axis or an
 // extent below one.
 std::vector<MeshAxis> parse_mesh_axes(std::string_view text);
+// The same inside a longer text, from `at` on; moves `at` behind the ']'.
+std::vector<MeshAxis> read_mesh_axes(std::string_view text, std::size_t& at);
+
+// Devices in their order, runs of three and more shortened: "{0-3, 8, 10}".
+std::string device_list(std::span<const Rank> ranks);
+// True for 0, 1, 2, ...: devices that need no list.
+bool is_counted_from_zero(std::span<const Rank> ranks);
+// "{0-3, 8, 10}" inside a longer text, from `at` on; moves `at` behind the '}'. Runs may go down.
+// Throws Error(kUsage) with the column, or naming a device that is given twice.
+std::vector<Rank> read_device_list(std::string_view text, std::size_t& at);
 
 // The devices first, first + 1, ... in the order of their coordinates.
 Placement consecutive_placement(std::vector<MeshAxis> axes, Rank first = Rank(0));

@@ -13,16 +13,21 @@ namespace {
 // Reads the text form left to right; every refusal names the column.
 class WordParser {
  public:
-  explicit WordParser(std::string_view text) : text_(text) {}
+  explicit WordParser(std::string_view text, std::size_t at = 0) : text_(text), at_(at) {}
 
   NdSbp all() {
-    skip_blanks();
-    NdSbp words = peek() == '(' ? list() : NdSbp{word()};
+    NdSbp words = some();
     skip_blanks();
     if (at_ != text_.size()) refuse("the end");
+    return words;
+  }
+  NdSbp some() {
+    skip_blanks();
+    NdSbp words = peek() == '(' ? list() : NdSbp{word()};
     require_clear_nesting(words);
     return words;
   }
+  std::size_t at() const { return at_; }
 
  private:
   NdSbp list() {
@@ -108,7 +113,7 @@ class WordParser {
   }
 
   std::string_view text_;
-  std::size_t at_ = 0;
+  std::size_t at_;
 };
 
 // Axes that split `dim`, outermost first.
@@ -188,6 +193,13 @@ std::string to_string(const NdSbp& words) {
 }
 
 NdSbp parse_nd_sbp(std::string_view text) { return WordParser(text).all(); }
+
+NdSbp read_nd_sbp(std::string_view text, std::size_t& at) {
+  WordParser parser(text, at);
+  NdSbp words = parser.some();
+  at = parser.at();
+  return words;
+}
 
 void require_clear_nesting(const NdSbp& words) {
   // Most words carry no positions at all.
