@@ -196,7 +196,7 @@ class Recorder {
     entry.call = static_cast<std::int32_t>(tape_.calls.size());
     TapeCall call;
     call.meeting = meeting;
-    call.cost = cost_of(actor, group);
+    call.cost = cost_of(entry, actor, group);
     call.first_member = static_cast<std::int32_t>(tape_.member_entries.size());
     call.num_members = static_cast<std::int32_t>(members.size());
     for (const GroupMember& member : members) {
@@ -219,15 +219,16 @@ class Recorder {
          member.rank.value);
   }
 
-  std::int32_t cost_of(const Actor& actor, GroupId group) {
-    const auto key = std::pair(&actor, group);
-    const auto [found, is_new] =
-        cost_of_.emplace(key, static_cast<std::int32_t>(tape_.costs.size()));
-    if (is_new) {
-      tape_.costs.push_back(
-          collective_cost(graph_, *actor.communication, graph_.groups[group.index()].ranks));
+  // Actors have one cost, unless they start together with others.
+  std::int32_t cost_of(const TapeEntry& entry, const Actor& actor, GroupId group) {
+    const auto next = static_cast<std::int32_t>(tape_.costs.size());
+    if (entry.launch_group < 0) {
+      const auto [found, is_new] = cost_of_.emplace(std::pair(&actor, group), next);
+      if (!is_new) return found->second;
     }
-    return found->second;
+    tape_.costs.push_back(launched_cost(graph_, graph_.ranks[entry.rank.index()].program, entry.run,
+                                        graph_.groups[group.index()].ranks));
+    return next;
   }
 
   const PhysicalGraph& graph_;

@@ -2,6 +2,7 @@
 // issue order, memory plan, guards, checks.
 #pragma once
 
+#include "compiler/buckets.h"
 #include "compiler/staged_graph.h"
 #include "compiler/strategy.h"
 #include "core/cost_model.h"
@@ -16,6 +17,7 @@ struct ExpandOptions {
   Schedule schedule = Schedule::kOneFOneB;
   SlotLifetime slot_lifetime = SlotLifetime::kModelled;
   bool launch_groups = false;  // merge neighbouring opposite transfers
+  BucketLimits buckets = {};   // small collectives that start together
   bool plan_memory = true;     // false: unique addresses, no reuse (a reference for tests)
   // Proof that the result is valid, runs and orders its bytes. A search may leave it to the one
   // plan it returns: what is checked is this compiler's own work, and cannot depend on the input.

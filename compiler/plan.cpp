@@ -37,15 +37,32 @@ SlotLifetime slot_lifetime_from(const JsonCursor& value) {
 Json expand_to_json(const ExpandOptions& options) {
   return {{"slot_lifetime", to_string(options.slot_lifetime)},
           {"launch_groups", options.launch_groups},
+          {"bucket_bytes", options.buckets.bytes.value},
+          {"bucket_operations", options.buckets.operations},
           {"plan_memory", options.plan_memory}};
 }
 
+std::int64_t limit_from(const JsonCursor& value) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  const std::int64_t limit = value.integer();
+  if (limit < 0 || limit > kMost)
+    value.refuse(fmt::format("{} is no limit of a bucket, wanted 0 (off) to {}", limit, kMost));
+  return limit;
+}
+
 ExpandOptions expand_from(const JsonCursor& value, const Strategy& strategy) {
-  value.allow_only({"slot_lifetime", "launch_groups", "plan_memory"});
+  value.allow_only({"slot_lifetime", "launch_groups", "bucket_bytes", "bucket_operations",
+                    "plan_memory"});
   ExpandOptions options;
   options.schedule = strategy.schedule;
   options.slot_lifetime = slot_lifetime_from(value.at("slot_lifetime"));
   options.launch_groups = value.at("launch_groups").boolean();
+  // Plans from before bucket fusion ran without it.
+  options.buckets = {Bytes(0), 0};
+  if (const auto bytes = value.find("bucket_bytes"))
+    options.buckets.bytes = Bytes(limit_from(*bytes));
+  if (const auto operations = value.find("bucket_operations"))
+    options.buckets.operations = static_cast<std::int32_t>(limit_from(*operations));
   options.plan_memory = value.at("plan_memory").boolean();
   return options;
 }

@@ -168,6 +168,28 @@ Sides sides_of(const PhysicalGraph& graph, const Communication& communication) {
   return {side(communication.from), side(communication.to)};
 }
 
+const Actor& communicating(const PhysicalGraph& graph, ProgramId program, RunId id) {
+  const RankProgram& owner = graph.programs[program.index()];
+  const Run& run = owner.order[id.index()];
+  const Block& block = graph.block_of(owner.instances[run.instance.index()]);
+  return block.actors[static_cast<std::size_t>(run.first_actor)];
+}
+
+bool share_bucket(const Actor& a, const Actor& b) {
+  return a.queue == b.queue && b.communication &&
+         a.communication->group == b.communication->group &&
+         a.communication->primitive == b.communication->primitive;
+}
+
+// The neighbours in one launch group with this run: [first, second).
+std::pair<std::size_t, std::size_t> launch_group_of(const std::vector<Run>& order, RunId run) {
+  std::size_t first = run.index(), last = first + 1;
+  const std::int32_t group = order[first].launch_group;
+  while (first > 0 && order[first - 1].launch_group == group) --first;
+  while (last < order.size() && order[last].launch_group == group) ++last;
+  return {first, last};
+}
+
 }  // namespace
 
 std::vector<BoxMove> box_moves(const Shape& global, WordsOnPlacement from, WordsOnPlacement to,
@@ -252,6 +274,28 @@ CollectiveCost collective_cost(const Communication& communication, const Shape& 
     case Primitive::kTransfer:
       set_moved_volumes(cost, box_moves(global, from, to, members), element);
       break;
+  }
+  return cost;
+}
+
+CollectiveCost launched_cost(const PhysicalGraph& graph, ProgramId program, RunId run,
+                             std::span<const Rank> members) {
+  const std::vector<Run>& order = graph.programs[program.index()].order;
+  const Actor& actor = communicating(graph, program, run);
+  CollectiveCost cost = collective_cost(graph, *actor.communication, members);
+  if (order[run.index()].launch_group < 0) return cost;
+  const auto [first, last] = launch_group_of(order, run);
+  for (std::size_t other = first; other < last; ++other) {
+    if (other == run.index()) continue;
+    const Actor& peer = communicating(graph, program, RunId(other));
+    if (!share_bucket(actor, peer)) continue;
+    if (other < run.index()) {
+      cost.global_bytes = cost.largest_volume = Bytes(0);
+      return cost;
+    }
+    const CollectiveCost more = collective_cost(graph, *peer.communication, members);
+    cost.global_bytes += more.global_bytes;
+    cost.largest_volume += more.largest_volume;
   }
   return cost;
 }

@@ -64,4 +64,10 @@ CollectiveCost collective_cost(const Communication& communication, const Shape& 
 CollectiveCost collective_cost(const PhysicalGraph& graph, const Communication& communication,
                                std::span<const Rank> members);
 
+// Of a run that launches a communication. In a launch group, communications with the same queue,
+// group and primitive are one bucket: the first carries the sizes of all, the others none, so that
+// what the links carry is counted once and the start of the network as well.
+CollectiveCost launched_cost(const PhysicalGraph& graph, ProgramId program, RunId run,
+                             std::span<const Rank> members);
+
 }  // namespace sextant

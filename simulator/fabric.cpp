@@ -37,7 +37,7 @@ Fabric::Fabric(const PhysicalGraph& graph, const NetworkModel& network, RankClas
   }
 }
 
-void Fabric::arrive(Arrival& arrival, std::int64_t ticket, Rank rank,
+void Fabric::arrive(Arrival& arrival, std::int64_t ticket, Rank rank, RunId run,
                     const Communication& communication, Time at) {
   const std::lock_guard lock(mutex_);
   const GroupId group =
@@ -47,6 +47,8 @@ void Fabric::arrive(Arrival& arrival, std::int64_t ticket, Rank rank,
   Meeting& meeting = place->second;
   if (meeting.participants.empty()) {
     meeting.group = group;
+    meeting.program = graph_.ranks[rank.index()].program;
+    meeting.run = run;
     meeting.communication = &communication;
   }
   require(agree(*meeting.communication, communication), ErrorCode::kInternal,
@@ -74,7 +76,7 @@ void Fabric::complete(const Meeting& meeting) {
     arrivals.push_back(found->at);
   }
   network_.complete(
-      collective_cost(graph_, *meeting.communication, graph_.groups[meeting.group.index()].ranks),
+      launched_cost(graph_, meeting.program, meeting.run, graph_.groups[meeting.group.index()].ranks),
       arrivals, done);
   if (counts_traffic_)
     add_traffic(graph_, *meeting.communication, graph_.groups[meeting.group.index()].ranks,

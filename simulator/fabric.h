@@ -34,8 +34,8 @@ class Fabric {
   // The n-th call of a rank for a role is the n-th occurrence of that group's communications. Once
   // every member is there, `completed` is called for each, in the order they arrived. Throws
   // Error(kInternal) when members disagree on what they issue (actor invariant 8).
-  void arrive(Arrival& arrival, std::int64_t ticket, Rank rank, const Communication& communication,
-              Time at);
+  void arrive(Arrival& arrival, std::int64_t ticket, Rank rank, RunId run,
+              const Communication& communication, Time at);
 
   // From now on each communication that is over adds what it sent. Without folding: a member that
   // stands for others arrives once for all of them.
@@ -56,7 +56,9 @@ class Fabric {
     Time at;
   };
   struct Meeting {
-    GroupId group;  // of the first to arrive
+    GroupId group;  // of the first to arrive, like its program and run
+    ProgramId program;
+    RunId run;
     const Communication* communication = nullptr;
     std::vector<Participant> participants;
   };

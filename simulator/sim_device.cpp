@@ -60,7 +60,7 @@ void SimDevice::launch(std::span<const Launch> group, std::span<Fence> done) {
   // Completions of this and other devices come back from here, so no lock is held.
   for (std::size_t i = 0; i < group.size(); ++i)
     if (const auto* communication = runs_[group[i].run.index()].communication)
-      fabric_.arrive(*this, ticket_of(done[i]), rank_, *communication, begin);
+      fabric_.arrive(*this, ticket_of(done[i]), rank_, group[i].run, *communication, begin);
 }
 
 Time SimDevice::enqueue(std::span<const Launch> group, std::span<Fence> done) {

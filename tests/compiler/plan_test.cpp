@@ -25,6 +25,7 @@ Plan example() {
   plan.expand.slot_lifetime = SlotLifetime::kModelled;
   plan.expand.launch_groups = true;
   plan.expand.plan_memory = false;
+  plan.expand.buckets = {.bytes = Bytes(4096), .operations = 7};
   plan.optimizer.learning_rate = 0.1;
   plan.predicted_step_time_s = 0.125;
   return plan;
@@ -48,6 +49,15 @@ std::string refusal(const std::string& text) {
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
+}
+
+TEST_CASE("a plan from before bucket fusion runs without it, and limits are no negative numbers") {
+  const std::string text = to_json_text(example());
+  std::string old = replaced(text, "\"bucket_bytes\": 4096,", "");
+  old = replaced(old, "\"bucket_operations\": 7,", "");
+  CHECK(plan_from_json(old, "plan.json").expand.buckets.operations == 0);
+  CHECK(contains(refusal(replaced(text, "\"bucket_operations\": 7", "\"bucket_operations\": -7")),
+                 "-7 is no limit of a bucket, wanted 0 (off) to 2147483647"));
 }
 
 TEST_CASE("a plan survives the way through its file byte for byte") {

@@ -205,5 +205,25 @@ TEST_CASE("where slots lie and how long they live changes no bit") {
   }
 }
 
+TEST_CASE("buckets of any size change no bit and move the same bytes") {
+  const std::vector<std::pair<std::string, TrainingCase>> cases = {
+      {"dp=4 micro_batch=1", case_of(tiny_gpt())},
+      {"dp=2 tp=2 micro_batch=1 zero=1", case_of(tiny_llama())},
+      {"dp=2 pp=2 micro_batch=1 zero=1 schedule=1f1b", case_of(tiny_gpt())}};
+  for (const auto& [strategy, training] : cases) {
+    CAPTURE(strategy);
+    const TrainingResult alone = train(training, strategy, cpu_of(CpuQueueKind::kInline),
+                                       {.buckets = {.bytes = Bytes(0), .operations = 0}});
+    for (const BucketLimits limits :
+         {BucketLimits{}, BucketLimits{.bytes = Bytes(4096), .operations = 3}}) {
+      const TrainingResult fused =
+          train(training, strategy, cpu_of(CpuQueueKind::kStress), {.buckets = limits});
+      CHECK(fused.losses == alone.losses);
+      CHECK(fused.state == alone.state);
+      CHECK(fused.moved == alone.moved);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace sextant

@@ -156,5 +156,46 @@ TEST_CASE("an axis on which all members agree does not stop partial destinations
   CHECK(box_moves(Shape{4, 4}, {&from, &mesh}, {&to, &mesh}, second).size() == 4);
 }
 
+// Two all_reduces of 10 and 6 elements of f32 and a send, all in launch group 0: the first
+// all_reduce is asked for 64 bytes, the second for none; the send is on another queue and keeps its
+// own.
+TEST_CASE("a bucket is priced once, with the bytes of all its members") {
+  PhysicalGraph graph;
+  graph.placements = {line("x", 0, 2)};
+  const auto layout = [&](std::int64_t elements, Sbp word) {
+    graph.layouts.push_back({{Shape{elements}, DType::kF32}, {word}, PlacementId(0)});
+    return LayoutId(graph.layouts.size() - 1);
+  };
+  Block block;
+  const auto add = [&](std::int64_t elements, Primitive primitive, QueueRole queue) {
+    Actor actor;
+    actor.queue = queue;
+    actor.communication = communication_of(primitive);
+    actor.communication->from = layout(elements, Sbp::partial());
+    actor.communication->to = layout(elements, Sbp::broadcast());
+    block.actors.push_back(actor);
+  };
+  add(10, Primitive::kAllReduce, QueueRole::kCollective);
+  add(3, Primitive::kBroadcast, QueueRole::kTransferOutForward);
+  add(6, Primitive::kAllReduce, QueueRole::kCollective);
+  graph.blocks = {block};
+  RankProgram program;
+  program.instances.resize(1);
+  program.instances[0].block = BlockId(0);
+  for (std::int32_t actor = 0; actor < 3; ++actor)
+    program.order.push_back({InstanceId(0), actor, 1, 0, 0});
+  graph.programs = {program};
+  const auto bytes = [&](std::int32_t run) {
+    return launched_cost(graph, ProgramId(0), RunId(run), graph.placements[0].ranks)
+        .global_bytes.value;
+  };
+  CHECK(bytes(0) == 64);
+  CHECK(bytes(1) == 12);
+  CHECK(bytes(2) == 0);
+  for (Run& run : graph.programs[0].order) run.launch_group = -1;
+  CHECK(bytes(0) == 40);
+  CHECK(bytes(2) == 24);
+}
+
 }  // namespace
 }  // namespace sextant

@@ -1,0 +1,216 @@
+// One walk per stage: a bucket is open while its next member may still come.
+#include "compiler/buckets.h"
+
+#include "compiler/at.h"
+#include "core/communication_volume.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace sextant {
+namespace {
+
+class StageBuckets {
+ public:
+  StageBuckets(std::vector<OrderedRun>& order, const Partition& partition, const GroupTable& groups,
+               const NetworkModel& network, const BucketLimits& limits)
+      : order_(order),
+        partition_(partition),
+        graph_(partition.graph()),
+        groups_(groups),
+        network_(network),
+        limits_(limits),
+        made_at_(graph_.tensors.size()) {
+    for (const OrderedRun& run : order) next_group_ = std::max(next_group_, run.launch_group + 1);
+  }
+
+  void run() {
+    for (std::size_t position = 0; position < order_.size(); ++position) visit(position);
+    close();
+    if (!fused_.empty()) rebuild();
+  }
+
+ private:
+  // A collective by itself.
+  struct Candidate {
+    Communication communication;
+    std::vector<Rank> members;
+    Bytes global_bytes, largest_volume;
+    Duration alone;
+  };
+
+  struct Bucket {
+    std::vector<std::size_t> members;  // positions in the order
+    GroupRole role = 0;
+    std::set<StagedTensorIndex> reads, writes;
+    std::set<std::int32_t> instances;
+    Candidate sum;      // sizes of all, and the time they take one by one
+    Time begin, ready;  // of the first alone; of the last one's input
+    Duration duration;  // of the bucket
+  };
+
+  std::span<const StagedOpIndex> ops_of(const OrderedRun& run) const {
+    const InstanceSpec& instance = at(partition_.instances(), run.instance);
+    return std::span(instance.ops)
+        .subspan(static_cast<std::size_t>(run.first_actor),
+                 static_cast<std::size_t>(run.num_actors));
+  }
+
+  void visit(std::size_t position) {
+    const OrderedRun& run = order_[position];
+    const StagedOpIndex index = ops_of(run).front();
+    const StagedOp& op = at(graph_.ops, index);
+    const bool is_collective = op.communication && op.communication->side == Side::kBoth;
+    const bool may_fuse = is_collective && op.rate == Rate::kPerStep && run.launch_group < 0;
+    if (open_ && (depends(run) || (!may_fuse && belongs(run)))) close();
+    if (may_fuse)
+      add(position, index);
+    else if (is_collective)
+      close();
+    for (const StagedOpIndex made : ops_of(run))
+      for (const StagedTensorIndex tensor : at(graph_.ops, made).out)
+        at(made_at_, tensor) = run.end;
+  }
+
+  void add(std::size_t position, StagedOpIndex index) {
+    const StagedOp& op = at(graph_.ops, index);
+    const OrderedRun& run = order_[position];
+    Candidate candidate = candidate_of(index);
+    if (open_ && !join(candidate, index)) close();
+    if (candidate.global_bytes > limits_.bytes) return;
+    if (!open_) {
+      open_.emplace();
+      open_->role = groups_.role(index);
+      open_->begin = open_->ready = run.begin;
+      open_->duration = candidate.alone;
+      open_->sum = std::move(candidate);
+    }
+    open_->members.push_back(position);
+    open_->instances.insert(run.instance);
+    open_->reads.insert(op.in.begin(), op.in.end());
+    open_->writes.insert(op.out.begin(), op.out.end());
+  }
+
+  // Takes the candidate's sizes into the bucket, or says that it must not.
+  bool join(const Candidate& candidate, StagedOpIndex index) {
+    Candidate sum = open_->sum;
+    sum.global_bytes += candidate.global_bytes;
+    sum.largest_volume += candidate.largest_volume;
+    sum.alone += candidate.alone;
+    const bool fits = groups_.role(index) == open_->role &&
+                      candidate.communication.primitive == sum.communication.primitive &&
+                      sum.global_bytes <= limits_.bytes &&
+                      static_cast<std::int32_t>(open_->members.size()) < limits_.operations;
+    if (!fits) return false;
+    const Duration together = duration_of(sum);
+    const Time ready = std::max(open_->ready, ready_time(index));
+    if (ready + together > open_->begin + sum.alone) return false;
+    open_->sum = std::move(sum);
+    open_->ready = ready;
+    open_->duration = together;
+    return true;
+  }
+
+  Time ready_time(StagedOpIndex index) const {
+    Time ready;
+    for (const StagedTensorIndex tensor : at(graph_.ops, index).in)
+      ready = std::max(ready, at(made_at_, tensor));
+    return ready;
+  }
+
+  bool belongs(const OrderedRun& run) const { return open_->instances.count(run.instance) != 0; }
+
+  // True where the members may not move behind this run.
+  bool depends(const OrderedRun& run) const {
+    const auto holds = [](const std::set<StagedTensorIndex>& tensors,
+                          const std::vector<StagedTensorIndex>& of_op) {
+      return std::any_of(of_op.begin(), of_op.end(),
+                         [&](StagedTensorIndex tensor) { return tensors.count(tensor) != 0; });
+    };
+    const auto ops = ops_of(run);
+    return std::any_of(ops.begin(), ops.end(), [&](StagedOpIndex index) {
+      const StagedOp& op = at(graph_.ops, index);
+      return holds(open_->writes, op.in) || holds(open_->reads, op.out);
+    });
+  }
+
+  Candidate candidate_of(StagedOpIndex index) const {
+    const StagedOp& op = at(graph_.ops, index);
+    const StagedCommunication& staged = *op.communication;
+    const Placement& placement = at(graph_.placements, op.stage);
+    const GroupId group =
+        groups_.groups_of_member(op.stage, 0)[static_cast<std::size_t>(groups_.role(index))];
+    Candidate candidate;
+    candidate.communication.primitive = staged.primitive;
+    candidate.communication.reduce = staged.reduce;
+    candidate.communication.dtype = staged.dtype;
+    candidate.members = groups_.groups()[group.index()].ranks;
+    const CollectiveCost cost =
+        collective_cost(candidate.communication, at(graph_.tensors, op.in.front()).global.shape,
+                        {&staged.from, &placement}, {&staged.to, &placement}, candidate.members);
+    candidate.global_bytes = cost.global_bytes;
+    candidate.largest_volume = cost.largest_volume;
+    candidate.alone = duration_of(candidate);
+    return candidate;
+  }
+
+  Duration duration_of(const Candidate& candidate) const {
+    return network_.duration({.communication = &candidate.communication,
+                              .members = candidate.members,
+                              .global_bytes = candidate.global_bytes,
+                              .largest_volume = candidate.largest_volume});
+  }
+
+  void close() {
+    if (open_ && open_->members.size() > 1) fused_.push_back(std::move(*open_));
+    open_.reset();
+  }
+
+  // Members move to the place of the last of them.
+  void rebuild() {
+    std::vector<std::vector<std::size_t>> here(order_.size());
+    for (std::size_t position = 0; position < order_.size(); ++position)
+      here[position] = {position};
+    for (const Bucket& bucket : fused_) {
+      for (const std::size_t member : bucket.members) {
+        here[member].clear();
+        order_[member].launch_group = next_group_;
+        order_[member].begin = bucket.ready;
+        order_[member].end = bucket.ready + bucket.duration;
+      }
+      here[bucket.members.back()] = bucket.members;
+      ++next_group_;
+    }
+    std::vector<OrderedRun> moved;
+    moved.reserve(order_.size());
+    for (const std::vector<std::size_t>& positions : here)
+      for (const std::size_t position : positions) moved.push_back(order_[position]);
+    order_ = std::move(moved);
+  }
+
+  std::vector<OrderedRun>& order_;
+  const Partition& partition_;
+  const StagedGraph& graph_;
+  const GroupTable& groups_;
+  const NetworkModel& network_;
+  const BucketLimits& limits_;
+  std::vector<Time> made_at_;  // by tensor: the last act of its producer so far
+  std::int32_t next_group_ = 0;
+  std::optional<Bucket> open_;
+  std::vector<Bucket> fused_;
+};
+
+}  // namespace
+
+void fuse_buckets(IssueOrder& order, const Partition& partition, const GroupTable& groups,
+                  const NetworkModel& network, const BucketLimits& limits) {
+  if (limits.bytes.value <= 0 || limits.operations < 2) return;
+  for (std::vector<OrderedRun>& stage : order)
+    StageBuckets(stage, partition, groups, network, limits).run();
+}
+
+}  // namespace sextant
