@@ -12,8 +12,6 @@
 namespace sextant {
 namespace {
 
-using Bytes8 = std::vector<std::byte>;
-
 std::size_t count_of(const Shard& box) {
   return static_cast<std::size_t>(box.local_shape().elements());
 }
@@ -25,15 +23,10 @@ Shard whole_box(const Shape& shape) {
   return box;
 }
 
-Bytes8 pack(const Piece& piece) {
-  Bytes8 bytes(count_of(piece.box) * static_cast<std::size_t>(size_of(piece.global.dtype).value));
-  store_from_double(piece.global.dtype, piece.values, bytes.data());
-  return bytes;
-}
-
-KernelOperand operand(const Piece& piece, Bytes8& bytes) {
-  return {.data = bytes.data(),
-          .local = {.shape = piece.box.local_shape(), .dtype = piece.global.dtype},
+KernelOperand operand(const PackedPiece& piece) {
+  // Kernels only read their inputs; one operand type serves both sides.
+  return {.data = const_cast<std::byte*>(piece.bytes.data()),
+          .local = piece.local,
           .layout = nullptr,
           .box = piece.box};
 }
@@ -83,29 +76,64 @@ void paste(const Piece& part, Piece& piece) {
   });
 }
 
+PackedPiece pack(const Piece& piece) {
+  PackedPiece packed = packed_blank(piece.global, piece.box);
+  store_from_double(piece.global.dtype, piece.values, packed.bytes.data());
+  return packed;
+}
+
+PackedPiece packed_blank(const TensorType& global, const Shard& box) {
+  PackedPiece packed{
+      .local = {.shape = box.local_shape(), .dtype = global.dtype}, .box = box, .bytes = {}};
+  packed.bytes.resize(static_cast<std::size_t>(size_of(packed.local).value));
+  return packed;
+}
+
+void unpack(const PackedPiece& piece, std::vector<double>& values) {
+  values.resize(static_cast<std::size_t>(piece.local.shape.elements()));
+  load_as_double(piece.local.dtype, piece.bytes.data(), values);
+}
+
+struct OperatorRunner::Call {
+  Actor actor;
+  KernelContext context;
+  Workspace workspace;
+};
+
+OperatorRunner::OperatorRunner(const std::string& kind, const Attributes& attributes)
+    : call_(std::make_unique<Call>()) {
+  call_->actor.kind = kind;
+  call_->actor.attributes = attributes;
+  call_->context.actor = &call_->actor;
+}
+
+OperatorRunner::~OperatorRunner() = default;
+
+void OperatorRunner::run(std::span<const PackedPiece* const> inputs,
+                         std::span<PackedPiece> outputs) {
+  static const KernelTable kernels = reference_kernels();
+  KernelContext& context = call_->context;
+  context.in.clear();
+  context.out.clear();
+  for (const PackedPiece* input : inputs) context.in.push_back(operand(*input));
+  for (const PackedPiece& output : outputs) context.out.push_back(operand(output));
+  context.accumulate.assign(outputs.size(), false);
+  const Kernel kernel = kernels.find(call_->actor.kind, context);
+  require(kernel != nullptr, ErrorCode::kInternal, "no reference kernel for '{}'",
+          call_->actor.kind);
+  const Workspace::Frame frame(call_->workspace);
+  kernel(context, call_->workspace);
+}
+
 void run_operator(const std::string& kind, const Attributes& attributes,
                   const std::vector<Piece>& inputs, std::vector<Piece>& outputs) {
-  static const KernelTable kernels = reference_kernels();
-  Actor actor;
-  actor.kind = kind;
-  actor.attributes = attributes;
-  KernelContext context;
-  context.actor = &actor;
-  std::vector<Bytes8> in_bytes, out_bytes;
-  for (const Piece& input : inputs) in_bytes.push_back(pack(input));
-  for (const Piece& output : outputs) out_bytes.push_back(pack(output));
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    context.in.push_back(operand(inputs[i], in_bytes[i]));
-  for (std::size_t i = 0; i < outputs.size(); ++i)
-    context.out.push_back(operand(outputs[i], out_bytes[i]));
-  context.accumulate.assign(outputs.size(), false);
-  const Kernel kernel = kernels.find(kind, context);
-  require(kernel != nullptr, ErrorCode::kInternal, "no reference kernel for '{}'", kind);
-  Workspace workspace;
-  kernel(context, workspace);
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    load_as_double(outputs[i].global.dtype, out_bytes[i].data(), outputs[i].values);
-  }
+  std::vector<PackedPiece> in, out;
+  std::vector<const PackedPiece*> in_pointers;
+  for (const Piece& input : inputs) in.push_back(pack(input));
+  for (const PackedPiece& input : in) in_pointers.push_back(&input);
+  for (const Piece& output : outputs) out.push_back(pack(output));
+  OperatorRunner(kind, attributes).run(in_pointers, out);
+  for (std::size_t i = 0; i < outputs.size(); ++i) unpack(out[i], outputs[i].values);
 }
 
 void evaluate(const LogicalGraph& graph, TensorValues& values) {

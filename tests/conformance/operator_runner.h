@@ -6,7 +6,10 @@
 #include "core/sbp.h"
 #include "core/shape.h"
 
+#include <cstddef>
 #include <map>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,6 +31,28 @@ Piece cut(const Piece& piece, const Shard& box);
 
 // Copies the elements of `part` to their places in `piece`.
 void paste(const Piece& part, Piece& piece);
+
+// A piece in the bytes that kernels read and write.
+struct PackedPiece {
+  TensorType local;
+  Shard box;
+  std::vector<std::byte> bytes;
+};
+PackedPiece pack(const Piece& piece);
+PackedPiece packed_blank(const TensorType& global, const Shard& box);  // all zero
+void unpack(const PackedPiece& piece, std::vector<double>& values);
+
+// One operator to be run many times: its attributes and its scratch memory are set up once.
+class OperatorRunner {
+ public:
+  OperatorRunner(const std::string& kind, const Attributes& attributes);
+  ~OperatorRunner();
+  void run(std::span<const PackedPiece* const> inputs, std::span<PackedPiece> outputs);
+
+ private:
+  struct Call;  // keeps the backend's headers out of this one
+  std::unique_ptr<Call> call_;
+};
 
 // `outputs` gives the boxes of the outputs and, for state, the contents before the act; comes back
 // with the contents after it. Values pass through the dtype of their tensor.

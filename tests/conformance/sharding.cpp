@@ -1,30 +1,59 @@
-// Axes are peeled off one by one, major first when a tensor is distributed, minor first when it is
-// collected.
+// Axes are peeled off one by one: partial values from the major axis when a tensor is distributed,
+// all words from the innermost when it is collected.
 #include "tests/conformance/sharding.h"
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
 #include <utility>
 
 namespace sextant {
 namespace {
 
+// The value that a reduction leaves out, as boxing fills it in; for i64 one that a double holds.
+double neutral(ReduceOp op, DType dtype) {
+  if (op == ReduceOp::kSum) return 0;
+  const double sign = op == ReduceOp::kMax ? -1 : 1;
+  switch (dtype) {
+    case DType::kF64:
+    case DType::kF32:
+    case DType::kBF16:
+    case DType::kF16:
+      return sign * std::numeric_limits<double>::infinity();
+    case DType::kI64:
+      return sign * 0x1p53;
+    case DType::kI32:
+      return op == ReduceOp::kMax ? -0x1p31 : 0x1p31 - 1;
+    case DType::kBool:
+      return op == ReduceOp::kMax ? 0 : 1;
+  }
+  __builtin_unreachable();
+}
+
+// What a part that does not hold the value of an element has there: for sums anything, for max
+// and min nothing beyond the value.
+double share_of(double value, ReduceOp op, DType dtype, Shares shares, Random& random) {
+  if (random.integer(0, 5) == 0) return neutral(op, dtype);
+  if (dtype == DType::kBool) return op == ReduceOp::kSum ? 0 : value;
+  const double unit = shares == Shares::kFractions && is_floating(dtype) ? 0.25 : 1;
+  const auto noise = unit * static_cast<double>(random.integer(0, 4));
+  if (op == ReduceOp::kSum) return random.integer(0, 1) == 0 ? noise : -noise;
+  return op == ReduceOp::kMax ? std::max(value - noise, neutral(op, dtype))
+                              : std::min(value + noise, neutral(op, dtype));
+}
+
 // Pieces whose reduction is `total`, element by element.
 std::vector<Piece> partial_pieces(const Piece& total, ReduceOp op, std::int64_t parts,
-                                  Random& random) {
+                                  Shares shares, Random& random) {
   std::vector<Piece> pieces(static_cast<std::size_t>(parts), total);
   for (std::size_t i = 0; i < total.values.size(); ++i) {
     const auto holder = static_cast<std::size_t>(random.integer(0, parts - 1));
     for (std::size_t part = 0; part < pieces.size(); ++part) {
       if (part == holder) continue;
-      const auto noise = static_cast<double>(random.integer(1, 4));
-      double& value = pieces[part].values[i];
-      if (op == ReduceOp::kSum) {
-        value = noise;
-        pieces[holder].values[i] -= noise;
-      } else {
-        value += op == ReduceOp::kMax ? -noise : noise;
-      }
+      const double share = share_of(total.values[i], op, total.global.dtype, shares, random);
+      pieces[part].values[i] = share;
+      if (op == ReduceOp::kSum) pieces[holder].values[i] -= share;
     }
   }
   return pieces;
@@ -33,15 +62,16 @@ std::vector<Piece> partial_pieces(const Piece& total, ReduceOp op, std::int64_t 
 // What each device holds of `tensor`, in row-major order of coordinates, before splits: every
 // device holds all elements, its share of the partial ones.
 std::vector<Piece> unsplit_pieces(const Piece& tensor, const NdSbp& words,
-                                  const Hierarchy& hierarchy, std::size_t axis, Random& random) {
+                                  const Hierarchy& hierarchy, std::size_t axis, Shares shares,
+                                  Random& random) {
   if (axis == words.size()) return {tensor};
   const std::int64_t parts = hierarchy[axis];
   const std::vector<Piece> per_part =
-      words[axis].is_partial() ? partial_pieces(tensor, words[axis].reduce, parts, random)
+      words[axis].is_partial() ? partial_pieces(tensor, words[axis].reduce, parts, shares, random)
                                : std::vector<Piece>(static_cast<std::size_t>(parts), tensor);
   std::vector<Piece> pieces;
   for (const Piece& part : per_part)
-    for (Piece& piece : unsplit_pieces(part, words, hierarchy, axis + 1, random))
+    for (Piece& piece : unsplit_pieces(part, words, hierarchy, axis + 1, shares, random))
       pieces.push_back(std::move(piece));
   return pieces;
 }
@@ -55,6 +85,50 @@ Hierarchy coordinates_of(std::size_t device, const Hierarchy& hierarchy) {
   return coordinates;
 }
 
+// Any order of summation gives the same integers as long as the type holds them. Otherwise a result
+// passes through at most 10^3 roundings of terms at most 10^2 times the largest result: 10^5 units,
+// 1.1e-11 of it in f64 (unit 1.1e-16), 6e-3 in f32 (6e-8). In 16 bits (units 2^-9 and 2^-11)
+// results are stored, not accumulated: 16 roundings of terms 4 times as large, 64 units.
+struct Tolerance {
+  double largest_exact, relative;
+};
+
+Tolerance tolerance_of(DType dtype) {
+  switch (dtype) {
+    case DType::kF64:
+      return {0x1p53, 2e-11};
+    case DType::kF32:
+      return {0x1p20, 6e-3};
+    case DType::kBF16:
+      return {0x1p5, 0.125};
+    case DType::kF16:
+      return {0x1p8, 0.031};
+    case DType::kI64:
+    case DType::kI32:
+    case DType::kBool:
+      return {0x1p53, 0};
+  }
+  __builtin_unreachable();
+}
+
+}  // namespace
+
+bool agree(double a, double b, double largest, DType dtype) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
+  if (std::isinf(a) || std::isinf(b)) return a == b;
+  const Tolerance tolerance = tolerance_of(dtype);
+  const bool is_exact =
+      std::nearbyint(a) == a && std::nearbyint(b) == b && std::abs(b) <= tolerance.largest_exact;
+  return is_exact ? a == b : std::abs(a - b) <= tolerance.relative * largest;
+}
+
+double largest_of(std::span<const double> values) {
+  double largest = 1.0;
+  for (const double value : values)
+    if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
+  return largest;
+}
+
 double reduced(ReduceOp op, double a, double b) {
   if (std::isnan(a) || std::isnan(b)) return std::nan("");
   switch (op) {
@@ -65,31 +139,19 @@ double reduced(ReduceOp op, double a, double b) {
     case ReduceOp::kMin:
       return std::min(a, b);
   }
-  return a;
+  __builtin_unreachable();
 }
 
-// Integers are exact in any order of summation. Otherwise a result passes through at most 10^3
-// roundings, unit 1.1e-16, of terms at most 10^2 times the largest result: 1.1e-11 of that.
-bool agree(double a, double b, double largest) {
-  const bool is_exact = (std::nearbyint(a) == a && std::nearbyint(b) == b) || std::isinf(a);
-  return is_exact ? a == b : std::abs(a - b) <= 2e-11 * largest;
-}
-
-double largest_of(const Piece& piece) {
-  double largest = 1.0;
-  for (const double value : piece.values)
-    if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
-  return largest;
-}
+namespace {
 
 // Merges what one more part of an axis holds into what the parts before it hold.
 void merge(const Piece& part, Sbp word, Piece& total) {
-  const double largest = largest_of(total);
+  const double largest = largest_of(total.values);
   for (std::size_t i = 0; i < total.values.size(); ++i) {
     double& value = total.values[i];
     if (word.is_partial()) {
       value = reduced(word.reduce, value, part.values[i]);
-    } else if (!agree(part.values[i], value, largest)) {
+    } else if (!agree(part.values[i], value, largest, total.global.dtype)) {
       value = std::nan("");
     }
   }
@@ -126,11 +188,32 @@ Piece collect_from(const std::vector<Piece>& pieces, const NdSbp& words, const H
   return total;
 }
 
+std::size_t index_of(const Hierarchy& coordinates, const Hierarchy& hierarchy) {
+  std::int64_t index = 0;
+  for (std::size_t axis = 0; axis < hierarchy.size(); ++axis)
+    index = index * hierarchy[axis] + coordinates[axis];
+  return static_cast<std::size_t>(index);
+}
+
+// All axes, those that split one dim from the outermost split to the innermost.
+std::vector<std::size_t> nesting_order(const NdSbp& words) {
+  std::vector<std::size_t> order(words.size());
+  std::iota(order.begin(), order.end(), 0);
+  for (std::size_t i = 0; i < order.size(); ++i)
+    for (std::size_t j = i + 1; j < order.size(); ++j) {
+      const Sbp &outer = words[order[i]], &inner = words[order[j]];
+      if (outer.is_split() && inner.is_split() && outer.dim == inner.dim &&
+          outer.nesting > inner.nesting)
+        std::swap(order[i], order[j]);
+    }
+  return order;
+}
+
 }  // namespace
 
 std::vector<Piece> distribute(const Piece& tensor, const NdSbp& words, const Hierarchy& hierarchy,
-                              Random& random) {
-  std::vector<Piece> pieces = unsplit_pieces(tensor, words, hierarchy, 0, random);
+                              Random& random, Shares shares) {
+  std::vector<Piece> pieces = unsplit_pieces(tensor, words, hierarchy, 0, shares, random);
   for (std::size_t device = 0; device < pieces.size(); ++device) {
     const Shard box =
         shard_of(tensor.global.shape, words, hierarchy, coordinates_of(device, hierarchy));
@@ -140,24 +223,48 @@ std::vector<Piece> distribute(const Piece& tensor, const NdSbp& words, const Hie
 }
 
 Piece collect(const std::vector<Piece>& pieces, const NdSbp& words, const Hierarchy& hierarchy) {
-  return collect_from(pieces, words, hierarchy, {}, 0);
+  const std::vector<std::size_t> order = nesting_order(words);
+  NdSbp ordered_words;
+  Hierarchy ordered_hierarchy;
+  for (const std::size_t axis : order) {
+    ordered_words.push_back(words[axis]);
+    ordered_words.back().nesting = 0;
+    ordered_hierarchy.push_back(hierarchy[axis]);
+  }
+  std::vector<Piece> ordered;
+  for (std::size_t device = 0; device < pieces.size(); ++device) {
+    const Hierarchy ordered_coordinates = coordinates_of(device, ordered_hierarchy);
+    Hierarchy coordinates(hierarchy.size());
+    for (std::size_t i = 0; i < order.size(); ++i) coordinates[order[i]] = ordered_coordinates[i];
+    ordered.push_back(pieces[index_of(coordinates, hierarchy)]);
+  }
+  return collect_from(ordered, ordered_words, ordered_hierarchy, {}, 0);
 }
 
 std::vector<Piece> run_sharded(const std::string& kind, const Attributes& attributes,
                                const std::vector<Piece>& inputs, const std::vector<Piece>& outputs,
                                const OperandWords& words, const Hierarchy& hierarchy,
-                               Random& random) {
-  std::vector<std::vector<Piece>> in, out;  // by operand, then device
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    in.push_back(distribute(inputs[i], words.inputs[i], hierarchy, random));
+                               Random& random, Shares shares) {
+  std::vector<std::vector<PackedPiece>> in;  // by device
+  std::vector<std::vector<Piece>> out;       // by operand, then device
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const std::vector<Piece> pieces =
+        distribute(inputs[i], words.inputs[i], hierarchy, random, shares);
+    in.resize(pieces.size());
+    for (std::size_t device = 0; device < pieces.size(); ++device)
+      in[device].push_back(pack(pieces[device]));
+  }
   for (std::size_t i = 0; i < outputs.size(); ++i)
-    out.push_back(distribute(outputs[i], words.outputs[i], hierarchy, random));
-  for (std::size_t device = 0; device < out[0].size(); ++device) {
-    std::vector<Piece> local_in, local_out;
-    for (const std::vector<Piece>& pieces : in) local_in.push_back(pieces[device]);
-    for (const std::vector<Piece>& pieces : out) local_out.push_back(pieces[device]);
-    run_operator(kind, attributes, local_in, local_out);
-    for (std::size_t i = 0; i < out.size(); ++i) out[i][device] = std::move(local_out[i]);
+    out.push_back(distribute(outputs[i], words.outputs[i], hierarchy, random, shares));
+  in.resize(out[0].size());
+  OperatorRunner runner(kind, attributes);
+  for (std::size_t device = 0; device < in.size(); ++device) {
+    std::vector<const PackedPiece*> local_in;
+    std::vector<PackedPiece> local_out;
+    for (const PackedPiece& piece : in[device]) local_in.push_back(&piece);
+    for (const std::vector<Piece>& pieces : out) local_out.push_back(pack(pieces[device]));
+    runner.run(local_in, local_out);
+    for (std::size_t i = 0; i < out.size(); ++i) unpack(local_out[i], out[i][device].values);
   }
   std::vector<Piece> collected;
   for (std::size_t i = 0; i < out.size(); ++i)
@@ -166,9 +273,9 @@ std::vector<Piece> run_sharded(const std::string& kind, const Attributes& attrib
 }
 
 bool agree(const Piece& a, const Piece& b) {
-  const double largest = largest_of(b);
+  const double largest = largest_of(b.values);
   for (std::size_t i = 0; i < a.values.size(); ++i)
-    if (!agree(a.values[i], b.values[i], largest)) return false;
+    if (!agree(a.values[i], b.values[i], largest, b.global.dtype)) return false;
   return a.box == b.box;
 }
 

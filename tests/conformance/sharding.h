@@ -7,6 +7,7 @@
 #include "tests/conformance/operator_runner.h"
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,9 +30,14 @@ class Random {
   std::uint64_t next_ = 0;
 };
 
-// Partial values are random integers whose reduction is the tensor.
+// What the parts of a partial value differ by: whole numbers, or quarters where the type has them
+// (sums of integers alone would let floor pass for linear).
+enum class Shares : std::uint8_t { kIntegers, kFractions };
+
+// Partial values are random; their reduction is the tensor. Some hold the neutral element of it, as
+// after a boxing from a split.
 std::vector<Piece> distribute(const Piece& tensor, const NdSbp& words, const Hierarchy& hierarchy,
-                              Random& random);
+                              Random& random, Shares shares = Shares::kIntegers);
 
 // The global tensor that the pieces stand for; NaN where no piece holds an element and where
 // copies under B differ.
@@ -46,9 +52,14 @@ struct OperandWords {
 std::vector<Piece> run_sharded(const std::string& kind, const Attributes& attributes,
                                const std::vector<Piece>& inputs, const std::vector<Piece>& outputs,
                                const OperandWords& words, const Hierarchy& hierarchy,
-                               Random& random);
+                               Random& random, Shares shares = Shares::kIntegers);
 
 // Equal boxes and values: integers exactly, others up to the rounding of any order of summation.
+// NaN equals NaN.
 bool agree(const Piece& a, const Piece& b);
+bool agree(double a, double b, double largest, DType dtype);
+double largest_of(std::span<const double> values);  // at least 1
+
+double reduced(ReduceOp op, double a, double b);  // NaN when one of them is
 
 }  // namespace sextant

@@ -2,12 +2,15 @@
 // kernel on each shard, put the outputs together by the words, compare with the global run. Kinds
 // and inputs come from the registry, so a new operator is covered by existing.
 #include "core/operator.h"
-#include "tests/conformance/operator_runner.h"
+#include "sbp/inference.h"
 #include "tests/conformance/sharding.h"
+#include "tests/conformance/signature_cases.h"
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,114 +18,130 @@
 namespace sextant {
 namespace {
 
-// One operator on one set of inputs, run globally.
-struct GlobalRun {
-  const OperatorDef* def;
-  OperatorExample example;
-  std::vector<Piece> inputs;
-  std::vector<Piece> before, outputs;  // outputs before (state) and after
-};
+constexpr Shares kBothKinds[] = {Shares::kFractions, Shares::kIntegers};
 
-std::pair<std::int64_t, std::int64_t> range_of(const OperatorExample& example, std::size_t input) {
-  return example.ranges.empty() ? std::pair<std::int64_t, std::int64_t>{-3, 3}
-                                : example.ranges[input];
-}
-
-Piece random_piece(const TensorType& type, std::pair<std::int64_t, std::int64_t> range,
-                   Random& random) {
-  std::vector<double> values(static_cast<std::size_t>(type.shape.elements()));
-  for (double& value : values)
-    value = static_cast<double>(random.integer(range.first, range.second));
-  return whole(type, std::move(values));
-}
-
-GlobalRun run_globally(const OperatorDef& def, const OperatorExample& example, Random& random) {
-  GlobalRun run{.def = &def, .example = example, .inputs = {}, .before = {}, .outputs = {}};
-  for (std::size_t i = 0; i < example.inputs.size(); ++i)
-    run.inputs.push_back(random_piece(example.inputs[i], range_of(example, i), random));
-  const bool has_state = !def.state_outputs.empty();
-  for (const TensorType& type : def.infer(example.inputs, example.attributes))
-    run.before.push_back(has_state ? random_piece(type, {0, 3}, random) : blank(type));
-  run.outputs = run.before;
-  run_operator(def.kind, example.attributes, run.inputs, run.outputs);
-  return run;
-}
-
-// N-D words of a product of rows, one per axis.
-OperandWords product_of(const GlobalRun& run, const std::vector<const SbpSignature*>& rows) {
-  OperandWords words{.inputs = std::vector<NdSbp>(run.inputs.size()),
-                     .outputs = std::vector<NdSbp>(run.outputs.size())};
-  for (const SbpSignature* row : rows) {
-    for (std::size_t i = 0; i < run.inputs.size(); ++i) words.inputs[i].push_back(row->inputs[i]);
-    for (std::size_t i = 0; i < run.outputs.size(); ++i)
-      words.outputs[i].push_back(row->outputs[i]);
-  }
-  return words;
-}
-
-// True when the sharded run with these rows equals the global run.
-bool holds(const GlobalRun& run, const std::vector<const SbpSignature*>& rows,
-           const Hierarchy& hierarchy, Random& random) {
+// True when the sharded run under these words equals the global run.
+bool holds(const SignatureCase& on, const GlobalRun& run, const OpWords& words,
+           const Hierarchy& hierarchy, Shares shares, Random& random) {
   const std::vector<Piece> outputs =
-      run_sharded(run.def->kind, run.example.attributes, run.inputs, run.before,
-                  product_of(run, rows), hierarchy, random);
+      run_sharded(on.def->kind, on.on.attributes, run.inputs, run.before,
+                  {.inputs = words.inputs, .outputs = words.outputs}, hierarchy, random, shares);
   for (std::size_t i = 0; i < outputs.size(); ++i)
     if (!agree(outputs[i], run.outputs[i])) return false;
   return true;
 }
 
-// "matmul (S(0), B) (B, S(1)) -> (S(0), S(1))".
-std::string text_of(const GlobalRun& run, const std::vector<const SbpSignature*>& rows) {
-  const OperandWords words = product_of(run, rows);
-  std::string text = run.def->kind;
-  for (const NdSbp& word : words.inputs) text += " " + to_string(word);
-  text += " ->";
+// "(S(0), B) (B, S(1)) -> (S(0), S(1))".
+std::string text_of(const OpWords& words) {
+  std::string text;
+  for (const NdSbp& word : words.inputs) text += to_string(word) + " ";
+  text += "->";
   for (const NdSbp& word : words.outputs) text += " " + to_string(word);
   return text;
 }
 
-// Calls `visit(run, rows, random)` for every example of every kind.
+void check(const SignatureCase& on, const GlobalRun& run, const OpWords& words,
+           const Hierarchy& hierarchy, Shares shares, Random& random) {
+  const bool is_sound = holds(on, run, words, hierarchy, shares, random);
+  CHECK_MESSAGE(is_sound, on.name, ": ", text_of(words), " over ", to_string(Shape(hierarchy)),
+                " parts");
+}
+
+// Calls `visit(case, random)` for every example of every kind.
 template <typename Visit>
 void for_each_example(const std::string& stream, const Visit& visit) {
   const OperatorRegistry& registry = builtin_operators();
   for (const std::string& kind : registry.kinds()) {
-    const OperatorDef& def = registry.get(kind);
-    if (def.examples == nullptr) continue;
     Random random(stream + kind);
-    for (const OperatorExample& example : def.examples()) {
-      const GlobalRun run = run_globally(def, example, random);
-      visit(run,
-            def.signatures(example.inputs, def.infer(example.inputs, example.attributes),
-                           example.attributes),
-            random);
-    }
+    for (const SignatureCase& on : example_cases(registry.get(kind))) visit(on, random);
   }
 }
 
-// Runs a product of rows, one per axis, unless it does not fit the mesh.
-void check(const GlobalRun& run, const std::vector<const SbpSignature*>& rows,
-           const Hierarchy& hierarchy, Random& random) {
-  if (!fits(rows, hierarchy)) return;
-  CAPTURE(text_of(run, rows));
-  CAPTURE(hierarchy[0]);
-  CHECK(holds(run, rows, hierarchy, random));
+// Every row that fits that many parts.
+void check_one_axis(const SignatureCase& on, std::initializer_list<std::int64_t> all_parts,
+                    Shares values, Random& random) {
+  const GlobalRun run = run_globally(on, values, random);
+  for (const std::int64_t parts : all_parts)
+    for (const OpWords& words : nd_products(on.rows, Hierarchy{parts}))
+      check(on, run, words, {parts}, values, random);
 }
-
-using Rows = std::vector<SbpSignature>;
 
 TEST_CASE("every claimed row gives the global result over 2, 3 and 4 parts") {
-  for_each_example("one axis", [](const GlobalRun& run, const Rows& rows, Random& random) {
-    for (const SbpSignature& row : rows)
-      for (const std::int64_t parts : {2, 3, 4}) check(run, {&row}, {parts}, random);
+  for_each_example("one axis", [](const SignatureCase& on, Random& random) {
+    for (const Shares values : kBothKinds) check_one_axis(on, {2, 3, 4}, values, random);
   });
 }
 
-TEST_CASE("products of claimed rows give the global result on two axes") {
-  for_each_example("two axes", [](const GlobalRun& run, const Rows& rows, Random& random) {
-    for (const SbpSignature& major : rows)
-      for (const SbpSignature& minor : rows)
-        for (const std::int64_t parts : {2, 3}) check(run, {&major, &minor}, {parts, 2}, random);
+// A dim of one element leaves all parts but the first without any.
+TEST_CASE("every claimed row gives the global result where shards are empty") {
+  int derived = 0;
+  for_each_example("empty shards", [&derived](const SignatureCase& on, Random& random) {
+    std::set<std::int64_t> extents;
+    for (const TensorType& input : on.on.inputs)
+      extents.insert(input.shape.extents().begin(), input.shape.extents().end());
+    for (const std::int64_t extent : extents) {
+      if (extent <= 1 || is_counted(on, extent)) continue;
+      const auto shrunk =
+          with_extents(on, [extent](std::int64_t other) { return other == extent ? 1 : other; });
+      if (!shrunk) continue;
+      ++derived;
+      check_one_axis(*shrunk, {2, 3}, Shares::kIntegers, random);
+    }
   });
+  CHECK(derived > 50);
+}
+
+// Small integers are exact in every type; results of curved functions agree up to rounding.
+TEST_CASE("every claimed row gives the global result in every element type") {
+  int derived = 0;
+  for_each_example("types", [&derived](const SignatureCase& on, Random& random) {
+    for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16, DType::kI64, DType::kI32}) {
+      const auto other = with_dtype(on, dtype);
+      if (!other) continue;
+      ++derived;
+      check_one_axis(*other, {2, 3}, Shares::kIntegers, random);
+    }
+  });
+  CHECK(derived > 50);
+}
+
+TEST_CASE("products of claimed rows give the global result on two axes, in all nesting orders") {
+  for_each_example("two axes", [](const SignatureCase& on, Random& random) {
+    const GlobalRun run = run_globally(on, Shares::kIntegers, random);
+    for (const Hierarchy& hierarchy : {Hierarchy{2, 2}, Hierarchy{3, 2}})
+      for (const OpWords& words : nd_products(on.rows, hierarchy))
+        check(on, run, words, hierarchy, Shares::kIntegers, random);
+  });
+}
+
+// Products of a few rows drawn from those claimed; the first is B.
+TEST_CASE("products of claimed rows give the global result on three axes") {
+  static constexpr std::size_t kRows = 4, kProducts = 16;
+  for_each_example("three axes", [](const SignatureCase& on, Random& random) {
+    std::vector<SbpSignature> rows = on.rows;
+    const auto last = [&rows] { return static_cast<std::int64_t>(rows.size()) - 1; };
+    while (rows.size() > kRows) rows.erase(rows.begin() + random.integer(1, last()));
+    std::vector<OpWords> products = nd_products(rows, Hierarchy{2, 2, 2});
+    const GlobalRun run = run_globally(on, Shares::kIntegers, random);
+    for (std::size_t i = 0; i < std::min(products.size(), kProducts); ++i) {
+      const auto at = static_cast<std::size_t>(random.integer(
+          static_cast<std::int64_t>(i), static_cast<std::int64_t>(products.size()) - 1));
+      std::swap(products[i], products[at]);
+      check(on, run, products[i], {2, 2, 2}, Shares::kIntegers, random);
+    }
+  });
+}
+
+// Sources have no inputs to run on, box_local exists in physical graphs alone.
+TEST_CASE("every operator that computes has examples and rows") {
+  const OperatorRegistry& registry = builtin_operators();
+  for (const std::string& kind : registry.kinds()) {
+    const OperatorDef& def = registry.get(kind);
+    if (def.max_inputs == 0 || def.on_host || kind == "box_local") continue;
+    const std::vector<SignatureCase> cases = example_cases(def);
+    CHECK_MESSAGE(!cases.empty(), kind, " has no examples");
+    for (const SignatureCase& on : cases) CHECK_MESSAGE(!on.rows.empty(), on.name);
+  }
 }
 
 // The suite must be able to fail: rows that look right and are not.
@@ -130,9 +149,12 @@ TEST_CASE("unsound rows are caught") {
   const auto is_caught = [](const std::string& kind, std::size_t example, const SbpSignature& row,
                             std::int64_t parts) {
     Random random("unsound" + kind);
-    const OperatorDef& def = builtin_operators().get(kind);
-    const GlobalRun run = run_globally(def, def.examples()[example], random);
-    return !holds(run, {&row}, {parts}, random);
+    const SignatureCase on = example_cases(builtin_operators().get(kind))[example];
+    OpWords words;
+    for (const Sbp& word : row.inputs) words.inputs.push_back({word});
+    for (const Sbp& word : row.outputs) words.outputs.push_back({word});
+    return !holds(on, run_globally(on, Shares::kIntegers, random), words, {parts},
+                  Shares::kIntegers, random);
   };
   const Sbp b = Sbp::broadcast(), p = Sbp::partial(), p_max = Sbp::partial(ReduceOp::kMax);
   const auto s = [](std::size_t dim) { return Sbp::split(dim); };
