@@ -1,0 +1,195 @@
+// What planning one boxing costs, what finding a known plan costs, and the obvious planner beside
+// it. Every benchmark walks a fixed list of pairs; times are per pair. Before it is timed, the
+// obvious planner has to find the same costs. Definitions: METRICS.md.
+#include "sbp/boxing.h"
+
+#include "core/check.h"
+#include "core/words_at.h"
+#include "experiments/micro/naive_boxing.h"
+#include "sbp/boxing_plans.h"
+#include "simulator/cluster_file.h"
+#include "simulator/models.h"
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace sextant;
+
+const TensorType kType{Shape{4096, 1024}, DType::kBF16};
+
+std::unique_ptr<NetworkModel> network_of(BoxingObjective objective) {
+  if (objective == BoxingObjective::kBytes) return nullptr;
+  return make_alpha_beta(load_cluster("dgx-h100:nodes=8"));
+}
+
+// Pairs of words on two placements, with what a plan between them depends on.
+struct Pairs {
+  Placement from, to;
+  std::vector<std::pair<NdSbp, NdSbp>> words;
+  std::unique_ptr<NetworkModel> network;
+
+  BoxingRequest request(std::size_t i) const {
+    return {.type = kType,
+            .from_placement = &from,
+            .to_placement = &to,
+            .from = words[i].first,
+            .to = words[i].second,
+            .objective = network != nullptr ? BoxingObjective::kTime : BoxingObjective::kBytes,
+            .network = network.get()};
+  }
+};
+
+// All words of {B, S(0), S(1), P(sum)} on a mesh.
+std::vector<NdSbp> all_words(std::size_t axes) {
+  const std::vector<Sbp> letters = {Sbp::broadcast(), Sbp::split(0), Sbp::split(1), Sbp::partial()};
+  std::vector<NdSbp> words = {{}};
+  for (std::size_t axis = 0; axis < axes; ++axis) {
+    std::vector<NdSbp> longer;
+    for (const NdSbp& prefix : words)
+      for (const Sbp& letter : letters) {
+        longer.push_back(prefix);
+        longer.back().push_back(letter);
+      }
+    words = std::move(longer);
+  }
+  return words;
+}
+
+Placement placement_of(const char* text) {
+  std::size_t at = 0;
+  const std::string whole(text);
+  Placement placement{.axes = read_mesh_axes(whole, at), .ranks = {}};
+  if (at == whole.size()) return consecutive_placement(std::move(placement.axes));
+  placement.ranks = read_device_list(whole, at);
+  validate(placement);
+  return placement;
+}
+
+// All pairs, or so many of them, always the same.
+Pairs pairs_of(const char* from, const char* to, BoxingObjective objective, std::size_t most) {
+  Pairs pairs{placement_of(from), placement_of(to), {}, network_of(objective)};
+  for (const NdSbp& a : all_words(pairs.from.axes.size()))
+    for (const NdSbp& b : all_words(pairs.to.axes.size())) pairs.words.emplace_back(a, b);
+  std::mt19937 random(1);
+  std::shuffle(pairs.words.begin(), pairs.words.end(), random);
+  if (pairs.words.size() > most) pairs.words.resize(most);
+  return pairs;
+}
+
+constexpr std::size_t kAll = 1 << 20;
+
+// Per pair: the mean is the benchmark's time, `slowest_us` the pair that takes longest (each the
+// best of three, so that an interrupt is not taken for a hard pair).
+double slowest_us(const Pairs& pairs) {
+  using Clock = std::chrono::steady_clock;
+  double slowest = 0;
+  for (std::size_t i = 0; i < pairs.words.size(); ++i) {
+    double best = 1e9;
+    for (int again = 0; again < 3; ++again) {
+      const auto begin = Clock::now();
+      benchmark::DoNotOptimize(plan_boxing(pairs.request(i)));
+      best =
+          std::min(best, std::chrono::duration<double, std::micro>(Clock::now() - begin).count());
+    }
+    slowest = std::max(slowest, best);
+  }
+  return slowest;
+}
+
+void plan(benchmark::State& state, const char* from, const char* to, BoxingObjective objective,
+          std::size_t most) {
+  const Pairs pairs = pairs_of(from, to, objective, most);
+  std::size_t i = 0;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(plan_boxing(pairs.request(i)));
+    if (++i == pairs.words.size()) i = 0;
+  }
+  state.counters["pairs"] = static_cast<double>(pairs.words.size());
+  state.counters["slowest_us"] = slowest_us(pairs);
+}
+
+bool is_equal(const BoxingRequest& request) {
+  const NaiveCost naive = NaiveBoxing(request).cost();
+  const BoxingPlan plan = plan_boxing(request);
+  const bool by_time = request.network != nullptr;
+  return naive.bytes == plan.total_bytes.value &&
+         naive.objective == (by_time ? plan.time.value : plan.total_bytes.value);
+}
+
+void naive(benchmark::State& state, const char* mesh, BoxingObjective objective, std::size_t most) {
+  const Pairs pairs = pairs_of(mesh, mesh, objective, most);
+  for (std::size_t i = 0; i < pairs.words.size(); ++i) {
+    if (is_equal(pairs.request(i))) continue;
+    const std::string what = to_string(pairs.words[i].first, pairs.from) + " -> " +
+                             to_string(pairs.words[i].second, pairs.to) + ": other costs";
+    return state.SkipWithError(what.c_str());
+  }
+  std::size_t i = 0;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(NaiveBoxing(pairs.request(i)).cost());
+    if (++i == pairs.words.size()) i = 0;
+  }
+  state.counters["pairs"] = static_cast<double>(pairs.words.size());
+}
+
+// One plan asked for by name, as the compiler does.
+void known_plan(benchmark::State& state, const char* mesh, BoxingObjective objective) {
+  const Pairs pairs = pairs_of(mesh, mesh, objective, kAll);
+  BoxingPlans plans(objective, pairs.network.get());
+  const BoxedTypeId type = plans.type(kType);
+  const BoxedMeshId here = plans.placement(pairs.from);
+  const std::vector<std::int64_t> extents = pairs.from.hierarchy();
+  std::vector<std::pair<MeshState, MeshState>> states;
+  for (const auto& [from, to] : pairs.words) {
+    states.emplace_back(MeshState(from, extents, kType.shape), MeshState(to, extents, kType.shape));
+    plans.plan(type, here, states.back().first, here, states.back().second);
+  }
+  std::size_t i = 0;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(&plans.plan(type, here, states[i].first, here, states[i].second));
+    if (++i == states.size()) i = 0;
+  }
+  state.counters["plans"] = static_cast<double>(plans.size());
+}
+
+constexpr auto kBytes = BoxingObjective::kBytes;
+constexpr auto kTime = BoxingObjective::kTime;
+
+BENCHMARK_CAPTURE(known_plan, 2x4_bytes, "[dp=2, tp=4]", kBytes);
+BENCHMARK_CAPTURE(known_plan, 2x4_time, "[dp=2, tp=4]", kTime);
+BENCHMARK_CAPTURE(known_plan, 4x4x4_bytes, "[a=4, b=4, c=4]", kBytes);
+
+BENCHMARK_CAPTURE(plan, 8_bytes, "[x=8]", "[x=8]", kBytes, kAll)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(plan, 8_time, "[x=8]", "[x=8]", kTime, kAll)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(plan, 2x4_bytes, "[dp=2, tp=4]", "[dp=2, tp=4]", kBytes, kAll)
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(plan, 2x4_time, "[dp=2, tp=4]", "[dp=2, tp=4]", kTime, kAll)
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(plan, 2x2x2_bytes, "[a=2, b=2, c=2]", "[a=2, b=2, c=2]", kBytes, 256)
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(plan, 2x2x2_time, "[a=2, b=2, c=2]", "[a=2, b=2, c=2]", kTime, 256)
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(plan, 4x4x4_bytes, "[a=4, b=4, c=4]", "[a=4, b=4, c=4]", kBytes, 256)
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(plan, 4x4x4_time, "[a=4, b=4, c=4]", "[a=4, b=4, c=4]", kTime, 256)
+    ->Unit(benchmark::kMicrosecond);
+
+BENCHMARK_CAPTURE(plan, disjoint_2x4_time, "[dp=2, tp=4]", "[dp=2, tp=4]{8-15}", kTime, kAll)
+    ->Unit(benchmark::kMicrosecond);
+
+BENCHMARK_CAPTURE(naive, 2x4_bytes, "[dp=2, tp=4]", kBytes, kAll)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(naive, 2x4_time, "[dp=2, tp=4]", kTime, kAll)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(naive, 2x2x2_bytes, "[a=2, b=2, c=2]", kBytes, 16)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(naive, 2x2x2_time, "[a=2, b=2, c=2]", kTime, 16)->Unit(benchmark::kMicrosecond);
+
+}  // namespace
+
+BENCHMARK_MAIN();
