@@ -69,6 +69,7 @@ const OperatorRegistry& builtin_operators() {
     add_shapes(built);
     add_boxing(built);
     add_loss(built);
+    add_reduce(built);
     add_optimizer(built);
     return built;
   }();

@@ -35,6 +35,7 @@ KernelTable reference_kernels() {
   add_embedding_kernels(table);
   add_shape_kernels(table);
   add_loss_kernels(table);
+  add_reduce_kernels(table);
   add_optimizer_kernels(table);
   add_source_kernels(table);
   add_boxing_kernels(table);

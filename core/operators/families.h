@@ -16,6 +16,7 @@ void add_embedding(OperatorRegistry& registry);
 void add_shapes(OperatorRegistry& registry);
 void add_boxing(OperatorRegistry& registry);
 void add_loss(OperatorRegistry& registry);
+void add_reduce(OperatorRegistry& registry);
 void add_optimizer(OperatorRegistry& registry);
 
 }  // namespace sextant

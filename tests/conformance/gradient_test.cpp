@@ -32,7 +32,21 @@ TensorId add_op(LogicalGraph& graph, std::string kind, std::string name,
                                  .parameter = std::nullopt}));
 }
 
-void add_loss(Problem& problem, TensorId logits) {
+// Logits of three classes for a result that has one or none: a loss over one class has no slope.
+TensorId classes_of(Problem& problem, TensorId result) {
+  const TensorType type = problem.graph.tensor(result).type;
+  const Shape& shape = type.shape;
+  if (shape.rank() > 0 && shape[shape.rank() - 1] != 1) return result;
+  if (shape.rank() == 0)
+    result = add_op(problem.graph, "reshape", "column", {result},
+                    {{"shape", std::vector<std::int64_t>{1}}});
+  const TensorId weights = add_input(problem.graph, "weights", 0, {{1, 3}, type.dtype});
+  problem.values[weights] = {1.0, -0.5, 0.25};
+  return add_op(problem.graph, "matmul", "logits", {result, weights});
+}
+
+void add_loss(Problem& problem, TensorId result) {
+  const TensorId logits = classes_of(problem, result);
   const Shape& shape = problem.graph.tensor(logits).type.shape;
   const std::int64_t classes = shape[shape.rank() - 1];
   std::vector<std::int64_t> leading(shape.extents().begin(), shape.extents().end() - 1);
@@ -65,12 +79,14 @@ Problem problem_of(const std::string& kind, const OperatorExample& example) {
   return problem;
 }
 
-bool has_elements_and_parameters(const Problem& problem) {
-  const auto is_parameter = [](const LogicalOp& op) { return op.kind == "parameter"; };
-  const auto ops = problem.graph.ops();
-  return std::any_of(ops.begin(), ops.end(), is_parameter) &&
-         problem.graph.tensor(problem.graph.output(*problem.graph.find_op("op")))
-                 .type.shape.elements() > 0;
+bool has_elements(const Problem& problem) {
+  return problem.graph.tensor(problem.graph.output(*problem.graph.find_op("op")))
+             .type.shape.elements() > 0;
+}
+
+bool has_floating_input(const OperatorExample& example) {
+  return std::any_of(example.inputs.begin(), example.inputs.end(),
+                     [](const TensorType& type) { return is_floating(type.dtype); });
 }
 
 TEST_CASE("every gradient rule equals central differences") {
@@ -82,8 +98,9 @@ TEST_CASE("every gradient rule equals central differences") {
     if (def.gradient == nullptr || kind == "cross_entropy") continue;
     for (const OperatorExample& example : def.examples()) {
       CAPTURE(kind);
+      if (!has_floating_input(example)) continue;
       const Problem problem = problem_of(kind, example);
-      if (has_elements_and_parameters(problem)) CHECK(check_gradients(problem) > 0.01);
+      if (has_elements(problem)) CHECK(check_gradients(problem) > 0.01);
     }
   }
 }

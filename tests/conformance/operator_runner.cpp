@@ -27,7 +27,7 @@ KernelOperand operand(const PackedPiece& piece) {
   // Kernels only read their inputs; one operand type serves both sides.
   return {.data = const_cast<std::byte*>(piece.bytes.data()),
           .local = piece.local,
-          .layout = nullptr,
+          .layout = &piece.layout,
           .box = piece.box};
 }
 
@@ -83,8 +83,10 @@ PackedPiece pack(const Piece& piece) {
 }
 
 PackedPiece packed_blank(const TensorType& global, const Shard& box) {
-  PackedPiece packed{
-      .local = {.shape = box.local_shape(), .dtype = global.dtype}, .box = box, .bytes = {}};
+  PackedPiece packed{.layout = {.global = global, .words = {}, .placement = {}},
+                     .local = {.shape = box.local_shape(), .dtype = global.dtype},
+                     .box = box,
+                     .bytes = {}};
   packed.bytes.resize(static_cast<std::size_t>(size_of(packed.local).value));
   return packed;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/logical_graph.h"
+#include "core/physical_graph.h"
 #include "core/sbp.h"
 #include "core/shape.h"
 
@@ -34,6 +35,7 @@ void paste(const Piece& part, Piece& piece);
 
 // A piece in the bytes that kernels read and write.
 struct PackedPiece {
+  Layout layout;  // its global type; words and placement are the caller's
   TensorType local;
   Shard box;
   std::vector<std::byte> bytes;

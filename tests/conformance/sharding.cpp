@@ -35,7 +35,8 @@ double neutral(ReduceOp op, DType dtype) {
 // and min nothing beyond the value.
 double share_of(double value, ReduceOp op, DType dtype, Shares shares, Random& random) {
   if (random.integer(0, 5) == 0) return neutral(op, dtype);
-  if (dtype == DType::kBool) return op == ReduceOp::kSum ? 0 : value;
+  if (dtype == DType::kBool && op == ReduceOp::kSum) return 0;
+  if (dtype == DType::kBool) return random.integer(0, 1) == 0 ? neutral(op, dtype) : value;
   const double unit = shares == Shares::kFractions && is_floating(dtype) ? 0.25 : 1;
   const auto noise = unit * static_cast<double>(random.integer(0, 4));
   if (op == ReduceOp::kSum) return random.integer(0, 1) == 0 ? noise : -noise;

@@ -13,11 +13,12 @@
 namespace sextant {
 
 // An operand: its local type, its contents, and where its box begins in the global tensor (zeros if
-// left out).
+// left out). Its global shape is its local one if left out.
 struct TestOperand {
   TensorType type;
   std::vector<double> values;
   std::vector<std::int64_t> offsets;
+  std::optional<Shape> global = {};
 };
 
 inline Shard box_at(const Shape& shape, const std::vector<std::int64_t>& offsets) {
@@ -79,7 +80,8 @@ class KernelCall {
     if (given.values.empty()) given.values.assign(count, 0.0);
     bytes_.emplace_back(count * static_cast<std::size_t>(size_of(given.type.dtype).value) + 64);
     store_from_double(given.type.dtype, given.values, bytes_.back().data());
-    layouts_.push_back({given.type, {}, PlacementId(0)});
+    layouts_.push_back(
+        {{given.global.value_or(given.type.shape), given.type.dtype}, {}, PlacementId(0)});
     return {bytes_.back().data(), given.type, &layouts_.back(),
             box_at(given.type.shape, given.offsets)};
   }

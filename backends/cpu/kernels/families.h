@@ -13,6 +13,7 @@ void add_attention_kernels(KernelTable& table);
 void add_embedding_kernels(KernelTable& table);
 void add_shape_kernels(KernelTable& table);
 void add_loss_kernels(KernelTable& table);
+void add_reduce_kernels(KernelTable& table);
 void add_optimizer_kernels(KernelTable& table);
 void add_source_kernels(KernelTable& table);
 void add_boxing_kernels(KernelTable& table);

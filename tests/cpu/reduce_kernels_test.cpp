@@ -1,0 +1,124 @@
+// Reductions against numbers worked out by hand.
+#include "backends/cpu/kernel.h"
+#include "tests/cpu/kernel_call.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace sextant {
+namespace {
+
+using Integers = std::vector<std::int64_t>;
+using Numbers = std::vector<double>;
+
+const double kInfinity = std::numeric_limits<double>::infinity();
+
+Numbers run(const std::string& kind, std::vector<TestOperand> inputs, TensorType output,
+            Attributes attributes) {
+  KernelCall call(kind, std::move(attributes));
+  for (TestOperand& input : inputs) call.input(std::move(input));
+  return call.output({std::move(output), {}, {}}).run(reference_kernels())[0];
+}
+
+TestOperand table(DType dtype) { return {{{2, 3}, dtype}, {1, 2, 3, 4, 5, 9}, {}}; }
+
+TEST_CASE("sums and extrema run over the dims they name, with or without keeping them") {
+  for (const DType dtype : {DType::kF64, DType::kF32, DType::kBF16, DType::kI64, DType::kI32}) {
+    for (const bool keep : {false, true}) {
+      const Attributes rows = {{"dims", Integers{1}}, {"keep_dims", keep}};
+      const Attributes columns = {{"dims", Integers{0}}, {"keep_dims", keep}};
+      const Attributes all = {{"dims", Integers{-1, 0}}, {"keep_dims", keep}};
+      const TensorType two{keep ? Shape{2, 1} : Shape{2}, dtype};
+      const TensorType three{keep ? Shape{1, 3} : Shape{3}, dtype};
+      const TensorType one{keep ? Shape{1, 1} : Shape{}, dtype};
+      CHECK(run("reduce_sum", {table(dtype)}, two, rows) == Numbers{6, 18});
+      CHECK(run("reduce_sum", {table(dtype)}, three, columns) == Numbers{5, 7, 12});
+      CHECK(run("reduce_sum", {table(dtype)}, one, all) == Numbers{24});
+      CHECK(run("reduce_max", {table(dtype)}, two, rows) == Numbers{3, 9});
+      CHECK(run("reduce_min", {table(dtype)}, three, columns) == Numbers{1, 2, 3});
+    }
+  }
+}
+
+TEST_CASE("integers beyond the mantissa of a double are summed exactly") {
+  // 2^53 + 1 + 1: a double would stay at 2^53. The difference to 2^53 is what the test can see.
+  const double big = 0x1p53;
+  const TestOperand x{{{4}, DType::kI64}, {big, 1, 1, -big}, {}};
+  CHECK(run("reduce_sum", {x}, {{}, DType::kI64}, {{"dims", Integers{0}}}) == Numbers{2});
+}
+
+TEST_CASE("a sum of bool counts, its maximum is any and its minimum all") {
+  const TestOperand x{{{2, 2}, DType::kBool}, {1, 0, 1, 1}, {}};
+  const Attributes rows = {{"dims", Integers{1}}, {"out_dtype", "i32"}};
+  CHECK(run("reduce_sum", {x}, {{2}, DType::kI32}, rows) == Numbers{1, 2});
+  CHECK(run("reduce_max", {x}, {{2}, DType::kBool}, rows) == Numbers{1, 1});
+  CHECK(run("reduce_min", {x}, {{2}, DType::kBool}, rows) == Numbers{0, 1});
+}
+
+TEST_CASE("a reduction of nothing is its neutral element") {
+  const Attributes rows = {{"dims", Integers{1}}};
+  const auto of_nothing = [&](const char* kind, DType dtype) {
+    return run(kind, {{{{1, 0}, dtype}, {}, {}}}, {{1}, dtype}, rows)[0];
+  };
+  CHECK(of_nothing("reduce_sum", DType::kF32) == 0);
+  CHECK(of_nothing("reduce_max", DType::kF32) == -kInfinity);
+  CHECK(of_nothing("reduce_min", DType::kBF16) == kInfinity);
+  CHECK(of_nothing("reduce_max", DType::kI32) == -0x1p31);
+  CHECK(of_nothing("reduce_min", DType::kI32) == 0x1p31 - 1);
+  CHECK(of_nothing("reduce_max", DType::kI64) == -0x1p63);
+  CHECK(of_nothing("reduce_max", DType::kBool) == 0);
+  CHECK(of_nothing("reduce_min", DType::kBool) == 1);
+}
+
+TEST_CASE("NaN wins wherever it stands") {
+  for (const char* kind : {"reduce_max", "reduce_min"})
+    for (const Numbers& values : {Numbers{NAN, 1, 2}, Numbers{1, NAN, 2}, Numbers{1, 2, NAN}})
+      CHECK(std::isnan(run(kind, {{{{3}, DType::kF32}, values, {}}}, {{}, DType::kF32},
+                           {{"dims", Integers{0}}})[0]));
+}
+
+TEST_CASE("the mean of a shard is its sum over the global count") {  // G02
+  // 0..11 as [3,4] over 2 ranks: 28 / 12 of rows 0 and 1, 38 / 12 of row 2; together 5.5.
+  const Attributes all = {{"dims", Integers{0, 1}}};
+  const TestOperand first{{{2, 4}, DType::kF64}, {0, 1, 2, 3, 4, 5, 6, 7}, {}, Shape{3, 4}};
+  const TestOperand second{{{1, 4}, DType::kF64}, {8, 9, 10, 11}, {2, 0}, Shape{3, 4}};
+  const TestOperand none{{{0, 4}, DType::kF64}, {}, {3, 0}, Shape{3, 4}};
+  const TensorType one{{}, DType::kF64};
+  CHECK(run("reduce_mean", {first}, one, all)[0] == 28.0 / 12);
+  CHECK(run("reduce_mean", {second}, one, all)[0] == 38.0 / 12);
+  CHECK(run("reduce_mean", {none}, one, all)[0] == 0);
+  CHECK(std::isnan(run("reduce_mean", {{{{0, 4}, DType::kF64}, {}, {}}}, one, all)[0]));
+}
+
+TEST_CASE("equal maxima share the gradient") {
+  const TestOperand x{{{2, 3}, DType::kF64}, {1, 3, 3, 5, 2, 5}, {}};
+  const Attributes rows = {{"dims", Integers{1}}};
+  const TestOperand max{{{2}, DType::kF64}, {3, 5}, {}};
+  CHECK(run("extremum_count", {x, max}, {{2}, DType::kF64}, rows) == Numbers{2, 2});
+  const TestOperand count{{{2}, DType::kF64}, {2, 2}, {}}, dy{{{2}, DType::kF64}, {10, -4}, {}};
+  CHECK(run("extremum_grad", {x, max, count, dy}, {{2, 3}, DType::kF64}, rows) ==
+        Numbers{0, 5, 5, -2, 0, -2});
+}
+
+TEST_CASE("a dot over dims multiplies first, and expand repeats") {
+  const TestOperand a = table(DType::kF32), b{{{2, 3}, DType::kF32}, {1, 0, -1, 2, 2, 1}, {}};
+  // Columns: 1 1 + 4 2 = 9, 2 0 + 5 2 = 10, 3 (-1) + 9 1 = 6.
+  CHECK(run("reduce_dot", {a, b}, {{3}, DType::kF32}, {{"dims", Integers{0}}}) ==
+        Numbers{9, 10, 6});
+  const TestOperand x{{{2}, DType::kI32}, {7, 8}, {}};
+  CHECK(run("expand", {x}, {{2, 3}, DType::kI32},
+            {{"dims", Integers{1}}, {"shape", Integers{2, 3}}}) == Numbers{7, 7, 7, 8, 8, 8});
+  CHECK(run("expand", {x}, {{3, 2}, DType::kI32},
+            {{"dims", Integers{0}}, {"shape", Integers{3, 2}}}) == Numbers{7, 8, 7, 8, 7, 8});
+}
+
+TEST_CASE("a sum adds to what is there when it accumulates") {
+  KernelCall call("reduce_sum", {{"dims", Integers{1}}});
+  call.input(table(DType::kF32)).output({{{2}, DType::kF32}, {100, 200}, {}}, true);
+  CHECK(call.run(reference_kernels())[0] == Numbers{106, 218});
+}
+
+}  // namespace
+}  // namespace sextant
