@@ -17,6 +17,16 @@ auto position(const std::vector<OperatorDef>& defs, std::string_view kind) {
       [](const OperatorDef& def, std::string_view wanted) { return def.kind < wanted; });
 }
 
+bool share_a_split_dim(const std::vector<Sbp>& a, const std::vector<Sbp>& b) {
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (a[i].is_split() && b[i].is_split() && a[i].dim == b[i].dim) return true;
+  return false;
+}
+
+bool share_a_split_dim(const SbpSignature& a, const SbpSignature& b) {
+  return share_a_split_dim(a.inputs, b.inputs) || share_a_split_dim(a.outputs, b.outputs);
+}
+
 }  // namespace
 
 bool fits(std::span<const SbpSignature* const> rows, std::span<const std::int64_t> hierarchy) {
@@ -24,8 +34,13 @@ bool fits(std::span<const SbpSignature* const> rows, std::span<const std::int64_
     const std::int64_t divisible = rows[axis]->divisible;
     if (divisible == 0) continue;
     std::int64_t parts = 1;
-    for (std::size_t other = 0; other < rows.size(); ++other)
-      if (*rows[other] == *rows[axis]) parts *= hierarchy[other];
+    for (std::size_t other = 0; other < rows.size(); ++other) {
+      if (*rows[other] == *rows[axis]) {
+        parts *= hierarchy[other];
+      } else if (share_a_split_dim(*rows[other], *rows[axis])) {
+        return false;
+      }
+    }
     if (divisible % parts != 0) return false;
   }
   return true;

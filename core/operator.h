@@ -29,7 +29,7 @@ struct SbpSignature {
   std::vector<Sbp> outputs;
   // Not 0: the row is sound only where the number of parts divides this, because a split may not
   // cut a group (the dims that a reshape merges, a key/value head and its queries). When several
-  // axes take the row, the product of their extents must divide it.
+  // axes take the row, the product of their extents must divide it; see `fits`.
   std::int64_t divisible = 0;
   bool operator==(const SbpSignature&) const = default;
 };
@@ -90,6 +90,8 @@ struct OperatorDef {
 };
 
 // True when every axis of a mesh may take its row: `rows` and `hierarchy` have one entry per axis.
+// A row whose parts may cut no group shares no split dim with another row, which could lie outside
+// of it and cut one.
 bool fits(std::span<const SbpSignature* const> rows, std::span<const std::int64_t> hierarchy);
 
 class OperatorRegistry {

@@ -76,7 +76,8 @@ class TransformerBuilder {
     const TensorId q = add_heads(x, "q", config_.heads);
     const TensorId k = add_heads(x, "k", config_.kv_heads);
     const TensorId v = add_heads(x, "v", config_.kv_heads);
-    const TensorId o = op("attention", name("attention.core"), {q, k, v});
+    const TensorId o = op("attention", name("attention.core"), {q, k, v},
+                          {{"group", config_.heads / config_.kv_heads}});
     const TensorId flat = op("reshape", name("attention.flat"), {o},
                              {{"shape", std::vector<std::int64_t>{batch_, sequence_, width}}});
     return linear(flat, name("attention.o"), width, config_.hidden, Cut::kIn, config_.output_bias,

@@ -37,9 +37,7 @@ class AlphaBeta : public NetworkModel {
 
   Duration duration(const CollectiveCost& cost) const override {
     if (cost.members.size() <= 1) return {};
-    const Duration once = duration_from_seconds(seconds(cost, tier_of(cost.members)));
-    // Rounded by halves: an all_reduce is not a picosecond dearer than its two parts.
-    return cost.communication->primitive == Primitive::kAllReduce ? 2 * once : once;
+    return duration_from_seconds(seconds(cost, tier_of(cost.members)));
   }
 
  private:
@@ -72,7 +70,6 @@ class AlphaBeta : public NetworkModel {
     return fewest;
   }
 
-  // Of an all_reduce one of its halves.
   static double seconds(const CollectiveCost& cost, const Tier& tier) {
     const double n = static_cast<double>(cost.members.size());
     const double size = static_cast<double>(cost.global_bytes.value);
@@ -80,6 +77,7 @@ class AlphaBeta : public NetworkModel {
     const double step = tier.alpha + size / (n * tier.ring_bandwidth);
     switch (cost.communication->primitive) {
       case Primitive::kAllReduce:
+        return 2 * (n - 1) * step;
       case Primitive::kAllGather:
       case Primitive::kReduceScatter:
         return (n - 1) * step;

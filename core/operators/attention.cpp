@@ -1,22 +1,39 @@
 // Causal attention with grouped key/value heads, and its gradient. All operands carry the batch in
-// dim 0 and the heads in dim 2, lse included.
+// dim 0, the sequence in dim 1 and the heads in dim 2, lse included. Query s sees keys 0 .. s and
+// query head h reads key/value head floor(h / group): *global* indices, so the kernels need to know
+// their boxes.
 //
-// | words of every operand | |
-// |---|---|
-// | B | |
-// | S(0) | batch |
-// | S(2) | heads; with KV < H only over parts that divide KV |
-// | attention_grad: do P(sum), the rest B -> P(sum) | linear in do |
+// | attention q | k | v | o | lse | |
+// |---|---|---|---|---|---|
+// | B | B | B | B | B | |
+// | S(0) | S(0) | S(0) | S(0) | S(0) | batch |
+// | S(2) | S(2) | S(2) | S(2) | S(2) | heads; with groups only over parts that divide KV |
+// | S(1) | B | B | S(1) | S(1) | sequence of the queries: context parallel with gathered keys |
+// | S(2) | B | B | S(2) | S(2) | query heads, any parts (fewer KV heads than parts); `group` given
+// | | B | B | S(3) | S(3) | B | values by column | | B | B | P(sum) | P(sum) | B | linear in v |
 //
-// With fewer key/value heads than query heads an uneven split would part a query head from the
-// key/value head it reads: 3 and 6 heads over 2 parts are cut as 2, 1 and 3, 3. A split of the
-// sequence needs other ranks' keys (ring or all-to-all): not claimed.
+// | attention_grad q | k | v | o | lse | do | dq | dk | dv | |
+// |---|---|---|---|---|---|---|---|---|---|
+// | B | B | B | B | B | B | B | B | B | |
+// | S(0), S(2) | all the same | | | | | | | | batch, heads as above |
+// | S(1) | B | B | S(1) | S(1) | S(1) | S(1) | P(sum) | P(sum) | queries of one part |
+// | S(2) | B | B | S(2) | S(2) | S(2) | S(2) | P(sum) | P(sum) | `group` given |
+// | B | S(1) | S(1) | B | B | B | P(sum) | S(1) | S(1) | keys of one part: lse is whole by then |
+// | B | B | S(3) | S(3) | B | S(3) | P(sum) | P(sum) | S(3) | |
+// | B | B | P(sum) | P(sum) | B | B | P(sum) | P(sum) | B | linear in v and o together |
+// | B | B | B | B | B | P(sum) | P(sum) | P(sum) | P(sum) | linear in do |
+//
+// With groups an uneven split would part a query head from the key/value head it reads: 3 and 6
+// heads over 2 parts are cut as 2, 1 and 3, 3. All-to-all context parallel is a boxing from S(1) to
+// S(2) in front and back behind. A split of the keys in the forward pass (a ring) would have to
+// merge o by lse, which is no reduction of words: not claimed.
 #include "core/check.h"
 #include "core/logical_graph.h"
 #include "core/operator.h"
 #include "core/operators/families.h"
 #include "core/operators/rules.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace sextant {
@@ -24,76 +41,147 @@ namespace {
 
 constexpr std::size_t kBatch = 0, kSequence = 1, kHeads = 2, kHeadSize = 3;
 
-void require_heads(std::string_view kind, const TensorType& q, const TensorType& k,
-                   const TensorType& v) {
+// How many query heads read one key/value head.
+void require_groups(std::string_view kind, const Attributes& attributes, std::int64_t heads,
+                    std::int64_t kv_heads) {
+  if (attributes.contains("group")) {
+    const std::int64_t group = attributes.integer("group");
+    require(group > 0 && heads <= kv_heads * group, ErrorCode::kBadInput,
+            "{}: {} key/value heads with groups of {} do not serve {} query heads", kind, kv_heads,
+            group, heads);
+    return;
+  }
+  require(kv_heads == heads || (kv_heads > 0 && heads % kv_heads == 0), ErrorCode::kBadInput,
+          "{}: {} query heads do not share {} key/value heads evenly", kind, heads, kv_heads);
+}
+
+void require_heads(std::string_view kind, const Attributes& attributes, const TensorType& q,
+                   const TensorType& k, const TensorType& v) {
   require_floating(kind, "q", q);
   require_same_dtype(kind, "k", k, "q", q);
   require(q.shape.rank() == 4, ErrorCode::kBadInput,
           "{}: q is {}, wanted [batch, sequence, heads, head size]", kind, to_text(q));
-  require(k.shape.rank() == 4 && k.shape == q.shape.with_extent(kHeads, k.shape[kHeads]),
-          ErrorCode::kBadInput, "{}: k is {}, wanted {} with another number of heads at most", kind,
+  require(k.shape.rank() == 4 && k.shape[kBatch] == q.shape[kBatch] &&
+              k.shape[kHeadSize] == q.shape[kHeadSize],
+          ErrorCode::kBadInput,
+          "{}: k is {}, wanted {} with another sequence or number of heads at most", kind,
           to_text(k), to_text(q));
-  require_type(kind, "v", v, k);
-  const std::int64_t heads = q.shape[kHeads], kv_heads = k.shape[kHeads];
-  require(kv_heads == heads || (kv_heads > 0 && heads % kv_heads == 0), ErrorCode::kBadInput,
-          "{}: {} query heads do not share {} key/value heads evenly", kind, heads, kv_heads);
+  require_same_dtype(kind, "v", v, "k", k);
+  require(v.shape.rank() == 4 && v.shape == k.shape.with_extent(kHeadSize, v.shape[kHeadSize]),
+          ErrorCode::kBadInput, "{}: v is {}, wanted {} with another head size at most", kind,
+          to_text(v), to_text(k));
+  require_groups(kind, attributes, q.shape[kHeads], k.shape[kHeads]);
 }
 
 TensorType lse_type(const TensorType& q) {
   return {.shape = leading_dims(q.shape), .dtype = accumulator_type(q.dtype)};
 }
 
-std::vector<TensorType> infer_attention(Types inputs, const Attributes&) {
-  require_heads("attention", inputs[0], inputs[1], inputs[2]);
-  return {inputs[0], lse_type(inputs[0])};
+// One row of values per query.
+TensorType output_type(const TensorType& q, const TensorType& v) {
+  return {.shape = q.shape.with_extent(kHeadSize, v.shape[kHeadSize]), .dtype = q.dtype};
 }
 
-std::vector<TensorType> infer_attention_grad(Types inputs, const Attributes&) {
+std::vector<TensorType> infer_attention(Types inputs, const Attributes& attributes) {
+  const TensorType &q = inputs[0], &k = inputs[1];
+  require_heads("attention", attributes, q, k, inputs[2]);
+  require(k.shape[kSequence] >= q.shape[kSequence], ErrorCode::kBadInput,
+          "attention: k is {}, wanted at least the {} positions of q {}", to_text(k),
+          q.shape[kSequence], to_text(q));
+  return {output_type(q, inputs[2]), lse_type(q)};
+}
+
+std::vector<TensorType> infer_attention_grad(Types inputs, const Attributes& attributes) {
   constexpr std::string_view kind = "attention_grad";
-  const TensorType& q = inputs[0];
-  require_heads(kind, q, inputs[1], inputs[2]);
-  require_type(kind, "o", inputs[3], q);
+  const TensorType &q = inputs[0], &v = inputs[2];
+  require_heads(kind, attributes, q, inputs[1], v);
+  require_type(kind, "o", inputs[3], output_type(q, v));
   require_type(kind, "lse", inputs[4], lse_type(q));
-  require_type(kind, "do", inputs[5], q);
-  return {q, inputs[1], inputs[2]};
+  require_type(kind, "do", inputs[5], output_type(q, v));
+  return {q, inputs[1], v};
 }
 
-// A product over the causal half: sequence (sequence + 1) / 2 pairs of positions per head, 2 FLOPs
-// per element of a head.
-Flops product_flops(const TensorType& q) {
-  const auto sequence = static_cast<Flops>(q.shape[kSequence]);
-  const auto heads = static_cast<Flops>(q.shape[kBatch] * q.shape[kHeads]);
-  return heads * sequence * (sequence + 1) * static_cast<Flops>(q.shape[kHeadSize]);
+// Pairs of a query and a key that it sees: sequence (sequence + 1) / 2 per head, and the average
+// share of them where queries or keys are a part of the sequence.
+Flops visible_pairs(const TensorType& q, const TensorType& k) {
+  const auto shorter = static_cast<Flops>(std::min(q.shape[kSequence], k.shape[kSequence]));
+  const auto longer = static_cast<Flops>(std::max(q.shape[kSequence], k.shape[kSequence]));
+  return static_cast<Flops>(q.shape[kBatch] * q.shape[kHeads]) * shorter * (longer + 1) / 2;
 }
 
-// q k^T and p v.
+// `products` by q and k rows, `value_products` by v and o rows; 2 FLOPs per element of a head.
+Flops product_flops(Types inputs, int products, int value_products) {
+  const auto size = static_cast<Flops>(inputs[0].shape[kHeadSize]);
+  const auto value_size = static_cast<Flops>(inputs[2].shape[kHeadSize]);
+  return 2 * visible_pairs(inputs[0], inputs[1]) * (products * size + value_products * value_size);
+}
+
+// q k^T; p v.
 Work attention_work(Types inputs, Types outputs, const Attributes&) {
-  return streaming_work(inputs, outputs, 2 * product_flops(inputs[0]), "attention");
+  return streaming_work(inputs, outputs, product_flops(inputs, 1, 1), "attention");
 }
 
-// q k^T again, do v^T, ds k, ds^T q, p^T do.
+// q k^T again, ds k, ds^T q; do v^T, p^T do.
 Work attention_grad_work(Types inputs, Types outputs, const Attributes&) {
-  return streaming_work(inputs, outputs, 5 * product_flops(inputs[0]), "attention");
+  return streaming_work(inputs, outputs, product_flops(inputs, 3, 2), "attention");
 }
 
-Rows head_rows(Types inputs, std::size_t num_outputs) {
-  const std::int64_t heads = inputs[0].shape[kHeads], kv_heads = inputs[1].shape[kHeads];
+constexpr Sbp kPart = Sbp{.kind = Sbp::Kind::kSplit, .dim = kSequence};
+constexpr Sbp kHeadPart = Sbp{.kind = Sbp::Kind::kSplit, .dim = kHeads};
+constexpr Sbp kColumns = Sbp{.kind = Sbp::Kind::kSplit, .dim = kHeadSize};
+
+// How query heads lie on key/value heads.
+struct Groups {
+  std::int64_t size;       // query heads that read one key/value head
+  bool is_given, is_full;  // told by the attribute; every group has all of its heads
+
+  Groups(Types inputs, const Attributes& attributes) {
+    const std::int64_t heads = inputs[0].shape[kHeads], kv_heads = inputs[1].shape[kHeads];
+    is_given = attributes.contains("group");
+    size = is_given ? attributes.integer("group") : kv_heads == 0 ? 1 : heads / kv_heads;
+    is_full = heads == kv_heads * size;
+  }
+};
+
+// Batch, and heads where queries and their keys can stay together.
+Rows together_rows(Types inputs, std::size_t num_outputs, const Groups& groups) {
+  const std::int64_t kv_heads = inputs[1].shape[kHeads];
   Rows rows{all_broadcast(inputs.size(), num_outputs)};
   rows.push_back({std::vector<Sbp>(inputs.size(), Sbp::split(kBatch)),
                   std::vector<Sbp>(num_outputs, Sbp::split(kBatch))});
-  if (heads != kv_heads && kv_heads == 1) return rows;
-  rows.push_back({std::vector<Sbp>(inputs.size(), Sbp::split(kHeads)),
-                  std::vector<Sbp>(num_outputs, Sbp::split(kHeads)),
-                  heads == kv_heads ? 0 : kv_heads});
+  if (!groups.is_full || (groups.size > 1 && kv_heads == 1)) return rows;
+  rows.push_back({std::vector<Sbp>(inputs.size(), kHeadPart),
+                  std::vector<Sbp>(num_outputs, kHeadPart), groups.size > 1 ? kv_heads : 0});
   return rows;
 }
 
-Rows attention_rows(Types inputs, Types, const Attributes&) { return head_rows(inputs, 2); }
+// The splits of the queries alone. Of whole groups of one head, that of heads follows from
+// splitting all.
+std::vector<Sbp> query_splits(const Groups& groups) {
+  if (groups.is_given && (groups.size > 1 || !groups.is_full)) return {kPart, kHeadPart};
+  return {kPart};
+}
 
-Rows attention_grad_rows(Types inputs, Types, const Attributes&) {
-  Rows rows = head_rows(inputs, 3);
-  rows.push_back({{kBroadcast, kBroadcast, kBroadcast, kBroadcast, kBroadcast, kPartialSum},
-                  {kPartialSum, kPartialSum, kPartialSum}});
+Rows attention_rows(Types inputs, Types, const Attributes& attributes) {
+  const Groups groups(inputs, attributes);
+  Rows rows = together_rows(inputs, 2, groups);
+  for (const Sbp& part : query_splits(groups))
+    rows.push_back({{part, kBroadcast, kBroadcast}, {part, part}});
+  for (const Sbp& part : {kColumns, kPartialSum})
+    rows.push_back({{kBroadcast, kBroadcast, part}, {part, kBroadcast}});
+  return rows;
+}
+
+Rows attention_grad_rows(Types inputs, Types, const Attributes& attributes) {
+  const Sbp b = kBroadcast, p = kPartialSum;
+  const Groups groups(inputs, attributes);
+  Rows rows = together_rows(inputs, 3, groups);
+  for (const Sbp& part : query_splits(groups))
+    rows.push_back({{part, b, b, part, part, part}, {part, p, p}});
+  rows.push_back({{b, kPart, kPart, b, b, b}, {p, kPart, kPart}});
+  rows.push_back({{b, b, kColumns, kColumns, b, kColumns}, {p, p, kColumns}});
+  rows.push_back({{b, b, p, p, b, b}, {p, p, b}});
+  rows.push_back({{b, b, b, b, b, p}, {p, p, p}});
   return rows;
 }
 
@@ -109,6 +197,30 @@ void attention_gradient(GradientContext& context) {
     if (context.wants(input)) context.set_input_gradient(input, gradients[input]);
 }
 
+// Without groups; with them; three query heads per key/value head, told so; values of another size.
+std::vector<OperatorExample> attention_examples() {
+  const TensorType q = f64({2, 3, 4, 2}), grouped = f64({2, 3, 2, 2});
+  const TensorType six = f64({2, 3, 6, 2}), wide = f64({2, 3, 4, 3});
+  return {{.inputs = {q, q, q}},
+          {.inputs = {q, grouped, grouped}, .attributes = {{"scale", 0.25}}},
+          {.inputs = {six, grouped, grouped}, .attributes = {{"group", std::int64_t{3}}}},
+          {.inputs = {q, q, wide}}};
+}
+
+std::vector<OperatorExample> attention_grad_examples() {
+  // Small scores and a positive lse: probabilities of at most e.
+  const std::vector<std::pair<std::int64_t, std::int64_t>> ranges = {{-1, 1}, {-1, 1}, {-3, 3},
+                                                                     {-3, 3}, {1, 3},  {-3, 3}};
+  std::vector<OperatorExample> examples;
+  for (const OperatorExample& forward : attention_examples()) {
+    const TensorType &q = forward.inputs[0], &v = forward.inputs[2], o = output_type(q, v);
+    examples.push_back({.inputs = {q, forward.inputs[1], v, o, lse_type(q), o},
+                        .attributes = forward.attributes,
+                        .ranges = ranges});
+  }
+  return examples;
+}
+
 }  // namespace
 
 void add_attention(OperatorRegistry& registry) {
@@ -119,30 +231,16 @@ void add_attention(OperatorRegistry& registry) {
                 .work = attention_work,
                 .signatures = attention_rows,
                 .gradient = attention_gradient,
-                .examples = [] {
-                  const TensorType q = f64({2, 3, 4, 2}), grouped = f64({2, 3, 2, 2});
-                  return std::vector<OperatorExample>{
-                      {.inputs = {q, q, q}},
-                      {.inputs = {q, grouped, grouped}, .attributes = {{"scale", 0.25}}}};
-                }});
+                .needs_offsets = true,
+                .examples = attention_examples});
   registry.add({.kind = "attention_grad",
                 .min_inputs = 6,
                 .max_inputs = 6,
                 .infer = infer_attention_grad,
                 .work = attention_grad_work,
                 .signatures = attention_grad_rows,
-                .examples = [] {
-                  const TensorType q = f64({2, 3, 4, 2}), grouped = f64({2, 3, 2, 2});
-                  const TensorType lse = f64({2, 3, 4});
-                  // Small scores and a positive lse: probabilities of at most e.
-                  const std::vector<std::pair<std::int64_t, std::int64_t>> ranges = {
-                      {-1, 1}, {-1, 1}, {-3, 3}, {-3, 3}, {1, 3}, {-3, 3}};
-                  return std::vector<OperatorExample>{
-                      {.inputs = {q, q, q, q, lse, q}, .attributes = {}, .ranges = ranges},
-                      {.inputs = {q, grouped, grouped, q, lse, q},
-                       .attributes = {{"scale", 0.25}},
-                       .ranges = ranges}};
-                }});
+                .needs_offsets = true,
+                .examples = attention_grad_examples});
 }
 
 }  // namespace sextant

@@ -205,8 +205,35 @@ TEST_CASE("heads split over any parts without groups and over divisors of the KV
   CHECK(row_texts("attention", {q, q, q}).count("S(2) S(2) S(2) -> S(2) S(2)") == 1);
   const TensorType four = f32({2, 3, 4, 2}), one = f32({2, 3, 1, 2});
   CHECK(row_texts("attention", {q, four, four}).count("S(2) S(2) S(2) -> S(2) S(2) if 4") == 1);
-  CHECK(row_texts("attention", {q, one, one}) ==
-        std::set<std::string>{"B B B -> B B", "S(0) S(0) S(0) -> S(0) S(0)"});
+  using Set = std::set<std::string>;
+  const Set always{"B B B -> B B", "S(0) S(0) S(0) -> S(0) S(0)", "S(1) B B -> S(1) S(1)",
+                   "B B S(3) -> S(3) B", "B B P(sum) -> P(sum) B"};
+  CHECK(row_texts("attention", {q, one, one}) == always);
+  // Told the size of the groups, a shard of query heads finds its key/value head by global index.
+  Set told = always;
+  told.insert("S(2) B B -> S(2) S(2)");
+  CHECK(row_texts("attention", {q, one, one}, {{"group", std::int64_t{8}}}) == told);
+}
+
+TEST_CASE("query heads over more parts than key/value heads still follow the groups they cut") {
+  const TensorType q = f32({2, 3, 8, 2}), two = f32({2, 3, 2, 2});
+  const std::vector<SbpSignature> rows =
+      rows_of("attention", {q, two, two}, {{"group", std::int64_t{4}}});
+  const auto row = [&](std::string_view wanted) {
+    return &*std::find_if(rows.begin(), rows.end(),
+                          [&](const SbpSignature& row) { return text(row) == wanted; });
+  };
+  const SbpSignature *together = row("S(2) S(2) S(2) -> S(2) S(2) if 2"),
+                     *queries = row("S(2) B B -> S(2) S(2)"),
+                     *batch = row("S(0) S(0) S(0) -> S(0) S(0)");
+  const auto fit = [](std::vector<const SbpSignature*> product) {
+    return fits(product, Integers{2, 2});
+  };
+  CHECK(fit({queries, queries}));
+  CHECK(fit({together, batch}));
+  CHECK(!fit({together, together}));  // 4 parts of 2 key/value heads
+  // Heads 0 1 | 4 5 on the first half of the minor axis, with key/value head 0: 4 and 5 read 1.
+  CHECK(!fit({queries, together}));
 }
 
 TEST_CASE("reshape keeps the first dim of a merged group split, over parts that divide it") {
@@ -290,6 +317,8 @@ TEST_CASE("shape rules give the shapes of their formulas") {
         std::vector{bf16({2, 4}), f32({2}), f32({2})});
   CHECK(infer("attention", {bf16({2, 3, 4, 8}), bf16({2, 3, 2, 8}), bf16({2, 3, 2, 8})}) ==
         std::vector{bf16({2, 3, 4, 8}), f32({2, 3, 4})});
+  CHECK(infer("attention", {bf16({2, 3, 4, 8}), bf16({2, 5, 2, 8}), bf16({2, 5, 2, 6})}) ==
+        std::vector{bf16({2, 3, 4, 6}), f32({2, 3, 4})});
   CHECK(infer("transpose", {f32({2, 3, 5})}, {{"permutation", Integers{2, 0, 1}}}) ==
         std::vector{f32({5, 2, 3})});
   CHECK(infer("row_max", {bf16({2, 5, 7})}) == std::vector{f32({2, 5})});
@@ -323,7 +352,12 @@ TEST_CASE("shape rules refuse what does not fit and say what was found and wante
   CHECK(contains(refusal("rope", {f32({2, 3, 4, 5})}, {{"theta", 1e4}}), "even head size"));
   const TensorType q = f32({2, 3, 6, 8}), four = f32({2, 3, 4, 8});
   CHECK(contains(refusal("attention", {q, four, four}), "6 query heads do not share 4"));
-  CHECK(contains(refusal("attention", {q, f32({2, 5, 6, 8}), q}), "k is 2x5x6x8"));
+  CHECK(contains(refusal("attention", {q, f32({3, 3, 6, 8}), q}), "k is 3x3x6x8"));
+  CHECK(contains(refusal("attention", {q, f32({2, 5, 6, 8}), q}), "v is 2x3x6x8"));
+  const TensorType two = f32({2, 2, 6, 8});
+  CHECK(contains(refusal("attention", {q, two, two}), "wanted at least the 3 positions of q"));
+  CHECK(contains(refusal("attention", {q, four, four}, {{"group", std::int64_t{1}}}),
+                 "4 key/value heads with groups of 1 do not serve 6 query heads"));
   CHECK(contains(refusal("embedding", {f32({2}), f32({7, 3})}), "ids is 2 f32, wanted i32 or i64"));
   CHECK(contains(refusal("embedding", {i32({2}), f32({7})}), "[vocabulary, hidden]"));
   CHECK(contains(refusal("reshape", {f32({2, 3})}, {{"shape", Integers{7}}}), "has 6 elements"));
@@ -359,6 +393,9 @@ TEST_CASE("attention costs its causal half: two products forward, five backward"
   CHECK(def("attention").work(forward, infer("attention", forward), {}).flops == 2 * 8 * 96);
   CHECK(def("attention_grad").work(backward, infer("attention_grad", backward), {}).flops ==
         5 * 8 * 96);
+  // One of three queries sees two of the three keys on average: 2 of 6 pairs.
+  const std::vector<TensorType> third = {f32({2, 1, 4, 8}), kv, kv};
+  CHECK(def("attention").work(third, infer("attention", third), {}).flops == 2 * 8 * 32);
 }
 
 TEST_CASE("a look-up reads the rows it looks up, not the table") {

@@ -1,6 +1,7 @@
 // Reference rotary positions and causal attention, one query row at a time.
 #include "backends/cpu/kernels/families.h"
 #include "backends/cpu/kernels/reference.h"
+#include "core/check.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,26 +10,60 @@
 namespace sextant {
 namespace {
 
-// Extents of q [B, S, H, D] and k, v [B, S, KV, D].
+// Extents of q [B, Sq, H, D], k [B, Sk, KV, D] and v [B, Sk, KV, Dv], and where q and k lie: a
+// query sees the keys up to its own global position and reads the key/value head of its global
+// head.
 struct AttentionShape {
-  std::int64_t batch, sequence, heads, kv_heads, size;
+  std::int64_t batch, queries, keys, heads, kv_heads, size, value_size;
+  std::int64_t first_query, first_key, first_head = 0, first_kv_head = 0;
+  std::int64_t group;  // query heads per key/value head
 
   explicit AttentionShape(const KernelContext& context)
       : batch(context.in[0].local.shape[0]),
-        sequence(context.in[0].local.shape[1]),
+        queries(context.in[0].local.shape[1]),
+        keys(context.in[1].local.shape[1]),
         heads(context.in[0].local.shape[2]),
         kv_heads(context.in[1].local.shape[2]),
-        size(context.in[0].local.shape[3]) {}
-
-  std::int64_t kv_head_of(std::int64_t head) const { return head / (heads / kv_heads); }
-  std::size_t query(std::int64_t b, std::int64_t s, std::int64_t h) const {
-    return static_cast<std::size_t>(((b * sequence + s) * heads + h) * size);
+        size(context.in[0].local.shape[3]),
+        value_size(context.in[2].local.shape[3]),
+        first_query(offset_of(context.in[0], 1)),
+        first_key(offset_of(context.in[1], 1)),
+        group(context.attributes().integer_or("group", kv_heads > 0 ? heads / kv_heads : 1)) {
+    if (context.attributes().contains("group")) {
+      first_head = offset_of(context.in[0], 2);
+      first_kv_head = offset_of(context.in[1], 2);
+    }
+    if (heads == 0) return;
+    require(group > 0 && kv_head_of(0) >= 0 && kv_head_of(heads - 1) < kv_heads,
+            ErrorCode::kInternal,
+            "query heads from {} on, {} of them, read other key/value heads than the {} from {} on",
+            first_head, heads, kv_heads, first_kv_head);
   }
-  std::size_t key(std::int64_t b, std::int64_t s, std::int64_t h) const {
-    return static_cast<std::size_t>(((b * sequence + s) * kv_heads + h) * size);
+
+  std::int64_t kv_head_of(std::int64_t head) const {
+    return (first_head + head) / group - first_kv_head;
+  }
+  // How many of the keys here a query sees.
+  std::int64_t visible(std::int64_t s) const {
+    return std::clamp<std::int64_t>(first_query + s + 1 - first_key, 0, keys);
   }
   std::size_t row(std::int64_t b, std::int64_t s, std::int64_t h) const {
-    return static_cast<std::size_t>((b * sequence + s) * heads + h);
+    return static_cast<std::size_t>((b * queries + s) * heads + h);
+  }
+  std::size_t query(std::int64_t b, std::int64_t s, std::int64_t h) const {
+    return row(b, s, h) * static_cast<std::size_t>(size);
+  }
+  std::size_t output(std::int64_t b, std::int64_t s, std::int64_t h) const {
+    return row(b, s, h) * static_cast<std::size_t>(value_size);
+  }
+  std::size_t key_row(std::int64_t b, std::int64_t s, std::int64_t h) const {
+    return static_cast<std::size_t>((b * keys + s) * kv_heads + h);
+  }
+  std::size_t key(std::int64_t b, std::int64_t s, std::int64_t h) const {
+    return key_row(b, s, h) * static_cast<std::size_t>(size);
+  }
+  std::size_t value(std::int64_t b, std::int64_t s, std::int64_t h) const {
+    return key_row(b, s, h) * static_cast<std::size_t>(value_size);
   }
 };
 
@@ -47,7 +82,7 @@ template <typename Visit>
 void for_each_query(const AttentionShape& shape, const Visit& visit) {
   for (std::int64_t b = 0; b < shape.batch; ++b)
     for (std::int64_t h = 0; h < shape.heads; ++h)
-      for (std::int64_t s = 0; s < shape.sequence; ++s) visit(b, s, h);
+      for (std::int64_t s = 0; s < shape.queries; ++s) visit(b, s, h);
 }
 
 void attention(const KernelContext& context, Workspace& workspace) {
@@ -58,25 +93,25 @@ void attention(const KernelContext& context, Workspace& workspace) {
   const Values v = load_input(context, 2, workspace);
   const auto o = make_output(context, 0, workspace);
   const auto lse = make_output(context, 1, workspace);
-  const auto scores = workspace.take<double>(static_cast<std::size_t>(shape.sequence));
+  const auto scores = workspace.take<double>(static_cast<std::size_t>(shape.keys));
   for_each_query(shape, [&](std::int64_t b, std::int64_t s, std::int64_t h) {
-    const std::int64_t kv = shape.kv_head_of(h);
+    const std::int64_t kv = shape.kv_head_of(h), visible = shape.visible(s);
     double largest = -std::numeric_limits<double>::infinity();
-    for (std::int64_t t = 0; t <= s; ++t) {
+    for (std::int64_t t = 0; t < visible; ++t) {
       double& score = scores[static_cast<std::size_t>(t)];
       score = scale * dot(q, shape.query(b, s, h), k, shape.key(b, t, kv), shape.size);
       largest = std::max(largest, score);
     }
     double sum = 0.0;
-    for (std::int64_t t = 0; t <= s; ++t) {
+    for (std::int64_t t = 0; t < visible; ++t) {
       double& score = scores[static_cast<std::size_t>(t)];
       score = std::exp(score - largest);
       sum += score;
     }
-    for (std::int64_t t = 0; t <= s; ++t) {
+    for (std::int64_t t = 0; t < visible; ++t) {
       const double p = scores[static_cast<std::size_t>(t)] / sum;
-      for (std::size_t d = 0; d < static_cast<std::size_t>(shape.size); ++d)
-        o[shape.query(b, s, h) + d] += p * v[shape.key(b, t, kv) + d];
+      for (std::size_t d = 0; d < static_cast<std::size_t>(shape.value_size); ++d)
+        o[shape.output(b, s, h) + d] += p * v[shape.value(b, t, kv) + d];
     }
     lse[shape.row(b, s, h)] = largest + std::log(sum);
   });
@@ -98,18 +133,19 @@ void attention_grad(const KernelContext& context, Workspace& workspace) {
   const auto dv = make_output(context, 2, workspace);
   for_each_query(shape, [&](std::int64_t b, std::int64_t s, std::int64_t h) {
     const std::int64_t kv = shape.kv_head_of(h);
-    const std::size_t row = shape.query(b, s, h);
-    const double delta = dot(d_o, row, o, row, shape.size);
-    for (std::int64_t t = 0; t <= s; ++t) {
-      const std::size_t column = shape.key(b, t, kv);
+    const std::size_t row = shape.query(b, s, h), output = shape.output(b, s, h);
+    const double delta = dot(d_o, output, o, output, shape.value_size);
+    for (std::int64_t t = 0; t < shape.visible(s); ++t) {
+      const std::size_t column = shape.key(b, t, kv), value = shape.value(b, t, kv);
       const double p =
           std::exp(scale * dot(q, row, k, column, shape.size) - lse[shape.row(b, s, h)]);
-      const double ds = p * (dot(d_o, row, v, column, shape.size) - delta);
+      const double ds = p * (dot(d_o, output, v, value, shape.value_size) - delta);
       for (std::size_t d = 0; d < static_cast<std::size_t>(shape.size); ++d) {
         dq[row + d] += scale * ds * k[column + d];
         dk[column + d] += scale * ds * q[row + d];
-        dv[column + d] += p * d_o[row + d];
       }
+      for (std::size_t d = 0; d < static_cast<std::size_t>(shape.value_size); ++d)
+        dv[value + d] += p * d_o[output + d];
     }
   });
   store_output(context, 0, dq, workspace);

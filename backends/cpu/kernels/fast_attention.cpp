@@ -178,13 +178,25 @@ void rope(const KernelContext& context, Workspace& workspace) {
   }
 }
 
+// The same positions in q and k, whole groups of heads, values as wide as keys: what the blocks
+// assume. Other shards are left to the reference.
+bool covers_attention(const KernelContext& context) {
+  if (!overwrites_f32(context)) return false;
+  const KernelOperand &q = context.in[0], &k = context.in[1], &v = context.in[2];
+  const std::int64_t group = context.attributes().integer_or("group", 0);
+  const Interval heads = q.box.dims[2], kv_heads = k.box.dims[2];
+  const bool has_whole_groups = group == 0 || (heads.offset == kv_heads.offset * group &&
+                                               heads.extent == kv_heads.extent * group);
+  return q.box.dims[1] == k.box.dims[1] && has_whole_groups && v.local == k.local;
+}
+
 }  // namespace
 
 void add_fast_attention_kernels(KernelTable& table) {
   table.add("rope", rope, overwrites_f32);
   if (!has_gemm()) return;
-  table.add("attention", attention, overwrites_f32);
-  table.add("attention_grad", attention_grad, overwrites_f32);
+  table.add("attention", attention, covers_attention);
+  table.add("attention_grad", attention_grad, covers_attention);
 }
 
 }  // namespace sextant
