@@ -3,7 +3,7 @@
 
 #include "core/check.h"
 
-#include <algorithm>
+#include <optional>
 
 namespace sextant {
 namespace {
@@ -13,13 +13,13 @@ std::size_t index_in_placement(const PhysicalGraph& graph, const Layout& layout,
   const RankProgram& program = graph.programs[binding.program.index()];
   if (program.placement == layout.placement)
     return static_cast<std::size_t>(binding.index_in_placement);
-  // The other side of a transfer, or a placement that several stages share.
+  // Another placement that the rank belongs to (rule S1).
   const Placement& placement = graph.placements[layout.placement.index()];
-  const auto at = std::find(placement.ranks.begin(), placement.ranks.end(), rank);
-  require(at != placement.ranks.end(), ErrorCode::kInternal,
+  const std::optional<std::size_t> at = placement.index_of(rank);
+  require(at.has_value(), ErrorCode::kInternal,
           "rank {} holds nothing of a layout on {}: it is not a device of that placement",
           rank.value, to_string(placement));
-  return static_cast<std::size_t>(at - placement.ranks.begin());
+  return *at;
 }
 
 }  // namespace

@@ -67,11 +67,11 @@ enum class Primitive : std::uint8_t {
   kReduceScatter,
   kAllToAll,  // per-peer boxes, so uneven shards are exact
   kBroadcast,
-  kTransfer,  // between disjoint device sets: a send half and a receive half
+  kTransfer,  // from placement to placement; a rank of both has both halves in one
 };
 std::string_view to_string(Primitive primitive);
 
-// Which part of a transfer this actor is; collectives are both.
+// Which part of a transfer this actor is: both on ranks of both placements. Collectives are both.
 enum class Side : std::uint8_t { kBoth, kSend, kReceive };
 std::string_view to_string(Side side);
 
@@ -80,7 +80,8 @@ using GroupRole = std::int32_t;
 
 // Everything two members must agree on (invariant 8) is derived from this value and the layouts:
 // each member's bytes are the intersection of its box under `from` with the peers' boxes under
-// `to`. For a transfer `from` lives on the senders' placement and `to` on the receivers'.
+// `to`. For a transfer `from` lives on the senders' placement and `to` on the receivers', which
+// may share ranks; a collective stays on one placement.
 struct Communication {
   Primitive primitive = Primitive::kAllReduce;
   Side side = Side::kBoth;
@@ -226,6 +227,8 @@ struct ArenaPlan {
 
 struct RankProgram {
   std::string name;  // "stage0"
+  // Where its ranks have their index. Its registers may be laid out on any placement that holds all
+  // of its ranks: whoever is on both sides of a transfer holds parts of two.
   PlacementId placement;
   std::vector<Instance> instances;
   std::vector<Link> links;
@@ -244,7 +247,7 @@ struct DeviceGroup {
 
 struct RankBinding {
   ProgramId program;
-  std::int32_t index_in_placement = 0;  // gives the coordinates and so every shard's offset
+  std::int32_t index_in_placement = 0;  // of the program: gives coordinates and so shards' offsets
   std::vector<GroupId> groups;          // by GroupRole
   bool operator==(const RankBinding&) const = default;
 };

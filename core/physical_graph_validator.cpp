@@ -85,19 +85,22 @@ namespace sextant {
 // - G7  every program is run by a rank
 // Communications (validator/communications.cpp)
 // - C1  only communications are on communication queues
-// - C2  transfers have two sides, collectives one
-// - C3  collectives are on the collective queue, halves of transfers on one of their direction
-// - C4  collectives read and write, send halves read, receive halves write one register
+// - C2  only transfers have halves
+// - C3  what both sends and receives is on the collective queue, a half on one of its direction
+// - C4  send halves read, receive halves write, all others read and write one register
 // - C5  what is read is laid out as `from`, what is written as `to`
 // - C6  `from` and `to` are of one global type, which is that of the communication
 // - C7  the group role is one of the program's
-// - C8  senders hold `from`, receivers `to`, members of a collective both
+// - C8  ranks with a send half hold `from` and not `to`, with a receive half `to` and not `from`,
+// all
+//       others both
+// - C9  a collective stays on one placement
 // Agreement of group members (validator/agreement.cpp; invariant 8)
 // - A1  they issue equally many communications
 // - A2  they issue equal communications in equal order
 // - A3  a transfer has senders and receivers
 // Shapes (validator/shapes.cpp)
-// - S1  registers are laid out on the placement of the program
+// - S1  registers are laid out on a placement that holds all ranks of the program
 // - S2  the local shape of a register is what each rank of the class holds of the layout
 std::vector<std::string> validate(const PhysicalGraph& graph) {
   validator::Findings findings;

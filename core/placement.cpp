@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <optional>
 
 namespace sextant {
 namespace {
@@ -115,6 +114,12 @@ std::size_t Placement::index_of_coordinates(const std::vector<std::int64_t>& coo
   for (std::size_t axis = 0; axis < axes.size(); ++axis)
     index = index * axes[axis].extent + coordinates[axis];
   return static_cast<std::size_t>(index);
+}
+
+std::optional<std::size_t> Placement::index_of(Rank rank) const {
+  const auto found = std::find(ranks.begin(), ranks.end(), rank);
+  if (found == ranks.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - ranks.begin());
 }
 
 void validate(const Placement& placement) {

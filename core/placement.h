@@ -4,6 +4,7 @@
 #include "core/ids.h"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,6 +29,7 @@ struct Placement {
   std::vector<std::int64_t> hierarchy() const;
   std::vector<std::int64_t> coordinates_of(std::size_t index_in_ranks) const;
   std::size_t index_of_coordinates(const std::vector<std::int64_t>& coordinates) const;
+  std::optional<std::size_t> index_of(Rank rank) const;  // in ranks; nothing: not of this placement
   bool operator==(const Placement&) const = default;
 };
 

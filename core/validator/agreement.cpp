@@ -95,8 +95,8 @@ class AgreementChecker {
         if (i >= sequence(member).size()) return;
         const Communication& communication = *sequence(member)[i];
         is_transfer |= communication.primitive == Primitive::kTransfer;
-        sends |= communication.side == Side::kSend;
-        receives |= communication.side == Side::kReceive;
+        sends |= communication.side != Side::kReceive;
+        receives |= communication.side != Side::kSend;
       }
       findings.expect(!is_transfer || (sends && receives), "A3",
                       "group '{}': nobody {} in transfer {}", name, sends ? "receives" : "sends",

@@ -1,6 +1,9 @@
 // Rules C: each communication on its own, and as part of the programs that use it.
 #include "core/validator/findings.h"
 
+#include <algorithm>
+#include <string_view>
+
 namespace sextant::validator {
 namespace {
 
@@ -63,7 +66,7 @@ void check_actor(const PhysicalGraph& graph, const Block& block, const Actor& ac
   }
   const Communication& communication = *actor.communication;
   const bool is_transfer = communication.primitive == Primitive::kTransfer;
-  findings.expect(is_transfer == (communication.side != Side::kBoth), "C2",
+  findings.expect(is_transfer || communication.side == Side::kBoth, "C2",
                   "block '{}': '{}' is {} with side {}", block.name, actor.name,
                   to_string(communication.primitive), to_string(communication.side));
   findings.expect(is_on_its_queue(actor), "C3", "block '{}': '{}' with side {} is on queue {}",
@@ -83,19 +86,71 @@ void check_actor(const PhysicalGraph& graph, const Block& block, const Actor& ac
                   to_string(communication.dtype));
 }
 
-void check_use(const PhysicalGraph& graph, const RankProgram& program, const Actor& actor,
-               Findings& findings) {
+// How many ranks of a program are devices of a placement.
+enum class Share : std::uint8_t { kNone, kSome, kAll };
+
+class Shares {
+ public:
+  explicit Shares(const PhysicalGraph& graph) : graph_(&graph), ranks_(graph.programs.size()) {
+    for (const Placement& placement : graph.placements) {
+      std::vector<bool> devices(graph.ranks.size(), false);
+      for (const Rank rank : placement.ranks) devices[rank.index()] = true;
+      devices_.push_back(std::move(devices));
+    }
+    for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank)
+      ranks_[graph.ranks[rank].program.index()].push_back(rank);
+  }
+
+  Share of(std::size_t program, LayoutId layout) const {
+    const PlacementId placement = graph_->layouts[layout.index()].placement;
+    if (placement == graph_->programs[program].placement) return Share::kAll;
+    const std::vector<bool>& devices = devices_[placement.index()];
+    const auto is_device = [&](std::size_t rank) { return static_cast<bool>(devices[rank]); };
+    const std::vector<std::size_t>& ranks = ranks_[program];
+    if (std::none_of(ranks.begin(), ranks.end(), is_device)) return Share::kNone;
+    return std::all_of(ranks.begin(), ranks.end(), is_device) ? Share::kAll : Share::kSome;
+  }
+
+ private:
+  const PhysicalGraph* graph_;
+  std::vector<std::vector<bool>> devices_;       // by placement, then rank
+  std::vector<std::vector<std::size_t>> ranks_;  // by program
+};
+
+std::string_view text_of(Share share) {
+  switch (share) {
+    case Share::kNone:
+      return "does not hold";
+    case Share::kSome:
+      return "holds on some ranks";
+    case Share::kAll:
+      return "holds";
+  }
+  return "?";
+}
+
+void check_use(const PhysicalGraph& graph, const Shares& shares, std::size_t program_index,
+               const Actor& actor, Findings& findings) {
+  const RankProgram& program = graph.programs[program_index];
   const Communication& communication = *actor.communication;
   findings.expect(communication.group >= 0 && communication.group < program.num_group_roles, "C7",
                   "program '{}': '{}' talks to group role {} of {}", program.name, actor.name,
                   communication.group, program.num_group_roles);
-  const bool holds_from = graph.layouts[communication.from.index()].placement == program.placement;
-  const bool holds_to = graph.layouts[communication.to.index()].placement == program.placement;
-  findings.expect((communication.side == Side::kReceive) == !holds_from &&
-                      (communication.side == Side::kSend) == !holds_to,
-                  "C8", "program '{}': '{}' with side {} {} `from` and {} `to`", program.name,
-                  actor.name, to_string(communication.side), holds_from ? "holds" : "does not hold",
-                  holds_to ? "holds" : "does not hold");
+  const Share from = shares.of(program_index, communication.from);
+  const Share to = shares.of(program_index, communication.to);
+  const bool brings = communication.side != Side::kReceive;
+  const bool takes = communication.side != Side::kSend;
+  if (!findings.expect(from == (brings ? Share::kAll : Share::kNone) &&
+                           to == (takes ? Share::kAll : Share::kNone),
+                       "C8", "program '{}': '{}' with side {} {} `from` and {} `to`", program.name,
+                       actor.name, to_string(communication.side), text_of(from), text_of(to)))
+    return;
+  const PlacementId here = graph.layouts[communication.from.index()].placement;
+  const PlacementId there = graph.layouts[communication.to.index()].placement;
+  findings.expect(communication.side != Side::kBoth ||
+                      communication.primitive == Primitive::kTransfer || here == there,
+                  "C9", "program '{}': the collective '{}' leads from placement {} to placement {}",
+                  program.name, actor.name, here.value, there.value);
 }
 
 }  // namespace
@@ -103,10 +158,11 @@ void check_use(const PhysicalGraph& graph, const RankProgram& program, const Act
 void check_communications(const PhysicalGraph& graph, Findings& findings) {
   for (const Block& block : graph.blocks)
     for (const Actor& actor : block.actors) check_actor(graph, block, actor, findings);
-  for (const RankProgram& program : graph.programs)
-    for (const Instance& instance : program.instances)
+  const Shares shares(graph);
+  for (std::size_t program = 0; program < graph.programs.size(); ++program)
+    for (const Instance& instance : graph.programs[program].instances)
       for (const Actor& actor : graph.block_of(instance).actors)
-        if (actor.communication) check_use(graph, program, actor, findings);
+        if (actor.communication) check_use(graph, shares, program, actor, findings);
 }
 
 }  // namespace sextant::validator

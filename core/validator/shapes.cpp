@@ -1,8 +1,10 @@
 // Rules S: what the registers of a class hold is what each of its ranks holds of the layout.
 #include "core/validator/findings.h"
 
-#include <algorithm>
+#include <optional>
 #include <set>
+#include <utility>
+#include <vector>
 
 namespace sextant::validator {
 namespace {
@@ -29,40 +31,50 @@ std::vector<Holding> distinct_holdings(const PhysicalGraph& graph, const RankPro
   return holdings;
 }
 
-void check_holding(const PhysicalGraph& graph, const Holding& holding,
-                   const std::vector<std::int32_t>& positions, Findings& findings) {
+// A rank and its place on the placement of its program.
+struct Device {
+  Rank rank;
+  std::size_t index = 0;
+};
+
+void check_holding(const PhysicalGraph& graph, const RankProgram& program, const Holding& holding,
+                   const std::vector<Device>& devices, Findings& findings) {
   const Layout& layout = graph.layouts[holding.reg->layout.index()];
   const Placement& placement = graph.placements[layout.placement.index()];
   const std::vector<std::int64_t> hierarchy = placement.hierarchy();
-  for (const std::int32_t position : positions) {
-    const Shape local = shard_of(layout.global.shape, layout.words, hierarchy,
-                                 placement.coordinates_of(static_cast<std::size_t>(position)))
-                            .local_shape();
+  const bool at_home = layout.placement == program.placement;
+  for (const Device& device : devices) {
+    const std::optional<std::size_t> index =
+        at_home ? device.index : placement.index_of(device.rank);
+    if (!findings.expect(index.has_value(), "S1",
+                         "program '{}' on placement {} holds register '{}' of placement {}, which "
+                         "lacks rank {}",
+                         program.name, program.placement.value, holding.reg->name,
+                         layout.placement.value, device.rank.value))
+      continue;
+    const Shape local =
+        shard_of(layout.global.shape, layout.words, hierarchy, placement.coordinates_of(*index))
+            .local_shape();
     findings.expect(local == holding.reg->local.shape, "S2",
                     "block '{}': register '{}' is {}, but {} of {} gives {} to rank {}",
                     holding.block->name, holding.reg->name, to_string(holding.reg->local.shape),
                     to_string(layout.words), to_string(layout.global.shape), to_string(local),
-                    at(placement.ranks, position).value);
+                    device.rank.value);
   }
 }
 
 }  // namespace
 
 void check_shapes(const PhysicalGraph& graph, Findings& findings) {
-  std::vector<std::vector<std::int32_t>> positions(graph.programs.size());
-  for (const RankBinding& binding : graph.ranks)
-    positions[binding.program.index()].push_back(binding.index_in_placement);
-  for (std::size_t i = 0; i < graph.programs.size(); ++i) {
-    const RankProgram& program = graph.programs[i];
-    for (const Holding& holding : distinct_holdings(graph, program)) {
-      const PlacementId placement = graph.layouts[holding.reg->layout.index()].placement;
-      if (findings.expect(placement == program.placement, "S1",
-                          "program '{}' on placement {} holds register '{}' of placement {}",
-                          program.name, program.placement.value, holding.reg->name,
-                          placement.value))
-        check_holding(graph, holding, positions[i], findings);
-    }
+  std::vector<std::vector<Device>> devices(graph.programs.size());
+  for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank) {
+    const RankBinding& binding = graph.ranks[rank];
+    devices[binding.program.index()].push_back(
+        {Rank(rank), static_cast<std::size_t>(binding.index_in_placement)});
   }
+  for (std::size_t i = 0; i < graph.programs.size(); ++i)
+    for (const Holding& holding : distinct_holdings(graph, graph.programs[i]))
+      check_holding(graph, graph.programs[i], holding, devices[i], findings);
 }
 
 }  // namespace sextant::validator
