@@ -301,17 +301,7 @@ class LocalTypes {
   std::vector<TensorType> types_;
 };
 
-// Local boxing is no logical operator: each output element is a copy or a neutral element.
-Work work_of_local_boxing(const TensorType& output) {
-  Work work;
-  work.read = work.written = size_of(output);
-  work.kernel = "elementwise";
-  return work;
-}
-
 Work work_of(const Block& block, const Actor& actor, const OperatorRegistry& registry) {
-  if (actor.kind == "box_local")
-    return work_of_local_boxing(at(block.registers, actor.out.front()).local);
   const OperatorDef& def = registry.get(actor.kind);
   std::vector<TensorType> inputs, outputs;
   for (const Operand& in : actor.in)

@@ -125,6 +125,18 @@ TEST_CASE("all-broadcast is the first row of every kind and no row is listed twi
   }
 }
 
+// A slice reads only what it keeps, a share of a partial value only what it has.
+TEST_CASE("local boxing reads no more than it writes and no more than there is") {
+  const TensorType whole{Shape{8, 2}, DType::kF32}, part{Shape{3, 2}, DType::kF32};
+  const auto work = [](const TensorType& from, const TensorType& to) {
+    return def("box_local").work(std::vector{from}, std::vector{to}, {});
+  };
+  CHECK(work(whole, part).read == Bytes(24));
+  CHECK(work(whole, part).written == Bytes(24));
+  CHECK(work(part, whole).read == Bytes(24));
+  CHECK(work(part, whole).written == Bytes(64));
+}
+
 TEST_CASE("every kind names a kernel key that cost models know") {
   const std::set<std::string> known = {"matmul",    "attention", "elementwise", "normalization",
                                        "reduction", "embedding", "copy",        "optimizer"};
