@@ -5,8 +5,10 @@
 #include "core/check.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 namespace sextant {
@@ -40,15 +42,40 @@ std::int64_t offset_in(const Shard& box, const std::vector<std::int64_t>& at) {
   return offset;
 }
 
+// Storage of bool, the only type of one byte: true is 1.
+using Flag = std::uint8_t;
+
+// Integers wrap around, so that a sum does not depend on its order even where it overflows.
+template <typename Wide>
+Wide sum_of(Wide a, Wide b) {
+  if constexpr (std::is_same_v<Wide, Flag>)
+    return a | b;
+  else if constexpr (std::is_integral_v<Wide>)
+    return static_cast<Wide>(static_cast<std::make_unsigned_t<Wide>>(a) +
+                             static_cast<std::make_unsigned_t<Wide>>(b));
+  else
+    return a + b;
+}
+
+// NaN wins over every number, on either side: no order of reduction may lose it.
+template <typename Wide>
+Wide extreme_of(Wide a, Wide b, bool b_is_further) {
+  if constexpr (std::is_floating_point_v<Wide>) {
+    if (std::isnan(a)) return a;
+    if (std::isnan(b)) return b;
+  }
+  return b_is_further ? b : a;
+}
+
 template <typename Wide>
 Wide combine(ReduceOp op, Wide a, Wide b) {
   switch (op) {
     case ReduceOp::kSum:
-      return static_cast<Wide>(a + b);
+      return sum_of(a, b);
     case ReduceOp::kMax:
-      return std::max(a, b);
+      return extreme_of(a, b, a < b);
     case ReduceOp::kMin:
-      return std::min(a, b);
+      return extreme_of(a, b, b < a);
   }
   __builtin_unreachable();
 }
@@ -56,6 +83,7 @@ Wide combine(ReduceOp op, Wide a, Wide b) {
 template <typename Wide>
 Wide neutral(ReduceOp op) {
   using Limits = std::numeric_limits<Wide>;
+  if constexpr (std::is_same_v<Wide, Flag>) return op == ReduceOp::kMin ? Flag{1} : Flag{0};
   switch (op) {
     case ReduceOp::kSum:
       return Wide{0};

@@ -26,8 +26,9 @@ void for_each_row(const Shard& part, const Shard& a, const Shard& b,
 // `to` = `from` on `part`.
 void copy_box(const Shard& part, const BoxBuffer& from, const BoxBuffer& to, DType dtype);
 
-// to = to (op) from, element-wise: f64 and integers in their own type, the 16-bit formats in float
-// with one rounding per operation.
+// to = to (op) from, element-wise: f64 and integers in their own type (integers wrap around), the
+// 16-bit formats in float with one rounding per operation. Of bool, sum and max are "or", min is
+// "and". The maximum or minimum of NaN and anything is NaN.
 void reduce_elements(ReduceOp op, DType dtype, const std::byte* from, std::byte* to,
                      std::int64_t count);
 void reduce_box(ReduceOp op, const Shard& part, const BoxBuffer& from, const BoxBuffer& to,

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 namespace sextant {
 namespace {
@@ -52,17 +53,15 @@ class Collective {
   Shard box_of(LayoutId layout, std::size_t member) const {
     const Placement& placement =
         call_.graph->placements[call_.graph->layouts[layout.index()].placement.index()];
-    const Rank rank = call_.ranks[member];
-    const auto found = std::find(placement.ranks.begin(), placement.ranks.end(), rank);
-    if (found == placement.ranks.end()) {
+    const std::optional<std::size_t> index = placement.index_of(call_.ranks[member]);
+    if (!index) {
       Shard nothing;
       nothing.dims.resize(from_.global.shape.rank());
       return nothing;
     }
-    const auto index = static_cast<std::size_t>(found - placement.ranks.begin());
     return shard_of(call_.graph->layouts[layout.index()].global.shape,
                     call_.graph->layouts[layout.index()].words, placement.hierarchy(),
-                    placement.coordinates_of(index));
+                    placement.coordinates_of(*index));
   }
 
   void count(std::size_t source, std::size_t destination, std::int64_t elements) {

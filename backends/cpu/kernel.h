@@ -26,7 +26,7 @@ struct KernelContext {
   const Actor* actor = nullptr;
   std::vector<KernelOperand> in, out;
   std::vector<bool> accumulate;  // per output: add to what is there
-  // Where the rank stands on the placement of the actor's operands.
+  // Where the rank stands on the placement of the actor's outputs (without: of its inputs).
   std::vector<std::int64_t> hierarchy, coordinates;
   std::uint64_t seed = 0;
 

@@ -87,10 +87,7 @@ PreparedCall PreparedProgram::prepare(const ActorCall& call, const KernelTable& 
   for (const BufferRef& buffer : call.in) context.in.push_back(operand(buffer, actor));
   for (const BufferRef& buffer : call.out) context.out.push_back(operand(buffer, actor));
   context.accumulate = call.accumulate;
-  const Placement& placement = graph_.placements[program_.placement.index()];
-  context.hierarchy = placement.hierarchy();
-  context.coordinates = placement.coordinates_of(
-      static_cast<std::size_t>(graph_.ranks[rank_.index()].index_in_placement));
+  set_coordinates(context);
   context.seed = seed;
   if (actor.communication) {
     prepare_communication(prepared);
@@ -100,6 +97,17 @@ PreparedCall PreparedProgram::prepare(const ActorCall& call, const KernelTable& 
   require(prepared.kernel != nullptr, ErrorCode::kDevice,
           "the CPU has no kernel for operator kind '{}' ('{}')", actor.kind, actor.name);
   return prepared;
+}
+
+void PreparedProgram::set_coordinates(KernelContext& context) const {
+  const std::vector<KernelOperand>& operands = context.out.empty() ? context.in : context.out;
+  const PlacementId id = operands.empty() ? program_.placement : operands[0].layout->placement;
+  const Placement& placement = graph_.placements[id.index()];
+  context.hierarchy = placement.hierarchy();
+  context.coordinates = placement.coordinates_of(
+      id == program_.placement
+          ? static_cast<std::size_t>(graph_.ranks[rank_.index()].index_in_placement)
+          : placement.index_of(rank_).value());
 }
 
 void PreparedProgram::prepare_communication(PreparedCall& prepared) {

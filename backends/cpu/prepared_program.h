@@ -75,6 +75,7 @@ class PreparedProgram {
   void allocate(bool poison);
   void resolve(const KernelTable& kernels, std::uint64_t seed);
   PreparedCall prepare(const ActorCall& call, const KernelTable& kernels, std::uint64_t seed);
+  void set_coordinates(KernelContext& context) const;
   void prepare_communication(PreparedCall& prepared);
   void finish_communications();
   KernelOperand operand(const BufferRef& buffer, const Actor& actor);

@@ -1,10 +1,12 @@
 // Copies and reductions between boxes, against element-by-element walks.
 #include "backends/cpu/boxes.h"
 
+#include "backends/cpu/elements.h"
 #include "core/error.h"
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -85,6 +87,52 @@ TEST_CASE("integer reductions stay exact and have the extreme numbers as neutral
   reduce_elements(ReduceOp::kMax, DType::kI64, reinterpret_cast<std::byte*>(&value), to, 1);
   reduce_elements(ReduceOp::kSum, DType::kI64, reinterpret_cast<std::byte*>(&value), to, 1);
   CHECK(total == (std::int64_t{1} << 61) + 2);
+}
+
+TEST_CASE("integer sums wrap around, whichever of the terms comes last") {
+  const std::int32_t most = std::numeric_limits<std::int32_t>::max();
+  for (const bool last_is_one : {true, false}) {
+    std::int32_t total = last_is_one ? most : 1, value = last_is_one ? 1 : most;
+    reduce_elements(ReduceOp::kSum, DType::kI32, reinterpret_cast<std::byte*>(&value),
+                    reinterpret_cast<std::byte*>(&total), 1);
+    CHECK(total == std::numeric_limits<std::int32_t>::lowest());
+  }
+}
+
+TEST_CASE("sum and max of bool are or, min is and, and true stays 1") {
+  for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kMin}) {
+    for (const int a : {0, 1}) {
+      for (const int b : {0, 1}) {
+        std::byte total{};
+        fill_neutral(op, DType::kBool, &total, 1);
+        CHECK(total == std::byte{op == ReduceOp::kMin});
+        for (const int flag : {a, b}) {
+          const std::byte value{static_cast<unsigned char>(flag)};
+          reduce_elements(op, DType::kBool, &value, &total, 1);
+        }
+        CHECK(total == std::byte{op == ReduceOp::kMin ? (a & b) != 0 : (a | b) != 0});
+      }
+    }
+  }
+}
+
+TEST_CASE("a maximum or minimum with NaN is NaN in every order and floating type") {
+  for (const DType dtype : {DType::kF64, DType::kF32, DType::kBF16, DType::kF16}) {
+    for (const ReduceOp op : {ReduceOp::kMax, ReduceOp::kMin}) {
+      for (const std::size_t nan_at : {0, 1, 2}) {
+        std::vector<double> values{-1, 5, 2};
+        values[nan_at] = std::nan("");
+        std::vector<std::byte> bytes(3 * static_cast<std::size_t>(size_of(dtype).value));
+        store_from_double(dtype, values, bytes.data());
+        const std::size_t size = bytes.size() / 3;
+        for (const std::size_t from : {1, 2})
+          reduce_elements(op, dtype, bytes.data() + from * size, bytes.data(), 1);
+        double result = 0;
+        load_as_double(dtype, bytes.data(), {&result, 1});
+        CHECK(std::isnan(result));
+      }
+    }
+  }
 }
 
 }  // namespace

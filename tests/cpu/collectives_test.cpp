@@ -87,7 +87,8 @@ class Exchange {
   DType dtype_;
 };
 
-constexpr DType kTypes[] = {DType::kF64, DType::kF32, DType::kBF16, DType::kI32};
+constexpr DType kTypes[] = {DType::kF64, DType::kF32, DType::kBF16, DType::kF16,
+                            DType::kI64, DType::kI32, DType::kBool};
 
 // Calls `check(members, extent)`: none, one, one less, equal, one more than members, and a prime.
 template <typename Check>
@@ -99,17 +100,23 @@ void over_groups(const Check& check) {
 }
 
 // Small enough for bf16 to hold every sum of five exactly.
-double element(std::size_t member, std::int64_t index) {
-  return static_cast<double>((static_cast<std::int64_t>(member) * 7 + index * 3) % 11);
-}
+struct Element {
+  DType dtype;
+  double operator()(std::size_t member, std::int64_t index) const {
+    const std::int64_t value = (static_cast<std::int64_t>(member) * 7 + index * 3) % 11;
+    return static_cast<double>(dtype == DType::kBool ? value % 2 : value);
+  }
+};
 
-double reduced(ReduceOp op, std::int64_t members, std::int64_t index) {
+double reduced(DType dtype, ReduceOp op, std::int64_t members, std::int64_t index) {
+  const Element element{dtype};
   double result = element(0, index);
   for (std::int64_t member = 1; member < members; ++member) {
     const double value = element(static_cast<std::size_t>(member), index);
     switch (op) {
       case ReduceOp::kSum:
-        result += value;
+        // Of flags the sum is "or".
+        result = dtype == DType::kBool ? std::max(result, value) : result + value;
         break;
       case ReduceOp::kMax:
         result = std::max(result, value);
@@ -129,11 +136,12 @@ TEST_CASE("after all_reduce every member holds the reduction") {
                                       {ReduceOp::kMax, "P(max)"},
                                       {ReduceOp::kMin, "P(min)"}}) {
         Exchange exchange(members, extent, Primitive::kAllReduce, words, "B", dtype, op);
-        const auto found = exchange.run(element);
+        const auto found = exchange.run(Element{dtype});
         const ReduceOp reduce = op;
-        const auto expected = exchange.values_of(
-            exchange.box(1, 0), 0,
-            [&](std::size_t, std::int64_t index) { return reduced(reduce, members, index); });
+        const auto expected =
+            exchange.values_of(exchange.box(1, 0), 0, [&](std::size_t, std::int64_t index) {
+              return reduced(dtype, reduce, members, index);
+            });
         for (const auto& values : found) CHECK(values == expected);
         // r -> r+1: 2 X - chunk r - chunk (r+1), chunks balanced parts of the flat buffer.
         const std::int64_t total = exchange.elements(), size = size_of(dtype).value;
@@ -156,11 +164,11 @@ TEST_CASE("after reduce_scatter every member holds its part of the reduction") {
     for (const DType dtype : kTypes) {
       for (const char* to : {"S(0)", "S(1)"}) {
         Exchange exchange(members, extent, Primitive::kReduceScatter, "P(sum)", to, dtype);
-        const auto found = exchange.run(element);
+        const auto found = exchange.run(Element{dtype});
         for (std::size_t member = 0; member < found.size(); ++member) {
           CHECK(found[member] == exchange.values_of(exchange.box(1, member), 0,
                                                     [&](std::size_t, std::int64_t index) {
-                                                      return reduced(ReduceOp::kSum, members,
+                                                      return reduced(dtype, ReduceOp::kSum, members,
                                                                      index);
                                                     }));
           const std::size_t next = (member + 1) % found.size();
@@ -180,7 +188,7 @@ TEST_CASE("after all_gather every member holds the global tensor") {
     for (const DType dtype : kTypes) {
       for (const char* from : {"S(0)", "S(1)"}) {
         Exchange exchange(members, extent, Primitive::kAllGather, from, "B", dtype);
-        const auto global = [](std::size_t, std::int64_t index) { return element(0, index); };
+        const auto global = [&](std::size_t, std::int64_t i) { return Element{dtype}(0, i); };
         const auto found = exchange.run(global);
         for (std::size_t member = 0; member < found.size(); ++member) {
           CHECK(found[member] == exchange.values_of(exchange.box(1, member), 0, global));
@@ -200,7 +208,7 @@ TEST_CASE("all_to_all moves every element to its new place and leaves what is th
   over_groups([](std::int64_t members, std::int64_t extent) {
     for (const DType dtype : kTypes) {
       Exchange exchange(members, extent, Primitive::kAllToAll, "S(0)", "S(1)", dtype);
-      const auto global = [](std::size_t, std::int64_t index) { return element(0, index); };
+      const auto global = [&](std::size_t, std::int64_t i) { return Element{dtype}(0, i); };
       const auto found = exchange.run(global);
       for (std::size_t member = 0; member < found.size(); ++member) {
         CHECK(found[member] == exchange.values_of(exchange.box(1, member), 0, global));
@@ -217,7 +225,7 @@ TEST_CASE("all_to_all moves every element to its new place and leaves what is th
 
 TEST_CASE("a collective that accumulates adds to its output") {
   Exchange gather(3, 5, Primitive::kAllGather, "S(0)", "B", DType::kF32);
-  for (const auto& values : gather.run(element, true))
+  for (const auto& values : gather.run(Element{DType::kF32}, true))
     for (const double value : values) CHECK(value >= 100.0);
   Exchange sum(2, 2, Primitive::kAllReduce, "P(sum)", "B", DType::kF32);
   CHECK(sum.run([](std::size_t, std::int64_t) { return 1.0; }, true)[1] ==

@@ -535,6 +535,20 @@ TEST_CASE("local boxing slices, masks and keeps as the words say") {
   });
 }
 
+TEST_CASE("local boxing that takes over nothing fills with the neutral element") {
+  in_both_tables([](const KernelTable& table, DType dtype, double) {
+    const auto fill = [&](const std::string& words) {
+      return KernelCall("box_local", {})
+          .output({{{3}, dtype}, {9, 9, 9}, {}})
+          .words(words, words)
+          .run(table)[0];
+    };
+    CHECK(fill("P(sum)") == std::vector<double>(3, 0.0));
+    CHECK(fill("P(max)") == std::vector<double>(3, -INFINITY));
+    CHECK(fill("P(min)") == std::vector<double>(3, INFINITY));
+  });
+}
+
 TEST_CASE("every operator kind that runs on a device has a kernel") {
   const std::vector<std::string> kinds = reference_kernels().kinds();
   CHECK(kinds == fast_kernels().kinds());
