@@ -31,8 +31,8 @@ constexpr std::array kNeutralSettings = {
 };
 
 std::vector<std::string> known_keys() {
-  std::vector<std::string> keys = {"dp",       "tp",   "pp",           "micro_batch",
-                                   "schedule", "zero", "first_layers", "last_layers"};
+  std::vector<std::string> keys = {"dp",   "tp",           "pp",          "micro_batch", "schedule",
+                                   "zero", "first_layers", "last_layers", "pin"};
   for (const NeutralSetting& setting : kNeutralSettings) keys.emplace_back(setting.key);
   return keys;
 }
@@ -90,6 +90,31 @@ void require_neutral(const Setting& setting, const NeutralSetting& known) {
           known.meaning, known.key, known.neutral);
 }
 
+// "NAME:WORDS" or "NAME[INPUT]:WORDS"; words are written without blanks.
+WordPin pin_of(const Setting& setting) {
+  const std::size_t colon = setting.value.rfind(':');
+  require(colon != std::string::npos && colon > 0 && colon + 1 < setting.value.size(),
+          ErrorCode::kUsage, "strategy: pin={}, wanted pin=NAME:(WORD,WORD)", setting.value);
+  WordPin pin{.name = setting.value.substr(0, colon),
+              .input = std::nullopt,
+              .words = parse_nd_sbp(setting.value.substr(colon + 1))};
+  require(pin.words.size() == 2, ErrorCode::kUsage,
+          "strategy: pin={}: {} words, wanted one for each axis of [dp, tp]", setting.value,
+          pin.words.size());
+  const std::size_t bracket = pin.name.rfind('[');
+  if (pin.name.back() != ']' || bracket == std::string::npos) return pin;
+  std::size_t input = 0;
+  const char* const begin = pin.name.data() + bracket + 1;
+  const char* const end = pin.name.data() + pin.name.size() - 1;
+  const auto [after, failure] = std::from_chars(begin, end, input);
+  require(failure == std::errc() && after == end && bracket > 0, ErrorCode::kUsage,
+          "strategy: pin={}: '{}' is no input of an operator, wanted NAME[0], NAME[1], ...",
+          setting.value, pin.name);
+  pin.input = input;
+  pin.name.resize(bracket);
+  return pin;
+}
+
 std::string list(const std::vector<std::int64_t>& values) {
   std::string text;
   for (const std::int64_t value : values)
@@ -127,7 +152,8 @@ Strategy parse_strategy(std::string_view text) {
   std::optional<std::int64_t> first, last;
   std::set<std::string> seen;
   for (const Setting& setting : split_settings(text)) {
-    require(seen.insert(setting.key).second, ErrorCode::kUsage, "strategy: {} is given twice",
+    const bool is_new = seen.insert(setting.key).second;
+    require(is_new || setting.key == "pin", ErrorCode::kUsage, "strategy: {} is given twice",
             setting.key);
     const auto neutral =
         std::find_if(kNeutralSettings.begin(), kNeutralSettings.end(),
@@ -146,6 +172,8 @@ Strategy parse_strategy(std::string_view text) {
       strategy.schedule = schedule_of(setting);
     else if (setting.key == "zero")
       strategy.zero = zero_of(setting);
+    else if (setting.key == "pin")
+      strategy.pins.push_back(pin_of(setting));
     else if (setting.key == "first_layers")
       first = positive(setting);
     else if (setting.key == "last_layers")
@@ -167,7 +195,15 @@ std::string to_string(const Strategy& strategy) {
   if (!strategy.first_last_layers.empty())
     text += fmt::format(" first_layers={} last_layers={}", strategy.first_last_layers[0],
                         strategy.first_last_layers[1]);
+  for (const WordPin& pin : strategy.pins) text += " " + to_string(pin);
   return text;
+}
+
+std::string to_string(const WordPin& pin) {
+  std::string words = to_string(pin.words);
+  std::erase(words, ' ');
+  return fmt::format("pin={}{}:{}", pin.name, pin.input ? fmt::format("[{}]", *pin.input) : "",
+                     words);
 }
 
 std::int64_t num_micro_batches(const Strategy& strategy, std::int64_t global_batch) {

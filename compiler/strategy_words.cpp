@@ -1,4 +1,5 @@
 // What a strategy says about words and rates: which tensors are split before inference starts.
+#include "compiler/pins.h"
 #include "compiler/stage.h"
 #include "core/check.h"
 #include "core/operator.h"
@@ -45,6 +46,7 @@ class StrategyWords {
       else
         read_parameters(OpId(index), op, def);
     }
+    apply_pins(training_, strategy_, constraints_);
     return std::move(constraints_);
   }
 
@@ -83,9 +85,11 @@ class StrategyWords {
               *tp_dim);
       if (splits_tp()) words.read[1] = Sbp::split(*tp_dim);
     }
+    if (const NdSbp* pinned = pinned_words(strategy_, training_.tensor(parameter).name))
+      words.read = *pinned;
     words.state = words.read;
-    if (strategy_.zero >= 1 && splits_dp() && shape.elements() >= kSmallestSharded &&
-        has_updater(parameter))
+    if (strategy_.zero >= 1 && splits_dp() && words.read[0].is_broadcast() &&
+        shape.elements() >= kSmallestSharded && has_updater(parameter))
       shard(shape, words.state);
     constraints_.tensors[parameter] = words.state;
     parameters_[parameter] = std::move(words);

@@ -31,6 +31,8 @@ class NaiveBoxing {
       if (word.is_partial()) reductions_.insert(word.reduce);
     for (const Sbp& word : request.from)
       if (word.is_partial()) reductions_.insert(word.reduce);
+    if (reductions_.empty())
+      reductions_.insert(ReduceOp::kSum);  // a way there may pass through one
     NdSbp words;
     list_states(words);
   }

@@ -439,5 +439,41 @@ TEST_CASE("an edge between stages in the wrong direction is refused naming both 
   CHECK(contains(text, "operator 'early' on stage 0 reads 'late' of operator 'late' on stage 1"));
 }
 
+TEST_CASE("a pin on the residual makes Megatron's sequence parallelism") {
+  const std::string strategy = "dp=1 tp=2 micro_batch=4";
+  const StagedGraph plain = stage(toy_gpt({}), strategy);
+  const StagedGraph pinned = stage(toy_gpt({}), strategy + " pin=layer*.residual*:(B,S(1))");
+  CHECK(validate(pinned).empty());
+  const auto count = [](const StagedGraph& graph, const char* primitive) {
+    return std::count_if(graph.ops.begin(), graph.ops.end(), [&](const StagedOp& op) {
+      return op.communication && op.kind == primitive && op.rate == Rate::kPerMicroBatch;
+    });
+  };
+  CHECK(count(plain, "reduce_scatter") == 0);
+  CHECK(count(pinned, "reduce_scatter") > 0);
+  CHECK(count(pinned, "all_reduce") < count(plain, "all_reduce"));
+}
+
+TEST_CASE("pins that fit nothing name what they meant and what would do") {
+  const LogicalGraph training = make_training_graph(toy_gpt({}));
+  const auto refused = [&](const std::string& pin) {
+    try {
+      make_staged_graph(training, parse_strategy("dp=1 tp=2 micro_batch=4 pin=" + pin), 3, nullptr);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  CHECK(contains(refused("layer0.upp:(B,B)"), "did you mean 'layer0.up'"));
+  CHECK(contains(refused("layer0.up[7]:(B,B)"), "operator 'layer0.up' (matmul) has 2 inputs"));
+  CHECK(contains(refused("layer0.up:(B,S(9))"), "S(9) is no word for it, wanted S(0) to S("));
+  // A partial value through a function that is not linear: the operator, both sides, candidates.
+  const std::string partial = refused("layer0.gelu:(B,P(sum))");
+  CHECK(contains(partial, "operator 'layer0.gelu' (gelu)"));
+  CHECK(contains(partial, "output 'layer0.gelu' given (B, P(sum))"));
+  CHECK(contains(partial, "[(B, S(1)) -> (B, S(1))]"));
+  CHECK(contains(partial, "inputs: 'layer0."));
+}
+
 }  // namespace
 }  // namespace sextant

@@ -28,10 +28,22 @@ TEST_CASE("a printed strategy parses to the same strategy") {
   for (const char* text : {"dp=2 tp=4 pp=2 micro_batch=1 schedule=1f1b zero=1",
                            "dp=1 tp=1 pp=1 micro_batch=8 schedule=gpipe zero=0",
                            "dp=3 tp=1 pp=4 micro_batch=2 schedule=zb-h1 zero=0 first_layers=3 "
-                           "last_layers=2"}) {
+                           "last_layers=2",
+                           "dp=2 tp=2 pp=1 micro_batch=1 schedule=1f1b zero=0 "
+                           "pin=layer*.gelu:(S(0),S(1)) pin=up[1]:(S(0)^2,S(0)^1) "
+                           "pin=a:b:(B,P(max))"}) {
     CHECK(to_string(parse_strategy(text)) == text);
     CHECK(parse_strategy(to_string(parse_strategy(text))) == parse_strategy(text));
   }
+}
+
+TEST_CASE("pins that cannot be read say what was wanted") {
+  CHECK(contains(refusal("pin=gelu"), "wanted pin=NAME:(WORD,WORD)"));
+  CHECK(contains(refusal("pin=:(B,B)"), "wanted pin=NAME:(WORD,WORD)"));
+  CHECK(contains(refusal("pin=gelu:B"), "1 words, wanted one for each axis of [dp, tp]"));
+  CHECK(contains(refusal("pin=gelu:(B,P(avg))"), "wanted sum, max or min"));
+  CHECK(contains(refusal("pin=gelu[x]:(B,B)"), "wanted NAME[0], NAME[1]"));
+  CHECK(contains(refusal("pin=[1]:(B,B)"), "wanted NAME[0], NAME[1]"));
 }
 
 TEST_CASE("what is left out keeps its default") {

@@ -86,6 +86,13 @@ const char* const kStrategies[] = {
     "dp=1 tp=1 pp=4 micro_batch=1 schedule=zb-h1",
     "dp=4 tp=1 pp=1 micro_batch=2 zero=1",
     "dp=2 tp=2 pp=2 micro_batch=1 schedule=zb-h1 zero=1",
+    // Sequence parallelism by words alone, a weight that is whole against the strategy, one that
+    // two axes split, a gather that nobody needs.
+    "dp=1 tp=4 pp=1 micro_batch=4 pin=layer*.residual:(B,S(1))",
+    "dp=2 tp=2 pp=1 micro_batch=2 zero=1 pin=layer*.residual:(S(0),S(1)) "
+    "pin=layer1.mlp.up.weight:(B,B)",
+    "dp=2 tp=2 pp=2 micro_batch=1 pin=layer2.mlp.down.weight:(S(0),S(0)) "
+    "pin=layer1.mlp.down[0]:(B,S(2))",
 };
 
 TrainingCase case_of(const ModelConfig& model) {

@@ -1,0 +1,201 @@
+// G57 as a law: nothing that is one step costs more than the same thing in parts, and no plan costs
+// more than a detour, on the networks of all built-in clusters.
+#include "sbp/boxing.h"
+#include "simulator/builtin_clusters.h"
+#include "simulator/models.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sextant {
+namespace {
+
+constexpr std::int64_t kDevices = 64;
+
+// Each built-in with 64 devices.
+std::vector<Cluster> clusters() {
+  std::vector<Cluster> all;
+  for (const BuiltinCluster& builtin : builtin_clusters()) {
+    std::vector<std::int64_t> values;
+    for (const BuiltinSetting& setting : builtin.settings) values.push_back(setting.fallback);
+    values[0] = 1;
+    values[0] = kDevices / builtin.make(values).num_devices();
+    all.push_back(builtin.make(values));
+    REQUIRE(all.back().num_devices() == kDevices);
+  }
+  return all;
+}
+
+class Random {
+ public:
+  explicit Random(std::uint32_t seed) : engine_(seed) {}
+  std::int64_t below(std::int64_t bound) {
+    return static_cast<std::int64_t>(engine_() % static_cast<std::uint32_t>(bound));
+  }
+  // Every order of magnitude alike, and the small ones in full.
+  std::int64_t size() { return below(1 << (1 + below(30))); }
+  template <typename T>
+  const T& pick(const std::vector<T>& list) {
+    return list[static_cast<std::size_t>(below(static_cast<std::int64_t>(list.size())))];
+  }
+  std::vector<Rank> devices(std::int64_t count) {
+    std::vector<Rank> all;
+    for (std::int64_t i = 0; i < kDevices; ++i) all.emplace_back(static_cast<int>(i));
+    std::shuffle(all.begin(), all.end(), engine_);
+    all.resize(static_cast<std::size_t>(count));
+    return all;
+  }
+
+ private:
+  std::mt19937 engine_;
+};
+
+Duration time_of(const NetworkModel& network, Primitive primitive, const std::vector<Rank>& members,
+                 std::int64_t bytes) {
+  Communication communication;
+  communication.primitive = primitive;
+  CollectiveCost cost;
+  cost.communication = &communication;
+  cost.members = members;
+  cost.global_bytes = Bytes(bytes);
+  return network.duration(cost);
+}
+
+TEST_CASE("G57: all_reduce is never dearer than reduce_scatter and all_gather, on any cluster") {
+  Random random(57);
+  for (const Cluster& cluster : clusters()) {
+    CAPTURE(cluster.name);
+    const std::unique_ptr<NetworkModel> network = make_alpha_beta(cluster);
+    for (std::int64_t members = 2; members <= kDevices; ++members) {
+      std::vector<std::vector<Rank>> groups = {random.devices(members), random.devices(members)};
+      std::sort(groups[0].begin(), groups[0].end());
+      std::vector<Rank> consecutive;
+      for (std::int64_t i = 0; i < members; ++i) consecutive.emplace_back(static_cast<int>(i));
+      groups.push_back(consecutive);
+      std::vector<std::int64_t> sizes = {0, 1, members - 1, members, std::int64_t{1} << 40};
+      for (int i = 0; i < 20; ++i) sizes.push_back(random.size());
+      for (const std::vector<Rank>& group : groups)
+        for (const std::int64_t bytes : sizes) {
+          const Duration direct = time_of(*network, Primitive::kAllReduce, group, bytes);
+          const Duration parts = time_of(*network, Primitive::kReduceScatter, group, bytes) +
+                                 time_of(*network, Primitive::kAllGather, group, bytes);
+          if (direct > parts)
+            FAIL_CHECK(members << " members, " << bytes << " bytes: " << direct.value
+                               << " ps, in parts " << parts.value << " ps");
+        }
+    }
+  }
+}
+
+Placement mesh(const std::vector<std::int64_t>& extents, std::vector<Rank> devices) {
+  Placement placement;
+  for (const std::int64_t extent : extents)
+    placement.axes.push_back({"a" + std::to_string(placement.axes.size()), extent});
+  placement.ranks = std::move(devices);
+  return placement;
+}
+
+// All words with these letters that hold one reduction at most.
+std::vector<NdSbp> all_words(std::size_t axes) {
+  const std::vector<Sbp> letters = {Sbp::broadcast(), Sbp::split(0), Sbp::split(1), Sbp::partial()};
+  std::vector<NdSbp> words = {{}};
+  for (std::size_t axis = 0; axis < axes; ++axis) {
+    std::vector<NdSbp> longer;
+    for (const NdSbp& prefix : words)
+      for (const Sbp& letter : letters) {
+        longer.push_back(prefix);
+        longer.back().push_back(letter);
+      }
+    words = std::move(longer);
+  }
+  return words;
+}
+
+// Plans of one tensor on one placement, made when asked for.
+class Costs {
+ public:
+  Costs(Shape shape, Placement placement, const NetworkModel* network)
+      : shape_(std::move(shape)), placement_(std::move(placement)), network_(network) {}
+
+  // Time first and then bytes, or bytes alone.
+  std::pair<std::int64_t, std::int64_t> of(const NdSbp& from, const NdSbp& to) {
+    const auto [known, is_new] = costs_.try_emplace({from, to});
+    if (is_new) {
+      const BoxingPlan plan = plan_boxing({.type = {shape_, DType::kBF16},
+                                           .from_placement = &placement_,
+                                           .to_placement = &placement_,
+                                           .from = from,
+                                           .to = to,
+                                           .network = network_});
+      known->second = {network_ != nullptr ? plan.time.value : plan.total_bytes.value,
+                       plan.total_bytes.value};
+    }
+    return known->second;
+  }
+
+  void check(const NdSbp& a, const NdSbp& b, const NdSbp& c) {
+    const auto direct = of(a, c), first = of(a, b), second = of(b, c);
+    if (direct.first > first.first + second.first)
+      FAIL_CHECK(to_string(shape_)
+                 << " on " << to_string(placement_) << ": " << to_string(a) << " -> "
+                 << to_string(c) << " costs " << direct.first << ", through " << to_string(b) << " "
+                 << first.first << " + " << second.first);
+  }
+
+ private:
+  Shape shape_;
+  Placement placement_;
+  const NetworkModel* network_;
+  std::map<std::pair<NdSbp, NdSbp>, std::pair<std::int64_t, std::int64_t>> costs_;
+};
+
+const std::vector<std::vector<std::int64_t>> kOneAxis = {{2}, {3}, {8}};
+const std::vector<std::vector<std::int64_t>> kOneAndTwoAxes = {{2},    {3},    {8},
+                                                               {2, 2}, {2, 3}, {4, 2}};
+
+void check_triangles(const std::vector<std::vector<std::int64_t>>& meshes, std::int64_t triples,
+                     const NetworkModel* network, Random& random) {
+  for (const std::vector<std::int64_t>& extents : meshes) {
+    const std::int64_t size =
+        std::accumulate(extents.begin(), extents.end(), std::int64_t{1}, std::multiplies<>());
+    const std::vector<NdSbp> words = all_words(extents.size());
+    for (const Shape& shape : {Shape{5, 7}, Shape{1, 3}, Shape{2048, 512}}) {
+      Costs costs(shape, mesh(extents, random.devices(size)), network);
+      const auto all = static_cast<std::int64_t>(words.size() * words.size() * words.size());
+      if (all <= triples) {
+        for (const NdSbp& a : words)
+          for (const NdSbp& b : words)
+            for (const NdSbp& c : words) costs.check(a, b, c);
+      } else {
+        for (std::int64_t i = 0; i < triples; ++i)
+          costs.check(random.pick(words), random.pick(words), random.pick(words));
+      }
+    }
+  }
+}
+
+TEST_CASE("G57: by bytes the direct way on one and two axes is never dearer than any detour") {
+  Random random(1);
+  check_triangles(kOneAndTwoAxes, 5000, nullptr, random);
+}
+
+TEST_CASE(
+    "G57: by time the direct way on one axis is never dearer than any detour, on any cluster") {
+  Random random(2);
+  for (const Cluster& cluster : clusters()) {
+    CAPTURE(cluster.name);
+    const std::unique_ptr<NetworkModel> network = make_alpha_beta(cluster);
+    check_triangles(kOneAxis, 5000, network.get(), random);
+  }
+}
+
+}  // namespace
+}  // namespace sextant
