@@ -245,7 +245,7 @@ class Inference {
       const Candidate& candidate = candidates.all[i];
       if (!honours_given_words(id, candidate) || !is_anchored(id, mesh, candidate)) continue;
       Cost cost;
-      cost.bytes = bytes_before(graph_.op(id), mesh, candidate);
+      cost.bytes = bytes_before(id, mesh, candidate);
       if (cost.bytes == kImpossible) continue;
       cost.bytes += owed(graph_.op(id), mesh, candidate);
       cost.later = bytes_behind(graph_.op(id), mesh, candidate);
@@ -336,12 +336,14 @@ class Inference {
     return b.is_broadcast(axis);
   }
 
-  std::int64_t bytes_before(const LogicalOp& op, std::size_t mesh, const Candidate& candidate) {
+  std::int64_t bytes_before(OpId id, std::size_t mesh, const Candidate& candidate) {
+    const LogicalOp& op = graph_.op(id);
     std::int64_t total = 0;
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
       std::int64_t best = kImpossible;
+      const bool is_given = given_input({id, i}).has_value();
       for (const Version& version : versions_[op.inputs[i].index()])
-        if (!hides_a_split(version.state, candidate.inputs[i], mesh))
+        if (is_given || !hides_a_split(version.state, candidate.inputs[i], mesh))
           best = std::min(best, boxing_bytes(op.inputs[i], version, {mesh, candidate.inputs[i]}));
       if (best == kImpossible) return kImpossible;
       total += best;

@@ -2,6 +2,7 @@
 // follows from a claimed row by steps that cost nothing, or is listed with its reason in
 // omitted_rows.txt. Kinds and inputs come from the registry, so a new operator is covered by
 // existing.
+#include "core/error.h"
 #include "tests/conformance/signature_omissions.h"
 #include "tests/conformance/signature_search.h"
 
@@ -149,6 +150,50 @@ TEST_CASE("every sound row is claimed, follows from a claimed one or is omitted 
   for (const Omission& omission : omissions)
     CHECK_MESSAGE(used.contains(omission.line), "omitted_rows.txt:", omission.line,
                   ": no such row of ", omission.kind, " is sound and unclaimed: ", omission.reason);
+}
+
+// The suite must be able to fail: rows that are taken away are found, and nothing else.
+TEST_CASE("a row that is no longer claimed is found") {
+  const SignatureCase on = example_cases(builtin_operators().get("matmul"))[0];
+  std::vector<SbpSignature> claimed = fitting_rows(on, 2);
+  const std::vector<SbpSignature> sound = sound_rows(on, 2, ShapeRule::kInfer);
+  CHECK(unclaimed(sound, claimed).empty());
+  const std::size_t last = on.outputs[0].shape.rank() - 1;
+  const SbpSignature column{{Sbp::broadcast(), Sbp::split(1)}, {Sbp::split(last)}};
+  CHECK(std::erase(claimed, column) == 1);
+  CHECK(unclaimed(sound, claimed) == std::vector<SbpSignature>{column});
+}
+
+TEST_CASE("a row follows from a claimed one by free steps alone") {
+  const Sbp b = Sbp::broadcast(), s = Sbp::split(0), p = Sbp::partial(),
+            max = Sbp::partial(ReduceOp::kMax);
+  CHECK(follows({{b}, {s}}, {{s}, {s}}));               // slice, then run
+  CHECK(follows({{s}, {p}}, {{s}, {s}}));               // fill up behind
+  CHECK(follows({{b}, {max}}, {{b}, {b}}));             // a copy is a pending maximum
+  CHECK(!follows({{s}, {s}}, {{b}, {b}}));              // would gather
+  CHECK(!follows({{p}, {b}}, {{b}, {b}}));              // would reduce
+  CHECK(!follows({{s}, {s}}, {{Sbp::split(1)}, {s}}));  // would exchange
+  CHECK(!follows({{p}, {p}}, {{max}, {p}}));
+}
+
+TEST_CASE("omitted rows are read with their reasons, and match by word") {
+  const std::vector<Omission> omissions = parse_omissions(
+      "# comment\n\nf: S(0)|B P -> * -- because\ng: S B -> P(max) -- another: reason\n");
+  REQUIRE(omissions.size() == 2);
+  const Sbp b = Sbp::broadcast(), s = Sbp::split(0), s1 = Sbp::split(1), p = Sbp::partial(),
+            max = Sbp::partial(ReduceOp::kMax);
+  CHECK(omissions[0].line == 3);
+  CHECK(omissions[0].reason == "because");
+  CHECK(omissions[0].covers("f", {{s, p}, {max}}));
+  CHECK(omissions[0].covers("f", {{b, max}, {s}}));
+  CHECK(!omissions[0].covers("g", {{s, p}, {max}}));
+  CHECK(!omissions[0].covers("f", {{s1, p}, {max}}));
+  CHECK(!omissions[0].covers("f", {{s, b}, {max}}));
+  CHECK(!omissions[0].covers("f", {{s, p}, {max, b}}));
+  CHECK(omissions[1].covers("g", {{s1, b}, {max}}));
+  CHECK(!omissions[1].covers("g", {{s1, b}, {p}}));
+  for (const char* wrong : {"f: B -> B", "f: B -> B -- ", "f B -> B -- why", "f: B B -- why"})
+    CHECK_THROWS_AS(parse_omissions(wrong), Error);
 }
 
 }  // namespace

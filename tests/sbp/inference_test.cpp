@@ -171,6 +171,15 @@ TEST_CASE("an input given words gets them, a tensor given words is made in them"
   CHECK(g.words(g.infer({kFour}), "y") == "B B -> B");
 }
 
+TEST_CASE("a split becomes a partial value where that is given, and only there") {
+  Graph g;
+  const TensorId u = g.weight("u", {8, 8}, "S(0)");
+  g.op("scale", "y", {u}, {{"factor", 2.0}});
+  CHECK(g.words(g.infer({kFour}), "y") == "S(0) -> S(0)");
+  g.constraints.inputs[{*g.graph.find_op("y"), 0}] = parse_nd_sbp("P(sum)");
+  CHECK(g.words(g.infer({kFour}), "y") == "P(sum) -> P(sum)");
+}
+
 TEST_CASE("a value from another stage is a version like any other") {
   Graph g;
   const TensorId u = g.weight("u", {8, 8}, "S(0)");
