@@ -5,6 +5,8 @@
 // comes out in the dual of the input's word, with no communication anywhere: only free steps
 // (signature_search.h). P(max) and P(min) have no dual.
 #include "core/operator.h"
+#include "core/placement.h"
+#include "sbp/inference.h"
 #include "tests/conformance/gradient_rule.h"
 #include "tests/conformance/signature_search.h"
 
@@ -97,24 +99,87 @@ std::string complaint(const GradientRule& rule, const SbpSignature& row, std::in
   return {};
 }
 
-TEST_CASE("the dual of every row is among the rows of its gradient, without communication") {
+// Calls `visit(case, output, rule, row, parts)` for every row that has a dual, and every output
+// that takes a gradient.
+template <typename Visit>
+void for_each_dual_row(const Visit& visit) {
   const OperatorRegistry& registry = builtin_operators();
-  for (const std::string& kind : registry.kinds()) {
-    const OperatorDef& def = registry.get(kind);
-    if (def.gradient == nullptr) continue;
-    for (const SignatureCase& on : example_cases(def))
+  for (const std::string& kind : registry.kinds())
+    for (const SignatureCase& on : example_cases(registry.get(kind)))
       for (const std::size_t output : differentiable_outputs(on)) {
         const GradientRule rule = apply_gradient_rule(on, {output});
         for (const SbpSignature& row : on.rows)
           for (const std::int64_t parts : {2, 3}) {
             const std::vector<const SbpSignature*> one = {&row};
-            if (!has_dual(row) || !fits(one, Hierarchy{parts})) continue;
-            const std::string wrong = complaint(rule, row, parts);
-            CHECK_MESSAGE(wrong.empty(), on.name, ": ", to_string(row), " over ", parts,
-                          " parts, gradient of output ", output, ": ", wrong);
+            if (has_dual(row) && fits(one, Hierarchy{parts})) visit(on, output, rule, row, parts);
           }
       }
+}
+
+TEST_CASE("the dual of every row is among the rows of its gradient, without communication") {
+  for_each_dual_row([](const SignatureCase& on, std::size_t output, const GradientRule& rule,
+                       const SbpSignature& row, std::int64_t parts) {
+    const std::string wrong = complaint(rule, row, parts);
+    CHECK_MESSAGE(wrong.empty(), on.name, ": ", to_string(row), " over ", parts,
+                  " parts, gradient of output ", output, ": ", wrong);
+  });
+}
+
+// Words that sources may be given: no partial ones.
+bool is_whole(const Sbp& word) { return !word.is_partial(); }
+
+// Rows that sources alone can bring about: the inputs and the gradients of all outputs are whole.
+bool is_from_sources(const SbpSignature& row) {
+  return std::all_of(row.inputs.begin(), row.inputs.end(), is_whole) &&
+         std::none_of(row.outputs.begin(), row.outputs.end(),
+                      [](const Sbp& word) { return word.is_broadcast(); });
+}
+
+// Empty when inference reads every tensor in words that are there already or a free step away.
+std::string gather_of(const GradientRule& rule, const SbpSignature& row, std::int64_t parts) {
+  WordConstraints constraints;
+  for (std::size_t i = 0; i < rule.inputs.size(); ++i) {
+    constraints.tensors[rule.inputs[i]] = {row.inputs[i]};
+    constraints.inputs[{rule.op, i}] = {row.inputs[i]};
   }
+  for (std::size_t i = 0; i < rule.outputs.size(); ++i) {
+    constraints.tensors[rule.outputs[i]] = {row.outputs[i]};
+    if (rule.arriving[i]) constraints.tensors[*rule.arriving[i]] = {dual(row.outputs[i])};
+  }
+  const WordAssignment words =
+      infer_words(rule.graph, {consecutive_placement({{"x", parts}})}, {0}, constraints);
+  std::vector<std::vector<Sbp>> versions(rule.graph.tensors().size());
+  for (std::size_t i = 0; i < rule.graph.ops().size(); ++i) {
+    const LogicalOp& op = rule.graph.ops()[i];
+    for (std::size_t input = 0; input < op.inputs.size(); ++input) {
+      const Sbp wanted = words.of(OpId(i)).inputs[input][0];
+      std::vector<Sbp>& there = versions[op.inputs[input].index()];
+      if (std::none_of(there.begin(), there.end(),
+                       [&](const Sbp& word) { return is_free_step(word, wanted); }))
+        return op.kind + " reads input " + std::to_string(input) + " as " + to_string(wanted) +
+               ", made as " + to_string(there[0]);
+      there.push_back(wanted);
+    }
+    for (std::size_t output = 0; output < op.outputs.size(); ++output)
+      versions[op.outputs[output].index()].push_back(words.of(OpId(i)).outputs[output][0]);
+  }
+  return {};
+}
+
+TEST_CASE("inference finds backward words without communication for every row of whole inputs") {
+  int rows = 0;
+  for_each_dual_row([&rows](const SignatureCase& on, std::size_t output, const GradientRule& rule,
+                            const SbpSignature& row, std::int64_t parts) {
+    const bool is_empty = std::any_of(
+        on.on.inputs.begin(), on.on.inputs.end(),
+        [](const TensorType& type) { return type.shape.elements() == 0; });  // all costs are 0
+    if (is_empty || !is_from_sources(row)) return;
+    ++rows;
+    const std::string wrong = gather_of(rule, row, parts);
+    CHECK_MESSAGE(wrong.empty(), on.name, ": ", to_string(row), " over ", parts,
+                  " parts, gradient of output ", output, ": ", wrong);
+  });
+  CHECK(rows > 100);
 }
 
 }  // namespace
