@@ -54,8 +54,12 @@ StageBuilder::StageBuilder(const LogicalGraph& graph, const std::vector<Placemen
       stage_of_layer_(stage_of_layer),
       rates_(rates),
       words_(words),
-      network_(network) {
-  for (const Placement& placement : placements) extents_.push_back(placement.hierarchy());
+      plans_(network != nullptr ? BoxingObjective::kTime : BoxingObjective::kBytes, network) {
+  for (const Placement& placement : placements) {
+    extents_.push_back(placement.hierarchy());
+    meshes_.push_back(plans_.placement(placement));
+  }
+  for (const LogicalTensor& tensor : graph.tensors()) types_.push_back(plans_.type(tensor.type));
   facts_.resize(graph.tensors().size());
   note_reads();
 }
@@ -306,28 +310,6 @@ std::size_t StageBuilder::make(TensorId id, const MeshState& wanted, Readers rea
   }
   add_version(crosses ? -1 : static_cast<std::int32_t>(*best));
   return versions.size() - 1;
-}
-
-const BoxingPlan& StageBuilder::plan(TensorId id, const Version& from, int to_stage,
-                                     const MeshState& to) {
-  const TensorType& type = logical(id).type;
-  std::vector<std::int64_t> key = {
-      from.stage, to_stage, static_cast<std::int64_t>(from.state.code()),
-      static_cast<std::int64_t>(to.code()), static_cast<std::int64_t>(type.dtype)};
-  key.insert(key.end(), type.shape.extents().begin(), type.shape.extents().end());
-  const auto [known, is_new] = plans_.try_emplace(std::move(key));
-  if (is_new) {
-    const BoxingRequest request{
-        .type = type,
-        .from_placement = &at(placements_, from.stage),
-        .to_placement = &at(placements_, to_stage),
-        .from = from.state.words(at(extents_, from.stage).size()),
-        .to = to.words(at(extents_, to_stage).size()),
-        .objective = network_ != nullptr ? BoxingObjective::kTime : BoxingObjective::kBytes,
-        .network = network_};
-    known->second = plan_boxing(request);
-  }
-  return known->second;
 }
 
 void StageBuilder::append_step(Chain& chain, const BoxingStep& step, bool is_last) {

@@ -6,7 +6,7 @@
 #include "core/cost_model.h"
 #include "core/logical_graph.h"
 #include "core/operator.h"
-#include "sbp/boxing.h"
+#include "sbp/boxing_plans.h"
 #include "sbp/inference.h"
 #include "sbp/mesh_state.h"
 
@@ -89,7 +89,10 @@ class StageBuilder {
     int stage = 0;
     std::vector<StagedOpIndex> made_by;
   };
-  const BoxingPlan& plan(TensorId id, const Version& from, int to_stage, const MeshState& to);
+  const BoxingPlan& plan(TensorId id, const Version& from, int to_stage, const MeshState& to) {
+    return plans_.plan(types_[id.index()], meshes_[static_cast<std::size_t>(from.stage)],
+                       from.state, meshes_[static_cast<std::size_t>(to_stage)], to);
+  }
   void append_step(Chain& chain, const BoxingStep& step, bool is_last);
   void append_transfer(Chain& chain, const BoxingStep& step, bool is_last);
   StagedOp boxing_op(const Chain& chain, const std::string& kind) const;
@@ -102,12 +105,13 @@ class StageBuilder {
   const std::vector<int>& stage_of_layer_;
   const std::vector<Rate>& rates_;
   const WordAssignment& words_;
-  const NetworkModel* network_;
+  BoxingPlans plans_;
+  std::vector<BoxedTypeId> types_;                  // by TensorId
+  std::vector<BoxedMeshId> meshes_;                 // by stage
   std::vector<std::vector<std::int64_t>> extents_;  // by stage
   std::vector<Facts> facts_;                        // by TensorId
   std::map<OpId, OpId> updater_of_;                 // parameter -> the operator that updates it
   std::map<OpId, TensorId> updates_;                // the reverse, to the parameter's tensor
-  std::map<std::vector<std::int64_t>, BoxingPlan> plans_;
   StagedGraph staged_;
 };
 

@@ -3,7 +3,7 @@
 #include "sbp/inference.h"
 
 #include "core/check.h"
-#include "sbp/boxing.h"
+#include "sbp/boxing_plans.h"
 #include "sbp/key.h"
 #include "sbp/mesh_state.h"
 
@@ -56,8 +56,9 @@ class Inference {
       for (const std::int64_t extent : extents_.back())
         key.push_back(static_cast<std::uint64_t>(extent));
       shape_of_mesh_.push_back(mesh_shapes_.of(key));
+      meshes_.push_back(plans_.placement(stage));
     }
-    for (const LogicalTensor& tensor : graph.tensors()) types_.push_back(number_of(tensor.type));
+    for (const LogicalTensor& tensor : graph.tensors()) types_.push_back(plans_.type(tensor.type));
     versions_.resize(graph.tensors().size());
     note_given_words();
   }
@@ -70,11 +71,8 @@ class Inference {
  private:
   const LogicalTensor& tensor(TensorId id) const { return graph_.tensor(id); }
 
-  std::uint64_t number_of(const TensorType& type) {
-    Key key = {static_cast<std::uint64_t>(type.dtype)};
-    for (const std::int64_t extent : type.shape.extents())
-      key.push_back(static_cast<std::uint64_t>(extent));
-    return type_numbers_.of(key);
+  std::uint64_t type_number(TensorId id) const {
+    return static_cast<std::uint64_t>(types_[id.index()].value);
   }
 
   std::size_t mesh_of(const LogicalOp& op) const {
@@ -159,7 +157,7 @@ class Inference {
     key_ = {shape_of_mesh_[mesh], op.inputs.size()};
     append_text(key_, op.kind);
     for (const auto* side : {&op.inputs, &op.outputs})
-      for (const TensorId id : *side) key_.push_back(types_[id.index()]);
+      for (const TensorId id : *side) key_.push_back(type_number(id));
     for (const auto& [name, value] : op.attributes.entries()) {
       append_text(key_, name);
       append_value(key_, value);
@@ -180,7 +178,7 @@ class Inference {
         graph_.registry().get(op.kind).signatures(inputs, outputs, op.attributes);
     Key content = {shape_of_mesh_[mesh], op.inputs.size()};
     for (const auto* side : {&op.inputs, &op.outputs})
-      for (const TensorId id : *side) content.push_back(types_[id.index()]);
+      for (const TensorId id : *side) content.push_back(type_number(id));
     for (const SbpSignature& row : rows) {
       content.push_back(static_cast<std::uint64_t>(row.divisible));
       for (const auto* side : {&row.inputs, &row.outputs})
@@ -360,21 +358,9 @@ class Inference {
 
   std::int64_t boxing_bytes(TensorId id, const Version& from, const Version& to) {
     if (from == to) return 0;
-    const bool same = from.mesh == to.mesh;
-    const auto [known, is_new] = boxings_.try_emplace(
-        Key{types_[id.index()], shape_of_mesh_[from.mesh], shape_of_mesh_[to.mesh], same ? 1U : 0U,
-            from.state.code(), to.state.code()},
-        0);
-    if (is_new) {
-      const BoxingRequest request{.type = tensor(id).type,
-                                  .from_placement = &stages_[from.mesh],
-                                  .to_placement = &stages_[to.mesh],
-                                  .from = from.state.words(extents_[from.mesh].size()),
-                                  .to = to.state.words(extents_[to.mesh].size()),
-                                  .objective = BoxingObjective::kBytes};
-      known->second = plan_boxing(request).total_bytes.value;
-    }
-    return known->second;
+    return plans_
+        .plan(types_[id.index()], meshes_[from.mesh], from.state, meshes_[to.mesh], to.state)
+        .total_bytes.value;
   }
 
   // What reducing over `axis` alone costs.
@@ -479,13 +465,14 @@ class Inference {
   std::vector<std::size_t> first_input_;
   std::vector<std::vector<std::int64_t>> extents_;  // by stage
   std::vector<std::uint64_t> shape_of_mesh_;        // by stage: equal extents, equal number
-  std::vector<std::uint64_t> types_;                // by tensor
-  Interner mesh_shapes_, type_numbers_;
+  BoxingPlans plans_{BoxingObjective::kBytes};
+  std::vector<BoxedTypeId> types_;   // by tensor
+  std::vector<BoxedMeshId> meshes_;  // by stage
+  Interner mesh_shapes_;
   std::vector<std::vector<Version>> versions_;                // by tensor; the producer's first
   std::unordered_map<Key, Candidates*, KeyHash> candidates_;  // into lists_
   std::unordered_map<Key, Candidates, KeyHash> lists_;
   std::unordered_map<Key, std::size_t, KeyHash> decisions_;
-  std::unordered_map<Key, std::int64_t, KeyHash> boxings_;
   Key key_;  // being built, to keep its storage
   WordAssignment assignment_;
 };
