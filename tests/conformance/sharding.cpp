@@ -9,9 +9,7 @@
 #include <utility>
 
 namespace sextant {
-namespace {
 
-// The value that a reduction leaves out, as boxing fills it in; for i64 one that a double holds.
 double neutral(ReduceOp op, DType dtype) {
   if (op == ReduceOp::kSum) return 0;
   const double sign = op == ReduceOp::kMax ? -1 : 1;
@@ -30,6 +28,8 @@ double neutral(ReduceOp op, DType dtype) {
   }
   __builtin_unreachable();
 }
+
+namespace {
 
 // What a part that does not hold the value of an element has there: for sums anything, for max
 // and min nothing beyond the value.

@@ -60,6 +60,8 @@ bool agree(const Piece& a, const Piece& b);
 bool agree(double a, double b, double largest, DType dtype);
 double largest_of(std::span<const double> values);  // at least 1
 
+// The value that a reduction leaves out, as boxing fills it in; for i64 one that a double holds.
+double neutral(ReduceOp op, DType dtype);
 double reduced(ReduceOp op, double a, double b);  // NaN when one of them is
 
 }  // namespace sextant

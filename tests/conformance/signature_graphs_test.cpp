@@ -8,6 +8,7 @@
 #include "core/placement.h"
 #include "sbp/inference.h"
 #include "tests/conformance/sharding.h"
+#include "tests/conformance/signature_boxing.h"
 
 #include <doctest/doctest.h>
 
@@ -79,9 +80,15 @@ bool are_close(const Piece& found, const Piece& wanted) {
 
 class ShardedRun {
  public:
-  ShardedRun(const RandomGraph& random_graph, Hierarchy hierarchy, const WordAssignment& words,
-             Random& random)
-      : graph_(random_graph), hierarchy_(std::move(hierarchy)), words_(words), random_(random) {}
+  // With `by_plan` tensors are boxed by the planner's steps.
+  ShardedRun(const RandomGraph& random_graph, const Placement& placement,
+             const WordAssignment& words, bool by_plan, Random& random)
+      : graph_(random_graph),
+        placement_(placement),
+        hierarchy_(placement.hierarchy()),
+        words_(words),
+        by_plan_(by_plan),
+        random_(random) {}
 
   // Empty, or the operator that went wrong first.
   std::string complaint() {
@@ -139,13 +146,16 @@ class ShardedRun {
 
   std::vector<Piece> boxed(const Held& held, const NdSbp& words) {
     if (held.words == words) return held.pieces;
+    if (by_plan_) return box_by_plan(held.pieces, held.words, words, placement_);
     return distribute(collect(held.pieces, held.words, hierarchy_), words, hierarchy_, random_,
                       Shares::kFractions);
   }
 
   const RandomGraph& graph_;
+  const Placement& placement_;
   Hierarchy hierarchy_;
   const WordAssignment& words_;
+  bool by_plan_;
   Random& random_;
   std::map<TensorId, Held> held_;
 };
@@ -184,7 +194,8 @@ TEST_CASE("random graphs under random words equal their global runs") {
     const WordAssignment words = infer_words(graph.graph, {placement}, {0},
                                              random_constraints(graph.graph, hierarchy, random));
     seen.add(graph.graph, words);
-    const std::string wrong = ShardedRun(graph, hierarchy, words, random).complaint();
+    const std::string wrong =
+        ShardedRun(graph, placement, words, number % 2 == 0, random).complaint();
     CHECK_MESSAGE(wrong.empty(), stream, ", mesh ", to_string(Shape(hierarchy)), ": ", wrong,
                   " in ", to_string(graph));
   }
@@ -233,7 +244,7 @@ TEST_CASE("an operator with an unsound row is named") {
   const Placement two = consecutive_placement({{"x", 2}});
   Random random("planted");
   const WordAssignment words = infer_words(graph.graph, {two}, {0}, constraints);
-  CHECK(ShardedRun(graph, {2}, words, random).complaint() == "gelu gelu P(sum) -> P(sum)");
+  CHECK(ShardedRun(graph, two, words, true, random).complaint() == "gelu gelu P(sum) -> P(sum)");
 }
 
 }  // namespace
