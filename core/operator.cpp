@@ -85,6 +85,9 @@ const OperatorRegistry& builtin_operators() {
     add_boxing(built);
     add_loss(built);
     add_reduce(built);
+    add_softmax(built);
+    add_scan(built);
+    add_arg_reduce(built);
     add_optimizer(built);
     return built;
   }();

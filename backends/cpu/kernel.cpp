@@ -36,6 +36,9 @@ KernelTable reference_kernels() {
   add_shape_kernels(table);
   add_loss_kernels(table);
   add_reduce_kernels(table);
+  add_softmax_kernels(table);
+  add_scan_kernels(table);
+  add_arg_reduce_kernels(table);
   add_optimizer_kernels(table);
   add_source_kernels(table);
   add_boxing_kernels(table);

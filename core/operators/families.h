@@ -16,6 +16,9 @@ void add_embedding(OperatorRegistry& registry);
 void add_shapes(OperatorRegistry& registry);
 void add_boxing(OperatorRegistry& registry);
 void add_loss(OperatorRegistry& registry);
+void add_softmax(OperatorRegistry& registry);
+void add_scan(OperatorRegistry& registry);
+void add_arg_reduce(OperatorRegistry& registry);
 void add_reduce(OperatorRegistry& registry);
 void add_optimizer(OperatorRegistry& registry);
 

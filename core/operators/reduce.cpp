@@ -285,9 +285,7 @@ void dot_gradient(GradientContext& context) {
   const DType dtype = type_of_input(context, 0).dtype;
   for (std::size_t input : {0, 1}) {
     if (!context.wants(input)) continue;
-    TensorId dy = *context.output_gradient(0);
-    if (context.graph().tensor(dy).type.dtype != dtype)
-      dy = context.add("cast", {dy}, {{"dtype", std::string(to_string(dtype))}}, input);
+    const TensorId dy = in_dtype(context, *context.output_gradient(0), dtype, input);
     context.set_input_gradient(
         input,
         context.add("mul", {expanded(context, dy, input), context.input(1 - input)}, {}, input));
@@ -337,6 +335,11 @@ Examples expand_examples() {
 }
 
 }  // namespace
+
+TensorId in_dtype(GradientContext& context, TensorId gradient, DType dtype, std::size_t for_input) {
+  if (context.graph().tensor(gradient).type.dtype == dtype) return gradient;
+  return context.add("cast", {gradient}, {{"dtype", std::string(to_string(dtype))}}, for_input);
+}
 
 void add_reduce(OperatorRegistry& registry) {
   registry.add({.kind = "reduce_sum",

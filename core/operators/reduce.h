@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/attributes.h"
+#include "core/ids.h"
 #include "core/sbp.h"
 #include "core/shape.h"
 
@@ -16,6 +17,8 @@ namespace sextant {
 // `dim` counted from the front; negative ones count from the back. Throws Error(kBadInput) for a
 // dim that a tensor of this rank has not.
 std::size_t normal_dim(std::string_view kind, std::int64_t dim, std::size_t rank);
+
+class GradientContext;
 
 class ReducedDims {
  public:
@@ -43,5 +46,8 @@ class ReducedDims {
   std::vector<bool> reduced_;
   bool keep_dims_ = false;
 };
+
+// `gradient`, cast unless it has this element type: gradients of 16-bit parameters are f32.
+TensorId in_dtype(GradientContext& context, TensorId gradient, DType dtype, std::size_t for_input);
 
 }  // namespace sextant

@@ -5,6 +5,7 @@
 #include "core/counter_rng.h"
 #include "core/operator.h"
 #include "core/operators/loss.h"
+#include "core/operators/softmax.h"
 #include "core/operators/sources.h"
 #include "tests/conformance/gradient_check.h"
 #include "tests/conformance/gradient_rule.h"
@@ -283,6 +284,16 @@ TEST_CASE("labels that are ignored add nothing to the loss, its count or its gra
   CHECK(values.at(gradient)[2] == 0.0);
   CHECK(values.at(gradient)[3] == 0.0);
   CHECK(check_gradients(problem) > 0.01);
+}
+
+TEST_CASE("softmax along any dim has the gradient of the whole, through its maximum and its sum") {
+  for (const std::int64_t dim : {0, 1, 2, -1}) {
+    Problem problem;
+    const TensorId x = add_parameter(problem.graph, "x", 0, {{2, 5, 3}, DType::kF64}, {});
+    problem.values[x] = random_values(CounterRng(1, "x"), 30, -2, 2);
+    add_loss(problem, softmax(problem.graph, x, dim, "softmax", 0));
+    CHECK(check_gradients(problem) > 0.01);
+  }
 }
 
 TEST_CASE("a weight that is used twice gets the sum of both gradients") {

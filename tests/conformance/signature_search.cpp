@@ -97,6 +97,16 @@ std::vector<Attributes> localised(const Attributes& global, const TypeList& outp
   return variants;
 }
 
+// True when the shape rule gives `out` for `in` with one of the inputs taken whole.
+bool holds_for_whole_input(const SignatureCase& on, const TypeList& in, const TypeList& out) {
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    TypeList widened = in;
+    widened[i] = on.on.inputs[i];
+    if (inferred(*on.def, widened, on.on.attributes) == out) return true;
+  }
+  return false;
+}
+
 // True when the local shapes of every part belong together.
 bool is_consistent(const SignatureCase& on, const Words& inputs, const Words& outputs,
                    std::int64_t parts, ShapeRule rule) {
@@ -105,6 +115,7 @@ bool is_consistent(const SignatureCase& on, const Words& inputs, const Words& ou
     const TypeList out = local_types(on.outputs, outputs, parts, part);
     if (inferred(*on.def, in, on.on.attributes) == out) continue;
     if (rule == ShapeRule::kInfer) return false;
+    if (rule == ShapeRule::kWidened && holds_for_whole_input(on, in, out)) continue;
     const std::vector<Attributes> variants = localised(on.on.attributes, on.outputs, out);
     if (std::none_of(variants.begin(), variants.end(), [&](const Attributes& attributes) {
           return inferred(*on.def, in, attributes) == out;

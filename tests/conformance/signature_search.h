@@ -23,7 +23,9 @@ enum class ShapeRule : std::uint8_t {
   kInfer,      // the shape rule holds on local types
   kLocalised,  // ... with the local extents of the outputs in place of the global ones in
                // attributes
-  kNone,       // neither: only layouts of claimed rows are tried
+  kWidened,    // ... with a split input taken whole: the kernel writes elements beyond its shard,
+               // and refuses operands whose other dims do not agree
+  kNone,       // none of these: only layouts of claimed rows are tried
 };
 ShapeRule shape_rule_of(const std::vector<SignatureCase>& cases);
 

@@ -114,6 +114,64 @@ TEST_CASE("a dot over dims multiplies first, and expand repeats") {
             {{"dims", Integers{0}}, {"shape", Integers{3, 2}}}) == Numbers{7, 8, 7, 8, 7, 8});
 }
 
+TEST_CASE("a shard adds its running sum to the whole row: zeros before it, its total after") {
+  // Elements 2 and 3 of six, 5 and 7.
+  const TestOperand x{{{2}, DType::kF32}, {5, 7}, {2}};
+  const auto scan = [&](bool reverse, bool exclusive) {
+    return run("cumsum", {x}, {{6}, DType::kF32},
+               {{"dim", std::int64_t{0}}, {"reverse", reverse}, {"exclusive", exclusive}});
+  };
+  CHECK(scan(false, false) == Numbers{0, 0, 5, 12, 12, 12});
+  CHECK(scan(false, true) == Numbers{0, 0, 0, 5, 12, 12});
+  CHECK(scan(true, false) == Numbers{12, 12, 12, 7, 0, 0});
+  CHECK(scan(true, true) == Numbers{12, 12, 7, 0, 0, 0});
+}
+
+TEST_CASE("running sums go along the dim they name") {
+  const auto scan = [&](std::int64_t dim) {
+    return run("cumsum", {table(DType::kI32)}, {{2, 3}, DType::kI32}, {{"dim", dim}});
+  };
+  CHECK(scan(0) == Numbers{1, 2, 3, 5, 7, 12});
+  CHECK(scan(-1) == Numbers{1, 3, 6, 4, 9, 18});
+  CHECK_THROWS(
+      run("cumsum", {table(DType::kI32)}, {{3, 3}, DType::kI32}, {{"dim", std::int64_t{1}}}));
+}
+
+TEST_CASE("the first index of a value counts in the global tensor") {
+  // Elements 3 to 5 of a row: the first 8 is element 4; 9 is not among them, NaN only if it is
+  // asked.
+  const TestOperand x{{{1, 3}, DType::kF64}, {7, 8, 8}, {0, 3}};
+  const auto first = [&](const TestOperand& in, double value) {
+    return run("first_index_of", {in, {{{1}, DType::kF64}, {value}, {}}}, {{1}, DType::kI64},
+               {{"dim", std::int64_t{1}}})[0];
+  };
+  CHECK(first(x, 8) == 4);
+  CHECK(first(x, 9) == 0x1p63);  // 2^63 - 1, as a double
+  const TestOperand with_nan{{{1, 3}, DType::kF64}, {7, NAN, NAN}, {0, 3}};
+  CHECK(first(with_nan, NAN) == 4);
+  CHECK(first(with_nan, 7) == 3);
+}
+
+TEST_CASE("softmax over the middle dim, its parts and its slope") {
+  // x = [0 0; ln 3 ln 2] along dim 0: columns 1/4 3/4 and 1/3 2/3.
+  const Attributes columns = {{"dims", Integers{0}}};
+  const TestOperand x{{{2, 2}, DType::kF64}, {0, 0, std::log(3.0), std::log(2.0)}, {}};
+  const TestOperand max{{{2}, DType::kF64}, {std::log(3.0), std::log(2.0)}, {}};
+  const Numbers sum = run("reduce_sum_exp", {x, max}, {{2}, DType::kF64}, columns);
+  CHECK(sum[0] == doctest::Approx(4.0 / 3).epsilon(1e-15));
+  CHECK(sum[1] == doctest::Approx(1.5).epsilon(1e-15));
+  const Numbers y =
+      run("softmax", {x, max, {{{2}, DType::kF64}, sum, {}}}, {{2, 2}, DType::kF64}, columns);
+  const Numbers wanted = {1.0 / 4, 1.0 / 3, 3.0 / 4, 2.0 / 3};
+  for (std::size_t i = 0; i < 4; ++i) CHECK(y[i] == doctest::Approx(wanted[i]).epsilon(1e-15));
+  // dy = [1 0; 0 3]: dots 1/4 and 2; dx = y (dy - dot).
+  const TestOperand half{{{2, 2}, DType::kF64}, {0.25, 0.5, 0.75, 0.5}, {}};
+  const TestOperand dy{{{2, 2}, DType::kF64}, {1, 0, 0, 3}, {}};
+  const TestOperand dot{{{2}, DType::kF64}, {0.25, 1.5}, {}};
+  CHECK(run("softmax_grad", {half, dy, dot}, {{2, 2}, DType::kF64}, columns) ==
+        Numbers{0.1875, -0.75, -0.1875, 0.75});
+}
+
 TEST_CASE("a sum adds to what is there when it accumulates") {
   KernelCall call("reduce_sum", {{"dims", Integers{1}}});
   call.input(table(DType::kF32)).output({{{2}, DType::kF32}, {100, 200}, {}}, true);

@@ -1,0 +1,40 @@
+// Reference search for the first index of a value along one dim.
+#include "backends/cpu/kernels/families.h"
+#include "backends/cpu/kernels/reference.h"
+#include "backends/cpu/kernels/walk.h"
+#include "backends/cpu/kernels/wide.h"
+#include "core/operators/reduce.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace sextant {
+namespace {
+
+// Global indices along the searched dim: the walk's second tensor has that dim alone.
+void first_index_of(const KernelContext& context, Workspace& workspace) {
+  const KernelOperand& operand = context.in[0];
+  const Shape& shape = operand.local.shape;
+  const std::size_t dim =
+      normal_dim("first_index_of", context.attributes().integer("dim"), shape.rank());
+  const ReducedDims dims(dim, shape.rank());
+  const std::int64_t offset = offset_of(operand, dim);
+  const auto index =
+      make_wide<std::int64_t>(context, 0, std::numeric_limits<std::int64_t>::max(), workspace);
+  in_wide_type(operand.local.dtype, [&](auto zero) {
+    const auto x = load_wide<decltype(zero)>(operand, workspace);
+    const auto value = load_wide<decltype(zero)>(context.in[1], workspace);
+    walk<2>(shape, {strides_onto(shape, dims.kept()), strides_onto(shape, dims.reduced())},
+            [&](std::size_t element, const auto& at) {
+              const auto found = offset + static_cast<std::int64_t>(at[1]);
+              if (is_same(x[element], value[at[0]])) index[at[0]] = std::min(index[at[0]], found);
+            });
+  });
+  store_wide<std::int64_t>(context, 0, index, workspace);
+}
+
+}  // namespace
+
+void add_arg_reduce_kernels(KernelTable& table) { table.add("first_index_of", first_index_of); }
+
+}  // namespace sextant
