@@ -134,9 +134,17 @@ void for_each_dual_row(const Visit& visit) {
       }
 }
 
+// The one exception: the gradient of a cast to a wider type rounds, and a sum is rounded once,
+// after it is complete (G15). The gradients of a copy are reduced before.
+bool rounds_a_sum(const SignatureCase& on, const SbpSignature& row) {
+  return on.def->kind == "cast" && row.outputs[0].is_broadcast() &&
+         size_of(on.on.inputs[0].dtype) < size_of(on.outputs[0].dtype);
+}
+
 TEST_CASE("the dual of every row is among the rows of its gradient, without communication") {
   for_each_dual_row([](const SignatureCase& on, std::size_t output, const GradientRule& rule,
                        const SbpSignature& row, std::int64_t parts) {
+    if (rounds_a_sum(on, row)) return;
     const std::string wrong = complaint(rule, row, parts, is_made_of_parts(on, row));
     CHECK_MESSAGE(wrong.empty(), on.name, ": ", to_string(row), " over ", parts,
                   " parts, gradient of output ", output, ": ", wrong);
