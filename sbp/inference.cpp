@@ -95,7 +95,8 @@ class Inference {
     for (const auto& [id, words] : constraints_.tensors) {
       require(id.is_valid() && id.index() < graph_.tensors().size(), ErrorCode::kUsage,
               "words {} for tensor {} of {}", to_string(words), id.value, graph_.tensors().size());
-      given_tensors_[id.index()] = pinned(words, id, mesh_of(graph_.op(tensor(id).producer)));
+      const LogicalOp& producer = graph_.op(tensor(id).producer);
+      given_tensors_[id.index()] = pinned(words, id, producer);
     }
     for (const auto& [input, words] : constraints_.inputs) {
       const bool exists = input.op.is_valid() && input.op.index() < graph_.ops().size() &&
@@ -104,7 +105,7 @@ class Inference {
               input.input, input.op.value);
       const LogicalOp& op = graph_.op(input.op);
       given_inputs_[first_input_[input.op.index()] + input.input] =
-          pinned(words, op.inputs[input.input], mesh_of(op));
+          pinned(words, op.inputs[input.input], op);
     }
   }
 
@@ -143,8 +144,16 @@ class Inference {
     assignment_.add(std::move(words));
   }
 
-  MeshState pinned(const NdSbp& words, TensorId id, std::size_t mesh) const {
-    return MeshState(words, extents_[mesh], tensor(id).type.shape);
+  // Words that do not fit are refused with the operator they were given for.
+  MeshState pinned(const NdSbp& words, TensorId id, const LogicalOp& op) const {
+    const std::size_t mesh = mesh_of(op);
+    try {
+      return MeshState(words, extents_[mesh], tensor(id).type.shape);
+    } catch (const Error& error) {
+      fail(error.code(), "operator '{}' ({}) on {}, words {} for '{}' {}: {}", op.name, op.kind,
+           to_string(stages_[mesh]), to_string(words), tensor(id).name,
+           to_string(tensor(id).type.shape), error.what());
+    }
   }
 
   void add_version(TensorId id, const Version& version) {

@@ -188,6 +188,25 @@ TEST_CASE("a value from another stage is a version like any other") {
   CHECK(g.words(g.infer({kFour, other}, {0, 1}), "gelu") == "S(0) -> S(0)");
 }
 
+TEST_CASE("words that fit no mesh or tensor are refused with the operator they were given for") {
+  const auto refused = [](const char* words) {
+    Graph g;
+    const TensorId u = g.weight("u", {8, 8}, "(S(0), B)");
+    g.constraints.tensors[g.op("scale", "y", {u}, {{"factor", 2.0}})] = parse_nd_sbp(words);
+    try {
+      g.infer({kSquare});
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  for (const char* words : {"(S(2), B)", "S(0)", "(P(sum), P(max))", "(B, B, B)"}) {
+    CAPTURE(words);
+    CHECK(refused(words).find("operator 'y' (scale) on [dp=2, tp=2], words ") == 0);
+    CHECK(refused(words).find("for 'y' 8x8: ") != std::string::npos);
+  }
+}
+
 TEST_CASE("words that no row fits are refused with the operator and every candidate") {
   Graph g;
   const TensorId u = g.weight("u", {8, 8}, "S(0)"), w = g.weight("w", {8, 8}, "S(0)");
