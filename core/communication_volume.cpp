@@ -3,9 +3,9 @@
 #include "core/communication_volume.h"
 
 #include "core/check.h"
+#include "core/mesh_boxes.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <utility>
 
@@ -13,94 +13,27 @@ namespace sextant {
 
 namespace {
 
-// Value that orders boxes: offsets and extents in turn.
-using BoxKey = std::vector<std::int64_t>;
-
-BoxKey key_of(const Shard& box) {
-  BoxKey key;
-  for (const Interval& dim : box.dims) {
-    key.push_back(dim.offset);
-    key.push_back(dim.extent);
-  }
-  return key;
-}
-
 std::int64_t elements_of(const Shard& box) {
   std::int64_t elements = 1;
   for (const Interval& dim : box.dims) elements *= dim.extent;
   return elements;
 }
 
-std::optional<std::size_t> position_in(const Placement& placement, Rank rank) {
-  const auto found = std::find(placement.ranks.begin(), placement.ranks.end(), rank);
-  if (found == placement.ranks.end()) return std::nullopt;
-  return static_cast<std::size_t>(found - placement.ranks.begin());
-}
-
-// What a member holds or wants: its box, and its place along the partial axes relative to the first
-// member of its side, so that an axis all members agree on is no matter between them.
-struct Part {
-  std::int32_t member = 0;
-  Shard box;
-  std::vector<std::int64_t> partial_coordinates;
-};
-
-std::vector<Part> parts_of(const Shape& global, WordsOnPlacement side,
-                           std::span<const Rank> members) {
-  const std::vector<std::int64_t> hierarchy = side.placement->hierarchy();
-  std::vector<std::int64_t> first;
-  std::vector<Part> parts;
-  for (std::size_t member = 0; member < members.size(); ++member) {
-    const auto position = position_in(*side.placement, members[member]);
-    if (!position) continue;
-    const auto coordinates = side.placement->coordinates_of(*position);
-    if (first.empty()) first = coordinates;
-    Part part;
-    part.member = static_cast<std::int32_t>(member);
-    part.box = shard_of(global, *side.words, hierarchy, coordinates);
-    for (std::size_t axis = 0; axis < side.words->size(); ++axis)
-      if ((*side.words)[axis].is_partial())
-        part.partial_coordinates.push_back(coordinates[axis] - first[axis]);
-    parts.push_back(std::move(part));
-  }
-  return parts;
-}
-
-// Members that hold the same values.
-struct Replicas {
-  Shard box;
-  std::vector<std::int32_t> members;
-};
-
-std::vector<Replicas> replicas_of(const std::vector<Part>& parts) {
-  std::map<std::pair<BoxKey, std::vector<std::int64_t>>, Replicas> groups;
-  for (const Part& part : parts) {
-    Replicas& group = groups[{key_of(part.box), part.partial_coordinates}];
-    group.box = part.box;
-    group.members.push_back(part.member);
-  }
-  std::vector<Replicas> result;
-  for (auto& [key, group] : groups) result.push_back(std::move(group));
-  return result;
-}
-
-bool receives(const Part& part) {
-  return std::all_of(part.partial_coordinates.begin(), part.partial_coordinates.end(),
-                     [](std::int64_t coordinate) { return coordinate == 0; });
-}
-
-std::int32_t choose_source(const Replicas& group, std::int32_t destination, std::size_t position) {
-  const auto& members = group.members;
-  if (std::find(members.begin(), members.end(), destination) != members.end()) return destination;
-  return members[position % members.size()];
+std::optional<std::size_t> position_in(std::span<const Rank> ranks, Rank rank) {
+  const auto found = std::find(ranks.begin(), ranks.end(), rank);
+  if (found == ranks.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - ranks.begin());
 }
 
 // Elements of the box of each member; 0 for those outside the placement.
 std::vector<std::int64_t> held_elements(const Shape& global, WordsOnPlacement side,
                                         std::span<const Rank> members) {
-  std::vector<std::int64_t> held(members.size(), 0);
-  for (const Part& part : parts_of(global, side, members))
-    held[static_cast<std::size_t>(part.member)] = elements_of(part.box);
+  const MeshBoxes boxes(*side.words, *side.placement, global);
+  std::vector<std::int64_t> held;
+  for (const Rank member : members) {
+    const auto device = position_in(side.placement->ranks, member);
+    held.push_back(device ? boxes.box_at(boxes.coordinates_of(*device)).elements() : 0);
+  }
   return held;
 }
 
@@ -194,19 +127,22 @@ std::pair<std::size_t, std::size_t> launch_group_of(const std::vector<Run>& orde
 
 std::vector<BoxMove> box_moves(const Shape& global, WordsOnPlacement from, WordsOnPlacement to,
                                std::span<const Rank> members) {
-  const std::vector<Replicas> sources = replicas_of(parts_of(global, from, members));
-  const std::vector<Part> destinations = parts_of(global, to, members);
+  const MeshBoxes held(*from.words, *from.placement, global);
+  const MeshBoxes wanted(*to.words, *to.placement, global);
+  const Moves all(held, from.placement->ranks, wanted, to.placement->ranks);
   std::vector<BoxMove> moves;
-  for (std::size_t position = 0; position < destinations.size(); ++position) {
-    const Part& wanted = destinations[position];
-    if (!receives(wanted)) continue;
+  for (std::size_t member = 0; member < members.size(); ++member) {
+    const auto device = position_in(to.placement->ranks, members[member]);
+    if (!device) continue;
     const std::size_t first = moves.size();
-    for (const Replicas& group : sources) {
-      Shard box = intersect(group.box, wanted.box);
-      if (box.is_empty()) continue;
+    all.visit_to(*device, [&](std::size_t source, const Box& box) {
+      const auto sender = position_in(members, from.placement->ranks[source]);
+      if (!sender)
+        fail(ErrorCode::kInternal, "{} -> {}: a group lacks device {}, which it takes from",
+             to_string(*from.words), to_string(*to.words), from.placement->ranks[source].value);
       moves.push_back(
-          {choose_source(group, wanted.member, position), wanted.member, std::move(box)});
-    }
+          {static_cast<std::int32_t>(*sender), static_cast<std::int32_t>(member), box.shard()});
+    });
     std::stable_sort(moves.begin() + static_cast<std::ptrdiff_t>(first), moves.end(),
                      [](const BoxMove& a, const BoxMove& b) { return a.source < b.source; });
   }

@@ -30,12 +30,11 @@ struct BoxMove {
   bool operator==(const BoxMove&) const = default;
 };
 
-// Moves of an all_to_all or a transfer, sorted by destination, then by source. A destination takes
-// each part from itself if it can; of several replicas, from the one whose position among them is
-// the destination's position among the destinations modulo their number. Parts of partial values
-// come from every partial copy, to be reduced by the destination. Under partial words of `to` only
-// members at the first member's place on those axes receive; the others start from the neutral
-// element. A partial axis on which all members agree is no matter between them.
+// Moves of an all_to_all or a transfer that end at members, sorted by destination, then by source;
+// the rule is that of Moves (core/mesh_boxes.h) and knows nothing of groups, so a group must hold
+// all that its members take from. Where the source has several shares, a destination may get the
+// same box from several members, to be reduced; a destination under partial words that gets nothing
+// starts from the neutral element.
 std::vector<BoxMove> box_moves(const Shape& global, WordsOnPlacement from, WordsOnPlacement to,
                                std::span<const Rank> members);
 

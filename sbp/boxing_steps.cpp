@@ -21,7 +21,7 @@ std::string step_text(const BoxingStep& step, const Placement* placement) {
   const std::string change = fmt::format("{} -> {}", to_string(step.from), to_string(step.to));
   switch (step.kind) {
     case BoxingKind::kLocal:
-      return "local: " + change;
+      return (step.where == BoxingWhere::kBetween ? "relabel: " : "local: ") + change;
     case BoxingKind::kTransfer:
       return "transfer: " + change;
     case BoxingKind::kCast:
@@ -42,11 +42,13 @@ std::vector<PairBytes> reference_volume(const BoxingStep& step, const TensorType
   communication.primitive = step.primitive;
   communication.reduce = step.reduce;
   communication.dtype = type.dtype;
+  const bool within = step.kind == BoxingKind::kCollective;
+  const Placement& placement = placement_of(step, from_placement, to_placement);
   Traffic traffic;
-  if (step.kind == BoxingKind::kCollective || step.kind == BoxingKind::kTransfer)
+  if (within || step.kind == BoxingKind::kTransfer)
     for (const auto& members : groups_of(step, type, from_placement, to_placement))
-      add_traffic(communication, type.shape, {&step.from, &from_placement},
-                  {&step.to, &to_placement}, members, traffic);
+      add_traffic(communication, type.shape, {&step.from, within ? &placement : &from_placement},
+                  {&step.to, within ? &placement : &to_placement}, members, traffic);
   return pairs_of(traffic);
 }
 

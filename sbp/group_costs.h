@@ -1,7 +1,8 @@
-// Groups of a step with the sizes that network models want, without listing single boxes. Equal to
-// core/communication_volume.h where that lists them. Internal to sbp/.
+// Groups of a step with the sizes that network models want. Equal to core/communication_volume.h,
+// which lists boxes. Internal to sbp/.
 #pragma once
 
+#include "core/mesh_boxes.h"
 #include "core/placement.h"
 #include "core/shape.h"
 #include "core/units.h"
@@ -18,14 +19,28 @@ struct GroupCost {
   Bytes global_bytes, largest_volume;
 };
 
-// Of an all_to_all over all axes among replicas, who sends what takes listing boxes. kReceived
-// leaves that out: volumes are then those that members receive, never more than the exact ones.
-enum class Volumes : std::uint8_t { kExact, kReceived };
+// The placement that a step inside one placement uses.
+const Placement& placement_of(const BoxingStep& step, const Placement& from, const Placement& to);
 
+// Devices of a placement that differ in `axes` (a bit set) only, group after group: `members` of
+// each, in group order; the groups by the coordinates of the other axes.
+struct AxisGroups {
+  std::vector<std::uint32_t> devices;  // numbers in the placement
+  std::vector<Rank> ranks;
+  std::size_t members = 1;
+  std::size_t size() const { return devices.size() / members; }
+};
+AxisGroups groups_along(std::uint32_t axes, const Placement& placement);
+
+// Of a step from `from` to `to`, both of the step's own words.
+std::vector<GroupCost> exchange_costs(const AxisGroups& groups, const MeshBoxes& from,
+                                      const MeshBoxes& to, const Placement& placement,
+                                      Bytes element);
+std::vector<GroupCost> transfer_costs(const MeshBoxes& from, const Placement& source,
+                                      const MeshBoxes& to, const Placement& target, Bytes element);
+
+// Empty for steps that do not communicate.
 std::vector<GroupCost> group_costs(const BoxingStep& step, const TensorType& type,
-                                   const Placement& from, const Placement& to,
-                                   Volumes volumes = Volumes::kExact);
-// True where kReceived saves work.
-bool lists_boxes(const BoxingStep& step);
+                                   const Placement& from, const Placement& to);
 
 }  // namespace sextant

@@ -100,6 +100,12 @@ bool MeshState::has_partial() const {
   return false;
 }
 
+ReduceOp MeshState::pending_reduction() const {
+  for (std::size_t axis = 0; axis < kMaxMeshAxes; ++axis)
+    if (is_partial(axis)) return reduction(axis);
+  fail(ErrorCode::kInternal, "no word of this state is partial");
+}
+
 bool MeshState::is_innermost(std::size_t axis) const {
   for (std::size_t other = 0; other < kMaxMeshAxes; ++other)
     if (is_split(other) && dim(other) == dim(axis) && nesting(other) > nesting(axis)) return false;
@@ -135,6 +141,50 @@ NdSbp MeshState::words(std::size_t num_axes) const {
     words[axis] = Sbp::split(dim(axis), in_axis_order ? 0 : static_cast<int>(nesting(axis)) + 1);
   }
   return words;
+}
+
+std::optional<std::uint32_t> exchanged_axes(const MeshState& a, const MeshState& b) {
+  std::uint32_t axes = 0;
+  const auto in = [&](std::size_t axis) { return (axes >> axis & 1U) != 0; };
+  // The outermost position in each dim from which on splits change.
+  std::array<std::size_t, 16> first{};
+  first.fill(kMaxMeshAxes);
+  const auto take = [&](std::size_t axis) {
+    axes |= std::uint32_t{1} << axis;
+    for (const MeshState* state : {&a, &b})
+      if (state->is_split(axis))
+        first[state->dim(axis)] = std::min(first[state->dim(axis)], state->nesting(axis));
+  };
+  for (std::size_t axis = 0; axis < kMaxMeshAxes; ++axis)
+    if (a.byte(axis) != b.byte(axis)) take(axis);
+  // A word that does not change stays where it is in the nesting of its dim.
+  for (std::size_t axis = 0; axis < kMaxMeshAxes; ++axis)
+    if (!in(axis) && a.is_split(axis) && a.nesting(axis) > first[a.dim(axis)]) take(axis);
+  for (std::size_t axis = 0; axis < kMaxMeshAxes; ++axis)
+    if (in(axis) && (a.is_partial(axis) || b.is_partial(axis))) return std::nullopt;
+  return axes;
+}
+
+StateTable::StateTable() : slots_(64, kNone) { states_.reserve(slots_.size() / 2); }
+
+std::size_t StateTable::slot_of(const MeshState& state) const {
+  // The upper bits of a product depend on all bits of the code.
+  std::size_t slot = (state.code() * 0x9E3779B97F4A7C15U) >> 32U;
+  for (;; ++slot) {
+    slot &= slots_.size() - 1;
+    if (slots_[slot] == kNone || states_[slots_[slot]] == state) return slot;
+  }
+}
+
+std::uint32_t StateTable::add(const MeshState& state) {
+  const std::size_t slot = slot_of(state);
+  if (slots_[slot] != kNone) return slots_[slot];
+  const std::uint32_t number = slots_[slot] = size();
+  states_.push_back(state);
+  if (2 * states_.size() < slots_.size()) return number;
+  slots_.assign(4 * slots_.size(), kNone);
+  for (std::uint32_t known = 0; known < size(); ++known) slots_[slot_of(states_[known])] = known;
+  return number;
 }
 
 Cuts::Cuts(const MeshState& state, std::span<const std::int64_t> extents) {

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -32,6 +33,8 @@ class MeshState {
   ReduceOp reduction(std::size_t axis) const { return static_cast<ReduceOp>(byte(axis) - 1U); }
 
   bool has_partial() const;
+  // Of a state with partial words.
+  ReduceOp pending_reduction() const;
   // True when no split of the same dim lies inside the split of this axis.
   bool is_innermost(std::size_t axis) const;
   // Changes of one axis. A split to be replaced must be innermost, a new one becomes innermost.
@@ -46,10 +49,36 @@ class MeshState {
   auto operator<=>(const MeshState&) const = default;
 
  private:
+  friend std::optional<std::uint32_t> exchanged_axes(const MeshState& a, const MeshState& b);
   std::uint64_t byte(std::size_t axis) const { return (code_ >> (8 * axis)) & 0xFFU; }
   MeshState with(std::size_t axis, std::uint64_t value) const;
 
   std::uint64_t code_ = 0;
+};
+
+// Bit set of the axes over which an all_to_all changes one state into the other: those whose words
+// change, and those whose splits lie inside a split of such an axis. Nothing where one of them is
+// partial. Devices that agree on all other axes hold together what they want.
+std::optional<std::uint32_t> exchanged_axes(const MeshState& a, const MeshState& b);
+
+// Numbers for states, in the order of their coming. A table that is only looked up.
+class StateTable {
+ public:
+  StateTable();
+  // The number of `state`, a new one if it has none yet.
+  std::uint32_t add(const MeshState& state);
+  // kNone for states that were never added.
+  std::uint32_t find(const MeshState& state) const { return slots_[slot_of(state)]; }
+  const MeshState& operator[](std::uint32_t number) const { return states_[number]; }
+  std::uint32_t size() const { return static_cast<std::uint32_t>(states_.size()); }
+
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+
+ private:
+  std::size_t slot_of(const MeshState& state) const;
+
+  std::vector<MeshState> states_;
+  std::vector<std::uint32_t> slots_;  // a power of two, at most half of it taken
 };
 
 // The splits of a state, outermost first within each dim, to narrow boxes without allocation.

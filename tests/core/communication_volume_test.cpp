@@ -64,11 +64,22 @@ TEST_CASE("every partial copy is sent to whoever wants the value") {
   const NdSbp partial = {Sbp::partial()}, broadcast = {Sbp::broadcast()};
   CHECK(box_moves(Shape{4}, {&partial, &from}, {&broadcast, &to}, members_of(from, to)).size() ==
         3);
-  // Of partial destinations the first receives; the others start from zero.
+  // Of two partial destinations the first takes the copies 0 and 2, the second copy 1.
   const Placement two = line("x", 3, 2);
-  for (const BoxMove& move :
-       box_moves(Shape{4}, {&partial, &from}, {&partial, &two}, members_of(from, two)))
-    CHECK(move.destination == 3);
+  const auto dealt =
+      box_moves(Shape{4}, {&partial, &from}, {&partial, &two}, members_of(from, two));
+  const Shard all{{{0, 4}}};
+  CHECK(dealt == std::vector<BoxMove>{{0, 3, all}, {2, 3, all}, {1, 4, all}});
+}
+
+TEST_CASE("a partial copy stays where it is if a device that holds it wants one") {
+  const Placement from = line("x", 0, 3), to = line("x", 2, 3);
+  const NdSbp partial = {Sbp::partial()};
+  const std::vector<Rank> members = {Rank(0), Rank(1), Rank(2), Rank(3), Rank(4)};
+  // Device 2 keeps its copy, number 2; 0 and 1 go to the places 0 and 1 of the target.
+  const Shard all{{{0, 4}}};
+  CHECK(box_moves(Shape{4}, {&partial, &from}, {&partial, &to}, members) ==
+        std::vector<BoxMove>{{0, 2, all}, {2, 2, all}, {1, 3, all}});
 }
 
 TEST_CASE("each element a destination wants arrives exactly once, from any words without partial") {

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 
 namespace sextant::oracle {
@@ -14,10 +15,10 @@ namespace {
 constexpr std::int64_t kLowest = std::numeric_limits<std::int64_t>::lowest();
 constexpr std::int64_t kHighest = std::numeric_limits<std::int64_t>::max();
 
-std::int64_t reduced(ReduceOp op, std::int64_t a, std::int64_t b) {
+std::int64_t reduced(ReduceOp op, std::int64_t a, std::int64_t b, DType dtype = DType::kI64) {
   switch (op) {
     case ReduceOp::kSum:
-      return a + b;
+      return rounded(dtype, a + b);
     case ReduceOp::kMax:
       return std::max(a, b);
     case ReduceOp::kMin:
@@ -58,7 +59,7 @@ std::size_t position(const Placement& placement, Rank rank) {
 // One ring phase: n - 1 steps, in step s member r sends chunk (r + shift - s) mod n to its
 // neighbour, which keeps it or adds it to its own.
 void ring(std::vector<Local>& values, const std::vector<std::vector<std::int64_t>>& chunks,
-          int shift, const ReduceOp* add, const std::vector<Rank>& ranks, Sent& sent) {
+          int shift, const BoxingStep* add, const std::vector<Rank>& ranks, Sent& sent) {
   const auto n = static_cast<int>(ranks.size());
   for (int s = 0; s < n - 1; ++s) {
     const std::vector<Local> before = values;
@@ -68,7 +69,7 @@ void ring(std::vector<Local>& values, const std::vector<std::vector<std::int64_t
       for (const std::int64_t i : chunks[chunk]) {
         const std::int64_t value = before[static_cast<std::size_t>(r)].at(i);
         std::int64_t& own = values[next][i];
-        own = add != nullptr ? reduced(*add, value, own) : value;
+        own = add != nullptr ? reduced(add->reduce, value, own, add->dtype) : value;
         ++sent[{ranks[static_cast<std::size_t>(r)], ranks[next]}];
       }
     }
@@ -81,9 +82,12 @@ void keep_only(Local& local, const std::vector<std::int64_t>& wanted) {
   local = std::move(kept);
 }
 
+bool has_partial(const NdSbp& words) {
+  return std::any_of(words.begin(), words.end(), [](const Sbp& word) { return word.is_partial(); });
+}
+
 Held run_local(const BoxingStep& step, const Shape& shape, const Held& held,
                const Placement& placement) {
-  const ReduceOp op = reduction_of(step.to);
   Held result(held.size());
   for (std::size_t device = 0; device < held.size(); ++device) {
     const auto coordinates = placement.coordinates_of(device);
@@ -93,17 +97,29 @@ Held run_local(const BoxingStep& step, const Shape& shape, const Held& held,
         keeps = keeps && coordinates[axis] == 0;
     for (const std::int64_t i : box_of(device, step.to, placement, shape)) {
       const auto own = held[device].find(i);
-      const bool has = keeps && own != held[device].end();
       // Where nothing is partial there is no neutral element: what is not held is missing.
-      const bool partial = std::any_of(step.to.begin(), step.to.end(),
-                                       [](const Sbp& word) { return word.is_partial(); });
-      if (has)
+      if (keeps && own != held[device].end())
         result[device][i] = own->second;
-      else if (partial)
-        result[device][i] = neutral(op);
+      else if (has_partial(step.to))
+        result[device][i] = neutral(reduction_of(step.to));
     }
   }
   return result;
+}
+
+// Every device of the target is one of the source and keeps what it holds.
+Held run_relabel(const Held& held, const Placement& from, const Placement& to) {
+  Held result;
+  for (const Rank rank : to.ranks) result.push_back(held.at(position(from, rank)));
+  return result;
+}
+
+Held run_cast(const BoxingStep& step, Held held) {
+  const ReduceOp op = reduction_of(step.from);
+  for (Local& local : held)
+    for (auto& [index, value] : local)
+      if (!has_partial(step.from) || value != neutral(op)) value = rounded(step.to_dtype, value);
+  return held;
 }
 
 void run_ring(const BoxingStep& step, const Shape& shape, const std::vector<Rank>& ranks,
@@ -118,7 +134,7 @@ void run_ring(const BoxingStep& step, const Shape& shape, const std::vector<Rank
   if (step.primitive == Primitive::kAllGather) {
     ring(values, from, 0, nullptr, ranks, sent);
   } else if (step.primitive == Primitive::kReduceScatter) {
-    ring(values, to, -1, &step.reduce, ranks, sent);
+    ring(values, to, -1, &step, ranks, sent);
   } else {
     const auto n = static_cast<std::int64_t>(ranks.size());
     const auto elements = static_cast<std::int64_t>(from.front().size());
@@ -127,7 +143,7 @@ void run_ring(const BoxingStep& step, const Shape& shape, const std::vector<Rank
       const Interval part = balanced_part(elements, n, c);
       chunks.emplace_back(from.front().begin() + part.offset, from.front().begin() + part.end());
     }
-    ring(values, chunks, -1, &step.reduce, ranks, sent);
+    ring(values, chunks, -1, &step, ranks, sent);
     ring(values, chunks, 0, nullptr, ranks, sent);
   }
   for (std::size_t member = 0; member < ranks.size(); ++member) {
@@ -143,13 +159,37 @@ void run_moves(const BoxingStep& step, const Shape& shape, const std::vector<Ran
     const Rank source = ranks[static_cast<std::size_t>(move.source)];
     const Rank destination = ranks[static_cast<std::size_t>(move.destination)];
     for (const std::int64_t i : indices_of(move.box, shape)) {
-      result[position(to, destination)][i] = held[position(from, source)].at(i);
+      const std::int64_t value = held[position(from, source)].at(i);
+      Local& local = result[position(to, destination)];
+      const auto [own, is_first] = local.try_emplace(i, value);
+      if (!is_first) own->second = reduced(step.reduce, own->second, value, step.dtype);
       if (source != destination) ++sent[{source, destination}];
     }
   }
 }
 
+// What no share arrived at is neutral.
+void fill_up(const BoxingStep& step, const Shape& shape, const Placement& to, Held& held) {
+  if (!has_partial(step.to)) return;
+  for (std::size_t device = 0; device < held.size(); ++device)
+    for (const std::int64_t i : box_of(device, step.to, to, shape))
+      held[device].try_emplace(i, neutral(reduction_of(step.to)));
+}
+
 }  // namespace
+
+std::int64_t rounded(DType dtype, std::int64_t value) {
+  const int bits = dtype == DType::kBF16  ? 8
+                   : dtype == DType::kF16 ? 11
+                   : dtype == DType::kF32 ? 24
+                                          : 62;
+  std::int64_t unit = 1;
+  while (std::abs(value) >= unit << bits) unit *= 2;
+  std::int64_t quotient = value / unit;
+  const std::int64_t rest = 2 * std::abs(value % unit);
+  if (rest > unit || (rest == unit && quotient % 2 != 0)) quotient += value < 0 ? -1 : 1;
+  return quotient * unit;
+}
 
 std::vector<std::int64_t> indices_of(const Shard& box, const Shape& shape) {
   std::vector<std::int64_t> indices = {0};
@@ -164,8 +204,11 @@ std::vector<std::int64_t> indices_of(const Shard& box, const Shape& shape) {
 }
 
 Spread spread(const Shape& shape, const NdSbp& words, const Placement& placement,
-              std::mt19937_64& random) {
-  const auto draw = [&] { return static_cast<std::int64_t>(random() % 2001) - 1000; };
+              std::mt19937_64& random, std::int64_t largest) {
+  const auto draw = [&] {
+    return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(2 * largest + 1)) -
+           largest;
+  };
   Spread result;
   result.global.resize(static_cast<std::size_t>(shape.elements()));
   for (std::int64_t& value : result.global) value = draw();
@@ -187,7 +230,7 @@ Spread spread(const Shape& shape, const NdSbp& words, const Placement& placement
       const auto [part, is_new] = parts.try_emplace({key, i}, 0);
       if (is_new) {
         const bool last = ++made[i] == num_parts;
-        const std::int64_t distance = draw() + 1000;
+        const std::int64_t distance = draw() + largest;
         switch (op) {
           case ReduceOp::kSum:
             part->second = last ? global - left[i] : draw();
@@ -209,16 +252,28 @@ Spread spread(const Shape& shape, const NdSbp& words, const Placement& placement
 
 Held execute(const BoxingStep& step, const Shape& shape, const Held& held, const Placement& from,
              const Placement& to, Sent& sent) {
-  if (step.kind == BoxingKind::kLocal) return run_local(step, shape, held, from);
-  Held result(to.ranks.size());
-  for (const std::vector<Rank>& group : groups_of(step, {shape, DType::kI64}, from, to)) {
-    const bool ring =
-        step.kind == BoxingKind::kCollective && step.primitive != Primitive::kAllToAll;
-    if (ring)
-      run_ring(step, shape, group, held, from, result, sent);
-    else
-      run_moves(step, shape, group, held, from, to, result, sent);
+  const Placement& before = step.where == BoxingWhere::kTarget ? to : from;
+  const Placement& after = step.where == BoxingWhere::kSource ? from : to;
+  switch (step.kind) {
+    case BoxingKind::kLocal:
+      if (step.where == BoxingWhere::kBetween) return run_relabel(held, from, to);
+      return run_local(step, shape, held, before);
+    case BoxingKind::kCast:
+      return run_cast(step, held);
+    case BoxingKind::kCollective:
+    case BoxingKind::kTransfer:
+      break;
   }
+  Held result(after.ranks.size());
+  for (const std::vector<Rank>& group : groups_of(step, {shape, step.dtype}, from, to)) {
+    const bool is_ring =
+        step.kind == BoxingKind::kCollective && step.primitive != Primitive::kAllToAll;
+    if (is_ring)
+      run_ring(step, shape, group, held, before, result, sent);
+    else
+      run_moves(step, shape, group, held, before, after, result, sent);
+  }
+  fill_up(step, shape, after, result);
   return result;
 }
 

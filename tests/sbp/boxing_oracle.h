@@ -15,6 +15,9 @@
 
 namespace sextant::oracle {
 
+// The integer that a type makes of one: to nearest, ties to even. Exact for integers and f64.
+std::int64_t rounded(DType dtype, std::int64_t value);
+
 // Values of one device by global flat index; an index outside its box is absent.
 using Local = std::map<std::int64_t, std::int64_t>;
 // By position in the placement.
@@ -31,9 +34,10 @@ struct Spread {
   Held held;
 };
 Spread spread(const Shape& shape, const NdSbp& words, const Placement& placement,
-              std::mt19937_64& random);
+              std::mt19937_64& random, std::int64_t largest = 1000);
 
-// Executes one step; adds to `sent`.
+// Executes one step between the placements of the request, in the element type that it says; adds
+// to `sent`.
 Held execute(const BoxingStep& step, const Shape& shape, const Held& held, const Placement& from,
              const Placement& to, Sent& sent);
 

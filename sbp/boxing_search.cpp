@@ -1,0 +1,600 @@
+// Nodes are states of both placements, once per element type; edges are steps.
+#include "sbp/boxing_search.h"
+
+#include "core/check.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace sextant {
+namespace {
+
+std::uint32_t bit(std::size_t axis) { return std::uint32_t{1} << axis; }
+
+// What is split is given or wanted; of the other dims as many of one extent as there are axes,
+// since they could be exchanged for each other.
+std::vector<std::size_t> dims_to_split(const BoxingRequest& request, std::size_t num_axes) {
+  const Shape& shape = request.type.shape;
+  std::uint32_t dims = 0;
+  for (const NdSbp* words : {&request.from, &request.to})
+    for (const Sbp& word : *words)
+      if (word.is_split()) dims |= bit(word.dim);
+  std::vector<std::size_t> result;
+  for (std::size_t dim = 0; dim < shape.rank(); ++dim) {
+    std::size_t alike = 0;
+    for (std::size_t other = 0; other < dim; ++other)
+      if ((dims & bit(other)) == 0 && shape[other] == shape[dim]) ++alike;
+    if ((dims & bit(dim)) != 0 || alike < num_axes) result.push_back(dim);
+  }
+  return result;
+}
+
+std::optional<ReduceOp> reduction_of(const MeshState& state) {
+  return state.has_partial() ? std::optional(state.pending_reduction()) : std::nullopt;
+}
+
+bool is_communication(BoxingKind kind) {
+  return kind == BoxingKind::kCollective || kind == BoxingKind::kTransfer;
+}
+
+}  // namespace
+
+bool holds_every_value(DType wide, DType narrow) {
+  if (wide == narrow || narrow == DType::kBool) return true;
+  switch (narrow) {
+    case DType::kBF16:
+    case DType::kF16:
+      return wide == DType::kF32 || wide == DType::kF64;
+    case DType::kF32:
+      return wide == DType::kF64;
+    case DType::kI32:
+      return wide == DType::kI64 || wide == DType::kF64;
+    case DType::kF64:
+    case DType::kI64:
+    case DType::kBool:
+      return false;
+  }
+  return false;
+}
+
+DType reduction_type(const BoxingRequest& request) {
+  const DType from = request.type.dtype, to = request.to_dtype.value_or(from);
+  if (request.reduce_dtype) return *request.reduce_dtype;
+  return holds_every_value(to, from) ? to : from;
+}
+
+BoxingSearch::BoxingSearch(const BoxingRequest& request)
+    : request_(request),
+      by_time_(request.objective == BoxingObjective::kTime && request.network != nullptr),
+      source_(*request.from_placement) {
+  const Placement &from = *request.from_placement, &to = *request.to_placement;
+  const std::vector<std::int64_t> extents = to.hierarchy();
+  if (source_.extents != extents || (&from != &to && from.ranks != to.ranks)) target_.emplace(to);
+  start_ = MeshState(request.from, source_.extents, request.type.shape);
+  goal_ = MeshState(request.to, extents, request.type.shape);
+  pending_ = reduction_of(start_);
+  wanted_ = reduction_of(goal_);
+  dims_ =
+      dims_to_split(request, std::max(source_.axes.size(), mesh(BoxingWhere::kTarget).axes.size()));
+  prices_.emplace(request, source_, mesh(BoxingWhere::kTarget));
+  add_layers();
+  add_states();
+}
+
+void BoxingSearch::add_layers() {
+  const auto layer_with = [&](DType dtype) {
+    const auto found = std::find(layers_.begin(), layers_.end(), dtype);
+    if (found == layers_.end()) layers_.push_back(dtype);
+    return static_cast<std::size_t>(std::find(layers_.begin(), layers_.end(), dtype) -
+                                    layers_.begin());
+  };
+  layer_with(request_.type.dtype);
+  if (pending_) reducing_layer_ = layer_with(reduction_type(request_));
+  goal_layer_ = layer_with(request_.to_dtype.value_or(request_.type.dtype));
+}
+
+void BoxingSearch::add_states() {
+  add_states_of(source_, BoxingWhere::kSource);
+  if (target_) add_states_of(*target_, BoxingWhere::kTarget);
+  layer_size_ = source_.states.size() + (target_ ? target_->states.size() : 0);
+  const BoxingWhere goal_side = target_ ? BoxingWhere::kTarget : BoxingWhere::kSource;
+  start_node_ = node_at(0, {BoxingWhere::kSource, source_.states.find(start_)});
+  goal_node_ = node_at(goal_layer_, {goal_side, mesh(goal_side).states.find(goal_)});
+  reached_.assign(layers_.size() * layer_size_, 0);
+  rests_.assign(layers_.size() * layer_size_, -1);
+  num_wanted_shares_ = prices_->num_shares(ref_of(goal_node_));
+  least_tensor_bytes_ = prices_->tensor_bytes(layers_.front());
+  for (const DType dtype : layers_)
+    least_tensor_bytes_ = std::min(least_tensor_bytes_, prices_->tensor_bytes(dtype));
+}
+
+// All words of the axes, splits in every nesting order, without two different reductions.
+void BoxingSearch::add_states_of(BoxingMesh& on, BoxingWhere side) {
+  on.states.add(MeshState());
+  for (std::uint32_t number = 0; number < on.states.size(); ++number)
+    for (const std::size_t axis : on.axes) {
+      const MeshState state = on.states[number];
+      if (!state.is_broadcast(axis)) continue;
+      for (const std::size_t dim : dims_) on.states.add(state.with_split(axis, dim));
+      const std::optional<ReduceOp> other = reduction_of(state);
+      for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kMin})
+        if (may_hold(side, axis, op) && (!other || *other == op))
+          on.states.add(state.with_partial(axis, op));
+    }
+}
+
+// Partial words that may occur on the way: pending ones where they are or where they may arrive,
+// wanted ones where they are wanted or from where they may be relabelled.
+bool BoxingSearch::may_hold(BoxingWhere side, std::size_t axis, ReduceOp op) const {
+  const bool arrives = target_ && side == BoxingWhere::kTarget;
+  if (pending_ == op && (arrives || start_.is_partial(axis))) return true;
+  return wanted_ == op && may_become_partial(side, axis);
+}
+
+bool BoxingSearch::may_become_partial(BoxingWhere side, std::size_t axis) const {
+  if (!target_ || side == BoxingWhere::kTarget) return goal_.is_partial(axis);
+  return prices_->has_equal_sets();
+}
+
+BoxingSearch::NodeNumber BoxingSearch::node_at(std::size_t layer, StateRef ref) const {
+  const bool on_target = target_ && ref.side == BoxingWhere::kTarget;
+  return static_cast<NodeNumber>(layer) * layer_size_ + ref.number +
+         (on_target ? source_.states.size() : 0);
+}
+
+StateRef BoxingSearch::ref_of(NodeNumber node) const {
+  const NodeNumber number = node % layer_size_;
+  if (number < source_.states.size()) return {BoxingWhere::kSource, number};
+  return {BoxingWhere::kTarget, number - source_.states.size()};
+}
+
+const MeshState& BoxingSearch::state_of(NodeNumber node) const {
+  const StateRef ref = ref_of(node);
+  return mesh(ref.side).states[ref.number];
+}
+
+BoxingSearch::NodeNumber BoxingSearch::beside(NodeNumber node, const MeshState& state) const {
+  const StateRef ref = ref_of(node);
+  return node - ref.number + mesh(ref.side).states.find(state);
+}
+
+bool BoxingSearch::mark_reached(NodeNumber node) {
+  if (reached_[node] == round_) return false;
+  reached_[node] = round_;
+  return true;
+}
+
+template <typename Take>
+void BoxingSearch::expand(NodeNumber node, const Take& take) {
+  ++round_;
+  mark_reached(node);
+  casts(node, take);
+  local_steps(node, take);
+  gathers(node, take);
+  if (pending_ && layer_of(node) == reducing_layer_) reductions(node, take);
+  exchanges(node, take);
+  if (target_ && ref_of(node).side == BoxingWhere::kSource) crossings(node, take);
+}
+
+// To the type of reductions, and from there or directly to the one that is wanted.
+template <typename Take>
+void BoxingSearch::casts(NodeNumber node, const Take& take) {
+  const std::size_t layer = layer_of(node);
+  for (std::size_t other = 0; other < layers_.size(); ++other) {
+    if (other == layer || (other != goal_layer_ && (other != reducing_layer_ || layer != 0)))
+      continue;
+    if (state_of(node).has_partial() && !holds_every_value(layers_[other], layers_[layer]))
+      continue;
+    take(Edge{BoxingKind::kCast, {}, 0, node, node_at(other, ref_of(node))});
+  }
+}
+
+// Any number of axes in one step. Only what is wanted becomes partial: to make a value partial on
+// the way there would be undone again.
+template <typename Take>
+void BoxingSearch::local_steps(NodeNumber node, const Take& take) {
+  const Edge& last = nodes_[node].last;
+  if (last.kind == BoxingKind::kLocal && !is_relabel(last)) return;  // it could have gone on
+  const BoxingMesh& on = mesh(ref_of(node).side);
+  const auto change = [&](const auto& self, const MeshState& state) -> void {
+    const auto go = [&](const MeshState& to) {
+      const NodeNumber reached = beside(node, to);
+      if (!mark_reached(reached)) return;
+      take(Edge{BoxingKind::kLocal, {}, 0, node, reached});
+      self(self, to);
+    };
+    const std::optional<ReduceOp> other = reduction_of(state);
+    for (const std::size_t axis : on.axes) {
+      if (state.is_broadcast(axis))
+        for (const std::size_t dim : dims_) go(state.with_split(axis, dim));
+      if (!wanted_ || (other && *other != *wanted_) || state.is_partial(axis)) continue;
+      if (!may_become_partial(ref_of(node).side, axis)) continue;
+      if (state.is_broadcast(axis) || state.is_innermost(axis))
+        go(state.with_partial(axis, *wanted_));
+    }
+  };
+  change(change, state_of(node));
+}
+
+// all_gather over every set of axes whose splits come off one after the other.
+template <typename Take>
+void BoxingSearch::gathers(NodeNumber node, const Take& take) {
+  const BoxingMesh& on = mesh(ref_of(node).side);
+  const auto gather = [&](const auto& self, std::uint32_t axes, const MeshState& state) -> void {
+    if (axes != 0) {
+      const NodeNumber reached = beside(node, state);
+      if (!mark_reached(reached)) return;  // the same set in another order
+      take(Edge{BoxingKind::kCollective, Primitive::kAllGather, axes, node, reached});
+    }
+    for (const std::size_t axis : on.axes)
+      if (state.is_split(axis) && state.is_innermost(axis))
+        self(self, axes | bit(axis), state.with_broadcast(axis));
+  };
+  gather(gather, 0, state_of(node));
+}
+
+// all_reduce and reduce_scatter over every set of partial axes; the splits of a reduce_scatter may
+// be of any dims, in any nesting order.
+template <typename Take>
+void BoxingSearch::reductions(NodeNumber node, const Take& take) {
+  const BoxingMesh& on = mesh(ref_of(node).side);
+  const auto reduce = [&](const auto& self, Primitive primitive, std::uint32_t axes,
+                          const MeshState& state) -> void {
+    if (axes != 0) {
+      const NodeNumber reached = beside(node, state);
+      if (!mark_reached(reached)) return;
+      take(Edge{BoxingKind::kCollective, primitive, axes, node, reached});
+    }
+    for (const std::size_t axis : on.axes) {
+      if (!state.is_partial(axis)) continue;
+      if (primitive == Primitive::kAllReduce) {
+        self(self, primitive, axes | bit(axis), state.with_broadcast(axis));
+        continue;
+      }
+      for (const std::size_t dim : dims_)
+        self(self, primitive, axes | bit(axis), state.with_split(axis, dim));
+    }
+  };
+  reduce(reduce, Primitive::kAllReduce, 0, state_of(node));
+  reduce(reduce, Primitive::kReduceScatter, 0, state_of(node));
+}
+
+// all_to_all over one axis, and over those that change where no other step makes the same change.
+// By bytes such an exchange goes to where local steps end: whoever lacks something receives it in
+// any case.
+template <typename Take>
+void BoxingSearch::exchanges(NodeNumber node, const Take& take) {
+  const StateRef ref = ref_of(node);
+  const BoxingMesh& on = mesh(ref.side);
+  const MeshState state = state_of(node);
+  for (const std::size_t axis : on.axes) {
+    if (!state.is_split(axis) || !state.is_innermost(axis)) continue;
+    for (const std::size_t dim : dims_) {
+      if (dim == state.dim(axis)) continue;
+      const NodeNumber reached = beside(node, state.with_broadcast(axis).with_split(axis, dim));
+      if (mark_reached(reached))
+        take(Edge{BoxingKind::kCollective, Primitive::kAllToAll, bit(axis), node, reached});
+    }
+  }
+  const bool may_end = !target_ || ref.side == BoxingWhere::kTarget;
+  if (!by_time_ && !may_end) return;  // crossing brings everything to its place
+  for (std::uint32_t number = 0; number < on.states.size(); ++number) {
+    const NodeNumber reached = node - ref.number + number;
+    if (is_reached(reached) || !(by_time_ || is_near_goal(on.states[number]))) continue;
+    const std::optional<std::uint32_t> axes = exchanged_axes(state, on.states[number]);
+    if (axes) take(Edge{BoxingKind::kCollective, Primitive::kAllToAll, *axes, node, reached});
+  }
+}
+
+// From the source to the target. A transfer of several shares may reduce.
+template <typename Take>
+void BoxingSearch::crossings(NodeNumber node, const Take& take) {
+  const StateRef ref = ref_of(node);
+  const std::optional<ReduceOp> pending = reduction_of(state_of(node));
+  const bool may_transfer = !pending || layer_of(node) == reducing_layer_;
+  for (std::uint32_t number = 0; number < target_->states.size(); ++number) {
+    const StateRef to{BoxingWhere::kTarget, number};
+    const MeshState& state = target_->states[number];
+    const std::optional<ReduceOp> arriving = reduction_of(state);
+    const NodeNumber reached = node_at(layer_of(node), to);
+    if (pending == arriving && prices_->hold_the_same(ref, to))
+      take(Edge{BoxingKind::kLocal, {}, 0, node, reached});
+    if (!may_transfer || (pending && arriving && pending != arriving)) continue;
+    if (!pending && arriving && arriving != wanted_) continue;
+    if (by_time_ || pending || is_near_goal(state))
+      take(Edge{BoxingKind::kTransfer, Primitive::kTransfer, 0, node, reached});
+  }
+}
+
+// Not false where local steps lead to the goal: every axis says what is wanted, or B, or becomes
+// partial.
+bool BoxingSearch::is_near_goal(const MeshState& state) const {
+  for (const std::size_t axis : mesh(BoxingWhere::kTarget).axes) {
+    if (goal_.is_partial(axis) ? !state.is_partial(axis) || state.reduction(axis) == *wanted_
+                               : state.is_broadcast(axis))
+      continue;
+    if (!goal_.is_split(axis) || !state.is_split(axis) || state.dim(axis) != goal_.dim(axis))
+      return false;
+  }
+  return true;
+}
+
+// A bound on what is left of every path to the goal.
+std::int64_t BoxingSearch::least_rest(NodeNumber node) {
+  const StateRef ref = ref_of(node);
+  const bool must_cross = target_ && ref.side == BoxingWhere::kSource;
+  const std::int64_t bytes = least_bytes_left(node);
+  if (!by_time_ || (bytes == 0 && (must_cross || is_near_goal(state_of(node)))))
+    return by_time_ ? 0 : bytes;
+  return prices_->least_time_to_deliver(ref.side, bytes);
+}
+
+// Of every element, k copies of the value (or of shares that make it) are wanted. To make one of K
+// shares takes K - 1 messages, and when the first device has it, each of the others needs one more.
+// What needs no reduction is delivered where it does not lie already.
+std::int64_t BoxingSearch::least_bytes_left(NodeNumber node) {
+  const StateRef ref = ref_of(node), goal = ref_of(goal_node_);
+  const MeshState& state = state_of(node);
+  const std::int64_t shares = prices_->num_shares(ref);
+  const std::int64_t wanted = prices_->copies_of_shares(goal);
+  const bool must_cross = target_ && ref.side == BoxingWhere::kSource;
+  if (shares > 1) {
+    const std::optional<ReduceOp> reduction = reduction_of(state);
+    if (reduction == wanted_) {  // shares may stay shares
+      if (must_cross && prices_->is_disjoint()) return least_tensor_bytes_;
+      std::int64_t kept = must_cross ? num_wanted_shares_ : 1;
+      if (!must_cross)
+        for (const std::size_t axis : mesh(ref.side).axes)
+          if (state.is_partial(axis) && goal_.is_partial(axis))
+            kept *= mesh(ref.side).extents[axis];
+      return std::max<std::int64_t>(0, shares - kept) *
+             prices_->tensor_bytes(layers_[reducing_layer_]);
+    }
+    const bool none_there = must_cross && prices_->is_disjoint();
+    return (shares - 1) * prices_->tensor_bytes(layers_[reducing_layer_]) +
+           (wanted - (none_there ? 0 : 1)) * least_tensor_bytes_;
+  }
+  const std::int64_t elements = request_.type.shape.elements();
+  if (elements == 0) return 0;
+  const std::int64_t element = least_tensor_bytes_ / elements;
+  if (must_cross) return prices_->least_missing(ref, goal) * element;
+  if (!wanted_) return (elements * wanted - prices_->elements_that_stay(ref, goal)) * element;
+  return std::max<std::int64_t>(0, wanted - prices_->copies_of_shares(ref)) * least_tensor_bytes_;
+}
+
+BoxingSearch::PathCost BoxingSearch::with_rest(PathCost cost, NodeNumber node) {
+  if (rests_[node] < 0) rests_[node] = least_rest(node);
+  cost.objective += rests_[node];
+  return cost;
+}
+
+Change BoxingSearch::change_of(const Edge& edge) const {
+  return {edge.kind,         edge.primitive,  edge.axes,
+          ref_of(edge.from), ref_of(edge.to), dtype_of(edge.from)};
+}
+
+bool BoxingSearch::is_relabel(const Edge& edge) const {
+  return edge.kind == BoxingKind::kLocal && ref_of(edge.from).side != ref_of(edge.to).side;
+}
+
+BoxingSearch::PathCost BoxingSearch::free_cost(PathCost cost, const Edge& edge) const {
+  switch (edge.kind) {
+    case BoxingKind::kCollective:
+      ++cost.communications;
+      break;
+    case BoxingKind::kTransfer:  // the receivers reduce what they get: a step more
+      cost.communications += prices_->num_shares(ref_of(edge.from)) > 1 ? 2 : 1;
+      break;
+    case BoxingKind::kLocal:
+      ++cost.local_steps;
+      break;
+    case BoxingKind::kCast:
+      ++cost.local_steps;
+      cost.cast_elements += prices_->held_elements(ref_of(edge.from));
+      break;
+  }
+  return cost;
+}
+
+BoxingSearch::PathCost BoxingSearch::least_cost(const PathCost& cost, const Edge& edge) {
+  PathCost least = free_cost(cost, edge);
+  const Change change = change_of(edge);
+  const std::int64_t bytes = prices_->least_bytes(change);
+  least.bytes += bytes;
+  least.objective += by_time_ ? prices_->least_time(change) : bytes;
+  return least;
+}
+
+BoxingSearch::PathCost BoxingSearch::exact_cost(const PathCost& cost, const Edge& edge) {
+  PathCost exact = free_cost(cost, edge);
+  const Change change = change_of(edge);
+  const std::int64_t bytes = prices_->bytes(change);
+  exact.bytes += bytes;
+  exact.objective += by_time_ ? prices_->time(change) : bytes;
+  return exact;
+}
+
+// False when a path through `node` at this cost can be neither the best to it nor to the goal.
+bool BoxingSearch::may_improve(NodeNumber node, const PathCost& cost) {
+  if (nodes_[node].is_known && nodes_[node].cost < cost) return false;
+  if (extent_ == Extent::kFreeSteps || !nodes_[goal_node_].is_known) return true;
+  return with_rest(cost, node) <= nodes_[goal_node_].cost;
+}
+
+void BoxingSearch::relax(const Edge& edge) {
+  const PathCost& cost = nodes_[edge.from].cost;
+  const PathCost free = free_cost(cost, edge);
+  if (!may_improve(edge.to, free)) return;
+  if (!is_communication(edge.kind)) return reach(edge, free);
+  const PathCost least = least_cost(cost, edge);
+  if (!may_improve(edge.to, least)) return;
+  const bool is_exact =
+      edge.kind == BoxingKind::kCollective && edge.primitive != Primitive::kAllToAll;
+  if (is_exact) return reach(edge, least);
+  if (edge.to == goal_node_) return relax_priced(edge);
+  push({with_rest(least, edge.to), false, edge});
+}
+
+void BoxingSearch::relax_priced(const Edge& edge) {
+  const PathCost cost = exact_cost(nodes_[edge.from].cost, edge);
+  if (may_improve(edge.to, cost)) reach(edge, cost);
+}
+
+void BoxingSearch::reach(const Edge& edge, const PathCost& cost) {
+  Node& node = nodes_[edge.to];
+  if (node.is_known && cost == node.cost && !is_earlier_text(edge)) return;
+  node.cost = cost;
+  node.last = edge;
+  node.is_known = true;
+  node.is_settled = false;  // bounds are rounded: it may have seemed the best a little too early
+  push({with_rest(cost, edge.to), true, edge});
+}
+
+void BoxingSearch::push(const Entry& entry) {
+  queue_.push_back(entry);
+  std::push_heap(queue_.begin(), queue_.end());
+}
+
+void BoxingSearch::search(NodeNumber start, const PathCost& cost, Extent extent) {
+  extent_ = extent;
+  nodes_.assign(layers_.size() * layer_size_, Node{});
+  queue_.clear();
+  const Edge none{BoxingKind::kCast, {}, 0, start, start};
+  nodes_[start] = {.cost = cost, .last = none, .is_known = true};
+  push({with_rest(cost, start), true, none});
+  while (!queue_.empty()) {
+    std::pop_heap(queue_.begin(), queue_.end());
+    const Entry entry = queue_.back();
+    queue_.pop_back();
+    if (!entry.is_node) {
+      relax_priced(entry.edge);
+      continue;
+    }
+    Node& node = nodes_[entry.edge.to];
+    if (node.is_settled) continue;
+    node.is_settled = true;
+    if (entry.edge.to == goal_node_ && extent == Extent::kToGoal) return;
+    expand(entry.edge.to, [&](const Edge& edge) {
+      if (extent == Extent::kToGoal || !is_communication(edge.kind)) relax(edge);
+    });
+  }
+}
+
+BoxingSearch::Path BoxingSearch::path_to(NodeNumber node) const {
+  Path path;
+  for (; nodes_[node].last.from != node; node = nodes_[node].last.from)
+    path.push_back(nodes_[node].last);
+  std::reverse(path.begin(), path.end());
+  return path;
+}
+
+std::vector<std::string> BoxingSearch::texts_of(const Path& path) const {
+  std::vector<std::string> texts;
+  for (const Edge& edge : path) texts.push_back(to_string(step_of(edge)));
+  return texts;
+}
+
+bool BoxingSearch::is_earlier_text(const Edge& edge) const {
+  Path candidate = path_to(edge.from);
+  candidate.push_back(edge);
+  return texts_of(candidate) < texts_of(path_to(edge.to));
+}
+
+BoxingStep BoxingSearch::step_of(const Edge& edge) const {
+  const BoxingMesh &from = mesh(ref_of(edge.from).side), &to = mesh(ref_of(edge.to).side);
+  BoxingStep step;
+  step.kind = edge.kind;
+  step.primitive = edge.primitive;
+  step.from = state_of(edge.from).words(from.extents.size());
+  step.to = state_of(edge.to).words(to.extents.size());
+  step.where = &from != &to ? BoxingWhere::kBetween : ref_of(edge.from).side;
+  step.dtype = dtype_of(edge.from);
+  step.to_dtype = dtype_of(edge.to);
+  for (const std::size_t axis : from.axes)
+    if ((edge.axes & bit(axis)) != 0) step.group_axes.push_back(axis);
+  const std::optional<ReduceOp> reduction = reduction_of(state_of(edge.from));
+  if (reduction && is_communication(edge.kind) && edge.primitive != Primitive::kAllGather &&
+      edge.primitive != Primitive::kAllToAll)
+    step.reduce = *reduction;
+  return step;
+}
+
+// The first and the last words are those of the request, which may say the same in another way.
+BoxingPlan BoxingSearch::plan_of(const Path& path, const PathCost& cost) {
+  BoxingPlan plan;
+  plan.total_bytes = Bytes(cost.bytes);
+  if (by_time_) plan.time = Duration(cost.objective);
+  for (const Edge& edge : path) {
+    plan.steps.push_back(step_of(edge));
+    if (!by_time_ && request_.network != nullptr && is_communication(edge.kind))
+      plan.time += Duration(prices_->time(change_of(edge)));
+  }
+  if (plan.steps.empty()) return plan;
+  std::size_t first = 0, last = plan.steps.size() - 1;
+  for (; first < last && plan.steps[first].kind == BoxingKind::kCast; ++first)
+    plan.steps[first].from = plan.steps[first].to = request_.from;
+  plan.steps[first].from = request_.from;
+  for (; last > first && plan.steps[last].kind == BoxingKind::kCast; --last)
+    plan.steps[last].from = plan.steps[last].to = request_.to;
+  plan.steps[last].to = request_.to;
+  return plan;
+}
+
+std::optional<BoxingPlan> BoxingSearch::best() {
+  search(start_node_, {}, Extent::kToGoal);
+  if (!has_path()) return std::nullopt;
+  return plan_of(path_to(goal_node_), nodes_[goal_node_].cost);
+}
+
+// Those that promise most are completed first, until no other can be among the best.
+std::vector<BoxingPlan> BoxingSearch::alternatives(std::size_t limit) {
+  search(start_node_, {}, Extent::kToGoal);
+  if (!has_path()) return {};
+  const Path chosen = path_to(goal_node_);
+  std::vector<BoxingPlan> plans = {plan_of(chosen, nodes_[goal_node_].cost)};
+  std::vector<Found> others;  // the cheapest first
+  for (const Beginning& beginning : other_beginnings(chosen)) {
+    if (others.size() >= limit && (limit == 0 || others.back().cost < beginning.promise)) break;
+    const std::optional<Found> found = best_after(beginning);
+    if (!found) continue;
+    others.insert(std::upper_bound(others.begin(), others.end(), *found), *found);
+    if (others.size() > limit) others.pop_back();
+  }
+  for (const Found& other : others) plans.push_back(plan_of(other.path, other.cost));
+  return plans;
+}
+
+// The first communication of every plan begins where steps without one lead.
+std::vector<BoxingSearch::Beginning> BoxingSearch::other_beginnings(const Path& chosen) {
+  const auto first = std::find_if(chosen.begin(), chosen.end(),
+                                  [](const Edge& edge) { return is_communication(edge.kind); });
+  search(start_node_, {}, Extent::kFreeSteps);
+  std::vector<Beginning> beginnings;
+  for (NodeNumber node = 0; node < nodes_.size(); ++node) {
+    if (!nodes_[node].is_settled) continue;
+    const PathCost& cost = nodes_[node].cost;
+    expand(node, [&](const Edge& edge) {
+      if (!is_communication(edge.kind)) return;
+      if (first != chosen.end() && first->from == edge.from && first->to == edge.to) return;
+      beginnings.push_back({path_to(node), cost, with_rest(least_cost(cost, edge), edge.to)});
+      beginnings.back().path.push_back(edge);
+    });
+  }
+  std::stable_sort(beginnings.begin(), beginnings.end(),
+                   [](const Beginning& a, const Beginning& b) { return a.promise < b.promise; });
+  return beginnings;
+}
+
+std::optional<BoxingSearch::Found> BoxingSearch::best_after(const Beginning& beginning) {
+  const Edge& first = beginning.path.back();
+  search(first.to, exact_cost(beginning.cost, first), Extent::kToGoal);
+  if (!has_path()) return std::nullopt;
+  Found found{beginning.path, nodes_[goal_node_].cost, {}};
+  const Path rest = path_to(goal_node_);
+  found.path.insert(found.path.end(), rest.begin(), rest.end());
+  found.texts = texts_of(found.path);
+  return found;
+}
+
+}  // namespace sextant
