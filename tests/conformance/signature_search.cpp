@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 namespace sextant {
@@ -233,8 +234,17 @@ class Search {
     std::vector<Words> options;
     for (std::size_t i = 0; i < layouts.inputs.size(); ++i)
       options.push_back(input_words(i, layouts.inputs[i]));
+    std::set<Words> unsound;  // choices come after those with B in place of P
     for_each_choice(options, [&](const Words& inputs) {
+      if (has_unsound_copy(inputs, unsound)) {
+        unsound.insert(inputs);
+        return;
+      }
       const std::vector<Words> outputs = legal_outputs(inputs, layouts.outputs);
+      if (outputs.empty()) {
+        unsound.insert(inputs);
+        return;
+      }
       for_each_choice(outputs, [&](const Words& chosen) {
         SbpSignature row{.inputs = inputs, .outputs = chosen};
         if (std::find(rows.begin(), rows.end(), row) == rows.end()) rows.push_back(std::move(row));
@@ -256,8 +266,19 @@ class Search {
     return words;
   }
 
-  // The strongest words of each output under which all draws equal the global run; an empty list
-  // for one that has none.
+  // True when the same words with a copy in place of a maximum or minimum are unsound.
+  static bool has_unsound_copy(const Words& inputs, const std::set<Words>& unsound) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i] != kMax && inputs[i] != kMin) continue;
+      Words copy = inputs;
+      copy[i] = kB;
+      if (unsound.contains(copy)) return true;
+    }
+    return false;
+  }
+
+  // The strongest words of each output under which all draws equal the global run; empty when an
+  // output has none.
   std::vector<Words> legal_outputs(const Words& inputs, const Words& layouts) {
     std::vector<Words> legal;
     for (const Sbp& layout : layouts) {
@@ -268,7 +289,7 @@ class Search {
           legal.back().push_back(word);
     }
     for (Draw& draw : draws_)
-      if (!narrow(draw, inputs, layouts, legal)) return {{}};
+      if (!narrow(draw, inputs, layouts, legal)) return {};
     for (Words& words : legal) keep_strongest(words);
     return legal;
   }

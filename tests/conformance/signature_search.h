@@ -35,9 +35,9 @@ ShapeRule shape_rule_of(const std::vector<SignatureCase>& cases);
 // - inputs: B, S(every dim), P(sum), P(max), P(min); no P for integers with a range (indices: a
 //   share of an index means nothing) and no P(sum) for bool;
 // - outputs: each on its own, from the local results; where a kernel must be told its box, every
-// box
-//   that the shape rule allows; state is never partial.
-// Nothing else is left out, so no row is missed because another one failed.
+//   box that the shape rule allows; state is never partial.
+// Left out is only what a failure proves unsound: copies are one content of P(max) and of P(min),
+// so a row that fails with B for an input fails with them too. P(sum) has no such content.
 std::vector<SbpSignature> sound_rows(const SignatureCase& on, std::int64_t parts, ShapeRule rule);
 
 }  // namespace sextant
