@@ -4,6 +4,7 @@
 #include "sbp/boxing.h"
 #include "tests/sbp/boxing_oracle.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -16,10 +17,12 @@ constexpr std::int64_t kLowest = std::numeric_limits<std::int64_t>::lowest(),
 
 double scale_of(DType dtype) { return is_floating(dtype) ? 0x1p40 : 1; }
 
+// Only what never decides a reduction is as large as 2^61: neutral elements of a narrower integer
+// type, cast to a floating one.
 std::int64_t encoded(double value, DType dtype) {
   if (value == neutral(ReduceOp::kMax, dtype) && dtype != DType::kBool) return kLowest;
   if (value == neutral(ReduceOp::kMin, dtype) && dtype != DType::kBool) return kHighest;
-  return std::llround(value * scale_of(dtype));
+  return std::llround(std::clamp(value * scale_of(dtype), -0x1p61, 0x1p61));
 }
 
 double decoded(std::int64_t value, DType dtype) {
