@@ -111,6 +111,13 @@ void MeshBoxes::go_to_share(std::int64_t share, Coordinates& coordinates) const 
   }
 }
 
+std::int64_t MeshBoxes::num_replicas() const {
+  std::int64_t replicas = 1;
+  for (std::size_t axis = 0; axis < num_axes_; ++axis)
+    if (is_replica_axis(axis)) replicas *= extents_[axis];
+  return replicas;
+}
+
 void MeshBoxes::go_to_replica(std::int64_t turn, Coordinates& coordinates) const {
   for (std::size_t axis = num_axes_; axis-- > 0;) {
     if (!is_replica_axis(axis)) continue;
@@ -152,8 +159,12 @@ std::int64_t Moves::share_for(std::int64_t share, const MeshBoxes::Coordinates& 
   MeshBoxes::Coordinates peer = at;
   for (std::int64_t candidate = 0; candidate < to_.num_shares(); ++candidate) {
     to_.go_to_share(candidate, peer);
-    const std::optional<std::size_t> holder = source_with(destinations_[to_.device_at(peer)]);
-    if (holder && from_.hold_the_same(from_.coordinates_of(*holder), sender)) return candidate;
+    // All replicas, or they would not agree on the share that they are copies of.
+    for (std::int64_t turn = 0; turn < to_.num_replicas(); ++turn) {
+      to_.go_to_replica(turn, peer);
+      const std::optional<std::size_t> holder = source_with(destinations_[to_.device_at(peer)]);
+      if (holder && from_.hold_the_same(from_.coordinates_of(*holder), sender)) return candidate;
+    }
   }
   return share % to_.num_shares();
 }

@@ -57,6 +57,8 @@ class MeshBoxes {
   std::int64_t num_shares() const { return num_shares_; }
   std::int64_t share_of(const Coordinates& coordinates) const;
   void go_to_share(std::int64_t share, Coordinates& coordinates) const;
+  // Devices that hold one box and share.
+  std::int64_t num_replicas() const;
   // The copy number `turn` of the holders of one box and share; all are dealt out in turn.
   void go_to_replica(std::int64_t turn, Coordinates& coordinates) const;
   void go_to_replica_of(const Coordinates& other, Coordinates& coordinates) const;
@@ -83,9 +85,9 @@ class MeshBoxes {
 std::int64_t part_at(const Interval& whole, std::int64_t parts, std::int64_t offset);
 
 // Who brings what. Every share of the source goes to exactly one share of the target: to the first
-// that lies on a device that holds it, else share p to share p mod m of m. Of several replicas a
-// destination takes itself first, then the one with its own coordinates if both meshes have the
-// same extents; otherwise they are dealt out in turn.
+// of which some copy lies on a device that holds it, else share p to share p mod m of m. Of several
+// replicas a destination takes itself first, then the one with its own coordinates if both meshes
+// have the same extents; otherwise they are dealt out in turn.
 class Moves {
  public:
   Moves(const MeshBoxes& from, std::span<const Rank> sources, const MeshBoxes& to,
@@ -146,7 +148,7 @@ class Moves {
   }
 
   // The share of the target that takes `share` of the cell at `sender`, among the devices that
-  // differ from `at` in the partial axes only.
+  // hold the box of `at`.
   std::int64_t share_for(std::int64_t share, const MeshBoxes::Coordinates& sender,
                          const MeshBoxes::Coordinates& at) const;
 

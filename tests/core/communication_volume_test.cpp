@@ -4,6 +4,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 namespace sextant {
@@ -111,6 +115,86 @@ TEST_CASE("each element a destination wants arrives exactly once, from any words
 
 // A tensor-parallel group reduces its own share of a batch that data parallelism splits:
 // 8 x 6 f32 over dp=2 is 4 x 6 x 4 B = 96 B for the group, not 192 B.
+// For each device of `to` and element, the shares of the source that it gets.
+using Got = std::map<std::pair<std::size_t, std::int64_t>, std::vector<std::int64_t>>;
+
+std::int64_t share_of(const NdSbp& words, const Placement& placement, Rank rank) {
+  const auto coordinates = placement.coordinates_of(placement.index_of(rank).value());
+  std::int64_t share = 0;
+  for (std::size_t axis = 0; axis < words.size(); ++axis)
+    if (words[axis].is_partial()) share = share * placement.axes[axis].extent + coordinates[axis];
+  return share;
+}
+
+Got shares_got(const Shape& shape, const NdSbp& from, const Placement& source, const NdSbp& to,
+               const Placement& target) {
+  std::vector<Rank> members = source.ranks;
+  for (const Rank rank : target.ranks)
+    if (!source.index_of(rank)) members.push_back(rank);
+  Got got;
+  for (const BoxMove& move : box_moves(shape, {&from, &source}, {&to, &target}, members)) {
+    const Rank sender = members[static_cast<std::size_t>(move.source)];
+    const auto receiver =
+        target.index_of(members[static_cast<std::size_t>(move.destination)]).value();
+    for (std::int64_t i = move.box.dims[0].offset; i < move.box.dims[0].end(); ++i)
+      got[{receiver, i}].push_back(share_of(from, source, sender));
+  }
+  for (auto& [key, shares] : got) std::sort(shares.begin(), shares.end());
+  return got;
+}
+
+// Wherever source and target lie on each other, all words of both sides: every copy of a share of
+// the target gets the same, and the shares of the target together get each of the source once.
+TEST_CASE("copies of a share agree and every share arrives once, on overlapping placements too") {
+  const Placement target{{{"a", 2}, {"b", 2}}, {Rank(0), Rank(1), Rank(2), Rank(3)}};
+  const std::vector<Sbp> words{Sbp::split(0), Sbp::broadcast(), Sbp::partial()};
+  const Shape shape{3};
+  std::vector<int> ranks{0, 1, 2, 3, 4, 5};
+  do {
+    const Placement source{{{"x", 2}, {"y", 2}},
+                           {Rank(ranks[0]), Rank(ranks[1]), Rank(ranks[2]), Rank(ranks[3])}};
+    for (int number = 0; number < 81; ++number) {
+      const auto word = [&](int place) {
+        return words[static_cast<std::size_t>(number / place % 3)];
+      };
+      const NdSbp from{word(1), word(3)}, to{word(9), word(27)};
+      std::int64_t num_shares = 1;
+      for (const Sbp& one : from) num_shares *= one.is_partial() ? 2 : 1;
+      const Got got = shares_got(shape, from, source, to, target);
+      // By element, then by the coordinates of replicas: what all shares of the target got.
+      std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::int64_t>> together;
+      std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::int64_t>> of_share;
+      bool copies_agree = true;
+      for (std::size_t device = 0; device < 4; ++device) {
+        const auto at = target.coordinates_of(device);
+        std::int64_t replica = 0;
+        for (std::size_t axis = 0; axis < 2; ++axis)
+          if (to[axis].is_broadcast()) replica = replica * 2 + at[axis];
+        const Shard box = shard_of(shape, to, target.hierarchy(), at);
+        for (std::int64_t i = box.dims[0].offset; i < box.dims[0].end(); ++i) {
+          const auto found = got.find({device, i});
+          const std::vector<std::int64_t> shares =
+              found == got.end() ? std::vector<std::int64_t>{} : found->second;
+          auto& all = together[{i, replica}];
+          all.insert(all.end(), shares.begin(), shares.end());
+          const auto [known, is_new] =
+              of_share.try_emplace({i, share_of(to, target, target.ranks[device])}, shares);
+          copies_agree = copies_agree && (is_new || known->second == shares);
+        }
+      }
+      CAPTURE(to_string(from));
+      CAPTURE(to_string(to));
+      REQUIRE(copies_agree);
+      for (auto& [key, all] : together) {
+        std::sort(all.begin(), all.end());
+        std::vector<std::int64_t> each(static_cast<std::size_t>(num_shares));
+        std::iota(each.begin(), each.end(), 0);
+        REQUIRE(all == each);
+      }
+    }
+  } while (std::next_permutation(ranks.begin(), ranks.end()));
+}
+
 TEST_CASE("the tensor of a group is what its members hold, not the global tensor") {
   Placement mesh;
   mesh.axes = {{"dp", 2}, {"tp", 2}};
