@@ -128,8 +128,9 @@ void copy_box(const Shard& part, const BoxBuffer& from, const BoxBuffer& to, DTy
   const std::int64_t size = size_of(dtype).value;
   for_each_row(part, *from.box, *to.box,
                [&](std::int64_t source, std::int64_t destination, std::int64_t count) {
-                 std::memcpy(to.data + destination * size, from.data + source * size,
-                             static_cast<std::size_t>(count * size));
+                 // A part that is in its place already is copied onto itself.
+                 std::memmove(to.data + destination * size, from.data + source * size,
+                              static_cast<std::size_t>(count * size));
                });
 }
 

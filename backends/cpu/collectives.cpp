@@ -1,31 +1,122 @@
 // Ring algorithms pass one part at a time from neighbour to neighbour in group order; every hop is
-// counted where it happens. In shared memory a hop reads the neighbour's buffer.
+// counted where it happens. In shared memory a hop reads the neighbour's buffer. The algorithms
+// know no memory: they run on real buffers, or on a dry one that only looks at offsets.
 #include "backends/cpu/collectives.h"
 
 #include "backends/cpu/boxes.h"
 #include "core/check.h"
-#include "core/communication_volume.h"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
+#include <vector>
 
 namespace sextant {
 namespace {
 
+// What both kinds of memory know of the buffers: a member's input and output, and scratch.
+class RealMemory {
+ public:
+  using Address = std::byte*;
+
+  RealMemory(std::span<const MemberBuffers> members, DType dtype)
+      : members_(members), dtype_(dtype) {}
+
+  Address in(std::size_t member) const { return const_cast<std::byte*>(members_[member].in); }
+  Address out(std::size_t member) const { return members_[member].out; }
+  bool takes(std::size_t member) const { return members_[member].out != nullptr; }
+  bool accumulates(std::size_t member) const { return members_[member].accumulate; }
+  Address scratch(std::int64_t elements) {
+    scratch_.emplace_back(static_cast<std::size_t>(elements * size_of(dtype_).value));
+    return scratch_.back().data();
+  }
+  void fill(ReduceOp op, Address to, std::int64_t elements) {
+    fill_neutral(op, dtype_, to, elements);
+  }
+  void copy(const Shard& part, Address from, const Shard& from_box, Address to,
+            const Shard& to_box) {
+    copy_box(part, {from, &from_box}, {to, &to_box}, dtype_);
+  }
+  void reduce(ReduceOp op, const Shard& part, Address from, const Shard& from_box, Address to,
+              const Shard& to_box) {
+    reduce_box(op, part, {from, &from_box}, {to, &to_box}, dtype_);
+  }
+
+ private:
+  std::span<const MemberBuffers> members_;
+  DType dtype_;
+  std::vector<std::vector<std::byte>> scratch_;
+};
+
+class DryMemory {
+ public:
+  using Address = ByteMove::Place;
+
+  DryMemory(DType dtype, const ByteMoveVisitor& visit) : dtype_(dtype), visit_(visit) {}
+
+  Address in(std::size_t member) const { return {ByteMove::Buffer::kIn, member}; }
+  Address out(std::size_t member) const { return {ByteMove::Buffer::kOut, member}; }
+  bool takes(std::size_t) const { return true; }
+  bool accumulates(std::size_t) const { return false; }
+  Address scratch(std::int64_t elements) {
+    static_cast<void>(byte_offset(elements));
+    return {ByteMove::Buffer::kScratch, num_scratch_++};
+  }
+  void fill(ReduceOp, Address, std::int64_t) {}
+  void copy(const Shard& part, Address from, const Shard& from_box, Address to,
+            const Shard& to_box) {
+    for_each_row(part, from_box, to_box, [&](std::int64_t a, std::int64_t b, std::int64_t count) {
+      check_inside(a, count, from_box);
+      check_inside(b, count, to_box);
+      from.offset = byte_offset(a);
+      to.offset = byte_offset(b);
+      visit_({from, to, byte_offset(count)});
+    });
+  }
+  void reduce(ReduceOp, const Shard& part, Address from, const Shard& from_box, Address to,
+              const Shard& to_box) {
+    copy(part, from, from_box, to, to_box);
+  }
+
+ private:
+  Bytes byte_offset(std::int64_t elements) const {
+    std::int64_t bytes = 0;
+    const bool overflows = __builtin_mul_overflow(elements, size_of(dtype_).value, &bytes);
+    require(!overflows, ErrorCode::kInternal, "{} elements of {} have no byte offset", elements,
+            to_string(dtype_));
+    return Bytes(bytes);
+  }
+  void check_inside(std::int64_t first, std::int64_t count, const Shard& box) const {
+    require(first >= 0 && count >= 0 && first <= elements_of(box) - count, ErrorCode::kInternal,
+            "{} elements from {} on leave a buffer of {}", count, first, elements_of(box));
+  }
+
+  DType dtype_;
+  const ByteMoveVisitor& visit_;
+  std::size_t num_scratch_ = 0;
+};
+
+Shard flat(std::int64_t offset, std::int64_t extent) {
+  Shard box;
+  box.dims.push_back({.offset = offset, .extent = extent});
+  return box;
+}
+
+template <typename Memory>
 class Collective {
  public:
-  Collective(const CollectiveCall& call, Traffic& traffic)
-      : call_(call),
-        communication_(*call.communication),
-        from_(call.graph->layouts[communication_.from.index()]),
-        to_(call.graph->layouts[communication_.to.index()]),
-        dtype_(communication_.dtype),
-        element_size_(size_of(communication_.dtype).value),
+  Collective(const PhysicalGraph& graph, const Communication& communication,
+             std::span<const Rank> ranks, Memory& memory, Traffic& traffic)
+      : graph_(graph),
+        communication_(communication),
+        ranks_(ranks),
+        from_(graph.layouts[communication.from.index()]),
+        to_(graph.layouts[communication.to.index()]),
+        element_size_(size_of(communication.dtype)),
+        memory_(memory),
         traffic_(traffic) {
     for (std::size_t member = 0; member < size(); ++member) {
-      in_boxes_.push_back(box_of(communication_.from, member));
-      out_boxes_.push_back(box_of(communication_.to, member));
+      in_boxes_.push_back(box_of(from_, member));
+      out_boxes_.push_back(box_of(to_, member));
     }
   }
 
@@ -46,53 +137,54 @@ class Collective {
   }
 
  private:
-  std::size_t size() const { return call_.ranks.size(); }
+  using Address = typename Memory::Address;
+
+  std::size_t size() const { return ranks_.size(); }
   std::size_t after(std::size_t member) const { return (member + 1) % size(); }
 
+  WordsOnPlacement side(const Layout& layout) const {
+    return {&layout.words, &graph_.placements[layout.placement.index()]};
+  }
+
   // A rank outside the placement of a layout (the other side of a transfer) holds nothing of it.
-  Shard box_of(LayoutId layout, std::size_t member) const {
-    const Placement& placement =
-        call_.graph->placements[call_.graph->layouts[layout.index()].placement.index()];
-    const std::optional<std::size_t> index = placement.index_of(call_.ranks[member]);
+  Shard box_of(const Layout& layout, std::size_t member) const {
+    const Placement& placement = graph_.placements[layout.placement.index()];
+    const std::optional<std::size_t> index = placement.index_of(ranks_[member]);
     if (!index) {
       Shard nothing;
-      nothing.dims.resize(from_.global.shape.rank());
+      nothing.dims.resize(layout.global.shape.rank());
       return nothing;
     }
-    return shard_of(call_.graph->layouts[layout.index()].global.shape,
-                    call_.graph->layouts[layout.index()].words, placement.hierarchy(),
+    return shard_of(layout.global.shape, layout.words, placement.hierarchy(),
                     placement.coordinates_of(*index));
   }
 
   void count(std::size_t source, std::size_t destination, std::int64_t elements) {
     if (source == destination || elements == 0) return;
-    traffic_[{call_.ranks[source], call_.ranks[destination]}] += Bytes(elements * element_size_);
+    traffic_[{ranks_[source], ranks_[destination]}] += element_size_ * elements;
   }
 
-  std::vector<std::byte> buffer(std::int64_t elements) const {
-    return std::vector<std::byte>(static_cast<std::size_t>(elements * element_size_));
-  }
-
-  // Writes `value`, which holds `box`, to the member's output.
-  void deliver(std::size_t member, const std::byte* value, const Shard& box) {
-    const MemberBuffers& buffers = call_.members[member];
-    const BoxBuffer source{const_cast<std::byte*>(value), &box};
-    const BoxBuffer destination{buffers.out, &out_boxes_[member]};
-    if (buffers.accumulate)
-      reduce_box(ReduceOp::kSum, box, source, destination, dtype_);
+  // Writes `value`, which holds `value_box`, to a box of the member's output.
+  void deliver(std::size_t member, Address value, const Shard& value_box, const Shard& out_box) {
+    if (memory_.accumulates(member))
+      memory_.reduce(ReduceOp::kSum, value_box, value, value_box, memory_.out(member), out_box);
     else
-      copy_box(box, source, destination, dtype_);
+      memory_.copy(value_box, value, value_box, memory_.out(member), out_box);
   }
 
-  // The part of `owner`, reduced on its way around the ring; `add(member)` reduces that member's
-  // contribution into the travelling value.
-  template <typename Add>
-  void travel_and_reduce(std::size_t owner, std::int64_t elements, const Add& add) {
-    for (std::size_t member = after(owner); member != owner; member = after(member)) {
-      add(member);
-      count(member, after(member), elements);
+  // `part` of what every member holds, reduced on its way around the ring from behind its owner.
+  void travel_and_reduce(std::size_t owner, const Shard& part, const std::vector<Shard>& boxes,
+                         Address value, const Shard& value_box) {
+    std::size_t member = owner;
+    for (std::size_t hop = 0; hop < size(); ++hop) {
+      member = after(member);
+      if (hop == 0)
+        memory_.copy(part, memory_.in(member), boxes[member], value, value_box);
+      else
+        memory_.reduce(communication_.reduce, part, memory_.in(member), boxes[member], value,
+                       value_box);
+      if (member != owner) count(member, after(member), elements_of(part));
     }
-    add(owner);
   }
 
   void require_equal_boxes(const std::vector<Shard>& boxes) const {
@@ -106,56 +198,40 @@ class Collective {
   void all_reduce() {
     require_equal_boxes(in_boxes_);
     const std::int64_t elements = elements_of(in_boxes_.front());
-    std::vector<std::byte> sum = buffer(elements);
+    const Shard whole = flat(0, elements);
+    const std::vector<Shard> flat_boxes(size(), whole);
+    const Address sum = memory_.scratch(elements);
     for (std::size_t owner = 0; owner < size(); ++owner) {
       const Interval part = balanced_part(elements, static_cast<std::int64_t>(size()),
                                           static_cast<std::int64_t>(owner));
-      std::byte* value = sum.data() + part.offset * element_size_;
-      bool first = true;
-      travel_and_reduce(owner, part.extent, [&](std::size_t member) {
-        const std::byte* own = call_.members[member].in + part.offset * element_size_;
-        if (first)
-          std::memcpy(value, own, static_cast<std::size_t>(part.extent * element_size_));
-        else
-          reduce_elements(communication_.reduce, dtype_, own, value, part.extent);
-        first = false;
-      });
+      travel_and_reduce(owner, flat(part.offset, part.extent), flat_boxes, sum, whole);
       for (std::size_t member = owner; after(member) != owner; member = after(member))
         count(member, after(member), part.extent);
     }
     // Only now: an output may share its bytes with the member's input.
-    for (std::size_t member = 0; member < size(); ++member)
-      deliver(member, sum.data(), in_boxes_.front());
+    for (std::size_t member = 0; member < size(); ++member) deliver(member, sum, whole, whole);
   }
 
   void reduce_scatter() {
     require_equal_boxes(in_boxes_);
-    std::vector<std::vector<std::byte>> parts;
+    std::vector<Address> parts;
     for (std::size_t owner = 0; owner < size(); ++owner) {
       const Shard& box = out_boxes_[owner];
-      parts.push_back(buffer(elements_of(box)));
-      const BoxBuffer value{parts.back().data(), &box};
-      bool first = true;
-      travel_and_reduce(owner, elements_of(box), [&](std::size_t member) {
-        const BoxBuffer own{const_cast<std::byte*>(call_.members[member].in), &in_boxes_[member]};
-        if (first)
-          copy_box(box, own, value, dtype_);
-        else
-          reduce_box(communication_.reduce, box, own, value, dtype_);
-        first = false;
-      });
+      parts.push_back(memory_.scratch(elements_of(box)));
+      travel_and_reduce(owner, box, in_boxes_, parts.back(), box);
     }
     for (std::size_t owner = 0; owner < size(); ++owner)
-      deliver(owner, parts[owner].data(), out_boxes_[owner]);
+      deliver(owner, parts[owner], out_boxes_[owner], out_boxes_[owner]);
   }
 
+  // A member's own part may be in its place already.
   void all_gather() {
     require_equal_boxes(out_boxes_);
     for (std::size_t owner = 0; owner < size(); ++owner) {
       const Shard& box = in_boxes_[owner];
-      deliver(owner, call_.members[owner].in, box);
+      deliver(owner, memory_.in(owner), box, out_boxes_[owner]);
       for (std::size_t member = owner; after(member) != owner; member = after(member)) {
-        deliver(after(member), call_.members[owner].in, box);
+        deliver(after(member), memory_.in(owner), box, out_boxes_[after(member)]);
         count(member, after(member), elements_of(box));
       }
     }
@@ -165,47 +241,54 @@ class Collective {
   void broadcast() {
     const Shard& box = in_boxes_.front();
     for (std::size_t member = 0; member < size(); ++member) {
-      deliver(member, call_.members.front().in, box);
+      deliver(member, memory_.in(0), box, out_boxes_[member]);
       if (member > 0) count(member - 1, member, elements_of(box));
     }
   }
 
-  // all_to_all and transfers. Partial copies are reduced in the order of their positions.
+  // The reduction that the copies of a layout wait for; one copy waits for none.
+  std::optional<ReduceOp> pending(const Layout& layout) const {
+    const Placement& placement = graph_.placements[layout.placement.index()];
+    for (std::size_t axis = 0; axis < layout.words.size(); ++axis)
+      if (layout.words[axis].is_partial() && placement.axes[axis].extent > 1)
+        return layout.words[axis].reduce;
+    return std::nullopt;
+  }
+
+  // all_to_all and transfers. Partial copies are reduced in the order of their positions; a share
+  // that gets nothing is the neutral element of the reduction that is pending on it.
   void move_boxes() {
-    const auto is_partial = [](const Sbp& word) { return word.is_partial(); };
-    const bool reduces = std::any_of(from_.words.begin(), from_.words.end(), is_partial);
-    std::vector<std::vector<std::byte>> values;
+    const bool reduces = pending(from_).has_value();
+    const ReduceOp op = pending(to_).value_or(communication_.reduce);
+    std::vector<Address> values;
     for (std::size_t member = 0; member < size(); ++member) {
-      values.push_back(buffer(elements_of(out_boxes_[member])));
-      fill_neutral(communication_.reduce, dtype_, values.back().data(),
-                   elements_of(out_boxes_[member]));
+      const std::int64_t elements = elements_of(out_boxes_[member]);
+      values.push_back(memory_.scratch(elements));
+      memory_.fill(op, values.back(), elements);
     }
-    const auto placement_of = [&](const Layout& layout) {
-      return WordsOnPlacement{&layout.words, &call_.graph->placements[layout.placement.index()]};
-    };
-    for (const BoxMove& move :
-         box_moves(from_.global.shape, placement_of(from_), placement_of(to_), call_.ranks)) {
+    for (const BoxMove& move : box_moves(from_.global.shape, side(from_), side(to_), ranks_)) {
       const auto source = static_cast<std::size_t>(move.source);
       const auto destination = static_cast<std::size_t>(move.destination);
-      const BoxBuffer from{const_cast<std::byte*>(call_.members[source].in), &in_boxes_[source]};
-      const BoxBuffer to{values[destination].data(), &out_boxes_[destination]};
       if (reduces)
-        reduce_box(communication_.reduce, move.box, from, to, dtype_);
+        memory_.reduce(op, move.box, memory_.in(source), in_boxes_[source], values[destination],
+                       out_boxes_[destination]);
       else
-        copy_box(move.box, from, to, dtype_);
+        memory_.copy(move.box, memory_.in(source), in_boxes_[source], values[destination],
+                     out_boxes_[destination]);
       count(source, destination, elements_of(move.box));
     }
     for (std::size_t member = 0; member < size(); ++member)
-      if (call_.members[member].out != nullptr)
-        deliver(member, values[member].data(), out_boxes_[member]);
+      if (memory_.takes(member))
+        deliver(member, values[member], out_boxes_[member], out_boxes_[member]);
   }
 
-  const CollectiveCall& call_;
+  const PhysicalGraph& graph_;
   const Communication& communication_;
+  const std::span<const Rank> ranks_;
   const Layout& from_;
   const Layout& to_;
-  const DType dtype_;
-  const std::int64_t element_size_;
+  const Bytes element_size_;
+  Memory& memory_;
   Traffic& traffic_;
   std::vector<Shard> in_boxes_, out_boxes_;
 };
@@ -216,7 +299,15 @@ void run_collective(const CollectiveCall& call, Traffic& traffic) {
   require(call.members.size() == call.ranks.size(), ErrorCode::kInternal,
           "a communication of {} ranks was run with {} members", call.ranks.size(),
           call.members.size());
-  Collective(call, traffic).run();
+  RealMemory memory(call.members, call.communication->dtype);
+  Collective(*call.graph, *call.communication, call.ranks, memory, traffic).run();
+}
+
+void dry_run_collective(const PhysicalGraph& graph, const Communication& communication,
+                        std::span<const Rank> ranks, Traffic& traffic,
+                        const ByteMoveVisitor& visit) {
+  DryMemory memory(communication.dtype, visit);
+  Collective(graph, communication, ranks, memory, traffic).run();
 }
 
 }  // namespace sextant

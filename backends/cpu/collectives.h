@@ -6,6 +6,8 @@
 #include "core/physical_graph.h"
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <span>
 
 namespace sextant {
@@ -28,6 +30,29 @@ struct CollectiveCall {
 // - reduce_scatter and all_reduce: the part of member c is ((x[c+1] op x[c+2]) op ...) op x[c],
 //   indices modulo the group, as the ring passes it on;
 // - all_to_all and transfers of partial values: by position in the group, onto the neutral element.
+//
+// An output may lie in the input's bytes: all of it (all_reduce, and exchanges of boxes of one
+// size), or where the part belongs in the whole (the input of an all_gather inside its output, the
+// output of a reduce_scatter inside its input). Then only the output changes.
 void run_collective(const CollectiveCall& call, Traffic& traffic);
+
+// Contiguous bytes that a communication copies, or reduces into others.
+struct ByteMove {
+  enum class Buffer : std::uint8_t { kIn, kOut, kScratch };
+  struct Place {
+    Buffer buffer = Buffer::kIn;
+    std::size_t index = 0;  // the member; of scratch, its number
+    Bytes offset = Bytes(0);
+  };
+  Place from, to;
+  Bytes size;
+};
+using ByteMoveVisitor = std::function<void(const ByteMove&)>;
+
+// What run_collective does with memory, without memory: calls `visit` for each move. Throws
+// Error(kInternal) when one leaves its buffer, whatever the size of the tensor.
+void dry_run_collective(const PhysicalGraph& graph, const Communication& communication,
+                        std::span<const Rank> ranks, Traffic& traffic,
+                        const ByteMoveVisitor& visit);
 
 }  // namespace sextant

@@ -34,13 +34,15 @@ std::optional<Shard> taken_over(const KernelContext& context) {
   const NdSbp& from_words = from.layout->words;
   const NdSbp& to_words = to.layout->words;
   if (from.layout->placement != to.layout->placement) {
+    if (from.box.is_empty() && to.box.is_empty()) return std::nullopt;
     require(from.box == to.box, ErrorCode::kInternal,
             "other words cannot move contents: {} -> {} is another part on this device",
             to_string(from_words), to_string(to_words));
     return to.box;
   }
   for (std::size_t axis = 0; axis < to_words.size(); ++axis)
-    require(!from_words[axis].is_partial() || from_words[axis] == to_words[axis],
+    require(!from_words[axis].is_partial() || from_words[axis] == to_words[axis] ||
+                context.hierarchy[axis] == 1,
             ErrorCode::kInternal, "local boxing cannot reduce: {} -> {}", to_string(from_words),
             to_string(to_words));
   if (!keeps_value(from_words, to_words, context.coordinates)) return std::nullopt;
