@@ -1,0 +1,52 @@
+// Runs boxing for real: distributes a tensor of small integers, executes the steps on CPU devices,
+// collects what lies on the target, and counts bytes three ways. For tests of boxing plans.
+#pragma once
+
+#include "backends/cpu/cpu_backend.h"
+#include "core/communication_volume.h"
+#include "sbp/boxing.h"
+#include "tests/conformance/operator_runner.h"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace sextant {
+
+// From where and what to where and what.
+struct BoxingCase {
+  TensorType type;
+  Placement source, target;
+  NdSbp from, to;
+  std::optional<DType> to_dtype = {};
+  BoxingObjective objective = BoxingObjective::kBytes;
+
+  BoxingRequest request() const;
+  std::string text() const;  // "5x3 f32: S(0)@[x=2] {0, 1} -> B@[y=3] {1-3}"
+};
+
+// Elements between -20 and 20 (flags of bool), so that every type holds all their sums.
+Piece small_integers(const TensorType& type);
+
+struct BoxingOutcome {
+  Piece found;                   // the global tensor that lies on the target; NaN where it is none
+  std::vector<PairBytes> moved;  // counted by the CPU backend, of one step
+};
+
+// Executes the steps `repetitions` times on `tensor` and looks at the last result.
+BoxingOutcome run_boxing(const BoxingCase& boxing, std::span<const BoxingStep> steps,
+                         const Piece& tensor, const CpuOptions& options,
+                         std::int64_t repetitions = 1);
+
+// Bytes per pair of ranks: what the planner says of the steps, and what the simulator counts.
+std::vector<PairBytes> planned_bytes(const BoxingCase& boxing, std::span<const BoxingStep> steps);
+std::vector<PairBytes> simulated_bytes(const PhysicalGraph& graph);
+
+// Empty if the plan of this case, executed, gives the tensor and moves what planner and simulator
+// say; else what is wrong.
+std::string fault_of(const BoxingCase& boxing, const CpuOptions& options,
+                     std::int64_t repetitions = 1);
+
+}  // namespace sextant
