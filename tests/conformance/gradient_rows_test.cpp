@@ -73,7 +73,9 @@ class Reach {
     return has_row;
   }
 
+  // A tensor without elements has all words at once.
   bool gives(TensorId tensor, const Sbp& word) const {
+    if (graph_.tensor(tensor).type.shape.elements() == 0) return true;
     const std::vector<Sbp>& words = words_[tensor.index()];
     return std::any_of(words.begin(), words.end(),
                        [&](const Sbp& have) { return is_allowed_step(have, word, may_reduce_); });
