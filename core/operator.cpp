@@ -75,7 +75,11 @@ const OperatorRegistry& builtin_operators() {
     OperatorRegistry built;
     add_sources(built);
     add_matmul(built);
-    add_elementwise(built);
+    add_unary(built);
+    add_activation(built);
+    add_cast(built);
+    add_binary(built);
+    add_compare(built);
     add_bias(built);
     add_normalization(built);
     add_rope(built);

@@ -4,9 +4,11 @@
 
 #include "core/dtype.h"
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <span>
 #include <type_traits>
 
@@ -26,8 +28,8 @@ float to_float(Float16 value);
 BFloat16 to_bfloat16(float value);
 Float16 to_float16(float value);
 
-// Floating formats round to nearest even (16-bit ones through float), integers truncate, bool is
-// whether the value is not zero.
+// Floating formats round to nearest even (16-bit ones through float), integers truncate and take
+// their nearest value outside their range (0 for NaN), bool is whether the value is not zero.
 void load_as_double(DType dtype, const std::byte* from, std::span<double> to);
 void store_from_double(DType dtype, std::span<const double> from, std::byte* to);
 
@@ -62,12 +64,25 @@ auto widen(Storage value) {
     return value;
 }
 
+// Monotone over all numbers, infinities included, so that maxima of parts stay maxima.
+template <typename Integer, typename Floating>
+Integer saturated(Floating value) {
+  using Limits = std::numeric_limits<Integer>;
+  if (std::isnan(value)) return 0;
+  // Both limits are powers of two, or one less and rounded up to one: exact comparisons.
+  if (value <= static_cast<Floating>(Limits::lowest())) return Limits::lowest();
+  if (value >= static_cast<Floating>(Limits::max())) return Limits::max();
+  return static_cast<Integer>(value);
+}
+
 template <typename Storage, typename Wide>
 Storage narrow(Wide value) {
   if constexpr (std::is_same_v<Storage, BFloat16>)
     return to_bfloat16(static_cast<float>(value));
   else if constexpr (std::is_same_v<Storage, Float16>)
     return to_float16(static_cast<float>(value));
+  else if constexpr (std::is_integral_v<Storage> && std::is_floating_point_v<Wide>)
+    return saturated<Storage>(value);
   else
     return static_cast<Storage>(value);
 }

@@ -30,6 +30,8 @@ KernelTable reference_kernels() {
   KernelTable table;
   add_matmul_kernels(table);
   add_elementwise_kernels(table);
+  add_unary_kernels(table);
+  add_binary_kernels(table);
   add_normalization_kernels(table);
   add_attention_kernels(table);
   add_embedding_kernels(table);

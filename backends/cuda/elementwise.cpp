@@ -41,6 +41,11 @@ std::unique_ptr<CudaKernel> make_elementwise(const CudaCall& call) {
       require(operand.local.dtype == DType::kF32, ErrorCode::kDevice,
               "'{}' ({}): the CUDA element-wise kernels compute in f32, not {}", call.actor->name,
               call.actor->kind, to_string(operand.local.dtype));
+  for (const CudaOperand& operand : call.in)
+    require(operand.local.shape == call.out[0].local.shape, ErrorCode::kDevice,
+            "'{}' ({}): the CUDA element-wise kernels stretch nothing, found {} for {}",
+            call.actor->name, call.actor->kind, to_string(operand.local.shape),
+            to_string(call.out[0].local.shape));
   ElementwiseArguments arguments;
   arguments.op = *op;
   arguments.a = static_cast<const float*>(call.in[0].data);

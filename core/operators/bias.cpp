@@ -7,6 +7,7 @@
 // | S(d) | B | S(d) | |
 // | S(t) | S(t) | S(t) | the same dim, counted from the end |
 // | P(sum) | P(sum) | P(sum) | together only: a whole b would be added p times (G14) |
+// | P(max), P(min) in one, the other B | | as that | increasing in both |
 //
 // | reduce_to_bias dy | db | |
 // |---|---|---|
@@ -17,8 +18,8 @@
 #include "core/check.h"
 #include "core/logical_graph.h"
 #include "core/operator.h"
+#include "core/operators/elementwise.h"
 #include "core/operators/families.h"
-#include "core/operators/rules.h"
 
 namespace sextant {
 namespace {
@@ -44,7 +45,9 @@ Rows bias_add_rows(Types inputs, Types, const Attributes&) {
     rows.push_back({{Sbp::split(dim), kBroadcast}, {Sbp::split(dim)}});
   for (std::size_t dim = leading; dim < rank; ++dim)
     rows.push_back({{Sbp::split(dim), Sbp::split(dim - leading)}, {Sbp::split(dim)}});
-  rows.push_back({{kPartialSum, kPartialSum}, {kPartialSum}});
+  add_row(rows, {kPartialSum, kPartialSum}, kPartialSum);
+  add_increasing(rows, 2, 0);
+  add_increasing(rows, 2, 1);
   return rows;
 }
 

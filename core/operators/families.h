@@ -7,7 +7,11 @@ class OperatorRegistry;
 
 void add_sources(OperatorRegistry& registry);
 void add_matmul(OperatorRegistry& registry);
-void add_elementwise(OperatorRegistry& registry);
+void add_unary(OperatorRegistry& registry);
+void add_activation(OperatorRegistry& registry);
+void add_cast(OperatorRegistry& registry);
+void add_binary(OperatorRegistry& registry);
+void add_compare(OperatorRegistry& registry);
 void add_bias(OperatorRegistry& registry);
 void add_normalization(OperatorRegistry& registry);
 void add_rope(OperatorRegistry& registry);

@@ -264,6 +264,18 @@ TEST_CASE("a wrong gradient agrees with no difference") {
     CHECK(!equals_difference(op, 0, 0, wrong, false));
 }
 
+TEST_CASE("a step adds no slope to a path around it") {
+  for (const char* kind : {"sign", "floor", "round"}) {
+    CAPTURE(kind);
+    Problem problem;
+    const TensorId x = add_parameter(problem.graph, "x", 0, {{3, 4}, DType::kF64}, {});
+    problem.values[x] = random_values(CounterRng(1, kind), 12, -3, 3);
+    add_loss(problem,
+             add_op(problem.graph, "add", "y", {x, add_op(problem.graph, kind, "step", {x})}));
+    CHECK(check_gradients(problem) > 0.01);
+  }
+}
+
 TEST_CASE("labels that are ignored add nothing to the loss, its count or its gradient") {
   Problem problem;
   const TensorId logits = add_parameter(problem.graph, "logits", 0, {{3, 2}, DType::kF64}, {});

@@ -253,7 +253,8 @@ class Search {
   }
 
  private:
-  static constexpr int kDraws = 6;
+  // A scalar must have shown both its signs: 2^-11 that it does not.
+  static constexpr int kDraws = 12;
 
   Words input_words(std::size_t input, const Sbp& layout) const {
     const DType dtype = on_.on.inputs[input].dtype;

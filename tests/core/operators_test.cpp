@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <set>
 #include <string>
 #include <vector>
@@ -24,6 +25,7 @@ TensorType f32(Shape shape) { return {.shape = std::move(shape), .dtype = DType:
 TensorType f64(Shape shape) { return {.shape = std::move(shape), .dtype = DType::kF64}; }
 TensorType bf16(Shape shape) { return {.shape = std::move(shape), .dtype = DType::kBF16}; }
 TensorType i32(Shape shape) { return {.shape = std::move(shape), .dtype = DType::kI32}; }
+TensorType boolean(Shape shape) { return {.shape = std::move(shape), .dtype = DType::kBool}; }
 
 const OperatorDef& def(std::string_view kind) { return builtin_operators().get(kind); }
 
@@ -194,7 +196,9 @@ TEST_CASE("no row of matmul takes two partial factors") {
 TEST_CASE("a bias is added to partial values only when it is partial itself") {
   const std::set<std::string> rows = row_texts("bias_add", {f32({4, 3}), f32({3})});
   CHECK(rows == std::set<std::string>{"B B -> B", "S(0) B -> S(0)", "S(1) S(0) -> S(1)",
-                                      "P(sum) P(sum) -> P(sum)"});
+                                      "P(sum) P(sum) -> P(sum)", "P(max) B -> P(max)",
+                                      "B P(max) -> P(max)", "P(min) B -> P(min)",
+                                      "B P(min) -> P(min)"});
 }
 
 TEST_CASE("a norm never claims a split of the dim it normalises") {
@@ -273,10 +277,68 @@ TEST_CASE("a negative factor turns a partial maximum into a partial minimum") {
   CHECK(row_texts("scale", {f32({3})}, {{"factor", 2.0}}).count("P(max) -> P(max)") == 1);
 }
 
-TEST_CASE("cast keeps partial sums between floating types and not from integers") {
-  const Attributes to_f32 = {{"dtype", "f32"}};
-  CHECK(row_texts("cast", {bf16({3})}, to_f32).count("P(sum) -> P(sum)") == 1);
-  CHECK(row_texts("cast", {i32({3})}, to_f32).count("P(sum) -> P(sum)") == 0);
+TEST_CASE("cast keeps partial sums where the new type has every value of the old one") {
+  const std::array<DType, 7> all = {DType::kF64, DType::kF32, DType::kBF16, DType::kF16,
+                                    DType::kI64, DType::kI32, DType::kBool};
+  const std::set<std::string> widening = {"f64 f64", "f32 f32", "bf16 bf16", "f16 f16",  "i64 i64",
+                                          "i32 i32", "f32 f64", "bf16 f32",  "bf16 f64", "f16 f32",
+                                          "f16 f64", "i32 i64", "i32 f64"};
+  for (const DType from : all)
+    for (const DType to : all) {
+      const std::string pair = std::string(to_string(from)) + " " + std::string(to_string(to));
+      CAPTURE(pair);
+      const auto rows = row_texts("cast", {{{3}, from}}, {{"dtype", std::string(to_string(to))}});
+      CHECK(rows.count("P(sum) -> P(sum)") == widening.count(pair));
+      const bool is_monotone = to != DType::kBool || from == DType::kBool;
+      CHECK(rows.count("P(max) -> P(max)") == static_cast<std::size_t>(is_monotone));
+      CHECK(rows.count("P(min) -> P(min)") == static_cast<std::size_t>(is_monotone));
+    }
+}
+
+TEST_CASE("an operand that stretches along a split dim stays whole") {
+  using Set = std::set<std::string>;
+  const auto splits = [](std::vector<TensorType> inputs) {
+    Set splits;
+    for (const std::string& row : row_texts("add", inputs))
+      if (row.find('S') != std::string::npos) splits.insert(row);
+    return splits;
+  };
+  CHECK(splits({f32({4, 3}), f32({4, 3})}) == Set{"S(0) S(0) -> S(0)", "S(1) S(1) -> S(1)"});
+  CHECK(splits({f32({4, 3}), f32({3})}) == Set{"S(0) B -> S(0)", "S(1) S(0) -> S(1)"});
+  CHECK(splits({f32({3, 1}), f32({2, 1, 5})}) ==
+        Set{"B S(0) -> S(0)", "S(0) B -> S(1)", "B S(2) -> S(2)"});
+  CHECK(splits({f32({}), f32({5})}) == Set{"B S(0) -> S(0)"});
+  CHECK(splits({f32({1}), f32({1})}) == Set{"S(0) S(0) -> S(0)"});  // nothing repeats
+  CHECK(splits({f32({1}), f32({0})}) == Set{"B S(0) -> S(0)"});
+}
+
+TEST_CASE("shapes stretch from the right") {
+  const auto shape = [](Shape a, Shape b) {
+    return to_string(infer("add", {f32(std::move(a)), f32(std::move(b))})[0].shape);
+  };
+  CHECK(shape({4, 1, 3}, {2, 1}) == "4x2x3");
+  CHECK(shape({}, {}) == "()");
+  CHECK(shape({2, 3}, {}) == "2x3");
+  CHECK(shape({1, 3}, {0, 1}) == "0x3");
+}
+
+TEST_CASE("a factor of zero passes no maximum: it times the neutral element is no number") {
+  CHECK(row_texts("scale", {f32({3})}, {{"factor", 0.0}}) ==
+        std::set<std::string>{"B -> B", "S(0) -> S(0)", "P(sum) -> P(sum)"});
+}
+
+TEST_CASE("powers pass partial values by their exponent") {
+  using Set = std::set<std::string>;
+  const auto partial = [](double exponent) {
+    Set rows = row_texts("pow", {f32({3})}, {{"exponent", exponent}});
+    CHECK(rows.erase("B -> B") + rows.erase("S(0) -> S(0)") == 2);
+    return rows;
+  };
+  CHECK(partial(1) == Set{"P(sum) -> P(sum)", "P(max) -> P(max)", "P(min) -> P(min)"});
+  CHECK(partial(3) == Set{"P(max) -> P(max)", "P(min) -> P(min)"});
+  CHECK(partial(0.5) == Set{"P(min) -> P(min)"});
+  CHECK(partial(-0.5) == Set{"P(min) -> P(max)"});
+  for (const double exponent : {2.0, 0.0, -1.0, -2.0}) CHECK(partial(exponent).empty());
 }
 
 TEST_CASE("the loss of split tokens is a partial sum and that of split classes is whole") {
@@ -352,8 +414,23 @@ TEST_CASE("shape rules refuse what does not fit and say what was found and wante
   CHECK(contains(refusal("matmul", {f32({2, 3}), f32({3})}), "wanted 2 dims"));
   CHECK(contains(refusal("matmul", {f32({}), f32({3, 7})}), "at least 1 dims"));
   CHECK(contains(refusal("matmul_grad_weight", {f32({2, 3}), f32({4, 7})}), "equal leading dims"));
-  CHECK(contains(refusal("add", {f32({2, 3}), f32({3})}), "b is 3 f32, wanted 2x3 f32"));
-  CHECK(contains(refusal("mul", {i32({2}), i32({2})}), "floating"));
+  CHECK(contains(refusal("add", {f32({2, 3}), f32({2})}),
+                 "add: a is 2x3 f32 and b is 2 f32, wanted extents that are equal or 1"));
+  CHECK(contains(refusal("mul", {f32({2}), i32({2})}), "b is 2 i32, wanted f32 as a has"));
+  CHECK(contains(refusal("sub", {boolean({2}), boolean({2})}), "a is 2 bool, wanted numbers"));
+  CHECK(contains(refusal("exp", {i32({2})}), "x is 2 i32, wanted a floating element type"));
+  CHECK(contains(refusal("where", {f32({2}), f32({2}), f32({2})}),
+                 "condition is 2 f32, wanted bool"));
+  CHECK(contains(refusal("where", {boolean({2}), f32({}), f32({3})}),
+                 "condition is 2 bool and b is 3 f32"));
+  CHECK(contains(refusal("logical_or", {boolean({2}), i32({2})}), "b is 2 i32, wanted bool"));
+  CHECK(contains(refusal("less", {f32({2}), bf16({2})}), "b is 2 bf16, wanted f32 as a has"));
+  CHECK(contains(refusal("clamp", {f32({2})}, {{"min", 1.0}, {"max", 0.0}}),
+                 "min 1 is not at most max 0"));
+  CHECK(contains(refusal("add_scalar", {i32({2})}, {{"value", 0.5}}),
+                 "value 0.5 for x that is 2 i32, wanted an integer"));
+  CHECK(contains(refusal("tanh_grad", {f32({2}), f32({3})}), "dy is 3 f32, wanted 2 f32"));
+  CHECK(contains(refusal("pow", {f32({2})}, {{"exponent", std::nan("")}}), "not finite"));
   CHECK(contains(refusal("gelu", {f32({2})}, {{"approximate", "erf"}}), "wanted tanh or none"));
   CHECK(contains(refusal("cast", {f32({2})}, {{"dtype", "f31"}}), "f31"));
   CHECK(contains(refusal("bias_add", {f32({2, 3}), f32({2})}), "wanted shape 3"));

@@ -1,6 +1,6 @@
-// Reference element-wise kernels and biases.
+// Reference kernels of activation functions, their slopes, and biases.
 #include "backends/cpu/kernels/families.h"
-#include "backends/cpu/kernels/reference.h"
+#include "backends/cpu/kernels/maps.h"
 #include "core/check.h"
 
 #include <cmath>
@@ -8,40 +8,6 @@
 
 namespace sextant {
 namespace {
-
-template <typename Function>
-void map_unary(const KernelContext& context, Workspace& workspace, const Function& function) {
-  const Values x = load_input(context, 0, workspace);
-  const auto y = make_output(context, 0, workspace);
-  for (std::size_t i = 0; i < y.size(); ++i) y[i] = function(x[i]);
-  store_output(context, 0, y, workspace);
-}
-
-template <typename Function>
-void map_binary(const KernelContext& context, Workspace& workspace, const Function& function) {
-  const Values a = load_input(context, 0, workspace);
-  const Values b = load_input(context, 1, workspace);
-  const auto y = make_output(context, 0, workspace);
-  for (std::size_t i = 0; i < y.size(); ++i) y[i] = function(a[i], b[i]);
-  store_output(context, 0, y, workspace);
-}
-
-void add(const KernelContext& context, Workspace& workspace) {
-  map_binary(context, workspace, [](double a, double b) { return a + b; });
-}
-
-void mul(const KernelContext& context, Workspace& workspace) {
-  map_binary(context, workspace, [](double a, double b) { return a * b; });
-}
-
-void scale(const KernelContext& context, Workspace& workspace) {
-  const double factor = context.attributes().real("factor");
-  map_unary(context, workspace, [factor](double x) { return factor * x; });
-}
-
-void cast(const KernelContext& context, Workspace& workspace) {
-  map_unary(context, workspace, [](double x) { return x; });
-}
 
 // sqrt(2 / pi) (x + 0.044715 x^3): the argument of the tanh form.
 constexpr double kGeluScale = 0.79788456080286535588;
@@ -72,31 +38,35 @@ bool is_tanh_form(const KernelContext& context) {
 
 void gelu(const KernelContext& context, Workspace& workspace) {
   if (is_tanh_form(context))
-    map_unary(context, workspace, gelu_tanh);
+    map_elements<1>(context, workspace, gelu_tanh);
   else
-    map_unary(context, workspace, [](double x) { return x * normal_cdf(x); });
+    map_elements<1>(context, workspace, [](double x) { return x * normal_cdf(x); });
 }
 
 void gelu_grad(const KernelContext& context, Workspace& workspace) {
   if (is_tanh_form(context))
-    map_binary(context, workspace,
-               [](double x, double dy) { return dy * gelu_tanh_derivative(x); });
+    map_elements<2>(context, workspace,
+                    [](double x, double dy) { return dy * gelu_tanh_derivative(x); });
   else
-    map_binary(context, workspace, [](double x, double dy) { return dy * gelu_erf_derivative(x); });
+    map_elements<2>(context, workspace,
+                    [](double x, double dy) { return dy * gelu_erf_derivative(x); });
 }
 
 double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 
-void silu(const KernelContext& context, Workspace& workspace) {
-  map_unary(context, workspace, [](double x) { return x * sigmoid(x); });
+double silu(double x) { return x * sigmoid(x); }
+
+double silu_grad(double x, double dy) {
+  const double s = sigmoid(x);
+  return dy * s * (1.0 + x * (1.0 - s));
 }
 
-void silu_grad(const KernelContext& context, Workspace& workspace) {
-  map_binary(context, workspace, [](double x, double dy) {
-    const double s = sigmoid(x);
-    return dy * s * (1.0 + x * (1.0 - s));
-  });
-}
+double tanh(double x) { return std::tanh(x); }
+double tanh_grad(double y, double dy) { return dy * (1.0 - y * y); }
+double sigmoid_grad(double y, double dy) { return dy * y * (1.0 - y); }
+
+double relu(double x) { return x > 0 || std::isnan(x) ? x : 0.0; }
+double relu_grad(double y, double dy) { return y > 0 ? dy : 0.0; }
 
 void bias_add(const KernelContext& context, Workspace& workspace) {
   const Values x = load_input(context, 0, workspace);
@@ -116,14 +86,16 @@ void reduce_to_bias(const KernelContext& context, Workspace& workspace) {
 }  // namespace
 
 void add_elementwise_kernels(KernelTable& table) {
-  table.add("add", add);
-  table.add("mul", mul);
-  table.add("scale", scale);
-  table.add("cast", cast);
   table.add("gelu", gelu);
   table.add("gelu_grad", gelu_grad);
-  table.add("silu", silu);
-  table.add("silu_grad", silu_grad);
+  table.add("silu", unary<silu>);
+  table.add("silu_grad", binary<silu_grad>);
+  table.add("tanh", unary<tanh>);
+  table.add("tanh_grad", binary<tanh_grad>);
+  table.add("sigmoid", unary<sigmoid>);
+  table.add("sigmoid_grad", binary<sigmoid_grad>);
+  table.add("relu", unary<relu>);
+  table.add("relu_grad", binary<relu_grad>);
   table.add("bias_add", bias_add);
   table.add("reduce_to_bias", reduce_to_bias);
 }

@@ -8,6 +8,8 @@ namespace sextant {
 
 void add_matmul_kernels(KernelTable& table);
 void add_elementwise_kernels(KernelTable& table);
+void add_unary_kernels(KernelTable& table);
+void add_binary_kernels(KernelTable& table);
 void add_normalization_kernels(KernelTable& table);
 void add_attention_kernels(KernelTable& table);
 void add_embedding_kernels(KernelTable& table);

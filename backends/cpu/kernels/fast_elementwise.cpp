@@ -25,6 +25,14 @@ void map_binary(const KernelContext& context, const Function& function) {
   for (std::int64_t i = 0; i < count; ++i) y[i] = function(a[i], b[i]);
 }
 
+// Nothing stretches, and the operands are f32 and not integers.
+bool overwrites_equal_f32(const KernelContext& context) {
+  const TensorType& type = context.out[0].local;
+  const auto is_same = [&type](const KernelOperand& operand) { return operand.local == type; };
+  return type.dtype == DType::kF32 && accumulates_none(context) &&
+         std::all_of(context.in.begin(), context.in.end(), is_same);
+}
+
 void add(const KernelContext& context, Workspace&) {
   map_binary(context, [](float a, float b) { return a + b; });
 }
@@ -101,8 +109,8 @@ void copy(const KernelContext& context, Workspace&) {
 }  // namespace
 
 void add_fast_elementwise_kernels(KernelTable& table) {
-  table.add("add", add, overwrites_f32);
-  table.add("mul", mul, overwrites_f32);
+  table.add("add", add, overwrites_equal_f32);
+  table.add("mul", mul, overwrites_equal_f32);
   table.add("scale", scale, overwrites_f32);
   table.add("gelu", gelu, is_f32_tanh_gelu);
   table.add("gelu_grad", gelu_grad, is_f32_tanh_gelu);
