@@ -82,6 +82,7 @@ const OperatorRegistry& builtin_operators() {
     add_compare(built);
     add_bias(built);
     add_normalization(built);
+    add_norm_pieces(built);
     add_rope(built);
     add_attention(built);
     add_embedding(built);

@@ -33,6 +33,7 @@ KernelTable reference_kernels() {
   add_unary_kernels(table);
   add_binary_kernels(table);
   add_normalization_kernels(table);
+  add_norm_piece_kernels(table);
   add_attention_kernels(table);
   add_embedding_kernels(table);
   add_shape_kernels(table);

@@ -14,6 +14,7 @@ void add_binary(OperatorRegistry& registry);
 void add_compare(OperatorRegistry& registry);
 void add_bias(OperatorRegistry& registry);
 void add_normalization(OperatorRegistry& registry);
+void add_norm_pieces(OperatorRegistry& registry);
 void add_rope(OperatorRegistry& registry);
 void add_attention(OperatorRegistry& registry);
 void add_embedding(OperatorRegistry& registry);

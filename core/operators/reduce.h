@@ -27,6 +27,9 @@ class ReducedDims {
   ReducedDims(std::string_view kind, const Attributes& attributes, std::size_t rank);
   // Only `dim` is reduced, and it vanishes.
   ReducedDims(std::size_t dim, std::size_t rank);
+  // All dims but these are reduced, and vanish. Throws as the first.
+  static ReducedDims all_but(std::string_view kind, const std::vector<std::int64_t>& kept,
+                             std::size_t rank);
 
   std::size_t rank() const { return reduced_.size(); }
   bool contains(std::size_t dim) const { return reduced_[dim]; }

@@ -8,6 +8,8 @@ namespace sextant {
 
 std::size_t normal_dim(std::string_view kind, std::int64_t dim, std::size_t rank) {
   const auto dims = static_cast<std::int64_t>(rank);
+  require(rank > 0, ErrorCode::kBadInput, "{}: dim {} of a tensor of 0 dims, which has none", kind,
+          dim);
   require(-dims <= dim && dim < dims, ErrorCode::kBadInput,
           "{}: dim {} of a tensor of {} dims, wanted {} to {}", kind, dim, rank, -dims, dims - 1);
   return static_cast<std::size_t>(dim < 0 ? dim + dims : dim);
@@ -24,6 +26,13 @@ ReducedDims::ReducedDims(std::string_view kind, const Attributes& attributes, st
 
 ReducedDims::ReducedDims(std::size_t dim, std::size_t rank) : reduced_(rank, false) {
   reduced_[dim] = true;
+}
+
+ReducedDims ReducedDims::all_but(std::string_view kind, const std::vector<std::int64_t>& kept,
+                                 std::size_t rank) {
+  ReducedDims dims(kind, {{"dims", kept}}, rank);
+  dims.reduced_.flip();
+  return dims;
 }
 
 std::vector<bool> ReducedDims::kept() const {

@@ -5,6 +5,7 @@
 #include "core/counter_rng.h"
 #include "core/operator.h"
 #include "core/operators/loss.h"
+#include "core/operators/normalization.h"
 #include "core/operators/softmax.h"
 #include "core/operators/sources.h"
 #include "tests/conformance/gradient_check.h"
@@ -305,6 +306,71 @@ TEST_CASE("softmax along any dim has the gradient of the whole, through its maxi
     problem.values[x] = random_values(CounterRng(1, "x"), 30, -2, 2);
     add_loss(problem, softmax(problem.graph, x, dim, "softmax", 0));
     CHECK(check_gradients(problem) > 0.01);
+  }
+}
+
+// A problem with x and weights of its dim `weights`; `build` makes the result of (x, gamma, beta).
+template <typename Build>
+Problem norm_problem(const Shape& x_shape, std::size_t weights, const Build& build) {
+  Problem problem;
+  const Shape columns{x_shape[weights]};
+  const TensorId x = add_parameter(problem.graph, "x", 0, {x_shape, DType::kF64}, {});
+  const TensorId gamma = add_parameter(problem.graph, "gamma", 0, {columns, DType::kF64}, {});
+  const TensorId beta = add_parameter(problem.graph, "beta", 0, {columns, DType::kF64}, {});
+  problem.values[x] = random_values(CounterRng(1, "x"), x_shape.elements(), -2, 2);
+  problem.values[gamma] = random_values(CounterRng(1, "gamma"), columns.elements(), 0.5, 2);
+  problem.values[beta] = random_values(CounterRng(1, "beta"), columns.elements(), -1, 1);
+  add_loss(problem, build(problem.graph, x, NormParameters{gamma, beta, 0.25}));
+  return problem;
+}
+
+TEST_CASE("norms in pieces have the gradients of the whole, through their statistics") {
+  const Problem layer = norm_problem({2, 3, 5}, 2, [](auto& graph, TensorId x, const auto& with) {
+    return layer_norm_in_pieces(graph, x, with, "norm", 0);
+  });
+  CHECK(check_gradients(layer) > 0.01);
+  for (const Shape& shape : {Shape{3, 2}, Shape{3, 2, 5}, Shape{2, 3, 2, 2}}) {
+    const Problem batch = norm_problem(shape, 1, [](auto& graph, TensorId x, const auto& with) {
+      return batch_norm(graph, x, with, "norm", 0).y;
+    });
+    CHECK(check_gradients(batch) > 0.01);
+  }
+}
+
+TEST_CASE("a root mean square norm in pieces has the gradient of the whole") {
+  Problem problem;
+  const TensorId x = add_parameter(problem.graph, "x", 0, {{3, 5}, DType::kF64}, {});
+  const TensorId gamma = add_parameter(problem.graph, "gamma", 0, {{5}, DType::kF64}, {});
+  problem.values[x] = random_values(CounterRng(1, "x"), 15, -2, 2);
+  problem.values[gamma] = random_values(CounterRng(1, "gamma"), 5, 0.5, 2);
+  add_loss(problem, rms_norm_in_pieces(problem.graph, x, {gamma, {}, 0.25}, "norm", 0));
+  CHECK(check_gradients(problem) > 0.01);
+}
+
+// One computation, two ways: the values and the gradients of the fused kinds.
+TEST_CASE("norms in pieces equal the fused ones, gradients included") {
+  const auto results = [](bool in_pieces) {
+    Problem problem = norm_problem(
+        {4, 3, 7}, 2, [&](LogicalGraph& graph, TensorId x, const NormParameters& with) {
+          if (in_pieces) return layer_norm_in_pieces(graph, x, with, "norm", 0);
+          return add_op(graph, "layer_norm", "norm", {x, with.gamma, with.beta},
+                        {{"epsilon", with.epsilon}});
+        });
+    std::vector<std::vector<double>> found;
+    const std::vector<ParameterGradient> gradients = append_gradients(problem.graph);
+    evaluate(problem.graph, problem.values);
+    found.push_back(problem.values.at(problem.graph.output(*problem.graph.find_op("norm"))));
+    for (const ParameterGradient& gradient : gradients)
+      found.push_back(problem.values.at(gradient.gradient));
+    return found;
+  };
+  const auto pieces = results(true), fused = results(false);
+  REQUIRE(pieces.size() == 4);
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    REQUIRE(pieces[i].size() == fused[i].size());
+    // About ten roundings of numbers around 10.
+    for (std::size_t at = 0; at < pieces[i].size(); ++at)
+      CHECK(std::abs(pieces[i][at] - fused[i][at]) < 1e-13);
   }
 }
 

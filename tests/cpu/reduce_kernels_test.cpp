@@ -172,6 +172,52 @@ TEST_CASE("softmax over the middle dim, its parts and its slope") {
         Numbers{0.1875, -0.75, -0.1875, 0.75});
 }
 
+TEST_CASE("a batch norm over rows: centred squares, values and slopes") {
+  // [N=3, C=2], channel 0: 0 2 10, mean 4; channel 1: 1 1 4, mean 2; rstd given as 1/2 and 1.
+  const Attributes batch = {{"dims", Integers{0}}, {"weight_dims", Integers{1}}};
+  const TestOperand x{{{3, 2}, DType::kF64}, {0, 1, 2, 1, 10, 4}, {}};
+  const TensorType two{{2}, DType::kF64}, six{{3, 2}, DType::kF64};
+  const TestOperand mean{two, {4, 2}, {}}, rstd{two, {0.5, 1}, {}}, gamma{two, {2, 3}, {}},
+      beta{two, {1, -1}, {}};
+  // 16 + 4 + 36 and 1 + 1 + 4; without a mean 104 and 18.
+  CHECK(run("reduce_squares", {x, mean}, two, {{"dims", Integers{0}}}) == Numbers{56, 6});
+  CHECK(run("reduce_squares", {x}, two, {{"dims", Integers{0}}}) == Numbers{104, 18});
+  // (x - 4) / 2 * 2 + 1 and (x - 2) 3 - 1; without mean and beta x and 3 x.
+  CHECK(run("normalize", {x, mean, rstd, gamma, beta}, six, batch) ==
+        Numbers{-3, -4, -1, -4, 7, 5});
+  CHECK(run("normalize", {x, rstd, gamma}, six, batch) == Numbers{0, 3, 2, 3, 10, 12});
+  const TestOperand dy{six, {1, 0, 0, 1, 2, 1}, {}};
+  KernelCall sums("normalize_grad_sums", batch);
+  for (const TestOperand& operand : {x, mean, gamma, dy}) sums.input(operand);
+  const auto found = sums.output({two, {}, {}}).output({two, {}, {}}).run(reference_kernels());
+  // dy gamma: 2 0 4 and 0 3 3; times x - mean: -8 + 24 and -3 + 6.
+  CHECK(found[0] == Numbers{6, 6});
+  CHECK(found[1] == Numbers{16, 3});
+  KernelCall weights("normalize_grad_weight", batch);
+  for (const TestOperand& operand : {x, mean, rstd, dy}) weights.input(operand);
+  const auto slopes = weights.output({two, {}, {}}).output({two, {}, {}}).run(reference_kernels());
+  // dy (x - mean) rstd: -2 + 6 and -1 + 2; dy: 3 and 2.
+  CHECK(slopes[0] == Numbers{4, 1});
+  CHECK(slopes[1] == Numbers{3, 2});
+  // rstd (dy gamma - avg - (x - mean) rstd^2 sum_gx / 3), sums 6 and 24, 3 and 9:
+  // channel 0: 1/2 (2 - 2 - (-4) 2), 1/2 (0 - 2 - (-2) 2), 1/2 (4 - 2 - 6 2);
+  // channel 1: 0 - 1 - (-1) 3, 3 - 1 - (-1) 3, 3 - 1 - 2 3.
+  const TestOperand sum_g{two, {6, 3}, {}}, sum_gx{two, {24, 9}, {}};
+  CHECK(run("normalize_grad_input", {x, mean, rstd, gamma, sum_g, sum_gx, dy}, six, batch) ==
+        Numbers{4, 2, 1, 5, -5, -4});
+}
+
+TEST_CASE("a shard's slope of a norm averages over the global count") {
+  // One of two elements of a row: sums 4 and 0 over 2 are an average of 2, not 4.
+  const Attributes last = {{"dims", Integers{-1}}, {"weight_dims", Integers{-1}}};
+  const TestOperand x{{{1}, DType::kF64}, {5}, {1}, Shape{2}};
+  const TestOperand one{{{}, DType::kF64}, {1}, {}}, zero{{{}, DType::kF64}, {0}, {}};
+  const TestOperand four{{{}, DType::kF64}, {4}, {}}, gamma{{{1}, DType::kF64}, {1}, {1}};
+  const TestOperand dy{{{1}, DType::kF64}, {3}, {1}};
+  CHECK(run("normalize_grad_input", {x, zero, one, gamma, four, zero, dy}, {{1}, DType::kF64},
+            last) == Numbers{1});
+}
+
 TEST_CASE("a sum adds to what is there when it accumulates") {
   KernelCall call("reduce_sum", {{"dims", Integers{1}}});
   call.input(table(DType::kF32)).output({{{2}, DType::kF32}, {100, 200}, {}}, true);

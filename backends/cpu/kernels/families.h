@@ -11,6 +11,7 @@ void add_elementwise_kernels(KernelTable& table);
 void add_unary_kernels(KernelTable& table);
 void add_binary_kernels(KernelTable& table);
 void add_normalization_kernels(KernelTable& table);
+void add_norm_piece_kernels(KernelTable& table);
 void add_attention_kernels(KernelTable& table);
 void add_embedding_kernels(KernelTable& table);
 void add_shape_kernels(KernelTable& table);
