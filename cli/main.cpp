@@ -21,6 +21,7 @@ struct Program {
   SearchArguments search;
   SimulateArguments simulate;
   ExplainArguments explain;
+  BoxingArguments boxing;
   JobArguments check;
   RunArguments run;
   CompareArguments compare;
@@ -109,6 +110,35 @@ void add_explain(Program& p) {
   verb.add_option("name", p.explain.name, "part of an operator's or tensor's name");
   verb.add_option("--why-not", p.explain.why_not, "compare with the best plan that has tp=8, ...");
   verb.add_option("--dump", p.explain.dump, "staged: every operator with its words");
+}
+
+void add_boxing(Program& p) {
+  CLI::App& verb = add_verb(
+      p.app, p, "boxing", "How a tensor gets from one layout to another, and the ways that lost",
+      "Examples:\n"
+      "  sextant boxing \"(S(0),B)@[dp=2,tp=2]\" \"(B,S(1))@[dp=2,tp=2]\" --shape 5x7 --dtype "
+      "bf16\n"
+      "  sextant boxing \"P@[x=8]\" \"B@[y=8]{8-15}\" --shape 4096x4096 -c dgx-h100:nodes=2 "
+      "--json\n"
+      "Words on a placement: (S(0), B)@[dp=2, tp=2], one word per mesh axis: S(dim), B,\n"
+      "  P(sum|max|min). Devices are 0, 1, 2, ... unless listed behind: {4-7} or {0, 2, 1, 3}",
+      [&p](Console& console) { run_boxing(p.boxing, p.common, console); });
+  verb.add_option("from", p.boxing.from, "words on a placement")->required();
+  verb.add_option("to", p.boxing.to, "words on a placement")->required();
+  verb.add_option("--shape", p.boxing.shape, "of the whole tensor, 5x7; () for a scalar")
+      ->required();
+  verb.add_option("--dtype", p.boxing.dtype, "of its elements (default: f32)")
+      ->envname("SEXTANT_DTYPE");
+  verb.add_option("--to-dtype", p.boxing.to_dtype,
+                  "of its elements afterwards (default: the same)");
+  verb.add_option("--reduce-dtype", p.boxing.reduce_dtype,
+                  "in which reductions run (default: the wider of both)");
+  verb.add_option("-c,--cluster", p.boxing.cluster, "file or dgx-h100:nodes=N, cpu:ranks=N, ...")
+      ->envname("SEXTANT_CLUSTER");
+  verb.add_option("--objective", p.boxing.objective,
+                  "time or bytes (default: time with a cluster, else bytes)");
+  verb.add_option("--top", p.boxing.top, "ways that lost to show");
+  verb.add_flag("--pairs", p.boxing.pairs, "bytes from device to device");
 }
 
 void add_check(Program& p) {
@@ -231,6 +261,7 @@ int run(int argc, char** argv) {
   add_search(program);
   add_simulate(program);
   add_explain(program);
+  add_boxing(program);
   add_check(program);
   add_run(program);
   add_rest(program);

@@ -38,6 +38,18 @@ struct ExplainArguments {
 };
 void run_explain(const ExplainArguments& arguments, const CommonOptions& common, Console& console);
 
+struct BoxingArguments {
+  std::string from, to;  // "(S(0), B)@[dp=2, tp=2]"
+  std::string shape;
+  std::string dtype = "f32";
+  std::string to_dtype, reduce_dtype;  // empty: nothing asked
+  std::string cluster;
+  std::string objective;  // "time" or "bytes"; empty: time with a cluster, else bytes
+  std::int64_t top = 5;
+  bool pairs = false;
+};
+void run_boxing(const BoxingArguments& arguments, const CommonOptions& common, Console& console);
+
 void run_check(const JobArguments& job, const CommonOptions& common, Console& console);
 
 struct RunArguments {

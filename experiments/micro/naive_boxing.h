@@ -25,71 +25,84 @@ struct NaiveCost {
 
 class NaiveBoxing {
  public:
-  // Only requests on one placement, without change of the element type.
-  explicit NaiveBoxing(const BoxingRequest& request) : request_(request) {
-    for (const Sbp& word : request.to)
-      if (word.is_partial()) reductions_.insert(word.reduce);
-    for (const Sbp& word : request.from)
-      if (word.is_partial()) reductions_.insert(word.reduce);
-    if (reductions_.empty())
-      reductions_.insert(ReduceOp::kSum);  // a way there may pass through one
-    NdSbp words;
-    list_states(words);
+  explicit NaiveBoxing(const BoxingRequest& request)
+      : request_(request), one_placement_(*request.from_placement == *request.to_placement) {
+    for (const NdSbp* words : {&request.from, &request.to})
+      for (const Sbp& word : *words)
+        if (word.is_partial()) reductions_.insert(word.reduce);
+    if (reductions_.empty()) reductions_.insert(ReduceOp::kSum);  // a way may pass through one
+    list_states(false, {});
+    if (!one_placement_) list_states(true, {});
   }
 
   NaiveCost cost() const {
-    std::map<std::string, NaiveCost> best = {{to_string(canonical(request_.from)), {}}};
+    const State goal{!one_placement_, canonical(request_.to)};
+    std::map<std::string, NaiveCost> best = {{text_of({false, canonical(request_.from)}), {}}};
     std::set<std::string> settled;
-    while (true) {
+    while (settled.count(text_of(goal)) == 0) {
       std::optional<std::string> nearest;
       for (const auto& [text, cost] : best)
         if (settled.count(text) == 0 && (!nearest || cost < best.at(*nearest))) nearest = text;
-      if (!nearest || *nearest == to_string(canonical(request_.to))) break;
-      settled.insert(*nearest);
-      const NdSbp from = parse_nd_sbp(*nearest);
-      for (const NdSbp& to : states_) {
-        const std::optional<BoxingStep> step = step_between(from, to);
+      settled.insert(nearest.value());
+      for (const State& to : states_) {
+        const std::optional<BoxingStep> step = step_between(state_of(*nearest), to);
         if (!step) continue;
         const NaiveCost own = cost_of(*step), before = best.at(*nearest);
         const NaiveCost total{before.objective + own.objective, before.bytes + own.bytes};
-        const auto [known, is_new] = best.emplace(to_string(to), total);
+        const auto [known, is_new] = best.emplace(text_of(to), total);
         if (!is_new) known->second = std::min(known->second, total);
       }
     }
-    return best.at(to_string(canonical(request_.to)));
+    return best.at(text_of(goal));
   }
 
  private:
-  const Placement& placement() const { return *request_.from_placement; }
+  struct State {
+    bool on_target = false;
+    NdSbp words;
+  };
+  static std::string text_of(const State& state) {
+    return (state.on_target ? "target " : "source ") + to_string(state.words);
+  }
+  static State state_of(const std::string& text) {
+    return {text.starts_with("target"), parse_nd_sbp(text.substr(7))};
+  }
+
+  const Placement& placement(bool target) const {
+    return target ? *request_.to_placement : *request_.from_placement;
+  }
 
   // All words with every nesting order of the splits of a dim, in canonical form.
-  void list_states(NdSbp& words) {
-    const std::size_t axes = placement().axes.size();
-    if (words.size() == axes) return list_nestings(words, 0);
+  void list_states(bool target, const NdSbp& words) {
+    const std::vector<MeshAxis>& axes = placement(target).axes;
+    if (words.size() == axes.size()) return list_nestings(target, words, 0);
     std::vector<Sbp> letters = {Sbp::broadcast()};
-    if (placement().axes[words.size()].extent > 1) {
+    if (axes[words.size()].extent > 1) {
       for (std::size_t dim = 0; dim < request_.type.shape.rank(); ++dim)
         letters.push_back(Sbp::split(dim));
       for (const ReduceOp op : reductions_) letters.push_back(Sbp::partial(op));
     }
     for (const Sbp& letter : letters) {
-      words.push_back(letter);
-      list_states(words);
-      words.pop_back();
+      NdSbp longer = words;
+      longer.push_back(letter);
+      if (reductions_of(longer).size() < 2) list_states(target, longer);
     }
   }
-  void list_nestings(NdSbp words, std::size_t dim) {
-    if (dim == request_.type.shape.rank()) {
-      states_.push_back(canonical(words));
-      return;
-    }
+  void list_nestings(bool target, NdSbp words, std::size_t dim) {
+    if (dim == request_.type.shape.rank()) return states_.push_back({target, canonical(words)});
     std::vector<std::size_t> axes = order_of(words, dim);
     std::sort(axes.begin(), axes.end());
     do {
       for (std::size_t i = 0; i < axes.size(); ++i)
         words[axes[i]].nesting = static_cast<std::uint8_t>(axes.size() < 2 ? 0 : i + 1);
-      list_nestings(words, dim + 1);
+      list_nestings(target, words, dim + 1);
     } while (std::next_permutation(axes.begin(), axes.end()));
+  }
+  static std::set<ReduceOp> reductions_of(const NdSbp& words) {
+    std::set<ReduceOp> reductions;
+    for (const Sbp& word : words)
+      if (word.is_partial()) reductions.insert(word.reduce);
+    return reductions;
   }
 
   // The axes that split `dim`, outermost first.
@@ -113,19 +126,71 @@ class NaiveBoxing {
     return true;
   }
 
-  // README of sbp/, "Steps": at most one of them makes a given change, but for the exchange over
-  // all axes, which is the last resort.
-  std::optional<BoxingStep> step_between(const NdSbp& from, const NdSbp& to) const {
+  std::optional<BoxingStep> step_between(const State& from, const State& to) const {
     BoxingStep step;
-    step.from = from;
-    step.to = to;
+    step.from = from.words;
+    step.to = to.words;
     step.dtype = step.to_dtype = request_.type.dtype;
-    step.group_axes = changed_axes(from, to);
-    if (step.group_axes.empty()) return std::nullopt;
+    if (from.on_target && !to.on_target) return std::nullopt;  // a plan goes over once
+    if (from.on_target == to.on_target) {
+      step.where = from.on_target ? BoxingWhere::kTarget : BoxingWhere::kSource;
+      return step_inside(std::move(step));
+    }
+    step.where = BoxingWhere::kBetween;
+    const auto before = reductions_of(step.from), after = reductions_of(step.to);
+    if (before == after && is_relabel(step)) return step;
+    if (!before.empty() && !after.empty() && before != after) return std::nullopt;
+    step.kind = BoxingKind::kTransfer;
+    step.primitive = Primitive::kTransfer;
+    for (const ReduceOp op : before) step.reduce = op;
+    for (const ReduceOp op : after) step.reduce = op;
+    return step;
+  }
+
+  // The same devices hold the same box, and the same devices hold the same share.
+  bool is_relabel(const BoxingStep& step) const {
+    const Placement &source = placement(false), &target = placement(true);
+    std::map<Rank, std::pair<Shard, std::vector<std::int64_t>>> held;
+    for (std::size_t i = 0; i < source.ranks.size(); ++i)
+      held[source.ranks[i]] = held_at(step.from, source, i);
+    if (held.size() != target.ranks.size()) return false;
+    std::map<std::vector<std::int64_t>, std::vector<std::int64_t>> share, reverse;
+    for (std::size_t i = 0; i < target.ranks.size(); ++i) {
+      const auto here = held.find(target.ranks[i]);
+      if (here == held.end()) return false;
+      const auto wanted = held_at(step.to, target, i);
+      const auto& [box, before] = here->second;
+      if (box != wanted.first) return false;
+      if (share.emplace(before, wanted.second).first->second != wanted.second) return false;
+      if (reverse.emplace(wanted.second, before).first->second != before) return false;
+    }
+    return true;
+  }
+
+  // Box and share (the place along the partial axes) of a device. Boxes without elements are equal.
+  std::pair<Shard, std::vector<std::int64_t>> held_at(const NdSbp& words, const Placement& on,
+                                                      std::size_t index) const {
+    const std::vector<std::int64_t> coordinates = on.coordinates_of(index);
+    Shard box = shard_of(request_.type.shape, words, on.hierarchy(), coordinates);
+    for (Interval& dim : box.dims)
+      if (dim.extent == 0) dim.offset = 0;
+    std::vector<std::int64_t> share;
+    for (std::size_t axis = 0; axis < words.size(); ++axis)
+      if (words[axis].is_partial() && on.axes[axis].extent > 1) share.push_back(coordinates[axis]);
+    return {box, share};
+  }
+
+  // At most one step makes a given change, but for the exchange over several axes, the last
+  // resort.
+  std::optional<BoxingStep> step_inside(BoxingStep step) const {
+    const NdSbp &from = step.from, &to = step.to;
+    if (from == to) return std::nullopt;
+    step.group_axes = changed_axes(from, to);  // none: the nesting alone
     if (is_local(step)) return step;
     step.kind = BoxingKind::kCollective;
     const auto all = [&](const auto& before, const auto& after) {
-      return std::all_of(step.group_axes.begin(), step.group_axes.end(),
+      return !step.group_axes.empty() &&
+             std::all_of(step.group_axes.begin(), step.group_axes.end(),
                          [&](std::size_t axis) { return before(from[axis]) && after(to[axis]); });
     };
     const auto split = [](const Sbp& word) { return word.is_split(); };
@@ -137,25 +202,22 @@ class NaiveBoxing {
       step.primitive = Primitive::kAllReduce;
     else if (all(partial, split) && only_adds_inside(from, to))
       step.primitive = Primitive::kReduceScatter;
-    else if (step.group_axes.size() == 1 && all(split, split) && moves_innermost(step))
-      step.primitive = Primitive::kAllToAll;
-    else if (is_exchange(step))
+    else if ((step.group_axes.size() == 1 && all(split, split) && moves_innermost(step)) ||
+             is_exchange(step))
       step.primitive = Primitive::kAllToAll;
     else
       return std::nullopt;
     return step;
   }
 
+  static bool is_same_letter(Sbp a, Sbp b) {
+    a.nesting = b.nesting = 0;
+    return a == b;
+  }
   static std::vector<std::size_t> changed_axes(const NdSbp& from, const NdSbp& to) {
     std::vector<std::size_t> axes;
-    const auto letter = [](Sbp word) {
-      word.nesting = 0;
-      return word;
-    };
     for (std::size_t axis = 0; axis < from.size(); ++axis)
-      if (letter(from[axis]) != letter(to[axis])) axes.push_back(axis);
-    // Nesting alone has changed: somewhere.
-    if (axes.empty() && from != to) axes.push_back(0);
+      if (!is_same_letter(from[axis], to[axis])) axes.push_back(axis);
     return axes;
   }
 
@@ -169,9 +231,7 @@ class NaiveBoxing {
       if (!slices && !fills) return false;
       if (fills) kept[axis] = Sbp::broadcast();
     }
-    return only_adds_inside(kept, step.from) && only_adds_inside(kept, step.to) &&
-           changed_axes(step.from, step.to).size() == step.group_axes.size() &&
-           (step.from != step.to);
+    return only_adds_inside(kept, step.from) && only_adds_inside(kept, step.to);
   }
 
   bool moves_innermost(const BoxingStep& step) const {
@@ -180,23 +240,34 @@ class NaiveBoxing {
     return only_adds_inside(without, step.from) && only_adds_inside(without, step.to);
   }
 
-  // Over all axes, in which nothing is partial.
+  // Over the axes whose words change and those whose splits are not inside the same splits as
+  // before. Nothing on them is partial.
   bool is_exchange(BoxingStep& step) const {
-    for (const NdSbp* words : {&step.from, &step.to})
-      for (const Sbp& word : *words)
-        if (word.is_partial()) return false;
-    step.group_axes.clear();
+    std::set<std::size_t> axes;
     for (std::size_t axis = 0; axis < step.from.size(); ++axis)
-      if (placement().axes[axis].extent > 1) step.group_axes.push_back(axis);
-    return true;
+      if (!is_same_letter(step.from[axis], step.to[axis])) axes.insert(axis);
+    for (std::size_t dim = 0; dim < request_.type.shape.rank(); ++dim) {
+      const auto before = order_of(step.from, dim), after = order_of(step.to, dim);
+      const auto same = static_cast<std::size_t>(
+          std::mismatch(before.begin(), before.end(), after.begin(), after.end()).first -
+          before.begin());
+      for (const auto* order : {&before, &after})
+        for (std::size_t i = same; i < order->size(); ++i) axes.insert((*order)[i]);
+    }
+    step.group_axes.assign(axes.begin(), axes.end());
+    return std::none_of(axes.begin(), axes.end(), [&](std::size_t axis) {
+      return step.from[axis].is_partial() || step.to[axis].is_partial();
+    });
   }
 
   NaiveCost cost_of(BoxingStep step) const {
     if (step.kind == BoxingKind::kLocal) return {};
-    for (std::size_t axis : step.group_axes)
-      if (step.from[axis].is_partial()) step.reduce = step.from[axis].reduce;
+    if (step.kind == BoxingKind::kCollective)
+      for (const std::size_t axis : step.group_axes)
+        if (step.from[axis].is_partial()) step.reduce = step.from[axis].reduce;
     NaiveCost cost;
-    for (const PairBytes& pair : reference_volume(step, request_.type, placement(), placement()))
+    for (const PairBytes& pair :
+         reference_volume(step, request_.type, placement(false), placement(true)))
       cost.bytes += pair.bytes.value;
     const bool by_time =
         request_.objective == BoxingObjective::kTime && request_.network != nullptr;
@@ -209,20 +280,21 @@ class NaiveBoxing {
     communication.primitive = step.primitive;
     communication.reduce = step.reduce;
     communication.dtype = step.dtype;
+    const WordsOnPlacement from{&step.from, &placement(step.where == BoxingWhere::kTarget)};
+    const WordsOnPlacement to{&step.to, &placement(step.where != BoxingWhere::kSource)};
     Duration slowest;
-    for (const auto& members : groups_of(step, request_.type, placement(), placement())) {
+    for (const auto& members : groups_of(step, request_.type, placement(false), placement(true))) {
       if (members.size() < 2) continue;
-      slowest =
-          std::max(slowest, request_.network->duration(collective_cost(
-                                communication, request_.type.shape, {&step.from, &placement()},
-                                {&step.to, &placement()}, members)));
+      slowest = std::max(slowest, request_.network->duration(collective_cost(
+                                      communication, request_.type.shape, from, to, members)));
     }
     return slowest;
   }
 
   const BoxingRequest& request_;
+  bool one_placement_;
   std::set<ReduceOp> reductions_;
-  std::vector<NdSbp> states_;
+  std::vector<State> states_;
 };
 
 }  // namespace sextant

@@ -15,8 +15,8 @@ import sys
 import tempfile
 import time
 
-VERBS = [["search"], ["simulate"], ["explain"], ["check"], ["run"], ["compare"], ["model", "show"],
-         ["cluster", "show"], ["doctor"]]
+VERBS = [["search"], ["simulate"], ["explain"], ["boxing"], ["check"], ["run"], ["compare"],
+         ["model", "show"], ["cluster", "show"], ["doctor"]]
 
 TINY = "gpt:layers=2,hidden=16,heads=4,vocab=256,seq=8"
 CPU = ["-c", "cpu:ranks=4"]
