@@ -14,12 +14,15 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -265,8 +268,16 @@ TEST_CASE("a wrong gradient agrees with no difference") {
     CHECK(!equals_difference(op, 0, 0, wrong, false));
 }
 
+constexpr std::array<std::string_view, 3> kSteps = {"sign", "floor", "round"};
+
+// Slope 0 wherever there is one: nothing reaches a parameter through them alone.
+bool is_step(std::string_view kind) {
+  return std::find(kSteps.begin(), kSteps.end(), kind) != kSteps.end();
+}
+
 TEST_CASE("a step adds no slope to a path around it") {
-  for (const char* kind : {"sign", "floor", "round"}) {
+  for (const std::string_view step : kSteps) {
+    const std::string kind(step);
     CAPTURE(kind);
     Problem problem;
     const TensorId x = add_parameter(problem.graph, "x", 0, {{3, 4}, DType::kF64}, {});
@@ -275,6 +286,58 @@ TEST_CASE("a step adds no slope to a path around it") {
              add_op(problem.graph, "add", "y", {x, add_op(problem.graph, kind, "step", {x})}));
     CHECK(check_gradients(problem) > 0.01);
   }
+}
+
+// The operator on 16-bit copies of f32 parameters and a loss of its result, which is the bias of an
+// activation, so that its gradient arrives in f32 (core/operators/README.md, invariant 3). Nothing
+// when it does not make a floating tensor from floating ones.
+std::optional<LogicalGraph> on_16_bit_weights(const SignatureCase& on) {
+  if (!with_dtype(on, DType::kBF16)) return std::nullopt;
+  Problem problem;
+  std::vector<TensorId> inputs;
+  for (std::size_t i = 0; i < on.on.inputs.size(); ++i) {
+    const std::string name = "in" + std::to_string(i);
+    const TensorType& type = on.on.inputs[i];
+    if (type.dtype != DType::kF64) {
+      inputs.push_back(add_input(problem.graph, name, 0, type));
+      continue;
+    }
+    const TensorId weight = add_parameter(problem.graph, name, 0, {type.shape, DType::kF32}, {});
+    inputs.push_back(
+        add_op(problem.graph, "cast", name + ".narrow", {weight}, {{"dtype", "bf16"}}));
+  }
+  const TensorId y = add_op(problem.graph, on.def->kind, "op", inputs, on.on.attributes);
+  if (problem.graph.tensor(y).type.dtype != DType::kBF16) return std::nullopt;
+  std::vector<std::int64_t> extents = problem.graph.tensor(y).type.shape.extents();
+  extents.insert(extents.begin(), 2);
+  const TensorId x = add_input(problem.graph, "x", 0, {Shape(std::move(extents)), DType::kBF16});
+  add_loss(problem, add_op(problem.graph, "bias_add", "z", {x, y}));
+  return problem.graph;
+}
+
+TEST_CASE("gradients of 16-bit weights go through every element-wise operator in f32") {
+  int kinds = 0;
+  const OperatorRegistry& registry = builtin_operators();
+  for (const std::string& kind : registry.kinds()) {
+    const OperatorDef& def = registry.get(kind);
+    if (def.gradient == nullptr || is_step(kind) || kind == "cast") continue;
+    for (const SignatureCase& on : example_cases(def)) {
+      if (def.work(on.on.inputs, on.outputs, on.on.attributes).kernel != "elementwise") continue;
+      std::optional<LogicalGraph> graph = on_16_bit_weights(on);
+      if (!graph) continue;
+      CAPTURE(on.name);
+      const std::size_t num_forward = graph->ops().size();
+      const std::vector<ParameterGradient> gradients = append_gradients(*graph);
+      CHECK(!gradients.empty());
+      for (std::size_t i = num_forward; i < graph->ops().size(); ++i)
+        if (graph->ops()[i].kind == "cast" && graph->ops()[i].phase == Phase::kWeightGrad)
+          CHECK(graph->tensor(graph->ops()[i].outputs[0]).type.dtype == DType::kF32);
+      for (const ParameterGradient& gradient : gradients)
+        CHECK(graph->tensor(gradient.gradient).type.dtype == DType::kF32);
+      ++kinds;
+    }
+  }
+  CHECK(kinds > 40);
 }
 
 TEST_CASE("labels that are ignored add nothing to the loss, its count or its gradient") {
