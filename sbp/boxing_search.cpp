@@ -79,6 +79,7 @@ BoxingSearch::BoxingSearch(const BoxingRequest& request)
       dims_to_split(request, std::max(source_.axes.size(), mesh(BoxingWhere::kTarget).axes.size()));
   prices_.emplace(request, source_, mesh(BoxingWhere::kTarget));
   add_layers();
+  add_made_reductions();
   add_states();
 }
 
@@ -90,8 +91,20 @@ void BoxingSearch::add_layers() {
                                     layers_.begin());
   };
   layer_with(request_.type.dtype);
-  if (pending_) reducing_layer_ = layer_with(reduction_type(request_));
+  const DType reducing = reduction_type(request_);
+  reducing_layer_ = kNoLayer;
+  if ((pending_ || by_time_) && holds_every_value(reducing, request_.type.dtype))
+    reducing_layer_ = layer_with(reducing);
   goal_layer_ = layer_with(request_.to_dtype.value_or(request_.type.dtype));
+}
+
+// By time, sums with zeros may bring values to their places in fewer hops than an exchange; by
+// bytes, what is made partial and is not wanted would only be undone again.
+void BoxingSearch::add_made_reductions() {
+  if (wanted_) made_.push_back(*wanted_);
+  if (!by_time_) return;
+  if (pending_ && pending_ != wanted_) made_.push_back(*pending_);
+  if (made_.empty()) made_.push_back(ReduceOp::kSum);
 }
 
 void BoxingSearch::add_states() {
@@ -103,6 +116,8 @@ void BoxingSearch::add_states() {
   goal_node_ = node_at(goal_layer_, {goal_side, mesh(goal_side).states.find(goal_)});
   reached_.assign(layers_.size() * layer_size_, 0);
   rests_.assign(layers_.size() * layer_size_, -1);
+  if (reducing_layer_ != kNoLayer)
+    reducing_tensor_bytes_ = prices_->tensor_bytes(layers_[reducing_layer_]);
   num_wanted_shares_ = prices_->num_shares(ref_of(goal_node_));
   least_tensor_bytes_ = prices_->tensor_bytes(layers_.front());
   for (const DType dtype : layers_)
@@ -125,14 +140,16 @@ void BoxingSearch::add_states_of(BoxingMesh& on, BoxingWhere side) {
 }
 
 // Partial words that may occur on the way: pending ones where they are or where they may arrive,
-// wanted ones where they are wanted or from where they may be relabelled.
+// and those that are made.
 bool BoxingSearch::may_hold(BoxingWhere side, std::size_t axis, ReduceOp op) const {
   const bool arrives = target_ && side == BoxingWhere::kTarget;
   if (pending_ == op && (arrives || start_.is_partial(axis))) return true;
-  return wanted_ == op && may_become_partial(side, axis);
+  return std::find(made_.begin(), made_.end(), op) != made_.end() && may_become_partial(side, axis);
 }
 
+// By bytes where it is wanted, or in front of a relabel.
 bool BoxingSearch::may_become_partial(BoxingWhere side, std::size_t axis) const {
+  if (by_time_) return true;
   if (!target_ || side == BoxingWhere::kTarget) return goal_.is_partial(axis);
   return prices_->has_equal_sets();
 }
@@ -172,7 +189,7 @@ void BoxingSearch::expand(NodeNumber node, const Take& take) {
   casts(node, take);
   local_steps(node, take);
   gathers(node, take);
-  if (pending_ && layer_of(node) == reducing_layer_) reductions(node, take);
+  if (layer_of(node) == reducing_layer_) reductions(node, take);
   exchanges(node, take);
   if (target_ && ref_of(node).side == BoxingWhere::kSource) crossings(node, take);
 }
@@ -190,31 +207,20 @@ void BoxingSearch::casts(NodeNumber node, const Take& take) {
   }
 }
 
-// Any number of axes in one step. Only what is wanted becomes partial: to make a value partial on
-// the way there would be undone again.
+// Any number of axes in one step.
 template <typename Take>
 void BoxingSearch::local_steps(NodeNumber node, const Take& take) {
   const Edge& last = nodes_[node].last;
   if (last.kind == BoxingKind::kLocal && !is_relabel(last)) return;  // it could have gone on
-  const BoxingMesh& on = mesh(ref_of(node).side);
-  const auto change = [&](const auto& self, const MeshState& state) -> void {
-    const auto go = [&](const MeshState& to) {
-      const NodeNumber reached = beside(node, to);
-      if (!mark_reached(reached)) return;
-      take(Edge{BoxingKind::kLocal, {}, 0, node, reached});
-      self(self, to);
-    };
-    const std::optional<ReduceOp> other = reduction_of(state);
-    for (const std::size_t axis : on.axes) {
-      if (state.is_broadcast(axis))
-        for (const std::size_t dim : dims_) go(state.with_split(axis, dim));
-      if (!wanted_ || (other && *other != *wanted_) || state.is_partial(axis)) continue;
-      if (!may_become_partial(ref_of(node).side, axis)) continue;
-      if (state.is_broadcast(axis) || state.is_innermost(axis))
-        go(state.with_partial(axis, *wanted_));
-    }
-  };
-  change(change, state_of(node));
+  const StateRef ref = ref_of(node);
+  const BoxingMesh& on = mesh(ref.side);
+  const MeshState state = state_of(node);
+  for (std::uint32_t number = 0; number < on.states.size(); ++number) {
+    if (number == ref.number || !is_local_change(state, on.states[number], on.extents)) continue;
+    const NodeNumber reached = node - ref.number + number;
+    mark_reached(reached);
+    take(Edge{BoxingKind::kLocal, {}, 0, node, reached});
+  }
 }
 
 // all_gather over every set of axes whose splits come off one after the other.
@@ -282,7 +288,7 @@ void BoxingSearch::exchanges(NodeNumber node, const Take& take) {
   for (std::uint32_t number = 0; number < on.states.size(); ++number) {
     const NodeNumber reached = node - ref.number + number;
     if (is_reached(reached) || !(by_time_ || is_near_goal(on.states[number]))) continue;
-    const std::optional<std::uint32_t> axes = exchanged_axes(state, on.states[number]);
+    const auto axes = exchanged_axes(state, on.states[number], on.extents);
     if (axes) take(Edge{BoxingKind::kCollective, Primitive::kAllToAll, *axes, node, reached});
   }
 }
@@ -301,7 +307,7 @@ void BoxingSearch::crossings(NodeNumber node, const Take& take) {
     if (pending == arriving && prices_->hold_the_same(ref, to))
       take(Edge{BoxingKind::kLocal, {}, 0, node, reached});
     if (!may_transfer || (pending && arriving && pending != arriving)) continue;
-    if (!pending && arriving && arriving != wanted_) continue;
+    if (!pending && arriving && arriving != wanted_ && !by_time_) continue;
     if (by_time_ || pending || is_near_goal(state))
       take(Edge{BoxingKind::kTransfer, Primitive::kTransfer, 0, node, reached});
   }
@@ -348,11 +354,10 @@ std::int64_t BoxingSearch::least_bytes_left(NodeNumber node) {
         for (const std::size_t axis : mesh(ref.side).axes)
           if (state.is_partial(axis) && goal_.is_partial(axis))
             kept *= mesh(ref.side).extents[axis];
-      return std::max<std::int64_t>(0, shares - kept) *
-             prices_->tensor_bytes(layers_[reducing_layer_]);
+      return std::max<std::int64_t>(0, shares - kept) * reducing_tensor_bytes_;
     }
     const bool none_there = must_cross && prices_->is_disjoint();
-    return (shares - 1) * prices_->tensor_bytes(layers_[reducing_layer_]) +
+    return (shares - 1) * reducing_tensor_bytes_ +
            (wanted - (none_there ? 0 : 1)) * least_tensor_bytes_;
   }
   const std::int64_t elements = request_.type.shape.elements();

@@ -60,6 +60,7 @@ class BoxingSearch {
   using Path = std::vector<Edge>;
 
   void add_layers();
+  void add_made_reductions();
   void add_states();
   void add_states_of(BoxingMesh& on, BoxingWhere side);
   bool may_hold(BoxingWhere side, std::size_t axis, ReduceOp op) const;
@@ -145,11 +146,13 @@ class BoxingSearch {
   std::optional<BoxingMesh> target_;  // nothing where it equals the source
   std::optional<BoxingPrices> prices_;
   std::vector<DType> layers_;
-  std::size_t reducing_layer_ = 0, goal_layer_ = 0;
+  static constexpr std::size_t kNoLayer = ~std::size_t{0};
+  std::size_t reducing_layer_ = kNoLayer, goal_layer_ = 0;
   std::vector<std::size_t> dims_;
   std::optional<ReduceOp> pending_, wanted_;  // reductions of source and target
   MeshState start_, goal_;
-  std::int64_t num_wanted_shares_ = 1, least_tensor_bytes_ = 0;
+  std::int64_t num_wanted_shares_ = 1, least_tensor_bytes_ = 0, reducing_tensor_bytes_ = 0;
+  std::vector<ReduceOp> made_;  // reductions that local steps may make pending
   std::uint32_t layer_size_ = 0;
   NodeNumber start_node_ = 0, goal_node_ = 0;
 

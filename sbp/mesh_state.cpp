@@ -143,26 +143,42 @@ NdSbp MeshState::words(std::size_t num_axes) const {
   return words;
 }
 
-std::optional<std::uint32_t> exchanged_axes(const MeshState& a, const MeshState& b) {
+std::int64_t MeshState::parts_at(std::size_t dim, std::size_t position,
+                                 std::span<const std::int64_t> extents) const {
+  for (std::size_t axis = 0; axis < extents.size(); ++axis)
+    if (is_split(axis) && this->dim(axis) == dim && nesting(axis) == position) return extents[axis];
+  return 1;
+}
+
+// A split that stays cuts the same parts only if the splits around it cut as many.
+bool MeshState::keeps_split(const MeshState& after, std::size_t axis,
+                            std::span<const std::int64_t> extents) const {
+  if (byte(axis) != after.byte(axis)) return false;
+  for (std::size_t position = 0; position < nesting(axis); ++position)
+    if (parts_at(dim(axis), position, extents) != after.parts_at(dim(axis), position, extents))
+      return false;
+  return true;
+}
+
+bool is_local_change(const MeshState& a, const MeshState& b,
+                     std::span<const std::int64_t> extents) {
+  for (std::size_t axis = 0; axis < extents.size(); ++axis) {
+    if (a.is_partial(axis) && a.byte(axis) != b.byte(axis)) return false;
+    if (a.is_split(axis) && !b.is_partial(axis) && !a.keeps_split(b, axis, extents)) return false;
+  }
+  return true;
+}
+
+std::optional<std::uint32_t> exchanged_axes(const MeshState& a, const MeshState& b,
+                                            std::span<const std::int64_t> extents) {
   std::uint32_t axes = 0;
-  const auto in = [&](std::size_t axis) { return (axes >> axis & 1U) != 0; };
-  // The outermost position in each dim from which on splits change.
-  std::array<std::size_t, 16> first{};
-  first.fill(kMaxMeshAxes);
-  const auto take = [&](std::size_t axis) {
+  for (std::size_t axis = 0; axis < extents.size(); ++axis) {
+    if (a.is_broadcast(axis) && !b.is_partial(axis)) continue;  // kept, or sliced by every device
+    if (a.is_split(axis) ? a.keeps_split(b, axis, extents) : a.byte(axis) == b.byte(axis)) continue;
+    if (a.is_partial(axis) || b.is_partial(axis)) return std::nullopt;
     axes |= std::uint32_t{1} << axis;
-    for (const MeshState* state : {&a, &b})
-      if (state->is_split(axis))
-        first[state->dim(axis)] = std::min(first[state->dim(axis)], state->nesting(axis));
-  };
-  for (std::size_t axis = 0; axis < kMaxMeshAxes; ++axis)
-    if (a.byte(axis) != b.byte(axis)) take(axis);
-  // A word that does not change stays where it is in the nesting of its dim.
-  for (std::size_t axis = 0; axis < kMaxMeshAxes; ++axis)
-    if (!in(axis) && a.is_split(axis) && a.nesting(axis) > first[a.dim(axis)]) take(axis);
-  for (std::size_t axis = 0; axis < kMaxMeshAxes; ++axis)
-    if (in(axis) && (a.is_partial(axis) || b.is_partial(axis))) return std::nullopt;
-  return axes;
+  }
+  return axes != 0 ? std::optional(axes) : std::nullopt;
 }
 
 StateTable::StateTable() : slots_(64, kNone) { states_.reserve(slots_.size() / 2); }

@@ -49,17 +49,31 @@ class MeshState {
   auto operator<=>(const MeshState&) const = default;
 
  private:
-  friend std::optional<std::uint32_t> exchanged_axes(const MeshState& a, const MeshState& b);
+  friend bool is_local_change(const MeshState& a, const MeshState& b,
+                              std::span<const std::int64_t> extents);
+  friend std::optional<std::uint32_t> exchanged_axes(const MeshState& a, const MeshState& b,
+                                                     std::span<const std::int64_t> extents);
+  bool keeps_split(const MeshState& after, std::size_t axis,
+                   std::span<const std::int64_t> extents) const;
+  // Of the split of a dim at a nesting position; 1 where there is none.
+  std::int64_t parts_at(std::size_t dim, std::size_t position,
+                        std::span<const std::int64_t> extents) const;
   std::uint64_t byte(std::size_t axis) const { return (code_ >> (8 * axis)) & 0xFFU; }
   MeshState with(std::size_t axis, std::uint64_t value) const;
 
   std::uint64_t code_ = 0;
 };
 
+// Whether each device can make what it holds under `b` of what it holds under `a`: B becomes
+// anything, a split partial, and splits that stay cut the same parts.
+bool is_local_change(const MeshState& a, const MeshState& b, std::span<const std::int64_t> extents);
+
 // Bit set of the axes over which an all_to_all changes one state into the other: those whose words
-// change, and those whose splits lie inside a split of such an axis. Nothing where one of them is
-// partial. Devices that agree on all other axes hold together what they want.
-std::optional<std::uint32_t> exchanged_axes(const MeshState& a, const MeshState& b);
+// change other than from B to a split, which each device slices, and those whose splits lie inside
+// splits of the same dim that cut other numbers of parts afterwards. Nothing where there are none
+// or one of them is partial. Devices that agree on all other axes hold together what they want.
+std::optional<std::uint32_t> exchanged_axes(const MeshState& a, const MeshState& b,
+                                            std::span<const std::int64_t> extents);
 
 // Numbers for states, in the order of their coming. A table that is only looked up.
 class StateTable {

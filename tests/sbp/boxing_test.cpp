@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "tests/sbp/boxing_cases.h"
+#include "tests/sbp/boxing_networks.h"
 #include "tests/sbp/boxing_oracle.h"
 
 #include <doctest/doctest.h>
@@ -207,39 +208,12 @@ TEST_CASE("what cannot be boxed is refused naming both sides") {
             .find("two different reductions") != std::string::npos);
 }
 
-// Alpha 1 us per ring hop, 1 byte per ns: what a step costs is hops and bytes per member.
-class HopModel : public NetworkModel {
- public:
-  void complete(const CollectiveCost& cost, std::span<const Time> arrivals,
-                std::span<Time> done) const override {
-    const Time end = *std::max_element(arrivals.begin(), arrivals.end()) + duration(cost);
-    std::fill(done.begin(), done.end(), end);
-  }
-  Duration duration(const CollectiveCost& cost) const override {
-    const auto n = static_cast<std::int64_t>(cost.members.size());
-    const std::int64_t hop = 1'000'000 + cost.global_bytes.value * 1000 / n;
-    switch (cost.communication->primitive) {
-      case Primitive::kAllReduce:
-        return Duration(2 * (n - 1) * hop);
-      case Primitive::kAllGather:
-      case Primitive::kReduceScatter:
-        return Duration((n - 1) * hop);
-      case Primitive::kAllToAll:
-        return Duration((n - 1) * 1'000'000 + cost.largest_volume.value * 1000);
-      case Primitive::kBroadcast:
-      case Primitive::kTransfer:
-        return Duration(1'000'000 + cost.largest_volume.value * 1000);
-    }
-    return {};
-  }
-};
-
 TEST_CASE("by time a small tensor is reduced in one step and a large one in shares") {
   // (P, B) on 4 x 2. One all_reduce over dp: 6 hops of 1 us + S/4 ns. Slicing over tp first moves
   // half of it but gathers again: 6 (1 us + S/8) + 1 us + S/2 (S = bytes, in ns). The first takes
   // 6 + 1.5 S, the second 7 + 1.25 S: equal at 4 us = 4000 bytes.
   const Placement placement = consecutive_placement({{"dp", 4}, {"tp", 2}});
-  const HopModel network;
+  const oracle::HopModel network;
   const auto plan = [&](const Shape& shape) {
     return plan_boxing({.type = {shape, DType::kI64},
                         .from_placement = &placement,
