@@ -2,7 +2,6 @@
 // moves, between each two ranks, the bytes that planner and simulator say. All pairs of words
 // inline in one element type; element types, queues and placements in a seeded sample that has
 // every combination with every kind of pair.
-#include "core/error.h"
 #include "tests/conformance/boxing_runner.h"
 #include "tests/conformance/sharding.h"
 
@@ -10,6 +9,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <span>
 #include <utility>
 
 namespace sextant {
@@ -38,6 +38,11 @@ class Sweep {
   Sweep(const Sweep&) = delete;
   Sweep& operator=(const Sweep&) = delete;
 
+  void run(const BoxingCase& boxing, std::span<const BoxingStep> steps) {
+    ++cases_;
+    const std::string fault = fault_of(boxing, steps, options_of(CpuQueueKind::kInline));
+    REQUIRE_MESSAGE(fault.empty(), fault);
+  }
   void run(const BoxingCase& boxing, CpuQueueKind queues = CpuQueueKind::kInline) {
     ++cases_;
     const std::string fault =
@@ -129,6 +134,20 @@ TEST_CASE("all 256 pairs of words on 2x3") { sweep_mesh({2, 3}, false); }
 TEST_CASE("all 256 pairs of words on 3x2") { sweep_mesh({3, 2}, false); }
 TEST_CASE("all 256 pairs of words on 4x2") { sweep_mesh({4, 2}, false); }
 TEST_CASE("all 4096 pairs of words on 2x2x2") { sweep_mesh({2, 2, 2}, false); }
+
+// Splits of one dim in either order of nesting (G06), beside everything else.
+TEST_CASE("all pairs of words with nested splits on 2x3, in either order") {
+  Sweep sweep;
+  std::vector<NdSbp> words = words_over({kRows, kCopy, kSum}, 2);
+  words.push_back({Sbp::split(0, 2), Sbp::split(0, 1)});
+  words.push_back({kLeast, kLeast});
+  words.push_back({kLeast, kRows});
+  const Placement placement = mesh({2, 3}, counted(0, 6));
+  for (const NdSbp& from : words)
+    for (const NdSbp& to : words)
+      for (const Shape& shape : {Shape{7}, Shape{5, 2}, Shape{3, 4}})
+        sweep.run({{shape, DType::kI32}, placement, placement, from, to});
+}
 
 // ---------------------------------------------------------------- placements
 
@@ -267,6 +286,19 @@ TEST_CASE("19 kinds of pairs x 6 element types x 3 kinds of queues x 6 relations
       for (const CpuQueueKind queues : kQueues)
         for (const Relation relation : kRelations)
           sweep.run(random_case(pair, dtype, relation, random), queues);
+}
+
+TEST_CASE("plans that lost are right too, and so are those chosen by time") {
+  Sweep sweep;
+  Random random("boxing alternatives");
+  for (const PairKind& pair : pair_kinds())
+    for (const Relation relation : kRelations) {
+      BoxingCase boxing = random_case(pair, DType::kF32, relation, random);
+      for (const BoxingPlan& plan : plan_alternatives(boxing.request(), 8))
+        sweep.run(boxing, plan.steps);
+      boxing.objective = BoxingObjective::kTime;
+      sweep.run(boxing);
+    }
 }
 
 TEST_CASE("casts from every element type to every other on the way") {

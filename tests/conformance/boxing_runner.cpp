@@ -1,20 +1,40 @@
 // Pieces to bytes and back around one run of a boxing graph.
 #include "tests/conformance/boxing_runner.h"
 
+#include "actor/byte_order.h"
 #include "actor/runtime.h"
 #include "backends/cpu/elements.h"
 #include "compiler/boxing_graph.h"
 #include "compiler/boxing_host.h"
 #include "core/check.h"
+#include "core/words_at.h"
 #include "simulator/cluster_file.h"
 #include "simulator/models.h"
-#include "simulator/simulate.h"
 #include "tests/conformance/sharding.h"
 
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <numeric>
 #include <utility>
 
 namespace sextant {
 namespace {
+
+// Of a machine with more ranks than any case has devices.
+struct Models {
+  Cluster cluster = load_cluster("cpu:ranks=64");
+  std::unique_ptr<CostModel> cost = make_roofline(cluster, DType::kF32);
+  std::unique_ptr<NetworkModel> network = make_alpha_beta(cluster);
+};
+
+const Models& models() {
+  static const Models given;
+  return given;
+}
+
+// No value of any tensor of these tests.
+constexpr double kNothing = 12345678;
 
 LocalPiece packed(const Piece& piece) {
   LocalPiece local{piece.box.local_shape(), {}};
@@ -24,41 +44,79 @@ LocalPiece packed(const Piece& piece) {
   return local;
 }
 
-std::vector<LocalPiece> pieces_on_source(const BoxingCase& boxing, const Piece& tensor) {
-  Random random(boxing.text());
-  std::vector<LocalPiece> pieces;
-  for (const Piece& piece : distribute(tensor, boxing.from, boxing.source.hierarchy(), random))
-    pieces.push_back(packed(piece));
-  return pieces;
+Piece unpacked(const std::vector<std::byte>& bytes, const TensorType& global, const Shard& box) {
+  Piece piece{.global = global, .box = box, .values = {}};
+  piece.values.resize(static_cast<std::size_t>(box.local_shape().elements()));
+  const std::size_t wanted =
+      piece.values.size() * static_cast<std::size_t>(size_of(global.dtype).value);
+  require(bytes.size() == wanted, ErrorCode::kInternal, "{} bytes for {}", bytes.size(),
+          to_string(box.local_shape()));
+  load_as_double(global.dtype, bytes.data(), piece.values);
+  return piece;
 }
 
-Piece collect_on_target(const BoxingCase& boxing,
-                        const std::vector<std::vector<std::byte>>& parts) {
-  const TensorType type{boxing.type.shape, boxing.to_dtype.value_or(boxing.type.dtype)};
-  const Hierarchy hierarchy = boxing.target.hierarchy();
-  std::vector<Piece> pieces;
-  for (std::size_t device = 0; device < parts.size(); ++device) {
-    Piece piece{
-        .global = type,
-        .box = shard_of(type.shape, boxing.to, hierarchy, boxing.target.coordinates_of(device)),
-        .values = {}};
-    piece.values.resize(static_cast<std::size_t>(piece.box.local_shape().elements()));
-    require(parts[device].size() ==
-                piece.values.size() * static_cast<std::size_t>(size_of(type.dtype).value),
-            ErrorCode::kInternal, "device {} holds {} bytes for {}", device, parts[device].size(),
-            to_string(piece.box.local_shape()));
-    load_as_double(type.dtype, parts[device].data(), piece.values);
-    pieces.push_back(std::move(piece));
+// The partial axes of a placement: a share is what the devices at one position along them hold.
+struct ShareTable {
+  NdSbp words;
+  Hierarchy hierarchy;
+  std::vector<std::size_t> of_device;
+
+  ShareTable(const NdSbp& all, const Placement& placement) {
+    of_device.assign(placement.ranks.size(), 0);
+    for (std::size_t axis = 0; axis < all.size(); ++axis) {
+      if (!all[axis].is_partial()) continue;
+      words.push_back(all[axis]);
+      hierarchy.push_back(placement.axes[axis].extent);
+      for (std::size_t device = 0; device < of_device.size(); ++device)
+        of_device[device] = of_device[device] * static_cast<std::size_t>(hierarchy.back()) +
+                            static_cast<std::size_t>(placement.coordinates_of(device)[axis]);
+    }
   }
-  return collect(pieces, boxing.to, hierarchy);
+  std::size_t count() const {
+    return static_cast<std::size_t>(
+        std::accumulate(hierarchy.begin(), hierarchy.end(), std::int64_t{1}, std::multiplies<>()));
+  }
+};
+
+// Adds a part to what other devices hold of the same share: NaN where they differ.
+void join(const Piece& part, Piece& share) {
+  Piece known = cut(share, part.box);
+  for (std::size_t i = 0; i < known.values.size(); ++i) {
+    const bool is_new = known.values[i] == kNothing;
+    known.values[i] = is_new || known.values[i] == part.values[i] ? part.values[i] : std::nan("");
+  }
+  paste(known, share);
 }
 
-BoxingOutcome run_graph(const PhysicalGraph& graph, const BoxingCase& boxing, const Piece& tensor,
-                        const CpuOptions& options, std::int64_t repetitions) {
-  BoxingHost host(boxing.request(), pieces_on_source(boxing, tensor));
+Piece collected(const std::vector<Piece>& pieces, const NdSbp& words, const Placement& placement) {
+  const ShareTable shares(words, placement);
+  const Piece nothing = whole(
+      pieces[0].global,
+      std::vector<double>(static_cast<std::size_t>(pieces[0].global.shape.elements()), kNothing));
+  std::vector<Piece> whole_shares(shares.count(), nothing);
+  for (std::size_t device = 0; device < pieces.size(); ++device)
+    join(pieces[device], whole_shares[shares.of_device[device]]);
+  return shares.words.empty() ? whole_shares[0]
+                              : collect(whole_shares, shares.words, shares.hierarchy);
+}
+
+BoxingOutcome run_graph(const PhysicalGraph& graph, const BoxingCase& boxing,
+                        const std::vector<Piece>& pieces, const CpuOptions& options,
+                        std::int64_t repetitions) {
+  std::vector<LocalPiece> brought;
+  for (const Piece& piece : pieces) brought.push_back(packed(piece));
+  BoxingHost host(boxing.request(), std::move(brought));
   CpuWorld world(graph, options);
   run_all(graph, world.devices(), host, repetitions);
-  BoxingOutcome outcome{collect_on_target(boxing, host.results()), world.moved_bytes()};
+  const TensorType type{boxing.type.shape, boxing.to_dtype.value_or(boxing.type.dtype)};
+  const Hierarchy hierarchy = boxing.target.hierarchy();
+  BoxingOutcome outcome;
+  for (std::size_t device = 0; device < host.results().size(); ++device)
+    outcome.pieces.push_back(
+        unpacked(host.results()[device], type,
+                 shard_of(type.shape, boxing.to, hierarchy, boxing.target.coordinates_of(device))));
+  outcome.found = collected(outcome.pieces, boxing.to, boxing.target);
+  outcome.moved = world.moved_bytes();
   for (PairBytes& pair : outcome.moved) pair.bytes = Bytes(pair.bytes.value / repetitions);
   return outcome;
 }
@@ -84,6 +142,32 @@ std::string text_of(std::span<const BoxingStep> steps) {
   return text;
 }
 
+std::string fault_in(const PhysicalGraph& graph) {
+  for (const std::string& broken : validate(graph)) return "the graph is invalid: " + broken;
+  for (std::size_t program = 0; program < graph.programs.size(); ++program)
+    for (const std::string& unordered : check_byte_order(graph, ProgramId(program)))
+      return unordered;
+  return {};
+}
+
+std::string fault_in(const BoxingCase& boxing, std::span<const BoxingStep> steps,
+                     const CpuOptions& options, std::int64_t repetitions) {
+  const PhysicalGraph graph = make_boxing_graph(boxing.request(), steps);
+  if (std::string fault = fault_in(graph); !fault.empty()) return fault;
+  const Piece tensor = small_integers(boxing.type);
+  const BoxingOutcome outcome =
+      run_graph(graph, boxing, pieces_on_source(boxing, tensor), options, repetitions);
+  if (outcome.found.values != cast_values(tensor, outcome.found.global.dtype))
+    return "other values arrived";
+  const std::vector<PairBytes> planned = planned_bytes(boxing, steps);
+  if (outcome.moved != planned)
+    return fmt::format("moved{}, planned{}", text_of(outcome.moved), text_of(planned));
+  for (const SimulationMode mode : {SimulationMode::kTape, SimulationMode::kStep})
+    if (const auto simulated = simulated_bytes(graph, mode); simulated != planned)
+      return fmt::format("simulated{}, planned{}", text_of(simulated), text_of(planned));
+  return {};
+}
+
 }  // namespace
 
 BoxingRequest BoxingCase::request() const {
@@ -94,14 +178,15 @@ BoxingRequest BoxingCase::request() const {
   request.from = from;
   request.to = to;
   request.to_dtype = to_dtype;
+  request.reduce_dtype = reduce_dtype;
   request.objective = objective;
+  if (objective == BoxingObjective::kTime) request.network = models().network.get();
   return request;
 }
 
 std::string BoxingCase::text() const {
-  return fmt::format("{} {}: {}@{} {} -> {}@{} {} {}", to_string(type.shape), to_string(type.dtype),
-                     to_string(from), to_string(source), device_list(source.ranks), to_string(to),
-                     to_string(target), device_list(target.ranks),
+  return fmt::format("{} {}: {} -> {} {}", to_string(type.shape), to_string(type.dtype),
+                     to_string(from, source), to_string(to, target),
                      to_string(to_dtype.value_or(type.dtype)));
 }
 
@@ -115,9 +200,24 @@ Piece small_integers(const TensorType& type) {
   return tensor;
 }
 
+std::vector<Piece> pieces_on_source(const BoxingCase& boxing, const Piece& tensor) {
+  Random random(boxing.text());
+  const ShareTable shares(boxing.from, boxing.source);
+  const std::vector<Piece> whole_shares =
+      shares.words.empty() ? std::vector{tensor}
+                           : distribute(tensor, shares.words, shares.hierarchy, random);
+  std::vector<Piece> pieces;
+  for (std::size_t device = 0; device < boxing.source.ranks.size(); ++device)
+    pieces.push_back(cut(whole_shares[shares.of_device[device]],
+                         shard_of(boxing.type.shape, boxing.from, boxing.source.hierarchy(),
+                                  boxing.source.coordinates_of(device))));
+  return pieces;
+}
+
 BoxingOutcome run_boxing(const BoxingCase& boxing, std::span<const BoxingStep> steps,
-                         const Piece& tensor, const CpuOptions& options, std::int64_t repetitions) {
-  return run_graph(make_boxing_graph(boxing.request(), steps), boxing, tensor, options,
+                         const std::vector<Piece>& pieces, const CpuOptions& options,
+                         std::int64_t repetitions) {
+  return run_graph(make_boxing_graph(boxing.request(), steps), boxing, pieces, options,
                    repetitions);
 }
 
@@ -130,49 +230,34 @@ std::vector<PairBytes> planned_bytes(const BoxingCase& boxing, std::span<const B
   return pairs_of(traffic);
 }
 
-std::vector<PairBytes> simulated_bytes(const PhysicalGraph& graph) {
-  static const Cluster cluster = load_cluster("cpu:ranks=64");
-  static const auto cost = make_roofline(cluster, DType::kF32);
-  static const auto network = make_alpha_beta(cluster);
+std::vector<PairBytes> simulated_bytes(const PhysicalGraph& graph, SimulationMode mode) {
   SimulateOptions options;
+  options.mode = mode;
   options.keep_traffic = true;
   options.steps = 2;
-  return simulate(graph, *cost, *network, options).traffic;
+  return simulate(graph, *models().cost, *models().network, options).traffic;
 }
-
-namespace {
 
 std::string fault_of(const BoxingCase& boxing, std::span<const BoxingStep> steps,
                      const CpuOptions& options, std::int64_t repetitions) {
-  const PhysicalGraph graph = make_boxing_graph(boxing.request(), steps);
-  if (const std::vector<std::string> broken = validate(graph); !broken.empty())
-    return "the graph is invalid: " + broken.front();
-  const Piece tensor = small_integers(boxing.type);
-  const BoxingOutcome outcome = run_graph(graph, boxing, tensor, options, repetitions);
-  if (outcome.found.values != cast_values(tensor, outcome.found.global.dtype))
-    return "other values arrived";
-  const std::vector<PairBytes> planned = planned_bytes(boxing, steps);
-  if (outcome.moved != planned)
-    return fmt::format("moved{}, planned{}", text_of(outcome.moved), text_of(planned));
-  const std::vector<PairBytes> simulated = simulated_bytes(graph);
-  if (simulated != planned)
-    return fmt::format("simulated{}, planned{}", text_of(simulated), text_of(planned));
-  return {};
+  std::string fault;
+  try {
+    fault = fault_in(boxing, steps, options, repetitions);
+  } catch (const std::exception& error) {
+    fault = fmt::format("threw: {}", error.what());
+  }
+  return fault.empty() ? fault : fmt::format("{}{}\n{}", boxing.text(), text_of(steps), fault);
 }
-
-}  // namespace
 
 std::string fault_of(const BoxingCase& boxing, const CpuOptions& options,
                      std::int64_t repetitions) {
-  std::string steps_text;
+  std::vector<BoxingStep> steps;
   try {
-    const std::vector<BoxingStep> steps = plan_boxing(boxing.request()).steps;
-    steps_text = text_of(steps);
-    const std::string fault = fault_of(boxing, steps, options, repetitions);
-    return fault.empty() ? fault : fmt::format("{}{}\n{}", boxing.text(), steps_text, fault);
+    steps = plan_boxing(boxing.request()).steps;
   } catch (const std::exception& error) {
-    return fmt::format("{}{}\nthrew: {}", boxing.text(), steps_text, error.what());
+    return fmt::format("{}\nhas no plan: {}", boxing.text(), error.what());
   }
+  return fault_of(boxing, steps, options, repetitions);
 }
 
 }  // namespace sextant

@@ -5,6 +5,7 @@
 #include "backends/cpu/cpu_backend.h"
 #include "core/communication_volume.h"
 #include "sbp/boxing.h"
+#include "simulator/simulate.h"
 #include "tests/conformance/operator_runner.h"
 
 #include <cstdint>
@@ -21,31 +22,39 @@ struct BoxingCase {
   Placement source, target;
   NdSbp from, to;
   std::optional<DType> to_dtype = {};
+  std::optional<DType> reduce_dtype = {};
   BoxingObjective objective = BoxingObjective::kBytes;
 
   BoxingRequest request() const;
-  std::string text() const;  // "5x3 f32: S(0)@[x=2] {0, 1} -> B@[y=3] {1-3}"
+  std::string text() const;  // "5x3 f32: S(0)@[x=2] -> B@[y=3]{1-3} bf16"
 };
 
 // Elements between -20 and 20 (flags of bool), so that every type holds all their sums.
 Piece small_integers(const TensorType& type);
 
 struct BoxingOutcome {
-  Piece found;                   // the global tensor that lies on the target; NaN where it is none
+  std::vector<Piece> pieces;  // by the target's devices
+  Piece found;  // the global tensor that lies there; NaN where it is none, as where copies differ
   std::vector<PairBytes> moved;  // counted by the CPU backend, of one step
 };
 
-// Executes the steps `repetitions` times on `tensor` and looks at the last result.
+// What the source's devices hold of the tensor; partial values are random shares, copies of a share
+// are equal.
+std::vector<Piece> pieces_on_source(const BoxingCase& boxing, const Piece& tensor);
+
+// Executes the steps `repetitions` times and looks at the last result.
 BoxingOutcome run_boxing(const BoxingCase& boxing, std::span<const BoxingStep> steps,
-                         const Piece& tensor, const CpuOptions& options,
+                         const std::vector<Piece>& pieces, const CpuOptions& options,
                          std::int64_t repetitions = 1);
 
 // Bytes per pair of ranks: what the planner says of the steps, and what the simulator counts.
 std::vector<PairBytes> planned_bytes(const BoxingCase& boxing, std::span<const BoxingStep> steps);
-std::vector<PairBytes> simulated_bytes(const PhysicalGraph& graph);
+std::vector<PairBytes> simulated_bytes(const PhysicalGraph& graph, SimulationMode mode);
 
-// Empty if the plan of this case, executed, gives the tensor and moves what planner and simulator
-// say; else what is wrong.
+// Empty if the steps, executed, give the tensor and move what planner and simulator say; else what
+// is wrong. Without steps: the plan of this case.
+std::string fault_of(const BoxingCase& boxing, std::span<const BoxingStep> steps,
+                     const CpuOptions& options, std::int64_t repetitions = 1);
 std::string fault_of(const BoxingCase& boxing, const CpuOptions& options,
                      std::int64_t repetitions = 1);
 

@@ -1,0 +1,72 @@
+"""No offset is computed in 32 bits: a product of two ints never becomes an index, a size or a byte offset.
+
+Runs one check of clang-tidy over the files that compute boxes and offsets, and first proves on planted
+products that it finds them. Without clang-tidy the test is skipped, visibly. Tensors of more than 2^31
+bytes are walked in tests/cpu/collective_bytes_test.cpp; this holds for the products no test reaches.
+"""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+
+from support.project_files import ROOT, SKIPPED
+
+CHECK = "bugprone-implicit-widening-of-multiplication-result"
+FILES = (
+    "backends/cpu/boxes.cpp", "backends/cpu/collectives.cpp", "backends/cpu/elements.cpp",
+    "backends/cpu/kernels/boxing.cpp", "backends/cpu/prepared_program.cpp",
+    "compiler/boxing_graph.cpp", "compiler/boxing_host.cpp", "compiler/memory_plan.cpp",
+    "core/communication_volume.cpp", "core/initial_contents.cpp", "core/mesh_boxes.cpp",
+    "core/placement.cpp", "core/sbp.cpp", "core/shape.cpp", "sbp/boxing_steps.cpp", "sbp/group_costs.cpp")
+
+PLANTED = {
+    "an offset": "std::int64_t offset(int row, int width) { return row * width; }",
+    "a size": "std::size_t size(unsigned rows, unsigned width) { return rows * width; }",
+    "a pointer": "char* at(char* data, int row, int width) { return data + row * width; }",
+}
+FINE = "std::int64_t offset(std::int64_t row, int width) { return row * width; }"
+
+
+def findings(path):
+    """Lines that the check complains about, or an error text when the file does not parse."""
+    command = [
+        "clang-tidy", "--quiet", "--header-filter=.*", f"--checks=-*,{CHECK}", f"--warnings-as-errors={CHECK}", str(path), "--",
+        "-std=c++20", "-DSEXTANT_CHECKED=1", f"-I{ROOT}"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = [line for line in result.stdout.splitlines() if CHECK in line or "error:" in line]
+    if result.returncode != 0 and not lines:
+        lines = [f"{path}: clang-tidy failed: {result.stderr.strip()}"]
+    return lines
+
+
+def check_that_it_finds(scratch):
+    broken = []
+    for number, (name, code) in enumerate({**PLANTED, "nothing": FINE}.items()):
+        path = pathlib.Path(scratch) / f"planted{number}.cpp"
+        path.write_text(f"#include <cstddef>\n#include <cstdint>\n{code}\n", encoding="utf-8")
+        if bool(findings(path)) != (name != "nothing"):
+            broken.append(f"a planted file with {name} in 32 bits was judged wrongly")
+    return broken
+
+
+def main():
+    if shutil.which("clang-tidy") is None:
+        print("skipped: clang-tidy is not installed")
+        return SKIPPED
+    with tempfile.TemporaryDirectory() as scratch:
+        broken = check_that_it_finds(scratch)
+    missing = [f"{name}: no such file" for name in FILES if not (ROOT / name).is_file()]
+    with ThreadPoolExecutor(2) as pool:
+        for lines in pool.map(findings, [ROOT / name for name in FILES]):
+            broken.extend(lines)
+    for line in broken + missing:
+        print(line)
+    print(f"{len(FILES)} files, {len(broken) + len(missing)} findings")
+    return 1 if broken or missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
