@@ -75,9 +75,9 @@ void Fabric::complete(const Meeting& meeting) {
             "a member of group '{}' arrived twice", graph_.groups[meeting.group.index()].name);
     arrivals.push_back(found->at);
   }
-  network_.complete(
-      launched_cost(graph_, meeting.program, meeting.run, graph_.groups[meeting.group.index()].ranks),
-      arrivals, done);
+  network_.complete(launched_cost(graph_, meeting.program, meeting.run,
+                                  graph_.groups[meeting.group.index()].ranks),
+                    arrivals, done);
   if (counts_traffic_)
     add_traffic(graph_, *meeting.communication, graph_.groups[meeting.group.index()].ranks,
                 traffic_);
