@@ -13,7 +13,8 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
+#include <limits>
 #include <memory>
 #include <random>
 #include <string>
@@ -86,22 +87,20 @@ Pairs pairs_of(const char* from, const char* to, BoxingObjective objective, std:
 
 constexpr std::size_t kAll = 1 << 20;
 
-// Per pair: the mean is the benchmark's time, `slowest_us` the pair that takes longest (each the
-// best of three, so that an interrupt is not taken for a hard pair).
+// Processor time of the pair that takes longest, each the best of three, so that an interrupt is
+// not taken for a hard pair.
 double slowest_us(const Pairs& pairs) {
-  using Clock = std::chrono::steady_clock;
-  double slowest = 0;
+  std::clock_t slowest = 0;
   for (std::size_t i = 0; i < pairs.words.size(); ++i) {
-    double best = 1e9;
+    std::clock_t best = std::numeric_limits<std::clock_t>::max();
     for (int again = 0; again < 3; ++again) {
-      const auto begin = Clock::now();
+      const std::clock_t begin = std::clock();
       benchmark::DoNotOptimize(plan_boxing(pairs.request(i)));
-      best =
-          std::min(best, std::chrono::duration<double, std::micro>(Clock::now() - begin).count());
+      best = std::min(best, std::clock() - begin);
     }
     slowest = std::max(slowest, best);
   }
-  return slowest;
+  return 1e6 * static_cast<double>(slowest) / CLOCKS_PER_SEC;
 }
 
 void plan(benchmark::State& state, const char* from, const char* to, BoxingObjective objective,

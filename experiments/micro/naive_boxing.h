@@ -198,7 +198,7 @@ class NaiveBoxing {
     const auto partial = [](const Sbp& word) { return word.is_partial(); };
     if (all(split, copy) && only_adds_inside(to, from))
       step.primitive = Primitive::kAllGather;
-    else if (all(partial, copy))
+    else if (all(partial, copy) && only_adds_inside(from, to))
       step.primitive = Primitive::kAllReduce;
     else if (all(partial, split) && only_adds_inside(from, to))
       step.primitive = Primitive::kReduceScatter;
@@ -221,17 +221,32 @@ class NaiveBoxing {
     return axes;
   }
 
-  // One axis after the other: B to S inside the others, anything that is not partial to P.
-  bool is_local(const BoxingStep& step) const {
-    NdSbp kept = step.from;
-    for (const std::size_t axis : step.group_axes) {
-      const Sbp &from = step.from[axis], &to = step.to[axis];
-      const bool slices = from.is_broadcast() && to.is_split();
-      const bool fills = !from.is_partial() && to.is_partial();
-      if (!slices && !fills) return false;
-      if (fills) kept[axis] = Sbp::broadcast();
+  // How many parts the splits around that of `axis` cut, outermost first.
+  std::vector<std::int64_t> parts_around(const NdSbp& words, std::size_t axis,
+                                         const Placement& on) const {
+    std::vector<std::int64_t> parts;
+    for (const std::size_t outer : order_of(words, words[axis].dim)) {
+      if (outer == axis) break;
+      parts.push_back(on.axes[outer].extent);
     }
-    return only_adds_inside(kept, step.from) && only_adds_inside(kept, step.to);
+    return parts;
+  }
+  // A split that stays cuts the same parts only if the splits around it cut as many.
+  bool stays(const BoxingStep& step, std::size_t axis) const {
+    const Sbp &from = step.from[axis], &to = step.to[axis];
+    if (!is_same_letter(from, to)) return false;
+    const Placement& on = placement(step.where == BoxingWhere::kTarget);
+    return !from.is_split() || parts_around(step.from, axis, on) == parts_around(step.to, axis, on);
+  }
+
+  // Copies may become anything, splits partial, and all else stays.
+  bool is_local(const BoxingStep& step) const {
+    for (std::size_t axis = 0; axis < step.from.size(); ++axis) {
+      const Sbp &from = step.from[axis], &to = step.to[axis];
+      const bool fills = from.is_split() && to.is_partial();
+      if (!from.is_broadcast() && !fills && !stays(step, axis)) return false;
+    }
+    return true;
   }
 
   bool moves_innermost(const BoxingStep& step) const {
@@ -240,22 +255,15 @@ class NaiveBoxing {
     return only_adds_inside(without, step.from) && only_adds_inside(without, step.to);
   }
 
-  // Over the axes whose words change and those whose splits are not inside the same splits as
-  // before. Nothing on them is partial.
+  // Over the axes that do not stay, but for slices, which every device makes for itself. Nothing on
+  // them is partial.
   bool is_exchange(BoxingStep& step) const {
-    std::set<std::size_t> axes;
-    for (std::size_t axis = 0; axis < step.from.size(); ++axis)
-      if (!is_same_letter(step.from[axis], step.to[axis])) axes.insert(axis);
-    for (std::size_t dim = 0; dim < request_.type.shape.rank(); ++dim) {
-      const auto before = order_of(step.from, dim), after = order_of(step.to, dim);
-      const auto same = static_cast<std::size_t>(
-          std::mismatch(before.begin(), before.end(), after.begin(), after.end()).first -
-          before.begin());
-      for (const auto* order : {&before, &after})
-        for (std::size_t i = same; i < order->size(); ++i) axes.insert((*order)[i]);
+    step.group_axes.clear();
+    for (std::size_t axis = 0; axis < step.from.size(); ++axis) {
+      const bool slices = step.from[axis].is_broadcast() && !step.to[axis].is_partial();
+      if (!slices && !stays(step, axis)) step.group_axes.push_back(axis);
     }
-    step.group_axes.assign(axes.begin(), axes.end());
-    return std::none_of(axes.begin(), axes.end(), [&](std::size_t axis) {
+    return std::none_of(step.group_axes.begin(), step.group_axes.end(), [&](std::size_t axis) {
       return step.from[axis].is_partial() || step.to[axis].is_partial();
     });
   }

@@ -19,15 +19,15 @@ DGX = ["-c", "dgx-h100:nodes=2"]
 GOLDEN = """\
 (S(0), B)@[dp=2, tp=2] -> (B, S(1))@[dp=2, tp=2], 5x7 bf16
 fewest bytes first: without a cluster (-c) there is no time to compare
-step                                            groups    in  bytes
-all_to_all over dp, tp: (S(0), B) -> (B, S(1))   {0-3}  bf16     70
-total                                                            70
+step                                               groups    in  bytes
+all_to_all over dp: (S(0), B) -> (B, S(1))  {0, 2} {1, 3}  bf16     70
+total                                                               70
 ratio  bytes  what lost
 1.00x     70  local -> (S(0), S(1)), all_gather over dp -> (B, S(1))
 1.49x    104  local -> (S(0), S(0)), all_to_all over dp, tp -> (B, S(1))
 1.49x    104  local -> (S(0), S(0)), all_to_all over tp -> (S(0), S(1)), all_gather over dp -> (B, S(1))
 1.49x    104  local -> (S(0), S(1)), all_to_all over dp -> (S(1)^2, S(1)^1), all_gather over dp -> (B, S(1))
-1.97x    138  all_to_all over dp -> (S(1), B), all_to_all over dp, tp -> (B, S(1))
+1.97x    138  all_to_all over dp -> (S(1), B), all_to_all over dp -> (B, S(1))
 """
 
 

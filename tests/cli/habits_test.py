@@ -219,8 +219,9 @@ def check_explained_names(program):
     document = program.run("explain", TINY, *CPU, "--global-batch", "4", "--strategy", "dp=2 pp=2",
                            "--json").expect_code(0).document()
     names = {row["name"] for row in document.get("boxing", [])}
-    for name in ("loss.all_reduce", "loss:1.all_reduce", "mlp.down.grad_weight.all_reduce"):
-        expect(name in names, f"explain has no row '{name}': {sorted(names)}")
+    for name in ("loss.", "loss:1.", "mlp.down.grad_weight.all_reduce"):
+        expect(any(row.startswith(name) for row in names),
+               f"explain has no row '{name}...': {sorted(names)}")
     expect(not any(":*" in name for name in names),
            f"explain takes the number of a result for a layer's: {sorted(names)}")
 
