@@ -51,8 +51,8 @@ std::int64_t limit_from(const JsonCursor& value) {
 }
 
 ExpandOptions expand_from(const JsonCursor& value, const Strategy& strategy) {
-  value.allow_only({"slot_lifetime", "launch_groups", "bucket_bytes", "bucket_operations",
-                    "plan_memory"});
+  value.allow_only(
+      {"slot_lifetime", "launch_groups", "bucket_bytes", "bucket_operations", "plan_memory"});
   ExpandOptions options;
   options.schedule = strategy.schedule;
   options.slot_lifetime = slot_lifetime_from(value.at("slot_lifetime"));
