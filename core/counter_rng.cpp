@@ -33,6 +33,17 @@ double unit_interval(std::uint64_t bits) {
 
 }  // namespace
 
+// The position is the counter, so different ones give different blocks, of which half is kept.
+// Layers and micro-batches share 64 bits, 32 each.
+std::uint64_t seed_of_act(std::uint64_t seed, const ActPosition& act) {
+  const auto step = static_cast<std::uint64_t>(act.step);
+  const PhiloxBlock words =
+      philox4x32({low(step), high(step), static_cast<std::uint32_t>(act.layer),
+                  static_cast<std::uint32_t>(act.micro_batch)},
+                 {low(seed), high(seed)});
+  return join(words[0], words[1]);
+}
+
 CounterRng::CounterRng(std::uint64_t seed, std::string_view stream)
     : key_{low(seed), high(seed)}, stream_(hash_of(stream)) {}
 

@@ -24,6 +24,14 @@ constexpr PhiloxBlock philox4x32(PhiloxBlock counter, PhiloxKey key) {
   return counter;
 }
 
+// Which act draws: the same forward, backward and when it is recomputed.
+struct ActPosition {
+  std::int64_t layer = 0, step = 0, micro_batch = 0;
+};
+
+// Seed of all streams of one act: no two acts draw the same numbers.
+std::uint64_t seed_of_act(std::uint64_t seed, const ActPosition& act);
+
 // One stream of numbers, for instance the elements of one parameter.
 class CounterRng {
  public:

@@ -5,22 +5,6 @@
 #include "core/counter_rng.h"
 
 namespace sextant {
-namespace {
-
-// Row-major index in the global tensor of the `local`-th element of the box.
-std::int64_t global_index(std::int64_t local, const Shape& global, const Shard& box) {
-  std::int64_t index = 0;
-  std::int64_t stride = 1;
-  for (std::size_t dim = global.rank(); dim-- > 0;) {
-    index += (box.dims[dim].offset + local % box.dims[dim].extent) * stride;
-    local /= box.dims[dim].extent;
-    stride *= global[dim];
-  }
-  return index;
-}
-
-}  // namespace
-
 std::vector<double> initial_contents(const PhysicalGraph& graph, Rank rank, const Register& reg,
                                      const Actor& writer, std::size_t output, std::uint64_t seed) {
   const Shard box = shard_of(graph, reg.layout, rank);

@@ -85,6 +85,7 @@ const OperatorRegistry& builtin_operators() {
     add_norm_pieces(built);
     add_rope(built);
     add_attention(built);
+    add_dropout(built);
     add_embedding(built);
     add_shapes(built);
     add_boxing(built);

@@ -241,6 +241,17 @@ bool Shard::is_empty() const {
   return std::any_of(dims.begin(), dims.end(), [](const Interval& dim) { return dim.extent == 0; });
 }
 
+std::int64_t global_index(std::int64_t local, const Shape& global, const Shard& box) {
+  std::int64_t index = 0;
+  std::int64_t stride = 1;
+  for (std::size_t dim = global.rank(); dim-- > 0;) {
+    index += (box.dims[dim].offset + local % box.dims[dim].extent) * stride;
+    local /= box.dims[dim].extent;
+    stride *= global[dim];
+  }
+  return index;
+}
+
 Shard shard_of(const Shape& global, const NdSbp& words, std::span<const std::int64_t> hierarchy,
                std::span<const std::int64_t> coordinates) {
   if (words.size() != hierarchy.size() || words.size() != coordinates.size())

@@ -72,6 +72,9 @@ struct Shard {
   bool operator==(const Shard&) const = default;
 };
 
+// Row-major index in a tensor of shape `global` of the `local`-th element of the box.
+std::int64_t global_index(std::int64_t local, const Shape& global, const Shard& box);
+
 // Box of the device at `coordinates` (one per axis) of a mesh with extents `hierarchy`.
 // Throws Error(kUsage) if a split dim is not a dim of `global`, naming both.
 Shard shard_of(const Shape& global, const NdSbp& words, std::span<const std::int64_t> hierarchy,

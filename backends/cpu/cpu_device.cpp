@@ -221,7 +221,7 @@ void CpuDevice::execute(const Group& group, Workspace& workspace) {
 void CpuDevice::execute_run(const LaunchedRun& launched, Workspace& workspace) {
   delay(launched);
   const auto begin = Clock::now();
-  for (const PreparedCall& call : program_->run(launched.id).calls) {
+  for (const PreparedCall& call : program_->begin(launched.id, launched.step).calls) {
     name_failures(launched, call, [&] {
       const Workspace::Frame frame(workspace);
       if (call.kernel != nullptr)

@@ -35,6 +35,7 @@ KernelTable reference_kernels() {
   add_normalization_kernels(table);
   add_norm_piece_kernels(table);
   add_attention_kernels(table);
+  add_dropout_kernels(table);
   add_embedding_kernels(table);
   add_shape_kernels(table);
   add_loss_kernels(table);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backends/cpu/workspace.h"
+#include "core/counter_rng.h"
 #include "core/physical_graph.h"
 
 #include <cstddef>
@@ -29,6 +30,7 @@ struct KernelContext {
   // Where the rank stands on the placement of the actor's outputs (without: of its inputs).
   std::vector<std::int64_t> hierarchy, coordinates;
   std::uint64_t seed = 0;
+  ActPosition act;  // the step is filled in when the act begins, the rest stays
 
   const Attributes& attributes() const { return actor->attributes; }
 };

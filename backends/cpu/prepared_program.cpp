@@ -74,12 +74,18 @@ void PreparedProgram::resolve(const KernelTable& kernels, std::uint64_t seed) {
     runs_[i].queue = block.actors[static_cast<std::size_t>(run.first_actor)].queue;
     runs_[i].act = run.act;
     for (const ActorCall& call : resolver_.calls(RunId(i)))
-      runs_[i].calls.push_back(prepare(call, kernels, seed));
+      runs_[i].calls.push_back(prepare(call, run, kernels, seed));
   }
 }
 
-PreparedCall PreparedProgram::prepare(const ActorCall& call, const KernelTable& kernels,
-                                      std::uint64_t seed) {
+const PreparedRun& PreparedProgram::begin(RunId id, std::int64_t step) {
+  PreparedRun& run = runs_[id.index()];
+  for (PreparedCall& call : run.calls) call.context.act.step = step;
+  return run;
+}
+
+PreparedCall PreparedProgram::prepare(const ActorCall& call, const Run& run,
+                                      const KernelTable& kernels, std::uint64_t seed) {
   const Actor& actor = *call.actor;
   PreparedCall prepared;
   KernelContext& context = prepared.context;
@@ -89,6 +95,8 @@ PreparedCall PreparedProgram::prepare(const ActorCall& call, const KernelTable& 
   context.accumulate = call.accumulate;
   set_coordinates(context);
   context.seed = seed;
+  context.act = {
+      .layer = program_.instances[run.instance.index()].layer, .step = 0, .micro_batch = run.act};
   if (actor.communication) {
     prepare_communication(prepared);
     return prepared;

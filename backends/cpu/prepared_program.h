@@ -54,6 +54,8 @@ class PreparedProgram {
                   std::uint64_t seed, bool poison);
 
   const PreparedRun& run(RunId id) const { return runs_[id.index()]; }
+  // The run, for its act in this step. Its queue has one act of it at a time.
+  const PreparedRun& begin(RunId id, std::int64_t step);
   bool uses(QueueRole role) const;
   std::span<std::byte> register_bytes(InstanceId instance, std::int32_t reg,
                                       std::int32_t content) const;
@@ -74,7 +76,8 @@ class PreparedProgram {
 
   void allocate(bool poison);
   void resolve(const KernelTable& kernels, std::uint64_t seed);
-  PreparedCall prepare(const ActorCall& call, const KernelTable& kernels, std::uint64_t seed);
+  PreparedCall prepare(const ActorCall& call, const Run& run, const KernelTable& kernels,
+                       std::uint64_t seed);
   void set_coordinates(KernelContext& context) const;
   void prepare_communication(PreparedCall& prepared);
   void finish_communications();

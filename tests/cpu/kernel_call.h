@@ -60,6 +60,12 @@ class KernelCall {
     return *this;
   }
 
+  KernelCall& during(std::uint64_t seed, const ActPosition& act) {
+    context_.seed = seed;
+    context_.act = act;
+    return *this;
+  }
+
   // Runs and returns the outputs; may be called again on the outputs it left.
   std::vector<std::vector<double>> run(const KernelTable& table) {
     const Kernel kernel = table.find(actor_.kind, context_);

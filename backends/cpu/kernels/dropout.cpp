@@ -1,0 +1,30 @@
+// Reference dropout: one draw per element, at its index in the global tensor.
+#include "backends/cpu/kernels/families.h"
+#include "backends/cpu/kernels/reference.h"
+#include "core/counter_rng.h"
+
+namespace sextant {
+namespace {
+
+void dropout(const KernelContext& context, Workspace& workspace) {
+  const KernelOperand& x = context.in[0];
+  const double rate = context.attributes().real("rate");
+  const double scale = rate < 1 ? 1 / (1 - rate) : 0.0;
+  const CounterRng random(seed_of_act(context.seed, context.act),
+                          context.attributes().text("stream"));
+  const Values values = load_input(context, 0, workspace);
+  const auto y = make_output(context, 0, workspace);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::int64_t index =
+        global_index(static_cast<std::int64_t>(i), x.layout->global.shape, x.box);
+    // Uniform in (0, 1]: rate 0 keeps all, rate 1 none.
+    if (random.uniform(static_cast<std::uint64_t>(index)) > rate) y[i] = scale * values[i];
+  }
+  store_output(context, 0, y, workspace);
+}
+
+}  // namespace
+
+void add_dropout_kernels(KernelTable& table) { table.add("dropout", dropout); }
+
+}  // namespace sextant
