@@ -86,6 +86,8 @@ const OperatorRegistry& builtin_operators() {
     add_rope(built);
     add_attention(built);
     add_dropout(built);
+    add_conv(built);
+    add_pool(built);
     add_embedding(built);
     add_shapes(built);
     add_boxing(built);

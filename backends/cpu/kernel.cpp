@@ -36,6 +36,8 @@ KernelTable reference_kernels() {
   add_norm_piece_kernels(table);
   add_attention_kernels(table);
   add_dropout_kernels(table);
+  add_conv_kernels(table);
+  add_pool_kernels(table);
   add_embedding_kernels(table);
   add_shape_kernels(table);
   add_loss_kernels(table);

@@ -18,6 +18,8 @@ void add_norm_pieces(OperatorRegistry& registry);
 void add_rope(OperatorRegistry& registry);
 void add_attention(OperatorRegistry& registry);
 void add_dropout(OperatorRegistry& registry);
+void add_conv(OperatorRegistry& registry);
+void add_pool(OperatorRegistry& registry);
 void add_embedding(OperatorRegistry& registry);
 void add_shapes(OperatorRegistry& registry);
 void add_boxing(OperatorRegistry& registry);

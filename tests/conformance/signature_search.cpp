@@ -74,12 +74,37 @@ std::optional<TypeList> inferred(const OperatorDef& def, const TypeList& inputs,
   }
 }
 
+// True when the list is the last extents of the shape.
+bool ends_with(const Shape& shape, const std::vector<std::int64_t>& list) {
+  return list.size() <= shape.rank() &&
+         std::equal(list.rbegin(), list.rend(), shape.extents().rbegin());
+}
+
+// The attributes with the last extents of a local operand where they are those of the global one.
+void add_localised_ends(const Attributes& global, const TypeList& operands, const TypeList& local,
+                        std::vector<Attributes>& variants) {
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    for (const auto& [name, value] : global.entries()) {
+      const auto* list = std::get_if<std::vector<std::int64_t>>(&value);
+      if (list == nullptr || !ends_with(operands[i].shape, *list)) continue;
+      const std::vector<std::int64_t>& extents = local[i].shape.extents();
+      variants.push_back(global);
+      variants.back().set(
+          name,
+          std::vector(extents.end() - static_cast<std::ptrdiff_t>(list->size()), extents.end()));
+    }
+}
+
 // The attributes with local extents in place of global ones: lists that are the shape of an output,
-// and, one at a time, numbers that are the extent of a split dim of an output.
-std::vector<Attributes> localised(const Attributes& global, const TypeList& outputs,
+// and, one at a time, lists that are the last extents of an operand and numbers that are the extent
+// of a split dim of an output.
+std::vector<Attributes> localised(const Attributes& global, const TypeList& inputs,
+                                  const TypeList& local_inputs, const TypeList& outputs,
                                   const TypeList& local) {
   Attributes lists = global;
   std::vector<Attributes> variants;
+  add_localised_ends(global, inputs, local_inputs, variants);
+  add_localised_ends(global, outputs, local, variants);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     for (const auto& [name, value] : global.entries()) {
       const auto* list = std::get_if<std::vector<std::int64_t>>(&value);
@@ -117,7 +142,8 @@ bool is_consistent(const SignatureCase& on, const Words& inputs, const Words& ou
     if (inferred(*on.def, in, on.on.attributes) == out) continue;
     if (rule == ShapeRule::kInfer) return false;
     if (rule == ShapeRule::kWidened && holds_for_whole_input(on, in, out)) continue;
-    const std::vector<Attributes> variants = localised(on.on.attributes, on.outputs, out);
+    const std::vector<Attributes> variants =
+        localised(on.on.attributes, on.on.inputs, in, on.outputs, out);
     if (std::none_of(variants.begin(), variants.end(), [&](const Attributes& attributes) {
           return inferred(*on.def, in, attributes) == out;
         }))
