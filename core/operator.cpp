@@ -88,6 +88,7 @@ const OperatorRegistry& builtin_operators() {
     add_dropout(built);
     add_conv(built);
     add_pool(built);
+    add_moe(built);
     add_embedding(built);
     add_shapes(built);
     add_boxing(built);

@@ -38,6 +38,7 @@ KernelTable reference_kernels() {
   add_dropout_kernels(table);
   add_conv_kernels(table);
   add_pool_kernels(table);
+  add_moe_kernels(table);
   add_embedding_kernels(table);
   add_shape_kernels(table);
   add_loss_kernels(table);

@@ -20,6 +20,7 @@ void add_attention(OperatorRegistry& registry);
 void add_dropout(OperatorRegistry& registry);
 void add_conv(OperatorRegistry& registry);
 void add_pool(OperatorRegistry& registry);
+void add_moe(OperatorRegistry& registry);
 void add_embedding(OperatorRegistry& registry);
 void add_shapes(OperatorRegistry& registry);
 void add_boxing(OperatorRegistry& registry);

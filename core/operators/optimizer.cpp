@@ -1,12 +1,17 @@
-// The AdamW update of one parameter.
+// The updates of one parameter: AdamW, and descent with momentum.
 //
-// | parameter | gradient | token_count | parameter, m, v | step | |
+// | adamw: parameter | gradient | token_count | parameter, m, v | step | |
 // |---|---|---|---|---|---|
 // | B | B | B | B | B | |
 // | S(d) | S(d) | B | S(d) | B | element by element: ZeRO-1 is this row over dp |
 //
-// Two forms of one kind. In the logical training graph the parameter is an input like any other. In
-// the staged and the physical graph `parameter` and its `adamw` are one actor: that input is
+// | sgd: parameter | gradient | token_count | parameter, momentum | |
+// |---|---|---|---|---|
+// | B | B | B | B | |
+// | S(d) | S(d) | B | S(d) | |
+//
+// Two forms of each kind. In the logical training graph the parameter is an input like any other.
+// In the staged and the physical graph `parameter` and its updater are one actor: that input is
 // dropped, because output 0 is that tensor (README, "Optimizer"). All outputs are state.
 #include "core/check.h"
 #include "core/operator.h"
@@ -16,23 +21,30 @@
 namespace sextant {
 namespace {
 
-constexpr std::size_t kNumStates = 4;  // parameter, m, v, step
-
-void require_options(const Attributes& attributes) {
-  for (const char* name : {"learning_rate", "beta1", "beta2", "epsilon", "weight_decay"})
-    attributes.real(name);
+// The gradient's type, which is the parameter's and that of the states like it.
+TensorType require_update(std::string_view kind, Types inputs, const Attributes& attributes,
+                          std::initializer_list<const char*> options) {
+  for (const char* name : options) attributes.real(name);
+  const TensorType& gradient = inputs[inputs.size() - 2];
+  require(gradient.dtype == DType::kF32 || gradient.dtype == DType::kF64, ErrorCode::kBadInput,
+          "{}: gradient is {}, wanted f32 or f64", kind, to_text(gradient));
+  if (inputs.size() == 3) require_type(kind, "parameter", inputs[0], gradient);
+  const TensorType& token_count = inputs.back();
+  require_shape(kind, "token_count", token_count, Shape());
+  require_floating(kind, "token_count", token_count);
+  return gradient;
 }
 
 std::vector<TensorType> infer_adamw(Types inputs, const Attributes& attributes) {
-  require_options(attributes);
-  const TensorType& gradient = inputs[inputs.size() - 2];
-  require(gradient.dtype == DType::kF32 || gradient.dtype == DType::kF64, ErrorCode::kBadInput,
-          "adamw: gradient is {}, wanted f32 or f64", to_text(gradient));
-  if (inputs.size() == 3) require_type("adamw", "parameter", inputs[0], gradient);
-  const TensorType& token_count = inputs.back();
-  require_shape("adamw", "token_count", token_count, Shape());
-  require_floating("adamw", "token_count", token_count);
-  return {gradient, gradient, gradient, {.shape = Shape(), .dtype = DType::kI64}};
+  const TensorType state = require_update(
+      "adamw", inputs, attributes, {"learning_rate", "beta1", "beta2", "epsilon", "weight_decay"});
+  return {state, state, state, {.shape = Shape(), .dtype = DType::kI64}};
+}
+
+std::vector<TensorType> infer_sgd(Types inputs, const Attributes& attributes) {
+  const TensorType state =
+      require_update("sgd", inputs, attributes, {"learning_rate", "momentum", "weight_decay"});
+  return {state, state};
 }
 
 // Reads parameter, m, v and the gradient, writes the first three.
@@ -44,12 +56,23 @@ Work adamw_work(Types inputs, Types outputs, const Attributes&) {
   return work;
 }
 
-Rows adamw_rows(Types inputs, Types outputs, const Attributes&) {
-  Rows rows{all_broadcast(inputs.size(), kNumStates)};
+// Reads parameter, momentum and the gradient, writes the first two.
+Work sgd_work(Types inputs, Types outputs, const Attributes&) {
+  constexpr Flops kFlopsPerElement = 7;
+  Work work = elementwise_work(outputs, outputs, kFlopsPerElement, "optimizer");
+  work.read += size_of(inputs[inputs.size() - 2]);
+  return work;
+}
+
+// All states split like the gradient; the token count and a step count never.
+Rows update_rows(Types inputs, Types outputs, const Attributes&) {
+  Rows rows{all_broadcast(inputs.size(), outputs.size())};
   for (std::size_t dim = 0; dim < outputs[0].shape.rank(); ++dim) {
-    std::vector<Sbp> in(inputs.size(), Sbp::split(dim)), out(kNumStates, Sbp::split(dim));
-    in.back() = out.back() = kBroadcast;
-    rows.push_back({std::move(in), std::move(out)});
+    SbpSignature row{.inputs = std::vector<Sbp>(inputs.size(), Sbp::split(dim)), .outputs = {}};
+    row.inputs.back() = kBroadcast;
+    for (const TensorType& state : outputs)
+      row.outputs.push_back(state.shape.rank() > 0 ? Sbp::split(dim) : kBroadcast);
+    rows.push_back(std::move(row));
   }
   return rows;
 }
@@ -67,12 +90,32 @@ void add_optimizer(OperatorRegistry& registry) {
                 .max_inputs = 3,
                 .infer = infer_adamw,
                 .work = adamw_work,
-                .signatures = adamw_rows,
+                .signatures = update_rows,
                 .state_outputs = {0, 1, 2, 3},
                 .examples = [] {
                   return std::vector<OperatorExample>{{.inputs = {f64({5, 2}), f64(Shape())},
                                                        .attributes = example_attributes(),
                                                        .ranges = {{-3, 3}, {1, 3}}}};
+                }});
+  registry.add({.kind = "sgd",
+                .min_inputs = 2,
+                .max_inputs = 3,
+                .infer = infer_sgd,
+                .work = sgd_work,
+                .signatures = update_rows,
+                .state_outputs = {0, 1},
+                .examples = [] {
+                  OperatorExample plain{.inputs = {f64({5, 2}), f64(Shape())},
+                                        .attributes = {{"learning_rate", 0.5},
+                                                       {"momentum", 0.75},
+                                                       {"weight_decay", 0.25},
+                                                       {"parameter", "example"},
+                                                       {"init", "normal"},
+                                                       {"init_std", 1.0}},
+                                        .ranges = {{-3, 3}, {1, 3}}};
+                  OperatorExample nesterov = plain;
+                  nesterov.attributes.set("nesterov", true);
+                  return std::vector<OperatorExample>{plain, nesterov};
                 }});
 }
 

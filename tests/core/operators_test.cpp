@@ -487,6 +487,53 @@ TEST_CASE("attention costs its causal half: two products forward, five backward"
   CHECK(def("attention").work(third, infer("attention", third), {}).flops == 2 * 8 * 32);
 }
 
+TEST_CASE("shape rules of windows and routing say what does not fit") {
+  CHECK(infer("conv", {f32({2, 6, 8, 9}), f32({9, 2, 3, 2})},
+              {{"stride", Integers{2, 3}}, {"padding", Integers{1, 0}}}) ==
+        std::vector{f32({2, 9, 4, 3})});
+  CHECK(infer("conv", {f32({1, 1, 0}), f32({1, 1, 3})}) == std::vector{f32({1, 1, 0})});
+  CHECK(contains(refusal("conv", {f32({1, 5, 8}), f32({4, 2, 3})}), "5 channels of x 1x5x8"));
+  CHECK(contains(refusal("conv", {f32({1, 6, 8}), f32({4, 2, 3})}), "do not divide into 3 groups"));
+  CHECK(contains(refusal("conv", {f32({1, 1, 2}), f32({1, 1, 3})}), "windows of 3 do not fit"));
+  CHECK(contains(refusal("conv", {f32({1, 1}), f32({1, 1})}), "at least 3 dims"));
+  CHECK(contains(refusal("conv", {f32({1, 1, 8}), f32({1, 1, 3})}, {{"stride", Integers{1, 1}}}),
+                 "stride has 2 entries"));
+  CHECK(contains(refusal("conv", {f32({1, 1, 8}), f32({1, 1, 3})}, {{"spatial", Integers{7}}}),
+                 "more than the spatial extent 7"));
+  CHECK(contains(refusal("conv", {f32({1, 1, 8}), f32({1, 1, 3})}, {{"dilation", Integers{0}}}),
+                 "dilation 0 is less than 1"));
+  CHECK(infer("max_pool", {f32({2, 3, 7})}, {{"kernel", Integers{2}}}) ==
+        std::vector{f32({2, 3, 3})});
+  CHECK(contains(
+      refusal("max_pool", {f32({2, 3, 7})}, {{"kernel", Integers{2}}, {"padding", Integers{2}}}),
+      "padding 2"));
+  CHECK(contains(refusal("avg_pool", {f32({2, 3, 7})}, {{"kernel", Integers{2, 2}}}),
+                 "2 spatial dims"));
+  CHECK(contains(refusal("dropout", {f32({2})}, {{"rate", 1.5}, {"stream", "x"}}), "rate 1.5"));
+  CHECK(contains(refusal("top_k", {f32({2, 3})}, {{"k", std::int64_t{4}}}), "wanted 1 to 3"));
+  const Attributes experts{{"experts", std::int64_t{4}}, {"capacity", std::int64_t{2}}};
+  const TensorType choices = i32({2, 5, 2});
+  CHECK(infer("moe_dispatch", {bf16({2, 5, 3}), choices, choices}, experts) ==
+        std::vector{bf16({4, 2, 2, 3})});
+  CHECK(
+      contains(refusal("moe_dispatch", {f32({2, 4, 3}), choices, choices}, experts), "x is 2x4x3"));
+  CHECK(contains(refusal("moe_combine", {f32({4, 3, 2, 3}), choices, choices}), "y is 4x3x2x3"));
+  CHECK(contains(refusal("sgd", {bf16({2}), f32({})}, def("sgd").examples()[0].attributes),
+                 "sgd: gradient is 2 bf16"));
+}
+
+TEST_CASE("a convolution costs two FLOPs per tap, and a shard those of the positions it has") {
+  // 2 x 8 windows x 9 outputs x 2 channels x 3 taps.
+  const std::vector<TensorType> inputs = {f32({2, 6, 8}), f32({9, 2, 3})};
+  const Attributes attributes{{"padding", Integers{1}}, {"spatial", Integers{8}}};
+  const Work work = def("conv").work(inputs, infer("conv", inputs, attributes), attributes);
+  CHECK(work.flops == 2.0 * 2 * 8 * 9 * 2 * 3);
+  CHECK(work.kernel == "matmul:16x9x6");
+  const std::vector<TensorType> half = {f32({2, 6, 4}), f32({9, 2, 3})};
+  CHECK(def("conv").work(half, infer("conv", half, attributes), attributes).flops ==
+        2.0 * 2 * 4 * 9 * 2 * 3);
+}
+
 TEST_CASE("a look-up reads the rows it looks up, not the table") {
   const std::vector<TensorType> inputs = {i32({2, 5}), f32({1000, 3})};
   const Work work = def("embedding").work(inputs, infer("embedding", inputs), {});

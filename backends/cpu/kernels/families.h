@@ -16,6 +16,7 @@ void add_attention_kernels(KernelTable& table);
 void add_dropout_kernels(KernelTable& table);
 void add_conv_kernels(KernelTable& table);
 void add_pool_kernels(KernelTable& table);
+void add_moe_kernels(KernelTable& table);
 void add_embedding_kernels(KernelTable& table);
 void add_shape_kernels(KernelTable& table);
 void add_loss_kernels(KernelTable& table);

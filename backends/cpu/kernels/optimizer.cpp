@@ -1,4 +1,4 @@
-// Reference AdamW on state registers: parameter, both moments and the step are updated in place.
+// Reference updates on state registers: the parameter and what belongs to it, in place.
 #include "backends/cpu/kernels/families.h"
 #include "backends/cpu/kernels/reference.h"
 
@@ -39,8 +39,31 @@ void adamw(const KernelContext& context, Workspace& workspace) {
   store_output(context, kStep, step, workspace);
 }
 
+void sgd(const KernelContext& context, Workspace& workspace) {
+  const Attributes& attributes = context.attributes();
+  const double rate = attributes.real("learning_rate");
+  const double momentum = attributes.real("momentum");
+  const double decay = attributes.real("weight_decay");
+  const bool is_nesterov = attributes.boolean_or("nesterov", false);
+  const Values gradient = load_input(context, 0, workspace);
+  const double tokens = load_input(context, 1, workspace)[0];
+  if (tokens == 0.0) return;
+  const auto p = load_output(context, 0, workspace);
+  const auto m = load_output(context, 1, workspace);
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    const double g = gradient[i] / tokens + decay * p[i];
+    m[i] = momentum * m[i] + g;
+    p[i] -= rate * (is_nesterov ? g + momentum * m[i] : m[i]);
+  }
+  store_output(context, 0, p, workspace);
+  store_output(context, 1, m, workspace);
+}
+
 }  // namespace
 
-void add_optimizer_kernels(KernelTable& table) { table.add("adamw", adamw); }
+void add_optimizer_kernels(KernelTable& table) {
+  table.add("adamw", adamw);
+  table.add("sgd", sgd);
+}
 
 }  // namespace sextant
