@@ -7,6 +7,7 @@
 #include "compiler/training_graph.h"
 #include "core/check.h"
 #include "core/counter_rng.h"
+#include "core/operators/dropout.h"
 #include "io/training_host.h"
 #include "sbp/boxing.h"
 #include "simulator/models.h"
@@ -20,6 +21,25 @@ namespace {
 
 constexpr std::uint64_t kDataSeed = 5;
 
+// The same graph with dropout behind every residual sum.
+LogicalGraph with_dropout(const LogicalGraph& original, double rate) {
+  LogicalGraph graph(original.registry());
+  std::vector<TensorId> copy_of(original.tensors().size());
+  for (const LogicalOp& op : original.ops()) {
+    LogicalOp copy = op;
+    copy.outputs.clear();
+    for (TensorId& input : copy.inputs) input = copy_of[input.index()];
+    const OpId id = graph.add(std::move(copy));
+    for (std::size_t i = 0; i < op.outputs.size(); ++i)
+      copy_of[op.outputs[i].index()] = graph.output(id, i);
+    if (op.name.ends_with(".residual"))
+      copy_of[op.outputs[0].index()] =
+          add_dropout(graph, op.name + ".dropout", op.layer, graph.output(id), rate);
+  }
+  graph.set_loss(copy_of[original.loss_sum()->index()], copy_of[original.token_count()->index()]);
+  return graph;
+}
+
 // Learning rate and weights large enough for a few steps to move every weight visibly. Adam
 // magnifies an error of a gradient that is zero by rate / epsilon: 200 here, so that rounding
 // (1e-16) stays far below the bound (1e-10); with the usual 1e-8 it would be two million.
@@ -27,8 +47,9 @@ LogicalGraph training_graph(const TrainingCase& training, const Strategy& strate
   OptimizerOptions options;
   options.learning_rate = 0.02;
   options.epsilon = 1e-4;
-  return make_training_graph(build_graph(training.model, strategy.dp * strategy.micro_batch,
-                                         training.sequence, training.dtype),
+  const LogicalGraph model = build_graph(training.model, strategy.dp * strategy.micro_batch,
+                                         training.sequence, training.dtype);
+  return make_training_graph(training.dropout > 0 ? with_dropout(model, training.dropout) : model,
                              options);
 }
 

@@ -124,6 +124,26 @@ TEST_CASE(
   }
 }
 
+// The key holds the micro-batch and the place in it, so these have the same ones: two of four.
+TEST_CASE("every strategy drops the same elements, so dropout trains as on one rank") {  // G34
+  TrainingCase training = case_of(tiny_gpt());
+  training.dropout = 0.3;
+  const TrainingResult expected =
+      train(training, "dp=1 tp=1 pp=1 micro_batch=4", cpu_of(CpuQueueKind::kInline));
+  for (const char* strategy :
+       {"dp=4 tp=1 pp=1 micro_batch=1", "dp=1 tp=4 pp=1 micro_batch=4",
+        "dp=2 tp=2 pp=1 micro_batch=2 zero=1", "dp=1 tp=1 pp=4 micro_batch=4 schedule=gpipe",
+        "dp=2 tp=2 pp=2 micro_batch=2 schedule=zb-h1",
+        "dp=1 tp=4 pp=1 micro_batch=4 pin=layer*.residual:(B,S(1))"}) {
+    CAPTURE(strategy);
+    CHECK(worst_error(train(training, strategy, cpu_of(CpuQueueKind::kAsynchronous)), expected) <
+          kF64Bound);
+  }
+  const TrainingResult plain =
+      train(case_of(tiny_gpt()), "dp=1 tp=1 pp=1 micro_batch=4", cpu_of(CpuQueueKind::kInline));
+  CHECK(worst_error(plain, expected) > 1e-3);
+}
+
 TEST_CASE("after one step every gradient is the one of one rank, to the last digits") {
   // m = (1 - beta1) g / tokens: no division by a root, so nothing is magnified.
   TrainingCase training = case_of(tiny_gpt());
