@@ -9,7 +9,7 @@
 // | P(sum), P(max), P(min) | the same | linear, times 0 or 1 / (1 - rate), the same on all devices
 // |
 //
-// The gradient for x is dropout(dy) with the same attributes: the same stream, so the same mask.
+// The gradient for x is dropout(dy) of the same stream, so by the same mask.
 #include "core/operators/dropout.h"
 
 #include "core/check.h"
@@ -62,15 +62,13 @@ bool depends_on_input(const LogicalGraph& graph, TensorId tensor) {
   return false;
 }
 
-// A function of parameters alone acts once per step and its gradient once per micro-batch: no key
-// would be the same for both.
+// A function of parameters alone acts once per step, its gradient perhaps once per micro-batch:
+// told so, it draws the one mask of the step.
 void dropout_gradient(GradientContext& context) {
-  require(
-      depends_on_input(context.graph(), context.input(0)), ErrorCode::kBadInput,
-      "operator '{}': dropout of '{}', which is the same for every micro-batch, has no gradient",
-      context.op().name, context.graph().tensor(context.input(0)).name);
+  Attributes attributes = context.op().attributes;
+  if (!depends_on_input(context.graph(), context.input(0))) attributes.set("per_step", true);
   context.set_input_gradient(
-      0, context.add("dropout", {*context.output_gradient(0)}, context.op().attributes, 0));
+      0, context.add("dropout", {*context.output_gradient(0)}, std::move(attributes), 0));
 }
 
 }  // namespace

@@ -21,7 +21,8 @@ namespace {
 
 constexpr std::uint64_t kDataSeed = 5;
 
-// The same graph with dropout behind every residual sum.
+// The same graph with dropout behind every residual sum, and of a parameter: the latter acts once
+// per step, its gradient once per micro-batch.
 LogicalGraph with_dropout(const LogicalGraph& original, double rate) {
   LogicalGraph graph(original.registry());
   std::vector<TensorId> copy_of(original.tensors().size());
@@ -32,7 +33,7 @@ LogicalGraph with_dropout(const LogicalGraph& original, double rate) {
     const OpId id = graph.add(std::move(copy));
     for (std::size_t i = 0; i < op.outputs.size(); ++i)
       copy_of[op.outputs[i].index()] = graph.output(id, i);
-    if (op.name.ends_with(".residual"))
+    if (op.name.ends_with(".residual") || op.name == "positions.weight")
       copy_of[op.outputs[0].index()] =
           add_dropout(graph, op.name + ".dropout", op.layer, graph.output(id), rate);
   }

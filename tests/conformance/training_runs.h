@@ -21,7 +21,7 @@ struct TrainingCase {
   std::int64_t sequence = 5;
   DType dtype = DType::kF64;
   std::int64_t steps = 3;
-  double dropout = 0.0;  // of every residual sum
+  double dropout = 0.0;  // of every residual sum and of the learned positions
 };
 
 struct TrainingResult {

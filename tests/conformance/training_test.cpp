@@ -1,6 +1,7 @@
 // The numerics law on the whole stack: a plan changes how a model is trained, never what it learns.
 // Losses, parameters and moments of every strategy equal those of one rank.
 #include "core/check.h"
+#include "core/counter_rng.h"
 #include "tests/conformance/training_runs.h"
 
 #include <doctest/doctest.h>
@@ -142,6 +143,21 @@ TEST_CASE("every strategy drops the same elements, so dropout trains as on one r
   const TrainingResult plain =
       train(case_of(tiny_gpt()), "dp=1 tp=1 pp=1 micro_batch=4", cpu_of(CpuQueueKind::kInline));
   CHECK(worst_error(plain, expected) > 1e-3);
+}
+
+TEST_CASE("what the forward pass dropped of a weight has no gradient, and the rest has one") {
+  TrainingCase training = case_of(tiny_gpt());
+  training.dropout = 0.3;
+  training.steps = 1;
+  const CpuOptions cpu = cpu_of(CpuQueueKind::kInline);
+  const CounterRng mask(seed_of_act(cpu.seed, {0, 0, 0}), "positions.weight.dropout");
+  const auto used = static_cast<std::size_t>(training.sequence * training.model.hidden);
+  for (const char* strategy : {"dp=1 tp=1 pp=1 micro_batch=2", "dp=2 tp=2 pp=1 micro_batch=1"}) {
+    CAPTURE(strategy);
+    const std::vector<double> m = train(training, strategy, cpu).state.at("positions.weight.m");
+    REQUIRE(m.size() > used);
+    for (std::size_t i = 0; i < used; ++i) CHECK((m[i] != 0) == (mask.uniform(i) > 0.3));
+  }
 }
 
 TEST_CASE("after one step every gradient is the one of one rank, to the last digits") {

@@ -133,6 +133,18 @@ TEST_CASE("storage types round the scaled element once") {
   CHECK(largest(1, 0.1) == 1.109375);
 }
 
+TEST_CASE("a gradient told that its operator acts once per step draws the mask of micro-batch 0") {
+  const TensorType type{{1000}, DType::kF64};
+  Attributes attributes = dropout_attributes(0.5);
+  attributes.set("per_step", true);
+  CHECK(KernelCall("dropout", attributes)
+            .input({type, Numbers(1000, 1.0), {}})
+            .output({type, {}, {}})
+            .during(7, {2, 3, 4})
+            .run(reference_kernels())[0] ==
+        drop(type.shape, whole(type.shape), 0.5, "residual", 7, {2, 3, 0}));
+}
+
 // Two layers of one block, forward and backward in instances of their own: ones -> dropout.
 struct Layers {
   GraphBuilder builder;

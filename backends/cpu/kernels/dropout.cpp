@@ -10,8 +10,9 @@ void dropout(const KernelContext& context, Workspace& workspace) {
   const KernelOperand& x = context.in[0];
   const double rate = context.attributes().real("rate");
   const double scale = rate < 1 ? 1 / (1 - rate) : 0.0;
-  const CounterRng random(seed_of_act(context.seed, context.act),
-                          context.attributes().text("stream"));
+  ActPosition act = context.act;
+  if (context.attributes().boolean_or("per_step", false)) act.micro_batch = 0;
+  const CounterRng random(seed_of_act(context.seed, act), context.attributes().text("stream"));
   const Values values = load_input(context, 0, workspace);
   const auto y = make_output(context, 0, workspace);
   for (std::size_t i = 0; i < values.size(); ++i) {
