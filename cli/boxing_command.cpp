@@ -357,14 +357,16 @@ void run_boxing(const BoxingArguments& arguments, const CommonOptions& common, C
   const std::vector<BoxingPlan> plans = naming_both_sides(arguments, [&] {
     return plan_alternatives(request_of(question), static_cast<std::size_t>(arguments.top));
   });
-  const std::vector<StepReport> reports = reports_of(plans.front(), question);
+  const std::vector<StepReport> reports =
+      naming_both_sides(arguments, [&] { return reports_of(plans.front(), question); });
   say_head(question, console);
   say_steps(plans.front(), reports, question, console);
   say_alternatives(plans, question, console);
   if (arguments.pairs) say_pairs(reports, console);
   if (common.seed != 0 || !common.out.empty())
     console.say("note: --seed and --out had no effect, nothing is random and no file is written");
-  console.document("boxing", document_of(plans, reports, question));
+  // Thousands of devices have millions of pairs: nobody builds that document to throw it away.
+  if (common.json) console.document("boxing", document_of(plans, reports, question));
 }
 
 }  // namespace sextant

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 
 namespace sextant {
@@ -19,19 +20,31 @@ std::int64_t elements_of(const Shard& box) {
   return elements;
 }
 
-std::optional<std::size_t> position_in(std::span<const Rank> ranks, Rank rank) {
-  const auto found = std::find(ranks.begin(), ranks.end(), rank);
-  if (found == ranks.end()) return std::nullopt;
-  return static_cast<std::size_t>(found - ranks.begin());
-}
+// Where each rank stands in a list; groups may have thousands of members that all look each other
+// up.
+class Positions {
+ public:
+  explicit Positions(std::span<const Rank> ranks) {
+    places_.reserve(ranks.size());
+    for (std::size_t at = 0; at < ranks.size(); ++at) places_.emplace(ranks[at].value, at);
+  }
+  std::optional<std::size_t> of(Rank rank) const {
+    const auto found = places_.find(rank.value);
+    return found == places_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+ private:
+  std::unordered_map<std::int32_t, std::size_t> places_;
+};
 
 // Elements of the box of each member; 0 for those outside the placement.
 std::vector<std::int64_t> held_elements(const Shape& global, WordsOnPlacement side,
                                         std::span<const Rank> members) {
   const MeshBoxes boxes(*side.words, *side.placement, global);
+  const Positions devices(side.placement->ranks);
   std::vector<std::int64_t> held;
   for (const Rank member : members) {
-    const auto device = position_in(side.placement->ranks, member);
+    const auto device = devices.of(member);
     held.push_back(device ? boxes.box_at(boxes.coordinates_of(*device)).elements() : 0);
   }
   return held;
@@ -130,13 +143,14 @@ std::vector<BoxMove> box_moves(const Shape& global, WordsOnPlacement from, Words
   const MeshBoxes held(*from.words, *from.placement, global);
   const MeshBoxes wanted(*to.words, *to.placement, global);
   const Moves all(held, from.placement->ranks, wanted, to.placement->ranks);
+  const Positions devices(to.placement->ranks), positions(members);
   std::vector<BoxMove> moves;
   for (std::size_t member = 0; member < members.size(); ++member) {
-    const auto device = position_in(to.placement->ranks, members[member]);
+    const auto device = devices.of(members[member]);
     if (!device) continue;
     const std::size_t first = moves.size();
     all.visit_to(*device, [&](std::size_t source, const Box& box) {
-      const auto sender = position_in(members, from.placement->ranks[source]);
+      const auto sender = positions.of(from.placement->ranks[source]);
       if (!sender)
         fail(ErrorCode::kInternal, "{} -> {}: a group lacks device {}, which it takes from",
              to_string(*from.words), to_string(*to.words), from.placement->ranks[source].value);

@@ -124,18 +124,32 @@ void check(const BoxingRequest& request) {
                        to_string(*request.reduce_dtype), to_string(from), types_that_hold(from)));
 }
 
+// The search gives up where it would take minutes.
+template <typename Search>
+auto within_budget(const BoxingRequest& request, const Search& search) {
+  try {
+    return search();
+  } catch (const OutOfWork&) {
+    refuse(request, ErrorCode::kInfeasible,
+           "too many ways to search through; fewer mesh axes, devices or dims have less, and so "
+           "has a layout in between, or the fewest bytes instead of the least time");
+  }
+}
+
 }  // namespace
 
 BoxingPlan plan_boxing(const BoxingRequest& request) {
   check(request);
-  std::optional<BoxingPlan> plan = BoxingSearch(request).best();
+  std::optional<BoxingPlan> plan =
+      within_budget(request, [&] { return BoxingSearch(request).best(); });
   if (!plan) refuse(request, ErrorCode::kInternal, "no sequence of steps was found");
   return *std::move(plan);
 }
 
 std::vector<BoxingPlan> plan_alternatives(const BoxingRequest& request, std::size_t limit) {
   check(request);
-  std::vector<BoxingPlan> plans = BoxingSearch(request).alternatives(limit);
+  std::vector<BoxingPlan> plans =
+      within_budget(request, [&] { return BoxingSearch(request).alternatives(limit); });
   if (plans.empty()) refuse(request, ErrorCode::kInternal, "no sequence of steps was found");
   return plans;
 }

@@ -38,8 +38,11 @@ BoxingMesh::BoxingMesh(const Placement& on) : placement(&on), extents(on.hierarc
 }
 
 BoxingPrices::BoxingPrices(const BoxingRequest& request, const BoxingMesh& source,
-                           const BoxingMesh& target)
-    : request_(request), meshes_{&source, &target}, elements_(request.type.shape.elements()) {
+                           const BoxingMesh& target, WorkBudget& work)
+    : request_(request),
+      work_(work),
+      meshes_{&source, &target},
+      elements_(request.type.shape.elements()) {
   if (&source == &target) {
     num_common_ = source.placement->ranks.size();
     return;
@@ -157,6 +160,7 @@ std::int64_t BoxingPrices::moved_bytes(const Change& change) {
   std::int64_t moved = 0;
   for (std::size_t device = 0; device < to.ranks.size(); ++device)
     moves.visit_to(device, [&](std::size_t source, const Box& box) {
+      work_.spend(kVisitWork);
       if (from.ranks[source] != to.ranks[device]) moved += box.elements();
     });
   return product(moved, element_of(change).value);
@@ -165,11 +169,11 @@ std::int64_t BoxingPrices::moved_bytes(const Change& change) {
 std::int64_t BoxingPrices::time(const Change& change) {
   const Placement &from = *mesh(change.from.side).placement, &to = *mesh(change.to.side).placement;
   if (is_transfer(change))
-    return slowest(
-        change, transfer_costs(boxes(change.from), from, boxes(change.to), to, element_of(change)));
+    return slowest(change, transfer_costs(boxes(change.from), from, boxes(change.to), to,
+                                          element_of(change), &work_));
   if (is_exchange(change))
     return slowest(change, exchange_costs(groups(change.from.side, change.axes), boxes(change.from),
-                                          boxes(change.to), from, element_of(change)));
+                                          boxes(change.to), from, element_of(change), &work_));
   return ring_time(change);
 }
 

@@ -6,6 +6,7 @@
 #include "sbp/boxing.h"
 #include "sbp/group_costs.h"
 #include "sbp/mesh_state.h"
+#include "sbp/work_budget.h"
 
 #include <array>
 #include <cstdint>
@@ -47,7 +48,8 @@ struct Change {
 class BoxingPrices {
  public:
   // Borrows all.
-  BoxingPrices(const BoxingRequest& request, const BoxingMesh& source, const BoxingMesh& target);
+  BoxingPrices(const BoxingRequest& request, const BoxingMesh& source, const BoxingMesh& target,
+               WorkBudget& work);
 
   std::int64_t bytes(const Change& change);
   // Never more than `bytes`, without looking at devices.
@@ -116,6 +118,7 @@ class BoxingPrices {
                                  const Compute& compute);
 
   const BoxingRequest& request_;
+  WorkBudget& work_;
   std::array<const BoxingMesh*, 2> meshes_;
   const std::int64_t elements_;
   std::size_t num_common_ = 0;             // devices of both placements

@@ -10,6 +10,11 @@
 namespace sextant {
 namespace {
 
+// In units of WorkBudget: a state that is made and numbered, an edge that is bounded, a state that
+// is looked at as an end of steps. What losing ways may cost is less than what the best one may.
+constexpr std::int64_t kStateWork = 64, kEdgeWork = 32, kScanWork = 8;
+constexpr std::int64_t kMostAlternativesWork = std::int64_t{1} << 26;
+
 std::uint32_t bit(std::size_t axis) { return std::uint32_t{1} << axis; }
 
 // What is split is given or wanted; of the other dims as many of one extent as there are axes,
@@ -77,7 +82,7 @@ BoxingSearch::BoxingSearch(const BoxingRequest& request)
   wanted_ = reduction_of(goal_);
   dims_ =
       dims_to_split(request, std::max(source_.axes.size(), mesh(BoxingWhere::kTarget).axes.size()));
-  prices_.emplace(request, source_, mesh(BoxingWhere::kTarget));
+  prices_.emplace(request, source_, mesh(BoxingWhere::kTarget), work_);
   add_layers();
   add_made_reductions();
   add_states();
@@ -131,6 +136,7 @@ void BoxingSearch::add_states_of(BoxingMesh& on, BoxingWhere side) {
     for (const std::size_t axis : on.axes) {
       const MeshState state = on.states[number];
       if (!state.is_broadcast(axis)) continue;
+      work_.spend(kStateWork);
       for (const std::size_t dim : dims_) on.states.add(state.with_split(axis, dim));
       const std::optional<ReduceOp> other = reduction_of(state);
       for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kMin})
@@ -184,6 +190,7 @@ bool BoxingSearch::mark_reached(NodeNumber node) {
 
 template <typename Take>
 void BoxingSearch::expand(NodeNumber node, const Take& take) {
+  work_.spend(kScanWork * layer_size_);
   ++round_;
   mark_reached(node);
   casts(node, take);
@@ -428,6 +435,7 @@ bool BoxingSearch::may_improve(NodeNumber node, const PathCost& cost) {
 }
 
 void BoxingSearch::relax(const Edge& edge) {
+  work_.spend(kEdgeWork);
   const PathCost& cost = nodes_[edge.from].cost;
   const PathCost free = free_cost(cost, edge);
   if (!may_improve(edge.to, free)) return;
@@ -463,6 +471,7 @@ void BoxingSearch::push(const Entry& entry) {
 
 void BoxingSearch::search(NodeNumber start, const PathCost& cost, Extent extent) {
   extent_ = extent;
+  work_.spend(static_cast<std::int64_t>(layers_.size()) * layer_size_);
   nodes_.assign(layers_.size() * layer_size_, Node{});
   queue_.clear();
   const Edge none{BoxingKind::kCast, {}, 0, start, start};
@@ -558,13 +567,18 @@ std::vector<BoxingPlan> BoxingSearch::alternatives(std::size_t limit) {
   if (!has_path()) return {};
   const Path chosen = path_to(goal_node_);
   std::vector<BoxingPlan> plans = {plan_of(chosen, nodes_[goal_node_].cost)};
+  if (limit == 0) return plans;
   std::vector<Found> others;  // the cheapest first
-  for (const Beginning& beginning : other_beginnings(chosen)) {
-    if (others.size() >= limit && (limit == 0 || others.back().cost < beginning.promise)) break;
-    const std::optional<Found> found = best_after(beginning);
-    if (!found) continue;
-    others.insert(std::upper_bound(others.begin(), others.end(), *found), *found);
-    if (others.size() > limit) others.pop_back();
+  try {
+    work_ = WorkBudget(kMostAlternativesWork);
+    for (const Beginning& beginning : other_beginnings(chosen)) {
+      if (others.size() >= limit && others.back().cost < beginning.promise) break;
+      const std::optional<Found> found = best_after(beginning);
+      if (!found) continue;
+      others.insert(std::upper_bound(others.begin(), others.end(), *found), *found);
+      if (others.size() > limit) others.pop_back();
+    }
+  } catch (const OutOfWork&) {  // those found so far are still ways that lost
   }
   for (const Found& other : others) plans.push_back(plan_of(other.path, other.cost));
   return plans;

@@ -25,6 +25,8 @@ class BoxingSearch {
   // Borrows the request, whose words and placements are known to be good.
   explicit BoxingSearch(const BoxingRequest& request);
 
+  // Both throw OutOfWork (boxing_prices.h) where the best plan takes too long to find; alternatives
+  // that would are left out.
   std::optional<BoxingPlan> best();
   std::vector<BoxingPlan> alternatives(std::size_t limit);
 
@@ -141,6 +143,7 @@ class BoxingSearch {
   bool mark_reached(NodeNumber node);
 
   const BoxingRequest& request_;
+  WorkBudget work_;  // shared with the prices
   const bool by_time_;
   BoxingMesh source_;
   std::optional<BoxingMesh> target_;  // nothing where it equals the source

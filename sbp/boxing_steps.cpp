@@ -56,8 +56,15 @@ std::vector<std::vector<Rank>> groups_of(const BoxingStep& step, const TensorTyp
                                          const Placement& from_placement,
                                          const Placement& to_placement) {
   std::vector<std::vector<Rank>> groups;
-  for (GroupCost& group : group_costs(step, type, from_placement, to_placement))
-    groups.push_back(std::move(group.members));
+  WorkBudget work;
+  try {
+    for (GroupCost& group : group_costs(step, type, from_placement, to_placement, &work))
+      groups.push_back(std::move(group.members));
+  } catch (const OutOfWork&) {
+    fail(ErrorCode::kInfeasible,
+         "{} of {}: more than 2^22 pairs of devices send to each other, too many to list",
+         to_string(step, placement_of(step, from_placement, to_placement)), to_string(type.shape));
+  }
   return groups;
 }
 

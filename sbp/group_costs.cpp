@@ -86,12 +86,13 @@ AxisGroups groups_along(std::uint32_t axes, const Placement& placement) {
 
 std::vector<GroupCost> exchange_costs(const AxisGroups& groups, const MeshBoxes& from,
                                       const MeshBoxes& to, const Placement& placement,
-                                      Bytes element) {
+                                      Bytes element, WorkBudget* work) {
   const std::size_t num_devices = placement.ranks.size();
   std::vector<std::int64_t> sent(num_devices), received(num_devices);
   const Moves moves(from, placement.ranks, to, placement.ranks);
   for (std::size_t device = 0; device < num_devices; ++device)
     moves.visit_to(device, [&](std::size_t source, const Box& box) {
+      if (work != nullptr) work->spend(kVisitWork);
       if (source == device) return;
       sent[source] += box.elements();
       received[device] += box.elements();
@@ -109,7 +110,8 @@ std::vector<GroupCost> exchange_costs(const AxisGroups& groups, const MeshBoxes&
 }
 
 std::vector<GroupCost> transfer_costs(const MeshBoxes& from, const Placement& source,
-                                      const MeshBoxes& to, const Placement& target, Bytes element) {
+                                      const MeshBoxes& to, const Placement& target, Bytes element,
+                                      WorkBudget* work) {
   const Moves moves(from, source.ranks, to, target.ranks);
   const std::size_t num_sources = source.ranks.size();
   // A device of both placements is one node: that of the source.
@@ -124,6 +126,7 @@ std::vector<GroupCost> transfer_costs(const MeshBoxes& from, const Placement& so
   std::vector<std::int64_t> sent(ranks.size()), received(ranks.size());
   for (std::size_t device = 0; device < target.ranks.size(); ++device)
     moves.visit_to(device, [&](std::size_t sender, const Box& box) {
+      if (work != nullptr) work->spend(kVisitWork);
       const std::size_t receiver = node_of[device];
       if (sender == receiver) return;
       components.join(sender, receiver);
@@ -148,7 +151,7 @@ std::vector<GroupCost> transfer_costs(const MeshBoxes& from, const Placement& so
 }
 
 std::vector<GroupCost> group_costs(const BoxingStep& step, const TensorType& type,
-                                   const Placement& from, const Placement& to) {
+                                   const Placement& from, const Placement& to, WorkBudget* work) {
   const Bytes element = size_of(type.dtype);
   switch (step.kind) {
     case BoxingKind::kLocal:
@@ -156,7 +159,7 @@ std::vector<GroupCost> group_costs(const BoxingStep& step, const TensorType& typ
       return {};
     case BoxingKind::kTransfer:
       return transfer_costs(MeshBoxes(step.from, from, type.shape), from,
-                            MeshBoxes(step.to, to, type.shape), to, element);
+                            MeshBoxes(step.to, to, type.shape), to, element, work);
     case BoxingKind::kCollective:
       break;
   }
@@ -166,7 +169,7 @@ std::vector<GroupCost> group_costs(const BoxingStep& step, const TensorType& typ
   const AxisGroups groups = groups_along(axes, placement);
   const MeshBoxes before(step.from, placement, type.shape), after(step.to, placement, type.shape);
   if (step.primitive == Primitive::kAllToAll)
-    return exchange_costs(groups, before, after, placement, element);
+    return exchange_costs(groups, before, after, placement, element, work);
   return ring_costs(groups, step.primitive, before, after, element);
 }
 

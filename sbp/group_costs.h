@@ -7,11 +7,15 @@
 #include "core/shape.h"
 #include "core/units.h"
 #include "sbp/boxing.h"
+#include "sbp/work_budget.h"
 
 #include <cstdint>
 #include <vector>
 
 namespace sextant {
+
+// In units of WorkBudget: one box that goes from one device to another.
+constexpr std::int64_t kVisitWork = 64;
 
 struct GroupCost {
   std::vector<Rank> members;
@@ -35,12 +39,14 @@ AxisGroups groups_along(std::uint32_t axes, const Placement& placement);
 // Of a step from `from` to `to`, both of the step's own words.
 std::vector<GroupCost> exchange_costs(const AxisGroups& groups, const MeshBoxes& from,
                                       const MeshBoxes& to, const Placement& placement,
-                                      Bytes element);
+                                      Bytes element, WorkBudget* work = nullptr);
 std::vector<GroupCost> transfer_costs(const MeshBoxes& from, const Placement& source,
-                                      const MeshBoxes& to, const Placement& target, Bytes element);
+                                      const MeshBoxes& to, const Placement& target, Bytes element,
+                                      WorkBudget* work = nullptr);
 
 // Empty for steps that do not communicate.
 std::vector<GroupCost> group_costs(const BoxingStep& step, const TensorType& type,
-                                   const Placement& from, const Placement& to);
+                                   const Placement& from, const Placement& to,
+                                   WorkBudget* work = nullptr);
 
 }  // namespace sextant

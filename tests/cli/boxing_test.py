@@ -168,13 +168,22 @@ def check_refusals(program):
     program.run("boxing", FROM, TO, *SMALL, "--cluter", "x").expect_code(2).expect_error("--cluster")
 
 
+def check_hopeless_questions(program):
+    """What would take minutes is refused in seconds; before, these ran for as long as one waited."""
+    deep = ["(S(0),S(1),S(2),P,P)@[a=2,b=2,c=2,d=2,e=2]", "(S(3),S(2),P,S(0),B)@[a=2,b=2,c=2,d=2,e=2]"]
+    program.run("boxing", *deep, "--shape", "5x7x3x2x2x2x2x2x2x2", "-c", "dgx-h100:nodes=4"
+                ).expect_code(4).expect_error("too many ways to search through")
+    program.run("boxing", "S(0)@[x=4096]", "S(1)@[x=4096]", "--shape", "5000x5000"
+                ).expect_code(4).expect_error("too many to list")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--sextant", required=True, type=pathlib.Path)
     path = parser.parse_args().sextant.resolve()
     check_readme()
     for check in (check_golden, check_document, check_sums, check_element_types, check_large_groups,
-                  check_refusals):
+                  check_refusals, check_hopeless_questions):
         with tempfile.TemporaryDirectory() as folder:
             print(check.__name__, flush=True)
             check(Program(path, pathlib.Path(folder)))
