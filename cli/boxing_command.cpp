@@ -113,7 +113,7 @@ StepReport report_of(const BoxingStep& step, const Question& question) {
   const Placement &from = question.from.placement, &to = question.to.placement;
   const TensorType moved{question.type.shape, step.dtype};
   StepReport report{step, to_string(step, before(step, question)), {}, {}, {}, {}};
-  if (step.kind == BoxingKind::kLocal || step.kind == BoxingKind::kCast) return report;
+  if (!is_communication(step.kind)) return report;
   report.groups = groups_of(step, moved, from, to);
   report.pairs = reference_volume(step, moved, from, to);
   for (const PairBytes& pair : report.pairs) report.bytes += pair.bytes;
@@ -128,9 +128,7 @@ std::vector<StepReport> reports_of(const BoxingPlan& plan, const Question& quest
 }
 
 bool reduces(const BoxingStep& step) {
-  const bool communicates =
-      step.kind == BoxingKind::kCollective || step.kind == BoxingKind::kTransfer;
-  if (!communicates) return false;
+  if (!is_communication(step.kind)) return false;
   const auto count = [](const NdSbp& words) {
     return std::count_if(words.begin(), words.end(), [](const Sbp& w) { return w.is_partial(); });
   };

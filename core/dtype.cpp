@@ -39,6 +39,24 @@ bool is_floating(DType dtype) {
   return false;
 }
 
+bool holds_every_value(DType wide, DType narrow) {
+  if (wide == narrow || narrow == DType::kBool) return true;
+  switch (narrow) {
+    case DType::kBF16:
+    case DType::kF16:
+      return wide == DType::kF32 || wide == DType::kF64;
+    case DType::kF32:
+      return wide == DType::kF64;
+    case DType::kI32:
+      return wide == DType::kI64 || wide == DType::kF64;
+    case DType::kF64:
+    case DType::kI64:
+    case DType::kBool:
+      return false;
+  }
+  return false;
+}
+
 std::string_view to_string(DType dtype) {
   switch (dtype) {
     case DType::kF64:

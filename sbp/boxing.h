@@ -26,6 +26,11 @@ enum class BoxingKind : std::uint8_t {
   kCast,  // another element type, on each device; the words stay
 };
 
+// Whether bytes go from device to device.
+constexpr bool is_communication(BoxingKind kind) {
+  return kind == BoxingKind::kCollective || kind == BoxingKind::kTransfer;
+}
+
 // The placements that a step reads and writes.
 enum class BoxingWhere : std::uint8_t { kSource, kTarget, kBetween };
 

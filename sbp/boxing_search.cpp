@@ -11,9 +11,8 @@ namespace sextant {
 namespace {
 
 // In units of WorkBudget: a state that is made and numbered, an edge that is bounded, a state that
-// is looked at as an end of steps. What losing ways may cost is less than what the best one may.
+// is looked at as an end of steps.
 constexpr std::int64_t kStateWork = 64, kEdgeWork = 32, kScanWork = 8;
-constexpr std::int64_t kMostAlternativesWork = std::int64_t{1} << 26;
 
 std::uint32_t bit(std::size_t axis) { return std::uint32_t{1} << axis; }
 
@@ -35,33 +34,7 @@ std::vector<std::size_t> dims_to_split(const BoxingRequest& request, std::size_t
   return result;
 }
 
-std::optional<ReduceOp> reduction_of(const MeshState& state) {
-  return state.has_partial() ? std::optional(state.pending_reduction()) : std::nullopt;
-}
-
-bool is_communication(BoxingKind kind) {
-  return kind == BoxingKind::kCollective || kind == BoxingKind::kTransfer;
-}
-
 }  // namespace
-
-bool holds_every_value(DType wide, DType narrow) {
-  if (wide == narrow || narrow == DType::kBool) return true;
-  switch (narrow) {
-    case DType::kBF16:
-    case DType::kF16:
-      return wide == DType::kF32 || wide == DType::kF64;
-    case DType::kF32:
-      return wide == DType::kF64;
-    case DType::kI32:
-      return wide == DType::kI64 || wide == DType::kF64;
-    case DType::kF64:
-    case DType::kI64:
-    case DType::kBool:
-      return false;
-  }
-  return false;
-}
 
 DType reduction_type(const BoxingRequest& request) {
   const DType from = request.type.dtype, to = request.to_dtype.value_or(from);
@@ -78,8 +51,8 @@ BoxingSearch::BoxingSearch(const BoxingRequest& request)
   if (source_.extents != extents || (&from != &to && from.ranks != to.ranks)) target_.emplace(to);
   start_ = MeshState(request.from, source_.extents, request.type.shape);
   goal_ = MeshState(request.to, extents, request.type.shape);
-  pending_ = reduction_of(start_);
-  wanted_ = reduction_of(goal_);
+  pending_ = start_.pending_reduction();
+  wanted_ = goal_.pending_reduction();
   dims_ =
       dims_to_split(request, std::max(source_.axes.size(), mesh(BoxingWhere::kTarget).axes.size()));
   prices_.emplace(request, source_, mesh(BoxingWhere::kTarget), work_);
@@ -138,7 +111,7 @@ void BoxingSearch::add_states_of(BoxingMesh& on, BoxingWhere side) {
       if (!state.is_broadcast(axis)) continue;
       work_.spend(kStateWork);
       for (const std::size_t dim : dims_) on.states.add(state.with_split(axis, dim));
-      const std::optional<ReduceOp> other = reduction_of(state);
+      const std::optional<ReduceOp> other = state.pending_reduction();
       for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kMin})
         if (may_hold(side, axis, op) && (!other || *other == op))
           on.states.add(state.with_partial(axis, op));
@@ -304,12 +277,12 @@ void BoxingSearch::exchanges(NodeNumber node, const Take& take) {
 template <typename Take>
 void BoxingSearch::crossings(NodeNumber node, const Take& take) {
   const StateRef ref = ref_of(node);
-  const std::optional<ReduceOp> pending = reduction_of(state_of(node));
+  const std::optional<ReduceOp> pending = state_of(node).pending_reduction();
   const bool may_transfer = !pending || layer_of(node) == reducing_layer_;
   for (std::uint32_t number = 0; number < target_->states.size(); ++number) {
     const StateRef to{BoxingWhere::kTarget, number};
     const MeshState& state = target_->states[number];
-    const std::optional<ReduceOp> arriving = reduction_of(state);
+    const std::optional<ReduceOp> arriving = state.pending_reduction();
     const NodeNumber reached = node_at(layer_of(node), to);
     if (pending == arriving && prices_->hold_the_same(ref, to))
       take(Edge{BoxingKind::kLocal, {}, 0, node, reached});
@@ -353,7 +326,7 @@ std::int64_t BoxingSearch::least_bytes_left(NodeNumber node) {
   const std::int64_t wanted = prices_->copies_of_shares(goal);
   const bool must_cross = target_ && ref.side == BoxingWhere::kSource;
   if (shares > 1) {
-    const std::optional<ReduceOp> reduction = reduction_of(state);
+    const std::optional<ReduceOp> reduction = state.pending_reduction();
     if (reduction == wanted_) {  // shares may stay shares
       if (must_cross && prices_->is_disjoint()) return least_tensor_bytes_;
       std::int64_t kept = must_cross ? num_wanted_shares_ : 1;
@@ -495,125 +468,12 @@ void BoxingSearch::search(NodeNumber start, const PathCost& cost, Extent extent)
   }
 }
 
-BoxingSearch::Path BoxingSearch::path_to(NodeNumber node) const {
-  Path path;
-  for (; nodes_[node].last.from != node; node = nodes_[node].last.from)
-    path.push_back(nodes_[node].last);
-  std::reverse(path.begin(), path.end());
-  return path;
-}
-
-std::vector<std::string> BoxingSearch::texts_of(const Path& path) const {
-  std::vector<std::string> texts;
-  for (const Edge& edge : path) texts.push_back(to_string(step_of(edge)));
-  return texts;
-}
-
-bool BoxingSearch::is_earlier_text(const Edge& edge) const {
-  Path candidate = path_to(edge.from);
-  candidate.push_back(edge);
-  return texts_of(candidate) < texts_of(path_to(edge.to));
-}
-
-BoxingStep BoxingSearch::step_of(const Edge& edge) const {
-  const BoxingMesh &from = mesh(ref_of(edge.from).side), &to = mesh(ref_of(edge.to).side);
-  BoxingStep step;
-  step.kind = edge.kind;
-  step.primitive = edge.primitive;
-  step.from = state_of(edge.from).words(from.extents.size());
-  step.to = state_of(edge.to).words(to.extents.size());
-  step.where = &from != &to ? BoxingWhere::kBetween : ref_of(edge.from).side;
-  step.dtype = dtype_of(edge.from);
-  step.to_dtype = dtype_of(edge.to);
-  for (const std::size_t axis : from.axes)
-    if ((edge.axes & bit(axis)) != 0) step.group_axes.push_back(axis);
-  const std::optional<ReduceOp> reduction = reduction_of(state_of(edge.from));
-  if (reduction && is_communication(edge.kind) && edge.primitive != Primitive::kAllGather &&
-      edge.primitive != Primitive::kAllToAll)
-    step.reduce = *reduction;
-  return step;
-}
-
-// The first and the last words are those of the request, which may say the same in another way.
-BoxingPlan BoxingSearch::plan_of(const Path& path, const PathCost& cost) {
-  BoxingPlan plan;
-  plan.total_bytes = Bytes(cost.bytes);
-  if (by_time_) plan.time = Duration(cost.objective);
-  for (const Edge& edge : path) {
-    plan.steps.push_back(step_of(edge));
-    if (!by_time_ && request_.network != nullptr && is_communication(edge.kind))
-      plan.time += Duration(prices_->time(change_of(edge)));
-  }
-  if (plan.steps.empty()) return plan;
-  std::size_t first = 0, last = plan.steps.size() - 1;
-  for (; first < last && plan.steps[first].kind == BoxingKind::kCast; ++first)
-    plan.steps[first].from = plan.steps[first].to = request_.from;
-  plan.steps[first].from = request_.from;
-  for (; last > first && plan.steps[last].kind == BoxingKind::kCast; --last)
-    plan.steps[last].from = plan.steps[last].to = request_.to;
-  plan.steps[last].to = request_.to;
-  return plan;
-}
-
-std::optional<BoxingPlan> BoxingSearch::best() {
-  search(start_node_, {}, Extent::kToGoal);
-  if (!has_path()) return std::nullopt;
-  return plan_of(path_to(goal_node_), nodes_[goal_node_].cost);
-}
-
-// Those that promise most are completed first, until no other can be among the best.
-std::vector<BoxingPlan> BoxingSearch::alternatives(std::size_t limit) {
-  search(start_node_, {}, Extent::kToGoal);
-  if (!has_path()) return {};
-  const Path chosen = path_to(goal_node_);
-  std::vector<BoxingPlan> plans = {plan_of(chosen, nodes_[goal_node_].cost)};
-  if (limit == 0) return plans;
-  std::vector<Found> others;  // the cheapest first
-  try {
-    work_ = WorkBudget(kMostAlternativesWork);
-    for (const Beginning& beginning : other_beginnings(chosen)) {
-      if (others.size() >= limit && others.back().cost < beginning.promise) break;
-      const std::optional<Found> found = best_after(beginning);
-      if (!found) continue;
-      others.insert(std::upper_bound(others.begin(), others.end(), *found), *found);
-      if (others.size() > limit) others.pop_back();
-    }
-  } catch (const OutOfWork&) {  // those found so far are still ways that lost
-  }
-  for (const Found& other : others) plans.push_back(plan_of(other.path, other.cost));
-  return plans;
-}
-
-// The first communication of every plan begins where steps without one lead.
-std::vector<BoxingSearch::Beginning> BoxingSearch::other_beginnings(const Path& chosen) {
-  const auto first = std::find_if(chosen.begin(), chosen.end(),
-                                  [](const Edge& edge) { return is_communication(edge.kind); });
-  search(start_node_, {}, Extent::kFreeSteps);
-  std::vector<Beginning> beginnings;
-  for (NodeNumber node = 0; node < nodes_.size(); ++node) {
-    if (!nodes_[node].is_settled) continue;
-    const PathCost& cost = nodes_[node].cost;
-    expand(node, [&](const Edge& edge) {
-      if (!is_communication(edge.kind)) return;
-      if (first != chosen.end() && first->from == edge.from && first->to == edge.to) return;
-      beginnings.push_back({path_to(node), cost, with_rest(least_cost(cost, edge), edge.to)});
-      beginnings.back().path.push_back(edge);
-    });
-  }
-  std::stable_sort(beginnings.begin(), beginnings.end(),
-                   [](const Beginning& a, const Beginning& b) { return a.promise < b.promise; });
-  return beginnings;
-}
-
-std::optional<BoxingSearch::Found> BoxingSearch::best_after(const Beginning& beginning) {
-  const Edge& first = beginning.path.back();
-  search(first.to, exact_cost(beginning.cost, first), Extent::kToGoal);
-  if (!has_path()) return std::nullopt;
-  Found found{beginning.path, nodes_[goal_node_].cost, {}};
-  const Path rest = path_to(goal_node_);
-  found.path.insert(found.path.end(), rest.begin(), rest.end());
-  found.texts = texts_of(found.path);
-  return found;
+std::vector<BoxingSearch::Edge> BoxingSearch::communications_from(NodeNumber node) {
+  std::vector<Edge> edges;
+  expand(node, [&](const Edge& edge) {
+    if (is_communication(edge.kind)) edges.push_back(edge);
+  });
+  return edges;
 }
 
 }  // namespace sextant

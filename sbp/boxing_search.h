@@ -14,8 +14,6 @@
 
 namespace sextant {
 
-// Whether every value of `narrow` is one of `wide`.
-bool holds_every_value(DType wide, DType narrow);
 // In which reductions run: the given type, or that of both sides which holds every value of the
 // other, or the source's.
 DType reduction_type(const BoxingRequest& request);
@@ -124,6 +122,7 @@ class BoxingSearch {
       return cost != other.cost ? cost < other.cost : texts < other.texts;
     }
   };
+  std::vector<Edge> communications_from(NodeNumber node);
   std::vector<Beginning> other_beginnings(const Path& chosen);
   std::optional<Found> best_after(const Beginning& beginning);
 

@@ -94,16 +94,10 @@ MeshState::MeshState(const NdSbp& words, std::span<const std::int64_t> extents,
         *this = with_split(axis, words[axis].dim);
 }
 
-bool MeshState::has_partial() const {
-  for (std::size_t axis = 0; axis < kMaxMeshAxes; ++axis)
-    if (is_partial(axis)) return true;
-  return false;
-}
-
-ReduceOp MeshState::pending_reduction() const {
+std::optional<ReduceOp> MeshState::pending_reduction() const {
   for (std::size_t axis = 0; axis < kMaxMeshAxes; ++axis)
     if (is_partial(axis)) return reduction(axis);
-  fail(ErrorCode::kInternal, "no word of this state is partial");
+  return std::nullopt;
 }
 
 bool MeshState::is_innermost(std::size_t axis) const {

@@ -32,9 +32,8 @@ class MeshState {
   std::size_t nesting(std::size_t axis) const { return byte(axis) & 7U; }
   ReduceOp reduction(std::size_t axis) const { return static_cast<ReduceOp>(byte(axis) - 1U); }
 
-  bool has_partial() const;
-  // Of a state with partial words.
-  ReduceOp pending_reduction() const;
+  bool has_partial() const { return pending_reduction().has_value(); }
+  std::optional<ReduceOp> pending_reduction() const;  // nothing: no word is partial
   // True when no split of the same dim lies inside the split of this axis.
   bool is_innermost(std::size_t axis) const;
   // Changes of one axis. A split to be replaced must be innermost, a new one becomes innermost.

@@ -72,7 +72,7 @@ TEST_CASE("no sequence of steps moves fewer bytes or takes less time on one plac
   }
 }
 
-TEST_CASE("nor with three dims to split, nor with two kinds of reductions") {
+TEST_CASE("no other steps cost less with three dims to split, or with two kinds of reductions") {
   const WordTable three = table({2, 3}, kFive, 3);
   for (const Shape& shape : {Shape{5, 3, 2}, Shape{2, 1, 7}, Shape{600, 60, 40}}) {
     check_minimal(three, three, {shape, DType::kI64}, nullptr);
@@ -85,7 +85,7 @@ TEST_CASE("nor with three dims to split, nor with two kinds of reductions") {
   check_minimal(two, two, {Shape{5, 3}, DType::kI64}, oracle::networks().front());
 }
 
-TEST_CASE("nor on three axes") {
+TEST_CASE("no other steps cost less on three axes") {
   const WordTable words = table({2, 2, 2}, kFour, 2);
   for (const Shape& shape : {Shape{5, 3}, Shape{80, 400}}) {
     check_minimal(words, words, {shape, DType::kI64}, nullptr, 1500);
@@ -94,7 +94,7 @@ TEST_CASE("nor on three axes") {
   }
 }
 
-TEST_CASE("nor between any two placements") {
+TEST_CASE("no other steps cost less between any two placements") {
   const WordTable four = table({4}, kFour, 2), square = table({2, 2}, kFour, 2);
   const std::vector<WordTable> others = {
       table({2, 2}, kFour, 2, 2),
@@ -113,7 +113,7 @@ TEST_CASE("nor between any two placements") {
       }
 }
 
-TEST_CASE("nor with another element type on the way") {
+TEST_CASE("no other steps cost less with another element type on the way") {
   const WordTable words = table({2, 3}, kFour, 2), other = table({2, 2}, kFour, 2, 4);
   for (const auto& [from, to, reduce] : {std::tuple(DType::kF32, DType::kBF16, DType::kF32),
                                          std::tuple(DType::kBF16, DType::kF32, DType::kF32),
@@ -156,9 +156,8 @@ TEST_CASE("an alternative is the cheapest plan that begins with its first commun
             CHECK(cost >= last);
             last = cost;
             const auto first =
-                std::find_if(plan.steps.begin(), plan.steps.end(), [](const auto& step) {
-                  return step.kind == BoxingKind::kCollective || step.kind == BoxingKind::kTransfer;
-                });
+                std::find_if(plan.steps.begin(), plan.steps.end(),
+                             [](const auto& step) { return is_communication(step.kind); });
             beginnings.push_back(first == plan.steps.end() ? "" : to_string(*first));
             if (first == plan.steps.end()) continue;
             CHECK(cost == brute.price(*first) + brute.cost_after(*first, to));
