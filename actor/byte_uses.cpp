@@ -61,9 +61,8 @@ void ByteUses::merge(std::size_t first) {
     SiteUse& into = uses_[last];
     const SiteUse& use = uses_[i];
     const std::int64_t end = into.offset + into.size;
-    const std::int64_t aligned = (end + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
     const bool same = into.frame == use.frame && into.rate == use.rate && into.writes == use.writes;
-    if (same && use.offset <= aligned) {
+    if (same && use.offset <= aligned(end)) {
       into.size = std::max(end, use.offset + use.size) - into.offset;
     } else {
       uses_[++last] = use;

@@ -23,10 +23,6 @@ std::string_view without_layer(std::string_view name) {
   return name.substr(end + 1);
 }
 
-std::int64_t align(std::int64_t bytes) {
-  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
-}
-
 std::uint64_t hash_of(const Attributes& attributes) {
   Fnv1a hash;
   for (const auto& [name, value] : attributes.entries()) {
@@ -316,7 +312,7 @@ Block with_local_types(Block block, std::span<const LayoutId> ports, const Local
     reg.local = types.of(reg.layout);
     Bytes& size = at(block.frames, reg.frame).size;
     reg.offset = size;
-    size += Bytes(align(size_of(reg.local).value));
+    size += Bytes(aligned(size_of(reg.local).value));
   }
   for (std::size_t port = 0; port < ports.size(); ++port)
     block.ports[port].local = types.of(ports[port]);

@@ -18,10 +18,6 @@
 namespace sextant {
 namespace {
 
-std::int64_t align(std::int64_t bytes) {
-  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
-}
-
 // Words that say the same of every device: equal boxes, equal pending reductions.
 bool hold_equal_parts(const Shape& shape, const NdSbp& a, const NdSbp& b,
                       const Placement& placement) {
@@ -66,7 +62,7 @@ class RankBlock {
   std::int32_t add_register(std::string name, LayoutId layout) {
     const TensorType local = local_type(layout);
     const auto frame = static_cast<std::int32_t>(block_.frames.size());
-    block_.frames.push_back({.size = Bytes(align(size_of(local).value)),
+    block_.frames.push_back({.size = Bytes(aligned(size_of(local).value)),
                              .memory = MemoryClass::kActivations,
                              .region = Region::kPrivate});
     return append({.name = std::move(name),
@@ -231,8 +227,7 @@ class BoxingExpansion {
     placed.step = &step;
     placed.from = intern(step.dtype, step.from, reads_on(step));
     placed.to = intern(step.to_dtype, step.to, writes_on(step));
-    if (step.kind == BoxingKind::kCollective || step.kind == BoxingKind::kTransfer)
-      placed.groups = groups_of_step(step);
+    if (is_communication(step.kind)) placed.groups = groups_of_step(step);
     return placed;
   }
 

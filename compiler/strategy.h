@@ -18,7 +18,7 @@ enum class Schedule : std::uint8_t { kGPipe, kOneFOneB, kZeroBubbleH1 };
 
 std::string_view to_string(Schedule schedule);  // "gpipe", "1f1b", "zb-h1"
 
-// "pin=layer*.mlp.up.y:(S(0),B)" fixes the words of tensors on [dp, tp],
+// "pin=layer*.mlp.up:(S(0),B)" fixes the words of tensors on [dp, tp],
 // "pin=layer*.mlp.up[1]:(B,B)" those in which operators read an input. '*' stands for any
 // characters.
 struct WordPin {

@@ -14,12 +14,6 @@ namespace sextant {
 
 namespace {
 
-std::int64_t elements_of(const Shard& box) {
-  std::int64_t elements = 1;
-  for (const Interval& dim : box.dims) elements *= dim.extent;
-  return elements;
-}
-
 // Where each rank stands in a list; groups may have thousands of members that all look each other
 // up.
 class Positions {
@@ -92,7 +86,7 @@ void set_moved_volumes(CollectiveCost& cost, const std::vector<BoxMove>& moves, 
   std::vector<std::int64_t> sent(cost.members.size()), received(cost.members.size());
   for (const BoxMove& move : moves) {
     if (move.source == move.destination) continue;
-    const std::int64_t elements = elements_of(move.box);
+    const std::int64_t elements = move.box.elements();
     sent[static_cast<std::size_t>(move.source)] += elements;
     received[static_cast<std::size_t>(move.destination)] += elements;
     cost.global_bytes += element * elements;
@@ -192,7 +186,7 @@ void add_traffic(const Communication& communication, const Shape& global, WordsO
     case Primitive::kTransfer:
       for (const BoxMove& move : box_moves(global, from, to, members))
         add(static_cast<std::size_t>(move.source), static_cast<std::size_t>(move.destination),
-            elements_of(move.box));
+            move.box.elements());
       break;
   }
 }

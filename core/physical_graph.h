@@ -129,6 +129,10 @@ struct Register {
   bool operator==(const Register&) const = default;
 };
 inline constexpr std::int64_t kBufferAlignment = 256;
+// The least multiple of kBufferAlignment that is not less.
+constexpr std::int64_t aligned(std::int64_t bytes) {
+  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+}
 
 // Registers that live equally long: one credit, one slot, one lifetime.
 struct Frame {

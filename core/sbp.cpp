@@ -237,6 +237,12 @@ Shape Shard::local_shape() const {
   return Shape(std::move(extents));
 }
 
+std::int64_t Shard::elements() const {
+  std::int64_t count = 1;
+  for (const Interval& dim : dims) count *= dim.extent;
+  return count;
+}
+
 bool Shard::is_empty() const {
   return std::any_of(dims.begin(), dims.end(), [](const Interval& dim) { return dim.extent == 0; });
 }

@@ -68,6 +68,7 @@ Interval balanced_part(std::int64_t extent, std::int64_t parts, std::int64_t ind
 struct Shard {
   std::vector<Interval> dims;
   Shape local_shape() const;
+  std::int64_t elements() const;
   bool is_empty() const;
   bool operator==(const Shard&) const = default;
 };

@@ -97,12 +97,6 @@ Wide neutral(ReduceOp op) {
 
 }  // namespace
 
-std::int64_t elements_of(const Shard& box) {
-  std::int64_t count = 1;
-  for (const Interval& interval : box.dims) count *= interval.extent;
-  return count;
-}
-
 void for_each_row(const Shard& part, const Shard& a, const Shard& b,
                   const std::function<void(std::int64_t, std::int64_t, std::int64_t)>& visit) {
   if (part.is_empty()) return;

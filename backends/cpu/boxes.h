@@ -16,8 +16,6 @@ struct BoxBuffer {
   const Shard* box = nullptr;
 };
 
-std::int64_t elements_of(const Shard& box);
-
 // Calls `visit(first element in a, first element in b, count)` for each row of `part` that is
 // contiguous in both boxes. `part` lies inside both.
 void for_each_row(const Shard& part, const Shard& a, const Shard& b,

@@ -86,8 +86,8 @@ class DryMemory {
     return Bytes(bytes);
   }
   void check_inside(std::int64_t first, std::int64_t count, const Shard& box) const {
-    require(first >= 0 && count >= 0 && first <= elements_of(box) - count, ErrorCode::kInternal,
-            "{} elements from {} on leave a buffer of {}", count, first, elements_of(box));
+    require(first >= 0 && count >= 0 && first <= box.elements() - count, ErrorCode::kInternal,
+            "{} elements from {} on leave a buffer of {}", count, first, box.elements());
   }
 
   DType dtype_;
@@ -183,7 +183,7 @@ class Collective {
       else
         memory_.reduce(communication_.reduce, part, memory_.in(member), boxes[member], value,
                        value_box);
-      if (member != owner) count(member, after(member), elements_of(part));
+      if (member != owner) count(member, after(member), part.elements());
     }
   }
 
@@ -197,7 +197,7 @@ class Collective {
   // Parts are the balanced parts of the flat buffer: any shape divides.
   void all_reduce() {
     require_equal_boxes(in_boxes_);
-    const std::int64_t elements = elements_of(in_boxes_.front());
+    const std::int64_t elements = in_boxes_.front().elements();
     const Shard whole = flat(0, elements);
     const std::vector<Shard> flat_boxes(size(), whole);
     const Address sum = memory_.scratch(elements);
@@ -217,7 +217,7 @@ class Collective {
     std::vector<Address> parts;
     for (std::size_t owner = 0; owner < size(); ++owner) {
       const Shard& box = out_boxes_[owner];
-      parts.push_back(memory_.scratch(elements_of(box)));
+      parts.push_back(memory_.scratch(box.elements()));
       travel_and_reduce(owner, box, in_boxes_, parts.back(), box);
     }
     for (std::size_t owner = 0; owner < size(); ++owner)
@@ -232,7 +232,7 @@ class Collective {
       deliver(owner, memory_.in(owner), box, out_boxes_[owner]);
       for (std::size_t member = owner; after(member) != owner; member = after(member)) {
         deliver(after(member), memory_.in(owner), box, out_boxes_[after(member)]);
-        count(member, after(member), elements_of(box));
+        count(member, after(member), box.elements());
       }
     }
   }
@@ -242,7 +242,7 @@ class Collective {
     const Shard& box = in_boxes_.front();
     for (std::size_t member = 0; member < size(); ++member) {
       deliver(member, memory_.in(0), box, out_boxes_[member]);
-      if (member > 0) count(member - 1, member, elements_of(box));
+      if (member > 0) count(member - 1, member, box.elements());
     }
   }
 
@@ -262,7 +262,7 @@ class Collective {
     const ReduceOp op = pending(to_).value_or(communication_.reduce);
     std::vector<Address> values;
     for (std::size_t member = 0; member < size(); ++member) {
-      const std::int64_t elements = elements_of(out_boxes_[member]);
+      const std::int64_t elements = out_boxes_[member].elements();
       values.push_back(memory_.scratch(elements));
       memory_.fill(op, values.back(), elements);
     }
@@ -275,7 +275,7 @@ class Collective {
       else
         memory_.copy(move.box, memory_.in(source), in_boxes_[source], values[destination],
                      out_boxes_[destination]);
-      count(source, destination, elements_of(move.box));
+      count(source, destination, move.box.elements());
     }
     for (std::size_t member = 0; member < size(); ++member)
       if (memory_.takes(member))

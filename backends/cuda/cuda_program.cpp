@@ -12,10 +12,6 @@
 namespace sextant {
 namespace {
 
-std::int64_t aligned(std::int64_t bytes) {
-  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
-}
-
 template <typename Element>
 void upload(const std::vector<double>& values, void* destination) {
   std::vector<Element> elements;

@@ -7,10 +7,6 @@
 namespace sextant::testing {
 namespace {
 
-std::int64_t aligned(std::int64_t bytes) {
-  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
-}
-
 TensorType local_type(const PhysicalGraph& graph, LayoutId id) {
   const Layout& layout = graph.layouts[id.index()];
   const Placement& placement = graph.placements[layout.placement.index()];

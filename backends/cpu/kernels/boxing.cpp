@@ -55,7 +55,7 @@ void box_local(const KernelContext& context, Workspace& workspace) {
   const bool is_in_place = taken && context.in[0].data == to.data && !context.accumulate[0];
   if (is_in_place && context.in[0].box == to.box) return;
   const DType dtype = to.local.dtype;
-  const std::int64_t elements = elements_of(to.box);
+  const std::int64_t elements = to.box.elements();
   // Outputs that accumulate are built aside.
   const bool accumulate = context.accumulate[0];
   std::byte* target = to.data;
