@@ -15,7 +15,7 @@
 #include "core/operator.h"
 #include "core/operators/block_builder.h"
 #include "core/operators/families.h"
-#include "core/operators/reduce.h"
+#include "core/operators/reduced_dims.h"
 #include "core/operators/rules.h"
 
 namespace sextant {
@@ -32,10 +32,6 @@ std::vector<TensorType> infer_first_index(Types inputs, const Attributes& attrib
   const Shape result = searched(inputs, attributes).result(inputs[0].shape);
   require_type(kKind, "value", inputs[1], {.shape = result, .dtype = inputs[0].dtype});
   return {{.shape = result, .dtype = DType::kI64}};
-}
-
-Work first_index_work(Types inputs, Types outputs, const Attributes&) {
-  return elementwise_work(inputs, outputs, 1, "reduction");
 }
 
 Rows first_index_rows(Types inputs, Types, const Attributes& attributes) {
@@ -91,7 +87,7 @@ void add_arg_reduce(OperatorRegistry& registry) {
                 .min_inputs = 2,
                 .max_inputs = 2,
                 .infer = infer_first_index,
-                .work = first_index_work,
+                .work = reduction_pass<1>,
                 .signatures = first_index_rows,
                 .needs_offsets = true,
                 .examples = first_index_examples});

@@ -34,10 +34,6 @@ std::vector<TensorType> infer_bias_add(Types inputs, const Attributes&) {
   return {x};
 }
 
-Work bias_add_work(Types inputs, Types outputs, const Attributes&) {
-  return elementwise_work(inputs, outputs, 1);
-}
-
 Rows bias_add_rows(Types inputs, Types, const Attributes&) {
   const std::size_t rank = inputs[0].shape.rank(), leading = rank - inputs[1].shape.rank();
   Rows rows{all_broadcast(2, 1)};
@@ -74,10 +70,6 @@ std::vector<TensorType> infer_reduce(Types inputs, const Attributes& attributes)
            .dtype = dtype_or(attributes, "out_dtype", accumulator_type(dy.dtype))}};
 }
 
-Work reduce_work(Types inputs, Types outputs, const Attributes&) {
-  return elementwise_work(inputs, outputs, 1, "reduction");
-}
-
 Rows reduce_rows(Types inputs, Types, const Attributes& attributes) {
   const std::size_t rank = inputs[0].shape.rank(), leading = rank - kept_rank(attributes);
   Rows rows{all_broadcast(1, 1)};
@@ -96,7 +88,7 @@ void add_bias(OperatorRegistry& registry) {
                 .min_inputs = 2,
                 .max_inputs = 2,
                 .infer = infer_bias_add,
-                .work = bias_add_work,
+                .work = elementwise_pass<1>,
                 .signatures = bias_add_rows,
                 .gradient = bias_add_gradient,
                 .examples = [] {
@@ -105,7 +97,7 @@ void add_bias(OperatorRegistry& registry) {
                 }});
   registry.add({.kind = "reduce_to_bias",
                 .infer = infer_reduce,
-                .work = reduce_work,
+                .work = reduction_pass<1>,
                 .signatures = reduce_rows,
                 .examples = [] {
                   return std::vector<OperatorExample>{

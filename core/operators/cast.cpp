@@ -1,11 +1,13 @@
 // Change of the element type.
 //
-// | x -> y | P(sum) | P(max), P(min) |
-// |---|---|---|
-// | every value of x is one of y: bf16, f16 -> f32 -> f64; i32 -> i64, f64 | stays | stay |
-// | other numbers | rounds: the sum of rounded parts is not the rounded sum | stay: rounding is
-// monotone | | bool -> numbers | a sum of bools counts, its conversion does not | stay | | numbers
-// -> bool | not linear | x != 0 is not monotone |
+// - to a type that holds every value of x (bf16, f16 -> f32 -> f64; i32 -> i64, f64): P(sum),
+// P(max)
+//   and P(min) stay;
+// - to other numbers: P(max) and P(min) stay, because rounding is monotone; P(sum) does not,
+// because
+//   the sum of rounded parts is not the rounded sum;
+// - from bool: P(max) and P(min) stay; a sum of bools counts, and its conversion does not;
+// - from numbers to bool: nothing stays, x != 0 is neither linear nor monotone.
 //
 // A partial sum is narrowed after its reduction or by the boxing that reduces it, which knows in
 // which type it adds (G15); only widening passes a sum on.
@@ -18,14 +20,9 @@
 namespace sextant {
 namespace {
 
-bool is_16_bit_float(DType dtype) { return dtype == DType::kBF16 || dtype == DType::kF16; }
-
-// Whether `to` has every value of `from`, and sums of them as exactly.
-bool widens(DType from, DType to) {
-  if (from == to) return from != DType::kBool;
-  if (from == DType::kI32) return to == DType::kI64 || to == DType::kF64;
-  if (from == DType::kF32) return to == DType::kF64;
-  return is_16_bit_float(from) && (to == DType::kF32 || to == DType::kF64);
+// Shares of a flag are no numbers: their sum is not that of what they become.
+bool passes_sums(DType from, DType to) {
+  return from != DType::kBool && holds_every_value(to, from);
 }
 
 std::vector<TensorType> infer_cast(Types inputs, const Attributes& attributes) {
@@ -36,16 +33,13 @@ Rows cast_rows(Types inputs, Types outputs, const Attributes&) {
   const DType from = inputs[0].dtype, to = outputs[0].dtype;
   const bool is_monotone = to != DType::kBool || from == DType::kBool;
   return rows_with(inputs,
-                   (widens(from, to) ? kLinear : kNone) | (is_monotone ? kIncreasing : kNone));
+                   (passes_sums(from, to) ? kLinear : kNone) | (is_monotone ? kIncreasing : kNone));
 }
 
 // The gradient of a weight arrives in f32 already (README, invariant 3): nothing to do then.
 void cast_gradient(GradientContext& context) {
-  TensorId gradient = *context.output_gradient(0);
   const DType wanted = context.graph().tensor(context.input(0)).type.dtype;
-  if (context.graph().tensor(gradient).type.dtype != wanted)
-    gradient = context.add("cast", {gradient}, {{"dtype", std::string(to_string(wanted))}}, 0);
-  context.set_input_gradient(0, gradient);
+  context.set_input_gradient(0, in_dtype(context, *context.output_gradient(0), wanted, 0));
 }
 
 TensorType example(DType dtype) { return {.shape = {5, 2}, .dtype = dtype}; }

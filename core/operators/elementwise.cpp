@@ -133,9 +133,7 @@ Rows rows_with(Types inputs, unsigned properties) {
 
 TensorId in_type_of(GradientContext& context, TensorId gradient, TensorId tensor,
                     std::size_t for_input) {
-  const DType wanted = context.graph().tensor(gradient).type.dtype;
-  if (context.graph().tensor(tensor).type.dtype == wanted) return tensor;
-  return context.add("cast", {tensor}, {{"dtype", std::string(to_string(wanted))}}, for_input);
+  return in_dtype(context, tensor, context.graph().tensor(gradient).type.dtype, for_input);
 }
 
 TensorId times(GradientContext& context, TensorId gradient, TensorId factor,

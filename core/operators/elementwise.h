@@ -83,14 +83,6 @@ TensorId times(GradientContext& context, TensorId gradient, TensorId factor, std
 // summed over the dims along which the operand repeats.
 void set_stretched_gradient(GradientContext& context, std::size_t input, TensorId gradient);
 
-// Work of one pass: FLOPs per element of the output.
-template <int kFlopsPerElement>
-Work elementwise_pass(Types inputs, Types outputs, const Attributes&) {
-  return streaming_work(inputs, outputs,
-                        kFlopsPerElement * static_cast<Flops>(outputs[0].shape.elements()),
-                        "elementwise");
-}
-
 TensorType boolean(Shape shape);  // of example inputs
 
 }  // namespace sextant

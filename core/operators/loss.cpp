@@ -71,10 +71,6 @@ std::vector<TensorType> infer_row_max(Types inputs, const Attributes&) {
   return {row_type(inputs[0])};
 }
 
-Work row_max_work(Types inputs, Types outputs, const Attributes&) {
-  return elementwise_work(inputs, outputs, 1, "reduction");
-}
-
 Rows row_max_rows(Types inputs, Types, const Attributes&) {
   Rows rows{all_broadcast(1, 1)};
   append_token_rows(rows, inputs[0], 1, nullptr);
@@ -89,10 +85,6 @@ std::vector<TensorType> infer_row_sum_exp(Types inputs, const Attributes&) {
   require_logits("row_sum_exp", inputs[0]);
   require_type("row_sum_exp", "max", inputs[1], row_type(inputs[0]));
   return {row_type(inputs[0])};
-}
-
-Work row_sum_exp_work(Types inputs, Types outputs, const Attributes&) {
-  return elementwise_work(inputs, outputs, 3, "reduction");
 }
 
 Rows row_sum_exp_rows(Types inputs, Types, const Attributes&) {
@@ -172,10 +164,6 @@ std::vector<TensorType> infer_cross_entropy_grad(Types inputs, const Attributes&
   return {x};
 }
 
-Work cross_entropy_grad_work(Types inputs, Types outputs, const Attributes&) {
-  return elementwise_work(inputs, outputs, 4);
-}
-
 Rows cross_entropy_grad_rows(Types inputs, Types, const Attributes&) {
   Rows rows{all_broadcast(5, 1)};
   append_token_rows(rows, inputs[0], 5, nullptr);
@@ -220,7 +208,7 @@ LossTensors softmax_cross_entropy(LogicalGraph& graph, TensorId logits, TensorId
 void add_loss(OperatorRegistry& registry) {
   registry.add({.kind = "row_max",
                 .infer = infer_row_max,
-                .work = row_max_work,
+                .work = reduction_pass<1>,
                 .signatures = row_max_rows,
                 .examples = [] { return std::vector<OperatorExample>{{.inputs = {logits()}}}; }});
   registry.add(
@@ -228,7 +216,7 @@ void add_loss(OperatorRegistry& registry) {
        .min_inputs = 2,
        .max_inputs = 2,
        .infer = infer_row_sum_exp,
-       .work = row_sum_exp_work,
+       .work = reduction_pass<3>,
        .signatures = row_sum_exp_rows,
        .examples = [] {
          return std::vector<OperatorExample>{{.inputs = {logits(), row()}, .ranges = {kAny, kMax}}};
@@ -261,7 +249,7 @@ void add_loss(OperatorRegistry& registry) {
                 .min_inputs = 5,
                 .max_inputs = 5,
                 .infer = infer_cross_entropy_grad,
-                .work = cross_entropy_grad_work,
+                .work = elementwise_pass<4>,
                 .signatures = cross_entropy_grad_rows,
                 .needs_offsets = true,
                 .examples = [] {

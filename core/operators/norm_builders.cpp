@@ -1,8 +1,9 @@
 // The norms of normalization.h, wired from their pieces. Counts are those of the global tensor.
+#include "core/operators/norm_builders.h"
+
 #include "core/check.h"
 #include "core/operators/block_builder.h"
-#include "core/operators/normalization.h"
-#include "core/operators/reduce.h"
+#include "core/operators/reduced_dims.h"
 #include "core/operators/rules.h"
 
 #include <algorithm>

@@ -29,7 +29,7 @@
 #include "core/logical_graph.h"
 #include "core/operator.h"
 #include "core/operators/families.h"
-#include "core/operators/reduce.h"
+#include "core/operators/reduced_dims.h"
 #include "core/operators/rules.h"
 
 #include <algorithm>
@@ -140,11 +140,6 @@ void require_count(std::string_view kind, std::size_t found, std::size_t centred
                    std::size_t without_mean) {
   require(found == centred || found == without_mean, ErrorCode::kBadInput,
           "{}: {} inputs, wanted {} with a mean or {} without", kind, found, centred, without_mean);
-}
-
-template <int kFlopsPerElement>
-Work work(Types inputs, Types outputs, const Attributes&) {
-  return elementwise_work(inputs, outputs, kFlopsPerElement, "normalization");
 }
 
 TensorId gradient_dy(GradientContext& context) {
@@ -393,7 +388,7 @@ void add_norm_pieces(OperatorRegistry& registry) {
                 .min_inputs = 1,
                 .max_inputs = 2,
                 .infer = infer_squares,
-                .work = work<3>,
+                .work = normalization_pass<3>,
                 .signatures = squares_rows,
                 .examples = [] {
                   const Attributes attributes = {{"dims", Integers{0, 2}}};
@@ -406,7 +401,7 @@ void add_norm_pieces(OperatorRegistry& registry) {
                 .min_inputs = 3,
                 .max_inputs = 5,
                 .infer = infer_normalize,
-                .work = work<4>,
+                .work = normalization_pass<4>,
                 .signatures = normalize_rows,
                 .gradient = normalize_gradient,
                 .examples = [] {
@@ -416,7 +411,7 @@ void add_norm_pieces(OperatorRegistry& registry) {
                 .min_inputs = 3,
                 .max_inputs = 4,
                 .infer = infer_sums,
-                .work = work<5>,
+                .work = normalization_pass<5>,
                 .signatures = sums_rows,
                 .examples = [] {
                   return examples_of(kSums, {sums_form(4), sums_form(3)});
@@ -425,7 +420,7 @@ void add_norm_pieces(OperatorRegistry& registry) {
                 .min_inputs = 5,
                 .max_inputs = 7,
                 .infer = infer_grad_input,
-                .work = work<8>,
+                .work = normalization_pass<8>,
                 .signatures = grad_input_rows,
                 .needs_offsets = true,
                 .examples = [] {
@@ -435,7 +430,7 @@ void add_norm_pieces(OperatorRegistry& registry) {
                 .min_inputs = 3,
                 .max_inputs = 4,
                 .infer = infer_grad_weight,
-                .work = work<5>,
+                .work = normalization_pass<5>,
                 .signatures = grad_weight_rows,
                 .examples = [] {
                   return examples_of(kGradWeight, {grad_weight_form(4), grad_weight_form(3)});

@@ -79,11 +79,6 @@ TensorType weight_gradient_type(const TensorType& x) {
   return {.shape = trailing_dims(x.shape, 1), .dtype = accumulator_type(x.dtype)};
 }
 
-template <int kFlopsPerElement>
-Work work(Types inputs, Types outputs, const Attributes&) {
-  return elementwise_work(inputs, outputs, kFlopsPerElement, "normalization");
-}
-
 // The statistics are for the gradient rule alone.
 void refuse_gradient_of_statistics(const GradientContext& context) {
   for (std::size_t output = 1; output < context.op().outputs.size(); ++output) {
@@ -229,7 +224,7 @@ void add_normalization(OperatorRegistry& registry) {
                 .min_inputs = 3,
                 .max_inputs = 3,
                 .infer = infer_layer_norm,
-                .work = work<7>,
+                .work = normalization_pass<7>,
                 .signatures = layer_norm_rows,
                 .gradient = layer_norm_gradient,
                 .examples = layer_norm_examples});
@@ -237,7 +232,7 @@ void add_normalization(OperatorRegistry& registry) {
                 .min_inputs = 5,
                 .max_inputs = 5,
                 .infer = infer_layer_norm_grad_input,
-                .work = work<11>,
+                .work = normalization_pass<11>,
                 .signatures = layer_norm_grad_input_rows,
                 .examples = [] {
                   return std::vector<OperatorExample>{
@@ -248,7 +243,7 @@ void add_normalization(OperatorRegistry& registry) {
        .min_inputs = 4,
        .max_inputs = 4,
        .infer = infer_layer_norm_grad_weight,
-       .work = work<5>,
+       .work = normalization_pass<5>,
        .signatures = layer_norm_grad_weight_rows,
        .examples = [] {
          return std::vector<OperatorExample>{{.inputs = {matrix(), rows(), rows(), matrix()}}};
@@ -257,7 +252,7 @@ void add_normalization(OperatorRegistry& registry) {
                 .min_inputs = 2,
                 .max_inputs = 2,
                 .infer = infer_rms_norm,
-                .work = work<4>,
+                .work = normalization_pass<4>,
                 .signatures = rms_norm_rows,
                 .gradient = rms_norm_gradient,
                 .examples = rms_norm_examples});
@@ -266,7 +261,7 @@ void add_normalization(OperatorRegistry& registry) {
        .min_inputs = 4,
        .max_inputs = 4,
        .infer = infer_rms_norm_grad_input,
-       .work = work<8>,
+       .work = normalization_pass<8>,
        .signatures = rms_norm_grad_input_rows,
        .examples = [] {
          return std::vector<OperatorExample>{{.inputs = {matrix(), columns(), rows(), matrix()}}};
@@ -275,7 +270,7 @@ void add_normalization(OperatorRegistry& registry) {
                 .min_inputs = 3,
                 .max_inputs = 3,
                 .infer = infer_rms_norm_grad_weight,
-                .work = work<3>,
+                .work = normalization_pass<3>,
                 .signatures = rms_norm_grad_weight_rows,
                 .examples = [] {
                   return std::vector<OperatorExample>{{.inputs = {matrix(), rows(), matrix()}}};

@@ -23,12 +23,11 @@
 //
 // And all B everywhere. Where each element is its own reduction (extents of 1, no dims) any P
 // passes. There is no product: no word says that a value is the product of its parts.
-#include "core/operators/reduce.h"
-
 #include "core/check.h"
 #include "core/logical_graph.h"
 #include "core/operator.h"
 #include "core/operators/families.h"
+#include "core/operators/reduced_dims.h"
 #include "core/operators/rules.h"
 
 #include <algorithm>
@@ -41,27 +40,16 @@ namespace {
 using Integers = std::vector<std::int64_t>;
 using Examples = std::vector<OperatorExample>;
 
-ReducedDims dims_of(std::string_view kind, Types inputs, const Attributes& attributes) {
-  return ReducedDims(kind, attributes, inputs[0].shape.rank());
-}
-
 TensorType result_type(std::string_view kind, Types inputs, const Attributes& attributes,
                        DType dtype) {
-  return {.shape = dims_of(kind, inputs, attributes).result(inputs[0].shape), .dtype = dtype};
+  return {.shape = reduced_dims_of(kind, inputs, attributes).result(inputs[0].shape),
+          .dtype = dtype};
 }
 
 // The dims of the operator that is being differentiated, for the operators of its gradient.
 Attributes same_dims(const GradientContext& context) {
   const Attributes& own = context.op().attributes;
   return {{"dims", own.integers("dims")}, {"keep_dims", own.boolean_or("keep_dims", false)}};
-}
-
-Work reduction_work(Types inputs, Types outputs, const Attributes&) {
-  return elementwise_work(inputs, outputs, 1, "reduction");
-}
-
-Work pair_work(Types inputs, Types outputs, const Attributes&) {
-  return elementwise_work(inputs, outputs, 2, "reduction");
 }
 
 // B, and the splits of every dim of x: the first `like_x` inputs are split as x, the others as the
@@ -116,7 +104,7 @@ std::vector<TensorType> infer_sum(Types inputs, const Attributes& attributes) {
 }
 
 Rows sum_rows(Types inputs, Types, const Attributes& attributes) {
-  const ReducedDims dims = dims_of("reduce_sum", inputs, attributes);
+  const ReducedDims dims = reduced_dims_of("reduce_sum", inputs, attributes);
   Rows rows = split_rows(dims, 1, 1, kPartialSum);
   if (inputs[0].dtype != DType::kBool) rows.push_back(linear_row(1, 0));
   return with_identity_rows(std::move(rows), dims, inputs[0]);
@@ -160,7 +148,7 @@ std::vector<TensorType> infer_mean(Types inputs, const Attributes& attributes) {
 }
 
 Rows mean_rows(Types inputs, Types, const Attributes& attributes) {
-  const ReducedDims dims = dims_of("reduce_mean", inputs, attributes);
+  const ReducedDims dims = reduced_dims_of("reduce_mean", inputs, attributes);
   Rows rows = split_rows(dims, 1, 1, kPartialSum);
   rows.push_back(linear_row(1, 0));
   return with_identity_rows(std::move(rows), dims, inputs[0]);
@@ -196,7 +184,7 @@ struct Extremum {
   }
 
   static Rows rows(Types inputs, Types, const Attributes& attributes) {
-    const ReducedDims dims = dims_of(kKind, inputs, attributes);
+    const ReducedDims dims = reduced_dims_of(kKind, inputs, attributes);
     Rows rows = split_rows(dims, 1, 1, kPartial);
     rows.push_back({{kPartial}, {kPartial}});
     return with_identity_rows(std::move(rows), dims, inputs[0]);
@@ -234,7 +222,7 @@ std::vector<TensorType> infer_extremum_count(Types inputs, const Attributes& att
 }
 
 Rows extremum_count_rows(Types inputs, Types, const Attributes& attributes) {
-  return split_rows(dims_of("extremum_count", inputs, attributes), 2, 1, kPartialSum);
+  return split_rows(reduced_dims_of("extremum_count", inputs, attributes), 2, 1, kPartialSum);
 }
 
 // dy may be wider than x: gradients of 16-bit parameters are f32.
@@ -251,16 +239,12 @@ std::vector<TensorType> infer_extremum_grad(Types inputs, const Attributes& attr
 }
 
 Rows extremum_grad_rows(Types inputs, Types, const Attributes& attributes) {
-  const ReducedDims dims = dims_of("extremum_grad", inputs, attributes);
+  const ReducedDims dims = reduced_dims_of("extremum_grad", inputs, attributes);
   Rows rows = split_rows(dims, 4, 1, kBroadcast);
   for (std::size_t dim = 0; dim < dims.rank(); ++dim) rows[1 + dim].outputs = {Sbp::split(dim)};
   for (const Sbp partial : {kPartialSum, kPartialMax, kPartialMin})
     rows.push_back({{kBroadcast, kBroadcast, kBroadcast, partial}, {partial}});
   return rows;
-}
-
-Work extremum_grad_work(Types inputs, Types outputs, const Attributes&) {
-  return elementwise_work(inputs, outputs, 2);
 }
 
 // reduce_dot
@@ -275,7 +259,7 @@ std::vector<TensorType> infer_dot(Types inputs, const Attributes& attributes) {
 }
 
 Rows dot_rows(Types inputs, Types, const Attributes& attributes) {
-  Rows rows = split_rows(dims_of("reduce_dot", inputs, attributes), 2, 2, kPartialSum);
+  Rows rows = split_rows(reduced_dims_of("reduce_dot", inputs, attributes), 2, 2, kPartialSum);
   for (std::size_t input : {0, 1}) rows.push_back(linear_row(2, input));
   return rows;
 }
@@ -336,34 +320,29 @@ Examples expand_examples() {
 
 }  // namespace
 
-TensorId in_dtype(GradientContext& context, TensorId gradient, DType dtype, std::size_t for_input) {
-  if (context.graph().tensor(gradient).type.dtype == dtype) return gradient;
-  return context.add("cast", {gradient}, {{"dtype", std::string(to_string(dtype))}}, for_input);
-}
-
 void add_reduce(OperatorRegistry& registry) {
   registry.add({.kind = "reduce_sum",
                 .infer = infer_sum,
-                .work = reduction_work,
+                .work = reduction_pass<1>,
                 .signatures = sum_rows,
                 .gradient = sum_gradient,
                 .examples = sum_examples});
   registry.add({.kind = "reduce_mean",
                 .infer = infer_mean,
-                .work = reduction_work,
+                .work = reduction_pass<1>,
                 .signatures = mean_rows,
                 .gradient = mean_gradient,
                 .needs_offsets = true,
                 .examples = mean_examples});
   registry.add({.kind = "reduce_max",
                 .infer = Extremum<ReduceOp::kMax>::infer,
-                .work = reduction_work,
+                .work = reduction_pass<1>,
                 .signatures = Extremum<ReduceOp::kMax>::rows,
                 .gradient = Extremum<ReduceOp::kMax>::gradient,
                 .examples = extremum_examples});
   registry.add({.kind = "reduce_min",
                 .infer = Extremum<ReduceOp::kMin>::infer,
-                .work = reduction_work,
+                .work = reduction_pass<1>,
                 .signatures = Extremum<ReduceOp::kMin>::rows,
                 .gradient = Extremum<ReduceOp::kMin>::gradient,
                 .examples = extremum_examples});
@@ -371,7 +350,7 @@ void add_reduce(OperatorRegistry& registry) {
                 .min_inputs = 2,
                 .max_inputs = 2,
                 .infer = infer_extremum_count,
-                .work = reduction_work,
+                .work = reduction_pass<1>,
                 .signatures = extremum_count_rows,
                 .examples = [] {
                   return Examples{{.inputs = {f64({2, 5, 4}), f64({2, 4})},
@@ -381,7 +360,7 @@ void add_reduce(OperatorRegistry& registry) {
                 .min_inputs = 4,
                 .max_inputs = 4,
                 .infer = infer_extremum_grad,
-                .work = extremum_grad_work,
+                .work = elementwise_pass<2>,
                 .signatures = extremum_grad_rows,
                 .examples = [] {
                   const TensorType result = f64({2, 4});
@@ -393,7 +372,7 @@ void add_reduce(OperatorRegistry& registry) {
                 .min_inputs = 2,
                 .max_inputs = 2,
                 .infer = infer_dot,
-                .work = pair_work,
+                .work = reduction_pass<2>,
                 .signatures = dot_rows,
                 .gradient = dot_gradient,
                 .examples = dot_examples});

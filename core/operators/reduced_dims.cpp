@@ -1,6 +1,7 @@
 // Dims of a reduction: normalised, checked, and mapped to dims of the result.
+#include "core/operators/reduced_dims.h"
+
 #include "core/check.h"
-#include "core/operators/reduce.h"
 
 #include <utility>
 

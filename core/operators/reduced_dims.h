@@ -3,12 +3,12 @@
 #pragma once
 
 #include "core/attributes.h"
-#include "core/ids.h"
 #include "core/sbp.h"
 #include "core/shape.h"
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -17,8 +17,6 @@ namespace sextant {
 // `dim` counted from the front; negative ones count from the back. Throws Error(kBadInput) for a
 // dim that a tensor of this rank has not.
 std::size_t normal_dim(std::string_view kind, std::int64_t dim, std::size_t rank);
-
-class GradientContext;
 
 class ReducedDims {
  public:
@@ -50,7 +48,10 @@ class ReducedDims {
   bool keep_dims_ = false;
 };
 
-// `gradient`, cast unless it has this element type: gradients of 16-bit parameters are f32.
-TensorId in_dtype(GradientContext& context, TensorId gradient, DType dtype, std::size_t for_input);
+// Of the first input of a kind.
+inline ReducedDims reduced_dims_of(std::string_view kind, std::span<const TensorType> inputs,
+                                   const Attributes& attributes) {
+  return ReducedDims(kind, attributes, inputs[0].shape.rank());
+}
 
 }  // namespace sextant

@@ -28,10 +28,6 @@ std::vector<TensorType> infer_rope(Types inputs, const Attributes& attributes) {
   return {x};
 }
 
-Work rope_work(Types inputs, Types outputs, const Attributes&) {
-  return elementwise_work(inputs, outputs, 3);
-}
-
 Rows rope_rows(Types, Types, const Attributes&) {
   Rows rows{all_broadcast(1, 1)};
   for (std::size_t dim = 0; dim < 3; ++dim) rows.push_back({{Sbp::split(dim)}, {Sbp::split(dim)}});
@@ -53,7 +49,7 @@ void add_rope(OperatorRegistry& registry) {
   registry.add(
       {.kind = "rope",
        .infer = infer_rope,
-       .work = rope_work,
+       .work = elementwise_pass<3>,
        .signatures = rope_rows,
        .gradient = rope_gradient,
        .needs_offsets = true,

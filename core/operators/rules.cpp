@@ -2,6 +2,7 @@
 #include "core/operators/rules.h"
 
 #include "core/check.h"
+#include "core/logical_graph.h"
 
 #include <utility>
 
@@ -82,6 +83,11 @@ Work elementwise_work(Types inputs, Types outputs, Flops flops_per_element, std:
 }
 
 Work no_work() { return {.flops = 0, .read = {}, .written = {}, .kernel = "none"}; }
+
+TensorId in_dtype(GradientContext& context, TensorId tensor, DType dtype, std::size_t for_input) {
+  if (context.graph().tensor(tensor).type.dtype == dtype) return tensor;
+  return context.add("cast", {tensor}, {{"dtype", std::string(to_string(dtype))}}, for_input);
+}
 
 TensorType f64(Shape shape) { return {.shape = std::move(shape), .dtype = DType::kF64}; }
 

@@ -56,6 +56,26 @@ Work elementwise_work(Types inputs, Types outputs, Flops flops_per_element,
                       std::string kernel = "elementwise");
 Work no_work();
 
+// Of kinds that make one pass: FLOPs per element of the output, or of the first input.
+template <int kFlopsPerElement>
+Work elementwise_pass(Types inputs, Types outputs, const Attributes&) {
+  return streaming_work(inputs, outputs,
+                        kFlopsPerElement * static_cast<Flops>(outputs[0].shape.elements()),
+                        "elementwise");
+}
+template <int kFlopsPerElement>
+Work reduction_pass(Types inputs, Types outputs, const Attributes&) {
+  return elementwise_work(inputs, outputs, kFlopsPerElement, "reduction");
+}
+template <int kFlopsPerElement>
+Work normalization_pass(Types inputs, Types outputs, const Attributes&) {
+  return elementwise_work(inputs, outputs, kFlopsPerElement, "normalization");
+}
+
+// `tensor`, cast unless it has this element type: gradients of 16-bit parameters are f32 (README,
+// invariant 3).
+TensorId in_dtype(GradientContext& context, TensorId tensor, DType dtype, std::size_t for_input);
+
 // Types of example inputs: gradients are compared with finite differences, so in f64.
 TensorType f64(Shape shape);
 TensorType i32(Shape shape);

@@ -12,7 +12,7 @@
 #include "core/logical_graph.h"
 #include "core/operator.h"
 #include "core/operators/families.h"
-#include "core/operators/reduce.h"
+#include "core/operators/reduced_dims.h"
 #include "core/operators/rules.h"
 
 namespace sextant {
@@ -27,10 +27,6 @@ std::vector<TensorType> infer_cumsum(Types inputs, const Attributes& attributes)
   require(inputs[0].dtype != DType::kBool, ErrorCode::kBadInput,
           "cumsum: x is {}, wanted numbers: cast it first", to_text(inputs[0]));
   return {inputs[0]};
-}
-
-Work cumsum_work(Types inputs, Types outputs, const Attributes&) {
-  return elementwise_work(inputs, outputs, 1, "reduction");
 }
 
 Rows cumsum_rows(Types inputs, Types, const Attributes& attributes) {
@@ -63,7 +59,7 @@ std::vector<OperatorExample> cumsum_examples() {
 void add_scan(OperatorRegistry& registry) {
   registry.add({.kind = "cumsum",
                 .infer = infer_cumsum,
-                .work = cumsum_work,
+                .work = reduction_pass<1>,
                 .signatures = cumsum_rows,
                 .gradient = cumsum_gradient,
                 .needs_offsets = true,

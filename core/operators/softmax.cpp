@@ -23,7 +23,7 @@
 #include "core/operator.h"
 #include "core/operators/block_builder.h"
 #include "core/operators/families.h"
-#include "core/operators/reduce.h"
+#include "core/operators/reduced_dims.h"
 #include "core/operators/rules.h"
 
 #include <algorithm>
@@ -35,10 +35,6 @@ namespace {
 using Integers = std::vector<std::int64_t>;
 using Examples = std::vector<OperatorExample>;
 
-ReducedDims dims_of(std::string_view kind, Types inputs, const Attributes& attributes) {
-  return ReducedDims(kind, attributes, inputs[0].shape.rank());
-}
-
 // One value per row: the maximum in the type of x, sums in its accumulator type.
 TensorType row_type(const ReducedDims& dims, const TensorType& x, DType dtype) {
   return {.shape = dims.result(x.shape), .dtype = dtype};
@@ -48,18 +44,14 @@ TensorType row_type(const ReducedDims& dims, const TensorType& x, DType dtype) {
 
 std::vector<TensorType> infer_sum_exp(Types inputs, const Attributes& attributes) {
   const TensorType& x = inputs[0];
-  const ReducedDims dims = dims_of("reduce_sum_exp", inputs, attributes);
+  const ReducedDims dims = reduced_dims_of("reduce_sum_exp", inputs, attributes);
   require_floating("reduce_sum_exp", "x", x);
   require_type("reduce_sum_exp", "max", inputs[1], row_type(dims, x, x.dtype));
   return {row_type(dims, x, accumulator_type(x.dtype))};
 }
 
-Work sum_exp_work(Types inputs, Types outputs, const Attributes&) {
-  return elementwise_work(inputs, outputs, 3, "reduction");
-}
-
 Rows sum_exp_rows(Types inputs, Types, const Attributes& attributes) {
-  const ReducedDims dims = dims_of("reduce_sum_exp", inputs, attributes);
+  const ReducedDims dims = reduced_dims_of("reduce_sum_exp", inputs, attributes);
   Rows rows{all_broadcast(2, 1)};
   for (std::size_t dim = 0; dim < dims.rank(); ++dim) {
     const Sbp of_row = dims.word_of_result(dim);
@@ -72,19 +64,15 @@ Rows sum_exp_rows(Types inputs, Types, const Attributes& attributes) {
 
 std::vector<TensorType> infer_softmax(Types inputs, const Attributes& attributes) {
   const TensorType& x = inputs[0];
-  const ReducedDims dims = dims_of("softmax", inputs, attributes);
+  const ReducedDims dims = reduced_dims_of("softmax", inputs, attributes);
   require_floating("softmax", "x", x);
   require_type("softmax", "max", inputs[1], row_type(dims, x, x.dtype));
   require_type("softmax", "sum", inputs[2], row_type(dims, x, accumulator_type(x.dtype)));
   return {x};
 }
 
-Work softmax_work(Types inputs, Types outputs, const Attributes&) {
-  return elementwise_work(inputs, outputs, 3);
-}
-
 Rows softmax_rows(Types inputs, Types, const Attributes& attributes) {
-  const ReducedDims dims = dims_of("softmax", inputs, attributes);
+  const ReducedDims dims = reduced_dims_of("softmax", inputs, attributes);
   Rows rows{all_broadcast(3, 1)};
   for (std::size_t dim = 0; dim < dims.rank(); ++dim) {
     const Sbp of_row = dims.word_of_result(dim);
@@ -106,19 +94,15 @@ void softmax_gradient(GradientContext& context) {
 
 std::vector<TensorType> infer_softmax_grad(Types inputs, const Attributes& attributes) {
   const TensorType& y = inputs[0];
-  const ReducedDims dims = dims_of("softmax_grad", inputs, attributes);
+  const ReducedDims dims = reduced_dims_of("softmax_grad", inputs, attributes);
   require_floating("softmax_grad", "y", y);
   require_type("softmax_grad", "dy", inputs[1], y);
   require_type("softmax_grad", "dot", inputs[2], row_type(dims, y, accumulator_type(y.dtype)));
   return {y};
 }
 
-Work softmax_grad_work(Types inputs, Types outputs, const Attributes&) {
-  return elementwise_work(inputs, outputs, 2);
-}
-
 Rows softmax_grad_rows(Types inputs, Types, const Attributes& attributes) {
-  const ReducedDims dims = dims_of("softmax_grad", inputs, attributes);
+  const ReducedDims dims = reduced_dims_of("softmax_grad", inputs, attributes);
   Rows rows{all_broadcast(3, 1)};
   for (std::size_t dim = 0; dim < dims.rank(); ++dim)
     rows.push_back(
@@ -151,7 +135,7 @@ void add_softmax(OperatorRegistry& registry) {
        .min_inputs = 2,
        .max_inputs = 2,
        .infer = infer_sum_exp,
-       .work = sum_exp_work,
+       .work = reduction_pass<3>,
        .signatures = sum_exp_rows,
        .examples = [] {
          return Examples{
@@ -164,7 +148,7 @@ void add_softmax(OperatorRegistry& registry) {
                 .min_inputs = 3,
                 .max_inputs = 3,
                 .infer = infer_softmax,
-                .work = softmax_work,
+                .work = elementwise_pass<3>,
                 .signatures = softmax_rows,
                 .gradient = softmax_gradient,
                 .examples = [] {
@@ -180,7 +164,7 @@ void add_softmax(OperatorRegistry& registry) {
        .min_inputs = 3,
        .max_inputs = 3,
        .infer = infer_softmax_grad,
-       .work = softmax_grad_work,
+       .work = elementwise_pass<2>,
        .signatures = softmax_grad_rows,
        .examples = [] {
          return Examples{{.inputs = {cube(), cube(), f64({2, 4})}, .attributes = along(1)}};

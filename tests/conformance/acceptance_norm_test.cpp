@@ -3,7 +3,7 @@
 // every row of every operator.
 #include "core/error.h"
 #include "core/operator.h"
-#include "core/operators/normalization.h"
+#include "core/operators/norm_builders.h"
 #include "core/operators/sources.h"
 #include "tests/conformance/operator_runner.h"
 #include "tests/conformance/pieces.h"
@@ -41,11 +41,6 @@ struct NormGraph {
 };
 
 // Given to six digits.
-void check_six_digits(const Values& found, const Values& wanted) {
-  REQUIRE(found.size() == wanted.size());
-  for (std::size_t i = 0; i < wanted.size(); ++i) CHECK(std::abs(found[i] - wanted[i]) < 5e-7);
-}
-
 Values random_numbers(std::size_t count, std::int64_t first, std::int64_t last, Random& random) {
   Values values(count);
   for (double& value : values) value = static_cast<double>(random.integer(first, last));

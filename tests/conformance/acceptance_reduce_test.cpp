@@ -137,11 +137,6 @@ Values probabilities(const TensorType& type, const Values& values, std::int64_t 
 }
 
 // Given to six digits.
-void check_six_digits(const Values& found, const Values& wanted) {
-  REQUIRE(found.size() == wanted.size());
-  for (std::size_t i = 0; i < wanted.size(); ++i) CHECK(std::abs(found[i] - wanted[i]) < 5e-7);
-}
-
 TEST_CASE("G21: softmax takes the global maximum first, whatever is split") {
   const TensorType row{{4}, DType::kF64}, column{{4, 1}, DType::kF64};
   check_six_digits(probabilities(row, {1000, 1001, 999, 1001}, 0),

@@ -5,7 +5,7 @@
 #include "core/counter_rng.h"
 #include "core/operator.h"
 #include "core/operators/loss.h"
-#include "core/operators/normalization.h"
+#include "core/operators/norm_builders.h"
 #include "core/operators/softmax.h"
 #include "core/operators/sources.h"
 #include "tests/conformance/gradient_check.h"

@@ -61,6 +61,8 @@ class OperatorRunner {
 void run_operator(const std::string& kind, const Attributes& attributes,
                   const std::vector<Piece>& inputs, std::vector<Piece>& outputs);
 
+std::vector<TensorType> types_of(const LogicalGraph& graph, const std::vector<TensorId>& tensors);
+
 using TensorValues = std::map<TensorId, std::vector<double>>;
 
 // Values of every tensor whose producer runs on a device, given those of the parameters and inputs;

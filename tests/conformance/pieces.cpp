@@ -6,18 +6,13 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace sextant {
 namespace {
-
-std::vector<TensorType> types_of(const LogicalGraph& graph, const std::vector<TensorId>& tensors) {
-  std::vector<TensorType> types;
-  for (const TensorId tensor : tensors) types.push_back(graph.tensor(tensor).type);
-  return types;
-}
 
 bool is_run(const LogicalGraph& graph, const LogicalOp& op) {
   const OperatorDef& def = graph.registry().get(op.kind);
@@ -97,6 +92,11 @@ TensorValues check_all_splits(const LogicalGraph& graph, const TensorValues& giv
       run([&] { return static_cast<std::size_t>(random.integer(0, 1 << 20)); });
   }
   return wanted;
+}
+
+void check_six_digits(const std::vector<double>& found, const std::vector<double>& wanted) {
+  REQUIRE(found.size() == wanted.size());
+  for (std::size_t i = 0; i < wanted.size(); ++i) CHECK(std::abs(found[i] - wanted[i]) < 5e-7);
 }
 
 }  // namespace sextant

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 namespace sextant {
 
@@ -23,5 +24,8 @@ void evaluate_sharded(const LogicalGraph& graph, TensorValues& values, std::int6
 // operators at once, over 2, 3 and 4 parts gives the values of the global run. Returns these.
 TensorValues check_all_splits(const LogicalGraph& graph, const TensorValues& given,
                               int mixtures = 20);
+
+// Checks that the numbers agree in the six decimals that acceptance cases give.
+void check_six_digits(const std::vector<double>& found, const std::vector<double>& wanted);
 
 }  // namespace sextant

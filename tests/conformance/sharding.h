@@ -24,6 +24,10 @@ class Random {
     return first + static_cast<std::int64_t>(rng_.bits(next_++) %
                                              static_cast<std::uint64_t>(last - first + 1));
   }
+  // From 0 to count - 1.
+  std::size_t index(std::size_t count) {
+    return static_cast<std::size_t>(integer(0, static_cast<std::int64_t>(count) - 1));
+  }
 
  private:
   CounterRng rng_;

@@ -16,10 +16,6 @@ namespace {
 
 constexpr double kLargest = 1000, kChange = 1e-12, kAnswer = 1e-7;
 
-std::size_t pick(std::size_t count, Random& random) {
-  return static_cast<std::size_t>(random.integer(0, static_cast<std::int64_t>(count) - 1));
-}
-
 bool is_usable(const OperatorDef& def) {
   return def.examples != nullptr && def.max_inputs > 0 && !def.on_host && def.state_outputs.empty();
 }
@@ -61,12 +57,12 @@ class Builder {
   // True when an operator was added.
   bool propose() {
     const std::vector<SignatureCase> examples =
-        example_cases(*kinds_[pick(kinds_.size(), random_)]);
+        example_cases(*kinds_[random_.index(kinds_.size())]);
     if (examples.empty()) return false;
-    std::optional<SignatureCase> on = examples[pick(examples.size(), random_)];
+    std::optional<SignatureCase> on = examples[random_.index(examples.size())];
     std::optional<std::pair<std::size_t, TensorId>> given;
     if (!made_.empty()) {
-      given = {pick(on->on.inputs.size(), random_), made_[pick(made_.size(), random_)]};
+      given = {random_.index(on->on.inputs.size()), made_[random_.index(made_.size())]};
       on = renamed(*on, given->first, result_.graph.tensor(given->second).type);
     }
     return on && has_usable_types(*on) && add(*on, given);
@@ -112,7 +108,7 @@ class Builder {
       if (piece.global == on.on.inputs[input] && is_in_range(on, input, tensor))
         fitting.push_back(tensor);
     if (fitting.empty() || random_.integer(0, 1) == 0) return std::nullopt;
-    return fitting[pick(fitting.size(), random_)];
+    return fitting[random_.index(fitting.size())];
   }
 
   bool is_in_range(const SignatureCase& on, std::size_t input, TensorId tensor) const {

@@ -23,23 +23,13 @@
 namespace sextant {
 namespace {
 
-std::size_t pick(std::size_t count, Random& random) {
-  return static_cast<std::size_t>(random.integer(0, static_cast<std::int64_t>(count) - 1));
-}
-
 Placement random_placement(Random& random) {
   const std::vector<std::vector<MeshAxis>> meshes = {{{"x", 2}},
                                                      {{"x", 3}},
                                                      {{"x", 2}, {"y", 2}},
                                                      {{"x", 3}, {"y", 2}},
                                                      {{"x", 2}, {"y", 2}, {"z", 2}}};
-  return consecutive_placement(meshes[pick(meshes.size(), random)]);
-}
-
-std::vector<TensorType> types_of(const LogicalGraph& graph, const std::vector<TensorId>& tensors) {
-  std::vector<TensorType> types;
-  for (const TensorId tensor : tensors) types.push_back(graph.tensor(tensor).type);
-  return types;
+  return consecutive_placement(meshes[random.index(meshes.size())]);
 }
 
 // Random splits for the inputs of the graph; half of the operators read in words of a random
@@ -53,7 +43,7 @@ WordConstraints random_constraints(const LogicalGraph& graph, const Hierarchy& h
       const std::size_t rank = graph.tensor(op.outputs[0]).type.shape.rank();
       NdSbp words;
       for (std::size_t axis = 0; axis < hierarchy.size(); ++axis) {
-        const std::size_t dim = pick(rank + 1, random);
+        const std::size_t dim = random.index(rank + 1);
         words.push_back(dim == rank ? Sbp::broadcast() : Sbp::split(dim));
       }
       constraints.tensors[op.outputs[0]] = words;
@@ -61,7 +51,7 @@ WordConstraints random_constraints(const LogicalGraph& graph, const Hierarchy& h
       const std::vector<OpWords> products =
           nd_signatures(graph.registry().get(op.kind), types_of(graph, op.inputs),
                         types_of(graph, op.outputs), op.attributes, hierarchy);
-      const OpWords& words = products[pick(products.size(), random)];
+      const OpWords& words = products[random.index(products.size())];
       for (std::size_t input = 0; input < op.inputs.size(); ++input)
         constraints.inputs[{OpId(i), input}] = words.inputs[input];
     }

@@ -3,7 +3,7 @@
 #include "backends/cpu/kernels/reference.h"
 #include "backends/cpu/kernels/walk.h"
 #include "backends/cpu/kernels/wide.h"
-#include "core/operators/reduce.h"
+#include "core/operators/reduced_dims.h"
 
 #include <algorithm>
 #include <limits>

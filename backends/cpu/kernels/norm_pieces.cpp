@@ -3,7 +3,7 @@
 #include "backends/cpu/kernels/families.h"
 #include "backends/cpu/kernels/reference.h"
 #include "backends/cpu/kernels/walk.h"
-#include "core/operators/reduce.h"
+#include "core/operators/reduced_dims.h"
 
 namespace sextant {
 namespace {

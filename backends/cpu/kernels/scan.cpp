@@ -3,7 +3,7 @@
 #include "backends/cpu/kernels/families.h"
 #include "backends/cpu/kernels/wide.h"
 #include "core/check.h"
-#include "core/operators/reduce.h"
+#include "core/operators/reduced_dims.h"
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 #include "backends/cpu/kernels/families.h"
 #include "backends/cpu/kernels/reference.h"
 #include "backends/cpu/kernels/walk.h"
-#include "core/operators/reduce.h"
+#include "core/operators/reduced_dims.h"
 
 #include <cmath>
 
