@@ -89,7 +89,7 @@ std::vector<Shape> shapes_around(std::int64_t n) {
           Shape{1, 7, n + 1},     Shape{0, n, 7}, Shape{n - 1, 5, 1}};
 }
 
-TEST_CASE("all 36 pairs of words on one to eight devices, extents from none to a prime") {
+TEST_CASE("all 36 pairs of words run right on one to eight devices, extents from none to a prime") {
   Sweep sweep;
   const std::vector<NdSbp> words = words_over({kRows, kColumns, kLast, kCopy, kSum, kMost}, 1);
   for (std::int64_t n = 1; n <= 8; ++n)
@@ -101,7 +101,7 @@ TEST_CASE("all 36 pairs of words on one to eight devices, extents from none to a
         }
 }
 
-TEST_CASE("all 36 pairs of words of a tensor larger than any mesh") {
+TEST_CASE("all 36 pairs of words run right for a tensor larger than any mesh") {
   Sweep sweep;
   const std::vector<NdSbp> words = words_over({kRows, kColumns, kLast, kCopy, kSum, kMost}, 1);
   for (const std::int64_t n : {3, 8})
@@ -129,14 +129,14 @@ void sweep_mesh(const std::vector<std::int64_t>& extents, bool all_shapes) {
     }
 }
 
-TEST_CASE("all 256 pairs of words on 2x2, every shape") { sweep_mesh({2, 2}, true); }
-TEST_CASE("all 256 pairs of words on 2x3") { sweep_mesh({2, 3}, false); }
-TEST_CASE("all 256 pairs of words on 3x2") { sweep_mesh({3, 2}, false); }
-TEST_CASE("all 256 pairs of words on 4x2") { sweep_mesh({4, 2}, false); }
-TEST_CASE("all 4096 pairs of words on 2x2x2") { sweep_mesh({2, 2, 2}, false); }
+TEST_CASE("all 256 pairs of words run right on 2x2, for every shape") { sweep_mesh({2, 2}, true); }
+TEST_CASE("all 256 pairs of words run right on 2x3") { sweep_mesh({2, 3}, false); }
+TEST_CASE("all 256 pairs of words run right on 3x2") { sweep_mesh({3, 2}, false); }
+TEST_CASE("all 256 pairs of words run right on 4x2") { sweep_mesh({4, 2}, false); }
+TEST_CASE("all 4096 pairs of words run right on 2x2x2") { sweep_mesh({2, 2, 2}, false); }
 
 // Splits of one dim in either order of nesting (G06), beside everything else.
-TEST_CASE("all pairs of words with nested splits on 2x3, in either order") {
+TEST_CASE("all pairs of words with nested splits run right on 2x3, in either order") {
   Sweep sweep;
   std::vector<NdSbp> words = words_over({kRows, kCopy, kSum}, 2);
   words.push_back({Sbp::split(0, 2), Sbp::split(0, 1)});
@@ -222,7 +222,7 @@ Places random_places(Relation relation, Random& random) {
           mesh(random_extents(static_cast<std::int64_t>(target.size()), random), target)};
 }
 
-TEST_CASE("all 36 pairs of words between placements in every relation") {
+TEST_CASE("all 36 pairs of words run right between placements in every relation") {
   Sweep sweep;
   const std::vector<NdSbp> words = words_over({kRows, kColumns, kLast, kCopy, kSum, kMost}, 1);
   Random random("boxing between lines");
@@ -278,7 +278,8 @@ BoxingCase random_case(const PairKind& pair, DType dtype, Relation relation, Ran
           random_words(pair.second, places.target.axes.size(), random)};
 }
 
-TEST_CASE("19 kinds of pairs x 6 element types x 3 kinds of queues x 6 relations of placements") {
+TEST_CASE(
+    "every kind of pair runs right in every element type, on every queue, between any placements") {
   Sweep sweep;
   Random random("boxing sample");
   for (const PairKind& pair : pair_kinds())
@@ -301,7 +302,7 @@ TEST_CASE("plans that lost are right too, and so are those chosen by time") {
     }
 }
 
-TEST_CASE("casts from every element type to every other on the way") {
+TEST_CASE("a boxing casts right on the way, from every element type to every other") {
   Sweep sweep;
   Random random("boxing casts");
   for (const DType from : kTypes)

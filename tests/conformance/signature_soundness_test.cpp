@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <fstream>
 #include <set>
 #include <string>
 #include <utility>
@@ -142,6 +143,21 @@ TEST_CASE("every operator that computes has examples and rows") {
     CHECK_MESSAGE(!cases.empty(), kind, " has no examples");
     for (const SignatureCase& on : cases) CHECK_MESSAGE(!on.rows.empty(), on.name);
   }
+}
+
+// The first cells of a Markdown file's tables, one after the other.
+std::string first_cells(const std::string& path) {
+  std::ifstream file(path);
+  std::string cells, line;
+  while (std::getline(file, line))
+    if (line.starts_with('|')) cells += line.substr(0, line.find('|', 1));
+  return cells;
+}
+
+TEST_CASE("every kind of operator has a row in the tables of core/operators/README.md") {
+  const std::string cells = first_cells(SEXTANT_SOURCE_ROOT "/core/operators/README.md");
+  for (const std::string& kind : builtin_operators().kinds())
+    CHECK_MESSAGE(cells.find("`" + kind + "`") != std::string::npos, kind);
 }
 
 // The suite must be able to fail: rows that look right and are not.
