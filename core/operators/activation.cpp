@@ -4,8 +4,8 @@
 // |---|---|---|---|
 // | relu, tanh, sigmoid | x | not linear | x: increasing |
 // | gelu, silu | x | not linear | not monotone |
-// | relu_grad, tanh_grad, sigmoid_grad | both | in dy, y B | in dy, y B: the slope is not negative
-// | | gelu_grad, silu_grad | both | in dy, x B | |
+// | relu_grad, tanh_grad, sigmoid_grad | both | in dy, y B | in dy, y B: no slope is negative |
+// | gelu_grad, silu_grad | both | in dy, x B | |
 #include "core/check.h"
 #include "core/logical_graph.h"
 #include "core/operator.h"

@@ -9,8 +9,9 @@
 // | S(0) | S(0) | S(0) | S(0) | S(0) | batch |
 // | S(2) | S(2) | S(2) | S(2) | S(2) | heads; with groups only over parts that divide KV |
 // | S(1) | B | B | S(1) | S(1) | sequence of the queries: context parallel with gathered keys |
-// | S(2) | B | B | S(2) | S(2) | query heads, any parts (fewer KV heads than parts); `group` given
-// | | B | B | S(3) | S(3) | B | values by column | | B | B | P(sum) | P(sum) | B | linear in v |
+// | S(2) | B | B | S(2) | S(2) | query heads, any parts (more than KV heads); `group` given |
+// | B | B | S(3) | S(3) | B | values by column |
+// | B | B | P(sum) | P(sum) | B | linear in v |
 //
 // | attention_grad q | k | v | o | lse | do | dq | dk | dv | |
 // |---|---|---|---|---|---|---|---|---|---|

@@ -3,12 +3,14 @@
 //
 // | kind | partial words that pass, the others B |
 // |---|---|
-// | less, less_equal | P(min) in a or P(max) in b -> P(max): some part is below; P(max) in a or
-// P(min) in b -> P(min): all are | | greater, greater_equal | the same with a and b exchanged | |
-// equal, not_equal | none: not monotone | | logical_not | P(max), P(min) swap | | logical_and |
-// P(max), P(min) stay; P(min) in both -> P(min) | | logical_or | P(max), P(min) stay; P(max) in
-// both -> P(max) | | where | P(sum) in a and b together; P(max), P(min) in a, in b or in both; the
-// condition is always B |
+// | less, less_equal | P(min) in a or P(max) in b -> P(max): some part is below |
+// |  | P(max) in a or P(min) in b -> P(min): all are |
+// | greater, greater_equal | the same with a and b exchanged |
+// | equal, not_equal | none: not monotone |
+// | logical_not | P(max), P(min) swap |
+// | logical_and | P(max), P(min) stay; P(min) in both -> P(min) |
+// | logical_or | P(max), P(min) stay; P(max) in both -> P(max) |
+// | where, the condition B | P(sum) in a and b together; P(max), P(min) in a, in b or in both |
 //
 // P(sum) passes through none of the others: they are not linear.
 #include "core/check.h"

@@ -6,8 +6,7 @@
 // |---|---|---|
 // | B | B | |
 // | S(d) | S(d) | any dim |
-// | P(sum), P(max), P(min) | the same | linear, times 0 or 1 / (1 - rate), the same on all devices
-// |
+// | P(sum), P(max), P(min) | the same | linear, times 0 or 1 / (1 - rate), equal on all devices |
 //
 // The gradient for x is dropout(dy) of the same stream, so by the same mask.
 #include "core/operators/dropout.h"

@@ -9,18 +9,24 @@
 // | top_k_grad(indices, dvalues) | S(d) both | S(d) | |
 // |  | S(last) both | P(sum) | choices |
 // |  | B, P(sum) | P(sum) | |
-// | expert_position(experts) | S(0) | S(0) | groups; a place depends on all earlier tokens of its
-// group | | moe_dispatch(x, experts, positions, [weights]) | S(0) all | S(1) | groups | |  | S(1)
-// all | P(sum) | tokens of a group: each place is filled by one of them | |  | B, S(2), S(2),
-// [S(2)] | P(sum) | choices | |  | S(2), B, B, [B] | S(3) | hidden | |  | x or weights P(sum), the
-// rest B | P(sum) | bilinear | | moe_combine(y, experts, positions, [weights]) | S(1), the rest
-// S(0) | S(0) | groups | |  | B, the rest S(1) | S(1) | tokens | |  | B, the rest S(2) | P(sum) |
-// choices | |  | S(0) or S(2), the rest B | P(sum) | experts or places: who has the place gives its
-// share | |  | S(3), the rest B | S(2) | hidden | |  | y or weights P(sum), the rest B | P(sum) |
-// bilinear | | moe_weight_grad(y, d, experts, positions) | S(1), the rest S(0) | S(0) | groups | |
-// | B, the rest S(1) | S(1) | tokens | |  | B, B, S(2), S(2) | S(2) | choices | |  | S(0) or S(2),
-// the rest B | P(sum) | experts or places | |  | S(3), S(2), B, B | P(sum) | hidden: a dot product
-// | |  | y or d P(sum), the rest B | P(sum) | bilinear |
+// | expert_position(experts) | S(0) | S(0) | groups: a place depends on all earlier tokens of one |
+// | moe_dispatch(x, experts, positions, [weights]) | S(0) all | S(1) | groups |
+// |  | S(1) all | P(sum) | tokens of a group: each place is filled by one of them |
+// |  | B, S(2), S(2), [S(2)] | P(sum) | choices |
+// |  | S(2), B, B, [B] | S(3) | hidden |
+// |  | x or weights P(sum), the rest B | P(sum) | bilinear |
+// | moe_combine(y, experts, positions, [weights]) | S(1), the rest S(0) | S(0) | groups |
+// |  | B, the rest S(1) | S(1) | tokens |
+// |  | B, the rest S(2) | P(sum) | choices |
+// |  | S(0) or S(2), the rest B | P(sum) | experts or places: who has the place gives its share |
+// |  | S(3), the rest B | S(2) | hidden |
+// |  | y or weights P(sum), the rest B | P(sum) | bilinear |
+// | moe_weight_grad(y, d, experts, positions) | S(1), the rest S(0) | S(0) | groups |
+// |  | B, the rest S(1) | S(1) | tokens |
+// |  | B, B, S(2), S(2) | S(2) | choices |
+// |  | S(0) or S(2), the rest B | P(sum) | experts or places |
+// |  | S(3), S(2), B, B | P(sum) | hidden: a dot product |
+// |  | y or d P(sum), the rest B | P(sum) | bilinear |
 //
 // Expert parallel: dispatch by groups gives [E, G, C, h] as S(1), experts want S(0), combine by
 // groups wants S(1) again: two all-to-alls that boxing puts in. Dispatch and combine are each

@@ -9,8 +9,7 @@
 // | abs, square, reciprocal | not linear | not monotone |
 // | sqrt, log | not linear | P(min) stays |
 // | rsqrt | not linear | P(min) becomes P(max) |
-// | pow | only exponent 1 | odd exponents: stay; others that are not even: as sqrt or rsqrt by
-// |     |                 | their sign, but a negative integer takes neither (1 / x jumps at 0) |
+// | pow | only exponent 1 | positive odd: stay; fractions: as sqrt, negative ones as rsqrt |
 // | clamp_grad | in dy, x B | in dy, x B: all of dy or nothing |
 //
 // sqrt, log, rsqrt and pow with a fraction are defined for x >= 0. There the parts of a minimum are
