@@ -5,6 +5,7 @@
 #include "core/counter_rng.h"
 
 namespace sextant {
+
 std::vector<double> initial_contents(const PhysicalGraph& graph, Rank rank, const Register& reg,
                                      const Actor& writer, std::size_t output, std::uint64_t seed) {
   const Shard box = shard_of(graph, reg.layout, rank);
