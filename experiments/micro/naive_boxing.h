@@ -1,5 +1,5 @@
 // The obvious boxing planner, to compare with: Dijkstra's search over words as vectors, told apart
-// by their text, on one placement. Every pair of words is tried as a step, every step is costed by
+// by their text, on one or two placements. Every pair of words is tried as a step, costed by
 // listing what goes from device to device.
 #pragma once
 
