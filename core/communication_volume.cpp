@@ -136,7 +136,8 @@ std::vector<BoxMove> box_moves(const Shape& global, WordsOnPlacement from, Words
                                std::span<const Rank> members) {
   const MeshBoxes held(*from.words, *from.placement, global);
   const MeshBoxes wanted(*to.words, *to.placement, global);
-  const Moves all(held, from.placement->ranks, wanted, to.placement->ranks);
+  const CommonDevices common(from.placement->ranks, to.placement->ranks);
+  const Moves all(held, wanted, common);
   const Positions devices(to.placement->ranks), positions(members);
   std::vector<BoxMove> moves;
   for (std::size_t member = 0; member < members.size(); ++member) {

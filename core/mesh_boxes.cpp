@@ -3,6 +3,8 @@
 
 #include "core/check.h"
 
+#include <utility>
+
 namespace sextant {
 
 Box Box::shared_with(const Box& other) const {
@@ -145,13 +147,29 @@ std::int64_t part_at(const Interval& whole, std::int64_t parts, std::int64_t off
   return at < longer ? at / (quotient + 1) : remainder + (at - longer) / quotient;
 }
 
-std::optional<std::size_t> Moves::source_with(Rank rank) const {
-  // Ranks mostly follow each other.
-  const auto guess = static_cast<std::size_t>(rank.value - sources_.front().value);
-  if (guess < sources_.size() && sources_[guess] == rank) return guess;
-  const auto found = std::find(sources_.begin(), sources_.end(), rank);
-  if (found == sources_.end()) return std::nullopt;
-  return static_cast<std::size_t>(found - sources_.begin());
+CommonDevices::CommonDevices(std::span<const Rank> sources, std::span<const Rank> destinations) {
+  sources_.reserve(destinations.size());
+  const auto [least, most] = std::minmax_element(sources.begin(), sources.end());
+  std::vector<std::pair<Rank, std::uint32_t>> sorted;
+  for (const Rank rank : destinations) {
+    // Ranks mostly follow each other.
+    const auto guess = static_cast<std::size_t>(rank.value - sources.front().value);
+    std::uint32_t source = kNone;
+    if (guess < sources.size() && sources[guess] == rank) {
+      source = static_cast<std::uint32_t>(guess);
+    } else if (rank >= *least && rank <= *most) {
+      if (sorted.empty()) {
+        for (const Rank one : sources)
+          sorted.emplace_back(one, static_cast<std::uint32_t>(sorted.size()));
+        std::sort(sorted.begin(), sorted.end());
+      }
+      const auto found =
+          std::lower_bound(sorted.begin(), sorted.end(), std::pair(rank, std::uint32_t{0}));
+      if (found != sorted.end() && found->first == rank) source = found->second;
+    }
+    none_ = none_ && source == kNone;
+    sources_.push_back(source);
+  }
 }
 
 std::int64_t Moves::share_for(std::int64_t share, const MeshBoxes::Coordinates& sender,
@@ -162,7 +180,7 @@ std::int64_t Moves::share_for(std::int64_t share, const MeshBoxes::Coordinates& 
     // All replicas, or they would not agree on the share that they are copies of.
     for (std::int64_t turn = 0; turn < to_.num_replicas(); ++turn) {
       to_.go_to_replica(turn, peer);
-      const std::optional<std::size_t> holder = source_with(destinations_[to_.device_at(peer)]);
+      const std::optional<std::size_t> holder = common_.source_of(to_.device_at(peer));
       if (holder && from_.hold_the_same(from_.coordinates_of(*holder), sender)) return candidate;
     }
   }

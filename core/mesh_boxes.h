@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace sextant {
 
@@ -84,19 +85,32 @@ class MeshBoxes {
 // behind.
 std::int64_t part_at(const Interval& whole, std::int64_t parts, std::int64_t offset);
 
+// Which devices of one placement are devices of another.
+class CommonDevices {
+ public:
+  CommonDevices(std::span<const Rank> sources, std::span<const Rank> destinations);
+  // The number among the sources of a device that is one of the destinations.
+  std::optional<std::size_t> source_of(std::size_t destination) const {
+    const std::uint32_t source = sources_[destination];
+    return source == kNone ? std::nullopt : std::optional<std::size_t>(source);
+  }
+  bool none() const { return none_; }
+
+ private:
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  std::vector<std::uint32_t> sources_;  // by destination
+  bool none_ = true;
+};
+
 // Who brings what. Every share of the source goes to exactly one share of the target: to the first
 // of which some copy lies on a device that holds it, else share p to share p mod m of m. Of several
 // replicas a destination takes itself first, then the one with its own coordinates if both meshes
 // have the same extents; otherwise they are dealt out in turn.
 class Moves {
  public:
-  Moves(const MeshBoxes& from, std::span<const Rank> sources, const MeshBoxes& to,
-        std::span<const Rank> destinations)
-      : from_(from),
-        to_(to),
-        sources_(sources),
-        destinations_(destinations),
-        equal_meshes_(from.has_extents_of(to)) {}
+  // Borrows all.
+  Moves(const MeshBoxes& from, const MeshBoxes& to, const CommonDevices& common)
+      : from_(from), to_(to), common_(common), equal_meshes_(from.has_extents_of(to)) {}
 
   // Calls visit(source, box) for every part of what the device number `destination` of the target
   // wants; `source` is a device number too. The own device is among them.
@@ -110,20 +124,23 @@ class Moves {
       from_.go_to_replica_of(at, replica);
     else
       from_.go_to_replica(static_cast<std::int64_t>(destination), replica);
-    const std::optional<std::size_t> own = source_with(destinations_[destination]);
+    const std::optional<std::size_t> own = common_.source_of(destination);
     const MeshBoxes::Coordinates own_at =
         own ? from_.coordinates_of(*own) : MeshBoxes::Coordinates{};
+    const std::int64_t own_share = to_.share_of(at);
+    // On other devices no share is there already: all are dealt out in turn.
+    const std::int64_t first = common_.none() ? own_share : 0;
+    const std::int64_t step = common_.none() ? to_.num_shares() : 1;
     for_each_cell(0, from_.whole(), wanted, replica, [&](const Box& held) {
-      for (std::int64_t share = 0; share < from_.num_shares(); ++share) {
+      for (std::int64_t share = first; share < from_.num_shares(); share += step) {
         from_.go_to_share(share, replica);
-        if (to_.num_shares() > 1 && share_for(share, replica, at) != to_.share_of(at)) continue;
+        if (!common_.none() && to_.num_shares() > 1 && share_for(share, replica, at) != own_share)
+          continue;
         const bool keeps = own && from_.hold_the_same(own_at, replica);
         visit(keeps ? *own : from_.device_at(replica), held.shared_with(wanted));
       }
     });
   }
-
-  std::optional<std::size_t> source_with(Rank rank) const;
 
  private:
   // Walks the parts of the source's splits, outermost first, and leaves out what does not meet
@@ -154,7 +171,7 @@ class Moves {
 
   const MeshBoxes& from_;
   const MeshBoxes& to_;
-  std::span<const Rank> sources_, destinations_;
+  const CommonDevices& common_;
   bool equal_meshes_;
 };
 

@@ -10,7 +10,10 @@
 namespace sextant {
 namespace {
 
-std::size_t index(BoxingWhere side) { return static_cast<std::size_t>(side); }
+bool is_exchange(const Change& change) { return change.primitive == Primitive::kAllToAll; }
+bool is_transfer(const Change& change) { return change.kind == BoxingKind::kTransfer; }
+
+}  // namespace
 
 std::int64_t product(std::int64_t a, std::int64_t b) {
   std::int64_t result = 0;
@@ -18,16 +21,6 @@ std::int64_t product(std::int64_t a, std::int64_t b) {
     fail(ErrorCode::kInfeasible, "a boxing of more than 2^63 bytes");
   return result;
 }
-
-std::uint64_t key_of(const Change& change) {
-  return static_cast<std::uint64_t>(change.primitive) | index(change.from.side) << 8U |
-         std::uint64_t{change.axes} << 16U | static_cast<std::uint64_t>(change.dtype) << 56U;
-}
-
-bool is_exchange(const Change& change) { return change.primitive == Primitive::kAllToAll; }
-bool is_transfer(const Change& change) { return change.kind == BoxingKind::kTransfer; }
-
-}  // namespace
 
 BoxingMesh::BoxingMesh(const Placement& on) : placement(&on), extents(on.hierarchy()) {
   for (std::size_t axis = 0; axis < extents.size(); ++axis)
@@ -48,22 +41,18 @@ BoxingPrices::BoxingPrices(const BoxingRequest& request, const BoxingMesh& sourc
     return;
   }
   const std::vector<Rank>&from = source.placement->ranks, &to = target.placement->ranks;
-  std::vector<std::pair<Rank, std::size_t>> numbers;
-  for (std::size_t device = 0; device < to.size(); ++device)
-    numbers.emplace_back(to[device], device);
-  if (!std::is_sorted(numbers.begin(), numbers.end())) std::sort(numbers.begin(), numbers.end());
-  std::vector<bool> is_common(to.size());
-  for (const Rank rank : from) {
-    const auto found =
-        std::lower_bound(numbers.begin(), numbers.end(), std::pair(rank, std::size_t{0}));
-    if (found == numbers.end() || found->first != rank) continue;
-    is_common[found->second] = true;
-    target_order_.push_back(found->second);
+  common_.emplace(from, to);
+  std::vector<std::size_t> order(from.size());
+  for (std::size_t device = to.size(); device-- > 0;) {
+    const std::optional<std::size_t> own = common_->source_of(device);
+    if (!own) {
+      new_device_ = device;
+      continue;
+    }
+    order[*own] = device;
+    ++num_common_;
   }
-  num_common_ = target_order_.size();
-  for (std::size_t device = to.size(); device-- > 0;)
-    if (!is_common[device]) new_device_ = device;
-  if (num_common_ != from.size() || new_device_) target_order_.clear();
+  if (num_common_ == from.size() && !new_device_) target_order_ = std::move(order);
 }
 
 std::int64_t BoxingPrices::tensor_bytes(DType dtype) const {
@@ -144,19 +133,9 @@ std::int64_t BoxingPrices::least_bytes(const Change& change) {
   return product(product(tensor, copies(change.to, change.axes)), members);
 }
 
-// The first device of a mesh holds a largest box.
-std::int64_t BoxingPrices::least_missing(StateRef from, StateRef to) {
-  const std::int64_t wanted = product(product(elements_, copies_of_shares(to)), num_shares(from));
-  if (is_disjoint()) return wanted;
-  const std::int64_t largest =
-      std::min(boxes(from).box_at({}).elements(), boxes(to).box_at({}).elements());
-  return std::max<std::int64_t>(0,
-                                wanted - product(static_cast<std::int64_t>(num_common_), largest));
-}
-
 std::int64_t BoxingPrices::moved_bytes(const Change& change) {
   const Placement &from = *mesh(change.from.side).placement, &to = *mesh(change.to.side).placement;
-  const Moves moves(boxes(change.from), from.ranks, boxes(change.to), to.ranks);
+  const Moves moves(boxes(change.from), boxes(change.to), *common_);
   std::int64_t moved = 0;
   for (std::size_t device = 0; device < to.ranks.size(); ++device)
     moves.visit_to(device, [&](std::size_t source, const Box& box) {
@@ -167,98 +146,14 @@ std::int64_t BoxingPrices::moved_bytes(const Change& change) {
 }
 
 std::int64_t BoxingPrices::time(const Change& change) {
-  const Placement &from = *mesh(change.from.side).placement, &to = *mesh(change.to.side).placement;
-  if (is_transfer(change))
-    return slowest(change, transfer_costs(boxes(change.from), from, boxes(change.to), to,
-                                          element_of(change), &work_));
-  if (is_exchange(change))
-    return slowest(change, exchange_costs(groups(change.from.side, change.axes), boxes(change.from),
-                                          boxes(change.to), from, element_of(change), &work_));
-  return ring_time(change);
+  if (is_transfer(change)) return transfer_time(change);
+  return is_exchange(change) ? exchange_time(change) : ring_time(change);
 }
 
 std::int64_t BoxingPrices::least_time(const Change& change) {
   if (is_transfer(change)) return least_transfer_time(change);
   if (is_exchange(change)) return least_exchange_time(change);
   return ring_time(change);
-}
-
-// A time that grows with the bytes, ever more slowly, lies above its chord.
-std::int64_t BoxingPrices::least_time_to_deliver(BoxingWhere side, std::int64_t bytes) {
-  std::optional<Delivery>& known = deliveries_of_[index(side)];
-  if (!known) {
-    const std::int64_t most = product(tensor_bytes(DType::kF64), 2);
-    known = {fastest_step(side, 0), fastest_step(side, most), most};
-  }
-  if (known->most_bytes == 0) return known->of_nothing;
-  const auto devices = static_cast<std::int64_t>(
-      std::max(mesh(side).placement->ranks.size(), meshes_[1]->placement->ranks.size()));
-  const auto each = static_cast<double>(bytes) / static_cast<double>(devices);
-  const auto rise = static_cast<double>(known->of_most - known->of_nothing) *
-                    (each / static_cast<double>(known->most_bytes));
-  // Prices are rounded step by step.
-  constexpr double kRounding = 16;
-  return known->of_nothing +
-         static_cast<std::int64_t>(std::max(0.0, rise * (1 - 1e-12) - kRounding));
-}
-
-std::int64_t BoxingPrices::fastest_step(BoxingWhere side, std::int64_t bytes) {
-  if (side == BoxingWhere::kTarget || meshes_[0] == meshes_[1])
-    return fastest_collective(side, bytes);
-  return std::min({fastest_collective(BoxingWhere::kSource, bytes),
-                   fastest_collective(BoxingWhere::kTarget, bytes), fastest_pair(bytes)});
-}
-
-// A ring of n that works on X brings each member X (n - 1) / n, an all_reduce twice that.
-std::int64_t BoxingPrices::fastest_collective(BoxingWhere side, std::int64_t bytes) {
-  std::int64_t fastest = std::numeric_limits<std::int64_t>::max();
-  const std::uint32_t all = mesh(side).all_axes;
-  for (std::uint32_t axes = all; axes != 0; axes = (axes - 1) & all) {
-    const AxisGroups& along = groups(side, axes);
-    const auto n = static_cast<std::int64_t>(along.members);
-    const std::int64_t ring = bytes / (n - 1) * n;
-    for (std::size_t group = 0; group < along.size(); ++group) {
-      const auto members = std::span(along.ranks).subspan(group * along.members, along.members);
-      const auto take = [&](Primitive primitive, std::int64_t global, std::int64_t largest) {
-        const Change change{BoxingKind::kCollective, primitive, axes, {side, 0}, {side, 0},
-                            request_.type.dtype};
-        fastest = std::min(fastest, duration(change, members, Bytes(global), Bytes(largest)));
-      };
-      take(Primitive::kAllGather, ring, 0);
-      take(Primitive::kReduceScatter, ring, 0);
-      take(Primitive::kAllReduce, ring / 2, 0);
-      take(Primitive::kAllToAll, bytes, bytes);
-    }
-  }
-  return fastest;
-}
-
-// Between so many devices that all pairs are too many, those of near rank are taken for the
-// nearest.
-std::int64_t BoxingPrices::fastest_pair(std::int64_t bytes) {
-  constexpr std::size_t kAllPairs = 4096;
-  const std::vector<Rank>&from = mesh(BoxingWhere::kSource).placement->ranks,
-        &to = mesh(BoxingWhere::kTarget).placement->ranks;
-  const bool all = from.size() * to.size() <= kAllPairs;
-  const Change change{BoxingKind::kTransfer,     Primitive::kTransfer,      0,
-                      {BoxingWhere::kSource, 0}, {BoxingWhere::kTarget, 0}, request_.type.dtype};
-  std::int64_t fastest = std::numeric_limits<std::int64_t>::max();
-  const auto take = [&](Rank sender, Rank receiver) {
-    if (sender == receiver) return;
-    const std::array<Rank, 2> pair = {sender, receiver};
-    fastest = std::min(fastest, duration(change, pair, Bytes(bytes), Bytes(bytes)));
-  };
-  std::vector<Rank> sorted = from;
-  std::sort(sorted.begin(), sorted.end());
-  for (const Rank receiver : to) {
-    const auto next = std::lower_bound(sorted.begin(), sorted.end(), receiver);
-    for (auto near = next - std::min<std::ptrdiff_t>(1, next - sorted.begin());
-         near != sorted.end() && near - next <= 1; ++near)
-      take(*near, receiver);
-    if (all)
-      for (const Rank sender : from) take(sender, receiver);
-  }
-  return fastest == std::numeric_limits<std::int64_t>::max() ? 0 : fastest;
 }
 
 std::int64_t BoxingPrices::elements_that_stay(StateRef from, StateRef to) const {
@@ -284,67 +179,55 @@ std::int64_t BoxingPrices::ring_time(const Change& change) {
     return time;
   }
   const std::int64_t bytes = tensor_bytes(change.dtype) / parts(whole);
-  return remembered(ring_times_, key_of(change), bytes, [&] {
+  return ring_times_.of(change.key(), bytes, [&] {
     for (std::size_t group = 0; group < along.size(); ++group)
       time = std::max(time, duration(change, members(group), Bytes(bytes), Bytes(0)));
     return time;
   });
 }
 
-// The first device receives what it wants and does not have.
-std::int64_t BoxingPrices::least_exchange_time(const Change& change) {
-  const Box wanted = boxes(change.to).box_at({});
-  const std::int64_t missing =
-      (wanted.elements() - wanted.elements_shared_with(boxes(change.from).box_at({}))) *
-      element_of(change).value;
-  return remembered(deliveries_, key_of(change), missing, [&] {
-    const AxisGroups& along = groups(change.from.side, change.axes);
-    return duration(change, std::span(along.ranks).first(along.members), Bytes(missing),
-                    Bytes(missing));
-  });
-}
-
-// Somebody brings one device what it wants and does not have: a device that the source lacks, or
-// the first. Under partial words of the target it may get nothing; in a disjoint placement the
-// first always gets a share.
-std::int64_t BoxingPrices::least_transfer_time(const Change& change) {
-  const MeshBoxes& to = boxes(change.to);
-  const std::int64_t shares = num_shares(change.from);
-  const std::size_t device = new_device_.value_or(0);
-  const bool gets_all = num_shares(change.to) == 1;
-  if (!gets_all && !is_disjoint()) return 0;
-  const Box wanted = to.box_at(to.coordinates_of(device));
-  std::int64_t missing = wanted.elements() * (gets_all ? shares : 1);
-  if (!new_device_) {
-    const MeshBoxes& from = boxes(change.from);
-    const Rank rank = mesh(change.to.side).placement->ranks[device];
-    const std::vector<Rank>& sources = mesh(change.from.side).placement->ranks;
-    const auto own =
-        static_cast<std::size_t>(std::find(sources.begin(), sources.end(), rank) - sources.begin());
-    missing -= wanted.elements_shared_with(from.box_at(from.coordinates_of(own)));
-  }
-  if (missing == 0) return 0;
-  return fastest_delivery(change, device, missing * element_of(change).value);
-}
-
-std::int64_t BoxingPrices::fastest_delivery(const Change& change, std::size_t device,
-                                            std::int64_t bytes) {
-  return remembered(deliveries_, key_of(change), bytes, [&] {
-    const Rank receiver = mesh(change.to.side).placement->ranks[device];
-    std::optional<std::int64_t> fastest;
-    for (const Rank sender : mesh(change.from.side).placement->ranks) {
-      if (sender == receiver) continue;
-      const std::array<Rank, 2> pair = {sender, receiver};
-      const std::int64_t time = duration(change, pair, Bytes(bytes), Bytes(bytes));
-      fastest = fastest ? std::min(*fastest, time) : time;
+// Axes of an exchange are split before, so that the members of a group hold different parts: each
+// sends what others of the group want of its own.
+std::int64_t BoxingPrices::exchange_time(const Change& change) {
+  const AxisGroups& along = groups(change.from.side, change.axes);
+  const std::span<const Interval> before = dims_of_devices(change.from);
+  const std::span<const Interval> after = dims_of_devices(change.to);
+  const std::size_t rank = request_.type.shape.rank();
+  const auto overlap = [&](std::span<const Interval> a, std::size_t i, std::span<const Interval> b,
+                           std::size_t j) {
+    std::int64_t elements = 1;
+    for (std::size_t dim = 0; dim < rank; ++dim) {
+      const Interval &x = a[i * rank + dim], &y = b[j * rank + dim];
+      elements *=
+          std::max<std::int64_t>(0, std::min(x.end(), y.end()) - std::max(x.offset, y.offset));
     }
-    return fastest.value_or(0);
-  });
+    return elements;
+  };
+  std::int64_t time = 0;
+  for (std::size_t first = 0; first < along.devices.size(); first += along.members) {
+    const std::span<const std::uint32_t> members =
+        std::span(along.devices).subspan(first, along.members);
+    work_.spend(static_cast<std::int64_t>(along.members * along.members));
+    std::int64_t largest = 0, all = 0;
+    for (const std::uint32_t own : members) {
+      const std::int64_t stays = overlap(before, own, after, own);
+      const std::int64_t received = overlap(after, own, after, own) - stays;
+      std::int64_t sent = -stays;
+      for (const std::uint32_t other : members) sent += overlap(before, own, after, other);
+      largest = std::max({largest, sent, received});
+      all += received;
+    }
+    time = std::max(time, duration(change, std::span(along.ranks).subspan(first, along.members),
+                                   element_of(change) * all, element_of(change) * largest));
+  }
+  return time;
 }
 
-std::int64_t BoxingPrices::slowest(const Change& change, const std::vector<GroupCost>& groups) {
+std::int64_t BoxingPrices::transfer_time(const Change& change) {
   std::int64_t time = 0;
-  for (const GroupCost& group : groups)
+  for (const GroupCost& group :
+       transfer_costs(boxes(change.from), *mesh(change.from.side).placement, boxes(change.to),
+                      *mesh(change.to.side).placement, *common_, element_of(change), &work_))
     time =
         std::max(time, duration(change, group.members, group.global_bytes, group.largest_volume));
   return time;
@@ -363,23 +246,35 @@ std::int64_t BoxingPrices::duration(const Change& change, std::span<const Rank> 
       .value;
 }
 
-template <typename Compute>
-std::int64_t BoxingPrices::remembered(std::vector<Known>& known, std::uint64_t key,
-                                      std::int64_t bytes, const Compute& compute) {
-  for (const Known& one : known)
-    if (one.key == key && one.bytes == bytes) return one.time;
-  const std::int64_t time = compute();
-  known.push_back({key, bytes, time});
-  return time;
+BoxingPrices::Held& BoxingPrices::held(StateRef ref) {
+  auto& known = held_[index(ref.side)];
+  const BoxingMesh& on = mesh(ref.side);
+  if (known.size() <= ref.number) known.resize(on.states.size());
+  if (!known[ref.number]) {
+    known[ref.number] = std::make_unique<Held>(
+        Held{MeshBoxes(state(ref).words(on.extents.size()), *on.placement, request_.type.shape),
+             {},
+             {},
+             {}});
+    Held& made = *known[ref.number];
+    made.first = made.boxes.box_at({});
+    made.last = made.boxes.box_at(made.boxes.coordinates_of(on.placement->ranks.size() - 1));
+  }
+  return *known[ref.number];
 }
 
-const MeshBoxes& BoxingPrices::boxes(StateRef ref) {
-  auto& known = boxes_[index(ref.side)];
-  if (known.size() <= ref.number) known.resize(mesh(ref.side).states.size());
-  if (!known[ref.number])
-    known[ref.number] = std::make_unique<MeshBoxes>(state(ref).words(mesh(ref.side).extents.size()),
-                                                    *mesh(ref.side).placement, request_.type.shape);
-  return *known[ref.number];
+std::span<const Interval> BoxingPrices::dims_of_devices(StateRef ref) {
+  Held& known = held(ref);
+  const std::size_t num_devices = mesh(ref.side).placement->ranks.size();
+  const std::size_t rank = request_.type.shape.rank();
+  if (known.dims.empty() && rank > 0) {
+    known.dims.reserve(num_devices * rank);
+    for (std::size_t device = 0; device < num_devices; ++device) {
+      const Box box = known.boxes.box_at(known.boxes.coordinates_of(device));
+      known.dims.insert(known.dims.end(), box.dims.begin(), box.dims.begin() + rank);
+    }
+  }
+  return known.dims;
 }
 
 const AxisGroups& BoxingPrices::groups(BoxingWhere side, std::uint32_t axes) {

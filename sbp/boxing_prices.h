@@ -40,7 +40,16 @@ struct Change {
   std::uint32_t axes = 0;  // bit set of the group axes
   StateRef from, to;
   DType dtype = DType::kF32;
+
+  // Of what sizes and groups depend on beside the states.
+  std::uint64_t key() const {
+    return static_cast<std::uint64_t>(primitive) | static_cast<std::uint64_t>(from.side) << 8U |
+           std::uint64_t{axes} << 16U | static_cast<std::uint64_t>(dtype) << 56U;
+  }
 };
+
+// Throws Error(kInfeasible) for more than 2^63 bytes.
+std::int64_t product(std::int64_t a, std::int64_t b);
 
 // Prices of communications. A network is taken to get no faster when more is sent, and bytes sent
 // in two steps to take no less time than in one (a fixed cost and a rate, whatever they are), so
@@ -77,27 +86,68 @@ class BoxingPrices {
   bool hold_the_same(StateRef source, StateRef target);
 
  private:
-  struct Known {
-    std::uint64_t key = 0;
-    std::int64_t bytes = 0, time = 0;
+  // Values worked out once, by two numbers.
+  class Remembered {
+   public:
+    template <typename Compute>
+    std::int64_t of(std::uint64_t key, std::int64_t number, const Compute& compute) {
+      std::size_t slot = slot_of(key, number);
+      if (slots_[slot].is_known) return slots_[slot].value;
+      const std::int64_t value = compute();
+      if (2 * ++size_ > slots_.size()) {
+        std::vector<Slot> old(2 * slots_.size());
+        old.swap(slots_);
+        for (const Slot& one : old)
+          if (one.is_known) slots_[slot_of(one.key, one.number)] = one;
+      }
+      slots_[slot_of(key, number)] = {key, number, value, true};
+      return value;
+    }
+
+   private:
+    struct Slot {
+      std::uint64_t key = 0;
+      std::int64_t number = 0, value = 0;
+      bool is_known = false;
+    };
+    std::size_t slot_of(std::uint64_t key, std::int64_t number) const {
+      const std::uint64_t mixed =
+          (key ^ static_cast<std::uint64_t>(number) * 0xBF58476D1CE4E5B9U) * 0x9E3779B97F4A7C15U;
+      for (std::size_t slot = mixed >> 32U;; ++slot) {
+        slot &= slots_.size() - 1;
+        const Slot& at = slots_[slot];
+        if (!at.is_known || (at.key == key && at.number == number)) return slot;
+      }
+    }
+
+    std::vector<Slot> slots_ = std::vector<Slot>(16);  // a power of two
+    std::size_t size_ = 0;
   };
   // Time of the fastest step that brings each device nothing, and so many bytes on average.
   struct Delivery {
     std::int64_t of_nothing = 0, of_most = 0, most_bytes = 0;
   };
+  static std::int64_t chord(const Delivery& delivery, double bytes);
   // What all devices hold, in the order of the source.
   using Contents = std::vector<std::int64_t>;
 
-  const BoxingMesh& mesh(BoxingWhere side) const {
-    return *meshes_[static_cast<std::size_t>(side)];
-  }
+  static std::size_t index(BoxingWhere side) { return static_cast<std::size_t>(side); }
+  const BoxingMesh& mesh(BoxingWhere side) const { return *meshes_[index(side)]; }
   const MeshState& state(StateRef ref) const { return mesh(ref.side).states[ref.number]; }
   Bytes element_of(const Change& change) const { return size_of(change.dtype); }
   std::int64_t copies(StateRef ref, std::uint32_t without) const;
   std::int64_t parts(StateRef ref) const;
   bool splits_evenly(StateRef ref) const;
 
-  const MeshBoxes& boxes(StateRef ref);
+  // What is worked out once per state, as far as it is asked for.
+  struct Held {
+    MeshBoxes boxes;
+    Box first, last;             // of the first and the last device
+    std::vector<Interval> dims;  // of all devices, one after the other
+  };
+  Held& held(StateRef ref);
+  const MeshBoxes& boxes(StateRef ref) { return held(ref).boxes; }
+  std::span<const Interval> dims_of_devices(StateRef ref);
   const AxisGroups& groups(BoxingWhere side, std::uint32_t axes);
   Contents contents(StateRef ref);
   std::uint64_t hash_of_contents(StateRef ref);
@@ -106,30 +156,32 @@ class BoxingPrices {
   std::int64_t ring_time(const Change& change);
   std::int64_t duration(const Change& change, std::span<const Rank> members, Bytes global,
                         Bytes largest);
-  std::int64_t slowest(const Change& change, const std::vector<GroupCost>& groups);
+  std::int64_t exchange_time(const Change& change);
+  std::int64_t transfer_time(const Change& change);
   std::int64_t least_transfer_time(const Change& change);
+  std::int64_t compute_least_transfer_time(const Change& change);
+  std::int64_t least_received(const Change& change);
+  std::int64_t least_pair_time(std::int64_t bytes);
   std::int64_t least_exchange_time(const Change& change);
   std::int64_t fastest_step(BoxingWhere side, std::int64_t bytes);
   std::int64_t fastest_collective(BoxingWhere side, std::int64_t bytes);
   std::int64_t fastest_pair(std::int64_t bytes);
   std::int64_t fastest_delivery(const Change& change, std::size_t device, std::int64_t bytes);
-  template <typename Compute>
-  static std::int64_t remembered(std::vector<Known>& known, std::uint64_t key, std::int64_t bytes,
-                                 const Compute& compute);
-
   const BoxingRequest& request_;
   WorkBudget& work_;
   std::array<const BoxingMesh*, 2> meshes_;
   const std::int64_t elements_;
+  std::optional<CommonDevices> common_;    // of two placements
   std::size_t num_common_ = 0;             // devices of both placements
   std::optional<std::size_t> new_device_;  // the first of the target that the source lacks
   std::vector<std::size_t> target_order_;  // of equal sets: the target's numbers, as the source's
   Communication communication_;
-  std::array<std::vector<std::unique_ptr<MeshBoxes>>, 2> boxes_;
+  std::array<std::vector<std::unique_ptr<Held>>, 2> held_;
   std::array<std::vector<std::optional<std::uint64_t>>, 2> hashes_;
   std::array<std::vector<std::unique_ptr<AxisGroups>>, 2> groups_;
   std::array<std::optional<Delivery>, 2> deliveries_of_;
-  std::vector<Known> ring_times_, deliveries_;
+  std::optional<Delivery> pair_delivery_;
+  Remembered ring_times_, deliveries_, least_transfers_;
 };
 
 }  // namespace sextant

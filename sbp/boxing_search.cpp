@@ -293,61 +293,6 @@ void BoxingSearch::crossings(NodeNumber node, const Take& take) {
   }
 }
 
-// Not false where local steps lead to the goal: every axis says what is wanted, or B, or becomes
-// partial.
-bool BoxingSearch::is_near_goal(const MeshState& state) const {
-  for (const std::size_t axis : mesh(BoxingWhere::kTarget).axes) {
-    if (goal_.is_partial(axis) ? !state.is_partial(axis) || state.reduction(axis) == *wanted_
-                               : state.is_broadcast(axis))
-      continue;
-    if (!goal_.is_split(axis) || !state.is_split(axis) || state.dim(axis) != goal_.dim(axis))
-      return false;
-  }
-  return true;
-}
-
-// A bound on what is left of every path to the goal.
-std::int64_t BoxingSearch::least_rest(NodeNumber node) {
-  const StateRef ref = ref_of(node);
-  const bool must_cross = target_ && ref.side == BoxingWhere::kSource;
-  const std::int64_t bytes = least_bytes_left(node);
-  if (!by_time_ || (bytes == 0 && (must_cross || is_near_goal(state_of(node)))))
-    return by_time_ ? 0 : bytes;
-  return prices_->least_time_to_deliver(ref.side, bytes);
-}
-
-// Of every element, k copies of the value (or of shares that make it) are wanted. To make one of K
-// shares takes K - 1 messages, and when the first device has it, each of the others needs one more.
-// What needs no reduction is delivered where it does not lie already.
-std::int64_t BoxingSearch::least_bytes_left(NodeNumber node) {
-  const StateRef ref = ref_of(node), goal = ref_of(goal_node_);
-  const MeshState& state = state_of(node);
-  const std::int64_t shares = prices_->num_shares(ref);
-  const std::int64_t wanted = prices_->copies_of_shares(goal);
-  const bool must_cross = target_ && ref.side == BoxingWhere::kSource;
-  if (shares > 1) {
-    const std::optional<ReduceOp> reduction = state.pending_reduction();
-    if (reduction == wanted_) {  // shares may stay shares
-      if (must_cross && prices_->is_disjoint()) return least_tensor_bytes_;
-      std::int64_t kept = must_cross ? num_wanted_shares_ : 1;
-      if (!must_cross)
-        for (const std::size_t axis : mesh(ref.side).axes)
-          if (state.is_partial(axis) && goal_.is_partial(axis))
-            kept *= mesh(ref.side).extents[axis];
-      return std::max<std::int64_t>(0, shares - kept) * reducing_tensor_bytes_;
-    }
-    const bool none_there = must_cross && prices_->is_disjoint();
-    return (shares - 1) * reducing_tensor_bytes_ +
-           (wanted - (none_there ? 0 : 1)) * least_tensor_bytes_;
-  }
-  const std::int64_t elements = request_.type.shape.elements();
-  if (elements == 0) return 0;
-  const std::int64_t element = least_tensor_bytes_ / elements;
-  if (must_cross) return prices_->least_missing(ref, goal) * element;
-  if (!wanted_) return (elements * wanted - prices_->elements_that_stay(ref, goal)) * element;
-  return std::max<std::int64_t>(0, wanted - prices_->copies_of_shares(ref)) * least_tensor_bytes_;
-}
-
 BoxingSearch::PathCost BoxingSearch::with_rest(PathCost cost, NodeNumber node) {
   if (rests_[node] < 0) rests_[node] = least_rest(node);
   cost.objective += rests_[node];
@@ -419,7 +364,39 @@ void BoxingSearch::relax(const Edge& edge) {
       edge.kind == BoxingKind::kCollective && edge.primitive != Primitive::kAllToAll;
   if (is_exact) return reach(edge, least);
   if (edge.to == goal_node_) return relax_priced(edge);
-  push({with_rest(least, edge.to), false, edge});
+  const Entry entry{with_rest(least, edge.to), false, edge};
+  // Bounds are often exact: when the best of all edges to a node has its price, few others are
+  // left.
+  Waiting& waiting = waiting_[edge.to];
+  if (waiting.is_queued && waiting.queued <= entry.estimate) {
+    waiting.entries.push_back(entry);
+    return;
+  }
+  waiting.is_queued = true;
+  waiting.queued = entry.estimate;
+  push(entry);
+}
+
+// After an edge to the node has got its price, the next best takes its place in the queue.
+void BoxingSearch::queue_next(NodeNumber node) {
+  Waiting& waiting = waiting_[node];
+  waiting.is_queued = false;
+  std::erase_if(waiting.entries, [&](const Entry& entry) { return !may_still_improve(entry); });
+  if (waiting.entries.empty()) return;
+  // The heap's order: the cheapest is the greatest.
+  const auto next = std::max_element(waiting.entries.begin(), waiting.entries.end());
+  waiting.is_queued = true;
+  waiting.queued = next->estimate;
+  push(*next);
+  *next = waiting.entries.back();
+  waiting.entries.pop_back();
+}
+
+// Since the entry was made, better paths may have been found.
+bool BoxingSearch::may_still_improve(const Entry& entry) {
+  const Node &known = nodes_[entry.edge.to], &goal = nodes_[goal_node_];
+  if (known.is_known && with_rest(known.cost, entry.edge.to) < entry.estimate) return false;
+  return !goal.is_known || entry.estimate <= goal.cost;
 }
 
 void BoxingSearch::relax_priced(const Edge& edge) {
@@ -447,6 +424,7 @@ void BoxingSearch::search(NodeNumber start, const PathCost& cost, Extent extent)
   work_.spend(static_cast<std::int64_t>(layers_.size()) * layer_size_);
   nodes_.assign(layers_.size() * layer_size_, Node{});
   queue_.clear();
+  waiting_.assign(nodes_.size(), Waiting{});
   const Edge none{BoxingKind::kCast, {}, 0, start, start};
   nodes_[start] = {.cost = cost, .last = none, .is_known = true};
   push({with_rest(cost, start), true, none});
@@ -455,7 +433,8 @@ void BoxingSearch::search(NodeNumber start, const PathCost& cost, Extent extent)
     const Entry entry = queue_.back();
     queue_.pop_back();
     if (!entry.is_node) {
-      relax_priced(entry.edge);
+      if (may_still_improve(entry)) relax_priced(entry.edge);
+      queue_next(entry.edge.to);
       continue;
     }
     Node& node = nodes_[entry.edge.to];

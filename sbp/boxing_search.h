@@ -57,6 +57,12 @@ class BoxingSearch {
       return is_node && !other.is_node;
     }
   };
+  // Edges to one node that are no better than the one in the queue.
+  struct Waiting {
+    bool is_queued = false;
+    PathCost queued;
+    std::vector<Entry> entries;
+  };
   using Path = std::vector<Edge>;
 
   void add_layers();
@@ -91,7 +97,9 @@ class BoxingSearch {
   void relax_priced(const Edge& edge);
   void reach(const Edge& edge, const PathCost& cost);
   void push(const Entry& entry);
+  void queue_next(NodeNumber node);
   bool may_improve(NodeNumber node, const PathCost& cost);
+  bool may_still_improve(const Entry& entry);
   // Of a path of the given cost and one edge more; without its bytes and time, with bounds of
   // them, and with them.
   PathCost free_cost(PathCost cost, const Edge& edge) const;
@@ -100,6 +108,7 @@ class BoxingSearch {
   PathCost with_rest(PathCost cost, NodeNumber node);
   std::int64_t least_rest(NodeNumber node);
   std::int64_t least_bytes_left(NodeNumber node);
+  std::int64_t least_bytes_of_shares(NodeNumber node);
   bool is_near_goal(const MeshState& state) const;
   bool is_relabel(const Edge& edge) const;
 
@@ -135,6 +144,9 @@ class BoxingSearch {
     return side == BoxingWhere::kTarget && target_ ? *target_ : source_;
   }
   const MeshState& state_of(NodeNumber node) const;
+  bool must_cross(NodeNumber node) const {
+    return target_ && ref_of(node).side == BoxingWhere::kSource;
+  }
   // The node of a state beside `node`, reached by one step.
   NodeNumber beside(NodeNumber node, const MeshState& state) const;
   Change change_of(const Edge& edge) const;
@@ -162,6 +174,7 @@ class BoxingSearch {
   std::vector<Node> nodes_;
   std::vector<std::int64_t> rests_;  // by node; negative where not known yet
   std::vector<Entry> queue_;         // a heap
+  std::vector<Waiting> waiting_;     // by node
   std::vector<std::uint32_t> reached_;
   std::uint32_t round_ = 0;
 };

@@ -48,6 +48,32 @@ std::vector<GroupCost> ring_costs(const AxisGroups& groups, Primitive primitive,
   return costs;
 }
 
+std::vector<GroupCost> exchange_costs(const AxisGroups& groups, const MeshBoxes& from,
+                                      const MeshBoxes& to, const Placement& placement,
+                                      Bytes element, WorkBudget* work) {
+  const std::size_t num_devices = placement.ranks.size();
+  std::vector<std::int64_t> sent(num_devices), received(num_devices);
+  const CommonDevices all(placement.ranks, placement.ranks);
+  const Moves moves(from, to, all);
+  for (std::size_t device = 0; device < num_devices; ++device)
+    moves.visit_to(device, [&](std::size_t source, const Box& box) {
+      if (work != nullptr) work->spend(kVisitWork);
+      if (source == device) return;
+      sent[source] += box.elements();
+      received[device] += box.elements();
+    });
+  std::vector<GroupCost> costs(groups.size());
+  for (std::size_t i = 0; i < num_devices; ++i) {
+    GroupCost& cost = costs[i / groups.members];
+    const std::uint32_t device = groups.devices[i];
+    cost.members.push_back(groups.ranks[i]);
+    cost.global_bytes += element * received[device];
+    cost.largest_volume =
+        std::max(cost.largest_volume, element * std::max(sent[device], received[device]));
+  }
+  return costs;
+}
+
 }  // namespace
 
 const Placement& placement_of(const BoxingStep& step, const Placement& from, const Placement& to) {
@@ -84,43 +110,19 @@ AxisGroups groups_along(std::uint32_t axes, const Placement& placement) {
   return groups;
 }
 
-std::vector<GroupCost> exchange_costs(const AxisGroups& groups, const MeshBoxes& from,
-                                      const MeshBoxes& to, const Placement& placement,
-                                      Bytes element, WorkBudget* work) {
-  const std::size_t num_devices = placement.ranks.size();
-  std::vector<std::int64_t> sent(num_devices), received(num_devices);
-  const Moves moves(from, placement.ranks, to, placement.ranks);
-  for (std::size_t device = 0; device < num_devices; ++device)
-    moves.visit_to(device, [&](std::size_t source, const Box& box) {
-      if (work != nullptr) work->spend(kVisitWork);
-      if (source == device) return;
-      sent[source] += box.elements();
-      received[device] += box.elements();
-    });
-  std::vector<GroupCost> costs(groups.size());
-  for (std::size_t i = 0; i < num_devices; ++i) {
-    GroupCost& cost = costs[i / groups.members];
-    const std::uint32_t device = groups.devices[i];
-    cost.members.push_back(groups.ranks[i]);
-    cost.global_bytes += element * received[device];
-    cost.largest_volume =
-        std::max(cost.largest_volume, element * std::max(sent[device], received[device]));
-  }
-  return costs;
-}
-
 std::vector<GroupCost> transfer_costs(const MeshBoxes& from, const Placement& source,
-                                      const MeshBoxes& to, const Placement& target, Bytes element,
+                                      const MeshBoxes& to, const Placement& target,
+                                      const CommonDevices& common, Bytes element,
                                       WorkBudget* work) {
-  const Moves moves(from, source.ranks, to, target.ranks);
+  const Moves moves(from, to, common);
   const std::size_t num_sources = source.ranks.size();
   // A device of both placements is one node: that of the source.
   std::vector<Rank> ranks = source.ranks;
   std::vector<std::size_t> node_of;
-  for (const Rank rank : target.ranks) {
-    const auto own = moves.source_with(rank);
+  for (std::size_t device = 0; device < target.ranks.size(); ++device) {
+    const auto own = common.source_of(device);
     node_of.push_back(own ? *own : ranks.size());
-    if (!own) ranks.push_back(rank);
+    if (!own) ranks.push_back(target.ranks[device]);
   }
   Components components(num_sources + target.ranks.size());
   std::vector<std::int64_t> sent(ranks.size()), received(ranks.size());
@@ -159,7 +161,8 @@ std::vector<GroupCost> group_costs(const BoxingStep& step, const TensorType& typ
       return {};
     case BoxingKind::kTransfer:
       return transfer_costs(MeshBoxes(step.from, from, type.shape), from,
-                            MeshBoxes(step.to, to, type.shape), to, element, work);
+                            MeshBoxes(step.to, to, type.shape), to,
+                            CommonDevices(from.ranks, to.ranks), element, work);
     case BoxingKind::kCollective:
       break;
   }

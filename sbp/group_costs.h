@@ -36,12 +36,10 @@ struct AxisGroups {
 };
 AxisGroups groups_along(std::uint32_t axes, const Placement& placement);
 
-// Of a step from `from` to `to`, both of the step's own words.
-std::vector<GroupCost> exchange_costs(const AxisGroups& groups, const MeshBoxes& from,
-                                      const MeshBoxes& to, const Placement& placement,
-                                      Bytes element, WorkBudget* work = nullptr);
+// Of a transfer between words of the two placements.
 std::vector<GroupCost> transfer_costs(const MeshBoxes& from, const Placement& source,
-                                      const MeshBoxes& to, const Placement& target, Bytes element,
+                                      const MeshBoxes& to, const Placement& target,
+                                      const CommonDevices& common, Bytes element,
                                       WorkBudget* work = nullptr);
 
 // Empty for steps that do not communicate.

@@ -285,16 +285,22 @@ std::string complaint(const std::vector<std::int64_t>& global, const Held& held,
   for (std::size_t axis = 0; axis < words.size(); ++axis)
     if (words[axis].is_broadcast()) copies *= placement.axes[axis].extent;
   const ReduceOp op = reduction_of(words);
+  std::map<std::pair<std::vector<std::int64_t>, std::int64_t>, std::int64_t> shares;
   for (std::size_t device = 0; device < held.size(); ++device) {
     const std::vector<std::int64_t> wanted = box_of(device, words, placement, shape);
     if (held[device].size() != wanted.size())
       return fmt::format("device {} holds {} elements, wanted {}", device, held[device].size(),
                          wanted.size());
-    std::vector<std::int64_t> copy;
-    for (std::size_t axis = 0; axis < words.size(); ++axis)
-      if (words[axis].is_broadcast()) copy.push_back(placement.coordinates_of(device)[axis]);
+    std::vector<std::int64_t> copy, share;
+    for (std::size_t axis = 0; axis < words.size(); ++axis) {
+      const std::int64_t coordinate = placement.coordinates_of(device)[axis];
+      if (words[axis].is_broadcast()) copy.push_back(coordinate);
+      if (words[axis].is_partial()) share.push_back(coordinate);
+    }
     for (const std::int64_t i : wanted) {
       if (held[device].count(i) == 0) return fmt::format("device {} lacks element {}", device, i);
+      if (shares.try_emplace({share, i}, held[device].at(i)).first->second != held[device].at(i))
+        return fmt::format("the copies of element {} differ", i);
       const auto [at, is_new] = values.try_emplace({copy, i}, neutral(op));
       at->second = reduced(op, at->second, held[device].at(i));
     }
