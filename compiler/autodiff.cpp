@@ -54,6 +54,7 @@ class Autodiff final : public GradientContext {
     return output_gradients_[index];
   }
   bool wants(std::size_t input) const override { return facts(op_.inputs[input]).wants_gradient; }
+  bool is_weight(std::size_t input) const override { return facts(op_.inputs[input]).is_weight; }
 
   TensorId add(std::string kind, std::vector<TensorId> inputs, Attributes attributes,
                std::size_t for_input) override {

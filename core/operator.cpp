@@ -75,6 +75,7 @@ const OperatorRegistry& builtin_operators() {
     OperatorRegistry built;
     add_sources(built);
     add_matmul(built);
+    add_batch_matmul(built);
     add_unary(built);
     add_activation(built);
     add_cast(built);
@@ -91,6 +92,8 @@ const OperatorRegistry& builtin_operators() {
     add_moe(built);
     add_embedding(built);
     add_shapes(built);
+    add_concat(built);
+    add_index(built);
     add_boxing(built);
     add_loss(built);
     add_reduce(built);

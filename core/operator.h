@@ -47,6 +47,8 @@ class GradientContext {
   virtual std::optional<TensorId> output_gradient(std::size_t index) const = 0;
   // False where the gradient of this input is not needed (labels, masks, constants).
   virtual bool wants(std::size_t input) const = 0;
+  // True for what is made of parameters alone: its gradient is kept in the accumulator type.
+  virtual bool is_weight(std::size_t input) const = 0;
   // Appends an operator that serves the gradient of `input` and returns its first output;
   // `outputs_of_last` gives the others.
   virtual TensorId add(std::string kind, std::vector<TensorId> inputs, Attributes attributes,

@@ -41,6 +41,8 @@ KernelTable reference_kernels() {
   add_moe_kernels(table);
   add_embedding_kernels(table);
   add_shape_kernels(table);
+  add_concat_kernels(table);
+  add_index_kernels(table);
   add_loss_kernels(table);
   add_reduce_kernels(table);
   add_softmax_kernels(table);

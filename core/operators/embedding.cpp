@@ -6,7 +6,10 @@
 // | S(d) | B | S(d) | |
 // | B | S(0) | P(sum) | vocabulary split: each id is served by one shard, others add 0 (G26) |
 // | B | S(1) | S(last) | hidden split |
-// | B | P(sum) | P(sum) | linear in the table |
+// | B | P | P | any reduction: the same rows on every device |
+//
+// An id outside the vocabulary gives zeros and its gradient is dropped, as in index.cpp; `input`
+// refuses such ids with a `limit`.
 //
 // | ids | dy | dtable | |
 // |---|---|---|---|
@@ -52,7 +55,8 @@ Rows embedding_rows(Types inputs, Types, const Attributes&) {
     rows.push_back({{Sbp::split(dim), kBroadcast}, {Sbp::split(dim)}});
   rows.push_back({{kBroadcast, Sbp::split(0)}, {kPartialSum}});
   rows.push_back({{kBroadcast, Sbp::split(1)}, {Sbp::split(rank)}});
-  rows.push_back({{kBroadcast, kPartialSum}, {kPartialSum}});
+  for (const Sbp partial : {kPartialSum, kPartialMax, kPartialMin})
+    rows.push_back({{kBroadcast, partial}, {partial}});
   return rows;
 }
 

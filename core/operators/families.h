@@ -7,6 +7,7 @@ class OperatorRegistry;
 
 void add_sources(OperatorRegistry& registry);
 void add_matmul(OperatorRegistry& registry);
+void add_batch_matmul(OperatorRegistry& registry);
 void add_unary(OperatorRegistry& registry);
 void add_activation(OperatorRegistry& registry);
 void add_cast(OperatorRegistry& registry);
@@ -23,6 +24,8 @@ void add_pool(OperatorRegistry& registry);
 void add_moe(OperatorRegistry& registry);
 void add_embedding(OperatorRegistry& registry);
 void add_shapes(OperatorRegistry& registry);
+void add_concat(OperatorRegistry& registry);
+void add_index(OperatorRegistry& registry);
 void add_boxing(OperatorRegistry& registry);
 void add_loss(OperatorRegistry& registry);
 void add_softmax(OperatorRegistry& registry);

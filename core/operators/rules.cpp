@@ -10,6 +10,11 @@ namespace sextant {
 
 DType accumulator_type(DType dtype) { return dtype == DType::kF64 ? DType::kF64 : DType::kF32; }
 
+std::string gradient_dtype(const GradientContext& context, std::size_t input) {
+  const DType dtype = context.graph().tensor(context.input(input)).type.dtype;
+  return std::string(to_string(context.is_weight(input) ? accumulator_type(dtype) : dtype));
+}
+
 DType dtype_or(const Attributes& attributes, std::string_view name, DType fallback) {
   return attributes.contains(name) ? parse_dtype(attributes.text(name)) : fallback;
 }
@@ -70,6 +75,19 @@ SbpSignature all_broadcast(std::size_t num_inputs, std::size_t num_outputs) {
   return {.inputs = std::vector<Sbp>(num_inputs), .outputs = std::vector<Sbp>(num_outputs)};
 }
 
+void append_partial_rows(Rows& rows, std::size_t num_inputs, std::size_t num_outputs) {
+  for (const Sbp partial : {kPartialSum, kPartialMax, kPartialMin})
+    rows.push_back({std::vector<Sbp>(num_inputs, partial), std::vector<Sbp>(num_outputs, partial)});
+}
+
+std::size_t dim_attribute(std::string_view kind, const TensorType& x,
+                          const Attributes& attributes) {
+  const std::int64_t dim = attributes.integer("dim");
+  require(dim >= 0 && static_cast<std::size_t>(dim) < x.shape.rank(), ErrorCode::kBadInput,
+          "{}: dim {} is not a dim of {}", kind, dim, to_text(x));
+  return static_cast<std::size_t>(dim);
+}
+
 Work streaming_work(Types inputs, Types outputs, Flops flops, std::string kernel) {
   Work work{.flops = flops, .read = {}, .written = {}, .kernel = std::move(kernel)};
   for (const TensorType& input : inputs) work.read += size_of(input);
@@ -80,6 +98,10 @@ Work streaming_work(Types inputs, Types outputs, Flops flops, std::string kernel
 Work elementwise_work(Types inputs, Types outputs, Flops flops_per_element, std::string kernel) {
   const auto elements = static_cast<Flops>(inputs[0].shape.elements());
   return streaming_work(inputs, outputs, flops_per_element * elements, std::move(kernel));
+}
+
+Work copy_work(Types inputs, Types outputs, const Attributes&) {
+  return streaming_work(inputs, outputs, 0, "copy");
 }
 
 Work no_work() { return {.flops = 0, .read = {}, .written = {}, .kernel = "none"}; }

@@ -21,6 +21,8 @@ using Rows = std::vector<SbpSignature>;
 
 // In which kernels compute on a type and gradients of parameters are kept: f64 for f64, else f32.
 DType accumulator_type(DType dtype);
+// In which the gradient of an input is kept: README, invariant 3.
+std::string gradient_dtype(const GradientContext& context, std::size_t input);
 DType dtype_or(const Attributes& attributes, std::string_view name, DType fallback);
 
 std::string to_text(const TensorType& type);  // "5x7 f32"
@@ -48,12 +50,18 @@ inline constexpr Sbp kPartialMax{.kind = Sbp::Kind::kPartial, .reduce = ReduceOp
 inline constexpr Sbp kPartialMin{.kind = Sbp::Kind::kPartial, .reduce = ReduceOp::kMin};
 
 SbpSignature all_broadcast(std::size_t num_inputs, std::size_t num_outputs);
+// Operators that only move elements pass any partial value on: all operands P, the same reduction.
+void append_partial_rows(Rows& rows, std::size_t num_inputs = 1, std::size_t num_outputs = 1);
+
+// The dim named by attribute `dim`, which must be one of x.
+std::size_t dim_attribute(std::string_view kind, const TensorType& x, const Attributes& attributes);
 
 // Work that reads every input and writes every output once.
 Work streaming_work(Types inputs, Types outputs, Flops flops, std::string kernel);
 // The same with a number of FLOPs per element of the first input.
 Work elementwise_work(Types inputs, Types outputs, Flops flops_per_element,
                       std::string kernel = "elementwise");
+Work copy_work(Types inputs, Types outputs, const Attributes&);  // each once, kernel "copy"
 Work no_work();
 
 // Of kinds that make one pass: FLOPs per element of the output, or of the first input.

@@ -1,15 +1,17 @@
-// Operators that only move elements: reshape, transpose, slice and its gradient pad.
+// Operators that keep every element: reshape and transpose. Unsqueeze, squeeze and flatten are
+// reshapes (rearrange.h).
 //
 // | kind | rows besides B |
 // |---|---|
 // | reshape | S(first dim of a group) -> S(first dim of that group); any P |
 // | transpose | S(permutation[i]) -> S(i); any P |
-// | slice | S(any dim but the cut one); any P |
-// | pad | S(any dim but the cut one); P(sum): its zeros are no neutral element of max |
 //
-// Reshape merges and splits groups of dims. A split of a later dim of a group would interleave
-// (G07). Where a group is one dim on both sides its row holds for any split; elsewhere only over
-// parts that divide both first extents, because an uneven split cuts between other elements (G08).
+// Reshape merges and splits groups of dims, the smallest runs of dims with equal products. A split
+// of a later dim of a group would interleave (G07). Where a group is one dim on both sides its row
+// holds for any split. Elsewhere, first extents a != b: part k of p is the same elements on both
+// sides for every k only if p divides a and b. (Where p divides one alone, one side is even and the
+// other is not; where it divides neither, larger and smaller parts would have to match, which gives
+// a = b.) So 6 rows over 4 parts cannot stay where they are when 1536 elements are split (G08).
 #include "core/check.h"
 #include "core/logical_graph.h"
 #include "core/operator.h"
@@ -23,15 +25,6 @@
 
 namespace sextant {
 namespace {
-
-Work copy_work(Types inputs, Types outputs, const Attributes&) {
-  return streaming_work(inputs, outputs, 0, "copy");
-}
-
-void append_partial_rows(Rows& rows) {
-  for (const Sbp partial : {kPartialSum, kPartialMax, kPartialMin})
-    rows.push_back({{partial}, {partial}});
-}
 
 // Reshape
 
@@ -138,80 +131,6 @@ void transpose_gradient(GradientContext& context) {
                                             {{"permutation", std::move(inverse)}}, 0));
 }
 
-// Slice and pad
-
-// The dim that is cut, checked against the rank of x.
-std::size_t cut_dim(std::string_view kind, const TensorType& x, const Attributes& attributes) {
-  const std::int64_t dim = attributes.integer("dim");
-  require(dim >= 0 && static_cast<std::size_t>(dim) < x.shape.rank(), ErrorCode::kBadInput,
-          "{}: dim {} is not a dim of {}", kind, dim, to_text(x));
-  return static_cast<std::size_t>(dim);
-}
-
-Rows uncut_rows(std::string_view kind, const TensorType& x, const Attributes& attributes) {
-  const std::size_t cut = cut_dim(kind, x, attributes);
-  Rows rows{all_broadcast(1, 1)};
-  for (std::size_t dim = 0; dim < x.shape.rank(); ++dim)
-    if (dim != cut) rows.push_back({{Sbp::split(dim)}, {Sbp::split(dim)}});
-  return rows;
-}
-
-std::vector<TensorType> infer_slice(Types inputs, const Attributes& attributes) {
-  const TensorType& x = inputs[0];
-  const std::size_t dim = cut_dim("slice", x, attributes);
-  const std::int64_t start = attributes.integer("start"), stop = attributes.integer("stop");
-  require(0 <= start && start <= stop && stop <= x.shape[dim], ErrorCode::kBadInput,
-          "slice: [{}, {}) does not lie in dim {} of {}", start, stop, dim, to_text(x));
-  return {{.shape = x.shape.with_extent(dim, stop - start), .dtype = x.dtype}};
-}
-
-Work slice_work(Types, Types outputs, const Attributes&) {
-  return streaming_work(outputs, outputs, 0, "copy");
-}
-
-Rows slice_rows(Types inputs, Types, const Attributes& attributes) {
-  Rows rows = uncut_rows("slice", inputs[0], attributes);
-  append_partial_rows(rows);
-  return rows;
-}
-
-void slice_gradient(GradientContext& context) {
-  const Attributes& attributes = context.op().attributes;
-  const std::int64_t dim = attributes.integer("dim"), stop = attributes.integer("stop");
-  const Shape x = context.graph().tensor(context.input(0)).type.shape;
-  context.set_input_gradient(0, context.add("pad", {*context.output_gradient(0)},
-                                            {{"dim", dim},
-                                             {"before", attributes.integer("start")},
-                                             {"after", x[static_cast<std::size_t>(dim)] - stop}},
-                                            0));
-}
-
-std::vector<TensorType> infer_pad(Types inputs, const Attributes& attributes) {
-  const TensorType& x = inputs[0];
-  const std::size_t dim = cut_dim("pad", x, attributes);
-  const std::int64_t before = attributes.integer("before"), after = attributes.integer("after");
-  require(before >= 0 && after >= 0, ErrorCode::kBadInput,
-          "pad: {} before and {} after, wanted no negative numbers", before, after);
-  return {{.shape = x.shape.with_extent(dim, before + x.shape[dim] + after), .dtype = x.dtype}};
-}
-
-Rows pad_rows(Types inputs, Types, const Attributes& attributes) {
-  Rows rows = uncut_rows("pad", inputs[0], attributes);
-  rows.push_back({{kPartialSum}, {kPartialSum}});
-  return rows;
-}
-
-void pad_gradient(GradientContext& context) {
-  const Attributes& attributes = context.op().attributes;
-  const std::int64_t dim = attributes.integer("dim"), before = attributes.integer("before");
-  const Shape x = context.graph().tensor(context.input(0)).type.shape;
-  context.set_input_gradient(
-      0, context.add(
-             "slice", {*context.output_gradient(0)},
-             {{"dim", dim}, {"start", before}, {"stop", before + x[static_cast<std::size_t>(dim)]}},
-             0));
-}
-
 // Splitting dims, merging them, both, dims of one, and none of it.
 std::vector<OperatorExample> reshape_examples() {
   const auto example = [](Shape from, std::vector<std::int64_t> to) {
@@ -226,18 +145,6 @@ std::vector<OperatorExample> reshape_examples() {
 std::vector<OperatorExample> transpose_examples() {
   return {{.inputs = {f64({2, 3, 5})},
            .attributes = {{"permutation", std::vector<std::int64_t>{2, 0, 1}}}}};
-}
-
-std::vector<OperatorExample> slice_examples() {
-  return {{.inputs = {f64({5, 3})},
-           .attributes = {
-               {"dim", std::int64_t{0}}, {"start", std::int64_t{1}}, {"stop", std::int64_t{4}}}}};
-}
-
-std::vector<OperatorExample> pad_examples() {
-  return {{.inputs = {f64({5, 3})},
-           .attributes = {
-               {"dim", std::int64_t{1}}, {"before", std::int64_t{1}}, {"after", std::int64_t{2}}}}};
 }
 
 }  // namespace
@@ -255,18 +162,6 @@ void add_shapes(OperatorRegistry& registry) {
                 .signatures = transpose_rows,
                 .gradient = transpose_gradient,
                 .examples = transpose_examples});
-  registry.add({.kind = "slice",
-                .infer = infer_slice,
-                .work = slice_work,
-                .signatures = slice_rows,
-                .gradient = slice_gradient,
-                .examples = slice_examples});
-  registry.add({.kind = "pad",
-                .infer = infer_pad,
-                .work = copy_work,
-                .signatures = pad_rows,
-                .gradient = pad_gradient,
-                .examples = pad_examples});
 }
 
 }  // namespace sextant

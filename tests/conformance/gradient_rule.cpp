@@ -25,6 +25,7 @@ class RuleContext final : public GradientContext {
   bool wants(std::size_t input) const override {
     return is_floating(graph().tensor(op_.inputs[input]).type.dtype);
   }
+  bool is_weight(std::size_t) const override { return false; }
   TensorId add(std::string kind, std::vector<TensorId> inputs, Attributes attributes,
                std::size_t) override {
     const std::string name = "gradient" + std::to_string(rule_.graph.ops().size());

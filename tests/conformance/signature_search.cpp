@@ -136,6 +136,7 @@ bool holds_for_whole_input(const SignatureCase& on, const TypeList& in, const Ty
 // True when the local shapes of every part belong together.
 bool is_consistent(const SignatureCase& on, const Words& inputs, const Words& outputs,
                    std::int64_t parts, ShapeRule rule) {
+  if (rule == ShapeRule::kBoxes) return on.def->needs_offsets;
   for (std::int64_t part = 0; part < parts; ++part) {
     const TypeList in = local_types(on.on.inputs, inputs, parts, part);
     const TypeList out = local_types(on.outputs, outputs, parts, part);

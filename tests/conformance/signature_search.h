@@ -25,7 +25,9 @@ enum class ShapeRule : std::uint8_t {
                // attributes
   kWidened,    // ... with a split input taken whole: the kernel writes elements beyond its shard,
                // and refuses operands whose other dims do not agree
-  kNone,       // none of these: only layouts of claimed rows are tried
+  kBoxes,  // none of these, but the kernel is told the boxes of its operands (`needs_offsets`): it
+           // places by them or refuses, so any boxes are tried
+  kNone,   // none of these: only layouts of claimed rows are tried
 };
 ShapeRule shape_rule_of(const std::vector<SignatureCase>& cases);
 

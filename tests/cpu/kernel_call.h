@@ -78,6 +78,9 @@ class KernelCall {
     }
     return results;
   }
+  // The bytes of an operand, for contents that no double holds.
+  std::byte* input_data(std::size_t index) { return context_.in[index].data; }
+  std::byte* output_data(std::size_t index) { return context_.out[index].data; }
   Kernel kernel(const KernelTable& table) const { return table.find(actor_.kind, context_); }
 
  private:

@@ -2,26 +2,17 @@
 #include "backends/cpu/kernels/families.h"
 #include "backends/cpu/kernels/reference.h"
 
-#include <optional>
-
 namespace sextant {
 namespace {
-
-// Local row of a global id, if this shard has it.
-std::optional<std::size_t> local_row(double id, std::int64_t offset, std::int64_t rows) {
-  const std::int64_t row = static_cast<std::int64_t>(id) - offset;
-  if (row < 0 || row >= rows) return std::nullopt;
-  return static_cast<std::size_t>(row);
-}
 
 void embedding(const KernelContext& context, Workspace& workspace) {
   const KernelOperand& table = context.in[1];
   const auto width = static_cast<std::size_t>(table.local.shape[1]);
-  const Values ids = load_input(context, 0, workspace);
+  const auto ids = load_indices(context, 0, workspace);
   const Values values = load_input(context, 1, workspace);
   const auto y = make_output(context, 0, workspace);
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    const auto row = local_row(ids[i], offset_of(table, 0), table.local.shape[0]);
+    const auto row = local_index(ids[i], offset_of(table, 0), table.local.shape[0]);
     if (!row) continue;
     for (std::size_t d = 0; d < width; ++d) y[i * width + d] = values[*row * width + d];
   }
@@ -31,11 +22,11 @@ void embedding(const KernelContext& context, Workspace& workspace) {
 void embedding_grad(const KernelContext& context, Workspace& workspace) {
   const KernelOperand& table = context.out[0];
   const auto width = static_cast<std::size_t>(table.local.shape[1]);
-  const Values ids = load_input(context, 0, workspace);
+  const auto ids = load_indices(context, 0, workspace);
   const Values dy = load_input(context, 1, workspace);
   const auto gradient = make_output(context, 0, workspace);
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    const auto row = local_row(ids[i], offset_of(table, 0), table.local.shape[0]);
+    const auto row = local_index(ids[i], offset_of(table, 0), table.local.shape[0]);
     if (!row) continue;
     for (std::size_t d = 0; d < width; ++d) gradient[*row * width + d] += dy[i * width + d];
   }

@@ -19,6 +19,8 @@ void add_pool_kernels(KernelTable& table);
 void add_moe_kernels(KernelTable& table);
 void add_embedding_kernels(KernelTable& table);
 void add_shape_kernels(KernelTable& table);
+void add_concat_kernels(KernelTable& table);
+void add_index_kernels(KernelTable& table);
 void add_loss_kernels(KernelTable& table);
 void add_reduce_kernels(KernelTable& table);
 void add_softmax_kernels(KernelTable& table);

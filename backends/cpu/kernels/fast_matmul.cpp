@@ -36,6 +36,30 @@ void grad_weight_of(const KernelContext& context) {
        output<T>(context, 0), right.leading);
 }
 
+template <typename T>
+void batch_matmul_of(const KernelContext& context) {
+  const bool x_transposed = context.attributes().boolean_or("transpose_x", false);
+  const bool w_transposed = context.attributes().boolean_or("transpose_w", false);
+  const Shape &in = context.in[0].local.shape, &out = context.out[0].local.shape;
+  const std::size_t rank = out.rank();
+  const std::int64_t m = out[rank - 2], n = out[rank - 1];
+  const std::int64_t k = in[x_transposed ? rank - 2 : rank - 1];
+  std::int64_t count = 1;
+  for (std::size_t dim = 0; dim + 2 < rank; ++dim) count *= out[dim];
+  const T beta = context.accumulate[0] ? T{1} : T{0};
+  for (std::int64_t matrix = 0; matrix < count; ++matrix)
+    gemm(m, n, k, T{1}, {input<T>(context, 0) + matrix * m * k, x_transposed ? m : k, x_transposed},
+         {input<T>(context, 1) + matrix * k * n, w_transposed ? k : n, w_transposed}, beta,
+         output<T>(context, 0) + matrix * m * n, n);
+}
+
+void batch_matmul(const KernelContext& context, Workspace&) {
+  if (context.in[0].local.dtype == DType::kF32)
+    batch_matmul_of<float>(context);
+  else
+    batch_matmul_of<double>(context);
+}
+
 void matmul(const KernelContext& context, Workspace&) {
   if (context.in[0].local.dtype == DType::kF32)
     matmul_of<float>(context);
@@ -56,6 +80,7 @@ void add_fast_matmul_kernels(KernelTable& table) {
   if (!has_gemm()) return;
   table.add("matmul", matmul, is_one_blas_type);
   table.add("matmul_grad_weight", matmul_grad_weight, is_one_blas_type);
+  table.add("batch_matmul", batch_matmul, is_one_blas_type);
 }
 
 }  // namespace sextant

@@ -45,11 +45,44 @@ void matmul_grad_weight(const KernelContext& context, Workspace& workspace) {
   store_output(context, 0, dw, workspace);
 }
 
+// Element (row, column) of a matrix as it is multiplied, in one as it is stored.
+struct Stored {
+  std::int64_t rows = 0, columns = 0;  // as multiplied
+  bool transposed = false;
+  std::size_t at(std::int64_t matrix, std::int64_t row, std::int64_t column) const {
+    const std::int64_t in_matrix = transposed ? column * rows + row : row * columns + column;
+    return static_cast<std::size_t>(matrix * rows * columns + in_matrix);
+  }
+};
+
+void batch_matmul(const KernelContext& context, Workspace& workspace) {
+  const bool x_transposed = context.attributes().boolean_or("transpose_x", false);
+  const bool w_transposed = context.attributes().boolean_or("transpose_w", false);
+  const Shape &in = context.in[0].local.shape, &out = context.out[0].local.shape;
+  const std::size_t rank = out.rank();
+  const std::int64_t m = out[rank - 2], n = out[rank - 1];
+  const std::int64_t k = in[x_transposed ? rank - 2 : rank - 1];
+  std::int64_t count = 1;
+  for (std::size_t dim = 0; dim + 2 < rank; ++dim) count *= out[dim];
+  const Stored x_at{m, k, x_transposed}, w_at{k, n, w_transposed}, y_at{m, n, false};
+  const Values x = load_input(context, 0, workspace);
+  const Values w = load_input(context, 1, workspace);
+  const auto y = make_output(context, 0, workspace);
+  for (std::int64_t matrix = 0; matrix < count; ++matrix)
+    for (std::int64_t row = 0; row < m; ++row)
+      for (std::int64_t column = 0; column < n; ++column)
+        for (std::int64_t i = 0; i < k; ++i)
+          y[y_at.at(matrix, row, column)] +=
+              x[x_at.at(matrix, row, i)] * w[w_at.at(matrix, i, column)];
+  store_output(context, 0, y, workspace);
+}
+
 }  // namespace
 
 void add_matmul_kernels(KernelTable& table) {
   table.add("matmul", matmul);
   table.add("matmul_grad_weight", matmul_grad_weight);
+  table.add("batch_matmul", batch_matmul);
 }
 
 }  // namespace sextant

@@ -19,6 +19,18 @@ Values load_input(const KernelContext& context, std::size_t index, Workspace& wo
   return load(context.in[index], workspace);
 }
 
+std::span<const std::int64_t> load_indices(const KernelContext& context, std::size_t index,
+                                           Workspace& workspace) {
+  const KernelOperand& operand = context.in[index];
+  const auto count = static_cast<std::size_t>(operand.local.shape.elements());
+  const auto* wide = reinterpret_cast<const std::int64_t*>(operand.data);
+  if (operand.local.dtype == DType::kI64) return {wide, count};
+  const auto* narrow = reinterpret_cast<const std::int32_t*>(operand.data);
+  const auto indices = workspace.take<std::int64_t>(count);
+  std::copy_n(narrow, count, indices.begin());
+  return indices;
+}
+
 std::span<double> load_output(const KernelContext& context, std::size_t index,
                               Workspace& workspace) {
   return load(context.out[index], workspace);

@@ -5,6 +5,7 @@
 #include "backends/cpu/kernel.h"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace sextant {
@@ -13,6 +14,15 @@ using Values = std::span<const double>;
 
 // Input `index` in double.
 Values load_input(const KernelContext& context, std::size_t index, Workspace& workspace);
+// Integers of input `index`, exactly.
+std::span<const std::int64_t> load_indices(const KernelContext& context, std::size_t index,
+                                           Workspace& workspace);
+// Where a box that begins at `offset` has a global index, if it does.
+inline std::optional<std::size_t> local_index(std::int64_t index, std::int64_t offset,
+                                              std::int64_t extent) {
+  if (index < offset || index >= offset + extent) return std::nullopt;
+  return static_cast<std::size_t>(index - offset);
+}
 // Present value of output `index`: state, or a content that is accumulated.
 std::span<double> load_output(const KernelContext& context, std::size_t index,
                               Workspace& workspace);

@@ -1,18 +1,34 @@
-// Kernels that only move elements: reshape, transpose, slice, pad.
+// Kernels that keep every element: reshape and transpose. They move bytes, so every value of every
+// element type arrives as it was.
+#include "backends/cpu/boxes.h"
 #include "backends/cpu/kernels/families.h"
 #include "backends/cpu/kernels/reference.h"
+#include "core/check.h"
 
-#include <algorithm>
+#include <cstring>
 #include <vector>
 
 namespace sextant {
 namespace {
 
+// Makes all elements of output 0 through `fill(bytes)`, aside where the output accumulates.
+template <typename Fill>
+void fill_output(const KernelContext& context, Workspace& workspace, const Fill& fill) {
+  const KernelOperand& y = context.out[0];
+  require(context.in[0].local.dtype == y.local.dtype, ErrorCode::kInternal, "'{}' moves {} to {}",
+          context.actor->name, to_string(context.in[0].local.dtype), to_string(y.local.dtype));
+  if (!context.accumulate[0]) return fill(y.data);
+  const auto size = static_cast<std::size_t>(size_of(y.local).value);
+  std::byte* const aside = workspace.take<std::byte>(size).data();
+  fill(aside);
+  reduce_elements(ReduceOp::kSum, y.local.dtype, aside, y.data, y.local.shape.elements());
+}
+
 void reshape(const KernelContext& context, Workspace& workspace) {
-  const Values x = load_input(context, 0, workspace);
-  const auto y = make_output(context, 0, workspace);
-  std::copy(x.begin(), x.end(), y.begin());
-  store_output(context, 0, y, workspace);
+  fill_output(context, workspace, [&](std::byte* y) {
+    std::memmove(y, context.in[0].data,
+                 static_cast<std::size_t>(size_of(context.out[0].local).value));
+  });
 }
 
 std::vector<std::int64_t> strides_of(const Shape& shape) {
@@ -27,7 +43,7 @@ void for_each_index(const Shape& shape, const Visit& visit) {
   if (shape.elements() == 0) return;
   std::vector<std::int64_t> index(shape.rank(), 0);
   for (std::int64_t flat = 0; flat < shape.elements(); ++flat) {
-    visit(static_cast<std::size_t>(flat), index);
+    visit(flat, index);
     for (std::size_t dim = shape.rank(); dim-- > 0;) {
       if (++index[dim] < shape[dim]) break;
       index[dim] = 0;
@@ -38,49 +54,17 @@ void for_each_index(const Shape& shape, const Visit& visit) {
 void transpose(const KernelContext& context, Workspace& workspace) {
   const auto& permutation = context.attributes().integers("permutation");
   const std::vector<std::int64_t> strides = strides_of(context.in[0].local.shape);
-  const Values x = load_input(context, 0, workspace);
-  const auto y = make_output(context, 0, workspace);
-  for_each_index(context.out[0].local.shape,
-                 [&](std::size_t flat, const std::vector<std::int64_t>& index) {
-                   std::int64_t from = 0;
-                   for (std::size_t dim = 0; dim < index.size(); ++dim)
-                     from += index[dim] * strides[static_cast<std::size_t>(permutation[dim])];
-                   y[flat] = x[static_cast<std::size_t>(from)];
-                 });
-  store_output(context, 0, y, workspace);
-}
-
-// `visit(flat index in the part, flat index in the whole)`: the part begins at `start` along `dim`
-// and is whole in all other dims.
-template <typename Visit>
-void for_each_of_part(const Shape& part, const Shape& whole, std::size_t dim, std::int64_t start,
-                      const Visit& visit) {
-  const std::vector<std::int64_t> strides = strides_of(whole);
-  for_each_index(part, [&](std::size_t flat, const std::vector<std::int64_t>& index) {
-    std::int64_t at = start * strides[dim];
-    for (std::size_t d = 0; d < index.size(); ++d) at += index[d] * strides[d];
-    visit(flat, static_cast<std::size_t>(at));
+  const std::int64_t size = size_of(context.in[0].local.dtype).value;
+  fill_output(context, workspace, [&](std::byte* y) {
+    for_each_index(context.out[0].local.shape,
+                   [&](std::int64_t flat, const std::vector<std::int64_t>& index) {
+                     std::int64_t from = 0;
+                     for (std::size_t dim = 0; dim < index.size(); ++dim)
+                       from += index[dim] * strides[static_cast<std::size_t>(permutation[dim])];
+                     std::memcpy(y + flat * size, context.in[0].data + from * size,
+                                 static_cast<std::size_t>(size));
+                   });
   });
-}
-
-void slice(const KernelContext& context, Workspace& workspace) {
-  const auto dim = static_cast<std::size_t>(context.attributes().integer("dim"));
-  const Values x = load_input(context, 0, workspace);
-  const auto y = make_output(context, 0, workspace);
-  for_each_of_part(context.out[0].local.shape, context.in[0].local.shape, dim,
-                   context.attributes().integer("start"),
-                   [&](std::size_t part, std::size_t whole) { y[part] = x[whole]; });
-  store_output(context, 0, y, workspace);
-}
-
-void pad(const KernelContext& context, Workspace& workspace) {
-  const auto dim = static_cast<std::size_t>(context.attributes().integer("dim"));
-  const Values x = load_input(context, 0, workspace);
-  const auto y = make_output(context, 0, workspace);
-  for_each_of_part(context.in[0].local.shape, context.out[0].local.shape, dim,
-                   context.attributes().integer("before"),
-                   [&](std::size_t part, std::size_t whole) { y[whole] = x[part]; });
-  store_output(context, 0, y, workspace);
 }
 
 }  // namespace
@@ -88,8 +72,6 @@ void pad(const KernelContext& context, Workspace& workspace) {
 void add_shape_kernels(KernelTable& table) {
   table.add("reshape", reshape);
   table.add("transpose", transpose);
-  table.add("slice", slice);
-  table.add("pad", pad);
 }
 
 }  // namespace sextant
