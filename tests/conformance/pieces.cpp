@@ -2,6 +2,7 @@
 #include "tests/conformance/pieces.h"
 
 #include "core/operator.h"
+#include "sbp/inference.h"
 
 #include <doctest/doctest.h>
 
@@ -16,44 +17,31 @@ namespace {
 
 bool is_run(const LogicalGraph& graph, const LogicalOp& op) {
   const OperatorDef& def = graph.registry().get(op.kind);
-  return !op.inputs.empty() && !def.on_host && def.state_outputs.empty();
+  return !def.on_host && def.state_outputs.empty();
 }
 
-std::vector<SbpSignature> fitting_rows(const LogicalGraph& graph, const LogicalOp& op,
-                                       std::int64_t parts) {
-  std::vector<SbpSignature> rows;
-  const OperatorDef& def = graph.registry().get(op.kind);
-  for (SbpSignature& row :
-       def.signatures(types_of(graph, op.inputs), types_of(graph, op.outputs), op.attributes)) {
-    const SbpSignature* const product[] = {&row};
-    const std::int64_t hierarchy[] = {parts};
-    if (fits(product, hierarchy)) rows.push_back(std::move(row));
-  }
-  return rows;
+std::vector<OpWords> products_of(const LogicalGraph& graph, const LogicalOp& op,
+                                 const Hierarchy& hierarchy) {
+  return nd_signatures(graph.registry().get(op.kind), types_of(graph, op.inputs),
+                       types_of(graph, op.outputs), op.attributes, hierarchy);
 }
 
-void run_by_row(const LogicalGraph& graph, const LogicalOp& op, const SbpSignature& row,
-                std::int64_t parts, TensorValues& values, Random& random) {
+void run_by_words(const LogicalGraph& graph, const LogicalOp& op, const OpWords& words,
+                  const Hierarchy& hierarchy, TensorValues& values, Random& random) {
   std::vector<Piece> inputs, outputs;
-  OperandWords words;
-  for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-    inputs.push_back(whole(graph.tensor(op.inputs[i]).type, values.at(op.inputs[i])));
-    words.inputs.push_back({row.inputs[i]});
-  }
-  for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-    outputs.push_back(blank(graph.tensor(op.outputs[i]).type));
-    words.outputs.push_back({row.outputs[i]});
-  }
-  std::vector<Piece> results =
-      run_sharded(op.kind, op.attributes, inputs, outputs, words, {parts}, random);
+  for (const TensorId input : op.inputs)
+    inputs.push_back(whole(graph.tensor(input).type, values.at(input)));
+  for (const TensorId output : op.outputs) outputs.push_back(blank(graph.tensor(output).type));
+  std::vector<Piece> results = run_sharded(op.kind, op.attributes, inputs, outputs,
+                                           {words.inputs, words.outputs}, hierarchy, random);
   for (std::size_t i = 0; i < results.size(); ++i)
     values[op.outputs[i]] = std::move(results[i].values);
 }
 
-std::size_t most_rows(const LogicalGraph& graph, std::int64_t parts) {
+std::size_t most_products(const LogicalGraph& graph, const Hierarchy& hierarchy) {
   std::size_t most = 0;
   for (const LogicalOp& op : graph.ops())
-    if (is_run(graph, op)) most = std::max(most, fitting_rows(graph, op, parts).size());
+    if (is_run(graph, op)) most = std::max(most, products_of(graph, op, hierarchy).size());
   return most;
 }
 
@@ -67,12 +55,12 @@ void check_equal(const LogicalGraph& graph, const TensorValues& found, const Ten
 
 }  // namespace
 
-void evaluate_sharded(const LogicalGraph& graph, TensorValues& values, std::int64_t parts,
+void evaluate_sharded(const LogicalGraph& graph, TensorValues& values, const Hierarchy& hierarchy,
                       const ChooseRow& choose, Random& random) {
   for (const LogicalOp& op : graph.ops()) {
     if (!is_run(graph, op)) continue;
-    const std::vector<SbpSignature> rows = fitting_rows(graph, op, parts);
-    run_by_row(graph, op, rows[choose() % rows.size()], parts, values, random);
+    const std::vector<OpWords> products = products_of(graph, op, hierarchy);
+    run_by_words(graph, op, products[choose() % products.size()], hierarchy, values, random);
   }
 }
 
@@ -80,14 +68,15 @@ TensorValues check_all_splits(const LogicalGraph& graph, const TensorValues& giv
   TensorValues wanted = given;
   evaluate(graph, wanted);
   Random random("splits");
-  for (const std::int64_t parts : {2, 3, 4}) {
-    CAPTURE(parts);
+  for (const Hierarchy& hierarchy : {Hierarchy{2}, Hierarchy{3}, Hierarchy{4}, Hierarchy{2, 2}}) {
+    CAPTURE(to_string(Shape(hierarchy)));
     const auto run = [&](const ChooseRow& choose) {
       TensorValues found = given;
-      evaluate_sharded(graph, found, parts, choose, random);
+      evaluate_sharded(graph, found, hierarchy, choose, random);
       check_equal(graph, found, wanted);
     };
-    for (std::size_t row = 0; row < most_rows(graph, parts); ++row) run([row] { return row; });
+    const std::size_t most = most_products(graph, hierarchy);
+    for (std::size_t product = 0; product < most; ++product) run([product] { return product; });
     for (int mixture = 0; mixture < mixtures; ++mixture)
       run([&] { return static_cast<std::size_t>(random.integer(0, 1 << 20)); });
   }

@@ -1,5 +1,5 @@
-// Runs a whole logical graph operator by operator over a mesh of one axis, each operator by a row
-// of its own choice: what a compiler may do with a graph, without a compiler.
+// Runs a whole logical graph operator by operator over a mesh, each operator by a row of its own
+// choice on each axis: what a compiler may do with a graph, without a compiler.
 #pragma once
 
 #include "core/logical_graph.h"
@@ -13,15 +13,15 @@
 
 namespace sextant {
 
-// Values of all tensors when every operator runs over `parts` devices by one of the rows that fit:
-// `choose` gives a number, taken modulo how many these are. Given are the values of parameters and
-// inputs.
+// Values of all tensors when every operator runs over the mesh by one of the products of rows that
+// fit: `choose` gives a number, taken modulo how many these are. Given are the values of parameters
+// and inputs.
 using ChooseRow = std::function<std::size_t()>;
-void evaluate_sharded(const LogicalGraph& graph, TensorValues& values, std::int64_t parts,
+void evaluate_sharded(const LogicalGraph& graph, TensorValues& values, const Hierarchy& hierarchy,
                       const ChooseRow& choose, Random& random);
 
 // Checks that every row of every operator, alone and among `mixtures` random choices for all
-// operators at once, over 2, 3 and 4 parts gives the values of the global run. Returns these.
+// operators at once, over 2, 3, 4 and 2x2 parts gives the values of the global run. Returns these.
 TensorValues check_all_splits(const LogicalGraph& graph, const TensorValues& given,
                               int mixtures = 20);
 
