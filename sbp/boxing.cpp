@@ -52,18 +52,26 @@ bool has_different_ranks(const Placement& placement) {
 }
 
 // What validate() refuses, without its price for a placement that is good.
-void check_placement(const Placement& placement) {
+bool is_good(const Placement& placement) {
   std::int64_t devices = 1;
-  bool is_good = placement.axes.size() <= kMaxMeshAxes;
   for (const MeshAxis& axis : placement.axes)
-    is_good =
-        is_good && axis.extent >= 1 && !__builtin_mul_overflow(devices, axis.extent, &devices);
-  if (is_good && devices == placement.size() && has_different_ranks(placement) &&
-      placement.ranks.front().is_valid())
-    return;
-  validate(placement);
-  fail(ErrorCode::kUsage, "{} has {} mesh axes, at most {} are planned", to_string(placement),
-       placement.axes.size(), kMaxMeshAxes);
+    if (axis.extent < 1 || __builtin_mul_overflow(devices, axis.extent, &devices)) return false;
+  return devices == placement.size() && has_different_ranks(placement) &&
+         std::all_of(placement.ranks.begin(), placement.ranks.end(),
+                     [](Rank rank) { return rank.is_valid(); });
+}
+
+void check_placement(const BoxingRequest& request, const Placement& placement) {
+  if (placement.axes.size() > kMaxMeshAxes)
+    refuse(request, ErrorCode::kUsage,
+           fmt::format("{} has {} mesh axes, at most {} are planned", to_string(placement),
+                       placement.axes.size(), kMaxMeshAxes));
+  if (is_good(placement)) return;
+  try {
+    validate(placement);
+  } catch (const Error& error) {
+    refuse(request, error.code(), error.what());
+  }
 }
 
 std::optional<std::string> complaint_about(const NdSbp& words, const Placement& placement,
@@ -111,8 +119,9 @@ void check_words(const BoxingRequest& request, const NdSbp& words, const Placeme
 }
 
 void check(const BoxingRequest& request) {
-  check_placement(*request.from_placement);
-  if (request.to_placement != request.from_placement) check_placement(*request.to_placement);
+  check_placement(request, *request.from_placement);
+  if (request.to_placement != request.from_placement)
+    check_placement(request, *request.to_placement);
   check_words(request, request.from, *request.from_placement);
   check_words(request, request.to, *request.to_placement);
   const DType from = request.type.dtype;

@@ -13,6 +13,7 @@
 #include <array>
 #include <ctime>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,7 +37,7 @@ TEST_CASE("bytes between one-dimensional placements are those of the paper's tab
   const Shape shape{12, 12};
   const std::int64_t t = 144 * 8;
   const NdSbp s0 = {Sbp::split(0)}, s1 = {Sbp::split(1)}, b = {Sbp::broadcast()},
-              p = {Sbp::partial()}, max = {Sbp::partial(ReduceOp::kMax)};
+              p = {Sbp::partial()};
   for (const std::int64_t p1 : {1, 2, 3, 4, 6}) {
     const auto same = [&](const NdSbp& from, const NdSbp& to) {
       return plan_bytes(shape, mesh({p1}), from, mesh({p1}), to).total_bytes.value;
@@ -51,7 +52,16 @@ TEST_CASE("bytes between one-dimensional placements are those of the paper's tab
     CHECK(same(p, s0) == (p1 - 1) * t);
     CHECK(same(p, b) == 2 * (p1 - 1) * t);
     CHECK(same(p, p) == 0);
-    CHECK(same(p, max) == (p1 - 1) * t);
+    for (const ReduceOp op : {ReduceOp::kMax, ReduceOp::kMin}) {
+      const NdSbp other = {Sbp::partial(op)};
+      CHECK(same(s0, other) == 0);
+      CHECK(same(b, other) == 0);
+      CHECK(same(other, s0) == (p1 - 1) * t);
+      CHECK(same(other, b) == 2 * (p1 - 1) * t);
+      CHECK(same(other, other) == 0);
+      CHECK(same(p, other) == (p1 - 1) * t);
+      CHECK(same(other, p) == (p1 - 1) * t);
+    }
     for (const std::int64_t p2 : {1, 2, 3, 4}) {
       const auto apart = [&](const NdSbp& from, const NdSbp& to) {
         return plan_bytes(shape, mesh({p1}), from, mesh({p2}, 50), to).total_bytes.value;
@@ -66,6 +76,16 @@ TEST_CASE("bytes between one-dimensional placements are those of the paper's tab
       CHECK(apart(p, s0) == p1 * t);
       CHECK(apart(p, b) == (p1 + p2 - 1) * t);
       CHECK(apart(p, p) == p1 * t);
+      for (const ReduceOp op : {ReduceOp::kMax, ReduceOp::kMin}) {
+        const NdSbp other = {Sbp::partial(op)};
+        CHECK(apart(s0, other) == t);
+        CHECK(apart(b, other) == t);
+        CHECK(apart(other, s0) == p1 * t);
+        CHECK(apart(other, b) == (p1 + p2 - 1) * t);
+        CHECK(apart(other, other) == p1 * t);
+        if (p1 > 1) CHECK(apart(p, other) == p1 * t);
+        if (p1 > 1) CHECK(apart(other, p) == p1 * t);
+      }
     }
   }
 }
@@ -186,10 +206,15 @@ TEST_CASE("the volume of a ring is what each member sends to its neighbour") {
   CHECK(volume(Primitive::kAllReduce, Sbp::partial(), Sbp::broadcast()) == Sent{72, 80, 72});
 }
 
-std::string refusal(const NdSbp& from, const Placement& a, const NdSbp& to, const Placement& b,
-                    ErrorCode code) {
+// The refusal of (from)@(from_placement) -> (to)@(to_placement) for a 4x4 tensor.
+std::string refusal(const NdSbp& from, const Placement& from_placement, const NdSbp& to,
+                    const Placement& to_placement, ErrorCode code,
+                    std::optional<DType> reduce_dtype = {}) {
+  BoxingRequest request =
+      oracle::request_by_bytes(Shape{4, 4}, from_placement, from, to_placement, to);
+  request.reduce_dtype = reduce_dtype;
   try {
-    plan_bytes(Shape{4, 4}, a, from, b, to);
+    plan_boxing(request);
   } catch (const Error& error) {
     CHECK(error.code() == code);
     return error.what();
@@ -197,15 +222,60 @@ std::string refusal(const NdSbp& from, const Placement& a, const NdSbp& to, cons
   return "planned";
 }
 
-TEST_CASE("what cannot be boxed is refused naming both sides") {
-  const NdSbp b = {Sbp::broadcast()};
-  CHECK(refusal({Sbp::split(2)}, mesh({2}), b, mesh({2}), ErrorCode::kUsage).find("dim 2") !=
-        std::string::npos);
-  CHECK(refusal({Sbp::broadcast(), Sbp::broadcast()}, mesh({2}), b, mesh({2}), ErrorCode::kUsage)
-            .find("2 words") != std::string::npos);
-  CHECK(refusal({Sbp::partial(), Sbp::partial(ReduceOp::kMax)}, mesh({2, 2}),
-                {Sbp::broadcast(), Sbp::broadcast()}, mesh({2, 2}), ErrorCode::kInfeasible)
-            .find("two different reductions") != std::string::npos);
+std::string refusal(const char* from, const Placement& from_placement, const char* to,
+                    const Placement& to_placement, ErrorCode code,
+                    std::optional<DType> reduce_dtype = {}) {
+  return refusal(parse_nd_sbp(from), from_placement, parse_nd_sbp(to), to_placement, code,
+                 reduce_dtype);
+}
+
+bool names(const std::string& text, const std::vector<std::string>& parts) {
+  for (const std::string& part : parts)
+    if (text.find(part) == std::string::npos) {
+      MESSAGE("'" << part << "' is not in: " << text);
+      return false;
+    }
+  return true;
+}
+
+TEST_CASE("what cannot be boxed is refused with both sides, the shape and what would do") {
+  const Placement square = consecutive_placement({{"dp", 2}, {"tp", 2}});
+  const Placement line = consecutive_placement({{"x", 3}}, Rank(7));
+  const std::string from = "(S(0), B)@[dp=2, tp=2]", to = "B@[x=3]";
+  CHECK(names(refusal("(S(2), B)", square, "B", line, ErrorCode::kUsage),
+              {"(S(2), B)@[dp=2, tp=2]", to, "4x4", "splits dim 2", "dims are 0, 1"}));
+  CHECK(names(refusal("(S(0), B)", square, "S(5)", line, ErrorCode::kUsage),
+              {from, "S(5)@[x=3]", "splits dim 5", "dims are 0, 1"}));
+  CHECK(names(refusal("(S(0), B)", square, "(B, B)", line, ErrorCode::kUsage),
+              {"(S(0), B)@[dp=2, tp=2]", "(B, B)@[x=3]", "2 words for 1 mesh axes"}));
+  CHECK(names(refusal("(P(sum), P(max))", square, "B", line, ErrorCode::kInfeasible),
+              {"(P(sum), P(max))@[dp=2, tp=2]", to, "two different reductions",
+               "one reduction on all partial axes is legal"}));
+  CHECK(names(refusal(NdSbp{Sbp::split(0, 2), Sbp::split(0, 2)}, square, NdSbp{Sbp::broadcast()},
+                      line, ErrorCode::kUsage),
+              {"(S(0)^2, S(0)^2)@[dp=2, tp=2]", to, "nesting positions"}));
+  CHECK(names(refusal("(P(sum), B)", square, "B", line, ErrorCode::kInfeasible, DType::kI32),
+              {"(P(sum), B)@[dp=2, tp=2]", to, "a reduction in i32", "every value of i64: i64"}));
+  CHECK(names(refusal("B", mesh_on({3}, {4, 9, 4}), "(S(0), B)", square, ErrorCode::kUsage),
+              {"(S(0), B)@[dp=2, tp=2]", "B@[a0=3]", "the device 4 is named twice"}));
+  CHECK(names(refusal("B", mesh_on({3}, {4, 9}), "(S(0), B)", square, ErrorCode::kUsage),
+              {"(S(0), B)@[dp=2, tp=2]", "3 coordinates but 2 devices"}));
+}
+
+TEST_CASE("a scalar has nothing to split") {
+  try {
+    plan_bytes(Shape{}, mesh({2}), {Sbp::split(0)}, mesh({2}), {Sbp::broadcast()});
+    FAIL("planned");
+  } catch (const Error& error) {
+    CHECK(names(error.what(), {"S(0)@[a0=2]", "B@[a0=2]", "no dims; legal are B and P"}));
+  }
+}
+
+TEST_CASE("reductions on axes of one device do not contradict each other") {
+  const NdSbp words = {Sbp::partial(), Sbp::partial(ReduceOp::kMax)};
+  CHECK(
+      plan_bytes(Shape{4}, mesh({2, 1}), words, mesh({2, 1}), {Sbp::broadcast(), Sbp::broadcast()})
+          .steps.size() == 1);
 }
 
 TEST_CASE("by time a small tensor is reduced in one step and a large one in shares") {
