@@ -110,7 +110,7 @@ TEST_CASE("two partial factors are refused with both sides and every candidate")
     for (const std::string& part :
          {"operator 'square' (" + chain.kind + ")", std::string("inputs: 'uv' P(sum)"),
           std::string(", 'uvw' "), std::string(", given P(sum)"),
-          std::string("[P(sum) B -> P(sum)]"), std::string("[B P(sum) -> P(sum)]")}) {
+          std::string("[P(sum), B -> P(sum)]"), std::string("[B, P(sum) -> P(sum)]")}) {
       CAPTURE(message);
       CHECK(message.find(part) != std::string::npos);
     }
