@@ -23,7 +23,7 @@ class BoxingSearch {
   // Borrows the request, whose words and placements are known to be good.
   explicit BoxingSearch(const BoxingRequest& request);
 
-  // Both throw OutOfWork (boxing_prices.h) where the best plan takes too long to find; alternatives
+  // Both throw OutOfWork (work_budget.h) where the best plan takes too long to find; alternatives
   // that would are left out.
   std::optional<BoxingPlan> best();
   std::vector<BoxingPlan> alternatives(std::size_t limit);

@@ -126,14 +126,6 @@ Rows div_rows(Types inputs, Types outputs, const Attributes&) {
   return rows;
 }
 
-Rows choice_rows(Types inputs, Types outputs, Sbp chosen) {
-  Rows rows = broadcast_rows(inputs, outputs[0].shape);
-  add_increasing(rows, 2, 0);
-  add_increasing(rows, 2, 1);
-  add_row(rows, {chosen, chosen}, chosen);
-  return rows;
-}
-
 Rows maximum_rows(Types inputs, Types outputs, const Attributes&) {
   return choice_rows(inputs, outputs, kPartialMax);
 }

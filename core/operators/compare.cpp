@@ -65,20 +65,12 @@ Rows order_rows(Types inputs, Types outputs, const Attributes&) {
 
 Rows not_rows(Types inputs, Types, const Attributes&) { return rows_with(inputs, kDecreasing); }
 
-Rows logic_rows(Types inputs, Types outputs, Sbp both) {
-  Rows rows = broadcast_rows(inputs, outputs[0].shape);
-  add_increasing(rows, 2, 0);
-  add_increasing(rows, 2, 1);
-  add_row(rows, {both, both}, both);
-  return rows;
-}
-
 Rows and_rows(Types inputs, Types outputs, const Attributes&) {
-  return logic_rows(inputs, outputs, kPartialMin);
+  return choice_rows(inputs, outputs, kPartialMin);
 }
 
 Rows or_rows(Types inputs, Types outputs, const Attributes&) {
-  return logic_rows(inputs, outputs, kPartialMax);
+  return choice_rows(inputs, outputs, kPartialMax);
 }
 
 // Every part chooses the same operand, so a choice of parts is a part of the choice. A whole

@@ -31,11 +31,6 @@ std::vector<TensorType> infer_dropout(Types inputs, const Attributes& attributes
   return {inputs[0]};
 }
 
-Work dropout_work(Types inputs, Types outputs, const Attributes&) {
-  constexpr Flops kFlopsPerElement = 2;  // the draws are integer work
-  return elementwise_work(inputs, outputs, kFlopsPerElement);
-}
-
 Rows dropout_rows(Types inputs, Types, const Attributes&) {
   Rows rows{all_broadcast(1, 1)};
   for (std::size_t dim = 0; dim < inputs[0].shape.rank(); ++dim)
@@ -87,7 +82,7 @@ TensorId add_dropout(LogicalGraph& graph, std::string name, int layer, TensorId 
 void add_dropout(OperatorRegistry& registry) {
   registry.add({.kind = "dropout",
                 .infer = infer_dropout,
-                .work = dropout_work,
+                .work = elementwise_pass<2>,
                 .signatures = dropout_rows,
                 .gradient = dropout_gradient,
                 .needs_offsets = true,

@@ -121,6 +121,14 @@ void add_decreasing(Rows& rows, std::size_t num_inputs, std::size_t index) {
   add_single(rows, num_inputs, index, kPartialMin, kPartialMax);
 }
 
+Rows choice_rows(Types inputs, Types outputs, Sbp chosen) {
+  Rows rows = broadcast_rows(inputs, outputs[0].shape);
+  add_increasing(rows, 2, 0);
+  add_increasing(rows, 2, 1);
+  add_row(rows, {chosen, chosen}, chosen);
+  return rows;
+}
+
 Rows rows_with(Types inputs, unsigned properties) {
   Rows rows = broadcast_rows(inputs, inputs[0].shape);
   if (properties & kLinear) add_linear(rows, 1, 0);

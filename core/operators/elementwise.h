@@ -42,6 +42,10 @@ void add_linear(Rows& rows, std::size_t num_inputs, std::size_t index);      // 
 void add_increasing(Rows& rows, std::size_t num_inputs, std::size_t index);  // P(max), P(min) stay
 void add_decreasing(Rows& rows, std::size_t num_inputs, std::size_t index);  // and swap
 
+// Of kinds that choose the larger or the smaller of two operands, `chosen` P(max) or P(min): each
+// is increasing, and parts of both choose as the whole does. On bool these are "or" and "and".
+Rows choice_rows(Types inputs, Types outputs, Sbp chosen);
+
 // What is known of a function of one tensor; properties are added with |.
 enum Property : unsigned {
   kNone = 0,

@@ -22,19 +22,6 @@ namespace {
 using Values = std::vector<double>;
 using Integers = std::vector<std::int64_t>;
 
-TensorId add_op(LogicalGraph& graph, std::string kind, std::vector<TensorId> inputs,
-                Attributes attributes) {
-  std::string name = kind + std::to_string(graph.ops().size());
-  return graph.output(graph.add({.kind = std::move(kind),
-                                 .name = std::move(name),
-                                 .attributes = std::move(attributes),
-                                 .inputs = std::move(inputs),
-                                 .outputs = {},
-                                 .phase = Phase::kForward,
-                                 .layer = 0,
-                                 .parameter = std::nullopt}));
-}
-
 Values numbers(double first, std::int64_t count) {
   Values values(static_cast<std::size_t>(count));
   std::iota(values.begin(), values.end(), first);

@@ -4,6 +4,7 @@
 // every combination with every kind of pair.
 #include "tests/conformance/boxing_runner.h"
 #include "tests/conformance/sharding.h"
+#include "tests/support/mesh_words.h"
 
 #include <doctest/doctest.h>
 
@@ -14,6 +15,8 @@
 
 namespace sextant {
 namespace {
+
+using testing::words_over;
 
 const Sbp kRows = Sbp::split(0), kColumns = Sbp::split(1), kLast = Sbp::split(2);
 const Sbp kCopy = Sbp::broadcast(), kSum = Sbp::partial();
@@ -54,20 +57,6 @@ class Sweep {
   int cases_ = 0;
   std::chrono::steady_clock::time_point begin_;
 };
-
-std::vector<NdSbp> words_over(const std::vector<Sbp>& words, std::size_t axes) {
-  std::vector<NdSbp> all{{}};
-  for (std::size_t axis = 0; axis < axes; ++axis) {
-    std::vector<NdSbp> longer;
-    for (const NdSbp& shorter : all)
-      for (const Sbp& word : words) {
-        longer.push_back(shorter);
-        longer.back().push_back(word);
-      }
-    all = std::move(longer);
-  }
-  return all;
-}
 
 Placement mesh(const std::vector<std::int64_t>& extents, std::vector<Rank> ranks) {
   Placement placement{{}, std::move(ranks)};

@@ -55,6 +55,19 @@ void check_equal(const LogicalGraph& graph, const TensorValues& found, const Ten
 
 }  // namespace
 
+TensorId add_op(LogicalGraph& graph, std::string kind, std::vector<TensorId> inputs,
+                Attributes attributes) {
+  std::string name = kind + std::to_string(graph.ops().size());
+  return graph.output(graph.add({.kind = std::move(kind),
+                                 .name = std::move(name),
+                                 .attributes = std::move(attributes),
+                                 .inputs = std::move(inputs),
+                                 .outputs = {},
+                                 .phase = Phase::kForward,
+                                 .layer = 0,
+                                 .parameter = std::nullopt}));
+}
+
 void evaluate_sharded(const LogicalGraph& graph, TensorValues& values, const Hierarchy& hierarchy,
                       const ChooseRow& choose, Random& random) {
   for (const LogicalOp& op : graph.ops()) {

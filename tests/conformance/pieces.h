@@ -9,9 +9,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 namespace sextant {
+
+// Appends an operator named after its kind and its place in the graph; its first output.
+TensorId add_op(LogicalGraph& graph, std::string kind, std::vector<TensorId> inputs,
+                Attributes attributes);
 
 // Values of all tensors when every operator runs over the mesh by one of the products of rows that
 // fit: `choose` gives a number, taken modulo how many these are. Given are the values of parameters

@@ -46,9 +46,7 @@ Omission parse_line(const std::string& line, int number) {
   omission.line = number;
   omission.kind = line.substr(0, colon);
   omission.reason = line.substr(reason + 4);
-  std::vector<std::string> words = words_of(line.substr(colon + 1, reason - colon - 1));
-  omission.is_any_row = words == std::vector<std::string>{"..."};
-  if (omission.is_any_row) return omission;
+  const std::vector<std::string> words = words_of(line.substr(colon + 1, reason - colon - 1));
   const auto arrow = std::find(words.begin(), words.end(), "->");
   require(arrow != words.end(), ErrorCode::kBadInput,
           "omitted rows, line {}: no '->' between the words of inputs and outputs", number);
@@ -60,8 +58,7 @@ Omission parse_line(const std::string& line, int number) {
 }  // namespace
 
 bool Omission::covers(std::string_view other_kind, const SbpSignature& row) const {
-  return kind == other_kind &&
-         (is_any_row || (matches(inputs, row.inputs) && matches(outputs, row.outputs)));
+  return kind == other_kind && matches(inputs, row.inputs) && matches(outputs, row.outputs);
 }
 
 std::vector<Omission> parse_omissions(std::string_view text) {

@@ -11,14 +11,11 @@
 namespace sextant {
 
 // One line of the list: "kind: words of inputs -> words of outputs -- reason". A word may be `S`,
-// any split, `P`, any partial value, or `*`, anything; several stand apart by `|`: `S(0)|B`. The
-// row
-// `...` is every row of the kind.
+// any split, `P`, any partial value, or `*`, anything; several stand apart by `|`: `S(0)|B`.
 struct Omission {
   int line = 0;
   std::string kind;
   std::vector<std::string> inputs, outputs;
-  bool is_any_row = false;
   std::string reason;
 
   bool covers(std::string_view other_kind, const SbpSignature& row) const;

@@ -3,6 +3,7 @@
 
 #include "sbp/boxing_search.h"
 #include "tests/sbp/boxing_oracle.h"
+#include "tests/support/mesh_words.h"
 
 #include <doctest/doctest.h>
 #include <fmt/core.h>
@@ -115,16 +116,7 @@ Placement mesh(const std::vector<std::int64_t>& extents, int first) {
 }
 
 std::vector<NdSbp> all_words(std::size_t axes, const std::vector<Sbp>& alphabet) {
-  std::vector<NdSbp> words = {{}};
-  for (std::size_t axis = 0; axis < axes; ++axis) {
-    std::vector<NdSbp> longer;
-    for (const NdSbp& prefix : words)
-      for (const Sbp& word : alphabet) {
-        longer.push_back(prefix);
-        longer.back().push_back(word);
-      }
-    words = std::move(longer);
-  }
+  std::vector<NdSbp> words = testing::words_over(alphabet, axes);
   std::erase_if(words, has_two_reductions);
   std::vector<NdSbp> all;
   for (const NdSbp& plain : words)

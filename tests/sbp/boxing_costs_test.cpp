@@ -3,6 +3,7 @@
 #include "sbp/boxing.h"
 #include "simulator/builtin_clusters.h"
 #include "simulator/models.h"
+#include "tests/support/mesh_words.h"
 
 #include <doctest/doctest.h>
 
@@ -103,21 +104,7 @@ Placement mesh(const std::vector<std::int64_t>& extents, std::vector<Rank> devic
   return placement;
 }
 
-// All words with these letters that hold one reduction at most.
-std::vector<NdSbp> all_words(std::size_t axes) {
-  const std::vector<Sbp> letters = {Sbp::broadcast(), Sbp::split(0), Sbp::split(1), Sbp::partial()};
-  std::vector<NdSbp> words = {{}};
-  for (std::size_t axis = 0; axis < axes; ++axis) {
-    std::vector<NdSbp> longer;
-    for (const NdSbp& prefix : words)
-      for (const Sbp& letter : letters) {
-        longer.push_back(prefix);
-        longer.back().push_back(letter);
-      }
-    words = std::move(longer);
-  }
-  return words;
-}
+const std::vector<Sbp> kLetters = {Sbp::broadcast(), Sbp::split(0), Sbp::split(1), Sbp::partial()};
 
 // Plans of one tensor on one placement, made when asked for.
 class Costs {
@@ -166,7 +153,7 @@ void check_triangles(const std::vector<std::vector<std::int64_t>>& meshes, std::
   for (const std::vector<std::int64_t>& extents : meshes) {
     const std::int64_t size =
         std::accumulate(extents.begin(), extents.end(), std::int64_t{1}, std::multiplies<>());
-    const std::vector<NdSbp> words = all_words(extents.size());
+    const std::vector<NdSbp> words = testing::words_over(kLetters, extents.size());
     for (const Shape& shape : {Shape{5, 7}, Shape{1, 3}, Shape{2048, 512}}) {
       Costs costs(shape, mesh(extents, random.devices(size)), network);
       const auto all = static_cast<std::int64_t>(words.size() * words.size() * words.size());
