@@ -7,7 +7,8 @@
 #include "backends/cpu/kernels/reference.h"
 #include "core/check.h"
 
-#include <cstring>
+#include <algorithm>
+#include <cstddef>
 #include <utility>
 
 namespace sextant {
@@ -17,7 +18,8 @@ namespace {
 void clear(const KernelContext& context, std::size_t out) {
   if (context.accumulate[out]) return;
   const KernelOperand& y = context.out[out];
-  std::memset(y.data, 0, static_cast<std::size_t>(size_of(y.local).value));
+  // Not memset: an empty shard may have no address.
+  std::fill_n(y.data, size_of(y.local).value, std::byte{0});
 }
 
 // Element `at` of input `in` along the dim of the operator is element `at + by` of output `out`.

@@ -3,7 +3,8 @@
 #include "backends/cpu/kernels/fast.h"
 #include "backends/cpu/kernels/reference.h"
 
-#include <cstring>
+#include <algorithm>
+#include <cstddef>
 
 namespace sextant {
 namespace {
@@ -103,7 +104,7 @@ bool overwrites_same_type(const KernelContext& context) {
 
 void copy(const KernelContext& context, Workspace&) {
   const Bytes size = size_of(context.out[0].local);
-  std::memmove(context.out[0].data, context.in[0].data, static_cast<std::size_t>(size.value));
+  std::copy_n(context.in[0].data, size.value, context.out[0].data);
 }
 
 }  // namespace

@@ -6,7 +6,8 @@
 #include "backends/cpu/kernels/reference.h"
 #include "core/check.h"
 
-#include <cstring>
+#include <algorithm>
+#include <cstddef>
 
 namespace sextant {
 namespace {
@@ -61,11 +62,11 @@ class RowCopier {
     if (accumulate_) {
       reduce_elements(ReduceOp::kSum, dtype_, from_ + from * bytes_, to_ + to * bytes_, length_);
     } else {
-      std::memcpy(to_ + to * bytes_, from_ + from * bytes_, static_cast<std::size_t>(bytes_));
+      std::copy_n(from_ + from * bytes_, bytes_, to_ + to * bytes_);
     }
   }
   void clear(std::int64_t to) const {
-    if (!accumulate_) std::memset(to_ + to * bytes_, 0, static_cast<std::size_t>(bytes_));
+    if (!accumulate_) std::fill_n(to_ + to * bytes_, bytes_, std::byte{0});
   }
 
  private:
