@@ -1,6 +1,7 @@
 // Every row of words that an operator claims, by machine: split the inputs by the words, run the
 // kernel on each shard, put the outputs together by the words, compare with the global run. Kinds
 // and inputs come from the registry, so a new operator is covered by existing.
+#include "core/error.h"
 #include "core/operator.h"
 #include "sbp/inference.h"
 #include "tests/conformance/sharding.h"
@@ -169,8 +170,12 @@ TEST_CASE("unsound rows are caught") {
     OpWords words;
     for (const Sbp& word : row.inputs) words.inputs.push_back({word});
     for (const Sbp& word : row.outputs) words.outputs.push_back({word});
-    return !holds(on, run_globally(on, Shares::kIntegers, random), words, {parts},
-                  Shares::kIntegers, random);
+    const auto global = run_globally(on, Shares::kIntegers, random);
+    try {
+      return !holds(on, global, words, {parts}, Shares::kIntegers, random);
+    } catch (const Error&) {
+      return true;  // the kernel refuses parts that do not fit together
+    }
   };
   const Sbp b = Sbp::broadcast(), p = Sbp::partial(), p_max = Sbp::partial(ReduceOp::kMax);
   const auto s = [](std::size_t dim) { return Sbp::split(dim); };

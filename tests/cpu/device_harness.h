@@ -53,7 +53,7 @@ class DeviceHarness {
   std::vector<float> read(int rank, int instance, int reg, int content = 0) {
     const auto bytes = device(rank).host_view(InstanceId(instance), reg, content);
     std::vector<float> values(bytes.size() / sizeof(float));
-    std::memcpy(values.data(), bytes.data(), bytes.size());
+    if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
     return values;
   }
   void write(int rank, int instance, int reg, const std::vector<float>& values, int content = 0) {

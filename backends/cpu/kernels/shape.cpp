@@ -26,9 +26,13 @@ void fill_output(const KernelContext& context, Workspace& workspace, const Fill&
 }
 
 void reshape(const KernelContext& context, Workspace& workspace) {
+  const TensorType &x = context.in[0].local, &reshaped = context.out[0].local;
+  require(size_of(x) == size_of(reshaped), ErrorCode::kInternal,
+          "'{}': a part of {} is no part of {}", context.actor->name, to_string(x.shape),
+          to_string(reshaped.shape));
   fill_output(context, workspace, [&](std::byte* y) {
     // Not memmove: an empty shard may have no address.
-    std::copy_n(context.in[0].data, size_of(context.out[0].local).value, y);
+    std::copy_n(context.in[0].data, size_of(reshaped).value, y);
   });
 }
 
