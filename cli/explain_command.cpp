@@ -140,7 +140,7 @@ void explain_why_not(const PlannedJob& planned, const std::string& constraint, C
   const SearchProblem problem = search_problem(planned.job);
   const Strategy& strategy = planned.plan.strategy;
   const Candidate chosen =
-      evaluate_strategy(problem.training_graph(strategy.dp * strategy.micro_batch), strategy,
+      evaluate_strategy(problem.training_graph(strategy), strategy,
                         planned.plan.global_batch, make_search_models(problem));
   SearchLimits limits;
   limits.stop = [] { return was_interrupted(); };

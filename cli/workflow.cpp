@@ -105,16 +105,16 @@ PlannedJob load_planned_job(const JobArguments& arguments) {
   return planned;
 }
 
-LogicalGraph training_graph(const Job& job, std::int64_t samples) {
-  return make_training_graph(build_graph(job.model, samples, job.sequence, job.dtype),
-                             job.optimizer);
+LogicalGraph training_graph(const Job& job, const Strategy& strategy) {
+  return make_training_graph(
+      build_graph(job.model, strategy.dp * strategy.micro_batch, job.sequence, job.dtype), strategy,
+      job.optimizer);
 }
 
 namespace {
 
 LogicalGraph graph_of_plan(const PlannedJob& planned) {
-  const Strategy& strategy = planned.plan.strategy;
-  return training_graph(planned.job, strategy.dp * strategy.micro_batch);
+  return training_graph(planned.job, planned.plan.strategy);
 }
 
 }  // namespace
@@ -139,7 +139,9 @@ PhysicalGraph physical_graph(const PlannedJob& planned) {
 
 SearchProblem search_problem(const Job& job) {
   SearchProblem problem;
-  problem.training_graph = [&job](std::int64_t samples) { return training_graph(job, samples); };
+  problem.training_graph = [&job](const Strategy& strategy) {
+    return training_graph(job, strategy);
+  };
   problem.global_batch = job.global_batch;
   problem.cluster = &job.cluster;
   problem.compute_dtype = job.dtype;

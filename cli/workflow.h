@@ -55,7 +55,7 @@ Plan make_plan(const Job& job, const JobArguments& names, const Strategy& strate
 // whose model or cluster text does not have the hash it states is refused.
 PlannedJob load_planned_job(const JobArguments& arguments);
 
-LogicalGraph training_graph(const Job& job, std::int64_t samples);
+LogicalGraph training_graph(const Job& job, const Strategy& strategy);
 StagedGraph staged_graph(const PlannedJob& planned);
 PhysicalGraph physical_graph(const PlannedJob& planned);
 SearchProblem search_problem(const Job& job);

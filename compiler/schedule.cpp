@@ -78,8 +78,10 @@ bool splits_backward(Schedule schedule) {
   switch (schedule) {
     case Schedule::kGPipe:
     case Schedule::kOneFOneB:
+    case Schedule::kInterleaved:
       return false;
     case Schedule::kZeroBubbleH1:
+    case Schedule::kZeroBubbleV:
       return true;
   }
   return false;
@@ -96,8 +98,11 @@ std::vector<Cell> stage_cells(Schedule schedule, std::int32_t num_stages, std::i
       return one_f_one_b(num_stages, stage, micro_batches);
     case Schedule::kZeroBubbleH1:
       return zero_bubble_h1(num_stages, stage, micro_batches);
+    case Schedule::kInterleaved:
+    case Schedule::kZeroBubbleV:
+      break;
   }
-  fail(ErrorCode::kInternal, "unknown schedule");
+  fail(ErrorCode::kInternal, "no cells for schedule {}", to_string(schedule));
 }
 
 }  // namespace sextant

@@ -45,10 +45,10 @@ std::vector<int> spread_between(int blocks, int stages, int first, int last) {
 
 std::vector<Placement> make_placements(const Strategy& strategy) {
   std::vector<Placement> placements;
-  const std::int64_t size = strategy.dp * strategy.tp;
+  const std::int64_t size = strategy.ranks() / strategy.pp;
   for (std::int64_t stage = 0; stage < strategy.pp; ++stage)
-    placements.push_back(consecutive_placement({{"dp", strategy.dp}, {"tp", strategy.tp}},
-                                               Rank(static_cast<int>(stage * size))));
+    placements.push_back(
+        consecutive_placement(mesh_axes(strategy), Rank(static_cast<int>(stage * size))));
   return placements;
 }
 

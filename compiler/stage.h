@@ -12,7 +12,7 @@
 
 namespace sextant {
 
-// Placement per stage: hierarchy [dp, tp], ranks tp fastest, then dp, then pp.
+// Placement per stage: the mesh axes of the strategy, the last fastest; stages follow each other.
 std::vector<Placement> make_placements(const Strategy& strategy);
 
 // Stage of every layer: the layers between the first and the last are the model's blocks; they are

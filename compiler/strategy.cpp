@@ -17,29 +17,25 @@ namespace {
 // Above this a degree is a slip of the keyboard; products of three still fit 64 bits.
 constexpr std::int64_t kLargestDegree = 1 << 20;
 
-// Settings that the product names and this version can only keep at the value that changes nothing.
-struct NeutralSetting {
-  std::string_view key, neutral, meaning;
-};
-constexpr std::array kNeutralSettings = {
-    NeutralSetting{"cp", "1", "context parallelism"},
-    NeutralSetting{"ep", "1", "expert parallelism"},
-    NeutralSetting{"sp", "off", "sequence parallelism"},
-    NeutralSetting{"virtual", "1", "virtual stages"},
-    NeutralSetting{"recompute", "none", "activation recomputation"},
-    NeutralSetting{"order", "tp,cp,dp,pp", "another rank order"},
-};
+constexpr std::array kSchedules = {Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved,
+                                   Schedule::kZeroBubbleH1, Schedule::kZeroBubbleV};
 
 std::vector<std::string> known_keys() {
-  std::vector<std::string> keys = {"dp",   "tp",           "pp",          "micro_batch", "schedule",
-                                   "zero", "first_layers", "last_layers", "pin"};
-  for (const NeutralSetting& setting : kNeutralSettings) keys.emplace_back(setting.key);
-  return keys;
+  return {"dp",    "tp",      "pp",           "cp",         "cp_mode", "ep",
+          "sp",    "virtual", "micro_batch",  "schedule",   "zero",    "recompute",
+          "order", "pin",     "first_layers", "last_layers"};
 }
 
 struct Setting {
   std::string key, value;
 };
+
+std::string axis_names(const Strategy& strategy) {
+  std::string names;
+  for (const MeshAxis& axis : mesh_axes(strategy))
+    names += (names.empty() ? "[" : ", ") + axis.name;
+  return names + "]";
+}
 
 // "key=value key=value", blanks or commas between; a value may hold commas only for `order`.
 std::vector<Setting> split_settings(std::string_view text) {
@@ -69,25 +65,76 @@ std::int64_t positive(const Setting& setting) {
 }
 
 Schedule schedule_of(const Setting& setting) {
-  for (const Schedule schedule : {Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kZeroBubbleH1})
+  for (const Schedule schedule : kSchedules)
     if (setting.value == to_string(schedule)) return schedule;
-  const bool planned = setting.value == "interleaved" || setting.value == "zb-v";
-  fail(ErrorCode::kUsage, "strategy: schedule={} {}, wanted gpipe, 1f1b or zb-h1", setting.value,
-       planned ? "is not in this version" : "is unknown");
+  fail(ErrorCode::kUsage,
+       "strategy: schedule={} is unknown, wanted gpipe, 1f1b, interleaved, zb-h1 or zb-v",
+       setting.value);
 }
 
 int zero_of(const Setting& setting) {
-  if (setting.value == "0") return 0;
-  if (setting.value == "1") return 1;
-  const bool planned = setting.value == "2" || setting.value == "3";
-  fail(ErrorCode::kUsage, "strategy: zero={} {}, wanted 0 or 1", setting.value,
-       planned ? "(gradients or parameters sharded) is not in this version" : "is unknown");
+  const std::string& value = setting.value;
+  require(value.size() == 1 && value[0] >= '0' && value[0] <= '3', ErrorCode::kUsage,
+          "strategy: zero={} is unknown, wanted 0, 1, 2 or 3", value);
+  return value[0] - '0';
 }
 
-void require_neutral(const Setting& setting, const NeutralSetting& known) {
-  require(setting.value == known.neutral, ErrorCode::kUsage,
-          "strategy: {}={}: {} is not in this version, only {}={}", setting.key, setting.value,
-          known.meaning, known.key, known.neutral);
+ContextMode context_of(const Setting& setting) {
+  for (const ContextMode mode : {ContextMode::kRing, ContextMode::kAllToAll})
+    if (setting.value == to_string(mode)) return mode;
+  fail(ErrorCode::kUsage, "strategy: cp_mode={} is unknown, wanted ring or a2a", setting.value);
+}
+
+bool switch_of(const Setting& setting) {
+  require(setting.value == "on" || setting.value == "off", ErrorCode::kUsage,
+          "strategy: {}={}, wanted on or off", setting.key, setting.value);
+  return setting.value == "on";
+}
+
+Recompute recompute_of(const Setting& setting) {
+  using Kind = Recompute::Kind;
+  for (const Kind kind : {Kind::kNone, Kind::kSelective, Kind::kFull})
+    if (setting.value == to_string(Recompute{kind, 0})) return {kind, 0};
+  int layers = 0;
+  const char* const end = setting.value.data() + setting.value.size();
+  const auto [after, failure] = std::from_chars(setting.value.data(), end, layers);
+  require(failure == std::errc() && after == end && layers >= 1, ErrorCode::kUsage,
+          "strategy: recompute={}, wanted none, selective, full or a number of layers of each "
+          "stage",
+          setting.value);
+  return {Kind::kLayers, layers};
+}
+
+void require_order(const Setting& setting) {
+  require(setting.value == "tp,cp,dp,pp", ErrorCode::kUsage,
+          "strategy: order={}: another rank order is not in this version, only order=tp,cp,dp,pp",
+          setting.value);
+}
+
+// What the settings say together, and what of it is not in this version.
+void require_consistent(const Strategy& strategy) {
+  require(strategy.dp % strategy.ep == 0, ErrorCode::kUsage,
+          "strategy: ep={} does not divide dp={}: experts are spread over data-parallel replicas",
+          strategy.ep, strategy.dp);
+  const std::size_t axes = axes_of(strategy).count;
+  for (const WordPin& pin : strategy.pins)
+    require(pin.words.size() == axes, ErrorCode::kUsage,
+            "strategy: {}: {} words, wanted one for each axis of {}", to_string(pin),
+            pin.words.size(), axis_names(strategy));
+}
+
+void require_available(const Strategy& strategy) {
+  const auto missing = [](bool used, std::string_view what) {
+    require(!used, ErrorCode::kUsage, "strategy: {} is not in this version", what);
+  };
+  missing(strategy.cp > 1, "cp (context parallelism)");
+  missing(strategy.ep > 1, "ep (expert parallelism)");
+  missing(strategy.sequence_parallel, "sp=on (sequence parallelism)");
+  missing(strategy.virtual_stages > 1, "virtual (several chunks of layers per stage)");
+  missing(strategy.schedule == Schedule::kInterleaved, "schedule=interleaved");
+  missing(strategy.schedule == Schedule::kZeroBubbleV, "schedule=zb-v");
+  missing(strategy.recompute != Recompute(), "recompute");
+  missing(strategy.zero > 1, "zero=2 or 3 (gradients or parameters sharded)");
 }
 
 // "NAME:WORDS" or "NAME[INPUT]:WORDS"; words are written without blanks.
@@ -98,9 +145,6 @@ WordPin pin_of(const Setting& setting) {
   WordPin pin{.name = setting.value.substr(0, colon),
               .input = std::nullopt,
               .words = parse_nd_sbp(setting.value.substr(colon + 1))};
-  require(pin.words.size() == 2, ErrorCode::kUsage,
-          "strategy: pin={}: {} words, wanted one for each axis of [dp, tp]", setting.value,
-          pin.words.size());
   const std::size_t bracket = pin.name.rfind('[');
   if (pin.name.back() != ']' || bracket == std::string::npos) return pin;
   std::size_t input = 0;
@@ -141,10 +185,48 @@ std::string_view to_string(Schedule schedule) {
       return "gpipe";
     case Schedule::kOneFOneB:
       return "1f1b";
+    case Schedule::kInterleaved:
+      return "interleaved";
     case Schedule::kZeroBubbleH1:
       return "zb-h1";
+    case Schedule::kZeroBubbleV:
+      return "zb-v";
   }
   return "?";
+}
+
+std::string_view to_string(ContextMode mode) { return mode == ContextMode::kRing ? "ring" : "a2a"; }
+
+std::string to_string(const Recompute& recompute) {
+  switch (recompute.kind) {
+    case Recompute::Kind::kNone:
+      return "none";
+    case Recompute::Kind::kSelective:
+      return "selective";
+    case Recompute::Kind::kFull:
+      return "full";
+    case Recompute::Kind::kLayers:
+      return fmt::format("{}", recompute.layers);
+  }
+  return "?";
+}
+
+StrategyAxes axes_of(const Strategy& strategy) {
+  StrategyAxes axes;
+  std::size_t next = 1;
+  if (strategy.ep > 1) axes.ep = next++;
+  if (strategy.cp > 1) axes.cp = next++;
+  axes.tp = next++;
+  axes.count = next;
+  return axes;
+}
+
+std::vector<MeshAxis> mesh_axes(const Strategy& strategy) {
+  std::vector<MeshAxis> axes = {{"dp", strategy.dp / strategy.ep}};
+  if (strategy.ep > 1) axes.push_back({"ep", strategy.ep});
+  if (strategy.cp > 1) axes.push_back({"cp", strategy.cp});
+  axes.push_back({"tp", strategy.tp});
+  return axes;
 }
 
 Strategy parse_strategy(std::string_view text) {
@@ -155,12 +237,7 @@ Strategy parse_strategy(std::string_view text) {
     const bool is_new = seen.insert(setting.key).second;
     require(is_new || setting.key == "pin", ErrorCode::kUsage, "strategy: {} is given twice",
             setting.key);
-    const auto neutral =
-        std::find_if(kNeutralSettings.begin(), kNeutralSettings.end(),
-                     [&](const NeutralSetting& known) { return known.key == setting.key; });
-    if (neutral != kNeutralSettings.end())
-      require_neutral(setting, *neutral);
-    else if (setting.key == "dp")
+    if (setting.key == "dp")
       strategy.dp = positive(setting);
     else if (setting.key == "tp")
       strategy.tp = positive(setting);
@@ -172,6 +249,20 @@ Strategy parse_strategy(std::string_view text) {
       strategy.schedule = schedule_of(setting);
     else if (setting.key == "zero")
       strategy.zero = zero_of(setting);
+    else if (setting.key == "cp")
+      strategy.cp = positive(setting);
+    else if (setting.key == "cp_mode")
+      strategy.context = context_of(setting);
+    else if (setting.key == "ep")
+      strategy.ep = positive(setting);
+    else if (setting.key == "sp")
+      strategy.sequence_parallel = switch_of(setting);
+    else if (setting.key == "virtual")
+      strategy.virtual_stages = positive(setting);
+    else if (setting.key == "recompute")
+      strategy.recompute = recompute_of(setting);
+    else if (setting.key == "order")
+      require_order(setting);
     else if (setting.key == "pin")
       strategy.pins.push_back(pin_of(setting));
     else if (setting.key == "first_layers")
@@ -185,16 +276,41 @@ Strategy parse_strategy(std::string_view text) {
   require(first.has_value() == last.has_value(), ErrorCode::kUsage,
           "strategy: first_layers and last_layers are given together or not at all");
   if (first) strategy.first_last_layers = {static_cast<int>(*first), static_cast<int>(*last)};
+  require_consistent(strategy);
+  require_available(strategy);
   return strategy;
 }
 
+std::vector<std::string> settings_of(const Strategy& strategy) {
+  std::vector<std::string> settings = {
+      fmt::format("dp={}", strategy.dp),
+      fmt::format("tp={}", strategy.tp),
+      fmt::format("pp={}", strategy.pp),
+      fmt::format("micro_batch={}", strategy.micro_batch),
+      fmt::format("schedule={}", to_string(strategy.schedule)),
+      fmt::format("zero={}", strategy.zero),
+      fmt::format("cp={}", strategy.cp),
+      fmt::format("cp_mode={}", to_string(strategy.context)),
+      fmt::format("ep={}", strategy.ep),
+      fmt::format("sp={}", strategy.sequence_parallel ? "on" : "off"),
+      fmt::format("virtual={}", strategy.virtual_stages),
+      fmt::format("recompute={}", to_string(strategy.recompute)),
+  };
+  if (!strategy.first_last_layers.empty()) {
+    settings.push_back(fmt::format("first_layers={}", strategy.first_last_layers[0]));
+    settings.push_back(fmt::format("last_layers={}", strategy.first_last_layers[1]));
+  }
+  return settings;
+}
+
 std::string to_string(const Strategy& strategy) {
-  std::string text =
-      fmt::format("dp={} tp={} pp={} micro_batch={} schedule={} zero={}", strategy.dp, strategy.tp,
-                  strategy.pp, strategy.micro_batch, to_string(strategy.schedule), strategy.zero);
-  if (!strategy.first_last_layers.empty())
-    text += fmt::format(" first_layers={} last_layers={}", strategy.first_last_layers[0],
-                        strategy.first_last_layers[1]);
+  static const std::vector<std::string> defaults = settings_of(Strategy());
+  constexpr std::size_t kAlways = 6;
+  const std::vector<std::string> settings = settings_of(strategy);
+  std::string text;
+  for (std::size_t i = 0; i < settings.size(); ++i)
+    if (i < kAlways || i >= defaults.size() || settings[i] != defaults[i])
+      text += (text.empty() ? "" : " ") + settings[i];
   for (const WordPin& pin : strategy.pins) text += " " + to_string(pin);
   return text;
 }

@@ -1,8 +1,9 @@
-// The one-line recipe of a parallel run: "dp=2 tp=4 pp=2 micro_batch=1 schedule=1f1b zero=1".
+// The one-line recipe of a parallel run: "dp=2 cp=2 tp=4 pp=2 micro_batch=1 schedule=1f1b zero=1".
 #pragma once
 
 #include "core/cluster.h"
 #include "core/logical_graph.h"
+#include "core/placement.h"
 #include "core/sbp.h"
 
 #include <cstddef>
@@ -14,11 +15,34 @@
 
 namespace sextant {
 
-enum class Schedule : std::uint8_t { kGPipe, kOneFOneB, kZeroBubbleH1 };
+enum class Schedule : std::uint8_t {
+  kGPipe,
+  kOneFOneB,
+  kInterleaved,  // 1F1B over `virtual_stages` chunks of layers per stage
+  kZeroBubbleH1,
+  kZeroBubbleV,  // two chunks per stage, the second on the way back
+};
 
-std::string_view to_string(Schedule schedule);  // "gpipe", "1f1b", "zb-h1"
+std::string_view to_string(Schedule schedule);  // "gpipe", "1f1b", "interleaved", "zb-h1", "zb-v"
 
-// "pin=layer*.mlp.up:(S(0),B)" fixes the words of tensors on [dp, tp],
+// How attention sees the whole sequence when context parallelism splits it.
+enum class ContextMode : std::uint8_t {
+  kRing,      // keys and values pass from device to device
+  kAllToAll,  // the sequence is exchanged for heads before attention and back after it
+};
+std::string_view to_string(ContextMode mode);  // "ring", "a2a"
+
+// What backward computes again instead of keeping it: nothing, attention alone, every layer, or the
+// first `layers` layers of each chunk.
+struct Recompute {
+  enum class Kind : std::uint8_t { kNone, kSelective, kFull, kLayers };
+  Kind kind = Kind::kNone;
+  int layers = 0;  // of kLayers, at least 1
+  bool operator==(const Recompute&) const = default;
+};
+std::string to_string(const Recompute& recompute);  // "none", "selective", "full", "4"
+
+// "pin=layer*.mlp.up:(S(0),B)" fixes the words of tensors on the mesh axes of the strategy,
 // "pin=layer*.mlp.up[1]:(B,B)" those in which operators read an input. '*' stands for any
 // characters.
 struct WordPin {
@@ -31,21 +55,41 @@ std::string to_string(const WordPin& pin);
 
 struct Strategy {
   std::int64_t dp = 1, tp = 1, pp = 1;
+  std::int64_t cp = 1;  // parts of every sequence
+  ContextMode context = ContextMode::kRing;
+  std::int64_t ep = 1;           // parts of the experts; divides dp, whose replicas it groups
   std::int64_t micro_batch = 1;  // samples per data-parallel replica per act
   Schedule schedule = Schedule::kOneFOneB;
-  int zero = 0;  // 0 or 1
+  std::int64_t virtual_stages = 1;  // chunks of layers per stage
+  bool sequence_parallel = false;   // Megatron's: activations between tp regions split over tp
+  int zero = 0;                     // 0 to 3
+  Recompute recompute;
   // Layers per stage when given by hand (G41, G43); empty: balanced, earlier stages get more.
   std::vector<int> first_last_layers;  // {first, last} counts of transformer layers, or empty
   std::vector<WordPin> pins;           // in the order given; repeatable
   bool operator==(const Strategy&) const = default;
 
-  std::int64_t ranks() const { return dp * tp * pp; }
+  std::int64_t ranks() const { return dp * cp * tp * pp; }
 };
 
+// Position of every kind of parallelism among the axes of a stage's mesh, which are, outer to
+// inner, dp, ep, cp, tp; ep and cp only where they are used. With ep the axis dp has dp / ep parts.
+struct StrategyAxes {
+  std::size_t dp = 0;
+  std::optional<std::size_t> ep, cp;
+  std::size_t tp = 1;
+  std::size_t count = 2;
+};
+StrategyAxes axes_of(const Strategy& strategy);
+std::vector<MeshAxis> mesh_axes(const Strategy& strategy);
+
 // Unknown keys are refused with the nearest valid one, values that the product names but this
-// version does not have (interleaved, zb-v, cp, ep, sp, recompute) by name.
+// version does not have by name.
 Strategy parse_strategy(std::string_view text);
+// Settings beyond dp, tp, pp, micro_batch, schedule and zero only where they are not the default.
 std::string to_string(const Strategy& strategy);
+// Every setting, "key=value", defaults included; without pins.
+std::vector<std::string> settings_of(const Strategy& strategy);
 
 // Micro-batches per step and replica: global_batch / (dp * micro_batch). Throws Error(kInfeasible)
 // listing the values that would divide.

@@ -31,7 +31,10 @@ struct ParameterWords {
 class StrategyWords {
  public:
   StrategyWords(const LogicalGraph& training, const Strategy& strategy)
-      : training_(training), strategy_(strategy), rates_(rates_of(training)) {
+      : training_(training),
+        strategy_(strategy),
+        axes_(axes_of(strategy)),
+        rates_(rates_of(training)) {
     constraints_.whole_groups = true;
   }
 
@@ -56,7 +59,7 @@ class StrategyWords {
 
   void split_input(const LogicalOp& op) {
     const Shape& shape = training_.tensor(op.outputs[0]).type.shape;
-    NdSbp words(2, Sbp::broadcast());
+    NdSbp words(axes_.count, Sbp::broadcast());
     if (shape.rank() > 0) {
       const std::int64_t batch = shape[0];
       require(batch % strategy_.dp == 0, ErrorCode::kInfeasible,
@@ -68,7 +71,7 @@ class StrategyWords {
               "was built for another strategy",
               op.name, batch, strategy_.dp, strategy_.micro_batch,
               strategy_.dp * strategy_.micro_batch);
-      if (splits_dp()) words[0] = Sbp::split(0);
+      if (splits_dp()) words[axes_.dp] = Sbp::split(0);
     }
     constraints_.tensors[op.outputs[0]] = std::move(words);
   }
@@ -77,18 +80,18 @@ class StrategyWords {
     const TensorId parameter = op.outputs[0];
     const Shape& shape = training_.tensor(parameter).type.shape;
     ParameterWords words;
-    words.read.assign(2, Sbp::broadcast());
+    words.read.assign(axes_.count, Sbp::broadcast());
     const auto tp_dim = op.parameter ? op.parameter->tensor_parallel_dim : std::nullopt;
     if (tp_dim) {
       require(*tp_dim < shape.rank(), ErrorCode::kInfeasible,
               "parameter '{}' of shape {} has no dim {} for tp", op.name, to_string(shape),
               *tp_dim);
-      if (splits_tp()) words.read[1] = Sbp::split(*tp_dim);
+      if (splits_tp()) words.read[axes_.tp] = Sbp::split(*tp_dim);
     }
     if (const NdSbp* pinned = pinned_words(strategy_, training_.tensor(parameter).name))
       words.read = *pinned;
     words.state = words.read;
-    if (strategy_.zero >= 1 && splits_dp() && words.read[0].is_broadcast() &&
+    if (strategy_.zero >= 1 && splits_dp() && words.read[axes_.dp].is_broadcast() &&
         shape.elements() >= kSmallestSharded && has_updater(parameter))
       shard(shape, words.state);
     constraints_.tensors[parameter] = words.state;
@@ -107,19 +110,19 @@ class StrategyWords {
   // gather over dp stays in the sub-groups of dp.
   void shard(const Shape& shape, NdSbp& words) const {
     for (std::size_t dim = 0; dim < shape.rank(); ++dim) {
-      const bool is_taken = words[1].is_split() && words[1].dim == dim;
+      const bool is_taken = words[axes_.tp].is_split() && words[axes_.tp].dim == dim;
       if (is_taken || shape[dim] < strategy_.dp) continue;
-      words[0] = Sbp::split(dim);
+      words[axes_.dp] = Sbp::split(dim);
       return;
     }
-    if (words[1].is_split()) {
-      words[0] = Sbp::split(words[1].dim, 2);
-      words[1].nesting = 1;
+    if (words[axes_.tp].is_split()) {
+      words[axes_.dp] = Sbp::split(words[axes_.tp].dim, 2);
+      words[axes_.tp].nesting = 1;
       return;
     }
     const auto& extents = shape.extents();
     const auto largest = std::max_element(extents.begin(), extents.end()) - extents.begin();
-    words[0] = Sbp::split(static_cast<std::size_t>(largest));
+    words[axes_.dp] = Sbp::split(static_cast<std::size_t>(largest));
   }
 
   // Parameters, and what element-wise operators make of them once per step (casts), are read in
@@ -163,6 +166,7 @@ class StrategyWords {
 
   const LogicalGraph& training_;
   const Strategy& strategy_;
+  const StrategyAxes axes_;
   const std::vector<Rate> rates_;
   std::map<TensorId, ParameterWords> parameters_;
   WordConstraints constraints_;

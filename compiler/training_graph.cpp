@@ -58,6 +58,15 @@ void add_metrics(LogicalGraph& graph) {
 }  // namespace
 
 LogicalGraph make_training_graph(const LogicalGraph& forward, const OptimizerOptions& options) {
+  return make_training_graph(forward, Strategy(), options);
+}
+
+std::string training_graph_key(const Strategy& strategy) {
+  return fmt::format("samples={}", strategy.dp * strategy.micro_batch);
+}
+
+LogicalGraph make_training_graph(const LogicalGraph& forward, const Strategy& /*strategy*/,
+                                 const OptimizerOptions& options) {
   LogicalGraph training = forward;
   for (const ParameterGradient& gradient : append_gradients(training))
     add_adamw(training, gradient, options);

@@ -1,7 +1,10 @@
-// Passes on the logical graph: autodiff and the optimizer.
+// Passes on the logical graph: autodiff, the optimizer, and what a strategy asks for.
 #pragma once
 
+#include "compiler/strategy.h"
 #include "core/logical_graph.h"
+
+#include <string>
 
 namespace sextant {
 
@@ -17,5 +20,13 @@ struct OptimizerOptions {
 // per use, summed in the optimizer phase (each accumulates on its own stage). Throws
 // Error(kBadInput) when a needed operator has no gradient rule.
 LogicalGraph make_training_graph(const LogicalGraph& forward, const OptimizerOptions& options = {});
+
+// The same with what a strategy asks of the graph: recomputation, attention over split sequences.
+LogicalGraph make_training_graph(const LogicalGraph& forward, const Strategy& strategy,
+                                 const OptimizerOptions& options = {});
+
+// Equal for strategies whose training graphs are equal if they start from the same model: samples
+// per act and everything that the overload above looks at.
+std::string training_graph_key(const Strategy& strategy);
 
 }  // namespace sextant

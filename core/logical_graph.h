@@ -47,6 +47,8 @@ struct ParameterInfo {
   // The dim that tensor parallelism splits by convention (Megatron-LM: column, row, vocabulary);
   // nothing: replicated. A strategy may use it as words; inference treats it like any user's words.
   std::optional<std::size_t> tensor_parallel_dim;
+  // The dim that counts experts, which expert parallelism splits; nothing: no expert's weight.
+  std::optional<std::size_t> expert_parallel_dim = std::nullopt;
 };
 
 struct LogicalOp {

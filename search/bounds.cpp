@@ -61,12 +61,17 @@ std::int64_t in_flight(const Strategy& strategy, std::int64_t stage, std::int64_
     case Schedule::kOneFOneB:
     case Schedule::kZeroBubbleH1:
       return std::min(micro_batches, strategy.pp - stage);
+    case Schedule::kInterleaved:
+    case Schedule::kZeroBubbleV:
+      return 1;  // of one chunk at least
   }
   return 1;
 }
 
 // W is a cell of its own, so it may be put off until after the last B.
-bool parts_backward(Schedule schedule) { return schedule == Schedule::kZeroBubbleH1; }
+bool parts_backward(Schedule schedule) {
+  return schedule == Schedule::kZeroBubbleH1 || schedule == Schedule::kZeroBubbleV;
+}
 
 }  // namespace
 

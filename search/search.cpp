@@ -4,6 +4,7 @@
 
 #include "compiler/expand.h"
 #include "compiler/stage.h"
+#include "compiler/training_graph.h"
 #include "core/check.h"
 #include "search/bounds.h"
 #include "search/space.h"
@@ -56,17 +57,18 @@ class Search {
   }
 
  private:
-  struct Samples {
+  struct ProfiledGraph {
     LogicalGraph training;
     GraphProfile profile;
   };
 
-  const Samples& of_samples(std::int64_t samples) {
-    auto found = graphs_.find(samples);
+  const ProfiledGraph& graph_of(const Strategy& strategy) {
+    const std::string key = training_graph_key(strategy);
+    auto found = graphs_.find(key);
     if (found == graphs_.end()) {
-      LogicalGraph training = problem_.training_graph(samples);
+      LogicalGraph training = problem_.training_graph(strategy);
       GraphProfile profile(training);
-      found = graphs_.emplace(samples, Samples{std::move(training), std::move(profile)}).first;
+      found = graphs_.emplace(key, ProfiledGraph{std::move(training), std::move(profile)}).first;
     }
     return found->second;
   }
@@ -94,17 +96,17 @@ class Search {
   }
 
   void consider(std::size_t place, const Strategy& strategy) {
-    const Samples& samples = of_samples(strategy.dp * strategy.micro_batch);
-    const std::vector<int> stages = stage_of_layers(samples.profile.num_layers(), strategy);
+    const GraphProfile& profile = graph_of(strategy).profile;
+    const std::vector<int> stages = stage_of_layers(profile.num_layers(), strategy);
     const std::int64_t micro_batches = num_micro_batches(strategy, problem_.global_batch);
-    const Bytes memory = samples.profile.memory_bound(strategy, stages, micro_batches);
+    const Bytes memory = profile.memory_bound(strategy, stages, micro_batches);
     if (memory > memory_) {
       ++result_.cut_by_memory;
       reject(place, strategy, "at least " + text_of_excess(memory, memory_));
       return;
     }
-    const Duration bound = std::max(
-        flops_bound(), samples.profile.time_bound(strategy, stages, micro_batches, *models_.cost));
+    const Duration bound =
+        std::max(flops_bound(), profile.time_bound(strategy, stages, micro_batches, *models_.cost));
     contenders_.push_back({place, strategy, bound});
   }
 
@@ -124,9 +126,8 @@ class Search {
   void evaluate(const Contender& contender) {
     const Strategy& strategy = contender.strategy;
     try {
-      const Samples& samples = of_samples(strategy.dp * strategy.micro_batch);
       Candidate candidate =
-          evaluate_strategy(samples.training, strategy, problem_.global_batch, models_);
+          evaluate_strategy(graph_of(strategy).training, strategy, problem_.global_batch, models_);
       candidate.lower_bound = contender.bound;
       ++result_.simulated;
       if (candidate.peak_memory > memory_) {
@@ -188,7 +189,7 @@ class Search {
   const SearchLimits& limits_;
   SearchModels models_;
   Bytes memory_;
-  std::map<std::int64_t, Samples> graphs_;  // by samples per micro-batch
+  std::map<std::string, ProfiledGraph> graphs_;  // by training_graph_key
   std::vector<Contender> contenders_;
   std::size_t next_ = 0;  // first contender that was not evaluated
   bool listed_all_ = false;

@@ -52,10 +52,10 @@ struct SearchResult {
   bool complete = true;  // false when stopped early
 };
 
-// What is searched over; `training_graph(samples)` builds the graph of one micro-batch of that many
-// samples over all replicas.
+// What is searched over; `training_graph(strategy)` builds the graph of one micro-batch: dp x
+// micro_batch samples. Strategies of equal training_graph_key get equal graphs.
 struct SearchProblem {
-  std::function<LogicalGraph(std::int64_t samples)> training_graph;
+  std::function<LogicalGraph(const Strategy&)> training_graph;
   std::int64_t global_batch = 1;
   const Cluster* cluster = nullptr;
   DType compute_dtype = DType::kBF16;

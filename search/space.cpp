@@ -5,18 +5,10 @@
 #include "core/check.h"
 
 #include <algorithm>
-#include <sstream>
 
 namespace sextant {
 
 namespace {
-
-std::vector<std::string> words_of(const Strategy& strategy) {
-  std::istringstream text(to_string(strategy));
-  std::vector<std::string> words;
-  for (std::string word; text >> word;) words.push_back(word);
-  return words;
-}
 
 std::vector<Schedule> schedules_for(std::int64_t pp) {
   if (pp == 1) return {Schedule::kOneFOneB};
@@ -64,18 +56,18 @@ StrategyFilter::StrategyFilter(const std::vector<std::string>& fixed) {
   for (const std::string& text : fixed) {
     const std::string key = text.substr(0, text.find('='));
     // Its canonical form: the word of the same key in the strategy that the text alone describes.
-    const std::vector<std::string> words = words_of(parse_strategy(text));
+    const std::vector<std::string> words = settings_of(parse_strategy(text));
     const auto word = std::find_if(words.begin(), words.end(), [&](const std::string& candidate) {
       return candidate.substr(0, candidate.find('=')) == key;
     });
     require(word != words.end(), ErrorCode::kUsage,
-            "'{}' cannot be fixed: wanted one of dp, tp, pp, micro_batch, schedule, zero", text);
+            "'{}' cannot be fixed: wanted one of the strategy's settings", text);
     words_.push_back(*word);
   }
 }
 
 bool StrategyFilter::accepts(const Strategy& strategy) const {
-  const std::vector<std::string> words = words_of(strategy);
+  const std::vector<std::string> words = settings_of(strategy);
   return std::all_of(words_.begin(), words_.end(), [&](const std::string& fixed) {
     return std::find(words.begin(), words.end(), fixed) != words.end();
   });

@@ -56,18 +56,19 @@ TEST_CASE(
     "settings of later versions are accepted where they change nothing, refused by name else") {
   CHECK(parse_strategy("dp=2 cp=1 ep=1 sp=off virtual=1 recompute=none").dp == 2);
   CHECK(contains(refusal("cp=2"), "context parallelism"));
-  CHECK(contains(refusal("ep=2"), "expert parallelism"));
+  CHECK(contains(refusal("dp=2 ep=2"), "expert parallelism"));
   CHECK(contains(refusal("sp=on"), "sequence parallelism"));
-  CHECK(contains(refusal("virtual=2"), "virtual stages"));
-  CHECK(contains(refusal("recompute=full"), "recomputation"));
+  CHECK(contains(refusal("virtual=2"), "chunks of layers"));
+  CHECK(contains(refusal("recompute=full"), "recompute"));
   CHECK(contains(refusal("schedule=interleaved"), "not in this version"));
   CHECK(contains(refusal("schedule=zb-v"), "not in this version"));
   CHECK(contains(refusal("zero=3"), "not in this version"));
+  CHECK(contains(refusal("dp=4 ep=3"), "does not divide dp=4"));
 }
 
 TEST_CASE("mistakes are named with what would be accepted") {
   CHECK(contains(refusal("micro_bach=2"), "did you mean 'micro_batch'"));
-  CHECK(contains(refusal("schedule=pipedream"), "gpipe, 1f1b or zb-h1"));
+  CHECK(contains(refusal("schedule=pipedream"), "gpipe, 1f1b, interleaved, zb-h1 or zb-v"));
   CHECK(contains(refusal("dp=0"), "dp=0"));
   CHECK(contains(refusal("tp=-2"), "tp=-2"));
   CHECK(contains(refusal("pp=two"), "pp=two"));

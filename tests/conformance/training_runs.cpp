@@ -51,7 +51,7 @@ LogicalGraph training_graph(const TrainingCase& training, const Strategy& strate
   const LogicalGraph model = build_graph(training.model, strategy.dp * strategy.micro_batch,
                                          training.sequence, training.dtype);
   return make_training_graph(training.dropout > 0 ? with_dropout(model, training.dropout) : model,
-                             options);
+                             strategy, options);
 }
 
 // Three of four tokens follow from the one before, so there is something to learn.

@@ -60,8 +60,9 @@ SearchProblem problem_of(const Instance& instance) {
   SearchProblem problem;
   const ModelConfig model = instance.model;
   const DType dtype = instance.dtype;
-  problem.training_graph = [model, dtype](std::int64_t samples) {
-    return make_training_graph(build_graph(model, samples, model.sequence, dtype));
+  problem.training_graph = [model, dtype](const Strategy& strategy) {
+    const std::int64_t samples = strategy.dp * strategy.micro_batch;
+    return make_training_graph(build_graph(model, samples, model.sequence, dtype), strategy);
   };
   problem.global_batch = instance.global_batch;
   problem.cluster = &instance.cluster;
@@ -106,16 +107,16 @@ TEST_CASE("no bound exceeds what the simulator says, over all strategies of seve
   for (const Instance& instance : instances()) {
     const SearchProblem problem = problem_of(instance);
     const SearchModels models = make_search_models(problem);
-    std::map<std::int64_t, LogicalGraph> graphs;
+    std::map<std::string, LogicalGraph> graphs;
     std::int64_t compiled = 0;
     for (const Strategy& strategy :
          enumerate_strategies(instance.cluster.num_devices(), instance.global_batch)) {
       CAPTURE(instance.name);
       const std::string text = to_string(strategy);
       CAPTURE(text);
-      const std::int64_t samples = strategy.dp * strategy.micro_batch;
-      if (!graphs.contains(samples)) graphs.emplace(samples, problem.training_graph(samples));
-      const LogicalGraph& training = graphs.at(samples);
+      const std::string key = training_graph_key(strategy);
+      if (!graphs.contains(key)) graphs.emplace(key, problem.training_graph(strategy));
+      const LogicalGraph& training = graphs.at(key);
       const GraphProfile profile(training);
       try {
         const auto stages = stage_of_layers(profile.num_layers(), strategy);
