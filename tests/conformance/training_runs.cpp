@@ -4,13 +4,13 @@
 #include "actor/runtime.h"
 #include "backends/cpu/elements.h"
 #include "compiler/stage.h"
-#include "compiler/training_graph.h"
 #include "core/check.h"
 #include "core/counter_rng.h"
 #include "core/operators/dropout.h"
 #include "io/training_host.h"
 #include "sbp/boxing.h"
 #include "simulator/models.h"
+#include "tests/conformance/synthetic_host.h"
 
 #include <algorithm>
 #include <memory>
@@ -39,19 +39,6 @@ LogicalGraph with_dropout(const LogicalGraph& original, double rate) {
   }
   graph.set_loss(copy_of[original.loss_sum()->index()], copy_of[original.token_count()->index()]);
   return graph;
-}
-
-// Learning rate and weights large enough for a few steps to move every weight visibly. Adam
-// magnifies an error of a gradient that is zero by rate / epsilon: 200 here, so that rounding
-// (1e-16) stays far below the bound (1e-10); with the usual 1e-8 it would be two million.
-LogicalGraph training_graph(const TrainingCase& training, const Strategy& strategy) {
-  OptimizerOptions options;
-  options.learning_rate = 0.02;
-  options.epsilon = 1e-4;
-  const LogicalGraph model = build_graph(training.model, strategy.dp * strategy.micro_batch,
-                                         training.sequence, training.dtype);
-  return make_training_graph(training.dropout > 0 ? with_dropout(model, training.dropout) : model,
-                             strategy, options);
 }
 
 // Three of four tokens follow from the one before, so there is something to learn.
@@ -107,39 +94,64 @@ class GlobalTensor {
   std::vector<bool> known_;
 };
 
-constexpr const char* kStateSuffix[] = {"", ".m", ".v"};
-
-std::map<std::string, std::vector<double>> collect_state(const PhysicalGraph& graph,
-                                                         const CpuWorld& world) {
-  std::map<std::string, GlobalTensor> tensors;
-  for (std::size_t r = 0; r < graph.ranks.size(); ++r) {
-    const RankProgram& program = graph.program_of(Rank(r));
-    for (std::size_t i = 0; i < program.instances.size(); ++i) {
-      const Block& block = graph.block_of(program.instances[i]);
-      for (const Actor& actor : block.actors) {
-        if (actor.kind != "adamw") continue;
-        for (std::size_t out = 0; out < std::size(kStateSuffix); ++out) {
-          const Register& reg = block.registers[static_cast<std::size_t>(actor.out[out])];
-          const Layout& layout = graph.layouts[reg.layout.index()];
-          const std::string name = actor.attributes.text("parameter") + kStateSuffix[out];
-          const Shard box = shard_of(graph, reg.layout, Rank(r));
-          const auto bytes = world.read_register(Rank(r), InstanceId(i), actor.out[out]);
-          std::vector<double> local(static_cast<std::size_t>(box.local_shape().elements()));
-          load_as_double(reg.local.dtype, bytes.data(), local);
-          tensors.try_emplace(name, layout.global.shape)
-              .first->second.place(name, Rank(r), box, local);
-        }
-      }
-    }
-  }
-  std::map<std::string, std::vector<double>> state;
-  for (const auto& [name, tensor] : tensors) {
-    require(tensor.is_complete(), ErrorCode::kVerification, "no rank holds some part of '{}'",
-            name);
-    state[name] = tensor.values();
-  }
-  return state;
+// Name of what output `out` of an actor keeps between the steps.
+std::string state_name(const Actor& actor, std::size_t out) {
+  static const std::map<std::string, std::vector<std::string>> kNames = {
+      {"adamw", {"", ".m", ".v", ".step"}},
+      {"lamb", {"", ".m", ".v", ".step"}},
+      {"sgd", {"", ".momentum"}}};
+  const std::string owner =
+      actor.attributes.contains("parameter") ? actor.attributes.text("parameter") : actor.name;
+  const auto known = kNames.find(actor.kind);
+  if (known != kNames.end() && out < known->second.size()) return owner + known->second[out];
+  return out == 0 ? owner : owner + ":" + std::to_string(out);
 }
+
+// Global tensors of all registers that live from step to step, from the parts of all ranks.
+class StateCollector {
+ public:
+  StateCollector(const PhysicalGraph& graph, const CpuWorld& world)
+      : graph_(graph), world_(world) {}
+
+  std::map<std::string, std::vector<double>> run() {
+    for (std::size_t rank = 0; rank < graph_.ranks.size(); ++rank) {
+      const RankProgram& program = graph_.program_of(Rank(rank));
+      for (std::size_t i = 0; i < program.instances.size(); ++i)
+        add_instance(Rank(rank), InstanceId(i), graph_.block_of(program.instances[i]));
+    }
+    std::map<std::string, std::vector<double>> state;
+    for (const auto& [name, tensor] : tensors_) {
+      require(tensor.is_complete(), ErrorCode::kVerification, "no rank holds some part of '{}'",
+              name);
+      state[name] = tensor.values();
+    }
+    return state;
+  }
+
+ private:
+  void add_instance(Rank rank, InstanceId instance, const Block& block) {
+    for (const Actor& actor : block.actors)
+      for (std::size_t out = 0; out < actor.out.size(); ++out) {
+        const Register& reg = block.registers[static_cast<std::size_t>(actor.out[out])];
+        if (!block.frames[static_cast<std::size_t>(reg.frame)].initially_full) continue;
+        place(state_name(actor, out), rank, reg,
+              world_.read_register(rank, instance, actor.out[out]));
+      }
+  }
+
+  void place(const std::string& name, Rank rank, const Register& reg,
+             const std::vector<std::byte>& bytes) {
+    const Shard box = shard_of(graph_, reg.layout, rank);
+    std::vector<double> local(static_cast<std::size_t>(box.local_shape().elements()));
+    load_as_double(reg.local.dtype, bytes.data(), local);
+    tensors_.try_emplace(name, graph_.layouts[reg.layout.index()].global.shape)
+        .first->second.place(name, rank, box, local);
+  }
+
+  const PhysicalGraph& graph_;
+  const CpuWorld& world_;
+  std::map<std::string, GlobalTensor> tensors_;
+};
 
 struct Models {
   std::unique_ptr<CostModel> cost;
@@ -154,6 +166,22 @@ Models models() {
 }
 
 }  // namespace
+
+OptimizerOptions visible_steps() {
+  OptimizerOptions options;
+  options.learning_rate = 0.02;
+  options.epsilon = 1e-4;
+  return options;
+}
+
+LogicalGraph training_graph_of(const TrainingCase& training, const Strategy& strategy) {
+  const std::int64_t samples = strategy.dp * strategy.micro_batch;
+  const LogicalGraph model =
+      training.build ? training.build(samples, training.dtype)
+                     : build_graph(training.model, samples, training.sequence, training.dtype);
+  return make_training_graph(training.dropout > 0 ? with_dropout(model, training.dropout) : model,
+                             strategy, training.optimizer);
+}
 
 ModelConfig tiny_gpt() {
   ModelConfig config;
@@ -189,15 +217,15 @@ PhysicalGraph compile_case(const TrainingCase& training, const std::string& text
                            const ExpandOptions& options) {
   const Strategy strategy = parse_strategy(text);
   const Models given = models();
-  return compile(training_graph(training, strategy), strategy, training.global_batch, *given.cost,
-                 *given.network, options);
+  return compile(training_graph_of(training, strategy), strategy, training.global_batch,
+                 *given.cost, *given.network, options);
 }
 
 std::vector<PairBytes> planned_traffic(const TrainingCase& training, const std::string& text) {
   const Strategy strategy = parse_strategy(text);
   const Models given = models();
   const StagedGraph staged =
-      make_staged_graph(training_graph(training, strategy), strategy,
+      make_staged_graph(training_graph_of(training, strategy), strategy,
                         num_micro_batches(strategy, training.global_batch), given.network.get());
   std::map<std::pair<Rank, Rank>, Bytes> sums;
   for (const StagedOp& op : staged.ops) {
@@ -225,14 +253,24 @@ std::vector<PairBytes> planned_traffic(const TrainingCase& training, const std::
 
 TrainingResult train(const TrainingCase& training, const std::string& strategy,
                      const CpuOptions& cpu, const ExpandOptions& options) {
-  const PhysicalGraph graph = compile_case(training, strategy, options);
-  const TokenData data = tokens_below(training.model.vocab);
-  TrainingHost host(data, kDataSeed);
-  CpuWorld world(graph, cpu);
-  run_all(graph, world.devices(), host, training.steps);
+  return train(training, compile_case(training, strategy, options), cpu);
+}
+
+TrainingResult train(const TrainingCase& training, const PhysicalGraph& graph,
+                     const CpuOptions& cpu) {
   TrainingResult result;
-  for (const StepMetrics& metrics : host.steps()) result.losses.push_back(metrics.loss());
-  result.state = collect_state(graph, world);
+  CpuWorld world(graph, cpu);
+  if (training.build) {
+    SyntheticHost host(kDataSeed);
+    run_all(graph, world.devices(), host, training.steps);
+    for (const StepMetrics& metrics : host.steps()) result.losses.push_back(metrics.loss());
+  } else {
+    const TokenData data = tokens_below(training.model.vocab);
+    TrainingHost host(data, kDataSeed);
+    run_all(graph, world.devices(), host, training.steps);
+    for (const StepMetrics& metrics : host.steps()) result.losses.push_back(metrics.loss());
+  }
+  result.state = StateCollector(graph, world).run();
   result.moved = world.moved_bytes();
   return result;
 }

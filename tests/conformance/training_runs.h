@@ -1,33 +1,49 @@
 // Trains small models on the CPU under a strategy, through the whole stack, and collects what must
-// not depend on the strategy: losses, parameters, moments.
+// not depend on the strategy: losses, parameters, every other state.
 #pragma once
 
 #include "backends/cpu/cpu_backend.h"
 #include "compiler/expand.h"
+#include "compiler/strategy.h"
+#include "compiler/training_graph.h"
 #include "core/physical_graph.h"
 #include "io/token_data.h"
 #include "models/model.h"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 namespace sextant {
 
+// Forward graph of one micro-batch of so many samples, which are dim 0 of every input.
+using ModelBuilder = std::function<LogicalGraph(std::int64_t samples, DType dtype)>;
+
+// Learning rate and weights large enough for a few steps to move every weight visibly. Adam
+// magnifies an error of a gradient that is zero by rate / epsilon: 200 here, so that rounding
+// (1e-16) stays far below the bound (1e-10); with the usual 1e-8 it would be two million.
+OptimizerOptions visible_steps();
+
 struct TrainingCase {
   ModelConfig model;
+  // Instead of `model` and `sequence` when given. Its inputs get the values of SyntheticHost, those
+  // of `model` get tokens of which three of four follow from the one before.
+  ModelBuilder build;
   std::int64_t global_batch = 8;
   std::int64_t sequence = 5;
   DType dtype = DType::kF64;
   std::int64_t steps = 3;
   double dropout = 0.0;  // of every residual sum and of the learned positions
+  OptimizerOptions optimizer = visible_steps();
 };
 
 struct TrainingResult {
   std::vector<double> losses;  // per step
-  // Global tensors by name: "NAME", and "NAME.m", "NAME.v" for the moments. After the first step m
-  // is the gradient times (1 - beta1) / tokens.
+  // Global tensors by name: "NAME" of a parameter, "NAME.m", "NAME.v" and "NAME.step" of Adam's
+  // kind, "NAME.momentum" of descent, "NAME:2" for output 2 of an operator with states of its own.
+  // After the first step m is the gradient times (1 - beta1) / tokens.
   std::map<std::string, std::vector<double>> state;
   std::vector<PairBytes> moved;
 };
@@ -35,6 +51,7 @@ struct TrainingResult {
 ModelConfig tiny_gpt();    // odd extents, tied embeddings
 ModelConfig tiny_llama();  // two query heads per key head
 
+LogicalGraph training_graph_of(const TrainingCase& training, const Strategy& strategy);
 PhysicalGraph compile_case(const TrainingCase& training, const std::string& strategy,
                            const ExpandOptions& options = {});
 // Traffic that the boxing planner counts for one step.
@@ -43,5 +60,8 @@ std::vector<PairBytes> planned_traffic(const TrainingCase& training, const std::
 // Throws Error(kVerification) when ranks that hold the same part of a tensor differ in a bit.
 TrainingResult train(const TrainingCase& training, const std::string& strategy,
                      const CpuOptions& cpu, const ExpandOptions& options = {});
+// The same with a graph that compile_case made.
+TrainingResult train(const TrainingCase& training, const PhysicalGraph& graph,
+                     const CpuOptions& cpu);
 
 }  // namespace sextant

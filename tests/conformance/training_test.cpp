@@ -41,10 +41,11 @@ double relative_error(const std::vector<double>& found, const std::vector<double
   return error / scale;
 }
 
-// Parameters, first and second moments each have their scale: the largest element of all tensors of
-// the kind. (Not of the single tensor: softmax does not see a bias of the keys, whose gradient is
-// therefore noise around zero.)
+// Parameters, first and second moments and counts of steps each have their scale: the largest
+// element of all tensors of the kind. (Not of the single tensor: softmax does not see a bias of the
+// keys, whose gradient is therefore noise around zero.)
 char kind_of(const std::string& name) {
+  if (name.ends_with(".step")) return 's';
   return name.ends_with(".m") ? 'm' : name.ends_with(".v") ? 'v' : 'p';
 }
 
