@@ -18,37 +18,76 @@ namespace {
 // up.
 class Positions {
  public:
-  explicit Positions(std::span<const Rank> ranks) {
+  explicit Positions(std::span<const Rank> ranks) : ranks_(ranks) {
+    for (std::size_t at = 0; at < ranks.size() && follow_; ++at)
+      follow_ = ranks[at].value == ranks.front().value + static_cast<std::int32_t>(at);
+    if (follow_) return;
     places_.reserve(ranks.size());
     for (std::size_t at = 0; at < ranks.size(); ++at) places_.emplace(ranks[at].value, at);
   }
   std::optional<std::size_t> of(Rank rank) const {
+    if (follow_) {
+      const std::int64_t at = ranks_.empty() ? -1 : rank.value - ranks_.front().value;
+      const bool is_known = at >= 0 && static_cast<std::size_t>(at) < ranks_.size();
+      return is_known ? std::optional(static_cast<std::size_t>(at)) : std::nullopt;
+    }
     const auto found = places_.find(rank.value);
     return found == places_.end() ? std::nullopt : std::optional(found->second);
   }
 
  private:
+  std::span<const Rank> ranks_;
+  bool follow_ = true;  // one after the other, as they mostly do
   std::unordered_map<std::int32_t, std::size_t> places_;
 };
 
-// Elements of the box of each member; 0 for those outside the placement.
-std::vector<std::int64_t> held_elements(const Shape& global, WordsOnPlacement side,
-                                        std::span<const Rank> members) {
-  const MeshBoxes boxes(*side.words, *side.placement, global);
-  const Positions devices(side.placement->ranks);
-  std::vector<std::int64_t> held;
-  for (const Rank member : members) {
-    const auto device = devices.of(member);
-    held.push_back(device ? boxes.box_at(boxes.coordinates_of(*device)).elements() : 0);
-  }
-  return held;
-}
+// What every device of one side holds.
+struct HeldBoxes {
+  HeldBoxes(const Shape& global, WordsOnPlacement side)
+      : placement(side.placement),
+        boxes(*side.words, *side.placement, global),
+        devices(side.placement->ranks) {}
 
-// Bytes of the largest box that a member holds.
-Bytes largest_part(const Shape& global, WordsOnPlacement side, std::span<const Rank> members,
-                   Bytes element) {
-  const std::vector<std::int64_t> held = held_elements(global, side, members);
-  return held.empty() ? Bytes(0) : element * *std::max_element(held.begin(), held.end());
+  // Of the box of each member; 0 for those outside the placement.
+  std::vector<std::int64_t> elements(std::span<const Rank> members) const {
+    std::vector<std::int64_t> held;
+    for (const Rank member : members) {
+      const auto device = devices.of(member);
+      held.push_back(device ? boxes.box_at(boxes.coordinates_of(*device)).elements() : 0);
+    }
+    return held;
+  }
+  std::int64_t most_elements(std::span<const Rank> members) const {
+    const std::vector<std::int64_t> held = elements(members);
+    return held.empty() ? 0 : *std::max_element(held.begin(), held.end());
+  }
+
+  const Placement* placement;
+  MeshBoxes boxes;
+  Positions devices;
+};
+
+std::vector<BoxMove> moves_between(const HeldBoxes& from, const HeldBoxes& to,
+                                   const CommonDevices& common, std::span<const Rank> members) {
+  const Moves all(from.boxes, to.boxes, common);
+  const Positions positions(members);
+  std::vector<BoxMove> moves;
+  for (std::size_t member = 0; member < members.size(); ++member) {
+    const auto device = to.devices.of(members[member]);
+    if (!device) continue;
+    const std::size_t first = moves.size();
+    all.visit_to(*device, [&](std::size_t source, const Box& box) {
+      const Rank rank = from.placement->ranks[source];
+      const auto sender = positions.of(rank);
+      SEXTANT_INVARIANT(sender.has_value(), "a group lacks device {}, which it takes from",
+                        rank.value);
+      moves.push_back(
+          {static_cast<std::int32_t>(*sender), static_cast<std::int32_t>(member), box.shard()});
+    });
+    std::stable_sort(moves.begin() + static_cast<std::ptrdiff_t>(first), moves.end(),
+                     [](const BoxMove& a, const BoxMove& b) { return a.source < b.source; });
+  }
+  return moves;
 }
 
 // Elements that each member of a ring sends to the next one.
@@ -134,28 +173,8 @@ std::pair<std::size_t, std::size_t> launch_group_of(const std::vector<Run>& orde
 
 std::vector<BoxMove> box_moves(const Shape& global, WordsOnPlacement from, WordsOnPlacement to,
                                std::span<const Rank> members) {
-  const MeshBoxes held(*from.words, *from.placement, global);
-  const MeshBoxes wanted(*to.words, *to.placement, global);
-  const CommonDevices common(from.placement->ranks, to.placement->ranks);
-  const Moves all(held, wanted, common);
-  const Positions devices(to.placement->ranks), positions(members);
-  std::vector<BoxMove> moves;
-  for (std::size_t member = 0; member < members.size(); ++member) {
-    const auto device = devices.of(members[member]);
-    if (!device) continue;
-    const std::size_t first = moves.size();
-    all.visit_to(*device, [&](std::size_t source, const Box& box) {
-      const auto sender = positions.of(from.placement->ranks[source]);
-      if (!sender)
-        fail(ErrorCode::kInternal, "{} -> {}: a group lacks device {}, which it takes from",
-             to_string(*from.words), to_string(*to.words), from.placement->ranks[source].value);
-      moves.push_back(
-          {static_cast<std::int32_t>(*sender), static_cast<std::int32_t>(member), box.shard()});
-    });
-    std::stable_sort(moves.begin() + static_cast<std::ptrdiff_t>(first), moves.end(),
-                     [](const BoxMove& a, const BoxMove& b) { return a.source < b.source; });
-  }
-  return moves;
+  return moves_between({global, from}, {global, to},
+                       CommonDevices(from.placement->ranks, to.placement->ranks), members);
 }
 
 std::vector<PairBytes> pairs_of(const Traffic& traffic) {
@@ -177,8 +196,9 @@ void add_traffic(const Communication& communication, const Shape& global, WordsO
     case Primitive::kAllGather:
     case Primitive::kReduceScatter:
     case Primitive::kBroadcast: {
-      const auto sent = ring_elements(communication.primitive, held_elements(global, from, members),
-                                      held_elements(global, to, members));
+      const auto sent =
+          ring_elements(communication.primitive, HeldBoxes(global, from).elements(members),
+                        HeldBoxes(global, to).elements(members));
       for (std::size_t member = 0; member < sent.size(); ++member)
         add(member, (member + 1) % sent.size(), sent[member]);
       break;
@@ -199,28 +219,51 @@ void add_traffic(const PhysicalGraph& graph, const Communication& communication,
               members, traffic);
 }
 
-CollectiveCost collective_cost(const Communication& communication, const Shape& global,
-                               WordsOnPlacement from, WordsOnPlacement to,
-                               std::span<const Rank> members) {
-  const Bytes element = size_of(communication.dtype);
+struct CollectiveSizes::Sides {
+  Sides(const Shape& global, WordsOnPlacement source, WordsOnPlacement target)
+      : from(global, source),
+        to(global, target),
+        common(source.placement->ranks, target.placement->ranks) {}
+  HeldBoxes from, to;
+  CommonDevices common;
+};
+
+CollectiveSizes::CollectiveSizes(const Communication& communication, const Shape& global,
+                                 WordsOnPlacement from, WordsOnPlacement to)
+    : communication_(&communication), sides_(std::make_unique<Sides>(global, from, to)) {}
+CollectiveSizes::CollectiveSizes(const PhysicalGraph& graph, const Communication& communication)
+    : CollectiveSizes(communication, graph.layouts[communication.from.index()].global.shape,
+                      sides_of(graph, communication).from, sides_of(graph, communication).to) {}
+CollectiveSizes::~CollectiveSizes() = default;
+CollectiveSizes::CollectiveSizes(CollectiveSizes&&) noexcept = default;
+
+CollectiveCost CollectiveSizes::of(std::span<const Rank> members) const {
+  const Bytes element = size_of(communication_->dtype);
   CollectiveCost cost;
-  cost.communication = &communication;
+  cost.communication = communication_;
   cost.members = members;
-  switch (communication.primitive) {
+  switch (communication_->primitive) {
     case Primitive::kAllReduce:
     case Primitive::kReduceScatter:
-      cost.global_bytes = largest_part(global, from, members, element);
+      cost.global_bytes = element * sides_->from.most_elements(members);
       break;
     case Primitive::kAllGather:
     case Primitive::kBroadcast:
-      cost.global_bytes = largest_part(global, to, members, element);
+      cost.global_bytes = element * sides_->to.most_elements(members);
       break;
     case Primitive::kAllToAll:
     case Primitive::kTransfer:
-      set_moved_volumes(cost, box_moves(global, from, to, members), element);
+      set_moved_volumes(cost, moves_between(sides_->from, sides_->to, sides_->common, members),
+                        element);
       break;
   }
   return cost;
+}
+
+CollectiveCost collective_cost(const Communication& communication, const Shape& global,
+                               WordsOnPlacement from, WordsOnPlacement to,
+                               std::span<const Rank> members) {
+  return CollectiveSizes(communication, global, from, to).of(members);
 }
 
 CollectiveCost launched_cost(const PhysicalGraph& graph, ProgramId program, RunId run,
@@ -247,9 +290,7 @@ CollectiveCost launched_cost(const PhysicalGraph& graph, ProgramId program, RunI
 
 CollectiveCost collective_cost(const PhysicalGraph& graph, const Communication& communication,
                                std::span<const Rank> members) {
-  const auto [from, to] = sides_of(graph, communication);
-  return collective_cost(communication, graph.layouts[communication.from.index()].global.shape,
-                         from, to, members);
+  return CollectiveSizes(graph, communication).of(members);
 }
 
 }  // namespace sextant

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -55,6 +56,24 @@ void add_traffic(const Communication& communication, const Shape& global, WordsO
                  WordsOnPlacement to, std::span<const Rank> members, Traffic& traffic);
 void add_traffic(const PhysicalGraph& graph, const Communication& communication,
                  std::span<const Rank> members, Traffic& traffic);
+
+// Sizes of one communication for any of its groups: what all groups share is worked out once.
+class CollectiveSizes {
+ public:
+  // Borrows the communication, the words and the placements.
+  CollectiveSizes(const Communication& communication, const Shape& global, WordsOnPlacement from,
+                  WordsOnPlacement to);
+  CollectiveSizes(const PhysicalGraph& graph, const Communication& communication);
+  ~CollectiveSizes();
+  CollectiveSizes(CollectiveSizes&&) noexcept;
+
+  CollectiveCost of(std::span<const Rank> members) const;
+
+ private:
+  struct Sides;
+  const Communication* communication_;
+  std::unique_ptr<const Sides> sides_;
+};
 
 // Sizes of a communication as the models want them (core/cost_model.h).
 CollectiveCost collective_cost(const Communication& communication, const Shape& global,

@@ -1,6 +1,8 @@
 // Numbers for types, placements and pairs of placements, and the plans behind them.
 #include "sbp/boxing_plans.h"
 
+#include "sbp/boxing_slices.h"
+
 #include <algorithm>
 
 namespace sextant {
@@ -86,7 +88,7 @@ const BoxingPlan& BoxingPlans::add(const Lookup& lookup, BoxedTypeId type, Boxed
                               .reduce_dtype = boxed.reduce_dtype,
                               .objective = objective_,
                               .network = network_};
-  return plans_.emplace(lookup, plan_boxing(request)).first->second;
+  return plans_.emplace(lookup, plan_large_boxing(request)).first->second;
 }
 
 const BoxingPlan& BoxingPlans::plan(BoxedTypeId type, BoxedMeshId from_mesh, const NdSbp& from,

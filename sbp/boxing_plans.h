@@ -1,6 +1,6 @@
-// Boxing plans that are made once: a table in front of `plan_boxing` for callers that ask for the
-// same pairs again and again. Types and placements get small numbers first, so that a known plan is
-// found by comparing four integers.
+// Boxing plans that are made once: a table in front of `plan_large_boxing` for callers that ask for
+// the same pairs again and again. Types and placements get small numbers first, so that a known
+// plan is found by comparing four integers.
 #pragma once
 
 #include "core/ids.h"
@@ -32,7 +32,7 @@ class BoxingPlans {
                    std::optional<DType> reduce_dtype = {});
   BoxedMeshId placement(const Placement& placement);  // throws Error(kUsage) as `validate`
 
-  // As `plan_boxing`, with words in canonical form. Throws what it throws, every time.
+  // As `plan_large_boxing`, with words in canonical form. Throws what it throws, every time.
   const BoxingPlan& plan(BoxedTypeId type, BoxedMeshId from_mesh, const MeshState& from,
                          BoxedMeshId to_mesh, const MeshState& to) {
     const Lookup lookup{static_cast<std::uint64_t>(type.value) << 32U | pair(from_mesh, to_mesh),

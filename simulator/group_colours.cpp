@@ -12,7 +12,11 @@ namespace sextant {
 namespace {
 
 // Distinct communications of a program, by role.
-using ByRole = std::vector<std::vector<const Communication*>>;
+struct Issued {
+  const Communication* communication;
+  CollectiveSizes sizes;
+};
+using ByRole = std::vector<std::vector<Issued>>;
 
 ByRole communications_by_role(const PhysicalGraph& graph, const RankProgram& program) {
   ByRole by_role(static_cast<std::size_t>(program.num_group_roles));
@@ -23,10 +27,11 @@ ByRole communications_by_role(const PhysicalGraph& graph, const RankProgram& pro
     for (const Actor& actor : graph.block_of(instance).actors) {
       if (!actor.communication) continue;
       auto& list = by_role[static_cast<std::size_t>(actor.communication->group)];
-      const bool known = std::any_of(list.begin(), list.end(), [&](const Communication* other) {
-        return *other == *actor.communication;
+      const bool known = std::any_of(list.begin(), list.end(), [&](const Issued& other) {
+        return *other.communication == *actor.communication;
       });
-      if (!known) list.push_back(&*actor.communication);
+      if (!known)
+        list.push_back({&*actor.communication, CollectiveSizes(graph, *actor.communication)});
     }
   }
   return by_role;
@@ -47,9 +52,8 @@ std::vector<std::int32_t> group_colours(const PhysicalGraph& graph, const GroupM
       // Any member will do: all issue the same (actor invariant 8).
       const GroupMember& first = of_group.front();
       const ByRole& issued = by_program[graph.ranks[first.rank.index()].program.index()];
-      for (const Communication* one : issued[static_cast<std::size_t>(first.role)])
-        durations.push_back(
-            network.duration(collective_cost(graph, *one, graph.groups[group].ranks)).value);
+      for (const Issued& one : issued[static_cast<std::size_t>(first.role)])
+        durations.push_back(network.duration(one.sizes.of(graph.groups[group].ranks)).value);
     }
     const auto next = static_cast<std::int32_t>(colours.size());
     result[group] = colours.try_emplace(std::move(durations), next).first->second;
