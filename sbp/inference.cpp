@@ -4,6 +4,7 @@
 
 #include "core/check.h"
 #include "sbp/boxing_plans.h"
+#include "sbp/given_words.h"
 #include "sbp/key.h"
 #include "sbp/mesh_state.h"
 
@@ -49,7 +50,11 @@ class Inference {
  public:
   Inference(const LogicalGraph& graph, const std::vector<Placement>& stages,
             const std::vector<int>& stage_of_layer, const WordConstraints& constraints)
-      : graph_(graph), stages_(stages), stage_of_layer_(stage_of_layer), constraints_(constraints) {
+      : graph_(graph),
+        stages_(stages),
+        stage_of_layer_(stage_of_layer),
+        constraints_(constraints),
+        given_(graph, stages, stage_of_layer, constraints) {
     for (const Placement& stage : stages) {
       extents_.push_back(stage.hierarchy());
       Key key;
@@ -60,7 +65,6 @@ class Inference {
     }
     for (const LogicalTensor& tensor : graph.tensors()) types_.push_back(plans_.type(tensor.type));
     versions_.resize(graph.tensors().size());
-    note_given_words();
   }
 
   WordAssignment run() {
@@ -76,37 +80,7 @@ class Inference {
   }
 
   std::size_t mesh_of(const LogicalOp& op) const {
-    require(static_cast<std::size_t>(op.layer) < stage_of_layer_.size(), ErrorCode::kUsage,
-            "operator '{}' is in layer {}, but {} layers have a stage", op.name, op.layer,
-            stage_of_layer_.size());
-    const int stage = stage_of_layer_[static_cast<std::size_t>(op.layer)];
-    require(stage >= 0 && static_cast<std::size_t>(stage) < stages_.size(), ErrorCode::kUsage,
-            "layer {} is on stage {} of {}", op.layer, stage, stages_.size());
-    return static_cast<std::size_t>(stage);
-  }
-
-  // Words given for tensors and inputs, packed and by number instead of by name.
-  void note_given_words() {
-    for (const LogicalOp& op : graph_.ops()) {
-      first_input_.push_back(given_inputs_.size());
-      given_inputs_.resize(given_inputs_.size() + op.inputs.size());
-    }
-    given_tensors_.resize(graph_.tensors().size());
-    for (const auto& [id, words] : constraints_.tensors) {
-      require(id.is_valid() && id.index() < graph_.tensors().size(), ErrorCode::kUsage,
-              "words {} for tensor {} of {}", to_string(words), id.value, graph_.tensors().size());
-      const LogicalOp& producer = graph_.op(tensor(id).producer);
-      given_tensors_[id.index()] = pinned(words, id, producer);
-    }
-    for (const auto& [input, words] : constraints_.inputs) {
-      const bool exists = input.op.is_valid() && input.op.index() < graph_.ops().size() &&
-                          input.input < graph_.op(input.op).inputs.size();
-      require(exists, ErrorCode::kUsage, "words {} for input {} of operator {}", to_string(words),
-              input.input, input.op.value);
-      const LogicalOp& op = graph_.op(input.op);
-      given_inputs_[first_input_[input.op.index()] + input.input] =
-          pinned(words, op.inputs[input.input], op);
-    }
+    return sextant::mesh_of(op, stages_, stage_of_layer_);
   }
 
   void decide(OpId id) {
@@ -134,7 +108,7 @@ class Inference {
   void decide_source(const LogicalOp& op, std::size_t mesh) {
     OpWords words;
     for (const TensorId output : op.outputs) {
-      const MeshState state = given_tensors_[output.index()].value_or(MeshState());
+      const MeshState state = given_.tensor(output).value_or(MeshState());
       require(!state.has_partial(), ErrorCode::kInfeasible,
               "operator '{}' ({}) cannot make '{}' partial: a source holds whole values", op.name,
               op.kind, tensor(output).name);
@@ -142,18 +116,6 @@ class Inference {
       add_version(output, {mesh, state});
     }
     assignment_.add(std::move(words));
-  }
-
-  // Words that do not fit are refused with the operator they were given for.
-  MeshState pinned(const NdSbp& words, TensorId id, const LogicalOp& op) const {
-    const std::size_t mesh = mesh_of(op);
-    try {
-      return MeshState(words, extents_[mesh], tensor(id).type.shape);
-    } catch (const Error& error) {
-      fail(error.code(), "operator '{}' ({}) on {}, words {} for '{}' {}: {}", op.name, op.kind,
-           to_string(stages_[mesh]), to_string(words), tensor(id).name,
-           to_string(tensor(id).type.shape), error.what());
-    }
   }
 
   void add_version(TensorId id, const Version& version) {
@@ -223,12 +185,12 @@ class Inference {
         key_.push_back(version.mesh == mesh ? 0 : shape_of_mesh_[version.mesh] + 1);
         key_.push_back(version.state.code());
       }
-      describe_given(given_input({id, i}));
+      given_.describe({id, i}, key_);
     }
     for (const TensorId output : op.outputs) {
-      describe_given(given_tensors_[output.index()]);
+      describe_given(given_.tensor(output));
       for (const LogicalGraph::Use& use : graph_.uses(output)) {
-        const std::optional<MeshState>& wanted = given_input({use.op, use.input});
+        const std::optional<MeshState>& wanted = given_.input({use.op, use.input});
         if (!wanted) continue;
         const std::size_t there = mesh_of(graph_.op(use.op));
         key_.push_back(there == mesh ? 2 : shape_of_mesh_[there] + 3);
@@ -239,10 +201,6 @@ class Inference {
   void describe_given(const std::optional<MeshState>& given) {
     key_.push_back(given ? 1 : 0);
     if (given) key_.push_back(given->code());
-  }
-
-  const std::optional<MeshState>& given_input(const OpInput& input) const {
-    return given_inputs_[first_input_[input.op.index()] + input.input];
   }
 
   std::size_t cheapest(OpId id, std::size_t mesh, const Candidates& candidates) {
@@ -304,11 +262,10 @@ class Inference {
   bool honours_given_words(OpId id, const Candidate& candidate) const {
     const LogicalOp& op = graph_.op(id);
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-      const std::optional<MeshState>& given = given_input({id, i});
-      if (given && candidate.inputs[i] != *given) return false;
+      if (!given_.allows({id, i}, candidate.inputs[i])) return false;
     }
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-      const std::optional<MeshState>& given = given_tensors_[op.outputs[i].index()];
+      const std::optional<MeshState>& given = given_.tensor(op.outputs[i]);
       if (given && candidate.outputs[i] != *given) return false;
     }
     return true;
@@ -318,16 +275,14 @@ class Inference {
   // or reduces is so already, or is given so.
   bool is_anchored(OpId id, std::size_t mesh, const Candidate& candidate) const {
     const LogicalOp& op = graph_.op(id);
-    const auto is_given = [&](TensorId output) {
-      return given_tensors_[output.index()].has_value();
-    };
+    const auto is_given = [&](TensorId output) { return given_.tensor(output).has_value(); };
     if (std::any_of(op.outputs.begin(), op.outputs.end(), is_given)) return true;
     for (std::size_t axis = 0; axis < extents_[mesh].size(); ++axis) {
       bool wants = false, has = false;
       for (std::size_t i = 0; i < op.inputs.size() && !has; ++i) {
         if (candidate.inputs[i].is_broadcast(axis)) continue;
         wants = true;
-        has = given_input({id, i}).has_value();
+        has = given_.says({id, i}, axis);
         for (const Version& version : versions_[op.inputs[i].index()])
           has = has || is_same_word(version.state, candidate.inputs[i], axis);
       }
@@ -337,18 +292,12 @@ class Inference {
     return true;
   }
 
-  static bool is_same_word(const MeshState& a, const MeshState& b, std::size_t axis) {
-    if (a.is_split(axis)) return b.is_split(axis) && a.dim(axis) == b.dim(axis);
-    if (a.is_partial(axis)) return b.is_partial(axis) && a.reduction(axis) == b.reduction(axis);
-    return b.is_broadcast(axis);
-  }
-
   std::int64_t bytes_before(OpId id, std::size_t mesh, const Candidate& candidate) {
     const LogicalOp& op = graph_.op(id);
     std::int64_t total = 0;
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
       std::int64_t best = kImpossible;
-      const bool is_given = given_input({id, i}).has_value();
+      const bool is_given = given_.input({id, i}).has_value();
       for (const Version& version : versions_[op.inputs[i].index()])
         if (is_given || !hides_a_split(version.state, candidate.inputs[i], mesh))
           best = std::min(best, boxing_bytes(op.inputs[i], version, {mesh, candidate.inputs[i]}));
@@ -408,7 +357,7 @@ class Inference {
     std::int64_t total = 0;
     for (std::size_t i = 0; i < op.outputs.size(); ++i)
       for (const LogicalGraph::Use& use : graph_.uses(op.outputs[i])) {
-        const std::optional<MeshState>& wanted = given_input({use.op, use.input});
+        const std::optional<MeshState>& wanted = given_.input({use.op, use.input});
         if (wanted)
           total += boxing_bytes(op.outputs[i], {mesh, candidate.outputs[i]},
                                 {mesh_of(graph_.op(use.op)), *wanted});
@@ -452,8 +401,12 @@ class Inference {
         message +=
             fmt::format("{} {}", v == 0 ? "" : " or",
                         to_string(versions[v].state.words(extents_[versions[v].mesh].size())));
-      if (const std::optional<MeshState>& given = given_input({id, i}))
+      if (const std::optional<MeshState>& given = given_.input({id, i}))
         message += fmt::format(", given {}", to_string(given->words(extents_[mesh].size())));
+      if (const auto given = constraints_.inputs_on_axis.find({id, i});
+          given != constraints_.inputs_on_axis.end())
+        message += fmt::format(", given {} on {}", to_string(given->second.word),
+                               stages_[mesh].axes[given->second.axis].name);
     }
     for (const TensorId output : op.outputs)
       if (const auto pin = constraints_.tensors.find(output); pin != constraints_.tensors.end())
@@ -469,9 +422,7 @@ class Inference {
   const std::vector<Placement>& stages_;
   const std::vector<int>& stage_of_layer_;
   const WordConstraints& constraints_;
-  std::vector<std::optional<MeshState>> given_tensors_;  // by tensor
-  std::vector<std::optional<MeshState>> given_inputs_;  // inputs of operator i from first_input_[i]
-  std::vector<std::size_t> first_input_;
+  GivenWords given_;
   std::vector<std::vector<std::int64_t>> extents_;  // by stage
   std::vector<std::uint64_t> shape_of_mesh_;        // by stage: equal extents, equal number
   BoxingPlans plans_{BoxingObjective::kBytes};

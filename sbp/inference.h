@@ -27,6 +27,12 @@ struct OpInput {
 struct WordConstraints {
   std::map<TensorId, NdSbp> tensors;  // words at the producer: parameters, inputs, user's pins
   std::map<OpInput, NdSbp> inputs;    // words in which an operator reads its input
+  // The word of one axis alone in which an operator reads its input; nesting is left to inference.
+  struct OnAxis {
+    std::size_t axis = 0;
+    Sbp word;
+  };
+  std::map<OpInput, OnAxis> inputs_on_axis;
   // Refuse where a split that arrives would be gathered only because its parts would cut a group
   // (the heads of attention), naming the degrees that would do.
   bool whole_groups = false;

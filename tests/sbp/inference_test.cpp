@@ -228,5 +228,34 @@ TEST_CASE("words that no row fits are refused with the operator and every candid
   CHECK_THROWS_AS(g.infer({kFour}), Error);
 }
 
+TEST_CASE("the word of one axis alone may be given, and leaves the other axes to inference") {
+  Graph g;
+  const TensorId x = g.weight("x", {8, 8, 8}, "(S(0), S(2))");
+  g.constraints.inputs_on_axis[{OpId(1), 0}] = {0, Sbp::split(1)};
+  g.op("sqrt", "there", {x});
+  CHECK(g.words(g.infer({kSquare}), "there") == "(S(1), S(2)) -> (S(1), S(2))");
+  // Both axes on one dim: the axis that moves nests inside the one that stays.
+  g.constraints.inputs_on_axis[{OpId(1), 0}] = {0, Sbp::split(2)};
+  CHECK(g.words(g.infer({kSquare}), "there") == "(S(2)^2, S(2)^1) -> (S(2)^2, S(2)^1)");
+}
+
+TEST_CASE("a word that is given for an axis and fits no row is refused with both") {
+  Graph g;
+  const TensorId x = g.weight("x", {8, 8}, "(B, S(1))");
+  g.op("layer_norm", "rows", {x, g.weight("w", {8}, "(B, B)"), g.weight("b", {8}, "(B, B)")},
+       {{"epsilon", 1e-5}});
+  g.constraints.inputs_on_axis[{OpId(3), 0}] = {1, Sbp::split(1)};
+  std::string message;
+  try {
+    g.infer({kSquare});
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  CHECK(message.find("operator 'rows'") != std::string::npos);
+  CHECK(message.find("given S(1) on tp") != std::string::npos);
+  g.constraints.inputs_on_axis[{OpId(3), 0}] = {2, Sbp::split(1)};
+  CHECK_THROWS_WITH_AS(g.infer({kSquare}), doctest::Contains("axis 2 of 2"), Error);
+}
+
 }  // namespace
 }  // namespace sextant
