@@ -127,7 +127,7 @@ void require_available(const Strategy& strategy) {
   const auto missing = [](bool used, std::string_view what) {
     require(!used, ErrorCode::kUsage, "strategy: {} is not in this version", what);
   };
-  missing(strategy.cp > 1, "cp (context parallelism)");
+  missing(strategy.cp > 1 && strategy.context == ContextMode::kRing, "cp_mode=ring");
   missing(strategy.ep > 1, "ep (expert parallelism)");
   missing(strategy.sequence_parallel, "sp=on (sequence parallelism)");
   missing(strategy.virtual_stages > 1, "virtual (several chunks of layers per stage)");

@@ -1,4 +1,5 @@
 // What a strategy says about words and rates: which tensors are split before inference starts.
+#include "compiler/context_words.h"
 #include "compiler/pins.h"
 #include "compiler/stage.h"
 #include "core/check.h"
@@ -49,6 +50,7 @@ class StrategyWords {
       else
         read_parameters(OpId(index), op, def);
     }
+    add_context_words(training_, strategy_, constraints_);
     apply_pins(training_, strategy_, constraints_);
     return std::move(constraints_);
   }
@@ -73,6 +75,8 @@ class StrategyWords {
               strategy_.dp * strategy_.micro_batch);
       if (splits_dp()) words[axes_.dp] = Sbp::split(0);
     }
+    if (const auto dim = context_dim(training_, strategy_, shape))
+      words[*axes_.cp] = Sbp::split(*dim);
     constraints_.tensors[op.outputs[0]] = std::move(words);
   }
 
@@ -139,8 +143,15 @@ class StrategyWords {
       if (rates_[id.index()] == Rate::kPerStep && is_elementwise(op, def))
         parameters_[op.outputs[0]] = words;
       else
-        constraints_.inputs[{id, i}] = words.read;
+        constraints_.inputs[{id, i}] = read_words(op, i, words);
     }
+  }
+
+  NdSbp read_words(const LogicalOp& op, std::size_t input, const ParameterWords& parameter) const {
+    NdSbp words = parameter.read;
+    const auto dim = context_read_dim(training_, strategy_, op, input);
+    if (dim && words[*axes_.cp].is_broadcast()) words[*axes_.cp] = Sbp::split(*dim);
+    return words;
   }
 
   // The parameter and its gradient meet in the words of the state.

@@ -161,7 +161,7 @@ struct Models {
 // What the times are decides the issue order, never the numbers.
 Models models() {
   Cluster cluster = load_cluster("cpu");
-  cluster.devices_per_node = 16;
+  cluster.devices_per_node = 64;
   return {make_roofline(cluster, DType::kF32), make_alpha_beta(cluster)};
 }
 

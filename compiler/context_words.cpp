@@ -1,0 +1,134 @@
+// Words by role: operators of the attention family, their operands, and the readers of their
+// outputs. Names play no part.
+#include "compiler/context_words.h"
+
+#include "core/check.h"
+#include "core/operator.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+namespace sextant {
+namespace {
+
+constexpr std::size_t kSequence = 1, kHeads = 2;
+
+bool is_whole_attention(const LogicalOp& op) {
+  return op.kind == "attention" || op.kind == "attention_grad";
+}
+
+bool sees_sequence(const LogicalOp& op) { return op.kind.starts_with("attention"); }
+
+const Shape& shape_of(const LogicalGraph& graph, const LogicalOp& op, std::size_t input) {
+  return graph.tensor(op.inputs[input]).type.shape;
+}
+
+std::string degrees_below(std::int64_t parts, std::int64_t tp, std::int64_t heads,
+                          std::int64_t kv_heads) {
+  std::string text;
+  for (std::int64_t cp = 1; cp < parts; ++cp)
+    if (heads % (cp * tp) == 0 && kv_heads % (cp * tp) == 0)
+      text += (text.empty() ? "" : ", ") + fmt::format("{}", cp);
+  return text.empty() ? "none" : text;
+}
+
+// Whole heads on every device, so that nobody holds a key/value head without its queries.
+void require_divisible_heads(const LogicalGraph& graph, const LogicalOp& op,
+                             const Strategy& strategy) {
+  const std::int64_t heads = shape_of(graph, op, 0)[kHeads];
+  const std::int64_t kv_heads = shape_of(graph, op, 1)[kHeads];
+  const std::int64_t parts = strategy.cp * strategy.tp;
+  if (heads % parts == 0 && kv_heads % parts == 0) return;
+  const std::string hint =
+      fmt::format("cp that would do with tp={}: {}", strategy.tp,
+                  degrees_below(std::max(heads, kv_heads) + 1, strategy.tp, heads, kv_heads));
+  throw Error(ErrorCode::kInfeasible,
+              fmt::format("operator '{}' ({}) has {} query and {} key/value heads, which "
+                          "cp={} x tp={} = {} does not divide, as cp_mode=a2a needs; {}, or "
+                          "cp_mode=ring",
+                          op.name, op.kind, heads, kv_heads, strategy.cp, strategy.tp, parts, hint),
+              {hint, "cp_mode=ring"});
+}
+
+std::vector<TensorType> types_of(const LogicalGraph& graph, const std::vector<TensorId>& tensors) {
+  std::vector<TensorType> types;
+  for (const TensorId id : tensors) types.push_back(graph.tensor(id).type);
+  return types;
+}
+
+class ContextWords {
+ public:
+  ContextWords(const LogicalGraph& graph, std::size_t axis, WordConstraints& constraints)
+      : graph_(graph), axis_(axis), constraints_(constraints) {}
+
+  // Heads in; positions for whoever else reads what comes out.
+  void exchange(OpId id) {
+    const LogicalOp& op = graph_.op(id);
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) give({id, i}, kHeads);
+    for (const TensorId output : op.outputs)
+      for (const LogicalGraph::Use& use : graph_.uses(output))
+        if (!is_whole_attention(graph_.op(use.op))) give({use.op, use.input}, kSequence);
+  }
+
+ private:
+  void give(const OpInput& input, std::size_t dim) {
+    constraints_.inputs_on_axis[input] = {axis_, Sbp::split(dim)};
+  }
+
+  const LogicalGraph& graph_;
+  std::size_t axis_;
+  WordConstraints& constraints_;
+};
+
+}  // namespace
+
+std::optional<std::size_t> context_dim(const LogicalGraph& training, const Strategy& strategy,
+                                       const Shape& input) {
+  if (strategy.cp == 1 || input.rank() <= kSequence) return std::nullopt;
+  for (const LogicalOp& op : training.ops())
+    if (sees_sequence(op) && shape_of(training, op, 0)[kSequence] == input[kSequence])
+      return kSequence;
+  return std::nullopt;
+}
+
+std::optional<std::size_t> context_read_dim(const LogicalGraph& training, const Strategy& strategy,
+                                            const LogicalOp& op, std::size_t input) {
+  if (strategy.cp == 1) return std::nullopt;
+  std::vector<std::size_t> along;  // inputs with positions
+  for (std::size_t i = 0; i < op.inputs.size(); ++i)
+    if (i != input && context_dim(training, strategy, shape_of(training, op, i)))
+      along.push_back(i);
+  if (along.empty()) return std::nullopt;
+  std::optional<std::size_t> dim;
+  for (const SbpSignature& row : training.registry().get(op.kind).signatures(
+           types_of(training, op.inputs), types_of(training, op.outputs), op.attributes)) {
+    const bool splits_positions = std::all_of(along.begin(), along.end(), [&](std::size_t i) {
+      return row.inputs[i] == Sbp::split(kSequence);
+    });
+    if (!splits_positions) continue;
+    if (row.inputs[input].is_broadcast()) return std::nullopt;
+    if (row.inputs[input].is_split()) dim = row.inputs[input].dim;
+  }
+  return dim;
+}
+
+void add_context_words(const LogicalGraph& training, const Strategy& strategy,
+                       WordConstraints& constraints) {
+  if (strategy.cp == 1) return;
+  require(std::any_of(training.ops().begin(), training.ops().end(), sees_sequence),
+          ErrorCode::kInfeasible,
+          "cp={} splits the sequence that attention sees, but the graph has no attention",
+          strategy.cp);
+  if (strategy.context != ContextMode::kAllToAll) return;
+  ContextWords words(training, *axes_of(strategy).cp, constraints);
+  for (std::size_t index = 0; index < training.ops().size(); ++index) {
+    const LogicalOp& op = training.ops()[index];
+    if (!is_whole_attention(op)) continue;
+    require_divisible_heads(training, op, strategy);
+    words.exchange(OpId(index));
+  }
+}
+
+}  // namespace sextant
