@@ -165,6 +165,12 @@ Models models() {
   return {make_roofline(cluster, DType::kF32), make_alpha_beta(cluster)};
 }
 
+StagedGraph staged_case(const TrainingCase& training, const Strategy& strategy,
+                        const NetworkModel& network) {
+  return make_staged_graph(training_graph_of(training, strategy), strategy,
+                           num_micro_batches(strategy, training.global_batch), &network);
+}
+
 }  // namespace
 
 OptimizerOptions visible_steps() {
@@ -221,12 +227,22 @@ PhysicalGraph compile_case(const TrainingCase& training, const std::string& text
                  *given.cost, *given.network, options);
 }
 
+PhysicalGraph compile_case_on(const std::vector<Rank>& ranks, const TrainingCase& training,
+                              const std::string& text, const ExpandOptions& options) {
+  const Strategy strategy = parse_strategy(text);
+  const Models given = models();
+  StagedGraph staged = staged_case(training, strategy, *given.network);
+  for (Placement& placement : staged.placements)
+    for (Rank& rank : placement.ranks) rank = ranks.at(rank.index());
+  ExpandOptions with_schedule = options;
+  with_schedule.schedule = strategy.schedule;
+  return expand(staged, *given.cost, *given.network, with_schedule);
+}
+
 std::vector<PairBytes> planned_traffic(const TrainingCase& training, const std::string& text) {
   const Strategy strategy = parse_strategy(text);
   const Models given = models();
-  const StagedGraph staged =
-      make_staged_graph(training_graph_of(training, strategy), strategy,
-                        num_micro_batches(strategy, training.global_batch), given.network.get());
+  const StagedGraph staged = staged_case(training, strategy, *given.network);
   std::map<std::pair<Rank, Rank>, Bytes> sums;
   for (const StagedOp& op : staged.ops) {
     if (!op.communication || op.communication->side == Side::kReceive) continue;

@@ -54,6 +54,9 @@ ModelConfig tiny_llama();  // two query heads per key head
 LogicalGraph training_graph_of(const TrainingCase& training, const Strategy& strategy);
 PhysicalGraph compile_case(const TrainingCase& training, const std::string& strategy,
                            const ExpandOptions& options = {});
+// The same on other devices: what rank r would do, `ranks[r]` does.
+PhysicalGraph compile_case_on(const std::vector<Rank>& ranks, const TrainingCase& training,
+                              const std::string& strategy, const ExpandOptions& options = {});
 // Traffic that the boxing planner counts for one step.
 std::vector<PairBytes> planned_traffic(const TrainingCase& training, const std::string& strategy);
 

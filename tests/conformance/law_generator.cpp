@@ -1,0 +1,218 @@
+// Degrees first, then what fits them.
+#include "tests/conformance/law_generator.h"
+
+#include "core/counter_rng.h"
+#include "core/error.h"
+#include "tests/conformance/law_models.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string_view>
+
+namespace sextant {
+namespace {
+
+constexpr std::int64_t kMostRanks = 8;
+
+// A settings of this version, asked for once.
+struct Features {
+  bool zero2 = is_available("dp=2 zero=2"), zero3 = is_available("dp=2 zero=3");
+  bool recompute = is_available("recompute=full");
+  bool selective = is_available("recompute=selective");
+  bool sequence_parallel = is_available("tp=2 sp=on");
+  bool ring = is_available("cp=2 cp_mode=ring"), all_to_all = is_available("cp=2 cp_mode=a2a");
+  bool experts = is_available("dp=2 ep=2");
+  bool interleaved = is_available("pp=2 virtual=2 schedule=interleaved");
+  bool zero_bubble_v = is_available("pp=2 virtual=2 schedule=zb-v");
+};
+
+const Features& features() {
+  static const Features available;
+  return available;
+}
+
+class Generator {
+ public:
+  Generator(std::uint64_t seed, std::uint64_t index)
+      : random_(seed, "law"), first_draw_(index << 16), model_(pick(law_models())) {}
+
+  LawPlan draw() {
+    plan_.model = model_.name;
+    plan_.optimizer = pick(law_optimizers());
+    draw_numbers();
+    draw_options();
+    draw_stages();
+    draw_degrees();
+    draw_batch();
+    draw_memory();
+    if (chance(0.25)) draw_pins();
+    return plan_;
+  }
+
+ private:
+  std::int64_t below(std::int64_t limit) {
+    const auto draw = static_cast<std::int64_t>(random_.bits(first_draw_ + num_draws_++) >> 33);
+    return draw % limit;
+  }
+  bool chance(double probability) {
+    return random_.uniform(first_draw_ + num_draws_++) <= probability;
+  }
+  template <typename T>
+  const T& pick(const std::vector<T>& choices) {
+    return choices[static_cast<std::size_t>(below(static_cast<std::int64_t>(choices.size())))];
+  }
+
+  void draw_numbers() {
+    plan_.dtype =
+        pick(std::vector<DType>{DType::kF64, DType::kF64, DType::kF64, DType::kF64, DType::kF64,
+                                DType::kF64, DType::kF64, DType::kF32, DType::kF32, DType::kBF16});
+    plan_.queues = pick(std::vector<CpuQueueKind>{
+        CpuQueueKind::kInline, CpuQueueKind::kAsynchronous, CpuQueueKind::kStress});
+    plan_.kernels = chance(0.5) ? CpuKernels::kFast : CpuKernels::kReference;
+  }
+
+  void draw_options() {
+    plan_.buckets = pick(law_buckets());
+    plan_.options.slot_lifetime = chance(0.5) ? SlotLifetime::kModelled : SlotLifetime::kIssueOrder;
+    plan_.options.launch_groups = chance(0.5);
+    plan_.options.plan_memory = !chance(0.1);
+  }
+
+  // Stages, chunks and the schedule that fits them.
+  void draw_stages() {
+    Strategy& strategy = plan_.strategy;
+    const std::int64_t chunks = chance(0.6) ? 1 + below(std::min(4, model_.blocks)) : 1;
+    strategy.pp = chunks;
+    std::vector<Schedule> schedules = {Schedule::kGPipe, Schedule::kOneFOneB,
+                                       Schedule::kZeroBubbleH1};
+    if (chunks == 4 && features().interleaved) schedules.push_back(Schedule::kInterleaved);
+    if (chunks == 4 && features().zero_bubble_v) schedules.push_back(Schedule::kZeroBubbleV);
+    strategy.schedule = pick(schedules);
+    if (strategy.schedule == Schedule::kInterleaved ||
+        strategy.schedule == Schedule::kZeroBubbleV) {
+      strategy.pp = 2;
+      strategy.virtual_stages = 2;
+    } else if (strategy.pp > 1 && chance(0.4)) {
+      draw_uneven_stages();
+    }
+  }
+
+  void draw_uneven_stages() {
+    Strategy& strategy = plan_.strategy;
+    const auto middle = static_cast<int>(strategy.pp) - 2;
+    const auto most = model_.blocks - middle - 1;
+    const auto first = static_cast<int>(1 + below(most));
+    const auto room = model_.blocks - middle - first;
+    const auto last = middle == 0 ? room : static_cast<int>(1 + below(room));
+    strategy.first_last_layers = {first, last};
+  }
+
+  void draw_degrees() {
+    Strategy& strategy = plan_.strategy;
+    const std::vector<std::int64_t> degrees = {1, 1, 2, 2, 3, 4};
+    const auto room = [&](std::int64_t degree) {
+      return strategy.ranks() * degree <= kMostRanks ? degree : 1;
+    };
+    strategy.dp = room(pick(degrees));
+    strategy.tp = room(pick(degrees));
+    if (model_.groups % strategy.tp != 0) strategy.tp = 1;
+    const bool splits_sequence =
+        model_.has_attention && (features().ring || features().all_to_all) && chance(0.3);
+    if (splits_sequence) {
+      strategy.cp = room(2);
+      strategy.context = !features().ring                       ? ContextMode::kAllToAll
+                         : features().all_to_all && chance(0.5) ? ContextMode::kAllToAll
+                                                                : ContextMode::kRing;
+    }
+    if (strategy.tp > 1 && features().sequence_parallel) strategy.sequence_parallel = chance(0.5);
+    if (model_.has_experts && features().experts && strategy.dp % 2 == 0 && chance(0.6))
+      strategy.ep = strategy.dp == 4 && chance(0.5) ? 4 : 2;
+  }
+
+  // Few batches, so that references serve many plans.
+  void draw_batch() {
+    Strategy& strategy = plan_.strategy;
+    std::vector<std::int64_t> batches;
+    for (const std::int64_t batch : {6, 8, 12})
+      if (batch % strategy.dp == 0) batches.push_back(batch);
+    plan_.global_batch = pick(batches);
+    const std::int64_t replica = plan_.global_batch / strategy.dp;
+    std::vector<std::int64_t> sizes;
+    for (std::int64_t size = 1; size <= replica; ++size)
+      if (replica % size == 0 &&
+          (strategy.schedule != Schedule::kInterleaved || replica / size % strategy.pp == 0))
+        sizes.push_back(size);
+    strategy.micro_batch = pick(sizes);
+  }
+
+  void draw_memory() {
+    Strategy& strategy = plan_.strategy;
+    std::vector<int> stages = {0, 1};
+    if (features().zero2) stages.push_back(2);
+    if (features().zero3) stages.push_back(3);
+    strategy.zero = pick(stages);
+    std::vector<Recompute> recompute = {{}};
+    if (features().recompute) {
+      recompute.push_back({Recompute::Kind::kFull, 0});
+      recompute.push_back({Recompute::Kind::kLayers, 1});
+    }
+    if (features().selective && model_.has_attention)
+      recompute.push_back({Recompute::Kind::kSelective, 0});
+    strategy.recompute = pick(recompute);
+  }
+
+  void draw_pins() {
+    const Strategy& strategy = plan_.strategy;
+    const LogicalGraph graph = model_.build(strategy.dp * strategy.micro_batch, plan_.dtype);
+    for (std::int64_t count = 1 + below(2); count > 0; --count) {
+      const auto index =
+          static_cast<std::size_t>(below(static_cast<std::int64_t>(graph.ops().size())));
+      const LogicalOp& op = graph.ops()[index];
+      const bool is_input = !op.inputs.empty() && chance(0.5);
+      const std::size_t position =
+          is_input ? static_cast<std::size_t>(below(static_cast<std::int64_t>(op.inputs.size())))
+                   : 0;
+      const TensorId tensor = is_input ? op.inputs[position] : op.outputs[0];
+      WordPin pin{.name = is_input ? op.name : graph.tensor(tensor).name,
+                  .input = std::nullopt,
+                  .words = draw_words(graph.tensor(tensor).type.shape)};
+      if (is_input) pin.input = position;
+      if (pin.name.starts_with("layer") && chance(0.3)) pin.name = "layer*" + pin.name.substr(6);
+      plan_.strategy.pins.push_back(pin);
+    }
+  }
+
+  NdSbp draw_words(const Shape& shape) {
+    NdSbp words;
+    const auto rank = static_cast<std::int64_t>(shape.rank());
+    for (std::size_t axis = 0; axis < axes_of(plan_.strategy).count; ++axis) {
+      const std::int64_t draw = below(2 * rank + 3);
+      if (draw < 2 * rank)
+        words.push_back(Sbp::split(static_cast<std::size_t>(draw / 2)));
+      else
+        words.push_back(draw == 2 * rank ? Sbp::partial() : Sbp::broadcast());
+    }
+    return words;
+  }
+
+  CounterRng random_;
+  std::uint64_t first_draw_, num_draws_ = 0;
+  const LawModel& model_;
+  LawPlan plan_;
+};
+
+}  // namespace
+
+bool is_available(const std::string& strategy) {
+  try {
+    parse_strategy(strategy);
+    return true;
+  } catch (const Error& error) {
+    if (std::string_view(error.what()).find("not in this version") == std::string_view::npos) throw;
+    return false;
+  }
+}
+
+LawPlan draw_plan(std::uint64_t seed, std::uint64_t index) { return Generator(seed, index).draw(); }
+
+}  // namespace sextant

@@ -1,0 +1,63 @@
+// Extents that no power of two divides evenly; batches are the plan's.
+#include "tests/conformance/law_models.h"
+
+#include "core/check.h"
+
+#include <algorithm>
+
+namespace sextant {
+namespace {
+
+constexpr std::int64_t kSequence = 5;
+
+// Some weights of every model are large enough for ZeRO to split them, some are not.
+struct Extents {
+  std::int64_t heads, kv_heads, head_size, ffn, vocab;
+};
+
+ModelConfig sized(ModelConfig config, int layers, const Extents& extents) {
+  config.layers = layers;
+  config.heads = extents.heads;
+  config.kv_heads = extents.kv_heads;
+  config.head_size = extents.head_size;
+  config.hidden = extents.heads * extents.head_size;
+  config.ffn = extents.ffn;
+  config.vocab = extents.vocab;
+  return config;
+}
+
+LawModel transformer(const std::string& name, const ModelConfig& config) {
+  return {.name = name,
+          .build = [config](std::int64_t samples,
+                            DType dtype) { return build_graph(config, samples, kSequence, dtype); },
+          .blocks = static_cast<int>(config.layers),
+          .groups = config.kv_heads,
+          .has_attention = true};
+}
+
+std::vector<LawModel> all_models() {
+  return {transformer("gpt2", sized(tiny_gpt(), 2, {6, 6, 3, 61, 59})),
+          transformer("gpt3", sized(tiny_gpt(), 3, {4, 4, 3, 87, 11})),
+          transformer("gpt4", sized(tiny_gpt(), 4, {3, 3, 5, 13, 97})),
+          transformer("llama2", sized(tiny_llama(), 2, {8, 4, 2, 65, 11})),
+          transformer("llama3", sized(tiny_llama(), 3, {6, 2, 2, 13, 87})),
+          transformer("llama4", sized(tiny_llama(), 4, {6, 3, 2, 89, 23}))};
+}
+
+}  // namespace
+
+const std::vector<LawModel>& law_models() {
+  static const std::vector<LawModel> models = all_models();
+  return models;
+}
+
+const LawModel& law_model(std::string_view name) {
+  std::string names;
+  for (const LawModel& model : law_models()) {
+    if (model.name == name) return model;
+    names += " " + model.name;
+  }
+  fail(ErrorCode::kUsage, "no model '{}' of the law, there are{}", name, names);
+}
+
+}  // namespace sextant

@@ -1,0 +1,29 @@
+// The models of the numerics law: small ones of every family, of odd extents.
+#pragma once
+
+#include "core/logical_graph.h"
+#include "tests/conformance/training_runs.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sextant {
+
+struct LawModel {
+  std::string name;
+  ModelBuilder build;
+  int blocks = 1;           // between the first layer and the last: a stage needs one
+  std::int64_t groups = 0;  // of heads, which tp divides; 0: anything does
+  // Statistics or capacities of a micro-batch: a reference must cut the batch alike.
+  bool depends_on_micro_batch = false;
+  bool has_attention = false, has_experts = false;
+};
+
+// By family, fewest layers first: "gpt2" has two blocks.
+const std::vector<LawModel>& law_models();
+// Throws Error(kUsage) listing the names.
+const LawModel& law_model(std::string_view name);
+
+}  // namespace sextant
