@@ -185,7 +185,10 @@ Attributes ignoring() { return {{"ignore_index", std::int64_t{-1}}}; }
 }  // namespace
 
 LossTensors softmax_cross_entropy(LogicalGraph& graph, TensorId logits, TensorId labels,
-                                  const std::string& name, int layer, std::int64_t ignore_index) {
+                                  const std::string& name, int layer, std::int64_t ignore_index,
+                                  double smoothing) {
+  require(smoothing >= 0 && smoothing < 1, ErrorCode::kUsage,
+          "{}: label smoothing {}, wanted 0 or more and less than 1", name, smoothing);
   const auto add = [&](std::string kind, std::string op_name, std::vector<TensorId> inputs,
                        Attributes attributes = {}) {
     return graph.add({.kind = std::move(kind),
@@ -199,9 +202,27 @@ LossTensors softmax_cross_entropy(LogicalGraph& graph, TensorId logits, TensorId
   };
   const TensorId max = graph.output(add("row_max", name + ".max", {logits}));
   const TensorId sum = graph.output(add("row_sum_exp", name + ".sum_exp", {logits, max}));
-  const TensorId picked = graph.output(add("pick", name + ".pick", {logits, labels}));
-  const OpId loss = add("cross_entropy", name, {logits, max, sum, picked, labels},
-                        {{"ignore_index", ignore_index}});
+  TensorId picked = graph.output(add("pick", name + ".pick", {logits, labels}));
+  Attributes attributes{{"ignore_index", ignore_index}};
+  if (smoothing > 0) {
+    const TensorType type = graph.tensor(logits).type;
+    const std::int64_t classes = last_extent(type.shape);
+    const auto last = static_cast<std::int64_t>(type.shape.rank()) - 1;
+    const auto scaled = [&](const char* part, TensorId x, double factor) {
+      return graph.output(add("scale", name + part, {x}, {{"factor", factor}}));
+    };
+    const TensorId total =
+        graph.output(add("reduce_sum", name + ".total", {logits},
+                         {{"dims", std::vector<std::int64_t>{last}},
+                          {"out_dtype", std::string(to_string(accumulator_type(type.dtype)))}}));
+    picked =
+        graph.output(add("add", name + ".smoothed",
+                         {scaled(".of_label", picked, 1 - smoothing),
+                          scaled(".of_all", total, smoothing / static_cast<double>(classes))}));
+    attributes.set("smoothing", smoothing);
+    attributes.set("classes", classes);
+  }
+  const OpId loss = add("cross_entropy", name, {logits, max, sum, picked, labels}, attributes);
   return {.loss_sum = graph.output(loss, 0), .token_count = graph.output(loss, 1)};
 }
 
@@ -253,10 +274,13 @@ void add_loss(OperatorRegistry& registry) {
                 .signatures = cross_entropy_grad_rows,
                 .needs_offsets = true,
                 .examples = [] {
-                  return std::vector<OperatorExample>{
-                      {.inputs = {logits(), row(), row(), labels(), f64(Shape())},
-                       .attributes = ignoring(),
-                       .ranges = {kAny, kMax, kSum, kLabel, kAny}}};
+                  OperatorExample plain{.inputs = {logits(), row(), row(), labels(), f64(Shape())},
+                                        .attributes = ignoring(),
+                                        .ranges = {kAny, kMax, kSum, kLabel, kAny}};
+                  OperatorExample smoothed = plain;
+                  smoothed.attributes.set("smoothing", 0.25);
+                  smoothed.attributes.set("classes", kClasses);
+                  return std::vector<OperatorExample>{plain, smoothed};
                 }});
 }
 

@@ -16,8 +16,12 @@ struct LossTensors {
 
 // logits [..., V] of any floating type, labels [...] integer; labels equal to `ignore_index` count
 // nothing. Operators are named `name`.max, .sum_exp, .pick and `name`.
+//
+// `smoothing` is the share of a label that is spread evenly over all V classes, its own included:
+// log(sum) + max - (1 - smoothing) x[label] - smoothing / V (sum of x). The sum over the classes
+// (.total) is one over all shards, like the others (G25).
 LossTensors softmax_cross_entropy(LogicalGraph& graph, TensorId logits, TensorId labels,
                                   const std::string& name, int layer,
-                                  std::int64_t ignore_index = kIgnoreIndex);
+                                  std::int64_t ignore_index = kIgnoreIndex, double smoothing = 0.0);
 
 }  // namespace sextant

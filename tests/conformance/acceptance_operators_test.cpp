@@ -1,8 +1,11 @@
 // Acceptance cases about single operators under split and partial words, with their given numbers:
-// bias on partial sums (G14), norms (G20), class-split loss (G24), split vocabulary (G26), tied
-// table (G27), token counts (G28).
+// bias on partial sums (G14), norms (G20), class-split loss (G24, G25), split vocabulary (G26),
+// tied table (G27), token counts (G28).
 #include "core/operator.h"
+#include "core/operators/loss.h"
+#include "core/operators/sources.h"
 #include "tests/conformance/operator_runner.h"
+#include "tests/conformance/pieces.h"
 #include "tests/conformance/sharding.h"
 
 #include <doctest/doctest.h>
@@ -130,6 +133,18 @@ TEST_CASE("G24: the loss over 50257 classes does not depend on the number of par
   for (const std::int64_t parts : {1, 2, 8}) {
     CHECK(std::abs(class_split_loss(logits, i32({1}, {50256}), parts) - std::log(50257.0)) < 1e-11);
   }
+}
+
+TEST_CASE("G25: label smoothing spreads over all classes, wherever they are split") {
+  LogicalGraph graph(builtin_operators());
+  const TensorId logits = add_input(graph, "logits", 0, {{1, 4}, DType::kF64});
+  const TensorId labels = add_input(graph, "labels", 0, {{1}, DType::kI32});
+  const LossTensors loss =
+      softmax_cross_entropy(graph, logits, labels, "loss", 0, kIgnoreIndex, 0.1);
+  const auto values = check_all_splits(graph, {{logits, {2, 1, 0, -1}}, {labels, {0}}});
+  // log(e^2 + e + 1 + 1/e) = 2.440190; less 0.9 * 2 and less 0.1 / 4 * (2 + 1 + 0 - 1).
+  CHECK(values.at(loss.loss_sum)[0] == doctest::Approx(0.590190).epsilon(1e-6));
+  CHECK(values.at(loss.token_count)[0] == 1);
 }
 
 TEST_CASE("G26: every id is served by exactly one shard of the vocabulary") {

@@ -1,6 +1,7 @@
 // The pieces of softmax cross-entropy that read every logit, in f32.
 #include "backends/cpu/kernels/families.h"
 #include "backends/cpu/kernels/fast.h"
+#include "backends/cpu/kernels/label_shares.h"
 #include "backends/cpu/kernels/reference.h"
 
 #include <limits>
@@ -60,6 +61,9 @@ void cross_entropy_grad(const KernelContext& context, Workspace&) {
   const Rows rows = rows_of(context.in[0].local);
   const std::int32_t* labels = input<std::int32_t>(context, 3);
   const float d_loss = input<float>(context, 4)[0];
+  const LabelShares shares = label_shares(context);
+  const float of_label = d_loss * static_cast<float>(shares.label);
+  const float of_each = d_loss * static_cast<float>(shares.each);
   for (std::int64_t row = 0; row < rows.count; ++row) {
     const float* x = input<float>(context, 0) + row * rows.length;
     float* dx = output<float>(context, 0) + row * rows.length;
@@ -69,9 +73,9 @@ void cross_entropy_grad(const KernelContext& context, Workspace&) {
     }
     const float max = input<float>(context, 1)[row];
     const float factor = d_loss / input<float>(context, 2)[row];
-    for (std::int64_t i = 0; i < rows.length; ++i) dx[i] = factor * fast_exp(x[i] - max);
+    for (std::int64_t i = 0; i < rows.length; ++i) dx[i] = factor * fast_exp(x[i] - max) - of_each;
     const std::int64_t column = labels[row] - first_class(context);
-    if (column >= 0 && column < rows.length) dx[column] -= d_loss;
+    if (column >= 0 && column < rows.length) dx[column] -= of_label;
   }
 }
 

@@ -1,5 +1,6 @@
 // Reference pieces of softmax cross-entropy; the classes may be split over ranks.
 #include "backends/cpu/kernels/families.h"
+#include "backends/cpu/kernels/label_shares.h"
 #include "backends/cpu/kernels/reference.h"
 
 #include <algorithm>
@@ -76,13 +77,14 @@ void cross_entropy_grad(const KernelContext& context, Workspace& workspace) {
   const Values labels = load_input(context, 3, workspace);
   const Values d_loss = load_input(context, 4, workspace);
   const auto dx = make_output(context, 0, workspace);
+  const LabelShares shares = label_shares(context);
   for (std::size_t row = 0; row < labels.size(); ++row) {
     if (labels[row] == ignored_label(context)) continue;
     const std::int64_t label = static_cast<std::int64_t>(labels[row]) - first;
     for (std::size_t i = 0; i < classes; ++i) {
       const double probability = std::exp(x[row * classes + i] - max[row]) / sum[row];
-      const double is_label = static_cast<std::int64_t>(i) == label ? 1.0 : 0.0;
-      dx[row * classes + i] = d_loss[0] * (probability - is_label);
+      const double of_label = static_cast<std::int64_t>(i) == label ? shares.label : 0.0;
+      dx[row * classes + i] = d_loss[0] * (probability - of_label - shares.each);
     }
   }
   store_output(context, 0, dx, workspace);
