@@ -1,7 +1,10 @@
 // Model config -> forward graph with loss, one micro-batch, global tensors.
 #include "core/check.h"
 #include "core/operator.h"
+#include "core/operators/dropout.h"
 #include "core/operators/loss.h"
+#include "core/operators/moe.h"
+#include "core/operators/softmax.h"
 #include "core/operators/sources.h"
 #include "models/model.h"
 
@@ -52,7 +55,7 @@ class TransformerBuilder {
     // Looked up in the parameter's own type: casting the rows is cheaper than casting the table.
     TensorId x = cast(op("embedding", "embedding", {tokens, table_}), "embedding.cast");
     if (config_.positions == ModelConfig::Positions::kLearned) x = add_positions(x);
-    return x;
+    return dropped(x, "embedding.dropout", config_.embedding_dropout);
   }
 
   TensorId add_positions(TensorId x) {
@@ -65,10 +68,19 @@ class TransformerBuilder {
   }
 
   TensorId add_block(TensorId x) {
-    const TensorId attended = add_attention(norm(x, name("attention.norm")));
-    x = op("add", name("attention.residual"), {x, attended});
-    const TensorId mapped = add_mlp(norm(x, name("mlp.norm")));
-    return op("add", name("mlp.residual"), {x, mapped});
+    x = add_residual(x, add_attention(norm(x, name("attention.norm"))), name("attention"));
+    const TensorId normed = norm(x, name("mlp.norm"));
+    return add_residual(x, config_.experts > 0 ? add_experts(normed) : add_mlp(normed),
+                        name("mlp"));
+  }
+
+  TensorId add_residual(TensorId x, TensorId added, const std::string& prefix) {
+    return op("add", prefix + ".residual",
+              {x, dropped(added, prefix + ".dropout", config_.residual_dropout)});
+  }
+
+  TensorId dropped(TensorId x, const std::string& op_name, double rate) {
+    return rate > 0 ? add_dropout(graph_, op_name, layer(), x, rate) : x;
   }
 
   TensorId add_attention(TensorId x) {
@@ -78,8 +90,7 @@ class TransformerBuilder {
     const TensorId v = add_heads(x, "v", config_.kv_heads);
     const TensorId o = op("attention", name("attention.core"), {q, k, v},
                           {{"group", config_.heads / config_.kv_heads}});
-    const TensorId flat = op("reshape", name("attention.flat"), {o},
-                             {{"shape", std::vector<std::int64_t>{batch_, sequence_, width}}});
+    const TensorId flat = reshape(o, name("attention.flat"), {batch_, sequence_, width});
     return linear(flat, name("attention.o"), width, config_.hidden, Cut::kIn, config_.output_bias,
                   residual_weights());
   }
@@ -89,8 +100,7 @@ class TransformerBuilder {
     const std::string prefix = name("attention." + which);
     TensorId y = linear(x, prefix, config_.hidden, heads * config_.head_size, Cut::kOut,
                         config_.attention_bias, weights());
-    y = op("reshape", prefix + ".heads", {y},
-           {{"shape", std::vector<std::int64_t>{batch_, sequence_, heads, config_.head_size}}});
+    y = reshape(y, prefix + ".heads", {batch_, sequence_, heads, config_.head_size});
     const bool is_value = which == "v";
     if (config_.qk_norm && !is_value) y = norm(y, prefix + ".norm");
     if (config_.positions == ModelConfig::Positions::kRotary && !is_value)
@@ -103,8 +113,7 @@ class TransformerBuilder {
     if (config_.mlp == ModelConfig::Mlp::kGelu) {
       const TensorId up = linear(x, name("mlp.up"), config_.hidden, config_.ffn, Cut::kOut,
                                  config_.mlp_bias, weights());
-      inner = op("gelu", name("mlp.gelu"), {up},
-                 {{"approximate", std::string(config_.exact_gelu ? "none" : "tanh")}});
+      inner = gelu(up, name("mlp.gelu"));
     } else {
       const TensorId gate = linear(x, name("mlp.gate"), config_.hidden, config_.ffn, Cut::kOut,
                                    config_.mlp_bias, weights());
@@ -116,6 +125,52 @@ class TransformerBuilder {
                   residual_weights());
   }
 
+  // [batch, sequence, hidden] -> the same, every token through its top_k of the experts.
+  TensorId add_experts(TensorId x) {
+    const Routing routing = add_routing(x);
+    const std::int64_t places = places_per_expert(config_, sequence_);
+    TensorId y = dispatch_tokens(graph_, x, routing, places, name("mlp.dispatch"), layer());
+    y = reshape(y, name("mlp.dispatched"), {config_.experts, batch_ * places, config_.hidden});
+    y = reshape(add_expert_mlps(y), name("mlp.computed"),
+                {config_.experts, batch_, places, config_.hidden});
+    return combine_tokens(graph_, y, routing, name("mlp.combine"), layer());
+  }
+
+  Routing add_routing(TensorId x) {
+    TensorId scores = linear(x, name("mlp.router"), config_.hidden, config_.experts, Cut::kNone,
+                             false, weights());
+    const std::string softmax_name = name("mlp.router.weights");
+    if (!config_.normalized_experts) scores = softmax(graph_, scores, -1, softmax_name, layer());
+    Routing routing = route_top_k(graph_, scores, config_.top_k, name("mlp.router"), layer());
+    // Of the chosen scores alone: what softmax of all gives once the chosen add up to 1.
+    if (config_.normalized_experts)
+      routing.weights = softmax(graph_, routing.weights, -1, softmax_name, layer());
+    return routing;
+  }
+
+  // x [experts, places, hidden], each expert with its own weights.
+  TensorId add_expert_mlps(TensorId x) {
+    const std::int64_t h = config_.hidden, f = config_.ffn;
+    const std::string prefix = name("mlp.experts.");
+    TensorId inner;
+    if (config_.mlp == ModelConfig::Mlp::kGelu) {
+      inner = gelu(expert_linear(x, prefix + "up", h, f, Cut::kOut, weights()), prefix + "gelu");
+    } else {
+      const TensorId gate = expert_linear(x, prefix + "gate", h, f, Cut::kOut, weights());
+      const TensorId up = expert_linear(x, prefix + "up", h, f, Cut::kOut, weights());
+      inner = op("mul", prefix + "product", {op("silu", prefix + "silu", {gate}), up});
+    }
+    return expert_linear(inner, prefix + "down", f, h, Cut::kIn, residual_weights());
+  }
+
+  TensorId expert_linear(TensorId x, const std::string& prefix, std::int64_t in, std::int64_t out,
+                         Cut cut, ParameterInfo info) {
+    info.expert_parallel_dim = 0;
+    const TensorId w = used(
+        parameter(prefix + ".weight", {config_.experts, in, out}, info, cut == Cut::kIn ? 1 : 2));
+    return op("batch_matmul", prefix, {x, w});
+  }
+
   void add_head(TensorId x, TensorId labels) {
     x = norm(x, "final.norm");
     const TensorId table =
@@ -124,7 +179,8 @@ class TransformerBuilder {
             : parameter("head.weight", {config_.vocab, config_.hidden}, weights(), 0);
     const TensorId logits =
         op("matmul", "head", {x, cast(table, "head.weight.cast")}, {{"transpose_w", true}});
-    const LossTensors loss = softmax_cross_entropy(graph_, logits, labels, "loss", layer());
+    const LossTensors loss = softmax_cross_entropy(graph_, logits, labels, "loss", layer(),
+                                                   kIgnoreIndex, config_.label_smoothing);
     graph_.set_loss(loss.loss_sum, loss.token_count);
   }
 
@@ -162,6 +218,15 @@ class TransformerBuilder {
   // The parameter in the type of the computation.
   TensorId used(TensorId parameter) {
     return cast(parameter, graph_.tensor(parameter).name + ".cast");
+  }
+
+  TensorId gelu(TensorId x, const std::string& op_name) {
+    return op("gelu", op_name, {x},
+              {{"approximate", std::string(config_.exact_gelu ? "none" : "tanh")}});
+  }
+
+  TensorId reshape(TensorId x, const std::string& op_name, std::vector<std::int64_t> shape) {
+    return op("reshape", op_name, {x}, {{"shape", std::move(shape)}});
   }
 
   TensorId cast(TensorId x, const std::string& op_name) {

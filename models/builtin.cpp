@@ -30,10 +30,11 @@ struct Llama {
   std::int64_t layers, hidden, heads, kv_heads, head_size, ffn, vocab, sequence;
   double rope_theta, epsilon;
   bool tied = false, qkv_bias = false, qk_norm = false;
+  std::int64_t experts = 0, top_k = 0;
 };
 
 // From the models' published configs.
-constexpr std::array<Llama, 11> kLlamas = {
+constexpr std::array<Llama, 12> kLlamas = {
     {{"llama2-7b", 32, 4096, 32, 32, 128, 11008, 32000, 4096, 1e4, 1e-5},
      {"llama2-13b", 40, 5120, 40, 40, 128, 13824, 32000, 4096, 1e4, 1e-5},
      {"llama2-70b", 80, 8192, 64, 8, 128, 28672, 32000, 4096, 1e4, 1e-5},
@@ -42,6 +43,8 @@ constexpr std::array<Llama, 11> kLlamas = {
      {"llama3-405b", 126, 16384, 128, 8, 128, 53248, 128256, 8192, 5e5, 1e-5},
      {"llama3.2-1b", 16, 2048, 32, 8, 64, 8192, 128256, 8192, 5e5, 1e-5, true},
      {"mistral-7b", 32, 4096, 32, 8, 128, 14336, 32768, 32768, 1e6, 1e-5},
+     {"mixtral-8x7b", 32, 4096, 32, 8, 128, 14336, 32000, 32768, 1e6, 1e-5, false, false, false, 8,
+      2},
      {"qwen2.5-7b", 28, 3584, 28, 4, 128, 18944, 152064, 32768, 1e6, 1e-6, false, true},
      {"qwen3-0.6b", 28, 1024, 16, 8, 128, 3072, 151936, 32768, 1e6, 1e-6, true, false, true},
      {"qwen3-4b", 36, 2560, 32, 8, 128, 9728, 151936, 32768, 1e6, 1e-6, true, false, true}}};
@@ -75,6 +78,8 @@ ModelConfig config_of(const Llama& llama) {
   config.tied_embeddings = llama.tied;
   config.attention_bias = llama.qkv_bias;
   config.qk_norm = llama.qk_norm;
+  config.experts = llama.experts;
+  config.top_k = llama.top_k;
   return config;
 }
 

@@ -1,5 +1,6 @@
 // What a model config must satisfy, whoever made it.
 #include "core/check.h"
+#include "core/operators/moe.h"
 #include "models/model.h"
 
 namespace sextant {
@@ -15,7 +16,29 @@ void require_size(const ModelConfig& config, std::string_view name, std::int64_t
           config.name, name, value, most);
 }
 
+void require_share(const ModelConfig& config, std::string_view name, double value) {
+  require(value >= 0 && value < 1, ErrorCode::kBadInput,
+          "{}: the {} is {}, wanted 0 or more and less than 1", config.name, name, value);
+}
+
+void validate_experts(const ModelConfig& config) {
+  if (config.experts == 0) return;
+  require_size(config, "experts", config.experts);
+  require_size(config, "top_k", config.top_k, config.experts);
+  require(!config.mlp_bias, ErrorCode::kBadInput, "{}: biases of experts are not built",
+          config.name);
+  require(!config.capacity_factor || *config.capacity_factor > 0, ErrorCode::kBadInput,
+          "{}: the capacity factor is {}, wanted a positive number", config.name,
+          config.capacity_factor.value_or(0));
+}
+
 }  // namespace
+
+std::int64_t places_per_expert(const ModelConfig& config, std::int64_t sequence) {
+  // No token chooses an expert twice, so one place per token is enough for any choice.
+  if (!config.capacity_factor) return sequence;
+  return expert_capacity(sequence, config.top_k, config.experts, *config.capacity_factor);
+}
 
 void validate(const ModelConfig& config) {
   require_size(config, "layers", config.layers, kMaxLayers);
@@ -43,6 +66,10 @@ void validate(const ModelConfig& config) {
   require(config.initializer_range >= 0 && config.initializer_range < 1e3, ErrorCode::kBadInput,
           "{}: the initializer range is {}, wanted zero or a positive number", config.name,
           config.initializer_range);
+  require_share(config, "residual dropout", config.residual_dropout);
+  require_share(config, "embedding dropout", config.embedding_dropout);
+  require_share(config, "label smoothing", config.label_smoothing);
+  validate_experts(config);
 }
 
 }  // namespace sextant

@@ -36,6 +36,29 @@ std::int64_t read_size(const JsonCursor& root, std::string_view key) {
   return root.at(key).integer_between(1, kMost);
 }
 
+Json capacity_json(const ModelConfig& config) {
+  return config.capacity_factor ? Json(*config.capacity_factor) : Json();
+}
+
+double real_or_zero(const JsonCursor& root, std::string_view key) {
+  const auto found = root.find(key);
+  return found ? found->real() : 0.0;
+}
+
+// Keys that came later: files without them mean what they meant.
+void read_later_keys(const JsonCursor& root, ModelConfig& config) {
+  if (const auto experts = root.find("experts"))
+    config.experts = experts->integer_between(0, kMost);
+  if (const auto top_k = root.find("top_k")) config.top_k = top_k->integer_between(0, kMost);
+  if (const auto factor = root.find_value("capacity_factor"))
+    config.capacity_factor = factor->real();
+  if (const auto normalized = root.find("normalized_experts"))
+    config.normalized_experts = normalized->boolean();
+  config.residual_dropout = real_or_zero(root, "residual_dropout");
+  config.embedding_dropout = real_or_zero(root, "embedding_dropout");
+  config.label_smoothing = real_or_zero(root, "label_smoothing");
+}
+
 }  // namespace
 
 std::string to_json_text(const ModelConfig& config) {
@@ -60,7 +83,14 @@ std::string to_json_text(const ModelConfig& config) {
                                {"exact_gelu", config.exact_gelu},
                                {"norm_epsilon", config.norm_epsilon},
                                {"rope_theta", config.rope_theta},
-                               {"initializer_range", config.initializer_range}},
+                               {"initializer_range", config.initializer_range},
+                               {"experts", config.experts},
+                               {"top_k", config.top_k},
+                               {"capacity_factor", capacity_json(config)},
+                               {"normalized_experts", config.normalized_experts},
+                               {"residual_dropout", config.residual_dropout},
+                               {"embedding_dropout", config.embedding_dropout},
+                               {"label_smoothing", config.label_smoothing}},
                           40);
 }
 
@@ -77,17 +107,35 @@ bool is_sextant_config(const JsonCursor& root) {
 }
 
 ModelConfig from_sextant_config(const JsonCursor& root) {
-  root.allow_only({"schema",      "name",
-                   "layers",      "hidden",
-                   "heads",       "kv_heads",
-                   "head_size",   "ffn",
-                   "vocab",       "sequence",
-                   "norm",        "mlp",
-                   "positions",   "attention_bias",
-                   "output_bias", "mlp_bias",
-                   "qk_norm",     "tied_embeddings",
-                   "exact_gelu",  "norm_epsilon",
-                   "rope_theta",  "initializer_range"});
+  root.allow_only({"schema",
+                   "name",
+                   "layers",
+                   "hidden",
+                   "heads",
+                   "kv_heads",
+                   "head_size",
+                   "ffn",
+                   "vocab",
+                   "sequence",
+                   "norm",
+                   "mlp",
+                   "positions",
+                   "attention_bias",
+                   "output_bias",
+                   "mlp_bias",
+                   "qk_norm",
+                   "tied_embeddings",
+                   "exact_gelu",
+                   "norm_epsilon",
+                   "rope_theta",
+                   "initializer_range",
+                   "experts",
+                   "top_k",
+                   "capacity_factor",
+                   "normalized_experts",
+                   "residual_dropout",
+                   "embedding_dropout",
+                   "label_smoothing"});
   if (root.at("schema").text() != kSchema)
     root.at("schema").refuse(
         fmt::format("found \"{}\"; this program reads {}", root.at("schema").text(), kSchema));
@@ -115,6 +163,7 @@ ModelConfig from_sextant_config(const JsonCursor& root) {
   config.norm_epsilon = root.at("norm_epsilon").real();
   config.rope_theta = root.at("rope_theta").real();
   config.initializer_range = root.at("initializer_range").real();
+  read_later_keys(root, config);
   validate(config);
   return config;
 }

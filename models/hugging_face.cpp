@@ -1,6 +1,6 @@
 // config.json of Hugging Face -> model config, for the families whose sizes say everything: gpt2,
-// llama, mistral, qwen2 and qwen3. What changes the model and is not built is refused by name; what
-// changes nothing is noted.
+// llama, mistral, mixtral, qwen2, qwen3 and qwen3_moe. What changes the model and is not built is
+// refused by name; what changes nothing is noted.
 #include "core/check.h"
 #include "core/nearest.h"
 #include "models/hugging_face_features.h"
@@ -92,6 +92,8 @@ ModelConfig read_gpt2(ConfigReader& reader) {
   config.norm_epsilon = reader.real_or("layer_norm_epsilon", 1e-5);
   config.initializer_range = reader.real_or("initializer_range", 0.02);
   config.tied_embeddings = reader.flag_or("tie_word_embeddings", true);
+  config.residual_dropout = reader.real_or("resid_pdrop", 0.0);
+  config.embedding_dropout = reader.real_or("embd_pdrop", 0.0);
   read_gelu(reader, config);
   if (!reader.flag_or("scale_attn_weights", true))
     reader.at("scale_attn_weights").refuse("attention without 1/sqrt(head size) is not supported");
@@ -185,24 +187,64 @@ ModelConfig read_qwen3(ConfigReader& reader) {
   return config;
 }
 
+// Experts of every layer; the loss that balances their load is a choice of the training.
+void read_experts(ConfigReader& reader, ModelConfig& config, std::string_view count) {
+  config.experts = reader.size(count);
+  config.top_k = reader.size_or("num_experts_per_tok", 2);
+  if (config.top_k > config.experts)
+    reader.at("num_experts_per_tok")
+        .refuse(fmt::format("{} of {} experts", config.top_k, config.experts));
+  config.notes.push_back(
+      fmt::format("experts have room for every token, {:.3g} times the even share, and drop none: "
+                  "capacity_factor in our own JSON gives less",
+                  static_cast<double>(config.experts) / static_cast<double>(config.top_k)));
+  const auto balance = reader.find("router_aux_loss_coef");
+  if (balance && balance->real() != 0)
+    config.notes.push_back(
+        fmt::format("no loss balances the experts: router_aux_loss_coef={}", balance->real()));
+  const auto jitter = reader.find("router_jitter_noise");
+  if (jitter && jitter->real() != 0)
+    config.notes.push_back(
+        fmt::format("tokens are routed without noise: router_jitter_noise={}", jitter->real()));
+  for (const std::string_view key : {"decoder_sparse_step", "moe_frequency", "mlp_only_layers"})
+    reader.find(key);  // only what means "every layer" comes this far
+}
+
+ModelConfig read_mixtral(ConfigReader& reader) {
+  ModelConfig config = read_mistral(reader);
+  read_experts(reader, config, "num_local_experts");
+  return config;
+}
+
+ModelConfig read_qwen3_moe(ConfigReader& reader) {
+  ModelConfig config = read_qwen3(reader);
+  read_experts(reader, config, "num_experts");
+  config.ffn = reader.size("moe_intermediate_size");
+  config.normalized_experts = reader.flag_or("norm_topk_prob", false);
+  return config;
+}
+
 struct Family {
   std::string_view name;
   ModelConfig (*read)(ConfigReader&);
 };
-constexpr std::array<Family, 5> kFamilies = {{{"gpt2", read_gpt2},
+constexpr std::array<Family, 7> kFamilies = {{{"gpt2", read_gpt2},
                                               {"llama", read_llama},
                                               {"mistral", read_mistral},
+                                              {"mixtral", read_mixtral},
                                               {"qwen2", read_qwen2},
-                                              {"qwen3", read_qwen3}}};
+                                              {"qwen3", read_qwen3},
+                                              {"qwen3_moe", read_qwen3_moe}}};
 
-void note_dropout(ConfigReader& reader, ModelConfig& config) {
+// The attention operator never holds the probabilities that their dropout would act on.
+void note_attention_dropout(ConfigReader& reader, ModelConfig& config) {
   std::vector<std::string> rates;
-  for (const std::string_view key :
-       {"attn_pdrop", "embd_pdrop", "resid_pdrop", "attention_dropout", "hidden_dropout"}) {
+  for (const std::string_view key : {"attn_pdrop", "attention_dropout"}) {
     const auto found = reader.find(key);
     if (found && found->real() != 0) rates.push_back(fmt::format("{}={}", key, found->real()));
   }
-  if (!rates.empty()) config.notes.push_back("dropout is not built: " + comma_list(rates));
+  if (!rates.empty())
+    config.notes.push_back("dropout of attention probabilities is not built: " + comma_list(rates));
 }
 
 void note_unused(const ConfigReader& reader, ModelConfig& config) {
@@ -226,7 +268,7 @@ ModelConfig from_hugging_face(const JsonCursor& root, std::string name) {
   config.name = std::move(name);
   if (!root.contains("model_type") && !root.contains("architectures"))
     config.notes.push_back("neither model_type nor architectures: read as gpt2, by its keys");
-  note_dropout(reader, config);
+  note_attention_dropout(reader, config);
   note_unused(reader, config);
   return config;
 }

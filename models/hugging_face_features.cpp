@@ -23,9 +23,9 @@ constexpr std::array<KnownFamily, 34> kFamilies = {{
     {"mistral", ""},
     {"qwen2", ""},
     {"qwen3", ""},
-    {"mixtral", "mixture of experts"},
-    {"qwen2_moe", "mixture of experts"},
-    {"qwen3_moe", "mixture of experts"},
+    {"mixtral", ""},
+    {"qwen2_moe", "experts shared by all tokens"},
+    {"qwen3_moe", ""},
     {"glm4_moe", "mixture of experts, partial rotary positions"},
     {"gpt_oss", "mixture of experts, sliding windows"},
     {"llama4", "mixture of experts"},
@@ -78,15 +78,20 @@ constexpr std::array<KnownArchitecture, 18> kArchitectures = {{
     {"OPTForCausalLM", "opt"},
 }};
 
+constexpr std::string_view kExperts = "mixture of experts";
+bool is_expert_family(std::string_view family) {
+  return family == "mixtral" || family == "qwen3_moe";
+}
+
 // A key that changes the model when it is set to anything but null, false, 0, "" or an empty list.
 struct Feature {
   std::string_view key, meaning;
 };
 constexpr std::array<Feature, 27> kFeatures = {{
-    {"num_local_experts", "mixture of experts"},
-    {"num_experts", "mixture of experts"},
-    {"n_routed_experts", "mixture of experts"},
-    {"moe_intermediate_size", "mixture of experts"},
+    {"num_local_experts", kExperts},
+    {"num_experts", kExperts},
+    {"n_routed_experts", kExperts},
+    {"moe_intermediate_size", kExperts},
     {"kv_lora_rank", "latent attention"},
     {"q_lora_rank", "latent attention"},
     {"linear_num_key_heads", "linear attention"},
@@ -224,24 +229,40 @@ void check_family(const std::string& name, std::vector<std::string>& reasons) {
   }
 }
 
+// Some layers of these families may be dense, in which case an MLP would differ from layer to
+// layer.
+void check_every_layer_has_experts(const JsonCursor& root, const std::string& family,
+                                   std::vector<std::string>& reasons) {
+  if (!is_expert_family(family)) return;
+  for (const std::string_view key : {"decoder_sparse_step", "moe_frequency"}) {
+    const auto step = root.find_value(key);
+    if (step && step->real() != 1)
+      reasons.push_back(fmt::format("layers without experts ({} = {})", key, text_of(*step)));
+  }
+  const auto dense = root.find("mlp_only_layers");
+  if (dense && is_set(*dense)) reasons.push_back("layers without experts (mlp_only_layers)");
+}
+
 void check_features(const JsonCursor& root, const std::string& family,
                     std::vector<std::string>& reasons) {
   std::string_view named;  // keys of equal meaning are neighbours: the first is enough
   for (const Feature& feature : kFeatures) {
     const auto value = root.find(feature.key);
     if (!value || !is_set(*value) || feature.meaning == named) continue;
+    if (feature.meaning == kExperts && is_expert_family(family)) continue;
     reasons.push_back(fmt::format("{} ({} = {})", feature.meaning, feature.key, text_of(*value)));
     named = feature.meaning;
   }
+  check_every_layer_has_experts(root, family, reasons);
   const auto rotary = root.find_value("partial_rotary_factor");
   if (rotary && rotary->real() != 1)
     reasons.push_back(
         fmt::format("partial rotary positions (partial_rotary_factor = {})", rotary->real()));
   const auto qk_norm = root.find_value("use_qk_norm");
-  if (family != "qwen3" && qk_norm && is_set(*qk_norm))
+  if (!family.starts_with("qwen3") && qk_norm && is_set(*qk_norm))
     reasons.push_back("normalised queries and keys (use_qk_norm = true)");
   const auto window = root.find("sliding_window");
-  if (family == "mistral" && window && is_set(*window))
+  if ((family == "mistral" || family == "mixtral") && window && is_set(*window))
     reasons.push_back("sliding windows (sliding_window = " + text_of(*window) + ")");
   const auto layer_types = root.find_value("layer_types");
   if (!layer_types) return;

@@ -22,7 +22,7 @@ ModelConfig from_sextant_config(const JsonCursor& root);
 std::optional<ModelConfig> builtin(std::string_view name);
 
 // "gpt:layers=40,hidden=6144,..." (one_word.cpp). Nothing when the text does not start with a
-// family and a colon.
+// family or a built-in and a colon.
 std::optional<ModelConfig> from_one_word(std::string_view text);
 
 // Values that a family shares.

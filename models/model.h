@@ -18,6 +18,12 @@ struct ModelConfig {
   std::int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_size = 0;
   std::int64_t ffn = 0, vocab = 0;
   std::int64_t sequence = 0;  // default sequence length (= max positions)
+  // Mixture of experts: every MLP is `experts` of them, each token takes `top_k`; 0: one for all.
+  std::int64_t experts = 0, top_k = 0;
+  // Room of an expert for the tokens of one sample, as a multiple of the even share; what finds no
+  // room is dropped. Nothing: room for every token, so that none is.
+  std::optional<double> capacity_factor;
+  bool normalized_experts = true;  // the weights of a token's experts add up to 1
   enum class Norm : std::uint8_t { kLayerNorm, kRmsNorm } norm = Norm::kLayerNorm;
   enum class Mlp : std::uint8_t { kGelu, kSwiGlu } mlp = Mlp::kGelu;
   enum class Positions : std::uint8_t { kLearned, kRotary } positions = Positions::kLearned;
@@ -30,6 +36,9 @@ struct ModelConfig {
   double norm_epsilon = 1e-5;
   double rope_theta = 10000.0;
   double initializer_range = 0.02;
+  double residual_dropout = 0.0;   // of what attention and MLP add to the residual stream
+  double embedding_dropout = 0.0;  // of embeddings with their positions
+  double label_smoothing = 0.0;    // share of every label that is spread over the whole vocabulary
   // What was read and has no effect, and what was left out and assumed: said to the user.
   std::vector<std::string> notes;
   bool operator==(const ModelConfig&) const = default;
@@ -47,11 +56,16 @@ std::string to_json_text(const ModelConfig& config);
 ModelConfig model_config_from_json(std::string_view text, std::string_view origin = "model");
 
 // Throws Error(kBadInput) naming the value: sizes below one, heads that key/value heads do not
-// divide, an odd head size under rotary positions.
+// divide, an odd head size under rotary positions, biases of experts.
 void validate(const ModelConfig& config);
 
-// Parameters, counted once per logical element (tied heads once).
+// Places that an expert has for the tokens of one sample: the same on every device, whatever it
+// holds.
+std::int64_t places_per_expert(const ModelConfig& config, std::int64_t sequence);
+
+// Parameters, counted once per logical element (tied heads once); and those that one token meets.
 std::int64_t count_parameters(const ModelConfig& config);
+std::int64_t count_active_parameters(const ModelConfig& config);
 // Model FLOPs per token of forward + backward (00-product: 6 x matmul parameters plus causal
 // attention), and the Megatron convention with full attention.
 double model_flops_per_token(const ModelConfig& config, std::int64_t sequence);
@@ -65,6 +79,10 @@ double megatron_flops_per_token(const ModelConfig& config, std::int64_t sequence
 // head [vocab, hidden]. q, k, v are three matrices onto [batch, sequence, heads * head_size] and
 // reshaped to [batch, sequence, heads, head_size]; gate and up are two matrices, so that no split
 // cuts a fused weight. Parameters are f32 (f64 when `dtype` is) and cast where they are used.
+//
+// Experts: the tokens of a sample are a group that is routed by itself, so that no result depends
+// on how a batch is split. dispatch makes [experts, batch, places, hidden]; the experts' weights
+// are [experts, in, out].
 LogicalGraph build_graph(const ModelConfig& config, std::int64_t batch, std::int64_t sequence,
                          DType dtype);
 

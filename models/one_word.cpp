@@ -1,4 +1,5 @@
-// A model in one word: "gpt:layers=40,hidden=6144,heads=48,vocab=51200,seq=2048".
+// A model in one word: a family with its sizes, "gpt:layers=40,hidden=6144,heads=48,vocab=51200",
+// or a built-in with some of its values changed, "mixtral-8x7b:capacity_factor=1.25,layers=4".
 #include "core/check.h"
 #include "core/nearest.h"
 #include "models/importers.h"
@@ -12,22 +13,15 @@ namespace {
 
 const std::vector<std::string>& known_keys() {
   static const std::vector<std::string> kKeys = {
-      "layers", "hidden", "heads", "kv_heads", "head_size", "ffn", "vocab", "seq", "tied"};
+      "layers", "hidden", "heads",   "kv_heads", "head_size",       "ffn",     "vocab",
+      "seq",    "tied",   "experts", "top_k",    "capacity_factor", "dropout", "label_smoothing"};
   return kKeys;
 }
 
-std::int64_t parse_value(std::string_view text, std::string_view key, std::string_view value) {
-  std::int64_t number = 0;
-  const char* const end = value.data() + value.size();
-  const auto [after, failure] = std::from_chars(value.data(), end, number);
-  require(failure == std::errc() && after == end && number >= 0, ErrorCode::kUsage,
-          "'{}': {}={} is not a whole number", text, key, value);
-  return number;
-}
+using Texts = std::map<std::string, std::string, std::less<>>;
 
-std::map<std::string, std::int64_t, std::less<>> parse_settings(std::string_view text,
-                                                                std::string_view rest) {
-  std::map<std::string, std::int64_t, std::less<>> settings;
+Texts parse_settings(std::string_view text, std::string_view rest) {
+  Texts settings;
   while (!rest.empty()) {
     const std::string_view item = rest.substr(0, rest.find(','));
     rest.remove_prefix(std::min(item.size() + 1, rest.size()));
@@ -40,8 +34,7 @@ std::map<std::string, std::int64_t, std::less<>> parse_settings(std::string_view
       throw Error(ErrorCode::kUsage,
                   fmt::format("'{}': unknown key '{}'{}", text, key, did_you_mean(key, keys)),
                   {"known keys: " + comma_list(keys)});
-    const bool is_new =
-        settings.emplace(key, parse_value(text, key, item.substr(equals + 1))).second;
+    const bool is_new = settings.emplace(key, item.substr(equals + 1)).second;
     require(is_new, ErrorCode::kUsage, "'{}': the key '{}' appears twice", text, key);
   }
   return settings;
@@ -51,27 +44,58 @@ std::map<std::string, std::int64_t, std::less<>> parse_settings(std::string_view
 class Settings {
  public:
   Settings(std::string_view text, std::string_view rest)
-      : text_(text), values_(parse_settings(text, rest)) {}
+      : text_(text), values_(parse_settings(text, rest)) {
+    for (const auto& [key, value] : values_) {
+      if (is_real(key))
+        number<double>(key, "a number");
+      else
+        number<std::int64_t>(key, "a whole number");
+    }
+  }
+
+  bool has(std::string_view key) const { return values_.find(key) != values_.end(); }
 
   std::int64_t required(std::string_view key) const {
-    const auto found = values_.find(key);
-    require(found != values_.end(), ErrorCode::kUsage,
+    require(has(key), ErrorCode::kUsage,
             "'{}': {}=... is missing; layers, hidden and heads are needed", text_, key);
-    return found->second;
+    return number<std::int64_t>(key, "a whole number");
   }
 
   std::int64_t optional(std::string_view key, std::int64_t fallback) {
-    const auto found = values_.find(key);
-    if (found != values_.end()) return found->second;
+    if (has(key)) return number<std::int64_t>(key, "a whole number");
     assumed_ += fmt::format("{}{}={}", assumed_.empty() ? "" : " ", key, fallback);
     return fallback;
+  }
+
+  // Leave the target alone when the key is not there.
+  void change(std::string_view key, std::int64_t& target) const {
+    if (has(key)) target = number<std::int64_t>(key, "a whole number");
+  }
+  void change(std::string_view key, double& target) const {
+    if (has(key)) target = number<double>(key, "a number");
   }
 
   const std::string& assumed() const { return assumed_; }
 
  private:
+  static bool is_real(std::string_view key) {
+    return key == "capacity_factor" || key == "dropout" || key == "label_smoothing";
+  }
+
+  template <typename Number>
+  Number number(std::string_view key, std::string_view wanted) const {
+    const std::string& value = values_.find(key)->second;
+    Number result = 0;
+    const char* const end = value.data() + value.size();
+    const auto [after, failure] = std::from_chars(value.data(), end, result);
+    // Written so that NaN is refused too.
+    require(failure == std::errc() && after == end && result >= 0, ErrorCode::kUsage,
+            "'{}': {}={} is not {}", text_, key, value, wanted);
+    return result;
+  }
+
   std::string_view text_;
-  std::map<std::string, std::int64_t, std::less<>> values_;
+  Texts values_;
   std::string assumed_;
 };
 
@@ -94,22 +118,76 @@ void fill(ModelConfig& config, Settings& settings, std::int64_t vocab, std::stri
   config.tied_embeddings = settings.optional("tied", config.tied_embeddings ? 1 : 0) != 0;
 }
 
+// What a model has only when it is asked for.
+void fill_extras(ModelConfig& config, Settings& settings) {
+  settings.change("dropout", config.residual_dropout);
+  settings.change("dropout", config.embedding_dropout);
+  settings.change("label_smoothing", config.label_smoothing);
+  settings.change("experts", config.experts);
+  if (config.experts == 0) return;
+  config.top_k = settings.has("top_k") || config.top_k == 0
+                     ? settings.optional("top_k", std::min<std::int64_t>(2, config.experts))
+                     : config.top_k;
+  // One expert per token: its weight must vary, or nothing would train the router.
+  if (config.top_k == 1) config.normalized_experts = false;
+  if (config.mlp_bias) config.notes.push_back("experts have no biases");
+  config.mlp_bias = false;
+  if (!settings.has("capacity_factor")) return;
+  config.capacity_factor = 0.0;
+  settings.change("capacity_factor", *config.capacity_factor);
+}
+
+void refuse_without_experts(const Settings& settings, const ModelConfig& config,
+                            std::string_view text) {
+  for (const std::string_view key : {"top_k", "capacity_factor"})
+    require(config.experts > 0 || !settings.has(key), ErrorCode::kUsage,
+            "'{}': {} is for models with experts", text, key);
+}
+
+void require_even_heads(const ModelConfig& config, const Settings& settings,
+                        std::string_view text) {
+  require(config.heads * config.head_size == config.hidden || settings.has("head_size"),
+          ErrorCode::kUsage, "'{}': {} heads do not divide the hidden size {}; give head_size=...",
+          text, config.heads, config.hidden);
+}
+
+// The built-in with the values that are given; sizes that follow from others do not follow.
+ModelConfig changed(ModelConfig config, const Settings& settings, std::string_view text) {
+  settings.change("layers", config.layers);
+  settings.change("hidden", config.hidden);
+  settings.change("heads", config.heads);
+  settings.change("kv_heads", config.kv_heads);
+  settings.change("head_size", config.head_size);
+  settings.change("ffn", config.ffn);
+  settings.change("vocab", config.vocab);
+  settings.change("seq", config.sequence);
+  std::int64_t tied = config.tied_embeddings ? 1 : 0;
+  settings.change("tied", tied);
+  config.tied_embeddings = tied != 0;
+  config.name = text;
+  return config;
+}
+
 }  // namespace
 
 std::optional<ModelConfig> from_one_word(std::string_view text) {
   const std::size_t colon = text.find(':');
   if (colon == std::string_view::npos) return std::nullopt;
   const std::string_view family = text.substr(0, colon);
-  if (family != "gpt" && family != "llama") return std::nullopt;
-  ModelConfig config = family == "gpt" ? gpt2_family() : llama_family();
+  const auto known = builtin(family);
+  if (!known && family != "gpt" && family != "llama") return std::nullopt;
   Settings settings(text, text.substr(colon + 1));
-  // Megatron pads GPT-2's vocabulary of 50257 to a multiple of 1024.
-  fill(config, settings, family == "gpt" ? 51200 : 32000, text);
-  config.name = text;
-  require(config.heads * config.head_size == config.hidden ||
-              text.find("head_size=") != std::string_view::npos,
-          ErrorCode::kUsage, "'{}': {} heads do not divide the hidden size {}; give head_size=...",
-          text, config.heads, config.hidden);
+  ModelConfig config = family == "gpt" ? gpt2_family() : llama_family();
+  if (known) {
+    config = changed(*known, settings, text);
+  } else {
+    // Megatron pads GPT-2's vocabulary of 50257 to a multiple of 1024.
+    fill(config, settings, family == "gpt" ? 51200 : 32000, text);
+    require_even_heads(config, settings, text);
+    config.name = text;
+  }
+  fill_extras(config, settings);
+  refuse_without_experts(settings, config, text);
   if (!settings.assumed().empty())
     config.notes.push_back("left out and assumed: " + settings.assumed());
   return config;

@@ -1,5 +1,5 @@
-// Every parameter of a whole GPT and a whole Llama, in small, against central differences: the
-// model builder, autodiff and every rule together.
+// Every parameter of a whole GPT, a whole Llama and one with experts, in small, against central
+// differences: the model builder, autodiff and every rule together.
 #include "models/model.h"
 #include "tests/conformance/gradient_check.h"
 
@@ -41,6 +41,16 @@ ModelConfig small_llama() {
   return config;
 }
 
+// Less room than there may be tokens, so that some find none.
+ModelConfig small_experts() {
+  ModelConfig config = small_llama();
+  config.name = "small-experts";
+  config.experts = 3;
+  config.top_k = 2;
+  config.capacity_factor = 0.9;
+  return config;
+}
+
 // Weights of order one, so that every operator works away from its linear range.
 Problem problem_of(const ModelConfig& config) {
   Problem problem{.graph = build_graph(config, 2, 5, DType::kF64), .values = {}};
@@ -61,6 +71,22 @@ TEST_CASE("every parameter of a small GPT has the gradient of its loss") {
 
 TEST_CASE("every parameter of a small Llama has the gradient of its loss") {
   CHECK(check_gradients(problem_of(small_llama()), 12) > 0.1);
+}
+
+TEST_CASE("every parameter of a small model with experts has the gradient of its loss") {
+  // ceil(0.9 * 5 * 2 / 3) = 3 places for what may be 5 tokens.
+  CHECK(places_per_expert(small_experts(), 5) == 3);
+  CHECK(check_gradients(problem_of(small_experts()), 12) > 0.1);
+  ModelConfig roomy = small_experts();
+  roomy.capacity_factor.reset();
+  roomy.normalized_experts = false;
+  CHECK(check_gradients(problem_of(roomy), 12) > 0.1);
+}
+
+TEST_CASE("smoothed labels and their gradients belong together") {
+  ModelConfig smoothed = small_gpt();
+  smoothed.label_smoothing = 0.2;
+  CHECK(check_gradients(problem_of(smoothed), 12) > 0.1);
 }
 
 }  // namespace

@@ -33,7 +33,8 @@ std::optional<std::size_t> cut(const LogicalGraph& graph, std::string_view name)
 TEST_CASE("the graph holds exactly the parameters that the sizes say") {
   for (const char* const model :
        {"gpt2-124m", "llama3.2-1b", "qwen2.5-7b", "qwen3-0.6b", "gpt-bytes-1m",
-        "llama:layers=2,hidden=64,heads=4,kv_heads=2,tied=1"}) {
+        "llama:layers=2,hidden=64,heads=4,kv_heads=2,tied=1",
+        "llama:layers=2,hidden=64,heads=4,experts=3", "gpt:layers=2,hidden=64,heads=4,experts=5"}) {
     CAPTURE(std::string(model));
     const ModelConfig config = load_model(model);
     for (const DType dtype : {DType::kF32, DType::kBF16})
@@ -122,6 +123,61 @@ TEST_CASE("decay is for matrices, and residual projections start smaller") {
   // 0.02 / sqrt(2 * 8) = 0.005, exact up to one rounding.
   CHECK(info("layer1.mlp.down.weight").initializer.standard_deviation ==
         doctest::Approx(0.005).epsilon(1e-15));
+}
+
+TEST_CASE("experts: shapes, cuts, and room for every token when no factor is given") {
+  const ModelConfig config = load_model("llama:layers=1,hidden=8,heads=2,ffn=7,experts=5,top_k=2");
+  const LogicalGraph graph = build_graph(config, 3, 6, DType::kF32);
+  CHECK(tensor(graph, "layer1.mlp.router").type.shape == Shape{3, 6, 5});
+  // The chance that six tokens of a sample choose one expert is small, but it is there.
+  CHECK(tensor(graph, "layer1.mlp.dispatch").type.shape == Shape{5, 3, 6, 8});
+  CHECK(tensor(graph, "layer1.mlp.experts.gate").type.shape == Shape{5, 18, 7});
+  CHECK(tensor(graph, "layer1.mlp.combine").type.shape == Shape{3, 6, 8});
+  CHECK(cut(graph, "layer1.mlp.router.weight") == std::nullopt);
+  CHECK(cut(graph, "layer1.mlp.experts.gate.weight") == 2);
+  CHECK(cut(graph, "layer1.mlp.experts.up.weight") == 2);
+  CHECK(cut(graph, "layer1.mlp.experts.down.weight") == 1);
+  for (const LogicalOp& op : graph.ops()) {
+    if (op.kind != "parameter") continue;
+    const bool is_expert = op.name.find(".experts.") != std::string::npos;
+    CHECK(op.parameter->expert_parallel_dim.has_value() == is_expert);
+    if (is_expert) CHECK(op.parameter->expert_parallel_dim == 0);
+  }
+}
+
+TEST_CASE("G38: the capacity is that of one sample, however many samples there are") {
+  // ceil(1.0 * 8 tokens * 2 / 4 experts) = 4, with one sample as with three; 5 tokens: 3.
+  const ModelConfig config =
+      load_model("llama:layers=1,hidden=8,heads=2,experts=4,top_k=2,capacity_factor=1");
+  for (const std::int64_t batch : {1, 3})
+    CHECK(tensor(build_graph(config, batch, 8, DType::kF32), "layer1.mlp.dispatch").type.shape ==
+          Shape{4, batch, 4, 8});
+  CHECK(places_per_expert(config, 5) == 3);
+}
+
+TEST_CASE(
+    "G67: an absurd capacity factor gives the size that memory plans refuse, not a smaller one") {
+  // 16384 * 4096 tokens * 1 / 8 experts = 8388608 places; 8 experts * 1024 * 2 B each: 128 GiB.
+  const ModelConfig config = load_model(
+      "llama:layers=1,hidden=1024,heads=8,experts=8,top_k=1,capacity_factor=16384,seq=4096");
+  const LogicalGraph graph = build_graph(config, 1, 4096, DType::kBF16);
+  const TensorType& type = tensor(graph, "layer1.mlp.dispatch").type;
+  CHECK(type.shape == Shape{8, 1, 8388608, 1024});
+  CHECK(size_of(type).value == std::int64_t{128} << 30);
+}
+
+TEST_CASE("dropout is where it is asked for, and nowhere else") {
+  const auto dropped = [](const char* model) {
+    std::set<std::string> names;
+    const LogicalGraph graph = build_graph(load_model(model), 1, 4, DType::kF32);
+    for (const LogicalOp& op : graph.ops())
+      if (op.kind == "dropout") names.insert(op.name);
+    return names;
+  };
+  CHECK(dropped("gpt:layers=1,hidden=8,heads=2").empty());
+  CHECK(
+      dropped("gpt:layers=1,hidden=8,heads=2,dropout=0.1") ==
+      std::set<std::string>{"embedding.dropout", "layer1.attention.dropout", "layer1.mlp.dropout"});
 }
 
 TEST_CASE("impossible graphs are refused") {

@@ -43,11 +43,15 @@ TEST_CASE("parameters of built-ins are the published ones") {
   CHECK(count_parameters(load_model("qwen2.5-7b")) == 7'615'616'512);
   CHECK(count_parameters(load_model("qwen3-0.6b")) == 596'049'920);
   CHECK(count_parameters(load_model("qwen3-4b")) == 4'022'468'096);
+  CHECK(count_parameters(load_model("mixtral-8x7b")) == 46'702'792'704);
+  // Two of eight experts: 32 * 6 * 3 * 4096 * 14336 less.
+  CHECK(count_active_parameters(load_model("mixtral-8x7b")) ==
+        46'702'792'704 - 32 * 6 * 3 * 4096LL * 14336);
 }
 
 TEST_CASE("every built-in is valid and reads back from its own JSON") {
   const std::vector<std::string> names = builtin_model_names();
-  CHECK(names.size() == 20);
+  CHECK(names.size() == 21);
   for (const std::string& name : names) {
     const ModelConfig config = load_model(name);
     CHECK(config.name == name);
@@ -70,6 +74,49 @@ TEST_CASE("a shape in one word takes defaults and names them") {
   const ModelConfig llama = load_model("llama:layers=32,hidden=4096,heads=32");
   CHECK(count_parameters(llama) == 6'738'415'616);
   CHECK(load_model("llama:layers=1,hidden=96,heads=4,kv_heads=2,head_size=16").head_size == 16);
+}
+
+TEST_CASE("one word gives experts, and changes values of a built-in") {
+  const ModelConfig moe =
+      load_model("llama:layers=2,hidden=8,heads=2,experts=4,top_k=3,capacity_factor=1.25");
+  CHECK(moe.experts == 4);
+  CHECK(moe.top_k == 3);
+  CHECK(moe.capacity_factor == 1.25);
+  CHECK(model_config_from_json(to_json_text(moe)).capacity_factor == 1.25);
+  // Two of the experts unless it is said; a router of single experts needs their probabilities.
+  CHECK(load_model("llama:layers=2,hidden=8,heads=2,experts=4").top_k == 2);
+  CHECK_FALSE(load_model("llama:layers=2,hidden=8,heads=2,experts=4,top_k=1").normalized_experts);
+  CHECK(load_model("gpt:layers=2,hidden=8,heads=2,experts=4").notes.front() ==
+        "experts have no biases");
+  const ModelConfig changed = load_model("mixtral-8x7b:layers=4,capacity_factor=1.5,dropout=0.1");
+  CHECK(changed.layers == 4);
+  CHECK(changed.hidden == 4096);
+  CHECK(changed.top_k == 2);
+  CHECK(changed.capacity_factor == 1.5);
+  CHECK(changed.residual_dropout == 0.1);
+  CHECK(changed.embedding_dropout == 0.1);
+  CHECK(changed.name == "mixtral-8x7b:layers=4,capacity_factor=1.5,dropout=0.1");
+  CHECK(load_model("gpt2-124m:label_smoothing=0.1").label_smoothing == 0.1);
+}
+
+TEST_CASE("experts that cannot be are refused") {
+  const std::string base = "llama:layers=2,hidden=8,heads=2,";
+  CHECK(contains(refusal(base + "experts=2,top_k=3"), "top_k is 3, wanted 1 to 2"));
+  CHECK(contains(refusal(base + "experts=2,capacity_factor=0"), "capacity factor is 0"));
+  CHECK(contains(refusal(base + "experts=2,capacity_factor=nan"), "=nan is not a number"));
+  CHECK(contains(refusal(base + "capacity_factor=1"), "is for models with experts"));
+  CHECK(contains(refusal(base + "dropout=1"), "residual dropout is 1, wanted 0 or more"));
+  ModelConfig biased = load_model(base + "experts=2");
+  biased.mlp_bias = true;
+  CHECK_THROWS_WITH_AS(validate(biased), doctest::Contains("biases of experts"), Error);
+}
+
+TEST_CASE("an own JSON from before experts reads as a model without") {
+  std::string text = to_json_text(load_model("gpt2-124m"));
+  const std::size_t first = text.find(",\n \"experts\"");
+  REQUIRE(first != std::string::npos);
+  text.replace(first, text.rfind("\n}") - first, "");
+  CHECK(model_config_from_json(text) == load_model("gpt2-124m"));
 }
 
 TEST_CASE("a mistake in one word is named") {

@@ -76,7 +76,8 @@ TEST_CASE("harmless keys are noted, unknown ones too, dropout by its rate") {
       read(llama(R"("use_cache": true, "torch_dtype": "bfloat16", "attention_dropout": 0.1,
                     "my_key": 5)"));
   REQUIRE(config.notes.size() == 3);
-  CHECK(config.notes[0] == "dropout is not built: attention_dropout=0.1");
+  CHECK(config.notes[0] ==
+        "dropout of attention probabilities is not built: attention_dropout=0.1");
   CHECK(config.notes[1] == "no effect on the model: use_cache, torch_dtype");
   CHECK(config.notes[2] == "unknown keys, ignored: my_key");
 }
@@ -115,7 +116,8 @@ TEST_CASE("a gpt2 config needs few keys") {
 }
 
 TEST_CASE("what changes the model and is not built is refused by name") {
-  CHECK(contains(refusal(llama("", "mixtral")), "'mixtral' is not supported (mixture of experts)"));
+  CHECK(contains(refusal(llama("", "qwen2_moe")),
+                 "'qwen2_moe' is not supported (experts shared by all tokens)"));
   CHECK(contains(refusal(llama("", "phi")), "partial rotary"));
   CHECK(contains(refusal(llama("", "bert")), "encoder"));
   CHECK(contains(refusal(llama("", "nonsense")), "the family 'nonsense' is not known"));
@@ -132,6 +134,44 @@ TEST_CASE("what changes the model and is not built is refused by name") {
   CHECK(contains(refusal(llama(R"("hidden_act": "gelu")")), "hidden_act: \"gelu\""));
   CHECK(contains(refusal(llama(R"("architectures": ["LlamaForSequenceClassification"])")),
                  "LlamaForSequenceClassification is not supported"));
+}
+
+TEST_CASE("a mixtral config gives its experts, a qwen3_moe config their own width") {
+  const ModelConfig mixtral = read(
+      llama(R"("num_local_experts": 4, "num_experts_per_tok": 3, "router_aux_loss_coef": 0.02)",
+            "mixtral"));
+  CHECK(mixtral.experts == 4);
+  CHECK(mixtral.top_k == 3);
+  CHECK(mixtral.normalized_experts);
+  CHECK_FALSE(mixtral.capacity_factor);
+  REQUIRE(mixtral.notes.size() == 2);
+  CHECK(contains(mixtral.notes[0], "1.33 times the even share, and drop none"));
+  CHECK(mixtral.notes[1] == "no loss balances the experts: router_aux_loss_coef=0.02");
+  // Router 64 * 4 and three more MLPs of 3 * 64 * 96 in each of two layers.
+  CHECK(count_parameters(mixtral) ==
+        count_parameters(read(llama(""))) + 2 * (64 * 4 + 3 * 3 * 64 * 96));
+  const ModelConfig qwen = read(llama(
+      R"("num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24,
+         "norm_topk_prob": true, "decoder_sparse_step": 1, "mlp_only_layers": [])",
+      "qwen3_moe"));
+  CHECK(qwen.ffn == 24);
+  CHECK(qwen.qk_norm);
+  CHECK(qwen.normalized_experts);
+  CHECK(contains(refusal(llama(R"("num_local_experts": 2, "num_experts_per_tok": 3)", "mixtral")),
+                 "num_experts_per_tok: 3 of 2 experts"));
+  CHECK(contains(refusal(llama(R"("num_local_experts": 2, "moe_frequency": 2)", "mixtral")),
+                 "layers without experts (moe_frequency = 2)"));
+  CHECK(contains(refusal(llama(R"("num_local_experts": 2, "sliding_window": 9)", "mixtral")),
+                 "sliding windows"));
+}
+
+TEST_CASE("gpt2 drops embeddings and residuals at the rates of its file") {
+  const ModelConfig config = read(
+      R"({"n_embd": 8, "n_head": 2, "n_layer": 3, "vocab_size": 11, "n_positions": 5,
+          "attn_pdrop": 0.3, "embd_pdrop": 0.2, "resid_pdrop": 0.1})");
+  CHECK(config.residual_dropout == 0.1);
+  CHECK(config.embedding_dropout == 0.2);
+  CHECK(contains(config.notes[1], "attention probabilities is not built: attn_pdrop=0.3"));
 }
 
 TEST_CASE("keys that are set to nothing are no features") {
@@ -189,7 +229,9 @@ TEST_CASE("parameters of users' files are the published ones") {
         UserFile{"llama-3.2-1b-instruct", 1'235'814'400},
         UserFile{"qwen2.5-7b-instruct", 7'615'616'512}, UserFile{"qwen2-0_5b", 463'987'712},
         UserFile{"qwen3-0.6b", 596'049'920}, UserFile{"qwen3-4b", 4'022'468'096},
-        UserFile{"gpt2-style-345M", 354'823'168}}) {
+        UserFile{"gpt2-style-345M", 354'823'168},
+        // 32 key/value heads in this file, 8 as published: 32 * 2 * 4096 * 3072 more.
+        UserFile{"mixtral-8x7b", 46'702'792'704 + 32 * 2 * 4096LL * 3072}}) {
     CAPTURE(std::string(file.name));
     const ModelConfig config = load_model((folder / (std::string(file.name) + ".json")).string());
     CHECK(config.name == file.name);
@@ -214,7 +256,6 @@ TEST_CASE("users' files of other families are refused with the reason") {
     }
     return "accepted";
   };
-  CHECK(contains(refused("hf_config/mixtral-8x7b.json"), "mixture of experts"));
   CHECK(contains(refused("hf_config/phi-2.json"), "partial rotary"));
   CHECK(contains(refused("hf_config/bert-base-uncased.json"), "encoder"));
   CHECK(contains(refused("hf_config/deepseek-r1.json"), "latent attention"));
