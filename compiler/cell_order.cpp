@@ -154,13 +154,16 @@ class WaitFiller {
 }  // namespace
 
 std::vector<StagedOpIndex> cell_ops(const Partition& partition, const ActorDurations& durations,
-                                    Schedule schedule, int stage, CellKind kind) {
+                                    Schedule schedule, int stage, const Cell& cell) {
   std::vector<std::int32_t> instances;
-  for (const std::int32_t index : partition.of_stage(stage))
-    if (cell_of(at(partition.instances(), index).part, schedule) == kind)
+  for (const std::int32_t index : partition.of_stage(stage)) {
+    const InstanceSpec& spec = at(partition.instances(), index);
+    if (cell_of(spec.part, schedule) == cell.kind &&
+        partition.graph().chunk_of(spec.layer) == cell.chunk)
       instances.push_back(index);
+  }
   const std::vector<StagedOpIndex> ops = layer_by_layer(partition, instances);
-  const bool has_both = kind == CellKind::kBackward && !splits_backward(schedule);
+  const bool has_both = cell.kind == CellKind::kBackward && !splits_backward(schedule);
   const bool may_wait = std::any_of(ops.begin(), ops.end(), [&](StagedOpIndex op) {
     return partition.part(op) == StepPart::kInputGrad &&
            at(partition.graph().ops, op).queue != QueueRole::kCompute;

@@ -46,8 +46,8 @@ class QueueModel {
 // The kind of cell a part of the step belongs to; nothing for what happens once per step.
 std::optional<CellKind> cell_of(StepPart part, Schedule schedule);
 
-// Operators of one cell of a stage.
+// Operators of one cell of a stage; its micro-batch does not matter.
 std::vector<StagedOpIndex> cell_ops(const Partition& partition, const ActorDurations& durations,
-                                    Schedule schedule, int stage, CellKind kind);
+                                    Schedule schedule, int stage, const Cell& cell);
 
 }  // namespace sextant

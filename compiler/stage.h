@@ -15,10 +15,20 @@ namespace sextant {
 // Placement per stage: the mesh axes of the strategy, the last fastest; stages follow each other.
 std::vector<Placement> make_placements(const Strategy& strategy);
 
-// Stage of every layer: the layers between the first and the last are the model's blocks; they are
-// spread evenly, earlier stages get the remainder; the first layer (embedding) joins stage 0, the
-// last (head) the last stage. Throws Error(kInfeasible): more stages than blocks; first/last counts
-// that leave blocks over or take too many, saying how many.
+struct LayerPlace {
+  int stage = 0;
+  int chunk = 0;          // of the stage's layers
+  int virtual_stage = 0;  // of the chunk in model order (compiler/schedule.h)
+  bool operator==(const LayerPlace&) const = default;
+};
+
+// Place of every layer: the layers between the first and the last are the model's blocks; they are
+// spread evenly over the virtual stages, earlier ones get the remainder; the first layer
+// (embedding) joins the first virtual stage, the last (head) the last one. first_layers and
+// last_layers count the blocks of whole stages, whose chunks share them evenly. Throws
+// Error(kInfeasible): more virtual stages than blocks; first/last counts that leave blocks over or
+// take too many, saying how many.
+std::vector<LayerPlace> place_layers(int num_layers, const Strategy& strategy);
 std::vector<int> stage_of_layers(int num_layers, const Strategy& strategy);
 
 // By OpId: an operator acts once per step when it updates state, belongs to the optimizer, sinks
@@ -32,6 +42,7 @@ std::vector<Rate> rates_of(const LogicalGraph& training);
 WordConstraints strategy_words(const LogicalGraph& training, const Strategy& strategy);
 inline constexpr std::int64_t kSmallestSharded = 1024;
 
+// Throws Error(kInfeasible) for micro-batches or chunks that the schedule cannot have (schedule.h).
 // `network` decides between boxings by time; without it bytes decide. The result passes validate().
 StagedGraph make_staged_graph(const LogicalGraph& training, const Strategy& strategy,
                               std::int64_t micro_batches, const NetworkModel* network);

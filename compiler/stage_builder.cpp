@@ -47,11 +47,14 @@ bool is_parameter(const LogicalOp& op, const OperatorDef& def) {
 }  // namespace
 
 StageBuilder::StageBuilder(const LogicalGraph& graph, const std::vector<Placement>& placements,
-                           const std::vector<int>& stage_of_layer, const std::vector<Rate>& rates,
-                           const WordAssignment& words, const NetworkModel* network)
+                           const std::vector<int>& stage_of_layer,
+                           const std::vector<int>& virtual_stage_of_layer,
+                           const std::vector<Rate>& rates, const WordAssignment& words,
+                           const NetworkModel* network)
     : graph_(graph),
       placements_(placements),
       stage_of_layer_(stage_of_layer),
+      virtual_stage_of_layer_(virtual_stage_of_layer),
       rates_(rates),
       words_(words),
       plans_(network != nullptr ? BoxingObjective::kTime : BoxingObjective::kBytes, network) {
@@ -132,6 +135,7 @@ void StageBuilder::add_parameter(OpId id) {
   Version version;
   version.tensor = static_cast<StagedTensorIndex>(staged_.tensors.size() - 1);
   version.stage = stage;
+  version.virtual_stage = virtual_stage_of(op.layer);
   version.state = MeshState(words, at(extents_, stage), logical(tensor).type.shape);
   facts_[tensor.index()].versions.push_back(std::move(version));
 }
@@ -194,6 +198,7 @@ StagedTensorIndex StageBuilder::add_output(OpId id, std::size_t index, StagedOpI
   Version version;
   version.tensor = static_cast<StagedTensorIndex>(staged_.tensors.size() - 1);
   version.stage = stage_of(op);
+  version.virtual_stage = virtual_stage_of(op.layer);
   version.state = MeshState(words, at(extents_, version.stage), logical(tensor).type.shape);
   const Facts& facts = facts_[tensor.index()];
   if (rate_of(tensor) == Rate::kPerMicroBatch)
@@ -251,6 +256,7 @@ void StageBuilder::add_accumulator(TensorId id) {
               .memory = MemoryClass::kGradients,
               .tensor = original.tensor,
               .stage = original.stage,
+              .virtual_stage = original.virtual_stage,
               .made_by = {}};
   BoxingStep copy;
   copy.kind = BoxingKind::kLocal;
@@ -280,7 +286,7 @@ std::size_t StageBuilder::make(TensorId id, const MeshState& wanted, Readers rea
   }
   const Version source = versions[*best];
   const bool crosses = source.stage != reader.stage;
-  if (crosses) require_direction(id, source.stage, reader);
+  if (crosses) require_direction(id, source, reader);
   raise_phase(id, *best, reader.phase);
   Chain chain{.id = id,
               .reader = &reader,
@@ -289,11 +295,13 @@ std::size_t StageBuilder::make(TensorId id, const MeshState& wanted, Readers rea
               .memory = readers == Readers::kPerStep ? MemoryClass::kGradients : memory_of(id),
               .tensor = source.tensor,
               .stage = source.stage,
+              .virtual_stage = source.virtual_stage,
               .made_by = {}};
   const auto add_version = [&](std::int32_t made_from) {
     Version made;
     made.tensor = chain.tensor;
     made.stage = chain.stage;
+    made.virtual_stage = chain.virtual_stage;
     made.state = MeshState(at(staged_.tensors, chain.tensor).words, at(extents_, chain.stage),
                            logical(id).type.shape);
     made.readers = readers;
@@ -338,7 +346,8 @@ void StageBuilder::append_step(Chain& chain, const BoxingStep& step, bool is_las
 
 void StageBuilder::append_transfer(Chain& chain, const BoxingStep& step, bool is_last) {
   const int from = chain.stage, to = chain.reader->stage;
-  const bool forward = from < to;
+  const int virtual_to = virtual_stage_of(chain.reader->layer);
+  const bool forward = chain.virtual_stage < virtual_to;
   const auto send_index = static_cast<StagedOpIndex>(staged_.ops.size());
   StagedCommunication halves{.primitive = Primitive::kTransfer,
                              .reduce = step.reduce,
@@ -361,6 +370,7 @@ void StageBuilder::append_transfer(Chain& chain, const BoxingStep& step, bool is
   chain.before_transfer = false;
   chain.made_by.clear();
   chain.stage = to;
+  chain.virtual_stage = virtual_to;
   halves.side = Side::kReceive;
   halves.peer = send_index;
   StagedOp receive = boxing_op(chain, "transfer");
@@ -404,18 +414,21 @@ StagedTensorIndex StageBuilder::add_boxed(const Chain& chain, const NdSbp& words
   return static_cast<StagedTensorIndex>(staged_.tensors.size() - 1);
 }
 
-// Within a micro-batch, forward values go to later stages and gradients to earlier ones.
-void StageBuilder::require_direction(TensorId id, int from_stage, const Reader& reader) const {
+// Within a micro-batch, forward values go to later virtual stages and gradients to earlier ones.
+void StageBuilder::require_direction(TensorId id, const Version& source,
+                                     const Reader& reader) const {
   if (rate_of(id) == Rate::kPerStep || reader.rate == Rate::kPerStep) return;
   const LogicalOp& from = producer(id);
   const bool gradient = is_backward(from.phase);
-  const bool wrong = gradient ? from_stage < reader.stage
-                              : reader.phase == Phase::kForward && from_stage > reader.stage;
+  const int here = virtual_stage_of(reader.layer), there = source.virtual_stage;
+  const bool wrong = gradient ? there < here : reader.phase == Phase::kForward && there > here;
+  const bool is_virtual = here != reader.stage || there != source.stage;
   require(!wrong, ErrorCode::kInfeasible,
-          "operator '{}' on stage {} reads '{}' of operator '{}' on stage {}: {} only pass to {} "
-          "stages",
-          graph_.op(reader.op).name, reader.stage, logical(id).name, from.name, from_stage,
-          gradient ? "gradients" : "forward values", gradient ? "earlier" : "later");
+          "operator '{}' on {}stage {} reads '{}' of operator '{}' on {}stage {}: {} only pass to "
+          "{} stages",
+          graph_.op(reader.op).name, is_virtual ? "virtual " : "", here, logical(id).name,
+          from.name, is_virtual ? "virtual " : "", there, gradient ? "gradients" : "forward values",
+          gradient ? "earlier" : "later");
 }
 
 // A boxing that several readers share acts as early as the first of them in the step needs it.

@@ -21,7 +21,8 @@ class StageBuilder {
  public:
   // `rates` and `words` by OpId. All arguments outlive the builder.
   StageBuilder(const LogicalGraph& graph, const std::vector<Placement>& placements,
-               const std::vector<int>& stage_of_layer, const std::vector<Rate>& rates,
+               const std::vector<int>& stage_of_layer,
+               const std::vector<int>& virtual_stage_of_layer, const std::vector<Rate>& rates,
                const WordAssignment& words, const NetworkModel* network);
 
   StagedGraph run(std::int64_t micro_batches);
@@ -34,6 +35,7 @@ class StageBuilder {
   struct Version {
     StagedTensorIndex tensor = -1;
     int stage = 0;
+    int virtual_stage = 0;  // of the layer that makes it there
     MeshState state;
     Readers readers = Readers::kAny;
     // The boxing that made it, on its own stage, and what that boxing read.
@@ -62,6 +64,9 @@ class StageBuilder {
   int stage_of(const LogicalOp& op) const {
     return stage_of_layer_[static_cast<std::size_t>(op.layer)];
   }
+  int virtual_stage_of(int layer) const {
+    return virtual_stage_of_layer_[static_cast<std::size_t>(layer)];
+  }
 
   void note_reads();
   void add_op(OpId id);
@@ -87,6 +92,7 @@ class StageBuilder {
     MemoryClass memory = MemoryClass::kActivations;
     StagedTensorIndex tensor = -1;
     int stage = 0;
+    int virtual_stage = 0;
     std::vector<StagedOpIndex> made_by;
   };
   const BoxingPlan& plan(TensorId id, const Version& from, int to_stage, const MeshState& to) {
@@ -96,13 +102,14 @@ class StageBuilder {
   void append_step(Chain& chain, const BoxingStep& step, bool is_last);
   void append_transfer(Chain& chain, const BoxingStep& step, bool is_last);
   StagedOp boxing_op(const Chain& chain, const std::string& kind) const;
-  void require_direction(TensorId id, int from_stage, const Reader& reader) const;
+  void require_direction(TensorId id, const Version& source, const Reader& reader) const;
   void raise_phase(TensorId id, std::size_t version, Phase phase);
   StagedTensorIndex add_boxed(const Chain& chain, const NdSbp& words, bool is_last);
 
   const LogicalGraph& graph_;
   const std::vector<Placement>& placements_;
   const std::vector<int>& stage_of_layer_;
+  const std::vector<int>& virtual_stage_of_layer_;
   const std::vector<Rate>& rates_;
   const WordAssignment& words_;
   BoxingPlans plans_;

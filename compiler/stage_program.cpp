@@ -31,6 +31,8 @@ class StageBuilder {
         schedule_(schedule),
         durations_(durations),
         stage_(stage),
+        num_chunks_(graph_.num_chunks()),
+        finished_(static_cast<std::size_t>(num_chunks_)),
         model_(partition, durations),
         issued_(graph_.ops.size(), 0),
         waited_in_(graph_.ops.size(), -1) {
@@ -156,13 +158,15 @@ class StageBuilder {
   }
 
   // What the loader reads here for another stage goes with the micro-batch it belongs to.
-  void send_host_inputs(CellPlace place) {
-    for (const std::int32_t instance : instances(StepPart::kHost))
+  void send_host_inputs(CellPlace place, std::int32_t chunk) {
+    for (const std::int32_t instance : instances(StepPart::kHost)) {
+      if (graph_.chunk_of(spec(instance).layer) != chunk) continue;
       for (const StagedTensorIndex out : op(spec(instance).ops.front()).out)
         for (const StagedOpIndex reader : partition_.readers(out))
           if (partition_.is_transfer(reader) &&
               (op(reader).rate == Rate::kPerMicroBatch || place.first))
             program_.sequences.back().sends.push_back({reader, Duration()});
+    }
   }
 
   // --- before the first micro-batch --------------------------------------------------------------
@@ -253,32 +257,14 @@ class StageBuilder {
 
   // --- cells -------------------------------------------------------------------------------------
 
-  static int rank_of(CellKind kind) { return static_cast<int>(kind); }
-
-  // The cell kind whose last micro-batch completes the inputs of a prompt operator.
-  CellKind home_of(StagedOpIndex index) const {
-    CellKind home = CellKind::kForward;
-    for (const StagedTensorIndex in : op(index).in) {
-      if (tensor(in).is_state) continue;
-      const StagedOpIndex producer = tensor(in).producer;
-      const StepPart part = partition_.part(producer);
-      const CellKind kind = part == StepPart::kPrompt
-                                ? home_of(producer)
-                                : cell_of(part, schedule_).value_or(CellKind::kForward);
-      if (rank_of(kind) > rank_of(home)) home = kind;
-    }
-    return home;
-  }
-
   // Prompt operators whose inputs are there now follow at once, each instance in its own order;
   // but not where they would hold up a collective of the cell that other stages wait for.
-  void emit_prompt(CellKind kind) {
+  void emit_prompt() {
     for (bool again = true; again;) {
       again = false;
       for (Pending& pending : prompt_) {
         const auto& ops = spec(pending.instance).ops;
         for (; pending.next < ops.size(); ++pending.next, again = true) {
-          if (rank_of(home_of(ops[pending.next])) > rank_of(kind)) break;
           if (!is_complete(ops[pending.next]) || holds_up(ops[pending.next])) break;
           emit(ops[pending.next]);
         }
@@ -314,21 +300,24 @@ class StageBuilder {
       const StagedOpIndex producer = tensor(input).producer;
       if (tensor(input).is_state || model_.was_taken(producer)) return true;
       const std::optional<CellKind> kind = cell_of(partition_.part(producer), schedule_);
-      if (kind) return rank_of(*kind) < rank_of(current_kind_);
+      if (kind) return is_finished(*kind, graph_.chunk_of(op(producer).layer));
       return partition_.part(producer) != StepPart::kPrompt || at(issued_, producer) != 0;
     });
   }
 
-  std::int32_t add_cell(CellKind kind, CellPlace place, const std::vector<StagedOpIndex>& ops) {
+  // Has the last micro-batch had its cell of this kind and chunk?
+  bool is_finished(CellKind kind, int chunk) const {
+    return at(finished_, chunk)[static_cast<std::size_t>(kind)];
+  }
+
+  std::int32_t add_cell(const Cell& cell, CellPlace place, const std::vector<StagedOpIndex>& ops) {
     start_sequence(place);
-    current_kind_ = kind;
-    std::size_t ahead = 0;  // copies emitted
-    const bool copies = kind == CellKind::kForward && place.first;
+    const bool copies = cell.kind == CellKind::kForward && place.first;
     const auto emit_copies_until = [&](StagedOpIndex use) {
-      for (; ahead < ahead_.size() && first_use(ahead_[ahead]) <= use; ++ahead)
-        for (const StagedOpIndex member : spec(ahead_[ahead]).ops) emit(member);
+      for (; num_copied_ < ahead_.size() && first_use(ahead_[num_copied_]) <= use; ++num_copied_)
+        for (const StagedOpIndex member : spec(ahead_[num_copied_]).ops) emit(member);
     };
-    if (kind == CellKind::kForward) send_host_inputs(place);
+    if (cell.kind == CellKind::kForward) send_host_inputs(place, cell.chunk);
     own_starts_ = place.last ? starts_of_collectives(ops) : std::vector<Duration>();
     next_own_ = 0;
     std::int32_t instance = -1;
@@ -340,13 +329,22 @@ class StageBuilder {
       if (op(ops[i]).queue == QueueRole::kCollective && next_own_ < own_starts_.size()) ++next_own_;
       const bool run_ends = i + 1 == ops.size() || !continues_run(ops[i], ops[i + 1], place);
       if (!run_ends || !place.last) continue;
-      emit_prompt(kind);
+      emit_prompt();
     }
-    if (copies) emit_copies_until(static_cast<StagedOpIndex>(graph_.ops.size()));
+    if (copies) emit_copies_until(last_use_of_copies(cell.chunk, ops));
     finish_sequence();
-    if (kind == CellKind::kForward && (!place.first || place.last))
+    at(finished_, cell.chunk)[static_cast<std::size_t>(cell.kind)] = place.last;
+    if (cell.kind == CellKind::kForward && cell.chunk == 0 && (!place.first || place.last))
       forward_duration_ = program_.sequences.back().duration;
     return number_;
+  }
+
+  // Copies that a later chunk needs first are made there.
+  StagedOpIndex last_use_of_copies(std::int32_t chunk,
+                                   const std::vector<StagedOpIndex>& ops) const {
+    if (chunk + 1 == num_chunks_ || ops.empty())
+      return static_cast<StagedOpIndex>(graph_.ops.size());
+    return *std::max_element(ops.begin(), ops.end());
   }
 
   // Last operator of the instance after the one at position `i`: what must be there when the layer
@@ -368,25 +366,28 @@ class StageBuilder {
     const auto micro_batches = static_cast<std::int32_t>(graph_.micro_batches);
     struct Made {
       CellKind kind;
+      std::int32_t chunk;
       CellPlace place;
       std::int32_t sequence;
     };
     std::vector<Made> made;
-    std::array<std::optional<std::vector<StagedOpIndex>>, 3> ops;
-    const auto num_stages = static_cast<std::int32_t>(graph_.placements.size());
-    for (const Cell& cell : stage_cells(schedule_, num_stages, stage_, micro_batches)) {
+    using OpsOfKind = std::array<std::optional<std::vector<StagedOpIndex>>, kNumCellKinds>;
+    std::vector<OpsOfKind> ops(static_cast<std::size_t>(num_chunks_));  // by chunk
+    const PipelineShape shape{static_cast<std::int32_t>(graph_.placements.size()), micro_batches,
+                              num_chunks_};
+    for (const Cell& cell : stage_cells(schedule_, shape, stage_)) {
       const CellPlace place{cell.micro_batch == 0, cell.micro_batch == micro_batches - 1};
       const auto known = std::find_if(made.begin(), made.end(), [&](const Made& m) {
-        return m.kind == cell.kind && m.place == place;
+        return m.kind == cell.kind && m.chunk == cell.chunk && m.place == place;
       });
       if (known != made.end()) {
         program_.entries.push_back({known->sequence, cell.micro_batch});
         continue;
       }
-      auto& of_kind = ops[static_cast<std::size_t>(cell.kind)];
-      if (!of_kind) of_kind = cell_ops(partition_, durations_, schedule_, stage_, cell.kind);
-      const std::int32_t sequence = add_cell(cell.kind, place, *of_kind);
-      made.push_back({cell.kind, place, sequence});
+      auto& of_kind = at(ops, cell.chunk)[static_cast<std::size_t>(cell.kind)];
+      if (!of_kind) of_kind = cell_ops(partition_, durations_, schedule_, stage_, cell);
+      const std::int32_t sequence = add_cell(cell, place, *of_kind);
+      made.push_back({cell.kind, cell.chunk, place, sequence});
       program_.entries.push_back({sequence, cell.micro_batch});
     }
   }
@@ -415,19 +416,21 @@ class StageBuilder {
   const ActorDurations& durations_;
   int stage_;
   std::array<std::vector<std::int32_t>, 8> of_part_;  // instances by part
-  std::vector<std::int32_t> ahead_;                   // copies made inside the first forward cell
+  std::vector<std::int32_t> ahead_;                   // copies made inside the first forward cells
+  std::size_t num_copied_ = 0;                        // of them
   struct Pending {
     std::int32_t instance = 0;
     std::size_t next = 0;  // operator
   };
   std::vector<Pending> prompt_;
   StageProgram program_;
-  Duration forward_duration_;
+  Duration forward_duration_;  // of chunk 0
+  std::int32_t num_chunks_;
+  std::vector<std::array<bool, kNumCellKinds>> finished_;  // by chunk: the last micro-batch's cells
 
   // Of the sequence being made.
   std::int32_t number_ = -1;
   CellPlace place_;
-  CellKind current_kind_ = CellKind::kForward;
   bool single_ = false;
   StagedOpIndex last_ = -1;
   QueueModel model_;

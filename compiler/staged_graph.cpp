@@ -52,9 +52,13 @@ class Validator {
   }
 
   // - A step has at least one micro-batch.
+  // - No layer is in a chunk below 0.
   // - Placements are sound (core/placement.h).
   void check_graph() {
     rule(graph_.micro_batches >= 1, "a step of {} micro-batches", graph_.micro_batches);
+    for (std::size_t layer = 0; layer < graph_.chunk_of_layer.size(); ++layer)
+      rule(graph_.chunk_of_layer[layer] >= 0, "layer {} is in chunk {}", layer,
+           graph_.chunk_of_layer[layer]);
     for (const Placement& placement : graph_.placements) validate_placement(placement);
   }
   void validate_placement(const Placement& placement) {
@@ -88,11 +92,16 @@ class Validator {
 
   // - Operands are tensors of the graph, on the operator's own stage.
   // - Outputs name the operator as their producer.
+  // - Its layer has a chunk, where layers have chunks.
   void check_indices(std::size_t index) {
     const StagedOp& o = graph_.ops[index];
     rule(is_stage(o.stage), "operator '{}' is on stage {} of {}", o.name, o.stage,
          graph_.placements.size());
     rule(o.layer >= 0, "operator '{}' is in layer {}", o.name, o.layer);
+    const auto& chunks = graph_.chunk_of_layer;
+    rule(chunks.empty() || static_cast<std::size_t>(o.layer) < chunks.size(),
+         "operator '{}' is in layer {}, but {} layers have a chunk", o.name, o.layer,
+         chunks.size());
     for (const auto* operands : {&o.in, &o.out})
       for (const StagedTensorIndex operand : *operands) {
         rule(is_tensor(operand), "operator '{}' has operand {} of {} tensors", o.name, operand,
@@ -304,10 +313,20 @@ std::string op_text(const StagedGraph& graph, const StagedOp& o) {
 
 }  // namespace
 
+int StagedGraph::num_chunks() const {
+  const auto last = std::max_element(chunk_of_layer.begin(), chunk_of_layer.end());
+  return last == chunk_of_layer.end() ? 1 : *last + 1;
+}
+
 std::vector<std::string> validate(const StagedGraph& graph) { return Validator(graph).run(); }
 
 std::string to_text(const StagedGraph& graph) {
   std::string text = fmt::format("micro_batches {}\n", graph.micro_batches);
+  if (graph.num_chunks() > 1) {
+    text += "chunk of layer";
+    for (const int chunk : graph.chunk_of_layer) text += fmt::format(" {}", chunk);
+    text += "\n";
+  }
   for (std::size_t stage = 0; stage < graph.placements.size(); ++stage)
     text += fmt::format("stage {}: {}\n", stage, placement_text(graph.placements[stage]));
   for (const StagedOp& o : graph.ops) text += op_text(graph, o);

@@ -9,6 +9,7 @@
 #include "core/placement.h"
 #include "core/sbp.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -62,8 +63,15 @@ struct StagedOp {
 struct StagedGraph {
   std::vector<Placement> placements;  // by stage
   std::int64_t micro_batches = 1;
+  // By layer: the chunk of its stage that it belongs to; empty: every stage is one chunk.
+  std::vector<int> chunk_of_layer;
   std::vector<StagedTensor> tensors;
   std::vector<StagedOp> ops;  // every operator after its producers, state edges aside
+
+  int chunk_of(int layer) const {
+    return chunk_of_layer.empty() ? 0 : chunk_of_layer[static_cast<std::size_t>(layer)];
+  }
+  int num_chunks() const;  // per stage
 };
 
 // One message per broken rule: indices, order, stage of inputs, halves that name each other,

@@ -111,11 +111,37 @@ void require_order(const Setting& setting) {
           setting.value);
 }
 
+// A stage is one chunk of layers, except under the schedules made for several.
+void require_chunks(const Strategy& strategy) {
+  const std::int64_t chunks = strategy.virtual_stages;
+  switch (strategy.schedule) {
+    case Schedule::kGPipe:
+    case Schedule::kOneFOneB:
+    case Schedule::kZeroBubbleH1:
+      require(chunks == 1, ErrorCode::kUsage,
+              "strategy: virtual={} with schedule={}: several chunks of layers per stage want "
+              "schedule=interleaved, two of them schedule=zb-v",
+              chunks, to_string(strategy.schedule));
+      return;
+    case Schedule::kInterleaved:
+      require(chunks >= 2, ErrorCode::kUsage,
+              "strategy: schedule=interleaved wants virtual=2 or more chunks of layers per stage; "
+              "with one chunk it is schedule=1f1b");
+      return;
+    case Schedule::kZeroBubbleV:
+      require(chunks == 2, ErrorCode::kUsage,
+              "strategy: virtual={} with schedule=zb-v, which has two chunks of layers per stage",
+              chunks);
+      return;
+  }
+}
+
 // What the settings say together, and what of it is not in this version.
 void require_consistent(const Strategy& strategy) {
   require(strategy.dp % strategy.ep == 0, ErrorCode::kUsage,
           "strategy: ep={} does not divide dp={}: experts are spread over data-parallel replicas",
           strategy.ep, strategy.dp);
+  require_chunks(strategy);
   const std::size_t axes = axes_of(strategy).count;
   for (const WordPin& pin : strategy.pins)
     require(pin.words.size() == axes, ErrorCode::kUsage,
@@ -130,9 +156,6 @@ void require_available(const Strategy& strategy) {
   missing(strategy.cp > 1 && strategy.context == ContextMode::kRing, "cp_mode=ring");
   missing(strategy.ep > 1, "ep (expert parallelism)");
   missing(strategy.sequence_parallel, "sp=on (sequence parallelism)");
-  missing(strategy.virtual_stages > 1, "virtual (several chunks of layers per stage)");
-  missing(strategy.schedule == Schedule::kInterleaved, "schedule=interleaved");
-  missing(strategy.schedule == Schedule::kZeroBubbleV, "schedule=zb-v");
   missing(strategy.recompute != Recompute(), "recompute");
   missing(strategy.zero > 1, "zero=2 or 3 (gradients or parameters sharded)");
 }
@@ -276,6 +299,8 @@ Strategy parse_strategy(std::string_view text) {
   require(first.has_value() == last.has_value(), ErrorCode::kUsage,
           "strategy: first_layers and last_layers are given together or not at all");
   if (first) strategy.first_last_layers = {static_cast<int>(*first), static_cast<int>(*last)};
+  if (strategy.schedule == Schedule::kZeroBubbleV && !seen.contains("virtual"))
+    strategy.virtual_stages = 2;
   require_consistent(strategy);
   require_available(strategy);
   return strategy;

@@ -161,11 +161,11 @@ void GraphProfile::collect_saved(const LogicalGraph& training) {
   }
 }
 
-Bytes GraphProfile::memory_bound(const Strategy& strategy, const std::vector<int>& stage_of_layer,
+Bytes GraphProfile::memory_bound(const Strategy& strategy, const std::vector<LayerPlace>& places,
                                  std::int64_t micro_batches) const {
   std::vector<Bytes> by_stage(static_cast<std::size_t>(strategy.pp));
   for (const Parameter& parameter : parameters_) {
-    Bytes& stage = by_stage[at(stage_of_layer[at(parameter.layer)])];
+    Bytes& stage = by_stage[at(places[at(parameter.layer)].stage)];
     // The part of the first rank: never smaller than that of another.
     const std::int64_t extent = std::max<std::int64_t>(parameter.split_extent, 1);
     const std::int64_t part =
@@ -177,7 +177,7 @@ Bytes GraphProfile::memory_bound(const Strategy& strategy, const std::vector<int
     if (micro_batches > 1) stage += share(parameter.gradient);
   }
   for (std::size_t layer = 0; layer < saved_.size(); ++layer) {
-    const int stage = stage_of_layer[layer];
+    const int stage = places[layer].stage;
     const Bytes share = Bytes(saved_[layer].value / (strategy.dp * strategy.tp));
     by_stage[at(stage)] += share * in_flight(strategy, stage, micro_batches);
   }
@@ -201,29 +201,37 @@ const std::vector<GraphProfile::StageWork>& GraphProfile::layer_work(std::int64_
   return place->second;
 }
 
-Duration GraphProfile::time_bound(const Strategy& strategy, const std::vector<int>& stage_of_layer,
+Duration GraphProfile::time_bound(const Strategy& strategy, const std::vector<LayerPlace>& places,
                                   std::int64_t micro_batches, const CostModel& cost) const {
   const std::int64_t shares = strategy.dp * strategy.tp;
   const auto& by_layer = layer_work(shares, strategy.zero == 0 ? strategy.tp : shares, cost);
-  std::vector<StageWork> by_stage(static_cast<std::size_t>(strategy.pp));
-  for (std::size_t layer = 0; layer < by_layer.size(); ++layer)
-    for (std::size_t part = 0; part < kNumParts; ++part)
-      by_stage[at(stage_of_layer[layer])][part] += by_layer[layer][part];
-
   const auto of = [](const StageWork& work, Part part) {
     return work[static_cast<std::size_t>(part)];
   };
-  const StageWork& first = by_stage.front();
+  const auto through = [&](const StageWork& work) {
+    return of(work, Part::kForward) + of(work, Part::kInputGrad);
+  };
+  std::vector<StageWork> by_stage(static_cast<std::size_t>(strategy.pp));
+  std::vector<StageWork> first_chunk = by_stage;
+  for (std::size_t layer = 0; layer < by_layer.size(); ++layer)
+    for (std::size_t part = 0; part < kNumParts; ++part) {
+      const auto stage = at(places[layer].stage);
+      by_stage[stage][part] += by_layer[layer][part];
+      if (places[layer].chunk == 0) first_chunk[stage][part] += by_layer[layer][part];
+    }
+
+  const StageWork& first = first_chunk.front();
   Duration bound, way;  // way: one micro-batch down to the stage and back up
-  for (const StageWork& stage : by_stage) {
-    const Duration there = of(stage, Part::kForward) + of(stage, Part::kInputGrad);
+  for (std::size_t index = 0; index < by_stage.size(); ++index) {
+    const StageWork& stage = by_stage[index];
+    const Duration there = through(stage);
     const Duration weights = of(stage, Part::kWeightGrad);
     bound = std::max(bound, (there + weights) * micro_batches + of(stage, Part::kOptimizer));
     Duration path = way + there * micro_batches;
     if (!parts_backward(strategy.schedule)) path += weights * (micro_batches - 1);
-    if (&stage != &first)
+    if (index > 0)
       bound = std::max(bound, path + of(first, Part::kWeightGrad) + of(first, Part::kOptimizer));
-    way += there;
+    way += through(first_chunk[index]);
   }
   return bound;
 }

@@ -2,6 +2,7 @@
 // for every tuple, and never above what the simulator says (README, invariants).
 #pragma once
 
+#include "compiler/stage.h"
 #include "compiler/strategy.h"
 #include "core/cost_model.h"
 #include "core/logical_graph.h"
@@ -20,13 +21,14 @@ class GraphProfile {
 
   // Of the slowest stage: states, and what a step must hold at the moment when most micro-batches
   // wait for their backward. Splits are taken at their best: every activation over dp x tp.
-  Bytes memory_bound(const Strategy& strategy, const std::vector<int>& stage_of_layer,
+  Bytes memory_bound(const Strategy& strategy, const std::vector<LayerPlace>& places,
                      std::int64_t micro_batches) const;
 
   // The longest of these paths through a steady step, with every operator split over dp x tp and
-  // communication free: all the work of one stage; or the first micro-batch's way down to a stage,
-  // all micro-batches there, the last one's way back up and the optimizer of the first stage.
-  Duration time_bound(const Strategy& strategy, const std::vector<int>& stage_of_layer,
+  // communication free: all the work of one stage; or the first micro-batch's way down to the first
+  // chunk of a stage, all micro-batches there, the last one's way back up and the optimizer of the
+  // first stage. (Chunk 0 of stage s is virtual stage s: its backward is the stage's last.)
+  Duration time_bound(const Strategy& strategy, const std::vector<LayerPlace>& places,
                       std::int64_t micro_batches, const CostModel& cost) const;
 
   int num_layers() const { return num_layers_; }

@@ -97,16 +97,16 @@ class Search {
 
   void consider(std::size_t place, const Strategy& strategy) {
     const GraphProfile& profile = graph_of(strategy).profile;
-    const std::vector<int> stages = stage_of_layers(profile.num_layers(), strategy);
+    const std::vector<LayerPlace> places = place_layers(profile.num_layers(), strategy);
     const std::int64_t micro_batches = num_micro_batches(strategy, problem_.global_batch);
-    const Bytes memory = profile.memory_bound(strategy, stages, micro_batches);
+    const Bytes memory = profile.memory_bound(strategy, places, micro_batches);
     if (memory > memory_) {
       ++result_.cut_by_memory;
       reject(place, strategy, "at least " + text_of_excess(memory, memory_));
       return;
     }
     const Duration bound =
-        std::max(flops_bound(), profile.time_bound(strategy, stages, micro_batches, *models_.cost));
+        std::max(flops_bound(), profile.time_bound(strategy, places, micro_batches, *models_.cost));
     contenders_.push_back({place, strategy, bound});
   }
 

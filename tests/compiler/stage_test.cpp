@@ -108,6 +108,46 @@ TEST_CASE("G43: counts that leave layers over or take too many are refused with 
   CHECK(contains(spread(3, "pp=4"), "pp that would do: 1 to 3"));
 }
 
+TEST_CASE("blocks spread over virtual stages, in model order, earlier ones get more") {
+  // 9 blocks over 6 virtual stages: 2 2 2 1 1 1; the embedding joins the first, the head the last.
+  const auto places = place_layers(11, parse_strategy("pp=3 schedule=interleaved virtual=2"));
+  std::vector<int> stages, chunks;
+  for (const LayerPlace& place : places) {
+    stages.push_back(place.stage);
+    chunks.push_back(place.chunk);
+    CHECK(place.virtual_stage == place.chunk * 3 + place.stage);
+  }
+  CHECK(stages == std::vector<int>{0, 0, 0, 1, 1, 2, 2, 0, 1, 2, 2});
+  CHECK(chunks == std::vector<int>{0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1});
+  // zb-v comes back: embedding and head are both on stage 0.
+  CHECK(stage_of_layers(11, parse_strategy("pp=3 schedule=zb-v")) ==
+        std::vector<int>{0, 0, 0, 1, 1, 2, 2, 2, 1, 0, 0});
+}
+
+TEST_CASE("first_layers and last_layers count whole stages, whose chunks share them") {
+  const auto per_virtual_stage = [](int blocks, const char* strategy) {
+    const auto places = place_layers(blocks + 2, parse_strategy(strategy));
+    std::vector<int> counts(static_cast<std::size_t>(places.back().virtual_stage) + 1, 0);
+    for (std::size_t layer = 1; layer + 1 < places.size(); ++layer)
+      ++counts[static_cast<std::size_t>(places[layer].virtual_stage)];
+    return counts;
+  };
+  // Stages of 3, 4, 2 blocks; chunks of stage 0: 2 + 1, of stage 1: 2 + 2, of stage 2: 1 + 1.
+  CHECK(per_virtual_stage(9, "pp=3 schedule=interleaved virtual=2 first_layers=3 last_layers=2") ==
+        std::vector<int>{2, 2, 1, 1, 2, 1});
+  CHECK(per_virtual_stage(9, "pp=3 schedule=zb-v first_layers=3 last_layers=2") ==
+        std::vector<int>{2, 2, 1, 1, 2, 1});
+  const auto refused = [&](int blocks, const char* strategy) {
+    return refusal([&] { per_virtual_stage(blocks, strategy); });
+  };
+  CHECK(contains(refused(9, "pp=3 schedule=zb-v first_layers=4 last_layers=1"),
+                 "stage 2 has 1 layers for virtual=2"));
+  CHECK(contains(refused(5, "pp=3 schedule=zb-v"), "pp that would do with virtual=2: 1 to 2"));
+  CHECK(contains(refused(9, "pp=3 schedule=interleaved virtual=4"), "virtual with pp=3: 1 to 3"));
+  CHECK(
+      contains(refused(9, "pp=1048576 schedule=interleaved virtual=1048576"), "would do: 1 to 9"));
+}
+
 TEST_CASE("an MLP over dp 2 x tp 2 has the communications of its algebra and no other") {
   // Embedding rows (table replicated), up: column parallel, down: row parallel, so one all_reduce
   // over tp before its bias. Backward: dx of `up` is partial over tp and only the table's gradient

@@ -58,12 +58,23 @@ TEST_CASE(
   CHECK(contains(refusal("cp=2"), "cp_mode=ring"));
   CHECK(contains(refusal("dp=2 ep=2"), "expert parallelism"));
   CHECK(contains(refusal("sp=on"), "sequence parallelism"));
-  CHECK(contains(refusal("virtual=2"), "chunks of layers"));
   CHECK(contains(refusal("recompute=full"), "recompute"));
-  CHECK(contains(refusal("schedule=interleaved"), "not in this version"));
-  CHECK(contains(refusal("schedule=zb-v"), "not in this version"));
   CHECK(contains(refusal("zero=3"), "not in this version"));
   CHECK(contains(refusal("dp=4 ep=3"), "does not divide dp=4"));
+}
+
+TEST_CASE("chunks of layers belong to the schedules made for them; zb-v has two") {
+  CHECK(parse_strategy("schedule=zb-v pp=2").virtual_stages == 2);
+  CHECK(parse_strategy("schedule=zb-v virtual=2") == parse_strategy("schedule=zb-v"));
+  CHECK(parse_strategy("schedule=interleaved virtual=3").virtual_stages == 3);
+  for (const char* text : {"schedule=zb-v pp=2", "schedule=interleaved virtual=4 pp=2"})
+    CHECK(parse_strategy(to_string(parse_strategy(text))) == parse_strategy(text));
+  CHECK(contains(refusal("virtual=2"), "virtual=2 with schedule=1f1b"));
+  CHECK(contains(refusal("virtual=2 schedule=gpipe"), "want schedule=interleaved"));
+  CHECK(contains(refusal("schedule=interleaved"), "wants virtual=2 or more"));
+  CHECK(contains(refusal("schedule=interleaved virtual=1"), "it is schedule=1f1b"));
+  CHECK(contains(refusal("schedule=zb-v virtual=3"), "which has two chunks"));
+  CHECK(contains(refusal("schedule=zb-v virtual=1"), "which has two chunks"));
 }
 
 TEST_CASE("mistakes are named with what would be accepted") {

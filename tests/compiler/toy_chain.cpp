@@ -1,6 +1,7 @@
 // Builds the chain operator by operator, in topological order.
 #include "tests/compiler/toy_chain.h"
 
+#include "compiler/schedule.h"
 #include "core/check.h"
 
 #include <algorithm>
@@ -16,14 +17,19 @@ class ChainBuilder {
  public:
   explicit ChainBuilder(const ToyChain& options) : options_(options) {
     graph_.micro_batches = options.micro_batches;
-    for (std::size_t stage = 0; stage < options.layers.size(); ++stage) {
+    for (int number = 0; number < static_cast<int>(options.layers.size()); ++number) {
+      const Schedule shape = options.v_shape ? Schedule::kZeroBubbleV : Schedule::kInterleaved;
+      const StageChunk place = stage_of_virtual(shape, num_stages(), number);
+      for (int i = 0; i < options.layers[static_cast<std::size_t>(number)]; ++i) {
+        stage_of_layer_.push_back(place.stage);
+        if (options.chunks > 1) graph_.chunk_of_layer.push_back(place.chunk);
+      }
+    }
+    for (int stage = 0; stage < num_stages(); ++stage) {
       Placement placement{{{"dp", options.dp}, {"tp", options.tp}}, {}};
       const auto size = static_cast<int>(options.dp * options.tp);
-      for (int i = 0; i < size; ++i)
-        placement.ranks.push_back(Rank(static_cast<int>(stage) * size + i));
+      for (int i = 0; i < size; ++i) placement.ranks.push_back(Rank(stage * size + i));
       graph_.placements.push_back(std::move(placement));
-      for (int i = 0; i < options.layers[stage]; ++i)
-        stage_of_layer_.push_back(static_cast<int>(stage));
     }
   }
 
@@ -38,7 +44,8 @@ class ChainBuilder {
 
  private:
   int num_layers() const { return static_cast<int>(stage_of_layer_.size()); }
-  int num_stages() const { return static_cast<int>(options_.layers.size()); }
+  int num_stages() const { return static_cast<int>(options_.layers.size()) / options_.chunks; }
+  int last_stage() const { return stage_of_layer_.back(); }
   int stage_of(int layer) const { return stage_of_layer_[static_cast<std::size_t>(layer)]; }
   static std::string in_layer(int layer, const std::string& name) {
     return fmt::format("layer{}.{}", layer, name);
@@ -179,7 +186,7 @@ class ChainBuilder {
   }
 
   void tie_weights() {
-    tied_ = transfer(weights_.front(), num_stages() - 1, num_layers() - 1, false, Rate::kPerStep);
+    tied_ = transfer(weights_.front(), last_stage(), num_layers() - 1, false, Rate::kPerStep);
   }
 
   void add_forward() {
@@ -260,11 +267,10 @@ class ChainBuilder {
                        Phase::kOptimizer, Rate::kPerStep);
     std::vector<StagedTensorIndex> counts;
     for (int stage = 0; stage < num_stages(); ++stage) {
-      const bool backward = stage != num_stages() - 1;
+      const bool backward = stage != last_stage();
       counts.push_back(transfer(count, stage, num_layers() - 1, backward, Rate::kPerStep));
     }
-    if (options_.host)
-      host("metrics", num_layers() - 1, num_stages() - 1, Rate::kPerStep, {loss_}, {});
+    if (options_.host) host("metrics", num_layers() - 1, last_stage(), Rate::kPerStep, {loss_}, {});
     for (int layer = 0; layer < num_layers(); ++layer)
       update(layer, counts[static_cast<std::size_t>(stage_of(layer))]);
   }

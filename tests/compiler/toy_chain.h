@@ -13,7 +13,10 @@
 namespace sextant::testing {
 
 struct ToyChain {
-  std::vector<int> layers = {1};  // per stage
+  std::vector<int> layers = {
+      1};                // per stage; with several chunks per virtual stage, in model order
+  int chunks = 1;        // per stage
+  bool v_shape = false;  // every second chunk goes back, as in zb-v
   std::int64_t micro_batches = 1;
   // Per layer, by stage (the last entry counts for all further stages).
   std::vector<std::int64_t> forward = {1}, input_grad = {1}, weight_grad = {1};
