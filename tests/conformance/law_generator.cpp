@@ -116,17 +116,22 @@ class Generator {
     strategy.dp = room(pick(degrees));
     strategy.tp = room(pick(degrees));
     if (model_.groups % strategy.tp != 0) strategy.tp = 1;
-    const bool splits_sequence =
-        model_.has_attention && (features().ring || features().all_to_all) && chance(0.3);
-    if (splits_sequence) {
-      strategy.cp = room(2);
-      strategy.context = !features().ring                       ? ContextMode::kAllToAll
-                         : features().all_to_all && chance(0.5) ? ContextMode::kAllToAll
-                                                                : ContextMode::kRing;
-    }
+    if (model_.has_attention && chance(0.3)) draw_context(room(2));
     if (strategy.tp > 1 && features().sequence_parallel) strategy.sequence_parallel = chance(0.5);
     if (model_.has_experts && features().experts && strategy.dp % 2 == 0 && chance(0.6))
       strategy.ep = strategy.dp == 4 && chance(0.5) ? 4 : 2;
+  }
+
+  // All-to-all exchanges the sequence for whole groups of heads.
+  void draw_context(std::int64_t parts) {
+    Strategy& strategy = plan_.strategy;
+    std::vector<ContextMode> modes;
+    if (features().ring) modes.push_back(ContextMode::kRing);
+    if (features().all_to_all && model_.groups % (parts * strategy.tp) == 0)
+      modes.push_back(ContextMode::kAllToAll);
+    if (modes.empty() || parts == 1) return;
+    strategy.cp = parts;
+    strategy.context = pick(modes);
   }
 
   // Few batches, so that references serve many plans.
