@@ -3,6 +3,7 @@
 
 #include "compiler/at.h"
 #include "compiler/hash.h"
+#include "compiler/in_place.h"
 #include "core/check.h"
 
 #include <algorithm>
@@ -44,15 +45,14 @@ std::string instance_name(const StagedGraph& graph, const InstanceSpec& instance
 }
 
 BlockForms::BlockForms(const Partition& partition, const LayoutTable& layouts,
-                       const GroupTable& groups)
-    : partition_(&partition), layouts_(&layouts), groups_(&groups) {
+                       const GroupTable& groups, const Options& options)
+    : partition_(&partition), layouts_(&layouts), groups_(&groups), options_(options) {
   number_registers();
   const auto num_instances = static_cast<std::int32_t>(partition.instances().size());
   for (std::int32_t instance = 0; instance < num_instances; ++instance) {
     ports_.push_back(find_ports(instance));
-    std::vector<FrameKey> keys;
-    const std::vector<std::int32_t> frames = frames_of(instance, keys);
-    Signature wanted = signature(instance, frames, keys);
+    const Homes homes = homes_of(instance);
+    Signature wanted = signature(instance, homes);
     Fnv1a hash;
     for (const std::int64_t symbol : wanted) hash.add(symbol);
     std::vector<std::int32_t>& bucket = by_hash_[hash.value()];
@@ -66,7 +66,7 @@ BlockForms::BlockForms(const Partition& partition, const LayoutTable& layouts,
     form_of_.push_back(num_forms());
     bucket.push_back(num_forms());
     first_instance_.push_back(instance);
-    forms_.push_back(make_form(instance, frames, keys));
+    forms_.push_back(make_form(instance, homes));
     signatures_.push_back(std::move(wanted));
   }
 }
@@ -143,21 +143,94 @@ BlockForms::FrameKey BlockForms::frame_key(std::int32_t instance, StagedTensorIn
   return key;
 }
 
-std::vector<std::int32_t> BlockForms::frames_of(std::int32_t instance,
-                                                std::vector<FrameKey>& keys) const {
-  std::vector<std::int32_t> frames;
-  for (const StagedOpIndex op : at(partition_->instances(), instance).ops)
-    for (const StagedTensorIndex out : at(partition_->graph().ops, op).out) {
-      FrameKey key = frame_key(instance, out);
-      const auto known = std::find(keys.begin(), keys.end(), key);
-      frames.push_back(static_cast<std::int32_t>(known - keys.begin()));
-      if (known == keys.end()) keys.push_back(std::move(key));
-    }
-  return frames;
+// The input dies with the operator: what reads it is in the same act and not later.
+bool BlockForms::may_overwrite(std::int32_t instance, StagedOpIndex op,
+                               StagedTensorIndex in) const {
+  const StagedGraph& graph = partition_->graph();
+  const StagedTensorIndex out = at(graph.ops, op).out.front();
+  const StagedTensor& from = at(graph.tensors, in);
+  const StagedTensor& to = at(graph.tensors, out);
+  const std::int32_t actor = partition_->place(op).actor;
+  if (from.is_state || to.is_state || from.memory != to.memory) return false;
+  if (partition_->place(from.producer).instance != instance) return false;
+  if (layouts_->of(in) != layouts_->of(out)) return false;
+  if (partition_->acts_per_content(in) != 1 || partition_->acts_per_content(out) != 1) return false;
+  if (at(graph.ops, from.producer).queue == QueueRole::kHost) return false;
+  const auto dies_here = [&](StagedOpIndex reader) {
+    const ActorPlace place = partition_->place(reader);
+    return place.instance == instance && place.actor <= actor;
+  };
+  const auto is_on_host = [&](StagedOpIndex reader) {
+    return at(graph.ops, reader).queue == QueueRole::kHost;
+  };
+  const auto before = partition_->readers(in), after = partition_->readers(out);
+  return std::all_of(before.begin(), before.end(), dies_here) &&
+         std::none_of(after.begin(), after.end(), is_on_host);
 }
 
-std::int64_t BlockForms::kind_symbol(const std::string& kind) {
-  return kinds_.try_emplace(kind, static_cast<std::int64_t>(kinds_.size())).first->second;
+std::vector<std::int32_t> BlockForms::find_in_place(std::int32_t instance) {
+  std::vector<std::int32_t> taken_from;
+  for (const StagedOpIndex index : at(partition_->instances(), instance).ops) {
+    const StagedOp& op = at(partition_->graph().ops, index);
+    const std::size_t first = taken_from.size();
+    taken_from.resize(first + op.out.size(), -1);
+    if (!options_.in_place || op.communication || op.queue != QueueRole::kCompute) continue;
+    for (const std::size_t input : kind_of(op.kind).overwrites)
+      if (input < op.in.size() && may_overwrite(instance, index, op.in[input])) {
+        taken_from[first] = register_of(op.in[input]);
+        break;
+      }
+  }
+  return taken_from;
+}
+
+bool BlockForms::is_collective_buffer(StagedTensorIndex tensor) const {
+  const StagedGraph& graph = partition_->graph();
+  const auto is_collective = [&](StagedOpIndex op) {
+    const auto& communication = at(graph.ops, op).communication;
+    return communication && communication->primitive != Primitive::kTransfer;
+  };
+  const auto readers = partition_->readers(tensor);
+  return is_collective(at(graph.tensors, tensor).producer) ||
+         std::any_of(readers.begin(), readers.end(), is_collective);
+}
+
+BlockForms::Homes BlockForms::homes_of(std::int32_t instance) {
+  Homes homes;
+  homes.taken_from = find_in_place(instance);
+  std::vector<FrameKey> of_register;
+  std::vector<bool> collective;
+  for (const StagedOpIndex op : at(partition_->instances(), instance).ops)
+    for (const StagedTensorIndex out : at(partition_->graph().ops, op).out) {
+      of_register.push_back(frame_key(instance, out));
+      collective.push_back(options_.symmetric && is_collective_buffer(out));
+    }
+  // Bytes that are passed on live from their first writer to the last reader of their last tenant.
+  for (std::size_t reg = of_register.size(); reg-- > 0;) {
+    const std::int32_t from = homes.taken_from[reg];
+    if (from < 0) continue;
+    const std::int32_t first = at(of_register, from).first;
+    at(of_register, from) = of_register[reg];
+    if (of_register[reg].readers.empty()) at(of_register, from).first = first;
+  }
+  for (std::size_t reg = 0; reg < of_register.size(); ++reg) {
+    if (const std::int32_t from = homes.taken_from[reg]; from >= 0) {
+      homes.frame.push_back(at(homes.frame, from));
+      continue;
+    }
+    const auto known = std::find(homes.keys.begin(), homes.keys.end(), of_register[reg]);
+    homes.frame.push_back(static_cast<std::int32_t>(known - homes.keys.begin()));
+    if (known == homes.keys.end()) homes.keys.push_back(std::move(of_register[reg]));
+  }
+  for (std::size_t reg = 0; reg < collective.size(); ++reg)
+    if (collective[reg]) at(homes.keys, homes.frame[reg]).frame.region = Region::kSymmetric;
+  return homes;
+}
+
+const BlockForms::Kind& BlockForms::kind_of(const std::string& kind) {
+  const auto [entry, is_new] = kinds_.try_emplace(kind);
+  if (is_new) entry->second = {static_cast<std::int64_t>(kinds_.size()), overwritten_inputs(kind)};
+  return entry->second;
 }
 
 std::int64_t BlockForms::attributes_symbol(const Attributes& attributes) {
@@ -173,7 +246,7 @@ void BlockForms::sign_actor(std::int32_t instance, StagedOpIndex op, Signature& 
   const StagedOp& staged = at(partition_->graph().ops, op);
   signature.insert(
       signature.end(),
-      {kind_symbol(staged.kind), attributes_symbol(staged.attributes),
+      {kind_of(staged.kind).symbol, attributes_symbol(staged.attributes),
        static_cast<std::int64_t>(staged.phase), static_cast<std::int64_t>(staged.queue),
        static_cast<std::int64_t>(staged.in.size()), static_cast<std::int64_t>(staged.out.size())});
   for (const StagedTensorIndex in : staged.in) {
@@ -189,9 +262,7 @@ void BlockForms::sign_actor(std::int32_t instance, StagedOpIndex op, Signature& 
                     layouts_->from(op).value, layouts_->to(op).value});
 }
 
-BlockForms::Signature BlockForms::signature(std::int32_t instance,
-                                            std::span<const std::int32_t> frames,
-                                            std::span<const FrameKey> keys) {
+BlockForms::Signature BlockForms::signature(std::int32_t instance, const Homes& homes) {
   const InstanceSpec& spec = at(partition_->instances(), instance);
   Signature signature{spec.stage, static_cast<std::int64_t>(spec.part),
                       static_cast<std::int64_t>(spec.ops.size())};
@@ -200,12 +271,14 @@ BlockForms::Signature BlockForms::signature(std::int32_t instance,
   for (const StagedOpIndex op : spec.ops)
     for (const StagedTensorIndex out : at(partition_->graph().ops, op).out) {
       signature.push_back(layouts_->of(out).value);
-      signature.push_back(frames[reg++]);
+      signature.push_back(homes.frame[reg]);
+      signature.push_back(homes.taken_from[reg++]);
     }
-  for (const FrameKey& key : keys)
+  for (const FrameKey& key : homes.keys)
     signature.insert(signature.end(),
                      {static_cast<std::int64_t>(key.frame.memory), key.frame.acts_per_content,
-                      static_cast<std::int64_t>(key.frame.initially_full)});
+                      static_cast<std::int64_t>(key.frame.initially_full),
+                      static_cast<std::int64_t>(key.frame.region)});
   for (const StagedTensorIndex port : at(ports_, instance))
     signature.push_back(layouts_->of(port).value);
   return signature;
@@ -232,6 +305,15 @@ Actor BlockForms::make_actor(std::int32_t instance, StagedOpIndex op) const {
   return actor;
 }
 
+void BlockForms::mark_in_place(Actor& actor, const Homes& homes) const {
+  if (actor.out.empty()) return;
+  const std::int32_t from = at(homes.taken_from, actor.out.front());
+  if (from < 0) return;
+  const Operand taken{Operand::Source::kRegister, from};
+  const auto in = std::find(actor.in.begin(), actor.in.end(), taken) - actor.in.begin();
+  actor.in_place = Actor::InPlace{static_cast<std::int32_t>(in), 0};
+}
+
 // Edges and the readers of ports: each actor that reads a value several times reads it once.
 void BlockForms::add_readers(std::int32_t instance, Block& block) const {
   const StagedGraph& graph = partition_->graph();
@@ -251,8 +333,7 @@ void BlockForms::add_readers(std::int32_t instance, Block& block) const {
   }
 }
 
-Block BlockForms::make_form(std::int32_t instance, std::span<const std::int32_t> frames,
-                            std::span<const FrameKey> keys) const {
+Block BlockForms::make_form(std::int32_t instance, const Homes& homes) const {
   const StagedGraph& graph = partition_->graph();
   const InstanceSpec& spec = at(partition_->instances(), instance);
   Block block;
@@ -260,15 +341,16 @@ Block BlockForms::make_form(std::int32_t instance, std::span<const std::int32_t>
   block.phase = at(graph.ops, spec.ops.front()).phase;
   for (const StagedOpIndex op : spec.ops) {
     block.actors.push_back(make_actor(instance, op));
+    mark_in_place(block.actors.back(), homes);
     for (const StagedTensorIndex out : at(graph.ops, op).out) {
       Register reg;
       reg.name = without_layer(at(graph.tensors, out).name);
       reg.layout = layouts_->of(out);
-      reg.frame = frames[block.registers.size()];
+      reg.frame = homes.frame[block.registers.size()];
       block.registers.push_back(std::move(reg));
     }
   }
-  for (const FrameKey& key : keys) block.frames.push_back(key.frame);
+  for (const FrameKey& key : homes.keys) block.frames.push_back(key.frame);
   add_readers(instance, block);
   return block;
 }
@@ -282,12 +364,19 @@ class LocalTypes {
              const ProgramClass& program_class)
       : layouts_(&layouts), placement_(&placement), member_(program_class.members.front()) {
     types_.resize(layouts.layouts().size());
+    room_.resize(layouts.layouts().size());
     for (std::size_t i = 0; i < types_.size(); ++i) {
       const Layout& layout = layouts.layouts()[i];
       if (layout.placement == PlacementId(program_class.stage))
         types_[i] = local_type(layout, *placement_, member_);
+      room_[i] = aligned(size_of(types_[i]).value);
     }
   }
+  // Room for what the other class holds too.
+  void widen(const LocalTypes& other) {
+    for (std::size_t i = 0; i < room_.size(); ++i) room_[i] = std::max(room_[i], other.room_[i]);
+  }
+  Bytes room(LayoutId layout) const { return Bytes(room_[layout.index()]); }
   const TensorType& of(LayoutId layout) const { return types_[layout.index()]; }
 
  private:
@@ -295,7 +384,21 @@ class LocalTypes {
   const Placement* placement_;
   std::int32_t member_;
   std::vector<TensorType> types_;
+  std::vector<std::int64_t> room_;
 };
+
+// Of all classes. With `symmetric` those of a stage make room for each other's parts.
+std::vector<LocalTypes> local_types(const LayoutTable& layouts,
+                                    std::span<const ProgramClass> classes,
+                                    const std::vector<Placement>& placements, bool symmetric) {
+  std::vector<LocalTypes> types;
+  for (const ProgramClass& one : classes)
+    types.emplace_back(layouts, at(placements, one.stage), one);
+  for (std::size_t c = 0; symmetric && c < classes.size(); ++c)
+    for (std::size_t other = 0; other < classes.size(); ++other)
+      if (other != c && classes[other].stage == classes[c].stage) types[c].widen(types[other]);
+  return types;
+}
 
 Work work_of(const Block& block, const Actor& actor, const OperatorRegistry& registry) {
   const OperatorDef& def = registry.get(actor.kind);
@@ -308,12 +411,18 @@ Work work_of(const Block& block, const Actor& actor, const OperatorRegistry& reg
 }
 
 Block with_local_types(Block block, std::span<const LayoutId> ports, const LocalTypes& types) {
-  for (Register& reg : block.registers) {
-    reg.local = types.of(reg.layout);
-    Bytes& size = at(block.frames, reg.frame).size;
-    reg.offset = size;
-    size += Bytes(aligned(size_of(reg.local).value));
-  }
+  for (const Actor& actor : block.actors)
+    for (const std::int32_t out : actor.out) {
+      Register& reg = at(block.registers, out);
+      reg.local = types.of(reg.layout);
+      if (actor.in_place) {
+        reg.offset = at(block.registers, at(actor.in, actor.in_place->in).index).offset;
+        continue;
+      }
+      Bytes& size = at(block.frames, reg.frame).size;
+      reg.offset = size;
+      size += types.room(reg.layout);
+    }
   for (std::size_t port = 0; port < ports.size(); ++port)
     block.ports[port].local = types.of(ports[port]);
   return block;
@@ -330,16 +439,17 @@ bool hold_equal_shapes(const Block& a, const Block& b) {
 
 BlockTable make_blocks(const BlockForms& forms, const LayoutTable& layouts,
                        std::span<const ProgramClass> classes,
-                       const std::vector<Placement>& placements, const OperatorRegistry& registry) {
+                       const std::vector<Placement>& placements, const OperatorRegistry& registry,
+                       bool symmetric) {
   const auto num_forms = static_cast<std::size_t>(forms.num_forms());
   BlockTable table;
   table.block_of.assign(classes.size(), std::vector<BlockId>(num_forms));
   std::vector<std::vector<BlockId>> made(num_forms);
+  const std::vector<LocalTypes> types = local_types(layouts, classes, placements, symmetric);
   for (std::size_t c = 0; c < classes.size(); ++c) {
-    const LocalTypes types(layouts, at(placements, classes[c].stage), classes[c]);
     for (std::int32_t form = 0; form < forms.num_forms(); ++form) {
       if (forms.stage_of(form) != classes[c].stage) continue;
-      Block block = with_local_types(forms.form(form), forms.port_layouts(form), types);
+      Block block = with_local_types(forms.form(form), forms.port_layouts(form), types[c]);
       std::vector<BlockId>& known = at(made, form);
       const auto same = std::find_if(known.begin(), known.end(), [&](BlockId id) {
         return hold_equal_shapes(table.blocks[id.index()], block);

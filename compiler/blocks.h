@@ -22,7 +22,11 @@ std::string instance_name(const StagedGraph& graph, const InstanceSpec& instance
 
 class BlockForms {
  public:
-  BlockForms(const Partition& partition, const LayoutTable& layouts, const GroupTable& groups);
+  struct Options {
+    bool in_place = true, symmetric = true;  // as ExpandOptions says
+  };
+  BlockForms(const Partition& partition, const LayoutTable& layouts, const GroupTable& groups,
+             const Options& options);
 
   std::int32_t num_forms() const { return static_cast<std::int32_t>(forms_.size()); }
   std::int32_t form_of(std::int32_t instance) const;
@@ -47,24 +51,39 @@ class BlockForms {
   // What makes two instances share a form, as integers.
   using Signature = std::vector<std::int64_t>;
 
+  // Where the registers of an instance lie: each in a frame; those with an input to overwrite in
+  // the bytes of the register that this input is.
+  struct Homes {
+    std::vector<std::int32_t> frame;       // by register
+    std::vector<std::int32_t> taken_from;  // by register: a register, -1: bytes of its own
+    std::vector<FrameKey> keys;            // by frame
+  };
+
   void number_registers();
-  std::vector<std::int32_t> frames_of(std::int32_t instance, std::vector<FrameKey>& keys) const;
+  Homes homes_of(std::int32_t instance);
+  std::vector<std::int32_t> find_in_place(std::int32_t instance);
+  bool may_overwrite(std::int32_t instance, StagedOpIndex op, StagedTensorIndex in) const;
+  bool is_collective_buffer(StagedTensorIndex tensor) const;
   FrameKey frame_key(std::int32_t instance, StagedTensorIndex tensor) const;
   std::vector<StagedTensorIndex> find_ports(std::int32_t instance) const;
   Operand operand(std::int32_t instance, StagedTensorIndex tensor) const;
-  Signature signature(std::int32_t instance, std::span<const std::int32_t> frames,
-                      std::span<const FrameKey> keys);
+  Signature signature(std::int32_t instance, const Homes& homes);
   void sign_actor(std::int32_t instance, StagedOpIndex op, Signature& signature);
-  Block make_form(std::int32_t instance, std::span<const std::int32_t> frames,
-                  std::span<const FrameKey> keys) const;
+  Block make_form(std::int32_t instance, const Homes& homes) const;
   Actor make_actor(std::int32_t instance, StagedOpIndex op) const;
+  void mark_in_place(Actor& actor, const Homes& homes) const;
   void add_readers(std::int32_t instance, Block& block) const;
-  std::int64_t kind_symbol(const std::string& kind);
+  struct Kind {
+    std::int64_t symbol = 0;
+    std::span<const std::size_t> overwrites;  // compiler/in_place.h
+  };
+  const Kind& kind_of(const std::string& kind);
   std::int64_t attributes_symbol(const Attributes& attributes);
 
   const Partition* partition_;
   const LayoutTable* layouts_;
   const GroupTable* groups_;
+  Options options_;
   std::vector<Block> forms_;
   std::vector<std::int32_t> first_instance_;           // by form
   std::vector<std::int32_t> form_of_;                  // by instance
@@ -72,14 +91,14 @@ class BlockForms {
   std::vector<std::int32_t> register_of_;              // by tensor
   std::vector<Signature> signatures_;                  // by form
   std::unordered_map<std::uint64_t, std::vector<std::int32_t>> by_hash_;
-  std::unordered_map<std::string, std::int64_t> kinds_;
+  std::unordered_map<std::string, Kind> kinds_;
   std::unordered_map<std::uint64_t, std::vector<std::pair<const Attributes*, std::int64_t>>>
       attributes_;
   std::int64_t num_attributes_ = 0;
 };
 
 // Blocks of all forms for all classes. `block_of[class][form]` is invalid where the form belongs to
-// another stage.
+// another stage. With `symmetric` the classes of a stage lay their frames out alike.
 struct BlockTable {
   std::vector<Block> blocks;
   std::vector<std::vector<BlockId>> block_of;
@@ -87,6 +106,7 @@ struct BlockTable {
 
 BlockTable make_blocks(const BlockForms& forms, const LayoutTable& layouts,
                        std::span<const ProgramClass> classes,
-                       const std::vector<Placement>& placements, const OperatorRegistry& registry);
+                       const std::vector<Placement>& placements, const OperatorRegistry& registry,
+                       bool symmetric);
 
 }  // namespace sextant

@@ -1,16 +1,29 @@
 // The whole compiler in one call.
+#include "compiler/coverage.h"
 #include "compiler/expand.h"
 #include "compiler/stage.h"
+#include "core/check.h"
 
 namespace sextant {
+
+ExpandedGraph compile_and_report(const LogicalGraph& training, const Strategy& strategy,
+                                 std::int64_t global_batch, const CostModel& cost,
+                                 const NetworkModel& network, ExpandOptions options) {
+  options.schedule = strategy.schedule;
+  const StagedGraph staged =
+      make_staged_graph(training, strategy, num_micro_batches(strategy, global_batch), &network);
+  if (options.checks) {
+    const std::vector<std::string> broken = check_layers(training, staged);
+    require(broken.empty(), ErrorCode::kInternal, "the compiler staged this wrongly: {}",
+            broken.empty() ? "" : broken.front());
+  }
+  return expand_and_report(staged, training.registry(), cost, network, options);
+}
 
 PhysicalGraph compile(const LogicalGraph& training, const Strategy& strategy,
                       std::int64_t global_batch, const CostModel& cost, const NetworkModel& network,
                       ExpandOptions options) {
-  options.schedule = strategy.schedule;
-  const StagedGraph staged =
-      make_staged_graph(training, strategy, num_micro_batches(strategy, global_batch), &network);
-  return expand(staged, training.registry(), cost, network, options);
+  return compile_and_report(training, strategy, global_batch, cost, network, options).graph;
 }
 
 }  // namespace sextant

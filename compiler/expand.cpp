@@ -5,12 +5,14 @@
 #include "actor/dry_run.h"
 #include "compiler/at.h"
 #include "compiler/blocks.h"
+#include "compiler/coverage.h"
 #include "compiler/durations.h"
 #include "compiler/groups.h"
 #include "compiler/issue_order.h"
 #include "compiler/layouts.h"
 #include "compiler/lifetimes.h"
 #include "compiler/memory_plan.h"
+#include "compiler/memory_report.h"
 #include "compiler/partition.h"
 #include "compiler/program_classes.h"
 #include "core/check.h"
@@ -31,26 +33,29 @@ class Expansion {
         partition_(staged),
         layouts_(staged),
         groups_(staged),
-        forms_(partition_, layouts_, groups_),
+        forms_(partition_, layouts_, groups_,
+               {.in_place = options.in_place, .symmetric = options.symmetric}),
         classes_(find_program_classes(staged.placements, layouts_.layouts())) {
     graph_.placements = staged.placements;
     graph_.layouts = layouts_.layouts();
     graph_.groups = groups_.groups();
-    blocks_ = make_blocks(forms_, layouts_, classes_, staged.placements, registry);
+    blocks_ =
+        make_blocks(forms_, layouts_, classes_, staged.placements, registry, options.symmetric);
     graph_.blocks = std::move(blocks_.blocks);
     number_instances();
     bind_ranks();
     order_ = make_order(cost, network);
   }
 
-  PhysicalGraph run() {
+  ExpandedGraph run() {
     graph_.programs.resize(classes_.size());
+    std::vector<PackedProgram> packed(classes_.size());
     for_each_in_parallel(classes_.size(), [&](std::size_t c) {
       graph_.programs[c] = make_program(c);
-      place(graph_.programs[c]);
+      packed[c] = place(graph_.programs[c]);
       graph_.programs[c].guards = missing_guards(graph_, ProgramId(c));
     });
-    return std::move(graph_);
+    return {std::move(graph_), std::move(packed)};
   }
 
  private:
@@ -138,7 +143,7 @@ class Expansion {
     }
   }
 
-  void place(RankProgram& program) const {
+  PackedProgram place(RankProgram& program) const {
     MemoryPlanOptions options;
     options.reuse = options_.plan_memory;
     std::vector<Time> begin, end;
@@ -150,7 +155,7 @@ class Expansion {
       options.begin = begin;
       options.end = end;
     }
-    plan_memory(graph_, program, find_lifetimes(graph_, program), options);
+    return plan_memory(graph_, program, find_lifetimes(graph_, program), options);
   }
 
   const StagedGraph& staged_;
@@ -166,39 +171,40 @@ class Expansion {
   std::vector<std::int32_t> number_in_program_;  // by instance
 };
 
-void check(const PhysicalGraph& graph) {
-  const std::vector<std::string> broken = validate(graph);
-  require(broken.empty(), ErrorCode::kInternal, "the compiler made an invalid graph: {}",
+void require_none(const std::vector<std::string>& broken, const char* what) {
+  require(broken.empty(), ErrorCode::kInternal, "{}: {}", what,
           broken.empty() ? "" : broken.front());
+}
+
+void check(const StagedGraph& staged, const PhysicalGraph& graph) {
+  require_none(validate(graph), "the compiler made an invalid graph");
+  require_none(check_layers(staged, graph), "the compiler lost an operator or did one twice");
   // The dry run first: what cannot run is said before what is unordered.
   for_each_in_parallel(graph.programs.size() + 1, [&](std::size_t task) {
     if (task == 0) {
       dry_run(graph);
       return;
     }
-    const std::vector<std::string> unordered = check_byte_order(graph, ProgramId(task - 1));
-    require(unordered.empty(), ErrorCode::kInternal, "the compiler left bytes unordered: {}",
-            unordered.empty() ? "" : unordered.front());
+    require_none(check_byte_order(graph, ProgramId(task - 1)), "the compiler left bytes unordered");
   });
-}
-
-PhysicalGraph expand_once(const StagedGraph& staged, const OperatorRegistry& registry,
-                          const CostModel& cost, const NetworkModel& network,
-                          const ExpandOptions& options) {
-  PhysicalGraph graph = Expansion(staged, registry, cost, network, options).run();
-  if (options.checks) check(graph);
-  return graph;
 }
 
 }  // namespace
 
+ExpandedGraph expand_and_report(const StagedGraph& staged, const OperatorRegistry& registry,
+                                const CostModel& cost, const NetworkModel& network,
+                                const ExpandOptions& options) {
+  require_none(validate(staged), "cannot expand this staged graph");
+  ExpandedGraph expanded = Expansion(staged, registry, cost, network, options).run();
+  if (options.memory) require_fits(expanded.graph, *options.memory);
+  if (options.checks) check(staged, expanded.graph);
+  return expanded;
+}
+
 PhysicalGraph expand(const StagedGraph& staged, const OperatorRegistry& registry,
                      const CostModel& cost, const NetworkModel& network,
                      const ExpandOptions& options) {
-  const std::vector<std::string> broken = validate(staged);
-  require(broken.empty(), ErrorCode::kInternal, "cannot expand this staged graph: {}",
-          broken.empty() ? "" : broken.front());
-  return expand_once(staged, registry, cost, network, options);
+  return expand_and_report(staged, registry, cost, network, options).graph;
 }
 
 PhysicalGraph expand(const StagedGraph& staged, const CostModel& cost, const NetworkModel& network,

@@ -3,11 +3,15 @@
 #pragma once
 
 #include "compiler/buckets.h"
+#include "compiler/memory_plan.h"
 #include "compiler/staged_graph.h"
 #include "compiler/strategy.h"
 #include "core/cost_model.h"
 #include "core/operator.h"
 #include "core/physical_graph.h"
+
+#include <optional>
+#include <vector>
 
 namespace sextant {
 
@@ -19,13 +23,20 @@ struct ExpandOptions {
   bool launch_groups = false;  // merge neighbouring opposite transfers
   BucketLimits buckets = {};   // small collectives that start together
   bool plan_memory = true;     // false: unique addresses, no reuse (a reference for tests)
+  bool in_place = true;        // an output may take over the bytes of an input that dies with it
+  // What collectives read and write lies at equal offsets on all ranks of their group: every rank
+  // class of a stage gives a tensor the room of the largest part.
+  bool symmetric = true;
+  // Of a device; a plan whose arenas are larger is refused. Not in plan files: it is the cluster's.
+  std::optional<Bytes> memory = {};
   // Proof that the result is valid, runs and orders its bytes. A search may leave it to the one
   // plan it returns: what is checked is this compiler's own work, and cannot depend on the input.
   bool checks = true;
   bool operator==(const ExpandOptions&) const = default;
 };
 
-// Throws Error(kInfeasible) when the order cannot run. The result passes validate(), dry_run() and
+// Throws Error(kInfeasible) when the order cannot run, and when the memory of a device does not
+// suffice (compiler/memory_report.h). The result passes validate(), dry_run() and
 // check_byte_order(); with `checks` this was tried, and a failure is Error(kInternal).
 PhysicalGraph expand(const StagedGraph& staged, const CostModel& cost, const NetworkModel& network,
                      const ExpandOptions& options);
@@ -34,9 +45,21 @@ PhysicalGraph expand(const StagedGraph& staged, const OperatorRegistry& registry
                      const CostModel& cost, const NetworkModel& network,
                      const ExpandOptions& options);
 
+// The same, with how the memory of each program was packed.
+struct ExpandedGraph {
+  PhysicalGraph graph;
+  std::vector<PackedProgram> packed;  // by program
+};
+ExpandedGraph expand_and_report(const StagedGraph& staged, const OperatorRegistry& registry,
+                                const CostModel& cost, const NetworkModel& network,
+                                const ExpandOptions& options);
+
 // The whole compiler: stages, words, boxing, expansion. The schedule is the strategy's.
 PhysicalGraph compile(const LogicalGraph& training, const Strategy& strategy,
                       std::int64_t global_batch, const CostModel& cost, const NetworkModel& network,
                       ExpandOptions options = {});
+ExpandedGraph compile_and_report(const LogicalGraph& training, const Strategy& strategy,
+                                 std::int64_t global_batch, const CostModel& cost,
+                                 const NetworkModel& network, ExpandOptions options = {});
 
 }  // namespace sextant

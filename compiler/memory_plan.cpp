@@ -1,35 +1,22 @@
-// Several packings over the same lives; the smallest arena is kept.
+// Lives become stays of whole ticks, one tick per birth; the best packing of them is kept.
 #include "compiler/memory_plan.h"
 
 #include "compiler/at.h"
-#include "compiler/free_list.h"
+#include "compiler/packing.h"
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <queue>
 #include <utility>
 
 namespace sextant {
 namespace {
 
-// Offsets of all contents; contents of state frames are addressed by frame.
-struct Packing {
-  std::vector<Bytes> offsets;
-  Bytes size;
-};
-
-enum class Policy : std::uint8_t {
-  kTogether,  // one area for all
-  kApart,     // contents that outlive their instance's act below, all others above
-};
-
 struct Expiry {
   Time time;
-  std::int64_t position;
-  std::int32_t content;
+  std::int32_t stay;
   bool operator>(const Expiry& other) const {
-    return std::pair(time, content) > std::pair(other.time, other.content);
+    return std::pair(time, stay) > std::pair(other.time, other.stay);
   }
 };
 
@@ -37,39 +24,20 @@ class MemoryPlanner {
  public:
   MemoryPlanner(const PhysicalGraph& graph, RankProgram& program, const Lifetimes& lifetimes,
                 const MemoryPlanOptions& options)
-      : graph_(graph), program_(program), lifetimes_(lifetimes), options_(options) {
-    for (std::size_t i = 0; i < lifetimes_.contents.size(); ++i)
-      if (is_shared(static_cast<std::int32_t>(i)))
-        shared_by_last_.push_back(static_cast<std::int32_t>(i));
-    std::stable_sort(shared_by_last_.begin(), shared_by_last_.end(),
-                     [&](std::int32_t a, std::int32_t b) { return life(a).last < life(b).last; });
-    program_.arena.peak_by_class.assign(kNumMemoryClasses, Bytes());
-  }
+      : graph_(graph), program_(program), lifetimes_(lifetimes), options_(options) {}
 
-  void plan() {
+  PackedProgram plan() {
     bind_frames();
     place_fixed();
+    find_stays();
     measure_peak();
-    Packing best;
-    if (options_.reuse) {
-      best = pack(Policy::kTogether);
-      Packing apart = pack(Policy::kApart);
-      if (apart.size < best.size) best = std::move(apart);
-      if (shared_by_last_.size() <= kSmall) {
-        Packing by_size = pack_largest_first();
-        if (by_size.size < best.size) best = std::move(by_size);
-      }
-    } else {
-      best = pack_without_reuse();
-    }
-    program_.arena.size = fixed_ + best.size;
-    set_slots(best);
+    const BestPacking best = options_.reuse ? pack_best(stays_) : without_reuse();
+    program_.arena.size = fixed_ + best.packing.size;
+    set_slots(best.packing);
+    return {program_.name, fixed_, std::move(stays_), best.rule};
   }
 
  private:
-  // Above this many contents, packing by size would take longer than all the rest.
-  static constexpr std::size_t kSmall = 2000;
-
   const ContentLife& life(std::int32_t content) const { return at(lifetimes_.contents, content); }
   const ProgramFrame& frame_of(std::int32_t content) const {
     return at(lifetimes_.frames, life(content).frame);
@@ -134,143 +102,82 @@ class MemoryPlanner {
 
   // --- walking through the step ------------------------------------------------------------------
 
-  // Visits contents in order of birth, before each those whose bytes are free again.
-  template <typename Born, typename Gone>
-  void sweep(const Born& born, const Gone& gone) const {
-    const bool modelled = !options_.end.empty();
-    std::priority_queue<Expiry, std::vector<Expiry>, std::greater<>> fading;  // read, not yet done
-    std::size_t next_gone = 0;
+  // A tick is a birth. A content's bytes are free for those born after its last use was issued and,
+  // in modelled time, had ended.
+  void find_stays() {
+    std::vector<std::int32_t> by_last;  // stays
     for (const std::int32_t content : lifetimes_.in_order) {
       if (!is_shared(content)) continue;
-      while (next_gone < shared_by_last_.size() &&
-             life(shared_by_last_[next_gone]).last < life(content).first) {
-        const std::int32_t over = shared_by_last_[next_gone++];
-        if (modelled)
-          fading.push({end_of(over), life(over).last, over});
-        else
-          gone(over);
-      }
-      while (!fading.empty() && fading.top().time <= at_begin(content)) {
-        gone(fading.top().content);
-        fading.pop();
-      }
-      born(content);
+      by_last.push_back(static_cast<std::int32_t>(contents_.size()));
+      contents_.push_back(content);
+    }
+    std::stable_sort(by_last.begin(), by_last.end(), [&](std::int32_t a, std::int32_t b) {
+      return life(at(contents_, a)).last < life(at(contents_, b)).last;
+    });
+    std::priority_queue<Expiry, std::vector<Expiry>, std::greater<>> fading;  // read, not yet done
+    std::size_t next = 0;
+    const auto num_ticks = static_cast<std::int32_t>(contents_.size());
+    for (std::int32_t tick = 0; tick < num_ticks; ++tick) {
+      const ContentLife& born = life(at(contents_, tick));
+      for (; next < by_last.size() && life(at(contents_, by_last[next])).last < born.first; ++next)
+        fading.push(
+            {at_run(options_.end, life(at(contents_, by_last[next])).last_run), by_last[next]});
+      const Time now = at_run(options_.begin, born.first_run);
+      for (; !fading.empty() && fading.top().time <= now; fading.pop())
+        at(stays_, fading.top().stay).end = tick;
+      stays_.push_back({tick, num_ticks, size_of_content(at(contents_, tick)), born.frame,
+                        !frame_of(at(contents_, tick)).has_outer_readers});
     }
   }
-  Time at_begin(std::int32_t content) const {
-    return at_run(options_.begin, life(content).first_run);
-  }
-  Time end_of(std::int32_t content) const { return at_run(options_.end, life(content).last_run); }
   static Time at_run(std::span<const Time> times, std::int32_t run) {
     return times.empty() ? Time() : at(times, run);
   }
 
   // No packing can be below the most bytes that live at one time; their classes are reported.
   void measure_peak() {
+    ArenaPlan& arena = program_.arena;
     std::vector<Bytes> live = fixed_by_class_;
+    arena.lower_bound = fixed_;
+    arena.peak_by_class = live;
+    const auto add = [&](std::int32_t stay, std::int64_t sign) {
+      at(live, static_cast<std::int32_t>(frame_of(at(contents_, stay)).frame->memory)) +=
+          sign * at(stays_, stay).size;
+    };
     Bytes total = fixed_;
-    program_.arena.lower_bound = total;
-    program_.arena.peak_by_class = live;
     sweep(
-        [&](std::int32_t content) {
-          at(live, static_cast<std::int32_t>(frame_of(content).frame->memory)) +=
-              size_of_content(content);
-          total += size_of_content(content);
-          if (total <= program_.arena.lower_bound) return;
-          program_.arena.lower_bound = total;
-          program_.arena.peak_by_class = live;
+        stays_,
+        [&](std::int32_t stay) {
+          add(stay, 1);
+          total += at(stays_, stay).size;
+          if (total <= arena.lower_bound) return;
+          arena.lower_bound = total;
+          arena.peak_by_class = live;
         },
-        [&](std::int32_t content) {
-          at(live, static_cast<std::int32_t>(frame_of(content).frame->memory)) -=
-              size_of_content(content);
-          total -= size_of_content(content);
+        [&](std::int32_t stay) {
+          add(stay, -1);
+          total -= at(stays_, stay).size;
         });
   }
 
-  Packing pack(Policy policy) const {
-    FreeList areas[2];
-    const auto area_of = [&](std::int32_t content) {
-      return policy == Policy::kApart && !frame_of(content).has_outer_readers ? 1 : 0;
-    };
-    Packing packing;
-    packing.offsets.resize(lifetimes_.contents.size());
-    std::vector<std::vector<Bytes>> used(lifetimes_.frames.size());  // by frame
-    sweep(
-        [&](std::int32_t content) {
-          FreeList& area = areas[area_of(content)];
-          const Bytes size = size_of_content(content);
-          std::vector<Bytes>& own = at(used, life(content).frame);
-          const auto again = std::find_if(own.begin(), own.end(),
-                                          [&](Bytes offset) { return area.take_at(offset, size); });
-          if (again != own.end()) {
-            at(packing.offsets, content) = *again;
-          } else {
-            own.push_back(area.take(size));
-            at(packing.offsets, content) = own.back();
-          }
-        },
-        [&](std::int32_t content) {
-          areas[area_of(content)].give_back(at(packing.offsets, content), size_of_content(content));
-        });
-    for (const std::int32_t content : shared_by_last_)
-      if (area_of(content) == 1) at(packing.offsets, content) += areas[0].high_water();
-    packing.size = areas[0].high_water() + areas[1].high_water();
-    return packing;
-  }
-
-  // Large contents first, each as low as those it meets allow.
-  Packing pack_largest_first() const {
-    std::vector<std::int32_t> order = shared_by_last_;
-    std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
-      const Bytes size_a = size_of_content(a), size_b = size_of_content(b);
-      return size_a != size_b ? size_a > size_b : life(a).first < life(b).first;
-    });
-    Packing packing;
-    packing.offsets.resize(lifetimes_.contents.size());
-    std::vector<std::int32_t> placed;  // by offset
-    for (const std::int32_t content : order) {
-      Bytes offset;
-      for (const std::int32_t other : placed) {
-        if (!meet(content, other)) continue;
-        const Bytes begin = at(packing.offsets, other);
-        if (begin >= offset + size_of_content(content)) break;
-        offset = std::max(offset, begin + size_of_content(other));
-      }
-      at(packing.offsets, content) = offset;
-      packing.size = std::max(packing.size, offset + size_of_content(content));
-      const auto place = std::upper_bound(placed.begin(), placed.end(), content,
-                                          [&](std::int32_t a, std::int32_t b) {
-                                            return at(packing.offsets, a) < at(packing.offsets, b);
-                                          });
-      placed.insert(place, content);
+  BestPacking without_reuse() const {
+    BestPacking all;
+    for (const Stay& stay : stays_) {
+      all.packing.offsets.push_back(all.packing.size);
+      all.packing.size += stay.size;
     }
-    return packing;
-  }
-
-  bool meet(std::int32_t a, std::int32_t b) const {
-    const auto over_before = [&](std::int32_t x, std::int32_t y) {
-      return life(x).last < life(y).first && (options_.end.empty() || end_of(x) <= at_begin(y));
-    };
-    return !over_before(a, b) && !over_before(b, a);
-  }
-
-  Packing pack_without_reuse() const {
-    Packing packing;
-    packing.offsets.resize(lifetimes_.contents.size());
-    for (const std::int32_t content : shared_by_last_) {
-      at(packing.offsets, content) = packing.size;
-      packing.size += size_of_content(content);
-    }
-    return packing;
+    return all;
   }
 
   // Contents of a frame at one address share a slot.
   void set_slots(const Packing& packing) {
+    std::vector<Bytes> offset_of(lifetimes_.contents.size());
+    for (std::size_t stay = 0; stay < contents_.size(); ++stay)
+      at(offset_of, contents_[stay]) = fixed_ + packing.offsets[stay];
     for (const ProgramFrame& frame : lifetimes_.frames) {
       if (frame.frame->initially_full || frame.is_host) continue;
       FrameBinding& bound = binding(frame);
       for (std::int32_t content = 0; content < frame.contents_per_step; ++content) {
-        const Bytes offset = fixed_ + at(packing.offsets, frame.first_content + content);
+        const Bytes offset = at(offset_of, frame.first_content + content);
         auto slot = std::find(bound.slot_offsets.begin(), bound.slot_offsets.end(), offset);
         if (slot == bound.slot_offsets.end())
           slot = bound.slot_offsets.insert(bound.slot_offsets.end(), offset);
@@ -284,16 +191,17 @@ class MemoryPlanner {
   RankProgram& program_;
   const Lifetimes& lifetimes_;
   const MemoryPlanOptions& options_;
-  std::vector<std::int32_t> shared_by_last_;  // contents that share the arena, by last use
-  Bytes fixed_;                               // of state and host frames, at the arena's start
+  std::vector<std::int32_t> contents_;  // that share the arena, by birth
+  std::vector<Stay> stays_;             // of these
+  Bytes fixed_;                         // of state and host frames, at the arena's start
   std::vector<Bytes> fixed_by_class_ = std::vector<Bytes>(kNumMemoryClasses);
 };
 
 }  // namespace
 
-void plan_memory(const PhysicalGraph& graph, RankProgram& program, const Lifetimes& lifetimes,
-                 const MemoryPlanOptions& options) {
-  MemoryPlanner(graph, program, lifetimes, options).plan();
+PackedProgram plan_memory(const PhysicalGraph& graph, RankProgram& program,
+                          const Lifetimes& lifetimes, const MemoryPlanOptions& options) {
+  return MemoryPlanner(graph, program, lifetimes, options).plan();
 }
 
 }  // namespace sextant

@@ -3,10 +3,12 @@
 #pragma once
 
 #include "compiler/lifetimes.h"
+#include "compiler/packing.h"
 #include "core/physical_graph.h"
 #include "core/units.h"
 
 #include <span>
+#include <string>
 #include <vector>
 
 namespace sextant {
@@ -19,8 +21,16 @@ struct MemoryPlanOptions {
   std::span<const Time> begin, end;
 };
 
+// What was packed and by which rule, for reports and experiments.
+struct PackedProgram {
+  std::string program;
+  Bytes fixed;  // below the stays: state and what host actors touch
+  std::vector<Stay> stays;
+  PackingRule rule = PackingRule::kInOrder;
+};
+
 // Sets the registers, slots and offsets of every frame of the program, and its arena.
-void plan_memory(const PhysicalGraph& graph, RankProgram& program, const Lifetimes& lifetimes,
-                 const MemoryPlanOptions& options = {});
+PackedProgram plan_memory(const PhysicalGraph& graph, RankProgram& program,
+                          const Lifetimes& lifetimes, const MemoryPlanOptions& options = {});
 
 }  // namespace sextant

@@ -39,7 +39,9 @@ Json expand_to_json(const ExpandOptions& options) {
           {"launch_groups", options.launch_groups},
           {"bucket_bytes", options.buckets.bytes.value},
           {"bucket_operations", options.buckets.operations},
-          {"plan_memory", options.plan_memory}};
+          {"plan_memory", options.plan_memory},
+          {"in_place", options.in_place},
+          {"symmetric", options.symmetric}};
 }
 
 std::int64_t limit_from(const JsonCursor& value) {
@@ -51,8 +53,8 @@ std::int64_t limit_from(const JsonCursor& value) {
 }
 
 ExpandOptions expand_from(const JsonCursor& value, const Strategy& strategy) {
-  value.allow_only(
-      {"slot_lifetime", "launch_groups", "bucket_bytes", "bucket_operations", "plan_memory"});
+  value.allow_only({"slot_lifetime", "launch_groups", "bucket_bytes", "bucket_operations",
+                    "plan_memory", "in_place", "symmetric"});
   ExpandOptions options;
   options.schedule = strategy.schedule;
   options.slot_lifetime = slot_lifetime_from(value.at("slot_lifetime"));
@@ -64,6 +66,11 @@ ExpandOptions expand_from(const JsonCursor& value, const Strategy& strategy) {
   if (const auto operations = value.find("bucket_operations"))
     options.buckets.operations = static_cast<std::int32_t>(limit_from(*operations));
   options.plan_memory = value.at("plan_memory").boolean();
+  // Nor did older plans know these.
+  const auto in_place = value.find("in_place");
+  const auto symmetric = value.find("symmetric");
+  options.in_place = in_place && in_place->boolean();
+  options.symmetric = symmetric && symmetric->boolean();
   return options;
 }
 

@@ -62,6 +62,8 @@ namespace sextant {
 // - M5  state has one register in one slot
 // - M6  the arena holds at least its lower bound
 // - M7  there is one memory peak per class
+// - M8  collectives find the buffers of all members at equal offsets, or all outside the symmetric
+//       region (validator/symmetric.cpp)
 // Issue order (validator/order.cpp)
 // - O1  host actors are not in the order
 // - O2  the actors of a run are on one queue
@@ -116,6 +118,7 @@ std::vector<std::string> validate(const PhysicalGraph& graph) {
   // Both walk through group roles and positions.
   if (findings.empty()) {
     check_agreement(graph, findings);
+    check_symmetric(graph, findings);
     check_shapes(graph, findings);
   }
   return findings.messages();

@@ -4,6 +4,9 @@
 #include "backends/cpu/cpu_device.h"
 #include "backends/cpu/kernel.h"
 #include "backends/cpu/rendezvous.h"
+#include "core/check.h"
+
+#include <unistd.h>
 
 #include <chrono>
 
@@ -20,6 +23,23 @@ KernelTable table_of(CpuKernels kernels) {
   return {};
 }
 
+Bytes memory_of_this_machine() {
+  return Bytes(static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE));
+}
+
+void require_room(const PhysicalGraph& graph, Bytes memory) {
+  Bytes sum;
+  for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank) {
+    const RankProgram& program = graph.program_of(Rank(rank));
+    sum += program.arena.size;  // below 2^60 each (rule I28), and refused before it overflows
+    require(sum <= memory, ErrorCode::kInfeasible,
+            "the arenas of ranks 0 to {} of {} need {} of this machine's memory, which is {}: {} "
+            "too much; rank {} ('{}') alone needs {}",
+            rank, graph.ranks.size(), to_text(sum), to_text(memory), to_text(sum - memory), rank,
+            program.name, to_text(program.arena.size));
+  }
+}
+
 }  // namespace
 
 struct CpuWorld::Impl {
@@ -27,6 +47,7 @@ struct CpuWorld::Impl {
       : options(given),
         kernels(table_of(given.kernels)),
         rendezvous(graph, std::chrono::milliseconds(given.rendezvous_timeout_ms)) {
+    require_room(graph, options.memory.value_or(memory_of_this_machine()));
     const CpuShared shared{options, kernels, rendezvous, std::chrono::steady_clock::now()};
     for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank) {
       devices.push_back(std::make_unique<CpuDevice>(shared));
@@ -66,6 +87,10 @@ std::vector<std::byte> CpuWorld::read_register(Rank rank, InstanceId instance, s
   const std::span<const std::byte> bytes =
       impl_->devices[rank.index()]->host_view(instance, reg, content);
   return {bytes.begin(), bytes.end()};
+}
+
+MemoryUse CpuWorld::memory_use(Rank rank) const {
+  return impl_->devices[rank.index()]->memory_use();
 }
 
 void CpuWorld::abort(const std::string& reason) { impl_->rendezvous.abort(reason); }

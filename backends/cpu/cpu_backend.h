@@ -3,6 +3,7 @@
 #pragma once
 
 #include "actor/device.h"
+#include "backends/cpu/memory_meter.h"
 #include "core/communication_volume.h"
 #include "core/physical_graph.h"
 
@@ -32,11 +33,16 @@ struct CpuOptions {
   Rank delayed_rank{0};
   std::int64_t rendezvous_timeout_ms = 60'000;
   bool profile = false;  // keep stamps
+  // Count the bytes in use; inline queues only. See CpuWorld::memory_use.
+  bool measure_memory = false;
+  // What the arenas of all ranks may take together; default: the memory of this machine.
+  std::optional<Bytes> memory;
 };
 
 // Owns one Device per rank and what they share.
 class CpuWorld {
  public:
+  // Throws Error(kInfeasible) before anything is allocated when the arenas do not fit.
   CpuWorld(const PhysicalGraph& graph, const CpuOptions& options);
   ~CpuWorld();
   CpuWorld(const CpuWorld&) = delete;
@@ -48,6 +54,8 @@ class CpuWorld {
   // Bytes of a content of a register on a rank, when its queues are idle: for tests and reports.
   std::vector<std::byte> read_register(Rank rank, InstanceId instance, std::int32_t reg,
                                        std::int32_t content = 0) const;
+  // With `measure_memory`: what the rank's arena held so far.
+  MemoryUse memory_use(Rank rank) const;
   // Wakes every rank that waits in a rendezvous, with this reason.
   void abort(const std::string& reason);
 

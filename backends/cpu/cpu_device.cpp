@@ -46,7 +46,25 @@ void CpuDevice::prepare(const PhysicalGraph& graph, Rank rank) {
   const bool poison = shared_.options.queues == CpuQueueKind::kStress;
   program_ =
       std::make_unique<PreparedProgram>(graph, rank, shared_.kernels, shared_.options.seed, poison);
+  if (shared_.options.measure_memory) {
+    require(is_inline(), ErrorCode::kUsage,
+            "memory is measured where one run comes after the other: on inline queues");
+    meter_ = std::make_unique<MemoryMeter>(
+        graph, rank, OperandResolver(graph, graph.ranks[rank.index()].program));
+  }
   if (!is_inline()) start_workers();
+}
+
+MemoryUse CpuDevice::memory_use() const {
+  require(meter_ != nullptr, ErrorCode::kUsage, "rank {}: memory was not measured", rank_.value);
+  return meter_->use();
+}
+
+void CpuDevice::meter_begin(RunId run, std::size_t call) {
+  if (meter_ != nullptr) meter_->begin(run, call);
+}
+void CpuDevice::meter_end(RunId run, std::size_t call) {
+  if (meter_ != nullptr) meter_->end(run, call);
 }
 
 void CpuDevice::start_workers() {
@@ -221,7 +239,10 @@ void CpuDevice::execute(const Group& group, Workspace& workspace) {
 void CpuDevice::execute_run(const LaunchedRun& launched, Workspace& workspace) {
   delay(launched);
   const auto begin = Clock::now();
-  for (const PreparedCall& call : program_->begin(launched.id, launched.step).calls) {
+  const std::vector<PreparedCall>& calls = program_->begin(launched.id, launched.step).calls;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const PreparedCall& call = calls[i];
+    meter_begin(launched.id, i);
     name_failures(launched, call, [&] {
       const Workspace::Frame frame(workspace);
       if (call.kernel != nullptr)
@@ -230,6 +251,7 @@ void CpuDevice::execute_run(const LaunchedRun& launched, Workspace& workspace) {
         shared_.rendezvous.wait(post(call, launched.step));
     });
     program_->release(call);
+    meter_end(launched.id, i);
   }
   note(launched, begin);
 }
@@ -245,6 +267,7 @@ void CpuDevice::execute_together(const Group& group, Workspace&) {
     Rendezvous::Ticket ticket;
   };
   std::vector<Posted> posted;
+  for (const LaunchedRun& launched : group.runs) meter_begin(launched.id, 0);
   for (const LaunchedRun& launched : group.runs)
     for (const PreparedCall& call : program_->run(launched.id).calls)
       name_failures(launched, call, [&] {
@@ -255,6 +278,7 @@ void CpuDevice::execute_together(const Group& group, Workspace&) {
   for (const Posted& half : posted)
     name_failures(*half.launched, *half.call, [&] { shared_.rendezvous.wait(half.ticket); });
   for (const Posted& half : posted) program_->release(*half.call);
+  for (const LaunchedRun& launched : group.runs) meter_end(launched.id, 0);
   for (const LaunchedRun& launched : group.runs) note(launched, begin);
 }
 

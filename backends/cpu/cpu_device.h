@@ -5,6 +5,7 @@
 #include "actor/device.h"
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/kernel.h"
+#include "backends/cpu/memory_meter.h"
 #include "backends/cpu/prepared_program.h"
 #include "backends/cpu/rendezvous.h"
 
@@ -47,6 +48,8 @@ class CpuDevice final : public Device {
 
   // Ends the workers. Launches that have not begun are dropped.
   void stop();
+  // With CpuOptions::measure_memory, when the queues are idle.
+  MemoryUse memory_use() const;
 
  private:
   struct LaunchedRun {
@@ -91,6 +94,8 @@ class CpuDevice final : public Device {
   void execute_run(const LaunchedRun& launched, Workspace& workspace);
   Rendezvous::Ticket post(const PreparedCall& call, std::int64_t step);
   void delay(const LaunchedRun& launched) const;
+  void meter_begin(RunId run, std::size_t call);
+  void meter_end(RunId run, std::size_t call);
   void note(const LaunchedRun& launched, std::chrono::steady_clock::time_point begin);
   template <typename Function>
   void name_failures(const LaunchedRun& launched, const PreparedCall& call,
@@ -101,6 +106,7 @@ class CpuDevice final : public Device {
   DeviceSpec spec_;
   Rank rank_;
   std::unique_ptr<PreparedProgram> program_;
+  std::unique_ptr<MemoryMeter> meter_;
   std::mutex mutex_;  // of everything below
   std::array<Queue, kNumQueueRoles> queues_;
   std::condition_variable group_changed_;

@@ -43,6 +43,7 @@ void check_indices(const PhysicalGraph& graph, Findings& findings);
 void check_blocks(const PhysicalGraph& graph, Findings& findings);
 void check_rates(const PhysicalGraph& graph, Findings& findings);
 void check_memory(const PhysicalGraph& graph, Findings& findings);
+void check_symmetric(const PhysicalGraph& graph, Findings& findings);
 void check_order(const PhysicalGraph& graph, Findings& findings);
 void check_launch_groups(const PhysicalGraph& graph, Findings& findings);
 void check_bindings(const PhysicalGraph& graph, Findings& findings);

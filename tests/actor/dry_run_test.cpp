@@ -130,6 +130,82 @@ TEST_CASE("two roles of a rank cannot be one group") {
                        doctest::Contains("two groups of equal ranks are two groups"), Error);
 }
 
+// Rank r is in group r with rank r + 1 and in group r - 1 with rank r - 1, and does one all-reduce
+// in each: in its own group first where `own_first` says so.
+PhysicalGraph ring_of_groups(const std::vector<bool>& own_first) {
+  GraphBuilder builder;
+  const auto size = static_cast<int>(own_first.size());
+  std::vector<GroupId> groups;
+  for (int r = 0; r < size; ++r)
+    groups.push_back(builder.group("pair" + std::to_string(r), {Rank(r), Rank((r + 1) % size)}));
+  for (int r = 0; r < size; ++r) {
+    const PlacementId here = builder.placement({{"x", 1}}, Rank(r));
+    const LayoutId layout = builder.layout(Shape{4}, "B", here);
+    const ProgramId program = builder.program("r" + std::to_string(r), here, 2);
+    BlockBuilder block(builder, "reduce" + std::to_string(r), Phase::kCommunication);
+    const std::int32_t value = block.reg("value", layout, block.frame());
+    block.actor("make", QueueRole::kCompute, {}, {value});
+    for (const GroupRole role : {0, 1}) {
+      Communication sum;
+      sum.primitive = Primitive::kAllReduce;
+      sum.group = role;
+      sum.from = sum.to = LayoutId(0);
+      const std::int32_t total = block.reg("total", layout, block.frame());
+      block.communication("sum", QueueRole::kCollective, sum, {BlockBuilder::of_register(value)},
+                          {total});
+    }
+    const InstanceId instance = builder.instance(program, block.finish(), "reduce", 1, {1, 1, 1});
+    const std::int32_t first = own_first[static_cast<std::size_t>(r)] ? 1 : 2;
+    builder.run(program, {instance, 0, 1, 0, -1});
+    builder.run(program, {instance, first, 1, 0, -1});
+    builder.run(program, {instance, 3 - first, 1, 0, -1});
+    builder.bind(program, {groups[static_cast<std::size_t>(r)],
+                           groups[static_cast<std::size_t>((r + size - 1) % size)]});
+  }
+  return builder.graph();
+}
+
+TEST_CASE("a cyclic order of collectives is refused with the whole ring of waits") {
+  CHECK_NOTHROW(dry_run(ring_of_groups({true, true, false}), RankScope::kAllRanks));
+  CHECK_NOTHROW(dry_run(ring_of_groups({true, false, false}), RankScope::kAllRanks));
+  for (const bool own_first : {true, false}) try {
+      dry_run(ring_of_groups({own_first, own_first, own_first}), RankScope::kAllRanks);
+      FAIL("accepted");
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      CHECK(error.code() == ErrorCode::kInfeasible);
+      for (int r = 0; r < 3; ++r) {
+        const int next = own_first ? (r + 1) % 3 : (r + 2) % 3;
+        CHECK(text.find("rank " + std::to_string(r) + " is at run 1") != std::string::npos);
+        CHECK(text.find("waits for rank " + std::to_string(next) + " to reach") !=
+              std::string::npos);
+      }
+      CHECK(text.find("and so on from rank 0") != std::string::npos);
+    }
+}
+
+TEST_CASE("two members that do two collectives of one group in unequal order are refused") {
+  PhysicalGraph graph = pipeline_graph({.stages = 1, .replicas = 2});
+  // A program of its own for rank 1, with the dtype of its reduction as the difference.
+  graph.programs.push_back(graph.programs.front());
+  graph.programs.back().name = "other";
+  graph.ranks[1].program = ProgramId(1);
+  CHECK_NOTHROW(dry_run(graph));
+  std::size_t changed = 0;
+  for (Instance& instance : graph.programs.back().instances) {
+    Block block = graph.block_of(instance);
+    for (Actor& actor : block.actors)
+      if (actor.communication && actor.queue == QueueRole::kCollective) {
+        actor.communication->reduce = ReduceOp::kMax;
+        ++changed;
+      }
+    graph.blocks.push_back(block);
+    instance.block = BlockId(graph.blocks.size() - 1);
+  }
+  REQUIRE(changed > 0);
+  CHECK_THROWS_WITH_AS(dry_run(graph), doctest::Contains("but another member issues"), Error);
+}
+
 TEST_CASE("members whose fingerprints differ are refused") {
   PhysicalGraph graph = pipeline_graph({.stages = 2});
   for (Actor& actor : graph.blocks.front().actors) {

@@ -292,7 +292,12 @@ TEST_CASE("ranks with equal shapes share a program, ranks with other shapes have
   CHECK(graph.programs[0].order == graph.programs[1].order);
   CHECK(graph.ranks[0].program == graph.ranks[1].program);
   CHECK(graph.ranks[2].program != graph.ranks[1].program);
-  CHECK(graph.programs[1].arena.size < graph.programs[0].arena.size);
+  CHECK(graph.programs[1].arena.size == graph.programs[0].arena.size);
+  ExpandOptions options;
+  options.symmetric = false;  // each class makes room for its own parts alone
+  const PhysicalGraph apart = expand_toy(chain, options);
+  CHECK(apart.programs[0].arena.size == graph.programs[0].arena.size);
+  CHECK(apart.programs[1].arena.size < apart.programs[0].arena.size);
 }
 
 TEST_CASE("layers of a stage share their blocks") {

@@ -288,6 +288,8 @@ TrainingResult train(const TrainingCase& training, const PhysicalGraph& graph,
   }
   result.state = StateCollector(graph, world).run();
   result.moved = world.moved_bytes();
+  for (std::size_t rank = 0; cpu.measure_memory && rank < graph.ranks.size(); ++rank)
+    result.memory.push_back(world.memory_use(Rank(rank)));
   return result;
 }
 

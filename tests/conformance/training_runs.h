@@ -46,6 +46,7 @@ struct TrainingResult {
   // After the first step m is the gradient times (1 - beta1) / tokens.
   std::map<std::string, std::vector<double>> state;
   std::vector<PairBytes> moved;
+  std::vector<MemoryUse> memory;  // by rank, where it is measured
 };
 
 ModelConfig tiny_gpt();    // odd extents, tied embeddings

@@ -249,6 +249,76 @@ TEST_CASE("where slots lie and how long they live changes no bit") {
   }
 }
 
+TEST_CASE("no output in the bytes of an input changes a bit") {
+  for (const ModelConfig& model : {tiny_gpt(), tiny_llama()}) {
+    TrainingCase training = case_of(model);
+    training.dropout = model.name == tiny_gpt().name ? 0.3 : 0.0;
+    for (const CpuKernels kernels : {CpuKernels::kReference, CpuKernels::kFast}) {
+      training.dtype = kernels == CpuKernels::kFast ? DType::kF32 : DType::kF64;
+      const std::string strategy = "dp=1 tp=2 pp=2 micro_batch=1 schedule=1f1b";
+      const TrainingResult expected =
+          train(training, strategy, cpu_of(CpuQueueKind::kInline, kernels), {.in_place = false});
+      const TrainingResult found =
+          train(training, strategy, cpu_of(CpuQueueKind::kStress, kernels), {.in_place = true});
+      CHECK(found.losses == expected.losses);
+      CHECK(found.state == expected.state);
+    }
+  }
+}
+
+// Where lives are those of the issue order, which inline queues follow, the plan is exact.
+TEST_CASE("the bytes in use never exceed the plan, and reach it to the byte, class by class") {
+  for (const ModelConfig& model : {tiny_gpt(), tiny_llama()})
+    for (const std::string strategy : kStrategies)
+      for (const SlotLifetime lifetime : {SlotLifetime::kIssueOrder, SlotLifetime::kModelled}) {
+        CAPTURE(model.name);
+        CAPTURE(strategy);
+        TrainingCase training = case_of(model);
+        training.steps = 2;
+        const PhysicalGraph graph = compile_case(training, strategy, {.slot_lifetime = lifetime});
+        CpuOptions cpu = cpu_of(CpuQueueKind::kInline);
+        cpu.measure_memory = true;
+        const std::vector<MemoryUse> memory = train(training, graph, cpu).memory;
+        REQUIRE(memory.size() == graph.ranks.size());
+        Bytes reach, arena;
+        for (std::size_t rank = 0; rank < memory.size(); ++rank) {
+          const ArenaPlan& plan = graph.program_of(Rank(rank)).arena;
+          CHECK(memory[rank].most <= plan.lower_bound);
+          CHECK(memory[rank].reach <= plan.size);
+          reach = std::max(reach, memory[rank].reach);
+          arena = std::max(arena, plan.size);
+          if (lifetime != SlotLifetime::kIssueOrder) continue;
+          CHECK(memory[rank].most == plan.lower_bound);
+          CHECK(memory[rank].by_class == plan.peak_by_class);
+        }
+        CHECK(reach == arena);
+      }
+}
+
+TEST_CASE("a plan that promises too little, or of another class, differs from what is measured") {
+  TrainingCase training = case_of(tiny_gpt());
+  training.steps = 1;
+  const std::string strategy = "dp=1 tp=1 pp=2 micro_batch=2 schedule=1f1b";
+  CpuOptions cpu = cpu_of(CpuQueueKind::kInline);
+  cpu.measure_memory = true;
+  const ExpandOptions options{.slot_lifetime = SlotLifetime::kIssueOrder};
+  const PhysicalGraph graph = compile_case(training, strategy, options);
+  const ArenaPlan& plan = graph.programs[0].arena;
+  REQUIRE(train(training, graph, cpu).memory[0].by_class == plan.peak_by_class);
+  // One frame that is live at the peak counts for another class, or states promise a piece less.
+  PhysicalGraph other = graph;
+  for (Block& block : other.blocks)
+    for (Frame& frame : block.frames)
+      if (frame.memory == MemoryClass::kGradients) frame.memory = MemoryClass::kWorkspace;
+  CHECK(train(training, other, cpu).memory[0].by_class != plan.peak_by_class);
+  other = graph;
+  for (Block& block : other.blocks)
+    for (Frame& frame : block.frames)
+      if (frame.initially_full && frame.size > Bytes(kBufferAlignment))
+        frame.size -= Bytes(kBufferAlignment);
+  CHECK(train(training, other, cpu).memory[0].most != plan.lower_bound);
+}
+
 TEST_CASE("buckets of any size change no bit and move the same bytes") {
   const std::vector<std::pair<std::string, TrainingCase>> cases = {
       {"dp=4 micro_batch=1", case_of(tiny_gpt())},

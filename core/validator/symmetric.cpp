@@ -1,0 +1,141 @@
+// Rule M8: where members of a collective find each other's bytes in the symmetric region.
+#include "core/validator/findings.h"
+
+#include <algorithm>
+#include <map>
+
+namespace sextant::validator {
+namespace {
+
+// What one collective of a step reads or writes.
+struct Buffer {
+  const Register* reg = nullptr;
+  std::int64_t address = -1;  // in the arena; -1: not in the symmetric region
+};
+// By role: the buffers of all collectives of a step, in issue order.
+using BuffersByRole = std::vector<std::vector<Buffer>>;
+
+class CollectiveBuffers {
+ public:
+  CollectiveBuffers(const PhysicalGraph& graph, const RankProgram& program)
+      : graph_(graph), program_(program) {
+    for (const Link& link : program.links) links_[{link.to.value, link.to_port}] = &link;
+  }
+
+  BuffersByRole find() const {
+    BuffersByRole buffers(static_cast<std::size_t>(program_.num_group_roles));
+    for (const Run& run : program_.order) {
+      const Block& block = graph_.block_of(at(program_.instances, run.instance.value));
+      for (std::int32_t a = run.first_actor; a < run.first_actor + run.num_actors; ++a) {
+        const Actor& actor = at(block.actors, a);
+        if (!actor.communication || actor.communication->primitive == Primitive::kTransfer)
+          continue;
+        const GroupRole role = actor.communication->group;
+        if (role < 0 || role >= program_.num_group_roles) continue;  // refused by another rule
+        std::vector<Buffer>& list = at(buffers, role);
+        for (const Operand& in : actor.in) list.push_back(read(run, block, a, in));
+        for (const std::int32_t out : actor.out) {
+          const Frame& frame = at(block.frames, at(block.registers, out).frame);
+          list.push_back(buffer(run.instance.value, out, run.act / frame.acts_per_content));
+        }
+      }
+    }
+    return buffers;
+  }
+
+ private:
+  Buffer read(const Run& run, const Block& block, std::int32_t actor, const Operand& in) const {
+    if (in.source == Operand::Source::kPort) {
+      const auto link = links_.find({run.instance.value, in.index});
+      if (link == links_.end()) return {};
+      return buffer(link->second->from.value, link->second->from_register,
+                    run.act / link->second->consume_for);
+    }
+    for (const Edge& edge : block.edges)
+      if (!edge.control && edge.from_register == in.index && edge.to_actor == actor)
+        return buffer(run.instance.value, in.index, run.act / edge.consume_for);
+    return {};
+  }
+
+  Buffer buffer(std::int32_t owner, std::int32_t reg, std::int32_t content) const {
+    const Instance& instance = at(program_.instances, owner);
+    const Block& block = graph_.block_of(instance);
+    const Register& info = at(block.registers, reg);
+    const FrameBinding& binding = at(instance.frames, info.frame);
+    if (at(block.frames, info.frame).initially_full) content = 0;
+    if (at(block.frames, info.frame).region != Region::kSymmetric) return {&info, -1};
+    if (static_cast<std::size_t>(content) >= binding.slot_of_content.size()) return {};
+    const std::int32_t slot = at(binding.slot_of_content, content);
+    if (slot < 0 || static_cast<std::size_t>(slot) >= binding.slot_offsets.size()) return {};
+    return {&info, at(binding.slot_offsets, slot).value + info.offset.value};
+  }
+
+  const PhysicalGraph& graph_;
+  const RankProgram& program_;
+  std::map<std::pair<std::int32_t, std::int32_t>, const Link*> links_;  // by reader and port
+};
+
+struct Member {
+  ProgramId program;
+  GroupRole role = 0;
+  auto operator<=>(const Member&) const = default;
+};
+
+// Different (program, role) of each group; ranks of one program in one role lie alike.
+std::vector<std::vector<Member>> members_of_groups(const PhysicalGraph& graph) {
+  std::vector<std::vector<Member>> members(graph.groups.size());
+  for (const RankBinding& rank : graph.ranks)
+    for (std::size_t role = 0; role < rank.groups.size(); ++role)
+      members[rank.groups[role].index()].push_back({rank.program, static_cast<GroupRole>(role)});
+  for (std::vector<Member>& group : members) {
+    std::sort(group.begin(), group.end());
+    group.erase(std::unique(group.begin(), group.end()), group.end());
+  }
+  return members;
+}
+
+void compare(const PhysicalGraph& graph, const DeviceGroup& group, const Member& first,
+             const std::vector<Buffer>& expected, const Member& other,
+             const std::vector<Buffer>& found, Findings& findings) {
+  for (std::size_t i = 0; i < std::min(expected.size(), found.size()); ++i) {
+    const auto place = [](const Buffer& buffer) {
+      return buffer.address < 0 ? std::string("outside the symmetric region")
+                                : fmt::format("at byte {}", buffer.address);
+    };
+    if (!findings.expect(expected[i].address == found[i].address, "M8",
+                         "group '{}': '{}' lies {} in program '{}', but {} in program '{}'",
+                         group.name, expected[i].reg ? expected[i].reg->name : "?",
+                         place(expected[i]), graph.programs[first.program.index()].name,
+                         place(found[i]), graph.programs[other.program.index()].name))
+      return;
+  }
+}
+
+}  // namespace
+
+void check_symmetric(const PhysicalGraph& graph, Findings& findings) {
+  std::map<ProgramId, BuffersByRole> known;  // of programs that share a group with another
+  const auto buffers_of = [&](const Member& member) -> const std::vector<Buffer>& {
+    auto place = known.find(member.program);
+    if (place == known.end())
+      place = known
+                  .emplace(member.program,
+                           CollectiveBuffers(graph, graph.programs[member.program.index()]).find())
+                  .first;
+    return at(place->second, member.role);
+  };
+  const auto members = members_of_groups(graph);
+  std::vector<std::pair<Member, Member>> compared;  // groups of equal members look alike
+  for (std::size_t group = 0; group < members.size(); ++group)
+    for (std::size_t i = 1; i < members[group].size(); ++i) {
+      const Member &first = members[group].front(), &other = members[group][i];
+      const std::pair pair(first, other);
+      const auto place = std::lower_bound(compared.begin(), compared.end(), pair);
+      if (place != compared.end() && *place == pair) continue;
+      compared.insert(place, pair);
+      compare(graph, graph.groups[group], first, buffers_of(first), other, buffers_of(other),
+              findings);
+    }
+}
+
+}  // namespace sextant::validator
