@@ -2,96 +2,126 @@
 // operators and tensors; and what another choice would have cost.
 #include "cli/run_record.h"
 #include "cli/verbs.h"
+#include "compiler/boxing_causes.h"
+#include "compiler/staged_graphviz.h"
 #include "core/check.h"
-#include "core/communication_volume.h"
 #include "search/why_not.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <cstdint>
 #include <map>
 #include <sstream>
+#include <string>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 namespace sextant {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Equal communications of equal layers, on one rank of a stage.
+// Equal boxings of equal layers.
 struct BoxingRow {
-  std::string name, phase, primitive, words;
-  std::int64_t members = 0;
-  std::int64_t per_step = 0;  // times per step
-  Bytes bytes;                // of the tensor as the group sees it
-  Duration each;
+  std::string name, phase, primitive, axes, words;
+  std::string producer;              // "layer*.mlp.down (matmul): (S(0), P(sum))"
+  std::vector<std::string> readers;  // "layer*.mlp.down.biased[0] (bias_add): (S(0), B)"
+  BoxingCost cost;
+  std::int64_t per_step = 0;  // acts of all its layers
   int first_stage = 0, last_stage = 0;
+
+  Duration total() const { return cost.each * per_step; }
+  Bytes moved() const { return cost.moved * per_step; }
 };
 
-const DeviceGroup& group_of(const PhysicalGraph& graph, const RankBinding& binding,
-                            const Communication& communication) {
-  return graph.groups[binding.groups[static_cast<std::size_t>(communication.group)].index()];
+std::string readers_text(const BoxingRow& row) {
+  if (row.readers.empty()) return "nobody";
+  std::string text = row.readers.front();
+  if (row.readers.size() > 1) text += fmt::format(" and {} more", row.readers.size() - 1);
+  return text;
 }
 
-std::string words_text(const PhysicalGraph& graph, const Communication& communication) {
-  return to_string(graph.layouts[communication.from.index()].words) + " -> " +
-         to_string(graph.layouts[communication.to.index()].words);
-}
-
-class BoxingCollector {
+class BoxingRows {
  public:
-  BoxingCollector(const PhysicalGraph& graph, const NetworkModel& network)
+  BoxingRows(const StagedGraph& graph, const NetworkModel& network)
       : graph_(graph), network_(network) {}
 
-  // The first rank of every placement speaks for its stage.
-  std::vector<BoxingRow> rows() {
-    for (std::size_t rank = 0; rank < graph_.ranks.size(); ++rank)
-      if (graph_.ranks[rank].index_in_placement == 0) add_rank(Rank(rank));
-    std::vector<BoxingRow> rows;
-    for (const Key& key : order_) rows.push_back(rows_.at(key));
-    return rows;
+  // The dearest first; local steps, which move nothing, last.
+  std::vector<BoxingRow> run() {
+    for (const BoxingCause& cause : boxing_causes(graph_)) add(cause);
+    std::stable_sort(rows_.begin(), rows_.end(),
+                     [](const BoxingRow& a, const BoxingRow& b) { return a.total() > b.total(); });
+    return std::move(rows_);
   }
 
  private:
-  using Key = std::tuple<std::string, std::string, std::string, std::int64_t>;
-
-  void add_rank(Rank rank) {
-    const RankProgram& program = graph_.program_of(rank);
-    for (const Instance& instance : program.instances)
-      for (const Actor& actor : graph_.block_of(instance).actors)
-        if (actor.communication && actor.communication->side != Side::kSend)
-          add(rank, instance, actor);
+  const StagedOp& op(StagedOpIndex index) const {
+    return graph_.ops[static_cast<std::size_t>(index)];
   }
 
-  void add(Rank rank, const Instance& instance, const Actor& actor) {
-    const Communication& communication = *actor.communication;
-    const DeviceGroup& group = group_of(graph_, graph_.ranks[rank.index()], communication);
-    const CollectiveCost cost = collective_cost(graph_, communication, group.ranks);
-    const std::string name = without_layer_number(actor.name);
-    const Key key{name, words_text(graph_, communication), std::string(to_string(actor.phase)),
-                  cost.global_bytes.value};
-    const auto stage = static_cast<int>(graph_.program_of(rank).placement.index());
-    const auto [entry, is_new] = rows_.try_emplace(key);
-    BoxingRow& row = entry->second;
-    if (is_new) {
-      order_.push_back(key);
-      row.name = name;
-      row.phase = to_string(actor.phase);
-      row.primitive = to_string(communication.primitive);
-      row.words = std::get<1>(key);
-      row.members = static_cast<std::int64_t>(group.ranks.size());
-      row.bytes = cost.global_bytes;
-      row.each = network_.duration(cost);
-      row.first_stage = stage;
-    }
-    row.last_stage = stage;
-    row.per_step += instance.acts_per_step;
+  void add(const BoxingCause& cause) {
+    const StagedOp& boxing = op(cause.boxing);
+    BoxingRow row = describe(cause);
+    const auto key = std::tuple(row.name, row.words, row.phase, row.producer, row.readers,
+                                row.cost.tensor.value, row.cost.moved.value);
+    const auto [known, is_new] = index_.try_emplace(key, rows_.size());
+    if (is_new) rows_.push_back(std::move(row));
+    BoxingRow& shared = rows_[known->second];
+    shared.first_stage = std::min(shared.first_stage, boxing.stage);
+    shared.last_stage = std::max(shared.last_stage, boxing.stage);
+    shared.per_step += acts_of(graph_, boxing);
   }
 
-  const PhysicalGraph& graph_;
+  BoxingRow describe(const BoxingCause& cause) const {
+    const StagedOp& boxing = op(cause.boxing);
+    BoxingRow row;
+    row.name = without_layer_number(boxing.name);
+    row.phase = to_string(boxing.phase);
+    row.primitive = boxing.communication ? to_string(boxing.communication->primitive) : "local";
+    row.axes = axes_of(boxing);
+    row.words = words_of(cause, boxing);
+    const StagedOp& producer = op(cause.producer);
+    row.producer = fmt::format("{} ({}): {}", without_layer_number(producer.name), producer.kind,
+                               to_string(cause.made));
+    for (const BoxingCause::Reader& reader : cause.readers)
+      row.readers.push_back(fmt::format("{}[{}] ({}): {}", without_layer_number(op(reader.op).name),
+                                        reader.input, op(reader.op).kind,
+                                        to_string(reader.wanted)));
+    row.cost = cost_of(graph_, boxing, network_);
+    row.first_stage = row.last_stage = boxing.stage;
+    return row;
+  }
+
+  std::string axes_of(const StagedOp& boxing) const {
+    if (!boxing.communication) return "";
+    const StagedCommunication& c = *boxing.communication;
+    if (c.primitive == Primitive::kTransfer)
+      return fmt::format("stage {} to {}", c.from_stage, c.to_stage);
+    std::string axes;
+    for (const std::size_t axis : c.group_axes)
+      axes += (axes.empty() ? "" : ", ") +
+              graph_.placements[static_cast<std::size_t>(c.from_stage)].axes[axis].name;
+    return axes;
+  }
+
+  std::string words_of(const BoxingCause& cause, const StagedOp& boxing) const {
+    const auto words = [&](StagedTensorIndex tensor) {
+      return to_string(graph_.tensors[static_cast<std::size_t>(tensor)].words);
+    };
+    return (boxing.in.empty() ? to_string(boxing.communication->from) : words(boxing.in[0])) +
+           " -> " + words(op(cause.boxing).out[0]);
+  }
+
+  const StagedGraph& graph_;
   const NetworkModel& network_;
-  std::map<Key, BoxingRow> rows_;
-  std::vector<Key> order_;
+  std::map<std::tuple<std::string, std::string, std::string, std::string, std::vector<std::string>,
+                      std::int64_t, std::int64_t>,
+           std::size_t>
+      index_;
+  std::vector<BoxingRow> rows_;
 };
 
 std::string stages_text(const BoxingRow& row) {
@@ -99,34 +129,85 @@ std::string stages_text(const BoxingRow& row) {
                                            : fmt::format("{}-{}", row.first_stage, row.last_stage);
 }
 
-void explain_boxing(const PlannedJob& planned, const PhysicalGraph& graph, Console& console,
-                    Json& body) {
-  const std::vector<BoxingRow> rows = BoxingCollector(graph, *planned.network).rows();
-  Table table({"boxing of", "stage", "phase", "producer -> consumer", "primitive", "ranks",
-               "tensor", "each", "x per step"});
-  Json list = Json::array();
-  for (const BoxingRow& row : rows) {
-    table.add({row.name, stages_text(row), row.phase, row.words, row.primitive,
-               fmt::format("{}", row.members), to_text(row.bytes), to_text(row.each),
-               fmt::format("{}", row.per_step)});
-    list.push_back({{"name", row.name},
-                    {"phase", row.phase},
-                    {"primitive", row.primitive},
-                    {"words", row.words},
-                    {"members", row.members},
-                    {"bytes", row.bytes.value},
-                    {"time_s", to_seconds(row.each)},
-                    {"per_step", row.per_step}});
+Json row_json(const BoxingRow& row) {
+  return {{"name", row.name},
+          {"phase", row.phase},
+          {"primitive", row.primitive},
+          {"axes", row.axes},
+          {"stages", {row.first_stage, row.last_stage}},
+          {"words", row.words},
+          {"producer", row.producer},
+          {"readers", row.readers},
+          {"members", row.cost.members},
+          {"bytes", row.cost.tensor.value},
+          {"moved_bytes_per_step", row.moved().value},
+          {"time_s", to_seconds(row.cost.each)},
+          {"per_step", row.per_step},
+          {"total_s", to_seconds(row.total())}};
+}
+
+// Sums over the rows by primitive; times of different stages and queues overlap.
+void say_totals(const std::vector<BoxingRow>& rows, Console& console, Json& body) {
+  struct Total {
+    std::int64_t acts = 0;
+    Bytes moved;
+    Duration time;
+  };
+  std::map<std::string, Total> totals;
+  for (const BoxingRow& row : rows)
+    for (const std::string& name : {row.primitive, std::string("all")}) {
+      totals[name].acts += row.per_step;
+      totals[name].moved += row.moved();
+      totals[name].time += row.total();
+    }
+  Table table({"per step", "times", "bytes moved", "modelled time"});
+  Json list = Json::object();
+  for (const auto& [name, total] : totals) {
+    list[name] = {
+        {"times", total.acts}, {"bytes", total.moved.value}, {"time_s", to_seconds(total.time)}};
+    if (name != "all")
+      table.add({name, fmt::format("{}", total.acts), to_text(total.moved), to_text(total.time)});
   }
-  body["boxing"] = list;
-  if (rows.empty()) return console.say("no boxing between devices: every word fits its consumer");
-  console.say("what moves between devices, and why: the producer's words are not the consumer's");
+  const Total& all = totals["all"];
+  table.add({"all", fmt::format("{}", all.acts), to_text(all.moved), to_text(all.time)});
+  body["boxing_totals"] = list;
   console.say(table.text());
 }
 
-void explain_name(const PlannedJob& planned, const std::string& name, Console& console,
-                  Json& body) {
-  std::istringstream lines(to_text(staged_graph(planned)));
+bool concerns(const BoxingRow& row, const std::string& name) {
+  const std::string pattern = without_layer_number(name);
+  const auto has = [&](const std::string& text) { return text.find(pattern) != std::string::npos; };
+  return has(row.name) || has(row.producer) ||
+         std::any_of(row.readers.begin(), row.readers.end(), has);
+}
+
+// Of the whole plan, or what concerns an operator or a tensor.
+void explain_boxing(const PlannedJob& planned, const StagedGraph& graph, const std::string& name,
+                    Console& console, Json& body) {
+  std::vector<BoxingRow> rows = BoxingRows(graph, *planned.network).run();
+  std::erase_if(rows, [&](const BoxingRow& row) { return !name.empty() && !concerns(row, name); });
+  Table table({"total", "x per step", "each", "tensor", "primitive", "over", "ranks", "stage",
+               "phase", "made by", "wanted by"});
+  Json list = Json::array();
+  for (const BoxingRow& row : rows) {
+    list.push_back(row_json(row));
+    if (row.primitive == "local" && name.empty()) continue;
+    table.add({to_text(row.total()), fmt::format("{}", row.per_step), to_text(row.cost.each),
+               to_text(row.cost.tensor), row.primitive, row.axes,
+               fmt::format("{}", row.cost.members), stages_text(row), row.phase, row.producer,
+               readers_text(row)});
+  }
+  body["boxing"] = list;
+  if (rows.empty())
+    return console.say(name.empty() ? "no boxing between devices: every word fits its consumer"
+                                    : "no boxing is caused by it");
+  console.say("what moves between devices, and why: the producer's words are not the reader's");
+  console.say(table.text());
+  say_totals(rows, console, body);
+}
+
+void explain_name(const StagedGraph& graph, const std::string& name, Console& console, Json& body) {
+  std::istringstream lines(to_text(graph));
   Json found = Json::array();
   for (std::string line; std::getline(lines, line);)
     if (line.find(name) != std::string::npos) found.push_back(line);
@@ -140,8 +221,8 @@ void explain_why_not(const PlannedJob& planned, const std::string& constraint, C
   const SearchProblem problem = search_problem(planned.job);
   const Strategy& strategy = planned.plan.strategy;
   const Candidate chosen =
-      evaluate_strategy(problem.training_graph(strategy), strategy,
-                        planned.plan.global_batch, make_search_models(problem));
+      evaluate_strategy(problem.training_graph(strategy), strategy, planned.plan.global_batch,
+                        make_search_models(problem));
   SearchLimits limits;
   limits.stop = [] { return was_interrupted(); };
   limits.progress = [&console](const std::string& line) { console.progress(line); };
@@ -172,10 +253,15 @@ void run_explain(const ExplainArguments& arguments, const CommonOptions&, Consol
   require(arguments.dump.empty(), ErrorCode::kUsage, "--dump '{}' is not staged", arguments.dump);
   console.say(fmt::format("{} on {}: {}", planned.job.model.name, planned.job.cluster.name,
                           to_string(planned.plan.strategy)));
-  if (arguments.name.empty())
-    explain_boxing(planned, physical_graph(planned), console, body);
-  else
-    explain_name(planned, arguments.name, console, body);
+  const StagedGraph graph = staged_graph(planned);
+  if (!arguments.name.empty()) explain_name(graph, arguments.name, console, body);
+  explain_boxing(planned, graph, arguments.name, console, body);
+  if (!arguments.graphviz.empty()) {
+    write_file_whole(arguments.graphviz, to_graphviz(graph));
+    body["graphviz"] = arguments.graphviz;
+    console.say(fmt::format("{}: {} operators; `dot -Tsvg` draws it", arguments.graphviz,
+                            graph.ops.size()));
+  }
   if (!arguments.why_not.empty()) explain_why_not(planned, arguments.why_not, console, body);
   console.document("explain", body);
 }

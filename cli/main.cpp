@@ -104,12 +104,15 @@ void add_simulate(Program& p) {
 void add_explain(Program& p) {
   CLI::App& verb = add_verb(p.app, p, "explain", "What a plan moves between devices, and why",
                             "Examples:\n  sextant explain plan.json --why-not tp=8\n"
-                            "  sextant explain plan.json layer1.attention",
+                            "  sextant explain plan.json layer1.attention\n"
+                            "  sextant explain plan.json --graphviz plan.dot",
                             [&p](Console& console) { run_explain(p.explain, p.common, console); });
   add_job(verb, p.explain.job, true);
   verb.add_option("name", p.explain.name, "part of an operator's or tensor's name");
   verb.add_option("--why-not", p.explain.why_not, "compare with the best plan that has tp=8, ...");
   verb.add_option("--dump", p.explain.dump, "staged: every operator with its words");
+  verb.add_option("--graphviz", p.explain.graphviz,
+                  "write the staged graph for `dot`: stages as clusters, boxing marked");
 }
 
 void add_boxing(Program& p) {

@@ -32,9 +32,10 @@ void run_simulate(const SimulateArguments& arguments, const CommonOptions& commo
 
 struct ExplainArguments {
   JobArguments job;
-  std::string name;     // operator or tensor; empty: the boxing of the whole plan
-  std::string why_not;  // "tp=8"
-  std::string dump;     // "staged" or "order": the whole graph as text
+  std::string name;      // operator or tensor; empty: the boxing of the whole plan
+  std::string why_not;   // "tp=8"
+  std::string dump;      // "staged": the whole graph as text
+  std::string graphviz;  // file for the staged graph
 };
 void run_explain(const ExplainArguments& arguments, const CommonOptions& common, Console& console);
 

@@ -219,11 +219,33 @@ def check_explained_names(program):
     document = program.run("explain", TINY, *CPU, "--global-batch", "4", "--strategy", "dp=2 pp=2",
                            "--json").expect_code(0).document()
     names = {row["name"] for row in document.get("boxing", [])}
-    for name in ("loss.", "loss:1.", "mlp.down.grad_weight.all_reduce"):
+    for name in ("loss.", "loss:1.", "layer*.mlp.down.grad_weight.all_reduce"):
         expect(any(row.startswith(name) for row in names),
                f"explain has no row '{name}...': {sorted(names)}")
     expect(not any(":*" in name for name in names),
            f"explain takes the number of a result for a layer's: {sorted(names)}")
+
+
+def check_explained_causes(program):
+    """Every boxing has its two sides and its cost, the dearest first; the sums are those of the rows."""
+    plan = [TINY, *CPU, "--global-batch", "4", "--strategy", "tp=2 pp=2 micro_batch=2"]
+    document = program.run("explain", *plan, "--graphviz", "graph.dot",
+                           "--json").expect_code(0).document()
+    rows = document["boxing"]
+    totals = [row["total_s"] for row in rows]
+    expect(totals == sorted(totals, reverse=True), f"explain is not sorted by cost: {totals}")
+    expect(abs(document["boxing_totals"]["all"]["time_s"] - sum(totals)) < 1e-9,
+           "explain's total is not the sum of its rows")
+    down = [row for row in rows if row["producer"].startswith("layer*.mlp.down (matmul): (B, P(sum))")]
+    expect(len(down) == 1, f"explain has no row for the partial sums of mlp.down: {rows}")
+    expect(down[0]["primitive"] == "all_reduce" and down[0]["axes"] == "tp" and
+           down[0]["readers"] == ["layer*.mlp.down.biased[0] (bias_add): (B, B)"],
+           f"mlp.down is reduced over tp because its bias wants it whole, explain says {down[0]}")
+    some = program.run("explain", *plan, "layer1.mlp.down", "--json").expect_code(0).document()
+    expect(0 < len(some["boxing"]) < len(rows) and down[0] in some["boxing"],
+           "explain with a name does not select the boxings it concerns")
+    dot = (program.folder / "graph.dot").read_text(encoding="utf-8")
+    expect(dot.count("subgraph cluster_") == 2, "the picture has another number of stages than 2")
 
 
 def check_nothing_half_written(program):
@@ -318,7 +340,8 @@ def main():
     parser.add_argument("--sextant", required=True, type=pathlib.Path)
     path = parser.parse_args().sextant.resolve()
     for check in (check_help, check_usage, check_bad_files, check_infeasible, check_json,
-                  check_main_line, check_explained_names, check_nothing_half_written,
+                  check_main_line, check_explained_names, check_explained_causes,
+                  check_nothing_half_written,
                   check_odd_files, check_plan_values, check_environment, check_signals):
         with tempfile.TemporaryDirectory() as folder:
             print(check.__name__, flush=True)
