@@ -35,6 +35,7 @@ class Autodiff final : public GradientContext {
       op_id_ = OpId(index);
       op_ = graph_.op(op_id_);  // a copy: appending moves the operators
       if (op_.kind == "parameter") {
+        if (has_updater()) continue;
         gradients.push_back({.parameter = op_id_, .gradient = parameter_gradient()});
       } else if (has_work()) {
         differentiate();
@@ -128,6 +129,14 @@ class Autodiff final : public GradientContext {
     output_gradients_.clear();
     for (const TensorId output : op_.outputs) output_gradients_.push_back(gradient_of(output));
     def.gradient(*this);
+  }
+
+  // Kept by an operator of the model itself, as running statistics are: not trained.
+  bool has_updater() const {
+    const auto uses = graph_.uses(op_.outputs[0]);
+    return std::any_of(uses.begin(), uses.end(), [&](const LogicalGraph::Use& use) {
+      return !graph_.registry().get(graph_.op(use.op).kind).state_outputs.empty();
+    });
   }
 
   TensorId parameter_gradient() {

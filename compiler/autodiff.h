@@ -22,6 +22,8 @@ struct ParameterGradient {
 // A gradient operator carries the layer of the operator it differentiates; a sum that of its newest
 // term, so that one gradient crosses from layer to layer.
 //
+// A parameter that an operator of the graph updates already (a running statistic) is not trained.
+//
 // Throws Error(kBadInput) when the graph has no loss, an operator on the way has no gradient rule
 // or a parameter does not reach the loss.
 std::vector<ParameterGradient> append_gradients(LogicalGraph& graph);

@@ -101,6 +101,7 @@ const OperatorRegistry& builtin_operators() {
     add_scan(built);
     add_arg_reduce(built);
     add_optimizer(built);
+    add_running_statistic(built);
     return built;
   }();
   return registry;

@@ -1,39 +1,30 @@
 // Model config -> forward graph with loss, one micro-batch, global tensors.
 #include "core/check.h"
-#include "core/operator.h"
 #include "core/operators/dropout.h"
 #include "core/operators/loss.h"
 #include "core/operators/moe.h"
 #include "core/operators/softmax.h"
 #include "core/operators/sources.h"
 #include "models/model.h"
+#include "models/model_writer.h"
 
 #include <cmath>
-#include <utility>
 
 namespace sextant {
 namespace {
 
-// How tensor parallelism cuts a weight by convention (Megatron-LM, arXiv 1909.08053).
-enum class Cut : std::uint8_t { kNone, kIn, kOut };
-
-class TransformerBuilder {
+class TransformerBuilder : private ModelWriter {
  public:
   TransformerBuilder(const ModelConfig& config, std::int64_t batch, std::int64_t sequence,
                      DType dtype)
-      : config_(config),
-        batch_(batch),
-        sequence_(sequence),
-        dtype_(dtype),
-        parameter_dtype_(dtype == DType::kF64 ? DType::kF64 : DType::kF32),
-        graph_(builtin_operators()) {}
+      : ModelWriter(dtype), config_(config), batch_(batch), sequence_(sequence) {}
 
   LogicalGraph build() {
     const TypedInputs inputs = add_inputs();
     TensorId x = embed(inputs.tokens);
     for (layer_ = 1; layer_ <= config_.layers; ++layer_) x = add_block(x);
     add_head(x, inputs.labels);
-    return std::move(graph_);
+    return take();
   }
 
  private:
@@ -196,84 +187,22 @@ class TransformerBuilder {
     return op("layer_norm", prefix, {x, gamma, beta}, attributes);
   }
 
-  TensorId linear(TensorId x, const std::string& prefix, std::int64_t in, std::int64_t out, Cut cut,
-                  bool has_bias, const ParameterInfo& info) {
-    std::optional<std::size_t> dim, bias_dim;
-    if (cut == Cut::kIn) dim = 0;
-    if (cut == Cut::kOut) dim = 1, bias_dim = 0;
-    const TensorId w = used(parameter(prefix + ".weight", {in, out}, info, dim));
-    const TensorId y = op("matmul", prefix, {x, w});
-    if (!has_bias) return y;
-    const TensorId b = used(parameter(prefix + ".bias", {out}, zeros(), bias_dim));
-    return op("bias_add", prefix + ".biased", {y, b});
-  }
-
-  TensorId parameter(const std::string& parameter_name, const Shape& shape, ParameterInfo info,
-                     std::optional<std::size_t> tensor_parallel_dim) {
-    info.tensor_parallel_dim = tensor_parallel_dim;
-    return add_parameter(graph_, parameter_name, layer(),
-                         {.shape = shape, .dtype = parameter_dtype_}, info);
-  }
-
-  // The parameter in the type of the computation.
-  TensorId used(TensorId parameter) {
-    return cast(parameter, graph_.tensor(parameter).name + ".cast");
-  }
-
   TensorId gelu(TensorId x, const std::string& op_name) {
     return op("gelu", op_name, {x},
               {{"approximate", std::string(config_.exact_gelu ? "none" : "tanh")}});
   }
 
-  TensorId reshape(TensorId x, const std::string& op_name, std::vector<std::int64_t> shape) {
-    return op("reshape", op_name, {x}, {{"shape", std::move(shape)}});
-  }
-
-  TensorId cast(TensorId x, const std::string& op_name) {
-    if (graph_.tensor(x).type.dtype == dtype_) return x;
-    return op("cast", op_name, {x}, {{"dtype", std::string(to_string(dtype_))}});
-  }
-
-  TensorId op(std::string kind, std::string op_name, std::vector<TensorId> inputs,
-              Attributes attributes = {}) {
-    return graph_.output(graph_.add({.kind = std::move(kind),
-                                     .name = std::move(op_name),
-                                     .attributes = std::move(attributes),
-                                     .inputs = std::move(inputs),
-                                     .outputs = {},
-                                     .phase = Phase::kForward,
-                                     .layer = layer(),
-                                     .parameter = std::nullopt}));
-  }
-
-  std::string name(const std::string& part) const {
-    return fmt::format("layer{}.{}", layer_, part);
-  }
-  int layer() const { return static_cast<int>(layer_); }
-
-  static ParameterInfo info_of(Initializer::Kind kind, double deviation, bool weight_decay) {
-    return {.initializer = {.kind = kind, .standard_deviation = deviation},
-            .weight_decay = weight_decay,
-            .tensor_parallel_dim = std::nullopt};
-  }
-  ParameterInfo weights() const {
-    return info_of(Initializer::Kind::kNormal, config_.initializer_range, true);
-  }
+  ParameterInfo weights() const { return normal(config_.initializer_range); }
   // Projections back into the residual stream start smaller, by 1 / sqrt(2 layers): each layer adds
   // two of them (GPT-2, Megatron-LM).
   ParameterInfo residual_weights() const {
     const double scale = 1.0 / std::sqrt(2.0 * static_cast<double>(config_.layers));
-    return info_of(Initializer::Kind::kNormal, config_.initializer_range * scale, true);
+    return normal(config_.initializer_range * scale);
   }
-  static ParameterInfo zeros() { return info_of(Initializer::Kind::kZeros, 0.0, false); }
-  static ParameterInfo ones() { return info_of(Initializer::Kind::kOnes, 0.0, false); }
 
   const ModelConfig& config_;
   std::int64_t batch_, sequence_;
-  DType dtype_, parameter_dtype_;
-  LogicalGraph graph_;
   TensorId table_;
-  std::int64_t layer_ = 0;
 };
 
 }  // namespace
@@ -281,13 +210,11 @@ class TransformerBuilder {
 LogicalGraph build_graph(const ModelConfig& config, std::int64_t batch, std::int64_t sequence,
                          DType dtype) {
   validate(config);
-  require(batch >= 1, ErrorCode::kUsage, "a micro-batch of {} samples, wanted 1 or more", batch);
+  require_buildable(batch, dtype);
   require(sequence >= 1, ErrorCode::kUsage, "a sequence of {} tokens, wanted 1 or more", sequence);
   require(config.positions != ModelConfig::Positions::kLearned || sequence <= config.sequence,
           ErrorCode::kUsage, "a sequence of {} tokens, but {} has learned positions for {}",
           sequence, config.name, config.sequence);
-  require(is_floating(dtype), ErrorCode::kUsage,
-          "a model computes in f64, f32, bf16 or f16, not {}", to_string(dtype));
   return TransformerBuilder(config, batch, sequence, dtype).build();
 }
 

@@ -49,6 +49,7 @@ KernelTable reference_kernels() {
   add_scan_kernels(table);
   add_arg_reduce_kernels(table);
   add_optimizer_kernels(table);
+  add_running_statistic_kernels(table);
   add_source_kernels(table);
   add_boxing_kernels(table);
   return table;

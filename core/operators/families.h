@@ -33,5 +33,6 @@ void add_scan(OperatorRegistry& registry);
 void add_arg_reduce(OperatorRegistry& registry);
 void add_reduce(OperatorRegistry& registry);
 void add_optimizer(OperatorRegistry& registry);
+void add_running_statistic(OperatorRegistry& registry);
 
 }  // namespace sextant

@@ -36,6 +36,11 @@ BatchNorm batch_norm(LogicalGraph& graph, TensorId x, const NormParameters& para
 // (1 - momentum) running + momentum batch: the running mean or variance after a batch.
 TensorId running_average(LogicalGraph& graph, TensorId running, TensorId batch, double momentum,
                          const std::string& name, int layer);
+// A running mean or variance as state, the parameter `name`: once per step it moves by `momentum`
+// towards the average of `batch` over the micro-batches. No gradient reaches it and nothing in
+// training reads it.
+void keep_running(LogicalGraph& graph, TensorId batch, const std::string& name, double momentum,
+                  const ParameterInfo& info);
 // With given statistics instead of those of x, as in inference or with frozen statistics.
 TensorId batch_norm_given(LogicalGraph& graph, TensorId x, TensorId mean, TensorId variance,
                           const NormParameters& parameters, const std::string& name, int layer);

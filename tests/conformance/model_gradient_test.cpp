@@ -1,6 +1,9 @@
-// Every parameter of a whole GPT, a whole Llama and one with experts, in small, against central
+// Every parameter of whole models of every architecture, in small, against central
 // differences: the model builder, autodiff and every rule together.
+#include "models/class_head.h"
+#include "models/conv_net.h"
 #include "models/model.h"
+#include "models/wide_deep.h"
 #include "tests/conformance/gradient_check.h"
 
 #include <doctest/doctest.h>
@@ -52,17 +55,23 @@ ModelConfig small_experts() {
 }
 
 // Weights of order one, so that every operator works away from its linear range.
-Problem problem_of(const ModelConfig& config) {
-  Problem problem{.graph = build_graph(config, 2, 5, DType::kF64), .values = {}};
+Problem problem_of(LogicalGraph graph) {
+  Problem problem{.graph = std::move(graph), .values = {}};
   for (const LogicalOp& op : problem.graph.ops()) {
     if (op.kind != "parameter" && op.kind != "input") continue;
     const TensorId tensor = op.outputs[0];
     const std::int64_t count = problem.graph.tensor(tensor).type.shape.elements();
     const CounterRng rng(3, op.name);
-    problem.values[tensor] = op.kind == "input" ? random_integers(rng, count, 0, config.vocab - 1)
-                                                : random_values(rng, count, -0.7, 0.7);
+    problem.values[tensor] =
+        op.attributes.contains("limit")
+            ? random_integers(rng, count, 0, op.attributes.integer("limit") - 1)
+            : random_values(rng, count, -0.7, 0.7);
   }
   return problem;
+}
+
+Problem problem_of(const ModelConfig& config) {
+  return problem_of(build_graph(config, 2, 5, DType::kF64));
 }
 
 TEST_CASE("every parameter of a small GPT has the gradient of its loss") {
@@ -81,6 +90,48 @@ TEST_CASE("every parameter of a small model with experts has the gradient of its
   roomy.capacity_factor.reset();
   roomy.normalized_experts = false;
   CHECK(check_gradients(problem_of(roomy), 12) > 0.1);
+}
+
+// Odd images, a group that halves them, both ways of the shortcut.
+ConvNetConfig small_conv_net(bool bottleneck) {
+  return {.name = "small-conv",
+          .image_channels = 2,
+          .height = 7,
+          .width = 9,
+          .classes = 5,
+          .stem_channels = 3,
+          .stem_kernel = 3,
+          .stem_stride = 1,
+          .bottleneck = bottleneck,
+          .blocks = {1, 2},
+          .channels = {3, 2}};
+}
+
+TEST_CASE("every parameter of a small conv net has the gradient of its loss") {
+  for (const bool bottleneck : {false, true})
+    CHECK(check_gradients(problem_of(build_graph(small_conv_net(bottleneck), 3, DType::kF64)), 6) >
+          0.1);
+}
+
+TEST_CASE("every parameter of a small wide and deep model has the gradient of its loss") {
+  const WideDeepConfig config{.name = "small-wide-deep",
+                              .wide_fields = 2,
+                              .wide_vocab = 5,
+                              .deep_fields = 3,
+                              .deep_vocab = 7,
+                              .embedding = 3,
+                              .dense = 5,
+                              .hidden = {7, 5, 3}};
+  CHECK(check_gradients(problem_of(build_graph(config, 5, DType::kF64)), 12) > 0.1);
+}
+
+TEST_CASE("every parameter of a small classifier has the gradient of its loss") {
+  const ClassHeadConfig config{.name = "small-classifier",
+                               .features = 5,
+                               .hidden = {7, 3},
+                               .classes = 11,
+                               .label_smoothing = 0.1};
+  CHECK(check_gradients(problem_of(build_graph(config, 5, DType::kF64)), 12) > 0.1);
 }
 
 TEST_CASE("smoothed labels and their gradients belong together") {

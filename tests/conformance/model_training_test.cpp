@@ -1,4 +1,7 @@
 // Every architecture, in small: any strategy trains it as one rank does.
+#include "models/class_head.h"
+#include "models/conv_net.h"
+#include "models/wide_deep.h"
 #include "tests/conformance/training_runs.h"
 
 #include <doctest/doctest.h>
@@ -74,6 +77,83 @@ TEST_CASE("a model with experts trains alike under every strategy, dropping or n
                      {"dp=2 micro_batch=2", "tp=2 micro_batch=4", "dp=2 tp=2 micro_batch=1 zero=1",
                       "dp=2 pp=2 micro_batch=1 schedule=zb-h1"});
   }
+}
+
+template <typename Config>
+TrainingCase case_of(const Config& config) {
+  TrainingCase training;
+  training.build = [config](std::int64_t samples, DType dtype) {
+    return build_graph(config, samples, dtype);
+  };
+  return training;
+}
+
+ConvNetConfig tiny_conv_net(bool bottleneck) {
+  return {.name = "tiny-conv",
+          .image_channels = 2,
+          .height = 7,
+          .width = 5,
+          .classes = 5,
+          .stem_channels = 3,
+          .stem_kernel = 3,
+          .stem_stride = 1,
+          .bottleneck = bottleneck,
+          .blocks = {1, 1},
+          .channels = {3, 5}};
+}
+
+TEST_CASE("a conv net trains alike under every strategy that leaves its batches as they are") {
+  for (const bool bottleneck : {false, true}) {
+    CAPTURE(bottleneck);
+    // Batch statistics belong to a micro-batch, so these have the same ones: two of four samples.
+    check_strategies(case_of(tiny_conv_net(bottleneck)), "micro_batch=4",
+                     {"dp=2 micro_batch=2", "dp=4 micro_batch=1", "tp=2 micro_batch=4",
+                      "dp=2 tp=2 micro_batch=2 zero=1", "dp=2 pp=2 micro_batch=2 schedule=zb-h1"});
+  }
+}
+
+TEST_CASE("running statistics move once per step, by the average over its micro-batches") {
+  TrainingCase training = case_of(tiny_conv_net(false));
+  training.steps = 1;
+  training.optimizer.learning_rate = 0;
+  // The mean of all samples is the average of the means of equal parts of them; the stem's input
+  // does not depend on statistics before it.
+  const auto mean_after = [&](const char* strategy) {
+    return train(training, strategy, cpu_of(CpuQueueKind::kInline))
+        .state.at("stem.norm.running_mean");
+  };
+  const std::vector<double> whole = mean_after("micro_batch=8");
+  CHECK(difference(mean_after("micro_batch=1"), whole) < 1e-14);
+  CHECK(difference(mean_after("dp=2 micro_batch=1"), whole) < 1e-14);
+  // They start at 0 and move a tenth of the way to a mean.
+  CHECK(std::abs(whole[0]) > 1e-4);
+}
+
+TEST_CASE("wide and deep trains alike under every strategy") {
+  check_strategies(case_of(WideDeepConfig{.name = "tiny-wide-deep",
+                                          .wide_fields = 2,
+                                          .wide_vocab = 11,
+                                          .deep_fields = 3,
+                                          .deep_vocab = 23,
+                                          .embedding = 3,
+                                          .dense = 5,
+                                          .hidden = {7, 5, 3},
+                                          .initializer_range = 0.3}),
+                   "micro_batch=8",
+                   {"dp=4 micro_batch=1", "tp=2 micro_batch=4", "dp=2 tp=2 micro_batch=2 zero=1",
+                    "dp=2 pp=2 micro_batch=1 schedule=1f1b"});
+}
+
+TEST_CASE("a classifier split by classes trains alike, also by a pin on data-parallel ranks") {
+  check_strategies(
+      case_of(ClassHeadConfig{.name = "tiny-classifier",
+                              .features = 5,
+                              .hidden = {7, 3},
+                              .classes = 13,
+                              .initializer_range = 0.3}),
+      "micro_batch=8",
+      {"dp=2 micro_batch=2", "tp=4 micro_batch=4", "dp=4 micro_batch=1 pin=head.weight:(S(1),B)",
+       "dp=2 pp=2 micro_batch=2 schedule=gpipe zero=1"});
 }
 
 TEST_CASE("a model with dropout and smoothed labels trains alike under every strategy") {
