@@ -66,6 +66,8 @@ class Generator {
     plan_.dtype =
         pick(std::vector<DType>{DType::kF64, DType::kF64, DType::kF64, DType::kF64, DType::kF64,
                                 DType::kF64, DType::kF64, DType::kF32, DType::kF32, DType::kBF16});
+    // Rounding to 16 bits sends tokens to other experts: no bound holds across such a jump.
+    if (model_.has_experts && plan_.dtype == DType::kBF16) plan_.dtype = DType::kF32;
     plan_.queues = pick(std::vector<CpuQueueKind>{
         CpuQueueKind::kInline, CpuQueueKind::kAsynchronous, CpuQueueKind::kStress});
     plan_.kernels = chance(0.5) ? CpuKernels::kFast : CpuKernels::kReference;
@@ -80,21 +82,19 @@ class Generator {
 
   // Stages, chunks and the schedule that fits them.
   void draw_stages() {
+    std::vector<Schedule> virtual_schedules;
+    if (features().interleaved) virtual_schedules.push_back(Schedule::kInterleaved);
+    if (features().zero_bubble_v) virtual_schedules.push_back(Schedule::kZeroBubbleV);
     Strategy& strategy = plan_.strategy;
-    const std::int64_t chunks = chance(0.6) ? 1 + below(std::min(4, model_.blocks)) : 1;
-    strategy.pp = chunks;
-    std::vector<Schedule> schedules = {Schedule::kGPipe, Schedule::kOneFOneB,
-                                       Schedule::kZeroBubbleH1};
-    if (chunks == 4 && features().interleaved) schedules.push_back(Schedule::kInterleaved);
-    if (chunks == 4 && features().zero_bubble_v) schedules.push_back(Schedule::kZeroBubbleV);
-    strategy.schedule = pick(schedules);
-    if (strategy.schedule == Schedule::kInterleaved ||
-        strategy.schedule == Schedule::kZeroBubbleV) {
-      strategy.pp = 2;
-      strategy.virtual_stages = 2;
-    } else if (strategy.pp > 1 && chance(0.4)) {
-      draw_uneven_stages();
+    if (model_.blocks >= 4 && !virtual_schedules.empty() && chance(0.4)) {
+      strategy.pp = strategy.virtual_stages = 2;
+      strategy.schedule = pick(virtual_schedules);
+      return;
     }
+    strategy.pp = chance(0.6) ? 1 + below(std::min(4, model_.blocks)) : 1;
+    strategy.schedule =
+        pick(std::vector<Schedule>{Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kZeroBubbleH1});
+    if (strategy.pp > 1 && chance(0.4)) draw_uneven_stages();
   }
 
   void draw_uneven_stages() {
@@ -137,16 +137,17 @@ class Generator {
   // Few batches, so that references serve many plans.
   void draw_batch() {
     Strategy& strategy = plan_.strategy;
+    // Interleaved chunks take micro-batches in rounds of one per stage.
+    const std::int64_t micro_batches_by =
+        strategy.schedule == Schedule::kInterleaved ? strategy.pp : 1;
     std::vector<std::int64_t> batches;
     for (const std::int64_t batch : {6, 8, 12})
-      if (batch % strategy.dp == 0) batches.push_back(batch);
+      if (batch % (strategy.dp * micro_batches_by) == 0) batches.push_back(batch);
     plan_.global_batch = pick(batches);
     const std::int64_t replica = plan_.global_batch / strategy.dp;
     std::vector<std::int64_t> sizes;
     for (std::int64_t size = 1; size <= replica; ++size)
-      if (replica % size == 0 &&
-          (strategy.schedule != Schedule::kInterleaved || replica / size % strategy.pp == 0))
-        sizes.push_back(size);
+      if (replica % (size * micro_batches_by) == 0) sizes.push_back(size);
     strategy.micro_batch = pick(sizes);
   }
 

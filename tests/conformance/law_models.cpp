@@ -4,6 +4,7 @@
 #include "core/check.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace sextant {
 namespace {
@@ -35,13 +36,39 @@ LawModel transformer(const std::string& name, const ModelConfig& config) {
           .has_attention = true};
 }
 
+// Two of four experts per token; with a factor some tokens find no place.
+LawModel experts(const std::string& name, int layers, std::optional<double> capacity_factor) {
+  ModelConfig config = sized(tiny_llama(), layers, {4, 2, 4, 13, 29});
+  config.experts = 4;
+  config.top_k = 2;
+  config.capacity_factor = capacity_factor;
+  LawModel model = transformer(name, config);
+  model.has_experts = true;
+  return model;
+}
+
+// What is dropped depends on the place in the micro-batch.
+LawModel dropout(const std::string& name, int layers) {
+  ModelConfig config = sized(tiny_gpt(), layers, {4, 4, 3, 13, 89});
+  config.residual_dropout = 0.2;
+  config.embedding_dropout = 0.1;
+  config.label_smoothing = 0.1;
+  LawModel model = transformer(name, config);
+  model.depends_on_micro_batch = true;
+  return model;
+}
+
 std::vector<LawModel> all_models() {
   return {transformer("gpt2", sized(tiny_gpt(), 2, {6, 6, 3, 61, 59})),
           transformer("gpt3", sized(tiny_gpt(), 3, {4, 4, 3, 87, 11})),
           transformer("gpt4", sized(tiny_gpt(), 4, {3, 3, 5, 13, 97})),
           transformer("llama2", sized(tiny_llama(), 2, {8, 4, 2, 65, 11})),
           transformer("llama3", sized(tiny_llama(), 3, {6, 2, 2, 13, 87})),
-          transformer("llama4", sized(tiny_llama(), 4, {6, 3, 2, 89, 23}))};
+          transformer("llama4", sized(tiny_llama(), 4, {6, 3, 2, 89, 23})),
+          experts("moe2", 2, std::nullopt),
+          experts("moe3", 3, 1.0),
+          dropout("dropout2", 2),
+          dropout("dropout3", 3)};
 }
 
 }  // namespace
