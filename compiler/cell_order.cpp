@@ -35,7 +35,11 @@ Duration QueueModel::ready(StagedOpIndex op) const {
 }
 
 Duration QueueModel::start(StagedOpIndex op) const {
-  return std::max(free(at(partition_->graph().ops, op).queue), ready(op));
+  Duration earliest = ready(op);
+  // Not before the compute queue has come to where the fetch stands in the order: what it brings
+  // takes memory from then on.
+  if (is_fetch(partition_->part(op))) earliest = std::max(earliest, free(QueueRole::kCompute));
+  return std::max(free(at(partition_->graph().ops, op).queue), earliest);
 }
 
 Duration QueueModel::duration(StagedOpIndex op) const {
@@ -52,8 +56,10 @@ void QueueModel::take(StagedOpIndex op) {
 
 std::optional<CellKind> cell_of(StepPart part, Schedule schedule) {
   switch (part) {
+    case StepPart::kFetchForward:
     case StepPart::kForward:
       return CellKind::kForward;
+    case StepPart::kFetchBackward:
     case StepPart::kInputGrad:
       return CellKind::kBackward;
     case StepPart::kWeightGrad:
@@ -70,20 +76,40 @@ std::optional<CellKind> cell_of(StepPart part, Schedule schedule) {
 
 namespace {
 
-// Layer by layer in the order of the staged graph; of a layer, what comes earlier in the step.
-std::vector<StagedOpIndex> layer_by_layer(const Partition& partition,
-                                          const std::vector<std::int32_t>& instances) {
-  std::map<int, StagedOpIndex> first_of_layer;
+// Position in the staged graph of the first operator of each layer, fetches aside.
+std::map<int, StagedOpIndex> firsts_of_layers(const Partition& partition,
+                                              const std::vector<std::int32_t>& instances) {
+  std::map<int, StagedOpIndex> firsts;
   for (const std::int32_t index : instances) {
     const InstanceSpec& spec = at(partition.instances(), index);
+    if (is_fetch(spec.part)) continue;
     const StagedOpIndex first = *std::min_element(spec.ops.begin(), spec.ops.end());
-    const auto [entry, is_new] = first_of_layer.try_emplace(spec.layer, first);
+    const auto [entry, is_new] = firsts.try_emplace(spec.layer, first);
     entry->second = std::min(entry->second, first);
   }
+  return firsts;
+}
+
+// Layer by layer in the order of the staged graph; of a layer, what comes earlier in the step.
+// Fetches go one layer ahead, before all else of the layer in front of theirs.
+std::vector<StagedOpIndex> layer_by_layer(const Partition& partition,
+                                          const std::vector<std::int32_t>& instances) {
+  std::map<int, StagedOpIndex> firsts = firsts_of_layers(partition, instances);
+  std::vector<StagedOpIndex> in_order;
+  for (const auto& [layer, first] : firsts) in_order.push_back(first);
+  std::sort(in_order.begin(), in_order.end());
+  const auto first_before = [&](StagedOpIndex first) {
+    const auto own = std::lower_bound(in_order.begin(), in_order.end(), first);
+    return own == in_order.begin() ? first : *(own - 1);
+  };
   std::vector<KeyedInstance> members;
   for (const std::int32_t index : instances) {
     const InstanceSpec& spec = at(partition.instances(), index);
-    members.push_back({{first_of_layer[spec.layer], static_cast<std::int64_t>(spec.part)}, index});
+    const StagedOpIndex first = firsts[spec.layer];
+    if (is_fetch(spec.part))
+      members.push_back({{first_before(first), -1}, index});
+    else
+      members.push_back({{first, static_cast<std::int64_t>(spec.part)}, index});
   }
   return ops_in_order(partition, std::move(members));
 }
@@ -97,7 +123,9 @@ class WaitFiller {
              std::span<const StagedOpIndex> ops)
       : partition_(partition), model_(partition, durations) {
     for (const StagedOpIndex op : ops) {
-      if (layers_.empty() || layers_.back() != layer(op)) layers_.push_back(layer(op));
+      const bool is_ahead = is_fetch(partition.part(op));
+      if (!is_ahead && (layers_.empty() || layers_.back() != layer(op)))
+        layers_.push_back(layer(op));
       const bool spare = partition.part(op) == StepPart::kWeightGrad;
       (spare ? spare_ : main_).push_back({op, layers_.size()});
     }

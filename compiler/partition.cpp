@@ -13,6 +13,10 @@ std::string_view to_string(StepPart part) {
   switch (part) {
     case StepPart::kBefore:
       return "parameters";
+    case StepPart::kFetchForward:
+      return "fetch_forward";
+    case StepPart::kFetchBackward:
+      return "fetch_backward";
     case StepPart::kForward:
       return "forward";
     case StepPart::kInputGrad:
@@ -151,6 +155,8 @@ bool Partition::is_prompt(const StagedOp& op, bool feeds_communication) const {
     if (tensor.is_state) return true;
     switch (at(parts_, tensor.producer)) {
       case StepPart::kBefore:
+      case StepPart::kFetchForward:
+      case StepPart::kFetchBackward:
       case StepPart::kForward:
       case StepPart::kInputGrad:
       case StepPart::kWeightGrad:
@@ -166,8 +172,21 @@ bool Partition::is_prompt(const StagedOp& op, bool feeds_communication) const {
   });
 }
 
+// A micro-batch makes nothing that a fetch reads: it can go ahead of those who need it.
+bool Partition::is_fetch(const StagedOp& op) const {
+  if (op.in.empty() || (!op.communication && op.kind != "box_local")) return false;
+  return std::all_of(op.in.begin(), op.in.end(), [&](StagedTensorIndex in) {
+    const StagedTensor& tensor = at(graph_->tensors, in);
+    return tensor.is_state || at(graph_->ops, tensor.producer).rate == Rate::kPerStep ||
+           sextant::is_fetch(at(parts_, tensor.producer));
+  });
+}
+
 // A communication that belongs to no phase is part of what made its input.
 StepPart Partition::part_of_micro_batch(const StagedOp& op) const {
+  if (is_fetch(op))
+    return part_of_phase(op.phase) == StepPart::kForward ? StepPart::kFetchForward
+                                                         : StepPart::kFetchBackward;
   if (op.phase == Phase::kCommunication && !op.in.empty()) {
     const StepPart producer = at(parts_, at(graph_->tensors, op.in[0]).producer);
     if (producer == StepPart::kInputGrad || producer == StepPart::kWeightGrad) return producer;
@@ -262,6 +281,9 @@ std::int64_t Partition::precedence(StagedOpIndex index, const InstanceSpec& inst
     }
     case StepPart::kPrompt:
       return completed_by(index);
+    case StepPart::kFetchForward:
+    case StepPart::kFetchBackward:
+      return index;
     case StepPart::kBefore:
     case StepPart::kLate:
       // On the queue of the one before, so that a layer's casts or updates are one run.

@@ -14,16 +14,22 @@ namespace sextant {
 // Where in a step an operator acts. Instances are made per (stage, layer, part), so that the two
 // questions "when" and "how often" have one answer for all operators of an instance.
 enum class StepPart : std::uint8_t {
-  kBefore,      // once, before the first micro-batch needs it: copies of parameters
-  kForward,     // F
-  kInputGrad,   // B, and forward again inside backward
-  kWeightGrad,  // W
-  kPrompt,      // once, as soon as the last micro-batch has made the inputs: gradient reductions
-  kLate,        // once, after the micro-batches: the optimizer and all that follows
-  kTransfer,    // a half of a transfer between stages, an instance of its own
-  kHost,        // a host actor, an instance of its own
+  kBefore,         // once, before the first micro-batch needs it: copies of parameters
+  kFetchForward,   // gathers of what lives in parts and is whole for the use of one micro-batch
+  kFetchBackward,  // the same for backward
+  kForward,        // F
+  kInputGrad,      // B, and forward again inside backward
+  kWeightGrad,     // W
+  kPrompt,         // once, as soon as the last micro-batch has made the inputs: gradient reductions
+  kLate,           // once, after the micro-batches: the optimizer and all that follows
+  kTransfer,       // a half of a transfer between stages, an instance of its own
+  kHost,           // a host actor, an instance of its own
 };
+inline constexpr std::size_t kNumStepParts = 10;
 std::string_view to_string(StepPart part);
+constexpr bool is_fetch(StepPart part) {
+  return part == StepPart::kFetchForward || part == StepPart::kFetchBackward;
+}
 
 struct InstanceSpec {
   int stage = 0;
@@ -63,6 +69,7 @@ class Partition {
   std::vector<bool> find_feeding() const;
   bool is_prompt(const StagedOp& op, bool feeds_communication) const;
   StepPart part_of_micro_batch(const StagedOp& op) const;
+  bool is_fetch(const StagedOp& op) const;
   void find_parts();
   void make_instances();
   StagedOpIndex completed_by(StagedOpIndex op) const;

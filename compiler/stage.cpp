@@ -132,10 +132,14 @@ StagedGraph make_staged_graph(const LogicalGraph& training, const Strategy& stra
     chunk_of_layer.push_back(place.chunk);
     virtual_stage_of_layer.push_back(place.virtual_stage);
   }
-  const WordAssignment words =
-      infer_words(training, placements, stage_of_layer, strategy_words(training, strategy));
+  StrategyWords given = strategy_words(training, strategy);
+  WordAssignment words = infer_words(training, placements, stage_of_layer, given.constraints);
+  if (strategy.sequence_parallel && strategy.tp > 1) {
+    split_sequences(training, strategy, words, given);
+    words = infer_words(training, placements, stage_of_layer, given.constraints);
+  }
   StagedGraph graph = StageBuilder(training, placements, stage_of_layer, virtual_stage_of_layer,
-                                   rates_of(training), words, network)
+                                   rates_of(training), words, given.times, network)
                           .run(micro_batches);
   if (strategy.virtual_stages > 1) graph.chunk_of_layer = std::move(chunk_of_layer);
   return graph;

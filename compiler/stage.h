@@ -1,6 +1,7 @@
 // Training graph + strategy -> staged graph: stages, words, boxing, ZeRO as words and rate.
 #pragma once
 
+#include "compiler/boxing_times.h"
 #include "compiler/staged_graph.h"
 #include "compiler/strategy.h"
 #include "core/cost_model.h"
@@ -35,12 +36,27 @@ std::vector<int> stage_of_layers(int num_layers, const Strategy& strategy);
 // sums of the step, or reads nothing that a micro-batch makes.
 std::vector<Rate> rates_of(const LogicalGraph& training);
 
+// What a strategy says of tensors: words before inference starts, and when they are boxed.
+struct StrategyWords {
+  WordConstraints constraints;
+  BoxingTimes times;
+};
+
 // Words that the strategy implies. Parameters are split over tp by their tensor_parallel_dim
-// (Megatron's convention) and read in these words; inputs are split over dp on dim 0; with ZeRO-1
-// parameters of at least kSmallestSharded elements live split over dp too, and so do their moments.
-// Throws Error(kInfeasible) for a batch that dp does not divide or that is not dp x micro_batch.
-WordConstraints strategy_words(const LogicalGraph& training, const Strategy& strategy);
+// (Megatron's convention), over ep by their expert_parallel_dim, and read in these words; inputs
+// are split over dp and ep on dim 0. With ZeRO parameters of at least kSmallestSharded elements
+// live split over dp (and ep where it does not split experts) too, and so do their moments: from 2
+// on the gradients are summed in these words, with 3 the parameters are read from them per use.
+// Throws Error(kInfeasible) for a batch that dp does not divide or that is not dp x micro_batch,
+// and for ep without experts.
+StrategyWords strategy_words(const LogicalGraph& training, const Strategy& strategy);
 inline constexpr std::int64_t kSmallestSharded = 1024;
+
+// Megatron's sequence parallelism on top of words that were inferred without it: what tp leaves
+// whole of the activations is split over tp along the sequence instead, and gathered per use.
+// Throws Error(kInfeasible) when there is no such tensor.
+void split_sequences(const LogicalGraph& training, const Strategy& strategy,
+                     const WordAssignment& inferred, StrategyWords& words);
 
 // Throws Error(kInfeasible) for micro-batches or chunks that the schedule cannot have (schedule.h).
 // `network` decides between boxings by time; without it bytes decide. The result passes validate().

@@ -50,13 +50,14 @@ StageBuilder::StageBuilder(const LogicalGraph& graph, const std::vector<Placemen
                            const std::vector<int>& stage_of_layer,
                            const std::vector<int>& virtual_stage_of_layer,
                            const std::vector<Rate>& rates, const WordAssignment& words,
-                           const NetworkModel* network)
+                           const BoxingTimes& times, const NetworkModel* network)
     : graph_(graph),
       placements_(placements),
       stage_of_layer_(stage_of_layer),
       virtual_stage_of_layer_(virtual_stage_of_layer),
       rates_(rates),
       words_(words),
+      times_(times),
       plans_(network != nullptr ? BoxingObjective::kTime : BoxingObjective::kBytes, network) {
   for (const Placement& placement : placements) {
     extents_.push_back(placement.hierarchy());
@@ -188,33 +189,56 @@ StagedTensorIndex StageBuilder::add_output(OpId id, std::size_t index, StagedOpI
   const NdSbp& words = words_.of(id).outputs[index];
   const auto& states = def.state_outputs;
   const bool is_state = std::find(states.begin(), states.end(), index) != states.end();
-  staged_.tensors.push_back({.name = logical(tensor).name,
-                             .global = logical(tensor).type,
-                             .words = words,
-                             .stage = stage_of(op),
-                             .producer = producer,
-                             .memory = is_state ? MemoryClass::kOptimizer : memory_of(tensor),
-                             .is_state = is_state});
+  staged_.tensors.push_back(
+      {.name = logical(tensor).name,
+       .global = logical(tensor).type,
+       .words = words,
+       .stage = stage_of(op),
+       .producer = producer,
+       .memory = is_state ? MemoryClass::kOptimizer : memory_of_made(tensor, words),
+       .is_state = is_state});
   Version version;
   version.tensor = static_cast<StagedTensorIndex>(staged_.tensors.size() - 1);
   version.stage = stage_of(op);
   version.virtual_stage = virtual_stage_of(op.layer);
   version.state = MeshState(words, at(extents_, version.stage), logical(tensor).type.shape);
-  const Facts& facts = facts_[tensor.index()];
   if (rate_of(tensor) == Rate::kPerMicroBatch)
-    version.readers = facts.read_per_step && !facts.read_per_micro_batch ? Readers::kPerStep
-                                                                         : Readers::kPerMicroBatch;
+    version.readers = sums_itself(tensor, words) ? Readers::kPerStep : Readers::kPerMicroBatch;
   facts_[tensor.index()].versions.push_back(std::move(version));
   return facts_[tensor.index()].versions.back().tensor;
 }
 
 // Of what the operator itself makes.
-MemoryClass StageBuilder::memory_of(TensorId id) const {
+MemoryClass StageBuilder::memory_of_made(TensorId id, const NdSbp& made) const {
   const Facts& facts = facts_[id.index()];
-  if (rate_of(id) == Rate::kPerStep)
-    return facts.is_late ? MemoryClass::kGradients : MemoryClass::kParameters;
-  return facts.read_per_step && !facts.read_per_micro_batch ? MemoryClass::kGradients
-                                                            : MemoryClass::kActivations;
+  if (rate_of(id) == Rate::kPerStep || !facts.read_per_step || facts.read_per_micro_batch)
+    return memory_of(id);
+  return sums_itself(id, made) ? MemoryClass::kGradients : MemoryClass::kCommunication;
+}
+
+// Of its values, not of their sum over the step.
+MemoryClass StageBuilder::memory_of(TensorId id) const {
+  if (rate_of(id) == Rate::kPerMicroBatch) return MemoryClass::kActivations;
+  return facts_[id.index()].is_late ? MemoryClass::kGradients : MemoryClass::kParameters;
+}
+
+// The words in which values made in others are summed over the step.
+NdSbp StageBuilder::words_of_sum(TensorId id, const NdSbp& made) const {
+  const auto given = times_.sum_in.find(id);
+  if (given == times_.sum_in.end()) return made;
+  NdSbp words = given->second;
+  for (std::size_t axis = 0; axis < words.size(); ++axis)
+    if (made[axis].is_partial() && words[axis].is_broadcast()) words[axis] = made[axis];
+  return words;
+}
+
+// Only sums over the step are read, and they are taken in the words in which values are made.
+bool StageBuilder::sums_itself(TensorId id, const NdSbp& made) const {
+  const Facts& facts = facts_[id.index()];
+  if (!facts.read_per_step || facts.read_per_micro_batch) return false;
+  const auto& extents = at(extents_, stage_of(producer(id)));
+  const Shape& shape = logical(id).type.shape;
+  return MeshState(words_of_sum(id, made), extents, shape) == MeshState(made, extents, shape);
 }
 
 StagedTensorIndex StageBuilder::read(TensorId id, const NdSbp& words, const Reader& reader) {
@@ -223,32 +247,54 @@ StagedTensorIndex StageBuilder::read(TensorId id, const NdSbp& words, const Read
   return facts_[id.index()].versions[version].tensor;
 }
 
-std::size_t StageBuilder::find_or_make(TensorId id, const MeshState& wanted, const Reader& reader) {
-  Readers readers = Readers::kAny;
-  if (rate_of(id) == Rate::kPerMicroBatch)
-    readers = reader.rate == Rate::kPerStep ? Readers::kPerStep : Readers::kPerMicroBatch;
-  const std::vector<Version>& versions = facts_[id.index()].versions;
-  const auto fits = [&](const Version& version) {
-    return version.stage == reader.stage && version.readers == readers && version.state == wanted;
-  };
-  if (readers == Readers::kPerStep && facts_[id.index()].read_per_micro_batch) add_accumulator(id);
-  const auto found = std::find_if(versions.begin(), versions.end(), fits);
-  const std::size_t version = found != versions.end()
-                                  ? static_cast<std::size_t>(found - versions.begin())
-                                  : make(id, wanted, readers, reader);
-  raise_phase(id, version, reader.phase);
-  return version;
+StageBuilder::Readers StageBuilder::readers_of(TensorId id, const Reader& reader) const {
+  if (reader.rate == Rate::kPerStep && rate_of(id) == Rate::kPerMicroBatch)
+    return Readers::kPerStep;
+  if (reader.rate == Rate::kPerStep || times_.per_use.count(id) == 0) return lasting_readers(id);
+  return reader.phase == Phase::kForward ? Readers::kForward : Readers::kBackward;
 }
 
-// A tensor that others read in every micro-batch cannot be the sum over the step as well: a copy
-// accumulates instead.
+std::optional<std::size_t> StageBuilder::find(TensorId id, const MeshState& wanted, Readers readers,
+                                              const Reader& reader) const {
+  const std::vector<Version>& versions = facts_[id.index()].versions;
+  const auto found = std::find_if(versions.begin(), versions.end(), [&](const Version& version) {
+    return version.stage == reader.stage && version.readers == readers && version.state == wanted &&
+           (!is_per_use(readers) || version.layer == reader.layer);
+  });
+  if (found == versions.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - versions.begin());
+}
+
+std::size_t StageBuilder::find_or_make(TensorId id, const MeshState& wanted, const Reader& reader) {
+  const Readers readers = readers_of(id, reader);
+  if (readers == Readers::kPerStep) add_accumulator(id);
+  if (is_per_use(readers)) bring_to_stage(id, reader);
+  std::optional<std::size_t> version = find(id, wanted, readers, reader);
+  if (!version && is_per_use(readers)) version = find(id, wanted, lasting_readers(id), reader);
+  if (!version) version = make(id, wanted, readers, reader);
+  raise_phase(id, *version, reader.phase);
+  return *version;
+}
+
+// Another stage gets what all uses there start from, in the words of the original, once.
+void StageBuilder::bring_to_stage(TensorId id, const Reader& reader) {
+  const Readers lasting = lasting_readers(id);
+  const std::vector<Version>& versions = facts_[id.index()].versions;
+  const bool is_there = std::any_of(versions.begin(), versions.end(), [&](const Version& version) {
+    return version.stage == reader.stage && version.readers == lasting;
+  });
+  if (!is_there) make(id, versions.front().state, lasting, reader);
+}
+
+// Sums over the step where the producer itself cannot: others read its values in every
+// micro-batch, or the sum is taken in other words.
 void StageBuilder::add_accumulator(TensorId id) {
   std::vector<Version>& versions = facts_[id.index()].versions;
   if (std::any_of(versions.begin(), versions.end(),
                   [](const Version& version) { return version.readers == Readers::kPerStep; }))
     return;
   const LogicalOp& op = producer(id);
-  const Version& original = versions.front();
+  const Version original = versions.front();
   const Reader reader{logical(id).producer, original.stage, op.layer, op.phase,
                       Rate::kPerMicroBatch};
   Chain chain{.id = id,
@@ -261,9 +307,15 @@ void StageBuilder::add_accumulator(TensorId id) {
   BoxingStep copy;
   copy.kind = BoxingKind::kLocal;
   copy.from = copy.to = at(staged_.tensors, original.tensor).words;
-  append_step(chain, copy, true);
+  const NdSbp& made = at(staged_.tensors, original.tensor).words;
+  const MeshState sum(words_of_sum(id, made), at(extents_, original.stage), logical(id).type.shape);
+  std::vector<BoxingStep> steps = plan(id, original, original.stage, sum).steps;
+  if (steps.empty()) steps = {copy};
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    append_step(chain, steps[i], i + 1 == steps.size());
   Version accumulator = original;
   accumulator.tensor = chain.tensor;
+  accumulator.state = sum;
   accumulator.readers = Readers::kPerStep;
   versions.push_back(std::move(accumulator));
 }
@@ -277,8 +329,14 @@ std::size_t StageBuilder::make(TensorId id, const MeshState& wanted, Readers rea
   const auto cost = [&](const BoxingPlan& plan, const Version& from) {
     return std::tuple(plan.time, plan.total_bytes, plan.steps.size(), from.state != wanted);
   };
+  const auto serves = [&](const Version& version) {
+    if (!is_per_use(readers)) return version.readers == readers;
+    return version.stage == reader.stage &&
+           (version.readers == lasting_readers(id) ||
+            (version.readers == readers && version.layer == reader.layer));
+  };
   for (std::size_t i = 0; i < versions.size(); ++i) {
-    if (versions[i].readers != readers) continue;
+    if (!serves(versions[i])) continue;
     const BoxingPlan& candidate = plan(id, versions[i], reader.stage, wanted);
     if (best && cost(candidate, versions[i]) >= cost(*best_plan, versions[*best])) continue;
     best = i;
@@ -290,7 +348,9 @@ std::size_t StageBuilder::make(TensorId id, const MeshState& wanted, Readers rea
   raise_phase(id, *best, reader.phase);
   Chain chain{.id = id,
               .reader = &reader,
-              .rate = readers == Readers::kPerMicroBatch ? Rate::kPerMicroBatch : Rate::kPerStep,
+              .rate = readers == Readers::kPerMicroBatch || is_per_use(readers)
+                          ? Rate::kPerMicroBatch
+                          : Rate::kPerStep,
               .before_transfer = crosses,
               .memory = readers == Readers::kPerStep ? MemoryClass::kGradients : memory_of(id),
               .tensor = source.tensor,
@@ -305,6 +365,7 @@ std::size_t StageBuilder::make(TensorId id, const MeshState& wanted, Readers rea
     made.state = MeshState(at(staged_.tensors, chain.tensor).words, at(extents_, chain.stage),
                            logical(id).type.shape);
     made.readers = readers;
+    made.layer = reader.layer;
     made.made_by = std::move(chain.made_by);
     made.source = made_from;
     versions.push_back(std::move(made));

@@ -2,6 +2,7 @@
 // operator wants, so that consumers that want the same words share one boxing.
 #pragma once
 
+#include "compiler/boxing_times.h"
 #include "compiler/staged_graph.h"
 #include "core/cost_model.h"
 #include "core/logical_graph.h"
@@ -13,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
 namespace sextant {
@@ -23,14 +25,15 @@ class StageBuilder {
   StageBuilder(const LogicalGraph& graph, const std::vector<Placement>& placements,
                const std::vector<int>& stage_of_layer,
                const std::vector<int>& virtual_stage_of_layer, const std::vector<Rate>& rates,
-               const WordAssignment& words, const NetworkModel* network);
+               const WordAssignment& words, const BoxingTimes& times, const NetworkModel* network);
 
   StagedGraph run(std::int64_t micro_batches);
 
  private:
   // Who may read a version. A tensor made per micro-batch has two kinds: its contents, and their
-  // sum over the step.
-  enum class Readers : std::uint8_t { kAny, kPerMicroBatch, kPerStep };
+  // sum over the step. A tensor boxed per use has boxed ones for forward and for backward
+  // of each layer.
+  enum class Readers : std::uint8_t { kAny, kPerMicroBatch, kPerStep, kForward, kBackward };
 
   struct Version {
     StagedTensorIndex tensor = -1;
@@ -38,6 +41,7 @@ class StageBuilder {
     int virtual_stage = 0;  // of the layer that makes it there
     MeshState state;
     Readers readers = Readers::kAny;
+    int layer = 0;  // the one that may read it, if it is boxed per use
     // The boxing that made it, on its own stage, and what that boxing read.
     std::vector<StagedOpIndex> made_by;
     std::int32_t source = -1;  // in versions_[tensor]; -1: made by the operator itself
@@ -75,13 +79,27 @@ class StageBuilder {
   void append_op(OpId id, std::size_t first_input, StagedTensorIndex parameter);
   StagedTensorIndex add_output(OpId id, std::size_t index, StagedOpIndex op);
   MemoryClass memory_of(TensorId id) const;
+  MemoryClass memory_of_made(TensorId id, const NdSbp& made) const;
   bool is_late(OpId id) const;
 
   StagedTensorIndex read(TensorId id, const NdSbp& words, const Reader& reader);
+  Readers readers_of(TensorId id, const Reader& reader) const;
+  // Of the versions that all uses share.
+  Readers lasting_readers(TensorId id) const {
+    return rate_of(id) == Rate::kPerStep ? Readers::kAny : Readers::kPerMicroBatch;
+  }
+  static bool is_per_use(Readers readers) {
+    return readers == Readers::kForward || readers == Readers::kBackward;
+  }
+  std::optional<std::size_t> find(TensorId id, const MeshState& wanted, Readers readers,
+                                  const Reader& reader) const;
   // Each returns an index in the versions of the tensor.
   std::size_t find_or_make(TensorId id, const MeshState& wanted, const Reader& reader);
   std::size_t make(TensorId id, const MeshState& wanted, Readers readers, const Reader& reader);
   void add_accumulator(TensorId id);
+  NdSbp words_of_sum(TensorId id, const NdSbp& made) const;
+  bool sums_itself(TensorId id, const NdSbp& made) const;
+  void bring_to_stage(TensorId id, const Reader& reader);
 
   // A boxing under way: where the value is now and for whom it is made.
   struct Chain {
@@ -112,6 +130,7 @@ class StageBuilder {
   const std::vector<int>& virtual_stage_of_layer_;
   const std::vector<Rate>& rates_;
   const WordAssignment& words_;
+  const BoxingTimes& times_;
   BoxingPlans plans_;
   std::vector<BoxedTypeId> types_;                  // by TensorId
   std::vector<BoxedMeshId> meshes_;                 // by stage

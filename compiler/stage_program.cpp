@@ -235,7 +235,7 @@ class StageBuilder {
     for (const StagedOpIndex member : spec(instance).ops)
       for (const StagedTensorIndex out : op(member).out)
         for (const StagedOpIndex reader : partition_.readers(out))
-          if (partition_.part(reader) == StepPart::kForward) return true;
+          if (cell_of(partition_.part(reader), schedule_) == CellKind::kForward) return true;
     return false;
   }
 
@@ -347,17 +347,17 @@ class StageBuilder {
     return *std::max_element(ops.begin(), ops.end());
   }
 
-  // Last operator of the instance after the one at position `i`: what must be there when the layer
-  // after this one starts.
+  // Last operator of the instance at position `i` and of the one after it: what must be there when
+  // the layer after this one starts.
   StagedOpIndex last_op_of_next(const std::vector<StagedOpIndex>& ops, std::size_t i) const {
-    const std::int32_t own = partition_.place(ops[i]).instance;
-    std::size_t next = i;
-    while (next < ops.size() && partition_.place(ops[next]).instance == own) ++next;
-    if (next == ops.size()) return ops.back();
-    const std::int32_t after = partition_.place(ops[next]).instance;
-    StagedOpIndex last = ops[next];
-    for (; next < ops.size() && partition_.place(ops[next]).instance == after; ++next)
-      last = std::max(last, ops[next]);
+    StagedOpIndex last = ops[i];
+    std::int32_t instance = partition_.place(ops[i]).instance;
+    for (int changes = 0; i < ops.size(); ++i) {
+      const std::int32_t current = partition_.place(ops[i]).instance;
+      if (current != instance && ++changes == 2) break;
+      instance = current;
+      last = std::max(last, ops[i]);
+    }
     return last;
   }
 
@@ -415,9 +415,9 @@ class StageBuilder {
   Schedule schedule_;
   const ActorDurations& durations_;
   int stage_;
-  std::array<std::vector<std::int32_t>, 8> of_part_;  // instances by part
-  std::vector<std::int32_t> ahead_;                   // copies made inside the first forward cells
-  std::size_t num_copied_ = 0;                        // of them
+  std::array<std::vector<std::int32_t>, kNumStepParts> of_part_;  // instances by part
+  std::vector<std::int32_t> ahead_;  // copies made inside the first forward cells
+  std::size_t num_copied_ = 0;       // of them
   struct Pending {
     std::int32_t instance = 0;
     std::size_t next = 0;  // operator

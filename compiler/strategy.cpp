@@ -155,9 +155,7 @@ void require_available(const Strategy& strategy) {
   };
   missing(strategy.cp > 1 && strategy.context == ContextMode::kRing, "cp_mode=ring");
   missing(strategy.ep > 1, "ep (expert parallelism)");
-  missing(strategy.sequence_parallel, "sp=on (sequence parallelism)");
   missing(strategy.recompute != Recompute(), "recompute");
-  missing(strategy.zero > 1, "zero=2 or 3 (gradients or parameters sharded)");
 }
 
 // "NAME:WORDS" or "NAME[INPUT]:WORDS"; words are written without blanks.

@@ -1,4 +1,5 @@
-// What a strategy says about words and rates: which tensors are split before inference starts.
+// What a strategy says about words and rates: which tensors are split before inference starts, and
+// what is boxed at other times than it changes.
 #include "compiler/context_words.h"
 #include "compiler/pins.h"
 #include "compiler/stage.h"
@@ -29,17 +30,18 @@ struct ParameterWords {
   NdSbp state, read;
 };
 
-class StrategyWords {
+class WordChooser {
  public:
-  StrategyWords(const LogicalGraph& training, const Strategy& strategy)
+  WordChooser(const LogicalGraph& training, const Strategy& strategy)
       : training_(training),
         strategy_(strategy),
         axes_(axes_of(strategy)),
+        extents_(extents_of(strategy)),
         rates_(rates_of(training)) {
-    constraints_.whole_groups = true;
+    chosen_.constraints.whole_groups = true;
   }
 
-  WordConstraints run() {
+  StrategyWords run() {
     for (std::size_t index = 0; index < training_.ops().size(); ++index) {
       const LogicalOp& op = training_.ops()[index];
       const OperatorDef& def = training_.registry().get(op.kind);
@@ -49,15 +51,22 @@ class StrategyWords {
         split_parameter(op);
       else
         read_parameters(OpId(index), op, def);
+      if (op.kind == "attention") share_key_heads(op);
     }
-    add_context_words(training_, strategy_, constraints_);
-    apply_pins(training_, strategy_, constraints_);
-    return std::move(constraints_);
+    require(!axes_.ep || has_experts_, ErrorCode::kInfeasible,
+            "ep={}: no parameter of the model has a dim of experts to spread", strategy_.ep);
+    add_context_words(training_, strategy_, chosen_.constraints);
+    apply_pins(training_, strategy_, chosen_.constraints);
+    return std::move(chosen_);
   }
 
  private:
-  bool splits_dp() const { return strategy_.dp > 1; }
-  bool splits_tp() const { return strategy_.tp > 1; }
+  static std::vector<std::int64_t> extents_of(const Strategy& strategy) {
+    std::vector<std::int64_t> extents;
+    for (const MeshAxis& axis : mesh_axes(strategy)) extents.push_back(axis.extent);
+    return extents;
+  }
+  bool is_used(std::size_t axis) const { return extents_[axis] > 1; }
 
   void split_input(const LogicalOp& op) {
     const Shape& shape = training_.tensor(op.outputs[0]).type.shape;
@@ -73,11 +82,19 @@ class StrategyWords {
               "was built for another strategy",
               op.name, batch, strategy_.dp, strategy_.micro_batch,
               strategy_.dp * strategy_.micro_batch);
-      if (splits_dp()) words[axes_.dp] = Sbp::split(0);
+      for (const std::size_t axis : replica_axes())
+        if (is_used(axis)) words[axis] = Sbp::split(0);
     }
     if (const auto dim = context_dim(training_, strategy_, shape))
       words[*axes_.cp] = Sbp::split(*dim);
-    constraints_.tensors[op.outputs[0]] = std::move(words);
+    chosen_.constraints.tensors[op.outputs[0]] = std::move(words);
+  }
+
+  // Axes whose members have samples of their own.
+  std::vector<std::size_t> replica_axes() const {
+    std::vector<std::size_t> axes = {axes_.dp};
+    if (axes_.ep) axes.push_back(*axes_.ep);
+    return axes;
   }
 
   void split_parameter(const LogicalOp& op) {
@@ -85,21 +102,28 @@ class StrategyWords {
     const Shape& shape = training_.tensor(parameter).type.shape;
     ParameterWords words;
     words.read.assign(axes_.count, Sbp::broadcast());
-    const auto tp_dim = op.parameter ? op.parameter->tensor_parallel_dim : std::nullopt;
-    if (tp_dim) {
-      require(*tp_dim < shape.rank(), ErrorCode::kInfeasible,
-              "parameter '{}' of shape {} has no dim {} for tp", op.name, to_string(shape),
-              *tp_dim);
-      if (splits_tp()) words.read[axes_.tp] = Sbp::split(*tp_dim);
+    if (op.parameter) {
+      split_read(op, op.parameter->tensor_parallel_dim, axes_.tp, words.read);
+      has_experts_ = has_experts_ || op.parameter->expert_parallel_dim;
+      if (axes_.ep) split_read(op, op.parameter->expert_parallel_dim, *axes_.ep, words.read);
     }
     if (const NdSbp* pinned = pinned_words(strategy_, training_.tensor(parameter).name))
       words.read = *pinned;
     words.state = words.read;
-    if (strategy_.zero >= 1 && splits_dp() && words.read[axes_.dp].is_broadcast() &&
-        shape.elements() >= kSmallestSharded && has_updater(parameter))
+    if (strategy_.zero >= 1 && shape.elements() >= kSmallestSharded && has_updater(parameter))
       shard(shape, words.state);
-    constraints_.tensors[parameter] = words.state;
+    chosen_.constraints.tensors[parameter] = words.state;
     parameters_[parameter] = std::move(words);
+  }
+
+  void split_read(const LogicalOp& op, std::optional<std::size_t> dim, std::size_t axis,
+                  NdSbp& words) const {
+    if (!dim) return;
+    const Shape& shape = training_.tensor(op.outputs[0]).type.shape;
+    require(*dim < shape.rank(), ErrorCode::kInfeasible,
+            "parameter '{}' of shape {} has no dim {} for {}", op.name, to_string(shape), *dim,
+            mesh_axes(strategy_)[axis].name);
+    if (is_used(axis)) words[axis] = Sbp::split(*dim);
   }
 
   bool has_updater(TensorId parameter) const {
@@ -110,23 +134,37 @@ class StrategyWords {
     });
   }
 
-  // The first dim that tp leaves alone and dp can fill; else inside the split of tp, so that the
-  // gather over dp stays in the sub-groups of dp.
+  // Splits a parameter over the axes whose replicas all hold it: along the first dim that nobody
+  // else splits and that they can fill; else inside another axis' split, so that the gather stays
+  // in the sub-groups of these axes; else along the largest dim.
   void shard(const Shape& shape, NdSbp& words) const {
+    std::vector<std::size_t> axes;
+    std::int64_t parts = 1;
+    for (const std::size_t axis : replica_axes())
+      if (is_used(axis) && words[axis].is_broadcast())
+        axes.push_back(axis), parts *= extents_[axis];
+    const auto is_taken = [&](std::size_t dim) {
+      return std::any_of(words.begin(), words.end(),
+                         [&](const Sbp& word) { return word.is_split() && word.dim == dim; });
+    };
+    std::optional<std::size_t> chosen, inside;
     for (std::size_t dim = 0; dim < shape.rank(); ++dim) {
-      const bool is_taken = words[axes_.tp].is_split() && words[axes_.tp].dim == dim;
-      if (is_taken || shape[dim] < strategy_.dp) continue;
-      words[axes_.dp] = Sbp::split(dim);
-      return;
+      if (is_taken(dim)) inside = inside.value_or(dim);
+      if (!is_taken(dim) && shape[dim] >= parts) chosen = chosen.value_or(dim);
     }
-    if (words[axes_.tp].is_split()) {
-      words[axes_.dp] = Sbp::split(words[axes_.tp].dim, 2);
-      words[axes_.tp].nesting = 1;
-      return;
-    }
+    if (!chosen && inside) return nest(*inside, axes, words);
     const auto& extents = shape.extents();
     const auto largest = std::max_element(extents.begin(), extents.end()) - extents.begin();
-    words[axes_.dp] = Sbp::split(static_cast<std::size_t>(largest));
+    for (const std::size_t axis : axes)
+      words[axis] = Sbp::split(chosen.value_or(static_cast<std::size_t>(largest)));
+  }
+
+  // Splits `dim` over `axes` inside of the splits that it has.
+  static void nest(std::size_t dim, const std::vector<std::size_t>& axes, NdSbp& words) {
+    int depth = 0;
+    for (Sbp& word : words)
+      if (word.is_split() && word.dim == dim) word = Sbp::split(dim, ++depth);
+    for (const std::size_t axis : axes) words[axis] = Sbp::split(dim, ++depth);
   }
 
   // Parameters, and what element-wise operators make of them once per step (casts), are read in
@@ -140,10 +178,14 @@ class StrategyWords {
         pin_update(id, op, op.inputs[i], words);
         return;
       }
-      if (rates_[id.index()] == Rate::kPerStep && is_elementwise(op, def))
+      const bool once = rates_[id.index()] == Rate::kPerStep;
+      if (once && is_elementwise(op)) {
         parameters_[op.outputs[0]] = words;
-      else
-        constraints_.inputs[{id, i}] = read_words(op, i, words);
+        continue;
+      }
+      chosen_.constraints.inputs[{id, i}] = read_words(op, i, words);
+      if (!once && strategy_.zero >= 3 && words.state != words.read)
+        chosen_.times.per_use.insert(op.inputs[i]);
     }
   }
 
@@ -157,30 +199,78 @@ class StrategyWords {
   // The parameter and its gradient meet in the words of the state.
   void pin_update(OpId id, const LogicalOp& op, TensorId parameter, const ParameterWords& words) {
     const Shape& shape = training_.tensor(parameter).type.shape;
-    for (std::size_t i = 0; i < op.inputs.size(); ++i)
-      if (training_.tensor(op.inputs[i]).type.shape == shape && shape.rank() > 0)
-        constraints_.inputs[{id, i}] = words.state;
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+      if (training_.tensor(op.inputs[i]).type.shape != shape || shape.rank() == 0) continue;
+      chosen_.constraints.inputs[{id, i}] = words.state;
+      if (op.inputs[i] != parameter && words.state != words.read && strategy_.zero >= 2)
+        sum_gradient(op.inputs[i], words.state);
+    }
   }
 
-  bool is_elementwise(const LogicalOp& op, const OperatorDef& def) const {
-    if (op.inputs.size() != 1 || op.outputs.size() != 1) return false;
-    const TensorType& input = training_.tensor(op.inputs[0]).type;
+  // Attention splits query heads alone as well, so several devices may hold one key/value head: its
+  // gradient is partial then. Keys and values are gathered where they become heads.
+  void share_key_heads(const LogicalOp& attention) {
+    for (const std::size_t operand : {1U, 2U}) {
+      TensorId heads = attention.inputs[operand];
+      const Shape& shape = training_.tensor(heads).type.shape;
+      while (training_.tensor(heads).type.shape == shape) {
+        const OpId maker = training_.tensor(heads).producer;
+        const LogicalOp& op = training_.op(maker);
+        if (op.kind == "reshape") chosen_.constraints.shared_groups.insert(maker);
+        if (op.kind == "reshape" || op.inputs.empty()) break;
+        heads = op.inputs[0];
+      }
+    }
+  }
+
+  // Whatever makes an updater's gradient of others once per step works on the shards; what they are
+  // made of is summed in the words of the shards.
+  void sum_gradient(TensorId gradient, const NdSbp& words) {
+    const OpId maker = training_.tensor(gradient).producer;
+    const LogicalOp& op = training_.op(maker);
+    if (rates_[maker.index()] == Rate::kPerMicroBatch) chosen_.times.sum_in[gradient] = words;
+    if (rates_[maker.index()] == Rate::kPerMicroBatch || !works_on_shards(op)) return;
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+      if (training_.tensor(op.inputs[i]).type.shape != training_.tensor(gradient).type.shape)
+        continue;
+      chosen_.constraints.inputs[{maker, i}] = words;
+      sum_gradient(op.inputs[i], words);
+    }
+  }
+
+  // Every dim may be split, in all operands of the output's shape at once.
+  bool works_on_shards(const LogicalOp& op) const {
+    if (op.inputs.empty() || op.outputs.size() != 1) return false;
+    std::vector<TensorType> inputs;
+    for (const TensorId input : op.inputs) inputs.push_back(training_.tensor(input).type);
     const TensorType& output = training_.tensor(op.outputs[0]).type;
-    if (input.shape != output.shape) return false;
-    const auto rows = def.signatures({&input, 1}, {&output, 1}, op.attributes);
-    for (std::size_t dim = 0; dim < input.shape.rank(); ++dim) {
-      const SbpSignature row{{Sbp::split(dim)}, {Sbp::split(dim)}};
-      if (std::find(rows.begin(), rows.end(), row) == rows.end()) return false;
+    const auto rows =
+        training_.registry().get(op.kind).signatures(inputs, {&output, 1}, op.attributes);
+    for (std::size_t dim = 0; dim < output.shape.rank(); ++dim) {
+      const bool has_row = std::any_of(rows.begin(), rows.end(), [&](const SbpSignature& row) {
+        if (row.outputs[0] != Sbp::split(dim)) return false;
+        for (std::size_t i = 0; i < inputs.size(); ++i)
+          if (inputs[i].shape == output.shape && row.inputs[i] != Sbp::split(dim)) return false;
+        return true;
+      });
+      if (!has_row) return false;
     }
     return true;
+  }
+
+  bool is_elementwise(const LogicalOp& op) const {
+    return op.inputs.size() == 1 && works_on_shards(op) &&
+           training_.tensor(op.inputs[0]).type.shape == training_.tensor(op.outputs[0]).type.shape;
   }
 
   const LogicalGraph& training_;
   const Strategy& strategy_;
   const StrategyAxes axes_;
+  const std::vector<std::int64_t> extents_;
   const std::vector<Rate> rates_;
   std::map<TensorId, ParameterWords> parameters_;
-  WordConstraints constraints_;
+  bool has_experts_ = false;
+  StrategyWords chosen_;
 };
 
 }  // namespace
@@ -202,8 +292,8 @@ std::vector<Rate> rates_of(const LogicalGraph& training) {
   return rates;
 }
 
-WordConstraints strategy_words(const LogicalGraph& training, const Strategy& strategy) {
-  return StrategyWords(training, strategy).run();
+StrategyWords strategy_words(const LogicalGraph& training, const Strategy& strategy) {
+  return WordChooser(training, strategy).run();
 }
 
 }  // namespace sextant

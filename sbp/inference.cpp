@@ -177,7 +177,7 @@ class Inference {
   // Everything that `cheapest` looks at, into key_.
   void describe_situation(OpId id, std::size_t mesh, const Candidates& candidates) {
     const LogicalOp& op = graph_.op(id);
-    key_ = {candidates.number, waits_for_step(op) ? 1U : 0U};
+    key_ = {candidates.number, waits_for_step(op) ? 1U : 0U, shares_groups(id) ? 1U : 0U};
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
       const std::vector<Version>& versions = versions_[op.inputs[i].index()];
       key_.push_back(versions.size());
@@ -224,6 +224,14 @@ class Inference {
     return *best;
   }
 
+  bool shares_groups(OpId id) const { return constraints_.shared_groups.count(id) != 0; }
+
+  // Would `parts` cut a group of the row, and is that to be refused rather than gathered?
+  bool cuts_groups(OpId id, const SbpSignature& row, std::int64_t parts) const {
+    if (row.divisible == 0 || row.divisible % parts == 0) return false;
+    return !shares_groups(id) || parts % row.divisible != 0;
+  }
+
   void require_whole_groups(OpId id, std::size_t mesh, const Candidate& chosen) const {
     const LogicalOp& op = graph_.op(id);
     std::vector<TensorType> inputs, outputs;
@@ -234,21 +242,24 @@ class Inference {
       for (std::size_t axis = 0; axis < extents_[mesh].size(); ++axis)
         for (std::size_t i = 0; i < op.inputs.size(); ++i) {
           const std::int64_t parts = extents_[mesh][axis];
-          const bool cuts = row.divisible != 0 && row.divisible % parts != 0;
-          if (!cuts || !row.inputs[i].is_split() || !chosen.inputs[i].is_broadcast(axis)) continue;
+          if (!cuts_groups(id, row, parts) || !row.inputs[i].is_split() ||
+              !chosen.inputs[i].is_broadcast(axis))
+            continue;
           for (const Version& version : versions_[op.inputs[i].index()])
             if (version.mesh == mesh && version.state.is_split(axis) &&
                 version.state.dim(axis) == row.inputs[i].dim)
-              refuse_cut(op, i, stages_[mesh].axes[axis], row);
+              refuse_cut(id, i, stages_[mesh].axes[axis], row);
         }
   }
 
-  [[noreturn]] void refuse_cut(const LogicalOp& op, std::size_t input, const MeshAxis& axis,
+  [[noreturn]] void refuse_cut(OpId id, std::size_t input, const MeshAxis& axis,
                                const SbpSignature& row) const {
+    const LogicalOp& op = graph_.op(id);
     std::string would_do;
     for (std::int64_t parts = 1; parts <= row.divisible; ++parts)
       if (row.divisible % parts == 0)
         would_do += (would_do.empty() ? "" : ", ") + fmt::format("{}", parts);
+    if (shares_groups(id)) would_do += fmt::format(", multiples of {}", row.divisible);
     const std::string hint = fmt::format("{} that would do: {}", axis.name, would_do);
     throw Error(
         ErrorCode::kInfeasible,

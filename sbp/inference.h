@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,6 +37,9 @@ struct WordConstraints {
   // Refuse where a split that arrives would be gathered only because its parts would cut a group
   // (the heads of attention), naming the degrees that would do.
   bool whole_groups = false;
+  // Operators whose groups several devices may hold: there a split over a multiple of the groups is
+  // gathered instead.
+  std::set<OpId> shared_groups;
 };
 
 struct OpWords {

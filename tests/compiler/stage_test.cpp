@@ -347,7 +347,7 @@ TEST_CASE("where tp takes the only long dim, ZeRO-1 nests inside its split") {
              .parameter = std::nullopt});
   // Nobody updates it yet: it stays whole over dp.
   const Strategy strategy = parse_strategy("dp=4 tp=2 micro_batch=1 zero=1");
-  CHECK(to_string(strategy_words(graph, strategy).tensors.at(w)) == "(B, S(1))");
+  CHECK(to_string(strategy_words(graph, strategy).constraints.tensors.at(w)) == "(B, S(1))");
   const TensorId gradient =
       graph.output(graph.add({.kind = "constant",
                               .name = "gradient",
@@ -378,7 +378,7 @@ TEST_CASE("where tp takes the only long dim, ZeRO-1 nests inside its split") {
              .phase = Phase::kOptimizer,
              .parameter = std::nullopt});
   // dim 0 has 3 < 4 rows; dim 1 is tp's.
-  CHECK(to_string(strategy_words(graph, strategy).tensors.at(w)) == "(S(1)^2, S(1)^1)");
+  CHECK(to_string(strategy_words(graph, strategy).constraints.tensors.at(w)) == "(S(1)^2, S(1)^1)");
   const StagedGraph staged = make_staged_graph(graph, strategy, 2, nullptr);
   CHECK(communications(staged).at("all_gather dp, forward, step") == 1);
   CHECK(validate(staged).empty());
@@ -455,6 +455,29 @@ TEST_CASE("heads that tp does not divide are refused with the degrees that would
   const ToyGpt grouped{.batch = 2, .hidden = 24, .heads = 12, .kv_heads = 4};
   CHECK(contains(refusal([&] { stage(toy_gpt(grouped), "tp=6 micro_batch=2"); }),
                  "tp that would do: 1, 2, 4"));
+}
+
+TEST_CASE("G35: 4 key/value heads over tp=8 are gathered, and their gradients summed") {
+  const ToyGpt grouped{
+      .layers = 1, .batch = 2, .hidden = 64, .heads = 32, .kv_heads = 4, .vocab = 16, .ffn = 64};
+  const StagedGraph graph = stage(toy_gpt(grouped), "tp=8 micro_batch=2");
+  CHECK(validate(graph).empty());
+  // The weight stays split: 4 heads x 2 columns are 1 column on each of 8 devices.
+  CHECK(to_string(output(graph, "layer0.k.w.adamw").words) == "(B, S(1))");
+  CHECK(to_string(output(graph, "layer0.k.heads").words) == "(B, B)");
+  CHECK(to_string(output(graph, "layer0.q.heads").words) == "(B, S(2))");
+  CHECK(to_string(output(graph, "layer0.attention").words) == "(B, S(2))");
+  for (const std::size_t keys_or_values : {1U, 2U})
+    CHECK(to_string(output(graph, "layer0.attention.grad_input", keys_or_values).words) ==
+          "(B, P(sum))");
+  const std::string four = refusal([&] {
+    ToyGpt model = grouped;
+    model.kv_heads = 4, model.heads = 4;
+    stage(toy_gpt(model), "tp=8 micro_batch=2");
+  });
+  CHECK(contains(four, "layer0.q.heads"));
+  CHECK(contains(four, "tp=8"));
+  CHECK(contains(four, "one of 4 groups"));
 }
 
 TEST_CASE("a batch that does not fit the strategy is refused") {

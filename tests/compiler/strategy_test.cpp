@@ -57,9 +57,7 @@ TEST_CASE(
   CHECK(parse_strategy("dp=2 cp=1 ep=1 sp=off virtual=1 recompute=none").dp == 2);
   CHECK(contains(refusal("cp=2"), "cp_mode=ring"));
   CHECK(contains(refusal("dp=2 ep=2"), "expert parallelism"));
-  CHECK(contains(refusal("sp=on"), "sequence parallelism"));
   CHECK(contains(refusal("recompute=full"), "recompute"));
-  CHECK(contains(refusal("zero=3"), "not in this version"));
   CHECK(contains(refusal("dp=4 ep=3"), "does not divide dp=4"));
 }
 

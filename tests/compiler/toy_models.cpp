@@ -81,7 +81,8 @@ LogicalGraph toy_gpt(const ToyGpt& c) {
                   {{"shape", std::vector<std::int64_t>{c.batch, c.sequence, count, head_size}}});
     };
     const TensorId q = heads("q", c.heads), k = heads("k", c.kv_heads), v = heads("v", c.kv_heads);
-    TensorId y = m.op("attention", name + "attention", {q, k, v});
+    TensorId y =
+        m.op("attention", name + "attention", {q, k, v}, {{"group", c.heads / c.kv_heads}});
     y = m.op("reshape", name + "merge", {y},
              {{"shape", std::vector<std::int64_t>{c.batch, c.sequence, c.heads * head_size}}});
     x = m.op("add", name + "residual1", {x, m.row(name + "o", y, c.heads * head_size, c.hidden)});

@@ -117,7 +117,8 @@ class Generator {
     strategy.tp = room(pick(degrees));
     if (model_.groups % strategy.tp != 0) strategy.tp = 1;
     if (model_.has_attention && chance(0.3)) draw_context(room(2));
-    if (strategy.tp > 1 && features().sequence_parallel) strategy.sequence_parallel = chance(0.5);
+    if (strategy.tp > 1 && model_.has_attention && features().sequence_parallel)
+      strategy.sequence_parallel = chance(0.5);
     if (model_.has_experts && features().experts && strategy.dp % 2 == 0 && chance(0.6))
       strategy.ep = strategy.dp == 4 && chance(0.5) ? 4 : 2;
   }

@@ -1,0 +1,126 @@
+// Megatron's sequence parallelism (Korthikanti et al., arXiv 2205.05198) by what tensors are to
+// tensor parallelism, not by their names: words inferred without it show which activations every
+// device of a tp group would hold whole. Those live in parts of the sequence instead.
+#include "compiler/stage.h"
+#include "core/check.h"
+#include "core/operator.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace sextant {
+namespace {
+
+constexpr std::size_t kBatchDim = 0, kSequenceDim = 1;
+
+class SequenceSplitter {
+ public:
+  SequenceSplitter(const LogicalGraph& training, const Strategy& strategy,
+                   const WordAssignment& inferred, StrategyWords& words)
+      : training_(training),
+        strategy_(strategy),
+        inferred_(inferred),
+        words_(words),
+        tp_(axes_of(strategy).tp),
+        rates_(rates_of(training)) {}
+
+  void run() {
+    find_sequences();
+    std::size_t split = 0;
+    for (std::size_t index = 0; index < training_.ops().size(); ++index) {
+      const LogicalOp& op = training_.ops()[index];
+      if (rates_[index] == Rate::kPerStep) continue;
+      for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+        if (op.phase == Phase::kForward) split += split_output(OpId(index), i) ? 1 : 0;
+        if (op.phase == Phase::kWeightGrad) keep_split(OpId(index), i);
+      }
+    }
+    require(split > 0, ErrorCode::kInfeasible,
+            "sp=on: no activation of the model has a sequence that tp={} leaves whole",
+            strategy_.tp);
+  }
+
+ private:
+  // Extents of batch and sequence: those of the inputs.
+  void find_sequences() {
+    for (const LogicalOp& op : training_.ops()) {
+      if (!op.inputs.empty() || !training_.registry().get(op.kind).on_host) continue;
+      const Shape& shape = training_.tensor(op.outputs[0]).type.shape;
+      if (shape.rank() > kSequenceDim) sequences_.insert({shape[kBatchDim], shape[kSequenceDim]});
+    }
+  }
+
+  bool split_output(OpId id, std::size_t index) {
+    const TensorId tensor = training_.output(id, index);
+    if (!holds_features(tensor) || words_.constraints.tensors.count(tensor) != 0) return false;
+    NdSbp words = inferred_.of(id).outputs[index];
+    if (!words[tp_].is_broadcast()) return false;
+    const std::optional<SbpSignature> row = row_with_parts(training_.op(id), index);
+    if (!row) return false;
+    words[tp_] = Sbp::split(kSequenceDim);
+    words_.constraints.tensors[tensor] = std::move(words);
+    words_.times.per_use.insert(tensor);
+    read_parts(id, *row);
+    return true;
+  }
+
+  // A weight that tp splits keeps gradients that tp splits: partial ones would save a gather per
+  // micro-batch and take the memory of the whole weight.
+  void keep_split(OpId id, std::size_t index) {
+    const NdSbp& words = inferred_.of(id).outputs[index];
+    if (words[tp_].is_split())
+      words_.constraints.tensors.try_emplace(training_.output(id, index), words);
+  }
+
+  // What the operator reads in given words, whole over tp, it reads as the row says: the positions
+  // of its part of the sequence from a table of all of them.
+  void read_parts(OpId id, const SbpSignature& row) {
+    for (std::size_t i = 0; i < row.inputs.size(); ++i) {
+      const auto given = words_.constraints.inputs.find({id, i});
+      if (given == words_.constraints.inputs.end() || !given->second[tp_].is_broadcast()) continue;
+      given->second[tp_] = row.inputs[i];
+    }
+  }
+
+  // Several values for every token.
+  bool holds_features(TensorId id) const {
+    const LogicalTensor& tensor = training_.tensor(id);
+    const Shape& shape = tensor.type.shape;
+    return shape.rank() > kSequenceDim + 1 && is_floating(tensor.type.dtype) &&
+           sequences_.count({shape[kBatchDim], shape[kSequenceDim]}) != 0;
+  }
+
+  // The words of an operator that makes parts of the sequence, if it can.
+  std::optional<SbpSignature> row_with_parts(const LogicalOp& op, std::size_t index) const {
+    std::vector<TensorType> inputs, outputs;
+    for (const TensorId input : op.inputs) inputs.push_back(training_.tensor(input).type);
+    for (const TensorId output : op.outputs) outputs.push_back(training_.tensor(output).type);
+    const auto rows = training_.registry().get(op.kind).signatures(inputs, outputs, op.attributes);
+    const auto found = std::find_if(rows.begin(), rows.end(), [&](const SbpSignature& row) {
+      return row.outputs[index] == Sbp::split(kSequenceDim);
+    });
+    if (found == rows.end()) return std::nullopt;
+    return *found;
+  }
+
+  const LogicalGraph& training_;
+  const Strategy& strategy_;
+  const WordAssignment& inferred_;
+  StrategyWords& words_;
+  const std::size_t tp_;
+  const std::vector<Rate> rates_;
+  std::set<std::pair<std::int64_t, std::int64_t>> sequences_;
+};
+
+}  // namespace
+
+void split_sequences(const LogicalGraph& training, const Strategy& strategy,
+                     const WordAssignment& inferred, StrategyWords& words) {
+  SequenceSplitter(training, strategy, inferred, words).run();
+}
+
+}  // namespace sextant

@@ -1,0 +1,292 @@
+// ZeRO, split sequences and spread experts as words and rates: what a staged graph moves, how
+// often, how long it keeps it, and what memory that leaves.
+#include "compiler/expand.h"
+#include "compiler/stage.h"
+#include "compiler/training_graph.h"
+#include "core/check.h"
+#include "core/error.h"
+#include "core/operator.h"
+#include "core/operators/moe.h"
+#include "core/operators/sources.h"
+#include "tests/compiler/toy_chain.h"
+#include "tests/compiler/toy_models.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace sextant {
+namespace {
+
+constexpr std::int64_t kMicroBatches = 3;
+
+// Matrices, table and head are sharded, norms and biases are not.
+constexpr ToyGpt kBig{.layers = 2, .hidden = 32, .vocab = 40, .ffn = 64, .compute = DType::kBF16};
+
+StagedGraph stage(const LogicalGraph& forward, const std::string& strategy) {
+  StagedGraph graph = make_staged_graph(make_training_graph(forward), parse_strategy(strategy),
+                                        kMicroBatches, nullptr);
+  CHECK(validate(graph) == std::vector<std::string>{});
+  return graph;
+}
+
+const StagedTensor& tensor(const StagedGraph& graph, StagedTensorIndex index) {
+  return graph.tensors[static_cast<std::size_t>(index)];
+}
+const StagedOp& producer(const StagedGraph& graph, const StagedTensor& tensor) {
+  return graph.ops[static_cast<std::size_t>(tensor.producer)];
+}
+const StagedOp& find(const StagedGraph& graph, const std::string& name) {
+  const auto at = std::find_if(graph.ops.begin(), graph.ops.end(),
+                               [&](const StagedOp& op) { return op.name == name; });
+  if (at == graph.ops.end()) FAIL("no operator " << name);
+  return *at;
+}
+
+// Acts per step of the collectives whose input or output has this memory class.
+std::int64_t acts(const StagedGraph& graph, Primitive primitive, MemoryClass made) {
+  std::int64_t count = 0;
+  for (const StagedOp& op : graph.ops)
+    if (op.communication && op.communication->primitive == primitive && !op.out.empty() &&
+        tensor(graph, op.out[0]).memory == made)
+      count += op.rate == Rate::kPerStep ? 1 : graph.micro_batches;
+  return count;
+}
+std::int64_t gathers(const StagedGraph& graph) {
+  return acts(graph, Primitive::kAllGather, MemoryClass::kParameters);
+}
+std::int64_t scatters(const StagedGraph& graph) {
+  return acts(graph, Primitive::kReduceScatter, MemoryClass::kGradients);
+}
+
+bool is_forward(const StagedOp& op) { return op.phase == Phase::kForward; }
+
+std::vector<const StagedOp*> readers(const StagedGraph& graph, StagedTensorIndex read) {
+  std::vector<const StagedOp*> found;
+  for (const StagedOp& op : graph.ops)
+    if (std::find(op.in.begin(), op.in.end(), read) != op.in.end()) found.push_back(&op);
+  return found;
+}
+
+// Sharded: q, k, v, o (32x32), up, down (32x64) of two layers, the tied table of 40x32.
+constexpr std::int64_t kMatrices = 2 * 6;
+
+TEST_CASE("ZeRO stages differ in how often they gather and reduce, and in nothing else") {
+  // Embedding and head read one copy of the table in forward, the head again in backward. Its two
+  // gradients are summed before stage 1 reduces them, and each is reduced by itself from stage 2
+  // on.
+  const auto count = [&](int zero) {
+    return stage(toy_gpt(kBig), "dp=2 micro_batch=2 zero=" + std::to_string(zero));
+  };
+  CHECK(gathers(count(0)) == 0);
+  CHECK(scatters(count(0)) == 0);
+  CHECK(gathers(count(1)) == kMatrices + 1);
+  CHECK(scatters(count(1)) == kMatrices + 1);
+  CHECK(gathers(count(2)) == kMatrices + 1);
+  CHECK(scatters(count(2)) == (kMatrices + 2) * kMicroBatches);
+  CHECK(gathers(count(3)) == (2 * kMatrices + 3) * kMicroBatches);
+  CHECK(scatters(count(3)) == (kMatrices + 2) * kMicroBatches);
+}
+
+TEST_CASE("ZeRO-2 sums gradients in the words of the state, ZeRO-1 as they are made") {
+  const StagedGraph once = stage(toy_gpt(kBig), "dp=2 tp=2 micro_batch=2 zero=1");
+  const StagedGraph often = stage(toy_gpt(kBig), "dp=2 tp=2 micro_batch=2 zero=2");
+  const auto gradient = [](const StagedGraph& graph) {
+    return tensor(graph, find(graph, "layer0.up.w.adamw").in[0]);
+  };
+  CHECK(to_string(gradient(once).words) == "(S(0), S(1))");
+  CHECK(producer(once, gradient(once)).rate == Rate::kPerStep);
+  CHECK(to_string(gradient(often).words) == "(S(0), S(1))");
+  CHECK(producer(often, gradient(often)).rate == Rate::kPerMicroBatch);
+  CHECK(producer(often, gradient(often)).kind == "reduce_scatter");
+  CHECK(gradient(often).memory == MemoryClass::kGradients);
+}
+
+TEST_CASE("a reduction that leaves an axis whole waits for the end of the step in ZeRO-2 too") {
+  // Without Megatron's cut a weight beside split sequences gets partial gradients over tp.
+  const StagedGraph graph = stage(toy_gpt({.layers = 1, .hidden = 1024, .ffn = 8}),
+                                  "dp=2 tp=2 micro_batch=2 zero=2 sp=on");
+  const StagedOp& scatter = find(graph, "layer0.norm1.grad_weight.reduce_scatter");
+  CHECK(scatter.rate == Rate::kPerMicroBatch);
+  CHECK(to_string(tensor(graph, scatter.out[0]).words) == "(S(0), P(sum))");
+  CHECK(find(graph, "layer0.norm1.grad_weight.all_reduce").rate == Rate::kPerStep);
+}
+
+TEST_CASE("what ZeRO-3 gathers for forward no operator of backward reads, and the reverse") {
+  const StagedGraph graph = stage(toy_gpt(kBig), "dp=2 tp=2 pp=2 micro_batch=2 zero=3");
+  int gathered = 0;
+  for (std::size_t i = 0; i < graph.tensors.size(); ++i) {
+    const StagedTensor& t = graph.tensors[i];
+    if (producer(graph, t).kind != "all_gather" || t.memory != MemoryClass::kParameters) continue;
+    ++gathered;
+    CHECK(producer(graph, t).rate == Rate::kPerMicroBatch);
+    for (const StagedOp* reader : readers(graph, static_cast<StagedTensorIndex>(i))) {
+      CHECK(is_forward(*reader) == is_forward(producer(graph, t)));
+      CHECK(reader->layer == producer(graph, t).layer);
+    }
+  }
+  CHECK(gathered == 2 * kMatrices + 3);
+}
+
+TEST_CASE("below the smallest sharded size a parameter is read and summed as without ZeRO") {
+  const StagedGraph graph = stage(toy_gpt(kBig), "dp=2 micro_batch=2 zero=3");
+  CHECK(to_string(tensor(graph, find(graph, "layer0.up.b.adamw").out[0]).words) == "(B, B)");
+  CHECK(find(graph, "layer0.up.bias.grad_weight").rate == Rate::kPerMicroBatch);
+  CHECK(find(graph, "layer0.up.bias.grad_weight.all_reduce").rate == Rate::kPerStep);
+}
+
+TEST_CASE("G27: a tied table sends the other stage its part once per step, whatever it gathers") {
+  for (const int zero : {0, 1, 2, 3})
+    for (const int pp : {2, 3, 4}) {
+      CAPTURE(zero);
+      CAPTURE(pp);
+      ToyGpt config = kBig;
+      config.layers = 4;
+      const StagedGraph graph = stage(toy_gpt(config), fmt::format("dp=2 pp={} micro_batch=2 "
+                                                                   "zero={}",
+                                                                   pp, zero));
+      std::int64_t updates = 0, sent = 0, returned = 0;
+      for (const StagedOp& op : graph.ops) {
+        if (op.name == "embedding.tokens.adamw") ++updates;
+        const bool sends = op.communication && op.communication->side == Side::kSend;
+        if (!sends || op.name.find("grad") == std::string::npos) {
+          if (sends && op.communication->to_stage == pp - 1 && op.stage == 0 &&
+              tensor(graph, op.in[0]).global.shape == Shape{40, 32}) {
+            ++sent;
+            CHECK(op.rate == Rate::kPerStep);
+          }
+        } else if (tensor(graph, op.in[0]).global.shape == Shape{40, 32}) {
+          ++returned;
+          CHECK(op.rate == Rate::kPerStep);
+          CHECK(op.communication->to_stage == 0);
+        }
+      }
+      CHECK(updates == 1);
+      CHECK(sent == 1);
+      CHECK(returned == 1);
+    }
+}
+
+// --- memory --------------------------------------------------------------------------------------
+
+// By class, of the one device with most.
+std::vector<Bytes> peak(const LogicalGraph& forward, const std::string& text) {
+  const Strategy strategy = parse_strategy(text);
+  const testing::ToyNetwork network(1, 1);
+  const StagedGraph staged =
+      make_staged_graph(make_training_graph(forward), strategy, kMicroBatches, nullptr);
+  class UnitCost : public CostModel {
+    Duration duration(const Work&) const override { return Duration(10); }
+    Duration launch_cost() const override { return Duration(0); }
+  };
+  const PhysicalGraph graph = expand(staged, UnitCost(), network, {});
+  return graph.programs[0].arena.peak_by_class;
+}
+std::int64_t bytes(const std::vector<Bytes>& peak, MemoryClass memory) {
+  return peak[static_cast<std::size_t>(memory)].value;
+}
+
+TEST_CASE("state takes 2 + 4 + 12 bytes per parameter, divided as the stage says") {
+  // Little else than weights: matrices of 64 x 64 and 64 x 256, short sequences. Per layer 4 x 64^2
+  // + 2 x 64 x 256, a table of 64 x 64; norms and biases, not sharded, are 1 % more.
+  const ToyGpt config{.layers = 8,
+                      .batch = 4,
+                      .sequence = 1,
+                      .hidden = 64,
+                      .vocab = 64,
+                      .ffn = 256,
+                      .compute = DType::kBF16,
+                      .tied = true};
+  const LogicalGraph model = toy_gpt(config);
+  const std::int64_t layer = 4 * 64 * 64 + 2 * 64 * 256;
+  const std::int64_t all = 8 * layer + 64 * 64;
+  const auto peak_of = [&](int zero) {
+    return peak(model, "dp=4 micro_batch=1 zero=" + std::to_string(zero));
+  };
+  const auto whole = peak_of(0), one = peak_of(1), two = peak_of(2), three = peak_of(3);
+  // Two moments in f32. What is above them are the parameters that stay whole.
+  const std::int64_t small = bytes(whole, MemoryClass::kOptimizer) - 8 * all;
+  CHECK(small >= 0);
+  CHECK(small < 8 * all / 30);
+  for (const auto& sharded : {one, two, three})
+    CHECK(bytes(sharded, MemoryClass::kOptimizer) == 8 * all / 4 + small);
+  // Master copy in f32 and, whole until stage 3, the compute copy in bf16 beside its part; at the
+  // peak the copies of the last layers are gone.
+  const auto parameters = [](const std::vector<Bytes>& p) {
+    return bytes(p, MemoryClass::kParameters);
+  };
+  CHECK(parameters(whole) > 6 * all - 2 * 2 * layer);
+  CHECK(parameters(whole) <= 6 * all + small);
+  for (const auto& p : {one, two}) {
+    CHECK(parameters(p) > 4 * all / 4 + 2 * all - 2 * 2 * layer);
+    CHECK(parameters(p) <= 6 * all / 4 + 2 * all + small);
+  }
+  // Two layers at a time are gathered.
+  CHECK(parameters(three) > 6 * all / 4);
+  CHECK(parameters(three) <= 6 * all / 4 + 2 * 2 * layer + small);
+  // Gradients in f32, of which stage 2 keeps parts.
+  const auto gradients = [](const std::vector<Bytes>& p) {
+    return bytes(p, MemoryClass::kGradients);
+  };
+  CHECK(gradients(whole) >= 4 * all);
+  CHECK(gradients(one) >= 4 * all);
+  for (const auto& p : {two, three}) CHECK(gradients(p) <= 4 * all / 4 + small / 2);
+}
+
+// --- split sequences -----------------------------------------------------------------------------
+
+TEST_CASE("sp=on moves what all-reduce moves, as reduce-scatter and all-gather") {
+  const auto count = [](const StagedGraph& graph, Primitive primitive) {
+    std::map<std::string, int> counts;
+    for (const StagedOp& op : graph.ops)
+      if (op.communication && op.communication->primitive == primitive &&
+          op.rate == Rate::kPerMicroBatch && tensor(graph, op.in[0]).global.shape.rank() == 3)
+        ++counts[is_forward(op) ? "forward" : "backward"];
+    return counts;
+  };
+  // Two per layer and the embedding in forward, two per layer and the head in backward.
+  const StagedGraph whole = stage(toy_gpt({}), "tp=2 micro_batch=4");
+  CHECK(count(whole, Primitive::kAllReduce)["forward"] == 2 * 2 + 1);
+  CHECK(count(whole, Primitive::kAllReduce)["backward"] == 2 * 2 + 1);
+  const StagedGraph split = stage(toy_gpt({}), "tp=2 micro_batch=4 sp=on");
+  CHECK(count(split, Primitive::kAllReduce).empty());
+  CHECK(count(split, Primitive::kReduceScatter)["forward"] == 2 * 2 + 1);
+  CHECK(count(split, Primitive::kAllGather)["forward"] == 2 * 2 + 1);
+  CHECK(count(split, Primitive::kReduceScatter)["backward"] == 2 * 2 + 1);
+  // The gradients of what was scattered are gathered, and what forward gathered is gathered again
+  // for the weights' gradients instead of being kept.
+  CHECK(count(split, Primitive::kAllGather)["backward"] == 2 * (2 * 2 + 1));
+}
+
+TEST_CASE("sp=on splits the residual stream, norms and embedding of every layer by their role") {
+  const StagedGraph graph = stage(toy_gpt({}), "tp=2 micro_batch=4 sp=on");
+  std::set<std::string> whole;
+  for (const StagedTensor& t : graph.tensors)
+    if (is_forward(producer(graph, t)) && !producer(graph, t).communication &&
+        t.global.shape == Shape{4, 6, 8} && t.words[1].is_broadcast())
+      whole.insert(t.name);
+  CHECK(whole.empty());
+}
+
+TEST_CASE("sp=on without a sequence that tp leaves whole is refused") {
+  CHECK_THROWS_WITH_AS(stage(toy_mlp(4, 6, 8, 5), "tp=2 micro_batch=4 sp=on"),
+                       doctest::Contains("no activation of the model has a sequence"), Error);
+  // Nothing to split it over.
+  CHECK(stage(toy_gpt({}), "dp=2 micro_batch=2 sp=on").ops.size() ==
+        stage(toy_gpt({}), "dp=2 micro_batch=2").ops.size());
+}
+
+TEST_CASE("G33: the gradient of a whole norm weight beside a split sequence is partial") {
+  const StagedGraph graph = stage(toy_gpt({}), "tp=2 micro_batch=4 sp=on");
+  const StagedOp& gradient = find(graph, "layer0.norm1.grad_weight");
+  CHECK(to_string(tensor(graph, gradient.out[0]).words) == "(B, P(sum))");
+  CHECK(to_string(tensor(graph, find(graph, "layer0.norm1.gamma.adamw").in[0]).words) == "(B, B)");
+  CHECK(find(graph, "layer0.norm1.grad_weight.all_reduce").rate == Rate::kPerStep);
+}
+
+}  // namespace
+}  // namespace sextant

@@ -1,0 +1,101 @@
+// ZeRO and sequence parallelism on the whole stack, with parameters large enough to be sharded:
+// where state lives and when it is gathered changes nothing of what is learned.
+#include "core/check.h"
+#include "tests/conformance/law_compare.h"
+#include "tests/conformance/training_runs.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace sextant {
+namespace {
+
+// Of f64: sums of another order differ by about 1e-16 per term, steps carry that on.
+constexpr double kF64Bound = 1e-10;
+
+CpuOptions cpu_of(CpuQueueKind queues) {
+  CpuOptions options;
+  options.queues = queues;
+  options.seed = 17;
+  options.rendezvous_timeout_ms = 60'000;
+  return options;
+}
+
+// Matrices, embedding and head have more than the 1,024 elements below which a parameter stays
+// whole, norms and biases have fewer; no extent but the heads' is even.
+TrainingCase odd_case(bool tied) {
+  TrainingCase training;
+  training.model = tiny_gpt();
+  training.model.hidden = 35;
+  training.model.head_size = 9;
+  training.model.ffn = 37;
+  training.model.vocab = 31;
+  training.model.layers = 3;
+  training.model.tied_embeddings = tied;
+  training.global_batch = 12;
+  training.steps = 2;
+  return training;
+}
+
+std::vector<PairBytes> times(std::vector<PairBytes> traffic, std::int64_t steps) {
+  for (PairBytes& entry : traffic) entry.bytes = entry.bytes * steps;
+  return traffic;
+}
+
+void check_trains_alike(const TrainingCase& training, const std::string& strategy,
+                        CpuQueueKind queues) {
+  static std::map<bool, TrainingResult> of_one_rank;  // by whether embeddings are tied
+  CAPTURE(strategy);
+  const bool tied = training.model.tied_embeddings;
+  if (of_one_rank.count(tied) == 0)
+    of_one_rank[tied] = train(odd_case(tied), "micro_batch=12", cpu_of(CpuQueueKind::kInline));
+  const TrainingResult found = train(training, strategy, cpu_of(queues));
+  const Distance far = distance(found, of_one_rank[tied]);
+  CAPTURE(far.where);
+  CHECK(far.error < kF64Bound);
+  CHECK(found.moved == times(planned_traffic(training, strategy), training.steps));
+}
+
+TEST_CASE("every ZeRO stage trains as one rank does, over uneven shards, tp and stages") {
+  for (const int zero : {0, 1, 2, 3})
+    for (const int dp : {2, 3})
+      for (const int tp : {1, 2})
+        for (const int pp : {1, 2})
+          check_trains_alike(
+              odd_case(true),
+              fmt::format("dp={} tp={} pp={} micro_batch=2 zero={}", dp, tp, pp, zero),
+              CpuQueueKind::kAsynchronous);
+}
+
+TEST_CASE("a tied embedding has one owner under every ZeRO stage and any number of stages") {
+  for (const int zero : {0, 1, 2, 3})
+    for (const int pp : {2, 3})
+      for (const char* schedule : {"gpipe", "1f1b", "zb-h1"})
+        check_trains_alike(
+            odd_case(true),
+            fmt::format("dp=2 pp={} micro_batch=1 schedule={} zero={}", pp, schedule, zero),
+            CpuQueueKind::kStress);
+}
+
+TEST_CASE("an untied head is gathered and reduced like any other weight") {
+  for (const int zero : {2, 3})
+    check_trains_alike(odd_case(false),
+                       fmt::format("dp=3 tp=2 pp=2 micro_batch=1 schedule=zb-h1 zero={}", zero),
+                       CpuQueueKind::kStress);
+}
+
+TEST_CASE("split sequences train as whole ones do, with and without ZeRO") {
+  for (const char* strategy :
+       {"tp=2 micro_batch=3 sp=on", "tp=4 micro_batch=12 sp=on",
+        "dp=2 tp=2 micro_batch=1 sp=on zero=1", "dp=3 tp=2 micro_batch=2 sp=on zero=3",
+        "dp=2 tp=2 pp=2 micro_batch=3 sp=on zero=2 schedule=zb-h1",
+        "tp=2 pp=3 micro_batch=2 sp=on"})
+    check_trains_alike(odd_case(true), strategy, CpuQueueKind::kAsynchronous);
+}
+
+}  // namespace
+}  // namespace sextant
