@@ -3,8 +3,10 @@
 #include "io/training_host.h"
 
 #include "core/check.h"
+#include "io/synthetic_data.h"
 
 #include <cstring>
+#include <set>
 
 namespace sextant {
 namespace {
@@ -44,7 +46,28 @@ void check_range(std::int64_t id, const Actor& input, std::int64_t sample, std::
        input.name, sample, place, id, limit - 1);
 }
 
+// Of what a host actor fills.
+const TensorType& global_type(const PhysicalGraph& graph, const Block& block, const Actor& input) {
+  const Register& reg = block.registers[static_cast<std::size_t>(input.out.front())];
+  return graph.layouts[reg.layout.index()].global;
+}
+
 }  // namespace
+
+bool takes_token_data(std::string_view input, const TensorType& type) {
+  return (input == "tokens" || input == "labels") && type.shape.rank() == 2 &&
+         type.dtype == DType::kI32;
+}
+
+std::vector<std::string> synthetic_inputs(const PhysicalGraph& graph, bool has_token_data) {
+  std::set<std::string> names;
+  for (const Block& block : graph.blocks)
+    for (const Actor& actor : block.actors)
+      if (actor.kind == "input" &&
+          !(has_token_data && takes_token_data(actor.name, global_type(graph, block, actor))))
+        names.insert(actor.name);
+  return {names.begin(), names.end()};
+}
 
 double StepMetrics::loss() const {
   const double tokens = values.at("token_count");
@@ -59,17 +82,21 @@ void TrainingHost::act(const HostAct& act) {
 }
 
 void TrainingHost::load(const HostAct& act) const {
+  const Block& block = act.graph->block_of(*act.instance);
+  const TensorType& type = global_type(*act.graph, block, *act.actor);
+  if (data_ != nullptr && takes_token_data(act.actor->name, type))
+    load_tokens(act, type);
+  else
+    fill_with_synthetic_data(act, seed_);
+}
+
+void TrainingHost::load_tokens(const HostAct& act, const TensorType& type) const {
   const Actor& input = *act.actor;
-  require(input.name == "tokens" || input.name == "labels", ErrorCode::kBadInput,
-          "no data for input '{}': token data has tokens and labels", input.name);
   const std::span<std::byte> bytes = act.outputs.front();
   if (bytes.empty()) return;
   const Block& block = act.graph->block_of(*act.instance);
   const Register& reg = block.registers[static_cast<std::size_t>(input.out.front())];
-  const Shape& global = act.graph->layouts[reg.layout.index()].global.shape;
-  require(global.rank() == 2 && reg.local.dtype == DType::kI32, ErrorCode::kBadInput,
-          "input '{}' is {} {}, not [batch, sequence] i32", input.name, to_string(global),
-          to_string(reg.local.dtype));
+  const Shape& global = type.shape;
   const Shard box = shard_of(*act.graph, reg.layout, act.rank);
   const std::int64_t first_sample =
       (act.step * act.instance->acts_per_step + act.act) * global[0] + box.dims[0].offset;
@@ -77,9 +104,9 @@ void TrainingHost::load(const HostAct& act) const {
   std::vector<std::int32_t> ids;
   for (std::int64_t row = 0; row < box.dims[0].extent; ++row) {
     const std::int64_t sample = first_sample + row;
-    const std::int64_t start = data_.sample_start(seed_, sample, global[1]) + shift;
+    const std::int64_t start = data_->sample_start(seed_, sample, global[1]) + shift;
     for (std::int64_t place = box.dims[1].offset; place < box.dims[1].end(); ++place) {
-      const std::int32_t id = data_.ids()[static_cast<std::size_t>(start + place)];
+      const std::int32_t id = data_->ids()[static_cast<std::size_t>(start + place)];
       check_range(id, input, sample, place);
       ids.push_back(id);
     }

@@ -1,4 +1,5 @@
-// Host actors of a training run: fills `input` registers from token data, reads `metrics`.
+// Host actors of a training run: fills `input` registers from token data or by chance, reads
+// `metrics`.
 #pragma once
 
 #include "core/host_actors.h"
@@ -22,9 +23,10 @@ struct StepMetrics {
 
 class TrainingHost final : public HostActors {
  public:
-  // `data` must outlive the host. Inputs named `tokens` and `labels` are filled; any other name is
-  // an Error(kBadInput).
-  TrainingHost(const TokenData& data, std::uint64_t seed) : data_(data), seed_(seed) {}
+  // Token data fills `tokens` and `labels` of [batch, sequence] i32 and must outlive the host;
+  // every other input gets synthetic data (io/synthetic_data.h), and all do without token data.
+  TrainingHost(const TokenData& data, std::uint64_t seed) : data_(&data), seed_(seed) {}
+  explicit TrainingHost(std::uint64_t seed) : seed_(seed) {}
 
   void act(const HostAct& act) override;
 
@@ -36,13 +38,20 @@ class TrainingHost final : public HostActors {
 
  private:
   void load(const HostAct& act) const;
+  void load_tokens(const HostAct& act, const TensorType& type) const;
   void collect(const HostAct& act);
 
-  const TokenData& data_;
+  const TokenData* data_ = nullptr;
   const std::uint64_t seed_;
   std::function<void(const StepMetrics&)> callback_;
   mutable std::mutex mutex_;  // of steps_
   std::vector<StepMetrics> steps_;
 };
+
+// True for what token data fills: [batch, sequence] of i32 ids named `tokens` or `labels`.
+bool takes_token_data(std::string_view input, const TensorType& type);
+
+// Inputs of a graph that get synthetic data, sorted; what a user should be told.
+std::vector<std::string> synthetic_inputs(const PhysicalGraph& graph, bool has_token_data);
 
 }  // namespace sextant

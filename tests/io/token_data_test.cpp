@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <numeric>
+#include <set>
 
 using namespace sextant;
 
@@ -151,6 +152,61 @@ TEST_CASE("the ignored label passes the range check and others below zero do not
   const TokenData negative(std::vector<std::int32_t>{1, -1, 2});
   TrainingHost refusing(negative, 0);
   CHECK_THROWS_AS(load(refusing, graph, 0, 0, 0), Error);
+}
+
+TEST_CASE("G23: labels 4 and -1 of a vocabulary of 4 are refused with row and value, -100 is not") {
+  // Both ranks of a split vocabulary read the labels whole, so both refuse, before they compute.
+  PhysicalGraph graph = input_graph(2, {Sbp::broadcast()}, 1, 3, "labels", 4);
+  graph.blocks[0].actors[0].attributes.set("ignore_index", std::int64_t{-100});
+  const auto labels_of = [&](std::int32_t label, int rank) {
+    const TokenData data(std::vector<std::int32_t>{0, 3, label, 2});
+    TrainingHost host(data, 0);
+    return load(host, graph, rank, 0, 0);
+  };
+  for (const int rank : {0, 1}) {
+    CHECK_THROWS_WITH_AS(labels_of(4, rank),
+                         "labels: sample 0, place 1: id 4 is outside the vocabulary 0 to 3", Error);
+    CHECK_THROWS_WITH_AS(labels_of(-1, rank),
+                         "labels: sample 0, place 1: id -1 is outside the vocabulary 0 to 3",
+                         Error);
+    CHECK(labels_of(-100, rank) == std::vector<std::int32_t>{3, -100, 2});
+  }
+}
+
+TEST_CASE("synthetic data joins to the same samples however it is split, and stays in range") {
+  for (const char* name : {"ids", "labels"}) {
+    TrainingHost host(11);
+    const auto whole = load(host, input_graph(1, {Sbp::broadcast()}, 6, 3, name, 5), 0, 2, 1);
+    for (const std::int32_t id : whole) CHECK((id >= 0 && id < 5));
+    CHECK(std::set<std::int32_t>(whole.begin(), whole.end()).size() > 2);
+    for (const std::int64_t parts : {2, 4}) {
+      const PhysicalGraph graph = input_graph(parts, {Sbp::split(0)}, 6, 3, name, 5);
+      std::vector<std::int32_t> joined;
+      for (int rank = 0; rank < parts; ++rank)
+        for (const std::int32_t id : load(host, graph, rank, 2, 1)) joined.push_back(id);
+      CHECK(joined == whole);
+    }
+    // Two micro-batches of 3 samples are one of 6.
+    PhysicalGraph small = input_graph(1, {Sbp::broadcast()}, 3, 3, name, 5);
+    small.programs[0].instances[0].acts_per_step = 2;
+    PhysicalGraph large = input_graph(1, {Sbp::broadcast()}, 6, 3, name, 5);
+    large.programs[0].instances[0].acts_per_step = 1;
+    std::vector<std::int32_t> both = load(host, small, 0, 4, 0);
+    for (const std::int32_t id : load(host, small, 0, 4, 1)) both.push_back(id);
+    CHECK(both == load(host, large, 0, 4, 0));
+  }
+}
+
+TEST_CASE("token data fills what it has, and other inputs are named as synthetic") {
+  const TokenData data = counting(100);
+  const PhysicalGraph tokens = input_graph(1, {Sbp::broadcast()}, 2, 5, "tokens", 100);
+  const PhysicalGraph other = input_graph(1, {Sbp::broadcast()}, 2, 5, "deep_ids", 100);
+  CHECK(synthetic_inputs(tokens, true).empty());
+  CHECK(synthetic_inputs(tokens, false) == std::vector<std::string>{"tokens"});
+  CHECK(synthetic_inputs(other, true) == std::vector<std::string>{"deep_ids"});
+  TrainingHost with_data(data, 3), without(3);
+  CHECK(load(with_data, other, 0, 0, 0) == load(without, other, 0, 0, 0));
+  CHECK(load(with_data, tokens, 0, 0, 0) != load(without, tokens, 0, 0, 0));
 }
 
 TEST_CASE("too little text for one sample is refused with both numbers") {
