@@ -1,0 +1,158 @@
+// Logical graphs in files: written and read back, and every mistake refused at its place.
+#include "core/logical_graph_json.h"
+
+#include "core/error.h"
+#include "core/json_reader.h"
+#include "core/operators/loss.h"
+#include "core/operators/sources.h"
+
+#include <doctest/doctest.h>
+
+namespace sextant {
+namespace {
+
+GraphDocument read(std::string_view text) {
+  const JsonDocument document(text, "graph.json");
+  return graph_from_json(document.root());
+}
+
+// One layer and a loss; every kind of attribute is there.
+GraphDocument example() {
+  GraphDocument document;
+  document.name = "example";
+  LogicalGraph& graph = document.graph;
+  const TensorId x = add_input(graph, "x", 0, {{4, 5}, DType::kF32});
+  const TensorId labels =
+      add_input(graph, "labels", 1, {{4}, DType::kI32}, {.limit = 6, .ignored = kIgnoreIndex});
+  ParameterInfo info;
+  info.initializer = {Initializer::Kind::kNormal, 0.5};
+  info.weight_decay = false;
+  info.tensor_parallel_dim = 1;
+  const TensorId w = add_parameter(graph, "w", 0, {{5, 6}, DType::kF32}, info);
+  const auto add = [&](const char* kind, std::vector<TensorId> inputs, Attributes attributes) {
+    return graph.output(graph.add({.kind = kind,
+                                   .name = kind,
+                                   .attributes = std::move(attributes),
+                                   .inputs = std::move(inputs),
+                                   .outputs = {},
+                                   .phase = Phase::kForward,
+                                   .layer = 0,
+                                   .parameter = std::nullopt}));
+  };
+  const TensorId y = add("matmul", {x, w}, {{"transpose_w", false}});
+  const TensorId z = add("scale", {y}, {{"factor", 2.0}});
+  const LossTensors loss = softmax_cross_entropy(graph, z, labels, "loss", 1);
+  graph.set_loss(loss.loss_sum, loss.token_count);
+  document.words = {
+      {.op = *graph.find_op("matmul"), .is_input = true, .index = 0, .words = {Sbp::broadcast()}},
+      {.op = *graph.find_op("matmul"), .words = {Sbp::split(1)}}};
+  document.placements = {consecutive_placement({{"tp", 2}}),
+                         consecutive_placement({{"tp", 2}}, Rank(2))};
+  document.stage_of_layer = {0, 1};
+  return document;
+}
+
+void check_equal(const LogicalGraph& a, const LogicalGraph& b) {
+  REQUIRE(a.ops().size() == b.ops().size());
+  for (std::size_t i = 0; i < a.ops().size(); ++i) {
+    const LogicalOp &one = a.ops()[i], &other = b.ops()[i];
+    CAPTURE(one.name);
+    CHECK(one.name == other.name);
+    CHECK(one.kind == other.kind);
+    CHECK(one.attributes == other.attributes);
+    CHECK(one.inputs == other.inputs);
+    CHECK(one.outputs == other.outputs);
+    CHECK(one.phase == other.phase);
+    CHECK(one.layer == other.layer);
+    REQUIRE(one.parameter.has_value() == other.parameter.has_value());
+    if (!one.parameter) continue;
+    CHECK(one.parameter->initializer == other.parameter->initializer);
+    CHECK(one.parameter->weight_decay == other.parameter->weight_decay);
+    CHECK(one.parameter->tensor_parallel_dim == other.parameter->tensor_parallel_dim);
+    CHECK(one.parameter->expert_parallel_dim == other.parameter->expert_parallel_dim);
+  }
+  CHECK(a.loss_sum() == b.loss_sum());
+  CHECK(a.token_count() == b.token_count());
+}
+
+TEST_CASE("a graph reads back from its text, with words, placements and stages") {
+  const GraphDocument written = example();
+  const GraphDocument found = read(to_json_text(written));
+  CHECK(found.name == "example");
+  check_equal(found.graph, written.graph);
+  CHECK(found.words == written.words);
+  CHECK(found.placements == written.placements);
+  CHECK(found.stage_of_layer == written.stage_of_layer);
+  CHECK(to_json_text(found) == to_json_text(written));
+}
+
+TEST_CASE("every mistake is refused at its place") {
+  const std::string text = to_json_text(example());
+  const auto changed = [&](std::string_view from, std::string_view to) {
+    std::string copy = text;
+    REQUIRE_MESSAGE(copy.find(from) != std::string::npos, std::string(from));
+    copy.replace(copy.find(from), from.size(), to);
+    try {
+      read(copy);
+    } catch (const Error& error) {
+      CHECK(error.code() == ErrorCode::kBadInput);
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  CHECK(changed("graph/1", "graph/2") ==
+        "graph.json: schema: found \"sextant.graph/2\"; this program reads sextant.graph/1");
+  CHECK(changed("\"kind\": \"matmul\"", "\"kind\": \"matmal\"") ==
+        "graph.json: operators[3]: operator 'matmul': unknown operator kind 'matmal', did you mean "
+        "'matmul'?");
+  CHECK(changed("[\"x\", \"w\"]", "[\"x\", \"v\"]") ==
+        "graph.json: operators[3].inputs[1]: no operator before this one makes 'v'");
+  CHECK(changed("\"name\": \"scale\"", "\"name\": \"s*\"").find("is no name") != std::string::npos);
+  CHECK(changed("\"name\": \"scale\"", "\"name\": \"w\"").find("two operators are named 'w'") !=
+        std::string::npos);
+  CHECK(changed("[5, 6]", "[4, 6]").find("operators[3]: operator 'matmul':") != std::string::npos);
+  CHECK(changed("\"factor\": 2.0", "\"factor\": \"two\"").find("operators[4]: operator 'scale'") !=
+        std::string::npos);
+  CHECK(
+      changed("\"factor\": 2.0", "\"factor\": {}") ==
+      "graph.json: operators[4].attributes.factor: wanted true, false, a number, text or a list of "
+      "integers");
+  CHECK(changed("\"tensor_parallel_dim\": 1", "\"tensor_parallel_dim\": 2") ==
+        "graph.json: operators[2].parameter.tensor_parallel_dim: found 2, wanted 0 to 1");
+  CHECK(changed("\"weight_decay\"", "\"decay\"").find("unknown key 'decay'") != std::string::npos);
+  CHECK(changed("\"output 0\": \"S(1)\"", "\"output 0\": \"S(2)\"") ==
+        "graph.json: operators[3].words.output 0: 'matmul' of shape 4x6 has no dim 2");
+  CHECK(changed("\"output 0\"", "\"output 1\"").find("'matmul' has 2 inputs and 1 outputs") !=
+        std::string::npos);
+  CHECK(changed("\"output 0\": \"S(1)\"", "\"output 0\": \"(S(1), B)\"")
+            .find("are 2 words for the 1 axes of [tp=2]") != std::string::npos);
+  CHECK(changed("\"count\": \"loss:1\"", "\"count\": \"loss:2\"")
+            .find("loss.count: no operator before this one makes 'loss:2'") != std::string::npos);
+  CHECK(changed("\"count\": \"loss:1\"", "\"count\": \"x\"").find("the loss needs scalars") !=
+        std::string::npos);
+  CHECK(changed("[tp=2]{2, 3}", "[tp=2]{2}").find("placements[1]") != std::string::npos);
+  CHECK(changed("[0, 1]", "[0, 2]") == "graph.json: stages[1]: found 2, wanted 0 to 1");
+  CHECK(changed("[0, 1]", "[0]") ==
+        "graph.json: stages: 1 stages for 2 layers: wanted one per layer");
+  CHECK(changed("\"phase\": \"data\"", "\"phase\": \"dat\"").find("operators[0].phase") !=
+        std::string::npos);
+}
+
+TEST_CASE("layers have no gaps, and a graph has operators") {
+  const auto refusal = [](std::string_view text) {
+    try {
+      read(text);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  CHECK(refusal(R"({"schema": "sextant.graph/1", "name": "n", "operators": []})") ==
+        "graph.json: operators: a graph has operators");
+  CHECK(refusal(R"({"schema": "sextant.graph/1", "name": "n", "operators": [
+      {"name": "x", "kind": "input", "layer": 1, "attributes": {"shape": [2], "dtype": "f32"}}]})") ==
+        "graph.json: operators: layers are 0 to 1, but no operator has layer 0");
+}
+
+}  // namespace
+}  // namespace sextant
