@@ -2,9 +2,14 @@
 #include "tests/conformance/law_models.h"
 
 #include "core/check.h"
+#include "models/class_head.h"
+#include "models/conv_net.h"
+#include "models/wide_deep.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
+#include <utility>
 
 namespace sextant {
 namespace {
@@ -58,6 +63,57 @@ LawModel dropout(const std::string& name, int layers) {
   return model;
 }
 
+template <typename Config>
+LawModel without_attention(const Config& config, int blocks) {
+  return {.name = config.name,
+          .build = [config](std::int64_t samples,
+                            DType dtype) { return build_graph(config, samples, dtype); },
+          .blocks = blocks};
+}
+
+// Batch norm: the statistics are those of a micro-batch.
+LawModel conv_net(const std::string& name, std::vector<std::int64_t> blocks, bool bottleneck) {
+  const int num_blocks = static_cast<int>(std::accumulate(blocks.begin(), blocks.end(), 0));
+  LawModel model = without_attention(ConvNetConfig{.name = name,
+                                                   .image_channels = 2,
+                                                   .height = 7,
+                                                   .width = 5,
+                                                   .classes = 5,
+                                                   .stem_channels = 3,
+                                                   .stem_kernel = 3,
+                                                   .stem_stride = 1,
+                                                   .bottleneck = bottleneck,
+                                                   .blocks = std::move(blocks),
+                                                   .channels = {3, 5}},
+                                     num_blocks);
+  model.depends_on_micro_batch = true;
+  return model;
+}
+
+LawModel wide_deep(const std::string& name, std::vector<std::int64_t> hidden) {
+  const int blocks = static_cast<int>(hidden.size());
+  return without_attention(WideDeepConfig{.name = name,
+                                          .wide_fields = 2,
+                                          .wide_vocab = 11,
+                                          .deep_fields = 3,
+                                          .deep_vocab = 401,
+                                          .embedding = 3,
+                                          .dense = 5,
+                                          .hidden = std::move(hidden),
+                                          .initializer_range = 0.3},
+                           blocks);
+}
+
+LawModel class_head(const std::string& name, std::vector<std::int64_t> hidden) {
+  const int blocks = static_cast<int>(hidden.size());
+  return without_attention(ClassHeadConfig{.name = name,
+                                           .features = 5,
+                                           .hidden = std::move(hidden),
+                                           .classes = 211,
+                                           .initializer_range = 0.3},
+                           blocks);
+}
+
 std::vector<LawModel> all_models() {
   return {transformer("gpt2", sized(tiny_gpt(), 2, {6, 6, 3, 61, 59})),
           transformer("gpt3", sized(tiny_gpt(), 3, {4, 4, 3, 87, 11})),
@@ -68,7 +124,13 @@ std::vector<LawModel> all_models() {
           experts("moe2", 2, std::nullopt),
           experts("moe3", 3, 1.0),
           dropout("dropout2", 2),
-          dropout("dropout3", 3)};
+          dropout("dropout3", 3),
+          conv_net("conv2", {1, 1}, false),
+          conv_net("conv3", {1, 2}, true),
+          wide_deep("wide3", {7, 5, 3}),
+          wide_deep("wide4", {7, 5, 5, 3}),
+          class_head("classes2", {7, 5}),
+          class_head("classes3", {7, 3, 5})};
 }
 
 }  // namespace
