@@ -154,7 +154,6 @@ void require_available(const Strategy& strategy) {
     require(!used, ErrorCode::kUsage, "strategy: {} is not in this version", what);
   };
   missing(strategy.cp > 1 && strategy.context == ContextMode::kRing, "cp_mode=ring");
-  missing(strategy.ep > 1, "ep (expert parallelism)");
   missing(strategy.recompute != Recompute(), "recompute");
 }
 

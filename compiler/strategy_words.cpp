@@ -52,6 +52,7 @@ class WordChooser {
       else
         read_parameters(OpId(index), op, def);
       if (op.kind == "attention") share_key_heads(op);
+      if (op.kind == "moe_combine" && axes_.ep) return_tokens(OpId(index));
     }
     require(!axes_.ep || has_experts_, ErrorCode::kInfeasible,
             "ep={}: no parameter of the model has a dim of experts to spread", strategy_.ep);
@@ -205,6 +206,12 @@ class WordChooser {
       if (op.inputs[i] != parameter && words.state != words.read && strategy_.zero >= 2)
         sum_gradient(op.inputs[i], words.state);
     }
+  }
+
+  // What the experts made goes back to where its tokens are, groups in dim 1. A combine beside the
+  // experts would do without that, and owe a reduction of ep / choices times the bytes.
+  void return_tokens(OpId combine) {
+    chosen_.constraints.inputs_on_axis[{combine, 0}] = {*axes_.ep, Sbp::split(1)};
   }
 
   // Attention splits query heads alone as well, so several devices may hold one key/value head: its

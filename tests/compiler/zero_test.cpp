@@ -6,7 +6,9 @@
 #include "core/check.h"
 #include "core/error.h"
 #include "core/operator.h"
+#include "core/operators/loss.h"
 #include "core/operators/moe.h"
+#include "core/operators/softmax.h"
 #include "core/operators/sources.h"
 #include "tests/compiler/toy_chain.h"
 #include "tests/compiler/toy_models.h"
@@ -286,6 +288,87 @@ TEST_CASE("G33: the gradient of a whole norm weight beside a split sequence is p
   CHECK(to_string(tensor(graph, gradient.out[0]).words) == "(B, P(sum))");
   CHECK(to_string(tensor(graph, find(graph, "layer0.norm1.gamma.adamw").in[0]).words) == "(B, B)");
   CHECK(find(graph, "layer0.norm1.grad_weight.all_reduce").rate == Rate::kPerStep);
+}
+
+// --- spread experts ------------------------------------------------------------------------------
+
+// Embedding, one layer of 4 experts of 32 x 48 with a place for every second token, head and loss.
+LogicalGraph toy_experts() {
+  constexpr std::int64_t kBatch = 4, kSequence = 4, kHidden = 32, kVocab = 40, kExperts = 4;
+  LogicalGraph graph(builtin_operators());
+  const auto op = [&](std::string kind, std::string name, std::vector<TensorId> inputs,
+                      Attributes attributes = {}) {
+    return graph.output(graph.add({.kind = std::move(kind),
+                                   .name = std::move(name),
+                                   .attributes = std::move(attributes),
+                                   .inputs = std::move(inputs),
+                                   .outputs = {},
+                                   .parameter = std::nullopt}));
+  };
+  const auto parameter = [&](const std::string& name, const Shape& shape, bool is_expert) {
+    ParameterInfo info;
+    if (is_expert) info.expert_parallel_dim = 0;
+    return add_parameter(graph, name, 0, {shape, DType::kF32}, info);
+  };
+  const auto reshape = [&](std::string name, TensorId x, std::vector<std::int64_t> shape) {
+    return op("reshape", std::move(name), {x}, {{"shape", std::move(shape)}});
+  };
+  const TensorType ids{{kBatch, kSequence}, DType::kI32};
+  const TensorId table = parameter("table", {kVocab, kHidden}, false);
+  const TensorId x =
+      op("embedding", "rows", {add_input(graph, "ids", 0, ids, {kVocab, {}}), table});
+  const TensorId scores =
+      op("matmul", "router", {x, parameter("router.w", {kHidden, kExperts}, false)});
+  const Routing routing =
+      route_top_k(graph, softmax(graph, scores, -1, "router.weights", 0), 1, "router", 0);
+  TensorId y = dispatch_tokens(graph, x, routing, 2, "dispatch", 0);
+  y = reshape("dispatched", y, {kExperts, kBatch * 2, kHidden});
+  y = op("batch_matmul", "up", {y, parameter("up.w", {kExperts, kHidden, 48}, true)});
+  y = op("gelu", "gelu", {y}, {{"approximate", std::string("tanh")}});
+  y = op("batch_matmul", "down", {y, parameter("down.w", {kExperts, 48, kHidden}, true)});
+  y = reshape("computed", y, {kExperts, kBatch, 2, kHidden});
+  y = op("add", "residual", {x, combine_tokens(graph, y, routing, "combine", 0)});
+  const TensorId logits = op("matmul", "logits", {y, table}, {{"transpose_w", true}});
+  const TensorId labels = add_input(graph, "labels", 0, ids, {kVocab, -100});
+  const LossTensors loss = softmax_cross_entropy(graph, logits, labels, "loss", 0);
+  graph.set_loss(loss.loss_sum, loss.token_count);
+  return graph;
+}
+
+TEST_CASE(
+    "tokens go to spread experts and back by two all-to-alls over ep, gradients by two more") {
+  const StagedGraph graph = stage(toy_experts(), "dp=4 ep=2 micro_batch=1");
+  CHECK(to_string(graph.placements[0]) == "[dp=2, ep=2, tp=1]");
+  CHECK(to_string(tensor(graph, find(graph, "ids").out[0]).words) == "(S(0), S(0), B)");
+  CHECK(to_string(tensor(graph, find(graph, "dispatch").out[0]).words) == "(S(1), S(1), B)");
+  CHECK(to_string(tensor(graph, find(graph, "up").in[0]).words) == "(S(1), S(0), B)");
+  CHECK(to_string(tensor(graph, find(graph, "up").out[0]).words) == "(S(1), S(0), B)");
+  std::map<std::string, int> exchanges;
+  for (const StagedOp& op : graph.ops) {
+    if (!op.communication || op.rate == Rate::kPerStep) continue;
+    CHECK(op.communication->primitive == Primitive::kAllToAll);
+    CHECK(op.communication->group_axes == std::vector<std::size_t>{1});
+    ++exchanges[is_forward(op) ? "forward" : "backward"];
+  }
+  CHECK(exchanges == std::map<std::string, int>{{"forward", 2}, {"backward", 2}});
+}
+
+TEST_CASE("experts are replicated over dp alone, all other parameters over dp and ep") {
+  const auto words = [](const StagedGraph& graph, const std::string& parameter) {
+    return to_string(tensor(graph, find(graph, parameter + ".adamw").out[0]).words);
+  };
+  const StagedGraph whole = stage(toy_experts(), "dp=4 ep=2 micro_batch=1");
+  CHECK(words(whole, "up.w") == "(B, S(0), B)");
+  CHECK(words(whole, "table") == "(B, B, B)");
+  const StagedGraph sharded = stage(toy_experts(), "dp=4 ep=2 micro_batch=1 zero=3");
+  CHECK(words(sharded, "up.w") == "(S(1), S(0), B)");
+  CHECK(words(sharded, "table") == "(S(0), S(0), B)");
+  CHECK(words(sharded, "router.w") == "(B, B, B)");
+}
+
+TEST_CASE("ep without experts is refused") {
+  CHECK_THROWS_WITH_AS(stage(toy_gpt({}), "dp=2 ep=2 micro_batch=2"),
+                       doctest::Contains("no parameter of the model has a dim of experts"), Error);
 }
 
 }  // namespace

@@ -97,5 +97,37 @@ TEST_CASE("split sequences train as whole ones do, with and without ZeRO") {
     check_trains_alike(odd_case(true), strategy, CpuQueueKind::kAsynchronous);
 }
 
+// Experts of 35 x 37, of which some have no place for all tokens.
+TrainingCase experts_case(std::int64_t experts) {
+  TrainingCase training = odd_case(false);
+  training.model.mlp_bias = false;
+  training.model.layers = 2;
+  training.model.experts = experts;
+  training.model.top_k = 2;
+  training.model.capacity_factor = 1.0;
+  return training;
+}
+
+TEST_CASE("spread experts train as whole ones do, beside tp, stages, ZeRO and split sequences") {
+  for (const std::int64_t experts : {4, 5}) {
+    const TrainingCase training = experts_case(experts);
+    const TrainingResult expected =
+        train(training, "micro_batch=12", cpu_of(CpuQueueKind::kInline));
+    for (const char* strategy :
+         {"dp=2 ep=2 micro_batch=3", "dp=4 ep=2 micro_batch=1", "dp=3 ep=3 micro_batch=2",
+          "dp=4 ep=4 micro_batch=3 zero=1", "dp=4 ep=2 micro_batch=1 zero=2",
+          "dp=4 ep=2 tp=2 micro_batch=3 zero=3", "dp=2 ep=2 tp=2 micro_batch=2 sp=on zero=3",
+          "dp=2 ep=2 pp=2 micro_batch=1 zero=3 schedule=zb-h1", "dp=4 micro_batch=1 zero=3"}) {
+      CAPTURE(experts);
+      CAPTURE(strategy);
+      const TrainingResult found = train(training, strategy, cpu_of(CpuQueueKind::kAsynchronous));
+      const Distance far = distance(found, expected);
+      CAPTURE(far.where);
+      CHECK(far.error < kF64Bound);
+      CHECK(found.moved == times(planned_traffic(training, strategy), training.steps));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace sextant
