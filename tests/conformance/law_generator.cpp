@@ -78,6 +78,8 @@ class Generator {
     plan_.options.slot_lifetime = chance(0.5) ? SlotLifetime::kModelled : SlotLifetime::kIssueOrder;
     plan_.options.launch_groups = chance(0.5);
     plan_.options.plan_memory = !chance(0.1);
+    plan_.options.in_place = chance(0.7);
+    plan_.options.symmetric = chance(0.7);
   }
 
   // Stages, chunks and the schedule that fits them.

@@ -92,6 +92,8 @@ const std::vector<Setting>& settings() {
       option_setting("slot_lifetime", kLifetimes, &ExpandOptions::slot_lifetime),
       option_setting("launch_groups", kSwitch, &ExpandOptions::launch_groups),
       option_setting("plan_memory", kSwitch, &ExpandOptions::plan_memory),
+      option_setting("in_place", kSwitch, &ExpandOptions::in_place),
+      option_setting("symmetric", kSwitch, &ExpandOptions::symmetric),
   };
   return all;
 }

@@ -151,13 +151,13 @@ CpuOptions cpu_options(const LawPlan& plan) {
 // optimizers are compared in their losses and gradients (README).
 bool is_coarse(DType dtype) { return dtype == DType::kBF16 || dtype == DType::kF16; }
 
-double law_bound(DType dtype) {
+double law_bound(const LawPlan& plan) {
   // The longest sum: a weight's gradient over 12 samples of 5 places, of 97 classes.
   const double terms = 12.0 * 5.0 * 97.0;
-  if (dtype == DType::kF64) return 1e-10;
-  if (dtype == DType::kF32) return 1e-5 * std::sqrt(terms);
+  if (plan.dtype == DType::kF64) return 1e-10;
+  if (plan.dtype == DType::kF32) return 1e-5 * std::sqrt(terms);
   // 180 roundings of 2^-9 on the way to a gradient, in two runs, at four deviations (README).
-  return 4.0 * std::sqrt(2.0 * 180.0 / 3.0) / 512.0;
+  return law_model(plan.model).rounding_gain * 4.0 * std::sqrt(2.0 * 180.0 / 3.0) / 512.0;
 }
 
 const LawRunner::Reference& LawRunner::reference(const LawPlan& plan) {
@@ -202,7 +202,7 @@ LawReport LawRunner::compare(const LawPlan& plan, const PhysicalGraph& graph) {
                                    coarse ? distance_of_gradients(first, expected.first)
                                           : distance_of_state(first, expected.first));
   const double worst = std::max(at_end.error, at_first.error);
-  if (worst <= law_bound(plan.dtype)) return {Outcome::kHolds, "", worst};
+  if (worst <= law_bound(plan)) return {Outcome::kHolds, "", worst};
   return {Outcome::kBroken,
           fmt::format("{:.2e} in {} after {} steps, {:.2e} in {} after the first", at_end.error,
                       at_end.where, plan.steps, at_first.error, at_first.where),

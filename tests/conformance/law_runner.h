@@ -18,7 +18,7 @@ struct LawReport {
 };
 
 // What two runs of k terms per sum may differ by (README, "Numerics law").
-double law_bound(DType dtype);
+double law_bound(const LawPlan& plan);
 
 class LawRunner {
  public:
