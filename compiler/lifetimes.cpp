@@ -155,15 +155,21 @@ Lifetimes find_lifetimes(const PhysicalGraph& graph, const RankProgram& program)
   return Walk(graph, program).take();
 }
 
-std::int32_t contents_in_flight(const Lifetimes& lifetimes, const ProgramFrame& frame) {
+std::int32_t contents_in_flight(const Lifetimes& lifetimes, const ProgramFrame& frame,
+                                std::span<const Time> begin, std::span<const Time> end) {
   if (frame.frame->initially_full) return 1;
+  const auto is_over_before = [&](const ContentLife& life, const ContentLife& next) {
+    return life.last_run < next.first_run && (end.empty() || !life.is_used() ||
+                                              end[static_cast<std::size_t>(life.last_run)] <=
+                                                  begin[static_cast<std::size_t>(next.first_run)]);
+  };
   std::int32_t most = 1;
   std::int32_t released = 0;
   for (std::int32_t content = 0; content < frame.contents_per_step; ++content) {
     const ContentLife& taken = at(lifetimes.contents, frame.first_content + content);
     // Contents are released in order: a reader acks 0, 1, 2, ...
     while (released < content &&
-           at(lifetimes.contents, frame.first_content + released).last_run < taken.first_run)
+           is_over_before(at(lifetimes.contents, frame.first_content + released), taken))
       ++released;
     most = std::max(most, content + 1 - released);
   }

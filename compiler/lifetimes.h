@@ -5,6 +5,7 @@
 #include "core/physical_graph.h"
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace sextant {
@@ -39,7 +40,10 @@ struct Lifetimes {
 Lifetimes find_lifetimes(const PhysicalGraph& graph, const RankProgram& program);
 
 // Contents in flight at most: one is taken by the run that first writes it and given back after the
-// last run that uses it. What host actors touch gets one more, so that they can work ahead.
-std::int32_t contents_in_flight(const Lifetimes& lifetimes, const ProgramFrame& frame);
+// last run that uses it. With modelled times of the runs (`begin`, `end`, or empty) it is given
+// back when that run is over: what is issued after it may well start before. What host actors touch
+// gets one more, so that they can work ahead.
+std::int32_t contents_in_flight(const Lifetimes& lifetimes, const ProgramFrame& frame,
+                                std::span<const Time> begin, std::span<const Time> end);
 
 }  // namespace sextant

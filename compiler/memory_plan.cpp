@@ -6,19 +6,10 @@
 
 #include <algorithm>
 #include <functional>
-#include <queue>
 #include <utility>
 
 namespace sextant {
 namespace {
-
-struct Expiry {
-  Time time;
-  std::int32_t stay;
-  bool operator>(const Expiry& other) const {
-    return std::pair(time, stay) > std::pair(other.time, other.stay);
-  }
-};
 
 class MemoryPlanner {
  public:
@@ -56,7 +47,8 @@ class MemoryPlanner {
     for (Instance& instance : program_.instances)
       instance.frames.assign(graph_.block_of(instance).frames.size(), FrameBinding());
     for (const ProgramFrame& frame : lifetimes_.frames) {
-      binding(frame).num_registers = contents_in_flight(lifetimes_, frame);
+      binding(frame).num_registers =
+          contents_in_flight(lifetimes_, frame, options_.begin, options_.end);
       binding(frame).slot_of_content.assign(static_cast<std::size_t>(frame.contents_per_step), 0);
     }
   }
@@ -102,31 +94,35 @@ class MemoryPlanner {
 
   // --- walking through the step ------------------------------------------------------------------
 
-  // A tick is a birth. A content's bytes are free for those born after its last use was issued and,
-  // in modelled time, had ended.
+  // A tick is a birth; births are in order of modelled time, then of issue. A content's bytes are
+  // free from the first birth on that neither it nor a later one begins before the content's last
+  // use is over or is issued before it. (The two orders differ: a run of a long cell is issued
+  // before a transfer that begins earlier.)
   void find_stays() {
-    std::vector<std::int32_t> by_last;  // stays
-    for (const std::int32_t content : lifetimes_.in_order) {
-      if (!is_shared(content)) continue;
-      by_last.push_back(static_cast<std::int32_t>(contents_.size()));
-      contents_.push_back(content);
+    for (const std::int32_t content : lifetimes_.in_order)
+      if (is_shared(content)) contents_.push_back(content);
+    const auto begin_of = [&](std::int32_t content) {
+      return at_run(options_.begin, life(content).first_run);
+    };
+    std::stable_sort(contents_.begin(), contents_.end(),
+                     [&](std::int32_t a, std::int32_t b) { return begin_of(a) < begin_of(b); });
+    std::vector<Time> begin;
+    for (const std::int32_t content : contents_) begin.push_back(begin_of(content));
+    std::vector<std::int64_t> first(contents_.size());  // issued, of this and all later births
+    for (std::size_t tick = contents_.size(); tick-- > 0;) {
+      first[tick] = life(contents_[tick]).first;
+      if (tick + 1 < first.size()) first[tick] = std::min(first[tick], first[tick + 1]);
     }
-    std::stable_sort(by_last.begin(), by_last.end(), [&](std::int32_t a, std::int32_t b) {
-      return life(at(contents_, a)).last < life(at(contents_, b)).last;
-    });
-    std::priority_queue<Expiry, std::vector<Expiry>, std::greater<>> fading;  // read, not yet done
-    std::size_t next = 0;
-    const auto num_ticks = static_cast<std::int32_t>(contents_.size());
-    for (std::int32_t tick = 0; tick < num_ticks; ++tick) {
-      const ContentLife& born = life(at(contents_, tick));
-      for (; next < by_last.size() && life(at(contents_, by_last[next])).last < born.first; ++next)
-        fading.push(
-            {at_run(options_.end, life(at(contents_, by_last[next])).last_run), by_last[next]});
-      const Time now = at_run(options_.begin, born.first_run);
-      for (; !fading.empty() && fading.top().time <= now; fading.pop())
-        at(stays_, fading.top().stay).end = tick;
-      stays_.push_back({tick, num_ticks, size_of_content(at(contents_, tick)), born.frame,
-                        !frame_of(at(contents_, tick)).has_outer_readers});
+    for (std::size_t tick = 0; tick < contents_.size(); ++tick) {
+      const std::int32_t content = contents_[tick];
+      const Time over = at_run(options_.end, life(content).last_run);
+      const auto by_time = std::lower_bound(begin.begin(), begin.end(), over) - begin.begin();
+      const auto by_issue =
+          std::upper_bound(first.begin(), first.end(), life(content).last) - first.begin();
+      const auto own = static_cast<std::int32_t>(tick);
+      const auto end = static_cast<std::int32_t>(std::max(by_time, by_issue));
+      stays_.push_back({own, std::max(end, own + 1), size_of_content(content), life(content).frame,
+                        !frame_of(content).has_outer_readers});
     }
   }
   static Time at_run(std::span<const Time> times, std::int32_t run) {
