@@ -95,7 +95,8 @@ class Expansion {
     for (std::size_t i = 0; i < partition_.instances().size(); ++i)
       of_instance.push_back(durations.of_form(forms_.form_of(static_cast<std::int32_t>(i))));
     const auto programs = make_stage_programs(partition_, options_.schedule, of_instance);
-    IssueOrder order = make_issue_order(partition_, programs, of_instance, options_.launch_groups);
+    IssueOrder order = make_issue_order(partition_, programs, of_instance,
+                                        {options_.launch_groups, options_.transfer_order});
     fuse_buckets(order, partition_, groups_, network, options_.buckets);
     return order;
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "compiler/buckets.h"
+#include "compiler/issue_order.h"
 #include "compiler/memory_plan.h"
 #include "compiler/staged_graph.h"
 #include "compiler/strategy.h"
@@ -20,6 +21,7 @@ enum class SlotLifetime : std::uint8_t { kIssueOrder, kModelled };
 struct ExpandOptions {
   Schedule schedule = Schedule::kOneFOneB;
   SlotLifetime slot_lifetime = SlotLifetime::kModelled;
+  TransferOrder transfer_order = TransferOrder::kEarly;
   bool launch_groups = false;  // merge neighbouring opposite transfers
   BucketLimits buckets = {};   // small collectives that start together
   bool plan_memory = true;     // false: unique addresses, no reuse (a reference for tests)

@@ -39,15 +39,16 @@ struct Event {
 class Scheduler {
  public:
   Scheduler(const Partition& partition, const std::vector<StageProgram>& programs,
-            const ActorDurations& durations, bool launch_groups)
+            const ActorDurations& durations, const IssueOptions& options)
       : partition_(partition),
         graph_(partition.graph()),
         programs_(programs),
-        launch_groups_(launch_groups),
+        options_(options),
         transfer_of_(graph_.ops.size(), -1),
         stages_(programs.size()),
         order_(programs.size()) {
     find_transfers(durations);
+    if (options.transfer_order == TransferOrder::kLate) find_readers();
   }
 
   IssueOrder run() {
@@ -102,12 +103,54 @@ class Scheduler {
     arrival_.assign(static_cast<std::size_t>(num_occurrences_), std::nullopt);
   }
 
+  // The first entry of the receiving stage that reads an act of a transfer; none of what is sent on
+  // as well, which waits for nobody.
+  void find_readers() {
+    reader_.assign(static_cast<std::size_t>(num_occurrences_), std::nullopt);
+    held_.resize(programs_.size());
+    for (std::size_t stage = 0; stage < programs_.size(); ++stage) {
+      const auto& entries = programs_[stage].entries;
+      for (std::size_t e = 0; e < entries.size(); ++e)
+        for (const StagedOpIndex receive :
+             sequence(static_cast<std::int32_t>(stage), entries[e]).receives) {
+          const Transfer& transfer = at(transfers_, at(transfer_of_, receive));
+          const std::int32_t act = transfer.acts == 1 ? 0 : entries[e].act;
+          std::optional<std::size_t>& reader = at(reader_, transfer.first_occurrence + act);
+          if (!reader && transfer.relays.empty()) reader = e;
+        }
+    }
+  }
+
   bool sends_state(StagedOpIndex send) const {
     return at(graph_.tensors, at(graph_.ops, send).in.front()).is_state;
   }
 
   void push_transfer(std::int32_t transfer, std::int32_t act, Time time) {
-    events_.push({time, Event::Kind::kTransfer, transfer, act});
+    const Event event{time, Event::Kind::kTransfer, transfer, act};
+    if (is_held(event))
+      at(held_, at(transfers_, transfer).to_stage).push_back(event);
+    else
+      events_.push(event);
+  }
+
+  // The sequence before the reader's has not started.
+  bool is_held(const Event& event) const {
+    if (options_.transfer_order == TransferOrder::kEarly) return false;
+    const Transfer& transfer = at(transfers_, event.index);
+    const auto& reader = at(reader_, transfer.first_occurrence + event.act);
+    return reader && at(stages_, transfer.to_stage).next < *reader;
+  }
+
+  void release_held(std::int32_t stage, Time time) {
+    if (options_.transfer_order == TransferOrder::kEarly) return;
+    std::vector<Event>& held = at(held_, stage);
+    const auto still = std::stable_partition(held.begin(), held.end(),
+                                             [&](const Event& event) { return is_held(event); });
+    for (auto event = still; event != held.end(); ++event) {
+      event->time = std::max(event->time, time);
+      events_.push(*event);
+    }
+    held.erase(still, held.end());
   }
   void push_all_acts(std::int32_t transfer, Time time) {
     for (std::int32_t act = 0; act < at(transfers_, transfer).acts; ++act)
@@ -163,6 +206,7 @@ class Scheduler {
     state.free = event.time + runs.duration;
     state.is_known = false;
     ++state.next;
+    release_held(event.index, event.time);
     push_next(event.index);
   }
 
@@ -173,7 +217,7 @@ class Scheduler {
     const Time start = std::max({event.time, out, in});
     const Time end = start + transfer.duration;
     out = in = end;
-    const bool grouped = launch_groups_ && joins_last(event.index, transfer);
+    const bool grouped = options_.launch_groups && joins_last(event.index, transfer);
     issue_half(transfer.send, event, start, end, grouped);
     issue_half(transfer.receive, event, start, end, grouped);
     at(arrival_, transfer.first_occurrence + event.act) = end;
@@ -233,11 +277,14 @@ class Scheduler {
   const Partition& partition_;
   const StagedGraph& graph_;
   const std::vector<StageProgram>& programs_;
-  bool launch_groups_;
+  const IssueOptions& options_;
   std::vector<Transfer> transfers_;
   std::vector<std::int32_t> transfer_of_;  // by operator
   std::int32_t num_occurrences_ = 0;
   std::vector<std::optional<Time>> arrival_;  // by occurrence
+  // With late transfers: by occurrence, the entry that reads it first; by stage, those that wait.
+  std::vector<std::optional<std::size_t>> reader_;
+  std::vector<std::vector<Event>> held_;
   std::vector<StageState> stages_;
   std::vector<std::array<Time, kNumQueueRoles>> stages_free_ =
       std::vector<std::array<Time, kNumQueueRoles>>(stages_.size());
@@ -248,8 +295,8 @@ class Scheduler {
 }  // namespace
 
 IssueOrder make_issue_order(const Partition& partition, const std::vector<StageProgram>& programs,
-                            const ActorDurations& durations, bool launch_groups) {
-  return Scheduler(partition, programs, durations, launch_groups).run();
+                            const ActorDurations& durations, const IssueOptions& options) {
+  return Scheduler(partition, programs, durations, options).run();
 }
 
 }  // namespace sextant

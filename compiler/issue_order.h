@@ -21,10 +21,22 @@ struct OrderedRun {
 
 using IssueOrder = std::vector<std::vector<OrderedRun>>;  // by stage
 
-// Compute runs are ordered by their start, transfers by the end of their producer, both halves at
-// one place. With `launch_groups`, opposite transfers between two stages that are neighbours in
-// both orders start together. Throws Error(kInfeasible) when the stages wait for each other.
+// When a transfer gets its place, both halves at one: as soon as what it sends is there, or no
+// sooner than its first reader is next on its stage, so that what arrives waits less in memory.
+enum class TransferOrder : std::uint8_t {
+  kEarly,  // at the end of the producer
+  kLate,   // at the start of the sequence before the reader's, if that is later
+};
+
+struct IssueOptions {
+  // Opposite transfers between two stages that are neighbours in both orders start together.
+  bool launch_groups = false;
+  TransferOrder transfer_order = TransferOrder::kEarly;
+};
+
+// Compute runs are ordered by their start, transfers as the options say. Throws Error(kInfeasible)
+// when the stages wait for each other.
 IssueOrder make_issue_order(const Partition& partition, const std::vector<StageProgram>& programs,
-                            const ActorDurations& durations, bool launch_groups);
+                            const ActorDurations& durations, const IssueOptions& options);
 
 }  // namespace sextant

@@ -34,8 +34,25 @@ SlotLifetime slot_lifetime_from(const JsonCursor& value) {
   value.refuse(fmt::format("'{}' is unknown, wanted issue_order or modelled", value.text()));
 }
 
+std::string_view to_string(TransferOrder order) {
+  switch (order) {
+    case TransferOrder::kEarly:
+      return "early";
+    case TransferOrder::kLate:
+      return "late";
+  }
+  return "?";
+}
+
+TransferOrder transfer_order_from(const JsonCursor& value) {
+  for (const TransferOrder order : {TransferOrder::kEarly, TransferOrder::kLate})
+    if (value.text() == to_string(order)) return order;
+  value.refuse(fmt::format("'{}' is unknown, wanted early or late", value.text()));
+}
+
 Json expand_to_json(const ExpandOptions& options) {
   return {{"slot_lifetime", to_string(options.slot_lifetime)},
+          {"transfer_order", to_string(options.transfer_order)},
           {"launch_groups", options.launch_groups},
           {"bucket_bytes", options.buckets.bytes.value},
           {"bucket_operations", options.buckets.operations},
@@ -53,11 +70,14 @@ std::int64_t limit_from(const JsonCursor& value) {
 }
 
 ExpandOptions expand_from(const JsonCursor& value, const Strategy& strategy) {
-  value.allow_only({"slot_lifetime", "launch_groups", "bucket_bytes", "bucket_operations",
-                    "plan_memory", "in_place", "symmetric"});
+  value.allow_only({"slot_lifetime", "transfer_order", "launch_groups", "bucket_bytes",
+                    "bucket_operations", "plan_memory", "in_place", "symmetric"});
   ExpandOptions options;
   options.schedule = strategy.schedule;
   options.slot_lifetime = slot_lifetime_from(value.at("slot_lifetime"));
+  // Plans from before this choice sent early.
+  if (const auto order = value.find("transfer_order"))
+    options.transfer_order = transfer_order_from(*order);
   options.launch_groups = value.at("launch_groups").boolean();
   // Plans from before bucket fusion ran without it.
   options.buckets = {Bytes(0), 0};

@@ -60,6 +60,16 @@ TEST_CASE("a plan from before bucket fusion runs without it, and limits are no n
                  "-7 is no limit of a bucket, wanted 0 (off) to 2147483647"));
 }
 
+TEST_CASE("a plan says whether transfers go early or late; those from before say nothing: early") {
+  Plan plan = example();
+  plan.expand.transfer_order = TransferOrder::kLate;
+  const std::string text = to_json_text(plan);
+  CHECK(plan_from_json(text, "plan.json").expand.transfer_order == TransferOrder::kLate);
+  const std::string old = replaced(text, "\"transfer_order\": \"late\",", "");
+  CHECK(plan_from_json(old, "plan.json").expand.transfer_order == TransferOrder::kEarly);
+  CHECK(contains(refusal(replaced(text, "\"late\"", "\"never\"")), "wanted early or late"));
+}
+
 TEST_CASE("a plan survives the way through its file byte for byte") {
   const std::string text = to_json_text(example());
   const Plan read = plan_from_json(text, "plan.json");

@@ -81,6 +81,22 @@ TEST_CASE("interleaved and ZB-V train a tiny GPT with tied embeddings as one ran
 
 TEST_CASE("interleaved and ZB-V train a tiny Llama as one rank does") { check_cases(tiny_llama()); }
 
+TEST_CASE("late transfers change no bit") {
+  TrainingCase training;
+  training.model = tiny_gpt();
+  for (const std::string strategy :
+       {"pp=2 micro_batch=1 schedule=interleaved virtual=2",
+        "tp=2 pp=2 micro_batch=1 schedule=zb-v", "dp=2 pp=4 micro_batch=1 schedule=1f1b zero=1"}) {
+    CAPTURE(strategy);
+    const TrainingResult early = train(training, strategy, cpu_of(CpuQueueKind::kInline));
+    const TrainingResult late = train(training, strategy, cpu_of(CpuQueueKind::kStress),
+                                      {.transfer_order = TransferOrder::kLate});
+    CHECK(late.losses == early.losses);
+    CHECK(late.state == early.state);
+    CHECK(late.moved == early.moved);
+  }
+}
+
 TEST_CASE("values pass to the next virtual stage and never between chunks of one stage") {
   TrainingCase training;
   training.model = tiny_gpt();
