@@ -113,6 +113,9 @@ std::vector<std::int64_t> ring_elements(Primitive primitive, const std::vector<s
       case Primitive::kBroadcast:  // a chain: the last member passes nothing on
         sent.push_back(after == 0 ? 0 : held.front());
         break;
+      case Primitive::kShift:
+        sent.push_back(held[static_cast<std::size_t>(member)]);
+        break;
       case Primitive::kAllToAll:
       case Primitive::kTransfer:
         fail(ErrorCode::kInternal, "{} is no ring", to_string(primitive));
@@ -195,7 +198,8 @@ void add_traffic(const Communication& communication, const Shape& global, WordsO
     case Primitive::kAllReduce:
     case Primitive::kAllGather:
     case Primitive::kReduceScatter:
-    case Primitive::kBroadcast: {
+    case Primitive::kBroadcast:
+    case Primitive::kShift: {
       const auto sent =
           ring_elements(communication.primitive, HeldBoxes(global, from).elements(members),
                         HeldBoxes(global, to).elements(members));
@@ -250,6 +254,10 @@ CollectiveCost CollectiveSizes::of(std::span<const Rank> members) const {
     case Primitive::kAllGather:
     case Primitive::kBroadcast:
       cost.global_bytes = element * sides_->to.most_elements(members);
+      break;
+    case Primitive::kShift:
+      cost.global_bytes =
+          element * sides_->from.most_elements(members) * static_cast<std::int64_t>(members.size());
       break;
     case Primitive::kAllToAll:
     case Primitive::kTransfer:

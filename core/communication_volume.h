@@ -51,7 +51,8 @@ using Traffic = std::map<std::pair<Rank, Rank>, Bytes>;
 std::vector<PairBytes> pairs_of(const Traffic& traffic);  // sorted, zero entries left out
 
 // Adds what the communication sends from member to member: all_reduce, all_gather and
-// reduce_scatter as rings in group order, a broadcast as a chain, the others pairwise.
+// reduce_scatter as rings in group order, a shift as one step of one, a broadcast as a chain, the
+// others pairwise.
 void add_traffic(const Communication& communication, const Shape& global, WordsOnPlacement from,
                  WordsOnPlacement to, std::span<const Rank> members, Traffic& traffic);
 void add_traffic(const PhysicalGraph& graph, const Communication& communication,

@@ -90,6 +90,8 @@ std::string_view to_string(Primitive primitive) {
       return "all_to_all";
     case Primitive::kBroadcast:
       return "broadcast";
+    case Primitive::kShift:
+      return "shift";
     case Primitive::kTransfer:
       return "transfer";
   }

@@ -67,6 +67,7 @@ enum class Primitive : std::uint8_t {
   kReduceScatter,
   kAllToAll,  // per-peer boxes, so uneven shards are exact
   kBroadcast,
+  kShift,     // every part to the next member of the group, that of the last to the first
   kTransfer,  // from placement to placement; a rank of both has both halves in one
 };
 std::string_view to_string(Primitive primitive);

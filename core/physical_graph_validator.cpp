@@ -97,6 +97,7 @@ namespace sextant {
 // all
 //       others both
 // - C9  a collective stays on one placement
+// - C10 the members of a shift hold parts of one size
 // Agreement of group members (validator/agreement.cpp; invariant 8)
 // - A1  they issue equally many communications
 // - A2  they issue equal communications in equal order

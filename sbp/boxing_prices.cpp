@@ -127,6 +127,7 @@ std::int64_t BoxingPrices::least_bytes(const Change& change) {
       break;
     case Primitive::kAllToAll:
     case Primitive::kBroadcast:
+    case Primitive::kShift:
     case Primitive::kTransfer:
       return 0;
   }

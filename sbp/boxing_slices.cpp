@@ -155,6 +155,7 @@ Bytes volume_of(Primitive primitive, const GroupCost& group) {
     case Primitive::kBroadcast:
       return group.global_bytes * others;
     case Primitive::kAllToAll:
+    case Primitive::kShift:
     case Primitive::kTransfer:
       return group.global_bytes;
   }

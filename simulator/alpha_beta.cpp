@@ -85,6 +85,8 @@ class AlphaBeta : public NetworkModel {
         return (n - 1) * step;
       case Primitive::kBroadcast:
         return (n - 1) * tier.alpha + size / tier.ring_bandwidth;
+      case Primitive::kShift:
+        return step;
       case Primitive::kAllToAll:
         return (n - 1) * tier.alpha + volume;
       case Primitive::kTransfer:

@@ -130,6 +130,8 @@ class Collective {
         return all_gather();
       case Primitive::kBroadcast:
         return broadcast();
+      case Primitive::kShift:
+        return shift();
       case Primitive::kAllToAll:
       case Primitive::kTransfer:
         return move_boxes();
@@ -243,6 +245,26 @@ class Collective {
     for (std::size_t member = 0; member < size(); ++member) {
       deliver(member, memory_.in(0), box, out_boxes_[member]);
       if (member > 0) count(member - 1, member, box.elements());
+    }
+  }
+
+  // To the next member, under its name for the part: the contents keep their order, not their
+  // place.
+  void shift() {
+    std::vector<Address> parts;
+    for (std::size_t member = 0; member < size(); ++member) {
+      const Shard whole = flat(0, in_boxes_[member].elements());
+      require(whole.elements() == out_boxes_[after(member)].elements(), ErrorCode::kInternal,
+              "shift over {}: its members hold {} and {} elements", to_string(from_.words),
+              whole.elements(), out_boxes_[after(member)].elements());
+      // Aside first: an output may share its bytes with the member's input.
+      parts.push_back(memory_.scratch(whole.elements()));
+      memory_.copy(whole, memory_.in(member), whole, parts.back(), whole);
+    }
+    for (std::size_t member = 0; member < size(); ++member) {
+      const Shard whole = flat(0, in_boxes_[member].elements());
+      deliver(after(member), parts[member], whole, whole);
+      count(member, after(member), whole.elements());
     }
   }
 

@@ -2,6 +2,7 @@
 #include "core/validator/findings.h"
 
 #include <algorithm>
+#include <functional>
 #include <string_view>
 
 namespace sextant::validator {
@@ -129,6 +130,30 @@ std::string_view text_of(Share share) {
   return "?";
 }
 
+// What each member sends is as large as what it holds afterwards.
+bool holds_equal_parts(const PhysicalGraph& graph, const Communication& shift,
+                       std::size_t program) {
+  const auto rank =
+      std::find_if(graph.ranks.begin(), graph.ranks.end(),
+                   [&](const RankBinding& binding) { return binding.program.index() == program; });
+  const auto role = static_cast<std::size_t>(shift.group);
+  // Missing groups are for the rules of bindings to report.
+  if (rank == graph.ranks.end() || role >= rank->groups.size() || !rank->groups[role].is_valid())
+    return true;
+  std::vector<std::int64_t> parts;
+  for (const Rank member : graph.groups[rank->groups[role].index()].ranks)
+    for (const LayoutId side : {shift.from, shift.to}) {
+      const Layout& layout = graph.layouts[side.index()];
+      const Placement& placement = graph.placements[layout.placement.index()];
+      const auto index = placement.index_of(member);
+      if (!index) return false;
+      parts.push_back(shard_of(layout.global.shape, layout.words, placement.hierarchy(),
+                               placement.coordinates_of(*index))
+                          .elements());
+    }
+  return std::adjacent_find(parts.begin(), parts.end(), std::not_equal_to<>()) == parts.end();
+}
+
 void check_use(const PhysicalGraph& graph, const Shares& shares, std::size_t program_index,
                const Actor& actor, Findings& findings) {
   const RankProgram& program = graph.programs[program_index];
@@ -151,6 +176,10 @@ void check_use(const PhysicalGraph& graph, const Shares& shares, std::size_t pro
                       communication.primitive == Primitive::kTransfer || here == there,
                   "C9", "program '{}': the collective '{}' leads from placement {} to placement {}",
                   program.name, actor.name, here.value, there.value);
+  findings.expect(communication.primitive != Primitive::kShift ||
+                      holds_equal_parts(graph, communication, program_index),
+                  "C10", "program '{}': '{}' passes on parts of different sizes", program.name,
+                  actor.name);
 }
 
 }  // namespace

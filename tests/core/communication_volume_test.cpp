@@ -229,6 +229,18 @@ TEST_CASE("a ring sends everything but the chunks that need not travel") {
   CHECK(sent(Primitive::kAllGather, split, whole) == around(7 - 2, 7 - 2, 7 - 3));
   CHECK(sent(Primitive::kBroadcast, whole, whole) ==
         std::vector<PairBytes>{{Rank(4), Rank(5), Bytes(7)}, {Rank(5), Rank(6), Bytes(7)}});
+  CHECK(sent(Primitive::kShift, split, split) == around(3, 2, 2));
+}
+
+// 6 x 3 f32 in rows over 3: two rows of 12 B each, and one step of a ring that carries 3 x 24 B.
+TEST_CASE("a shift costs one step of a ring") {
+  const Placement both = line("x", 0, 3);
+  const NdSbp rows = {Sbp::split(0)};
+  const Communication shift = communication_of(Primitive::kShift);
+  const CollectiveCost cost =
+      collective_cost(shift, Shape{6, 3}, {&rows, &both}, {&rows, &both}, both.ranks);
+  CHECK(cost.global_bytes == Bytes(72));
+  CHECK(cost.largest_volume == Bytes(0));
 }
 
 TEST_CASE("pairs that send nothing are left out and others add up") {

@@ -376,6 +376,13 @@ const std::vector<Breakage>& communication_breakages() {
          optimizer(graph).registers[kTotalRegister].layout =
              optimizer(graph).actors[0].communication->from;
        }},
+      {"C10", "'sum' passes on parts of different sizes",
+       [](PhysicalGraph& graph) {
+         Communication& sum = *optimizer(graph).actors[0].communication;
+         sum.primitive = Primitive::kShift;
+         Layout& to = graph.layouts[sum.to.index()];
+         to.words = {Sbp::split(0)};
+       }},
       {"C6", "'sum' turns 3x5 f32 into 3x5 f32 as bf16",
        [](PhysicalGraph& graph) {
          optimizer(graph).actors[0].communication->dtype = DType::kBF16;

@@ -223,6 +223,26 @@ TEST_CASE("all_to_all moves every element to its new place and leaves what is th
   });
 }
 
+TEST_CASE("a shift gives every part to the next member and counts it once") {
+  for (std::int64_t members = 1; members <= 5; ++members)
+    for (const std::int64_t extent : {std::int64_t{0}, members, 3 * members})
+      for (const DType dtype : kTypes) {
+        Exchange exchange(members, extent, Primitive::kShift, "S(0)", "S(0)", dtype);
+        const auto found = exchange.run(Element{dtype});
+        for (std::size_t member = 0; member < found.size(); ++member) {
+          const std::size_t next = (member + 1) % found.size();
+          const Shard sent = exchange.box(0, member);
+          CHECK(found[next] == exchange.values_of(sent, member, Element{dtype}));
+          if (members > 1)
+            CHECK(exchange.bytes_from_to(member, next) ==
+                  sent.local_shape().elements() * size_of(dtype).value);
+        }
+      }
+  CHECK_THROWS_WITH_AS(
+      Exchange(2, 3, Primitive::kShift, "S(0)", "S(0)", DType::kF32).run(Element{DType::kF32}),
+      doctest::Contains("shift over S(0): its members hold 6 and 3 elements"), Error);
+}
+
 TEST_CASE("a collective that accumulates adds to its output") {
   Exchange gather(3, 5, Primitive::kAllGather, "S(0)", "B", DType::kF32);
   for (const auto& values : gather.run(Element{DType::kF32}, true))

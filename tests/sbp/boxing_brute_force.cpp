@@ -168,6 +168,7 @@ bool WordTable::group_keeps_value(const BoxingStep& step, const std::vector<Rank
       return std::all_of(to.begin(), to.end(),
                          [&](const Shard& wanted) { return covers(from, wanted); });
     case Primitive::kBroadcast:
+    case Primitive::kShift:
     case Primitive::kTransfer:
       break;
   }

@@ -31,6 +31,8 @@ class HopModel : public NetworkModel {
       case Primitive::kAllGather:
       case Primitive::kReduceScatter:
         return Duration(slowness(cost) * (n - 1) * hop);
+      case Primitive::kShift:
+        return Duration(slowness(cost) * hop);
       case Primitive::kAllToAll:
         return Duration(slowness(cost) * ((n - 1) * 1'000'000 + largest));
       case Primitive::kBroadcast:

@@ -82,7 +82,7 @@ TEST_CASE("a group of one costs nothing") {
   const Cluster cluster = switch_of(1, 4, 50e9, 1e-6);
   for (const Primitive primitive :
        {Primitive::kAllReduce, Primitive::kAllGather, Primitive::kReduceScatter,
-        Primitive::kAllToAll, Primitive::kBroadcast, Primitive::kTransfer})
+        Primitive::kAllToAll, Primitive::kBroadcast, Primitive::kShift, Primitive::kTransfer})
     CHECK(time_of(cluster, primitive, ranks({2}), 1 << 30, 1 << 30) == Duration(0));
 }
 
@@ -92,6 +92,14 @@ TEST_CASE("a broadcast is never free") {
         Duration(20'000'000));
   CHECK(time_of(switch_of(1, 8, 50e9, 1e-6), Primitive::kBroadcast, kEight, 1'000'000) ==
         Duration(27'000'000));
+}
+
+// 4 parts of 1 MB at once: 1 us + 1 MB / 50 GB/s = 21 us.
+TEST_CASE("a shift takes one step of a ring, however many devices there are") {
+  CHECK(time_of(switch_of(1, 4, 50e9, 1e-6), Primitive::kShift, ranks({0, 1, 2, 3}), 4'000'000) ==
+        Duration(21'000'000));
+  CHECK(time_of(switch_of(1, 8, 50e9, 1e-6), Primitive::kShift, kEight, 8'000'000) ==
+        Duration(21'000'000));
 }
 
 // 6,442,450,944 B / 100 GB/s = 64.42450944 ms: a size that does not fit 32 bits.
@@ -136,7 +144,7 @@ TEST_CASE("all members complete together, one duration after the last arrival") 
 TEST_CASE("more bandwidth is never slower and more latency never faster") {
   for (const Primitive primitive :
        {Primitive::kAllReduce, Primitive::kAllGather, Primitive::kReduceScatter,
-        Primitive::kAllToAll, Primitive::kBroadcast, Primitive::kTransfer}) {
+        Primitive::kAllToAll, Primitive::kBroadcast, Primitive::kShift, Primitive::kTransfer}) {
     const auto at = [&](double bandwidth, double latency) {
       return time_of(switch_of(2, 4, bandwidth, latency), primitive, kEight, 1 << 20, 1 << 17);
     };
