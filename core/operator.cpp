@@ -27,10 +27,19 @@ bool share_a_split_dim(const SbpSignature& a, const SbpSignature& b) {
   return share_a_split_dim(a.inputs, b.inputs) || share_a_split_dim(a.outputs, b.outputs);
 }
 
+// Every device has one part, and no other axis cuts it along the ring.
+bool fits_ring(std::span<const SbpSignature* const> rows, std::size_t axis, std::int64_t parts) {
+  if (parts != rows[axis]->ring) return false;
+  for (std::size_t other = 0; other < rows.size(); ++other)
+    if (other != axis && share_a_split_dim(*rows[other], *rows[axis])) return false;
+  return true;
+}
+
 }  // namespace
 
 bool fits(std::span<const SbpSignature* const> rows, std::span<const std::int64_t> hierarchy) {
   for (std::size_t axis = 0; axis < rows.size(); ++axis) {
+    if (rows[axis]->ring != 0 && !fits_ring(rows, axis, hierarchy[axis])) return false;
     const std::int64_t divisible = rows[axis]->divisible;
     if (divisible == 0) continue;
     std::int64_t parts = 1;
@@ -86,6 +95,7 @@ const OperatorRegistry& builtin_operators() {
     add_norm_pieces(built);
     add_rope(built);
     add_attention(built);
+    add_attention_chunks(built);
     add_dropout(built);
     add_conv(built);
     add_pool(built);
@@ -93,6 +103,7 @@ const OperatorRegistry& builtin_operators() {
     add_embedding(built);
     add_shapes(built);
     add_concat(built);
+    add_roll(built);
     add_index(built);
     add_boxing(built);
     add_loss(built);

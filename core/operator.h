@@ -31,6 +31,9 @@ struct SbpSignature {
   // cut a group (the dims that a reshape merges, a key/value head and its queries). When several
   // axes take the row, the product of their extents must divide it; see `fits`.
   std::int64_t divisible = 0;
+  // Not 0: with exactly this many parts the row is a communication that no kernel runs: each part
+  // passes to the next device of the axis (Primitive::kShift). Of at most one axis.
+  std::int64_t ring = 0;
   bool operator==(const SbpSignature&) const = default;
 };
 
@@ -88,6 +91,8 @@ struct OperatorDef {
   bool on_host = false;
   // The kernel needs to know where its shard lies in the global tensor (vocabulary offset).
   bool needs_offsets = false;
+  // Some of its rows are rings; it has one input and one output.
+  bool has_ring = false;
   std::vector<OperatorExample> (*examples)() = nullptr;
 };
 

@@ -152,6 +152,7 @@ class Inference {
       for (const TensorId id : *side) content.push_back(type_number(id));
     for (const SbpSignature& row : rows) {
       content.push_back(static_cast<std::uint64_t>(row.divisible));
+      content.push_back(static_cast<std::uint64_t>(row.ring));
       for (const auto* side : {&row.inputs, &row.outputs})
         for (const Sbp& word : *side)
           content.push_back(static_cast<std::uint64_t>(word.kind) << 16U |

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -80,5 +81,12 @@ std::vector<OpWords> nd_signatures(const OperatorDef& def, std::span<const Tenso
 // The same from the rows themselves.
 std::vector<OpWords> nd_products(const std::vector<SbpSignature>& rows,
                                  std::span<const std::int64_t> hierarchy);
+
+// The axis along which these words make an operator hand its parts to the next device
+// (SbpSignature::ring) instead of acting on them.
+std::optional<std::size_t> ring_axis(const OperatorDef& def, std::span<const TensorType> inputs,
+                                     std::span<const TensorType> outputs,
+                                     const Attributes& attributes, const OpWords& words,
+                                     std::span<const std::int64_t> hierarchy);
 
 }  // namespace sextant

@@ -139,4 +139,17 @@ std::vector<OpWords> nd_products(const std::vector<SbpSignature>& rows,
   return Products(rows, hierarchy).run();
 }
 
+std::optional<std::size_t> ring_axis(const OperatorDef& def, std::span<const TensorType> inputs,
+                                     std::span<const TensorType> outputs,
+                                     const Attributes& attributes, const OpWords& words,
+                                     std::span<const std::int64_t> hierarchy) {
+  if (!def.has_ring) return std::nullopt;
+  for (const SbpSignature& row : def.signatures(inputs, outputs, attributes))
+    for (std::size_t axis = 0; axis < hierarchy.size(); ++axis)
+      if (row.ring != 0 && row.ring == hierarchy[axis] && words.inputs[0][axis] == row.inputs[0] &&
+          words.outputs[0][axis] == row.outputs[0])
+        return axis;
+  return std::nullopt;
+}
+
 }  // namespace sextant

@@ -26,8 +26,10 @@
 //
 // With groups an uneven split would part a query head from the key/value head it reads: 3 and 6
 // heads over 2 parts are cut as 2, 1 and 3, 3. All-to-all context parallel is a boxing from S(1) to
-// S(2) in front and back behind. A split of the keys in the forward pass (a ring) would have to
-// merge o by lse, which is no reduction of words: not claimed.
+// S(2) in front and back behind. A split of the keys in the forward pass (a ring) has to merge o by
+// lse, which is no reduction of words: attention_chunks.cpp.
+#include "core/operators/attention.h"
+
 #include "core/check.h"
 #include "core/logical_graph.h"
 #include "core/operator.h"
@@ -40,7 +42,12 @@
 namespace sextant {
 namespace {
 
-constexpr std::size_t kBatch = 0, kSequence = 1, kHeads = 2, kHeadSize = 3;
+constexpr std::size_t kBatch = AttentionDims::kBatch, kSequence = AttentionDims::kSequence,
+                      kHeads = AttentionDims::kHeads, kHeadSize = AttentionDims::kHeadSize;
+
+constexpr Sbp kPart = Sbp{.kind = Sbp::Kind::kSplit, .dim = kSequence};
+constexpr Sbp kHeadPart = Sbp{.kind = Sbp::Kind::kSplit, .dim = kHeads};
+constexpr Sbp kColumns = Sbp{.kind = Sbp::Kind::kSplit, .dim = kHeadSize};
 
 // How many query heads read one key/value head.
 void require_groups(std::string_view kind, const Attributes& attributes, std::int64_t heads,
@@ -56,8 +63,10 @@ void require_groups(std::string_view kind, const Attributes& attributes, std::in
           "{}: {} query heads do not share {} key/value heads evenly", kind, heads, kv_heads);
 }
 
-void require_heads(std::string_view kind, const Attributes& attributes, const TensorType& q,
-                   const TensorType& k, const TensorType& v) {
+}  // namespace
+
+void require_attention_operands(std::string_view kind, const Attributes& attributes,
+                                const TensorType& q, const TensorType& k, const TensorType& v) {
   require_floating(kind, "q", q);
   require_same_dtype(kind, "k", k, "q", q);
   require(q.shape.rank() == 4, ErrorCode::kBadInput,
@@ -74,31 +83,79 @@ void require_heads(std::string_view kind, const Attributes& attributes, const Te
   require_groups(kind, attributes, q.shape[kHeads], k.shape[kHeads]);
 }
 
-TensorType lse_type(const TensorType& q) {
+TensorType attention_lse(const TensorType& q) {
   return {.shape = leading_dims(q.shape), .dtype = accumulator_type(q.dtype)};
 }
 
-// One row of values per query.
-TensorType output_type(const TensorType& q, const TensorType& v) {
+TensorType attention_output(const TensorType& q, const TensorType& v) {
   return {.shape = q.shape.with_extent(kHeadSize, v.shape[kHeadSize]), .dtype = q.dtype};
 }
 
+Flops attention_flops(Types inputs, Flops pairs, int products, int value_products) {
+  const auto size = static_cast<Flops>(inputs[0].shape[kHeadSize]);
+  const auto value_size = static_cast<Flops>(inputs[2].shape[kHeadSize]);
+  return 2 * pairs * (products * size + value_products * value_size);
+}
+
+HeadGroups::HeadGroups(Types inputs, const Attributes& attributes) {
+  const std::int64_t heads = inputs[0].shape[kHeads], kv_heads = inputs[1].shape[kHeads];
+  is_given = attributes.contains("group");
+  size = is_given ? attributes.integer("group") : kv_heads == 0 ? 1 : heads / kv_heads;
+  is_full = heads == kv_heads * size;
+}
+
+Rows together_rows(Types inputs, std::size_t num_outputs, const HeadGroups& groups) {
+  const std::int64_t kv_heads = inputs[1].shape[kHeads];
+  Rows rows{all_broadcast(inputs.size(), num_outputs)};
+  rows.push_back({std::vector<Sbp>(inputs.size(), Sbp::split(kBatch)),
+                  std::vector<Sbp>(num_outputs, Sbp::split(kBatch))});
+  if (!groups.is_full || (groups.size > 1 && kv_heads == 1)) return rows;
+  rows.push_back({std::vector<Sbp>(inputs.size(), kHeadPart),
+                  std::vector<Sbp>(num_outputs, kHeadPart), groups.size > 1 ? kv_heads : 0});
+  return rows;
+}
+
+// Of whole groups of one head, the split of heads follows from splitting all.
+std::vector<Sbp> query_splits(const HeadGroups& groups) {
+  if (groups.is_given && (groups.size > 1 || !groups.is_full)) return {kPart, kHeadPart};
+  return {kPart};
+}
+
+void append_attention_rows(Rows& rows, const HeadGroups& groups) {
+  for (const Sbp& part : query_splits(groups))
+    rows.push_back({{part, kBroadcast, kBroadcast}, {part, part}});
+  for (const Sbp& part : {kColumns, kPartialSum})
+    rows.push_back({{kBroadcast, kBroadcast, part}, {part, kBroadcast}});
+}
+
+void append_attention_grad_rows(Rows& rows, const HeadGroups& groups) {
+  const Sbp b = kBroadcast, p = kPartialSum;
+  for (const Sbp& part : query_splits(groups))
+    rows.push_back({{part, b, b, part, part, part}, {part, p, p}});
+  rows.push_back({{b, kPart, kPart, b, b, b}, {p, kPart, kPart}});
+  rows.push_back({{b, b, kColumns, kColumns, b, kColumns}, {p, p, kColumns}});
+  rows.push_back({{b, b, p, p, b, b}, {p, p, b}});
+  rows.push_back({{b, b, b, b, b, p}, {p, p, p}});
+}
+
+namespace {
+
 std::vector<TensorType> infer_attention(Types inputs, const Attributes& attributes) {
   const TensorType &q = inputs[0], &k = inputs[1];
-  require_heads("attention", attributes, q, k, inputs[2]);
+  require_attention_operands("attention", attributes, q, k, inputs[2]);
   require(k.shape[kSequence] >= q.shape[kSequence], ErrorCode::kBadInput,
           "attention: k is {}, wanted at least the {} positions of q {}", to_text(k),
           q.shape[kSequence], to_text(q));
-  return {output_type(q, inputs[2]), lse_type(q)};
+  return {attention_output(q, inputs[2]), attention_lse(q)};
 }
 
 std::vector<TensorType> infer_attention_grad(Types inputs, const Attributes& attributes) {
   constexpr std::string_view kind = "attention_grad";
   const TensorType &q = inputs[0], &v = inputs[2];
-  require_heads(kind, attributes, q, inputs[1], v);
-  require_type(kind, "o", inputs[3], output_type(q, v));
-  require_type(kind, "lse", inputs[4], lse_type(q));
-  require_type(kind, "do", inputs[5], output_type(q, v));
+  require_attention_operands(kind, attributes, q, inputs[1], v);
+  require_type(kind, "o", inputs[3], attention_output(q, v));
+  require_type(kind, "lse", inputs[4], attention_lse(q));
+  require_type(kind, "do", inputs[5], attention_output(q, v));
   return {q, inputs[1], v};
 }
 
@@ -110,79 +167,31 @@ Flops visible_pairs(const TensorType& q, const TensorType& k) {
   return static_cast<Flops>(q.shape[kBatch] * q.shape[kHeads]) * shorter * (longer + 1) / 2;
 }
 
-// `products` by q and k rows, `value_products` by v and o rows; 2 FLOPs per element of a head.
-Flops product_flops(Types inputs, int products, int value_products) {
-  const auto size = static_cast<Flops>(inputs[0].shape[kHeadSize]);
-  const auto value_size = static_cast<Flops>(inputs[2].shape[kHeadSize]);
-  return 2 * visible_pairs(inputs[0], inputs[1]) * (products * size + value_products * value_size);
-}
-
 // q k^T; p v.
 Work attention_work(Types inputs, Types outputs, const Attributes&) {
-  return streaming_work(inputs, outputs, product_flops(inputs, 1, 1), "attention");
+  return streaming_work(inputs, outputs,
+                        attention_flops(inputs, visible_pairs(inputs[0], inputs[1]), 1, 1),
+                        "attention");
 }
 
 // q k^T again, ds k, ds^T q; do v^T, p^T do.
 Work attention_grad_work(Types inputs, Types outputs, const Attributes&) {
-  return streaming_work(inputs, outputs, product_flops(inputs, 3, 2), "attention");
-}
-
-constexpr Sbp kPart = Sbp{.kind = Sbp::Kind::kSplit, .dim = kSequence};
-constexpr Sbp kHeadPart = Sbp{.kind = Sbp::Kind::kSplit, .dim = kHeads};
-constexpr Sbp kColumns = Sbp{.kind = Sbp::Kind::kSplit, .dim = kHeadSize};
-
-// How query heads lie on key/value heads.
-struct Groups {
-  std::int64_t size;       // query heads that read one key/value head
-  bool is_given, is_full;  // told by the attribute; every group has all of its heads
-
-  Groups(Types inputs, const Attributes& attributes) {
-    const std::int64_t heads = inputs[0].shape[kHeads], kv_heads = inputs[1].shape[kHeads];
-    is_given = attributes.contains("group");
-    size = is_given ? attributes.integer("group") : kv_heads == 0 ? 1 : heads / kv_heads;
-    is_full = heads == kv_heads * size;
-  }
-};
-
-// Batch, and heads where queries and their keys can stay together.
-Rows together_rows(Types inputs, std::size_t num_outputs, const Groups& groups) {
-  const std::int64_t kv_heads = inputs[1].shape[kHeads];
-  Rows rows{all_broadcast(inputs.size(), num_outputs)};
-  rows.push_back({std::vector<Sbp>(inputs.size(), Sbp::split(kBatch)),
-                  std::vector<Sbp>(num_outputs, Sbp::split(kBatch))});
-  if (!groups.is_full || (groups.size > 1 && kv_heads == 1)) return rows;
-  rows.push_back({std::vector<Sbp>(inputs.size(), kHeadPart),
-                  std::vector<Sbp>(num_outputs, kHeadPart), groups.size > 1 ? kv_heads : 0});
-  return rows;
-}
-
-// The splits of the queries alone. Of whole groups of one head, that of heads follows from
-// splitting all.
-std::vector<Sbp> query_splits(const Groups& groups) {
-  if (groups.is_given && (groups.size > 1 || !groups.is_full)) return {kPart, kHeadPart};
-  return {kPart};
+  return streaming_work(inputs, outputs,
+                        attention_flops(inputs, visible_pairs(inputs[0], inputs[1]), 3, 2),
+                        "attention");
 }
 
 Rows attention_rows(Types inputs, Types, const Attributes& attributes) {
-  const Groups groups(inputs, attributes);
+  const HeadGroups groups(inputs, attributes);
   Rows rows = together_rows(inputs, 2, groups);
-  for (const Sbp& part : query_splits(groups))
-    rows.push_back({{part, kBroadcast, kBroadcast}, {part, part}});
-  for (const Sbp& part : {kColumns, kPartialSum})
-    rows.push_back({{kBroadcast, kBroadcast, part}, {part, kBroadcast}});
+  append_attention_rows(rows, groups);
   return rows;
 }
 
 Rows attention_grad_rows(Types inputs, Types, const Attributes& attributes) {
-  const Sbp b = kBroadcast, p = kPartialSum;
-  const Groups groups(inputs, attributes);
+  const HeadGroups groups(inputs, attributes);
   Rows rows = together_rows(inputs, 3, groups);
-  for (const Sbp& part : query_splits(groups))
-    rows.push_back({{part, b, b, part, part, part}, {part, p, p}});
-  rows.push_back({{b, kPart, kPart, b, b, b}, {p, kPart, kPart}});
-  rows.push_back({{b, b, kColumns, kColumns, b, kColumns}, {p, p, kColumns}});
-  rows.push_back({{b, b, p, p, b, b}, {p, p, b}});
-  rows.push_back({{b, b, b, b, b, p}, {p, p, p}});
+  append_attention_grad_rows(rows, groups);
   return rows;
 }
 
@@ -214,8 +223,8 @@ std::vector<OperatorExample> attention_grad_examples() {
                                                                      {-3, 3}, {1, 3},  {-3, 3}};
   std::vector<OperatorExample> examples;
   for (const OperatorExample& forward : attention_examples()) {
-    const TensorType &q = forward.inputs[0], &v = forward.inputs[2], o = output_type(q, v);
-    examples.push_back({.inputs = {q, forward.inputs[1], v, o, lse_type(q), o},
+    const TensorType &q = forward.inputs[0], &v = forward.inputs[2], o = attention_output(q, v);
+    examples.push_back({.inputs = {q, forward.inputs[1], v, o, attention_lse(q), o},
                         .attributes = forward.attributes,
                         .ranges = ranges});
   }

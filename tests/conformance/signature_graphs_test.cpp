@@ -118,11 +118,29 @@ class ShardedRun {
                                                    words.outputs[i], hierarchy_, random_)
                                       : distribute(blank(graph_.graph.tensor(op.outputs[i]).type),
                                                    words.outputs[i], hierarchy_, random_));
-    if (!op.inputs.empty())
+    const auto ring =
+        ring_axis(graph_.graph.registry().get(op.kind), types_of(graph_.graph, op.inputs),
+                  types_of(graph_.graph, op.outputs), op.attributes, words, hierarchy_);
+    if (ring)
+      pass_on(in[0], out[0], *ring);
+    else if (!op.inputs.empty())
       for (std::size_t device = 0; device < out[0].size(); ++device)
         run_device(op, in, out, device);
     for (std::size_t i = 0; i < op.outputs.size(); ++i)
       held_[op.outputs[i]] = {words.outputs[i], std::move(out[i])};
+  }
+
+  // Pieces are listed by coordinates, the last axis fastest.
+  void pass_on(const std::vector<Piece>& in, std::vector<Piece>& out, std::size_t axis) const {
+    std::size_t stride = 1;
+    for (std::size_t inner = axis + 1; inner < hierarchy_.size(); ++inner)
+      stride *= static_cast<std::size_t>(hierarchy_[inner]);
+    const auto parts = static_cast<std::size_t>(hierarchy_[axis]);
+    for (std::size_t device = 0; device < in.size(); ++device) {
+      const std::size_t at = device / stride % parts;
+      const std::size_t next = device - at * stride + (at + 1) % parts * stride;
+      out[next].values = in[device].values;
+    }
   }
 
   static void run_device(const LogicalOp& op, const std::vector<std::vector<Piece>>& in,

@@ -134,6 +134,27 @@ TEST_CASE("products of claimed rows give the global result on three axes") {
   });
 }
 
+// No kernel runs such a row: the machine passes the pieces on itself.
+TEST_CASE(
+    "a row that is a ring gives the global result by handing every piece to the next device") {
+  int rings = 0;
+  for_each_example("ring", [&](const SignatureCase& on, Random& random) {
+    const GlobalRun run = run_globally(on, Shares::kFractions, random);
+    for (const SbpSignature& row : on.def->signatures(on.on.inputs, on.outputs, on.on.attributes)) {
+      if (row.ring == 0) continue;
+      ++rings;
+      CHECK(on.def->has_ring);
+      const Hierarchy devices = {row.ring};
+      const auto sent = distribute(run.inputs[0], {row.inputs[0]}, devices, random);
+      const auto wanted = distribute(run.outputs[0], {row.outputs[0]}, devices, random);
+      for (std::size_t device = 0; device < sent.size(); ++device)
+        CHECK_MESSAGE(sent[device].values == wanted[(device + 1) % wanted.size()].values, on.name,
+                      ": ", to_string(row), " to the device behind ", device);
+    }
+  });
+  CHECK(rings >= 2);
+}
+
 // Sources have no inputs to run on, box_local exists in physical graphs alone.
 TEST_CASE("every operator that computes has examples and rows") {
   const OperatorRegistry& registry = builtin_operators();

@@ -1,5 +1,5 @@
-// Kernels that keep every element: reshape and transpose. They move bytes, so every value of every
-// element type arrives as it was.
+// Kernels that keep every element: reshape, transpose and roll. They move bytes, so every value of
+// every element type arrives as it was.
 #include "backends/cpu/boxes.h"
 #include "backends/cpu/kernels/families.h"
 #include "backends/cpu/kernels/reference.h"
@@ -72,11 +72,35 @@ void transpose(const KernelContext& context, Workspace& workspace) {
   });
 }
 
+// What lies before and behind dim `dim` keeps its place: per run of rows two pieces change places.
+void roll(const KernelContext& context, Workspace& workspace) {
+  const Shape& shape = context.in[0].local.shape;
+  const auto dim = static_cast<std::size_t>(context.attributes().integer("dim"));
+  std::int64_t runs = 1, row = size_of(context.in[0].local.dtype).value;
+  for (std::size_t d = 0; d < dim; ++d) runs *= shape[d];
+  for (std::size_t d = dim + 1; d < shape.rank(); ++d) row *= shape[d];
+  // All the way round is not at all, of a part too.
+  const std::int64_t extent = context.in[0].layout->global.shape[dim];
+  const std::int64_t shift =
+      context.attributes().integer("shift") % std::max<std::int64_t>(extent, 1);
+  require(shift <= shape[dim], ErrorCode::kInternal, "'{}' rolls a part of {} by {}",
+          context.actor->name, to_string(shape), shift);
+  const std::int64_t run = shape[dim] * row, tail = shift * row;
+  fill_output(context, workspace, [&](std::byte* y) {
+    const std::byte* x = context.in[0].data;
+    for (std::int64_t i = 0; i < runs; ++i, x += run, y += run) {
+      std::copy_n(x, run - tail, y + tail);
+      std::copy_n(x + run - tail, tail, y);
+    }
+  });
+}
+
 }  // namespace
 
 void add_shape_kernels(KernelTable& table) {
   table.add("reshape", reshape);
   table.add("transpose", transpose);
+  table.add("roll", roll);
 }
 
 }  // namespace sextant
