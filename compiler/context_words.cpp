@@ -19,6 +19,10 @@ bool is_whole_attention(const LogicalOp& op) {
   return op.kind == "attention" || op.kind == "attention_grad";
 }
 
+bool is_partial_attention(const LogicalOp& op) {
+  return op.kind == "attention_chunks" || op.kind == "attention_chunks_grad";
+}
+
 bool sees_sequence(const LogicalOp& op) { return op.kind.starts_with("attention"); }
 
 const Shape& shape_of(const LogicalGraph& graph, const LogicalOp& op, std::size_t input) {
@@ -58,10 +62,25 @@ std::vector<TensorType> types_of(const LogicalGraph& graph, const std::vector<Te
   return types;
 }
 
+// Whether an operator is a shift between so many devices, each of which has one chunk.
+bool passes_chunks_on(const LogicalGraph& graph, const LogicalOp& op, std::int64_t devices) {
+  const OperatorDef& def = graph.registry().get(op.kind);
+  if (!def.has_ring) return false;
+  const std::vector<SbpSignature> rows =
+      def.signatures(types_of(graph, op.inputs), types_of(graph, op.outputs), op.attributes);
+  return std::any_of(rows.begin(), rows.end(), [&](const SbpSignature& row) {
+    return row.ring == devices && row.inputs[0] == Sbp::split(kSequence);
+  });
+}
+
 class ContextWords {
  public:
   ContextWords(const LogicalGraph& graph, std::size_t axis, WordConstraints& constraints)
       : graph_(graph), axis_(axis), constraints_(constraints) {}
+
+  void keep(OpId id) {
+    for (std::size_t i = 0; i < graph_.op(id).inputs.size(); ++i) give({id, i}, kSequence);
+  }
 
   // Heads in; positions for whoever else reads what comes out.
   void exchange(OpId id) {
@@ -121,13 +140,15 @@ void add_context_words(const LogicalGraph& training, const Strategy& strategy,
           ErrorCode::kInfeasible,
           "cp={} splits the sequence that attention sees, but the graph has no attention",
           strategy.cp);
-  if (strategy.context != ContextMode::kAllToAll) return;
   ContextWords words(training, *axes_of(strategy).cp, constraints);
   for (std::size_t index = 0; index < training.ops().size(); ++index) {
     const LogicalOp& op = training.ops()[index];
-    if (!is_whole_attention(op)) continue;
-    require_divisible_heads(training, op, strategy);
-    words.exchange(OpId(index));
+    if (is_partial_attention(op) || passes_chunks_on(training, op, strategy.cp)) {
+      words.keep(OpId(index));
+    } else if (is_whole_attention(op) && strategy.context == ContextMode::kAllToAll) {
+      require_divisible_heads(training, op, strategy);
+      words.exchange(OpId(index));
+    }
   }
 }
 

@@ -20,9 +20,10 @@ std::optional<std::size_t> context_dim(const LogicalGraph& training, const Strat
 std::optional<std::size_t> context_read_dim(const LogicalGraph& training, const Strategy& strategy,
                                             const LogicalOp& op, std::size_t input);
 
-// With cp_mode=a2a attention and its gradient read every operand split over cp by heads, and what
-// they make is read split by positions again; boxing makes the all-to-alls. Throws
-// Error(kInfeasible) for a graph without attention, or heads that cp x tp does not divide.
+// With cp_mode=ring the partial attention of a ring, and what rolls its operands, read them split
+// over cp by positions. With cp_mode=a2a attention and its gradient read every operand split over
+// cp by heads, and what they make is read split by positions again; boxing makes the all-to-alls.
+// Throws Error(kInfeasible) for a graph without attention, or heads that cp x tp does not divide.
 void add_context_words(const LogicalGraph& training, const Strategy& strategy,
                        WordConstraints& constraints);
 

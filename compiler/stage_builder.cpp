@@ -179,7 +179,30 @@ void StageBuilder::append_op(OpId id, std::size_t first_input, StagedTensorIndex
       staged.out.push_back(add_output(id, i, index));
     }
   }
+  if (const auto axis = ring_axis_of(id)) {
+    staged.kind = to_string(Primitive::kShift);
+    staged.attributes = {};
+    staged.queue = QueueRole::kCollective;
+    staged.communication = StagedCommunication{.primitive = Primitive::kShift,
+                                               .reduce = ReduceOp::kSum,
+                                               .group_axes = {*axis},
+                                               .peer = -1,
+                                               .side = Side::kBoth,
+                                               .from = at(staged_.tensors, staged.in[0]).words,
+                                               .to = at(staged_.tensors, staged.out[0]).words,
+                                               .from_stage = reader.stage,
+                                               .to_stage = reader.stage,
+                                               .dtype = logical(op.outputs[0]).type.dtype};
+  }
   staged_.ops.push_back(std::move(staged));
+}
+
+std::optional<std::size_t> StageBuilder::ring_axis_of(OpId id) const {
+  const LogicalOp& op = graph_.op(id);
+  const OperatorDef& def = graph_.registry().get(op.kind);
+  if (!def.has_ring) return std::nullopt;
+  return ring_axis(def, {&logical(op.inputs[0]).type, 1}, {&logical(op.outputs[0]).type, 1},
+                   op.attributes, words_.of(id), at(extents_, stage_of(op)));
 }
 
 StagedTensorIndex StageBuilder::add_output(OpId id, std::size_t index, StagedOpIndex producer) {

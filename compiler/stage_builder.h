@@ -77,6 +77,8 @@ class StageBuilder {
   void add_parameter(OpId id);
   void add_untrained_parameter(OpId id);
   void append_op(OpId id, std::size_t first_input, StagedTensorIndex parameter);
+  // The mesh axis along which an operator passes its parts to the next device instead of acting.
+  std::optional<std::size_t> ring_axis_of(OpId id) const;
   StagedTensorIndex add_output(OpId id, std::size_t index, StagedOpIndex op);
   MemoryClass memory_of(TensorId id) const;
   MemoryClass memory_of_made(TensorId id, const NdSbp& made) const;

@@ -153,7 +153,6 @@ void require_available(const Strategy& strategy) {
   const auto missing = [](bool used, std::string_view what) {
     require(!used, ErrorCode::kUsage, "strategy: {} is not in this version", what);
   };
-  missing(strategy.cp > 1 && strategy.context == ContextMode::kRing, "cp_mode=ring");
   missing(strategy.recompute != Recompute(), "recompute");
 }
 

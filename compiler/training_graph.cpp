@@ -2,6 +2,7 @@
 #include "compiler/training_graph.h"
 
 #include "compiler/autodiff.h"
+#include "compiler/context_parallel.h"
 #include "core/check.h"
 #include "core/operator.h"
 #include "core/operators/sources.h"
@@ -62,16 +63,19 @@ LogicalGraph make_training_graph(const LogicalGraph& forward, const OptimizerOpt
 }
 
 std::string training_graph_key(const Strategy& strategy) {
-  return fmt::format("samples={}", strategy.dp * strategy.micro_batch);
+  std::string key = fmt::format("samples={}", strategy.dp * strategy.micro_batch);
+  if (strategy.cp > 1 && strategy.context == ContextMode::kRing)
+    key += fmt::format(" ring={}", strategy.cp);
+  return key;
 }
 
-LogicalGraph make_training_graph(const LogicalGraph& forward, const Strategy& /*strategy*/,
+LogicalGraph make_training_graph(const LogicalGraph& forward, const Strategy& strategy,
                                  const OptimizerOptions& options) {
   LogicalGraph training = forward;
   for (const ParameterGradient& gradient : append_gradients(training))
     add_adamw(training, gradient, options);
   add_metrics(training);
-  return training;
+  return with_rings(training, strategy);
 }
 
 }  // namespace sextant

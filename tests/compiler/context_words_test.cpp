@@ -95,7 +95,45 @@ TEST_CASE("heads that cp x tp does not divide are refused with the numbers and w
   CHECK(refusal(grouped, "cp=2 micro_batch=4 cp_mode=a2a") == "accepted");
 }
 
+// Forward: keys and values go on C - 1 times. Backward: they do so again, and their gradients C
+// times, the last time home.
+TEST_CASE("ring attention over cp=4 shifts 6 chunks forward and 14 backward, and nothing else") {
+  const StagedGraph graph = stage(toy_gpt({.sequence = 8}), "dp=2 cp=4 micro_batch=2 cp_mode=ring");
+  CHECK(validate(graph).empty());
+  CHECK(over_cp(graph, 1) ==
+        std::map<std::string, int>{{"shift, forward", 6}, {"shift, input_grad", 14}});
+  CHECK(over_cp(graph, 0).empty());
+  CHECK(over_cp(graph, 3).empty());
+  CHECK(words_of(graph, "layer0.q", 0) == "(S(0), S(1), B)");
+  for (const std::size_t input : {0U, 1U, 2U})
+    CHECK(words_of(graph, "layer0.attention.chunk3", input) == "(S(0), S(1), B)");
+  CHECK(words_of(graph, "layer0.merge", 0) == "(S(0), S(1), B)");
+}
+
+TEST_CASE("a ring passes the heads of each tp part along cp alone") {
+  const StagedGraph graph = stage(toy_gpt({}), "cp=2 tp=2 micro_batch=4 cp_mode=ring");
+  int shifts = 0;
+  for (const StagedOp& op : graph.ops) {
+    if (op.kind != "shift") continue;
+    ++shifts;
+    CHECK(op.communication->group_axes == std::vector<std::size_t>{1});
+    CHECK(op.queue == QueueRole::kCollective);
+    CHECK(to_string(op.communication->from) == "(B, S(1), S(2))");
+    CHECK(op.communication->from == op.communication->to);
+  }
+  CHECK(shifts == 2 * (2 + 2 + 4));
+}
+
+TEST_CASE("a sequence that a ring cannot cut evenly is refused before anything is planned") {
+  CHECK(contains(refusal(toy_gpt({.sequence = 6}), "cp=4 micro_batch=4"),
+                 "operator 'layer0.attention' (attention) sees a sequence of 6 positions, which "
+                 "cp=4 does not divide, as cp_mode=ring needs; cp that would do: 1, 2, 3, 6; "
+                 "sequences that would do: 4, 8; or cp_mode=a2a"));
+}
+
 TEST_CASE("cp is refused for a graph that has no attention") {
+  CHECK(contains(refusal(toy_mlp(4, 6, 8, 5), "cp=2 micro_batch=4 cp_mode=ring"),
+                 "but the graph has no attention"));
   CHECK(contains(refusal(toy_mlp(4, 6, 8, 5), "cp=2 micro_batch=4 cp_mode=a2a"),
                  "cp=2 splits the sequence that attention sees, but the graph has no attention"));
 }

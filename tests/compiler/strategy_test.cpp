@@ -55,7 +55,6 @@ TEST_CASE("what is left out keeps its default") {
 TEST_CASE(
     "settings of later versions are accepted where they change nothing, refused by name else") {
   CHECK(parse_strategy("dp=2 cp=1 ep=1 sp=off virtual=1 recompute=none").dp == 2);
-  CHECK(contains(refusal("cp=2"), "cp_mode=ring"));
   CHECK(contains(refusal("recompute=full"), "recompute"));
   CHECK(contains(refusal("dp=4 ep=3"), "does not divide dp=4"));
 }

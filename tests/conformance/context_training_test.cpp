@@ -135,5 +135,35 @@ TEST_CASE(
              "dp=1 cp=2 tp=2 pp=2 micro_batch=1 cp_mode=a2a schedule=gpipe"});
 }
 
+TEST_CASE("ring attention trains a GPT with learned positions as one rank does") {
+  for (const int cp : {2, 3, 4}) {
+    CAPTURE(cp);
+    check_all(case_of(tiny_gpt(), 4, 4, 2 * cp), combinations(fmt::format("cp={}", cp)));
+  }
+}
+
+TEST_CASE("ring attention trains a Llama with grouped heads and rotary positions") {
+  for (const int cp : {2, 3, 4}) {
+    CAPTURE(cp);
+    check_all(case_of(tiny_llama(), 8, 2, 3 * cp), combinations(fmt::format("cp={}", cp)));
+  }
+}
+
+// Chunks of one position; an odd number of heads.
+TEST_CASE("ring attention works with any heads, beside ZeRO, and under every schedule") {
+  check_all(case_of(tiny_gpt(), 5, 5, 4), {"cp=4 micro_batch=1", "cp=2 micro_batch=1"});
+  check_all(case_of(tiny_llama(), 4, 2, 8),
+            {"dp=2 cp=4 micro_batch=1 zero=1", "cp=2 pp=2 micro_batch=1 schedule=zb-h1",
+             "cp=2 tp=2 pp=2 micro_batch=1 schedule=gpipe"});
+}
+
+TEST_CASE("split sequences go with every ZeRO stage and with sequence parallelism") {
+  const TrainingCase training = case_of(tiny_llama(), 8, 4, 8);
+  for (const char* mode : {"ring", "a2a"})
+    check_all(training, {fmt::format("dp=2 cp=2 micro_batch=1 zero=2 cp_mode={}", mode),
+                         fmt::format("dp=2 cp=2 tp=2 micro_batch=1 zero=3 cp_mode={}", mode),
+                         fmt::format("cp=2 tp=2 micro_batch=2 sp=on cp_mode={}", mode)});
+}
+
 }  // namespace
 }  // namespace sextant

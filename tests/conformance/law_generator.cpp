@@ -125,11 +125,11 @@ class Generator {
       strategy.ep = strategy.dp == 4 && chance(0.5) ? 4 : 2;
   }
 
-  // All-to-all exchanges the sequence for whole groups of heads.
+  // A ring passes equal chunks on; all-to-all exchanges the sequence for whole groups of heads.
   void draw_context(std::int64_t parts) {
     Strategy& strategy = plan_.strategy;
     std::vector<ContextMode> modes;
-    if (features().ring) modes.push_back(ContextMode::kRing);
+    if (features().ring && model_.sequence % parts == 0) modes.push_back(ContextMode::kRing);
     if (features().all_to_all && model_.groups % (parts * strategy.tp) == 0)
       modes.push_back(ContextMode::kAllToAll);
     if (modes.empty() || parts == 1) return;

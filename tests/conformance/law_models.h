@@ -20,6 +20,7 @@ struct LawModel {
   bool depends_on_micro_batch = false;
   double rounding_gain = 1.0;  // of 16-bit rounding (README)
   bool has_attention = false, has_experts = false;
+  std::int64_t sequence = 0;  // positions that attention sees
 };
 
 // By family, fewest layers first: "gpt2" has two blocks.
