@@ -11,6 +11,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -55,6 +56,35 @@ TEST_CASE("G20: a norm over a split dim has the statistics of the whole dim") {
   NormGraph rms({4}, {3, 4, 0, 0}, {1, 1, 1, 1}, {0, 0, 0, 0}, 0.0);
   const TensorId z = rms_norm_in_pieces(rms.graph, rms.x, rms.parameters, "norm", 0);
   check_six_digits(check_all_splits(rms.graph, rms.values).at(z), {1.2, 1.6, 0, 0});
+}
+
+TEST_CASE("G33: a whole norm weight beside a split sequence gets a partial gradient") {
+  // Two positions on a device each. Rows of ones have a root mean square of 1, so that the gradient
+  // of gamma is the sum over positions of the output's.
+  const TensorType rows{{1, 2, 2}, DType::kF64};
+  const std::vector<Piece> inputs = {
+      whole(rows, {1, 1, 1, 1}), whole({{1, 2}, DType::kF64}, {1, 1}), whole(rows, {1, 2, 3, 4})};
+  const TensorType weight{{2}, DType::kF64};
+  Values sum = {0, 0};
+  for (std::int64_t device = 0; device < 2; ++device) {
+    std::vector<Piece> parts;
+    for (const Piece& input : inputs) {
+      Shard box = input.box;
+      box.dims[1] = {device, 1};
+      parts.push_back(cut(input, box));
+    }
+    std::vector<Piece> gradient = {blank(weight)};
+    run_operator("rms_norm_grad_weight", {}, parts, gradient);
+    CHECK(gradient[0].values == (device == 0 ? Values{1, 2} : Values{3, 4}));
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += gradient[0].values[i];
+  }
+  CHECK(sum == Values{4, 6});
+  const auto rows_of = builtin_operators().get("rms_norm_grad_weight");
+  std::vector<TensorType> types;
+  for (const Piece& input : inputs) types.push_back(input.global);
+  const auto claimed = rows_of.signatures(types, {&weight, 1}, {});
+  const SbpSignature split{{Sbp::split(1), Sbp::split(1), Sbp::split(1)}, {Sbp::partial()}};
+  CHECK(std::count(claimed.begin(), claimed.end(), split) == 1);
 }
 
 TEST_CASE("norms of rows of any length do not depend on the split, and equal the fused ones") {
