@@ -76,6 +76,7 @@ class Generator {
   void draw_options() {
     plan_.buckets = pick(law_buckets());
     plan_.options.slot_lifetime = chance(0.5) ? SlotLifetime::kModelled : SlotLifetime::kIssueOrder;
+    plan_.options.transfer_order = chance(0.5) ? TransferOrder::kEarly : TransferOrder::kLate;
     plan_.options.launch_groups = chance(0.5);
     plan_.options.plan_memory = !chance(0.1);
     plan_.options.in_place = chance(0.7);

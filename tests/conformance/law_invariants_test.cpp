@@ -56,6 +56,9 @@ TEST_CASE("queues, slots, launch groups and buckets change no bit of a random pl
     other.options.slot_lifetime = plan.options.slot_lifetime == SlotLifetime::kModelled
                                       ? SlotLifetime::kIssueOrder
                                       : SlotLifetime::kModelled;
+    other.options.transfer_order = plan.options.transfer_order == TransferOrder::kEarly
+                                       ? TransferOrder::kLate
+                                       : TransferOrder::kEarly;
     other.buckets = plan.buckets == "off" ? "large" : "off";
     CHECK(is_equal(run(other), run(plan)));
   }

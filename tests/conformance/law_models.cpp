@@ -72,7 +72,8 @@ LawModel without_attention(const Config& config, int blocks) {
   return {.name = config.name,
           .build = [config](std::int64_t samples,
                             DType dtype) { return build_graph(config, samples, dtype); },
-          .blocks = blocks};
+          .blocks = blocks,
+          .has_kinks = true};
 }
 
 // Batch norm: the statistics are those of a micro-batch.
@@ -95,7 +96,6 @@ LawModel conv_net(const std::string& name, std::vector<std::int64_t> blocks, boo
                                                    .norm_epsilon = 0.1},
                                      num_blocks);
   model.depends_on_micro_batch = true;
-  model.rounding_gain = 3.0;
   return model;
 }
 

@@ -18,7 +18,7 @@ struct LawModel {
   std::int64_t groups = 0;  // of heads, which tp divides; 0: anything does
   // Statistics or capacities of a micro-batch: a reference must cut the batch alike.
   bool depends_on_micro_batch = false;
-  double rounding_gain = 1.0;  // of 16-bit rounding (README)
+  bool has_kinks = false;  // relu: its gradient jumps where rounding changes a sign
   bool has_attention = false, has_experts = false;
   std::int64_t sequence = 0;  // positions that attention sees
 };

@@ -41,6 +41,7 @@ struct Names {
 const Names kQueues{{"inline", "asynchronous", "stress"}};
 const Names kKernels{{"reference", "fast"}};
 const Names kLifetimes{{"issue_order", "modelled"}};
+const Names kTransferOrders{{"early", "late"}};
 const Names kSwitch{{"off", "on"}};
 
 struct Setting {
@@ -90,6 +91,7 @@ const std::vector<Setting>& settings() {
       number_setting("seed", &LawPlan::seed),
       text_setting("buckets", &LawPlan::buckets),
       option_setting("slot_lifetime", kLifetimes, &ExpandOptions::slot_lifetime),
+      option_setting("transfer_order", kTransferOrders, &ExpandOptions::transfer_order),
       option_setting("launch_groups", kSwitch, &ExpandOptions::launch_groups),
       option_setting("plan_memory", kSwitch, &ExpandOptions::plan_memory),
       option_setting("in_place", kSwitch, &ExpandOptions::in_place),
