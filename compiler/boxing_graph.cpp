@@ -3,7 +3,6 @@
 
 #include "actor/byte_order.h"
 #include "compiler/at.h"
-#include "compiler/lifetimes.h"
 #include "compiler/memory_plan.h"
 #include "core/check.h"
 #include "core/operator.h"
@@ -153,7 +152,9 @@ class BoxingExpansion {
     for (std::size_t rank = 0; rank < num_ranks_; ++rank) bind(Rank(rank));
     for (std::size_t program = 0; program < graph_.programs.size(); ++program) {
       RankProgram& made = graph_.programs[program];
-      plan_memory(graph_, made, find_lifetimes(graph_, made));
+      MemoryPlan plan(graph_, made, {});
+      plan.improve(plan.lower_bound());
+      plan.finish();
       made.guards = missing_guards(graph_, ProgramId(program));
     }
     return std::move(graph_);

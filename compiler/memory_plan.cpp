@@ -9,23 +9,30 @@
 #include <utility>
 
 namespace sextant {
-namespace {
-
-class MemoryPlanner {
+class MemoryPlan::Planner {
  public:
-  MemoryPlanner(const PhysicalGraph& graph, RankProgram& program, const Lifetimes& lifetimes,
-                const MemoryPlanOptions& options)
-      : graph_(graph), program_(program), lifetimes_(lifetimes), options_(options) {}
-
-  PackedProgram plan() {
+  Planner(const PhysicalGraph& graph, RankProgram& program, const MemoryPlanOptions& options)
+      : graph_(graph),
+        program_(program),
+        lifetimes_(find_lifetimes(graph, program)),
+        options_(options) {
     bind_frames();
     place_fixed();
     find_stays();
     measure_peak();
-    const BestPacking best = options_.reuse ? pack_best(stays_) : without_reuse();
-    program_.arena.size = fixed_ + best.packing.size;
-    set_slots(best.packing);
-    return {program_.name, fixed_, std::move(stays_), best.rule};
+    best_ = options_.reuse ? pack_quickly(stays_) : without_reuse();
+  }
+
+  Bytes size() const { return fixed_ + best_.packing.size; }
+  Bytes lower_bound() const { return program_.arena.lower_bound; }
+  void improve(Bytes enough) {
+    if (options_.reuse) sextant::improve(best_, stays_, enough - fixed_);
+  }
+
+  PackedProgram finish() {
+    program_.arena.size = size();
+    set_slots(best_.packing);
+    return {program_.name, fixed_, std::move(stays_), best_.rule};
   }
 
  private:
@@ -185,19 +192,24 @@ class MemoryPlanner {
 
   const PhysicalGraph& graph_;
   RankProgram& program_;
-  const Lifetimes& lifetimes_;
-  const MemoryPlanOptions& options_;
+  const Lifetimes lifetimes_;
+  const MemoryPlanOptions options_;
   std::vector<std::int32_t> contents_;  // that share the arena, by birth
   std::vector<Stay> stays_;             // of these
-  Bytes fixed_;                         // of state and host frames, at the arena's start
+  BestPacking best_;
+  Bytes fixed_;  // of state and host frames, at the arena's start
   std::vector<Bytes> fixed_by_class_ = std::vector<Bytes>(kNumMemoryClasses);
 };
 
-}  // namespace
+MemoryPlan::MemoryPlan(const PhysicalGraph& graph, RankProgram& program,
+                       const MemoryPlanOptions& options)
+    : planner_(std::make_unique<Planner>(graph, program, options)) {}
+MemoryPlan::~MemoryPlan() = default;
+MemoryPlan::MemoryPlan(MemoryPlan&&) noexcept = default;
 
-PackedProgram plan_memory(const PhysicalGraph& graph, RankProgram& program,
-                          const Lifetimes& lifetimes, const MemoryPlanOptions& options) {
-  return MemoryPlanner(graph, program, lifetimes, options).plan();
-}
+Bytes MemoryPlan::size() const { return planner_->size(); }
+Bytes MemoryPlan::lower_bound() const { return planner_->lower_bound(); }
+void MemoryPlan::improve(Bytes enough) { planner_->improve(enough); }
+PackedProgram MemoryPlan::finish() { return planner_->finish(); }
 
 }  // namespace sextant

@@ -7,6 +7,7 @@
 #include "core/physical_graph.h"
 #include "core/units.h"
 
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,7 +18,7 @@ struct MemoryPlanOptions {
   bool reuse = true;  // false: every content has bytes of its own
   // Modelled begin and end of every run of the order. With them a life lasts until the modelled end
   // of its last reader (never shorter than the issue order says); without, issue order alone
-  // decides.
+  // decides. Read by the constructor of a plan, not kept.
   std::span<const Time> begin, end;
 };
 
@@ -29,8 +30,24 @@ struct PackedProgram {
   PackingRule rule = PackingRule::kInOrder;
 };
 
-// Sets the registers, slots and offsets of every frame of the program, and its arena.
-PackedProgram plan_memory(const PhysicalGraph& graph, RankProgram& program,
-                          const Lifetimes& lifetimes, const MemoryPlanOptions& options = {});
+// A plan in the making: quick rules first, so that the costly ones are left to the programs that
+// decide how much memory a device needs. `graph` and `program` outlive it.
+class MemoryPlan {
+ public:
+  MemoryPlan(const PhysicalGraph& graph, RankProgram& program, const MemoryPlanOptions& options);
+  ~MemoryPlan();
+  MemoryPlan(MemoryPlan&&) noexcept;
+
+  Bytes size() const;  // of the arena, so far
+  Bytes lower_bound() const;
+  // Tries all rules until the arena is as small as `enough`.
+  void improve(Bytes enough);
+  // Sets the registers, slots and offsets of every frame of the program, and its arena.
+  PackedProgram finish();
+
+ private:
+  class Planner;
+  std::unique_ptr<Planner> planner_;
+};
 
 }  // namespace sextant

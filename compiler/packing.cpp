@@ -54,86 +54,105 @@ Packing pack_in_order(std::span<const Stay> stays, bool apart) {
   return packing;
 }
 
-// Stays that were placed, by the stretches of time they touch, each stretch by offset: a stay looks
-// at the stretches it touches itself.
+// Stretches of time into which placed stays are sorted, about as long as a stay: then most stays
+// touch one or two.
+class Stretches {
+ public:
+  explicit Stretches(std::span<const Stay> stays) {
+    std::int64_t ticks = 0;
+    std::int32_t last = 0;
+    for (const Stay& stay : stays) {
+      ticks += stay.end - stay.begin;
+      last = std::max(last, stay.end);
+    }
+    const auto count = static_cast<std::int64_t>(std::max<std::size_t>(stays.size(), 1));
+    width_ = static_cast<std::int32_t>(std::clamp<std::int64_t>(ticks / count, 16, 4096));
+    count_ = of(last) + 1;
+  }
+  std::int32_t count() const { return count_; }
+  std::int32_t of(std::int32_t tick) const { return tick / width_; }
+  std::int32_t first(const Stay& stay) const { return of(stay.begin); }
+  std::int32_t last(const Stay& stay) const { return of(stay.end - 1); }
+
+ private:
+  std::int32_t width_ = 1, count_ = 1;
+};
+
+// Looks it takes to place all stays one by one: each looks at those that were placed before it in
+// the stretches it touches.
+std::int64_t looks_for(std::span<const Stay> stays, const Stretches& stretches) {
+  std::vector<std::int64_t> load(static_cast<std::size_t>(stretches.count()) + 1);
+  for (const Stay& stay : stays) {
+    ++at(load, stretches.first(stay));
+    --at(load, stretches.last(stay) + 1);
+  }
+  std::int64_t looks = 0, touching = 0;
+  for (const std::int64_t change : load) {
+    touching += change;
+    looks += touching * (touching + 1) / 2;
+  }
+  return looks;
+}
+
+// Stays that were placed, by stretch, each stretch by offset.
 class Shelf {
  public:
-  Shelf(std::span<const Stay> stays, std::int64_t work) : stays_(stays), work_(work) {
-    for (const Stay& stay : stays) last_tick_ = std::max(last_tick_, stay.end);
-    stretches_.resize(static_cast<std::size_t>(stretch_of(last_tick_)) + 1);
-  }
+  explicit Shelf(std::span<const Stay> stays, const Stretches& stretches)
+      : stays_(stays),
+        stretches_(stretches),
+        placed_(static_cast<std::size_t>(stretches.count())) {}
 
-  // The lowest offset where nothing that the stay meets lies; nothing when the work is used up.
-  std::optional<Bytes> place(std::int32_t index) {
+  // The lowest offset where nothing that the stay meets lies.
+  Bytes place(std::int32_t index) {
     const Stay& stay = at(stays_, index);
     if (stay.size.value == 0) return Bytes();
     gather(stay);
-    if (work_ < 0) return std::nullopt;
     Bytes offset;
     for (const Placed& other : met_) {
       if (other.begin >= offset + stay.size) break;
       offset = std::max(offset, other.end);
     }
-    insert(index, {offset, offset + stay.size, index});
+    const Placed placed{offset, offset + stay.size, stay.begin, stay.end};
+    for (std::int32_t s = stretches_.first(stay); s <= stretches_.last(stay); ++s) {
+      std::vector<Placed>& stretch = at(placed_, s);
+      stretch.insert(std::upper_bound(stretch.begin(), stretch.end(), placed), placed);
+    }
     return offset;
   }
-  std::int64_t work_left() const { return work_; }
 
  private:
   struct Placed {
     Bytes begin, end;
-    std::int32_t stay = 0;
-    bool operator<(const Placed& other) const {
-      return std::tie(begin, stay) < std::tie(other.begin, other.stay);
-    }
+    std::int32_t from = 0, until = 0;  // ticks
+    bool operator<(const Placed& other) const { return begin < other.begin; }
   };
-  static constexpr std::int32_t kTicksPerStretch = 32;
-
-  static std::int32_t stretch_of(std::int32_t tick) { return tick / kTicksPerStretch; }
-  static bool meet(const Stay& a, const Stay& b) { return a.begin < b.end && b.begin < a.end; }
 
   void gather(const Stay& stay) {
     met_.clear();
-    const std::int32_t first = stretch_of(stay.begin), last = stretch_of(stay.end - 1);
-    for (std::int32_t s = first; s <= last && work_ >= 0; ++s) {
-      work_ -= static_cast<std::int64_t>(at(stretches_, s).size()) + 1;
-      for (const Placed& other : at(stretches_, s)) {
-        const Stay& met = at(stays_, other.stay);
+    const std::int32_t first = stretches_.first(stay), last = stretches_.last(stay);
+    for (std::int32_t s = first; s <= last; ++s)
+      for (const Placed& other : at(placed_, s)) {
+        if (other.from >= stay.end || stay.begin >= other.until) continue;
         // Once: in the first stretch that both touch.
-        if (meet(stay, met) && std::max(first, stretch_of(met.begin)) == s) met_.push_back(other);
+        if (std::max(first, stretches_.of(other.from)) == s) met_.push_back(other);
       }
-    }
     if (first != last) std::sort(met_.begin(), met_.end());
   }
 
-  void insert(std::int32_t index, const Placed& placed) {
-    const Stay& stay = at(stays_, index);
-    for (std::int32_t s = stretch_of(stay.begin); s <= stretch_of(stay.end - 1); ++s) {
-      std::vector<Placed>& stretch = at(stretches_, s);
-      stretch.insert(std::upper_bound(stretch.begin(), stretch.end(), placed), placed);
-    }
-  }
-
   std::span<const Stay> stays_;
-  std::int64_t work_;
-  std::int32_t last_tick_ = 0;
-  std::vector<std::vector<Placed>> stretches_;
+  const Stretches& stretches_;
+  std::vector<std::vector<Placed>> placed_;  // by stretch
   std::vector<Placed> met_;
 };
 
-// Places in this order and takes the looks off `work`; nothing when these do not suffice.
-std::optional<Packing> pack_lowest(std::span<const Stay> stays, const Order& order,
-                                   std::int64_t& work) {
-  Shelf shelf(stays, work);
+Packing pack_lowest(std::span<const Stay> stays, const Stretches& stretches, const Order& order) {
+  Shelf shelf(stays, stretches);
   Packing packing;
   packing.offsets.resize(stays.size());
   for (const std::int32_t stay : order) {
-    const std::optional<Bytes> offset = shelf.place(stay);
-    if (!offset) return std::nullopt;
-    at(packing.offsets, stay) = *offset;
-    packing.size = std::max(packing.size, *offset + at(stays, stay).size);
+    at(packing.offsets, stay) = shelf.place(stay);
+    packing.size = std::max(packing.size, at(packing.offsets, stay) + at(stays, stay).size);
   }
-  work = shelf.work_left();
   return packing;
 }
 
@@ -195,24 +214,66 @@ void move_forward(Order& order, std::int32_t stay, double fraction) {
 }
 
 // Moves the highest stays forward in the order, and sometimes any stay, as long as there is work.
-Packing improve(std::span<const Stay> stays, Packing best, Bytes bound, std::int64_t work) {
+Packing reorder(std::span<const Stay> stays, Packing best, Bytes bound, std::int64_t work) {
+  const Stretches stretches(stays);
+  const std::int64_t looks = std::max<std::int64_t>(looks_for(stays, stretches), 1);
   const CounterRng random(0, "packing");
   Order order = by_offset(best);
   std::uint64_t draw = 0;
-  // Every round takes work, so this ends.
-  while (work > 0 && best.size > bound) {
+  for (; work >= looks && best.size > bound; work -= looks) {
     Order changed = order;
     for (const std::int32_t stay : highest(stays, best))
       move_forward(changed, stay, random.uniform(draw++));
     const auto any = static_cast<std::int32_t>(random.bits(draw++) % stays.size());
     move_forward(changed, any, random.uniform(draw++));
-    std::optional<Packing> packing = pack_lowest(stays, changed, work);
-    if (!packing) break;
-    if (packing->size > best.size) continue;
-    best = std::move(*packing);
+    Packing packing = pack_lowest(stays, stretches, changed);
+    if (packing.size > best.size) continue;
+    best = std::move(packing);
     order = by_offset(best);
   }
   return best;
+}
+
+// The stays of at least this size, placed in the order of the rule, and the others above them in
+// order of begin.
+Packing pack_large_apart(PackingRule rule, std::span<const Stay> stays, Bytes least) {
+  std::vector<Stay> large, small;
+  std::vector<bool> is_large;
+  for (const Stay& stay : stays) {
+    is_large.push_back(stay.size >= least);
+    (is_large.back() ? large : small).push_back(stay);
+  }
+  const Packing below = pack_lowest(large, Stretches(large), order_of(rule, large));
+  const Packing above = pack_in_order(small, false);
+  Packing packing;
+  auto next_below = below.offsets.begin(), next_above = above.offsets.begin();
+  for (const bool large_one : is_large)
+    packing.offsets.push_back(large_one ? *next_below++ : below.size + *next_above++);
+  packing.size = below.size + above.size;
+  return packing;
+}
+
+// Sizes from the smallest that occurs on, each about twice the one before.
+std::vector<Bytes> thresholds_of(std::span<const Stay> stays) {
+  std::vector<Bytes> sizes;
+  for (const Stay& stay : stays) sizes.push_back(stay.size);
+  std::sort(sizes.begin(), sizes.end());
+  std::vector<Bytes> thresholds;
+  for (const Bytes size : sizes)
+    if (thresholds.empty() || size >= 2 * thresholds.back()) thresholds.push_back(size);
+  return thresholds;
+}
+
+// As many stays as the work allows: the small ones are what matters least.
+std::optional<Packing> pack_by_order(PackingRule rule, std::span<const Stay> stays,
+                                     std::int64_t work) {
+  for (const Bytes least : thresholds_of(stays)) {
+    std::vector<Stay> large;
+    for (const Stay& stay : stays)
+      if (stay.size >= least) large.push_back(stay);
+    if (looks_for(large, Stretches(large)) <= work) return pack_large_apart(rule, stays, least);
+  }
+  return stays.empty() ? std::optional<Packing>(Packing()) : std::nullopt;
 }
 
 }  // namespace
@@ -264,29 +325,38 @@ std::optional<Packing> pack(PackingRule rule, std::span<const Stay> stays, std::
     case PackingRule::kLargestFirst:
     case PackingRule::kLongestFirst:
     case PackingRule::kHeaviestFirst:
-      return pack_lowest(stays, order_of(rule, stays), work);
+      return pack_by_order(rule, stays, work);
     case PackingRule::kImproved: {
-      std::int64_t first_work = work;
-      std::optional<Packing> first =
-          pack_lowest(stays, order_of(PackingRule::kHeaviestFirst, stays), first_work);
+      std::optional<Packing> first = pack_by_order(PackingRule::kHeaviestFirst, stays, work);
       if (!first) return std::nullopt;
-      return improve(stays, std::move(*first), packing_bound(stays), work);
+      return reorder(stays, std::move(*first), packing_bound(stays), work);
     }
   }
   return std::nullopt;
 }
 
-BestPacking pack_best(std::span<const Stay> stays, std::int64_t work) {
-  const Bytes bound = packing_bound(stays);
+BestPacking pack_quickly(std::span<const Stay> stays) {
   BestPacking best{pack_in_order(stays, false), PackingRule::kInOrder};
+  Packing apart = pack_in_order(stays, true);
+  if (apart.size < best.packing.size) best = {std::move(apart), PackingRule::kApart};
+  return best;
+}
+
+void improve(BestPacking& best, std::span<const Stay> stays, Bytes enough, std::int64_t work) {
+  const Bytes bound = packing_bound(stays);
   for (const PackingRule rule : kPackingRules) {
-    if (best.packing.size == bound) break;
-    if (rule == PackingRule::kInOrder) continue;
+    if (best.packing.size <= std::max(bound, enough)) return;
+    if (rule == PackingRule::kInOrder || rule == PackingRule::kApart) continue;
     std::optional<Packing> packing = rule == PackingRule::kImproved
-                                         ? improve(stays, best.packing, bound, work)
+                                         ? reorder(stays, best.packing, bound, work)
                                          : pack(rule, stays, work);
     if (packing && packing->size < best.packing.size) best = {std::move(*packing), rule};
   }
+}
+
+BestPacking pack_best(std::span<const Stay> stays, std::int64_t work) {
+  BestPacking best = pack_quickly(stays);
+  improve(best, stays, Bytes(), work);
   return best;
 }
 

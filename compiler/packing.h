@@ -58,16 +58,26 @@ void sweep(std::span<const Stay> stays, const Began& began, const Ended& ended) 
     began(static_cast<std::int32_t>(i));
   }
 }
-// By one rule. Rules other than kInOrder and kApart look at what each stay meets; nothing when
-// that took more than `work` looks.
+// By one rule. Rules other than kInOrder and kApart look at what each stay meets. Where that would
+// take more than `work` looks, only the largest stays are placed like this and the others above
+// them in order of begin; nothing when that takes too much as well.
 std::optional<Packing> pack(PackingRule rule, std::span<const Stay> stays, std::int64_t work);
 
 struct BestPacking {
   Packing packing;
   PackingRule rule = PackingRule::kInOrder;
 };
-// The smallest of all rules, the first of equals; stops at the bound. Each rule may take `work`
-// looks (about a nanosecond each), so what is tried never depends on the machine.
-BestPacking pack_best(std::span<const Stay> stays, std::int64_t work = 1'000'000);
+// The smaller one of kInOrder and kApart, which take time for the stays and the holes alone.
+BestPacking pack_quickly(std::span<const Stay> stays);
+
+// Looks that a rule may take, about five nanoseconds each: what is tried never depends on the
+// machine.
+inline constexpr std::int64_t kPackingWork = 2'500'000;
+// Tries the other rules one by one until the packing is as small as `enough` or the bound.
+void improve(BestPacking& best, std::span<const Stay> stays, Bytes enough,
+             std::int64_t work = kPackingWork);
+
+// The smallest of all rules, the first of equals; stops at the bound.
+BestPacking pack_best(std::span<const Stay> stays, std::int64_t work = kPackingWork);
 
 }  // namespace sextant

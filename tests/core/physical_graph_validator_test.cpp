@@ -429,6 +429,17 @@ const std::vector<Breakage>& agreement_breakages() {
                                 .num_actors = 1,
                                 .act = act});
        }},
+      {"M8", "group 'stage0.dp': 'total' lies at byte",
+       [](PhysicalGraph& graph) {
+         // Rank 1 gets a program of its own, in which the sum lies elsewhere.
+         optimizer(graph).frames[0].region = Region::kSymmetric;
+         RankProgram other = graph.programs[0];
+         other.name = "other";
+         other.arena.size += Bytes(kBufferAlignment);
+         other.instances[kOptimizerInstance].frames[0].slot_offsets[0] += Bytes(kBufferAlignment);
+         graph.programs.push_back(other);
+         graph.ranks[1].program = ProgramId(2);
+       }},
       {"S1", "program 'stage0' on placement 0 holds register 'weight' of placement 1",
        [](PhysicalGraph& graph) {
          graph.layouts.push_back(graph.layouts[1]);
