@@ -38,10 +38,8 @@ void run_check(const JobArguments& arguments, const CommonOptions&, Console& con
     guards += graph.programs[p].guards.size();
     peak = std::max(peak, graph.programs[p].arena.size);
   }
+  require_fits(planned, graph);
   const Bytes capacity = planned.job.cluster.device.memory;
-  require(peak <= capacity, ErrorCode::kInfeasible,
-          "the plan needs {} on its worst device, which has {}: {} too much", to_text(peak),
-          to_text(capacity), to_text(peak - capacity));
   console.say(fmt::format("valid: {} ranks in {} classes, {} runs per step of all classes",
                           graph.ranks.size(), graph.programs.size(), count_runs(graph)));
   console.say("cannot deadlock: one serial step completes and every counter returns to its start");

@@ -96,6 +96,7 @@ void add_simulate(Program& p) {
                [&p](Console& console) { run_simulate(p.simulate, p.common, console); });
   add_job(verb, p.simulate.job, true);
   verb.add_option("--trace", p.simulate.trace, "write a Chrome trace");
+  verb.add_flag("--memory", p.simulate.memory, "by stage and class, over the step, largest owners");
   verb.add_flag("--unfolded", p.simulate.unfolded, "every rank, not one per class");
   verb.add_flag("--step-mode", p.simulate.step_mode, "actors launch by launch (slow, the same)");
   verb.add_option("--jitter", p.simulate.jitter, "relative deviation of compute times");

@@ -2,6 +2,7 @@
 #include "backends/cpu/cpu_backend.h"
 #include "cli/run_record.h"
 #include "cli/verbs.h"
+#include "compiler/memory_report.h"
 #include "core/check.h"
 #include "io/training_host.h"
 
@@ -79,12 +80,6 @@ class Recorder {
   std::vector<double> losses_, step_times_;
   std::string lines_;
 };
-
-Bytes largest_arena(const PhysicalGraph& graph) {
-  Bytes largest;
-  for (const RankProgram& program : graph.programs) largest = std::max(largest, program.arena.size);
-  return largest;
-}
 
 // Extra steps with stamps; the first is warm-up. Seconds per step, mean over ranks.
 std::map<std::string, double> profile(const PhysicalGraph& graph, CpuOptions options,
@@ -188,12 +183,13 @@ void run_run(const RunArguments& arguments, const CommonOptions& common, Console
   if (arguments.learning_rate) planned.job.optimizer.learning_rate = *arguments.learning_rate;
   const TokenData data = TokenData::from_path(arguments.data);
   const PhysicalGraph graph = physical_graph(planned);
+  require_fits(planned, graph);
 
   console.say(fmt::format("{} on {} CPU ranks: {}", planned.job.model.name, graph.ranks.size(),
                           to_string(planned.plan.strategy)));
   CpuWorld world(graph, options);
   TrainingHost host(data, common.seed);
-  Recorder recorder(planned, largest_arena(graph), console);
+  Recorder recorder(planned, peak_memory(graph), console);
   const auto issued = train(graph, world, host, recorder, arguments.steps);
   console.end_progress();
   RunRecord record = make_record(planned, graph, arguments, common, recorder);

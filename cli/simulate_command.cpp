@@ -1,9 +1,12 @@
 // `sextant simulate`: where the step of one plan goes.
+#include "cli/memory_section.h"
 #include "cli/verbs.h"
 #include "core/check.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
+
+#include <optional>
 
 namespace sextant {
 namespace {
@@ -40,13 +43,21 @@ void say_memory(const Simulation& simulation, Bytes capacity, const Console& con
 void run_simulate(const SimulateArguments& arguments, const CommonOptions& common,
                   Console& console) {
   const PlannedJob planned = load_planned_job(arguments.job);
-  const PhysicalGraph graph = physical_graph(planned);
+  const ExpandedGraph expanded = expanded_graph(planned);
+  const PhysicalGraph& graph = expanded.graph;
   SimulateOptions options;
   options.mode = arguments.step_mode ? SimulationMode::kStep : SimulationMode::kTape;
   options.folded = !arguments.unfolded && arguments.jitter == 0;
   options.keep_slices = !arguments.trace.empty();
   options.jitter = arguments.jitter;
   options.seed = common.seed;
+  std::optional<MemorySection> memory;
+  if (arguments.memory) {
+    memory = memory_section(expanded,
+                            simulate_timeline(graph, *planned.cost, *planned.network, options));
+    say(*memory, console);  // also of a plan that does not fit
+  }
+  require_fits(planned, graph);
   const Simulation simulation = simulate(graph, *planned.cost, *planned.network, options);
   if (!arguments.trace.empty()) write_file_whole(arguments.trace, to_chrome_trace(simulation));
   const double step_s = to_seconds(simulation.step_time);
@@ -78,6 +89,7 @@ void run_simulate(const SimulateArguments& arguments, const CommonOptions& commo
                {"memory_by_class_bytes", memory_json(simulation.peak_memory_by_class)},
                {"ranks_simulated", simulation.ranks_simulated},
                {"events", simulation.events}};
+  if (memory) body["memory"] = memory_section_json(*memory);
   console.document("simulate", body);
 }
 

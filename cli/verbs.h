@@ -23,6 +23,7 @@ void run_search(const SearchArguments& arguments, const CommonOptions& common, C
 struct SimulateArguments {
   JobArguments job;
   std::string trace;  // file
+  bool memory = false;
   bool unfolded = false;
   bool step_mode = false;
   double jitter = 0;

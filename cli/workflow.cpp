@@ -1,9 +1,11 @@
 // Glue without decisions of its own.
 #include "cli/workflow.h"
 
+#include "compiler/memory_report.h"
 #include "compiler/stage.h"
 #include "core/check.h"
 #include "core/json_reader.h"
+#include "search/memory_help.h"
 #include "simulator/cluster_file.h"
 #include "simulator/models.h"
 
@@ -126,15 +128,28 @@ StagedGraph staged_graph(const PlannedJob& planned) {
                            planned.network.get());
 }
 
-PhysicalGraph physical_graph(const PlannedJob& planned) {
+ExpandedGraph expanded_graph(const PlannedJob& planned) {
   const Strategy& strategy = planned.plan.strategy;
   num_micro_batches(strategy, planned.plan.global_batch);  // refuses before anything is built
-  PhysicalGraph graph = compile(graph_of_plan(planned), strategy, planned.plan.global_batch,
-                                *planned.cost, *planned.network, planned.plan.expand);
+  ExpandedGraph expanded =
+      compile_and_report(graph_of_plan(planned), strategy, planned.plan.global_batch, *planned.cost,
+                         *planned.network, planned.plan.expand);
+  PhysicalGraph& graph = expanded.graph;
   graph.header.model_hash = planned.plan.model_hash;
   graph.header.cluster_hash = planned.plan.cluster_hash;
   graph.header.plan_hash = text_hash(to_json_text(planned.plan));
-  return graph;
+  return expanded;
+}
+
+PhysicalGraph physical_graph(const PlannedJob& planned) { return expanded_graph(planned).graph; }
+
+void require_fits(const PlannedJob& planned, const PhysicalGraph& graph) {
+  const Bytes capacity = planned.job.cluster.device.memory, peak = peak_memory(graph);
+  if (peak <= capacity) return;
+  const SearchProblem problem = search_problem(planned.job);
+  const auto remedies =
+      memory_remedies(problem, planned.plan.strategy, make_search_models(problem), peak);
+  require_fits(graph, capacity, remedy_texts(remedies, peak, capacity));
 }
 
 SearchProblem search_problem(const Job& job) {

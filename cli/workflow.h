@@ -2,6 +2,7 @@
 // physical graph.
 #pragma once
 
+#include "compiler/expand.h"
 #include "compiler/plan.h"
 #include "compiler/staged_graph.h"
 #include "core/cluster.h"
@@ -58,6 +59,10 @@ PlannedJob load_planned_job(const JobArguments& arguments);
 LogicalGraph training_graph(const Job& job, const Strategy& strategy);
 StagedGraph staged_graph(const PlannedJob& planned);
 PhysicalGraph physical_graph(const PlannedJob& planned);
+ExpandedGraph expanded_graph(const PlannedJob& planned);
+// Throws Error(kInfeasible) when the worst device has too little memory: by how much, which class,
+// and what would help.
+void require_fits(const PlannedJob& planned, const PhysicalGraph& graph);
 SearchProblem search_problem(const Job& job);
 
 double model_flops_per_step(const Job& job);
