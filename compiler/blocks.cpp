@@ -125,8 +125,16 @@ BlockForms::FrameKey BlockForms::frame_key(std::int32_t instance, StagedTensorIn
   FrameKey key;
   key.frame.memory = staged.memory;
   key.frame.initially_full = staged.is_state;
-  // One updater, one time: who reads the state makes no difference to when its bytes are used.
-  if (staged.is_state) return key;
+  // One updater, one time: who reads the state makes no difference to when its bytes are used. But
+  // the updaters' own instance may read one state behind the update of another (LAMB).
+  if (staged.is_state) {
+    const auto readers = partition_->readers(tensor);
+    if (std::any_of(readers.begin(), readers.end(), [&](StagedOpIndex reader) {
+          return partition_->place(reader).instance == instance;
+        }))
+      key.first = key.last = partition_->place(staged.producer).actor;
+    return key;
+  }
   key.frame.acts_per_content = static_cast<std::int32_t>(partition_->acts_per_content(tensor));
   key.host = at(graph.ops, staged.producer).queue == QueueRole::kHost;
   key.first = key.last = partition_->place(staged.producer).actor;

@@ -19,7 +19,8 @@ struct KeyedInstance {
 };
 
 // Operators of the instances, each instance in its own order and as a whole where dependences
-// allow. Where instances feed each other both ways, operators of several take turns.
+// allow. Where instances feed each other both ways, operators of several take turns: those of the
+// late part by generation, others as they come in the staged graph.
 std::vector<StagedOpIndex> ops_in_order(const Partition& partition,
                                         std::vector<KeyedInstance> members);
 

@@ -44,6 +44,7 @@ Partition::Partition(const StagedGraph& graph) : graph_(&graph) {
 std::span<const std::int32_t> Partition::of_stage(int stage) const { return at(of_stage_, stage); }
 StepPart Partition::part(StagedOpIndex op) const { return at(parts_, op); }
 ActorPlace Partition::place(StagedOpIndex op) const { return at(places_, op); }
+std::int32_t Partition::generation(StagedOpIndex op) const { return at(generations_, op); }
 
 std::span<const StagedOpIndex> Partition::readers(StagedTensorIndex tensor) const {
   const auto first = static_cast<std::size_t>(at(first_reader_, tensor));
@@ -241,9 +242,32 @@ void Partition::make_instances() {
     places_[index] = {instance, static_cast<std::int32_t>(ops.size())};
     ops.push_back(static_cast<StagedOpIndex>(index));
   }
+  find_generations();
   for (std::size_t instance = 0; instance < instances_.size(); ++instance) {
     order_ops(static_cast<std::int32_t>(instance));
     number_actors(instances_[instance]);
+  }
+}
+
+// An update that waits for the norm of all gradients waits, over other layers and stages, for
+// statistics of its own layer.
+void Partition::find_generations() {
+  generations_.assign(graph_->ops.size(), 0);
+  const auto is_late = [&](StagedOpIndex op) {
+    return at(parts_, op) == StepPart::kLate ||
+           (at(parts_, op) == StepPart::kTransfer && at(graph_->ops, op).rate == Rate::kPerStep);
+  };
+  for (std::size_t i = 0; i < graph_->ops.size(); ++i) {
+    const auto op = static_cast<StagedOpIndex>(i);
+    if (!is_late(op)) continue;
+    const auto follow = [&](StagedOpIndex needed) {
+      if (!is_late(needed)) return;
+      const bool is_own = at(places_, needed).instance == at(places_, op).instance;
+      generations_[i] = std::max(generations_[i], at(generations_, needed) + (is_own ? 0 : 1));
+    };
+    if (is_receive(op)) follow(graph_->ops[i].communication->peer);
+    for (const StagedTensorIndex in : graph_->ops[i].in)
+      if (!at(graph_->tensors, in).is_state) follow(at(graph_->tensors, in).producer);
   }
 }
 
@@ -285,9 +309,12 @@ std::int64_t Partition::precedence(StagedOpIndex index, const InstanceSpec& inst
     case StepPart::kFetchBackward:
       return index;
     case StepPart::kBefore:
-    case StepPart::kLate:
-      // On the queue of the one before, so that a layer's casts or updates are one run.
-      return op.queue == queue ? early + index : index;
+    case StepPart::kLate: {
+      // On the queue of the one before, so that a layer's casts or updates are one run; but what
+      // others need before they give something back goes first.
+      const std::int64_t generation = std::int64_t{generations_[static_cast<std::size_t>(index)]};
+      return generation * -2 * early + (op.queue == queue ? early + index : index);
+    }
     case StepPart::kTransfer:
     case StepPart::kHost:
       return index;

@@ -60,6 +60,11 @@ class Partition {
   // Acts of the producer that fill one content of the tensor.
   std::int64_t acts_per_content(StagedTensorIndex tensor) const;
 
+  // How often the longest way of late operators to this one goes from instance to instance, over
+  // other stages too: 0 outside of the late part. What an operator needs from other instances has a
+  // smaller number, so any order of them by generation can run.
+  std::int32_t generation(StagedOpIndex op) const;
+
   bool is_transfer(StagedOpIndex op) const;
   bool is_receive(StagedOpIndex op) const;
 
@@ -72,6 +77,7 @@ class Partition {
   bool is_fetch(const StagedOp& op) const;
   void find_parts();
   void make_instances();
+  void find_generations();
   StagedOpIndex completed_by(StagedOpIndex op) const;
   std::int64_t precedence(StagedOpIndex op, const InstanceSpec& instance, QueueRole queue) const;
   void order_ops(std::int32_t instance);
@@ -83,6 +89,7 @@ class Partition {
   std::vector<StepPart> parts_;
   std::vector<InstanceSpec> instances_;
   std::vector<ActorPlace> places_;
+  std::vector<std::int32_t> generations_;  // by operator
   std::vector<std::vector<std::int32_t>> of_stage_;
 };
 
