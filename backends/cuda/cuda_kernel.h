@@ -38,5 +38,6 @@ class CudaLibraries;
 // does not cover (dtype, accumulation).
 std::unique_ptr<CudaKernel> make_matmul(const CudaCall& call, CudaLibraries& libraries);
 std::unique_ptr<CudaKernel> make_elementwise(const CudaCall& call);
+std::unique_ptr<CudaKernel> make_optimizer(const CudaCall& call, CudaLibraries& libraries);
 
 }  // namespace sextant

@@ -112,6 +112,7 @@ void CudaProgram::resolve(CudaLibraries& libraries) {
       if (!actor.communication) {
         kernel = make_matmul(prepared, libraries);
         if (kernel == nullptr) kernel = make_elementwise(prepared);
+        if (kernel == nullptr) kernel = make_optimizer(prepared, libraries);
       }
       require(kernel != nullptr, ErrorCode::kDevice,
               "CUDA has no kernel for operator kind '{}' ('{}') in this version", actor.kind,
