@@ -58,6 +58,10 @@ void add_job(CLI::App& verb, JobArguments& job, bool with_strategy) {
       ->envname("SEXTANT_SEQ");
   verb.add_option("--dtype", job.dtype, "f32, bf16, f16, f64 (default: the device's best)")
       ->envname("SEXTANT_DTYPE");
+  verb.add_option("--optimizer", job.optimizer,
+                  "\"adamw lr=3e-4 warmup=100 schedule=cosine steps=1000 clip=1\"; sgd, momentum, "
+                  "adamw, lamb")
+      ->envname("SEXTANT_OPTIMIZER");
   if (with_strategy)
     verb.add_option("--strategy", job.strategy,
                     "\"dp=2 tp=4 pp=2 micro_batch=1 schedule=1f1b zero=1\"")

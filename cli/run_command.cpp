@@ -57,12 +57,15 @@ class Recorder {
     losses_.push_back(metrics.loss());
     const double tokens_per_s = metrics.values.at("token_count") / step_s;
     const auto value = mfu(planned_.job, step_s, planned_.plan.strategy.ranks());
-    const Json line = {{"step", metrics.step},
-                       {"loss", metrics.loss()},
-                       {"step_time_s", step_s},
-                       {"tokens_per_s", tokens_per_s},
-                       {"mfu", value ? Json(*value) : Json(nullptr)},
-                       {"peak_memory_bytes", peak_memory_.value}};
+    Json line = {{"step", metrics.step},
+                 {"loss", metrics.loss()},
+                 {"step_time_s", step_s},
+                 {"tokens_per_s", tokens_per_s},
+                 {"mfu", value ? Json(*value) : Json(nullptr)},
+                 {"peak_memory_bytes", peak_memory_.value}};
+    for (const char* name : {"grad_norm", "loss_scale"})
+      if (const auto found = metrics.values.find(name); found != metrics.values.end())
+        line[name] = found->second;
     lines_ += line.dump() + "\n";
     console_.progress(fmt::format("step {}: loss {:.4f}, {:.0f} tokens/s", metrics.step,
                                   metrics.loss(), tokens_per_s));

@@ -58,6 +58,7 @@ Job make_job(const JobArguments& arguments) {
   job.global_batch = arguments.global_batch;
   job.sequence = arguments.sequence > 0 ? arguments.sequence : job.model.sequence;
   job.dtype = arguments.dtype.empty() ? compute_dtype(job.cluster) : parse_dtype(arguments.dtype);
+  if (!arguments.optimizer.empty()) job.optimizer = parse_optimizer(arguments.optimizer);
   require(
       job.model.positions != ModelConfig::Positions::kLearned || job.sequence <= job.model.sequence,
       ErrorCode::kUsage, "--seq {} is longer than the {} positions the model learned", job.sequence,
@@ -84,10 +85,11 @@ Plan make_plan(const Job& job, const JobArguments& names, const Strategy& strate
 PlannedJob load_planned_job(const JobArguments& arguments) {
   PlannedJob planned;
   if (is_plan_file(arguments.plan_or_model)) {
-    require(arguments.strategy.empty() && arguments.cluster.empty() && arguments.global_batch == 0,
+    require(arguments.strategy.empty() && arguments.cluster.empty() &&
+                arguments.global_batch == 0 && arguments.optimizer.empty(),
             ErrorCode::kUsage,
-            "{} is a plan: it has its own cluster, strategy and global batch; leave out -c, "
-            "--strategy and --global-batch",
+            "{} is a plan: it has its own cluster, strategy, optimizer and global batch; leave out "
+            "-c, --strategy, --optimizer and --global-batch",
             arguments.plan_or_model);
     planned =
         from_plan(plan_from_json(read_text_file(arguments.plan_or_model), arguments.plan_or_model),

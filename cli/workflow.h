@@ -24,6 +24,7 @@ struct JobArguments {
   std::string plan_or_model;
   std::string cluster;
   std::string strategy;
+  std::string optimizer;  // empty: the plan's, or the default
   std::int64_t global_batch = 0;
   std::int64_t sequence = 0;  // 0: the model's
   std::string dtype;          // empty: the best the device has a rate for

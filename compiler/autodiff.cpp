@@ -23,7 +23,8 @@ std::string dtype_text(DType dtype) { return std::string(to_string(dtype)); }
 
 class Autodiff final : public GradientContext {
  public:
-  explicit Autodiff(LogicalGraph& graph) : graph_(graph), num_forward_ops_(graph.ops().size()) {
+  Autodiff(LogicalGraph& graph, const GradientOptions& options)
+      : graph_(graph), options_(options), num_forward_ops_(graph.ops().size()) {
     find_facts();
   }
 
@@ -55,7 +56,9 @@ class Autodiff final : public GradientContext {
     return output_gradients_[index];
   }
   bool wants(std::size_t input) const override { return facts(op_.inputs[input]).wants_gradient; }
-  bool is_weight(std::size_t input) const override { return facts(op_.inputs[input]).is_weight; }
+  bool is_weight(std::size_t input) const override {
+    return facts(op_.inputs[input]).is_weight && !options_.in_compute_type;
+  }
 
   TensorId add(std::string kind, std::vector<TensorId> inputs, Attributes attributes,
                std::size_t for_input) override {
@@ -107,6 +110,13 @@ class Autodiff final : public GradientContext {
   void seed() {
     const TensorId loss = *graph_.loss_sum();
     op_ = graph_.op(graph_.tensor(loss).producer);
+    if (options_.seed) {
+      require(type(*options_.seed) == type(loss), ErrorCode::kBadInput,
+              "the gradients start from '{}', which has another type than the loss '{}'",
+              graph_.tensor(*options_.seed).name, graph_.tensor(loss).name);
+      facts(loss).contributions.push_back(*options_.seed);
+      return;
+    }
     facts(loss).contributions.push_back(append("constant", op_.name + ".grad_seed", {},
                                                {{"shape", std::vector<std::int64_t>()},
                                                 {"dtype", dtype_text(type(loss).dtype)},
@@ -128,7 +138,10 @@ class Autodiff final : public GradientContext {
             op_.kind);
     output_gradients_.clear();
     for (const TensorId output : op_.outputs) output_gradients_.push_back(gradient_of(output));
-    def.gradient(*this);
+    if (is_cast_of_weight() && options_.in_compute_type)
+      set_input_gradient(0, *output_gradients_[0]);
+    else
+      def.gradient(*this);
   }
 
   // Kept by an operator of the model itself, as running statistics are: not trained.
@@ -139,12 +152,16 @@ class Autodiff final : public GradientContext {
     });
   }
 
+  bool is_cast_of_weight() const { return op_.kind == "cast" && facts(op_.inputs[0]).is_weight; }
+
   TensorId parameter_gradient() {
     const TensorId parameter = op_.outputs[0];
     std::optional<TensorId> gradient = gradient_of(parameter);
     require(gradient.has_value(), ErrorCode::kBadInput,
             "parameter '{}' does not reach the loss, so it cannot be trained", op_.name);
-    if (type(*gradient).dtype == type(parameter).dtype) return *gradient;
+    const DType dtype = type(*gradient).dtype, wanted = type(parameter).dtype;
+    const bool may_be_narrow = options_.in_compute_type && size_of(dtype) < size_of(wanted);
+    if (dtype == wanted || (may_be_narrow && wanted == DType::kF32)) return *gradient;
     return cast(*gradient, type(parameter).dtype);
   }
 
@@ -196,6 +213,7 @@ class Autodiff final : public GradientContext {
   }
 
   LogicalGraph& graph_;
+  const GradientOptions& options_;
   std::size_t num_forward_ops_;
   std::vector<TensorFacts> facts_;  // of the forward tensors, by id
   // The operator being differentiated.
@@ -206,8 +224,9 @@ class Autodiff final : public GradientContext {
 
 }  // namespace
 
-std::vector<ParameterGradient> append_gradients(LogicalGraph& graph) {
-  return Autodiff(graph).run();
+std::vector<ParameterGradient> append_gradients(LogicalGraph& graph,
+                                                const GradientOptions& options) {
+  return Autodiff(graph, options).run();
 }
 
 std::string unused_name(const LogicalGraph& graph, const std::string& base) {

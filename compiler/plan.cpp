@@ -94,15 +94,8 @@ ExpandOptions expand_from(const JsonCursor& value, const Strategy& strategy) {
   return options;
 }
 
-Json optimizer_to_json(const OptimizerOptions& options) {
-  return {{"learning_rate", options.learning_rate},
-          {"beta1", options.beta1},
-          {"beta2", options.beta2},
-          {"epsilon", options.epsilon},
-          {"weight_decay", options.weight_decay}};
-}
-
-OptimizerOptions optimizer_from(const JsonCursor& value) {
+// Plans from before there was more than AdamW hold its numbers.
+OptimizerOptions adamw_from(const JsonCursor& value) {
   value.allow_only({"learning_rate", "beta1", "beta2", "epsilon", "weight_decay"});
   OptimizerOptions options;
   options.learning_rate = value.at("learning_rate").real();
@@ -110,19 +103,20 @@ OptimizerOptions optimizer_from(const JsonCursor& value) {
   options.beta2 = value.at("beta2").real();
   options.epsilon = value.at("epsilon").real();
   options.weight_decay = value.at("weight_decay").real();
-  // AdamW divides by 1 - beta^step and by sqrt(v) + epsilon.
-  const auto in_range = [&](const char* key, double number, bool valid, const char* wanted) {
-    if (!valid) value.at(key).refuse(fmt::format("{} is not {}", number, wanted));
-  };
-  in_range("learning_rate", options.learning_rate, options.learning_rate > 0, "above 0");
-  in_range("beta1", options.beta1, options.beta1 >= 0 && options.beta1 < 1, "from 0 to below 1");
-  in_range("beta2", options.beta2, options.beta2 >= 0 && options.beta2 < 1, "from 0 to below 1");
-  in_range("epsilon", options.epsilon, options.epsilon > 0, "above 0");
-  in_range("weight_decay", options.weight_decay, options.weight_decay >= 0, "at least 0");
+  validate(options);
   return options;
 }
 
-// The strategy is text inside JSON: its errors get the place of the value.
+// Optimizer and strategy are text inside JSON: their errors get the place of the value.
+OptimizerOptions optimizer_from(const JsonCursor& value) {
+  try {
+    return value.is_object() ? adamw_from(value) : parse_optimizer(value.text());
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kBadInput) throw;
+    value.refuse(error.what());
+  }
+}
+
 Strategy strategy_from(const JsonCursor& value) {
   try {
     return parse_strategy(value.text());
@@ -180,7 +174,7 @@ std::string to_json_text(const Plan& plan) {
                      {"cluster", plan.cluster},
                      {"cluster_hash", plan.cluster_hash},
                      {"expand", expand_to_json(plan.expand)},
-                     {"optimizer", optimizer_to_json(plan.optimizer)},
+                     {"optimizer", to_string(plan.optimizer)},
                      {"model_text", plan.model_text},
                      {"cluster_text", plan.cluster_text}};
   return to_readable_text(json);

@@ -126,19 +126,32 @@ void StageBuilder::add_parameter(OpId id) {
   const TensorId tensor = op.outputs[0];
   const int stage = stage_of(op);
   const NdSbp& words = words_.of(id).outputs[0];
-  staged_.tensors.push_back({.name = logical(tensor).name,
-                             .global = logical(tensor).type,
-                             .words = words,
-                             .stage = stage,
-                             .producer = -1,
-                             .memory = MemoryClass::kParameters,
-                             .is_state = true});
+  staged_.tensors.push_back(
+      {.name = logical(tensor).name,
+       .global = logical(tensor).type,
+       .words = words,
+       .stage = stage,
+       .producer = -1,
+       .memory = is_master(tensor) ? MemoryClass::kOptimizer : MemoryClass::kParameters,
+       .is_state = true});
   Version version;
   version.tensor = static_cast<StagedTensorIndex>(staged_.tensors.size() - 1);
   version.stage = stage;
   version.virtual_stage = virtual_stage_of(op.layer);
   version.state = MeshState(words, at(extents_, stage), logical(tensor).type.shape);
   facts_[tensor.index()].versions.push_back(std::move(version));
+}
+
+// Of mixed precision: forward and backward read a cast of it, only the optimizer reads it itself.
+bool StageBuilder::is_master(TensorId parameter) const {
+  bool is_cast = false;
+  for (const LogicalGraph::Use& use : graph_.uses(parameter)) {
+    const LogicalOp& op = graph_.op(use.op);
+    if (op.phase == Phase::kOptimizer) continue;
+    if (op.kind != "cast") return false;
+    is_cast = true;
+  }
+  return is_cast;
 }
 
 void StageBuilder::add_untrained_parameter(OpId id) {

@@ -75,6 +75,7 @@ class StageBuilder {
   void note_reads();
   void add_op(OpId id);
   void add_parameter(OpId id);
+  bool is_master(TensorId parameter) const;
   void add_untrained_parameter(OpId id);
   void append_op(OpId id, std::size_t first_input, StagedTensorIndex parameter);
   // The mesh axis along which an operator passes its parts to the next device instead of acting.

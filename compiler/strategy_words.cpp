@@ -175,7 +175,7 @@ class WordChooser {
       const auto known = parameters_.find(op.inputs[i]);
       if (known == parameters_.end()) continue;
       const ParameterWords words = known->second;
-      if (updates_state(op, def)) {
+      if (updates_state(op, def) || op.phase == Phase::kOptimizer) {
         pin_update(id, op, op.inputs[i], words);
         return;
       }
@@ -197,14 +197,16 @@ class WordChooser {
     return words;
   }
 
-  // The parameter and its gradient meet in the words of the state.
+  // The parameter and its gradient meet in the words of the state, and so does whoever else reads
+  // that gradient at the end of the step: its norm is that of the shards, each with one owner.
   void pin_update(OpId id, const LogicalOp& op, TensorId parameter, const ParameterWords& words) {
     const Shape& shape = training_.tensor(parameter).type.shape;
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
       if (training_.tensor(op.inputs[i]).type.shape != shape || shape.rank() == 0) continue;
       chosen_.constraints.inputs[{id, i}] = words.state;
-      if (op.inputs[i] != parameter && words.state != words.read && strategy_.zero >= 2)
-        sum_gradient(op.inputs[i], words.state);
+      if (op.inputs[i] == parameter) continue;
+      pin_late_readers(op.inputs[i], words.state);
+      if (words.state != words.read && strategy_.zero >= 2) sum_gradient(op.inputs[i], words.state);
     }
   }
 
@@ -212,6 +214,12 @@ class WordChooser {
   // experts would do without that, and owe a reduction of ep / choices times the bytes.
   void return_tokens(OpId combine) {
     chosen_.constraints.inputs_on_axis[{combine, 0}] = {*axes_.ep, Sbp::split(1)};
+  }
+
+  void pin_late_readers(TensorId gradient, const NdSbp& words) {
+    for (const LogicalGraph::Use& use : training_.uses(gradient))
+      if (training_.op(use.op).phase == Phase::kOptimizer)
+        chosen_.constraints.inputs[{use.op, use.input}] = words;
   }
 
   // Attention splits query heads alone as well, so several devices may hold one key/value head: its

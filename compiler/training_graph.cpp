@@ -1,55 +1,30 @@
-// Forward graph -> training graph: gradients, one AdamW per parameter, and the metrics sink.
+// Forward graph -> training graph: gradients, one update per parameter, and the metrics sink.
 #include "compiler/training_graph.h"
 
 #include "compiler/autodiff.h"
 #include "compiler/context_parallel.h"
+#include "compiler/optimizer.h"
 #include "core/check.h"
 #include "core/operator.h"
-#include "core/operators/sources.h"
 
 #include <utility>
+#include <vector>
 
 namespace sextant {
 namespace {
 
-// Whatever the physical actor needs to start and update its state (core/operators/README.md).
-Attributes adamw_attributes(const LogicalOp& parameter, const OptimizerOptions& options) {
-  const bool decays = !parameter.parameter || parameter.parameter->weight_decay;
-  Attributes attributes{{"learning_rate", options.learning_rate},
-                        {"beta1", options.beta1},
-                        {"beta2", options.beta2},
-                        {"epsilon", options.epsilon},
-                        {"weight_decay", decays ? options.weight_decay : 0.0},
-                        {"parameter", parameter.name}};
-  set_initializer(attributes, initializer_of(parameter.attributes));
-  return attributes;
-}
-
-void add_adamw(LogicalGraph& graph, const ParameterGradient& gradient,
-               const OptimizerOptions& options) {
-  const LogicalOp& parameter = graph.op(gradient.parameter);
-  const TensorId tensor = graph.output(gradient.parameter);
-  const DType dtype = graph.tensor(tensor).type.dtype;
-  require(
-      dtype == DType::kF32 || dtype == DType::kF64, ErrorCode::kBadInput,
-      "parameter '{}' is {}: AdamW updates f32 and f64; keep it in f32 and cast where it is used",
-      parameter.name, to_string(dtype));
-  graph.add({.kind = "adamw",
-             .name = unused_name(graph, parameter.name + ".adamw"),
-             .attributes = adamw_attributes(parameter, options),
-             .inputs = {tensor, gradient.gradient, *graph.token_count()},
-             .outputs = {},
-             .phase = Phase::kOptimizer,
-             .layer = parameter.layer,
-             .parameter = std::nullopt});
-}
-
-void add_metrics(LogicalGraph& graph) {
-  const TensorId loss = *graph.loss_sum(), token_count = *graph.token_count();
+void add_metrics(LogicalGraph& graph, const std::vector<Metric>& metrics) {
+  const TensorId loss = *graph.loss_sum();
+  std::string names = "loss_sum,token_count";
+  std::vector<TensorId> values = {loss, *graph.token_count()};
+  for (const Metric& metric : metrics) {
+    names += "," + metric.name;
+    values.push_back(metric.value);
+  }
   graph.add({.kind = "metrics",
              .name = unused_name(graph, "metrics"),
-             .attributes = {{"names", "loss_sum,token_count"}},
-             .inputs = {loss, token_count},
+             .attributes = {{"names", names}},
+             .inputs = std::move(values),
              .outputs = {},
              .phase = Phase::kData,
              .layer = graph.op(graph.tensor(loss).producer).layer,
@@ -71,10 +46,13 @@ std::string training_graph_key(const Strategy& strategy) {
 
 LogicalGraph make_training_graph(const LogicalGraph& forward, const Strategy& strategy,
                                  const OptimizerOptions& options) {
+  validate(options);
   LogicalGraph training = forward;
-  for (const ParameterGradient& gradient : append_gradients(training))
-    add_adamw(training, gradient, options);
-  add_metrics(training);
+  const ScaledLoss scaled = add_loss_scale(training, options.loss_scale);
+  const std::vector<ParameterGradient> gradients = append_gradients(
+      training,
+      {.seed = scaled.seed, .in_compute_type = options.gradients == GradientType::kCompute});
+  add_metrics(training, add_updates(training, gradients, scaled, options));
   return with_rings(training, strategy);
 }
 

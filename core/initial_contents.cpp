@@ -1,4 +1,5 @@
-// Parameters draw from a counter-based generator; moments and step counters start at zero.
+// Parameters draw from a counter-based generator; loss scales start where they are told
+// to, moments and step counters at zero.
 #include "core/initial_contents.h"
 
 #include "core/check.h"
@@ -14,9 +15,10 @@ std::vector<double> initial_contents(const PhysicalGraph& graph, Rank rank, cons
   const std::string init =
       output == 0 && attributes.contains("init") ? attributes.text("init") : "zeros";
   if (init == "ones") values.assign(values.size(), 1.0);
-  if (init == "ones" || init == "zeros") return values;
+  if (init == "constant") values.assign(values.size(), attributes.real("init_value"));
+  if (init == "ones" || init == "zeros" || init == "constant") return values;
   require(init == "normal", ErrorCode::kInternal,
-          "parameter '{}': unknown init '{}' (zeros, ones, normal)", writer.name, init);
+          "parameter '{}': unknown init '{}' (zeros, ones, constant, normal)", writer.name, init);
   const double deviation = attributes.real("init_std");
   const CounterRng random(
       seed, attributes.contains("parameter") ? attributes.text("parameter") : writer.name);

@@ -52,8 +52,10 @@ void bias_add_gradient(GradientContext& context) {
   if (context.wants(0)) context.set_input_gradient(0, dy);
   if (!context.wants(1)) return;
   const std::size_t rank = context.graph().tensor(context.input(1)).type.shape.rank();
-  context.set_input_gradient(
-      1, context.add("reduce_to_bias", {dy}, {{"rank", static_cast<std::int64_t>(rank)}}, 1));
+  context.set_input_gradient(1, context.add("reduce_to_bias", {dy},
+                                            {{"rank", static_cast<std::int64_t>(rank)},
+                                             {"out_dtype", gradient_dtype(context, 1)}},
+                                            1));
 }
 
 std::size_t kept_rank(const Attributes& attributes) {

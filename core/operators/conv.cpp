@@ -165,8 +165,10 @@ void conv_gradient(GradientContext& context) {
   };
   if (context.wants(0))
     context.set_input_gradient(0, context.add("conv_grad_input", {dy, w}, attributes(x), 0));
-  if (context.wants(1))
-    context.set_input_gradient(1, context.add("conv_grad_weight", {x, dy}, attributes(w), 1));
+  if (!context.wants(1)) return;
+  Attributes of_weight = attributes(w);
+  of_weight.set("out_dtype", gradient_dtype(context, 1));
+  context.set_input_gradient(1, context.add("conv_grad_weight", {x, dy}, of_weight, 1));
 }
 
 Shape made_shape(std::string_view kind, const Attributes& attributes, const TensorType& like) {

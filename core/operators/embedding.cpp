@@ -65,7 +65,7 @@ void embedding_gradient(GradientContext& context) {
   const std::int64_t vocab = context.graph().tensor(context.input(1)).type.shape[0];
   context.set_input_gradient(
       1, context.add("embedding_grad", {context.input(0), *context.output_gradient(0)},
-                     {{"vocab", vocab}}, 1));
+                     {{"vocab", vocab}, {"out_dtype", gradient_dtype(context, 1)}}, 1));
 }
 
 std::vector<TensorType> infer_embedding_grad(Types inputs, const Attributes& attributes) {

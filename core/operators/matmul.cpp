@@ -92,7 +92,9 @@ void matmul_gradient(GradientContext& context) {
   }
   if (context.wants(1)) {
     context.set_input_gradient(
-        1, context.add("matmul_grad_weight", {x, dy}, {{"transpose_w", transposed}}, 1));
+        1,
+        context.add("matmul_grad_weight", {x, dy},
+                    {{"transpose_w", transposed}, {"out_dtype", gradient_dtype(context, 1)}}, 1));
   }
 }
 

@@ -1,14 +1,10 @@
-// The updates of one parameter: AdamW, and descent with momentum.
+// The updates of one parameter that look at one element at a time: descent, descent with momentum,
+// AdamW. LAMB, which looks at whole tensors, is in lamb.cpp.
 //
-// | adamw: parameter | gradient | token_count | parameter, m, v | step | |
+// | kind: parameter | gradient | control | parameter, moments | step | |
 // |---|---|---|---|---|---|
 // | B | B | B | B | B | |
 // | S(d) | S(d) | B | S(d) | B | element by element: ZeRO-1 is this row over dp |
-//
-// | sgd: parameter | gradient | token_count | parameter, momentum | |
-// |---|---|---|---|---|
-// | B | B | B | B | |
-// | S(d) | S(d) | B | S(d) | |
 //
 // Two forms of each kind. In the logical training graph the parameter is an input like any other.
 // In the staged and the physical graph `parameter` and its updater are one actor: that input is
@@ -16,107 +12,134 @@
 #include "core/check.h"
 #include "core/operator.h"
 #include "core/operators/families.h"
-#include "core/operators/rules.h"
+#include "core/operators/learning_rate.h"
+#include "core/operators/updates.h"
+
+#include <string>
 
 namespace sextant {
-namespace {
 
-// The gradient's type, which is the parameter's and that of the states like it.
-TensorType require_update(std::string_view kind, Types inputs, const Attributes& attributes,
-                          std::initializer_list<const char*> options) {
-  for (const char* name : options) attributes.real(name);
-  const TensorType& gradient = inputs[inputs.size() - 2];
-  require(gradient.dtype == DType::kF32 || gradient.dtype == DType::kF64, ErrorCode::kBadInput,
-          "{}: gradient is {}, wanted f32 or f64", kind, to_text(gradient));
-  if (inputs.size() == 3) require_type(kind, "parameter", inputs[0], gradient);
-  const TensorType& token_count = inputs.back();
-  require_shape(kind, "token_count", token_count, Shape());
-  require_floating(kind, "token_count", token_count);
-  return gradient;
+TensorType require_gradient(std::string_view kind, const TensorType& gradient) {
+  require_floating(kind, "gradient", gradient);
+  return {.shape = gradient.shape, .dtype = accumulator_type(gradient.dtype)};
 }
 
-std::vector<TensorType> infer_adamw(Types inputs, const Attributes& attributes) {
-  const TensorType state = require_update(
-      "adamw", inputs, attributes, {"learning_rate", "beta1", "beta2", "epsilon", "weight_decay"});
-  return {state, state, state, {.shape = Shape(), .dtype = DType::kI64}};
+void require_control(std::string_view kind, const TensorType& control) {
+  require_shape(kind, "control", control, Shape{2});
+  require(control.dtype == DType::kF64 || control.dtype == DType::kF32, ErrorCode::kBadInput,
+          "{}: control is {}, wanted f64 or f32", kind, to_text(control));
 }
 
-std::vector<TensorType> infer_sgd(Types inputs, const Attributes& attributes) {
-  const TensorType state =
-      require_update("sgd", inputs, attributes, {"learning_rate", "momentum", "weight_decay"});
-  return {state, state};
-}
-
-// Reads parameter, m, v and the gradient, writes the first three.
-Work adamw_work(Types inputs, Types outputs, const Attributes&) {
-  constexpr Flops kFlopsPerElement = 16;
-  const TensorType& gradient = inputs[inputs.size() - 2];
-  Work work = elementwise_work(outputs.first(3), outputs, kFlopsPerElement, "optimizer");
-  work.read += size_of(gradient);
-  return work;
-}
-
-// Reads parameter, momentum and the gradient, writes the first two.
-Work sgd_work(Types inputs, Types outputs, const Attributes&) {
-  constexpr Flops kFlopsPerElement = 7;
-  Work work = elementwise_work(outputs, outputs, kFlopsPerElement, "optimizer");
-  work.read += size_of(inputs[inputs.size() - 2]);
-  return work;
-}
-
-// All states split like the gradient; the token count and a step count never.
-Rows update_rows(Types inputs, Types outputs, const Attributes&) {
+Rows update_rows(Types inputs, Types outputs, std::size_t num_split_inputs) {
   Rows rows{all_broadcast(inputs.size(), outputs.size())};
-  for (std::size_t dim = 0; dim < outputs[0].shape.rank(); ++dim) {
-    SbpSignature row{.inputs = std::vector<Sbp>(inputs.size(), Sbp::split(dim)), .outputs = {}};
-    row.inputs.back() = kBroadcast;
-    for (const TensorType& state : outputs)
-      row.outputs.push_back(state.shape.rank() > 0 ? Sbp::split(dim) : kBroadcast);
+  for (std::size_t dim = 0; dim < inputs[0].shape.rank(); ++dim) {
+    SbpSignature row = rows[0];
+    for (std::size_t i = 0; i < num_split_inputs; ++i) row.inputs[i] = Sbp::split(dim);
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      if (outputs[i].shape == inputs[0].shape) row.outputs[i] = Sbp::split(dim);
     rows.push_back(std::move(row));
   }
   return rows;
 }
 
-Attributes example_attributes() {
-  return {{"learning_rate", 0.5}, {"beta1", 0.5},           {"beta2", 0.75},    {"epsilon", 0.125},
-          {"weight_decay", 0.25}, {"parameter", "example"}, {"init", "normal"}, {"init_std", 1.0}};
+namespace {
+
+constexpr std::size_t kMomentsOfSgd = 0, kMomentsOfMomentum = 1, kMomentsOfAdamW = 2;
+
+TensorType step_type() { return {.shape = Shape(), .dtype = DType::kI64}; }
+
+std::vector<TensorType> infer_update(std::string_view kind, std::size_t moments, Types inputs,
+                                     const Attributes& attributes,
+                                     std::initializer_list<const char*> options) {
+  require_learning_rate(kind, attributes);
+  for (const char* name : options) attributes.real(name);
+  const TensorType state = require_gradient(kind, inputs[inputs.size() - 2]);
+  if (inputs.size() == 3) require_type(kind, "parameter", inputs[0], state);
+  require_control(kind, inputs.back());
+  std::vector<TensorType> outputs(1 + moments, state);
+  outputs.push_back(step_type());
+  return outputs;
+}
+
+std::vector<TensorType> infer_sgd(Types inputs, const Attributes& attributes) {
+  return infer_update("sgd", kMomentsOfSgd, inputs, attributes, {"weight_decay"});
+}
+
+std::vector<TensorType> infer_momentum(Types inputs, const Attributes& attributes) {
+  return infer_update("momentum", kMomentsOfMomentum, inputs, attributes,
+                      {"momentum", "weight_decay"});
+}
+
+std::vector<TensorType> infer_adamw(Types inputs, const Attributes& attributes) {
+  return infer_update("adamw", kMomentsOfAdamW, inputs, attributes,
+                      {"beta1", "beta2", "epsilon", "weight_decay"});
+}
+
+// Reads and writes the parameter and its moments, reads the gradient.
+template <std::size_t kMoments, int kFlopsPerElement>
+Work update_work(Types inputs, Types outputs, const Attributes&) {
+  Work work = elementwise_work(outputs.first(1 + kMoments), outputs, kFlopsPerElement, "optimizer");
+  work.read += size_of(inputs[inputs.size() - 2]);
+  return work;
+}
+
+// All but the control are split alike.
+Rows rows_of_update(Types inputs, Types outputs, const Attributes&) {
+  return update_rows(inputs, outputs, inputs.size() - 1);
+}
+
+OperatorExample example(Attributes attributes) {
+  attributes.set("learning_rate", 0.5);
+  attributes.set("weight_decay", 0.25);
+  attributes.set("parameter", std::string("example"));
+  attributes.set("init", std::string("normal"));
+  attributes.set("init_std", 1.0);
+  return {.inputs = {f64({5, 3}), f64({2})}, .attributes = attributes, .ranges = {{-3, 3}, {1, 3}}};
+}
+
+std::vector<OperatorExample> sgd_examples() {
+  return {example({}), example({{"schedule", std::string("linear")},
+                                {"warm_up", std::int64_t{2}},
+                                {"total_updates", std::int64_t{6}}})};
+}
+
+std::vector<OperatorExample> momentum_examples() {
+  return {example({{"momentum", 0.75}}), example({{"momentum", 0.75}, {"nesterov", true}})};
+}
+
+std::vector<OperatorExample> adamw_examples() {
+  return {example({{"beta1", 0.5}, {"beta2", 0.75}, {"epsilon", 0.125}})};
 }
 
 }  // namespace
 
 void add_optimizer(OperatorRegistry& registry) {
-  registry.add({.kind = "adamw",
-                .min_inputs = 2,
-                .max_inputs = 3,
-                .infer = infer_adamw,
-                .work = adamw_work,
-                .signatures = update_rows,
-                .state_outputs = {0, 1, 2, 3},
-                .examples = [] {
-                  return std::vector<OperatorExample>{{.inputs = {f64({5, 2}), f64(Shape())},
-                                                       .attributes = example_attributes(),
-                                                       .ranges = {{-3, 3}, {1, 3}}}};
-                }});
   registry.add({.kind = "sgd",
                 .min_inputs = 2,
                 .max_inputs = 3,
                 .infer = infer_sgd,
-                .work = sgd_work,
-                .signatures = update_rows,
+                .work = update_work<kMomentsOfSgd, 5>,
+                .signatures = rows_of_update,
                 .state_outputs = {0, 1},
-                .examples = [] {
-                  OperatorExample plain{.inputs = {f64({5, 2}), f64(Shape())},
-                                        .attributes = {{"learning_rate", 0.5},
-                                                       {"momentum", 0.75},
-                                                       {"weight_decay", 0.25},
-                                                       {"parameter", "example"},
-                                                       {"init", "normal"},
-                                                       {"init_std", 1.0}},
-                                        .ranges = {{-3, 3}, {1, 3}}};
-                  OperatorExample nesterov = plain;
-                  nesterov.attributes.set("nesterov", true);
-                  return std::vector<OperatorExample>{plain, nesterov};
-                }});
+                .examples = sgd_examples});
+  registry.add({.kind = "momentum",
+                .min_inputs = 2,
+                .max_inputs = 3,
+                .infer = infer_momentum,
+                .work = update_work<kMomentsOfMomentum, 7>,
+                .signatures = rows_of_update,
+                .state_outputs = {0, 1, 2},
+                .examples = momentum_examples});
+  registry.add({.kind = "adamw",
+                .min_inputs = 2,
+                .max_inputs = 3,
+                .infer = infer_adamw,
+                .work = update_work<kMomentsOfAdamW, 16>,
+                .signatures = rows_of_update,
+                .state_outputs = {0, 1, 2, 3},
+                .examples = adamw_examples});
+  add_lamb(registry);
+  add_update_control(registry);
 }
 
 }  // namespace sextant

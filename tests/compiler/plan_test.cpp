@@ -26,7 +26,7 @@ Plan example() {
   plan.expand.launch_groups = true;
   plan.expand.plan_memory = false;
   plan.expand.buckets = {.bytes = Bytes(4096), .operations = 7};
-  plan.optimizer.learning_rate = 0.1;
+  plan.optimizer = parse_optimizer("lamb lr=0.1 warmup=7 clip=0.5 loss_scale=dynamic:8");
   plan.predicted_step_time_s = 0.125;
   return plan;
 }
@@ -76,8 +76,23 @@ TEST_CASE("a plan survives the way through its file byte for byte") {
   CHECK(to_json_text(read) == text);
   CHECK(read.strategy == example().strategy);
   CHECK(read.expand == example().expand);
-  CHECK(read.optimizer.learning_rate == 0.1);
+  CHECK(read.optimizer == example().optimizer);
   CHECK(read.predicted_step_time_s == 0.125);
+}
+
+TEST_CASE(
+    "a plan from before there was more than AdamW still reads, and bad optimizers have a place") {
+  const std::string text = to_json_text(example());
+  const std::string written = "\"" + to_string(example().optimizer) + "\"";
+  const std::string numbers =
+      R"({"learning_rate": 0.5, "beta1": 0.5, "beta2": 0.75, "epsilon": 1e-6, "weight_decay": 0})";
+  const Plan old = plan_from_json(replaced(text, written, numbers), "plan.json");
+  CHECK(to_string(old.optimizer) == "adamw lr=0.5 beta1=0.5 beta2=0.75 eps=1e-06 decay=0");
+  CHECK(contains(refusal(replaced(text, written, replaced(numbers, "0.75", "1"))),
+                 "plan.json: optimizer: optimizer: beta2=1, wanted from 0 to below 1"));
+  CHECK(contains(refusal(replaced(text, written, "\"lamb clib=1\"")),
+                 "plan.json: optimizer: optimizer: unknown key 'clib', did you mean 'clip'?"));
+  CHECK(contains(refusal(replaced(text, written, "7")), "plan.json: optimizer"));
 }
 
 TEST_CASE("a plan of another version is refused by number, whatever its keys") {

@@ -155,7 +155,7 @@ TEST_CASE("an MLP over dp 2 x tp 2 has the communications of its algebra and no 
   // at once. All weight gradients are partial over dp and reduced once per step, as are the loss
   // and the token count.
   const StagedGraph graph = stage(toy_mlp(4, 6, 8, 5), "dp=2 tp=2 micro_batch=2");
-  CHECK(to_text(graph).substr(0, to_text(graph).find("0 L0 optimizer")) ==
+  CHECK(to_text(graph).substr(0, to_text(graph).find("0 L3 optimizer")) ==
         "micro_batches 3\n"
         "stage 0: [dp=2, tp=2] ranks 0 1 2 3\n"
         "0 L0 data micro_batch input ids: -> ids 4 i32 (S(0), B) activations\n"
@@ -226,12 +226,12 @@ TEST_CASE("a GPT over dp 2 x tp 2 communicates as Megatron-LM does") {
   CHECK(communications(graph, 3) ==
         std::map<std::string, int>{{"all_reduce tp, forward, micro_batch", 3},
                                    {"all_reduce tp, input_grad, micro_batch", 1},
-                                   // final norm's two weights and the loss
-                                   {"all_reduce dp, optimizer, step", 3}});
-  // Tied table once, positions, token count.
+                                   // final norm's two weights, loss and token count
+                                   {"all_reduce dp, optimizer, step", 4}});
+  // Tied table once, positions.
   CHECK(communications(graph, 0) ==
         std::map<std::string, int>{{"all_reduce tp, forward, micro_batch", 1},
-                                   {"all_reduce dp, optimizer, step", 3}});
+                                   {"all_reduce dp, optimizer, step", 2}});
   CHECK(find(graph, "layer0.o.all_reduce").communication->reduce == ReduceOp::kSum);
   CHECK(find(graph, "loss.max.all_reduce").communication->reduce == ReduceOp::kMax);
   CHECK(to_string(output(graph, "logits").words) == "(S(0), S(2))");
@@ -269,9 +269,9 @@ TEST_CASE("stages pass one activation forward and one gradient back per micro-ba
   // The send half is in the layer that makes the value, the receive half in the one that reads it.
   CHECK(find(graph, "layer0.residual2.send").layer == 1);
   CHECK(find(graph, "layer0.residual2.receive").layer == 2);
-  // The token count goes from the last stage to each other stage once per step.
+  // The control goes from the last stage to each other stage once per step.
   int counts = 0;
-  for (const StagedOp& op : graph.ops) counts += op.name == "loss:1.send" ? 1 : 0;
+  for (const StagedOp& op : graph.ops) counts += op.name == "update_control.send" ? 1 : 0;
   CHECK(counts == 3);
   CHECK(validate(graph).empty());
 }
@@ -357,11 +357,11 @@ TEST_CASE("where tp takes the only long dim, ZeRO-1 nests inside its split") {
                               .inputs = {},
                               .outputs = {},
                               .parameter = std::nullopt}));
-  const TensorId count =
+  const TensorId control =
       graph.output(graph.add({.kind = "constant",
-                              .name = "count",
-                              .attributes = {{"shape", std::vector<std::int64_t>{}},
-                                             {"dtype", std::string("f32")},
+                              .name = "control",
+                              .attributes = {{"shape", std::vector<std::int64_t>{2}},
+                                             {"dtype", std::string("f64")},
                                              {"value", 1.0}},
                               .inputs = {},
                               .outputs = {},
@@ -373,7 +373,7 @@ TEST_CASE("where tp takes the only long dim, ZeRO-1 nests inside its split") {
                             {"beta2", 0.9},
                             {"epsilon", 1e-8},
                             {"weight_decay", 0.0}},
-             .inputs = {w, gradient, count},
+             .inputs = {w, gradient, control},
              .outputs = {},
              .phase = Phase::kOptimizer,
              .parameter = std::nullopt});

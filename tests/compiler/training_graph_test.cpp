@@ -94,9 +94,10 @@ TEST_CASE("two layers get gradients last to first, an optimizer each and one met
         "1 weight_grad matmul_grad_weight logits.grad_weight(h, loss.grad_input)\n"
         "0 weight_grad reduce_to_bias h.grad_weight(logits.grad_input)\n"
         "0 weight_grad matmul_grad_weight xw.grad_weight(x, logits.grad_input)\n"
-        "0 optimizer adamw w1.adamw(w1, xw.grad_weight, loss:1)\n"
-        "0 optimizer adamw b1.adamw(b1, h.grad_weight, loss:1)\n"
-        "1 optimizer adamw w2.adamw(w2, logits.grad_weight, loss:1)\n"
+        "1 optimizer update_control update_control(loss:1)\n"
+        "0 optimizer adamw w1.adamw(w1, xw.grad_weight, update_control)\n"
+        "0 optimizer adamw b1.adamw(b1, h.grad_weight, update_control)\n"
+        "1 optimizer adamw w2.adamw(w2, logits.grad_weight, update_control)\n"
         "1 data metrics metrics(loss, loss:1)\n");
 }
 
@@ -233,7 +234,7 @@ TEST_CASE("what cannot be trained is refused by name") {
     const TensorId v = model.parameter("v", 0, {3, 7}, DType::kBF16);
     model.set_loss(model.add("matmul", "h", 0, {y, v}), 0);
     CHECK(refusal(model.graph) ==
-          "parameter 'v' is bf16: AdamW updates f32 and f64; keep it in f32 and cast where it is "
+          "parameter 'v' is bf16: adamw updates f32 and f64; keep it in f32 and cast where it is "
           "used");
   }
 }

@@ -200,9 +200,11 @@ TEST_CASE("G28: the optimizer divides the summed gradient once by the token coun
   attributes.set("beta1", 0.5);
   std::vector<Piece> state = {f64({1}, {0}), f64({1}, {0}), f64({1}, {0}),
                               whole({{}, DType::kI64}, {0})};
-  run_operator("adamw", attributes, {f64({1}, {320}), f64({}, {110})}, state);
+  std::vector<Piece> control = {f64({2}, {0, 0})};
+  run_operator("update_control", {}, {f64({}, {110})}, control);
+  run_operator("adamw", attributes, {f64({1}, {320}), control[0]}, state);
   // m = (1 - beta1) 320 / 110.
-  CHECK(state[1].values[0] == 0.5 * (320.0 / 110.0));
+  CHECK(state[1].values[0] == doctest::Approx(0.5 * (320.0 / 110.0)).epsilon(1e-15));
   CHECK(state[3].values[0] == 1.0);
 }
 
@@ -210,7 +212,10 @@ TEST_CASE("a step without tokens changes no state") {
   const Attributes attributes = builtin_operators().get("adamw").examples()[0].attributes;
   std::vector<Piece> state = {f64({1}, {3}), f64({1}, {2}), f64({1}, {1}),
                               whole({{}, DType::kI64}, {5})};
-  run_operator("adamw", attributes, {f64({1}, {0}), f64({}, {0})}, state);
+  std::vector<Piece> control = {f64({2}, {7, 7})};
+  run_operator("update_control", {}, {f64({}, {0})}, control);
+  CHECK(control[0].values == Values{0, 0});
+  run_operator("adamw", attributes, {f64({1}, {0}), control[0]}, state);
   CHECK(state[0].values[0] == 3.0);
   CHECK(state[1].values[0] == 2.0);
   CHECK(state[2].values[0] == 1.0);

@@ -98,8 +98,9 @@ class GlobalTensor {
 std::string state_name(const Actor& actor, std::size_t out) {
   static const std::map<std::string, std::vector<std::string>> kNames = {
       {"adamw", {"", ".m", ".v", ".step"}},
-      {"lamb", {"", ".m", ".v", ".step"}},
-      {"sgd", {"", ".momentum"}}};
+      {"lamb_direction", {".direction", ".m", ".v", ".step"}},
+      {"momentum", {"", ".momentum", ".step"}},
+      {"sgd", {"", ".step"}}};
   const std::string owner =
       actor.attributes.contains("parameter") ? actor.attributes.text("parameter") : actor.name;
   const auto known = kNames.find(actor.kind);
@@ -173,10 +174,17 @@ StagedGraph staged_case(const TrainingCase& training, const Strategy& strategy,
 
 }  // namespace
 
+std::map<std::string, std::vector<double>> collect_state(const PhysicalGraph& graph,
+                                                         const CpuWorld& world) {
+  return StateCollector(graph, world).run();
+}
+
 OptimizerOptions visible_steps() {
   OptimizerOptions options;
   options.learning_rate = 0.02;
   options.epsilon = 1e-4;
+  // Small models need none in f16, where the usual one overflows in the first steps and skips them.
+  options.loss_scale.kind = LossScale::Kind::kNone;
   return options;
 }
 
@@ -286,7 +294,7 @@ TrainingResult train(const TrainingCase& training, const PhysicalGraph& graph,
     run_all(graph, world.devices(), host, training.steps);
     for (const StepMetrics& metrics : host.steps()) result.losses.push_back(metrics.loss());
   }
-  result.state = StateCollector(graph, world).run();
+  result.state = collect_state(graph, world);
   result.moved = world.moved_bytes();
   for (std::size_t rank = 0; cpu.measure_memory && rank < graph.ranks.size(); ++rank)
     result.memory.push_back(world.memory_use(Rank(rank)));

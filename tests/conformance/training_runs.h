@@ -42,8 +42,8 @@ struct TrainingCase {
 struct TrainingResult {
   std::vector<double> losses;  // per step
   // Global tensors by name: "NAME" of a parameter, "NAME.m", "NAME.v" and "NAME.step" of Adam's
-  // kind, "NAME.momentum" of descent, "NAME:2" for output 2 of an operator with states of its own.
-  // After the first step m is the gradient times (1 - beta1) / tokens.
+  // kind, "NAME.momentum" of descent with it, "NAME:2" for output 2 of an operator with states of
+  // its own. After the first step m is the gradient times (1 - beta1) / tokens.
   std::map<std::string, std::vector<double>> state;
   std::vector<PairBytes> moved;
   std::vector<MemoryUse> memory;  // by rank, where it is measured
@@ -67,5 +67,9 @@ TrainingResult train(const TrainingCase& training, const std::string& strategy,
 // The same with a graph that compile_case made.
 TrainingResult train(const TrainingCase& training, const PhysicalGraph& graph,
                      const CpuOptions& cpu);
+
+// Global tensors of everything that lives from step to step, as in TrainingResult::state.
+std::map<std::string, std::vector<double>> collect_state(const PhysicalGraph& graph,
+                                                         const CpuWorld& world);
 
 }  // namespace sextant

@@ -77,8 +77,8 @@ void check_words(const std::vector<Sbp>& words, const std::vector<TensorType>& t
     if (words[i].is_split()) CHECK(words[i].dim < types[i].shape.rank());
 }
 
-constexpr std::array<std::string_view, 4> kWithoutExamples = {"box_local", "input", "metrics",
-                                                              "parameter"};
+constexpr std::array<std::string_view, 5> kWithoutExamples = {"box_local", "input", "loss_scale",
+                                                              "metrics", "parameter"};
 
 TEST_CASE("every kind on a device has example inputs that its shape rule accepts") {
   for (const std::string& kind : builtin_operators().kinds()) {
@@ -352,11 +352,14 @@ TEST_CASE("the loss of split tokens is a partial sum and that of split classes i
 
 TEST_CASE("all states of an optimizer split like their gradient and the step never does") {
   const Attributes attributes = def("adamw").examples()[0].attributes;
-  CHECK(row_texts("adamw", {f32({5, 2}), f32({5, 2}), f32({})}, attributes) ==
+  CHECK(row_texts("adamw", {f32({5, 3}), f32({5, 3}), f32({2})}, attributes) ==
         std::set<std::string>{"B B B -> B B B B", "S(0) S(0) B -> S(0) S(0) S(0) B",
                               "S(1) S(1) B -> S(1) S(1) S(1) B"});
-  CHECK(infer("adamw", {f32({5, 2}), f32({})}, attributes) ==
-        infer("adamw", {f32({5, 2}), f32({5, 2}), f32({})}, attributes));
+  CHECK(infer("adamw", {f32({5, 3}), f32({2})}, attributes) ==
+        infer("adamw", {f32({5, 3}), f32({5, 3}), f32({2})}, attributes));
+  // A gradient may have accumulated in 16 bits; what it moves has 32.
+  CHECK(infer("adamw", {bf16({5, 3}), f32({2})}, attributes) ==
+        infer("adamw", {f32({5, 3}), f32({2})}, attributes));
 }
 
 TEST_CASE("rows that depend on the number of parts fit only where it divides") {
@@ -458,8 +461,18 @@ TEST_CASE("shape rules refuse what does not fit and say what was found and wante
   CHECK(contains(refusal("slice", {f32({2, 3})}, cut(1, 2, 4)), "[2, 4) does not lie in dim 1"));
   CHECK(contains(refusal("slice", {f32({2, 3})}, cut(2, 0, 1)), "dim 2 is not a dim"));
   CHECK(contains(refusal("pick", {f32({2, 3}), i32({3})}), "labels is 3 i32, wanted shape 2"));
-  CHECK(contains(refusal("adamw", {bf16({2}), f32({})}, def("adamw").examples()[0].attributes),
-                 "wanted f32 or f64"));
+  const Attributes adamw = def("adamw").examples()[0].attributes;
+  CHECK(contains(refusal("adamw", {bf16({3}), bf16({3}), f32({2})}, adamw),
+                 "adamw: parameter is 3 bf16, wanted 3 f32"));
+  CHECK(
+      contains(refusal("adamw", {f32({3}), f32({})}, adamw), "control is () f32, wanted shape 2"));
+  Attributes late = adamw;
+  late.set("schedule", std::string("cosine"));
+  late.set("warm_up", std::int64_t{10});
+  late.set("total_updates", std::int64_t{10});
+  CHECK(contains(refusal("adamw", {f32({3}), f32({2})}, late), "ends within its warm-up of 10"));
+  late.set("schedule", std::string("cosin"));
+  CHECK(contains(refusal("adamw", {f32({3}), f32({2})}, late), "schedule is 'cosin'"));
   CHECK(contains(refusal("metrics", {f32({}), f32({})}, {{"names", "loss"}}), "1 names"));
   CHECK(contains(refusal("metrics", {f32({2})}, {{"names", "loss"}}), "wanted shape ()"));
 }
@@ -518,8 +531,10 @@ TEST_CASE("shape rules of windows and routing say what does not fit") {
   CHECK(
       contains(refusal("moe_dispatch", {f32({2, 4, 3}), choices, choices}, experts), "x is 2x4x3"));
   CHECK(contains(refusal("moe_combine", {f32({4, 3, 2, 3}), choices, choices}), "y is 4x3x2x3"));
-  CHECK(contains(refusal("sgd", {bf16({2}), f32({})}, def("sgd").examples()[0].attributes),
-                 "sgd: gradient is 2 bf16"));
+  CHECK(contains(refusal("sgd", {i32({3}), f32({2})}, def("sgd").examples()[0].attributes),
+                 "sgd: gradient is 3 i32"));
+  CHECK(contains(refusal("update_control", {f32({})}, {{"max_norm", 1.0}}),
+                 "there are no stats to clip by"));
 }
 
 TEST_CASE("a convolution costs two FLOPs per tap, and a shard those of the positions it has") {

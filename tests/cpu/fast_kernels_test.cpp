@@ -229,11 +229,14 @@ TEST_CASE("fast embedding and optimizer agree") {
                               {"epsilon", 1e-8},       {"weight_decay", 0.1}, {"parameter", "w"}};
   TestOperand second_moment = f32({37}, 4);
   for (double& value : second_moment.values) value = std::abs(value);
-  check_agrees("adamw", attributes, 10, [&](KernelCall& call) {
-    call.input(f32({37}, 1)).input({{Shape{}, DType::kF32}, {17}, {}});
-    call.output(f32({37}, 2)).output(f32({37}, 3)).output(second_moment);
-    call.output({{Shape{}, DType::kI64}, {4}, {}});
-  });
+  for (const DType gradient : {DType::kF32, DType::kBF16, DType::kF16})
+    check_agrees("adamw", attributes, 10, [&](KernelCall& call) {
+      TestOperand g = f32({37}, 1);
+      g.type.dtype = gradient;
+      call.input(g).input({{{2}, DType::kF64}, {1.0 / 17.0, 1.0}, {}});
+      call.output(f32({37}, 2)).output(f32({37}, 3)).output(second_moment);
+      call.output({{Shape{}, DType::kI64}, {4}, {}});
+    });
 }
 
 }  // namespace

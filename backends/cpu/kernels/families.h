@@ -28,6 +28,7 @@ void add_scan_kernels(KernelTable& table);
 void add_arg_reduce_kernels(KernelTable& table);
 void add_optimizer_kernels(KernelTable& table);
 void add_running_statistic_kernels(KernelTable& table);
+void add_update_control_kernels(KernelTable& table);
 void add_source_kernels(KernelTable& table);
 void add_boxing_kernels(KernelTable& table);
 

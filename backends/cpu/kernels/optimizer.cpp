@@ -1,69 +1,165 @@
-// Reference updates on state registers: the parameter and what belongs to it, in place.
+// Reference updates on state registers: the parameter and what belongs to it, in place. Where the
+// control says no, nothing is touched: not a moment, not the count of updates.
 #include "backends/cpu/kernels/families.h"
 #include "backends/cpu/kernels/reference.h"
+#include "core/operators/learning_rate.h"
 
 #include <cmath>
+#include <cstdint>
+#include <vector>
 
 namespace sextant {
 namespace {
 
-enum Output : std::size_t { kParameter, kFirstMoment, kSecondMoment, kStep };
+struct Control {
+  double coefficient = 0;
+  bool updates = false;
+};
 
-void adamw(const KernelContext& context, Workspace& workspace) {
-  const Attributes& attributes = context.attributes();
-  const double beta1 = attributes.real("beta1");
-  const double beta2 = attributes.real("beta2");
-  const double epsilon = attributes.real("epsilon");
-  const double rate = attributes.real("learning_rate");
-  const double decay = attributes.real("weight_decay");
-  const Values gradient = load_input(context, 0, workspace);
-  const double tokens = load_input(context, 1, workspace)[0];
-  if (tokens == 0.0) return;
-  const auto p = load_output(context, kParameter, workspace);
-  const auto m = load_output(context, kFirstMoment, workspace);
-  const auto v = load_output(context, kSecondMoment, workspace);
-  const auto step = load_output(context, kStep, workspace);
-  step[0] += 1.0;
-  const double correction1 = 1.0 - std::pow(beta1, step[0]);
-  const double correction2 = 1.0 - std::pow(beta2, step[0]);
-  for (std::size_t i = 0; i < p.size(); ++i) {
-    const double g = gradient[i] / tokens;
-    m[i] = beta1 * m[i] + (1.0 - beta1) * g;
-    v[i] = beta2 * v[i] + (1.0 - beta2) * g * g;
-    const double direction = m[i] / correction1 / (std::sqrt(v[i] / correction2) + epsilon);
-    p[i] -= rate * (direction + decay * p[i]);
-  }
-  store_output(context, kParameter, p, workspace);
-  store_output(context, kFirstMoment, m, workspace);
-  store_output(context, kSecondMoment, v, workspace);
-  store_output(context, kStep, step, workspace);
+Control load_control(const KernelContext& context, std::size_t input, Workspace& workspace) {
+  const Values values = load_input(context, input, workspace);
+  return {values[0], values[1] != 0.0};
+}
+
+// One more update in output `index`; returns which it is.
+std::int64_t count_update(const KernelContext& context, std::size_t index) {
+  return ++*reinterpret_cast<std::int64_t*>(context.out[index].data);
 }
 
 void sgd(const KernelContext& context, Workspace& workspace) {
   const Attributes& attributes = context.attributes();
-  const double rate = attributes.real("learning_rate");
-  const double momentum = attributes.real("momentum");
+  const Control control = load_control(context, 1, workspace);
+  if (!control.updates) return;
+  const double decay = attributes.real("weight_decay");
+  const double rate = learning_rate_at(attributes, count_update(context, 1));
+  const Values gradient = load_input(context, 0, workspace);
+  const auto p = load_output(context, 0, workspace);
+  for (std::size_t i = 0; i < p.size(); ++i)
+    p[i] -= rate * (control.coefficient * gradient[i] + decay * p[i]);
+  store_output(context, 0, p, workspace);
+}
+
+void momentum(const KernelContext& context, Workspace& workspace) {
+  const Attributes& attributes = context.attributes();
+  const Control control = load_control(context, 1, workspace);
+  if (!control.updates) return;
+  const double keep = attributes.real("momentum");
   const double decay = attributes.real("weight_decay");
   const bool is_nesterov = attributes.boolean_or("nesterov", false);
+  const double rate = learning_rate_at(attributes, count_update(context, 2));
   const Values gradient = load_input(context, 0, workspace);
-  const double tokens = load_input(context, 1, workspace)[0];
-  if (tokens == 0.0) return;
   const auto p = load_output(context, 0, workspace);
   const auto m = load_output(context, 1, workspace);
   for (std::size_t i = 0; i < p.size(); ++i) {
-    const double g = gradient[i] / tokens + decay * p[i];
-    m[i] = momentum * m[i] + g;
-    p[i] -= rate * (is_nesterov ? g + momentum * m[i] : m[i]);
+    const double g = control.coefficient * gradient[i] + decay * p[i];
+    m[i] = keep * m[i] + g;
+    p[i] -= rate * (is_nesterov ? g + keep * m[i] : m[i]);
   }
   store_output(context, 0, p, workspace);
   store_output(context, 1, m, workspace);
 }
 
+// What AdamW and LAMB share: the moments, and the direction they give after this many updates.
+class Adam {
+ public:
+  explicit Adam(const Attributes& attributes, std::int64_t update)
+      : beta1_(attributes.real("beta1")),
+        beta2_(attributes.real("beta2")),
+        epsilon_(attributes.real("epsilon")),
+        correction1_(1.0 - std::pow(beta1_, static_cast<double>(update))),
+        correction2_(1.0 - std::pow(beta2_, static_cast<double>(update))) {}
+
+  double direction(double g, double& m, double& v) const {
+    m = beta1_ * m + (1.0 - beta1_) * g;
+    v = beta2_ * v + (1.0 - beta2_) * g * g;
+    return m / correction1_ / (std::sqrt(v / correction2_) + epsilon_);
+  }
+
+ private:
+  double beta1_, beta2_, epsilon_, correction1_, correction2_;
+};
+
+void adamw(const KernelContext& context, Workspace& workspace) {
+  const Attributes& attributes = context.attributes();
+  const Control control = load_control(context, 1, workspace);
+  if (!control.updates) return;
+  const std::int64_t update = count_update(context, 3);
+  const Adam adam(attributes, update);
+  const double rate = learning_rate_at(attributes, update);
+  const double decay = attributes.real("weight_decay");
+  const Values gradient = load_input(context, 0, workspace);
+  const auto p = load_output(context, 0, workspace);
+  const auto m = load_output(context, 1, workspace);
+  const auto v = load_output(context, 2, workspace);
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    const double direction = adam.direction(control.coefficient * gradient[i], m[i], v[i]);
+    p[i] -= rate * (direction + decay * p[i]);
+  }
+  store_output(context, 0, p, workspace);
+  store_output(context, 1, m, workspace);
+  store_output(context, 2, v, workspace);
+}
+
+// Outputs: direction, m, v, step, rate. The direction of a step that is skipped is zero.
+void lamb_direction(const KernelContext& context, Workspace& workspace) {
+  const Attributes& attributes = context.attributes();
+  const Control control = load_control(context, 2, workspace);
+  const auto direction = make_output(context, 0, workspace);
+  const auto rate = make_output(context, 4, workspace);
+  if (control.updates) {
+    const std::int64_t update = count_update(context, 3);
+    const Adam adam(attributes, update);
+    const double decay = attributes.real("weight_decay");
+    const Values gradient = load_input(context, 0, workspace);
+    const Values p = load_input(context, 1, workspace);
+    const auto m = load_output(context, 1, workspace);
+    const auto v = load_output(context, 2, workspace);
+    for (std::size_t i = 0; i < direction.size(); ++i)
+      direction[i] = adam.direction(control.coefficient * gradient[i], m[i], v[i]) + decay * p[i];
+    rate[0] = learning_rate_at(attributes, update);
+    store_output(context, 1, m, workspace);
+    store_output(context, 2, v, workspace);
+  }
+  store_output(context, 0, direction, workspace);
+  store_output(context, 4, rate, workspace);
+}
+
+double sum_of_squares(Values values) {
+  double sum = 0;
+  for (const double value : values) sum += value * value;
+  return sum;
+}
+
+void lamb_norms(const KernelContext& context, Workspace& workspace) {
+  const auto norms = make_output(context, 0, workspace);
+  for (std::size_t i = 0; i < 2; ++i) norms[i] = sum_of_squares(load_input(context, i, workspace));
+  store_output(context, 0, norms, workspace);
+}
+
+// The ratio of the norms of weight and direction scales the rate; a tensor of zeros, or one that
+// takes no part in it, moves at the rate itself.
+void lamb_apply(const KernelContext& context, Workspace& workspace) {
+  if (!load_control(context, 3, workspace).updates) return;
+  const Values direction = load_input(context, 0, workspace);
+  const Values norms = load_input(context, 1, workspace);
+  const bool adapts = context.attributes().boolean_or("adapts", true);
+  double rate = load_input(context, 2, workspace)[0];
+  if (adapts && norms[0] > 0 && norms[1] > 0) rate *= std::sqrt(norms[0]) / std::sqrt(norms[1]);
+  const auto p = load_output(context, 0, workspace);
+  for (std::size_t i = 0; i < p.size(); ++i) p[i] -= rate * direction[i];
+  store_output(context, 0, p, workspace);
+}
+
 }  // namespace
 
 void add_optimizer_kernels(KernelTable& table) {
-  table.add("adamw", adamw);
   table.add("sgd", sgd);
+  table.add("momentum", momentum);
+  table.add("adamw", adamw);
+  table.add("lamb_direction", lamb_direction);
+  table.add("lamb_norms", lamb_norms);
+  table.add("lamb_apply", lamb_apply);
+  add_update_control_kernels(table);
 }
 
 }  // namespace sextant
