@@ -44,6 +44,34 @@ std::string instance_name(const StagedGraph& graph, const InstanceSpec& instance
   return fmt::format("layer{}.{}", instance.layer, to_string(instance.part));
 }
 
+namespace {
+
+// How a member of a fused operator sees a tensor.
+ActorMember::Operand member_operand(const StagedOp& op, StagedTensorIndex tensor) {
+  using Source = ActorMember::Operand::Source;
+  const auto position = [&](const std::vector<StagedTensorIndex>& tensors) {
+    return static_cast<std::int32_t>(std::find(tensors.begin(), tensors.end(), tensor) -
+                                     tensors.begin());
+  };
+  if (const std::int32_t index = position(op.out); index < std::ssize(op.out))
+    return {Source::kOutput, index};
+  if (const std::int32_t index = position(op.inner); index < std::ssize(op.inner))
+    return {Source::kInner, index};
+  return {Source::kInput, position(op.in)};
+}
+
+ActorMember make_member(const StagedOp& op, const StagedMember& member) {
+  ActorMember made;
+  made.kind = member.kind;
+  made.name = without_layer(member.name);
+  made.attributes = member.attributes;
+  for (const StagedTensorIndex in : member.in) made.in.push_back(member_operand(op, in));
+  for (const StagedTensorIndex out : member.out) made.out.push_back(member_operand(op, out));
+  return made;
+}
+
+}  // namespace
+
 BlockForms::BlockForms(const Partition& partition, const LayoutTable& layouts,
                        const GroupTable& groups, const Options& options)
     : partition_(&partition), layouts_(&layouts), groups_(&groups), options_(options) {
@@ -261,6 +289,16 @@ void BlockForms::sign_actor(std::int32_t instance, StagedOpIndex op, Signature& 
     const Operand source = operand(instance, in);
     signature.push_back(source.source == Operand::Source::kPort ? -1 - source.index : source.index);
   }
+  for (const StagedMember& member : staged.members) {
+    signature.insert(signature.end(),
+                     {kind_of(member.kind).symbol, attributes_symbol(member.attributes)});
+    for (const auto* operands : {&member.in, &member.out})
+      for (const StagedTensorIndex tensor : *operands) {
+        const ActorMember::Operand seen = member_operand(staged, tensor);
+        signature.insert(signature.end(), {static_cast<std::int64_t>(seen.source), seen.index});
+      }
+  }
+  for (const StagedTensorIndex inner : staged.inner) signature.push_back(layouts_->of(inner).value);
   if (!staged.communication) return;
   signature.insert(signature.end(),
                    {static_cast<std::int64_t>(staged.communication->primitive),
@@ -302,6 +340,11 @@ Actor BlockForms::make_actor(std::int32_t instance, StagedOpIndex op) const {
   actor.queue = staged.queue;
   for (const StagedTensorIndex in : staged.in) actor.in.push_back(operand(instance, in));
   for (const StagedTensorIndex out : staged.out) actor.out.push_back(register_of(out));
+  for (const StagedMember& member : staged.members)
+    actor.members.push_back(make_member(staged, member));
+  for (const StagedTensorIndex inner : staged.inner)
+    actor.inner.push_back({std::string(without_layer(at(partition_->graph().tensors, inner).name)),
+                           layouts_->of(inner), TensorType{}});
   if (staged.communication)
     actor.communication = Communication{staged.communication->primitive,
                                         staged.communication->side,
@@ -347,6 +390,8 @@ Block BlockForms::make_form(std::int32_t instance, const Homes& homes) const {
   Block block;
   block.name = fmt::format("stage{}.{}", spec.stage, instance_name(graph, spec));
   block.phase = at(graph.ops, spec.ops.front()).phase;
+  // Forward again is where a backward pass begins.
+  if (block.phase == Phase::kRecompute) block.phase = Phase::kInputGrad;
   for (const StagedOpIndex op : spec.ops) {
     block.actors.push_back(make_actor(instance, op));
     mark_in_place(block.actors.back(), homes);
@@ -361,121 +406,6 @@ Block BlockForms::make_form(std::int32_t instance, const Homes& homes) const {
   for (const FrameKey& key : homes.keys) block.frames.push_back(key.frame);
   add_readers(instance, block);
   return block;
-}
-
-namespace {
-
-// Local types of one class, each layout worked out once.
-class LocalTypes {
- public:
-  LocalTypes(const LayoutTable& layouts, const Placement& placement,
-             const ProgramClass& program_class)
-      : layouts_(&layouts), placement_(&placement), member_(program_class.members.front()) {
-    types_.resize(layouts.layouts().size());
-    room_.resize(layouts.layouts().size());
-    for (std::size_t i = 0; i < types_.size(); ++i) {
-      const Layout& layout = layouts.layouts()[i];
-      if (layout.placement == PlacementId(program_class.stage))
-        types_[i] = local_type(layout, *placement_, member_);
-      room_[i] = aligned(size_of(types_[i]).value);
-    }
-  }
-  // Room for what the other class holds too.
-  void widen(const LocalTypes& other) {
-    for (std::size_t i = 0; i < room_.size(); ++i) room_[i] = std::max(room_[i], other.room_[i]);
-  }
-  Bytes room(LayoutId layout) const { return Bytes(room_[layout.index()]); }
-  const TensorType& of(LayoutId layout) const { return types_[layout.index()]; }
-
- private:
-  const LayoutTable* layouts_;
-  const Placement* placement_;
-  std::int32_t member_;
-  std::vector<TensorType> types_;
-  std::vector<std::int64_t> room_;
-};
-
-// Of all classes. With `symmetric` those of a stage make room for each other's parts.
-std::vector<LocalTypes> local_types(const LayoutTable& layouts,
-                                    std::span<const ProgramClass> classes,
-                                    const std::vector<Placement>& placements, bool symmetric) {
-  std::vector<LocalTypes> types;
-  for (const ProgramClass& one : classes)
-    types.emplace_back(layouts, at(placements, one.stage), one);
-  for (std::size_t c = 0; symmetric && c < classes.size(); ++c)
-    for (std::size_t other = 0; other < classes.size(); ++other)
-      if (other != c && classes[other].stage == classes[c].stage) types[c].widen(types[other]);
-  return types;
-}
-
-Work work_of(const Block& block, const Actor& actor, const OperatorRegistry& registry) {
-  const OperatorDef& def = registry.get(actor.kind);
-  std::vector<TensorType> inputs, outputs;
-  for (const Operand& in : actor.in)
-    inputs.push_back(in.source == Operand::Source::kPort ? at(block.ports, in.index).local
-                                                         : at(block.registers, in.index).local);
-  for (const std::int32_t out : actor.out) outputs.push_back(at(block.registers, out).local);
-  return def.work(inputs, outputs, actor.attributes);
-}
-
-Block with_local_types(Block block, std::span<const LayoutId> ports, const LocalTypes& types) {
-  for (const Actor& actor : block.actors)
-    for (const std::int32_t out : actor.out) {
-      Register& reg = at(block.registers, out);
-      reg.local = types.of(reg.layout);
-      if (actor.in_place) {
-        reg.offset = at(block.registers, at(actor.in, actor.in_place->in).index).offset;
-        continue;
-      }
-      Bytes& size = at(block.frames, reg.frame).size;
-      reg.offset = size;
-      size += types.room(reg.layout);
-    }
-  for (std::size_t port = 0; port < ports.size(); ++port)
-    block.ports[port].local = types.of(ports[port]);
-  return block;
-}
-
-// Of two blocks of one form.
-bool hold_equal_shapes(const Block& a, const Block& b) {
-  const auto equal = [](const auto& x, const auto& y) { return x.local == y.local; };
-  return std::equal(a.registers.begin(), a.registers.end(), b.registers.begin(), equal) &&
-         std::equal(a.ports.begin(), a.ports.end(), b.ports.begin(), equal);
-}
-
-}  // namespace
-
-BlockTable make_blocks(const BlockForms& forms, const LayoutTable& layouts,
-                       std::span<const ProgramClass> classes,
-                       const std::vector<Placement>& placements, const OperatorRegistry& registry,
-                       bool symmetric) {
-  const auto num_forms = static_cast<std::size_t>(forms.num_forms());
-  BlockTable table;
-  table.block_of.assign(classes.size(), std::vector<BlockId>(num_forms));
-  std::vector<std::vector<BlockId>> made(num_forms);
-  const std::vector<LocalTypes> types = local_types(layouts, classes, placements, symmetric);
-  for (std::size_t c = 0; c < classes.size(); ++c) {
-    for (std::int32_t form = 0; form < forms.num_forms(); ++form) {
-      if (forms.stage_of(form) != classes[c].stage) continue;
-      Block block = with_local_types(forms.form(form), forms.port_layouts(form), types[c]);
-      std::vector<BlockId>& known = at(made, form);
-      const auto same = std::find_if(known.begin(), known.end(), [&](BlockId id) {
-        return hold_equal_shapes(table.blocks[id.index()], block);
-      });
-      if (same != known.end()) {
-        at(table.block_of[c], form) = *same;
-        continue;
-      }
-      for (Actor& actor : block.actors)
-        if (!actor.communication && actor.queue != QueueRole::kHost)
-          actor.work = work_of(block, actor, registry);
-      if (!known.empty()) block.name += fmt::format(".class{}", known.size());
-      known.push_back(BlockId(table.blocks.size()));
-      at(table.block_of[c], form) = known.back();
-      table.blocks.push_back(std::move(block));
-    }
-  }
-  return table;
 }
 
 }  // namespace sextant

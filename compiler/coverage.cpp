@@ -1,4 +1,4 @@
-// Counts of operators by layer.
+// Counts of operators by layer; a fused one counts as its members.
 #include "compiler/coverage.h"
 
 #include "compiler/at.h"
@@ -22,8 +22,11 @@ using LayerCounts = std::map<int, SortCounts>;
 LayerCounts counts_of(const PhysicalGraph& graph, const RankProgram& program) {
   LayerCounts counts;
   for (const Instance& instance : program.instances)
-    for (const Actor& actor : graph.block_of(instance).actors)
-      ++counts[instance.layer][{actor.phase, actor.kind}];
+    for (const Actor& actor : graph.block_of(instance).actors) {
+      SortCounts& own = counts[instance.layer];
+      for (const ActorMember& member : actor.members) ++own[{actor.phase, member.kind}];
+      if (actor.members.empty()) ++own[{actor.phase, actor.kind}];
+    }
   return counts;
 }
 

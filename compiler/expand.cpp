@@ -7,6 +7,7 @@
 #include "compiler/blocks.h"
 #include "compiler/coverage.h"
 #include "compiler/durations.h"
+#include "compiler/fusion.h"
 #include "compiler/groups.h"
 #include "compiler/issue_order.h"
 #include "compiler/layouts.h"
@@ -18,6 +19,7 @@
 #include "core/parallel.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace sextant {
@@ -205,7 +207,10 @@ ExpandedGraph expand_and_report(const StagedGraph& staged, const OperatorRegistr
                                 const CostModel& cost, const NetworkModel& network,
                                 const ExpandOptions& options) {
   require_none(validate(staged), "cannot expand this staged graph");
-  ExpandedGraph expanded = Expansion(staged, registry, cost, network, options).run();
+  std::optional<StagedGraph> fused;
+  if (options.fusion && fuses_anything(cost)) fused = fuse_operators(staged, cost);
+  ExpandedGraph expanded =
+      Expansion(fused ? *fused : staged, registry, cost, network, options).run();
   if (options.memory) require_fits(expanded.graph, *options.memory);
   if (options.checks) check(staged, expanded.graph);
   return expanded;

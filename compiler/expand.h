@@ -24,6 +24,7 @@ struct ExpandOptions {
   TransferOrder transfer_order = TransferOrder::kEarly;
   bool launch_groups = false;  // merge neighbouring opposite transfers
   BucketLimits buckets = {};   // small collectives that start together
+  bool fusion = true;          // operators that the device has one kernel for become one
   bool plan_memory = true;     // false: unique addresses, no reuse (a reference for tests)
   bool in_place = true;        // an output may take over the bytes of an input that dies with it
   // What collectives read and write lies at equal offsets on all ranks of their group: every rank

@@ -53,7 +53,7 @@ class Pins {
     bool found = false;
     for (std::size_t index = 0; index < training_.tensors().size(); ++index) {
       const LogicalTensor& tensor = training_.tensors()[index];
-      if (!matches(pin.name, tensor.name)) continue;
+      if (!matches(pin.name, tensor.name) || training_.op(tensor.producer).recompute_of) continue;
       found = true;
       require_fits(pin, training_.op(tensor.producer), tensor);
       if (!training_.op(tensor.producer).parameter)
@@ -66,7 +66,7 @@ class Pins {
     bool found = false;
     for (std::size_t index = 0; index < training_.ops().size(); ++index) {
       const LogicalOp& op = training_.ops()[index];
-      if (!matches(pin.name, op.name)) continue;
+      if (!matches(pin.name, op.name) || op.recompute_of) continue;
       found = true;
       require(*pin.input < op.inputs.size(), ErrorCode::kUsage,
               "{}: operator '{}' ({}) has {} inputs", to_string(pin), op.name, op.kind,

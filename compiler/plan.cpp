@@ -56,6 +56,7 @@ Json expand_to_json(const ExpandOptions& options) {
           {"launch_groups", options.launch_groups},
           {"bucket_bytes", options.buckets.bytes.value},
           {"bucket_operations", options.buckets.operations},
+          {"fusion", options.fusion},
           {"plan_memory", options.plan_memory},
           {"in_place", options.in_place},
           {"symmetric", options.symmetric}};
@@ -71,7 +72,7 @@ std::int64_t limit_from(const JsonCursor& value) {
 
 ExpandOptions expand_from(const JsonCursor& value, const Strategy& strategy) {
   value.allow_only({"slot_lifetime", "transfer_order", "launch_groups", "bucket_bytes",
-                    "bucket_operations", "plan_memory", "in_place", "symmetric"});
+                    "bucket_operations", "fusion", "plan_memory", "in_place", "symmetric"});
   ExpandOptions options;
   options.schedule = strategy.schedule;
   options.slot_lifetime = slot_lifetime_from(value.at("slot_lifetime"));
@@ -85,6 +86,9 @@ ExpandOptions expand_from(const JsonCursor& value, const Strategy& strategy) {
     options.buckets.bytes = Bytes(limit_from(*bytes));
   if (const auto operations = value.find("bucket_operations"))
     options.buckets.operations = static_cast<std::int32_t>(limit_from(*operations));
+  // Nor were operators fused.
+  const auto fusion = value.find("fusion");
+  options.fusion = fusion && fusion->boolean();
   options.plan_memory = value.at("plan_memory").boolean();
   // Nor did older plans know these.
   const auto in_place = value.find("in_place");

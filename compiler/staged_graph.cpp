@@ -85,9 +85,12 @@ class Validator {
            to_string(t.words));
     rule(is_op(t.producer), "tensor '{}' has no producer", t.name);
     if (!is_op(t.producer)) return;
-    const auto& out = op(t.producer).out;
-    rule(std::count(out.begin(), out.end(), static_cast<StagedTensorIndex>(index)) == 1,
-         "tensor '{}' is not an output of its producer '{}'", t.name, op(t.producer).name);
+    const StagedOp& producer = op(t.producer);
+    const auto count = [&](const std::vector<StagedTensorIndex>& tensors) {
+      return std::count(tensors.begin(), tensors.end(), static_cast<StagedTensorIndex>(index));
+    };
+    rule(count(producer.out) + count(producer.inner) == 1,
+         "tensor '{}' is not an output of its producer '{}'", t.name, producer.name);
   }
 
   // - Operands are tensors of the graph, on the operator's own stage.
@@ -102,7 +105,7 @@ class Validator {
     rule(chunks.empty() || static_cast<std::size_t>(o.layer) < chunks.size(),
          "operator '{}' is in layer {}, but {} layers have a chunk", o.name, o.layer,
          chunks.size());
-    for (const auto* operands : {&o.in, &o.out})
+    for (const auto* operands : {&o.in, &o.out, &o.inner})
       for (const StagedTensorIndex operand : *operands) {
         rule(is_tensor(operand), "operator '{}' has operand {} of {} tensors", o.name, operand,
              graph_.tensors.size());
@@ -110,7 +113,7 @@ class Validator {
         rule(tensor(operand).stage == o.stage,
              "operator '{}' on stage {} has operand '{}' of stage {}", o.name, o.stage,
              tensor(operand).name, tensor(operand).stage);
-        if (operands == &o.out)
+        if (operands != &o.in)
           rule(tensor(operand).producer == static_cast<StagedOpIndex>(index),
                "output '{}' of operator '{}' names another producer", tensor(operand).name, o.name);
       }
@@ -129,6 +132,7 @@ class Validator {
     const StagedOp& o = graph_.ops[index];
     check_order(index, o);
     check_queue(o);
+    check_members(o);
     if (!o.communication) return;
     if (o.communication->primitive == Primitive::kTransfer)
       check_transfer(index, o);
@@ -147,6 +151,30 @@ class Validator {
         rule(producer < index, "operator '{}' reads '{}' before it is produced", o.name,
              tensor(in).name);
     }
+  }
+
+  // - Members of a fused operator read its inputs, or what a member before them made, and together
+  //   make its outputs and inner tensors; nobody else reads the inner ones.
+  void check_members(const StagedOp& o) {
+    std::vector<StagedTensorIndex> made;
+    const auto holds = [](const std::vector<StagedTensorIndex>& tensors, StagedTensorIndex wanted) {
+      return std::find(tensors.begin(), tensors.end(), wanted) != tensors.end();
+    };
+    for (const StagedMember& member : o.members) {
+      for (const StagedTensorIndex in : member.in)
+        rule(holds(made, in) || holds(o.in, in), "member '{}' of '{}' reads what is not there",
+             member.name, o.name);
+      made.insert(made.end(), member.out.begin(), member.out.end());
+    }
+    std::vector<StagedTensorIndex> wanted = o.out;
+    wanted.insert(wanted.end(), o.inner.begin(), o.inner.end());
+    std::sort(wanted.begin(), wanted.end());
+    std::sort(made.begin(), made.end());
+    rule(o.members.empty() ? o.inner.empty() : made == wanted,
+         "the members of '{}' do not make its outputs and inner tensors", o.name);
+    for (const StagedTensorIndex inner : o.inner)
+      rule(readers_[static_cast<std::size_t>(inner)].empty(),
+           "tensor '{}' inside '{}' is read from outside", tensor(inner).name, o.name);
   }
 
   // - Collectives are on the collective queue, halves of transfers on a transfer queue of their
@@ -308,6 +336,8 @@ std::string op_text(const StagedGraph& graph, const StagedOp& o) {
                         to_string(t.memory), t.is_state ? " state" : "");
   }
   if (o.communication) text += communication_text(graph, *o.communication);
+  for (const StagedMember& member : o.members)
+    text += fmt::format("{}{}", &member == &o.members.front() ? " = " : ", ", member.name);
   return text + "\n";
 }
 

@@ -44,6 +44,14 @@ struct StagedCommunication {
   DType dtype = DType::kF32;
 };
 
+// One operator of a fused one.
+struct StagedMember {
+  std::string kind;
+  std::string name;
+  Attributes attributes;
+  std::vector<StagedTensorIndex> in, out;
+};
+
 struct StagedOp {
   std::string kind;
   std::string name;
@@ -55,6 +63,9 @@ struct StagedOp {
   QueueRole queue = QueueRole::kCompute;
   std::vector<StagedTensorIndex> in, out;
   std::optional<StagedCommunication> communication;
+  // Of a fused operator: what it does, in order, and the tensors that nobody else sees.
+  std::vector<StagedMember> members = {};
+  std::vector<StagedTensorIndex> inner = {};
 };
 
 // A per-micro-batch tensor read by a per-step operator is accumulated over the step (its register
@@ -75,7 +86,8 @@ struct StagedGraph {
 };
 
 // One message per broken rule: indices, order, stage of inputs, halves that name each other,
-// per-micro-batch operators fed only by compatible rates. Empty means valid.
+// per-micro-batch operators fed only by compatible rates, members of fused operators. Empty means
+// valid.
 std::vector<std::string> validate(const StagedGraph& graph);
 
 // Readable dump, one operator per line, for golden tests and `--dump`.

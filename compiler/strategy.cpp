@@ -136,7 +136,7 @@ void require_chunks(const Strategy& strategy) {
   }
 }
 
-// What the settings say together, and what of it is not in this version.
+// What the settings say together.
 void require_consistent(const Strategy& strategy) {
   require(strategy.dp % strategy.ep == 0, ErrorCode::kUsage,
           "strategy: ep={} does not divide dp={}: experts are spread over data-parallel replicas",
@@ -147,13 +147,6 @@ void require_consistent(const Strategy& strategy) {
     require(pin.words.size() == axes, ErrorCode::kUsage,
             "strategy: {}: {} words, wanted one for each axis of {}", to_string(pin),
             pin.words.size(), axis_names(strategy));
-}
-
-void require_available(const Strategy& strategy) {
-  const auto missing = [](bool used, std::string_view what) {
-    require(!used, ErrorCode::kUsage, "strategy: {} is not in this version", what);
-  };
-  missing(strategy.recompute != Recompute(), "recompute");
 }
 
 // "NAME:WORDS" or "NAME[INPUT]:WORDS"; words are written without blanks.
@@ -298,7 +291,6 @@ Strategy parse_strategy(std::string_view text) {
   if (strategy.schedule == Schedule::kZeroBubbleV && !seen.contains("virtual"))
     strategy.virtual_stages = 2;
   require_consistent(strategy);
-  require_available(strategy);
   return strategy;
 }
 

@@ -44,6 +44,10 @@ class WordChooser {
   StrategyWords run() {
     for (std::size_t index = 0; index < training_.ops().size(); ++index) {
       const LogicalOp& op = training_.ops()[index];
+      if (op.recompute_of) {  // has the words of the original
+        box_again(op);
+        continue;
+      }
       const OperatorDef& def = training_.registry().get(op.kind);
       if (op.inputs.empty() && def.on_host)
         split_input(op);
@@ -66,6 +70,14 @@ class WordChooser {
     std::vector<std::int64_t> extents;
     for (const MeshAxis& axis : mesh_axes(strategy)) extents.push_back(axis.extent);
     return extents;
+  }
+  // What a layer keeps for backward is its input, not what forward boxed it to.
+  void box_again(const LogicalOp& op) {
+    for (const TensorId input : op.inputs) {
+      const OpId maker = training_.tensor(input).producer;
+      if (training_.op(maker).layer != op.layer && rates_[maker.index()] == Rate::kPerMicroBatch)
+        chosen_.times.per_use.insert(input);
+    }
   }
   bool is_used(std::size_t axis) const { return extents_[axis] > 1; }
 

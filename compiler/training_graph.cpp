@@ -3,7 +3,9 @@
 
 #include "compiler/autodiff.h"
 #include "compiler/context_parallel.h"
+#include "compiler/dead_operators.h"
 #include "compiler/optimizer.h"
+#include "compiler/recompute.h"
 #include "core/check.h"
 #include "core/operator.h"
 
@@ -41,6 +43,7 @@ std::string training_graph_key(const Strategy& strategy) {
   std::string key = fmt::format("samples={}", strategy.dp * strategy.micro_batch);
   if (strategy.cp > 1 && strategy.context == ContextMode::kRing)
     key += fmt::format(" ring={}", strategy.cp);
+  if (strategy.recompute != Recompute()) key += " " + recompute_key(strategy);
   return key;
 }
 
@@ -53,7 +56,7 @@ LogicalGraph make_training_graph(const LogicalGraph& forward, const Strategy& st
       training,
       {.seed = scaled.seed, .in_compute_type = options.gradients == GradientType::kCompute});
   add_metrics(training, add_updates(training, gradients, scaled, options));
-  return with_rings(training, strategy);
+  return with_recompute(without_dead_operators(with_rings(training, strategy)), strategy);
 }
 
 }  // namespace sextant

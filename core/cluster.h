@@ -40,6 +40,8 @@ struct DeviceKind {
   // and draining a tile costs as much as one edge of its inner extent. Zero: neither is modelled.
   Sourced matmul_tile;
   Sourced matmul_units;
+  // Fused kinds (core/fused_kinds.h) that the device has one kernel for, sorted.
+  std::vector<std::string> fused = {};
 };
 
 // One kind of connection, alpha-beta: t = alpha + size / bandwidth.

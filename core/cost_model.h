@@ -8,6 +8,7 @@
 #include "core/work.h"
 
 #include <span>
+#include <string_view>
 
 namespace sextant {
 
@@ -18,6 +19,8 @@ class CostModel {
   virtual Duration duration(const Work& work) const = 0;
   // Host time to launch one run.
   virtual Duration launch_cost() const = 0;
+  // Whether the device has one kernel for a fused kind (core/fused_kinds.h).
+  virtual bool fuses(std::string_view /*fused_kind*/) const { return false; }
 };
 
 // One collective or transfer to be timed; core/communication_volume.h fills it.

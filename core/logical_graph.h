@@ -62,6 +62,8 @@ struct LogicalOp {
   // leave each other's stage. Gradient and optimizer operators carry the layer of their origin.
   int layer = 0;
   std::optional<ParameterInfo> parameter;  // of `parameter` operators
+  // Of Phase::kRecompute: the forward operator it repeats, word for word.
+  std::optional<OpId> recompute_of = std::nullopt;
 };
 
 class OperatorRegistry;

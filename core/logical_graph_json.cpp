@@ -60,6 +60,7 @@ Json op_json(const GraphDocument& document, OpId id) {
   if (!op.attributes.entries().empty()) json["attributes"] = attributes_json(op.attributes);
   json["layer"] = op.layer;
   json["phase"] = to_string(op.phase);
+  if (op.recompute_of) json["recompute_of"] = document.graph.op(*op.recompute_of).name;
   if (op.parameter) json["parameter"] = parameter_json(*op.parameter);
   Json words = words_json(document, id);
   if (!words.empty()) json["words"] = std::move(words);
@@ -130,9 +131,19 @@ class GraphReader {
   }
 
  private:
+  OpId repeated(const JsonCursor& original, const LogicalOp& op) const {
+    const std::optional<OpId> found = document_.graph.find_op(original.text());
+    if (!found || document_.graph.op(*found).kind != op.kind || op.phase != Phase::kRecompute)
+      original.refuse(
+          fmt::format("no operator before this one is '{}' and a {} that the phase "
+                      "recompute may repeat",
+                      original.text(), op.kind));
+    return *found;
+  }
+
   void add_op(const JsonCursor& cursor) {
-    cursor.allow_only(
-        {"name", "kind", "inputs", "attributes", "layer", "phase", "parameter", "words"});
+    cursor.allow_only({"name", "kind", "inputs", "attributes", "layer", "phase", "recompute_of",
+                       "parameter", "words"});
     LogicalOp op;
     op.name = cursor.at("name").text();
     op.kind = cursor.at("kind").text();
@@ -143,6 +154,8 @@ class GraphReader {
     op.layer = static_cast<int>(cursor.at("layer").integer_between(0, kMostLayers));
     op.phase = op.kind == "input" ? Phase::kData : Phase::kForward;
     if (const auto phase = cursor.find("phase")) op.phase = parsed(*phase, parse_phase);
+    if (const auto original = cursor.find("recompute_of"))
+      op.recompute_of = repeated(*original, op);
     const OpId id = append(cursor, std::move(op));
     for (const TensorId output : document_.graph.op(id).outputs)
       tensors_[document_.graph.tensor(output).name] = output;

@@ -101,8 +101,33 @@ struct Operand {
   bool operator==(const Operand&) const = default;
 };
 
+// One operator of a fused actor. A device without a kernel for the whole runs the members in order.
+struct ActorMember {
+  // An input or an output of the actor, or a tensor that only its members see.
+  struct Operand {
+    enum class Source : std::uint8_t { kInput, kOutput, kInner };
+    Source source = Source::kInput;
+    std::int32_t index = 0;
+    bool operator==(const Operand&) const = default;
+  };
+  std::string kind;  // operator registry
+  std::string name;
+  Attributes attributes;
+  std::vector<Operand> in, out;
+  bool operator==(const ActorMember&) const = default;
+};
+
+// A tensor inside a fused actor: it lives while the actor acts and has no bytes in the arena.
+struct InnerTensor {
+  std::string name;
+  LayoutId layout;
+  TensorType local;  // this class's part
+  bool operator==(const InnerTensor&) const = default;
+};
+
 struct Actor {
-  std::string kind;  // operator registry; "all_reduce" ... for communications
+  // Operator registry; "all_reduce" ... for communications; of core/fused_kinds.h for fused actors.
+  std::string kind;
   std::string name;  // of the logical operator, for people: "attention.q"
   Attributes attributes;
   Phase phase = Phase::kForward;
@@ -118,6 +143,9 @@ struct Actor {
     bool operator==(const InPlace&) const = default;
   };
   std::optional<InPlace> in_place;
+  // Of a fused actor; its attributes are those of the members.
+  std::vector<ActorMember> members = {};
+  std::vector<InnerTensor> inner = {};
   bool operator==(const Actor&) const = default;
 };
 

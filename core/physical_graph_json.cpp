@@ -94,6 +94,25 @@ Json work_json(const Work& work) {
           {"kernel", work.kernel}};
 }
 
+Json member_operand_json(const ActorMember::Operand& operand) {
+  constexpr std::string_view kLetters = "iot";  // input, output, inner tensor
+  return fmt::format("{}{}", kLetters[static_cast<std::size_t>(operand.source)], operand.index);
+}
+
+Json member_json(const ActorMember& member) {
+  return {{"kind", member.kind},
+          {"name", member.name},
+          {"in", list_of(member.in, member_operand_json)},
+          {"out", list_of(member.out, member_operand_json)},
+          {"attributes", attributes_json(member.attributes)}};
+}
+
+Json inner_json(const InnerTensor& inner) {
+  Json object = {{"name", inner.name}, {"layout", inner.layout.value}};
+  add_type(object, inner.local);
+  return object;
+}
+
 Json actor_json(const Actor& actor) {
   Json object = {{"kind", actor.kind},
                  {"name", actor.name},
@@ -105,6 +124,10 @@ Json actor_json(const Actor& actor) {
                  {"work", work_json(actor.work)}};
   if (actor.communication) object["communication"] = communication_json(*actor.communication);
   if (actor.in_place) object["in_place"] = Json::array({actor.in_place->in, actor.in_place->out});
+  if (!actor.members.empty()) {
+    object["members"] = list_of(actor.members, member_json);
+    object["inner"] = list_of(actor.inner, inner_json);
+  }
   return object;
 }
 

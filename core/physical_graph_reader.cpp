@@ -257,9 +257,51 @@ class GraphReader {
             .out = read_index(row[1], actor.out.size(), "output of the actor")};
   }
 
+  static ActorMember::Operand read_member_operand(const JsonCursor& cursor, const Actor& actor) {
+    using Source = ActorMember::Operand::Source;
+    const std::string& text = cursor.text();
+    const char letter = text.empty() ? '?' : text.front();
+    const Source source = letter == 'i'   ? Source::kInput
+                          : letter == 'o' ? Source::kOutput
+                                          : Source::kInner;
+    const std::size_t count = letter == 'i'   ? actor.in.size()
+                              : letter == 'o' ? actor.out.size()
+                              : letter == 't' ? actor.inner.size()
+                                              : 0;
+    std::int32_t index = -1;
+    const char* const end = text.data() + text.size();
+    const bool is_number =
+        text.size() > 1 && std::from_chars(text.data() + 1, end, index).ptr == end;
+    if (!is_number || index < 0 || static_cast<std::size_t>(index) >= count)
+      cursor.refuse(
+          fmt::format("\"{}\" is no operand of a member: wanted i0 ... of {} inputs, o0 "
+                      "... of {} outputs or t0 ... of {} inner tensors",
+                      text, actor.in.size(), actor.out.size(), actor.inner.size()));
+    return {.source = source, .index = index};
+  }
+
+  static ActorMember read_member(const JsonCursor& cursor, const Actor& actor) {
+    cursor.allow_only({"kind", "name", "in", "out", "attributes"});
+    const auto operand = [&](const JsonCursor& element) {
+      return read_member_operand(element, actor);
+    };
+    return {.kind = cursor.at("kind").text(),
+            .name = cursor.at("name").text(),
+            .attributes = read_attributes(cursor.at("attributes")),
+            .in = read_list(cursor.at("in"), operand),
+            .out = read_list(cursor.at("out"), operand)};
+  }
+
+  InnerTensor read_inner(const JsonCursor& cursor) const {
+    cursor.allow_only({"name", "layout", "shape", "dtype"});
+    return {.name = cursor.at("name").text(),
+            .layout = read_layout_id(cursor.at("layout")),
+            .local = read_type(cursor)};
+  }
+
   Actor read_actor(const JsonCursor& cursor, const Block& block) const {
     cursor.allow_only({"kind", "name", "phase", "queue", "in", "out", "attributes", "work",
-                       "communication", "in_place"});
+                       "communication", "in_place", "members", "inner"});
     const auto operand = [&](const JsonCursor& element) { return read_operand(element, block); };
     const auto output = [&](const JsonCursor& element) {
       return read_index(element, block.registers.size(), "register of the block");
@@ -277,6 +319,12 @@ class GraphReader {
     if (const auto found = cursor.find("communication"))
       actor.communication = read_communication(*found);
     if (const auto found = cursor.find("in_place")) actor.in_place = read_in_place(*found, actor);
+    if (const auto found = cursor.find("inner"))
+      actor.inner =
+          read_list(*found, [&](const JsonCursor& element) { return read_inner(element); });
+    if (const auto found = cursor.find("members"))
+      actor.members =
+          read_list(*found, [&](const JsonCursor& element) { return read_member(element, actor); });
     return actor;
   }
 

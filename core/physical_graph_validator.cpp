@@ -33,6 +33,8 @@ namespace sextant {
 // - I26 members of groups are ranks of the graph
 // - I27 sizes and offsets in blocks are between 0 and 2^60 bytes, so that sums cannot overflow
 // - I28 sizes and offsets in programs are, too
+// - I29 tensors inside fused actors name a layout
+// - I30 operands of members are inputs, outputs or inner tensors of their actor
 // Blocks (validator/blocks.cpp)
 // - B1  each register has exactly one writer
 // - B2  data edges are what actors read from registers, each once
@@ -102,7 +104,18 @@ namespace sextant {
 // - A1  they issue equally many communications
 // - A2  they issue equal communications in equal order
 // - A3  a transfer has senders and receivers
-// Shapes (validator/shapes.cpp)
+// Fused actors (validator/fusion.cpp)
+// - F1  the members are the chain that the actor's kind names
+// - F2  a fused actor is on the compute queue, keeps no state and takes over no bytes
+// - F3  members read inputs, or what a member before them wrote
+// - F4  members write outputs and inner tensors, each once
+// - F5  every input is read by a member
+// - F6  every output is written by a member
+// - F7  every inner tensor is written and read by members
+// - F8  no member reads an output that is a sum over several acts
+// - F9  actors of a fused kind have members, others no inner tensors
+// - F10 inner tensors have the element type of their layout
+// Shapes (validator/shapes.cpp); what holds for registers holds for inner tensors
 // - S1  registers are laid out on a placement that holds all ranks of the program
 // - S2  the local shape of a register is what each rank of the class holds of the layout
 std::vector<std::string> validate(const PhysicalGraph& graph) {
@@ -116,6 +129,7 @@ std::vector<std::string> validate(const PhysicalGraph& graph) {
   check_launch_groups(graph, findings);
   check_bindings(graph, findings);
   check_communications(graph, findings);
+  check_fusion(graph, findings);
   // Both walk through group roles and positions.
   if (findings.empty()) {
     check_agreement(graph, findings);

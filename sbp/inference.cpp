@@ -85,6 +85,7 @@ class Inference {
 
   void decide(OpId id) {
     const LogicalOp& op = graph_.op(id);
+    if (op.recompute_of) return repeat(op);
     const std::size_t mesh = mesh_of(op);
     Candidates& candidates = candidates_of(op, mesh);
     if (candidates.all.empty()) return decide_source(op, mesh);
@@ -103,6 +104,15 @@ class Inference {
       add_version(op.inputs[i], {mesh, chosen.inputs[i]});
     for (std::size_t i = 0; i < op.outputs.size(); ++i)
       add_version(op.outputs[i], {mesh, chosen.outputs[i]});
+  }
+
+  // What backward does again it does in the words of the original, and its results are found where
+  // those are: what reads them decides as if it read the original.
+  void repeat(const LogicalOp& op) {
+    const LogicalOp& original = graph_.op(*op.recompute_of);
+    assignment_.add_copy_of(*op.recompute_of);
+    for (std::size_t i = 0; i < op.outputs.size(); ++i)
+      versions_[op.outputs[i].index()] = versions_[original.outputs[i].index()];
   }
 
   void decide_source(const LogicalOp& op, std::size_t mesh) {

@@ -56,6 +56,8 @@ class WordAssignment {
   // Appends the words of the next operator: new ones, or again those with this number.
   std::size_t add(OpWords words);
   void add_again(std::size_t number) { of_op_.push_back(number); }
+  // Those of an earlier operator.
+  void add_copy_of(OpId op) { of_op_.push_back(of_op_[op.index()]); }
 
  private:
   std::vector<OpWords> distinct_;

@@ -3,9 +3,11 @@
 
 #include "search/bounds.h"
 
+#include "core/fused_kinds.h"
 #include "core/operator.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 namespace sextant {
@@ -51,7 +53,10 @@ std::vector<bool> changing_ops(const LogicalGraph& graph) {
   return changing;
 }
 
-bool is_backward(Phase phase) { return phase == Phase::kInputGrad || phase == Phase::kWeightGrad; }
+// Acts inside backward, where it reads what forward kept.
+bool is_in_backward(Phase phase) {
+  return phase == Phase::kRecompute || phase == Phase::kInputGrad || phase == Phase::kWeightGrad;
+}
 
 // Micro-batches whose forward is over and whose backward has not begun, at the worst moment.
 std::int64_t in_flight(const Strategy& strategy, std::int64_t stage, std::int64_t micro_batches) {
@@ -66,6 +71,23 @@ std::int64_t in_flight(const Strategy& strategy, std::int64_t stage, std::int64_
       return 1;  // of one chunk at least
   }
   return 1;
+}
+
+// Where a compiler may put an operator kind: at the head of a fused operator, which still reads
+// what its head reads but need not write it, or behind another one, where it may cost next to
+// nothing.
+enum class FusedUse : std::uint8_t { kNone, kLeads, kFollows };
+
+FusedUse fused_use(std::string_view kind, const CostModel& cost) {
+  FusedUse use = FusedUse::kNone;
+  for (const FusedKind& fused : fused_kinds()) {
+    if (!cost.fuses(fused.kind)) continue;
+    const auto links = fused.members();
+    for (std::size_t i = 0; i < links.size(); ++i)
+      if (links[i].kind == kind)
+        use = std::max(use, i == 0 ? FusedUse::kLeads : FusedUse::kFollows);
+  }
+  return use;
 }
 
 // W is a cell of its own, so it may be put off until after the last B.
@@ -91,13 +113,16 @@ void GraphProfile::collect_work(const LogicalGraph& training) {
     if (!live[op] || def.on_host || def.work == nullptr) continue;
     OpWork entry;
     entry.layer = logical.layer;
+    entry.kind = logical.kind;
     switch (logical.phase) {
       case Phase::kData:
       case Phase::kCommunication:
         continue;
       case Phase::kForward:
-      case Phase::kRecompute:
         entry.part = Part::kForward;
+        break;
+      case Phase::kRecompute:
+        entry.part = Part::kRecompute;
         break;
       case Phase::kInputGrad:
         entry.part = Part::kInputGrad;
@@ -154,7 +179,7 @@ void GraphProfile::collect_saved(const LogicalGraph& training) {
     const bool read_in_backward =
         std::any_of(uses.begin(), uses.end(), [&](const LogicalGraph::Use& use) {
           const LogicalOp& reader = training.op(use.op);
-          return live[use.op.index()] && is_backward(reader.phase) &&
+          return live[use.op.index()] && is_in_backward(reader.phase) &&
                  reader.layer == producer.layer;
         });
     if (read_in_backward) saved_[at(producer.layer)] += size_of(tensor.type);
@@ -196,6 +221,9 @@ const std::vector<GraphProfile::StageWork>& GraphProfile::layer_work(std::int64_
     work.flops /= static_cast<double>(by);
     work.read.value /= by;
     work.written.value /= by;
+    const FusedUse use = fused_use(op.kind, cost);
+    if (use == FusedUse::kFollows) continue;
+    if (use == FusedUse::kLeads) work.written = Bytes();
     place->second[at(op.layer)][static_cast<std::size_t>(op.part)] += cost.duration(work);
   }
   return place->second;
@@ -224,13 +252,14 @@ Duration GraphProfile::time_bound(const Strategy& strategy, const std::vector<La
   Duration bound, way;  // way: one micro-batch down to the stage and back up
   for (std::size_t index = 0; index < by_stage.size(); ++index) {
     const StageWork& stage = by_stage[index];
-    const Duration there = through(stage);
+    const Duration there = through(stage) + of(stage, Part::kRecompute);
     const Duration weights = of(stage, Part::kWeightGrad);
     bound = std::max(bound, (there + weights) * micro_batches + of(stage, Part::kOptimizer));
     Duration path = way + there * micro_batches;
     if (!parts_backward(strategy.schedule)) path += weights * (micro_batches - 1);
     if (index > 0)
       bound = std::max(bound, path + of(first, Part::kWeightGrad) + of(first, Part::kOptimizer));
+    // What is recomputed waits for no gradient, so it is not on the way back up.
     way += through(first_chunk[index]);
   }
   return bound;

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <string>
 #include <vector>
 
 namespace sextant {
@@ -34,12 +35,13 @@ class GraphProfile {
   int num_layers() const { return num_layers_; }
 
  private:
-  enum class Part : std::uint8_t { kForward, kInputGrad, kWeightGrad, kOptimizer };
-  static constexpr std::size_t kNumParts = 4;
+  enum class Part : std::uint8_t { kForward, kRecompute, kInputGrad, kWeightGrad, kOptimizer };
+  static constexpr std::size_t kNumParts = 5;
 
   struct OpWork {
     int layer = 0;
     Part part = Part::kForward;
+    std::string kind;
     Work work;
   };
   struct Parameter {

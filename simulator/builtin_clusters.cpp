@@ -2,6 +2,8 @@
 
 #include "simulator/builtin_clusters.h"
 
+#include "core/fused_kinds.h"
+
 #include <utility>
 
 namespace sextant {
@@ -27,6 +29,7 @@ void assume_gpu_overheads(DeviceKind& device) {
   device.launch_overhead = assumed(4 * kMicro, "one asynchronous launch on the host");
   device.kernel_overhead = assumed(2 * kMicro, "start and drain of one kernel");
   device.matmul_tile = assumed(128, "edge of a common cuBLAS output tile");
+  device.fused = fused_kind_names();
 }
 
 NetworkLink nvlink(std::string name, double bytes_per_second, std::string source) {

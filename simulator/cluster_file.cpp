@@ -4,6 +4,7 @@
 #include "simulator/cluster_file.h"
 
 #include "core/check.h"
+#include "core/fused_kinds.h"
 #include "core/json_reader.h"
 #include "core/nearest.h"
 #include "simulator/builtin_clusters.h"
@@ -194,8 +195,24 @@ std::vector<PeakRate> read_peaks(const JsonCursor& cursor) {
   return peaks;
 }
 
+std::vector<std::string> read_fused(const JsonCursor& cursor) {
+  std::vector<std::string> kinds;
+  for (const JsonCursor& element : cursor.elements()) {
+    const std::string& kind = element.text();
+    if (find_fused_kind(kind) == nullptr)
+      element.refuse(fmt::format("'{}' is no fused kind{}; known: {}", kind,
+                                 did_you_mean(kind, fused_kind_names()),
+                                 comma_list(fused_kind_names())));
+    if (std::find(kinds.begin(), kinds.end(), kind) != kinds.end())
+      element.refuse(fmt::format("'{}' is listed twice", kind));
+    kinds.push_back(kind);
+  }
+  std::sort(kinds.begin(), kinds.end());
+  return kinds;
+}
+
 DeviceKind read_device(const JsonCursor& cursor) {
-  std::vector<std::string_view> known = {"name", "memory", "peaks"};
+  std::vector<std::string_view> known = {"name", "memory", "peaks", "fused"};
   for (const auto& field : kDeviceFields) known.push_back(field.key);
   cursor.allow_only(known);
   DeviceKind device;
@@ -203,6 +220,7 @@ DeviceKind read_device(const JsonCursor& cursor) {
   device.memory = read_memory(cursor.at("memory"));
   device.peaks = read_peaks(cursor.at("peaks"));
   read_fields(cursor, device, kDeviceFields);
+  if (const auto fused = cursor.find("fused")) device.fused = read_fused(*fused);
   return device;
 }
 
@@ -245,6 +263,7 @@ Json to_json(const DeviceKind& device) {
     json["peaks"].push_back(
         {{"dtype", to_string(peak.dtype)}, {"flops_per_second", to_json(peak.flops_per_second)}});
   for (const auto& field : kDeviceFields) json[field.key] = to_json(device.*field.member);
+  if (!device.fused.empty()) json["fused"] = device.fused;
   return json;
 }
 
@@ -328,6 +347,9 @@ std::vector<std::string> validate(const Cluster& cluster) {
                  peak.flops_per_second, Range::kPositive);
   for (const auto& field : kDeviceFields)
     check_number(broken, "device." + std::string(field.key), device.*field.member, field.range);
+  for (const std::string& kind : device.fused)
+    check(broken, find_fused_kind(kind) != nullptr,
+          fmt::format("device.fused names '{}', which is no fused kind", kind));
   if (cluster.devices_per_node > 1 || !is_absent(cluster.intra_node))
     check_link(broken, "intra_node", cluster.intra_node);
   if (cluster.nodes > 1 || !is_absent(cluster.inter_node))

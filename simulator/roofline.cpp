@@ -8,6 +8,8 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <string>
+#include <vector>
 
 namespace sextant {
 
@@ -45,7 +47,8 @@ class Roofline : public CostModel {
         kernel_overhead_(device.kernel_overhead.value),
         tile_(device.matmul_tile.value),
         units_(device.matmul_units.value),
-        launch_cost_(duration_from_seconds(device.launch_overhead.value)) {}
+        launch_cost_(duration_from_seconds(device.launch_overhead.value)),
+        fused_(device.fused) {}
 
   Duration duration(const Work& work) const override {
     const double bytes =
@@ -55,6 +58,9 @@ class Roofline : public CostModel {
   }
 
   Duration launch_cost() const override { return launch_cost_; }
+  bool fuses(std::string_view fused_kind) const override {
+    return std::find(fused_.begin(), fused_.end(), fused_kind) != fused_.end();
+  }
 
  private:
   // Share of the waves' work that is asked for: 1 for large matmuls and everything else.
@@ -70,6 +76,7 @@ class Roofline : public CostModel {
 
   double flops_per_second_, bytes_per_second_, kernel_overhead_, tile_, units_;
   Duration launch_cost_;
+  std::vector<std::string> fused_;
 };
 
 }  // namespace

@@ -245,9 +245,13 @@ void CpuDevice::execute_run(const LaunchedRun& launched, Workspace& workspace) {
     meter_begin(launched.id, i);
     name_failures(launched, call, [&] {
       const Workspace::Frame frame(workspace);
+      for (const PreparedMember& member : call.members) {
+        const Workspace::Frame member_frame(workspace);
+        member.kernel(member.context, workspace);
+      }
       if (call.kernel != nullptr)
         call.kernel(call.context, workspace);
-      else
+      else if (call.members.empty())
         shared_.rendezvous.wait(post(call, launched.step));
     });
     program_->release(call);
@@ -271,7 +275,7 @@ void CpuDevice::execute_together(const Group& group, Workspace&) {
   for (const LaunchedRun& launched : group.runs)
     for (const PreparedCall& call : program_->run(launched.id).calls)
       name_failures(launched, call, [&] {
-        require(call.kernel == nullptr, ErrorCode::kInternal,
+        require(call.kernel == nullptr && call.members.empty(), ErrorCode::kInternal,
                 "a launch group holds communications only");
         posted.push_back({&launched, &call, post(call, launched.step)});
       });

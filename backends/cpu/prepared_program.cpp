@@ -16,6 +16,20 @@ constexpr int kPoison = 0xFF;
 
 bool is_host(const Actor& actor) { return actor.queue == QueueRole::kHost; }
 
+// The first address in `allocation`, which is larger by one alignment, where buffers may lie.
+std::byte* aligned_start(std::byte* allocation, std::size_t size) {
+  const auto alignment = static_cast<std::size_t>(kBufferAlignment);
+  void* start = allocation;
+  std::size_t space = size + alignment;
+  return static_cast<std::byte*>(std::align(alignment, size, start, space));
+}
+
+std::int64_t inner_bytes(const Actor& actor) {
+  std::int64_t bytes = 0;
+  for (const InnerTensor& inner : actor.inner) bytes += aligned(size_of(inner.local).value);
+  return bytes;
+}
+
 }  // namespace
 
 PreparedProgram::PreparedProgram(const PhysicalGraph& graph, Rank rank, const KernelTable& kernels,
@@ -25,6 +39,7 @@ PreparedProgram::PreparedProgram(const PhysicalGraph& graph, Rank rank, const Ke
       program_(graph.program_of(rank)),
       resolver_(graph, graph.ranks[rank.index()].program) {
   allocate(poison);
+  allocate_inner(poison);
   resolve(kernels, seed);
   finish_communications();
   if (poison) count_uses();
@@ -33,12 +48,21 @@ PreparedProgram::PreparedProgram(const PhysicalGraph& graph, Rank rank, const Ke
 
 void PreparedProgram::allocate(bool poison) {
   const auto size = static_cast<std::size_t>(program_.arena.size.value);
-  const auto alignment = static_cast<std::size_t>(kBufferAlignment);
-  allocation_.reset(new std::byte[size + alignment]);
-  void* start = allocation_.get();
-  std::size_t space = size + alignment;
-  arena_ = static_cast<std::byte*>(std::align(alignment, size, start, space));
+  allocation_.reset(new std::byte[size + static_cast<std::size_t>(kBufferAlignment)]);
+  arena_ = aligned_start(allocation_.get(), size);
   if (poison) std::memset(arena_, kPoison, size);
+}
+
+void PreparedProgram::allocate_inner(bool poison) {
+  std::int64_t most = 0;
+  for (const Instance& instance : program_.instances)
+    for (const Actor& actor : graph_.block_of(instance).actors)
+      most = std::max(most, inner_bytes(actor));
+  if (most == 0) return;
+  const auto size = static_cast<std::size_t>(most);
+  inner_allocation_.reset(new std::byte[size + static_cast<std::size_t>(kBufferAlignment)]);
+  inner_ = aligned_start(inner_allocation_.get(), size);
+  if (poison) std::memset(inner_, kPoison, size);
 }
 
 const PreparedProgram::LocalLayout& PreparedProgram::local(LayoutId layout) {
@@ -80,7 +104,10 @@ void PreparedProgram::resolve(const KernelTable& kernels, std::uint64_t seed) {
 
 const PreparedRun& PreparedProgram::begin(RunId id, std::int64_t step) {
   PreparedRun& run = runs_[id.index()];
-  for (PreparedCall& call : run.calls) call.context.act.step = step;
+  for (PreparedCall& call : run.calls) {
+    call.context.act.step = step;
+    for (PreparedMember& member : call.members) member.context.act.step = step;
+  }
   return run;
 }
 
@@ -102,9 +129,89 @@ PreparedCall PreparedProgram::prepare(const ActorCall& call, const Run& run,
     return prepared;
   }
   prepared.kernel = kernels.find(actor.kind, context);
-  require(prepared.kernel != nullptr, ErrorCode::kDevice,
-          "the CPU has no kernel for operator kind '{}' ('{}')", actor.kind, actor.name);
+  if (prepared.kernel == nullptr && !actor.members.empty())
+    prepare_members(prepared, kernels);
+  else
+    require(prepared.kernel != nullptr, ErrorCode::kDevice,
+            "the CPU has no kernel for operator kind '{}' ('{}')", actor.kind, actor.name);
   return prepared;
+}
+
+void PreparedProgram::prepare_members(PreparedCall& prepared, const KernelTable& kernels) {
+  const Actor& actor = *prepared.context.actor;
+  const std::vector<KernelOperand> inner = inner_operands(actor);
+  for (std::size_t i = 0; i < actor.members.size(); ++i) {
+    PreparedMember call;
+    call.context = member_context(prepared.context, actor.members[i], inner);
+    call.context.actor = &member_actor(actor, i);
+    call.kernel = kernels.find(actor.members[i].kind, call.context);
+    require(call.kernel != nullptr, ErrorCode::kDevice,
+            "the CPU has no kernel for operator kind '{}' ('{}'), a member of '{}'",
+            actor.members[i].kind, actor.members[i].name, actor.name);
+    prepared.members.push_back(std::move(call));
+  }
+}
+
+// Seed, act and place are those of the fused actor.
+KernelContext PreparedProgram::member_context(const KernelContext& fused, const ActorMember& member,
+                                              const std::vector<KernelOperand>& inner) {
+  using Source = ActorMember::Operand::Source;
+  KernelContext context;
+  context.seed = fused.seed;
+  context.act = fused.act;
+  const auto operand = [&](const ActorMember::Operand& seen) {
+    const auto index = static_cast<std::size_t>(seen.index);
+    switch (seen.source) {
+      case Source::kInput:
+        return fused.in[index];
+      case Source::kOutput:
+        return fused.out[index];
+      case Source::kInner:
+        return inner[index];
+    }
+    return KernelOperand();
+  };
+  for (const ActorMember::Operand& in : member.in) context.in.push_back(operand(in));
+  for (const ActorMember::Operand& out : member.out) {
+    context.out.push_back(operand(out));
+    context.accumulate.push_back(out.source == Source::kOutput &&
+                                 fused.accumulate[static_cast<std::size_t>(out.index)]);
+  }
+  set_coordinates(context);
+  return context;
+}
+
+std::vector<KernelOperand> PreparedProgram::inner_operands(const Actor& actor) {
+  std::vector<KernelOperand> operands;
+  std::int64_t offset = 0;
+  for (const InnerTensor& inner : actor.inner) {
+    const LocalLayout& part = local(inner.layout);
+    KernelOperand operand;
+    operand.data = inner_ + offset;
+    operand.local = {part.shape, inner.local.dtype};
+    operand.layout = &graph_.layouts[inner.layout.index()];
+    operand.box = part.box;
+    require(size_of(operand.local) <= size_of(inner.local), ErrorCode::kInternal,
+            "rank {}: '{}' uses '{}' as {}, but its program gives it room for {}", rank_.value,
+            actor.name, inner.name, to_string(part.shape), to_string(inner.local.shape));
+    offset += aligned(size_of(inner.local).value);
+    operands.push_back(std::move(operand));
+  }
+  return operands;
+}
+
+const Actor& PreparedProgram::member_actor(const Actor& fused, std::size_t member) {
+  std::vector<Actor>& actors = member_actors_[&fused];
+  if (actors.empty())
+    for (const ActorMember& of : fused.members) {
+      Actor actor;
+      actor.kind = of.kind;
+      actor.name = of.name;
+      actor.attributes = of.attributes;
+      actor.phase = fused.phase;
+      actors.push_back(std::move(actor));
+    }
+  return actors[member];
 }
 
 void PreparedProgram::set_coordinates(KernelContext& context) const {

@@ -20,10 +20,17 @@
 
 namespace sextant {
 
+// One member of a fused actor.
+struct PreparedMember {
+  KernelContext context;
+  Kernel kernel = nullptr;
+};
+
 // One act of one actor at its addresses, the same each step.
 struct PreparedCall {
   KernelContext context;
-  Kernel kernel = nullptr;  // nullptr for communications
+  Kernel kernel = nullptr;  // nullptr for communications and fused actors run by members
+  std::vector<PreparedMember> members;
   // Of communications: the n-th of `per_step` that this group does in a step.
   GroupId group;
   std::int64_t index_in_step = 0, per_step = 0;
@@ -75,12 +82,18 @@ class PreparedProgram {
   using RegisterKey = std::pair<InstanceId, std::int32_t>;
 
   void allocate(bool poison);
+  void allocate_inner(bool poison);
   void resolve(const KernelTable& kernels, std::uint64_t seed);
   PreparedCall prepare(const ActorCall& call, const Run& run, const KernelTable& kernels,
                        std::uint64_t seed);
   void set_coordinates(KernelContext& context) const;
   void prepare_communication(PreparedCall& prepared);
   void finish_communications();
+  void prepare_members(PreparedCall& prepared, const KernelTable& kernels);
+  KernelContext member_context(const KernelContext& fused, const ActorMember& member,
+                               const std::vector<KernelOperand>& inner);
+  std::vector<KernelOperand> inner_operands(const Actor& actor);
+  const Actor& member_actor(const Actor& fused, std::size_t member);
   KernelOperand operand(const BufferRef& buffer, const Actor& actor);
   const LocalLayout& local(LayoutId layout);
   // Lifetimes: which calls use which content, and what is free after the last of them.
@@ -95,6 +108,11 @@ class PreparedProgram {
   OperandResolver resolver_;
   std::unique_ptr<std::byte[]> allocation_;
   std::byte* arena_ = nullptr;
+  // Tensors inside fused actors. One such actor acts at a time, so all share the bytes.
+  std::unique_ptr<std::byte[]> inner_allocation_;
+  std::byte* inner_ = nullptr;
+  // Members as actors, for their kernels; by fused actor.
+  std::map<const Actor*, std::vector<Actor>> member_actors_;
   std::map<LayoutId, LocalLayout> layouts_;
   std::map<GroupId, std::int64_t> communications_of_;  // per step
   std::vector<PreparedRun> runs_;

@@ -49,6 +49,7 @@ void check_launch_groups(const PhysicalGraph& graph, Findings& findings);
 void check_bindings(const PhysicalGraph& graph, Findings& findings);
 void check_communications(const PhysicalGraph& graph, Findings& findings);
 void check_agreement(const PhysicalGraph& graph, Findings& findings);
+void check_fusion(const PhysicalGraph& graph, Findings& findings);
 void check_shapes(const PhysicalGraph& graph, Findings& findings);
 
 // The element behind a 32-bit index.

@@ -94,6 +94,34 @@ void check_actor(const PhysicalGraph& graph, const Block& block, const Actor& ac
                     actor.in.size());
 }
 
+// Members and inner tensors of a fused actor.
+void check_members(const PhysicalGraph& graph, const Block& block, const Actor& actor,
+                   Findings& findings) {
+  for (const InnerTensor& inner : actor.inner)
+    findings.expect(names(inner.layout, graph.layouts), "I29",
+                    "block '{}': '{}' inside '{}' names layout {} of {}", block.name, inner.name,
+                    actor.name, inner.layout.value, graph.layouts.size());
+  for (const ActorMember& member : actor.members)
+    for (const auto* operands : {&member.in, &member.out})
+      for (const ActorMember::Operand& operand : *operands) {
+        bool exists = false;
+        switch (operand.source) {
+          case ActorMember::Operand::Source::kInput:
+            exists = names(operand.index, actor.in);
+            break;
+          case ActorMember::Operand::Source::kOutput:
+            exists = names(operand.index, actor.out);
+            break;
+          case ActorMember::Operand::Source::kInner:
+            exists = names(operand.index, actor.inner);
+            break;
+        }
+        findings.expect(exists, "I30",
+                        "block '{}': member '{}' of '{}' has operand {}, which does not exist",
+                        block.name, member.name, actor.name, operand.index);
+      }
+}
+
 void check_edges_and_ports(const Block& block, Findings& findings) {
   for (const Edge& edge : block.edges)
     findings.expect(names(edge.from_register, block.registers) &&
@@ -121,6 +149,9 @@ void check_block_sizes(const Block& block, Findings& findings) {
     expect(is_size(reg.local), "size of a register");
     expect(is_size(reg.offset), "offset of a register");
   }
+  for (const Actor& actor : block.actors)
+    for (const InnerTensor& inner : actor.inner)
+      expect(is_size(inner.local), "size of an inner tensor");
 }
 
 void check_program_sizes(const RankProgram& program, Findings& findings) {
@@ -142,7 +173,10 @@ void check_block(const PhysicalGraph& graph, const Block& block, Findings& findi
                     frame.acts_per_content);
   check_block_sizes(block, findings);
   check_registers(graph, block, findings);
-  for (const Actor& actor : block.actors) check_actor(graph, block, actor, findings);
+  for (const Actor& actor : block.actors) {
+    check_actor(graph, block, actor, findings);
+    check_members(graph, block, actor, findings);
+  }
   check_edges_and_ports(block, findings);
 }
 

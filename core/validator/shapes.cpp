@@ -3,16 +3,19 @@
 
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
 namespace sextant::validator {
 namespace {
 
-// A register of a program: which one, for messages.
+// A register of a program, or a tensor inside one of its fused actors: which one, for messages.
 struct Holding {
   const Block* block = nullptr;
-  const Register* reg = nullptr;
+  const std::string* name = nullptr;
+  LayoutId layout;
+  const Shape* local = nullptr;
 };
 
 // One register for each layout and local shape of the program: there are far fewer of these than of
@@ -24,9 +27,13 @@ std::vector<Holding> distinct_holdings(const PhysicalGraph& graph, const RankPro
   std::vector<Holding> holdings;
   for (const BlockId id : blocks) {
     const Block& block = graph.blocks[id.index()];
-    for (const Register& reg : block.registers)
-      if (seen.insert({reg.layout, reg.local.shape.extents()}).second)
-        holdings.push_back({.block = &block, .reg = &reg});
+    const auto add = [&](const std::string& name, LayoutId layout, const Shape& local) {
+      if (seen.insert({layout, local.extents()}).second)
+        holdings.push_back({.block = &block, .name = &name, .layout = layout, .local = &local});
+    };
+    for (const Register& reg : block.registers) add(reg.name, reg.layout, reg.local.shape);
+    for (const Actor& actor : block.actors)
+      for (const InnerTensor& inner : actor.inner) add(inner.name, inner.layout, inner.local.shape);
   }
   return holdings;
 }
@@ -39,7 +46,7 @@ struct Device {
 
 void check_holding(const PhysicalGraph& graph, const RankProgram& program, const Holding& holding,
                    const std::vector<Device>& devices, Findings& findings) {
-  const Layout& layout = graph.layouts[holding.reg->layout.index()];
+  const Layout& layout = graph.layouts[holding.layout.index()];
   const Placement& placement = graph.placements[layout.placement.index()];
   const std::vector<std::int64_t> hierarchy = placement.hierarchy();
   const bool at_home = layout.placement == program.placement;
@@ -49,15 +56,15 @@ void check_holding(const PhysicalGraph& graph, const RankProgram& program, const
     if (!findings.expect(index.has_value(), "S1",
                          "program '{}' on placement {} holds register '{}' of placement {}, which "
                          "lacks rank {}",
-                         program.name, program.placement.value, holding.reg->name,
+                         program.name, program.placement.value, *holding.name,
                          layout.placement.value, device.rank.value))
       continue;
     const Shape local =
         shard_of(layout.global.shape, layout.words, hierarchy, placement.coordinates_of(*index))
             .local_shape();
-    findings.expect(local == holding.reg->local.shape, "S2",
+    findings.expect(local == *holding.local, "S2",
                     "block '{}': register '{}' is {}, but {} of {} gives {} to rank {}",
-                    holding.block->name, holding.reg->name, to_string(holding.reg->local.shape),
+                    holding.block->name, *holding.name, to_string(*holding.local),
                     to_string(layout.words), to_string(layout.global.shape), to_string(local),
                     device.rank.value);
   }

@@ -64,6 +64,7 @@ void check_equal(const LogicalGraph& a, const LogicalGraph& b) {
     CHECK(one.outputs == other.outputs);
     CHECK(one.phase == other.phase);
     CHECK(one.layer == other.layer);
+    CHECK(one.recompute_of == other.recompute_of);
     REQUIRE(one.parameter.has_value() == other.parameter.has_value());
     if (!one.parameter) continue;
     CHECK(one.parameter->initializer == other.parameter->initializer);
@@ -84,6 +85,33 @@ TEST_CASE("a graph reads back from its text, with words, placements and stages")
   CHECK(found.placements == written.placements);
   CHECK(found.stage_of_layer == written.stage_of_layer);
   CHECK(to_json_text(found) == to_json_text(written));
+}
+
+TEST_CASE("what backward repeats is written and read by the name of the original") {
+  GraphDocument written = example();
+  const OpId original = *written.graph.find_op("scale");
+  LogicalOp again = written.graph.op(original);
+  again.name = "scale.recompute";
+  again.phase = Phase::kRecompute;
+  again.recompute_of = original;
+  written.graph.add(std::move(again));
+  const std::string text = to_json_text(written);
+  check_equal(read(text).graph, written.graph);
+  const auto changed = [&](const std::string& to) {
+    const std::string from = "\"recompute_of\": \"scale\"";
+    std::string copy = text;
+    REQUIRE(copy.find(from) != std::string::npos);
+    copy.replace(copy.find(from), from.size(), "\"recompute_of\": \"" + to + "\"");
+    try {
+      read(copy);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  for (const std::string wrong : {"matmul", "nothing", "scale.recompute"})
+    CHECK(changed(wrong).find("recompute_of: no operator before this one is '" + wrong + "'") !=
+          std::string::npos);
 }
 
 TEST_CASE("every mistake is refused at its place") {

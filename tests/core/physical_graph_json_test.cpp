@@ -45,6 +45,46 @@ TEST_CASE("a graph that is written and read is the same graph") {
   }
 }
 
+// Members that use every kind of operand.
+PhysicalGraph fused_graph() {
+  using Source = ActorMember::Operand::Source;
+  PhysicalGraph graph = testing::training_graph();
+  Actor& actor = graph.blocks[1].actors[0];
+  const Register& reg = graph.blocks[1].registers[0];
+  actor.kind = "matmul_bias";
+  actor.inner = {{.name = "product", .layout = reg.layout, .local = reg.local}};
+  actor.members = {{.kind = "matmul",
+                    .name = "product",
+                    .attributes = {{"transpose_w", true}},
+                    .in = {{Source::kInput, 0}, {Source::kInput, 1}},
+                    .out = {{Source::kInner, 0}}},
+                   {.kind = "bias_add",
+                    .name = "biased",
+                    .attributes = {},
+                    .in = {{Source::kInner, 0}, {Source::kInput, 1}},
+                    .out = {{Source::kOutput, 0}}}};
+  return graph;
+}
+
+TEST_CASE("members of fused actors are written and read") {
+  const PhysicalGraph graph = fused_graph();
+  const std::string text = to_json_text(graph);
+  CHECK(physical_graph_from_json(text) == graph);
+  CHECK(to_json_text(physical_graph_from_json(text)) == text);
+  const auto refusal_of = [&](const char* operand) {
+    Json json = Json::parse(text);
+    json["blocks"][1]["actors"][0]["members"][1]["in"][0] = operand;
+    return refusal(json.dump());
+  };
+  for (const char* operand : {"t1", "i2", "o1", "x0", "t", "", "t0x", "t-1"}) {
+    CAPTURE(operand);
+    CHECK(refusal_of(operand) ==
+          "physical graph: blocks[1].actors[0].members[1].in[0]: \"" + std::string(operand) +
+              "\" is no operand of a member: wanted i0 ... of 2 inputs, o0 ... of 1 outputs or t0 "
+              "... of 1 inner tensors");
+  }
+}
+
 TEST_CASE("attributes keep their type, infinities included") {
   PhysicalGraph graph = testing::training_graph();
   Attributes& attributes = graph.blocks[1].actors[0].attributes;

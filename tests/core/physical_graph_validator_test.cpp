@@ -454,10 +454,113 @@ const std::vector<Breakage>& agreement_breakages() {
   return kAll;
 }
 
-void check_each(const std::vector<Breakage>& breakages) {
+// The product of the forward block with a bias behind it, as one actor.
+PhysicalGraph fused_graph() {
+  using Source = ActorMember::Operand::Source;
+  PhysicalGraph graph = testing::training_graph();
+  const Register& hidden = forward(graph).registers[kHiddenRegister];
+  Actor& actor = forward(graph).actors[0];
+  actor.kind = "matmul_bias";
+  actor.inner = {{.name = "product", .layout = hidden.layout, .local = hidden.local}};
+  actor.members = {{.kind = "matmul",
+                    .name = "product",
+                    .attributes = {{"transpose_w", true}},
+                    .in = {{Source::kInput, 0}, {Source::kInput, 1}},
+                    .out = {{Source::kInner, 0}}},
+                   {.kind = "bias_add",
+                    .name = "biased",
+                    .attributes = {},
+                    .in = {{Source::kInner, 0}, {Source::kInput, 1}},
+                    .out = {{Source::kOutput, 0}}}};
+  return graph;
+}
+
+const std::vector<Breakage>& fusion_breakages() {
+  using Source = ActorMember::Operand::Source;
+  static const auto fused = [](PhysicalGraph& graph) -> Actor& { return forward(graph).actors[0]; };
+  static const std::vector<Breakage> kAll = {
+      {"I29", "names layout 5 of 5",
+       [](PhysicalGraph& graph) { fused(graph).inner[0].layout = LayoutId(5); }},
+      {"I30", "member 'biased' of 'matmul' has operand 2",
+       [](PhysicalGraph& graph) { fused(graph).members[1].in[1].index = 2; }},
+      {"F1", "of kind matmul_bias has the members matmul, gelu",
+       [](PhysicalGraph& graph) { fused(graph).members[1].kind = "gelu"; }},
+      {"F2", "'gelu' has members, so it computes",
+       [](PhysicalGraph& graph) {
+         Actor& gelu = forward(graph).actors[1];
+         gelu.kind = "bias_gelu";
+         gelu.inner = fused(graph).inner;
+         gelu.members = {{.kind = "bias_add",
+                          .name = "a",
+                          .attributes = {},
+                          .in = {{Source::kInput, 0}},
+                          .out = {{Source::kInner, 0}}},
+                         {.kind = "gelu",
+                          .name = "b",
+                          .attributes = {},
+                          .in = {{Source::kInner, 0}},
+                          .out = {{Source::kOutput, 0}}}};
+       }},
+      {"F3", "'product' of 'matmul' reads what no member before it wrote",
+       [](PhysicalGraph& graph) {
+         fused(graph).members[0].in[1] = {Source::kInner, 0};
+       }},
+      {"F4", "'product' of 'matmul' writes an input",
+       [](PhysicalGraph& graph) {
+         fused(graph).members[0].out.push_back({Source::kInput, 0});
+       }},
+      {"F5", "no member of 'matmul' reads its input 1",
+       [](PhysicalGraph& graph) {
+         fused(graph).members[0].in[1].index = fused(graph).members[1].in[1].index = 0;
+       }},
+      {"F6", "no member of 'matmul' writes its output 0",
+       [](PhysicalGraph& graph) { fused(graph).members[1].out.clear(); }},
+      {"F7", "do not both write and read 'spare'",
+       [](PhysicalGraph& graph) {
+         fused(graph).inner.push_back(fused(graph).inner[0]);
+         fused(graph).inner[1].name = "spare";
+       }},
+      // The weight gradient, summed over both micro-batches.
+      {"F8", "reads output 0, a sum over several acts",
+       [](PhysicalGraph& graph) {
+         Actor& sum = graph.blocks[kBackwardBlock].actors[1];
+         const Register& total = graph.blocks[kBackwardBlock].registers[1];
+         sum.kind = "scale_cast";
+         sum.inner = {{.name = "scaled", .layout = total.layout, .local = total.local}};
+         std::vector<ActorMember::Operand> inputs;
+         for (std::size_t i = 0; i < sum.in.size(); ++i)
+           inputs.push_back({Source::kInput, static_cast<std::int32_t>(i)});
+         sum.members = {{.kind = "scale",
+                         .name = "a",
+                         .attributes = {},
+                         .in = inputs,
+                         .out = {{Source::kOutput, 0}, {Source::kInner, 0}}},
+                        {.kind = "cast",
+                         .name = "b",
+                         .attributes = {},
+                         .in = {{Source::kOutput, 0}, {Source::kInner, 0}},
+                         .out = {}}};
+       }},
+      {"F9", "of the fused kind matmul_bias has no members",
+       [](PhysicalGraph& graph) {
+         fused(graph).members.clear();
+         fused(graph).inner.clear();
+       }},
+      {"F10", "'product' inside 'matmul' is bf16, its layout f32",
+       [](PhysicalGraph& graph) { fused(graph).inner[0].local.dtype = DType::kBF16; }},
+      {"S2", "'product' is 7x7",
+       [](PhysicalGraph& graph) {
+         fused(graph).inner[0].local.shape = Shape{7, 7};
+       }},
+  };
+  return kAll;
+}
+
+void check_each(const std::vector<Breakage>& breakages,
+                PhysicalGraph (*make)() = testing::training_graph) {
   for (const Breakage& breakage : breakages) {
     CAPTURE(std::string(breakage.rule));
-    PhysicalGraph graph = testing::training_graph();
+    PhysicalGraph graph = make();
     breakage.apply(graph);
     const std::vector<std::string> messages = validate(graph);
     for (const std::string& message : messages) CAPTURE(message);
@@ -499,6 +602,11 @@ TEST_CASE("each rule about communications, broken alone, gives its own message")
 }
 TEST_CASE("each rule about agreement and shapes, broken alone, gives its own message") {
   check_each(agreement_breakages());
+}
+
+TEST_CASE("each rule about fused actors, broken alone, gives its own message") {
+  CHECK(validate(fused_graph()) == std::vector<std::string>());
+  check_each(fusion_breakages(), fused_graph);
 }
 
 TEST_CASE("a rule broken often gives one message that counts") {

@@ -3,6 +3,8 @@
 #include "simulator/cluster_file.h"
 
 #include "core/error.h"
+#include "core/fused_kinds.h"
+#include "simulator/models.h"
 
 #include <doctest/doctest.h>
 
@@ -129,6 +131,28 @@ TEST_CASE("names and settings that do not exist are refused with what does") {
   refused("cpu:ranks=4,core=2", "wanted 'cpu:ranks=N,cores=N'");
   refused("cpu:ranks=4,cores=0", "'0'");
   refused("no/such/file.json", "no/such/file.json");
+}
+
+TEST_CASE("a device says which fused kinds it has, and only kinds that exist") {
+  const auto with = [](const std::string& fused) {
+    return replaced(kByHand, "\"kernel_overhead\": 1e-6",
+                    "\"kernel_overhead\": 1e-6, \"fused\": " + fused);
+  };
+  CHECK(cluster_from_json(kByHand, "lab.json").device.fused.empty());
+  const Cluster cluster = cluster_from_json(with("[\"silu_mul\", \"bias_gelu\"]"), "lab.json");
+  CHECK(cluster.device.fused == std::vector<std::string>{"bias_gelu", "silu_mul"});
+  CHECK(cluster_from_json(to_json_text(cluster), "again").device.fused == cluster.device.fused);
+  CHECK(make_roofline(cluster, DType::kBF16)->fuses("silu_mul"));
+  CHECK_FALSE(make_roofline(cluster, DType::kBF16)->fuses("cast_scale"));
+  check_refused(with("[\"bias_gelo\"]"), "did you mean 'bias_gelu'");
+  check_refused(with("[\"bias_gelu\", \"bias_gelu\"]"),
+                "device.fused[1]: 'bias_gelu' is listed twice");
+  CHECK(load_cluster("dgx-h100").device.fused == fused_kind_names());
+  CHECK(load_cluster("cpu").device.fused.empty());
+  Cluster wrong = cluster;
+  wrong.device.fused = {"matmul"};
+  CHECK(validate(wrong) ==
+        std::vector<std::string>{"device.fused names 'matmul', which is no fused kind"});
 }
 
 TEST_CASE("zero, negative and missing numbers are refused with file and key") {

@@ -1,0 +1,19 @@
+// Chains of operators that the device has one kernel for become one operator of the staged graph.
+#pragma once
+
+#include "compiler/staged_graph.h"
+#include "core/cost_model.h"
+
+namespace sextant {
+
+// Where `cost.fuses` a kind of core/fused_kinds.h: its chains of compute operators on one stage, of
+// one layer, phase and rate, longest first, in the order of the graph. Words are fixed by now and
+// boxing is inserted, so no communication is inside a chain. The fused operator stands where the
+// last member stood, with the members' list, the tensors that others read as outputs and the rest
+// inside. A chain is left alone where somebody outside reads a result of it before its last member,
+// or where it keeps state. The result passes validate() if the graph does, and runs with the same
+// bits: a device without a kernel for the whole runs the members.
+bool fuses_anything(const CostModel& cost);
+StagedGraph fuse_operators(const StagedGraph& graph, const CostModel& cost);
+
+}  // namespace sextant

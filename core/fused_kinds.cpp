@@ -1,0 +1,51 @@
+// The table of fused kinds.
+#include "core/fused_kinds.h"
+
+#include <algorithm>
+
+namespace sextant {
+namespace {
+
+constexpr int kAny = FusedKind::kAnyInput;
+
+constexpr FusedKind kFusedKinds[] = {
+    {"matmul_bias_gelu", {{{"matmul"}, {"bias_add"}, {"gelu"}}}},
+    {"bias_dropout_add", {{{"bias_add"}, {"dropout"}, {"add", kAny}}}},
+    {"matmul_bias", {{{"matmul"}, {"bias_add"}}}},
+    {"bias_gelu", {{{"bias_add"}, {"gelu"}}}},
+    {"silu_mul", {{{"silu"}, {"mul", kAny}}}},
+    {"mul_silu_grad", {{{"mul"}, {"silu_grad", 1}}}},
+    {"dropout_add", {{{"dropout"}, {"add", kAny}}}},
+    {"add_layer_norm", {{{"add"}, {"layer_norm"}}}},
+    {"add_rms_norm", {{{"add"}, {"rms_norm"}}}},
+    {"layer_norm_grad_add", {{{"layer_norm_grad_input"}, {"add", kAny}}}},
+    {"rms_norm_grad_add", {{{"rms_norm_grad_input"}, {"add", kAny}}}},
+    {"cast_scale", {{{"cast"}, {"scale"}}}},
+    {"scale_cast", {{{"scale"}, {"cast"}}}},
+    {"cast_cast", {{{"cast"}, {"cast"}}}},
+};
+
+}  // namespace
+
+std::span<const FusedKind::Link> FusedKind::members() const {
+  const auto end =
+      std::find_if(links.begin(), links.end(), [](const Link& link) { return link.kind.empty(); });
+  return {links.begin(), end};
+}
+
+std::span<const FusedKind> fused_kinds() { return kFusedKinds; }
+
+const FusedKind* find_fused_kind(std::string_view kind) {
+  for (const FusedKind& fused : kFusedKinds)
+    if (fused.kind == kind) return &fused;
+  return nullptr;
+}
+
+std::vector<std::string> fused_kind_names() {
+  std::vector<std::string> names;
+  for (const FusedKind& fused : kFusedKinds) names.emplace_back(fused.kind);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace sextant

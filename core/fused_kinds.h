@@ -1,0 +1,38 @@
+// The chains of operators that a device may have one kernel for. The table is all there is: the
+// compiler looks for these chains, the validator knows them, a device registers a kernel under the
+// name of one or lets the members run one by one.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sextant {
+
+struct FusedKind {
+  // A link of the chain: it reads output 0 of the link before it at this input and nowhere else.
+  struct Link {
+    std::string_view kind;
+    int reads_at = 0;
+  };
+  static constexpr int kAnyInput = -1;  // commutative kinds
+  static constexpr std::size_t kMostLinks = 3;
+
+  std::string_view kind;
+  std::array<Link, kMostLinks> links = {};
+
+  // Those that are used.
+  std::span<const Link> members() const;
+};
+
+// Longer chains first. Operands of a fused operator: the inputs of the members in order, each
+// tensor once, without what only members see; the outputs of the members in order, without that.
+std::span<const FusedKind> fused_kinds();
+// nullptr: no fused kind has this name.
+const FusedKind* find_fused_kind(std::string_view kind);
+std::vector<std::string> fused_kind_names();  // sorted
+
+}  // namespace sextant

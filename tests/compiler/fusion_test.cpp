@@ -1,0 +1,307 @@
+// Which chains become one operator, which do not, and what the one operator costs: counted by hand
+// on a GPT and on chains of a few operators.
+#include "compiler/fusion.h"
+
+#include "compiler/dead_operators.h"
+#include "compiler/expand.h"
+#include "compiler/stage.h"
+#include "compiler/training_graph.h"
+#include "core/fused_kinds.h"
+#include "core/operator.h"
+#include "core/operators/sources.h"
+#include "tests/compiler/toy_chain.h"
+#include "tests/compiler/toy_models.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace sextant {
+namespace {
+
+// A device with these fused kinds.
+class FusingCost : public testing::ToyCost {
+ public:
+  explicit FusingCost(std::vector<std::string> kinds = fused_kind_names())
+      : kinds_(std::move(kinds)) {}
+  bool fuses(std::string_view kind) const override {
+    return std::find(kinds_.begin(), kinds_.end(), kind) != kinds_.end();
+  }
+
+ private:
+  std::vector<std::string> kinds_;
+};
+
+ToyGpt config() {
+  ToyGpt gpt;
+  gpt.sequence = 16;
+  gpt.hidden = 16;
+  gpt.vocab = 16;
+  gpt.ffn = 32;
+  return gpt;
+}
+
+StagedGraph gpt(const std::string& text) {
+  const Strategy strategy = parse_strategy(text);
+  return make_staged_graph(make_training_graph(toy_gpt(config()), strategy), strategy, 2, nullptr);
+}
+
+// "kind: member member", a line per operator of one layer, in order.
+std::string fused_in(const StagedGraph& graph, int layer) {
+  std::string texts;
+  for (const StagedOp& op : graph.ops) {
+    if (op.members.empty() || op.layer != layer) continue;
+    std::string text = op.kind + ":";
+    for (const StagedMember& member : op.members) text += " " + member.name;
+    texts += text + "\n";
+  }
+  return texts;
+}
+
+const StagedOp& find(const StagedGraph& graph, const std::string& name) {
+  const auto at = std::find_if(graph.ops.begin(), graph.ops.end(),
+                               [&](const StagedOp& op) { return op.name == name; });
+  if (at == graph.ops.end()) FAIL("no operator " << name);
+  return *at;
+}
+
+std::vector<std::string> names(const StagedGraph& graph,
+                               const std::vector<StagedTensorIndex>& tensors) {
+  std::vector<std::string> result;
+  for (const StagedTensorIndex tensor : tensors)
+    result.push_back(graph.tensors[static_cast<std::size_t>(tensor)].name);
+  return result;
+}
+
+TEST_CASE("a block of a GPT on one device has these fused operators") {
+  const StagedGraph graph = fuse_operators(gpt("micro_batch=4"), FusingCost());
+  CHECK(validate(graph) == std::vector<std::string>());
+  CHECK(fused_in(graph, 1) ==
+        "matmul_bias: layer0.q layer0.q.bias\n"
+        "matmul_bias: layer0.k layer0.k.bias\n"
+        "matmul_bias: layer0.v layer0.v.bias\n"
+        "matmul_bias: layer0.o layer0.o.bias\n"
+        "add_layer_norm: layer0.residual1 layer0.norm2\n"
+        "matmul_bias_gelu: layer0.up layer0.up.bias layer0.gelu\n"
+        "matmul_bias: layer0.down layer0.down.bias\n"
+        "layer_norm_grad_add: layer0.norm2.grad_input layer0.residual1.grad_sum\n"
+        "layer_norm_grad_add: layer0.norm1.grad_input embedding.add_positions.grad_sum\n");
+}
+
+TEST_CASE("inside is what only members read; the rest are operands, in order of the members") {
+  const StagedGraph graph = fuse_operators(gpt("micro_batch=4"), FusingCost());
+  using Names = std::vector<std::string>;
+  const StagedOp& up = find(graph, "layer0.gelu");
+  CHECK(names(graph, up.in) == Names{"layer0.norm2", "layer0.up.w", "layer0.up.b"});
+  CHECK(names(graph, up.out) == Names{"layer0.up.bias", "layer0.gelu"});  // its gradient reads x
+  CHECK(names(graph, up.inner) == Names{"layer0.up"});
+  const StagedOp& norm = find(graph, "layer0.norm2");
+  CHECK(names(graph, norm.in) == Names{"embedding.add_positions", "layer0.o.bias",
+                                       "layer0.norm2.gamma", "layer0.norm2.beta"});
+  CHECK(names(graph, norm.out) ==
+        Names{"layer0.residual1", "layer0.norm2", "layer0.norm2:1", "layer0.norm2:2"});
+  CHECK(norm.inner.empty());
+}
+
+TEST_CASE("a communication is never inside a fused operator") {
+  // Over tp the rows of `o` and `down` are summed between the product and its bias.
+  const StagedGraph plain = gpt("tp=2 micro_batch=4");
+  const StagedGraph graph = fuse_operators(plain, FusingCost());
+  CHECK(validate(graph) == std::vector<std::string>());
+  CHECK(fused_in(graph, 1).find("layer0.o ") == std::string::npos);
+  CHECK(fused_in(graph, 1).find("layer0.down ") == std::string::npos);
+  CHECK(find(graph, "layer0.gelu").kind == "matmul_bias_gelu");
+  for (const StagedOp& op : graph.ops)
+    if (!op.members.empty()) CHECK_FALSE(op.communication.has_value());
+}
+
+TEST_CASE("taken apart, fused graphs are the graphs they were made of") {
+  for (const std::string text :
+       {"micro_batch=4", "dp=2 tp=2 micro_batch=2 zero=1", "pp=2 tp=2 micro_batch=4 schedule=zb-h1",
+        "dp=2 micro_batch=2 recompute=full"}) {
+    CAPTURE(text);
+    const StagedGraph plain = gpt(text);
+    const StagedGraph graph = fuse_operators(plain, FusingCost());
+    CHECK(validate(graph) == std::vector<std::string>());
+    CHECK(graph.ops.size() < plain.ops.size());
+    struct Whole {
+      std::string kind;
+      std::vector<StagedTensorIndex> in, out;
+      Attributes attributes;
+      bool operator==(const Whole&) const = default;
+    };
+    std::map<std::string, Whole> before, after;
+    for (const StagedOp& op : plain.ops) before[op.name] = {op.kind, op.in, op.out, op.attributes};
+    for (const StagedOp& op : graph.ops) {
+      if (op.members.empty()) after[op.name] = {op.kind, op.in, op.out, op.attributes};
+      for (const StagedMember& member : op.members) {
+        after[member.name] = {member.kind, member.in, member.out, member.attributes};
+        const StagedOp& original = find(plain, member.name);
+        CHECK(original.phase == op.phase);
+        CHECK(original.layer == op.layer);
+        CHECK(original.stage == op.stage);
+        CHECK(original.rate == op.rate);
+      }
+    }
+    CHECK(before == after);
+  }
+}
+
+TEST_CASE("only what the device has is fused") {
+  const StagedGraph plain = gpt("micro_batch=4");
+  CHECK(to_text(fuse_operators(plain, FusingCost(std::vector<std::string>()))) == to_text(plain));
+  const StagedGraph some = fuse_operators(plain, FusingCost({"bias_gelu"}));
+  CHECK(fused_in(some, 1) == "bias_gelu: layer0.up.bias layer0.gelu\n");
+}
+
+// A forward graph of operators on x [4, 8], staged on one device.
+class Chain {
+ private:
+  LogicalGraph graph_{builtin_operators()};
+
+ public:
+  const TensorId x = add_input(graph_, "x", 0, {{4, 8}, DType::kF32});
+
+  TensorId add(std::string kind, std::string name, std::vector<TensorId> inputs,
+               Attributes attributes = {}, int layer = 0, Phase phase = Phase::kForward) {
+    return graph_.output(graph_.add({.kind = std::move(kind),
+                                     .name = std::move(name),
+                                     .attributes = std::move(attributes),
+                                     .inputs = std::move(inputs),
+                                     .outputs = {},
+                                     .phase = phase,
+                                     .layer = layer,
+                                     .parameter = std::nullopt}));
+  }
+  std::set<std::string> fused() const {
+    const StagedGraph graph = fuse_operators(
+        make_staged_graph(graph_, parse_strategy("micro_batch=4"), 2, nullptr), FusingCost());
+    CHECK(validate(graph) == std::vector<std::string>());
+    std::set<std::string> kinds;
+    for (const StagedOp& op : graph.ops)
+      if (!op.members.empty()) kinds.insert(op.kind);
+    return kinds;
+  }
+};
+
+const Attributes kToBf16 = {{"dtype", std::string("bf16")}}, kHalf = {{"factor", 0.5}};
+
+TEST_CASE("chains of casts, scales, gates and dropout are fused") {
+  Chain chain;
+  const TensorId cast = chain.add("cast", "cast", {chain.x}, kToBf16);
+  chain.add("scale", "scale", {cast}, kHalf);
+  const TensorId silu = chain.add("silu", "silu", {chain.x});
+  chain.add("mul", "mul", {chain.x, silu});
+  const TensorId dropped =
+      chain.add("dropout", "dropout", {chain.x}, {{"rate", 0.5}, {"stream", std::string("d")}});
+  chain.add("add", "sum", {chain.x, dropped});
+  CHECK(chain.fused() == std::set<std::string>{"cast_scale", "silu_mul", "dropout_add"});
+}
+
+TEST_CASE("what somebody reads before the chain is over keeps the chain apart") {
+  Chain between;
+  const TensorId cast = between.add("cast", "cast", {between.x}, kToBf16);
+  between.add("relu", "early", {cast});
+  between.add("scale", "scale", {cast}, kHalf);
+  CHECK(between.fused().empty());
+  Chain behind;
+  const TensorId other = behind.add("cast", "cast", {behind.x}, kToBf16);
+  behind.add("scale", "scale", {other}, kHalf);
+  behind.add("relu", "late", {other});
+  CHECK(behind.fused() == std::set<std::string>{"cast_scale"});
+  // Through another operator the last member depends on the first one: it is no chain.
+  Chain around;
+  const TensorId silu = around.add("silu", "silu", {around.x});
+  const TensorId relu = around.add("relu", "relu", {silu});
+  around.add("mul", "mul", {silu, relu});
+  CHECK(around.fused().empty());
+}
+
+TEST_CASE("members are of one layer and phase, and read the link once, where the kind says") {
+  Chain layers;
+  layers.add("scale", "scale", {layers.add("cast", "cast", {layers.x}, kToBf16)}, kHalf, 1);
+  CHECK(layers.fused().empty());
+  Chain phases;
+  phases.add("scale", "scale", {phases.add("cast", "cast", {phases.x}, kToBf16)}, kHalf, 0,
+             Phase::kWeightGrad);
+  CHECK(phases.fused().empty());
+  Chain twice;
+  const TensorId silu = twice.add("silu", "silu", {twice.x});
+  twice.add("mul", "square", {silu, silu});
+  CHECK(twice.fused().empty());
+  Chain place;  // as x of silu_grad, not as dy
+  const TensorId product = place.add("mul", "product", {place.x, place.x});
+  place.add("silu_grad", "grad", {product, place.x});
+  CHECK(place.fused().empty());
+}
+
+// [64, 16] x [16, 32], a bias and gelu: multiply-adds count twice, and what is inside moves no
+// bytes.
+TEST_CASE("a fused operator costs the calculation of its members and its own operands") {
+  const auto works = [](const CostModel& cost) {
+    std::map<std::string, Work> by_name;
+    const PhysicalGraph graph =
+        expand(gpt("micro_batch=4"), cost, testing::ToyNetwork(3, 2), ExpandOptions());
+    for (const Instance& instance : graph.programs[0].instances) {
+      if (instance.layer != 1) continue;
+      for (const Actor& actor : graph.block_of(instance).actors) by_name[actor.name] = actor.work;
+    }
+    return by_name;
+  };
+  const auto fused = works(FusingCost()), apart = works(testing::ToyCost());
+  const Work& whole = fused.at("gelu");
+  CHECK_FALSE(fused.contains("up"));
+  constexpr std::int64_t kX = 64 * 16 * 4, kW = 16 * 32 * 4, kB = 32 * 4, kY = 64 * 32 * 4;
+  CHECK(whole.read == Bytes(kX + kW + kB));
+  CHECK(whole.written == Bytes(2 * kY));  // gelu, and its input for backward
+  CHECK(apart.at("up").flops == 2.0 * 64 * 16 * 32);
+  CHECK(whole.flops == apart.at("up").flops + apart.at("up.bias").flops + apart.at("gelu").flops);
+  CHECK(whole.kernel == "matmul:64x32x16");
+  CHECK((apart.at("up").read + apart.at("up.bias").read + apart.at("gelu").read) ==
+        Bytes(kX + kW + kB + 2 * kY));
+}
+
+TEST_CASE("operators that nothing depends on are removed, and nothing else") {
+  LogicalGraph forward = toy_mlp(4, 4, 8, 4);
+  const LogicalGraph clean = make_training_graph(forward);
+  const TensorId gelu = forward.output(*forward.find_op("gelu"));
+  forward.add({.kind = "relu",
+               .name = "unread",
+               .attributes = {},
+               .inputs = {gelu},
+               .outputs = {},
+               .layer = 1,
+               .parameter = std::nullopt});
+  const LogicalGraph training = make_training_graph(forward);
+  CHECK_FALSE(training.find_op("unread").has_value());
+  REQUIRE(training.ops().size() == clean.ops().size());
+  for (std::size_t i = 0; i < clean.ops().size(); ++i)
+    CHECK(training.ops()[i].name == clean.ops()[i].name);
+  CHECK(training.tensor(*training.loss_sum()).name == clean.tensor(*clean.loss_sum()).name);
+}
+
+TEST_CASE("fused kinds have names of their own, longer chains come before their beginnings") {
+  std::set<std::string_view> seen;
+  for (const FusedKind& kind : fused_kinds()) {
+    CAPTURE(std::string(kind.kind));
+    CHECK(builtin_operators().find(kind.kind) == nullptr);
+    CHECK(seen.insert(kind.kind).second);
+    CHECK(kind.members().size() >= 2);
+    for (const FusedKind::Link& link : kind.members()) {
+      const OperatorDef& def = builtin_operators().get(link.kind);
+      CHECK(link.reads_at < static_cast<int>(def.max_inputs));
+      CHECK(def.state_outputs.empty());
+    }
+    for (const FusedKind& later : fused_kinds())
+      if (&later > &kind) CHECK(later.members().size() <= kind.members().size());
+    CHECK(find_fused_kind(kind.kind) == &kind);
+  }
+  CHECK(find_fused_kind("matmul") == nullptr);
+}
+
+}  // namespace
+}  // namespace sextant
