@@ -251,7 +251,7 @@ void run_explain(const ExplainArguments& arguments, const CommonOptions&, Consol
     return console.document("explain", body);
   }
   require(arguments.dump.empty(), ErrorCode::kUsage, "--dump '{}' is not staged", arguments.dump);
-  console.say(fmt::format("{} on {}: {}", planned.job.model.name, planned.job.cluster.name,
+  console.say(fmt::format("{} on {}: {}", name_of(planned.job.model), planned.job.cluster.name,
                           to_string(planned.plan.strategy)));
   const StagedGraph graph = staged_graph(planned);
   if (!arguments.name.empty()) explain_name(graph, arguments.name, console, body);

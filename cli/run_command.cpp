@@ -4,6 +4,7 @@
 #include "cli/verbs.h"
 #include "compiler/memory_report.h"
 #include "core/check.h"
+#include "core/nearest.h"
 #include "io/training_host.h"
 
 #include <fmt/core.h>
@@ -84,12 +85,32 @@ class Recorder {
   std::string lines_;
 };
 
+// The user's text; needed where the model reads tokens, useless where it does not.
+std::optional<TokenData> token_data(const PhysicalGraph& graph, const std::string& path) {
+  const bool reads_tokens = synthetic_inputs(graph, true) != synthetic_inputs(graph, false);
+  require(!path.empty() || !reads_tokens, ErrorCode::kUsage,
+          "--data is needed: a text file or a folder of text files");
+  require(path.empty() || reads_tokens, ErrorCode::kUsage,
+          "--data {}: this model reads no tokens; leave it out", path);
+  if (path.empty()) return std::nullopt;
+  return TokenData::from_path(path);
+}
+
+TrainingHost training_host(const std::optional<TokenData>& data, std::uint64_t seed) {
+  return data ? TrainingHost(*data, seed) : TrainingHost(seed);
+}
+
+void say_synthetic_inputs(const PhysicalGraph& graph, bool has_data, const Console& console) {
+  const std::vector<std::string> names = synthetic_inputs(graph, has_data);
+  if (!names.empty()) console.say("synthetic data for " + comma_list(names));
+}
+
 // Extra steps with stamps; the first is warm-up. Seconds per step, mean over ranks.
 std::map<std::string, double> profile(const PhysicalGraph& graph, CpuOptions options,
-                                      const TokenData& data, std::int64_t steps) {
+                                      const std::optional<TokenData>& data, std::int64_t steps) {
   options.profile = true;
   CpuWorld world(graph, options);
-  TrainingHost host(data, options.seed);
+  TrainingHost host = training_host(data, options.seed);
   const std::vector<Device*> devices = world.devices();
   run_all(graph, devices, host, steps + 1);
   std::map<std::string, double> seconds;
@@ -177,21 +198,20 @@ void run_run(const RunArguments& arguments, const CommonOptions& common, Console
     require(std::isfinite(*arguments.learning_rate) && *arguments.learning_rate > 0,
             ErrorCode::kUsage, "--learning-rate must be positive and finite, not {}",
             *arguments.learning_rate);
-  require(!arguments.data.empty(), ErrorCode::kUsage,
-          "--data is needed: a text file or a folder of text files");
   require_folder(common.out);
   const CpuOptions options = cpu_options(arguments, common);
   PlannedJob planned = load_planned_job(arguments.job);
   // The plan, and with it its hash, stays as it is: a learning rate changes no launch.
   if (arguments.learning_rate) planned.job.optimizer.learning_rate = *arguments.learning_rate;
-  const TokenData data = TokenData::from_path(arguments.data);
   const PhysicalGraph graph = physical_graph(planned);
   require_fits(planned, graph);
+  const std::optional<TokenData> data = token_data(graph, arguments.data);
 
-  console.say(fmt::format("{} on {} CPU ranks: {}", planned.job.model.name, graph.ranks.size(),
+  console.say(fmt::format("{} on {} CPU ranks: {}", name_of(planned.job.model), graph.ranks.size(),
                           to_string(planned.plan.strategy)));
   CpuWorld world(graph, options);
-  TrainingHost host(data, common.seed);
+  say_synthetic_inputs(graph, data.has_value(), console);
+  TrainingHost host = training_host(data, common.seed);
   Recorder recorder(planned, peak_memory(graph), console);
   const auto issued = train(graph, world, host, recorder, arguments.steps);
   console.end_progress();

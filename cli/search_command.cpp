@@ -112,7 +112,7 @@ void run_search(const SearchArguments& arguments, const CommonOptions& common, C
   require(!result.plans.empty(), ErrorCode::kInfeasible, "{}", no_plan_text(result));
 
   console.say(fmt::format("{}, {} parameters, on {} ({} x {}), {}, global batch {} x {} tokens",
-                          job.model.name, count_parameters(job.model), job.cluster.name,
+                          name_of(job.model), count_parameters(job.model), job.cluster.name,
                           job.cluster.num_devices(), job.cluster.device.name, to_string(job.dtype),
                           job.global_batch, job.sequence));
   console.say(ranked_table(job, result, static_cast<std::size_t>(arguments.top)).text());

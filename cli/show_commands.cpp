@@ -1,6 +1,7 @@
 // `sextant model show` and `sextant cluster show`.
 #include "cli/verbs.h"
 #include "core/check.h"
+#include "models/any_model.h"
 #include "simulator/cluster_file.h"
 
 #include <fmt/core.h>
@@ -17,34 +18,36 @@ using Json = nlohmann::ordered_json;
 std::map<int, std::int64_t> parameters_by_layer(const LogicalGraph& graph) {
   std::map<int, std::int64_t> counts;
   for (const LogicalOp& op : graph.ops())
-    if (op.kind == "parameter")
+    if (op.kind == "parameter" && is_trained(graph, op))
       counts[op.layer] += graph.tensor(op.outputs.front()).type.shape.elements();
   return counts;
 }
 
-std::string sourced(const Sourced& number, const std::string& text) {
-  return fmt::format("{} ({}{}{})", text, to_string(number.provenance),
-                     number.source.empty() ? "" : ": ", number.source);
+// Two samples, as a batch norm over one pixel needs; a graph in a file is shown as it is, loss or
+// not.
+LogicalGraph shown_graph(const AnyModel& model, std::int64_t sequence) {
+  if (const auto* document = std::get_if<GraphDocument>(&model)) return document->graph;
+  return build_graph(model, 2, sequence, DType::kF32);
 }
 
-}  // namespace
-
-void run_model_show(const ModelShowArguments& arguments, const CommonOptions&, Console& console) {
-  const ModelConfig model = load_model(arguments.model);
-  const std::int64_t sequence = arguments.sequence > 0 ? arguments.sequence : model.sequence;
-  const double per_token = model_flops_per_token(model, sequence);
-  const double megatron = megatron_flops_per_token(model, sequence);
-  const auto by_layer = parameters_by_layer(build_graph(model, 1, sequence, DType::kF32));
-
-  console.say(fmt::format("{}: {} parameters", model.name, count_parameters(model)));
+void say_decoder(const ModelConfig& model, std::int64_t sequence, const Console& console) {
   console.say(fmt::format(
       "{} layers, hidden {}, {} heads of {} ({} for keys and values), MLP {}, vocabulary {}",
       model.layers, model.hidden, model.heads, model.head_size, model.kv_heads, model.ffn,
       model.vocab));
-  console.say(
-      fmt::format("model FLOPs per token at sequence {}: {:.4g} (causal attention); "
-                  "Megatron convention {:.4g}",
-                  sequence, per_token, megatron));
+  if (model.experts > 0)
+    console.say(
+        fmt::format("{} experts, {} per token: {} parameters for each token, {} places per "
+                    "expert and sample",
+                    model.experts, model.top_k, count_active_parameters(model),
+                    places_per_expert(model, sequence)));
+  console.say(fmt::format(
+      "model FLOPs per token at sequence {}: {:.4g} (causal attention); "
+      "Megatron convention {:.4g}",
+      sequence, model_flops_per_token(model, sequence), megatron_flops_per_token(model, sequence)));
+}
+
+void say_layers(const std::map<int, std::int64_t>& by_layer, const Console& console) {
   Table table({"layers", "parameters each"});
   for (auto layer = by_layer.begin(); layer != by_layer.end();) {
     auto last = layer;
@@ -57,18 +60,46 @@ void run_model_show(const ModelShowArguments& arguments, const CommonOptions&, C
     layer = std::next(last);
   }
   console.say(table.text());
-  for (const std::string& note : model.notes) console.say("note: " + note);
+}
+
+std::string sourced(const Sourced& number, const std::string& text) {
+  return fmt::format("{} ({}{}{})", text, to_string(number.provenance),
+                     number.source.empty() ? "" : ": ", number.source);
+}
+
+}  // namespace
+
+void run_model_show(const ModelShowArguments& arguments, const CommonOptions&, Console& console) {
+  const AnyModel model = load_any_model(arguments.model);
+  const std::int64_t sequence =
+      arguments.sequence > 0 ? arguments.sequence : default_sequence(model);
+  require_sequence(model, sequence);
+  const std::int64_t parameters = count_parameters(model);
+  const double per_token = model_flops_per_sample(model, sequence) / static_cast<double>(sequence);
+  const auto by_layer = parameters_by_layer(shown_graph(model, sequence));
+
+  console.say(fmt::format("{}: {} parameters", name_of(model), parameters));
+  const auto* decoder = std::get_if<ModelConfig>(&model);
+  if (decoder != nullptr)
+    say_decoder(*decoder, sequence, console);
+  else
+    console.say(fmt::format("model FLOPs per sample: {:.4g}", per_token));
+  say_layers(by_layer, console);
+  for (const std::string& note : notes_of(model)) console.say("note: " + note);
 
   Json layers = Json::array();
   for (const auto& [layer, count] : by_layer)
     layers.push_back({{"layer", layer}, {"parameters", count}});
-  console.document("model_show", {{"name", model.name},
-                                  {"parameters", count_parameters(model)},
-                                  {"flops_per_token", per_token},
-                                  {"megatron_flops_per_token", megatron},
-                                  {"sequence", sequence},
-                                  {"layers", layers},
-                                  {"notes", model.notes}});
+  Json document = {
+      {"name", name_of(model)}, {"parameters", parameters}, {"flops_per_token", per_token}};
+  if (decoder != nullptr) {
+    document["active_parameters"] = count_active_parameters(*decoder);
+    document["megatron_flops_per_token"] = megatron_flops_per_token(*decoder, sequence);
+  }
+  document["sequence"] = sequence;
+  document["layers"] = layers;
+  document["notes"] = notes_of(model);
+  console.document("model_show", document);
 }
 
 void run_cluster_show(const std::string& argument, const CommonOptions&, Console& console) {

@@ -66,7 +66,7 @@ void run_simulate(const SimulateArguments& arguments, const CommonOptions& commo
       static_cast<double>(job.global_batch) * static_cast<double>(job.sequence) / step_s;
   const auto value = mfu(job, step_s, planned.plan.strategy.ranks());
 
-  console.say(fmt::format("{} on {}: {}", job.model.name, job.cluster.name,
+  console.say(fmt::format("{} on {}: {}", name_of(job.model), job.cluster.name,
                           to_string(planned.plan.strategy)));
   console.say(fmt::format(
       "step {}, {:.0f} tokens/s, MFU {} of {} (simulated; {} of {} ranks, {} "

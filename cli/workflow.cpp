@@ -30,13 +30,35 @@ bool is_plan_file(const std::string& path) {
 PlannedJob from_plan(const Plan& plan, const std::string& file) {
   PlannedJob planned;
   planned.plan = plan;
-  planned.job.model = model_config_from_json(plan.model_text);
+  planned.job.model = any_model_from_json(plan.model_text);
   planned.job.cluster = cluster_from_json(plan.cluster_text, file);
   planned.job.global_batch = plan.global_batch;
   planned.job.sequence = plan.sequence;
   planned.job.dtype = plan.compute_dtype;
   planned.job.optimizer = plan.optimizer;
   return planned;
+}
+
+// The words that a graph in a file gives its tensors are pins in front of the strategy's own, which
+// may say otherwise.
+Strategy with_words_of(const AnyModel& model, Strategy strategy) {
+  const auto* document = std::get_if<GraphDocument>(&model);
+  if (document == nullptr) return strategy;
+  require(document->placements.empty(), ErrorCode::kUsage,
+          "{} has placements of its own: leave them out of the file to use a strategy",
+          document->name);
+  std::vector<WordPin> pins;
+  for (const GraphDocument::Words& words : document->words) {
+    const LogicalOp& op = document->graph.op(words.op);
+    if (words.is_input)
+      pins.push_back({.name = op.name, .input = words.index, .words = words.words});
+    else
+      pins.push_back({.name = document->graph.tensor(op.outputs[words.index]).name,
+                      .input = std::nullopt,
+                      .words = words.words});
+  }
+  strategy.pins.insert(strategy.pins.begin(), pins.begin(), pins.end());
+  return strategy;
 }
 
 }  // namespace
@@ -53,16 +75,14 @@ Job make_job(const JobArguments& arguments) {
   require(arguments.global_batch > 0, ErrorCode::kUsage,
           "--global-batch must be a positive number of samples, not {}", arguments.global_batch);
   Job job;
-  job.model = load_model(arguments.plan_or_model);
+  job.model = load_any_model(arguments.plan_or_model);
   job.cluster = load_cluster(arguments.cluster);
   job.global_batch = arguments.global_batch;
-  job.sequence = arguments.sequence > 0 ? arguments.sequence : job.model.sequence;
-  job.dtype = arguments.dtype.empty() ? compute_dtype(job.cluster) : parse_dtype(arguments.dtype);
+  job.sequence = arguments.sequence > 0 ? arguments.sequence : default_sequence(job.model);
+  job.dtype = arguments.dtype.empty() ? own_dtype(job.model).value_or(compute_dtype(job.cluster))
+                                      : parse_dtype(arguments.dtype);
   if (!arguments.optimizer.empty()) job.optimizer = parse_optimizer(arguments.optimizer);
-  require(
-      job.model.positions != ModelConfig::Positions::kLearned || job.sequence <= job.model.sequence,
-      ErrorCode::kUsage, "--seq {} is longer than the {} positions the model learned", job.sequence,
-      job.model.sequence);
+  require_sequence(job.model, job.sequence);
   return job;
 }
 
@@ -97,8 +117,8 @@ PlannedJob load_planned_job(const JobArguments& arguments) {
   } else {
     require(!arguments.strategy.empty(), ErrorCode::kUsage,
             "a model needs a strategy: --strategy \"dp=2 tp=4 pp=1\", or give a plan file");
-    const Strategy strategy = parse_strategy(arguments.strategy);
     planned.job = make_job(arguments);
+    const Strategy strategy = with_words_of(planned.job.model, parse_strategy(arguments.strategy));
     planned.plan = make_plan(planned.job, arguments, strategy);
   }
   require(planned.plan.strategy.ranks() <= planned.job.cluster.num_devices(),
@@ -167,8 +187,7 @@ SearchProblem search_problem(const Job& job) {
 }
 
 double model_flops_per_step(const Job& job) {
-  return model_flops_per_token(job.model, job.sequence) * static_cast<double>(job.sequence) *
-         static_cast<double>(job.global_batch);
+  return model_flops_per_sample(job.model, job.sequence) * static_cast<double>(job.global_batch);
 }
 
 std::optional<double> mfu(const Job& job, double step_time_s, std::int64_t devices) {

@@ -9,7 +9,7 @@
 #include "core/cost_model.h"
 #include "core/logical_graph.h"
 #include "core/physical_graph.h"
-#include "models/model.h"
+#include "models/any_model.h"
 #include "search/search.h"
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct JobArguments {
 
 // A model on a cluster, without a strategy yet.
 struct Job {
-  ModelConfig model;
+  AnyModel model;
   Cluster cluster;
   std::int64_t global_batch = 1;
   std::int64_t sequence = 0;

@@ -1,6 +1,7 @@
 // MODEL: a file, a built-in name or one word.
 #include "core/check.h"
 #include "core/nearest.h"
+#include "models/any_model.h"
 #include "models/importers.h"
 
 #include <filesystem>
@@ -50,7 +51,7 @@ bool looks_like_path(std::string_view model) {
 
 [[noreturn]] void refuse_unknown(std::string_view model) {
   require(!looks_like_path(model), ErrorCode::kBadInput, "{}: no such file", model);
-  const std::vector<std::string> names = builtin_model_names();
+  const std::vector<std::string> names = all_builtin_names();
   throw Error(
       ErrorCode::kUsage,
       fmt::format("'{}' is no file and no built-in model{}", model, did_you_mean(model, names)),

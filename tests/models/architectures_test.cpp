@@ -1,11 +1,15 @@
 // Architectures beside the decoder: shapes, published sizes, layers, and what cannot be.
 #include "core/error.h"
 #include "core/operator.h"
+#include "models/any_model.h"
 #include "models/class_head.h"
 #include "models/conv_net.h"
 #include "models/wide_deep.h"
 
 #include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
 
 namespace sextant {
 namespace {
@@ -90,6 +94,85 @@ TEST_CASE("the head of a classifier is cut by classes, its features are not") {
   CHECK(shape(graph, "head") == Shape{3, 1001});
   CHECK(graph.op(*graph.find_op("head.weight")).parameter->tensor_parallel_dim == 1);
   CHECK_FALSE(graph.op(*graph.find_op("layer1.linear.weight")).parameter->tensor_parallel_dim);
+}
+
+TEST_CASE("every built-in of any architecture reads back from its own JSON and can be built") {
+  const std::vector<std::string> names = all_builtin_names();
+  CHECK(names.size() == builtin_model_names().size() + 5);
+  for (const std::string& name : names) {
+    CAPTURE(name);
+    const AnyModel model = load_any_model(name);
+    CHECK(name_of(model) == name);
+    const AnyModel again = any_model_from_json(to_json_text(model));
+    CHECK(to_json_text(again) == to_json_text(model));
+    CHECK(again.index() == model.index());
+    CHECK(count_parameters(model) > 0);
+    CHECK(model_flops_per_sample(model, default_sequence(model)) > 0);
+  }
+}
+
+TEST_CASE("parameters and FLOPs of the other architectures are those of their sizes") {
+  CHECK(count_parameters(load_any_model("resnet18")) == 11'689'512);
+  CHECK(count_parameters(load_any_model("resnet50")) == 25'557'032);
+  CHECK(count_parameters(load_any_model("resnet101")) == 44'549'160);
+  // 4.09 G multiply-adds forward, twice that backward.
+  CHECK(model_flops_per_sample(load_any_model("resnet50"), 1) ==
+        doctest::Approx(6 * 4.089e9).epsilon(1e-3));
+  // Tables 10000 + 100000 * 16; 429 inputs; three layers of 1024; the answer.
+  CHECK(count_parameters(load_any_model("wide-deep")) ==
+        10'000 + 1'600'000 + (429 + 1) * 1024 + 2 * 1025 * 1024 + 1025);
+  CHECK(count_parameters(load_any_model("class-head-1m")) == 513 * 512 + 512'000'000);
+}
+
+TEST_CASE("one word gives any architecture, or changes a built-in") {
+  const AnyModel model = load_any_model("conv:blocks=1x2,channels=4x8,height=9,width=7,classes=5");
+  const auto& conv = std::get<ConvNetConfig>(model);
+  CHECK(conv.blocks == std::vector<std::int64_t>{1, 2});
+  CHECK(conv.channels == std::vector<std::int64_t>{4, 8});
+  CHECK(conv.height == 9);
+  CHECK_FALSE(conv.bottleneck);
+  CHECK(std::get<ConvNetConfig>(load_any_model("resnet50:classes=10")).bottleneck);
+  CHECK(std::get<WideDeepConfig>(load_any_model("wide_deep:hidden=8x4,dense=3")).hidden ==
+        std::vector<std::int64_t>{8, 4});
+  CHECK(std::get<ClassHeadConfig>(load_any_model("class_head:classes=9,label_smoothing=0.1"))
+            .label_smoothing == 0.1);
+  const auto refusal = [](const char* word) {
+    try {
+      load_any_model(word);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  CHECK(refusal("conv:block=2") == "'conv:block=2': unknown key 'block', did you mean 'blocks'?");
+  CHECK(refusal("conv:blocks=2xx3") == "'conv:blocks=2xx3': blocks= is not a number of 0 or more");
+  CHECK(refusal("conv:classes=5,classes=6").find("'classes' appears twice") != std::string::npos);
+  CHECK(refusal("conv:blocks=2x2") ==
+        "conv:blocks=2x2: 2 groups of blocks with 4 numbers of channels");
+  CHECK(refusal("resnet51") ==
+        "'resnet51' is no file and no built-in model, did you mean 'resnet50'?");
+}
+
+TEST_CASE("a graph in a file is a model with its own types, batch and loss") {
+  GraphDocument document;
+  document.name = "mine";
+  document.graph = build_graph(
+      ClassHeadConfig{.name = "c", .features = 3, .hidden = {5}, .classes = 7}, 4, DType::kF64);
+  const auto file = std::filesystem::temp_directory_path() / "sextant_graph_model_test.json";
+  std::ofstream(file) << to_json_text(document);
+  const AnyModel model = load_any_model(file.string());
+  std::filesystem::remove(file);
+  CHECK(name_of(model) == "mine");
+  CHECK(own_dtype(model) == DType::kF64);
+  CHECK(count_parameters(model) == 3 * 5 + 5 + 5 * 7);
+  // 2 FLOPs per weight of a matrix forward, 4 backward.
+  CHECK(model_flops_per_sample(model, 1) == 6.0 * (3 * 5 + 5 * 7));
+  CHECK(build_graph(model, 4, 1, DType::kF64).ops().size() == document.graph.ops().size());
+  CHECK_THROWS_WITH_AS(build_graph(model, 4, 1, DType::kF32),
+                       "mine: the graph computes in f64, not f32", Error);
+  document.graph = LogicalGraph(builtin_operators());
+  CHECK_THROWS_WITH_AS(build_graph(AnyModel(document), 4, 1, DType::kF32),
+                       doctest::Contains("has no loss"), Error);
 }
 
 TEST_CASE("impossible architectures are refused by the value") {

@@ -1,0 +1,55 @@
+// MODEL of any architecture, as the verbs of the program take it.
+#pragma once
+
+#include "core/logical_graph_json.h"
+#include "models/class_head.h"
+#include "models/conv_net.h"
+#include "models/model.h"
+#include "models/wide_deep.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace sextant {
+
+// A graph that the user wrote down has its batch and its types in it.
+using AnyModel =
+    std::variant<ModelConfig, ConvNetConfig, WideDeepConfig, ClassHeadConfig, GraphDocument>;
+
+// What load_model takes, and besides it: a graph in a file (sextant.graph/1), the built-ins of the
+// other architectures and their one-word forms, "conv:blocks=2x2,channels=16x32,image=32".
+AnyModel load_any_model(std::string_view model);
+std::vector<std::string> all_builtin_names();
+
+const std::string& name_of(const AnyModel& model);
+std::vector<std::string> notes_of(const AnyModel& model);
+
+// Tokens of a sample when the user says nothing; 1 where a sample is no sequence.
+std::int64_t default_sequence(const AnyModel& model);
+// Throws Error(kUsage) for a sequence that the model cannot have.
+void require_sequence(const AnyModel& model, std::int64_t sequence);
+
+// One micro-batch of `samples`. Throws Error(kBadInput) when a graph in a file has no loss or
+// another type than `dtype`; whether its batch fits is the strategy's to say.
+LogicalGraph build_graph(const AnyModel& model, std::int64_t samples, std::int64_t sequence,
+                         DType dtype);
+// The type in which a model computes if it has one of its own.
+std::optional<DType> own_dtype(const AnyModel& model);
+
+// False for parameters that the model itself updates, as running statistics.
+bool is_trained(const LogicalGraph& forward, const LogicalOp& parameter);
+// Trained parameters, once per logical element.
+std::int64_t count_parameters(const AnyModel& model);
+std::int64_t count_parameters(const LogicalGraph& forward);
+// Forward and backward of one sample. Decoders by the formula of their sizes, others 3 times the
+// products and convolutions of their forward graph.
+double model_flops_per_sample(const AnyModel& model, std::int64_t sequence);
+
+// Canonical JSON and back; what plan files carry.
+std::string to_json_text(const AnyModel& model);
+AnyModel any_model_from_json(std::string_view text, std::string_view origin = "model");
+
+}  // namespace sextant

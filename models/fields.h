@@ -1,0 +1,26 @@
+// Configs as lists of named values, so that JSON and one-word forms are written once for all of the
+// small architectures. Internal to models.
+#pragma once
+
+#include "models/class_head.h"
+#include "models/conv_net.h"
+#include "models/wide_deep.h"
+
+#include <cstdint>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace sextant::importers {
+
+struct Field {
+  std::string_view key;  // in JSON and in one word
+  std::variant<std::int64_t*, double*, bool*, std::vector<std::int64_t>*> value;
+};
+
+// In the order of the JSON; they point into the config.
+std::vector<Field> fields_of(ConvNetConfig& config);
+std::vector<Field> fields_of(WideDeepConfig& config);
+std::vector<Field> fields_of(ClassHeadConfig& config);
+
+}  // namespace sextant::importers
