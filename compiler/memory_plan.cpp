@@ -9,6 +9,7 @@
 #include <utility>
 
 namespace sextant {
+
 class MemoryPlan::Planner {
  public:
   Planner(const PhysicalGraph& graph, RankProgram& program, const MemoryPlanOptions& options)
