@@ -115,8 +115,8 @@ TEST_CASE("Fig. 1: an all-gather forward, a reduce-scatter backward, two gradien
                              "receive f3.grad_input as S(0) on stage 0 [communication, stage 0]",
                              "all_reduce f1.grad_weight as B [optimizer, stage 0]",
                              // How many samples there are, which the updates divide by.
-                             "send count [communication, stage 1]",
-                             "receive count as B on stage 0 [communication, stage 0]",
+                             "send update_control [communication, stage 1]",
+                             "receive update_control as B on stage 0 [communication, stage 0]",
                              "all_reduce f2.grad_weight as B [optimizer, stage 0]",
                              // What the user sees.
                              "all_reduce loss as B [optimizer, stage 1]",
@@ -191,7 +191,9 @@ GlobalProgram figure_14() {
   figure.set_loss(figure.op("cast", "y.f32", 0, {figure.matmul("y", 0, half, w)},
                             {{"dtype", std::string("f32")}}),
                   0, 256);
-  return {.graph = make_training_graph(figure.graph),
+  OptimizerOptions optimizer;
+  optimizer.loss_scale.kind = LossScale::Kind::kNone;  // as in the figure
+  return {.graph = make_training_graph(figure.graph, optimizer),
           .placements = {devices(0, 2)},
           .stage_of_layer = {0},
           .tensors = {{"x", kRows}, {"w", kRows}},

@@ -115,7 +115,6 @@ TEST_CASE("a conv net trains alike under every strategy that leaves its batches 
 TEST_CASE("running statistics move once per step, by the average over its micro-batches") {
   TrainingCase training = case_of(tiny_conv_net(false));
   training.steps = 1;
-  training.optimizer.learning_rate = 0;
   // The mean of all samples is the average of the means of equal parts of them; the stem's input
   // does not depend on statistics before it.
   const auto mean_after = [&](const char* strategy) {
