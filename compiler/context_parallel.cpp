@@ -6,6 +6,8 @@
 #include "core/operator.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -69,6 +71,7 @@ class Rings {
   void copy(const LogicalOp& op) {
     LogicalOp copied = op;
     copied.inputs = copies_of(op.inputs);
+    if (op.recompute_of) copied.recompute_of = graph_.find_op(original_.op(*op.recompute_of).name);
     copied.outputs.clear();
     const OpId id = graph_.add(std::move(copied));
     for (std::size_t i = 0; i < op.outputs.size(); ++i)
@@ -84,8 +87,18 @@ class Rings {
                                 .outputs = {},
                                 .phase = origin.phase,
                                 .layer = origin.layer,
-                                .parameter = std::nullopt});
+                                .parameter = std::nullopt,
+                                .recompute_of = repeated_part(origin)});
+    parts_[origin.name].push_back(id);
     return graph_.op(id).outputs;
+  }
+
+  // The operator of a ring that the next one of the same ring repeats.
+  std::optional<OpId> repeated_part(const LogicalOp& origin) const {
+    if (!origin.recompute_of) return std::nullopt;
+    const auto own = parts_.find(origin.name);
+    const std::size_t next = own == parts_.end() ? 0 : own->second.size();
+    return parts_.at(original_.op(*origin.recompute_of).name).at(next);
   }
 
   // Positions of a chunk.
@@ -205,7 +218,8 @@ class Rings {
   const LogicalGraph& original_;
   std::int64_t chunks_;
   LogicalGraph graph_;
-  std::vector<TensorId> copy_of_;  // by the original's tensor
+  std::vector<TensorId> copy_of_;                   // by the original's tensor
+  std::map<std::string, std::vector<OpId>> parts_;  // of the ring that an operator became
 };
 
 }  // namespace

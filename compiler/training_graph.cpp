@@ -56,7 +56,8 @@ LogicalGraph make_training_graph(const LogicalGraph& forward, const Strategy& st
       training,
       {.seed = scaled.seed, .in_compute_type = options.gradients == GradientType::kCompute});
   add_metrics(training, add_updates(training, gradients, scaled, options));
-  return with_recompute(without_dead_operators(with_rings(training, strategy)), strategy);
+  training = with_recompute(without_dead_operators(std::move(training)), strategy);
+  return with_rings(training, strategy);
 }
 
 }  // namespace sextant

@@ -302,6 +302,27 @@ TEST_CASE("pins name originals, and repetitions follow") {
   }
 }
 
+// Keys and values are rolled again with it, so that no rolled copy is kept.
+TEST_CASE("a ring that backward repeats is a ring, part by part") {
+  for (const std::string recompute : {"selective", "full"}) {
+    const LogicalGraph graph = training("cp=2 micro_batch=4 recompute=" + recompute);
+    std::map<std::string, int> kinds;
+    for (const LogicalOp& op : graph.ops()) {
+      if (op.phase != Phase::kRecompute) continue;
+      REQUIRE(op.recompute_of.has_value());
+      const LogicalOp& original = graph.op(*op.recompute_of);
+      CHECK(original.kind == op.kind);
+      CHECK(original.attributes == op.attributes);
+      CHECK(original.phase == Phase::kForward);
+      ++kinds[op.kind];
+    }
+    // Two layers of two chunks: one roll of keys and of values, one merge.
+    CHECK(kinds["attention_chunks"] == 4);
+    CHECK(kinds["attention_merge"] == 2);
+    CHECK(kinds["roll"] == 4);
+  }
+}
+
 // A forward graph of one block with batch norm, whose running statistics are tensors of the graph.
 TEST_CASE("running statistics are updated once, by forward") {
   LogicalGraph graph(builtin_operators());

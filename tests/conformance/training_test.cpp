@@ -161,9 +161,10 @@ TEST_CASE("what backward recomputes has the bits that forward had, dropout inclu
       for (const std::string strategy :
            {"dp=2 tp=2 pp=1 micro_batch=2 zero=1", "dp=1 tp=4 pp=1 micro_batch=4",
             "dp=2 tp=1 pp=2 micro_batch=1 schedule=1f1b",
-            "dp=1 tp=2 pp=2 micro_batch=2 schedule=zb-h1",
-            "dp=1 tp=1 pp=2 micro_batch=2 schedule=gpipe"}) {
+            "dp=1 tp=2 pp=2 micro_batch=2 schedule=zb-h1", "cp=2 micro_batch=4",
+            "cp=2 tp=2 cp_mode=a2a micro_batch=4", "dp=1 tp=1 pp=2 micro_batch=2 schedule=gpipe"}) {
         CAPTURE(strategy);
+        training.sequence = strategy.find("cp=") == std::string::npos ? 5 : 6;
         const TrainingResult kept =
             train(training, strategy, cpu_of(CpuQueueKind::kInline, kernels));
         for (const std::string recompute : {"selective", "full", "1"}) {
