@@ -15,7 +15,6 @@ namespace sextant {
 namespace {
 
 constexpr std::int64_t kSequence = 5;
-constexpr std::int64_t kEvenSequence = 6;  // rings want equal chunks
 
 // Some weights of every model are large enough for ZeRO to split them, some are not.
 struct Extents {
@@ -33,16 +32,14 @@ ModelConfig sized(ModelConfig config, int layers, const Extents& extents) {
   return config;
 }
 
-LawModel transformer(const std::string& name, const ModelConfig& config,
-                     std::int64_t sequence = kSequence) {
+LawModel transformer(const std::string& name, const ModelConfig& config) {
   return {.name = name,
-          .build = [config, sequence](
-                       std::int64_t samples,
-                       DType dtype) { return build_graph(config, samples, sequence, dtype); },
+          .build = [config](std::int64_t samples,
+                            DType dtype) { return build_graph(config, samples, kSequence, dtype); },
           .blocks = static_cast<int>(config.layers),
           .groups = config.kv_heads,
           .has_attention = true,
-          .sequence = sequence};
+          .sequence = kSequence};
 }
 
 // Two of four experts per token; with a factor some tokens find no place.
@@ -125,11 +122,11 @@ LawModel class_head(const std::string& name, std::vector<std::int64_t> hidden) {
 
 std::vector<LawModel> all_models() {
   return {transformer("gpt2", sized(tiny_gpt(), 2, {6, 6, 3, 61, 59})),
-          transformer("gpt3", sized(tiny_gpt(), 3, {4, 4, 3, 87, 11}), kEvenSequence),
+          transformer("gpt3", sized(tiny_gpt(), 3, {4, 4, 3, 87, 11})),
           transformer("gpt4", sized(tiny_gpt(), 4, {3, 3, 5, 13, 97})),
-          transformer("llama2", sized(tiny_llama(), 2, {8, 4, 2, 65, 11}), kEvenSequence),
+          transformer("llama2", sized(tiny_llama(), 2, {8, 4, 2, 65, 11})),
           transformer("llama3", sized(tiny_llama(), 3, {6, 2, 2, 13, 87})),
-          transformer("llama4", sized(tiny_llama(), 4, {6, 3, 2, 89, 23}), kEvenSequence),
+          transformer("llama4", sized(tiny_llama(), 4, {6, 3, 2, 89, 23})),
           experts("moe2", 2, std::nullopt),
           experts("moe3", 3, 1.0),
           dropout("dropout2", 2),
