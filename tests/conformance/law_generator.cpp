@@ -116,10 +116,11 @@ class Generator {
     const auto room = [&](std::int64_t degree) {
       return strategy.ranks() * degree <= kMostRanks ? degree : 1;
     };
+    if (model_.has_attention && chance(0.25)) strategy.cp = room(chance(0.7) ? 2 : 3);
     strategy.dp = room(pick(degrees));
     strategy.tp = room(pick(degrees));
     if (model_.groups % strategy.tp != 0) strategy.tp = 1;
-    if (model_.has_attention && chance(0.3)) draw_context(room(2));
+    if (strategy.cp > 1) draw_context();
     if (strategy.tp > 1 && model_.has_attention && features().sequence_parallel)
       strategy.sequence_parallel = chance(0.5);
     if (model_.has_experts && features().experts && strategy.dp % 2 == 0 && chance(0.6))
@@ -127,15 +128,16 @@ class Generator {
   }
 
   // A ring passes equal chunks on; all-to-all exchanges the sequence for whole groups of heads.
-  void draw_context(std::int64_t parts) {
+  void draw_context() {
     Strategy& strategy = plan_.strategy;
     std::vector<ContextMode> modes;
-    if (features().ring && model_.sequence % parts == 0) modes.push_back(ContextMode::kRing);
-    if (features().all_to_all && model_.groups % (parts * strategy.tp) == 0)
+    if (features().ring && model_.sequence % strategy.cp == 0) modes.push_back(ContextMode::kRing);
+    if (features().all_to_all && model_.groups % (strategy.cp * strategy.tp) == 0)
       modes.push_back(ContextMode::kAllToAll);
-    if (modes.empty() || parts == 1) return;
-    strategy.cp = parts;
-    strategy.context = pick(modes);
+    if (modes.empty())
+      strategy.cp = 1;
+    else
+      strategy.context = pick(modes);
   }
 
   // Few batches, so that references serve many plans.

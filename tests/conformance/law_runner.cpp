@@ -152,8 +152,8 @@ CpuOptions cpu_options(const LawPlan& plan) {
 bool is_coarse(DType dtype) { return dtype == DType::kBF16 || dtype == DType::kF16; }
 
 double law_bound(const LawPlan& plan) {
-  // The longest sum: a weight's gradient over 12 samples of 5 places, of 97 classes.
-  const double terms = 12.0 * 5.0 * 97.0;
+  // The longest sum: a weight's gradient over 12 samples of 6 places, of 97 classes.
+  const double terms = 12.0 * 6.0 * 97.0;
   if (plan.dtype == DType::kF64) return 1e-10;
   if (plan.dtype == DType::kF32) return 1e-5 * std::sqrt(terms);
   // 180 roundings of 2^-9 on the way to a gradient, in two runs, at four deviations (README).
