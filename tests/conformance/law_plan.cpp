@@ -94,6 +94,7 @@ const std::vector<Setting>& settings() {
       option_setting("transfer_order", kTransferOrders, &ExpandOptions::transfer_order),
       option_setting("launch_groups", kSwitch, &ExpandOptions::launch_groups),
       option_setting("plan_memory", kSwitch, &ExpandOptions::plan_memory),
+      option_setting("fusion", kSwitch, &ExpandOptions::fusion),
       option_setting("in_place", kSwitch, &ExpandOptions::in_place),
       option_setting("symmetric", kSwitch, &ExpandOptions::symmetric),
   };
@@ -127,19 +128,28 @@ LawPlan plan_from_line(std::string_view line) {
   return plan;
 }
 
-const std::vector<std::string>& law_optimizers() {
-  static const std::vector<std::string> names = {"adamw"};
-  return names;
+const std::vector<LawOptimizer>& law_optimizers() {
+  // Rates and epsilons of visible_steps(): a step is seen, rounding is not magnified beyond 1e-10.
+  static const std::vector<LawOptimizer> all = {
+      {"sgd", "sgd lr=0.5 decay=0.01", true},
+      {"momentum", "momentum lr=0.2 momentum=0.8 decay=0.01", true},
+      {"nesterov", "momentum lr=0.2 nesterov=on clip=0.1 warmup=3", true},
+      {"adamw", "adamw lr=0.02 eps=0.0001", false},
+      {"clipped", "adamw lr=0.02 eps=0.0001 clip=0.05 warmup=2 schedule=cosine steps=7", false},
+      {"scaled", "adamw lr=0.02 eps=0.0001 loss_scale=dynamic", false},
+      {"lamb", "lamb lr=0.02 eps=0.0001", false},
+      {"lamb_clipped", "lamb lr=0.02 eps=0.0001 clip=0.1 schedule=linear steps=8", false}};
+  return all;
 }
 
-OptimizerOptions law_optimizer(std::string_view name) {
-  const auto& names = law_optimizers();
-  require(std::find(names.begin(), names.end(), name) != names.end(), ErrorCode::kUsage,
-          "no optimizer '{}' of the law, there are {}", name, comma_list(names));
-  return visible_steps();
+const LawOptimizer& law_optimizer(std::string_view name) {
+  std::vector<std::string> names;
+  for (const LawOptimizer& optimizer : law_optimizers()) {
+    if (optimizer.name == name) return optimizer;
+    names.push_back(optimizer.name);
+  }
+  fail(ErrorCode::kUsage, "no optimizer '{}' of the law, there are {}", name, comma_list(names));
 }
-
-bool is_linear(std::string_view optimizer) { return optimizer == "sgd" || optimizer == "momentum"; }
 
 const std::vector<std::string>& law_buckets() {
   static const std::vector<std::string> names = {"default", "off", "large"};

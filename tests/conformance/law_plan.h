@@ -35,10 +35,12 @@ std::string to_line(const LawPlan& plan);
 LawPlan plan_from_line(std::string_view line);
 
 // What there is to choose from by name, the simplest first.
-const std::vector<std::string>& law_optimizers();
-OptimizerOptions law_optimizer(std::string_view name);
-// Whose steps are proportional to the gradient.
-bool is_linear(std::string_view optimizer);
+struct LawOptimizer {
+  std::string name, text;  // of parse_optimizer
+  bool is_linear = false;  // its steps are proportional to the gradient
+};
+const std::vector<LawOptimizer>& law_optimizers();
+const LawOptimizer& law_optimizer(std::string_view name);
 const std::vector<std::string>& law_buckets();
 ExpandOptions expand_options(const LawPlan& plan);
 

@@ -103,7 +103,7 @@ std::vector<Simplification> simplifications() {
       [](LawPlan& plan) { plan.global_batch = plan.strategy.dp * plan.strategy.micro_batch; },
       smaller_model,
       [](LawPlan& plan) { plan.steps = 1; },
-      [](LawPlan& plan) { plan.optimizer = law_optimizers().front(); },
+      [](LawPlan& plan) { plan.optimizer = law_optimizers().front().name; },
       [](LawPlan& plan) { plan.dtype = DType::kF64; },
       [](LawPlan& plan) { plan.queues = CpuQueueKind::kInline; },
       [](LawPlan& plan) { plan.kernels = CpuKernels::kReference; },
@@ -133,7 +133,7 @@ TrainingCase training_case(const LawPlan& plan) {
   training.global_batch = plan.global_batch;
   training.dtype = plan.dtype;
   training.steps = plan.steps;
-  training.optimizer = law_optimizer(plan.optimizer);
+  training.optimizer = parse_optimizer(law_optimizer(plan.optimizer).text);
   return training;
 }
 
@@ -195,7 +195,7 @@ LawReport LawRunner::compare(const LawPlan& plan, const PhysicalGraph& graph) {
   cpu.queues = CpuQueueKind::kInline;
   const TrainingResult first = train(training, graph, cpu);
   const bool coarse = is_coarse(plan.dtype), jumps = coarse && law_model(plan.model).has_kinks;
-  const bool whole_state = !coarse || (!jumps && is_linear(plan.optimizer));
+  const bool whole_state = !coarse || (!jumps && law_optimizer(plan.optimizer).is_linear);
   const Distance at_end =
       whole_state ? distance(last, expected.last) : distance_of_losses(last, expected.last);
   const Distance at_first = larger(distance_of_losses(first, expected.first),
