@@ -124,8 +124,10 @@ class StageBuilder {
     model_.take(index);
     sequence.runs.back().end = model_.end_of(index);
     at(issued_, index) = ++num_issued_;
+    // That a communication waited, on its own queue, spares no other queue the wait.
     for (const StagedTensorIndex in : op(index).in)
-      if (!tensor(in).is_state) at(waited_in_, tensor(in).producer) = number_;
+      if (!tensor(in).is_state && !op(index).communication)
+        at(waited_in_, tensor(in).producer) = number_;
     last_ = index;
   }
 
