@@ -97,6 +97,19 @@ TEST_CASE("split sequences train as whole ones do, with and without ZeRO") {
     check_trains_alike(odd_case(true), strategy, CpuQueueKind::kAsynchronous);
 }
 
+TEST_CASE("G35: devices that share a key/value head train as one that has them all") {
+  TrainingCase training;
+  training.model = tiny_llama();  // 8 query heads, 4 key/value heads
+  const TrainingResult expected = train(training, "micro_batch=8", cpu_of(CpuQueueKind::kInline));
+  for (const char* strategy :
+       {"tp=8 micro_batch=4", "tp=8 micro_batch=2 sp=on", "dp=2 tp=8 micro_batch=1 zero=3"}) {
+    CAPTURE(strategy);
+    const TrainingResult found = train(training, strategy, cpu_of(CpuQueueKind::kAsynchronous));
+    CHECK(distance(found, expected).error < kF64Bound);
+    CHECK(found.moved == times(planned_traffic(training, strategy), training.steps));
+  }
+}
+
 // Experts of 35 x 37, of which some have no place for all tokens.
 TrainingCase experts_case(std::int64_t experts) {
   TrainingCase training = odd_case(false);
