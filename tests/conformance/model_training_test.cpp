@@ -75,7 +75,8 @@ TEST_CASE("a model with experts trains alike under every strategy, dropping or n
     training.model.capacity_factor = factor;
     check_strategies(training, "micro_batch=8",
                      {"dp=2 micro_batch=2", "tp=2 micro_batch=4", "dp=2 tp=2 micro_batch=1 zero=1",
-                      "dp=2 pp=2 micro_batch=1 schedule=zb-h1"});
+                      "dp=2 pp=2 micro_batch=1 schedule=zb-h1", "dp=4 ep=2 micro_batch=1",
+                      "dp=2 ep=2 tp=2 micro_batch=2 recompute=full"});
   }
 }
 
@@ -108,7 +109,8 @@ TEST_CASE("a conv net trains alike under every strategy that leaves its batches 
     // Batch statistics belong to a micro-batch, so these have the same ones: two of four samples.
     check_strategies(case_of(tiny_conv_net(bottleneck)), "micro_batch=4",
                      {"dp=2 micro_batch=2", "dp=4 micro_batch=1", "tp=2 micro_batch=4",
-                      "dp=2 tp=2 micro_batch=2 zero=1", "dp=2 pp=2 micro_batch=2 schedule=zb-h1"});
+                      "dp=2 tp=2 micro_batch=2 zero=1", "dp=2 pp=2 micro_batch=2 schedule=zb-h1",
+                      "dp=2 micro_batch=2 recompute=full"});
   }
 }
 
