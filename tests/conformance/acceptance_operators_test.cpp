@@ -1,6 +1,6 @@
 // Acceptance cases about single operators under split and partial words, with their given numbers:
 // bias on partial sums (G14), norms (G20), class-split loss (G24, G25), split vocabulary (G26),
-// tied table (G27), token counts (G28).
+// tied table (G27), token counts (G28), halves of one block (G37).
 #include "core/operator.h"
 #include "core/operators/loss.h"
 #include "core/operators/sources.h"
@@ -162,6 +162,27 @@ TEST_CASE("G26: every id is served by exactly one shard of the vocabulary") {
         wanted);
   CHECK(run_row("embedding_grad", {ids, upstream}, {{s(0), s(0)}, {p()}}, 4, vocab)[0].values ==
         wanted);
+}
+
+// The block is cut into its halves before anything is paired, whatever words it has: parts of the
+// block never meet parts of the wrong half.
+TEST_CASE("G37: gate and up of one block pair with each other under every split of the block") {
+  LogicalGraph graph(builtin_operators());
+  const TensorId block = add_input(graph, "block", 0, {{1, 8}, DType::kF64});
+  const auto half = [&](std::int64_t start) {
+    return add_op(graph, "slice", {block},
+                  {{"dim", std::int64_t{1}}, {"start", start}, {"stop", start + 4}});
+  };
+  const TensorId gate = add_op(graph, "silu", {half(0)}, {});
+  const TensorId product = add_op(graph, "mul", {gate, half(4)}, {});
+  const auto values = check_all_splits(graph, {{block, {1, 2, 3, 4, 10, 20, 30, 40}}}, 60);
+  check_six_digits(values.at(product), {7.310586, 35.231883, 85.731671, 157.122206});
+  // Two matrices, as models have them: columns of one stay beside the same columns of the other.
+  const Piece activated = run_row("silu", {f64({1, 4}, {1, 2, 3, 4})}, {{s(1)}, {s(1)}}, 2)[0];
+  check_six_digits(
+      run_row("mul", {activated, f64({1, 4}, {10, 20, 30, 40})}, {{s(1), s(1)}, {s(1)}}, 2)[0]
+          .values,
+      {7.310586, 35.231883, 85.731671, 157.122206});
 }
 
 TEST_CASE("G27: a tied table sums the gradients of both its uses once") {
