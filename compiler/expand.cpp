@@ -190,14 +190,17 @@ void require_none(const std::vector<std::string>& broken, const char* what) {
 
 void check(const StagedGraph& staged, const PhysicalGraph& graph) {
   require_none(validate(graph), "the compiler made an invalid graph");
-  require_none(check_layers(staged, graph), "the compiler lost an operator or did one twice");
-  // The dry run first: what cannot run is said before what is unordered.
-  for_each_in_parallel(graph.programs.size() + 1, [&](std::size_t task) {
-    if (task == 0) {
+  // In this order: what is missing is said before what cannot run, and that before what is
+  // unordered.
+  constexpr std::size_t kFirstProgram = 2;
+  for_each_in_parallel(graph.programs.size() + kFirstProgram, [&](std::size_t task) {
+    if (task == 0)
+      require_none(check_layers(staged, graph), "the compiler lost an operator or did one twice");
+    else if (task == 1)
       dry_run(graph);
-      return;
-    }
-    require_none(check_byte_order(graph, ProgramId(task - 1)), "the compiler left bytes unordered");
+    else
+      require_none(check_byte_order(graph, ProgramId(task - kFirstProgram)),
+                   "the compiler left bytes unordered");
   });
 }
 
