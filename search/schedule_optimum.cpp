@@ -5,9 +5,9 @@
 #include "search/schedule_optimum.h"
 
 #include "core/check.h"
+#include "search/cell_graph.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <queue>
 #include <string>
@@ -20,109 +20,6 @@ namespace {
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
 std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
-
-// Cells as numbers, by virtual stage, kind and micro-batch, and what must come before what.
-class CellGraph {
- public:
-  explicit CellGraph(const PipelineProblem& problem) : problem_(problem) {
-    const std::int32_t chunks = problem.shape.chunks;
-    for (std::int32_t v = 0; v < num_virtual(); ++v)
-      places_.push_back(
-          stage_of_virtual(problem.v_shape ? Schedule::kZeroBubbleV : Schedule::kInterleaved,
-                           problem.shape.stages, v));
-    // With one chunk, F waits for the cell that frees the place it takes: a plain precedence.
-    if (chunks == 1) frees_before_forward_ = problem.memory;
-    find_tails();
-  }
-
-  const PipelineProblem& problem() const { return problem_; }
-  std::int32_t num_virtual() const { return problem_.shape.stages * problem_.shape.chunks; }
-  std::int32_t num_kinds() const { return problem_.has_weight_grad() ? 3 : 2; }
-  std::int32_t micro_batches() const { return problem_.shape.micro_batches; }
-  std::int32_t num_cells() const { return num_virtual() * num_kinds() * micro_batches(); }
-  std::int32_t stage_of(std::int32_t v) const { return places_[at(v)].stage; }
-  std::int32_t chunk_of(std::int32_t v) const { return places_[at(v)].chunk; }
-
-  std::int32_t cell(std::int32_t v, CellKind kind, std::int32_t micro_batch) const {
-    return (v * num_kinds() + static_cast<std::int32_t>(kind)) * micro_batches() + micro_batch;
-  }
-  std::int32_t virtual_of(std::int32_t cell) const { return cell / micro_batches() / num_kinds(); }
-  CellKind kind_of(std::int32_t cell) const {
-    return static_cast<CellKind>(cell / micro_batches() % num_kinds());
-  }
-  std::int32_t micro_batch_of(std::int32_t cell) const { return cell % micro_batches(); }
-  std::int64_t duration(CellKind kind) const {
-    return kind == CellKind::kForward    ? problem_.forward
-           : kind == CellKind::kBackward ? problem_.backward
-                                         : problem_.weight_grad;
-  }
-  CellKind freeing_kind() const {
-    return problem_.has_weight_grad() ? CellKind::kWeightGrad : CellKind::kBackward;
-  }
-
-  // The cell whose result this one reads, and how long that takes to get here; -1: none.
-  std::pair<std::int32_t, std::int64_t> source(std::int32_t cell) const {
-    const std::int32_t v = virtual_of(cell), i = micro_batch_of(cell);
-    switch (kind_of(cell)) {
-      case CellKind::kForward:
-        if (v == 0) return {-1, 0};
-        return {this->cell(v - 1, CellKind::kForward, i), way(v - 1, v)};
-      case CellKind::kBackward:
-        if (v + 1 == num_virtual()) return {this->cell(v, CellKind::kForward, i), 0};
-        return {this->cell(v + 1, CellKind::kBackward, i), way(v + 1, v)};
-      case CellKind::kWeightGrad:
-        return {this->cell(v, CellKind::kBackward, i), 0};
-    }
-    return {-1, 0};
-  }
-  // The cell that frees the place an F takes, where that is known beforehand; else -1.
-  std::int32_t room_for(std::int32_t cell) const {
-    const std::int32_t i = micro_batch_of(cell);
-    if (kind_of(cell) != CellKind::kForward || i < frees_before_forward_) return -1;
-    return this->cell(virtual_of(cell), freeing_kind(), i - frees_before_forward_);
-  }
-
-  // Every cell after all that must come before it.
-  template <typename Visit>
-  void for_each_in_order(const Visit& visit) const {
-    for (std::int32_t i = 0; i < micro_batches(); ++i) {
-      for (std::int32_t v = 0; v < num_virtual(); ++v) visit(cell(v, CellKind::kForward, i));
-      for (std::int32_t v = num_virtual(); v-- > 0;) {
-        visit(cell(v, CellKind::kBackward, i));
-        if (problem_.has_weight_grad()) visit(cell(v, CellKind::kWeightGrad, i));
-      }
-    }
-  }
-
-  // The longest way from the end of a cell to the end of all.
-  std::int64_t tail(std::int32_t cell) const { return tails_[at(cell)]; }
-
- private:
-  std::int64_t way(std::int32_t from, std::int32_t to) const {
-    return stage_of(from) == stage_of(to) ? 0 : problem_.transfer;
-  }
-
-  void find_tails() {
-    tails_.assign(at(num_cells()), 0);
-    std::vector<std::int32_t> order;
-    for_each_in_order([&](std::int32_t cell) { order.push_back(cell); });
-    for (auto own = order.rbegin(); own != order.rend(); ++own) {
-      const std::int64_t after = tails_[at(*own)] + duration(kind_of(*own));
-      const auto lead = [&](std::int32_t before, std::int64_t way) {
-        if (before >= 0) tails_[at(before)] = std::max(tails_[at(before)], after + way);
-      };
-      const auto [from, way] = source(*own);
-      lead(from, way);
-      lead(room_for(*own), 0);
-      if (micro_batch_of(*own) > 0) lead(*own - 1, 0);
-    }
-  }
-
-  PipelineProblem problem_;
-  std::vector<StageChunk> places_;
-  std::int32_t frees_before_forward_ = std::numeric_limits<std::int32_t>::max();
-  std::vector<std::int64_t> tails_;
-};
 
 // One question: can all end by T?
 class Decision {
