@@ -46,7 +46,7 @@ std::vector<Cell> gpipe(const PipelineShape& shape) {
 }
 
 // Forward cells before the first backward one: what the later stages need to get going. Fewer
-// micro-batches than stages warm up with what there is (G42).
+// micro-batches than stages warm up with what there is.
 std::int32_t warm_up(const PipelineShape& shape, std::int32_t stage) {
   return std::min(shape.micro_batches, shape.stages - 1 - stage);
 }

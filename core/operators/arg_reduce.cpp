@@ -1,6 +1,6 @@
 // Argmax and argmin in pieces: the extremum of the whole dim (reduce_max, reduce_min), then the
 // first global index where x equals it. A shard gives its first index, or the highest number where
-// it has none; the least of them is the answer (G17). Indices are never P(max) and never summed.
+// it has none; the least of them is the answer. Indices are never P(max) and never summed.
 //
 // d: a kept dim of x, d': its place in the result; r: the searched dim.
 // | kind(operands) | words in | words out |

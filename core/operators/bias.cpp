@@ -6,13 +6,13 @@
 // | B | B | B | |
 // | S(d) | B | S(d) | |
 // | S(t) | S(t) | S(t) | the same dim, counted from the end |
-// | P(sum) | P(sum) | P(sum) | together only: a whole b would be added p times (G14) |
+// | P(sum) | P(sum) | P(sum) | together only: a whole b would be added p times |
 // | P(max), P(min) in one, the other B | | as that | increasing in both |
 //
 // | reduce_to_bias dy | db | |
 // |---|---|---|
 // | B | B | |
-// | S(d) | P(sum) | gradient of a B weight with split activations is partial (G33) |
+// | S(d) | P(sum) | gradient of a B weight with split activations is partial |
 // | S(t) | S(t) | |
 // | P(sum) | P(sum) | |
 #include "core/check.h"

@@ -10,7 +10,7 @@
 // - from numbers to bool: nothing stays, x != 0 is neither linear nor monotone.
 //
 // A partial sum is narrowed after its reduction or by the boxing that reduces it, which knows in
-// which type it adds (G15); only widening passes a sum on.
+// which type it adds; only widening passes a sum on.
 #include "core/check.h"
 #include "core/logical_graph.h"
 #include "core/operator.h"

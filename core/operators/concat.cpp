@@ -5,11 +5,11 @@
 // |---|---|---|---|
 // | slice, split | B | B | |
 // |  | S(d) | S(d) | |
-// |  | S(dim) | P(sum) | each shard places what it has of the part, zeros elsewhere (G04) |
+// |  | S(dim) | P(sum) | each shard places what it has of the part, zeros elsewhere |
 // |  | P | P | any reduction |
 // | pad, concat | B | B | |
 // |  | S(d) | S(d) | |
-// |  | S(dim) | P(sum) | the sum runs over the axes that split, no others (G09) |
+// |  | S(dim) | P(sum) | the sum runs over the axes that split, no others |
 // |  | P | P | any reduction: the maximum of the zeros of pad is zero |
 //
 // A balanced split of the whole does not cut a part of it at balanced places, so S(dim) -> S(dim)

@@ -4,7 +4,7 @@
 // |---|---|---|---|
 // | B | B | B | |
 // | S(d) | B | S(d) | |
-// | B | S(0) | P(sum) | vocabulary split: each id is served by one shard, others add 0 (G26) |
+// | B | S(0) | P(sum) | vocabulary split: each id is served by one shard, others add 0 |
 // | B | S(1) | S(last) | hidden split |
 // | B | P | P | any reduction: the same rows on every device |
 //

@@ -13,7 +13,7 @@
 // | pick(x, labels) | S(d), S(d) | S(d) |
 // |  | S(last), B: the other shards give 0 | P(sum) |
 // |  | P(sum), B: linear in x | P(sum) |
-// | cross_entropy(x, max, sum, picked, labels) | all S(d) | both P(sum) (G28) |
+// | cross_entropy(x, max, sum, picked, labels) | all S(d) | both P(sum) |
 // |  | x S(last), the rest B; x is not read | both B |
 // | cross_entropy_grad(x, max, sum, labels, dloss) | S(d), dloss B | S(d) |
 // |  | x S(last), the rest B | S(last) |

@@ -19,7 +19,7 @@ struct LossTensors {
 //
 // `smoothing` is the share of a label that is spread evenly over all V classes, its own included:
 // log(sum) + max - (1 - smoothing) x[label] - smoothing / V (sum of x). The sum over the classes
-// (.total) is one over all shards, like the others (G25).
+// (.total) is one over all shards, like the others.
 LossTensors softmax_cross_entropy(LogicalGraph& graph, TensorId logits, TensorId labels,
                                   const std::string& name, int layer,
                                   std::int64_t ignore_index = kIgnoreIndex, double smoothing = 0.0);

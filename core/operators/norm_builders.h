@@ -30,7 +30,7 @@ struct BatchNorm {
   TensorId variance;  // unbiased: divided by one less than the number of values
 };
 // Throws Error(kBadInput) for less than two values per channel in the global batch: their variance
-// says nothing. One value or none *on a device* is fine (G22).
+// says nothing. One value or none *on a device* is fine.
 BatchNorm batch_norm(LogicalGraph& graph, TensorId x, const NormParameters& parameters,
                      const std::string& name, int layer);
 // (1 - momentum) running + momentum batch: the running mean or variance after a batch.

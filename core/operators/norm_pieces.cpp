@@ -1,8 +1,7 @@
 // Norms in pieces, for rows that are split: the count is global and known, sum and centred squares
 // are made of shards (P(sum)), and what applies them reads whole statistics. `dims` are the
 // normalised ones, so one statistic belongs to each element of x without them; gamma and beta have
-// `weight_dims`. A layer norm has its last dim as both, a batch norm all dims but C and C (G20,
-// G22).
+// `weight_dims`. A layer norm has its last dim as both, a batch norm all dims but C and C.
 //
 // The centred form has a mean and beta; without them, a root mean square norm. So `normalize` has
 // five inputs or three, and the kinds of its gradient likewise.

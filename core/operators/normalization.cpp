@@ -1,6 +1,6 @@
 // Layer norm and RMS norm over the last dim, and their gradients. Statistics are outputs, because
 // the gradients read them. d: a leading dim; a split of the last dim is not claimed for y and dx:
-// local statistics would be wrong (G20), boxing gathers instead, or norm_pieces.cpp does without.
+// local statistics would be wrong, boxing gathers instead, or norm_pieces.cpp does without.
 //
 // | kind | words in | words out | |
 // |---|---|---|---|

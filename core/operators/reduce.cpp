@@ -4,7 +4,7 @@
 // | kind(operands) | words in | words out | |
 // |---|---|---|---|
 // | reduce_sum, reduce_mean(x) | S(d) | S(d') | |
-// |  | S(r) | P(sum) | a mean divides by the global count (G02) |
+// |  | S(r) | P(sum) | a mean divides by the global count |
 // |  | P(sum) | P(sum) | linear; not of bool, whose sum saturates |
 // | reduce_max, reduce_min(x) | S(d) | S(d') | |
 // |  | S(r) | P(max), P(min) | |

@@ -1,5 +1,5 @@
 // Running sums along one dim. A shard of that dim adds what it holds to every later element of the
-// global result (G16), so it writes the whole result: zeros before its elements, its total after.
+// global result, so it writes the whole result: zeros before its elements, its total after.
 //
 // | kind | words in | words out | |
 // |---|---|---|---|

@@ -7,11 +7,11 @@
 // | transpose | S(permutation[i]) -> S(i); any P |
 //
 // Reshape merges and splits groups of dims, the smallest runs of dims with equal products. A split
-// of a later dim of a group would interleave (G07). Where a group is one dim on both sides its row
+// of a later dim of a group would interleave. Where a group is one dim on both sides its row
 // holds for any split. Elsewhere, first extents a != b: part k of p is the same elements on both
 // sides for every k only if p divides a and b. (Where p divides one alone, one side is even and the
 // other is not; where it divides neither, larger and smaller parts would have to match, which gives
-// a = b.) So 6 rows over 4 parts cannot stay where they are when 1536 elements are split (G08).
+// a = b.) So 6 rows over 4 parts cannot stay where they are when 1536 elements are split.
 #include "core/check.h"
 #include "core/logical_graph.h"
 #include "core/operator.h"

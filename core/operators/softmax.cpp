@@ -1,6 +1,6 @@
 // Softmax over any dims in pieces: the maximum (reduce_max) and the sum may be made of shards of
 // the row, so that a split over the row needs two reductions of one value per row and no gather.
-// The maximum is subtracted first, whatever is split: logits of 1000 do not overflow (G21).
+// The maximum is subtracted first, whatever is split: logits of 1000 do not overflow.
 //
 // The gradient of softmax is that of the whole composition, for x alone: the maximum carries none,
 // and the way through the sum is in dx = y (dy - sum(y dy)), whose sum is a reduce_dot.

@@ -4,7 +4,7 @@
 // |---|---|---|
 // | neg | stays | swap: decreasing |
 // | scale | stays | stay; a negative factor swaps them, 0 takes neither (0 times -infinity) |
-// | add_scalar | would add the constant p times (G10) | stay |
+// | add_scalar | would add the constant p times | stay |
 // | exp, sign, floor, round, clamp | not linear | stay: increasing |
 // | abs, square, reciprocal | not linear | not monotone |
 // | sqrt, log | not linear | P(min) stays |

@@ -10,7 +10,7 @@
 // | loss_scale | B | | |
 //
 // And all B. A replicated gradient counts once because its stats are B, a shard of one because its
-// stats are P: the words say who owns what, and nobody divides by a number of replicas (G30).
+// stats are P: the words say who owns what, and nobody divides by a number of replicas.
 #include "core/check.h"
 #include "core/operator.h"
 #include "core/operators/families.h"
