@@ -6,6 +6,9 @@
 
 namespace sextant {
 
+// Whether `cost` has a kernel for any fused kind.
+bool fuses_anything(const CostModel& cost);
+
 // Where `cost.fuses` a kind of core/fused_kinds.h: its chains of compute operators on one stage, of
 // one layer, phase and rate, longest first, in the order of the graph. Words are fixed by now and
 // boxing is inserted, so no communication is inside a chain. The fused operator stands where the
@@ -13,7 +16,6 @@ namespace sextant {
 // inside. A chain is left alone where somebody outside reads a result of it before its last member,
 // or where it keeps state. The result passes validate() if the graph does, and runs with the same
 // bits: a device without a kernel for the whole runs the members.
-bool fuses_anything(const CostModel& cost);
 StagedGraph fuse_operators(const StagedGraph& graph, const CostModel& cost);
 
 }  // namespace sextant

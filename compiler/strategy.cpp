@@ -37,7 +37,7 @@ std::string axis_names(const Strategy& strategy) {
   return names + "]";
 }
 
-// "key=value key=value", blanks or commas between; a value may hold commas only for `order`.
+// "key=value key=value", blanks between; a value may hold commas.
 std::vector<Setting> split_settings(std::string_view text) {
   std::vector<Setting> settings;
   std::size_t at = 0;

@@ -64,9 +64,9 @@ struct Strategy {
   bool sequence_parallel = false;   // Megatron's: activations between tp regions split over tp
   int zero = 0;                     // 0 to 3
   Recompute recompute;
-  // Layers per stage when given by hand (G41, G43); empty: balanced, earlier stages get more.
-  std::vector<int> first_last_layers;  // {first, last} counts of transformer layers, or empty
-  std::vector<WordPin> pins;           // in the order given; repeatable
+  // Blocks of the first and of the last stage; empty: balanced, earlier stages get more.
+  std::vector<int> first_last_layers;
+  std::vector<WordPin> pins;  // in the order given; repeatable
   bool operator==(const Strategy&) const = default;
 
   std::int64_t ranks() const { return dp * cp * tp * pp; }

@@ -20,7 +20,7 @@ using AnyModel =
     std::variant<ModelConfig, ConvNetConfig, WideDeepConfig, ClassHeadConfig, GraphDocument>;
 
 // What load_model takes, and besides it: a graph in a file (sextant.graph/1), the built-ins of the
-// other architectures and their one-word forms, "conv:blocks=2x2,channels=16x32,image=32".
+// other architectures and their one-word forms, "conv:blocks=2x2,channels=16x32,height=32".
 AnyModel load_any_model(std::string_view model);
 std::vector<std::string> all_builtin_names();
 
