@@ -14,8 +14,6 @@
 namespace sextant {
 namespace {
 
-constexpr std::int64_t kSequence = 5;
-
 // Some weights of every model are large enough for ZeRO to split them, some are not.
 struct Extents {
   std::int64_t heads, kv_heads, head_size, ffn, vocab;
@@ -32,14 +30,17 @@ ModelConfig sized(ModelConfig config, int layers, const Extents& extents) {
   return config;
 }
 
+// Gpt3 and moe3 see six places, which the two or three parts of a ring divide; others see five.
 LawModel transformer(const std::string& name, const ModelConfig& config) {
+  const std::int64_t sequence = name == "gpt3" || name == "moe3" ? 6 : 5;
   return {.name = name,
-          .build = [config](std::int64_t samples,
-                            DType dtype) { return build_graph(config, samples, kSequence, dtype); },
+          .build = [config, sequence](
+                       std::int64_t samples,
+                       DType dtype) { return build_graph(config, samples, sequence, dtype); },
           .blocks = static_cast<int>(config.layers),
           .groups = config.kv_heads,
           .has_attention = true,
-          .sequence = kSequence};
+          .sequence = sequence};
 }
 
 // Two of four experts per token; with a factor some tokens find no place.
