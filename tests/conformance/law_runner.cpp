@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <functional>
 #include <optional>
@@ -27,6 +28,8 @@ constexpr std::array kRefusals = {
     Refusal{"two reductions at once", "two different reductions"},
     Refusal{"a pin cuts a group of heads", "the parts would cut one of"},
     Refusal{"a pin does not fit a layer it names", "is no word for it"},
+    Refusal{"a pin leaves sp nothing to split", "no activation of the model has a sequence"},
+    Refusal{"a pin names what a ring rewrites", "attention.core' (cast) has 1 inputs"},
 };
 
 LawReport report_of(const Error& error) {
@@ -53,9 +56,10 @@ LawPlan reference_plan(const LawPlan& plan) {
 // Changes that make a plan simpler, in the order of what they save the reader.
 using Simplification = std::function<void(LawPlan&)>;
 
-void set_degree(LawPlan& plan, std::int64_t Strategy::*degree, std::int64_t value) {
+// Only downwards, so that shrinking ends.
+void lower_degree(LawPlan& plan, std::int64_t Strategy::*degree, std::int64_t value) {
   const std::size_t axes = axes_of(plan.strategy).count;
-  plan.strategy.*degree = value;
+  plan.strategy.*degree = std::min(plan.strategy.*degree, value);
   if (axes_of(plan.strategy).count != axes) plan.strategy.pins.clear();
 }
 
@@ -89,12 +93,12 @@ std::vector<Simplification> simplifications() {
       fewer_stages,
       [](LawPlan& plan) { plan.strategy.first_last_layers.clear(); },
       [](LawPlan& plan) { plan.strategy.schedule = Schedule::kGPipe; },
-      [](LawPlan& plan) { set_degree(plan, &Strategy::cp, 1); },
-      [](LawPlan& plan) { set_degree(plan, &Strategy::ep, 1); },
-      [](LawPlan& plan) { set_degree(plan, &Strategy::tp, 1); },
-      [](LawPlan& plan) { set_degree(plan, &Strategy::tp, 2); },
-      [](LawPlan& plan) { set_degree(plan, &Strategy::dp, 1); },
-      [](LawPlan& plan) { set_degree(plan, &Strategy::dp, 2); },
+      [](LawPlan& plan) { lower_degree(plan, &Strategy::cp, 1); },
+      [](LawPlan& plan) { lower_degree(plan, &Strategy::ep, 1); },
+      [](LawPlan& plan) { lower_degree(plan, &Strategy::tp, 1); },
+      [](LawPlan& plan) { lower_degree(plan, &Strategy::tp, 2); },
+      [](LawPlan& plan) { lower_degree(plan, &Strategy::dp, 1); },
+      [](LawPlan& plan) { lower_degree(plan, &Strategy::dp, 2); },
       [](LawPlan& plan) { plan.strategy.sequence_parallel = false; },
       [](LawPlan& plan) { plan.strategy.zero = 0; },
       [](LawPlan& plan) { plan.strategy.zero = std::max(0, plan.strategy.zero - 1); },
@@ -110,6 +114,12 @@ std::vector<Simplification> simplifications() {
       [](LawPlan& plan) { plan.buckets = "default"; },
       [](LawPlan& plan) { plan.options = {}; },
   };
+}
+
+// The code of an error, or nothing where numbers are wrong: shrinking keeps to one kind of failure.
+std::string kind_of_failure(const LawReport& report) {
+  const bool is_error = std::isalpha(static_cast<unsigned char>(report.reason.front())) != 0;
+  return is_error ? report.reason.substr(0, report.reason.find(':')) : "";
 }
 
 // A shrunk plan may have become one that the grammar refuses.
@@ -211,13 +221,15 @@ LawReport LawRunner::compare(const LawPlan& plan, const PhysicalGraph& graph) {
 }
 
 LawPlan LawRunner::shrink(LawPlan plan) {
+  const std::string kind = kind_of_failure(run(plan));
   for (bool shrunk = true; shrunk;) {
     shrunk = false;
     for (const Simplification& simplify : simplifications()) {
       LawPlan simpler = plan;
       simplify(simpler);
       if (simpler == plan || !is_legal(simpler)) continue;
-      if (run(simpler).outcome != Outcome::kBroken) continue;
+      const LawReport report = run(simpler);
+      if (report.outcome != Outcome::kBroken || kind_of_failure(report) != kind) continue;
       plan = std::move(simpler);
       shrunk = true;
     }
