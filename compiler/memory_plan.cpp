@@ -87,11 +87,12 @@ class MemoryPlan::Planner {
     std::int32_t num_slots = 0;
     for (std::int32_t content = 0; content < contents; ++content) {
       std::vector<bool> taken(static_cast<std::size_t>(num_slots) + 1, false);
-      for (std::int32_t other = 0; other < content; ++other) {
-        const std::int32_t distance = content - other;
-        if (distance <= near || contents - distance <= near)
+      const auto take = [&](std::int32_t from, std::int32_t to) {
+        for (std::int32_t other = from; other < to; ++other)
           taken[static_cast<std::size_t>(at(bound.slot_of_content, other))] = true;
-      }
+      };
+      take(std::max(0, content - near), content);
+      take(0, std::min(content, near - contents + content + 1));  // over the step boundary
       const auto slot =
           static_cast<std::int32_t>(std::find(taken.begin(), taken.end(), false) - taken.begin());
       at(bound.slot_of_content, content) = slot;
