@@ -153,7 +153,7 @@ void add_check(Program& p) {
   CLI::App& verb =
       add_verb(p.app, p, "check", "Prove that a plan is whole, fits and cannot deadlock",
                "Examples:\n  sextant check plan.json\n"
-               "  sextant check gpt2-124m -c cpu:ranks=4 --strategy \"pp=4 schedule=zb-h1\" "
+               "  sextant check gpt2-124m -c dgx-h100:nodes=1 --strategy \"pp=4 schedule=zb-h1\" "
                "--global-batch 8",
                [&p](Console& console) { run_check(p.check, p.common, console); });
   add_job(verb, p.check, true);

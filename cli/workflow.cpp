@@ -106,10 +106,11 @@ PlannedJob load_planned_job(const JobArguments& arguments) {
   PlannedJob planned;
   if (is_plan_file(arguments.plan_or_model)) {
     require(arguments.strategy.empty() && arguments.cluster.empty() &&
-                arguments.global_batch == 0 && arguments.optimizer.empty(),
+                arguments.global_batch == 0 && arguments.optimizer.empty() &&
+                arguments.sequence == 0 && arguments.dtype.empty(),
             ErrorCode::kUsage,
-            "{} is a plan: it has its own cluster, strategy, optimizer and global batch; leave out "
-            "-c, --strategy, --optimizer and --global-batch",
+            "{} is a plan: it has its own cluster, strategy, optimizer, global batch, sequence and "
+            "type; leave out -c, --strategy, --optimizer, --global-batch, --seq and --dtype",
             arguments.plan_or_model);
     planned =
         from_plan(plan_from_json(read_text_file(arguments.plan_or_model), arguments.plan_or_model),

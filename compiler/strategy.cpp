@@ -17,6 +17,9 @@ namespace {
 // Above this a degree is a slip of the keyboard; products of three still fit 64 bits.
 constexpr std::int64_t kLargestDegree = 1 << 20;
 
+// Every micro-batch of a step has its places in the issue order of the plan.
+constexpr std::int64_t kMostMicroBatches = 1 << 16;
+
 constexpr std::array kSchedules = {Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved,
                                    Schedule::kZeroBubbleH1, Schedule::kZeroBubbleV};
 
@@ -338,6 +341,11 @@ std::string to_string(const WordPin& pin) {
 std::int64_t num_micro_batches(const Strategy& strategy, std::int64_t global_batch) {
   require(global_batch >= 1, ErrorCode::kUsage, "global batch {}, wanted at least 1", global_batch);
   const std::int64_t samples = strategy.dp * strategy.micro_batch;
+  require(
+      global_batch / samples <= kMostMicroBatches, ErrorCode::kInfeasible,
+      "global batch {} with dp {} x micro_batch {} is a step of {} micro-batches, more than the "
+      "{} that are planned: a larger micro_batch or dp, or a smaller global batch",
+      global_batch, strategy.dp, strategy.micro_batch, global_batch / samples, kMostMicroBatches);
   if (global_batch % samples == 0) return global_batch / samples;
   std::vector<std::string> hints;
   if (global_batch % strategy.dp == 0)

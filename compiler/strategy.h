@@ -92,7 +92,7 @@ std::string to_string(const Strategy& strategy);
 std::vector<std::string> settings_of(const Strategy& strategy);
 
 // Micro-batches per step and replica: global_batch / (dp * micro_batch). Throws Error(kInfeasible)
-// listing the values that would divide.
+// listing the values that would divide, and for more than 65,536.
 std::int64_t num_micro_batches(const Strategy& strategy, std::int64_t global_batch);
 
 }  // namespace sextant

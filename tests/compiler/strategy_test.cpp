@@ -71,6 +71,12 @@ TEST_CASE("chunks of layers belong to the schedules made for them; zb-v has two"
   CHECK(contains(refusal("schedule=zb-v virtual=1"), "which has two chunks"));
 }
 
+TEST_CASE("a step of more micro-batches than an issue order should hold is refused") {
+  CHECK(num_micro_batches(parse_strategy("dp=2"), 2 << 16) == 1 << 16);
+  CHECK_THROWS_WITH_AS(num_micro_batches(parse_strategy("dp=2"), 99999999998),
+                       doctest::Contains("a step of 49999999999 micro-batches"), Error);
+}
+
 TEST_CASE("mistakes are named with what would be accepted") {
   CHECK(contains(refusal("micro_bach=2"), "did you mean 'micro_batch'"));
   CHECK(contains(refusal("schedule=pipedream"), "gpipe, 1f1b, interleaved, zb-h1 or zb-v"));

@@ -37,7 +37,7 @@ LawPlan plan_from_line(std::string_view line);
 // What there is to choose from by name, the simplest first.
 struct LawOptimizer {
   std::string name, text;  // of parse_optimizer
-  bool is_linear = false;  // its steps are proportional to the gradient
+  bool is_linear = false;  // a step is proportional to its own gradient
 };
 const std::vector<LawOptimizer>& law_optimizers();
 const LawOptimizer& law_optimizer(std::string_view name);
