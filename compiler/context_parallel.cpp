@@ -224,7 +224,7 @@ class Rings {
 
 }  // namespace
 
-LogicalGraph with_rings(const LogicalGraph& training, const Strategy& strategy) {
+LogicalGraph with_rings(LogicalGraph training, const Strategy& strategy) {
   if (strategy.cp == 1 || strategy.context != ContextMode::kRing) return training;
   return Rings(training, strategy.cp).run();
 }

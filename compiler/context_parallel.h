@@ -16,6 +16,6 @@ namespace sextant {
 // Other strategies get a copy. It comes after differentiation and recomputation, which see
 // attention as one operator. Throws Error(kInfeasible), naming the operator, for a sequence that C
 // does not divide and for keys of other positions than the queries.
-LogicalGraph with_rings(const LogicalGraph& training, const Strategy& strategy);
+LogicalGraph with_rings(LogicalGraph training, const Strategy& strategy);
 
 }  // namespace sextant

@@ -57,7 +57,7 @@ LogicalGraph make_training_graph(const LogicalGraph& forward, const Strategy& st
       {.seed = scaled.seed, .in_compute_type = options.gradients == GradientType::kCompute});
   add_metrics(training, add_updates(training, gradients, scaled, options));
   training = with_recompute(without_dead_operators(std::move(training)), strategy);
-  return with_rings(training, strategy);
+  return with_rings(std::move(training), strategy);
 }
 
 }  // namespace sextant
