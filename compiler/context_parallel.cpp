@@ -3,6 +3,8 @@
 
 #include "compiler/autodiff.h"
 #include "core/check.h"
+#include "core/divisors.h"
+#include "core/nearest.h"
 #include "core/operator.h"
 
 #include <algorithm>
@@ -16,20 +18,6 @@ namespace sextant {
 namespace {
 
 constexpr std::int64_t kSequence = 1;
-
-std::string numbers(const std::vector<std::int64_t>& values) {
-  std::string text;
-  for (const std::int64_t value : values)
-    text += (text.empty() ? "" : ", ") + fmt::format("{}", value);
-  return text;
-}
-
-std::string degrees_of(std::int64_t sequence) {
-  std::vector<std::int64_t> degrees;
-  for (std::int64_t cp = 1; cp <= sequence; ++cp)
-    if (sequence % cp == 0) degrees.push_back(cp);
-  return numbers(degrees);
-}
 
 class Rings {
  public:
@@ -114,10 +102,11 @@ class Rings {
   }
 
   [[noreturn]] void refuse_sequence(const LogicalOp& op, std::int64_t sequence) const {
-    const std::string degrees = fmt::format("cp that would do: {}", degrees_of(sequence));
+    const std::string degrees =
+        fmt::format("cp that would do: {}", comma_list(divisors_of(sequence)));
     std::vector<std::int64_t> sequences = {sequence / chunks_ * chunks_ + chunks_};
     if (sequence > chunks_) sequences.insert(sequences.begin(), sequence / chunks_ * chunks_);
-    const std::string lengths = fmt::format("sequences that would do: {}", numbers(sequences));
+    const std::string lengths = fmt::format("sequences that would do: {}", comma_list(sequences));
     throw Error(ErrorCode::kInfeasible,
                 fmt::format("operator '{}' ({}) sees a sequence of {} positions, which cp={} does "
                             "not divide, as cp_mode=ring needs; {}; {}; or cp_mode=a2a",

@@ -3,6 +3,7 @@
 #include "compiler/context_words.h"
 
 #include "core/check.h"
+#include "core/nearest.h"
 #include "core/operator.h"
 
 #include <algorithm>
@@ -31,11 +32,10 @@ const Shape& shape_of(const LogicalGraph& graph, const LogicalOp& op, std::size_
 
 std::string degrees_below(std::int64_t parts, std::int64_t tp, std::int64_t heads,
                           std::int64_t kv_heads) {
-  std::string text;
+  std::vector<std::int64_t> degrees;
   for (std::int64_t cp = 1; cp < parts; ++cp)
-    if (heads % (cp * tp) == 0 && kv_heads % (cp * tp) == 0)
-      text += (text.empty() ? "" : ", ") + fmt::format("{}", cp);
-  return text.empty() ? "none" : text;
+    if (heads % (cp * tp) == 0 && kv_heads % (cp * tp) == 0) degrees.push_back(cp);
+  return degrees.empty() ? "none" : comma_list(degrees);
 }
 
 // Whole heads on every device, so that nobody holds a key/value head without its queries.

@@ -2,6 +2,7 @@
 #include "compiler/strategy.h"
 
 #include "core/check.h"
+#include "core/divisors.h"
 #include "core/nearest.h"
 
 #include <algorithm>
@@ -174,24 +175,6 @@ WordPin pin_of(const Setting& setting) {
   return pin;
 }
 
-std::string list(const std::vector<std::int64_t>& values) {
-  std::string text;
-  for (const std::int64_t value : values)
-    text += (text.empty() ? "" : ", ") + fmt::format("{}", value);
-  return text;
-}
-
-std::vector<std::int64_t> divisors(std::int64_t number) {
-  std::vector<std::int64_t> low, high;
-  for (std::int64_t d = 1; d * d <= number; ++d) {
-    if (number % d != 0) continue;
-    low.push_back(d);
-    if (d != number / d) high.push_back(number / d);
-  }
-  low.insert(low.end(), high.rbegin(), high.rend());
-  return low;
-}
-
 }  // namespace
 
 std::string_view to_string(Schedule schedule) {
@@ -350,10 +333,10 @@ std::int64_t num_micro_batches(const Strategy& strategy, std::int64_t global_bat
   std::vector<std::string> hints;
   if (global_batch % strategy.dp == 0)
     hints.push_back(fmt::format("micro_batch that would do with dp={}: {}", strategy.dp,
-                                list(divisors(global_batch / strategy.dp))));
+                                comma_list(divisors_of(global_batch / strategy.dp))));
   else
     hints.push_back(fmt::format("dp that would do with any micro_batch that divides the rest: {}",
-                                list(divisors(global_batch))));
+                                comma_list(divisors_of(global_batch))));
   const std::int64_t below = global_batch / samples * samples;
   hints.push_back(
       below == 0 ? fmt::format("global batch that would do: {}", samples)

@@ -4,6 +4,8 @@
 #include "compiler/pins.h"
 #include "compiler/stage.h"
 #include "core/check.h"
+#include "core/divisors.h"
+#include "core/nearest.h"
 #include "core/operator.h"
 
 #include <algorithm>
@@ -16,13 +18,6 @@ namespace {
 
 bool updates_state(const LogicalOp& op, const OperatorDef& def) {
   return !op.inputs.empty() && !def.state_outputs.empty();
-}
-
-std::string divisors_of(std::int64_t number) {
-  std::string text;
-  for (std::int64_t d = 1; d <= number; ++d)
-    if (number % d == 0) text += (text.empty() ? "" : ", ") + fmt::format("{}", d);
-  return text;
 }
 
 // Words of one parameter: as it lives, and as forward and backward read it.
@@ -89,7 +84,7 @@ class WordChooser {
       require(batch % strategy_.dp == 0, ErrorCode::kInfeasible,
               "input '{}' has a batch of {} samples, which dp={} does not divide; dp that would "
               "do: {}",
-              op.name, batch, strategy_.dp, divisors_of(batch));
+              op.name, batch, strategy_.dp, comma_list(divisors_of(batch)));
       require(batch == strategy_.dp * strategy_.micro_batch, ErrorCode::kInfeasible,
               "input '{}' has a batch of {} samples, but dp={} x micro_batch={} = {}: the graph "
               "was built for another strategy",

@@ -62,4 +62,10 @@ std::string comma_list(std::span<const std::string> names) {
   return text;
 }
 
+std::string comma_list(std::span<const std::int64_t> numbers) {
+  std::vector<std::string> texts;
+  for (const std::int64_t number : numbers) texts.push_back(std::to_string(number));
+  return comma_list(texts);
+}
+
 }  // namespace sextant

@@ -1,6 +1,7 @@
 // The valid name that a mistyped one most likely meant, for errors about unknown names.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,5 +22,6 @@ std::string did_you_mean(std::string_view text, std::span<const std::string> val
 
 // "a, b, c".
 std::string comma_list(std::span<const std::string> names);
+std::string comma_list(std::span<const std::int64_t> numbers);
 
 }  // namespace sextant

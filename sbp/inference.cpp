@@ -3,6 +3,8 @@
 #include "sbp/inference.h"
 
 #include "core/check.h"
+#include "core/divisors.h"
+#include "core/nearest.h"
 #include "sbp/boxing_plans.h"
 #include "sbp/given_words.h"
 #include "sbp/key.h"
@@ -266,10 +268,7 @@ class Inference {
   [[noreturn]] void refuse_cut(OpId id, std::size_t input, const MeshAxis& axis,
                                const SbpSignature& row) const {
     const LogicalOp& op = graph_.op(id);
-    std::string would_do;
-    for (std::int64_t parts = 1; parts <= row.divisible; ++parts)
-      if (row.divisible % parts == 0)
-        would_do += (would_do.empty() ? "" : ", ") + fmt::format("{}", parts);
+    std::string would_do = comma_list(divisors_of(row.divisible));
     if (shares_groups(id)) would_do += fmt::format(", multiples of {}", row.divisible);
     const std::string hint = fmt::format("{} that would do: {}", axis.name, would_do);
     throw Error(

@@ -3,6 +3,7 @@
 #include "search/space.h"
 
 #include "core/check.h"
+#include "core/divisors.h"
 
 #include <algorithm>
 
@@ -16,17 +17,6 @@ std::vector<Schedule> schedules_for(std::int64_t pp) {
 }
 
 }  // namespace
-
-std::vector<std::int64_t> divisors_of(std::int64_t number) {
-  std::vector<std::int64_t> divisors;
-  for (std::int64_t d = 1; d <= number / d; ++d) {
-    if (number % d != 0) continue;
-    divisors.push_back(d);
-    if (d != number / d) divisors.push_back(number / d);
-  }
-  std::sort(divisors.begin(), divisors.end());
-  return divisors;
-}
 
 std::vector<Strategy> enumerate_strategies(std::int64_t num_devices, std::int64_t global_batch) {
   std::vector<Strategy> strategies;

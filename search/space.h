@@ -25,6 +25,4 @@ class StrategyFilter {
   std::vector<std::string> words_;  // canonical "key=value"
 };
 
-std::vector<std::int64_t> divisors_of(std::int64_t number);  // ascending
-
 }  // namespace sextant
