@@ -1,8 +1,9 @@
 // Axes that both sides agree on are taken out of the request and put back into its plan.
 #include "sbp/boxing_slices.h"
 
-#include "core/mesh_boxes.h"
 #include "sbp/group_costs.h"
+#include "sbp/mesh_state.h"
+#include "sbp/nesting.h"
 
 #include <algorithm>
 #include <optional>
@@ -60,19 +61,18 @@ Placement slice_of(const Placement& placement, const Axes& axes) {
   return slice;
 }
 
-NdSbp without(NdSbp words, const Axes& axes) {
-  for (const std::size_t axis : axes) words[axis] = Sbp::broadcast();
-  // Positions have to be 1 .. k again.
-  for (std::size_t dim = 0; dim < kMaxRank; ++dim) {
-    std::vector<Sbp*> splits;
-    for (Sbp& word : words)
-      if (word.is_split() && word.dim == dim) splits.push_back(&word);
-    std::stable_sort(splits.begin(), splits.end(),
-                     [](const Sbp* a, const Sbp* b) { return a->nesting < b->nesting; });
-    for (std::size_t i = 0; i < splits.size(); ++i)
-      splits[i]->nesting = static_cast<std::uint8_t>(i + 1);
-  }
-  return canonical(std::move(words));
+// The words of some axes, B on the others.
+NdSbp only(const NdSbp& words, const Axes& axes) {
+  const NdSbp all = numbered(words);
+  NdSbp kept(words.size());
+  for (const std::size_t axis : axes) kept[axis] = all[axis];
+  return renumbered(kept);
+}
+
+NdSbp without(const NdSbp& words, const Axes& axes) {
+  NdSbp kept = numbered(words);
+  for (const std::size_t axis : axes) kept[axis] = Sbp::broadcast();
+  return renumbered(kept);
 }
 
 class Slices {
@@ -107,36 +107,22 @@ class Slices {
  private:
   // Of the first slice, which no other exceeds.
   Shape shape() const {
-    NdSbp words(request_.from.size());
-    for (const std::size_t axis : axes_)
-      if (request_.from[axis].is_split()) words[axis] = request_.from[axis];
     const std::vector<std::int64_t> extents = request_.from_placement->hierarchy();
     const std::vector<std::int64_t> first(extents.size(), 0);
-    Axes others;
-    for (std::size_t axis = 0; axis < words.size(); ++axis)
-      if (!words[axis].is_split()) others.push_back(axis);
-    return shard_of(request_.type.shape, without(words, others), extents, first).local_shape();
+    return shard_of(request_.type.shape, only(request_.from, axes_), extents, first).local_shape();
   }
 
   // Words of a slice with those of the axes taken out, whose splits lie outside.
   NdSbp whole(const NdSbp& slice) const {
-    NdSbp words = slice;
-    for (std::size_t axis = 0; axis < words.size(); ++axis)
+    NdSbp words = numbered(slice);
+    for (std::size_t axis = 0; axis < words.size(); ++axis) {
       if (request_.from_placement->axes[axis].extent == 1) words[axis] = Sbp::broadcast();
-    for (const std::size_t axis : axes_) words[axis] = request_.from[axis];
-    for (std::size_t dim = 0; dim < request_.type.shape.rank(); ++dim) {
-      Axes order = splits_of(outer(), *request_.from_placement, dim);
-      const Axes inner = splits_of(slice, from_, dim);
-      order.insert(order.end(), inner.begin(), inner.end());
-      for (std::size_t i = 0; i < order.size(); ++i)
-        words[order[i]].nesting = static_cast<std::uint8_t>(i + 1);
+      if (words[axis].is_split())
+        words[axis].nesting = static_cast<std::uint8_t>(words[axis].nesting + kMaxMeshAxes);
     }
-    return canonical(std::move(words));
-  }
-  NdSbp outer() const {
-    NdSbp words(request_.from.size());
-    for (const std::size_t axis : axes_) words[axis] = request_.from[axis];
-    return words;
+    const NdSbp outer = numbered(request_.from);
+    for (const std::size_t axis : axes_) words[axis] = outer[axis];
+    return renumbered(words);
   }
 
   const BoxingRequest& request_;
