@@ -3,6 +3,7 @@
 
 #include "core/operators/loss.h"
 #include "core/operators/sources.h"
+#include "models/checks.h"
 #include "models/model_writer.h"
 
 namespace sextant {
@@ -48,16 +49,13 @@ constexpr std::int64_t kMaxSize = std::int64_t{1} << 30;
 
 void validate(const ClassHeadConfig& config) {
   const auto require_size = [&](std::string_view what, std::int64_t value) {
-    require(value >= 1 && value <= kMaxSize, ErrorCode::kBadInput, "{}: {} is {}, wanted 1 to {}",
-            config.name, what, value, kMaxSize);
+    importers::require_size(config.name, what, value, kMaxSize);
   };
   require_size("features", config.features);
   require_size("classes", config.classes);
   require(!config.hidden.empty(), ErrorCode::kBadInput, "{}: no hidden layers", config.name);
   for (const std::int64_t width : config.hidden) require_size("hidden", width);
-  require(config.label_smoothing >= 0 && config.label_smoothing < 1, ErrorCode::kBadInput,
-          "{}: the label smoothing is {}, wanted 0 or more and less than 1", config.name,
-          config.label_smoothing);
+  importers::require_share(config.name, "label smoothing", config.label_smoothing);
 }
 
 LogicalGraph build_graph(const ClassHeadConfig& config, std::int64_t batch, DType dtype) {

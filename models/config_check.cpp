@@ -1,6 +1,7 @@
 // What a model config must satisfy, whoever made it.
 #include "core/check.h"
 #include "core/operators/moe.h"
+#include "models/checks.h"
 #include "models/model.h"
 
 namespace sextant {
@@ -12,13 +13,7 @@ constexpr std::int64_t kMaxLayers = 100'000;
 
 void require_size(const ModelConfig& config, std::string_view name, std::int64_t value,
                   std::int64_t most = kMaxSize) {
-  require(value >= 1 && value <= most, ErrorCode::kBadInput, "{}: {} is {}, wanted 1 to {}",
-          config.name, name, value, most);
-}
-
-void require_share(const ModelConfig& config, std::string_view name, double value) {
-  require(value >= 0 && value < 1, ErrorCode::kBadInput,
-          "{}: the {} is {}, wanted 0 or more and less than 1", config.name, name, value);
+  importers::require_size(config.name, name, value, most);
 }
 
 void validate_experts(const ModelConfig& config) {
@@ -66,9 +61,9 @@ void validate(const ModelConfig& config) {
   require(config.initializer_range >= 0 && config.initializer_range < 1e3, ErrorCode::kBadInput,
           "{}: the initializer range is {}, wanted zero or a positive number", config.name,
           config.initializer_range);
-  require_share(config, "residual dropout", config.residual_dropout);
-  require_share(config, "embedding dropout", config.embedding_dropout);
-  require_share(config, "label smoothing", config.label_smoothing);
+  importers::require_share(config.name, "residual dropout", config.residual_dropout);
+  importers::require_share(config.name, "embedding dropout", config.embedding_dropout);
+  importers::require_share(config.name, "label smoothing", config.label_smoothing);
   validate_experts(config);
 }
 

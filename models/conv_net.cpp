@@ -4,6 +4,7 @@
 #include "core/operators/loss.h"
 #include "core/operators/norm_builders.h"
 #include "core/operators/sources.h"
+#include "models/checks.h"
 #include "models/model_writer.h"
 
 #include <cmath>
@@ -144,8 +145,7 @@ class ConvNetBuilder : private ModelWriter {
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 20;
 
 void require_size(const std::string& model, std::string_view what, std::int64_t value) {
-  require(value >= 1 && value <= kMaxSize, ErrorCode::kBadInput, "{}: {} is {}, wanted 1 to {}",
-          model, what, value, kMaxSize);
+  importers::require_size(model, what, value, kMaxSize);
 }
 
 }  // namespace
@@ -171,9 +171,7 @@ void validate(const ConvNetConfig& config) {
   require(config.norm_momentum >= 0 && config.norm_momentum <= 1, ErrorCode::kBadInput,
           "{}: the momentum of running statistics is {}, wanted 0 to 1", config.name,
           config.norm_momentum);
-  require(config.label_smoothing >= 0 && config.label_smoothing < 1, ErrorCode::kBadInput,
-          "{}: the label smoothing is {}, wanted 0 or more and less than 1", config.name,
-          config.label_smoothing);
+  importers::require_share(config.name, "label smoothing", config.label_smoothing);
 }
 
 LogicalGraph build_graph(const ConvNetConfig& config, std::int64_t batch, DType dtype) {

@@ -3,6 +3,7 @@
 
 #include "core/operators/loss.h"
 #include "core/operators/sources.h"
+#include "models/checks.h"
 #include "models/model_writer.h"
 
 namespace sextant {
@@ -83,8 +84,7 @@ constexpr std::int64_t kMaxSize = std::int64_t{1} << 30;
 
 void validate(const WideDeepConfig& config) {
   const auto require_size = [&](std::string_view what, std::int64_t value) {
-    require(value >= 1 && value <= kMaxSize, ErrorCode::kBadInput, "{}: {} is {}, wanted 1 to {}",
-            config.name, what, value, kMaxSize);
+    importers::require_size(config.name, what, value, kMaxSize);
   };
   require_size("wide_fields", config.wide_fields);
   require_size("wide_vocab", config.wide_vocab);
