@@ -1,4 +1,5 @@
 // Matrix products through BLAS, f32 and f64; accumulation is the beta of the product.
+#include "backends/cpu/kernels/batch_matmul_sizes.h"
 #include "backends/cpu/kernels/families.h"
 #include "backends/cpu/kernels/fast.h"
 #include "backends/cpu/kernels/gemm.h"
@@ -38,14 +39,7 @@ void grad_weight_of(const KernelContext& context) {
 
 template <typename T>
 void batch_matmul_of(const KernelContext& context) {
-  const bool x_transposed = context.attributes().boolean_or("transpose_x", false);
-  const bool w_transposed = context.attributes().boolean_or("transpose_w", false);
-  const Shape &in = context.in[0].local.shape, &out = context.out[0].local.shape;
-  const std::size_t rank = out.rank();
-  const std::int64_t m = out[rank - 2], n = out[rank - 1];
-  const std::int64_t k = in[x_transposed ? rank - 2 : rank - 1];
-  std::int64_t count = 1;
-  for (std::size_t dim = 0; dim + 2 < rank; ++dim) count *= out[dim];
+  const auto [count, m, n, k, x_transposed, w_transposed] = batch_matmul_sizes(context);
   const T beta = context.accumulate[0] ? T{1} : T{0};
   for (std::int64_t matrix = 0; matrix < count; ++matrix)
     gemm(m, n, k, T{1}, {input<T>(context, 0) + matrix * m * k, x_transposed ? m : k, x_transposed},

@@ -1,4 +1,5 @@
 // Reference matrix products: three nested loops.
+#include "backends/cpu/kernels/batch_matmul_sizes.h"
 #include "backends/cpu/kernels/families.h"
 #include "backends/cpu/kernels/reference.h"
 
@@ -56,14 +57,7 @@ struct Stored {
 };
 
 void batch_matmul(const KernelContext& context, Workspace& workspace) {
-  const bool x_transposed = context.attributes().boolean_or("transpose_x", false);
-  const bool w_transposed = context.attributes().boolean_or("transpose_w", false);
-  const Shape &in = context.in[0].local.shape, &out = context.out[0].local.shape;
-  const std::size_t rank = out.rank();
-  const std::int64_t m = out[rank - 2], n = out[rank - 1];
-  const std::int64_t k = in[x_transposed ? rank - 2 : rank - 1];
-  std::int64_t count = 1;
-  for (std::size_t dim = 0; dim + 2 < rank; ++dim) count *= out[dim];
+  const auto [count, m, n, k, x_transposed, w_transposed] = batch_matmul_sizes(context);
   const Stored x_at{m, k, x_transposed}, w_at{k, n, w_transposed}, y_at{m, n, false};
   const Values x = load_input(context, 0, workspace);
   const Values w = load_input(context, 1, workspace);
