@@ -51,15 +51,7 @@ struct Graph {
     return id;
   }
   TensorId op(std::string kind, std::vector<TensorId> inputs, Attributes attributes = {}) {
-    std::string name = kind + std::to_string(graph.ops().size());
-    return graph.output(graph.add({.kind = std::move(kind),
-                                   .name = std::move(name),
-                                   .attributes = std::move(attributes),
-                                   .inputs = std::move(inputs),
-                                   .outputs = {},
-                                   .phase = Phase::kForward,
-                                   .layer = 0,
-                                   .parameter = std::nullopt}));
+    return add_op(graph, std::move(kind), std::move(inputs), std::move(attributes));
   }
   // The loss sum(c u): its gradient at c is u.
   void set_upstream(TensorId c, Values u) {

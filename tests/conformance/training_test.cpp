@@ -148,63 +148,68 @@ TEST_CASE("every strategy drops the same elements, so dropout trains as on one r
   CHECK(worst_error(plain, expected) > 1e-3);
 }
 
-// The mask is drawn again from the same stream at the same act, sums are formed in the same order.
-TEST_CASE("what backward recomputes has the bits that forward had, dropout included") {  // G34
-  for (const DType dtype : {DType::kF64, DType::kF32}) {
-    const CpuKernels kernels = dtype == DType::kF64 ? CpuKernels::kReference : CpuKernels::kFast;
+// Both models in every type, dropout where the model has learned positions, for runs that have to
+// agree in every bit.
+struct ExactCase {
+  TrainingCase training;
+  CpuKernels kernels = CpuKernels::kReference;
+};
+std::vector<ExactCase> exact_cases(const std::vector<DType>& dtypes) {
+  std::vector<ExactCase> cases;
+  for (const DType dtype : dtypes)
     for (const ModelConfig& model : {tiny_gpt(), tiny_llama()}) {
       TrainingCase training = case_of(model);
       training.dropout = model.name == "tiny-gpt" ? 0.3 : 0.0;
       training.dtype = dtype;
       training.steps = 2;
-      CAPTURE(model.name);
-      for (const std::string strategy :
-           {"dp=2 tp=2 pp=1 micro_batch=2 zero=1", "dp=1 tp=4 pp=1 micro_batch=4",
-            "dp=2 tp=1 pp=2 micro_batch=1 schedule=1f1b",
-            "dp=1 tp=2 pp=2 micro_batch=2 schedule=zb-h1", "cp=2 micro_batch=4",
-            "cp=2 tp=2 cp_mode=a2a micro_batch=4", "dp=1 tp=1 pp=2 micro_batch=2 schedule=gpipe"}) {
-        CAPTURE(strategy);
-        training.sequence = strategy.find("cp=") == std::string::npos ? 5 : 6;
-        const TrainingResult kept =
-            train(training, strategy, cpu_of(CpuQueueKind::kInline, kernels));
-        for (const std::string recompute : {"selective", "full", "1"}) {
-          CAPTURE(recompute);
-          const TrainingResult again = train(
-              training, strategy + " recompute=" + recompute,
-              cpu_of(recompute == "full" ? CpuQueueKind::kStress : CpuQueueKind::kInline, kernels));
-          CHECK(again.losses == kept.losses);
-          CHECK(again.state == kept.state);
-        }
+      cases.push_back(
+          {std::move(training), dtype == DType::kF64 ? CpuKernels::kReference : CpuKernels::kFast});
+    }
+  return cases;
+}
+
+// The mask is drawn again from the same stream at the same act, sums are formed in the same order.
+TEST_CASE("what backward recomputes has the bits that forward had, dropout included") {  // G34
+  for (auto& [training, kernels] : exact_cases({DType::kF64, DType::kF32})) {
+    CAPTURE(training.model.name);
+    for (const std::string strategy :
+         {"dp=2 tp=2 pp=1 micro_batch=2 zero=1", "dp=1 tp=4 pp=1 micro_batch=4",
+          "dp=2 tp=1 pp=2 micro_batch=1 schedule=1f1b",
+          "dp=1 tp=2 pp=2 micro_batch=2 schedule=zb-h1", "cp=2 micro_batch=4",
+          "cp=2 tp=2 cp_mode=a2a micro_batch=4", "dp=1 tp=1 pp=2 micro_batch=2 schedule=gpipe"}) {
+      CAPTURE(strategy);
+      training.sequence = strategy.find("cp=") == std::string::npos ? 5 : 6;
+      const TrainingResult kept = train(training, strategy, cpu_of(CpuQueueKind::kInline, kernels));
+      for (const std::string recompute : {"selective", "full", "1"}) {
+        CAPTURE(recompute);
+        const TrainingResult again = train(
+            training, strategy + " recompute=" + recompute,
+            cpu_of(recompute == "full" ? CpuQueueKind::kStress : CpuQueueKind::kInline, kernels));
+        CHECK(again.losses == kept.losses);
+        CHECK(again.state == kept.state);
       }
     }
   }
 }
 
 TEST_CASE("fused operators leave the bits of their members") {
-  for (const DType dtype : {DType::kF64, DType::kF32, DType::kBF16}) {
-    const CpuKernels kernels = dtype == DType::kF64 ? CpuKernels::kReference : CpuKernels::kFast;
-    for (const ModelConfig& model : {tiny_gpt(), tiny_llama()}) {
-      TrainingCase training = case_of(model);
-      training.dropout = model.name == "tiny-gpt" ? 0.3 : 0.0;
-      training.dtype = dtype;
-      training.steps = 2;
-      CAPTURE(model.name);
-      for (const std::string strategy :
-           {"dp=1 tp=1 pp=1 micro_batch=4", "dp=2 tp=2 pp=2 micro_batch=1 schedule=zb-h1 zero=1",
-            "dp=1 tp=4 pp=1 micro_batch=4 recompute=full"}) {
-        CAPTURE(strategy);
-        std::int64_t fused_actors = 0;
-        for (const Block& block : compile_case(training, strategy).blocks)
-          for (const Actor& actor : block.actors) fused_actors += actor.members.empty() ? 0 : 1;
-        CHECK(fused_actors > 0);
-        const TrainingResult apart =
-            train(training, strategy, cpu_of(CpuQueueKind::kInline, kernels), {.fusion = false});
-        const TrainingResult together =
-            train(training, strategy, cpu_of(CpuQueueKind::kStress, kernels));
-        CHECK(together.losses == apart.losses);
-        CHECK(together.state == apart.state);
-        CHECK(together.moved == apart.moved);
-      }
+  for (auto& [training, kernels] : exact_cases({DType::kF64, DType::kF32, DType::kBF16})) {
+    CAPTURE(training.model.name);
+    for (const std::string strategy :
+         {"dp=1 tp=1 pp=1 micro_batch=4", "dp=2 tp=2 pp=2 micro_batch=1 schedule=zb-h1 zero=1",
+          "dp=1 tp=4 pp=1 micro_batch=4 recompute=full"}) {
+      CAPTURE(strategy);
+      std::int64_t fused_actors = 0;
+      for (const Block& block : compile_case(training, strategy).blocks)
+        for (const Actor& actor : block.actors) fused_actors += actor.members.empty() ? 0 : 1;
+      CHECK(fused_actors > 0);
+      const TrainingResult apart =
+          train(training, strategy, cpu_of(CpuQueueKind::kInline, kernels), {.fusion = false});
+      const TrainingResult together =
+          train(training, strategy, cpu_of(CpuQueueKind::kStress, kernels));
+      CHECK(together.losses == apart.losses);
+      CHECK(together.state == apart.state);
+      CHECK(together.moved == apart.moved);
     }
   }
 }

@@ -47,22 +47,8 @@ TEST_CASE("a graph that is written and read is the same graph") {
 
 // Members that use every kind of operand.
 PhysicalGraph fused_graph() {
-  using Source = ActorMember::Operand::Source;
   PhysicalGraph graph = testing::training_graph();
-  Actor& actor = graph.blocks[1].actors[0];
-  const Register& reg = graph.blocks[1].registers[0];
-  actor.kind = "matmul_bias";
-  actor.inner = {{.name = "product", .layout = reg.layout, .local = reg.local}};
-  actor.members = {{.kind = "matmul",
-                    .name = "product",
-                    .attributes = {{"transpose_w", true}},
-                    .in = {{Source::kInput, 0}, {Source::kInput, 1}},
-                    .out = {{Source::kInner, 0}}},
-                   {.kind = "bias_add",
-                    .name = "biased",
-                    .attributes = {},
-                    .in = {{Source::kInner, 0}, {Source::kInput, 1}},
-                    .out = {{Source::kOutput, 0}}}};
+  testing::fuse_matmul_bias(graph.blocks[1].actors[0], graph.blocks[1].registers[0]);
   return graph;
 }
 

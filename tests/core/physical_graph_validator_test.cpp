@@ -456,22 +456,8 @@ const std::vector<Breakage>& agreement_breakages() {
 
 // The product of the forward block with a bias behind it, as one actor.
 PhysicalGraph fused_graph() {
-  using Source = ActorMember::Operand::Source;
   PhysicalGraph graph = testing::training_graph();
-  const Register& hidden = forward(graph).registers[kHiddenRegister];
-  Actor& actor = forward(graph).actors[0];
-  actor.kind = "matmul_bias";
-  actor.inner = {{.name = "product", .layout = hidden.layout, .local = hidden.local}};
-  actor.members = {{.kind = "matmul",
-                    .name = "product",
-                    .attributes = {{"transpose_w", true}},
-                    .in = {{Source::kInput, 0}, {Source::kInput, 1}},
-                    .out = {{Source::kInner, 0}}},
-                   {.kind = "bias_add",
-                    .name = "biased",
-                    .attributes = {},
-                    .in = {{Source::kInner, 0}, {Source::kInput, 1}},
-                    .out = {{Source::kOutput, 0}}}};
+  testing::fuse_matmul_bias(forward(graph).actors[0], forward(graph).registers[kHiddenRegister]);
   return graph;
 }
 

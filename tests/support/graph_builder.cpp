@@ -384,4 +384,20 @@ PhysicalGraph training_graph() {
   return builder.graph();
 }
 
+void fuse_matmul_bias(Actor& actor, const Register& product) {
+  using Source = ActorMember::Operand::Source;
+  actor.kind = "matmul_bias";
+  actor.inner = {{.name = "product", .layout = product.layout, .local = product.local}};
+  actor.members = {{.kind = "matmul",
+                    .name = "product",
+                    .attributes = {{"transpose_w", true}},
+                    .in = {{Source::kInput, 0}, {Source::kInput, 1}},
+                    .out = {{Source::kInner, 0}}},
+                   {.kind = "bias_add",
+                    .name = "biased",
+                    .attributes = {},
+                    .in = {{Source::kInner, 0}, {Source::kInput, 1}},
+                    .out = {{Source::kOutput, 0}}}};
+}
+
 }  // namespace sextant::testing

@@ -87,4 +87,8 @@ PhysicalGraph chain_graph(const std::vector<std::int32_t>& num_registers,
 // gradients travel to stage 1 and back. Has one of everything that the waist knows.
 PhysicalGraph training_graph();
 
+// Makes an actor of two inputs and one output a product with a bias behind it: members that use
+// every kind of operand. The product between them is laid out as `product`.
+void fuse_matmul_bias(Actor& actor, const Register& product);
+
 }  // namespace sextant::testing
