@@ -1,10 +1,9 @@
-// What a kernel gets and the table that finds it by operator kind. Reference and fast kernels are
-// two tables of the same shape; the fast one has the reference kernels for what it does not cover.
+// The table that finds a kernel by operator kind. Reference and fast kernels are two tables of the
+// same shape; the fast one has the reference kernels for what it does not cover.
 #pragma once
 
+#include "actor/kernel_context.h"
 #include "backends/cpu/workspace.h"
-#include "core/counter_rng.h"
-#include "core/physical_graph.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -14,26 +13,6 @@
 #include <vector>
 
 namespace sextant {
-
-// One register content as a kernel sees it.
-struct KernelOperand {
-  std::byte* data = nullptr;  // of the rank's local tensor, row-major
-  TensorType local;           // shape of `box`, dtype of the register
-  const Layout* layout = nullptr;
-  Shard box;  // in global coordinates
-};
-
-struct KernelContext {
-  const Actor* actor = nullptr;
-  std::vector<KernelOperand> in, out;
-  std::vector<bool> accumulate;  // per output: add to what is there
-  // Where the rank stands on the placement of the actor's outputs (without: of its inputs).
-  std::vector<std::int64_t> hierarchy, coordinates;
-  std::uint64_t seed = 0;
-  ActPosition act;  // the step is filled in when the act begins, the rest stays
-
-  const Attributes& attributes() const { return actor->attributes; }
-};
 
 using Kernel = void (*)(const KernelContext& context, Workspace& workspace);
 

@@ -24,12 +24,6 @@ std::byte* aligned_start(std::byte* allocation, std::size_t size) {
   return static_cast<std::byte*>(std::align(alignment, size, start, space));
 }
 
-std::int64_t inner_bytes(const Actor& actor) {
-  std::int64_t bytes = 0;
-  for (const InnerTensor& inner : actor.inner) bytes += aligned(size_of(inner.local).value);
-  return bytes;
-}
-
 }  // namespace
 
 PreparedProgram::PreparedProgram(const PhysicalGraph& graph, Rank rank, const KernelTable& kernels,
@@ -37,10 +31,12 @@ PreparedProgram::PreparedProgram(const PhysicalGraph& graph, Rank rank, const Ke
     : graph_(graph),
       rank_(rank),
       program_(graph.program_of(rank)),
-      resolver_(graph, graph.ranks[rank.index()].program) {
+      resolver_(graph, graph.ranks[rank.index()].program),
+      contexts_(graph, rank, seed,
+                [this](const BufferRef& buffer) { return arena_ + buffer.offset.value; }) {
   allocate(poison);
   allocate_inner(poison);
-  resolve(kernels, seed);
+  resolve(kernels);
   finish_communications();
   if (poison) count_uses();
   fill_state(seed);
@@ -54,43 +50,14 @@ void PreparedProgram::allocate(bool poison) {
 }
 
 void PreparedProgram::allocate_inner(bool poison) {
-  std::int64_t most = 0;
-  for (const Instance& instance : program_.instances)
-    for (const Actor& actor : graph_.block_of(instance).actors)
-      most = std::max(most, inner_bytes(actor));
-  if (most == 0) return;
-  const auto size = static_cast<std::size_t>(most);
+  const auto size = static_cast<std::size_t>(contexts_.inner_bytes());
+  if (size == 0) return;
   inner_allocation_.reset(new std::byte[size + static_cast<std::size_t>(kBufferAlignment)]);
   inner_ = aligned_start(inner_allocation_.get(), size);
   if (poison) std::memset(inner_, kPoison, size);
 }
 
-const PreparedProgram::LocalLayout& PreparedProgram::local(LayoutId layout) {
-  const auto found = layouts_.find(layout);
-  if (found != layouts_.end()) return found->second;
-  Shard box = shard_of(graph_, layout, rank_);
-  Shape shape = box.local_shape();
-  return layouts_.emplace(layout, LocalLayout{std::move(box), std::move(shape)}).first->second;
-}
-
-KernelOperand PreparedProgram::operand(const BufferRef& buffer, const Actor& actor) {
-  const Register& info = *buffer.info;
-  const LocalLayout& part = local(info.layout);
-  KernelOperand operand;
-  operand.data = arena_ + buffer.offset.value;
-  operand.local = {part.shape, info.local.dtype};
-  operand.layout = &graph_.layouts[info.layout.index()];
-  operand.box = part.box;
-  require(size_of(operand.local) <= size_of(info.local), ErrorCode::kInternal,
-          "rank {}: '{}' uses register '{}' as {}, but its program gives it room for {}",
-          rank_.value, actor.name, info.name, to_string(part.shape), to_string(info.local.shape));
-  require(buffer.offset.value + size_of(operand.local).value <= program_.arena.size.value,
-          ErrorCode::kInternal, "rank {}: register '{}' of '{}' ends outside the arena",
-          rank_.value, info.name, actor.name);
-  return operand;
-}
-
-void PreparedProgram::resolve(const KernelTable& kernels, std::uint64_t seed) {
+void PreparedProgram::resolve(const KernelTable& kernels) {
   runs_.resize(program_.order.size());
   for (std::size_t i = 0; i < runs_.size(); ++i) {
     const Run& run = program_.order[i];
@@ -98,7 +65,7 @@ void PreparedProgram::resolve(const KernelTable& kernels, std::uint64_t seed) {
     runs_[i].queue = block.actors[static_cast<std::size_t>(run.first_actor)].queue;
     runs_[i].act = run.act;
     for (const ActorCall& call : resolver_.calls(RunId(i)))
-      runs_[i].calls.push_back(prepare(call, run, kernels, seed));
+      runs_[i].calls.push_back(prepare(call, run, kernels));
   }
 }
 
@@ -112,23 +79,15 @@ const PreparedRun& PreparedProgram::begin(RunId id, std::int64_t step) {
 }
 
 PreparedCall PreparedProgram::prepare(const ActorCall& call, const Run& run,
-                                      const KernelTable& kernels, std::uint64_t seed) {
+                                      const KernelTable& kernels) {
   const Actor& actor = *call.actor;
   PreparedCall prepared;
-  KernelContext& context = prepared.context;
-  context.actor = &actor;
-  for (const BufferRef& buffer : call.in) context.in.push_back(operand(buffer, actor));
-  for (const BufferRef& buffer : call.out) context.out.push_back(operand(buffer, actor));
-  context.accumulate = call.accumulate;
-  set_coordinates(context);
-  context.seed = seed;
-  context.act = {
-      .layer = program_.instances[run.instance.index()].layer, .step = 0, .micro_batch = run.act};
+  prepared.context = contexts_.of_call(call, run);
   if (actor.communication) {
     prepare_communication(prepared);
     return prepared;
   }
-  prepared.kernel = kernels.find(actor.kind, context);
+  prepared.kernel = kernels.find(actor.kind, prepared.context);
   if (prepared.kernel == nullptr && !actor.members.empty())
     prepare_members(prepared, kernels);
   else
@@ -138,91 +97,15 @@ PreparedCall PreparedProgram::prepare(const ActorCall& call, const Run& run,
 }
 
 void PreparedProgram::prepare_members(PreparedCall& prepared, const KernelTable& kernels) {
-  const Actor& actor = *prepared.context.actor;
-  const std::vector<KernelOperand> inner = inner_operands(actor);
-  for (std::size_t i = 0; i < actor.members.size(); ++i) {
+  for (KernelContext& context : contexts_.of_members(prepared.context, inner_)) {
     PreparedMember call;
-    call.context = member_context(prepared.context, actor.members[i], inner);
-    call.context.actor = &member_actor(actor, i);
-    call.kernel = kernels.find(actor.members[i].kind, call.context);
+    call.kernel = kernels.find(context.actor->kind, context);
     require(call.kernel != nullptr, ErrorCode::kDevice,
             "the CPU has no kernel for operator kind '{}' ('{}'), a member of '{}'",
-            actor.members[i].kind, actor.members[i].name, actor.name);
+            context.actor->kind, context.actor->name, prepared.context.actor->name);
+    call.context = std::move(context);
     prepared.members.push_back(std::move(call));
   }
-}
-
-// Seed, act and place are those of the fused actor.
-KernelContext PreparedProgram::member_context(const KernelContext& fused, const ActorMember& member,
-                                              const std::vector<KernelOperand>& inner) {
-  using Source = ActorMember::Operand::Source;
-  KernelContext context;
-  context.seed = fused.seed;
-  context.act = fused.act;
-  const auto operand = [&](const ActorMember::Operand& seen) {
-    const auto index = static_cast<std::size_t>(seen.index);
-    switch (seen.source) {
-      case Source::kInput:
-        return fused.in[index];
-      case Source::kOutput:
-        return fused.out[index];
-      case Source::kInner:
-        return inner[index];
-    }
-    return KernelOperand();
-  };
-  for (const ActorMember::Operand& in : member.in) context.in.push_back(operand(in));
-  for (const ActorMember::Operand& out : member.out) {
-    context.out.push_back(operand(out));
-    context.accumulate.push_back(out.source == Source::kOutput &&
-                                 fused.accumulate[static_cast<std::size_t>(out.index)]);
-  }
-  set_coordinates(context);
-  return context;
-}
-
-std::vector<KernelOperand> PreparedProgram::inner_operands(const Actor& actor) {
-  std::vector<KernelOperand> operands;
-  std::int64_t offset = 0;
-  for (const InnerTensor& inner : actor.inner) {
-    const LocalLayout& part = local(inner.layout);
-    KernelOperand operand;
-    operand.data = inner_ + offset;
-    operand.local = {part.shape, inner.local.dtype};
-    operand.layout = &graph_.layouts[inner.layout.index()];
-    operand.box = part.box;
-    require(size_of(operand.local) <= size_of(inner.local), ErrorCode::kInternal,
-            "rank {}: '{}' uses '{}' as {}, but its program gives it room for {}", rank_.value,
-            actor.name, inner.name, to_string(part.shape), to_string(inner.local.shape));
-    offset += aligned(size_of(inner.local).value);
-    operands.push_back(std::move(operand));
-  }
-  return operands;
-}
-
-const Actor& PreparedProgram::member_actor(const Actor& fused, std::size_t member) {
-  std::vector<Actor>& actors = member_actors_[&fused];
-  if (actors.empty())
-    for (const ActorMember& of : fused.members) {
-      Actor actor;
-      actor.kind = of.kind;
-      actor.name = of.name;
-      actor.attributes = of.attributes;
-      actor.phase = fused.phase;
-      actors.push_back(std::move(actor));
-    }
-  return actors[member];
-}
-
-void PreparedProgram::set_coordinates(KernelContext& context) const {
-  const std::vector<KernelOperand>& operands = context.out.empty() ? context.in : context.out;
-  const PlacementId id = operands.empty() ? program_.placement : operands[0].layout->placement;
-  const Placement& placement = graph_.placements[id.index()];
-  context.hierarchy = placement.hierarchy();
-  context.coordinates = placement.coordinates_of(
-      id == program_.placement
-          ? static_cast<std::size_t>(graph_.ranks[rank_.index()].index_in_placement)
-          : placement.index_of(rank_).value());
 }
 
 void PreparedProgram::prepare_communication(PreparedCall& prepared) {

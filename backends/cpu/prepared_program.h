@@ -2,6 +2,7 @@
 // contents of its state. Nothing here runs.
 #pragma once
 
+#include "actor/kernel_contexts.h"
 #include "actor/operands.h"
 #include "backends/cpu/collectives.h"
 #include "backends/cpu/kernel.h"
@@ -70,10 +71,6 @@ class PreparedProgram {
   void release(const PreparedCall& call);
 
  private:
-  struct LocalLayout {
-    Shard box;
-    Shape shape;
-  };
   struct ContentKey {
     InstanceId instance;
     std::int32_t reg = 0, content = 0;
@@ -83,19 +80,11 @@ class PreparedProgram {
 
   void allocate(bool poison);
   void allocate_inner(bool poison);
-  void resolve(const KernelTable& kernels, std::uint64_t seed);
-  PreparedCall prepare(const ActorCall& call, const Run& run, const KernelTable& kernels,
-                       std::uint64_t seed);
-  void set_coordinates(KernelContext& context) const;
+  void resolve(const KernelTable& kernels);
+  PreparedCall prepare(const ActorCall& call, const Run& run, const KernelTable& kernels);
   void prepare_communication(PreparedCall& prepared);
   void finish_communications();
   void prepare_members(PreparedCall& prepared, const KernelTable& kernels);
-  KernelContext member_context(const KernelContext& fused, const ActorMember& member,
-                               const std::vector<KernelOperand>& inner);
-  std::vector<KernelOperand> inner_operands(const Actor& actor);
-  const Actor& member_actor(const Actor& fused, std::size_t member);
-  KernelOperand operand(const BufferRef& buffer, const Actor& actor);
-  const LocalLayout& local(LayoutId layout);
   // Lifetimes: which calls use which content, and what is free after the last of them.
   void count_uses();
   std::set<RegisterKey> registers_not_to_poison() const;
@@ -106,14 +95,12 @@ class PreparedProgram {
   const Rank rank_;
   const RankProgram& program_;
   OperandResolver resolver_;
+  KernelContexts contexts_;
   std::unique_ptr<std::byte[]> allocation_;
   std::byte* arena_ = nullptr;
   // Tensors inside fused actors. One such actor acts at a time, so all share the bytes.
   std::unique_ptr<std::byte[]> inner_allocation_;
   std::byte* inner_ = nullptr;
-  // Members as actors, for their kernels; by fused actor.
-  std::map<const Actor*, std::vector<Actor>> member_actors_;
-  std::map<LayoutId, LocalLayout> layouts_;
   std::map<GroupId, std::int64_t> communications_of_;  // per step
   std::vector<PreparedRun> runs_;
   std::unique_ptr<Lifetime[]> lifetimes_;

@@ -12,6 +12,8 @@ struct CudaOptions {
   int device = 0;          // CUDA ordinal
   std::uint64_t seed = 0;  // of weights
   bool profile = false;    // event pairs around every launch; changes timing
+  // The same bits in every run: no atomics in floating point, fixed algorithms.
+  bool deterministic = false;
   // The whole arena lies in mapped host memory, so that tests and debuggers read any register;
   // slow.
   bool host_visible = false;

@@ -69,8 +69,8 @@ void CudaDevice::prepare(const PhysicalGraph& graph, Rank rank) {
   require(program_ == nullptr, ErrorCode::kUsage, "rank {} was prepared twice", rank.value);
   bind();
   rank_ = rank;
-  libraries_ = std::make_unique<CudaLibraries>();
-  program_ = std::make_unique<CudaProgram>(graph, rank, *libraries_, options_);
+  context_ = std::make_unique<CudaContext>(options_);
+  program_ = std::make_unique<CudaProgram>(graph, rank, *context_, options_);
   for (const QueueRole role : spec_.queues)
     if (program_->uses(role)) create_queue(queue(role));
   if (!options_.profile) return;

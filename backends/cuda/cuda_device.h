@@ -3,7 +3,7 @@
 
 #include "actor/device.h"
 #include "backends/cuda/cuda_backend.h"
-#include "backends/cuda/cuda_libraries.h"
+#include "backends/cuda/cuda_context.h"
 #include "backends/cuda/cuda_program.h"
 
 #include <array>
@@ -65,7 +65,7 @@ class CudaDevice final : public Device {
   CudaOptions options_;
   DeviceSpec spec_;
   Rank rank_;
-  std::unique_ptr<CudaLibraries> libraries_;
+  std::unique_ptr<CudaContext> context_;
   std::unique_ptr<CudaProgram> program_;
   std::array<Queue, kNumQueueRoles> queues_;
   cudaEvent_t epoch_ = nullptr;

@@ -1,43 +1,57 @@
-// What a CUDA kernel family gets, and the families. A call is made ready once, in prepare, and
-// enqueued once per act.
+// What a CUDA kernel is to the device, and the table that finds one by operator kind. A kernel is
+// made once per call, in prepare, at fixed addresses, and enqueued once per act.
 #pragma once
 
-#include "core/physical_graph.h"
+#include "actor/kernel_context.h"
 
 #include <cuda_runtime_api.h>
 
+#include <map>
 #include <memory>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 namespace sextant {
 
-struct CudaOperand {
-  void* data = nullptr;  // device address
-  TensorType local;
-};
+class CudaContext;
 
-struct CudaCall {
-  const Actor* actor = nullptr;
-  std::vector<CudaOperand> in, out;
-  std::vector<bool> accumulate;  // per output
-};
-
-// One act at fixed addresses.
 class CudaKernel {
  public:
   virtual ~CudaKernel() = default;
-  // Enqueues; throws Error(kDevice) if the launch itself fails.
+  // Enqueues and never waits, allocates or asks for a result: it may run under stream capture.
+  // Throws Error(kDevice) if the launch itself fails.
   virtual void enqueue(cudaStream_t stream) = 0;
 };
 
-// What kernels of one device share: handles and scratch memory.
-class CudaLibraries;
+class CudaKernelTable {
+ public:
+  // Nothing where the kernel does not cover the call: dtypes, shapes, accumulation.
+  using Make = std::unique_ptr<CudaKernel> (*)(const KernelContext& call, CudaContext& device);
+  // One kernel for several consecutive calls of a run that are all of this kind, for instance the
+  // updates of many parameters.
+  using MakeMany = std::unique_ptr<CudaKernel> (*)(std::span<const KernelContext> calls,
+                                                   CudaContext& device);
 
-// Each returns nothing when the call is not of its family, and throws Error(kDevice) naming what it
-// does not cover (dtype, accumulation).
-std::unique_ptr<CudaKernel> make_matmul(const CudaCall& call, CudaLibraries& libraries);
-std::unique_ptr<CudaKernel> make_elementwise(const CudaCall& call);
-std::unique_ptr<CudaKernel> make_optimizer(const CudaCall& call, CudaLibraries& libraries);
+  // Kernels added later are preferred.
+  void add(std::string kind, Make make);
+  void add_many(std::string kind, MakeMany make);
+
+  // The preferred kernel that covers the call; nothing when there is none.
+  std::unique_ptr<CudaKernel> make(const KernelContext& call, CudaContext& device) const;
+  // Kernels of consecutive calls in their order. Throws Error(kDevice) naming operator, kind, types
+  // and shapes of the first call that no kernel covers.
+  std::vector<std::unique_ptr<CudaKernel>> make_all(std::span<const KernelContext> calls,
+                                                    CudaContext& device) const;
+  std::vector<std::string> kinds() const;  // sorted
+
+ private:
+  std::map<std::string, std::vector<Make>, std::less<>> kernels_;
+  std::map<std::string, std::vector<MakeMany>, std::less<>> many_;
+};
+
+// All families of backends/cuda/kernels.
+CudaKernelTable cuda_kernels();
 
 }  // namespace sextant

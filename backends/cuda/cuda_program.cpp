@@ -23,16 +23,19 @@ void upload(const std::vector<double>& values, void* destination) {
 
 }  // namespace
 
-CudaProgram::CudaProgram(const PhysicalGraph& graph, Rank rank, CudaLibraries& libraries,
+CudaProgram::CudaProgram(const PhysicalGraph& graph, Rank rank, CudaContext& device,
                          const CudaOptions& options)
     : graph_(graph),
       rank_(rank),
       program_(graph.program_of(rank)),
       resolver_(graph, graph.ranks[rank.index()].program),
+      contexts_(graph, rank, options.seed,
+                [this](const BufferRef& buffer) { return address(buffer); }),
       host_visible_(options.host_visible) {
   find_host_frames();
   allocate();
-  resolve(libraries);
+  allocate_inner();
+  resolve(device);
   fill_state(options.seed);
 }
 
@@ -41,6 +44,7 @@ CudaProgram::~CudaProgram() {
     cudaFreeHost(arena_);
   else
     cudaFree(arena_);
+  cudaFree(inner_);
   cudaFreeHost(pinned_);
 }
 
@@ -76,7 +80,7 @@ void CudaProgram::allocate() {
                                static_cast<std::size_t>(pinned_size_), cudaHostAllocMapped));
 }
 
-void* CudaProgram::address(const BufferRef& buffer) const {
+std::byte* CudaProgram::address(const BufferRef& buffer) const {
   const auto found = host_frames_.find({buffer.instance, buffer.info->frame});
   if (found == host_frames_.end()) return arena_ + buffer.offset.value;
   const Instance& instance = program_.instances[buffer.instance.index()];
@@ -88,38 +92,49 @@ void* CudaProgram::address(const BufferRef& buffer) const {
          buffer.info->offset.value;
 }
 
-CudaCall CudaProgram::prepare(const ActorCall& call) const {
-  CudaCall prepared;
-  prepared.actor = call.actor;
-  prepared.accumulate = call.accumulate;
-  const auto operand = [&](const BufferRef& buffer) {
-    const Shape shape = shard_of(graph_, buffer.info->layout, rank_).local_shape();
-    return CudaOperand{address(buffer), {shape, buffer.info->local.dtype}};
-  };
-  for (const BufferRef& buffer : call.in) prepared.in.push_back(operand(buffer));
-  for (const BufferRef& buffer : call.out) prepared.out.push_back(operand(buffer));
-  return prepared;
+void CudaProgram::allocate_inner() {
+  const auto size = static_cast<std::size_t>(contexts_.inner_bytes());
+  if (size == 0) return;
+  SEXTANT_CUDA(cudaMalloc(reinterpret_cast<void**>(&inner_), size));
+  SEXTANT_CUDA(cudaMemset(inner_, 0xFF, size));
 }
 
-void CudaProgram::resolve(CudaLibraries& libraries) {
+std::vector<KernelContext> CudaProgram::contexts_of(RunId run) {
+  std::vector<KernelContext> contexts;
+  for (const ActorCall& call : resolver_.calls(run)) {
+    require(!call.actor->communication, ErrorCode::kDevice,
+            "'{}' ({}): this version runs communications on CPUs only", call.actor->name,
+            call.actor->kind);
+    contexts.push_back(contexts_.of_call(call, program_.order[run.index()]));
+  }
+  return contexts;
+}
+
+void CudaProgram::resolve(CudaContext& device) {
+  const CudaKernelTable table = cuda_kernels();
   for (std::size_t i = 0; i < program_.order.size(); ++i) {
     CudaRun& run = runs_.emplace_back();
-    for (const ActorCall& call : resolver_.calls(RunId(i))) {
-      const Actor& actor = *call.actor;
-      run.queue = actor.queue;
-      const CudaCall prepared = prepare(call);
-      std::unique_ptr<CudaKernel> kernel;
-      if (!actor.communication) {
-        kernel = make_matmul(prepared, libraries);
-        if (kernel == nullptr) kernel = make_elementwise(prepared);
-        if (kernel == nullptr) kernel = make_optimizer(prepared, libraries);
+    std::vector<KernelContext> pending;  // calls whose kernels may be one
+    const auto make_pending = [&] {
+      for (auto& kernel : table.make_all(pending, device)) run.kernels.push_back(std::move(kernel));
+      pending.clear();
+    };
+    for (KernelContext& context : contexts_of(RunId(i))) {
+      run.queue = context.actor->queue;
+      if (context.actor->members.empty()) {
+        pending.push_back(std::move(context));
+        continue;
       }
-      require(kernel != nullptr, ErrorCode::kDevice,
-              "CUDA has no kernel for operator kind '{}' ('{}') in this version", actor.kind,
-              actor.name);
-      run.kernels.push_back(std::move(kernel));
+      make_pending();
+      if (auto kernel = table.make(context, device))
+        run.kernels.push_back(std::move(kernel));
+      else
+        pending = contexts_.of_members(context, inner_);
+      make_pending();
     }
+    make_pending();
   }
+  device.allocate_scratch();
 }
 
 bool CudaProgram::uses(QueueRole role) const {

@@ -2,10 +2,11 @@
 // state. Nothing here runs.
 #pragma once
 
+#include "actor/kernel_contexts.h"
 #include "actor/operands.h"
 #include "backends/cuda/cuda_backend.h"
+#include "backends/cuda/cuda_context.h"
 #include "backends/cuda/cuda_kernel.h"
-#include "backends/cuda/cuda_libraries.h"
 #include "core/physical_graph.h"
 
 #include <cstddef>
@@ -26,7 +27,7 @@ struct CudaRun {
 class CudaProgram {
  public:
   // Throws Error(kDevice) for an operator without kernel and for communications, by name.
-  CudaProgram(const PhysicalGraph& graph, Rank rank, CudaLibraries& libraries,
+  CudaProgram(const PhysicalGraph& graph, Rank rank, CudaContext& device,
               const CudaOptions& options);
   ~CudaProgram();
   CudaProgram(const CudaProgram&) = delete;
@@ -45,17 +46,20 @@ class CudaProgram {
 
   void find_host_frames();
   void allocate();
-  void resolve(CudaLibraries& libraries);
-  void* address(const BufferRef& buffer) const;
-  CudaCall prepare(const ActorCall& call) const;
+  void resolve(CudaContext& device);
+  void allocate_inner();
+  std::byte* address(const BufferRef& buffer) const;
+  std::vector<KernelContext> contexts_of(RunId run);
   void fill_state(std::uint64_t seed);
 
   const PhysicalGraph& graph_;
   const Rank rank_;
   const RankProgram& program_;
   OperandResolver resolver_;
+  KernelContexts contexts_;
   const bool host_visible_;
   std::byte* arena_ = nullptr;   // device, or mapped host memory when host-visible
+  std::byte* inner_ = nullptr;   // tensors inside fused actors; one such actor acts at a time
   std::byte* pinned_ = nullptr;  // mapped host memory: the same address on both sides
   // Frames that host actors touch -> offset in `pinned_` of their slot 0; slots follow each other.
   std::map<FrameKey, std::int64_t> host_frames_;

@@ -3,7 +3,7 @@
 
 #include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/cuda_check.h"
-#include "backends/cuda/cuda_libraries.h"
+#include "backends/cuda/cuda_context.h"
 
 #include <doctest/doctest.h>
 
@@ -47,6 +47,13 @@ class DeviceVector {
   std::size_t size_;
 };
 
+KernelOperand operand(const DeviceVector& vector, const TensorType& type) {
+  KernelOperand operand;
+  operand.data = static_cast<std::byte*>(vector.data());
+  operand.local = type;
+  return operand;
+}
+
 // -3 .. 3, another sequence per salt.
 std::vector<float> small_integers(std::int64_t count, int salt) {
   std::vector<float> values;
@@ -77,7 +84,7 @@ std::vector<float> matmul_oracle(const MatmulCase& c, const std::vector<float>& 
 
 TEST_CASE("matmul equals the sum of products for odd, empty, transposed and accumulated shapes") {
   if (!has_gpu()) return;
-  CudaLibraries libraries;
+  CudaContext device(CudaOptions{});
   for (const MatmulCase& c : std::vector<MatmulCase>{{4, 8, 16, false, false},
                                                      {5, 7, 3, false, false},
                                                      {5, 7, 3, true, false},
@@ -97,19 +104,20 @@ TEST_CASE("matmul equals the sum of products for odd, empty, transposed and accu
     actor.kind = "matmul";
     actor.name = "product";
     actor.attributes.set("transpose_w", c.transpose_w);
-    CudaCall call;
+    KernelContext call;
     call.actor = &actor;
-    call.in = {{dx.data(), {Shape{c.m, c.k}, DType::kF32}},
-               {dw.data(), {c.transpose_w ? Shape{c.n, c.k} : Shape{c.k, c.n}, DType::kF32}}};
-    call.out = {{dy.data(), {Shape{c.m, c.n}, DType::kF32}}};
+    call.in = {operand(dx, {Shape{c.m, c.k}, DType::kF32}),
+               operand(dw, {c.transpose_w ? Shape{c.n, c.k} : Shape{c.k, c.n}, DType::kF32})};
+    call.out = {operand(dy, {Shape{c.m, c.n}, DType::kF32})};
     call.accumulate = {c.accumulate};
-    make_matmul(call, libraries)->enqueue(nullptr);
+    cuda_kernels().make(call, device)->enqueue(nullptr);
     CHECK(dy.values() == matmul_oracle(c, x, w, y));
   }
 }
 
 TEST_CASE("element-wise kernels write every element, and add when they accumulate") {
   if (!has_gpu()) return;
+  CudaContext device(CudaOptions{});
   for (const std::int64_t count : {0, 1, 255, 1000, 1'000'003}) {
     const auto a = small_integers(count, 1);
     const auto b = small_integers(count, 2);
@@ -119,13 +127,13 @@ TEST_CASE("element-wise kernels write every element, and add when they accumulat
         const DeviceVector out = DeviceVector(small_integers(count, 4));
         Actor actor;
         actor.kind = kind;
-        CudaCall call;
+        KernelContext call;
         call.actor = &actor;
         const TensorType type{Shape{count}, DType::kF32};
-        call.in = {{da.data(), type}, {db.data(), type}};
-        call.out = {{out.data(), type}};
+        call.in = {operand(da, type), operand(db, type)};
+        call.out = {operand(out, type)};
         call.accumulate = {accumulate};
-        make_elementwise(call)->enqueue(nullptr);
+        cuda_kernels().make(call, device)->enqueue(nullptr);
         std::vector<float> expected = small_integers(count, 4);
         for (std::size_t i = 0; i < expected.size(); ++i) {
           const float value = std::string(kind) == "add" ? a[i] + b[i] : a[i] * b[i];
@@ -139,6 +147,7 @@ TEST_CASE("element-wise kernels write every element, and add when they accumulat
 
 TEST_CASE("activations agree with double precision to a few units in the last place") {
   if (!has_gpu()) return;
+  CudaContext device(CudaOptions{});
   const auto x = small_integers(701, 5);
   const DeviceVector dx(x);
   const auto run = [&](const char* kind, const char* approximate) {
@@ -146,13 +155,13 @@ TEST_CASE("activations agree with double precision to a few units in the last pl
     Actor actor;
     actor.kind = kind;
     actor.attributes.set("approximate", std::string(approximate));
-    CudaCall call;
+    KernelContext call;
     call.actor = &actor;
     const TensorType type{Shape{static_cast<std::int64_t>(x.size())}, DType::kF32};
-    call.in = {{dx.data(), type}};
-    call.out = {{out.data(), type}};
+    call.in = {operand(dx, type)};
+    call.out = {operand(out, type)};
     call.accumulate = {false};
-    make_elementwise(call)->enqueue(nullptr);
+    cuda_kernels().make(call, device)->enqueue(nullptr);
     return out.values();
   };
   const auto check = [&](const std::vector<float>& got, const std::function<double(double)>& f) {
@@ -168,17 +177,17 @@ TEST_CASE("activations agree with double precision to a few units in the last pl
   check(run("silu", "none"), [](double v) { return v / (1 + std::exp(-v)); });
 }
 
-TEST_CASE("a dtype without kernel is refused by operator and dtype") {
+TEST_CASE("a call without kernel is refused by operator, kind and types") {
   if (!has_gpu()) return;
+  CudaContext device(CudaOptions{});
   Actor actor;
-  actor.kind = "add";
+  actor.kind = "no_such_kind";
   actor.name = "sum";
-  CudaCall call;
+  KernelContext call;
   call.actor = &actor;
-  const TensorType type{Shape{2}, DType::kF64};
-  call.in = {{nullptr, type}, {nullptr, type}};
-  call.out = {{nullptr, type}};
-  call.accumulate = {false};
-  CHECK_THROWS_WITH_AS(make_elementwise(call),
-                       "'sum' (add): the CUDA element-wise kernels compute in f32, not f64", Error);
+  call.in.resize(1);
+  call.in[0].local = {Shape{2}, DType::kF64};
+  CHECK_THROWS_WITH_AS(cuda_kernels().make_all(std::vector{call}, device),
+                       "CUDA has no kernel for operator kind 'no_such_kind' ('sum') on [2] f64 ->",
+                       Error);
 }

@@ -1,5 +1,5 @@
 // Element-wise kernels: grid-stride over elements, 256 threads a block.
-#include "backends/cuda/elementwise.h"
+#include "backends/cuda/kernels/elementwise.h"
 
 namespace sextant {
 namespace {

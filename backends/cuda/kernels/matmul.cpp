@@ -1,14 +1,15 @@
 // `matmul` through cuBLASLt: f32 (no TF32, so that small integers are exact) and bf16 with f32
 // accumulation.
 #include "backends/cuda/cuda_check.h"
+#include "backends/cuda/cuda_context.h"
 #include "backends/cuda/cuda_kernel.h"
-#include "backends/cuda/cuda_libraries.h"
+#include "backends/cuda/kernels/families.h"
 #include "core/check.h"
 
 namespace sextant {
 namespace {
 
-cudaDataType_t data_type(const CudaOperand& operand, const Actor& actor) {
+cudaDataType_t data_type(const KernelOperand& operand, const Actor& actor) {
   if (operand.local.dtype == DType::kF32) return CUDA_R_32F;
   if (operand.local.dtype == DType::kBF16) return CUDA_R_16BF;
   fail(ErrorCode::kDevice, "'{}' ({}): the CUDA matmul takes f32 and bf16, not {}", actor.name,
@@ -18,10 +19,10 @@ cudaDataType_t data_type(const CudaOperand& operand, const Actor& actor) {
 // Row-major y[m, n] = x[m, k] w[k, n] is column-major y^T[n, m] = w^T x^T: cuBLAS gets w first.
 class Matmul final : public CudaKernel {
  public:
-  Matmul(const CudaCall& call, CudaLibraries& libraries) : libraries_(libraries) {
-    const CudaOperand& x = call.in[0];
-    const CudaOperand& w = call.in[1];
-    const CudaOperand& y = call.out[0];
+  Matmul(const KernelContext& call, CudaContext& device) : device_(device) {
+    const KernelOperand& x = call.in[0];
+    const KernelOperand& w = call.in[1];
+    const KernelOperand& y = call.out[0];
     const bool transpose_w = call.actor->attributes.boolean_or("transpose_w", false);
     k_ = x.local.shape[x.local.shape.rank() - 1];
     m_ = k_ == 0 ? 0 : x.local.shape.elements() / k_;
@@ -63,9 +64,9 @@ class Matmul final : public CudaKernel {
       return;
     }
     const float alpha = 1.0f;
-    SEXTANT_CUBLAS(cublasLtMatmul(libraries_.cublas(), operation_, &alpha, w_, w_layout_, x_,
+    SEXTANT_CUBLAS(cublasLtMatmul(device_.cublas(), operation_, &alpha, w_, w_layout_, x_,
                                   x_layout_, &beta_, y_, y_layout_, y_, y_layout_, &algorithm_,
-                                  libraries_.workspace(), CudaLibraries::kWorkspaceBytes, stream));
+                                  device_.workspace(), CudaContext::kWorkspaceBytes, stream));
   }
 
  private:
@@ -74,13 +75,13 @@ class Matmul final : public CudaKernel {
   void choose_algorithm(const Actor& actor) {
     cublasLtMatmulPreference_t preference = nullptr;
     SEXTANT_CUBLAS(cublasLtMatmulPreferenceCreate(&preference));
-    const std::size_t limit = CudaLibraries::kWorkspaceBytes;
+    const std::size_t limit = CudaContext::kWorkspaceBytes;
     cublasLtMatmulHeuristicResult_t best{};
     int found = 0;
     cublasStatus_t status = cublasLtMatmulPreferenceSetAttribute(
         preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &limit, sizeof(limit));
     if (status == CUBLAS_STATUS_SUCCESS)
-      status = cublasLtMatmulAlgoGetHeuristic(libraries_.cublas(), operation_, w_layout_, x_layout_,
+      status = cublasLtMatmulAlgoGetHeuristic(device_.cublas(), operation_, w_layout_, x_layout_,
                                               y_layout_, y_layout_, preference, 1, &best, &found);
     cublasLtMatmulPreferenceDestroy(preference);
     SEXTANT_CUBLAS(status);
@@ -89,7 +90,7 @@ class Matmul final : public CudaKernel {
     algorithm_ = best.algo;
   }
 
-  CudaLibraries& libraries_;
+  CudaContext& device_;
   std::int64_t m_ = 0, n_ = 0, k_ = 0;
   const void* x_ = nullptr;
   const void* w_ = nullptr;
@@ -101,11 +102,12 @@ class Matmul final : public CudaKernel {
   cublasLtMatmulAlgo_t algorithm_{};
 };
 
+std::unique_ptr<CudaKernel> make_matmul(const KernelContext& call, CudaContext& device) {
+  return std::make_unique<Matmul>(call, device);
+}
+
 }  // namespace
 
-std::unique_ptr<CudaKernel> make_matmul(const CudaCall& call, CudaLibraries& libraries) {
-  if (call.actor->kind != "matmul") return nullptr;
-  return std::make_unique<Matmul>(call, libraries);
-}
+void add_cuda_matmul(CudaKernelTable& table) { table.add("matmul", make_matmul); }
 
 }  // namespace sextant

@@ -1,10 +1,11 @@
 // Which operators the optimizer kernels serve, and their operands by position
 // (core/operators/README.md, "Optimizer").
-#include "backends/cuda/optimizer.h"
+#include "backends/cuda/kernels/optimizer.h"
 
-#include "backends/cuda/cuda_check.h"
+#include "backends/cuda/cuda_context.h"
 #include "backends/cuda/cuda_kernel.h"
-#include "backends/cuda/cuda_libraries.h"
+#include "backends/cuda/kernels/families.h"
+#include "backends/cuda/kernels/launch.h"
 #include "core/check.h"
 
 #include <algorithm>
@@ -15,29 +16,9 @@
 namespace sextant {
 namespace {
 
-static_assert(kStatsScratchBytes <= CudaLibraries::kWorkspaceBytes);
+static_assert(kStatsScratchBytes <= CudaContext::kWorkspaceBytes);
 
-template <typename Arguments>
-class Launch final : public CudaKernel {
- public:
-  using Enqueue = cudaError_t (*)(const Arguments&, cudaStream_t);
-  Launch(Enqueue enqueue, std::vector<Arguments> all) : enqueue_(enqueue), all_(std::move(all)) {}
-  void enqueue(cudaStream_t stream) override {
-    for (const Arguments& arguments : all_) SEXTANT_CUDA(enqueue_(arguments, stream));
-  }
-
- private:
-  Enqueue enqueue_;
-  std::vector<Arguments> all_;
-};
-
-template <typename Arguments>
-std::unique_ptr<CudaKernel> launch(cudaError_t (*enqueue)(const Arguments&, cudaStream_t),
-                                   std::vector<Arguments> all) {
-  return std::make_unique<Launch<Arguments>>(enqueue, std::move(all));
-}
-
-CudaFloat float_of(const CudaCall& call, const CudaOperand& operand) {
+CudaFloat float_of(const KernelContext& call, const KernelOperand& operand) {
   switch (operand.local.dtype) {
     case DType::kF64:
       return CudaFloat::kF64;
@@ -56,19 +37,14 @@ CudaFloat float_of(const CudaCall& call, const CudaOperand& operand) {
        to_string(operand.local.dtype));
 }
 
-template <typename T>
-T* data_of(const CudaOperand& operand) {
-  return static_cast<T*>(operand.data);
-}
-
 // Typed views that say what the kernels do not cover.
-float* floats(const CudaCall& call, const CudaOperand& operand) {
+float* floats(const KernelContext& call, const KernelOperand& operand) {
   require(operand.local.dtype == DType::kF32, ErrorCode::kDevice,
           "'{}' ({}): the CUDA optimizer kernels keep states in f32, not {}", call.actor->name,
           call.actor->kind, to_string(operand.local.dtype));
   return data_of<float>(operand);
 }
-double* doubles(const CudaCall& call, const CudaOperand& operand) {
+double* doubles(const KernelContext& call, const KernelOperand& operand) {
   require(operand.local.dtype == DType::kF64, ErrorCode::kDevice,
           "'{}' ({}): the CUDA optimizer kernels read control and statistics in f64, not {}",
           call.actor->name, call.actor->kind, to_string(operand.local.dtype));
@@ -88,7 +64,7 @@ CudaRate rate_of(const Attributes& attributes) {
   return rate;
 }
 
-CudaUpdateArguments update_arguments(const CudaCall& call, CudaUpdate update) {
+CudaUpdateArguments update_arguments(const KernelContext& call, CudaUpdate update) {
   const Attributes& attributes = call.actor->attributes;
   CudaUpdateArguments arguments;
   arguments.update = update;
@@ -110,16 +86,17 @@ CudaUpdateArguments update_arguments(const CudaCall& call, CudaUpdate update) {
 }
 
 // Parameter, moments, step.
-std::unique_ptr<CudaKernel> make_update(const CudaCall& call, CudaUpdate update) {
+std::unique_ptr<CudaKernel> make_update(const KernelContext& call, CudaUpdate update) {
   CudaUpdateArguments arguments = update_arguments(call, update);
   arguments.parameter = floats(call, call.out[0]);
   if (update != CudaUpdate::kSgd) arguments.m = floats(call, call.out[1]);
   if (update == CudaUpdate::kAdamW) arguments.v = floats(call, call.out[2]);
   arguments.step = data_of<std::int64_t>(call.out.back());
-  return launch(enqueue_update, std::vector{arguments});
+  return cuda_launch(enqueue_update, std::vector{arguments});
 }
 
-std::unique_ptr<CudaKernel> make_lamb_direction(const CudaCall& call) {
+std::unique_ptr<CudaKernel> make_lamb_direction(const KernelContext& call,
+                                                CudaContext& /*device*/) {
   CudaUpdateArguments arguments = update_arguments(call, CudaUpdate::kLambDirection);
   arguments.parameter = floats(call, call.in[1]);
   arguments.direction = floats(call, call.out[0]);
@@ -127,10 +104,10 @@ std::unique_ptr<CudaKernel> make_lamb_direction(const CudaCall& call) {
   arguments.v = floats(call, call.out[2]);
   arguments.step = data_of<std::int64_t>(call.out[3]);
   arguments.rate_used = doubles(call, call.out[4]);
-  return launch(enqueue_update, std::vector{arguments});
+  return cuda_launch(enqueue_update, std::vector{arguments});
 }
 
-std::unique_ptr<CudaKernel> make_lamb_apply(const CudaCall& call) {
+std::unique_ptr<CudaKernel> make_lamb_apply(const KernelContext& call, CudaContext& /*device*/) {
   CudaApplyArguments arguments;
   arguments.direction = floats(call, call.in[0]);
   arguments.norms = doubles(call, call.in[1]);
@@ -139,21 +116,21 @@ std::unique_ptr<CudaKernel> make_lamb_apply(const CudaCall& call) {
   arguments.parameter = floats(call, call.out[0]);
   arguments.adapts = call.actor->attributes.boolean_or("adapts", true);
   arguments.elements = call.out[0].local.shape.elements();
-  return launch(enqueue_lamb_apply, std::vector{arguments});
+  return cuda_launch(enqueue_lamb_apply, std::vector{arguments});
 }
 
-std::unique_ptr<CudaKernel> make_stats(const CudaCall& call, CudaLibraries& libraries) {
+std::unique_ptr<CudaKernel> make_stats(const KernelContext& call, CudaContext& device) {
   CudaStatsArguments arguments;
   arguments.type = float_of(call, call.in[0]);
   arguments.x = call.in[0].data;
   if (call.in.size() > 1) arguments.y = call.in[1].data;
   arguments.stats = doubles(call, call.out[0]);
-  arguments.scratch = static_cast<double*>(libraries.workspace());
+  arguments.scratch = static_cast<double*>(device.workspace());
   arguments.elements = call.in[0].local.shape.elements();
-  return launch(enqueue_stats, std::vector{arguments});
+  return cuda_launch(enqueue_stats, std::vector{arguments});
 }
 
-std::unique_ptr<CudaKernel> make_add_stats(const CudaCall& call) {
+std::unique_ptr<CudaKernel> make_add_stats(const KernelContext& call, CudaContext& /*device*/) {
   std::vector<CudaAddStatsArguments> all;
   for (std::size_t i = 0; i < call.in.size(); ++i) {
     if (i % kStatsAtOnce == 0) {
@@ -163,10 +140,10 @@ std::unique_ptr<CudaKernel> make_add_stats(const CudaCall& call) {
     }
     all.back().inputs[all.back().count++] = doubles(call, call.in[i]);
   }
-  return launch(enqueue_add_stats, std::move(all));
+  return cuda_launch(enqueue_add_stats, std::move(all));
 }
 
-std::unique_ptr<CudaKernel> make_control(const CudaCall& call) {
+std::unique_ptr<CudaKernel> make_control(const KernelContext& call, CudaContext& /*device*/) {
   CudaControlArguments arguments;
   arguments.token_type = float_of(call, call.in[0]);
   arguments.tokens = call.in[0].data;
@@ -182,10 +159,10 @@ std::unique_ptr<CudaKernel> make_control(const CudaCall& call) {
     arguments.scale = call.in[2].data;
     arguments.scale_used = doubles(call, call.out[2]);
   }
-  return launch(enqueue_control, std::vector{arguments});
+  return cuda_launch(enqueue_control, std::vector{arguments});
 }
 
-std::unique_ptr<CudaKernel> make_loss_scale(const CudaCall& call) {
+std::unique_ptr<CudaKernel> make_loss_scale(const KernelContext& call, CudaContext& /*device*/) {
   const Attributes& attributes = call.actor->attributes;
   CudaLossScaleArguments arguments;
   arguments.control = doubles(call, call.in[0]);
@@ -197,23 +174,27 @@ std::unique_ptr<CudaKernel> make_loss_scale(const CudaCall& call) {
   arguments.backoff = attributes.real("backoff");
   arguments.minimum = attributes.real("minimum");
   arguments.interval = attributes.integer("interval");
-  return launch(enqueue_loss_scale, std::vector{arguments});
+  return cuda_launch(enqueue_loss_scale, std::vector{arguments});
+}
+
+template <CudaUpdate update>
+std::unique_ptr<CudaKernel> make_update_kernel(const KernelContext& call, CudaContext& /*device*/) {
+  return make_update(call, update);
 }
 
 }  // namespace
 
-std::unique_ptr<CudaKernel> make_optimizer(const CudaCall& call, CudaLibraries& libraries) {
-  const std::string& kind = call.actor->kind;
-  if (kind == "sgd") return make_update(call, CudaUpdate::kSgd);
-  if (kind == "momentum") return make_update(call, CudaUpdate::kMomentum);
-  if (kind == "adamw") return make_update(call, CudaUpdate::kAdamW);
-  if (kind == "lamb_direction") return make_lamb_direction(call);
-  if (kind == "lamb_apply") return make_lamb_apply(call);
-  if (kind == "gradient_stats" || kind == "lamb_norms") return make_stats(call, libraries);
-  if (kind == "add_stats") return make_add_stats(call);
-  if (kind == "update_control") return make_control(call);
-  if (kind == "loss_scale_update") return make_loss_scale(call);
-  return nullptr;
+void add_cuda_optimizer(CudaKernelTable& table) {
+  table.add("sgd", make_update_kernel<CudaUpdate::kSgd>);
+  table.add("momentum", make_update_kernel<CudaUpdate::kMomentum>);
+  table.add("adamw", make_update_kernel<CudaUpdate::kAdamW>);
+  table.add("lamb_direction", make_lamb_direction);
+  table.add("lamb_apply", make_lamb_apply);
+  table.add("gradient_stats", make_stats);
+  table.add("lamb_norms", make_stats);
+  table.add("add_stats", make_add_stats);
+  table.add("update_control", make_control);
+  table.add("loss_scale_update", make_loss_scale);
 }
 
 }  // namespace sextant

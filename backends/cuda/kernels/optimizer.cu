@@ -1,7 +1,7 @@
 // Optimizer kernels: grid-stride over elements, 256 threads a block. Whether a step happens is read
 // by every thread from the control, so nothing waits for the host. The count of updates is advanced
 // by a launch of its own behind the update, because every block of it reads the count.
-#include "backends/cuda/optimizer.h"
+#include "backends/cuda/kernels/optimizer.h"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

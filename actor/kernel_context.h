@@ -1,0 +1,33 @@
+// What a kernel of any backend gets: one act of one operator at its addresses.
+#pragma once
+
+#include "core/counter_rng.h"
+#include "core/physical_graph.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace sextant {
+
+// One register content as a kernel sees it.
+struct KernelOperand {
+  std::byte* data = nullptr;  // of the rank's local tensor, row-major; on the device
+  TensorType local;           // shape of `box`, dtype of the register
+  const Layout* layout = nullptr;
+  Shard box;  // in global coordinates
+};
+
+struct KernelContext {
+  const Actor* actor = nullptr;
+  std::vector<KernelOperand> in, out;
+  std::vector<bool> accumulate;  // per output: add to what is there
+  // Where the rank stands on the placement of the actor's outputs (without: of its inputs).
+  std::vector<std::int64_t> hierarchy, coordinates;
+  std::uint64_t seed = 0;
+  ActPosition act;  // the step is filled in when the act begins, the rest stays
+
+  const Attributes& attributes() const { return actor->attributes; }
+};
+
+}  // namespace sextant

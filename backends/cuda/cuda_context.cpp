@@ -1,0 +1,77 @@
+// Handles, scratch, step number and fault flags of one device.
+#include "backends/cuda/cuda_context.h"
+
+#include "backends/cuda/cuda_check.h"
+#include "backends/cuda/step_number.h"
+#include "core/check.h"
+
+#ifdef SEXTANT_HAS_CUDNN
+#include <cudnn.h>
+#endif
+
+#include <algorithm>
+#include <utility>
+
+namespace sextant {
+
+CudaContext::CudaContext(const CudaOptions& options) : deterministic_(options.deterministic) {
+  SEXTANT_CUBLAS(cublasLtCreate(&cublas_));
+  SEXTANT_CUDA(cudaMalloc(&workspace_, kWorkspaceBytes));
+  SEXTANT_CUDA(cudaMalloc(reinterpret_cast<void**>(&step_), sizeof(std::int64_t)));
+  SEXTANT_CUDA(cudaMemset(step_, 0, sizeof(std::int64_t)));
+  SEXTANT_CUDA(cudaHostAlloc(reinterpret_cast<void**>(&fault_flags_),
+                             kMostFaultFlags * sizeof(std::int32_t), cudaHostAllocMapped));
+  std::fill_n(fault_flags_, kMostFaultFlags, 0);
+}
+
+CudaContext::~CudaContext() {
+#ifdef SEXTANT_HAS_CUDNN
+  if (cudnn_ != nullptr) cudnnDestroy(cudnn_);
+#endif
+  cudaFreeHost(fault_flags_);
+  cudaFree(step_);
+  cudaFree(scratch_);
+  cudaFree(workspace_);
+  cublasLtDestroy(cublas_);
+}
+
+cudnnContext* CudaContext::cudnn() {
+#ifdef SEXTANT_HAS_CUDNN
+  if (cudnn_ == nullptr) {
+    const cudnnStatus_t status = cudnnCreate(&cudnn_);
+    require(status == CUDNN_STATUS_SUCCESS, ErrorCode::kDevice, "cuDNN cannot be used: {}",
+            cudnnGetErrorString(status));
+  }
+  return cudnn_;
+#else
+  fail(ErrorCode::kDevice, "this build has no cuDNN");
+#endif
+}
+
+void CudaContext::need_scratch(std::size_t bytes) {
+  scratch_bytes_ = std::max(scratch_bytes_, bytes);
+}
+
+void CudaContext::allocate_scratch() {
+  if (scratch_ == nullptr && scratch_bytes_ > 0)
+    SEXTANT_CUDA(cudaMalloc(&scratch_, scratch_bytes_));
+}
+
+void CudaContext::begin_step(std::int64_t step, cudaStream_t stream) {
+  SEXTANT_CUDA(enqueue_step_number(step_, step, stream));
+}
+
+std::int32_t* CudaContext::fault_flag(std::string message) {
+  require(fault_messages_.size() < kMostFaultFlags, ErrorCode::kDevice,
+          "more than {} operators check their data", kMostFaultFlags);
+  fault_messages_.push_back(std::move(message));
+  return fault_flags_ + (fault_messages_.size() - 1);
+}
+
+std::optional<std::string> CudaContext::fault() const {
+  for (std::size_t i = 0; i < fault_messages_.size(); ++i)
+    if (static_cast<const volatile std::int32_t*>(fault_flags_)[i] != 0) return fault_messages_[i];
+  return std::nullopt;
+}
+
+}  // namespace sextant

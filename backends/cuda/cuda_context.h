@@ -1,0 +1,70 @@
+// What the kernels of one device share: library handles, scratch memory, the number of the step,
+// and flags through which kernels report bad data.
+#pragma once
+
+#include "backends/cuda/cuda_backend.h"
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+struct cudnnContext;
+
+namespace sextant {
+
+class CudaContext {
+ public:
+  explicit CudaContext(const CudaOptions& options);
+  ~CudaContext();
+  CudaContext(const CudaContext&) = delete;
+  CudaContext& operator=(const CudaContext&) = delete;
+
+  cublasLtHandle_t cublas() const { return cublas_; }
+  // Made at the first call; throws Error(kDevice) where the build has no cuDNN.
+  cudnnContext* cudnn();
+  bool deterministic() const { return deterministic_; }
+
+  // Scratch of the compute queue: its launches are in order, so all kernels share it. Contents
+  // survive no launch.
+  void* workspace() const { return workspace_; }
+  // NVIDIA's recommendation for Hopper (cuBLAS documentation, cublasSetWorkspace).
+  static constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
+
+  // Larger scratch of the compute queue: valid once `allocate_scratch` ran, after all kernels are
+  // made; so kernels keep the context and ask when they are enqueued.
+  void need_scratch(std::size_t bytes);
+  void allocate_scratch();
+  void* scratch() const { return scratch_; }
+
+  // Device address of the number of the step under way. Kernels that draw random numbers read it,
+  // so that a captured graph draws anew in each replay.
+  const std::int64_t* step() const { return step_; }
+  // Enqueues what makes `step` the number; by the device, before the first launch of a step.
+  void begin_step(std::int64_t step, cudaStream_t stream);
+
+  // A flag in mapped memory that a kernel sets to something other than 0 when its data are bad: ids
+  // out of range, labels without a class. `message` names operator and rule.
+  std::int32_t* fault_flag(std::string message);
+  // The message of the first flag that is set, if any. Any thread, any time.
+  std::optional<std::string> fault() const;
+
+ private:
+  static constexpr std::size_t kMostFaultFlags = 4096;
+
+  bool deterministic_ = false;
+  cublasLtHandle_t cublas_ = nullptr;
+  cudnnContext* cudnn_ = nullptr;
+  void* workspace_ = nullptr;
+  void* scratch_ = nullptr;
+  std::size_t scratch_bytes_ = 0;
+  std::int64_t* step_ = nullptr;
+  std::int32_t* fault_flags_ = nullptr;
+  std::vector<std::string> fault_messages_;
+};
+
+}  // namespace sextant

@@ -1,0 +1,96 @@
+// Finding kernels for calls, several calls at a time where a family has a kernel for that.
+#include "backends/cuda/cuda_kernel.h"
+
+#include "backends/cuda/kernels/families.h"
+#include "core/check.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sextant {
+namespace {
+
+std::string text_of(const KernelOperand& operand) {
+  return to_string(operand.local.shape) + " " + std::string(to_string(operand.local.dtype));
+}
+
+std::string types_of(const KernelContext& call) {
+  std::string text;
+  for (const KernelOperand& in : call.in) text += text_of(in) + " ";
+  text += "->";
+  for (std::size_t i = 0; i < call.out.size(); ++i)
+    text += " " + text_of(call.out[i]) + (call.accumulate[i] ? " (accumulated)" : "");
+  return text;
+}
+
+// How many calls from the first on are of its kind.
+std::size_t same_kind(std::span<const KernelContext> calls) {
+  std::size_t count = 1;
+  while (count < calls.size() && calls[count].actor->kind == calls[0].actor->kind) ++count;
+  return count;
+}
+
+}  // namespace
+
+void CudaKernelTable::add(std::string kind, Make make) {
+  kernels_[std::move(kind)].push_back(make);
+}
+
+void CudaKernelTable::add_many(std::string kind, MakeMany make) {
+  many_[std::move(kind)].push_back(make);
+}
+
+std::unique_ptr<CudaKernel> CudaKernelTable::make(const KernelContext& call,
+                                                  CudaContext& device) const {
+  const auto found = kernels_.find(call.actor->kind);
+  if (found == kernels_.end()) return nullptr;
+  for (auto candidate = found->second.rbegin(); candidate != found->second.rend(); ++candidate)
+    if (auto kernel = (*candidate)(call, device)) return kernel;
+  return nullptr;
+}
+
+std::vector<std::unique_ptr<CudaKernel>> CudaKernelTable::make_all(
+    std::span<const KernelContext> calls, CudaContext& device) const {
+  std::vector<std::unique_ptr<CudaKernel>> kernels;
+  const auto make_many = [&](std::size_t count) -> std::unique_ptr<CudaKernel> {
+    const auto found = many_.find(calls[0].actor->kind);
+    if (found == many_.end()) return nullptr;
+    for (auto candidate = found->second.rbegin(); candidate != found->second.rend(); ++candidate)
+      if (auto kernel = (*candidate)(calls.first(count), device)) return kernel;
+    return nullptr;
+  };
+  while (!calls.empty()) {
+    const std::size_t count = same_kind(calls);
+    if (auto kernel = make_many(count)) {
+      kernels.push_back(std::move(kernel));
+      calls = calls.subspan(count);
+      continue;
+    }
+    const Actor& actor = *calls[0].actor;
+    kernels.push_back(make(calls[0], device));
+    require(kernels.back() != nullptr, ErrorCode::kDevice,
+            "CUDA has no kernel for operator kind '{}' ('{}') on {}", actor.kind, actor.name,
+            types_of(calls[0]));
+    calls = calls.subspan(1);
+  }
+  return kernels;
+}
+
+std::vector<std::string> CudaKernelTable::kinds() const {
+  std::vector<std::string> kinds;
+  for (const auto& [kind, makers] : kernels_) kinds.push_back(kind);
+  for (const auto& [kind, makers] : many_)
+    if (!kernels_.contains(kind)) kinds.push_back(kind);
+  std::sort(kinds.begin(), kinds.end());
+  return kinds;
+}
+
+CudaKernelTable cuda_kernels() {
+  CudaKernelTable table;
+  add_cuda_matmul(table);
+  add_cuda_elementwise(table);
+  add_cuda_optimizer(table);
+  return table;
+}
+
+}  // namespace sextant

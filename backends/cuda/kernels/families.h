@@ -1,0 +1,12 @@
+// One function per kernel family: each adds its kinds to a table.
+#pragma once
+
+namespace sextant {
+
+class CudaKernelTable;
+
+void add_cuda_matmul(CudaKernelTable& table);
+void add_cuda_elementwise(CudaKernelTable& table);
+void add_cuda_optimizer(CudaKernelTable& table);
+
+}  // namespace sextant
