@@ -83,6 +83,8 @@ Work work_of_members(const Actor& actor, const OperandTypes& types,
   };
   Work total;
   Flops most = -1;
+  // A member that reads nothing else may read less than the whole: a slice.
+  std::vector<Bytes> read(types.inputs.size());
   for (const ActorMember& member : actor.members) {
     OperandTypes own;
     for (const ActorMember::Operand& in : member.in) own.inputs.push_back(type(in));
@@ -91,8 +93,13 @@ Work work_of_members(const Actor& actor, const OperandTypes& types,
     total.flops += work.flops;
     if (work.flops > most) total.kernel = work.kernel;
     most = std::max(most, work.flops);
+    for (const ActorMember::Operand& in : member.in) {
+      if (in.source != ActorMember::Operand::Source::kInput) continue;
+      Bytes& own_read = at(read, in.index);
+      own_read = std::max(own_read, member.in.size() == 1 ? work.read : size_of(type(in)));
+    }
   }
-  for (const TensorType& input : types.inputs) total.read += size_of(input);
+  for (const Bytes bytes : read) total.read += bytes;
   for (const TensorType& output : types.outputs) total.written += size_of(output);
   return total;
 }

@@ -1,11 +1,13 @@
 // Where everything goes: placements, stages of layers, and the staged graph in one call.
 #include "compiler/stage.h"
 
+#include "compiler/product_pieces.h"
 #include "compiler/schedule.h"
 #include "compiler/stage_builder.h"
 #include "core/check.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace sextant {
@@ -138,8 +140,16 @@ StagedGraph make_staged_graph(const LogicalGraph& training, const Strategy& stra
     split_sequences(training, strategy, words, given);
     words = infer_words(training, placements, stage_of_layer, given.constraints);
   }
-  StagedGraph graph = StageBuilder(training, placements, stage_of_layer, virtual_stage_of_layer,
-                                   rates_of(training), words, given.times, network)
+  std::optional<LogicalGraph> in_pieces;
+  if (strategy.pieces > 1) {
+    GraphWithWords cut = cut_products(training, strategy, stage_of_layer, words, given);
+    given = std::move(cut.words);
+    in_pieces = std::move(cut.graph);
+    words = infer_words(*in_pieces, placements, stage_of_layer, given.constraints);
+  }
+  const LogicalGraph& logical = in_pieces ? *in_pieces : training;
+  StagedGraph graph = StageBuilder(logical, placements, stage_of_layer, virtual_stage_of_layer,
+                                   rates_of(logical), words, given.times, network)
                           .run(micro_batches);
   if (strategy.virtual_stages > 1) graph.chunk_of_layer = std::move(chunk_of_layer);
   return graph;

@@ -25,9 +25,9 @@ constexpr std::array kSchedules = {Schedule::kGPipe, Schedule::kOneFOneB, Schedu
                                    Schedule::kZeroBubbleH1, Schedule::kZeroBubbleV};
 
 std::vector<std::string> known_keys() {
-  return {"dp",    "tp",      "pp",           "cp",         "cp_mode", "ep",
-          "sp",    "virtual", "micro_batch",  "schedule",   "zero",    "recompute",
-          "order", "pin",     "first_layers", "last_layers"};
+  return {"dp",    "tp",      "pp",           "cp",          "cp_mode", "ep",
+          "sp",    "virtual", "micro_batch",  "schedule",    "zero",    "recompute",
+          "order", "pin",     "first_layers", "last_layers", "pieces"};
 }
 
 struct Setting {
@@ -140,12 +140,25 @@ void require_chunks(const Strategy& strategy) {
   }
 }
 
+// Pieces are joined by one operator, which takes no more.
+constexpr std::int64_t kMostPieces = 256;
+
+void require_pieces(const Strategy& strategy) {
+  require(strategy.pieces == 1 || strategy.tp > 1, ErrorCode::kUsage,
+          "strategy: pieces={} with tp=1: products are cut so that their collectives over tp run "
+          "beside them, and there are none",
+          strategy.pieces);
+  require(strategy.pieces <= kMostPieces, ErrorCode::kUsage, "strategy: pieces={}, at most {}",
+          strategy.pieces, kMostPieces);
+}
+
 // What the settings say together.
 void require_consistent(const Strategy& strategy) {
   require(strategy.dp % strategy.ep == 0, ErrorCode::kUsage,
           "strategy: ep={} does not divide dp={}: experts are spread over data-parallel replicas",
           strategy.ep, strategy.dp);
   require_chunks(strategy);
+  require_pieces(strategy);
   const std::size_t axes = axes_of(strategy).count;
   for (const WordPin& pin : strategy.pins)
     require(pin.words.size() == axes, ErrorCode::kUsage,
@@ -259,6 +272,8 @@ Strategy parse_strategy(std::string_view text) {
       strategy.virtual_stages = positive(setting);
     else if (setting.key == "recompute")
       strategy.recompute = recompute_of(setting);
+    else if (setting.key == "pieces")
+      strategy.pieces = positive(setting);
     else if (setting.key == "order")
       require_order(setting);
     else if (setting.key == "pin")
@@ -294,6 +309,7 @@ std::vector<std::string> settings_of(const Strategy& strategy) {
       fmt::format("sp={}", strategy.sequence_parallel ? "on" : "off"),
       fmt::format("virtual={}", strategy.virtual_stages),
       fmt::format("recompute={}", to_string(strategy.recompute)),
+      fmt::format("pieces={}", strategy.pieces),
   };
   if (!strategy.first_last_layers.empty()) {
     settings.push_back(fmt::format("first_layers={}", strategy.first_last_layers[0]));

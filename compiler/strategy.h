@@ -64,6 +64,7 @@ struct Strategy {
   bool sequence_parallel = false;   // Megatron's: activations between tp regions split over tp
   int zero = 0;                     // 0 to 3
   Recompute recompute;
+  std::int64_t pieces = 1;  // of every product whose sum is pending over tp
   // Blocks of the first and of the last stage; empty: balanced, earlier stages get more.
   std::vector<int> first_last_layers;
   std::vector<WordPin> pins;  // in the order given; repeatable

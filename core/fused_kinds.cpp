@@ -9,8 +9,17 @@ namespace {
 constexpr int kAny = FusedKind::kAnyInput;
 
 constexpr FusedKind kFusedKinds[] = {
+    {"concat_bias_dropout_add", {{{"concat"}, {"bias_add"}, {"dropout"}, {"add", kAny}}}},
+    {"concat_dropout_add", {{{"concat"}, {"dropout"}, {"add", kAny}}}},
+    {"concat_add_layer_norm", {{{"concat"}, {"add", kAny}, {"layer_norm"}}}},
+    {"concat_add_rms_norm", {{{"concat"}, {"add", kAny}, {"rms_norm"}}}},
+    {"reshape_slice_matmul", {{{"reshape"}, {"slice"}, {"matmul"}}}},
     {"matmul_bias_gelu", {{{"matmul"}, {"bias_add"}, {"gelu"}}}},
     {"bias_dropout_add", {{{"bias_add"}, {"dropout"}, {"add", kAny}}}},
+    {"slice_matmul", {{{"slice"}, {"matmul"}}}},
+    {"concat_bias", {{{"concat"}, {"bias_add"}}}},
+    {"concat_add", {{{"concat"}, {"add", kAny}}}},
+    {"concat_reshape", {{{"concat"}, {"reshape"}}}},
     {"matmul_bias", {{{"matmul"}, {"bias_add"}}}},
     {"bias_gelu", {{{"bias_add"}, {"gelu"}}}},
     {"silu_mul", {{{"silu"}, {"mul", kAny}}}},

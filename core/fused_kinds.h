@@ -19,7 +19,7 @@ struct FusedKind {
     int reads_at = 0;
   };
   static constexpr int kAnyInput = -1;  // commutative kinds
-  static constexpr std::size_t kMostLinks = 3;
+  static constexpr std::size_t kMostLinks = 4;
 
   std::string_view kind;
   std::array<Link, kMostLinks> links = {};

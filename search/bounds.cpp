@@ -7,6 +7,7 @@
 #include "core/operator.h"
 
 #include <algorithm>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -75,17 +76,22 @@ std::int64_t in_flight(const Strategy& strategy, std::int64_t stage, std::int64_
 
 // Where a compiler may put an operator kind: at the head of a fused operator, which still reads
 // what its head reads but need not write it, or behind another one, where it may cost next to
-// nothing.
+// nothing. (The search cuts no products in pieces, so the graph has all kinds there will be.)
 enum class FusedUse : std::uint8_t { kNone, kLeads, kFollows };
 
-FusedUse fused_use(std::string_view kind, const CostModel& cost) {
+FusedUse fused_use(std::string_view kind, const std::set<std::string, std::less<>>& kinds,
+                   const CostModel& cost) {
   FusedUse use = FusedUse::kNone;
   for (const FusedKind& fused : fused_kinds()) {
     if (!cost.fuses(fused.kind)) continue;
     const auto links = fused.members();
+    const bool may_occur = std::all_of(
+        links.begin(), links.end(), [&](const auto& link) { return kinds.count(link.kind) != 0; });
+    if (!may_occur) continue;
     for (std::size_t i = 0; i < links.size(); ++i)
+      // What a product reads may be cut out of something larger; the product costs what it does.
       if (links[i].kind == kind)
-        use = std::max(use, i == 0 ? FusedUse::kLeads : FusedUse::kFollows);
+        use = std::max(use, i == 0 || kind == "matmul" ? FusedUse::kLeads : FusedUse::kFollows);
   }
   return use;
 }
@@ -215,13 +221,15 @@ const std::vector<GraphProfile::StageWork>& GraphProfile::layer_work(std::int64_
   const auto [place, is_new] = layer_work_.try_emplace({shares, optimizer_shares});
   if (!is_new) return place->second;
   place->second.resize(at(num_layers_));
+  std::set<std::string, std::less<>> kinds;
+  for (const OpWork& op : ops_) kinds.insert(op.kind);
   for (const OpWork& op : ops_) {
     const std::int64_t by = op.part == Part::kOptimizer ? optimizer_shares : shares;
     Work work = op.work;
     work.flops /= static_cast<double>(by);
     work.read.value /= by;
     work.written.value /= by;
-    const FusedUse use = fused_use(op.kind, cost);
+    const FusedUse use = fused_use(op.kind, kinds, cost);
     if (use == FusedUse::kFollows) continue;
     if (use == FusedUse::kLeads) work.written = Bytes();
     place->second[at(op.layer)][static_cast<std::size_t>(op.part)] += cost.duration(work);

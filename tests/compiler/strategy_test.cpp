@@ -29,6 +29,7 @@ TEST_CASE("a printed strategy parses to the same strategy") {
                            "dp=1 tp=1 pp=1 micro_batch=8 schedule=gpipe zero=0",
                            "dp=3 tp=1 pp=4 micro_batch=2 schedule=zb-h1 zero=0 first_layers=3 "
                            "last_layers=2",
+                           "dp=1 tp=2 pp=1 micro_batch=1 schedule=1f1b zero=0 sp=on pieces=4",
                            "dp=2 tp=2 pp=1 micro_batch=1 schedule=1f1b zero=0 "
                            "pin=layer*.gelu:(S(0),S(1)) pin=up[1]:(S(0)^2,S(0)^1) "
                            "pin=a:b:(B,P(max))"}) {
@@ -69,6 +70,13 @@ TEST_CASE("chunks of layers belong to the schedules made for them; zb-v has two"
   CHECK(contains(refusal("schedule=interleaved virtual=1"), "it is schedule=1f1b"));
   CHECK(contains(refusal("schedule=zb-v virtual=3"), "which has two chunks"));
   CHECK(contains(refusal("schedule=zb-v virtual=1"), "which has two chunks"));
+}
+
+TEST_CASE("pieces belong to products that tp leaves pending, and are no more than can be joined") {
+  CHECK(parse_strategy("pieces=1") == Strategy{});
+  CHECK(contains(refusal("dp=2 pieces=2"), "pieces=2 with tp=1: products are cut so that"));
+  CHECK(contains(refusal("tp=2 pieces=257"), "pieces=257, at most 256"));
+  CHECK(contains(refusal("tp=2 pieces=0"), "wanted a whole number from 1"));
 }
 
 TEST_CASE("a step of more micro-batches than an issue order should hold is refused") {

@@ -162,7 +162,11 @@ TEST_CASE("split sequences go with every ZeRO stage and with sequence parallelis
   for (const char* mode : {"ring", "a2a"})
     check_all(training, {fmt::format("dp=2 cp=2 micro_batch=1 zero=2 cp_mode={}", mode),
                          fmt::format("dp=2 cp=2 tp=2 micro_batch=1 zero=3 cp_mode={}", mode),
-                         fmt::format("cp=2 tp=2 micro_batch=2 sp=on cp_mode={}", mode)});
+                         fmt::format("cp=2 tp=2 micro_batch=2 sp=on cp_mode={}", mode),
+                         fmt::format("cp=2 tp=2 micro_batch=2 pieces=3 cp_mode={}", mode),
+                         fmt::format("cp=2 tp=2 pp=2 micro_batch=1 sp=on pieces=2 schedule=zb-h1 "
+                                     "recompute=selective cp_mode={}",
+                                     mode)});
 }
 
 }  // namespace

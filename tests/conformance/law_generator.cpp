@@ -22,6 +22,7 @@ struct Features {
   bool sequence_parallel = is_available("tp=2 sp=on");
   bool ring = is_available("cp=2 cp_mode=ring"), all_to_all = is_available("cp=2 cp_mode=a2a");
   bool experts = is_available("dp=2 ep=2");
+  bool pieces = is_available("tp=2 pieces=2");
   bool interleaved = is_available("pp=2 virtual=2 schedule=interleaved");
   bool zero_bubble_v = is_available("pp=2 virtual=2 schedule=zb-v");
 };
@@ -46,6 +47,7 @@ class Generator {
     draw_batch();
     draw_memory();
     if (chance(0.25)) draw_pins();
+    if (plan_.strategy.tp > 1 && features().pieces && chance(0.6)) draw_pieces();
     return plan_;
   }
 
@@ -193,6 +195,18 @@ class Generator {
       if (pin.name.starts_with("layer") && chance(0.3)) pin.name = "layer*" + pin.name.substr(6);
       plan_.strategy.pins.push_back(pin);
     }
+  }
+
+  // Of every part of the sequence, where tp or cp cut it into equal ones; of the batch of a replica
+  // where there is none. (Convolutions have no product to cut, a classifier split by classes one
+  // in backward.)
+  void draw_pieces() {
+    Strategy& strategy = plan_.strategy;
+    const std::int64_t parts = strategy.cp * (strategy.sequence_parallel ? strategy.tp : 1);
+    std::int64_t most = 1;
+    if (model_.has_attention && model_.sequence % parts == 0) most = model_.sequence / parts;
+    if (model_.name.starts_with("wide")) most = strategy.micro_batch;
+    if (most > 1) strategy.pieces = 2 + below(most - 1);
   }
 
   NdSbp draw_words(const Shape& shape) {

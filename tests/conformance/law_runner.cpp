@@ -18,7 +18,8 @@ namespace {
 
 using Outcome = LawReport::Outcome;
 
-// The refusals a legal plan may meet, by a part of their text. Anything else is a broken law.
+// The refusals a legal plan with pins may meet, by a part of their text. Anything else is a broken
+// law.
 struct Refusal {
   std::string_view name, text;
 };
@@ -30,11 +31,15 @@ constexpr std::array kRefusals = {
     Refusal{"a pin does not fit a layer it names", "is no word for it"},
     Refusal{"a pin leaves sp nothing to split", "no activation of the model has a sequence"},
     Refusal{"a pin names what a ring rewrites", "attention.core' (cast) has 1 inputs"},
+    Refusal{"a pin leaves nothing to cut in pieces", "no product of the model is pending"},
+    Refusal{"a pin makes parts that differ", ": pieces want"},
+    Refusal{"a pin makes parts smaller than pieces", "; pieces that would do"},
 };
 
-LawReport report_of(const Error& error) {
+LawReport report_of(const LawPlan& plan, const Error& error) {
   for (const Refusal& refusal : kRefusals)
-    if (std::string_view(error.what()).find(refusal.text) != std::string_view::npos)
+    if (!plan.strategy.pins.empty() &&
+        std::string_view(error.what()).find(refusal.text) != std::string_view::npos)
       return {Outcome::kRefused, std::string(refusal.name), 0};
   return {Outcome::kBroken, fmt::format("{}: {}", to_string(error.code()), error.what()), 0};
 }
@@ -61,6 +66,7 @@ void lower_degree(LawPlan& plan, std::int64_t Strategy::*degree, std::int64_t va
   const std::size_t axes = axes_of(plan.strategy).count;
   plan.strategy.*degree = std::min(plan.strategy.*degree, value);
   if (axes_of(plan.strategy).count != axes) plan.strategy.pins.clear();
+  if (plan.strategy.tp == 1) plan.strategy.pieces = 1;
 }
 
 void fewer_stages(LawPlan& plan) {
@@ -100,6 +106,8 @@ std::vector<Simplification> simplifications() {
       [](LawPlan& plan) { lower_degree(plan, &Strategy::dp, 1); },
       [](LawPlan& plan) { lower_degree(plan, &Strategy::dp, 2); },
       [](LawPlan& plan) { plan.strategy.sequence_parallel = false; },
+      [](LawPlan& plan) { plan.strategy.pieces = 1; },
+      [](LawPlan& plan) { plan.strategy.pieces = std::min<std::int64_t>(2, plan.strategy.pieces); },
       [](LawPlan& plan) { plan.strategy.zero = 0; },
       [](LawPlan& plan) { plan.strategy.zero = std::max(0, plan.strategy.zero - 1); },
       [](LawPlan& plan) { plan.strategy.recompute = {}; },
@@ -187,7 +195,7 @@ LawReport LawRunner::run(const LawPlan& plan) {
   try {
     graph = compile_case(training_case(plan), to_string(plan.strategy), expand_options(plan));
   } catch (const Error& error) {
-    return report_of(error);
+    return report_of(plan, error);
   }
   try {
     return compare(plan, *graph);

@@ -45,6 +45,7 @@ void note_features(const LawPlan& plan, Tally& tally) {
   note(strategy.cp > 1, fmt::format("cp {}", to_string(strategy.context)));
   note(strategy.ep > 1, "ep");
   note(strategy.sequence_parallel, "sp");
+  note(strategy.pieces > 1, "pieces");
   note(strategy.zero > 0 && strategy.dp > 1, fmt::format("zero={}", strategy.zero));
   note(strategy.recompute != Recompute(), "recompute=" + to_string(strategy.recompute));
   note(!strategy.first_last_layers.empty(), "uneven stages");

@@ -90,6 +90,9 @@ const char* const kStrategies[] = {
     "dp=2 tp=2 pp=2 micro_batch=1 schedule=zb-h1 zero=1",
     "dp=2 tp=2 pp=2 micro_batch=1 schedule=zb-h1 zero=1 recompute=full",
     "dp=1 tp=4 pp=1 micro_batch=4 recompute=selective",
+    // Pieces of five places: 3 and 2; 2, 2 and 1; forward alone, backward and repetition too.
+    "dp=1 tp=4 pp=1 micro_batch=4 pieces=2",
+    "dp=2 tp=2 pp=2 micro_batch=1 schedule=zb-h1 zero=1 recompute=full pieces=3",
     // Sequence parallelism by words alone, a weight that is whole against the strategy, one that
     // two axes split, a gather that nobody needs.
     "dp=1 tp=4 pp=1 micro_batch=4 pin=layer*.residual:(B,S(1))",
