@@ -1,0 +1,32 @@
+// How sums over the rows of a matrix are divided over blocks (reduce.cuh): host side.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace sextant {
+
+struct ColumnSums {
+  std::int64_t tiles = 0;       // blocks along the columns
+  std::int64_t chunks = 1;      // blocks along the rows
+  std::int64_t chunk_rows = 0;  // rows of each chunk but the last
+
+  // Columns come in units of `width`, 32 to a tile.
+  constexpr ColumnSums(std::int64_t rows, std::int64_t columns, std::int64_t width) {
+    tiles = (columns + 32 * width - 1) / (32 * width);
+    const std::int64_t wanted = tiles == 0 ? 1 : (kBlocks + tiles - 1) / tiles;
+    const std::int64_t most = (rows + kLeastRows - 1) / kLeastRows;
+    chunks = wanted < most ? wanted : most;
+    if (chunks < 1) chunks = 1;
+    chunk_rows = (rows + chunks - 1) / chunks;
+  }
+
+  static constexpr std::int64_t kBlocks = 4 * 132;  // four blocks on each processor of an H200
+  static constexpr std::int64_t kLeastRows = 32;    // of a chunk: four per warp
+  static constexpr std::int64_t kMostSums = 2;      // per column
+  static constexpr std::int64_t kMostBytes = 32;    // of the sums of a thread's columns
+  // Of every use: several chunks there are only with less than kBlocks tiles.
+  static constexpr std::size_t kScratchBytes = 2 * kBlocks * 32 * kMostBytes * kMostSums;
+};
+
+}  // namespace sextant
