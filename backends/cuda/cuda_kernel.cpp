@@ -89,6 +89,7 @@ CudaKernelTable cuda_kernels() {
   CudaKernelTable table;
   add_cuda_matmul(table);
   add_cuda_elementwise(table);
+  add_cuda_loss(table);
   add_cuda_norm(table);
   add_cuda_optimizer(table);
   return table;

@@ -7,6 +7,7 @@ class CudaKernelTable;
 
 void add_cuda_matmul(CudaKernelTable& table);
 void add_cuda_elementwise(CudaKernelTable& table);
+void add_cuda_loss(CudaKernelTable& table);
 void add_cuda_norm(CudaKernelTable& table);
 void add_cuda_optimizer(CudaKernelTable& table);
 

@@ -80,14 +80,16 @@ __device__ __forceinline__ RowParts parts_of(const T* row, std::int64_t length) 
   return parts;
 }
 
-// Calls `use(index, value)` for the elements that thread `thread` of `threads` has of a row, in
-// ascending order. kLoads accesses of 16 bytes are in flight at a time.
-template <int kLoads, typename T, typename Use>
-__device__ __forceinline__ void for_each_of_row(const T* row, std::int64_t length, int thread,
-                                                int threads, const Use& use) {
+// Calls for what thread `thread` of `threads` (32 or more) has of a row: `use_pack(index of its
+// first element, Pack<T>)`, kLoads of them loaded at a time, and `use_one(index, value of T)` where
+// there is no whole pack.
+template <int kLoads, typename T, typename UseOne, typename UsePack>
+__device__ __forceinline__ void for_each_pack_of_row(const T* row, std::int64_t length, int thread,
+                                                     int threads, const UseOne& use_one,
+                                                     const UsePack& use_pack) {
   constexpr int kSize = Pack<T>::kSize;
   const RowParts parts = parts_of(row, length);
-  if (thread < parts.head) use(std::int64_t{thread}, widen(row[thread]));
+  if (thread < parts.head) use_one(std::int64_t{thread}, row[thread]);
   const auto* packs = reinterpret_cast<const Pack<T>*>(row + parts.head);
   std::int64_t first = thread;
   for (; first + (kLoads - 1) * threads < parts.packs; first += kLoads * threads) {
@@ -96,16 +98,22 @@ __device__ __forceinline__ void for_each_of_row(const T* row, std::int64_t lengt
     for (int load = 0; load < kLoads; ++load) loaded[load] = packs[first + load * threads];
 #pragma unroll
     for (int load = 0; load < kLoads; ++load)
-#pragma unroll
-      for (int i = 0; i < kSize; ++i)
-        use(parts.head + (first + load * threads) * kSize + i, widen(loaded[load].values[i]));
+      use_pack(parts.head + (first + load * threads) * kSize, loaded[load]);
   }
-  for (; first < parts.packs; first += threads) {
-    const Pack<T> loaded = packs[first];
+  for (; first < parts.packs; first += threads) use_pack(parts.head + first * kSize, packs[first]);
+  if (thread < length - parts.tail) use_one(parts.tail + thread, row[parts.tail + thread]);
+}
+
+// Calls `use(index, wide value)` for every element that the thread has.
+template <int kLoads, typename T, typename Use>
+__device__ __forceinline__ void for_each_of_row(const T* row, std::int64_t length, int thread,
+                                                int threads, const Use& use) {
+  for_each_pack_of_row<kLoads>(
+      row, length, thread, threads, [&](std::int64_t index, T value) { use(index, widen(value)); },
+      [&](std::int64_t index, const Pack<T>& pack) {
 #pragma unroll
-    for (int i = 0; i < kSize; ++i) use(parts.head + first * kSize + i, widen(loaded.values[i]));
-  }
-  if (thread < length - parts.tail) use(parts.tail + thread, widen(row[parts.tail + thread]));
+        for (int i = 0; i < Pack<T>::kSize; ++i) use(index + i, widen(pack.values[i]));
+      });
 }
 
 // Sums over the rows of [rows, columns], column by column. What is summed is a `Source`:
