@@ -4,7 +4,9 @@
 #include "actor/device.h"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
 
 namespace sextant {
 
@@ -14,6 +16,13 @@ struct CudaOptions {
   bool profile = false;    // event pairs around every launch; changes timing
   // The same bits in every run: no atomics in floating point, fixed algorithms.
   bool deterministic = false;
+  // Algorithms of matrix products are measured when a program is prepared, on memory that is given
+  // back, and not left to cuBLASLt's heuristic; never with `deterministic`. Seconds per program.
+  bool tune_matmuls = false;
+  // File that keeps what was measured, for later runs on a card of this kind; empty: none.
+  std::string matmul_cache;
+  // Where the device says what it did otherwise than asked, in one line.
+  std::function<void(const std::string&)> notice;
   // The whole arena lies in mapped host memory, so that tests and debuggers read any register;
   // slow.
   bool host_visible = false;

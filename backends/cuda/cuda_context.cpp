@@ -2,6 +2,7 @@
 #include "backends/cuda/cuda_context.h"
 
 #include "backends/cuda/cuda_check.h"
+#include "backends/cuda/kernels/product_choices.h"
 #include "backends/cuda/step_number.h"
 #include "core/check.h"
 
@@ -14,7 +15,8 @@
 
 namespace sextant {
 
-CudaContext::CudaContext(const CudaOptions& options) : deterministic_(options.deterministic) {
+CudaContext::CudaContext(const CudaOptions& options)
+    : deterministic_(options.deterministic), products_(std::make_unique<ProductChoices>(options)) {
   SEXTANT_CUBLAS(cublasLtCreate(&cublas_));
   SEXTANT_CUDA(cudaMalloc(&workspace_, kWorkspaceBytes));
   SEXTANT_CUDA(cudaMalloc(reinterpret_cast<void**>(&step_), sizeof(std::int64_t)));

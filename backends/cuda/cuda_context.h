@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +17,8 @@
 struct cudnnContext;
 
 namespace sextant {
+
+class ProductChoices;
 
 class CudaContext {
  public:
@@ -28,6 +31,9 @@ class CudaContext {
   // Made at the first call; throws Error(kDevice) where the build has no cuDNN.
   cudnnContext* cudnn();
   bool deterministic() const { return deterministic_; }
+
+  // Algorithms of matrix products; measures them while kernels are made, where the options say so.
+  ProductChoices& products() { return *products_; }
 
   // Scratch of the compute queue: its launches are in order, so all kernels share it. Contents
   // survive no launch.
@@ -58,6 +64,7 @@ class CudaContext {
 
   bool deterministic_ = false;
   cublasLtHandle_t cublas_ = nullptr;
+  std::unique_ptr<ProductChoices> products_;
   cudnnContext* cudnn_ = nullptr;
   void* workspace_ = nullptr;
   void* scratch_ = nullptr;

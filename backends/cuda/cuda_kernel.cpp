@@ -88,6 +88,7 @@ std::vector<std::string> CudaKernelTable::kinds() const {
 CudaKernelTable cuda_kernels() {
   CudaKernelTable table;
   add_cuda_matmul(table);
+  add_cuda_matmul_fused(table);
   add_cuda_elementwise(table);
   add_cuda_loss(table);
   add_cuda_norm(table);

@@ -6,6 +6,7 @@ namespace sextant {
 class CudaKernelTable;
 
 void add_cuda_matmul(CudaKernelTable& table);
+void add_cuda_matmul_fused(CudaKernelTable& table);
 void add_cuda_elementwise(CudaKernelTable& table);
 void add_cuda_loss(CudaKernelTable& table);
 void add_cuda_norm(CudaKernelTable& table);

@@ -1,0 +1,446 @@
+// Matrix products on a GPU, alone and with what follows them, against members computed in f64.
+// Factors and what is added are multiples of 1/4 below 1: all products and sums are exact in f32,
+// so a result may differ only by its own rounding and by cuBLASLt's gelu.
+#include "backends/cpu/elements.h"
+#include "backends/cpu/kernel.h"
+#include "backends/cuda/cuda_backend.h"
+#include "backends/cuda/cuda_check.h"
+#include "backends/cuda/cuda_context.h"
+#include "backends/cuda/cuda_kernel.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+using namespace sextant;
+
+namespace {
+
+bool has_gpu() {
+  if (num_cuda_devices() > 0) return true;
+  MESSAGE("skipped: no GPU");
+  return false;
+}
+
+// A tensor in host memory as f64 and in device memory as its own type.
+class Tensor {
+ public:
+  Tensor(TensorType type, int salt, bool is_poisoned) : type_(std::move(type)) {
+    const auto count = static_cast<std::size_t>(type_.shape.elements());
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto mixed = static_cast<int>((i * 2654435761U + i / 7 + 97U * salt) % 1009 % 7);
+      values_.push_back(is_poisoned ? NAN : 0.25 * (mixed - 3));
+    }
+    std::vector<std::byte> bytes(size());
+    store_from_double(type_.dtype, values_, bytes.data());
+    SEXTANT_CUDA(cudaMalloc(&device_, size() + 1));
+    SEXTANT_CUDA(cudaMemcpy(device_, bytes.data(), size(), cudaMemcpyHostToDevice));
+  }
+  ~Tensor() { cudaFree(device_); }
+  Tensor(const Tensor&) = delete;
+  Tensor& operator=(const Tensor&) = delete;
+
+  const TensorType& type() const { return type_; }
+  const std::vector<double>& values() const { return values_; }
+  std::vector<double> on_device() const {
+    std::vector<std::byte> bytes(size());
+    SEXTANT_CUDA(cudaDeviceSynchronize());
+    SEXTANT_CUDA(cudaMemcpy(bytes.data(), device_, size(), cudaMemcpyDeviceToHost));
+    std::vector<double> values(values_.size());
+    load_as_double(type_.dtype, bytes.data(), values);
+    return values;
+  }
+  KernelOperand device_operand() {
+    KernelOperand operand;
+    operand.data = static_cast<std::byte*>(device_);
+    operand.local = type_;
+    return operand;
+  }
+  KernelOperand host_operand() {
+    KernelOperand operand;
+    operand.data = reinterpret_cast<std::byte*>(values_.data());
+    operand.local = {type_.shape, DType::kF64};
+    return operand;
+  }
+
+ private:
+  std::size_t size() const { return static_cast<std::size_t>(size_of(type_).value); }
+
+  TensorType type_;
+  std::vector<double> values_;
+  void* device_ = nullptr;
+};
+
+using Source = ActorMember::Operand::Source;
+constexpr Source kIn = Source::kInput, kOut = Source::kOutput, kInner = Source::kInner;
+using Seen = std::vector<ActorMember::Operand>;
+
+// A call of a fused kind, or of a plain one: then it has one member, which is the call.
+class Call {
+ public:
+  explicit Call(std::string kind) {
+    actor_.kind = std::move(kind);
+    actor_.name = "call";
+  }
+  Call& in(const TensorType& type) { return add(ins_, type, false); }
+  Call& out(const TensorType& type, bool accumulates = false) {
+    accumulates_.push_back(accumulates);
+    return add(outs_, type, !accumulates);
+  }
+  Call& inner(const TensorType& type) {
+    actor_.inner.push_back({"inner", LayoutId(), type});
+    return add(inners_, type, true);
+  }
+  Call& member(std::string kind, const Attributes& attributes, Seen in, Seen out) {
+    actor_.members.push_back(
+        {std::move(kind), "member", attributes, std::move(in), std::move(out)});
+    return *this;
+  }
+
+  // Nothing: no kernel covers it.
+  std::unique_ptr<CudaKernel> make(CudaContext& device) {
+    KernelContext call;
+    Actor& plain = plain_;
+    plain = actor_;
+    if (actor_.kind == actor_.members.front().kind) {
+      plain.attributes = actor_.members.front().attributes;
+      plain.members.clear();
+    }
+    call.actor = &plain;
+    for (auto& tensor : ins_) call.in.push_back(tensor->device_operand());
+    for (auto& tensor : outs_) call.out.push_back(tensor->device_operand());
+    call.accumulate = accumulates_;
+    return table_.make(call, device);
+  }
+
+  // Outputs in f64, by the reference kernels of the members.
+  void run_oracle() {
+    const KernelTable kernels = reference_kernels();
+    for (const ActorMember& member : actor_.members) {
+      Actor actor;
+      actor.kind = member.kind;
+      actor.attributes = member.attributes;
+      KernelContext call;
+      call.actor = &actor;
+      for (const auto& seen : member.in) call.in.push_back(tensor(seen).host_operand());
+      for (const auto& seen : member.out) {
+        call.out.push_back(tensor(seen).host_operand());
+        call.accumulate.push_back(seen.source == kOut &&
+                                  accumulates_[static_cast<std::size_t>(seen.index)]);
+      }
+      Workspace workspace;
+      kernels.find(actor.kind, call)(call, workspace);
+    }
+  }
+
+  // |device - exact| <= one rounding + `gelu`, element by element.
+  void check_outputs(double gelu) {
+    for (std::size_t i = 0; i < outs_.size(); ++i) {
+      const std::vector<double> got = outs_[i]->on_device();
+      const std::vector<double>& exact = outs_[i]->values();
+      const double unit = unit_of(outs_[i]->type().dtype);
+      double worst = 0;
+      for (std::size_t e = 0; e < got.size(); ++e) {
+        const double excess = std::abs(got[e] - exact[e]) - unit * std::abs(exact[e]) - gelu;
+        worst = std::isnan(excess) ? INFINITY : std::max(worst, excess);
+      }
+      CAPTURE(actor_.kind);
+      CAPTURE(i);
+      CAPTURE(to_string(outs_[i]->type().shape));
+      CAPTURE(to_string(outs_[i]->type().dtype));
+      CHECK(worst <= 0);
+    }
+  }
+
+ private:
+  static double unit_of(DType dtype) {
+    switch (dtype) {
+      case DType::kBF16:
+        return 0x1p-8;
+      case DType::kF16:
+        return 0x1p-11;
+      case DType::kF32:
+        return 0x1p-24;
+      default:
+        return 0;
+    }
+  }
+  Call& add(std::vector<std::unique_ptr<Tensor>>& tensors, const TensorType& type,
+            bool is_poisoned) {
+    tensors.push_back(std::make_unique<Tensor>(type, ++salt_, is_poisoned));
+    return *this;
+  }
+  Tensor& tensor(const ActorMember::Operand& seen) {
+    auto& tensors = seen.source == kIn ? ins_ : seen.source == kOut ? outs_ : inners_;
+    return *tensors[static_cast<std::size_t>(seen.index)];
+  }
+
+  CudaKernelTable table_ = cuda_kernels();
+  Actor actor_, plain_;
+  std::vector<std::unique_ptr<Tensor>> ins_, outs_, inners_;
+  std::vector<bool> accumulates_;
+  int salt_ = 0;
+};
+
+// Runs it where a kernel covers it; whether one does.
+bool check(Call& call, CudaContext& device, double gelu = 0) {
+  const auto kernel = call.make(device);
+  if (kernel == nullptr) return false;
+  kernel->enqueue(nullptr);
+  call.run_oracle();
+  call.check_outputs(gelu);
+  return true;
+}
+
+constexpr DType kFloats[] = {DType::kF64, DType::kF32, DType::kBF16, DType::kF16};
+constexpr DType kHalves[] = {DType::kBF16, DType::kF16};
+
+struct Sizes {
+  std::int64_t m, n, k;
+};
+// Tiles and their halves, odd ones, one row, one column, and nothing.
+const std::vector<Sizes> kSizes = {{64, 128, 96}, {5, 7, 3}, {65, 33, 129}, {1, 8, 64}, {16, 1, 8},
+                                   {256, 24, 40}, {0, 8, 4}, {8, 0, 4},     {8, 4, 0}};
+
+// cuBLASLt's gelu is off by up to 2^-11 |x| where it takes the hardware's tanh; |x| < 2 + k / 16
+// here, and its slope by as much times the gradient and a few.
+constexpr double kGelu = 0.02;
+
+}  // namespace
+
+TEST_CASE("matmul of every type, size and transposition is the exact sum, rounded once") {
+  if (!has_gpu()) return;
+  CudaContext device(CudaOptions{});
+  for (const DType in : kFloats)
+    for (const DType out : kFloats)
+      for (const auto& [m, n, k] : kSizes)
+        for (const bool transposed : {false, true})
+          for (const bool accumulates : {false, true}) {
+            CAPTURE(to_string(in));
+            CAPTURE(m);
+            CAPTURE(n);
+            CAPTURE(k);
+            CAPTURE(transposed);
+            CAPTURE(accumulates);
+            Call matmul("matmul");
+            matmul.in({{2, m, k}, in})
+                .in({transposed ? Shape{n, k} : Shape{k, n}, in})
+                .out({{2, m, n}, out}, accumulates)
+                .member("matmul", {{"transpose_w", transposed}}, {{kIn, 0}, {kIn, 1}}, {{kOut, 0}});
+            CHECK(check(matmul, device));
+            Call weight("matmul_grad_weight");
+            weight.in({{2, m, k}, in})
+                .in({{2, m, n}, in})
+                .out({transposed ? Shape{n, k} : Shape{k, n}, out}, accumulates)
+                .member("matmul_grad_weight", {{"transpose_w", transposed}}, {{kIn, 0}, {kIn, 1}},
+                        {{kOut, 0}});
+            CHECK(check(weight, device));
+          }
+}
+
+TEST_CASE("batch_matmul of every type, size and transposition is the exact sum, rounded once") {
+  if (!has_gpu()) return;
+  CudaContext device(CudaOptions{});
+  const auto run = [&](std::int64_t batch, const Sizes& sizes, DType in, DType out, bool in_x,
+                       bool in_w, bool accumulates) {
+    const auto& [m, n, k] = sizes;
+    CAPTURE(to_string(in));
+    CAPTURE(m);
+    CAPTURE(n);
+    CAPTURE(k);
+    CAPTURE(in_x);
+    CAPTURE(in_w);
+    Call call("batch_matmul");
+    call.in({in_x ? Shape{batch, k, m} : Shape{batch, m, k}, in})
+        .in({in_w ? Shape{batch, n, k} : Shape{batch, k, n}, in})
+        .out({{batch, m, n}, out}, accumulates)
+        .member("batch_matmul", {{"transpose_x", in_x}, {"transpose_w", in_w}},
+                {{kIn, 0}, {kIn, 1}}, {{kOut, 0}});
+    CHECK(check(call, device));
+  };
+  for (const DType in : kFloats)
+    for (const Sizes& sizes : kSizes)
+      for (const bool in_x : {false, true})
+        for (const bool in_w : {false, true}) run(3, sizes, in, in, in_x, in_w, in_x != in_w);
+  run(4, {65, 33, 129}, DType::kBF16, DType::kF32, true, false, true);
+  run(0, {4, 4, 4}, DType::kF32, DType::kF32, false, false, false);
+  // More than one call of cuBLASLt takes.
+  run(70'000, {2, 3, 4}, DType::kF32, DType::kF32, false, true, true);
+  run(70'000, {8, 8, 8}, DType::kBF16, DType::kBF16, true, false, false);
+}
+
+TEST_CASE("a matmul with bias, and with what is added to it, equals its members") {
+  if (!has_gpu()) return;
+  CudaContext device(CudaOptions{});
+  for (const DType dtype : kFloats)
+    for (const auto& [m, n, k] : kSizes)
+      for (const bool transposed : {false, true}) {
+        CAPTURE(to_string(dtype));
+        CAPTURE(m);
+        CAPTURE(n);
+        CAPTURE(k);
+        const TensorType x{{m, k}, dtype}, w{transposed ? Shape{n, k} : Shape{k, n}, dtype};
+        const TensorType b{{n}, dtype}, y{{m, n}, dtype};
+        const Attributes attributes{{"transpose_w", transposed}};
+        const bool must = m * n * k > 0 && dtype != DType::kF64 && n % 8 == 0;
+        for (const bool accumulates : {false, true}) {
+          Call bias("matmul_bias");
+          bias.in(x).in(w).in(b).out(y, accumulates).inner(y);
+          bias.member("matmul", attributes, {{kIn, 0}, {kIn, 1}}, {{kInner, 0}})
+              .member("bias_add", {}, {{kInner, 0}, {kIn, 2}}, {{kOut, 0}});
+          const bool covered = check(bias, device);
+          if (must) CHECK(covered);
+        }
+        for (const int product : {0, 1}) {
+          const ActorMember::Operand made{kInner, 0}, other{kIn, 2};
+          Call sum("matmul_add");
+          sum.in(x).in(w).in(y).out(y).inner(y);
+          sum.member("matmul", attributes, {{kIn, 0}, {kIn, 1}}, {{kInner, 0}})
+              .member("add", {}, product == 0 ? Seen{made, other} : Seen{other, made}, {{kOut, 0}});
+          const bool covered = check(sum, device);
+          if (must) CHECK(covered);
+        }
+        Call both("matmul_bias_add");
+        both.in(x).in(w).in(b).in(y).out(y).inner(y).inner(y);
+        both.member("matmul", attributes, {{kIn, 0}, {kIn, 1}}, {{kInner, 0}})
+            .member("bias_add", {}, {{kInner, 0}, {kIn, 2}}, {{kInner, 1}})
+            .member("add", {}, {{kIn, 3}, {kInner, 1}}, {{kOut, 0}});
+        const bool covered = check(both, device);
+        if (must) CHECK(covered);
+      }
+}
+
+TEST_CASE("a matmul with gelu and its gradient equals its members as far as its tanh goes") {
+  if (!has_gpu()) return;
+  CudaContext device(CudaOptions{});
+  const Attributes tanh{{"approximate", "tanh"}};
+  for (const DType dtype : kHalves)
+    for (const auto& [m, n, k] : kSizes)
+      for (const bool transposed : {false, true}) {
+        CAPTURE(to_string(dtype));
+        CAPTURE(m);
+        CAPTURE(n);
+        CAPTURE(k);
+        const TensorType x{{m, k}, dtype}, w{transposed ? Shape{n, k} : Shape{k, n}, dtype};
+        const TensorType b{{n}, dtype}, y{{m, n}, dtype};
+        const Attributes attributes{{"transpose_w", transposed}};
+        const bool must = m * n * k > 0 && n % 8 == 0 && k % 8 == 0;
+        for (const bool keeps : {false, true}) {
+          const ActorMember::Operand before{keeps ? kOut : kInner, keeps ? 0 : 1};
+          const ActorMember::Operand after{kOut, keeps ? 1 : 0};
+          Call gelu("matmul_bias_gelu");
+          gelu.in(x).in(w).in(b).inner(y);
+          if (keeps)
+            gelu.out(y);
+          else
+            gelu.inner(y);
+          gelu.out(y);
+          gelu.member("matmul", attributes, {{kIn, 0}, {kIn, 1}}, {{kInner, 0}})
+              .member("bias_add", {}, {{kInner, 0}, {kIn, 2}}, {before})
+              .member("gelu", tanh, {before}, {after});
+          const bool covered = check(gelu, device, kGelu);
+          if (must) CHECK(covered);
+        }
+        Call grad("matmul_gelu_grad");
+        grad.in(x).in(w).in(y).out(y).inner(y);
+        grad.member("matmul", attributes, {{kIn, 0}, {kIn, 1}}, {{kInner, 0}})
+            .member("gelu_grad", tanh, {{kIn, 2}, {kInner, 0}}, {{kOut, 0}});
+        const bool covered = check(grad, device, kGelu * static_cast<double>(k));
+        if (must) CHECK(covered);
+      }
+}
+
+TEST_CASE("the other form of gelu, and f32, are left to the members") {
+  if (!has_gpu()) return;
+  CudaContext device(CudaOptions{});
+  for (const bool is_f32 : {false, true}) {
+    const TensorType y{{16, 16}, is_f32 ? DType::kF32 : DType::kBF16};
+    Call call("matmul_bias_gelu");
+    call.in(y).in(y).in({{16}, y.dtype}).inner(y).inner(y).out(y);
+    call.member("matmul", {}, {{kIn, 0}, {kIn, 1}}, {{kInner, 0}})
+        .member("bias_add", {}, {{kInner, 0}, {kIn, 2}}, {{kInner, 1}})
+        .member("gelu", {{"approximate", is_f32 ? "tanh" : "none"}}, {{kInner, 1}}, {{kOut, 0}});
+    CHECK_FALSE(check(call, device));
+  }
+}
+
+TEST_CASE("the gradient of a weight with that of its bias equals its members") {
+  if (!has_gpu()) return;
+  CudaContext device(CudaOptions{});
+  int covered = 0, all = 0;
+  for (const DType in : kFloats)
+    for (const DType out : {in, DType::kF32})
+      for (const auto& [m, n, k] : kSizes)
+        for (const bool transposed : {false, true})
+          for (const int accumulates : {0, 1, 2, 3}) {
+            CAPTURE(to_string(in));
+            CAPTURE(m);
+            CAPTURE(n);
+            CAPTURE(k);
+            CAPTURE(transposed);
+            CAPTURE(accumulates);
+            Call call("matmul_grad_weight_bias");
+            call.in({{2, m, k}, in})
+                .in({{2, m, n}, in})
+                .out({transposed ? Shape{n, k} : Shape{k, n}, out}, (accumulates & 1) != 0)
+                .out({{n}, out}, (accumulates & 2) != 0)
+                .member("matmul_grad_weight", {{"transpose_w", transposed}}, {{kIn, 0}, {kIn, 1}},
+                        {{kOut, 0}})
+                .member("reduce_to_bias", {}, {{kIn, 1}}, {{kOut, 1}});
+            covered += check(call, device) ? 1 : 0;
+            ++all;
+          }
+  MESSAGE("cuBLASLt sums beside " << covered << " of " << all << " products");
+}
+
+TEST_CASE("measured algorithms give the numbers of the others and are kept in a file") {
+  if (!has_gpu()) return;
+  const std::string path =
+      (std::filesystem::temp_directory_path() / "sextant_matmul_cache_test.json").string();
+  std::filesystem::remove(path);
+  std::vector<std::string> notices;
+  CudaOptions options;
+  options.tune_matmuls = true;
+  options.matmul_cache = path;
+  options.notice = [&](const std::string& text) { notices.push_back(text); };
+  const auto run = [&] {
+    CudaContext device(options);
+    for (const auto& [m, n, k] : kSizes) {
+      const TensorType y{{m, n}, DType::kBF16};
+      Call call("matmul_bias");
+      call.in({{m, k}, y.dtype}).in({{k, n}, y.dtype}).in({{n}, y.dtype}).inner(y).out(y);
+      call.member("matmul", {}, {{kIn, 0}, {kIn, 1}}, {{kInner, 0}})
+          .member("bias_add", {}, {{kInner, 0}, {kIn, 2}}, {{kOut, 0}});
+      check(call, device);
+    }
+  };
+  const auto text = [&] {
+    std::ifstream file(path);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  run();
+  const std::string first = text();
+  CHECK(first.find("sextant_cublaslt_algorithms") != std::string::npos);
+  CHECK(first.find("128x64x96 nn bf16->bf16 *1 +0 bias") != std::string::npos);
+  CHECK(notices.empty());
+  run();
+  CHECK(text() == first);  // nothing was measured again
+  CHECK(notices.empty());
+  std::string foreign = first;
+  const std::size_t card = foreign.find("sm_");
+  REQUIRE(card != std::string::npos);
+  foreign.replace(card, 3, "zz_");
+  std::ofstream(path) << foreign;
+  run();
+  REQUIRE(notices.size() == 1);
+  CHECK(notices[0].find("measured with card") != std::string::npos);
+  std::ofstream(path) << "{\"plan\": 1}";
+  CHECK_THROWS_AS(run(), Error);
+  std::filesystem::remove(path);
+}
