@@ -9,11 +9,12 @@ source tools/environment.sh
 {
   nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv
   configure build-gpu -Dmpi=disabled || exit 1
-  ninja -C build-gpu tests/cuda/cuda_test || exit 1
+  ninja -C build-gpu tests/cuda/cuda_test tests/cuda/operator_conformance_test || exit 1
 } 2>&1 | tee "$logs/build.log"
 [ "${PIPESTATUS[0]}" = 0 ] || exit 1
 status=0
 build-gpu/tests/cuda/cuda_test 2>&1 | tee "$logs/cuda_test.log" || status=1
+build-gpu/tests/cuda/operator_conformance_test 2>&1 | tee "$logs/operator_conformance.log" || status=1
 for tool in memcheck racecheck initcheck; do
   echo "== compute-sanitizer $tool"
   compute-sanitizer --tool "$tool" --error-exitcode 9 build-gpu/tests/cuda/cuda_test \
