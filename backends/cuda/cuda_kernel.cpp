@@ -93,6 +93,8 @@ CudaKernelTable cuda_kernels() {
   add_cuda_loss(table);
   add_cuda_norm(table);
   add_cuda_optimizer(table);
+  add_cuda_stats(table);
+  add_cuda_updates(table);
   return table;
 }
 

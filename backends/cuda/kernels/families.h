@@ -11,5 +11,7 @@ void add_cuda_elementwise(CudaKernelTable& table);
 void add_cuda_loss(CudaKernelTable& table);
 void add_cuda_norm(CudaKernelTable& table);
 void add_cuda_optimizer(CudaKernelTable& table);
+void add_cuda_stats(CudaKernelTable& table);
+void add_cuda_updates(CudaKernelTable& table);
 
 }  // namespace sextant

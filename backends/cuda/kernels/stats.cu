@@ -1,0 +1,137 @@
+// Statistics of tensors: 256 threads a block; first a block per chunk, 16 bytes per thread and
+// access, then a block per tensor over the pairs of its chunks.
+#include "backends/cuda/kernels/numbers.cuh"
+#include "backends/cuda/kernels/stats.h"
+
+namespace sextant {
+namespace {
+
+constexpr int kThreads = 256;
+
+// The pair of thread 0 becomes the sum over the block.
+__device__ double2 sum_over_block(double2 own) {
+  __shared__ double2 all[kThreads];
+  all[threadIdx.x] = own;
+  for (unsigned width = kThreads / 2; width > 0; width /= 2) {
+    __syncthreads();
+    if (threadIdx.x >= width) continue;
+    all[threadIdx.x].x += all[threadIdx.x + width].x;
+    all[threadIdx.x].y += all[threadIdx.x + width].y;
+  }
+  return all[threadIdx.x];
+}
+
+// A sum of squares of the finite elements and how many others there are.
+struct Squares {
+  double sum = 0;
+  std::int64_t others = 0;
+
+  __device__ __forceinline__ void add(double value) {
+    const bool is_number = isfinite(value);
+    sum += is_number ? value * value : 0.0;
+    others += is_number ? 0 : 1;
+  }
+};
+
+// All elements count, finite or not: what LAMB compares are norms.
+struct PlainSquares {
+  double sum = 0;
+  __device__ __forceinline__ void add(double value) { sum += value * value; }
+};
+
+template <typename T, typename Sum>
+__device__ void add_all(const void* data, std::int64_t first, std::int64_t count, bool is_aligned,
+                        Sum& sum) {
+  const T* x = static_cast<const T*>(data) + first;
+  constexpr int kSize = Pack<T>::kSize;
+  const std::int64_t packs = is_aligned ? count / kSize : 0;
+  const auto* all = reinterpret_cast<const Pack<T>*>(x);
+#pragma unroll 4
+  for (std::int64_t i = threadIdx.x; i < packs; i += kThreads) {
+    const Pack<T> pack = all[i];
+#pragma unroll
+    for (int k = 0; k < kSize; ++k) sum.add(static_cast<double>(widen(pack.values[k])));
+  }
+  for (std::int64_t i = packs * kSize + threadIdx.x; i < count; i += kThreads)
+    sum.add(static_cast<double>(widen(x[i])));
+}
+
+template <typename T>
+__device__ double2 pair_of(const CudaStatsRow& row, std::int64_t first, std::int64_t count) {
+  if (row.y == nullptr) {
+    Squares squares;
+    add_all<T>(row.x, first, count, row.is_aligned, squares);
+    return {squares.sum, static_cast<double>(squares.others)};
+  }
+  PlainSquares x, y;
+  add_all<T>(row.x, first, count, row.is_aligned, x);
+  add_all<T>(row.y, first, count, row.is_aligned, y);
+  return {x.sum, y.sum};
+}
+
+__device__ double2 pair_of_chunk(const CudaStatsRow& row, std::int64_t first, std::int64_t count) {
+  switch (row.type) {
+    case DType::kF64:
+      return pair_of<double>(row, first, count);
+    case DType::kBF16:
+      return pair_of<__nv_bfloat16>(row, first, count);
+    case DType::kF16:
+      return pair_of<__half>(row, first, count);
+    default:
+      return pair_of<float>(row, first, count);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) stats_of_chunks(CudaStats x) {
+  const CudaChunk chunk = x.chunks[blockIdx.x];
+  const CudaStatsRow row = x.rows[chunk.row];
+  const std::int64_t left = row.elements - chunk.first;
+  const double2 sums = sum_over_block(
+      pair_of_chunk(row, chunk.first, left < x.chunk_elements ? left : x.chunk_elements));
+  if (threadIdx.x > 0) return;
+  x.scratch[2 * std::int64_t{blockIdx.x}] = sums.x;
+  x.scratch[2 * std::int64_t{blockIdx.x} + 1] = sums.y;
+}
+
+__device__ void put_stats(double* stats, double2 sums, bool accumulate) {
+  stats[0] = accumulate ? stats[0] + sums.x : sums.x;
+  stats[1] = accumulate ? stats[1] + sums.y : sums.y;
+}
+
+__global__ void __launch_bounds__(kThreads) stats_of_rows(CudaStats x) {
+  const CudaStatsRow row = x.rows[blockIdx.x];
+  double2 sums = {0.0, 0.0};
+  for (std::int64_t chunk = threadIdx.x; chunk < row.num_chunks; chunk += kThreads) {
+    sums.x += x.scratch[2 * (row.first_chunk + chunk)];
+    sums.y += x.scratch[2 * (row.first_chunk + chunk) + 1];
+  }
+  sums = sum_over_block(sums);
+  if (threadIdx.x == 0) put_stats(row.stats, sums, row.accumulate);
+}
+
+__global__ void __launch_bounds__(kThreads) add_stats(CudaAddStats x) {
+  double2 sums = {0.0, 0.0};
+  for (std::int64_t i = threadIdx.x; i < x.count; i += kThreads) {
+    sums.x += x.inputs[i][0];
+    sums.y += x.inputs[i][1];
+  }
+  sums = sum_over_block(sums);
+  if (threadIdx.x == 0) put_stats(x.stats, sums, x.accumulate);
+}
+
+}  // namespace
+
+cudaError_t enqueue_stats(const CudaStats& stats, cudaStream_t stream) {
+  if (stats.num_rows == 0) return cudaSuccess;
+  if (stats.num_chunks > 0)
+    stats_of_chunks<<<static_cast<unsigned>(stats.num_chunks), kThreads, 0, stream>>>(stats);
+  stats_of_rows<<<static_cast<unsigned>(stats.num_rows), kThreads, 0, stream>>>(stats);
+  return cudaGetLastError();
+}
+
+cudaError_t enqueue_add_stats(const CudaAddStats& sum, cudaStream_t stream) {
+  add_stats<<<1, kThreads, 0, stream>>>(sum);
+  return cudaGetLastError();
+}
+
+}  // namespace sextant

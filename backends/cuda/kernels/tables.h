@@ -1,0 +1,57 @@
+// What families that work on many tensors at once share: cutting tensors into chunks, one kernel
+// that is several.
+#pragma once
+
+#include "backends/cuda/cuda_kernel.h"
+#include "backends/cuda/kernels/chunk.h"
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace sextant {
+
+inline bool are_aligned(std::initializer_list<const void*> addresses) {
+  constexpr std::uintptr_t kAccess = 16;
+  for (const void* address : addresses)
+    if (reinterpret_cast<std::uintptr_t>(address) % kAccess != 0) return false;
+  return true;
+}
+
+// Of rows with `elements`, in chunks of `length`; row by row.
+template <typename Row>
+std::vector<CudaChunk> chunks_of(const std::vector<Row>& rows, std::int64_t length) {
+  std::vector<CudaChunk> chunks;
+  for (std::size_t row = 0; row < rows.size(); ++row)
+    for (std::int64_t first = 0; first < rows[row].elements; first += length)
+      chunks.push_back({first, static_cast<std::int32_t>(row)});
+  return chunks;
+}
+
+template <typename Row>
+std::int64_t num_chunks_of(const std::vector<Row>& rows, std::int64_t length) {
+  std::int64_t count = 0;
+  for (const Row& row : rows) count += (row.elements + length - 1) / length;
+  return count;
+}
+
+class KernelSequence final : public CudaKernel {
+ public:
+  explicit KernelSequence(std::vector<std::unique_ptr<CudaKernel>> kernels)
+      : kernels_(std::move(kernels)) {}
+  void enqueue(cudaStream_t stream) override {
+    for (const auto& kernel : kernels_) kernel->enqueue(stream);
+  }
+
+ private:
+  std::vector<std::unique_ptr<CudaKernel>> kernels_;
+};
+
+inline std::unique_ptr<CudaKernel> in_sequence(std::vector<std::unique_ptr<CudaKernel>> kernels) {
+  if (kernels.size() == 1) return std::move(kernels[0]);
+  return std::make_unique<KernelSequence>(std::move(kernels));
+}
+
+}  // namespace sextant
