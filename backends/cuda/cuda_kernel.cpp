@@ -91,6 +91,7 @@ CudaKernelTable cuda_kernels() {
   add_cuda_matmul_fused(table);
   add_cuda_elementwise(table);
   add_cuda_loss(table);
+  add_cuda_movement(table);
   add_cuda_norm(table);
   add_cuda_optimizer(table);
   add_cuda_stats(table);

@@ -9,6 +9,7 @@ void add_cuda_matmul(CudaKernelTable& table);
 void add_cuda_matmul_fused(CudaKernelTable& table);
 void add_cuda_elementwise(CudaKernelTable& table);
 void add_cuda_loss(CudaKernelTable& table);
+void add_cuda_movement(CudaKernelTable& table);
 void add_cuda_norm(CudaKernelTable& table);
 void add_cuda_optimizer(CudaKernelTable& table);
 void add_cuda_stats(CudaKernelTable& table);
