@@ -90,7 +90,10 @@ CudaKernelTable cuda_kernels() {
   add_cuda_matmul(table);
   add_cuda_matmul_fused(table);
   add_cuda_elementwise(table);
+  add_cuda_lines(table);
+  add_cuda_lookup(table);
   add_cuda_loss(table);
+  add_cuda_moe(table);
   add_cuda_movement(table);
   add_cuda_norm(table);
   add_cuda_optimizer(table);
