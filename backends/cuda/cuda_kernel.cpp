@@ -99,6 +99,7 @@ CudaKernelTable cuda_kernels() {
   add_cuda_optimizer(table);
   add_cuda_stats(table);
   add_cuda_updates(table);
+  add_cuda_windows(table);
   return table;
 }
 

@@ -17,5 +17,6 @@ void add_cuda_norm(CudaKernelTable& table);
 void add_cuda_optimizer(CudaKernelTable& table);
 void add_cuda_stats(CudaKernelTable& table);
 void add_cuda_updates(CudaKernelTable& table);
+void add_cuda_windows(CudaKernelTable& table);
 
 }  // namespace sextant
