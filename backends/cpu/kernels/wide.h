@@ -6,6 +6,7 @@
 #include "backends/cpu/kernel.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -57,6 +58,11 @@ void store_wide(const KernelContext& context, std::size_t index, std::span<Wide>
   if (context.accumulate[index]) {
     const auto present = load_wide<Wide>(operand, workspace);
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = plus(values[i], present[i]);
+  }
+  if (operand.local.dtype == DType::kBool) {  // true and true is true, not 2
+    for (std::size_t i = 0; i < values.size(); ++i)
+      operand.data[i] = std::byte{values[i] != Wide{0}};
+    return;
   }
   visit_storage(operand.local.dtype, [&](auto element) {
     using Storage = decltype(element);
