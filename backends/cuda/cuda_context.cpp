@@ -10,7 +10,10 @@
 #include <cudnn.h>
 #endif
 
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 namespace sextant {
@@ -27,6 +30,7 @@ CudaContext::CudaContext(const CudaOptions& options)
 }
 
 CudaContext::~CudaContext() {
+  shared_.clear();  // plans go before the handles they were made for
 #ifdef SEXTANT_HAS_CUDNN
   if (cudnn_ != nullptr) cudnnDestroy(cudnn_);
 #endif
@@ -57,6 +61,10 @@ void CudaContext::need_scratch(std::size_t bytes) {
 void CudaContext::allocate_scratch() {
   if (scratch_ == nullptr && scratch_bytes_ > 0)
     SEXTANT_CUDA(cudaMalloc(&scratch_, scratch_bytes_));
+}
+
+void CudaContext::note(const std::string& text) {
+  if (notes_.insert(text).second) fmt::print(stderr, "note (CUDA): {}\n", text);
 }
 
 void CudaContext::begin_step(std::int64_t step, cudaStream_t stream) {

@@ -9,8 +9,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -47,6 +49,13 @@ class CudaContext {
   void allocate_scratch();
   void* scratch() const { return scratch_; }
 
+  // What kernels of the same shape share, plans of libraries for instance: null until the first of
+  // them sets it.
+  std::shared_ptr<void>& shared(const std::string& name) { return shared_[name]; }
+  // Tells the user on standard error, each text once: that a slower way was taken, for instance.
+  void note(const std::string& text);
+  const std::set<std::string>& notes() const { return notes_; }
+
   // Device address of the number of the step under way. Kernels that draw random numbers read it,
   // so that a captured graph draws anew in each replay.
   const std::int64_t* step() const { return step_; }
@@ -72,6 +81,8 @@ class CudaContext {
   std::int64_t* step_ = nullptr;
   std::int32_t* fault_flags_ = nullptr;
   std::vector<std::string> fault_messages_;
+  std::map<std::string, std::shared_ptr<void>> shared_;
+  std::set<std::string> notes_;
 };
 
 }  // namespace sextant

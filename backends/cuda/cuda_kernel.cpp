@@ -100,6 +100,8 @@ CudaKernelTable cuda_kernels() {
   add_cuda_stats(table);
   add_cuda_updates(table);
   add_cuda_windows(table);
+  add_cuda_attention(table);
+  add_cuda_rope(table);
   return table;
 }
 

@@ -17,7 +17,7 @@ namespace sextant {
 struct TestOperand {
   TensorType type;
   std::vector<double> values;
-  std::vector<std::int64_t> offsets;
+  std::vector<std::int64_t> offsets = {};
   std::optional<Shape> global = {};
 };
 

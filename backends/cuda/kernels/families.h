@@ -18,5 +18,7 @@ void add_cuda_optimizer(CudaKernelTable& table);
 void add_cuda_stats(CudaKernelTable& table);
 void add_cuda_updates(CudaKernelTable& table);
 void add_cuda_windows(CudaKernelTable& table);
+void add_cuda_attention(CudaKernelTable& table);
+void add_cuda_rope(CudaKernelTable& table);
 
 }  // namespace sextant

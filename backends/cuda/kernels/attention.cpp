@@ -1,0 +1,164 @@
+// Attention, whole and in the chunks of a ring, its gradient and the merge: operands to arguments,
+// and which of the kernels serves a call.
+#include "backends/cuda/cuda_context.h"
+#include "backends/cuda/cuda_kernel.h"
+#include "backends/cuda/kernels/attention_call.h"
+#include "backends/cuda/kernels/attention_cudnn.h"
+#include "backends/cuda/kernels/families.h"
+#include "backends/cuda/kernels/launch.h"
+#include "core/check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+namespace sextant {
+namespace {
+
+void require_served(const KernelContext& call, const AttentionShape& shape) {
+  require(std::max(shape.size, shape.value_size) <= kMostHeadSize, ErrorCode::kDevice,
+          "'{}' ({}): CUDA attention serves heads of up to {} elements, not {}", call.actor->name,
+          call.actor->kind, kMostHeadSize, std::max(shape.size, shape.value_size));
+  if (shape.heads == 0) return;
+  require(shape.group > 0 && shape.kv_head_of(0) >= 0 &&
+              shape.kv_head_of(shape.heads - 1) < shape.kv_heads,
+          ErrorCode::kInternal,
+          "'{}' ({}): query heads from {} on, {} of them, read other key/value heads than the {} "
+          "from {} on",
+          call.actor->name, call.actor->kind, shape.first_head, shape.heads, shape.kv_heads,
+          shape.first_kv_head);
+}
+
+}  // namespace
+
+AttentionShape attention_shape(const KernelContext& call) {
+  const KernelOperand &q = call.in[0], &k = call.in[1], &v = call.in[2];
+  const Attributes& attributes = call.attributes();
+  AttentionShape shape;
+  shape.batch = q.local.shape[0];
+  shape.queries = q.local.shape[1];
+  shape.keys = k.local.shape[1];
+  shape.heads = q.local.shape[2];
+  shape.kv_heads = k.local.shape[2];
+  shape.size = q.local.shape[3];
+  shape.value_size = v.local.shape[3];
+  shape.first_query = q.box.dims[1].offset;
+  shape.first_key = k.box.dims[1].offset;
+  shape.group =
+      attributes.integer_or("group", shape.kv_heads > 0 ? shape.heads / shape.kv_heads : 1);
+  if (attributes.contains("group")) {
+    shape.first_head = q.box.dims[2].offset;
+    shape.first_kv_head = k.box.dims[2].offset;
+  }
+  shape.chunk = attributes.integer_or("chunk", 0);
+  shape.shift = attributes.integer_or("shift", 0);
+  shape.scale = attributes.real_or("scale", 1.0 / std::sqrt(static_cast<double>(shape.size)));
+  require_served(call, shape);
+  return shape;
+}
+
+AttentionArguments attention_arguments(const KernelContext& call) {
+  AttentionArguments arguments;
+  arguments.shape = attention_shape(call);
+  arguments.dtype = call.in[0].local.dtype;
+  arguments.has_wide_out = call.out[0].local.dtype != arguments.dtype;
+  arguments.q = call.in[0].data;
+  arguments.k = call.in[1].data;
+  arguments.v = call.in[2].data;
+  arguments.o = call.out[0].data;
+  arguments.lse = call.out[1].data;
+  arguments.accumulate_o = call.accumulate[0];
+  arguments.accumulate_lse = call.accumulate[1];
+  return arguments;
+}
+
+AttentionGradArguments attention_grad_arguments(const KernelContext& call) {
+  AttentionGradArguments arguments;
+  arguments.shape = attention_shape(call);
+  arguments.dtype = call.in[0].local.dtype;
+  arguments.has_wide_out = call.out[0].local.dtype != arguments.dtype;
+  arguments.q = call.in[0].data;
+  arguments.k = call.in[1].data;
+  arguments.v = call.in[2].data;
+  arguments.o = call.in[3].data;
+  arguments.lse = call.in[4].data;
+  arguments.d_o = call.in[5].data;
+  arguments.dq = call.out[0].data;
+  arguments.dk = call.out[1].data;
+  arguments.dv = call.out[2].data;
+  arguments.accumulate_dq = call.accumulate[0];
+  arguments.accumulate_dk = call.accumulate[1];
+  arguments.accumulate_dv = call.accumulate[2];
+  return arguments;
+}
+
+std::unique_ptr<CudaKernel> make_general_attention(const KernelContext& call,
+                                                   CudaContext& /*device*/) {
+  return cuda_launch(enqueue_attention, attention_arguments(call));
+}
+
+namespace {
+
+// The gradient with its sums per row in scratch.
+class AttentionGrad final : public CudaKernel {
+ public:
+  using Enqueue = cudaError_t (*)(const AttentionGradArguments&, cudaStream_t);
+
+  AttentionGrad(Enqueue enqueue, const AttentionGradArguments& arguments, CudaContext& device)
+      : enqueue_(enqueue), arguments_(arguments), device_(device) {
+    const AttentionShape& shape = arguments.shape;
+    device.need_scratch(static_cast<std::size_t>(shape.batch * shape.queries * shape.heads) *
+                        sizeof(double));
+  }
+  void enqueue(cudaStream_t stream) override {
+    arguments_.delta = device_.scratch();
+    SEXTANT_CUDA(enqueue_(arguments_, stream));
+  }
+
+ private:
+  Enqueue enqueue_;
+  AttentionGradArguments arguments_;
+  CudaContext& device_;
+};
+
+}  // namespace
+
+std::unique_ptr<CudaKernel> make_general_attention_grad(const KernelContext& call,
+                                                        CudaContext& device) {
+  return std::make_unique<AttentionGrad>(enqueue_attention_grad, attention_grad_arguments(call),
+                                         device);
+}
+
+namespace {
+
+std::unique_ptr<CudaKernel> make_attention_merge(const KernelContext& call,
+                                                 CudaContext& /*device*/) {
+  AttentionMergeArguments arguments;
+  arguments.dtype = call.in[0].local.dtype;
+  arguments.a = call.in[0].data;
+  arguments.lse_a = call.in[1].data;
+  arguments.b = call.in[2].data;
+  arguments.lse_b = call.in[3].data;
+  arguments.o = call.out[0].data;
+  arguments.lse = call.out[1].data;
+  arguments.accumulate_o = call.accumulate[0];
+  arguments.accumulate_lse = call.accumulate[1];
+  const Shape& shape = call.in[0].local.shape;
+  arguments.rows = call.in[1].local.shape.elements();
+  arguments.size = shape[shape.rank() - 1];
+  return cuda_launch(enqueue_attention_merge, arguments);
+}
+
+}  // namespace
+
+void add_cuda_attention(CudaKernelTable& table) {
+  for (const char* kind : {"attention", "attention_chunks"})
+    table.add(kind, make_general_attention);
+  for (const char* kind : {"attention_grad", "attention_chunks_grad"})
+    table.add(kind, make_general_attention_grad);
+  table.add("attention", make_cudnn_attention);
+  table.add("attention_grad", make_cudnn_attention_grad);
+  table.add("attention_merge", make_attention_merge);
+}
+
+}  // namespace sextant

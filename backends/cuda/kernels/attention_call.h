@@ -1,0 +1,23 @@
+// Arguments of attention kernels from the operands of a call, and the kernels that compute in the
+// type of the arguments, whatever it is.
+#pragma once
+
+#include "actor/kernel_context.h"
+#include "backends/cuda/cuda_kernel.h"
+#include "backends/cuda/kernels/attention.h"
+
+#include <memory>
+
+namespace sextant {
+
+// Throw Error(kDevice) for heads larger than kMostHeadSize, naming the operator.
+AttentionShape attention_shape(const KernelContext& call);
+AttentionArguments attention_arguments(const KernelContext& call);
+AttentionGradArguments attention_grad_arguments(const KernelContext& call);  // without delta
+
+// Serve every call of attention, whole or in chunks, and of its gradient.
+std::unique_ptr<CudaKernel> make_general_attention(const KernelContext& call, CudaContext& device);
+std::unique_ptr<CudaKernel> make_general_attention_grad(const KernelContext& call,
+                                                        CudaContext& device);
+
+}  // namespace sextant

@@ -1,0 +1,472 @@
+// Attention on a GPU against the CPU's reference in f64 on the same rounded inputs, every kernel
+// that serves it, and how fast they are.
+#include "backends/cpu/cpu_backend.h"
+#include "backends/cuda/cuda_backend.h"
+#include "backends/cuda/kernels/attention_call.h"
+#include "backends/cuda/kernels/attention_cudnn.h"
+#include "backends/cuda/kernels/attention_graphs.h"
+#include "tests/cuda/device_call.h"
+
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+using namespace sextant;
+
+namespace {
+
+bool has_gpu() {
+  if (num_cuda_devices() > 0) return true;
+  MESSAGE("skipped: no GPU");
+  return false;
+}
+
+struct Path {
+  const char* name;
+  CudaKernelTable::Make forward, backward;
+};
+
+const std::vector<Path> kPaths = {
+    {"own", make_general_attention, make_general_attention_grad},
+    {"cuDNN", make_cudnn_attention, make_cudnn_attention_grad},
+};
+
+struct Case {
+  std::int64_t batch, queries, keys, heads, kv_heads, size, value_size;
+  std::int64_t first_query = 0, first_key = 0;
+  std::int64_t chunks = 0, chunk = 0, shift = 0;
+  bool accumulate = false;
+
+  bool is_chunked() const { return chunk != 0; }
+  std::int64_t group() const { return heads / kv_heads; }
+  // Said as the operator says it, of global positions.
+  bool sees(std::int64_t s, std::int64_t t) const {
+    const std::int64_t query = first_query + s, key = first_key + t;
+    if (!is_chunked()) return key <= query;
+    if (query / chunk != key / chunk || query / chunk < shift) return false;
+    return shift > 0 || key <= query;
+  }
+  Attributes attributes() const {
+    if (!is_chunked()) return {};
+    return {{"chunks", chunks}, {"chunk", chunk}, {"shift", shift}};
+  }
+};
+
+// Half a unit in the last place, relative.
+double roundoff(DType dtype) {
+  switch (dtype) {
+    case DType::kF64:
+      return 0x1p-53;
+    case DType::kF32:
+      return 0x1p-24;
+    case DType::kF16:
+      return 0x1p-11;
+    default:
+      return 0x1p-8;
+  }
+}
+
+// Uniform in [-range, range), rounded to the dtype.
+std::vector<double> values(std::int64_t count, DType dtype, std::uint64_t seed, double range = 1) {
+  std::vector<double> result(static_cast<std::size_t>(count));
+  std::uint64_t state = seed * 0x9E3779B97F4A7C15 + 1;
+  for (double& value : result) {
+    state ^= state << 13U;
+    state ^= state >> 7U;
+    state ^= state << 17U;
+    value = range * (static_cast<double>(state >> 11U) * 0x1p-52 - 1);
+  }
+  std::vector<std::byte> bytes(result.size() * static_cast<std::size_t>(size_of(dtype).value));
+  store_from_double(dtype, result, bytes.data());
+  load_as_double(dtype, bytes.data(), result);
+  return result;
+}
+
+// Operands of a case; types of the device beside those of the oracle, which are f64.
+struct Problem {
+  Case shape;
+  DType dtype, wide;
+  Shape q_shape, k_shape, v_shape, o_shape, lse_shape;
+  std::vector<double> q, k, v, o, lse, d_o, before_o, before_lse, before_dq, before_dk, before_dv;
+
+  Problem(const Case& c, DType dtype)
+      : shape(c),
+        dtype(dtype),
+        wide(dtype == DType::kF64 ? DType::kF64 : DType::kF32),
+        q_shape{c.batch, c.queries, c.heads, c.size},
+        k_shape{c.batch, c.keys, c.kv_heads, c.size},
+        v_shape{c.batch, c.keys, c.kv_heads, c.value_size},
+        o_shape{c.batch, c.queries, c.heads, c.value_size},
+        lse_shape{c.batch, c.queries, c.heads} {
+    // Scores of a few units, so that probabilities differ.
+    q = values(q_shape.elements(), dtype, 1, 2);
+    k = values(k_shape.elements(), dtype, 2, 2);
+    v = values(v_shape.elements(), dtype, 3);
+    d_o = values(o_shape.elements(), dtype, 4);
+    if (c.accumulate) {
+      before_o = values(o_shape.elements(), out_type(), 5);
+      before_lse = values(lse_shape.elements(), wide, 6);
+      before_dq = values(q_shape.elements(), out_type(), 7);
+      before_dk = values(k_shape.elements(), out_type(), 8);
+      before_dv = values(v_shape.elements(), out_type(), 9);
+    }
+    const auto forward = oracle_forward(false);
+    o = rounded(forward[0], dtype);
+    lse = rounded(forward[1], wide);
+    // A whole that the chunks are part of has seen something in every row.
+    for (double& value : lse)
+      if (std::isinf(value)) value = 3;
+  }
+
+  DType out_type() const { return shape.is_chunked() ? wide : dtype; }
+
+  static std::vector<double> rounded(std::vector<double> values, DType dtype) {
+    std::vector<std::byte> bytes(values.size() * static_cast<std::size_t>(size_of(dtype).value));
+    store_from_double(dtype, values, bytes.data());
+    load_as_double(dtype, bytes.data(), values);
+    return values;
+  }
+
+  template <typename Call>
+  void give_forward(Call& call, DType in, DType out, DType lse_type, bool accumulate) const {
+    const std::vector<std::int64_t> at_q{0, shape.first_query, 0, 0},
+        at_k{0, shape.first_key, 0, 0};
+    const std::vector<double> none;
+    call.input({{q_shape, in}, q, at_q})
+        .input({{k_shape, in}, k, at_k})
+        .input({{v_shape, in}, v, at_k});
+    call.output({{o_shape, out}, accumulate ? before_o : none}, accumulate);
+    call.output({{lse_shape, lse_type}, accumulate ? before_lse : none}, accumulate);
+  }
+  template <typename Call>
+  void give_backward(Call& call, DType in, DType out, DType lse_type, bool accumulate) const {
+    const std::vector<std::int64_t> at_q{0, shape.first_query, 0, 0},
+        at_k{0, shape.first_key, 0, 0};
+    const std::vector<double> none;
+    call.input({{q_shape, in}, q, at_q})
+        .input({{k_shape, in}, k, at_k})
+        .input({{v_shape, in}, v, at_k});
+    call.input({{o_shape, in}, o}).input({{lse_shape, lse_type}, lse}).input({{o_shape, in}, d_o});
+    call.output({{q_shape, out}, accumulate ? before_dq : none}, accumulate);
+    call.output({{k_shape, out}, accumulate ? before_dk : none}, accumulate);
+    call.output({{v_shape, out}, accumulate ? before_dv : none}, accumulate);
+  }
+
+  std::string kind() const { return shape.is_chunked() ? "attention_chunks" : "attention"; }
+
+  std::vector<std::vector<double>> oracle_forward(bool accumulate) const {
+    KernelCall call(kind(), shape.attributes());
+    give_forward(call, DType::kF64, DType::kF64, DType::kF64, accumulate);
+    return call.run(reference_kernels());
+  }
+  std::vector<std::vector<double>> oracle_backward() const {
+    KernelCall call(kind() + "_grad", shape.attributes());
+    give_backward(call, DType::kF64, DType::kF64, DType::kF64, shape.accumulate);
+    return call.run(reference_kernels());
+  }
+};
+
+// How far results may be from the oracle. Scores are sums of `size` products in f32 (f64), each
+// with an error of at most (size + 3) u S where S is the sum of magnitudes; a probability is off by
+// twice that, relatively, and by its own rounding when it meets the tensor cores in 16 bits. What
+// is summed after that is a sum of magnitudes times the relative error of each, plus the rounding
+// of the result and of one intermediate result (heads of a group).
+struct Bounds {
+  std::vector<double> o, lse, dq, dk, dv;
+
+  Bounds(const Problem& x, bool is_grad) {
+    const Case& c = x.shape;
+    const double wide = roundoff(x.wide), narrow = std::max(roundoff(x.dtype), 4 * wide);
+    const double out = roundoff(x.out_type());
+    const double scale = 1 / std::sqrt(static_cast<double>(c.size));
+    const auto at = [](std::int64_t index) { return static_cast<std::size_t>(index); };
+    o.resize(x.o.size());
+    lse.resize(x.lse.size());
+    dq.resize(x.q.size());
+    dk.resize(x.k.size());
+    dv.resize(x.v.size());
+    const double terms =
+        static_cast<double>(c.size + c.value_size + c.keys + c.queries * c.group());
+    for (std::int64_t b = 0; b < c.batch; ++b)
+      for (std::int64_t s = 0; s < c.queries; ++s)
+        for (std::int64_t h = 0; h < c.heads; ++h) {
+          const std::int64_t row = (b * c.queries + s) * c.heads + h, kv = h / c.group();
+          double delta = 0, off = 0;
+          for (std::int64_t d = 0; d < c.value_size; ++d)
+            delta += std::abs(x.o[at(row * c.value_size + d)] * x.d_o[at(row * c.value_size + d)]);
+          for (std::int64_t t = 0; t < c.keys; ++t) {
+            if (!c.sees(s, t)) continue;
+            const std::int64_t key = (b * c.keys + t) * c.kv_heads + kv;
+            double score = 0, magnitude = 0, dp = 0;
+            for (std::int64_t d = 0; d < c.size; ++d) {
+              const double product = x.q[at(row * c.size + d)] * x.k[at(key * c.size + d)];
+              score += scale * product;
+              magnitude += scale * std::abs(product);
+            }
+            const double score_off = (static_cast<double>(c.size) + 3) * wide * magnitude +
+                                     4 * wide * std::abs(x.lse[at(row)]);
+            off = std::max(off, score_off);
+            // Exponentials by the fast instruction are good to 2^-21.
+            const double relative =
+                2 * score_off + narrow + terms * wide + (x.wide == DType::kF32 ? 0x1p-21 : 0);
+            const double p = std::exp(score - x.lse[at(row)]) * (relative + out);
+            for (std::int64_t d = 0; d < c.value_size; ++d) {
+              o[at(row * c.value_size + d)] += p * std::abs(x.v[at(key * c.value_size + d)]);
+              if (!is_grad) continue;
+              const double g = std::abs(x.d_o[at(row * c.value_size + d)]);
+              dp += g * std::abs(x.v[at(key * c.value_size + d)]);
+              dv[at(key * c.value_size + d)] += p * g;
+            }
+            if (!is_grad) continue;
+            const double ds = scale * p * (dp + delta);
+            for (std::int64_t d = 0; d < c.size; ++d) {
+              dq[at(row * c.size + d)] += ds * std::abs(x.k[at(key * c.size + d)]);
+              dk[at(key * c.size + d)] += ds * std::abs(x.q[at(row * c.size + d)]);
+            }
+          }
+          lse[at(row)] = off + 8 * wide * (1 + std::abs(x.lse[at(row)])) +
+                         (x.wide == DType::kF32 ? 0x1p-20 : 0);
+        }
+  }
+};
+
+// The largest excess over the bound; rounding of the result itself comes on top.
+double worst(const std::vector<double>& got, const std::vector<double>& wanted,
+             const std::vector<double>& bounds, double out) {
+  double worst = 0;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (std::isinf(wanted[i]) && got[i] == wanted[i]) continue;
+    const double bound = bounds[i] + 2 * out * std::abs(wanted[i]) + 1e-30;
+    const double ratio = std::abs(got[i] - wanted[i]) / bound;
+    worst = std::isnan(ratio) ? std::numeric_limits<double>::infinity() : std::max(worst, ratio);
+  }
+  return worst;
+}
+
+// Returns whether the path serves the case.
+bool check_forward(const Problem& x, const Path& path) {
+  CudaContext device(CudaOptions{});
+  DeviceCall call(x.kind(), x.shape.attributes());
+  x.give_forward(call, x.dtype, x.out_type(), x.wide, x.shape.accumulate);
+  const auto kernel = call.kernel(path.forward, device);
+  if (kernel == nullptr) return false;
+  kernel->enqueue(nullptr);
+  const auto got = call.results();
+  const auto wanted = x.oracle_forward(x.shape.accumulate);
+  const Bounds bounds(x, false);
+  CHECK(worst(got[0], wanted[0], bounds.o, roundoff(x.out_type())) <= 1);
+  CHECK(worst(got[1], wanted[1], bounds.lse, roundoff(x.wide)) <= 1);
+  CHECK(call.is_guarded());
+  return true;
+}
+
+bool check_backward(const Problem& x, const Path& path, bool deterministic) {
+  CudaOptions options;
+  options.deterministic = deterministic;
+  CudaContext device(options);
+  DeviceCall call(x.kind() + "_grad", x.shape.attributes());
+  x.give_backward(call, x.dtype, x.out_type(), x.wide, x.shape.accumulate);
+  const auto kernel = call.kernel(path.backward, device);
+  if (kernel == nullptr) return false;
+  kernel->enqueue(nullptr);
+  const auto got = call.results();
+  const auto wanted = x.oracle_backward();
+  const Bounds bounds(x, true);
+  const double out = roundoff(x.out_type());
+  CHECK(worst(got[0], wanted[0], bounds.dq, out) <= 1);
+  CHECK(worst(got[1], wanted[1], bounds.dk, out) <= 1);
+  CHECK(worst(got[2], wanted[2], bounds.dv, out) <= 1);
+  CHECK(call.is_guarded());
+  return true;
+}
+
+const std::vector<Case> kCases = {
+    {1, 1, 1, 1, 1, 64, 64},
+    {2, 5, 5, 3, 3, 64, 64},
+    {1, 64, 64, 2, 2, 64, 64},
+    {2, 77, 77, 4, 2, 32, 32},
+    {1, 127, 127, 6, 2, 72, 72},
+    {1, 129, 129, 4, 1, 128, 128},
+    {1, 300, 300, 2, 2, 96, 96},
+    {1, 65, 65, 2, 1, 256, 256},
+    {1, 33, 33, 2, 2, 160, 64},
+    {1, 40, 40, 2, 2, 5, 3},  // nothing is a multiple of anything
+    {1, 41, 41, 3, 3, 1, 7},
+    {2, 50, 170, 2, 2, 64, 64, 120},    // queries of the last of three parts
+    {1, 64, 192, 4, 2, 128, 128, 64},   // of the second; keys that nobody sees
+    {1, 130, 70, 2, 2, 64, 64, 0, 60},  // keys of the last part: many queries see none
+    {1, 96, 96, 2, 2, 64, 64, 0, 0, 3, 32, 0},
+    {1, 96, 96, 2, 1, 64, 64, 0, 0, 3, 32, 1},
+    {1, 70, 70, 2, 1, 40, 24, 35, 35, 4, 35, 2},
+    {1, 70, 70, 2, 2, 64, 64, 0, 0, 0, 0, 0, true},
+    {1, 70, 70, 2, 1, 64, 64, 0, 0, 2, 35, 1, true},
+};
+
+}  // namespace
+
+TEST_CASE("attention equals the reference within its bound, by every kernel that serves it") {
+  if (!has_gpu()) return;
+  for (const Case& c : kCases)
+    for (const DType dtype : {DType::kF64, DType::kF32, DType::kBF16, DType::kF16}) {
+      const Problem problem(c, dtype);
+      for (const Path& path : kPaths) {
+        const std::string text = fmt::format(
+            "{}: {} [{}, {} from {}, {}, {}] over [{} from {}, {}, {}], chunks {} x {} by {}{}",
+            path.name, to_string(dtype), c.batch, c.queries, c.first_query, c.heads, c.size, c.keys,
+            c.first_key, c.kv_heads, c.value_size, c.chunks, c.chunk, c.shift,
+            c.accumulate ? ", accumulated" : "");
+        CAPTURE(text);
+        const bool serves = check_forward(problem, path);
+        const bool serves_grad = check_backward(problem, path, false);
+        if (check_backward(problem, path, true)) CHECK(serves_grad);
+        if (&path == &kPaths[0]) CHECK((serves && serves_grad));
+      }
+    }
+}
+
+TEST_CASE("cuDNN serves the attention of GPT-2 and Llama where the build has it") {
+  if (!has_gpu()) return;
+#ifdef SEXTANT_HAS_CUDNN
+  for (const Case& c :
+       std::vector<Case>{{2, 128, 128, 4, 4, 64, 64}, {1, 256, 256, 8, 2, 128, 128}})
+    for (const DType dtype : {DType::kBF16, DType::kF16}) {
+      const Problem problem(c, dtype);
+      CHECK(check_forward(problem, kPaths[1]));
+      CHECK(check_backward(problem, kPaths[1], false));
+      CHECK(check_backward(problem, kPaths[1], true));
+    }
+#endif
+}
+
+#ifdef SEXTANT_HAS_CUDNN
+TEST_CASE("graphs of attention are made of operations that cuDNN accepts, without a GPU") {
+  for (const cudnnDataType_t type : {CUDNN_DATA_BFLOAT16, CUDNN_DATA_HALF})
+    for (const std::int64_t kv_heads : {8, 2, 1})
+      for (const std::int64_t ahead : {0, 70}) {
+        const AttentionProblem problem{type, 2, 77, 77 + ahead, 8, kv_heads, 128, 64, ahead, 0.1F};
+        CHECK_NOTHROW(AttentionForward(problem).graph.check());
+        for (const bool sums_in_order : {false, true})
+          CHECK_NOTHROW(AttentionBackward(problem, sums_in_order).graph.check());
+      }
+}
+#endif
+
+TEST_CASE("attention over nothing is zero, and its log-sum-exp minus infinity") {
+  if (!has_gpu()) return;
+  const Case c{1, 3, 0, 2, 2, 8, 8};
+  const Problem problem(c, DType::kF32);
+  CHECK(check_forward(problem, kPaths[0]));
+  CHECK(check_backward(problem, kPaths[0], true));
+  const Problem empty({0, 3, 3, 2, 2, 8, 8}, DType::kBF16);
+  CHECK(check_forward(empty, kPaths[0]));
+  CHECK(check_backward(empty, kPaths[0], true));
+}
+
+TEST_CASE("the gradient of attention has the same bits in every deterministic run") {
+  if (!has_gpu()) return;
+  const Problem x({2, 300, 300, 4, 2, 64, 64}, DType::kBF16);
+  CudaOptions options;
+  options.deterministic = true;
+  for (const Path& path : kPaths) {
+    CudaContext device(options);
+    DeviceCall call("attention_grad", {});
+    x.give_backward(call, x.dtype, x.dtype, x.wide, false);
+    const auto kernel = call.kernel(path.backward, device);
+    if (kernel == nullptr) continue;
+    kernel->enqueue(nullptr);
+    const auto first = call.results();
+    for (int run = 0; run < 10; ++run) {
+      kernel->enqueue(nullptr);
+      CHECK(call.results() == first);
+    }
+  }
+}
+
+TEST_CASE("a head that no kernel holds is refused by name and size") {
+  if (!has_gpu()) return;
+  CudaContext device(CudaOptions{});
+  const Problem x({1, 2, 2, 1, 1, 264, 8}, DType::kF32);
+  DeviceCall call("attention", {});
+  x.give_forward(call, x.dtype, x.dtype, x.wide, false);
+  CHECK_THROWS_WITH_AS(call.kernel(make_general_attention, device),
+                       "'under test' (attention): CUDA attention serves heads of up to 256 "
+                       "elements, not 264",
+                       Error);
+}
+
+namespace {
+
+double milliseconds(CudaKernel& kernel) {
+  constexpr int kRuns = 10;
+  cudaEvent_t begin = nullptr, end = nullptr;
+  SEXTANT_CUDA(cudaEventCreate(&begin));
+  SEXTANT_CUDA(cudaEventCreate(&end));
+  for (int run = 0; run < 3; ++run) kernel.enqueue(nullptr);
+  SEXTANT_CUDA(cudaEventRecord(begin, nullptr));
+  for (int run = 0; run < kRuns; ++run) kernel.enqueue(nullptr);
+  SEXTANT_CUDA(cudaEventRecord(end, nullptr));
+  SEXTANT_CUDA(cudaEventSynchronize(end));
+  float total = 0;
+  SEXTANT_CUDA(cudaEventElapsedTime(&total, begin, end));
+  cudaEventDestroy(begin);
+  cudaEventDestroy(end);
+  return static_cast<double>(total) / kRuns;
+}
+
+// Without an oracle, which would take minutes.
+void give_large(DeviceCall& call, const Case& c, bool is_grad) {
+  const DType dtype = DType::kBF16;
+  const Shape q{c.batch, c.queries, c.heads, c.size}, k{c.batch, c.keys, c.kv_heads, c.size};
+  const Shape lse{c.batch, c.queries, c.heads};
+  const std::vector<double> some = values(q.elements(), dtype, 1);
+  const std::vector<double> few(some.begin(), some.begin() + k.elements());
+  call.input({{q, dtype}, some}).input({{k, dtype}, few}).input({{k, dtype}, few});
+  if (!is_grad) {
+    call.output({{q, dtype}, {}}).output({{lse, DType::kF32}, {}});
+    return;
+  }
+  const std::vector<double> sums(static_cast<std::size_t>(lse.elements()), 6.0);
+  call.input({{q, dtype}, some}).input({{lse, DType::kF32}, sums}).input({{q, dtype}, some});
+  call.output({{q, dtype}, {}}).output({{k, dtype}, {}}).output({{k, dtype}, {}});
+}
+
+void time_path(const char* model, const Case& c, const Path& path, bool is_grad,
+               bool deterministic) {
+  CudaOptions options;
+  options.deterministic = deterministic;
+  CudaContext device(options);
+  DeviceCall call(is_grad ? "attention_grad" : "attention", {});
+  give_large(call, c, is_grad);
+  const auto kernel = call.kernel(is_grad ? path.backward : path.forward, device);
+  if (kernel == nullptr) return;
+  const double ms = milliseconds(*kernel);
+  // Pairs of a query and a key once; two products forward, five backward.
+  const double pairs = 0.5 * static_cast<double>(c.batch * c.heads * c.queries * c.keys);
+  const double flops = 2 * pairs * static_cast<double>(c.size) * (is_grad ? 5 : 2);
+  fmt::print("attention {:7} {:8} {:6}{}: {:8.3f} ms {:6.1f} TFLOP/s\n", model,
+             is_grad ? "backward" : "forward", path.name, deterministic ? " (fixed)" : "", ms,
+             flops / ms * 1e-9);
+}
+
+}  // namespace
+
+TEST_CASE("attention of the models in bf16: times") {
+  if (!has_gpu()) return;
+  const std::vector<std::pair<const char*, Case>> models = {
+      {"medium", {16, 1024, 1024, 16, 16, 64, 64}},
+      {"xl", {8, 1024, 1024, 25, 25, 64, 64}},
+      {"llama", {1, 4096, 4096, 32, 32, 128, 128}},
+      {"grouped", {1, 4096, 4096, 32, 8, 128, 128}},
+  };
+  for (const auto& [model, shape] : models)
+    for (const Path& path : kPaths) {
+      time_path(model, shape, path, false, false);
+      time_path(model, shape, path, true, false);
+      if (&path != &kPaths[0]) time_path(model, shape, path, true, true);
+    }
+}
