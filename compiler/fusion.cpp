@@ -46,7 +46,7 @@ class Fusion {
         continue;
       }
       const Chain& chain = at(chains_, chain_of_[op]);
-      if (chain.ops.back() != index) continue;
+      if (chain.last() != index) continue;
       for (const StagedOpIndex member : chain.ops)
         at(new_index, member) = static_cast<StagedOpIndex>(fused.ops.size());
       fused.ops.push_back(make_op(chain));
@@ -62,6 +62,8 @@ class Fusion {
   struct Chain {
     const FusedKind* kind = nullptr;
     std::vector<StagedOpIndex> ops;
+    // Siblings may stand in another order than the kind names them in.
+    StagedOpIndex last() const { return *std::max_element(ops.begin(), ops.end()); }
   };
 
   void find_chains() {
@@ -82,13 +84,27 @@ class Fusion {
   std::vector<StagedOpIndex> match(StagedOpIndex first, const FusedKind& kind) const {
     const auto links = kind.members();
     if (at(graph_.ops, first).kind != links.front().kind || !may_join(first, first)) return {};
-    std::vector<StagedOpIndex> ops = {first};
+    Chain chain{&kind, {first}};
     for (const FusedKind::Link& link : links.subspan(1)) {
-      const auto next = next_link(ops.back(), first, link);
+      const auto next = link.shares ? sibling(chain.ops.back(), first, link)
+                                    : next_link(chain.ops.back(), first, link);
       if (!next) return {};
-      ops.push_back(*next);
+      chain.ops.push_back(*next);
     }
-    return is_closed(ops) ? ops : std::vector<StagedOpIndex>();
+    return is_closed(chain) ? chain.ops : std::vector<StagedOpIndex>();
+  }
+
+  std::optional<StagedOpIndex> sibling(StagedOpIndex before, StagedOpIndex first,
+                                       const FusedKind::Link& link) const {
+    const auto input = [&](StagedOpIndex op, int position) {
+      return at(at(graph_.ops, op).in, position);
+    };
+    const StagedTensorIndex tensor = input(before, *link.shares);
+    for (const StagedOpIndex reader : at(readers_, tensor))
+      if (reader != before && at(graph_.ops, reader).kind == link.kind && may_join(reader, first) &&
+          input(reader, link.reads_at) == tensor)
+        return reader;
+    return std::nullopt;
   }
 
   std::optional<StagedOpIndex> next_link(StagedOpIndex before, StagedOpIndex first,
@@ -117,8 +133,9 @@ class Fusion {
 
   // All members may act when the last one does: nobody outside reads their results before, and no
   // state that they read is updated before.
-  bool is_closed(const std::vector<StagedOpIndex>& ops) const {
-    const StagedOpIndex last = ops.back();
+  bool is_closed(const Chain& chain) const {
+    const std::vector<StagedOpIndex>& ops = chain.ops;
+    const StagedOpIndex last = chain.last();
     const auto is_member = [&](StagedOpIndex op) {
       return std::find(ops.begin(), ops.end(), op) != ops.end();
     };
@@ -135,7 +152,7 @@ class Fusion {
   }
 
   StagedOp make_op(const Chain& chain) const {
-    StagedOp fused = at(graph_.ops, chain.ops.back());
+    StagedOp fused = at(graph_.ops, chain.last());
     fused.kind = chain.kind->kind;
     fused.attributes = {};
     fused.in.clear();

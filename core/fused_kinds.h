@@ -1,10 +1,11 @@
-// The chains of operators that a device may have one kernel for. The table is all there is: the
-// compiler looks for these chains, the validator knows them, a device registers a kernel under the
-// name of one or lets the members run one by one.
+// The groups of operators that a device may have one kernel for: chains, and operators that read
+// one tensor. The table is all there is: the compiler looks for these groups, the validator knows
+// them, a device registers a kernel under the name of one or lets the members run one by one.
 #pragma once
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,10 +14,12 @@
 namespace sextant {
 
 struct FusedKind {
-  // A link of the chain: it reads output 0 of the link before it at this input and nowhere else.
+  // A link of the chain: it reads output 0 of the link before it at this input and nowhere else. Or
+  // a sibling of the link before it: it reads there what that one reads at input `shares`.
   struct Link {
     std::string_view kind;
     int reads_at = 0;
+    std::optional<int> shares = std::nullopt;
   };
   static constexpr int kAnyInput = -1;  // commutative kinds
   static constexpr std::size_t kMostLinks = 4;
@@ -28,8 +31,9 @@ struct FusedKind {
   std::span<const Link> members() const;
 };
 
-// Longer chains first. Operands of a fused operator: the inputs of the members in order, each
-// tensor once, without what only members see; the outputs of the members in order, without that.
+// Those with more members first. Operands of a fused operator: the inputs of the members in order,
+// each tensor once, without what only members see; the outputs of the members in order, without
+// that.
 std::span<const FusedKind> fused_kinds();
 // nullptr: no fused kind has this name.
 const FusedKind* find_fused_kind(std::string_view kind);

@@ -105,7 +105,7 @@ namespace sextant {
 // - A2  they issue equal communications in equal order
 // - A3  a transfer has senders and receivers
 // Fused actors (validator/fusion.cpp)
-// - F1  the members are the chain that the actor's kind names
+// - F1  the members are of the kinds that the actor's kind names
 // - F2  a fused actor is on the compute queue, keeps no state and takes over no bytes
 // - F3  members read inputs, or what a member before them wrote
 // - F4  members write outputs and inner tensors, each once
@@ -115,6 +115,7 @@ namespace sextant {
 // - F8  no member reads an output that is a sum over several acts
 // - F9  actors of a fused kind have members, others no inner tensors
 // - F10 inner tensors have the element type of their layout
+// - F11 siblings read one tensor where the actor's kind says
 // Shapes (validator/shapes.cpp); what holds for registers holds for inner tensors
 // - S1  registers are laid out on a placement that holds all ranks of the program
 // - S2  the local shape of a register is what each rank of the class holds of the layout

@@ -1,4 +1,4 @@
-// Rules F: the members of a fused actor are a chain of the table, and together they read its inputs
+// Rules F: the members of a fused actor are a group of the table, and together they read its inputs
 // and write its outputs.
 #include "core/fused_kinds.h"
 #include "core/validator/findings.h"
@@ -52,8 +52,25 @@ class FusedActor {
     std::string kinds;
     for (const ActorMember& member : actor_.members)
       kinds += (kinds.empty() ? "" : ", ") + member.kind;
-    findings_.expect(agrees, "F1", "block '{}': '{}' of kind {} has the members {}", block_.name,
-                     actor_.name, actor_.kind, kinds);
+    if (findings_.expect(agrees, "F1", "block '{}': '{}' of kind {} has the members {}",
+                         block_.name, actor_.name, actor_.kind, kinds))
+      check_siblings(*fused);
+  }
+
+  void check_siblings(const FusedKind& fused) {
+    const auto links = fused.members();
+    for (std::size_t i = 1; i < links.size(); ++i) {
+      if (!links[i].shares) continue;
+      const ActorMember &before = actor_.members[i - 1], &member = actor_.members[i];
+      const auto there = static_cast<std::size_t>(*links[i].shares);
+      const auto here = static_cast<std::size_t>(links[i].reads_at);
+      findings_.expect(there < before.in.size() && here < member.in.size() &&
+                           before.in[there] == member.in[here],
+                       "F11",
+                       "block '{}': members '{}' and '{}' of '{}' do not read one tensor as their "
+                       "inputs {} and {}",
+                       block_.name, before.name, member.name, actor_.name, there, here);
+    }
   }
 
   void check_place() {

@@ -534,6 +534,22 @@ const std::vector<Breakage>& fusion_breakages() {
        }},
       {"F10", "'product' inside 'matmul' is bf16, its layout f32",
        [](PhysicalGraph& graph) { fused(graph).inner[0].local.dtype = DType::kBF16; }},
+      {"F11", "'weight' and 'bias' of 'matmul' do not read one tensor as their inputs 1 and 0",
+       [](PhysicalGraph& graph) {
+         Actor& actor = fused(graph);
+         actor.kind = "matmul_grad_weight_bias";
+         actor.inner.clear();
+         actor.members = {{.kind = "matmul_grad_weight",
+                           .name = "weight",
+                           .attributes = {},
+                           .in = {{Source::kInput, 0}, {Source::kInput, 1}},
+                           .out = {{Source::kOutput, 0}}},
+                          {.kind = "reduce_to_bias",
+                           .name = "bias",
+                           .attributes = {},
+                           .in = {{Source::kInput, 0}},
+                           .out = {}}};
+       }},
       {"S2", "'product' is 7x7",
        [](PhysicalGraph& graph) {
          fused(graph).inner[0].local.shape = Shape{7, 7};
