@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <initializer_list>
 #include <memory>
 
 namespace sextant {
@@ -131,6 +133,37 @@ std::unique_ptr<CudaKernel> make_general_attention_grad(const KernelContext& cal
 
 namespace {
 
+bool suits_tensor_cores(const AttentionShape& shape, DType dtype,
+                        std::initializer_list<const void*> addresses) {
+  const auto is_aligned = [](const void* address) {
+    return reinterpret_cast<std::uintptr_t>(address) % 16 == 0;
+  };
+  return (dtype == DType::kBF16 || dtype == DType::kF16) && shape.size % 8 == 0 &&
+         shape.value_size % 8 == 0 && shape.size > 0 && shape.value_size > 0 &&
+         std::all_of(addresses.begin(), addresses.end(), is_aligned);
+}
+
+}  // namespace
+
+std::unique_ptr<CudaKernel> make_tensor_attention(const KernelContext& call,
+                                                  CudaContext& /*device*/) {
+  const AttentionArguments a = attention_arguments(call);
+  if (!suits_tensor_cores(a.shape, a.dtype, {a.q, a.k, a.v, a.o})) return nullptr;
+  return cuda_launch(a.dtype == DType::kBF16 ? enqueue_attention_bf16 : enqueue_attention_f16, a);
+}
+
+std::unique_ptr<CudaKernel> make_tensor_attention_grad(const KernelContext& call,
+                                                       CudaContext& device) {
+  const AttentionGradArguments a = attention_grad_arguments(call);
+  if (!suits_tensor_cores(a.shape, a.dtype, {a.q, a.k, a.v, a.o, a.d_o, a.dq, a.dk, a.dv}))
+    return nullptr;
+  return std::make_unique<AttentionGrad>(
+      a.dtype == DType::kBF16 ? enqueue_attention_grad_bf16 : enqueue_attention_grad_f16, a,
+      device);
+}
+
+namespace {
+
 std::unique_ptr<CudaKernel> make_attention_merge(const KernelContext& call,
                                                  CudaContext& /*device*/) {
   AttentionMergeArguments arguments;
@@ -154,8 +187,10 @@ std::unique_ptr<CudaKernel> make_attention_merge(const KernelContext& call,
 void add_cuda_attention(CudaKernelTable& table) {
   for (const char* kind : {"attention", "attention_chunks"})
     table.add(kind, make_general_attention);
-  for (const char* kind : {"attention_grad", "attention_chunks_grad"})
+  for (const char* kind : {"attention_grad", "attention_chunks_grad"}) {
     table.add(kind, make_general_attention_grad);
+    table.add(kind, make_tensor_attention_grad);
+  }
   table.add("attention", make_cudnn_attention);
   table.add("attention_grad", make_cudnn_attention_grad);
   table.add("attention_merge", make_attention_merge);

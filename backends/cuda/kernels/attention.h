@@ -47,6 +47,14 @@ cudaError_t enqueue_attention_grad(const AttentionGradArguments& arguments, cuda
 // delta = sum over the head of o * d_o; part of the gradient.
 cudaError_t enqueue_attention_delta(const AttentionGradArguments& arguments, cudaStream_t stream);
 
+// On tensor cores: sizes of heads are multiples of 8 and addresses of 16 bytes.
+cudaError_t enqueue_attention_bf16(const AttentionArguments& arguments, cudaStream_t stream);
+cudaError_t enqueue_attention_f16(const AttentionArguments& arguments, cudaStream_t stream);
+cudaError_t enqueue_attention_grad_bf16(const AttentionGradArguments& arguments,
+                                        cudaStream_t stream);
+cudaError_t enqueue_attention_grad_f16(const AttentionGradArguments& arguments,
+                                       cudaStream_t stream);
+
 struct LseByHeadArguments {
   AttentionShape shape;
   const float* lse = nullptr;  // [batch, queries, heads]

@@ -1,5 +1,4 @@
-// Arguments of attention kernels from the operands of a call, and the kernels that compute in the
-// type of the arguments, whatever it is.
+// Arguments of attention kernels from the operands of a call, and our own kernels for them.
 #pragma once
 
 #include "actor/kernel_context.h"
@@ -19,5 +18,10 @@ AttentionGradArguments attention_grad_arguments(const KernelContext& call);  // 
 std::unique_ptr<CudaKernel> make_general_attention(const KernelContext& call, CudaContext& device);
 std::unique_ptr<CudaKernel> make_general_attention_grad(const KernelContext& call,
                                                         CudaContext& device);
+
+// Those on tensor cores: bf16 and f16, sizes of heads by eights.
+std::unique_ptr<CudaKernel> make_tensor_attention(const KernelContext& call, CudaContext& device);
+std::unique_ptr<CudaKernel> make_tensor_attention_grad(const KernelContext& call,
+                                                       CudaContext& device);
 
 }  // namespace sextant
