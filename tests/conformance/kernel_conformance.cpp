@@ -231,7 +231,7 @@ DType arithmetic_of(const KernelCase& on) {
 // The coarsest rounding of intermediate results; 0 where there is none.
 double rounding_between(const KernelCase& on) {
   double unit = 0;
-  if (!rounds_between(on.kind)) return unit;
+  if (on.members.empty() && !rounds_between(on.kind)) return unit;
   for (const CaseOperand& input : on.in)
     if (is_16_bit(input.global.dtype)) unit = std::max(unit, unit_roundoff(input.global.dtype));
   return unit;
@@ -324,6 +324,8 @@ void CaseOracle::fill(Room& room, const std::vector<bool>& accumulate) const {
   room.actor.name = on_.text();
   room.actor.attributes = on_.attributes;
   room.actor.members = on_.members;
+  for (const CaseOperand& inner : on_.inner)
+    room.actor.inner.push_back({.name = "inner", .layout = {}, .local = inner.global});
   for (std::size_t i = 0; i < on_.in.size(); ++i)
     room.add(on_.in[i], inputs_[i], false, room.context.in);
   for (std::size_t i = 0; i < on_.out.size(); ++i)
@@ -381,14 +383,29 @@ std::vector<std::vector<std::byte>> CaseOracle::bytes_of_run(CallRunner& runner)
   return {room.bytes.begin() + static_cast<std::ptrdiff_t>(on_.in.size()), room.bytes.end()};
 }
 
+namespace {
+
+// Of a fused operator: a later member reads the output, which therefore must be what it is.
+bool is_read_inside(const KernelCase& on, std::size_t output) {
+  const ActorMember::Operand seen{ActorMember::Operand::Source::kOutput,
+                                  static_cast<std::int32_t>(output)};
+  return std::any_of(on.members.begin(), on.members.end(), [&seen](const ActorMember& member) {
+    return std::find(member.in.begin(), member.in.end(), seen) != member.in.end();
+  });
+}
+
+}  // namespace
+
 std::vector<std::vector<bool>> accumulations(const KernelCase& on) {
   std::vector<std::vector<bool>> choices{std::vector<bool>(on.out.size(), false)};
   if (std::find(on.is_state.begin(), on.is_state.end(), true) != on.is_state.end()) return choices;
+  std::vector<bool> all(on.out.size(), false);
   for (std::size_t i = 0; i < on.out.size(); ++i) {
-    if (!is_floating(on.out[i].global.dtype)) continue;
+    if (!is_floating(on.out[i].global.dtype) || is_read_inside(on, i)) continue;
     choices.emplace_back(on.out.size(), false);
-    choices.back()[i] = true;
+    choices.back()[i] = all[i] = true;
   }
+  if (choices.size() > 2) choices.push_back(std::move(all));
   return choices;
 }
 

@@ -18,7 +18,7 @@
 //   longest extent of an input. Errors of n roundings add up like a random walk, whatever their
 //   order; 4 leaves room for the largest of many elements.
 // - Kinds in `rounds_between` pass intermediate results of 16-bit calls through tensor cores and so
-//   round them to 16 bits (u'): 4 u' (d + m) more.
+//   round them to 16 bits (u'): 4 u' (d + m) more. So may fused kinds, between members.
 //
 // Outputs of integer types are equal. Infinities and NaN are where the reference has them.
 #pragma once
@@ -82,7 +82,8 @@ class CaseOracle {
   std::vector<double> spread_;  // d + m, by output
 };
 
-// The choices of outputs to accumulate to: none, each floating one alone; of state none at all.
+// The choices of outputs to accumulate to: none, each floating one alone, all; of
+// state none at all, of fused operators none that another member reads.
 std::vector<std::vector<bool>> accumulations(const KernelCase& on);
 
 }  // namespace sextant

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <exception>
+#include <map>
+#include <utility>
 
 namespace sextant {
 namespace {
@@ -28,6 +30,14 @@ std::string text_of(const std::vector<bool>& accumulate) {
 
 std::string types_text(const std::string& kind, DType dtype) {
   return kind + " " + std::string(to_string(dtype));
+}
+
+// Of the first floating input: what lists call the call.
+DType type_of(const KernelCase& on) {
+  const auto floating = std::find_if(on.in.begin(), on.in.end(), [](const CaseOperand& input) {
+    return is_floating(input.global.dtype);
+  });
+  return floating == on.in.end() ? DType::kF32 : floating->global.dtype;
 }
 
 bool is_example(const OperatorDef& def, const KernelCase& on) {
@@ -84,6 +94,18 @@ PreparedKind prepare_kind(const OperatorDef& def, const CaseLimits& limits) {
       for (const KernelCase& typed : in_dtype(on, dtype))
         prepare_case(typed, CaseValues::kIntegers, types_text(def.kind, dtype), prepared);
   return prepared;
+}
+
+std::vector<PreparedKind> prepare_calls(const std::vector<KernelCase>& calls) {
+  std::map<std::string, PreparedKind> by_kind;
+  for (const KernelCase& on : calls) {
+    PreparedKind& prepared = by_kind[on.kind];
+    prepared.kind = on.kind;
+    prepare_case(on, CaseValues::kDigits, types_text(on.kind, type_of(on)), prepared);
+  }
+  std::vector<PreparedKind> kinds;
+  for (auto& [kind, prepared] : by_kind) kinds.push_back(std::move(prepared));
+  return kinds;
 }
 
 SweepReport sweep(const PreparedKind& prepared, CallRunner& runner) {

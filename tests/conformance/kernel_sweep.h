@@ -26,6 +26,9 @@ struct PreparedKind {
 // too.
 PreparedKind prepare_kind(const OperatorDef& def, const CaseLimits& limits);
 
+// Calls that are in their final types, by kind.
+std::vector<PreparedKind> prepare_calls(const std::vector<KernelCase>& calls);
+
 // Adds one case that is in its final types.
 void prepare_case(const KernelCase& on, CaseValues values, const std::string& types,
                   PreparedKind& prepared);

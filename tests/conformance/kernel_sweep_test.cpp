@@ -3,6 +3,9 @@
 #include "tests/conformance/kernel_sweep.h"
 
 #include "backends/cpu/kernel.h"
+#include "core/fused_kinds.h"
+#include "tests/conformance/host_member_calls.h"
+#include "tests/conformance/plan_cases.h"
 
 #include <doctest/doctest.h>
 
@@ -19,6 +22,15 @@ class CpuRunner final : public CallRunner {
   explicit CpuRunner(KernelTable kernels, Spoil spoil = nullptr)
       : kernels_(std::move(kernels)), spoil_(std::move(spoil)) {}
   bool run(const KernelContext& call) override {
+    if (call.actor->members.empty()) return run_one(call);
+    HostMemberCalls members(call);
+    for (const KernelContext& member : members.calls())
+      if (!run_one(member)) return false;
+    return true;
+  }
+
+ private:
+  bool run_one(const KernelContext& call) {
     const Kernel kernel = kernels_.find(call.actor->kind, call);
     if (kernel == nullptr) return false;
     const Workspace::Frame frame(workspace_);
@@ -27,7 +39,6 @@ class CpuRunner final : public CallRunner {
     return true;
   }
 
- private:
   KernelTable kernels_;
   Spoil spoil_;
   Workspace workspace_;
@@ -72,6 +83,19 @@ TEST_CASE("the sweep has cases of every operator that computes, odd, empty and l
       const Shape& shape = on.in[0].global.shape;
       return shape[shape.rank() - 1] == extent;
     }));
+}
+
+// Members one by one, as a device without kernels for the whole runs them.
+TEST_CASE("the calls of compiled plans lie within the bound of the reference, fused ones too") {
+  CpuRunner runner(fast_kernels());
+  int fused = 0;
+  for (const PreparedKind& prepared : prepare_calls(small_plan_cases())) {
+    const SweepReport report = sweep(prepared, runner);
+    CHECK_MESSAGE(report.uncovered.empty(), prepared.kind);
+    for (const std::string& fault : report.faults) FAIL_CHECK(fault);
+    fused += find_fused_kind(prepared.kind) != nullptr ? 1 : 0;
+  }
+  CHECK(fused >= 8);
 }
 
 TEST_CASE("the sweep notices what goes wrong in kernels") {
