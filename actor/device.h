@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,15 +36,32 @@ struct DeviceSpec {
   std::string name;
   std::vector<QueueRole> queues;
   std::vector<DType> dtypes;
-  bool capture = false;
+  bool capture = false;     // gives replays
   bool has_memory = false;  // registers have bytes (false for the simulator)
+  // Steps whose contents of registers that host actors touch exist side by side. With 2, a loader
+  // fills the next step's while this one's are read, and what metrics read stays for a step: the
+  // launch thread need not wait until the host has looked.
+  std::int32_t host_steps = 1;
 };
 
-// When a run occupied its queue, for traces.
+// When a run, or one kernel of it, occupied its queue, for traces.
 struct Stamp {
   RunId run;
   std::int64_t step = 0;
   Duration begin, end;  // since the device's own epoch
+  // The actors of the run that the time is of; 0 actors: all of them.
+  std::int32_t first_actor = 0, num_actors = 0;
+};
+
+struct Tape;
+
+// A whole step that the device issues by itself.
+class Replay {
+ public:
+  virtual ~Replay() = default;
+  // Enqueues the step behind everything launched so far; its launches have the fences that they
+  // would have had one by one. Does not wait for device work.
+  virtual void launch(std::int64_t step) = 0;
 };
 
 class Device {
@@ -59,9 +77,22 @@ class Device {
   virtual FenceState state(Fence fence) = 0;
   // Blocks until the fence is done. Throws Error(kRankFailed) naming the operator if it failed.
   virtual void wait(Fence fence) = 0;
+  // The recorded step of the rank's program as one launch (actor/tape.h). Nothing: the runtime
+  // launches run by run, as before. Called at most once, between two steps, when all of what a step
+  // launches has been launched before; a replay lives no longer than the device.
+  virtual std::unique_ptr<Replay> capture(const Tape& tape) {
+    static_cast<void>(tape);
+    return nullptr;
+  }
   // Bytes of a register's content that host actors fill or read; empty without memory.
   virtual std::span<std::byte> host_view(InstanceId instance, std::int32_t reg,
                                          std::int32_t content) = 0;
+  // The same for one step, on a device that has several (DeviceSpec::host_steps).
+  virtual std::span<std::byte> host_view_of_step(InstanceId instance, std::int32_t reg,
+                                                 std::int32_t content, std::int64_t step) {
+    static_cast<void>(step);
+    return host_view(instance, reg, content);
+  }
   // Another rank failed: whoever is or will be blocked in wait() or in a rendezvous of this device
   // gets Error(kRankFailed) with this reason. Called from any thread, once at most.
   virtual void abort(const std::string& reason) { static_cast<void>(reason); }

@@ -35,10 +35,10 @@ void HostCaller::call(std::int32_t s, std::int64_t act) {
   inputs_.clear();
   outputs_.clear();
   for (const BufferRef& in : call.in) {
-    inputs_.push_back(device_->host_view(in.instance, in.reg, in.content));
+    inputs_.push_back(device_->host_view_of_step(in.instance, in.reg, in.content, step));
   }
   for (const BufferRef& out : call.out) {
-    outputs_.push_back(device_->host_view(out.instance, out.reg, out.content));
+    outputs_.push_back(device_->host_view_of_step(out.instance, out.reg, out.content, step));
   }
   HostAct host_act;
   host_act.rank = rank_;
@@ -56,9 +56,14 @@ HostThread::HostThread(const PhysicalGraph& graph, Rank rank, const ProgramTable
                        Device& device, HostActors& host)
     : tables_(tables),
       device_(device),
+      host_steps_(device.spec().host_steps),
       caller_(graph, rank, tables, device, host),
+      late_caller_(graph, rank, tables, device, host),
       protocol_(tables, SiteOwner::kHostThread),
-      thread_([this] { loop(); }) {}
+      late_reads_done_(tables.sites.size(), 0),
+      thread_([this] { loop(); }) {
+  if (host_steps_ > 1) reader_ = std::thread([this] { read_loop(); });
+}
 
 HostThread::~HostThread() {
   {
@@ -67,6 +72,7 @@ HostThread::~HostThread() {
   }
   changed_.notify_all();
   thread_.join();
+  if (reader_.joinable()) reader_.join();
 }
 
 void HostThread::announce(std::int64_t steps) {
@@ -98,7 +104,24 @@ void HostThread::receive(std::vector<Message>& messages) {
 
 void HostThread::wait_until_idle() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return idle_ || error_ || !stop_reason_.empty(); });
+  changed_.wait(lock,
+                [&] { return (idle_ && late_reads_.empty()) || error_ || !stop_reason_.empty(); });
+  throw_if_broken();
+}
+
+bool HostThread::is_read_through(std::int64_t steps) const {
+  return std::all_of(
+      tables_.host_sites.begin(), tables_.host_sites.end(), [&](const std::int32_t s) {
+        const Site& site = tables_.sites[static_cast<std::size_t>(s)];
+        return site.num_writes > 0 ||
+               late_reads_done_[static_cast<std::size_t>(s)] >= steps * site.acts_per_step;
+      });
+}
+
+void HostThread::wait_until_read(std::int64_t steps) {
+  if (host_steps_ == 1 || steps <= 0) return;
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return is_read_through(steps) || error_ || !stop_reason_.empty(); });
   throw_if_broken();
 }
 
@@ -135,7 +158,7 @@ bool HostThread::is_idle() const {
 
 void HostThread::loop() {
   std::unique_lock lock(mutex_);
-  while (!ending_ && stop_reason_.empty() && !error_) {
+  while (!is_over()) {
     received_.swap(to_host_);
     for (const Message& message : received_) protocol_.receive(message);
     received_.clear();
@@ -143,9 +166,7 @@ void HostThread::loop() {
     if (site < 0) {
       idle_ = is_idle();
       changed_.notify_all();
-      changed_.wait(lock, [&] {
-        return ending_ || !stop_reason_.empty() || !to_host_.empty() || next_enabled() >= 0;
-      });
+      changed_.wait(lock, [&] { return is_over() || !to_host_.empty() || next_enabled() >= 0; });
       continue;
     }
     lock.unlock();
@@ -156,20 +177,60 @@ void HostThread::loop() {
       error = std::current_exception();
     }
     lock.lock();
-    error_ = error;
+    if (!error_) error_ = error;
     to_launch_.insert(to_launch_.end(), protocol_.outbox().begin(), protocol_.outbox().end());
     protocol_.clear_outbox();
     changed_.notify_all();
   }
 }
 
-void HostThread::act(std::int32_t site) {
+// The launches of the step, on every queue, are done.
+void HostThread::wait_for_step(std::int64_t step) {
+  for (std::size_t queue = 0; step >= 0 && queue < kNumQueueRoles; ++queue) {
+    const std::int64_t runs = tables_.runs_per_step[queue];
+    if (runs > 0) device_.wait({static_cast<QueueRole>(queue), (step + 1) * runs - 1});
+  }
+}
+
+void HostThread::act(std::int32_t s) {
+  const Site& site = tables_.sites[static_cast<std::size_t>(s)];
   waits_.clear();
-  const std::int64_t act = protocol_.acts_of(site);
-  protocol_.begin_host_act(site, waits_);
-  for (const Fence fence : waits_) device_.wait(fence);
-  caller_.call(site, act);
-  protocol_.finish_host_act(site);
+  const std::int64_t act = protocol_.acts_of(s);
+  protocol_.begin_host_act(s, waits_);
+  if (host_steps_ > 1 && site.num_writes == 0) {
+    protocol_.finish_host_act(s);
+    const std::lock_guard lock(mutex_);
+    late_reads_.push_back({s, act, waits_});
+    return;  // the loop notifies
+  }
+  if (host_steps_ > 1 && site.num_inputs == 0)
+    wait_for_step(act / site.acts_per_step - host_steps_);
+  else
+    for (const Fence fence : waits_) device_.wait(fence);
+  caller_.call(s, act);
+  protocol_.finish_host_act(s);
+}
+
+void HostThread::read_loop() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return is_over() || !late_reads_.empty(); });
+    if (is_over()) return;
+    const LateRead read = late_reads_.front();
+    lock.unlock();
+    std::exception_ptr error;
+    try {
+      for (const Fence fence : read.waits) device_.wait(fence);
+      late_caller_.call(read.site, read.act);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    if (!error_) error_ = error;
+    late_reads_.pop_front();
+    ++late_reads_done_[static_cast<std::size_t>(read.site)];
+    changed_.notify_all();
+  }
 }
 
 }  // namespace sextant

@@ -11,6 +11,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -41,6 +42,10 @@ class HostCaller {
 
 // A host thread and the two FIFOs between it and the launch thread. A content moves like this:
 //   launch thread: issue -> launch -> Req(fence)   host thread: wait(fence), act -> Ack -> FIFO
+// On a device that keeps several steps' contents for the host, actors that only read are off that
+// way: the Ack follows the Req at once, and a second thread reads when the fence is done.
+//   launch thread: issue -> launch -> Req(fence)   host thread: Ack -> FIFO   reader: wait, act
+// Loaders then wait for the end of the step whose buffers they fill again, not for credits' fences.
 class HostThread {
  public:
   HostThread(const PhysicalGraph& graph, Rank rank, const ProgramTables& tables, Device& device,
@@ -57,19 +62,34 @@ class HostThread {
   void receive(std::vector<Message>& messages);
   // Blocks until every announced act has taken place.
   void wait_until_idle();
+  // Blocks until what host actors only read has been read through step `steps` - 1.
+  void wait_until_read(std::int64_t steps);
   // Ends every present and future wait of either thread with Error(kRankFailed).
   void stop(const std::string& reason);
 
  private:
+  // An act whose inputs have been acked and wait to be read.
+  struct LateRead {
+    std::int32_t site = 0;
+    std::int64_t act = 0;
+    std::vector<Fence> waits;
+  };
+
   void loop();
+  void read_loop();
   std::int32_t next_enabled() const;
   bool is_idle() const;
+  bool is_over() const { return ending_ || error_ || !stop_reason_.empty(); }
   void act(std::int32_t site);
+  void wait_for_step(std::int64_t step);
+  bool is_read_through(std::int64_t steps) const;
   void throw_if_broken();
 
   const ProgramTables& tables_;
   Device& device_;
+  const std::int64_t host_steps_;
   HostCaller caller_;
+  HostCaller late_caller_;  // of the second thread
   // Of the host thread.
   Protocol protocol_;
   std::vector<Fence> waits_;
@@ -83,8 +103,11 @@ class HostThread {
   bool ending_ = false;
   std::string stop_reason_;
   std::exception_ptr error_;
+  std::deque<LateRead> late_reads_;            // the first is being read
+  std::vector<std::int64_t> late_reads_done_;  // by site
 
   std::thread thread_;
+  std::thread reader_;  // with host_steps_ > 1
 };
 
 }  // namespace sextant

@@ -4,8 +4,10 @@
 #include "actor/dry_run.h"
 #include "actor/host_side.h"
 #include "actor/protocol.h"
+#include "actor/tape.h"
 #include "core/check.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <mutex>
@@ -14,6 +16,9 @@
 
 namespace sextant {
 namespace {
+
+// The steps before it are launched run by run: libraries load their code, the tape's waits exist.
+constexpr std::int64_t kFirstReplayedStep = 2;
 
 void mix(std::uint64_t& hash, std::uint64_t value) {
   hash = (hash ^ value) * 0x9E3779B97F4A7C15ULL;
@@ -67,6 +72,12 @@ struct RankRuntime::Impl {
   }
 
   std::int32_t issue_next();
+  std::int32_t issue_run();
+  std::int32_t issue_replay();
+  void find_replay();
+  bool waits_for_reads_within_a_step() const;
+  void issue_protocol();
+  void note_issued(std::int32_t members);
   void begin_step();
   void announce(std::int64_t steps);
   void take_messages();
@@ -94,7 +105,9 @@ struct RankRuntime::Impl {
   std::vector<Launch> launches;
   std::vector<Fence> done;
   std::vector<Message> messages;
+  std::vector<Message> acks, reqs;  // of a replay
   std::vector<Fence> host_waits;
+  std::unique_ptr<Replay> replay;
   std::vector<std::uint64_t> keys;  // by run
   std::array<QueueWindow, kNumQueueRoles> windows;
   std::array<std::uint64_t, kNumQueueRoles> hashes{};
@@ -107,6 +120,7 @@ struct RankRuntime::Impl {
 // Run-ahead is at most `run_ahead_steps` steps: this one and those before it that are unfinished.
 void RankRuntime::Impl::begin_step() {
   announce(step + 1);
+  if (host_thread) host_thread->wait_until_read(step - device.spec().host_steps + 1);
   const std::int64_t finished = step - options.run_ahead_steps + 1;  // steps that must be done
   for (std::size_t queue = 0; finished > 0 && queue < kNumQueueRoles; ++queue) {
     const std::int64_t runs = tables->runs_per_step[queue];
@@ -183,9 +197,26 @@ void RankRuntime::Impl::launch(std::int32_t members) {
     const Fence got = done[static_cast<std::size_t>(m)];
     require(got == fence, ErrorCode::kInternal, "the device returned fence {}.{}, not {}.{}",
             to_string(got.queue), got.sequence, to_string(fence.queue), fence.sequence);
-    std::uint64_t& hash = hashes[static_cast<std::size_t>(fence.queue)];
-    mix(hash, keys[static_cast<std::size_t>(next + m)]);
+  }
+  note_issued(members);
+}
+
+void RankRuntime::Impl::note_issued(std::int32_t members) {
+  for (std::int32_t run = next; run < next + members; ++run) {
+    const auto index = static_cast<std::size_t>(run);
+    std::uint64_t& hash = hashes[static_cast<std::size_t>(tables->runs[index].queue)];
+    mix(hash, keys[index]);
     mix(hash, static_cast<std::uint64_t>(step));
+  }
+}
+
+// Until the next run of the order may be launched.
+void RankRuntime::Impl::issue_protocol() {
+  while (const std::optional<Blocker> blocker = protocol.issue(next, step)) {
+    // The order is total and the dry run passed: only a host actor can owe something.
+    require(blocker->owed_by_host && host_thread, ErrorCode::kInternal, "protocol error: {}",
+            to_text(*blocker, *tables, graph, program));
+    take_messages();
   }
 }
 
@@ -199,12 +230,12 @@ std::int32_t RankRuntime::Impl::issue_next() {
     ++step;
     return 0;
   }
-  while (const std::optional<Blocker> blocker = protocol.issue(next, step)) {
-    // The order is total and the dry run passed: only a host actor can owe something.
-    require(blocker->owed_by_host && host_thread, ErrorCode::kInternal, "protocol error: {}",
-            to_text(*blocker, *tables, graph, program));
-    take_messages();
-  }
+  if (next == 0 && step == kFirstReplayedStep) find_replay();
+  return replay ? issue_replay() : issue_run();
+}
+
+std::int32_t RankRuntime::Impl::issue_run() {
+  issue_protocol();
   const std::int32_t members = tables->runs[static_cast<std::size_t>(next)].group_size;
   wait_for_window(members);
   launch(members);
@@ -219,6 +250,47 @@ std::int32_t RankRuntime::Impl::issue_next() {
     ++step;
   }
   return members;
+}
+
+// Everything that the step reads must be there before it is launched. Loaders can see to that if
+// their buffers do not wait for fences of the same step; a credit that comes back when something
+// was read cannot come back within the step.
+bool RankRuntime::Impl::waits_for_reads_within_a_step() const {
+  for (const Channel& channel : tables->channels) {
+    const FrameQuota& frame = tables->frames[static_cast<std::size_t>(channel.frame)];
+    const bool few = frame.num_registers < frame.contents_per_step;
+    if (few && (channel.to_host || (channel.from_host && device.spec().host_steps == 1)))
+      return true;
+  }
+  return false;
+}
+
+void RankRuntime::Impl::find_replay() {
+  if (!options.replay || !device.spec().capture || inline_host) return;
+  if (!waits_for_reads_within_a_step()) replay = device.capture(record(graph));
+}
+
+// Credits, messages and hashes are those of single launches. Acks go out on the way, so that
+// loaders go on; Reqs when what they stand for has been launched.
+std::int32_t RankRuntime::Impl::issue_replay() {
+  const auto runs = static_cast<std::int32_t>(tables->runs.size());
+  reqs.clear();
+  while (next < runs) {
+    issue_protocol();
+    const std::int32_t members = tables->runs[static_cast<std::size_t>(next)].group_size;
+    note_issued(members);
+    acks.clear();
+    for (const Message& message : protocol.outbox())
+      (message.kind == Message::Kind::kAck ? acks : reqs).push_back(message);
+    protocol.clear_outbox();
+    if (!acks.empty()) host_thread->post(acks);
+    next += members;
+  }
+  replay->launch(step);
+  if (!reqs.empty()) host_thread->post(reqs);
+  next = 0;
+  ++step;
+  return runs;
 }
 
 void RankRuntime::Impl::drain() {

@@ -26,6 +26,8 @@ struct IssueHash {
 struct RuntimeOptions {
   std::int64_t window = 256;  // unfinished launches per queue
   std::int64_t run_ahead_steps = 2;
+  // From the third step on whole steps are launched at once, on devices that can (Device::capture).
+  bool replay = true;
 };
 
 // Host actors that do nothing: for devices without memory.
@@ -46,8 +48,8 @@ class RankRuntime {
   ~RankRuntime();
   RankRuntime(RankRuntime&&) noexcept;
 
-  // Issues the next run (or launch group) of the order; waits for host actors and the window if it
-  // must. Returns the number of runs issued.
+  // Issues the next run (or launch group, or the step that is replayed) of the order; waits for
+  // host actors and the window if it must. Returns the number of runs issued.
   std::int32_t issue_next();
   std::int64_t step() const;     // of the next issue
   RunId next_run() const;        // likewise

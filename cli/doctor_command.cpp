@@ -16,10 +16,9 @@ namespace {
 std::string cuda_text() {
 #ifdef SEXTANT_HAS_CUDA
   const int devices = num_cuda_devices();
-  return devices > 0
-             ? fmt::format("{} GPU(s); this version runs single operators on them, not plans",
-                           devices)
-             : "built in, but no usable GPU or driver";
+  return devices > 0 ? fmt::format("{} GPU(s), the first is {}; a plan of one rank runs on it",
+                                   devices, cuda_device_name(0))
+                     : "built in, but no usable GPU: " + why_no_cuda_device();
 #else
   return "not built in (nvcc was not found when the build was configured)";
 #endif

@@ -162,13 +162,18 @@ void add_check(Program& p) {
 void add_run(Program& p) {
   CLI::App& verb = add_verb(p.app, p, "run", "Train with a plan",
                             "Examples:\n  sextant run plan.json --data text.txt --steps 50 --out "
-                            "run\n  sextant run plan.json --data docs --queues stress --steps 2",
+                            "run\n  sextant run plan.json --data docs --queues stress --steps 2\n"
+                            "  sextant run plan.json --backend cuda --data random --profile 3",
                             [&p](Console& console) { run_run(p.run, p.common, console); });
   add_job(verb, p.run.job, true);
-  verb.add_option("--backend", p.run.backend, "cpu");
-  verb.add_option("--queues", p.run.queues, "asynchronous, inline, stress");
-  verb.add_option("--kernels", p.run.kernels, "fast, reference");
-  verb.add_option("--data", p.run.data, "text file or folder of text files");
+  verb.add_option("--backend", p.run.backend, "cpu, cuda");
+  verb.add_option("--queues", p.run.queues, "cpu: asynchronous (default), inline, stress");
+  verb.add_option("--kernels", p.run.kernels, "cpu: fast (default), reference");
+  verb.add_option("--graphs", p.run.graphs, "cuda: a step as one CUDA graph: on (default), off");
+  verb.add_flag("--deterministic", p.run.deterministic, "cuda: the same bits in every run");
+  verb.add_option("--matmul-cache", p.run.matmul_cache,
+                  "cuda: file that keeps which algorithms were measured to be fast");
+  verb.add_option("--data", p.run.data, "text file or folder of text files; random: uniform ids");
   verb.add_option("--steps", p.run.steps, "optimizer steps");
   verb.add_option("--profile", p.run.profile, "extra steps that time every operator");
   verb.add_option("--learning-rate", p.run.learning_rate, "instead of the plan's");

@@ -1,5 +1,6 @@
-// `sextant run`: trains with a plan on CPU ranks in this process.
-#include "backends/cpu/cpu_backend.h"
+// `sextant run`: trains with a plan, on CPU ranks in this process or on a GPU.
+#include "actor/runtime.h"
+#include "cli/run_backend.h"
 #include "cli/run_record.h"
 #include "cli/verbs.h"
 #include "compiler/memory_report.h"
@@ -12,6 +13,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <optional>
 
 namespace sextant {
@@ -19,42 +21,28 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The first steps fill caches and page in memory.
-constexpr std::int64_t kWarmUpSteps = 2;
-
-CpuQueueKind parse_queues(const std::string& text) {
-  if (text == "inline") return CpuQueueKind::kInline;
-  if (text == "asynchronous") return CpuQueueKind::kAsynchronous;
-  require(text == "stress", ErrorCode::kUsage,
-          "--queues '{}' is not one of inline, asynchronous, stress", text);
-  return CpuQueueKind::kStress;
-}
-
-CpuKernels parse_kernels(const std::string& text) {
-  require(text == "fast" || text == "reference", ErrorCode::kUsage,
-          "--kernels '{}' is not one of fast, reference", text);
-  return text == "fast" ? CpuKernels::kFast : CpuKernels::kReference;
-}
-
-CpuOptions cpu_options(const RunArguments& arguments, const CommonOptions& common) {
-  CpuOptions options;
-  options.queues = parse_queues(arguments.queues);
-  options.kernels = parse_kernels(arguments.kernels);
-  options.seed = common.seed;
-  return options;
+// The first steps fill caches and page in memory. On a GPU the third is captured, and libraries
+// load their code on the way.
+std::int64_t warm_up_steps(const RunArguments& arguments) {
+  return arguments.backend == "cuda" ? 5 : 2;
 }
 
 // What one training run measured, as it goes.
 class Recorder {
  public:
-  Recorder(const PlannedJob& planned, Bytes peak_memory, Console& console)
-      : planned_(planned), peak_memory_(peak_memory), console_(console), last_s_(wall_seconds()) {}
+  Recorder(const PlannedJob& planned, Bytes peak_memory, std::int64_t warm_up_steps,
+           Console& console)
+      : planned_(planned),
+        peak_memory_(peak_memory),
+        warm_up_steps_(warm_up_steps),
+        console_(console),
+        last_s_(wall_seconds()) {}
 
   void add(const StepMetrics& metrics) {
     const double now = wall_seconds();
     const double step_s = now - last_s_;
     last_s_ = now;
-    if (metrics.step >= kWarmUpSteps) step_times_.push_back(step_s);
+    if (metrics.step >= warm_up_steps_) step_times_.push_back(step_s);
     losses_.push_back(metrics.loss());
     const double tokens_per_s = metrics.values.at("token_count") / step_s;
     const auto value = mfu(planned_.job, step_s, planned_.plan.strategy.ranks());
@@ -79,20 +67,22 @@ class Recorder {
  private:
   const PlannedJob& planned_;
   const Bytes peak_memory_;
+  const std::int64_t warm_up_steps_;
   Console& console_;
   double last_s_;
   std::vector<double> losses_, step_times_;
   std::string lines_;
 };
 
-// The user's text; needed where the model reads tokens, useless where it does not.
+// The user's text; needed where the model reads tokens, useless where it does not. Nothing for
+// `random`: then tokens are drawn like every other input.
 std::optional<TokenData> token_data(const PhysicalGraph& graph, const std::string& path) {
   const bool reads_tokens = synthetic_inputs(graph, true) != synthetic_inputs(graph, false);
   require(!path.empty() || !reads_tokens, ErrorCode::kUsage,
-          "--data is needed: a text file or a folder of text files");
+          "--data is needed: a text file or a folder of text files, or `random` for uniform ids");
   require(path.empty() || reads_tokens, ErrorCode::kUsage,
           "--data {}: this model reads no tokens; leave it out", path);
-  if (path.empty()) return std::nullopt;
+  if (path.empty() || path == kRandomData) return std::nullopt;
   return TokenData::from_path(path);
 }
 
@@ -105,28 +95,41 @@ void say_synthetic_inputs(const PhysicalGraph& graph, bool has_data, const Conso
   if (!names.empty()) console.say("synthetic data for " + comma_list(names));
 }
 
+// The part of the step that a stamp is of; for a whole run of several kinds there is no kind.
+std::string kind_of(const PhysicalGraph& graph, Rank rank, const Stamp& stamp) {
+  const Run& run = graph.program_of(rank).order[stamp.run.index()];
+  const Block& block = graph.block_of(graph.program_of(rank).instances[run.instance.index()]);
+  if (stamp.num_actors == 0 && run.num_actors > 1) return "";
+  const std::int32_t actor = stamp.num_actors == 0 ? run.first_actor : stamp.first_actor;
+  return block.actors[static_cast<std::size_t>(actor)].kind;
+}
+
 // Extra steps with stamps; the first is warm-up. Seconds per step, mean over ranks.
-std::map<std::string, double> profile(const PhysicalGraph& graph, CpuOptions options,
-                                      const std::optional<TokenData>& data, std::int64_t steps) {
-  options.profile = true;
-  CpuWorld world(graph, options);
-  TrainingHost host = training_host(data, options.seed);
-  const std::vector<Device*> devices = world.devices();
-  run_all(graph, devices, host, steps + 1);
-  std::map<std::string, double> seconds;
+void profile(const PhysicalGraph& graph, const RunArguments& arguments, std::uint64_t seed,
+             const std::optional<TokenData>& data, RunRecord& record) {
+  const auto world = make_run_devices(graph, arguments, seed, true, [](const std::string&) {});
+  TrainingHost host = training_host(data, seed);
+  const std::vector<Device*> devices = world->devices();
+  run_all(graph, devices, host, arguments.profile + 1);
+  const double share =
+      1.0 / (static_cast<double>(arguments.profile) * static_cast<double>(devices.size()));
   for (std::size_t rank = 0; rank < devices.size(); ++rank) {
     for (const Stamp& stamp : devices[rank]->stamps()) {
       if (stamp.step == 0) continue;
-      seconds[run_name(graph, Rank(rank), stamp.run)] +=
-          to_seconds(stamp.end - stamp.begin) /
-          (static_cast<double>(steps) * static_cast<double>(devices.size()));
+      const double seconds = to_seconds(stamp.end - stamp.begin) * share;
+      const std::string name =
+          stamp.num_actors == 0
+              ? run_name(graph, Rank(rank), stamp.run)
+              : run_name(graph, Rank(rank), stamp.run, stamp.first_actor, stamp.num_actors);
+      record.operator_time_s[name] += seconds;
+      if (const std::string kind = kind_of(graph, Rank(rank), stamp); !kind.empty())
+        record.kind_time_s[kind] += seconds;
     }
   }
-  return seconds;
 }
 
 // Runs; nothing when the user interrupted (what was measured stays in the recorder).
-std::optional<std::vector<IssueHash>> train(const PhysicalGraph& graph, CpuWorld& world,
+std::optional<std::vector<IssueHash>> train(const PhysicalGraph& graph, RunDevices& world,
                                             TrainingHost& host, Recorder& recorder,
                                             std::int64_t steps) {
   host.on_step([&](const StepMetrics& metrics) {
@@ -148,11 +151,14 @@ RunRecord make_record(const PlannedJob& planned, const PhysicalGraph& graph,
   record.plan_hash = graph.header.plan_hash;
   record.strategy = to_string(planned.plan.strategy);
   record.backend = arguments.backend;
-  record.queues = arguments.queues;
-  record.kernels = arguments.kernels;
+  if (arguments.backend == "cpu") {
+    record.queues = arguments.queues.empty() ? kDefaultQueues : arguments.queues;
+    record.kernels = arguments.kernels.empty() ? kDefaultKernels : arguments.kernels;
+  }
+  record.devices = devices_text(arguments, graph);
   record.seed = common.seed;
   record.steps = static_cast<std::int64_t>(recorder.losses().size());
-  record.warm_up_steps = kWarmUpSteps;
+  record.warm_up_steps = warm_up_steps(arguments);
   record.step_time_s = median(recorder.step_times());
   record.step_time_quartiles_s[0] = quantile(recorder.step_times(), 0.25);
   record.step_time_quartiles_s[1] = quantile(recorder.step_times(), 0.75);
@@ -186,10 +192,7 @@ void say_result(const RunRecord& record, const PlannedJob& planned, const Record
 }  // namespace
 
 void run_run(const RunArguments& arguments, const CommonOptions& common, Console& console) {
-  require(arguments.backend != "cuda", ErrorCode::kDevice,
-          "this version runs plans on CPU ranks only; its CUDA device runs single operators");
-  require(arguments.backend == "cpu", ErrorCode::kUsage, "--backend '{}' is not one of cpu, cuda",
-          arguments.backend);
+  require_backend(arguments);
   require(arguments.steps > 0, ErrorCode::kUsage, "--steps must be positive, not {}",
           arguments.steps);
   require(arguments.profile >= 0, ErrorCode::kUsage, "--profile must not be negative, not {}",
@@ -199,26 +202,27 @@ void run_run(const RunArguments& arguments, const CommonOptions& common, Console
             ErrorCode::kUsage, "--learning-rate must be positive and finite, not {}",
             *arguments.learning_rate);
   require_folder(common.out);
-  const CpuOptions options = cpu_options(arguments, common);
   PlannedJob planned = load_planned_job(arguments.job);
   // The plan, and with it its hash, stays as it is: a learning rate changes no launch.
   if (arguments.learning_rate) planned.job.optimizer.learning_rate = *arguments.learning_rate;
   const PhysicalGraph graph = physical_graph(planned);
   require_fits(planned, graph);
+  require_ranks(arguments, graph);
   const std::optional<TokenData> data = token_data(graph, arguments.data);
 
-  console.say(fmt::format("{} on {} CPU ranks: {}", name_of(planned.job.model), graph.ranks.size(),
-                          to_string(planned.plan.strategy)));
-  CpuWorld world(graph, options);
+  console.say(fmt::format("{} on {}: {}", name_of(planned.job.model),
+                          devices_text(arguments, graph), to_string(planned.plan.strategy)));
+  std::unique_ptr<RunDevices> world = make_run_devices(
+      graph, arguments, common.seed, false, [&](const std::string& text) { console.say(text); });
   say_synthetic_inputs(graph, data.has_value(), console);
   TrainingHost host = training_host(data, common.seed);
-  Recorder recorder(planned, peak_memory(graph), console);
-  const auto issued = train(graph, world, host, recorder, arguments.steps);
+  Recorder recorder(planned, peak_memory(graph), warm_up_steps(arguments), console);
+  const auto issued = train(graph, *world, host, recorder, arguments.steps);
+  world.reset();  // its memory is the profile's now
   console.end_progress();
   RunRecord record = make_record(planned, graph, arguments, common, recorder);
   if (issued) record.issued = *issued;
-  if (issued && arguments.profile > 0)
-    record.operator_time_s = profile(graph, options, data, arguments.profile);
+  if (issued && arguments.profile > 0) profile(graph, arguments, common.seed, data, record);
 
   say_result(record, planned, recorder, console);
   if (!common.out.empty()) {

@@ -41,6 +41,7 @@ std::string to_json_text(const RunRecord& record) {
       {"plan_hash", record.plan_hash},
       {"strategy", record.strategy},
       {"backend", record.backend},
+      {"devices", record.devices},
       {"queues", record.queues},
       {"kernels", record.kernels},
       {"seed", record.seed},
@@ -51,7 +52,8 @@ std::string to_json_text(const RunRecord& record) {
       {"first_loss", record.first_loss},
       {"last_loss", record.last_loss},
       {"issued", issued},
-      {"operator_time_s", record.operator_time_s}};
+      {"operator_time_s", record.operator_time_s},
+      {"kind_time_s", record.kind_time_s}};
   return json.dump(1) + "\n";
 }
 
@@ -62,6 +64,7 @@ RunRecord run_record_from_json(std::string_view text, std::string_view file_name
   record.plan_hash = root.at("plan_hash").text();
   record.strategy = root.at("strategy").text();
   record.backend = root.at("backend").text();
+  if (root.contains("devices")) record.devices = root.at("devices").text();
   record.queues = root.at("queues").text();
   record.kernels = root.at("kernels").text();
   record.seed = static_cast<std::uint64_t>(root.at("seed").integer());
@@ -77,8 +80,11 @@ RunRecord run_record_from_json(std::string_view text, std::string_view file_name
     hash.edges = from_hex(rank.at("edges"));
     record.issued.push_back(hash);
   }
-  const JsonCursor times = root.at("operator_time_s");
-  for (const std::string& name : times.keys()) record.operator_time_s[name] = times.at(name).real();
+  const auto read_times = [&](const char* key, std::map<std::string, double>& times) {
+    for (const std::string& name : root.at(key).keys()) times[name] = root.at(key).at(name).real();
+  };
+  read_times("operator_time_s", record.operator_time_s);
+  if (root.contains("kind_time_s")) read_times("kind_time_s", record.kind_time_s);
   return record;
 }
 
@@ -94,8 +100,14 @@ std::string without_layer_number(const std::string& name) {
 
 std::string run_name(const PhysicalGraph& graph, Rank rank, RunId id) {
   const Run& run = graph.program_of(rank).order[id.index()];
+  return run_name(graph, rank, id, run.first_actor, run.num_actors);
+}
+
+std::string run_name(const PhysicalGraph& graph, Rank rank, RunId id, std::int32_t first_actor,
+                     std::int32_t num_actors) {
+  const Run& run = graph.program_of(rank).order[id.index()];
   return without_layer_number(actors_to_text(graph, graph.ranks[rank.index()].program, run.instance,
-                                             run.first_actor, run.num_actors));
+                                             first_actor, num_actors));
 }
 
 // Linear between the two nearest order statistics.

@@ -15,15 +15,17 @@ namespace sextant {
 struct RunRecord {
   std::string plan_hash;
   std::string strategy;
-  std::string backend, queues, kernels;
+  std::string backend, devices;
+  std::string queues, kernels;  // of CPU ranks
   std::uint64_t seed = 0;
   std::int64_t steps = 0;
   std::int64_t warm_up_steps = 0;  // excluded from the step time
   double step_time_s = 0;          // median
   double step_time_quartiles_s[2] = {0, 0};
   double first_loss = 0, last_loss = 0;
-  std::vector<IssueHash> issued;                  // by rank, over all steps
-  std::map<std::string, double> operator_time_s;  // per step and rank, of profiled extra steps
+  std::vector<IssueHash> issued;  // by rank, over all steps
+  // Per step and rank, of profiled extra steps; by name, and by operator kind.
+  std::map<std::string, double> operator_time_s, kind_time_s;
 };
 
 std::string to_json_text(const RunRecord& record);
@@ -34,6 +36,9 @@ std::string without_layer_number(const std::string& name);
 
 // Name of a run in tables of times: its actors', without the layer's number.
 std::string run_name(const PhysicalGraph& graph, Rank rank, RunId run);
+// The same for a part of it.
+std::string run_name(const PhysicalGraph& graph, Rank rank, RunId run, std::int32_t first_actor,
+                     std::int32_t num_actors);
 
 double median(std::vector<double> values);
 double quantile(std::vector<double> values, double q);

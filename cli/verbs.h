@@ -54,11 +54,16 @@ void run_boxing(const BoxingArguments& arguments, const CommonOptions& common, C
 
 void run_check(const JobArguments& job, const CommonOptions& common, Console& console);
 
+inline constexpr const char* kDefaultQueues = "asynchronous";
+inline constexpr const char* kDefaultKernels = "fast";
+inline constexpr const char* kRandomData = "random";
 struct RunArguments {
   JobArguments job;
   std::string backend = "cpu";
-  std::string queues = "asynchronous";
-  std::string kernels = "fast";
+  std::string queues, kernels;  // of CPU ranks; empty: the defaults
+  std::string graphs;           // of GPUs: on (default, empty) or off
+  bool deterministic = false;   // likewise
+  std::string matmul_cache;     // likewise: file of measured algorithms; empty: none
   std::string data;
   std::int64_t steps = 20;
   std::int64_t profile = 0;

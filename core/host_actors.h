@@ -28,7 +28,7 @@ struct HostAct {
 class HostActors {
  public:
   virtual ~HostActors() = default;
-  // May be called from several threads at once, one per rank.
+  // May be called from several threads at once: per rank, one that loads and one that reads.
   virtual void act(const HostAct& act) = 0;
 };
 

@@ -3,29 +3,52 @@
 #include "core/initial_contents.h"
 
 #include "core/check.h"
-#include "core/counter_rng.h"
+
+#include <algorithm>
+#include <string>
 
 namespace sextant {
+namespace {
 
-std::vector<double> initial_contents(const PhysicalGraph& graph, Rank rank, const Register& reg,
-                                     const Actor& writer, std::size_t output, std::uint64_t seed) {
-  const Shard box = shard_of(graph, reg.layout, rank);
-  std::vector<double> values(static_cast<std::size_t>(box.local_shape().elements()), 0.0);
+std::string stream_of(const Actor& writer) {
+  return writer.attributes.contains("parameter") ? writer.attributes.text("parameter")
+                                                 : writer.name;
+}
+
+}  // namespace
+
+InitialContents::InitialContents(const PhysicalGraph& graph, Rank rank, const Register& reg,
+                                 const Actor& writer, std::size_t output, std::uint64_t seed)
+    : box_(shard_of(graph, reg.layout, rank)),
+      global_(graph.layouts[reg.layout.index()].global.shape),
+      random_(seed, stream_of(writer)) {
   const Attributes& attributes = writer.attributes;
   const std::string init =
       output == 0 && attributes.contains("init") ? attributes.text("init") : "zeros";
-  if (init == "ones") values.assign(values.size(), 1.0);
-  if (init == "constant") values.assign(values.size(), attributes.real("init_value"));
-  if (init == "ones" || init == "zeros" || init == "constant") return values;
+  if (init == "zeros") constant_ = 0.0;
+  if (init == "ones") constant_ = 1.0;
+  if (init == "constant") constant_ = attributes.real("init_value");
+  if (constant_) return;
   require(init == "normal", ErrorCode::kInternal,
           "parameter '{}': unknown init '{}' (zeros, ones, constant, normal)", writer.name, init);
-  const double deviation = attributes.real("init_std");
-  const CounterRng random(
-      seed, attributes.contains("parameter") ? attributes.text("parameter") : writer.name);
-  const Shape& global = graph.layouts[reg.layout.index()].global.shape;
+  deviation_ = attributes.real("init_std");
+}
+
+void InitialContents::fill(std::int64_t first, std::span<double> values) const {
+  if (constant_) {
+    std::fill(values.begin(), values.end(), *constant_);
+    return;
+  }
   for (std::size_t i = 0; i < values.size(); ++i)
-    values[i] = deviation * random.normal(static_cast<std::uint64_t>(
-                                global_index(static_cast<std::int64_t>(i), global, box)));
+    values[i] = deviation_ * random_.normal(static_cast<std::uint64_t>(global_index(
+                                 first + static_cast<std::int64_t>(i), global_, box_)));
+}
+
+std::vector<double> initial_contents(const PhysicalGraph& graph, Rank rank, const Register& reg,
+                                     const Actor& writer, std::size_t output, std::uint64_t seed) {
+  const InitialContents contents(graph, rank, reg, writer, output, seed);
+  std::vector<double> values(static_cast<std::size_t>(contents.elements()));
+  contents.fill(0, values);
   return values;
 }
 

@@ -2,17 +2,42 @@
 // that any plan, device count and device starts from the same bits.
 #pragma once
 
+#include "core/counter_rng.h"
 #include "core/ids.h"
 #include "core/physical_graph.h"
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <vector>
 
 namespace sextant {
 
-// The rank's part of output `output` of `writer`, row-major. The first output of an actor with the
-// attribute `init` (zeros, ones, constant with `init_value`, normal with `init_std`; keyed by the
-// attribute `parameter`, or the actor's name) is a parameter; all other state starts at zero.
+// The rank's part of output `output` of `writer`, row-major, a piece at a time. The first output of
+// an actor with the attribute `init` (zeros, ones, constant with `init_value`, normal with
+// `init_std`; keyed by the attribute `parameter`, or the actor's name) is a parameter; all other
+// state starts at zero.
+class InitialContents {
+ public:
+  InitialContents(const PhysicalGraph& graph, Rank rank, const Register& reg, const Actor& writer,
+                  std::size_t output, std::uint64_t seed);
+
+  std::int64_t elements() const { return box_.elements(); }
+  // What every element is, where they are alike.
+  std::optional<double> constant() const { return constant_; }
+  // Elements `first` and those behind it. Any thread.
+  void fill(std::int64_t first, std::span<double> values) const;
+
+ private:
+  Shard box_;
+  Shape global_;
+  std::optional<double> constant_;
+  double deviation_ = 0;
+  CounterRng random_;
+};
+
+// All elements at once.
 std::vector<double> initial_contents(const PhysicalGraph& graph, Rank rank, const Register& reg,
                                      const Actor& writer, std::size_t output, std::uint64_t seed);
 

@@ -23,6 +23,8 @@ struct CudaOptions {
   std::string matmul_cache;
   // Where the device says what it did otherwise than asked, in one line.
   std::function<void(const std::string&)> notice;
+  // From the third step on, a step is one CUDA graph; the numbers are those of single launches.
+  bool graphs = true;
   // The whole arena lies in mapped host memory, so that tests and debuggers read any register;
   // slow.
   bool host_visible = false;
@@ -30,8 +32,12 @@ struct CudaOptions {
 
 // GPUs that can be used; 0 without a driver.
 int num_cuda_devices();
+// Why there are none; empty when there are.
+std::string why_no_cuda_device();
+std::string cuda_device_name(int device);
 
-// Throws Error(kDevice) saying why the device cannot be used.
+// Throws Error(kDevice) saying why the device cannot be used. Its `prepare` throws
+// Error(kInfeasible) before it allocates when the program needs more memory than is free.
 std::unique_ptr<Device> make_cuda_device(const CudaOptions& options);
 
 }  // namespace sextant

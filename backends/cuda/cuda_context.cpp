@@ -5,6 +5,7 @@
 #include "backends/cuda/kernels/product_choices.h"
 #include "backends/cuda/step_number.h"
 #include "core/check.h"
+#include "core/units.h"
 
 #ifdef SEXTANT_HAS_CUDNN
 #include <cudnn.h>
@@ -59,8 +60,15 @@ void CudaContext::need_scratch(std::size_t bytes) {
 }
 
 void CudaContext::allocate_scratch() {
-  if (scratch_ == nullptr && scratch_bytes_ > 0)
-    SEXTANT_CUDA(cudaMalloc(&scratch_, scratch_bytes_));
+  if (scratch_ != nullptr || scratch_bytes_ == 0) return;
+  std::size_t free = 0, total = 0;
+  SEXTANT_CUDA(cudaMemGetInfo(&free, &total));
+  require(scratch_bytes_ <= free, ErrorCode::kInfeasible,
+          "kernels need {} of scratch beside the plan's memory, {} of the card's {} are free",
+          to_text(Bytes(static_cast<std::int64_t>(scratch_bytes_))),
+          to_text(Bytes(static_cast<std::int64_t>(free))),
+          to_text(Bytes(static_cast<std::int64_t>(total))));
+  SEXTANT_CUDA(cudaMalloc(&scratch_, scratch_bytes_));
 }
 
 void CudaContext::note(const std::string& text) {
@@ -69,6 +77,10 @@ void CudaContext::note(const std::string& text) {
 
 void CudaContext::begin_step(std::int64_t step, cudaStream_t stream) {
   SEXTANT_CUDA(enqueue_step_number(step_, step, stream));
+}
+
+void CudaContext::begin_next_step(cudaStream_t stream) {
+  SEXTANT_CUDA(enqueue_next_step_number(step_, stream));
 }
 
 std::int32_t* CudaContext::fault_flag(std::string message) {

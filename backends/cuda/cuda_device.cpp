@@ -6,27 +6,78 @@
 #include "core/check.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace sextant {
+namespace {
+
+// The code of the build: sm_90, and PTX that later cards translate.
+constexpr int kOldestCapability = 90;
+
+std::string version_text(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+std::string reason_text(cudaError_t status) {
+  int driver = 0, runtime = 0;
+  cudaDriverGetVersion(&driver);
+  cudaRuntimeGetVersion(&runtime);
+  const std::string driver_text = driver == 0 ? std::string("no driver is installed")
+                                              : "the driver serves CUDA " + version_text(driver);
+  return fmt::format("{} ({}, this build needs {})", cudaGetErrorString(status), driver_text,
+                     version_text(runtime));
+}
+
+// "Not ready" is an answer, but stays behind as the thread's last error.
+cudaError_t query(cudaEvent_t event) {
+  const cudaError_t status = cudaEventQuery(event);
+  if (status == cudaErrorNotReady) cudaGetLastError();
+  return status;
+}
+
+// Almost never: the run-ahead is shorter than the rings of events.
+void wait_if_pending(cudaEvent_t event) {
+  const cudaError_t status = query(event);
+  SEXTANT_CUDA(status == cudaErrorNotReady ? cudaEventSynchronize(event) : status);
+}
+
+}  // namespace
 
 int num_cuda_devices() {
   int count = 0;
   return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
 }
 
+std::string why_no_cuda_device() {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  return status == cudaSuccess && count > 0
+             ? std::string()
+             : reason_text(status == cudaSuccess ? cudaErrorNoDevice : status);
+}
+
+std::string cuda_device_name(int device) {
+  cudaDeviceProp properties{};
+  SEXTANT_CUDA(cudaGetDeviceProperties(&properties, device));
+  return properties.name;
+}
+
 std::unique_ptr<Device> make_cuda_device(const CudaOptions& options) {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
-  require(status == cudaSuccess, ErrorCode::kDevice, "no usable GPU: {}",
-          cudaGetErrorString(status));
+  require(status == cudaSuccess, ErrorCode::kDevice, "no usable GPU: {}", reason_text(status));
   require(options.device >= 0 && options.device < count, ErrorCode::kDevice,
           "GPU {} of {} does not exist", options.device, count);
   return std::make_unique<CudaDevice>(options);
 }
 
-CudaDevice::CudaDevice(const CudaOptions& options) : options_(options) {
+CudaDevice::CudaDevice(const CudaOptions& options)
+    : options_(options), first_replayed_(std::numeric_limits<std::int32_t>::max()) {
   cudaDeviceProp properties{};
   SEXTANT_CUDA(cudaGetDeviceProperties(&properties, options.device));
+  require(properties.major * 10 + properties.minor >= kOldestCapability, ErrorCode::kDevice,
+          "{} has compute capability {}.{}; this build needs 9.0 or later", properties.name,
+          properties.major, properties.minor);
   spec_.name = properties.name;
   spec_.queues = {QueueRole::kCompute,
                   QueueRole::kCollective,
@@ -36,8 +87,12 @@ CudaDevice::CudaDevice(const CudaOptions& options) : options_(options) {
                   QueueRole::kTransferInBackward,
                   QueueRole::kCopyIn,
                   QueueRole::kCopyOut};
-  spec_.dtypes = {DType::kF32, DType::kBF16};
+  // What registers may hold; kernels cover less each, and refuse the rest by name.
+  spec_.dtypes = {DType::kF64, DType::kF32, DType::kBF16, DType::kF16,
+                  DType::kI64, DType::kI32, DType::kBool};
   spec_.has_memory = true;
+  spec_.host_steps = CudaProgram::kHostSteps;
+  spec_.capture = options.graphs && !options.profile;
 }
 
 CudaDevice::~CudaDevice() {
@@ -46,100 +101,192 @@ CudaDevice::~CudaDevice() {
   for (Queue& queue : queues_) {
     for (const Entry& entry : queue.ring) {
       cudaEventDestroy(entry.end);
-      if (entry.begin != nullptr) cudaEventDestroy(entry.begin);
+      for (const cudaEvent_t mark : entry.marks) cudaEventDestroy(mark);
     }
     if (queue.stream != nullptr) cudaStreamDestroy(queue.stream);
   }
+  for (const cudaEvent_t event : replay_ends_)
+    if (event != nullptr) cudaEventDestroy(event);
+  if (step_begun_ != nullptr) cudaEventDestroy(step_begun_);
   if (epoch_ != nullptr) cudaEventDestroy(epoch_);
 }
 
 void CudaDevice::bind() const { SEXTANT_CUDA(cudaSetDevice(options_.device)); }
 
-void CudaDevice::create_queue(Queue& queue) {
-  SEXTANT_CUDA(cudaStreamCreateWithFlags(&queue.stream, cudaStreamNonBlocking));
-  queue.ring.resize(static_cast<std::size_t>(kEventsPerQueue));
-  const unsigned flags = options_.profile ? cudaEventDefault : cudaEventDisableTiming;
-  for (Entry& entry : queue.ring) {
-    SEXTANT_CUDA(cudaEventCreateWithFlags(&entry.end, flags));
-    if (options_.profile) SEXTANT_CUDA(cudaEventCreateWithFlags(&entry.begin, flags));
-  }
+void CudaDevice::create_queue(QueueRole role) {
+  Queue& made = queue(role);
+  made.runs_per_step = program_->runs_per_step(role);
+  if (made.runs_per_step == 0) return;
+  used_.push_back(role);
+  SEXTANT_CUDA(cudaStreamCreateWithFlags(&made.stream, cudaStreamNonBlocking));
+  made.ring.resize(static_cast<std::size_t>(kEventsPerQueue));
+  for (Entry& entry : made.ring)
+    SEXTANT_CUDA(cudaEventCreateWithFlags(&entry.end, cudaEventDisableTiming));
 }
 
 void CudaDevice::prepare(const PhysicalGraph& graph, Rank rank) {
   require(program_ == nullptr, ErrorCode::kUsage, "rank {} was prepared twice", rank.value);
   bind();
   rank_ = rank;
+  graph_ = &graph;
   context_ = std::make_unique<CudaContext>(options_);
-  program_ = std::make_unique<CudaProgram>(graph, rank, *context_, options_);
-  for (const QueueRole role : spec_.queues)
-    if (program_->uses(role)) create_queue(queue(role));
-  if (!options_.profile) return;
-  SEXTANT_CUDA(cudaEventCreate(&epoch_));
-  SEXTANT_CUDA(cudaEventRecord(epoch_, nullptr));
+  program_ = std::make_unique<CudaProgram>(graph, rank, *context_, options_, spec_.name);
+  for (const QueueRole role : spec_.queues) create_queue(role);
+  SEXTANT_CUDA(cudaEventCreateWithFlags(&step_begun_, cudaEventDisableTiming));
+  for (cudaEvent_t& event : replay_ends_)
+    SEXTANT_CUDA(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  if (options_.profile) {
+    SEXTANT_CUDA(cudaEventCreate(&epoch_));
+    SEXTANT_CUDA(cudaEventRecord(epoch_, nullptr));
+  }
+  // First contents were copied on the default stream, which the queues do not wait for.
+  SEXTANT_CUDA(cudaDeviceSynchronize());
 }
 
-void CudaDevice::note(const Entry& entry) {
-  if (!options_.profile || !entry.run.is_valid()) return;
-  float begin_ms = 0, end_ms = 0;
-  SEXTANT_CUDA(cudaEventElapsedTime(&begin_ms, epoch_, entry.begin));
-  SEXTANT_CUDA(cudaEventElapsedTime(&end_ms, epoch_, entry.end));
-  stamps_.push_back({entry.run, entry.step,
-                     duration_from_seconds(std::max(0.0, static_cast<double>(begin_ms) * 1e-3)),
-                     duration_from_seconds(std::max(0.0, static_cast<double>(end_ms) * 1e-3))});
+// --- launches
+// --------------------------------------------------------------------------------------
+
+void CudaDevice::launch(std::span<const Launch> group, std::span<Fence> done) {
+  bind();
+  // Groups hold communications, which `prepare` refuses: a span of several launches cannot come.
+  for (std::size_t i = 0; i < group.size(); ++i) done[i] = enqueue(group[i]);
 }
 
-// The launch this event stood for must be over before the event is recorded again.
-void CudaDevice::reuse(Entry& entry) {
-  if (!entry.run.is_valid()) return;
-  SEXTANT_CUDA(cudaEventSynchronize(entry.end));
-  note(entry);
+void CudaDevice::wait_on_stream(Queue& own, Fence fence) {
+  if (const cudaEvent_t event = event_of(fence))
+    SEXTANT_CUDA(cudaStreamWaitEvent(own.stream, event, 0));
+}
+
+void CudaDevice::wait_for_last_launches(Queue& own) {
+  for (const QueueRole role : used_) {
+    Queue& other = queue(role);
+    if (&other != &own && other.launched.load() > 0)
+      wait_on_stream(own, {role, other.launched.load() - 1});
+  }
+}
+
+// All queues read one number, so a step begins when all of the one before is over.
+void CudaDevice::begin_step(Queue& own, std::int64_t step) {
+  if (step != step_) {
+    wait_for_last_launches(own);
+    context_->begin_step(step, own.stream);
+    SEXTANT_CUDA(cudaEventRecord(step_begun_, own.stream));
+    step_ = step;
+  } else if (own.begun_step != step) {
+    SEXTANT_CUDA(cudaStreamWaitEvent(own.stream, step_begun_, 0));
+  }
+  own.begun_step = step;
 }
 
 Fence CudaDevice::enqueue(const Launch& launch) {
   const CudaRun& run = program_->run(launch.run);
   Queue& own = queue(run.queue);
+  begin_step(own, launch.step);
   for (const Fence& fence : launch.waits) {
-    Queue& other = queue(fence.queue);
-    SEXTANT_INVARIANT(fence.sequence < other.launched.load(),
+    SEXTANT_INVARIANT(fence.sequence < queue(fence.queue).launched.load(),
                       "rank {}: run {} waits for launch {} of queue {}, which was not issued",
                       rank_.value, launch.run.value, fence.sequence, to_string(fence.queue));
-    if (!is_reused(other, fence))
-      SEXTANT_CUDA(cudaStreamWaitEvent(own.stream, entry(other, fence.sequence).end, 0));
+    wait_on_stream(own, fence);
   }
+  for (const RunId earlier : run.after) wait_on_stream(own, fence_of(earlier, launch.step));
   const std::int64_t sequence = own.launched.load(std::memory_order_relaxed);
   Entry& slot = entry(own, sequence);
   reuse(slot);
   slot.run = launch.run;
   slot.step = launch.step;
-  if (options_.profile) SEXTANT_CUDA(cudaEventRecord(slot.begin, own.stream));
-  for (const auto& kernel : run.kernels) kernel->enqueue(own.stream);
+  enqueue_work(run, slot, own.stream);
   SEXTANT_CUDA(cudaEventRecord(slot.end, own.stream));
   own.launched.store(sequence + 1, std::memory_order_release);
   return {run.queue, sequence};
 }
 
-// Groups hold communications, which `prepare` refuses: a span of several launches cannot come.
-void CudaDevice::launch(std::span<const Launch> group, std::span<Fence> done) {
+void CudaDevice::enqueue_work(const CudaRun& run, Entry& slot, cudaStream_t stream) {
+  for (const HostCopyArguments& copy : run.copies_in) SEXTANT_CUDA(enqueue_host_copy(copy, stream));
+  mark(slot, 0, stream);
+  for (std::size_t k = 0; k < run.kernels.size(); ++k) {
+    run.kernels[k].kernel->enqueue(stream);
+    mark(slot, k + 1, stream);
+  }
+  for (const HostCopyArguments& copy : run.copies_out)
+    SEXTANT_CUDA(enqueue_host_copy(copy, stream));
+}
+
+// The launch this event stood for must be over before the event is recorded again.
+void CudaDevice::reuse(Entry& entry) {
+  if (!entry.run.is_valid()) return;
+  wait_if_pending(entry.end);
+  note(entry);
+}
+
+// --- a step at once
+// --------------------------------------------------------------------------------
+
+std::unique_ptr<Replay> CudaDevice::capture(const Tape& tape) {
+  if (!spec_.capture || program_->num_runs() == 0) return nullptr;
   bind();
-  for (std::size_t i = 0; i < group.size(); ++i) done[i] = enqueue(group[i]);
+  CudaStreams streams{};
+  for (const QueueRole role : used_) streams[static_cast<std::size_t>(role)] = queue(role).stream;
+  return std::make_unique<CudaReplay>(
+      *this, std::make_unique<CudaGraph>(tape, *graph_, *program_, *context_, streams));
+}
+
+void CudaDevice::launch_graph(const CudaGraph& graph, std::int64_t step) {
+  bind();
+  Queue& origin = queue(graph.origin());
+  if (first_replayed_.load() > step) {
+    wait_for_last_launches(origin);
+    first_replayed_.store(step, std::memory_order_release);
+  }
+  const cudaEvent_t end = replay_ends_[static_cast<std::size_t>(step % kReplayEvents)];
+  wait_if_pending(end);  // of a step kReplayEvents back, or never recorded
+  graph.launch(origin.stream);
+  SEXTANT_CUDA(cudaEventRecord(end, origin.stream));
+  step_ = step;
+  replayed_.store(step + 1, std::memory_order_release);
+  for (const QueueRole role : used_)
+    queue(role).launched.store((step + 1) * queue(role).runs_per_step, std::memory_order_release);
+}
+
+// --- completion
+// ------------------------------------------------------------------------------------
+
+Fence CudaDevice::fence_of(RunId id, std::int64_t step) {
+  const CudaRun& run = program_->run(id);
+  return {run.queue, step * queue(run.queue).runs_per_step + run.position};
+}
+
+cudaEvent_t CudaDevice::event_of(Fence fence) {
+  Queue& own = queue(fence.queue);
+  const std::int64_t step = fence.sequence / own.runs_per_step;
+  if (step >= first_replayed_.load(std::memory_order_acquire)) {
+    const bool is_reused = step + kReplayEvents < replayed_.load(std::memory_order_acquire);
+    return is_reused ? nullptr : replay_ends_[static_cast<std::size_t>(step % kReplayEvents)];
+  }
+  const bool is_reused =
+      fence.sequence + kEventsPerQueue < own.launched.load(std::memory_order_acquire);
+  return is_reused ? nullptr : entry(own, fence.sequence).end;
 }
 
 std::string CudaDevice::failure_text(Fence fence, cudaError_t error) {
+  const std::string who = fmt::format("rank {} ({})", rank_.value, spec_.name);
   Queue& own = queue(fence.queue);
+  if (fence.sequence / own.runs_per_step >= first_replayed_.load())
+    return fmt::format("{}: step {}, replayed as a graph: {}; without graphs the operator is named",
+                       who, fence.sequence / own.runs_per_step, cudaGetErrorString(error));
   const std::int64_t launched = own.launched.load();
   std::int64_t first = std::max<std::int64_t>(0, launched - kEventsPerQueue);
-  while (first < fence.sequence && cudaEventQuery(entry(own, first).end) == cudaSuccess) ++first;
-  return fmt::format("rank {} ({}): operator '{}' or one after it: {}", rank_.value, spec_.name,
+  while (first < fence.sequence && query(entry(own, first).end) == cudaSuccess) ++first;
+  return fmt::format("{}: operator '{}' or one after it: {}", who,
                      program_->actor_name(entry(own, first).run), cudaGetErrorString(error));
 }
 
 FenceState CudaDevice::state(Fence fence) {
   bind();
-  Queue& own = queue(fence.queue);
-  if (is_reused(own, fence)) return FenceState::kDone;
-  const cudaError_t status = cudaEventQuery(entry(own, fence.sequence).end);
-  if (status == cudaSuccess) return FenceState::kDone;
-  return status == cudaErrorNotReady ? FenceState::kPending : FenceState::kFailed;
+  const cudaEvent_t event = event_of(fence);
+  if (event == nullptr) return FenceState::kDone;
+  const cudaError_t status = query(event);
+  if (status == cudaErrorNotReady) return FenceState::kPending;
+  return status == cudaSuccess && !context_->fault() ? FenceState::kDone : FenceState::kFailed;
 }
 
 void CudaDevice::wait(Fence fence) {
@@ -148,10 +295,11 @@ void CudaDevice::wait(Fence fence) {
     const std::lock_guard lock(mutex_);
     if (aborted_) fail(ErrorCode::kRankFailed, "{}", *aborted_);
   }
-  Queue& own = queue(fence.queue);
-  if (is_reused(own, fence)) return;
-  const cudaError_t status = cudaEventSynchronize(entry(own, fence.sequence).end);
-  if (status != cudaSuccess) fail(ErrorCode::kRankFailed, "{}", failure_text(fence, status));
+  if (const cudaEvent_t event = event_of(fence)) {
+    const cudaError_t status = cudaEventSynchronize(event);
+    if (status != cudaSuccess) fail(ErrorCode::kRankFailed, "{}", failure_text(fence, status));
+  }
+  if (const auto fault = context_->fault()) fail(ErrorCode::kBadInput, "{}", *fault);
 }
 
 void CudaDevice::abort(const std::string& reason) {
@@ -161,7 +309,43 @@ void CudaDevice::abort(const std::string& reason) {
 
 std::span<std::byte> CudaDevice::host_view(InstanceId instance, std::int32_t reg,
                                            std::int32_t content) {
-  return program_->host_bytes(instance, reg, content);
+  return program_->arena_bytes(instance, reg, content);
+}
+
+std::span<std::byte> CudaDevice::host_view_of_step(InstanceId instance, std::int32_t reg,
+                                                   std::int32_t content, std::int64_t step) {
+  return program_->host_bytes(instance, reg, content, step);
+}
+
+// --- profiling
+// -------------------------------------------------------------------------------------
+
+void CudaDevice::mark(Entry& slot, std::size_t index, cudaStream_t stream) {
+  if (!options_.profile) return;
+  if (slot.marks.size() <= index) SEXTANT_CUDA(cudaEventCreate(&slot.marks.emplace_back()));
+  SEXTANT_CUDA(cudaEventRecord(slot.marks[index], stream));
+}
+
+Duration CudaDevice::since_epoch(cudaEvent_t event) const {
+  float milliseconds = 0;
+  SEXTANT_CUDA(cudaEventElapsedTime(&milliseconds, epoch_, event));
+  return duration_from_seconds(std::max(0.0, static_cast<double>(milliseconds) * 1e-3));
+}
+
+// Differences of neighbours, not of times since the epoch: those have less than a microsecond left
+// after a minute.
+void CudaDevice::note(const Entry& entry) {
+  if (!options_.profile || !entry.run.is_valid()) return;
+  const CudaRun& run = program_->run(entry.run);
+  Duration begin = since_epoch(entry.marks[0]);
+  for (std::size_t k = 0; k < run.kernels.size(); ++k) {
+    float milliseconds = 0;
+    SEXTANT_CUDA(cudaEventElapsedTime(&milliseconds, entry.marks[k], entry.marks[k + 1]));
+    const Duration end = begin + duration_from_seconds(static_cast<double>(milliseconds) * 1e-3);
+    stamps_.push_back(
+        {entry.run, entry.step, begin, end, run.kernels[k].first_actor, run.kernels[k].num_actors});
+    begin = end;
+  }
 }
 
 std::span<const Stamp> CudaDevice::stamps() {

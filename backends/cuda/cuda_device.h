@@ -5,9 +5,11 @@
 #include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/cuda_context.h"
 #include "backends/cuda/cuda_program.h"
+#include "backends/cuda/cuda_replay.h"
 
 #include <array>
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -26,24 +28,35 @@ class CudaDevice final : public Device {
   void launch(std::span<const Launch> group, std::span<Fence> done) override;
   FenceState state(Fence fence) override;
   void wait(Fence fence) override;
+  std::unique_ptr<Replay> capture(const Tape& tape) override;
+  // Of the arena, when it is host-visible and no replay or launch is under way.
   std::span<std::byte> host_view(InstanceId instance, std::int32_t reg,
                                  std::int32_t content) override;
+  std::span<std::byte> host_view_of_step(InstanceId instance, std::int32_t reg,
+                                         std::int32_t content, std::int64_t step) override;
   void abort(const std::string& reason) override;
   std::span<const Stamp> stamps() override;
+
+  // By the replay: enqueues the captured step.
+  void launch_graph(const CudaGraph& graph, std::int64_t step);
 
  private:
   // More than the largest run-ahead window a runtime uses by default, so that launch never blocks.
   static constexpr std::int64_t kEventsPerQueue = 1024;
+  // Likewise, of steps that are replayed.
+  static constexpr std::int64_t kReplayEvents = 16;
 
   struct Entry {
     cudaEvent_t end = nullptr;
-    cudaEvent_t begin = nullptr;  // only when profiling
+    std::vector<cudaEvent_t> marks;  // when profiling: before each kernel, and behind the last
     RunId run;
     std::int64_t step = 0;
   };
   struct Queue {
     cudaStream_t stream = nullptr;
     std::vector<Entry> ring;
+    std::int64_t runs_per_step = 0;
+    std::int64_t begun_step = -1;  // whose number its kernels read
     std::atomic<std::int64_t> launched{0};
   };
 
@@ -51,23 +64,35 @@ class CudaDevice final : public Device {
   static Entry& entry(Queue& queue, std::int64_t sequence) {
     return queue.ring[static_cast<std::size_t>(sequence % kEventsPerQueue)];
   }
-  // The event of the fence stands for a later launch now, so the fence is done (invariant 3).
-  static bool is_reused(const Queue& queue, Fence fence) {
-    return fence.sequence + kEventsPerQueue < queue.launched.load(std::memory_order_acquire);
-  }
+  // Nothing when the launch is over: its event stands for a later one now.
+  cudaEvent_t event_of(Fence fence);
+  Fence fence_of(RunId id, std::int64_t step);
   void bind() const;  // the calling thread to this GPU
-  void create_queue(Queue& queue);
+  void create_queue(QueueRole role);
+  void begin_step(Queue& own, std::int64_t step);
+  void wait_for_last_launches(Queue& own);
+  void wait_on_stream(Queue& own, Fence fence);
   Fence enqueue(const Launch& launch);
+  void enqueue_work(const CudaRun& run, Entry& slot, cudaStream_t stream);
+  void mark(Entry& slot, std::size_t index, cudaStream_t stream);
   void reuse(Entry& entry);
   std::string failure_text(Fence fence, cudaError_t error);
   void note(const Entry& entry);
+  Duration since_epoch(cudaEvent_t event) const;
 
   CudaOptions options_;
   DeviceSpec spec_;
   Rank rank_;
+  const PhysicalGraph* graph_ = nullptr;
   std::unique_ptr<CudaContext> context_;
   std::unique_ptr<CudaProgram> program_;
   std::array<Queue, kNumQueueRoles> queues_;
+  std::vector<QueueRole> used_;  // queues
+  std::int64_t step_ = -1;       // of the last launch
+  cudaEvent_t step_begun_ = nullptr;
+  std::atomic<std::int64_t> first_replayed_;  // step; the largest number while there is none
+  std::atomic<std::int64_t> replayed_{0};     // steps, including those before the first
+  std::array<cudaEvent_t, kReplayEvents> replay_ends_{};
   cudaEvent_t epoch_ = nullptr;
   std::vector<Stamp> stamps_;
   std::mutex mutex_;  // of aborted_

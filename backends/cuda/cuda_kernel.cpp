@@ -49,29 +49,29 @@ std::unique_ptr<CudaKernel> CudaKernelTable::make(const KernelContext& call,
   return nullptr;
 }
 
+CudaKernelOfCalls CudaKernelTable::make_first(std::span<const KernelContext> calls,
+                                              CudaContext& device) const {
+  const auto found = many_.find(calls[0].actor->kind);
+  if (found != many_.end()) {
+    const std::size_t count = same_kind(calls);
+    for (auto candidate = found->second.rbegin(); candidate != found->second.rend(); ++candidate)
+      if (auto kernel = (*candidate)(calls.first(count), device)) return {std::move(kernel), count};
+  }
+  auto kernel = make(calls[0], device);
+  const Actor& actor = *calls[0].actor;
+  require(kernel != nullptr, ErrorCode::kDevice,
+          "CUDA has no kernel for operator kind '{}' ('{}') on {}", actor.kind, actor.name,
+          types_of(calls[0]));
+  return {std::move(kernel), 1};
+}
+
 std::vector<std::unique_ptr<CudaKernel>> CudaKernelTable::make_all(
     std::span<const KernelContext> calls, CudaContext& device) const {
   std::vector<std::unique_ptr<CudaKernel>> kernels;
-  const auto make_many = [&](std::size_t count) -> std::unique_ptr<CudaKernel> {
-    const auto found = many_.find(calls[0].actor->kind);
-    if (found == many_.end()) return nullptr;
-    for (auto candidate = found->second.rbegin(); candidate != found->second.rend(); ++candidate)
-      if (auto kernel = (*candidate)(calls.first(count), device)) return kernel;
-    return nullptr;
-  };
   while (!calls.empty()) {
-    const std::size_t count = same_kind(calls);
-    if (auto kernel = make_many(count)) {
-      kernels.push_back(std::move(kernel));
-      calls = calls.subspan(count);
-      continue;
-    }
-    const Actor& actor = *calls[0].actor;
-    kernels.push_back(make(calls[0], device));
-    require(kernels.back() != nullptr, ErrorCode::kDevice,
-            "CUDA has no kernel for operator kind '{}' ('{}') on {}", actor.kind, actor.name,
-            types_of(calls[0]));
-    calls = calls.subspan(1);
+    CudaKernelOfCalls first = make_first(calls, device);
+    kernels.push_back(std::move(first.kernel));
+    calls = calls.subspan(first.num_calls);
   }
   return kernels;
 }

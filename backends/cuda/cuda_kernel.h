@@ -6,6 +6,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <span>
@@ -25,6 +26,12 @@ class CudaKernel {
   virtual void enqueue(cudaStream_t stream) = 0;
 };
 
+// A kernel and how many of the calls it was made for it serves.
+struct CudaKernelOfCalls {
+  std::unique_ptr<CudaKernel> kernel;
+  std::size_t num_calls = 1;
+};
+
 class CudaKernelTable {
  public:
   // Nothing where the kernel does not cover the call: dtypes, shapes, accumulation.
@@ -40,6 +47,9 @@ class CudaKernelTable {
 
   // The preferred kernel that covers the call; nothing when there is none.
   std::unique_ptr<CudaKernel> make(const KernelContext& call, CudaContext& device) const;
+  // Of the first call and, where one kernel serves several, of some behind it. Throws as `make_all`
+  // does.
+  CudaKernelOfCalls make_first(std::span<const KernelContext> calls, CudaContext& device) const;
   // Kernels of consecutive calls in their order. Throws Error(kDevice) naming operator, kind, types
   // and shapes of the first call that no kernel covers.
   std::vector<std::unique_ptr<CudaKernel>> make_all(std::span<const KernelContext> calls,

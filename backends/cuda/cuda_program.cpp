@@ -2,39 +2,28 @@
 #include "backends/cuda/cuda_program.h"
 
 #include "backends/cuda/cuda_check.h"
+#include "backends/cuda/cuda_memory.h"
+#include "backends/cuda/cuda_state.h"
 #include "core/check.h"
 #include "core/initial_contents.h"
 
-#include <cuda_bf16.h>
-
 #include <algorithm>
+#include <array>
 
 namespace sextant {
-namespace {
-
-template <typename Element>
-void upload(const std::vector<double>& values, void* destination) {
-  std::vector<Element> elements;
-  elements.reserve(values.size());
-  for (const double value : values) elements.push_back(Element(static_cast<float>(value)));
-  SEXTANT_CUDA(cudaMemcpy(destination, elements.data(), elements.size() * sizeof(Element),
-                          cudaMemcpyHostToDevice));
-}
-
-}  // namespace
 
 CudaProgram::CudaProgram(const PhysicalGraph& graph, Rank rank, CudaContext& device,
-                         const CudaOptions& options)
+                         const CudaOptions& options, const std::string& device_name)
     : graph_(graph),
       rank_(rank),
       program_(graph.program_of(rank)),
       resolver_(graph, graph.ranks[rank.index()].program),
       contexts_(graph, rank, options.seed,
                 [this](const BufferRef& buffer) { return address(buffer); }),
+      copies_(host_copies(graph, rank)),
       host_visible_(options.host_visible) {
-  find_host_frames();
+  require_room(options, device_name);
   allocate();
-  allocate_inner();
   resolve(device);
   fill_state(options.seed);
 }
@@ -45,111 +34,129 @@ CudaProgram::~CudaProgram() {
   else
     cudaFree(arena_);
   cudaFree(inner_);
-  cudaFreeHost(pinned_);
+  cudaFreeHost(host_);
 }
 
-void CudaProgram::find_host_frames() {
-  for (std::size_t i = 0; i < program_.instances.size(); ++i) {
-    const Block& block = graph_.block_of(program_.instances[i]);
-    for (std::size_t a = 0; a < block.actors.size(); ++a) {
-      if (block.actors[a].queue != QueueRole::kHost) continue;
-      const ActorCall call = resolver_.call(InstanceId(i), static_cast<std::int32_t>(a), 0);
-      for (const auto* operands : {&call.in, &call.out})
-        for (const BufferRef& buffer : *operands)
-          host_frames_.emplace(FrameKey{buffer.instance, buffer.info->frame}, 0);
-    }
-  }
-  for (auto& [key, offset] : host_frames_) {
-    const Instance& instance = program_.instances[key.first.index()];
-    const auto frame = static_cast<std::size_t>(key.second);
-    offset = pinned_size_;
-    pinned_size_ += aligned(graph_.block_of(instance).frames[frame].size.value) *
-                    static_cast<std::int64_t>(instance.frames[frame].slot_offsets.size());
-  }
+void CudaProgram::require_room(const CudaOptions& options, const std::string& device_name) const {
+  if (options.host_visible) return;  // not on the card
+  std::size_t free = 0, total = 0;
+  SEXTANT_CUDA(cudaMemGetInfo(&free, &total));
+  sextant::require_room(program_, rank_, {.inner = Bytes(contexts_.inner_bytes())}, device_name,
+                        Bytes(static_cast<std::int64_t>(free)),
+                        Bytes(static_cast<std::int64_t>(total)));
 }
 
+// Poison: reading what nothing wrote gives NaN, not a lucky zero.
 void CudaProgram::allocate() {
+  constexpr int kPoison = 0xFF;
   const auto size = static_cast<std::size_t>(std::max<std::int64_t>(program_.arena.size.value, 1));
   void** arena = reinterpret_cast<void**>(&arena_);
   SEXTANT_CUDA(host_visible_ ? cudaHostAlloc(arena, size, cudaHostAllocMapped)
                              : cudaMalloc(arena, size));
-  // Poison: reading what nothing wrote gives NaN, not a lucky zero.
-  SEXTANT_CUDA(cudaMemset(arena_, 0xFF, size));
-  if (pinned_size_ > 0)
-    SEXTANT_CUDA(cudaHostAlloc(reinterpret_cast<void**>(&pinned_),
-                               static_cast<std::size_t>(pinned_size_), cudaHostAllocMapped));
-}
-
-std::byte* CudaProgram::address(const BufferRef& buffer) const {
-  const auto found = host_frames_.find({buffer.instance, buffer.info->frame});
-  if (found == host_frames_.end()) return arena_ + buffer.offset.value;
-  const Instance& instance = program_.instances[buffer.instance.index()];
-  const auto frame = static_cast<std::size_t>(buffer.info->frame);
-  const std::int32_t slot =
-      instance.frames[frame].slot_of_content[static_cast<std::size_t>(buffer.content)];
-  return pinned_ + found->second +
-         slot * aligned(graph_.block_of(instance).frames[frame].size.value) +
-         buffer.info->offset.value;
-}
-
-void CudaProgram::allocate_inner() {
-  const auto size = static_cast<std::size_t>(contexts_.inner_bytes());
-  if (size == 0) return;
-  SEXTANT_CUDA(cudaMalloc(reinterpret_cast<void**>(&inner_), size));
-  SEXTANT_CUDA(cudaMemset(inner_, 0xFF, size));
-}
-
-std::vector<KernelContext> CudaProgram::contexts_of(RunId run) {
-  std::vector<KernelContext> contexts;
-  for (const ActorCall& call : resolver_.calls(run)) {
-    require(!call.actor->communication, ErrorCode::kDevice,
-            "'{}' ({}): this version runs communications on CPUs only", call.actor->name,
-            call.actor->kind);
-    contexts.push_back(contexts_.of_call(call, program_.order[run.index()]));
+  SEXTANT_CUDA(cudaMemset(arena_, kPoison, size));
+  if (const auto inner = static_cast<std::size_t>(contexts_.inner_bytes()); inner > 0) {
+    SEXTANT_CUDA(cudaMalloc(reinterpret_cast<void**>(&inner_), inner));
+    SEXTANT_CUDA(cudaMemset(inner_, kPoison, inner));
   }
-  return contexts;
+  const auto host = static_cast<std::size_t>(copies_.host_size.value * kHostSteps);
+  if (host > 0)
+    SEXTANT_CUDA(cudaHostAlloc(reinterpret_cast<void**>(&host_), host, cudaHostAllocMapped));
+}
+
+HostCopyArguments CudaProgram::copy_arguments(std::int32_t index, const CudaContext& device,
+                                              bool to_host) const {
+  const HostBuffer& buffer = copies_.buffers[static_cast<std::size_t>(index)];
+  return {.step = device.step(),
+          .turns = kHostSteps,
+          .stride = copies_.host_size.value,
+          .host = host_ + buffer.on_host.value,
+          .device = arena_ + buffer.in_arena.value,
+          .bytes = buffer.size.value,
+          .to_host = to_host};
 }
 
 void CudaProgram::resolve(CudaContext& device) {
   const CudaKernelTable table = cuda_kernels();
+  std::array<std::int32_t, kNumQueueRoles> positions{};
   for (std::size_t i = 0; i < program_.order.size(); ++i) {
+    const Run& entry = program_.order[i];
     CudaRun& run = runs_.emplace_back();
-    std::vector<KernelContext> pending;  // calls whose kernels may be one
-    const auto make_pending = [&] {
-      for (auto& kernel : table.make_all(pending, device)) run.kernels.push_back(std::move(kernel));
-      pending.clear();
-    };
-    for (KernelContext& context : contexts_of(RunId(i))) {
-      run.queue = context.actor->queue;
-      if (context.actor->members.empty()) {
-        pending.push_back(std::move(context));
-        continue;
-      }
-      make_pending();
-      if (auto kernel = table.make(context, device))
-        run.kernels.push_back(std::move(kernel));
-      else
-        pending = contexts_.of_members(context, inner_);
-      make_pending();
-    }
-    make_pending();
+    run.queue = graph_.block_of(program_.instances[entry.instance.index()])
+                    .actors[static_cast<std::size_t>(entry.first_actor)]
+                    .queue;
+    run.position = positions[static_cast<std::size_t>(run.queue)]++;
+    make_kernels(RunId(i), table, device);
+    const HostCopiesOfRun& copies = copies_.runs[i];
+    for (const std::int32_t buffer : copies.in)
+      run.copies_in.push_back(copy_arguments(buffer, device, false));
+    for (const std::int32_t buffer : copies.out)
+      run.copies_out.push_back(copy_arguments(buffer, device, true));
+    run.after = copies.after;
   }
   device.allocate_scratch();
 }
 
-bool CudaProgram::uses(QueueRole role) const {
-  return std::any_of(runs_.begin(), runs_.end(),
-                     [role](const CudaRun& run) { return run.queue == role; });
+// Neighbours that are not fused may share a kernel; a fused actor has one, or its members' own.
+void CudaProgram::make_kernels(RunId id, const CudaKernelTable& table, CudaContext& device) {
+  const Run& entry = program_.order[id.index()];
+  CudaRun& run = runs_[id.index()];
+  std::vector<KernelContext> pending;
+  std::int32_t actor = entry.first_actor;
+  const auto make_pending = [&] {
+    std::int32_t first = actor - static_cast<std::int32_t>(pending.size());
+    for (std::span<const KernelContext> calls = pending; !calls.empty();) {
+      CudaKernelOfCalls made = table.make_first(calls, device);
+      calls = calls.subspan(made.num_calls);
+      const auto num_calls = static_cast<std::int32_t>(made.num_calls);
+      run.kernels.push_back({std::move(made.kernel), first, num_calls});
+      first += num_calls;
+    }
+    pending.clear();
+  };
+  for (const ActorCall& call : resolver_.calls(id)) {
+    require(!call.actor->communication, ErrorCode::kDevice,
+            "'{}' ({}): this version runs communications on CPUs only", call.actor->name,
+            call.actor->kind);
+    KernelContext context = contexts_.of_call(call, entry);
+    if (context.actor->members.empty()) {
+      pending.push_back(std::move(context));
+      ++actor;
+      continue;
+    }
+    make_pending();
+    if (auto kernel = table.make(context, device))
+      run.kernels.push_back({std::move(kernel), actor, 1});
+    else
+      for (auto& member : table.make_all(contexts_.of_members(context, inner_), device))
+        run.kernels.push_back({std::move(member), actor, 1});
+    ++actor;
+  }
+  make_pending();
+}
+
+std::int64_t CudaProgram::runs_per_step(QueueRole role) const {
+  return std::count_if(runs_.begin(), runs_.end(),
+                       [role](const CudaRun& run) { return run.queue == role; });
+}
+
+std::span<std::byte> CudaProgram::arena_bytes(InstanceId instance, std::int32_t reg,
+                                              std::int32_t content) const {
+  const BufferRef buffer = resolver_.buffer(instance, reg, content);
+  require(host_visible_, ErrorCode::kInternal, "register '{}' is not visible to the host",
+          buffer.info->name);
+  const Shape shape = shard_of(graph_, buffer.info->layout, rank_).local_shape();
+  const Bytes size = size_of(TensorType{shape, buffer.info->local.dtype});
+  return {address(buffer), static_cast<std::size_t>(size.value)};
 }
 
 std::span<std::byte> CudaProgram::host_bytes(InstanceId instance, std::int32_t reg,
-                                             std::int32_t content) const {
-  const BufferRef buffer = resolver_.buffer(instance, reg, content);
-  require(host_visible_ || host_frames_.contains({buffer.instance, buffer.info->frame}),
-          ErrorCode::kInternal, "register '{}' is not visible to the host", buffer.info->name);
-  const Shape shape = shard_of(graph_, buffer.info->layout, rank_).local_shape();
-  const Bytes size = size_of(TensorType{shape, buffer.info->local.dtype});
-  return {static_cast<std::byte*>(address(buffer)), static_cast<std::size_t>(size.value)};
+                                             std::int32_t content, std::int64_t step) const {
+  const std::optional<std::int32_t> index = copies_.find(instance, reg, content);
+  require(index.has_value(), ErrorCode::kInternal, "no host actor touches content {} of '{}'",
+          content, resolver_.buffer(instance, reg, content).info->name);
+  const HostBuffer& buffer = copies_.buffers[static_cast<std::size_t>(*index)];
+  return {host_ + step % kHostSteps * copies_.host_size.value + buffer.on_host.value,
+          static_cast<std::size_t>(buffer.size.value)};
 }
 
 const std::string& CudaProgram::actor_name(RunId id) const {
@@ -166,16 +173,8 @@ void CudaProgram::fill_state(std::uint64_t seed) {
       for (std::size_t output = 0; output < actor.out.size(); ++output) {
         const Register& reg = block.registers[static_cast<std::size_t>(actor.out[output])];
         if (!block.frames[static_cast<std::size_t>(reg.frame)].initially_full) continue;
-        const std::vector<double> values =
-            initial_contents(graph_, rank_, reg, actor, output, seed);
-        void* destination = address(resolver_.buffer(InstanceId(i), actor.out[output], 0));
-        if (reg.local.dtype == DType::kF32)
-          upload<float>(values, destination);
-        else if (reg.local.dtype == DType::kBF16)
-          upload<__nv_bfloat16>(values, destination);
-        else
-          fail(ErrorCode::kDevice, "state '{}': CUDA keeps state in f32 and bf16, not {}", reg.name,
-               to_string(reg.local.dtype));
+        fill_on_device(InitialContents(graph_, rank_, reg, actor, output, seed), reg.local.dtype,
+                       address(resolver_.buffer(InstanceId(i), actor.out[output], 0)));
       }
     }
   }

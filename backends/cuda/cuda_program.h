@@ -2,54 +2,71 @@
 // state. Nothing here runs.
 #pragma once
 
+#include "actor/host_copies.h"
 #include "actor/kernel_contexts.h"
 #include "actor/operands.h"
 #include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/cuda_context.h"
 #include "backends/cuda/cuda_kernel.h"
+#include "backends/cuda/step_number.h"
 #include "core/physical_graph.h"
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <span>
-#include <utility>
+#include <string>
 #include <vector>
 
 namespace sextant {
 
+// A kernel and the actors of its run that it is of.
+struct CudaKernelOfRun {
+  std::unique_ptr<CudaKernel> kernel;
+  std::int32_t first_actor = 0, num_actors = 1;
+};
+
 struct CudaRun {
   QueueRole queue = QueueRole::kCompute;
-  std::vector<std::unique_ptr<CudaKernel>> kernels;
+  std::int32_t position = 0;  // among the runs of its queue in one step
+  std::vector<CudaKernelOfRun> kernels;
+  std::vector<HostCopyArguments> copies_in, copies_out;  // before and behind the kernels
+  std::vector<RunId> after;                              // HostCopiesOfRun
 };
 
 class CudaProgram {
  public:
-  // Throws Error(kDevice) for an operator without kernel and for communications, by name.
+  // What host actors fill and read exists for so many steps side by side, in mapped host memory.
+  static constexpr std::int32_t kHostSteps = 2;
+
+  // Throws Error(kDevice) for an operator without kernel and for communications, by name, and
+  // Error(kInfeasible) when the card has too little free memory.
   CudaProgram(const PhysicalGraph& graph, Rank rank, CudaContext& device,
-              const CudaOptions& options);
+              const CudaOptions& options, const std::string& device_name);
   ~CudaProgram();
   CudaProgram(const CudaProgram&) = delete;
   CudaProgram& operator=(const CudaProgram&) = delete;
 
+  ProgramId id() const { return graph_.ranks[rank_.index()].program; }
+  std::size_t num_runs() const { return runs_.size(); }
   const CudaRun& run(RunId id) const { return runs_[id.index()]; }
-  bool uses(QueueRole role) const;
-  // Memory of the host; throws Error(kInternal) for a register that no host actor touches, unless
-  // the arena is host-visible.
-  std::span<std::byte> host_bytes(InstanceId instance, std::int32_t reg,
-                                  std::int32_t content) const;
+  std::int64_t runs_per_step(QueueRole role) const;
+  // In the arena; throws Error(kInternal) unless the arena is host-visible.
+  std::span<std::byte> arena_bytes(InstanceId instance, std::int32_t reg,
+                                   std::int32_t content) const;
+  // What a host actor fills or reads in this step.
+  std::span<std::byte> host_bytes(InstanceId instance, std::int32_t reg, std::int32_t content,
+                                  std::int64_t step) const;
   const std::string& actor_name(RunId id) const;  // of the run's first actor
 
  private:
-  using FrameKey = std::pair<InstanceId, std::int32_t>;
-
-  void find_host_frames();
+  void require_room(const CudaOptions& options, const std::string& device_name) const;
   void allocate();
+  HostCopyArguments copy_arguments(std::int32_t buffer, const CudaContext& device,
+                                   bool to_host) const;
   void resolve(CudaContext& device);
-  void allocate_inner();
-  std::byte* address(const BufferRef& buffer) const;
-  std::vector<KernelContext> contexts_of(RunId run);
+  void make_kernels(RunId id, const CudaKernelTable& table, CudaContext& device);
+  std::byte* address(const BufferRef& buffer) const { return arena_ + buffer.offset.value; }
   void fill_state(std::uint64_t seed);
 
   const PhysicalGraph& graph_;
@@ -57,13 +74,11 @@ class CudaProgram {
   const RankProgram& program_;
   OperandResolver resolver_;
   KernelContexts contexts_;
+  const HostCopies copies_;
   const bool host_visible_;
-  std::byte* arena_ = nullptr;   // device, or mapped host memory when host-visible
-  std::byte* inner_ = nullptr;   // tensors inside fused actors; one such actor acts at a time
-  std::byte* pinned_ = nullptr;  // mapped host memory: the same address on both sides
-  // Frames that host actors touch -> offset in `pinned_` of their slot 0; slots follow each other.
-  std::map<FrameKey, std::int64_t> host_frames_;
-  std::int64_t pinned_size_ = 0;
+  std::byte* arena_ = nullptr;  // device, or mapped host memory when host-visible
+  std::byte* inner_ = nullptr;  // tensors inside fused actors; one such actor acts at a time
+  std::byte* host_ = nullptr;   // mapped: the same address on both sides; kHostSteps times
   std::vector<CudaRun> runs_;
 };
 

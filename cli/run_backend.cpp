@@ -1,0 +1,144 @@
+// Options of the two backends, checked before anything is compiled.
+#include "cli/run_backend.h"
+
+#include "actor/runtime.h"
+#include "backends/cpu/cpu_backend.h"
+#include "core/check.h"
+
+#ifdef SEXTANT_HAS_CUDA
+#include "backends/cuda/cuda_backend.h"
+#endif
+
+namespace sextant {
+namespace {
+
+CpuQueueKind parse_queues(const std::string& text) {
+  if (text == "inline") return CpuQueueKind::kInline;
+  if (text == "asynchronous") return CpuQueueKind::kAsynchronous;
+  require(text == "stress", ErrorCode::kUsage,
+          "--queues '{}' is not one of inline, asynchronous, stress", text);
+  return CpuQueueKind::kStress;
+}
+
+CpuKernels parse_kernels(const std::string& text) {
+  require(text == "fast" || text == "reference", ErrorCode::kUsage,
+          "--kernels '{}' is not one of fast, reference", text);
+  return text == "fast" ? CpuKernels::kFast : CpuKernels::kReference;
+}
+
+CpuOptions cpu_options(const RunArguments& arguments) {
+  CpuOptions options;
+  options.queues = parse_queues(arguments.queues.empty() ? kDefaultQueues : arguments.queues);
+  options.kernels = parse_kernels(arguments.kernels.empty() ? kDefaultKernels : arguments.kernels);
+  return options;
+}
+
+class CpuRanks final : public RunDevices {
+ public:
+  CpuRanks(const PhysicalGraph& graph, const CpuOptions& options) : world_(graph, options) {}
+  std::vector<Device*> devices() override { return world_.devices(); }
+  void abort(const std::string& reason) override { world_.abort(reason); }
+
+ private:
+  CpuWorld world_;
+};
+
+#ifdef SEXTANT_HAS_CUDA
+class OneGpu final : public RunDevices {
+ public:
+  OneGpu(const PhysicalGraph& graph, const CudaOptions& options)
+      : device_(make_cuda_device(options)) {
+    device_->prepare(graph, Rank(0));
+  }
+  std::vector<Device*> devices() override { return {device_.get()}; }
+  void abort(const std::string& reason) override { device_->abort(reason); }
+
+ private:
+  std::unique_ptr<Device> device_;
+};
+#endif
+
+bool parse_graphs(const std::string& text) {
+  require(text.empty() || text == "on" || text == "off", ErrorCode::kUsage,
+          "--graphs '{}' is not one of on, off", text);
+  return text != "off";
+}
+
+void require_cpu_options(const RunArguments& arguments) {
+  cpu_options(arguments);
+  require(arguments.graphs.empty(), ErrorCode::kUsage,
+          "--graphs {}: CUDA graphs belong to --backend cuda", arguments.graphs);
+  require(arguments.matmul_cache.empty(), ErrorCode::kUsage,
+          "--matmul-cache {}: the option belongs to --backend cuda", arguments.matmul_cache);
+  require(!arguments.deterministic, ErrorCode::kUsage,
+          "--deterministic belongs to --backend cuda: CPU ranks give the same bits in every run");
+}
+
+void require_cuda_options(const RunArguments& arguments) {
+  parse_graphs(arguments.graphs);
+  require(arguments.queues.empty(), ErrorCode::kUsage,
+          "--queues {}: queues of a GPU are its streams; the option belongs to --backend cpu",
+          arguments.queues);
+  require(arguments.kernels.empty(), ErrorCode::kUsage,
+          "--kernels {}: a GPU has one set of kernels; the option belongs to --backend cpu",
+          arguments.kernels);
+#ifdef SEXTANT_HAS_CUDA
+  const std::string reason = why_no_cuda_device();
+  require(reason.empty(), ErrorCode::kDevice, "no usable GPU: {}", reason);
+#else
+  fail(ErrorCode::kDevice,
+       "this build has no CUDA (nvcc was not found when it was configured): --backend cuda needs "
+       "it");
+#endif
+}
+
+}  // namespace
+
+void require_backend(const RunArguments& arguments) {
+  require(arguments.backend == "cpu" || arguments.backend == "cuda", ErrorCode::kUsage,
+          "--backend '{}' is not one of cpu, cuda", arguments.backend);
+  if (arguments.backend == "cpu")
+    require_cpu_options(arguments);
+  else
+    require_cuda_options(arguments);
+}
+
+void require_ranks(const RunArguments& arguments, const PhysicalGraph& graph) {
+  require(arguments.backend == "cpu" || graph.ranks.size() == 1, ErrorCode::kInfeasible,
+          "the plan has {} ranks: --backend cuda runs plans of one rank in this version; "
+          "--backend cpu runs all of them",
+          graph.ranks.size());
+}
+
+std::string devices_text(const RunArguments& arguments, const PhysicalGraph& graph) {
+#ifdef SEXTANT_HAS_CUDA
+  if (arguments.backend == "cuda") return cuda_device_name(0);
+#endif
+  static_cast<void>(arguments);
+  return fmt::format("{} CPU ranks", graph.ranks.size());
+}
+
+std::unique_ptr<RunDevices> make_run_devices(
+    const PhysicalGraph& graph, const RunArguments& arguments, std::uint64_t seed, bool profile,
+    const std::function<void(const std::string&)>& notice) {
+#ifdef SEXTANT_HAS_CUDA
+  if (arguments.backend == "cuda") {
+    CudaOptions options;
+    options.seed = seed;
+    options.profile = profile;
+    options.deterministic = arguments.deterministic;
+    options.graphs = parse_graphs(arguments.graphs);
+    options.tune_matmuls = !arguments.deterministic;
+    options.matmul_cache = arguments.matmul_cache;
+    options.notice = notice;
+    return std::make_unique<OneGpu>(graph, options);
+  }
+#endif
+  static_cast<void>(notice);
+  CpuOptions options = cpu_options(arguments);
+  options.seed = seed;
+  options.profile = profile;
+  return std::make_unique<CpuRanks>(graph, options);
+}
+
+}  // namespace sextant
