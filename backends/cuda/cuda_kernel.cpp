@@ -92,10 +92,13 @@ CudaKernelTable cuda_kernels() {
   add_cuda_elementwise(table);
   add_cuda_lines(table);
   add_cuda_lookup(table);
+  add_cuda_embedding(table);
   add_cuda_loss(table);
   add_cuda_moe(table);
   add_cuda_movement(table);
   add_cuda_norm(table);
+  add_cuda_reduction(table);
+  add_cuda_running_statistic(table);
   add_cuda_optimizer(table);
   add_cuda_stats(table);
   add_cuda_updates(table);

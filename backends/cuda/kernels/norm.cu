@@ -25,7 +25,7 @@ __device__ __forceinline__ void store_statistics(const NormArguments& a, std::in
 }
 
 template <typename T>
-__device__ __forceinline__ Pack<T> sum_of(const Pack<T>& a, const Pack<T>& b) {
+__device__ __forceinline__ Pack<T> sum_of_packs(const Pack<T>& a, const Pack<T>& b) {
   Pack<T> sum;
 #pragma unroll
   for (int i = 0; i < Pack<T>::kSize; ++i)
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(Shape::kBlock) norm_in_registers(NormArguments
 #pragma unroll
       for (int u = 0; u < kPacks; ++u) {
         if (thread + u * kThreads >= packs) continue;
-        x[u] = sum_of(x[u], other[u]);
+        x[u] = sum_of_packs(x[u], other[u]);
         if (a.sum != nullptr) static_cast<Packed*>(a.sum)[at + u * kThreads] = x[u];
       }
     }

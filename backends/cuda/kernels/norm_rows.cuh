@@ -1,6 +1,7 @@
 // Rows of norms held in registers: which shapes there are, and the choice of one.
 #pragma once
 
+#include "backends/cuda/kernels/put.cuh"
 #include "backends/cuda/kernels/reduce.cuh"
 
 #include <algorithm>
@@ -60,11 +61,6 @@ __device__ __forceinline__ void hold_packed(Pack<T> (&packs)[kPacks]) {
     asm volatile("" : "+r"(words[0]), "+r"(words[1]), "+r"(words[2]), "+r"(words[3]));
     memcpy(&packs[pack], words, sizeof(words));
   }
-}
-
-template <typename T, typename W>
-__device__ __forceinline__ void put(T* out, bool adds, W value) {
-  *out = narrow<T>(adds ? widen(*out) + value : value);
 }
 
 }  // namespace sextant

@@ -1,0 +1,228 @@
+// The walk of reductions over any dims. Where the last dim is reduced, a warp or a block of 256 has
+// an output (reduce_across), 16 bytes at a time where its elements are one run; where it is kept,
+// 32 neighbouring outputs have a block (reduce_down). Few outputs are split over several blocks
+// and put together afterwards, in a fixed order.
+//
+// An operation `Op` says:
+//   using Element, W; static constexpr int kSums;
+//   explicit Op(const ReductionArguments&);
+//   W neutral() const;
+//   W combine(W, W) const;
+//   W of_output(int64 output) const;          // read once per output
+//   void add(W (&sums)[kSums], W x, W of_output, int64 at, int64 second) const;
+//   const Element* x() const;
+//   void store(int64 output, const W (&sums)[kSums]) const;
+#pragma once
+
+#include "backends/cuda/kernels/locate.cuh"
+#include "backends/cuda/kernels/put.cuh"
+#include "backends/cuda/kernels/reduce.cuh"
+#include "backends/cuda/kernels/reduction.h"
+
+#include <algorithm>
+
+namespace sextant {
+
+inline constexpr int kAcrossThreads = 256;
+inline constexpr int kAcrossWarps = 4;  // of a block whose warps have an output each
+inline constexpr int kDownWarps = 8;
+inline constexpr std::int64_t kEnoughBlocks = 8 * 132;
+inline constexpr std::int64_t kMostGrid = 0x7FFFFFFF;
+
+// What all reductions are given, beside their operation.
+struct ReductionWalk {
+  DimMap kept, reduced;
+  std::int64_t splits = 1, of_split = 0;  // elements of every split but the last
+  bool is_run = false;                    // the elements of an output follow each other in x
+
+  __device__ std::int64_t begin() const { return std::int64_t{blockIdx.y} * of_split; }
+  __device__ std::int64_t end() const {
+    const std::int64_t end = begin() + of_split;
+    return end < reduced.positions ? end : reduced.positions;
+  }
+};
+
+template <typename Op, typename W = typename Op::W>
+__device__ __forceinline__ void finish(const Op& op, const ReductionWalk& walk, void* partial,
+                                       std::int64_t output, const W (&sums)[Op::kSums]) {
+  if (walk.splits == 1) {
+    op.store(output, sums);
+    return;
+  }
+#pragma unroll
+  for (int sum = 0; sum < Op::kSums; ++sum)
+    static_cast<W*>(
+        partial)[(std::int64_t{blockIdx.y} * Op::kSums + sum) * walk.kept.positions + output] =
+        sums[sum];
+}
+
+template <typename Op, int kGroup>
+__global__ void __launch_bounds__(kGroup == kWarp ? kAcrossWarps * kWarp : kGroup)
+    reduce_across(Op op, ReductionWalk walk, void* partial) {
+  using W = typename Op::W;
+  constexpr int kOutputs = kGroup == kWarp ? kAcrossWarps : 1;
+  const int thread = static_cast<int>(threadIdx.x) % kGroup;
+  for (std::int64_t output = std::int64_t{blockIdx.x} * kOutputs + threadIdx.x / kGroup;
+       output < walk.kept.positions; output += std::int64_t{gridDim.x} * kOutputs) {
+    const Located base = locate(walk.kept, output);
+    const W of_output = op.of_output(output);
+    W sums[Op::kSums];
+#pragma unroll
+    for (W& sum : sums) sum = op.neutral();
+    const std::int64_t begin = walk.begin(), end = walk.end();
+    if (walk.is_run) {
+      const std::int64_t step = walk.reduced.strides[1][0];
+      for_each_of_row<4>(op.x() + base.first + begin, end - begin, thread, kGroup,
+                         [&](std::int64_t index, W x) {
+                           op.add(sums, x, of_output, base.first + begin + index,
+                                  base.second + (begin + index) * step);
+                         });
+    } else {
+#pragma unroll 4
+      for (std::int64_t element = begin + thread; element < end; element += kGroup) {
+        const Located at = locate(walk.reduced, element);
+        op.add(sums, widen(op.x()[base.first + at.first]), of_output, base.first + at.first,
+               base.second + at.second);
+      }
+    }
+    const auto combine = [&](W a, W b) { return op.combine(a, b); };
+#pragma unroll
+    for (W& sum : sums) sum = over_group<kGroup>(sum, combine);
+    if (thread == 0) finish(op, walk, partial, output, sums);
+  }
+}
+
+template <typename Op>
+__global__ void __launch_bounds__(kDownWarps* kWarp)
+    reduce_down(Op op, ReductionWalk walk, void* partial) {
+  using W = typename Op::W;
+  __shared__ W shared[kDownWarps][Op::kSums][kWarp];
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const std::int64_t outputs = walk.kept.positions;
+  for (std::int64_t tile = std::int64_t{blockIdx.x} * kWarp; tile < outputs;
+       tile += std::int64_t{gridDim.x} * kWarp) {
+    const std::int64_t output = tile + lane;
+    W sums[Op::kSums];
+#pragma unroll
+    for (W& sum : sums) sum = op.neutral();
+    if (output < outputs) {
+      const Located base = locate(walk.kept, output);
+      const W of_output = op.of_output(output);
+      const std::int64_t end = walk.end();
+#pragma unroll 4
+      for (std::int64_t element = walk.begin() + warp; element < end; element += kDownWarps) {
+        const Located at = locate(walk.reduced, element);
+        op.add(sums, widen(op.x()[base.first + at.first]), of_output, base.first + at.first,
+               base.second + at.second);
+      }
+    }
+#pragma unroll
+    for (int sum = 0; sum < Op::kSums; ++sum) shared[warp][sum][lane] = sums[sum];
+    __syncthreads();
+    if (warp == 0 && output < outputs) {
+      for (int of = 1; of < kDownWarps; ++of)
+#pragma unroll
+        for (int sum = 0; sum < Op::kSums; ++sum)
+          sums[sum] = op.combine(sums[sum], shared[of][sum][lane]);
+      finish(op, walk, partial, output, sums);
+    }
+    __syncthreads();
+  }
+}
+
+template <typename Op>
+__global__ void __launch_bounds__(kAcrossThreads)
+    combine_splits(Op op, std::int64_t outputs, std::int64_t splits, const void* partial) {
+  using W = typename Op::W;
+  const std::int64_t output =
+      std::int64_t{blockIdx.x} * (kAcrossThreads / kWarp) + threadIdx.x / kWarp;
+  if (output >= outputs) return;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  W sums[Op::kSums];
+#pragma unroll
+  for (int sum = 0; sum < Op::kSums; ++sum) {
+    sums[sum] = op.neutral();
+    for (std::int64_t split = lane; split < splits; split += kWarp)
+      sums[sum] = op.combine(
+          sums[sum], static_cast<const W*>(partial)[(split * Op::kSums + sum) * outputs + output]);
+    sums[sum] = over_warp(sums[sum], [&](W a, W b) { return op.combine(a, b); });
+  }
+  if (lane == 0) op.store(output, sums);
+}
+
+template <typename Op>
+cudaError_t start_reduction(const ReductionArguments& a, cudaStream_t stream) {
+  const Op op(a);
+  ReductionWalk walk;
+  walk.kept = a.kept;
+  walk.reduced = a.reduced;
+  const std::int64_t outputs = a.kept.positions, count = a.reduced.positions;
+  if (outputs == 0) return cudaSuccess;
+  const bool has_dims = a.reduced.dims > 0;
+  const bool is_across = !has_dims || a.reduced.strides[0][0] == 1 || outputs == 1;
+  walk.is_run = a.reduced.dims == 1 && a.reduced.strides[0][0] == 1;
+  // Blocks without splits, and the least that a split is worth.
+  const std::int64_t blocks = is_across ? outputs : (outputs + kWarp - 1) / kWarp;
+  const std::int64_t least = is_across ? kAcrossThreads * 16 : kDownWarps * 8;
+  walk.splits =
+      std::max<std::int64_t>(1, std::min((kEnoughBlocks + blocks - 1) / blocks, count / least));
+  walk.of_split = (count + walk.splits - 1) / walk.splits;
+  const auto along = static_cast<unsigned>(walk.splits);
+  const auto grid_of = [&](std::int64_t wanted) {
+    return dim3(static_cast<unsigned>(std::min(wanted, kMostGrid)), along);
+  };
+  if (!is_across)
+    reduce_down<Op><<<grid_of(blocks), kDownWarps * kWarp, 0, stream>>>(op, walk, a.scratch);
+  else if (count > 4 * kAcrossThreads)
+    reduce_across<Op, kAcrossThreads>
+        <<<grid_of(outputs), kAcrossThreads, 0, stream>>>(op, walk, a.scratch);
+  else
+    reduce_across<Op, kWarp>
+        <<<grid_of((outputs + kAcrossWarps - 1) / kAcrossWarps), kAcrossWarps * kWarp, 0, stream>>>(
+            op, walk, a.scratch);
+  if (walk.splits > 1) {
+    constexpr std::int64_t kOutputs = kAcrossThreads / kWarp;
+    combine_splits<Op>
+        <<<static_cast<unsigned>((outputs + kOutputs - 1) / kOutputs), kAcrossThreads, 0, stream>>>(
+            op, outputs, walk.splits, a.scratch);
+  }
+  return cudaGetLastError();
+}
+
+// What most operations share: one sum, of x alone, written to out[0].
+template <typename T>
+struct ReductionOp {
+  using Element = T;
+  using W = Wide<T>;
+  static constexpr int kSums = 1;
+
+  const T* x_;
+  void* out_[2];
+  bool adds_[2];
+  DType out_dtype_;
+
+  explicit ReductionOp(const ReductionArguments& a)
+      : x_(static_cast<const T*>(a.x)),
+        out_{a.out[0], a.out[1]},
+        adds_{a.adds[0], a.adds[1]},
+        out_dtype_(a.out_dtype) {}
+  __device__ const T* x() const { return x_; }
+  __device__ W neutral() const { return 0; }
+  __device__ W combine(W a, W b) const { return sextant::sum_of(a, b); }
+  __device__ W of_output(std::int64_t) const { return 0; }
+  template <int kCount>
+  __device__ void store(std::int64_t output, const W (&sums)[kCount]) const {
+#pragma unroll
+    for (int sum = 0; sum < kCount; ++sum)
+      if (out_[sum] != nullptr) put_as(out_dtype_, out_[sum], output, adds_[sum], sums[sum]);
+  }
+};
+
+// Equal, or both NaN.
+template <typename W>
+__device__ __forceinline__ bool is_same(W a, W b) {
+  return a == b || (a != a && b != b);
+}
+
+}  // namespace sextant
