@@ -189,7 +189,10 @@ bool BlockForms::may_overwrite(std::int32_t instance, StagedOpIndex op,
   const std::int32_t actor = partition_->place(op).actor;
   if (from.is_state || to.is_state || from.memory != to.memory) return false;
   if (partition_->place(from.producer).instance != instance) return false;
-  if (layouts_->of(in) != layouts_->of(out)) return false;
+  // A part of a reshaped tensor is the same part of the other shape: its rows say so.
+  const bool is_reshaped =
+      at(graph.ops, op).kind == "reshape" && from.global.dtype == to.global.dtype;
+  if (!is_reshaped && layouts_->of(in) != layouts_->of(out)) return false;
   if (partition_->acts_per_content(in) != 1 || partition_->acts_per_content(out) != 1) return false;
   if (at(graph.ops, from.producer).queue == QueueRole::kHost) return false;
   const auto dies_here = [&](StagedOpIndex reader) {

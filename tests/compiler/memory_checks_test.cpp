@@ -322,7 +322,7 @@ TEST_CASE("without one of its guards a program uses bytes without order, and bot
 
 TEST_CASE("outputs take over inputs that die, never those that are read later") {
   ExpandOptions options;
-  std::size_t taken = 0;
+  std::size_t taken = 0, reshaped = 0;
   for (const char* strategy : {"micro_batch=4", "tp=2 micro_batch=4", "pp=2 micro_batch=4"}) {
     options.in_place = true;
     const PhysicalGraph with = compile_toy(toy_gpt({}), strategy, 8, options);  // validated: B6, B7
@@ -332,6 +332,10 @@ TEST_CASE("outputs take over inputs that die, never those that are read later") 
       for (const Actor& actor : block.actors) {
         if (!actor.in_place) continue;
         ++taken;
+        if (actor.kind == "reshape") {  // its bytes are in their place
+          ++reshaped;
+          CHECK(actor.work.read + actor.work.written == Bytes(0));
+        }
         const auto allowed = overwritten_inputs(actor.kind);
         CHECK(std::find(allowed.begin(), allowed.end(),
                         static_cast<std::size_t>(actor.in_place->in)) != allowed.end());
@@ -342,6 +346,7 @@ TEST_CASE("outputs take over inputs that die, never those that are read later") 
       CHECK(with.programs[p].arena.size <= without.programs[p].arena.size);
   }
   CHECK(taken > 5);
+  CHECK(reshaped > 5);
 }
 
 // --- symmetric region ----------------------------------------------------------------------------
