@@ -5,9 +5,12 @@
 #include "backends/cuda/cuda_kernel.h"
 #include "backends/cuda/kernels/chunk.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -35,6 +38,30 @@ std::int64_t num_chunks_of(const std::vector<Row>& rows, std::int64_t length) {
   std::int64_t count = 0;
   for (const Row& row : rows) count += (row.elements + length - 1) / length;
   return count;
+}
+
+// No call writes what another one reads or writes, so that all of them may run at once. (Bytes that
+// die with one call may be the output of the next.)
+inline bool are_independent(std::span<const KernelContext> calls) {
+  struct Use {
+    const std::byte* begin;
+    const std::byte* end;
+    bool is_written;
+  };
+  std::vector<Use> uses;
+  for (const KernelContext& call : calls)
+    for (const auto* operands : {&call.in, &call.out})
+      for (const KernelOperand& operand : *operands)
+        uses.push_back(
+            {operand.data, operand.data + size_of(operand.local).value, operands == &call.out});
+  std::sort(uses.begin(), uses.end(), [](const Use& a, const Use& b) { return a.begin < b.begin; });
+  const Use* furthest = nullptr;  // of those before, the one that ends last
+  for (const Use& use : uses) {
+    const bool overlaps = furthest != nullptr && use.begin < furthest->end && use.begin < use.end;
+    if (overlaps && (use.is_written || furthest->is_written)) return false;
+    if (furthest == nullptr || furthest->end < use.end) furthest = &use;
+  }
+  return true;
 }
 
 class KernelSequence final : public CudaKernel {

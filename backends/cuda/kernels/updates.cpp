@@ -98,6 +98,9 @@ class Updates final : public CudaKernel {
 template <CudaUpdate update>
 std::unique_ptr<CudaKernel> make_updates(std::span<const KernelContext> calls,
                                          CudaContext& /*device*/) {
+  // What the other kinds write is state, which nothing shares.
+  if (update == CudaUpdate::kLambDirection && calls.size() > 1 && !are_independent(calls))
+    return nullptr;
   std::vector<std::unique_ptr<CudaKernel>> kernels;
   for (const DType type : {DType::kF32, DType::kF64}) {
     std::vector<CudaUpdateRow> rows;
