@@ -211,10 +211,25 @@ void HostThread::act(std::int32_t s) {
   protocol_.finish_host_act(s);
 }
 
+void HostThread::hold_reads_from(std::int64_t step) {
+  {
+    const std::lock_guard lock(mutex_);
+    held_from_ = step;
+  }
+  changed_.notify_all();
+}
+
+bool HostThread::may_read() const {
+  if (late_reads_.empty()) return false;
+  const LateRead& read = late_reads_.front();
+  const Site& site = tables_.sites[static_cast<std::size_t>(read.site)];
+  return !held_from_ || read.act / site.acts_per_step < *held_from_;
+}
+
 void HostThread::read_loop() {
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [&] { return is_over() || !late_reads_.empty(); });
+    changed_.wait(lock, [&] { return is_over() || may_read(); });
     if (is_over()) return;
     const LateRead read = late_reads_.front();
     lock.unlock();

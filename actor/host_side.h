@@ -15,6 +15,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -62,6 +63,9 @@ class HostThread {
   void receive(std::vector<Message>& messages);
   // Blocks until every announced act has taken place.
   void wait_until_idle();
+  // Fences of this step and of later ones are not launched yet: they are not waited for until this
+  // is called with a later step. Without a call all are launched when they are posted.
+  void hold_reads_from(std::int64_t step);
   // Blocks until what host actors only read has been read through step `steps` - 1.
   void wait_until_read(std::int64_t steps);
   // Ends every present and future wait of either thread with Error(kRankFailed).
@@ -82,6 +86,7 @@ class HostThread {
   bool is_over() const { return ending_ || error_ || !stop_reason_.empty(); }
   void act(std::int32_t site);
   void wait_for_step(std::int64_t step);
+  bool may_read() const;
   bool is_read_through(std::int64_t steps) const;
   void throw_if_broken();
 
@@ -105,6 +110,7 @@ class HostThread {
   std::exception_ptr error_;
   std::deque<LateRead> late_reads_;            // the first is being read
   std::vector<std::int64_t> late_reads_done_;  // by site
+  std::optional<std::int64_t> held_from_;      // step
 
   std::thread thread_;
   std::thread reader_;  // with host_steps_ > 1

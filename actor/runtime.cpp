@@ -75,7 +75,6 @@ struct RankRuntime::Impl {
   std::int32_t issue_run();
   std::int32_t issue_replay();
   void find_replay();
-  bool waits_for_reads_within_a_step() const;
   void issue_protocol();
   void note_issued(std::int32_t members);
   void begin_step();
@@ -105,7 +104,6 @@ struct RankRuntime::Impl {
   std::vector<Launch> launches;
   std::vector<Fence> done;
   std::vector<Message> messages;
-  std::vector<Message> acks, reqs;  // of a replay
   std::vector<Fence> host_waits;
   std::unique_ptr<Replay> replay;
   std::vector<std::uint64_t> keys;  // by run
@@ -252,44 +250,31 @@ std::int32_t RankRuntime::Impl::issue_run() {
   return members;
 }
 
-// Everything that the step reads must be there before it is launched. Loaders can see to that if
-// their buffers do not wait for fences of the same step; a credit that comes back when something
-// was read cannot come back within the step.
-bool RankRuntime::Impl::waits_for_reads_within_a_step() const {
-  for (const Channel& channel : tables->channels) {
-    const FrameQuota& frame = tables->frames[static_cast<std::size_t>(channel.frame)];
-    const bool few = frame.num_registers < frame.contents_per_step;
-    if (few && (channel.to_host || (channel.from_host && device.spec().host_steps == 1)))
-      return true;
-  }
-  return false;
-}
-
+// Loaders and readers of a step must go on before it is launched: neither may wait for its fences.
 void RankRuntime::Impl::find_replay() {
   if (!options.replay || !device.spec().capture || inline_host) return;
-  if (!waits_for_reads_within_a_step()) replay = device.capture(record(graph));
+  if (!host_thread || device.spec().host_steps > 1) replay = device.capture(record(graph));
 }
 
-// Credits, messages and hashes are those of single launches. Acks go out on the way, so that
-// loaders go on; Reqs when what they stand for has been launched.
+// Credits, messages and hashes are those of single launches; what the messages' fences stand for
+// comes behind them.
 std::int32_t RankRuntime::Impl::issue_replay() {
   const auto runs = static_cast<std::int32_t>(tables->runs.size());
-  reqs.clear();
+  if (host_thread) host_thread->hold_reads_from(step);
   while (next < runs) {
     issue_protocol();
     const std::int32_t members = tables->runs[static_cast<std::size_t>(next)].group_size;
     note_issued(members);
-    acks.clear();
-    for (const Message& message : protocol.outbox())
-      (message.kind == Message::Kind::kAck ? acks : reqs).push_back(message);
-    protocol.clear_outbox();
-    if (!acks.empty()) host_thread->post(acks);
+    if (!protocol.outbox().empty()) {
+      host_thread->post(protocol.outbox());
+      protocol.clear_outbox();
+    }
     next += members;
   }
   replay->launch(step);
-  if (!reqs.empty()) host_thread->post(reqs);
   next = 0;
   ++step;
+  if (host_thread) host_thread->hold_reads_from(step);
   return runs;
 }
 
