@@ -1,0 +1,261 @@
+// How fast memory-bound kernels move bytes, beside the copy of the same card: printed, and held
+// against half of it, which a busy card still reaches.
+#include "backends/cuda/cuda_backend.h"
+#include "backends/cuda/cuda_check.h"
+#include "backends/cuda/cuda_context.h"
+#include "backends/cuda/cuda_kernel.h"
+#include "core/physical_graph.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <deque>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace sextant;
+
+namespace {
+
+bool has_gpu() {
+  if (num_cuda_devices() > 0) return true;
+  MESSAGE("skipped: no GPU");
+  return false;
+}
+
+// Device memory that is given out in aligned pieces, all zero.
+class Memory {
+ public:
+  explicit Memory(std::size_t bytes) : size_(bytes) {
+    SEXTANT_CUDA(cudaMalloc(reinterpret_cast<void**>(&data_), bytes));
+    SEXTANT_CUDA(cudaMemset(data_, 0, bytes));
+  }
+  ~Memory() { cudaFree(data_); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  std::byte* take(std::size_t bytes) {
+    constexpr std::size_t kAlignment = 256;
+    std::byte* taken = data_ + used_;
+    used_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    REQUIRE(used_ <= size_);
+    return taken;
+  }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::size_t size_, used_ = 0;
+};
+
+// Calls of kernels on tensors that are whole.
+class Calls {
+ public:
+  explicit Calls(std::size_t bytes) : memory_(bytes) {}
+
+  KernelOperand tensor(const TensorType& type) {
+    layouts_.push_back({type, {Sbp::broadcast()}, PlacementId(0)});
+    KernelOperand operand;
+    operand.data = memory_.take(static_cast<std::size_t>(size_of(type).value));
+    operand.local = type;
+    operand.layout = &layouts_.back();
+    for (const std::int64_t extent : type.shape.extents()) operand.box.dims.push_back({0, extent});
+    return operand;
+  }
+  KernelContext call(const std::string& kind, Attributes attributes, std::vector<KernelOperand> in,
+                     std::vector<KernelOperand> out) {
+    Actor& actor = actors_.emplace_back();
+    actor.kind = actor.name = kind;
+    actor.attributes = std::move(attributes);
+    KernelContext context;
+    context.actor = &actor;
+    context.accumulate.assign(out.size(), false);
+    context.in = std::move(in);
+    context.out = std::move(out);
+    context.hierarchy = {1};
+    context.coordinates = {0};
+    return context;
+  }
+
+ private:
+  Memory memory_;
+  std::deque<Layout> layouts_;
+  std::deque<Actor> actors_;
+};
+
+using Kernels = std::vector<std::unique_ptr<CudaKernel>>;
+
+// Median over ten rounds, after two.
+double seconds_of(const Kernels& kernels, cudaStream_t stream) {
+  cudaEvent_t begin = nullptr, end = nullptr;
+  SEXTANT_CUDA(cudaEventCreate(&begin));
+  SEXTANT_CUDA(cudaEventCreate(&end));
+  std::vector<float> times;
+  for (int round = 0; round < 12; ++round) {
+    SEXTANT_CUDA(cudaEventRecord(begin, stream));
+    for (const auto& kernel : kernels) kernel->enqueue(stream);
+    SEXTANT_CUDA(cudaEventRecord(end, stream));
+    SEXTANT_CUDA(cudaEventSynchronize(end));
+    float milliseconds = 0;
+    SEXTANT_CUDA(cudaEventElapsedTime(&milliseconds, begin, end));
+    if (round >= 2) times.push_back(milliseconds);
+  }
+  cudaEventDestroy(begin);
+  cudaEventDestroy(end);
+  std::sort(times.begin(), times.end());
+  return static_cast<double>(times[times.size() / 2]) * 1e-3;
+}
+
+class CudaCopy final : public CudaKernel {
+ public:
+  CudaCopy(std::byte* to, const std::byte* from, std::size_t bytes)
+      : to_(to), from_(from), bytes_(bytes) {}
+  void enqueue(cudaStream_t stream) override {
+    SEXTANT_CUDA(cudaMemcpyAsync(to_, from_, bytes_, cudaMemcpyDeviceToDevice, stream));
+  }
+
+ private:
+  std::byte* to_;
+  const std::byte* from_;
+  std::size_t bytes_;
+};
+
+class Bench {
+ public:
+  Bench() : device_(CudaOptions{}) {
+    SEXTANT_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    constexpr std::size_t kCopied = std::size_t{1} << 30;
+    Memory memory(2 * kCopied);
+    Kernels copy;
+    copy.push_back(std::make_unique<CudaCopy>(memory.take(kCopied), memory.take(kCopied), kCopied));
+    copy_rate_ = 2.0 * static_cast<double>(kCopied) / seconds_of(copy, stream_);
+    std::printf("%-44s %8.0f GB/s\n", "copy of 1 GiB", copy_rate_ * 1e-9);
+  }
+  ~Bench() { cudaStreamDestroy(stream_); }
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
+
+  // Each group is made as one run. Returns the share of the copy's rate.
+  double measure(const std::string& name, const std::vector<std::vector<KernelContext>>& runs,
+                 double bytes) {
+    Kernels kernels;
+    for (const auto& run : runs)
+      for (auto& kernel : cuda_kernels().make_all(run, device_))
+        kernels.push_back(std::move(kernel));
+    device_.allocate_scratch();
+    const double seconds = seconds_of(kernels, stream_);
+    const double share = bytes / seconds / copy_rate_;
+    std::printf("%-44s %8.1f us %8.0f GB/s %5.1f %% of a copy\n", name.c_str(), seconds * 1e6,
+                bytes / seconds * 1e-9, 100 * share);
+    std::fflush(stdout);
+    return share;
+  }
+
+ private:
+  CudaContext device_;
+  cudaStream_t stream_ = nullptr;
+  double copy_rate_ = 0;
+};
+
+// Elements of the parameters of a layer of GPT-2 medium.
+std::vector<std::int64_t> layer_of_medium() {
+  std::vector<std::int64_t> sizes;
+  for (int product = 0; product < 4; ++product) {
+    sizes.push_back(1024 * 1024);
+    sizes.push_back(1024);
+  }
+  for (const std::int64_t size : {4 * 1024 * 1024, 4096, 4 * 1024 * 1024, 1024})
+    sizes.push_back(size);
+  for (int norm = 0; norm < 4; ++norm) sizes.push_back(1024);
+  return sizes;
+}
+
+}  // namespace
+
+TEST_CASE("updates and norms of the parameters of GPT-2 medium run near the rate of a copy") {
+  if (!has_gpu()) return;
+  Bench bench;
+  Calls calls(std::size_t{7} << 30);
+  const KernelOperand control = calls.tensor({Shape{2}, DType::kF64});
+  const double one[] = {1.0, 1.0};
+  SEXTANT_CUDA(cudaMemcpy(control.data, one, sizeof(one), cudaMemcpyHostToDevice));
+  const Attributes options{{"learning_rate", 1e-4},
+                           {"weight_decay", 0.1},
+                           {"beta1", 0.9},
+                           {"beta2", 0.95},
+                           {"epsilon", 1e-8}};
+  std::vector<std::vector<KernelContext>> updates, norms;
+  std::vector<KernelContext> all;
+  double elements = 0;
+  for (int layer = 0; layer <= 24; ++layer) {
+    updates.emplace_back();
+    norms.emplace_back();
+    const std::vector<std::int64_t> sizes =
+        layer == 0 ? std::vector<std::int64_t>{50257 * 1024, 1024 * 1024} : layer_of_medium();
+    for (const std::int64_t size : sizes) {
+      elements += static_cast<double>(size);
+      const TensorType state{Shape{size}, DType::kF32};
+      const KernelOperand gradient = calls.tensor({Shape{size}, DType::kBF16});
+      updates.back().push_back(
+          calls.call("adamw", options, {gradient, control},
+                     {calls.tensor(state), calls.tensor(state), calls.tensor(state),
+                      calls.tensor({Shape(), DType::kI64})}));
+      all.push_back(updates.back().back());
+      norms.back().push_back(
+          calls.call("gradient_stats", {}, {gradient}, {calls.tensor({Shape{2}, DType::kF64})}));
+    }
+  }
+  CHECK(bench.measure("adamw, bf16 gradients, all in one run", {all}, 26 * elements) > 0.5);
+  CHECK(bench.measure("adamw, bf16 gradients, a run per layer", updates, 26 * elements) > 0.5);
+  bench.measure("adamw, a layer", {updates[1]}, 26 * 12'596'224.0);
+  CHECK(bench.measure("gradient_stats, a run per layer", norms, 2 * elements) > 0.25);
+}
+
+TEST_CASE("moves run near the rate of a copy") {
+  if (!has_gpu()) return;
+  Bench bench;
+  const auto move = [&](const std::string& name, const std::string& kind,
+                        const Attributes& attributes, const std::vector<TensorType>& inputs,
+                        const std::vector<TensorType>& outputs, double least) {
+    Calls calls(std::size_t{3} << 30);
+    std::vector<KernelOperand> in, out;
+    double bytes = 0;
+    for (const TensorType& type : inputs) in.push_back(calls.tensor(type));
+    for (const TensorType& type : outputs) {
+      out.push_back(calls.tensor(type));
+      bytes += 2 * static_cast<double>(size_of(type).value);
+    }
+    const double share = bench.measure(name, {{calls.call(kind, attributes, in, out)}}, bytes);
+    CHECK_MESSAGE(share > least, name);
+  };
+  using Integers = std::vector<std::int64_t>;
+  const auto dim = [](std::int64_t at) {
+    return std::pair<std::string, AttributeValue>("dim", at);
+  };
+  const DType bf16 = DType::kBF16, f32 = DType::kF32;
+  const TensorType heads{{16, 1024, 16, 64}, bf16}, positions{{16, 16, 1024, 64}, bf16};
+  move("reshape [16,1024,1024] bf16", "reshape", {{"shape", Integers{16384, 1024}}},
+       {{{16, 1024, 1024}, bf16}}, {{{16384, 1024}, bf16}}, 0.4);
+  move("reshape [256 Mi] f32", "reshape", {{"shape", Integers{1 << 28}}}, {{{1 << 28}, f32}},
+       {{{1 << 28}, f32}}, 0.5);
+  move("transpose heads [16,1024,16,64] bf16", "transpose", {{"permutation", Integers{0, 2, 1, 3}}},
+       {heads}, {positions}, 0.3);
+  move("transpose [16384,16384] bf16", "transpose", {{"permutation", Integers{1, 0}}},
+       {{{16384, 16384}, bf16}}, {{{16384, 16384}, bf16}}, 0.3);
+  move("transpose [16384,8192] f32", "transpose", {{"permutation", Integers{1, 0}}},
+       {{{16384, 8192}, f32}}, {{{8192, 16384}, f32}}, 0.3);
+  move("split [65536,3072] bf16 in 3", "split", {dim(1), {"extents", Integers{1024, 1024, 1024}}},
+       {{{65536, 3072}, bf16}},
+       {{{65536, 1024}, bf16}, {{65536, 1024}, bf16}, {{65536, 1024}, bf16}}, 0.4);
+  move("slice [65536,4099] bf16, odd rows", "slice",
+       {dim(1), {"start", std::int64_t{1}}, {"stop", std::int64_t{4096}}}, {{{65536, 4099}, bf16}},
+       {{{65536, 4095}, bf16}}, 0.1);
+  move("expand last [262144] to [262144,1024] bf16", "expand",
+       {{"dims", Integers{1}}, {"shape", Integers{262144, 1024}}}, {{{262144}, bf16}},
+       {{{262144, 1024}, bf16}}, 0.1);
+  move("gather 262144 rows of [50257,1024] bf16", "gather", {dim(0)},
+       {{{50257, 1024}, bf16}, {{262144}, DType::kI32}}, {{{262144, 1024}, bf16}}, 0.1);
+  move("cumsum [65536,4096] f32 along the last", "cumsum", {dim(1)}, {{{65536, 4096}, f32}},
+       {{{65536, 4096}, f32}}, 0.1);
+}
