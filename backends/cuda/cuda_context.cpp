@@ -20,7 +20,9 @@
 namespace sextant {
 
 CudaContext::CudaContext(const CudaOptions& options)
-    : deterministic_(options.deterministic), products_(std::make_unique<ProductChoices>(options)) {
+    : deterministic_(options.deterministic),
+      notice_(options.notice),
+      products_(std::make_unique<ProductChoices>(options)) {
   SEXTANT_CUBLAS(cublasLtCreate(&cublas_));
   SEXTANT_CUDA(cudaMalloc(&workspace_, kWorkspaceBytes));
   SEXTANT_CUDA(cudaMalloc(reinterpret_cast<void**>(&step_), sizeof(std::int64_t)));
@@ -72,7 +74,11 @@ void CudaContext::allocate_scratch() {
 }
 
 void CudaContext::note(const std::string& text) {
-  if (notes_.insert(text).second) fmt::print(stderr, "note (CUDA): {}\n", text);
+  if (!notes_.insert(text).second) return;
+  if (notice_)
+    notice_(text);
+  else
+    fmt::print(stderr, "note (CUDA): {}\n", text);
 }
 
 void CudaContext::begin_step(std::int64_t step, cudaStream_t stream) {

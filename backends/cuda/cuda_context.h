@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -52,7 +53,8 @@ class CudaContext {
   // What kernels of the same shape share, plans of libraries for instance: null until the first of
   // them sets it.
   std::shared_ptr<void>& shared(const std::string& name) { return shared_[name]; }
-  // Tells the user on standard error, each text once: that a slower way was taken, for instance.
+  // Tells the user, each text once, through the notice of the options or on standard error: that a
+  // slower way was taken, for instance.
   void note(const std::string& text);
   const std::set<std::string>& notes() const { return notes_; }
 
@@ -74,6 +76,7 @@ class CudaContext {
   static constexpr std::size_t kMostFaultFlags = 4096;
 
   bool deterministic_ = false;
+  std::function<void(const std::string&)> notice_;
   cublasLtHandle_t cublas_ = nullptr;
   std::unique_ptr<ProductChoices> products_;
   cudnnContext* cudnn_ = nullptr;

@@ -289,27 +289,38 @@ CudnnDescriptor CudnnGraph::whole(const CudnnTarget& target) const {
   return graph;
 }
 
-CudnnPlan CudnnGraph::plan(const CudnnTarget& target, bool deterministic) {
+CudnnPlan CudnnGraph::plan(const CudnnTarget& target, bool deterministic) const {
+  std::vector<CudnnPlan> first = plans(target, deterministic, 1);
+  return std::move(first.front());
+}
+
+std::vector<CudnnPlan> CudnnGraph::plans(const CudnnTarget& target, bool deterministic,
+                                         std::size_t most) const {
   const CudnnDescriptor graph = whole(target);
   std::string reason = "cuDNN proposes no engine";
-  for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+  std::vector<CudnnPlan> plans;
+  const auto try_config = [&](const CudnnDescriptor& config) {
+    if (deterministic && !is_deterministic(config)) {
+      reason = "cuDNN proposes no engine that is deterministic";
+      return;
+    }
     try {
-      for (const CudnnDescriptor& config : proposals(graph, target, mode)) {
-        if (deterministic && !is_deterministic(config)) {
-          reason = "cuDNN proposes no engine that is deterministic";
-          continue;
-        }
-        try {
-          return CudnnPlan(make_plan(config, target), scalar_ids_, scalars_);
-        } catch (const Error& error) {
-          reason = error.what();
-        }
-      }
+      plans.emplace_back(make_plan(config, target), scalar_ids_, scalars_);
+    } catch (const Error& error) {
+      reason = error.what();
+    }
+  };
+  for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+    if (!plans.empty()) break;
+    try {
+      for (const CudnnDescriptor& config : proposals(graph, target, mode))
+        if (plans.size() < most) try_config(config);
     } catch (const Error& error) {
       reason = error.what();
     }
   }
-  fail(ErrorCode::kDevice, "{}", reason);
+  require(!plans.empty(), ErrorCode::kDevice, "{}", reason);
+  return plans;
 }
 
 }  // namespace sextant

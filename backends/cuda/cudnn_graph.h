@@ -107,7 +107,10 @@ class CudnnGraph {
 
   // The first plan that cuDNN proposes and can make; with `deterministic` of those alone that give
   // the same bits in every run. Throws Error(kDevice) saying why there is none.
-  CudnnPlan plan(const CudnnTarget& target, bool deterministic);
+  CudnnPlan plan(const CudnnTarget& target, bool deterministic) const;
+  // Up to `most` of them, in the order that cuDNN proposes; at least one.
+  std::vector<CudnnPlan> plans(const CudnnTarget& target, bool deterministic,
+                               std::size_t most) const;
 
  private:
   Tensor add_tensor(const Dims& dims, const Dims& strides, cudnnDataType_t type, bool is_virtual,

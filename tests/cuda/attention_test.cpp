@@ -72,6 +72,9 @@ double roundoff(DType dtype) {
   }
 }
 
+// What rounding takes from numbers below the normal ones.
+double lost_below(DType dtype) { return dtype == DType::kF16 ? 0x1p-25 : 0; }
+
 // Uniform in [-range, range), rounded to the dtype.
 std::vector<double> values(std::int64_t count, DType dtype, std::uint64_t seed, double range = 1) {
   std::vector<double> result(static_cast<std::size_t>(count));
@@ -176,14 +179,15 @@ struct Problem {
 // with an error of at most (size + 3) u S where S is the sum of magnitudes; a probability is off by
 // twice that, relatively, and by its own rounding when it meets the tensor cores in 16 bits. What
 // is summed after that is a sum of magnitudes times the relative error of each, plus the rounding
-// of the result and of one intermediate result (heads of a group).
+// of the result and of one intermediate result (heads of a group), and in f16 what is lost below
+// its normal numbers.
 struct Bounds {
   std::vector<double> o, lse, dq, dk, dv;
 
   Bounds(const Problem& x, bool is_grad) {
     const Case& c = x.shape;
     const double wide = roundoff(x.wide), narrow = std::max(roundoff(x.dtype), 4 * wide);
-    const double out = roundoff(x.out_type());
+    const double out = roundoff(x.out_type()), lost = lost_below(x.dtype);
     const double scale = 1 / std::sqrt(static_cast<double>(c.size));
     const auto at = [](std::int64_t index) { return static_cast<std::size_t>(index); };
     o.resize(x.o.size());
@@ -215,7 +219,7 @@ struct Bounds {
             // Exponentials by the fast instruction are good to 2^-21.
             const double relative =
                 2 * score_off + narrow + terms * wide + (x.wide == DType::kF32 ? 0x1p-21 : 0);
-            const double p = std::exp(score - x.lse[at(row)]) * (relative + out);
+            const double p = std::exp(score - x.lse[at(row)]) * (relative + out) + lost;
             for (std::int64_t d = 0; d < c.value_size; ++d) {
               o[at(row * c.value_size + d)] += p * std::abs(x.v[at(key * c.value_size + d)]);
               if (!is_grad) continue;
@@ -224,7 +228,7 @@ struct Bounds {
               dv[at(key * c.value_size + d)] += p * g;
             }
             if (!is_grad) continue;
-            const double ds = scale * p * (dp + delta);
+            const double ds = scale * p * (dp + delta) + lost;
             for (std::int64_t d = 0; d < c.size; ++d) {
               dq[at(row * c.size + d)] += ds * std::abs(x.k[at(key * c.size + d)]);
               dk[at(key * c.size + d)] += ds * std::abs(x.q[at(row * c.size + d)]);
@@ -238,11 +242,12 @@ struct Bounds {
 
 // The largest excess over the bound; rounding of the result itself comes on top.
 double worst(const std::vector<double>& got, const std::vector<double>& wanted,
-             const std::vector<double>& bounds, double out) {
+             const std::vector<double>& bounds, DType dtype) {
   double worst = 0;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     if (std::isinf(wanted[i]) && got[i] == wanted[i]) continue;
-    const double bound = bounds[i] + 2 * out * std::abs(wanted[i]) + 1e-30;
+    const double bound =
+        bounds[i] + 2 * roundoff(dtype) * std::abs(wanted[i]) + 2 * lost_below(dtype) + 1e-30;
     const double ratio = std::abs(got[i] - wanted[i]) / bound;
     worst = std::isnan(ratio) ? std::numeric_limits<double>::infinity() : std::max(worst, ratio);
   }
@@ -260,8 +265,8 @@ bool check_forward(const Problem& x, const Path& path) {
   const auto got = call.results();
   const auto wanted = x.oracle_forward(x.shape.accumulate);
   const Bounds bounds(x, false);
-  CHECK(worst(got[0], wanted[0], bounds.o, roundoff(x.out_type())) <= 1);
-  CHECK(worst(got[1], wanted[1], bounds.lse, roundoff(x.wide)) <= 1);
+  CHECK(worst(got[0], wanted[0], bounds.o, x.out_type()) <= 1);
+  CHECK(worst(got[1], wanted[1], bounds.lse, x.wide) <= 1);
   CHECK(call.is_guarded());
   return true;
 }
@@ -278,7 +283,7 @@ bool check_backward(const Problem& x, const Path& path, bool deterministic) {
   const auto got = call.results();
   const auto wanted = x.oracle_backward();
   const Bounds bounds(x, true);
-  const double out = roundoff(x.out_type());
+  const DType out = x.out_type();
   CHECK(worst(got[0], wanted[0], bounds.dq, out) <= 1);
   CHECK(worst(got[1], wanted[1], bounds.dk, out) <= 1);
   CHECK(worst(got[2], wanted[2], bounds.dv, out) <= 1);
@@ -473,3 +478,58 @@ TEST_CASE("attention of the models in bf16: times") {
       if (&path == &kPaths[2]) time_path(model, shape, path, true, true);
     }
 }
+
+#ifdef SEXTANT_HAS_CUDNN
+namespace {
+
+// Runs every plan that cuDNN proposes; `ids` are the tensors in memory, each with `bytes` bytes.
+void time_plans(const std::string& text, const CudnnGraph& graph,
+                const std::vector<CudnnGraph::Tensor>& ids, std::size_t bytes) {
+  CudaContext device(CudaOptions{});
+  const std::vector<CudnnPlan> plans = graph.plans({device.cudnn(), nullptr}, false, 8);
+  std::deque<DeviceBytes> memory;
+  std::vector<std::pair<std::int64_t, void*>> addresses;
+  for (const CudnnGraph::Tensor id : ids) {
+    memory.emplace_back(std::vector<std::byte>(bytes));
+    addresses.emplace_back(id, memory.back().data());
+  }
+  std::string line = fmt::format("cuDNN's plans for {}:", text);
+  for (const CudnnPlan& plan : plans) {
+    const DeviceBytes workspace(std::vector<std::byte>(plan.workspace_bytes()));
+    struct Run final : CudaKernel {
+      const CudnnPlan& plan;
+      const CudnnDescriptor& binding;
+      CudaContext& device;
+      Run(const CudnnPlan& plan, const CudnnDescriptor& binding, CudaContext& device)
+          : plan(plan), binding(binding), device(device) {}
+      void enqueue(cudaStream_t stream) override { plan.run(device.cudnn(), binding, stream); }
+    };
+    const CudnnDescriptor binding = plan.bind(addresses, workspace.data());
+    Run run(plan, binding, device);
+    line += fmt::format(" {:.3f} ms ({} MiB)", milliseconds(run), plan.workspace_bytes() >> 20U);
+  }
+  fmt::print("{}\n", line);
+}
+
+}  // namespace
+
+TEST_CASE("plans of cuDNN for attention in bf16: times of all that it proposes") {
+  if (!has_gpu()) return;
+  const std::vector<std::pair<const char*, AttentionProblem>> problems = {
+      {"medium", {CUDNN_DATA_BFLOAT16, 16, 1024, 1024, 16, 16, 64, 64, 0, 0.125F}},
+      {"llama", {CUDNN_DATA_BFLOAT16, 1, 4096, 4096, 32, 32, 128, 128, 0, 0.0883883F}}};
+  for (const auto& [model, x] : problems) {
+    const auto bytes = static_cast<std::size_t>(x.batch * x.queries * x.heads * x.size) * 4;
+    const AttentionForward f(x);
+    time_plans(fmt::format("{} forward", model), f.graph, {f.q, f.k, f.v, f.o, f.lse}, bytes);
+    for (const bool sums_in_order : {false, true}) {
+      const AttentionBackward g(x, sums_in_order);
+      std::vector<CudnnGraph::Tensor> ids = {g.q,   g.k,  g.v,  g.o,  g.lse,
+                                             g.d_o, g.dq, g.dk, g.dv, g.delta};
+      if (g.sum_dq != 0) ids.push_back(g.sum_dq);
+      time_plans(fmt::format("{} backward{}", model, sums_in_order ? " in order" : ""), g.graph,
+                 ids, bytes);
+    }
+  }
+}
+#endif
