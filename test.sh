@@ -5,11 +5,13 @@ cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" || exit 2
 
 usage() {
   cat <<'USAGE'
-usage: ./test.sh [--fast | --long | --sanitize address|thread]
+usage: ./test.sh [--fast | --long | --gpu | --sanitize address|thread]
 
   (nothing)            all tests, then the sanitizer subset (protocol, conformance, CPU queues)
   --fast               all tests, no sanitizers
   --long               as --fast, with 10,000 random plans instead of hundreds (an hour)
+  --gpu                where there is a GPU: its tests, compute-sanitizer, times (tools/gpu_test.sh);
+                       elsewhere says so and does nothing
   --sanitize address   all tests under address + undefined behaviour sanitizers, in build-asan/
   --sanitize thread    all tests under the thread sanitizer, in build-tsan/
 
@@ -23,6 +25,7 @@ case "${1:-}" in
   "") ;;
   --fast) mode=fast ;;
   --long) mode=long ;;
+  --gpu) mode=gpu ;;
   --sanitize)
     mode="${2:-}"
     [ "$mode" = address ] || [ "$mode" = thread ] || { usage >&2; exit 2; }
@@ -30,6 +33,8 @@ case "${1:-}" in
   -h | --help) usage; exit 0 ;;
   *) usage >&2; exit 2 ;;
 esac
+
+[ "$mode" = gpu ] && exec tools/gpu_test.sh
 
 ./setup.sh || exit
 source tools/environment.sh

@@ -1,24 +1,75 @@
 #!/usr/bin/env bash
-# On a machine with a GPU: builds, runs the CUDA tests, and runs them again under compute-sanitizer.
-# usage: tools/gpu_test.sh [LOG_FOLDER]
+# On a machine with a GPU: builds, runs every CUDA test, runs a part again under compute-sanitizer,
+# trains and times. Logs stay in a folder; the last line counts what failed.
+# usage: tools/gpu_test.sh [--no-sanitizer] [--no-times] [LOG_FOLDER]
 set -uo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.." || exit 2
-logs="${1:-out/gpu}"
+
+sanitize=yes times=yes logs=out/gpu
+for argument in "$@"; do
+  case "$argument" in
+    --no-sanitizer) sanitize=no ;;
+    --no-times) times=no ;;
+    -h | --help) sed -n '2,4s/^# //p' "$0"; exit 0 ;;
+    -*) sed -n '4s/^# //p' "$0" >&2; exit 2 ;;
+    *) logs="$argument" ;;
+  esac
+done
 mkdir -p "$logs"
 source tools/environment.sh
+
+if ! nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm --format=csv \
+  >"$logs/gpu.txt" 2>&1; then
+  echo "skipped: no GPU (nvidia-smi says: $(head -1 "$logs/gpu.txt"))"
+  exit 0
+fi
+cat "$logs/gpu.txt"
+
+tests=(cuda_test operator_conformance_test cuda_training_test cuda_calls_test)
 {
-  nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv
-  configure build-gpu -Dmpi=disabled || exit 1
-  ninja -C build-gpu tests/cuda/cuda_test tests/cuda/operator_conformance_test || exit 1
-} 2>&1 | tee "$logs/build.log"
-[ "${PIPESTATUS[0]}" = 0 ] || exit 1
-status=0
-build-gpu/tests/cuda/cuda_test 2>&1 | tee "$logs/cuda_test.log" || status=1
-build-gpu/tests/cuda/operator_conformance_test 2>&1 | tee "$logs/operator_conformance.log" || status=1
-for tool in memcheck racecheck initcheck; do
-  echo "== compute-sanitizer $tool"
-  compute-sanitizer --tool "$tool" --error-exitcode 9 build-gpu/tests/cuda/cuda_test \
-    --test-case="*kernels*,*matmul*,*refused*,*activations*,*GPU gives*" 2>&1 |
-    tee "$logs/$tool.log" | tail -5 || status=1
-done
-exit "$status"
+  configure build-gpu -Dmpi=disabled -Doptimization=3 &&
+    ninja -C build-gpu "${tests[@]/#/tests/cuda/}" cli/sextant
+} >"$logs/build.log" 2>&1 || { tail -30 "$logs/build.log"; exit 1; }
+
+failed=()
+# log NAME COMMAND...: keeps the output, shows its end, notes a failure.
+log() {
+  local name="$1" begin=$SECONDS
+  shift
+  if "$@" >"$logs/$name.log" 2>&1; then
+    printf '%-28s ok      %4d s\n' "$name" "$((SECONDS - begin))"
+  else
+    failed+=("$name")
+    printf '%-28s FAILED  %4d s\n' "$name" "$((SECONDS - begin))"
+    tail -15 "$logs/$name.log"
+  fi
+}
+
+for test in "${tests[@]}"; do log "$test" build-gpu/tests/cuda/"$test"; done
+
+# initcheck says little about an arena that is poisoned first, so it looks at the kernels alone.
+if [ "$sanitize" = yes ] && command -v compute-sanitizer >/dev/null; then
+  sanitizer() { compute-sanitizer --error-exitcode 9 --tool "$@"; }
+  for tool in memcheck racecheck initcheck; do
+    log "$tool" sanitizer "$tool" build-gpu/tests/cuda/cuda_test \
+      --test-case="*element-wise*,*refused*,*GPU gives*,*norm*,*update*"
+  done
+  log memcheck_training sanitizer memcheck build-gpu/tests/cuda/cuda_training_test \
+    --test-case="*leave the same bits*"
+fi
+
+# train NAME GLOBAL_BATCH MICRO_BATCH MODEL: a plan of one card on random tokens, profiled, compared.
+train() {
+  local name="$1" batch="$2" micro="$3" model="$4" out="$logs/$1"
+  log "$name" build-gpu/cli/sextant run "$model" -c "${SEXTANT_CLUSTER:-dgx-h100:nodes=1}" \
+    --strategy "micro_batch=$micro" --global-batch "$batch" --backend cuda --data random \
+    --steps 30 --profile 3 --out "$out" --matmul-cache "$logs/matmul.json"
+  grep -h "^step " "$logs/$name.log"
+}
+if [ "$times" = yes ]; then
+  train gpt2_medium 16 16 gpt2-medium
+  train gpt2_xl 8 8 gpt2-xl
+fi
+
+echo "${#failed[@]} failed${failed:+: ${failed[*]}}"
+[ "${#failed[@]}" = 0 ]

@@ -1,0 +1,146 @@
+// What a step asks of CUDA once it is warm: no allocation, and no wait but for fences. The calls of
+// this project are counted where the dynamic linker binds them: definitions here stand before those
+// of libcudart. cuBLASLt and cuDNN bring a runtime of their own, which this does not see; what they
+// would allocate shows in the card's free memory.
+#include "io/training_host.h"
+#include "tests/cuda/small_training.h"
+
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <doctest/doctest.h>
+
+#include <array>
+#include <atomic>
+#include <utility>
+
+namespace {
+
+enum Kind { kAllocate, kSynchronize, kWaitForEvent, kLaunchGraph, kLaunchKernel, kNumKinds };
+std::array<std::atomic<std::int64_t>, kNumKinds> counts;
+
+template <typename Function>
+Function counted(Kind kind, const char* name) {
+  ++counts[kind];
+  return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
+}
+
+}  // namespace
+
+// NOLINTBEGIN: signatures are those of cuda_runtime_api.h
+#define COUNT(kind, name, parameters, ...)                               \
+  extern "C" cudaError_t CUDARTAPI name parameters {                     \
+    return counted<cudaError_t(*) parameters>(kind, #name)(__VA_ARGS__); \
+  }
+COUNT(kAllocate, cudaMalloc, (void** p, size_t n), p, n)
+COUNT(kAllocate, cudaFree, (void* p), p)
+COUNT(kAllocate, cudaMallocAsync, (void** p, size_t n, cudaStream_t s), p, n, s)
+COUNT(kAllocate, cudaFreeAsync, (void* p, cudaStream_t s), p, s)
+COUNT(kAllocate, cudaMallocHost, (void** p, size_t n), p, n)
+COUNT(kAllocate, cudaHostAlloc, (void** p, size_t n, unsigned f), p, n, f)
+COUNT(kAllocate, cudaFreeHost, (void* p), p)
+COUNT(kAllocate, cudaEventCreate, (cudaEvent_t * e), e)
+COUNT(kAllocate, cudaEventCreateWithFlags, (cudaEvent_t * e, unsigned f), e, f)
+COUNT(kAllocate, cudaStreamCreateWithFlags, (cudaStream_t * s, unsigned f), s, f)
+COUNT(kSynchronize, cudaDeviceSynchronize, (void))
+COUNT(kSynchronize, cudaStreamSynchronize, (cudaStream_t s), s)
+COUNT(kSynchronize, cudaMemcpy, (void* d, const void* s, size_t n, cudaMemcpyKind k), d, s, n, k)
+COUNT(kSynchronize, cudaMemset, (void* d, int v, size_t n), d, v, n)
+COUNT(kWaitForEvent, cudaEventSynchronize, (cudaEvent_t e), e)
+COUNT(kLaunchGraph, cudaGraphLaunch, (cudaGraphExec_t g, cudaStream_t s), g, s)
+COUNT(kLaunchKernel, cudaLaunchKernel,
+      (const void* f, dim3 g, dim3 b, void** a, size_t n, cudaStream_t s), f, g, b, a, n, s)
+// What nvcc makes of <<<>>>.
+COUNT(kLaunchKernel, __cudaLaunchKernel,
+      (cudaKernel_t f, dim3 g, dim3 b, void** a, size_t n, cudaStream_t s), f, g, b, a, n, s)
+// NOLINTEND
+
+using namespace sextant;
+using namespace sextant::testing;
+
+namespace {
+
+// Counts the waits that the runtime asks for.
+class CountingDevice final : public Device {
+ public:
+  explicit CountingDevice(std::unique_ptr<Device> inner) : inner_(std::move(inner)) {}
+  const DeviceSpec& spec() const override { return inner_->spec(); }
+  void prepare(const PhysicalGraph& graph, Rank rank) override { inner_->prepare(graph, rank); }
+  void launch(std::span<const Launch> group, std::span<Fence> done) override {
+    inner_->launch(group, done);
+  }
+  FenceState state(Fence fence) override { return inner_->state(fence); }
+  void wait(Fence fence) override {
+    ++waits;
+    inner_->wait(fence);
+  }
+  std::unique_ptr<Replay> capture(const Tape& tape) override { return inner_->capture(tape); }
+  std::span<std::byte> host_view(InstanceId instance, std::int32_t reg,
+                                 std::int32_t content) override {
+    return inner_->host_view(instance, reg, content);
+  }
+  std::span<std::byte> host_view_of_step(InstanceId instance, std::int32_t reg,
+                                         std::int32_t content, std::int64_t step) override {
+    return inner_->host_view_of_step(instance, reg, content, step);
+  }
+  void abort(const std::string& reason) override { inner_->abort(reason); }
+  std::span<const Stamp> stamps() override { return inner_->stamps(); }
+
+  std::atomic<std::int64_t> waits{0};
+
+ private:
+  const std::unique_ptr<Device> inner_;
+};
+
+struct Snapshot {
+  std::array<std::int64_t, kNumKinds> calls{};
+  std::int64_t waits = 0;
+  std::size_t free = 0;
+};
+
+Snapshot snapshot(const CountingDevice& device) {
+  Snapshot taken;
+  for (std::size_t kind = 0; kind < kNumKinds; ++kind) taken.calls[kind] = counts[kind];
+  taken.waits = device.waits;
+  std::size_t total = 0;
+  CHECK(cudaMemGetInfo(&taken.free, &total) == cudaSuccess);
+  return taken;
+}
+
+}  // namespace
+
+TEST_CASE("a warm step allocates nothing and waits for nothing but fences") {
+  if (!has_gpu()) return;
+  constexpr std::int64_t kFirst = 6, kLast = 36;  // steps whose metrics begin and end the count
+  const ModelConfig model = small_gpt();
+  const TokenData tokens = small_tokens(model);
+  for (const bool graphs : {false, true}) {
+    CAPTURE(graphs);
+    const PhysicalGraph graph = small_training_graph(model, DType::kBF16);
+    CudaOptions options;
+    options.graphs = graphs;
+    CountingDevice device(make_cuda_device(options));
+    device.prepare(graph, Rank(0));
+    Device* const devices[] = {&device};
+    TrainingHost host(tokens, 5);
+    Snapshot before, after;
+    host.on_step([&](const StepMetrics& metrics) {
+      if (metrics.step == kFirst) before = snapshot(device);
+      if (metrics.step == kLast) after = snapshot(device);
+    });
+    run_all(graph, devices, host, kLast + 4);
+    const auto of = [&](Kind kind) { return after.calls[kind] - before.calls[kind]; };
+    CHECK(counts[kAllocate] > 0);  // the counting works
+    CHECK(of(kAllocate) == 0);
+    CHECK(of(kSynchronize) == 0);
+    CHECK(after.free == before.free);
+    // A wait of the runtime is at most one wait for an event. One may be between the two counts.
+    CHECK(of(kWaitForEvent) <= after.waits - before.waits + 3);
+    // The steps in between, give or take the run-ahead.
+    CHECK(of(kLaunchGraph) >= (graphs ? kLast - kFirst - 2 : 0));
+    CHECK(of(kLaunchGraph) <= (graphs ? kLast - kFirst + 2 : 0));
+    if (graphs)
+      CHECK(of(kLaunchKernel) == 0);
+    else
+      CHECK(of(kLaunchKernel) > 10 * (kLast - kFirst));
+  }
+}
