@@ -35,6 +35,7 @@ constexpr FusedKind kFusedKinds[] = {
     {"add_rms_norm", {{{"add"}, {"rms_norm"}}}},
     {"layer_norm_grad_add", {{{"layer_norm_grad_input"}, {"add", kAny}}}},
     {"rms_norm_grad_add", {{{"rms_norm_grad_input"}, {"add", kAny}}}},
+    {"row_max_sum_exp", {{{"row_max"}, {"row_sum_exp", 1}}}},
     {"cast_scale", {{{"cast"}, {"scale"}}}},
     {"scale_cast", {{{"scale"}, {"cast"}}}},
     {"cast_cast", {{{"cast"}, {"cast"}}}},

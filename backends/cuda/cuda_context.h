@@ -67,7 +67,8 @@ class CudaContext {
   void begin_next_step(cudaStream_t stream);
 
   // A flag in mapped memory that a kernel sets to something other than 0 when its data are bad: ids
-  // out of range, labels without a class. `message` names operator and rule.
+  // out of range, labels without a class. `message` names operator and rule; the acts of a step,
+  // which say the same, share a flag.
   std::int32_t* fault_flag(std::string message);
   // The message of the first flag that is set, if any. Any thread, any time.
   std::optional<std::string> fault() const;

@@ -144,37 +144,6 @@ __global__ void __launch_bounds__(kThreads) extremum_grad(GroupedArguments a) {
   }
 }
 
-template <typename T>
-__global__ void __launch_bounds__(kThreads)
-    expand(const T* of_group, DimMap map, T* out, bool adds) {
-  const std::int64_t stride = std::int64_t{gridDim.x} * kThreads;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < map.positions;
-       i += stride) {
-    const T value = of_group[locate(map, i).first];
-    if (adds)
-      put(out + i, true, widen(value));
-    else
-      out[i] = value;
-  }
-}
-
-template <typename T>
-__global__ void __launch_bounds__(kThreads) expand_packs(const T* of_group, DimMap map, T* out) {
-  constexpr int kSize = Pack<T>::kSize;
-  const std::int64_t stride = std::int64_t{gridDim.x} * kThreads * kSize;
-  for (std::int64_t i = (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) * kSize;
-       i < map.positions; i += stride) {
-    std::int64_t at = locate(map, i).first;
-    Pack<T> pack;
-#pragma unroll
-    for (int j = 0; j < kSize; ++j) {
-      pack.values[j] = of_group[at];
-      at += map.strides[0][0];
-    }
-    *reinterpret_cast<Pack<T>*>(out + i) = pack;
-  }
-}
-
 unsigned blocks_for(std::int64_t threads) {
   return static_cast<unsigned>(std::min((threads + kThreads - 1) / kThreads, kMostBlocks));
 }
@@ -203,24 +172,10 @@ cudaError_t start(const GroupedArguments& a, cudaStream_t stream) {
   return cudaGetLastError();
 }
 
-cudaError_t start_expand(const GroupedArguments& a, cudaStream_t stream) {
-  return with_type(a.dtype, [&]<typename T>() {
-    const auto* of_group = static_cast<const T*>(a.of_group);
-    auto* out = static_cast<T*>(a.out);
-    if (!a.adds && has_packs<T>(a.map, {a.out}))
-      expand_packs<T><<<blocks_for(a.map.positions / Pack<T>::kSize), kThreads, 0, stream>>>(
-          of_group, a.map, out);
-    else
-      expand<T><<<blocks_for(a.map.positions), kThreads, 0, stream>>>(of_group, a.map, out, a.adds);
-    return cudaGetLastError();
-  });
-}
-
 }  // namespace
 
 cudaError_t enqueue_grouped(const GroupedArguments& arguments, cudaStream_t stream) {
   if (arguments.map.positions == 0) return cudaSuccess;
-  if (arguments.op == GroupedOp::kExpand) return start_expand(arguments, stream);
   return with_floating_type(arguments.dtype, [&]<typename T>() {
     switch (arguments.op) {
       case GroupedOp::kSoftmax:
@@ -234,8 +189,6 @@ cudaError_t enqueue_grouped(const GroupedArguments& arguments, cudaStream_t stre
       case GroupedOp::kExtremumGrad:
         extremum_grad<T><<<blocks_for(arguments.map.positions), kThreads, 0, stream>>>(arguments);
         return cudaGetLastError();
-      case GroupedOp::kExpand:
-        break;
     }
     return cudaErrorInvalidValue;
   });

@@ -13,7 +13,6 @@ namespace sextant {
 
 // x is an element, s and w are values of its groups, found through the map's two tensors.
 enum class GroupedOp {
-  kExpand,         // s, no x
   kSoftmax,        // exp(x - max_s) / sum_s
   kSoftmaxGrad,    // y (dy - dot_s), x being y
   kExtremumGrad,   // dy_s / count_s where x equals y_s, or both are NaN; else 0
@@ -23,7 +22,7 @@ enum class GroupedOp {
 
 // A mean, beta or sum_g that is null is 0.
 struct GroupedArguments {
-  GroupedOp op = GroupedOp::kExpand;
+  GroupedOp op = GroupedOp::kSoftmax;
   DType dtype = DType::kF32;     // of x, and of the result but for kExtremumGrad
   DType dy_dtype = DType::kF32;  // of dy and the result of kExtremumGrad
   DimMap map;
@@ -34,7 +33,6 @@ struct GroupedArguments {
   const void *mean = nullptr, *rstd = nullptr, *gamma = nullptr, *beta = nullptr;  // normalize
   const void *sum_g = nullptr, *sum_gx = nullptr;
   double elements_of_group = 1;
-  const void* of_group = nullptr;  // expand
   void* out = nullptr;
   bool adds = false;  // out += instead of out =
 };

@@ -1,5 +1,6 @@
 // Which reductions over dims, and which operations on the groups that dims make, the kernels serve:
-// all of core/operators/reduce.cpp, softmax.cpp and norm_pieces.cpp, at any dims and words.
+// all of core/operators/reduce.cpp but expand, of softmax.cpp and of norm_pieces.cpp, at any dims
+// and words.
 #include "backends/cuda/kernels/reduction.h"
 
 #include "backends/cuda/cuda_context.h"
@@ -164,12 +165,6 @@ std::unique_ptr<CudaKernel> make_extremum_grad(const KernelContext& call, CudaCo
   return cuda_launch(enqueue_grouped, arguments);
 }
 
-std::unique_ptr<CudaKernel> make_expand(const KernelContext& call, CudaContext& /*device*/) {
-  GroupedArguments arguments = one_group(call, GroupedOp::kExpand, call.out[0].local.shape);
-  arguments.of_group = call.in[0].data;
-  return cuda_launch(enqueue_grouped, arguments);
-}
-
 GroupedArguments norm_piece(const KernelContext& call, GroupedOp op) {
   const Shape& shape = call.in[0].local.shape;
   return grouped_arguments(call, op, shape, dims_of(call, shape.rank()).kept(),
@@ -233,7 +228,6 @@ void add_cuda_reduction(CudaKernelTable& table) {
   table.add("reduce_squares", make_with_output_value<Reduction::kSquares>);
   table.add("extremum_count", make_with_output_value<Reduction::kCount>);
   table.add("extremum_grad", make_extremum_grad);
-  table.add("expand", make_expand);
   table.add("softmax", make_softmax);
   table.add("softmax_grad", make_softmax_grad);
   table.add("normalize", make_normalize);
