@@ -17,7 +17,7 @@
 namespace sextant {
 namespace {
 
-constexpr std::int64_t kPiece = 1 << 16;    // elements that one thread draws at a time
+constexpr std::int64_t kPiece = 1 << 16;   // elements that one thread draws at a time
 constexpr std::int64_t kUpload = 1 << 26;  // elements on the host at a time
 
 // 16-bit formats round from float, as on the CPU.
