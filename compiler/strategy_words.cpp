@@ -183,7 +183,7 @@ class WordChooser {
       if (known == parameters_.end()) continue;
       const ParameterWords words = known->second;
       if (updates_state(op, def) || op.phase == Phase::kOptimizer) {
-        pin_update(id, op, op.inputs[i], words);
+        pin_update(id, op, i, words);
         return;
       }
       const bool once = rates_[id.index()] == Rate::kPerStep;
@@ -206,15 +206,30 @@ class WordChooser {
 
   // The parameter and its gradient meet in the words of the state, and so does whoever else reads
   // that gradient at the end of the step: its norm is that of the shards, each with one owner.
-  void pin_update(OpId id, const LogicalOp& op, TensorId parameter, const ParameterWords& words) {
-    const Shape& shape = training_.tensor(parameter).type.shape;
-    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-      if (training_.tensor(op.inputs[i]).type.shape != shape || shape.rank() == 0) continue;
+  void pin_update(OpId id, const LogicalOp& op, std::size_t parameter,
+                  const ParameterWords& words) {
+    for (const std::size_t i : split_with(op, parameter)) {
       chosen_.constraints.inputs[{id, i}] = words.state;
-      if (op.inputs[i] == parameter) continue;
+      if (i == parameter) continue;
       pin_late_readers(op.inputs[i], words.state);
       if (words.state != words.read && strategy_.zero >= 2) sum_gradient(op.inputs[i], words.state);
     }
+  }
+
+  // The operands with a value for each of that of `input`: what has its shape and is split where it
+  // is. The shape alone may be that of a control, which every part reads whole.
+  std::vector<std::size_t> split_with(const LogicalOp& op, std::size_t input) const {
+    const Shape& shape = training_.tensor(op.inputs[input]).type.shape;
+    const auto rows = rows_of(op);
+    const auto row = std::find_if(rows.begin(), rows.end(), [&](const SbpSignature& candidate) {
+      return candidate.inputs[input] == Sbp::split(0);
+    });
+    std::vector<std::size_t> operands;
+    if (row == rows.end()) return operands;
+    for (std::size_t i = 0; i < op.inputs.size(); ++i)
+      if (row->inputs[i] == Sbp::split(0) && training_.tensor(op.inputs[i]).type.shape == shape)
+        operands.push_back(i);
+    return operands;
   }
 
   // What the experts made goes back to where its tokens are, groups in dim 1. A combine beside the
@@ -263,21 +278,27 @@ class WordChooser {
   // Every dim may be split, in all operands of the output's shape at once.
   bool works_on_shards(const LogicalOp& op) const {
     if (op.inputs.empty() || op.outputs.size() != 1) return false;
-    std::vector<TensorType> inputs;
-    for (const TensorId input : op.inputs) inputs.push_back(training_.tensor(input).type);
-    const TensorType& output = training_.tensor(op.outputs[0]).type;
-    const auto rows =
-        training_.registry().get(op.kind).signatures(inputs, {&output, 1}, op.attributes);
-    for (std::size_t dim = 0; dim < output.shape.rank(); ++dim) {
+    const Shape& output = training_.tensor(op.outputs[0]).type.shape;
+    const auto rows = rows_of(op);
+    for (std::size_t dim = 0; dim < output.rank(); ++dim) {
       const bool has_row = std::any_of(rows.begin(), rows.end(), [&](const SbpSignature& row) {
         if (row.outputs[0] != Sbp::split(dim)) return false;
-        for (std::size_t i = 0; i < inputs.size(); ++i)
-          if (inputs[i].shape == output.shape && row.inputs[i] != Sbp::split(dim)) return false;
+        for (std::size_t i = 0; i < op.inputs.size(); ++i)
+          if (training_.tensor(op.inputs[i]).type.shape == output &&
+              row.inputs[i] != Sbp::split(dim))
+            return false;
         return true;
       });
       if (!has_row) return false;
     }
     return true;
+  }
+
+  std::vector<SbpSignature> rows_of(const LogicalOp& op) const {
+    std::vector<TensorType> inputs, outputs;
+    for (const TensorId input : op.inputs) inputs.push_back(training_.tensor(input).type);
+    for (const TensorId output : op.outputs) outputs.push_back(training_.tensor(output).type);
+    return training_.registry().get(op.kind).signatures(inputs, outputs, op.attributes);
   }
 
   bool is_elementwise(const LogicalOp& op) const {

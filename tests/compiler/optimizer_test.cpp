@@ -276,6 +276,23 @@ LogicalGraph matrices(int layers, std::int64_t n) {
   return graph;
 }
 
+// The bias of a column-parallel product, split over tp, has as many elements as the control.
+TEST_CASE("what controls the updates stays whole, however many elements the parameters have") {
+  for (const std::string optimizer :
+       {"sgd", "momentum", "adamw", "lamb", "adamw clip=1 loss_scale=dynamic"}) {
+    CAPTURE(optimizer);
+    const Strategy strategy = parse_strategy("tp=2 micro_batch=4");
+    const StagedGraph graph = make_staged_graph(
+        make_training_graph(toy_gpt({.ffn = 2}), strategy, parse_optimizer(optimizer)), strategy, 2,
+        nullptr);
+    CHECK(validate(graph).empty());
+    for (const StagedTensor& tensor : graph.tensors) {
+      if (tensor.name == "update_control") CHECK(to_string(tensor.words) == "(B, B)");
+      if (tensor.name == "layer0.up.b") CHECK(to_string(tensor.words) == "(B, S(0))");
+    }
+  }
+}
+
 // Bytes of a staged graph by class, over the whole tensors: of what has the shape of a weight.
 std::map<MemoryClass, std::int64_t> weight_bytes(const StagedGraph& graph, const Shape& weight) {
   std::map<MemoryClass, std::int64_t> bytes;
