@@ -26,7 +26,11 @@ class SequenceSplitter {
         inferred_(inferred),
         words_(words),
         tp_(axes_of(strategy).tp),
-        rates_(rates_of(training)) {}
+        rates_(rates_of(training)) {
+    const StrategyAxes axes = axes_of(strategy);
+    replica_axes_.push_back(axes.dp);
+    if (axes.ep) replica_axes_.push_back(*axes.ep);
+  }
 
   void run() {
     find_sequences();
@@ -58,7 +62,7 @@ class SequenceSplitter {
     const TensorId tensor = training_.output(id, index);
     if (!holds_features(tensor) || words_.constraints.tensors.count(tensor) != 0) return false;
     NdSbp words = inferred_.of(id).outputs[index];
-    if (!words[tp_].is_broadcast()) return false;
+    if (!words[tp_].is_broadcast() || holds_samples(words)) return false;
     const std::optional<SbpSignature> row = row_with_parts(training_.op(id), index);
     if (!row) return false;
     words[tp_] = Sbp::split(kSequenceDim);
@@ -94,6 +98,14 @@ class SequenceSplitter {
            sequences_.count({shape[kBatchDim], shape[kSequenceDim]}) != 0;
   }
 
+  // Replicas split the dim of the sequence: it holds samples, and has the extent of a sequence by
+  // chance. What experts get has dims [experts, samples x capacity, features].
+  bool holds_samples(const NdSbp& words) const {
+    return std::any_of(replica_axes_.begin(), replica_axes_.end(), [&](std::size_t axis) {
+      return words[axis].is_split() && words[axis].dim == kSequenceDim;
+    });
+  }
+
   // The words of an operator that makes parts of the sequence, if it can.
   std::optional<SbpSignature> row_with_parts(const LogicalOp& op, std::size_t index) const {
     std::vector<TensorType> inputs, outputs;
@@ -113,6 +125,7 @@ class SequenceSplitter {
   StrategyWords& words_;
   const std::size_t tp_;
   const std::vector<Rate> rates_;
+  std::vector<std::size_t> replica_axes_;
   std::set<std::pair<std::int64_t, std::int64_t>> sequences_;
 };
 

@@ -19,6 +19,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sextant {
@@ -292,8 +293,9 @@ TEST_CASE("G33: the gradient of a whole norm weight beside a split sequence is p
 
 // --- spread experts ------------------------------------------------------------------------------
 
-// Embedding, one layer of 4 experts of 32 x 48 with a place for every second token, head and loss.
-LogicalGraph toy_experts() {
+// Embedding, one layer of 4 experts of 32 x 48, head and loss. An expert has places for `capacity`
+// of the 4 tokens of a sample.
+LogicalGraph toy_experts(std::int64_t capacity = 2) {
   constexpr std::int64_t kBatch = 4, kSequence = 4, kHidden = 32, kVocab = 40, kExperts = 4;
   LogicalGraph graph(builtin_operators());
   const auto op = [&](std::string kind, std::string name, std::vector<TensorId> inputs,
@@ -321,12 +323,12 @@ LogicalGraph toy_experts() {
       op("matmul", "router", {x, parameter("router.w", {kHidden, kExperts}, false)});
   const Routing routing =
       route_top_k(graph, softmax(graph, scores, -1, "router.weights", 0), 1, "router", 0);
-  TensorId y = dispatch_tokens(graph, x, routing, 2, "dispatch", 0);
-  y = reshape("dispatched", y, {kExperts, kBatch * 2, kHidden});
+  TensorId y = dispatch_tokens(graph, x, routing, capacity, "dispatch", 0);
+  y = reshape("dispatched", y, {kExperts, kBatch * capacity, kHidden});
   y = op("batch_matmul", "up", {y, parameter("up.w", {kExperts, kHidden, 48}, true)});
   y = op("gelu", "gelu", {y}, {{"approximate", std::string("tanh")}});
   y = op("batch_matmul", "down", {y, parameter("down.w", {kExperts, 48, kHidden}, true)});
-  y = reshape("computed", y, {kExperts, kBatch, 2, kHidden});
+  y = reshape("computed", y, {kExperts, kBatch, capacity, kHidden});
   y = op("add", "residual", {x, combine_tokens(graph, y, routing, "combine", 0)});
   const TensorId logits = op("matmul", "logits", {y, table}, {{"transpose_w", true}});
   const TensorId labels = add_input(graph, "labels", 0, ids, {kVocab, -100});
@@ -364,6 +366,18 @@ TEST_CASE("experts are replicated over dp alone, all other parameters over dp an
   CHECK(words(sharded, "up.w") == "(S(1), S(0), B)");
   CHECK(words(sharded, "table") == "(S(0), S(0), B)");
   CHECK(words(sharded, "router.w") == "(B, B, B)");
+}
+
+// With one place for each sample the 4 experts get 4 x 4 tokens, the extents of batch and sequence.
+TEST_CASE("sp=on takes what experts get for no sequence, whatever extents it has") {
+  for (const auto& [spread, words] :
+       {std::pair(std::string(), "(S(1), B)"), {std::string(" ep=2"), "(B, S(1), B)"}}) {
+    const StagedGraph graph = stage(toy_experts(1), "dp=2 tp=2 micro_batch=2 sp=on" + spread);
+    const StagedTensor& got = tensor(graph, find(graph, "dispatched").out[0]);
+    CHECK(got.global.shape == Shape{4, 4, 32});
+    CHECK(to_string(got.words) == words);
+    CHECK(to_string(tensor(graph, find(graph, "rows").out[0]).words.back()) == "S(1)");
+  }
 }
 
 TEST_CASE("ep without experts is refused") {
