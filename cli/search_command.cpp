@@ -71,6 +71,7 @@ Json document_of(const Job& job, const SearchResult& result, double total_s,
       {"candidates",
        {{"enumerated", result.enumerated},
         {"cut_by_memory", result.cut_by_memory},
+        {"refused", result.refused},
         {"cut_by_bound", result.cut_by_bound},
         {"simulated", result.simulated}}},
       {"complete", result.complete},
@@ -117,9 +118,9 @@ void run_search(const SearchArguments& arguments, const CommonOptions& common, C
                           job.global_batch, job.sequence));
   console.say(ranked_table(job, result, static_cast<std::size_t>(arguments.top)).text());
   console.say(fmt::format(
-      "{} strategies: {} simulated, {} cut by memory, {} cut by the bound, in {:.1f} s{}",
-      result.enumerated, result.simulated, result.cut_by_memory, result.cut_by_bound, total_s,
-      result.complete ? "" : " (stopped early)"));
+      "{} strategies: {} ranked, {} cut by memory, {} refused, {} cut by the bound, in {:.1f} s{}",
+      result.enumerated, result.plans.size(), result.cut_by_memory, result.refused,
+      result.cut_by_bound, total_s, result.complete ? "" : " (stopped early)"));
   say_rejections(result, console);
   console.say(fmt::format("no strategy is faster than {} on this model of the cluster: gap {}",
                           to_text(result.lower_bound), percent(gap_of(result))));

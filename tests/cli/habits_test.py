@@ -185,6 +185,10 @@ def check_main_line(program):
                         "--json").expect_code(0).document()
     for key in ("plans", "certificate", "candidates", "timing_s"):
         expect(key in found, f"the document of search lacks {key}")
+    counts = found["candidates"]
+    expect(counts["enumerated"] == len(found["plans"]) + counts["cut_by_memory"] +
+           counts["refused"] + counts["cut_by_bound"],
+           f"the strategies of a search do not add up: {counts}")
     expect(program.files().count("plans/plan.json") == 1, "search --out writes no plan.json")
     plain = program.run("simulate", "plans/plan.json").expect_code(0)
     for setting in ({"LC_ALL": "C"}, {"NO_COLOR": "1"}, {"TERM": "xterm-256color"}):
