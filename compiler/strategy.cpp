@@ -166,6 +166,16 @@ void require_consistent(const Strategy& strategy) {
             pin.words.size(), axis_names(strategy));
 }
 
+NdSbp words_of_pin(const Setting& setting, std::string_view text) {
+  try {
+    NdSbp words = parse_nd_sbp(text);
+    require_clear_nesting(words);
+    return words;
+  } catch (const Error& error) {
+    fail(ErrorCode::kUsage, "strategy: pin={}: {}", setting.value, error.what());
+  }
+}
+
 // "NAME:WORDS" or "NAME[INPUT]:WORDS"; words are written without blanks.
 WordPin pin_of(const Setting& setting) {
   const std::size_t colon = setting.value.rfind(':');
@@ -173,7 +183,7 @@ WordPin pin_of(const Setting& setting) {
           ErrorCode::kUsage, "strategy: pin={}, wanted pin=NAME:(WORD,WORD)", setting.value);
   WordPin pin{.name = setting.value.substr(0, colon),
               .input = std::nullopt,
-              .words = parse_nd_sbp(setting.value.substr(colon + 1))};
+              .words = words_of_pin(setting, setting.value.substr(colon + 1))};
   const std::size_t bracket = pin.name.rfind('[');
   if (pin.name.back() != ']' || bracket == std::string::npos) return pin;
   std::size_t input = 0;

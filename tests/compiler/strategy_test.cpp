@@ -43,6 +43,10 @@ TEST_CASE("pins that cannot be read say what was wanted") {
   CHECK(contains(refusal("pin=:(B,B)"), "wanted pin=NAME:(WORD,WORD)"));
   CHECK(contains(refusal("pin=gelu:B"), "1 words, wanted one for each axis of [dp, tp]"));
   CHECK(contains(refusal("pin=gelu:(B,P(avg))"), "wanted sum, max or min"));
+  CHECK(contains(refusal("pin=gelu:(B,X)"), "strategy: pin=gelu:(B,X): '(B,X)' are not SBP words"));
+  CHECK(contains(refusal("pin=gelu:(S(1)^2,B)"),
+                 "strategy: pin=gelu:(S(1)^2,B): (S(1)^2, B): the "
+                 "splits of dim 1 need no nesting positions"));
   CHECK(contains(refusal("pin=gelu[x]:(B,B)"), "wanted NAME[0], NAME[1]"));
   CHECK(contains(refusal("pin=[1]:(B,B)"), "wanted NAME[0], NAME[1]"));
 }
