@@ -28,7 +28,7 @@ cat "$logs/gpu.txt"
 tests=(cuda_test operator_conformance_test cuda_training_test cuda_calls_test)
 {
   configure build-gpu -Dmpi=disabled -Doptimization=3 &&
-    ninja -C build-gpu "${tests[@]/#/tests/cuda/}" cli/sextant
+    ninja -C build-gpu "${tests[@]/#/tests/cuda/}" cli/sextant experiments/micro/kernel_bench
 } >"$logs/build.log" 2>&1 || { tail -30 "$logs/build.log"; exit 1; }
 
 failed=()
@@ -67,6 +67,8 @@ train() {
   grep -h "^step " "$logs/$name.log"
 }
 if [ "$times" = yes ]; then
+  log kernel_bench build-gpu/experiments/micro/kernel_bench --json "$logs/kernel_bench.json"
+  grep -h "^sum of kernels" "$logs/kernel_bench.log"
   train gpt2_medium 16 16 gpt2-medium
   train gpt2_xl 8 8 gpt2-xl
 fi

@@ -55,6 +55,8 @@ class CudaKernelTable {
   std::vector<std::unique_ptr<CudaKernel>> make_all(std::span<const KernelContext> calls,
                                                     CudaContext& device) const;
   std::vector<std::string> kinds() const;  // sorted
+  // Whether a kernel takes several calls of the kind.
+  bool has_many(std::string_view kind) const { return many_.find(kind) != many_.end(); }
 
  private:
   std::map<std::string, std::vector<Make>, std::less<>> kernels_;

@@ -1,0 +1,330 @@
+// Places operands in memory that is made once and grows, and times launches by events.
+#include "backends/cuda/cuda_bench.h"
+
+#include "backends/cuda/bench_fill.h"
+#include "backends/cuda/cuda_check.h"
+#include "backends/cuda/cuda_context.h"
+#include "backends/cuda/cuda_kernel.h"
+#include "core/check.h"
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace sextant {
+namespace {
+
+// Several times the second-level cache of any card (H200: 50 MB).
+constexpr std::size_t kPastCaches = std::size_t{256} << 20;
+constexpr int kWarmUpRuns = 3;
+constexpr int kLaunches = 2000;
+
+std::size_t aligned_size(const TensorType& type) {
+  return static_cast<std::size_t>(aligned(size_of(type).value));
+}
+
+std::string cuda_version(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+// "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06 ..." where there is such a file.
+std::string driver_version() {
+  std::ifstream file("/proc/driver/nvidia/version");
+  for (std::string word; file >> word;)
+    if (std::count(word.begin(), word.end(), '.') >= 1 &&
+        word.find_first_not_of("0123456789.") == std::string::npos)
+      return word;
+  int version = 0;
+  SEXTANT_CUDA(cudaDriverGetVersion(&version));
+  return "for CUDA " + cuda_version(version);
+}
+
+// Device memory that grows and loses its contents when it does.
+class Pool {
+ public:
+  using Fill = std::function<void(void*, std::size_t)>;
+  explicit Pool(Fill fill) : fill_(std::move(fill)) {}
+  ~Pool() { cudaFree(data_); }
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  // False where the card has not so much.
+  bool reserve(std::size_t bytes) {
+    if (bytes <= size_) return true;
+    cudaFree(data_);
+    data_ = nullptr;
+    size_ = 0;
+    if (cudaMalloc(reinterpret_cast<void**>(&data_), bytes) != cudaSuccess) {
+      cudaGetLastError();
+      data_ = nullptr;
+      return false;
+    }
+    size_ = bytes;
+    fill_(data_, size_);
+    return true;
+  }
+  void refill() {
+    if (size_ > 0) fill_(data_, size_);
+  }
+  std::byte* at(std::size_t offset) const { return data_ + offset; }
+
+ private:
+  Fill fill_;
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+// A pool while operands are laid out in it, one behind the other.
+struct Cursor {
+  Pool& pool;
+  std::size_t used = 0;
+
+  std::size_t take(const TensorType& type) {
+    const std::size_t at = used;
+    used += aligned_size(type);
+    return at;
+  }
+};
+
+CudaTiming timing_of(std::vector<double> seconds) {
+  std::sort(seconds.begin(), seconds.end());
+  const std::size_t n = seconds.size();
+  return {.median_s = seconds[n / 2],
+          .low_quartile_s = seconds[n / 4],
+          .high_quartile_s = seconds[3 * n / 4],
+          .runs = static_cast<int>(n)};
+}
+
+}  // namespace
+
+struct CudaBench::State {
+  explicit State(const CudaOptions& given)
+      : options(given),
+        kernels(cuda_kernels()),
+        inputs([this](void* to, std::size_t bytes) {
+          SEXTANT_CUDA(enqueue_fill_normal(to, bytes, stream));
+        }),
+        outputs([this](void* to, std::size_t bytes) {
+          SEXTANT_CUDA(enqueue_fill_normal(to, bytes, stream));
+        }),
+        ids32([this](void* to, std::size_t bytes) {
+          SEXTANT_CUDA(
+              enqueue_fill_ids(static_cast<std::int32_t*>(to), bytes / 4, id_limit, stream));
+        }),
+        ids64([this](void* to, std::size_t bytes) {
+          SEXTANT_CUDA(
+              enqueue_fill_ids(static_cast<std::int64_t*>(to), bytes / 8, id_limit, stream));
+        }),
+        zeros([this](void* to, std::size_t bytes) {
+          SEXTANT_CUDA(cudaMemsetAsync(to, 0, bytes, stream));
+        }) {
+    SEXTANT_CUDA(cudaSetDevice(options.device));
+    SEXTANT_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    SEXTANT_CUDA(cudaEventCreate(&begin));
+    SEXTANT_CUDA(cudaEventCreate(&end));
+    require(zeros.reserve(2 * kPastCaches), ErrorCode::kDevice,
+            "the card has no {} of memory to measure with",
+            to_text(Bytes(static_cast<std::int64_t>(2 * kPastCaches))));
+    new_context();
+  }
+  ~State() {
+    cudaEventDestroy(end);
+    cudaEventDestroy(begin);
+    cudaStreamDestroy(stream);
+  }
+
+  // Scratch is allocated once per context, so every launch that is measured has its own.
+  void new_context() {
+    context.reset();
+    context = std::make_unique<CudaContext>(options);
+    context->begin_step(0, stream);
+  }
+  void past_caches() {
+    SEXTANT_CUDA(enqueue_read(zeros.at(0), kPastCaches,
+                              reinterpret_cast<std::uint32_t*>(zeros.at(kPastCaches)), stream));
+  }
+  double seconds_of(const std::function<void()>& work) {
+    SEXTANT_CUDA(cudaEventRecord(begin, stream));
+    work();
+    SEXTANT_CUDA(cudaEventRecord(end, stream));
+    SEXTANT_CUDA(cudaEventSynchronize(end));
+    float milliseconds = 0;
+    SEXTANT_CUDA(cudaEventElapsedTime(&milliseconds, begin, end));
+    return static_cast<double>(milliseconds) * 1e-3;
+  }
+  CudaTiming repeat(int runs, bool is_cold, const std::function<void()>& work) {
+    std::vector<double> seconds;
+    for (int run = 0; run < kWarmUpRuns + runs; ++run) {
+      if (is_cold) past_caches();
+      const double once = seconds_of(work);
+      if (run >= kWarmUpRuns) seconds.push_back(once);
+    }
+    return timing_of(std::move(seconds));
+  }
+  bool place(std::vector<KernelContext>& calls);
+  void place_inputs(KernelContext& call, Cursor& in, Cursor& out, Cursor& narrow, Cursor& wide,
+                    bool is_final);
+
+  CudaOptions options;
+  CudaKernelTable kernels;
+  std::int64_t id_limit = 1000;
+  cudaStream_t stream = nullptr;
+  cudaEvent_t begin = nullptr, end = nullptr;
+  std::unique_ptr<CudaContext> context;
+  Pool inputs, outputs, ids32, ids64, zeros;
+};
+
+// Offsets first, to know how much is needed, then addresses. What an actor does in place lies among
+// the outputs.
+void CudaBench::State::place_inputs(KernelContext& call, Cursor& in, Cursor& out, Cursor& narrow,
+                                    Cursor& wide, bool is_final) {
+  const auto& in_place = call.actor->in_place;
+  for (std::size_t i = 0; i < call.in.size(); ++i) {
+    KernelOperand& operand = call.in[i];
+    const bool is_written = in_place && static_cast<std::size_t>(in_place->in) == i;
+    Cursor& cursor = is_written                           ? out
+                     : operand.local.dtype == DType::kI32 ? narrow
+                     : operand.local.dtype == DType::kI64 ? wide
+                                                          : in;
+    const std::size_t at = cursor.take(operand.local);
+    if (is_final) operand.data = cursor.pool.at(at);
+  }
+  for (std::size_t i = 0; i < call.out.size(); ++i) {
+    const bool shares = in_place && static_cast<std::size_t>(in_place->out) == i;
+    const std::size_t at = shares ? 0 : out.take(call.out[i].local);
+    if (!is_final) continue;
+    call.out[i].data =
+        shares ? call.in[static_cast<std::size_t>(in_place->in)].data : out.pool.at(at);
+  }
+}
+
+bool CudaBench::State::place(std::vector<KernelContext>& calls) {
+  for (const bool is_final : {false, true}) {
+    Cursor in{inputs}, out{outputs}, narrow{ids32}, wide{ids64};
+    for (KernelContext& call : calls) place_inputs(call, in, out, narrow, wide, is_final);
+    for (const Cursor* cursor : {&in, &out, &narrow, &wide})
+      if (!is_final && !cursor->pool.reserve(cursor->used)) return false;
+  }
+  return true;
+}
+
+CudaBench::CudaBench(const CudaOptions& options) {
+  require(num_cuda_devices() > 0, ErrorCode::kDevice, "no GPU to measure: {}",
+          why_no_cuda_device());
+  state_ = std::make_unique<State>(options);
+}
+
+CudaBench::~CudaBench() = default;
+
+CudaCard CudaBench::card() const {
+  CudaCard card;
+  card.name = cuda_device_name(state_->options.device);
+  card.driver = driver_version();
+  int version = 0, clock_khz = 0;
+  SEXTANT_CUDA(cudaRuntimeGetVersion(&version));
+  card.runtime = cuda_version(version);
+  SEXTANT_CUDA(cudaDeviceGetAttribute(&card.multiprocessors, cudaDevAttrMultiProcessorCount,
+                                      state_->options.device));
+  SEXTANT_CUDA(cudaDeviceGetAttribute(&clock_khz, cudaDevAttrClockRate, state_->options.device));
+  card.clock_hz = 1e3 * clock_khz;
+  std::size_t free = 0, total = 0;
+  SEXTANT_CUDA(cudaMemGetInfo(&free, &total));
+  card.memory = Bytes(static_cast<std::int64_t>(total));
+  return card;
+}
+
+CudaTiming CudaBench::copy(Bytes bytes) {
+  const auto size = static_cast<std::size_t>(bytes.value);
+  require(state_->inputs.reserve(size) && state_->outputs.reserve(size), ErrorCode::kDevice,
+          "the card has no memory to copy {}", to_text(bytes));
+  return state_->repeat(20, true, [&] {
+    SEXTANT_CUDA(cudaMemcpyAsync(state_->outputs.at(0), state_->inputs.at(0), size,
+                                 cudaMemcpyDeviceToDevice, state_->stream));
+  });
+}
+
+CudaTiming CudaBench::matmul(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype) {
+  Actor actor;
+  actor.kind = "matmul";
+  actor.name = "product";
+  KernelContext call;
+  call.actor = &actor;
+  const auto operand = [dtype](std::int64_t rows, std::int64_t columns) {
+    KernelOperand made;
+    made.local = {Shape{rows, columns}, dtype};
+    made.box.dims = {{.offset = 0, .extent = rows}, {.offset = 0, .extent = columns}};
+    return made;
+  };
+  call.in = {operand(m, k), operand(k, n)};
+  call.out = {operand(m, n)};
+  call.accumulate = {false};
+  const auto timing = time(std::span(&call, 1));
+  require(timing.has_value(), ErrorCode::kDevice, "no product {}x{}x{} in {}", m, n, k,
+          to_string(dtype));
+  return *timing;
+}
+
+double CudaBench::launch_s() {
+  const auto launch = [this] { SEXTANT_CUDA(enqueue_nothing(state_->stream)); };
+  for (int i = 0; i < kLaunches; ++i) launch();
+  SEXTANT_CUDA(cudaStreamSynchronize(state_->stream));
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < kLaunches; ++i) launch();
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+  SEXTANT_CUDA(cudaStreamSynchronize(state_->stream));
+  return spent.count() / kLaunches;
+}
+
+// A graph of empty kernels: what is left between two of them when the host is no limit.
+double CudaBench::kernel_overhead_s() {
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  SEXTANT_CUDA(cudaStreamBeginCapture(state_->stream, cudaStreamCaptureModeThreadLocal));
+  for (int i = 0; i < kLaunches; ++i) SEXTANT_CUDA(enqueue_nothing(state_->stream));
+  SEXTANT_CUDA(cudaStreamEndCapture(state_->stream, &graph));
+  SEXTANT_CUDA(cudaGraphInstantiate(&executable, graph, 0));
+  const CudaTiming timing =
+      state_->repeat(10, false, [&] { SEXTANT_CUDA(cudaGraphLaunch(executable, state_->stream)); });
+  SEXTANT_CUDA(cudaGraphExecDestroy(executable));
+  SEXTANT_CUDA(cudaGraphDestroy(graph));
+  return timing.median_s / kLaunches;
+}
+
+void CudaBench::set_id_limit(std::int64_t limit) {
+  require(limit > 0, ErrorCode::kUsage, "ids below {}: wanted a positive limit", limit);
+  state_->id_limit = limit;
+  state_->ids32.refill();
+  state_->ids64.refill();
+}
+
+bool CudaBench::go_together(std::string_view kind) const { return state_->kernels.has_many(kind); }
+
+bool CudaBench::has_kernel(std::string_view kind) const {
+  const std::vector<std::string> kinds = state_->kernels.kinds();
+  return std::binary_search(kinds.begin(), kinds.end(), kind);
+}
+
+std::optional<CudaTiming> CudaBench::time(std::span<const KernelContext> calls, int runs) {
+  std::vector<KernelContext> placed(calls.begin(), calls.end());
+  if (!state_->place(placed)) return std::nullopt;
+  state_->new_context();
+  std::vector<std::unique_ptr<CudaKernel>> kernels;
+  try {
+    kernels = state_->kernels.make_all(placed, *state_->context);
+  } catch (const Error& error) {
+    if (std::string_view(error.what()).starts_with("CUDA has no kernel")) return std::nullopt;
+    throw;
+  }
+  state_->context->allocate_scratch();
+  const CudaTiming timing = state_->repeat(runs, true, [&] {
+    for (const auto& kernel : kernels) kernel->enqueue(state_->stream);
+  });
+  if (const auto fault = state_->context->fault()) fail(ErrorCode::kDevice, "{}", *fault);
+  return timing;
+}
+
+}  // namespace sextant

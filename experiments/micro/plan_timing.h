@@ -1,0 +1,28 @@
+// How long each launch of a compiled step takes on this GPU, one kind at a time.
+#pragma once
+
+#include "actor/step_calls.h"
+#include "backends/cuda/cuda_bench.h"
+#include "core/physical_graph.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace sextant {
+
+struct TimedLaunch {
+  std::string kind, types;
+  std::int64_t count = 0;            // in a step
+  std::int64_t calls = 1;            // in the launch
+  Work work;                         // of the launch
+  bool is_member = false;            // of a fused operator that has no kernel of its own
+  std::optional<CudaTiming> timing;  // nothing: no kernel
+
+  double seconds_per_step() const;  // 0 without timing
+};
+
+// Of rank 0, in the order of the step.
+std::vector<TimedLaunch> time_step(const PhysicalGraph& graph, CudaBench& bench);
+
+}  // namespace sextant
