@@ -7,13 +7,17 @@
 #include "backends/cuda/cuda_check.h"
 #include "backends/cuda/cuda_context.h"
 #include "backends/cuda/cuda_kernel.h"
+#include "backends/cuda/kernels/noise.h"
 
 #include <doctest/doctest.h>
+#include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,6 +45,11 @@ class Tensor {
     store_from_double(type_.dtype, values_, bytes.data());
     SEXTANT_CUDA(cudaMalloc(&device_, size() + 1));
     SEXTANT_CUDA(cudaMemcpy(device_, bytes.data(), size(), cudaMemcpyHostToDevice));
+  }
+  // Noise, and nothing on the host.
+  explicit Tensor(TensorType type) : type_(std::move(type)) {
+    SEXTANT_CUDA(cudaMalloc(&device_, size()));
+    SEXTANT_CUDA(enqueue_noise({device_, type_.dtype, type_.shape.elements()}, nullptr));
   }
   ~Tensor() { cudaFree(device_); }
   Tensor(const Tensor&) = delete;
@@ -87,6 +96,11 @@ class Call {
   explicit Call(std::string kind) {
     actor_.kind = std::move(kind);
     actor_.name = "call";
+  }
+  // Operands from here on hold noise and have no values on the host: for times.
+  Call& blank() {
+    is_blank_ = true;
+    return *this;
   }
   Call& in(const TensorType& type) { return add(ins_, type, false); }
   Call& out(const TensorType& type, bool accumulates = false) {
@@ -173,7 +187,10 @@ class Call {
   }
   Call& add(std::vector<std::unique_ptr<Tensor>>& tensors, const TensorType& type,
             bool is_poisoned) {
-    tensors.push_back(std::make_unique<Tensor>(type, ++salt_, is_poisoned));
+    if (is_blank_)
+      tensors.push_back(std::make_unique<Tensor>(type));
+    else
+      tensors.push_back(std::make_unique<Tensor>(type, ++salt_, is_poisoned));
     return *this;
   }
   Tensor& tensor(const ActorMember::Operand& seen) {
@@ -186,7 +203,28 @@ class Call {
   std::vector<std::unique_ptr<Tensor>> ins_, outs_, inners_;
   std::vector<bool> accumulates_;
   int salt_ = 0;
+  bool is_blank_ = false;
 };
+
+// Median of five times of ten launches in a row.
+double seconds_of(CudaKernel& kernel) {
+  cudaEvent_t begin = nullptr, end = nullptr;
+  SEXTANT_CUDA(cudaEventCreate(&begin));
+  SEXTANT_CUDA(cudaEventCreate(&end));
+  std::vector<float> times;
+  for (int round = 0; round < 6; ++round) {
+    SEXTANT_CUDA(cudaEventRecord(begin, nullptr));
+    for (int i = 0; i < 10; ++i) kernel.enqueue(nullptr);
+    SEXTANT_CUDA(cudaEventRecord(end, nullptr));
+    SEXTANT_CUDA(cudaEventSynchronize(end));
+    times.emplace_back();
+    SEXTANT_CUDA(cudaEventElapsedTime(&times.back(), begin, end));
+  }
+  SEXTANT_CUDA(cudaEventDestroy(begin));
+  SEXTANT_CUDA(cudaEventDestroy(end));
+  std::sort(times.begin() + 1, times.end());
+  return static_cast<double>(times[3]) * 1e-4;
+}
 
 // Runs it where a kernel covers it; whether one does.
 bool check(Call& call, CudaContext& device, double gelu = 0) {
@@ -373,7 +411,7 @@ TEST_CASE("the other form of gelu, and f32, are left to the members") {
 TEST_CASE("the gradient of a weight with that of its bias equals its members") {
   if (!has_gpu()) return;
   CudaContext device(CudaOptions{});
-  int covered = 0, all = 0;
+  std::map<std::string, int> covered, all;
   for (const DType in : kFloats)
     for (const DType out : {in, DType::kF32})
       for (const auto& [m, n, k] : kSizes)
@@ -393,10 +431,97 @@ TEST_CASE("the gradient of a weight with that of its bias equals its members") {
                 .member("matmul_grad_weight", {{"transpose_w", transposed}}, {{kIn, 0}, {kIn, 1}},
                         {{kOut, 0}})
                 .member("reduce_to_bias", {}, {{kIn, 1}}, {{kOut, 1}});
-            covered += check(call, device) ? 1 : 0;
-            ++all;
+            const std::string what = std::string(to_string(in)) + " -> " +
+                                     std::string(to_string(out)) + (transposed ? " dy^T x" : "");
+            covered[what] += check(call, device) ? 1 : 0;
+            ++all[what];
           }
-  MESSAGE("cuBLASLt sums beside " << covered << " of " << all << " products");
+  for (const auto& [what, count] : all)
+    MESSAGE("cuBLASLt sums beside " << covered[what] << " of " << count << " products " << what);
+}
+
+// Not a test of numbers: what the products of a GPT-2 medium layer take, by the first algorithm of
+// the heuristic and by the fastest, and what fusing spares.
+TEST_CASE("times of the products of GPT-2 medium, 16 x 1024 tokens") {
+  if (!has_gpu()) return;
+  CudaContext first(CudaOptions{});
+  CudaOptions options;
+  options.tune_matmuls = true;
+  CudaContext tuned(options);
+  constexpr std::int64_t kTokens = 16 * 1024;
+  const auto report = [&](const std::string& name, Call& call, double flops) {
+    double seconds[2] = {0, 0};
+    CudaContext* const devices[2] = {&first, &tuned};
+    for (int i = 0; i < 2; ++i) {
+      const auto kernel = call.make(*devices[i]);
+      if (kernel != nullptr) seconds[i] = seconds_of(*kernel);
+    }
+    const auto text = [&](double time) {
+      return time == 0 ? fmt::format("{:>21}", "by members")
+                       : fmt::format("{:8.1f} us {:5.0f} TF/s", time * 1e6, flops / time * 1e-12);
+    };
+    fmt::print("matmul {:<34} {} {}\n", name, text(seconds[0]), text(seconds[1]));
+  };
+  const DType half = DType::kBF16;
+  struct Layer {
+    const char* name;
+    std::int64_t k, n;
+  };
+  fmt::print("matmul {:<34} {:>21} {:>21}\n", "", "first", "measured");
+  for (const auto& [name, k, n] : {Layer{"qkvo", 1024, 1024}, Layer{"up", 1024, 4096},
+                                   Layer{"down", 4096, 1024}, Layer{"head", 1024, 50304}}) {
+    const double flops = 2.0 * kTokens * static_cast<double>(k) * static_cast<double>(n);
+    const TensorType x{{kTokens, k}, half}, w{{k, n}, half}, y{{kTokens, n}, half}, b{{n}, half};
+    const TensorType dw{{k, n}, DType::kF32}, db{{n}, DType::kF32};
+    const Seen factors{{kIn, 0}, {kIn, 1}}, inner{{kInner, 0}};
+    const std::string of = name;
+    Call forward("matmul");
+    forward.blank().in(x).in(w).out(y).member("matmul", {}, factors, {{kOut, 0}});
+    report(of, forward, flops);
+    Call backward("matmul");
+    backward.blank().in(y).in(w).out(x);
+    backward.member("matmul", {{"transpose_w", true}}, factors, {{kOut, 0}});
+    report(of + " grad_input", backward, flops);
+    Call weight("matmul_grad_weight");
+    weight.blank().in(x).in(y).out(dw).member("matmul_grad_weight", {}, factors, {{kOut, 0}});
+    report(of + " grad_weight", weight, flops);
+    Call both("matmul_grad_weight_bias");
+    both.blank().in(x).in(y).out(dw).out(db);
+    both.member("matmul_grad_weight", {}, factors, {{kOut, 0}})
+        .member("reduce_to_bias", {}, {{kIn, 1}}, {{kOut, 1}});
+    report(of + " grad_weight_bias", both, flops);
+    Call bias("matmul_bias");
+    bias.blank().in(x).in(w).in(b).out(y).inner(y).member("matmul", {}, factors, inner);
+    bias.member("bias_add", {}, {{kInner, 0}, {kIn, 2}}, {{kOut, 0}});
+    report(of + " bias", bias, flops);
+    if (n == 1024) {
+      Call sum("matmul_bias_add");
+      sum.blank().in(x).in(w).in(b).in(y).out(y).inner(y).inner(y);
+      sum.member("matmul", {}, factors, inner)
+          .member("bias_add", {}, {{kInner, 0}, {kIn, 2}}, {{kInner, 1}})
+          .member("add", {}, {{kIn, 3}, {kInner, 1}}, {{kOut, 0}});
+      report(of + " bias_add", sum, flops);
+      Call add("matmul_add");
+      add.blank().in(y).in(w).in(x).out(x).inner(x);
+      add.member("matmul", {{"transpose_w", true}}, factors, inner)
+          .member("add", {}, {{kIn, 2}, {kInner, 0}}, {{kOut, 0}});
+      report(of + " grad_input add", add, flops);
+    }
+    if (n == 4096) {
+      Call gelu("matmul_bias_gelu");
+      gelu.blank().in(x).in(w).in(b).out(y).out(y).inner(y).member("matmul", {}, factors, inner);
+      gelu.member("bias_add", {}, {{kInner, 0}, {kIn, 2}}, {{kOut, 0}})
+          .member("gelu", {{"approximate", "tanh"}}, {{kOut, 0}}, {{kOut, 1}});
+      report(of + " bias_gelu, both kept", gelu, flops);
+    }
+    if (k == 4096) {
+      Call grad("matmul_gelu_grad");
+      grad.blank().in(y).in(w).in(x).out(x).inner(x);
+      grad.member("matmul", {{"transpose_w", true}}, factors, inner)
+          .member("gelu_grad", {{"approximate", "tanh"}}, {{kIn, 2}, {kInner, 0}}, {{kOut, 0}});
+      report(of + " grad_input gelu_grad", grad, flops);
+    }
+  }
 }
 
 TEST_CASE("measured algorithms give the numbers of the others and are kept in a file") {

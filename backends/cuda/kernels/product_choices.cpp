@@ -60,9 +60,10 @@ class Preference {
     align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, at.c != nullptr ? at.c : at.d, results,
           product.out);
     align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, at.d, results, product.out);
-    if (deterministic)
-      set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-          static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE));
+    // Parts of a sum are added as they were computed, never rounded to the type of the result.
+    set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+        static_cast<std::uint32_t>(deterministic ? CUBLASLT_REDUCTION_SCHEME_NONE
+                                                 : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   }
   cublasLtMatmulPreference_t get() { return &preference_; }
 
