@@ -174,8 +174,10 @@ class Checker {
     const Actor& actor = block.actors[at(out.actor)];
     if (!actor.in_place || actor.out[at(actor.in_place->out)] != out.reg) return false;
     const Operand& operand = actor.in[at(actor.in_place->in)];
-    return operand.source == Operand::Source::kRegister && operand.index == in.reg &&
-           tables_.frames[at(in.frame)].instance == tables_.frames[at(out.frame)].instance;
+    const InstanceId instance = tables_.frames[at(out.frame)].instance;
+    return operand.source == Operand::Source::kRegister &&
+           uses_.written_register(instance, operand.index) == in.reg &&
+           tables_.frames[at(in.frame)].instance == instance;
   }
 
   void read(Segment& segment, const PastUse& now, QueueRole queue) {

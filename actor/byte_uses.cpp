@@ -3,6 +3,7 @@
 
 #include "actor/operands.h"
 #include "core/check.h"
+#include "core/views.h"
 
 #include <algorithm>
 #include <tuple>
@@ -23,6 +24,7 @@ ByteUses::ByteUses(const PhysicalGraph& graph, ProgramId program, const ProgramT
     slot_of_content_.push_back(&binding.slot_of_content);
     slot_offsets_.push_back(&binding.slot_offsets);
   }
+  for (const Block& block : graph.blocks) roots_.push_back(view_roots(block));
   const OperandResolver resolver(graph, program);
   std::vector<std::int32_t> first_frame(program_.instances.size(), 0);
   for (std::size_t f = tables.frames.size(); f-- > 0;) {
@@ -38,9 +40,10 @@ ByteUses::ByteUses(const PhysicalGraph& graph, ProgramId program, const ProgramT
             const Instance& instance = program_.instances[owner.index()];
             const Register& info = graph_.block_of(instance).registers[at(reg)];
             const std::int64_t size = size_of(info.local).value;
-            if (size == 0) return;
-            uses_.push_back({first_frame[owner.index()] + info.frame, reg, rate, info.offset.value,
-                             size, writes, 0, a});
+            const bool is_seen_anew = writes && written_register(owner, reg) != reg;
+            if (size == 0 || is_seen_anew) return;
+            uses_.push_back({first_frame[owner.index()] + info.frame, written_register(owner, reg),
+                             rate, info.offset.value, size, writes, 0, a});
           });
     }
     if (grain == Grain::kMerged) merge(first);

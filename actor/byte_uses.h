@@ -20,7 +20,9 @@ struct SegmentRange {
 // Bytes of one frame that a site uses in one way. Registers that lie side by side are one use.
 struct SiteUse {
   std::int32_t frame = 0;  // in ProgramTables::frames
-  std::int32_t reg = 0;    // the first register of the block of the frame's instance
+  // Register of the block of the frame's instance, of registers that are views of each other the
+  // one that is written; the first, if merged.
+  std::int32_t reg = 0;
   std::int32_t rate = 1;   // content of the step = act / rate; 0: always content 0 (state)
   std::int64_t offset = 0, size = 0;  // in the frame
   bool writes = false;
@@ -47,6 +49,12 @@ class ByteUses {
     return ranges_[static_cast<std::size_t>(use.first_range + slot)];
   }
 
+  // The register whose value `reg` of an instance holds: itself, or the one it is a view of.
+  std::int32_t written_register(InstanceId instance, std::int32_t reg) const {
+    const BlockId block = program_.instances[instance.index()].block;
+    return roots_[block.index()][static_cast<std::size_t>(reg)];
+  }
+
   // Invariant 7, bytes of host actors: one message per frame that a host actor touches whose bytes
   // belong to another frame too, or whose contents in flight share a slot.
   std::vector<std::string> host_conflicts() const;
@@ -58,6 +66,7 @@ class ByteUses {
   const PhysicalGraph& graph_;
   const RankProgram& program_;
   const ProgramTables& tables_;
+  std::vector<std::vector<std::int32_t>> roots_;  // by block, by register
   std::vector<SiteUse> uses_;
   std::vector<std::size_t> first_use_;  // by site
   std::vector<SegmentRange> ranges_;

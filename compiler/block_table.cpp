@@ -2,6 +2,7 @@
 #include "compiler/at.h"
 #include "compiler/blocks.h"
 #include "core/check.h"
+#include "core/views.h"
 
 #include <algorithm>
 #include <utility>
@@ -105,10 +106,9 @@ Work work_of_members(const Actor& actor, const OperandTypes& types,
 }
 
 Work work_of(const Block& block, const Actor& actor, const OperatorRegistry& registry) {
+  if (is_view(actor)) return {0, {}, {}, "none"};
   const OperandTypes types = types_of(block, actor);
   if (!actor.members.empty()) return work_of_members(actor, types, registry);
-  // The bytes are in their place.
-  if (actor.kind == "reshape" && actor.in_place) return {0, {}, {}, "none"};
   return registry.get(actor.kind).work(types.inputs, types.outputs, actor.attributes);
 }
 

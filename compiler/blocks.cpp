@@ -5,6 +5,7 @@
 #include "compiler/hash.h"
 #include "compiler/in_place.h"
 #include "core/check.h"
+#include "core/views.h"
 
 #include <algorithm>
 #include <cctype>
@@ -179,48 +180,73 @@ BlockForms::FrameKey BlockForms::frame_key(std::int32_t instance, StagedTensorIn
   return key;
 }
 
-// The input dies with the operator: what reads it is in the same act and not later.
-bool BlockForms::may_overwrite(std::int32_t instance, StagedOpIndex op,
+// Both are made in this instance, once per act, and no host actor touches them.
+bool BlockForms::may_take_over(std::int32_t instance, StagedOpIndex op,
                                StagedTensorIndex in) const {
   const StagedGraph& graph = partition_->graph();
   const StagedTensorIndex out = at(graph.ops, op).out.front();
   const StagedTensor& from = at(graph.tensors, in);
   const StagedTensor& to = at(graph.tensors, out);
-  const std::int32_t actor = partition_->place(op).actor;
   if (from.is_state || to.is_state || from.memory != to.memory) return false;
   if (partition_->place(from.producer).instance != instance) return false;
-  // A part of a reshaped tensor is the same part of the other shape: its rows say so.
-  const bool is_reshaped =
-      at(graph.ops, op).kind == "reshape" && from.global.dtype == to.global.dtype;
-  if (!is_reshaped && layouts_->of(in) != layouts_->of(out)) return false;
   if (partition_->acts_per_content(in) != 1 || partition_->acts_per_content(out) != 1) return false;
   if (at(graph.ops, from.producer).queue == QueueRole::kHost) return false;
-  const auto dies_here = [&](StagedOpIndex reader) {
-    const ActorPlace place = partition_->place(reader);
-    return place.instance == instance && place.actor <= actor;
-  };
   const auto is_on_host = [&](StagedOpIndex reader) {
     return at(graph.ops, reader).queue == QueueRole::kHost;
   };
   const auto before = partition_->readers(in), after = partition_->readers(out);
-  return std::all_of(before.begin(), before.end(), dies_here) &&
+  return std::none_of(before.begin(), before.end(), is_on_host) &&
          std::none_of(after.begin(), after.end(), is_on_host);
 }
 
-std::vector<std::int32_t> BlockForms::find_in_place(std::int32_t instance) {
-  std::vector<std::int32_t> taken_from;
+// All that hold the value die with the operator: what reads them is in the same act and not later.
+bool BlockForms::may_overwrite(std::int32_t instance, StagedOpIndex op,
+                               std::span<const StagedTensorIndex> holders) const {
+  const std::int32_t actor = partition_->place(op).actor;
+  const auto dies_here = [&](StagedOpIndex reader) {
+    const ActorPlace place = partition_->place(reader);
+    return place.instance == instance && place.actor <= actor;
+  };
+  return std::all_of(holders.begin(), holders.end(), [&](StagedTensorIndex holder) {
+    const auto readers = partition_->readers(holder);
+    return std::all_of(readers.begin(), readers.end(), dies_here);
+  });
+}
+
+void BlockForms::find_in_place(std::int32_t instance, Homes& homes) {
+  const StagedGraph& graph = partition_->graph();
+  // By register: the first one that holds its value in its bytes; for those, all that do.
+  std::vector<std::int32_t> root;
+  std::vector<std::vector<StagedTensorIndex>> holders;
   for (const StagedOpIndex index : at(partition_->instances(), instance).ops) {
-    const StagedOp& op = at(partition_->graph().ops, index);
-    const std::size_t first = taken_from.size();
-    taken_from.resize(first + op.out.size(), -1);
+    const StagedOp& op = at(graph.ops, index);
+    const auto first = static_cast<std::int32_t>(root.size());
+    for (const StagedTensorIndex out : op.out) {
+      root.push_back(static_cast<std::int32_t>(root.size()));
+      holders.push_back({out});
+    }
+    homes.taken_from.resize(root.size(), -1);
+    homes.is_view.resize(root.size(), false);
     if (!options_.in_place || op.communication || op.queue != QueueRole::kCompute) continue;
-    for (const std::size_t input : kind_of(op.kind).overwrites)
-      if (input < op.in.size() && may_overwrite(instance, index, op.in[input])) {
-        taken_from[first] = register_of(op.in[input]);
-        break;
-      }
+    if (is_view_kind(op.kind)) {
+      if (!may_take_over(instance, index, op.in.front())) continue;
+      const std::int32_t seen = register_of(op.in.front());
+      at(homes.taken_from, first) = seen;
+      homes.is_view[static_cast<std::size_t>(first)] = true;
+      at(root, first) = at(root, seen);
+      at(holders, at(root, seen)).push_back(op.out.front());
+      continue;
+    }
+    for (const std::size_t input : kind_of(op.kind).overwrites) {
+      if (input >= op.in.size()) continue;
+      const StagedTensorIndex in = op.in[input];
+      if (!may_take_over(instance, index, in) || layouts_->of(in) != layouts_->of(op.out.front()) ||
+          !may_overwrite(instance, index, at(holders, at(root, register_of(in)))))
+        continue;
+      at(homes.taken_from, first) = register_of(in);
+      break;
+    }
   }
-  return taken_from;
 }
 
 bool BlockForms::is_collective_buffer(StagedTensorIndex tensor) const {
@@ -234,9 +260,23 @@ bool BlockForms::is_collective_buffer(StagedTensorIndex tensor) const {
          std::any_of(readers.begin(), readers.end(), is_collective);
 }
 
+void BlockForms::extend(FrameKey& key, const FrameKey& tenant, bool is_view) {
+  const std::int32_t first = key.first, last = key.last;
+  std::vector<std::int32_t> readers = tenant.readers;
+  if (is_view)
+    for (const std::int32_t reader : key.readers)
+      if (std::find(readers.begin(), readers.end(), reader) == readers.end())
+        readers.push_back(reader);
+  std::sort(readers.begin(), readers.end());
+  key = tenant;
+  key.readers = std::move(readers);
+  key.first = key.readers.empty() ? first : 0;
+  key.last = key.readers.empty() ? std::max(last, tenant.last) : 0;
+}
+
 BlockForms::Homes BlockForms::homes_of(std::int32_t instance) {
   Homes homes;
-  homes.taken_from = find_in_place(instance);
+  find_in_place(instance, homes);
   std::vector<FrameKey> of_register;
   std::vector<bool> collective;
   for (const StagedOpIndex op : at(partition_->instances(), instance).ops)
@@ -244,13 +284,11 @@ BlockForms::Homes BlockForms::homes_of(std::int32_t instance) {
       of_register.push_back(frame_key(instance, out));
       collective.push_back(options_.symmetric && is_collective_buffer(out));
     }
-  // Bytes that are passed on live from their first writer to the last reader of their last tenant.
+  // Bytes that are passed on live from their first writer to the last reader of their last tenant;
+  // those of a value with views, to the last reader of any.
   for (std::size_t reg = of_register.size(); reg-- > 0;) {
     const std::int32_t from = homes.taken_from[reg];
-    if (from < 0) continue;
-    const std::int32_t first = at(of_register, from).first;
-    at(of_register, from) = of_register[reg];
-    if (of_register[reg].readers.empty()) at(of_register, from).first = first;
+    if (from >= 0) extend(at(of_register, from), of_register[reg], homes.is_view[reg]);
   }
   for (std::size_t reg = 0; reg < of_register.size(); ++reg) {
     if (const std::int32_t from = homes.taken_from[reg]; from >= 0) {

@@ -56,13 +56,18 @@ class BlockForms {
   struct Homes {
     std::vector<std::int32_t> frame;       // by register
     std::vector<std::int32_t> taken_from;  // by register: a register, -1: bytes of its own
+    std::vector<bool> is_view;             // by register: of `taken_from`, whose value it keeps
     std::vector<FrameKey> keys;            // by frame
   };
 
+  // `key` of bytes that `tenant` has after their first value, or beside it.
+  static void extend(FrameKey& key, const FrameKey& tenant, bool is_view);
   void number_registers();
   Homes homes_of(std::int32_t instance);
-  std::vector<std::int32_t> find_in_place(std::int32_t instance);
-  bool may_overwrite(std::int32_t instance, StagedOpIndex op, StagedTensorIndex in) const;
+  void find_in_place(std::int32_t instance, Homes& homes);
+  bool may_take_over(std::int32_t instance, StagedOpIndex op, StagedTensorIndex in) const;
+  bool may_overwrite(std::int32_t instance, StagedOpIndex op,
+                     std::span<const StagedTensorIndex> holders) const;
   bool is_collective_buffer(StagedTensorIndex tensor) const;
   FrameKey frame_key(std::int32_t instance, StagedTensorIndex tensor) const;
   std::vector<StagedTensorIndex> find_ports(std::int32_t instance) const;

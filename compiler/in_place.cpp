@@ -1,5 +1,5 @@
-// The element-wise kinds and reshape, which keeps every byte, as a table. (Of operands that
-// stretch, the one that has the type of the output is read once per element.)
+// The element-wise kinds, as a table. (Of operands that stretch, the one that has the type of the
+// output is read once per element.)
 #include "compiler/in_place.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 enum class Inputs : std::uint8_t { kFirst, kFirstTwo, kFirstThree };
 
 // Sorted by kind.
-constexpr std::array<std::pair<std::string_view, Inputs>, 38> kKinds = {{
+constexpr std::array<std::pair<std::string_view, Inputs>, 37> kKinds = {{
     {"abs", Inputs::kFirst},
     {"add", Inputs::kFirstTwo},
     {"add_scalar", Inputs::kFirst},
@@ -37,7 +37,6 @@ constexpr std::array<std::pair<std::string_view, Inputs>, 38> kKinds = {{
     {"reciprocal", Inputs::kFirst},
     {"relu", Inputs::kFirst},
     {"relu_grad", Inputs::kFirstTwo},
-    {"reshape", Inputs::kFirst},
     {"round", Inputs::kFirst},
     {"rsqrt", Inputs::kFirst},
     {"scale", Inputs::kFirst},

@@ -7,9 +7,10 @@
 
 namespace sextant {
 
-// Inputs whose bytes the first output may take over, where the input has the output's type (of a
-// reshape, its bytes) and nobody needs it any more. Kernels of these kinds read an element before
-// they write the one at its place, and no other one afterwards. Empty for all other kinds.
+// Inputs whose bytes the first output may take over, where the input has the output's type and
+// nobody needs it any more. (Views need no list: core/views.h.) Kernels of these kinds read an
+// element before they write the one at its place, and no other one afterwards. Empty for all other
+// kinds.
 std::span<const std::size_t> overwritten_inputs(std::string_view kind);
 
 }  // namespace sextant

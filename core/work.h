@@ -12,7 +12,7 @@ struct Work {
   Bytes read;       // device memory traffic of one act
   Bytes written;
   // Names the efficiency curve: "matmul", "attention", "elementwise", ...; matmul-like kernels add
-  // their local extents, "matmul:4096x1024x512" (m, n, k).
+  // their local extents, "matmul:4096x1024x512" (m, n, k). "none" starts no kernel.
   std::string kernel;
   bool operator==(const Work&) const = default;
 };

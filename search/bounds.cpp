@@ -5,6 +5,7 @@
 
 #include "core/fused_kinds.h"
 #include "core/operator.h"
+#include "core/views.h"
 
 #include <algorithm>
 #include <set>
@@ -177,18 +178,22 @@ void GraphProfile::collect_parameters(const LogicalGraph& training) {
 void GraphProfile::collect_saved(const LogicalGraph& training) {
   const std::vector<bool> live = live_ops(training);
   const std::vector<bool> changing = changing_ops(training);
+  const auto is_saved = [&](TensorId id) {
+    const LogicalTensor& tensor = training.tensor(id);
+    const LogicalOp& producer = training.op(tensor.producer);
+    if (producer.phase != Phase::kForward || !changing[tensor.producer.index()]) return false;
+    const auto uses = training.uses(id);
+    return std::any_of(uses.begin(), uses.end(), [&](const LogicalGraph::Use& use) {
+      const LogicalOp& reader = training.op(use.op);
+      return live[use.op.index()] && is_in_backward(reader.phase) && reader.layer == producer.layer;
+    });
+  };
   for (std::size_t index = 0; index < training.tensors().size(); ++index) {
     const LogicalTensor& tensor = training.tensor(TensorId(index));
     const LogicalOp& producer = training.op(tensor.producer);
-    if (producer.phase != Phase::kForward || !changing[tensor.producer.index()]) continue;
-    const auto uses = training.uses(TensorId(index));
-    const bool read_in_backward =
-        std::any_of(uses.begin(), uses.end(), [&](const LogicalGraph::Use& use) {
-          const LogicalOp& reader = training.op(use.op);
-          return live[use.op.index()] && is_in_backward(reader.phase) &&
-                 reader.layer == producer.layer;
-        });
-    if (read_in_backward) saved_[at(producer.layer)] += size_of(tensor.type);
+    if (!is_saved(TensorId(index))) continue;
+    if (is_view_kind(producer.kind) && is_saved(producer.inputs[0])) continue;
+    saved_[at(producer.layer)] += size_of(tensor.type);
   }
 }
 
@@ -229,6 +234,7 @@ const std::vector<GraphProfile::StageWork>& GraphProfile::layer_work(std::int64_
     work.flops /= static_cast<double>(by);
     work.read.value /= by;
     work.written.value /= by;
+    if (is_view_kind(op.kind)) continue;
     const FusedUse use = fused_use(op.kind, kinds, cost);
     if (use == FusedUse::kFollows) continue;
     if (use == FusedUse::kLeads) work.written = Bytes();

@@ -15,7 +15,7 @@ namespace sextant {
 
 namespace {
 
-constexpr std::string_view kMatmulPrefix = "matmul:";
+constexpr std::string_view kMatmulPrefix = "matmul:", kNoKernel = "none";
 
 struct MatmulExtents {
   double m = 0, n = 0, k = 0;
@@ -53,6 +53,7 @@ class Roofline : public CostModel {
   Duration duration(const Work& work) const override {
     const double bytes =
         static_cast<double>(work.read.value) + static_cast<double>(work.written.value);
+    if (work.kernel == kNoKernel) return Duration();
     const double compute = work.flops / flops_per_second_ / shape_efficiency(work.kernel);
     return duration_from_seconds(kernel_overhead_ + std::max(compute, bytes / bytes_per_second_));
   }

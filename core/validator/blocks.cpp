@@ -1,5 +1,6 @@
 // Rules B: what must hold inside one block, whoever uses it.
 #include "core/validator/findings.h"
+#include "core/views.h"
 
 #include <algorithm>
 #include <numeric>
@@ -84,6 +85,7 @@ bool shares_bytes(const Block& block, const Operand& input, std::int32_t output)
 }
 
 void check_in_place(const Block& block, Findings& findings) {
+  const std::vector<std::int32_t> roots = view_roots(block);
   for (std::size_t index = 0; index < block.actors.size(); ++index) {
     const Actor& actor = block.actors[index];
     if (!actor.in_place) continue;
@@ -94,11 +96,13 @@ void check_in_place(const Block& block, Findings& findings) {
                          "register it reads",
                          block.name, actor.name, at(block.registers, output).name))
       continue;
+    if (is_view(actor)) continue;
     for (const Edge& edge : block.edges)
-      findings.expect(
-          edge.from_register != input.index || edge.to_actor <= static_cast<std::int32_t>(index),
-          "B7", "block '{}': '{}' reads '{}' after '{}' overwrote it in place", block.name,
-          at(block.actors, edge.to_actor).name, at(block.registers, input.index).name, actor.name);
+      findings.expect(at(roots, edge.from_register) != at(roots, input.index) ||
+                          edge.to_actor <= static_cast<std::int32_t>(index),
+                      "B7", "block '{}': '{}' reads '{}' after '{}' overwrote it in place",
+                      block.name, at(block.actors, edge.to_actor).name,
+                      at(block.registers, edge.from_register).name, actor.name);
   }
 }
 

@@ -2,6 +2,7 @@
 // acts_per_step / acts_per_content contents of a register; a reader with consume_for uses up
 // acts_per_step / consume_for.
 #include "core/validator/findings.h"
+#include "core/views.h"
 
 namespace sextant::validator {
 namespace {
@@ -60,17 +61,21 @@ void check_ports(const PhysicalGraph& graph, const RankProgram& program, Finding
                       program.instances[i].name, arrivals[i][port]);
 }
 
-// Registers whose bytes another actor takes over; per block, by register.
+// Registers whose bytes another actor takes over, also through a view; per block, by register.
 std::vector<std::vector<bool>> taken_over(const PhysicalGraph& graph) {
   std::vector<std::vector<bool>> taken;
   for (const Block& block : graph.blocks) {
-    std::vector<bool> of_block(block.registers.size(), false);
+    const std::vector<std::int32_t> roots = view_roots(block);
+    std::vector<bool> is_root_taken(block.registers.size(), false);
     for (const Actor& actor : block.actors) {
-      if (!actor.in_place) continue;
+      if (!actor.in_place || is_view(actor)) continue;
       const Operand& input = at(actor.in, actor.in_place->in);
       if (input.source == Operand::Source::kRegister)
-        of_block[static_cast<std::size_t>(input.index)] = true;
+        is_root_taken[static_cast<std::size_t>(at(roots, input.index))] = true;
     }
+    std::vector<bool> of_block;
+    for (const std::int32_t root : roots)
+      of_block.push_back(is_root_taken[static_cast<std::size_t>(root)]);
     taken.push_back(std::move(of_block));
   }
   return taken;
