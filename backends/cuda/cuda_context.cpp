@@ -58,6 +58,8 @@ cudnnContext* CudaContext::cudnn() {
 }
 
 void CudaContext::need_scratch(std::size_t bytes) {
+  require(scratch_ == nullptr || bytes <= scratch_bytes_, ErrorCode::kInternal,
+          "a kernel needs {} bytes of scratch after {} were allocated", bytes, scratch_bytes_);
   scratch_bytes_ = std::max(scratch_bytes_, bytes);
 }
 

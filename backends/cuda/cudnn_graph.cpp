@@ -5,6 +5,7 @@
 
 #include "core/check.h"
 
+#include <algorithm>
 #include <array>
 
 namespace sextant {
@@ -229,6 +230,67 @@ void CudnnGraph::reshape(Tensor x, Tensor y) {
 
 namespace {
 
+// Names of the same thing in the three operations.
+struct ConvolutionNames {
+  cudnnBackendDescriptorType_t operation;
+  cudnnBackendAttributeName_t windows, x, w, y, alpha, beta;
+};
+constexpr ConvolutionNames kMakesY = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+                                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+                                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+                                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+                                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+                                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
+constexpr ConvolutionNames kMakesX = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+                                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+                                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+                                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+                                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+                                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
+constexpr ConvolutionNames kMakesW = {
+    CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
+
+CudnnDescriptor describe(const CudnnGraph::Windows& windows) {
+  const auto rank = static_cast<std::int64_t>(windows.stride.size());
+  CudnnDescriptor made(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+  made.set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
+  made.set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, CUDNN_CROSS_CORRELATION);
+  made.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, rank);
+  made.set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, rank, windows.stride.data());
+  made.set(CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, rank, windows.dilation.data());
+  for (const auto side :
+       {CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS})
+    made.set(side, CUDNN_TYPE_INT64, rank, windows.padding.data());
+  made.finalize();
+  return made;
+}
+
+}  // namespace
+
+void CudnnGraph::convolve(Made made, const Windows& windows, Tensor x, Tensor w, Tensor y) {
+  const ConvolutionNames& names = made == Made::kY ? kMakesY : made == Made::kX ? kMakesX : kMakesW;
+  const float one = 1.0F, zero = 0.0F;
+  const CudnnDescriptor described = describe(windows);
+  CudnnDescriptor& operation = operations_.emplace_back(names.operation);
+  operation.set(names.windows, described);
+  operation.set(names.x, of(x));
+  operation.set(names.w, of(w));
+  operation.set(names.y, of(y));
+  operation.set(names.alpha, CUDNN_TYPE_FLOAT, one);
+  operation.set(names.beta, CUDNN_TYPE_FLOAT, zero);
+  operation.finalize();
+}
+
+namespace {
+
 // Engine configurations that the heuristics propose, best first.
 std::vector<CudnnDescriptor> proposals(const CudnnDescriptor& graph, const CudnnTarget& target,
                                        cudnnBackendHeurMode_t mode) {
@@ -252,16 +314,16 @@ std::vector<CudnnDescriptor> proposals(const CudnnDescriptor& graph, const Cudnn
   return found;
 }
 
-bool is_deterministic(const CudnnDescriptor& config) {
+bool has_note(const CudnnDescriptor& config, std::span<const cudnnBackendNumericalNote_t> refused) {
   const CudnnDescriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   cudnnBackendDescriptor_t raw = engine.raw();
   config.get(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &raw);
   std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes{};
   const std::int64_t count = engine.get(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
                                         notes.size(), notes.data());
-  for (std::int64_t i = 0; i < count; ++i)
-    if (notes[static_cast<std::size_t>(i)] == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) return false;
-  return true;
+  return std::any_of(notes.begin(), notes.begin() + count, [&](cudnnBackendNumericalNote_t note) {
+    return std::find(refused.begin(), refused.end(), note) != refused.end();
+  });
 }
 
 CudnnDescriptor make_plan(const CudnnDescriptor& config, const CudnnTarget& target) {
@@ -300,8 +362,13 @@ std::vector<CudnnPlan> CudnnGraph::plans(const CudnnTarget& target, bool determi
   std::string reason = "cuDNN proposes no engine";
   std::vector<CudnnPlan> plans;
   const auto try_config = [&](const CudnnDescriptor& config) {
-    if (deterministic && !is_deterministic(config)) {
+    constexpr cudnnBackendNumericalNote_t kRandom[] = {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC};
+    if (deterministic && has_note(config, kRandom)) {
       reason = "cuDNN proposes no engine that is deterministic";
+      return;
+    }
+    if (has_note(config, refused_)) {
+      reason = "cuDNN proposes no engine that rounds as wanted";
       return;
     }
     try {

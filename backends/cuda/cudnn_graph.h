@@ -101,6 +101,16 @@ class CudnnGraph {
   void add_index(Tensor x, std::int32_t value, Tensor y);
   void reduce(cudnnReduceTensorOp_t how, Tensor x, Tensor y);
   void reshape(Tensor x, Tensor y);
+  // Products over windows: x [N, C, spatial ...], w [O, C / groups, kernel ...], y [N, O, ...]; one
+  // of the three is made of the others.
+  enum class Made : std::uint8_t { kY, kX, kW };
+  struct Windows {
+    Dims stride, padding, dilation;
+  };
+  void convolve(Made made, const Windows& windows, Tensor x, Tensor w, Tensor y);
+
+  // No plan uses an engine of which cuDNN notes this about its numbers.
+  void refuse(cudnnBackendNumericalNote_t note) { refused_.push_back(note); }
 
   // Throws Error(kDevice) if the operations are no graph.
   void check() const { whole({}); }
@@ -125,6 +135,7 @@ class CudnnGraph {
 
   static constexpr Tensor kFirstTensor = 1;
   std::vector<CudnnDescriptor> tensors_, operations_;
+  std::vector<cudnnBackendNumericalNote_t> refused_;
   std::vector<std::int64_t> scalar_ids_;
   std::deque<CudnnPlan::Scalar> scalars_;
 };

@@ -27,8 +27,9 @@ constexpr int kTrials = 2;
 constexpr std::byte kGuardByte{0xA5};
 constexpr std::byte kPoison{0xFF};  // NaN in every floating type
 
-constexpr std::string_view kRoundsBetween[] = {"attention", "attention_chunks",
-                                               "attention_chunks_grad", "attention_grad"};
+constexpr std::string_view kRoundsBetween[] = {
+    "attention", "attention_chunks", "attention_chunks_grad", "attention_grad",
+    "conv",      "conv_grad_input",  "conv_grad_weight"};
 
 bool rounds_between(std::string_view kind) {
   return std::find(std::begin(kRoundsBetween), std::end(kRoundsBetween), kind) !=

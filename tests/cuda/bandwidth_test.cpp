@@ -124,6 +124,8 @@ class CudaCopy final : public CudaKernel {
 class Bench {
  public:
   Bench() : device_(CudaOptions{}) {
+    device_.need_scratch(std::size_t{2} << 30);  // for all kernels measured: it is allocated once
+    device_.allocate_scratch();
     SEXTANT_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
     constexpr std::size_t kCopied = std::size_t{1} << 30;
     Memory memory(2 * kCopied);
@@ -139,12 +141,7 @@ class Bench {
   // Each group is made as one run. Returns the share of the copy's rate.
   double measure(const std::string& name, const std::vector<std::vector<KernelContext>>& runs,
                  double bytes) {
-    Kernels kernels;
-    for (const auto& run : runs)
-      for (auto& kernel : cuda_kernels().make_all(run, device_))
-        kernels.push_back(std::move(kernel));
-    device_.allocate_scratch();
-    const double seconds = seconds_of(kernels, stream_);
+    const double seconds = time(runs);
     const double share = bytes / seconds / copy_rate_;
     std::printf("%-44s %8.1f us %8.0f GB/s %5.1f %% of a copy\n", name.c_str(), seconds * 1e6,
                 bytes / seconds * 1e-9, 100 * share);
@@ -152,7 +149,23 @@ class Bench {
     return share;
   }
 
+  void measure_flops(const std::string& name, const std::vector<std::vector<KernelContext>>& runs,
+                     double flops) {
+    const double seconds = time(runs);
+    std::printf("%-60s %8.1f us %8.1f TFLOP/s\n", name.c_str(), seconds * 1e6,
+                flops / seconds * 1e-12);
+    std::fflush(stdout);
+  }
+
  private:
+  double time(const std::vector<std::vector<KernelContext>>& runs) {
+    Kernels kernels;
+    for (const auto& run : runs)
+      for (auto& kernel : cuda_kernels().make_all(run, device_))
+        kernels.push_back(std::move(kernel));
+    return seconds_of(kernels, stream_);
+  }
+
   CudaContext device_;
   cudaStream_t stream_ = nullptr;
   double copy_rate_ = 0;
@@ -258,4 +271,42 @@ TEST_CASE("moves run near the rate of a copy") {
        {{{50257, 1024}, bf16}, {{262144}, DType::kI32}}, {{{262144, 1024}, bf16}}, 0.1);
   move("cumsum [65536,4096] f32 along the last", "cumsum", {dim(1)}, {{{65536, 4096}, f32}},
        {{{65536, 4096}, f32}}, 0.1);
+}
+
+TEST_CASE("convolutions of ResNet-50 through cuDNN, printed") {
+  if (!has_gpu()) return;
+  Bench bench;
+  struct Case {
+    std::int64_t channels, extent, outputs, kernel, stride;
+  };
+  constexpr std::int64_t kImages = 256;
+  for (const Case& c : std::vector<Case>{
+           {3, 224, 64, 7, 2}, {64, 56, 64, 3, 1}, {64, 56, 256, 1, 1}, {512, 7, 512, 3, 1}}) {
+    Calls calls(std::size_t{4} << 30);
+    const std::int64_t padding = c.kernel / 2;
+    const std::int64_t made = (c.extent + 2 * padding - c.kernel) / c.stride + 1;
+    const auto of = [&](Shape shape, DType dtype) {
+      return calls.tensor({std::move(shape), dtype});
+    };
+    const Shape xs{kImages, c.channels, c.extent, c.extent}, ys{kImages, c.outputs, made, made};
+    const Shape ws{c.outputs, c.channels, c.kernel, c.kernel};
+    const KernelOperand x = of(xs, DType::kBF16), y = of(ys, DType::kBF16);
+    const KernelOperand w = of(ws, DType::kBF16), dw = of(ws, DType::kF32);
+    const auto attributes = [&](const Shape& shape) {
+      return Attributes{{"stride", std::vector<std::int64_t>{c.stride, c.stride}},
+                        {"padding", std::vector<std::int64_t>{padding, padding}},
+                        {"shape", shape.extents()}};
+    };
+    const double flops = 2.0 * static_cast<double>(ys.elements()) *
+                         static_cast<double>(c.channels * c.kernel * c.kernel);
+    const auto print = [&](const char* kind, const Shape& shape, std::vector<KernelOperand> in,
+                           const KernelOperand& out) {
+      const std::string name = std::string(kind) + " " + to_string(xs) + " by " + to_string(ws);
+      bench.measure_flops(name, {{calls.call(kind, attributes(shape), std::move(in), {out})}},
+                          flops);
+    };
+    print("conv", ys, {x, w}, y);
+    print("conv_grad_input", xs, {y, w}, x);
+    print("conv_grad_weight", ws, {x, y}, dw);
+  }
 }

@@ -100,9 +100,14 @@ __global__ void __launch_bounds__(kThreads) conv_grad_weight(const __grid_consta
   }
 }
 
-enum class Which { kForward, kGradInput, kGradWeight };
+__global__ void __launch_bounds__(kThreads) put_result(CudaConvResult x) {
+  const std::int64_t stride = std::int64_t{gridDim.x} * kThreads;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < x.elements;
+       i += stride)
+    put_number(x.to_type, x.to, i, load_number<float>(x.from_type, x.from, i), x.accumulate);
+}
 
-template <Which which>
+template <CudaConvMade which>
 struct Start {
   const CudaConv& c;
   cudaStream_t stream;
@@ -111,9 +116,9 @@ struct Start {
     const auto blocks_of = [](std::int64_t count) {
       return limited((count + kThreads - 1) / kThreads);
     };
-    if constexpr (which == Which::kForward)
+    if constexpr (which == CudaConvMade::kY)
       conv<T><<<blocks_of(c.n * c.outputs * c.windows.y_positions), kThreads, 0, stream>>>(c);
-    else if constexpr (which == Which::kGradInput)
+    else if constexpr (which == CudaConvMade::kX)
       conv_grad_input<T>
           <<<blocks_of(c.n * c.channels * c.windows.x_positions), kThreads, 0, stream>>>(c);
     else
@@ -128,17 +133,23 @@ struct Start {
 
 cudaError_t enqueue_conv(const CudaConv& conv, cudaStream_t stream) {
   if (conv.n * conv.outputs * conv.windows.y_positions == 0) return cudaSuccess;
-  return with_floating_type(conv.type, Start<Which::kForward>{conv, stream});
+  return with_floating_type(conv.type, Start<CudaConvMade::kY>{conv, stream});
 }
 
 cudaError_t enqueue_conv_grad_input(const CudaConv& conv, cudaStream_t stream) {
   if (conv.n * conv.channels * conv.windows.x_positions == 0) return cudaSuccess;
-  return with_floating_type(conv.type, Start<Which::kGradInput>{conv, stream});
+  return with_floating_type(conv.type, Start<CudaConvMade::kX>{conv, stream});
 }
 
 cudaError_t enqueue_conv_grad_weight(const CudaConv& conv, cudaStream_t stream) {
   if (conv.outputs * (conv.channels / conv.groups) * conv.windows.taps == 0) return cudaSuccess;
-  return with_floating_type(conv.type, Start<Which::kGradWeight>{conv, stream});
+  return with_floating_type(conv.type, Start<CudaConvMade::kW>{conv, stream});
+}
+
+cudaError_t enqueue_conv_result(const CudaConvResult& result, cudaStream_t stream) {
+  if (result.elements == 0) return cudaSuccess;
+  put_result<<<limited((result.elements + kThreads - 1) / kThreads), kThreads, 0, stream>>>(result);
+  return cudaGetLastError();
 }
 
 }  // namespace sextant

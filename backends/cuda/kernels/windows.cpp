@@ -2,6 +2,7 @@
 #include "backends/cuda/kernels/windows.h"
 
 #include "backends/cuda/cuda_kernel.h"
+#include "backends/cuda/kernels/conv_cudnn.h"
 #include "backends/cuda/kernels/families.h"
 #include "backends/cuda/kernels/launch.h"
 #include "core/check.h"
@@ -63,28 +64,31 @@ bool has_one_input_type(const KernelContext& call) {
   return call.in[0].local.dtype == call.in[1].local.dtype;
 }
 
-Made make_conv(const KernelContext& call, CudaContext& /*device*/) {
+Made make_conv(const KernelContext& call, CudaContext& device) {
   if (!has_one_input_type(call)) return nullptr;
   CudaConv conv = conv_of(call, call.in[0], call.in[1], call.out[0]);
   conv.outputs = call.out[0].local.shape[1];
   conv.x = call.in[0].data;
   conv.w = call.in[1].data;
+  if (auto kernel = make_cudnn_conv(conv, CudaConvMade::kY, device)) return kernel;
   return cuda_launch(enqueue_conv, conv);
 }
 
-Made make_conv_grad_input(const KernelContext& call, CudaContext& /*device*/) {
+Made make_conv_grad_input(const KernelContext& call, CudaContext& device) {
   if (!has_one_input_type(call)) return nullptr;
   CudaConv conv = conv_of(call, call.out[0], call.in[1], call.in[0]);
   conv.y = call.in[0].data;
   conv.w = call.in[1].data;
+  if (auto kernel = make_cudnn_conv(conv, CudaConvMade::kX, device)) return kernel;
   return cuda_launch(enqueue_conv_grad_input, conv);
 }
 
-Made make_conv_grad_weight(const KernelContext& call, CudaContext& /*device*/) {
+Made make_conv_grad_weight(const KernelContext& call, CudaContext& device) {
   if (!has_one_input_type(call)) return nullptr;
   CudaConv conv = conv_of(call, call.in[0], call.out[0], call.in[1]);
   conv.x = call.in[0].data;
   conv.y = call.in[1].data;
+  if (auto kernel = make_cudnn_conv(conv, CudaConvMade::kW, device)) return kernel;
   return cuda_launch(enqueue_conv_grad_weight, conv);
 }
 

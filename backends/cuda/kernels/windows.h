@@ -25,6 +25,9 @@ struct CudaWindows {
   std::int64_t x_positions = 1, y_positions = 1, taps = 1;  // per channel
 };
 
+// Which of the three tensors of a convolution is made of the two others.
+enum class CudaConvMade { kY, kX, kW };
+
 // x [n, channels, ...], w [outputs, channels / groups, ...], y [n, outputs, ...].
 struct CudaConv {
   CudaWindows windows;
@@ -39,6 +42,17 @@ struct CudaConv {
 cudaError_t enqueue_conv(const CudaConv& conv, cudaStream_t stream);
 cudaError_t enqueue_conv_grad_input(const CudaConv& conv, cudaStream_t stream);
 cudaError_t enqueue_conv_grad_weight(const CudaConv& conv, cudaStream_t stream);
+
+// What was made in another type, or is to be added.
+struct CudaConvResult {
+  const void* from = nullptr;
+  DType from_type = DType::kF32;
+  void* to = nullptr;
+  DType to_type = DType::kF32;
+  std::int64_t elements = 0;
+  bool accumulate = false;
+};
+cudaError_t enqueue_conv_result(const CudaConvResult& result, cudaStream_t stream);
 
 struct CudaPool {
   CudaWindows windows;
