@@ -1,7 +1,7 @@
 // The walk of reductions over any dims. Where the last dim is reduced, a warp or a block of 256 has
-// an output (reduce_across), 16 bytes at a time where its elements are one run; where it is kept,
-// 32 neighbouring outputs have a block (reduce_down). Few outputs are split over several blocks
-// and put together afterwards, in a fixed order.
+// an output (reduce_across), 16 bytes at a time where its elements are one run; where it is kept or
+// short, 32 neighbouring outputs have a block (reduce_down). Few outputs are split over several
+// blocks and put together afterwards, in a fixed order.
 //
 // An operation `Op` says:
 //   using Element, W; static constexpr int kSums;
@@ -26,6 +26,7 @@ namespace sextant {
 inline constexpr int kAcrossThreads = 256;
 inline constexpr int kAcrossWarps = 4;  // of a block whose warps have an output each
 inline constexpr int kDownWarps = 8;
+inline constexpr std::int64_t kLeastAcross = 16;  // shorter rows leave most lanes without work
 inline constexpr std::int64_t kEnoughBlocks = 8 * 132;
 inline constexpr std::int64_t kMostGrid = 0x7FFFFFFF;
 
@@ -159,8 +160,8 @@ cudaError_t start_reduction(const ReductionArguments& a, cudaStream_t stream) {
   walk.reduced = a.reduced;
   const std::int64_t outputs = a.kept.positions, count = a.reduced.positions;
   if (outputs == 0) return cudaSuccess;
-  const bool has_dims = a.reduced.dims > 0;
-  const bool is_across = !has_dims || a.reduced.strides[0][0] == 1 || outputs == 1;
+  const bool is_across =
+      a.reduced.dims > 0 && count >= kLeastAcross && (a.reduced.strides[0][0] == 1 || outputs == 1);
   walk.is_run = a.reduced.dims == 1 && a.reduced.strides[0][0] == 1;
   // Blocks without splits, and the least that a split is worth.
   const std::int64_t blocks = is_across ? outputs : (outputs + kWarp - 1) / kWarp;
