@@ -56,6 +56,9 @@ KernelCase case_of(const ActorCall& call) {
     made.ranges.push_back(actor.members.empty()
                               ? range_of(actor.kind, static_cast<std::size_t>(input))
                               : range_of_member_input(actor, input));
+    // A plan ignores other labels than the examples do, so it is given none that are no class.
+    if (!is_floating(in.info->local.dtype))
+      made.ranges.back().first = std::max<std::int64_t>(made.ranges.back().first, 0);
     made.in.push_back(whole_operand(in.info->local));
   }
   for (const BufferRef& out : call.out) made.out.push_back(whole_operand(out.info->local));
