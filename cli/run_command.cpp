@@ -181,12 +181,15 @@ void say_result(const RunRecord& record, const PlannedJob& planned, const Record
   if (recorder.step_times().empty()) return;
   const double tokens =
       static_cast<double>(planned.plan.global_batch) * static_cast<double>(planned.plan.sequence);
+  const auto utilisation = mfu(planned.job, record.step_time_s, planned.plan.strategy.ranks());
   console.say(fmt::format(
-      "step {} (median of {} after {} warm-up steps; quartiles {} and {}), {:.0f} tokens/s",
+      "step {} (median of {} after {} warm-up steps; quartiles {} and {}), {:.0f} tokens/s{}",
       to_text(duration_from_seconds(record.step_time_s)), recorder.step_times().size(),
       record.warm_up_steps, to_text(duration_from_seconds(record.step_time_quartiles_s[0])),
-      to_text(duration_from_seconds(record.step_time_quartiles_s[1])),
-      tokens / record.step_time_s));
+      to_text(duration_from_seconds(record.step_time_quartiles_s[1])), tokens / record.step_time_s,
+      utilisation
+          ? fmt::format(", MFU {:.1f} % of {}", 100 * *utilisation, planned.job.cluster.device.name)
+          : std::string()));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // micro-batches, accumulation and host actors, on the GPU and on the CPU's queues.
 #include "actor/byte_order.h"
 #include "actor/dry_run.h"
+#include "actor/host_copies.h"
 #include "actor/runtime.h"
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cuda/cuda_backend.h"
@@ -24,6 +25,7 @@ constexpr std::int64_t kElements = 1000;
 struct GraphSpec {
   std::int32_t micro_batches = 5;
   std::int32_t registers = 2;
+  bool both_read_loader = false;  // the second scale reads what was loaded, not the first's result
 };
 
 // One register of [1000] f32 with one writer, in a frame of its own.
@@ -66,7 +68,7 @@ Block block_of(const Actor& made, const std::string& name, std::int32_t acts_per
 }
 
 // loader -> scale on the compute queue -> scale on another queue -> both are added, summed over the
-// step -> metrics: 3 x + 9 x = 12 x per micro-batch.
+// step -> metrics: 3 x + 9 x = 12 x per micro-batch; 6 x where both read the loader.
 PhysicalGraph accumulating_graph(const GraphSpec& spec) {
   PhysicalGraph graph;
   graph.placements = {{{{"dp", 1}}, {Rank(0)}}};
@@ -108,7 +110,7 @@ PhysicalGraph accumulating_graph(const GraphSpec& spec) {
     program.links.push_back({InstanceId(from), 0, InstanceId(to), port, 1});
   };
   link(0, 1, 0);
-  link(1, 2, 0);
+  link(spec.both_read_loader ? 0 : 1, 2, 0);
   link(1, 3, 0);
   link(2, 3, 1);
   link(3, 4, 0);
@@ -157,16 +159,18 @@ class Host final : public HostActors {
 std::map<std::int64_t, std::vector<float>> expected_sums(const GraphSpec& spec,
                                                          std::int64_t steps) {
   std::map<std::int64_t, std::vector<float>> sums;
+  const float factor = spec.both_read_loader ? 6 : 12;
   for (std::int64_t step = 0; step < steps; ++step)
     for (std::int64_t i = 0; i < kElements; ++i) {
       float sum = 0;
-      for (std::int32_t act = 0; act < spec.micro_batches; ++act) sum += 12 * loaded(step, act, i);
+      for (std::int32_t act = 0; act < spec.micro_batches; ++act)
+        sum += factor * loaded(step, act, i);
       sums[step].push_back(sum);
     }
   return sums;
 }
 
-const std::vector<GraphSpec> kSpecs = {{1, 1}, {5, 2}, {7, 3}, {4, 1}, {40, 2}};
+const std::vector<GraphSpec> kSpecs = {{1, 1}, {5, 2}, {7, 3}, {4, 1}, {40, 2}, {7, 3, true}};
 
 }  // namespace
 
@@ -177,6 +181,29 @@ TEST_CASE("the graph of this test is valid, runs dry and orders its bytes") {
     CHECK_NOTHROW(dry_run(graph));
     CHECK(check_byte_order(graph, ProgramId(0)) == std::vector<std::string>{});
   }
+}
+
+TEST_CASE("what two queues read is copied once, and the other waits for the copy") {
+  const PhysicalGraph graph = accumulating_graph({.both_read_loader = true});
+  const HostCopies copies = host_copies(graph, Rank(0));
+  CHECK(copies.buffers.size() == 6);  // five micro-batches and the sum
+  std::size_t copied_in = 0, copied_out = 0, waits = 0;
+  for (std::size_t r = 0; r < copies.runs.size(); ++r) {
+    const Run& run = graph.programs[0].order[r];
+    const HostCopiesOfRun& of_run = copies.runs[r];
+    copied_in += of_run.in.size();
+    copied_out += of_run.out.size();
+    for (const RunId earlier : of_run.after) {
+      ++waits;
+      const Run& copier = graph.programs[0].order[earlier.index()];
+      CHECK(run.instance == InstanceId(2));
+      CHECK(copier.instance == InstanceId(1));
+      CHECK(copier.act == run.act);
+    }
+  }
+  CHECK(copied_in == 5);
+  CHECK(copied_out == 1);
+  CHECK(waits == 5);
 }
 
 TEST_CASE("CPU queues accumulate what the loader gave, whatever their timing") {
@@ -205,10 +232,11 @@ TEST_CASE("a GPU gives the numbers of the CPU and issues in the same order") {
     CpuWorld world(graph, CpuOptions{});
     Host cpu_host;
     const std::vector<IssueHash> cpu = run_all(graph, world.devices(), cpu_host, 50);
-    for (const bool host_visible : {false, true}) {
+    for (const bool graphs : {false, true}) {
       for (const bool profile : {false, true}) {
         CudaOptions options;
-        options.host_visible = host_visible;
+        options.graphs = graphs;
+        options.host_visible = graphs;
         options.profile = profile;
         const std::unique_ptr<Device> device = make_cuda_device(options);
         device->prepare(graph, Rank(0));
