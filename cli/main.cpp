@@ -162,7 +162,7 @@ void add_check(Program& p) {
 void add_run(Program& p) {
   CLI::App& verb = add_verb(p.app, p, "run", "Train with a plan",
                             "Examples:\n  sextant run plan.json --data text.txt --steps 50 --out "
-                            "run\n  sextant run plan.json --data docs --queues stress --steps 2\n"
+                            "run\n"
                             "  sextant run plan.json --backend cuda --data random --profile 3",
                             [&p](Console& console) { run_run(p.run, p.common, console); });
   add_job(verb, p.run.job, true);

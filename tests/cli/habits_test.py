@@ -311,6 +311,28 @@ def check_environment(program):
     program.run("simulate", TINY, *CPU, *strategy, SEXTANT_GLOBAL_BATCH="x").expect_code(2)
 
 
+def check_backends(program):
+    """Options that a backend does not have, and a GPU that is not there."""
+    def run(*arguments):
+        return program.run("run", TINY, *CPU, "--global-batch", "4", "--strategy", "micro_batch=4",
+                           "--data", "random", "--steps", "3", *arguments)
+
+    run("--out", "random").expect_code(0)
+    run("--backend", "tpu").expect_code(2).expect_error("cpu, cuda")
+    run("--graphs", "off").expect_code(2).expect_error("--backend cuda")
+    run("--deterministic").expect_code(2).expect_error("same bits")
+    run("--matmul-cache", "file").expect_code(2).expect_error("--backend cuda")
+    for option, value in (("--queues", "inline"), ("--kernels", "fast")):
+        run("--backend", "cuda", option, value).expect_code(2).expect_error(option, "--backend cpu")
+    run("--backend", "cuda", "--graphs", "maybe").expect_code(2).expect_error("on, off")
+    cuda = program.run("doctor", "--json").document()["cuda"]
+    if "GPU(s)" in cuda:
+        program.run("run", TINY, *CPU, "--global-batch", "4", "--strategy", "dp=2", "--backend",
+                    "cuda", "--data", "random").expect_code(4).expect_error("2 ranks")
+    else:
+        run("--backend", "cuda").expect_code(5).expect_error("CUDA")
+
+
 def check_signals(program):
     """An interrupted run ends within two seconds, by its signal, with the steps it made."""
     (program.folder / "text.txt").write_text("the quick brown fox " * 50, encoding="utf-8")
@@ -346,7 +368,8 @@ def main():
     for check in (check_help, check_usage, check_bad_files, check_infeasible, check_json,
                   check_main_line, check_explained_names, check_explained_causes,
                   check_nothing_half_written,
-                  check_odd_files, check_plan_values, check_environment, check_signals):
+                  check_odd_files, check_plan_values, check_environment, check_backends,
+                  check_signals):
         with tempfile.TemporaryDirectory() as folder:
             print(check.__name__, flush=True)
             check(Program(path, pathlib.Path(folder)))
