@@ -273,6 +273,84 @@ TEST_CASE("moves run near the rate of a copy") {
        {{{65536, 4096}, f32}}, 0.1);
 }
 
+TEST_CASE("norms, reductions, embeddings and the loss run near the rate of a copy") {
+  if (!has_gpu()) return;
+  Bench bench;
+  using Integers = std::vector<std::int64_t>;
+  const DType bf16 = DType::kBF16, f32 = DType::kF32, i32 = DType::kI32;
+  // Ids and labels are spread over `below`; every tensor is read or written once.
+  const auto measure = [&](const std::string& kind, const Attributes& attributes,
+                           const std::vector<TensorType>& inputs,
+                           const std::vector<TensorType>& outputs, std::int64_t below,
+                           double least) {
+    Calls calls(std::size_t{4} << 30);
+    std::vector<KernelOperand> in, out;
+    double bytes = 0;
+    for (const TensorType& type : inputs) {
+      in.push_back(calls.tensor(type));
+      bytes += static_cast<double>(size_of(type).value);
+      if (type.dtype != i32) continue;
+      std::vector<std::int32_t> ids;
+      for (std::int64_t i = 0; i < type.shape.elements(); ++i)
+        ids.push_back(static_cast<std::int32_t>(i * 7919 % below));
+      SEXTANT_CUDA(cudaMemcpy(in.back().data, ids.data(), ids.size() * sizeof(std::int32_t),
+                              cudaMemcpyHostToDevice));
+    }
+    for (const TensorType& type : outputs) {
+      out.push_back(calls.tensor(type));
+      bytes += static_cast<double>(size_of(type).value);
+    }
+    // Of a table only the rows that are looked up are read.
+    if (kind == "embedding") bytes = 2 * static_cast<double>(size_of(outputs[0]).value);
+    const std::string name = kind + " " + to_string(inputs[kind == "embedding_grad" ? 1 : 0].shape);
+    const double share = bench.measure(name, {{calls.call(kind, attributes, in, out)}}, bytes);
+    CHECK_MESSAGE(share > least, name);
+  };
+  const Attributes epsilon{{"epsilon", 1e-5}};
+  for (const auto& [rows, n] : std::vector<std::pair<std::int64_t, std::int64_t>>{
+           {16384, 1024}, {8192, 1600}, {16384, 1023}, {8192, 4096}, {4096, 16384}}) {
+    const TensorType x{{rows, n}, bf16}, row{{rows}, f32}, weight{{n}, bf16}, dw{{n}, f32};
+    const double least = n == 1023 ? 0.1 : 0.4;
+    measure("layer_norm", epsilon, {x, weight, weight}, {x, row, row}, 1, least);
+    measure("rms_norm", epsilon, {x, weight}, {x, row}, 1, least);
+    measure("layer_norm_grad_input", {}, {x, weight, row, row, x}, {x}, 1, least);
+    measure("layer_norm_grad_weight", {}, {x, row, row, x}, {dw, dw}, 1, least);
+  }
+  for (const std::int64_t classes : {50304, 50257}) {
+    const TensorType x{{16384, classes}, bf16}, row{{16384}, f32}, labels{{16384}, i32},
+        scalar{Shape(), f32};
+    measure("row_max", {}, {x}, {row}, 1, 0.5);
+    measure("row_sum_exp", {}, {x, row}, {row}, 1, 0.5);
+    measure("cross_entropy_grad", {}, {x, row, row, labels, scalar}, {x}, classes, 0.5);
+  }
+  const TensorType ids{{16384}, i32}, table{{50304, 1024}, bf16}, y{{16384, 1024}, bf16};
+  measure("embedding", {}, {ids, table}, {y}, 50304, 0.3);
+  measure("embedding_grad", {{"vocab", std::int64_t{50304}}}, {ids, y}, {{{50304, 1024}, f32}},
+          50304, 0.3);
+  measure("embedding_grad", {{"vocab", std::int64_t{1024}}}, {ids, y}, {{{1024, 1024}, f32}}, 256,
+          0.02);
+  const Attributes first{{"dims", Integers{0}}}, last{{"dims", Integers{1}}};
+  const TensorType wide{{65536, 1024}, bf16}, of_row{{65536}, bf16}, sum{{65536}, f32};
+  measure("reduce_max", last, {wide}, {of_row}, 1, 0.3);
+  measure("reduce_sum_exp", last, {wide, of_row}, {sum}, 1, 0.3);
+  measure("softmax", last, {wide, of_row, sum}, {wide}, 1, 0.3);
+  measure("reduce_dot", last, {wide, wide}, {sum}, 1, 0.1);
+  measure("softmax_grad", last, {wide, wide, sum}, {wide}, 1, 0.3);
+  measure("reduce_sum", first, {wide}, {{{1024}, bf16}}, 1, 0.1);
+  const TensorType image{{256, 64, 56, 56}, bf16}, channel{{64}, f32}, weight{{64}, bf16};
+  const Attributes batch{{"dims", Integers{0, 2, 3}}, {"weight_dims", Integers{1}}};
+  measure("reduce_mean", {{"dims", Integers{0, 2, 3}}, {"out_dtype", std::string("f32")}}, {image},
+          {channel}, 1, 0.1);
+  measure("reduce_squares", {{"dims", Integers{0, 2, 3}}}, {image, channel}, {channel}, 1, 0.1);
+  measure("normalize", batch, {image, channel, channel, weight, weight}, {image}, 1, 0.2);
+  measure("normalize_grad_sums", batch, {image, channel, weight, image}, {channel, channel}, 1,
+          0.1);
+  measure("normalize_grad_input", batch, {image, channel, channel, weight, channel, channel, image},
+          {image}, 1, 0.2);
+  measure("normalize_grad_weight", batch, {image, channel, channel, image}, {channel, channel}, 1,
+          0.1);
+}
+
 TEST_CASE("convolutions of ResNet-50 through cuDNN, printed") {
   if (!has_gpu()) return;
   Bench bench;
