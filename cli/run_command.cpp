@@ -15,6 +15,9 @@
 #include <cmath>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace sextant {
 namespace {
@@ -122,10 +125,11 @@ void profile(const PhysicalGraph& graph, const RunArguments& arguments, std::uin
               ? run_name(graph, Rank(rank), stamp.run)
               : run_name(graph, Rank(rank), stamp.run, stamp.first_actor, stamp.num_actors);
       record.operator_time_s[name] += seconds;
-      if (const std::string kind = kind_of(graph, Rank(rank), stamp); !kind.empty())
-        record.kind_time_s[kind] += seconds;
+      record.kind_time_s[kind_of(graph, Rank(rank), stamp)] += seconds;
     }
   }
+  // Times of a part would stand beside predictions of the whole.
+  if (record.kind_time_s.contains("")) record.kind_time_s.clear();
 }
 
 // Runs; nothing when the user interrupted (what was measured stays in the recorder).
@@ -192,6 +196,28 @@ void say_result(const RunRecord& record, const PlannedJob& planned, const Record
           : std::string()));
 }
 
+// What the profiled steps say, by kind; by run where a device times no less. The rest of the step
+// is between the launches.
+void say_profile(const RunRecord& record, const Console& console) {
+  const auto& times = record.kind_time_s.empty() ? record.operator_time_s : record.kind_time_s;
+  if (times.empty()) return;
+  std::vector<std::pair<double, std::string>> rows;
+  double sum = 0;
+  for (const auto& [name, seconds] : times) {
+    rows.emplace_back(seconds, name);
+    sum += seconds;
+  }
+  std::sort(rows.rbegin(), rows.rend());
+  Table table({"profiled", "per step", "share"});
+  const auto add = [&](const std::string& name, double seconds) {
+    table.add({name, to_text(duration_from_seconds(seconds)), percent(seconds / sum)});
+  };
+  for (std::size_t i = 0; i < std::min<std::size_t>(rows.size(), 25); ++i)
+    add(rows[i].second, rows[i].first);
+  add("sum", sum);
+  console.say(table.text());
+}
+
 }  // namespace
 
 void run_run(const RunArguments& arguments, const CommonOptions& common, Console& console) {
@@ -228,6 +254,7 @@ void run_run(const RunArguments& arguments, const CommonOptions& common, Console
   if (issued && arguments.profile > 0) profile(graph, arguments, common.seed, data, record);
 
   say_result(record, planned, recorder, console);
+  say_profile(record, console);
   if (!common.out.empty()) {
     write_file_whole(common.out + "/metrics.jsonl", recorder.lines());
     write_file_whole(common.out + "/run.json", to_json_text(record));
