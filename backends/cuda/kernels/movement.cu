@@ -108,42 +108,101 @@ __global__ void __launch_bounds__(kThreads) add_elements(const __grid_constant__
 constexpr int kLanes = 32, kRowsAtOnce = 8;
 
 template <typename T>
-__global__ void __launch_bounds__(kLanes* kRowsAtOnce)
-    move_tiles(const __grid_constant__ CudaMove move) {
-  constexpr int kSide = sizeof(T) <= 2 ? 64 : 32;
+struct Tile {
+  static constexpr int kSide = sizeof(T) <= 2 ? 64 : 32;
   // An odd number of words between rows: the elements of a column lie in different banks.
-  constexpr int kPitch = kSide + (sizeof(T) < 4 ? 4 / static_cast<int>(sizeof(T)) : 1);
-  __shared__ T tile[kSide][kPitch];
+  static constexpr int kPitch = kSide + (sizeof(T) < 4 ? 4 / static_cast<int>(sizeof(T)) : 1);
+  T at[kSide][kPitch];
+  static std::int64_t count(const CudaDim& dim) { return (dim.extent + kSide - 1) / kSide; }
+};
+
+// Where a tile begins, and how much of it there is.
+struct TilePlace {
+  std::int64_t from, to;
+  int rows, columns;
+};
+
+// Divisions in 32 bits where all indices fit: they are most of the work of a block.
+template <typename T, typename Index>
+__device__ __forceinline__ TilePlace tile_place(const CudaMove& move, Index at) {
+  constexpr Index kSide = Tile<T>::kSide;
   const CudaDim& columns = move.dims[move.rank - 1];
   const CudaDim& rows = move.dims[move.tiled_dim];
-  const std::int64_t tiles_across = (columns.extent + kSide - 1) / kSide;
-  const std::int64_t tiles_down = (rows.extent + kSide - 1) / kSide;
-  const std::int64_t per_batch = tiles_across * tiles_down;
-  const std::int64_t tiles = move.elements / (columns.extent * rows.extent) * per_batch;
-  for (std::int64_t at = blockIdx.x; at < tiles; at += gridDim.x) {
-    std::int64_t batch = at / per_batch;
-    const std::int64_t in_batch = at - batch * per_batch;
-    const std::int64_t row0 = in_batch / tiles_across * kSide;
-    const std::int64_t column0 = in_batch % tiles_across * kSide;
-    std::int64_t from = row0 * rows.from + column0 * columns.from;
-    std::int64_t to = row0 * rows.to + column0 * columns.to;
-    for (int dim = move.rank - 2; dim >= 0; --dim) {
-      if (dim == move.tiled_dim) continue;
-      const std::int64_t index = batch % move.dims[dim].extent;
-      batch /= move.dims[dim].extent;
-      from += index * move.dims[dim].from;
-      to += index * move.dims[dim].to;
+  const Index across = (static_cast<Index>(columns.extent) + kSide - 1) / kSide;
+  const Index down = (static_cast<Index>(rows.extent) + kSide - 1) / kSide;
+  const Index line = at / across, column0 = (at - line * across) * kSide;
+  Index batch = line / down;
+  const Index row0 = (line - batch * down) * kSide;
+  TilePlace place;
+  place.from = std::int64_t{row0} * rows.from + std::int64_t{column0} * columns.from;
+  place.to = std::int64_t{row0} * rows.to + std::int64_t{column0} * columns.to;
+  for (int dim = move.rank - 2; dim >= 0; --dim) {
+    if (dim == move.tiled_dim) continue;
+    const auto extent = static_cast<Index>(move.dims[dim].extent);
+    const Index quotient = batch / extent, index = batch - quotient * extent;
+    batch = quotient;
+    place.from += std::int64_t{index} * move.dims[dim].from;
+    place.to += std::int64_t{index} * move.dims[dim].to;
+  }
+  const std::int64_t rows_left = rows.extent - row0, columns_left = columns.extent - column0;
+  place.rows = static_cast<int>(rows_left < kSide ? rows_left : kSide);
+  place.columns = static_cast<int>(columns_left < kSide ? columns_left : kSide);
+  return place;
+}
+
+// to[i][j] = from[j][i] for i below `rows`, j below `columns`; all loads before the first store.
+// kIsWhole: both are the side of a tile.
+template <typename T, bool kIsWhole, typename From, typename To>
+__device__ __forceinline__ void pass(int rows, int columns, const From& from, const To& to) {
+  constexpr int kSide = Tile<T>::kSide;
+  constexpr int kDown = kSide / kRowsAtOnce, kAcross = kSide / kLanes;
+  T values[kDown][kAcross];
+#pragma unroll
+  for (int i = 0; i < kDown; ++i)
+#pragma unroll
+    for (int j = 0; j < kAcross; ++j) {
+      const int row = static_cast<int>(threadIdx.y) + i * kRowsAtOnce;
+      const int column = static_cast<int>(threadIdx.x) + j * kLanes;
+      if (kIsWhole || (row < rows && column < columns)) values[i][j] = from(row, column);
     }
-    const std::int64_t rows_here = rows.extent - row0, columns_here = columns.extent - column0;
-    const T* source = static_cast<const T*>(move.from) + from;
-    for (int column = threadIdx.y; column < kSide && column < columns_here; column += kRowsAtOnce)
-      for (int row = threadIdx.x; row < kSide && row < rows_here; row += kLanes)
-        tile[row][column] = source[column * columns.from + row];  // rows.from is 1
-    __syncthreads();
-    T* target = static_cast<T*>(move.to) + to;
-    for (int row = threadIdx.y; row < kSide && row < rows_here; row += kRowsAtOnce)
-      for (int column = threadIdx.x; column < kSide && column < columns_here; column += kLanes)
-        target[row * rows.to + column] = tile[row][column];  // columns.to is 1
+#pragma unroll
+  for (int i = 0; i < kDown; ++i)
+#pragma unroll
+    for (int j = 0; j < kAcross; ++j) {
+      const int row = static_cast<int>(threadIdx.y) + i * kRowsAtOnce;
+      const int column = static_cast<int>(threadIdx.x) + j * kLanes;
+      if (kIsWhole || (row < rows && column < columns)) to(row, column, values[i][j]);
+    }
+}
+
+template <typename T, bool kIsWhole>
+__device__ __forceinline__ void move_tile(const CudaMove& move, const TilePlace& place,
+                                          Tile<T>& tile) {
+  const std::int64_t from_step = move.dims[move.rank - 1].from;  // rows.from is 1
+  const std::int64_t to_step = move.dims[move.tiled_dim].to;     // columns.to is 1
+  const T* from = static_cast<const T*>(move.from) + place.from;
+  T* to = static_cast<T*>(move.to) + place.to;
+  pass<T, kIsWhole>(
+      place.columns, place.rows,
+      [&](int column, int row) { return from[column * from_step + row]; },
+      [&](int column, int row, T value) { tile.at[row][column] = value; });
+  __syncthreads();
+  pass<T, kIsWhole>(
+      place.rows, place.columns, [&](int row, int column) { return tile.at[row][column]; },
+      [&](int row, int column, T value) { to[row * to_step + column] = value; });
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kLanes* kRowsAtOnce)
+    move_tiles(const __grid_constant__ CudaMove move, std::int64_t tiles) {
+  __shared__ Tile<T> tile;
+  for (std::int64_t at = blockIdx.x; at < tiles; at += gridDim.x) {
+    const TilePlace place = move.is_small ? tile_place<T>(move, static_cast<std::uint32_t>(at))
+                                          : tile_place<T>(move, at);
+    if (place.rows == Tile<T>::kSide && place.columns == Tile<T>::kSide)
+      move_tile<T, true>(move, place, tile);
+    else
+      move_tile<T, false>(move, place, tile);
     __syncthreads();
   }
 }
@@ -154,12 +213,10 @@ unsigned limited(std::int64_t blocks) {
 
 template <typename T>
 void start_tiles(const CudaMove& move, cudaStream_t stream) {
-  constexpr int kSide = sizeof(T) <= 2 ? 64 : 32;
-  const auto tiles_of = [](const CudaDim& dim) { return (dim.extent + kSide - 1) / kSide; };
   const CudaDim &columns = move.dims[move.rank - 1], &rows = move.dims[move.tiled_dim];
-  const std::int64_t tiles =
-      move.elements / (columns.extent * rows.extent) * tiles_of(columns) * tiles_of(rows);
-  move_tiles<T><<<limited(tiles), dim3(kLanes, kRowsAtOnce), 0, stream>>>(move);
+  const std::int64_t tiles = move.elements / (columns.extent * rows.extent) *
+                             Tile<T>::count(columns) * Tile<T>::count(rows);
+  move_tiles<T><<<limited(tiles), dim3(kLanes, kRowsAtOnce), 0, stream>>>(move, tiles);
 }
 
 template <int kBytes>

@@ -34,10 +34,10 @@ CudaStatsRow row_of(const KernelContext& call) {
   return row;
 }
 
-// 16 Ki elements are a few accesses per thread; more where the pairs would not fit the workspace.
+// 8 Ki elements are a few accesses per thread; more where the pairs would not fit the workspace.
 std::int64_t chunk_length(const std::vector<CudaStatsRow>& rows) {
   constexpr std::int64_t kMostChunks = CudaContext::kWorkspaceBytes / (2 * sizeof(double));
-  std::int64_t length = std::int64_t{16} << 10;
+  std::int64_t length = std::int64_t{8} << 10;
   while (num_chunks_of(rows, length) > kMostChunks) length *= 2;
   return length;
 }
@@ -48,15 +48,17 @@ class Stats final : public CudaKernel {
     const std::int64_t length = chunk_length(rows);
     for (CudaStatsRow& row : rows) {
       row.first_chunk = arguments_.num_chunks;
-      row.num_chunks = (row.elements + length - 1) / length;
+      row.num_chunks = num_chunks_of(row.elements, length);
       arguments_.num_chunks += row.num_chunks;
     }
     rows_ = DeviceTable<CudaStatsRow>(rows);
     chunks_ = DeviceTable<CudaChunk>(chunks_of(rows, length));
+    finished_ = DeviceTable<unsigned>(std::vector<unsigned>(rows.size(), 0));
     arguments_.rows = rows_.rows();
     arguments_.num_rows = static_cast<std::int64_t>(rows.size());
     arguments_.chunks = chunks_.rows();
     arguments_.chunk_elements = length;
+    arguments_.finished = finished_.rows();
     arguments_.scratch = static_cast<double*>(device.workspace());
   }
   void enqueue(cudaStream_t stream) override { SEXTANT_CUDA(enqueue_stats(arguments_, stream)); }
@@ -64,6 +66,7 @@ class Stats final : public CudaKernel {
  private:
   DeviceTable<CudaStatsRow> rows_;
   DeviceTable<CudaChunk> chunks_;
+  DeviceTable<unsigned> finished_;
   CudaStats arguments_;
 };
 

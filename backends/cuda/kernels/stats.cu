@@ -1,5 +1,5 @@
-// Statistics of tensors: 256 threads a block; first a block per chunk, 16 bytes per thread and
-// access, then a block per tensor over the pairs of its chunks.
+// Statistics of tensors: 256 threads a block, a block per chunk, 16 bytes per thread and access.
+// The block that finishes a tensor adds the pairs of its chunks, in their order.
 #include "backends/cuda/kernels/numbers.cuh"
 #include "backends/cuda/kernels/stats.h"
 
@@ -10,15 +10,24 @@ constexpr int kThreads = 256;
 
 // The pair of thread 0 becomes the sum over the block.
 __device__ double2 sum_over_block(double2 own) {
-  __shared__ double2 all[kThreads];
-  all[threadIdx.x] = own;
-  for (unsigned width = kThreads / 2; width > 0; width /= 2) {
-    __syncthreads();
-    if (threadIdx.x >= width) continue;
-    all[threadIdx.x].x += all[threadIdx.x + width].x;
-    all[threadIdx.x].y += all[threadIdx.x + width].y;
+  constexpr int kWarps = kThreads / 32;
+  __shared__ double2 of_warp[kWarps];
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) {
+    own.x += __shfl_down_sync(0xFFFFFFFFu, own.x, step);
+    own.y += __shfl_down_sync(0xFFFFFFFFu, own.y, step);
   }
-  return all[threadIdx.x];
+  __syncthreads();  // the last ones are no longer read
+  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = own;
+  __syncthreads();
+  double2 sums = {0.0, 0.0};
+  if (threadIdx.x > 0) return sums;
+#pragma unroll
+  for (int warp = 0; warp < kWarps; ++warp) {
+    sums.x += of_warp[warp].x;
+    sums.y += of_warp[warp].y;
+  }
+  return sums;
 }
 
 // A sum of squares of the finite elements and how many others there are.
@@ -82,28 +91,39 @@ __device__ double2 pair_of_chunk(const CudaStatsRow& row, std::int64_t first, st
   }
 }
 
-__global__ void __launch_bounds__(kThreads) stats_of_chunks(CudaStats x) {
-  const CudaChunk chunk = x.chunks[blockIdx.x];
-  const CudaStatsRow row = x.rows[chunk.row];
-  const std::int64_t left = row.elements - chunk.first;
-  const double2 sums = sum_over_block(
-      pair_of_chunk(row, chunk.first, left < x.chunk_elements ? left : x.chunk_elements));
-  if (threadIdx.x > 0) return;
-  x.scratch[2 * std::int64_t{blockIdx.x}] = sums.x;
-  x.scratch[2 * std::int64_t{blockIdx.x} + 1] = sums.y;
-}
-
 __device__ void put_stats(double* stats, double2 sums, bool accumulate) {
   stats[0] = accumulate ? stats[0] + sums.x : sums.x;
   stats[1] = accumulate ? stats[1] + sums.y : sums.y;
 }
 
-__global__ void __launch_bounds__(kThreads) stats_of_rows(CudaStats x) {
-  const CudaStatsRow row = x.rows[blockIdx.x];
-  double2 sums = {0.0, 0.0};
-  for (std::int64_t chunk = threadIdx.x; chunk < row.num_chunks; chunk += kThreads) {
-    sums.x += x.scratch[2 * (row.first_chunk + chunk)];
-    sums.y += x.scratch[2 * (row.first_chunk + chunk) + 1];
+// Whether the block is the last of `count` that come here; what thread 0 of the others wrote is
+// seen by reads past the first-level cache, which other rows' pairs may have filled.
+__device__ bool is_last(unsigned* finished, std::int64_t count) {
+  __shared__ bool last;
+  if (threadIdx.x == 0) {
+    __threadfence();
+    last = atomicAdd(finished, 1u) + 1u == static_cast<unsigned>(count);
+    if (last) *finished = 0;
+    __threadfence();
+  }
+  __syncthreads();
+  return last;
+}
+
+__global__ void __launch_bounds__(kThreads) stats_of_chunks(CudaStats x) {
+  const CudaChunk chunk = x.chunks[blockIdx.x];
+  const CudaStatsRow row = x.rows[chunk.row];
+  const std::int64_t left = row.elements - chunk.first;
+  double2 sums = sum_over_block(
+      pair_of_chunk(row, chunk.first, left < x.chunk_elements ? left : x.chunk_elements));
+  auto* pairs = reinterpret_cast<double2*>(x.scratch);
+  if (threadIdx.x == 0) pairs[blockIdx.x] = sums;
+  if (!is_last(x.finished + chunk.row, row.num_chunks)) return;
+  sums = {0.0, 0.0};
+  for (std::int64_t i = threadIdx.x; i < row.num_chunks; i += kThreads) {
+    const double2 pair = __ldcg(pairs + row.first_chunk + i);
+    sums.x += pair.x;
+    sums.y += pair.y;
   }
   sums = sum_over_block(sums);
   if (threadIdx.x == 0) put_stats(row.stats, sums, row.accumulate);
@@ -123,9 +143,7 @@ __global__ void __launch_bounds__(kThreads) add_stats(CudaAddStats x) {
 
 cudaError_t enqueue_stats(const CudaStats& stats, cudaStream_t stream) {
   if (stats.num_rows == 0) return cudaSuccess;
-  if (stats.num_chunks > 0)
-    stats_of_chunks<<<static_cast<unsigned>(stats.num_chunks), kThreads, 0, stream>>>(stats);
-  stats_of_rows<<<static_cast<unsigned>(stats.num_rows), kThreads, 0, stream>>>(stats);
+  stats_of_chunks<<<static_cast<unsigned>(stats.num_chunks), kThreads, 0, stream>>>(stats);
   return cudaGetLastError();
 }
 

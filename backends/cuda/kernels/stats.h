@@ -1,5 +1,5 @@
 // Statistics of many tensors in one go: sums of squares in f64 and counts of numbers that are not
-// finite, callable from C++. Two launches, sums in a fixed order: the same bits in every run.
+// finite, callable from C++. One launch, sums in a fixed order: the same bits in every run.
 #pragma once
 
 #include "backends/cuda/kernels/chunk.h"
@@ -28,7 +28,8 @@ struct CudaStats {
   std::int64_t num_rows = 0;
   const CudaChunk* chunks = nullptr;
   std::int64_t num_chunks = 0, chunk_elements = 0;
-  double* scratch = nullptr;  // a pair per chunk
+  double* scratch = nullptr;     // a pair per chunk
+  unsigned* finished = nullptr;  // per row, how many of its chunks are; 0 before and after
 };
 cudaError_t enqueue_stats(const CudaStats& stats, cudaStream_t stream);
 

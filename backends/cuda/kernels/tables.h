@@ -23,21 +23,26 @@ inline bool are_aligned(std::initializer_list<const void*> addresses) {
   return true;
 }
 
-// Of rows with `elements`, in chunks of `length`; row by row.
-template <typename Row>
-std::vector<CudaChunk> chunks_of(const std::vector<Row>& rows, std::int64_t length) {
-  std::vector<CudaChunk> chunks;
-  for (std::size_t row = 0; row < rows.size(); ++row)
-    for (std::int64_t first = 0; first < rows[row].elements; first += length)
-      chunks.push_back({first, static_cast<std::int32_t>(row)});
-  return chunks;
+// Of so many elements; one at least, which may be empty.
+inline std::int64_t num_chunks_of(std::int64_t elements, std::int64_t length) {
+  return std::max<std::int64_t>(1, (elements + length - 1) / length);
 }
 
 template <typename Row>
 std::int64_t num_chunks_of(const std::vector<Row>& rows, std::int64_t length) {
   std::int64_t count = 0;
-  for (const Row& row : rows) count += (row.elements + length - 1) / length;
+  for (const Row& row : rows) count += num_chunks_of(row.elements, length);
   return count;
+}
+
+// Of rows with `elements`, in chunks of `length`; row by row.
+template <typename Row>
+std::vector<CudaChunk> chunks_of(const std::vector<Row>& rows, std::int64_t length) {
+  std::vector<CudaChunk> chunks;
+  for (std::size_t row = 0; row < rows.size(); ++row)
+    for (std::int64_t chunk = 0; chunk < num_chunks_of(rows[row].elements, length); ++chunk)
+      chunks.push_back({chunk * length, static_cast<std::int32_t>(row)});
+  return chunks;
 }
 
 // No call writes what another one reads or writes, so that all of them may run at once. (Bytes that

@@ -1,4 +1,4 @@
-// Updates of parameters: 256 threads a block, a block per chunk of 4096 elements, four elements and
+// Updates of parameters: 256 threads a block, a block per chunk, four elements and
 // so 16 bytes of every f32 state per thread and access. A first launch, one thread per parameter,
 // counts the update and computes its rate and corrections, so that no block does it again; whether
 // a step happens is read from the control, so nothing waits for the host.
@@ -166,7 +166,7 @@ __global__ void __launch_bounds__(kThreads) update_chunks(CudaUpdates x) {
   const CudaUpdateRow row = x.rows[chunk.row];
   const CudaUpdateStep step = x.steps[chunk.row];
   const std::int64_t left = row.elements - chunk.first;
-  const int count = static_cast<int>(left < kUpdateChunk ? left : kUpdateChunk);
+  const int count = static_cast<int>(left < x.chunk_elements ? left : x.chunk_elements);
   if (!step.updates) {
     if constexpr (kUpdate == CudaUpdate::kLambDirection)
       clear_direction<State>(row, chunk.first, count);

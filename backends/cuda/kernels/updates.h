@@ -47,15 +47,14 @@ struct CudaUpdateStep {
   bool updates;
 };
 
-inline constexpr std::int64_t kUpdateChunk = 4096;
 struct CudaUpdates {
   CudaUpdate update = CudaUpdate::kSgd;
   DType state_type = DType::kF32;  // or f64, of gradients in f64
   const CudaUpdateRow* rows = nullptr;
   CudaUpdateStep* steps = nullptr;  // one per row
   std::int64_t num_rows = 0;
-  const CudaChunk* chunks = nullptr;  // of kUpdateChunk elements
-  std::int64_t num_chunks = 0;
+  const CudaChunk* chunks = nullptr;
+  std::int64_t num_chunks = 0, chunk_elements = 0;
 };
 cudaError_t enqueue_updates(const CudaUpdates& updates, cudaStream_t stream);
 
