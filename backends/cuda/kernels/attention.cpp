@@ -17,10 +17,7 @@
 namespace sextant {
 namespace {
 
-void require_served(const KernelContext& call, const AttentionShape& shape) {
-  require(std::max(shape.size, shape.value_size) <= kMostHeadSize, ErrorCode::kDevice,
-          "'{}' ({}): CUDA attention serves heads of up to {} elements, not {}", call.actor->name,
-          call.actor->kind, kMostHeadSize, std::max(shape.size, shape.value_size));
+void require_groups(const KernelContext& call, const AttentionShape& shape) {
   if (shape.heads == 0) return;
   require(shape.group > 0 && shape.kv_head_of(0) >= 0 &&
               shape.kv_head_of(shape.heads - 1) < shape.kv_heads,
@@ -55,7 +52,7 @@ AttentionShape attention_shape(const KernelContext& call) {
   shape.chunk = attributes.integer_or("chunk", 0);
   shape.shift = attributes.integer_or("shift", 0);
   shape.scale = attributes.real_or("scale", 1.0 / std::sqrt(static_cast<double>(shape.size)));
-  require_served(call, shape);
+  require_groups(call, shape);
   return shape;
 }
 
@@ -138,9 +135,11 @@ bool suits_tensor_cores(const AttentionShape& shape, DType dtype,
   const auto is_aligned = [](const void* address) {
     return reinterpret_cast<std::uintptr_t>(address) % 16 == 0;
   };
-  return (dtype == DType::kBF16 || dtype == DType::kF16) && shape.size % 8 == 0 &&
-         shape.value_size % 8 == 0 && shape.size > 0 && shape.value_size > 0 &&
-         std::all_of(addresses.begin(), addresses.end(), is_aligned);
+  const auto suits = [](std::int64_t size) {
+    return size > 0 && size <= kMostHeadSize && size % 8 == 0;
+  };
+  return (dtype == DType::kBF16 || dtype == DType::kF16) && suits(shape.size) &&
+         suits(shape.value_size) && std::all_of(addresses.begin(), addresses.end(), is_aligned);
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 namespace sextant {
 
-// Largest head of queries and values that the kernels serve.
+// Largest head of queries and values that tensor cores serve.
 constexpr std::int64_t kMostHeadSize = 256;
 
 struct AttentionArguments {
@@ -41,13 +41,14 @@ struct AttentionGradArguments {
   void* delta = nullptr;  // scratch: a value like lse per row
 };
 
-// Any dtype, head sizes up to kMostHeadSize, any shape.
+// Any dtype, any shape.
 cudaError_t enqueue_attention(const AttentionArguments& arguments, cudaStream_t stream);
 cudaError_t enqueue_attention_grad(const AttentionGradArguments& arguments, cudaStream_t stream);
 // delta = sum over the head of o * d_o; part of the gradient.
 cudaError_t enqueue_attention_delta(const AttentionGradArguments& arguments, cudaStream_t stream);
 
-// On tensor cores: sizes of heads are multiples of 8 and addresses of 16 bytes.
+// On tensor cores: sizes of heads are multiples of 8, kMostHeadSize at most, and addresses of 16
+// bytes.
 cudaError_t enqueue_attention_bf16(const AttentionArguments& arguments, cudaStream_t stream);
 cudaError_t enqueue_attention_f16(const AttentionArguments& arguments, cudaStream_t stream);
 cudaError_t enqueue_attention_grad_bf16(const AttentionGradArguments& arguments,

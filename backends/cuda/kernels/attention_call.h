@@ -9,7 +9,6 @@
 
 namespace sextant {
 
-// Throw Error(kDevice) for heads larger than kMostHeadSize, naming the operator.
 AttentionShape attention_shape(const KernelContext& call);
 AttentionArguments attention_arguments(const KernelContext& call);
 AttentionGradArguments attention_grad_arguments(const KernelContext& call);  // without delta

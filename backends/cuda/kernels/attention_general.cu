@@ -60,19 +60,24 @@ __global__ void __launch_bounds__(kThreads) attention_of_rows(AttentionArguments
   constexpr int rows = kRows<T>;
   extern __shared__ __align__(16) unsigned char memory[];
   const AttentionShape& shape = a.shape;
-  const int size = static_cast<int>(shape.size), value_size = static_cast<int>(shape.value_size);
+  const Chunks heads(shape.size), values(shape.value_size);
   W* const own = reinterpret_cast<W*>(memory);
-  W* const other = own + tile_elements(kOwn<T>, size);
+  W* const other = own + heads.tile_elements(kOwn<T>);
   const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
 
+  const int chunk = static_cast<int>(blockIdx.x % values.count);
   // The last queries see most: they go first.
+  const std::int64_t block = blockIdx.x / values.count;
   const std::int64_t tiles = (shape.queries + kOwn<T> - 1) / kOwn<T>;
-  const std::int64_t first = (tiles - 1 - blockIdx.x % tiles) * kOwn<T>;
-  const std::int64_t h = blockIdx.x / tiles % shape.heads, b = blockIdx.x / tiles / shape.heads;
+  const std::int64_t first = (tiles - 1 - block % tiles) * kOwn<T>;
+  const std::int64_t h = block / tiles % shape.heads, b = block / tiles / shape.heads;
   const std::int64_t kv = shape.kv_head_of(h);
   const std::int64_t end = first + kOwn<T> < shape.queries ? first + kOwn<T> : shape.queries;
-  load_rows(own, static_cast<const T*>(a.q) + shape.row(b, first, h) * size, shape.heads * size,
-            end - first, kOwn<T>, size);
+  const auto load_own = [&](int part) {
+    load_rows(own, static_cast<const T*>(a.q) + shape.row(b, first, h) * shape.size,
+              shape.heads * shape.size, end - first, kOwn<T>, heads, part);
+  };
+  if (heads.count == 1) load_own(0);
 
   Row<W> row[rows];
   W sums[rows][kColumns] = {};
@@ -84,12 +89,15 @@ __global__ void __launch_bounds__(kThreads) attention_of_rows(AttentionArguments
   }
   const std::int64_t last_key = shape.last_seen(end - 1);
   for (std::int64_t t = shape.first_seen(first); t < last_key; t += kOthers) {
-    __syncthreads();
-    load_rows(other, static_cast<const T*>(a.k) + shape.key_row(b, t, kv) * size,
-              shape.kv_heads * size, shape.keys - t, kOthers, size);
-    __syncthreads();
-    W p[rows];
-    dot_rows(own + warp * rows * stride_of(size), other, size, p);
+    W p[rows] = {};
+    for (int part = 0; part < heads.count; ++part) {
+      __syncthreads();
+      if (heads.count > 1) load_own(part);
+      load_rows(other, static_cast<const T*>(a.k) + shape.key_row(b, t, kv) * shape.size,
+                shape.kv_heads * shape.size, shape.keys - t, kOthers, heads, part);
+      __syncthreads();
+      add_dots(own, other, heads, p);
+    }
 #pragma unroll
     for (int r = 0; r < rows; ++r) {
       W shrink;
@@ -98,10 +106,10 @@ __global__ void __launch_bounds__(kThreads) attention_of_rows(AttentionArguments
       for (int i = 0; i < kColumns; ++i) sums[r][i] *= shrink;
     }
     __syncthreads();
-    load_rows(other, static_cast<const T*>(a.v) + shape.key_row(b, t, kv) * value_size,
-              shape.kv_heads * value_size, shape.keys - t, kOthers, value_size);
+    load_rows(other, static_cast<const T*>(a.v) + shape.key_row(b, t, kv) * shape.value_size,
+              shape.kv_heads * shape.value_size, shape.keys - t, kOthers, values, chunk);
     __syncthreads();
-    add_products(p, other, value_size, sums);
+    add_products(p, other, values, sums);
   }
 
 #pragma unroll
@@ -109,9 +117,10 @@ __global__ void __launch_bounds__(kThreads) attention_of_rows(AttentionArguments
     const std::int64_t s = first + warp * rows + r;
     if (s >= end) continue;
     const std::int64_t at = shape.row(b, s, h);
-    store_row<T>(a.o, at * value_size, sums[r], row[r].sum == 0 ? W(0) : 1 / row[r].sum, value_size,
-                 a.has_wide_out, a.accumulate_o);
-    if (lane == 0) put<W>(a.lse, at, row[r].largest + logarithm(row[r].sum), a.accumulate_lse);
+    store_row<T>(a.o, at * shape.value_size, sums[r], row[r].sum == 0 ? W(0) : 1 / row[r].sum,
+                 values, chunk, a.has_wide_out, a.accumulate_o);
+    if (lane == 0 && chunk == 0)
+      put<W>(a.lse, at, row[r].largest + logarithm(row[r].sum), a.accumulate_lse);
   }
 }
 
@@ -120,11 +129,13 @@ __global__ void __launch_bounds__(kThreads) attention_of_rows(AttentionArguments
 cudaError_t enqueue_attention(const AttentionArguments& a, cudaStream_t stream) {
   const AttentionShape& shape = a.shape;
   return with_floating_type(a.dtype, [&]<typename T>() {
-    const std::int64_t blocks = (shape.queries + kOwn<T> - 1) / kOwn<T> * shape.heads * shape.batch;
+    const Chunks heads(shape.size), values(shape.value_size);
+    const std::int64_t blocks =
+        (shape.queries + kOwn<T> - 1) / kOwn<T> * shape.heads * shape.batch * values.count;
     if (blocks == 0) return cudaSuccess;
-    const std::int64_t larger = shape.size > shape.value_size ? shape.size : shape.value_size;
+    const Chunks& larger = heads.width > values.width ? heads : values;
     const std::size_t bytes =
-        (tile_elements(kOwn<T>, shape.size) + tile_elements(kOthers, larger)) * sizeof(Wide<T>);
+        (heads.tile_elements(kOwn<T>) + larger.tile_elements(kOthers)) * sizeof(Wide<T>);
     const cudaError_t status = cudaFuncSetAttribute(
         attention_of_rows<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
     if (status != cudaSuccess) return status;

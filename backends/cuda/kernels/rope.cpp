@@ -6,6 +6,8 @@
 #include "backends/cuda/kernels/launch.h"
 #include "core/check.h"
 
+#include <cmath>
+
 namespace sextant {
 namespace {
 
@@ -24,6 +26,7 @@ std::unique_ptr<CudaKernel> make_rope(const KernelContext& call, CudaContext& /*
   arguments.accumulate = call.accumulate[0];
   arguments.inverse = call.attributes().boolean_or("inverse", false);
   arguments.theta = call.attributes().real("theta");
+  arguments.log2_theta = std::log2(arguments.theta);
   arguments.first = x.box.dims[1].offset;
   arguments.batch = shape[0];
   arguments.positions = shape[1];
