@@ -57,11 +57,15 @@ class Tensor {
 
   const TensorType& type() const { return type_; }
   const std::vector<double>& values() const { return values_; }
-  std::vector<double> on_device() const {
-    std::vector<std::byte> bytes(size());
+  std::vector<double> on_device() const { return on_device(0, type_.shape.elements()); }
+  std::vector<double> on_device(std::int64_t first, std::int64_t count) const {
+    const auto element = static_cast<std::size_t>(size_of(type_.dtype).value);
+    std::vector<std::byte> bytes(static_cast<std::size_t>(count) * element);
     SEXTANT_CUDA(cudaDeviceSynchronize());
-    SEXTANT_CUDA(cudaMemcpy(bytes.data(), device_, size(), cudaMemcpyDeviceToHost));
-    std::vector<double> values(values_.size());
+    SEXTANT_CUDA(cudaMemcpy(
+        bytes.data(), static_cast<std::byte*>(device_) + static_cast<std::size_t>(first) * element,
+        bytes.size(), cudaMemcpyDeviceToHost));
+    std::vector<double> values(static_cast<std::size_t>(count));
     load_as_double(type_.dtype, bytes.data(), values);
     return values;
   }
@@ -115,6 +119,13 @@ class Call {
     actor_.members.push_back(
         {std::move(kind), "member", attributes, std::move(in), std::move(out)});
     return *this;
+  }
+
+  double input(std::size_t index, std::int64_t element) const {
+    return ins_[index]->values()[static_cast<std::size_t>(element)];
+  }
+  std::vector<double> row_of_output(std::int64_t row, std::int64_t columns) const {
+    return outs_[0]->on_device(row * columns, columns);
   }
 
   // Nothing: no kernel covers it.
@@ -311,6 +322,39 @@ TEST_CASE("batch_matmul of every type, size and transposition is the exact sum, 
   // More than one call of cuBLASLt takes.
   run(70'000, {2, 3, 4}, DType::kF32, DType::kF32, false, true, true);
   run(70'000, {8, 8, 8}, DType::kBF16, DType::kBF16, true, false, false);
+}
+
+TEST_CASE("a product of more than 2^32 elements is right in its first, middle and last rows") {
+  if (!has_gpu()) return;
+  CudaContext device(CudaOptions{});
+  constexpr std::int64_t kRows = 65'537, kColumns = 65'536, kK = 16;
+  std::size_t free = 0, total = 0;
+  SEXTANT_CUDA(cudaMemGetInfo(&free, &total));
+  if (free < std::size_t{10} << 30) {
+    MESSAGE("skipped: less than 10 GiB free");
+    return;
+  }
+  for (const DType out : {DType::kBF16, DType::kF16}) {  // cuBLASLt, the general kernel
+    CAPTURE(to_string(out));
+    Call call("matmul");
+    call.in({{kRows, kK}, DType::kBF16}).in({{kK, kColumns}, DType::kBF16}).blank();
+    call.out({{kRows, kColumns}, out});
+    call.member("matmul", {}, {{kIn, 0}, {kIn, 1}}, {{kOut, 0}});
+    call.make(device)->enqueue(nullptr);
+    for (const std::int64_t row : {std::int64_t{0}, kRows / 2, kRows - 1}) {
+      const std::vector<double> got = call.row_of_output(row, kColumns);
+      double worst = 0;
+      for (std::int64_t column = 0; column < kColumns; ++column) {
+        double exact = 0;
+        for (std::int64_t k = 0; k < kK; ++k)
+          exact += call.input(0, row * kK + k) * call.input(1, k * kColumns + column);
+        worst = std::max(worst, std::abs(got[static_cast<std::size_t>(column)] - exact) -
+                                    0x1p-8 * std::abs(exact));
+      }
+      CAPTURE(row);
+      CHECK(worst <= 0);
+    }
+  }
 }
 
 TEST_CASE("a matmul with bias, and with what is added to it, equals its members") {
