@@ -204,6 +204,10 @@ TEST_CASE("a move merges dims and widens elements as far as rows and addresses a
                    {{2, 1216, 1216}, {6, 64, 1216}, {19, 384, 64}, {64, 1, 1}}, false);
   CHECK(move.element_bytes == 16);
   CHECK(move.tiled_dim == -1);
+  // An element repeated along rows of 80 bytes is written in words of 16.
+  move = make_move(DType::kBF16, memory, memory + 16, {{3, 1, 40}, {40, 0, 1}}, false);
+  CHECK(move.repeated_bytes == 2);
+  CHECK(move.elements == 15);
   // A matrix transposed goes through tiles, a narrow one does not.
   CHECK(make_move(DType::kF32, memory, memory + 16, {{32, 1, 40}, {40, 32, 1}}, false).tiled_dim ==
         0);

@@ -1,5 +1,5 @@
 // Lines that lie side by side (inner dims of 32 elements or more) have a thread each; others have a
-// block each for running sums, 256 elements at a time, and a warp each for searches.
+// block each for running sums, 1024 elements at a time, and a warp each for searches.
 #include "backends/cuda/kernels/elements.cuh"
 #include "backends/cuda/kernels/lines.h"
 
@@ -8,6 +8,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
+constexpr int kItems = 4;  // elements of a line that a thread sums before the block does
 constexpr unsigned kAll = 0xFFFFFFFFu;
 constexpr std::int64_t kSideBySide = 32;
 constexpr std::int64_t kMostBlocks = 1 << 20;
@@ -74,10 +75,16 @@ __global__ void __launch_bounds__(kThreads) cumsum_by_block(CudaCumsum x) {
   for (std::int64_t at = blockIdx.x; at < x.outer * x.inner; at += gridDim.x) {
     const Line<T> line = {x, at / x.inner, at % x.inner};
     W carry = 0;
-    for (std::int64_t first = 0; first < steps.count; first += kThreads) {
-      const std::int64_t step = first + thread;
-      const std::int64_t index = steps.index(x, step);
-      W sum = step < steps.count ? line.load(index) : W(0);
+    for (std::int64_t first = 0; first < steps.count; first += kThreads * kItems) {
+      const std::int64_t step = first + thread * kItems;
+      W items[kItems];
+#pragma unroll
+      for (int k = 0; k < kItems; ++k)
+        items[k] = step + k < steps.count ? line.load(steps.index(x, step + k)) : W(0);
+      W total = 0;
+#pragma unroll
+      for (int k = 0; k < kItems; ++k) total += items[k];
+      W sum = total;
 #pragma unroll
       for (int distance = 1; distance < 32; distance *= 2) {
         const W other = __shfl_up_sync(kAll, sum, distance);
@@ -94,7 +101,13 @@ __global__ void __launch_bounds__(kThreads) cumsum_by_block(CudaCumsum x) {
         if (w < warp) base += of_warp[w];
         carry += of_warp[w];
       }
-      if (step < steps.count) line.store(index, base + (x.exclusive ? before : sum));
+      base += before;
+#pragma unroll
+      for (int k = 0; k < kItems; ++k) {
+        const W next = base + items[k];
+        if (step + k < steps.count) line.store(steps.index(x, step + k), x.exclusive ? base : next);
+        base = next;
+      }
     }
   }
 }

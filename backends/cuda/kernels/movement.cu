@@ -90,6 +90,30 @@ __global__ void __launch_bounds__(kThreads) move_elements(const __grid_constant_
   }
 }
 
+__device__ __forceinline__ std::uint64_t repeated(const void* from, std::int64_t at, int bytes) {
+  switch (bytes) {
+    case 1:
+      return static_cast<const std::uint8_t*>(from)[at] * 0x0101010101010101u;
+    case 2:
+      return static_cast<const std::uint16_t*>(from)[at] * 0x0001000100010001u;
+    case 4:
+      return static_cast<const std::uint32_t*>(from)[at] * 0x0000000100000001u;
+    default:
+      return static_cast<const std::uint64_t*>(from)[at];
+  }
+}
+
+template <bool kIsSmall>
+__global__ void __launch_bounds__(kThreads) repeat_elements(const __grid_constant__ CudaMove move) {
+  const std::int64_t stride = std::int64_t{gridDim.x} * kThreads;
+  for (std::int64_t element = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+       element < move.elements; element += stride) {
+    const Place place = place_of<kIsSmall>(move, element);
+    const std::uint64_t value = repeated(move.from, place.from, move.repeated_bytes);
+    static_cast<ulonglong2*>(move.to)[place.to] = {value, value};
+  }
+}
+
 // Sums of integers wrap around; of bool they are "or".
 template <typename T>
 __global__ void __launch_bounds__(kThreads) add_elements(const __grid_constant__ CudaMove move) {
@@ -233,6 +257,14 @@ void start_move(const CudaMove& move, cudaStream_t stream) {
     move_elements<T, false><<<blocks, kThreads, 0, stream>>>(move);
 }
 
+void start_repeat(const CudaMove& move, cudaStream_t stream) {
+  const unsigned blocks = limited((move.elements + kThreads - 1) / kThreads);
+  if (move.is_small)
+    repeat_elements<true><<<blocks, kThreads, 0, stream>>>(move);
+  else
+    repeat_elements<false><<<blocks, kThreads, 0, stream>>>(move);
+}
+
 struct StartAdd {
   const CudaMove& move;
   cudaStream_t stream;
@@ -262,6 +294,10 @@ __global__ void __launch_bounds__(kThreads) fill_bytes(CudaFill fill, std::int64
 cudaError_t enqueue_move(const CudaMove& move, cudaStream_t stream) {
   if (move.elements == 0) return cudaSuccess;
   if (move.adds) return with_type(move.dtype, StartAdd{move, stream});
+  if (move.repeated_bytes > 0) {
+    start_repeat(move, stream);
+    return cudaGetLastError();
+  }
   switch (move.element_bytes) {
     case 1:
       start_move<1>(move, stream);

@@ -33,6 +33,8 @@ struct CudaMove {
   // Tiled through shared memory: steps of 1 in `to` are steps along the last dim, steps of 1 in
   // `from` along this one. -1: not tiled.
   int tiled_dim = -1;
+  // Not 0: all of an element of `to`, of 16 bytes, is one of `from`, of so many, again and again.
+  int repeated_bytes = 0;
   // Instead of moving: to += from in this type.
   bool adds = false;
   DType dtype = DType::kF32;

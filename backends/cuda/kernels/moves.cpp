@@ -16,6 +16,7 @@
 namespace sextant {
 namespace {
 
+constexpr std::int64_t kWidest = 16;  // bytes of an access
 constexpr std::int64_t kSmall = std::int64_t{1} << 31;
 // Smaller tiles would be mostly empty.
 constexpr std::int64_t kLeastTile = 16;
@@ -38,21 +39,23 @@ std::vector<MoveDim> merged(const std::vector<MoveDim>& dims) {
   return result;
 }
 
+bool divides(std::int64_t word, std::int64_t bytes) { return bytes % word == 0; }
+bool divides(std::int64_t word, const void* address) {
+  return reinterpret_cast<std::uintptr_t>(address) % static_cast<std::uintptr_t>(word) == 0;
+}
+
 // Bytes of the widest word that moves rows whole.
 std::int64_t word_bytes(std::int64_t size, const CudaMove& move, const std::vector<MoveDim>& dims) {
   const MoveDim& last = dims.back();
   if (last.from != 1 || last.to != 1) return size;
   const auto fits = [&](std::int64_t word) {
-    const auto divides = [word](std::int64_t bytes) { return bytes % word == 0; };
-    if (!divides(size * last.extent) ||
-        !divides(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(move.from) % 16)) ||
-        !divides(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(move.to) % 16)))
-      return false;
-    return std::all_of(dims.begin(), dims.end() - 1, [&](const MoveDim& dim) {
-      return divides(size * dim.from) && divides(size * dim.to);
-    });
+    return divides(word, size * last.extent) && divides(word, move.from) &&
+           divides(word, move.to) &&
+           std::all_of(dims.begin(), dims.end() - 1, [&](const MoveDim& dim) {
+             return divides(word, size * dim.from) && divides(word, size * dim.to);
+           });
   };
-  std::int64_t word = 16;
+  std::int64_t word = kWidest;
   while (word > size && !fits(word)) word /= 2;
   return word;
 }
@@ -61,6 +64,21 @@ void widen(std::vector<MoveDim>& dims, std::int64_t times) {
   for (MoveDim& dim : dims) dim.from /= times, dim.to /= times;
   MoveDim& last = dims.back();
   last = {last.extent / times, 1, 1};
+}
+
+// Rows that are one element, repeated, and can be written in the widest words.
+bool repeats(std::int64_t size, const CudaMove& move, const std::vector<MoveDim>& dims) {
+  const MoveDim& last = dims.back();
+  return last.from == 0 && last.to == 1 && divides(kWidest, size * last.extent) &&
+         divides(kWidest, move.to) &&
+         std::all_of(dims.begin(), dims.end() - 1,
+                     [&](const MoveDim& dim) { return divides(kWidest, size * dim.to); });
+}
+
+void widen_repeated(std::vector<MoveDim>& dims, std::int64_t times) {
+  for (MoveDim& dim : dims) dim.to /= times;
+  MoveDim& last = dims.back();
+  last = {last.extent / times, 0, 1};
 }
 
 int tiled_dim(const std::vector<MoveDim>& dims) {
@@ -103,12 +121,18 @@ CudaMove make_move(DType dtype, const void* from, void* to, std::vector<MoveDim>
   if (move.elements == 0) return move;
   dims = merged(dims);
   const std::int64_t size = size_of(dtype).value;
-  const std::int64_t word = adds ? size : word_bytes(size, move, dims);
-  if (word > size) widen(dims, word / size);
+  const bool is_repeated = !adds && repeats(size, move, dims);
+  const std::int64_t word = adds ? size : is_repeated ? kWidest : word_bytes(size, move, dims);
+  if (is_repeated) {
+    widen_repeated(dims, word / size);
+    move.repeated_bytes = static_cast<int>(size);
+  } else if (word > size) {
+    widen(dims, word / size);
+  }
   move.element_bytes = static_cast<int>(word);
   move.elements /= word / size;
   move.is_small = move.elements < kSmall;
-  if (!adds) move.tiled_dim = tiled_dim(dims);
+  if (!adds && !is_repeated) move.tiled_dim = tiled_dim(dims);
   SEXTANT_INVARIANT(dims.size() <= static_cast<std::size_t>(kMostDims), "a move of {} dims",
                     dims.size());
   for (const MoveDim& dim : dims) {
