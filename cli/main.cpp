@@ -21,6 +21,7 @@ struct Program {
   SearchArguments search;
   SimulateArguments simulate;
   ExplainArguments explain;
+  ExportArguments exported;
   BoxingArguments boxing;
   JobArguments check;
   RunArguments run;
@@ -179,6 +180,18 @@ void add_run(Program& p) {
   verb.add_option("--learning-rate", p.run.learning_rate, "instead of the plan's");
 }
 
+void add_export(Program& p) {
+  CLI::App& verb = add_verb(
+      p.app, p, "export", "Weights and samples of a run, for other programs",
+      "Examples:\n  sextant export plan.json --data text.txt --steps 200 --seed 3 --out exchange\n"
+      "Writes weights.safetensors, what a run with this seed starts from, and with --data\n"
+      "  samples.safetensors, what it reads: tokens and labels, [steps, global batch, sequence]",
+      [&p](Console& console) { run_export(p.exported, p.common, console); });
+  add_job(verb, p.exported.job, true);
+  verb.add_option("--data", p.exported.data, "text file or folder of text files");
+  verb.add_option("--steps", p.exported.steps, "optimizer steps");
+}
+
 void add_rest(Program& p) {
   CLI::App& compare =
       add_verb(p.app, p, "compare", "Predicted beside measured",
@@ -277,6 +290,7 @@ int run(int argc, char** argv) {
   add_boxing(program);
   add_check(program);
   add_run(program);
+  add_export(program);
   add_rest(program);
   try {
     program.app.parse(argc, argv);

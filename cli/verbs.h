@@ -71,6 +71,13 @@ struct RunArguments {
 };
 void run_run(const RunArguments& arguments, const CommonOptions& common, Console& console);
 
+struct ExportArguments {
+  JobArguments job;
+  std::string data;  // text file or folder; empty: weights alone
+  std::int64_t steps = 20;
+};
+void run_export(const ExportArguments& arguments, const CommonOptions& common, Console& console);
+
 struct CompareArguments {
   std::string plan;
   std::string run;  // folder written by `run`

@@ -3,9 +3,11 @@
 #include "core/initial_contents.h"
 
 #include "core/check.h"
+#include "core/logical_graph.h"
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 namespace sextant {
 namespace {
@@ -19,10 +21,17 @@ std::string stream_of(const Actor& writer) {
 
 InitialContents::InitialContents(const PhysicalGraph& graph, Rank rank, const Register& reg,
                                  const Actor& writer, std::size_t output, std::uint64_t seed)
-    : box_(shard_of(graph, reg.layout, rank)),
-      global_(graph.layouts[reg.layout.index()].global.shape),
-      random_(seed, stream_of(writer)) {
-  const Attributes& attributes = writer.attributes;
+    : InitialContents(shard_of(graph, reg.layout, rank),
+                      graph.layouts[reg.layout.index()].global.shape, writer.attributes,
+                      stream_of(writer), output, seed) {}
+
+InitialContents::InitialContents(const LogicalOp& parameter, const Shape& shape, std::uint64_t seed)
+    : InitialContents(shard_of(shape, {}, {}, {}), shape, parameter.attributes, parameter.name, 0,
+                      seed) {}
+
+InitialContents::InitialContents(Shard box, Shape global, const Attributes& attributes,
+                                 const std::string& stream, std::size_t output, std::uint64_t seed)
+    : box_(std::move(box)), global_(std::move(global)), random_(seed, stream) {
   const std::string init =
       output == 0 && attributes.contains("init") ? attributes.text("init") : "zeros";
   if (init == "zeros") constant_ = 0.0;
@@ -30,7 +39,7 @@ InitialContents::InitialContents(const PhysicalGraph& graph, Rank rank, const Re
   if (init == "constant") constant_ = attributes.real("init_value");
   if (constant_) return;
   require(init == "normal", ErrorCode::kInternal,
-          "parameter '{}': unknown init '{}' (zeros, ones, constant, normal)", writer.name, init);
+          "parameter '{}': unknown init '{}' (zeros, ones, constant, normal)", stream, init);
   deviation_ = attributes.real("init_std");
 }
 

@@ -10,9 +10,12 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace sextant {
+
+struct LogicalOp;
 
 // The rank's part of output `output` of `writer`, row-major, a piece at a time. The first output of
 // an actor with the attribute `init` (zeros, ones, constant with `init_value`, normal with
@@ -22,6 +25,8 @@ class InitialContents {
  public:
   InitialContents(const PhysicalGraph& graph, Rank rank, const Register& reg, const Actor& writer,
                   std::size_t output, std::uint64_t seed);
+  // All of a `parameter` of a logical graph.
+  InitialContents(const LogicalOp& parameter, const Shape& shape, std::uint64_t seed);
 
   std::int64_t elements() const { return box_.elements(); }
   // What every element is, where they are alike.
@@ -30,6 +35,9 @@ class InitialContents {
   void fill(std::int64_t first, std::span<double> values) const;
 
  private:
+  InitialContents(Shard box, Shape global, const Attributes& attributes, const std::string& stream,
+                  std::size_t output, std::uint64_t seed);
+
   Shard box_;
   Shape global_;
   std::optional<double> constant_;

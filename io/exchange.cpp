@@ -1,0 +1,75 @@
+// Weights from the generator that fills state registers, samples as the loader cuts them.
+#include "io/exchange.h"
+
+#include "core/check.h"
+#include "core/initial_contents.h"
+#include "core/logical_graph.h"
+#include "io/safetensors.h"
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+namespace sextant {
+namespace {
+
+constexpr std::int64_t kElementsAtOnce = std::int64_t{1} << 20;
+
+template <typename Element>
+void append_parameter(SafetensorsWriter& file, const InitialContents& contents) {
+  std::vector<double> values;
+  std::vector<Element> elements;
+  for (std::int64_t first = 0; first < contents.elements(); first += kElementsAtOnce) {
+    values.resize(static_cast<std::size_t>(std::min(kElementsAtOnce, contents.elements() - first)));
+    contents.fill(first, values);
+    elements.assign(values.begin(), values.end());
+    file.append(std::as_bytes(std::span(elements)));
+  }
+}
+
+void append_samples(SafetensorsWriter& file, const TokenData& data, const SampleRange& range,
+                    std::int64_t shift) {
+  for (std::int64_t sample = 0; sample < range.steps * range.global_batch; ++sample) {
+    const std::int64_t start = data.sample_start(range.seed, sample, range.sequence) + shift;
+    file.append(std::as_bytes(data.ids().subspan(static_cast<std::size_t>(start),
+                                                 static_cast<std::size_t>(range.sequence))));
+  }
+}
+
+}  // namespace
+
+std::int64_t write_initial_weights(const std::string& path, const LogicalGraph& forward,
+                                   std::uint64_t seed) {
+  std::vector<const LogicalOp*> parameters;
+  std::vector<NamedTensor> tensors;
+  std::int64_t elements = 0;
+  for (const LogicalOp& op : forward.ops()) {
+    if (op.kind != "parameter") continue;
+    const TensorType& type = forward.tensor(op.outputs.front()).type;
+    require(type.dtype == DType::kF32 || type.dtype == DType::kF64, ErrorCode::kInternal,
+            "parameter '{}' is {}, not f32 or f64", op.name, to_string(type.dtype));
+    parameters.push_back(&op);
+    tensors.push_back({op.name, type});
+    elements += type.shape.elements();
+  }
+  SafetensorsWriter file(path, tensors);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const InitialContents contents(*parameters[i], tensors[i].type.shape, seed);
+    if (tensors[i].type.dtype == DType::kF32)
+      append_parameter<float>(file, contents);
+    else
+      append_parameter<double>(file, contents);
+  }
+  file.finish();
+  return elements;
+}
+
+void write_samples(const std::string& path, const TokenData& data, const SampleRange& range) {
+  const TensorType type{Shape{range.steps, range.global_batch, range.sequence}, DType::kI32};
+  SafetensorsWriter file(path, {{"tokens", type}, {"labels", type}});
+  append_samples(file, data, range, 0);
+  append_samples(file, data, range, 1);
+  file.finish();
+}
+
+}  // namespace sextant

@@ -1,0 +1,69 @@
+// Tensors in a safetensors file: what weights and samples are exchanged in with other programs.
+// Format: 8 bytes little-endian length of the header, the header as JSON (name -> dtype, shape,
+// begin and end in the data), then the data, little-endian, row-major
+// (https://huggingface.co/docs/safetensors).
+#pragma once
+
+#include "core/shape.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sextant {
+
+struct NamedTensor {
+  std::string name;
+  TensorType type;
+  bool operator==(const NamedTensor&) const = default;
+};
+
+// Writes tensors one after the other, so that a file may be larger than memory. Throws
+// Error(kBadInput) naming the path where it cannot be written.
+class SafetensorsWriter {
+ public:
+  // The names differ; the file is written beside `path` and moved there by `finish`.
+  SafetensorsWriter(std::string path, std::vector<NamedTensor> tensors);
+  ~SafetensorsWriter();
+  SafetensorsWriter(const SafetensorsWriter&) = delete;
+  SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
+
+  // Bytes of the data, in the order of the tensors; any number of them at a time.
+  void append(std::span<const std::byte> bytes);
+  // All bytes of all tensors have been appended.
+  void finish();
+
+ private:
+  std::string path_, unfinished_;
+  std::ofstream file_;
+  std::int64_t missing_ = 0;
+};
+
+// A file opened for reading; tensors are read on demand.
+class SafetensorsFile {
+ public:
+  // Throws Error(kBadInput) naming the path and what is wrong: no such file, a header that is no
+  // JSON or lies about the data, overlapping or missing bytes, a dtype that is not ours.
+  explicit SafetensorsFile(std::string path);
+
+  const std::vector<NamedTensor>& tensors() const { return tensors_; }  // in order of their bytes
+  // Throws Error(kBadInput) with the nearest name when there is none like it.
+  std::vector<std::byte> read(std::string_view name) const;
+
+ private:
+  void read_header();
+  void check_places() const;
+
+  std::string path_;
+  mutable std::ifstream file_;
+  std::int64_t data_begin_ = 0, data_size_ = 0;
+  std::vector<NamedTensor> tensors_;
+  std::vector<std::int64_t> begins_;  // of each tensor, in the data
+};
+
+}  // namespace sextant
