@@ -41,6 +41,10 @@ class CounterRng {
   double uniform(std::uint64_t index) const;  // in (0, 1], 53 bits
   double normal(std::uint64_t index) const;   // mean 0, deviation 1 (Box-Muller, cosine branch)
 
+  // What tells the streams of a seed apart, for devices that draw themselves: the upper half of the
+  // counter.
+  std::uint64_t stream() const { return stream_; }
+
  private:
   PhiloxBlock block(std::uint64_t index) const;
 

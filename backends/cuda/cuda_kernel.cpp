@@ -90,6 +90,10 @@ CudaKernelTable cuda_kernels() {
   add_cuda_matmul(table);
   add_cuda_matmul_fused(table);
   add_cuda_elementwise(table);
+  add_cuda_cast(table);
+  add_cuda_bias(table);
+  add_cuda_dropout(table);
+  add_cuda_chains(table);
   add_cuda_lines(table);
   add_cuda_lookup(table);
   add_cuda_embedding(table);

@@ -5,6 +5,7 @@
 #include "backends/cuda/cuda_check.h"
 #include "backends/cuda/cuda_kernel.h"
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -37,6 +38,11 @@ template <typename Arguments>
 std::unique_ptr<CudaKernel> cuda_launch(cudaError_t (*enqueue)(const Arguments&, cudaStream_t),
                                         const Arguments& arguments) {
   return cuda_launch(enqueue, std::vector<Arguments>{arguments});
+}
+
+// Whether packs of 16 bytes (elements.cuh) can be read and written at the operand's address.
+inline bool has_aligned_data(const KernelOperand& operand) {
+  return reinterpret_cast<std::uintptr_t>(operand.data) % 16 == 0;
 }
 
 template <typename T>

@@ -1,0 +1,33 @@
+// The sizes of reduce_to_bias. (bias_add is an element-wise function.)
+#include "backends/cuda/kernels/bias.h"
+
+#include "backends/cuda/cuda_context.h"
+#include "backends/cuda/cuda_kernel.h"
+#include "backends/cuda/kernels/column_sums.h"
+#include "backends/cuda/kernels/families.h"
+#include "backends/cuda/kernels/launch.h"
+
+namespace sextant {
+namespace {
+
+static_assert(ColumnSums::kScratchBytes <= CudaContext::kWorkspaceBytes);
+
+std::unique_ptr<CudaKernel> make_reduce_to_bias(const KernelContext& call, CudaContext& device) {
+  ReduceToBiasArguments arguments;
+  arguments.dtype = call.in[0].local.dtype;
+  arguments.out_dtype = call.out[0].local.dtype;
+  arguments.dy = call.in[0].data;
+  arguments.bias = call.out[0].data;
+  arguments.scratch = device.workspace();
+  arguments.accumulate = call.accumulate[0];
+  arguments.columns = call.out[0].local.shape.elements();
+  if (arguments.columns > 0) arguments.rows = call.in[0].local.shape.elements() / arguments.columns;
+  arguments.aligned = has_aligned_data(call.in[0]);
+  return cuda_launch(enqueue_reduce_to_bias, arguments);
+}
+
+}  // namespace
+
+void add_cuda_bias(CudaKernelTable& table) { table.add("reduce_to_bias", make_reduce_to_bias); }
+
+}  // namespace sextant
