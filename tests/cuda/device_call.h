@@ -71,6 +71,12 @@ class DeviceCall {
     return *this;
   }
 
+  DeviceCall& during(std::uint64_t seed, const ActPosition& act) {
+    context_.seed = seed;
+    context_.act = act;
+    return *this;
+  }
+
   // Nothing where the kernel does not cover the call.
   std::unique_ptr<CudaKernel> kernel(CudaKernelTable::Make make, CudaContext& device) {
     auto kernel = make(context_, device);

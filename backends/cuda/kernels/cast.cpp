@@ -5,6 +5,7 @@
 #include "backends/cuda/kernels/device_table.h"
 #include "backends/cuda/kernels/families.h"
 #include "backends/cuda/kernels/launch.h"
+#include "backends/cuda/kernels/tables.h"
 
 #include <algorithm>
 #include <span>
@@ -40,34 +41,6 @@ class CastMany final : public CudaKernel {
   DeviceTable<CastPiece> pieces_;
   CastManyArguments arguments_;
 };
-
-// No cast reads what an earlier one wrote: blocks run in any order.
-bool are_independent(std::span<const KernelContext> calls) {
-  const auto overlap = [](const KernelOperand& a, const KernelOperand& b) {
-    return a.data < b.data + size_of(b.local).value && b.data < a.data + size_of(a.local).value;
-  };
-  // Sorted by address, so that a thousand calls are not a million pairs.
-  struct Use {
-    const KernelOperand* operand;
-    bool written;
-  };
-  std::vector<Use> uses;
-  for (const KernelContext& call : calls) {
-    uses.push_back({&call.in[0], false});
-    uses.push_back({&call.out[0], true});
-  }
-  std::sort(uses.begin(), uses.end(),
-            [](const Use& a, const Use& b) { return a.operand->data < b.operand->data; });
-  const Use* furthest = nullptr;  // of those before, the one that ends last
-  for (const Use& use : uses) {
-    if (furthest != nullptr && (use.written || furthest->written) &&
-        overlap(*furthest->operand, *use.operand))
-      return false;
-    const auto end = [](const Use& u) { return u.operand->data + size_of(u.operand->local).value; };
-    if (furthest == nullptr || end(*furthest) < end(use)) furthest = &use;
-  }
-  return true;
-}
 
 // Casts of one pair of floating types, all aligned and none accumulated.
 std::unique_ptr<CudaKernel> make_many_casts(std::span<const KernelContext> calls,
