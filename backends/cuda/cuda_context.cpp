@@ -21,6 +21,7 @@ namespace sextant {
 
 CudaContext::CudaContext(const CudaOptions& options)
     : deterministic_(options.deterministic),
+      tunes_(options.tune_matmuls && !options.deterministic),
       notice_(options.notice),
       products_(std::make_unique<ProductChoices>(options)) {
   SEXTANT_CUBLAS(cublasLtCreate(&cublas_));

@@ -34,6 +34,8 @@ class CudaContext {
   // Made at the first call; throws Error(kDevice) where the build has no cuDNN.
   cudnnContext* cudnn();
   bool deterministic() const { return deterministic_; }
+  // Whether kernels may measure which of several ways is fastest while they are made.
+  bool tunes() const { return tunes_; }
 
   // Algorithms of matrix products; measures them while kernels are made, where the options say so.
   ProductChoices& products() { return *products_; }
@@ -76,7 +78,7 @@ class CudaContext {
  private:
   static constexpr std::size_t kMostFaultFlags = 4096;
 
-  bool deterministic_ = false;
+  bool deterministic_ = false, tunes_ = false;
   std::function<void(const std::string&)> notice_;
   cublasLtHandle_t cublas_ = nullptr;
   std::unique_ptr<ProductChoices> products_;

@@ -9,11 +9,13 @@
 #include "backends/cuda/cuda_context.h"
 #include "backends/cuda/kernels/attention_call.h"
 #include "backends/cuda/kernels/attention_graphs.h"
+#include "backends/cuda/kernels/stopwatch.h"
 #include "core/check.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -25,6 +27,8 @@ constexpr std::size_t kOldestVersion = 91200;
 // Up to here gradients read keys beyond the sequence unless it fills tiles.
 constexpr std::size_t kLastPaddedVersion = 91500;
 constexpr std::int64_t kTile = 128;
+// Plans of one shape that are measured.
+constexpr std::size_t kMostPlans = 3;
 // Gradients of scores of one layer that may lie in memory.
 constexpr std::size_t kMostScoreBytes = std::size_t{2} << 30;
 
@@ -70,15 +74,19 @@ struct Planned {
   std::optional<CudnnPlan> plan;
 };
 
-template <typename Graph, typename... Arguments>
+// `choose` takes one of up to `most` plans.
+template <typename Graph, typename Choose, typename... Arguments>
 std::shared_ptr<const Planned<Graph>> planned(CudaContext& device, const std::string& name,
+                                              std::size_t most, const Choose& choose,
                                               Arguments&&... arguments) {
   std::shared_ptr<void>& shared = device.shared(name);
   if (shared != nullptr) return std::static_pointer_cast<const Planned<Graph>>(shared);
   auto made = std::make_shared<Planned<Graph>>();
   try {
     made->graph.emplace(std::forward<Arguments>(arguments)...);
-    made->plan.emplace(made->graph->graph.plan({device.cudnn(), nullptr}, device.deterministic()));
+    std::vector<CudnnPlan> plans =
+        made->graph->graph.plans({device.cudnn(), nullptr}, device.deterministic(), most);
+    made->plan.emplace(std::move(plans[plans.size() == 1 ? 0 : choose(*made->graph, plans)]));
   } catch (const Error& error) {
     made->plan.reset();
     device.note(fmt::format("cuDNN does not run {}: own kernel instead ({})", name, error.what()));
@@ -90,6 +98,37 @@ std::shared_ptr<const Planned<Graph>> planned(CudaContext& device, const std::st
 using Forward = std::shared_ptr<const Planned<AttentionForward>>;
 using Backward = std::shared_ptr<const Planned<AttentionBackward>>;
 
+CudnnDescriptor bind(const AttentionForward& graph, const CudnnPlan& plan,
+                     const AttentionArguments& a, void* workspace) {
+  const std::pair<std::int64_t, void*> addresses[] = {{graph.q, const_cast<void*>(a.q)},
+                                                      {graph.k, const_cast<void*>(a.k)},
+                                                      {graph.v, const_cast<void*>(a.v)},
+                                                      {graph.o, a.o},
+                                                      {graph.lse, a.lse}};
+  return plan.bind(addresses, workspace);
+}
+
+// Of the plans that fit into the device's workspace, on the operands of the first call: what lies
+// there is overwritten before it is read. (Of the gradient the first is twice as fast as others.)
+std::size_t fastest(const AttentionForward& graph, const std::vector<CudnnPlan>& plans,
+                    const AttentionArguments& arguments, CudaContext& device) {
+  constexpr int kRuns = 10;
+  std::size_t best = 0;
+  double least = std::numeric_limits<double>::infinity();
+  Stopwatch watch;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    if (plans[i].workspace_bytes() > CudaContext::kWorkspaceBytes) continue;
+    const CudnnDescriptor binding = bind(graph, plans[i], arguments, device.workspace());
+    const auto run = [&] { plans[i].run(device.cudnn(), binding, watch.stream()); };
+    watch.seconds(2, run);  // warm-up
+    const double seconds = watch.seconds(kRuns, run);
+    if (seconds >= least) continue;
+    least = seconds;
+    best = i;
+  }
+  return best;
+}
+
 class CudnnAttention final : public CudaKernel {
  public:
   CudnnAttention(Forward forward, const AttentionArguments& arguments, CudaContext& device)
@@ -97,21 +136,12 @@ class CudnnAttention final : public CudaKernel {
     device.need_scratch(forward_->plan->workspace_bytes());
   }
   void enqueue(cudaStream_t stream) override {
-    if (!binding_) bind();
-    forward_->plan->run(device_.cudnn(), *binding_, stream);
+    const CudnnPlan& plan = *forward_->plan;
+    if (!binding_) binding_.emplace(bind(*forward_->graph, plan, arguments_, device_.scratch()));
+    plan.run(device_.cudnn(), *binding_, stream);
   }
 
  private:
-  void bind() {
-    const AttentionForward& graph = *forward_->graph;
-    const std::pair<std::int64_t, void*> addresses[] = {{graph.q, const_cast<void*>(arguments_.q)},
-                                                        {graph.k, const_cast<void*>(arguments_.k)},
-                                                        {graph.v, const_cast<void*>(arguments_.v)},
-                                                        {graph.o, arguments_.o},
-                                                        {graph.lse, arguments_.lse}};
-    binding_.emplace(forward_->plan->bind(addresses, device_.scratch()));
-  }
-
   Forward forward_;
   AttentionArguments arguments_;
   CudaContext& device_;
@@ -177,8 +207,12 @@ std::unique_ptr<CudaKernel> make_cudnn_attention(const KernelContext& call, Cuda
       !std::all_of(std::begin(addresses), std::end(addresses), is_aligned) ||
       cudnnGetVersion() < kOldestVersion)
     return nullptr;
+  const auto choose = [&](const AttentionForward& graph, const std::vector<CudnnPlan>& plans) {
+    return fastest(graph, plans, a, device);
+  };
   const Forward forward =
-      planned<AttentionForward>(device, "attention of " + text_of(*problem), *problem);
+      planned<AttentionForward>(device, "attention of " + text_of(*problem),
+                                device.tunes() ? kMostPlans : 1, choose, *problem);
   if (!forward->plan) return nullptr;
   return std::make_unique<CudnnAttention>(forward, a, device);
 }
@@ -193,9 +227,10 @@ std::unique_ptr<CudaKernel> make_cudnn_attention_grad(const KernelContext& call,
       cudnnGetVersion() < kOldestVersion ||
       (cudnnGetVersion() <= kLastPaddedVersion && problem->keys % kTile != 0))
     return nullptr;
+  const auto first = [](const AttentionBackward&, const std::vector<CudnnPlan>&) { return 0; };
   const Backward backward =
-      planned<AttentionBackward>(device, "the gradient of attention of " + text_of(*problem),
-                                 *problem, device.deterministic());
+      planned<AttentionBackward>(device, "the gradient of attention of " + text_of(*problem), 1,
+                                 first, *problem, device.deterministic());
   if (!backward->plan || backward->plan->workspace_bytes() > kMostScoreBytes) return nullptr;
   return std::make_unique<CudnnAttentionGrad>(backward, a, device);
 }
