@@ -6,6 +6,7 @@
 #include "core/units.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,22 @@ struct PeakRate {
   Sourced flops_per_second;  // dense matrix rate
 };
 
+// What single kernels took, each with the work that cost models know it by (core/work.h).
+struct MeasuredKernel {
+  std::string kernel;  // "matmul:4096x1024x512", "elementwise"
+  double flops = 0;
+  Bytes bytes;  // read and written
+  double seconds = 0;
+  bool operator==(const MeasuredKernel&) const = default;
+};
+
+struct MeasuredKernels {
+  DType dtype = DType::kF32;  // that matmuls multiply
+  Provenance provenance = Provenance::kMeasured;
+  std::string source;  // "cluster bench on NVIDIA H200, driver 580.65.06, 2026-01-31"
+  std::vector<MeasuredKernel> kernels;
+};
+
 struct DeviceKind {
   std::string name;  // "H100-SXM5-80GB", "cpu"
   Bytes memory;
@@ -42,6 +59,8 @@ struct DeviceKind {
   Sourced matmul_units;
   // Fused kinds (core/fused_kinds.h) that the device has one kernel for, sorted.
   std::vector<std::string> fused = {};
+  // Where they are, they are believed before peaks and efficiencies.
+  std::optional<MeasuredKernels> measured = {};
 };
 
 // One kind of connection, alpha-beta: t = alpha + size / bandwidth.

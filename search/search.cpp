@@ -201,7 +201,7 @@ class Search {
 }  // namespace
 
 SearchModels make_search_models(const SearchProblem& problem) {
-  return {make_roofline(*problem.cluster, problem.compute_dtype),
+  return {make_cost_model(*problem.cluster, problem.compute_dtype),
           make_alpha_beta(*problem.cluster)};
 }
 

@@ -211,8 +211,38 @@ std::vector<std::string> read_fused(const JsonCursor& cursor) {
   return kinds;
 }
 
+MeasuredKernel read_measured_kernel(const JsonCursor& cursor) {
+  cursor.allow_only({"kernel", "flops", "bytes", "seconds"});
+  MeasuredKernel kernel{.kernel = read_name(cursor.at("kernel")),
+                        .flops = cursor.at("flops").real(),
+                        .bytes = Bytes(cursor.at("bytes").integer()),
+                        .seconds = cursor.at("seconds").real()};
+  if (!is_in(kernel.flops, Range::kNotNegative))
+    cursor.at("flops").refuse(fmt::format("{} is not zero or above", kernel.flops));
+  if (kernel.bytes.value < 0)
+    cursor.at("bytes").refuse(fmt::format("{} is not zero or above", kernel.bytes.value));
+  if (!is_in(kernel.seconds, Range::kPositive))
+    cursor.at("seconds").refuse(fmt::format("{} is not above zero", kernel.seconds));
+  return kernel;
+}
+
+MeasuredKernels read_measured(const JsonCursor& cursor) {
+  cursor.allow_only({"dtype", "provenance", "source", "kernels"});
+  MeasuredKernels measured;
+  try {
+    measured.dtype = parse_dtype(cursor.at("dtype").text());
+  } catch (const Error& error) {
+    cursor.at("dtype").refuse(error.what());
+  }
+  measured.provenance = read_provenance(cursor.at("provenance"));
+  measured.source = cursor.at("source").text();
+  for (const JsonCursor& element : cursor.at("kernels").elements())
+    measured.kernels.push_back(read_measured_kernel(element));
+  return measured;
+}
+
 DeviceKind read_device(const JsonCursor& cursor) {
-  std::vector<std::string_view> known = {"name", "memory", "peaks", "fused"};
+  std::vector<std::string_view> known = {"name", "memory", "peaks", "fused", "measured"};
   for (const auto& field : kDeviceFields) known.push_back(field.key);
   cursor.allow_only(known);
   DeviceKind device;
@@ -221,6 +251,7 @@ DeviceKind read_device(const JsonCursor& cursor) {
   device.peaks = read_peaks(cursor.at("peaks"));
   read_fields(cursor, device, kDeviceFields);
   if (const auto fused = cursor.find("fused")) device.fused = read_fused(*fused);
+  if (const auto measured = cursor.find("measured")) device.measured = read_measured(*measured);
   return device;
 }
 
@@ -257,6 +288,19 @@ Json to_json(const NetworkLink& link) {
   return json;
 }
 
+Json to_json(const MeasuredKernels& measured) {
+  Json json = {{"dtype", to_string(measured.dtype)},
+               {"provenance", to_string(measured.provenance)},
+               {"source", measured.source},
+               {"kernels", Json::array()}};
+  for (const MeasuredKernel& kernel : measured.kernels)
+    json["kernels"].push_back({{"kernel", kernel.kernel},
+                               {"flops", kernel.flops},
+                               {"bytes", kernel.bytes.value},
+                               {"seconds", kernel.seconds}});
+  return json;
+}
+
 Json to_json(const DeviceKind& device) {
   Json json = {{"name", device.name}, {"memory", device.memory.value}, {"peaks", Json::array()}};
   for (const PeakRate& peak : device.peaks)
@@ -264,6 +308,7 @@ Json to_json(const DeviceKind& device) {
         {{"dtype", to_string(peak.dtype)}, {"flops_per_second", to_json(peak.flops_per_second)}});
   for (const auto& field : kDeviceFields) json[field.key] = to_json(device.*field.member);
   if (!device.fused.empty()) json["fused"] = device.fused;
+  if (device.measured) json["measured"] = to_json(*device.measured);
   return json;
 }
 

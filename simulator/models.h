@@ -6,6 +6,8 @@
 #include "simulator/cluster_file.h"
 
 #include <memory>
+#include <optional>
+#include <string_view>
 
 namespace sextant {
 
@@ -15,6 +17,21 @@ namespace sextant {
 // draining. Throws Error(kUsage) when the device has no peak for the dtype, Error(kBadInput) from
 // `duration` for a matmul key that does not parse.
 std::unique_ptr<CostModel> make_roofline(const Cluster& cluster, DType compute_dtype);
+
+// The kernels that the cluster file has measured times of, in the dtype they were measured in, and
+// the roofline for all else. Work that was measured takes what it took. Other work of the same kernel
+// takes what it has of FLOPs (matmuls) or of bytes (all others) at the rate of the nearest measured
+// ones: the mean of the logarithms of the rates of up to four, weighted by 1 / distance^2, distances
+// in octaves of the extents of a matmul, else of FLOPs and bytes. Farther than two octaves from all of
+// them it is the roofline's. Without measured times this is the roofline.
+std::unique_ptr<CostModel> make_cost_model(const Cluster& cluster, DType compute_dtype);
+
+// Extents of a kernel key "matmul:MxNxK"; nothing for other keys. Throws Error(kBadInput) for one
+// that does not parse.
+struct MatmulExtents {
+  double m = 0, n = 0, k = 0;
+};
+std::optional<MatmulExtents> matmul_extents(std::string_view kernel);
 
 // Peak matrix rate of the cluster's device; throws Error(kUsage) naming the dtypes it has.
 const PeakRate& peak_of(const DeviceKind& device, DType dtype);

@@ -8,6 +8,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,10 +17,6 @@ namespace sextant {
 namespace {
 
 constexpr std::string_view kMatmulPrefix = "matmul:", kNoKernel = "none";
-
-struct MatmulExtents {
-  double m = 0, n = 0, k = 0;
-};
 
 MatmulExtents parse_extents(std::string_view kernel) {
   std::array<std::int64_t, 3> extents{};
@@ -66,8 +63,9 @@ class Roofline : public CostModel {
  private:
   // Share of the waves' work that is asked for: 1 for large matmuls and everything else.
   double shape_efficiency(std::string_view kernel) const {
-    if (!kernel.starts_with(kMatmulPrefix)) return 1.0;
-    const MatmulExtents extents = parse_extents(kernel);
+    const std::optional<MatmulExtents> found = matmul_extents(kernel);
+    if (!found) return 1.0;
+    const MatmulExtents& extents = *found;
     const double asked = extents.m * extents.n * extents.k;
     if (asked == 0 || tile_ == 0 || units_ == 0) return 1.0;
     const double tiles = std::ceil(extents.m / tile_) * std::ceil(extents.n / tile_);
@@ -81,6 +79,11 @@ class Roofline : public CostModel {
 };
 
 }  // namespace
+
+std::optional<MatmulExtents> matmul_extents(std::string_view kernel) {
+  if (!kernel.starts_with(kMatmulPrefix)) return std::nullopt;
+  return parse_extents(kernel);
+}
 
 const PeakRate& peak_of(const DeviceKind& device, DType dtype) {
   const auto found = std::find_if(device.peaks.begin(), device.peaks.end(),

@@ -1,0 +1,105 @@
+// Durations from measured kernels, solved by hand.
+#include "core/error.h"
+#include "simulator/cluster_file.h"
+#include "simulator/models.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+namespace sextant {
+namespace {
+
+// 100 TFLOP/s, 1 TB/s, no overheads: times of the roofline are plain.
+Cluster with_measured(std::vector<MeasuredKernel> kernels) {
+  Cluster cluster;
+  cluster.name = "lab";
+  cluster.device.name = "round";
+  cluster.device.memory = Bytes(1 << 30);
+  cluster.device.peaks = {{DType::kBF16, {100e12, Provenance::kAssumed, ""}}};
+  cluster.device.matmul_efficiency.value = 1;
+  cluster.device.memory_bandwidth.value = 1e12;
+  cluster.device.memory_efficiency.value = 1;
+  cluster.device.measured = MeasuredKernels{.dtype = DType::kBF16,
+                                            .provenance = Provenance::kMeasured,
+                                            .source = "cluster bench on round",
+                                            .kernels = std::move(kernels)};
+  return cluster;
+}
+
+MeasuredKernel matmul(std::int64_t m, std::int64_t n, std::int64_t k, double seconds) {
+  return {.kernel = "matmul:" + std::to_string(m) + "x" + std::to_string(n) + "x" +
+                    std::to_string(k),
+          .flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k),
+          .bytes = Bytes(2 * (m * n + m * k + n * k)),
+          .seconds = seconds};
+}
+
+Work work_of(const MeasuredKernel& kernel) {
+  return {.flops = kernel.flops, .read = kernel.bytes, .written = {}, .kernel = kernel.kernel};
+}
+
+Duration time_of(const Cluster& cluster, const MeasuredKernel& kernel) {
+  return make_cost_model(cluster, DType::kBF16)->duration(work_of(kernel));
+}
+
+}  // namespace
+
+TEST_CASE("work that was measured takes what it took, and the mean where it was measured twice") {
+  const MeasuredKernel once = matmul(1024, 1024, 1024, 7e-6);
+  MeasuredKernel again = once;
+  again.seconds = 9e-6;
+  CHECK(time_of(with_measured({once}), once) == Duration(7'000'000));
+  CHECK(time_of(with_measured({once, again}), once) == Duration(8'000'000));
+}
+
+// 1024 and 4096 rows at 2 and 8 us per 1024 rows; 2048 rows lie one octave from both, so that the
+// rates count alike: sqrt(2 x 8) = 4 us per 1024 rows.
+TEST_CASE("a matmul between two measured ones has the mean of their logarithmic rates") {
+  const Cluster cluster =
+      with_measured({matmul(1024, 64, 64, 2e-6), matmul(4096, 64, 64, 4 * 8e-6)});
+  CHECK(time_of(cluster, matmul(2048, 64, 64, 0)) == Duration(8'000'000));
+}
+
+// Bytes count, not FLOPs: 4 MB in 4 us, so 8 MB in 8 us.
+TEST_CASE("other kernels scale with bytes from the nearest measured one") {
+  const Cluster cluster = with_measured({{"elementwise", 1e6, Bytes(4'000'000), 4e-6}});
+  CHECK(time_of(cluster, {"elementwise", 2e6, Bytes(8'000'000), 0}) == Duration(8'000'000));
+}
+
+TEST_CASE("what is far from all measured kernels, or of another family, is the roofline's") {
+  const Cluster cluster = with_measured({matmul(1024, 1024, 1024, 7e-3)});
+  // Five octaves away: 2 x 1024 x 1024 x 32768 FLOP at 100 TFLOP/s.
+  CHECK(time_of(cluster, matmul(1024, 1024, 32768, 0)) == Duration(687'194'767));
+  CHECK(time_of(cluster, {"reduction", 0, Bytes(1'000'000), 0}) == Duration(1'000'000));
+  CHECK(time_of(cluster, {"", 0, Bytes(0), 0}) == Duration(0));
+}
+
+TEST_CASE("times measured in one type say nothing about another") {
+  Cluster cluster = with_measured({matmul(1024, 1024, 1024, 7e-3)});
+  cluster.device.peaks.push_back({DType::kF32, {50e12, Provenance::kAssumed, ""}});
+  const Work work = work_of(matmul(1024, 1024, 1024, 0));
+  CHECK(make_cost_model(cluster, DType::kF32)->duration(work) ==
+        make_roofline(cluster, DType::kF32)->duration(work));
+}
+
+TEST_CASE("measured kernels are written and read alike, and refused by key where they are wrong") {
+  const Cluster cluster = with_measured({matmul(64, 32, 16, 1.5e-6), {"copy", 0, Bytes(12), 2e-6}});
+  const std::string text = to_json_text(cluster);
+  const Cluster read = cluster_from_json(text, "lab.json");
+  REQUIRE(read.device.measured.has_value());
+  CHECK(read.device.measured->kernels == cluster.device.measured->kernels);
+  CHECK(read.device.measured->source == "cluster bench on round");
+  CHECK(to_json_text(read) == text);
+  const auto refused = [&text](const std::string& from, const std::string& to) {
+    std::string changed = text;
+    changed.replace(changed.find(from), from.size(), to);
+    CHECK_THROWS_AS(cluster_from_json(changed, "lab.json"), Error);
+  };
+  refused("\"seconds\": 2e-06", "\"seconds\": 0.0");
+  refused("\"bytes\": 12", "\"bytes\": -1");
+  refused("\"flops\": 0.0", "\"flops\": -1.0");
+  refused("\"kernel\": \"copy\"", "\"kernel\": \"\"");
+}
+
+}  // namespace sextant
