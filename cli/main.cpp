@@ -28,6 +28,7 @@ struct Program {
   CompareArguments compare;
   ModelShowArguments model_show;
   std::string cluster_show;
+  ClusterBenchArguments cluster_bench;
   std::function<void(Console&)> verb;
 };
 
@@ -216,6 +217,19 @@ void add_rest(Program& p) {
       "Examples:\n  sextant cluster show dgx-h100:nodes=4\n  sextant cluster show cpu:ranks=4",
       [&p](Console& console) { run_cluster_show(p.cluster_show, p.common, console); });
   cluster_show.add_option("cluster", p.cluster_show, "file or built-in")->required();
+  CLI::App& bench =
+      add_verb(cluster, p, "bench", "Measure this machine's GPU: a cluster file",
+               "Examples:\n  sextant cluster bench --date 2026-01-31 --out h200\n"
+               "  sextant cluster bench --date 2026-01-31 --step gpt2-medium:16x1024 --out h200",
+               [&p](Console& console) { run_cluster_bench(p.cluster_bench, p.common, console); });
+  bench.add_option("--base", p.cluster_bench.base,
+                   "what is not measured: peaks, links, counts (dgx-h100:nodes=1)");
+  bench.add_option("--dtype", p.cluster_bench.dtype, "of products and tensors (bf16)");
+  bench.add_option("--date", p.cluster_bench.date, "when this is: goes into the file");
+  bench.add_option("--step", p.cluster_bench.steps,
+                   "MODEL:BATCHxSEQUENCE, a training step whose launches to measure; repeatable");
+  bench.add_option("--matmul-cache", p.cluster_bench.matmul_cache,
+                   "file that keeps which algorithms were measured to be fast");
 
   add_verb(p.app, p, "doctor", "What works on this machine",
            "Examples:\n  sextant doctor\n  sextant doctor --json",

@@ -90,6 +90,16 @@ struct ModelShowArguments {
 };
 void run_model_show(const ModelShowArguments& arguments, const CommonOptions& common,
                     Console& console);
+
+struct ClusterBenchArguments {
+  std::string base = "dgx-h100:nodes=1";  // what is not measured: peaks, links, counts
+  std::string dtype = "bf16";
+  std::string date;                // of the measurement
+  std::vector<std::string> steps;  // "gpt2-medium:16x1024": training steps to measure launches of
+  std::string matmul_cache;        // file
+};
+void run_cluster_bench(const ClusterBenchArguments& arguments, const CommonOptions& common,
+                       Console& console);
 void run_cluster_show(const std::string& cluster, const CommonOptions& common, Console& console);
 void run_doctor(const CommonOptions& common, Console& console);
 

@@ -6,6 +6,7 @@
 #include "core/physical_graph.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ struct TimedLaunch {
   std::int64_t count = 0;            // in a step
   std::int64_t calls = 1;            // in the launch
   Work work;                         // of the launch
+  std::vector<Work> works;           // of its calls
   bool is_member = false;            // of a fused operator that has no kernel of its own
   std::optional<CudaTiming> timing;  // nothing: no kernel
 

@@ -42,6 +42,8 @@ class CallRunner {
   virtual ~CallRunner() = default;
   // False: no kernel covers the call. Throws Error where a kernel fails, LostDevice.
   virtual bool run(const KernelContext& call) = 0;
+  // Whether an error with this text is a limit that the device states, and so no fault.
+  virtual bool may_refuse(const std::string& /*error*/) { return false; }
 };
 
 // The device is lost: no later call can be run. (An address out of range loses a CUDA device for

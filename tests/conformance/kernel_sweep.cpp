@@ -21,6 +21,14 @@ void add_fault(SweepReport& report, const std::string& line) {
   if (report.faults.size() < kMostLines) report.faults.push_back(line);
 }
 
+void add_error(SweepReport& report, CallRunner& runner, const std::string& call,
+               const std::string& error) {
+  if (runner.may_refuse(error))
+    ++report.refused;
+  else
+    add_fault(report, call + ": " + error);
+}
+
 std::string text_of(const std::vector<bool>& accumulate) {
   std::string text;
   for (std::size_t i = 0; i < accumulate.size(); ++i)
@@ -55,14 +63,15 @@ void sweep_case(const SweptCase& swept, CallRunner& runner, SweepReport& report)
     const std::string how = text_of(accumulate);
     try {
       const CaseOracle::Outcome outcome = swept.oracle.check(runner, accumulate);
-      if (!outcome.is_covered)
+      // What no kernel covers as a whole runs member by member.
+      if (!outcome.is_covered && on.members.empty())
         report.uncovered.insert(swept.types + (how.empty() ? "" : " accumulated"));
       report.share = std::max(report.share, outcome.share);
       if (!outcome.fault.empty()) add_fault(report, on.text() + how + ": " + outcome.fault);
     } catch (const LostDevice&) {
       throw;
     } catch (const std::exception& error) {
-      add_fault(report, on.text() + how + ": " + error.what());
+      add_error(report, runner, on.text() + how, error.what());
     }
   }
 }
@@ -125,7 +134,7 @@ SweepReport sweep_twice(const PreparedKind& prepared, CallRunner& runner) {
     } catch (const LostDevice&) {
       throw;
     } catch (const std::exception& error) {
-      add_fault(report, swept.oracle.on().text() + ": " + error.what());
+      add_error(report, runner, swept.oracle.on().text(), error.what());
     }
   }
   return report;

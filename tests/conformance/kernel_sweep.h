@@ -35,7 +35,8 @@ void prepare_case(const KernelCase& on, CaseValues values, const std::string& ty
 
 struct SweepReport {
   std::int64_t calls = 0;
-  double share = 0;  // largest share of the bound that an element used
+  std::int64_t refused = 0;  // calls, by limits that the device states
+  double share = 0;          // largest share of the bound that an element used
   std::int64_t num_faults = 0;
   std::vector<std::string> faults;  // a line each, the first few
   std::set<std::string> uncovered;  // "matmul f16", "matmul f16 accumulated"

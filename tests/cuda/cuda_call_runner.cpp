@@ -4,7 +4,9 @@
 #include "backends/cuda/cuda_check.h"
 #include "backends/cuda/cuda_context.h"
 #include "core/check.h"
+#include "tests/cuda/missing_kernels.h"
 
+#include <algorithm>
 #include <cstring>
 #include <span>
 #include <string>
@@ -77,6 +79,12 @@ std::size_t CudaCallRunner::place(KernelContext& call, bool to_device) {
 void CudaCallRunner::execute(const KernelContext& call) {
   const auto kernels = kernels_.make_all(std::span(&call, 1), *context_);
   for (const auto& kernel : kernels) kernel->enqueue(stream_);
+}
+
+bool CudaCallRunner::may_refuse(const std::string& error) {
+  return std::any_of(stated_limits().begin(), stated_limits().end(), [&error](const auto& limit) {
+    return error.find(limit.first) != std::string::npos;
+  });
 }
 
 bool CudaCallRunner::run(const KernelContext& call) {

@@ -24,6 +24,8 @@ class CudaCallRunner final : public CallRunner {
   CudaCallRunner& operator=(const CudaCallRunner&) = delete;
 
   bool run(const KernelContext& call) override;
+  // Errors that contain a line of stated_limits.
+  bool may_refuse(const std::string& error) override;
 
  private:
   void renew_context();

@@ -107,9 +107,10 @@ void sweep_rest_elsewhere(const std::string& kind, const char* test) {
 }
 
 void print(const std::string& kind, const SweepReport& report, double seconds) {
-  std::printf("%-32s %6lld calls, %5.3f of the bound, %lld faults, %.2f s\n", kind.c_str(),
-              static_cast<long long>(report.calls), report.share,
-              static_cast<long long>(report.num_faults), seconds);
+  std::printf("%-32s %6lld calls, %5.3f of the bound, %lld faults, %lld refused, %.2f s\n",
+              kind.c_str(), static_cast<long long>(report.calls), report.share,
+              static_cast<long long>(report.num_faults), static_cast<long long>(report.refused),
+              seconds);
   for (const std::string& fault : report.faults) std::printf("  FAULT %s\n", fault.c_str());
   std::fflush(stdout);
 }

@@ -1,0 +1,110 @@
+// `sextant cluster bench`: a cluster file with what this machine's GPU was measured to do.
+#include "cli/verbs.h"
+#include "core/check.h"
+#include "simulator/cluster_file.h"
+#include "simulator/models.h"
+
+#ifdef SEXTANT_HAS_CUDA
+#include "backends/cuda/cuda_bench.h"
+#include "core/fused_kinds.h"
+#include "experiments/cluster_bench.h"
+#endif
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include <charconv>
+
+namespace sextant {
+
+#ifdef SEXTANT_HAS_CUDA
+
+namespace {
+
+std::int64_t read_count(std::string_view text, const std::string& whole) {
+  std::int64_t count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  require(error == std::errc() && end == text.data() + text.size() && count > 0, ErrorCode::kUsage,
+          "--step '{}' is not MODEL:BATCHxSEQUENCE", whole);
+  return count;
+}
+
+std::int64_t vocab_of(const AnyModel& model) {
+  const auto* decoder = std::get_if<ModelConfig>(&model);
+  return decoder != nullptr ? decoder->vocab : 1;
+}
+
+// "gpt2-medium:16x1024" on one device of the cluster.
+BenchedStep step_of(const std::string& text, const Cluster& cluster, DType dtype) {
+  const std::size_t colon = text.rfind(':');
+  const std::size_t cross = text.find('x', std::min(colon, text.size()));
+  require(colon != std::string::npos && cross != std::string::npos, ErrorCode::kUsage,
+          "--step '{}' is not MODEL:BATCHxSEQUENCE", text);
+  PlannedJob planned;
+  planned.job.model = load_any_model(text.substr(0, colon));
+  planned.job.cluster = cluster;
+  planned.job.global_batch =
+      read_count(std::string_view(text).substr(colon + 1, cross - colon - 1), text);
+  planned.job.sequence = read_count(std::string_view(text).substr(cross + 1), text);
+  planned.job.dtype = dtype;
+  const Strategy strategy =
+      parse_strategy(fmt::format("dp=1 micro_batch={}", planned.job.global_batch));
+  const LogicalGraph training = training_graph(planned.job, strategy);
+  const auto cost = make_cost_model(cluster, dtype);
+  const auto network = make_alpha_beta(cluster);
+  return {.name = text,
+          .graph = compile(training, strategy, planned.job.global_batch, *cost, *network),
+          .id_limit = vocab_of(planned.job.model)};
+}
+
+void say(const Cluster& cluster, const std::string& path, const Console& console) {
+  const DeviceKind& device = cluster.device;
+  console.say(fmt::format("{}: copies {}, products at {:.0f} % of the peak, launch {}, kernel {}",
+                          device.name, bandwidth_to_text(device.memory_bandwidth.value),
+                          100 * device.matmul_efficiency.value,
+                          to_text(duration_from_seconds(device.launch_overhead.value)),
+                          to_text(duration_from_seconds(device.kernel_overhead.value))));
+  console.say(fmt::format("{} kernels in {}; next: sextant simulate MODEL -c {}",
+                          device.measured->kernels.size(), path, path));
+}
+
+}  // namespace
+
+void run_cluster_bench(const ClusterBenchArguments& arguments, const CommonOptions& common,
+                       Console& console) {
+  require(!common.out.empty(), ErrorCode::kUsage, "--out FOLDER is needed: for cluster.json");
+  require(!arguments.date.empty(), ErrorCode::kUsage,
+          "--date is needed: the file says when it was measured");
+  require_folder(common.out);
+  const DType dtype = parse_dtype(arguments.dtype);
+  Cluster base = load_cluster(arguments.base);
+  CudaOptions options;
+  options.tune_matmuls = true;
+  options.matmul_cache = arguments.matmul_cache;
+  CudaBench bench(options);
+  std::erase_if(base.device.fused,
+                [&bench](const std::string& kind) { return !bench.has_kernel(kind); });
+  std::vector<BenchedStep> steps;
+  for (const std::string& step : arguments.steps) steps.push_back(step_of(step, base, dtype));
+  ClusterBenchOptions bench_options;
+  bench_options.dtype = dtype;
+  bench_options.date = arguments.date;
+  bench_options.say = [&console](const std::string& line) { console.say(line); };
+  const Cluster measured = measure_cluster(bench, base, steps, bench_options);
+  const std::string path = common.out + "/cluster.json";
+  write_file_whole(path, to_json_text(measured));
+  say(measured, path, console);
+  console.document(
+      "cluster_bench",
+      {{"file", path}, {"cluster", nlohmann::ordered_json::parse(to_json_text(measured))}});
+}
+
+#else
+
+void run_cluster_bench(const ClusterBenchArguments&, const CommonOptions&, Console&) {
+  fail(ErrorCode::kDevice, "this build has no CUDA: cluster bench measures a GPU");
+}
+
+#endif
+
+}  // namespace sextant

@@ -1,0 +1,34 @@
+// What a cluster file says about a GPU, measured: copies, launches, a grid of products, the other
+// kernels by size, and the launches of given training steps.
+#pragma once
+
+#include "backends/cuda/cuda_bench.h"
+#include "core/cluster.h"
+#include "core/physical_graph.h"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace sextant {
+
+struct BenchedStep {
+  std::string name;
+  PhysicalGraph graph;
+  std::int64_t id_limit = 1;  // of the vocabulary
+};
+
+struct ClusterBenchOptions {
+  DType dtype = DType::kBF16;
+  std::string date;                             // of today, by the caller
+  std::function<void(const std::string&)> say;  // progress
+};
+
+// `base` with the device's name, memory, bandwidth, overheads and efficiency of products replaced
+// by measured ones and a table of kernels; peaks and links stay. Fused kinds are those that the
+// device has a kernel for.
+Cluster measure_cluster(CudaBench& bench, const Cluster& base,
+                        const std::vector<BenchedStep>& steps, const ClusterBenchOptions& options);
+
+}  // namespace sextant
