@@ -9,8 +9,9 @@
 //   W neutral() const;
 //   W combine(W, W) const;
 //   W of_output(int64 output) const;          // read once per output
-//   void add(W (&sums)[kSums], W x, W of_output, int64 at, int64 second) const;
-//   const Element* x() const;
+//   static constexpr bool kHasB;              // whether it reads b beside x
+//   void add(W (&sums)[kSums], W x, W b, W of_output, int64 second) const;
+//   const Element *x() const, *b() const;
 //   void store(int64 output, const W (&sums)[kSums]) const;
 #pragma once
 
@@ -57,6 +58,55 @@ __device__ __forceinline__ void finish(const Op& op, const ReductionWalk& walk, 
         sums[sum];
 }
 
+template <typename Op, int kSums>
+__device__ __forceinline__ void add_element(const Op& op, Located base, Located at,
+                                            typename Op::W of_output,
+                                            typename Op::W (&sums)[kSums]) {
+  const std::int64_t i = base.first + at.first;
+  typename Op::W b = 0;
+  if constexpr (Op::kHasB) b = widen(op.b()[i]);
+  op.add(sums, widen(op.x()[i]), b, of_output, base.second + at.second);
+}
+
+// The split of an output whose elements follow each other.
+template <int kGroup, typename Op, int kSums>
+__device__ __forceinline__ void add_run(const Op& op, const ReductionWalk& walk, Located base,
+                                        typename Op::W of_output, int thread,
+                                        typename Op::W (&sums)[kSums]) {
+  using T = typename Op::Element;
+  const std::int64_t step = walk.reduced.strides[1][0], begin = walk.begin();
+  const auto at = [&](std::int64_t index) {
+    return Located{begin + index, (begin + index) * step};
+  };
+  const T *x = op.x() + base.first + begin, *b = op.b() + base.first + begin;
+  const auto add_one = [&](std::int64_t index, T) {
+    add_element(op, base, at(index), of_output, sums);
+  };
+  // Packs of b lie where those of x do, or are read element by element.
+  const bool lie_alike =
+      (reinterpret_cast<std::uintptr_t>(x) ^ reinterpret_cast<std::uintptr_t>(b)) % 16 == 0;
+  for_each_pack_of_row<4>(x, walk.end() - begin, thread, kGroup, add_one,
+                          [&](std::int64_t index, const Pack<T>& of_x) {
+                            Pack<T> of_b;
+                            if constexpr (Op::kHasB) {
+                              if (lie_alike) {
+                                of_b = *reinterpret_cast<const Pack<T>*>(b + index);
+                              } else {
+#pragma unroll
+                                for (int i = 0; i < Pack<T>::kSize; ++i)
+                                  of_b.values[i] = b[index + i];
+                              }
+                            }
+#pragma unroll
+                            for (int i = 0; i < Pack<T>::kSize; ++i) {
+                              typename Op::W b_value = 0;
+                              if constexpr (Op::kHasB) b_value = widen(of_b.values[i]);
+                              op.add(sums, widen(of_x.values[i]), b_value, of_output,
+                                     base.second + at(index + i).second);
+                            }
+                          });
+}
+
 template <typename Op, int kGroup>
 __global__ void __launch_bounds__(kGroup == kWarp ? kAcrossWarps * kWarp : kGroup)
     reduce_across(Op op, ReductionWalk walk, void* partial) {
@@ -70,21 +120,12 @@ __global__ void __launch_bounds__(kGroup == kWarp ? kAcrossWarps * kWarp : kGrou
     W sums[Op::kSums];
 #pragma unroll
     for (W& sum : sums) sum = op.neutral();
-    const std::int64_t begin = walk.begin(), end = walk.end();
     if (walk.is_run) {
-      const std::int64_t step = walk.reduced.strides[1][0];
-      for_each_of_row<4>(op.x() + base.first + begin, end - begin, thread, kGroup,
-                         [&](std::int64_t index, W x) {
-                           op.add(sums, x, of_output, base.first + begin + index,
-                                  base.second + (begin + index) * step);
-                         });
+      add_run<kGroup>(op, walk, base, of_output, thread, sums);
     } else {
 #pragma unroll 4
-      for (std::int64_t element = begin + thread; element < end; element += kGroup) {
-        const Located at = locate(walk.reduced, element);
-        op.add(sums, widen(op.x()[base.first + at.first]), of_output, base.first + at.first,
-               base.second + at.second);
-      }
+      for (std::int64_t element = walk.begin() + thread; element < walk.end(); element += kGroup)
+        add_element(op, base, locate(walk.reduced, element), of_output, sums);
     }
     const auto combine = [&](W a, W b) { return op.combine(a, b); };
 #pragma unroll
@@ -113,9 +154,7 @@ __global__ void __launch_bounds__(kDownWarps* kWarp)
       const std::int64_t end = walk.end();
 #pragma unroll 4
       for (std::int64_t element = walk.begin() + warp; element < end; element += kDownWarps) {
-        const Located at = locate(walk.reduced, element);
-        op.add(sums, widen(op.x()[base.first + at.first]), of_output, base.first + at.first,
-               base.second + at.second);
+        add_element(op, base, locate(walk.reduced, element), of_output, sums);
       }
     }
 #pragma unroll
@@ -197,18 +236,21 @@ struct ReductionOp {
   using Element = T;
   using W = Wide<T>;
   static constexpr int kSums = 1;
+  static constexpr bool kHasB = false;
 
-  const T* x_;
+  const T *x_, *b_;
   void* out_[2];
   bool adds_[2];
   DType out_dtype_;
 
   explicit ReductionOp(const ReductionArguments& a)
       : x_(static_cast<const T*>(a.x)),
+        b_(static_cast<const T*>(a.b)),
         out_{a.out[0], a.out[1]},
         adds_{a.adds[0], a.adds[1]},
         out_dtype_(a.out_dtype) {}
   __device__ const T* x() const { return x_; }
+  __device__ const T* b() const { return b_; }
   __device__ W neutral() const { return 0; }
   __device__ W combine(W a, W b) const { return sextant::sum_of(a, b); }
   __device__ W of_output(std::int64_t) const { return 0; }

@@ -39,7 +39,7 @@ struct Extremum : ReductionOp<T> {
       return highest_of<T>();
   }
   __device__ W combine(W a, W b) const { return Combine()(a, b); }
-  __device__ void add(W (&sums)[1], W x, W, std::int64_t, std::int64_t) const {
+  __device__ void add(W (&sums)[1], W x, W, W, std::int64_t) const {
     sums[0] = Combine()(sums[0], x);
   }
 };

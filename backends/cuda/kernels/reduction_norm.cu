@@ -8,18 +8,18 @@ template <typename T>
 struct GradSums : ReductionOp<T> {
   using W = Wide<T>;
   static constexpr int kSums = 2;
+  static constexpr bool kHasB = true;  // dy
   const W* mean_;
-  const T *dy_, *gamma_;
+  const T* gamma_;
   explicit GradSums(const ReductionArguments& a)
       : ReductionOp<T>(a),
         mean_(static_cast<const W*>(a.of_output)),
-        dy_(static_cast<const T*>(a.b)),
         gamma_(static_cast<const T*>(a.gamma)) {}
   __device__ W of_output(std::int64_t output) const {
     return mean_ != nullptr ? mean_[output] : W(0);
   }
-  __device__ void add(W (&sums)[2], W x, W mean, std::int64_t at, std::int64_t second) const {
-    const W g = widen(dy_[at]) * widen(gamma_[second]);
+  __device__ void add(W (&sums)[2], W x, W dy, W mean, std::int64_t second) const {
+    const W g = dy * widen(gamma_[second]);
     sums[0] += g;
     sums[1] += g * (x - mean);
   }
@@ -29,15 +29,14 @@ template <typename T>
 struct GradWeight : ReductionOp<T> {
   using W = Wide<T>;
   static constexpr int kSums = 2;
+  static constexpr bool kHasB = true;  // dy
   const W *mean_, *rstd_;
-  const T* dy_;
   explicit GradWeight(const ReductionArguments& a)
       : ReductionOp<T>(a),
         mean_(static_cast<const W*>(a.mean)),
-        rstd_(static_cast<const W*>(a.rstd)),
-        dy_(static_cast<const T*>(a.b)) {}
-  __device__ void add(W (&sums)[2], W x, W, std::int64_t at, std::int64_t second) const {
-    const W mean = mean_ != nullptr ? mean_[second] : W(0), dy = widen(dy_[at]);
+        rstd_(static_cast<const W*>(a.rstd)) {}
+  __device__ void add(W (&sums)[2], W x, W dy, W, std::int64_t second) const {
+    const W mean = mean_ != nullptr ? mean_[second] : W(0);
     sums[0] += dy * (x - mean) * rstd_[second];
     sums[1] += dy;
   }

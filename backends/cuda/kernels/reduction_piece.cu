@@ -12,7 +12,7 @@ struct SumExp : ReductionOp<T> {
   explicit SumExp(const ReductionArguments& a)
       : ReductionOp<T>(a), max_(static_cast<const T*>(a.of_output)) {}
   __device__ W of_output(std::int64_t output) const { return widen(max_[output]); }
-  __device__ void add(W (&sums)[1], W x, W max, std::int64_t, std::int64_t) const {
+  __device__ void add(W (&sums)[1], W x, W, W max, std::int64_t) const {
     sums[0] += exponential<T>(x - max);
   }
 };
@@ -26,7 +26,7 @@ struct Squares : ReductionOp<T> {
   __device__ W of_output(std::int64_t output) const {
     return mean_ != nullptr ? mean_[output] : W(0);
   }
-  __device__ void add(W (&sums)[1], W x, W mean, std::int64_t, std::int64_t) const {
+  __device__ void add(W (&sums)[1], W x, W, W mean, std::int64_t) const {
     sums[0] += (x - mean) * (x - mean);
   }
 };
@@ -38,7 +38,7 @@ struct Count : ReductionOp<T> {
   explicit Count(const ReductionArguments& a)
       : ReductionOp<T>(a), extremum_(static_cast<const T*>(a.of_output)) {}
   __device__ W of_output(std::int64_t output) const { return widen(extremum_[output]); }
-  __device__ void add(W (&sums)[1], W x, W extremum, std::int64_t, std::int64_t) const {
+  __device__ void add(W (&sums)[1], W x, W, W extremum, std::int64_t) const {
     if (is_same(x, extremum)) sums[0] += W(1);
   }
 };

@@ -9,9 +9,7 @@ struct Sum : ReductionOp<T> {
   using W = Wide<T>;
   double divisor_;
   explicit Sum(const ReductionArguments& a) : ReductionOp<T>(a), divisor_(a.divisor) {}
-  __device__ void add(W (&sums)[1], W x, W, std::int64_t, std::int64_t) const {
-    sums[0] = sum_of(sums[0], x);
-  }
+  __device__ void add(W (&sums)[1], W x, W, W, std::int64_t) const { sums[0] = sum_of(sums[0], x); }
   __device__ void store(std::int64_t output, const W (&sums)[1]) const {
     if constexpr (std::is_same_v<W, std::int64_t>) {
       ReductionOp<T>::store(output, sums);
@@ -25,11 +23,9 @@ struct Sum : ReductionOp<T> {
 template <typename T>
 struct Dot : ReductionOp<T> {
   using W = Wide<T>;
-  const T* b_;
-  explicit Dot(const ReductionArguments& a) : ReductionOp<T>(a), b_(static_cast<const T*>(a.b)) {}
-  __device__ void add(W (&sums)[1], W x, W, std::int64_t at, std::int64_t) const {
-    sums[0] += x * widen(b_[at]);
-  }
+  static constexpr bool kHasB = true;
+  using ReductionOp<T>::ReductionOp;
+  __device__ void add(W (&sums)[1], W x, W b, W, std::int64_t) const { sums[0] += x * b; }
 };
 
 }  // namespace
