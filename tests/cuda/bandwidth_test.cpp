@@ -388,3 +388,60 @@ TEST_CASE("convolutions of ResNet-50 through cuDNN, printed") {
     print("conv_grad_weight", ws, {x, y}, dw);
   }
 }
+
+TEST_CASE("element-wise kernels, casts and sums over rows run near the rate of a copy") {
+  if (!has_gpu()) return;
+  Bench bench;
+  const DType bf16 = DType::kBF16, f32 = DType::kF32;
+  // Every tensor is read or written once.
+  const auto measure = [&](const std::string& kind, const Attributes& attributes,
+                           const std::vector<TensorType>& inputs,
+                           const std::vector<TensorType>& outputs, double least) {
+    Calls calls(std::size_t{4} << 30);
+    std::vector<KernelOperand> in, out;
+    double bytes = 0;
+    const auto take = [&](const TensorType& type, std::vector<KernelOperand>& operands) {
+      operands.push_back(calls.tensor(type));
+      bytes += static_cast<double>(size_of(type).value);
+    };
+    for (const TensorType& type : inputs) take(type, in);
+    for (const TensorType& type : outputs) take(type, out);
+    const std::string name = kind + " " + to_string(inputs[0].shape) + " " +
+                             std::string(to_string(inputs[0].dtype)) + " -> " +
+                             std::string(to_string(outputs[0].dtype));
+    const double share = bench.measure(name, {{calls.call(kind, attributes, in, out)}}, bytes);
+    CHECK_MESSAGE(share > least, name);
+  };
+  const Attributes tanh{{"approximate", "tanh"}}, none{{"approximate", "none"}};
+  for (const Shape& shape : {Shape{16384, 1024}, Shape{16384, 4096}, Shape{8192, 11008}}) {
+    const TensorType x{shape, bf16}, wide{shape, f32}, bias{Shape{shape[1]}, bf16},
+        sums{Shape{shape[1]}, f32};
+    measure("add", {}, {x, x}, {x}, 0.4);
+    measure("mul", {}, {x, x}, {x}, 0.4);
+    measure("bias_add", {}, {x, bias}, {x}, 0.4);
+    measure("scale", {{"factor", 0.5}}, {x}, {x}, 0.4);
+    measure("gelu", tanh, {x}, {x}, 0.4);
+    measure("gelu", none, {x}, {x}, 0.2);
+    measure("gelu_grad", tanh, {x, x}, {x}, 0.4);
+    measure("silu", {}, {x}, {x}, 0.4);
+    measure("silu_grad", {}, {x, x}, {x}, 0.4);
+    measure("tanh", {}, {x}, {x}, 0.2);
+    measure("cast", {{"dtype", "bf16"}}, {wide}, {x}, 0.4);
+    measure("cast", {{"dtype", "f32"}}, {x}, {wide}, 0.4);
+    measure("add", {}, {wide, wide}, {wide}, 0.4);
+    measure("reduce_to_bias", {}, {x}, {sums}, 0.3);
+    measure("dropout", {{"rate", 0.1}, {"stream", "s"}}, {x}, {x}, 0.1);
+  }
+  // The parameters of GPT-2 medium.
+  Calls calls(std::size_t{3} << 30);
+  std::vector<KernelContext> casts;
+  double elements = 0;
+  for (int layer = 0; layer <= 24; ++layer)
+    for (const std::int64_t size :
+         layer == 0 ? std::vector<std::int64_t>{50257 * 1024, 1024 * 1024} : layer_of_medium()) {
+      elements += static_cast<double>(size);
+      casts.push_back(calls.call("cast", {{"dtype", "bf16"}}, {calls.tensor({Shape{size}, f32})},
+                                 {calls.tensor({Shape{size}, bf16})}));
+    }
+  CHECK(bench.measure("casts of all parameters, f32 -> bf16", {casts}, 6 * elements) > 0.4);
+}

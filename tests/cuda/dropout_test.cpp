@@ -267,11 +267,11 @@ TEST_CASE("fused chains give what their members give") {
   if (!has_gpu()) return;
   for (const auto& [shape, bias] : {std::pair{Shape{3, 5, 64}, Shape{64}},
                                     {Shape{7, 24}, Shape{7, 24}},
-                                    {Shape{1000, 1024}, Shape{1024}},
+                                    {Shape{60, 1024}, Shape{1024}},
                                     {Shape{0, 16}, Shape{16}}})
     for (const Chain& chain : chains_on(shape, bias))
       for (const DType dtype : kFloating) {
-        if (shape.elements() > 100'000 && dtype != DType::kBF16) continue;
+        if (shape.elements() > 50'000 && dtype != DType::kBF16) continue;
         for (const bool shown : {false, true}) check_chain(chain, shape, dtype, shown, false);
         check_chain(chain, shape, dtype, false, true);
       }
