@@ -258,8 +258,9 @@ void run_run(const RunArguments& arguments, const CommonOptions& common, Console
   if (!common.out.empty()) {
     write_file_whole(common.out + "/metrics.jsonl", recorder.lines());
     write_file_whole(common.out + "/run.json", to_json_text(record));
-    console.say(fmt::format("metrics in {}/metrics.jsonl; next: sextant compare PLAN {}",
-                            common.out, common.out));
+    write_file_whole(common.out + "/plan.json", to_json_text(planned.plan));
+    console.say(fmt::format("metrics in {0}/metrics.jsonl; next: sextant compare {0}/plan.json {0}",
+                            common.out));
   }
   const auto& losses = recorder.losses();
   const auto bad =

@@ -65,12 +65,19 @@ train() {
     --strategy "micro_batch=$micro" --global-batch "$batch" --backend cuda --data random \
     --steps 30 --profile 3 --out "$out" --matmul-cache "$logs/matmul.json"
   grep -h "^step " "$logs/$name.log"
+  log "$name.compare" build-gpu/cli/sextant compare "$out/plan.json" "$out"
+  cat "$logs/$name.compare.log"
 }
 if [ "$times" = yes ]; then
   log kernel_bench build-gpu/experiments/micro/kernel_bench --json "$logs/kernel_bench.json"
   grep -h "^sum of kernels" "$logs/kernel_bench.log"
-  train gpt2_medium 16 16 gpt2-medium
-  train gpt2_xl 8 8 gpt2-xl
+  medium=experiments/peers/gpt2-medium-50304.json xl=experiments/peers/gpt2-xl-50304.json
+  log cluster_bench build-gpu/cli/sextant cluster bench --date "$(date +%F)" --step "$medium:16x1024" \
+    --step "$xl:8x1024" --matmul-cache "$logs/matmul.json" --out "$logs/cluster"
+  [ -z "${SEXTANT_CLUSTER:-}" ] && [ -f "$logs/cluster/cluster.json" ] &&
+    SEXTANT_CLUSTER="$logs/cluster/cluster.json"
+  train gpt2_medium 16 16 "$medium"
+  train gpt2_xl 8 8 "$xl"
 fi
 
 echo "${#failed[@]} failed${failed:+: ${failed[*]}}"
