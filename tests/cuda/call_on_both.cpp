@@ -96,7 +96,9 @@ void TwinCall::run_reference() {
   for (TwinTensor* tensor : in_) call.in.push_back(tensor->on_host());
   for (TwinTensor* tensor : out_) call.out.push_back(tensor->on_host());
   const Workspace::Frame frame(workspace_);
-  reference_kernels().find(actor_.kind, call)(call, workspace_);
+  // Kernels are functions: a table of them serves all calls.
+  static const KernelTable kernels = reference_kernels();
+  kernels.find(actor_.kind, call)(call, workspace_);
 }
 
 KernelContext TwinCall::for_device() const {

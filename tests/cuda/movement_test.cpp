@@ -32,31 +32,39 @@ std::vector<double> numbers(const TensorType& type, std::uint64_t salt) {
   return whole_numbers(type.shape.elements(), salt, type.dtype == DType::kBool ? 2 : 251);
 }
 
-// Runs the operator on both sides and compares all outputs.
-void check(const std::string& kind, const Attributes& attributes,
-           const std::vector<TensorType>& inputs, const std::vector<TensorType>& outputs,
-           bool accumulate = false, std::size_t misalignment = 0) {
-  CAPTURE(kind);
-  CAPTURE(inputs.empty() ? "" : to_string(inputs[0].shape));
-  CAPTURE(std::string(to_string(outputs[0].dtype)));
-  CAPTURE(accumulate);
-  CAPTURE(misalignment);
-  CudaContext device(CudaOptions{});
-  std::vector<std::unique_ptr<TwinTensor>> tensors;
-  std::vector<TwinTensor*> in, out;
-  const auto add = [&](const TensorType& type, std::vector<TwinTensor*>& to) {
-    tensors.push_back(
-        std::make_unique<TwinTensor>(type, numbers(type, tensors.size() + 1), misalignment));
-    to.push_back(tensors.back().get());
-  };
-  for (const TensorType& type : inputs) add(type, in);
-  for (const TensorType& type : outputs) add(type, out);
-  TwinCall call(kind, attributes, in, out, accumulate);
-  for (const auto& kernel : cuda_kernels().make_all(std::vector{call.for_device()}, device))
-    kernel->enqueue(nullptr);
-  call.run_reference();
-  for (TwinTensor* tensor : out) CHECK(tensor->device_bytes() == tensor->host_bytes());
-}
+// Runs operators on both sides and compares all outputs.
+class Sweep {
+ public:
+  Sweep() : device_(CudaOptions{}) {}
+
+  void check(const std::string& kind, const Attributes& attributes,
+             const std::vector<TensorType>& inputs, const std::vector<TensorType>& outputs,
+             bool accumulate = false, std::size_t misalignment = 0) {
+    CAPTURE(kind);
+    CAPTURE(inputs.empty() ? "" : to_string(inputs[0].shape));
+    CAPTURE(std::string(to_string(outputs[0].dtype)));
+    CAPTURE(accumulate);
+    CAPTURE(misalignment);
+    std::vector<std::unique_ptr<TwinTensor>> tensors;
+    std::vector<TwinTensor*> in, out;
+    const auto add = [&](const TensorType& type, std::vector<TwinTensor*>& to) {
+      tensors.push_back(
+          std::make_unique<TwinTensor>(type, numbers(type, tensors.size() + 1), misalignment));
+      to.push_back(tensors.back().get());
+    };
+    for (const TensorType& type : inputs) add(type, in);
+    for (const TensorType& type : outputs) add(type, out);
+    TwinCall call(kind, attributes, in, out, accumulate);
+    for (const auto& kernel : kernels_.make_all(std::vector{call.for_device()}, device_))
+      kernel->enqueue(nullptr);
+    call.run_reference();
+    for (TwinTensor* tensor : out) CHECK(tensor->device_bytes() == tensor->host_bytes());
+  }
+
+ private:
+  CudaContext device_;
+  CudaKernelTable kernels_ = cuda_kernels();
+};
 
 Shape permuted(const Shape& shape, const Integers& permutation) {
   Integers extents;
@@ -70,6 +78,7 @@ Shape permuted(const Shape& shape, const Integers& permutation) {
 TEST_CASE(
     "transposes of all element sizes arrive whole: tiles with ragged edges, rows, many dims") {
   if (!has_gpu()) return;
+  Sweep sweep;
   const std::vector<std::pair<Shape, Integers>> cases = {
       {{64, 64}, {1, 0}},
       {{65, 130}, {1, 0}},
@@ -85,12 +94,13 @@ TEST_CASE(
   for (const DType dtype : kTypes)
     for (const auto& [shape, permutation] : cases)
       for (const bool accumulate : {false, true})
-        check("transpose", {{"permutation", permutation}}, {{shape, dtype}},
-              {{permuted(shape, permutation), dtype}}, accumulate);
+        sweep.check("transpose", {{"permutation", permutation}}, {{shape, dtype}},
+                    {{permuted(shape, permutation), dtype}}, accumulate);
 }
 
 TEST_CASE("rows are cut and joined at every offset, aligned or not") {
   if (!has_gpu()) return;
+  Sweep sweep;
   for (const DType dtype : {DType::kBool, DType::kBF16, DType::kF32, DType::kF64})
     for (const std::int64_t width : {16, 24, 33})
       for (const std::int64_t start : {0, 1, 2, 8})
@@ -98,36 +108,39 @@ TEST_CASE("rows are cut and joined at every offset, aligned or not") {
           const TensorType x{{5, width, 3}, dtype};
           const std::int64_t stop = width - start / 2;
           const std::int64_t last = width - start;
-          check("slice", {{"dim", std::int64_t{1}}, {"start", start}, {"stop", stop}}, {x},
-                {{{5, stop - start, 3}, dtype}}, accumulate);
-          check("pad", {{"dim", std::int64_t{1}}, {"before", start}, {"after", std::int64_t{3}}},
-                {x}, {{{5, width + start + 3, 3}, dtype}}, accumulate);
+          sweep.check("slice", {{"dim", std::int64_t{1}}, {"start", start}, {"stop", stop}}, {x},
+                      {{{5, stop - start, 3}, dtype}}, accumulate);
+          sweep.check("pad",
+                      {{"dim", std::int64_t{1}}, {"before", start}, {"after", std::int64_t{3}}},
+                      {x}, {{{5, width + start + 3, 3}, dtype}}, accumulate);
           const TensorType head{{5, start, 3}, dtype}, tail{{5, last, 3}, dtype};
           const Attributes parts{{"dim", std::int64_t{1}}, {"extents", Integers{start, last}}};
-          check("split", parts, {x}, {head, tail}, accumulate);
-          check("concat", parts, {head, tail}, {x}, accumulate);
-          check("roll", {{"dim", std::int64_t{1}}, {"shift", start}}, {x}, {x}, accumulate);
+          sweep.check("split", parts, {x}, {head, tail}, accumulate);
+          sweep.check("concat", parts, {head, tail}, {x}, accumulate);
+          sweep.check("roll", {{"dim", std::int64_t{1}}, {"shift", start}}, {x}, {x}, accumulate);
         }
 }
 
 TEST_CASE("whole tensors of odd sizes and addresses are copied and filled to the last byte") {
   if (!has_gpu()) return;
+  Sweep sweep;
   for (const DType dtype : kTypes)
     for (const std::int64_t elements : {0, 1, 15, 16, 4099, 1'000'003})
       for (const bool accumulate : {false, true}) {
         const TensorType type{Shape{elements}, dtype};
         const auto size = static_cast<std::size_t>(size_of(dtype).value);
         for (const std::size_t misalignment : {std::size_t{0}, size}) {
-          check("reshape", {{"shape", Integers{1, elements}}}, {type}, {{{1, elements}, dtype}},
-                accumulate, misalignment);
-          check("constant", {{"value", dtype == DType::kBool ? 1.0 : 3.5}}, {}, {type}, accumulate,
-                misalignment);
+          sweep.check("reshape", {{"shape", Integers{1, elements}}}, {type},
+                      {{{1, elements}, dtype}}, accumulate, misalignment);
+          sweep.check("constant", {{"value", dtype == DType::kBool ? 1.0 : 3.5}}, {}, {type},
+                      accumulate, misalignment);
         }
       }
 }
 
 TEST_CASE("elements are repeated along first, middle and last dims") {
   if (!has_gpu()) return;
+  Sweep sweep;
   for (const DType dtype : {DType::kBool, DType::kF16, DType::kF32, DType::kI64})
     for (const bool accumulate : {false, true})
       for (const auto& [dims, from] : std::vector<std::pair<Integers, Shape>>{{{0}, {17, 40}},
@@ -135,8 +148,8 @@ TEST_CASE("elements are repeated along first, middle and last dims") {
                                                                               {{2}, {33, 17}},
                                                                               {{0, 2}, {17}},
                                                                               {{}, {33, 17, 40}}})
-        check("expand", {{"dims", dims}, {"shape", Integers{33, 17, 40}}}, {{from, dtype}},
-              {{{33, 17, 40}, dtype}}, accumulate);
+        sweep.check("expand", {{"dims", dims}, {"shape", Integers{33, 17, 40}}}, {{from, dtype}},
+                    {{{33, 17, 40}, dtype}}, accumulate);
 }
 
 TEST_CASE("look-ups by row and by element, and the sums that undo them, with indices that miss") {
@@ -173,13 +186,14 @@ TEST_CASE("look-ups by row and by element, and the sums that undo them, with ind
 
 TEST_CASE("running sums longer than a block's stretch are exact for whole numbers") {
   if (!has_gpu()) return;
+  Sweep sweep;
   for (const DType dtype : {DType::kF32, DType::kF64, DType::kI32, DType::kI64})
     for (const Shape& shape : {Shape{3, 1000}, Shape{1000, 3}, Shape{1000, 40}, Shape{257}})
       for (const bool reverse : {false, true})
         for (const bool exclusive : {false, true})
-          check("cumsum",
-                {{"dim", std::int64_t{0}}, {"reverse", reverse}, {"exclusive", exclusive}},
-                {{shape, dtype}}, {{shape, dtype}}, reverse == exclusive);
+          sweep.check("cumsum",
+                      {{"dim", std::int64_t{0}}, {"reverse", reverse}, {"exclusive", exclusive}},
+                      {{shape, dtype}}, {{shape, dtype}}, reverse == exclusive);
 }
 
 TEST_CASE("a move merges dims and widens elements as far as rows and addresses allow") {
