@@ -247,7 +247,9 @@ TEST_CASE("a GPU keeps the elements that the CPU keeps, on every shard of every 
 
 TEST_CASE("the mask follows layer, step, micro-batch, stream and seed as on the CPU") {
   if (!has_gpu()) return;
-  const TestOperand ones{{Shape{3, 40}, DType::kF32}, Numbers(120, 1.0)};
+  TestOperand ones;
+  ones.type = {Shape{3, 40}, DType::kF32};
+  ones.values = Numbers(120, 1.0);
   for (const double rate : {0.0, 0.1, 0.999, 1.0})
     for (const bool per_step : {false, true})
       for (const std::uint64_t seed : {std::uint64_t{1}, ~std::uint64_t{0}})
