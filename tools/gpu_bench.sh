@@ -66,12 +66,12 @@ done
 # Bounds: f32 differs by the order of sums, which 200 updates amplify; bf16 rounds weights and
 # activations at 2^-9 relative.
 for model in gpt-3m llama-3m; do
-  plan=("$peers/$model.json" -c "$cluster" --strategy "dp=1 micro_batch=8" --global-batch 8 --data "$text" --steps 200)
-  "$sextant" export "${plan[@]}" --dtype f32 --out "$logs/$model" >"$logs/$model.log" 2>&1
-  "$sextant" run "${plan[@]}" --dtype f32 -c cpu:ranks=1 --steps 20 --out "$logs/$model/cpu" >>"$logs/$model.log" 2>&1
+  plan=("$peers/$model.json" --strategy "dp=1 micro_batch=8" --global-batch 8 --data "$text")
+  "$sextant" export "${plan[@]}" --steps 200 -c "$cluster" --dtype f32 --out "$logs/$model" >"$logs/$model.log" 2>&1
+  "$sextant" run "${plan[@]}" --steps 20 --dtype f32 -c cpu:ranks=1 --out "$logs/$model/cpu" >>"$logs/$model.log" 2>&1
   for type in f32:0.002 bf16:0.03; do
     dtype="${type%:*}" bound="${type#*:}" out="$logs/$model/${type%:*}"
-    "$sextant" run "${plan[@]}" --dtype "$dtype" --backend cuda --out "$out" >>"$logs/$model.log" 2>&1 ||
+    "$sextant" run "${plan[@]}" --steps 200 -c "$cluster" --dtype "$dtype" --backend cuda --out "$out" >>"$logs/$model.log" 2>&1 ||
       { tail -3 "$logs/$model.log"; failed=1; continue; }
     if python3 -c 'import torch, safetensors' 2>/dev/null; then
       python3 "$peers/torch_losses.py" "$peers/$model.json" "$logs/$model" --dtype "$dtype" \

@@ -10,7 +10,8 @@ from safetensors.torch import load_file
 
 
 class Decoder:
-    """GPT-2 and Llama as sextant.model/1 describes them; weights of products are [in, out]."""
+    """GPT-2 and Llama as sextant.model/1 describes them; weights of products are [in, out], those of the
+    embedding and the head [vocabulary, hidden]."""
 
     def __init__(self, model, weights):
         self.m, self.w = model, weights
@@ -73,8 +74,8 @@ class Decoder:
             x = x + self.attention(self.norm(x, f"{name}.attention.norm"), f"{name}.attention")
             x = x + self.mlp(self.norm(x, f"{name}.mlp.norm"), f"{name}.mlp")
         x = self.norm(x, "final.norm")
-        head = self.w["embedding.weight"].t() if self.m["tied_embeddings"] else self.w["head.weight"]
-        logits = x @ head.to(dtype)
+        head = self.w["embedding.weight" if self.m["tied_embeddings"] else "head.weight"]
+        logits = x @ head.t().to(dtype)
         wide = logits if dtype == torch.float64 else logits.float()
         return F.cross_entropy(wide.flatten(0, 1), labels.flatten())
 
