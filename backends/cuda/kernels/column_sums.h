@@ -14,7 +14,8 @@ struct ColumnSums {
   // Columns come in units of `width`, 32 to a tile.
   constexpr ColumnSums(std::int64_t rows, std::int64_t columns, std::int64_t width) {
     tiles = (columns + 32 * width - 1) / (32 * width);
-    const std::int64_t wanted = tiles == 0 ? 1 : (kBlocks + tiles - 1) / tiles;
+    // Not one block more than fit at once: it would take as long as all others together.
+    const std::int64_t wanted = tiles == 0 ? 1 : kBlocks / tiles;
     const std::int64_t most = (rows + kLeastRows - 1) / kLeastRows;
     chunks = wanted < most ? wanted : most;
     if (chunks < 1) chunks = 1;

@@ -214,11 +214,8 @@ void start_row_statistics(const RowStatisticsArguments& a, cudaStream_t stream) 
 
 template <typename W>
 cudaError_t start_cross_entropy(const CrossEntropyArguments& a, cudaStream_t stream) {
-  constexpr std::int64_t kRowsOfOneBlock = 32 * 1024;
-  const int blocks =
-      a.rows <= kRowsOfOneBlock
-          ? 1
-          : static_cast<int>(std::min<std::int64_t>((a.rows + 4095) / 4096, kCrossEntropyBlocks));
+  const auto blocks =
+      static_cast<int>(std::clamp<std::int64_t>((a.rows + 1023) / 1024, 1, kCrossEntropyBlocks));
   cross_entropy<W><<<blocks, 1024, 0, stream>>>(a);
   if (blocks > 1) add_losses<W><<<1, 1024, 0, stream>>>(a, blocks);
   return cudaGetLastError();

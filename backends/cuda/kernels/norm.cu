@@ -1,7 +1,7 @@
 // Layer norm and RMS norm forward, with the residual addition in front of them.
 //
 // Rows whose packs of 16 bytes fit into the registers of a warp or a block are read once
-// (norm_in_registers: a warp per row up to 256 packs, four warps a block; then a block per row).
+// (norm_in_registers: a warp per row up to 64 packs, four warps a block; then a block per row).
 // Other rows are read once per pass by a block of 256 (norm_in_passes); the later passes hit the
 // caches.
 #include "backends/cuda/kernels/norm.h"
@@ -34,7 +34,8 @@ __device__ __forceinline__ Pack<T> sum_of_packs(const Pack<T>& a, const Pack<T>&
 }
 
 template <typename T, typename Shape>
-__global__ void __launch_bounds__(Shape::kBlock) norm_in_registers(NormArguments a) {
+__global__ void __launch_bounds__(Shape::kBlock, Shape::kBlocks)
+    norm_in_registers(NormArguments a) {
   using W = Wide<T>;
   using Packed = Pack<T>;
   constexpr int kSize = Packed::kSize, kPacks = Shape::kPacks, kThreads = Shape::kThreads;

@@ -12,7 +12,8 @@ namespace {
 constexpr int kPassThreads = 256;
 
 template <typename T, typename Shape>
-__global__ void __launch_bounds__(Shape::kBlock) grad_input_in_registers(NormGradInputArguments a) {
+__global__ void __launch_bounds__(Shape::kBlock, Shape::kBlocks)
+    grad_input_in_registers(NormGradInputArguments a) {
   using W = Wide<T>;
   using Packed = Pack<T>;
   constexpr int kSize = Packed::kSize, kPacks = Shape::kPacks, kThreads = Shape::kThreads;
