@@ -40,12 +40,13 @@ __global__ void matmul_any(MatmulAnyArguments a) {
   }
 }
 
-template <typename T>
-__global__ void add_into(const T* from, T* to, std::int64_t elements) {
+template <typename From, typename To>
+__global__ void add_into(const From* from, To* to, std::int64_t elements) {
   const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
   for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < elements;
        i += stride)
-    to[i] = narrow<T>(widen(to[i]) + widen(from[i]));
+    to[i] = narrow<To>(static_cast<Sum<From, To>>(widen(to[i])) +
+                       static_cast<Sum<From, To>>(widen(from[i])));
 }
 
 }  // namespace
@@ -64,10 +65,13 @@ cudaError_t enqueue_matmul_any(const MatmulAnyArguments& arguments, cudaStream_t
 
 cudaError_t enqueue_add_into(const AddIntoArguments& arguments, cudaStream_t stream) {
   if (arguments.elements == 0) return cudaSuccess;
-  return with_floating_type(arguments.dtype, [&]<typename T>() {
-    add_into<T><<<blocks_for(arguments.elements), kThreads, 0, stream>>>(
-        static_cast<const T*>(arguments.from), static_cast<T*>(arguments.to), arguments.elements);
-    return cudaGetLastError();
+  return with_floating_type(arguments.from_dtype, [&]<typename From>() {
+    return with_floating_type(arguments.to_dtype, [&]<typename To>() {
+      add_into<From, To><<<blocks_for(arguments.elements), kThreads, 0, stream>>>(
+          static_cast<const From*>(arguments.from), static_cast<To*>(arguments.to),
+          arguments.elements);
+      return cudaGetLastError();
+    });
   });
 }
 

@@ -25,11 +25,12 @@ struct MatmulAnyArguments {
 };
 cudaError_t enqueue_matmul_any(const MatmulAnyArguments& arguments, cudaStream_t stream);
 
-// to[i] += from[i]
+// to[i] += from[i], rounded once.
 struct AddIntoArguments {
   const void* from = nullptr;
+  DType from_dtype = DType::kF32;
   void* to = nullptr;
-  DType dtype = DType::kF32;
+  DType to_dtype = DType::kF32;
   std::int64_t elements = 0;
 };
 cudaError_t enqueue_add_into(const AddIntoArguments& arguments, cudaStream_t stream);

@@ -1,7 +1,7 @@
-// Matrix products with what follows them, as epilogues of cuBLASLt. What only members see is not
-// rounded on its way to the next member, and of two results each is rounded once: members round in
-// between, so the whole is as near to the exact numbers as they are, or nearer. One exception:
-// cuBLASLt's gelu, the form with tanh, is good to about 2^-11 |x|, so only 16-bit types use it.
+// Matrix products with what follows them, as epilogues of cuBLASLt. Bias and gelu take the product
+// as it was summed, where members round in between; what is added to a product of 16 bits may meet
+// it rounded, as with members. Of two results each is rounded once. One exception: cuBLASLt's gelu,
+// the form with tanh, is good to about 2^-11 |x|, so only 16-bit types use it.
 //
 // Left to the members: what cuBLASLt has no algorithm for, the other form of gelu, dims that are no
 // multiple of 8 where a second matrix is written or read, results that accumulate behind a gelu.
@@ -158,7 +158,7 @@ std::unique_ptr<CudaKernel> make_grad_weight_bias(const KernelContext& call, Cud
   auto kernel = make(head, device);
   if (kernel == nullptr || !sum.accumulate[0]) return kernel;
   return std::make_unique<WithAddedSum>(
-      std::move(kernel), AddIntoArguments{aside, db.data, out, db.local.shape.elements()});
+      std::move(kernel), AddIntoArguments{aside, out, db.data, out, db.local.shape.elements()});
 }
 
 }  // namespace

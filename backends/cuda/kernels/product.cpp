@@ -2,6 +2,7 @@
 #include "backends/cuda/kernels/product.h"
 
 #include "backends/cuda/cuda_check.h"
+#include "backends/cuda/kernels/matmul_any.h"
 #include "backends/cuda/kernels/product_choices.h"
 #include "core/shape.h"
 
@@ -65,6 +66,44 @@ void describe(cublasLtMatrixLayoutOpaque_t& layout, DType dtype, std::int64_t ro
   SEXTANT_CUBLAS(cublasLtMatrixLayoutSetAttribute(
       &layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof(stride)));
 }
+
+// D = op(A) op(B) in f32, in scratch, then y += D.
+class SummedProduct final : public CudaKernel {
+ public:
+  SummedProduct(const Product& product, const ProductAddresses& addresses, CudaContext& device)
+      : device_(device), call_(in_f32(product), in_workspace(addresses, device)) {
+    add_ = {.from_dtype = DType::kF32,
+            .to = addresses.d,
+            .to_dtype = product.out,
+            .elements = product.m * product.n * product.count};
+    choice_ = device.products().of(call_, device);
+    if (choice_)
+      device.need_scratch(static_cast<std::size_t>(add_.elements * size_of(DType::kF32).value));
+  }
+  bool is_usable() const { return choice_.has_value(); }
+
+  void enqueue(cudaStream_t stream) override {
+    call_.addresses.d = device_.scratch();
+    add_.from = device_.scratch();
+    SEXTANT_CUBLAS(call_.run(device_, choice_->algorithm, stream));
+    SEXTANT_CUDA(enqueue_add_into(add_, stream));
+  }
+
+ private:
+  static Product in_f32(Product product) {
+    product.out = DType::kF32;
+    return product;
+  }
+  // Scratch has no address yet; all that is asked of D now is how it is aligned.
+  static ProductAddresses in_workspace(const ProductAddresses& addresses, CudaContext& device) {
+    return {.a = addresses.a, .b = addresses.b, .d = device.workspace()};
+  }
+
+  CudaContext& device_;
+  ProductCall call_;
+  AddIntoArguments add_;
+  std::optional<ProductChoice> choice_;
+};
 
 class ProductKernel final : public CudaKernel {
  public:
@@ -156,29 +195,27 @@ std::string ProductCall::key() const {
                      to_string(product.epilogue));
 }
 
-// As members: bias_add and gelu read and write D, gelu_grad reads two tensors and writes one, add
-// reads two and writes one where the product reads one, a sum reads its matrix.
-double ProductCall::spared_bytes() const {
-  const auto bytes = [&](std::int64_t rows, std::int64_t columns, DType dtype) {
+// As members: bias_add and gelu read and write D, gelu_grad and add read two such tensors and write
+// one, a sum reads its matrix.
+double ProductCall::member_bytes() const {
+  const auto bytes = [](std::int64_t rows, std::int64_t columns, DType dtype) {
     return static_cast<double>(size_of(dtype).value) * static_cast<double>(rows) *
            static_cast<double>(columns);
   };
   const double result = bytes(product.m, product.n, product.out);
-  const double added = addresses.c != nullptr && addresses.c != addresses.d ? 2 * result : 0;
+  const double added = addresses.c != nullptr && addresses.c != addresses.d ? 3 * result : 0;
   switch (product.epilogue) {
     case ProductEpilogue::kNone:
       return added;
     case ProductEpilogue::kBias:
     case ProductEpilogue::kGelu:
-      return added + 2 * result;
     case ProductEpilogue::kGeluAux:
-      return added + result;
-    case ProductEpilogue::kGeluBias:
-      return added + 4 * result;
-    case ProductEpilogue::kGeluAuxBias:
-      return added + 3 * result;
-    case ProductEpilogue::kGeluGrad:
       return added + 2 * result;
+    case ProductEpilogue::kGeluBias:
+    case ProductEpilogue::kGeluAuxBias:
+      return added + 4 * result;
+    case ProductEpilogue::kGeluGrad:
+      return added + 3 * result;
     case ProductEpilogue::kSumOfA:
       return added + bytes(product.m, product.k, product.in);
     case ProductEpilogue::kSumOfB:
@@ -201,11 +238,25 @@ cublasStatus_t ProductCall::run(const CudaContext& device, const cublasLtMatmulA
                         &algorithm, device.workspace(), kProductWorkspaceBytes, stream);
 }
 
-std::unique_ptr<CudaKernel> make_product(const Product& product, const ProductAddresses& addresses,
-                                         CudaContext& device) {
-  auto kernel = std::make_unique<ProductKernel>(product, addresses, device);
+namespace {
+
+template <typename Kernel>
+std::unique_ptr<CudaKernel> if_usable(const Product& product, const ProductAddresses& addresses,
+                                      CudaContext& device) {
+  auto kernel = std::make_unique<Kernel>(product, addresses, device);
   if (!kernel->is_usable()) return nullptr;
   return kernel;
+}
+
+}  // namespace
+
+std::unique_ptr<CudaKernel> make_product(const Product& product, const ProductAddresses& addresses,
+                                         CudaContext& device) {
+  const bool accumulates = addresses.c != nullptr && addresses.c == addresses.d;
+  if (!accumulates || size_of(product.out).value >= 4)
+    return if_usable<ProductKernel>(product, addresses, device);
+  if (product.epilogue != ProductEpilogue::kNone) return nullptr;
+  return if_usable<SummedProduct>(product, addresses, device);
 }
 
 }  // namespace sextant

@@ -64,8 +64,8 @@ struct ProductCall {
 
   // What an algorithm depends on, as text.
   std::string key() const;
-  // Cost of a pass over memory that this one call spares, in bytes.
-  double spared_bytes() const;
+  // What the members behind the product read and write if they run one by one.
+  double member_bytes() const;
   cublasStatus_t run(const CudaContext& device, const cublasLtMatmulAlgo_t& algorithm,
                      cudaStream_t stream) const;
 
@@ -77,7 +77,8 @@ struct ProductCall {
 };
 
 // Nothing where cuBLASLt has no algorithm for it, or where the parts one by one were measured to be
-// faster.
+// faster. cuBLASLt rounds a product to 16 bits before it adds C, so what accumulates in 16 bits (C
+// is D) is multiplied in f32 and added by a kernel of its own.
 std::unique_ptr<CudaKernel> make_product(const Product& product, const ProductAddresses& addresses,
                                          CudaContext& device);
 

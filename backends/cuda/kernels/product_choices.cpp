@@ -22,7 +22,7 @@
 namespace sextant {
 namespace {
 
-constexpr int kMostCandidates = 32;
+constexpr int kMostCandidates = 64;
 constexpr int kFileVersion = 1;
 constexpr std::string_view kFormat = "sextant_cublaslt_algorithms";
 constexpr std::size_t kWords = sizeof(cublasLtMatmulAlgo_t::data) / sizeof(std::uint64_t);
@@ -175,12 +175,14 @@ std::optional<ProductChoice> ProductChoices::measured(const ProductCall& call,
   return choice;
 }
 
-// Against the plain product and a pass over memory at 80 % of its bandwidth, which needs 2 us to
-// start.
+// Against the plain product and the passes of its members at 80 % of the memory's bandwidth. To
+// start and end one takes 2 us, or 6 us of one that sums in two stages.
 bool ProductChoices::pays(const ProductCall& call, const ProductChoice& choice,
                           CudaContext& device) {
-  const double spared = call.spared_bytes();
-  if (spared == 0 || choice.seconds == 0) return true;
+  const double bytes = call.member_bytes();
+  if (bytes == 0 || choice.seconds == 0) return true;
+  const bool sums = call.product.epilogue == ProductEpilogue::kSumOfA ||
+                    call.product.epilogue == ProductEpilogue::kSumOfB;
   Product product = call.product;
   product.epilogue = ProductEpilogue::kNone;
   ProductAddresses addresses = call.addresses;
@@ -189,7 +191,8 @@ bool ProductChoices::pays(const ProductCall& call, const ProductChoice& choice,
   const ProductCall plain(product, addresses);
   const std::optional<ProductChoice> alone = of(plain, device);
   if (!alone || alone->seconds == 0) return true;
-  return choice.seconds <= alone->seconds + spared / (0.8 * bytes_per_second_) + 2e-6;
+  return choice.seconds <=
+         alone->seconds + bytes / (0.8 * bytes_per_second_) + (sums ? 6e-6 : 2e-6);
 }
 
 void ProductChoices::tell(const std::string& text) const {
