@@ -15,17 +15,18 @@ struct ColumnSums {
   constexpr ColumnSums(std::int64_t rows, std::int64_t columns, std::int64_t width) {
     tiles = (columns + 32 * width - 1) / (32 * width);
     // Not one block more than fit at once: it would take as long as all others together.
-    const std::int64_t wanted = tiles == 0 ? 1 : kBlocks / tiles;
-    const std::int64_t most = (rows + kLeastRows - 1) / kLeastRows;
-    chunks = wanted < most ? wanted : most;
-    if (chunks < 1) chunks = 1;
-    chunk_rows = (rows + chunks - 1) / chunks;
+    const std::int64_t wanted = tiles == 0 || tiles > kBlocks ? 1 : kBlocks / tiles;
+    const std::int64_t share = (rows + wanted - 1) / wanted;
+    chunk_rows = (share + kStepRows - 1) / kStepRows * kStepRows;
+    if (chunk_rows > 0) chunks = (rows + chunk_rows - 1) / chunk_rows;
   }
 
   static constexpr std::int64_t kBlocks = 4 * 132;  // four blocks on each processor of an H200
-  static constexpr std::int64_t kLeastRows = 32;    // of a chunk: four per warp
-  static constexpr std::int64_t kMostSums = 2;      // per column
-  static constexpr std::int64_t kMostBytes = 32;    // of the sums of a thread's columns
+  // A chunk is a number of whole steps, four rows per warp at a time: what is left over would be
+  // read row by row.
+  static constexpr std::int64_t kStepRows = 32;
+  static constexpr std::int64_t kMostSums = 2;    // per column
+  static constexpr std::int64_t kMostBytes = 32;  // of the sums of a thread's columns
   // Of every use: several chunks there are only with less than kBlocks tiles.
   static constexpr std::size_t kScratchBytes = 2 * kBlocks * 32 * kMostBytes * kMostSums;
 };

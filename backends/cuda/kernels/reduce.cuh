@@ -125,6 +125,7 @@ __device__ __forceinline__ void for_each_of_row(const T* row, std::int64_t lengt
 //   __device__ void store(int sum, int64 column, Sum value) const;
 // First blocks of 32 x kWidth columns sum chunks of the rows, then the chunks are added.
 inline constexpr int kColumnWarps = 8;
+inline constexpr int kAddingWarps = 16;
 
 template <typename Source, typename Sink>
 __global__ void __launch_bounds__(kColumnWarps* kWarp)
@@ -167,23 +168,23 @@ __global__ void __launch_bounds__(kColumnWarps* kWarp)
 
 // A block adds 32 of the kSums x columns sums.
 template <typename Sum, typename Sink>
-__global__ void __launch_bounds__(kColumnWarps* kWarp)
+__global__ void __launch_bounds__(kAddingWarps* kWarp)
     add_chunks(Sink sink, const Sum* partial, std::int64_t chunks, std::int64_t columns,
                std::int64_t all) {
-  __shared__ Sum shared[kColumnWarps][kWarp];
+  __shared__ Sum shared[kAddingWarps][kWarp];
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const std::int64_t at = std::int64_t{blockIdx.x} * kWarp + lane;
   Sum total = 0;
   if (at < all) {
-#pragma unroll 8
-    for (std::int64_t chunk = warp; chunk < chunks; chunk += kColumnWarps)
+#pragma unroll 4
+    for (std::int64_t chunk = warp; chunk < chunks; chunk += kAddingWarps)
       total += partial[chunk * all + at];
   }
   shared[warp][lane] = total;
   __syncthreads();
   if (warp > 0 || at >= all) return;
-  for (int of = 1; of < kColumnWarps; ++of) total += shared[of][lane];
+  for (int of = 1; of < kAddingWarps; ++of) total += shared[of][lane];
   sink.store(static_cast<int>(at / columns), at % columns, total);
 }
 
@@ -202,7 +203,7 @@ cudaError_t enqueue_column_sums(const Source& source, const Sink& sink, std::int
                                                         plan.chunk_rows, partial);
   if (plan.chunks > 1) {
     const std::int64_t all = columns * Source::kSums;
-    add_chunks<<<static_cast<unsigned>((all + kWarp - 1) / kWarp), kColumnWarps * kWarp, 0,
+    add_chunks<<<static_cast<unsigned>((all + kWarp - 1) / kWarp), kAddingWarps * kWarp, 0,
                  stream>>>(sink, partial, plan.chunks, columns, all);
   }
   return cudaGetLastError();
