@@ -2,6 +2,7 @@
 #include "actor/step_calls.h"
 
 #include "actor/operands.h"
+#include "core/operator.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -45,6 +46,16 @@ std::string key_of(const KernelContext& call) {
   return key;
 }
 
+// Plans state the work of the whole only.
+Work work_of(const KernelContext& member) {
+  std::vector<TensorType> inputs, outputs;
+  for (const KernelOperand& in : member.in) inputs.push_back(in.local);
+  for (const KernelOperand& out : member.out) outputs.push_back(out.local);
+  return builtin_operators()
+      .get(member.actor->kind)
+      .work(inputs, outputs, member.actor->attributes);
+}
+
 void forget_addresses(KernelContext& call) {
   for (KernelOperand& in : call.in) in.data = nullptr;
   for (KernelOperand& out : call.out) out.data = nullptr;
@@ -55,12 +66,11 @@ void forget_addresses(KernelContext& call) {
 std::string StepLaunch::types() const { return types_of(calls.front()); }
 
 Work StepLaunch::work() const {
-  Work sum = calls.front().actor->work;
-  for (std::size_t i = 1; i < calls.size(); ++i) {
-    const Work& work = calls[i].actor->work;
-    sum.flops += work.flops;
-    sum.read += work.read;
-    sum.written += work.written;
+  Work sum = works.front();
+  for (std::size_t i = 1; i < works.size(); ++i) {
+    sum.flops += works[i].flops;
+    sum.read += works[i].read;
+    sum.written += works[i].written;
   }
   return sum;
 }
@@ -73,7 +83,11 @@ StepLaunches::StepLaunches(const PhysicalGraph& graph, Rank rank, const GoTogeth
   std::map<std::string, std::size_t> known;
   const auto add = [&](std::vector<KernelContext> calls, const std::string& key) {
     const auto [found, is_new] = known.emplace(key, launches_.size());
-    if (is_new) launches_.push_back({.calls = std::move(calls), .count = 0});
+    if (is_new) {
+      std::vector<Work> works;
+      for (const KernelContext& call : calls) works.push_back(call.actor->work);
+      launches_.push_back({.calls = std::move(calls), .works = std::move(works), .count = 0});
+    }
     ++launches_[found->second].count;
   };
   for (std::size_t run = 0; run < order.size(); ++run) {
@@ -100,7 +114,8 @@ std::vector<StepLaunch> StepLaunches::members(const StepLaunch& fused) {
   std::byte* const nowhere = nullptr;
   for (KernelContext& member : contexts_.of_members(fused.calls.front(), nowhere)) {
     forget_addresses(member);
-    made.push_back({.calls = {std::move(member)}, .count = fused.count});
+    const Work work = work_of(member);
+    made.push_back({.calls = {std::move(member)}, .works = {work}, .count = fused.count});
   }
   return made;
 }

@@ -15,6 +15,7 @@ namespace sextant {
 // Calls that one launch serves: one, or consecutive ones of a kind that go together.
 struct StepLaunch {
   std::vector<KernelContext> calls;  // their operands' data is nullptr
+  std::vector<Work> works;           // of each
   std::int64_t count = 0;            // launches of this kind, types and attributes in the step
 
   const std::string& kind() const { return calls.front().actor->kind; }

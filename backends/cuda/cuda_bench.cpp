@@ -262,7 +262,7 @@ CudaTiming CudaBench::matmul(std::int64_t m, std::int64_t n, std::int64_t k, DTy
   call.in = {operand(m, k), operand(k, n)};
   call.out = {operand(m, n)};
   call.accumulate = {false};
-  const auto timing = time(std::span(&call, 1));
+  const auto timing = time(std::span(&call, 1), 20, false);
   require(timing.has_value(), ErrorCode::kDevice, "no product {}x{}x{} in {}", m, n, k,
           to_string(dtype));
   return *timing;
@@ -308,7 +308,8 @@ bool CudaBench::has_kernel(std::string_view kind) const {
   return std::binary_search(kinds.begin(), kinds.end(), kind);
 }
 
-std::optional<CudaTiming> CudaBench::time(std::span<const KernelContext> calls, int runs) {
+std::optional<CudaTiming> CudaBench::time(std::span<const KernelContext> calls, int runs,
+                                          bool is_cold) {
   std::vector<KernelContext> placed(calls.begin(), calls.end());
   if (!state_->place(placed)) return std::nullopt;
   state_->new_context();
@@ -320,7 +321,7 @@ std::optional<CudaTiming> CudaBench::time(std::span<const KernelContext> calls, 
     throw;
   }
   state_->context->allocate_scratch();
-  const CudaTiming timing = state_->repeat(runs, true, [&] {
+  const CudaTiming timing = state_->repeat(runs, is_cold, [&] {
     for (const auto& kernel : kernels) kernel->enqueue(state_->stream);
   });
   if (const auto fault = state_->context->fault()) fail(ErrorCode::kDevice, "{}", *fault);

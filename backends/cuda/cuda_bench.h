@@ -39,7 +39,8 @@ class CudaBench {
 
   // Bytes read and written per second when so many bytes are copied within the device.
   CudaTiming copy(Bytes bytes);
-  // The fastest algorithm that cuBLASLt names for a row-major [m, k] x [k, n] product.
+  // The fastest algorithm that cuBLASLt names for a row-major [m, k] x [k, n] product, with what
+  // the run before left in the caches.
   CudaTiming matmul(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype);
   // Host time per launch of a kernel that does nothing, and device time between two of them.
   double launch_s();
@@ -52,7 +53,8 @@ class CudaBench {
   bool has_kernel(std::string_view kind) const;
   // What one launch of these calls takes; nothing where no kernel covers them or memory is short.
   // Their operands' addresses are ignored.
-  std::optional<CudaTiming> time(std::span<const KernelContext> calls, int runs = 20);
+  std::optional<CudaTiming> time(std::span<const KernelContext> calls, int runs = 20,
+                                 bool is_cold = true);
 
  private:
   struct State;  // keeps CUDA's headers out of this one

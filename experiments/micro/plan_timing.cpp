@@ -8,14 +8,12 @@ namespace sextant {
 namespace {
 
 TimedLaunch timed(const StepLaunch& launch, bool is_member, CudaBench& bench) {
-  std::vector<Work> works;
-  for (const KernelContext& call : launch.calls) works.push_back(call.actor->work);
   return {.kind = launch.kind(),
           .types = launch.types(),
           .count = launch.count,
           .calls = static_cast<std::int64_t>(launch.calls.size()),
           .work = launch.work(),
-          .works = std::move(works),
+          .works = launch.works,
           .is_member = is_member,
           .timing = bench.time(launch.calls)};
 }

@@ -16,7 +16,8 @@ import tempfile
 import time
 
 VERBS = [["search"], ["simulate"], ["explain"], ["boxing"], ["check"], ["run"], ["compare"],
-         ["model", "show"], ["cluster", "show"], ["doctor"]]
+         ["model", "show"], ["cluster", "show"], ["cluster", "bench"],
+         ["doctor"]]
 
 TINY = "gpt:layers=2,hidden=16,heads=4,vocab=256,seq=8"
 CPU = ["-c", "cpu:ranks=4"]
