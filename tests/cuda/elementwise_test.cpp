@@ -395,6 +395,22 @@ TEST_CASE("sums over rows of whole numbers are exact, for no rows, odd columns a
       }
 }
 
+TEST_CASE("sums over rows are the same bits in every launch of their kernel") {
+  if (!has_gpu()) return;
+  CudaContext device(CudaOptions{});
+  constexpr std::int64_t kRows = 9000, kColumns = 1600;
+  TwinTensor dy({Shape{kRows, kColumns}, DType::kBF16}, digits(kRows * kColumns, 2, 1.0));
+  TwinTensor bias({Shape{kColumns}, DType::kF32}, Numbers(kColumns, 0.0));
+  const TwinCall call("reduce_to_bias", {}, {&dy}, {&bias});
+  const auto kernel = cuda_kernels().make(call.for_device(), device);
+  kernel->enqueue(nullptr);
+  const std::vector<std::byte> first = bias.device_bytes();
+  for (int launch = 0; launch < 20; ++launch) {
+    kernel->enqueue(nullptr);
+    CHECK(bias.device_bytes() == first);
+  }
+}
+
 TEST_CASE("tensors of more than 2^31 elements are written to their end") {
   if (!has_gpu()) return;
   constexpr std::int64_t kElements = (std::int64_t{1} << 31) + 12'345;
