@@ -17,6 +17,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr std::int64_t kMostBlocks = 0x7FFFFFFF;
 constexpr int kShortList = kWarp;
+constexpr int kTilesOfWarp = 4;
 constexpr int kLongWarps = 16;
 constexpr int kLongBlocks = 128;    // of the grid's second dim
 constexpr int kWindowWords = 2048;  // positions are sorted 65,536 at a time
@@ -202,17 +203,19 @@ __device__ __forceinline__ void store_part(const EmbeddingGradArguments& a, std:
   for (int j = 0; j < kWidth; ++j) put_as(a.table_dtype, a.table, at + j, a.adds, sums[j]);
 }
 
-// A warp per row and 32 x kWidth columns.
+// A warp per row and group of columns: four tiles of 32 x kWidth, whose loads and stores are in
+// flight together; most rows of a large vocabulary are nothing but stores of zeros.
 template <typename T, int kWidth>
 __global__ void __launch_bounds__(kThreads)
-    sum_short_lists(EmbeddingGradArguments a, Lists lists, std::int64_t tiles) {
+    sum_short_lists(EmbeddingGradArguments a, Lists lists, std::int64_t groups) {
+  constexpr int kTile = kWarp * kWidth;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const std::int64_t items = a.ids.rows * tiles;
+  const std::int64_t items = a.ids.rows * groups;
   const std::int64_t warps = std::int64_t{gridDim.x} * (kThreads / kWarp);
   for (std::int64_t item = (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) / kWarp;
        item < items; item += warps) {
-    const std::int64_t row = item / tiles;
-    const std::int64_t column = (item - row * tiles) * kWarp * kWidth + lane * kWidth;
+    const std::int64_t row = item / groups;
+    const std::int64_t column = (item - row * groups) * kTilesOfWarp * kTile + lane * kWidth;
     const std::int32_t count = lists.counts[row];
     if (count > kShortList || (count == 0 && a.adds)) continue;
     std::int32_t position = INT32_MAX;
@@ -221,14 +224,18 @@ __global__ void __launch_bounds__(kThreads)
     for (int other = 0; other < count; ++other)
       rank += __shfl_sync(0xFFFFFFFFu, position, other) < position ? 1 : 0;
     if (lane >= count) rank = kWarp;
-    Wide<T> sums[kWidth] = {};
-#pragma unroll 4
+    Wide<T> sums[kTilesOfWarp][kWidth] = {};
     for (int next = 0; next < count; ++next) {
       const unsigned holder = __ballot_sync(0xFFFFFFFFu, rank == next);
       const std::int32_t of = __shfl_sync(0xFFFFFFFFu, position, __ffs(holder) - 1);
-      if (column < a.width) add_part<T, kWidth>(a, of, column, sums);
+#pragma unroll
+      for (int tile = 0; tile < kTilesOfWarp; ++tile)
+        if (column + tile * kTile < a.width)
+          add_part<T, kWidth>(a, of, column + tile * kTile, sums[tile]);
     }
-    if (column < a.width) store_part(a, row, column, sums);
+#pragma unroll
+    for (int tile = 0; tile < kTilesOfWarp; ++tile)
+      if (column + tile * kTile < a.width) store_part(a, row, column + tile * kTile, sums[tile]);
   }
 }
 
@@ -268,8 +275,10 @@ __global__ void __launch_bounds__(kLongWarps* kWarp)
 template <typename T, int kWidth>
 cudaError_t start_sums(const EmbeddingGradArguments& a, const Lists& lists, cudaStream_t stream) {
   const std::int64_t tiles = (a.width + kWarp * kWidth - 1) / (kWarp * kWidth);
+  const std::int64_t groups = (tiles + kTilesOfWarp - 1) / kTilesOfWarp;
   sum_short_lists<T, kWidth>
-      <<<blocks_for(a.ids.rows * tiles, kThreads / kWarp), kThreads, 0, stream>>>(a, lists, tiles);
+      <<<blocks_for(a.ids.rows * groups, kThreads / kWarp), kThreads, 0, stream>>>(a, lists,
+                                                                                   groups);
   if (a.ids.count > kShortList) {
     sort_long_lists<<<kLongBlocks, kThreads, 0, stream>>>(a.ids, lists);
     const dim3 grid(static_cast<unsigned>(tiles), kLongBlocks);
