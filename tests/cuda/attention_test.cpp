@@ -355,6 +355,37 @@ TEST_CASE("cuDNN serves the attention of GPT-2 and Llama where the build has it"
 #endif
 }
 
+// By their bits: the kernels sum in other orders, and probabilities meet the tensor cores rounded.
+TEST_CASE("attention in 16 bits that cuDNN does not serve runs on tensor cores, both ways") {
+  if (!has_gpu()) return;
+  const auto results = [](const Problem& x, CudaKernelTable::Make make, bool is_grad) {
+    CudaContext device(CudaOptions{});
+    DeviceCall call(x.kind() + (is_grad ? "_grad" : ""), x.shape.attributes());
+    if (is_grad)
+      x.give_backward(call, x.dtype, x.out_type(), x.wide, x.shape.accumulate);
+    else
+      x.give_forward(call, x.dtype, x.out_type(), x.wide, x.shape.accumulate);
+    const auto kernel = call.kernel(make, device);
+    REQUIRE(kernel != nullptr);
+    kernel->enqueue(nullptr);
+    return call.results();
+  };
+  const CudaKernelTable::Make preferred = [](const KernelContext& call, CudaContext& device) {
+    return cuda_kernels().make(call, device);
+  };
+  for (const Case& c : std::vector<Case>{{2, 77, 77, 4, 2, 32, 32},  // short heads
+                                         {1, 96, 96, 2, 1, 64, 64, 0, 0, 3, 32, 1},
+                                         {1, 70, 70, 2, 2, 64, 64, 0, 0, 0, 0, 0, true}})
+    for (const DType dtype : {DType::kBF16, DType::kF16})
+      for (const bool is_grad : {false, true}) {
+        const Problem problem(c, dtype);
+        const auto found = results(problem, preferred, is_grad);
+        const auto path = [&](const Path& of) { return is_grad ? of.backward : of.forward; };
+        CHECK(found == results(problem, path(kPaths[1]), is_grad));
+        CHECK(found != results(problem, path(kPaths[0]), is_grad));
+      }
+}
+
 #ifdef SEXTANT_HAS_CUDNN
 TEST_CASE("graphs of attention are made of operations that cuDNN accepts, without a GPU") {
   for (const cudnnDataType_t type : {CUDNN_DATA_BFLOAT16, CUDNN_DATA_HALF})

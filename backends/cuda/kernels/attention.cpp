@@ -184,8 +184,10 @@ std::unique_ptr<CudaKernel> make_attention_merge(const KernelContext& call,
 }  // namespace
 
 void add_cuda_attention(CudaKernelTable& table) {
-  for (const char* kind : {"attention", "attention_chunks"})
+  for (const char* kind : {"attention", "attention_chunks"}) {
     table.add(kind, make_general_attention);
+    table.add(kind, make_tensor_attention);
+  }
   for (const char* kind : {"attention_grad", "attention_chunks_grad"}) {
     table.add(kind, make_general_attention_grad);
     table.add(kind, make_tensor_attention_grad);
