@@ -71,6 +71,7 @@ class Stats final : public CudaKernel {
 };
 
 std::unique_ptr<CudaKernel> make_stats(std::span<const KernelContext> calls, CudaContext& device) {
+  if (calls.size() > 1 && !are_independent(calls)) return nullptr;
   std::vector<CudaStatsRow> rows;
   for (const KernelContext& call : calls) {
     if (!are_covered(call)) return nullptr;
