@@ -233,10 +233,17 @@ void ProductChoices::write_file() const {
     products[key] = {{"seconds", choice.seconds}, {"algorithm", words_of(choice.algorithm)}};
   // Another process that reads meanwhile finds the old file or the new one.
   const std::string aside = fmt::format("{}.{}", options_.matmul_cache, getpid());
-  std::ofstream(aside) << to_readable_text(root);
+  std::ofstream file(aside);
+  file << to_readable_text(root);
+  file.close();
   std::error_code error;
-  std::filesystem::rename(aside, options_.matmul_cache, error);
-  if (error) tell(fmt::format("{}: cannot be written: {}", options_.matmul_cache, error.message()));
+  if (file.good()) std::filesystem::rename(aside, options_.matmul_cache, error);
+  if (file.good() && !error) return;
+  // A part of it, from a full disk for instance, must not stand where the whole did.
+  std::error_code ignored;
+  std::filesystem::remove(aside, ignored);
+  tell(fmt::format("{}: cannot be written{}", options_.matmul_cache,
+                   error ? ": " + error.message() : std::string()));
 }
 
 }  // namespace sextant
