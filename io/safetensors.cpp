@@ -106,7 +106,9 @@ void SafetensorsWriter::finish() {
   require(missing_ == 0, ErrorCode::kInternal, "{}: {} bytes are missing", path_, missing_);
   file_.close();
   require(file_.good(), ErrorCode::kBadInput, "{}: cannot be written", path_);
-  std::filesystem::rename(unfinished_, path_);
+  std::error_code error;
+  std::filesystem::rename(unfinished_, path_, error);
+  require(!error, ErrorCode::kBadInput, "{}: cannot be written: {}", path_, error.message());
 }
 
 SafetensorsFile::SafetensorsFile(std::string path)
@@ -122,7 +124,9 @@ SafetensorsFile::SafetensorsFile(std::string path)
 }
 
 void SafetensorsFile::read_header() {
-  const auto size = static_cast<std::uint64_t>(std::filesystem::file_size(path_));
+  std::error_code error;
+  const auto size = static_cast<std::uint64_t>(std::filesystem::file_size(path_, error));
+  require(!error, ErrorCode::kBadInput, "{}", error.message());  // a folder, for instance
   std::uint64_t length = 0;
   file_.read(reinterpret_cast<char*>(&length), sizeof(length));
   require(file_.good() && length <= kMostHeaderBytes && length <= size - sizeof(length),

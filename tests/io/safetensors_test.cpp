@@ -108,6 +108,7 @@ TEST_CASE("files that lie about their data are refused by what is wrong") {
   std::ofstream(place.path, std::ios::binary) << "abc";
   CHECK(message_of(place.path).find("no header") != std::string::npos);
   CHECK(message_of(place.path + ".not").find("cannot be read") != std::string::npos);
+  CHECK(message_of(fs::temp_directory_path().string()).find("directory") != std::string::npos);
 }
 
 TEST_CASE("weights and samples are those that a run starts from and reads") {
