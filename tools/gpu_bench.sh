@@ -52,6 +52,7 @@ for case in medium:16 xl:8; do
     (cd "$logs" && python3 "$peer" --model "$name" --mbs "$batch" --steps "$steps" >"$name.torch.log" 2>&1)
     theirs="$(sed -n 's/^RESULT //p' "$out.torch.log" |
       python3 -c 'import json, sys; print(json.load(sys.stdin)["step_ms"])')"
+    [ -n "$theirs" ] || { tail -5 "$out.torch.log"; failed=1; }
   fi
   python3 - "$name" "$batch" "$ours" "$theirs" "$out/metrics.jsonl" <<'EOF'
 import json, statistics, sys
@@ -78,6 +79,8 @@ for model in gpt-3m llama-3m; do
         --out "$out.torch.jsonl" >>"$logs/$model.log" 2>&1
       echo "$model $dtype, ours and PyTorch:"
       python3 "$peers/compare_losses.py" "$out/metrics.jsonl" "$out.torch.jsonl" --bound "$bound" || failed=1
+    else
+      echo "$model $dtype, ours and PyTorch: skipped, no PyTorch or safetensors"
     fi
   done
   head -20 "$logs/$model/f32/metrics.jsonl" >"$logs/$model/f32.head.jsonl"

@@ -48,7 +48,9 @@ log() {
 for test in "${tests[@]}"; do log "$test" build-gpu/tests/cuda/"$test"; done
 
 # initcheck says little about an arena that is poisoned first, so it looks at the kernels alone.
-if [ "$sanitize" = yes ] && command -v compute-sanitizer >/dev/null; then
+if [ "$sanitize" = yes ] && ! command -v compute-sanitizer >/dev/null; then
+  echo "skipped: compute-sanitizer is not installed"
+elif [ "$sanitize" = yes ]; then
   sanitizer() { compute-sanitizer --error-exitcode 9 --tool "$@"; }
   for tool in memcheck racecheck initcheck; do
     log "$tool" sanitizer "$tool" build-gpu/tests/cuda/cuda_test \
