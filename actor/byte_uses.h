@@ -23,7 +23,7 @@ struct SiteUse {
   // Register of the block of the frame's instance, of registers that are views of each other the
   // one that is written; the first, if merged.
   std::int32_t reg = 0;
-  std::int32_t rate = 1;   // content of the step = act / rate; 0: always content 0 (state)
+  std::int32_t rate = 1;  // content of the step = act / rate; 0: always content 0 (state)
   std::int64_t offset = 0, size = 0;  // in the frame
   bool writes = false;
   std::int32_t first_range = 0;  // in ByteUses::ranges, one per slot of the frame

@@ -14,8 +14,8 @@ bool fuses_anything(const CostModel& cost);
 // boxing is inserted, so no communication is inside a group. The fused operator stands where the
 // last of them stood, with the list of members in the order of the kind, the tensors that others
 // read as outputs and the rest inside. A group is left alone where somebody outside reads a result
-// of it before that place, or where it keeps state. The result passes validate() if the graph does, and runs with the same
-// bits: a device without a kernel for the whole runs the members.
+// of it before that place, or where it keeps state. The result passes validate() if the graph does,
+// and runs with the same bits: a device without a kernel for the whole runs the members.
 StagedGraph fuse_operators(const StagedGraph& graph, const CostModel& cost);
 
 }  // namespace sextant

@@ -19,11 +19,11 @@ namespace sextant {
 std::unique_ptr<CostModel> make_roofline(const Cluster& cluster, DType compute_dtype);
 
 // The kernels that the cluster file has measured times of, in the dtype they were measured in, and
-// the roofline for all else. Work that was measured takes what it took. Other work of the same kernel
-// takes what it has of FLOPs (matmuls) or of bytes (all others) at the rate of the nearest measured
-// ones: the mean of the logarithms of the rates of up to four, weighted by 1 / distance^2, distances
-// in octaves of the extents of a matmul, else of FLOPs and bytes. Farther than two octaves from all of
-// them it is the roofline's. Without measured times this is the roofline.
+// the roofline for all else. Work that was measured takes what it took. Other work of the same
+// kernel takes what it has of FLOPs (matmuls) or of bytes (all others) at the rate of the nearest
+// measured ones: the mean of the logarithms of the rates of up to four, weighted by 1 / distance^2,
+// distances in octaves of the extents of a matmul, else of FLOPs and bytes. Farther than two
+// octaves from all of them it is the roofline's. Without measured times this is the roofline.
 std::unique_ptr<CostModel> make_cost_model(const Cluster& cluster, DType compute_dtype);
 
 // Extents of a kernel key "matmul:MxNxK"; nothing for other keys. Throws Error(kBadInput) for one

@@ -16,8 +16,8 @@ struct CudaOptions {
   bool profile = false;    // event pairs around every launch; changes timing
   // The same bits in every run: no atomics in floating point, fixed algorithms.
   bool deterministic = false;
-  // Algorithms of matrix products and plans of attention are measured when a program is prepared, on
-  // memory that is given back, and not left to the heuristics of their libraries; never with
+  // Algorithms of matrix products and plans of attention are measured when a program is prepared,
+  // on memory that is given back, and not left to the heuristics of their libraries; never with
   // `deterministic`. Seconds per program.
   bool tune_matmuls = false;
   // File that keeps what was measured, for later runs on a card of this kind; empty: none.

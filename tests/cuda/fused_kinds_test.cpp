@@ -1,7 +1,8 @@
 // The fused kinds that GPU clusters list are those that CUDA has kernels for, so that what is
 // simulated for a GPU is what runs on one. Needs no GPU.
-#include "backends/cuda/cuda_kernel.h"
 #include "core/fused_kinds.h"
+
+#include "backends/cuda/cuda_kernel.h"
 
 #include <doctest/doctest.h>
 

@@ -28,11 +28,11 @@ Cluster with_measured(std::vector<MeasuredKernel> kernels) {
 }
 
 MeasuredKernel matmul(std::int64_t m, std::int64_t n, std::int64_t k, double seconds) {
-  return {.kernel = "matmul:" + std::to_string(m) + "x" + std::to_string(n) + "x" +
-                    std::to_string(k),
-          .flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k),
-          .bytes = Bytes(2 * (m * n + m * k + n * k)),
-          .seconds = seconds};
+  return {
+      .kernel = "matmul:" + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k),
+      .flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k),
+      .bytes = Bytes(2 * (m * n + m * k + n * k)),
+      .seconds = seconds};
 }
 
 Work work_of(const MeasuredKernel& kernel) {
