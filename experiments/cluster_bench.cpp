@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace sextant {
@@ -101,12 +102,20 @@ class Measurement {
   void add_step(const BenchedStep& step) {
     options_.say("launches of " + step.name);
     bench_.set_id_limit(step.id_limit);
+    double members_s = 0;
     for (const TimedLaunch& launch : time_step(step.graph, bench_)) {
-      if (!launch.timing) {
+      if (!launch.timing)
         options_.say(fmt::format("no kernel for {} ({})", launch.kind, launch.types));
+      if (launch.is_member) {
+        // Cost models know the whole of a fused operator; nothing is known of it where a member is
+        // not.
+        members_s += launch.timing ? launch.timing->median_s : std::nan("");
+        if (!launch.ends) continue;
+        const double whole_s = std::exchange(members_s, 0);
+        if (std::isfinite(whole_s)) measured_.push_back(entry_of(*launch.ends, whole_s));
         continue;
       }
-      if (launch.is_member) continue;  // cost models know the whole
+      if (!launch.timing) continue;
       // What one launch does for many calls is shared among them by their bytes; cost models see
       // single calls.
       if (launch.calls == 1) measured_.push_back(entry_of(launch.work, launch.timing->median_s));

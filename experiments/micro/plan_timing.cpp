@@ -15,6 +15,7 @@ TimedLaunch timed(const StepLaunch& launch, bool is_member, CudaBench& bench) {
           .work = launch.work(),
           .works = launch.works,
           .is_member = is_member,
+          .ends = {},
           .timing = bench.time(launch.calls)};
 }
 
@@ -36,6 +37,7 @@ std::vector<TimedLaunch> time_step(const PhysicalGraph& graph, CudaBench& bench)
       continue;
     }
     for (const StepLaunch& member : step.members(launch)) all.push_back(timed(member, true, bench));
+    all.back().ends = launch.work();
   }
   return all;
 }

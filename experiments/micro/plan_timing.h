@@ -18,7 +18,8 @@ struct TimedLaunch {
   std::int64_t calls = 1;            // in the launch
   Work work;                         // of the launch
   std::vector<Work> works;           // of its calls
-  bool is_member = false;            // of a fused operator that has no kernel of its own
+  bool is_member = false;            // of a fused operator that no kernel covers as a whole
+  std::optional<Work> ends;          // of the last member: the work of the whole
   std::optional<CudaTiming> timing;  // nothing: no kernel
 
   double seconds_per_step() const;  // 0 without timing
