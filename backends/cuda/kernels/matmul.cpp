@@ -5,6 +5,7 @@
 #include "backends/cuda/kernels/families.h"
 #include "backends/cuda/kernels/launch.h"
 #include "backends/cuda/kernels/matmul_sizes.h"
+#include "backends/cuda/kernels/tables.h"
 
 #include <algorithm>
 
@@ -38,19 +39,6 @@ std::unique_ptr<CudaKernel> make_any(const Matmul& call) {
                          .accumulate = call.accumulate});
 }
 
-// Several kernels behind each other.
-class CudaSequence final : public CudaKernel {
- public:
-  explicit CudaSequence(std::vector<std::unique_ptr<CudaKernel>> kernels)
-      : kernels_(std::move(kernels)) {}
-  void enqueue(cudaStream_t stream) override {
-    for (const auto& kernel : kernels_) kernel->enqueue(stream);
-  }
-
- private:
-  std::vector<std::unique_ptr<CudaKernel>> kernels_;
-};
-
 // Nothing where cuBLASLt cannot. Long batches take several calls.
 std::unique_ptr<CudaKernel> make_library(const Matmul& call, CudaContext& device) {
   const DType in = call.x.local.dtype, out = call.y.local.dtype;
@@ -69,8 +57,7 @@ std::unique_ptr<CudaKernel> make_library(const Matmul& call, CudaContext& device
                                    device));
     if (kernels.back() == nullptr) return nullptr;
   }
-  if (kernels.size() == 1) return std::move(kernels.front());
-  return std::make_unique<CudaSequence>(std::move(kernels));
+  return in_sequence(std::move(kernels));
 }
 
 std::unique_ptr<CudaKernel> make(const Matmul& call, CudaContext& device) {
