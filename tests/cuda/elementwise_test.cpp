@@ -313,6 +313,46 @@ TEST_CASE("casts between all types give the reference's bits, overflow and NaN i
     }
 }
 
+// What compiler/in_place.h lets an output do. By their bits: the kernel is the same.
+TEST_CASE("element-wise kernels give over an input what they give beside it") {
+  if (!has_gpu()) return;
+  CudaContext device(CudaOptions{});
+  const auto check = [&device](const Named& function, const std::vector<TensorType>& types,
+                               std::size_t over) {
+    CAPTURE(function.kind);
+    CAPTURE(over);
+    std::vector<std::unique_ptr<TwinTensor>> in;
+    std::vector<TwinTensor*> pointers;
+    for (const TensorType& type : types) {
+      const Numbers values = digits(type.shape.elements(), in.size() + 1, 3.0);
+      in.push_back(std::make_unique<TwinTensor>(type, values));
+      pointers.push_back(in.back().get());
+    }
+    const auto run = [&](TwinTensor& out) {
+      const TwinCall call(function.kind, function.attributes, pointers, {&out});
+      cuda_kernels().make(call.for_device(), device)->enqueue(nullptr);
+      return out.device_bytes();
+    };
+    const auto count = static_cast<std::size_t>(types[over].shape.elements());
+    TwinTensor beside(types[over], Numbers(count, 7.0));
+    const std::vector<std::byte> wanted = run(beside);
+    CHECK(run(*in[over]) == wanted);
+  };
+  for (const DType dtype : kFloating) {
+    CAPTURE(std::string(to_string(dtype)));
+    const TensorType odd{Shape{100'003}, dtype}, rows{Shape{300, 64}, dtype}, row{Shape{64}, dtype};
+    for (const auto* functions : {&kExactOfOne, &kCurvesOfOne})
+      for (const Named& function : *functions) check(function, {odd}, 0);
+    check({"dropout", {{"rate", 0.3}, {"stream", "s"}}}, {odd}, 0);
+    for (const Named& function : kExactOfTwo)
+      for (const std::size_t over : {0, 1}) check(function, {odd, odd}, over);
+    for (const char* kind : {"maximum_grad", "minimum_grad"})
+      for (const std::size_t over : {0, 1, 2}) check({kind}, {odd, odd, odd}, over);
+    check({"bias_add"}, {rows, row}, 0);
+    check({"mul"}, {row, rows}, 1);
+  }
+}
+
 TEST_CASE("a byte of bool that is not zero is true, whichever it is") {
   if (!has_gpu()) return;
   CudaContext device(CudaOptions{});
