@@ -68,8 +68,10 @@ done
 # activations at 2^-9 relative.
 for model in gpt-3m llama-3m; do
   plan=("$peers/$model.json" --strategy "dp=1 micro_batch=8" --global-batch 8 --data "$text")
-  "$sextant" export "${plan[@]}" --steps 200 -c "$cluster" --dtype f32 --out "$logs/$model" >"$logs/$model.log" 2>&1
-  "$sextant" run "${plan[@]}" --steps 20 --dtype f32 -c cpu:ranks=1 --out "$logs/$model/cpu" >>"$logs/$model.log" 2>&1
+  "$sextant" export "${plan[@]}" --steps 200 -c "$cluster" --dtype f32 --out "$logs/$model" >"$logs/$model.log" 2>&1 ||
+    failed=1
+  "$sextant" run "${plan[@]}" --steps 20 --dtype f32 -c cpu:ranks=1 --out "$logs/$model/cpu" >>"$logs/$model.log" 2>&1 ||
+    failed=1
   for type in f32:0.002 bf16:0.03; do
     dtype="${type%:*}" bound="${type#*:}" out="$logs/$model/${type%:*}"
     "$sextant" run "${plan[@]}" --steps 200 -c "$cluster" --dtype "$dtype" --backend cuda --out "$out" >>"$logs/$model.log" 2>&1 ||
