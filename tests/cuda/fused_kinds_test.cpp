@@ -1,5 +1,5 @@
-// The fused kinds that GPU clusters list are those that CUDA has kernels for, so that what is
-// simulated for a GPU is what runs on one. Needs no GPU.
+// Fused kinds without a CUDA kernel are those of products in pieces and no others, so that what is
+// simulated for one GPU is what runs on one. Needs no GPU.
 #include "core/fused_kinds.h"
 
 #include "backends/cuda/cuda_kernel.h"
