@@ -13,6 +13,7 @@
 namespace sextant {
 namespace {
 
+constexpr std::string_view kNoKernel = "none";  // core/work.h
 constexpr std::size_t kNeighbours = 4;
 constexpr double kFarthest = 2;  // octaves
 // Nearer than this, weights differ no more: a thousandth of an octave.
@@ -52,6 +53,8 @@ class MeasuredCosts final : public CostModel {
   }
 
   Duration duration(const Work& work) const override {
+    // Events around nothing are a microsecond apart.
+    if (work.kernel == kNoKernel) return roofline_->duration(work);
     const std::int64_t bytes = work.read.value + work.written.value;
     const auto exact = exact_.find({work.kernel, work.flops, bytes});
     if (exact != exact_.end()) return duration_from_seconds(exact->second);

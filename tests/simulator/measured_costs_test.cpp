@@ -53,6 +53,11 @@ TEST_CASE("work that was measured takes what it took, and the mean where it was 
   CHECK(time_of(with_measured({once, again}), once) == Duration(8'000'000));
 }
 
+TEST_CASE("what starts no kernel takes no time, whatever was measured") {
+  const MeasuredKernel view{"none", 0, Bytes(0), 1.3e-6};
+  CHECK(time_of(with_measured({view}), view) == Duration());
+}
+
 // 1024 and 4096 rows at 2 and 8 us per 1024 rows; 2048 rows lie one octave from both, so that the
 // rates count alike: sqrt(2 x 8) = 4 us per 1024 rows.
 TEST_CASE("a matmul between two measured ones has the mean of their logarithmic rates") {
