@@ -394,7 +394,8 @@ TEST_CASE("a matmul with bias, and with what is added to it, equals its members"
           bias.member("matmul", attributes, {{kIn, 0}, {kIn, 1}}, {{kInner, 0}})
               .member("bias_add", {}, {{kInner, 0}, {kIn, 2}}, {{kOut, 0}});
           const bool covered = check(bias, device);
-          if (must) CHECK(covered);
+          // What accumulates in 16 bits is left to the members.
+          if (must && (!accumulates || dtype == DType::kF32)) CHECK(covered);
         }
         for (const int product : {0, 1}) {
           const ActorMember::Operand made{kInner, 0}, other{kIn, 2};
