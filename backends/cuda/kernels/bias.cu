@@ -71,11 +71,10 @@ __device__ bool is_last_of_tile(std::uint32_t* finished) {
   return last;
 }
 
-template <typename T, int kSize>
+template <typename T, int kSize, int kLanes>
 __global__ void __launch_bounds__(kThreads, 4)
     sum_rows(const ReduceToBiasArguments x, std::int64_t chunk_rows) {
   using S = Wide<T>;
-  constexpr int kLanes = kSize > 1 ? BiasTiles::kNarrow : BiasTiles::kWide;
   constexpr int kGroups = kThreads / kLanes, kWidth = kLanes * kSize;
   constexpr int kParts = kThreads / kWidth;  // threads per column when chunks are added
   static_assert(kWidth <= kThreads && kGroups >= kParts);
@@ -118,7 +117,10 @@ template <typename T, int kSize>
 cudaError_t start(const ReduceToBiasArguments& x, cudaStream_t stream) {
   const BiasTiles plan(x.rows, x.columns, kSize);
   const dim3 grid(static_cast<unsigned>(plan.tiles), static_cast<unsigned>(plan.chunks));
-  sum_rows<T, kSize><<<grid, kThreads, 0, stream>>>(x, plan.chunk_rows);
+  if (plan.lanes == BiasTiles::kWide)
+    sum_rows<T, kSize, BiasTiles::kWide><<<grid, kThreads, 0, stream>>>(x, plan.chunk_rows);
+  else if constexpr (kSize > 1)
+    sum_rows<T, kSize, BiasTiles::kNarrow><<<grid, kThreads, 0, stream>>>(x, plan.chunk_rows);
   return cudaGetLastError();
 }
 
