@@ -478,7 +478,8 @@ TEST_CASE("the gradient of a weight with that of its bias equals its members") {
     for (const DType out : {in, DType::kF32})
       for (const auto& [m, n, k] : kSizes)
         for (const bool transposed : {false, true})
-          for (const int accumulates : {0, 1, 2, 3}) {
+          for (const int accumulates : {0, 3}) {
+            if (in != DType::kBF16 && in != DType::kF16 && out != in) continue;
             CAPTURE(to_string(in));
             CAPTURE(m);
             CAPTURE(n);
