@@ -20,7 +20,10 @@ class DeviceTable {
     if (rows.empty()) return;
     const std::size_t bytes = rows.size() * sizeof(Row);
     SEXTANT_CUDA(cudaMalloc(reinterpret_cast<void**>(&rows_), bytes));
-    const cudaError_t status = cudaMemcpy(rows_, rows.data(), bytes, cudaMemcpyHostToDevice);
+    cudaError_t status = cudaMemcpy(rows_, rows.data(), bytes, cudaMemcpyHostToDevice);
+    // A copy from pageable memory may return before it arrives, and the streams that run kernels do
+    // not wait for the one it is on.
+    if (status == cudaSuccess) status = cudaStreamSynchronize(nullptr);
     if (status != cudaSuccess) cudaFree(rows_);
     SEXTANT_CUDA(status);
   }
