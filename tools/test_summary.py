@@ -9,7 +9,7 @@ import json
 import re
 import sys
 
-CASES = re.compile(r"\[doctest\] test cases: +(\d+) \| +(\d+) passed \| +(\d+) failed")
+CASES = re.compile(r"\[doctest\] test cases: +(\d+) \| +(\d+) passed \| +(\d+) failed(?: \| +(\d+) skipped)?")
 TAIL_LINES = 40
 
 
@@ -21,12 +21,12 @@ def count(test):
     cases = CASES.findall(test.get("stdout") or "")
     if not cases:
         return (1, 0, 0, "") if result in ("OK", "EXPECTEDFAIL") else (0, 1, 0, result.lower())
-    passed, failed = int(cases[-1][1]), int(cases[-1][2])
-    if result == "OK" and passed + failed == 0:
+    passed, failed, skipped = (int(number or 0) for number in cases[-1][1:])
+    if result == "OK" and passed + failed + skipped == 0:
         return 0, 1, 0, "ran no test case"
     if result != "OK" and failed == 0:
-        return passed, 1, 0, f"{result.lower()} beside its cases"
-    return passed, failed, 0, result.lower() if failed else ""
+        return passed, 1, skipped, f"{result.lower()} beside its cases"
+    return passed, failed, skipped, result.lower() if failed else ""
 
 
 def tail(test):
@@ -53,6 +53,8 @@ def main():
             if failed:
                 print(f"FAILED {build}: {test['name']} ({remark}, {test['duration']:.1f} s)")
                 print(tail(test))
+            elif skipped and passed:
+                print(f"{build}: {test['name']}: {skipped} of its cases skipped")
             elif skipped:
                 print(f"SKIPPED {build}: {test['name']}")
                 print(tail(test))
@@ -65,7 +67,9 @@ def main():
     slowest.sort(reverse=True)
     print("slowest: " + ", ".join(f"{name} {duration:.1f} s" for duration, name in slowest[:5]))
     passed, failed, skipped = total
-    print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
+    if skipped:
+        print(f"{skipped} skipped")
+    print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
 
 

@@ -6,6 +6,7 @@
 #include "backends/cuda/kernels/attention_cudnn.h"
 #include "backends/cuda/kernels/attention_graphs.h"
 #include "tests/cuda/device_call.h"
+#include "tests/cuda/gpu.h"
 
 #include <doctest/doctest.h>
 #include <fmt/core.h>
@@ -19,12 +20,6 @@
 using namespace sextant;
 
 namespace {
-
-bool has_gpu() {
-  if (num_cuda_devices() > 0) return true;
-  MESSAGE("skipped: no GPU");
-  return false;
-}
 
 struct Path {
   const char* name;
@@ -318,8 +313,8 @@ const std::vector<Case> kCases = {
 
 }  // namespace
 
-TEST_CASE("attention equals the reference within its bound, by every kernel that serves it") {
-  if (!has_gpu()) return;
+TEST_CASE("attention equals the reference within its bound, by every kernel that serves it" *
+          doctest::skip(!has_gpu())) {
   for (const Case& c : kCases)
     for (const DType dtype : {DType::kF64, DType::kF32, DType::kBF16, DType::kF16}) {
       const Problem problem(c, dtype);
@@ -341,8 +336,8 @@ TEST_CASE("attention equals the reference within its bound, by every kernel that
     }
 }
 
-TEST_CASE("cuDNN serves the attention of GPT-2 and Llama where the build has it") {
-  if (!has_gpu()) return;
+TEST_CASE("cuDNN serves the attention of GPT-2 and Llama where the build has it" *
+          doctest::skip(!has_gpu())) {
 #ifdef SEXTANT_HAS_CUDNN
   for (const Case& c :
        std::vector<Case>{{2, 128, 128, 4, 4, 64, 64}, {1, 256, 256, 8, 2, 128, 128}})
@@ -356,8 +351,8 @@ TEST_CASE("cuDNN serves the attention of GPT-2 and Llama where the build has it"
 }
 
 // By their bits: the kernels sum in other orders, and probabilities meet the tensor cores rounded.
-TEST_CASE("attention in 16 bits that cuDNN does not serve runs on tensor cores, both ways") {
-  if (!has_gpu()) return;
+TEST_CASE("attention in 16 bits that cuDNN does not serve runs on tensor cores, both ways" *
+          doctest::skip(!has_gpu())) {
   const auto results = [](const Problem& x, CudaKernelTable::Make make, bool is_grad) {
     CudaContext device(CudaOptions{});
     DeviceCall call(x.kind() + (is_grad ? "_grad" : ""), x.shape.attributes());
@@ -399,8 +394,8 @@ TEST_CASE("graphs of attention are made of operations that cuDNN accepts, withou
 }
 #endif
 
-TEST_CASE("attention over nothing is zero, and its log-sum-exp minus infinity") {
-  if (!has_gpu()) return;
+TEST_CASE("attention over nothing is zero, and its log-sum-exp minus infinity" *
+          doctest::skip(!has_gpu())) {
   const Case c{1, 3, 0, 2, 2, 8, 8};
   const Problem problem(c, DType::kF32);
   CHECK(check_forward(problem, kPaths[0]));
@@ -410,8 +405,8 @@ TEST_CASE("attention over nothing is zero, and its log-sum-exp minus infinity") 
   CHECK(check_backward(empty, kPaths[0], true));
 }
 
-TEST_CASE("the gradient of attention has the same bits in every deterministic run") {
-  if (!has_gpu()) return;
+TEST_CASE("the gradient of attention has the same bits in every deterministic run" *
+          doctest::skip(!has_gpu())) {
   const Problem x({2, 300, 300, 4, 2, 64, 64}, DType::kBF16);
   CudaOptions options;
   options.deterministic = true;

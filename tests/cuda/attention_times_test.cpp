@@ -5,6 +5,7 @@
 #include "backends/cuda/kernels/attention_graphs.h"
 #include "backends/cuda/kernels/stopwatch.h"
 #include "tests/cuda/device_call.h"
+#include "tests/cuda/gpu.h"
 
 #include <doctest/doctest.h>
 #include <fmt/core.h>
@@ -15,12 +16,6 @@
 using namespace sextant;
 
 namespace {
-
-bool has_gpu() {
-  if (num_cuda_devices() > 0) return true;
-  MESSAGE("skipped: no GPU");
-  return false;
-}
 
 struct Path {
   const char* name;
@@ -99,8 +94,7 @@ void time_path(const char* model, const Case& c, const Path& path, bool is_grad,
 
 }  // namespace
 
-TEST_CASE("attention of the models in bf16: times") {
-  if (!has_gpu()) return;
+TEST_CASE("attention of the models in bf16: times" * doctest::skip(!has_gpu())) {
   const std::vector<std::pair<const char*, Case>> models = {
       {"medium", {16, 1024, 1024, 16, 16, 64}},
       {"xl", {8, 1024, 1024, 25, 25, 64}},
@@ -151,8 +145,8 @@ void time_plans(const std::string& text, const CudnnGraph& graph,
 
 }  // namespace
 
-TEST_CASE("plans of cuDNN for attention in bf16: times of all that it proposes") {
-  if (!has_gpu()) return;
+TEST_CASE("plans of cuDNN for attention in bf16: times of all that it proposes" *
+          doctest::skip(!has_gpu())) {
   const std::vector<std::pair<const char*, AttentionProblem>> problems = {
       {"medium", {CUDNN_DATA_BFLOAT16, 16, 1024, 1024, 16, 16, 64, 64, 0, 0.125F}},
       {"llama", {CUDNN_DATA_BFLOAT16, 1, 4096, 4096, 32, 32, 128, 128, 0, 0.0883883F}}};

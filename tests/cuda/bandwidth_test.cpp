@@ -5,6 +5,7 @@
 #include "backends/cuda/cuda_context.h"
 #include "backends/cuda/cuda_kernel.h"
 #include "core/physical_graph.h"
+#include "tests/cuda/gpu.h"
 
 #include <doctest/doctest.h>
 
@@ -19,12 +20,6 @@
 using namespace sextant;
 
 namespace {
-
-bool has_gpu() {
-  if (num_cuda_devices() > 0) return true;
-  MESSAGE("skipped: no GPU");
-  return false;
-}
 
 // Device memory that is given out in aligned pieces, all zero.
 class Memory {
@@ -187,8 +182,8 @@ std::vector<std::int64_t> layer_of_medium() {
 
 }  // namespace
 
-TEST_CASE("updates and norms of the parameters of GPT-2 medium run near the rate of a copy") {
-  if (!has_gpu()) return;
+TEST_CASE("updates and norms of the parameters of GPT-2 medium run near the rate of a copy" *
+          doctest::skip(!has_gpu())) {
   Bench bench;
   Calls calls(std::size_t{7} << 30);
   const KernelOperand control = calls.tensor({Shape{2}, DType::kF64});
@@ -226,8 +221,7 @@ TEST_CASE("updates and norms of the parameters of GPT-2 medium run near the rate
   CHECK(bench.measure("gradient_stats, a run per layer", norms, 2 * elements) > 0.25);
 }
 
-TEST_CASE("moves run near the rate of a copy") {
-  if (!has_gpu()) return;
+TEST_CASE("moves run near the rate of a copy" * doctest::skip(!has_gpu())) {
   Bench bench;
   const auto move = [&](const std::string& name, const std::string& kind,
                         const Attributes& attributes, const std::vector<TensorType>& inputs,
@@ -274,8 +268,8 @@ TEST_CASE("moves run near the rate of a copy") {
        {{{65536, 4096}, f32}}, 0.1);
 }
 
-TEST_CASE("norms, reductions, embeddings and the loss run near the rate of a copy") {
-  if (!has_gpu()) return;
+TEST_CASE("norms, reductions, embeddings and the loss run near the rate of a copy" *
+          doctest::skip(!has_gpu())) {
   Bench bench;
   using Integers = std::vector<std::int64_t>;
   const DType bf16 = DType::kBF16, f32 = DType::kF32, i32 = DType::kI32;
@@ -352,8 +346,7 @@ TEST_CASE("norms, reductions, embeddings and the loss run near the rate of a cop
           0.05);
 }
 
-TEST_CASE("convolutions of ResNet-50 through cuDNN, printed") {
-  if (!has_gpu()) return;
+TEST_CASE("convolutions of ResNet-50 through cuDNN, printed" * doctest::skip(!has_gpu())) {
   Bench bench;
   struct Case {
     std::int64_t channels, extent, outputs, kernel, stride;
@@ -390,8 +383,8 @@ TEST_CASE("convolutions of ResNet-50 through cuDNN, printed") {
   }
 }
 
-TEST_CASE("element-wise kernels, casts and sums over rows run near the rate of a copy") {
-  if (!has_gpu()) return;
+TEST_CASE("element-wise kernels, casts and sums over rows run near the rate of a copy" *
+          doctest::skip(!has_gpu())) {
   Bench bench;
   const DType bf16 = DType::kBF16, f32 = DType::kF32;
   // Every tensor is read or written once.

@@ -14,12 +14,6 @@
 
 namespace sextant {
 
-inline bool has_cuda_device() {
-  if (num_cuda_devices() > 0) return true;
-  MESSAGE("skipped: no GPU");
-  return false;
-}
-
 struct BothResults {
   std::vector<std::vector<double>> reference, device;
   std::optional<std::string> fault;  // of the device

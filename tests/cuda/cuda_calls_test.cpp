@@ -3,6 +3,7 @@
 // of libcudart. cuBLASLt and cuDNN bring a runtime of their own, which this does not see; what they
 // would allocate shows in the card's free memory.
 #include "io/training_host.h"
+#include "tests/cuda/gpu.h"
 #include "tests/cuda/small_training.h"
 
 #include <cuda_runtime_api.h>
@@ -108,8 +109,8 @@ Snapshot snapshot(const CountingDevice& device) {
 
 }  // namespace
 
-TEST_CASE("a warm step allocates nothing and waits for nothing but fences") {
-  if (!has_gpu()) return;
+TEST_CASE("a warm step allocates nothing and waits for nothing but fences" *
+          doctest::skip(!has_gpu())) {
   constexpr std::int64_t kFirst = 6, kLast = 36;  // steps whose metrics begin and end the count
   const ModelConfig model = small_gpt();
   const TokenData tokens = small_tokens(model);

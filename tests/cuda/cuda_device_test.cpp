@@ -8,6 +8,7 @@
 #include "backends/cuda/cuda_backend.h"
 #include "core/error.h"
 #include "core/physical_graph.h"
+#include "tests/cuda/gpu.h"
 
 #include <doctest/doctest.h>
 
@@ -221,11 +222,8 @@ TEST_CASE("CPU queues accumulate what the loader gave, whatever their timing") {
   }
 }
 
-TEST_CASE("a GPU gives the numbers of the CPU and issues in the same order") {
-  if (num_cuda_devices() == 0) {
-    MESSAGE("skipped: no GPU");
-    return;
-  }
+TEST_CASE("a GPU gives the numbers of the CPU and issues in the same order" *
+          doctest::skip(!has_gpu())) {
   for (const GraphSpec& spec : kSpecs) {
     CAPTURE(spec.micro_batches);
     const PhysicalGraph graph = accumulating_graph(spec);
@@ -254,11 +252,7 @@ TEST_CASE("a GPU gives the numbers of the CPU and issues in the same order") {
   }
 }
 
-TEST_CASE("fences become done, in order on each queue") {
-  if (num_cuda_devices() == 0) {
-    MESSAGE("skipped: no GPU");
-    return;
-  }
+TEST_CASE("fences become done, in order on each queue" * doctest::skip(!has_gpu())) {
   const PhysicalGraph graph = accumulating_graph({5, 2});
   const std::unique_ptr<Device> device = make_cuda_device(CudaOptions{});
   device->prepare(graph, Rank(0));
@@ -273,11 +267,8 @@ TEST_CASE("fences become done, in order on each queue") {
   CHECK(device->state({QueueRole::kCompute, 0}) == FenceState::kDone);
 }
 
-TEST_CASE("an operator without kernel is refused by name when a program is prepared") {
-  if (num_cuda_devices() == 0) {
-    MESSAGE("skipped: no GPU");
-    return;
-  }
+TEST_CASE("an operator without kernel is refused by name when a program is prepared" *
+          doctest::skip(!has_gpu())) {
   PhysicalGraph graph = accumulating_graph({5, 2});
   graph.blocks[1].actors[0].kind = "softmax_of_everything";
   graph.blocks[1].actors[0].name = "layer1.odd";

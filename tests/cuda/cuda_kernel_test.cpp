@@ -4,6 +4,7 @@
 #include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/cuda_check.h"
 #include "backends/cuda/cuda_context.h"
+#include "tests/cuda/gpu.h"
 
 #include <doctest/doctest.h>
 
@@ -14,12 +15,6 @@
 using namespace sextant;
 
 namespace {
-
-bool has_gpu() {
-  if (num_cuda_devices() > 0) return true;
-  MESSAGE("skipped: no GPU");
-  return false;
-}
 
 // f32 device memory, poisoned when made without values.
 class DeviceVector {
@@ -82,8 +77,8 @@ std::vector<float> matmul_oracle(const MatmulCase& c, const std::vector<float>& 
 
 }  // namespace
 
-TEST_CASE("matmul equals the sum of products for odd, empty, transposed and accumulated shapes") {
-  if (!has_gpu()) return;
+TEST_CASE("matmul equals the sum of products for odd, empty, transposed and accumulated shapes" *
+          doctest::skip(!has_gpu())) {
   CudaContext device(CudaOptions{});
   for (const MatmulCase& c : std::vector<MatmulCase>{{4, 8, 16, false, false},
                                                      {5, 7, 3, false, false},
@@ -115,8 +110,8 @@ TEST_CASE("matmul equals the sum of products for odd, empty, transposed and accu
   }
 }
 
-TEST_CASE("element-wise kernels write every element, and add when they accumulate") {
-  if (!has_gpu()) return;
+TEST_CASE("element-wise kernels write every element, and add when they accumulate" *
+          doctest::skip(!has_gpu())) {
   CudaContext device(CudaOptions{});
   for (const std::int64_t count : {0, 1, 255, 1000, 1'000'003}) {
     const auto a = small_integers(count, 1);
@@ -145,8 +140,8 @@ TEST_CASE("element-wise kernels write every element, and add when they accumulat
   }
 }
 
-TEST_CASE("activations agree with double precision to a few units in the last place") {
-  if (!has_gpu()) return;
+TEST_CASE("activations agree with double precision to a few units in the last place" *
+          doctest::skip(!has_gpu())) {
   CudaContext device(CudaOptions{});
   const auto x = small_integers(701, 5);
   const DeviceVector dx(x);
@@ -177,8 +172,8 @@ TEST_CASE("activations agree with double precision to a few units in the last pl
   check(run("silu", "none"), [](double v) { return v / (1 + std::exp(-v)); });
 }
 
-TEST_CASE("a call without kernel is refused by operator, kind and types") {
-  if (!has_gpu()) return;
+TEST_CASE("a call without kernel is refused by operator, kind and types" *
+          doctest::skip(!has_gpu())) {
   CudaContext device(CudaOptions{});
   Actor actor;
   actor.kind = "no_such_kind";

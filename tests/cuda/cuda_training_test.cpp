@@ -2,6 +2,7 @@
 // and what is said when something is wrong.
 #include "core/error.h"
 #include "io/training_host.h"
+#include "tests/cuda/gpu.h"
 #include "tests/cuda/small_training.h"
 
 #include <doctest/doctest.h>
@@ -41,8 +42,7 @@ CudaOptions visible() {
 
 }  // namespace
 
-TEST_CASE("training in f64 on a GPU is that of the CPU") {
-  if (!has_gpu()) return;
+TEST_CASE("training in f64 on a GPU is that of the CPU" * doctest::skip(!has_gpu())) {
   for (const ModelConfig& model : {small_gpt(), small_llama()}) {
     CAPTURE(model.name);
     const PhysicalGraph graph = small_training_graph(model, DType::kF64);
@@ -61,8 +61,8 @@ TEST_CASE("training in f64 on a GPU is that of the CPU") {
 // The truth is training in f64. Both sides round as often and to the same size, in another order,
 // so their errors are of one size; ten times covers the tail over 20 steps, and one rounding per
 // step is allowed where the CPU was lucky.
-TEST_CASE("training in f32, bf16 and f16 on a GPU is as near to f64 as on the CPU") {
-  if (!has_gpu()) return;
+TEST_CASE("training in f32, bf16 and f16 on a GPU is as near to f64 as on the CPU" *
+          doctest::skip(!has_gpu())) {
   for (const ModelConfig& model : {small_gpt(), small_llama()}) {
     const TokenData tokens = small_tokens(model);
     const SmallTraining truth =
@@ -89,8 +89,8 @@ TEST_CASE("training in f32, bf16 and f16 on a GPU is as near to f64 as on the CP
   }
 }
 
-TEST_CASE("graphs, a window of one launch and one step of run-ahead change no bit") {
-  if (!has_gpu()) return;
+TEST_CASE("graphs, a window of one launch and one step of run-ahead change no bit" *
+          doctest::skip(!has_gpu())) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     for (const std::int64_t micro_batches : {1, 5}) {
       CAPTURE(to_string(dtype));
@@ -116,8 +116,7 @@ TEST_CASE("graphs, a window of one launch and one step of run-ahead change no bi
   }
 }
 
-TEST_CASE("with deterministic, two runs leave the same bits") {
-  if (!has_gpu()) return;
+TEST_CASE("with deterministic, two runs leave the same bits" * doctest::skip(!has_gpu())) {
   for (const ModelConfig& model : {small_gpt(), small_llama()}) {
     const PhysicalGraph graph = small_training_graph(model, DType::kBF16);
     const TokenData tokens = small_tokens(model);
@@ -128,8 +127,8 @@ TEST_CASE("with deterministic, two runs leave the same bits") {
   }
 }
 
-TEST_CASE("the first contents on a GPU are those on the CPU, bit by bit") {
-  if (!has_gpu()) return;
+TEST_CASE("the first contents on a GPU are those on the CPU, bit by bit" *
+          doctest::skip(!has_gpu())) {
   for (const DType dtype : {DType::kF64, DType::kF32, DType::kBF16, DType::kF16}) {
     CAPTURE(to_string(dtype));
     const PhysicalGraph graph = small_training_graph(small_gpt(), dtype);
@@ -158,8 +157,8 @@ TEST_CASE("the first contents on a GPU are those on the CPU, bit by bit") {
   }
 }
 
-TEST_CASE("a token outside the vocabulary is reported by the operator that met it") {
-  if (!has_gpu()) return;
+TEST_CASE("a token outside the vocabulary is reported by the operator that met it" *
+          doctest::skip(!has_gpu())) {
   class BadTokens final : public HostActors {
    public:
     explicit BadTokens(const TokenData& tokens) : good_(tokens, 5) {}
@@ -193,8 +192,8 @@ TEST_CASE("a token outside the vocabulary is reported by the operator that met i
   }
 }
 
-TEST_CASE("a program that needs more memory than is free is refused before anything is allocated") {
-  if (!has_gpu()) return;
+TEST_CASE("a program that needs more memory than is free is refused before anything is allocated" *
+          doctest::skip(!has_gpu())) {
   PhysicalGraph graph = small_training_graph(small_gpt(), DType::kF32);
   graph.programs[0].arena.size = Bytes(std::int64_t{1} << 45);
   try {
@@ -208,8 +207,7 @@ TEST_CASE("a program that needs more memory than is free is refused before anyth
   }
 }
 
-TEST_CASE("profiling times every actor of a step, each launch once") {
-  if (!has_gpu()) return;
+TEST_CASE("profiling times every actor of a step, each launch once" * doctest::skip(!has_gpu())) {
   const ModelConfig model = small_llama();
   const PhysicalGraph graph = small_training_graph(model, DType::kBF16);
   const TokenData tokens = small_tokens(model);

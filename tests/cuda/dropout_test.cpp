@@ -9,6 +9,7 @@
 #include "tests/cpu/kernel_call.h"
 #include "tests/cuda/call_on_both.h"
 #include "tests/cuda/device_call.h"
+#include "tests/cuda/gpu.h"
 
 #include <doctest/doctest.h>
 
@@ -25,12 +26,6 @@ namespace {
 
 using Numbers = std::vector<double>;
 using Source = ActorMember::Operand::Source;
-
-bool has_gpu() {
-  if (num_cuda_devices() > 0) return true;
-  MESSAGE("skipped: no GPU");
-  return false;
-}
 
 constexpr DType kFloating[] = {DType::kF64, DType::kF32, DType::kBF16, DType::kF16};
 
@@ -225,8 +220,8 @@ std::vector<Chain> chains_on(const Shape& shape, const Shape& bias) {
 
 }  // namespace
 
-TEST_CASE("a GPU keeps the elements that the CPU keeps, on every shard of every split") {
-  if (!has_gpu()) return;
+TEST_CASE("a GPU keeps the elements that the CPU keeps, on every shard of every split" *
+          doctest::skip(!has_gpu())) {
   const Shape global{5, 6, 16};
   const Attributes attributes = {{"rate", 0.5}, {"stream", "residual"}};
   for (const char* words : {"B", "S(0)", "S(1)", "S(2)", "P(sum)"})
@@ -245,8 +240,8 @@ TEST_CASE("a GPU keeps the elements that the CPU keeps, on every shard of every 
       }
 }
 
-TEST_CASE("the mask follows layer, step, micro-batch, stream and seed as on the CPU") {
-  if (!has_gpu()) return;
+TEST_CASE("the mask follows layer, step, micro-batch, stream and seed as on the CPU" *
+          doctest::skip(!has_gpu())) {
   TestOperand ones;
   ones.type = {Shape{3, 40}, DType::kF32};
   ones.values = Numbers(120, 1.0);
@@ -265,8 +260,7 @@ TEST_CASE("the mask follows layer, step, micro-batch, stream and seed as on the 
         }
 }
 
-TEST_CASE("fused chains give what their members give") {
-  if (!has_gpu()) return;
+TEST_CASE("fused chains give what their members give" * doctest::skip(!has_gpu())) {
   for (const auto& [shape, bias] : {std::pair{Shape{3, 5, 64}, Shape{64}},
                                     {Shape{7, 24}, Shape{7, 24}},
                                     {Shape{60, 1024}, Shape{1024}},
@@ -279,8 +273,7 @@ TEST_CASE("fused chains give what their members give") {
       }
 }
 
-TEST_CASE("chains of casts and scalings round as their members do") {
-  if (!has_gpu()) return;
+TEST_CASE("chains of casts and scalings round as their members do" * doctest::skip(!has_gpu())) {
   const Shape shape{1003};
   const auto cast_to = [](DType dtype) {
     return Attributes{{"dtype", std::string(to_string(dtype))}};

@@ -7,6 +7,7 @@
 #include "backends/cuda/cuda_kernel.h"
 #include "backends/cuda/kernels/strided_operands.h"
 #include "tests/cuda/call_on_both.h"
+#include "tests/cuda/gpu.h"
 
 #include <doctest/doctest.h>
 
@@ -24,12 +25,6 @@ using namespace sextant;
 namespace {
 
 using Numbers = std::vector<double>;
-
-bool has_gpu() {
-  if (num_cuda_devices() > 0) return true;
-  MESSAGE("skipped: no GPU");
-  return false;
-}
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -172,8 +167,8 @@ TEST_CASE("merged strides visit the elements that stretched operands repeat") {
   CHECK(merged_strides({3, 5, 7}, std::vector<std::vector<std::int64_t>>{all, all}).dims == 1);
 }
 
-TEST_CASE("element-wise kernels give the reference's special values, signs of zero included") {
-  if (!has_gpu()) return;
+TEST_CASE("element-wise kernels give the reference's special values, signs of zero included" *
+          doctest::skip(!has_gpu())) {
   for (const DType dtype : kFloating) {
     CAPTURE(std::string(to_string(dtype)));
     for (const Named& function : kExactOfOne) {
@@ -198,8 +193,7 @@ TEST_CASE("element-wise kernels give the reference's special values, signs of ze
   }
 }
 
-TEST_CASE("curved functions have the reference's limits") {
-  if (!has_gpu()) return;
+TEST_CASE("curved functions have the reference's limits" * doctest::skip(!has_gpu())) {
   for (const DType dtype : kFloating) {
     CAPTURE(std::string(to_string(dtype)));
     const auto close = [dtype](double a, double b) { return is_close(a, b, dtype); };
@@ -222,8 +216,8 @@ TEST_CASE("curved functions have the reference's limits") {
   }
 }
 
-TEST_CASE("integers are exact and saturate at the ends of their range") {
-  if (!has_gpu()) return;
+TEST_CASE("integers are exact and saturate at the ends of their range" *
+          doctest::skip(!has_gpu())) {
   __extension__ using Wide = __int128;
   const auto check = [](auto zero, DType dtype) {
     using Integer = decltype(zero);
@@ -292,8 +286,8 @@ TEST_CASE("integers are exact and saturate at the ends of their range") {
   check(std::int64_t{}, DType::kI64);
 }
 
-TEST_CASE("casts between all types give the reference's bits, overflow and NaN included") {
-  if (!has_gpu()) return;
+TEST_CASE("casts between all types give the reference's bits, overflow and NaN included" *
+          doctest::skip(!has_gpu())) {
   Numbers values = kSpecial;
   for (const double value : {2147483647.0, -2147483648.0, 4e9, -4e9, 1e19, -1e19, 16777217.0, 257.0,
                              0x1p53, 123456789.0, 3.99, -3.99})
@@ -314,8 +308,8 @@ TEST_CASE("casts between all types give the reference's bits, overflow and NaN i
 }
 
 // What compiler/in_place.h lets an output do. By their bits: the kernel is the same.
-TEST_CASE("element-wise kernels give over an input what they give beside it") {
-  if (!has_gpu()) return;
+TEST_CASE("element-wise kernels give over an input what they give beside it" *
+          doctest::skip(!has_gpu())) {
   CudaContext device(CudaOptions{});
   const auto check = [&device](const Named& function, const std::vector<TensorType>& types,
                                std::size_t over) {
@@ -353,8 +347,7 @@ TEST_CASE("element-wise kernels give over an input what they give beside it") {
   }
 }
 
-TEST_CASE("a byte of bool that is not zero is true, whichever it is") {
-  if (!has_gpu()) return;
+TEST_CASE("a byte of bool that is not zero is true, whichever it is" * doctest::skip(!has_gpu())) {
   CudaContext device(CudaOptions{});
   const TensorType flags{Shape{1000}, DType::kBool}, numbers{Shape{1000}, DType::kF32};
   const Numbers zeros(1000, 0.0), twos(1000, 2.0), ones(1000, 1.0);
@@ -372,8 +365,8 @@ TEST_CASE("a byte of bool that is not zero is true, whichever it is") {
   CHECK(run("where", {}, {&flag, &a, &b}, chosen) == ones);
 }
 
-TEST_CASE("consecutive casts are one launch with the bits of single ones") {
-  if (!has_gpu()) return;
+TEST_CASE("consecutive casts are one launch with the bits of single ones" *
+          doctest::skip(!has_gpu())) {
   for (const auto& [from, to] : {std::pair{DType::kF32, DType::kBF16},
                                  {DType::kBF16, DType::kF32},
                                  {DType::kF32, DType::kF16},
@@ -401,8 +394,8 @@ TEST_CASE("consecutive casts are one launch with the bits of single ones") {
   }
 }
 
-TEST_CASE("a cast that reads what the one before wrote is not put beside it") {
-  if (!has_gpu()) return;
+TEST_CASE("a cast that reads what the one before wrote is not put beside it" *
+          doctest::skip(!has_gpu())) {
   CudaContext device(CudaOptions{});
   const TensorType type{Shape{1000}, DType::kF32};
   TwinTensor a(type, Numbers(1000, 1.0)), b(type, Numbers(1000, 2.0)), c(type, Numbers(1000, 3.0));
@@ -415,8 +408,8 @@ TEST_CASE("a cast that reads what the one before wrote is not put beside it") {
   CHECK(c.device_values() == Numbers(1000, 1.0));
 }
 
-TEST_CASE("sums over rows of whole numbers are exact, for no rows, odd columns and accumulated") {
-  if (!has_gpu()) return;
+TEST_CASE("sums over rows of whole numbers are exact, for no rows, odd columns and accumulated" *
+          doctest::skip(!has_gpu())) {
   for (const DType dtype : kFloating)
     for (const std::int64_t rows : {0, 1, 31, 33, 1000, 20'000})
       for (const std::int64_t columns : {1, 3, 8, 200, 1024, 1031}) {
@@ -435,8 +428,8 @@ TEST_CASE("sums over rows of whole numbers are exact, for no rows, odd columns a
       }
 }
 
-TEST_CASE("sums over rows are the same bits in every launch of their kernel") {
-  if (!has_gpu()) return;
+TEST_CASE("sums over rows are the same bits in every launch of their kernel" *
+          doctest::skip(!has_gpu())) {
   CudaContext device(CudaOptions{});
   constexpr std::int64_t kRows = 9000, kColumns = 1600;
   TwinTensor dy({Shape{kRows, kColumns}, DType::kBF16}, digits(kRows * kColumns, 2, 1.0));
@@ -451,8 +444,8 @@ TEST_CASE("sums over rows are the same bits in every launch of their kernel") {
   }
 }
 
-TEST_CASE("tensors of more than 2^31 elements are written to their end") {
-  if (!has_gpu()) return;
+TEST_CASE("tensors of more than 2^31 elements are written to their end" *
+          doctest::skip(!has_gpu())) {
   constexpr std::int64_t kElements = (std::int64_t{1} << 31) + 12'345;
   std::size_t available = 0, total = 0;
   SEXTANT_CUDA(cudaMemGetInfo(&available, &total));

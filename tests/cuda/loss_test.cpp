@@ -4,6 +4,7 @@
 
 #include "tests/cuda/both_calls.h"
 #include "tests/cuda/call_on_both.h"
+#include "tests/cuda/gpu.h"
 
 #include <cstdint>
 #include <limits>
@@ -63,8 +64,8 @@ constexpr DType kTypes[] = {DType::kF64, DType::kF32, DType::kBF16, DType::kF16}
 
 }  // namespace
 
-TEST_CASE("maxima and sums of rows are the reference's for odd logits, alone and in one pass") {
-  if (!has_cuda_device()) return;
+TEST_CASE("maxima and sums of rows are the reference's for odd logits, alone and in one pass" *
+          doctest::skip(!has_gpu())) {
   for (const DType dtype : kTypes)
     for (const std::int64_t classes : {1, 2, 7, 31, 1000, 1024, 1025, 50'257, 50'304}) {
       CAPTURE(classes);
@@ -92,8 +93,8 @@ TEST_CASE("maxima and sums of rows are the reference's for odd logits, alone and
     }
 }
 
-TEST_CASE("the loss leaves ignored labels out and adds to what is there") {
-  if (!has_cuda_device()) return;
+TEST_CASE("the loss leaves ignored labels out and adds to what is there" *
+          doctest::skip(!has_gpu())) {
   for (const DType labels_dtype : {DType::kI32, DType::kI64})
     for (const std::int64_t rows : {1, 1000, 40'000}) {
       CAPTURE(rows);
@@ -118,8 +119,8 @@ TEST_CASE("the loss leaves ignored labels out and adds to what is there") {
     }
 }
 
-TEST_CASE("a label that is no class and not ignored is a fault that names the operator") {
-  if (!has_cuda_device()) return;
+TEST_CASE("a label that is no class and not ignored is a fault that names the operator" *
+          doctest::skip(!has_gpu())) {
   const TensorType row{Shape{3}, DType::kF32}, scalar{Shape(), DType::kF32};
   const auto run = [&](double label) {
     return run_on_both("cross_entropy", {},
@@ -139,8 +140,8 @@ TEST_CASE("a label that is no class and not ignored is a fault that names the op
           "ignore_index -100");
 }
 
-TEST_CASE("shards of the classes pick and differentiate as the whole does") {
-  if (!has_cuda_device()) return;
+TEST_CASE("shards of the classes pick and differentiate as the whole does" *
+          doctest::skip(!has_gpu())) {
   constexpr std::int64_t kClasses = 2051, kCut = 1001;
   for (const DType dtype : kTypes)
     for (const bool is_smoothed : {false, true}) {
@@ -175,8 +176,8 @@ TEST_CASE("shards of the classes pick and differentiate as the whole does") {
     }
 }
 
-TEST_CASE("gradients of logits are the reference's where no 16 bytes divide a row") {
-  if (!has_cuda_device()) return;
+TEST_CASE("gradients of logits are the reference's where no 16 bytes divide a row" *
+          doctest::skip(!has_gpu())) {
   for (const DType dtype : kTypes)
     for (const std::int64_t classes : {1, 3, 1023, 50'257}) {
       CAPTURE(classes);
@@ -193,8 +194,8 @@ TEST_CASE("gradients of logits are the reference's where no 16 bytes divide a ro
     }
 }
 
-TEST_CASE("ids outside of the vocabulary give zeros and a fault, those of other shards zeros") {
-  if (!has_cuda_device()) return;
+TEST_CASE("ids outside of the vocabulary give zeros and a fault, those of other shards zeros" *
+          doctest::skip(!has_gpu())) {
   for (const std::int64_t width : {3, 64}) {
     const TensorType y{Shape{5, width}, DType::kBF16};
     const auto run = [&](double id) {
@@ -220,8 +221,8 @@ TEST_CASE("ids outside of the vocabulary give zeros and a fault, those of other 
 }
 
 // Whole numbers whose sums stay below 2^24: exact in any order.
-TEST_CASE("gradients of embeddings add every position once, however often an id occurs") {
-  if (!has_cuda_device()) return;
+TEST_CASE("gradients of embeddings add every position once, however often an id occurs" *
+          doctest::skip(!has_gpu())) {
   struct Case {
     std::int64_t positions, vocabulary, used, width;
   };
@@ -251,8 +252,8 @@ TEST_CASE("gradients of embeddings add every position once, however often an id 
       }
 }
 
-TEST_CASE("gradients of embeddings have the same bits twice, also where lists are long") {
-  if (!has_cuda_device()) return;
+TEST_CASE("gradients of embeddings have the same bits twice, also where lists are long" *
+          doctest::skip(!has_gpu())) {
   const TestOperand ids = whole({Shape{20'000}, DType::kI32}, 1, 40);
   const TestOperand dy = random({Shape{20'000, 264}, DType::kF32}, 2, 3);
   const auto run = [&] {

@@ -8,6 +8,7 @@
 #include "backends/cuda/cuda_context.h"
 #include "backends/cuda/cuda_kernel.h"
 #include "backends/cuda/kernels/noise.h"
+#include "tests/cuda/gpu.h"
 
 #include <doctest/doctest.h>
 #include <fmt/core.h>
@@ -25,12 +26,6 @@
 using namespace sextant;
 
 namespace {
-
-bool has_gpu() {
-  if (num_cuda_devices() > 0) return true;
-  MESSAGE("skipped: no GPU");
-  return false;
-}
 
 // With scratch for all calls of a test: it is allocated once.
 class ScratchDevice : public CudaContext {
@@ -280,8 +275,8 @@ constexpr double kGelu = 0.02;
 
 }  // namespace
 
-TEST_CASE("matmul of every type, size and transposition is the exact sum, rounded once") {
-  if (!has_gpu()) return;
+TEST_CASE("matmul of every type, size and transposition is the exact sum, rounded once" *
+          doctest::skip(!has_gpu())) {
   ScratchDevice device;
   for (const DType in : kFloats)
     for (const DType out : kFloats)
@@ -310,8 +305,8 @@ TEST_CASE("matmul of every type, size and transposition is the exact sum, rounde
           }
 }
 
-TEST_CASE("batch_matmul of every type, size and transposition is the exact sum, rounded once") {
-  if (!has_gpu()) return;
+TEST_CASE("batch_matmul of every type, size and transposition is the exact sum, rounded once" *
+          doctest::skip(!has_gpu())) {
   ScratchDevice device;
   const auto run = [&](std::int64_t batch, const Sizes& sizes, DType in, DType out, bool in_x,
                        bool in_w, bool accumulates) {
@@ -341,8 +336,8 @@ TEST_CASE("batch_matmul of every type, size and transposition is the exact sum, 
   run(70'000, {8, 8, 8}, DType::kBF16, DType::kBF16, true, false, false);
 }
 
-TEST_CASE("a product of more than 2^32 elements is right in its first, middle and last rows") {
-  if (!has_gpu()) return;
+TEST_CASE("a product of more than 2^32 elements is right in its first, middle and last rows" *
+          doctest::skip(!has_gpu())) {
   ScratchDevice device;
   constexpr std::int64_t kRows = 65'537, kColumns = 65'536, kK = 16;
   std::size_t free = 0, total = 0;
@@ -374,8 +369,8 @@ TEST_CASE("a product of more than 2^32 elements is right in its first, middle an
   }
 }
 
-TEST_CASE("a matmul with bias, and with what is added to it, equals its members") {
-  if (!has_gpu()) return;
+TEST_CASE("a matmul with bias, and with what is added to it, equals its members" *
+          doctest::skip(!has_gpu())) {
   ScratchDevice device;
   for (const DType dtype : kFloats)
     for (const auto& [m, n, k] : kSizes)
@@ -416,8 +411,8 @@ TEST_CASE("a matmul with bias, and with what is added to it, equals its members"
       }
 }
 
-TEST_CASE("a matmul with gelu and its gradient equals its members as far as its tanh goes") {
-  if (!has_gpu()) return;
+TEST_CASE("a matmul with gelu and its gradient equals its members as far as its tanh goes" *
+          doctest::skip(!has_gpu())) {
   ScratchDevice device;
   const Attributes tanh{{"approximate", "tanh"}};
   for (const DType dtype : kHalves)
@@ -456,8 +451,7 @@ TEST_CASE("a matmul with gelu and its gradient equals its members as far as its 
       }
 }
 
-TEST_CASE("the other form of gelu, and f32, are left to the members") {
-  if (!has_gpu()) return;
+TEST_CASE("the other form of gelu, and f32, are left to the members" * doctest::skip(!has_gpu())) {
   ScratchDevice device;
   for (const bool is_f32 : {false, true}) {
     const TensorType y{{16, 16}, is_f32 ? DType::kF32 : DType::kBF16};
@@ -470,8 +464,8 @@ TEST_CASE("the other form of gelu, and f32, are left to the members") {
   }
 }
 
-TEST_CASE("the gradient of a weight with that of its bias equals its members") {
-  if (!has_gpu()) return;
+TEST_CASE("the gradient of a weight with that of its bias equals its members" *
+          doctest::skip(!has_gpu())) {
   ScratchDevice device;
   std::map<std::string, int> covered, all;
   for (const DType in : kFloats)
@@ -505,8 +499,7 @@ TEST_CASE("the gradient of a weight with that of its bias equals its members") {
 
 // Not a test of numbers: what the products of a GPT-2 medium layer take, by the first algorithm of
 // the heuristic and by the fastest, and what fusing spares.
-TEST_CASE("times of the products of GPT-2 medium, 16 x 1024 tokens") {
-  if (!has_gpu()) return;
+TEST_CASE("times of the products of GPT-2 medium, 16 x 1024 tokens" * doctest::skip(!has_gpu())) {
   CudaContext first(CudaOptions{});
   CudaOptions options;
   options.tune_matmuls = true;
@@ -587,8 +580,8 @@ TEST_CASE("times of the products of GPT-2 medium, 16 x 1024 tokens") {
   }
 }
 
-TEST_CASE("measured algorithms give the numbers of the others and are kept in a file") {
-  if (!has_gpu()) return;
+TEST_CASE("measured algorithms give the numbers of the others and are kept in a file" *
+          doctest::skip(!has_gpu())) {
   const std::string path =
       (std::filesystem::temp_directory_path() / "sextant_matmul_cache_test.json").string();
   std::filesystem::remove(path);

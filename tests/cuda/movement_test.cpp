@@ -5,6 +5,7 @@
 #include "backends/cuda/cuda_kernel.h"
 #include "backends/cuda/kernels/moves.h"
 #include "tests/cuda/call_on_both.h"
+#include "tests/cuda/gpu.h"
 
 #include <doctest/doctest.h>
 
@@ -18,12 +19,6 @@ using namespace sextant;
 namespace {
 
 using Integers = std::vector<std::int64_t>;
-
-bool has_gpu() {
-  if (num_cuda_devices() > 0) return true;
-  MESSAGE("skipped: no GPU");
-  return false;
-}
 
 constexpr DType kTypes[] = {DType::kF64, DType::kF32, DType::kBF16, DType::kF16,
                             DType::kI64, DType::kI32, DType::kBool};
@@ -75,9 +70,8 @@ Shape permuted(const Shape& shape, const Integers& permutation) {
 
 }  // namespace
 
-TEST_CASE(
-    "transposes of all element sizes arrive whole: tiles with ragged edges, rows, many dims") {
-  if (!has_gpu()) return;
+TEST_CASE("transposes of all element sizes arrive whole: tiles with ragged edges, rows, many dims" *
+          doctest::skip(!has_gpu())) {
   Sweep sweep;
   const std::vector<std::pair<Shape, Integers>> cases = {
       {{64, 64}, {1, 0}},
@@ -98,8 +92,7 @@ TEST_CASE(
                     {{permuted(shape, permutation), dtype}}, accumulate);
 }
 
-TEST_CASE("rows are cut and joined at every offset, aligned or not") {
-  if (!has_gpu()) return;
+TEST_CASE("rows are cut and joined at every offset, aligned or not" * doctest::skip(!has_gpu())) {
   Sweep sweep;
   for (const DType dtype : {DType::kBool, DType::kBF16, DType::kF32, DType::kF64})
     for (const std::int64_t width : {16, 24, 33})
@@ -121,8 +114,8 @@ TEST_CASE("rows are cut and joined at every offset, aligned or not") {
         }
 }
 
-TEST_CASE("whole tensors of odd sizes and addresses are copied and filled to the last byte") {
-  if (!has_gpu()) return;
+TEST_CASE("whole tensors of odd sizes and addresses are copied and filled to the last byte" *
+          doctest::skip(!has_gpu())) {
   Sweep sweep;
   for (const DType dtype : kTypes)
     for (const std::int64_t elements : {0, 1, 15, 16, 4099, 1'000'003})
@@ -138,8 +131,7 @@ TEST_CASE("whole tensors of odd sizes and addresses are copied and filled to the
       }
 }
 
-TEST_CASE("elements are repeated along first, middle and last dims") {
-  if (!has_gpu()) return;
+TEST_CASE("elements are repeated along first, middle and last dims" * doctest::skip(!has_gpu())) {
   Sweep sweep;
   for (const DType dtype : {DType::kBool, DType::kF16, DType::kF32, DType::kI64})
     for (const bool accumulate : {false, true})
@@ -152,8 +144,8 @@ TEST_CASE("elements are repeated along first, middle and last dims") {
                     {{{33, 17, 40}, dtype}}, accumulate);
 }
 
-TEST_CASE("look-ups by row and by element, and the sums that undo them, with indices that miss") {
-  if (!has_gpu()) return;
+TEST_CASE("look-ups by row and by element, and the sums that undo them, with indices that miss" *
+          doctest::skip(!has_gpu())) {
   const std::int64_t rows = 37, found = 600;
   for (const std::int64_t width : {1, 7, 64, 1500}) {
     CAPTURE(width);
@@ -184,8 +176,8 @@ TEST_CASE("look-ups by row and by element, and the sums that undo them, with ind
   }
 }
 
-TEST_CASE("running sums longer than a block's stretch are exact for whole numbers") {
-  if (!has_gpu()) return;
+TEST_CASE("running sums longer than a block's stretch are exact for whole numbers" *
+          doctest::skip(!has_gpu())) {
   Sweep sweep;
   for (const DType dtype : {DType::kF32, DType::kF64, DType::kI32, DType::kI64})
     for (const Shape& shape : {Shape{3, 1000}, Shape{1000, 3}, Shape{1000, 40}, Shape{257}})

@@ -2,6 +2,7 @@
 // infinities and NaN, nothing at all.
 #include "tests/cuda/both_calls.h"
 #include "tests/cuda/call_on_both.h"
+#include "tests/cuda/gpu.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -52,8 +53,8 @@ const Attributes kEpsilon = {{"epsilon", 1e-5}};
 
 }  // namespace
 
-TEST_CASE("norms and their gradients hold for rows of 1 to 65,537 of all floating types") {
-  if (!has_cuda_device()) return;
+TEST_CASE("norms and their gradients hold for rows of 1 to 65,537 of all floating types" *
+          doctest::skip(!has_gpu())) {
   for (const DType dtype : {DType::kF64, DType::kF32, DType::kBF16, DType::kF16})
     for (const std::int64_t n :
          {1, 2, 7, 8, 255, 1023, 1024, 1025, 1600, 2048, 4096, 8192, 12288, 32768, 65536, 65537}) {
@@ -82,8 +83,7 @@ TEST_CASE("norms and their gradients hold for rows of 1 to 65,537 of all floatin
 }
 
 // A sum of squares minus the square of the mean would lose all digits: 4096^2 = 2^24.
-TEST_CASE("a mean of 4096 does not cancel the variance of 1") {
-  if (!has_cuda_device()) return;
+TEST_CASE("a mean of 4096 does not cancel the variance of 1" * doctest::skip(!has_gpu())) {
   for (const std::int64_t n : {1023, 1024}) {
     const TensorType type{Shape{3, n}, DType::kF32}, row{Shape{3}, DType::kF32},
         weight{Shape{n}, DType::kF32};
@@ -98,8 +98,8 @@ TEST_CASE("a mean of 4096 does not cancel the variance of 1") {
   }
 }
 
-TEST_CASE("rows that are constant give beta, and rows of nothing give nothing") {
-  if (!has_cuda_device()) return;
+TEST_CASE("rows that are constant give beta, and rows of nothing give nothing" *
+          doctest::skip(!has_gpu())) {
   const TensorType type{Shape{4, 24}, DType::kF32}, row{Shape{4}, DType::kF32},
       weight{Shape{24}, DType::kF32};
   const TestOperand beta = random(weight, 1, 3);
@@ -117,8 +117,8 @@ TEST_CASE("rows that are constant give beta, and rows of nothing give nothing") 
 }
 
 // Products are halves below 2^5 and their sums below 2^23: exact in any order.
-TEST_CASE("gradients of norm weights are exact for whole numbers of any shape") {
-  if (!has_cuda_device()) return;
+TEST_CASE("gradients of norm weights are exact for whole numbers of any shape" *
+          doctest::skip(!has_gpu())) {
   const std::vector<std::pair<std::int64_t, std::int64_t>> shapes = {
       {1, 8}, {37, 1023}, {1000, 1600}, {20'011, 8}, {33, 40'000}, {20'000, 3}, {3, 150'000}};
   for (const auto& [rows, n] : shapes)
@@ -138,8 +138,8 @@ TEST_CASE("gradients of norm weights are exact for whole numbers of any shape") 
     }
 }
 
-TEST_CASE("extrema let NaN win, share ties and know infinities, along any dim") {
-  if (!has_cuda_device()) return;
+TEST_CASE("extrema let NaN win, share ties and know infinities, along any dim" *
+          doctest::skip(!has_gpu())) {
   for (const DType dtype : {DType::kF64, DType::kF32, DType::kBF16, DType::kF16}) {
     const DType wide = dtype == DType::kF64 ? dtype : DType::kF32;
     TestOperand x = whole({Shape{7, 40, 9}, dtype}, 1, 4);
@@ -175,8 +175,8 @@ TEST_CASE("extrema let NaN win, share ties and know infinities, along any dim") 
   }
 }
 
-TEST_CASE("sums of integers are exact and wrap, over all elements, nothing and every third") {
-  if (!has_cuda_device()) return;
+TEST_CASE("sums of integers are exact and wrap, over all elements, nothing and every third" *
+          doctest::skip(!has_gpu())) {
   TestOperand x = whole({Shape{1'000'003}, DType::kI32}, 1, 2'000'000'000);
   const Integers all{0};
   check_equal(run_on_both("reduce_sum", {{"dims", all}, {"out_dtype", "i64"}}, {x},
@@ -194,15 +194,15 @@ TEST_CASE("sums of integers are exact and wrap, over all elements, nothing and e
   }
 }
 
-TEST_CASE("one sum over ten million values is put together from all blocks") {
-  if (!has_cuda_device()) return;
+TEST_CASE("one sum over ten million values is put together from all blocks" *
+          doctest::skip(!has_gpu())) {
   const TestOperand x = whole({Shape{10'000'019}, DType::kF32}, 1, 2);
   check_equal(
       run_on_both("reduce_sum", {{"dims", Integers{0}}}, {x}, {empty({Shape(), DType::kF32})}));
 }
 
-TEST_CASE("softmax of masked rows, of one element and of a row of -infinity is the reference's") {
-  if (!has_cuda_device()) return;
+TEST_CASE("softmax of masked rows, of one element and of a row of -infinity is the reference's" *
+          doctest::skip(!has_gpu())) {
   const Attributes last = {{"dims", Integers{1}}};
   for (const DType dtype : {DType::kF32, DType::kBF16})
     for (const std::int64_t n : {1, 5, 64, 2000}) {
@@ -223,8 +223,8 @@ TEST_CASE("softmax of masked rows, of one element and of a row of -infinity is t
     }
 }
 
-TEST_CASE("a running statistic moves only where something was counted") {
-  if (!has_cuda_device()) return;
+TEST_CASE("a running statistic moves only where something was counted" *
+          doctest::skip(!has_gpu())) {
   for (const DType dtype : {DType::kF64, DType::kF32}) {
     const TensorType type{Shape{1000}, dtype};
     TestOperand count = whole(type, 2, 3);

@@ -9,6 +9,7 @@
 #include "tests/conformance/kernel_sweep.h"
 #include "tests/conformance/plan_cases.h"
 #include "tests/cuda/cuda_call_runner.h"
+#include "tests/cuda/gpu.h"
 #include "tests/cuda/missing_kernels.h"
 
 #include <doctest/doctest.h>
@@ -29,12 +30,6 @@
 
 namespace sextant {
 namespace {
-
-bool has_gpu() {
-  if (num_cuda_devices() > 0) return true;
-  MESSAGE("skipped: no GPU");
-  return false;
-}
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -151,8 +146,8 @@ void require_listed(const std::set<std::string>& uncovered) {
 
 }  // namespace
 
-TEST_CASE("CUDA kernels lie within the bound of the reference, for every kind") {
-  if (!has_gpu()) return;
+TEST_CASE("CUDA kernels lie within the bound of the reference, for every kind" *
+          doctest::skip(!has_gpu())) {
   const auto uncovered =
       sweep_all("CUDA kernels lie within the bound*", CudaOptions{}, operator_kinds({}), sweep);
   require_listed(uncovered);
@@ -163,16 +158,16 @@ TEST_CASE("CUDA kernels lie within the bound of the reference, for every kind") 
                   " is covered: remove its line from tests/cuda/missing_kernels.txt");
 }
 
-TEST_CASE("CUDA kernels of a deterministic device give the same bits twice, for every kind") {
-  if (!has_gpu()) return;
+TEST_CASE("CUDA kernels of a deterministic device give the same bits twice, for every kind" *
+          doctest::skip(!has_gpu())) {
   CudaOptions options;
   options.deterministic = true;
   sweep_all("CUDA kernels of a deterministic device*", options,
             operator_kinds({.flops = 4e6, .elements = std::int64_t{1} << 17}), sweep_twice);
 }
 
-TEST_CASE("CUDA kernels give the calls of compiled plans within the bound, fused ones too") {
-  if (!has_gpu()) return;
+TEST_CASE("CUDA kernels give the calls of compiled plans within the bound, fused ones too" *
+          doctest::skip(!has_gpu())) {
   require_listed(sweep_all("CUDA kernels give the calls of compiled plans*", CudaOptions{},
                            kinds_of_plans(), sweep));
 }

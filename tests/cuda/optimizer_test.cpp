@@ -3,6 +3,7 @@
 #include "backends/cuda/cuda_context.h"
 #include "backends/cuda/cuda_kernel.h"
 #include "tests/cuda/call_on_both.h"
+#include "tests/cuda/gpu.h"
 
 #include <doctest/doctest.h>
 
@@ -17,12 +18,6 @@
 using namespace sextant;
 
 namespace {
-
-bool has_gpu() {
-  if (num_cuda_devices() > 0) return true;
-  MESSAGE("skipped: no GPU");
-  return false;
-}
 
 constexpr double kRate = 0.01;
 
@@ -150,8 +145,8 @@ std::vector<std::vector<std::byte>> bytes_of(const std::vector<std::unique_ptr<T
 
 }  // namespace
 
-TEST_CASE("updates of many parameters are one kernel and agree with the reference over steps") {
-  if (!has_gpu()) return;
+TEST_CASE("updates of many parameters are one kernel and agree with the reference over steps" *
+          doctest::skip(!has_gpu())) {
   CudaContext device(CudaOptions{});
   for (const char* kind : {"sgd", "momentum", "adamw"}) {
     CAPTURE(kind);
@@ -172,9 +167,8 @@ TEST_CASE("updates of many parameters are one kernel and agree with the referenc
   }
 }
 
-TEST_CASE(
-    "the direction of LAMB agrees with the reference, and is zero for a step without update") {
-  if (!has_gpu()) return;
+TEST_CASE("the direction of LAMB agrees with the reference, and is zero for a step without update" *
+          doctest::skip(!has_gpu())) {
   CudaContext device(CudaOptions{});
   TwinTensor control({Shape{2}, DType::kF64}, {0.25, 1.0});
   for (const DType type : {DType::kF32, DType::kF64})
@@ -209,8 +203,8 @@ TEST_CASE(
     }
 }
 
-TEST_CASE("one gradient that is not finite skips the update of all, a large norm is clipped") {
-  if (!has_gpu()) return;
+TEST_CASE("one gradient that is not finite skips the update of all, a large norm is clipped" *
+          doctest::skip(!has_gpu())) {
   CudaContext device(CudaOptions{});
   Optimizer optimizer("adamw", mixed_parameters());
   TwinTensor tokens({Shape(), DType::kF32}, {4.0}), norm({Shape(), DType::kF64}, {0.0});
@@ -267,8 +261,8 @@ TEST_CASE("one gradient that is not finite skips the update of all, a large norm
   }
 }
 
-TEST_CASE("statistics of many tensors are those of each alone, bit by bit") {
-  if (!has_gpu()) return;
+TEST_CASE("statistics of many tensors are those of each alone, bit by bit" *
+          doctest::skip(!has_gpu())) {
   CudaContext device(CudaOptions{});
   std::vector<std::unique_ptr<TwinTensor>> tensors, together, alone;
   std::vector<std::unique_ptr<TwinCall>> calls;

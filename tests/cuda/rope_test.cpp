@@ -1,6 +1,7 @@
 // Rotary positions on a GPU: whole packs and single pairs, far positions, in place, and how fast.
 #include "backends/cuda/cuda_backend.h"
 #include "tests/cuda/device_call.h"
+#include "tests/cuda/gpu.h"
 
 #include <doctest/doctest.h>
 #include <fmt/core.h>
@@ -43,11 +44,8 @@ std::unique_ptr<CudaKernel> make(const KernelContext& call, CudaContext& device)
 
 }  // namespace
 
-TEST_CASE("rope turns pairs as the reference does, packed or not, at positions of any size") {
-  if (num_cuda_devices() == 0) {
-    MESSAGE("skipped: no GPU");
-    return;
-  }
+TEST_CASE("rope turns pairs as the reference does, packed or not, at positions of any size" *
+          doctest::skip(!has_gpu())) {
   const std::vector<Case> cases = {{2, 7, 3, 64, 0},   {1, 5, 2, 128, 131072}, {3, 4, 1, 2, 0},
                                    {1, 9, 5, 6, 1000}, {1, 1, 70, 256, 7},     {2, 3, 2, 40, 99},
                                    {0, 3, 2, 8, 0},    {1, 5000, 1, 16, 3}};
@@ -85,11 +83,7 @@ TEST_CASE("rope turns pairs as the reference does, packed or not, at positions o
         }
 }
 
-TEST_CASE("rope of Llama in bf16: times") {
-  if (num_cuda_devices() == 0) {
-    MESSAGE("skipped: no GPU");
-    return;
-  }
+TEST_CASE("rope of Llama in bf16: times" * doctest::skip(!has_gpu())) {
   CudaContext device(CudaOptions{});
   for (const Case& c : std::vector<Case>{{1, 4096, 32, 128, 0},
                                          {1, 4096, 8, 128, 0},

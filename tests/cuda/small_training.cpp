@@ -40,12 +40,6 @@ SmallTraining train(const PhysicalGraph& graph, const TokenData& tokens, std::in
 
 }  // namespace
 
-bool has_gpu() {
-  if (num_cuda_devices() > 0) return true;
-  MESSAGE("skipped: no GPU");
-  return false;
-}
-
 ModelConfig small_gpt() {
   ModelConfig config = tiny_gpt();
   config.name = "small-gpt";

@@ -17,9 +17,6 @@
 
 namespace sextant::testing {
 
-// Prints that the case was skipped when there is no GPU.
-bool has_gpu();
-
 ModelConfig small_gpt();    // two heads of 64, tied embeddings, biases
 ModelConfig small_llama();  // four query heads on two key heads of 64, rotary, SwiGLU
 
