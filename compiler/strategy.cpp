@@ -20,6 +20,7 @@ constexpr std::int64_t kLargestDegree = 1 << 20;
 
 // Every micro-batch of a step has its places in the issue order of the plan.
 constexpr std::int64_t kMostMicroBatches = 1 << 16;
+constexpr std::int64_t kMostPieces = 256;  // one operator joins them, which takes no more
 
 constexpr std::array kSchedules = {Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved,
                                    Schedule::kZeroBubbleH1, Schedule::kZeroBubbleV};
@@ -58,13 +59,12 @@ std::vector<Setting> split_settings(std::string_view text) {
   }
 }
 
-std::int64_t positive(const Setting& setting) {
+std::int64_t positive(const Setting& setting, std::int64_t most = kLargestDegree) {
   std::int64_t value = 0;
   const char* const end = setting.value.data() + setting.value.size();
   const auto [after, failure] = std::from_chars(setting.value.data(), end, value);
-  require(failure == std::errc() && after == end && value >= 1 && value <= kLargestDegree,
-          ErrorCode::kUsage, "strategy: {}={}, wanted a whole number from 1 to {}", setting.key,
-          setting.value, kLargestDegree);
+  require(failure == std::errc() && after == end && value >= 1 && value <= most, ErrorCode::kUsage,
+          "strategy: {}={}, wanted a whole number from 1 to {}", setting.key, setting.value, most);
   return value;
 }
 
@@ -140,16 +140,11 @@ void require_chunks(const Strategy& strategy) {
   }
 }
 
-// Pieces are joined by one operator, which takes no more.
-constexpr std::int64_t kMostPieces = 256;
-
 void require_pieces(const Strategy& strategy) {
   require(strategy.pieces == 1 || strategy.tp > 1, ErrorCode::kUsage,
           "strategy: pieces={} with tp=1: products are cut so that their collectives over tp run "
           "beside them, and there are none",
           strategy.pieces);
-  require(strategy.pieces <= kMostPieces, ErrorCode::kUsage, "strategy: pieces={}, at most {}",
-          strategy.pieces, kMostPieces);
 }
 
 // What the settings say together.
@@ -283,7 +278,7 @@ Strategy parse_strategy(std::string_view text) {
     else if (setting.key == "recompute")
       strategy.recompute = recompute_of(setting);
     else if (setting.key == "pieces")
-      strategy.pieces = positive(setting);
+      strategy.pieces = positive(setting, kMostPieces);
     else if (setting.key == "order")
       require_order(setting);
     else if (setting.key == "pin")
