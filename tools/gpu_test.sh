@@ -31,7 +31,7 @@ tests=(cuda_test operator_conformance_test cuda_training_test cuda_calls_test)
     ninja -C build-gpu "${tests[@]/#/tests/cuda/}" cli/sextant experiments/micro/kernel_bench
 } >"$logs/build.log" 2>&1 || { tail -30 "$logs/build.log"; exit 1; }
 
-failed=()
+: >"$logs/failed"
 # log NAME COMMAND...: keeps the output, shows its end, notes a failure.
 log() {
   local name="$1" begin=$SECONDS
@@ -39,7 +39,7 @@ log() {
   if "$@" >"$logs/$name.log" 2>&1; then
     printf '%-28s ok      %4d s\n' "$name" "$((SECONDS - begin))"
   else
-    failed+=("$name")
+    echo "$name" >>"$logs/failed"
     printf '%-28s FAILED  %4d s\n' "$name" "$((SECONDS - begin))"
     tail -15 "$logs/$name.log"
   fi
@@ -53,11 +53,15 @@ if [ "$sanitize" = yes ] && ! command -v compute-sanitizer >/dev/null; then
   echo "skipped: compute-sanitizer is not installed"
 elif [ "$sanitize" = yes ]; then
   sanitizer() { compute-sanitizer --error-exitcode 9 --tool "$@"; }
+  # Every kind of operator on a part of its cases, side by side: the tools leave the card idle.
   for tool in memcheck racecheck initcheck; do
+    SEXTANT_SWEEP_EVERY=40 log "${tool}_kernels" sanitizer "$tool" \
+      build-gpu/tests/cuda/operator_conformance_test &
     log "$tool" sanitizer "$tool" build-gpu/tests/cuda/cuda_test \
       --test-case="*element-wise*,*refused*,*GPU gives*,*norm*,*update*" \
-      --test-case-exclude="*the rate of a copy*"
+      --test-case-exclude="*the rate of a copy*" &
   done
+  wait
   log memcheck_training sanitizer memcheck build-gpu/tests/cuda/cuda_training_test \
     --test-case="*leave the same bits*"
 fi
@@ -84,5 +88,5 @@ if [ "$times" = yes ]; then
   train gpt2_xl 8 8 "$xl"
 fi
 
-echo "${#failed[@]} failed${failed:+: ${failed[*]}}"
-[ "${#failed[@]}" = 0 ]
+echo "$(wc -l <"$logs/failed") failed: $(paste -sd' ' "$logs/failed")"
+[ ! -s "$logs/failed" ]

@@ -64,6 +64,7 @@ void sweep_case(const SweptCase& swept, CallRunner& runner, SweepReport& report)
     try {
       const CaseOracle::Outcome outcome = swept.oracle.check(runner, accumulate);
       // What no kernel covers as a whole runs member by member.
+      if (outcome.is_covered) ++report.covered;
       if (!outcome.is_covered && on.members.empty())
         report.uncovered.insert(swept.types + (how.empty() ? "" : " accumulated"));
       report.share = std::max(report.share, outcome.share);
@@ -103,6 +104,13 @@ PreparedKind prepare_kind(const OperatorDef& def, const CaseLimits& limits) {
       for (const KernelCase& typed : in_dtype(on, dtype))
         prepare_case(typed, CaseValues::kIntegers, types_text(def.kind, dtype), prepared);
   return prepared;
+}
+
+void thin_out(PreparedKind& prepared, std::size_t every) {
+  std::vector<SweptCase> kept;
+  for (std::size_t i = 0; i < prepared.cases.size(); i += every)
+    kept.push_back(std::move(prepared.cases[i]));
+  prepared.cases = std::move(kept);
 }
 
 std::vector<PreparedKind> prepare_calls(const std::vector<KernelCase>& calls) {

@@ -4,6 +4,7 @@
 
 #include "tests/conformance/kernel_conformance.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <set>
 #include <string>
@@ -26,6 +27,9 @@ struct PreparedKind {
 // too.
 PreparedKind prepare_kind(const OperatorDef& def, const CaseLimits& limits);
 
+// Every `every`-th case, so that a tool which slows each call sees all kinds.
+void thin_out(PreparedKind& prepared, std::size_t every);
+
 // Calls that are in their final types, by kind.
 std::vector<PreparedKind> prepare_calls(const std::vector<KernelCase>& calls);
 
@@ -35,6 +39,7 @@ void prepare_case(const KernelCase& on, CaseValues values, const std::string& ty
 
 struct SweepReport {
   std::int64_t calls = 0;
+  std::int64_t covered = 0;  // calls that one kernel served as a whole
   std::int64_t refused = 0;  // calls, by limits that the device states
   double share = 0;          // largest share of the bound that an element used
   std::int64_t num_faults = 0;
