@@ -4,6 +4,7 @@
 #include "backends/cpu/elements.h"
 #include "core/check.h"
 #include "core/initial_contents.h"
+#include "core/views.h"
 
 #include <algorithm>
 #include <cstring>
@@ -138,25 +139,32 @@ void PreparedProgram::finish_communications() {
       if (call.context.actor->communication) call.per_step = communications_of_[call.group];
 }
 
-// Bytes that go on living in another register (in place), and what host actors read: their end is
-// not a launch of this device.
+// Registers that are views of each other hold one value, which ends with the last use of any.
+PreparedProgram::RegisterKey PreparedProgram::written_register(const BufferRef& buffer) const {
+  const BlockId block = program_.instances[buffer.instance.index()].block;
+  return {buffer.instance, roots_[block.index()][static_cast<std::size_t>(buffer.reg)]};
+}
+
+// Bytes that go on living in another register (in place, and no view of the same value), and what
+// host actors read: their end is not a launch of this device.
 std::set<PreparedProgram::RegisterKey> PreparedProgram::registers_not_to_poison() const {
   std::set<RegisterKey> kept;
   for (std::size_t i = 0; i < program_.instances.size(); ++i) {
     const Block& block = graph_.block_of(program_.instances[i]);
     for (std::size_t a = 0; a < block.actors.size(); ++a) {
       const Actor& actor = block.actors[a];
-      if (!is_host(actor) && !actor.in_place) continue;
+      if (!is_host(actor) && (!actor.in_place || is_view(actor))) continue;
       const ActorCall call = resolver_.call(InstanceId(i), static_cast<std::int32_t>(a), 0);
       for (std::size_t in = 0; in < call.in.size(); ++in)
         if (is_host(actor) || actor.in_place->in == static_cast<std::int32_t>(in))
-          kept.insert({call.in[in].instance, call.in[in].reg});
+          kept.insert(written_register(call.in[in]));
     }
   }
   return kept;
 }
 
 void PreparedProgram::count_uses() {
+  for (const Block& block : graph_.blocks) roots_.push_back(view_roots(block));
   std::map<ContentKey, std::size_t> index;
   std::vector<ContentKey> contents;
   for (std::size_t i = 0; i < runs_.size(); ++i) {
@@ -165,8 +173,9 @@ void PreparedProgram::count_uses() {
       std::set<std::size_t> used;
       for (const auto* operands : {&calls[c].in, &calls[c].out}) {
         for (const BufferRef& buffer : *operands) {
-          const auto [entry, is_new] = index.emplace(
-              ContentKey{buffer.instance, buffer.reg, buffer.content}, contents.size());
+          const auto [instance, reg] = written_register(buffer);
+          const auto [entry, is_new] =
+              index.emplace(ContentKey{instance, reg, buffer.content}, contents.size());
           if (is_new) contents.push_back(entry->first);
           used.insert(entry->second);
         }

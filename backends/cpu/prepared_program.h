@@ -87,6 +87,7 @@ class PreparedProgram {
   void prepare_members(PreparedCall& prepared, const KernelTable& kernels);
   // Lifetimes: which calls use which content, and what is free after the last of them.
   void count_uses();
+  RegisterKey written_register(const BufferRef& buffer) const;
   std::set<RegisterKey> registers_not_to_poison() const;
   // First contents.
   void fill_state(std::uint64_t seed);
@@ -103,6 +104,7 @@ class PreparedProgram {
   std::byte* inner_ = nullptr;
   std::map<GroupId, std::int64_t> communications_of_;  // per step
   std::vector<PreparedRun> runs_;
+  std::vector<std::vector<std::int32_t>> roots_;  // of views, by block and register; with poison
   std::unique_ptr<Lifetime[]> lifetimes_;
 };
 
