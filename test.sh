@@ -7,7 +7,7 @@ usage() {
   cat <<'USAGE'
 usage: ./test.sh [--fast | --long | --gpu | --sanitize address|thread]
 
-  (nothing)            all tests, then the sanitizer subset (protocol, conformance, CPU queues)
+  (nothing)            all tests, then the sanitizer subset (protocol, CPU kernels and queues)
   --fast               all tests, no sanitizers
   --long               as --fast, with 10,000 random plans instead of hundreds (an hour)
   --gpu                where there is a GPU: its tests, compute-sanitizer, times (tools/gpu_test.sh);
@@ -112,7 +112,7 @@ case "$mode" in
       broken+=("build build")
     fi
     if [ "$mode" = default ] && [ "${#broken[@]}" = 0 ]; then
-      sanitized address-quick core_test actor_test protocol_test conformance_test
+      sanitized address-quick core_test actor_test protocol_test cpu_test
       sanitized thread actor_test cpu_test protocol_test
     fi
     ;;
