@@ -1,6 +1,7 @@
 // Direct convolutions: a thread per element of y or dx, a block per element of dw. General rather
 // than fast: any number of spatial dims, groups, strides, dilations, parts.
 #include "backends/cuda/kernels/elements.cuh"
+#include "backends/cuda/kernels/grid.h"
 #include "backends/cuda/kernels/numbers.cuh"
 #include "backends/cuda/kernels/windows.cuh"
 
@@ -8,11 +9,6 @@ namespace sextant {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr std::int64_t kMostBlocks = 1 << 20;
-
-unsigned limited(std::int64_t blocks) {
-  return static_cast<unsigned>(blocks < kMostBlocks ? blocks : kMostBlocks);
-}
 
 template <typename T>
 __global__ void __launch_bounds__(kThreads) conv(const __grid_constant__ CudaConv c) {

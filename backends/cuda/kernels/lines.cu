@@ -1,6 +1,7 @@
 // Lines that lie side by side (inner dims of 32 elements or more) have a thread each; others have a
 // block each for running sums, 1024 elements at a time, and a warp each for searches.
 #include "backends/cuda/kernels/elements.cuh"
+#include "backends/cuda/kernels/grid.h"
 #include "backends/cuda/kernels/lines.h"
 
 namespace sextant {
@@ -11,11 +12,6 @@ constexpr int kWarps = kThreads / 32;
 constexpr int kItems = 4;  // elements of a line that a thread sums before the block does
 constexpr unsigned kAll = 0xFFFFFFFFu;
 constexpr std::int64_t kSideBySide = 32;
-constexpr std::int64_t kMostBlocks = 1 << 20;
-
-unsigned limited(std::int64_t blocks) {
-  return static_cast<unsigned>(blocks < kMostBlocks ? blocks : kMostBlocks);
-}
 
 // The steps of a scan: from the first global index that either operand has to the last.
 struct Steps {

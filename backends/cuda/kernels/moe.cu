@@ -4,6 +4,7 @@
 // weights: a warp per choice. No atomics: what a block writes it has gathered itself, in the order
 // of choices.
 #include "backends/cuda/kernels/elements.cuh"
+#include "backends/cuda/kernels/grid.h"
 #include "backends/cuda/kernels/matches.cuh"
 #include "backends/cuda/kernels/moe.h"
 #include "backends/cuda/kernels/numbers.cuh"
@@ -13,11 +14,6 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kColumns = 4;  // elements of a place per thread
-constexpr std::int64_t kMostBlocks = 1 << 20;
-
-unsigned limited(std::int64_t blocks) {
-  return static_cast<unsigned>(blocks < kMostBlocks ? blocks : kMostBlocks);
-}
 
 __device__ __forceinline__ std::int64_t integer(const void* data, bool is_wide, std::int64_t at) {
   return is_wide ? static_cast<const std::int64_t*>(data)[at]

@@ -1,6 +1,7 @@
 // Which operators are movement of elements: reshape, transpose, roll, expand, slice, pad, split,
 // concat, box_local, and the sources constant and parameter. All dtypes, any layout: what an
 // operand's box has is moved to where it lies in the other's.
+#include "actor/local_boxing.h"
 #include "backends/cuda/cuda_kernel.h"
 #include "backends/cuda/kernels/device_table.h"
 #include "backends/cuda/kernels/families.h"
@@ -195,43 +196,6 @@ Made make_concat(const KernelContext& call, CudaContext& /*device*/) {
     cutting.put(part, 0, start);
   cutting.finish(0);
   return cutting.kernel();
-}
-
-// B -> P(sum): one coordinate keeps the value, or the sum would count it once per device. Under max
-// and min all may keep it.
-bool keeps_value(const NdSbp& from, const NdSbp& to, const std::vector<std::int64_t>& coordinates) {
-  for (std::size_t axis = 0; axis < to.size(); ++axis) {
-    const bool becomes_sum = to[axis].is_partial() && to[axis].reduce == ReduceOp::kSum;
-    if (from[axis].is_broadcast() && becomes_sum && coordinates[axis] != 0) return false;
-  }
-  return true;
-}
-
-ReduceOp reduction_of(const NdSbp& words) {
-  for (const Sbp& word : words)
-    if (word.is_partial()) return word.reduce;
-  return ReduceOp::kSum;
-}
-
-// What a rank takes over of its input: the box that both layouts give it, or nothing.
-std::optional<Shard> taken_over(const KernelContext& call) {
-  if (call.in.empty()) return std::nullopt;
-  const KernelOperand &from = call.in[0], &to = call.out[0];
-  const NdSbp &from_words = from.layout->words, &to_words = to.layout->words;
-  if (from.layout->placement != to.layout->placement) {
-    if (from.box.is_empty() && to.box.is_empty()) return std::nullopt;
-    require(from.box == to.box, ErrorCode::kInternal,
-            "other words cannot move contents: {} -> {} is another part on this device",
-            to_string(from_words), to_string(to_words));
-    return to.box;
-  }
-  for (std::size_t axis = 0; axis < to_words.size(); ++axis)
-    require(!from_words[axis].is_partial() || from_words[axis] == to_words[axis] ||
-                call.hierarchy[axis] == 1,
-            ErrorCode::kInternal, "local boxing cannot reduce: {} -> {}", to_string(from_words),
-            to_string(to_words));
-  if (!keeps_value(from_words, to_words, call.coordinates)) return std::nullopt;
-  return intersect(from.box, to.box);
 }
 
 // The neutral element of a reduction: infinite where the type can be.

@@ -1,18 +1,14 @@
 // Choice of experts. top_k: a block per row, 32 to 256 threads, one pass over the row per element
 // chosen: k is small and the row stays in the cache. Its gradient: a thread per element of dx.
 #include "backends/cuda/kernels/elements.cuh"
+#include "backends/cuda/kernels/grid.h"
 #include "backends/cuda/kernels/moe.h"
 #include "backends/cuda/kernels/numbers.cuh"
 
 namespace sextant {
 namespace {
 
-constexpr std::int64_t kMostBlocks = 1 << 20;
 constexpr int kMostThreads = 256;
-
-unsigned limited(std::int64_t blocks) {
-  return static_cast<unsigned>(blocks < kMostBlocks ? blocks : kMostBlocks);
-}
 
 // An element of a row; index -1 is none.
 template <typename W>
