@@ -44,6 +44,13 @@ struct MeasuredKernels {
   std::vector<MeasuredKernel> kernels;
 };
 
+// Device memory in use that no plan of ours allocates, in bytes.
+struct LibraryMemory {
+  Sourced context;       // CUDA context and loaded modules
+  Sourced communicator;  // NCCL, per group that the device communicates in
+  Sourced workspace;     // cuBLAS and cuDNN
+};
+
 struct DeviceKind {
   std::string name;  // "H100-SXM5-80GB", "cpu"
   Bytes memory;
@@ -57,10 +64,42 @@ struct DeviceKind {
   // and draining a tile costs as much as one edge of its inner extent. Zero: neither is modelled.
   Sourced matmul_tile;
   Sourced matmul_units;
+  // Rate of a compute kernel while a communication runs on the same device, and of a communication
+  // while a kernel does, as a share of the rate alone, 0..1. Only timed mode knows of either.
+  Sourced compute_beside_communication{1.0, Provenance::kAssumed, {}};
+  Sourced communication_beside_compute{1.0, Provenance::kAssumed, {}};
+  LibraryMemory library_memory = {};
   // Fused kinds (core/fused_kinds.h) that the device has one kernel for, sorted.
   std::vector<std::string> fused = {};
   // Where they are, they are believed before peaks and efficiencies.
   std::optional<MeasuredKernels> measured = {};
+};
+
+// How the devices of a node, or the nodes of a group, are wired.
+enum class Wiring : std::uint8_t {
+  kSwitch,          // each to one crossbar
+  kFullyConnected,  // each to each other, its bandwidth divided among them
+  kRing,            // each to two neighbours, its bandwidth divided between them
+  kTorus,           // a ring per dimension
+  kCables,          // as NetworkLink::cables says
+};
+
+std::string_view to_string(Wiring wiring);
+
+// `lanes` links side by side between two ends, in both directions.
+struct Cable {
+  std::int32_t first = 0, second = 0;
+  std::int32_t lanes = 1;
+};
+
+// One way of a library to run a collective over a kind of link, with what measurement says of it.
+// Where a link has several for a primitive, the fastest is taken at each size, as tuners do.
+struct CollectiveAlgorithm {
+  std::string name;      // "ring", "tree", "nvls", "pairwise"
+  std::string protocol;  // "ll", "ll128", "simple"
+  Sourced base_latency;  // s per collective
+  Sourced step_latency;  // s per dependent step
+  Sourced efficiency;    // of the link's bandwidth, for large messages
 };
 
 // One kind of connection, alpha-beta: t = alpha + size / bandwidth.
@@ -70,6 +109,23 @@ struct NetworkLink {
   Sourced latency;    // s per message
   // Of the bandwidth, 0..1, for large messages.
   Sourced efficiency{1.0, Provenance::kAssumed, {}};
+  Wiring wiring = Wiring::kSwitch;
+  std::vector<std::int64_t> extents = {};  // of a torus
+  std::vector<Cable> cables = {};  // of kCables; each lane has bandwidth / most lanes of an end
+  std::vector<CollectiveAlgorithm> algorithms = {};
+};
+
+// Groups of nodes that share a link to the other groups, from the inside out: leaves of a fat tree,
+// pods. The bandwidth is per device, so what a leaf is oversubscribed by shows here.
+struct OuterTier {
+  std::int64_t nodes_per_group = 1;
+  NetworkLink link;
+};
+
+// Nodes with other devices than the rest of the cluster.
+struct OtherDevices {
+  std::int64_t first_node = 0, num_nodes = 1;
+  DeviceKind device;
 };
 
 struct Cluster {
@@ -79,9 +135,12 @@ struct Cluster {
   DeviceKind device;
   NetworkLink intra_node;
   NetworkLink inter_node;  // per device (its share of the NICs)
+  std::vector<OuterTier> outer_tiers = {};
+  std::vector<OtherDevices> other_devices = {};
 
   std::int64_t num_devices() const { return nodes * devices_per_node; }
   std::int64_t node_of(Rank rank) const { return rank.value / devices_per_node; }
+  const DeviceKind& device_of(Rank rank) const;
 };
 
 }  // namespace sextant

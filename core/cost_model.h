@@ -7,8 +7,11 @@
 #include "core/units.h"
 #include "core/work.h"
 
+#include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace sextant {
 
@@ -17,6 +20,10 @@ class CostModel {
   virtual ~CostModel() = default;
   // Device time of one act of a compute actor, rounded to picoseconds once, here.
   virtual Duration duration(const Work& work) const = 0;
+  // The same on the device of one rank, where ranks differ: other device kinds, stragglers.
+  virtual Duration duration_on(Rank /*rank*/, const Work& work) const { return duration(work); }
+  // Ranks of one colour have equal durations: input of the folding.
+  virtual std::int32_t colour_of(Rank /*rank*/) const { return 0; }
   // Host time to launch one run.
   virtual Duration launch_cost() const = 0;
   // Whether the device has one kernel for a fused kind (core/fused_kinds.h).
@@ -35,6 +42,24 @@ struct CollectiveCost {
   Bytes largest_volume;
 };
 
+// What a collective asks of the links while it runs. Of its isolated duration, `latency` passes
+// whatever else runs; in the rest, at full rate, it moves `bytes` over each link named. Running
+// beside others it proceeds at the largest rate, at most 1, that max-min sharing leaves it.
+struct LinkLoad {
+  std::int32_t link = 0;  // by NetworkModel::links
+  double bytes = 0;
+};
+struct NetworkDemand {
+  Duration latency;
+  std::vector<LinkLoad> loads;  // links differ; none: it never contends
+};
+
+// A directed link that transfers can contend for.
+struct SharedLink {
+  std::string name;  // "node3.gpu5.nvlink.out"
+  double bytes_per_second = 0;
+};
+
 class NetworkModel {
  public:
   virtual ~NetworkModel() = default;
@@ -44,6 +69,9 @@ class NetworkModel {
                         std::span<Time> done) const = 0;
   // Isolated duration when all members arrive together.
   virtual Duration duration(const CollectiveCost& cost) const = 0;
+  // The links of flow-level sharing; none where contention is not modelled.
+  virtual std::span<const SharedLink> links() const { return {}; }
+  virtual void demand(const CollectiveCost& /*cost*/, NetworkDemand& out) const { out = {}; }
 };
 
 }  // namespace sextant
