@@ -95,11 +95,14 @@ struct Cable {
 // One way of a library to run a collective over a kind of link, with what measurement says of it.
 // Where a link has several for a primitive, the fastest is taken at each size, as tuners do.
 struct CollectiveAlgorithm {
-  std::string name;      // "ring", "tree", "nvls", "pairwise"
-  std::string protocol;  // "ll", "ll128", "simple"
-  Sourced base_latency;  // s per collective
-  Sourced step_latency;  // s per dependent step
-  Sourced efficiency;    // of the link's bandwidth, for large messages
+  std::string name;            // "ring", "tree", "nvls", "pairwise"
+  std::string protocol;        // "ll", "ll128", "simple"
+  Sourced base_latency;        // s per collective
+  Sourced step_latency;        // s per dependent step
+  Sourced efficiency;          // of the link's bandwidth, for large messages
+  std::string primitive = {};  // "all_gather"; empty: all that the algorithm can run
+  // Time in which a member copies its own part, as a share of the time in which it sends one.
+  Sourced own_copy{0.0, Provenance::kAssumed, {}};
 };
 
 // One kind of connection, alpha-beta: t = alpha + size / bandwidth.
