@@ -2,6 +2,7 @@
 #include "cli/memory_section.h"
 #include "cli/verbs.h"
 #include "core/check.h"
+#include "simulator/chrome_trace.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>

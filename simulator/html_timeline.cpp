@@ -176,13 +176,6 @@ class Lanes {
   Time origin_;
 };
 
-Time earliest_begin(const Timeline& timeline) {
-  Time origin = timeline.step_end.empty() ? Time() : timeline.step_end.back();
-  for (const RankTimeline& rank : timeline.ranks)
-    for (const TimedRun& run : rank.runs) origin = std::min(origin, run.begin);
-  return origin;
-}
-
 Json parts_json(const StepParts& parts) {
   Json list = Json::array();
   const auto add = [&](const char* name, const StepParts::Spread& part) {
@@ -222,7 +215,7 @@ std::string to_html_timeline(const PhysicalGraph& graph, const Timeline& timelin
   require(options.max_rows >= 1, ErrorCode::kUsage, "{} rows: at least 1", options.max_rows);
   const std::vector<Row> rows = rows_of(graph, timeline);
   const std::vector<std::size_t> shown = shown_rows(rows, options.max_rows);
-  const Time origin = earliest_begin(timeline);
+  const Time origin = timeline.first_begin();
   Texts texts;
   Lanes lanes(graph, texts, origin);
   Json shown_json = Json::array();

@@ -110,9 +110,7 @@ void append_slices(const PhysicalGraph& graph, const CostModel& cost, Rank rank,
 
 std::vector<TraceSlice> slices_of(const PhysicalGraph& graph, const CostModel& cost,
                                   const Timeline& timeline) {
-  Time origin(std::numeric_limits<std::int64_t>::max());
-  for (const RankTimeline& rank : timeline.ranks)
-    for (const TimedRun& run : rank.runs) origin = std::min(origin, run.begin);
+  const Time origin = timeline.first_begin();
   std::vector<TraceSlice> slices;
   for (const RankTimeline& rank : timeline.ranks) {
     std::vector<TimedRun> runs = rank.runs;

@@ -64,8 +64,4 @@ Simulation simulate(const PhysicalGraph& graph, const CostModel& cost, const Net
 Timeline simulate_timeline(const PhysicalGraph& graph, const CostModel& cost,
                            const NetworkModel& network, const SimulateOptions& options = {});
 
-// Chrome trace JSON ("traceEvents", microseconds with six decimals: picoseconds), one process per
-// rank and one thread per queue. Needs the slices.
-std::string to_chrome_trace(const Simulation& simulation);
-
 }  // namespace sextant

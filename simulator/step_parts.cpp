@@ -68,12 +68,6 @@ class Sweep {
 
 }  // namespace
 
-Duration Timeline::step_time() const {
-  if (step_end.empty()) return {};
-  if (step_end.size() == 1) return step_end.back();
-  return step_end.back() - step_end[step_end.size() - 2];
-}
-
 PartDurations parts_of(const RankTimeline& timeline, Duration period) {
   if (period.value <= 0) return {};
   Sweep sweep(period);

@@ -38,6 +38,8 @@ struct Timeline {
 
   // Between the ends of the last two steps; of one step, its end.
   Duration step_time() const;
+  // Of the last step, over all ranks; its end when nothing ran.
+  Time first_begin() const;
 };
 
 }  // namespace sextant
