@@ -68,7 +68,7 @@ Question question_of(const BoxingArguments& arguments) {
   const Cluster cluster = load_cluster(arguments.cluster);
   for (const WordsAt* side : {&question.from, &question.to}) require_fits(*side, cluster);
   question.cluster = cluster.name;
-  question.network = make_alpha_beta(cluster);
+  question.network = make_network_model(cluster);
   return question;
 }
 

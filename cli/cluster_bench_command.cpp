@@ -51,7 +51,7 @@ BenchedStep step_of(const std::string& text, const Cluster& cluster, DType dtype
       parse_strategy(fmt::format("dp=1 micro_batch={}", planned.job.global_batch));
   const LogicalGraph training = training_graph(planned.job, strategy);
   const auto cost = make_cost_model(cluster, dtype);
-  const auto network = make_alpha_beta(cluster);
+  const auto network = make_network_model(cluster);
   return {.name = text,
           .graph = compile(training, strategy, planned.job.global_batch, *cost, *network),
           .id_limit = vocab_of(planned.job.model)};

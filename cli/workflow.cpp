@@ -126,7 +126,7 @@ PlannedJob load_planned_job(const JobArguments& arguments) {
           ErrorCode::kInfeasible, "the strategy uses {} ranks, the cluster has {} devices",
           planned.plan.strategy.ranks(), planned.job.cluster.num_devices());
   planned.cost = make_cost_model(planned.job.cluster, planned.job.dtype);
-  planned.network = make_alpha_beta(planned.job.cluster);
+  planned.network = make_network_model(planned.job.cluster);
   return planned;
 }
 

@@ -202,7 +202,7 @@ class Search {
 
 SearchModels make_search_models(const SearchProblem& problem) {
   return {make_cost_model(*problem.cluster, problem.compute_dtype),
-          make_alpha_beta(*problem.cluster)};
+          make_network_model(*problem.cluster)};
 }
 
 Candidate evaluate_strategy(const LogicalGraph& training, const Strategy& strategy,

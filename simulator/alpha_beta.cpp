@@ -19,6 +19,11 @@ struct Tier {
   double member_bandwidth = 0;  // B/s of one member alone
 };
 
+struct NodeCounts {
+  std::int64_t count = 0;
+  std::int64_t fewest = 0;  // members in one of them
+};
+
 class AlphaBeta : public NetworkModel {
  public:
   explicit AlphaBeta(const Cluster& cluster)
@@ -53,23 +58,25 @@ class AlphaBeta : public NetworkModel {
       return cluster_.node_of(member) == first_node;
     });
     if (one_node) return {cluster_.intra_node.latency.value, intra_bandwidth_, intra_bandwidth_};
-    const std::int64_t fewest = fewest_in_a_node(members);
-    const double rails = inter_bandwidth_ * static_cast<double>(fewest);
-    const double ring = fewest == 1 ? rails : std::min(intra_bandwidth_, rails);
+    const NodeCounts nodes = count_nodes(members);
+    const double rails = inter_bandwidth_ * static_cast<double>(nodes.fewest);
+    const bool one_each = nodes.count == static_cast<std::int64_t>(members.size());
+    const double ring = one_each ? rails : std::min(intra_bandwidth_, rails);
     return {cluster_.inter_node.latency.value, ring, inter_bandwidth_};
   }
 
-  std::int64_t fewest_in_a_node(std::span<const Rank> members) const {
+  NodeCounts count_nodes(std::span<const Rank> members) const {
     std::vector<std::int64_t> nodes;
     for (const Rank member : members) nodes.push_back(cluster_.node_of(member));
     std::sort(nodes.begin(), nodes.end());
-    std::int64_t fewest = std::numeric_limits<std::int64_t>::max();
+    NodeCounts result{0, std::numeric_limits<std::int64_t>::max()};
     for (auto begin = nodes.begin(); begin != nodes.end();) {
       const auto end = std::upper_bound(begin, nodes.end(), *begin);
-      fewest = std::min<std::int64_t>(fewest, end - begin);
+      ++result.count;
+      result.fewest = std::min<std::int64_t>(result.fewest, end - begin);
       begin = end;
     }
-    return fewest;
+    return result;
   }
 
   // Of an all_reduce one of its halves.
@@ -86,13 +93,14 @@ class AlphaBeta : public NetworkModel {
       case Primitive::kBroadcast:
         return (n - 1) * tier.alpha + size / tier.ring_bandwidth;
       case Primitive::kShift:
-        return step;
+        return tier.alpha + size / (n * tier.member_bandwidth);
       case Primitive::kAllToAll:
         return (n - 1) * tier.alpha + volume;
       case Primitive::kTransfer:
         return tier.alpha + volume;
     }
-    return 0;
+    throw Error(ErrorCode::kInternal, fmt::format("no cost of primitive {}",
+                                                  static_cast<int>(cost.communication->primitive)));
   }
 
   Cluster cluster_;

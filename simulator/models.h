@@ -47,6 +47,14 @@ const PeakRate& peak_of(const DeviceKind& device, DType dtype);
 // B = min(B_intra, g b) for g = the fewest members in one of the nodes: a ring crosses each node's
 // border once, and every member brings its own share of the NICs (rails), so g rings run side by
 // side. Zero bytes cost latency only; a group of one costs nothing.
+// A shift is one step whose bytes leave a node through one member's share.
 std::unique_ptr<NetworkModel> make_alpha_beta(const Cluster& cluster);
+
+// What the product uses: collectives as the cluster's library runs them, the fastest of the
+// algorithms and protocols that their link lists (simulator/nccl_algorithms.h has the formulas);
+// where it lists none, the formulas above with the link's wiring (simulator/wiring.h) and outer
+// tiers in them: a ring reaches what the slowest border that it crosses lets through. All members
+// complete together, one duration after the last arrival.
+std::unique_ptr<NetworkModel> make_network_model(const Cluster& cluster);
 
 }  // namespace sextant
