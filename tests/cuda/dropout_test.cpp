@@ -260,6 +260,19 @@ TEST_CASE("the mask follows layer, step, micro-batch, stream and seed as on the 
         }
 }
 
+TEST_CASE("the mask goes on where indices of the global tensor pass 2^32" *
+          doctest::skip(!has_gpu())) {
+  const Shape global{std::int64_t{1} << 20, 8192};  // row 2^19 begins at 2^32
+  const Attributes attributes = {{"rate", 0.3}, {"stream", "residual"}};
+  for (const Shape& shape : {Shape{2, 8192}, Shape{3, 40}})
+    for (const DType dtype : kFloating) {
+      TestOperand ones{{shape, dtype}, Numbers(elements(shape), 1.0), {(1 << 19) - 1, 0}, global};
+      const Numbers found = mask_on_gpu(ones, attributes, 42, {});
+      const Numbers wanted = mask_on_cpu(ones, attributes, 42, {});
+      for (std::size_t i = 0; i < found.size(); ++i) CHECK((found[i] == 0) == (wanted[i] == 0));
+    }
+}
+
 TEST_CASE("fused chains give what their members give" * doctest::skip(!has_gpu())) {
   for (const auto& [shape, bias] : {std::pair{Shape{3, 5, 64}, Shape{64}},
                                     {Shape{7, 24}, Shape{7, 24}},

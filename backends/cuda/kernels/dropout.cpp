@@ -23,8 +23,11 @@ DropoutMask mask_of(const KernelContext& call, const Attributes& dropout, const 
   mask.layer = call.act.layer;
   mask.micro_batch = dropout.boolean_or("per_step", false) ? 0 : call.act.micro_batch;
   mask.step = device.step();
-  // (k + 1) 2^-53 > rate for an integer k; the product is exact.
-  mask.threshold = static_cast<std::uint64_t>(std::floor(dropout.real("rate") * 0x1p53));
+  // Of the upper 53 bits k is kept with (k + 1) 2^-53 > rate; the product is exact. The lower 11
+  // say nothing then.
+  const double rate = dropout.real("rate");
+  mask.keeps_any = rate < 1;
+  if (mask.keeps_any) mask.least = static_cast<std::uint64_t>(std::floor(rate * 0x1p53)) << 11;
   mask.first_index = first_global_index(x.layout->global.shape, x.box);
   return mask;
 }
@@ -43,7 +46,10 @@ void set_operands(const KernelOperand& x, const KernelOperand* bias, const Kerne
   if (residual != nullptr) arguments.in[DropoutArguments::kResidual] = residual->data;
   arguments.elements = output.elements();
   arguments.strides = runs.strides;
-  arguments.falls_into_packs = runs.falls_into_packs;
+  arguments.falls_into_packs =
+      runs.falls_into_packs && x.layout->global.shape.elements() <= UINT32_MAX;
+  arguments.is_one_run = arguments.falls_into_packs && runs.is_one_run &&
+                         runs.strides.strides[DropoutArguments::kIndex][0] == 1;
 }
 
 void set_scale(const Attributes& dropout, DropoutArguments& arguments) {

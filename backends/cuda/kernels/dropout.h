@@ -15,8 +15,9 @@ struct DropoutMask {
   std::uint64_t seed = 0, stream = 0;
   std::int64_t layer = 0, micro_batch = 0;
   const std::int64_t* step = nullptr;
-  // Kept where the upper 53 of an element's 64 bits are at least this.
-  std::uint64_t threshold = 0;
+  // An element is kept where its 64 bits are at least this; none is where nothing is kept.
+  std::uint64_t least = 0;
+  bool keeps_any = true;
   std::int64_t first_index = 0;  // of the first element, in the global tensor
 };
 
@@ -31,7 +32,10 @@ struct DropoutArguments {
   DropoutMask mask;
   std::int64_t elements = 0;
   Strides strides;
+  // Packs of 16 bytes, whose elements have indices below 2^32 in the global tensor.
   bool falls_into_packs = false;
+  // Besides, every operand and the indices run on as the output does.
+  bool is_one_run = false;
 };
 
 cudaError_t enqueue_dropout(const DropoutArguments& arguments, cudaStream_t stream);
