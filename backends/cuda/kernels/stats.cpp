@@ -34,30 +34,38 @@ CudaStatsRow row_of(const KernelContext& call) {
   return row;
 }
 
-// 8 Ki elements are a few accesses per thread; more where the pairs would not fit the workspace.
-std::int64_t chunk_length(const std::vector<CudaStatsRow>& rows) {
-  constexpr std::int64_t kMostChunks = CudaContext::kWorkspaceBytes / (2 * sizeof(double));
-  std::int64_t length = std::int64_t{8} << 10;
-  while (num_chunks_of(rows, length) > kMostChunks) length *= 2;
-  return length;
+constexpr std::int64_t kMostChunks = CudaContext::kWorkspaceBytes / (2 * sizeof(double));
+
+// Chunks of 32 KiB, eight accesses per thread; longer where the pairs would not fit the workspace.
+// The length does not depend on the other rows of a launch, so neither do the bits of a sum.
+void cut(std::vector<CudaStatsRow>& rows) {
+  for (std::int64_t bytes = std::int64_t{32} << 10;; bytes *= 2) {
+    std::int64_t chunks = 0;
+    for (CudaStatsRow& row : rows) {
+      row.chunk_elements = bytes / size_of(row.type).value;
+      row.first_chunk = chunks;
+      row.num_chunks = num_chunks_of(row.elements, row.chunk_elements);
+      chunks += row.num_chunks;
+    }
+    if (chunks <= kMostChunks) return;
+  }
 }
 
 class Stats final : public CudaKernel {
  public:
   Stats(std::vector<CudaStatsRow> rows, CudaContext& device) {
-    const std::int64_t length = chunk_length(rows);
-    for (CudaStatsRow& row : rows) {
-      row.first_chunk = arguments_.num_chunks;
-      row.num_chunks = num_chunks_of(row.elements, length);
-      arguments_.num_chunks += row.num_chunks;
-    }
+    cut(rows);
+    std::vector<CudaChunk> chunks;
+    for (std::size_t row = 0; row < rows.size(); ++row)
+      for (std::int64_t chunk = 0; chunk < rows[row].num_chunks; ++chunk)
+        chunks.push_back({chunk * rows[row].chunk_elements, static_cast<std::int32_t>(row)});
     rows_ = DeviceTable<CudaStatsRow>(rows);
-    chunks_ = DeviceTable<CudaChunk>(chunks_of(rows, length));
+    chunks_ = DeviceTable<CudaChunk>(chunks);
     finished_ = DeviceTable<unsigned>(std::vector<unsigned>(rows.size(), 0));
     arguments_.rows = rows_.rows();
     arguments_.num_rows = static_cast<std::int64_t>(rows.size());
     arguments_.chunks = chunks_.rows();
-    arguments_.chunk_elements = length;
+    arguments_.num_chunks = static_cast<std::int64_t>(chunks.size());
     arguments_.finished = finished_.rows();
     arguments_.scratch = static_cast<double*>(device.workspace());
   }

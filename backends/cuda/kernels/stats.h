@@ -17,7 +17,7 @@ struct CudaStatsRow {
   const void* y = nullptr;  // given: {squares of x, squares of y}; else {squares, non-finite} of x
   double* stats = nullptr;
   std::int64_t elements = 0;
-  std::int64_t first_chunk = 0, num_chunks = 0;
+  std::int64_t first_chunk = 0, num_chunks = 0, chunk_elements = 0;
   DType type = DType::kF32;  // of x and y
   bool accumulate = false;
   bool is_aligned = false;
@@ -27,7 +27,7 @@ struct CudaStats {
   const CudaStatsRow* rows = nullptr;
   std::int64_t num_rows = 0;
   const CudaChunk* chunks = nullptr;
-  std::int64_t num_chunks = 0, chunk_elements = 0;
+  std::int64_t num_chunks = 0;
   double* scratch = nullptr;     // a pair per chunk
   unsigned* finished = nullptr;  // per row, how many of its chunks are; 0 before and after
 };
