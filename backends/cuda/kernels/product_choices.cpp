@@ -16,6 +16,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -23,7 +24,7 @@ namespace sextant {
 namespace {
 
 constexpr int kMostCandidates = 64;
-constexpr int kFileVersion = 1;
+constexpr int kFileVersion = 2;  // which algorithms contend is part of it
 constexpr std::string_view kFormat = "sextant_cublaslt_algorithms";
 constexpr std::size_t kWords = sizeof(cublasLtMatmulAlgo_t::data) / sizeof(std::uint64_t);
 
@@ -78,8 +79,8 @@ class Preference {
 };
 
 // The heuristic's, best first.
-std::vector<cublasLtMatmulAlgo_t> candidates_of(const ProductCall& call, int most,
-                                                CudaContext& device) {
+std::vector<cublasLtMatmulAlgo_t> named_by_heuristic(const ProductCall& call, int most,
+                                                     CudaContext& device) {
   Preference preference(call, device.deterministic());
   std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(most));
   int found = 0;
@@ -93,6 +94,42 @@ std::vector<cublasLtMatmulAlgo_t> candidates_of(const ProductCall& call, int mos
     if (results[static_cast<std::size_t>(i)].state == CUBLAS_STATUS_SUCCESS)
       algorithms.push_back(results[static_cast<std::size_t>(i)].algo);
   return algorithms;
+}
+
+bool runs_as(const cublasLtMatmulAlgo_t& algorithm, const ProductCall& call,
+             const CudaContext& device) {
+  cublasLtMatmulHeuristicResult_t result{};
+  const cublasStatus_t status = cublasLtMatmulAlgoCheck(
+      device.cublas(), &call.operation, &call.a, &call.b, &call.d, &call.d, &algorithm, &result);
+  return status == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= kProductWorkspaceBytes;
+}
+
+bool are_same(const cublasLtMatmulAlgo_t& a, const cublasLtMatmulAlgo_t& b) {
+  return std::equal(std::begin(a.data), std::end(a.data), std::begin(b.data));
+}
+
+// The same product with nothing behind it.
+ProductCall plain_of(const ProductCall& call) {
+  Product product = call.product;
+  product.epilogue = ProductEpilogue::kNone;
+  ProductAddresses addresses = call.addresses;
+  if (addresses.c != addresses.d) addresses.c = nullptr;
+  addresses.bias = addresses.aux = nullptr;
+  return ProductCall(product, addresses);
+}
+
+// What the heuristic names for the call and, where something follows the product, for the plain
+// one: it names fewer and other algorithms for an epilogue than can run it.
+std::vector<cublasLtMatmulAlgo_t> candidates_of(const ProductCall& call, CudaContext& device) {
+  auto candidates = named_by_heuristic(call, kMostCandidates, device);
+  if (call.product.epilogue == ProductEpilogue::kNone || candidates.empty()) return candidates;
+  for (const auto& algorithm : named_by_heuristic(plain_of(call), kMostCandidates, device)) {
+    const bool is_known =
+        std::any_of(candidates.begin(), candidates.end(),
+                    [&](const auto& candidate) { return are_same(candidate, algorithm); });
+    if (!is_known && runs_as(algorithm, call, device)) candidates.push_back(algorithm);
+  }
+  return candidates;
 }
 
 nlohmann::ordered_json words_of(const cublasLtMatmulAlgo_t& algorithm) {
@@ -139,7 +176,7 @@ std::optional<ProductChoice> ProductChoices::of(const ProductCall& call, CudaCon
     if (!choice && measures_) choice = measured(call, device);
     if (choice) return pays(call, *choice, device) ? choice : std::nullopt;
   }
-  const std::vector<cublasLtMatmulAlgo_t> candidates = candidates_of(call, 1, device);
+  const std::vector<cublasLtMatmulAlgo_t> candidates = named_by_heuristic(call, 1, device);
   if (candidates.empty()) return std::nullopt;
   return ProductChoice{candidates.front(), 0};
 }
@@ -148,12 +185,7 @@ std::optional<ProductChoice> ProductChoices::known(const ProductCall& call,
                                                    CudaContext& device) const {
   const auto found = choices_.find(call.key());
   if (found == choices_.end()) return std::nullopt;
-  cublasLtMatmulHeuristicResult_t result{};
-  const cublasStatus_t status =
-      cublasLtMatmulAlgoCheck(device.cublas(), &call.operation, &call.a, &call.b, &call.d, &call.d,
-                              &found->second.algorithm, &result);
-  if (status == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= kProductWorkspaceBytes)
-    return found->second;
+  if (runs_as(found->second.algorithm, call, device)) return found->second;
   tell(fmt::format("{}: the algorithm kept for {} does not run here and is not used",
                    options_.matmul_cache, call.key()));
   return std::nullopt;
@@ -161,7 +193,7 @@ std::optional<ProductChoice> ProductChoices::known(const ProductCall& call,
 
 std::optional<ProductChoice> ProductChoices::measured(const ProductCall& call,
                                                       CudaContext& device) {
-  const std::vector<cublasLtMatmulAlgo_t> candidates = candidates_of(call, kMostCandidates, device);
+  const std::vector<cublasLtMatmulAlgo_t> candidates = candidates_of(call, device);
   if (candidates.empty()) return std::nullopt;
   const std::optional<MeasuredProduct> best = fastest_product(call, candidates, device);
   if (!best) {
@@ -183,13 +215,7 @@ bool ProductChoices::pays(const ProductCall& call, const ProductChoice& choice,
   if (bytes == 0 || choice.seconds == 0) return true;
   const bool sums = call.product.epilogue == ProductEpilogue::kSumOfA ||
                     call.product.epilogue == ProductEpilogue::kSumOfB;
-  Product product = call.product;
-  product.epilogue = ProductEpilogue::kNone;
-  ProductAddresses addresses = call.addresses;
-  if (addresses.c != addresses.d) addresses.c = nullptr;
-  addresses.bias = addresses.aux = nullptr;
-  const ProductCall plain(product, addresses);
-  const std::optional<ProductChoice> alone = of(plain, device);
+  const std::optional<ProductChoice> alone = of(plain_of(call), device);
   if (!alone || alone->seconds == 0) return true;
   return choice.seconds <=
          alone->seconds + bytes / (0.8 * bytes_per_second_) + (sums ? 6e-6 : 2e-6);
