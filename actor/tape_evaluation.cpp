@@ -4,6 +4,7 @@
 #include "core/check.h"
 
 #include <algorithm>
+#include <map>
 
 namespace sextant {
 namespace {
@@ -228,8 +229,15 @@ class Evaluation {
 
 std::vector<Duration> entry_durations(const Tape& tape, const PhysicalGraph& graph,
                                       const CostModel& cost) {
-  // By block, first actor and number of actors: many runs are one piece of one block.
-  std::vector<std::vector<std::int64_t>> known(graph.blocks.size());
+  // By colour of the rank and block; then by first actor and number of actors: many runs are one
+  // piece of one block.
+  std::map<std::int32_t, std::vector<std::vector<std::int64_t>>> known;
+  std::vector<std::vector<std::vector<std::int64_t>>*> known_at;  // by place
+  for (const Rank rank : tape.ranks) {
+    auto& of_colour = known[cost.colour_of(rank)];
+    of_colour.resize(graph.blocks.size());
+    known_at.push_back(&of_colour);
+  }
   std::vector<Duration> durations;
   durations.reserve(tape.entries.size());
   for (const TapeEntry& entry : tape.entries) {
@@ -242,13 +250,13 @@ std::vector<Duration> entry_durations(const Tape& tape, const PhysicalGraph& gra
       continue;
     }
     const std::size_t actors = block.actors.size();
-    std::vector<std::int64_t>& of_block = known[block_id.index()];
+    std::vector<std::int64_t>& of_block = (*known_at[at(entry.place)])[block_id.index()];
     if (of_block.empty()) of_block.assign(actors * (actors + 1), -1);
     std::int64_t& total = of_block[at(run.first_actor) * (actors + 1) + at(run.num_actors)];
     if (total < 0) {
       total = 0;
       for (std::int32_t a = run.first_actor; a < run.first_actor + run.num_actors; ++a) {
-        total += cost.duration(block.actors[at(a)].work).value;
+        total += cost.duration_on(entry.rank, block.actors[at(a)].work).value;
       }
     }
     durations.emplace_back(total);

@@ -69,6 +69,9 @@ class NetworkModel {
                         std::span<Time> done) const = 0;
   // Isolated duration when all members arrive together.
   virtual Duration duration(const CollectiveCost& cost) const = 0;
+  // Every completion is the last arrival plus `duration`: whoever times one collective many times
+  // needs to ask for its duration once.
+  virtual bool completes_together() const { return false; }
   // The links of flow-level sharing; none where contention is not modelled.
   virtual std::span<const SharedLink> links() const { return {}; }
   virtual void demand(const CollectiveCost& /*cost*/, NetworkDemand& out) const { out = {}; }

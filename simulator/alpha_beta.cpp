@@ -40,6 +40,8 @@ class AlphaBeta : public NetworkModel {
     std::fill(done.begin(), done.end(), end);
   }
 
+  bool completes_together() const override { return true; }
+
   Duration duration(const CollectiveCost& cost) const override {
     if (cost.members.size() <= 1) return {};
     const Duration once = duration_from_seconds(seconds(cost, tier_of(cost.members)));

@@ -40,7 +40,7 @@ void SimDevice::prepare(const PhysicalGraph& graph, Rank rank) {
       if (actor.communication)
         info.communication = &*actor.communication;
       else
-        info.duration += cost_.duration(actor.work);
+        info.duration += cost_.duration_on(rank, actor.work);
     }
     runs_.push_back(info);
   }

@@ -102,7 +102,7 @@ void append_slices(const PhysicalGraph& graph, const CostModel& cost, Rank rank,
   Time begin = slice.begin;
   for (std::int32_t i = 0; i < run.num_actors; ++i) {
     const Actor& actor = block.actors[static_cast<std::size_t>(run.first_actor + i)];
-    const Time end = std::min(begin + cost.duration(actor.work), slice.end);
+    const Time end = std::min(begin + cost.duration_on(rank, actor.work), slice.end);
     slices.push_back({rank, timed.queue, actor.name, begin, end, run.act});
     begin = end;
   }
@@ -124,6 +124,19 @@ std::vector<TraceSlice> slices_of(const PhysicalGraph& graph, const CostModel& c
 
 }  // namespace
 
+namespace {
+
+// What is in the cost model's power: ranks of one colour compute equally fast.
+std::vector<std::int32_t> rank_colours(const PhysicalGraph& graph, const CostModel& cost) {
+  std::vector<std::int32_t> colours;
+  colours.reserve(graph.ranks.size());
+  for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank)
+    colours.push_back(cost.colour_of(Rank(rank)));
+  return colours;
+}
+
+}  // namespace
+
 Timeline simulate_timeline(const PhysicalGraph& graph, const CostModel& cost,
                            const NetworkModel& network, const SimulateOptions& options) {
   validate(options);
@@ -131,7 +144,11 @@ Timeline simulate_timeline(const PhysicalGraph& graph, const CostModel& cost,
   const bool folds = options.folded && options.jitter == 0 && !options.keep_traffic;
   const std::vector<std::int32_t> colours =
       folds ? group_colours(graph, members, network) : std::vector<std::int32_t>{};
-  const RankClasses classes = folds ? rank_classes(graph, members, {}, colours) : all_ranks(graph);
+  const MemberOrder order_of_members =
+      network.completes_together() ? MemberOrder::kAlike : MemberOrder::kDistinct;
+  const RankClasses classes =
+      folds ? rank_classes(graph, members, rank_colours(graph, cost), colours, order_of_members)
+            : all_ranks(graph);
   GraphTables tables(graph);
   const DryRun order = dry_run(graph, members, classes, tables);
   switch (options.mode) {

@@ -275,6 +275,81 @@ TEST_CASE("a launch group ends as a whole") {
   }
 }
 
+// Ranks whose work takes longer than it does elsewhere.
+class UnevenCost : public ToyCost {
+ public:
+  explicit UnevenCost(std::vector<std::int32_t> factors)
+      : ToyCost(9), factors_(std::move(factors)) {}
+  Duration duration_on(Rank rank, const Work& work) const override {
+    return duration(work) * factors_[rank.index()];
+  }
+  std::int32_t colour_of(Rank rank) const override { return factors_[rank.index()]; }
+
+ private:
+  std::vector<std::int32_t> factors_;
+};
+
+// Members are over one after the other, so places in a group are not alike.
+class StaggeredNetwork : public ToyNetwork {
+ public:
+  StaggeredNetwork() : ToyNetwork(13) {}
+  void complete(const CollectiveCost& cost, std::span<const Time> arrivals,
+                std::span<Time> done) const override {
+    ToyNetwork::complete(cost, arrivals, done);
+    for (std::size_t i = 0; i < done.size(); ++i)
+      done[i] += Duration(5 * static_cast<std::int64_t>(i));
+  }
+  bool completes_together() const override { return false; }
+};
+
+// Every representative has the times that it has among all ranks, stepped one by one.
+void check_folded(const PhysicalGraph& graph, const CostModel& cost, const NetworkModel& network,
+                  std::size_t expected_classes) {
+  const Timeline stepped =
+      simulate_timeline(graph, cost, network, with(SimulationMode::kStep, false, 0, 256));
+  for (const SimulationMode mode : {SimulationMode::kTape, SimulationMode::kStep}) {
+    const Timeline folded = simulate_timeline(graph, cost, network, with(mode, true, 0, 256));
+    CHECK(folded.ranks.size() == expected_classes);
+    CHECK(folded.step_end == stepped.step_end);
+    std::int64_t ranks = 0;
+    for (const RankTimeline& one : folded.ranks) {
+      ranks += one.ranks;
+      const RankTimeline& alone = stepped.ranks[one.rank.index()];
+      REQUIRE(one.runs.size() == alone.runs.size());
+      for (std::size_t i = 0; i < one.runs.size(); ++i) {
+        const auto same = std::find_if(alone.runs.begin(), alone.runs.end(),
+                                       [&](const TimedRun& r) { return r.run == one.runs[i].run; });
+        REQUIRE(same != alone.runs.end());
+        CHECK(same->begin == one.runs[i].begin);
+        CHECK(same->end == one.runs[i].end);
+      }
+    }
+    CHECK(ranks == static_cast<std::int64_t>(graph.ranks.size()));
+  }
+}
+
+TEST_CASE("a straggler has a class of its own, and its peers by what they meet of it") {
+  ToyPipeline pipeline{{70, 110}, {130, 90}};
+  pipeline.micro_batches = 5;
+  pipeline.replicas = 4;
+  pipeline.optimizer = 40;
+  pipeline.gradient_bytes = 60;
+  const PhysicalGraph graph = make_toy_pipeline(pipeline);
+  // Rank 1 is in stage 0: it, its three peers, and the same in stage 1 by whom they hear from.
+  check_folded(graph, UnevenCost({1, 3, 1, 1, 1, 1, 1, 1}), ToyNetwork(13), 4);
+  check_folded(graph, UnevenCost({1, 1, 1, 1, 1, 1, 1, 1}), ToyNetwork(13), 2);
+  check_folded(graph, UnevenCost({1, 1, 1, 1, 2, 2, 2, 2}), ToyNetwork(13), 2);
+}
+
+TEST_CASE("where places in a group are not alike, members of one group do not fold") {
+  ToyPipeline pipeline{{70, 110}, {130, 90}};
+  pipeline.micro_batches = 5;
+  pipeline.replicas = 4;
+  pipeline.gradient_bytes = 60;
+  const PhysicalGraph graph = make_toy_pipeline(pipeline);
+  check_folded(graph, ToyCost(9), StaggeredNetwork(), 8);
+}
+
 TEST_CASE("folded ranks have the times of all ranks they stand for") {
   for (const ToyPipeline& pipeline : pipelines_to_compare()) {
     const PhysicalGraph graph = make_toy_pipeline(pipeline);

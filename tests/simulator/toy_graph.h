@@ -87,6 +87,7 @@ class ToyNetwork : public NetworkModel {
   void complete(const CollectiveCost& cost, std::span<const Time> arrivals,
                 std::span<Time> done) const override;
   Duration duration(const CollectiveCost& cost) const override;
+  bool completes_together() const override { return true; }
 
  private:
   std::int64_t transfer_;
