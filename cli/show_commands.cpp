@@ -1,8 +1,7 @@
-// `sextant model show` and `sextant cluster show`.
+// `sextant model show`.
 #include "cli/verbs.h"
 #include "core/check.h"
 #include "models/any_model.h"
-#include "simulator/cluster_file.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -62,11 +61,6 @@ void say_layers(const std::map<int, std::int64_t>& by_layer, const Console& cons
   console.say(table.text());
 }
 
-std::string sourced(const Sourced& number, const std::string& text) {
-  return fmt::format("{} ({}{}{})", text, to_string(number.provenance),
-                     number.source.empty() ? "" : ": ", number.source);
-}
-
 }  // namespace
 
 void run_model_show(const ModelShowArguments& arguments, const CommonOptions&, Console& console) {
@@ -100,32 +94,6 @@ void run_model_show(const ModelShowArguments& arguments, const CommonOptions&, C
   document["layers"] = layers;
   document["notes"] = notes_of(model);
   console.document("model_show", document);
-}
-
-void run_cluster_show(const std::string& argument, const CommonOptions&, Console& console) {
-  const Cluster cluster = load_cluster(argument);
-  const DeviceKind& device = cluster.device;
-  console.say(fmt::format("{}: {} nodes x {} {}, {} each", cluster.name, cluster.nodes,
-                          cluster.devices_per_node, device.name, to_text(device.memory)));
-  for (const PeakRate& peak : device.peaks)
-    console.say(fmt::format(
-        "  {}: {}", to_string(peak.dtype),
-        sourced(peak.flops_per_second, flops_rate_to_text(peak.flops_per_second.value))));
-  console.say("  memory: " +
-              sourced(device.memory_bandwidth, bandwidth_to_text(device.memory_bandwidth.value)));
-  console.say("  matmul efficiency: " +
-              sourced(device.matmul_efficiency, percent(device.matmul_efficiency.value)));
-  console.say("  memory efficiency: " +
-              sourced(device.memory_efficiency, percent(device.memory_efficiency.value)));
-  const auto link = [&](const char* where, const NetworkLink& connection) {
-    console.say(fmt::format(
-        "  {} {}: {}, latency {}", where, connection.name,
-        sourced(connection.bandwidth, bandwidth_to_text(connection.bandwidth.value)),
-        sourced(connection.latency, to_text(duration_from_seconds(connection.latency.value)))));
-  };
-  if (cluster.devices_per_node > 1) link("within a node:", cluster.intra_node);
-  if (cluster.nodes > 1) link("between nodes:", cluster.inter_node);
-  console.document("cluster_show", {{"cluster", Json::parse(to_json_text(cluster))}});
 }
 
 }  // namespace sextant

@@ -1,5 +1,4 @@
-// Machine rooms that need no file. Rates are those of the vendors' data sheets; efficiencies and
-// overheads are assumptions and say so.
+// Machine rooms that need no file, put together from builtin_devices and builtin_links.
 #pragma once
 
 #include "core/cluster.h"
@@ -12,8 +11,8 @@
 namespace sextant {
 
 struct BuiltinSetting {
-  std::string key;  // "nodes"
-  std::int64_t fallback = 1;
+  std::string key;            // "nodes"
+  std::int64_t fallback = 1;  // 0: what the cluster makes of leaving it out
 };
 
 struct BuiltinCluster {

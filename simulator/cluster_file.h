@@ -9,10 +9,10 @@
 
 namespace sextant {
 
-// CLUSTER: a file, or a built-in with a size: dgx-h100, dgx-a100, v100x8, cpu ("dgx-h100:nodes=4",
-// "cpu:ranks=4", "cpu:ranks=4,cores=2" for ranks that share cores). Throws Error(kUsage) for an
-// unknown name or setting (with the nearest) and Error(kBadInput) with file and key for a file that
-// cannot be understood.
+// CLUSTER: a file, or a built-in with a size: "dgx-h100:nodes=4", "cpu:ranks=4,cores=2" for ranks
+// that share cores, "tpu-v5p:x=8,y=8,z=8", "hgx-h200:nodes=64,leaf=16,oversubscription=2". Throws
+// Error(kUsage) for an unknown name or setting (with the nearest) and Error(kBadInput) with file
+// and key for a file that cannot be understood.
 Cluster load_cluster(std::string_view cluster);
 std::vector<std::string> builtin_cluster_names();
 // Nothing when the name is unknown. `v100x8` has 16 GB cards; `v100x8-32gb` those with 32 GB.
@@ -21,9 +21,7 @@ std::vector<std::string> describe_builtin_clusters();  // one line each, for peo
 std::string to_json_text(const Cluster& cluster);
 Cluster cluster_from_json(std::string_view text, std::string_view file_name);
 
-// One message per broken rule; empty means valid. Rules: a name; at least one node and one device
-// per node; at most 2^20 devices; positive memory, rates and bandwidths; efficiencies in (0, 1];
-// latencies and overheads not negative; an inter-node link when there is more than one node.
+// One message per broken rule of cluster_rules.h; empty means valid.
 std::vector<std::string> validate(const Cluster& cluster);
 
 }  // namespace sextant

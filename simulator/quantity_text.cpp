@@ -31,6 +31,13 @@ constexpr Unit kFlopRates[] = {{"FLOP/s", 1},     {"MFLOP/s", 1e6},  {"GFLOP/s",
                                {"TFLOP/s", 1e12}, {"PFLOP/s", 1e15}, {"TFLOPS", 1e12}};
 constexpr Unit kTimes[] = {{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}};
 constexpr Unit kShares[] = {{"%", 0.01}};
+constexpr Unit kSizes[] = {{"B", 1},
+                           {"kB", 1e3},
+                           {"MB", 1e6},
+                           {"GB", 1e9},
+                           {"KiB", kKibi},
+                           {"MiB", kKibi* kKibi},
+                           {"GiB", kKibi* kKibi* kKibi}};
 
 std::span<const Unit> units_of(QuantityKind kind) {
   switch (kind) {
@@ -42,6 +49,8 @@ std::span<const Unit> units_of(QuantityKind kind) {
       return kTimes;
     case QuantityKind::kShare:
       return kShares;
+    case QuantityKind::kBytes:
+      return kSizes;
     case QuantityKind::kCount:
       return {};
   }
@@ -49,9 +58,9 @@ std::span<const Unit> units_of(QuantityKind kind) {
 }
 
 std::string names_of(std::span<const Unit> units) {
-  std::string names = "no unit";
-  for (const Unit& unit : units) names += ", " + std::string(unit.name);
-  return names;
+  std::string names;
+  for (const Unit& unit : units) names += (names.empty() ? "" : ", ") + std::string(unit.name);
+  return names.empty() ? "no unit" : names;
 }
 
 std::string_view without_spaces(std::string_view text) {
@@ -72,10 +81,52 @@ std::string_view unit_of(QuantityKind kind) {
       return "s";
     case QuantityKind::kShare:
       return "of 1";
+    case QuantityKind::kBytes:
+      return "B";
     case QuantityKind::kCount:
       return "(a count)";
   }
   return "?";
+}
+
+std::string_view example_of(QuantityKind kind) {
+  switch (kind) {
+    case QuantityKind::kBytesPerSecond:
+      return "900GB/s";
+    case QuantityKind::kFlopsPerSecond:
+      return "312TFLOP/s";
+    case QuantityKind::kSeconds:
+      return "2us";
+    case QuantityKind::kShare:
+      return "80%";
+    case QuantityKind::kBytes:
+      return "80GB";
+    case QuantityKind::kCount:
+      return "128";
+  }
+  return "?";
+}
+
+bool lacks_unit(double value, QuantityKind kind) {
+  switch (kind) {
+    case QuantityKind::kBytesPerSecond:
+    case QuantityKind::kFlopsPerSecond:
+      return value > 0 && value < 1e6;
+    case QuantityKind::kSeconds:
+      return value >= 1;
+    case QuantityKind::kBytes:
+      return value > 0 && value < kKibi;
+    case QuantityKind::kShare:
+    case QuantityKind::kCount:
+      return false;
+  }
+  return false;
+}
+
+bool is_too_much(double value, QuantityKind kind) {
+  constexpr double kMost = 9.2e18;
+  if (kind == QuantityKind::kSeconds) return value * 1e12 > kMost;
+  return kind == QuantityKind::kBytes && value > kMost;
 }
 
 double parse_quantity(std::string_view text, QuantityKind kind) {
@@ -86,7 +137,9 @@ double parse_quantity(std::string_view text, QuantityKind kind) {
   const auto [end, error] = std::from_chars(all.data(), all.data() + all.size(), number);
   if (starts_with_digit && error == std::errc()) {
     const auto rest = without_spaces(all.substr(static_cast<std::size_t>(end - all.data())));
-    if (rest.empty()) return number;
+    if (rest.empty() && units.empty()) return number;
+    require(!rest.empty(), ErrorCode::kUsage, "'{}' has no unit: write one of {}", text,
+            names_of(units));
     // Divided by the reciprocal where that is a whole number: 1.5us is then the nearest double.
     for (const Unit& unit : units)
       if (unit.name == rest) return unit.size < 1 ? number / (1 / unit.size) : number * unit.size;

@@ -1,5 +1,5 @@
 // Numbers as cluster files write them: plain, in the unit of the key, or text with a unit of its
-// own.
+// own. A text without one is refused, because nobody knows which was meant.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,22 @@ enum class QuantityKind : std::uint8_t {
   kFlopsPerSecond,  // "989.4TFLOP/s"
   kSeconds,         // "2us"
   kShare,           // "80%"
+  kBytes,           // "400MiB"
   kCount,           // no unit
 };
 
 // The plain unit of a kind, for messages: "B/s".
 std::string_view unit_of(QuantityKind kind);
+
+// A value with a unit, for messages: "900GB/s".
+std::string_view example_of(QuantityKind kind);
+
+// A plain number that no machine has in the plain unit: 900 B/s, a latency of 5 s. Its author meant
+// another unit. Zero is none of these.
+bool lacks_unit(double value, QuantityKind kind);
+
+// More than 64 bits hold of picoseconds or bytes.
+bool is_too_much(double value, QuantityKind kind);
 
 // Throws Error(kUsage) naming the text and the units that are understood.
 double parse_quantity(std::string_view text, QuantityKind kind);

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::int64_t kDevices = 64;
 
-// Each built-in with 64 devices.
+// Each built-in with 64 devices, where its nodes allow that.
 std::vector<Cluster> clusters() {
   std::vector<Cluster> all;
   for (const BuiltinCluster& builtin : builtin_clusters()) {
@@ -29,6 +29,7 @@ std::vector<Cluster> clusters() {
     for (const BuiltinSetting& setting : builtin.settings) values.push_back(setting.fallback);
     values[0] = 1;
     values[0] = kDevices / builtin.make(values).num_devices();
+    if (values[0] == 0) continue;  // racks of 72
     all.push_back(builtin.make(values));
     REQUIRE(all.back().num_devices() == kDevices);
   }

@@ -1,0 +1,141 @@
+// The numbers of the built-in devices, each with its source text.
+#include "simulator/builtin_devices.h"
+
+#include "core/fused_kinds.h"
+#include "simulator/published.h"
+
+#include <string>
+
+namespace sextant {
+
+namespace {
+
+// What data sheets do not say, alike for the devices here.
+DeviceKind with_assumed_overheads(std::string name, std::int64_t memory) {
+  DeviceKind device;
+  device.name = std::move(name);
+  device.memory = Bytes(memory);
+  device.matmul_efficiency = assumed(0.80, "large bf16 matmuls of cuBLASLt, no measurement here");
+  device.memory_efficiency = assumed(0.85, "large copies, no measurement here");
+  device.launch_overhead = assumed(4 * kMicro, "one asynchronous launch on the host");
+  device.kernel_overhead = assumed(2 * kMicro, "start and drain of one kernel");
+  device.matmul_tile = assumed(128, "edge of a common cuBLAS output tile");
+  device.fused = fused_kind_names();
+  return device;
+}
+
+// Hopper's rates, which memory does not change: H100 and H200 are the same GH100.
+void set_hopper_rates(DeviceKind& device, const std::string& sheet) {
+  device.peaks = {{DType::kBF16, published(989.4 * kTera, sheet + ", dense")},
+                  {DType::kF16, published(989.4 * kTera, sheet + ", dense")},
+                  {DType::kF32, published(67 * kTera, sheet + ", no tensor cores")},
+                  {DType::kF64, published(67 * kTera, sheet + ", tensor cores")}};
+}
+
+// XLA runs a whole program: the host enqueues one launch for all of it.
+DeviceKind tpu(std::string name, std::int64_t memory, std::string sheet, double peak,
+               double bandwidth) {
+  DeviceKind device = with_assumed_overheads(std::move(name), memory);
+  device.peaks = {{DType::kBF16, published(peak, sheet)},
+                  {DType::kF32, assumed(peak / 6, "bf16 products, six for one of f32")}};
+  device.memory_bandwidth = published(bandwidth, std::move(sheet));
+  device.matmul_efficiency = assumed(0.80, "large bf16 matmuls of XLA, no measurement here");
+  device.launch_overhead = assumed(0, "one compiled program per step");
+  device.kernel_overhead = assumed(1 * kMicro, "start and drain of one fusion");
+  device.matmul_units = assumed(0, "not modelled");
+  device.matmul_tile = assumed(0, "not modelled");
+  return device;
+}
+
+}  // namespace
+
+DeviceKind h100_sxm() {
+  const std::string sheet = "NVIDIA H100 SXM5 data sheet";
+  DeviceKind device = with_assumed_overheads("H100-SXM5-80GB", 80 * kGigabyte);
+  set_hopper_rates(device, sheet);
+  device.memory_bandwidth = published(3350 * kGiga, sheet);
+  device.matmul_units = published(132, "streaming multiprocessors of H100 SXM5");
+  return device;
+}
+
+DeviceKind h200_sxm() {
+  const std::string sheet = "NVIDIA H200 SXM data sheet";
+  DeviceKind device = with_assumed_overheads("H200-SXM5-141GB", 141 * kGigabyte);
+  set_hopper_rates(device, sheet + " (1,979 TFLOP/s bf16 with sparsity)");
+  device.memory_bandwidth = published(4800 * kGiga, sheet);
+  device.matmul_units = published(132, "streaming multiprocessors of H200 SXM");
+  return device;
+}
+
+DeviceKind gb200() {
+  const std::string sheet = "NVIDIA GB200 NVL72 data sheet, a 72nd of the rack";
+  DeviceKind device = with_assumed_overheads("GB200-186GB", 186 * kGigabyte);
+  device.peaks = {
+      {DType::kBF16, published(2500 * kTera, sheet + " (360 PFLOP/s with sparsity), dense")},
+      {DType::kF16, published(2500 * kTera, sheet + " (360 PFLOP/s with sparsity), dense")},
+      {DType::kF32, published(80 * kTera, sheet + " (5,760 TFLOP/s), no tensor cores")},
+      {DType::kF64, published(40 * kTera, sheet + " (2,880 TFLOP/s)")}};
+  device.memory_bandwidth = published(8000 * kGiga, sheet + " (576 TB/s)");
+  device.matmul_units = assumed(148, "streaming multiprocessors that CUDA reports for B200");
+  return device;
+}
+
+DeviceKind a100_sxm_80gb() {
+  const std::string sheet = "NVIDIA A100 80GB SXM data sheet";
+  DeviceKind device = with_assumed_overheads("A100-SXM4-80GB", 80 * kGigabyte);
+  device.peaks = {{DType::kBF16, published(312 * kTera, sheet + ", dense")},
+                  {DType::kF16, published(312 * kTera, sheet + ", dense")},
+                  {DType::kF32, published(19.5 * kTera, sheet + ", no tensor cores")},
+                  {DType::kF64, published(19.5 * kTera, sheet + ", tensor cores")}};
+  device.memory_bandwidth = published(2039 * kGiga, sheet);
+  device.matmul_units = published(108, "streaming multiprocessors of A100");
+  return device;
+}
+
+DeviceKind v100_sxm2(std::int64_t gigabytes) {
+  const std::string sheet = "NVIDIA V100 SXM2 data sheet";
+  DeviceKind device = with_assumed_overheads("V100-SXM2-" + std::to_string(gigabytes) + "GB",
+                                             gigabytes * kGigabyte);
+  device.peaks = {{DType::kF16, published(125 * kTera, sheet + ", tensor cores")},
+                  {DType::kF32, published(15.7 * kTera, sheet)},
+                  {DType::kF64, published(7.8 * kTera, sheet)}};
+  device.memory_bandwidth = published(900 * kGiga, sheet);
+  device.matmul_units = published(80, "streaming multiprocessors of V100");
+  return device;
+}
+
+DeviceKind tpu_v4() {
+  return tpu("TPU-v4", std::int64_t{32} << 30, "TPU v4, ISCA 2023 (arXiv 2304.01433), table 4",
+             275 * kTera, 1200 * kGiga);
+}
+
+DeviceKind tpu_v5p() {
+  return tpu("TPU-v5p", std::int64_t{95} << 30, "Google Cloud documentation, TPU v5p", 459 * kTera,
+             2765 * kGiga);
+}
+
+CoreShare core_share(std::int64_t ranks, std::int64_t cores) {
+  if (cores == 0 || cores >= ranks) return {};
+  return {static_cast<double>(cores) / static_cast<double>(ranks),
+          ", " + std::to_string(cores) + " cores for " + std::to_string(ranks) + " ranks"};
+}
+
+DeviceKind cpu_core(const CoreShare& core) {
+  DeviceKind device;
+  device.name = "cpu-core";
+  device.memory = Bytes(std::int64_t{2} << 30);
+  const std::string peak = "one core at 3 GHz with two 8-wide f32 multiply-adds per cycle";
+  device.peaks = {{DType::kF32, assumed(96 * kGiga * core.share, peak + core.text)},
+                  {DType::kF64, assumed(48 * kGiga * core.share, "half of f32" + core.text)}};
+  device.memory_bandwidth =
+      assumed(15 * kGiga * core.share, "one core streaming through caches and memory" + core.text);
+  device.matmul_efficiency = assumed(0.60, "BLAS on small f32 matrices");
+  device.memory_efficiency = assumed(0.50, "element-wise loops, some with exp and tanh in them");
+  device.launch_overhead = assumed(1 * kMicro, "one entry of a queue");
+  device.kernel_overhead = assumed(1 * kMicro, "one call of a kernel");
+  device.matmul_tile = assumed(0, "not modelled");
+  device.matmul_units = assumed(0, "not modelled");
+  return device;
+}
+
+}  // namespace sextant
