@@ -1,21 +1,25 @@
 // The numbers of the built-in links, each with its source text.
 #include "simulator/builtin_links.h"
 
+#include "simulator/nccl_numbers.h"
 #include "simulator/published.h"
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 namespace sextant {
 
 namespace {
 
-NetworkLink nvlink(std::string name, double bytes_per_second, std::string source) {
+NetworkLink nvlink(std::string name, double bytes_per_second, std::string source,
+                   GpuGeneration generation) {
   NetworkLink link;
   link.name = std::move(name);
   link.bandwidth = published(bytes_per_second, std::move(source));
   link.latency = assumed(1.5 * kMicro, "one hop of an NCCL ring");
   link.efficiency = assumed(0.80, "NCCL rings over NVLink, no measurement here");
+  link.algorithms = nccl_in_node(generation);
   return link;
 }
 
@@ -28,19 +32,30 @@ NetworkLink between_nodes(std::string name, double bytes_per_second, std::string
   return link;
 }
 
+NetworkLink nccl_between_nodes(std::string name, double bytes_per_second, std::string source,
+                               GpuGeneration generation) {
+  NetworkLink link = between_nodes(std::move(name), bytes_per_second, std::move(source));
+  link.algorithms = nccl_between_nodes(generation);
+  return link;
+}
+
 }  // namespace
 
 NetworkLink nvlink2() {
-  return nvlink("nvlink2", 150 * kGiga, "NVLink 2: 300 GB/s both directions together");
+  return nvlink("nvlink2", 150 * kGiga, "NVLink 2: 300 GB/s both directions together",
+                GpuGeneration::kVolta);
 }
 NetworkLink nvlink3() {
-  return nvlink("nvlink3", 300 * kGiga, "NVLink 3: 600 GB/s both directions together");
+  return nvlink("nvlink3", 300 * kGiga, "NVLink 3: 600 GB/s both directions together",
+                GpuGeneration::kAmpere);
 }
 NetworkLink nvlink4() {
-  return nvlink("nvlink4", 450 * kGiga, "NVLink 4: 900 GB/s both directions together");
+  return nvlink("nvlink4", 450 * kGiga, "NVLink 4: 900 GB/s both directions together",
+                GpuGeneration::kHopper);
 }
 NetworkLink nvlink5() {
-  return nvlink("nvlink5", 900 * kGiga, "NVLink 5: 1.8 TB/s both directions together");
+  return nvlink("nvlink5", 900 * kGiga, "NVLink 5: 1.8 TB/s both directions together",
+                GpuGeneration::kHopper);
 }
 
 // Lanes as `nvidia-smi topo -m` shows them on a DGX-1 with V100 (NVIDIA DGX-1 with Tesla V100
@@ -55,17 +70,21 @@ NetworkLink hybrid_cube_mesh() {
 }
 
 NetworkLink infiniband_edr_shared() {
-  return between_nodes("ib-edr", 12.5 * kGiga * 4 / 8, "four 100 Gb/s EDR ports shared by 8 GPUs");
+  return nccl_between_nodes("ib-edr", 12.5 * kGiga * 4 / 8,
+                            "four 100 Gb/s EDR ports shared by 8 GPUs", GpuGeneration::kVolta);
 }
 NetworkLink ethernet_100g_shared() {
-  return between_nodes("rdma-100g", 12.5 * kGiga / 8,
-                       "OneFlow (arXiv 2110.15032): 100 Gb/s per node, shared by 8 GPUs");
+  return nccl_between_nodes("rdma-100g", 12.5 * kGiga / 8,
+                            "OneFlow (arXiv 2110.15032): 100 Gb/s per node, shared by 8 GPUs",
+                            GpuGeneration::kVolta);
 }
 NetworkLink infiniband_hdr() {
-  return between_nodes("ib-hdr", 25 * kGiga, "one 200 Gb/s HDR port per GPU");
+  return nccl_between_nodes("ib-hdr", 25 * kGiga, "one 200 Gb/s HDR port per GPU",
+                            GpuGeneration::kAmpere);
 }
 NetworkLink infiniband_ndr() {
-  return between_nodes("ib-ndr", 50 * kGiga, "one 400 Gb/s NDR port per GPU");
+  return nccl_between_nodes("ib-ndr", 50 * kGiga, "one 400 Gb/s NDR port per GPU",
+                            GpuGeneration::kHopper);
 }
 NetworkLink data_center_50g() {
   NetworkLink link =
@@ -80,6 +99,7 @@ NetworkLink spine(const NetworkLink& leaf, std::int64_t oversubscription) {
   NetworkLink link = leaf;
   const auto ratio = static_cast<double>(oversubscription);
   link.name = leaf.name + "-spine";
+  link.algorithms.clear();  // those of the leaf say what rings between nodes do
   link.bandwidth =
       assumed(leaf.bandwidth.value / ratio, leaf.bandwidth.source + ", leaves oversubscribed " +
                                                 std::to_string(oversubscription) + ":1");

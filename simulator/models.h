@@ -57,4 +57,11 @@ std::unique_ptr<NetworkModel> make_alpha_beta(const Cluster& cluster);
 // complete together, one duration after the last arrival.
 std::unique_ptr<NetworkModel> make_network_model(const Cluster& cluster);
 
+// For studies of skew and slow hops: all_reduce, all_gather and reduce_scatter as rings in group
+// order, completion per member (simulator/ring_recurrence.h), a hop costing alpha + S / (n B) of
+// the link that it passes, rails side by side between nodes. All else as make_network_model. It is
+// not symmetric in the members, so runs with it must not be folded (simulator/README.md,
+// invariant 3).
+std::unique_ptr<NetworkModel> make_ring_recurrence(const Cluster& cluster);
+
 }  // namespace sextant

@@ -200,7 +200,7 @@ std::optional<Seconds> nvls(const Group& group, Primitive primitive, const Colle
     return Seconds{latency, latency + half};
   }
   double latency = group.way().base + 2 * group.local_step();
-  double seconds = (1 + 1 / group.fewest()) * half;
+  double seconds = (1 + (1 + group.way().own_copy) / group.fewest()) * half;
   if (group.spans_nodes()) {
     latency += 2 * group.tree_steps_between_nodes();
     seconds = std::max(seconds, group.tree_share() * size.global / group.remote_ring());

@@ -58,7 +58,7 @@ struct Seconds {
 //   b) tree          all_reduce: 2 (k-1) local and 2 log2 N remote steps; each member sends and
 //                 receives S up and S down its chain, a node S per tree edge: 2 S / B and
 //                 2 S / (k b) at once, S / (k b) between two nodes
-//   nvls          the switch adds and copies: 2 steps, (1 + 1/k) S / B; between nodes a tree of
+//   nvls          the switch adds and copies: 2 steps, (1 + (1+c)/k) S / B; between nodes a tree of
 //                 S / k per member: 2 log2 N remote steps and 2 S / (k b), S / (k b) between two
 //                 halves for reduce_scatter and all_gather, which it runs in one node only
 //   hierarchical  reduce_scatter in each node, across nodes over k rails, all_gather in each node

@@ -3,6 +3,7 @@
 #include "simulator/wiring.h"
 
 #include "core/error.h"
+#include "simulator/builtin_links.h"
 #include "simulator/cable_rings.h"
 
 #include <doctest/doctest.h>
@@ -31,15 +32,6 @@ NetworkLink wired(Wiring wiring) {
 NetworkLink torus(std::vector<std::int64_t> extents) {
   NetworkLink link = wired(Wiring::kTorus);
   link.extents = std::move(extents);
-  return link;
-}
-
-// DGX-1: six lanes per GPU, two of them to one quad neighbour and two to one across.
-NetworkLink cube_mesh() {
-  NetworkLink link = wired(Wiring::kCables);
-  link.cables = {{0, 1, 1}, {0, 2, 1}, {0, 3, 2}, {0, 4, 2}, {1, 2, 2}, {1, 3, 1},
-                 {1, 5, 2}, {2, 3, 1}, {2, 6, 2}, {3, 7, 2}, {4, 5, 1}, {4, 6, 1},
-                 {4, 7, 2}, {5, 6, 2}, {5, 7, 1}, {6, 7, 1}};
   return link;
 }
 
@@ -128,19 +120,19 @@ TEST_CASE("what all members of a torus send to all others is what counting all w
 
 // NCCL finds three rings through the eight GPUs of a DGX-1, each used both ways: 6 lanes of 6.
 TEST_CASE("eight GPUs of a DGX-1 use all their lanes in rings, four of a quad four of six") {
-  const LaneCounts lanes = lanes_of(8, cube_mesh().cables);
+  const LaneCounts lanes = lanes_of(8, hybrid_cube_mesh().cables);
   CHECK(num_cable_rings(lanes, first(8)) == 6);
   CHECK(num_cable_rings(lanes, first(4)) == 4);
   CHECK(num_cable_rings(lanes, Positions{0, 1, 2}) == 2);
   CHECK(num_cable_rings(lanes, Positions{0, 3}) == 2);
   CHECK(num_cable_rings(lanes, Positions{0, 1}) == 1);
   CHECK(num_cable_rings(lanes, Positions{0, 5}) == 0);
-  CHECK(fit_of(cube_mesh(), 8, first(8)).ring == doctest::Approx(1));
-  CHECK(fit_of(cube_mesh(), 8, first(4)).ring == doctest::Approx(4 / 6.0));
+  CHECK(fit_of(hybrid_cube_mesh(), 8, first(8)).ring == doctest::Approx(1));
+  CHECK(fit_of(hybrid_cube_mesh(), 8, first(4)).ring == doctest::Approx(4 / 6.0));
 }
 
 TEST_CASE("GPUs without a cable between them go through a third") {
-  const WiringFit fit = fit_of(cube_mesh(), 8, Positions{0, 5});
+  const WiringFit fit = fit_of(hybrid_cube_mesh(), 8, Positions{0, 5});
   CHECK(fit.pair_hops == 2);
   CHECK(fit.hops == 2);
   CHECK(fit.ring == doctest::Approx(1 / 6.0));  // by way of 1: one lane to it
@@ -154,7 +146,7 @@ TEST_CASE("members that no cable reaches are refused") {
 
 TEST_CASE("no wiring gives a group more than the link, and the more traffic the less") {
   const std::vector<NetworkLink> links = {wired(Wiring::kSwitch), wired(Wiring::kFullyConnected),
-                                          wired(Wiring::kRing), torus({2, 4}), cube_mesh()};
+                                          wired(Wiring::kRing), torus({2, 4}), hybrid_cube_mesh()};
   for (const NetworkLink& link : links)
     for (std::uint32_t mask = 1; mask < 256; ++mask) {
       Positions positions;

@@ -1,0 +1,21 @@
+// What NCCL's algorithms reach over the links of GPU machines, as lists for NetworkLink::algorithms.
+// Latencies and protocol ceilings are those of its tuning model where nothing was measured; the
+// measurements that calibrate the rest are named in each number's source.
+#pragma once
+
+#include "core/cluster.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace sextant {
+
+enum class GpuGeneration : std::uint8_t { kVolta, kAmpere, kHopper };
+
+// Inside a node: NVLink, behind a switch from Ampere on. Blackwell is taken for a Hopper.
+std::vector<CollectiveAlgorithm> nccl_in_node(GpuGeneration generation);
+
+// Between nodes, over the InfiniBand or RoCE ports of the GPUs.
+std::vector<CollectiveAlgorithm> nccl_between_nodes(GpuGeneration generation);
+
+}  // namespace sextant
