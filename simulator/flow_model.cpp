@@ -160,6 +160,7 @@ class FlowNetwork final : public NetworkModel {
     base_->complete(cost, arrivals, done);
   }
   Duration duration(const CollectiveCost& cost) const override { return base_->duration(cost); }
+  bool completes_together() const override { return base_->completes_together(); }
   std::span<const SharedLink> links() const override { return topology_.links(); }
 
   void demand(const CollectiveCost& cost, NetworkDemand& out) const override {

@@ -11,6 +11,7 @@
 #include "simulator/step_mode.h"
 #include "simulator/step_parts.h"
 #include "simulator/tape_mode.h"
+#include "simulator/timed_mode.h"
 
 #include <algorithm>
 #include <limits>
@@ -26,6 +27,8 @@ void validate(const SimulateOptions& options) {
           options.window);
   require(options.jitter >= 0 && options.jitter <= 1, ErrorCode::kUsage,
           "jitter {}: between 0 and 1", options.jitter);
+  require(options.overlap.empty() || options.mode == SimulationMode::kTimed, ErrorCode::kUsage,
+          "overlap shares: only timed mode knows what runs beside what");
 }
 
 // ---------------------------------------------------------------- parts
@@ -122,13 +125,11 @@ std::vector<TraceSlice> slices_of(const PhysicalGraph& graph, const CostModel& c
   return slices;
 }
 
-}  // namespace
-
-namespace {
-
 // What is in the cost model's power: ranks of one colour compute equally fast.
-std::vector<std::int32_t> rank_colours(const PhysicalGraph& graph, const CostModel& cost) {
-  std::vector<std::int32_t> colours;
+using Colours = std::vector<std::int32_t>;
+
+Colours rank_colours(const PhysicalGraph& graph, const CostModel& cost) {
+  Colours colours;
   colours.reserve(graph.ranks.size());
   for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank)
     colours.push_back(cost.colour_of(Rank(rank)));
@@ -142,23 +143,20 @@ Timeline simulate_timeline(const PhysicalGraph& graph, const CostModel& cost,
   validate(options);
   const GroupMembers members(graph);
   const bool folds = options.folded && options.jitter == 0 && !options.keep_traffic;
+  if (options.mode == SimulationMode::kTimed)
+    return run_timed_mode(graph, members, folds ? rank_colours(graph, cost) : Colours{}, folds,
+                          cost, network, options);
   const std::vector<std::int32_t> colours =
       folds ? group_colours(graph, members, network) : std::vector<std::int32_t>{};
-  const MemberOrder order_of_members =
-      network.completes_together() ? MemberOrder::kAlike : MemberOrder::kDistinct;
-  const RankClasses classes =
-      folds ? rank_classes(graph, members, rank_colours(graph, cost), colours, order_of_members)
-            : all_ranks(graph);
+  const RankClasses classes = folds ? rank_classes(graph, members, rank_colours(graph, cost),
+                                                   colours, member_order(network))
+                                    : all_ranks(graph);
   GraphTables tables(graph);
   const DryRun order = dry_run(graph, members, classes, tables);
-  switch (options.mode) {
-    case SimulationMode::kTape:
-      return run_tape_mode(graph, record(graph, members, classes, order, tables), classes, cost,
-                           network, options);
-    case SimulationMode::kStep:
-      return run_step_mode(graph, order, classes, colours, cost, network, options);
-  }
-  return {};
+  if (options.mode == SimulationMode::kStep)
+    return run_step_mode(graph, order, classes, colours, cost, network, options);
+  return run_tape_mode(graph, record(graph, members, classes, order, tables), classes, cost,
+                       network, options);
 }
 
 Simulation simulate(const PhysicalGraph& graph, const CostModel& cost, const NetworkModel& network,

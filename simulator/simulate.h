@@ -3,6 +3,7 @@
 
 #include "core/cost_model.h"
 #include "core/physical_graph.h"
+#include "simulator/overlap.h"
 #include "simulator/timeline.h"
 
 #include <cstdint>
@@ -43,6 +44,9 @@ struct Simulation {
 enum class SimulationMode : std::uint8_t {
   kTape,  // one pass over the recorded step
   kStep,  // the actors, launch by launch, against SimDevices: the reference
+  // The recorded step in the order of time: communications share links, and slow kernels and are
+  // slowed by them. Step, where nothing of that happens; never earlier than tape.
+  kTimed,
 };
 
 struct SimulateOptions {
@@ -54,6 +58,8 @@ struct SimulateOptions {
   std::int64_t window = 256;  // unfinished launches per queue
   double jitter = 0.0;        // relative, of compute durations; splits nothing, so fold off
   std::uint64_t seed = 0;
+  // Timed mode: by rank of the graph; empty: kernels and communications leave each other alone.
+  std::vector<OverlapShares> overlap = {};
 };
 
 // Throws Error(kInfeasible) when the graph cannot run, Error(kUsage) for options without meaning.

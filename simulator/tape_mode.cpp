@@ -36,18 +36,18 @@ Traffic traffic_of(const PhysicalGraph& graph, const Tape& tape) {
 
 }  // namespace
 
-Timeline run_tape_mode(const PhysicalGraph& graph, const Tape& tape, const RankClasses& classes,
-                       const CostModel& cost, const NetworkModel& network,
-                       const SimulateOptions& options) {
-  TapeOptions tape_options;
-  tape_options.steps = options.steps;
-  tape_options.window = options.window;
-  tape_options.jitter = options.jitter;
-  tape_options.seed = options.seed;
-  const TapeTimes times =
-      evaluate(tape, graph, entry_durations(tape, graph, cost), cost, network, tape_options);
-  const std::vector<Time> arrived = all_arrived(tape, times);
+TapeOptions tape_options(const SimulateOptions& options) {
+  TapeOptions result;
+  result.steps = options.steps;
+  result.window = options.window;
+  result.jitter = options.jitter;
+  result.seed = options.seed;
+  return result;
+}
 
+Timeline timeline_of(const PhysicalGraph& graph, const Tape& tape, const TapeTimes& times,
+                     const RankClasses& classes, const SimulateOptions& options) {
+  const std::vector<Time> arrived = all_arrived(tape, times);
   Timeline timeline;
   timeline.step_end = times.step_end;
   timeline.events = static_cast<std::int64_t>(tape.entries.size()) * options.steps;
@@ -60,6 +60,14 @@ Timeline run_tape_mode(const PhysicalGraph& graph, const Tape& tape, const RankC
          arrived[e], times.begin[e], times.end[e]});
   }
   return timeline;
+}
+
+Timeline run_tape_mode(const PhysicalGraph& graph, const Tape& tape, const RankClasses& classes,
+                       const CostModel& cost, const NetworkModel& network,
+                       const SimulateOptions& options) {
+  const TapeTimes times = evaluate(tape, graph, entry_durations(tape, graph, cost), cost, network,
+                                   tape_options(options));
+  return timeline_of(graph, tape, times, classes, options);
 }
 
 }  // namespace sextant

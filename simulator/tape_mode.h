@@ -12,4 +12,9 @@ Timeline run_tape_mode(const PhysicalGraph& graph, const Tape& tape, const RankC
                        const CostModel& cost, const NetworkModel& network,
                        const SimulateOptions& options);
 
+// What timed mode, which runs a tape too, has in common with it.
+TapeOptions tape_options(const SimulateOptions& options);
+Timeline timeline_of(const PhysicalGraph& graph, const Tape& tape, const TapeTimes& times,
+                     const RankClasses& classes, const SimulateOptions& options);
+
 }  // namespace sextant

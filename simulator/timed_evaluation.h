@@ -1,0 +1,27 @@
+// A tape in the order of time, where durations depend on what else runs: same queues, host, waits,
+// launch groups and window as in one pass (actor/tape.h), only that what ends is told when it does.
+#pragma once
+
+#include "actor/tape.h"
+#include "core/cost_model.h"
+#include "simulator/link_demand.h"
+#include "simulator/progress.h"
+
+#include <cstdint>
+#include <span>
+
+namespace sextant {
+
+struct TimedTimes {
+  TapeTimes times;
+  std::int64_t events = 0;  // handled in time order: begins and ends of what can be disturbed
+};
+
+// Without contention and overlap the times are those of `evaluate`; otherwise none is earlier.
+// `shares` are by place of the tape, or empty.
+TimedTimes evaluate_timed(const Tape& tape, std::span<const Duration> durations,
+                          const CostModel& cost, const NetworkModel& network,
+                          const LinkDemands& demands, std::span<const OverlapShares> shares,
+                          const TapeOptions& options);
+
+}  // namespace sextant
