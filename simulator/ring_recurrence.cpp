@@ -13,7 +13,7 @@
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define SEXTANT_FOR_EACH_VECTOR_WIDTH \
-  __attribute__((target_clones("default", "avx2", "arch=x86-64-v4"), optimize("O3")))
+  __attribute__((target_clones("default", "avx2"), optimize("O3")))
 #else
 #define SEXTANT_FOR_EACH_VECTOR_WIDTH
 #endif

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "simulator/builtin_clusters.h"
+#include "simulator/bus_bandwidth.h"
 #include "simulator/cluster_file.h"
 #include "simulator/models.h"
 
@@ -214,6 +215,34 @@ TEST_CASE("G58: sizes beyond 32 bits keep their size, times beyond 106 days are 
   // Each half fits, their sum does not: 9e8 GB, halves of 75 days.
   CHECK_THROWS_AS(
       time_of(switch_of(1, 2, 1e6, 0), Primitive::kAllReduce, first(2), 13'000'000'000'000), Error);
+}
+
+// 1 GB in 5 ms is 200 GB/s; x 2 x 7/8 and x 7/8. Sizes are of the whole tensor.
+TEST_CASE("G56: 1 GB over 8 ranks in 5 ms is 200 GB/s, on the bus 350, 175 and 175") {
+  const Bytes size(1'000'000'000);
+  const Duration time(5'000'000'000);
+  CHECK(algorithm_bandwidth(size, time) == doctest::Approx(200e9));
+  CHECK(bus_bandwidth(Primitive::kAllReduce, 8, size, time) == doctest::Approx(350e9));
+  CHECK(bus_bandwidth(Primitive::kAllGather, 8, size, time) == doctest::Approx(175e9));
+  CHECK(bus_bandwidth(Primitive::kReduceScatter, 8, size, time) == doctest::Approx(175e9));
+  CHECK(bus_bandwidth(Primitive::kAllToAll, 8, size, time) == doctest::Approx(175e9));
+  CHECK(bus_bandwidth(Primitive::kBroadcast, 8, size, time) == doctest::Approx(200e9));
+  CHECK(bus_bandwidth(Primitive::kAllReduce, 1, size, time) == 0);
+  CHECK_THROWS_AS(algorithm_bandwidth(size, Duration(0)), Error);
+  CHECK_THROWS_AS(bus_bandwidth_factor(Primitive::kAllReduce, 0), Error);
+  CHECK_THROWS_AS(bus_bandwidth_factor(static_cast<Primitive>(99), 8), Error);
+}
+
+// A link of 450 GB/s that a ring without latency fills shows 450 GB/s on the bus, at any size of
+// group.
+TEST_CASE("G56: a ring shows its link's bandwidth on the bus") {
+  for (std::int64_t n = 2; n <= 8; ++n)
+    for (const Primitive primitive :
+         {Primitive::kAllReduce, Primitive::kAllGather, Primitive::kReduceScatter}) {
+      const Bytes size(840'000'000'000);
+      const Duration time = time_of(switch_of(1, 8, 450e9, 0), primitive, first(n), size.value);
+      CHECK(bus_bandwidth(primitive, n, size, time) == doctest::Approx(450e9));
+    }
 }
 
 // 8 x 12.5 GB/s of rails; 16 members on 2 nodes, S = 1.6 GB, 100 GB/s inside, no latency.
