@@ -1,153 +1,276 @@
 // Max-plus arithmetic over a tape: one pass per step, no event queue.
-#include "actor/launch_time.h"
+#include "actor/flat_tape.h"
+#include "actor/jitter.h"
 #include "actor/tape.h"
 #include "core/check.h"
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <utility>
 
 namespace sextant {
 namespace {
 
 std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
-// One queue of one rank: when it is free, and the ends of its last `window` launches.
-struct QueueTime {
-  Time free;
-  std::vector<Time> ends;  // ring
-  std::size_t next = 0;
-  std::int64_t launched = 0;
+// What is the same in every step.
+struct Inputs {
+  const FlatTape& flat;
+  std::span<const Duration> durations;
+  Duration launch_cost;
+  const NetworkModel& network;
+  const TapeOptions& options;
 };
 
+// Durations of the calls of a network whose members are over together.
+std::vector<Duration> call_durations(const Inputs& in) {
+  const Tape& tape = *in.flat.tape;
+  std::vector<Duration> of_cost, of_call;
+  for (const CollectiveCost& cost : tape.costs) of_cost.push_back(in.network.duration(cost));
+  for (const TapeCall& call : tape.calls) of_call.push_back(of_cost[at(call.cost)]);
+  return of_call;
+}
+
+// `kTogether`: the network's members are over together, and all calls of a meeting last equally
+// long. `kWindow`: some queue may have as many launches as the window allows.
+template <bool kTogether, bool kWindow>
 class Evaluation {
  public:
-  Evaluation(const Tape& tape, std::span<const Duration> durations, const CostModel& cost,
-             const NetworkModel& network, const TapeOptions& options)
-      : tape_(tape),
-        durations_(durations),
-        network_(network),
-        options_(options),
-        launch_cost_(cost.launch_cost()),
-        hosts_(tape.ranks.size()),
-        queues_(tape.ranks.size() * kNumQueueRoles),
-        rank_ends_(tape.ranks.size() * static_cast<std::size_t>(options.run_ahead_steps)),
-        begin_(tape.entries.size()),
-        end_(tape.entries.size()),
-        end_before_(tape.entries.size()),
-        issued_(tape.entries.size()),
-        completion_(tape.entries.size()),
-        missing_members_(tape.meetings.size()),
-        missing_in_group_(tape.entries.size()) {
-    size_windows();
+  Evaluation(const Inputs& in, std::vector<Duration> meeting_durations)
+      : in_(in),
+        tape_(*in.flat.tape),
+        durations_(in.durations.data()),
+        meeting_durations_(std::move(meeting_durations)),
+        host_(tape_.ranks.size()),
+        free_(in.flat.place_of_queue.size()),
+        rank_ends_(tape_.ranks.size() * static_cast<std::size_t>(in.options.run_ahead_steps)),
+        begin_(tape_.entries.size()),
+        end_(tape_.entries.size() + in.flat.saved.size()),
+        issued_(tape_.entries.size()) {
+    if (!kTogether || in.flat.has_groups) completion_.resize(tape_.entries.size());
+    if (kWindow) size_windows();
+    if (in.options.jitter != 0.0) prepare_jitter();
   }
 
   TapeTimes run() {
     TapeTimes times;
-    for (step_ = 0; step_ < options_.steps; ++step_) {
-      begin_step();
-      for (std::size_t e = 0; e < tape_.entries.size();) e += launch(e);
+    times.step_end.reserve(static_cast<std::size_t>(in_.options.steps));
+    Duration shift;
+    for (std::int64_t step = 0; step < in_.options.steps; ++step) {
+      begin_step(step);
+      if (const auto period = period_since_last(step); period.has_value()) {
+        // This and all later steps repeat the last one, so much later.
+        for (; step < in_.options.steps; ++step) {
+          times.step_end.push_back(times.step_end.back() + *period);
+          shift += *period;
+        }
+        break;
+      }
+      pass();
       times.step_end.push_back(end_step());
     }
+    end_.resize(tape_.entries.size());
+    for (std::vector<Time>* all : {&begin_, &end_, &issued_})
+      for (Time& time : *all) time += shift;
     times.begin = std::move(begin_);
-    times.end = std::move(end_before_);
+    times.end = std::move(end_);
     times.issued = std::move(issued_);
     return times;
   }
 
  private:
-  static std::size_t queue_index(const TapeEntry& entry) {
-    return at(entry.place) * kNumQueueRoles + static_cast<std::size_t>(entry.queue);
-  }
-  QueueTime& queue_of(const TapeEntry& entry) { return queues_[queue_index(entry)]; }
+  // The ends of the last `window` launches of a queue; zero before there were as many.
+  struct Ring {
+    std::vector<Time> ends;
+    std::size_t next = 0;
+  };
 
-  // A window that no run of this length fills needs no ring.
   void size_windows() {
-    std::vector<std::int64_t> launches(queues_.size());
+    rings_.resize(free_.size());
+    for (std::size_t q = 0; q < rings_.size(); ++q)
+      if (in_.flat.launches_of_queue[q] * in_.options.steps > in_.options.window)
+        rings_[q].ends.resize(static_cast<std::size_t>(in_.options.window));
+  }
+
+  void prepare_jitter() {
+    jittered_.resize(tape_.entries.size());
     for (const TapeEntry& entry : tape_.entries) {
-      launches[queue_index(entry)] += entry.opens_launch ? 1 : 0;
-    }
-    for (std::size_t q = 0; q < queues_.size(); ++q) {
-      if (launches[q] * options_.steps > options_.window) {
-        queues_[q].ends.resize(static_cast<std::size_t>(options_.window));
-      }
+      ranks_.push_back(entry.rank.value);
+      runs_.push_back(entry.run.value);
     }
   }
 
   // The host waits for the step that is `run_ahead_steps` back; its ends are replaced by this
-  // one's.
-  void begin_step() {
-    const auto slot = static_cast<std::size_t>(step_ % options_.run_ahead_steps);
-    rank_end_ = rank_ends_.data() + slot * hosts_.size();
-    for (std::size_t place = 0; place < hosts_.size(); ++place) {
-      Time& ends = rank_end_[place];
-      hosts_[place].wait_for(ends);
-      ends = Time();
+  // one's. Ends that this step overwrites before they are waited for are put aside.
+  void begin_step(std::int64_t step) {
+    const auto slot = static_cast<std::size_t>(step % in_.options.run_ahead_steps);
+    rank_end_ = rank_ends_.data() + slot * host_.size();
+    for (std::size_t place = 0; place < host_.size(); ++place)
+      host_[place] = std::max(host_[place], rank_end_[place]);
+    const std::size_t entries = tape_.entries.size();
+    for (std::size_t i = 0; i < in_.flat.saved.size(); ++i)
+      end_[entries + i] = end_[at(in_.flat.saved[i])];
+    if (in_.options.jitter == 0.0) return;
+    jitter_durations(in_.durations, ranks_, runs_, in_.options.jitter, in_.options.seed, step,
+                     jittered_);
+    durations_ = jittered_.data();
+  }
+
+  // All that a step depends on is a maximum of sums: if it is what it was for the step before, but
+  // all of it later by one period, so is everything that follows.
+  std::optional<Duration> period_since_last(std::int64_t step) {
+    if (in_.options.jitter != 0.0) return std::nullopt;
+    state_.assign(free_.begin(), free_.end());
+    state_.insert(state_.end(), host_.begin(), host_.end());
+    for (const std::int32_t e : in_.flat.seen_later) state_.push_back(end_[at(e)]);
+    // What the host waited for before this step is in; this is what it will wait for.
+    for (std::int64_t age = 1; age < in_.options.run_ahead_steps && age <= step; ++age) {
+      const auto slot = static_cast<std::size_t>((step - age) % in_.options.run_ahead_steps);
+      const auto ends = rank_ends_.begin() + static_cast<std::ptrdiff_t>(slot * host_.size());
+      state_.insert(state_.end(), ends, ends + static_cast<std::ptrdiff_t>(host_.size()));
     }
-    for (std::size_t m = 0; m < tape_.meetings.size(); ++m) {
-      missing_members_[m] = tape_.meetings[m].num_entries;
+    for (const Ring& ring : rings_)
+      for (std::size_t i = 0; i < ring.ends.size(); ++i)
+        state_.push_back(ring.ends[(ring.next + i) % ring.ends.size()]);
+    std::optional<Duration> period;
+    if (state_.size() == state_before_.size() && !state_.empty()) {
+      period = state_[0] - state_before_[0];
+      for (std::size_t i = 1; i < state_.size() && period.has_value(); ++i)
+        if (state_[i] - state_before_[i] != *period) period.reset();
     }
+    std::swap(state_, state_before_);
+    return period;
   }
 
   Time end_step() {
+    std::fill(rank_end_, rank_end_ + host_.size(), Time());
     Time last;
-    for (std::size_t place = 0; place < hosts_.size(); ++place) {
-      last = std::max(last, rank_end_[place]);
+    for (std::size_t q = 0; q < free_.size(); ++q) {
+      Time& end = rank_end_[at(in_.flat.place_of_queue[q])];
+      end = std::max(end, free_[q]);
+      last = std::max(last, end);
     }
-    std::swap(end_, end_before_);
     return last;
   }
 
-  Time ready_time(const TapeEntry& entry) {
-    Time ready = queue_of(entry).free;
-    for (std::int32_t w = entry.first_wait; w < entry.first_wait + entry.num_waits; ++w) {
-      const TapeWait& wait = tape_.waits[at(w)];
-      // In the first step the ends of the step before are zero: void.
-      ready = std::max(ready, wait.lag == 0 ? end_[at(wait.entry)] : end_before_[at(wait.entry)]);
-    }
-    return ready;
-  }
-
-  void wait_for_window(const TapeEntry& entry) {
-    QueueTime& queue = queue_of(entry);
-    if (!entry.opens_launch || queue.launched++ < options_.window) return;
-    hosts_[at(entry.place)].wait_for(queue.ends[queue.next]);
-  }
-
-  // The entry, or the launch group it begins; returns how many entries.
-  std::size_t launch(std::size_t e) {
-    const TapeEntry& entry = tape_.entries[e];
-    if (entry.meeting < 0) {
-      compute(e, entry);
-      return 1;
-    }
-    std::size_t end = e + 1;
-    if (entry.launch_group >= 0) {
-      while (end < tape_.entries.size() && tape_.entries[end].launch_group == entry.launch_group) {
-        ++end;
+  void pass() {
+    for (const FlatTape::Op& op : in_.flat.ops) {
+      switch (op.kind) {
+        case FlatTape::Op::Kind::kCompute:
+          compute(op);
+          break;
+        case FlatTape::Op::Kind::kTogether:
+          together(op);
+          break;
+        case FlatTape::Op::Kind::kLaunch:
+          launch(op);
+          break;
+        case FlatTape::Op::Kind::kComplete:
+          complete(op);
+          break;
       }
     }
-    for (std::size_t i = e; i < end; ++i) wait_for_window(tape_.entries[i]);
-    Time start = hosts_[at(entry.place)].launch(launch_cost_);
-    for (std::size_t i = e; i < end; ++i) issued_[i] = start;
-    for (std::size_t i = e; i < end; ++i) start = std::max(start, ready_time(tape_.entries[i]));
-    missing_in_group_[e] = static_cast<std::int32_t>(end - e);
-    for (std::size_t i = e; i < end; ++i) begin_[i] = start;
-    for (std::size_t i = e; i < end; ++i) arrive(tape_.entries[i].meeting);
-    return end - e;
   }
 
-  // Computation is never in a launch group.
-  void compute(std::size_t e, const TapeEntry& entry) {
-    wait_for_window(entry);
-    issued_[e] = hosts_[at(entry.place)].launch(launch_cost_);
-    const Time start = std::max(issued_[e], ready_time(entry));
-    begin_[e] = start;
-    finish(e, start + jittered(durations_[e], options_.jitter, options_.seed, entry.rank, entry.run,
-                               step_));
+  // When the launch of this entry alone begins.
+  Time begin_of(std::size_t e) {
+    const std::size_t queue = at(in_.flat.queue_of[e]);
+    Time& host = host_[at(in_.flat.place_of_queue[queue])];
+    if constexpr (kWindow)
+      if (const Ring& ring = rings_[queue]; !ring.ends.empty())
+        host = std::max(host, ring.ends[ring.next]);
+    const Time issued = host;
+    issued_[e] = issued;
+    host = issued + in_.launch_cost;
+    return ready(e, std::max(issued, free_[queue]));
   }
 
-  void arrive(std::int32_t m) {
-    if (--missing_members_[at(m)] > 0) return;
+  Time ready(std::size_t e, Time from) const {
+    const std::int32_t end = in_.flat.waits_end[e];
+    for (std::int32_t w = e == 0 ? 0 : in_.flat.waits_end[e - 1]; w < end; ++w)
+      from = std::max(from, end_[at(in_.flat.waits[at(w)])]);
+    return from;
+  }
+
+  void finish(std::size_t e, Time end) {
+    end_[e] = end;
+    const std::size_t queue = at(in_.flat.queue_of[e]);
+    free_[queue] = end;
+    if constexpr (kWindow) {
+      Ring& ring = rings_[queue];
+      if (ring.ends.empty()) return;
+      ring.ends[ring.next] = end;
+      if (++ring.next == ring.ends.size()) ring.next = 0;
+    }
+  }
+
+  void compute(const FlatTape::Op& op) {
+    for (std::size_t e = at(op.first); e < at(op.first + op.count); ++e) {
+      const Time begin = begin_of(e);
+      begin_[e] = begin;
+      finish(e, begin + durations_[e]);
+    }
+  }
+
+  void together(const FlatTape::Op& op) {
+    const std::size_t first = at(op.first), last = at(op.first + op.count);
+    Time end;
+    for (std::size_t e = first; e < last; ++e) {
+      const Time begin = begin_of(e);
+      begin_[e] = begin;
+      end = std::max(end, begin);
+    }
+    if constexpr (kTogether) {
+      end += meeting_durations_[at(op.meeting)];
+      for (std::size_t e = first; e < last; ++e) finish(e, end);
+    } else {
+      ask_network(op.meeting);
+      for (std::size_t e = first; e < last; ++e) finish(e, completion_[e]);
+    }
+  }
+
+  // Members on one queue count once in its window; computation is never in a launch group.
+  void launch(const FlatTape::Op& op) {
+    const std::size_t first = at(op.first), last = at(op.first + op.count);
+    Time& host = host_[at(tape_.entries[first].place)];
+    if constexpr (kWindow)
+      for (std::size_t e = first; e < last; ++e)
+        if (const Ring& ring = rings_[at(in_.flat.queue_of[e])];
+            !ring.ends.empty() && tape_.entries[e].opens_launch)
+          host = std::max(host, ring.ends[ring.next]);
+    const Time issued = host;
+    host = issued + in_.launch_cost;
+    Time begin = issued;
+    for (std::size_t e = first; e < last; ++e)
+      begin = ready(e, std::max(begin, free_[at(in_.flat.queue_of[e])]));
+    for (std::size_t e = first; e < last; ++e) {
+      issued_[e] = issued;
+      begin_[e] = begin;
+    }
+  }
+
+  void complete(const FlatTape::Op& op) {
+    if constexpr (kTogether)
+      end_together(op.meeting);
+    else
+      ask_network(op.meeting);
+    for (std::int32_t i = op.first; i < op.first + op.count; ++i)
+      finish_launch(at(in_.flat.over[at(i)]));
+  }
+
+  void end_together(std::int32_t m) {
+    const TapeMeeting& meeting = tape_.meetings[at(m)];
+    const auto first = tape_.meeting_entries.begin() + meeting.first_entry;
+    const auto last = first + meeting.num_entries;
+    Time end;
+    for (auto e = first; e != last; ++e) end = std::max(end, begin_[at(*e)]);
+    end += meeting_durations_[at(m)];
+    for (auto e = first; e != last; ++e) completion_[at(*e)] = end;
+  }
+
+  // One call for each of the groups that the meeting stands for.
+  void ask_network(std::int32_t m) {
     const TapeMeeting& meeting = tape_.meetings[at(m)];
     for (std::int32_t c = meeting.first_call; c < meeting.first_call + meeting.num_calls; ++c) {
       const TapeCall& call = tape_.calls[at(c)];
@@ -156,74 +279,85 @@ class Evaluation {
         arrivals_.resize(size);
         done_.resize(size);
       }
-      for (std::size_t i = 0; i < size; ++i) {
+      for (std::size_t i = 0; i < size; ++i)
         arrivals_[i] = begin_[at(tape_.member_entries[at(call.first_member) + i])];
+      in_.network.complete(tape_.costs[at(call.cost)], std::span(arrivals_).first(size),
+                           std::span(done_).first(size));
+      for (std::int32_t i = meeting.first_entry; i < meeting.first_entry + meeting.num_entries;
+           ++i) {
+        const std::int32_t e = tape_.meeting_entries[at(i)];
+        if (const TapeEntry& entry = tape_.entries[at(e)]; entry.call == c)
+          completion_[at(e)] = done_[at(entry.member)];
       }
-      network_.complete(tape_.costs[at(call.cost)], std::span(arrivals_).first(size),
-                        std::span(done_).first(size));
-      for (std::int32_t e = meeting.first_entry; e < meeting.first_entry + meeting.num_entries;
-           ++e) {
-        const std::int32_t member = tape_.meeting_entries[at(e)];
-        const TapeEntry& entry = tape_.entries[at(member)];
-        if (entry.call == c) completion_[at(member)] = done_[at(entry.member)];
-      }
-    }
-    for (std::int32_t e = meeting.first_entry; e < meeting.first_entry + meeting.num_entries; ++e) {
-      const std::int32_t member = tape_.meeting_entries[at(e)];
-      complete(at(member), completion_[at(member)]);
     }
   }
 
-  // One member is over; the launch is when all of its members are.
-  void complete(std::size_t e, Time end) {
-    const TapeEntry& entry = tape_.entries[e];
-    if (entry.launch_group < 0) {
-      finish(e, end);
+  // A launch is over when all of its members are.
+  void finish_launch(std::size_t first) {
+    const std::int32_t group = tape_.entries[first].launch_group;
+    if (group < 0) {
+      finish(first, completion_[first]);
       return;
     }
-    completion_[e] = end;
-    const std::size_t first = at(entry.launch_group);
-    if (--missing_in_group_[first] > 0) return;
     std::size_t last = first;
-    Time group_end;
-    for (; last < tape_.entries.size() && tape_.entries[last].launch_group == entry.launch_group;
-         ++last) {
-      group_end = std::max(group_end, completion_[last]);
+    Time end;
+    for (; last < tape_.entries.size() && tape_.entries[last].launch_group == group; ++last)
+      end = std::max(end, completion_[last]);
+    for (std::size_t e = first; e < last; ++e) {
+      if (tape_.entries[e].opens_launch)
+        finish(e, end);
+      else
+        end_[e] = end;
     }
-    for (std::size_t i = first; i < last; ++i) finish(i, group_end);
   }
 
-  void finish(std::size_t e, Time end) {
-    const TapeEntry& entry = tape_.entries[e];
-    end_[e] = end;
-    QueueTime& queue = queue_of(entry);
-    queue.free = end;
-    if (entry.opens_launch && !queue.ends.empty()) {
-      queue.ends[queue.next] = end;
-      if (++queue.next == queue.ends.size()) queue.next = 0;
-    }
-    Time& rank_end = rank_end_[at(entry.place)];
-    rank_end = std::max(rank_end, end);
-  }
-
+  const Inputs& in_;
   const Tape& tape_;
-  std::span<const Duration> durations_;
-  const NetworkModel& network_;
-  const TapeOptions& options_;
-  Duration launch_cost_;
-  std::int64_t step_ = 0;
+  const Duration* durations_;
+  std::vector<Duration> meeting_durations_;  // kTogether
 
-  std::vector<HostChain> hosts_;   // by place
-  std::vector<QueueTime> queues_;  // by place and queue
-  std::vector<Time> rank_ends_;    // by step modulo run_ahead_steps, and place
-  Time* rank_end_ = nullptr;       // of this step
-  std::vector<Time> begin_, end_, end_before_;
-  std::vector<Time> issued_;
-  std::vector<Time> completion_;                // of members, before their launch group is over
-  std::vector<std::int32_t> missing_members_;   // by meeting
-  std::vector<std::int32_t> missing_in_group_;  // by the group's first entry
+  std::vector<Time> host_;       // by place: when it can issue the next launch (launch_time.h)
+  std::vector<Time> free_;       // by queue
+  std::vector<Ring> rings_;      // by queue, kWindow
+  std::vector<Time> rank_ends_;  // by step modulo run-ahead, and place
+  Time* rank_end_ = nullptr;     // of this step
+  std::vector<Time> begin_, end_, issued_;
+  std::vector<Time> completion_;  // of members, before their launch is over
   std::vector<Time> arrivals_, done_;
+  std::vector<Time> state_, state_before_;
+  std::vector<Duration> jittered_;
+  std::vector<std::int32_t> ranks_, runs_;  // with jitter
 };
+
+// By meeting; nothing where two calls of one meeting last differently.
+std::optional<std::vector<Duration>> meeting_durations(const Inputs& in) {
+  const std::vector<Duration> calls = call_durations(in);
+  std::vector<Duration> durations;
+  durations.reserve(in.flat.tape->meetings.size());
+  for (const TapeMeeting& meeting : in.flat.tape->meetings) {
+    const std::size_t first = at(meeting.first_call);
+    for (std::size_t c = first + 1; c < first + at(meeting.num_calls); ++c)
+      if (calls[c] != calls[first]) return std::nullopt;
+    durations.push_back(calls[first]);
+  }
+  return durations;
+}
+
+bool fills_a_window(const Inputs& in) {
+  return std::any_of(
+      in.flat.launches_of_queue.begin(), in.flat.launches_of_queue.end(),
+      [&](std::int64_t launches) { return launches * in.options.steps > in.options.window; });
+}
+
+TapeTimes run(const Inputs& in) {
+  std::optional<std::vector<Duration>> together;
+  if (in.network.completes_together()) together = meeting_durations(in);
+  const bool window = fills_a_window(in);
+  if (together && window) return Evaluation<true, true>(in, std::move(*together)).run();
+  if (together) return Evaluation<true, false>(in, std::move(*together)).run();
+  if (window) return Evaluation<false, true>(in, {}).run();
+  return Evaluation<false, false>(in, {}).run();
+}
 
 }  // namespace
 
@@ -266,12 +400,17 @@ std::vector<Duration> entry_durations(const Tape& tape, const PhysicalGraph& gra
 
 TapeTimes evaluate(const Tape& tape, const PhysicalGraph&, std::span<const Duration> durations,
                    const CostModel& cost, const NetworkModel& network, const TapeOptions& options) {
-  require(durations.size() == tape.entries.size(), ErrorCode::kUsage,
-          "{} durations for {} tape entries", durations.size(), tape.entries.size());
+  return evaluate(FlatTape(tape), durations, cost, network, options);
+}
+
+TapeTimes evaluate(const FlatTape& flat, std::span<const Duration> durations, const CostModel& cost,
+                   const NetworkModel& network, const TapeOptions& options) {
+  require(durations.size() == flat.tape->entries.size(), ErrorCode::kUsage,
+          "{} durations for {} tape entries", durations.size(), flat.tape->entries.size());
   require(options.steps >= 1 && options.window >= 1 && options.run_ahead_steps >= 1,
           ErrorCode::kUsage, "steps {}, window {}, run-ahead {}: all must be at least 1",
           options.steps, options.window, options.run_ahead_steps);
-  return Evaluation(tape, durations, cost, network, options).run();
+  return run({flat, durations, cost.launch_cost(), network, options});
 }
 
 }  // namespace sextant
