@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <utility>
 
 namespace sextant {
 namespace {
@@ -34,7 +35,7 @@ struct Runner {
   Rank rank;
   ProgramId program;
   std::shared_ptr<const ProgramTables> tables;
-  Protocol protocol;
+  std::optional<Protocol> protocol;  // nothing: every run is known to be enabled in its turn
   std::vector<std::int32_t> circle_of_role, seat_of_role;
   std::int32_t next = 0;  // run
   std::int32_t posted_size = 0;
@@ -42,8 +43,10 @@ struct Runner {
   bool queued = false;    // among the ready
   std::vector<OpenMeeting> open;
 
-  Runner(Rank r, ProgramId p, std::shared_ptr<const ProgramTables> t)
-      : rank(r), program(p), tables(std::move(t)), protocol(*tables) {}
+  Runner(Rank r, ProgramId p, std::shared_ptr<const ProgramTables> t, bool counts_messages)
+      : rank(r), program(p), tables(std::move(t)) {
+    if (counts_messages) protocol.emplace(*tables);
+  }
   bool ended() const { return static_cast<std::size_t>(next) == tables->runs.size(); }
 };
 
@@ -55,7 +58,8 @@ class DryRunner {
     runners_.reserve(classes.size());
     for (const Rank rank : classes.representatives) {
       const ProgramId program = graph.ranks[rank.index()].program;
-      runners_.emplace_back(rank, program, tables.of(program));
+      runners_.emplace_back(rank, program, tables.of(program),
+                            tables.direct_waits_of(program) == nullptr);
       result_.meeting_of_run.emplace_back(runners_.back().tables->runs.size(), -1);
     }
     for (Runner& runner : runners_) seat(runner, members);
@@ -65,7 +69,7 @@ class DryRunner {
   DryRun run() {
     std::deque<std::size_t> ready;
     for (std::size_t r = 0; r < runners_.size(); ++r) {
-      runners_[r].protocol.run_host_actors_freely(1);
+      if (runners_[r].protocol) runners_[r].protocol->run_host_actors_freely(1);
       runners_[r].queued = true;
       ready.push_back(r);
     }
@@ -131,15 +135,19 @@ class DryRunner {
   // Issues the next launch; its communications are posted, not yet complete.
   void post(std::size_t r, std::deque<std::size_t>& ready) {
     Runner& runner = runners_[r];
-    const std::optional<Blocker> blocker = runner.protocol.issue(runner.next, 0);
-    if (blocker) refuse_order(runner, *blocker);
-    runner.protocol.run_host_actors_freely(1);
+    if (runner.protocol) issue(runner);
     const RunEntry& entry = runner.tables->runs[static_cast<std::size_t>(runner.next)];
     runner.posted_size = entry.group_size;
     for (std::int32_t i = 0; entry.communicates && i < entry.group_size; ++i) {
       arrive(r, runner.next + i);
     }
     for (const OpenMeeting& meeting : runner.open) settle(r, meeting.circle, ready);
+  }
+
+  void issue(Runner& runner) const {
+    const std::optional<Blocker> blocker = runner.protocol->issue(runner.next, 0);
+    if (blocker) refuse_order(runner, *blocker);
+    runner.protocol->run_host_actors_freely(1);
   }
 
   void arrive(std::size_t r, std::int32_t run) {
@@ -228,7 +236,7 @@ class DryRunner {
   // All of a rank's messages are its own: what is missing when its turn comes never arrives.
   [[noreturn]] void refuse_order(const Runner& runner, const Blocker& blocker) const {
     const std::string text = to_text(blocker, *runner.tables, graph_, runner.program);
-    const std::int64_t act = runner.protocol.acts_of(blocker.owing_site);
+    const std::int64_t act = runner.protocol->acts_of(blocker.owing_site);
     std::string later = "which does not act again in this step";
     for (std::size_t r = static_cast<std::size_t>(blocker.run); r < runner.tables->runs.size();
          ++r) {
@@ -289,7 +297,9 @@ class DryRunner {
 
   void check_returned() const {
     for (const Runner& runner : runners_) {
-      const std::optional<std::string> text = runner.protocol.not_returned(graph_, runner.program);
+      // Rates that balance return every counter once all acts have taken place.
+      if (!runner.protocol) continue;
+      const std::optional<std::string> text = runner.protocol->not_returned(graph_, runner.program);
       require(!text.has_value(), ErrorCode::kInfeasible,
               "rank {}: a counter does not return to its start after a step: {}", runner.rank.value,
               text.value_or(""));
@@ -307,9 +317,20 @@ class DryRunner {
 }  // namespace
 
 std::shared_ptr<const ProgramTables> GraphTables::of(ProgramId program) {
-  std::shared_ptr<const ProgramTables>& tables = tables_[program.index()];
+  std::shared_ptr<const ProgramTables>& tables = programs_[program.index()].tables;
   if (!tables) tables = std::make_shared<const ProgramTables>(*graph_, program);
   return tables;
+}
+
+const ProgramWaits* GraphTables::direct_waits_of(ProgramId program) {
+  OfProgram& known = programs_[program.index()];
+  if (!std::exchange(known.asked, true)) known.waits = direct_waits(*of(program));
+  return known.waits ? &*known.waits : nullptr;
+}
+
+const ProgramWaits& GraphTables::waits_of(ProgramId program) {
+  if (const ProgramWaits* direct = direct_waits_of(program)) return *direct;
+  return programs_[program.index()].waits.emplace(stepped_waits(*of(program)));
 }
 
 DryRun dry_run(const PhysicalGraph& graph, const GroupMembers& members, const RankClasses& classes,

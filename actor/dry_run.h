@@ -3,12 +3,14 @@
 #pragma once
 
 #include "actor/program_tables.h"
+#include "actor/program_waits.h"
 #include "actor/rank_classes.h"
 #include "core/ids.h"
 #include "core/physical_graph.h"
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -43,12 +45,21 @@ struct DryRun {
 class GraphTables {
  public:
   explicit GraphTables(const PhysicalGraph& graph)
-      : graph_(&graph), tables_(graph.programs.size()) {}
+      : graph_(&graph), programs_(graph.programs.size()) {}
   std::shared_ptr<const ProgramTables> of(ProgramId program);
+  // Waits of a program that can run alone, if positions in the order show that it can; else null.
+  const ProgramWaits* direct_waits_of(ProgramId program);
+  // Waits of a program that can run alone.
+  const ProgramWaits& waits_of(ProgramId program);
 
  private:
+  struct OfProgram {
+    std::shared_ptr<const ProgramTables> tables;
+    bool asked = false;  // for direct waits
+    std::optional<ProgramWaits> waits;
+  };
   const PhysicalGraph* graph_;
-  std::vector<std::shared_ptr<const ProgramTables>> tables_;
+  std::vector<OfProgram> programs_;
 };
 
 // Throws Error(kInfeasible) when some rank cannot go on; the text shows the ring of waits: each

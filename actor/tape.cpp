@@ -1,59 +1,64 @@
-// Recording: three steps of every representative's runtime, the third written down.
+// Recording: the waits of programs, put together in the order in which the dry run ran the ranks.
 #include "actor/tape.h"
 
 #include "actor/device.h"
-#include "actor/runtime.h"
 #include "core/check.h"
 #include "core/communication_volume.h"
-#include "core/parallel.h"
 
 #include <algorithm>
 #include <array>
-#include <map>
+#include <unordered_map>
+#include <utility>
 
 namespace sextant {
 namespace {
 
-constexpr std::int64_t kRecordedStep = 2;
-
 std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
-// Notes the waits of one step; everything it launches is done at once.
-class RecordingDevice final : public Device {
+// What the tape says of a run, whichever rank it is of.
+struct RunFacts {
+  const Actor* actor = nullptr;  // its first
+  std::int32_t piece = -1;
+};
+
+// By run, per program.
+class ProgramFacts {
  public:
-  explicit RecordingDevice(const ProgramTables& tables) : tables_(tables) {
-    spec_.name = "recording";
-    waits_.reserve(2 * tables.runs.size());
-    waits_end_.resize(tables.runs.size());
+  ProgramFacts(const PhysicalGraph& graph, std::vector<TapePiece>& pieces)
+      : graph_(graph), pieces_(pieces), pieces_of_block_(graph.blocks.size()) {
+    facts_.resize(graph.programs.size());
   }
 
-  const DeviceSpec& spec() const override { return spec_; }
-  void prepare(const PhysicalGraph&, Rank) override {}
-  void launch(std::span<const Launch> group, std::span<Fence> done) override {
-    for (std::size_t i = 0; i < group.size(); ++i) {
-      const std::int32_t run = group[i].run.value;
-      done[i] = {tables_.runs[at(run)].queue, tables_.sequence_of(run, group[i].step)};
-      if (group[i].step != kRecordedStep) continue;
-      waits_.insert(waits_.end(), group[i].waits.begin(), group[i].waits.end());
-      waits_end_[at(run)] = waits_.size();
+  const std::vector<RunFacts>& of(ProgramId id) {
+    std::vector<RunFacts>& facts = facts_[id.index()];
+    const RankProgram& program = graph_.programs[id.index()];
+    if (facts.size() == program.order.size()) return facts;
+    facts.reserve(program.order.size());
+    for (const Run& run : program.order) {
+      const BlockId block = program.instances[run.instance.index()].block;
+      const Actor& first = graph_.blocks[block.index()].actors[at(run.first_actor)];
+      facts.push_back({&first, first.communication ? -1 : piece_of(block, run)});
     }
-  }
-  FenceState state(Fence) override { return FenceState::kDone; }
-  void wait(Fence) override {}
-  std::span<std::byte> host_view(InstanceId, std::int32_t, std::int32_t) override { return {}; }
-  std::span<const Stamp> stamps() override { return {}; }
-
-  // Of the recorded step; runs are launched in the order of their numbers.
-  std::span<const Fence> waits_of(std::int32_t run) const {
-    const std::size_t begin = run == 0 ? 0 : waits_end_[at(run - 1)];
-    return std::span(waits_).subspan(begin, waits_end_[at(run)] - begin);
+    return facts;
   }
 
  private:
-  const ProgramTables& tables_;
-  DeviceSpec spec_;
-  std::vector<Fence> waits_;
-  std::vector<std::size_t> waits_end_;
+  std::int32_t piece_of(BlockId block, const Run& run) {
+    const std::size_t actors = graph_.blocks[block.index()].actors.size();
+    std::vector<std::int32_t>& numbers = pieces_of_block_[block.index()];
+    if (numbers.empty()) numbers.assign(actors * (actors + 1), -1);
+    std::int32_t& number = numbers[at(run.first_actor) * (actors + 1) + at(run.num_actors)];
+    if (number < 0) {
+      number = static_cast<std::int32_t>(pieces_.size());
+      pieces_.push_back({block, run.first_actor, run.num_actors});
+    }
+    return number;
+  }
+
+  const PhysicalGraph& graph_;
+  std::vector<TapePiece>& pieces_;
+  std::vector<std::vector<std::int32_t>> pieces_of_block_;  // by first actor and number of actors
+  std::vector<std::vector<RunFacts>> facts_;
 };
 
 class Recorder {
@@ -61,187 +66,174 @@ class Recorder {
   Recorder(const PhysicalGraph& graph, const GroupMembers& members, const RankClasses& classes,
            const DryRun& dry, GraphTables& tables)
       : graph_(graph), members_(members), classes_(classes), dry_(dry) {
+    ProgramFacts facts(graph, tape_.pieces);
+    std::size_t entries = 0;
     for (const Rank rank : dry.ranks) {
-      tables_.push_back(tables.of(graph.ranks[rank.index()].program));
-      entry_of_.emplace_back(tables_.back()->runs.size(), -1);
-      number_positions(*tables_.back());
+      const ProgramId program = graph.ranks[rank.index()].program;
+      Place place;
+      place.tables = tables.of(program);
+      place.waits = &tables.waits_of(program);
+      place.facts = &facts.of(program);
+      place.entry_of.assign(place.tables->runs.size(), -1);
+      entries += place.tables->runs.size();
+      places_.push_back(std::move(place));
     }
-  }
-
-  Tape run() {
-    run_three_steps();
+    tape_.entries.reserve(entries);
     tape_.ranks = dry_.ranks;
     for (const Issue& issue : dry_.order) add_entries(issue);
     for (TapeEntry& entry : tape_.entries) add_waits(entry);
     add_meetings();
-    return std::move(tape_);
   }
 
+  Tape take() { return std::move(tape_); }
+
  private:
-  // Which run has a position on a queue.
-  void number_positions(const ProgramTables& tables) {
-    run_at_.emplace_back();
-    for (std::size_t r = 0; r < tables.runs.size(); ++r) {
-      run_at_.back()[static_cast<std::size_t>(tables.runs[r].queue)].push_back(
-          static_cast<std::int32_t>(r));
-    }
-  }
+  struct Place {
+    std::shared_ptr<const ProgramTables> tables;
+    const ProgramWaits* waits = nullptr;
+    const std::vector<RunFacts>* facts = nullptr;
+    std::vector<std::int32_t> entry_of;  // by run
+  };
 
   std::int32_t place_of(Rank rank) const { return classes_.class_of[rank.index()]; }
 
-  // What a rank waits for follows from its program alone (invariants 3 and 5), so one rank per
-  // program is run, and programs do not meet.
-  void run_three_steps() {
-    std::map<ProgramId, std::size_t> device_of;
-    std::vector<std::size_t> first_place;
-    for (std::size_t place = 0; place < dry_.ranks.size(); ++place) {
-      const ProgramId program = graph_.ranks[dry_.ranks[place].index()].program;
-      const auto [entry, is_new] = device_of.emplace(program, first_place.size());
-      if (is_new) first_place.push_back(place);
-      device_of_.push_back(entry->second);
-    }
-    devices_.reserve(first_place.size());
-    for (const std::size_t place : first_place) devices_.emplace_back(*tables_[place]);
-    for_each_in_parallel(first_place.size(), [&](std::size_t device) {
-      const std::size_t place = first_place[device];
-      IdleHostActors host;
-      RankRuntime(graph_, dry_.ranks[place], tables_[place], devices_[device], host)
-          .run(kRecordedStep + 1);
-    });
-  }
-
   void add_entries(const Issue& issue) {
-    const std::int32_t place = place_of(issue.rank);
+    const std::int32_t number = place_of(issue.rank);
+    Place& place = places_[at(number)];
     const auto first = static_cast<std::int32_t>(tape_.entries.size());
     std::array<bool, kNumQueueRoles> used{};
     for (std::int32_t i = 0; i < issue.num_runs; ++i) {
-      const RunEntry& run = tables_[at(place)]->runs[at(issue.first.value + i)];
+      const std::int32_t run = issue.first.value + i;
+      const RunFacts& facts = (*place.facts)[at(run)];
       TapeEntry entry;
       entry.rank = issue.rank;
-      entry.place = place;
-      entry.run = RunId(issue.first.value + i);
-      entry.queue = run.queue;
-      entry.meeting = dry_.meeting_of_run[at(place)][at(entry.run.value)];
+      entry.place = number;
+      entry.run = RunId(run);
+      entry.queue = facts.actor->queue;
+      entry.meeting = dry_.meeting_of_run[at(number)][at(run)];
       entry.launch_group = issue.num_runs > 1 ? first : -1;
-      bool& seen = used[static_cast<std::size_t>(run.queue)];
+      entry.piece = facts.piece;
+      bool& seen = used[static_cast<std::size_t>(entry.queue)];
       entry.opens_launch = !std::exchange(seen, true);
-      entry_of_[at(place)][at(entry.run.value)] = first + i;
+      entry.optimizer = facts.actor->phase == Phase::kOptimizer;
+      place.entry_of[at(run)] = first + i;
       tape_.entries.push_back(entry);
     }
   }
 
   void add_waits(TapeEntry& entry) {
-    const ProgramTables& tables = *tables_[at(entry.place)];
+    const Place& place = places_[at(entry.place)];
+    const std::span<const ProgramWait> waits = place.waits->of(entry.run.value);
     entry.first_wait = static_cast<std::int32_t>(tape_.waits.size());
-    for (const Fence fence : devices_[device_of_[at(entry.place)]].waits_of(entry.run.value)) {
-      const auto queue = static_cast<std::size_t>(fence.queue);
-      const std::int64_t per_step = tables.runs_per_step[queue];
-      const std::int64_t step = fence.sequence / per_step;
-      const std::int64_t lag = kRecordedStep - step;
-      // No frame has more registers than contents per step, so a credit is at most one step old.
-      SEXTANT_INVARIANT(lag == 0 || lag == 1, "{} waits {} steps back",
-                        run_to_text(graph_, graph_.ranks[entry.rank.index()].program, entry.run),
-                        lag);
-      const std::int32_t run =
-          run_at_[at(entry.place)][queue][static_cast<std::size_t>(fence.sequence % per_step)];
-      tape_.waits.push_back({entry_of_[at(entry.place)][at(run)], static_cast<std::int32_t>(lag)});
-      ++entry.num_waits;
-    }
+    entry.num_waits = static_cast<std::int32_t>(waits.size());
+    for (const ProgramWait& wait : waits)
+      tape_.waits.push_back({place.entry_of[at(wait.run)], wait.lag});
   }
 
   void add_meetings() {
-    std::vector<std::vector<std::int32_t>> arriving(at(dry_.num_meetings));
+    tape_.meetings.resize(at(dry_.num_meetings));
+    for (const TapeEntry& entry : tape_.entries)
+      if (entry.meeting >= 0) ++tape_.meetings[at(entry.meeting)].num_entries;
+    std::int32_t next = 0;
+    for (TapeMeeting& meeting : tape_.meetings) {
+      meeting.first_entry = next;
+      next += std::exchange(meeting.num_entries, 0);
+    }
+    tape_.meeting_entries.resize(at(next));
     for (std::size_t e = 0; e < tape_.entries.size(); ++e) {
-      const std::int32_t meeting = tape_.entries[e].meeting;
-      if (meeting >= 0) arriving[at(meeting)].push_back(static_cast<std::int32_t>(e));
+      if (tape_.entries[e].meeting < 0) continue;
+      TapeMeeting& meeting = tape_.meetings[at(tape_.entries[e].meeting)];
+      tape_.meeting_entries[at(meeting.first_entry + meeting.num_entries++)] =
+          static_cast<std::int32_t>(e);
     }
-    for (std::size_t m = 0; m < arriving.size(); ++m) {
-      TapeMeeting meeting;
-      meeting.first_call = static_cast<std::int32_t>(tape_.calls.size());
-      meeting.first_entry = static_cast<std::int32_t>(tape_.meeting_entries.size());
-      meeting.num_entries = static_cast<std::int32_t>(arriving[m].size());
-      for (const std::int32_t e : arriving[m])
-        add_call(static_cast<std::int32_t>(m), e, arriving[m]);
-      meeting.num_calls = static_cast<std::int32_t>(tape_.calls.size()) - meeting.first_call;
-      tape_.meeting_entries.insert(tape_.meeting_entries.end(), arriving[m].begin(),
-                                   arriving[m].end());
-      tape_.meetings.push_back(meeting);
+    for (std::size_t m = 0; m < tape_.meetings.size(); ++m) add_calls(static_cast<std::int32_t>(m));
+  }
+
+  // The calls of the groups of those who arrive, each group's once.
+  void add_calls(std::int32_t m) {
+    TapeMeeting& meeting = tape_.meetings[at(m)];
+    meeting.first_call = static_cast<std::int32_t>(tape_.calls.size());
+    arriving_.clear();
+    for (std::int32_t i = meeting.first_entry; i < meeting.first_entry + meeting.num_entries; ++i) {
+      const std::int32_t e = tape_.meeting_entries[at(i)];
+      const TapeEntry& entry = tape_.entries[at(e)];
+      const GroupRole role = actor_of(entry).communication->group;
+      arriving_.push_back(
+          {e, entry.place, role, graph_.ranks[entry.rank.index()].groups[at(role)], -1});
     }
+    for (Arriving& one : arriving_) {
+      TapeEntry& entry = tape_.entries[at(one.entry)];
+      entry.member = members_.positions_of(entry.rank)[at(one.role)];
+      // Few arrive, unless all are of one group: then the first is found at once.
+      const auto same =
+          std::find_if(arriving_.begin(), arriving_.end(),
+                       [&](const Arriving& other) { return other.group == one.group; });
+      one.call = same->call >= 0 ? same->call : add_call(m, entry, one.group);
+      entry.call = one.call;
+    }
+    meeting.num_calls = static_cast<std::int32_t>(tape_.calls.size()) - meeting.first_call;
   }
 
   const Actor& actor_of(const TapeEntry& entry) const {
-    const RankProgram& program = graph_.program_of(entry.rank);
-    const Run& run = program.order[entry.run.index()];
-    const Block& block = graph_.block_of(program.instances[run.instance.index()]);
-    return block.actors[at(run.first_actor)];
+    return *(*places_[at(entry.place)].facts)[entry.run.index()].actor;
   }
 
-  // The call of this entry's own group: shared with the entries of the same group.
-  void add_call(std::int32_t meeting, std::int32_t e, const std::vector<std::int32_t>& arriving) {
-    TapeEntry& entry = tape_.entries[at(e)];
-    const Actor& actor = actor_of(entry);
-    const GroupId group = graph_.ranks[entry.rank.index()].groups[at(actor.communication->group)];
+  std::int32_t add_call(std::int32_t meeting, const TapeEntry& entry, GroupId group) {
     const std::span<const GroupMember> members = members_.of(group);
-    for (std::size_t i = 0; i < members.size(); ++i) {
-      if (members[i].rank == entry.rank) entry.member = static_cast<std::int32_t>(i);
-    }
-    for (const std::int32_t other : arriving) {
-      if (other == e) break;
-      if (group_of_entry_[other] != group) continue;
-      entry.call = tape_.entries[at(other)].call;
-      group_of_entry_[e] = group;
-      return;
-    }
-    group_of_entry_[e] = group;
-    entry.call = static_cast<std::int32_t>(tape_.calls.size());
     TapeCall call;
     call.meeting = meeting;
-    call.cost = cost_of(entry, actor, group);
+    call.cost = cost_of(entry, group);
     call.first_member = static_cast<std::int32_t>(tape_.member_entries.size());
     call.num_members = static_cast<std::int32_t>(members.size());
-    for (const GroupMember& member : members) {
-      tape_.member_entries.push_back(entry_of_member(member, arriving));
-    }
+    // Where every rank is run, members arrive mostly in the order of the group.
+    std::size_t guess = 0;
+    for (const GroupMember& member : members)
+      tape_.member_entries.push_back(entry_of_member(member, guess));
     tape_.calls.push_back(call);
+    return static_cast<std::int32_t>(tape_.calls.size()) - 1;
   }
 
   // The arriving entry of the member's representative, for the role the member has.
-  std::int32_t entry_of_member(const GroupMember& member,
-                               const std::vector<std::int32_t>& arriving) const {
-    for (const std::int32_t e : arriving) {
-      const TapeEntry& entry = tape_.entries[at(e)];
-      if (entry.place == place_of(member.rank) &&
-          actor_of(entry).communication->group == member.role) {
-        return e;
-      }
+  std::int32_t entry_of_member(const GroupMember& member, std::size_t& guess) const {
+    const std::int32_t place = place_of(member.rank);
+    for (std::size_t tried = 0; tried < arriving_.size(); ++tried) {
+      const Arriving& one = arriving_[guess];
+      if (one.place == place && one.role == member.role) return one.entry;
+      if (++guess == arriving_.size()) guess = 0;
     }
     fail(ErrorCode::kInternal, "rank {} does not arrive at a communication of its group",
          member.rank.value);
   }
 
   // Actors have one cost, unless they start together with others.
-  std::int32_t cost_of(const TapeEntry& entry, const Actor& actor, GroupId group) {
+  std::int32_t cost_of(const TapeEntry& entry, GroupId group) {
     const auto next = static_cast<std::int32_t>(tape_.costs.size());
     if (entry.launch_group < 0) {
-      const auto [found, is_new] = cost_of_.emplace(std::pair(&actor, group), next);
-      if (!is_new) return found->second;
+      std::vector<std::pair<GroupId, std::int32_t>>& known = costs_of_actor_[&actor_of(entry)];
+      for (const auto& [of_group, cost] : known)
+        if (of_group == group) return cost;
+      known.push_back({group, next});
     }
     tape_.costs.push_back(launched_cost(graph_, graph_.ranks[entry.rank.index()].program, entry.run,
                                         graph_.groups[group.index()].ranks));
     return next;
   }
 
+  // Of the meeting at hand.
+  struct Arriving {
+    std::int32_t entry, place;
+    GroupRole role;
+    GroupId group;
+    std::int32_t call;
+  };
+
   const PhysicalGraph& graph_;
   const GroupMembers& members_;
   const RankClasses& classes_;
   const DryRun& dry_;
-  std::vector<std::shared_ptr<const ProgramTables>> tables_;  // by place
-  std::vector<RecordingDevice> devices_;                      // one per program
-  std::vector<std::size_t> device_of_;                        // by place
-  std::vector<std::vector<std::int32_t>> entry_of_;           // by place, run
-  std::vector<std::array<std::vector<std::int32_t>, kNumQueueRoles>> run_at_;
-  std::map<std::int32_t, GroupId> group_of_entry_;
-  std::map<std::pair<const Actor*, GroupId>, std::int32_t> cost_of_;
+  std::vector<Place> places_;
+  std::vector<Arriving> arriving_;
+  std::unordered_map<const Actor*, std::vector<std::pair<GroupId, std::int32_t>>> costs_of_actor_;
   Tape tape_;
 };
 
@@ -249,7 +241,7 @@ class Recorder {
 
 Tape record(const PhysicalGraph& graph, const GroupMembers& members, const RankClasses& classes,
             const DryRun& dry, GraphTables& tables) {
-  return Recorder(graph, members, classes, dry, tables).run();
+  return Recorder(graph, members, classes, dry, tables).take();
 }
 
 Tape record(const PhysicalGraph& graph, const GroupMembers& members, const RankClasses& classes) {

@@ -31,7 +31,15 @@ struct TapeEntry {
   std::int32_t call = -1;          // in Tape::calls: the meeting as its own group sees it
   std::int32_t member = 0;         // its position in that group
   std::int32_t launch_group = -1;  // the first entry of its launch group; -1: alone
+  std::int32_t piece = -1;         // of computation, in Tape::pieces
   bool opens_launch = true;  // on its queue: members of a launch group count once in the window
+  bool optimizer = false;    // its first actor is of that phase
+};
+
+// What computation runs: consecutive actors of a block. Many launches run one piece.
+struct TapePiece {
+  BlockId block;
+  std::int32_t first_actor = 0, num_actors = 0;
 };
 
 // One question to the network model. A meeting has several where its representatives are in
@@ -57,10 +65,11 @@ struct Tape {
   std::vector<std::int32_t> member_entries;   // the entry that stands for each member of a call
   std::vector<std::int32_t> meeting_entries;  // those that arrive
   std::vector<CollectiveCost> costs;          // distinct ones
+  std::vector<TapePiece> pieces;
 };
 
-// Records the third step of the runtime against a device that only notes launches: one rank per
-// class of the graph, or per class that colours split further (rank_classes.h).
+// The third step, as every device is given it (program_waits.h): one rank per class of the graph,
+// or per class that colours split further (rank_classes.h).
 Tape record(const PhysicalGraph& graph);
 Tape record(const PhysicalGraph& graph, RankScope scope);
 Tape record(const PhysicalGraph& graph, const GroupMembers& members, const RankClasses& classes);

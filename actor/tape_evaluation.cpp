@@ -361,39 +361,35 @@ TapeTimes run(const Inputs& in) {
 
 }  // namespace
 
+namespace {
+
+std::int64_t piece_duration(const TapePiece& piece, const PhysicalGraph& graph, Rank rank,
+                            const CostModel& cost) {
+  Duration total;
+  for (std::int32_t a = piece.first_actor; a < piece.first_actor + piece.num_actors; ++a)
+    total += cost.duration_on(rank, graph.blocks[piece.block.index()].actors[at(a)].work);
+  return total.value;
+}
+
+}  // namespace
+
 std::vector<Duration> entry_durations(const Tape& tape, const PhysicalGraph& graph,
                                       const CostModel& cost) {
-  // By colour of the rank and block; then by first actor and number of actors: many runs are one
-  // piece of one block.
-  std::map<std::int32_t, std::vector<std::vector<std::int64_t>>> known;
-  std::vector<std::vector<std::vector<std::int64_t>>*> known_at;  // by place
+  // By colour of the rank, then by piece; -1: not asked for yet.
+  std::map<std::int32_t, std::vector<std::int64_t>> by_colour;
+  std::vector<std::vector<std::int64_t>*> of_place;
   for (const Rank rank : tape.ranks) {
-    auto& of_colour = known[cost.colour_of(rank)];
-    of_colour.resize(graph.blocks.size());
-    known_at.push_back(&of_colour);
+    std::vector<std::int64_t>& known = by_colour[cost.colour_of(rank)];
+    known.resize(tape.pieces.size(), -1);
+    of_place.push_back(&known);
   }
-  std::vector<Duration> durations;
-  durations.reserve(tape.entries.size());
-  for (const TapeEntry& entry : tape.entries) {
-    const RankProgram& program = graph.program_of(entry.rank);
-    const Run& run = program.order[entry.run.index()];
-    const BlockId block_id = program.instances[run.instance.index()].block;
-    const Block& block = graph.blocks[block_id.index()];
-    if (entry.meeting >= 0) {
-      durations.emplace_back();
-      continue;
-    }
-    const std::size_t actors = block.actors.size();
-    std::vector<std::int64_t>& of_block = (*known_at[at(entry.place)])[block_id.index()];
-    if (of_block.empty()) of_block.assign(actors * (actors + 1), -1);
-    std::int64_t& total = of_block[at(run.first_actor) * (actors + 1) + at(run.num_actors)];
-    if (total < 0) {
-      total = 0;
-      for (std::int32_t a = run.first_actor; a < run.first_actor + run.num_actors; ++a) {
-        total += cost.duration_on(entry.rank, block.actors[at(a)].work).value;
-      }
-    }
-    durations.emplace_back(total);
+  std::vector<Duration> durations(tape.entries.size());
+  for (std::size_t e = 0; e < durations.size(); ++e) {
+    const TapeEntry& entry = tape.entries[e];
+    if (entry.piece < 0) continue;
+    std::int64_t& known = (*of_place[at(entry.place)])[at(entry.piece)];
+    if (known < 0) known = piece_duration(tape.pieces[at(entry.piece)], graph, entry.rank, cost);
+    durations[e] = Duration(known);
   }
   return durations;
 }

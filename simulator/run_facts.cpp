@@ -19,12 +19,14 @@ bool is_optimizer(const PhysicalGraph& graph, Rank rank, RunId run) {
 
 std::vector<RankTimeline> empty_timelines(const std::vector<Rank>& ranks,
                                           const RankClasses& classes) {
+  std::vector<std::int64_t> sizes(classes.size());
+  for (const std::int32_t rank_class : classes.class_of)
+    ++sizes[static_cast<std::size_t>(rank_class)];
   std::vector<RankTimeline> timelines;
   for (const Rank rank : ranks) {
     RankTimeline timeline;
     timeline.rank = rank;
-    timeline.ranks = std::count(classes.class_of.begin(), classes.class_of.end(),
-                                classes.class_of[rank.index()]);
+    timeline.ranks = sizes[static_cast<std::size_t>(classes.class_of[rank.index()])];
     timelines.push_back(std::move(timeline));
   }
   return timelines;

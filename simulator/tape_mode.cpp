@@ -10,16 +10,15 @@ namespace sextant {
 
 namespace {
 
-// By entry: when the last member of its communication was there; its begin if it is none.
+std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
+
+// By meeting: when the last member was there.
 std::vector<Time> all_arrived(const Tape& tape, const TapeTimes& times) {
-  std::vector<Time> arrived = times.begin;
-  for (const TapeMeeting& meeting : tape.meetings) {
-    const auto first = tape.meeting_entries.begin() + meeting.first_entry;
-    const auto last = first + meeting.num_entries;
-    Time latest;
-    for (auto e = first; e != last; ++e)
-      latest = std::max(latest, times.begin[static_cast<std::size_t>(*e)]);
-    for (auto e = first; e != last; ++e) arrived[static_cast<std::size_t>(*e)] = latest;
+  std::vector<Time> arrived(tape.meetings.size());
+  for (std::size_t e = 0; e < tape.entries.size(); ++e) {
+    const std::int32_t meeting = tape.entries[e].meeting;
+    if (meeting < 0) continue;
+    arrived[at(meeting)] = std::max(arrived[at(meeting)], times.begin[e]);
   }
   return arrived;
 }
@@ -53,11 +52,14 @@ Timeline timeline_of(const PhysicalGraph& graph, const Tape& tape, const TapeTim
   timeline.events = static_cast<std::int64_t>(tape.entries.size()) * options.steps;
   timeline.ranks = empty_timelines(tape.ranks, classes);
   if (options.keep_traffic) timeline.traffic = traffic_of(graph, tape);
+  for (RankTimeline& rank : timeline.ranks)
+    rank.runs.reserve(graph.program_of(rank.rank).order.size());
   for (std::size_t e = 0; e < tape.entries.size(); ++e) {
     const TapeEntry& entry = tape.entries[e];
-    timeline.ranks[static_cast<std::size_t>(entry.place)].runs.push_back(
-        {entry.run, entry.queue, is_optimizer(graph, entry.rank, entry.run), times.issued[e],
-         arrived[e], times.begin[e], times.end[e]});
+    const Time last = entry.meeting < 0 ? times.begin[e] : arrived[at(entry.meeting)];
+    timeline.ranks[at(entry.place)].runs.push_back({entry.run, entry.queue, entry.optimizer,
+                                                    times.issued[e], last, times.begin[e],
+                                                    times.end[e]});
   }
   return timeline;
 }

@@ -1,7 +1,9 @@
 // The tape against launch-by-launch stepping, to the picosecond; and folded against all ranks.
 #include "actor/tape.h"
 
+#include "actor/jitter.h"
 #include "actor/launch_time.h"
+#include "actor/program_waits.h"
 #include "actor/runtime.h"
 #include "core/error.h"
 #include "tests/support/graph_builder.h"
@@ -148,6 +150,54 @@ TEST_CASE("tape equals step to the picosecond, with jitter, groups, windows and 
         check_equal(graph, RingNetwork(), TestCost(211), options);
       }
     }
+  }
+}
+
+TEST_CASE("waits from positions in the order are those of the stepped protocol") {
+  std::size_t programs = 0;
+  for (const PipelineSpec& spec : pipelines()) {
+    const PhysicalGraph graph = pipeline_graph(spec);
+    for (std::size_t p = 0; p < graph.programs.size(); ++p) {
+      const ProgramTables tables(graph, ProgramId(p));
+      const std::optional<ProgramWaits> direct = direct_waits(tables);
+      REQUIRE(direct.has_value());
+      CHECK(*direct == stepped_waits(tables));
+      ++programs;
+    }
+  }
+  CHECK(programs >= 24);
+}
+
+TEST_CASE("a step that repeats the last one is not evaluated, and its times are the same") {
+  for (const PipelineSpec& spec : pipelines()) {
+    PhysicalGraph graph = pipeline_graph(spec);
+    give_work(graph);
+    for (const std::int64_t run_ahead : {1, 2, 3, 4})
+      for (const std::int64_t window : {2, 9, 256}) {
+        TapeOptions options;
+        options.steps = 14;
+        options.window = window;
+        options.run_ahead_steps = run_ahead;
+        check_equal(graph, EqualNetwork(), TestCost(211), options);
+      }
+  }
+}
+
+TEST_CASE("jitter of many launches at once is that of each") {
+  std::vector<Duration> durations;
+  std::vector<std::int32_t> ranks, runs;
+  for (std::int32_t i = 0; i < 1000; ++i) {
+    durations.emplace_back((std::int64_t{1} << (i % 50)) + i % 7);
+    ranks.push_back(i * 7919 % 4096);
+    runs.push_back(i * 31);
+  }
+  for (const double jitter : {0.0, 1e-3, 0.1, 0.5, 1.0}) {
+    std::vector<Duration> at_once(durations.size());
+    const std::int64_t step = std::int64_t{5} << 33;
+    jitter_durations(durations, ranks, runs, jitter, 0x123456789ABC, step, at_once);
+    for (std::size_t i = 0; i < durations.size(); ++i)
+      REQUIRE(at_once[i] ==
+              jittered(durations[i], jitter, 0x123456789ABC, Rank(ranks[i]), RunId(runs[i]), step));
   }
 }
 
