@@ -33,7 +33,6 @@ class NcclModel : public NetworkModel {
   void complete(const CollectiveCost& cost, std::span<const Time> arrivals,
                 std::span<Time> done) const override;
   bool completes_together() const override { return true; }
-  bool completes_together() const override { return true; }
   Duration duration(const CollectiveCost& cost) const override;
   CollectiveChoice choice(const CollectiveCost& cost) const;
 
