@@ -6,7 +6,6 @@
 #include "simulator/cable_rings.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 #include <vector>
 
@@ -16,20 +15,19 @@ namespace {
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
-// A directed connection of neighbours and what it carries, in lanes' worth.
-struct Lane {
-  std::int32_t from = 0, to = 0;
-  auto operator<=>(const Lane&) const = default;
+// A part of a flow on one directed lane between neighbours.
+struct Passing {
+  std::size_t lane = 0;
+  double part = 1;
 };
 
-// Neighbours with the share of an end's bandwidth that leads to them, and a rule for ways.
+// Lanes with their shares of an end's bandwidth, and the way from one end to another.
 class Wires {
  public:
   virtual ~Wires() = default;
-  virtual double share(const Lane& lane) const = 0;
-  // Every lane passed from one end to another: shares of the traffic, which add up per step.
-  virtual void route(std::int32_t from, std::int32_t to,
-                     std::vector<std::pair<Lane, double>>& way) const = 0;
+  virtual std::size_t num_lanes() const = 0;
+  virtual double share(std::size_t lane) const = 0;
+  virtual void route(std::int32_t from, std::int32_t to, std::vector<Passing>& way) const = 0;
 };
 
 // Ring and torus: shortest way dimension by dimension, half each way where both are as short.
@@ -37,12 +35,13 @@ class TorusWires : public Wires {
  public:
   explicit TorusWires(std::vector<std::int64_t> extents) : extents_(std::move(extents)) {}
 
-  double share(const Lane&) const override {
+  // Of each end and dimension one lane up and one down.
+  std::size_t num_lanes() const override { return 2 * extents_.size() * at(num_ends()); }
+  double share(std::size_t /*lane*/) const override {
     return 0.5 / static_cast<double>(std::max<std::size_t>(1, wide_dims()));
   }
 
-  void route(std::int32_t from, std::int32_t to,
-             std::vector<std::pair<Lane, double>>& way) const override {
+  void route(std::int32_t from, std::int32_t to, std::vector<Passing>& way) const override {
     std::int64_t stride = 1, here = from;
     for (std::size_t dim = extents_.size(); dim-- > 0; stride *= extents_[dim]) {
       const std::int64_t extent = extents_[dim];
@@ -50,8 +49,14 @@ class TorusWires : public Wires {
       const std::int64_t forward = (goal - start + extent) % extent, backward = extent - forward;
       if (forward == 0) continue;
       const double up = forward < backward ? 1 : forward > backward ? 0 : 0.5;
-      if (up > 0) walk(here, stride, extent, forward, 1, up, way);
-      if (up < 1) walk(here, stride, extent, backward, extent - 1, 1 - up, way);
+      const auto walk = [&](std::int64_t length, std::int64_t by, std::size_t down, double part) {
+        for (std::int64_t step = 0; step < length; ++step) {
+          const std::int64_t end = here + ((start + step * by) % extent - start) * stride;
+          way.push_back({2 * (at(end) * extents_.size() + dim) + down, part});
+        }
+      };
+      if (up > 0) walk(forward, 1, 0, up);
+      if (up < 1) walk(backward, extent - 1, 1, 1 - up);
       here += (goal - start) * stride;
     }
   }
@@ -62,14 +67,10 @@ class TorusWires : public Wires {
   }
 
  private:
-  static void walk(std::int64_t here, std::int64_t stride, std::int64_t extent, std::int64_t count,
-                   std::int64_t by, double share, std::vector<std::pair<Lane, double>>& way) {
-    for (std::int64_t step = 0; step < count; ++step) {
-      const std::int64_t coordinate = here / stride % extent;
-      const std::int64_t next = here + ((coordinate + by) % extent - coordinate) * stride;
-      way.push_back({{static_cast<std::int32_t>(here), static_cast<std::int32_t>(next)}, share});
-      here = next;
-    }
+  std::int64_t num_ends() const {
+    std::int64_t ends = 1;
+    for (const std::int64_t extent : extents_) ends *= extent;
+    return ends;
   }
 
   std::vector<std::int64_t> extents_;
@@ -86,14 +87,15 @@ class CableWires : public Wires {
     }
   }
 
-  double share(const Lane& lane) const override {
-    return static_cast<double>(lanes_[at(lane.from)][at(lane.to)]) / static_cast<double>(most_);
+  std::size_t num_lanes() const override { return lanes_.size() * lanes_.size(); }
+  double share(std::size_t lane) const override {
+    return static_cast<double>(lanes_[lane / lanes_.size()][lane % lanes_.size()]) /
+           static_cast<double>(most_);
   }
   const LaneCounts& lanes() const { return lanes_; }
   std::int64_t most() const { return most_; }
 
-  void route(std::int32_t from, std::int32_t to,
-             std::vector<std::pair<Lane, double>>& way) const override {
+  void route(std::int32_t from, std::int32_t to, std::vector<Passing>& way) const override {
     std::vector<std::int32_t> before(lanes_.size(), -1), queue = {from};
     before[at(from)] = from;
     for (std::size_t next = 0; next < queue.size() && before[at(to)] < 0; ++next)
@@ -104,7 +106,7 @@ class CableWires : public Wires {
         }
     require(before[at(to)] >= 0, ErrorCode::kBadInput, "no cables lead from {} to {}", from, to);
     for (std::int32_t end = to; end != from; end = before[at(end)])
-      way.push_back({{before[at(end)], end}, 1.0});
+      way.push_back({at(before[at(end)]) * lanes_.size() + at(end), 1});
   }
 
  private:
@@ -115,30 +117,34 @@ class CableWires : public Wires {
 // Flows that run at once, each of a weight: the rate at which all of them can.
 class Loads {
  public:
-  explicit Loads(const Wires& wires) : wires_(wires) {}
+  explicit Loads(const Wires& wires) : wires_(wires), loads_(wires.num_lanes()) {}
 
   void add(std::int32_t from, std::int32_t to, double weight) {
     way_.clear();
     wires_.route(from, to, way_);
-    double hops = 0;
-    for (const auto& [lane, share] : way_) {
-      loads_[lane] += share * weight;
-      hops += share;
+    double hops = 0, alone = 1;
+    for (const Passing& passing : way_) {
+      loads_[passing.lane] += passing.part * weight;
+      hops += passing.part;
+      alone = std::min(alone, wires_.share(passing.lane) / passing.part);
     }
     longest_ = std::max(longest_, hops);
+    slowest_ = std::min(slowest_, alone);
   }
   double rate() const {
     double rate = 1;
-    for (const auto& [lane, load] : loads_) rate = std::min(rate, wires_.share(lane) / load);
+    for (std::size_t lane = 0; lane < loads_.size(); ++lane)
+      if (loads_[lane] > 0) rate = std::min(rate, wires_.share(lane) / loads_[lane]);
     return rate;
   }
-  double longest() const { return longest_; }
+  double longest() const { return longest_; }  // way of a flow, in lanes
+  double slowest() const { return slowest_; }  // flow if each were alone
 
  private:
   const Wires& wires_;
-  std::map<Lane, double> loads_;
-  std::vector<std::pair<Lane, double>> way_;
-  double longest_ = 1;
+  std::vector<double> loads_;
+  std::vector<Passing> way_;
+  double longest_ = 1, slowest_ = 1;
 };
 
 // One ring in order of position, and the same backwards.
@@ -157,66 +163,93 @@ void add_pairs(const Wires& wires, std::span<const std::int32_t> positions, Wiri
   Loads all(wires);
   const double part = 1.0 / static_cast<double>(positions.size() - 1);
   for (const std::int32_t from : positions)
-    for (const std::int32_t to : positions) {
-      if (from == to) continue;
-      all.add(from, to, part);
-      Loads alone(wires);
-      alone.add(from, to, 1);
-      fit.pair = std::min(fit.pair, alone.rate());
-    }
+    for (const std::int32_t to : positions)
+      if (from != to) all.add(from, to, part);
   fit.spread = all.rate();
+  fit.pair = all.slowest();
   fit.pair_hops = all.longest();
 }
 
-// Extents of the dimensions along which members differ, if they fill all of these.
-std::vector<std::int64_t> filled_extents(const std::vector<std::int64_t>& extents,
-                                         std::span<const std::int32_t> positions) {
-  std::vector<std::int64_t> filled;
-  std::int64_t stride = 1, product = 1;
+// Members' coordinates along one dimension in which they differ.
+struct Line {
+  std::int64_t extent = 1;
+  std::vector<std::int32_t> members;  // sorted
+};
+
+// The lines whose product the members are; nothing if they are no product.
+std::vector<Line> lines_of(const std::vector<std::int64_t>& extents,
+                           std::span<const std::int32_t> positions) {
+  std::vector<Line> lines;
+  std::size_t product = 1;
+  std::int64_t stride = 1;
   for (std::size_t dim = extents.size(); dim-- > 0; stride *= extents[dim]) {
-    const auto coordinate = [&](std::int32_t position) { return position / stride % extents[dim]; };
-    const bool varies = std::any_of(positions.begin(), positions.end(), [&](std::int32_t position) {
-      return coordinate(position) != coordinate(positions.front());
-    });
-    if (!varies) continue;
-    filled.push_back(extents[dim]);
-    product *= extents[dim];
+    std::vector<std::int32_t> coordinates;
+    for (const std::int32_t position : positions)
+      coordinates.push_back(static_cast<std::int32_t>(position / stride % extents[dim]));
+    std::sort(coordinates.begin(), coordinates.end());
+    coordinates.erase(std::unique(coordinates.begin(), coordinates.end()), coordinates.end());
+    product *= coordinates.size();
+    if (coordinates.size() > 1) lines.push_back({extents[dim], std::move(coordinates)});
   }
-  if (product != static_cast<std::int64_t>(positions.size())) filled.clear();
-  return filled;
+  if (product != positions.size()) lines.clear();
+  return lines;
 }
 
-// Mean distance of two ends of a ring of `extent`, an end and itself included.
-double mean_distance(std::int64_t extent) {
-  const double e = static_cast<double>(extent);
-  return extent % 2 == 0 ? e / 4 : (e * e - 1) / (4 * e);
+// Members of a line send `part` to each other: the most that one of its lanes carries.
+double most_on_a_lane(const Line& line, double part) {
+  std::vector<double> up(static_cast<std::size_t>(line.extent)), down(up.size());
+  const auto pass = [&](std::vector<double>& lanes, std::int64_t from, std::int64_t length,
+                        std::int64_t by, double weight) {
+    for (std::int64_t step = 0; step < length; ++step, from = (from + by) % line.extent)
+      lanes[at(from)] += weight;
+  };
+  for (const std::int64_t from : line.members)
+    for (const std::int64_t to : line.members) {
+      const std::int64_t forward = (to - from + line.extent) % line.extent;
+      const std::int64_t backward = line.extent - forward;
+      if (forward == 0) continue;
+      const double share = forward < backward ? 1 : forward > backward ? 0 : 0.5;
+      if (share > 0) pass(up, from, forward, 1, share * part);
+      if (share < 1) pass(down, from, backward, line.extent - 1, (1 - share) * part);
+    }
+  return std::max(*std::max_element(up.begin(), up.end()),
+                  *std::max_element(down.begin(), down.end()));
+}
+
+std::int64_t widest_gap(const Line& line) {
+  std::int64_t widest = line.members.front() + line.extent - line.members.back();
+  for (std::size_t i = 1; i < line.members.size(); ++i)
+    widest = std::max<std::int64_t>(widest, line.members[i] - line.members[i - 1]);
+  return widest;
+}
+
+// Rings along all lines at once, each dimension with its part of the work. Dimension by dimension,
+// what goes from all to all stays on lines of members, n / k times as much per pair of a line of k.
+WiringFit product_fit(const std::vector<Line>& lines, double n, double lane) {
+  WiringFit fit;
+  fit.steps = fit.pair_hops = 0;
+  fit.ring = std::min(1.0, 2 * lane * static_cast<double>(lines.size()));
+  fit.pair = lane;
+  for (const Line& line : lines) {
+    const double k = static_cast<double>(line.members.size());
+    fit.steps += k - 1;
+    fit.hops = std::max(fit.hops, static_cast<double>(widest_gap(line)));
+    fit.pair_hops += static_cast<double>(line.extent / 2);
+    fit.spread = std::min(fit.spread, lane / most_on_a_lane(line, n / k / (n - 1)));
+  }
+  return fit;
 }
 
 WiringFit torus_fit(const std::vector<std::int64_t>& extents,
                     std::span<const std::int32_t> positions) {
   const TorusWires wires(extents);
+  const std::vector<Line> lines = lines_of(extents, positions);
+  if (!lines.empty())
+    return product_fit(lines, static_cast<double>(positions.size()), wires.share(0));
   WiringFit fit;
   fit.steps = static_cast<double>(positions.size()) - 1;
-  const std::vector<std::int64_t> filled = filled_extents(extents, positions);
-  if (filled.empty()) {
-    add_ring(wires, positions, fit);
-    add_pairs(wires, positions, fit);
-    return fit;
-  }
-  const double n = static_cast<double>(positions.size());
-  const double dims = static_cast<double>(wires.wide_dims());
-  fit.ring = static_cast<double>(filled.size()) / dims;
-  fit.steps = fit.pair_hops = 0;
-  double worst = 0;
-  for (const std::int64_t extent : filled) {
-    fit.steps += static_cast<double>(extent - 1);
-    fit.pair_hops += static_cast<double>(extent / 2);
-    worst = std::max(worst, mean_distance(extent));
-  }
-  // By symmetry all lanes of a dimension carry the same: each member's bytes go mean_distance far,
-  // over two lanes of 1 / (2 dims) each.
-  fit.spread = std::min(1.0, (n - 1) / n / (worst * dims));
-  fit.pair = 0.5 / dims;
+  add_ring(wires, positions, fit);
+  add_pairs(wires, positions, fit);
   return fit;
 }
 

@@ -30,8 +30,9 @@ WiringFit worse_of(const WiringFit& a, const WiringFit& b);
 //   fully connected  k members reach (k-1) of the (ends-1) lanes of each: ring = spread =
 //                    (k-1)/(ends-1), pair = 1/(ends-1)
 //   ring             two rings in opposite directions, through ends that are no members
-//   torus            members that fill whole dimensions use rings of all these dimensions at once;
-//                    others one ring, in order of position, shortest ways
+//   torus            members that are a product of positions per dimension use rings of all
+//                    dimensions at once, each through ends that are no members; others one ring, in
+//                    order of position, shortest ways
 //   cables           as many rings as the cables among members hold without sharing a lane; where
 //                    there is none, one ring over shortest ways
 // Throws Error(kBadInput) where no way leads from a member to another.

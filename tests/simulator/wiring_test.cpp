@@ -35,6 +35,37 @@ NetworkLink torus(std::vector<std::int64_t> extents) {
   return link;
 }
 
+// Brute force: shortest ways, halves where both are as short, over lanes of 1 / (2 dims).
+double spread_by_ways(const std::vector<std::int64_t>& extents, const Positions& members) {
+  std::int64_t ends = 1;
+  for (const std::int64_t extent : extents) ends *= extent;
+  std::vector<double> load(static_cast<std::size_t>(ends * 2) * extents.size());
+  const double part = 1 / (static_cast<double>(members.size()) - 1);
+  for (const std::int64_t from : members)
+    for (const std::int64_t to : members) {
+      std::int64_t here = from, stride = 1;
+      for (std::size_t dim = extents.size(); dim-- > 0; stride *= extents[dim]) {
+        const std::int64_t extent = extents[dim];
+        const std::int64_t goal = to / stride % extent, start = from / stride % extent;
+        const std::int64_t up = (goal - start + extent) % extent;
+        for (int direction = 0; direction < 2; ++direction) {
+          const std::int64_t length = direction == 0 ? up : extent - up;
+          const double share = up * 2 == extent ? 0.5 : length * 2 < extent ? 1 : 0;
+          std::int64_t coordinate = start;
+          for (std::int64_t step = 0; up != 0 && step < length; ++step) {
+            const std::int64_t end = here + (coordinate - start) * stride;
+            load[(static_cast<std::size_t>(end) * extents.size() + dim) * 2 +
+                 static_cast<std::size_t>(direction)] += share * part;
+            coordinate = (coordinate + (direction == 0 ? 1 : extent - 1)) % extent;
+          }
+        }
+        here += (goal - start) * stride;
+      }
+    }
+  const double lane = 0.5 / static_cast<double>(extents.size());
+  return std::min(1.0, lane / *std::max_element(load.begin(), load.end()));
+}
+
 TEST_CASE("behind a switch every group has all of the link") {
   for (std::int32_t count = 2; count <= 8; ++count) {
     WiringFit whole;
@@ -81,40 +112,43 @@ TEST_CASE("on a 4x4x4 torus a line has a third of the link, a plane two, all of 
   CHECK(fit_of(link, 64, first(64)).steps == 9);
 }
 
-// The closed form of whole dimensions against loads counted way by way: a torus whose members fill
-// it, and the same members on one with a dimension of extent 1 more.
+// Columns 0 and 2 of rows 0, 1 and 2 on a 4x8 torus, then one member elsewhere: along a row 3 steps
+// become 1 over 6 links at most, along a column 2 over 2.
+TEST_CASE("members that are a product of coordinates use rings of every dimension") {
+  const NetworkLink link = torus({4, 8});
+  const WiringFit product = fit_of(link, 32, Positions{0, 2, 8, 10, 16, 18});
+  CHECK(product.ring == doctest::Approx(1));
+  CHECK(product.steps == 3);
+  CHECK(product.hops == 6);
+  const WiringFit irregular = fit_of(link, 32, Positions{0, 2, 8, 10, 16, 19});
+  CHECK(irregular.steps == 5);
+  CHECK(irregular.ring < product.ring);
+}
+
+TEST_CASE("lines of a product carry what counting all ways gives") {
+  const std::vector<Positions> columns = {{0, 1, 3}, {0, 2}, {1, 2, 3, 4}},
+                               rows = {{0}, {0, 2}, {0, 1, 2}};
+  for (const Positions& row : rows)
+    for (const Positions& column : columns) {
+      Positions members;
+      for (const std::int32_t r : row)
+        for (const std::int32_t c : column) members.push_back(5 * r + c);
+      const WiringFit fit = fit_of(torus({3, 5}), 15, members);
+      CHECK(fit.spread == doctest::Approx(spread_by_ways({3, 5}, members)));
+    }
+  const Positions irregular = {0, 1, 7, 8, 13};
+  CHECK(fit_of(torus({3, 5}), 15, irregular).spread ==
+        doctest::Approx(spread_by_ways({3, 5}, irregular)));
+}
+
 TEST_CASE("what all members of a torus send to all others is what counting all ways gives") {
   for (const std::vector<std::int64_t>& extents :
        {std::vector<std::int64_t>{4}, {5}, {6}, {4, 4}, {3, 5}, {2, 3, 4}}) {
     std::int64_t ends = 1;
     for (const std::int64_t extent : extents) ends *= extent;
-    const WiringFit closed = fit_of(torus(extents), ends, first(static_cast<std::int32_t>(ends)));
-    // Brute force: shortest ways, halves where both are as short, over lanes of 1 / (2 dims).
-    std::vector<double> load(static_cast<std::size_t>(ends * 2) * extents.size());
-    for (std::int64_t from = 0; from < ends; ++from)
-      for (std::int64_t to = 0; to < ends; ++to) {
-        std::int64_t here = from, stride = 1;
-        for (std::size_t dim = extents.size(); dim-- > 0; stride *= extents[dim]) {
-          const std::int64_t extent = extents[dim];
-          const std::int64_t goal = to / stride % extent, start = from / stride % extent;
-          const std::int64_t up = (goal - start + extent) % extent;
-          for (int direction = 0; direction < 2; ++direction) {
-            const std::int64_t length = direction == 0 ? up : extent - up;
-            const double share = up * 2 == extent ? 0.5 : length * 2 < extent ? 1 : 0;
-            std::int64_t coordinate = start;
-            for (std::int64_t step = 0; up != 0 && step < length; ++step) {
-              const std::int64_t end = here + (coordinate - start) * stride;
-              load[(static_cast<std::size_t>(end) * extents.size() + dim) * 2 +
-                   static_cast<std::size_t>(direction)] += share / static_cast<double>(ends - 1);
-              coordinate = (coordinate + (direction == 0 ? 1 : extent - 1)) % extent;
-            }
-          }
-          here += (goal - start) * stride;
-        }
-      }
-    const double most = *std::max_element(load.begin(), load.end());
-    const double lane = 0.5 / static_cast<double>(extents.size());
-    CHECK(closed.spread == doctest::Approx(std::min(1.0, lane / most)));
+    const Positions all = first(static_cast<std::int32_t>(ends));
+    CHECK(fit_of(torus(extents), ends, all).spread ==
+          doctest::Approx(spread_by_ways(extents, all)));
   }
 }
 
