@@ -50,11 +50,11 @@ BenchedStep step_of(const std::string& text, const Cluster& cluster, DType dtype
   const Strategy strategy =
       parse_strategy(fmt::format("dp=1 micro_batch={}", planned.job.global_batch));
   const LogicalGraph training = training_graph(planned.job, strategy);
-  const auto cost = make_cost_model(cluster, dtype);
-  const auto network = make_network_model(cluster);
-  return {.name = text,
-          .graph = compile(training, strategy, planned.job.global_batch, *cost, *network),
-          .id_limit = vocab_of(planned.job.model)};
+  const TimingModels models = make_timing_models(cluster, dtype);
+  return {
+      .name = text,
+      .graph = compile(training, strategy, planned.job.global_batch, *models.cost, *models.network),
+      .id_limit = vocab_of(planned.job.model)};
 }
 
 void say(const Cluster& cluster, const std::string& path, const Console& console) {

@@ -94,14 +94,23 @@ void add_search(Program& p) {
 }
 
 void add_simulate(Program& p) {
-  CLI::App& verb =
-      add_verb(p.app, p, "simulate", "Where the step of a plan goes",
-               "Examples:\n  sextant simulate plan.json --trace trace.json\n"
-               "  sextant simulate gpt3-175b -c dgx-a100:nodes=128 --strategy \"dp=16 tp=8 pp=8\" "
-               "--global-batch 1536",
-               [&p](Console& console) { run_simulate(p.simulate, p.common, console); });
+  CLI::App& verb = add_verb(
+      p.app, p, "simulate", "Where the step of a plan goes",
+      "Examples:\n  sextant simulate plan.json --trace trace.json.gz --timeline step.html\n"
+      "  sextant simulate plan.json --what-if link.ib.bandwidth=2x --what-if gpu.flops=1.5x\n"
+      "  sextant simulate plan.json --sweep link.ib.bandwidth=0.25x..4x --plot sweep.svg\n"
+      "  sextant simulate gpt3-175b -c dgx-a100:nodes=128 --strategy \"dp=16 tp=8 pp=8\" "
+      "--global-batch 1536",
+      [&p](Console& console) { run_simulate(p.simulate, p.common, console); });
   add_job(verb, p.simulate.job, true);
-  verb.add_option("--trace", p.simulate.trace, "write a Chrome trace");
+  verb.add_option("--trace", p.simulate.trace, "write a Chrome trace; FILE.gz is compressed");
+  verb.add_option("--timeline", p.simulate.timeline, "write the step as one HTML page");
+  verb.add_option("--what-if", p.simulate.what_if,
+                  "the same plan with a changed number: link.ib.bandwidth=2x, gpu.flops=1.5x, "
+                  "host.launch=2us; repeatable");
+  verb.add_option("--sweep", p.simulate.sweep,
+                  "the same over a range: link.ib.bandwidth=0.25x..4x");
+  verb.add_option("--plot", p.simulate.plot, "write the sweep as SVG");
   verb.add_flag("--memory", p.simulate.memory, "by stage and class, over the step, largest owners");
   verb.add_flag("--unfolded", p.simulate.unfolded, "every rank, not one per class");
   verb.add_flag("--step-mode", p.simulate.step_mode, "actors launch by launch (slow, the same)");

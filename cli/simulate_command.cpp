@@ -1,8 +1,11 @@
 // `sextant simulate`: where the step of one plan goes.
 #include "cli/memory_section.h"
 #include "cli/verbs.h"
+#include "cli/what_if_section.h"
 #include "core/check.h"
+#include "io/gzip.h"
 #include "simulator/chrome_trace.h"
+#include "simulator/html_timeline.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -39,10 +42,62 @@ void say_memory(const Simulation& simulation, Bytes capacity, const Console& con
   console.say(table.text());
 }
 
+// Memory in use under each rank of the trace, over the windows that the chart has too.
+void append_memory(const PhysicalGraph& graph, const MemorySection& memory,
+                   const Timeline& timeline, std::vector<CounterTrack>& tracks) {
+  for (const RankTimeline& rank : timeline.ranks) {
+    const ProgramMemory& program = memory.programs[graph.ranks[rank.rank.index()].program.index()];
+    const auto windows = static_cast<std::int64_t>(program.over_time.size());
+    CounterTrack track{rank.rank, "memory in use (bytes)", {}};
+    for (std::int64_t i = 0; i < windows; ++i)
+      track.samples.push_back(
+          {Time((program.begin - timeline.first_begin()).value +
+                (program.end - program.begin).value * i / std::max<std::int64_t>(windows, 1)),
+           program.over_time[static_cast<std::size_t>(i)].value});
+    tracks.push_back(std::move(track));
+  }
+}
+
+void write_trace(const std::string& file, const PhysicalGraph& graph, const MemorySection& memory,
+                 const Timeline& timeline, const Simulation& simulation) {
+  std::vector<CounterTrack> tracks = launches_in_flight(timeline);
+  append_memory(graph, memory, timeline, tracks);
+  const std::string trace = to_chrome_trace(simulation, tracks);
+  write_file_whole(file, file.ends_with(".gz") ? gzip(trace) : trace);
+}
+
+void write_pictures(const SimulateArguments& arguments, const PlannedJob& planned,
+                    const ExpandedGraph& expanded, const Simulation& simulation,
+                    const SimulateOptions& options) {
+  const PhysicalGraph& graph = expanded.graph;
+  const Timeline timeline = simulate_timeline(graph, *planned.cost, *planned.network, options);
+  const MemorySection memory = memory_section(expanded, timeline);
+  if (!arguments.trace.empty()) write_trace(arguments.trace, graph, memory, timeline, simulation);
+  if (arguments.timeline.empty()) return;
+  HtmlTimelineOptions page;
+  page.title =
+      fmt::format("{} on {}, simulated", name_of(planned.job.model), planned.job.cluster.name);
+  page.notes = {to_string(planned.plan.strategy),
+                fmt::format("step {}; {} of {} ranks simulated", to_text(simulation.step_time),
+                            simulation.ranks_simulated, graph.ranks.size())};
+  for (const ProgramMemory& program : memory.programs)
+    page.memory.push_back({program.program, program.over_time});
+  write_file_whole(arguments.timeline, to_html_timeline(graph, timeline, simulation.parts, page));
+}
+
+// Before work is lost.
+void require_sense(const SimulateArguments& arguments) {
+  require(arguments.plot.empty() || !arguments.sweep.empty(), ErrorCode::kUsage,
+          "--plot {} has nothing to draw without --sweep", arguments.plot);
+  require(!arguments.trace.ends_with(".gz") || can_gzip(), ErrorCode::kUsage,
+          "--trace {}: this sextant was built without zlib", arguments.trace);
+}
+
 }  // namespace
 
 void run_simulate(const SimulateArguments& arguments, const CommonOptions& common,
                   Console& console) {
+  require_sense(arguments);
   const PlannedJob planned = load_planned_job(arguments.job);
   const ExpandedGraph expanded = expanded_graph(planned);
   const PhysicalGraph& graph = expanded.graph;
@@ -60,7 +115,8 @@ void run_simulate(const SimulateArguments& arguments, const CommonOptions& commo
   }
   require_fits(planned, graph);
   const Simulation simulation = simulate(graph, *planned.cost, *planned.network, options);
-  if (!arguments.trace.empty()) write_file_whole(arguments.trace, to_chrome_trace(simulation));
+  if (!arguments.trace.empty() || !arguments.timeline.empty())
+    write_pictures(arguments, planned, expanded, simulation, options);
   const double step_s = to_seconds(simulation.step_time);
   const Job& job = planned.job;
   const double tokens_per_s =
@@ -79,6 +135,8 @@ void run_simulate(const SimulateArguments& arguments, const CommonOptions& commo
   if (!arguments.trace.empty())
     console.say(
         fmt::format("trace in {}; open it with Perfetto or chrome://tracing", arguments.trace));
+  if (!arguments.timeline.empty())
+    console.say(fmt::format("timeline in {}; open it with a browser", arguments.timeline));
   if (common.seed != 0 && arguments.jitter == 0)
     console.say("note: --seed had no effect, there is no --jitter");
   Json body = {{"strategy", to_string(planned.plan.strategy)},
@@ -91,6 +149,17 @@ void run_simulate(const SimulateArguments& arguments, const CommonOptions& commo
                {"ranks_simulated", simulation.ranks_simulated},
                {"events", simulation.events}};
   if (memory) body["memory"] = memory_section_json(*memory);
+  if (!arguments.what_if.empty()) {
+    const WhatIfSection section = what_if_section(planned, graph, options, arguments.what_if);
+    say(section, console);
+    body["what_if"] = what_if_json(section);
+  }
+  if (!arguments.sweep.empty()) {
+    const SweepSection section = sweep_section(planned, graph, options, arguments.sweep);
+    say(section, console);
+    if (!arguments.plot.empty()) write_file_whole(arguments.plot, sweep_chart(section));
+    body["sweep"] = sweep_json(section);
+  }
   console.document("simulate", body);
 }
 

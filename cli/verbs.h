@@ -22,7 +22,11 @@ void run_search(const SearchArguments& arguments, const CommonOptions& common, C
 
 struct SimulateArguments {
   JobArguments job;
-  std::string trace;  // file
+  std::string trace;                 // file; .gz: compressed
+  std::string timeline;              // file of an HTML page
+  std::vector<std::string> what_if;  // "link.ib.bandwidth=2x"
+  std::string sweep;                 // "gpu.flops=0.5x..2x"
+  std::string plot;                  // file for the sweep's chart
   bool memory = false;
   bool unfolded = false;
   bool step_mode = false;

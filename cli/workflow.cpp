@@ -125,8 +125,9 @@ PlannedJob load_planned_job(const JobArguments& arguments) {
   require(planned.plan.strategy.ranks() <= planned.job.cluster.num_devices(),
           ErrorCode::kInfeasible, "the strategy uses {} ranks, the cluster has {} devices",
           planned.plan.strategy.ranks(), planned.job.cluster.num_devices());
-  planned.cost = make_cost_model(planned.job.cluster, planned.job.dtype);
-  planned.network = make_network_model(planned.job.cluster);
+  TimingModels models = make_timing_models(planned.job.cluster, planned.job.dtype);
+  planned.cost = std::move(models.cost);
+  planned.network = std::move(models.network);
   return planned;
 }
 

@@ -201,8 +201,8 @@ class Search {
 }  // namespace
 
 SearchModels make_search_models(const SearchProblem& problem) {
-  return {make_cost_model(*problem.cluster, problem.compute_dtype),
-          make_network_model(*problem.cluster)};
+  TimingModels models = make_timing_models(*problem.cluster, problem.compute_dtype);
+  return {std::move(models.cost), std::move(models.network)};
 }
 
 Candidate evaluate_strategy(const LogicalGraph& training, const Strategy& strategy,

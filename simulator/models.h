@@ -64,4 +64,11 @@ std::unique_ptr<NetworkModel> make_network_model(const Cluster& cluster);
 // invariant 3).
 std::unique_ptr<NetworkModel> make_ring_recurrence(const Cluster& cluster);
 
+// What a cluster says of time, together: the models that every verb uses.
+struct TimingModels {
+  std::unique_ptr<CostModel> cost;
+  std::unique_ptr<NetworkModel> network;
+};
+TimingModels make_timing_models(const Cluster& cluster, DType compute_dtype);
+
 }  // namespace sextant

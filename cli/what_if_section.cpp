@@ -1,0 +1,169 @@
+// Tables of differences and the chart of a sweep.
+#include "cli/what_if_section.h"
+
+#include "cli/verbs.h"
+#include "core/check.h"
+#include "io/svg_chart.h"
+#include "simulator/models.h"
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+
+namespace sextant {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct NamedPart {
+  const char* name;
+  StepParts::Spread StepParts::*part;
+};
+constexpr NamedPart kParts[] = {{"compute", &StepParts::compute},
+                                {"optimizer", &StepParts::optimizer},
+                                {"exposed communication", &StepParts::exposed_communication},
+                                {"host", &StepParts::host},
+                                {"bubble", &StepParts::bubble}};
+
+WhatIfRow simulated(const Cluster& cluster, DType dtype, const PhysicalGraph& graph,
+                    const SimulateOptions& options, std::string text) {
+  const TimingModels models = make_timing_models(cluster, dtype);
+  const Simulation simulation = simulate(graph, *models.cost, *models.network, options);
+  return {std::move(text), to_seconds(simulation.step_time), simulation.parts,
+          simulation.peak_memory <= cluster.device.memory};
+}
+
+std::string signed_percent(double after, double before) {
+  if (before == 0) return "n/a";
+  return fmt::format("{:+.1f} %", 100 * (after / before - 1));
+}
+
+// Of the mean over ranks, as a share of the step now.
+std::string part_difference(const WhatIfRow& row, const WhatIfRow& now,
+                            StepParts::Spread StepParts::*part) {
+  const double difference = (row.parts.*part).mean_s - (now.parts.*part).mean_s;
+  if (std::abs(difference) < 0.5e-3 * now.step_s) return "";
+  return fmt::format("{:+.1f} %", 100 * difference / now.step_s);
+}
+
+std::string time_text(double seconds) { return to_text(duration_from_seconds(seconds)); }
+
+Json row_json(const WhatIfRow& row) {
+  return {{"change", row.text},
+          {"step_time_s", row.step_s},
+          {"parts_s", parts_json(row.parts)},
+          {"fits", row.fits}};
+}
+
+Json rows_json(const std::vector<WhatIfRow>& rows) {
+  Json list = Json::array();
+  for (const WhatIfRow& row : rows) list.push_back(row_json(row));
+  return list;
+}
+
+SimulateOptions without_extras(SimulateOptions options) {
+  options.keep_slices = false;
+  options.keep_traffic = false;
+  return options;
+}
+
+}  // namespace
+
+WhatIfSection what_if_section(const PlannedJob& planned, const PhysicalGraph& graph,
+                              const SimulateOptions& options,
+                              const std::vector<std::string>& changes) {
+  const SimulateOptions plain = without_extras(options);
+  const Cluster& cluster = planned.job.cluster;
+  const DType dtype = planned.job.dtype;
+  WhatIfSection section{simulated(cluster, dtype, graph, plain, "now"), {}};
+  Cluster all = cluster;
+  for (const std::string& text : changes) {
+    const WhatIf change = parse_what_if(text);
+    section.rows.push_back(
+        simulated(changed(cluster, change), dtype, graph, plain, to_text(change)));
+    all = changed(all, change);
+  }
+  if (changes.size() > 1)
+    section.rows.push_back(simulated(all, dtype, graph, plain, "all together"));
+  return section;
+}
+
+void say(const WhatIfSection& section, const Console& console) {
+  std::vector<std::string> header = {"what if (parts in % of the step now)", "step", "change"};
+  for (const NamedPart& part : kParts) header.emplace_back(part.name);
+  Table table(header);
+  const auto add = [&](const WhatIfRow& row) {
+    std::vector<std::string> cells = {
+        row.text + (row.fits ? "" : " (does not fit)"), time_text(row.step_s),
+        &row == &section.now ? "" : signed_percent(row.step_s, section.now.step_s)};
+    for (const NamedPart& part : kParts)
+      cells.push_back(&row == &section.now
+                          ? percent((row.parts.*part.part).mean_s / section.now.step_s)
+                          : part_difference(row, section.now, part.part));
+    table.add(std::move(cells));
+  };
+  add(section.now);
+  for (const WhatIfRow& row : section.rows) add(row);
+  console.say(table.text());
+  for (const WhatIfRow& row : section.rows)
+    if (row.step_s == section.now.step_s)
+      console.say(fmt::format("note: {} changes nothing in the step of this plan", row.text));
+}
+
+Json what_if_json(const WhatIfSection& section) {
+  return {{"now", row_json(section.now)}, {"changes", rows_json(section.rows)}};
+}
+
+SweepSection sweep_section(const PlannedJob& planned, const PhysicalGraph& graph,
+                           const SimulateOptions& options, const std::string& sweep) {
+  const SimulateOptions plain = without_extras(options);
+  SweepSection section{sweep, 0, parse_sweep(sweep), {}};
+  // All values are looked at before the first is simulated.
+  std::vector<Cluster> clusters;
+  for (const WhatIf& change : section.changes)
+    clusters.push_back(changed(planned.job.cluster, change));
+  section.now_s = simulated(planned.job.cluster, planned.job.dtype, graph, plain, "now").step_s;
+  for (std::size_t i = 0; i < clusters.size(); ++i)
+    section.rows.push_back(
+        simulated(clusters[i], planned.job.dtype, graph, plain, to_text(section.changes[i])));
+  return section;
+}
+
+void say(const SweepSection& section, const Console& console) {
+  Table table({"sweep", "step", "change", "exposed communication", "bubble"});
+  for (const WhatIfRow& row : section.rows)
+    table.add({row.text, time_text(row.step_s), signed_percent(row.step_s, section.now_s),
+               percent(row.parts.exposed_communication.mean_s / row.step_s),
+               percent(row.parts.bubble.mean_s / row.step_s)});
+  console.say(table.text());
+}
+
+Json sweep_json(const SweepSection& section) {
+  return {{"sweep", section.text}, {"now_s", section.now_s}, {"values", rows_json(section.rows)}};
+}
+
+std::string sweep_chart(const SweepSection& section) {
+  const bool by_factor = section.changes.front().quantity.empty();
+  Chart chart;
+  chart.title = section.text;
+  chart.x = {by_factor ? "factor" : "value, by number in the list", by_factor};
+  chart.y = {"ms", false};
+  const auto x_of = [&](std::size_t i) {
+    return by_factor ? section.changes[i].factor : static_cast<double>(i + 1);
+  };
+  ChartSeries step{"step", {}, ChartMark::kLineAndPoints};
+  for (std::size_t i = 0; i < section.rows.size(); ++i)
+    step.points.push_back({x_of(i), 1e3 * section.rows[i].step_s,
+                           section.rows[i].text + ": " + time_text(section.rows[i].step_s)});
+  chart.series.push_back(std::move(step));
+  for (const NamedPart& part : kParts) {
+    ChartSeries series{part.name, {}, ChartMark::kLine};
+    for (std::size_t i = 0; i < section.rows.size(); ++i)
+      series.points.push_back({x_of(i), 1e3 * (section.rows[i].parts.*part.part).mean_s, {}});
+    chart.series.push_back(std::move(series));
+  }
+  return to_svg(chart);
+}
+
+}  // namespace sextant
