@@ -1,0 +1,102 @@
+// Quantiles as tables and JSON.
+#include "cli/variation_section.h"
+
+#include "cli/verbs.h"
+#include "core/check.h"
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace sextant {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kDay = 86400;
+constexpr std::int64_t kSimulatedDays = 1000;
+
+struct NamedQuantile {
+  const char* name;
+  double q;
+};
+constexpr NamedQuantile kQuantiles[] = {{"least", 0},     {"p5", 0.05},  {"median", 0.5},
+                                        {"p95", 0.95}, {"p99", 0.99}, {"most", 1}};
+
+double quantile_of(const std::vector<double>& ascending, double q) {
+  require(!ascending.empty(), ErrorCode::kUsage, "quantiles of nothing");
+  const auto count = static_cast<double>(ascending.size());
+  const auto rank = static_cast<std::int64_t>(std::ceil(q * count)) - 1;
+  return ascending[static_cast<std::size_t>(std::max<std::int64_t>(rank, 0))];
+}
+
+std::string time_text(double seconds) { return to_text(duration_from_seconds(seconds)); }
+
+}  // namespace
+
+StepSamples step_samples(const Simulation& simulation) {
+  StepSamples samples;
+  for (std::size_t i = kWarmUpSteps; i < simulation.step_times.size(); ++i)
+    samples.step_s.push_back(to_seconds(simulation.step_times[i]));
+  std::sort(samples.step_s.begin(), samples.step_s.end());
+  const double sum = std::accumulate(samples.step_s.begin(), samples.step_s.end(), 0.0);
+  samples.mean_s = samples.step_s.empty() ? 0 : sum / static_cast<double>(samples.step_s.size());
+  return samples;
+}
+
+double quantile(const StepSamples& samples, double q) { return quantile_of(samples.step_s, q); }
+
+void say(const StepSamples& samples, const Console& console) {
+  Table table({fmt::format("{} steps", samples.step_s.size()), "time", "of the mean"});
+  table.add({"mean", time_text(samples.mean_s), ""});
+  for (const auto& [name, q] : kQuantiles)
+    table.add({name, time_text(quantile(samples, q)),
+               percent(quantile(samples, q) / samples.mean_s)});
+  console.say(table.text());
+}
+
+Json samples_json(const StepSamples& samples) {
+  Json quantiles;
+  for (const auto& [name, q] : kQuantiles) quantiles[name] = quantile(samples, q);
+  return {{"steps", samples.step_s.size()}, {"mean_s", samples.mean_s}, {"quantiles_s", quantiles}};
+}
+
+LongRun long_run(const Reliability& reliability, std::uint64_t seed) {
+  return {reliability, expected_goodput(reliability),
+          simulate_failures(reliability, kDay, kSimulatedDays, seed)};
+}
+
+void say(const LongRun& run, double tokens_per_s, const Console& console) {
+  const Goodput& goodput = run.expected;
+  Table table({"long run: share of the wall time", "expected"});
+  table.add({"work that stays done (goodput)", percent(goodput.useful)});
+  table.add({"checkpoints", percent(goodput.checkpoints)});
+  table.add({"work lost to failures", percent(goodput.lost)});
+  table.add({"restarts", percent(goodput.restarts)});
+  console.say(table.text());
+  console.say(fmt::format(
+      "{:.2f} failures per day on {} devices, a checkpoint every {}{}; {:.0f} tokens/s in the long "
+      "run; a day of work takes {:.2f} days (median), {:.2f} (p95)",
+      goodput.failures_per_day, run.reliability.devices,
+      time_text(std::min(goodput.interval_s, 1e6)),
+      run.reliability.interval_s > 0 ? "" : " (the best)", tokens_per_s * goodput.useful,
+      quantile_of(run.day_s, 0.5) / kDay, quantile_of(run.day_s, 0.95) / kDay));
+}
+
+Json long_run_json(const LongRun& run) {
+  const Goodput& goodput = run.expected;
+  return {{"devices", run.reliability.devices},
+          {"failures_per_day", goodput.failures_per_day},
+          {"checkpoint_interval_s", goodput.interval_s},
+          {"goodput", goodput.useful},
+          {"checkpoints", goodput.checkpoints},
+          {"lost", goodput.lost},
+          {"restarts", goodput.restarts},
+          {"day_of_work_s", {{"median", quantile_of(run.day_s, 0.5)},
+                             {"p95", quantile_of(run.day_s, 0.95)}}}};
+}
+
+}  // namespace sextant

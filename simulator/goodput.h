@@ -1,0 +1,38 @@
+// Long runs on machines that fail: how much of the wall time is work that stays done. Failures come
+// at random with a constant rate and undo everything since the last checkpoint.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace sextant {
+
+struct Reliability {
+  double device_mtbf_s = 0;  // mean time between failures of one device
+  std::int64_t devices = 1;  // any of them stops the run
+  double checkpoint_s = 0;   // the run stands still while one is written
+  double restart_s = 0;      // from a failure to the first step; may fail too
+  double interval_s = 0;     // of work between checkpoints; 0: the best
+};
+
+struct Goodput {
+  double interval_s = 0;
+  double failures_per_day = 0;
+  // Shares of the wall time; they add up to 1.
+  double useful = 0, checkpoints = 0, lost = 0, restarts = 0;
+};
+
+// Expected values, after J. T. Daly, "A higher order estimate of the optimum checkpoint interval
+// for restart dumps" (2006), equation 20: a segment of w seconds takes
+//   M exp(R / M) (exp((w + C) / M) - 1),  M = MTBF / devices.
+// Throws Error(kUsage) for times that are negative or no numbers, a mean time that is not above
+// zero, and devices below 1.
+Goodput expected_goodput(const Reliability& reliability);
+
+// Wall time of `work_s` seconds of work, one per run, failure by failure; ascending. The same seed
+// gives the same times. Throws as above, and when the run is not expected to end within 10^6
+// failures.
+std::vector<double> simulate_failures(const Reliability& reliability, double work_s,
+                                      std::int64_t runs, std::uint64_t seed);
+
+}  // namespace sextant
