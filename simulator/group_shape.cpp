@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <mutex>
+#include <utility>
 
 namespace sextant {
 
