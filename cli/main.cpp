@@ -113,7 +113,11 @@ void add_simulate(Program& p) {
   verb.add_option("--plot", p.simulate.plot, "write the sweep as SVG");
   verb.add_flag("--memory", p.simulate.memory, "by stage and class, over the step, largest owners");
   verb.add_flag("--unfolded", p.simulate.unfolded, "every rank, not one per class");
-  verb.add_flag("--step-mode", p.simulate.step_mode, "actors launch by launch (slow, the same)");
+  verb.add_option("--mode", p.simulate.mode,
+                  "tape: one pass over the recorded step (default); step: actors launch by launch "
+                  "(slow, the same); timed: links are shared, kernels and communications slow each "
+                  "other")
+      ->check(CLI::IsMember({"tape", "step", "timed"}));
   verb.add_option("--jitter", p.simulate.jitter, "relative deviation of compute times");
 }
 

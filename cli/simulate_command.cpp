@@ -6,11 +6,13 @@
 #include "io/gzip.h"
 #include "simulator/chrome_trace.h"
 #include "simulator/html_timeline.h"
+#include "simulator/flow_model.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <optional>
+#include <utility>
 
 namespace sextant {
 namespace {
@@ -93,20 +95,39 @@ void require_sense(const SimulateArguments& arguments) {
           "--trace {}: this sextant was built without zlib", arguments.trace);
 }
 
+// Of the names that the command line lets through.
+SimulationMode mode_of(const std::string& name) {
+  if (name == "timed") return SimulationMode::kTimed;
+  return name == "step" ? SimulationMode::kStep : SimulationMode::kTape;
+}
+
+// Timed mode wants to know of links, and of what runs beside what.
+void prepare_mode(PlannedJob& planned, SimulateOptions& options, const Console& console) {
+  const Cluster& cluster = planned.job.cluster;
+  if (options.mode == SimulationMode::kTimed) {
+    planned.network = make_flow_network(cluster, std::move(planned.network));
+    options.overlap = overlap_shares(cluster);
+  } else if (!overlap_shares(cluster).empty()) {
+    console.say("note: what kernels and communications do to each other shows in --mode timed");
+  }
+}
+
 }  // namespace
 
 void run_simulate(const SimulateArguments& arguments, const CommonOptions& common,
                   Console& console) {
   require_sense(arguments);
   const PlannedJob planned = load_planned_job(arguments.job);
+  PlannedJob planned = load_planned_job(arguments.job);
   const ExpandedGraph expanded = expanded_graph(planned);
   const PhysicalGraph& graph = expanded.graph;
   SimulateOptions options;
-  options.mode = arguments.step_mode ? SimulationMode::kStep : SimulationMode::kTape;
+  options.mode = mode_of(arguments.mode);
   options.folded = !arguments.unfolded && arguments.jitter == 0;
   options.keep_slices = !arguments.trace.empty();
   options.jitter = arguments.jitter;
   options.seed = common.seed;
+  prepare_mode(planned, options, console);
   std::optional<MemorySection> memory;
   if (arguments.memory) {
     memory = memory_section(expanded,
@@ -140,6 +161,7 @@ void run_simulate(const SimulateArguments& arguments, const CommonOptions& commo
   if (common.seed != 0 && arguments.jitter == 0)
     console.say("note: --seed had no effect, there is no --jitter");
   Json body = {{"strategy", to_string(planned.plan.strategy)},
+               {"mode", arguments.mode},
                {"step_time_s", step_s},
                {"tokens_per_s", tokens_per_s},
                {"mfu", value ? Json(*value) : Json(nullptr)},

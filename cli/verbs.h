@@ -29,7 +29,7 @@ struct SimulateArguments {
   std::string plot;                  // file for the sweep's chart
   bool memory = false;
   bool unfolded = false;
-  bool step_mode = false;
+  std::string mode = "tape";
   double jitter = 0;
 };
 void run_simulate(const SimulateArguments& arguments, const CommonOptions& common,
