@@ -34,7 +34,8 @@ class TimedEvaluation final : private Completions {
         queues_(tape.ranks.size() * kNumQueueRoles),
         meetings_(tape.meetings.size()),
         groups_(tape.entries.size()),
-        step_end_(static_cast<std::size_t>(options.steps)) {
+        step_end_(static_cast<std::size_t>(options.steps)),
+        place_end_(static_cast<std::size_t>(options.steps) * tape.ranks.size()) {
     list_entries();
     for (std::size_t m = 0; m < meetings_.size(); ++m)
       meetings_[m].missing = tape.meetings[m].num_entries;
@@ -51,6 +52,7 @@ class TimedEvaluation final : private Completions {
     TimedTimes result;
     result.events = progress_.events();
     result.times.step_end = std::move(step_end_);
+    result.place_end = std::move(place_end_);
     for (std::size_t e = 0; e < tape_.entries.size(); ++e) {
       const Slot& slot = slot_of(static_cast<std::int32_t>(e), options_.steps - 1);
       result.times.begin.push_back(slot.begin);
@@ -355,6 +357,8 @@ class TimedEvaluation final : private Completions {
     if (--host.missing[number] == 0) {
       Time& step_end = step_end_[static_cast<std::size_t>(queue.step)];
       step_end = std::max(step_end, host.last_end[number]);
+      place_end_[static_cast<std::size_t>(queue.step) * hosts_.size() + at(entry.place)] =
+          host.last_end[number];
       if (host.awaits_step) wake_host(at(entry.place));
     }
     for (std::int32_t q = std::exchange(slot.first_waiter, -1); q >= 0;
@@ -379,7 +383,7 @@ class TimedEvaluation final : private Completions {
   std::vector<Queue> queues_;
   std::vector<Meeting> meetings_;
   std::vector<Group> groups_;
-  std::vector<Time> step_end_;
+  std::vector<Time> step_end_, place_end_;
   std::vector<std::int32_t> awake_;  // queues, then hosts
 };
 

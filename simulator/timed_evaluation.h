@@ -9,12 +9,14 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace sextant {
 
 struct TimedTimes {
   TapeTimes times;
-  std::int64_t events = 0;  // handled in time order: begins and ends of what can be disturbed
+  std::vector<Time> place_end;  // of step s at place p: entry s * places + p
+  std::int64_t events = 0;      // handled in time order: begins and ends of what can be disturbed
 };
 
 // Without contention and overlap the times are those of `evaluate`; otherwise none is earlier.

@@ -4,6 +4,7 @@
 #include "simulator/timed_mode.h"
 
 #include "core/error.h"
+#include "simulator/jobs.h"
 #include "simulator/simulate.h"
 #include "tests/simulator/toy_graph.h"
 #include "tests/simulator/toy_pipeline.h"
@@ -315,6 +316,34 @@ TEST_CASE("timed mode refuses a network that ends a member before the last has a
   options.mode = SimulationMode::kTimed;
   CHECK_THROWS_AS(simulate_timeline(make_toy_pipeline(pipeline), ToyCost(), Early(), options),
                   Error);
+}
+
+TEST_CASE("jobs on links of their own run as if alone, on shared links none is faster") {
+  const PhysicalGraph first = make_toy_pipeline(pipeline_of(ToySchedule::kOneFOneB, 2, false));
+  const PhysicalGraph second = make_toy_pipeline(pipeline_of(ToySchedule::kGPipe, 2, true));
+  std::int64_t slower = 0;
+  for (const std::int32_t offset : {0, 4, 8})
+    for (const double bus : {kWide, 1.5e12}) {
+      LinkedNetwork::Wires wires;
+      wires.bus = bus;
+      wires.latency = Duration(2);
+      const LinkedNetwork network(wires);
+      SimulateOptions options;
+      options.mode = SimulationMode::kTimed;
+      options.folded = false;
+      const std::vector<Job> jobs{{&first, 0}, {&second, offset}};
+      const std::vector<Timeline> together = simulate_jobs(jobs, ToyCost(9), network, options);
+      for (std::size_t j = 0; j < jobs.size(); ++j) {
+        const std::vector<Job> alone{jobs[j]};
+        const Timeline own = simulate_jobs(alone, ToyCost(9), network, options).front();
+        check_equal(own, simulate_timeline(*jobs[j].graph, ToyCost(9), network, options));
+        if (offset == 8 && bus == kWide) check_equal(together[j], own);
+        for (std::size_t step = 0; step < own.step_end.size(); ++step)
+          CHECK(together[j].step_end[step] >= own.step_end[step]);
+        slower += together[j].step_end.back() > own.step_end.back() ? 1 : 0;
+      }
+    }
+  CHECK(slower >= 6);
 }
 
 TEST_CASE("overlap shares without timed mode are refused") {
