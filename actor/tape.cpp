@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -17,8 +18,10 @@ std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 // What the tape says of a run, whichever rank it is of.
 struct RunFacts {
-  const Actor* actor = nullptr;  // its first
-  std::int32_t piece = -1;
+  const Actor* actor = nullptr;     // its first
+  std::int32_t piece = -1;          // of computation
+  std::int32_t communication = -1;  // its number among the communicating actors of the program
+  bool in_bucket = false;           // others of its launch group share its cost
 };
 
 // By run, per program.
@@ -34,15 +37,42 @@ class ProgramFacts {
     const RankProgram& program = graph_.programs[id.index()];
     if (facts.size() == program.order.size()) return facts;
     facts.reserve(program.order.size());
+    std::unordered_map<const Actor*, std::int32_t> communications;
     for (const Run& run : program.order) {
       const BlockId block = program.instances[run.instance.index()].block;
-      const Actor& first = graph_.blocks[block.index()].actors[at(run.first_actor)];
-      facts.push_back({&first, first.communication ? -1 : piece_of(block, run)});
+      RunFacts& added = facts.emplace_back();
+      added.actor = &graph_.blocks[block.index()].actors[at(run.first_actor)];
+      if (!added.actor->communication)
+        added.piece = piece_of(block, run);
+      else
+        added.communication =
+            communications.emplace(added.actor, static_cast<std::int32_t>(communications.size()))
+                .first->second;
     }
+    for (std::size_t r = 0; r < facts.size(); ++r)
+      facts[r].in_bucket = shares_bucket(program, facts, r);
     return facts;
   }
 
  private:
+  // Of a launch group, with the same queue, group and primitive (core/communication_volume.h).
+  static bool shares_bucket(const RankProgram& program, const std::vector<RunFacts>& facts,
+                            std::size_t run) {
+    const std::int32_t group = program.order[run].launch_group;
+    if (group < 0) return false;
+    const auto shares = [&](std::size_t other) {
+      return facts[other].actor->queue == facts[run].actor->queue &&
+             facts[other].actor->communication->group == facts[run].actor->communication->group &&
+             facts[other].actor->communication->primitive ==
+                 facts[run].actor->communication->primitive;
+    };
+    for (std::size_t r = run; r-- > 0 && program.order[r].launch_group == group;)
+      if (shares(r)) return true;
+    for (std::size_t r = run + 1; r < facts.size() && program.order[r].launch_group == group; ++r)
+      if (shares(r)) return true;
+    return false;
+  }
+
   std::int32_t piece_of(BlockId block, const Run& run) {
     const std::size_t actors = graph_.blocks[block.index()].actors.size();
     std::vector<std::int32_t>& numbers = pieces_of_block_[block.index()];
@@ -75,6 +105,7 @@ class Recorder {
       place.waits = &tables.waits_of(program);
       place.facts = &facts.of(program);
       place.entry_of.assign(place.tables->runs.size(), -1);
+      place.cost_of.assign(place.tables->runs.size(), -1);
       entries += place.tables->runs.size();
       places_.push_back(std::move(place));
     }
@@ -93,6 +124,7 @@ class Recorder {
     const ProgramWaits* waits = nullptr;
     const std::vector<RunFacts>* facts = nullptr;
     std::vector<std::int32_t> entry_of;  // by run
+    std::vector<std::int32_t> cost_of;   // by number of the communicating actor
   };
 
   std::int32_t place_of(Rank rank) const { return classes_.class_of[rank.index()]; }
@@ -157,7 +189,7 @@ class Recorder {
     for (std::int32_t i = meeting.first_entry; i < meeting.first_entry + meeting.num_entries; ++i) {
       const std::int32_t e = tape_.meeting_entries[at(i)];
       const TapeEntry& entry = tape_.entries[at(e)];
-      const GroupRole role = actor_of(entry).communication->group;
+      const GroupRole role = facts_of(entry).actor->communication->group;
       arriving_.push_back(
           {e, entry.place, role, graph_.ranks[entry.rank.index()].groups[at(role)], -1});
     }
@@ -174,8 +206,8 @@ class Recorder {
     meeting.num_calls = static_cast<std::int32_t>(tape_.calls.size()) - meeting.first_call;
   }
 
-  const Actor& actor_of(const TapeEntry& entry) const {
-    return *(*places_[at(entry.place)].facts)[entry.run.index()].actor;
+  const RunFacts& facts_of(const TapeEntry& entry) const {
+    return (*places_[at(entry.place)].facts)[entry.run.index()];
   }
 
   std::int32_t add_call(std::int32_t meeting, const TapeEntry& entry, GroupId group) {
@@ -205,18 +237,26 @@ class Recorder {
          member.rank.value);
   }
 
-  // Actors have one cost, unless they start together with others.
+  // An actor has one cost in a group, unless it shares a bucket with others.
   std::int32_t cost_of(const TapeEntry& entry, GroupId group) {
-    const auto next = static_cast<std::int32_t>(tape_.costs.size());
-    if (entry.launch_group < 0) {
-      std::vector<std::pair<GroupId, std::int32_t>>& known = costs_of_actor_[&actor_of(entry)];
-      for (const auto& [of_group, cost] : known)
-        if (of_group == group) return cost;
-      known.push_back({group, next});
-    }
-    tape_.costs.push_back(launched_cost(graph_, graph_.ranks[entry.rank.index()].program, entry.run,
-                                        graph_.groups[group.index()].ranks));
-    return next;
+    const RunFacts& facts = facts_of(entry);
+    const std::vector<Rank>& ranks = graph_.groups[group.index()].ranks;
+    if (facts.in_bucket)
+      return add_cost(
+          launched_cost(graph_, graph_.ranks[entry.rank.index()].program, entry.run, ranks));
+    std::int32_t& known = places_[at(entry.place)].cost_of[at(facts.communication)];
+    if (known >= 0) return known;
+    OfActor& of_actor = of_actor_.try_emplace(facts.actor).first->second;
+    if (!of_actor.sizes) of_actor.sizes.emplace(graph_, *facts.actor->communication);
+    const auto [found, is_new] = of_actor.costs.emplace(group.value, -1);
+    if (is_new) found->second = add_cost(of_actor.sizes->of(ranks));
+    known = found->second;
+    return known;
+  }
+
+  std::int32_t add_cost(const CollectiveCost& cost) {
+    tape_.costs.push_back(cost);
+    return static_cast<std::int32_t>(tape_.costs.size()) - 1;
   }
 
   // Of the meeting at hand.
@@ -233,7 +273,12 @@ class Recorder {
   const DryRun& dry_;
   std::vector<Place> places_;
   std::vector<Arriving> arriving_;
-  std::unordered_map<const Actor*, std::vector<std::pair<GroupId, std::int32_t>>> costs_of_actor_;
+  // A communicating actor: its sizes for any group, and its costs by group.
+  struct OfActor {
+    std::optional<CollectiveSizes> sizes;
+    std::unordered_map<std::int32_t, std::int32_t> costs;
+  };
+  std::unordered_map<const Actor*, OfActor> of_actor_;
   Tape tape_;
 };
 
