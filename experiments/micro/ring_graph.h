@@ -1,5 +1,7 @@
 // Collectives as the messages they consist of: a physical graph in which every rank sends to its
-// neighbour and receives from the other, hop after hop, each send after the receive before it.
+// neighbour and receives from the other, hop after hop, each send after the receive before it. A
+// message is a broadcast from one rank to one other: the halves of a transfer hold different boxes,
+// which is more than all ranks can say with one program.
 #pragma once
 
 #include "core/physical_graph.h"
@@ -109,12 +111,12 @@ class RingGraph {
     block.name = phase.across ? "across" : "within";
     const auto half = [&](Side side, QueueRole queue) {
       Actor actor;
-      actor.kind = actor.name = "transfer";
+      actor.kind = actor.name = "message";
       actor.phase = Phase::kCommunication;
       actor.queue = queue;
       const GroupRole role = (phase.across ? 2 : 0) + (side == Side::kReceive ? 1 : 0);
-      actor.communication = Communication{Primitive::kTransfer, side,  role, ReduceOp::kSum,
-                                          DType::kBool,         words, words};
+      actor.communication = Communication{Primitive::kBroadcast, side,  role, ReduceOp::kSum,
+                                          DType::kBool,          words, words};
       return actor;
     };
     block.ports.push_back({"in", {Shape{1}, DType::kBool}, {0}});
