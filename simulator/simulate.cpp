@@ -164,6 +164,7 @@ Simulation simulate(const PhysicalGraph& graph, const CostModel& cost, const Net
   const Timeline timeline = simulate_timeline(graph, cost, network, options);
   Simulation simulation;
   simulation.step_time = timeline.step_time();
+  simulation.step_times = timeline.step_times();
   simulation.parts = parts_of(timeline);
   report_memory(graph, simulation);
   simulation.ranks_simulated = static_cast<std::int64_t>(timeline.ranks.size());

@@ -30,7 +30,8 @@ struct TraceSlice {
 };
 
 struct Simulation {
-  Duration step_time;  // steady state: between the ends of the last two steps
+  Duration step_time;                // steady state: between the ends of the last two steps
+  std::vector<Duration> step_times;  // of every step simulated; the first ones fill pipelines
   StepParts parts;
   std::vector<Bytes> peak_memory_by_class;  // worst device, kNumMemoryClasses entries
   Bytes peak_memory;                        // its arena

@@ -12,6 +12,16 @@ Duration Timeline::step_time() const {
   return step_end.back() - step_end[step_end.size() - 2];
 }
 
+std::vector<Duration> Timeline::step_times() const {
+  std::vector<Duration> times;
+  Time before;
+  for (const Time end : step_end) {
+    times.push_back(end - before);
+    before = end;
+  }
+  return times;
+}
+
 Time Timeline::first_begin() const {
   Time first = step_end.empty() ? Time() : step_end.back();
   for (const RankTimeline& rank : ranks)

@@ -38,6 +38,7 @@ struct Timeline {
 
   // Between the ends of the last two steps; of one step, its end.
   Duration step_time() const;
+  std::vector<Duration> step_times() const;  // by step, from end to end
   // Of the last step, over all ranks; its end when nothing ran.
   Time first_begin() const;
 };

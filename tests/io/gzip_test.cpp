@@ -10,6 +10,7 @@
 #include <zlib.h>
 #endif
 
+#include <cstdint>
 #include <string>
 
 namespace sextant {
