@@ -71,6 +71,18 @@ class DeviceCall {
     return *this;
   }
 
+  // Of a fused kind: its members, and a tensor that only they see.
+  using Seen = std::vector<ActorMember::Operand>;
+  DeviceCall& member(std::string kind, const Attributes& attributes, Seen in, Seen out) {
+    actor_.members.push_back(
+        {std::move(kind), "member", attributes, std::move(in), std::move(out)});
+    return *this;
+  }
+  DeviceCall& inner(const TensorType& type) {
+    actor_.inner.push_back({"inner", LayoutId(), type});
+    return *this;
+  }
+
   DeviceCall& during(std::uint64_t seed, const ActPosition& act) {
     context_.seed = seed;
     context_.act = act;

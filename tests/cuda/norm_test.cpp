@@ -56,8 +56,8 @@ const Attributes kEpsilon = {{"epsilon", 1e-5}};
 TEST_CASE("norms and their gradients hold for rows of 1 to 65,537 of all floating types" *
           doctest::skip(!has_gpu())) {
   for (const DType dtype : {DType::kF64, DType::kF32, DType::kBF16, DType::kF16})
-    for (const std::int64_t n :
-         {1, 2, 7, 8, 255, 1023, 1024, 1025, 1600, 2048, 4096, 8192, 12288, 32768, 65536, 65537}) {
+    for (const std::int64_t n : {1, 2, 7, 8, 255, 600, 1023, 1024, 1025, 1600, 2048, 4096, 8192,
+                                 12288, 32768, 65536, 65537}) {
       CAPTURE(n);
       CAPTURE(std::string(to_string(dtype)));
       const DType wide = dtype == DType::kF64 ? dtype : DType::kF32;
@@ -80,6 +80,112 @@ TEST_CASE("norms and their gradients hold for rows of 1 to 65,537 of all floatin
         check(run_on_both("rms_norm_grad_input", {}, {x, gamma, rstd, dy}, {rows[0]}, accumulate));
       }
     }
+}
+
+// More rows than groups of threads run at once on an H200, so that a group loads its next row while
+// it computes one; for each shape of a group. With the additions around norms: the sum is rounded,
+// the gradient is not before the addition.
+TEST_CASE("norms of many rows, and the additions around them, hold row by row" *
+          doctest::skip(!has_gpu())) {
+  using Operand = ActorMember::Operand;
+  using Source = Operand::Source;
+  const auto in = [](std::int32_t index) { return Operand{Source::kInput, index}; };
+  const auto out = [](std::int32_t index) { return Operand{Source::kOutput, index}; };
+  const double bound = bound_of(DType::kBF16), unit = 2 * half_unit(DType::kBF16);
+  CudaContext context{CudaOptions{}};
+  const auto run = [&](DeviceCall& call) {
+    const auto kernel =
+        call.kernel([](const KernelContext& on,
+                       CudaContext& device) { return cuda_kernels().make(on, device); },
+                    context);
+    REQUIRE(kernel != nullptr);
+    kernel->enqueue(nullptr);
+    CHECK(call.is_guarded());
+    return call.results();
+  };
+  const auto check = [&](const std::vector<std::vector<double>>& found,
+                         const std::vector<std::vector<double>>& wanted) {
+    REQUIRE(found.size() == wanted.size());
+    for (std::size_t i = 0; i < found.size(); ++i)
+      check_close(found[i], wanted[i], bound, bound + unit);
+  };
+  for (const auto& [rows, n] : std::vector<std::pair<std::int64_t, std::int64_t>>{
+           {4300, 64}, {2201, 1024}, {1801, 1600}, {601, 4096}, {271, 8192}, {139, 12288}}) {
+    CAPTURE(rows);
+    CAPTURE(n);
+    const TensorType type{Shape{rows, n}, DType::kBF16}, row{Shape{rows}, DType::kF32},
+        weight{Shape{n}, DType::kBF16};
+    const TestOperand x = random(type, 1, 3), gamma = random(weight, 2, 2),
+                      beta = random(weight, 3, 2), dy = random(type, 4, 3),
+                      other = random(type, 5, 2), mean = random(row, 6, 0.1),
+                      rstd = random(row, 7, 0.5);
+    for (const bool is_centred : {true, false}) {
+      const std::string norm = is_centred ? "layer_norm" : "rms_norm";
+      CAPTURE(norm);
+      std::vector<TestOperand> weights = {gamma}, statistics = {rstd}, results = {empty(type)};
+      if (is_centred) {
+        weights.push_back(beta);
+        statistics.insert(statistics.begin(), mean);
+        results.push_back(empty(row));
+      }
+      results.push_back(empty(row));
+      const auto after = [&](const TestOperand& first) {
+        std::vector<TestOperand> operands = {first};
+        operands.insert(operands.end(), weights.begin(), weights.end());
+        return operands;
+      };
+      const BothResults plain = run_on_both(norm, kEpsilon, after(x), results);
+      check(plain.device, plain.reference);
+      std::vector<TestOperand> of_gradient = {x, gamma};
+      of_gradient.insert(of_gradient.end(), statistics.begin(), statistics.end());
+      of_gradient.push_back(dy);
+      // In f64, so that it is rounded once: by the addition.
+      KernelCall exact(norm + "_grad_input", {});
+      for (const TestOperand& operand : of_gradient) exact.input(operand);
+      exact.output(empty({type.shape, DType::kF64}));
+      const std::vector<double> dx = exact.run(reference_kernels())[0];
+      const BothResults gradient =
+          run_on_both(norm + "_grad_input", {}, of_gradient, {empty(type)});
+      check(gradient.device, {dx});
+
+      const BothResults sum = run_on_both("add", {}, {x, other}, {empty(type)});
+      KernelCall of_sum(norm, kEpsilon);
+      for (const TestOperand& operand : after({.type = type, .values = sum.reference[0]}))
+        of_sum.input(operand);
+      for (const TestOperand& result : results) of_sum.output(result);
+      std::vector<std::vector<double>> wanted = of_sum.run(reference_kernels());
+      wanted.insert(wanted.begin(), sum.reference[0]);
+      DeviceCall add_norm("add_" + norm, {});
+      add_norm.input(x).input(other).output(empty(type));
+      DeviceCall::Seen seen = {out(0)}, made;
+      for (const TestOperand& operand : weights) {
+        seen.push_back(in(static_cast<std::int32_t>(seen.size() + 1)));
+        add_norm.input(operand);
+      }
+      for (const TestOperand& result : results) {
+        made.push_back(out(static_cast<std::int32_t>(made.size() + 1)));
+        add_norm.output(result);
+      }
+      add_norm.member("add", {}, {in(0), in(1)}, {out(0)}).member(norm, kEpsilon, seen, made);
+      check(run(add_norm), wanted);
+
+      DeviceCall grad_add(norm + "_grad_add", {});
+      DeviceCall::Seen read;
+      for (const TestOperand& operand : of_gradient) {
+        read.push_back(in(static_cast<std::int32_t>(read.size())));
+        grad_add.input(operand);
+      }
+      const auto last = static_cast<std::int32_t>(read.size());
+      grad_add.input(other).output(empty(type)).inner(type);
+      grad_add.member(norm + "_grad_input", {}, read, {{Source::kInner, 0}})
+          .member("add", {}, {{Source::kInner, 0}, in(last)}, {out(0)});
+      // What is added is exact in bf16 where the device sees it: as the sum with nothing.
+      const BothResults rounded = run_on_both("add", {}, {other, of_value(type, 0)}, {empty(type)});
+      std::vector<double> total = dx;
+      for (std::size_t i = 0; i < total.size(); ++i) total[i] += rounded.reference[0][i];
+      check(run(grad_add), {total});
+    }
+  }
 }
 
 // A sum of squares minus the square of the mean would lose all digits: 4096^2 = 2^24.
@@ -120,7 +226,8 @@ TEST_CASE("rows that are constant give beta, and rows of nothing give nothing" *
 TEST_CASE("gradients of norm weights are exact for whole numbers of any shape" *
           doctest::skip(!has_gpu())) {
   const std::vector<std::pair<std::int64_t, std::int64_t>> shapes = {
-      {1, 8}, {37, 1023}, {1000, 1600}, {20'011, 8}, {33, 40'000}, {20'000, 3}, {3, 150'000}};
+      {1, 8},      {37, 1023},   {1000, 1600}, {200, 1600}, {3000, 1608},
+      {20'011, 8}, {33, 40'000}, {20'000, 3},  {3, 150'000}};
   for (const auto& [rows, n] : shapes)
     for (const DType dtype : {DType::kF64, DType::kF32, DType::kBF16, DType::kF16}) {
       CAPTURE(rows);

@@ -1,34 +1,43 @@
-// How sums over the rows of a matrix are divided over blocks (reduce.cuh): host side.
+// How sums over the rows of a matrix are divided over blocks (column_sums.cuh): host side.
 #pragma once
+
+#include "backends/cuda/kernels/grid.h"
 
 #include <cstddef>
 #include <cstdint>
 
 namespace sextant {
 
+// Tiles of columns, chunks of rows.
 struct ColumnSums {
-  std::int64_t tiles = 0;       // blocks along the columns
-  std::int64_t chunks = 1;      // blocks along the rows
-  std::int64_t chunk_rows = 0;  // rows of each chunk but the last
+  std::int64_t lanes = 0;  // along the columns
+  std::int64_t width = 0;  // columns of a tile
+  std::int64_t tiles = 0, chunks = 1;
+  std::int64_t chunk_rows = 0;  // of each chunk but the last
 
-  // Columns come in units of `width`, 32 to a tile.
-  constexpr ColumnSums(std::int64_t rows, std::int64_t columns, std::int64_t width) {
-    tiles = (columns + 32 * width - 1) / (32 * width);
-    // Not one block more than fit at once: it would take as long as all others together.
-    const std::int64_t wanted = tiles == 0 || tiles > kBlocks ? 1 : kBlocks / tiles;
-    const std::int64_t share = (rows + wanted - 1) / wanted;
-    chunk_rows = (share + kStepRows - 1) / kStepRows * kStepRows;
-    if (chunk_rows > 0) chunks = (rows + chunk_rows - 1) / chunk_rows;
+  // A lane has `pack` neighbouring columns: 16 bytes where they are aligned, else 1. Chunks are no
+  // more than run at once: one block too many would take a second wave.
+  constexpr ColumnSums(std::int64_t rows, std::int64_t columns, std::int64_t pack) {
+    lanes = pack > 1 && rows >= kManyRows ? kNarrow : kWide;
+    width = lanes * pack;
+    tiles = (columns + width - 1) / width;
+    const std::int64_t wanted = tiles == 0 ? 1 : kBlocks / tiles;
+    const std::int64_t most = (rows + kLeastRows - 1) / kLeastRows;
+    chunks = wanted < most ? wanted : most;
+    if (chunks < 1) chunks = 1;
+    chunk_rows = (rows + chunks - 1) / chunks;
   }
 
-  static constexpr std::int64_t kBlocks = 4 * 132;  // four blocks on each processor of an H200
-  // A chunk is a number of whole steps, four rows per warp at a time: what is left over would be
-  // read row by row.
-  static constexpr std::int64_t kStepRows = 32;
+  static constexpr int kNarrow = 8;  // lanes: 128 bytes of a row
+  static constexpr int kWide = 32;   // of few rows, or single columns
+  static constexpr int kBlocksOfProcessor = 4;
+  static constexpr std::int64_t kManyRows = 256;
+  static constexpr std::int64_t kBlocks = kBlocksOfProcessor * kProcessors;
+  static constexpr std::int64_t kLeastRows = 64;  // of a chunk
   static constexpr std::int64_t kMostSums = 2;    // per column
-  static constexpr std::int64_t kMostBytes = 32;  // of the sums of a thread's columns
-  // Of every use: several chunks there are only with less than kBlocks tiles.
-  static constexpr std::size_t kScratchBytes = 2 * kBlocks * 32 * kMostBytes * kMostSums;
+  static constexpr std::int64_t kMostBytes = 32;  // of one sum of a lane's columns
+  // Of the sums of all chunks, where there are several: of at most kBlocks tiles.
+  static constexpr std::size_t kScratchBytes = kBlocks * kWide * kMostBytes * kMostSums;
 };
 
 }  // namespace sextant

@@ -8,6 +8,8 @@
 #include <cuda_fp16.h>
 
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 
 namespace sextant {
 
@@ -61,6 +63,48 @@ struct alignas(16) Pack {
   static constexpr int kSize = 16 / sizeof(T);
   T values[kSize];
 };
+
+// A pack as 32-bit words. What is loaded ahead of its use is held like this: as 16-bit values it
+// would be taken apart, and so waited for, as soon as the load is issued.
+template <typename T>
+__device__ __forceinline__ void unpack(uint4 words, float (&values)[Pack<T>::kSize]) {
+  const std::uint32_t of[4] = {words.x, words.y, words.z, words.w};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+      values[2 * i] = __uint_as_float(of[i] << 16);
+      values[2 * i + 1] = __uint_as_float(of[i] & 0xFFFF0000u);
+    } else if constexpr (std::is_same_v<T, __half>) {
+      __half2 both;
+      memcpy(&both, &of[i], sizeof(both));
+      values[2 * i] = __low2float(both);
+      values[2 * i + 1] = __high2float(both);
+    } else {
+      static_assert(std::is_same_v<T, float>);
+      values[i] = __uint_as_float(of[i]);
+    }
+  }
+}
+
+// Rounds to nearest even.
+template <typename T>
+__device__ __forceinline__ uint4 to_pack(const float (&values)[Pack<T>::kSize]) {
+  std::uint32_t words[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+      const __nv_bfloat162 both = __floats2bfloat162_rn(values[2 * i], values[2 * i + 1]);
+      memcpy(&words[i], &both, sizeof(both));
+    } else if constexpr (std::is_same_v<T, __half>) {
+      const __half2 both = __floats2half2_rn(values[2 * i], values[2 * i + 1]);
+      memcpy(&words[i], &both, sizeof(both));
+    } else {
+      static_assert(std::is_same_v<T, float>);
+      words[i] = __float_as_uint(values[i]);
+    }
+  }
+  return {words[0], words[1], words[2], words[3]};
+}
 
 // Calls `use.template operator()<T>()` with the type of `dtype`.
 template <typename Use>

@@ -3,8 +3,12 @@
 // vocabularies of 50,257 are common. Maximum and sum run in one pass, online: the sum so far is
 // rescaled where a larger logit appears (Milakov and Gimelshein, arXiv 1805.02867).
 #include "backends/cuda/kernels/exponential.cuh"
+#include "backends/cuda/kernels/grid.h"
 #include "backends/cuda/kernels/loss.h"
-#include "backends/cuda/kernels/norm_rows.cuh"
+#include "backends/cuda/kernels/put.cuh"
+#include "backends/cuda/kernels/reduce.cuh"
+
+#include <algorithm>
 
 namespace sextant {
 namespace {
@@ -23,11 +27,6 @@ __device__ __forceinline__ std::int64_t label_of(const LabelArguments& labels, s
   return labels.is_wide ? static_cast<const std::int64_t*>(labels.labels)[row]
                         : static_cast<const std::int32_t*>(labels.labels)[row];
 }
-
-struct Fmax {
-  __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
-  __device__ double operator()(double a, double b) const { return fmax(a, b); }
-};
 
 // exp(x - max) where x may be -infinity beside a maximum of -infinity: 0.
 template <typename T>
@@ -114,10 +113,6 @@ __global__ void __launch_bounds__(kThreads) pick(PickArguments a) {
   }
 }
 
-__device__ double2 over_block(double2 value) {
-  return {over_group<1024>(value.x, Plus()), over_group<1024>(value.y, Plus())};
-}
-
 template <typename W>
 __device__ void store_losses(const CrossEntropyArguments& a, double2 sums) {
   if (threadIdx.x > 0) return;
@@ -140,7 +135,7 @@ __global__ void __launch_bounds__(1024) cross_entropy(CrossEntropyArguments a) {
     sums.x += static_cast<double>(loss);
     sums.y += 1.0;
   }
-  sums = over_block(sums);
+  sums = sum_over_block<1024>(sums);
   if (gridDim.x == 1)
     store_losses<W>(a, sums);
   else if (threadIdx.x == 0)
@@ -152,7 +147,7 @@ __global__ void __launch_bounds__(1024) add_losses(CrossEntropyArguments a, int 
   double2 sums = {0.0, 0.0};
   if (static_cast<int>(threadIdx.x) < blocks)
     sums = reinterpret_cast<const double2*>(a.scratch)[threadIdx.x];
-  store_losses<W>(a, over_block(sums));
+  store_losses<W>(a, sum_over_block<1024>(sums));
 }
 
 // Where x and dx lie alike towards 16 bytes, packs are read and written; else single elements.

@@ -1,17 +1,16 @@
 // Which norms the row kernels serve, and their operands by position (core/operators/normalization).
 #include "backends/cuda/kernels/norm.h"
 
-#include "backends/cuda/cuda_context.h"
 #include "backends/cuda/cuda_kernel.h"
-#include "backends/cuda/kernels/column_sums.h"
+#include "backends/cuda/kernels/column_sums_launch.h"
 #include "backends/cuda/kernels/families.h"
 #include "backends/cuda/kernels/launch.h"
 #include "backends/cuda/kernels/member_calls.h"
 
+#include <algorithm>
+
 namespace sextant {
 namespace {
-
-static_assert(ColumnSums::kScratchBytes <= CudaContext::kWorkspaceBytes);
 
 template <typename Arguments>
 void set_rows(Arguments& arguments, const TensorType& x) {
@@ -79,8 +78,10 @@ std::unique_ptr<CudaKernel> make_grad_weight(const KernelContext& call, CudaCont
     arguments.dbeta = call.out[1].data;
     arguments.adds_dbeta = call.accumulate[1];
   }
-  arguments.scratch = device.workspace();
-  return cuda_launch(enqueue_norm_grad_weight, arguments);
+  arguments.pack = std::min(column_pack(call.in.front(), arguments.length),
+                            column_pack(call.in.back(), arguments.length));
+  return cuda_column_sums(enqueue_norm_grad_weight, arguments, device,
+                          ColumnSums(arguments.rows, arguments.length, arguments.pack));
 }
 
 // add, then a norm of the sum.

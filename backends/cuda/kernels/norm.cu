@@ -1,9 +1,9 @@
 // Layer norm and RMS norm forward, with the residual addition in front of them.
 //
 // Rows whose packs of 16 bytes fit into the registers of a warp or a block are read once
-// (norm_in_registers: a warp per row up to 64 packs, four warps a block; then a block per row).
-// Other rows are read once per pass by a block of 256 (norm_in_passes); the later passes hit the
-// caches.
+// (norm_in_registers: a warp per row up to 256 packs, then a block), one wave of blocks for all
+// rows, the next row under way while one is computed. Other rows, and those that are added to y,
+// are read once per pass by a block of 256 (norm_in_passes); the later passes hit the caches.
 #include "backends/cuda/kernels/norm.h"
 #include "backends/cuda/kernels/norm_rows.cuh"
 
@@ -25,90 +25,109 @@ __device__ __forceinline__ void store_statistics(const NormArguments& a, std::in
 }
 
 template <typename T>
-__device__ __forceinline__ Pack<T> sum_of_packs(const Pack<T>& a, const Pack<T>& b) {
-  Pack<T> sum;
+__device__ __forceinline__ uint4 sum_of_packs(uint4 a, uint4 b) {
+  float sums[Pack<T>::kSize], others[Pack<T>::kSize];
+  unpack<T>(a, sums);
+  unpack<T>(b, others);
 #pragma unroll
-  for (int i = 0; i < Pack<T>::kSize; ++i)
-    sum.values[i] = narrow<T>(widen(a.values[i]) + widen(b.values[i]));
+  for (int i = 0; i < Pack<T>::kSize; ++i) sums[i] += others[i];
+  return to_pack<T>(sums);
+}
+
+// Sum of use(value) over the elements of the thread, pack by pack.
+template <typename T, typename Shape, typename Use>
+__device__ __forceinline__ float sum_of_elements(const RowThread<T, Shape>& own,
+                                                 const uint4 (&x)[Shape::kPacks], const Use& use) {
+  float sum = 0;
+  own.for_each([&](int u) {
+    float values[Pack<T>::kSize], of_pack = 0;
+    unpack<T>(x[u], values);
+#pragma unroll
+    for (const float value : values) of_pack += use(value);
+    sum += of_pack;
+  });
   return sum;
 }
 
+struct Moments {
+  float mean = 0, squares = 0;  // sum of the squares of distances from the mean
+};
+
+// Over the group. A warp's squares are about its own mean, so that warps exchange both at once and
+// nothing cancels: the distance of its mean from that of all is added afterwards.
 template <typename T, typename Shape>
+__device__ __forceinline__ Moments moments(const RowThread<T, Shape>& own,
+                                           uint4 (&x)[Shape::kPacks], float length, float of_warp,
+                                           int turn) {
+  const float sum = over_warp(sum_of_elements(own, x, [](float value) { return value; }), Plus());
+  const float mean = sum / of_warp;
+  if constexpr (Shape::kPacks > 4) hold_packed(x);
+  const float squares = over_warp(
+      sum_of_elements(own, x, [&](float value) { return (value - mean) * (value - mean); }),
+      Plus());
+  if constexpr (Shape::kThreads == kWarp) {
+    return {mean, squares};
+  } else {
+    constexpr int kWarps = Shape::kThreads / kWarp;
+    const float4 part =
+        of_warps<Shape::kThreads, Shape::kBlock>(float4{sum, mean, squares, of_warp}, turn);
+    const float mean_of_all = over_lanes<kWarps>(part.x, Plus()) / length;
+    const float distance = part.y - mean_of_all;
+    return {mean_of_all, over_lanes<kWarps>(part.z + part.w * (distance * distance), Plus())};
+  }
+}
+
+template <typename T, typename Shape>
+__device__ __forceinline__ Moments moments_about_zero(const RowThread<T, Shape>& own,
+                                                      const uint4 (&x)[Shape::kPacks], int turn) {
+  float squares[] = {sum_of_elements(own, x, [](float value) { return value * value; })};
+  sum_over_group<Shape::kThreads, Shape::kBlock>(squares, turn);
+  return {0, squares[0]};
+}
+
+template <typename T, typename Shape, bool kIsCentred, bool kAdds>
 __global__ void __launch_bounds__(Shape::kBlock, Shape::kBlocks)
     norm_in_registers(NormArguments a) {
-  using W = Wide<T>;
-  using Packed = Pack<T>;
-  constexpr int kSize = Packed::kSize, kPacks = Shape::kPacks, kThreads = Shape::kThreads;
-  const int thread = static_cast<int>(threadIdx.x) % kThreads;
-  const std::int64_t packs = a.length / kSize;
-  const auto* gamma = static_cast<const Packed*>(a.gamma);
-  const auto* beta = static_cast<const Packed*>(a.beta);
-  for (std::int64_t row = std::int64_t{blockIdx.x} * Shape::kRows + threadIdx.x / kThreads;
-       row < a.rows; row += std::int64_t{gridDim.x} * Shape::kRows) {
-    const std::int64_t at = row * packs + thread;
-    Packed x[kPacks];
-#pragma unroll
-    for (int u = 0; u < kPacks; ++u)
-      if (thread + u * kThreads < packs) x[u] = static_cast<const Packed*>(a.x)[at + u * kThreads];
-    if (a.other != nullptr) {
-      Packed other[kPacks];
-#pragma unroll
-      for (int u = 0; u < kPacks; ++u)
-        if (thread + u * kThreads < packs)
-          other[u] = static_cast<const Packed*>(a.other)[at + u * kThreads];
-#pragma unroll
-      for (int u = 0; u < kPacks; ++u) {
-        if (thread + u * kThreads >= packs) continue;
-        x[u] = sum_of_packs(x[u], other[u]);
-        if (a.sum != nullptr) static_cast<Packed*>(a.sum)[at + u * kThreads] = x[u];
-      }
-    }
-    hold_packed(x);
-    W mean = 0;
-    if (a.is_centred) {
-      W sum = 0;
-#pragma unroll
-      for (int u = 0; u < kPacks; ++u) {
-        if (thread + u * kThreads >= packs) continue;
-#pragma unroll
-        for (int i = 0; i < kSize; ++i) sum += widen(x[u].values[i]);
-      }
-      mean = over_group<kThreads>(sum, Plus()) / static_cast<W>(a.length);
-    }
-    hold_packed(x);
-    W squares = 0;
-#pragma unroll
-    for (int u = 0; u < kPacks; ++u) {
-      if (thread + u * kThreads >= packs) continue;
+  using Own = RowThread<T, Shape>;
+  constexpr int kSize = Own::kSize, kPacks = Own::kPacks;
+  const Own own(a.length);
+  const auto length = static_cast<float>(a.length);
+  const auto of_warp = static_cast<float>(own.elements_of_warp());
+  SharedRow<T, Shape> gamma(own, a.gamma), beta(own, kIsCentred ? a.beta : a.gamma);
+  struct Row {
+    uint4 x[kPacks], other[kAdds ? kPacks : 1];
+  };
+  const auto load = [&](Row& to, std::int64_t row) {
+    own.load(to.x, a.x, row);
+    if constexpr (kAdds) own.load(to.other, a.other, row);
+  };
+  for_each_row<Shape, Row>(a.rows, load, [&](std::int64_t row, Row& now, int turn) {
+    if constexpr (kAdds)
+      own.for_each([&](int u) {
+        now.x[u] = sum_of_packs<T>(now.x[u], now.other[u]);
+        if (a.sum != nullptr) own.first(a.sum, row)[u * Own::kStep] = now.x[u];
+      });
+    const Moments of_row = kIsCentred ? moments(own, now.x, length, of_warp, turn)
+                                      : moments_about_zero(own, now.x, turn);
+    const float rstd = reciprocal_root(of_row.squares / length, a.epsilon);
+    if (own.thread == 0) store_statistics<T>(a, row, of_row.mean, rstd);
+    if constexpr (kPacks > 4) hold_packed(now.x);
+    gamma.hold();
+    if constexpr (kIsCentred) beta.hold();
+    uint4* y = own.first(a.y, row);
+    own.for_each([&](int u) {
+      float values[kSize], factors[kSize], terms[kSize] = {};
+      unpack<T>(now.x[u], values);
+      unpack<T>(gamma.pack(u), factors);
+      if constexpr (kIsCentred) unpack<T>(beta.pack(u), terms);
 #pragma unroll
       for (int i = 0; i < kSize; ++i) {
-        const W centred = widen(x[u].values[i]) - mean;
-        squares += centred * centred;
+        values[i] = (values[i] - of_row.mean) * rstd * factors[i];
+        if constexpr (kIsCentred) values[i] += terms[i];
       }
-    }
-    squares = over_group<kThreads>(squares, Plus());
-    const W rstd = reciprocal_root(squares / static_cast<W>(a.length), a.epsilon);
-    if (thread == 0) store_statistics<T>(a, row, mean, rstd);
-    hold_packed(x);
-#pragma unroll
-    for (int u = 0; u < kPacks; ++u) {
-      const int pack = thread + u * kThreads;
-      if (pack >= packs) continue;
-      const Packed weights = gamma[pack];
-      Packed shifts, y;
-      if (a.is_centred) shifts = beta[pack];
-      Packed* out = static_cast<Packed*>(a.y) + at + u * kThreads;
-      if (a.adds_y) y = *out;
-#pragma unroll
-      for (int i = 0; i < kSize; ++i) {
-        W value = (widen(x[u].values[i]) - mean) * rstd * widen(weights.values[i]);
-        if (a.is_centred) value += widen(shifts.values[i]);
-        if (a.adds_y) value += widen(y.values[i]);
-        y.values[i] = narrow<T>(value);
-      }
-      *out = y;
-    }
-  }
+      y[u * Own::kStep] = to_pack<T>(values);
+    });
+  });
 }
 
 // Element `i` of x, or of the sum, rounded as it is stored.
@@ -157,12 +176,23 @@ __global__ void __launch_bounds__(kPassThreads) norm_in_passes(NormArguments a) 
   }
 }
 
+template <typename T, typename Shape, bool kAdds>
+void start(const NormArguments& a, cudaStream_t stream) {
+  const unsigned blocks = Shape::blocks(a.rows);
+  if (a.is_centred)
+    norm_in_registers<T, Shape, true, kAdds><<<blocks, Shape::kBlock, 0, stream>>>(a);
+  else
+    norm_in_registers<T, Shape, false, kAdds><<<blocks, Shape::kBlock, 0, stream>>>(a);
+}
+
 template <typename T>
 bool start_in_registers(const NormArguments& a, cudaStream_t stream) {
-  if (!has_packs<T>(a.length, {a.x, a.other, a.gamma, a.beta, a.sum, a.y})) return false;
-  return with_row_shape(a.length / Pack<T>::kSize, [&]<typename Shape>() {
-    norm_in_registers<T, Shape><<<row_blocks(a.rows, Shape::kRows), Shape::kBlock, 0, stream>>>(a);
-  });
+  if (a.adds_y || !has_packs<T>(a.length, {a.x, a.other, a.gamma, a.beta, a.sum, a.y}))
+    return false;
+  const std::int64_t packs = a.length / Pack<T>::kSize;
+  if (a.other == nullptr)
+    return with_shape_of_one(packs, [&]<typename Shape>() { start<T, Shape, false>(a, stream); });
+  return with_row_shape(packs, [&]<typename Shape>() { start<T, Shape, true>(a, stream); });
 }
 
 }  // namespace

@@ -37,15 +37,17 @@ struct NormGradInputArguments {
 };
 cudaError_t enqueue_norm_grad_input(const NormGradInputArguments& arguments, cudaStream_t stream);
 
-// Sums over the rows of dy h and of dy. `scratch`: ColumnSums::kScratchBytes.
+// Sums over the rows of dy h and of dy.
 struct NormGradWeightArguments {
   DType dtype = DType::kF32;
   bool is_centred = true;
   const void *x = nullptr, *mean = nullptr, *rstd = nullptr, *dy = nullptr;
   void *dgamma = nullptr, *dbeta = nullptr;
   bool adds_dgamma = false, adds_dbeta = false;
-  void* scratch = nullptr;
+  void* scratch = nullptr;  // of column_sums.cuh, as `finished`
+  std::uint32_t* finished = nullptr;
   std::int64_t rows = 0, length = 0;
+  std::int64_t pack = 1;  // columns of a lane: 16 bytes where x, dy and their rows are aligned
 };
 cudaError_t enqueue_norm_grad_weight(const NormGradWeightArguments& arguments, cudaStream_t stream);
 

@@ -2,7 +2,8 @@
 // weights by columns.
 //
 // The input's rows are held in registers or read in passes, as norm.cu does it. The weights' sums
-// run in two stages (reduce.cuh), each thread over the eight columns of a pack of 16-bit values.
+// are those of column_sums.cuh.
+#include "backends/cuda/kernels/column_sums.cuh"
 #include "backends/cuda/kernels/norm.h"
 #include "backends/cuda/kernels/norm_rows.cuh"
 
@@ -11,66 +12,75 @@ namespace {
 
 constexpr int kPassThreads = 256;
 
-template <typename T, typename Shape>
+template <typename T, typename Shape, bool kIsCentred>
 __global__ void __launch_bounds__(Shape::kBlock, Shape::kBlocks)
     grad_input_in_registers(NormGradInputArguments a) {
-  using W = Wide<T>;
-  using Packed = Pack<T>;
-  constexpr int kSize = Packed::kSize, kPacks = Shape::kPacks, kThreads = Shape::kThreads;
-  const int thread = static_cast<int>(threadIdx.x) % kThreads;
-  const std::int64_t packs = a.length / kSize;
-  const auto* gamma = static_cast<const Packed*>(a.gamma);
-  const auto* other = static_cast<const Packed*>(a.other);
-  const W count = static_cast<W>(a.length);
-  for (std::int64_t row = std::int64_t{blockIdx.x} * Shape::kRows + threadIdx.x / kThreads;
-       row < a.rows; row += std::int64_t{gridDim.x} * Shape::kRows) {
-    const std::int64_t at = row * packs + thread;
-    Packed x[kPacks], dy[kPacks];
-#pragma unroll
-    for (int u = 0; u < kPacks; ++u) {
-      if (thread + u * kThreads >= packs) continue;
-      x[u] = static_cast<const Packed*>(a.x)[at + u * kThreads];
-      dy[u] = static_cast<const Packed*>(a.dy)[at + u * kThreads];
-    }
-    const W mean = a.is_centred ? static_cast<const W*>(a.mean)[row] : W(0);
-    const W rstd = static_cast<const W*>(a.rstd)[row];
-    W sum_g = 0, sum_gh = 0;
-#pragma unroll
-    for (int u = 0; u < kPacks; ++u) {
-      if (thread + u * kThreads >= packs) continue;
-      const Packed weights = gamma[thread + u * kThreads];
-#pragma unroll
-      for (int i = 0; i < kSize; ++i) {
-        const W g = widen(dy[u].values[i]) * widen(weights.values[i]);
-        sum_g += g;
-        sum_gh += g * ((widen(x[u].values[i]) - mean) * rstd);
-      }
-    }
-    const W average_g = a.is_centred ? over_group<kThreads>(sum_g, Plus()) / count : W(0);
-    const W average_gh = over_group<kThreads>(sum_gh, Plus()) / count;
-    hold_packed(x);
-    hold_packed(dy);
-#pragma unroll
-    for (int u = 0; u < kPacks; ++u) {
-      const int pack = thread + u * kThreads;
-      if (pack >= packs) continue;
-      const Packed weights = gamma[pack];
-      Packed added, dx;
-      if (other != nullptr) added = other[at + u * kThreads];
-      Packed* out = static_cast<Packed*>(a.dx) + at + u * kThreads;
-      if (a.adds_dx) dx = *out;
+  using Own = RowThread<T, Shape>;
+  constexpr int kSize = Own::kSize, kPacks = Own::kPacks;
+  const Own own(a.length);
+  const float share = 1 / static_cast<float>(a.length);
+  SharedRow<T, Shape> gamma(own, a.gamma);
+  struct Row {
+    float mean = 0, rstd = 0;
+    uint4 x[kPacks], dy[kPacks], other[Shape::kHoldsAll ? kPacks : 1];
+  };
+  const auto load = [&](Row& to, std::int64_t row) {
+    if constexpr (kIsCentred) to.mean = static_cast<const float*>(a.mean)[row];
+    to.rstd = static_cast<const float*>(a.rstd)[row];
+    own.load(to.x, a.x, row);
+    own.load(to.dy, a.dy, row);
+    if constexpr (Shape::kHoldsAll)
+      if (a.other != nullptr) own.load(to.other, a.other, row);
+  };
+  for_each_row<Shape, Row>(a.rows, load, [&](std::int64_t row, Row& now, int turn) {
+    // g and h of pack u
+    const auto compute = [&](int u, float(&g)[kSize], float(&h)[kSize]) {
+      float factors[kSize];
+      unpack<T>(now.dy[u], g);
+      unpack<T>(now.x[u], h);
+      unpack<T>(gamma.pack(u), factors);
 #pragma unroll
       for (int i = 0; i < kSize; ++i) {
-        const W g = widen(dy[u].values[i]) * widen(weights.values[i]);
-        const W h = (widen(x[u].values[i]) - mean) * rstd;
-        W value = rstd * (g - average_g - h * average_gh);
-        if (other != nullptr) value += widen(added.values[i]);
-        if (a.adds_dx) value += widen(dx.values[i]);
-        dx.values[i] = narrow<T>(value);
+        g[i] *= factors[i];
+        h[i] = (h[i] - now.mean) * now.rstd;
       }
-      *out = dx;
-    }
-  }
+    };
+    float averages[kIsCentred ? 2 : 1] = {};  // of g h, of g
+    own.for_each([&](int u) {
+      float g[kSize], h[kSize], of_gh = 0, of_g = 0;
+      compute(u, g, h);
+#pragma unroll
+      for (int i = 0; i < kSize; ++i) {
+        of_gh += g[i] * h[i];
+        of_g += g[i];
+      }
+      averages[0] += of_gh;
+      if constexpr (kIsCentred) averages[1] += of_g;
+    });
+    sum_over_group<Shape::kThreads, Shape::kBlock>(averages, turn);
+#pragma unroll
+    for (float& average : averages) average *= share;
+    hold_packed(now.x);
+    hold_packed(now.dy);
+    gamma.hold();
+    const uint4* other = own.first(a.other, row);
+    uint4* dx = own.first(a.dx, row);
+    own.for_each([&](int u) {
+      float g[kSize], h[kSize], values[kSize], terms[kSize];
+      compute(u, g, h);
+#pragma unroll
+      for (int i = 0; i < kSize; ++i) {
+        if constexpr (kIsCentred) g[i] -= averages[1];
+        values[i] = now.rstd * (g[i] - h[i] * averages[0]);
+      }
+      if (a.other != nullptr) {
+        unpack<T>(Shape::kHoldsAll ? now.other[u] : other[u * Own::kStep], terms);
+#pragma unroll
+        for (int i = 0; i < kSize; ++i) values[i] += terms[i];
+      }
+      dx[u * Own::kStep] = to_pack<T>(values);
+    });
+  });
 }
 
 template <typename T>
@@ -105,64 +115,75 @@ __global__ void __launch_bounds__(kPassThreads) grad_input_in_passes(NormGradInp
 
 template <typename T>
 bool start_in_registers(const NormGradInputArguments& a, cudaStream_t stream) {
-  if (!has_packs<T>(a.length, {a.x, a.dy, a.gamma, a.other, a.dx})) return false;
+  if (a.adds_dx || !has_packs<T>(a.length, {a.x, a.dy, a.gamma, a.other, a.dx})) return false;
   return with_row_shape(a.length / Pack<T>::kSize, [&]<typename Shape>() {
-    grad_input_in_registers<T, Shape>
-        <<<row_blocks(a.rows, Shape::kRows), Shape::kBlock, 0, stream>>>(a);
+    const unsigned blocks = Shape::blocks(a.rows);
+    if (a.is_centred)
+      grad_input_in_registers<T, Shape, true><<<blocks, Shape::kBlock, 0, stream>>>(a);
+    else
+      grad_input_in_registers<T, Shape, false><<<blocks, Shape::kBlock, 0, stream>>>(a);
   });
 }
 
-// Sums of dy h and of dy (source of reduce.cuh).
-template <typename T, int kWidthOf>
+// Sums of dy h and of dy (source of column_sums.cuh).
+template <typename T, int kSizeOf, bool kIsCentred>
 struct WeightSource {
   using Sum = Wide<T>;
-  static constexpr int kWidth = kWidthOf, kSums = 2;
+  static constexpr int kSize = kSizeOf, kSums = kIsCentred ? 2 : 1, kRowsAtOnce = 3;
+  struct alignas(sizeof(T) * kSize) Columns {
+    T values[kSize];
+  };
+  struct Loaded {
+    Columns x, dy;
+    Sum mean, rstd;
+  };
   const T *x, *dy;
-  const Sum *mean, *rstd;  // no mean: RMS norm
+  const Sum *mean, *rstd;
   std::int64_t columns;
 
-  __device__ __forceinline__ void add(std::int64_t row, std::int64_t column,
-                                      Sum (&sums)[kSums][kWidth]) const {
+  __device__ __forceinline__ Loaded load(std::int64_t row, std::int64_t column) const {
     const std::int64_t at = row * columns + column;
-    const Sum centre = mean != nullptr ? mean[row] : Sum(0), factor = rstd[row];
-    const auto add_one = [&](int i, T of_x, T of_dy) {
-      const Sum d = widen(of_dy);
-      sums[0][i] += d * ((widen(of_x) - centre) * factor);
-      sums[1][i] += d;
-    };
-    if constexpr (kWidth == 1) {
-      add_one(0, x[at], dy[at]);
-    } else {
-      static_assert(kWidth == Pack<T>::kSize);
-      const Pack<T> xs = *reinterpret_cast<const Pack<T>*>(x + at);
-      const Pack<T> dys = *reinterpret_cast<const Pack<T>*>(dy + at);
+    return {*reinterpret_cast<const Columns*>(x + at), *reinterpret_cast<const Columns*>(dy + at),
+            kIsCentred ? mean[row] : Sum(0), rstd[row]};
+  }
+  __device__ __forceinline__ void add(const Loaded& loaded, bool counts,
+                                      Sum (&sums)[kSums][kSize]) const {
 #pragma unroll
-      for (int i = 0; i < kWidth; ++i) add_one(i, xs.values[i], dys.values[i]);
+    for (int j = 0; j < kSize; ++j) {
+      const Sum d = counts ? widen(loaded.dy.values[j]) : Sum(0);
+      sums[0][j] += d * ((widen(loaded.x.values[j]) - loaded.mean) * loaded.rstd);
+      if constexpr (kIsCentred) sums[1][j] += d;
     }
   }
 };
 
 template <typename W>
 struct WeightSink {
-  W *dgamma, *dbeta;  // no dbeta: RMS norm
+  W *dgamma, *dbeta;
   bool adds_dgamma, adds_dbeta;
   __device__ void store(int sum, std::int64_t column, W value) const {
     if (sum == 0)
       put(dgamma + column, adds_dgamma, value);
-    else if (dbeta != nullptr)
+    else
       put(dbeta + column, adds_dbeta, value);
   }
 };
 
-template <typename T, int kWidth>
+template <typename T, int kSize, bool kIsCentred>
 cudaError_t start_weight_sums(const NormGradWeightArguments& a, cudaStream_t stream) {
   using W = Wide<T>;
-  const WeightSource<T, kWidth> source = {static_cast<const T*>(a.x), static_cast<const T*>(a.dy),
-                                          a.is_centred ? static_cast<const W*>(a.mean) : nullptr,
-                                          static_cast<const W*>(a.rstd), a.length};
+  const WeightSource<T, kSize, kIsCentred> source = {
+      static_cast<const T*>(a.x), static_cast<const T*>(a.dy), static_cast<const W*>(a.mean),
+      static_cast<const W*>(a.rstd), a.length};
   const WeightSink<W> sink = {static_cast<W*>(a.dgamma), static_cast<W*>(a.dbeta), a.adds_dgamma,
                               a.adds_dbeta};
-  return enqueue_column_sums(source, sink, a.rows, a.length, a.scratch, stream);
+  return enqueue_column_sums(source, sink, a.rows, a.length, a.scratch, a.finished, stream);
+}
+
+template <typename T, int kSize>
+cudaError_t start_weight_sums(const NormGradWeightArguments& a, cudaStream_t stream) {
+  return a.is_centred ? start_weight_sums<T, kSize, true>(a, stream)
+                      : start_weight_sums<T, kSize, false>(a, stream);
 }
 
 }  // namespace
@@ -180,10 +201,8 @@ cudaError_t enqueue_norm_grad_input(const NormGradInputArguments& arguments, cud
 cudaError_t enqueue_norm_grad_weight(const NormGradWeightArguments& arguments,
                                      cudaStream_t stream) {
   return with_floating_type(arguments.dtype, [&]<typename T>() {
-    if constexpr (sizeof(T) <= sizeof(float))
-      if (has_packs<T>(arguments.length, {arguments.x, arguments.dy}))
-        return start_weight_sums<T, Pack<T>::kSize>(arguments, stream);
-    return start_weight_sums<T, 1>(arguments, stream);
+    return arguments.pack > 1 ? start_weight_sums<T, Pack<T>::kSize>(arguments, stream)
+                              : start_weight_sums<T, 1>(arguments, stream);
   });
 }
 

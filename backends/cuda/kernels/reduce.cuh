@@ -1,9 +1,7 @@
-// Reductions in device code: over a warp or a block, along a row 16 bytes at a time, and over the
-// rows of a matrix, column by column, in two stages. All in a fixed order: the same bits in every
-// run.
+// Reductions in device code: over a warp, a group of warps or a block, and along a row 16 bytes at
+// a time. All in a fixed order: the same bits in every run.
 #pragma once
 
-#include "backends/cuda/kernels/column_sums.h"
 #include "backends/cuda/kernels/elements.cuh"
 
 #include <cuda_runtime.h>
@@ -34,13 +32,67 @@ struct Smaller {
   }
 };
 
-// In every lane. All lanes of the warp call.
-template <typename W, typename Combine>
-__device__ __forceinline__ W over_warp(W value, const Combine& combine) {
+// Every number wins over NaN.
+struct Fmax {
+  __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
+  __device__ double operator()(double a, double b) const { return fmax(a, b); }
+};
+
+// In every lane, over kLanes neighbours: a power of two. All lanes of the warp call.
+template <int kLanes, typename W, typename Combine>
+__device__ __forceinline__ W over_lanes(W value, const Combine& combine) {
 #pragma unroll
-  for (int distance = kWarp / 2; distance > 0; distance /= 2)
+  for (int distance = kLanes / 2; distance > 0; distance /= 2)
     value = combine(value, __shfl_xor_sync(0xFFFFFFFFu, value, distance));
   return value;
+}
+template <typename W, typename Combine>
+__device__ __forceinline__ W over_warp(W value, const Combine& combine) {
+  return over_lanes<kWarp>(value, combine);
+}
+
+// A barrier of each group of kThreads of a block of kBlock: at most 16 groups of whole warps.
+template <int kThreads, int kBlock>
+__device__ __forceinline__ void sync_group() {
+  static_assert(kThreads % kWarp == 0 && kBlock % kThreads == 0 && kBlock / kThreads <= 16);
+  if constexpr (kThreads == kWarp)
+    __syncwarp();
+  else if constexpr (kThreads == kBlock)
+    __syncthreads();
+  else
+    asm volatile("bar.sync %0, %1;" ::"r"(static_cast<int>(threadIdx.x) / kThreads), "n"(kThreads)
+                 : "memory");
+}
+
+// The value of lane 0 of each warp of a group of kThreads, of a block of kBlock: in lanes 0, 1, ...
+// that of warp 0, 1, ..., again and again. One barrier: calls alternate with `turn` 0 and 1, and so
+// write nothing that threads behind still read.
+template <int kThreads, int kBlock, typename Value>
+__device__ __forceinline__ Value of_warps(const Value& value, int turn) {
+  constexpr int kWarps = kThreads / kWarp;
+  __shared__ Value parts[2][kBlock / kWarp];
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  if (lane == 0) parts[turn][warp] = value;
+  sync_group<kThreads, kBlock>();
+  return parts[turn][warp / kWarps * kWarps + lane % kWarps];
+}
+
+// Several sums over a group at once, in every thread of it; `turn` as above.
+template <int kThreads, int kBlock, int kCount, typename W>
+__device__ __forceinline__ void sum_over_group(W (&values)[kCount], int turn) {
+#pragma unroll
+  for (W& value : values) value = over_warp(value, Plus());
+  if constexpr (kThreads > kWarp) {
+    struct Values {
+      W of[kCount];
+    } own;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) own.of[i] = values[i];
+    own = of_warps<kThreads, kBlock>(own, turn);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) values[i] = over_lanes<kThreads / kWarp>(own.of[i], Plus());
+  }
 }
 
 // In every thread of a group: a warp, or a block of kThreads, a multiple of 32 up to 1024. All
@@ -63,6 +115,15 @@ __device__ __forceinline__ W over_group(W value, const Combine& combine) {
     }
   }
   return value;
+}
+
+// Both over a block of kThreads, in every thread of it.
+template <int kThreads>
+__device__ __forceinline__ double2 sum_over_block(double2 own) {
+  double sums[] = {own.x, own.y};
+  __syncthreads();  // the parts of an earlier call have been read
+  sum_over_group<kThreads, kThreads>(sums, 0);
+  return {sums[0], sums[1]};
 }
 
 // A row of any alignment: elements to the first 16-byte boundary, whole packs, the rest.
@@ -114,99 +175,6 @@ __device__ __forceinline__ void for_each_of_row(const T* row, std::int64_t lengt
 #pragma unroll
         for (int i = 0; i < Pack<T>::kSize; ++i) use(index + i, widen(pack.values[i]));
       });
-}
-
-// Sums over the rows of [rows, columns], column by column. What is summed is a `Source`:
-//   using Sum;                    // type of the sums
-//   static constexpr int kWidth;  // neighbouring columns of a thread; divides `columns`
-//   static constexpr int kSums;   // sums per column
-//   __device__ void add(int64 row, int64 column, Sum (&sums)[kSums][kWidth]) const;
-// where it goes a `Sink`:
-//   __device__ void store(int sum, int64 column, Sum value) const;
-// First blocks of 32 x kWidth columns sum chunks of the rows, then the chunks are added.
-inline constexpr int kColumnWarps = 8;
-inline constexpr int kAddingWarps = 16;
-
-template <typename Source, typename Sink>
-__global__ void __launch_bounds__(kColumnWarps* kWarp)
-    sum_chunks(Source source, Sink sink, std::int64_t rows, std::int64_t columns,
-               std::int64_t chunk_rows, typename Source::Sum* partial) {
-  using Sum = typename Source::Sum;
-  constexpr int kWidth = Source::kWidth, kSums = Source::kSums;
-  __shared__ Sum shared[kColumnWarps][kSums * kWidth][kWarp + 1];
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  const std::int64_t tile = std::int64_t{blockIdx.x} * kWarp * kWidth;
-  const std::int64_t column = tile + lane * kWidth;
-  Sum sums[kSums][kWidth] = {};
-  if (column < columns) {
-    const std::int64_t begin = std::int64_t{blockIdx.y} * chunk_rows;
-    const std::int64_t end = begin + chunk_rows < rows ? begin + chunk_rows : rows;
-#pragma unroll 4
-    for (std::int64_t row = begin + warp; row < end; row += kColumnWarps)
-      source.add(row, column, sums);
-  }
-#pragma unroll
-  for (int sum = 0; sum < kSums; ++sum)
-#pragma unroll
-    for (int i = 0; i < kWidth; ++i) shared[warp][sum * kWidth + i][lane] = sums[sum][i];
-  __syncthreads();
-  for (int at = static_cast<int>(threadIdx.x); at < kSums * kWidth * kWarp;
-       at += kColumnWarps * kWarp) {
-    const int sum = at / (kWidth * kWarp), offset = at % (kWidth * kWarp);
-    if (tile + offset >= columns) continue;
-    Sum total = 0;
-#pragma unroll
-    for (int of = 0; of < kColumnWarps; ++of)
-      total += shared[of][sum * kWidth + offset % kWidth][offset / kWidth];
-    if (gridDim.y == 1)
-      sink.store(sum, tile + offset, total);
-    else
-      partial[(std::int64_t{blockIdx.y} * kSums + sum) * columns + tile + offset] = total;
-  }
-}
-
-// A block adds 32 of the kSums x columns sums.
-template <typename Sum, typename Sink>
-__global__ void __launch_bounds__(kAddingWarps* kWarp)
-    add_chunks(Sink sink, const Sum* partial, std::int64_t chunks, std::int64_t columns,
-               std::int64_t all) {
-  __shared__ Sum shared[kAddingWarps][kWarp];
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  const std::int64_t at = std::int64_t{blockIdx.x} * kWarp + lane;
-  Sum total = 0;
-  if (at < all) {
-#pragma unroll 4
-    for (std::int64_t chunk = warp; chunk < chunks; chunk += kAddingWarps)
-      total += partial[chunk * all + at];
-  }
-  shared[warp][lane] = total;
-  __syncthreads();
-  if (warp > 0 || at >= all) return;
-  for (int of = 1; of < kAddingWarps; ++of) total += shared[of][lane];
-  sink.store(static_cast<int>(at / columns), at % columns, total);
-}
-
-// `scratch`: ColumnSums::kScratchBytes of the compute queue, for instance its workspace.
-template <typename Source, typename Sink>
-cudaError_t enqueue_column_sums(const Source& source, const Sink& sink, std::int64_t rows,
-                                std::int64_t columns, void* scratch, cudaStream_t stream) {
-  using Sum = typename Source::Sum;
-  static_assert(Source::kSums <= ColumnSums::kMostSums);
-  static_assert(Source::kWidth * sizeof(Sum) <= ColumnSums::kMostBytes);
-  if (columns == 0) return cudaSuccess;
-  const ColumnSums plan(rows, columns, Source::kWidth);
-  auto* partial = static_cast<Sum*>(scratch);
-  const dim3 grid(static_cast<unsigned>(plan.tiles), static_cast<unsigned>(plan.chunks));
-  sum_chunks<<<grid, kColumnWarps * kWarp, 0, stream>>>(source, sink, rows, columns,
-                                                        plan.chunk_rows, partial);
-  if (plan.chunks > 1) {
-    const std::int64_t all = columns * Source::kSums;
-    add_chunks<<<static_cast<unsigned>((all + kWarp - 1) / kWarp), kAddingWarps * kWarp, 0,
-                 stream>>>(sink, partial, plan.chunks, columns, all);
-  }
-  return cudaGetLastError();
 }
 
 }  // namespace sextant
