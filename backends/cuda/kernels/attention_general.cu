@@ -1,6 +1,7 @@
 // Attention for any dtype and shape: a block has rows of queries of one head, goes through the keys
 // that any of them sees, and keeps largest score, sum of exponentials and output per row.
 #include "backends/cuda/kernels/attention_rows.cuh"
+#include "backends/cuda/kernels/reduce.cuh"
 
 namespace sextant {
 namespace {
@@ -11,25 +12,6 @@ __device__ float exponential(float x) { return expf(x); }
 __device__ double exponential(double x) { return exp(x); }
 __device__ float logarithm(float x) { return logf(x); }
 __device__ double logarithm(double x) { return log(x); }
-
-__device__ float larger(float a, float b) { return fmaxf(a, b); }
-__device__ double larger(double a, double b) { return fmax(a, b); }
-
-template <typename W>
-__device__ W warp_max(W value) {
-#pragma unroll
-  for (int offset = 16; offset > 0; offset /= 2)
-    value = larger(value, __shfl_xor_sync(0xFFFFFFFFU, value, offset));
-  return value;
-}
-
-template <typename W>
-__device__ W warp_sum(W value) {
-#pragma unroll
-  for (int offset = 16; offset > 0; offset /= 2)
-    value += __shfl_xor_sync(0xFFFFFFFFU, value, offset);
-  return value;
-}
 
 // One row of a warp while it meets tiles of keys.
 template <typename W>
@@ -45,11 +27,11 @@ struct Row {
     const bool sees = key >= first && key < last;
     if (!__any_sync(0xFFFFFFFFU, sees)) return 0;
     const W seen = sees ? score : -static_cast<W>(INFINITY);
-    const W now = larger(largest, warp_max(seen));
+    const W now = Fmax()(largest, over_warp(seen, Fmax()));
     shrink = exponential(largest - now);
     largest = now;
     const W p = exponential(seen - now);
-    sum = sum * shrink + warp_sum(p);
+    sum = sum * shrink + over_warp(p, Plus());
     return p;
   }
 };

@@ -2,6 +2,7 @@
 // kernel whose blocks own queries (dq) and one whose blocks own keys (dk, dv) and go through the
 // query heads of their group.
 #include "backends/cuda/kernels/attention_rows.cuh"
+#include "backends/cuda/kernels/reduce.cuh"
 
 #include <algorithm>
 
@@ -25,8 +26,7 @@ __global__ void __launch_bounds__(kThreads) delta_of_rows(AttentionGradArguments
   for (std::int64_t d = threadIdx.x % 32; d < size; d += 32)
     sum += widen(static_cast<const T*>(a.o)[row * size + d]) *
            widen(static_cast<const T*>(a.d_o)[row * size + d]);
-#pragma unroll
-  for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xFFFFFFFFU, sum, offset);
+  sum = over_warp(sum, Plus());
   if (threadIdx.x % 32 == 0) static_cast<W*>(a.delta)[row] = sum;
 }
 

@@ -3,6 +3,7 @@
 #include "backends/cuda/kernels/elements.cuh"
 #include "backends/cuda/kernels/grid.h"
 #include "backends/cuda/kernels/numbers.cuh"
+#include "backends/cuda/kernels/reduce.cuh"
 #include "backends/cuda/kernels/windows.cuh"
 
 namespace sextant {
@@ -59,19 +60,6 @@ __global__ void __launch_bounds__(kThreads) conv_grad_input(const __grid_constan
   }
 }
 
-// The sum of thread 0 becomes that of the block.
-template <typename W>
-__device__ W sum_over_block(W own) {
-  __shared__ W all[kThreads];
-  __syncthreads();  // the last ones are no longer read
-  all[threadIdx.x] = own;
-  for (unsigned width = kThreads / 2; width > 0; width /= 2) {
-    __syncthreads();
-    if (threadIdx.x < width) all[threadIdx.x] += all[threadIdx.x + width];
-  }
-  return all[threadIdx.x];
-}
-
 template <typename T>
 __global__ void __launch_bounds__(kThreads) conv_grad_weight(const __grid_constant__ CudaConv c) {
   const CudaWindows& windows = c.windows;
@@ -91,7 +79,7 @@ __global__ void __launch_bounds__(kThreads) conv_grad_weight(const __grid_consta
                widen(static_cast<const T*>(
                    c.y)[(sample * c.outputs + output) * windows.y_positions + y]);
     }
-    sum = sum_over_block(sum);
+    sum = over_group<kThreads>(sum, Plus());
     if (threadIdx.x == 0) put_number(c.to_type, c.to, i, sum, c.accumulate);
   }
 }

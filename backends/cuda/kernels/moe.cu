@@ -8,6 +8,7 @@
 #include "backends/cuda/kernels/matches.cuh"
 #include "backends/cuda/kernels/moe.h"
 #include "backends/cuda/kernels/numbers.cuh"
+#include "backends/cuda/kernels/reduce.cuh"
 
 namespace sextant {
 namespace {
@@ -127,8 +128,7 @@ __global__ void __launch_bounds__(kThreads) weight_grad(CudaMoe x) {
       const T* y = static_cast<const T*>(x.places) + row * r.hidden;
       for (std::int64_t i = lane; i < r.hidden; i += 32) sum += widen(d[i]) * widen(y[i]);
     }
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, step);
+    sum = over_warp(sum, Plus());
     if (lane == 0) put_number(x.to_type, x.to, choice, sum, x.accumulate);
   }
 }

@@ -1,34 +1,13 @@
 // Statistics of tensors: 256 threads a block, a block per chunk, 16 bytes per thread and access.
 // The block that finishes a tensor adds the pairs of its chunks, in their order.
 #include "backends/cuda/kernels/numbers.cuh"
+#include "backends/cuda/kernels/reduce.cuh"
 #include "backends/cuda/kernels/stats.h"
 
 namespace sextant {
 namespace {
 
 constexpr int kThreads = 256;
-
-// The pair of thread 0 becomes the sum over the block.
-__device__ double2 sum_over_block(double2 own) {
-  constexpr int kWarps = kThreads / 32;
-  __shared__ double2 of_warp[kWarps];
-#pragma unroll
-  for (int step = 16; step > 0; step /= 2) {
-    own.x += __shfl_down_sync(0xFFFFFFFFu, own.x, step);
-    own.y += __shfl_down_sync(0xFFFFFFFFu, own.y, step);
-  }
-  __syncthreads();  // the last ones are no longer read
-  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = own;
-  __syncthreads();
-  double2 sums = {0.0, 0.0};
-  if (threadIdx.x > 0) return sums;
-#pragma unroll
-  for (int warp = 0; warp < kWarps; ++warp) {
-    sums.x += of_warp[warp].x;
-    sums.y += of_warp[warp].y;
-  }
-  return sums;
-}
 
 // A sum of squares of the finite elements and how many others there are.
 struct Squares {
@@ -189,7 +168,7 @@ __global__ void __launch_bounds__(kThreads, 6) stats_of_chunks(CudaStats x) {
   const CudaStatsRow row = x.rows[chunk.row];
   const std::int64_t left = row.elements - chunk.first;
   const std::int64_t count = left < row.chunk_elements ? left : row.chunk_elements;
-  double2 sums = sum_over_block(pair_of_chunk(row, chunk.first, static_cast<int>(count)));
+  double2 sums = sum_over_block<kThreads>(pair_of_chunk(row, chunk.first, static_cast<int>(count)));
   auto* pairs = reinterpret_cast<double2*>(x.scratch);
   if (threadIdx.x == 0) pairs[blockIdx.x] = sums;
   if (!is_last(x.finished + chunk.row, row.num_chunks)) return;
@@ -199,7 +178,7 @@ __global__ void __launch_bounds__(kThreads, 6) stats_of_chunks(CudaStats x) {
     sums.x += pair.x;
     sums.y += pair.y;
   }
-  sums = sum_over_block(sums);
+  sums = sum_over_block<kThreads>(sums);
   if (threadIdx.x == 0) put_stats(row.stats, sums, row.accumulate);
 }
 
@@ -209,7 +188,7 @@ __global__ void __launch_bounds__(kThreads) add_stats(CudaAddStats x) {
     sums.x += x.inputs[i][0];
     sums.y += x.inputs[i][1];
   }
-  sums = sum_over_block(sums);
+  sums = sum_over_block<kThreads>(sums);
   if (threadIdx.x == 0) put_stats(x.stats, sums, x.accumulate);
 }
 
