@@ -1,5 +1,6 @@
 // How fast memory-bound kernels move bytes, beside the copy of the same card: printed, and held
 // against a share of it that a card which others use too still reaches.
+#include "backends/cuda/bench_fill.h"
 #include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/cuda_check.h"
 #include "backends/cuda/cuda_context.h"
@@ -10,6 +11,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <deque>
 #include <memory>
@@ -82,13 +84,15 @@ class Calls {
 
 using Kernels = std::vector<std::unique_ptr<CudaKernel>>;
 
-// Median over ten rounds, after two.
-double seconds_of(const Kernels& kernels, cudaStream_t stream) {
+// Median over ten rounds, after two. `prepare` enqueues what goes before each.
+template <typename Prepare>
+double seconds_of(const Kernels& kernels, cudaStream_t stream, const Prepare& prepare) {
   cudaEvent_t begin = nullptr, end = nullptr;
   SEXTANT_CUDA(cudaEventCreate(&begin));
   SEXTANT_CUDA(cudaEventCreate(&end));
   std::vector<float> times;
   for (int round = 0; round < 12; ++round) {
+    prepare();
     SEXTANT_CUDA(cudaEventRecord(begin, stream));
     for (const auto& kernel : kernels) kernel->enqueue(stream);
     SEXTANT_CUDA(cudaEventRecord(end, stream));
@@ -119,7 +123,7 @@ class CudaCopy final : public CudaKernel {
 
 class Bench {
  public:
-  Bench() : device_(CudaOptions{}) {
+  Bench() : device_(CudaOptions{}), read_(kRead + sizeof(std::uint32_t)) {
     device_.need_scratch(std::size_t{2} << 30);  // for all kernels measured: it is allocated once
     device_.allocate_scratch();
     SEXTANT_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
@@ -127,7 +131,9 @@ class Bench {
     Memory memory(2 * kCopied);
     Kernels copy;
     copy.push_back(std::make_unique<CudaCopy>(memory.take(kCopied), memory.take(kCopied), kCopied));
-    copy_rate_ = 2.0 * static_cast<double>(kCopied) / seconds_of(copy, stream_);
+    from_ = read_.take(kRead);
+    never_ = reinterpret_cast<std::uint32_t*>(read_.take(sizeof(std::uint32_t)));
+    copy_rate_ = 2.0 * static_cast<double>(kCopied) / seconds_of(copy);
     std::printf("%-44s %8.0f GB/s\n", "copy of 1 GiB", copy_rate_ * 1e-9);
   }
   ~Bench() { cudaStreamDestroy(stream_); }
@@ -159,10 +165,21 @@ class Bench {
     for (const auto& run : runs)
       for (auto& kernel : cuda_kernels().make_all(run, device_))
         kernels.push_back(std::move(kernel));
-    return seconds_of(kernels, stream_);
+    return seconds_of(kernels);
+  }
+  // Behind a read of more than the caches hold: nothing is warm, and the launches wait on the card,
+  // not for the host.
+  double seconds_of(const Kernels& kernels) {
+    return ::seconds_of(kernels, stream_,
+                        [&] { SEXTANT_CUDA(enqueue_read(from_, kRead, never_, stream_)); });
   }
 
+  static constexpr std::size_t kRead = std::size_t{256} << 20;
+
   CudaContext device_;
+  Memory read_;
+  std::byte* from_ = nullptr;
+  std::uint32_t* never_ = nullptr;
   cudaStream_t stream_ = nullptr;
   double copy_rate_ = 0;
 };
