@@ -5,12 +5,12 @@
 #include "actor/dry_run.h"
 #include "actor/program_tables.h"
 #include "actor/rank_classes.h"
-#include "actor/tape.h"
 #include "core/check.h"
 #include "simulator/group_colours.h"
+#include "simulator/prepared_graph.h"
+#include "simulator/rank_colours.h"
 #include "simulator/step_mode.h"
 #include "simulator/step_parts.h"
-#include "simulator/tape_mode.h"
 #include "simulator/timed_mode.h"
 
 #include <algorithm>
@@ -20,16 +20,6 @@
 namespace sextant {
 
 namespace {
-
-void validate(const SimulateOptions& options) {
-  require(options.steps >= 1, ErrorCode::kUsage, "{} steps: at least 1", options.steps);
-  require(options.window >= 1, ErrorCode::kUsage, "a window of {} launches: at least 1",
-          options.window);
-  require(options.jitter >= 0 && options.jitter <= 1, ErrorCode::kUsage,
-          "jitter {}: between 0 and 1", options.jitter);
-  require(options.overlap.empty() || options.mode == SimulationMode::kTimed, ErrorCode::kUsage,
-          "overlap shares: only timed mode knows what runs beside what");
-}
 
 // ---------------------------------------------------------------- parts
 
@@ -125,43 +115,44 @@ std::vector<TraceSlice> slices_of(const PhysicalGraph& graph, const CostModel& c
   return slices;
 }
 
-// What is in the cost model's power: ranks of one colour compute equally fast.
-using Colours = std::vector<std::int32_t>;
+}  // namespace
 
-Colours rank_colours(const PhysicalGraph& graph, const CostModel& cost) {
-  Colours colours;
-  colours.reserve(graph.ranks.size());
-  for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank)
-    colours.push_back(cost.colour_of(Rank(rank)));
-  return colours;
+void validate(const SimulateOptions& options) {
+  require(options.steps >= 1, ErrorCode::kUsage, "{} steps: at least 1", options.steps);
+  require(options.window >= 1, ErrorCode::kUsage, "a window of {} launches: at least 1",
+          options.window);
+  require(options.jitter >= 0 && options.jitter <= 1, ErrorCode::kUsage,
+          "jitter {}: between 0 and 1", options.jitter);
+  require(options.overlap.empty() || options.mode == SimulationMode::kTimed, ErrorCode::kUsage,
+          "overlap shares: only timed mode knows what runs beside what");
 }
 
-}  // namespace
+bool folds(const SimulateOptions& options) {
+  return options.folded && options.jitter == 0 && !options.keep_traffic;
+}
 
 Timeline simulate_timeline(const PhysicalGraph& graph, const CostModel& cost,
                            const NetworkModel& network, const SimulateOptions& options) {
   validate(options);
+  if (options.mode == SimulationMode::kTape)
+    return PreparedGraph(graph, cost, network, options).timeline(cost, network, options);
   const GroupMembers members(graph);
-  const bool folds = options.folded && options.jitter == 0 && !options.keep_traffic;
+  const std::vector<std::int32_t> ranks =
+      folds(options) ? rank_colours(graph, cost) : std::vector<std::int32_t>{};
   if (options.mode == SimulationMode::kTimed)
-    return run_timed_mode(graph, members, folds ? rank_colours(graph, cost) : Colours{}, folds,
-                          cost, network, options);
-  const std::vector<std::int32_t> colours =
-      folds ? group_colours(graph, members, network) : std::vector<std::int32_t>{};
-  const RankClasses classes = folds ? rank_classes(graph, members, rank_colours(graph, cost),
-                                                   colours, member_order(network))
-                                    : all_ranks(graph);
+    return run_timed_mode(graph, members, ranks, folds(options), cost, network, options);
+  const std::vector<std::int32_t> groups =
+      folds(options) ? group_colours(graph, members, network) : std::vector<std::int32_t>{};
+  const RankClasses classes =
+      folds(options) ? rank_classes(graph, members, ranks, groups, member_order(network))
+                     : all_ranks(graph);
   GraphTables tables(graph);
-  const DryRun order = dry_run(graph, members, classes, tables);
-  if (options.mode == SimulationMode::kStep)
-    return run_step_mode(graph, order, classes, colours, cost, network, options);
-  return run_tape_mode(graph, record(graph, members, classes, order, tables), classes, cost,
+  return run_step_mode(graph, dry_run(graph, members, classes, tables), classes, groups, cost,
                        network, options);
 }
 
-Simulation simulate(const PhysicalGraph& graph, const CostModel& cost, const NetworkModel& network,
-                    const SimulateOptions& options) {
-  const Timeline timeline = simulate_timeline(graph, cost, network, options);
+Simulation simulation_of(const PhysicalGraph& graph, const CostModel& cost,
+                         const Timeline& timeline, const SimulateOptions& options) {
   Simulation simulation;
   simulation.step_time = timeline.step_time();
   simulation.step_times = timeline.step_times();
@@ -172,6 +163,11 @@ Simulation simulate(const PhysicalGraph& graph, const CostModel& cost, const Net
   simulation.traffic = pairs_of(timeline.traffic);
   if (options.keep_slices) simulation.slices = slices_of(graph, cost, timeline);
   return simulation;
+}
+
+Simulation simulate(const PhysicalGraph& graph, const CostModel& cost, const NetworkModel& network,
+                    const SimulateOptions& options) {
+  return simulation_of(graph, cost, simulate_timeline(graph, cost, network, options), options);
 }
 
 }  // namespace sextant

@@ -71,4 +71,14 @@ Simulation simulate(const PhysicalGraph& graph, const CostModel& cost, const Net
 Timeline simulate_timeline(const PhysicalGraph& graph, const CostModel& cost,
                            const NetworkModel& network, const SimulateOptions& options = {});
 
+// What simulate() adds to the times: parts, memory, slices.
+Simulation simulation_of(const PhysicalGraph& graph, const CostModel& cost,
+                         const Timeline& timeline, const SimulateOptions& options);
+
+// Throws Error(kUsage) for options without meaning.
+void validate(const SimulateOptions& options);
+
+// Whether one rank of each class is run: jitter is a stream per rank, and traffic counts all pairs.
+bool folds(const SimulateOptions& options);
+
 }  // namespace sextant

@@ -64,12 +64,4 @@ Timeline timeline_of(const PhysicalGraph& graph, const Tape& tape, const TapeTim
   return timeline;
 }
 
-Timeline run_tape_mode(const PhysicalGraph& graph, const Tape& tape, const RankClasses& classes,
-                       const CostModel& cost, const NetworkModel& network,
-                       const SimulateOptions& options) {
-  const TapeTimes times = evaluate(tape, graph, entry_durations(tape, graph, cost), cost, network,
-                                   tape_options(options));
-  return timeline_of(graph, tape, times, classes, options);
-}
-
 }  // namespace sextant

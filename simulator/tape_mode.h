@@ -1,4 +1,5 @@
-// The fast mode: one recording of the actors, evaluated in one pass per step.
+// The fast mode is one recorded step, evaluated in one pass per step (prepared_graph.h): its
+// options, and timelines from its times.
 #pragma once
 
 #include "actor/tape.h"
@@ -8,11 +9,7 @@
 
 namespace sextant {
 
-Timeline run_tape_mode(const PhysicalGraph& graph, const Tape& tape, const RankClasses& classes,
-                       const CostModel& cost, const NetworkModel& network,
-                       const SimulateOptions& options);
-
-// What timed mode, which runs a tape too, has in common with it.
+// Of tape mode and of timed mode, which runs a tape too.
 TapeOptions tape_options(const SimulateOptions& options);
 Timeline timeline_of(const PhysicalGraph& graph, const Tape& tape, const TapeTimes& times,
                      const RankClasses& classes, const SimulateOptions& options);

@@ -3,6 +3,7 @@
 #include "simulator/simulate.h"
 
 #include "core/error.h"
+#include "simulator/prepared_graph.h"
 #include "simulator/step_parts.h"
 #include "tests/simulator/toy_graph.h"
 #include "tests/simulator/toy_pipeline.h"
@@ -339,6 +340,31 @@ TEST_CASE("a straggler has a class of its own, and its peers by what they meet o
   check_folded(graph, UnevenCost({1, 3, 1, 1, 1, 1, 1, 1}), ToyNetwork(13), 4);
   check_folded(graph, UnevenCost({1, 1, 1, 1, 1, 1, 1, 1}), ToyNetwork(13), 2);
   check_folded(graph, UnevenCost({1, 1, 1, 1, 2, 2, 2, 2}), ToyNetwork(13), 2);
+}
+
+TEST_CASE("a prepared graph says what simulate says, for other models and seeds too") {
+  ToyPipeline pipeline{{70, 110}, {130, 90}};
+  pipeline.micro_batches = 5;
+  pipeline.replicas = 4;
+  pipeline.gradient_bytes = 60;
+  const PhysicalGraph graph = make_toy_pipeline(pipeline);
+  SimulateOptions jittered;
+  jittered.jitter = 0.2;
+  const PreparedGraph folded(graph, ToyCost(3), ToyNetwork(13));
+  const PreparedGraph unfolded(graph, ToyCost(3), ToyNetwork(13), jittered);
+  for (const std::int64_t transfer : {0, 13, 400}) {
+    const ToyNetwork network(transfer);
+    check_equal(folded.timeline(ToyCost(9), network),
+                simulate_timeline(graph, ToyCost(9), network));
+    jittered.seed += 7;
+    check_equal(unfolded.timeline(ToyCost(9), network, jittered),
+                simulate_timeline(graph, ToyCost(9), network, jittered));
+  }
+  CHECK(folded.simulate(ToyCost(3), ToyNetwork(13)).ranks_simulated == 2);
+  CHECK_THROWS_AS(folded.timeline(ToyCost(3), ToyNetwork(13), jittered), Error);
+  CHECK_THROWS_AS(folded.timeline(UnevenCost({1, 3, 1, 1, 1, 1, 1, 1}), ToyNetwork(13)), Error);
+  jittered.mode = SimulationMode::kStep;
+  CHECK_THROWS_AS(unfolded.timeline(ToyCost(3), ToyNetwork(13), jittered), Error);
 }
 
 TEST_CASE("where places in a group are not alike, members of one group do not fold") {

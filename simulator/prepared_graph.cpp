@@ -1,0 +1,46 @@
+// The classes are worked out again for every run, to see that they still are what was recorded.
+#include "simulator/prepared_graph.h"
+
+#include "core/check.h"
+#include "simulator/group_colours.h"
+#include "simulator/rank_colours.h"
+#include "simulator/tape_mode.h"
+#include "simulator/timed_mode.h"
+
+namespace sextant {
+
+PreparedGraph::PreparedGraph(const PhysicalGraph& graph, const CostModel& cost,
+                             const NetworkModel& network, const SimulateOptions& options)
+    : graph_(graph),
+      folds_(folds(options)),
+      members_(graph),
+      classes_(classes_of(cost, network)),
+      tape_(std::make_unique<const Tape>(record(graph, members_, classes_))),
+      flat_(*tape_) {}
+
+RankClasses PreparedGraph::classes_of(const CostModel& cost, const NetworkModel& network) const {
+  if (!folds_) return all_ranks(graph_);
+  return rank_classes(graph_, members_, rank_colours(graph_, cost),
+                      group_colours(graph_, members_, network), member_order(network));
+}
+
+Timeline PreparedGraph::timeline(const CostModel& cost, const NetworkModel& network,
+                                 const SimulateOptions& options) const {
+  validate(options);
+  require(options.mode == SimulationMode::kTape, ErrorCode::kUsage,
+          "a prepared graph is timed in tape mode only");
+  require(!folds_ || folds(options), ErrorCode::kUsage,
+          "jitter, traffic and unfolded runs need a graph that was prepared unfolded");
+  require(!folds_ || classes_of(cost, network).class_of == classes_.class_of, ErrorCode::kUsage,
+          "these models tell other ranks apart than those that the graph was prepared with");
+  const TapeTimes times =
+      evaluate(flat_, entry_durations(*tape_, graph_, cost), cost, network, tape_options(options));
+  return timeline_of(graph_, *tape_, times, classes_, options);
+}
+
+Simulation PreparedGraph::simulate(const CostModel& cost, const NetworkModel& network,
+                                   const SimulateOptions& options) const {
+  return simulation_of(graph_, cost, timeline(cost, network, options), options);
+}
+
+}  // namespace sextant

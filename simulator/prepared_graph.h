@@ -1,0 +1,44 @@
+// A graph made ready for tape mode once and timed again and again: other links, other kernels,
+// other seeds. What is prepared is what depends on the graph and on which ranks behave alike, not
+// on any duration: classes, dry run, recorded step.
+#pragma once
+
+#include "actor/flat_tape.h"
+#include "actor/rank_classes.h"
+#include "actor/tape.h"
+#include "core/cost_model.h"
+#include "simulator/simulate.h"
+#include "simulator/timeline.h"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace sextant {
+
+class PreparedGraph {
+ public:
+  // Folds as the options say, by what the models tell apart. `graph` outlives it. Throws
+  // Error(kInfeasible) when the graph cannot run.
+  PreparedGraph(const PhysicalGraph& graph, const CostModel& cost, const NetworkModel& network,
+                const SimulateOptions& options = {});
+
+  // What simulate() says in tape mode. Throws Error(kUsage) for other modes, for jitter or traffic
+  // where it was prepared folded, and for models that tell ranks apart that it has folded.
+  Simulation simulate(const CostModel& cost, const NetworkModel& network,
+                      const SimulateOptions& options = {}) const;
+  Timeline timeline(const CostModel& cost, const NetworkModel& network,
+                    const SimulateOptions& options = {}) const;
+
+ private:
+  RankClasses classes_of(const CostModel& cost, const NetworkModel& network) const;
+
+  const PhysicalGraph& graph_;
+  bool folds_;
+  GroupMembers members_;
+  RankClasses classes_;
+  std::unique_ptr<const Tape> tape_;  // does not move: the flat one refers to it
+  FlatTape flat_;
+};
+
+}  // namespace sextant
