@@ -28,8 +28,8 @@ class TimedEvaluation final : private Completions {
         options_(options),
         launch_cost_(cost.launch_cost()),
         progress_(tape, demands, network, shares, *this),
-        num_slots_(options.run_ahead_steps + 1),
-        slots_(tape.entries.size() * static_cast<std::size_t>(num_slots_)),
+        num_slots_(static_cast<std::int32_t>(options.run_ahead_steps + 1)),
+        slots_(tape.entries.size() * at(num_slots_)),
         hosts_(tape.ranks.size()),
         queues_(tape.ranks.size() * kNumQueueRoles),
         meetings_(tape.meetings.size()),
@@ -53,8 +53,9 @@ class TimedEvaluation final : private Completions {
     result.events = progress_.events();
     result.times.step_end = std::move(step_end_);
     result.place_end = std::move(place_end_);
+    const auto last_slot = static_cast<std::int32_t>((options_.steps - 1) % num_slots_);
     for (std::size_t e = 0; e < tape_.entries.size(); ++e) {
-      const Slot& slot = slot_of(static_cast<std::int32_t>(e), options_.steps - 1);
+      const Slot& slot = slot_of(static_cast<std::int32_t>(e), last_slot);
       result.times.begin.push_back(slot.begin);
       result.times.end.push_back(slot.end);
       result.times.issued.push_back(slot.issued);
@@ -73,6 +74,7 @@ class TimedEvaluation final : private Completions {
     std::vector<std::int32_t> entries;  // of one step, as issued
     std::size_t cursor = 0, admitted = 0;
     std::int64_t step = 0;  // being issued
+    std::int32_t slot = 0;  // of that step
     bool is_open = false;   // the step has begun
     HostChain chain;
     std::vector<std::int64_t> missing;  // entries that are not over, by slot
@@ -84,6 +86,7 @@ class TimedEvaluation final : private Completions {
     std::vector<std::int32_t> entries;  // of one step
     std::size_t cursor = 0;
     std::int64_t step = 0;    // of the cursor
+    std::int32_t slot = 0;    // of that step
     std::int64_t issued = 0;  // and not begun
     bool is_busy = false;     // with something that will be told to be over
     bool is_waiting = false;  // for the end of an entry
@@ -106,14 +109,17 @@ class TimedEvaluation final : private Completions {
   static std::size_t queue_index(const TapeEntry& entry) {
     return at(entry.place) * kNumQueueRoles + static_cast<std::size_t>(entry.queue);
   }
-  std::size_t slot_number(std::int64_t step) const {
-    return static_cast<std::size_t>(step % num_slots_);
+  // Steps in flight take turns with the slots; divisions are slow, so hosts and queues count along.
+  std::int32_t next_slot(std::int32_t slot) const { return slot + 1 == num_slots_ ? 0 : slot + 1; }
+  std::int32_t slot_before(std::int32_t slot, std::int64_t steps) const {
+    const auto before = slot - static_cast<std::int32_t>(steps);
+    return before < 0 ? before + num_slots_ : before;
   }
-  Slot& slot_of(std::int32_t e, std::int64_t step) {
-    return slots_[slot_number(step) * tape_.entries.size() + at(e)];
+  Slot& slot_of(std::int32_t e, std::int32_t slot) {
+    return slots_[at(slot) * tape_.entries.size() + at(e)];
   }
-  const Slot& slot_of(std::int32_t e, std::int64_t step) const {
-    return slots_[slot_number(step) * tape_.entries.size() + at(e)];
+  const Slot& slot_of(std::int32_t e, std::int32_t slot) const {
+    return slots_[at(slot) * tape_.entries.size() + at(e)];
   }
 
   void list_entries() {
@@ -166,22 +172,23 @@ class TimedEvaluation final : private Completions {
       host.cursor = host.admitted = 0;
       host.is_open = false;
       ++host.step;
+      host.slot = next_slot(host.slot);
     }
   }
 
   bool open_step(Host& host) {
     if (host.step >= options_.run_ahead_steps) {
-      const std::size_t before = slot_number(host.step - options_.run_ahead_steps);
+      const std::size_t before = at(slot_before(host.slot, options_.run_ahead_steps));
       if (host.missing[before] > 0) {
         host.awaits_step = true;
         return false;
       }
       host.chain.wait_for(host.last_end[before]);
     }
-    const std::size_t slot = slot_number(host.step);
+    const std::size_t slot = at(host.slot);
     host.missing[slot] = static_cast<std::int64_t>(host.entries.size());
     host.last_end[slot] = Time();
-    for (const std::int32_t e : host.entries) slot_of(e, host.step).end = kPending;
+    for (const std::int32_t e : host.entries) slot_of(e, host.slot).end = kPending;
     host.is_open = true;
     return true;
   }
@@ -198,7 +205,7 @@ class TimedEvaluation final : private Completions {
     const Time issued = host.chain.launch(launch_cost_);
     for (; host.cursor < end; ++host.cursor) {
       const std::int32_t e = host.entries[host.cursor];
-      slot_of(e, host.step).issued = issued;
+      slot_of(e, host.slot).issued = issued;
       const std::size_t q = queue_index(tape_.entries[at(e)]);
       if (queues_[q].issued++ == 0 && !queues_[q].is_busy) wake_queue(q);
     }
@@ -229,7 +236,7 @@ class TimedEvaluation final : private Completions {
     while (!queue.is_busy && !queue.is_waiting && queue.issued > 0) {
       const std::int32_t e = queue.entries[queue.cursor];
       const TapeEntry& entry = tape_.entries[at(e)];
-      Slot& slot = slot_of(e, queue.step);
+      Slot& slot = slot_of(e, queue.slot);
       Time ready = std::max(queue.free, slot.issued);
       if (entry.launch_group >= 0) {
         begin_in_group(q, queue, entry.launch_group, ready);
@@ -253,7 +260,7 @@ class TimedEvaluation final : private Completions {
     for (std::int32_t w = entry.first_wait; w < entry.first_wait + entry.num_waits; ++w) {
       const TapeWait& wait = tape_.waits[at(w)];
       if (wait.lag > queue.step) continue;  // of a step that never was
-      Slot& awaited = slot_of(wait.entry, queue.step - wait.lag);
+      Slot& awaited = slot_of(wait.entry, slot_before(queue.slot, wait.lag));
       if (awaited.end == kPending) {
         queue.is_waiting = true;
         queue.next_waiter = std::exchange(awaited.first_waiter, static_cast<std::int32_t>(q));
@@ -279,11 +286,11 @@ class TimedEvaluation final : private Completions {
     group.start = std::max(group.start, ready);
     group.waiting -= members;
     if (group.waiting > 0) return;
-    const std::int64_t step = queue.step;
+    const std::int32_t slot = queue.slot;
     const Time start = std::exchange(group.start, Time());
     const std::int32_t last = end_of_group(first);
     group.waiting = last - first;
-    for (std::int32_t i = first; i < last; ++i) slot_of(i, step).begin = start;
+    for (std::int32_t i = first; i < last; ++i) slot_of(i, slot).begin = start;
     for (std::int32_t i = first; i < last; ++i) arrive(tape_.entries[at(i)].meeting, start);
   }
 
@@ -313,7 +320,7 @@ class TimedEvaluation final : private Completions {
   }
 
   Time arrival_of(std::int32_t e) const override {
-    return slot_of(e, queues_[queue_index(tape_.entries[at(e)])].step).begin;
+    return slot_of(e, queues_[queue_index(tape_.entries[at(e)])].slot).begin;
   }
 
   void completed(std::int32_t e, Time end) override {
@@ -341,7 +348,7 @@ class TimedEvaluation final : private Completions {
 
   // The entry at the queue's cursor is over.
   void finish(std::int32_t e, const TapeEntry& entry, Queue& queue, Time end) {
-    Slot& slot = slot_of(e, queue.step);
+    Slot& slot = slot_of(e, queue.slot);
     slot.end = end;
     queue.free = end;
     Host& host = hosts_[at(entry.place)];
@@ -352,7 +359,7 @@ class TimedEvaluation final : private Completions {
       if (host.awaited_queue == static_cast<std::int32_t>(queue_index(entry)))
         wake_host(at(entry.place));
     }
-    const std::size_t number = slot_number(queue.step);
+    const std::size_t number = at(queue.slot);
     host.last_end[number] = std::max(host.last_end[number], end);
     if (--host.missing[number] == 0) {
       Time& step_end = step_end_[static_cast<std::size_t>(queue.step)];
@@ -369,6 +376,7 @@ class TimedEvaluation final : private Completions {
     if (++queue.cursor == queue.entries.size()) {
       queue.cursor = 0;
       ++queue.step;
+      queue.slot = next_slot(queue.slot);
     }
   }
 
@@ -377,7 +385,7 @@ class TimedEvaluation final : private Completions {
   TapeOptions options_;
   Duration launch_cost_;
   Progress progress_;
-  std::int64_t num_slots_;
+  std::int32_t num_slots_;
   std::vector<Slot> slots_;  // by step in flight and entry
   std::vector<Host> hosts_;
   std::vector<Queue> queues_;
