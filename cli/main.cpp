@@ -29,6 +29,7 @@ struct Program {
   ModelShowArguments model_show;
   std::string cluster_show;
   ClusterBenchArguments cluster_bench;
+  ClusterImportArguments cluster_import;
   std::function<void(Console&)> verb;
 };
 
@@ -230,6 +231,20 @@ void add_rest(Program& p) {
       "Examples:\n  sextant cluster show dgx-h100:nodes=4\n  sextant cluster show cpu:ranks=4",
       [&p](Console& console) { run_cluster_show(p.cluster_show, p.common, console); });
   cluster_show.add_option("cluster", p.cluster_show, "file or built-in")->required();
+  CLI::App& imported = add_verb(
+      cluster, p, "import", "A file of another program as a cluster file, with what it leaves open",
+      "Examples:\n  sextant cluster import topo.xml --base hgx-h200 --nodes 4 -o cluster.json\n"
+      "  sextant cluster import all_reduce.json --base cluster.json -o calibrated.json\n"
+      "Understood: NCCL topology and graph XML, `nvidia-smi topo -m`, nccl-tests JSON (-J),\n"
+      "  ASTRA-sim analytical YAML, Calculon and LLMCompass JSON; -c takes them too",
+      [&p](Console& console) { run_cluster_import(p.cluster_import, p.common, console); });
+  imported.add_option("file", p.cluster_import.file, "of another program")->required();
+  imported.add_option(
+      "--base", p.cluster_import.base,
+      "cluster with what the file does not say: devices, or the links to calibrate");
+  imported.add_option("--nodes", p.cluster_import.nodes, "so many nodes of that kind");
+  imported.add_option("-o,--output", p.cluster_import.output,
+                      "cluster file to write (default: print it)");
   CLI::App& bench =
       add_verb(cluster, p, "bench", "Measure this machine's GPU: a cluster file",
                "Examples:\n  sextant cluster bench --date 2026-01-31 --out h200\n"

@@ -105,6 +105,15 @@ struct ClusterBenchArguments {
 void run_cluster_bench(const ClusterBenchArguments& arguments, const CommonOptions& common,
                        Console& console);
 void run_cluster_show(const std::string& cluster, const CommonOptions& common, Console& console);
+
+struct ClusterImportArguments {
+  std::string file;        // of another program
+  std::string base;        // CLUSTER with what the file does not say; empty: none
+  std::int64_t nodes = 0;  // 0: as many as the file says
+  std::string output;      // file; empty: standard output
+};
+void run_cluster_import(const ClusterImportArguments& arguments, const CommonOptions& common,
+                        Console& console);
 void run_doctor(const CommonOptions& common, Console& console);
 
 // Texts and JSON that several verbs print.

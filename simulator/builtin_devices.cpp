@@ -92,6 +92,14 @@ DeviceKind a100_sxm_80gb() {
   return device;
 }
 
+DeviceKind a100_sxm_40gb() {
+  DeviceKind device = a100_sxm_80gb();
+  device.name = "A100-SXM4-40GB";
+  device.memory = Bytes(40 * kGigabyte);
+  device.memory_bandwidth = published(1555 * kGiga, "NVIDIA A100 40GB SXM data sheet");
+  return device;
+}
+
 DeviceKind v100_sxm2(std::int64_t gigabytes) {
   const std::string sheet = "NVIDIA V100 SXM2 data sheet";
   DeviceKind device = with_assumed_overheads("V100-SXM2-" + std::to_string(gigabytes) + "GB",

@@ -13,6 +13,7 @@ DeviceKind h100_sxm();
 DeviceKind h200_sxm();
 DeviceKind gb200();  // one of the two GPUs of the superchip
 DeviceKind a100_sxm_80gb();
+DeviceKind a100_sxm_40gb();
 DeviceKind v100_sxm2(std::int64_t gigabytes);  // 16 or 32
 DeviceKind tpu_v4();
 DeviceKind tpu_v5p();

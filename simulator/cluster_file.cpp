@@ -5,6 +5,7 @@
 #include "core/json_reader.h"
 #include "core/json_text.h"
 #include "simulator/builtin_argument.h"
+#include "simulator/cluster_import.h"
 #include "simulator/cluster_rules.h"
 #include "simulator/device_json.h"
 #include "simulator/link_json.h"
@@ -116,7 +117,7 @@ Cluster load_cluster(std::string_view cluster) {
   std::error_code ignored;
   const std::string path(cluster);
   if (looks_like_a_path(cluster) || std::filesystem::is_regular_file(path, ignored))
-    return cluster_from_json(read_text_file(path), path);
+    return import_cluster(read_text_file(path), path).cluster;
   return builtin_cluster(cluster);
 }
 

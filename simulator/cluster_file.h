@@ -9,10 +9,11 @@
 
 namespace sextant {
 
-// CLUSTER: a file, or a built-in with a size: "dgx-h100:nodes=4", "cpu:ranks=4,cores=2" for ranks
-// that share cores, "tpu-v5p:x=8,y=8,z=8", "hgx-h200:nodes=64,leaf=16,oversubscription=2". Throws
-// Error(kUsage) for an unknown name or setting (with the nearest) and Error(kBadInput) with file
-// and key for a file that cannot be understood.
+// CLUSTER: a file of ours or of another program (cluster_import.h), or a built-in with a size:
+// "dgx-h100:nodes=4", "cpu:ranks=4,cores=2" for ranks that share cores, "tpu-v5p:x=8,y=8,z=8",
+// "hgx-h200:nodes=64,leaf=16,oversubscription=2". Throws Error(kUsage) for an unknown name or
+// setting (with the nearest) and Error(kBadInput) with file and key for a file that cannot be
+// understood.
 Cluster load_cluster(std::string_view cluster);
 std::vector<std::string> builtin_cluster_names();
 // Nothing when the name is unknown. `v100x8` has 16 GB cards; `v100x8-32gb` those with 32 GB.

@@ -17,6 +17,7 @@ import time
 
 VERBS = [["search"], ["simulate"], ["explain"], ["boxing"], ["check"], ["run"], ["compare"],
          ["model", "show"], ["cluster", "show"], ["cluster", "bench"],
+         ["cluster", "import"],
          ["doctor"]]
 
 TINY = "gpt:layers=2,hidden=16,heads=4,vocab=256,seq=8"

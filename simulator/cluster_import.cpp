@@ -1,0 +1,65 @@
+// Looks at the first characters and keys only; the readers say what is wrong with the rest.
+#include "simulator/cluster_import.h"
+
+#include "core/check.h"
+#include "core/json_reader.h"
+#include "simulator/cluster_file.h"
+#include "simulator/cluster_rules.h"
+
+#include <filesystem>
+
+namespace sextant {
+
+namespace {
+
+using Importer = ImportedCluster (*)(const ImportSource& source);
+
+ImportedCluster import_cluster_file(const ImportSource& source) {
+  return {cluster_from_json(source.text, source.file), "cluster file", {}};
+}
+
+Importer importer_of_json(const ImportSource& source) {
+  const JsonDocument document(source.text, source.file);
+  const JsonCursor root = document.root();
+  const auto has = [&root](std::string_view key) { return root.is_object() && root.contains(key); };
+  if (has("results") && has("args") && has("config")) return import_nccl_tests;
+  if (has("matrix") && has("mem1")) return import_calculon;
+  if (has("interconnect") && has("device_count")) return import_llmcompass;
+  return import_cluster_file;
+}
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+Importer importer_of(const ImportSource& source) {
+  std::string_view text = source.text;
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) return import_cluster_file;
+  if (text[first] == '<') return import_nccl_xml;
+  if (text[first] == '{' || text[first] == '[') return importer_of_json(source);
+  if (contains(text, "npus_count") || contains(text, "topology:")) return import_astra_network;
+  if (contains(text, "GPU0")) return import_topology_matrix;
+  if (source.file.ends_with(".json")) return import_cluster_file;
+  fail(
+      ErrorCode::kBadInput,
+      "{}: no cluster file, and nothing that describes one: understood are NCCL topology XML, "
+      "`nvidia-smi topo -m`, nccl-tests JSON, ASTRA-sim network YAML, Calculon and LLMCompass JSON",
+      source.file);
+}
+
+}  // namespace
+
+ImportedCluster import_cluster(std::string_view text, const std::string& file,
+                               const Cluster* base) {
+  const ImportSource source{text, file, base};
+  ImportedCluster imported = importer_of(source)(source);
+  if (imported.cluster.name.empty())
+    imported.cluster.name = std::filesystem::path(file).stem().string();
+  for (const BrokenRule& rule : broken_rules(imported.cluster))
+    fail(ErrorCode::kBadInput, "{}: {}: {}", file, rule.key, rule.what);
+  return imported;
+}
+
+}  // namespace sextant
