@@ -5,6 +5,7 @@
 #include "core/fused_kinds.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <utility>
@@ -66,10 +67,16 @@ class Fusion {
     StagedOpIndex last() const { return *std::max_element(ops.begin(), ops.end()); }
   };
 
+  // The largest first, wherever they begin: a short one before it may want its members.
   void find_chains() {
+    for (std::size_t size = FusedKind::kMostLinks; size > 1; --size) find_chains_of(size);
+  }
+
+  void find_chains_of(std::size_t size) {
     for (std::size_t op = 0; op < graph_.ops.size(); ++op) {
       if (chain_of_[op] >= 0) continue;
       for (const FusedKind* kind : kinds_) {
+        if (kind->members().size() != size) continue;
         const std::vector<StagedOpIndex> ops = match(static_cast<StagedOpIndex>(op), *kind);
         if (ops.empty()) continue;
         for (const StagedOpIndex member : ops)
@@ -131,18 +138,24 @@ class Fusion {
                         [&](StagedTensorIndex out) { return at(graph_.tensors, out).is_state; });
   }
 
-  // All members may act when the last one does: nobody outside reads their results before, and no
-  // state that they read is updated before.
+  // All members may act when the last one does, in the order of the kind: nobody outside reads
+  // their results before, none reads what a later one makes, and no state that they read is updated
+  // before.
   bool is_closed(const Chain& chain) const {
     const std::vector<StagedOpIndex>& ops = chain.ops;
     const StagedOpIndex last = chain.last();
     const auto is_member = [&](StagedOpIndex op) {
       return std::find(ops.begin(), ops.end(), op) != ops.end();
     };
-    for (const StagedOpIndex member : ops) {
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      const StagedOpIndex member = ops[i];
       for (const StagedTensorIndex in : at(graph_.ops, member).in) {
         const StagedTensor& tensor = at(graph_.tensors, in);
         if (tensor.is_state && tensor.producer < last) return false;
+        // Siblings act in the order of the kind, wherever they stood.
+        if (std::find(ops.begin() + static_cast<std::ptrdiff_t>(i), ops.end(), tensor.producer) !=
+            ops.end())
+          return false;
       }
       for (const StagedTensorIndex out : at(graph_.ops, member).out)
         for (const StagedOpIndex reader : at(readers_, out))

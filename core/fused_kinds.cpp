@@ -19,6 +19,7 @@ constexpr FusedKind kFusedKinds[] = {
     {"matmul_bias_gelu", {{{"matmul"}, {"bias_add"}, {"gelu"}}}},
     {"matmul_bias_add", {{{"matmul"}, {"bias_add"}, {"add", kAny}}}},
     {"bias_dropout_add", {{{"bias_add"}, {"dropout"}, {"add", kAny}}}},
+    {"mul_mul_silu_grad", {{{"mul"}, {"mul", 0, 0}, {"silu_grad", 1}}}},
     {"slice_matmul", {{{"slice"}, {"matmul"}}}},
     {"concat_bias", {{{"concat"}, {"bias_add"}}}},
     {"concat_add", {{{"concat"}, {"add", kAny}}}},

@@ -14,20 +14,21 @@
 namespace sextant {
 namespace {
 
-// A chain of two operators of one dtype; `in` in the order of ChainFunction.
-std::unique_ptr<CudaKernel> make_pair(const Chain& chain, ChainFunction function,
-                                      const std::vector<const KernelOperand*>& in) {
+// Members of one dtype whose results, but for what only members see, have one shape; `in` in the
+// order of ChainFunction.
+std::unique_ptr<CudaKernel> make_chain(const Chain& chain, ChainFunction function,
+                                       const std::vector<const KernelOperand*>& in) {
   if (std::find(in.begin(), in.end(), nullptr) != in.end()) return nullptr;
   const Shape& output = chain.output_shape();
   ChainArguments arguments;
   arguments.function = function;
-  arguments.dtype = chain.type(1).dtype;
-  if (chain.type(0).dtype != arguments.dtype) return nullptr;
+  arguments.dtype = chain.type(0).dtype;
   for (std::size_t i = 0; i < in.size(); ++i) {
     if (in[i]->local.dtype != arguments.dtype) return nullptr;
     arguments.in[i] = in[i]->data;
   }
-  for (std::size_t member : {0, 1}) {
+  for (std::size_t member = 0; member < chain.size(); ++member) {
+    if (chain.type(member).dtype != arguments.dtype) return nullptr;
     arguments.out[member] = chain.output(member);
     arguments.accumulate[member] = chain.accumulates(member);
   }
@@ -43,21 +44,29 @@ std::unique_ptr<CudaKernel> make_pair(const Chain& chain, ChainFunction function
 std::unique_ptr<CudaKernel> make_bias_gelu(const KernelContext& call, CudaContext& /*device*/) {
   const Chain chain(call);
   const bool has_tanh = chain.member(1).attributes.text("approximate") == "tanh";
-  return make_pair(chain, has_tanh ? ChainFunction::kBiasGeluTanh : ChainFunction::kBiasGelu,
-                   {chain.input(0, 0), chain.input(0, 1)});
+  return make_chain(chain, has_tanh ? ChainFunction::kBiasGeluTanh : ChainFunction::kBiasGelu,
+                    {chain.input(0, 0), chain.input(0, 1)});
 }
 
 std::unique_ptr<CudaKernel> make_silu_mul(const KernelContext& call, CudaContext& /*device*/) {
   const Chain chain(call);
   const KernelOperand* x = chain.input(0, 0);
   if (x == nullptr || x->local.shape != chain.output_shape()) return nullptr;  // silu(x) stretches
-  return make_pair(chain, ChainFunction::kSiluMul, {x, chain.input(1, 1 - chain.link(1))});
+  return make_chain(chain, ChainFunction::kSiluMul, {x, chain.input(1, 1 - chain.link(1))});
 }
 
 std::unique_ptr<CudaKernel> make_mul_silu_grad(const KernelContext& call, CudaContext& /*device*/) {
   const Chain chain(call);
-  return make_pair(chain, ChainFunction::kMulSiluGrad,
-                   {chain.input(0, 0), chain.input(0, 1), chain.input(1, 0)});
+  return make_chain(chain, ChainFunction::kMulSiluGrad,
+                    {chain.input(0, 0), chain.input(0, 1), chain.input(1, 0)});
+}
+
+std::unique_ptr<CudaKernel> make_mul_mul_silu_grad(const KernelContext& call,
+                                                   CudaContext& /*device*/) {
+  const Chain chain(call);
+  if (call.out[0].local.shape != chain.output_shape()) return nullptr;
+  return make_chain(chain, ChainFunction::kMulMulSiluGrad,
+                    {chain.input(0, 0), chain.input(0, 1), chain.input(1, 1), chain.input(2, 0)});
 }
 
 double factor_of(const ActorMember& member) {
@@ -90,6 +99,7 @@ void add_cuda_chains(CudaKernelTable& table) {
   table.add("bias_gelu", make_bias_gelu);
   table.add("silu_mul", make_silu_mul);
   table.add("mul_silu_grad", make_mul_silu_grad);
+  table.add("mul_mul_silu_grad", make_mul_mul_silu_grad);
   for (const char* kind : {"cast_scale", "scale_cast", "cast_cast"})
     table.add(kind, make_cast_chain);
 }

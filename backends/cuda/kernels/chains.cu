@@ -59,12 +59,23 @@ struct MulSiluGrad : Operands<T> {
   }
 };
 
+template <typename T>
+struct MulMulSiluGrad : Operands<T> {
+  static constexpr int kInputs = 4, kResults = 3;
+  using W = Wide<T>;
+  __device__ __forceinline__ void of(const W* in, W* results) const {
+    results[0] = in[0] * in[1];
+    results[1] = in[0] * in[2];
+    results[2] = results[1] * silu_slope<Operands<T>::kFast>(in[3]);
+  }
+};
+
 template <template <typename> typename F>
 cudaError_t enqueue_function(const ChainArguments& arguments, cudaStream_t stream) {
   PackOperands x;
-  for (int k = 0; k < 3; ++k) x.in[k] = arguments.in[k];
-  for (int k = 0; k < 2; ++k) x.out[k] = arguments.out[k];
-  for (int k = 0; k < 2; ++k) x.accumulate[k] = arguments.accumulate[k];
+  for (int k = 0; k < 4; ++k) x.in[k] = arguments.in[k];
+  for (int k = 0; k < 3; ++k) x.out[k] = arguments.out[k];
+  for (int k = 0; k < 3; ++k) x.accumulate[k] = arguments.accumulate[k];
   x.elements = arguments.elements;
   return with_floating_type(arguments.dtype, [&]<typename T>() {
     return arguments.is_one_run ? enqueue_over_runs(F<T>(), x, true, stream)
@@ -116,6 +127,8 @@ cudaError_t enqueue_chain(const ChainArguments& arguments, cudaStream_t stream) 
       return enqueue_function<SiluMul>(arguments, stream);
     case ChainFunction::kMulSiluGrad:
       return enqueue_function<MulSiluGrad>(arguments, stream);
+    case ChainFunction::kMulMulSiluGrad:
+      return enqueue_function<MulMulSiluGrad>(arguments, stream);
   }
   return cudaErrorInvalidValue;
 }

@@ -11,18 +11,19 @@
 namespace sextant {
 
 enum class ChainFunction : std::uint8_t {
-  kBiasGelu,      // h = a + b; gelu(h), with erf
-  kBiasGeluTanh,  // the same in the tanh form
-  kSiluMul,       // h = silu(a); h b
-  kMulSiluGrad    // h = a b; h silu'(c)
+  kBiasGelu,       // h = a + b; gelu(h), with erf
+  kBiasGeluTanh,   // the same in the tanh form
+  kSiluMul,        // h = silu(a); h b
+  kMulSiluGrad,    // h = a b; h silu'(c)
+  kMulMulSiluGrad  // a b; h = a c; h silu'(d)
 };
 
 struct ChainArguments {
   ChainFunction function = ChainFunction::kBiasGelu;
   DType dtype = DType::kF32;  // floating, of all operands
-  const void* in[3] = {};
-  void* out[2] = {};  // h, unless nullptr, and the result
-  bool accumulate[2] = {};
+  const void* in[4] = {};
+  void* out[3] = {};  // of the members in order; nullptr: nobody wants it
+  bool accumulate[3] = {};
   std::int64_t elements = 0;
   Strides strides;
   bool is_one_run = false;  // else it falls into packs
