@@ -117,7 +117,6 @@ void prepare_mode(PlannedJob& planned, SimulateOptions& options, const Console& 
 void run_simulate(const SimulateArguments& arguments, const CommonOptions& common,
                   Console& console) {
   require_sense(arguments);
-  const PlannedJob planned = load_planned_job(arguments.job);
   PlannedJob planned = load_planned_job(arguments.job);
   const ExpandedGraph expanded = expanded_graph(planned);
   const PhysicalGraph& graph = expanded.graph;
