@@ -31,8 +31,8 @@ Bytes read_memory(const JsonCursor& cursor) {
   }
   if (memory.value <= 0) cursor.refuse(fmt::format("{} B is not above zero", memory.value));
   if (lacks_unit(static_cast<double>(memory.value), QuantityKind::kBytes))
-    cursor.refuse(fmt::format("{} B is no device's: write the unit, for instance \"{}\"",
-                              memory.value, example_of(QuantityKind::kBytes)));
+    cursor.refuse(fmt::format("{} B is no device's: is a unit missing, as in \"{}\"?", memory.value,
+                              example_of(QuantityKind::kBytes)));
   return memory;
 }
 

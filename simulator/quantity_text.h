@@ -22,8 +22,8 @@ std::string_view unit_of(QuantityKind kind);
 // A value with a unit, for messages: "900GB/s".
 std::string_view example_of(QuantityKind kind);
 
-// A plain number that no machine has in the plain unit: 900 B/s, a latency of 5 s. Its author meant
-// another unit. Zero is none of these.
+// A number that no machine has: 900 B/s, a latency of 5 s. Its author meant another unit. Zero is
+// none of these.
 bool lacks_unit(double value, QuantityKind kind);
 
 // More than 64 bits hold of picoseconds or bytes.

@@ -48,8 +48,8 @@ Sourced read_number(const JsonCursor& cursor, Range range, QuantityKind kind) {
     cursor.refuse(fmt::format("{} {} is not {}", number.value, unit_of(kind), text_of(range)));
   if (is_too_much(number.value, kind))
     cursor.refuse(fmt::format("{} {} is too much", number.value, unit_of(kind)));
-  if (value.is_number() && lacks_unit(number.value, kind))
-    cursor.refuse(fmt::format("{} {} is no machine's: write the unit, for instance \"{}\"",
+  if (lacks_unit(number.value, kind))
+    cursor.refuse(fmt::format("{} {} is no machine's: is a unit missing, as in \"{}\"?",
                               number.value, unit_of(kind), example_of(kind)));
   return number;
 }
