@@ -264,7 +264,7 @@ ProgramWaits stepped_waits(const ProgramTables& tables) {
   for (std::int64_t step = 0; step <= kRecordedStep; ++step) {
     protocol.run_host_actors_freely(step + 1);
     for (std::int32_t run = 0; run < runs; run += tables.runs[at(run)].group_size) {
-      const std::optional<Blocker> blocker = protocol.issue(run, step);
+      [[maybe_unused]] const std::optional<Blocker> blocker = protocol.issue(run, step);
       SEXTANT_INVARIANT(!blocker.has_value(), "run {} of an accepted order is not enabled", run);
       protocol.run_host_actors_freely(step + 1);
       for (std::int32_t m = 0; step == kRecordedStep && m < tables.runs[at(run)].group_size; ++m) {
