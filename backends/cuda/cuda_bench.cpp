@@ -316,9 +316,8 @@ std::optional<CudaTiming> CudaBench::time(std::span<const KernelContext> calls, 
   std::vector<std::unique_ptr<CudaKernel>> kernels;
   try {
     kernels = state_->kernels.make_all(placed, *state_->context);
-  } catch (const Error& error) {
-    if (std::string_view(error.what()).starts_with("CUDA has no kernel")) return std::nullopt;
-    throw;
+  } catch (const NoCudaKernel&) {
+    return std::nullopt;
   }
   state_->context->allocate_scratch();
   const CudaTiming timing = state_->repeat(runs, is_cold, [&] {

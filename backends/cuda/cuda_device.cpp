@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace sextant {
 namespace {
@@ -129,8 +130,13 @@ void CudaDevice::prepare(const PhysicalGraph& graph, Rank rank) {
   bind();
   rank_ = rank;
   graph_ = &graph;
-  context_ = std::make_unique<CudaContext>(options_);
-  program_ = std::make_unique<CudaProgram>(graph, rank, *context_, options_, spec_.name);
+  std::unique_ptr<CudaContext> context;  // outlives the kernels that were made for it
+  auto program = std::make_unique<CudaProgram>(graph, rank, options_, spec_.name);
+  context = std::make_unique<CudaContext>(options_);
+  program->make_kernels(*context);
+  program->fill_state(options_.seed);
+  context_ = std::move(context);
+  program_ = std::move(program);
   for (const QueueRole role : spec_.queues) create_queue(role);
   SEXTANT_CUDA(cudaEventCreateWithFlags(&step_begun_, cudaEventDisableTiming));
   for (cudaEvent_t& event : replay_ends_)

@@ -2,7 +2,8 @@
 #include "backends/cuda/cuda_kernel.h"
 
 #include "backends/cuda/kernels/families.h"
-#include "core/check.h"
+
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>
@@ -57,12 +58,11 @@ CudaKernelOfCalls CudaKernelTable::make_first(std::span<const KernelContext> cal
     for (auto candidate = found->second.rbegin(); candidate != found->second.rend(); ++candidate)
       if (auto kernel = (*candidate)(calls.first(count), device)) return {std::move(kernel), count};
   }
-  auto kernel = make(calls[0], device);
+  if (auto kernel = make(calls[0], device)) return {std::move(kernel), 1};
   const Actor& actor = *calls[0].actor;
-  require(kernel != nullptr, ErrorCode::kDevice,
-          "CUDA has no kernel for operator kind '{}' ('{}') on {}", actor.kind, actor.name,
-          types_of(calls[0]));
-  return {std::move(kernel), 1};
+  throw NoCudaKernel(ErrorCode::kDevice,
+                     fmt::format("CUDA has no kernel for operator kind '{}' ('{}') on {}",
+                                 actor.kind, actor.name, types_of(calls[0])));
 }
 
 std::vector<std::unique_ptr<CudaKernel>> CudaKernelTable::make_all(

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "actor/kernel_context.h"
+#include "core/error.h"
 
 #include <cuda_runtime_api.h>
 
@@ -24,6 +25,11 @@ class CudaKernel {
   // Enqueues and never waits, allocates or asks for a result: it may run under stream capture.
   // Throws Error(kDevice) if the launch itself fails.
   virtual void enqueue(cudaStream_t stream) = 0;
+};
+
+// No kernel covers a call. Code kDevice.
+class NoCudaKernel final : public Error {
+  using Error::Error;
 };
 
 // A kernel and how many of the calls it was made for it serves.
@@ -50,7 +56,7 @@ class CudaKernelTable {
   // Of the first call and, where one kernel serves several, of some behind it. Throws as `make_all`
   // does.
   CudaKernelOfCalls make_first(std::span<const KernelContext> calls, CudaContext& device) const;
-  // Kernels of consecutive calls in their order. Throws Error(kDevice) naming operator, kind, types
+  // Kernels of consecutive calls in their order. Throws NoCudaKernel naming operator, kind, types
   // and shapes of the first call that no kernel covers.
   std::vector<std::unique_ptr<CudaKernel>> make_all(std::span<const KernelContext> calls,
                                                     CudaContext& device) const;

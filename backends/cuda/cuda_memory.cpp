@@ -25,15 +25,15 @@ std::string class_text(const ArenaPlan& arena) {
 
 void require_room(const RankProgram& program, Rank rank, const CudaExtraMemory& extra,
                   const std::string& device, Bytes free, Bytes total) {
-  const Bytes needed = program.arena.size + extra.inner + kLibraries;
+  const Bytes needed = program.arena.size + extra.inner + extra.workspace + kLibraries;
   if (needed <= free) return;
   throw Error(
       ErrorCode::kInfeasible,
       fmt::format("rank {} ('{}') needs {}, but {} of {}'s {} are free: {} too much. Arena {} "
-                  "(at its peak {}), inside fused operators {}, libraries {}",
+                  "(at its peak {}), inside fused operators {}, workspace {}, libraries {}",
                   rank.value, program.name, to_text(needed), to_text(free), device, to_text(total),
                   to_text(needed - free), to_text(program.arena.size), class_text(program.arena),
-                  to_text(extra.inner), to_text(kLibraries)),
+                  to_text(extra.inner), to_text(extra.workspace), to_text(kLibraries)),
       {"another program may hold memory of this card: nvidia-smi shows it",
        "a smaller micro_batch, or recompute=full, needs less memory for activations"});
 }

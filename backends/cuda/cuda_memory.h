@@ -10,7 +10,8 @@ namespace sextant {
 
 // What a program takes beside its arena.
 struct CudaExtraMemory {
-  Bytes inner;  // tensors inside fused operators
+  Bytes inner;      // tensors inside fused operators
+  Bytes workspace;  // of the kernels
 };
 
 // Throws Error(kInfeasible) when `free` of `total` bytes are less than what the program needs: each

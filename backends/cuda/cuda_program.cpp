@@ -12,8 +12,8 @@
 
 namespace sextant {
 
-CudaProgram::CudaProgram(const PhysicalGraph& graph, Rank rank, CudaContext& device,
-                         const CudaOptions& options, const std::string& device_name)
+CudaProgram::CudaProgram(const PhysicalGraph& graph, Rank rank, const CudaOptions& options,
+                         const std::string& device_name)
     : graph_(graph),
       rank_(rank),
       program_(graph.program_of(rank)),
@@ -24,8 +24,6 @@ CudaProgram::CudaProgram(const PhysicalGraph& graph, Rank rank, CudaContext& dev
       host_visible_(options.host_visible) {
   require_room(options, device_name);
   allocate();
-  resolve(device);
-  fill_state(options.seed);
 }
 
 CudaProgram::~CudaProgram() {
@@ -41,8 +39,10 @@ void CudaProgram::require_room(const CudaOptions& options, const std::string& de
   if (options.host_visible) return;  // not on the card
   std::size_t free = 0, total = 0;
   SEXTANT_CUDA(cudaMemGetInfo(&free, &total));
-  sextant::require_room(program_, rank_, {.inner = Bytes(contexts_.inner_bytes())}, device_name,
-                        Bytes(static_cast<std::int64_t>(free)),
+  const CudaExtraMemory extra{
+      .inner = Bytes(contexts_.inner_bytes()),
+      .workspace = Bytes(static_cast<std::int64_t>(CudaContext::kWorkspaceBytes))};
+  sextant::require_room(program_, rank_, extra, device_name, Bytes(static_cast<std::int64_t>(free)),
                         Bytes(static_cast<std::int64_t>(total)));
 }
 
@@ -75,7 +75,7 @@ HostCopyArguments CudaProgram::copy_arguments(std::int32_t index, const CudaCont
           .to_host = to_host};
 }
 
-void CudaProgram::resolve(CudaContext& device) {
+void CudaProgram::make_kernels(CudaContext& device) {
   const CudaKernelTable table = cuda_kernels();
   std::array<std::int32_t, kNumQueueRoles> positions{};
   for (std::size_t i = 0; i < program_.order.size(); ++i) {
@@ -85,7 +85,7 @@ void CudaProgram::resolve(CudaContext& device) {
                     .actors[static_cast<std::size_t>(entry.first_actor)]
                     .queue;
     run.position = positions[static_cast<std::size_t>(run.queue)]++;
-    make_kernels(RunId(i), table, device);
+    make_kernels_of(RunId(i), table, device);
     const HostCopiesOfRun& copies = copies_.runs[i];
     for (const std::int32_t buffer : copies.in)
       run.copies_in.push_back(copy_arguments(buffer, device, false));
@@ -97,7 +97,7 @@ void CudaProgram::resolve(CudaContext& device) {
 }
 
 // Neighbours that are not fused may share a kernel; a fused actor has one, or its members' own.
-void CudaProgram::make_kernels(RunId id, const CudaKernelTable& table, CudaContext& device) {
+void CudaProgram::make_kernels_of(RunId id, const CudaKernelTable& table, CudaContext& device) {
   const Run& entry = program_.order[id.index()];
   CudaRun& run = runs_[id.index()];
   std::vector<KernelContext> pending;

@@ -39,13 +39,17 @@ class CudaProgram {
   // What host actors fill and read exists for so many steps side by side, in mapped host memory.
   static constexpr std::int32_t kHostSteps = 2;
 
-  // Throws Error(kDevice) for an operator without kernel and for communications, by name, and
-  // Error(kInfeasible) when the card has too little free memory.
-  CudaProgram(const PhysicalGraph& graph, Rank rank, CudaContext& device,
-              const CudaOptions& options, const std::string& device_name);
+  // Throws Error(kInfeasible) when the card has too little free memory, before it allocates.
+  CudaProgram(const PhysicalGraph& graph, Rank rank, const CudaOptions& options,
+              const std::string& device_name);
   ~CudaProgram();
   CudaProgram(const CudaProgram&) = delete;
   CudaProgram& operator=(const CudaProgram&) = delete;
+
+  // Once. Throws Error(kDevice) for an operator without kernel and for communications, by name.
+  void make_kernels(CudaContext& device);
+  // First contents, on the default stream.
+  void fill_state(std::uint64_t seed);
 
   ProgramId id() const { return graph_.ranks[rank_.index()].program; }
   std::size_t num_runs() const { return runs_.size(); }
@@ -64,10 +68,8 @@ class CudaProgram {
   void allocate();
   HostCopyArguments copy_arguments(std::int32_t buffer, const CudaContext& device,
                                    bool to_host) const;
-  void resolve(CudaContext& device);
-  void make_kernels(RunId id, const CudaKernelTable& table, CudaContext& device);
+  void make_kernels_of(RunId id, const CudaKernelTable& table, CudaContext& device);
   std::byte* address(const BufferRef& buffer) const { return arena_ + buffer.offset.value; }
-  void fill_state(std::uint64_t seed);
 
   const PhysicalGraph& graph_;
   const Rank rank_;

@@ -3,6 +3,7 @@
 
 #ifdef SEXTANT_HAS_CUDNN
 
+#include "backends/cuda/row_major.h"
 #include "core/check.h"
 
 #include <algorithm>
@@ -81,16 +82,6 @@ void CudnnPlan::run(cudnnHandle_t handle, const CudnnDescriptor& binding,
   SEXTANT_CUDNN(cudnnBackendExecute(handle, plan_.raw(), binding.raw()));
 }
 
-namespace {
-
-CudnnGraph::Dims row_major(const CudnnGraph::Dims& dims) {
-  CudnnGraph::Dims strides(dims.size(), 1);
-  for (std::size_t i = dims.size() - 1; i > 0; --i) strides[i - 1] = strides[i] * dims[i];
-  return strides;
-}
-
-}  // namespace
-
 CudnnGraph::Tensor CudnnGraph::add_tensor(const Dims& dims, const Dims& strides,
                                           cudnnDataType_t type, bool is_virtual, bool is_value) {
   const Tensor id = kFirstTensor + static_cast<Tensor>(tensors_.size());
@@ -113,7 +104,7 @@ CudnnGraph::Tensor CudnnGraph::tensor(const Dims& dims, const Dims& strides, cud
 }
 
 CudnnGraph::Tensor CudnnGraph::between(const Dims& dims, cudnnDataType_t type) {
-  return add_tensor(dims, row_major(dims), type, true, false);
+  return add_tensor(dims, row_major_strides(dims), type, true, false);
 }
 
 CudnnGraph::Tensor CudnnGraph::between(const Dims& dims, const Dims& strides,

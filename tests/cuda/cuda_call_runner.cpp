@@ -95,8 +95,9 @@ bool CudaCallRunner::run(const KernelContext& call) {
   SEXTANT_CUDA(cudaMemsetAsync(context_->workspace(), 0xFF, CudaContext::kWorkspaceBytes, stream_));
   try {
     execute(there);
+  } catch (const NoCudaKernel&) {
+    return false;
   } catch (const Error& error) {
-    if (std::string_view(error.what()).starts_with("CUDA has no kernel")) return false;
     if (is_lost(cudaGetLastError())) throw LostDevice(call.actor->name + ": " + error.what());
     throw;
   }

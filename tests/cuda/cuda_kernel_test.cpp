@@ -184,5 +184,5 @@ TEST_CASE("a call without kernel is refused by operator, kind and types" *
   call.in[0].local = {Shape{2}, DType::kF64};
   CHECK_THROWS_WITH_AS(cuda_kernels().make_all(std::vector{call}, device),
                        "CUDA has no kernel for operator kind 'no_such_kind' ('sum') on 2 f64 ->",
-                       Error);
+                       NoCudaKernel);
 }

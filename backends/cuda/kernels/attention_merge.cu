@@ -2,12 +2,12 @@
 // out by head: one thread per element.
 #include "backends/cuda/kernels/attention.h"
 #include "backends/cuda/kernels/elements.cuh"
+#include "backends/cuda/kernels/grid.h"
 
 namespace sextant {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr std::int64_t kMostBlocks = 1 << 20;
 
 __device__ float exponential(float x) { return expf(x); }
 __device__ double exponential(double x) { return exp(x); }
@@ -68,23 +68,18 @@ __global__ void __launch_bounds__(kThreads) lse_by_head(LseByHeadArguments x) {
   }
 }
 
-unsigned blocks_of(std::int64_t elements) {
-  const std::int64_t wanted = (elements + kThreads - 1) / kThreads;
-  return static_cast<unsigned>(wanted < kMostBlocks ? wanted : kMostBlocks);
-}
-
 }  // namespace
 
 cudaError_t enqueue_lse_by_head(const LseByHeadArguments& x, cudaStream_t stream) {
   const std::int64_t count = x.shape.batch * x.shape.queries * x.shape.heads;
   if (count == 0) return cudaSuccess;
-  lse_by_head<<<blocks_of(count), kThreads, 0, stream>>>(x);
+  lse_by_head<<<blocks_for(count, kThreads), kThreads, 0, stream>>>(x);
   return cudaGetLastError();
 }
 
 cudaError_t enqueue_attention_merge(const AttentionMergeArguments& x, cudaStream_t stream) {
   if (x.rows == 0) return cudaSuccess;
-  const unsigned blocks = blocks_of(x.size == 0 ? x.rows : x.rows * x.size);
+  const unsigned blocks = blocks_for(x.size == 0 ? x.rows : x.rows * x.size, kThreads);
   return with_floating_type(x.dtype, [&]<typename T>() {
     merge<T><<<blocks, kThreads, 0, stream>>>(x);
     return cudaGetLastError();

@@ -10,7 +10,7 @@ namespace {
 template <typename T, int kSizeOf>
 struct BiasSource {
   using Sum = Wide<T>;
-  using Loaded = Run<T, kSizeOf>;
+  using Loaded = Values<T, kSizeOf>;
   static constexpr int kSize = kSizeOf, kSums = 1, kRowsAtOnce = 8;
   const T* dy;
   std::int64_t columns;

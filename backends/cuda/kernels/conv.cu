@@ -97,9 +97,7 @@ struct Start {
   cudaStream_t stream;
   template <typename T>
   cudaError_t operator()() const {
-    const auto blocks_of = [](std::int64_t count) {
-      return limited((count + kThreads - 1) / kThreads);
-    };
+    const auto blocks_of = [](std::int64_t count) { return blocks_for(count, kThreads); };
     if constexpr (which == CudaConvMade::kY)
       conv<T><<<blocks_of(c.n * c.outputs * c.windows.y_positions), kThreads, 0, stream>>>(c);
     else if constexpr (which == CudaConvMade::kX)
@@ -132,7 +130,7 @@ cudaError_t enqueue_conv_grad_weight(const CudaConv& conv, cudaStream_t stream) 
 
 cudaError_t enqueue_conv_result(const CudaConvResult& result, cudaStream_t stream) {
   if (result.elements == 0) return cudaSuccess;
-  put_result<<<limited((result.elements + kThreads - 1) / kThreads), kThreads, 0, stream>>>(result);
+  put_result<<<blocks_for(result.elements, kThreads), kThreads, 0, stream>>>(result);
   return cudaGetLastError();
 }
 

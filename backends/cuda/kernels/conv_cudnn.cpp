@@ -6,6 +6,7 @@
 #include "backends/cuda/cuda_check.h"
 #include "backends/cuda/cuda_context.h"
 #include "backends/cuda/cudnn_graph.h"
+#include "backends/cuda/row_major.h"
 #include "core/check.h"
 #include "core/dtype.h"
 
@@ -101,12 +102,6 @@ std::string text_of(const Problem& x) {
                      fmt::join(x.windows.padding, "x"), fmt::join(x.windows.dilation, "x"));
 }
 
-Dims row_major(const Dims& dims) {
-  Dims strides(dims.size(), 1);
-  for (std::size_t dim = dims.size(); dim-- > 1;) strides[dim - 1] = strides[dim] * dims[dim];
-  return strides;
-}
-
 // The engine computes products as they are and sums in f32; of f32 operands without TF32.
 void refuse_rounding(CudnnGraph& graph, cudnnDataType_t type) {
   for (const cudnnBackendNumericalNote_t note :
@@ -138,9 +133,9 @@ struct Planned {
 
 void set_plan(Planned& planned, const Problem& problem, CudaContext& device) {
   CudnnGraph graph;
-  planned.x = graph.tensor(problem.x, row_major(problem.x), problem.type);
-  planned.w = graph.tensor(problem.w, row_major(problem.w), problem.type);
-  planned.y = graph.tensor(problem.y, row_major(problem.y), problem.type);
+  planned.x = graph.tensor(problem.x, row_major_strides(problem.x), problem.type);
+  planned.w = graph.tensor(problem.w, row_major_strides(problem.w), problem.type);
+  planned.y = graph.tensor(problem.y, row_major_strides(problem.y), problem.type);
   graph.convolve(made_of(problem.made), problem.windows, planned.x, planned.w, planned.y);
   refuse_rounding(graph, problem.type);
   for (CudnnPlan& plan : graph.plans({device.cudnn(), nullptr}, device.deterministic(), kMostPlans))

@@ -7,6 +7,7 @@
 #include "backends/cuda/kernels/families.h"
 #include "backends/cuda/kernels/launch.h"
 #include "backends/cuda/kernels/strided_operands.h"
+#include "backends/cuda/row_major.h"
 #include "core/counter_rng.h"
 
 #include <cmath>
@@ -37,7 +38,7 @@ void set_operands(const KernelOperand& x, const KernelOperand* bias, const Kerne
   const Shape& output = x.local.shape;
   const KernelOperand* in[3] = {&x, bias != nullptr ? bias : &x,
                                 residual != nullptr ? residual : &x};
-  const std::vector<std::int64_t> index = global_strides(x.layout->global.shape);
+  const std::vector<std::int64_t> index = row_major_strides(x.layout->global.shape.extents());
   arguments.dtype = x.local.dtype;
   const OperandRuns runs =
       runs_of(in, output, aligned, 16 / size_of(arguments.dtype).value, std::span(&index, 1));

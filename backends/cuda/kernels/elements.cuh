@@ -64,6 +64,12 @@ struct alignas(16) Pack {
   T values[kSize];
 };
 
+// `kSize` elements, a power of two, that one access of up to 16 bytes holds, or several.
+template <typename T, int kSize>
+struct alignas(sizeof(T) * kSize < 16 ? sizeof(T) * kSize : 16) Values {
+  T values[kSize];
+};
+
 // A pack as 32-bit words. What is loaded ahead of its use is held like this: as 16-bit values it
 // would be taken apart, and so waited for, as soon as the load is issued.
 template <typename T>
@@ -106,29 +112,8 @@ __device__ __forceinline__ uint4 to_pack(const float (&values)[Pack<T>::kSize]) 
   return {words[0], words[1], words[2], words[3]};
 }
 
-// Calls `use.template operator()<T>()` with the type of `dtype`.
-template <typename Use>
-cudaError_t with_type(DType dtype, const Use& use) {
-  switch (dtype) {
-    case DType::kF64:
-      return use.template operator()<double>();
-    case DType::kF32:
-      return use.template operator()<float>();
-    case DType::kBF16:
-      return use.template operator()<__nv_bfloat16>();
-    case DType::kF16:
-      return use.template operator()<__half>();
-    case DType::kI64:
-      return use.template operator()<std::int64_t>();
-    case DType::kI32:
-      return use.template operator()<std::int32_t>();
-    case DType::kBool:
-      return use.template operator()<bool>();
-  }
-  return cudaErrorInvalidValue;
-}
-
-// The same for floating types; cudaErrorInvalidValue for others.
+// Calls `use.template operator()<T>()` with the type of `dtype`; cudaErrorInvalidValue where it is
+// not floating.
 template <typename Use>
 cudaError_t with_floating_type(DType dtype, const Use& use) {
   switch (dtype) {
@@ -142,6 +127,21 @@ cudaError_t with_floating_type(DType dtype, const Use& use) {
       return use.template operator()<__half>();
     default:
       return cudaErrorInvalidValue;
+  }
+}
+
+// The same for all types.
+template <typename Use>
+cudaError_t with_type(DType dtype, const Use& use) {
+  switch (dtype) {
+    case DType::kI64:
+      return use.template operator()<std::int64_t>();
+    case DType::kI32:
+      return use.template operator()<std::int32_t>();
+    case DType::kBool:
+      return use.template operator()<bool>();
+    default:
+      return with_floating_type(dtype, use);
   }
 }
 

@@ -6,6 +6,7 @@
 // order, and writes it once, zeros included. Rows that are looked up more than 32 times get a block
 // each, so that one frequent token does not hold up the rest.
 #include "backends/cuda/kernels/embedding.h"
+#include "backends/cuda/kernels/grid.h"
 #include "backends/cuda/kernels/put.cuh"
 #include "backends/cuda/kernels/reduce.cuh"
 
@@ -15,16 +16,11 @@ namespace sextant {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr std::int64_t kMostBlocks = 0x7FFFFFFF;
 constexpr int kShortList = kWarp;
 constexpr int kTilesOfWarp = 4;
 constexpr int kLongWarps = 16;
 constexpr int kLongBlocks = 128;    // of the grid's second dim
 constexpr int kWindowWords = 2048;  // positions are sorted 65,536 at a time
-
-unsigned blocks_for(std::int64_t items, std::int64_t per_block) {
-  return static_cast<unsigned>(std::min((items + per_block - 1) / per_block, kMostBlocks));
-}
 
 __device__ __forceinline__ std::int64_t id_of(const IdArguments& ids, std::int64_t i) {
   return ids.is_wide ? static_cast<const std::int64_t*>(ids.ids)[i]
@@ -319,9 +315,10 @@ cudaError_t enqueue_embedding_grad(const EmbeddingGradArguments& arguments, cuda
       status != cudaSuccess)
     return status;
   if (a.ids.count > 0) {
-    const unsigned blocks = blocks_for(a.ids.count, kThreads);
+    const unsigned blocks = blocks_for(a.ids.count, kThreads, kGridLimit);
     count_positions<<<blocks, kThreads, 0, stream>>>(a.ids, lists);
-    place_lists<<<blocks_for(a.ids.rows, kThreads), kThreads, 0, stream>>>(a.ids, lists);
+    place_lists<<<blocks_for(a.ids.rows, kThreads, kGridLimit), kThreads, 0, stream>>>(a.ids,
+                                                                                       lists);
     fill_lists<<<blocks, kThreads, 0, stream>>>(a.ids, lists);
   }
   return with_floating_type(a.dtype, [&]<typename T>() {

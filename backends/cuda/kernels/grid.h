@@ -7,9 +7,16 @@ namespace sextant {
 
 // Enough to fill any card many times over; kernels walk what is beyond it.
 inline constexpr std::int64_t kMostBlocks = 1 << 20;
+// Of a grid's first dim: for kernels that do not walk.
+inline constexpr std::int64_t kGridLimit = 0x7FFFFFFF;
 
-inline unsigned limited(std::int64_t blocks) {
-  return static_cast<unsigned>(blocks < kMostBlocks ? blocks : kMostBlocks);
+inline unsigned limited(std::int64_t blocks, std::int64_t most = kMostBlocks) {
+  return static_cast<unsigned>(blocks < most ? blocks : most);
+}
+
+inline unsigned blocks_for(std::int64_t items, std::int64_t per_block,
+                           std::int64_t most = kMostBlocks) {
+  return limited((items + per_block - 1) / per_block, most);
 }
 
 // Multiprocessors of an H200, for kernels that want one wave of blocks. A constant, so that sums
@@ -18,9 +25,7 @@ inline constexpr std::int64_t kProcessors = 132;
 
 // Blocks of `rows_of_block` rows each.
 inline unsigned row_blocks(std::int64_t rows, int rows_of_block) {
-  constexpr std::int64_t kMost = 0x7FFFFFFF;  // gridDim.x
-  const std::int64_t blocks = (rows + rows_of_block - 1) / rows_of_block;
-  return static_cast<unsigned>(blocks < kMost ? blocks : kMost);
+  return blocks_for(rows, rows_of_block, kGridLimit);
 }
 
 }  // namespace sextant

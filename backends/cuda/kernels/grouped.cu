@@ -1,6 +1,7 @@
 // Element-wise operations with values per group: 256 threads a block. Where the last dim allows, a
 // thread has the elements of 16 bytes and finds their groups once.
 #include "backends/cuda/kernels/exponential.cuh"
+#include "backends/cuda/kernels/grid.h"
 #include "backends/cuda/kernels/grouped.h"
 #include "backends/cuda/kernels/locate.cuh"
 #include "backends/cuda/kernels/put.cuh"
@@ -11,7 +12,6 @@ namespace sextant {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr std::int64_t kMostBlocks = 0x7FFFFFFF;
 
 template <typename T>
 struct Softmax {
@@ -149,10 +149,6 @@ __global__ void __launch_bounds__(kThreads) extremum_grad(GroupedArguments a) {
   }
 }
 
-unsigned blocks_for(std::int64_t threads) {
-  return static_cast<unsigned>(std::min((threads + kThreads - 1) / kThreads, kMostBlocks));
-}
-
 // A pack stays in one run of the last dim.
 template <typename T>
 bool has_packs(const DimMap& map, std::initializer_list<const void*> operands) {
@@ -170,10 +166,11 @@ cudaError_t start(const GroupedArguments& a, cudaStream_t stream) {
   const F f(a);
   if (has_packs<T>(a.map, {a.x, a.dy, a.out}))
     grouped<T, F, kSize, kHasDy>
-        <<<blocks_for(a.map.positions / kSize), kThreads, 0, stream>>>(f, dy, a.map, out, a.adds);
+        <<<blocks_for(a.map.positions / kSize, kThreads), kThreads, 0, stream>>>(f, dy, a.map, out,
+                                                                                 a.adds);
   else
     grouped<T, F, 1, kHasDy>
-        <<<blocks_for(a.map.positions), kThreads, 0, stream>>>(f, dy, a.map, out, a.adds);
+        <<<blocks_for(a.map.positions, kThreads), kThreads, 0, stream>>>(f, dy, a.map, out, a.adds);
   return cudaGetLastError();
 }
 
@@ -192,7 +189,8 @@ cudaError_t enqueue_grouped(const GroupedArguments& arguments, cudaStream_t stre
       case GroupedOp::kNormalizeGrad:
         return start<T, NormalizeGrad<T>, true>(arguments, stream);
       case GroupedOp::kExtremumGrad:
-        extremum_grad<T><<<blocks_for(arguments.map.positions), kThreads, 0, stream>>>(arguments);
+        extremum_grad<T>
+            <<<blocks_for(arguments.map.positions, kThreads), kThreads, 0, stream>>>(arguments);
         return cudaGetLastError();
     }
     return cudaErrorInvalidValue;

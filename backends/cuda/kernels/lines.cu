@@ -115,7 +115,7 @@ struct StartCumsum {
   cudaError_t operator()() const {
     const std::int64_t lines = x.outer * x.inner;
     if (x.inner >= kSideBySide)
-      cumsum_by_thread<T><<<limited((lines + kThreads - 1) / kThreads), kThreads, 0, stream>>>(x);
+      cumsum_by_thread<T><<<blocks_for(lines, kThreads), kThreads, 0, stream>>>(x);
     else
       cumsum_by_block<T><<<limited(lines), kThreads, 0, stream>>>(x);
     return cudaGetLastError();
@@ -183,10 +183,9 @@ struct StartFirstIndex {
   cudaError_t operator()() const {
     const std::int64_t lines = x.outer * x.inner;
     if (x.inner >= kSideBySide)
-      first_index_by_thread<T>
-          <<<limited((lines + kThreads - 1) / kThreads), kThreads, 0, stream>>>(x);
+      first_index_by_thread<T><<<blocks_for(lines, kThreads), kThreads, 0, stream>>>(x);
     else
-      first_index_by_warp<T><<<limited((lines + kWarps - 1) / kWarps), kThreads, 0, stream>>>(x);
+      first_index_by_warp<T><<<blocks_for(lines, kWarps), kThreads, 0, stream>>>(x);
     return cudaGetLastError();
   }
 };

@@ -2,6 +2,7 @@
 // per row of the table (and 256 columns of it) walks the indices, 256 at a time, and adds the rows
 // that are its own in their order; narrow rows have a thread per element of the table. So no
 // atomics, at the price of reading the indices once per row of the table, out of the cache.
+#include "backends/cuda/kernels/grid.h"
 #include "backends/cuda/kernels/lookup.h"
 #include "backends/cuda/kernels/matches.cuh"
 #include "backends/cuda/kernels/numbers.cuh"
@@ -10,12 +11,6 @@ namespace sextant {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr std::int64_t kMostBlocks = 1 << 20;
-
-unsigned blocks_for(std::int64_t threads) {
-  const std::int64_t wanted = (threads + kThreads - 1) / kThreads;
-  return static_cast<unsigned>(wanted < kMostBlocks ? wanted : kMostBlocks);
-}
 
 // In the box of the table; negative or `table_along` and more where it is not.
 __device__ __forceinline__ std::int64_t local_row(const CudaLookup& x, std::int64_t at) {
@@ -65,7 +60,8 @@ struct StartTakeAndAdd {
   cudaStream_t stream;
   template <typename T>
   cudaError_t operator()() const {
-    take_and_add<T><<<blocks_for(x.before * x.found_along * x.after), kThreads, 0, stream>>>(x);
+    take_and_add<T>
+        <<<blocks_for(x.before * x.found_along * x.after, kThreads), kThreads, 0, stream>>>(x);
     return cudaGetLastError();
   }
 };
@@ -73,7 +69,8 @@ struct StartTakeAndAdd {
 template <typename T>
 cudaError_t start_take(CudaLookup x, std::int64_t element_bytes, cudaStream_t stream) {
   x.after = x.after * element_bytes / static_cast<std::int64_t>(sizeof(T));
-  take_words<T><<<blocks_for(x.before * x.found_along * x.after), kThreads, 0, stream>>>(x);
+  take_words<T>
+      <<<blocks_for(x.before * x.found_along * x.after, kThreads), kThreads, 0, stream>>>(x);
   return cudaGetLastError();
 }
 
@@ -164,7 +161,8 @@ struct StartSums {
   cudaError_t operator()() const {
     constexpr std::int64_t kNarrow = 32;
     if (x.per_element || x.after < kNarrow) {
-      sum_elements<T><<<blocks_for(x.before * x.table_along * x.after), kThreads, 0, stream>>>(x);
+      sum_elements<T>
+          <<<blocks_for(x.before * x.table_along * x.after, kThreads), kThreads, 0, stream>>>(x);
     } else {
       constexpr std::int64_t kPerTile = kThreads * kColumns;
       const std::int64_t tiles = (x.after + kPerTile - 1) / kPerTile;
@@ -195,7 +193,7 @@ struct StartOneHot {
   cudaStream_t stream;
   template <typename T>
   cudaError_t operator()() const {
-    one_hot<T><<<blocks_for(x.count * x.classes), kThreads, 0, stream>>>(x);
+    one_hot<T><<<blocks_for(x.count * x.classes, kThreads), kThreads, 0, stream>>>(x);
     return cudaGetLastError();
   }
 };

@@ -1,18 +1,13 @@
 // One thread per element of the result, a grid-stride loop of 256 threads a block. Right for every
 // size, fast for none: cuBLASLt serves what matters.
 #include "backends/cuda/kernels/elements.cuh"
+#include "backends/cuda/kernels/grid.h"
 #include "backends/cuda/kernels/matmul_any.h"
 
 namespace sextant {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr std::int64_t kMaxBlocks = 65536;
-
-unsigned blocks_for(std::int64_t elements) {
-  const std::int64_t wanted = (elements + kThreads - 1) / kThreads;
-  return static_cast<unsigned>(wanted < kMaxBlocks ? wanted : kMaxBlocks);
-}
 
 // f64 if anything is.
 template <typename In, typename Out>
@@ -57,7 +52,7 @@ cudaError_t enqueue_matmul_any(const MatmulAnyArguments& arguments, cudaStream_t
   if (arguments.x.dtype != arguments.w.dtype) return cudaErrorInvalidValue;
   return with_floating_type(arguments.x.dtype, [&]<typename In>() {
     return with_floating_type(arguments.y_dtype, [&]<typename Out>() {
-      matmul_any<In, Out><<<blocks_for(elements), kThreads, 0, stream>>>(arguments);
+      matmul_any<In, Out><<<blocks_for(elements, kThreads), kThreads, 0, stream>>>(arguments);
       return cudaGetLastError();
     });
   });
@@ -67,7 +62,7 @@ cudaError_t enqueue_add_into(const AddIntoArguments& arguments, cudaStream_t str
   if (arguments.elements == 0) return cudaSuccess;
   return with_floating_type(arguments.from_dtype, [&]<typename From>() {
     return with_floating_type(arguments.to_dtype, [&]<typename To>() {
-      add_into<From, To><<<blocks_for(arguments.elements), kThreads, 0, stream>>>(
+      add_into<From, To><<<blocks_for(arguments.elements, kThreads), kThreads, 0, stream>>>(
           static_cast<const From*>(arguments.from), static_cast<To*>(arguments.to),
           arguments.elements);
       return cudaGetLastError();

@@ -154,8 +154,7 @@ struct StartCombine {
   cudaError_t operator()() const {
     const CudaRouting& r = x.routing;
     const std::int64_t count = r.groups * r.tokens * r.hidden;
-    if (count > 0)
-      combine<T><<<limited((count + kThreads - 1) / kThreads), kThreads, 0, stream>>>(x);
+    if (count > 0) combine<T><<<blocks_for(count, kThreads), kThreads, 0, stream>>>(x);
     return cudaGetLastError();
   }
 };
@@ -167,8 +166,7 @@ struct StartWeightGrad {
   cudaError_t operator()() const {
     const std::int64_t count = x.routing.groups * x.routing.tokens * x.routing.choices;
     constexpr std::int64_t kWarps = kThreads / 32;
-    if (count > 0)
-      weight_grad<T><<<limited((count + kWarps - 1) / kWarps), kThreads, 0, stream>>>(x);
+    if (count > 0) weight_grad<T><<<blocks_for(count, kWarps), kThreads, 0, stream>>>(x);
     return cudaGetLastError();
   }
 };

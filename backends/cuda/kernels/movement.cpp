@@ -7,6 +7,7 @@
 #include "backends/cuda/kernels/families.h"
 #include "backends/cuda/kernels/launch.h"
 #include "backends/cuda/kernels/moves.h"
+#include "backends/cuda/row_major.h"
 #include "core/check.h"
 #include "core/operators/reduced_dims.h"
 

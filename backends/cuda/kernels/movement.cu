@@ -2,6 +2,7 @@
 // Elements are as wide as the box allows, up to 16 bytes. Transposed ones go through tiles of
 // shared memory, so that both sides are read and written along their rows.
 #include "backends/cuda/kernels/elements.cuh"
+#include "backends/cuda/kernels/grid.h"
 #include "backends/cuda/kernels/movement.h"
 
 namespace sextant {
@@ -9,7 +10,6 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kPerThread = 4;
-constexpr std::int64_t kMostBlocks = 0x7FFFFFFF;
 
 template <int kBytes>
 struct Unit;
@@ -231,10 +231,6 @@ __global__ void __launch_bounds__(kLanes* kRowsAtOnce)
   }
 }
 
-unsigned limited(std::int64_t blocks) {
-  return static_cast<unsigned>(blocks < kMostBlocks ? blocks : kMostBlocks);
-}
-
 template <typename T>
 void start_tiles(const CudaMove& move, cudaStream_t stream) {
   const CudaDim &columns = move.dims[move.rank - 1], &rows = move.dims[move.tiled_dim];
@@ -250,7 +246,7 @@ void start_move(const CudaMove& move, cudaStream_t stream) {
     if (move.tiled_dim >= 0) return start_tiles<T>(move, stream);
   }
   constexpr std::int64_t kPerBlock = kThreads * kPerThread;
-  const unsigned blocks = limited((move.elements + kPerBlock - 1) / kPerBlock);
+  const unsigned blocks = blocks_for(move.elements, kPerBlock);
   if (move.is_small)
     move_elements<T, true><<<blocks, kThreads, 0, stream>>>(move);
   else
@@ -258,7 +254,7 @@ void start_move(const CudaMove& move, cudaStream_t stream) {
 }
 
 void start_repeat(const CudaMove& move, cudaStream_t stream) {
-  const unsigned blocks = limited((move.elements + kThreads - 1) / kThreads);
+  const unsigned blocks = blocks_for(move.elements, kThreads);
   if (move.is_small)
     repeat_elements<true><<<blocks, kThreads, 0, stream>>>(move);
   else
@@ -271,8 +267,7 @@ struct StartAdd {
   template <typename T>
   cudaError_t operator()() const {
     constexpr std::int64_t kMostAddBlocks = 1 << 16;
-    const std::int64_t wanted = (move.elements + kThreads - 1) / kThreads;
-    const auto blocks = static_cast<unsigned>(wanted < kMostAddBlocks ? wanted : kMostAddBlocks);
+    const unsigned blocks = blocks_for(move.elements, kThreads, kMostAddBlocks);
     add_elements<T><<<blocks, kThreads, 0, stream>>>(move);
     return cudaGetLastError();
   }

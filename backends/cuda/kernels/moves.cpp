@@ -143,12 +143,6 @@ CudaMove make_move(DType dtype, const void* from, void* to, std::vector<MoveDim>
   return move;
 }
 
-std::vector<std::int64_t> row_major_strides(const std::vector<std::int64_t>& extents) {
-  std::vector<std::int64_t> strides(extents.size(), 1);
-  for (std::size_t dim = extents.size(); dim-- > 1;) strides[dim - 1] = strides[dim] * extents[dim];
-  return strides;
-}
-
 void Movement::enqueue(cudaStream_t stream) {
   for (const auto& step : steps_) {
     if (const auto* fill = std::get_if<CudaFill>(&step))

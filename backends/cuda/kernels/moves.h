@@ -23,9 +23,6 @@ struct MoveDim {
 // `dims` row-major, of elements of `dtype`; adds instead of moving where asked to.
 CudaMove make_move(DType dtype, const void* from, void* to, std::vector<MoveDim> dims, bool adds);
 
-// Row-major strides of a box or shape with these extents.
-std::vector<std::int64_t> row_major_strides(const std::vector<std::int64_t>& extents);
-
 // A kernel that is fills and moves, one after the other.
 class Movement final : public CudaKernel {
  public:

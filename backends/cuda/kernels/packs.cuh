@@ -25,11 +25,6 @@ struct PackOperands {
   std::int64_t elements = 0;
 };
 
-template <typename T, int kSize>
-struct alignas(sizeof(T) * kSize) Run {
-  T values[kSize];
-};
-
 // Where an element of the output falls in operand k, dims before the last one included.
 template <typename Index, int kOperands>
 __device__ __forceinline__ void locate_in(const Strides& strides, std::int64_t element,
@@ -61,7 +56,7 @@ __device__ __forceinline__ void locate(const Strides& strides, std::int64_t elem
 
 template <typename T, int kSize, typename W>
 __device__ __forceinline__ void load_run(const void* data, std::int64_t at, W* to) {
-  const auto run = *reinterpret_cast<const Run<T, kSize>*>(static_cast<const T*>(data) + at);
+  const auto run = *reinterpret_cast<const Values<T, kSize>*>(static_cast<const T*>(data) + at);
 #pragma unroll
   for (int j = 0; j < kSize; ++j) to[j] = static_cast<W>(widen(run.values[j]));
 }
@@ -76,8 +71,8 @@ __device__ __forceinline__ void load_repeated(const void* data, std::int64_t at,
 template <typename T, int kSize, typename W>
 __device__ __forceinline__ void store_run(void* data, std::int64_t at, bool accumulate,
                                           const W* from) {
-  auto* to = reinterpret_cast<Run<T, kSize>*>(static_cast<T*>(data) + at);
-  Run<T, kSize> run;
+  auto* to = reinterpret_cast<Values<T, kSize>*>(static_cast<T*>(data) + at);
+  Values<T, kSize> run;
   if (accumulate) {
     run = *to;
 #pragma unroll

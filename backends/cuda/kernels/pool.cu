@@ -2,6 +2,7 @@
 // that reads a position, for the first of its largest elements: no table of where they were, no
 // atomics.
 #include "backends/cuda/kernels/elements.cuh"
+#include "backends/cuda/kernels/grid.h"
 #include "backends/cuda/kernels/numbers.cuh"
 #include "backends/cuda/kernels/windows.cuh"
 
@@ -11,7 +12,6 @@ namespace sextant {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr std::int64_t kMostBlocks = 1 << 20;
 
 // Plane and position of every element of a tensor with so many positions per plane.
 template <typename Use>
@@ -125,8 +125,7 @@ struct Start {
     constexpr bool kIsGrad = which == Which::kMaxGrad || which == Which::kAvgGrad;
     const std::int64_t count = p.planes * (kIsGrad ? p.windows.x_positions : p.windows.y_positions);
     if (count == 0) return cudaSuccess;
-    const std::int64_t wanted = (count + kThreads - 1) / kThreads;
-    const auto blocks = static_cast<unsigned>(wanted < kMostBlocks ? wanted : kMostBlocks);
+    const unsigned blocks = blocks_for(count, kThreads);
     if constexpr (which == Which::kMax) max_pool<T><<<blocks, kThreads, 0, stream>>>(p);
     if constexpr (which == Which::kAvg) avg_pool<T><<<blocks, kThreads, 0, stream>>>(p);
     if constexpr (which == Which::kMaxGrad) max_pool_grad<T><<<blocks, kThreads, 0, stream>>>(p);

@@ -22,11 +22,6 @@ __device__ __forceinline__ void turn_by(double angle, double& cosine, double& si
   sincos(angle, &sine, &cosine);
 }
 
-template <typename T, int kSize>
-struct alignas(kSize * sizeof(T)) Values {
-  T values[kSize];
-};
-
 // The two halves of a pack of pairs.
 template <typename T, int kPack>
 struct Pairs {

@@ -2,6 +2,7 @@
 #include "backends/cuda/kernels/strided_operands.h"
 
 #include "backends/cuda/kernels/launch.h"
+#include "backends/cuda/row_major.h"
 #include "core/check.h"
 
 #include <utility>
@@ -71,14 +72,8 @@ std::vector<std::int64_t> stretched_strides(const Shape& operand, const Shape& o
   return strides;
 }
 
-std::vector<std::int64_t> global_strides(const Shape& global) {
-  std::vector<std::int64_t> strides(global.rank(), 1);
-  for (std::size_t dim = global.rank(); dim-- > 1;) strides[dim - 1] = strides[dim] * global[dim];
-  return strides;
-}
-
 std::int64_t first_global_index(const Shape& global, const Shard& box) {
-  const std::vector<std::int64_t> strides = global_strides(global);
+  const std::vector<std::int64_t> strides = row_major_strides(global.extents());
   std::int64_t index = 0;
   for (std::size_t dim = 0; dim < strides.size(); ++dim)
     index += box.dims[dim].offset * strides[dim];

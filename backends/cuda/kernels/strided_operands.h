@@ -16,9 +16,7 @@ namespace sextant {
 // stretches to `output`: a missing leading dim or an extent of 1 repeats.
 std::vector<std::int64_t> stretched_strides(const Shape& operand, const Shape& output);
 
-// The same for the row-major index in the global tensor of the elements of a box.
-std::vector<std::int64_t> global_strides(const Shape& global);
-// That index of the first element of the box.
+// The row-major index in the global tensor of the first element of the box.
 std::int64_t first_global_index(const Shape& global, const Shard& box);
 
 // One entry of `strides` per operand, at most Strides::kMostOperands. There is at least one dim

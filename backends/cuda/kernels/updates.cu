@@ -84,16 +84,11 @@ struct Rule {
   }
 };
 
-template <typename T>
-struct alignas(sizeof(T) * kWidth < 16 ? sizeof(T) * kWidth : 16) Four {
-  T values[kWidth];
-};
-
 // `kCount` elements from `at` on: four at a time where addresses allow it, else one.
 template <int kCount, typename T>
 __device__ __forceinline__ void load(const void* data, std::int64_t at, T (&to)[kCount]) {
   if constexpr (kCount == kWidth) {
-    const auto four = *reinterpret_cast<const Four<T>*>(static_cast<const T*>(data) + at);
+    const auto four = *reinterpret_cast<const Values<T, kWidth>*>(static_cast<const T*>(data) + at);
 #pragma unroll
     for (int k = 0; k < kCount; ++k) to[k] = four.values[k];
   } else {
@@ -103,10 +98,10 @@ __device__ __forceinline__ void load(const void* data, std::int64_t at, T (&to)[
 template <int kCount, typename T>
 __device__ __forceinline__ void store(void* data, std::int64_t at, const T (&from)[kCount]) {
   if constexpr (kCount == kWidth) {
-    Four<T> four;
+    Values<T, kWidth> four;
 #pragma unroll
     for (int k = 0; k < kCount; ++k) four.values[k] = from[k];
-    *reinterpret_cast<Four<T>*>(static_cast<T*>(data) + at) = four;
+    *reinterpret_cast<Values<T, kWidth>*>(static_cast<T*>(data) + at) = four;
   } else {
     static_cast<T*>(data)[at] = from[0];
   }
