@@ -4,12 +4,14 @@
 #include "cli/verbs.h"
 #include "core/check.h"
 #include "io/svg_chart.h"
+#include "simulator/flow_model.h"
 #include "simulator/models.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <utility>
 
 namespace sextant {
 namespace {
@@ -27,8 +29,12 @@ constexpr NamedPart kParts[] = {{"compute", &StepParts::compute},
                                 {"bubble", &StepParts::bubble}};
 
 WhatIfRow simulated(const Cluster& cluster, DType dtype, const PhysicalGraph& graph,
-                    const SimulateOptions& options, std::string text) {
-  const TimingModels models = make_timing_models(cluster, dtype);
+                    SimulateOptions options, std::string text) {
+  TimingModels models = make_timing_models(cluster, dtype);
+  if (options.mode == SimulationMode::kTimed) {
+    models.network = make_flow_network(cluster, std::move(models.network));
+    options.overlap = overlap_shares(cluster);
+  }
   const Simulation simulation = simulate(graph, *models.cost, *models.network, options);
   return {std::move(text), to_seconds(simulation.step_time), simulation.parts,
           simulation.peak_memory <= cluster.device.memory};
