@@ -26,6 +26,7 @@ struct Program {
   JobArguments check;
   RunArguments run;
   CompareArguments compare;
+  AccuracyArguments accuracy;
   ModelShowArguments model_show;
   std::string cluster_show;
   ClusterBenchArguments cluster_bench;
@@ -258,6 +259,17 @@ void add_rest(Program& p) {
                    "MODEL:BATCHxSEQUENCE, a training step whose launches to measure; repeatable");
   bench.add_option("--matmul-cache", p.cluster_bench.matmul_cache,
                    "file that keeps which algorithms were measured to be fast");
+
+  CLI::App& experiment = *p.app.add_subcommand("experiment", "Sweeps with a report");
+  experiment.require_subcommand(1);
+  CLI::App& accuracy =
+      add_verb(experiment, p, "accuracy", "Predicted against published and measured runs",
+               "Examples:\n  sextant experiment accuracy --out accuracy\n"
+               "  sextant experiment accuracy --data FOLDER --group vtrain-multi",
+               [&p](Console& console) { run_accuracy(p.accuracy, p.common, console); });
+  accuracy.add_option("--data", p.accuracy.data,
+                      "folder with the measurements ($SEXTANT_SHARED/data, ../shared/data)");
+  accuracy.add_option("--group", p.accuracy.group, "part of a group's name (all)");
 
   add_verb(p.app, p, "doctor", "What works on this machine",
            "Examples:\n  sextant doctor\n  sextant doctor --json",

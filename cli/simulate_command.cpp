@@ -5,8 +5,9 @@
 #include "core/check.h"
 #include "io/gzip.h"
 #include "simulator/chrome_trace.h"
-#include "simulator/html_timeline.h"
 #include "simulator/flow_model.h"
+#include "simulator/html_timeline.h"
+#include "simulator/library_memory.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -34,13 +35,19 @@ void say_parts(const StepParts& parts, double step_s, const Console& console) {
   console.say(table.text());
 }
 
-void say_memory(const Simulation& simulation, Bytes capacity, const Console& console) {
+void say_memory(const Simulation& simulation, const std::vector<LibraryUse>& libraries,
+                Bytes capacity, const Console& console) {
   Table table({"memory of the worst device", "peak"});
   for (std::size_t i = 0; i < simulation.peak_memory_by_class.size(); ++i)
     if (simulation.peak_memory_by_class[i].value > 0)
       table.add({std::string(to_string(static_cast<MemoryClass>(i))),
                  to_text(simulation.peak_memory_by_class[i])});
   table.add({"arena", fmt::format("{} of {}", to_text(simulation.peak_memory), to_text(capacity))});
+  for (const LibraryUse& use : libraries)
+    table.add({"libraries: " + use.name,
+               fmt::format("{} ({})", to_text(use.bytes), to_string(use.provenance))});
+  if (!libraries.empty())
+    table.add({"arena and libraries", to_text(simulation.peak_memory + total(libraries))});
   console.say(table.text());
 }
 
@@ -112,6 +119,16 @@ void prepare_mode(PlannedJob& planned, SimulateOptions& options, const Console& 
   }
 }
 
+Json libraries_json(const std::vector<LibraryUse>& libraries) {
+  Json json = Json::array();
+  for (const LibraryUse& use : libraries)
+    json.push_back({{"name", use.name},
+                    {"bytes", use.bytes.value},
+                    {"provenance", to_string(use.provenance)},
+                    {"source", use.source}});
+  return json;
+}
+
 }  // namespace
 
 void run_simulate(const SimulateArguments& arguments, const CommonOptions& common,
@@ -151,7 +168,8 @@ void run_simulate(const SimulateArguments& arguments, const CommonOptions& commo
       to_text(simulation.step_time), tokens_per_s, value ? percent(*value) : "n/a",
       job.cluster.device.name, simulation.ranks_simulated, graph.ranks.size(), simulation.events));
   say_parts(simulation.parts, step_s, console);
-  say_memory(simulation, job.cluster.device.memory, console);
+  const std::vector<LibraryUse> libraries = library_memory(graph, job.cluster.device);
+  say_memory(simulation, libraries, job.cluster.device.memory, console);
   if (!arguments.trace.empty())
     console.say(
         fmt::format("trace in {}; open it with Perfetto or chrome://tracing", arguments.trace));
@@ -167,6 +185,7 @@ void run_simulate(const SimulateArguments& arguments, const CommonOptions& commo
                {"parts_s", parts_json(simulation.parts)},
                {"peak_memory_bytes", simulation.peak_memory.value},
                {"memory_by_class_bytes", memory_json(simulation.peak_memory_by_class)},
+               {"library_memory", libraries_json(libraries)},
                {"ranks_simulated", simulation.ranks_simulated},
                {"events", simulation.events}};
   if (memory) body["memory"] = memory_section_json(*memory);

@@ -88,6 +88,13 @@ struct CompareArguments {
 };
 void run_compare(const CompareArguments& arguments, const CommonOptions& common, Console& console);
 
+struct AccuracyArguments {
+  std::string data;   // folder of the measurements; empty: $SEXTANT_SHARED/data or ../shared/data
+  std::string group;  // part of a name; empty: all
+};
+void run_accuracy(const AccuracyArguments& arguments, const CommonOptions& common,
+                  Console& console);
+
 struct ModelShowArguments {
   std::string model;
   std::int64_t sequence = 0;

@@ -24,6 +24,17 @@ DeviceKind with_assumed_overheads(std::string name, std::int64_t memory) {
   return device;
 }
 
+// What a process of ours holds on a GPU beside its arena.
+void set_library_memory(DeviceKind& device, std::int64_t workspace) {
+  constexpr double kMebibyte = 1024.0 * 1024.0;
+  device.library_memory.context =
+      assumed(500 * kMebibyte, "CUDA context and loaded kernels of cuBLAS, cuDNN and NCCL");
+  device.library_memory.communicator =
+      assumed(256 * kMebibyte, "NCCL buffers of the channels of one communicator");
+  device.library_memory.workspace =
+      assumed(static_cast<double>(workspace) * kMebibyte, "workspace that cuBLAS recommends");
+}
+
 // Hopper's rates, which memory does not change: H100 and H200 are the same GH100.
 void set_hopper_rates(DeviceKind& device, const std::string& sheet) {
   device.peaks = {{DType::kBF16, published(989.4 * kTera, sheet + ", dense")},
@@ -55,6 +66,7 @@ DeviceKind h100_sxm() {
   set_hopper_rates(device, sheet);
   device.memory_bandwidth = published(3350 * kGiga, sheet);
   device.matmul_units = published(132, "streaming multiprocessors of H100 SXM5");
+  set_library_memory(device, 32);
   return device;
 }
 
@@ -64,6 +76,7 @@ DeviceKind h200_sxm() {
   set_hopper_rates(device, sheet + " (1,979 TFLOP/s bf16 with sparsity)");
   device.memory_bandwidth = published(4800 * kGiga, sheet);
   device.matmul_units = published(132, "streaming multiprocessors of H200 SXM");
+  set_library_memory(device, 32);
   return device;
 }
 
@@ -77,6 +90,7 @@ DeviceKind gb200() {
       {DType::kF64, published(40 * kTera, sheet + " (2,880 TFLOP/s)")}};
   device.memory_bandwidth = published(8000 * kGiga, sheet + " (576 TB/s)");
   device.matmul_units = assumed(148, "streaming multiprocessors that CUDA reports for B200");
+  set_library_memory(device, 32);
   return device;
 }
 
@@ -89,6 +103,12 @@ DeviceKind a100_sxm_80gb() {
                   {DType::kF64, published(19.5 * kTera, sheet + ", tensor cores")}};
   device.memory_bandwidth = published(2039 * kGiga, sheet);
   device.matmul_units = published(108, "streaming multiprocessors of A100");
+  // One factor for all of them: rows of arXiv 2205.05198 table 5 (22B, full and selective
+  // recomputation) and arXiv 2401.10241 table 4 (1F1B, 6.2B on 8 and 28.3B on 32).
+  const std::string rows = "published runs r0024, r0025, r0117, r0123 (experiments/accuracy)";
+  device.matmul_efficiency = {0.70, Provenance::kCalibrated, "products within steps: " + rows};
+  device.memory_efficiency = {0.80, Provenance::kCalibrated, "element-wise kernels: " + rows};
+  set_library_memory(device, 8);
   return device;
 }
 
@@ -109,6 +129,7 @@ DeviceKind v100_sxm2(std::int64_t gigabytes) {
                   {DType::kF64, published(7.8 * kTera, sheet)}};
   device.memory_bandwidth = published(900 * kGiga, sheet);
   device.matmul_units = published(80, "streaming multiprocessors of V100");
+  set_library_memory(device, 8);
   return device;
 }
 

@@ -1,0 +1,89 @@
+// GPU names and network texts -> clusters.
+#include "experiments/accuracy/laboratory.h"
+
+#include "core/check.h"
+#include "simulator/cluster_file.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <optional>
+#include <string>
+
+namespace sextant {
+namespace {
+
+constexpr std::int64_t kGpusPerNode = 8;
+constexpr double kBitsPerByte = 8, kGiga = 1e9;
+
+// The number that begins at or ends before `at`.
+std::optional<double> number_at(std::string_view text, std::size_t at) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data() + at, text.data() + text.size(), value);
+  return error == std::errc() ? std::optional(value) : std::nullopt;
+}
+std::optional<double> number_before(std::string_view text, std::size_t at) {
+  std::size_t begin = at;
+  while (begin > 0 && std::isdigit(static_cast<unsigned char>(text[begin - 1])) != 0) --begin;
+  return begin < at ? number_at(text, begin) : std::nullopt;
+}
+
+// "8x HDR200 IB per node", "4x OmniPath100 per node", "8x200G": ports and the Gb/s of one.
+std::optional<double> ports_gigabits(std::string_view text) {
+  const std::size_t cross = text.find('x');
+  if (cross == std::string_view::npos) return std::nullopt;
+  const std::size_t digit = text.find_first_of("0123456789", cross);
+  const auto ports = number_before(text, cross);
+  if (!ports || digit == std::string_view::npos) return std::nullopt;
+  return *ports * number_at(text, digit).value_or(0);
+}
+
+Cluster a100(std::string_view gpu_type, const std::string& size) {
+  Cluster cluster = load_cluster("dgx-a100:nodes=" + size);
+  if (gpu_type != "a100_40gb") return cluster;
+  const std::string sheet = "NVIDIA A100 40GB SXM data sheet";
+  cluster.device.name = "A100-SXM4-40GB";
+  cluster.device.memory = Bytes(40 * std::int64_t{1'000'000'000});
+  cluster.device.memory_bandwidth = {1555 * kGiga, Provenance::kPublished, sheet};
+  return cluster;
+}
+
+Cluster h200(const std::string& size) {
+  const std::string sheet = "NVIDIA H200 SXM data sheet";
+  Cluster cluster = load_cluster("dgx-h100:nodes=" + size);
+  cluster.name = "hgx-h200";
+  cluster.device.name = "H200-SXM5-141GB";
+  cluster.device.memory = Bytes(141 * std::int64_t{1'000'000'000});
+  cluster.device.memory_bandwidth = {4800 * kGiga, Provenance::kPublished, sheet};
+  return cluster;
+}
+
+Cluster base_cluster(std::string_view gpu_type, std::int64_t nodes) {
+  const std::string size = std::to_string(nodes);
+  if (gpu_type.starts_with("A100") || gpu_type.starts_with("a100")) return a100(gpu_type, size);
+  if (gpu_type.find("H100") != std::string_view::npos || gpu_type.starts_with("h100"))
+    return load_cluster("dgx-h100:nodes=" + size);
+  if (gpu_type.starts_with("H200")) return h200(size);
+  if (gpu_type.starts_with("V100")) return load_cluster("v100x8-32gb:nodes=" + size);
+  fail(ErrorCode::kBadInput, "gpu_type is '{}', there is no cluster of it", gpu_type);
+}
+
+}  // namespace
+
+double bandwidth_per_gpu(std::string_view inter_node) {
+  if (const auto gigabits = ports_gigabits(inter_node))
+    return *gigabits * kGiga / kBitsPerByte / kGpusPerNode;
+  const std::size_t unit = inter_node.find("Gb/s per node");
+  if (unit == std::string_view::npos) return 0;
+  return number_before(inter_node, unit).value_or(0) * kGiga / kBitsPerByte / kGpusPerNode;
+}
+
+Cluster laboratory(std::string_view gpu_type, std::string_view inter_node, std::int64_t gpus) {
+  Cluster cluster = base_cluster(gpu_type, (gpus + kGpusPerNode - 1) / kGpusPerNode);
+  const double rate = bandwidth_per_gpu(inter_node);
+  if (rate > 0)
+    cluster.inter_node.bandwidth = {rate, Provenance::kPublished, std::string(inter_node)};
+  return cluster;
+}
+
+}  // namespace sextant
