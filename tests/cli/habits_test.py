@@ -131,10 +131,29 @@ def check_bad_files(program):
     write("empty.json", "{}")
     program.run("cluster", "show", "empty.json").expect_code(3).expect_error("empty.json")
     program.run("model", "show", "empty.json").expect_code(3).expect_error("empty.json")
+    write("page.xml", "<html></html>")
+    program.run("cluster", "import", "page.xml").expect_code(3).expect_error("page.xml", "'html'")
+    program.run("cluster", "import", "none.xml").expect_code(3).expect_error("none.xml")
+    write("topo.txt", "     GPU0 GPU1\nGPU0  X   NV4\nGPU1 NV3  X\n")
+    program.run("cluster", "show", "topo.txt").expect_code(3).expect_error("topo.txt: line 3")
     write("cluster.json", '{"nods": 2}')
     program.run("cluster", "show", "cluster.json").expect_code(3).expect_error("cluster.json")
     program.run("run", TINY, *CPU, "--global-batch", "4", "--strategy", "dp=2", "--data",
                 "none.txt").expect_code(3).expect_error("none.txt")
+
+
+def check_import(program):
+    (program.folder / "topo.txt").write_text(
+        "     GPU0 GPU1 NIC0\nGPU0  X   NV4 PIX\nGPU1 NV4  X  SYS\n", encoding="utf-8")
+    printed = program.run("cluster", "import", "topo.txt", "--base", "dgx-a100").expect_code(0)
+    expect(printed.document().get("devices_per_node") == 2, "an import does not print a cluster file")
+    expect("nvidia-smi" in printed.err, f"an import does not say what was read: {printed.err}")
+    program.run("cluster", "import", "topo.txt", "--nodes", "2", "-o", "lab.json").expect_code(0)
+    shown = program.run("cluster", "show", "lab.json", "--json").expect_code(0).document()
+    expect(shown["cluster"]["nodes"] == 2, "the written cluster has not the nodes asked for")
+    program.run("cluster", "import", "topo.txt", "--nodes", "-2").expect_code(2)
+    program.run("simulate", TINY, "-c", "topo.txt", "--strategy", "dp=2", "--global-batch",
+                "4").expect_code(0)
 
 
 def check_infeasible(program):
@@ -367,7 +386,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--sextant", required=True, type=pathlib.Path)
     path = parser.parse_args().sextant.resolve()
-    for check in (check_help, check_usage, check_bad_files, check_infeasible, check_json,
+    for check in (check_help, check_usage, check_bad_files, check_import, check_infeasible, check_json,
                   check_main_line, check_explained_names, check_explained_causes,
                   check_nothing_half_written,
                   check_odd_files, check_plan_values, check_environment, check_backends,
