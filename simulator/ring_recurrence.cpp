@@ -22,7 +22,8 @@ namespace sextant {
 
 namespace {
 
-void check_sizes(std::size_t arrivals, std::size_t done, std::int64_t steps) {
+void check_sizes([[maybe_unused]] std::size_t arrivals, [[maybe_unused]] std::size_t done,
+                 [[maybe_unused]] std::int64_t steps) {
   SEXTANT_INVARIANT(arrivals == done, "{} arrivals, {} completions", arrivals, done);
   require(steps >= 0, ErrorCode::kUsage, "a ring of {} steps", steps);
 }
