@@ -120,7 +120,20 @@ void add_simulate(Program& p) {
                   "(slow, the same); timed: links are shared, kernels and communications slow each "
                   "other")
       ->check(CLI::IsMember({"tape", "step", "timed"}));
+  verb.add_flag("--critical-path", p.simulate.critical_path,
+                "the chain of launches that bounds the step, and the slack of the others");
   verb.add_option("--jitter", p.simulate.jitter, "relative deviation of compute times");
+  verb.add_option("--samples", p.simulate.samples, "steps under --jitter: quantiles of their time");
+  verb.add_option("--straggler", p.simulate.stragglers,
+                  "a rank whose kernels take longer, 5=1.2x; repeatable");
+  verb.add_option("--mtbf-hours", p.simulate.mtbf_hours,
+                  "mean time between failures of one device: what long runs keep of their time");
+  verb.add_option("--checkpoint-time", p.simulate.checkpoint_time,
+                  "that one checkpoint takes (default 60s)");
+  verb.add_option("--restart-time", p.simulate.restart_time,
+                  "from a failure to the next step (default 5m)");
+  verb.add_option("--checkpoint-every", p.simulate.checkpoint_every,
+                  "of work between checkpoints (default: the best)");
 }
 
 void add_explain(Program& p) {

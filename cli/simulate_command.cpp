@@ -1,13 +1,14 @@
 // `sextant simulate`: where the step of one plan goes.
 #include "cli/memory_section.h"
+#include "cli/path_section.h"
+#include "cli/picture_section.h"
+#include "cli/simulation_setup.h"
+#include "cli/variation_section.h"
 #include "cli/verbs.h"
 #include "cli/what_if_section.h"
 #include "core/check.h"
-#include "io/gzip.h"
-#include "simulator/chrome_trace.h"
-#include "simulator/flow_model.h"
-#include "simulator/html_timeline.h"
 #include "simulator/library_memory.h"
+#include "simulator/overlap.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -51,74 +52,6 @@ void say_memory(const Simulation& simulation, const std::vector<LibraryUse>& lib
   console.say(table.text());
 }
 
-// Memory in use under each rank of the trace, over the windows that the chart has too.
-void append_memory(const PhysicalGraph& graph, const MemorySection& memory,
-                   const Timeline& timeline, std::vector<CounterTrack>& tracks) {
-  for (const RankTimeline& rank : timeline.ranks) {
-    const ProgramMemory& program = memory.programs[graph.ranks[rank.rank.index()].program.index()];
-    const auto windows = static_cast<std::int64_t>(program.over_time.size());
-    CounterTrack track{rank.rank, "memory in use (bytes)", {}};
-    for (std::int64_t i = 0; i < windows; ++i)
-      track.samples.push_back(
-          {Time((program.begin - timeline.first_begin()).value +
-                (program.end - program.begin).value * i / std::max<std::int64_t>(windows, 1)),
-           program.over_time[static_cast<std::size_t>(i)].value});
-    tracks.push_back(std::move(track));
-  }
-}
-
-void write_trace(const std::string& file, const PhysicalGraph& graph, const MemorySection& memory,
-                 const Timeline& timeline, const Simulation& simulation) {
-  std::vector<CounterTrack> tracks = launches_in_flight(timeline);
-  append_memory(graph, memory, timeline, tracks);
-  const std::string trace = to_chrome_trace(simulation, tracks);
-  write_file_whole(file, file.ends_with(".gz") ? gzip(trace) : trace);
-}
-
-void write_pictures(const SimulateArguments& arguments, const PlannedJob& planned,
-                    const ExpandedGraph& expanded, const Simulation& simulation,
-                    const SimulateOptions& options) {
-  const PhysicalGraph& graph = expanded.graph;
-  const Timeline timeline = simulate_timeline(graph, *planned.cost, *planned.network, options);
-  const MemorySection memory = memory_section(expanded, timeline);
-  if (!arguments.trace.empty()) write_trace(arguments.trace, graph, memory, timeline, simulation);
-  if (arguments.timeline.empty()) return;
-  HtmlTimelineOptions page;
-  page.title =
-      fmt::format("{} on {}, simulated", name_of(planned.job.model), planned.job.cluster.name);
-  page.notes = {to_string(planned.plan.strategy),
-                fmt::format("step {}; {} of {} ranks simulated", to_text(simulation.step_time),
-                            simulation.ranks_simulated, graph.ranks.size())};
-  for (const ProgramMemory& program : memory.programs)
-    page.memory.push_back({program.program, program.over_time});
-  write_file_whole(arguments.timeline, to_html_timeline(graph, timeline, simulation.parts, page));
-}
-
-// Before work is lost.
-void require_sense(const SimulateArguments& arguments) {
-  require(arguments.plot.empty() || !arguments.sweep.empty(), ErrorCode::kUsage,
-          "--plot {} has nothing to draw without --sweep", arguments.plot);
-  require(!arguments.trace.ends_with(".gz") || can_gzip(), ErrorCode::kUsage,
-          "--trace {}: this sextant was built without zlib", arguments.trace);
-}
-
-// Of the names that the command line lets through.
-SimulationMode mode_of(const std::string& name) {
-  if (name == "timed") return SimulationMode::kTimed;
-  return name == "step" ? SimulationMode::kStep : SimulationMode::kTape;
-}
-
-// Timed mode wants to know of links, and of what runs beside what.
-void prepare_mode(PlannedJob& planned, SimulateOptions& options, const Console& console) {
-  const Cluster& cluster = planned.job.cluster;
-  if (options.mode == SimulationMode::kTimed) {
-    planned.network = make_flow_network(cluster, std::move(planned.network));
-    options.overlap = overlap_shares(cluster);
-  } else if (!overlap_shares(cluster).empty()) {
-    console.say("note: what kernels and communications do to each other shows in --mode timed");
-  }
-}
-
 Json libraries_json(const std::vector<LibraryUse>& libraries) {
   Json json = Json::array();
   for (const LibraryUse& use : libraries)
@@ -129,77 +62,150 @@ Json libraries_json(const std::vector<LibraryUse>& libraries) {
   return json;
 }
 
+// What was simulated, for everything that speaks of it.
+struct Simulated {
+  const SimulateArguments& arguments;
+  const PlannedJob& planned;
+  const ExpandedGraph& expanded;
+  const SimulationSetup& setup;
+  const Simulation& simulation;
+
+  const PhysicalGraph& graph() const { return expanded.graph; }
+  double step_s() const { return to_seconds(simulation.step_time); }
+  double tokens_per_s() const {
+    const Job& job = planned.job;
+    return static_cast<double>(job.global_batch) * static_cast<double>(job.sequence) / step_s();
+  }
+  std::optional<double> flops_share() const {
+    return mfu(planned.job, step_s(), planned.plan.strategy.ranks());
+  }
+};
+
+void say_step(const Simulated& it, const Console& console) {
+  const Job& job = it.planned.job;
+  const auto share = it.flops_share();
+  console.say(fmt::format("{} on {}: {}", name_of(job.model), job.cluster.name,
+                          to_string(it.planned.plan.strategy)));
+  console.say(
+      fmt::format("step {}, {:.0f} tokens/s, MFU {} of {} (simulated; {} of {} ranks, {} launches)",
+                  to_text(it.simulation.step_time), it.tokens_per_s(),
+                  share ? percent(*share) : "n/a", job.cluster.device.name,
+                  it.simulation.ranks_simulated, it.graph().ranks.size(), it.simulation.events));
+}
+
+Json step_json(const Simulated& it) {
+  const auto share = it.flops_share();
+  return {{"strategy", to_string(it.planned.plan.strategy)},
+          {"mode", it.arguments.mode},
+          {"step_time_s", it.step_s()},
+          {"tokens_per_s", it.tokens_per_s()},
+          {"mfu", share ? Json(*share) : Json(nullptr)},
+          {"parts_s", parts_json(it.simulation.parts)},
+          {"peak_memory_bytes", it.simulation.peak_memory.value},
+          {"memory_by_class_bytes", memory_json(it.simulation.peak_memory_by_class)},
+          {"ranks_simulated", it.simulation.ranks_simulated},
+          {"events", it.simulation.events}};
+}
+
+void add_pictures(const Simulated& it, const Console& console) {
+  const PictureFiles files{it.arguments.trace, it.arguments.timeline};
+  if (files.trace.empty() && files.timeline.empty()) return;
+  const Timeline timeline =
+      simulate_timeline(it.graph(), *it.planned.cost, *it.planned.network, it.setup.options);
+  write_pictures(files, it.planned, it.expanded, timeline, it.simulation);
+  if (!files.trace.empty())
+    console.say(fmt::format("trace in {}; open it with Perfetto or chrome://tracing", files.trace));
+  if (!files.timeline.empty())
+    console.say(fmt::format("timeline in {}; open it with a browser", files.timeline));
+}
+
+void add_path(const Simulated& it, Json& body, const Console& console) {
+  if (!it.arguments.critical_path) return;
+  const StepPath path =
+      simulate_path(it.graph(), *it.planned.cost, *it.planned.network, it.setup.options);
+  say(path, console);
+  body["critical_path"] = path_json(path);
+}
+
+double seconds_of(const std::string& text, double otherwise) {
+  return text.empty() ? otherwise : to_seconds(parse_duration(text));
+}
+
+void add_variation(const Simulated& it, Json& body, std::uint64_t seed, const Console& console) {
+  const SimulateArguments& arguments = it.arguments;
+  if (arguments.samples > 0) {
+    const StepSamples samples = step_samples(it.simulation);
+    say(samples, console);
+    body["samples"] = samples_json(samples);
+  }
+  if (arguments.mtbf_hours == 0) return;
+  constexpr double kHour = 3600, kCheckpoint = 60, kRestart = 300;
+  const LongRun run = long_run(
+      {arguments.mtbf_hours * kHour, it.planned.plan.strategy.ranks(),
+       seconds_of(arguments.checkpoint_time, kCheckpoint),
+       seconds_of(arguments.restart_time, kRestart), seconds_of(arguments.checkpoint_every, 0)},
+      seed);
+  say(run, it.tokens_per_s(), console);
+  body["long_run"] = long_run_json(run);
+}
+
+void add_changes(const Simulated& it, Json& body, const Console& console) {
+  const SimulateArguments& arguments = it.arguments;
+  if (!arguments.what_if.empty()) {
+    const WhatIfSection section =
+        what_if_section(it.planned, it.graph(), it.setup, arguments.what_if);
+    say(section, console);
+    body["what_if"] = what_if_json(section);
+  }
+  if (arguments.sweep.empty()) return;
+  const SweepSection section = sweep_section(it.planned, it.graph(), it.setup, arguments.sweep);
+  say(section, console);
+  if (!arguments.plot.empty()) write_file_whole(arguments.plot, sweep_chart(section));
+  body["sweep"] = sweep_json(section);
+}
+
+void say_notes(const Simulated& it, std::uint64_t seed, const Console& console) {
+  if (seed != 0 && it.arguments.jitter == 0 && it.arguments.mtbf_hours == 0)
+    console.say("note: --seed had no effect, there is neither --jitter nor --mtbf-hours");
+  if (it.setup.options.mode != SimulationMode::kTimed &&
+      !overlap_shares(it.planned.job.cluster).empty())
+    console.say("note: what kernels and communications do to each other shows in --mode timed");
+}
+
 }  // namespace
 
 void run_simulate(const SimulateArguments& arguments, const CommonOptions& common,
                   Console& console) {
-  require_sense(arguments);
   PlannedJob planned = load_planned_job(arguments.job);
+  const SimulationSetup setup = simulation_setup(arguments, common, planned.job.cluster);
+  // The graph is compiled for the cluster as it should be; what varies, varies in the run of it.
   const ExpandedGraph expanded = expanded_graph(planned);
-  const PhysicalGraph& graph = expanded.graph;
-  SimulateOptions options;
-  options.mode = mode_of(arguments.mode);
-  options.folded = !arguments.unfolded && arguments.jitter == 0;
-  options.keep_slices = !arguments.trace.empty();
-  options.jitter = arguments.jitter;
-  options.seed = common.seed;
-  prepare_mode(planned, options, console);
+  TimingModels models = models_for(setup, planned.job.cluster, planned.job.dtype);
+  planned.cost = std::move(models.cost);
+  planned.network = std::move(models.network);
   std::optional<MemorySection> memory;
   if (arguments.memory) {
-    memory = memory_section(expanded,
-                            simulate_timeline(graph, *planned.cost, *planned.network, options));
+    memory = memory_section(expanded, simulate_timeline(expanded.graph, *planned.cost,
+                                                        *planned.network, setup.options));
     say(*memory, console);  // also of a plan that does not fit
   }
-  require_fits(planned, graph);
-  const Simulation simulation = simulate(graph, *planned.cost, *planned.network, options);
-  if (!arguments.trace.empty() || !arguments.timeline.empty())
-    write_pictures(arguments, planned, expanded, simulation, options);
-  const double step_s = to_seconds(simulation.step_time);
-  const Job& job = planned.job;
-  const double tokens_per_s =
-      static_cast<double>(job.global_batch) * static_cast<double>(job.sequence) / step_s;
-  const auto value = mfu(job, step_s, planned.plan.strategy.ranks());
-
-  console.say(fmt::format("{} on {}: {}", name_of(job.model), job.cluster.name,
-                          to_string(planned.plan.strategy)));
-  console.say(fmt::format(
-      "step {}, {:.0f} tokens/s, MFU {} of {} (simulated; {} of {} ranks, {} "
-      "launches)",
-      to_text(simulation.step_time), tokens_per_s, value ? percent(*value) : "n/a",
-      job.cluster.device.name, simulation.ranks_simulated, graph.ranks.size(), simulation.events));
-  say_parts(simulation.parts, step_s, console);
-  const std::vector<LibraryUse> libraries = library_memory(graph, job.cluster.device);
-  say_memory(simulation, libraries, job.cluster.device.memory, console);
-  if (!arguments.trace.empty())
-    console.say(
-        fmt::format("trace in {}; open it with Perfetto or chrome://tracing", arguments.trace));
-  if (!arguments.timeline.empty())
-    console.say(fmt::format("timeline in {}; open it with a browser", arguments.timeline));
-  if (common.seed != 0 && arguments.jitter == 0)
-    console.say("note: --seed had no effect, there is no --jitter");
-  Json body = {{"strategy", to_string(planned.plan.strategy)},
-               {"mode", arguments.mode},
-               {"step_time_s", step_s},
-               {"tokens_per_s", tokens_per_s},
-               {"mfu", value ? Json(*value) : Json(nullptr)},
-               {"parts_s", parts_json(simulation.parts)},
-               {"peak_memory_bytes", simulation.peak_memory.value},
-               {"memory_by_class_bytes", memory_json(simulation.peak_memory_by_class)},
-               {"library_memory", libraries_json(libraries)},
-               {"ranks_simulated", simulation.ranks_simulated},
-               {"events", simulation.events}};
+  require_fits(planned, expanded.graph);
+  const Simulation simulation =
+      simulate(expanded.graph, *planned.cost, *planned.network, setup.options);
+  const Simulated it{arguments, planned, expanded, setup, simulation};
+  say_step(it, console);
+  say_parts(simulation.parts, it.step_s(), console);
+  const DeviceKind& device = planned.job.cluster.device;
+  const std::vector<LibraryUse> libraries = library_memory(expanded.graph, device);
+  say_memory(simulation, libraries, device.memory, console);
+  say_notes(it, common.seed, console);
+  Json body = step_json(it);
+  body["library_memory"] = libraries_json(libraries);
   if (memory) body["memory"] = memory_section_json(*memory);
-  if (!arguments.what_if.empty()) {
-    const WhatIfSection section = what_if_section(planned, graph, options, arguments.what_if);
-    say(section, console);
-    body["what_if"] = what_if_json(section);
-  }
-  if (!arguments.sweep.empty()) {
-    const SweepSection section = sweep_section(planned, graph, options, arguments.sweep);
-    say(section, console);
-    if (!arguments.plot.empty()) write_file_whole(arguments.plot, sweep_chart(section));
-    body["sweep"] = sweep_json(section);
-  }
+  add_pictures(it, console);
+  add_path(it, body, console);
+  add_variation(it, body, common.seed, console);
+  add_changes(it, body, console);
   console.document("simulate", body);
 }
 

@@ -23,7 +23,7 @@ struct NamedQuantile {
   const char* name;
   double q;
 };
-constexpr NamedQuantile kQuantiles[] = {{"least", 0},     {"p5", 0.05},  {"median", 0.5},
+constexpr NamedQuantile kQuantiles[] = {{"least", 0},  {"p5", 0.05},  {"median", 0.5},
                                         {"p95", 0.95}, {"p99", 0.99}, {"most", 1}};
 
 double quantile_of(const std::vector<double>& ascending, double q) {
@@ -53,8 +53,8 @@ void say(const StepSamples& samples, const Console& console) {
   Table table({fmt::format("{} steps", samples.step_s.size()), "time", "of the mean"});
   table.add({"mean", time_text(samples.mean_s), ""});
   for (const auto& [name, q] : kQuantiles)
-    table.add({name, time_text(quantile(samples, q)),
-               percent(quantile(samples, q) / samples.mean_s)});
+    table.add(
+        {name, time_text(quantile(samples, q)), percent(quantile(samples, q) / samples.mean_s)});
   console.say(table.text());
 }
 
@@ -95,8 +95,8 @@ Json long_run_json(const LongRun& run) {
           {"checkpoints", goodput.checkpoints},
           {"lost", goodput.lost},
           {"restarts", goodput.restarts},
-          {"day_of_work_s", {{"median", quantile_of(run.day_s, 0.5)},
-                             {"p95", quantile_of(run.day_s, 0.95)}}}};
+          {"day_of_work_s",
+           {{"median", quantile_of(run.day_s, 0.5)}, {"p95", quantile_of(run.day_s, 0.95)}}}};
 }
 
 }  // namespace sextant

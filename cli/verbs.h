@@ -29,6 +29,11 @@ struct SimulateArguments {
   std::string plot;                  // file for the sweep's chart
   bool memory = false;
   bool unfolded = false;
+  bool critical_path = false;
+  std::vector<std::string> stragglers;                          // "5=1.2x"
+  std::int64_t samples = 0;                                     // of the step time, under jitter
+  double mtbf_hours = 0;                                        // of one device; 0: no failures
+  std::string checkpoint_time, restart_time, checkpoint_every;  // "60s"; empty: defaults
   std::string mode = "tape";
   double jitter = 0;
 };

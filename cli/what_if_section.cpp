@@ -4,7 +4,6 @@
 #include "cli/verbs.h"
 #include "core/check.h"
 #include "io/svg_chart.h"
-#include "simulator/flow_model.h"
 #include "simulator/models.h"
 
 #include <fmt/core.h>
@@ -29,13 +28,10 @@ constexpr NamedPart kParts[] = {{"compute", &StepParts::compute},
                                 {"bubble", &StepParts::bubble}};
 
 WhatIfRow simulated(const Cluster& cluster, DType dtype, const PhysicalGraph& graph,
-                    SimulateOptions options, std::string text) {
-  TimingModels models = make_timing_models(cluster, dtype);
-  if (options.mode == SimulationMode::kTimed) {
-    models.network = make_flow_network(cluster, std::move(models.network));
-    options.overlap = overlap_shares(cluster);
-  }
-  const Simulation simulation = simulate(graph, *models.cost, *models.network, options);
+                    const SimulationSetup& setup, std::string text) {
+  const TimingModels models = models_for(setup, cluster, dtype);
+  const Simulation simulation =
+      simulate(graph, *models.cost, *models.network, options_for(setup, cluster));
   return {std::move(text), to_seconds(simulation.step_time), simulation.parts,
           simulation.peak_memory <= cluster.device.memory};
 }
@@ -68,18 +64,18 @@ Json rows_json(const std::vector<WhatIfRow>& rows) {
   return list;
 }
 
-SimulateOptions without_extras(SimulateOptions options) {
-  options.keep_slices = false;
-  options.keep_traffic = false;
-  return options;
+SimulationSetup without_extras(SimulationSetup setup) {
+  setup.options.keep_slices = false;
+  setup.options.keep_traffic = false;
+  return setup;
 }
 
 }  // namespace
 
 WhatIfSection what_if_section(const PlannedJob& planned, const PhysicalGraph& graph,
-                              const SimulateOptions& options,
+                              const SimulationSetup& setup,
                               const std::vector<std::string>& changes) {
-  const SimulateOptions plain = without_extras(options);
+  const SimulationSetup plain = without_extras(setup);
   const Cluster& cluster = planned.job.cluster;
   const DType dtype = planned.job.dtype;
   WhatIfSection section{simulated(cluster, dtype, graph, plain, "now"), {}};
@@ -122,8 +118,8 @@ Json what_if_json(const WhatIfSection& section) {
 }
 
 SweepSection sweep_section(const PlannedJob& planned, const PhysicalGraph& graph,
-                           const SimulateOptions& options, const std::string& sweep) {
-  const SimulateOptions plain = without_extras(options);
+                           const SimulationSetup& setup, const std::string& sweep) {
+  const SimulationSetup plain = without_extras(setup);
   SweepSection section{sweep, 0, parse_sweep(sweep), {}};
   // All values are looked at before the first is simulated.
   std::vector<Cluster> clusters;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cli/console.h"
+#include "cli/simulation_setup.h"
 #include "cli/workflow.h"
 #include "simulator/simulate.h"
 #include "simulator/what_if.h"
@@ -28,7 +29,7 @@ struct WhatIfSection {
 };
 
 WhatIfSection what_if_section(const PlannedJob& planned, const PhysicalGraph& graph,
-                              const SimulateOptions& options,
+                              const SimulationSetup& setup,
                               const std::vector<std::string>& changes);
 void say(const WhatIfSection& section, const Console& console);
 nlohmann::ordered_json what_if_json(const WhatIfSection& section);
@@ -42,7 +43,7 @@ struct SweepSection {
 };
 
 SweepSection sweep_section(const PlannedJob& planned, const PhysicalGraph& graph,
-                           const SimulateOptions& options, const std::string& sweep);
+                           const SimulationSetup& setup, const std::string& sweep);
 void say(const SweepSection& section, const Console& console);
 nlohmann::ordered_json sweep_json(const SweepSection& section);
 // Step time and its parts over the values, as SVG.

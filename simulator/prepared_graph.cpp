@@ -24,8 +24,8 @@ RankClasses PreparedGraph::classes_of(const CostModel& cost, const NetworkModel&
                       group_colours(graph_, members_, network), member_order(network));
 }
 
-Timeline PreparedGraph::timeline(const CostModel& cost, const NetworkModel& network,
-                                 const SimulateOptions& options) const {
+TapeTimes PreparedGraph::times(const CostModel& cost, const NetworkModel& network,
+                               const SimulateOptions& options) const {
   validate(options);
   require(options.mode == SimulationMode::kTape, ErrorCode::kUsage,
           "a prepared graph is timed in tape mode only");
@@ -33,9 +33,13 @@ Timeline PreparedGraph::timeline(const CostModel& cost, const NetworkModel& netw
           "jitter, traffic and unfolded runs need a graph that was prepared unfolded");
   require(!folds_ || classes_of(cost, network).class_of == classes_.class_of, ErrorCode::kUsage,
           "these models tell other ranks apart than those that the graph was prepared with");
-  const TapeTimes times =
-      evaluate(flat_, entry_durations(*tape_, graph_, cost), cost, network, tape_options(options));
-  return timeline_of(graph_, *tape_, times, classes_, options);
+  return evaluate(flat_, entry_durations(*tape_, graph_, cost), cost, network,
+                  tape_options(options));
+}
+
+Timeline PreparedGraph::timeline(const CostModel& cost, const NetworkModel& network,
+                                 const SimulateOptions& options) const {
+  return timeline_of(graph_, *tape_, times(cost, network, options), classes_, options);
 }
 
 Simulation PreparedGraph::simulate(const CostModel& cost, const NetworkModel& network,

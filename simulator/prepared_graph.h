@@ -29,6 +29,10 @@ class PreparedGraph {
                       const SimulateOptions& options = {}) const;
   Timeline timeline(const CostModel& cost, const NetworkModel& network,
                     const SimulateOptions& options = {}) const;
+  // By entry of the tape.
+  TapeTimes times(const CostModel& cost, const NetworkModel& network,
+                  const SimulateOptions& options = {}) const;
+  const Tape& tape() const { return *tape_; }
 
  private:
   RankClasses classes_of(const CostModel& cost, const NetworkModel& network) const;

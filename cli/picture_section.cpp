@@ -1,0 +1,64 @@
+// Memory in use goes with both pictures.
+#include "cli/picture_section.h"
+
+#include "cli/memory_section.h"
+#include "io/gzip.h"
+#include "simulator/chrome_trace.h"
+#include "simulator/html_timeline.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace sextant {
+namespace {
+
+// Over the windows that the chart of `--memory` has too.
+CounterTrack memory_track(Rank rank, const ProgramMemory& program, Time origin) {
+  const auto windows = static_cast<std::int64_t>(program.over_time.size());
+  CounterTrack track{rank, "memory in use (bytes)", {}};
+  for (std::int64_t i = 0; i < windows; ++i) {
+    const std::int64_t since = (program.end - program.begin).value / windows * i;
+    track.samples.push_back({program.begin + Duration(since) - origin,
+                             program.over_time[static_cast<std::size_t>(i)].value});
+  }
+  return track;
+}
+
+void write_trace(const std::string& file, const PhysicalGraph& graph, const MemorySection& memory,
+                 const Timeline& timeline, const Simulation& simulation) {
+  std::vector<CounterTrack> tracks = launches_in_flight(timeline);
+  const Time origin = timeline.first_begin();
+  for (const RankTimeline& rank : timeline.ranks)
+    tracks.push_back(memory_track(
+        rank.rank, memory.programs[graph.ranks[rank.rank.index()].program.index()], origin));
+  const std::string trace = to_chrome_trace(simulation, tracks);
+  write_file_whole(file, file.ends_with(".gz") ? gzip(trace) : trace);
+}
+
+void write_timeline(const std::string& file, const PlannedJob& planned, const PhysicalGraph& graph,
+                    const MemorySection& memory, const Timeline& timeline,
+                    const Simulation& simulation) {
+  HtmlTimelineOptions page;
+  page.title =
+      fmt::format("{} on {}, simulated", name_of(planned.job.model), planned.job.cluster.name);
+  page.notes = {to_string(planned.plan.strategy),
+                fmt::format("step {}; {} of {} ranks simulated", to_text(simulation.step_time),
+                            simulation.ranks_simulated, graph.ranks.size())};
+  for (const ProgramMemory& program : memory.programs)
+    page.memory.push_back({program.program, program.over_time});
+  write_file_whole(file, to_html_timeline(graph, timeline, simulation.parts, page));
+}
+
+}  // namespace
+
+void write_pictures(const PictureFiles& files, const PlannedJob& planned,
+                    const ExpandedGraph& expanded, const Timeline& timeline,
+                    const Simulation& simulation) {
+  const MemorySection memory = memory_section(expanded, timeline);
+  if (!files.trace.empty()) write_trace(files.trace, expanded.graph, memory, timeline, simulation);
+  if (!files.timeline.empty())
+    write_timeline(files.timeline, planned, expanded.graph, memory, timeline, simulation);
+}
+
+}  // namespace sextant

@@ -1,0 +1,21 @@
+// `simulate --trace` and `--timeline`: the step as files to look at.
+#pragma once
+
+#include "cli/workflow.h"
+#include "simulator/simulate.h"
+
+#include <string>
+
+namespace sextant {
+
+struct PictureFiles {
+  std::string trace;     // Chrome trace; .gz: compressed; empty: none
+  std::string timeline;  // HTML page; empty: none
+};
+
+// The trace needs the slices of `simulation`.
+void write_pictures(const PictureFiles& files, const PlannedJob& planned,
+                    const ExpandedGraph& expanded, const Timeline& timeline,
+                    const Simulation& simulation);
+
+}  // namespace sextant

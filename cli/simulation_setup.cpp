@@ -1,0 +1,73 @@
+// Arguments to options.
+#include "cli/simulation_setup.h"
+
+#include "cli/variation_section.h"
+#include "core/check.h"
+#include "io/gzip.h"
+#include "simulator/flow_model.h"
+#include "simulator/overlap.h"
+
+#include <utility>
+
+namespace sextant {
+namespace {
+
+void require_sense(const SimulateArguments& arguments) {
+  require(arguments.plot.empty() || !arguments.sweep.empty(), ErrorCode::kUsage,
+          "--plot {} has nothing to draw without --sweep", arguments.plot);
+  require(!arguments.trace.ends_with(".gz") || can_gzip(), ErrorCode::kUsage,
+          "--trace {}: this sextant was built without zlib", arguments.trace);
+  require(arguments.samples >= 0 && arguments.samples <= 100'000, ErrorCode::kUsage,
+          "{} samples: 1 to 100000", arguments.samples);
+  require(arguments.samples == 0 || arguments.jitter > 0, ErrorCode::kUsage,
+          "--samples {}: steps are all alike without --jitter", arguments.samples);
+  require(!arguments.critical_path || arguments.mode != "timed", ErrorCode::kUsage,
+          "--critical-path: in timed mode a launch may delay another without a wait between them; "
+          "use --mode tape");
+  const bool has_failures = arguments.mtbf_hours > 0;
+  require(arguments.mtbf_hours >= 0, ErrorCode::kUsage, "--mtbf-hours {}: above zero",
+          arguments.mtbf_hours);
+  require(has_failures || (arguments.checkpoint_time.empty() && arguments.restart_time.empty() &&
+                           arguments.checkpoint_every.empty()),
+          ErrorCode::kUsage, "checkpoints and restarts of what? Give --mtbf-hours of one device");
+}
+
+SimulationMode mode_of(const std::string& name) {
+  if (name == "timed") return SimulationMode::kTimed;
+  return name == "step" ? SimulationMode::kStep : SimulationMode::kTape;
+}
+
+}  // namespace
+
+SimulationSetup simulation_setup(const SimulateArguments& arguments, const CommonOptions& common,
+                                 const Cluster& cluster) {
+  require_sense(arguments);
+  SimulationSetup setup;
+  SimulateOptions& options = setup.options;
+  options.mode = mode_of(arguments.mode);
+  options.folded = !arguments.unfolded && arguments.jitter == 0;
+  options.keep_slices = !arguments.trace.empty();
+  options.jitter = arguments.jitter;
+  options.seed = common.seed;
+  if (arguments.samples > 0) options.steps = arguments.samples + kWarmUpSteps;
+  for (const std::string& text : arguments.stragglers)
+    setup.stragglers.push_back(parse_straggler(text));
+  options = options_for(setup, cluster);
+  return setup;
+}
+
+TimingModels models_for(const SimulationSetup& setup, const Cluster& cluster, DType dtype) {
+  TimingModels models = make_timing_models(cluster, dtype);
+  if (!setup.stragglers.empty()) models.cost = make_ranked_costs(cluster, dtype, setup.stragglers);
+  if (setup.options.mode == SimulationMode::kTimed)
+    models.network = make_flow_network(cluster, std::move(models.network));
+  return models;
+}
+
+SimulateOptions options_for(const SimulationSetup& setup, const Cluster& cluster) {
+  SimulateOptions options = setup.options;
+  if (options.mode == SimulationMode::kTimed) options.overlap = overlap_shares(cluster);
+  return options;
+}
+
+}  // namespace sextant
