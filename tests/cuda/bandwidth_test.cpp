@@ -26,6 +26,8 @@ namespace {
 // Device memory that is given out in aligned pieces, all zero.
 class Memory {
  public:
+  static constexpr std::size_t kAlignment = 256;
+
   explicit Memory(std::size_t bytes) : size_(bytes) {
     SEXTANT_CUDA(cudaMalloc(reinterpret_cast<void**>(&data_), bytes));
     SEXTANT_CUDA(cudaMemset(data_, 0, bytes));
@@ -35,7 +37,6 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
   std::byte* take(std::size_t bytes) {
-    constexpr std::size_t kAlignment = 256;
     std::byte* taken = data_ + used_;
     used_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
     REQUIRE(used_ <= size_);
@@ -123,7 +124,7 @@ class CudaCopy final : public CudaKernel {
 
 class Bench {
  public:
-  Bench() : device_(CudaOptions{}), read_(kRead + sizeof(std::uint32_t)) {
+  Bench() : device_(CudaOptions{}), read_(kRead + Memory::kAlignment) {
     device_.need_scratch(std::size_t{2} << 30);  // for all kernels measured: it is allocated once
     device_.allocate_scratch();
     SEXTANT_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));

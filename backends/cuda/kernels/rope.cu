@@ -1,6 +1,5 @@
 // Rotary positions: a block has one position, computes its angles once and turns all heads of all
 // samples by them, 16 bytes of either half at a time where the halves allow it.
-#include "backends/cuda/kernels/divisor.h"
 #include "backends/cuda/kernels/elements.cuh"
 #include "backends/cuda/kernels/rope.h"
 
@@ -12,14 +11,17 @@ namespace {
 constexpr int kMostThreads = 256;
 constexpr double kHalfTurns = 0.31830988618379067153776752674503;  // 1 / pi
 
-// An angle in radians. Whole turns are taken off in f64, so that positions of any size keep their
-// place on the circle.
-__device__ __forceinline__ void turn_by(double angle, float& cosine, float& sine) {
-  const double half_turns = angle * kHalfTurns;
+// The angle of pair i at a position, of theta^(-2 i / size) per position. Whole turns are taken off
+// in f64, so that positions of any size keep their place on the circle.
+__device__ void turn_of(const RopeArguments& a, double position, int i, float& cosine,
+                        float& sine) {
+  const double exponent = a.log2_theta * (-2.0 * i) / static_cast<double>(a.size);
+  const double half_turns = position * exp2(exponent) * kHalfTurns;
   sincospif(static_cast<float>(half_turns - 2 * rint(0.5 * half_turns)), &sine, &cosine);
 }
-__device__ __forceinline__ void turn_by(double angle, double& cosine, double& sine) {
-  sincos(angle, &sine, &cosine);
+__device__ void turn_of(const RopeArguments& a, double position, int i, double& cosine,
+                        double& sine) {
+  sincos(position * pow(a.theta, -2.0 * i / static_cast<double>(a.size)), &sine, &cosine);
 }
 
 // The two halves of a pack of pairs.
@@ -39,52 +41,36 @@ struct Pairs {
   }
 };
 
-// Where a pack of one position begins and its first pair.
-struct Place {
-  std::int64_t at = 0;
-  int pair = 0;
-};
-
-// Packs of one position, of all samples and heads.
-struct Places {
-  std::int64_t positions = 0, heads = 0, size = 0;
-  Divisor packs_of_head, heads_of_sample;
-  int pack = 1;
-
-  __device__ __forceinline__ Place of(std::int64_t position, std::uint32_t index) const {
-    const std::uint32_t head = packs_of_head.quotient(index);
-    const std::uint32_t sample = heads_of_sample.quotient(head);
-    const int pair = static_cast<int>(index - head * packs_of_head.by) * pack;
-    const std::int64_t row = (sample * positions + position) * heads;
-    return {(row + head - sample * heads_of_sample.by) * size + pair, pair};
-  }
-};
-
 template <typename T, int kPack>
-__global__ void __launch_bounds__(kMostThreads, 6)
-    rope(RopeArguments a, Places places, std::uint32_t count) {
+__global__ void __launch_bounds__(kMostThreads) rope(RopeArguments a) {
   using W = Wide<T>;
   extern __shared__ __align__(16) unsigned char memory[];
-  const int half = static_cast<int>(a.size / 2);
+  const int half = static_cast<int>(a.size / 2), packs = half / kPack;
   W* const cosine = reinterpret_cast<W*>(memory);
   W* const sine = cosine + half;
-  const std::int64_t position = blockIdx.x;
-  const std::uint32_t stride = gridDim.y * blockDim.x;
-  std::uint32_t index = blockIdx.y * blockDim.x + threadIdx.x;
-  Place here = places.of(position, index);
+  const std::int64_t position = blockIdx.x, count = a.batch * a.heads * packs;
+  const std::int64_t stride = std::int64_t{gridDim.y} * blockDim.x;
+  std::int64_t at = std::int64_t{blockIdx.y} * blockDim.x + threadIdx.x;
+  const auto offset = [&](std::int64_t pack) {
+    const std::int64_t head = pack / packs, b = head / a.heads;
+    return ((b * a.positions + position) * a.heads + head - b * a.heads) * a.size +
+           pack % packs * kPack;
+  };
   // The first pairs are on their way while the angles are computed.
   Pairs<T, kPack> x;
-  if (index < count) x = Pairs<T, kPack>::read(a.x, here.at, half);
+  if (at < count) x = Pairs<T, kPack>::read(a.x, offset(at), half);
   const auto global = static_cast<double>(a.first + position);
   for (int i = static_cast<int>(threadIdx.x); i < half; i += static_cast<int>(blockDim.x))
-    turn_by((a.inverse ? -global : global) * a.turns[i], cosine[i], sine[i]);
+    turn_of(a, a.inverse ? -global : global, i, cosine[i], sine[i]);
   __syncthreads();
-  while (index < count) {
+  for (; at < count; at += stride) {
+    const int i = static_cast<int>(at % packs) * kPack;
+    const std::int64_t here = offset(at);
     Pairs<T, kPack> y;
-    if (a.accumulate) y = Pairs<T, kPack>::read(a.y, here.at, half);
+    if (a.accumulate) y = Pairs<T, kPack>::read(a.y, here, half);
 #pragma unroll
     for (int j = 0; j < kPack; ++j) {
-      const W c = cosine[here.pair + j], s = sine[here.pair + j];
+      const W c = cosine[i + j], s = sine[i + j];
       const W u = widen(x.low.values[j]), v = widen(x.high.values[j]);
       W low = u * c - v * s, high = v * c + u * s;
       if (a.accumulate) {
@@ -94,11 +80,8 @@ __global__ void __launch_bounds__(kMostThreads, 6)
       y.low.values[j] = narrow<T>(low);
       y.high.values[j] = narrow<T>(high);
     }
-    index += stride;
-    const Place next = places.of(position, index);
-    if (index < count) x = Pairs<T, kPack>::read(a.x, next.at, half);
-    y.write(a.y, here.at, half);
-    here = next;
+    if (at + stride < count) x = Pairs<T, kPack>::read(a.x, offset(at + stride), half);
+    y.write(a.y, here, half);
   }
 }
 
@@ -115,14 +98,7 @@ cudaError_t start(const RopeArguments& a, cudaStream_t stream) {
   const cudaError_t status = cudaFuncSetAttribute(
       rope<T, kPack>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
   if (status != cudaSuccess) return status;
-  const Places places{.positions = a.positions,
-                      .heads = a.heads,
-                      .size = a.size,
-                      .packs_of_head = Divisor(a.size / 2 / kPack),
-                      .heads_of_sample = Divisor(a.heads),
-                      .pack = kPack};
-  rope<T, kPack><<<grid, static_cast<unsigned>(threads), bytes, stream>>>(
-      a, places, static_cast<std::uint32_t>(count));
+  rope<T, kPack><<<grid, static_cast<unsigned>(threads), bytes, stream>>>(a);
   return cudaGetLastError();
 }
 

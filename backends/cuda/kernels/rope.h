@@ -17,8 +17,8 @@ struct RopeArguments {
   void* y = nullptr;
   bool accumulate = false;
   bool inverse = false;
-  const double* turns = nullptr;  // per pair, radians per position
-  std::int64_t first = 0;         // position of the first row
+  double theta = 1, log2_theta = 0;
+  std::int64_t first = 0;  // position of the first row
   std::int64_t batch = 0, positions = 0, heads = 0, size = 0;
 };
 
