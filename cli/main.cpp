@@ -126,14 +126,8 @@ void add_simulate(Program& p) {
   verb.add_option("--samples", p.simulate.samples, "steps under --jitter: quantiles of their time");
   verb.add_option("--straggler", p.simulate.stragglers,
                   "a rank whose kernels take longer, 5=1.2x; repeatable");
-  verb.add_option("--mtbf-hours", p.simulate.mtbf_hours,
-                  "mean time between failures of one device: what long runs keep of their time");
-  verb.add_option("--checkpoint-time", p.simulate.checkpoint_time,
-                  "that one checkpoint takes (default 60s)");
-  verb.add_option("--restart-time", p.simulate.restart_time,
-                  "from a failure to the next step (default 5m)");
-  verb.add_option("--checkpoint-every", p.simulate.checkpoint_every,
-                  "of work between checkpoints (default: the best)");
+  verb.add_option("--failures", p.simulate.failures,
+                  "what long runs keep: \"mtbf=50000h checkpoint=60s restart=5min every=30min\"");
 }
 
 void add_explain(Program& p) {
@@ -351,6 +345,8 @@ int run(int argc, char** argv) {
   Program program;
   program.app.require_subcommand(1);
   program.app.footer(kMainFooter);
+  // Options with the name of their environment variable and their text on one line.
+  program.app.get_formatter()->column_width(48);
   add_search(program);
   add_simulate(program);
   add_explain(program);

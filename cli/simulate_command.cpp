@@ -107,16 +107,21 @@ Json step_json(const Simulated& it) {
           {"events", it.simulation.events}};
 }
 
-void add_pictures(const Simulated& it, const Console& console) {
+// Before anything is said: a file that cannot be written is an error.
+void draw_pictures(const Simulated& it) {
   const PictureFiles files{it.arguments.trace, it.arguments.timeline};
   if (files.trace.empty() && files.timeline.empty()) return;
   const Timeline timeline =
       simulate_timeline(it.graph(), *it.planned.cost, *it.planned.network, it.setup.options);
   write_pictures(files, it.planned, it.expanded, timeline, it.simulation);
-  if (!files.trace.empty())
-    console.say(fmt::format("trace in {}; open it with Perfetto or chrome://tracing", files.trace));
-  if (!files.timeline.empty())
-    console.say(fmt::format("timeline in {}; open it with a browser", files.timeline));
+}
+
+void say_pictures(const SimulateArguments& arguments, const Console& console) {
+  if (!arguments.trace.empty())
+    console.say(
+        fmt::format("trace in {}; open it with Perfetto or chrome://tracing", arguments.trace));
+  if (!arguments.timeline.empty())
+    console.say(fmt::format("timeline in {}; open it with a browser", arguments.timeline));
 }
 
 void add_path(const Simulated& it, Json& body, const Console& console) {
@@ -127,10 +132,6 @@ void add_path(const Simulated& it, Json& body, const Console& console) {
   body["critical_path"] = path_json(path);
 }
 
-double seconds_of(const std::string& text, double otherwise) {
-  return text.empty() ? otherwise : to_seconds(parse_duration(text));
-}
-
 void add_variation(const Simulated& it, Json& body, std::uint64_t seed, const Console& console) {
   const SimulateArguments& arguments = it.arguments;
   if (arguments.samples > 0) {
@@ -138,13 +139,8 @@ void add_variation(const Simulated& it, Json& body, std::uint64_t seed, const Co
     say(samples, console);
     body["samples"] = samples_json(samples);
   }
-  if (arguments.mtbf_hours == 0) return;
-  constexpr double kHour = 3600, kCheckpoint = 60, kRestart = 300;
-  const LongRun run = long_run(
-      {arguments.mtbf_hours * kHour, it.planned.plan.strategy.ranks(),
-       seconds_of(arguments.checkpoint_time, kCheckpoint),
-       seconds_of(arguments.restart_time, kRestart), seconds_of(arguments.checkpoint_every, 0)},
-      seed);
+  if (!it.setup.reliability) return;
+  const LongRun run = long_run(*it.setup.reliability, seed);
   say(run, it.tokens_per_s(), console);
   body["long_run"] = long_run_json(run);
 }
@@ -152,8 +148,7 @@ void add_variation(const Simulated& it, Json& body, std::uint64_t seed, const Co
 void add_changes(const Simulated& it, Json& body, const Console& console) {
   const SimulateArguments& arguments = it.arguments;
   if (!arguments.what_if.empty()) {
-    const WhatIfSection section =
-        what_if_section(it.planned, it.graph(), it.setup, arguments.what_if);
+    const WhatIfSection section = what_if_section(it.planned, it.graph(), it.setup);
     say(section, console);
     body["what_if"] = what_if_json(section);
   }
@@ -165,8 +160,8 @@ void add_changes(const Simulated& it, Json& body, const Console& console) {
 }
 
 void say_notes(const Simulated& it, std::uint64_t seed, const Console& console) {
-  if (seed != 0 && it.arguments.jitter == 0 && it.arguments.mtbf_hours == 0)
-    console.say("note: --seed had no effect, there is neither --jitter nor --mtbf-hours");
+  if (seed != 0 && it.arguments.jitter == 0 && !it.setup.reliability)
+    console.say("note: --seed had no effect, there is neither --jitter nor --failures");
   if (it.setup.options.mode != SimulationMode::kTimed &&
       !overlap_shares(it.planned.job.cluster).empty())
     console.say("note: what kernels and communications do to each other shows in --mode timed");
@@ -177,7 +172,8 @@ void say_notes(const Simulated& it, std::uint64_t seed, const Console& console) 
 void run_simulate(const SimulateArguments& arguments, const CommonOptions& common,
                   Console& console) {
   PlannedJob planned = load_planned_job(arguments.job);
-  const SimulationSetup setup = simulation_setup(arguments, common, planned.job.cluster);
+  const SimulationSetup setup =
+      simulation_setup(arguments, common, planned.job.cluster, planned.plan.strategy.ranks());
   // The graph is compiled for the cluster as it should be; what varies, varies in the run of it.
   const ExpandedGraph expanded = expanded_graph(planned);
   TimingModels models = models_for(setup, planned.job.cluster, planned.job.dtype);
@@ -193,6 +189,7 @@ void run_simulate(const SimulateArguments& arguments, const CommonOptions& commo
   const Simulation simulation =
       simulate(expanded.graph, *planned.cost, *planned.network, setup.options);
   const Simulated it{arguments, planned, expanded, setup, simulation};
+  draw_pictures(it);
   say_step(it, console);
   say_parts(simulation.parts, it.step_s(), console);
   const DeviceKind& device = planned.job.cluster.device;
@@ -202,7 +199,7 @@ void run_simulate(const SimulateArguments& arguments, const CommonOptions& commo
   Json body = step_json(it);
   body["library_memory"] = libraries_json(libraries);
   if (memory) body["memory"] = memory_section_json(*memory);
-  add_pictures(it, console);
+  say_pictures(arguments, console);
   add_path(it, body, console);
   add_variation(it, body, common.seed, console);
   add_changes(it, body, console);

@@ -24,12 +24,6 @@ void require_sense(const SimulateArguments& arguments) {
   require(!arguments.critical_path || arguments.mode != "timed", ErrorCode::kUsage,
           "--critical-path: in timed mode a launch may delay another without a wait between them; "
           "use --mode tape");
-  const bool has_failures = arguments.mtbf_hours > 0;
-  require(arguments.mtbf_hours >= 0, ErrorCode::kUsage, "--mtbf-hours {}: above zero",
-          arguments.mtbf_hours);
-  require(has_failures || (arguments.checkpoint_time.empty() && arguments.restart_time.empty() &&
-                           arguments.checkpoint_every.empty()),
-          ErrorCode::kUsage, "checkpoints and restarts of what? Give --mtbf-hours of one device");
 }
 
 SimulationMode mode_of(const std::string& name) {
@@ -37,10 +31,18 @@ SimulationMode mode_of(const std::string& name) {
   return name == "step" ? SimulationMode::kStep : SimulationMode::kTape;
 }
 
+// Each change alone, and all changes together.
+void require_possible(const SimulationSetup& setup, const Cluster& cluster) {
+  for (const WhatIf& change : setup.sweep) changed(cluster, change);
+  for (const WhatIf& change : setup.changes) changed(cluster, change);
+  Cluster all = cluster;
+  for (const WhatIf& change : setup.changes) all = changed(all, change);
+}
+
 }  // namespace
 
 SimulationSetup simulation_setup(const SimulateArguments& arguments, const CommonOptions& common,
-                                 const Cluster& cluster) {
+                                 const Cluster& cluster, std::int64_t ranks) {
   require_sense(arguments);
   SimulationSetup setup;
   SimulateOptions& options = setup.options;
@@ -52,6 +54,10 @@ SimulationSetup simulation_setup(const SimulateArguments& arguments, const Commo
   if (arguments.samples > 0) options.steps = arguments.samples + kWarmUpSteps;
   for (const std::string& text : arguments.stragglers)
     setup.stragglers.push_back(parse_straggler(text));
+  for (const std::string& text : arguments.what_if) setup.changes.push_back(parse_what_if(text));
+  if (!arguments.sweep.empty()) setup.sweep = parse_sweep(arguments.sweep);
+  require_possible(setup, cluster);
+  if (!arguments.failures.empty()) setup.reliability = parse_reliability(arguments.failures, ranks);
   options = options_for(setup, cluster);
   return setup;
 }

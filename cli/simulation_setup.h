@@ -3,10 +3,14 @@
 
 #include "cli/verbs.h"
 #include "core/cluster.h"
+#include "simulator/goodput.h"
 #include "simulator/models.h"
 #include "simulator/ranked_costs.h"
 #include "simulator/simulate.h"
+#include "simulator/what_if.h"
 
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace sextant {
@@ -14,11 +18,15 @@ namespace sextant {
 struct SimulationSetup {
   SimulateOptions options;
   std::vector<Straggler> stragglers;
+  std::vector<WhatIf> changes;
+  std::vector<WhatIf> sweep;
+  std::optional<Reliability> reliability;
 };
 
-// Throws Error(kUsage) for arguments that contradict each other, before work is lost.
+// Of a plan for `ranks` devices. Throws Error(kUsage) for arguments that contradict each other,
+// that cannot be read, or that the cluster does not have: before work is lost or a line is said.
 SimulationSetup simulation_setup(const SimulateArguments& arguments, const CommonOptions& common,
-                                 const Cluster& cluster);
+                                 const Cluster& cluster, std::int64_t ranks);
 
 // Of this or a changed cluster: timed mode wants to know of links.
 TimingModels models_for(const SimulationSetup& setup, const Cluster& cluster, DType dtype);

@@ -1,4 +1,4 @@
-// `simulate --jitter --samples`: how much steps differ; `--mtbf-hours`: what failures leave of long
+// `simulate --jitter --samples`: how much steps differ; `--failures`: what failures leave of long
 // runs.
 #pragma once
 

@@ -30,10 +30,9 @@ struct SimulateArguments {
   bool memory = false;
   bool unfolded = false;
   bool critical_path = false;
-  std::vector<std::string> stragglers;                          // "5=1.2x"
-  std::int64_t samples = 0;                                     // of the step time, under jitter
-  double mtbf_hours = 0;                                        // of one device; 0: no failures
-  std::string checkpoint_time, restart_time, checkpoint_every;  // "60s"; empty: defaults
+  std::vector<std::string> stragglers;  // "5=1.2x"
+  std::int64_t samples = 0;             // of the step time, under jitter
+  std::string failures;                 // "mtbf=50000h checkpoint=60s"; empty: none
   std::string mode = "tape";
   double jitter = 0;
 };

@@ -73,20 +73,18 @@ SimulationSetup without_extras(SimulationSetup setup) {
 }  // namespace
 
 WhatIfSection what_if_section(const PlannedJob& planned, const PhysicalGraph& graph,
-                              const SimulationSetup& setup,
-                              const std::vector<std::string>& changes) {
+                              const SimulationSetup& setup) {
   const SimulationSetup plain = without_extras(setup);
   const Cluster& cluster = planned.job.cluster;
   const DType dtype = planned.job.dtype;
   WhatIfSection section{simulated(cluster, dtype, graph, plain, "now"), {}};
   Cluster all = cluster;
-  for (const std::string& text : changes) {
-    const WhatIf change = parse_what_if(text);
+  for (const WhatIf& change : setup.changes) {
     section.rows.push_back(
         simulated(changed(cluster, change), dtype, graph, plain, to_text(change)));
     all = changed(all, change);
   }
-  if (changes.size() > 1)
+  if (setup.changes.size() > 1)
     section.rows.push_back(simulated(all, dtype, graph, plain, "all together"));
   return section;
 }
@@ -120,15 +118,11 @@ Json what_if_json(const WhatIfSection& section) {
 SweepSection sweep_section(const PlannedJob& planned, const PhysicalGraph& graph,
                            const SimulationSetup& setup, const std::string& sweep) {
   const SimulationSetup plain = without_extras(setup);
-  SweepSection section{sweep, 0, parse_sweep(sweep), {}};
-  // All values are looked at before the first is simulated.
-  std::vector<Cluster> clusters;
-  for (const WhatIf& change : section.changes)
-    clusters.push_back(changed(planned.job.cluster, change));
+  SweepSection section{sweep, 0, setup.sweep, {}};
   section.now_s = simulated(planned.job.cluster, planned.job.dtype, graph, plain, "now").step_s;
-  for (std::size_t i = 0; i < clusters.size(); ++i)
-    section.rows.push_back(
-        simulated(clusters[i], planned.job.dtype, graph, plain, to_text(section.changes[i])));
+  for (const WhatIf& change : section.changes)
+    section.rows.push_back(simulated(changed(planned.job.cluster, change), planned.job.dtype, graph,
+                                     plain, to_text(change)));
   return section;
 }
 

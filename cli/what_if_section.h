@@ -29,8 +29,7 @@ struct WhatIfSection {
 };
 
 WhatIfSection what_if_section(const PlannedJob& planned, const PhysicalGraph& graph,
-                              const SimulationSetup& setup,
-                              const std::vector<std::string>& changes);
+                              const SimulationSetup& setup);
 void say(const WhatIfSection& section, const Console& console);
 nlohmann::ordered_json what_if_json(const WhatIfSection& section);
 

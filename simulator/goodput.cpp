@@ -5,9 +5,13 @@
 
 #include "core/check.h"
 #include "core/counter_rng.h"
+#include "core/nearest.h"
+#include "simulator/quantity_text.h"
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <utility>
 
 namespace sextant {
 
@@ -106,6 +110,34 @@ double wall_time(const Reliability& it, double interval, double work_s, Failures
 }
 
 }  // namespace
+
+Reliability parse_reliability(std::string_view text, std::int64_t devices) {
+  Reliability it{0, devices, 60, 300, 0};
+  const std::pair<std::string, double*> words[] = {{"mtbf", &it.device_mtbf_s},
+                                                   {"checkpoint", &it.checkpoint_s},
+                                                   {"restart", &it.restart_s},
+                                                   {"every", &it.interval_s}};
+  std::vector<std::string> names;
+  for (const auto& [name, value] : words) names.push_back(name);
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string_view word = text.substr(begin, end - begin);
+    begin = end + 1;
+    if (word.empty()) continue;
+    const std::size_t equals = std::min(word.find('='), word.size());
+    const auto* found = std::find_if(std::begin(words), std::end(words), [&](const auto& known) {
+      return known.first == word.substr(0, equals);
+    });
+    require(found != std::end(words) && equals < word.size(), ErrorCode::kUsage,
+            "'{}'{}; wanted KEY=TIME with keys {}", word,
+            did_you_mean(word.substr(0, equals), names), comma_list(names));
+    *found->second = parse_quantity(word.substr(equals + 1), QuantityKind::kSeconds);
+  }
+  require(it.device_mtbf_s > 0, ErrorCode::kUsage,
+          "'{}' has no mtbf=50000h: the mean time between failures of one device", text);
+  require_times(it);
+  return it;
+}
 
 Goodput expected_goodput(const Reliability& reliability) {
   require_times(reliability);

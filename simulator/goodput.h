@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 namespace sextant {
@@ -14,6 +15,12 @@ struct Reliability {
   double restart_s = 0;      // from a failure to the first step; may fail too
   double interval_s = 0;     // of work between checkpoints; 0: the best
 };
+
+// "mtbf=50000h checkpoint=60s restart=5min every=30min": the mean time between failures of one
+// device, and, where they differ from these: what a checkpoint and a restart take (60 s, 5 min),
+// and how much work lies between checkpoints (what keeps most). Throws Error(kUsage) for other
+// words, without mtbf, and for what expected_goodput refuses.
+Reliability parse_reliability(std::string_view text, std::int64_t devices);
 
 struct Goodput {
   double interval_s = 0;

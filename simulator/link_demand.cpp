@@ -53,11 +53,11 @@ class DemandTable {
   std::int32_t class_of_call(const TapeCall& call) const {
     const TapeMeeting& meeting = tape_.meetings[at(call.meeting)];
     for (std::int32_t i = 0; i < meeting.num_entries; ++i) {
-      const TapeEntry& entry = tape_.entries[at(tape_.meeting_entries[at(meeting.first_entry + i)])];
+      const TapeEntry& entry =
+          tape_.entries[at(tape_.meeting_entries[at(meeting.first_entry + i)])];
       if (&tape_.calls[at(entry.call)] != &call) continue;
       const Actor& actor = first_actor_of(graph_, entry.rank, entry.run);
-      const GroupId group =
-          graph_.ranks[entry.rank.index()].groups[at(actor.communication->group)];
+      const GroupId group = graph_.ranks[entry.rank.index()].groups[at(actor.communication->group)];
       return classes_->group_class[group.index()];
     }
     return -1;

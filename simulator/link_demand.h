@@ -19,9 +19,9 @@ struct LinkDemand {
 };
 
 struct LinkDemands {
-  std::vector<double> capacities;           // by link, B/s
+  std::vector<double> capacities;  // by link, B/s
   std::vector<LinkDemand> distinct;
-  std::vector<std::int32_t> of_meeting;     // by meeting of the tape, in `distinct`
+  std::vector<std::int32_t> of_meeting;  // by meeting of the tape, in `distinct`
 };
 
 // Without classes of links, every group for itself; with them, one link of each class, loaded by

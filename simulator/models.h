@@ -1,4 +1,5 @@
-// The cost and network models of this version: roofline, and alpha-beta rings over two tiers.
+// The cost and network models: roofline and measured kernels; NCCL's algorithms, and alpha-beta
+// rings as the baseline.
 #pragma once
 
 #include "core/cluster.h"

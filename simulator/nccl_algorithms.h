@@ -54,13 +54,14 @@ struct Seconds {
 // nodes:
 //   ring          (n-1) steps, (n-1+c) S / (n R); twice that for all_reduce (c once); the steps
 //                 that leave a node pay the remote latency. broadcast: (n-1) steps, S / R
-//   direct        one step, all pairs at once: inside nodes (k-1) S / (n B), between (n-k) S / (n
-//   b) tree          all_reduce: 2 (k-1) local and 2 log2 N remote steps; each member sends and
+//   direct        one step, all pairs at once: (k-1) S / (n B) inside nodes, (n-k) S / (n b)
+//   between tree          all_reduce: 2 (k-1) local and 2 log2 N remote steps; each member sends
+//   and
 //                 receives S up and S down its chain, a node S per tree edge: 2 S / B and
 //                 2 S / (k b) at once, S / (k b) between two nodes
 //   nvls          the switch adds and copies: 2 steps, (1 + (1+c)/k) S / B; between nodes a tree of
-//                 S / k per member: 2 log2 N remote steps and 2 S / (k b), S / (k b) between two
-//                 halves for reduce_scatter and all_gather, which it runs in one node only
+//                 S / k per member: 2 log2 N remote steps and 2 S / (k b), S / (k b) between two;
+//                 half of that for reduce_scatter and all_gather, which it runs in one node only
 //   hierarchical  reduce_scatter in each node, across nodes over k rails, all_gather in each node
 //   pairwise      (n-1) steps, V of one member to all others; transfers and shifts one step
 std::optional<Seconds> seconds_of(const Way& way, Primitive primitive, const GroupShape& shape,

@@ -1,6 +1,6 @@
-// What NCCL's algorithms reach over the links of GPU machines, as lists for NetworkLink::algorithms.
-// Latencies and protocol ceilings are those of its tuning model where nothing was measured; the
-// measurements that calibrate the rest are named in each number's source.
+// What NCCL's algorithms reach over the links of GPU machines, as lists for
+// NetworkLink::algorithms. Latencies and protocol ceilings are those of its tuning model where
+// nothing was measured; the measurements that calibrate the rest are named in each number's source.
 #pragma once
 
 #include "core/cluster.h"

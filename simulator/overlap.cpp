@@ -18,8 +18,8 @@ std::vector<OverlapShares> overlap_shares(const Cluster& cluster) {
       require(share->value > 0 && share->value <= 1, ErrorCode::kBadInput,
               "device '{}': a rate of {} beside others: above 0 and at most 1", device.name,
               share->value);
-    shares.push_back({device.compute_beside_communication.value,
-                      device.communication_beside_compute.value});
+    shares.push_back(
+        {device.compute_beside_communication.value, device.communication_beside_compute.value});
   }
   const bool slows = std::any_of(shares.begin(), shares.end(),
                                  [](const OverlapShares& one) { return one != OverlapShares(); });

@@ -124,8 +124,8 @@ class Progress {
     std::int32_t users = 0;  // in progress
   };
   std::vector<Use> uses_;
-  std::int64_t crowded_ = 0;            // links that cannot carry all full rates
-  std::vector<std::int32_t> flowing_;   // communications that load links
+  std::int64_t crowded_ = 0;           // links that cannot carry all full rates
+  std::vector<std::int32_t> flowing_;  // communications that load links
   MaxMin solver_;
   bool is_solved_ = true;
   std::vector<std::vector<std::int32_t>> of_class_;  // communications

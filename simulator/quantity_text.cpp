@@ -29,7 +29,8 @@ constexpr Unit kByteRates[] = {{"B/s", 1},
                                {"TiB/s", kKibi* kKibi* kKibi* kKibi}};
 constexpr Unit kFlopRates[] = {{"FLOP/s", 1},     {"MFLOP/s", 1e6},  {"GFLOP/s", 1e9},
                                {"TFLOP/s", 1e12}, {"PFLOP/s", 1e15}, {"TFLOPS", 1e12}};
-constexpr Unit kTimes[] = {{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}};
+constexpr Unit kTimes[] = {{"s", 1},    {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9},
+                           {"min", 60}, {"h", 3600},  {"d", 86400}};
 constexpr Unit kShares[] = {{"%", 0.01}};
 constexpr Unit kSizes[] = {{"B", 1},
                            {"kB", 1e3},

@@ -77,4 +77,19 @@ TEST_CASE("times without sense are refused") {
   CHECK_THROWS_AS(simulate_failures({60, 1, 1, 36'000, 10}, 1e6, 1, 0), Error);
 }
 
+TEST_CASE("reliability is read from words, with defaults") {
+  const Reliability one = parse_reliability("mtbf=50000h every=30min", 8);
+  CHECK(one.device_mtbf_s == 1.8e8);
+  CHECK(one.devices == 8);
+  CHECK(one.checkpoint_s == 60);
+  CHECK(one.restart_s == 300);
+  CHECK(one.interval_s == 1800);
+  CHECK(parse_reliability(" mtbf=2d  checkpoint=0s", 1).device_mtbf_s == 172800);
+  for (const char* text : {"", "mtbf", "mtbf=", "mtbf=0h", "mtbf=-1h", "mtbf=3 h", "mtbf=1h x=2s",
+                           "mtbf=1h restart=2", "checkpoint=1s"})
+    CHECK_THROWS_AS(parse_reliability(text, 1), Error);
+  CHECK_THROWS_WITH_AS(parse_reliability("mtbf=1h restat=2s", 1),
+                       doctest::Contains("did you mean 'restart'"), Error);
+}
+
 }  // namespace sextant

@@ -1,0 +1,112 @@
+"""`sextant simulate` beyond the step: modes, critical path, changes, variation, pictures.
+
+usage: simulate_test.py --sextant PROGRAM
+"""
+
+import argparse
+import gzip
+import json
+import math
+import pathlib
+import re
+import sys
+import tempfile
+
+from habits_test import TINY, Program, expect, failures
+
+PLAN = [TINY, "-c", "dgx-h100:nodes=1", "--strategy", "dp=2 tp=2 pp=2 micro_batch=1",
+        "--global-batch", "8"]
+
+
+def simulate(program, *options, code=0):
+    return program.run("simulate", *PLAN, *options, "--json").expect_code(code)
+
+
+def check_modes(program):
+    steps = {mode: simulate(program, "--mode", mode).document()["step_time_s"]
+             for mode in ("tape", "step", "timed")}
+    expect(steps["tape"] == steps["step"], f"tape and step differ: {steps}")
+    expect(steps["timed"] >= steps["tape"], f"timed is earlier than tape: {steps}")
+
+
+def check_critical_path(program):
+    document = simulate(program, "--critical-path").document()
+    segments = document["critical_path"]["segments"]
+    expect(document["critical_path"]["steady"], "the step is not steady")
+    length = sum(segment["end_s"] - segment["begin_s"] for segment in segments)
+    expect(math.isclose(length, document["step_time_s"], rel_tol=1e-9),
+           f"the path takes {length} s of {document['step_time_s']} s")
+    expect(any(queue["least_slack_s"] == 0 for queue in document["critical_path"]["slack"]),
+           "every queue has slack")
+    simulate(program, "--critical-path", "--mode", "timed", code=2)
+
+
+def check_changes(program):
+    document = simulate(program, "--what-if", "gpu.flops=2x", "--what-if",
+                        "link.nvlink4.bandwidth=2x").document()
+    now, rows = document["what_if"]["now"], document["what_if"]["changes"]
+    expect([row["change"] for row in rows] ==
+           ["gpu.flops=2x", "link.nvlink4.bandwidth=2x", "all together"], f"rows: {rows}")
+    expect(now["step_time_s"] == document["step_time_s"], "now is another step")
+    expect(all(row["step_time_s"] <= now["step_time_s"] for row in rows), "faster parts, slower step")
+    outcome = program.run("simulate", *PLAN, "--what-if", "gpu.memory=2x").expect_code(0)
+    expect("changes nothing" in outcome.out, "a change without effect is not said")
+    program.run("simulate", *PLAN, "--what-if", "link.nvlink.bandwidth=2x").expect_code(
+        2).expect_error("did you mean 'link.nvlink4.bandwidth'")
+    program.run("simulate", *PLAN, "--what-if", "gpu.flops").expect_code(2)
+
+
+def check_sweep(program):
+    plot = program.folder / "sweep.svg"
+    values = simulate(program, "--sweep", "gpu.flops=0.5x..2x:3", "--plot",
+                      str(plot)).document()["sweep"]["values"]
+    times = [value["step_time_s"] for value in values]
+    expect(len(times) == 3 and times == sorted(times, reverse=True), f"times of the sweep: {times}")
+    expect(plot.read_text().startswith("<svg"), "the plot is no SVG")
+    simulate(program, "--plot", str(plot), code=2)
+
+
+def check_variation(program):
+    plain = simulate(program).document()["step_time_s"]
+    slow = simulate(program, "--straggler", "3=20x").document()["step_time_s"]
+    expect(slow > plain, f"a straggler makes no difference: {plain}, {slow}")
+    simulate(program, "--straggler", "8=2x", code=2)
+    samples = simulate(program, "--jitter", "0.1", "--samples", "20").document()["samples"]
+    quantiles = list(samples["quantiles_s"].values())
+    expect(samples["steps"] == 20 and quantiles == sorted(quantiles), f"quantiles: {samples}")
+    expect(quantiles[0] < quantiles[-1], "jitter without variation")
+    simulate(program, "--samples", "20", code=2)
+    run = simulate(program, "--failures", "mtbf=100h checkpoint=30s").document()["long_run"]
+    total = run["goodput"] + run["checkpoints"] + run["lost"] + run["restarts"]
+    expect(math.isclose(total, 1, rel_tol=1e-9), f"shares of a long run: {run}")
+    expect(math.isclose(run["failures_per_day"], 24 / (100 / 8)), f"failures: {run}")
+    for bad in ("mtbf=-1h", "checkpoint=30s", "mtbf=nanh", "often"):
+        simulate(program, "--failures", bad, code=2)
+
+
+def check_pictures(program):
+    trace, page = program.folder / "trace.json.gz", program.folder / "step.html"
+    simulate(program, "--trace", str(trace), "--timeline", str(page))
+    events = json.loads(gzip.decompress(trace.read_bytes()))["traceEvents"]
+    expect({"M", "X", "C"} == {event["ph"] for event in events}, "kinds of events in the trace")
+    expect(min(event["ts"] for event in events if event["ph"] == "X") == 0, "the first begin")
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>',
+                      page.read_text(), re.DOTALL)
+    expect(len(json.loads(found.group(1))["rows"]) > 0, "a page without rows")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--sextant", required=True, type=pathlib.Path)
+    path = parser.parse_args().sextant.resolve()
+    for check in (check_modes, check_critical_path, check_changes, check_sweep, check_variation,
+                  check_pictures):
+        with tempfile.TemporaryDirectory() as folder:
+            print(check.__name__, flush=True)
+            check(Program(path, pathlib.Path(folder)))
+    print(f"{len(failures)} expectations failed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
