@@ -17,7 +17,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr double kDay = 86400;
-constexpr std::int64_t kSimulatedDays = 1000;
+// As many days as are simulated in a moment.
+constexpr std::int64_t kMostDays = 1000, kFewestDays = 20;
+constexpr double kCheckpoints = 1e6;
 
 struct NamedQuantile {
   const char* name;
@@ -65,8 +67,11 @@ Json samples_json(const StepSamples& samples) {
 }
 
 LongRun long_run(const Reliability& reliability, std::uint64_t seed) {
-  return {reliability, expected_goodput(reliability),
-          simulate_failures(reliability, kDay, kSimulatedDays, seed)};
+  const Goodput expected = expected_goodput(reliability);
+  const double affordable = kCheckpoints * expected.interval_s / kDay;
+  const auto days = static_cast<std::int64_t>(
+      std::clamp(affordable, static_cast<double>(kFewestDays), static_cast<double>(kMostDays)));
+  return {reliability, expected, simulate_failures(reliability, kDay, days, seed)};
 }
 
 void say(const LongRun& run, double tokens_per_s, const Console& console) {

@@ -18,7 +18,9 @@ namespace sextant {
 namespace {
 
 constexpr double kSecondsPerDay = 86400;
-constexpr double kMostFailures = 1e6;
+constexpr double kMostFailures = 1e6, kMostSegments = 1e8;
+// Free checkpoints would be taken all the time; a step is not shorter by much.
+constexpr double kShortestInterval = 1.0;
 
 void require_times(const Reliability& it) {
   const auto check = [](double value, const char* name) {
@@ -46,10 +48,9 @@ double segment_s(const Reliability& it, double work_s) {
 // The share is largest where Daly's estimate says, within factors; it has one maximum.
 double best_interval(const Reliability& it) {
   const double mean = mean_time(it);
-  // Free checkpoints are taken all the time; a second is often enough.
-  const double guess = std::max(std::sqrt(2 * it.checkpoint_s * mean), 1.0);
+  const double guess = std::max(std::sqrt(2 * it.checkpoint_s * mean), kShortestInterval);
   constexpr double kGolden = 0.6180339887498949;
-  double low = std::log(guess / 100), high = std::log(guess * 100);
+  double low = std::log(std::max(guess / 100, kShortestInterval)), high = std::log(guess * 100);
   const auto share = [&](double logarithm) {
     const double work = std::exp(logarithm);
     const double segment = segment_s(it, work);
@@ -134,7 +135,8 @@ Reliability parse_reliability(std::string_view text, std::int64_t devices) {
     *found->second = parse_quantity(word.substr(equals + 1), QuantityKind::kSeconds);
   }
   require(it.device_mtbf_s > 0, ErrorCode::kUsage,
-          "'{}' has no mtbf=50000h: the mean time between failures of one device", text);
+          "'{}': wanted mtbf=50000h, the mean time between failures of one device, above zero",
+          text);
   require_times(it);
   return it;
 }
@@ -166,6 +168,10 @@ std::vector<double> simulate_failures(const Reliability& reliability, double wor
   require(failures < kMostFailures, ErrorCode::kUsage,
           "a run of {:.3g} s of work expects {:.3g} failures; it would hardly end", work_s,
           failures);
+  const double segments = work_s / expected.interval_s * static_cast<double>(runs);
+  require(segments < kMostSegments, ErrorCode::kUsage,
+          "{} runs of {:.3g} s of work with a checkpoint every {:.3g} s are {:.3g} checkpoints",
+          runs, work_s, expected.interval_s, segments);
   std::vector<double> times;
   for (std::int64_t run = 0; run < runs; ++run) {
     Failures process(mean_time(reliability), seed, run);

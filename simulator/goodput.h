@@ -13,7 +13,7 @@ struct Reliability {
   std::int64_t devices = 1;  // any of them stops the run
   double checkpoint_s = 0;   // the run stands still while one is written
   double restart_s = 0;      // from a failure to the first step; may fail too
-  double interval_s = 0;     // of work between checkpoints; 0: the best
+  double interval_s = 0;     // of work between checkpoints; 0: the best of a second or more
 };
 
 // "mtbf=50000h checkpoint=60s restart=5min every=30min": the mean time between failures of one
@@ -37,8 +37,8 @@ struct Goodput {
 Goodput expected_goodput(const Reliability& reliability);
 
 // Wall time of `work_s` seconds of work, one per run, failure by failure; ascending. The same seed
-// gives the same times. Throws as above, and when the run is not expected to end within 10^6
-// failures.
+// gives the same times. Throws as above, when a run is not expected to end within 10^6 failures,
+// and for more than 10^8 checkpoints in all runs.
 std::vector<double> simulate_failures(const Reliability& reliability, double work_s,
                                       std::int64_t runs, std::uint64_t seed);
 

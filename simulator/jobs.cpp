@@ -38,8 +38,8 @@ class JoinedJobs {
     for (const Rank device : joined_.ranks)
       if (!options_.overlap.empty()) shares.push_back(options_.overlap[device.index()]);
     TapeOptions options = tape_options(options_);
-    TimedTimes all =
-        evaluate_timed(joined_, durations_, cost_, network_, demands_, shares, options);
+    TimedTimes all = evaluate_timed(joined_, durations_, cost_, network_, demands_, shares, options,
+                                    options.run_ahead_steps);
     std::vector<Timeline> timelines;
     for (std::size_t j = 0; j < jobs_.size(); ++j) timelines.push_back(timeline(j, all));
     return timelines;

@@ -18,14 +18,21 @@ constexpr Time kPending(-1);
 
 std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
+TapeOptions with_steps(TapeOptions options, std::int64_t steps) {
+  options.steps = steps;
+  return options;
+}
+
 class TimedEvaluation final : private Completions {
  public:
   TimedEvaluation(const Tape& tape, std::span<const Duration> durations, const CostModel& cost,
                   const NetworkModel& network, const LinkDemands& demands,
-                  std::span<const OverlapShares> shares, const TapeOptions& options)
+                  std::span<const OverlapShares> shares, const TapeOptions& options,
+                  std::int64_t following)
       : tape_(tape),
         durations_(durations),
-        options_(options),
+        options_(with_steps(options, options.steps + following)),
+        reported_(options.steps),
         launch_cost_(cost.launch_cost()),
         progress_(tape, demands, network, shares, *this),
         num_slots_(static_cast<std::int32_t>(options.run_ahead_steps + 1)),
@@ -34,8 +41,8 @@ class TimedEvaluation final : private Completions {
         queues_(tape.ranks.size() * kNumQueueRoles),
         meetings_(tape.meetings.size()),
         groups_(tape.entries.size()),
-        step_end_(static_cast<std::size_t>(options.steps)),
-        place_end_(static_cast<std::size_t>(options.steps) * tape.ranks.size()) {
+        step_end_(static_cast<std::size_t>(options_.steps)),
+        place_end_(static_cast<std::size_t>(options_.steps) * tape.ranks.size()) {
     list_entries();
     for (std::size_t m = 0; m < meetings_.size(); ++m)
       meetings_[m].missing = tape.meetings[m].num_entries;
@@ -51,9 +58,12 @@ class TimedEvaluation final : private Completions {
               hosts_[place].step);
     TimedTimes result;
     result.events = progress_.events();
+    step_end_.resize(static_cast<std::size_t>(reported_));
+    place_end_.resize(step_end_.size() * hosts_.size());
     result.times.step_end = std::move(step_end_);
     result.place_end = std::move(place_end_);
-    const auto last_slot = static_cast<std::int32_t>((options_.steps - 1) % num_slots_);
+    // Still there: the steps after it have other slots.
+    const auto last_slot = static_cast<std::int32_t>((reported_ - 1) % num_slots_);
     for (std::size_t e = 0; e < tape_.entries.size(); ++e) {
       const Slot& slot = slot_of(static_cast<std::int32_t>(e), last_slot);
       result.times.begin.push_back(slot.begin);
@@ -382,7 +392,8 @@ class TimedEvaluation final : private Completions {
 
   const Tape& tape_;
   std::span<const Duration> durations_;
-  TapeOptions options_;
+  TapeOptions options_;    // with the steps that follow
+  std::int64_t reported_;  // steps
   Duration launch_cost_;
   Progress progress_;
   std::int32_t num_slots_;
@@ -400,7 +411,7 @@ class TimedEvaluation final : private Completions {
 TimedTimes evaluate_timed(const Tape& tape, std::span<const Duration> durations,
                           const CostModel& cost, const NetworkModel& network,
                           const LinkDemands& demands, std::span<const OverlapShares> shares,
-                          const TapeOptions& options) {
+                          const TapeOptions& options, std::int64_t following) {
   require(durations.size() == tape.entries.size(), ErrorCode::kUsage,
           "{} durations for {} tape entries", durations.size(), tape.entries.size());
   require(options.steps >= 1 && options.window >= 1 && options.run_ahead_steps >= 1,
@@ -408,7 +419,9 @@ TimedTimes evaluate_timed(const Tape& tape, std::span<const Duration> durations,
           options.steps, options.window, options.run_ahead_steps);
   require(shares.empty() || shares.size() == tape.ranks.size(), ErrorCode::kUsage,
           "overlap shares of {} ranks, {} are simulated", shares.size(), tape.ranks.size());
-  return TimedEvaluation(tape, durations, cost, network, demands, shares, options).run();
+  require(following >= 0 && following <= options.run_ahead_steps, ErrorCode::kUsage,
+          "{} steps after those reported: 0 to {}", following, options.run_ahead_steps);
+  return TimedEvaluation(tape, durations, cost, network, demands, shares, options, following).run();
 }
 
 }  // namespace sextant

@@ -20,10 +20,11 @@ struct TimedTimes {
 };
 
 // Without contention and overlap the times are those of `evaluate`; otherwise none is earlier.
-// `shares` are by place of the tape, or empty.
+// `shares` are by place of the tape, or empty. After the steps that are reported, `following` more
+// are run, at most the run-ahead: the end of a step contends with the begin of the next.
 TimedTimes evaluate_timed(const Tape& tape, std::span<const Duration> durations,
                           const CostModel& cost, const NetworkModel& network,
                           const LinkDemands& demands, std::span<const OverlapShares> shares,
-                          const TapeOptions& options);
+                          const TapeOptions& options, std::int64_t following = 0);
 
 }  // namespace sextant

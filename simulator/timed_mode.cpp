@@ -63,7 +63,8 @@ Timeline run_timed_mode(const PhysicalGraph& graph, const GroupMembers& members,
   const LinkDemands demands = link_demands(graph, tape, network, folds ? &classes : nullptr);
   const TimedTimes timed =
       evaluate_timed(tape, entry_durations(tape, graph, cost), cost, network, demands,
-                     by_place(tape, options.overlap), tape_options(options));
+                     by_place(tape, options.overlap), tape_options(options),
+                     tape_options(options).run_ahead_steps);
   return timeline_of(graph, tape, timed.times, classes.ranks, options);
 }
 

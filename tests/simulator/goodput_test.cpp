@@ -92,4 +92,10 @@ TEST_CASE("reliability is read from words, with defaults") {
                        doctest::Contains("did you mean 'restart'"), Error);
 }
 
+TEST_CASE("free checkpoints are taken every second, and endless runs of them refused") {
+  CHECK(expected_goodput({3600, 1, 0, 10, 0}).interval_s == doctest::Approx(1).epsilon(0.01));
+  CHECK_THROWS_WITH_AS(simulate_failures({1e9, 1, 0, 10, 1e-3}, 86400, 1000, 0),
+                       doctest::Contains("checkpoints"), Error);
+}
+
 }  // namespace sextant

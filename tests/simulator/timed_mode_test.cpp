@@ -182,6 +182,19 @@ TEST_CASE("nothing in timed mode is earlier than on the tape, contention and ove
   CHECK(later > 10000);
 }
 
+TEST_CASE("the last step reported contends with the next as all steps before it do") {
+  for (const PhysicalGraph& graph : graphs()) {
+    const LinkedNetwork network(LinkedNetwork::Wires{});  // each link is full with one
+    SimulateOptions options;
+    options.mode = SimulationMode::kTimed;
+    options.steps = 4;
+    const Timeline few = simulate_timeline(graph, ToyCost(9), network, options);
+    options.steps = 9;
+    const Timeline many = simulate_timeline(graph, ToyCost(9), network, options);
+    CHECK(std::equal(few.step_end.begin(), few.step_end.end(), many.step_end.begin()));
+  }
+}
+
 TEST_CASE("folded ranks, groups and links have the times of all that they stand for") {
   std::int64_t folded_ranks = 0, all_ranks = 0;
   for (const PhysicalGraph& graph : graphs())
