@@ -122,6 +122,7 @@ void add_simulate(Program& p) {
       ->check(CLI::IsMember({"tape", "step", "timed"}));
   verb.add_flag("--critical-path", p.simulate.critical_path,
                 "the chain of launches that bounds the step, and the slack of the others");
+  verb.add_flag("--links", p.simulate.links, "what each link carries, the busiest first");
   verb.add_option("--jitter", p.simulate.jitter, "relative deviation of compute times");
   verb.add_option("--samples", p.simulate.samples, "steps under --jitter: quantiles of their time");
   verb.add_option("--straggler", p.simulate.stragglers,

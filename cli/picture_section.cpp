@@ -36,18 +36,19 @@ void write_trace(const std::string& file, const PhysicalGraph& graph, const Memo
   write_file_whole(file, file.ends_with(".gz") ? gzip(trace) : trace);
 }
 
-void write_timeline(const std::string& file, const PlannedJob& planned, const PhysicalGraph& graph,
-                    const MemorySection& memory, const Timeline& timeline,
-                    const Simulation& simulation) {
+void write_timeline(const PictureFiles& files, const PlannedJob& planned,
+                    const PhysicalGraph& graph, const MemorySection& memory,
+                    const Timeline& timeline, const Simulation& simulation) {
   HtmlTimelineOptions page;
   page.title =
       fmt::format("{} on {}, simulated", name_of(planned.job.model), planned.job.cluster.name);
   page.notes = {to_string(planned.plan.strategy),
                 fmt::format("step {}; {} of {} ranks simulated", to_text(simulation.step_time),
                             simulation.ranks_simulated, graph.ranks.size())};
+  page.notes.insert(page.notes.end(), files.notes.begin(), files.notes.end());
   for (const ProgramMemory& program : memory.programs)
     page.memory.push_back({program.program, program.over_time});
-  write_file_whole(file, to_html_timeline(graph, timeline, simulation.parts, page));
+  write_file_whole(files.timeline, to_html_timeline(graph, timeline, simulation.parts, page));
 }
 
 }  // namespace
@@ -58,7 +59,7 @@ void write_pictures(const PictureFiles& files, const PlannedJob& planned,
   const MemorySection memory = memory_section(expanded, timeline);
   if (!files.trace.empty()) write_trace(files.trace, expanded.graph, memory, timeline, simulation);
   if (!files.timeline.empty())
-    write_timeline(files.timeline, planned, expanded.graph, memory, timeline, simulation);
+    write_timeline(files, planned, expanded.graph, memory, timeline, simulation);
 }
 
 }  // namespace sextant

@@ -5,12 +5,14 @@
 #include "simulator/simulate.h"
 
 #include <string>
+#include <vector>
 
 namespace sextant {
 
 struct PictureFiles {
-  std::string trace;     // Chrome trace; .gz: compressed; empty: none
-  std::string timeline;  // HTML page; empty: none
+  std::string trace;                    // Chrome trace; .gz: compressed; empty: none
+  std::string timeline;                 // HTML page; empty: none
+  std::vector<std::string> notes = {};  // of the page
 };
 
 // The trace needs the slices of `simulation`.

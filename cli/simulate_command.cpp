@@ -1,4 +1,5 @@
 // `sextant simulate`: where the step of one plan goes.
+#include "cli/link_section.h"
 #include "cli/memory_section.h"
 #include "cli/path_section.h"
 #include "cli/picture_section.h"
@@ -68,7 +69,9 @@ struct Simulated {
   const PlannedJob& planned;
   const ExpandedGraph& expanded;
   const SimulationSetup& setup;
+  const Timeline& timeline;
   const Simulation& simulation;
+  const std::optional<LinkUses>& links;
 
   const PhysicalGraph& graph() const { return expanded.graph; }
   double step_s() const { return to_seconds(simulation.step_time); }
@@ -109,11 +112,10 @@ Json step_json(const Simulated& it) {
 
 // Before anything is said: a file that cannot be written is an error.
 void draw_pictures(const Simulated& it) {
-  const PictureFiles files{it.arguments.trace, it.arguments.timeline};
+  PictureFiles files{it.arguments.trace, it.arguments.timeline};
   if (files.trace.empty() && files.timeline.empty()) return;
-  const Timeline timeline =
-      simulate_timeline(it.graph(), *it.planned.cost, *it.planned.network, it.setup.options);
-  write_pictures(files, it.planned, it.expanded, timeline, it.simulation);
+  if (it.links) files.notes = link_notes(*it.links);
+  write_pictures(files, it.planned, it.expanded, it.timeline, it.simulation);
 }
 
 void say_pictures(const SimulateArguments& arguments, const Console& console) {
@@ -179,24 +181,30 @@ void run_simulate(const SimulateArguments& arguments, const CommonOptions& commo
   TimingModels models = models_for(setup, planned.job.cluster, planned.job.dtype);
   planned.cost = std::move(models.cost);
   planned.network = std::move(models.network);
+  if (!arguments.memory) require_fits(planned, expanded.graph);
+  const Timeline timeline =
+      simulate_timeline(expanded.graph, *planned.cost, *planned.network, setup.options);
   std::optional<MemorySection> memory;
   if (arguments.memory) {
-    memory = memory_section(expanded, simulate_timeline(expanded.graph, *planned.cost,
-                                                        *planned.network, setup.options));
+    memory = memory_section(expanded, timeline);
     say(*memory, console);  // also of a plan that does not fit
+    require_fits(planned, expanded.graph);
   }
-  require_fits(planned, expanded.graph);
   const Simulation simulation =
-      simulate(expanded.graph, *planned.cost, *planned.network, setup.options);
-  const Simulated it{arguments, planned, expanded, setup, simulation};
+      simulation_of(expanded.graph, *planned.cost, timeline, setup.options);
+  std::optional<LinkUses> links;
+  if (arguments.links) links = link_uses(expanded.graph, timeline, *planned.network);
+  const Simulated it{arguments, planned, expanded, setup, timeline, simulation, links};
   draw_pictures(it);
   say_step(it, console);
   say_parts(simulation.parts, it.step_s(), console);
   const DeviceKind& device = planned.job.cluster.device;
   const std::vector<LibraryUse> libraries = library_memory(expanded.graph, device);
   say_memory(simulation, libraries, device.memory, console);
+  if (links) say(*links, console);
   say_notes(it, common.seed, console);
   Json body = step_json(it);
+  if (links) body["links"] = links_json(*links);
   body["library_memory"] = libraries_json(libraries);
   if (memory) body["memory"] = memory_section_json(*memory);
   say_pictures(arguments, console);

@@ -47,6 +47,7 @@ SimulationSetup simulation_setup(const SimulateArguments& arguments, const Commo
   SimulationSetup setup;
   SimulateOptions& options = setup.options;
   options.mode = mode_of(arguments.mode);
+  setup.links = arguments.links;
   options.folded = !arguments.unfolded && arguments.jitter == 0;
   options.keep_slices = !arguments.trace.empty();
   options.jitter = arguments.jitter;
@@ -65,7 +66,7 @@ SimulationSetup simulation_setup(const SimulateArguments& arguments, const Commo
 TimingModels models_for(const SimulationSetup& setup, const Cluster& cluster, DType dtype) {
   TimingModels models = make_timing_models(cluster, dtype);
   if (!setup.stragglers.empty()) models.cost = make_ranked_costs(cluster, dtype, setup.stragglers);
-  if (setup.options.mode == SimulationMode::kTimed)
+  if (setup.options.mode == SimulationMode::kTimed || setup.links)
     models.network = make_flow_network(cluster, std::move(models.network));
   return models;
 }

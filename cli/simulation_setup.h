@@ -17,6 +17,7 @@ namespace sextant {
 
 struct SimulationSetup {
   SimulateOptions options;
+  bool links = false;  // also where nothing is timed by them
   std::vector<Straggler> stragglers;
   std::vector<WhatIf> changes;
   std::vector<WhatIf> sweep;

@@ -30,6 +30,7 @@ struct SimulateArguments {
   bool memory = false;
   bool unfolded = false;
   bool critical_path = false;
+  bool links = false;
   std::vector<std::string> stragglers;  // "5=1.2x"
   std::int64_t samples = 0;             // of the step time, under jitter
   std::string failures;                 // "mtbf=50000h checkpoint=60s"; empty: none

@@ -64,6 +64,7 @@ Timeline run_step_mode(const PhysicalGraph& graph, const DryRun& dry_run,
   timeline.traffic = fabric.traffic();
   timeline.step_end.resize(static_cast<std::size_t>(options.steps));
   timeline.ranks = empty_timelines(dry_run.ranks, classes);
+  timeline.place_of = classes.class_of;
   for (std::size_t i = 0; i < devices.size(); ++i) {
     collect(graph, *devices[i], timeline.ranks[i], timeline.step_end);
     timeline.events += static_cast<std::int64_t>(devices[i]->launches().size());

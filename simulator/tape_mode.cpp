@@ -51,6 +51,7 @@ Timeline timeline_of(const PhysicalGraph& graph, const Tape& tape, const TapeTim
   timeline.step_end = times.step_end;
   timeline.events = static_cast<std::int64_t>(tape.entries.size()) * options.steps;
   timeline.ranks = empty_timelines(tape.ranks, classes);
+  timeline.place_of = classes.class_of;
   if (options.keep_traffic) timeline.traffic = traffic_of(graph, tape);
   for (RankTimeline& rank : timeline.ranks)
     rank.runs.reserve(graph.program_of(rank.rank).order.size());

@@ -30,8 +30,9 @@ struct RankTimeline {
 
 struct Timeline {
   std::vector<RankTimeline> ranks;
-  std::vector<Time> step_end;  // per step: when its last launch ended
-  std::int64_t events = 0;     // launches timed, all steps
+  std::vector<std::int32_t> place_of;  // by rank of the graph: which of `ranks` tells its times
+  std::vector<Time> step_end;          // per step: when its last launch ended
+  std::int64_t events = 0;             // launches timed, all steps
   // Step mode: what each of `ranks` issued over all steps (actor invariant 5).
   std::vector<IssueHash> issued;
   Traffic traffic;  // of the last step, when asked for

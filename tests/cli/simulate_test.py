@@ -84,6 +84,25 @@ def check_variation(program):
         simulate(program, "--failures", bad, code=2)
 
 
+def check_links(program):
+    for mode in ("tape", "timed"):
+        document = simulate(program, "--links", "--mode", mode).document()
+        rows = document["links"]["used"]
+        shares = [row["utilisation"] for row in rows]
+        expect(rows and shares == sorted(shares, reverse=True), f"links: {rows}")
+        expect(sum(row["links"] for row in rows) + document["links"]["idle"] == 16,
+               f"8 devices have 16 ports: {document['links']}")
+        for row in rows:
+            expect(math.isclose(row["utilisation"] * row["capacity_bytes_per_s"] *
+                                document["step_time_s"], row["bytes"], rel_tol=1e-9),
+                   f"utilisation of {row}")
+            expect(0 < row["busy_s"] <= document["step_time_s"], f"busy time of {row}")
+    expect("links" not in simulate(program).document(), "links that nobody asked for")
+    alone = program.run("simulate", TINY, "-c", "dgx-h100:nodes=1", "--strategy", "micro_batch=1",
+                        "--global-batch", "2", "--links").expect_code(0)
+    expect("links: no communication" in alone.out, f"one rank uses links: {alone.out}")
+
+
 def check_pictures(program):
     trace, page = program.folder / "trace.json.gz", program.folder / "step.html"
     simulate(program, "--trace", str(trace), "--timeline", str(page))
@@ -100,7 +119,7 @@ def main():
     parser.add_argument("--sextant", required=True, type=pathlib.Path)
     path = parser.parse_args().sextant.resolve()
     for check in (check_modes, check_critical_path, check_changes, check_sweep, check_variation,
-                  check_pictures):
+                  check_links, check_pictures):
         with tempfile.TemporaryDirectory() as folder:
             print(check.__name__, flush=True)
             check(Program(path, pathlib.Path(folder)))
