@@ -153,8 +153,12 @@ void Progress::go_on(std::int32_t m) {
   Communication& communication = communications_[index(m)];
   if (communication.awaits_flow && communication.fluid.reaches(demand_of(m).latency) <= now_)
     join(m);
-  while (communication.next < communication.endings.size() &&
-         communication.fluid.reaches(communication.endings[communication.next].after) <= now_) {
+  // Members that leave change the rate: who is over now is known before the first does.
+  std::size_t last = communication.next;
+  while (last < communication.endings.size() &&
+         communication.fluid.reaches(communication.endings[last].after) <= now_)
+    ++last;
+  while (communication.next < last) {
     const std::int32_t entry = communication.endings[communication.next++].entry;
     const bool is_over = communication.next == communication.endings.size();
     if (is_over) {

@@ -26,7 +26,7 @@ namespace {
 class SpreadOfParts {
  public:
   void add(const PartDurations& parts, std::int64_t ranks) {
-    for (std::size_t part = 0; part < kNumStepParts; ++part) {
+    for (std::size_t part = 0; part < kNumTimeParts; ++part) {
       sums_[part] += parts[part].value * ranks;
       least_[part] = std::min(least_[part], parts[part]);
       most_[part] = std::max(most_[part], parts[part]);
@@ -34,7 +34,7 @@ class SpreadOfParts {
     ranks_ += ranks;
   }
 
-  StepParts::Spread of(StepPart part) const {
+  StepParts::Spread of(TimePart part) const {
     const auto index = static_cast<std::size_t>(part);
     if (ranks_ == 0) return {};
     const double mean = static_cast<double>(sums_[index]) / static_cast<double>(ranks_);
@@ -49,7 +49,7 @@ class SpreadOfParts {
     return all;
   }
 
-  std::array<std::int64_t, kNumStepParts> sums_{};
+  std::array<std::int64_t, kNumTimeParts> sums_{};
   PartDurations least_ = filled(Duration(std::numeric_limits<std::int64_t>::max()));
   PartDurations most_ = filled(Duration(0));
   std::int64_t ranks_ = 0;
@@ -60,11 +60,11 @@ StepParts parts_of(const Timeline& timeline) {
   for (const RankTimeline& rank : timeline.ranks)
     spread.add(parts_of(rank, timeline.step_time()), rank.ranks);
   StepParts parts;
-  parts.optimizer = spread.of(StepPart::kOptimizer);
-  parts.compute = spread.of(StepPart::kCompute);
-  parts.exposed_communication = spread.of(StepPart::kExposedCommunication);
-  parts.host = spread.of(StepPart::kHost);
-  parts.bubble = spread.of(StepPart::kBubble);
+  parts.optimizer = spread.of(TimePart::kOptimizer);
+  parts.compute = spread.of(TimePart::kCompute);
+  parts.exposed_communication = spread.of(TimePart::kExposedCommunication);
+  parts.host = spread.of(TimePart::kHost);
+  parts.bubble = spread.of(TimePart::kBubble);
   return parts;
 }
 

@@ -108,12 +108,12 @@ class Sweep {
   }
 
  private:
-  static StepPart part_of(const std::array<bool, kNumActivities>& active) {
+  static TimePart part_of(const std::array<bool, kNumActivities>& active) {
     const auto is = [&](Activity one) { return active[static_cast<std::size_t>(one)]; };
-    if (is(Activity::kOptimizer)) return StepPart::kOptimizer;
-    if (is(Activity::kCompute)) return StepPart::kCompute;
-    if (is(Activity::kCommunication)) return StepPart::kExposedCommunication;
-    return is(Activity::kOutstanding) ? StepPart::kBubble : StepPart::kHost;
+    if (is(Activity::kOptimizer)) return TimePart::kOptimizer;
+    if (is(Activity::kCompute)) return TimePart::kCompute;
+    if (is(Activity::kCommunication)) return TimePart::kExposedCommunication;
+    return is(Activity::kOutstanding) ? TimePart::kBubble : TimePart::kHost;
   }
 
   std::int64_t period_;

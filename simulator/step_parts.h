@@ -10,16 +10,16 @@
 namespace sextant {
 
 // In order of precedence: an instant belongs to the first that applies.
-enum class StepPart : std::uint8_t {
+enum class TimePart : std::uint8_t {
   kOptimizer,             // compute of the optimizer phase
   kCompute,               // any other compute
   kExposedCommunication,  // a communication is in progress and all members have arrived
   kHost,                  // idle, and everything issued so far is over
   kBubble,                // all else: waiting for data, credits, or a late member
 };
-inline constexpr std::size_t kNumStepParts = 5;
+inline constexpr std::size_t kNumTimeParts = 5;
 
-using PartDurations = std::array<Duration, kNumStepParts>;
+using PartDurations = std::array<Duration, kNumTimeParts>;
 
 // Parts of one period of the steady state; they sum to `period` exactly. A step may reach over the
 // period's border (stages overlap steps), so its runs are folded onto one period.

@@ -107,10 +107,10 @@ TEST_CASE("the bubble of 1F1B is (p - 1) / (m + p - 1), exactly") {
       CHECK(timeline.step_time() == Duration(300 * (m + p - 1)));
       for (const RankTimeline& rank : timeline.ranks) {
         const PartDurations parts = parts_of(rank, timeline.step_time());
-        CHECK(parts[static_cast<std::size_t>(StepPart::kCompute)] == Duration(300 * m));
-        const Duration idle = parts[static_cast<std::size_t>(StepPart::kBubble)] +
-                              parts[static_cast<std::size_t>(StepPart::kHost)] +
-                              parts[static_cast<std::size_t>(StepPart::kExposedCommunication)];
+        CHECK(parts[static_cast<std::size_t>(TimePart::kCompute)] == Duration(300 * m));
+        const Duration idle = parts[static_cast<std::size_t>(TimePart::kBubble)] +
+                              parts[static_cast<std::size_t>(TimePart::kHost)] +
+                              parts[static_cast<std::size_t>(TimePart::kExposedCommunication)];
         CHECK(idle == Duration(300 * (p - 1)));
       }
     }
@@ -247,11 +247,11 @@ PartDurations parts_by_looking(const RankTimeline& rank, std::int64_t period) {
       communication = communication || (!computes && covers(run.arrived, run.end));
       outstanding = outstanding || covers(run.issued, run.end);
     }
-    const StepPart part = optimizer       ? StepPart::kOptimizer
-                          : compute       ? StepPart::kCompute
-                          : communication ? StepPart::kExposedCommunication
-                          : outstanding   ? StepPart::kBubble
-                                          : StepPart::kHost;
+    const TimePart part = optimizer       ? TimePart::kOptimizer
+                          : compute       ? TimePart::kCompute
+                          : communication ? TimePart::kExposedCommunication
+                          : outstanding   ? TimePart::kBubble
+                                          : TimePart::kHost;
     parts[static_cast<std::size_t>(part)] += Duration(1);
   }
   return parts;
