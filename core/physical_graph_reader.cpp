@@ -3,6 +3,7 @@
 #include "core/check.h"
 #include "core/json_reader.h"
 #include "core/physical_graph.h"
+#include "core/primitives.h"
 
 #include <array>
 #include <charconv>
@@ -28,9 +29,6 @@ constexpr std::array kMemoryClasses = {MemoryClass::kParameters, MemoryClass::kG
                                        MemoryClass::kOptimizer,  MemoryClass::kActivations,
                                        MemoryClass::kWorkspace,  MemoryClass::kCommunication};
 constexpr std::array kRegions = {Region::kPrivate, Region::kSymmetric, Region::kPinnedHost};
-constexpr std::array kPrimitives = {
-    Primitive::kAllReduce, Primitive::kAllGather, Primitive::kReduceScatter, Primitive::kAllToAll,
-    Primitive::kBroadcast, Primitive::kShift,     Primitive::kTransfer};
 constexpr std::array kSides = {Side::kBoth, Side::kSend, Side::kReceive};
 constexpr std::array kReduceOps = {ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kMin};
 static_assert(kQueueRoles.size() == kNumQueueRoles);

@@ -2,6 +2,7 @@
 // or a built-in with some of its values changed, "mixtral-8x7b:capacity_factor=1.25,layers=4".
 #include "core/check.h"
 #include "core/nearest.h"
+#include "core/settings_text.h"
 #include "models/importers.h"
 
 #include <algorithm>
@@ -20,22 +21,16 @@ const std::vector<std::string>& known_keys() {
 
 using Texts = std::map<std::string, std::string, std::less<>>;
 
-Texts parse_settings(std::string_view text, std::string_view rest) {
+Texts texts_of(std::string_view text, std::string_view rest) {
+  require(!rest.empty(), ErrorCode::kUsage, "'{}': nothing behind the colon", text);
   Texts settings;
-  while (!rest.empty()) {
-    const std::string_view item = rest.substr(0, rest.find(','));
-    rest.remove_prefix(std::min(item.size() + 1, rest.size()));
-    const std::size_t equals = item.find('=');
-    require(equals != std::string_view::npos, ErrorCode::kUsage,
-            "'{}': '{}' is not of the form key=number", text, item);
-    const std::string key(item.substr(0, equals));
-    const auto& keys = known_keys();
+  const auto& keys = known_keys();
+  for (const auto& [key, value] : parse_settings(rest, ",", text)) {
     if (std::find(keys.begin(), keys.end(), key) == keys.end())
       throw Error(ErrorCode::kUsage,
                   fmt::format("'{}': unknown key '{}'{}", text, key, did_you_mean(key, keys)),
                   {"known keys: " + comma_list(keys)});
-    const bool is_new = settings.emplace(key, item.substr(equals + 1)).second;
-    require(is_new, ErrorCode::kUsage, "'{}': the key '{}' appears twice", text, key);
+    settings.emplace(key, value);
   }
   return settings;
 }
@@ -44,7 +39,7 @@ Texts parse_settings(std::string_view text, std::string_view rest) {
 class Settings {
  public:
   Settings(std::string_view text, std::string_view rest)
-      : text_(text), values_(parse_settings(text, rest)) {
+      : text_(text), values_(texts_of(text, rest)) {
     for (const auto& [key, value] : values_) {
       if (is_real(key))
         number<double>(key, "a number");

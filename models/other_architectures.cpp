@@ -4,6 +4,7 @@
 #include "core/check.h"
 #include "core/json_text.h"
 #include "core/nearest.h"
+#include "core/settings_text.h"
 #include "models/fields.h"
 
 #include <nlohmann/json.hpp>
@@ -126,14 +127,9 @@ void set(const Field& field, std::string_view text, std::string_view value) {
 
 void set_all(AnyModel& model, std::string_view text, std::string_view rest) {
   const std::vector<Field> known = fields(model);
-  std::vector<std::string_view> given;
-  while (!rest.empty()) {
-    const std::string_view item = rest.substr(0, rest.find(','));
-    rest.remove_prefix(std::min(item.size() + 1, rest.size()));
-    const std::size_t equals = item.find('=');
-    require(equals != std::string_view::npos, ErrorCode::kUsage,
-            "'{}': '{}' is not of the form key=number", text, item);
-    const std::string_view key = item.substr(0, equals);
+  require(!rest.empty(), ErrorCode::kUsage, "'{}': nothing behind the colon", text);
+  for (const Setting& setting : parse_settings(rest, ",", text)) {
+    const std::string& key = setting.key;
     const auto field =
         std::find_if(known.begin(), known.end(), [&](const Field& one) { return one.key == key; });
     if (field == known.end())
@@ -141,10 +137,7 @@ void set_all(AnyModel& model, std::string_view text, std::string_view rest) {
           ErrorCode::kUsage,
           fmt::format("'{}': unknown key '{}'{}", text, key, did_you_mean(key, keys_of(known))),
           {"known keys: " + comma_list(keys_of(known))});
-    require(std::find(given.begin(), given.end(), key) == given.end(), ErrorCode::kUsage,
-            "'{}': the key '{}' appears twice", text, key);
-    given.push_back(key);
-    set(*field, text, item.substr(equals + 1));
+    set(*field, text, setting.value);
   }
 }
 

@@ -52,6 +52,9 @@ StrategyFilter::StrategyFilter(const std::vector<std::string>& fixed) {
     });
     require(word != words.end(), ErrorCode::kUsage,
             "'{}' cannot be fixed: wanted one of the strategy's settings", text);
+    for (const std::string& before : words_)
+      require(before.substr(0, before.find('=')) != key, ErrorCode::kUsage,
+              "'{}' is fixed twice: {} and {}", key, before, *word);
     words_.push_back(*word);
   }
 }

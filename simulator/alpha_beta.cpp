@@ -3,6 +3,7 @@
 // own share of the links.
 
 #include "core/check.h"
+#include "simulator/modelled_time.h"
 #include "simulator/models.h"
 
 #include <algorithm>
@@ -44,7 +45,8 @@ class AlphaBeta : public NetworkModel {
 
   Duration duration(const CollectiveCost& cost) const override {
     if (cost.members.size() <= 1) return {};
-    const Duration once = duration_from_seconds(seconds(cost, tier_of(cost.members)));
+    const Duration once = modelled_time(seconds(cost, tier_of(cost.members)),
+                                        to_string(cost.communication->primitive));
     // Rounded by halves: an all_reduce is not a picosecond dearer than its two parts.
     return cost.communication->primitive == Primitive::kAllReduce ? 2 * once : once;
   }

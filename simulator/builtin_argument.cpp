@@ -3,6 +3,7 @@
 
 #include "core/check.h"
 #include "core/nearest.h"
+#include "core/settings_text.h"
 #include "simulator/builtin_clusters.h"
 #include "simulator/cluster_file.h"
 #include "simulator/cluster_rules.h"
@@ -36,27 +37,25 @@ std::int64_t parse_count(const BuiltinCluster& builtin, std::string_view key,
   return count;
 }
 
-void read_setting(const BuiltinCluster& builtin, std::string_view text,
+void read_setting(const BuiltinCluster& builtin, const Setting& setting,
                   std::vector<std::int64_t>& values) {
-  const std::size_t equals = text.find('=');
   for (std::size_t i = 0; i < builtin.settings.size(); ++i) {
     const std::string& key = builtin.settings[i].key;
-    if (equals == std::string_view::npos || text.substr(0, equals) != key) continue;
-    values[i] = parse_count(builtin, key, text.substr(equals + 1));
+    if (setting.key != key) continue;
+    values[i] = parse_count(builtin, key, setting.value);
     return;
   }
-  fail(ErrorCode::kUsage, "cluster '{}' has no setting '{}': wanted '{}'", builtin.name, text,
-       usage_of(builtin));
+  fail(ErrorCode::kUsage, "cluster '{}' has no setting '{}': wanted '{}'", builtin.name,
+       setting.key, usage_of(builtin));
 }
 
-Cluster make_builtin(const BuiltinCluster& builtin, std::string_view settings) {
+// `settings` is what stands behind the colon of `argument`.
+Cluster make_builtin(const BuiltinCluster& builtin, std::string_view settings,
+                     std::string_view argument) {
   std::vector<std::int64_t> values;
   for (const BuiltinSetting& setting : builtin.settings) values.push_back(setting.fallback);
-  while (!settings.empty()) {
-    const std::size_t comma = std::min(settings.find(','), settings.size());
-    read_setting(builtin, settings.substr(0, comma), values);
-    settings.remove_prefix(std::min(comma + 1, settings.size()));
-  }
+  for (const Setting& setting : parse_settings(settings, ",", argument))
+    read_setting(builtin, setting, values);
   const Cluster cluster = builtin.make(values);
   require(cluster.num_devices() <= kMaxDevices, ErrorCode::kUsage,
           "cluster '{}' has {} devices: at most {}", builtin.name, cluster.num_devices(),
@@ -68,10 +67,12 @@ Cluster make_builtin(const BuiltinCluster& builtin, std::string_view settings) {
 
 Cluster builtin_cluster(std::string_view argument) {
   const std::size_t colon = std::min(argument.find(':'), argument.size());
+  require(colon + 1 != argument.size(), ErrorCode::kUsage, "'{}': nothing behind the colon",
+          argument);
   const std::string_view name = argument.substr(0, colon);
   for (const BuiltinCluster& builtin : builtin_clusters())
     if (builtin.name == name)
-      return make_builtin(builtin, argument.substr(std::min(colon + 1, argument.size())));
+      return make_builtin(builtin, argument.substr(std::min(colon + 1, argument.size())), argument);
   const std::vector<std::string> names = builtin_cluster_names();
   fail(ErrorCode::kUsage, "no file and no built-in cluster '{}'{}; built in: {}", name,
        did_you_mean(name, names), comma_list(names));

@@ -6,14 +6,18 @@
 #include "simulator/quantity_text.h"
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace sextant {
 
-enum class Range : std::uint8_t { kPositive, kNotNegative, kShare };
+enum class Range : std::uint8_t { kPositive, kNotNegative, kShare, kShareOrNone };
 
 bool is_in(double value, Range range);
 std::string_view text_of(Range range);  // "above zero"
+
+// What is wrong with a number, "not above zero" or "too much: at most 1e+18 B/s"; empty: nothing.
+std::string fault_of(double value, Range range, QuantityKind kind);
 
 template <typename Owner>
 struct Field {
@@ -58,7 +62,7 @@ inline constexpr Field<CollectiveAlgorithm> kAlgorithmFields[] = {
     {"step_latency", &CollectiveAlgorithm::step_latency, Range::kNotNegative,
      QuantityKind::kSeconds},
     {"efficiency", &CollectiveAlgorithm::efficiency, Range::kShare, QuantityKind::kShare},
-    {"own_copy", &CollectiveAlgorithm::own_copy, Range::kNotNegative, QuantityKind::kShare, false},
+    {"own_copy", &CollectiveAlgorithm::own_copy, Range::kShareOrNone, QuantityKind::kShare, false},
 };
 
 }  // namespace sextant

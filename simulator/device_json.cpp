@@ -29,10 +29,9 @@ Bytes read_memory(const JsonCursor& cursor) {
     if (error.code() == ErrorCode::kUsage) cursor.refuse(error.what());
     throw;
   }
-  if (memory.value <= 0) cursor.refuse(fmt::format("{} B is not above zero", memory.value));
-  if (lacks_unit(static_cast<double>(memory.value), QuantityKind::kBytes))
-    cursor.refuse(fmt::format("{} B is no device's: is a unit missing, as in \"{}\"?", memory.value,
-                              example_of(QuantityKind::kBytes)));
+  const std::string fault =
+      fault_of(static_cast<double>(memory.value), Range::kPositive, QuantityKind::kBytes);
+  if (!fault.empty()) cursor.refuse(fmt::format("{} B is {}", memory.value, fault));
   return memory;
 }
 
@@ -73,17 +72,10 @@ std::vector<std::string> read_fused(const JsonCursor& cursor) {
 
 MeasuredKernel read_measured_kernel(const JsonCursor& cursor) {
   cursor.allow_only({"kernel", "flops", "bytes", "seconds"});
-  MeasuredKernel kernel{.kernel = read_name(cursor.at("kernel")),
-                        .flops = cursor.at("flops").real(),
-                        .bytes = Bytes(cursor.at("bytes").integer()),
-                        .seconds = cursor.at("seconds").real()};
-  if (!is_in(kernel.flops, Range::kNotNegative))
-    cursor.at("flops").refuse(fmt::format("{} is not zero or above", kernel.flops));
-  if (kernel.bytes.value < 0)
-    cursor.at("bytes").refuse(fmt::format("{} is not zero or above", kernel.bytes.value));
-  if (!is_in(kernel.seconds, Range::kPositive))
-    cursor.at("seconds").refuse(fmt::format("{} is not above zero", kernel.seconds));
-  return kernel;
+  return {.kernel = read_name(cursor.at("kernel")),
+          .flops = cursor.at("flops").real(),
+          .bytes = Bytes(cursor.at("bytes").integer()),
+          .seconds = cursor.at("seconds").real()};
 }
 
 MeasuredKernels read_measured(const JsonCursor& cursor) {

@@ -6,6 +6,7 @@
 #include "core/check.h"
 #include "core/counter_rng.h"
 #include "core/nearest.h"
+#include "core/settings_text.h"
 #include "simulator/quantity_text.h"
 
 #include <algorithm>
@@ -120,19 +121,12 @@ Reliability parse_reliability(std::string_view text, std::int64_t devices) {
                                                    {"every", &it.interval_s}};
   std::vector<std::string> names;
   for (const auto& [name, value] : words) names.push_back(name);
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find(' ', begin), text.size());
-    const std::string_view word = text.substr(begin, end - begin);
-    begin = end + 1;
-    if (word.empty()) continue;
-    const std::size_t equals = std::min(word.find('='), word.size());
-    const auto* found = std::find_if(std::begin(words), std::end(words), [&](const auto& known) {
-      return known.first == word.substr(0, equals);
-    });
-    require(found != std::end(words) && equals < word.size(), ErrorCode::kUsage,
-            "'{}'{}; wanted KEY=TIME with keys {}", word,
-            did_you_mean(word.substr(0, equals), names), comma_list(names));
-    *found->second = parse_quantity(word.substr(equals + 1), QuantityKind::kSeconds);
+  for (const Setting& setting : parse_settings(text, " ", text)) {
+    const auto* found = std::find_if(std::begin(words), std::end(words),
+                                     [&](const auto& known) { return known.first == setting.key; });
+    require(found != std::end(words), ErrorCode::kUsage, "'{}'{}; wanted KEY=TIME with keys {}",
+            setting.key, did_you_mean(setting.key, names), comma_list(names));
+    *found->second = parse_quantity(setting.value, QuantityKind::kSeconds);
   }
   require(it.device_mtbf_s > 0, ErrorCode::kUsage,
           "'{}': wanted mtbf=50000h, the mean time between failures of one device, above zero",

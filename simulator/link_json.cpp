@@ -3,7 +3,7 @@
 #include "simulator/link_json.h"
 
 #include "core/nearest.h"
-#include "core/physical_graph.h"
+#include "core/primitives.h"
 #include "simulator/cluster_rules.h"
 #include "simulator/sourced_json.h"
 
@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -30,7 +31,8 @@ using Json = nlohmann::ordered_json;
 
 // The value among `all` that has the text's name.
 template <typename Value, std::size_t kCount>
-Value read_one_of(const JsonCursor& cursor, std::string_view what, const Value (&all)[kCount]) {
+Value read_one_of(const JsonCursor& cursor, std::string_view what,
+                  const std::array<Value, kCount>& all) {
   std::vector<std::string> names;
   for (const Value known : all) {
     if (cursor.text() == to_string(known)) return known;
@@ -46,11 +48,8 @@ std::string read_name_among(const JsonCursor& cursor, std::string_view what,
   return cursor.text();
 }
 
-constexpr Wiring kWirings[] = {Wiring::kSwitch, Wiring::kFullyConnected, Wiring::kRing,
-                               Wiring::kTorus, Wiring::kCables};
-constexpr Primitive kPrimitives[] = {
-    Primitive::kAllReduce, Primitive::kAllGather, Primitive::kReduceScatter, Primitive::kAllToAll,
-    Primitive::kBroadcast, Primitive::kShift,     Primitive::kTransfer};
+constexpr std::array kWirings = {Wiring::kSwitch, Wiring::kFullyConnected, Wiring::kRing,
+                                 Wiring::kTorus, Wiring::kCables};
 
 std::vector<std::int64_t> read_extents(const JsonCursor& cursor) {
   std::vector<std::int64_t> extents;

@@ -1,5 +1,7 @@
 // Durations from measured kernels: exact where the work was measured, from neighbours where it lies
 // near, the roofline's elsewhere.
+#include "core/kernel_names.h"
+#include "simulator/modelled_time.h"
 #include "simulator/models.h"
 
 #include <algorithm>
@@ -108,7 +110,7 @@ class MeasuredCosts final : public CostModel {
       weights += weight;
       logarithms += weight * std::log(near[i].second);
     }
-    return duration_from_seconds(amount * std::exp(logarithms / weights));
+    return modelled_time(amount * std::exp(logarithms / weights), work.kernel);
   }
 
   std::unique_ptr<CostModel> roofline_;

@@ -7,8 +7,6 @@
 #include "simulator/cluster_file.h"
 
 #include <memory>
-#include <optional>
-#include <string_view>
 
 namespace sextant {
 
@@ -26,13 +24,6 @@ std::unique_ptr<CostModel> make_roofline(const Cluster& cluster, DType compute_d
 // distances in octaves of the extents of a matmul, else of FLOPs and bytes. Farther than two
 // octaves from all of them it is the roofline's. Without measured times this is the roofline.
 std::unique_ptr<CostModel> make_cost_model(const Cluster& cluster, DType compute_dtype);
-
-// Extents of a kernel key "matmul:MxNxK"; nothing for other keys. Throws Error(kBadInput) for one
-// that does not parse.
-struct MatmulExtents {
-  double m = 0, n = 0, k = 0;
-};
-std::optional<MatmulExtents> matmul_extents(std::string_view kernel);
 
 // Peak matrix rate of the cluster's device; throws Error(kUsage) naming the dtypes it has.
 const PeakRate& peak_of(const DeviceKind& device, DType dtype);

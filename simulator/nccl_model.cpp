@@ -3,6 +3,8 @@
 #include "simulator/nccl_model.h"
 
 #include "core/check.h"
+#include "core/primitives.h"
+#include "simulator/modelled_time.h"
 #include "simulator/models.h"
 
 #include <algorithm>
@@ -10,10 +12,6 @@
 namespace sextant {
 
 namespace {
-
-constexpr std::array<Primitive, 7> kPrimitives = {
-    Primitive::kAllReduce, Primitive::kAllGather, Primitive::kReduceScatter, Primitive::kAllToAll,
-    Primitive::kBroadcast, Primitive::kShift,     Primitive::kTransfer};
 
 double rate_of(const NetworkLink& link, double efficiency) {
   return link.bandwidth.value * efficiency;
@@ -136,7 +134,7 @@ NcclModel::Best NcclModel::best(Primitive primitive, const GroupShape& shape,
     best.latency = seconds.latency;
     least = seconds.total;
   }
-  best.duration = duration_from_seconds(least);
+  best.duration = modelled_time(least, to_string(primitive));
   return best;
 }
 
@@ -145,7 +143,7 @@ namespace {
 Duration sum(Duration a, Duration b) {
   std::int64_t total = 0;
   if (__builtin_add_overflow(a.value, b.value, &total))
-    return duration_from_seconds(to_seconds(a) + to_seconds(b));  // refused there
+    return modelled_time(to_seconds(a) + to_seconds(b), "all_reduce");  // refused there
   return Duration(total);
 }
 

@@ -108,26 +108,27 @@ std::string_view example_of(QuantityKind kind) {
   return "?";
 }
 
-bool lacks_unit(double value, QuantityKind kind) {
+QuantityLimits limits_of(QuantityKind kind) {
   switch (kind) {
     case QuantityKind::kBytesPerSecond:
+      return {1e6, 1e18};
     case QuantityKind::kFlopsPerSecond:
-      return value > 0 && value < 1e6;
+      return {1e6, 1e21};
     case QuantityKind::kSeconds:
-      return value >= 1;
-    case QuantityKind::kBytes:
-      return value > 0 && value < kKibi;
+      return {0, 9.2e6};  // what 64 bits hold of picoseconds
     case QuantityKind::kShare:
+      return {1e-6, 1e6};
+    case QuantityKind::kBytes:
+      return {kKibi, 1e15};
     case QuantityKind::kCount:
-      return false;
+      return {1, 1 << 20};
   }
-  return false;
+  return {};
 }
 
-bool is_too_much(double value, QuantityKind kind) {
-  constexpr double kMost = 9.2e18;
-  if (kind == QuantityKind::kSeconds) return value * 1e12 > kMost;
-  return kind == QuantityKind::kBytes && value > kMost;
+bool lacks_unit(double value, QuantityKind kind) {
+  if (kind == QuantityKind::kSeconds) return value >= 1;
+  return value > 0 && value < limits_of(kind).least;
 }
 
 double parse_quantity(std::string_view text, QuantityKind kind) {

@@ -22,12 +22,16 @@ std::string_view unit_of(QuantityKind kind);
 // A value with a unit, for messages: "900GB/s".
 std::string_view example_of(QuantityKind kind);
 
+// Between which numbers some machine has one, zero apart: generous, so that only slips fall
+// outside.
+struct QuantityLimits {
+  double least = 0, most = 0;
+};
+QuantityLimits limits_of(QuantityKind kind);
+
 // A number that no machine has: 900 B/s, a latency of 5 s. Its author meant another unit. Zero is
 // none of these.
 bool lacks_unit(double value, QuantityKind kind);
-
-// More than 64 bits hold of picoseconds or bytes.
-bool is_too_much(double value, QuantityKind kind);
 
 // Throws Error(kUsage) naming the text and the units that are understood.
 double parse_quantity(std::string_view text, QuantityKind kind);

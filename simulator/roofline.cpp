@@ -2,11 +2,11 @@
 // from data sheets, efficiencies from the cluster file; nothing here is fitted.
 
 #include "core/check.h"
+#include "core/kernel_names.h"
+#include "simulator/modelled_time.h"
 #include "simulator/models.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -16,24 +16,7 @@ namespace sextant {
 
 namespace {
 
-constexpr std::string_view kMatmulPrefix = "matmul:", kNoKernel = "none";
-
-MatmulExtents parse_extents(std::string_view kernel) {
-  std::array<std::int64_t, 3> extents{};
-  const char* at = kernel.data() + kMatmulPrefix.size();
-  const char* const end = kernel.data() + kernel.size();
-  bool good = true;
-  for (std::size_t i = 0; i < extents.size() && good; ++i) {
-    const auto [next, error] = std::from_chars(at, end, extents[i]);
-    const bool last = i + 1 == extents.size();
-    good = error == std::errc() && extents[i] >= 0 && (last ? next == end : next != end);
-    good = good && (last || *next == 'x');
-    at = last ? next : next + 1;
-  }
-  require(good, ErrorCode::kBadInput, "kernel key '{}' is not 'matmul:MxNxK'", kernel);
-  return {static_cast<double>(extents[0]), static_cast<double>(extents[1]),
-          static_cast<double>(extents[2])};
-}
+constexpr std::string_view kNoKernel = "none";
 
 class Roofline : public CostModel {
  public:
@@ -52,7 +35,8 @@ class Roofline : public CostModel {
         static_cast<double>(work.read.value) + static_cast<double>(work.written.value);
     if (work.kernel == kNoKernel) return Duration();
     const double compute = work.flops / flops_per_second_ / shape_efficiency(work.kernel);
-    return duration_from_seconds(kernel_overhead_ + std::max(compute, bytes / bytes_per_second_));
+    return modelled_time(kernel_overhead_ + std::max(compute, bytes / bytes_per_second_),
+                         work.kernel);
   }
 
   Duration launch_cost() const override { return launch_cost_; }
@@ -79,11 +63,6 @@ class Roofline : public CostModel {
 };
 
 }  // namespace
-
-std::optional<MatmulExtents> matmul_extents(std::string_view kernel) {
-  if (!kernel.starts_with(kMatmulPrefix)) return std::nullopt;
-  return parse_extents(kernel);
-}
 
 const PeakRate& peak_of(const DeviceKind& device, DType dtype) {
   const auto found = std::find_if(device.peaks.begin(), device.peaks.end(),

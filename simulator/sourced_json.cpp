@@ -44,13 +44,8 @@ Sourced read_number(const JsonCursor& cursor, Range range, QuantityKind kind) {
     number.provenance = read_provenance(cursor.at("provenance"));
     if (const auto source = cursor.find("source")) number.source = source->text();
   }
-  if (!is_in(number.value, range))
-    cursor.refuse(fmt::format("{} {} is not {}", number.value, unit_of(kind), text_of(range)));
-  if (is_too_much(number.value, kind))
-    cursor.refuse(fmt::format("{} {} is too much", number.value, unit_of(kind)));
-  if (lacks_unit(number.value, kind))
-    cursor.refuse(fmt::format("{} {} is no machine's: is a unit missing, as in \"{}\"?",
-                              number.value, unit_of(kind), example_of(kind)));
+  const std::string fault = fault_of(number.value, range, kind);
+  if (!fault.empty()) cursor.refuse(fmt::format("{} {} is {}", number.value, unit_of(kind), fault));
   return number;
 }
 

@@ -7,6 +7,7 @@
 #include "simulator/cluster_file.h"
 #include "simulator/quantity_text.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <functional>
@@ -18,6 +19,8 @@ namespace sextant {
 namespace {
 
 constexpr std::int64_t kMostValues = 1000, kValuesOfARange = 9;
+// Beyond, steps take no time or more than is counted.
+constexpr double kMostFactor = 1e4;
 
 // ---------------------------------------------------------------- text
 
@@ -58,12 +61,19 @@ KeyAndValue split(std::string_view text) {
   return {key, text.substr(equals + 1)};
 }
 
+void require_factor(double factor, std::string_view text) {
+  if (factor <= 0) refuse(text, fmt::format("a factor of {} leaves nothing", factor));
+  if (factor < 1 / kMostFactor || factor > kMostFactor)
+    refuse(text, fmt::format("a factor of {:g} is no machine's: {:g} to {:g}", factor,
+                             1 / kMostFactor, kMostFactor));
+}
+
 WhatIf change_of(const std::string& key, std::string_view value, std::string_view text) {
   const bool relative = value.ends_with('x') || value.starts_with('+') || value.starts_with('-');
   if (!relative) return {key, 1, std::string(value)};
   const std::optional<double> factor = factor_of(value);
   if (!factor) refuse(text, fmt::format("'{}' is no factor", value));
-  if (*factor <= 0) refuse(text, fmt::format("a factor of {} leaves nothing", *factor));
+  require_factor(*factor, text);
   return {key, *factor, ""};
 }
 
@@ -205,8 +215,8 @@ std::vector<WhatIf> sweep_range(const std::string& key, std::string_view value,
     value = value.substr(0, colon);
   }
   const auto first = factor_of(value.substr(0, dots)), last = factor_of(value.substr(dots + 2));
-  if (!first || !last || *first <= 0 || *last <= 0)
-    refuse(text, "a range goes from one factor to another, 0.5x..2x");
+  if (!first || !last) refuse(text, "a range goes from one factor to another, 0.5x..2x");
+  for (const double end : {*first, *last}) require_factor(end, text);
   std::vector<WhatIf> changes;
   for (const double factor : factors_between(*first, *last, count))
     changes.push_back({key, factor, ""});
@@ -259,6 +269,8 @@ std::vector<WhatIf> parse_sweep(std::string_view text) {
     const std::size_t comma = std::min(value.find(',', begin), value.size());
     if (comma == begin) refuse(text, "an empty value");
     changes.push_back(change_of(key, value.substr(begin, comma - begin), text));
+    if (std::find(changes.begin(), changes.end() - 1, changes.back()) != changes.end() - 1)
+      refuse(text, fmt::format("{} stands twice", to_text(changes.back())));
     begin = comma + 1;
   }
   if (changes.size() > kMostValues) refuse(text, fmt::format("{} values", changes.size()));

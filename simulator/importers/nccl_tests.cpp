@@ -2,7 +2,7 @@
 // that the group used; everything else is the base's.
 #include "core/check.h"
 #include "core/json_reader.h"
-#include "core/physical_graph.h"
+#include "core/primitives.h"
 #include "simulator/builtin_clusters.h"
 #include "simulator/importers/importers.h"
 #include "simulator/importers/known_devices.h"
@@ -47,10 +47,6 @@ constexpr Test kTests[] = {
     {"alltoall_perf", Primitive::kAllToAll, "pairwise", ring, part},
     {"sendrecv_perf", Primitive::kTransfer, "pairwise", one, one},
 };
-
-constexpr Primitive kPrimitives[] = {
-    Primitive::kAllReduce, Primitive::kAllGather, Primitive::kReduceScatter, Primitive::kAllToAll,
-    Primitive::kBroadcast, Primitive::kShift,     Primitive::kTransfer};
 
 struct Group {
   std::int64_t ranks = 1, hosts = 1;

@@ -89,9 +89,9 @@ TEST_CASE(
   const Plan old = plan_from_json(replaced(text, written, numbers), "plan.json");
   CHECK(to_string(old.optimizer) == "adamw lr=0.5 beta1=0.5 beta2=0.75 eps=1e-06 decay=0");
   CHECK(contains(refusal(replaced(text, written, replaced(numbers, "0.75", "1"))),
-                 "plan.json: optimizer: optimizer: beta2=1, wanted from 0 to below 1"));
+                 "plan.json: optimizer: beta2=1, wanted from 0 to below 1"));
   CHECK(contains(refusal(replaced(text, written, "\"lamb clib=1\"")),
-                 "plan.json: optimizer: optimizer: unknown key 'clib', did you mean 'clip'?"));
+                 "plan.json: optimizer: unknown key 'clib', did you mean 'clip'?"));
   CHECK(contains(refusal(replaced(text, written, "7")), "plan.json: optimizer"));
 }
 
@@ -104,7 +104,10 @@ TEST_CASE("a plan of another version is refused by number, whatever its keys") {
 TEST_CASE("a plan with an unknown key, strategy or broken text is refused with its place") {
   const std::string text = to_json_text(example());
   CHECK(contains(refusal(replaced(text, "\"sequence\"", "\"sequense\"")), "sequense"));
-  CHECK(contains(refusal(replaced(text, "schedule=zb-h1", "schedule=zb-h9")), "zb-h9"));
+  CHECK(contains(refusal(replaced(text, "schedule=zb-h1", "schedule=zb-h9")),
+                 "plan.json: strategy: schedule=zb-h9 is unknown"));
+  CHECK(contains(refusal(replaced(text, "lamb lr", "lamb lrr")), "plan.json: optimizer: "));
+  CHECK(!contains(refusal(replaced(text, "lamb lr", "lamb lrr")), "optimizer: optimizer"));
   CHECK(contains(refusal(text.substr(0, text.size() / 2)), "plan.json"));
   CHECK(contains(refusal(replaced(text, "\"modelled\"", "\"model\"")), "slot_lifetime"));
   CHECK(contains(refusal(replaced(text, "\"global_batch\": 8", "\"global_batch\": 0")),

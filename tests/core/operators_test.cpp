@@ -2,6 +2,7 @@
 // stated by hand. Whether claimed rows are sound is shown by running them
 // (tests/conformance/signature_soundness_test.cpp).
 #include "core/error.h"
+#include "core/kernel_names.h"
 #include "core/logical_graph.h"
 #include "core/operator.h"
 #include "core/operators/loss.h"
@@ -139,20 +140,36 @@ TEST_CASE("local boxing reads no more than it writes and no more than there is")
   CHECK(work(part, whole).written == Bytes(64));
 }
 
-TEST_CASE("every kind names a kernel key that cost models know") {
-  const std::set<std::string> known = {"matmul",    "attention", "elementwise", "normalization",
-                                       "reduction", "embedding", "copy",        "optimizer"};
+TEST_CASE("every kind names a kernel that cost models know, and every family is some kind's") {
+  std::set<std::string> used;
   for (const std::string& kind : builtin_operators().kinds()) {
     if (def(kind).examples == nullptr) continue;
     for (const OperatorExample& example : def(kind).examples()) {
       CAPTURE(kind);
       const Work work = def(kind).work(
           example.inputs, infer(kind, example.inputs, example.attributes), example.attributes);
-      CHECK(known.count(work.kernel.substr(0, work.kernel.find(':'))) == 1);
+      CHECK_NOTHROW(require_kernel_name(work.kernel));
+      used.insert(work.kernel);
       CHECK(work.flops >= 0);
       CHECK(work.written.value >= 0);
     }
   }
+  for (const std::string& family : kernel_families())
+    CHECK_MESSAGE((family == "none" || used.count(family) == 1), family);
+}
+
+TEST_CASE("a kernel name that no operator gives is refused with the nearest") {
+  const auto extents = matmul_extents("matmul:3x5x7");
+  REQUIRE(extents);
+  CHECK(extents->m == 3);
+  CHECK(extents->n == 5);
+  CHECK(extents->k == 7);
+  CHECK(!matmul_extents("copy"));
+  for (const char* name : {"matmul", "matmul:", "matmul:3x5", "matmul:3x5x7x9", "matmul:3x5x-7",
+                           "matmul:3x5x7 ", "Copy", "gemm", ""})
+    CHECK_THROWS_AS(require_kernel_name(name), Error);
+  CHECK_THROWS_WITH_AS(require_kernel_name("elementwse"),
+                       doctest::Contains("did you mean 'elementwise'"), Error);
 }
 
 TEST_CASE("every gradient kind is an operator of the registry") {

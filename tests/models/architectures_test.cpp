@@ -147,6 +147,9 @@ TEST_CASE("one word gives any architecture, or changes a built-in") {
   CHECK(refusal("conv:block=2") == "'conv:block=2': unknown key 'block', did you mean 'blocks'?");
   CHECK(refusal("conv:blocks=2xx3") == "'conv:blocks=2xx3': blocks= is not a number of 0 or more");
   CHECK(refusal("conv:classes=5,classes=6").find("'classes' appears twice") != std::string::npos);
+  for (const char* word : {"conv:classes=5,", "conv:classes=", "resnet50:,classes=5"})
+    CHECK(refusal(word).find("is not of the form key=value") != std::string::npos);
+  CHECK(refusal("conv:") == "'conv:': nothing behind the colon");
   CHECK(refusal("conv:blocks=2x2") ==
         "conv:blocks=2x2: 2 groups of blocks with 4 numbers of channels");
   CHECK(refusal("resnet51") ==

@@ -123,13 +123,17 @@ TEST_CASE("a mistake in one word is named") {
   CHECK(contains(refusal("gpt:layers=2,hidden=64"), "heads=... is missing"));
   CHECK(contains(refusal("gpt:layers=2,hidden=64,heads=4,vocabs=9"), "did you mean 'vocab'?"));
   CHECK(contains(refusal("gpt:layers=2,hidden=64,heads=4,layers=3"), "'layers' appears twice"));
+  for (const char* word : {"gpt:layers=2,hidden=64,heads=4,", "gpt:,layers=2,hidden=64,heads=4",
+                           "gpt:layers=,hidden=64,heads=4", "mixtral-8x7b:layers=2,,top_k=1"})
+    CHECK(contains(refusal(word), "is not of the form key=value"));
+  CHECK(contains(refusal("mixtral-8x7b:"), "nothing behind the colon"));
   CHECK(contains(refusal("gpt:layers=x,hidden=64,heads=4"), "layers=x is not a whole number"));
   CHECK(contains(refusal("gpt:layers=-1,hidden=64,heads=4"), "layers=-1 is not a whole number"));
   CHECK(contains(refusal("gpt:layers=0,hidden=64,heads=4"), "layers is 0, wanted 1 to"));
   CHECK(contains(refusal("gpt:layers=2,hidden=64,heads=0"), "must be at least 1"));
   CHECK(contains(refusal("gpt:layers=2,hidden=64,heads=5"), "5 heads do not divide"));
   CHECK(contains(refusal("gpt:layers=2,hidden=4,heads=8"), "8 heads are more than"));
-  CHECK(contains(refusal("gpt:layers"), "'layers' is not of the form key=number"));
+  CHECK(contains(refusal("gpt:layers"), "'layers' is not of the form key=value"));
   CHECK(contains(refusal("llama:layers=2,hidden=64,heads=4,kv_heads=3"),
                  "4 heads cannot share 3 key/value heads evenly"));
   CHECK(contains(refusal("llama:layers=2,hidden=9,heads=3"), "even head size, got 3"));

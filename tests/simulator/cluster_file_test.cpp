@@ -7,6 +7,7 @@
 #include "simulator/models.h"
 
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include <cstdint>
 #include <string>
@@ -168,7 +169,7 @@ TEST_CASE("parts that do not fit together are refused with file and key") {
   check_refused(with("\"nodes_per_group\": 2", "\"nodes_per_group\": 3"),
                 "outer_tiers[0].nodes_per_group: is 3, which does not divide the 4 nodes");
   check_refused(with("\"nodes_per_group\": 2", "\"nodes_per_group\": 1"),
-                "outer_tiers[0].nodes_per_group: is 1, wanted a multiple of 1");
+                "outer_tiers[0].nodes_per_group: is 1: a group of one node needs no tier");
   check_refused(with("\"nodes_per_group\": 2", "\"nodes_per_group\": 4"),
                 "outer_tiers[0].nodes_per_group: is 4: all nodes are in one group");
   check_refused(with("\"5GB/s\"", "0"), "outer_tiers[0].link.bandwidth");
@@ -216,6 +217,18 @@ TEST_CASE("a measured table with holes is refused by its row") {
   check_refused(with_rows(with_time("1e999")), "lab.json");
   check_refused(with_rows(row + ", " + with_time("2e-3")),
                 "device.measured.kernels[1]: says that 'copy' takes 0.002 s, but kernels[0] says");
+  const auto with_kernel = [&row](const std::string& name) {
+    return replaced(row, "\"copy\"", "\"" + name + "\"");
+  };
+  check_refused(with_rows(with_kernel("gemm")),
+                "device.measured.kernels[0].kernel: no operator has a kernel 'gemm'");
+  check_refused(with_rows(with_kernel("elementwize")), "did you mean 'elementwise'");
+  check_refused(with_rows(with_kernel("matmul:3x4")), "is not 'matmul:MxNxK'");
+  const std::string product = with_kernel("matmul:3x4x5");
+  check_refused(with_rows(product + ", " + replaced(product, "2e-6", "5e-6")),
+                "device.measured.kernels[1]: says that 'matmul:3x4x5' takes");
+  CHECK_NOTHROW(
+      cluster_from_json(with_rows(product + ", " + replaced(product, "2e-6", "3e-6")), "lab.json"));
   // Noise is no hole: cost models take the mean.
   CHECK(cluster_from_json(with_rows(row + ", " + with_time("3e-6")), "lab.json")
             .device.measured->kernels.size() == 2);
@@ -233,7 +246,7 @@ TEST_CASE("a number without its unit is refused") {
   check_refused(with("\"120.5TFLOP/s\"", "120.5"),
                 "device.peaks[0].flops_per_second: 120.5 FLOP/s");
   check_refused(with("\"120.5TFLOP/s\"", "\"120.5T\""), "device.peaks[0].flops_per_second");
-  check_refused(with("\"16GiB\"", "16"), "device.memory: 16 B is no device's");
+  check_refused(with("\"16GiB\"", "16"), "device.memory: 16 B is no machine's");
   check_refused(with("\"16GiB\"", "\"16\""), "device.memory: '16' has no unit");
   check_refused(with("\"16GiB\"", "\"16 GB/s\""), "device.memory: '16 GB/s'");
   check_refused(with("\"16GiB\"", "9223372036854775808"), "device.memory");
@@ -245,6 +258,70 @@ TEST_CASE("a number without its unit is refused") {
   check_refused(with("\"25GB/s\"", "NaN"), "lab.json");
   check_refused(with("\"25GB/s\"", "1e400"), "lab.json");
   check_refused(with("\"nodes\": 2", "\"nodes\": 9223372036854775808"), "nodes");
+}
+
+// Each number that a cluster file has, with values that no machine has.
+TEST_CASE("every number of a cluster file has a range, and is refused with file and key") {
+  using Json = nlohmann::ordered_json;
+  const Json good = Json::parse(kAllFields);
+  std::int64_t numbers = 0;
+  const auto check_each = [&](const std::string& path, const std::vector<Json>& values) {
+    const Json::json_pointer at("/" + path);
+    REQUIRE_MESSAGE(good.contains(at), path);
+    for (const Json& value : values) {
+      Json bad = good;
+      bad[at] = value;
+      CAPTURE(path);
+      CAPTURE(value.dump());
+      try {
+        cluster_from_json(bad.dump(), "lab.json");
+        FAIL_CHECK("accepted");
+      } catch (const Error& error) {
+        const std::string text = error.what();
+        CHECK(error.code() == ErrorCode::kBadInput);
+        CHECK(text.find("lab.json: ") == 0);
+        CHECK(text.find(path.substr(path.find_last_of('/') + 1)) != std::string::npos);
+        ++numbers;
+      }
+    }
+  };
+  const std::vector<Json> rates = {0, -1, 3.5, 1e30}, times = {-1, 5, 1e300},
+                          shares = {0, -1, 1.5, 1e-30}, counts = {-1, 1.5, 1e18, 1e300},
+                          sizes = {-1, 7, 1e18}, extents = {0, -1, 1.5, 1e18};
+  for (const char* key :
+       {"nodes", "devices_per_node", "outer_tiers/0/nodes_per_group", "other_devices/0/num_nodes",
+        "inter_node/extents/0", "intra_node/cables/2/lanes"})
+    check_each(key, extents);
+  for (const char* key :
+       {"other_devices/0/first_node", "intra_node/cables/2/first", "intra_node/cables/2/second"})
+    check_each(key, {-1, 1.5, 1e18});
+  for (const std::string device : {"device/", "other_devices/0/device/"}) {
+    check_each(device + "memory", {0, -1, 7, 1.5, 2'000'000'000'000'000});
+    check_each(device + "memory_bandwidth", rates);
+    check_each(device + "peaks/0/flops_per_second", rates);
+    for (const char* key : {"matmul_efficiency", "memory_efficiency"})
+      check_each(device + key, shares);
+    for (const char* key : {"launch_overhead", "kernel_overhead"}) check_each(device + key, times);
+  }
+  for (const char* key : {"matmul_tile", "matmul_units"})
+    check_each(std::string("device/") + key, counts);
+  for (const char* key : {"compute_beside_communication", "communication_beside_compute"})
+    check_each(std::string("device/") + key, shares);
+  for (const char* key : {"context", "communicator", "workspace"})
+    check_each(std::string("device/library_memory/") + key, sizes);
+  check_each("device/measured/kernels/0/flops", {-1, 1e300});
+  check_each("device/measured/kernels/0/bytes", {-1, 1.5, 1e18});
+  check_each("device/measured/kernels/0/seconds", {0, -1, 1e9, 1e-300});
+  for (const std::string link : {"intra_node/", "inter_node/", "outer_tiers/0/link/"}) {
+    check_each(link + "bandwidth", rates);
+    check_each(link + "latency", times);
+  }
+  check_each("intra_node/efficiency", shares);
+  for (const char* key : {"base_latency", "step_latency"})
+    check_each(std::string("intra_node/algorithms/1/") + key, times);
+  check_each("intra_node/algorithms/1/efficiency", shares);
+  check_each("intra_node/algorithms/1/own_copy", {-0.5, 1.5, 50});
+  CHECK(numbers > 130);
 }
 
 TEST_CASE("every built-in cluster is valid and says where each number comes from") {
@@ -358,6 +435,11 @@ TEST_CASE("names and settings that do not exist are refused with what does") {
   refused("gb200-nvl72:nodes=100000", "7200000 devices");
   refused("tpu-v5p:x=100000,y=100000,z=100000", "more than 1048576 devices");
   refused("dgx-h100:nodes=0", "'0'");
+  refused("dgx-h100:nodes=2,nodes=3", "the key 'nodes' appears twice");
+  refused("dgx-h100:", "nothing behind the colon");
+  for (const char* text : {"dgx-h100:nodes=2,", "dgx-h100:,nodes=2",
+                           "dgx-h100:nodes=", "dgx-h100:nodes", "dgx-h100:=2", "tpu-v4:x=2,,y=2"})
+    refused(text, "of the form key=value");
   refused("dgx-h100:nodes=-3", "'-3'");
   refused("cpu:ranks=two", "'two'");
   refused("cpu:ranks=4,core=2", "wanted 'cpu:ranks=N,cores=N'");

@@ -231,10 +231,19 @@ TEST_CASE("a topology matrix that cannot be meant is refused by line, row and co
 // ---------------------------------------------------------------- choice, users' files
 
 TEST_CASE("a file that describes no cluster is refused with what would") {
-  check_refused("hello\n", "understood are NCCL topology XML");
+  check_refused("hello\n", "understood are cluster files, NCCL topology XML");
   check_refused("", "lab.txt");
-  check_refused("[1, 2]", "lab.txt");
-  check_refused("{\"schema\": \"sextant.cluster/1\"}", "the key 'name' is missing");
+  check_refused("[1, 2]", "lab.txt: no cluster file but a list");
+  check_refused("{}", "an empty object; understood are");
+  check_refused("{\"schema\": \"sextant.cluster/1\", \"nodes\": 1}", "the key 'name' is missing");
+  check_refused("{\"schema\": \"sextant.graph/1\"}", "a file of 'sextant.graph/1'");
+  check_refused("{\"ok\": true, \"cluster\": {\"nodes\": 1}}", "under its key 'cluster'");
+  check_refused("{\"strategy\": \"dp=2\", \"cluster\": \"x\", \"cluster_text\": \"{}\"}",
+                "a plan, which holds its cluster: leave out -c");
+  check_refused("{\"model_type\": \"llama\"}", "a model's config");
+  check_refused("{\"traceEvents\": []}", "a trace");
+  check_refused("{\"nods\": 3}", "JSON with the key 'nods', did you mean 'nodes'?");
+  check_refused("{\"people\": 3}", "JSON with the key 'people'; understood");
 }
 
 std::optional<std::filesystem::path> shared_folder() {

@@ -3,6 +3,7 @@
 #include "simulator/flow_model.h"
 
 #include "core/communication_volume.h"
+#include "core/primitives.h"
 #include "simulator/cluster_file.h"
 #include "simulator/models.h"
 
@@ -122,9 +123,7 @@ TEST_CASE("alone no collective asks more of a link than it carries, in any wirin
        {Wiring::kSwitch, Wiring::kFullyConnected, Wiring::kRing, Wiring::kTorus, Wiring::kCables}) {
     const Cluster cluster = wired(wiring);
     const auto network = make_flow_network(cluster, make_alpha_beta(cluster));
-    for (const Primitive primitive :
-         {Primitive::kAllReduce, Primitive::kAllGather, Primitive::kReduceScatter,
-          Primitive::kAllToAll, Primitive::kBroadcast, Primitive::kShift, Primitive::kTransfer}) {
+    for (const Primitive primitive : kPrimitives) {
       const Communication communication = communication_of(primitive);
       for (const auto& numbers : std::vector<std::vector<int>>{
                {0, 1}, {3, 20}, {0, 1, 2, 3, 4, 5, 6, 7}, {0, 8, 16, 24}, {1, 2, 5, 9, 31, 12}}) {

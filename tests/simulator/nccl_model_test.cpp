@@ -3,6 +3,7 @@
 #include "simulator/nccl_model.h"
 
 #include "core/error.h"
+#include "core/primitives.h"
 #include "simulator/builtin_clusters.h"
 #include "simulator/bus_bandwidth.h"
 #include "simulator/cluster_file.h"
@@ -17,10 +18,6 @@
 
 namespace sextant {
 namespace {
-
-constexpr Primitive kAll[] = {
-    Primitive::kAllReduce, Primitive::kAllGather, Primitive::kReduceScatter, Primitive::kAllToAll,
-    Primitive::kBroadcast, Primitive::kShift,     Primitive::kTransfer};
 
 Cluster switch_of(std::int64_t nodes, std::int64_t per_node, double bandwidth, double latency) {
   Cluster cluster;
@@ -169,7 +166,7 @@ TEST_CASE("a link without algorithms is alpha-beta, picosecond for picosecond") 
     cluster.intra_node.efficiency.value = random.between(0.3, 0.99);
     const auto baseline = make_alpha_beta(cluster);
     const auto network = make_network_model(cluster);
-    for (const Primitive primitive : kAll) {
+    for (const Primitive primitive : kPrimitives) {
       const auto members = random.devices(16, 1 + random.below(16));
       const std::int64_t bytes = random.size(), volume = random.size();
       CHECK(time_of(*network, primitive, members, bytes, volume) ==
@@ -210,7 +207,7 @@ TEST_CASE("G58: sizes beyond 32 bits keep their size, times beyond 106 days are 
   CHECK(time_of(cluster, Primitive::kAllReduce, first(2), 6'442'450'944) ==
         Duration(64'424'509'440));
   const std::int64_t huge = std::int64_t{1} << 62;
-  for (const Primitive primitive : kAll)
+  for (const Primitive primitive : kPrimitives)
     CHECK_THROWS_AS(time_of(cluster, primitive, first(2), huge, huge), Error);
   // Each half fits, their sum does not: 9e8 GB, halves of 75 days.
   CHECK_THROWS_AS(
@@ -338,7 +335,7 @@ TEST_CASE("members of any order take as long, on any cluster") {
       const auto members = random.devices(16, 2 + random.below(15));
       auto sorted = members;
       std::sort(sorted.begin(), sorted.end());
-      for (const Primitive primitive : kAll) {
+      for (const Primitive primitive : kPrimitives) {
         const std::int64_t bytes = random.size();
         CHECK(time_of(*network, primitive, members, bytes, bytes) ==
               time_of(*network, primitive, sorted, bytes, bytes));
@@ -369,7 +366,7 @@ TEST_CASE("more bandwidth is never slower, more latency never faster, more bytes
     const std::int64_t bytes = random.size();
     const auto compare = [&](const Cluster& better) {
       const auto base = make_network_model(cluster), improved = make_network_model(better);
-      for (const Primitive primitive : kAll)
+      for (const Primitive primitive : kPrimitives)
         CHECK(time_of(*improved, primitive, members, bytes, bytes) <=
               time_of(*base, primitive, members, bytes, bytes));
     };
@@ -399,7 +396,7 @@ TEST_CASE("more bandwidth is never slower, more latency never faster, more bytes
       compare(fitter);
     }
     const auto network = make_network_model(cluster);
-    for (const Primitive primitive : kAll) {
+    for (const Primitive primitive : kPrimitives) {
       const Duration zero = time_of(*network, primitive, members, 0, 0);
       CHECK(zero >= Duration(0));
       CHECK(zero <= time_of(*network, primitive, members, bytes, bytes));
@@ -414,7 +411,7 @@ TEST_CASE("completions are one duration after the last arrival, the same for all
   Random random(5);
   for (const Cluster& cluster : many_clusters(5)) {
     const auto network = make_network_model(cluster);
-    for (const Primitive primitive : kAll) {
+    for (const Primitive primitive : kPrimitives) {
       Communication communication;
       communication.primitive = primitive;
       const auto members = random.devices(16, 1 + random.below(16));
@@ -436,7 +433,7 @@ TEST_CASE("a choice names the algorithm and protocol, and its time is the durati
   Random random(6);
   for (const Cluster& cluster : many_clusters(6)) {
     const NcclModel network(cluster);
-    for (const Primitive primitive : kAll) {
+    for (const Primitive primitive : kPrimitives) {
       Communication communication;
       communication.primitive = primitive;
       const auto members = random.devices(16, 1 + random.below(16));

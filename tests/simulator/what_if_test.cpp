@@ -4,11 +4,14 @@
 
 #include "core/error.h"
 #include "simulator/cluster_file.h"
+#include "simulator/models.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <string>
 
 namespace sextant {
 namespace {
@@ -94,7 +97,34 @@ TEST_CASE("changes without sense are refused with what would do") {
   // More than all of the bandwidth.
   CHECK_THROWS_WITH_AS(after(h100(), "link.ib.efficiency=2x"), doctest::Contains("efficiency"),
                        Error);
-  CHECK_THROWS_AS(after(h100(), "gpu.memory=1e12x"), Error);
+  CHECK_THROWS_WITH_AS(after(h100(), "gpu.memory=1e12x"),
+                       doctest::Contains("a factor of 1e+12 is no machine's: 0.0001 to 10000"),
+                       Error);
+  CHECK_THROWS_WITH_AS(after(h100(), "link.ib.latency=3s"),
+                       doctest::Contains("inter_node.latency is 3 s, no machine's"), Error);
+  CHECK_THROWS_WITH_AS(after(h100(), "gpu.memory_bandwidth=3KB/s"),
+                       doctest::Contains("device.memory_bandwidth is 3000 B/s, no machine's"),
+                       Error);
+}
+
+TEST_CASE("a change at the end of its range leaves times that are counted, or names what is not") {
+  const Work work{1e15, Bytes(1 << 30), Bytes(1 << 30), "matmul:100000x100000x50000"};
+  for (const std::string& key : what_if_keys(h100()))
+    for (const char* factor : {"=0.0001x", "=10000x"}) {
+      CAPTURE(key + factor);
+      std::optional<Cluster> other;
+      try {
+        other = after(h100(), (key + factor).c_str());
+      } catch (const Error& error) {
+        CHECK(std::string(error.what()).find(key) != std::string::npos);
+        continue;
+      }
+      CHECK(make_cost_model(*other, DType::kBF16)->duration(work) > Duration(0));
+    }
+  Cluster slow = h100();
+  for (PeakRate& peak : slow.device.peaks) peak.flops_per_second.value = 1e6;
+  CHECK_THROWS_WITH_AS(make_cost_model(slow, DType::kBF16)->duration(work),
+                       doctest::Contains("one matmul:100000x100000x50000 would take"), Error);
 }
 
 TEST_CASE("a sweep goes by factors from end to end") {
@@ -111,9 +141,9 @@ TEST_CASE("a sweep goes by factors from end to end") {
   REQUIRE(list.size() == 3);
   CHECK(list[1].quantity == "2us");
   CHECK(list[2].factor == 2);
-  for (const char* text :
-       {"gpu.flops=1x..", "gpu.flops=..2x", "gpu.flops=1x..2x:1", "gpu.flops=1,,2",
-        "gpu.flops=1x..2x:1.5", "gpu.flops=1GB/s..2GB/s", "gpu.flops=1x..2x:9999"})
+  for (const char* text : {"gpu.flops=1x..", "gpu.flops=..2x", "gpu.flops=1x..2x:1",
+                           "gpu.flops=1,,2", "gpu.flops=1x..2x:1.5", "gpu.flops=1e-9x..2x",
+                           "gpu.flops=1x,2x,1x", "gpu.flops=1GB/s..2GB/s", "gpu.flops=1x..2x:9999"})
     CHECK_THROWS_AS(parse_sweep(text), Error);
 }
 
