@@ -20,11 +20,16 @@ namespace {
 namespace fs = std::filesystem;
 
 // The one place for a signal's number: handlers cannot be handed state.
-volatile std::sig_atomic_t signal_number = 0;
+volatile std::sig_atomic_t signal_number = 0, is_polled = 0;
 
 extern "C" void note_signal(int number) {
-  // A second signal means "now".
-  if (signal_number != 0) std::_Exit(128 + number);
+  // A second signal means "now", and so does the first while nobody asks for it.
+  if (signal_number != 0 || is_polled == 0) {
+    constexpr char kText[] = "\ninterrupted\n";
+    const auto ignored = write(STDERR_FILENO, kText, sizeof kText - 1);
+    static_cast<void>(ignored);
+    std::_Exit(128 + number);
+  }
   signal_number = number;
 }
 
@@ -127,6 +132,9 @@ void watch_signals() {
   std::signal(SIGINT, note_signal);
   std::signal(SIGTERM, note_signal);
 }
+
+PolledSignals::PolledSignals() { is_polled = 1; }
+PolledSignals::~PolledSignals() { is_polled = 0; }
 
 bool was_interrupted() { return signal_number != 0; }
 

@@ -63,9 +63,20 @@ void require_folder(const std::string& path);
 // Seconds on a clock that never goes back.
 double wall_seconds();
 
-// True once SIGINT or SIGTERM has arrived; the number of the signal, or 0.
+// SIGINT and SIGTERM end the program, as a shell expects: exit code 128 + number.
+void watch_signals();
+
+// While one is alive the first signal is only noted, for work that asks for it and ends in order.
+class PolledSignals {
+ public:
+  PolledSignals();
+  ~PolledSignals();
+  PolledSignals(const PolledSignals&) = delete;
+  PolledSignals& operator=(const PolledSignals&) = delete;
+};
+
+// True once a signal was noted; its number, or 0.
 bool was_interrupted();
 int interrupting_signal();
-void watch_signals();
 
 }  // namespace sextant

@@ -224,6 +224,7 @@ void explain_why_not(const PlannedJob& planned, const std::string& constraint, C
       evaluate_strategy(problem.training_graph(strategy), strategy, planned.plan.global_batch,
                         make_search_models(problem));
   SearchLimits limits;
+  const PolledSignals polled;
   limits.stop = [] { return was_interrupted(); };
   limits.progress = [&console](const std::string& line) { console.progress(line); };
   const WhyNot answer = why_not(problem, chosen, constraint, limits);

@@ -1,5 +1,6 @@
 // The command line: verbs, options, exit codes.
 #include "cli/verbs.h"
+#include "core/check.h"
 #include "core/nearest.h"
 
 #include <CLI/CLI.hpp>
@@ -208,6 +209,7 @@ void add_export(Program& p) {
   CLI::App& verb = add_verb(
       p.app, p, "export", "Weights and samples of a run, for other programs",
       "Examples:\n  sextant export plan.json --data text.txt --steps 200 --seed 3 --out exchange\n"
+      "  sextant export gpt2-124m -c cpu:ranks=1 --strategy dp=1 --global-batch 1 --out weights\n"
       "Writes weights.safetensors, what a run with this seed starts from, and with --data\n"
       "  samples.safetensors, what it reads: tokens and labels, [steps, global batch, sequence]",
       [&p](Console& console) { run_export(p.exported, p.common, console); });
@@ -335,6 +337,14 @@ std::string usage_text(const CLI::ParseError& error, const Program& program, int
   return text;
 }
 
+// A value that was typed and is empty: a script's variable that was not set.
+void require_values(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& value : option->results())
+      require(!value.empty(), ErrorCode::kUsage, "{} is given an empty value", option->get_name());
+  for (const CLI::App* verb : app.get_subcommands()) require_values(*verb);
+}
+
 int usage_error(const CLI::ParseError& error, const Program& program, int argc, char** argv) {
   if (error.get_exit_code() == 0) return program.app.exit(error);  // help
   return report_error(Error(ErrorCode::kUsage, usage_text(error, program, argc, argv),
@@ -364,6 +374,7 @@ int run(int argc, char** argv) {
   watch_signals();
   Console console(program.common);
   try {
+    require_values(program.app);
     program.verb(console);
   } catch (const Error& error) {
     console.end_progress();

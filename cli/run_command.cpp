@@ -246,6 +246,7 @@ void run_run(const RunArguments& arguments, const CommonOptions& common, Console
   say_synthetic_inputs(graph, data.has_value(), console);
   TrainingHost host = training_host(data, common.seed);
   Recorder recorder(planned, peak_memory(graph), warm_up_steps(arguments), console);
+  const PolledSignals polled;  // what was trained is written
   const auto issued = train(graph, *world, host, recorder, arguments.steps);
   world.reset();  // its memory is the profile's now
   console.end_progress();

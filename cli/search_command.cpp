@@ -93,6 +93,11 @@ SearchLimits limits_of(const SearchArguments& arguments, Console& console) {
   return limits;
 }
 
+SearchResult stoppable_search(const Job& job, const SearchLimits& limits) {
+  const PolledSignals polled;
+  return search(search_problem(job), limits);
+}
+
 std::string no_plan_text(const SearchResult& result) {
   if (!result.complete) return "the search was stopped before it had a plan";
   if (result.rejected.empty()) return "no strategy of the space meets the --fix conditions";
@@ -107,7 +112,7 @@ void run_search(const SearchArguments& arguments, const CommonOptions& common, C
   require_folder(common.out);
   const Job job = make_job(arguments.job);
   const double start = wall_seconds();
-  const SearchResult result = search(search_problem(job), limits_of(arguments, console));
+  const SearchResult result = stoppable_search(job, limits_of(arguments, console));
   const double total_s = wall_seconds() - start;
   console.end_progress();
   require(!result.plans.empty(), ErrorCode::kInfeasible, "{}", no_plan_text(result));

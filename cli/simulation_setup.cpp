@@ -7,12 +7,46 @@
 #include "simulator/flow_model.h"
 #include "simulator/overlap.h"
 
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
 #include <utility>
 
 namespace sextant {
 namespace {
 
+// Files that are read and written, each once: the later would replace the earlier.
+void require_different_files(const SimulateArguments& arguments) {
+  const std::pair<const char*, const std::string*> files[] = {
+      {"the plan", &arguments.job.plan_or_model},
+      {"--cluster", &arguments.job.cluster},
+      {"--trace", &arguments.trace},
+      {"--timeline", &arguments.timeline},
+      {"--plot", &arguments.plot}};
+  std::map<std::filesystem::path, const char*> seen;
+  for (const auto& [name, file] : files) {
+    if (file->empty()) continue;
+    std::error_code failed;
+    const auto path =
+        std::filesystem::weakly_canonical(std::filesystem::absolute(*file, failed), failed);
+    const auto [first, is_new] = seen.emplace(failed ? std::filesystem::path(*file) : path, name);
+    require(is_new, ErrorCode::kUsage, "{} and {} are the same file, {}", first->second, name,
+            *file);
+  }
+}
+
+template <typename Item, typename Key>
+void require_each_once(const std::vector<Item>& items, const char* option, Key key,
+                       const std::string& instead) {
+  std::set<std::string> seen;
+  for (const Item& item : items)
+    require(seen.insert(key(item)).second, ErrorCode::kUsage, "{} is given twice for {}{}", option,
+            key(item), instead);
+}
+
 void require_sense(const SimulateArguments& arguments) {
+  require_different_files(arguments);
   require(arguments.plot.empty() || !arguments.sweep.empty(), ErrorCode::kUsage,
           "--plot {} has nothing to draw without --sweep", arguments.plot);
   require(!arguments.trace.ends_with(".gz") || can_gzip(), ErrorCode::kUsage,
@@ -57,6 +91,12 @@ SimulationSetup simulation_setup(const SimulateArguments& arguments, const Commo
     setup.stragglers.push_back(parse_straggler(text));
   for (const std::string& text : arguments.what_if) setup.changes.push_back(parse_what_if(text));
   if (!arguments.sweep.empty()) setup.sweep = parse_sweep(arguments.sweep);
+  require_each_once(
+      setup.stragglers, "--straggler",
+      [](const Straggler& it) { return fmt::format("rank {}", it.rank.value); }, "");
+  require_each_once(
+      setup.changes, "--what-if", [](const WhatIf& change) { return change.key; },
+      ": together they would multiply; --sweep KEY=2x,4x compares several values");
   require_possible(setup, cluster);
   if (!arguments.failures.empty()) setup.reliability = parse_reliability(arguments.failures, ranks);
   options = options_for(setup, cluster);

@@ -18,7 +18,7 @@ import time
 VERBS = [["search"], ["simulate"], ["explain"], ["boxing"], ["check"], ["run"], ["compare"],
          ["model", "show"], ["cluster", "show"], ["cluster", "bench"],
          ["cluster", "import"],
-         ["doctor"]]
+         ["doctor"], ["experiment", "accuracy"], ["export"]]
 
 TINY = "gpt:layers=2,hidden=16,heads=4,vocab=256,seq=8"
 CPU = ["-c", "cpu:ranks=4"]
@@ -382,6 +382,29 @@ def check_signals(program):
                "the steps of an interrupted run are not loadable in order")
 
 
+def check_signals_of_long_work(program):
+    """Work that is not asked to stop ends at once, whichever verb does it."""
+    big = ["gpt3-175b", "-c", "dgx-a100:nodes=128", "--strategy",
+           "dp=16 tp=8 pp=8 micro_batch=1", "--global-batch", "1536"]
+    for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+        process = subprocess.Popen(
+            [str(program.path), "simulate", *big, "--unfolded", "--mode", "step"],
+            cwd=program.folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE)
+        time.sleep(1.0)
+        expect(process.poll() is None, "a simulation of 1,024 ranks takes less than a second")
+        process.send_signal(number)
+        begin = time.monotonic()
+        try:
+            _, error = process.communicate(timeout=30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            _, error = process.communicate()
+        expect(process.returncode == code, f"exits with {process.returncode}, wanted {code}")
+        expect(time.monotonic() - begin < 2.0, "an interrupted simulation takes 2 s to end")
+        expect(b"interrupted" in error, "an interrupted simulation does not say so")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--sextant", required=True, type=pathlib.Path)
@@ -390,7 +413,7 @@ def main():
                   check_main_line, check_explained_names, check_explained_causes,
                   check_nothing_half_written,
                   check_odd_files, check_plan_values, check_environment, check_backends,
-                  check_signals):
+                  check_signals, check_signals_of_long_work):
         with tempfile.TemporaryDirectory() as folder:
             print(check.__name__, flush=True)
             check(Program(path, pathlib.Path(folder)))

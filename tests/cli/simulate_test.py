@@ -66,6 +66,37 @@ def check_sweep(program):
     simulate(program, "--plot", str(plot), code=2)
 
 
+def check_refusals(program):
+    """What is given twice, empty, or beyond every machine is refused by name."""
+    def refused(*options):
+        return program.run("simulate", *PLAN, *options).expect_code(2)
+
+    for option in ("--trace", "--timeline", "--plot", "--what-if", "--sweep", "--failures",
+                   "--straggler", "--out", "--dtype", "--optimizer"):
+        refused(option, "").expect_error(f"{option} is given an empty value")
+    refused("--trace", "x.json", "--timeline", "./x.json").expect_error(
+        "--trace and --timeline are the same file")
+    refused("--sweep", "gpu.flops=1x,2x", "--plot", "x", "--trace", "x").expect_error("same file")
+    refused("--failures", "mtbf=1h mtbf=2h").expect_error("'mtbf' appears twice")
+    refused("--straggler", "1=2x", "--straggler", "1=3x").expect_error("twice for rank 1")
+    refused("--what-if", "gpu.flops=2x", "--what-if", "device.flops=3x").expect_error(
+        "twice for gpu.flops")
+    refused("--sweep", "gpu.flops=2x,2x").expect_error("stands twice")
+    refused("--what-if", "gpu.flops=1e-9x").expect_error("a factor of 1e-09 is no machine's")
+    refused("--what-if", "gpu.memory_bandwidth=3KB/s").expect_error(
+        "device.memory_bandwidth is 3000 B/s")
+    expect(program.files() == [], f"refused, but files are left: {program.files()}")
+    simulate(program, "--trace", "plan.json", "--timeline", "page.html")
+    program.run("search", TINY, "-c", "cpu:ranks=4", "--global-batch", "4", "--fix", "tp=1",
+                "--fix", "tp=2").expect_code(2).expect_error("'tp' is fixed twice")
+    program.run("search", TINY, "-c", "cpu:ranks=4", "--global-batch", "4", "--out",
+                "plans").expect_code(0)
+    plan = program.folder / "plans/plan.json"
+    before = plan.read_bytes()
+    program.run("simulate", str(plan), "--trace", str(plan)).expect_code(2).expect_error("same file")
+    expect(plan.read_bytes() == before, "a plan is overwritten by its trace")
+
+
 def check_variation(program):
     plain = simulate(program).document()["step_time_s"]
     slow = simulate(program, "--straggler", "3=20x").document()["step_time_s"]
@@ -118,8 +149,8 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--sextant", required=True, type=pathlib.Path)
     path = parser.parse_args().sextant.resolve()
-    for check in (check_modes, check_critical_path, check_changes, check_sweep, check_variation,
-                  check_links, check_pictures):
+    for check in (check_modes, check_critical_path, check_changes, check_sweep, check_refusals,
+                  check_variation, check_links, check_pictures):
         with tempfile.TemporaryDirectory() as folder:
             print(check.__name__, flush=True)
             check(Program(path, pathlib.Path(folder)))
