@@ -12,16 +12,16 @@ body { font: 13px sans-serif; margin: 12px; color: #222; background: #fff; }
 h1 { font-size: 17px; margin: 0 0 4px; }
 #notes div, #help { color: #555; }
 .bar { display: flex; height: 22px; margin: 8px 0; border: 1px solid #999; max-width: 1100px; }
-.bar span { overflow: hidden; white-space: nowrap; padding: 3px 0; text-indent: 4px; color: #fff; }
-#legend span { display: inline-block; margin-right: 14px; }
-#legend i { display: inline-block; width: 11px; height: 11px; margin-right: 4px; }
+.legend { margin-bottom: 4px; }
+.legend span { display: inline-block; margin-right: 14px; }
+.legend i { display: inline-block; width: 11px; height: 11px; margin-right: 4px; }
 #view { position: relative; border: 1px solid #999; height: 70vh; margin-top: 8px; }
 canvas { display: block; width: 100%; height: 100%; cursor: grab; }
 #tip { position: fixed; display: none; background: #222; color: #fff; padding: 4px 8px;
   pointer-events: none; max-width: 60vw; white-space: pre-line; z-index: 2; }
 </style></head><body>
 <h1 id="title"></h1><div id="notes"></div><div class="bar" id="parts"></div>
-<div id="legend"></div>
+<div class="legend" id="shares"></div><div class="legend" id="legend"></div>
 <div id="help">Wheel: zoom in time; shift and wheel, or drag: move; double click: all. <label>
 <input type="checkbox" id="fit"> all rows in view</label> <label>search <input id="search" size="24">
 </label> <span id="found"></span></div>
@@ -38,6 +38,7 @@ const byId = id => document.getElementById(id);
 const LABEL = 210, TOP = 24, FIELDS = 5;
 
 function timeText(ns) {
+  if (ns === 0) return "0";
   for (const [unit, size] of [["s", 1e9], ["ms", 1e6], ["us", 1e3]])
     if (Math.abs(ns) >= size) return (ns / size).toPrecision(4) + " " + unit;
   return ns.toPrecision(4) + " ns";
@@ -60,18 +61,20 @@ document.title = data.title;
 for (const note of data.notes) add(byId("notes"), "div", note);
 if (data.all_rows > data.rows.length)
   add(byId("notes"), "div", data.rows.length + " of " + data.all_rows + " different rows are shown");
+function addLegend(parent, colour, text) {
+  const item = add(parent, "span", "");
+  add(item, "i", "", "background:" + colour);
+  item.appendChild(document.createTextNode(text));
+}
 data.parts.forEach((part, i) => {
   const share = data.step_s > 0 ? part.mean / data.step_s : 0;
   const text = part.name + " " + (100 * share).toFixed(1) + " %";
-  const piece = add(byId("parts"), "span", text, "background:" + partColours[i] + ";width:" + 100 * share + "%");
+  const piece = add(byId("parts"), "span", "", "background:" + partColours[i] + ";width:" + 100 * share + "%");
   piece.title = text + ": " + timeText(part.mean * 1e9) + ", ranks from " + timeText(part.min * 1e9) +
     " to " + timeText(part.max * 1e9);
+  addLegend(byId("shares"), partColours[i], text);
 });
-names.forEach((name, i) => {
-  const item = add(byId("legend"), "span", "");
-  add(item, "i", "", "background:" + colours[i]);
-  item.appendChild(document.createTextNode(name));
-});
+names.forEach((name, i) => addLegend(byId("legend"), colours[i], name));
 
 const laneHeight = queue => queue === "compute" ? 16 : 7;
 function fullHeight(row) {
@@ -155,7 +158,8 @@ function drawMemory(track, y, width, most) {
       context.fillRect(Math.max(x, LABEL), y + memoryHeight - 4 - h, Math.min(next, width) - Math.max(x, LABEL), h);
   });
   context.fillStyle = "#222";
-  context.fillText("memory of " + track.name + ": at most " + bytesText(Math.max(...track.bytes)), 4, y + 18);
+  context.fillText("memory of " + track.name, 4, y + 18);
+  context.fillText("at most " + bytesText(Math.max(...track.bytes)), 4, y + 31);
 }
 function draw() {
   const [width, height] = size();
