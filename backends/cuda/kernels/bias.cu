@@ -1,5 +1,5 @@
 // The gradient of a bias: sums over rows (column_sums.cuh), f64 in f64 and the rest in f32, eight
-// rows a thread in flight.
+// rows of packs a thread in flight.
 #include "backends/cuda/kernels/bias.h"
 #include "backends/cuda/kernels/column_sums.cuh"
 #include "backends/cuda/kernels/packs.cuh"
@@ -10,18 +10,18 @@ namespace {
 template <typename T, int kSizeOf>
 struct BiasSource {
   using Sum = Wide<T>;
-  using Loaded = Values<T, kSizeOf>;
-  static constexpr int kSize = kSizeOf, kSums = 1, kRowsAtOnce = 8;
+  using Loaded = Columns<T, kSizeOf>;
+  static constexpr int kSize = kSizeOf, kSums = 1, kRowsAtOnce = kSize == 1 ? 16 : 8;
   const T* dy;
-  std::int64_t columns;
 
-  __device__ __forceinline__ Loaded load(std::int64_t row, std::int64_t column) const {
-    return *reinterpret_cast<const Loaded*>(dy + row * columns + column);
+  __device__ __forceinline__ Loaded load(std::int64_t /*row*/, std::int64_t at) const {
+    return columns_at<kSize>(dy + at);
   }
-  __device__ __forceinline__ void add(const Loaded& loaded, bool counts,
-                                      Sum (&sums)[kSums][kSize]) const {
+  __device__ __forceinline__ void add(const Loaded& loaded, Sum (&sums)[kSums][kSize]) const {
+    Sum values[kSize];
+    loaded.widen_to(values);
 #pragma unroll
-    for (int j = 0; j < kSize; ++j) sums[0][j] += counts ? widen(loaded.values[j]) : Sum(0);
+    for (int j = 0; j < kSize; ++j) sums[0][j] += values[j];
   }
 };
 
@@ -49,7 +49,7 @@ struct BiasSink {
 
 template <typename T, int kSize>
 cudaError_t start(const ReduceToBiasArguments& x, cudaStream_t stream) {
-  const BiasSource<T, kSize> source = {static_cast<const T*>(x.dy), x.columns};
+  const BiasSource<T, kSize> source = {static_cast<const T*>(x.dy)};
   const BiasSink<Wide<T>> sink = {x.out_dtype, x.bias, x.accumulate};
   return enqueue_column_sums(source, sink, x.rows, x.columns, x.scratch, x.finished, stream);
 }

@@ -48,13 +48,27 @@ struct Online {
     raise(x);
     sum += shifted<T>(x, max);
   }
-  __device__ __forceinline__ void add(const Pack<T>& pack) {
-    W largest = widen(pack.values[0]);
+  // All at once: few rows rise more than a few times.
+  template <int kCount>
+  __device__ __forceinline__ void add(const Pack<T> (&packs)[kCount]) {
+    W largest = lowest<W>();
 #pragma unroll
-    for (int i = 1; i < Pack<T>::kSize; ++i) largest = Fmax()(largest, widen(pack.values[i]));
+    for (const Pack<T>& pack : packs) {
+      W of_pack = widen(pack.values[0]);
+#pragma unroll
+      for (int i = 1; i < Pack<T>::kSize; ++i) of_pack = Fmax()(of_pack, widen(pack.values[i]));
+      largest = Fmax()(largest, of_pack);
+    }
     raise(largest);
+    const W base = max == lowest<W>() ? W(0) : max;
+    W of_packs[kCount] = {};
 #pragma unroll
-    for (int i = 0; i < Pack<T>::kSize; ++i) sum += shifted<T>(widen(pack.values[i]), max);
+    for (int p = 0; p < kCount; ++p)
+#pragma unroll
+      for (const T value : packs[p].values)
+        of_packs[p] += coarse_exponential<T>(widen(value) - base);
+#pragma unroll
+    for (const W of_pack : of_packs) sum += of_pack;
   }
 };
 
@@ -84,9 +98,9 @@ __global__ void __launch_bounds__(kGroup == kWarp ? 128 : kGroup)
       if (thread == 0) put(static_cast<W*>(a.sum) + row, a.adds_sum, sum);
     } else {
       Online<T> own;
-      for_each_pack_of_row<kLoads>(
+      for_each_batch_of_row<kLoads>(
           x, a.classes, thread, kGroup, [&](std::int64_t, T value) { own.add(widen(value)); },
-          [&](std::int64_t, const Pack<T>& pack) { own.add(pack); });
+          [&](std::int64_t, const auto& packs) { own.add(packs); });
       const W max = over_group<kGroup>(own.max, Fmax());
       W sum = over_group<kGroup>(own.sum * shifted<T>(own.max, max), Plus());
       // exp(-infinity - -infinity), as without the shortcut.

@@ -3,7 +3,8 @@
 // Rows whose packs of 16 bytes fit into the registers of a warp or a block are read once
 // (norm_in_registers: a warp per row up to 256 packs, then a block), one wave of blocks for all
 // rows, the next row under way while one is computed. Other rows, and those that are added to y,
-// are read once per pass by a block of 256 (norm_in_passes); the later passes hit the caches.
+// are held one element a register up to 4096 elements (norm_by_elements); longer ones are read once
+// per pass by a block of 256 (norm_in_passes), and the later passes hit the caches.
 #include "backends/cuda/kernels/norm.h"
 #include "backends/cuda/kernels/norm_rows.cuh"
 
@@ -138,6 +139,47 @@ __device__ __forceinline__ Wide<T> element_of_sum(const NormArguments& a, std::i
   return widen(narrow<T>(x + widen(static_cast<const T*>(a.other)[i])));
 }
 
+// Rows of any alignment. A thread has the same elements of all operands and reads them before it
+// writes, so results may lie over operands.
+template <typename T, int kThreads, int kPer>
+__global__ void __launch_bounds__(kThreads, ElementRows<T, kThreads, kPer>::kBlocks)
+    norm_by_elements(NormArguments a) {
+  using W = Wide<T>;
+  using Own = ElementRows<T, kThreads, kPer>;
+  const Own own(a.length);
+  const auto count = static_cast<W>(a.length);
+  for (std::int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
+    T x[kPer];
+    own.load(x, a.x, row);
+    if (a.other != nullptr) {
+      T other[kPer];
+      own.load(other, a.other, row);
+      T* sum = a.sum == nullptr ? nullptr : own.first(a.sum, row);
+      own.for_each([&](int u) {
+        x[u] = narrow<T>(widen(x[u]) + widen(other[u]));
+        if (sum != nullptr) sum[u * kThreads] = x[u];
+      });
+    }
+    W sum = 0, squares = 0;
+    if (a.is_centred) own.for_each([&](int u) { sum += widen(x[u]); });
+    const W mean = a.is_centred ? over_group<kThreads>(sum, Plus()) / count : W(0);
+    own.for_each([&](int u) {
+      const W centred = widen(x[u]) - mean;
+      squares += centred * centred;
+    });
+    const W rstd = reciprocal_root(over_group<kThreads>(squares, Plus()) / count, a.epsilon);
+    if (own.thread == 0) store_statistics<T>(a, row, mean, rstd);
+    const T* gamma = own.first(a.gamma, 0);
+    const T* beta = a.is_centred ? own.first(a.beta, 0) : nullptr;
+    T* y = own.first(a.y, row);
+    own.for_each([&](int u) {
+      W value = (widen(x[u]) - mean) * rstd * widen(gamma[u * kThreads]);
+      if (a.is_centred) value += widen(beta[u * kThreads]);
+      put(y + u * kThreads, a.adds_y, value);
+    });
+  }
+}
+
 // A thread has the same elements in every pass, so what it stores may lie over what it read.
 template <typename T>
 __global__ void __launch_bounds__(kPassThreads) norm_in_passes(NormArguments a) {
@@ -195,6 +237,14 @@ bool start_in_registers(const NormArguments& a, cudaStream_t stream) {
   return with_row_shape(packs, [&]<typename Shape>() { start<T, Shape, true>(a, stream); });
 }
 
+template <typename T>
+bool start_by_elements(const NormArguments& a, cudaStream_t stream) {
+  return with_element_rows<T>(a.length, [&]<typename Rows>() {
+    norm_by_elements<T, Rows::kThreads, Rows::kPer>
+        <<<row_blocks(a.rows, 1), Rows::kThreads, 0, stream>>>(a);
+  });
+}
+
 }  // namespace
 
 cudaError_t enqueue_norm(const NormArguments& arguments, cudaStream_t stream) {
@@ -202,6 +252,7 @@ cudaError_t enqueue_norm(const NormArguments& arguments, cudaStream_t stream) {
   return with_floating_type(arguments.dtype, [&]<typename T>() {
     if constexpr (sizeof(T) <= sizeof(float))
       if (start_in_registers<T>(arguments, stream)) return cudaGetLastError();
+    if (start_by_elements<T>(arguments, stream)) return cudaGetLastError();
     norm_in_passes<T><<<row_blocks(arguments.rows, 1), kPassThreads, 0, stream>>>(arguments);
     return cudaGetLastError();
   });

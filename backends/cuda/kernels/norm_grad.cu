@@ -1,7 +1,8 @@
 // Gradients of layer norm and RMS norm: for the input by rows, with the addition behind it; for the
 // weights by columns.
 //
-// The input's rows are held in registers or read in passes, as norm.cu does it. The weights' sums
+// The input's rows are held in registers, in packs or by elements, or read in passes, as norm.cu
+// does it. The weights' sums
 // are those of column_sums.cuh.
 #include "backends/cuda/kernels/column_sums.cuh"
 #include "backends/cuda/kernels/norm.h"
@@ -83,6 +84,48 @@ __global__ void __launch_bounds__(Shape::kBlock, Shape::kBlocks)
   });
 }
 
+template <typename T, int kThreads, int kPer>
+__global__ void __launch_bounds__(kThreads, ElementRows<T, kThreads, kPer>::kBlocks)
+    grad_input_by_elements(NormGradInputArguments a) {
+  using W = Wide<T>;
+  using Own = ElementRows<T, kThreads, kPer>;
+  const Own own(a.length);
+  const auto count = static_cast<W>(a.length);
+  const T* gamma = own.first(a.gamma, 0);
+  for (std::int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
+    T x[kPer], dy[kPer];
+    own.load(x, a.x, row);
+    own.load(dy, a.dy, row);
+    const W mean = a.is_centred ? static_cast<const W*>(a.mean)[row] : W(0);
+    const W rstd = static_cast<const W*>(a.rstd)[row];
+    W sum_g = 0, sum_gh = 0;
+    own.for_each([&](int u) {
+      const W g = widen(dy[u]) * widen(gamma[u * kThreads]);
+      sum_g += g;
+      sum_gh += g * ((widen(x[u]) - mean) * rstd);
+    });
+    const W average_g = a.is_centred ? over_group<kThreads>(sum_g, Plus()) / count : W(0);
+    const W average_gh = over_group<kThreads>(sum_gh, Plus()) / count;
+    const T* other = a.other == nullptr ? nullptr : own.first(a.other, row);
+    T* dx = own.first(a.dx, row);
+    own.for_each([&](int u) {
+      const W g = widen(dy[u]) * widen(gamma[u * kThreads]);
+      const W h = (widen(x[u]) - mean) * rstd;
+      W value = rstd * (g - average_g - h * average_gh);
+      if (other != nullptr) value += widen(other[u * kThreads]);
+      put(dx + u * kThreads, a.adds_dx, value);
+    });
+  }
+}
+
+template <typename T>
+bool start_by_elements(const NormGradInputArguments& a, cudaStream_t stream) {
+  return with_element_rows<T>(a.length, [&]<typename Rows>() {
+    grad_input_by_elements<T, Rows::kThreads, Rows::kPer>
+        <<<row_blocks(a.rows, 1), Rows::kThreads, 0, stream>>>(a);
+  });
+}
+
 template <typename T>
 __global__ void __launch_bounds__(kPassThreads) grad_input_in_passes(NormGradInputArguments a) {
   using W = Wide<T>;
@@ -129,30 +172,27 @@ bool start_in_registers(const NormGradInputArguments& a, cudaStream_t stream) {
 template <typename T, int kSizeOf, bool kIsCentred>
 struct WeightSource {
   using Sum = Wide<T>;
-  static constexpr int kSize = kSizeOf, kSums = kIsCentred ? 2 : 1, kRowsAtOnce = 3;
-  struct alignas(sizeof(T) * kSize) Columns {
-    T values[kSize];
-  };
+  static constexpr int kSize = kSizeOf, kSums = kIsCentred ? 2 : 1;
+  static constexpr int kRowsAtOnce = kSize == 1 ? 6 : 3;
   struct Loaded {
-    Columns x, dy;
+    Columns<T, kSize> x, dy;
     Sum mean, rstd;
   };
   const T *x, *dy;
   const Sum *mean, *rstd;
-  std::int64_t columns;
 
-  __device__ __forceinline__ Loaded load(std::int64_t row, std::int64_t column) const {
-    const std::int64_t at = row * columns + column;
-    return {*reinterpret_cast<const Columns*>(x + at), *reinterpret_cast<const Columns*>(dy + at),
-            kIsCentred ? mean[row] : Sum(0), rstd[row]};
+  __device__ __forceinline__ Loaded load(std::int64_t row, std::int64_t at) const {
+    return {columns_at<kSize>(x + at), columns_at<kSize>(dy + at), kIsCentred ? mean[row] : Sum(0),
+            rstd[row]};
   }
-  __device__ __forceinline__ void add(const Loaded& loaded, bool counts,
-                                      Sum (&sums)[kSums][kSize]) const {
+  __device__ __forceinline__ void add(const Loaded& loaded, Sum (&sums)[kSums][kSize]) const {
+    Sum values[kSize], gradients[kSize];
+    loaded.x.widen_to(values);
+    loaded.dy.widen_to(gradients);
 #pragma unroll
     for (int j = 0; j < kSize; ++j) {
-      const Sum d = counts ? widen(loaded.dy.values[j]) : Sum(0);
-      sums[0][j] += d * ((widen(loaded.x.values[j]) - loaded.mean) * loaded.rstd);
-      if constexpr (kIsCentred) sums[1][j] += d;
+      sums[0][j] += gradients[j] * ((values[j] - loaded.mean) * loaded.rstd);
+      if constexpr (kIsCentred) sums[1][j] += gradients[j];
     }
   }
 };
@@ -174,7 +214,7 @@ cudaError_t start_weight_sums(const NormGradWeightArguments& a, cudaStream_t str
   using W = Wide<T>;
   const WeightSource<T, kSize, kIsCentred> source = {
       static_cast<const T*>(a.x), static_cast<const T*>(a.dy), static_cast<const W*>(a.mean),
-      static_cast<const W*>(a.rstd), a.length};
+      static_cast<const W*>(a.rstd)};
   const WeightSink<W> sink = {static_cast<W*>(a.dgamma), static_cast<W*>(a.dbeta), a.adds_dgamma,
                               a.adds_dbeta};
   return enqueue_column_sums(source, sink, a.rows, a.length, a.scratch, a.finished, stream);
@@ -193,6 +233,7 @@ cudaError_t enqueue_norm_grad_input(const NormGradInputArguments& arguments, cud
   return with_floating_type(arguments.dtype, [&]<typename T>() {
     if constexpr (sizeof(T) <= sizeof(float))
       if (start_in_registers<T>(arguments, stream)) return cudaGetLastError();
+    if (start_by_elements<T>(arguments, stream)) return cudaGetLastError();
     grad_input_in_passes<T><<<row_blocks(arguments.rows, 1), kPassThreads, 0, stream>>>(arguments);
     return cudaGetLastError();
   });

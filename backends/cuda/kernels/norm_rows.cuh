@@ -1,5 +1,5 @@
 // Rows of norms held in registers: which shapes there are, the choice of one, and the walk over the
-// rows.
+// rows. Of packs of 16 bytes (RowShape), or of single elements (ElementRows).
 #pragma once
 
 #include "backends/cuda/kernels/grid.h"
@@ -182,6 +182,53 @@ __device__ __forceinline__ void for_each_row(std::int64_t rows, const Load& load
       load(now, next_row);
     row = next_row;
   }
+}
+
+// Rows of any alignment, of up to kThreads x kPer elements, in the registers of a block of
+// kThreads. Single elements are half a line a warp, but all of a row's loads are in flight
+// together.
+template <typename T, int kThreadsOf, int kPerOf>
+struct ElementRows {
+  static constexpr int kThreads = kThreadsOf, kPer = kPerOf;
+  // Blocks that run on a processor at once; f64 has registers of its own size.
+  static constexpr int kBlocks = sizeof(T) == 8 ? 1 : 768 / kThreads;
+  std::int64_t length;
+  int thread = static_cast<int>(threadIdx.x);
+
+  __device__ explicit ElementRows(std::int64_t length_of_row) : length(length_of_row) {}
+
+  // Element u of the thread is at [u * kThreads] from its first.
+  __device__ __forceinline__ const T* first(const void* data, std::int64_t row) const {
+    return static_cast<const T*>(data) + (row * length + thread);
+  }
+  __device__ __forceinline__ T* first(void* data, std::int64_t row) const {
+    return static_cast<T*>(data) + (row * length + thread);
+  }
+  // Calls use(u) for the elements that the thread has.
+  template <typename Use>
+  __device__ __forceinline__ void for_each(const Use& use) const {
+    const int count = static_cast<int>(length);
+#pragma unroll
+    for (int u = 0; u < kPer; ++u)
+      if (thread + u * kThreads < count) use(u);
+  }
+  __device__ __forceinline__ void load(T (&to)[kPer], const void* data, std::int64_t row) const {
+    const T* from = first(data, row);
+    for_each([&](int u) { to[u] = from[u * kThreads]; });
+  }
+};
+
+// Calls `use.template operator()<ElementRows>()` with the smallest that holds a row; returns false
+// if none does.
+template <typename T, typename Use>
+bool with_element_rows(std::int64_t length, const Use& use) {
+  if (length <= 1024)
+    use.template operator()<ElementRows<T, 64, 16>>();
+  else if (length <= 4096)
+    use.template operator()<ElementRows<T, 256, 16>>();
+  else
+    return false;
+  return true;
 }
 
 }  // namespace sextant

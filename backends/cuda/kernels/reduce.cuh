@@ -141,13 +141,13 @@ __device__ __forceinline__ RowParts parts_of(const T* row, std::int64_t length) 
   return parts;
 }
 
-// Calls for what thread `thread` of `threads` (32 or more) has of a row: `use_pack(index of its
-// first element, Pack<T>)`, kLoads of them loaded at a time, and `use_one(index, value of T)` where
-// there is no whole pack.
-template <int kLoads, typename T, typename UseOne, typename UsePack>
-__device__ __forceinline__ void for_each_pack_of_row(const T* row, std::int64_t length, int thread,
-                                                     int threads, const UseOne& use_one,
-                                                     const UsePack& use_pack) {
+// Calls for what thread `thread` of `threads` (32 or more) has of a row: `use_packs(index of the
+// first element of the first pack, Pack<T>[kLoads or 1])`, `threads` packs from one to the next,
+// loaded together; and `use_one(index, value of T)` where there is no whole pack.
+template <int kLoads, typename T, typename UseOne, typename UsePacks>
+__device__ __forceinline__ void for_each_batch_of_row(const T* row, std::int64_t length, int thread,
+                                                      int threads, const UseOne& use_one,
+                                                      const UsePacks& use_packs) {
   constexpr int kSize = Pack<T>::kSize;
   const RowParts parts = parts_of(row, length);
   if (thread < parts.head) use_one(std::int64_t{thread}, row[thread]);
@@ -157,12 +157,26 @@ __device__ __forceinline__ void for_each_pack_of_row(const T* row, std::int64_t 
     Pack<T> loaded[kLoads];
 #pragma unroll
     for (int load = 0; load < kLoads; ++load) loaded[load] = packs[first + load * threads];
-#pragma unroll
-    for (int load = 0; load < kLoads; ++load)
-      use_pack(parts.head + (first + load * threads) * kSize, loaded[load]);
+    use_packs(parts.head + first * kSize, loaded);
   }
-  for (; first < parts.packs; first += threads) use_pack(parts.head + first * kSize, packs[first]);
+  for (; first < parts.packs; first += threads) {
+    const Pack<T> loaded[1] = {packs[first]};
+    use_packs(parts.head + first * kSize, loaded);
+  }
   if (thread < length - parts.tail) use_one(parts.tail + thread, row[parts.tail + thread]);
+}
+
+// The same, pack by pack: `use_pack(index of its first element, Pack<T>)`.
+template <int kLoads, typename T, typename UseOne, typename UsePack>
+__device__ __forceinline__ void for_each_pack_of_row(const T* row, std::int64_t length, int thread,
+                                                     int threads, const UseOne& use_one,
+                                                     const UsePack& use_pack) {
+  for_each_batch_of_row<kLoads>(row, length, thread, threads, use_one,
+                                [&]<int kCount>(std::int64_t first, const Pack<T>(&packs)[kCount]) {
+#pragma unroll
+                                  for (int p = 0; p < kCount; ++p)
+                                    use_pack(first + p * threads * Pack<T>::kSize, packs[p]);
+                                });
 }
 
 // Calls `use(index, wide value)` for every element that the thread has.
