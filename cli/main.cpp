@@ -116,11 +116,12 @@ void add_simulate(Program& p) {
   verb.add_option("--plot", p.simulate.plot, "write the sweep as SVG");
   verb.add_flag("--memory", p.simulate.memory, "by stage and class, over the step, largest owners");
   verb.add_flag("--unfolded", p.simulate.unfolded, "every rank, not one per class");
-  verb.add_option("--mode", p.simulate.mode,
-                  "tape: one pass over the recorded step (default); step: actors launch by launch "
-                  "(slow, the same); timed: links are shared, kernels and communications slow each "
-                  "other")
-      ->check(CLI::IsMember({"tape", "step", "timed"}));
+  verb.add_option(
+          "--mode", p.simulate.mode,
+          "tape: one pass over the recorded step (default); block, step: the same by layers, or "
+          "by actors (slow); timed: links are shared, kernels and communications slow each "
+          "other")
+      ->check(CLI::IsMember({"tape", "block", "step", "timed"}));
   verb.add_flag("--critical-path", p.simulate.critical_path,
                 "the chain of launches that bounds the step, and the slack of the others");
   verb.add_flag("--links", p.simulate.links, "what each link carries, the busiest first");

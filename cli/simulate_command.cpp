@@ -84,6 +84,20 @@ struct Simulated {
   }
 };
 
+std::string blocks_text(const BlockUse& use) {
+  return fmt::format("{} blocks of {} kinds, {} launches outside{}", use.instances, use.kinds,
+                     use.launches_outside,
+                     use.fell_back ? "; the window of launches decides, so the tape has the times"
+                                   : "; their steps end as the tape's");
+}
+
+Json blocks_json(const BlockUse& use) {
+  return {{"instances", use.instances},
+          {"kinds", use.kinds},
+          {"launches_outside", use.launches_outside},
+          {"fell_back", use.fell_back}};
+}
+
 void say_step(const Simulated& it, const Console& console) {
   const Job& job = it.planned.job;
   const auto share = it.flops_share();
@@ -94,6 +108,7 @@ void say_step(const Simulated& it, const Console& console) {
                   to_text(it.simulation.step_time), it.tokens_per_s(),
                   share ? percent(*share) : "n/a", job.cluster.device.name,
                   it.simulation.ranks_simulated, it.graph().ranks.size(), it.simulation.events));
+  if (it.simulation.blocks) console.say(blocks_text(*it.simulation.blocks));
 }
 
 Json step_json(const Simulated& it) {
@@ -204,6 +219,7 @@ void run_simulate(const SimulateArguments& arguments, const CommonOptions& commo
   if (links) say(*links, console);
   say_notes(it, common.seed, console);
   Json body = step_json(it);
+  if (simulation.blocks) body["blocks"] = blocks_json(*simulation.blocks);
   if (links) body["links"] = links_json(*links);
   body["library_memory"] = libraries_json(libraries);
   if (memory) body["memory"] = memory_section_json(*memory);

@@ -55,6 +55,9 @@ void require_sense(const SimulateArguments& arguments) {
           "{} samples: 1 to 100000", arguments.samples);
   require(arguments.samples == 0 || arguments.jitter > 0, ErrorCode::kUsage,
           "--samples {}: steps are all alike without --jitter", arguments.samples);
+  require(arguments.mode != "block" || arguments.jitter == 0, ErrorCode::kUsage,
+          "--jitter {}: in block mode all launches of one kind last equally long; use --mode tape",
+          arguments.jitter);
   require(!arguments.critical_path || arguments.mode != "timed", ErrorCode::kUsage,
           "--critical-path: in timed mode a launch may delay another without a wait between them; "
           "use --mode tape");
@@ -62,6 +65,7 @@ void require_sense(const SimulateArguments& arguments) {
 
 SimulationMode mode_of(const std::string& name) {
   if (name == "timed") return SimulationMode::kTimed;
+  if (name == "block") return SimulationMode::kBlock;
   return name == "step" ? SimulationMode::kStep : SimulationMode::kTape;
 }
 

@@ -33,6 +33,7 @@ class PreparedGraph {
   TapeTimes times(const CostModel& cost, const NetworkModel& network,
                   const SimulateOptions& options = {}) const;
   const Tape& tape() const { return *tape_; }
+  const FlatTape& flat() const { return flat_; }
 
  private:
   RankClasses classes_of(const CostModel& cost, const NetworkModel& network) const;

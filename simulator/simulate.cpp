@@ -7,6 +7,7 @@
 #include "actor/rank_classes.h"
 #include "core/check.h"
 #include "simulator/group_colours.h"
+#include "simulator/prepared_blocks.h"
 #include "simulator/prepared_graph.h"
 #include "simulator/rank_colours.h"
 #include "simulator/step_mode.h"
@@ -136,6 +137,8 @@ Timeline simulate_timeline(const PhysicalGraph& graph, const CostModel& cost,
   validate(options);
   if (options.mode == SimulationMode::kTape)
     return PreparedGraph(graph, cost, network, options).timeline(cost, network, options);
+  if (options.mode == SimulationMode::kBlock)
+    return PreparedBlocks(graph, cost, network, options).timeline(cost, network, options);
   const GroupMembers members(graph);
   const std::vector<std::int32_t> ranks =
       folds(options) ? rank_colours(graph, cost) : std::vector<std::int32_t>{};
@@ -160,6 +163,7 @@ Simulation simulation_of(const PhysicalGraph& graph, const CostModel& cost,
   report_memory(graph, simulation);
   simulation.ranks_simulated = static_cast<std::int64_t>(timeline.ranks.size());
   simulation.events = timeline.events;
+  simulation.blocks = timeline.blocks;
   simulation.traffic = pairs_of(timeline.traffic);
   if (options.keep_slices) simulation.slices = slices_of(graph, cost, timeline);
   return simulation;

@@ -7,6 +7,7 @@
 #include "simulator/timeline.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,7 @@ struct Simulation {
   Bytes peak_memory;                        // its arena
   std::int64_t ranks_simulated = 0;
   std::int64_t events = 0;
+  std::optional<BlockUse> blocks;  // block mode
   std::vector<TraceSlice> slices;  // only when asked for; of one step, by rank, queue, begin
   // Only when asked for: what the communications of one step send, by reference volumes.
   std::vector<PairBytes> traffic;
@@ -44,6 +46,9 @@ struct Simulation {
 
 enum class SimulationMode : std::uint8_t {
   kTape,  // one pass over the recorded step
+  // The recorded step as max-plus matrices of the blocks that recur in it: tape, without jitter and
+  // for networks whose members complete together.
+  kBlock,
   kStep,  // the actors, launch by launch, against SimDevices: the reference
   // The recorded step in the order of time: communications share links, and slow kernels and are
   // slowed by them. Step, where nothing of that happens; never earlier than tape.

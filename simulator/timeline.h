@@ -9,6 +9,7 @@
 #include "core/units.h"
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace sextant {
@@ -28,11 +29,20 @@ struct RankTimeline {
   std::vector<TimedRun> runs;  // of the last step
 };
 
+// Of block mode, per step.
+struct BlockUse {
+  std::int64_t kinds = 0;             // distinct blocks
+  std::int64_t instances = 0;         // of them
+  std::int64_t launches_outside = 0;  // of them, one by one
+  bool fell_back = false;             // to the tape: the blocks did not prove their times
+};
+
 struct Timeline {
   std::vector<RankTimeline> ranks;
   std::vector<std::int32_t> place_of;  // by rank of the graph: which of `ranks` tells its times
   std::vector<Time> step_end;          // per step: when its last launch ended
   std::int64_t events = 0;             // launches timed, all steps
+  std::optional<BlockUse> blocks;
   // Step mode: what each of `ranks` issued over all steps (actor invariant 5).
   std::vector<IssueHash> issued;
   Traffic traffic;  // of the last step, when asked for

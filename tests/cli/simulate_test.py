@@ -24,8 +24,8 @@ def simulate(program, *options, code=0):
 
 def check_modes(program):
     steps = {mode: simulate(program, "--mode", mode).document()["step_time_s"]
-             for mode in ("tape", "step", "timed")}
-    expect(steps["tape"] == steps["step"], f"tape and step differ: {steps}")
+             for mode in ("tape", "block", "step", "timed")}
+    expect(steps["tape"] == steps["step"] == steps["block"], f"tape, step and block differ: {steps}")
     expect(steps["timed"] >= steps["tape"], f"timed is earlier than tape: {steps}")
 
 

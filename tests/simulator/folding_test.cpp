@@ -3,20 +3,16 @@
 #include "actor/program_waits.h"
 #include "actor/rank_classes.h"
 #include "actor/tape.h"
-#include "compiler/expand.h"
-#include "compiler/training_graph.h"
 #include "core/error.h"
-#include "models/model.h"
 #include "simulator/cluster_file.h"
 #include "simulator/group_colours.h"
 #include "simulator/models.h"
 #include "simulator/simulate.h"
+#include "tests/simulator/compiled_plans.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <memory>
-#include <string>
 #include <vector>
 
 namespace sextant {
@@ -39,49 +35,6 @@ class PacedCost : public CostModel {
   const CostModel& base_;
   std::vector<std::int32_t> factors_;
 };
-
-// Cheap launches, so that what devices do decides.
-class Device : public CostModel {
- public:
-  explicit Device(const Cluster& cluster) : base_(make_roofline(cluster, DType::kBF16)) {}
-  Duration duration(const Work& work) const override { return base_->duration(work); }
-  Duration launch_cost() const override { return Duration(50'000); }
-
- private:
-  std::unique_ptr<CostModel> base_;
-};
-
-struct Case {
-  std::string strategy;
-  std::string model = "gpt:layers=8,hidden=64,heads=4,vocab=130,seq=16";
-};
-
-std::vector<Case> cases() {
-  const std::string moe = "gpt:layers=4,hidden=64,heads=4,vocab=128,seq=16,experts=4,top_k=2";
-  return {{"dp=8 tp=1 pp=1 micro_batch=1"},
-          {"dp=1 tp=4 pp=1 micro_batch=1"},
-          {"dp=1 tp=1 pp=4 micro_batch=1 schedule=gpipe"},
-          {"dp=2 tp=2 pp=2 micro_batch=1 schedule=1f1b"},
-          {"dp=2 tp=4 pp=4 micro_batch=1 schedule=1f1b"},
-          {"dp=2 tp=2 pp=2 micro_batch=1 schedule=interleaved virtual=2"},
-          {"dp=2 tp=1 pp=2 micro_batch=1 schedule=zb-h1"},
-          {"dp=2 tp=1 pp=2 micro_batch=1 schedule=zb-v"},
-          {"dp=4 tp=2 pp=1 micro_batch=1 zero=1"},
-          {"dp=4 tp=2 pp=2 micro_batch=1 zero=2"},
-          {"dp=4 tp=2 pp=1 micro_batch=1 zero=3"},
-          {"dp=2 tp=2 pp=2 cp=2 micro_batch=1"},
-          {"dp=4 tp=1 pp=2 ep=2 micro_batch=1", moe},
-          {"dp=4 tp=4 pp=4 micro_batch=1"}};
-}
-
-PhysicalGraph compiled(const Case& one, const CostModel& cost, const NetworkModel& network) {
-  const Strategy strategy = parse_strategy(one.strategy);
-  const ModelConfig model = load_model(one.model);
-  const LogicalGraph training = make_training_graph(
-      build_graph(model, strategy.dp * strategy.micro_batch, model.sequence, DType::kBF16),
-      strategy);
-  return compile(training, strategy, strategy.dp * strategy.micro_batch * 6, cost, network);
-}
 
 std::vector<std::int32_t> colours_of(const PhysicalGraph& graph, const CostModel& cost) {
   std::vector<std::int32_t> colours;
@@ -156,11 +109,11 @@ void check_step_equals_tape(const PhysicalGraph& graph, const CostModel& cost,
 TEST_CASE(
     "folded compiled plans have the times of all their ranks, stragglers and rings included") {
   const Cluster cluster = load_cluster("dgx-h100:nodes=8");
-  const Device device(cluster);
+  const CheapLaunches device(cluster);
   const auto alike = make_alpha_beta(cluster), product = make_network_model(cluster),
              ring = make_ring_recurrence(cluster);
   std::size_t folds = 0;
-  for (const Case& one : cases()) {
+  for (const PlanCase& one : plan_cases()) {
     CAPTURE(one.strategy);
     const PhysicalGraph graph = compiled(one, device, *alike);
     const std::size_t ranks = graph.ranks.size();

@@ -1,0 +1,51 @@
+// A graph cut into blocks once and timed again and again: other links, other kernels. What is kept
+// is what depends on the issue order and on which ranks behave alike, not on any duration.
+#pragma once
+
+#include "core/cost_model.h"
+#include "core/units.h"
+#include "simulator/block_tape.h"
+#include "simulator/prepared_graph.h"
+#include "simulator/simulate.h"
+#include "simulator/timeline.h"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace sextant {
+
+class PreparedBlocks {
+ public:
+  // As PreparedGraph, for `options.window`.
+  PreparedBlocks(const PhysicalGraph& graph, const CostModel& cost, const NetworkModel& network,
+                 const SimulateOptions& options = {});
+
+  // By step, when its last launch ended: what tape mode says, to the picosecond. The models tell
+  // the same ranks apart as those that it was prepared with. Throws Error(kUsage) for a network
+  // whose members do not complete together.
+  struct StepEnds {
+    std::vector<Time> step_end;
+    // The window may decide when something begins, or equal groups are not equally fast: the tape
+    // was evaluated launch by launch.
+    bool fell_back = false;
+  };
+  StepEnds step_ends(const CostModel& cost, const NetworkModel& network,
+                     std::int64_t steps = SimulateOptions{}.steps) const;
+
+  // What simulate() says in block mode; throws as PreparedGraph does. The launches of the reported
+  // step come from the tape.
+  Timeline timeline(const CostModel& cost, const NetworkModel& network,
+                    const SimulateOptions& options = {}) const;
+
+  const BlockTape& blocks() const { return *blocks_; }
+
+ private:
+  BlockUse use(bool fell_back) const;
+
+  const PhysicalGraph& graph_;
+  PreparedGraph prepared_;
+  std::unique_ptr<const BlockTape> blocks_;
+};
+
+}  // namespace sextant
