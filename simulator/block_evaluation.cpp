@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <utility>
 
 namespace sextant {
@@ -21,21 +22,30 @@ class Evaluation {
  public:
   Evaluation(const BlockTape& tape, std::span<const Duration> durations, Duration launch_cost)
       : tape_(tape),
-        durations_(durations),
+        bindings_(tape.bindings.data()),
+        loose_(tape.loose.data()),
+        place_of_queue_(tape.flat->place_of_queue.data()),
+        durations_(durations.data()),
         launch_cost_(launch_cost.value),
         matrices_(block_matrices(tape, durations, launch_cost)),
         least_(tape.flat->tape->ranks.size()),
         most_(least_.size()),
         free_(tape.flat->place_of_queue.size()),
         slots_(at(tape.num_slots)),
+        least_bound_(at(tape.num_marks)),
         begins_(tape.loose.size()),
         completions_(tape.loose.size()) {
     for (std::vector<std::int64_t>& marks : marks_) marks.resize(at(tape.num_marks));
     for (std::vector<std::int64_t>& ends : rank_ends_) ends.resize(least_.size());
-    std::size_t inputs = 0;
-    for (const BlockStructure& s : tape.structures)
-      inputs = std::max(inputs, at(s.num_places + s.num_queues + s.num_fences));
-    inputs_.resize(inputs);
+    std::int32_t inputs = 0, outputs = 0;
+    for (const BlockMatrix& matrix : matrices_.of_template) {
+      inputs = std::max(inputs, matrix.num_inputs());
+      outputs = std::max({outputs, matrix.num_outputs(), matrix.num_queues});
+    }
+    inputs_.resize(at(inputs));
+    firsts_.resize(at(inputs));
+    outputs_.resize(static_cast<std::size_t>(padded_to_lanes(outputs)));
+    for (std::int32_t i = 0; i < outputs; ++i) each_.push_back(i);
   }
 
   std::optional<std::vector<Time>> run(std::int64_t steps) {
@@ -54,19 +64,35 @@ class Evaluation {
   }
 
  private:
-  struct Begin {
+  // From below, and from above.
+  struct Bounds {
     std::int64_t least = 0, most = 0;
+    void raise(std::int64_t time) {
+      least = std::max(least, time);
+      most = std::max(most, time);
+    }
+    void raise(const Bounds& other) {
+      least = std::max(least, other.least);
+      most = std::max(most, other.most);
+    }
+    bool is_known() const { return least == most; }
   };
 
   std::int64_t last_mark(std::int32_t window) const {
-    return marks_[at((window >> 1) & 1) == 0 ? now_ : 1 - now_][at(window >> 2)];
+    return seen_[(window >> 1) & 1][window >> 2];
   }
 
+  // The host waits for the step before the last.
   void begin_step(std::int64_t step) {
     now_ = static_cast<std::size_t>(step % 2);
+    seen_ = {marks_[now_].data(), marks_[1 - now_].data()};
     for (std::size_t place = 0; place < least_.size(); ++place) {
       least_[place] = std::max(least_[place], rank_ends_[now_][place]);
       most_[place] = std::max(most_[place], rank_ends_[now_][place]);
+    }
+    for (const BlockTape::HostMark& waited : tape_.waited_for) {
+      std::int64_t& least = least_[at(waited.place)];
+      least = std::max(least, marks_[1 - now_][at(waited.mark)]);
     }
     for (const BlockTape::Saved& saved : tape_.saved) slots_[at(saved.to)] = slots_[at(saved.from)];
   }
@@ -75,33 +101,62 @@ class Evaluation {
     std::vector<std::int64_t>& ends = rank_ends_[now_];
     std::fill(ends.begin(), ends.end(), 0);
     for (std::size_t q = 0; q < free_.size(); ++q) {
-      std::int64_t& end = ends[at(tape_.flat->place_of_queue[q])];
+      std::int64_t& end = ends[at(place_of_queue_[q])];
       end = std::max(end, free_[q]);
     }
     return ends.empty() ? 0 : *std::max_element(ends.begin(), ends.end());
   }
 
   // As in the tape's evaluation: if all that a step depends on is what it was for the step before,
-  // but later by one period, so is everything that follows.
+  // but later by one period, so is everything that follows. What the step before did is proven for
+  // all hosts between their bounds, so those may have come closer.
   std::optional<std::int64_t> period_since_last(std::int64_t step) {
-    state_.clear();
-    for (const auto* part : {&free_, &least_, &most_, &rank_ends_[1 - now_]})
-      state_.insert(state_.end(), part->begin(), part->end());
-    for (const std::int32_t slot : tape_.seen_later) state_.push_back(slots_[at(slot)]);
-    std::optional<std::int64_t> period;
-    if (step >= 2 && !state_.empty()) period = state_[0] - state_before_[0];
-    for (std::size_t i = 1; i < state_.size() && period; ++i)
-      if (state_[i] - state_before_[i] != *period) period.reset();
-    // The last step's marks are in the other half, those of the step before still in this one.
-    for (std::size_t i = 0; i < tape_.marks_seen_later.size() && period; ++i) {
-      const std::size_t mark = at(tape_.marks_seen_later[i]);
-      if (marks_[1 - now_][mark] - marks_[now_][mark] != *period) period.reset();
-    }
     std::swap(state_, state_before_);
+    std::swap(least_at_begin_, least_before_);
+    std::swap(most_at_begin_, most_before_);
+    state_.assign(free_.begin(), free_.end());
+    state_.insert(state_.end(), rank_ends_[1 - now_].begin(), rank_ends_[1 - now_].end());
+    for (const std::int32_t slot : tape_.seen_later) state_.push_back(slots_[at(slot)]);
+    least_at_begin_ = least_;
+    most_at_begin_ = most_;
+    if (step < 2 || state_.empty()) return std::nullopt;
+    const std::int64_t period = state_[0] - state_before_[0];
+    for (std::size_t i = 1; i < state_.size(); ++i)
+      if (state_[i] - state_before_[i] != period) return std::nullopt;
+    if (!are_hosts_within(period) || !are_marks_within(period)) return std::nullopt;
     return period;
   }
 
+  bool are_hosts_within(std::int64_t period) const {
+    for (std::size_t place = 0; place < least_.size(); ++place)
+      if (least_[place] - least_before_[place] < period ||
+          most_[place] - most_before_[place] > period)
+        return false;
+    return true;
+  }
+
+  // Marks of the step before bound hosts from above, if they are later than what else does. Those
+  // of the last step are in the other half, of the step before that still in this one.
+  bool are_marks_within(std::int64_t period) const {
+    return std::all_of(
+        tape_.marks_seen_later.begin(), tape_.marks_seen_later.end(), [&](std::int32_t mark) {
+          const std::int64_t bound = std::max(marks_[now_][at(mark)], least_bound_[at(mark)]);
+          return marks_[1 - now_][at(mark)] - bound <= period;
+        });
+  }
+
+  // The bound of a host from above is no less than the mark that it sees.
+  void see_mark(std::int32_t window, std::int64_t& most) {
+    if (((window >> 1) & 1) != 0) {
+      std::int64_t& least = least_bound_[at(window >> 2)];
+      least = std::min(least, most);
+    }
+    most = std::max(most, last_mark(window));
+  }
+
   bool pass() {
+    for (const std::int32_t mark : tape_.marks_seen_later)
+      least_bound_[at(mark)] = std::numeric_limits<std::int64_t>::max();
     using Kind = BlockTape::Op::Kind;
     for (const BlockTape::Op& op : tape_.ops) {
       bool known = true;
@@ -129,90 +184,118 @@ class Evaluation {
 
   // ---------------------------------------------------------------- blocks
 
-  std::int64_t output(std::int32_t row) const {
-    const MaxPlusTerm* term = matrices_.terms.data() + matrices_.row_begins[at(row)];
-    const MaxPlusTerm* end = matrices_.terms.data() + matrices_.row_begins[at(row) + 1];
-    std::int64_t value = inputs_[at(term->input)] + term->delay;
-    while (++term != end) value = std::max(value, inputs_[at(term->input)] + term->delay);
-    return value;
+  bool block(const BlockInstance& instance) {
+    const BlockMatrix& matrix = matrices_.of_template[at(instance.block)];
+    const std::int32_t* binding = bindings_ + instance.first_binding;
+    take_inputs(matrix, binding);
+    see_windows(matrix, binding);
+    if (!begins_in_time(matrix, binding)) return false;
+    put_outputs(matrix, binding, compute_outputs(matrix));
+    return true;
   }
 
-  bool block(const BlockInstance& instance) {
-    const BlockStructure& s = tape_.structures[at(tape_.templates[at(instance.block)].structure)];
-    const std::int32_t* places = tape_.bindings.data() + instance.first_binding;
-    const std::int32_t* queues = places + s.num_places;
-    const std::int32_t* fences = queues + s.num_queues;
+  void take_inputs(const BlockMatrix& matrix, const std::int32_t* binding) {
     std::int64_t* input = inputs_.data();
-    for (std::int32_t p = 0; p < s.num_places; ++p) *input++ = least_[at(places[p])];
-    for (std::int32_t q = 0; q < s.num_queues; ++q) *input++ = free_[at(queues[q])];
-    for (std::int32_t f = 0; f < s.num_fences; ++f) *input++ = slots_[at(fences[f])];
-    const std::int32_t* windows = fences + s.num_fences;
-    for (std::int32_t q = 0; q < s.num_queues; ++q)
-      if (windows[q] >= 0) {
-        std::int64_t& most = most_[at(tape_.flat->place_of_queue[at(queues[q])])];
-        most = std::max(most, last_mark(windows[q]));
-      }
-    if (!begins_in_time(instance, s)) return false;
-    const std::int64_t* delays =
-        matrices_.delays.data() + matrices_.first_delay[at(instance.block)];
-    std::int32_t row = matrices_.first_row[at(instance.block)];
-    for (std::int32_t p = 0; p < s.num_places; ++p, ++row) {
-      std::int64_t &least = least_[at(places[p])], &most = most_[at(places[p])];
-      least = output(row);
-      most = std::max(least, most + delays[p]);
+    for (std::int32_t p = 0; p < matrix.num_places; ++p) *input++ = least_[at(*binding++)];
+    for (std::int32_t q = 0; q < matrix.num_queues; ++q) *input++ = free_[at(*binding++)];
+    for (std::int32_t f = 0; f < matrix.num_fences; ++f) *input++ = slots_[at(*binding++)];
+  }
+
+  void see_windows(const BlockMatrix& matrix, const std::int32_t* binding) {
+    const std::int32_t* queues = binding + matrix.num_places;
+    const std::int32_t* windows = queues + matrix.num_queues + matrix.num_fences;
+    for (std::int32_t q = 0; q < matrix.num_queues; ++q) {
+      if (windows[q] < 0) continue;
+      see_mark(windows[q], most_[at(place_of_queue_[queues[q]])]);
     }
-    const std::int32_t* marks = windows + s.num_queues;
-    for (std::int32_t q = 0; q < s.num_queues; ++q, ++row)
-      marks_[now_][at(marks[q])] = free_[at(queues[q])] = output(row);
-    const std::int32_t* exports = marks + s.num_queues;
-    for (std::int32_t x = 0; x < s.num_exports; ++x, ++row) slots_[at(exports[x])] = output(row);
-    return true;
   }
 
   // Whether every launch does, however late its host is. A queue's own input shows it mostly.
-  bool begins_in_time(const BlockInstance& instance, const BlockStructure& s) const {
-    const std::int32_t* queues = tape_.bindings.data() + instance.first_binding + s.num_places;
-    const std::int64_t* slacks =
-        matrices_.delays.data() + matrices_.first_delay[at(instance.block)] + s.num_places;
-    const std::int32_t first_slack =
-        matrices_.first_row[at(instance.block)] + s.num_places + s.num_queues + s.num_exports;
-    for (std::int32_t q = 0; q < s.num_queues; ++q) {
-      const std::int64_t most = most_[at(tape_.flat->place_of_queue[at(queues[q])])];
-      if (most > inputs_[at(s.num_places + q)] + slacks[q] && most > output(first_slack + q))
-        return false;
+  bool begins_in_time(const BlockMatrix& matrix, const std::int32_t* binding) {
+    const std::int32_t* queues = binding + matrix.num_places;
+    bool is_applied = false;
+    const std::int64_t* slacks = matrices_.delays.data() + matrix.first_delay + matrix.num_places;
+    for (std::int32_t q = 0; q < matrix.num_queues; ++q) {
+      const std::int64_t most = most_[at(place_of_queue_[queues[q]])];
+      if (most <= inputs_[at(matrix.num_places + q)] + slacks[q]) continue;
+      if (!std::exchange(is_applied, true))
+        matrices_.maps.apply(matrix.slacks, inputs_.data(), outputs_.data());
+      if (most > outputs_[at(q)]) return false;
     }
     return true;
+  }
+
+  // The values are in `outputs_`; returns by output which of them it is.
+  const std::int32_t* compute_outputs(const BlockMatrix& matrix) {
+    if (matrix.first_twin >= 0) {
+      const std::int32_t* twins = matrices_.twins.data() + matrix.first_twin;
+      if (are_equal(twins, matrix.num_inputs())) {
+        const std::int32_t* firsts = twins + matrix.num_inputs();
+        for (std::int32_t i = 0; i < matrix.folded.num_inputs; ++i)
+          firsts_[at(i)] = inputs_[at(firsts[i])];
+        matrices_.maps.apply(matrix.folded, firsts_.data(), outputs_.data());
+        return firsts + matrix.folded.num_inputs;
+      }
+    }
+    matrices_.maps.apply(matrix.outputs, inputs_.data(), outputs_.data());
+    return each_.data();
+  }
+
+  bool are_equal(const std::int32_t* twins, std::int32_t num_inputs) const {
+    const std::int64_t* inputs = inputs_.data();
+    for (std::int32_t i = 0; i < num_inputs; ++i)
+      if (inputs[i] != inputs[twins[i]]) return false;
+    return true;
+  }
+
+  void put_outputs(const BlockMatrix& matrix, const std::int32_t* binding,
+                   const std::int32_t* value_of) {
+    const std::int64_t* values = outputs_.data();
+    const std::int64_t* costs = matrices_.delays.data() + matrix.first_delay;
+    for (std::int32_t p = 0; p < matrix.num_places; ++p) {
+      std::int64_t &least = least_[at(binding[p])], &most = most_[at(binding[p])];
+      least = values[*value_of++];
+      most = std::max(least, most + costs[p]);
+    }
+    const std::int32_t* queues = binding + matrix.num_places;
+    const std::int32_t* marks = queues + 2 * matrix.num_queues + matrix.num_fences;
+    for (std::int32_t q = 0; q < matrix.num_queues; ++q)
+      seen_[0][marks[q]] = free_[at(queues[q])] = values[*value_of++];
+    const std::int32_t* exports = marks + matrix.num_queues;
+    for (std::int32_t x = 0; x < matrix.num_exports; ++x)
+      slots_[at(exports[x])] = values[*value_of++];
   }
 
   // ---------------------------------------------------------------- launches outside blocks
 
   void see_window(const LooseLaunch& launch) {
     if (launch.window < 0) return;
-    const std::int64_t end = last_mark(launch.window);
-    std::int64_t &least = least_[at(launch.place)], &most = most_[at(launch.place)];
-    if ((launch.window & 1) != 0) least = std::max(least, end);
-    most = std::max(most, end);
+    std::int64_t& least = least_[at(launch.place)];
+    if ((launch.window & 1) != 0) least = std::max(least, last_mark(launch.window));
+    see_mark(launch.window, most_[at(launch.place)]);
   }
 
-  Begin issue(std::int32_t place) {
-    const Begin issued{least_[at(place)], most_[at(place)]};
-    least_[at(place)] += launch_cost_;
-    most_[at(place)] += launch_cost_;
+  Bounds issue(std::int32_t place) {
+    std::int64_t &least = least_[at(place)], &most = most_[at(place)];
+    const Bounds issued{least, most};
+    least += launch_cost_;
+    most += launch_cost_;
     return issued;
   }
 
-  void wait(const LooseLaunch& launch, Begin& begin) const {
+  std::int64_t ready(const LooseLaunch& launch) const {
+    const std::int32_t* waits = tape_.loose_waits.data();
+    const std::int64_t* slots = slots_.data();
     std::int64_t ready = free_[at(launch.queue)];
     for (std::int32_t w = launch.waits_begin; w < launch.waits_end; ++w)
-      ready = std::max(ready, slots_[at(tape_.loose_waits[at(w)])]);
-    begin.least = std::max(begin.least, ready);
-    begin.most = std::max(begin.most, ready);
+      ready = std::max(ready, slots[waits[w]]);
+    return ready;
   }
 
-  Begin begin_of(const LooseLaunch& launch) {
+  Bounds begin_of(const LooseLaunch& launch) {
     see_window(launch);
-    Begin begin = issue(launch.place);
-    wait(launch, begin);
+    Bounds begin = issue(launch.place);
+    begin.raise(ready(launch));
     return begin;
   }
 
@@ -220,64 +303,63 @@ class Evaluation {
     slots_[at(launch.slot)] = end;
     if (launch.mark < 0) return;
     free_[at(launch.queue)] = end;
-    marks_[now_][at(launch.mark)] = end;
+    seen_[0][launch.mark] = end;
   }
 
   bool compute(const BlockTape::Op& op) {
-    for (std::int32_t l = op.first; l < op.first + op.count; ++l) {
-      const LooseLaunch& launch = tape_.loose[at(l)];
-      const Begin begin = begin_of(launch);
-      if (begin.least != begin.most) return false;
-      finish(launch, begin.least + durations_[at(launch.timed)].value);
+    for (const LooseLaunch* launch = loose_ + op.first; launch != loose_ + op.first + op.count;
+         ++launch) {
+      const Bounds begin = begin_of(*launch);
+      if (!begin.is_known()) return false;
+      finish(*launch, begin.least + durations_[launch->timed].value);
     }
     return true;
   }
 
   // When a member arrives may depend on the window, as long as the last one does not.
   bool together(const BlockTape::Op& op) {
-    Begin last;
-    for (std::int32_t l = op.first; l < op.first + op.count; ++l)
-      arrive(begin_of(tape_.loose[at(l)]), last);
-    if (last.least != last.most) return false;
-    const std::int64_t end = last.least + durations_[at(op.timed)].value;
-    for (std::int32_t l = op.first; l < op.first + op.count; ++l) finish(tape_.loose[at(l)], end);
+    const LooseLaunch *first = loose_ + op.first, *last = first + op.count;
+    Bounds begin;
+    for (const LooseLaunch* launch = first; launch != last; ++launch)
+      begin.raise(begin_of(*launch));
+    if (!begin.is_known()) return false;
+    const std::int64_t end = begin.least + durations_[op.timed].value;
+    for (const LooseLaunch* launch = first; launch != last; ++launch) finish(*launch, end);
     return true;
   }
 
-  static void arrive(const Begin& begin, Begin& last) {
-    last.least = std::max(last.least, begin.least);
-    last.most = std::max(last.most, begin.most);
-  }
-
   void launch(const BlockTape::Op& op) {
-    for (std::int32_t l = op.first; l < op.first + op.count; ++l) see_window(tape_.loose[at(l)]);
-    Begin begin = issue(tape_.loose[at(op.first)].place);
-    for (std::int32_t l = op.first; l < op.first + op.count; ++l) wait(tape_.loose[at(l)], begin);
+    for (std::int32_t l = op.first; l < op.first + op.count; ++l) see_window(loose_[l]);
+    Bounds begin = issue(loose_[op.first].place);
+    for (std::int32_t l = op.first; l < op.first + op.count; ++l) begin.raise(ready(loose_[l]));
     for (std::int32_t l = op.first; l < op.first + op.count; ++l) begins_[at(l)] = begin;
   }
 
   bool complete(const BlockTape::Op& op) {
-    Begin last;
-    for (std::int32_t i = 0; i < op.num_arriving; ++i)
-      arrive(begins_[at(tape_.arriving[at(op.first_arriving + i)])], last);
-    if (last.least != last.most) return false;
-    const std::int64_t end = last.least + durations_[at(op.timed)].value;
-    for (std::int32_t i = 0; i < op.num_arriving; ++i)
-      completions_[at(tape_.arriving[at(op.first_arriving + i)])] = end;
+    const std::int32_t *first = tape_.arriving.data() + op.first_arriving,
+                       *last = first + op.num_arriving;
+    Bounds begin;
+    for (const std::int32_t* l = first; l != last; ++l) begin.raise(begins_[at(*l)]);
+    if (!begin.is_known()) return false;
+    const std::int64_t end = begin.least + durations_[op.timed].value;
+    for (const std::int32_t* l = first; l != last; ++l) completions_[at(*l)] = end;
     for (std::int32_t i = op.first; i < op.first + op.count; ++i) finish_launch(tape_.over[at(i)]);
     return true;
   }
 
   // A launch is over when all of its members are.
   void finish_launch(std::int32_t first) {
-    const std::int32_t last = first + tape_.loose[at(first)].group;
+    const std::int32_t last = first + loose_[first].group;
     const std::int64_t end =
         *std::max_element(completions_.begin() + first, completions_.begin() + last);
-    for (std::int32_t l = first; l < last; ++l) finish(tape_.loose[at(l)], end);
+    for (std::int32_t l = first; l < last; ++l) finish(loose_[l], end);
   }
 
   const BlockTape& tape_;
-  std::span<const Duration> durations_;
+  const std::int32_t* bindings_;
+  const LooseLaunch* loose_;
+  const std::int32_t* place_of_queue_;
+  const Duration* durations_;
   std::int64_t launch_cost_;
   BlockMatrices matrices_;
   std::vector<std::int64_t> least_, most_;  // by place: when its host can issue the next launch
@@ -286,10 +368,15 @@ class Evaluation {
   std::array<std::vector<std::int64_t>, kRunAhead> marks_;      // by step modulo run-ahead
   std::array<std::vector<std::int64_t>, kRunAhead> rank_ends_;  // likewise; by place
   std::size_t now_ = 0;
-  std::vector<std::int64_t> inputs_;  // of the block at hand
-  std::vector<Begin> begins_;         // of loose launches that are not over yet
+  std::array<std::int64_t*, kRunAhead> seen_{};  // marks of this step and of the one before
+  // By mark: the least bound from above of a host as it came to see the mark of the step before.
+  std::vector<std::int64_t> least_bound_;
+  std::vector<std::int64_t> inputs_, firsts_, outputs_;  // of the block at hand
+  std::vector<std::int32_t> each_;                       // 0, 1, 2, ..
+  std::vector<Bounds> begins_;                           // of loose launches that are not over yet
   std::vector<std::int64_t> completions_;
-  std::vector<std::int64_t> state_, state_before_;
+  std::vector<std::int64_t> state_, state_before_;  // as a step begins
+  std::vector<std::int64_t> least_at_begin_, least_before_, most_at_begin_, most_before_;
 };
 
 // As entry_durations (actor/tape.h) has it.

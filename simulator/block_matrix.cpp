@@ -1,6 +1,9 @@
 // The launches of a block evaluated on vectors: one component for each input.
 #include "simulator/block_matrix.h"
 
+#include "simulator/block_twins.h"
+#include "simulator/vector_width.h"
+
 #include <algorithm>
 #include <limits>
 
@@ -10,108 +13,154 @@ namespace {
 std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 std::int32_t size_of(const auto& values) { return static_cast<std::int32_t>(values.size()); }
 
-// Far below all that a sum of times can reach.
-constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::min() / 4;
+// What the launches of one block are evaluated on; all vectors have `width` components.
+struct Vectors {
+  std::ptrdiff_t width = 0;
+  std::int64_t* inputs = nullptr;  // hosts, queues and fences as they are now
+  std::int64_t *queues = nullptr, *fences = nullptr;
+  std::int64_t* ends = nullptr;    // by launch
+  std::int64_t* begin = nullptr;   // by member of the communication at hand
+  std::int64_t* slacks = nullptr;  // by queue
+  std::int64_t* issued = nullptr;  // by place: launch costs until now
+};
+
+inline std::int64_t later(std::int64_t a, std::int64_t b) { return a > b ? a : b; }
+
+// With vectors of `kWidth` components; of any width where it is 0.
+template <std::ptrdiff_t kWidth>
+class Launches {
+ public:
+  Launches(const Vectors& vectors, std::int64_t cost) : v_(vectors), cost_(cost) {}
+
+  void run(const BlockLaunch* launches, std::int32_t num_launches, const std::int32_t* waits,
+           std::int32_t wait, const std::int64_t* durations) const {
+    for (std::int32_t i = 0; i < num_launches;) {
+      const std::int32_t members = launches[i].members;
+      for (std::int32_t m = 0; m < members; ++m) {
+        const BlockLaunch& launch = launches[i + m];
+        begin(launch, waits + wait, waits + launch.waits_end, v_.begin + m * width());
+        wait = launch.waits_end;
+        if (m > 0) raise(v_.begin, v_.begin + m * width());
+      }
+      for (std::int32_t m = i; m < i + members; ++m) end(launches[m], m, durations[i]);
+      i += members;
+    }
+  }
+
+ private:
+  std::ptrdiff_t width() const { return kWidth > 0 ? kWidth : v_.width; }
+
+  void raise(std::int64_t* to, const std::int64_t* other) const {
+    for (std::ptrdiff_t i = 0; i < width(); ++i) to[i] = later(to[i], other[i]);
+  }
+
+  void begin(const BlockLaunch& launch, const std::int32_t* wait, const std::int32_t* waits_end,
+             std::int64_t* begin) const {
+    std::int64_t* host = v_.inputs + launch.place * width();
+    if (launch.window >= 0) raise(host, v_.ends + launch.window * width());
+    const std::int64_t* queue = v_.queues + launch.queue * width();
+    for (std::ptrdiff_t i = 0; i < width(); ++i) begin[i] = later(host[i], queue[i]);
+    for (std::ptrdiff_t i = 0; i < width(); ++i) host[i] += cost_;
+    for (; wait != waits_end; ++wait)
+      raise(begin, *wait >= 0 ? v_.ends + *wait * width() : v_.fences + ~*wait * width());
+    std::int64_t* slack = v_.slacks + launch.queue * width();
+    const std::int64_t before = v_.issued[launch.place];
+    v_.issued[launch.place] += cost_;
+    for (std::ptrdiff_t i = 0; i < width(); ++i) {
+      const std::int64_t mine = begin[i] - before;
+      slack[i] = slack[i] < mine ? slack[i] : mine;
+    }
+  }
+
+  // The first member's vector has the maximum over all.
+  void end(const BlockLaunch& launch, std::int32_t number, std::int64_t duration) const {
+    std::int64_t* queue = v_.queues + launch.queue * width();
+    std::int64_t* end = v_.ends + number * width();
+    for (std::ptrdiff_t i = 0; i < width(); ++i) end[i] = v_.begin[i] + duration;
+    for (std::ptrdiff_t i = 0; i < width(); ++i) queue[i] = end[i];
+  }
+
+  Vectors v_;
+  std::int64_t cost_;
+};
+
+SEXTANT_FOR_EACH_VECTOR_WIDTH
+void propagate(const BlockLaunch* launches, std::int32_t num_launches, const std::int32_t* waits,
+               std::int32_t wait, const std::int64_t* durations, std::int64_t cost,
+               const Vectors& v) {
+  switch (v.width) {
+    case 4:
+      return Launches<4>(v, cost).run(launches, num_launches, waits, wait, durations);
+    case 8:
+      return Launches<8>(v, cost).run(launches, num_launches, waits, wait, durations);
+    case 12:
+      return Launches<12>(v, cost).run(launches, num_launches, waits, wait, durations);
+    default:
+      return Launches<0>(v, cost).run(launches, num_launches, waits, wait, durations);
+  }
+}
 
 class Propagation {
  public:
   Propagation(const BlockTape& tape, Duration launch_cost, BlockMatrices& into)
-      : tape_(tape), cost_(launch_cost.value), into_(into) {}
+      : tape_(tape), cost_(launch_cost.value), into_(into), twins_(tape) {}
 
-  void run(const BlockStructure& s, std::span<const std::int64_t> durations) {
+  BlockMatrix run(const BlockStructure& s, std::span<const std::int64_t> durations) {
     prepare(s);
-    const BlockLaunch* launches = tape_.launches.data() + s.first_launch;
-    std::int32_t wait = s.first_wait;
-    for (std::int32_t i = 0; i < s.num_launches;) {
-      const std::int32_t members = launches[i].members;
-      for (std::int32_t m = i; m < i + members; ++m) {
-        issue(launches[m]);
-        begin(launches[m], wait, begin_.data() + at(m - i) * columns_);
-        wait = launches[m].waits_end;
-      }
-      for (std::int32_t m = 1; m < members; ++m)
-        raise(begin_.data(), begin_.data() + at(m) * columns_);
-      for (std::int32_t m = i; m < i + members; ++m) end(launches[m], m, durations[at(i)]);
-      i += members;
-    }
-    write(s);
+    propagate(tape_.launches.data() + s.first_launch, s.num_launches, tape_.waits.data(),
+              s.first_wait, durations.data(), cost_, vectors_);
+    return write(s);
   }
 
  private:
   void prepare(const BlockStructure& s) {
-    places_ = at(s.num_places);
-    queues_ = at(s.num_queues);
-    columns_ = places_ + queues_ + at(s.num_fences);
-    ends_.resize(at(s.num_launches) * columns_);
-    begin_.resize(std::max(begin_.size(), places_ * columns_));
-    state_.assign((places_ + queues_ + at(s.num_fences)) * columns_, kNever);
-    for (std::size_t i = 0; i < columns_; ++i) state_[i * columns_ + i] = 0;
-    slacks_.assign(queues_ * columns_, std::numeric_limits<std::int64_t>::max());
-    issued_.assign(places_, 0);
+    columns_ = s.num_places + s.num_queues + s.num_fences;
+    vectors_.width = padded_to_lanes(columns_);
+    const std::size_t width = static_cast<std::size_t>(vectors_.width);
+    inputs_.assign(at(columns_) * width, kNever);
+    for (std::size_t i = 0; i < at(columns_); ++i) inputs_[i * width + i] = 0;
+    ends_.resize(std::max(ends_.size(), at(s.num_launches) * width));
+    begin_.resize(std::max(begin_.size(), at(s.num_places) * width));
+    slacks_.assign(at(s.num_queues) * width, std::numeric_limits<std::int64_t>::max());
+    issued_.assign(at(s.num_places), 0);
+    vectors_.inputs = inputs_.data();
+    vectors_.queues = inputs_.data() + s.num_places * vectors_.width;
+    vectors_.fences = vectors_.queues + s.num_queues * vectors_.width;
+    vectors_.ends = ends_.data();
+    vectors_.begin = begin_.data();
+    vectors_.slacks = slacks_.data();
+    vectors_.issued = issued_.data();
   }
 
-  std::int64_t* host(std::int32_t place) { return state_.data() + at(place) * columns_; }
-  std::int64_t* queue(std::int32_t number) {
-    return state_.data() + (places_ + at(number)) * columns_;
-  }
-  std::int64_t* fence(std::int32_t number) {
-    return state_.data() + (places_ + queues_ + at(number)) * columns_;
-  }
-  std::int64_t* end_of(std::int32_t launch) { return ends_.data() + at(launch) * columns_; }
-
-  void raise(std::int64_t* to, const std::int64_t* other) const {
-    for (std::size_t i = 0; i < columns_; ++i) to[i] = std::max(to[i], other[i]);
-  }
-
-  void issue(const BlockLaunch& launch) {
-    if (launch.window >= 0) raise(host(launch.place), end_of(launch.window));
-  }
-
-  // The host goes on after the launch; the slack of the queue takes note.
-  void begin(const BlockLaunch& launch, std::int32_t wait, std::int64_t* begin) {
-    std::int64_t* host_now = host(launch.place);
-    std::copy_n(host_now, columns_, begin);
-    for (std::size_t i = 0; i < columns_; ++i) host_now[i] += cost_;
-    raise(begin, queue(launch.queue));
-    for (; wait < launch.waits_end; ++wait) {
-      const std::int32_t whose = tape_.waits[at(wait)];
-      raise(begin, whose >= 0 ? end_of(whose) : fence(~whose));
-    }
-    std::int64_t* slack = slacks_.data() + at(launch.queue) * columns_;
-    const std::int64_t before = cost_ * issued_[at(launch.place)]++;
-    for (std::size_t i = 0; i < columns_; ++i) slack[i] = std::min(slack[i], begin[i] - before);
-  }
-
-  // Members have the maximum of their begins in the first.
-  void end(const BlockLaunch& launch, std::int32_t number, std::int64_t duration) {
-    std::int64_t* end = end_of(number);
-    for (std::size_t i = 0; i < columns_; ++i) end[i] = begin_[i] + duration;
-    std::copy_n(end, columns_, queue(launch.queue));
-  }
-
-  void write(const BlockStructure& s) {
-    for (std::int32_t p = 0; p < s.num_places; ++p) write_row(host(p));
-    for (std::int32_t q = 0; q < s.num_queues; ++q) write_row(queue(q));
+  BlockMatrix write(const BlockStructure& s) {
+    BlockMatrix matrix{s.num_places, s.num_queues, s.num_fences, s.num_exports};
+    rows_.clear();
+    for (std::int32_t i = 0; i < s.num_places + s.num_queues; ++i)
+      add_row(vectors_.inputs + i * vectors_.width);
     for (std::int32_t x = 0; x < s.num_exports; ++x)
-      write_row(end_of(tape_.exports[at(s.first_export + x)]));
-    for (std::size_t q = 0; q < queues_; ++q) write_row(slacks_.data() + q * columns_);
-    for (const std::int64_t launches : issued_) into_.delays.push_back(launches * cost_);
-    for (std::size_t q = 0; q < queues_; ++q)
-      into_.delays.push_back(slacks_[q * columns_ + places_ + q]);
+      add_row(vectors_.ends + tape_.exports[at(s.first_export + x)] * vectors_.width);
+    matrix.outputs = into_.maps.add(rows_, columns_, matrix.num_outputs());
+    if (s.num_places > 1) twins_.fold(s, rows_, matrix, into_);
+    rows_.clear();
+    for (std::int32_t q = 0; q < s.num_queues; ++q) add_row(vectors_.slacks + q * vectors_.width);
+    matrix.slacks = into_.maps.add(rows_, columns_, s.num_queues);
+    matrix.first_delay = size_of(into_.delays);
+    into_.delays.insert(into_.delays.end(), issued_.begin(), issued_.end());
+    for (std::int32_t q = 0; q < s.num_queues; ++q)
+      into_.delays.push_back(vectors_.slacks[q * vectors_.width + s.num_places + q]);
+    return matrix;
   }
 
-  void write_row(const std::int64_t* row) {
-    for (std::size_t i = 0; i < columns_; ++i)
-      if (row[i] > kNever / 2) into_.terms.push_back({row[i], static_cast<std::int32_t>(i)});
-    into_.row_begins.push_back(size_of(into_.terms));
-  }
+  void add_row(const std::int64_t* row) { rows_.insert(rows_.end(), row, row + columns_); }
 
   const BlockTape& tape_;
   std::int64_t cost_;
   BlockMatrices& into_;
-  std::size_t places_ = 0, queues_ = 0, columns_ = 0;
-  std::vector<std::int64_t> state_;  // hosts, queues, fences
-  std::vector<std::int64_t> ends_, begin_, slacks_, issued_;
+  TwinFolding twins_;
+  std::int32_t columns_ = 0;
+  Vectors vectors_;
+  std::vector<std::int64_t> inputs_, ends_, begin_, slacks_, issued_;
+  std::vector<std::int64_t> rows_;  // of the map at hand
 };
 
 }  // namespace
@@ -119,11 +168,11 @@ class Propagation {
 BlockMatrices block_matrices(const BlockTape& tape, std::span<const Duration> durations,
                              Duration launch_cost) {
   BlockMatrices matrices;
-  matrices.row_begins.push_back(0);
   Propagation propagation(tape, launch_cost, matrices);
-  std::vector<std::int64_t> lasting(tape.timed_of_launch.size());
-  for (std::size_t i = 0; i < lasting.size(); ++i)
-    lasting[i] = durations[at(tape.timed_of_launch[i])].value;
+  std::vector<std::int64_t> lasting;
+  lasting.reserve(tape.timed_of_launch.size());
+  for (const std::int32_t timed : tape.timed_of_launch)
+    lasting.push_back(durations[at(timed)].value);
   std::vector<std::vector<std::size_t>> known(tape.structures.size());  // templates
   for (std::size_t t = 0; t < tape.templates.size(); ++t) {
     const BlockTemplate& block = tape.templates[t];
@@ -135,14 +184,11 @@ BlockMatrices block_matrices(const BlockTape& tape, std::span<const Duration> du
                         lasting.begin() + tape.templates[other].first_timed);
     });
     if (same != others.end()) {
-      matrices.first_row.push_back(matrices.first_row[*same]);
-      matrices.first_delay.push_back(matrices.first_delay[*same]);
+      matrices.of_template.push_back(matrices.of_template[*same]);
       continue;
     }
     others.push_back(t);
-    matrices.first_row.push_back(size_of(matrices.row_begins) - 1);
-    matrices.first_delay.push_back(size_of(matrices.delays));
-    propagation.run(s, mine);
+    matrices.of_template.push_back(propagation.run(s, mine));
   }
   return matrices;
 }

@@ -3,6 +3,7 @@
 
 #include "core/units.h"
 #include "simulator/block_tape.h"
+#include "simulator/max_plus.h"
 
 #include <cstdint>
 #include <span>
@@ -10,24 +11,31 @@
 
 namespace sextant {
 
-// Sparse: an output is the maximum over its terms of input + delay.
-struct MaxPlusTerm {
-  std::int64_t delay = 0;
-  std::int32_t input = 0;
-};
-
 // Inputs: when the host of each place can issue, when each queue is free, when each fence is over.
-// Outputs: hosts, queues, exports, and by queue its slack, a bound from below of
+// Outputs: hosts, queues, exports. By queue its slack, a bound from below of
 //   min over its launches, k-th of their place: (begin - k x launch cost).
 // Where the host comes no later than the slacks of its queues, no launch begins later for it.
+struct BlockMatrix {
+  std::int32_t num_places = 0, num_queues = 0, num_fences = 0, num_exports = 0;
+  MaxPlusMaps::Map outputs = {}, slacks = {};
+  // In BlockMatrices::delays: by place the launch cost of all its launches, then by queue what the
+  // slack is more than the queue's own input, at least.
+  std::int32_t first_delay = 0;
+  // Twins: inputs that places have one each of. Where they are equal, so are most outputs, and a
+  // smaller map from one of each kind says them all. In BlockMatrices::twins: by input the first of
+  // its kind, then the firsts, then by output its place in what the smaller map says.
+  std::int32_t first_twin = -1;  // -1: one place
+  MaxPlusMaps::Map folded = {};
+
+  std::int32_t num_inputs() const { return num_places + num_queues + num_fences; }
+  std::int32_t num_outputs() const { return num_places + num_queues + num_exports; }
+};
+
 struct BlockMatrices {
-  std::vector<std::int32_t> first_row;   // by template; the rows of all outputs follow each other
-  std::vector<std::int32_t> row_begins;  // in `terms`, and one more
-  std::vector<MaxPlusTerm> terms;
-  // By template its first here; then by place the launch cost of all its launches, and by queue
-  // what the slack is more than the queue's own input, at least.
-  std::vector<std::int32_t> first_delay;
+  std::vector<BlockMatrix> of_template;
+  MaxPlusMaps maps;
   std::vector<std::int64_t> delays;
+  std::vector<std::int32_t> twins;
 };
 
 // `durations` by BlockTape::timed. Templates of one structure whose launches last equally long

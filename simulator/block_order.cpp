@@ -1,6 +1,7 @@
 // Units by how often classes meet; stretches by letting each unit run until it needs another.
 #include "simulator/block_order.h"
 
+#include "core/check.h"
 #include "core/physical_graph.h"
 
 #include <algorithm>
@@ -84,6 +85,9 @@ class Ordering {
     order_.entries.reserve(tape_.entries.size());
     for (const Op& op : flat_.ops) add(op);
     for (std::size_t unit = 0; unit < places_of_unit_.size(); ++unit) advance(unit);
+    for (std::size_t place = 0; place < lanes_.size(); ++place)
+      require(next_[place] == lanes_[place].size(), ErrorCode::kInternal,
+              "rank {} has launches left that wait for others", tape_.ranks[place].value);
     return std::move(order_);
   }
 

@@ -249,6 +249,7 @@ class WindowMarks {
       *use.window = reference(use);
       next_[at(use.queue)] += use.launches;
     });
+    for (std::int32_t queue = 0; queue < size_of(ends_); ++queue) add_waited_for(queue);
     std::int32_t end = 0;
     for_each_use([&](const Use& use) { *use.mark = mark_of_[at(end++)]; });
     std::sort(into_.marks_seen_later.begin(), into_.marks_seen_later.end());
@@ -299,10 +300,27 @@ class WindowMarks {
       if (++lag >= TapeOptions{}.run_ahead_steps) return -1;
     const auto l = static_cast<std::size_t>(launch);
     const bool is_last = l + 1 == ends.size() || ends[l + 1] != ends[l];
-    std::int32_t& mark = mark_of_[at(ends[l])];
-    if (mark == 0) mark = into_.num_marks++;
+    const std::int32_t mark = mark_at(ends[l]);
     if (lag > 0) into_.marks_seen_later.push_back(mark);
-    return mark * 4 + lag * 2 + (is_last ? 1 : 0);
+    return mark * 4 + lag * 2 + (is_last && lag == 0 ? 1 : 0);
+  }
+
+  std::int32_t mark_at(std::int32_t end) {
+    std::int32_t& mark = mark_of_[at(end)];
+    if (mark == 0) mark = into_.num_marks++;
+    return mark;
+  }
+
+  // The last launch of a step waits for one that is in an op, so for all ops before that.
+  void add_waited_for(std::int32_t queue) {
+    const std::vector<std::int32_t>& ends = ends_[at(queue)];
+    std::int64_t launch = size_of(ends) - 1 - into_.window;
+    while (launch >= 0 &&
+           ends[static_cast<std::size_t>(launch)] == ends[static_cast<std::size_t>(launch) + 1])
+      --launch;
+    if (launch < 0) return;
+    into_.waited_for.push_back(
+        {into_.flat->place_of_queue[at(queue)], mark_at(ends[static_cast<std::size_t>(launch)])});
   }
 
   BlockTape& into_;

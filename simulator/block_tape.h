@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace sextant {
@@ -106,10 +107,15 @@ struct BlockTape {
   std::vector<std::int32_t> seen_later;  // slots that the next step waits for
   std::int32_t num_slots = 1;
   // When a queue was free after an op of it, if the window refers to that; mark 0 is for the rest.
-  // A reference is mark * 4 + 2 * (of the previous step) + (the mark is exactly the launch); -1:
-  // nothing that the run-ahead in steps does not wait for already.
+  // A reference is mark * 4 + 2 * (of the previous step) + (it is of this step, and the mark is
+  // exactly the launch); -1: nothing that the run-ahead in steps does not wait for already.
   std::int32_t num_marks = 1;
   std::vector<std::int32_t> marks_seen_later;  // by the next step
+  // Marks that the host of a place has waited for when its step is issued.
+  struct HostMark {
+    std::int32_t place = 0, mark = 0;
+  };
+  std::vector<HostMark> waited_for;
   // Calls of one meeting: evaluated here only if they last equally long. Pairs in `timed`.
   std::vector<std::pair<std::int32_t, std::int32_t>> alike;
 };
