@@ -35,7 +35,8 @@ std::vector<bool> first_blocks(const std::vector<LayerPlace>& places, int count)
 
 class Recomputation {
  public:
-  Recomputation(const LogicalGraph& training, const Strategy& strategy)
+  Recomputation(const LogicalGraph& training, const Strategy& strategy,
+                const std::vector<bool>& kept)
       : training_(training),
         places_(place_layers(training.num_layers(), strategy)),
         may_repeat_(training.ops().size(), false),
@@ -45,6 +46,8 @@ class Recomputation {
         copies_(training.tensors().size()),
         repetitions_(training.tensors().size()) {
     choose(strategy.recompute);
+    for (std::size_t index = 0; index < kept.size(); ++index)
+      if (kept[index]) may_repeat_[index] = false;
     find_repeated();
   }
 
@@ -206,8 +209,13 @@ std::vector<bool> attention_core(const LogicalGraph& graph) {
 }
 
 LogicalGraph with_recompute(LogicalGraph training, const Strategy& strategy) {
+  return with_recompute(std::move(training), strategy, {});
+}
+
+LogicalGraph with_recompute(LogicalGraph training, const Strategy& strategy,
+                            const std::vector<bool>& kept) {
   if (strategy.recompute == Recompute()) return training;
-  return Recomputation(training, strategy).run();
+  return Recomputation(training, strategy, kept).run();
 }
 
 }  // namespace sextant

@@ -20,6 +20,9 @@ namespace sextant {
 // Throws Error(kInfeasible) for more layers than any stage has and for selective recomputation of a
 // graph without attention.
 LogicalGraph with_recompute(LogicalGraph training, const Strategy& strategy);
+// The same, but for the operators that `kept` says true of: they never repeat.
+LogicalGraph with_recompute(LogicalGraph training, const Strategy& strategy,
+                            const std::vector<bool>& kept);
 
 // Equal for strategies that repeat the same operators of one graph: what is repeated depends on
 // which layers share a stage.

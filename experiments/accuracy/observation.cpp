@@ -32,7 +32,7 @@ constexpr Source kSources[] = {
     {"vtrain", megatron_2021, true},           {"megatron-jan2021", megatron_2021, false},
     {"megascale", megatron_core, false},       {"mcore", megatron_core, false},
     {"megatron-bridge", megatron_core, false}, {"nemo", megatron_core, false},
-    {"llama3", megatron_core, false},          {"torchtitan", pytorch_fsdp, false},
+    {"llama3", megatron_core, false},          {"torchtitan", torchtitan, false},
     {"mosaic", pytorch_fsdp, false},
 };
 
@@ -79,15 +79,20 @@ DType dtype_of(const std::string& precision) {
        precision);
 }
 
+// torchtitan's "selective" is by operator unless a row says otherwise: so is its configuration of
+// Llama 3 8B.
+bool is_by_operator(const std::string& text) {
+  return text == "selective" || text == "selective per op";
+}
+
 Recompute recompute_of(const Row& row, std::vector<std::string>& assumptions) {
   const std::string& text = row.text("recompute");
   if (text.starts_with("full")) return {.kind = Recompute::Kind::kFull};
   if (text == "selective(attn core)") return {.kind = Recompute::Kind::kSelective};
   if (text == "none") return {};
-  if (text == "selective") {  // torchtitan: every second layer
-    const int half = static_cast<int>(row.count("layers") / (2 * row.count("pp")));
-    assumptions.push_back("selective means every second layer");
-    return {.kind = Recompute::Kind::kLayers, .layers = std::max(half, 1)};
+  if (is_by_operator(text)) {
+    if (text == "selective") assumptions.push_back("selective by operator");
+    return {.kind = Recompute::Kind::kFull};
   }
   require(!text.empty(), ErrorCode::kBadInput, "recompute is not given");
   fail(ErrorCode::kBadInput, "recompute is '{}', which no strategy says", text);
@@ -193,6 +198,7 @@ void fill_published(const Row& row, Observation& run) {
   run.sequence = row.count("seq");
   run.model = model_of(row, row.count_or("tp", 1), run.assumptions);
   run.strategy = strategy_of(row, run.model.layers, run.assumptions);
+  run.keeps_products = is_by_operator(row.text("recompute"));
   run.cluster = laboratory(row.text("gpu_type"), row.text("inter_node"), run.strategy.ranks());
   run.choice = fmt::format("{} {} x{} batch {} x {}", row.text("set"), row.text("model"),
                            row.text("gpus"), run.global_batch, run.sequence);

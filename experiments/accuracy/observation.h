@@ -26,6 +26,7 @@ struct Observation {
 
   ModelConfig model;
   Strategy strategy;
+  bool keeps_products = false;  // recomputation by operator (kept_products.h)
   std::int64_t global_batch = 1, sequence = 1;
   DType dtype = DType::kBF16;
   Software software;

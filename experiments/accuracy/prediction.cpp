@@ -2,13 +2,18 @@
 #include "experiments/accuracy/prediction.h"
 
 #include "compiler/expand.h"
-#include "compiler/memory_report.h"
+#include "compiler/recompute.h"
 #include "compiler/training_graph.h"
 #include "core/check.h"
+#include "experiments/accuracy/allocator_replay.h"
+#include "experiments/accuracy/kept_products.h"
 #include "experiments/accuracy/peer_models.h"
 #include "experiments/accuracy/whole_layers.h"
 #include "experiments/accuracy/written_attention.h"
+#include "experiments/accuracy/written_loss.h"
 #include "simulator/models.h"
+
+#include <cmath>
 
 namespace sextant {
 namespace {
@@ -27,21 +32,36 @@ ModelConfig model_of(const Observation& observation) {
   return model;
 }
 
+// Written out, a loss splits tokens alone: a head that is split over its classes stays as it is.
+bool writes_loss(const Observation& observation) {
+  return observation.software.written_loss &&
+         (observation.strategy.tp == 1 || !observation.strategy.pins.empty());
+}
+
 LogicalGraph forward_of(const Observation& observation) {
   LogicalGraph forward =
       build_graph(model_of(observation), observation.strategy.dp * observation.strategy.micro_batch,
                   observation.sequence, observation.dtype);
   const Software& software = observation.software;
-  return software.written_attention ? with_written_attention(forward, software.dropout)
-                                    : std::move(forward);
+  if (software.written_attention) return with_written_attention(forward, software.dropout);
+  return writes_loss(observation) ? with_written_loss(forward) : std::move(forward);
 }
 
 LogicalGraph training_graph_of(const Observation& observation, const Strategy& strategy) {
-  LogicalGraph training =
-      make_training_graph(forward_of(observation), strategy, optimizer_of(observation.software));
+  const OptimizerOptions optimizer = optimizer_of(observation.software);
+  if (observation.keeps_products) {
+    Strategy without = strategy;
+    without.recompute = {};
+    LogicalGraph training = make_training_graph(forward_of(observation), without, optimizer);
+    const std::vector<bool> kept = kept_products(training);
+    return with_recompute(std::move(training), strategy, kept);
+  }
+  LogicalGraph training = make_training_graph(forward_of(observation), strategy, optimizer);
   // Of selective recomputation, only what is named runs again.
-  return strategy.recompute.kind == Recompute::Kind::kLayers ? with_whole_layers_repeated(training)
-                                                             : std::move(training);
+  return observation.software.repeats_whole_layers &&
+                 strategy.recompute.kind == Recompute::Kind::kLayers
+             ? with_whole_layers_repeated(training)
+             : std::move(training);
 }
 
 double naive_seconds(const Observation& observation) {
@@ -74,18 +94,54 @@ Simulation simulate_as(const Software& software, const PhysicalGraph& graph, con
   return simulation;
 }
 
-Bytes memory_beside(const Observation& observation, Bytes arena) {
+// Of the program that counts most.
+AllocatorUse allocator_use(const Observation& observation, const LogicalGraph& training,
+                           const PhysicalGraph& graph) {
+  ReplayRules rules;
+  if (observation.software.gathers_units && observation.strategy.zero == 3)
+    rules.gathered = observation.dtype;
+  if (observation.software.is_all_in_compute_type) rules.all_in = observation.dtype;
+  if (observation.software.collects_outputs)
+    rules.collected = {fmt::format("layer{}.head", observation.model.layers + 1)};
+  rules.workspace = Bytes(std::llround(observation.cluster.device.library_memory.workspace.value));
+  if (observation.keeps_products) rules.kept = names_of(training, kept_products(training));
+  const bool is_reserved = observation.software.counted == Software::Counted::kReserved;
+  AllocatorUse most;
+  for (const RankProgram& program : graph.programs) {
+    const AllocatorUse use = replay_allocator(graph, program, rules);
+    if (is_reserved ? use.reserved > most.reserved : use.allocated > most.allocated) most = use;
+  }
+  return most;
+}
+
+Bytes share_of(Bytes bytes, double share) {
+  return Bytes(static_cast<std::int64_t>(share * static_cast<double>(bytes.value)));
+}
+
+std::vector<LibraryUse> memory_beside(const Observation& observation, const LogicalGraph& training,
+                                      const PhysicalGraph& graph, Bytes arena) {
   const Software& software = observation.software;
   const Strategy& strategy = observation.strategy;
-  const auto logits =
-      static_cast<double>(strategy.micro_batch * observation.sequence * observation.model.vocab);
-  double bytes = software.allocator_share * static_cast<double>(arena.value) +
-                 software.loss_bytes_per_logit * logits;
+  std::vector<LibraryUse> uses;
+  const auto add = [&](const char* name, Bytes bytes, Provenance provenance, const char* source) {
+    if (bytes != Bytes(0)) uses.push_back({name, bytes, provenance, source});
+  };
+  if (software.counted != Software::Counted::kArena) {
+    const AllocatorUse use = allocator_use(observation, training, graph);
+    add("allocator: allocated beyond the arena", use.allocated - arena, Provenance::kAssumed,
+        "replay of the plan by the rules of PyTorch's allocator");
+    if (software.counted == Software::Counted::kReserved)
+      add("allocator: reserved beyond allocated", use.reserved - use.allocated,
+          Provenance::kAssumed, "replay of the plan by the rules of PyTorch's allocator");
+  }
+  add("allocator: rounding and holes", share_of(arena, software.allocator_share),
+      Provenance::kAssumed, "a share of the arena");
   if (strategy.dp > 1 && strategy.zero == 0)
-    bytes += software.bucket_bytes_per_parameter *
-             static_cast<double>(count_parameters(observation.model)) /
-             static_cast<double>(strategy.tp * strategy.pp);
-  return Bytes(static_cast<std::int64_t>(bytes));
+    add("buckets of gradients",
+        share_of(Bytes(count_parameters(observation.model) / (strategy.tp * strategy.pp)),
+                 software.bucket_bytes_per_parameter),
+        Provenance::kCalibrated, "published run p0004 (experiments/accuracy)");
+  return uses;
 }
 
 }  // namespace
@@ -107,7 +163,7 @@ Prediction predict(const Observation& observation) {
   return {.step_s = to_seconds(simulation.step_time),
           .parts = simulation.parts,
           .arena = simulation.peak_memory,
-          .library = memory_beside(observation, simulation.peak_memory),
+          .library = memory_beside(observation, training, graph, simulation.peak_memory),
           .naive_s = naive_seconds(observation)};
 }
 

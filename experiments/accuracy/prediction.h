@@ -3,18 +3,22 @@
 
 #include "core/units.h"
 #include "experiments/accuracy/observation.h"
+#include "simulator/library_memory.h"
 #include "simulator/simulate.h"
+
+#include <vector>
 
 namespace sextant {
 
 struct Prediction {
   double step_s = 0;
   StepParts parts;
-  Bytes arena;         // of the worst device
-  Bytes library;       // beside it, in what the program's allocator counts (software.h)
+  Bytes arena;  // of the worst device
+  // What the program counts beside it (software.h); less than nothing where it needs less than we.
+  std::vector<LibraryUse> library;
   double naive_s = 0;  // 6 x parameters x tokens at half of the peak
 
-  Bytes memory() const { return arena + library; }
+  Bytes memory() const { return arena + total(library); }
 };
 
 // Throws what the compiler throws for a plan that it cannot honour.

@@ -69,7 +69,7 @@ void fill(const JsonCursor& row, Observation& run) {
   run.global_batch =
       run.strategy.dp * run.strategy.micro_batch * row.at("micro").integer_between(1, 1 << 20);
   run.dtype = DType::kBF16;
-  run.software = pytorch_compiled();
+  run.software = run.strategy.pp > 1 ? pytorch_pipelined() : pytorch_compiled();
   run.cluster = laboratory("H200", "", run.strategy.ranks());
   run.step_s = row.at("step_ms").real() / 1e3;
   run.memory_gib = row.at("peak_gib").real();

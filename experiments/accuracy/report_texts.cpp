@@ -29,7 +29,10 @@ void add_prediction(const ComparedRow& row, Json& json) {
   const double gib = static_cast<double>(prediction.memory().value) / kGibibyte;
   json["predicted_gib"] = gib;
   json["arena_gib"] = static_cast<double>(prediction.arena.value) / kGibibyte;
-  json["beside_arena_gib"] = static_cast<double>(prediction.library.value) / kGibibyte;
+  json["beside_arena_gib"] = Json::object();
+  for (const LibraryUse& use : prediction.library)
+    json["beside_arena_gib"][use.name] = static_cast<double>(use.bytes.value) / kGibibyte;
+  json["memory_counted"] = to_string(row.run.software.counted);
   json["memory_error"] = row.run.memory_gib ? Json(gib / *row.run.memory_gib - 1) : Json();
   json["naive_s"] = prediction.naive_s;
   json["naive_error"] = row.run.step_s ? Json(prediction.naive_s / *row.run.step_s - 1) : Json();

@@ -15,8 +15,8 @@ constexpr double kEagerLaunch = 45e-6;
 // Of PyTorch's caching allocator: blocks of 512 bytes and 2 MiB, and holes between them. Assumed.
 constexpr double kAllocatorShare = 0.02;
 
-// Calibrated with row p0010 (GPT-2 xl on one H200) and p0004 (the same under DDP).
-constexpr double kLossBytesPerLogit = 10, kBucketBytesPerParameter = 8.7;
+// Calibrated with row p0004 (GPT-2 xl under DDP on two H200).
+constexpr double kBucketBytesPerParameter = 8.7;
 
 }  // namespace
 
@@ -26,6 +26,7 @@ Software megatron_2021() {
           .dropout = 0.1,
           .gradients = GradientType::kWide,
           .overlaps_gradients = false,
+          .repeats_whole_layers = true,
           .launch_s = kEagerLaunch,
           .allocator_share = kAllocatorShare};
 }
@@ -36,9 +37,11 @@ Software megatron_core() {
           .dropout = 0,
           .gradients = GradientType::kWide,
           .overlaps_gradients = true,
+          .repeats_whole_layers = true,
           .attention_share = kFlashAttention2};
 }
 
+// Its checkpoints end a repetition with the last tensor that backward wants.
 Software pytorch_fsdp() {
   return {.name = "PyTorch FSDP",
           .written_attention = false,
@@ -46,20 +49,59 @@ Software pytorch_fsdp() {
           .gradients = GradientType::kCompute,
           .overlaps_gradients = true,
           .fuses_kernels = false,
+          .written_loss = true,
           .attention_share = kFlashAttention1,
           .allocator_share = kAllocatorShare};
 }
 
+// pytorch/torchtitan of December 2024: parameters gathered in bf16, gradients reduced in f32, and
+// `max_reserved` of the allocator in its log (torchtitan/metrics.py).
+Software torchtitan() {
+  return {.name = "torchtitan",
+          .written_attention = false,
+          .dropout = 0,
+          .gradients = GradientType::kWide,
+          .overlaps_gradients = true,
+          .fuses_kernels = false,
+          .written_loss = true,
+          .attention_share = kFlashAttention2,
+          .counted = Software::Counted::kReserved,
+          .gathers_units = true};
+}
+
+// ../peers/torch_gpt.py prints `torch.cuda.max_memory_allocated`.
 Software pytorch_compiled() {
   return {.name = "PyTorch, compiled",
           .written_attention = false,
           .dropout = 0,
           .gradients = GradientType::kWide,
           .overlaps_gradients = true,
+          .written_loss = true,
           .attention_share = kFlashAttention2,
-          .allocator_share = kAllocatorShare,
-          .loss_bytes_per_logit = kLossBytesPerLogit,
+          .counted = Software::Counted::kAllocated,
+          .gathers_units = true,
           .bucket_bytes_per_parameter = kBucketBytesPerParameter};
+}
+
+Software pytorch_pipelined() {
+  Software software = pytorch_compiled();
+  software.name = "PyTorch, compiled, pipelined";
+  software.gradients = GradientType::kCompute;
+  software.is_all_in_compute_type = true;
+  software.collects_outputs = true;
+  return software;
+}
+
+std::string_view to_string(Software::Counted counted) {
+  switch (counted) {
+    case Software::Counted::kArena:
+      return "arena";
+    case Software::Counted::kAllocated:
+      return "allocated";
+    case Software::Counted::kReserved:
+      return "reserved";
+  }
+  return "arena";
 }
 
 }  // namespace sextant

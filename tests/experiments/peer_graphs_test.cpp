@@ -1,15 +1,21 @@
 // Graphs as other programs have them: attention in memory, whole layers recomputed.
+#include "compiler/recompute.h"
 #include "compiler/training_graph.h"
 #include "core/error.h"
 #include "core/operator.h"
+#include "experiments/accuracy/kept_products.h"
 #include "experiments/accuracy/whole_layers.h"
 #include "experiments/accuracy/written_attention.h"
+#include "experiments/accuracy/written_loss.h"
 #include "models/model.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace sextant {
 namespace {
@@ -100,6 +106,55 @@ TEST_CASE("what a whole layer repeats reads repetitions") {
   const LogicalOp& producer = whole.op(whole.tensor(down.inputs[0]).producer);
   CHECK(producer.phase == Phase::kRecompute);
   CHECK(whole.op(*down.recompute_of).name == "layer2.mlp.down");
+}
+
+TEST_CASE("a written loss lies in memory as f32, forward and backward") {
+  const LogicalGraph forward = build_graph(small_model(), 2, 32, DType::kBF16);
+  const LogicalGraph training = make_training_graph(with_written_loss(forward));
+  for (const char* kind : {"row_max", "row_sum_exp", "pick", "cross_entropy"})
+    CHECK(count(training, kind) == 0);
+  for (const char* kind : {"log_softmax", "nll_loss", "nll_loss_grad", "log_softmax_grad"}) {
+    CHECK(count(training, kind) == 1);
+    for (const LogicalOp& op : training.ops())
+      if (op.kind == kind && op.kind != "nll_loss")
+        CHECK(training.tensor(op.outputs[0]).type ==
+              TensorType{.shape = {2, 32, 256}, .dtype = DType::kF32});
+  }
+  CHECK(tensor(training, "head").type.dtype == DType::kBF16);
+  CHECK(tensor(training, "head.grad_input").type.dtype == DType::kBF16);
+}
+
+TEST_CASE("smoothed labels cannot be written out") {
+  ModelConfig model = small_model();
+  model.label_smoothing = 0.1;
+  CHECK_THROWS_WITH_AS(with_written_loss(build_graph(model, 2, 32, DType::kBF16)),
+                       doctest::Contains("loss: smoothed labels"), Error);
+}
+
+// q, k, v, o, up, down: the first, third and fifth of each of three blocks, and attention. Head and
+// embedding repeat nothing.
+TEST_CASE("of a block every second product is kept, and attention") {
+  Strategy strategy;
+  strategy.recompute.kind = Recompute::Kind::kFull;
+  LogicalGraph training = make_training_graph(build_graph(small_model(), 2, 32, DType::kBF16));
+  const std::vector<bool> kept = kept_products(training);
+  const std::set<std::string> names = names_of(training, kept);
+  for (const char* name : {"q", "v", "core"})
+    CHECK(names.contains(std::string("layer2.attention.") + name));
+  for (const char* name : {"k", "o"})
+    CHECK_FALSE(names.contains(std::string("layer2.attention.") + name));
+  CHECK(names.contains("layer2.mlp.up"));
+  CHECK_FALSE(names.contains("layer2.mlp.down"));
+
+  const LogicalGraph repeated =
+      with_recompute(std::move(training), with_blocks_recomputed(strategy, 3), kept);
+  const auto repeats = [&](const std::string& kind) {
+    return std::count_if(repeated.ops().begin(), repeated.ops().end(), [&](const LogicalOp& op) {
+      return op.phase == Phase::kRecompute && op.kind == kind;
+    });
+  };
+  CHECK(repeats("attention") == 0);
+  CHECK(repeats("matmul") == 3 * 2);  // k and o; nothing reads down's result in backward
 }
 
 }  // namespace
