@@ -125,6 +125,9 @@ void add_simulate(Program& p) {
   verb.add_flag("--critical-path", p.simulate.critical_path,
                 "the chain of launches that bounds the step, and the slack of the others");
   verb.add_flag("--links", p.simulate.links, "what each link carries, the busiest first");
+  verb.add_option("--routing", p.simulate.routing,
+                  "tokens to experts: uniform, zipf=1.1 or a file, one number per expert; empty "
+                  "places cost nothing");
   verb.add_option("--jitter", p.simulate.jitter, "relative deviation of compute times");
   verb.add_option("--samples", p.simulate.samples, "steps under --jitter: quantiles of their time");
   verb.add_option("--straggler", p.simulate.stragglers,

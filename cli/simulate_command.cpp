@@ -3,6 +3,7 @@
 #include "cli/memory_section.h"
 #include "cli/path_section.h"
 #include "cli/picture_section.h"
+#include "cli/routing_section.h"
 #include "cli/simulation_setup.h"
 #include "cli/variation_section.h"
 #include "cli/verbs.h"
@@ -63,6 +64,11 @@ Json libraries_json(const std::vector<LibraryUse>& libraries) {
   return json;
 }
 
+// As the experts are routed.
+const PhysicalGraph& timed_graph(const ExpandedGraph& expanded, const SimulationSetup& setup) {
+  return setup.routed == nullptr ? expanded.graph : setup.routed->graph;
+}
+
 // What was simulated, for everything that speaks of it.
 struct Simulated {
   const SimulateArguments& arguments;
@@ -73,7 +79,7 @@ struct Simulated {
   const Simulation& simulation;
   const std::optional<LinkUses>& links;
 
-  const PhysicalGraph& graph() const { return expanded.graph; }
+  const PhysicalGraph& graph() const { return timed_graph(expanded, setup); }
   double step_s() const { return to_seconds(simulation.step_time); }
   double tokens_per_s() const {
     const Job& job = planned.job;
@@ -141,6 +147,13 @@ void say_pictures(const SimulateArguments& arguments, const Console& console) {
     console.say(fmt::format("timeline in {}; open it with a browser", arguments.timeline));
 }
 
+void add_routing(const Simulated& it, Json& body, const Console& console) {
+  const RoutedGraph& routed = *it.setup.routed;
+  const PlacesMemory memory = places_memory(routed, it.expanded, it.timeline);
+  say(routed, *it.setup.routing, memory, console);
+  body["routing"] = routing_json(routed, *it.setup.routing, memory);
+}
+
 void add_path(const Simulated& it, Json& body, const Console& console) {
   if (!it.arguments.critical_path) return;
   const StepPath path =
@@ -189,36 +202,41 @@ void say_notes(const Simulated& it, std::uint64_t seed, const Console& console) 
 void run_simulate(const SimulateArguments& arguments, const CommonOptions& common,
                   Console& console) {
   PlannedJob planned = load_planned_job(arguments.job);
-  const SimulationSetup setup =
+  SimulationSetup setup =
       simulation_setup(arguments, common, planned.job.cluster, planned.plan.strategy.ranks());
   // The graph is compiled for the cluster as it should be; what varies, varies in the run of it.
   const ExpandedGraph expanded = expanded_graph(planned);
+  std::optional<RoutedGraph> routed;
+  if (setup.routing) setup.routed = &routed.emplace(routed_graph(expanded.graph, *setup.routing));
+  const PhysicalGraph& graph = timed_graph(expanded, setup);
   TimingModels models = models_for(setup, planned.job.cluster, planned.job.dtype);
   planned.cost = std::move(models.cost);
   planned.network = std::move(models.network);
   if (!arguments.memory) require_fits(planned, expanded.graph);
   const Timeline timeline =
-      simulate_timeline(expanded.graph, *planned.cost, *planned.network, setup.options);
+      simulate_timeline(graph, *planned.cost, *planned.network, setup.options);
   std::optional<MemorySection> memory;
   if (arguments.memory) {
     memory = memory_section(expanded, timeline);
     say(*memory, console);  // also of a plan that does not fit
     require_fits(planned, expanded.graph);
   }
-  const Simulation simulation =
-      simulation_of(expanded.graph, *planned.cost, timeline, setup.options);
+  const Simulation simulation = simulation_of(graph, *planned.cost, timeline, setup.options);
   std::optional<LinkUses> links;
-  if (arguments.links) links = link_uses(expanded.graph, timeline, *planned.network);
+  if (arguments.links) links = link_uses(graph, timeline, *planned.network);
   const Simulated it{arguments, planned, expanded, setup, timeline, simulation, links};
   draw_pictures(it);
+  Json body = step_json(it);
   say_step(it, console);
   say_parts(simulation.parts, it.step_s(), console);
   const DeviceKind& device = planned.job.cluster.device;
   const std::vector<LibraryUse> libraries = library_memory(expanded.graph, device);
   say_memory(simulation, libraries, device.memory, console);
+  if (routed) add_routing(it, body, console);
+  if (const auto sizes = expert_sizes(expanded.graph); sizes && !routed)
+    say_full_places(*sizes, console);
   if (links) say(*links, console);
   say_notes(it, common.seed, console);
-  Json body = step_json(it);
   if (simulation.blocks) body["blocks"] = blocks_json(*simulation.blocks);
   if (links) body["links"] = links_json(*links);
   body["library_memory"] = libraries_json(libraries);

@@ -86,6 +86,7 @@ SimulationSetup simulation_setup(const SimulateArguments& arguments, const Commo
   SimulateOptions& options = setup.options;
   options.mode = mode_of(arguments.mode);
   setup.links = arguments.links;
+  if (!arguments.routing.empty()) setup.routing = parse_expert_routing(arguments.routing);
   options.folded = !arguments.unfolded && arguments.jitter == 0;
   options.keep_slices = !arguments.trace.empty();
   options.jitter = arguments.jitter;
@@ -112,6 +113,8 @@ TimingModels models_for(const SimulationSetup& setup, const Cluster& cluster, DT
   if (!setup.stragglers.empty()) models.cost = make_ranked_costs(cluster, dtype, setup.stragglers);
   if (setup.options.mode == SimulationMode::kTimed || setup.links)
     models.network = make_flow_network(cluster, std::move(models.network));
+  if (setup.routed != nullptr)
+    models.network = make_routed_network(*setup.routed, std::move(models.network));
   return models;
 }
 

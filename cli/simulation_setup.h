@@ -6,6 +6,7 @@
 #include "simulator/goodput.h"
 #include "simulator/models.h"
 #include "simulator/ranked_costs.h"
+#include "simulator/routed_graph.h"
 #include "simulator/simulate.h"
 #include "simulator/what_if.h"
 
@@ -17,7 +18,9 @@ namespace sextant {
 
 struct SimulationSetup {
   SimulateOptions options;
-  bool links = false;  // also where nothing is timed by them
+  std::optional<ExpertRouting> routing;
+  const RoutedGraph* routed = nullptr;  // by that routing, once there is a graph
+  bool links = false;                   // also where nothing is timed by them
   std::vector<Straggler> stragglers;
   std::vector<WhatIf> changes;
   std::vector<WhatIf> sweep;

@@ -134,6 +134,34 @@ def check_links(program):
     expect("links: no communication" in alone.out, f"one rank uses links: {alone.out}")
 
 
+def check_routing(program):
+    moe = ["gpt:layers=2,hidden=512,heads=8,vocab=512,seq=100,experts=4,top_k=2,capacity_factor=1.2",
+           "-c", "dgx-h100:nodes=1", "--strategy", "dp=4 ep=4 micro_batch=4", "--global-batch", "64"]
+
+    def routed(*options):
+        return program.run("simulate", *moe, *options, "--json").expect_code(0).document()
+
+    full, even = routed(), routed("--routing", "uniform")
+    expect("routing" not in full, "a routing that nobody gave")
+    expect(even["step_time_s"] < full["step_time_s"], "empty places cost as much as full ones")
+    tokens = program.folder / "tokens.txt"
+    tokens.write_text("40\n30\n20\n10\n")
+    uneven = routed("--routing", str(tokens), "--mode", "timed", "--what-if", "gpu.flops=2x")
+    routing = uneven["routing"]
+    expect(math.isclose(routing["dropped"], 0.1) and math.isclose(routing["filled"]["max"], 1) and
+           math.isclose(routing["filled"]["min"], 1 / 3), f"routing by hand: {routing}")
+    expect(routing["provenance"] == "measured" and even["routing"]["provenance"] == "assumed",
+           "provenance of routings")
+    expect(0 < routing["filled_places_bytes"] <= routing["places_bytes"], f"memory: {routing}")
+    expect(uneven["step_time_s"] > even["step_time_s"], "uneven experts are as fast as even ones")
+    expect(uneven["what_if"]["now"]["step_time_s"] == uneven["step_time_s"], "what-if forgot it")
+    said = program.run("simulate", *moe).expect_code(0).out
+    expect("routing: assumed to be uniform" in said, f"the assumption is not said: {said}")
+    for bad in ("zipf=-1", "zipf=9", "often"):
+        program.run("simulate", *moe, "--routing", bad).expect_code(2)
+    program.run("simulate", *PLAN, "--routing", "uniform").expect_code(2).expect_error("no experts")
+
+
 def check_pictures(program):
     trace, page = program.folder / "trace.json.gz", program.folder / "step.html"
     simulate(program, "--trace", str(trace), "--timeline", str(page))
@@ -150,7 +178,7 @@ def main():
     parser.add_argument("--sextant", required=True, type=pathlib.Path)
     path = parser.parse_args().sextant.resolve()
     for check in (check_modes, check_critical_path, check_changes, check_sweep, check_refusals,
-                  check_variation, check_links, check_pictures):
+                  check_variation, check_links, check_routing, check_pictures):
         with tempfile.TemporaryDirectory() as folder:
             print(check.__name__, flush=True)
             check(Program(path, pathlib.Path(folder)))
