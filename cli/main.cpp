@@ -106,7 +106,9 @@ void add_simulate(Program& p) {
       "--global-batch 1536",
       [&p](Console& console) { run_simulate(p.simulate, p.common, console); });
   add_job(verb, p.simulate.job, true);
-  verb.add_option("--trace", p.simulate.trace, "write a Chrome trace; FILE.gz is compressed");
+  verb.add_option(
+      "--trace", p.simulate.trace,
+      "write a Chrome trace, or FILE.pftrace for Perfetto alone; FILE.gz is compressed");
   verb.add_option("--timeline", p.simulate.timeline, "write the step as one HTML page");
   verb.add_option("--what-if", p.simulate.what_if,
                   "the same plan with a changed number: link.ib.bandwidth=2x, gpu.flops=1.5x, "

@@ -5,6 +5,7 @@
 #include "io/gzip.h"
 #include "simulator/chrome_trace.h"
 #include "simulator/html_timeline.h"
+#include "simulator/perfetto_trace.h"
 
 #include <fmt/core.h>
 
@@ -32,7 +33,8 @@ void write_trace(const std::string& file, const PhysicalGraph& graph, const Memo
   for (const RankTimeline& rank : timeline.ranks)
     tracks.push_back(memory_track(
         rank.rank, memory.programs[graph.ranks[rank.rank.index()].program.index()], origin));
-  const std::string trace = to_chrome_trace(simulation, tracks);
+  const std::string trace = is_native_trace(file) ? to_perfetto_trace(simulation, tracks)
+                                                  : to_chrome_trace(simulation, tracks);
   write_file_whole(file, file.ends_with(".gz") ? gzip(trace) : trace);
 }
 
@@ -52,6 +54,10 @@ void write_timeline(const PictureFiles& files, const PlannedJob& planned,
 }
 
 }  // namespace
+
+bool is_native_trace(const std::string& file) {
+  return file.ends_with(".pftrace") || file.ends_with(".pftrace.gz");
+}
 
 void write_pictures(const PictureFiles& files, const PlannedJob& planned,
                     const ExpandedGraph& expanded, const Timeline& timeline,

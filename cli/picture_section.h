@@ -15,6 +15,9 @@ struct PictureFiles {
   std::vector<std::string> notes = {};  // of the page
 };
 
+// By its name: Perfetto's own format.
+bool is_native_trace(const std::string& file);
+
 // The trace needs the slices of `simulation`.
 void write_pictures(const PictureFiles& files, const PlannedJob& planned,
                     const ExpandedGraph& expanded, const Timeline& timeline,

@@ -23,6 +23,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// More than readers of JSON traces like.
+constexpr std::size_t kManySlices = 1'000'000;
+
 void say_parts(const StepParts& parts, double step_s, const Console& console) {
   Table table({"part of the step", "mean", "share", "least", "most"});
   const auto add = [&](const char* name, const StepParts::Spread& part) {
@@ -139,10 +142,15 @@ void draw_pictures(const Simulated& it) {
   write_pictures(files, it.planned, it.expanded, it.timeline, it.simulation);
 }
 
-void say_pictures(const SimulateArguments& arguments, const Console& console) {
+void say_pictures(const Simulated& it, const Console& console) {
+  const SimulateArguments& arguments = it.arguments;
+  const bool is_native = is_native_trace(arguments.trace);
   if (!arguments.trace.empty())
-    console.say(
-        fmt::format("trace in {}; open it with Perfetto or chrome://tracing", arguments.trace));
+    console.say(fmt::format("trace in {}; open it with Perfetto{}", arguments.trace,
+                            is_native ? "" : " or chrome://tracing"));
+  if (!arguments.trace.empty() && !is_native && it.simulation.slices.size() > kManySlices)
+    console.say(fmt::format("note: a trace of {} slices as FILE.pftrace takes a third of the bytes",
+                            it.simulation.slices.size()));
   if (!arguments.timeline.empty())
     console.say(fmt::format("timeline in {}; open it with a browser", arguments.timeline));
 }
@@ -241,7 +249,7 @@ void run_simulate(const SimulateArguments& arguments, const CommonOptions& commo
   if (links) body["links"] = links_json(*links);
   body["library_memory"] = libraries_json(libraries);
   if (memory) body["memory"] = memory_section_json(*memory);
-  say_pictures(arguments, console);
+  say_pictures(it, console);
   add_path(it, body, console);
   add_variation(it, body, common.seed, console);
   add_changes(it, body, console);

@@ -168,6 +168,11 @@ def check_pictures(program):
     events = json.loads(gzip.decompress(trace.read_bytes()))["traceEvents"]
     expect({"M", "X", "C"} == {event["ph"] for event in events}, "kinds of events in the trace")
     expect(min(event["ts"] for event in events if event["ph"] == "X") == 0, "the first begin")
+    native = program.folder / "trace.pftrace"
+    simulate(program, "--trace", str(native))
+    data = native.read_bytes()
+    expect(data[0] == 0x0a and b"rank 0" in data and 2 * len(data) < len(json.dumps(events)),
+           f"a native trace of {len(data)} bytes")
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>',
                       page.read_text(), re.DOTALL)
     expect(len(json.loads(found.group(1))["rows"]) > 0, "a page without rows")
