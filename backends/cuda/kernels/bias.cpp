@@ -19,7 +19,7 @@ std::unique_ptr<CudaKernel> make_reduce_to_bias(const KernelContext& call, CudaC
   if (arguments.columns > 0) arguments.rows = call.in[0].local.shape.elements() / arguments.columns;
   arguments.pack = column_pack(call.in[0], arguments.columns);
   return cuda_column_sums(enqueue_reduce_to_bias, arguments, device,
-                          ColumnSums(arguments.rows, arguments.columns, arguments.pack));
+                          ColumnSums(arguments.rows, arguments.columns, arguments.pack, 1));
 }
 
 }  // namespace

@@ -295,7 +295,7 @@ cudaError_t enqueue_column_sums(const Source& source, const Sink& sink, std::int
   static_assert(Source::kSums <= ColumnSums::kMostSums);
   static_assert(Source::kSize * sizeof(typename Source::Sum) <= ColumnSums::kMostBytes);
   if (columns == 0) return cudaSuccess;
-  const ColumnSums plan(rows, columns, Source::kSize);
+  const ColumnSums plan(rows, columns, Source::kSize, Source::kSums);
   const dim3 grid(static_cast<unsigned>(plan.tiles), static_cast<unsigned>(plan.chunks));
   const auto start = [&](auto* kernel) {
     kernel<<<grid, kColumnThreads, 0, stream>>>(source, sink, rows, columns, plan.chunk_rows,

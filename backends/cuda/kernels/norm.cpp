@@ -80,8 +80,9 @@ std::unique_ptr<CudaKernel> make_grad_weight(const KernelContext& call, CudaCont
   }
   arguments.pack = std::min(column_pack(call.in.front(), arguments.length),
                             column_pack(call.in.back(), arguments.length));
-  return cuda_column_sums(enqueue_norm_grad_weight, arguments, device,
-                          ColumnSums(arguments.rows, arguments.length, arguments.pack));
+  return cuda_column_sums(
+      enqueue_norm_grad_weight, arguments, device,
+      ColumnSums(arguments.rows, arguments.length, arguments.pack, arguments.is_centred ? 2 : 1));
 }
 
 // add, then a norm of the sum.
