@@ -213,6 +213,7 @@ Cluster measure_cluster(CudaBench& bench, const Cluster& base,
       device.matmul_efficiency =
           measured(std::min(1.0, best_product(bench, options.dtype) / peak.flops_per_second.value));
   Measurement measurement(bench, options);
+  bench.keep_busy();
   measurement.add_products();
   measurement.add_kernels();
   measurement.add_attention();

@@ -1,5 +1,6 @@
 // What a cluster file says about a GPU, measured: copies, launches, a grid of products, the other
-// kernels by size, and the launches of given training steps.
+// kernels by size, and the launches of given training steps. Kernels of the table are timed while
+// the device is as busy as in a step: at the clock that its power limit leaves.
 #pragma once
 
 #include "backends/cuda/cuda_bench.h"

@@ -46,6 +46,10 @@ class CudaBench {
   double launch_s();
   double kernel_overhead_s();
 
+  // From now on the device multiplies and reads between the runs of `time` about as much as a
+  // training step does, so that its power limit sets the clock. Kernels timed alone meet a higher
+  // one than any step has.
+  void keep_busy();
   // Values of integer inputs lie in [0, limit).
   void set_id_limit(std::int64_t limit);
   // Whether the device has one kernel for several calls of a kind.
