@@ -18,6 +18,22 @@ std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 constexpr std::int64_t kRunAhead = TapeOptions{}.run_ahead_steps;
 static_assert(kRunAhead == 2, "marks are kept for two steps");
 
+// A vector whose indices are never checked: blocks ask for a dozen each.
+class Times {
+ public:
+  explicit Times(std::size_t size = 0) : values_(size) {}
+  std::int64_t& operator[](std::size_t index) { return values_.data()[index]; }
+  const std::int64_t& operator[](std::size_t index) const { return values_.data()[index]; }
+  std::int64_t* data() { return values_.data(); }
+  const std::int64_t* data() const { return values_.data(); }
+  std::size_t size() const { return values_.size(); }
+  auto begin() const { return values_.begin(); }
+  auto end() const { return values_.end(); }
+
+ private:
+  std::vector<std::int64_t> values_;
+};
+
 class Evaluation {
  public:
   Evaluation(const BlockTape& tape, std::span<const Duration> durations, Duration launch_cost)
@@ -42,9 +58,8 @@ class Evaluation {
       inputs = std::max(inputs, matrix.num_inputs());
       outputs = std::max({outputs, matrix.num_outputs(), matrix.num_queues});
     }
-    inputs_.resize(at(inputs));
-    firsts_.resize(at(inputs));
-    outputs_.resize(static_cast<std::size_t>(padded_to_lanes(outputs)));
+    inputs_ = firsts_ = Times(at(inputs));
+    outputs_ = Times(static_cast<std::size_t>(padded_to_lanes(outputs)));
     for (std::int32_t i = 0; i < outputs; ++i) each_.push_back(i);
   }
 
@@ -162,7 +177,7 @@ class Evaluation {
       bool known = true;
       switch (op.kind) {
         case Kind::kBlock:
-          known = block(tape_.instances[at(op.first)]);
+          known = block(tape_.instances.data()[op.first]);
           break;
         case Kind::kCompute:
           known = compute(op);
@@ -185,7 +200,7 @@ class Evaluation {
   // ---------------------------------------------------------------- blocks
 
   bool block(const BlockInstance& instance) {
-    const BlockMatrix& matrix = matrices_.of_template[at(instance.block)];
+    const BlockMatrix& matrix = matrices_.of_template.data()[instance.block];
     const std::int32_t* binding = bindings_ + instance.first_binding;
     take_inputs(matrix, binding);
     see_windows(matrix, binding);
@@ -362,21 +377,21 @@ class Evaluation {
   const Duration* durations_;
   std::int64_t launch_cost_;
   BlockMatrices matrices_;
-  std::vector<std::int64_t> least_, most_;  // by place: when its host can issue the next launch
-  std::vector<std::int64_t> free_;          // by queue
-  std::vector<std::int64_t> slots_;
+  Times least_, most_;  // by place: when its host can issue the next launch
+  Times free_;          // by queue
+  Times slots_;
   std::array<std::vector<std::int64_t>, kRunAhead> marks_;      // by step modulo run-ahead
   std::array<std::vector<std::int64_t>, kRunAhead> rank_ends_;  // likewise; by place
   std::size_t now_ = 0;
   std::array<std::int64_t*, kRunAhead> seen_{};  // marks of this step and of the one before
   // By mark: the least bound from above of a host as it came to see the mark of the step before.
-  std::vector<std::int64_t> least_bound_;
-  std::vector<std::int64_t> inputs_, firsts_, outputs_;  // of the block at hand
-  std::vector<std::int32_t> each_;                       // 0, 1, 2, ..
-  std::vector<Bounds> begins_;                           // of loose launches that are not over yet
+  Times least_bound_;
+  Times inputs_, firsts_, outputs_;  // of the block at hand
+  std::vector<std::int32_t> each_;   // 0, 1, 2, ..
+  std::vector<Bounds> begins_;       // of loose launches that are not over yet
   std::vector<std::int64_t> completions_;
   std::vector<std::int64_t> state_, state_before_;  // as a step begins
-  std::vector<std::int64_t> least_at_begin_, least_before_, most_at_begin_, most_before_;
+  Times least_at_begin_, least_before_, most_at_begin_, most_before_;
 };
 
 // As entry_durations (actor/tape.h) has it.

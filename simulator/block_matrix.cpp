@@ -2,7 +2,6 @@
 #include "simulator/block_matrix.h"
 
 #include "simulator/block_twins.h"
-#include "simulator/vector_width.h"
 
 #include <algorithm>
 #include <limits>
@@ -23,8 +22,6 @@ struct Vectors {
   std::int64_t* slacks = nullptr;  // by queue
   std::int64_t* issued = nullptr;  // by place: launch costs until now
 };
-
-inline std::int64_t later(std::int64_t a, std::int64_t b) { return a > b ? a : b; }
 
 // With vectors of `kWidth` components; of any width where it is 0.
 template <std::ptrdiff_t kWidth>
@@ -51,7 +48,10 @@ class Launches {
   std::ptrdiff_t width() const { return kWidth > 0 ? kWidth : v_.width; }
 
   void raise(std::int64_t* to, const std::int64_t* other) const {
-    for (std::ptrdiff_t i = 0; i < width(); ++i) to[i] = later(to[i], other[i]);
+    for (std::ptrdiff_t i = 0; i < width(); i += kLanes) {
+      const Lanes a = lanes_at(to + i), b = lanes_at(other + i);
+      lanes_at(to + i) = a > b ? a : b;
+    }
   }
 
   void begin(const BlockLaunch& launch, const std::int32_t* wait, const std::int32_t* waits_end,
@@ -59,16 +59,19 @@ class Launches {
     std::int64_t* host = v_.inputs + launch.place * width();
     if (launch.window >= 0) raise(host, v_.ends + launch.window * width());
     const std::int64_t* queue = v_.queues + launch.queue * width();
-    for (std::ptrdiff_t i = 0; i < width(); ++i) begin[i] = later(host[i], queue[i]);
-    for (std::ptrdiff_t i = 0; i < width(); ++i) host[i] += cost_;
+    for (std::ptrdiff_t i = 0; i < width(); i += kLanes) {
+      const Lanes issued = lanes_at(host + i), free = lanes_at(queue + i);
+      lanes_at(begin + i) = issued > free ? issued : free;
+      lanes_at(host + i) = issued + cost_;
+    }
     for (; wait != waits_end; ++wait)
       raise(begin, *wait >= 0 ? v_.ends + *wait * width() : v_.fences + ~*wait * width());
     std::int64_t* slack = v_.slacks + launch.queue * width();
     const std::int64_t before = v_.issued[launch.place];
     v_.issued[launch.place] += cost_;
-    for (std::ptrdiff_t i = 0; i < width(); ++i) {
-      const std::int64_t mine = begin[i] - before;
-      slack[i] = slack[i] < mine ? slack[i] : mine;
+    for (std::ptrdiff_t i = 0; i < width(); i += kLanes) {
+      const Lanes mine = lanes_at(begin + i) - before, least = lanes_at(slack + i);
+      lanes_at(slack + i) = least < mine ? least : mine;
     }
   }
 
@@ -76,8 +79,8 @@ class Launches {
   void end(const BlockLaunch& launch, std::int32_t number, std::int64_t duration) const {
     std::int64_t* queue = v_.queues + launch.queue * width();
     std::int64_t* end = v_.ends + number * width();
-    for (std::ptrdiff_t i = 0; i < width(); ++i) end[i] = v_.begin[i] + duration;
-    for (std::ptrdiff_t i = 0; i < width(); ++i) queue[i] = end[i];
+    for (std::ptrdiff_t i = 0; i < width(); i += kLanes)
+      lanes_at(queue + i) = lanes_at(end + i) = lanes_at(v_.begin + i) + duration;
   }
 
   Vectors v_;

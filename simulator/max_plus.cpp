@@ -1,46 +1,44 @@
 // All outputs at once, input by input.
 #include "simulator/max_plus.h"
 
-#include "simulator/vector_width.h"
-
 namespace sextant {
 namespace {
 
 // Outputs stay in registers while the inputs pass.
-template <std::ptrdiff_t kOutputs>
+template <std::ptrdiff_t kVectors>
 void apply_to(const std::int64_t* delays, const std::int64_t* in, std::int32_t num_inputs,
               std::int64_t* out) {
-  std::int64_t value[kOutputs];
-  for (std::ptrdiff_t r = 0; r < kOutputs; ++r) value[r] = delays[r] + in[0];
+  Lanes value[kVectors];
+  for (std::ptrdiff_t v = 0; v < kVectors; ++v) value[v] = lanes_at(delays + v * kLanes) + in[0];
   for (std::int32_t i = 1; i < num_inputs; ++i) {
-    delays += kOutputs;
-    for (std::ptrdiff_t r = 0; r < kOutputs; ++r) {
-      const std::int64_t other = delays[r] + in[i];
-      value[r] = value[r] > other ? value[r] : other;
+    delays += kVectors * kLanes;
+    for (std::ptrdiff_t v = 0; v < kVectors; ++v) {
+      const Lanes other = lanes_at(delays + v * kLanes) + in[i];
+      value[v] = value[v] > other ? value[v] : other;
     }
   }
-  for (std::ptrdiff_t r = 0; r < kOutputs; ++r) out[r] = value[r];
+  for (std::ptrdiff_t v = 0; v < kVectors; ++v) lanes_at(out + v * kLanes) = value[v];
 }
 
 SEXTANT_FOR_EACH_VECTOR_WIDTH
 void apply_map(const std::int64_t* delays, const std::int64_t* in, std::int32_t num_inputs,
                std::ptrdiff_t num_outputs, std::int64_t* out) {
   const std::ptrdiff_t stride = padded_to_lanes(num_outputs);
-  switch (stride) {
-    case 4:
-      return apply_to<4>(delays, in, num_inputs, out);
-    case 8:
-      return apply_to<8>(delays, in, num_inputs, out);
-    case 12:
-      return apply_to<12>(delays, in, num_inputs, out);
+  switch (stride / kLanes) {
+    case 1:
+      return apply_to<1>(delays, in, num_inputs, out);
+    case 2:
+      return apply_to<2>(delays, in, num_inputs, out);
+    case 3:
+      return apply_to<3>(delays, in, num_inputs, out);
     default:
-      for (std::ptrdiff_t r = 0; r < stride; ++r) {
-        std::int64_t value = delays[r] + in[0];
+      for (std::ptrdiff_t r = 0; r < stride; r += kLanes) {
+        Lanes value = lanes_at(delays + r) + in[0];
         for (std::int32_t i = 1; i < num_inputs; ++i) {
-          const std::int64_t other = delays[i * stride + r] + in[i];
+          const Lanes other = lanes_at(delays + i * stride + r) + in[i];
           value = value > other ? value : other;
         }
-        out[r] = value;
+        lanes_at(out + r) = value;
       }
   }
 }

@@ -1,6 +1,8 @@
 // Max-plus maps of a few inputs and outputs: out[r] = max over i of (in[i] + delay[i][r]).
 #pragma once
 
+#include "simulator/vector_width.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -12,13 +14,7 @@ namespace sextant {
 // Far below all that a sum of times can reach: an output that does not depend on the input.
 inline constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::min() / 4;
 
-// Outputs are padded, so that they fill whole vectors.
-inline constexpr std::ptrdiff_t kMaxPlusLanes = 4;
-constexpr std::ptrdiff_t padded_to_lanes(std::ptrdiff_t count) {
-  return (count + kMaxPlusLanes - 1) / kMaxPlusLanes * kMaxPlusLanes;
-}
-
-// Many maps, one after the other in memory.
+// Many maps, one after the other in memory. Outputs are padded to whole vectors.
 class MaxPlusMaps {
  public:
   struct Map {
