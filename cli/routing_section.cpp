@@ -24,7 +24,8 @@ double mean(const std::vector<double>& values) {
 
 // By expert or rank: where the least and the most is.
 std::string range_text(const std::vector<double>& values, const char* name) {
-  const auto [least, most] = std::minmax_element(values.begin(), values.end());
+  const auto least = std::min_element(values.begin(), values.end());
+  const auto most = std::max_element(values.begin(), values.end());
   return fmt::format("{} ({} {}) to {} ({} {})", percent(*least), name, least - values.begin(),
                      percent(*most), name, most - values.begin());
 }

@@ -76,8 +76,10 @@ class RoutedNetwork final : public NetworkModel {
     return shard_of(routed_.graph, layout, rank).dims[0];
   }
 
-  // Members of a transfer are senders or receivers: each has the side it is on.
+  // Members of a transfer are on two placements: all experts stand for them.
   double mean_filled(const CollectiveCost& cost) const {
+    if (cost.communication->primitive == Primitive::kTransfer)
+      return routed_.load.filled_between(0, routed_.load.sizes.experts);
     double sum = 0;
     for (const Rank member : cost.members) {
       const Interval experts = experts_of(cost.communication->from, member);

@@ -222,6 +222,8 @@ void check_plan(const Compiled& plan, Seen& seen) {
   const Timeline folded_tape = run(*plan.network, SimulationMode::kTape, true);
   CHECK(ranks_that_differ(step, tape) == 0);
   CHECK(ranks_that_differ(step, folded_tape) == 0);
+  const Timeline blocks = run(*plan.network, SimulationMode::kBlock, true);
+  CHECK(blocks.step_end == tape.step_end);
   const WideLinks wide(*plan.network);
   CHECK(ranks_that_differ(step, run(wide, SimulationMode::kTimed, false)) == 0);
   CHECK(ranks_that_differ(step, run(wide, SimulationMode::kTimed, true)) == 0);
