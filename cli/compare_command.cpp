@@ -3,6 +3,7 @@
 #include "cli/verbs.h"
 #include "core/check.h"
 #include "core/json_reader.h"
+#include "core/quantile.h"
 #include "simulator/simulate.h"
 
 #include <fmt/core.h>
@@ -93,7 +94,7 @@ double median_error(const std::vector<OperatorRow>& rows) {
   for (const OperatorRow& row : rows)
     if (row.measured_s > 0)
       errors.push_back(std::abs(relative_error(row.predicted_s, row.measured_s)));
-  return median(errors);
+  return errors.empty() ? 0 : median(errors);
 }
 
 // Measured zero: nothing to be relative to.

@@ -6,6 +6,7 @@
 #include "compiler/memory_report.h"
 #include "core/check.h"
 #include "core/nearest.h"
+#include "core/quantile.h"
 #include "io/training_host.h"
 
 #include <fmt/core.h>
@@ -163,9 +164,13 @@ RunRecord make_record(const PlannedJob& planned, const PhysicalGraph& graph,
   record.seed = common.seed;
   record.steps = static_cast<std::int64_t>(recorder.losses().size());
   record.warm_up_steps = warm_up_steps(arguments);
-  record.step_time_s = median(recorder.step_times());
-  record.step_time_quartiles_s[0] = quantile(recorder.step_times(), 0.25);
-  record.step_time_quartiles_s[1] = quantile(recorder.step_times(), 0.75);
+  std::vector<double> times = recorder.step_times();
+  std::sort(times.begin(), times.end());
+  if (!times.empty()) {
+    record.step_time_s = quantile(times, 0.5);
+    record.step_time_quartiles_s[0] = quantile(times, 0.25);
+    record.step_time_quartiles_s[1] = quantile(times, 0.75);
+  }
   if (!recorder.losses().empty()) {
     record.first_loss = recorder.losses().front();
     record.last_loss = recorder.losses().back();

@@ -8,9 +8,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <cctype>
-#include <cmath>
 
 namespace sextant {
 namespace {
@@ -109,17 +107,5 @@ std::string run_name(const PhysicalGraph& graph, Rank rank, RunId id, std::int32
   return without_layer_number(actors_to_text(graph, graph.ranks[rank.index()].program, run.instance,
                                              first_actor, num_actors));
 }
-
-// Linear between the two nearest order statistics.
-double quantile(std::vector<double> values, double q) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const double place = q * static_cast<double>(values.size() - 1);
-  const auto below = static_cast<std::size_t>(std::floor(place));
-  const auto above = static_cast<std::size_t>(std::ceil(place));
-  return values[below] + (values[above] - values[below]) * (place - std::floor(place));
-}
-
-double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
 
 }  // namespace sextant

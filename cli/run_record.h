@@ -40,7 +40,4 @@ std::string run_name(const PhysicalGraph& graph, Rank rank, RunId run);
 std::string run_name(const PhysicalGraph& graph, Rank rank, RunId run, std::int32_t first_actor,
                      std::int32_t num_actors);
 
-double median(std::vector<double> values);
-double quantile(std::vector<double> values, double q);
-
 }  // namespace sextant

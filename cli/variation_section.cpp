@@ -2,13 +2,12 @@
 #include "cli/variation_section.h"
 
 #include "cli/verbs.h"
-#include "core/check.h"
+#include "core/quantile.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 namespace sextant {
@@ -28,13 +27,6 @@ struct NamedQuantile {
 constexpr NamedQuantile kQuantiles[] = {{"least", 0},  {"p5", 0.05},  {"median", 0.5},
                                         {"p95", 0.95}, {"p99", 0.99}, {"most", 1}};
 
-double quantile_of(const std::vector<double>& ascending, double q) {
-  require(!ascending.empty(), ErrorCode::kUsage, "quantiles of nothing");
-  const auto count = static_cast<double>(ascending.size());
-  const auto rank = static_cast<std::int64_t>(std::ceil(q * count)) - 1;
-  return ascending[static_cast<std::size_t>(std::max<std::int64_t>(rank, 0))];
-}
-
 std::string time_text(double seconds) { return to_text(duration_from_seconds(seconds)); }
 
 }  // namespace
@@ -49,20 +41,18 @@ StepSamples step_samples(const Simulation& simulation) {
   return samples;
 }
 
-double quantile(const StepSamples& samples, double q) { return quantile_of(samples.step_s, q); }
-
 void say(const StepSamples& samples, const Console& console) {
   Table table({fmt::format("{} steps", samples.step_s.size()), "time", "of the mean"});
   table.add({"mean", time_text(samples.mean_s), ""});
   for (const auto& [name, q] : kQuantiles)
-    table.add(
-        {name, time_text(quantile(samples, q)), percent(quantile(samples, q) / samples.mean_s)});
+    table.add({name, time_text(quantile(samples.step_s, q)),
+               percent(quantile(samples.step_s, q) / samples.mean_s)});
   console.say(table.text());
 }
 
 Json samples_json(const StepSamples& samples) {
   Json quantiles;
-  for (const auto& [name, q] : kQuantiles) quantiles[name] = quantile(samples, q);
+  for (const auto& [name, q] : kQuantiles) quantiles[name] = quantile(samples.step_s, q);
   return {{"steps", samples.step_s.size()}, {"mean_s", samples.mean_s}, {"quantiles_s", quantiles}};
 }
 
@@ -88,7 +78,7 @@ void say(const LongRun& run, double tokens_per_s, const Console& console) {
       goodput.failures_per_day, run.reliability.devices,
       time_text(std::min(goodput.interval_s, 1e6)),
       run.reliability.interval_s > 0 ? "" : " (the best)", tokens_per_s * goodput.useful,
-      quantile_of(run.day_s, 0.5) / kDay, quantile_of(run.day_s, 0.95) / kDay));
+      quantile(run.day_s, 0.5) / kDay, quantile(run.day_s, 0.95) / kDay));
 }
 
 Json long_run_json(const LongRun& run) {
@@ -101,7 +91,7 @@ Json long_run_json(const LongRun& run) {
           {"lost", goodput.lost},
           {"restarts", goodput.restarts},
           {"day_of_work_s",
-           {{"median", quantile_of(run.day_s, 0.5)}, {"p95", quantile_of(run.day_s, 0.95)}}}};
+           {{"median", quantile(run.day_s, 0.5)}, {"p95", quantile(run.day_s, 0.95)}}}};
 }
 
 }  // namespace sextant

@@ -23,8 +23,6 @@ struct StepSamples {
 
 // All but the first kWarmUpSteps.
 StepSamples step_samples(const Simulation& simulation);
-// The smallest value that at least a share `q` of the samples does not exceed.
-double quantile(const StepSamples& samples, double q);
 void say(const StepSamples& samples, const Console& console);
 nlohmann::ordered_json samples_json(const StepSamples& samples);
 

@@ -6,6 +6,7 @@
 #include "backends/cuda/cuda_context.h"
 #include "backends/cuda/cuda_kernel.h"
 #include "core/check.h"
+#include "core/quantile.h"
 
 #include <algorithm>
 #include <chrono>
@@ -147,11 +148,10 @@ class LoadProduct {
 
 CudaTiming timing_of(std::vector<double> seconds) {
   std::sort(seconds.begin(), seconds.end());
-  const std::size_t n = seconds.size();
-  return {.median_s = seconds[n / 2],
-          .low_quartile_s = seconds[n / 4],
-          .high_quartile_s = seconds[3 * n / 4],
-          .runs = static_cast<int>(n)};
+  return {.median_s = quantile(seconds, 0.5),
+          .low_quartile_s = quantile(seconds, 0.25),
+          .high_quartile_s = quantile(seconds, 0.75),
+          .runs = static_cast<int>(seconds.size())};
 }
 
 }  // namespace

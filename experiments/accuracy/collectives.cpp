@@ -4,6 +4,7 @@
 
 #include "core/check.h"
 #include "core/error.h"
+#include "core/quantile.h"
 #include "experiments/accuracy/csv_table.h"
 #include "simulator/cluster_file.h"
 #include "simulator/nccl_model.h"
@@ -221,6 +222,8 @@ std::vector<CollectiveRow> read_collectives(std::string_view text, const std::st
 }
 
 std::vector<CollectiveRow> read_collective_sweep(std::string_view text, const std::string& file) {
+  // The middle of the 20 to 60 us that small sizes carry (../shared/data/README.md on
+  // h200x4_sweep.csv): the sweep went through PyTorch, one call at a time.
   constexpr double kHostLaunch = 40e-6;
   constexpr std::int64_t kSmallest = 4 * kMib;
   const CsvTable table(text, file, {"kind", "size", "ranks", "median_us"});
@@ -264,8 +267,7 @@ CollectiveErrors errors_of(std::string group, const std::vector<const Collective
   if (errors.empty()) return result;
   std::sort(errors.begin(), errors.end());
   for (const double error : errors) result.mean += error / static_cast<double>(errors.size());
-  const std::size_t half = errors.size() / 2;
-  result.median = errors.size() % 2 == 1 ? errors[half] : (errors[half - 1] + errors[half]) / 2;
+  result.median = quantile(errors, 0.5);
   result.worst = errors.back();
   result.geometric = std::exp(logarithms / static_cast<double>(errors.size())) - 1;
   return result;

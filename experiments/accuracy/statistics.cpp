@@ -2,6 +2,7 @@
 #include "experiments/accuracy/statistics.h"
 
 #include "core/check.h"
+#include "core/quantile.h"
 
 #include <algorithm>
 #include <cmath>
@@ -28,12 +29,6 @@ std::vector<double> ranks_of(const std::vector<double>& values) {
 
 double mean_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
-double median_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
 }  // namespace
@@ -67,7 +62,7 @@ ErrorSummary summarize(std::span<const PredictedAndMeasured> pairs) {
     absolute.push_back(std::abs(pair.error()));
   }
   summary.mape = mean_of(absolute);
-  summary.median = median_of(absolute);
+  summary.median = median(absolute);
   summary.bias = mean_of(signed_errors);
   summary.worst = static_cast<std::size_t>(std::max_element(absolute.begin(), absolute.end()) -
                                            absolute.begin());

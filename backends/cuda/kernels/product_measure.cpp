@@ -4,6 +4,7 @@
 #include "backends/cuda/cuda_check.h"
 #include "backends/cuda/kernels/noise.h"
 #include "backends/cuda/kernels/stopwatch.h"
+#include "core/quantile.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -30,11 +31,6 @@ class Scratch {
  private:
   void* data_ = nullptr;
 };
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 class Measurement {
  public:
