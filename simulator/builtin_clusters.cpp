@@ -88,9 +88,9 @@ const std::vector<BuiltinCluster>& builtin_clusters() {
        }},
       {"dgx-h100", "nodes of 8 H100 80 GB, NVLink 4, NDR InfiniBand", kFatTree,
        [](const Values& is) {
-         return with_leaves(
-             cluster_of("dgx-h100", is[0], 8, h100_sxm(), nvlink4(), infiniband_ndr()),
-             {is[1], is[2], kHopperUnit});
+         return with_leaves(cluster_of("dgx-h100", is[0], 8, h100_sxm(), nvlink4(),
+                                       infiniband_ndr(GpuGeneration::kHopper)),
+                            {is[1], is[2], kHopperUnit});
        }},
       {"dgx1-v100",
        "nodes of 8 V100 16 GB in a hybrid cube mesh of NVLink 2, 100 Gb/s per node",
@@ -101,15 +101,15 @@ const std::vector<BuiltinCluster>& builtin_clusters() {
        }},
       {"gb200-nvl72", "racks of 72 GB200 GPUs under one NVLink 5 switch, NDR InfiniBand", kFatTree,
        [](const Values& is) {
-         return with_leaves(
-             cluster_of("gb200-nvl72", is[0], 72, gb200(), nvlink5(), infiniband_ndr()),
-             {is[1], is[2], kRacksOfUnit});
+         return with_leaves(cluster_of("gb200-nvl72", is[0], 72, gb200(), nvlink5(),
+                                       infiniband_ndr(GpuGeneration::kBlackwell)),
+                            {is[1], is[2], kRacksOfUnit});
        }},
       {"hgx-h200", "nodes of 8 H200 141 GB, NVLink 4, NDR InfiniBand", kFatTree,
        [](const Values& is) {
-         return with_leaves(
-             cluster_of("hgx-h200", is[0], 8, h200_sxm(), nvlink4(), infiniband_ndr()),
-             {is[1], is[2], kHopperUnit});
+         return with_leaves(cluster_of("hgx-h200", is[0], 8, h200_sxm(), nvlink4(),
+                                       infiniband_ndr(GpuGeneration::kHopper)),
+                            {is[1], is[2], kHopperUnit});
        }},
       {"tpu-v4", "tori of TPU v4, six links of 50 GB/s per device", kTorus,
        [](const Values& is) {

@@ -106,8 +106,8 @@ DeviceKind a100_sxm_80gb() {
   // One factor for all of them: rows of arXiv 2205.05198 table 5 (22B, full and selective
   // recomputation) and arXiv 2401.10241 table 4 (1F1B, 6.2B on 8 and 28.3B on 32).
   const std::string rows = "published runs r0024, r0025, r0117, r0123 (experiments/accuracy)";
-  device.matmul_efficiency = {0.70, Provenance::kCalibrated, "products within steps: " + rows};
-  device.memory_efficiency = {0.80, Provenance::kCalibrated, "element-wise kernels: " + rows};
+  device.matmul_efficiency = calibrated(0.70, "products within steps: " + rows);
+  device.memory_efficiency = calibrated(0.80, "element-wise kernels: " + rows);
   set_library_memory(device, 8);
   return device;
 }

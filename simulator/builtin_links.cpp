@@ -1,7 +1,6 @@
 // The numbers of the built-in links, each with its source text.
 #include "simulator/builtin_links.h"
 
-#include "simulator/nccl_numbers.h"
 #include "simulator/published.h"
 
 #include <algorithm>
@@ -14,32 +13,35 @@ namespace {
 
 NetworkLink nvlink(std::string name, double bytes_per_second, std::string source,
                    GpuGeneration generation) {
+  return nvlinks_of(std::move(name), published(bytes_per_second, std::move(source)), generation);
+}
+
+NetworkLink ports(std::string name, double bytes_per_second, std::string source,
+                  GpuGeneration generation) {
+  return ports_of(std::move(name), published(bytes_per_second, std::move(source)), generation);
+}
+
+}  // namespace
+
+NetworkLink nvlinks_of(std::string name, Sourced bandwidth, GpuGeneration generation) {
   NetworkLink link;
   link.name = std::move(name);
-  link.bandwidth = published(bytes_per_second, std::move(source));
-  link.latency = assumed(1.5 * kMicro, "one hop of an NCCL ring");
+  link.bandwidth = std::move(bandwidth);
+  link.latency = assumed(1.5 * kMicro, "one hop of an NCCL ring, no measurement here");
   link.efficiency = assumed(0.80, "NCCL rings over NVLink, no measurement here");
   link.algorithms = nccl_in_node(generation);
   return link;
 }
 
-NetworkLink between_nodes(std::string name, double bytes_per_second, std::string source) {
+NetworkLink ports_of(std::string name, Sourced bandwidth, GpuGeneration generation) {
   NetworkLink link;
   link.name = std::move(name);
-  link.bandwidth = published(bytes_per_second, std::move(source));
-  link.latency = assumed(5 * kMicro, "one hop of an NCCL ring between nodes");
+  link.bandwidth = std::move(bandwidth);
+  link.latency = assumed(5 * kMicro, "one hop of an NCCL ring between nodes, no measurement here");
   link.efficiency = assumed(0.90, "NCCL over RDMA, no measurement here");
-  return link;
-}
-
-NetworkLink nccl_between_nodes(std::string name, double bytes_per_second, std::string source,
-                               GpuGeneration generation) {
-  NetworkLink link = between_nodes(std::move(name), bytes_per_second, std::move(source));
   link.algorithms = nccl_between_nodes(generation);
   return link;
 }
-
-}  // namespace
 
 NetworkLink nvlink2() {
   return nvlink("nvlink2", 150 * kGiga, "NVLink 2: 300 GB/s both directions together",
@@ -55,7 +57,7 @@ NetworkLink nvlink4() {
 }
 NetworkLink nvlink5() {
   return nvlink("nvlink5", 900 * kGiga, "NVLink 5: 1.8 TB/s both directions together",
-                GpuGeneration::kHopper);
+                GpuGeneration::kBlackwell);
 }
 
 // Lanes as `nvidia-smi topo -m` shows them on a DGX-1 with V100 (NVIDIA DGX-1 with Tesla V100
@@ -70,26 +72,25 @@ NetworkLink hybrid_cube_mesh() {
 }
 
 NetworkLink infiniband_edr_shared() {
-  return nccl_between_nodes("ib-edr", 12.5 * kGiga * 4 / 8,
-                            "four 100 Gb/s EDR ports shared by 8 GPUs", GpuGeneration::kVolta);
+  return ports("ib-edr", 12.5 * kGiga * 4 / 8, "four 100 Gb/s EDR ports shared by 8 GPUs",
+               GpuGeneration::kVolta);
 }
 NetworkLink ethernet_100g_shared() {
-  return nccl_between_nodes("rdma-100g", 12.5 * kGiga / 8,
-                            "OneFlow (arXiv 2110.15032): 100 Gb/s per node, shared by 8 GPUs",
-                            GpuGeneration::kVolta);
+  return ports("rdma-100g", 12.5 * kGiga / 8,
+               "OneFlow (arXiv 2110.15032): 100 Gb/s per node, shared by 8 GPUs",
+               GpuGeneration::kVolta);
 }
 NetworkLink infiniband_hdr() {
-  return nccl_between_nodes("ib-hdr", 25 * kGiga, "one 200 Gb/s HDR port per GPU",
-                            GpuGeneration::kAmpere);
+  return ports("ib-hdr", 25 * kGiga, "one 200 Gb/s HDR port per GPU", GpuGeneration::kAmpere);
 }
-NetworkLink infiniband_ndr() {
-  return nccl_between_nodes("ib-ndr", 50 * kGiga, "one 400 Gb/s NDR port per GPU",
-                            GpuGeneration::kHopper);
+NetworkLink infiniband_ndr(GpuGeneration generation) {
+  return ports("ib-ndr", 50 * kGiga, "one 400 Gb/s NDR port per GPU", generation);
 }
 NetworkLink data_center_50g() {
-  NetworkLink link =
-      between_nodes("dcn", 6.25 * kGiga,
-                    "Google Cloud documentation, TPU v5p: 50 Gb/s of data center network per chip");
+  NetworkLink link;
+  link.name = "dcn";
+  link.bandwidth = published(
+      6.25 * kGiga, "Google Cloud documentation, TPU v5p: 50 Gb/s of data center network per chip");
   link.latency = assumed(20 * kMicro, "TCP between hosts");
   link.efficiency = assumed(0.80, "TCP, no measurement here");
   return link;

@@ -10,9 +10,12 @@
 
 namespace sextant {
 
-enum class GpuGeneration : std::uint8_t { kVolta, kAmpere, kHopper };
+enum class GpuGeneration : std::uint8_t { kVolta, kAmpere, kHopper, kBlackwell };
 
-// Inside a node: NVLink, behind a switch from Ampere on. Blackwell is taken for a Hopper.
+// A number is calibrated where its own generation was measured; one that another's was measured
+// with is assumed, and says which. All of Blackwell's are Hopper's.
+
+// Inside a node: NVLink, behind a switch from Ampere on.
 std::vector<CollectiveAlgorithm> nccl_in_node(GpuGeneration generation);
 
 // Between nodes, over the InfiniBand or RoCE ports of the GPUs.

@@ -16,6 +16,10 @@ inline Sourced published(double value, std::string source) {
   return {value, Provenance::kPublished, std::move(source)};
 }
 
+inline Sourced calibrated(double value, std::string source) {
+  return {value, Provenance::kCalibrated, std::move(source)};
+}
+
 inline Sourced assumed(double value, std::string source) {
   return {value, Provenance::kAssumed, std::move(source)};
 }

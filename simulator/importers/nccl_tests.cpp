@@ -4,10 +4,12 @@
 #include "core/json_reader.h"
 #include "core/primitives.h"
 #include "simulator/builtin_clusters.h"
+#include "simulator/bus_bandwidth.h"
 #include "simulator/importers/importers.h"
 #include "simulator/importers/known_devices.h"
 #include "simulator/importers/line_fit.h"
 #include "simulator/nccl_algorithms.h"
+#include "simulator/published.h"
 
 #include <fmt/core.h>
 
@@ -23,29 +25,27 @@ namespace sextant {
 
 namespace {
 
-// What a program of nccl-tests measures: its primitive here, steps of a ring over n, and the factor
-// of its bus bandwidth.
+// What a program of nccl-tests measures: its primitive here, and steps of a ring over n.
 struct Test {
   std::string_view program;
   Primitive primitive;
   std::string_view algorithm;
   double (*steps)(double n);
-  double (*factor)(double n);
+
+  double factor(std::int64_t ranks) const { return bus_bandwidth_factor(primitive, ranks); }
 };
 
 double ring(double n) { return n - 1; }
 double two_rings(double n) { return 2 * (n - 1); }
 double one(double) { return 1; }
-double part(double n) { return (n - 1) / n; }
-double two_parts(double n) { return 2 * (n - 1) / n; }
 
 constexpr Test kTests[] = {
-    {"all_reduce_perf", Primitive::kAllReduce, "ring", two_rings, two_parts},
-    {"all_gather_perf", Primitive::kAllGather, "ring", ring, part},
-    {"reduce_scatter_perf", Primitive::kReduceScatter, "ring", ring, part},
-    {"broadcast_perf", Primitive::kBroadcast, "ring", ring, one},
-    {"alltoall_perf", Primitive::kAllToAll, "pairwise", ring, part},
-    {"sendrecv_perf", Primitive::kTransfer, "pairwise", one, one},
+    {"all_reduce_perf", Primitive::kAllReduce, "ring", two_rings},
+    {"all_gather_perf", Primitive::kAllGather, "ring", ring},
+    {"reduce_scatter_perf", Primitive::kReduceScatter, "ring", ring},
+    {"broadcast_perf", Primitive::kBroadcast, "ring", ring},
+    {"alltoall_perf", Primitive::kAllToAll, "pairwise", ring},
+    {"sendrecv_perf", Primitive::kTransfer, "pairwise", one},
 };
 
 struct Group {
@@ -154,8 +154,7 @@ Measured read(const JsonCursor& root) {
   if (group.ranks < 2) root.at("config").refuse("one rank: nothing is sent");
   if (group.ranks % group.hosts != 0)
     root.at("config").refuse(fmt::format("{} ranks on {} hosts", group.ranks, group.hosts));
-  const auto n = static_cast<double>(group.ranks);
-  measured.sizes = sizes_of(root.at("results"), measured.test->factor(n));
+  measured.sizes = sizes_of(root.at("results"), measured.test->factor(group.ranks));
   measured.algorithm = setting(root, "NCCL_ALGO");
   measured.protocol = setting(root, "NCCL_PROTO");
   const auto when = root.find_value("start_time");
@@ -196,7 +195,7 @@ Form form_of(const Measured& measured, const TimeLine& line, double bandwidth) {
       measured.test->primitive == Primitive::kAllReduce && measured.group.hosts == 1;
   const Form nvls{"nvls", 2, (1 + 1 / n) * rate};
   const Form usual{std::string(measured.test->algorithm), measured.test->steps(n),
-                   measured.test->factor(n) * rate};
+                   measured.test->factor(measured.group.ranks) * rate};
   if (is_sum && measured.algorithm == "tree") return {"tree", 2 * (n - 1), 2 * rate};
   if (is_sum && measured.algorithm.starts_with("nvls")) return nvls;
   // Faster than a ring can be: the switch added.
@@ -211,7 +210,7 @@ CollectiveAlgorithm algorithm_of(const Measured& measured, const TimeLine& line,
           "{}: results: {:.4g} of the link's {}: the base's bandwidth is not that of this machine",
           file, form.efficiency, bandwidth_to_text(bandwidth));
   const auto calibrated = [&](double value, const char* what) {
-    return Sourced{value, Provenance::kCalibrated, measured.source + what};
+    return sextant::calibrated(value, measured.source + what);
   };
   CollectiveAlgorithm algorithm;
   algorithm.name = form.algorithm;

@@ -1,7 +1,7 @@
 // Reads lane tables, and gives links the latencies and efficiencies that no such file has.
 #include "simulator/importers/wiring_from_lanes.h"
 
-#include "simulator/nccl_numbers.h"
+#include "simulator/builtin_links.h"
 #include "simulator/published.h"
 
 #include <algorithm>
@@ -32,18 +32,9 @@ std::vector<std::size_t> island_of(const LaneTable& lanes, std::size_t start) {
 }
 
 GpuGeneration generation_of(std::int64_t sm) {
+  if (sm >= 100) return GpuGeneration::kBlackwell;
   if (sm >= 90) return GpuGeneration::kHopper;
   return sm > 0 && sm < 80 ? GpuGeneration::kVolta : GpuGeneration::kAmpere;
-}
-
-NetworkLink link(std::string name, double rate, Provenance provenance, std::string source,
-                 double latency, double efficiency) {
-  NetworkLink link;
-  link.name = std::move(name);
-  link.bandwidth = {rate, provenance, std::move(source)};
-  link.latency = assumed(latency, "one hop of an NCCL ring, no measurement here");
-  link.efficiency = assumed(efficiency, "large collectives of NCCL, no measurement here");
-  return link;
 }
 
 }  // namespace
@@ -79,12 +70,18 @@ std::string islands_text(const LaneTable& lanes) {
 }
 
 NetworkLink pcie_link(double rate, Provenance provenance, std::string source) {
-  return link("pcie", rate, provenance, std::move(source), 3 * kMicro, 0.75);
+  NetworkLink link;
+  link.name = "pcie";
+  link.bandwidth = {rate, provenance, std::move(source)};
+  link.latency = assumed(3 * kMicro, "one hop of an NCCL ring over PCIe, no measurement here");
+  link.efficiency = assumed(0.75, "NCCL rings over PCIe, no measurement here");
+  return link;
 }
+
 NetworkLink nvlink_link(double rate, Provenance provenance, std::string source, std::int64_t sm,
                         std::vector<Cable> cables) {
-  NetworkLink nvlinks = link("nvlink", rate, provenance, std::move(source), 1.5 * kMicro, 0.80);
-  nvlinks.algorithms = nccl_in_node(generation_of(sm));
+  NetworkLink nvlinks =
+      nvlinks_of("nvlink", {rate, provenance, std::move(source)}, generation_of(sm));
   if (cables.empty()) return nvlinks;
   nvlinks.wiring = Wiring::kCables;
   nvlinks.cables = std::move(cables);
@@ -95,9 +92,7 @@ NetworkLink nvlink_link(double rate, Provenance provenance, std::string source, 
 }
 
 NetworkLink nic_link(double rate, Provenance provenance, std::string source, std::int64_t sm) {
-  NetworkLink nics = link("nic", rate, provenance, std::move(source), 5 * kMicro, 0.90);
-  nics.algorithms = nccl_between_nodes(generation_of(sm));
-  return nics;
+  return ports_of("nic", {rate, provenance, std::move(source)}, generation_of(sm));
 }
 
 }  // namespace sextant

@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -501,6 +502,35 @@ TEST_CASE("text that is not JSON is refused with line and column") {
   check_refused("{\n  \"name\": \"x\",\n}", "3");
   check_refused("", "lab.json");
   check_refused("[]", "lab.json");
+}
+
+TEST_CASE("a number of NCCL is calibrated only where its source names cards of its generation") {
+  struct Generation {
+    const char* cluster;
+    std::vector<std::string> cards;
+  };
+  for (const Generation& one :
+       {Generation{"dgx-h100", {"H100", "H200"}}, Generation{"hgx-h200", {"H100", "H200"}},
+        Generation{"dgx-a100", {"A100"}}, Generation{"v100x8", {}}, Generation{"dgx1-v100", {}},
+        Generation{"gb200-nvl72", {}}}) {
+    const Cluster cluster = load_cluster(one.cluster);
+    for (const NetworkLink* link : {&cluster.intra_node, &cluster.inter_node})
+      for (const CollectiveAlgorithm& algorithm : link->algorithms)
+        for (const Sourced* number : {&algorithm.base_latency, &algorithm.step_latency,
+                                      &algorithm.efficiency, &algorithm.own_copy}) {
+          CAPTURE(one.cluster);
+          CAPTURE(algorithm.name + " " + algorithm.protocol + " " + algorithm.primitive);
+          CAPTURE(number->source);
+          const auto names = [&](const std::string& card) {
+            return number->source.find(card) != std::string::npos;
+          };
+          const bool own = std::any_of(one.cards.begin(), one.cards.end(), names);
+          CHECK((number->provenance != Provenance::kCalibrated || own));
+          CHECK((number->provenance == Provenance::kAssumed ||
+                 number->source.find("as on") == std::string::npos));
+          if (number->value != 0) CHECK(!number->source.empty());
+        }
+  }
 }
 
 TEST_CASE("a cluster of one node needs no link between nodes") {
