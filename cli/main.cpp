@@ -224,14 +224,16 @@ void add_export(Program& p) {
   verb.add_option("--steps", p.exported.steps, "optimizer steps");
 }
 
-void add_rest(Program& p) {
+void add_compare(Program& p) {
   CLI::App& compare =
       add_verb(p.app, p, "compare", "Predicted beside measured",
                "Examples:\n  sextant compare plan.json run\n  sextant compare plan.json run --json",
                [&p](Console& console) { run_compare(p.compare, p.common, console); });
   compare.add_option("plan", p.compare.plan, "plan file")->required();
   compare.add_option("run", p.compare.run, "folder that `run --out` wrote")->required();
+}
 
+void add_model(Program& p) {
   CLI::App& model = *p.app.add_subcommand("model", "Models");
   model.require_subcommand(1);
   CLI::App& show =
@@ -240,14 +242,17 @@ void add_rest(Program& p) {
                [&p](Console& console) { run_model_show(p.model_show, p.common, console); });
   show.add_option("model", p.model_show.model, "file, built-in name or gpt:...")->required();
   show.add_option("--seq", p.model_show.sequence, "tokens per sample (default: the model's)");
+}
 
-  CLI::App& cluster = *p.app.add_subcommand("cluster", "Clusters");
-  cluster.require_subcommand(1);
+void add_cluster_show(CLI::App& cluster, Program& p) {
   CLI::App& cluster_show = add_verb(
       cluster, p, "show", "Figures of a cluster and where they come from",
       "Examples:\n  sextant cluster show dgx-h100:nodes=4\n  sextant cluster show cpu:ranks=4",
       [&p](Console& console) { run_cluster_show(p.cluster_show, p.common, console); });
   cluster_show.add_option("cluster", p.cluster_show, "file or built-in")->required();
+}
+
+void add_cluster_import(CLI::App& cluster, Program& p) {
   CLI::App& imported = add_verb(
       cluster, p, "import", "A file of another program as a cluster file, with what it leaves open",
       "Examples:\n  sextant cluster import topo.xml --base hgx-h200 --nodes 4 -o cluster.json\n"
@@ -262,6 +267,9 @@ void add_rest(Program& p) {
   imported.add_option("--nodes", p.cluster_import.nodes, "so many nodes of that kind");
   imported.add_option("-o,--output", p.cluster_import.output,
                       "cluster file to write (default: print it)");
+}
+
+void add_cluster_bench(CLI::App& cluster, Program& p) {
   CLI::App& bench =
       add_verb(cluster, p, "bench", "Measure this machine's GPU: a cluster file",
                "Examples:\n  sextant cluster bench --date 2026-01-31 --out h200\n"
@@ -275,7 +283,17 @@ void add_rest(Program& p) {
                    "MODEL:BATCHxSEQUENCE, a training step whose launches to measure; repeatable");
   bench.add_option("--matmul-cache", p.cluster_bench.matmul_cache,
                    "file that keeps which algorithms were measured to be fast");
+}
 
+void add_cluster(Program& p) {
+  CLI::App& cluster = *p.app.add_subcommand("cluster", "Clusters");
+  cluster.require_subcommand(1);
+  add_cluster_show(cluster, p);
+  add_cluster_import(cluster, p);
+  add_cluster_bench(cluster, p);
+}
+
+void add_experiment(Program& p) {
   CLI::App& experiment = *p.app.add_subcommand("experiment", "Sweeps with a report");
   experiment.require_subcommand(1);
   CLI::App& accuracy =
@@ -286,7 +304,9 @@ void add_rest(Program& p) {
   accuracy.add_option("--data", p.accuracy.data,
                       "folder with the measurements ($SEXTANT_SHARED/data, ../shared/data)");
   accuracy.add_option("--group", p.accuracy.group, "part of a group's name (all)");
+}
 
+void add_doctor(Program& p) {
   add_verb(p.app, p, "doctor", "What works on this machine",
            "Examples:\n  sextant doctor\n  sextant doctor --json",
            [&p](Console& console) { run_doctor(p.common, console); });
@@ -371,7 +391,11 @@ int run(int argc, char** argv) {
   add_check(program);
   add_run(program);
   add_export(program);
-  add_rest(program);
+  add_compare(program);
+  add_model(program);
+  add_cluster(program);
+  add_experiment(program);
+  add_doctor(program);
   try {
     program.app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,5 +1,6 @@
 // Texts and JSON that several verbs print.
 #include "cli/verbs.h"
+#include "simulator/named_parts.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -14,11 +15,9 @@ nlohmann::ordered_json parts_json(const StepParts& parts) {
   const auto spread = [](const StepParts::Spread& part) {
     return nlohmann::ordered_json{{"mean", part.mean_s}, {"min", part.min_s}, {"max", part.max_s}};
   };
-  return {{"optimizer", spread(parts.optimizer)},
-          {"compute", spread(parts.compute)},
-          {"exposed_communication", spread(parts.exposed_communication)},
-          {"host", spread(parts.host)},
-          {"bubble", spread(parts.bubble)}};
+  nlohmann::ordered_json json;
+  for (const NamedPart& part : kNamedParts) json[part.key()] = spread(parts.*part.part);
+  return json;
 }
 
 nlohmann::ordered_json memory_json(const std::vector<Bytes>& by_class) {

@@ -10,6 +10,7 @@
 #include "cli/what_if_section.h"
 #include "core/check.h"
 #include "simulator/library_memory.h"
+#include "simulator/named_parts.h"
 #include "simulator/overlap.h"
 
 #include <fmt/core.h>
@@ -28,16 +29,12 @@ constexpr std::size_t kManySlices = 1'000'000;
 
 void say_parts(const StepParts& parts, double step_s, const Console& console) {
   Table table({"part of the step", "mean", "share", "least", "most"});
-  const auto add = [&](const char* name, const StepParts::Spread& part) {
-    const auto text = [](double seconds) { return to_text(duration_from_seconds(seconds)); };
-    table.add({name, text(part.mean_s), percent(part.mean_s / step_s), text(part.min_s),
-               text(part.max_s)});
-  };
-  add("compute", parts.compute);
-  add("optimizer", parts.optimizer);
-  add("exposed communication", parts.exposed_communication);
-  add("host", parts.host);
-  add("bubble", parts.bubble);
+  const auto text = [](double seconds) { return to_text(duration_from_seconds(seconds)); };
+  for (const NamedPart& named : kNamedParts) {
+    const StepParts::Spread& part = parts.*named.part;
+    table.add({std::string(named.name), text(part.mean_s), percent(part.mean_s / step_s),
+               text(part.min_s), text(part.max_s)});
+  }
   console.say(table.text());
 }
 

@@ -5,6 +5,7 @@
 #include "core/check.h"
 #include "io/svg_chart.h"
 #include "simulator/models.h"
+#include "simulator/named_parts.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -16,16 +17,6 @@ namespace sextant {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-struct NamedPart {
-  const char* name;
-  StepParts::Spread StepParts::*part;
-};
-constexpr NamedPart kParts[] = {{"compute", &StepParts::compute},
-                                {"optimizer", &StepParts::optimizer},
-                                {"exposed communication", &StepParts::exposed_communication},
-                                {"host", &StepParts::host},
-                                {"bubble", &StepParts::bubble}};
 
 WhatIfRow simulated(const Cluster& cluster, DType dtype, const PhysicalGraph& graph,
                     const SimulationSetup& setup, std::string text) {
@@ -91,13 +82,13 @@ WhatIfSection what_if_section(const PlannedJob& planned, const PhysicalGraph& gr
 
 void say(const WhatIfSection& section, const Console& console) {
   std::vector<std::string> header = {"what if (parts in % of the step now)", "step", "change"};
-  for (const NamedPart& part : kParts) header.emplace_back(part.name);
+  for (const NamedPart& part : kNamedParts) header.emplace_back(part.name);
   Table table(header);
   const auto add = [&](const WhatIfRow& row) {
     std::vector<std::string> cells = {
         row.text + (row.fits ? "" : " (does not fit)"), time_text(row.step_s),
         &row == &section.now ? "" : signed_percent(row.step_s, section.now.step_s)};
-    for (const NamedPart& part : kParts)
+    for (const NamedPart& part : kNamedParts)
       cells.push_back(&row == &section.now
                           ? percent((row.parts.*part.part).mean_s / section.now.step_s)
                           : part_difference(row, section.now, part.part));
@@ -153,8 +144,8 @@ std::string sweep_chart(const SweepSection& section) {
     step.points.push_back({x_of(i), 1e3 * section.rows[i].step_s,
                            section.rows[i].text + ": " + time_text(section.rows[i].step_s)});
   chart.series.push_back(std::move(step));
-  for (const NamedPart& part : kParts) {
-    ChartSeries series{part.name, {}, ChartMark::kLine};
+  for (const NamedPart& part : kNamedParts) {
+    ChartSeries series{std::string(part.name), {}, ChartMark::kLine};
     for (std::size_t i = 0; i < section.rows.size(); ++i)
       series.points.push_back({x_of(i), 1e3 * (section.rows[i].parts.*part.part).mean_s, {}});
     chart.series.push_back(std::move(series));

@@ -3,6 +3,7 @@
 #include "search/why_not.h"
 
 #include "core/check.h"
+#include "simulator/named_parts.h"
 
 #include <algorithm>
 #include <cmath>
@@ -19,17 +20,10 @@ void append_words(const std::string& text, std::vector<std::string>& words) {
 }
 
 std::vector<WhyNotTerm> time_terms(const StepParts& chosen, const StepParts& constrained) {
-  const auto term = [](const char* name, const StepParts::Spread& a, const StepParts::Spread& b) {
-    return WhyNotTerm{name, WhyNotTerm::Unit::kSeconds, a.mean_s, b.mean_s};
-  };
-  std::vector<WhyNotTerm> terms = {
-      term("optimizer", chosen.optimizer, constrained.optimizer),
-      term("compute", chosen.compute, constrained.compute),
-      term("exposed communication", chosen.exposed_communication,
-           constrained.exposed_communication),
-      term("host", chosen.host, constrained.host),
-      term("bubble", chosen.bubble, constrained.bubble),
-  };
+  std::vector<WhyNotTerm> terms;
+  for (const NamedPart& part : kNamedParts)
+    terms.push_back({std::string(part.name), WhyNotTerm::Unit::kSeconds, (chosen.*part.part).mean_s,
+                     (constrained.*part.part).mean_s});
   std::stable_sort(terms.begin(), terms.end(), [](const WhyNotTerm& a, const WhyNotTerm& b) {
     return std::abs(a.difference()) > std::abs(b.difference());
   });

@@ -5,6 +5,7 @@
 #include "actor/program_tables.h"
 #include "core/check.h"
 #include "simulator/html_timeline_page.h"
+#include "simulator/named_parts.h"
 
 #include <nlohmann/json.hpp>
 
@@ -178,15 +179,11 @@ class Lanes {
 
 Json parts_json(const StepParts& parts) {
   Json list = Json::array();
-  const auto add = [&](const char* name, const StepParts::Spread& part) {
+  for (const NamedPart& named : kNamedParts) {
+    const StepParts::Spread& part = parts.*named.part;
     list.push_back(
-        {{"name", name}, {"mean", part.mean_s}, {"min", part.min_s}, {"max", part.max_s}});
-  };
-  add("compute", parts.compute);
-  add("optimizer", parts.optimizer);
-  add("exposed communication", parts.exposed_communication);
-  add("host", parts.host);
-  add("bubble", parts.bubble);
+        {{"name", named.name}, {"mean", part.mean_s}, {"min", part.min_s}, {"max", part.max_s}});
+  }
   return list;
 }
 

@@ -56,7 +56,7 @@ class WithFree final : public NetworkModel {
   Duration duration(const CollectiveCost& cost) const override {
     return free_.contains(cost.communication) ? Duration() : base_.duration(cost);
   }
-  bool completes_together() const override { return true; }  // free or not, as the base does
+  bool completes_together() const override { return base_.completes_together(); }
 
  private:
   const NetworkModel& base_;

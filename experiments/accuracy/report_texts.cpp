@@ -2,6 +2,7 @@
 #include "core/check.h"
 #include "experiments/accuracy/report.h"
 #include "io/svg_chart.h"
+#include "simulator/named_parts.h"
 
 #include <nlohmann/json.hpp>
 
@@ -21,11 +22,7 @@ void add_prediction(const ComparedRow& row, Json& json) {
   const StepParts& parts = prediction.parts;
   json["predicted_s"] = prediction.step_s;
   json["time_error"] = row.run.step_s ? Json(prediction.step_s / *row.run.step_s - 1) : Json();
-  json["parts_s"] = {{"optimizer", parts.optimizer.mean_s},
-                     {"compute", parts.compute.mean_s},
-                     {"exposed_communication", parts.exposed_communication.mean_s},
-                     {"host", parts.host.mean_s},
-                     {"bubble", parts.bubble.mean_s}};
+  for (const NamedPart& part : kNamedParts) json["parts_s"][part.key()] = (parts.*part.part).mean_s;
   const double gib = static_cast<double>(prediction.memory().value) / kGibibyte;
   json["predicted_gib"] = gib;
   json["arena_gib"] = static_cast<double>(prediction.arena.value) / kGibibyte;

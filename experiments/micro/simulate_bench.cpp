@@ -162,8 +162,9 @@ BENCHMARK(gpt3_part)
 
 // ---------------------------------------------------------------- peers' workloads
 
-// One step, from the graph to the step time; the seconds of a peer beside it (06-simulator's
-// table).
+// One step, from the graph to the step time. `peer_s` stands beside it: processor seconds of
+// ASTRA-sim 2 (congestion-unaware network, ring and hierarchical all-reduce of 1 GiB), measured
+// once on another machine of two cores, to say the order of magnitude; 0: not measured.
 void simulate_once(benchmark::State& state, const PhysicalGraph& graph, const CostModel& cost,
                    const NetworkModel& network, bool folded, double jitter, double messages,
                    double peer_s) {
