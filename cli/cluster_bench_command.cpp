@@ -8,26 +8,17 @@
 #include "backends/cuda/cuda_bench.h"
 #include "core/fused_kinds.h"
 #include "experiments/cluster_bench.h"
+#include "experiments/step_text.h"
 #endif
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
-
-#include <charconv>
 
 namespace sextant {
 
 #ifdef SEXTANT_HAS_CUDA
 
 namespace {
-
-std::int64_t read_count(std::string_view text, const std::string& whole) {
-  std::int64_t count = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  require(error == std::errc() && end == text.data() + text.size() && count > 0, ErrorCode::kUsage,
-          "--step '{}' is not MODEL:BATCHxSEQUENCE", whole);
-  return count;
-}
 
 std::int64_t vocab_of(const AnyModel& model) {
   const auto* decoder = std::get_if<ModelConfig>(&model);
@@ -36,16 +27,16 @@ std::int64_t vocab_of(const AnyModel& model) {
 
 // "gpt2-medium:16x1024" on one device of the cluster.
 BenchedStep step_of(const std::string& text, const Cluster& cluster, DType dtype) {
-  const std::size_t colon = text.rfind(':');
-  const std::size_t cross = text.find('x', std::min(colon, text.size()));
-  require(colon != std::string::npos && cross != std::string::npos, ErrorCode::kUsage,
-          "--step '{}' is not MODEL:BATCHxSEQUENCE", text);
+  const StepText step = parse_step(text);
+  require(step.layers == 0, ErrorCode::kUsage,
+          "--step '{}' has a number of layers: give it with "
+          "the model, {}:layers={}",
+          text, step.model, step.layers);
   PlannedJob planned;
-  planned.job.model = load_any_model(text.substr(0, colon));
+  planned.job.model = load_any_model(step.model);
   planned.job.cluster = cluster;
-  planned.job.global_batch =
-      read_count(std::string_view(text).substr(colon + 1, cross - colon - 1), text);
-  planned.job.sequence = read_count(std::string_view(text).substr(cross + 1), text);
+  planned.job.global_batch = step.batch;
+  planned.job.sequence = step.sequence;
   planned.job.dtype = dtype;
   const Strategy strategy =
       parse_strategy(fmt::format("dp=1 micro_batch={}", planned.job.global_batch));

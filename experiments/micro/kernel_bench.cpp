@@ -8,6 +8,7 @@
 #include "compiler/training_graph.h"
 #include "core/check.h"
 #include "experiments/micro/plan_timing.h"
+#include "experiments/step_text.h"
 #include "models/model.h"
 #include "simulator/cluster_file.h"
 #include "simulator/models.h"
@@ -16,7 +17,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <exception>
 #include <fstream>
@@ -59,25 +59,12 @@ std::vector<Workload> default_workloads() {
           {"llama2-7b 2x2048, 2 layers", shortened(load_model("llama2-7b"), 2), 2, 2048}};
 }
 
-std::int64_t read_count(std::string_view text, std::string_view whole) {
-  std::int64_t count = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  require(error == std::errc() && end == text.data() + text.size() && count > 0, ErrorCode::kUsage,
-          "'{}' is not MODEL:BATCHxSEQUENCE[:LAYERS]", whole);
-  return count;
-}
-
 Workload workload_of(std::string_view text) {
-  const std::size_t cross = text.find('x', text.find(':'));
-  require(cross != std::string_view::npos, ErrorCode::kUsage,
-          "'{}' is not MODEL:BATCHxSEQUENCE[:LAYERS]", text);
-  const std::size_t colon = text.rfind(':', cross), layers = text.find(':', cross);
-  Workload made{.name = std::string(text), .model = load_model(text.substr(0, colon))};
-  made.batch = read_count(text.substr(colon + 1, cross - colon - 1), text);
-  made.sequence = read_count(text.substr(cross + 1, layers - cross - 1), text);
-  if (layers != std::string_view::npos)
-    made.model = shortened(made.model, read_count(text.substr(layers + 1), text));
-  return made;
+  const StepText step = parse_step(text);
+  return {.name = std::string(text),
+          .model = shortened(load_model(step.model), step.layers),
+          .batch = step.batch,
+          .sequence = step.sequence};
 }
 
 Ceilings measure_ceilings(CudaBench& bench) {
