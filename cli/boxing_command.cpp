@@ -361,8 +361,6 @@ void run_boxing(const BoxingArguments& arguments, const CommonOptions& common, C
   say_steps(plans.front(), reports, question, console);
   say_alternatives(plans, question, console);
   if (arguments.pairs) say_pairs(reports, console);
-  if (common.seed != 0 || !common.out.empty())
-    console.say("note: --seed and --out had no effect, nothing is random and no file is written");
   // Thousands of devices have millions of pairs: nobody builds that document to throw it away.
   if (common.json) console.document("boxing", document_of(plans, reports, question));
 }

@@ -20,7 +20,7 @@ std::string cuda_text() {
                                    devices, cuda_device_name(0))
                      : "built in, but no usable GPU: " + why_no_cuda_device();
 #else
-  return "not built in (nvcc was not found when the build was configured)";
+  return "not built in (switched off, or nvcc was not found, when the build was configured)";
 #endif
 }
 

@@ -10,6 +10,8 @@
 #include <cstdio>
 #include <exception>
 #include <functional>
+#include <string>
+#include <string_view>
 
 namespace {
 
@@ -32,8 +34,13 @@ struct Program {
   std::string cluster_show;
   ClusterBenchArguments cluster_bench;
   ClusterImportArguments cluster_import;
+  std::string verb_name;
   std::function<void(Console&)> verb;
 };
+
+// All verbs take --seed and --out; for these they mean something.
+constexpr std::string_view kSeeded[] = {"simulate", "run", "export"};
+constexpr std::string_view kWriting[] = {"search", "run", "export", "bench", "accuracy"};
 
 const char* const kMainFooter =
     "Examples:\n"
@@ -78,7 +85,10 @@ CLI::App& add_verb(CLI::App& parent, Program& program, const char* name, const c
   CLI::App& verb = *parent.add_subcommand(name, text);
   verb.footer(examples);
   add_common(verb, program.common);
-  verb.callback([&program, action = std::move(action)] { program.verb = action; });
+  verb.callback([&program, name, action = std::move(action)] {
+    program.verb_name = name;
+    program.verb = action;
+  });
   return verb;
 }
 
@@ -90,7 +100,8 @@ void add_search(Program& p) {
       [&p](Console& console) { run_search(p.search, p.common, console); });
   add_job(verb, p.search.job, false);
   verb.add_option("--memory", p.search.memory, "per device (default: the device's), 64GiB");
-  verb.add_option("--fix", p.search.fixed, "only strategies with this value, tp=4; repeatable");
+  verb.add_option("--fix", p.search.fixed, "only strategies with this value, tp=4; repeatable")
+      ->allow_extra_args(false);
   verb.add_option("--top", p.search.top, "plans to show");
   verb.add_option("--time-limit", p.search.time_limit, "stop with the best so far, 30s")
       ->envname("SEXTANT_TIME_LIMIT");
@@ -112,7 +123,8 @@ void add_simulate(Program& p) {
   verb.add_option("--timeline", p.simulate.timeline, "write the step as one HTML page");
   verb.add_option("--what-if", p.simulate.what_if,
                   "the same plan with a changed number: link.ib.bandwidth=2x, gpu.flops=1.5x, "
-                  "host.launch=2us; repeatable");
+                  "host.launch=2us; repeatable")
+      ->allow_extra_args(false);
   verb.add_option("--sweep", p.simulate.sweep,
                   "the same over a range: link.ib.bandwidth=0.25x..4x");
   verb.add_option("--plot", p.simulate.plot, "write the sweep as SVG");
@@ -133,7 +145,8 @@ void add_simulate(Program& p) {
   verb.add_option("--jitter", p.simulate.jitter, "relative deviation of compute times");
   verb.add_option("--samples", p.simulate.samples, "steps under --jitter: quantiles of their time");
   verb.add_option("--straggler", p.simulate.stragglers,
-                  "a rank whose kernels take longer, 5=1.2x; repeatable");
+                  "a rank whose kernels take longer, 5=1.2x; repeatable")
+      ->allow_extra_args(false);
   verb.add_option("--failures", p.simulate.failures,
                   "what long runs keep: \"mtbf=50000h checkpoint=60s restart=5min every=30min\"");
 }
@@ -279,8 +292,10 @@ void add_cluster_bench(CLI::App& cluster, Program& p) {
                    "what is not measured: peaks, links, counts (dgx-h100:nodes=1)");
   bench.add_option("--dtype", p.cluster_bench.dtype, "of products and tensors (bf16)");
   bench.add_option("--date", p.cluster_bench.date, "when this is: goes into the file");
-  bench.add_option("--step", p.cluster_bench.steps,
-                   "MODEL:BATCHxSEQUENCE, a training step whose launches to measure; repeatable");
+  bench
+      .add_option("--step", p.cluster_bench.steps,
+                  "MODEL:BATCHxSEQUENCE, a training step whose launches to measure; repeatable")
+      ->allow_extra_args(false);
   bench.add_option("--matmul-cache", p.cluster_bench.matmul_cache,
                    "file that keeps which algorithms were measured to be fast");
 }
@@ -371,6 +386,16 @@ void require_values(const CLI::App& app) {
   for (const CLI::App* verb : app.get_subcommands()) require_values(*verb);
 }
 
+void say_unused(const Program& program, const Console& console) {
+  const auto means = [&](const auto& verbs) {
+    return std::find(std::begin(verbs), std::end(verbs), program.verb_name) != std::end(verbs);
+  };
+  if (program.common.seed != 0 && !means(kSeeded))
+    console.say("note: --seed had no effect, nothing is random here");
+  if (!program.common.out.empty() && !means(kWriting))
+    console.say("note: --out had no effect, no folder is written here");
+}
+
 int usage_error(const CLI::ParseError& error, const Program& program, int argc, char** argv) {
   if (error.get_exit_code() == 0) return program.app.exit(error);  // help
   return report_error(Error(ErrorCode::kUsage, usage_text(error, program, argc, argv),
@@ -406,6 +431,7 @@ int run(int argc, char** argv) {
   try {
     require_values(program.app);
     program.verb(console);
+    say_unused(program, console);
   } catch (const Error& error) {
     console.end_progress();
     if (was_interrupted()) {

@@ -156,6 +156,19 @@ def check_import(program):
                 "4").expect_code(0)
 
 
+def check_order_of_options(program):
+    """An option that may be repeated takes one value, so that what stands behind it is its own."""
+    rest = [*CPU, "--global-batch", "4"]
+    program.run("search", "--fix", "tp=1", "--fix", "pp=1", TINY, *rest).expect_code(0)
+    program.run("simulate", "--what-if", "gpu.flops=2x", TINY, *rest, "--strategy",
+                "dp=2").expect_code(0)
+    program.run("simulate", "--straggler", "0=2x", TINY, *rest, "--strategy", "dp=2").expect_code(0)
+    for verb in (["doctor"], ["model", "show", TINY], ["cluster", "show", "cpu:ranks=2"]):
+        said = program.run(*verb, "--out", "x", "--seed", "3").expect_code(0).out
+        expect("--out had no effect" in said and "--seed had no effect" in said,
+               f"{verb} takes --out and --seed in silence")
+
+
 def check_infeasible(program):
     def simulate(strategy, batch="4"):
         return program.run("simulate", TINY, *CPU, "--global-batch", batch, "--strategy", strategy)
@@ -409,7 +422,8 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--sextant", required=True, type=pathlib.Path)
     path = parser.parse_args().sextant.resolve()
-    for check in (check_help, check_usage, check_bad_files, check_import, check_infeasible, check_json,
+    for check in (check_help, check_usage, check_bad_files, check_import,
+                  check_order_of_options, check_infeasible, check_json,
                   check_main_line, check_explained_names, check_explained_causes,
                   check_nothing_half_written,
                   check_odd_files, check_plan_values, check_environment, check_backends,
