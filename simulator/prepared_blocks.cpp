@@ -5,6 +5,8 @@
 #include "simulator/block_evaluation.h"
 #include "simulator/tape_mode.h"
 
+#include <map>
+
 namespace sextant {
 namespace {
 
@@ -33,14 +35,31 @@ PreparedBlocks::PreparedBlocks(const PhysicalGraph& graph, const CostModel& cost
                                const NetworkModel& network, const SimulateOptions& options)
     : graph_(graph),
       prepared_(graph, cost, network, by_tape(options)),
-      blocks_(std::make_unique<const BlockTape>(
-          prepared_.flat(), graph, colours_of_places(prepared_.tape(), cost), options.window)) {}
+      colours_(colours_of_places(prepared_.tape(), cost)),
+      blocks_(
+          std::make_unique<const BlockTape>(prepared_.flat(), graph, colours_, options.window)) {}
+
+// Ranks of a class have one colour, and so have classes that had one: they share blocks.
+void PreparedBlocks::require_same_colours(const CostModel& cost) const {
+  const RankClasses& classes = prepared_.classes();
+  const std::vector<std::int32_t> now = colours_of_places(prepared_.tape(), cost);
+  std::map<std::int32_t, std::int32_t> became;
+  bool is_same = true;
+  for (std::size_t place = 0; place < now.size(); ++place)
+    is_same = is_same && became.emplace(colours_[place], now[place]).first->second == now[place];
+  for (std::size_t rank = 0; rank < classes.class_of.size(); ++rank)
+    is_same = is_same &&
+              cost.colour_of(Rank(rank)) == now[static_cast<std::size_t>(classes.class_of[rank])];
+  require(is_same, ErrorCode::kUsage,
+          "this cost model tells other ranks apart than the one that the blocks were cut with");
+}
 
 PreparedBlocks::StepEnds PreparedBlocks::step_ends(const CostModel& cost,
                                                    const NetworkModel& network,
                                                    std::int64_t steps) const {
   require(network.completes_together(), ErrorCode::kUsage,
           "block mode wants a network whose members complete together; use tape mode");
+  require_same_colours(cost);
   const std::vector<Duration> durations = block_durations(*blocks_, graph_, cost, network);
   std::optional<std::vector<Time>> ends =
       evaluate_blocks(*blocks_, durations, cost.launch_cost(), steps);

@@ -21,9 +21,10 @@ class PreparedBlocks {
   PreparedBlocks(const PhysicalGraph& graph, const CostModel& cost, const NetworkModel& network,
                  const SimulateOptions& options = {});
 
-  // By step, when its last launch ended: what tape mode says, to the picosecond. The models tell
-  // the same ranks apart as those that it was prepared with. Throws Error(kUsage) for a network
-  // whose members do not complete together.
+  // By step, when its last launch ended: what tape mode says, to the picosecond. The network tells
+  // apart the same groups as the one that it was prepared with: that alone is not looked at, it
+  // would cost more than all the rest. Throws Error(kUsage) for a cost model that tells other ranks
+  // apart, and for a network whose members do not complete together.
   struct StepEnds {
     std::vector<Time> step_end;
     // The window may decide when something begins, or equal groups are not equally fast: the tape
@@ -41,10 +42,12 @@ class PreparedBlocks {
   const BlockTape& blocks() const { return *blocks_; }
 
  private:
+  void require_same_colours(const CostModel& cost) const;
   BlockUse use(bool fell_back) const;
 
   const PhysicalGraph& graph_;
   PreparedGraph prepared_;
+  std::vector<std::int32_t> colours_;  // by place, as they were
   std::unique_ptr<const BlockTape> blocks_;
 };
 

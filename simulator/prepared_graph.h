@@ -34,6 +34,7 @@ class PreparedGraph {
                   const SimulateOptions& options = {}) const;
   const Tape& tape() const { return *tape_; }
   const FlatTape& flat() const { return flat_; }
+  const RankClasses& classes() const { return classes_; }
 
  private:
   RankClasses classes_of(const CostModel& cost, const NetworkModel& network) const;

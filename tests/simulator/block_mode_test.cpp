@@ -8,6 +8,7 @@
 #include "simulator/cluster_file.h"
 #include "simulator/group_colours.h"
 #include "simulator/prepared_blocks.h"
+#include "simulator/ranked_costs.h"
 #include "tests/simulator/compiled_plans.h"
 #include "tests/simulator/toy_graph.h"
 #include "tests/simulator/toy_pipeline.h"
@@ -200,6 +201,27 @@ TEST_CASE("one cut serves other kernels, other links and any number of steps") {
         CHECK_FALSE(ends.fell_back);
         CHECK(ends.step_end == simulate_timeline(graph, cost, *links, options).step_end);
       }
+}
+
+TEST_CASE("with stragglers, blocks of slow ranks are their own") {
+  const Cluster cluster = load_cluster("dgx-h100:nodes=2");
+  const auto network = make_network_model(cluster);
+  const auto alike = make_roofline(cluster, DType::kBF16);
+  const std::vector<Straggler> stragglers = {{Rank(1), 1.3}, {Rank(6), 1.1}};
+  const auto slow = make_ranked_costs(cluster, DType::kBF16, stragglers);
+  const PlanCase one{"dp=2 tp=2 pp=2 micro_batch=1"};
+  const PhysicalGraph graph = compiled(one, *alike, *network, 16);
+  SimulateOptions options;
+  options.mode = SimulationMode::kBlock;
+  const Timeline blocks = simulate_timeline(graph, *slow, *network, options);
+  options.mode = SimulationMode::kTape;
+  CHECK(blocks.step_end == simulate_timeline(graph, *slow, *network, options).step_end);
+  REQUIRE(blocks.blocks.has_value());
+  CHECK_FALSE(blocks.blocks->fell_back);
+  CHECK(blocks.step_end != simulate_timeline(graph, *alike, *network, options).step_end);
+  const PreparedBlocks prepared(graph, *alike, *network);
+  CHECK_THROWS_WITH_AS(prepared.step_ends(*slow, *network), doctest::Contains("other ranks apart"),
+                       Error);
 }
 
 TEST_CASE("a plan of many micro-batches is mostly blocks, of few kinds") {
