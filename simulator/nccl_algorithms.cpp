@@ -55,6 +55,7 @@ class Group {
   // Of rings that cross all borders: every member brings its share of what crosses each.
   double remote_ring() const {
     double rate = way_.remote_rate * fewest() * shape_.remote.ring;
+    if (way_.remote_most > 0) rate = std::min(rate, way_.remote_most * shape_.remote.ring);
     for (std::size_t tier = 0; tier < kMaxOuterTiers && shape_.tiers[tier].groups > 1; ++tier)
       rate = std::min(rate, way_.tier_rates[tier] * static_cast<double>(shape_.tiers[tier].fewest));
     return rate;

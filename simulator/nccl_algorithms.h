@@ -33,6 +33,7 @@ struct Way {
   double remote_step = 0, remote_rate = 0;  // s, B/s of one member
   double own_copy = 0;                      // of the time of one part
   std::array<double, kMaxOuterTiers> tier_steps = {}, tier_rates = {};
+  double remote_most = 0;  // B/s of all members of a node together; 0: whatever their links carry
 };
 
 // What is sent.
@@ -51,7 +52,7 @@ struct Seconds {
 //
 // With n members, N nodes, k members per node (the fewest), B the rate of rings inside nodes and b
 // that of one member between nodes, as the wiring leaves them; R = min(B, k b, tiers) between
-// nodes:
+// nodes, and no more than what the members of a node reach together:
 //   ring          (n-1) steps, (n-1+c) S / (n R); twice that for all_reduce (c once); the steps
 //                 that leave a node pay the remote latency. broadcast: (n-1) steps, S / R
 //   direct        one step, all pairs at once: (k-1) S / (n B) inside nodes, (n-k) S / (n b)

@@ -28,6 +28,23 @@ double payload_share(const NetworkLink& link, const CollectiveAlgorithm& algorit
   return 1;
 }
 
+// What NCCL's tuning model gives one port under ll: half of the line in a ring, 0.92 / 3.8 of it in
+// a tree. The ceiling of the protocol is not a port's but a device's, through which the traffic of
+// all ports of its node passes: a member that is alone in its node is far below it.
+double port_share(const CollectiveAlgorithm& algorithm) {
+  if (algorithm.protocol != "ll") return 0;
+  return parse_algorithm(algorithm.name) == Algorithm::kTree ? 0.92 / 3.8 : 0.5;
+}
+
+// The efficiency is that of a node whose devices all take part.
+void set_remote(const Cluster& cluster, const CollectiveAlgorithm& algorithm, Way& way) {
+  const NetworkLink& link = cluster.inter_node;
+  const double share = algorithm.efficiency.value;
+  if (share >= port_share(algorithm)) return;
+  way.remote_rate = rate_of(link, port_share(algorithm));
+  way.remote_most = rate_of(link, share) * static_cast<double>(cluster.devices_per_node);
+}
+
 void set_tiers(const Cluster& cluster, double payload, Way& way) {
   for (std::size_t tier = 0; tier < cluster.outer_tiers.size(); ++tier) {
     const NetworkLink& link = cluster.outer_tiers[tier].link;
@@ -111,6 +128,7 @@ NcclModel::NcclModel(const Cluster& cluster) : shapes_(cluster), plain_(plain_wa
       if (!serves(algorithm, primitive)) continue;
       Way way = way_of(cluster.inter_node, algorithm);
       set_local(cluster, algorithm, primitive, way);
+      set_remote(cluster, algorithm, way);
       set_tiers(cluster, payload_share(cluster.inter_node, algorithm), way);
       spanning_[index_of(primitive)].push_back(std::move(way));
     }

@@ -272,6 +272,28 @@ TEST_CASE("each algorithm between nodes moves what its closed form says") {
         Duration(64'000'000'000));
 }
 
+// 2 nodes of 8, ports of 50 GB/s; ll reaches 45 GB/s of 8 ports together. One port of them has half
+// of its line in a ring: 2 x 1/2 x 50 MB / 25 GB/s = 2 ms, not 50 MB / 5.625 GB/s. Eight members
+// per node, and seven, are at the ceiling: 30/16 x 450 MB / 45 GB/s.
+TEST_CASE(
+    "the ceiling of ll is a node's: one port reaches half of its line, eight what is listed") {
+  Cluster cluster = switch_of(2, 8, 1e15, 0);
+  cluster.inter_node.bandwidth.value = 50e9;
+  CollectiveAlgorithm ll = algorithm("ring", 0, 0, 45.0 / 400);
+  ll.protocol = "ll";
+  cluster.inter_node.algorithms = {ll};
+  const auto all_reduce = [&](const std::vector<Rank>& members, std::int64_t bytes) {
+    return time_of(cluster, Primitive::kAllReduce, members, bytes);
+  };
+  CHECK(all_reduce(ranks({0, 8}), 50'000'000) == Duration(2'000'000'000));
+  CHECK(all_reduce(first(16), 450'000'000) == Duration(18'750'000'000));
+  CHECK(all_reduce(ranks({0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12, 13, 14}), 450'000'000) ==
+        Duration(18'571'428'571));
+  // One that is said to reach more than half of the line keeps what it is said to reach.
+  cluster.inter_node.algorithms[0].efficiency.value = 0.8;
+  CHECK(all_reduce(ranks({0, 8}), 50'000'000) == Duration(1'250'000'000));
+}
+
 TEST_CASE("a hierarchical all_reduce pays latency per level and a ring per member") {
   Cluster cluster = switch_of(4, 8, 100e9, 1e-6);
   cluster.inter_node.algorithms = {algorithm("hierarchical", 0, 10e-6)};
