@@ -1,6 +1,7 @@
 // `sextant boxing`: how one tensor gets from one layout to another, step by step, what each step
 // moves between which devices, and the ways that lost.
 #include "cli/verbs.h"
+#include "cli/workflow.h"
 #include "core/check.h"
 #include "core/communication_volume.h"
 #include "core/words_at.h"
@@ -25,8 +26,8 @@ struct Question {
   TensorType type;
   std::optional<DType> to_dtype, reduce_dtype;
   BoxingObjective objective = BoxingObjective::kBytes;
-  std::string cluster;                    // name; empty: none
-  std::unique_ptr<NetworkModel> network;  // with a cluster
+  std::string cluster;  // name; empty: none
+  TimingModels models;  // with a cluster
 };
 
 struct StepReport {
@@ -35,7 +36,7 @@ struct StepReport {
   std::vector<std::vector<Rank>> groups;
   std::vector<PairBytes> pairs;
   Bytes bytes;
-  Duration time;  // of its slowest group; zero without a network
+  Duration time;  // of its slowest group or device; zero without a cluster
 };
 
 std::optional<DType> optional_dtype(const std::string& text) {
@@ -68,7 +69,7 @@ Question question_of(const BoxingArguments& arguments) {
   const Cluster cluster = load_cluster(arguments.cluster);
   for (const WordsAt* side : {&question.from, &question.to}) require_fits(*side, cluster);
   question.cluster = cluster.name;
-  question.network = make_network_model(cluster);
+  question.models = make_timing_models(cluster, compute_dtype(cluster));
   return question;
 }
 
@@ -81,7 +82,8 @@ BoxingRequest request_of(const Question& question) {
           .to_dtype = question.to_dtype,
           .reduce_dtype = question.reduce_dtype,
           .objective = question.objective,
-          .network = question.network.get()};
+          .network = question.models.network.get(),
+          .cost = question.models.cost.get()};
 }
 
 const Placement& before(const BoxingStep& step, const Question& question) {
@@ -104,7 +106,7 @@ Duration time_of(const StepReport& report, const Question& question) {
     if (members.size() < 2) continue;
     const CollectiveCost cost =
         collective_cost(communication, question.type.shape, from, to, members);
-    slowest = std::max(slowest, question.network->duration(cost));
+    slowest = std::max(slowest, question.models.network->duration(cost));
   }
   return slowest;
 }
@@ -113,11 +115,15 @@ StepReport report_of(const BoxingStep& step, const Question& question) {
   const Placement &from = question.from.placement, &to = question.to.placement;
   const TensorType moved{question.type.shape, step.dtype};
   StepReport report{step, to_string(step, before(step, question)), {}, {}, {}, {}};
-  if (!is_communication(step.kind)) return report;
+  if (!is_communication(step.kind)) {
+    if (question.models.cost != nullptr)
+      report.time = device_time(step, moved, from, to, *question.models.cost);
+    return report;
+  }
   report.groups = groups_of(step, moved, from, to);
   report.pairs = reference_volume(step, moved, from, to);
   for (const PairBytes& pair : report.pairs) report.bytes += pair.bytes;
-  if (question.network != nullptr) report.time = time_of(report, question);
+  if (question.models.network != nullptr) report.time = time_of(report, question);
   return report;
 }
 
@@ -186,7 +192,7 @@ void say_head(const Question& question, const Console& console) {
       "{} -> {}, {} {}{}", to_string(question.from), to_string(question.to),
       to_string(question.type.shape), to_string(question.type.dtype),
       question.to_dtype ? fmt::format(" -> {}", to_string(*question.to_dtype)) : std::string()));
-  if (question.network == nullptr)
+  if (question.models.network == nullptr)
     console.say("fewest bytes first: without a cluster (-c) there is no time to compare");
   else
     console.say(
@@ -199,7 +205,7 @@ void say_steps(const BoxingPlan& plan, const std::vector<StepReport>& reports,
                const Question& question, const Console& console) {
   if (reports.empty())
     return console.say("nothing to do, 0 bytes: every device holds what is wanted");
-  const bool timed = question.network != nullptr;
+  const bool timed = question.models.network != nullptr;
   std::vector<std::string> header = {"step", "groups", "in", "bytes"};
   if (timed) header.emplace_back("time");
   Table table(header);
@@ -222,7 +228,7 @@ void say_steps(const BoxingPlan& plan, const std::vector<StepReport>& reports,
 void say_alternatives(const std::vector<BoxingPlan>& plans, const Question& question,
                       const Console& console) {
   if (plans.size() < 2) return;
-  const bool timed = question.network != nullptr;
+  const bool timed = question.models.network != nullptr;
   Table table(timed ? std::vector<std::string>{"ratio", "bytes", "time"}
                     : std::vector<std::string>{"ratio", "bytes"});
   for (std::size_t i = 1; i < plans.size(); ++i) {
@@ -269,7 +275,7 @@ const char* kind_text(BoxingKind kind) {
 }
 
 Json time_json(Duration time, const Question& question) {
-  return question.network != nullptr ? Json(to_seconds(time)) : Json();
+  return question.models.network != nullptr ? Json(to_seconds(time)) : Json();
 }
 
 Json step_json(const StepReport& report, const Question& question) {
@@ -325,7 +331,7 @@ Json document_of(const std::vector<BoxingPlan>& plans, const std::vector<StepRep
           {"dtype", to_string(question.type.dtype)},
           {"to_dtype", to_string(question.to_dtype.value_or(question.type.dtype))},
           {"objective", question.objective == BoxingObjective::kTime ? "time" : "bytes"},
-          {"cluster", question.network != nullptr ? Json(question.cluster) : Json()},
+          {"cluster", question.models.network != nullptr ? Json(question.cluster) : Json()},
           {"total_bytes", plans.front().total_bytes.value},
           {"time_s", time_json(plans.front().time, question)},
           {"reduction_dtype", reduces_in},

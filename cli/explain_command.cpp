@@ -46,10 +46,10 @@ std::string readers_text(const BoxingRow& row) {
 
 class BoxingRows {
  public:
-  BoxingRows(const StagedGraph& graph, const NetworkModel& network)
-      : graph_(graph), network_(network) {}
+  BoxingRows(const StagedGraph& graph, const NetworkModel& network, const CostModel& cost)
+      : graph_(graph), network_(network), cost_(cost) {}
 
-  // The dearest first; local steps, which move nothing, last.
+  // The dearest first.
   std::vector<BoxingRow> run() {
     for (const BoxingCause& cause : boxing_causes(graph_)) add(cause);
     std::stable_sort(rows_.begin(), rows_.end(),
@@ -90,7 +90,7 @@ class BoxingRows {
       row.readers.push_back(fmt::format("{}[{}] ({}): {}", without_layer_number(op(reader.op).name),
                                         reader.input, op(reader.op).kind,
                                         to_string(reader.wanted)));
-    row.cost = cost_of(graph_, boxing, network_);
+    row.cost = cost_of(graph_, boxing, network_, &cost_);
     row.first_stage = row.last_stage = boxing.stage;
     return row;
   }
@@ -117,6 +117,7 @@ class BoxingRows {
 
   const StagedGraph& graph_;
   const NetworkModel& network_;
+  const CostModel& cost_;
   std::map<std::tuple<std::string, std::string, std::string, std::string, std::vector<std::string>,
                       std::int64_t, std::int64_t>,
            std::size_t>
@@ -184,7 +185,7 @@ bool concerns(const BoxingRow& row, const std::string& name) {
 // Of the whole plan, or what concerns an operator or a tensor.
 void explain_boxing(const PlannedJob& planned, const StagedGraph& graph, const std::string& name,
                     Console& console, Json& body) {
-  std::vector<BoxingRow> rows = BoxingRows(graph, *planned.network).run();
+  std::vector<BoxingRow> rows = BoxingRows(graph, *planned.network, *planned.cost).run();
   std::erase_if(rows, [&](const BoxingRow& row) { return !name.empty() && !concerns(row, name); });
   Table table({"total", "x per step", "each", "tensor", "primitive", "over", "ranks", "stage",
                "phase", "made by", "wanted by"});

@@ -149,7 +149,7 @@ StagedGraph staged_graph(const PlannedJob& planned) {
   const Strategy& strategy = planned.plan.strategy;
   return make_staged_graph(graph_of_plan(planned), strategy,
                            num_micro_batches(strategy, planned.plan.global_batch),
-                           planned.network.get());
+                           planned.network.get(), planned.cost.get());
 }
 
 ExpandedGraph expanded_graph(const PlannedJob& planned) {

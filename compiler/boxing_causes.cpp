@@ -77,8 +77,28 @@ bool is_boxing(const StagedOp& op) { return op.communication || op.kind == "box_
 
 std::vector<BoxingCause> boxing_causes(const StagedGraph& graph) { return Causes(graph).run(); }
 
-BoxingCost cost_of(const StagedGraph& graph, const StagedOp& boxing, const NetworkModel& network) {
-  if (!boxing.communication) return {};
+namespace {
+
+Duration time_alone(const StagedGraph& graph, const StagedOp& boxing, const CostModel& cost) {
+  const StagedTensor& before = at(graph.tensors, boxing.in[0]);
+  const StagedTensor& after = at(graph.tensors, boxing.out[0]);
+  BoxingStep step;
+  step.from = before.words;
+  step.to = after.words;
+  step.dtype = step.to_dtype = before.global.dtype;
+  const Placement& on = graph.placements[static_cast<std::size_t>(boxing.stage)];
+  return device_time(step, before.global, on, on, cost);
+}
+
+}  // namespace
+
+BoxingCost cost_of(const StagedGraph& graph, const StagedOp& boxing, const NetworkModel& network,
+                   const CostModel* cost_model) {
+  if (!boxing.communication) {
+    BoxingCost alone;
+    if (cost_model != nullptr) alone.each = time_alone(graph, boxing, *cost_model);
+    return alone;
+  }
   const StagedCommunication& c = *boxing.communication;
   const bool transfers = c.primitive == Primitive::kTransfer;
   BoxingStep step;

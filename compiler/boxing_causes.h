@@ -39,8 +39,9 @@ struct BoxingCost {
   Duration each;             // of one act
 };
 
-// Nothing for local steps.
-BoxingCost cost_of(const StagedGraph& graph, const StagedOp& boxing, const NetworkModel& network);
+// Of local steps nothing but the time, with a cost model.
+BoxingCost cost_of(const StagedGraph& graph, const StagedOp& boxing, const NetworkModel& network,
+                   const CostModel* cost_model = nullptr);
 
 // Times that an operator acts in one step.
 std::int64_t acts_of(const StagedGraph& graph, const StagedOp& op);

@@ -10,8 +10,8 @@ ExpandedGraph compile_and_report(const LogicalGraph& training, const Strategy& s
                                  std::int64_t global_batch, const CostModel& cost,
                                  const NetworkModel& network, ExpandOptions options) {
   options.schedule = strategy.schedule;
-  const StagedGraph staged =
-      make_staged_graph(training, strategy, num_micro_batches(strategy, global_batch), &network);
+  const StagedGraph staged = make_staged_graph(
+      training, strategy, num_micro_batches(strategy, global_batch), &network, &cost);
   if (options.checks) {
     const std::vector<std::string> broken = check_layers(training, staged);
     require(broken.empty(), ErrorCode::kInternal, "the compiler staged this wrongly: {}",

@@ -24,14 +24,14 @@ WordConstraints constraints_of(const GraphDocument& document) {
 }  // namespace
 
 StagedGraph stage_program(const GraphDocument& document, std::int64_t micro_batches,
-                          const NetworkModel* network) {
+                          const NetworkModel* network, const CostModel* cost) {
   require(!document.placements.empty(), ErrorCode::kUsage,
           "{}: a program without placements; a strategy gives a graph its places", document.name);
   require(micro_batches >= 1, ErrorCode::kUsage, "a step of {} micro-batches", micro_batches);
   const WordAssignment words = infer_words(document.graph, document.placements,
                                            document.stage_of_layer, constraints_of(document));
   return StageBuilder(document.graph, document.placements, document.stage_of_layer,
-                      document.stage_of_layer, rates_of(document.graph), words, {}, network)
+                      document.stage_of_layer, rates_of(document.graph), words, {}, network, cost)
       .run(micro_batches);
 }
 

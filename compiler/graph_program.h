@@ -15,6 +15,6 @@ namespace sextant {
 // time; without it bytes decide. Throws Error(kUsage) for a document without placements,
 // Error(kInfeasible) naming the operator and its candidates when no row fits the words.
 StagedGraph stage_program(const GraphDocument& document, std::int64_t micro_batches,
-                          const NetworkModel* network);
+                          const NetworkModel* network, const CostModel* cost = nullptr);
 
 }  // namespace sextant

@@ -122,7 +122,8 @@ std::vector<int> stage_of_layers(int num_layers, const Strategy& strategy) {
 }
 
 StagedGraph make_staged_graph(const LogicalGraph& training, const Strategy& strategy,
-                              std::int64_t micro_batches, const NetworkModel* network) {
+                              std::int64_t micro_batches, const NetworkModel* network,
+                              const CostModel* cost) {
   require(micro_batches >= 1, ErrorCode::kUsage, "a step of {} micro-batches", micro_batches);
   require_schedule(strategy.schedule, {static_cast<std::int32_t>(strategy.pp),
                                        static_cast<std::int32_t>(micro_batches),
@@ -149,7 +150,7 @@ StagedGraph make_staged_graph(const LogicalGraph& training, const Strategy& stra
   }
   const LogicalGraph& logical = in_pieces ? *in_pieces : training;
   StagedGraph graph = StageBuilder(logical, placements, stage_of_layer, virtual_stage_of_layer,
-                                   rates_of(logical), words, given.times, network)
+                                   rates_of(logical), words, given.times, network, cost)
                           .run(micro_batches);
   if (strategy.virtual_stages > 1) graph.chunk_of_layer = std::move(chunk_of_layer);
   return graph;

@@ -59,8 +59,10 @@ void split_sequences(const LogicalGraph& training, const Strategy& strategy,
                      const WordAssignment& inferred, StrategyWords& words);
 
 // Throws Error(kInfeasible) for micro-batches or chunks that the schedule cannot have (schedule.h).
-// `network` decides between boxings by time; without it bytes decide. The result passes validate().
+// `network` decides between boxings by time, in which what devices do alone takes what `cost` says;
+// without a network bytes decide, without a cost model it is free. The result passes validate().
 StagedGraph make_staged_graph(const LogicalGraph& training, const Strategy& strategy,
-                              std::int64_t micro_batches, const NetworkModel* network);
+                              std::int64_t micro_batches, const NetworkModel* network,
+                              const CostModel* cost = nullptr);
 
 }  // namespace sextant

@@ -25,7 +25,8 @@ class StageBuilder {
   StageBuilder(const LogicalGraph& graph, const std::vector<Placement>& placements,
                const std::vector<int>& stage_of_layer,
                const std::vector<int>& virtual_stage_of_layer, const std::vector<Rate>& rates,
-               const WordAssignment& words, const BoxingTimes& times, const NetworkModel* network);
+               const WordAssignment& words, const BoxingTimes& times, const NetworkModel* network,
+               const CostModel* cost);
 
   StagedGraph run(std::int64_t micro_batches);
 

@@ -67,6 +67,8 @@ struct BoxingRequest {
   std::optional<DType> reduce_dtype = {};
   BoxingObjective objective = BoxingObjective::kTime;
   const NetworkModel* network = nullptr;  // needed for kTime; without it bytes decide
+  // Times what each device does alone: slices, fills and casts. Without it they are free.
+  const CostModel* cost = nullptr;
 };
 
 // Deterministic; ties by bytes, number of steps, elements cast, text. Throws Error(kInfeasible)
@@ -95,6 +97,12 @@ std::vector<PairBytes> reference_volume(const BoxingStep& step, const TensorType
 std::vector<std::vector<Rank>> groups_of(const BoxingStep& step, const TensorType& type,
                                          const Placement& from_placement,
                                          const Placement& to_placement);
+
+// Of a step without communication, on the device that takes longest; nothing for relabels, which
+// nobody executes, and for communications.
+Duration device_time(const BoxingStep& step, const TensorType& type,
+                     const Placement& from_placement, const Placement& to_placement,
+                     const CostModel& cost);
 
 std::string to_string(const BoxingStep& step);  // "all_reduce over axis 1: (B, P(sum)) -> (B, B)"
 std::string to_string(const BoxingStep& step, const Placement& placement);  // "... over tp: ..."

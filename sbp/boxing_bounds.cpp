@@ -189,13 +189,44 @@ bool BoxingSearch::is_near_goal(const MeshState& state) const {
   return true;
 }
 
+// What devices do alone is bounded where nothing crosses and no type changes.
+bool BoxingSearch::bounds_local_times() const { return has_device_times_ && layers_.size() == 1; }
+
+std::int64_t BoxingSearch::least_fill() {
+  if (!least_fill_) least_fill_ = prices_->least_local_time(ref_of(goal_node_).side, 0);
+  return *least_fill_;
+}
+
+// Of the last step, and of the last ones where one of them must be a fill.
+std::int64_t BoxingSearch::least_end(bool fills) {
+  if (!least_last_local_) {
+    const StateRef goal = ref_of(goal_node_);
+    least_last_local_ = prices_->least_local_time(goal.side, prices_->largest_part(goal));
+  }
+  const std::int64_t latency = prices_->least_time_to_deliver(ref_of(goal_node_).side, 0);
+  return std::min(*least_last_local_, latency + (fills ? least_fill() : 0));
+}
+
+// Words become partial in local steps only.
+bool BoxingSearch::wants_fill(const MeshState& state) const {
+  if (!wanted_) return false;
+  const std::vector<std::size_t>& axes = mesh(BoxingWhere::kTarget).axes;
+  return std::any_of(axes.begin(), axes.end(), [&](std::size_t axis) {
+    return goal_.is_partial(axis) && !state.is_partial(axis);
+  });
+}
+
 // A bound on what is left of every path to the goal.
 std::int64_t BoxingSearch::least_rest(NodeNumber node) {
   const StateRef ref = ref_of(node);
   const std::int64_t bytes = least_bytes_left(node);
   if (!by_time_) return bytes;
-  if (bytes == 0 && (must_cross(node) || is_near_goal(state_of(node)))) return 0;
-  return prices_->least_time_to_deliver(ref.side, bytes);
+  if (must_cross(node)) return bytes == 0 ? 0 : prices_->least_time_to_deliver(ref.side, bytes);
+  if (node == goal_node_) return 0;
+  const bool fills = bounds_local_times() && wants_fill(state_of(node));
+  if (bytes == 0 && is_near_goal(state_of(node)))
+    return bounds_local_times() ? least_end(fills) : 0;
+  return prices_->least_time_to_deliver(ref.side, bytes) + (fills ? least_fill() : 0);
 }
 
 // Of every element, k copies of the value (or of shares that make it) are wanted. What needs no

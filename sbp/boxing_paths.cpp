@@ -58,7 +58,7 @@ BoxingPlan BoxingSearch::plan_of(const Path& path, const PathCost& cost) {
   if (by_time_) plan.time = Duration(cost.objective);
   for (const Edge& edge : path) {
     plan.steps.push_back(step_of(edge));
-    if (!by_time_ && request_.network != nullptr && is_communication(edge.kind))
+    if (!by_time_ && request_.network != nullptr)
       plan.time += Duration(prices_->time(change_of(edge)));
   }
   if (plan.steps.empty()) return plan;

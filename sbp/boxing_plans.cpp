@@ -87,7 +87,8 @@ const BoxingPlan& BoxingPlans::add(const Lookup& lookup, BoxedTypeId type, Boxed
                               .to_dtype = boxed.to_dtype,
                               .reduce_dtype = boxed.reduce_dtype,
                               .objective = objective_,
-                              .network = network_};
+                              .network = network_,
+                              .cost = cost_};
   return plans_.emplace(lookup, plan_large_boxing(request)).first->second;
 }
 

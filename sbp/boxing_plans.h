@@ -20,12 +20,14 @@ using BoxedTypeId = Id<struct BoxedTypeTag>;
 using BoxedMeshId = Id<struct BoxedMeshTag>;
 
 // Not for several threads at once, and nothing in it is shared: each thread makes its own. The
-// network, where there is one, must outlive it. Plans stay where they are until it ends.
+// models, where there are any, must outlive it. Plans stay where they are until it ends.
 class BoxingPlans {
  public:
-  // Without a network bytes decide, as in BoxingRequest.
-  explicit BoxingPlans(BoxingObjective objective, const NetworkModel* network = nullptr)
-      : objective_(objective), network_(network) {}
+  // Without a network bytes decide, and without a cost model what devices do alone is free, as in
+  // BoxingRequest.
+  explicit BoxingPlans(BoxingObjective objective, const NetworkModel* network = nullptr,
+                       const CostModel* cost = nullptr)
+      : objective_(objective), network_(network), cost_(cost) {}
 
   // Equal arguments, equal numbers.
   BoxedTypeId type(const TensorType& type, std::optional<DType> to_dtype = {},
@@ -80,6 +82,7 @@ class BoxingPlans {
 
   BoxingObjective objective_;
   const NetworkModel* network_;
+  const CostModel* cost_;
   Interner type_numbers_, mesh_numbers_, pair_numbers_;
   std::vector<Type> types_;
   std::vector<Mesh> meshes_;

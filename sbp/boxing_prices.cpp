@@ -147,6 +147,7 @@ std::int64_t BoxingPrices::moved_bytes(const Change& change) {
 }
 
 std::int64_t BoxingPrices::time(const Change& change) {
+  if (!is_communication(change.kind)) return device_time(change);
   if (is_transfer(change)) return transfer_time(change);
   return is_exchange(change) ? exchange_time(change) : ring_time(change);
 }
@@ -159,6 +160,42 @@ std::int64_t BoxingPrices::least_time(const Change& change) {
 
 std::int64_t BoxingPrices::elements_that_stay(StateRef from, StateRef to) const {
   return elements_in_place(request_.type.shape, mesh(from.side).extents, state(from), state(to));
+}
+
+std::int64_t BoxingPrices::largest_part(StateRef ref) {
+  std::vector<std::int64_t>& known = largest_parts_[index(ref.side)];
+  if (known.size() <= ref.number) known.resize(mesh(ref.side).states.size(), -1);
+  std::int64_t& elements = known[ref.number];
+  if (elements < 0)
+    elements = sextant::largest_part(request_.type.shape, mesh(ref.side).extents, state(ref));
+  return elements;
+}
+
+BoxingPrices::OneDevice& BoxingPrices::device(BoxingWhere side) {
+  std::optional<OneDevice>& device = devices_[index(side)];
+  if (!device) device.emplace(DeviceTimes(request_.cost, *mesh(side).placement));
+  return *device;
+}
+
+std::int64_t BoxingPrices::least_local_time(BoxingWhere side, std::int64_t elements) {
+  if (request_.cost == nullptr) return 0;
+  return device(side).times.local(0, elements, request_.type.dtype).value;
+}
+
+// Nobody executes a relabel.
+std::int64_t BoxingPrices::device_time(const Change& change) {
+  if (request_.cost == nullptr || change.from.side != change.to.side) return 0;
+  OneDevice& device = this->device(change.from.side);
+  const std::int64_t before = largest_part(change.from), after = largest_part(change.to);
+  if (change.kind == BoxingKind::kCast && !device.casts) device.casts.emplace();
+  if (change.kind == BoxingKind::kCast)
+    return device.casts->of(
+        change.key() | static_cast<std::uint64_t>(change.to_dtype), before,
+        [&] { return device.times.cast(before, change.dtype, change.to_dtype).value; });
+  std::optional<Remembered>& times = device.locals[static_cast<std::size_t>(change.dtype)];
+  if (!times) times.emplace();
+  return times->of(static_cast<std::uint64_t>(before), after,
+                   [&] { return device.times.local(before, after, change.dtype).value; });
 }
 
 // All groups hold boxes of one size where the splits are even: then their sizes are known without

@@ -4,6 +4,7 @@
 
 #include "core/mesh_boxes.h"
 #include "sbp/boxing.h"
+#include "sbp/device_times.h"
 #include "sbp/group_costs.h"
 #include "sbp/mesh_state.h"
 #include "sbp/work_budget.h"
@@ -39,7 +40,7 @@ struct Change {
   Primitive primitive = Primitive::kAllReduce;
   std::uint32_t axes = 0;  // bit set of the group axes
   StateRef from, to;
-  DType dtype = DType::kF32;
+  DType dtype = DType::kF32, to_dtype = DType::kF32;  // another one for casts only
 
   // Of what sizes and groups depend on beside the states.
   std::uint64_t key() const {
@@ -51,7 +52,7 @@ struct Change {
 // Throws Error(kInfeasible) for more than 2^63 bytes.
 std::int64_t product(std::int64_t a, std::int64_t b);
 
-// Prices of communications. A network is taken to get no faster when more is sent, and bytes sent
+// Prices of steps. A network is taken to get no faster when more is sent, and bytes sent
 // in two steps to take no less time than in one (a fixed cost and a rate, whatever they are), so
 // that bounds from below are bounds.
 class BoxingPrices {
@@ -63,11 +64,13 @@ class BoxingPrices {
   std::int64_t bytes(const Change& change);
   // Never more than `bytes`, without looking at devices.
   std::int64_t least_bytes(const Change& change);
-  // In picoseconds. The groups run beside each other: the slowest counts.
+  // In picoseconds. Groups run beside each other, and so do devices: the slowest counts.
   std::int64_t time(const Change& change);
   std::int64_t least_time(const Change& change);
   // Of any steps, of this side and after it, that deliver so many bytes to all devices together.
   std::int64_t least_time_to_deliver(BoxingWhere side, std::int64_t bytes);
+  // Of a local step that ends in so many elements.
+  std::int64_t least_local_time(BoxingWhere side, std::int64_t elements);
 
   // Elements of the tensor times the size of one.
   std::int64_t tensor_bytes(DType dtype) const;
@@ -82,6 +85,8 @@ class BoxingPrices {
   std::int64_t held_elements(StateRef ref) const { return elements_ * copies(ref, 0); }
   bool has_equal_sets() const { return !target_order_.empty(); }
   bool is_disjoint() const { return num_common_ == 0; }
+  // Elements that the first device holds, which no other exceeds.
+  std::int64_t largest_part(StateRef ref);
   // Contents and shares are the same on every device; false unless the sets of devices are equal.
   bool hold_the_same(StateRef source, StateRef target);
 
@@ -123,6 +128,14 @@ class BoxingPrices {
     std::vector<Slot> slots_ = std::vector<Slot>(16);  // a power of two
     std::size_t size_ = 0;
   };
+  static constexpr std::size_t kNumDTypes = static_cast<std::size_t>(DType::kBool) + 1;
+  // Times of what devices of a placement do alone: from so many elements to so many.
+  struct OneDevice {
+    explicit OneDevice(DeviceTimes of) : times(std::move(of)) {}
+    DeviceTimes times;
+    std::array<std::optional<Remembered>, kNumDTypes> locals;  // by type
+    std::optional<Remembered> casts;
+  };
   // Time of the fastest step that brings each device nothing, and so many bytes on average.
   struct Delivery {
     std::int64_t of_nothing = 0, of_most = 0, most_bytes = 0;
@@ -153,6 +166,8 @@ class BoxingPrices {
   std::uint64_t hash_of_contents(StateRef ref);
 
   std::int64_t moved_bytes(const Change& change);
+  std::int64_t device_time(const Change& change);
+  OneDevice& device(BoxingWhere side);
   std::int64_t ring_time(const Change& change);
   std::int64_t duration(const Change& change, std::span<const Rank> members, Bytes global,
                         Bytes largest);
@@ -176,6 +191,8 @@ class BoxingPrices {
   std::optional<std::size_t> new_device_;  // the first of the target that the source lacks
   std::vector<std::size_t> target_order_;  // of equal sets: the target's numbers, as the source's
   Communication communication_;
+  std::array<std::vector<std::int64_t>, 2> largest_parts_;  // by state; negative: not known yet
+  std::array<std::optional<OneDevice>, 2> devices_;
   std::array<std::vector<std::unique_ptr<Held>>, 2> held_;
   std::array<std::vector<std::optional<std::uint64_t>>, 2> hashes_;
   std::array<std::vector<std::unique_ptr<AxisGroups>>, 2> groups_;

@@ -45,6 +45,7 @@ DType reduction_type(const BoxingRequest& request) {
 BoxingSearch::BoxingSearch(const BoxingRequest& request)
     : request_(request),
       by_time_(request.objective == BoxingObjective::kTime && request.network != nullptr),
+      has_device_times_(by_time_ && request.cost != nullptr),
       source_(*request.from_placement) {
   const Placement &from = *request.from_placement, &to = *request.to_placement;
   const std::vector<std::int64_t> extents = to.hierarchy();
@@ -187,16 +188,22 @@ void BoxingSearch::casts(NodeNumber node, const Take& take) {
   }
 }
 
-// Any number of axes in one step.
+// Any number of axes in one step. Whatever follows a local step could have been done with it, but
+// that a slice may be cheaper to fill up than the whole is to copy.
 template <typename Take>
 void BoxingSearch::local_steps(NodeNumber node, const Take& take) {
   const Edge& last = nodes_[node].last;
-  if (last.kind == BoxingKind::kLocal && !is_relabel(last)) return;  // it could have gone on
+  const bool goes_on = last.kind == BoxingKind::kLocal && !is_relabel(last);
+  if (goes_on && !(has_device_times_ &&
+                   prices_->largest_part(ref_of(node)) < prices_->largest_part(ref_of(last.from))))
+    return;
   const StateRef ref = ref_of(node);
   const BoxingMesh& on = mesh(ref.side);
   const MeshState state = state_of(node);
   for (std::uint32_t number = 0; number < on.states.size(); ++number) {
     if (number == ref.number || !is_local_change(state, on.states[number], on.extents)) continue;
+    if (goes_on && prices_->largest_part({ref.side, number}) <= prices_->largest_part(ref))
+      continue;
     const NodeNumber reached = node - ref.number + number;
     mark_reached(reached);
     take(Edge{BoxingKind::kLocal, {}, 0, node, reached});
@@ -300,8 +307,8 @@ BoxingSearch::PathCost BoxingSearch::with_rest(PathCost cost, NodeNumber node) {
 }
 
 Change BoxingSearch::change_of(const Edge& edge) const {
-  return {edge.kind,         edge.primitive,  edge.axes,
-          ref_of(edge.from), ref_of(edge.to), dtype_of(edge.from)};
+  return {edge.kind,       edge.primitive,      edge.axes,        ref_of(edge.from),
+          ref_of(edge.to), dtype_of(edge.from), dtype_of(edge.to)};
 }
 
 bool BoxingSearch::is_relabel(const Edge& edge) const {
@@ -339,7 +346,7 @@ BoxingSearch::PathCost BoxingSearch::least_cost(const PathCost& cost, const Edge
 BoxingSearch::PathCost BoxingSearch::exact_cost(const PathCost& cost, const Edge& edge) {
   PathCost exact = free_cost(cost, edge);
   const Change change = change_of(edge);
-  const std::int64_t bytes = prices_->bytes(change);
+  const std::int64_t bytes = is_communication(edge.kind) ? prices_->bytes(change) : 0;
   exact.bytes += bytes;
   exact.objective += by_time_ ? prices_->time(change) : bytes;
   return exact;
@@ -357,7 +364,7 @@ void BoxingSearch::relax(const Edge& edge) {
   const PathCost& cost = nodes_[edge.from].cost;
   const PathCost free = free_cost(cost, edge);
   if (!may_improve(edge.to, free)) return;
-  if (!is_communication(edge.kind)) return reach(edge, free);
+  if (!is_communication(edge.kind)) return relax_priced(edge);
   const PathCost least = least_cost(cost, edge);
   if (!may_improve(edge.to, least)) return;
   const bool is_exact =

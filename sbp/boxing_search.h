@@ -101,12 +101,16 @@ class BoxingSearch {
   bool may_improve(NodeNumber node, const PathCost& cost);
   bool may_still_improve(const Entry& entry);
   // Of a path of the given cost and one edge more; without its bytes and time, with bounds of
-  // them, and with them.
+  // them, and with them. What devices do alone has no bytes.
   PathCost free_cost(PathCost cost, const Edge& edge) const;
   PathCost least_cost(const PathCost& cost, const Edge& edge);
   PathCost exact_cost(const PathCost& cost, const Edge& edge);
   PathCost with_rest(PathCost cost, NodeNumber node);
   std::int64_t least_rest(NodeNumber node);
+  bool bounds_local_times() const;
+  std::int64_t least_fill();
+  std::int64_t least_end(bool fills);
+  bool wants_fill(const MeshState& state) const;
   std::int64_t least_bytes_left(NodeNumber node);
   std::int64_t least_bytes_of_shares(NodeNumber node);
   bool is_near_goal(const MeshState& state) const;
@@ -155,7 +159,7 @@ class BoxingSearch {
 
   const BoxingRequest& request_;
   WorkBudget work_;  // shared with the prices
-  const bool by_time_;
+  const bool by_time_, has_device_times_;
   BoxingMesh source_;
   std::optional<BoxingMesh> target_;  // nothing where it equals the source
   std::optional<BoxingPrices> prices_;
@@ -173,8 +177,9 @@ class BoxingSearch {
   Extent extent_ = Extent::kToGoal;
   std::vector<Node> nodes_;
   std::vector<std::int64_t> rests_;  // by node; negative where not known yet
-  std::vector<Entry> queue_;         // a heap
-  std::vector<Waiting> waiting_;     // by node
+  std::optional<std::int64_t> least_fill_, least_last_local_;  // of steps of one device alone
+  std::vector<Entry> queue_;                                   // a heap
+  std::vector<Waiting> waiting_;                               // by node
   std::vector<std::uint32_t> reached_;
   std::uint32_t round_ = 0;
 };

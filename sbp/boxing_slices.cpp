@@ -152,8 +152,13 @@ Bytes volume_of(Primitive primitive, const GroupCost& group) {
 BoxingPlan priced(const BoxingRequest& request, std::vector<BoxingStep> steps) {
   BoxingPlan plan;
   for (const BoxingStep& step : steps) {
-    if (!is_communication(step.kind)) continue;
     const TensorType type{request.type.shape, step.dtype};
+    if (!is_communication(step.kind)) {
+      if (request.network != nullptr && request.cost != nullptr)
+        plan.time +=
+            device_time(step, type, *request.from_placement, *request.to_placement, *request.cost);
+      continue;
+    }
     Communication communication;
     communication.primitive = step.primitive;
     communication.reduce = step.reduce;

@@ -2,6 +2,7 @@
 #include "core/check.h"
 #include "core/communication_volume.h"
 #include "sbp/boxing.h"
+#include "sbp/device_times.h"
 #include "sbp/group_costs.h"
 
 #include <utility>
@@ -66,6 +67,20 @@ std::vector<std::vector<Rank>> groups_of(const BoxingStep& step, const TensorTyp
          to_string(step, placement_of(step, from_placement, to_placement)), to_string(type.shape));
   }
   return groups;
+}
+
+Duration device_time(const BoxingStep& step, const TensorType& type,
+                     const Placement& from_placement, const Placement& to_placement,
+                     const CostModel& cost) {
+  if (is_communication(step.kind) || step.where == BoxingWhere::kBetween) return {};
+  const Placement& on = placement_of(step, from_placement, to_placement);
+  const std::vector<std::int64_t> extents = on.hierarchy();
+  const auto part = [&](const NdSbp& words) {
+    return largest_part(type.shape, extents, MeshState(words, extents, type.shape));
+  };
+  const DeviceTimes times(&cost, on);
+  return step.kind == BoxingKind::kCast ? times.cast(part(step.from), step.dtype, step.to_dtype)
+                                        : times.local(part(step.from), part(step.to), step.dtype);
 }
 
 std::string to_string(const BoxingStep& step) { return step_text(step, nullptr); }

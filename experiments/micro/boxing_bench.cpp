@@ -26,6 +26,11 @@ using namespace sextant;
 
 const TensorType kType{Shape{4096, 1024}, DType::kBF16};
 
+std::unique_ptr<CostModel> cost_of(BoxingObjective objective) {
+  if (objective == BoxingObjective::kBytes) return nullptr;
+  return make_cost_model(load_cluster("dgx-h100:nodes=8"), kType.dtype);
+}
+
 std::unique_ptr<NetworkModel> network_of(BoxingObjective objective) {
   if (objective == BoxingObjective::kBytes) return nullptr;
   return make_alpha_beta(load_cluster("dgx-h100:nodes=8"));
@@ -36,6 +41,7 @@ struct Pairs {
   Placement from, to;
   std::vector<std::pair<NdSbp, NdSbp>> words;
   std::unique_ptr<NetworkModel> network;
+  std::unique_ptr<CostModel> cost;
 
   BoxingRequest request(std::size_t i) const {
     return {.type = kType,
@@ -44,7 +50,8 @@ struct Pairs {
             .from = words[i].first,
             .to = words[i].second,
             .objective = network != nullptr ? BoxingObjective::kTime : BoxingObjective::kBytes,
-            .network = network.get()};
+            .network = network.get(),
+            .cost = cost.get()};
   }
 };
 
@@ -76,7 +83,7 @@ Placement placement_of(const char* text) {
 
 // All pairs, or so many of them, always the same.
 Pairs pairs_of(const char* from, const char* to, BoxingObjective objective, std::size_t most) {
-  Pairs pairs{placement_of(from), placement_of(to), {}, network_of(objective)};
+  Pairs pairs{placement_of(from), placement_of(to), {}, network_of(objective), cost_of(objective)};
   for (const NdSbp& a : all_words(pairs.from.axes.size()))
     for (const NdSbp& b : all_words(pairs.to.axes.size())) pairs.words.emplace_back(a, b);
   std::mt19937 random(1);
@@ -143,7 +150,7 @@ void naive(benchmark::State& state, const char* from, const char* to, BoxingObje
 // One plan asked for by name, as the compiler does.
 void known_plan(benchmark::State& state, const char* mesh, BoxingObjective objective) {
   const Pairs pairs = pairs_of(mesh, mesh, objective, kAll);
-  BoxingPlans plans(objective, pairs.network.get());
+  BoxingPlans plans(objective, pairs.network.get(), pairs.cost.get());
   const BoxedTypeId type = plans.type(kType);
   const BoxedMeshId here = plans.placement(pairs.from);
   const std::vector<std::int64_t> extents = pairs.from.hierarchy();

@@ -269,7 +269,7 @@ class NaiveBoxing {
   }
 
   NaiveCost cost_of(BoxingStep step) const {
-    if (step.kind == BoxingKind::kLocal) return {};
+    if (step.kind == BoxingKind::kLocal) return {time_alone(step).value, 0};
     if (step.kind == BoxingKind::kCollective)
       for (const std::size_t axis : step.group_axes)
         if (step.from[axis].is_partial()) step.reduce = step.from[axis].reduce;
@@ -281,6 +281,26 @@ class NaiveBoxing {
         request_.objective == BoxingObjective::kTime && request_.network != nullptr;
     cost.objective = by_time ? time_of(step).value : cost.bytes;
     return cost;
+  }
+
+  // Slices and fills, on the device with the largest parts.
+  Duration time_alone(const BoxingStep& step) const {
+    if (request_.objective != BoxingObjective::kTime || request_.cost == nullptr ||
+        step.where == BoxingWhere::kBetween)
+      return {};
+    const Placement& on = placement(step.where == BoxingWhere::kTarget);
+    Duration slowest;
+    for (std::size_t device = 0; device < on.ranks.size(); ++device) {
+      const auto bytes = [&](const NdSbp& words) {
+        const Shard box =
+            shard_of(request_.type.shape, words, on.hierarchy(), on.coordinates_of(device));
+        return size_of(step.dtype) * box.local_shape().elements();
+      };
+      Work work{.flops = 0, .read = {}, .written = bytes(step.to), .kernel = "copy"};
+      work.read = std::min(bytes(step.from), work.written);
+      slowest = std::max(slowest, request_.cost->duration_on(on.ranks[device], work));
+    }
+    return slowest;
   }
 
   Duration time_of(const BoxingStep& step) const {

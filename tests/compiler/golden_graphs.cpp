@@ -47,7 +47,7 @@ StagedGraph stage(const GlobalProgram& program) {
                                            program.stage_of_layer, constraints_of(program));
   const std::vector<Rate> rates = rates_of(program.graph);
   StagedGraph graph = StageBuilder(program.graph, program.placements, program.stage_of_layer,
-                                   program.stage_of_layer, rates, words, {}, network.get())
+                                   program.stage_of_layer, rates, words, {}, network.get(), nullptr)
                           .run(1);
   CHECK(validate(graph) == std::vector<std::string>{});
   return graph;

@@ -170,9 +170,10 @@ Models models() {
 }
 
 StagedGraph staged_case(const TrainingCase& training, const Strategy& strategy,
-                        const NetworkModel& network) {
+                        const Models& models) {
   return make_staged_graph(training_graph_of(training, strategy), strategy,
-                           num_micro_batches(strategy, training.global_batch), &network);
+                           num_micro_batches(strategy, training.global_batch), models.network.get(),
+                           models.cost.get());
 }
 
 }  // namespace
@@ -242,7 +243,7 @@ PhysicalGraph compile_case_on(const std::vector<Rank>& ranks, const TrainingCase
                               const std::string& text, const ExpandOptions& options) {
   const Strategy strategy = parse_strategy(text);
   const Models given = models();
-  StagedGraph staged = staged_case(training, strategy, *given.network);
+  StagedGraph staged = staged_case(training, strategy, given);
   for (Placement& placement : staged.placements)
     for (Rank& rank : placement.ranks) rank = ranks.at(rank.index());
   ExpandOptions with_schedule = options;
@@ -253,7 +254,7 @@ PhysicalGraph compile_case_on(const std::vector<Rank>& ranks, const TrainingCase
 std::vector<PairBytes> planned_traffic(const TrainingCase& training, const std::string& text) {
   const Strategy strategy = parse_strategy(text);
   const Models given = models();
-  const StagedGraph staged = staged_case(training, strategy, *given.network);
+  const StagedGraph staged = staged_case(training, strategy, given);
   std::map<std::pair<Rank, Rank>, Bytes> sums;
   for (const StagedOp& op : staged.ops) {
     if (!op.communication || op.communication->side == Side::kReceive) continue;

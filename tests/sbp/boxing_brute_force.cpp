@@ -228,7 +228,45 @@ void BruteForce::offer(std::size_t from, std::size_t to, std::int64_t cost) {
   cost_[from][to] = std::min(cost_[from][to], cost);
 }
 
+// The largest parts on the slowest device: what is read is no more than what is written.
+std::int64_t BruteForce::price_alone(const BoxingStep& step) const {
+  if (network_ == nullptr || types_.cost == nullptr || step.where == BoxingWhere::kBetween)
+    return 0;
+  const Placement& on = (step.where == BoxingWhere::kTarget ? target_ : source_).placement();
+  const auto largest = [&](const NdSbp& words) {
+    std::int64_t elements = 0;
+    for (std::size_t device = 0; device < on.ranks.size(); ++device)
+      elements = std::max(elements, size(shard_of(types_.type.shape, words, on.hierarchy(),
+                                                  on.coordinates_of(device))));
+    return elements;
+  };
+  Work work{.flops = 0, .read = {}, .written = {}, .kernel = "copy"};
+  work.read = size_of(step.dtype) * largest(step.from);
+  work.written = size_of(step.to_dtype) * largest(step.to);
+  if (step.kind == BoxingKind::kLocal) work.read = std::min(work.read, work.written);
+  Duration slowest;
+  for (const Rank rank : on.ranks)
+    slowest = std::max(slowest, types_.cost->duration_on(rank, work));
+  return slowest.value;
+}
+
+std::int64_t BruteForce::price(const BoxingPlan& plan) const {
+  std::int64_t all = 0;
+  for (const BoxingStep& step : plan.steps) all += price(step);
+  return all;
+}
+
+std::int64_t BruteForce::price_before_communication(const BoxingPlan& plan) const {
+  std::int64_t before = 0;
+  for (const BoxingStep& step : plan.steps) {
+    if (is_communication(step.kind)) break;
+    before += price(step);
+  }
+  return before;
+}
+
 std::int64_t BruteForce::price(const BoxingStep& step) const {
+  if (!is_communication(step.kind)) return price_alone(step);
   const Placement &from = source_.placement(), &to = target_.placement();
   const TensorType type{types_.type.shape, step.dtype};
   if (network_ == nullptr) {
@@ -254,8 +292,14 @@ std::int64_t BruteForce::price(const BoxingStep& step) const {
 void BruteForce::add_steps(const WordTable& table, bool on_target, std::size_t layer) {
   for (std::size_t from = 0; from < table.words().size(); ++from)
     for (std::size_t to = 0; to < table.words().size(); ++to) {
-      if (table.is_local(from, to))
-        offer(node(on_target, layer, from), node(on_target, layer, to), 0);
+      if (table.is_local(from, to)) {
+        BoxingStep step;
+        step.from = table.words()[from];
+        step.to = table.words()[to];
+        step.where = on_target ? BoxingWhere::kTarget : BoxingWhere::kSource;
+        step.dtype = step.to_dtype = layers_[layer];
+        offer(node(on_target, layer, from), node(on_target, layer, to), price(step));
+      }
       for (BoxingStep step : table.steps(from, to)) {
         if (reduces(step.primitive) && layers_[layer] != reduce_dtype_) continue;
         step.where = on_target ? BoxingWhere::kTarget : BoxingWhere::kSource;
@@ -317,8 +361,16 @@ void BruteForce::add_casts(const WordTable& table, bool on_target) {
   for (const auto& [before, after] : {std::pair(from, reduce_dtype_), std::pair(from, to_dtype_),
                                       std::pair(reduce_dtype_, to_dtype_)})
     for (std::size_t words = 0; words < table.words().size(); ++words)
-      if (!pending(table.words()[words]) || size_of(before) < size_of(after) || before == after)
-        offer(node(on_target, layer_of(before), words), node(on_target, layer_of(after), words), 0);
+      if (before != after && (!pending(table.words()[words]) || size_of(before) < size_of(after))) {
+        BoxingStep step;
+        step.kind = BoxingKind::kCast;
+        step.from = step.to = table.words()[words];
+        step.where = on_target ? BoxingWhere::kTarget : BoxingWhere::kSource;
+        step.dtype = before;
+        step.to_dtype = after;
+        offer(node(on_target, layer_of(before), words), node(on_target, layer_of(after), words),
+              price(step));
+      }
 }
 
 void BruteForce::close() {

@@ -53,7 +53,8 @@ class BruteForce {
   static constexpr std::int64_t kFar = std::numeric_limits<std::int64_t>::max() / 4;
 
   // Both may be the same table. By time if there is a network, else by bytes. The element types are
-  // those of the request: its type, its to_dtype and reduce_dtype; of words it uses nothing.
+  // those of the request: its type, its to_dtype and reduce_dtype; what devices do alone costs what
+  // its cost model says. Of words it uses nothing.
   BruteForce(const WordTable& source, const WordTable& target, const BoxingRequest& types,
              const NetworkModel* network);
 
@@ -62,8 +63,14 @@ class BruteForce {
   // From the end of `step`, a step of a plan, to the target.
   std::int64_t cost_after(const BoxingStep& step, const NdSbp& to) const;
   std::int64_t price(const BoxingStep& step) const;
+  // Of all steps.
+  std::int64_t price(const BoxingPlan& plan) const;
+
+  // Of what comes before the first communication.
+  std::int64_t price_before_communication(const BoxingPlan& plan) const;
 
  private:
+  std::int64_t price_alone(const BoxingStep& step) const;
   std::size_t node(bool on_target, std::size_t layer, std::size_t words) const;
   std::size_t layer_of(DType dtype) const;
   void add_steps(const WordTable& table, bool on_target, std::size_t layer);

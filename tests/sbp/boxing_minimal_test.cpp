@@ -28,7 +28,8 @@ const std::vector<Sbp> kFive = {Sbp::split(0), Sbp::split(1), Sbp::split(2), Sbp
 // Compares with brute force for all pairs of words, or `sample` of them.
 void check_minimal(const WordTable& source, const WordTable& target, const TensorType& type,
                    const NetworkModel* network, std::size_t sample = 0,
-                   std::optional<DType> to_dtype = {}, std::optional<DType> reduce_dtype = {}) {
+                   std::optional<DType> to_dtype = {}, std::optional<DType> reduce_dtype = {},
+                   const CostModel* cost = nullptr) {
   BoxingRequest request{
       .type = type,
       .from_placement = &source.placement(),
@@ -38,7 +39,8 @@ void check_minimal(const WordTable& source, const WordTable& target, const Tenso
       .to_dtype = to_dtype,
       .reduce_dtype = reduce_dtype,
       .objective = network != nullptr ? BoxingObjective::kTime : BoxingObjective::kBytes,
-      .network = network};
+      .network = network,
+      .cost = cost};
   const BruteForce brute(source, target, request, network);
   const std::size_t pairs = source.words().size() * target.words().size();
   std::mt19937_64 random(5);
@@ -47,10 +49,11 @@ void check_minimal(const WordTable& source, const WordTable& target, const Tenso
     request.from = source.words()[pair / target.words().size()];
     request.to = target.words()[pair % target.words().size()];
     const BoxingPlan plan = plan_boxing(request);
-    const std::int64_t cost = network != nullptr ? plan.time.value : plan.total_bytes.value;
-    if (cost != brute.cost(request.from, request.to))
-      FAIL_CHECK(cost << ", brute force " << brute.cost(request.from, request.to) << ": "
-                      << oracle::text_of(request, plan));
+    const std::int64_t found = network != nullptr ? plan.time.value : plan.total_bytes.value;
+    if (found != brute.cost(request.from, request.to) || found != brute.price(plan))
+      FAIL_CHECK(found << ", its steps " << brute.price(plan) << ", brute force "
+                       << brute.cost(request.from, request.to) << ": "
+                       << oracle::text_of(request, plan));
   }
 }
 
@@ -126,6 +129,33 @@ TEST_CASE("no other steps cost less with another element type on the way") {
     }
 }
 
+// Slices, fills and casts take time as well.
+TEST_CASE("no other steps take less time where devices need time for what they do alone") {
+  const WordTable four = table({2, 2}, kFour, 2), six = table({2, 3}, kFour, 2);
+  const WordTable next = table({2, 2}, kFour, 2, 2), row = table({4}, kFour, 2);
+  const WordTable cube = table({2, 2, 2}, kFour, 2);
+  for (const CostModel* cost : oracle::devices())
+    for (const NetworkModel* network : oracle::networks()) {
+      const auto check = [&](const WordTable& from, const WordTable& to, const Shape& shape,
+                             std::size_t sample = 0) {
+        check_minimal(from, to, {shape, DType::kI64}, network, sample, {}, {}, cost);
+      };
+      for (const Shape& shape : kShapes) {
+        check(four, four, shape);
+        check(six, six, shape);
+      }
+      for (const Shape& shape : {Shape{5, 3}, Shape{400, 600}}) {
+        check(cube, cube, shape, 500);
+        check(four, next, shape);
+        check(four, row, shape);
+        check(row, next, shape);
+        check_minimal(six, next, {shape, DType::kBF16}, network, 0, DType::kBF16, DType::kF32,
+                      cost);
+        check_minimal(six, six, {shape, DType::kF32}, network, 0, DType::kBF16, DType::kF32, cost);
+      }
+    }
+}
+
 TEST_CASE("an alternative is the cheapest plan that begins with its first communication") {
   const WordTable words = table({2, 2}, kFour, 2), other = table({4}, kFour, 2, 2);
   for (const WordTable* target : {&words, &other})
@@ -138,7 +168,8 @@ TEST_CASE("an alternative is the cheapest plan that begins with its first commun
           .from = {},
           .to = {},
           .objective = network != nullptr ? BoxingObjective::kTime : BoxingObjective::kBytes,
-          .network = network};
+          .network = network,
+          .cost = oracle::devices().front()};
       const BruteForce brute(words, *target, request, network);
       for (const NdSbp& from : words.words())
         for (const NdSbp& to : target->words()) {
@@ -160,7 +191,8 @@ TEST_CASE("an alternative is the cheapest plan that begins with its first commun
                              [](const auto& step) { return is_communication(step.kind); });
             beginnings.push_back(first == plan.steps.end() ? "" : to_string(*first));
             if (first == plan.steps.end()) continue;
-            CHECK(cost == brute.price(*first) + brute.cost_after(*first, to));
+            CHECK(cost == brute.price_before_communication(plan) + brute.price(*first) +
+                              brute.cost_after(*first, to));
           }
           std::sort(beginnings.begin(), beginnings.end());
           CHECK(std::adjacent_find(beginnings.begin(), beginnings.end()) == beginnings.end());

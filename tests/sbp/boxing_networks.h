@@ -1,4 +1,4 @@
-// Networks for the tests of boxing, with times that can be worked out by hand.
+// Networks and devices for the tests of boxing, with times that can be worked out by hand.
 #pragma once
 
 #include "core/cost_model.h"
@@ -57,6 +57,32 @@ class HopModel : public NetworkModel {
 inline std::vector<const NetworkModel*> networks() {
   static const HopModel one, nodes(2, 7);
   return {&one, &nodes};
+}
+
+// A kernel takes a start and a time per byte that it reads or writes; on every other device
+// `slow_down` times as long.
+class StreamCost : public CostModel {
+ public:
+  StreamCost(std::int64_t start_ps, std::int64_t ps_per_byte, std::int64_t slow_down = 1)
+      : start_(start_ps), per_byte_(ps_per_byte), slow_down_(slow_down) {}
+
+  Duration duration(const Work& work) const override {
+    return Duration(start_ + (work.read + work.written).value * per_byte_);
+  }
+  Duration duration_on(Rank rank, const Work& work) const override {
+    return Duration(duration(work).value * (colour_of(rank) == 0 ? 1 : slow_down_));
+  }
+  std::int32_t colour_of(Rank rank) const override { return slow_down_ == 1 ? 0 : rank.value % 2; }
+  Duration launch_cost() const override { return {}; }
+
+ private:
+  std::int64_t start_, per_byte_, slow_down_;
+};
+
+// Memory that is a hundred times as fast as a hop, and memory as slow as one, of unequal devices.
+inline std::vector<const CostModel*> devices() {
+  static const StreamCost fast(1000, 10), slow(300'000, 500, 2);
+  return {&fast, &slow};
 }
 
 }  // namespace sextant::oracle

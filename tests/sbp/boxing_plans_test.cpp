@@ -3,6 +3,7 @@
 
 #include "core/error.h"
 #include "core/words_at.h"
+#include "tests/sbp/boxing_networks.h"
 
 #include <doctest/doctest.h>
 
@@ -33,6 +34,7 @@ void check_equal(const BoxingPlan& a, const BoxingPlan& b) {
 
 TEST_CASE("a remembered plan is the plan that is made anew, under both objectives") {
   const LineNetwork network;
+  const oracle::StreamCost cost(300, 2);
   const std::vector<Placement> placements = {consecutive_placement({{"a", 2}, {"b", 2}}),
                                              consecutive_placement({{"a", 2}, {"b", 2}}, Rank(4)),
                                              consecutive_placement({{"a", 2}, {"b", 2}}, Rank(8)),
@@ -42,7 +44,7 @@ TEST_CASE("a remembered plan is the plan that is made anew, under both objective
   const auto pick = [&](const auto& list) { return list[random() % list.size()]; };
   for (const NetworkModel* model :
        {static_cast<const NetworkModel*>(nullptr), static_cast<const NetworkModel*>(&network)}) {
-    BoxingPlans plans(BoxingObjective::kTime, model);
+    BoxingPlans plans(BoxingObjective::kTime, model, &cost);
     for (int round = 0; round < 400; ++round) {
       const Placement from = pick(placements), to = pick(placements);
       BoxingRequest request{.type = kType,
@@ -50,7 +52,8 @@ TEST_CASE("a remembered plan is the plan that is made anew, under both objective
                             .to_placement = &to,
                             .from = {},
                             .to = {},
-                            .network = model};
+                            .network = model,
+                            .cost = &cost};
       for (std::size_t axis = 0; axis < from.axes.size(); ++axis)
         request.from.push_back(pick(letters));
       for (std::size_t axis = 0; axis < to.axes.size(); ++axis) request.to.push_back(pick(letters));

@@ -35,6 +35,7 @@ void check_all(const std::vector<std::int64_t>& extents, int first_target, const
       if (network != nullptr) {
         request.objective = BoxingObjective::kTime;
         request.network = network;
+        request.cost = oracle::devices().front();
       }
       const BoxingPlan plan = plan_large_boxing(request, 1), best = plan_boxing(request);
       oracle::check_plan(request, plan);

@@ -301,6 +301,59 @@ TEST_CASE("by time a small tensor is reduced in one step and a large one in shar
   CHECK(large.time == Duration(6 * (1'000'000 + 32'000'000 / 4) + 1'000'000 + 64'000'000 / 2));
 }
 
+// (P, S(0)) on 4 x 2, where a collective over all 8 devices is a hundredth faster than those over
+// dp with half of the S bytes each. Where fills are free that is chosen; with memory in time, the
+// fill (S/2 read, S written) and the slice (S/2 and S/2) are part of the price.
+TEST_CASE("filling a part up with zeros is not free where devices are timed") {
+  const Placement placement = consecutive_placement({{"dp", 4}, {"tp", 2}});
+  class Switch final : public oracle::HopModel {
+    Duration duration(const CollectiveCost& cost) const override {
+      const std::int64_t bytes = cost.global_bytes.value;
+      return cost.members.size() == 8 ? Duration(bytes * 990) : Duration(bytes * 2000);
+    }
+  };
+  const Switch network;
+  const oracle::StreamCost memory(0, 4);
+  BoxingRequest request{.type = {Shape{64, 64}, DType::kI64},
+                        .from_placement = &placement,
+                        .to_placement = &placement,
+                        .from = {Sbp::partial(), Sbp::split(0)},
+                        .to = {Sbp::broadcast(), Sbp::split(0)},
+                        .network = &network};
+  constexpr std::int64_t kWhole = 64 * 64 * 8;
+  const BoxingPlan filled = plan_boxing(request);
+  CHECK(filled.steps.size() == 3);
+  CHECK(filled.time == Duration(kWhole * 990));
+  request.cost = &memory;
+  const BoxingPlan plain = plan_boxing(request);
+  CHECK(plain.steps.size() == 1);
+  CHECK(plain.time == Duration(kWhole / 2 * 2000));
+  // At 4 ps per byte they take 10 S; at 1 ps 2.5 S, and 990 S + 2.5 S is less than 1000 S.
+  const oracle::StreamCost faster(0, 1);
+  request.cost = &faster;
+  CHECK(plan_boxing(request).time == Duration(kWhole * 990 + kWhole * 5 / 2));
+}
+
+TEST_CASE("a slice is filled up where that touches less memory than a copy of the whole") {
+  // B -> P(sum) reads and writes S; a slice reads and writes S/8, and the fill S/8 and S.
+  const Placement placement = consecutive_placement({{"x", 8}});
+  const oracle::HopModel network;
+  const oracle::StreamCost memory(0, 1);
+  BoxingRequest request{.type = {Shape{64, 64}, DType::kI64},
+                        .from_placement = &placement,
+                        .to_placement = &placement,
+                        .from = {Sbp::broadcast()},
+                        .to = {Sbp::partial()},
+                        .network = &network,
+                        .cost = &memory};
+  const BoxingPlan plan = plan_boxing(request);
+  CHECK(plan.steps.size() == 2);
+  CHECK(plan.time == Duration(64 * 64 * (2 + 1 + 8)));
+  const oracle::StreamCost late(100'000, 1);  // a second start is not worth it
+  request.cost = &late;
+  CHECK(plan_boxing(request).steps.size() == 1);
+}
+
 TEST_CASE("planning a pair takes tens of microseconds") {
   const Placement placement = consecutive_placement({{"dp", 16}, {"tp", 8}});
   const std::vector<NdSbp> words = all_words(2, kAlphabet);
