@@ -86,8 +86,10 @@ BlockCatalogue::BlockCatalogue(const FlatTape& flat, const BlockOrder& order,
 
 BlockInstance BlockCatalogue::instance_of(const BlockPiece& piece) {
   describe(piece);
+  const std::int32_t structure = structure_of_description(piece.count);
+  for (const std::int32_t launch : seen_) is_exported_[at(structure)][at(launch)] = true;
   BlockInstance instance;
-  instance.block = template_of_description(structure_of_description(piece.count));
+  instance.block = template_of_description(structure);
   instance.first_binding = size_of(into_.bindings);
   add_bindings();
   return instance;
@@ -96,14 +98,13 @@ BlockInstance BlockCatalogue::instance_of(const BlockPiece& piece) {
 void BlockCatalogue::describe(const BlockPiece& piece) {
   for (Numbering* numbering : {&places_, &queues_, &fences_, &positions_}) numbering->forget();
   for (std::vector<std::int32_t>& launches : on_queue_) launches.clear();
-  exported_.clear();
+  seen_.clear();
   structure_key_.clear();
   timed_.clear();
   for (std::int32_t i = 0; i < piece.count; ++i) describe_launch(piece, i);
 }
 
-// Place, queue, members, whether it is exported, the launch in the window, the number of waits and
-// the waits.
+// Place, queue, members, the launch in the window, the number of waits and the waits.
 void BlockCatalogue::describe_launch(const BlockPiece& piece, std::int32_t position) {
   const std::int32_t e = order_.entries[at(piece.first + position)];
   const TapeEntry& entry = flat_.tape->entries[at(e)];
@@ -118,12 +119,11 @@ void BlockCatalogue::describe_launch(const BlockPiece& piece, std::int32_t posit
   if (at(queue) >= on_queue_.size()) on_queue_.resize(at(queue) + 1);
   std::vector<std::int32_t>& before = on_queue_[at(queue)];
   const std::int64_t far = std::int64_t{size_of(before)} - into_.window;
-  if (is_seen_[at(e)]) exported_.push_back(e);
+  if (is_seen_[at(e)]) seen_.push_back(position);
   const std::int32_t first_wait = e == 0 ? 0 : flat_.waits_end[at(e - 1)];
-  structure_key_.insert(
-      structure_key_.end(),
-      {places_.of(entry.place), queue, members, is_seen_[at(e)] ? 1 : 0,
-       far < 0 ? -1 : before[static_cast<std::size_t>(far)], flat_.waits_end[at(e)] - first_wait});
+  structure_key_.insert(structure_key_.end(), {places_.of(entry.place), queue, members,
+                                               far < 0 ? -1 : before[static_cast<std::size_t>(far)],
+                                               flat_.waits_end[at(e)] - first_wait});
   before.push_back(position);
   for (std::int32_t w = first_wait; w < flat_.waits_end[at(e)]; ++w) {
     const std::int32_t whose = flat_.waits[at(w)];
@@ -140,6 +140,7 @@ std::int32_t BlockCatalogue::structure_of_description(std::int32_t num_launches)
     if (structure_keys_[at(known->second)] == structure_key_) return known->second;
   const std::int32_t structure = add_structure(num_launches);
   structure_keys_.push_back(structure_key_);
+  is_exported_.emplace_back(at(num_launches));
   structures_.emplace(hash, structure);
   return structure;
 }
@@ -153,18 +154,15 @@ std::int32_t BlockCatalogue::add_structure(std::int32_t num_launches) {
   structure.num_places = size_of(places_.used);
   structure.num_queues = size_of(queues_.used);
   structure.num_fences = size_of(fences_.used);
-  structure.first_export = size_of(into_.exports);
-  structure.num_exports = size_of(exported_);
   into_.queue_places.resize(into_.queue_places.size() + queues_.used.size());
   const std::int32_t* key = structure_key_.data();
   for (std::int32_t i = 0; i < num_launches; ++i) {
-    BlockLaunch launch{key[0], key[1], key[2], 0, key[4]};
-    if (key[3] != 0) into_.exports.push_back(i);
+    BlockLaunch launch{key[0], key[1], key[2], 0, key[3]};
     into_.queue_places[at(structure.first_queue + launch.queue)] = launch.place;
-    into_.waits.insert(into_.waits.end(), key + 6, key + 6 + key[5]);
+    into_.waits.insert(into_.waits.end(), key + 5, key + 5 + key[4]);
     launch.waits_end = size_of(into_.waits);
     into_.launches.push_back(launch);
-    key += 6 + key[5];
+    key += 5 + key[4];
   }
   into_.structures.push_back(structure);
   return size_of(into_.structures) - 1;
@@ -192,7 +190,16 @@ void BlockCatalogue::add_bindings() {
   bindings.insert(bindings.end(), queues_.used.begin(), queues_.used.end());
   bindings.insert(bindings.end(), fences_.used.begin(), fences_.used.end());
   bindings.insert(bindings.end(), 2 * queues_.used.size(), 0);
-  bindings.insert(bindings.end(), exported_.begin(), exported_.end());
+}
+
+void BlockCatalogue::add_exports() {
+  for (std::size_t s = 0; s < is_exported_.size(); ++s) {
+    BlockStructure& structure = into_.structures[s];
+    structure.first_export = size_of(into_.exports);
+    for (std::int32_t launch = 0; launch < structure.num_launches; ++launch)
+      if (is_exported_[s][at(launch)]) into_.exports.push_back(launch);
+    structure.num_exports = size_of(into_.exports) - structure.first_export;
+  }
 }
 
 }  // namespace sextant

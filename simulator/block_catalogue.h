@@ -34,9 +34,11 @@ class BlockCatalogue {
   // `is_seen`: by entry, whether its end is waited for outside its piece.
   BlockCatalogue(const FlatTape& flat, const BlockOrder& order, const std::vector<bool>& is_seen,
                  BlockDurations& durations, BlockTape& into);
-  // Adds the block if it is new, and bindings: fences are waits of the flat tape and exports
-  // entries, not slots yet; nothing is known of the window outside.
+  // Adds the block if it is new, and bindings: fences are waits of the flat tape, not slots yet;
+  // nothing is known of the window outside.
   BlockInstance instance_of(const BlockPiece& piece);
+  // After all pieces: what instances of one structure show is exported by all, for fewer kinds.
+  void add_exports();
 
  private:
   void describe(const BlockPiece& piece);
@@ -61,9 +63,10 @@ class BlockCatalogue {
   BlockTape& into_;
   Numbering places_, queues_, fences_, positions_;
   std::vector<std::vector<std::int32_t>> on_queue_;  // by queue of the block: its launches
-  std::vector<std::int32_t> exported_;               // entries
+  std::vector<std::int32_t> seen_;                   // launches whose end is seen outside
   std::vector<std::int32_t> structure_key_, timed_;  // of the piece at hand
   std::vector<std::vector<std::int32_t>> structure_keys_;
+  std::vector<std::vector<bool>> is_exported_;  // by structure and launch
   std::unordered_multimap<std::uint64_t, std::int32_t> structures_, templates_;  // by hash
 };
 

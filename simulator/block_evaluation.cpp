@@ -205,7 +205,7 @@ class Evaluation {
     take_inputs(matrix, binding);
     see_windows(matrix, binding);
     if (!begins_in_time(matrix, binding)) return false;
-    put_outputs(matrix, binding, compute_outputs(matrix));
+    put_outputs(matrix, instance, compute_outputs(matrix));
     return true;
   }
 
@@ -263,8 +263,9 @@ class Evaluation {
     return true;
   }
 
-  void put_outputs(const BlockMatrix& matrix, const std::int32_t* binding,
+  void put_outputs(const BlockMatrix& matrix, const BlockInstance& instance,
                    const std::int32_t* value_of) {
+    const std::int32_t* binding = bindings_ + instance.first_binding;
     const std::int64_t* values = outputs_.data();
     const std::int64_t* costs = matrices_.delays.data() + matrix.first_delay;
     for (std::int32_t p = 0; p < matrix.num_places; ++p) {
@@ -276,7 +277,7 @@ class Evaluation {
     const std::int32_t* marks = queues + 2 * matrix.num_queues + matrix.num_fences;
     for (std::int32_t q = 0; q < matrix.num_queues; ++q)
       seen_[0][marks[q]] = free_[at(queues[q])] = values[*value_of++];
-    const std::int32_t* exports = marks + matrix.num_queues;
+    const std::int32_t* exports = tape_.export_slots.data() + instance.first_export;
     for (std::int32_t x = 0; x < matrix.num_exports; ++x)
       slots_[at(exports[x])] = values[*value_of++];
   }

@@ -43,7 +43,7 @@ class Building {
     catalogue();
     number_slots();
     for (const Item& item : order_.items) add(item);
-    bind_slots();
+    bind_fences();
     number_saved();
   }
 
@@ -67,6 +67,7 @@ class Building {
     });
     BlockCatalogue catalogue(flat_, order_, is_seen, durations_, into_);
     for (const BlockPiece& piece : pieces_) instances_.push_back(catalogue.instance_of(piece));
+    catalogue.add_exports();
     uses_.resize(into_.structures.size());
     for (const BlockInstance& instance : instances_) ++uses_[at(structure_of(instance))];
   }
@@ -135,11 +136,7 @@ class Building {
   }
 
   void add_piece(std::int32_t p) {
-    if (is_block(p)) {
-      into_.ops.push_back({Op::Kind::kBlock, size_of(into_.instances), 1});
-      into_.instances.push_back(instances_[at(p)]);
-      return;
-    }
+    if (is_block(p)) return add_block(p);
     const BlockPiece& piece = pieces_[at(p)];
     for (std::int32_t i = piece.first; i < piece.first + piece.count;) {
       const std::int32_t e = order_.entries[at(i)];
@@ -154,6 +151,18 @@ class Building {
       add_together({first, first + members}, m);
       i += members;
     }
+  }
+
+  void add_block(std::int32_t p) {
+    BlockInstance instance = instances_[at(p)];
+    instance.first_export = size_of(into_.export_slots);
+    const BlockStructure& s = into_.structures[at(structure_of(instance))];
+    for (std::int32_t x = s.first_export; x < s.first_export + s.num_exports; ++x) {
+      const std::int32_t i = pieces_[at(p)].first + into_.exports[at(x)];
+      into_.export_slots.push_back(slot_of_[at(order_.entries[at(i)])]);
+    }
+    into_.ops.push_back({Op::Kind::kBlock, size_of(into_.instances), 1});
+    into_.instances.push_back(instance);
   }
 
   void add_compute(std::int32_t e) {
@@ -203,14 +212,12 @@ class Building {
     return into_.loose.back();
   }
 
-  void bind_slots() {
+  void bind_fences() {
     for (const BlockInstance& instance : into_.instances) {
       const BlockStructure& s = into_.structures[at(into_.templates[at(instance.block)].structure)];
       std::int32_t* fences =
           into_.bindings.data() + instance.first_binding + s.num_places + s.num_queues;
       for (std::int32_t f = 0; f < s.num_fences; ++f) fences[f] = slot_of_wait(fences[f]);
-      std::int32_t* exports = fences + s.num_fences + 2 * s.num_queues;
-      for (std::int32_t x = 0; x < s.num_exports; ++x) exports[x] = slot_of_[at(exports[x])];
     }
   }
 

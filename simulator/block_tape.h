@@ -40,8 +40,9 @@ struct BlockTemplate {
 struct BlockInstance {
   std::int32_t block = 0;  // template
   // In BlockTape::bindings: places, queues, fences, what the window refers to by queue, marks by
-  // queue, exports.
+  // queue.
   std::int32_t first_binding = 0;
+  std::int32_t first_export = 0;  // in BlockTape::export_slots
 };
 
 // What lasts: a computation on the device of a rank, or a communication.
@@ -88,11 +89,11 @@ struct BlockTape {
   std::vector<BlockTemplate> templates;
   std::vector<BlockLaunch> launches;
   std::vector<std::int32_t> waits;         // launch of the block, or ~fence
-  std::vector<std::int32_t> exports;       // launches of the block whose end is seen outside
+  std::vector<std::int32_t> exports;       // launches of the block whose end some instance shows
   std::vector<std::int32_t> queue_places;  // by queue of a structure
   std::vector<std::int32_t> timed_of_launch;
   std::vector<BlockInstance> instances;
-  std::vector<std::int32_t> bindings;
+  std::vector<std::int32_t> bindings, export_slots;
   std::vector<LooseLaunch> loose;
   std::vector<std::int32_t> loose_waits;     // slots
   std::vector<std::int32_t> over, arriving;  // in `loose`
