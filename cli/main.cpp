@@ -138,6 +138,7 @@ void add_simulate(Program& p) {
       ->check(CLI::IsMember({"tape", "block", "step", "timed"}));
   verb.add_flag("--critical-path", p.simulate.critical_path,
                 "the chain of launches that bounds the step, and the slack of the others");
+  verb.add_flag("--operators", p.simulate.operators, "what each operator takes, the longest first");
   verb.add_flag("--links", p.simulate.links, "what each link carries, the busiest first");
   verb.add_option("--routing", p.simulate.routing,
                   "tokens to experts: uniform, zipf=1.1 or a file, one number per expert; empty "

@@ -1,6 +1,7 @@
 // `sextant simulate`: where the step of one plan goes.
 #include "cli/link_section.h"
 #include "cli/memory_section.h"
+#include "cli/operator_section.h"
 #include "cli/path_section.h"
 #include "cli/picture_section.h"
 #include "cli/routing_section.h"
@@ -159,6 +160,14 @@ void add_routing(const Simulated& it, Json& body, const Console& console) {
   body["routing"] = routing_json(routed, *it.setup.routing, memory);
 }
 
+void add_operators(const Simulated& it, Json& body, const Console& console) {
+  const OperatorSection section{operator_uses(it.graph(), it.timeline, *it.planned.cost),
+                                static_cast<std::int64_t>(it.graph().ranks.size()),
+                                it.simulation.step_time};
+  say(section, console);
+  body["operators"] = operators_json(section);
+}
+
 void add_path(const Simulated& it, Json& body, const Console& console) {
   if (!it.arguments.critical_path) return;
   const StepPath path =
@@ -240,6 +249,7 @@ void run_simulate(const SimulateArguments& arguments, const CommonOptions& commo
   if (routed) add_routing(it, body, console);
   if (const auto sizes = expert_sizes(expanded.graph); sizes && !routed)
     say_full_places(*sizes, console);
+  if (arguments.operators) add_operators(it, body, console);
   if (links) say(*links, console);
   say_notes(it, common.seed, console);
   if (simulation.blocks) body["blocks"] = blocks_json(*simulation.blocks);

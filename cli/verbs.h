@@ -31,6 +31,7 @@ struct SimulateArguments {
   bool unfolded = false;
   bool critical_path = false;
   bool links = false;
+  bool operators = false;
   std::string routing;  // of tokens to experts: "zipf=1.1"; empty: all places are full
   std::vector<std::string> stragglers;  // "5=1.2x"
   std::int64_t samples = 0;             // of the step time, under jitter

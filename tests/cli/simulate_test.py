@@ -134,6 +134,20 @@ def check_links(program):
     expect("links: no communication" in alone.out, f"one rank uses links: {alone.out}")
 
 
+def check_operators(program):
+    for mode in ("tape", "timed"):
+        document = simulate(program, "--operators", "--mode", mode).document()
+        rows = document["operators"]
+        times = [row["time_s"] for row in rows]
+        expect(times == sorted(times, reverse=True), f"operators are not sorted: {times}")
+        kernels = sum(row["time_s"] for row in rows if row["queue"] == "compute")
+        parts = document["parts_s"]
+        expect(math.isclose(kernels, parts["compute"]["mean"] + parts["optimizer"]["mean"],
+                            rel_tol=1e-9), f"kernels take {kernels} s, parts say {parts}")
+    expect(any(row["kind"] == "matmul" and row["flops"] > 0 for row in rows), "no products")
+    expect("operators" not in simulate(program).document(), "operators that nobody asked for")
+
+
 def check_routing(program):
     moe = ["gpt:layers=2,hidden=512,heads=8,vocab=512,seq=100,experts=4,top_k=2,capacity_factor=1.2",
            "-c", "dgx-h100:nodes=1", "--strategy", "dp=4 ep=4 micro_batch=4", "--global-batch", "64"]
@@ -183,7 +197,7 @@ def main():
     parser.add_argument("--sextant", required=True, type=pathlib.Path)
     path = parser.parse_args().sextant.resolve()
     for check in (check_modes, check_critical_path, check_changes, check_sweep, check_refusals,
-                  check_variation, check_links, check_routing, check_pictures):
+                  check_variation, check_links, check_operators, check_routing, check_pictures):
         with tempfile.TemporaryDirectory() as folder:
             print(check.__name__, flush=True)
             check(Program(path, pathlib.Path(folder)))
