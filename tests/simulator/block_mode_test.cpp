@@ -161,7 +161,7 @@ SimulateOptions random_options(std::uint32_t seed) {
   SimulateOptions options;
   options.mode = SimulationMode::kBlock;
   options.folded = draw(seed, 8) % 3 != 0;
-  options.steps = 1 + draw(seed, 9) % 8;
+  options.steps = draw(seed, 35) % 5 == 0 ? 40 : 1 + draw(seed, 9) % 8;
   options.window = 1 + draw(seed, 30) % (draw(seed, 31) % 2 == 0 ? 8 : 200);
   return options;
 }
