@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <unordered_map>
 #include <utility>
 
 namespace sextant {
@@ -23,6 +24,7 @@ struct Circle {
   std::vector<const Communication*> posted;  // by occurrence, of the first to come
   std::vector<std::int32_t> meetings;        // by occurrence
   std::int64_t complete = 0;                 // occurrences at which all have arrived
+  std::size_t behind = 0;                    // seats that have arrived at no more
 };
 
 struct OpenMeeting {
@@ -96,27 +98,38 @@ class DryRunner {
             ErrorCode::kBadInput, "rank {} binds {} group roles, its program '{}' has {}",
             runner.rank.value, groups.size(), program.name, program.num_group_roles);
     for (std::size_t role = 0; role < groups.size(); ++role) {
-      std::vector<std::pair<std::int32_t, GroupRole>> seats;
-      for (const GroupMember& member : members.of(groups[role])) {
-        seats.push_back({classes_.class_of[member.rank.index()], member.role});
-      }
-      std::sort(seats.begin(), seats.end());
-      seats.erase(std::unique(seats.begin(), seats.end()), seats.end());
-      // Under all ranks two groups of equal ranks differ in the roles: each has its own circle.
-      const auto [found, is_new] =
-          circle_of_seats_.emplace(seats, static_cast<std::int32_t>(circles_.size()));
-      if (is_new) {
-        circles_.emplace_back();
-        for (const auto& [rank_class, seat_role] : seats) {
-          circles_.back().seats.push_back({rank_class, seat_role, 0});
-        }
-      }
+      const auto [known, is_new] = circle_of_group_.try_emplace(groups[role].value, -1);
+      if (is_new) known->second = circle_of(members.of(groups[role]));
+      const std::vector<Circle::Seat>& seats =
+          circles_[static_cast<std::size_t>(known->second)].seats;
       const std::pair<std::int32_t, GroupRole> own{classes_.class_of[runner.rank.index()],
                                                    static_cast<GroupRole>(role)};
-      runner.circle_of_role.push_back(found->second);
+      runner.circle_of_role.push_back(known->second);
       runner.seat_of_role.push_back(static_cast<std::int32_t>(
-          std::lower_bound(seats.begin(), seats.end(), own) - seats.begin()));
+          std::lower_bound(seats.begin(), seats.end(), own,
+                           [](const Circle::Seat& seat, const auto& wanted) {
+                             return std::pair(seat.rank_class, seat.role) < wanted;
+                           }) -
+          seats.begin()));
     }
+  }
+
+  // Under all ranks two groups of equal ranks differ in the roles: each has its own circle.
+  std::int32_t circle_of(std::span<const GroupMember> members) {
+    std::vector<std::pair<std::int32_t, GroupRole>> seats;
+    seats.reserve(members.size());
+    for (const GroupMember& member : members)
+      seats.push_back({classes_.class_of[member.rank.index()], member.role});
+    std::sort(seats.begin(), seats.end());
+    seats.erase(std::unique(seats.begin(), seats.end()), seats.end());
+    const auto [found, is_new] =
+        circle_of_seats_.emplace(seats, static_cast<std::int32_t>(circles_.size()));
+    if (is_new) {
+      Circle& circle = circles_.emplace_back();
+      for (const auto& [rank_class, role] : seats) circle.seats.push_back({rank_class, role, 0});
+      circle.behind = seats.size();
+    }
+    return found->second;
   }
 
   void advance(std::size_t r, std::deque<std::size_t>& ready) {
@@ -163,6 +176,7 @@ class DryRunner {
     Circle& circle = circles_[static_cast<std::size_t>(c)];
     const std::int64_t occurrence =
         circle.seats[static_cast<std::size_t>(runner.seat_of_role[role])].arrived++;
+    if (occurrence == circle.complete) --circle.behind;
     if (static_cast<std::size_t>(occurrence) == circle.posted.size()) {
       circle.posted.push_back(&communication);
       circle.meetings.push_back(result_.num_meetings++);
@@ -177,10 +191,12 @@ class DryRunner {
   // Wakes the members of a circle at whose next occurrence all have arrived.
   void settle(std::size_t r, std::int32_t c, std::deque<std::size_t>& ready) {
     Circle& circle = circles_[static_cast<std::size_t>(c)];
-    std::int64_t complete = circle.seats.front().arrived;
-    for (const Circle::Seat& seat : circle.seats) complete = std::min(complete, seat.arrived);
-    if (complete == circle.complete) return;
-    circle.complete = complete;
+    if (circle.behind > 0) return;
+    circle.complete = circle.seats.front().arrived;
+    for (const Circle::Seat& seat : circle.seats)
+      circle.complete = std::min(circle.complete, seat.arrived);
+    for (const Circle::Seat& seat : circle.seats)
+      circle.behind += seat.arrived == circle.complete ? 1 : 0;
     for (const Circle::Seat& seat : circle.seats) {
       const auto member = static_cast<std::size_t>(seat.rank_class);
       Runner& other = runners_[member];
@@ -311,6 +327,7 @@ class DryRunner {
   std::vector<Runner> runners_;  // by class
   std::vector<Circle> circles_;
   std::map<std::vector<std::pair<std::int32_t, GroupRole>>, std::int32_t> circle_of_seats_;
+  std::unordered_map<std::int32_t, std::int32_t> circle_of_group_;
   DryRun result_;
 };
 

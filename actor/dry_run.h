@@ -51,6 +51,8 @@ class GraphTables {
   const ProgramWaits* direct_waits_of(ProgramId program);
   // Waits of a program that can run alone.
   const ProgramWaits& waits_of(ProgramId program);
+  // The graph is somewhere else now.
+  void refer_to(const PhysicalGraph& graph) { graph_ = &graph; }
 
  private:
   struct OfProgram {
@@ -68,5 +70,20 @@ class GraphTables {
 DryRun dry_run(const PhysicalGraph& graph, RankScope scope = RankScope::kOnePerClass);
 DryRun dry_run(const PhysicalGraph& graph, const GroupMembers& members, const RankClasses& classes,
                GraphTables& tables);
+
+// A dry run of one rank per class with all that it was made from: the compiler makes one to see
+// that its graph can run, and whoever records the graph goes on from there.
+struct Rehearsal {
+  explicit Rehearsal(const PhysicalGraph& graph)
+      : members(graph),
+        classes(rank_classes(graph, members)),
+        tables(graph),
+        dry(dry_run(graph, members, classes, tables)) {}
+
+  GroupMembers members;
+  RankClasses classes;
+  GraphTables tables;
+  DryRun dry;
+};
 
 }  // namespace sextant

@@ -2,6 +2,7 @@
 #include "actor/flat_tape.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace sextant {
 namespace {
@@ -36,6 +37,8 @@ class Flattening {
     std::sort(flat_.seen_later.begin(), flat_.seen_later.end());
     flat_.seen_later.erase(std::unique(flat_.seen_later.begin(), flat_.seen_later.end()),
                            flat_.seen_later.end());
+    merge_sole();
+    pair_waits();
   }
 
  private:
@@ -113,6 +116,39 @@ class Flattening {
     }
     op.count = static_cast<std::int32_t>(flat_.over.size()) - op.first;
     flat_.ops.push_back(op);
+  }
+
+  void merge_sole() {
+    using Kind = FlatTape::Op::Kind;
+    flat_.pass.reserve(flat_.ops.size());
+    for (FlatTape::Op op : flat_.ops) {
+      if (op.kind == Kind::kTogether && op.count == 1) {
+        flat_.sole.push_back(op.first);
+        op = {Kind::kCompute, op.first, 1, -1};
+      }
+      if (op.kind == Kind::kCompute && !flat_.pass.empty() &&
+          flat_.pass.back().kind == Kind::kCompute)
+        flat_.pass.back().count += op.count;
+      else
+        flat_.pass.push_back(op);
+    }
+  }
+
+  void pair_waits() {
+    flat_.two_waits.resize(flat_.queue_of.size());
+    const std::int32_t nobody = flat_.nobody();
+    std::int32_t first = 0;
+    for (std::size_t e = 0; e < flat_.two_waits.size(); ++e) {
+      const std::int32_t count = flat_.waits_end[e] - first;
+      const std::int32_t* const waits = flat_.waits.data() + std::exchange(first, first + count);
+      std::array<std::int32_t, 2>& two = flat_.two_waits[e];
+      two[0] = count > 0 ? waits[0] : nobody;
+      two[1] = count > 1 ? waits[1] : nobody;
+      if (count <= 2) continue;
+      two[1] = ~static_cast<std::int32_t>(flat_.more_waits.size());
+      flat_.more_waits.push_back(count - 1);
+      flat_.more_waits.insert(flat_.more_waits.end(), waits + 1, waits + count);
+    }
   }
 
   const Tape& tape_;

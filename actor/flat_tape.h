@@ -4,6 +4,7 @@
 
 #include "actor/tape.h"
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -39,6 +40,17 @@ struct FlatTape {
   std::vector<std::int32_t> seen_later;  // entries whose end the next step waits for
   std::vector<std::int32_t> place_of_queue, launches_of_queue;
   bool has_groups = false;
+
+  // The same for a pass in a hurry. In these ops kCompute has the communications among it that have
+  // one member and are launched alone: who waits for nobody else lasts as long as it lasts.
+  std::vector<Op> pass;
+  std::vector<std::int32_t> sole;  // entries: those communications
+  // By entry, whose end is waited for. Where it is fewer than two, it is nobody's, which is always
+  // zero; where it is more, the second is ~i, and from `more_waits[i]` on stand how many more there
+  // are, and whose.
+  std::vector<std::array<std::int32_t, 2>> two_waits;
+  std::vector<std::int32_t> more_waits;
+  std::int32_t nobody() const { return static_cast<std::int32_t>(queue_of.size() + saved.size()); }
 };
 
 // The same as for the tape itself (actor/tape.h): worth keeping where one tape is evaluated often.

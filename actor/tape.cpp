@@ -21,8 +21,17 @@ struct RunFacts {
   const Actor* actor = nullptr;     // its first
   std::int32_t piece = -1;          // of computation
   std::int32_t communication = -1;  // its number among the communicating actors of the program
-  bool in_bucket = false;           // others of its launch group share its cost
+  GroupRole role = -1;              // of communication
+  QueueRole queue = QueueRole::kCompute;
+  bool optimizer = false;
+  bool in_bucket = false;  // others of its launch group share its cost
 };
+
+// Of one launch group; the rule is that of launched_cost (core/communication_volume.h).
+bool share_bucket(const Actor& a, const Actor& b) {
+  return a.queue == b.queue && a.communication->group == b.communication->group &&
+         a.communication->primitive == b.communication->primitive;
+}
 
 // By run, per program.
 class ProgramFacts {
@@ -42,34 +51,31 @@ class ProgramFacts {
       const BlockId block = program.instances[run.instance.index()].block;
       RunFacts& added = facts.emplace_back();
       added.actor = &graph_.blocks[block.index()].actors[at(run.first_actor)];
-      if (!added.actor->communication)
+      added.queue = added.actor->queue;
+      added.optimizer = added.actor->phase == Phase::kOptimizer;
+      if (!added.actor->communication) {
         added.piece = piece_of(block, run);
-      else
-        added.communication =
-            communications.emplace(added.actor, static_cast<std::int32_t>(communications.size()))
-                .first->second;
+        continue;
+      }
+      added.role = added.actor->communication->group;
+      added.communication =
+          communications.emplace(added.actor, static_cast<std::int32_t>(communications.size()))
+              .first->second;
     }
     for (std::size_t r = 0; r < facts.size(); ++r)
-      facts[r].in_bucket = shares_bucket(program, facts, r);
+      facts[r].in_bucket = is_in_bucket(program, facts, r);
     return facts;
   }
 
  private:
-  // Of a launch group, with the same queue, group and primitive (core/communication_volume.h).
-  static bool shares_bucket(const RankProgram& program, const std::vector<RunFacts>& facts,
-                            std::size_t run) {
+  static bool is_in_bucket(const RankProgram& program, const std::vector<RunFacts>& facts,
+                           std::size_t run) {
     const std::int32_t group = program.order[run].launch_group;
     if (group < 0) return false;
-    const auto shares = [&](std::size_t other) {
-      return facts[other].actor->queue == facts[run].actor->queue &&
-             facts[other].actor->communication->group == facts[run].actor->communication->group &&
-             facts[other].actor->communication->primitive ==
-                 facts[run].actor->communication->primitive;
-    };
     for (std::size_t r = run; r-- > 0 && program.order[r].launch_group == group;)
-      if (shares(r)) return true;
+      if (share_bucket(*facts[r].actor, *facts[run].actor)) return true;
     for (std::size_t r = run + 1; r < facts.size() && program.order[r].launch_group == group; ++r)
-      if (shares(r)) return true;
+      if (share_bucket(*facts[r].actor, *facts[run].actor)) return true;
     return false;
   }
 
@@ -95,7 +101,11 @@ class Recorder {
  public:
   Recorder(const PhysicalGraph& graph, const GroupMembers& members, const RankClasses& classes,
            const DryRun& dry, GraphTables& tables)
-      : graph_(graph), members_(members), classes_(classes), dry_(dry) {
+      : graph_(graph),
+        members_(members),
+        classes_(classes),
+        dry_(dry),
+        lists_of_group_(graph.groups.size()) {
     ProgramFacts facts(graph, tape_.pieces);
     std::size_t entries = 0;
     for (const Rank rank : dry.ranks) {
@@ -119,6 +129,34 @@ class Recorder {
   Tape take() { return std::move(tape_); }
 
  private:
+  // Who arrives, in which role.
+  struct Seat {
+    std::int32_t place = 0;
+    GroupRole role = 0;
+    bool operator==(const Seat&) const = default;
+  };
+  // Of the meeting at hand.
+  struct Arriving {
+    std::int32_t entry;
+    Seat seat;
+    GroupId group;
+    std::int32_t call;
+  };
+  // The last list of a group in Tape::members, and who arrived then.
+  struct ListOfMembers {
+    std::int32_t first_member = -1;
+    std::ptrdiff_t first_seat = 0;
+    std::size_t num_arriving = 0;
+  };
+  struct CostInGroup {
+    CollectiveCost alone;  // without others of a bucket
+    std::int32_t number = -1;
+  };
+  // A communicating actor: its sizes for any group, and its costs by group.
+  struct OfActor {
+    std::optional<CollectiveSizes> sizes;
+    std::unordered_map<std::int32_t, CostInGroup> costs;
+  };
   struct Place {
     std::shared_ptr<const ProgramTables> tables;
     const ProgramWaits* waits = nullptr;
@@ -141,13 +179,13 @@ class Recorder {
       entry.rank = issue.rank;
       entry.place = number;
       entry.run = RunId(run);
-      entry.queue = facts.actor->queue;
+      entry.queue = facts.queue;
       entry.meeting = dry_.meeting_of_run[at(number)][at(run)];
       entry.launch_group = issue.num_runs > 1 ? first : -1;
       entry.piece = facts.piece;
       bool& seen = used[static_cast<std::size_t>(entry.queue)];
       entry.opens_launch = !std::exchange(seen, true);
-      entry.optimizer = facts.actor->phase == Phase::kOptimizer;
+      entry.optimizer = facts.optimizer;
       place.entry_of[at(run)] = first + i;
       tape_.entries.push_back(entry);
     }
@@ -157,7 +195,7 @@ class Recorder {
     const Place& place = places_[at(entry.place)];
     const std::span<const ProgramWait> waits = place.waits->of(entry.run.value);
     entry.first_wait = static_cast<std::int32_t>(tape_.waits.size());
-    entry.num_waits = static_cast<std::int32_t>(waits.size());
+    entry.num_waits = static_cast<std::uint8_t>(waits.size());
     for (const ProgramWait& wait : waits)
       tape_.waits.push_back({place.entry_of[at(wait.run)], wait.lag});
   }
@@ -189,13 +227,13 @@ class Recorder {
     for (std::int32_t i = meeting.first_entry; i < meeting.first_entry + meeting.num_entries; ++i) {
       const std::int32_t e = tape_.meeting_entries[at(i)];
       const TapeEntry& entry = tape_.entries[at(e)];
-      const GroupRole role = facts_of(entry).actor->communication->group;
+      const GroupRole role = facts_of(entry).role;
       arriving_.push_back(
-          {e, entry.place, role, graph_.ranks[entry.rank.index()].groups[at(role)], -1});
+          {e, {entry.place, role}, graph_.ranks[entry.rank.index()].groups[at(role)], -1});
     }
     for (Arriving& one : arriving_) {
       TapeEntry& entry = tape_.entries[at(one.entry)];
-      entry.member = members_.positions_of(entry.rank)[at(one.role)];
+      entry.member = members_.positions_of(entry.rank)[at(one.seat.role)];
       // Few arrive, unless all are of one group: then the first is found at once.
       const auto same =
           std::find_if(arriving_.begin(), arriving_.end(),
@@ -211,47 +249,89 @@ class Recorder {
   }
 
   std::int32_t add_call(std::int32_t meeting, const TapeEntry& entry, GroupId group) {
-    const std::span<const GroupMember> members = members_.of(group);
     TapeCall call;
     call.meeting = meeting;
     call.cost = cost_of(entry, group);
-    call.first_member = static_cast<std::int32_t>(tape_.member_entries.size());
-    call.num_members = static_cast<std::int32_t>(members.size());
-    // Where every rank is run, members arrive mostly in the order of the group.
-    std::size_t guess = 0;
-    for (const GroupMember& member : members)
-      tape_.member_entries.push_back(entry_of_member(member, guess));
+    call.first_member = list_of_members(group);
+    call.num_members = static_cast<std::int32_t>(members_.of(group).size());
     tape_.calls.push_back(call);
     return static_cast<std::int32_t>(tape_.calls.size()) - 1;
   }
 
-  // The arriving entry of the member's representative, for the role the member has.
-  std::int32_t entry_of_member(const GroupMember& member, std::size_t& guess) const {
-    const std::int32_t place = place_of(member.rank);
+  // The same arrive in the same order at most meetings of a group.
+  std::int32_t list_of_members(GroupId group) {
+    ListOfMembers& list = lists_of_group_[group.index()];
+    const bool is_known =
+        list.first_member >= 0 && list.num_arriving == arriving_.size() &&
+        std::equal(arriving_.begin(), arriving_.end(), seats_.begin() + list.first_seat,
+                   [](const Arriving& one, const Seat& seat) { return one.seat == seat; });
+    if (is_known) return list.first_member;
+    list.first_member = static_cast<std::int32_t>(tape_.members.size());
+    list.first_seat = static_cast<std::ptrdiff_t>(seats_.size());
+    list.num_arriving = arriving_.size();
+    for (const Arriving& one : arriving_) seats_.push_back(one.seat);
+    // Where every rank is run, members arrive mostly in the order of the group.
+    std::size_t guess = 0;
+    for (const GroupMember& member : members_.of(group)) {
+      find_member({place_of(member.rank), member.role}, guess);
+      tape_.members.push_back(static_cast<std::int32_t>(guess));
+    }
+    return list.first_member;
+  }
+
+  void find_member(const Seat& seat, std::size_t& guess) const {
     for (std::size_t tried = 0; tried < arriving_.size(); ++tried) {
-      const Arriving& one = arriving_[guess];
-      if (one.place == place && one.role == member.role) return one.entry;
+      if (arriving_[guess].seat == seat) return;
       if (++guess == arriving_.size()) guess = 0;
     }
     fail(ErrorCode::kInternal, "rank {} does not arrive at a communication of its group",
-         member.rank.value);
+         tape_.ranks[at(seat.place)].value);
   }
 
   // An actor has one cost in a group, unless it shares a bucket with others.
   std::int32_t cost_of(const TapeEntry& entry, GroupId group) {
     const RunFacts& facts = facts_of(entry);
-    const std::vector<Rank>& ranks = graph_.groups[group.index()].ranks;
-    if (facts.in_bucket)
-      return add_cost(
-          launched_cost(graph_, graph_.ranks[entry.rank.index()].program, entry.run, ranks));
+    if (facts.in_bucket) return add_cost(bucket_cost(entry, group));
     std::int32_t& known = places_[at(entry.place)].cost_of[at(facts.communication)];
-    if (known >= 0) return known;
-    OfActor& of_actor = of_actor_.try_emplace(facts.actor).first->second;
-    if (!of_actor.sizes) of_actor.sizes.emplace(graph_, *facts.actor->communication);
-    const auto [found, is_new] = of_actor.costs.emplace(group.value, -1);
-    if (is_new) found->second = add_cost(of_actor.sizes->of(ranks));
-    known = found->second;
+    if (known < 0) {
+      CostInGroup& cost = cost_in_group(*facts.actor, group);
+      if (cost.number < 0) cost.number = add_cost(cost.alone);
+      known = cost.number;
+    }
     return known;
+  }
+
+  // The first of a bucket carries the sizes of all.
+  CollectiveCost bucket_cost(const TapeEntry& entry, GroupId group) {
+    const std::vector<Run>& order = graph_.program_of(entry.rank).order;
+    const std::vector<RunFacts>& facts = *places_[at(entry.place)].facts;
+    const std::size_t run = entry.run.index();
+    const auto is_of_bucket = [&](std::size_t other) {
+      return order[other].launch_group == order[run].launch_group &&
+             share_bucket(*facts[other].actor, *facts[run].actor);
+    };
+    CollectiveCost cost = cost_in_group(*facts[run].actor, group).alone;
+    for (std::size_t r = run; r-- > 0 && order[r].launch_group == order[run].launch_group;)
+      if (is_of_bucket(r)) {
+        cost.global_bytes = cost.largest_volume = Bytes(0);
+        return cost;
+      }
+    for (std::size_t r = run + 1;
+         r < order.size() && order[r].launch_group == order[run].launch_group; ++r) {
+      if (!is_of_bucket(r)) continue;
+      const CollectiveCost& more = cost_in_group(*facts[r].actor, group).alone;
+      cost.global_bytes += more.global_bytes;
+      cost.largest_volume += more.largest_volume;
+    }
+    return cost;
+  }
+
+  CostInGroup& cost_in_group(const Actor& actor, GroupId group) {
+    OfActor& of_actor = of_actor_[&actor];
+    if (!of_actor.sizes) of_actor.sizes.emplace(graph_, *actor.communication);
+    const auto [found, is_new] = of_actor.costs.try_emplace(group.value);
+    if (is_new) found->second.alone = of_actor.sizes->of(graph_.groups[group.index()].ranks);
+    return found->second;
   }
 
   std::int32_t add_cost(const CollectiveCost& cost) {
@@ -259,25 +339,14 @@ class Recorder {
     return static_cast<std::int32_t>(tape_.costs.size()) - 1;
   }
 
-  // Of the meeting at hand.
-  struct Arriving {
-    std::int32_t entry, place;
-    GroupRole role;
-    GroupId group;
-    std::int32_t call;
-  };
-
   const PhysicalGraph& graph_;
   const GroupMembers& members_;
   const RankClasses& classes_;
   const DryRun& dry_;
   std::vector<Place> places_;
   std::vector<Arriving> arriving_;
-  // A communicating actor: its sizes for any group, and its costs by group.
-  struct OfActor {
-    std::optional<CollectiveSizes> sizes;
-    std::unordered_map<std::int32_t, std::int32_t> costs;
-  };
+  std::vector<ListOfMembers> lists_of_group_;
+  std::vector<Seat> seats_;
   std::unordered_map<const Actor*, OfActor> of_actor_;
   Tape tape_;
 };
@@ -293,6 +362,14 @@ Tape record(const PhysicalGraph& graph, const GroupMembers& members, const RankC
   GraphTables tables(graph);
   const DryRun dry = dry_run(graph, members, classes, tables);
   return record(graph, members, classes, dry, tables);
+}
+
+Tape record(const PhysicalGraph& graph, const RankClasses& classes, Rehearsal& rehearsal) {
+  rehearsal.tables.refer_to(graph);
+  if (classes.class_of == rehearsal.classes.class_of)
+    return record(graph, rehearsal.members, classes, rehearsal.dry, rehearsal.tables);
+  const DryRun dry = dry_run(graph, rehearsal.members, classes, rehearsal.tables);
+  return record(graph, rehearsal.members, classes, dry, rehearsal.tables);
 }
 
 Tape record(const PhysicalGraph& graph, RankScope scope) {

@@ -24,14 +24,15 @@ struct TapeEntry {
   Rank rank;               // the representative of its class
   std::int32_t place = 0;  // of that rank in Tape::ranks
   RunId run;
-  QueueRole queue = QueueRole::kCompute;
-  std::int32_t first_wait = 0, num_waits = 0;  // in Tape::waits
+  std::int32_t first_wait = 0;  // in Tape::waits
   // Entries with the same meeting are members of one communication; -1: computation.
   std::int32_t meeting = -1;
   std::int32_t call = -1;          // in Tape::calls: the meeting as its own group sees it
   std::int32_t member = 0;         // its position in that group
   std::int32_t launch_group = -1;  // the first entry of its launch group; -1: alone
   std::int32_t piece = -1;         // of computation, in Tape::pieces
+  std::uint8_t num_waits = 0;      // at most one per queue
+  QueueRole queue = QueueRole::kCompute;
   bool opens_launch = true;  // on its queue: members of a launch group count once in the window
   bool optimizer = false;    // its first actor is of that phase
 };
@@ -47,7 +48,7 @@ struct TapePiece {
 struct TapeCall {
   std::int32_t meeting = 0;
   std::int32_t cost = 0;                           // in Tape::costs
-  std::int32_t first_member = 0, num_members = 0;  // in Tape::member_entries, in group order
+  std::int32_t first_member = 0, num_members = 0;  // in Tape::members, in group order
 };
 
 struct TapeMeeting {
@@ -62,10 +63,19 @@ struct Tape {
   std::vector<TapeWait> waits;
   std::vector<TapeMeeting> meetings;
   std::vector<TapeCall> calls;
-  std::vector<std::int32_t> member_entries;   // the entry that stands for each member of a call
+  // Who of those that arrive at a meeting stands for each member of a call; calls of one group
+  // share a list.
+  std::vector<std::int32_t> members;
   std::vector<std::int32_t> meeting_entries;  // those that arrive
   std::vector<CollectiveCost> costs;          // distinct ones
   std::vector<TapePiece> pieces;
+
+  // The entry that stands for a member.
+  std::int32_t entry_of(const TapeCall& call, std::int32_t member) const {
+    const TapeMeeting& meeting = meetings[static_cast<std::size_t>(call.meeting)];
+    const std::int32_t who = members[static_cast<std::size_t>(call.first_member + member)];
+    return meeting_entries[static_cast<std::size_t>(meeting.first_entry + who)];
+  }
 };
 
 // The third step, as every device is given it (program_waits.h): one rank per class of the graph,
@@ -76,6 +86,8 @@ Tape record(const PhysicalGraph& graph, const GroupMembers& members, const RankC
 // The same with a dry run of these classes that is already there.
 Tape record(const PhysicalGraph& graph, const GroupMembers& members, const RankClasses& classes,
             const DryRun& dry, GraphTables& tables);
+// The same with one of this graph, whose dry run serves where its classes are these.
+Tape record(const PhysicalGraph& graph, const RankClasses& classes, Rehearsal& rehearsal);
 
 // Times of one run of `steps` steps.
 struct TapeTimes {

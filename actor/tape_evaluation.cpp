@@ -5,6 +5,7 @@
 #include "core/check.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <utility>
@@ -40,15 +41,17 @@ class Evaluation {
   Evaluation(const Inputs& in, std::vector<Duration> meeting_durations)
       : in_(in),
         tape_(*in.flat.tape),
-        durations_(in.durations.data()),
         meeting_durations_(std::move(meeting_durations)),
+        durations_(in.durations.begin(), in.durations.end()),
         host_(tape_.ranks.size()),
-        free_(in.flat.place_of_queue.size()),
+        queues_(in.flat.place_of_queue.size()),
         rank_ends_(tape_.ranks.size() * static_cast<std::size_t>(in.options.run_ahead_steps)),
         begin_(tape_.entries.size()),
-        end_(tape_.entries.size() + in.flat.saved.size()),
+        end_(at(in.flat.nobody()) + 1),
         issued_(tape_.entries.size()) {
+    for (std::size_t q = 0; q < queues_.size(); ++q) queues_[q].place = in.flat.place_of_queue[q];
     if (!kTogether || in.flat.has_groups) completion_.resize(tape_.entries.size());
+    put_sole_durations();
     if (kWindow) size_windows();
     if (in.options.jitter != 0.0) prepare_jitter();
   }
@@ -80,21 +83,38 @@ class Evaluation {
   }
 
  private:
-  // The ends of the last `window` launches of a queue; zero before there were as many.
-  struct Ring {
-    std::vector<Time> ends;
-    std::size_t next = 0;
+  struct Queue {
+    Time free;
+    // The ends of the last `window` launches, in a ring; zero before there were as many. kWindow.
+    Time* ends = nullptr;
+    std::uint32_t next = 0, window = 0;
+    std::int32_t place = 0;
   };
 
   void size_windows() {
-    rings_.resize(free_.size());
-    for (std::size_t q = 0; q < rings_.size(); ++q)
-      if (in_.flat.launches_of_queue[q] * in_.options.steps > in_.options.window)
-        rings_[q].ends.resize(static_cast<std::size_t>(in_.options.window));
+    const auto window = static_cast<std::size_t>(in_.options.window);
+    const auto fills = [&](std::size_t q) {
+      return in_.flat.launches_of_queue[q] * in_.options.steps > in_.options.window;
+    };
+    std::size_t full = 0;
+    for (std::size_t q = 0; q < queues_.size(); ++q) full += fills(q) ? 1 : 0;
+    ring_ends_.resize(full * window);
+    Time* ends = ring_ends_.data();
+    for (std::size_t q = 0; q < queues_.size(); ++q) {
+      if (!fills(q)) continue;
+      queues_[q].ends = std::exchange(ends, ends + window);
+      queues_[q].window = static_cast<std::uint32_t>(window);
+    }
+  }
+
+  // What nobody else is a member of lasts as long as a kernel does.
+  void put_sole_durations() {
+    if constexpr (kTogether)
+      for (const std::int32_t e : in_.flat.sole)
+        durations_[at(e)] = meeting_durations_[at(tape_.entries[at(e)].meeting)];
   }
 
   void prepare_jitter() {
-    jittered_.resize(tape_.entries.size());
     for (const TapeEntry& entry : tape_.entries) {
       ranks_.push_back(entry.rank.value);
       runs_.push_back(entry.run.value);
@@ -113,16 +133,16 @@ class Evaluation {
       end_[entries + i] = end_[at(in_.flat.saved[i])];
     if (in_.options.jitter == 0.0) return;
     jitter_durations(in_.durations, ranks_, runs_, in_.options.jitter, in_.options.seed, step,
-                     jittered_);
-    durations_ = jittered_.data();
+                     durations_);
+    put_sole_durations();
   }
 
   // All that a step depends on is a maximum of sums: if it is what it was for the step before, but
   // all of it later by one period, so is everything that follows.
   std::optional<Duration> period_since_last(std::int64_t step) {
     if (in_.options.jitter != 0.0) return std::nullopt;
-    state_.assign(free_.begin(), free_.end());
-    state_.insert(state_.end(), host_.begin(), host_.end());
+    state_.assign(host_.begin(), host_.end());
+    for (const Queue& queue : queues_) state_.push_back(queue.free);
     for (const std::int32_t e : in_.flat.seen_later) state_.push_back(end_[at(e)]);
     // What the host waited for before this step is in; this is what it will wait for.
     for (std::int64_t age = 1; age < in_.options.run_ahead_steps && age <= step; ++age) {
@@ -130,9 +150,9 @@ class Evaluation {
       const auto ends = rank_ends_.begin() + static_cast<std::ptrdiff_t>(slot * host_.size());
       state_.insert(state_.end(), ends, ends + static_cast<std::ptrdiff_t>(host_.size()));
     }
-    for (const Ring& ring : rings_)
-      for (std::size_t i = 0; i < ring.ends.size(); ++i)
-        state_.push_back(ring.ends[(ring.next + i) % ring.ends.size()]);
+    for (const Queue& queue : queues_)
+      for (std::size_t i = 0; i < queue.window; ++i)
+        state_.push_back(queue.ends[(queue.next + i) % queue.window]);
     std::optional<Duration> period;
     if (state_.size() == state_before_.size() && !state_.empty()) {
       period = state_[0] - state_before_[0];
@@ -146,19 +166,19 @@ class Evaluation {
   Time end_step() {
     std::fill(rank_end_, rank_end_ + host_.size(), Time());
     Time last;
-    for (std::size_t q = 0; q < free_.size(); ++q) {
-      Time& end = rank_end_[at(in_.flat.place_of_queue[q])];
-      end = std::max(end, free_[q]);
+    for (const Queue& queue : queues_) {
+      Time& end = rank_end_[queue.place];
+      end = std::max(end, queue.free);
       last = std::max(last, end);
     }
     return last;
   }
 
   void pass() {
-    for (const FlatTape::Op& op : in_.flat.ops) {
+    for (const FlatTape::Op& op : in_.flat.pass) {
       switch (op.kind) {
         case FlatTape::Op::Kind::kCompute:
-          compute(op);
+          alone(op);
           break;
         case FlatTape::Op::Kind::kTogether:
           together(op);
@@ -173,43 +193,55 @@ class Evaluation {
     }
   }
 
-  // When the launch of this entry alone begins.
-  Time begin_of(std::size_t e) {
-    const std::size_t queue = at(in_.flat.queue_of[e]);
-    Time& host = host_[at(in_.flat.place_of_queue[queue])];
+  // When the launch of this entry alone begins. Hot: by pointers, which the checking standard
+  // library leaves alone.
+  Time begin_of(std::size_t e, Queue& queue) {
+    Time& host = host_.data()[queue.place];
+    Time issued = host;
     if constexpr (kWindow)
-      if (const Ring& ring = rings_[queue]; !ring.ends.empty())
-        host = std::max(host, ring.ends[ring.next]);
-    const Time issued = host;
-    issued_[e] = issued;
+      if (queue.window > 0) issued = std::max(issued, queue.ends[queue.next]);
+    issued_.data()[e] = issued;
     host = issued + in_.launch_cost;
-    return ready(e, std::max(issued, free_[queue]));
+    return ready(e, std::max(issued, queue.free));
   }
+  Queue& queue_of(std::size_t e) { return queues_.data()[in_.flat.queue_of.data()[e]]; }
 
   Time ready(std::size_t e, Time from) const {
-    const std::int32_t end = in_.flat.waits_end[e];
-    for (std::int32_t w = e == 0 ? 0 : in_.flat.waits_end[e - 1]; w < end; ++w)
-      from = std::max(from, end_[at(in_.flat.waits[at(w)])]);
+    const Time* const ends = end_.data();
+    const std::array<std::int32_t, 2> waits = in_.flat.two_waits.data()[e];
+    from = std::max(from, ends[waits[0]]);
+    if (waits[1] >= 0) return std::max(from, ends[waits[1]]);
+    const std::int32_t* const more = in_.flat.more_waits.data() + ~waits[1];
+    for (std::int32_t w = 1; w <= more[0]; ++w) from = std::max(from, ends[more[w]]);
     return from;
   }
 
-  void finish(std::size_t e, Time end) {
-    end_[e] = end;
-    const std::size_t queue = at(in_.flat.queue_of[e]);
-    free_[queue] = end;
+  void finish(std::size_t e, Queue& queue, Time end) {
+    end_.data()[e] = end;
+    queue.free = end;
     if constexpr (kWindow) {
-      Ring& ring = rings_[queue];
-      if (ring.ends.empty()) return;
-      ring.ends[ring.next] = end;
-      if (++ring.next == ring.ends.size()) ring.next = 0;
+      if (queue.window == 0) return;
+      queue.ends[queue.next] = end;
+      if (++queue.next == queue.window) queue.next = 0;
     }
   }
+  void finish(std::size_t e, Time end) { finish(e, queue_of(e), end); }
 
-  void compute(const FlatTape::Op& op) {
+  void alone(const FlatTape::Op& op) {
+    const Duration* const durations = durations_.data();
+    Time* const begins = begin_.data();
     for (std::size_t e = at(op.first); e < at(op.first + op.count); ++e) {
-      const Time begin = begin_of(e);
-      begin_[e] = begin;
-      finish(e, begin + durations_[e]);
+      if constexpr (!kTogether)
+        if (const std::int32_t m = tape_.entries[e].meeting; m >= 0) {
+          begin_[e] = begin_of(e, queue_of(e));
+          ask_network(m);
+          finish(e, completion_[e]);
+          continue;
+        }
+      Queue& queue = queue_of(e);
+      const Time begin = begin_of(e, queue);
+      begins[e] = begin;
+      finish(e, queue, begin + durations[e]);
     }
   }
 
@@ -217,7 +249,7 @@ class Evaluation {
     const std::size_t first = at(op.first), last = at(op.first + op.count);
     Time end;
     for (std::size_t e = first; e < last; ++e) {
-      const Time begin = begin_of(e);
+      const Time begin = begin_of(e, queue_of(e));
       begin_[e] = begin;
       end = std::max(end, begin);
     }
@@ -236,14 +268,12 @@ class Evaluation {
     Time& host = host_[at(tape_.entries[first].place)];
     if constexpr (kWindow)
       for (std::size_t e = first; e < last; ++e)
-        if (const Ring& ring = rings_[at(in_.flat.queue_of[e])];
-            !ring.ends.empty() && tape_.entries[e].opens_launch)
-          host = std::max(host, ring.ends[ring.next]);
+        if (const Queue& queue = queue_of(e); queue.window > 0 && tape_.entries[e].opens_launch)
+          host = std::max(host, queue.ends[queue.next]);
     const Time issued = host;
     host = issued + in_.launch_cost;
     Time begin = issued;
-    for (std::size_t e = first; e < last; ++e)
-      begin = ready(e, std::max(begin, free_[at(in_.flat.queue_of[e])]));
+    for (std::size_t e = first; e < last; ++e) begin = ready(e, std::max(begin, queue_of(e).free));
     for (std::size_t e = first; e < last; ++e) {
       issued_[e] = issued;
       begin_[e] = begin;
@@ -279,8 +309,8 @@ class Evaluation {
         arrivals_.resize(size);
         done_.resize(size);
       }
-      for (std::size_t i = 0; i < size; ++i)
-        arrivals_[i] = begin_[at(tape_.member_entries[at(call.first_member) + i])];
+      for (std::int32_t i = 0; i < call.num_members; ++i)
+        arrivals_[at(i)] = begin_[at(tape_.entry_of(call, i))];
       in_.network.complete(tape_.costs[at(call.cost)], std::span(arrivals_).first(size),
                            std::span(done_).first(size));
       for (std::int32_t i = meeting.first_entry; i < meeting.first_entry + meeting.num_entries;
@@ -313,19 +343,18 @@ class Evaluation {
 
   const Inputs& in_;
   const Tape& tape_;
-  const Duration* durations_;
   std::vector<Duration> meeting_durations_;  // kTogether
+  std::vector<Duration> durations_;          // by entry, of this step
 
-  std::vector<Time> host_;       // by place: when it can issue the next launch (launch_time.h)
-  std::vector<Time> free_;       // by queue
-  std::vector<Ring> rings_;      // by queue, kWindow
+  std::vector<Time> host_;  // by place: when it can issue the next launch (launch_time.h)
+  std::vector<Queue> queues_;
+  std::vector<Time> ring_ends_;  // of those that may be full
   std::vector<Time> rank_ends_;  // by step modulo run-ahead, and place
   Time* rank_end_ = nullptr;     // of this step
   std::vector<Time> begin_, end_, issued_;
   std::vector<Time> completion_;  // of members, before their launch is over
   std::vector<Time> arrivals_, done_;
   std::vector<Time> state_, state_before_;
-  std::vector<Duration> jittered_;
   std::vector<std::int32_t> ranks_, runs_;  // with jitter
 };
 

@@ -228,7 +228,8 @@ void run_simulate(const SimulateArguments& arguments, const CommonOptions& commo
   planned.network = std::move(models.network);
   if (!arguments.memory) require_fits(planned, expanded.graph);
   const Timeline timeline =
-      simulate_timeline(graph, *planned.cost, *planned.network, setup.options);
+      simulate_timeline(graph, *planned.cost, *planned.network, setup.options,
+                        &graph == &expanded.graph ? expanded.rehearsal : nullptr);
   std::optional<MemorySection> memory;
   if (arguments.memory) {
     memory = memory_section(expanded, timeline);

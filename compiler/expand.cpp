@@ -66,7 +66,7 @@ class Expansion {
       packed[c] = plans[c]->finish();
       graph_.programs[c].guards = missing_guards(graph_, ProgramId(c));
     });
-    return {std::move(graph_), std::move(packed)};
+    return {std::move(graph_), std::move(packed), nullptr};
   }
 
  private:
@@ -188,20 +188,22 @@ void require_none(const std::vector<std::string>& broken, const char* what) {
           broken.empty() ? "" : broken.front());
 }
 
-void check(const StagedGraph& staged, const PhysicalGraph& graph) {
+std::shared_ptr<Rehearsal> check(const StagedGraph& staged, const PhysicalGraph& graph) {
   require_none(validate(graph), "the compiler made an invalid graph");
   // In this order: what is missing is said before what cannot run, and that before what is
   // unordered.
   constexpr std::size_t kFirstProgram = 2;
+  std::shared_ptr<Rehearsal> rehearsal;
   for_each_in_parallel(graph.programs.size() + kFirstProgram, [&](std::size_t task) {
     if (task == 0)
       require_none(check_layers(staged, graph), "the compiler lost an operator or did one twice");
     else if (task == 1)
-      dry_run(graph);
+      rehearsal = std::make_shared<Rehearsal>(graph);
     else
       require_none(check_byte_order(graph, ProgramId(task - kFirstProgram)),
                    "the compiler left bytes unordered");
   });
+  return rehearsal;
 }
 
 }  // namespace
@@ -215,7 +217,7 @@ ExpandedGraph expand_and_report(const StagedGraph& staged, const OperatorRegistr
   ExpandedGraph expanded =
       Expansion(fused ? *fused : staged, registry, cost, network, options).run();
   if (options.memory) require_fits(expanded.graph, *options.memory);
-  if (options.checks) check(staged, expanded.graph);
+  if (options.checks) expanded.rehearsal = check(staged, expanded.graph);
   return expanded;
 }
 

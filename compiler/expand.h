@@ -2,6 +2,7 @@
 // issue order, memory plan, guards, checks.
 #pragma once
 
+#include "actor/dry_run.h"
 #include "compiler/buckets.h"
 #include "compiler/issue_order.h"
 #include "compiler/memory_plan.h"
@@ -11,6 +12,7 @@
 #include "core/operator.h"
 #include "core/physical_graph.h"
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -48,10 +50,12 @@ PhysicalGraph expand(const StagedGraph& staged, const OperatorRegistry& registry
                      const CostModel& cost, const NetworkModel& network,
                      const ExpandOptions& options);
 
-// The same, with how the memory of each program was packed.
+// The same, with how the memory of each program was packed, and what the proof that the graph can
+// run has left for those who record it; nothing without `checks`.
 struct ExpandedGraph {
   PhysicalGraph graph;
   std::vector<PackedProgram> packed;  // by program
+  std::shared_ptr<Rehearsal> rehearsal = {};
 };
 ExpandedGraph expand_and_report(const StagedGraph& staged, const OperatorRegistry& registry,
                                 const CostModel& cost, const NetworkModel& network,

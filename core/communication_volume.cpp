@@ -21,7 +21,7 @@ class Positions {
   explicit Positions(std::span<const Rank> ranks) : ranks_(ranks) {
     for (std::size_t at = 0; at < ranks.size() && follow_; ++at)
       follow_ = ranks[at].value == ranks.front().value + static_cast<std::int32_t>(at);
-    if (follow_) return;
+    if (follow_ || ranks.size() <= kFew) return;
     places_.reserve(ranks.size());
     for (std::size_t at = 0; at < ranks.size(); ++at) places_.emplace(ranks[at].value, at);
   }
@@ -31,62 +31,99 @@ class Positions {
       const bool is_known = at >= 0 && static_cast<std::size_t>(at) < ranks_.size();
       return is_known ? std::optional(static_cast<std::size_t>(at)) : std::nullopt;
     }
+    if (ranks_.size() <= kFew) {
+      for (std::size_t at = 0; at < ranks_.size(); ++at)
+        if (ranks_[at] == rank) return at;
+      return std::nullopt;
+    }
     const auto found = places_.find(rank.value);
     return found == places_.end() ? std::nullopt : std::optional(found->second);
   }
 
  private:
+  static constexpr std::size_t kFew = 8;  // are looked through
+
   std::span<const Rank> ranks_;
   bool follow_ = true;  // one after the other, as they mostly do
   std::unordered_map<std::int32_t, std::size_t> places_;
 };
+
+// Elements of the box of each device, where all splits leave equal parts.
+std::optional<std::int64_t> equal_elements(const MeshBoxes& boxes) {
+  Box box = boxes.whole();
+  for (const MeshBoxes::Cut& cut : boxes.cuts()) {
+    std::int64_t& extent = box.dims[cut.dim].extent;
+    if (extent % cut.parts != 0) return std::nullopt;
+    extent /= cut.parts;
+  }
+  return box.elements();
+}
 
 // What every device of one side holds.
 struct HeldBoxes {
   HeldBoxes(const Shape& global, WordsOnPlacement side)
       : placement(side.placement),
         boxes(*side.words, *side.placement, global),
-        devices(side.placement->ranks) {}
+        devices(side.placement->ranks),
+        equal(equal_elements(boxes)) {}
 
-  // Of the box of each member; 0 for those outside the placement.
+  // Of the box of a member; 0 outside the placement.
+  std::int64_t elements_of(Rank member) const {
+    const auto device = devices.of(member);
+    if (!device) return 0;
+    return equal ? *equal : boxes.box_at(boxes.coordinates_of(*device)).elements();
+  }
   std::vector<std::int64_t> elements(std::span<const Rank> members) const {
     std::vector<std::int64_t> held;
-    for (const Rank member : members) {
-      const auto device = devices.of(member);
-      held.push_back(device ? boxes.box_at(boxes.coordinates_of(*device)).elements() : 0);
-    }
+    held.reserve(members.size());
+    for (const Rank member : members) held.push_back(elements_of(member));
     return held;
   }
   std::int64_t most_elements(std::span<const Rank> members) const {
-    const std::vector<std::int64_t> held = elements(members);
-    return held.empty() ? 0 : *std::max_element(held.begin(), held.end());
+    std::int64_t most = 0;
+    for (const Rank member : members) {
+      most = std::max(most, elements_of(member));
+      if (most == equal) break;
+    }
+    return most;
   }
 
   const Placement* placement;
   MeshBoxes boxes;
   Positions devices;
+  std::optional<std::int64_t> equal;  // elements of all boxes
 };
 
-std::vector<BoxMove> moves_between(const HeldBoxes& from, const HeldBoxes& to,
-                                   const CommonDevices& common, std::span<const Rank> members) {
+// Calls visit(source, destination, box), positions among the members; by destination.
+template <typename Visit>
+void for_each_move(const HeldBoxes& from, const HeldBoxes& to, const CommonDevices& common,
+                   std::span<const Rank> members, const Visit& visit) {
   const Moves all(from.boxes, to.boxes, common);
   const Positions positions(members);
-  std::vector<BoxMove> moves;
   for (std::size_t member = 0; member < members.size(); ++member) {
     const auto device = to.devices.of(members[member]);
     if (!device) continue;
-    const std::size_t first = moves.size();
     all.visit_to(*device, [&](std::size_t source, const Box& box) {
       const Rank rank = from.placement->ranks[source];
       const auto sender = positions.of(rank);
       SEXTANT_INVARIANT(sender.has_value(), "a group lacks device {}, which it takes from",
                         rank.value);
-      moves.push_back(
-          {static_cast<std::int32_t>(*sender), static_cast<std::int32_t>(member), box.shard()});
+      visit(*sender, member, box);
     });
-    std::stable_sort(moves.begin() + static_cast<std::ptrdiff_t>(first), moves.end(),
-                     [](const BoxMove& a, const BoxMove& b) { return a.source < b.source; });
   }
+}
+
+std::vector<BoxMove> moves_between(const HeldBoxes& from, const HeldBoxes& to,
+                                   const CommonDevices& common, std::span<const Rank> members) {
+  std::vector<BoxMove> moves;
+  for_each_move(from, to, common, members,
+                [&](std::size_t source, std::size_t destination, const Box& box) {
+                  moves.push_back({static_cast<std::int32_t>(source),
+                                   static_cast<std::int32_t>(destination), box.shard()});
+                });
+  std::stable_sort(moves.begin(), moves.end(), [](const BoxMove& a, const BoxMove& b) {
+    return std::pair(a.destination, a.source) < std::pair(b.destination, b.source);
+  });
   return moves;
 }
 
@@ -124,15 +161,17 @@ std::vector<std::int64_t> ring_elements(Primitive primitive, const std::vector<s
   return sent;
 }
 
-void set_moved_volumes(CollectiveCost& cost, const std::vector<BoxMove>& moves, Bytes element) {
+void set_moved_volumes(CollectiveCost& cost, const HeldBoxes& from, const HeldBoxes& to,
+                       const CommonDevices& common, Bytes element) {
   std::vector<std::int64_t> sent(cost.members.size()), received(cost.members.size());
-  for (const BoxMove& move : moves) {
-    if (move.source == move.destination) continue;
-    const std::int64_t elements = move.box.elements();
-    sent[static_cast<std::size_t>(move.source)] += elements;
-    received[static_cast<std::size_t>(move.destination)] += elements;
-    cost.global_bytes += element * elements;
-  }
+  for_each_move(from, to, common, cost.members,
+                [&](std::size_t source, std::size_t destination, const Box& box) {
+                  if (source == destination) return;
+                  const std::int64_t elements = box.elements();
+                  sent[source] += elements;
+                  received[destination] += elements;
+                  cost.global_bytes += element * elements;
+                });
   for (std::size_t member = 0; member < sent.size(); ++member)
     cost.largest_volume =
         std::max(cost.largest_volume, element * std::max(sent[member], received[member]));
@@ -224,17 +263,19 @@ void add_traffic(const PhysicalGraph& graph, const Communication& communication,
 }
 
 struct CollectiveSizes::Sides {
-  Sides(const Shape& global, WordsOnPlacement source, WordsOnPlacement target)
-      : from(global, source),
-        to(global, target),
-        common(source.placement->ranks, target.placement->ranks) {}
+  Sides(Primitive primitive, const Shape& global, WordsOnPlacement source, WordsOnPlacement target)
+      : from(global, source), to(global, target) {
+    if (primitive == Primitive::kAllToAll || primitive == Primitive::kTransfer)
+      common.emplace(source.placement->ranks, target.placement->ranks);
+  }
   HeldBoxes from, to;
-  CommonDevices common;
+  std::optional<CommonDevices> common;  // where boxes move
 };
 
 CollectiveSizes::CollectiveSizes(const Communication& communication, const Shape& global,
                                  WordsOnPlacement from, WordsOnPlacement to)
-    : communication_(&communication), sides_(std::make_unique<Sides>(global, from, to)) {}
+    : communication_(&communication),
+      sides_(std::make_unique<Sides>(communication.primitive, global, from, to)) {}
 CollectiveSizes::CollectiveSizes(const PhysicalGraph& graph, const Communication& communication)
     : CollectiveSizes(communication, graph.layouts[communication.from.index()].global.shape,
                       sides_of(graph, communication).from, sides_of(graph, communication).to) {}
@@ -261,8 +302,7 @@ CollectiveCost CollectiveSizes::of(std::span<const Rank> members) const {
       break;
     case Primitive::kAllToAll:
     case Primitive::kTransfer:
-      set_moved_volumes(cost, moves_between(sides_->from, sides_->to, sides_->common, members),
-                        element);
+      set_moved_volumes(cost, sides_->from, sides_->to, *sides_->common, element);
       break;
   }
   return cost;

@@ -57,12 +57,9 @@ class AlphaBeta : public NetworkModel {
   }
 
   Tier tier_of(std::span<const Rank> members) const {
-    const std::int64_t first_node = cluster_.node_of(members.front());
-    const bool one_node = std::all_of(members.begin(), members.end(), [&](Rank member) {
-      return cluster_.node_of(member) == first_node;
-    });
-    if (one_node) return {cluster_.intra_node.latency.value, intra_bandwidth_, intra_bandwidth_};
     const NodeCounts nodes = count_nodes(members);
+    if (nodes.count == 1)
+      return {cluster_.intra_node.latency.value, intra_bandwidth_, intra_bandwidth_};
     const double rails = inter_bandwidth_ * static_cast<double>(nodes.fewest);
     const bool one_each = nodes.count == static_cast<std::int64_t>(members.size());
     const double ring = one_each ? rails : std::min(intra_bandwidth_, rails);
@@ -70,6 +67,7 @@ class AlphaBeta : public NetworkModel {
   }
 
   NodeCounts count_nodes(std::span<const Rank> members) const {
+    if (std::is_sorted(members.begin(), members.end())) return count_runs(members);
     std::vector<std::int64_t> nodes;
     for (const Rank member : members) nodes.push_back(cluster_.node_of(member));
     std::sort(nodes.begin(), nodes.end());
@@ -78,6 +76,21 @@ class AlphaBeta : public NetworkModel {
       const auto end = std::upper_bound(begin, nodes.end(), *begin);
       ++result.count;
       result.fewest = std::min<std::int64_t>(result.fewest, end - begin);
+      begin = end;
+    }
+    return result;
+  }
+
+  // Of sorted members; no division per member.
+  NodeCounts count_runs(std::span<const Rank> members) const {
+    NodeCounts result{0, std::numeric_limits<std::int64_t>::max()};
+    for (std::size_t begin = 0; begin < members.size();) {
+      const std::int64_t border =
+          (cluster_.node_of(members[begin]) + 1) * cluster_.devices_per_node;
+      std::size_t end = begin + 1;
+      while (end < members.size() && members[end].value < border) ++end;
+      ++result.count;
+      result.fewest = std::min(result.fewest, static_cast<std::int64_t>(end - begin));
       begin = end;
     }
     return result;

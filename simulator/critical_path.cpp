@@ -180,7 +180,7 @@ class StepGraph {
   std::vector<Time> completions(const TapeCall& call) const {
     std::vector<Time> arrivals, done(at(call.num_members));
     for (std::int32_t i = 0; i < call.num_members; ++i)
-      arrivals.push_back(times_.begin[at(tape_.member_entries[at(call.first_member + i)])]);
+      arrivals.push_back(times_.begin[at(tape_.entry_of(call, i))]);
     network_.complete(tape_.costs[at(call.cost)], arrivals, done);
     return done;
   }

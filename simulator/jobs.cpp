@@ -49,7 +49,7 @@ class JoinedJobs {
   void add(const Job& job) {
     offsets_.push_back({size_of(joined_.ranks), size_of(joined_.entries), size_of(joined_.waits),
                         size_of(joined_.meetings), size_of(joined_.calls), size_of(joined_.costs),
-                        size_of(joined_.member_entries), size_of(joined_.meeting_entries)});
+                        size_of(joined_.members), size_of(joined_.meeting_entries)});
     tapes_.push_back(record(*job.graph, RankScope::kAllRanks));
     const Tape& tape = tapes_.back();
     for (const Rank rank : tape.ranks) joined_.ranks.push_back(device_of(job, rank));
@@ -99,8 +99,7 @@ class JoinedJobs {
       call.first_member += from.member;
       joined_.calls.push_back(call);
     }
-    for (const std::int32_t entry : tape.member_entries)
-      joined_.member_entries.push_back(entry + from.entry);
+    joined_.members.insert(joined_.members.end(), tape.members.begin(), tape.members.end());
     for (const std::int32_t entry : tape.meeting_entries)
       joined_.meeting_entries.push_back(entry + from.entry);
   }

@@ -62,7 +62,8 @@ std::vector<double> fill_progressively(std::span<const double> capacities,
 
 // ---------------------------------------------------------------- flows
 
-MaxMin::MaxMin(std::span<const double> capacities) : links_(capacities.size()) {
+MaxMin::MaxMin(std::span<const double> capacities)
+    : links_(capacities.size()), level_(capacities.size(), kNoLimit) {
   for (std::size_t link = 0; link < links_.size(); ++link) {
     require(capacities[link] > 0, ErrorCode::kUsage, "link {} has a capacity of {}: above 0", link,
             capacities[link]);
@@ -124,7 +125,7 @@ void MaxMin::join(std::int32_t c) {
     members.push_back({c, static_cast<std::int32_t>(place), on.load});
   }
   flow_class.is_new = true;
-  find_least(flow_class);
+  flow_class.levels = least_of(flow_class);
   list(c);
 }
 
@@ -155,25 +156,20 @@ void MaxMin::list(std::int32_t c) {
 
 // ---------------------------------------------------------------- levels
 
-// The rate that a class could have if `link` were not there.
-double MaxMin::limit(const FlowClass& flow_class, std::int32_t link) const {
-  return std::min(flow_class.cap,
-                  flow_class.least_link == link ? flow_class.second : flow_class.least);
-}
-
-void MaxMin::find_least(FlowClass& flow_class) const {
-  flow_class.least = flow_class.second = kNoLimit;
-  flow_class.least_link = -1;
+MaxMin::LeastLevels MaxMin::least_of(const FlowClass& flow_class) const {
+  LeastLevels levels;
+  const double* const all = level_.data();
   for (const PathLink& on : flow_class.path) {
-    const double level = links_[index(on.link)].level;
-    if (level < flow_class.least) {
-      flow_class.second = flow_class.least;
-      flow_class.least = level;
-      flow_class.least_link = on.link;
+    const double level = all[on.link];
+    if (level < levels.least) {
+      levels.second = levels.least;
+      levels.least = level;
+      levels.least_link = on.link;
     } else {
-      flow_class.second = std::min(flow_class.second, level);
+      levels.second = std::min(levels.second, level);
     }
   }
+  return levels;
 }
 
 // By Newton's method from below: the sum is concave and piecewise linear in the level, so each
@@ -184,9 +180,10 @@ double MaxMin::level_of(std::int32_t link) {
   double rising = 0;
   offers_.clear();
   for (const Member& member : at.members) {
-    const FlowClass& flow_class = classes_[index(member.flow_class)];
+    const FlowClass& flow_class = classes_.data()[member.flow_class];
     const double load = member.load * static_cast<double>(flow_class.count);
-    offers_.emplace_back(load, limit(flow_class, link));
+    // The rate that the class could have if this link were not there.
+    offers_.emplace_back(load, limit(flow_class.levels, flow_class.cap, link));
     rising += load;
   }
   std::size_t num_rising = offers_.size();
@@ -223,9 +220,10 @@ void MaxMin::settle(std::int32_t link, double key) {
   Link& at = links_[index(link)];
   at.is_queued = false;
   if (!std::exchange(at.is_known, true)) at.wanted = level_of(link);
-  if (is_same(at.wanted, at.level)) return;
-  if (const double turn = std::min(at.wanted, at.level); turn > key) return queue(link, turn);
-  if (at.wanted > at.level) {
+  const double level = level_[index(link)];
+  if (is_same(at.wanted, level)) return;
+  if (const double turn = std::min(at.wanted, level); turn > key) return queue(link, turn);
+  if (at.wanted > level) {
     set_level(link, kNoLimit, key);
     if (at.wanted < kNoLimit) queue(link, at.wanted);
     return;
@@ -235,19 +233,20 @@ void MaxMin::settle(std::int32_t link, double key) {
 }
 
 void MaxMin::set_level(std::int32_t link, double level, double key) {
-  const double before = std::exchange(links_[index(link)].level, level);
+  const double before = std::exchange(level_[index(link)], level);
   for (const Member& member : links_[index(link)].members) {
-    FlowClass& flow_class = classes_[index(member.flow_class)];
+    FlowClass& flow_class = classes_.data()[member.flow_class];
     // Neither is among the two that count.
-    if (flow_class.least_link != link && std::min(before, level) > flow_class.second) continue;
-    limits_before_.clear();
-    for (const PathLink& on : flow_class.path) limits_before_.push_back(limit(flow_class, on.link));
-    find_least(flow_class);
+    if (flow_class.levels.least_link != link && std::min(before, level) > flow_class.levels.second)
+      continue;
+    const LeastLevels levels_before = flow_class.levels;
+    flow_class.levels = least_of(flow_class);
     list(member.flow_class);
-    for (std::size_t place = 0; place < flow_class.path.size(); ++place) {
-      const std::int32_t other = flow_class.path[place].link;
-      if (other != link) limit_changed(other, limits_before_[place], limit(flow_class, other), key);
-    }
+    if (flow_class.levels == levels_before) continue;
+    for (const PathLink& on : flow_class.path)
+      if (on.link != link)
+        limit_changed(on.link, limit(levels_before, flow_class.cap, on.link),
+                      limit(flow_class.levels, flow_class.cap, on.link), key);
   }
 }
 
@@ -255,10 +254,11 @@ void MaxMin::limit_changed(std::int32_t link, double before, double after, doubl
   Link& at = links_[index(link)];
   if (before == after || at.settled == solves_) return;
   if (!at.is_queued) {
-    if (std::min(before, after) >= at.level) return;
+    const double level = level_.data()[link];
+    if (std::min(before, after) >= level) return;
     at.is_known = false;
     // More from this flow lowers the level, though not below the turn; less can only raise it.
-    queue(link, after > before ? key : std::max(key, at.level));
+    queue(link, after > before ? key : std::max(key, level));
     return;
   }
   if (at.is_known && std::min(before, after) >= at.wanted) return;
@@ -274,7 +274,8 @@ void MaxMin::solve() {
     at.is_touched = false;
     at.wanted = level_of(link);
     at.is_known = true;
-    if (!is_same(at.wanted, at.level)) queue(link, std::min(at.wanted, at.level));
+    const double level = level_[index(link)];
+    if (!is_same(at.wanted, level)) queue(link, std::min(at.wanted, level));
   }
   touched_.clear();
   while (!heap_.empty()) {
@@ -287,7 +288,7 @@ void MaxMin::solve() {
   changed_.clear();
   for (const std::int32_t c : listed_) {
     FlowClass& flow_class = classes_[index(c)];
-    const double rate = std::min(flow_class.cap, flow_class.least);
+    const double rate = std::min(flow_class.cap, flow_class.levels.least);
     const bool differs = flow_class.is_new || rate != flow_class.rate;
     flow_class.rate = rate;
     flow_class.is_listed = flow_class.is_new = false;

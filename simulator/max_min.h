@@ -2,6 +2,7 @@
 // Knows no time; simulator/flow_network.h and timed mode move bytes at these rates.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -66,12 +67,16 @@ class MaxMin {
     std::int32_t position = 0;  // in Link::members
     double load = 0;
   };
-  struct FlowClass {
-    std::vector<PathLink> path;
-    std::int64_t count = 0;
-    double cap = kNoLimit;
-    double least = kNoLimit, second = kNoLimit;  // of the levels on the path
+  struct LeastLevels {
+    double least = kNoLimit, second = kNoLimit;  // of the levels on a path
     std::int32_t least_link = -1;
+    bool operator==(const LeastLevels&) const = default;
+  };
+  struct FlowClass {
+    LeastLevels levels;
+    double cap = kNoLimit;
+    std::int64_t count = 0;
+    std::vector<PathLink> path;
     double rate = 0;
     bool is_listed = false;  // in listed_
     bool is_new = false;
@@ -83,7 +88,6 @@ class MaxMin {
   };
   struct Link {
     double capacity = 0;
-    double level = kNoLimit;
     double wanted = kNoLimit;  // the level by the flows, when `is_known`
     double key = 0;            // in the heap, when `is_queued`
     bool is_known = false, is_queued = false, is_touched = false;
@@ -97,8 +101,10 @@ class MaxMin {
   void leave(std::int32_t flow_class);
   void touch(std::int32_t link);
   void list(std::int32_t flow_class);
-  double limit(const FlowClass& flow_class, std::int32_t link) const;
-  void find_least(FlowClass& flow_class) const;
+  static double limit(const LeastLevels& levels, double cap, std::int32_t link) {
+    return std::min(cap, levels.least_link == link ? levels.second : levels.least);
+  }
+  LeastLevels least_of(const FlowClass& flow_class) const;
   double level_of(std::int32_t link);
   void queue(std::int32_t link, double key);
   void settle(std::int32_t link, double key);
@@ -106,12 +112,12 @@ class MaxMin {
   void limit_changed(std::int32_t link, double before, double after, double key);
 
   std::vector<Link> links_;
+  std::vector<double> level_;  // by link; side by side, for they are looked up most
   std::vector<FlowClass> classes_;
   std::vector<std::int32_t> free_classes_;
   std::map<std::pair<double, std::vector<FlowLoad>>, std::int32_t> class_by_flow_;
   std::vector<std::pair<double, std::int32_t>> heap_;  // key, link; stale ones are passed over
   std::vector<std::int32_t> touched_, listed_, changed_;
-  std::vector<double> limits_before_;
   std::vector<std::pair<double, double>> offers_;  // load, limit
   std::int64_t solves_ = 0, levels_computed_ = 0;
 };

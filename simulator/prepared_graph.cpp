@@ -9,19 +9,34 @@
 
 namespace sextant {
 
+namespace {
+
+std::shared_ptr<const GroupMembers> members_of(const PhysicalGraph& graph,
+                                               const std::shared_ptr<Rehearsal>& rehearsal) {
+  if (!rehearsal) return std::make_shared<const GroupMembers>(graph);
+  require(rehearsal->classes.class_of.size() == graph.ranks.size(), ErrorCode::kUsage,
+          "a rehearsal of {} ranks for a graph of {}", rehearsal->classes.class_of.size(),
+          graph.ranks.size());
+  return {rehearsal, &rehearsal->members};
+}
+
+}  // namespace
+
 PreparedGraph::PreparedGraph(const PhysicalGraph& graph, const CostModel& cost,
-                             const NetworkModel& network, const SimulateOptions& options)
+                             const NetworkModel& network, const SimulateOptions& options,
+                             const std::shared_ptr<Rehearsal>& rehearsal)
     : graph_(graph),
       folds_(folds(options)),
-      members_(graph),
+      members_(members_of(graph, rehearsal)),
       classes_(classes_of(cost, network)),
-      tape_(std::make_unique<const Tape>(record(graph, members_, classes_))),
+      tape_(std::make_unique<const Tape>(rehearsal ? record(graph, classes_, *rehearsal)
+                                                   : record(graph, *members_, classes_))),
       flat_(*tape_) {}
 
 RankClasses PreparedGraph::classes_of(const CostModel& cost, const NetworkModel& network) const {
   if (!folds_) return all_ranks(graph_);
-  return rank_classes(graph_, members_, rank_colours(graph_, cost),
-                      group_colours(graph_, members_, network), member_order(network));
+  return rank_classes(graph_, *members_, rank_colours(graph_, cost),
+                      group_colours(graph_, *members_, network), member_order(network));
 }
 
 TapeTimes PreparedGraph::times(const CostModel& cost, const NetworkModel& network,
@@ -33,6 +48,11 @@ TapeTimes PreparedGraph::times(const CostModel& cost, const NetworkModel& networ
           "jitter, traffic and unfolded runs need a graph that was prepared unfolded");
   require(!folds_ || classes_of(cost, network).class_of == classes_.class_of, ErrorCode::kUsage,
           "these models tell other ranks apart than those that the graph was prepared with");
+  return evaluated(cost, network, options);
+}
+
+TapeTimes PreparedGraph::evaluated(const CostModel& cost, const NetworkModel& network,
+                                   const SimulateOptions& options) const {
   return evaluate(flat_, entry_durations(*tape_, graph_, cost), cost, network,
                   tape_options(options));
 }
@@ -42,9 +62,28 @@ Timeline PreparedGraph::timeline(const CostModel& cost, const NetworkModel& netw
   return timeline_of(graph_, *tape_, times(cost, network, options), classes_, options);
 }
 
+Timeline PreparedGraph::first_timeline(const CostModel& cost, const NetworkModel& network,
+                                       const SimulateOptions& options) const {
+  return timeline_of(graph_, *tape_, evaluated(cost, network, options), classes_, options);
+}
+
+Simulation PreparedGraph::simulation(const CostModel& cost, const TapeTimes& times,
+                                     const SimulateOptions& options) const {
+  if (options.keep_slices)
+    return simulation_of(graph_, cost, timeline_of(graph_, *tape_, times, classes_, options),
+                         options);
+  const Timeline outline = outline_of(graph_, *tape_, times, classes_, options);
+  return simulation_of(graph_, outline, parts_of(*tape_, times, outline.step_time()));
+}
+
+Simulation PreparedGraph::first_simulation(const CostModel& cost, const NetworkModel& network,
+                                           const SimulateOptions& options) const {
+  return simulation(cost, evaluated(cost, network, options), options);
+}
+
 Simulation PreparedGraph::simulate(const CostModel& cost, const NetworkModel& network,
                                    const SimulateOptions& options) const {
-  return simulation_of(graph_, cost, timeline(cost, network, options), options);
+  return simulation(cost, times(cost, network, options), options);
 }
 
 }  // namespace sextant

@@ -114,8 +114,8 @@ void Progress::find_endings(std::int32_t m, Time at) {
     }
     arrivals_.resize(index(call.num_members));
     done_.resize(arrivals_.size());
-    for (std::size_t i = 0; i < arrivals_.size(); ++i)
-      arrivals_[i] = completions_.arrival_of(tape_.member_entries[index(call.first_member) + i]);
+    for (std::int32_t i = 0; i < call.num_members; ++i)
+      arrivals_[index(i)] = completions_.arrival_of(tape_.entry_of(call, i));
     network_.complete(cost, arrivals_, done_);
     for (const std::int32_t e : entries) {
       if (tape_.entries[index(e)].call != c) continue;

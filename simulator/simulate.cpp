@@ -12,6 +12,7 @@
 #include "simulator/rank_colours.h"
 #include "simulator/step_mode.h"
 #include "simulator/step_parts.h"
+#include "simulator/tape_mode.h"
 #include "simulator/timed_mode.h"
 
 #include <algorithm>
@@ -56,10 +57,9 @@ class SpreadOfParts {
   std::int64_t ranks_ = 0;
 };
 
-StepParts parts_of(const Timeline& timeline) {
+StepParts spread_of(const Timeline& timeline, std::span<const PartDurations> of_rank) {
   SpreadOfParts spread;
-  for (const RankTimeline& rank : timeline.ranks)
-    spread.add(parts_of(rank, timeline.step_time()), rank.ranks);
+  for (std::size_t r = 0; r < of_rank.size(); ++r) spread.add(of_rank[r], timeline.ranks[r].ranks);
   StepParts parts;
   parts.optimizer = spread.of(TimePart::kOptimizer);
   parts.compute = spread.of(TimePart::kCompute);
@@ -133,10 +133,12 @@ bool folds(const SimulateOptions& options) {
 }
 
 Timeline simulate_timeline(const PhysicalGraph& graph, const CostModel& cost,
-                           const NetworkModel& network, const SimulateOptions& options) {
+                           const NetworkModel& network, const SimulateOptions& options,
+                           const std::shared_ptr<Rehearsal>& rehearsal) {
   validate(options);
   if (options.mode == SimulationMode::kTape)
-    return PreparedGraph(graph, cost, network, options).timeline(cost, network, options);
+    return PreparedGraph(graph, cost, network, options, rehearsal)
+        .first_timeline(cost, network, options);
   if (options.mode == SimulationMode::kBlock)
     return PreparedBlocks(graph, cost, network, options).timeline(cost, network, options);
   const GroupMembers members(graph);
@@ -154,24 +156,38 @@ Timeline simulate_timeline(const PhysicalGraph& graph, const CostModel& cost,
                        network, options);
 }
 
-Simulation simulation_of(const PhysicalGraph& graph, const CostModel& cost,
-                         const Timeline& timeline, const SimulateOptions& options) {
+Simulation simulation_of(const PhysicalGraph& graph, const Timeline& timeline,
+                         std::span<const PartDurations> parts) {
   Simulation simulation;
   simulation.step_time = timeline.step_time();
   simulation.step_times = timeline.step_times();
-  simulation.parts = parts_of(timeline);
+  simulation.parts = spread_of(timeline, parts);
   report_memory(graph, simulation);
   simulation.ranks_simulated = static_cast<std::int64_t>(timeline.ranks.size());
   simulation.events = timeline.events;
   simulation.blocks = timeline.blocks;
   simulation.traffic = pairs_of(timeline.traffic);
+  return simulation;
+}
+
+Simulation simulation_of(const PhysicalGraph& graph, const CostModel& cost,
+                         const Timeline& timeline, const SimulateOptions& options) {
+  std::vector<PartDurations> parts;
+  for (const RankTimeline& rank : timeline.ranks)
+    parts.push_back(parts_of(rank, timeline.step_time()));
+  Simulation simulation = simulation_of(graph, timeline, parts);
   if (options.keep_slices) simulation.slices = slices_of(graph, cost, timeline);
   return simulation;
 }
 
 Simulation simulate(const PhysicalGraph& graph, const CostModel& cost, const NetworkModel& network,
-                    const SimulateOptions& options) {
-  return simulation_of(graph, cost, simulate_timeline(graph, cost, network, options), options);
+                    const SimulateOptions& options, const std::shared_ptr<Rehearsal>& rehearsal) {
+  validate(options);
+  if (options.mode == SimulationMode::kTape)
+    return PreparedGraph(graph, cost, network, options, rehearsal)
+        .first_simulation(cost, network, options);
+  return simulation_of(graph, cost, simulate_timeline(graph, cost, network, options, rehearsal),
+                       options);
 }
 
 }  // namespace sextant

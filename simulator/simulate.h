@@ -1,12 +1,14 @@
 // A physical graph in virtual time: step time, its parts, memory, trace.
 #pragma once
 
+#include "actor/dry_run.h"
 #include "core/cost_model.h"
 #include "core/physical_graph.h"
 #include "simulator/overlap.h"
 #include "simulator/timeline.h"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -69,12 +71,15 @@ struct SimulateOptions {
 };
 
 // Throws Error(kInfeasible) when the graph cannot run, Error(kUsage) for options without meaning.
+// Tape mode goes on from a rehearsal of the graph (actor/dry_run.h) where the compiler left one.
 Simulation simulate(const PhysicalGraph& graph, const CostModel& cost, const NetworkModel& network,
-                    const SimulateOptions& options = {});
+                    const SimulateOptions& options = {},
+                    const std::shared_ptr<Rehearsal>& rehearsal = nullptr);
 
 // The times alone, of every rank that was simulated.
 Timeline simulate_timeline(const PhysicalGraph& graph, const CostModel& cost,
-                           const NetworkModel& network, const SimulateOptions& options = {});
+                           const NetworkModel& network, const SimulateOptions& options = {},
+                           const std::shared_ptr<Rehearsal>& rehearsal = nullptr);
 
 // What simulate() adds to the times: parts, memory, slices.
 Simulation simulation_of(const PhysicalGraph& graph, const CostModel& cost,

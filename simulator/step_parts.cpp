@@ -15,57 +15,14 @@ namespace {
 enum class Activity : std::uint8_t { kOptimizer, kCompute, kCommunication, kOutstanding };
 constexpr std::size_t kNumActivities = 4;
 
-struct Interval {
-  std::int64_t begin = 0, end = 0;
-};
-bool earlier(const Interval& a, const Interval& b) { return a.begin < b.begin; }
-
-// When one activity is going on. What comes in order, or overlaps the one before, is not sorted.
-class Intervals {
- public:
-  void add(Interval added) {
-    if (added.begin >= added.end) return;
-    if (all_.size() > strand_) {
-      Interval& last = all_.back();
-      if (added.begin >= last.begin && added.begin <= last.end) {
-        last.end = std::max(last.end, added.end);
-        return;
-      }
-      if (added.begin < last.begin) end_strand();
-    }
-    all_.push_back(added);
-  }
-
-  // What follows may begin earlier than what came before.
-  void end_strand() {
-    const auto middle = all_.begin() + static_cast<std::ptrdiff_t>(strand_);
-    std::inplace_merge(all_.begin(), middle, all_.end(), earlier);
-    strand_ = all_.size();
-  }
-
-  // The same as disjoint intervals in order.
-  std::vector<Interval> apart() {
-    end_strand();
-    std::vector<Interval> apart;
-    for (const Interval& next : all_) {
-      if (!apart.empty() && next.begin <= apart.back().end)
-        apart.back().end = std::max(apart.back().end, next.end);
-      else
-        apart.push_back(next);
-    }
-    return apart;
-  }
-
- private:
-  std::vector<Interval> all_;
-  std::size_t strand_ = 0;  // those before it are in order
-};
+using Stretch = Intervals::Stretch;
+bool earlier(const Stretch& a, const Stretch& b) { return a.begin < b.begin; }
 
 // Modulo the period.
-std::vector<Interval> folded(const std::vector<Interval>& intervals, std::int64_t period) {
+std::vector<Stretch> folded(const std::vector<Stretch>& intervals, std::int64_t period) {
   Intervals inside;
   std::int64_t origin = 0;
-  for (Interval next : intervals) {
+  for (Stretch next : intervals) {
     next.end = std::min(next.end, next.begin + period);
     while (next.begin < next.end) {
       if (next.begin >= origin + period) {
@@ -83,12 +40,12 @@ class Sweep {
  public:
   explicit Sweep(std::int64_t period) : period_(period) {}
 
-  Intervals& of(Activity activity) { return intervals_[static_cast<std::size_t>(activity)]; }
+  void set(Activity activity, Intervals& intervals) {
+    folded_[static_cast<std::size_t>(activity)] = folded(intervals.apart(), period_);
+  }
 
-  PartDurations parts() {
-    std::array<std::vector<Interval>, kNumActivities> all;
-    for (std::size_t i = 0; i < kNumActivities; ++i)
-      all[i] = folded(intervals_[i].apart(), period_);
+  PartDurations parts() const {
+    const std::array<std::vector<Stretch>, kNumActivities>& all = folded_;
     PartDurations parts{};
     std::array<std::size_t, kNumActivities> next{};
     for (std::int64_t now = 0; now < period_;) {
@@ -97,7 +54,7 @@ class Sweep {
       for (std::size_t i = 0; i < kNumActivities; ++i) {
         if (next[i] < all[i].size() && all[i][next[i]].end <= now) ++next[i];
         if (next[i] == all[i].size()) continue;
-        const Interval& interval = all[i][next[i]];
+        const Stretch& interval = all[i][next[i]];
         active[i] = interval.begin <= now;
         border = std::min(border, active[i] ? interval.end : interval.begin);
       }
@@ -117,34 +74,60 @@ class Sweep {
   }
 
   std::int64_t period_;
-  std::array<Intervals, kNumActivities> intervals_;
+  std::array<std::vector<Stretch>, kNumActivities> folded_;
 };
-
-void add(const TimedRun& run, Sweep& sweep) {
-  if (run.queue == QueueRole::kCompute)
-    sweep.of(run.optimizer ? Activity::kOptimizer : Activity::kCompute)
-        .add({run.begin.value, run.end.value});
-  else
-    sweep.of(Activity::kCommunication).add({run.arrived.value, run.end.value});
-  sweep.of(Activity::kOutstanding).add({run.issued.value, run.end.value});
-}
 
 }  // namespace
 
-PartDurations parts_of(const RankTimeline& timeline, Duration period) {
-  if (period.value <= 0) return {};
-  Sweep sweep(period.value);
-  std::array<bool, kNumQueueRoles> used{};
-  for (const TimedRun& run : timeline.runs) used[static_cast<std::size_t>(run.queue)] = true;
-  // The launches of one queue follow each other in time.
-  for (std::size_t queue = 0; queue < kNumQueueRoles; ++queue) {
-    if (!used[queue]) continue;
-    for (const TimedRun& run : timeline.runs)
-      if (static_cast<std::size_t>(run.queue) == queue) add(run, sweep);
-    sweep.of(Activity::kCommunication).end_strand();
-    sweep.of(Activity::kOutstanding).end_strand();
+void Intervals::end_strand() {
+  if (strand_ > 0) {
+    const auto middle = all_.begin() + static_cast<std::ptrdiff_t>(strand_);
+    std::inplace_merge(all_.begin(), middle, all_.end(), earlier);
   }
+  strand_ = all_.size();
+}
+
+void Intervals::add_all(Intervals& others) {
+  others.end_strand();
+  end_strand();
+  all_.insert(all_.end(), others.all_.begin(), others.all_.end());
+  end_strand();
+}
+
+const std::vector<Stretch>& Intervals::apart() {
+  end_strand();
+  std::size_t kept = 0;
+  for (const Stretch next : all_) {
+    if (kept > 0 && next.begin <= all_[kept - 1].end)
+      all_[kept - 1].end = std::max(all_[kept - 1].end, next.end);
+    else
+      all_[kept++] = next;
+  }
+  all_.resize(kept);
+  strand_ = kept;
+  return all_;
+}
+
+PartDurations RankActivity::parts(Duration period) {
+  if (period.value <= 0) return {};
+  Intervals communication;
+  for (std::size_t queue = 0; queue < kNumQueueRoles; ++queue)
+    if (queue != static_cast<std::size_t>(QueueRole::kCompute))
+      communication.add_all(of_queue_[queue]);
+  Sweep sweep(period.value);
+  sweep.set(Activity::kOptimizer, optimizer_);
+  sweep.set(Activity::kCompute, of_queue_[static_cast<std::size_t>(QueueRole::kCompute)]);
+  sweep.set(Activity::kCommunication, communication);
+  sweep.set(Activity::kOutstanding, outstanding_);
   return sweep.parts();
+}
+
+PartDurations parts_of(const RankTimeline& timeline, Duration period) {
+  RankActivity activity;
+  for (const TimedRun& run : timeline.runs)
+    activity.add(run.queue, run.optimizer, run.issued,
+                 run.queue == QueueRole::kCompute ? run.begin : run.arrived, run.end);
+  return activity.parts(period);
 }
 
 }  // namespace sextant

@@ -44,15 +44,35 @@ TapeOptions tape_options(const SimulateOptions& options) {
   return result;
 }
 
-Timeline timeline_of(const PhysicalGraph& graph, const Tape& tape, const TapeTimes& times,
-                     const RankClasses& classes, const SimulateOptions& options) {
-  const std::vector<Time> arrived = all_arrived(tape, times);
+Timeline outline_of(const PhysicalGraph& graph, const Tape& tape, const TapeTimes& times,
+                    const RankClasses& classes, const SimulateOptions& options) {
   Timeline timeline;
   timeline.step_end = times.step_end;
   timeline.events = static_cast<std::int64_t>(tape.entries.size()) * options.steps;
   timeline.ranks = empty_timelines(tape.ranks, classes);
   timeline.place_of = classes.class_of;
   if (options.keep_traffic) timeline.traffic = traffic_of(graph, tape);
+  return timeline;
+}
+
+std::vector<PartDurations> parts_of(const Tape& tape, const TapeTimes& times, Duration period) {
+  const std::vector<Time> arrived = all_arrived(tape, times);
+  std::vector<RankActivity> ranks(tape.ranks.size());
+  for (std::size_t e = 0; e < tape.entries.size(); ++e) {
+    const TapeEntry& entry = tape.entries[e];
+    const Time last = entry.meeting < 0 ? times.begin[e] : arrived[at(entry.meeting)];
+    ranks[at(entry.place)].add(entry.queue, entry.optimizer, times.issued[e], last, times.end[e]);
+  }
+  std::vector<PartDurations> parts;
+  parts.reserve(ranks.size());
+  for (RankActivity& rank : ranks) parts.push_back(rank.parts(period));
+  return parts;
+}
+
+Timeline timeline_of(const PhysicalGraph& graph, const Tape& tape, const TapeTimes& times,
+                     const RankClasses& classes, const SimulateOptions& options) {
+  const std::vector<Time> arrived = all_arrived(tape, times);
+  Timeline timeline = outline_of(graph, tape, times, classes, options);
   for (RankTimeline& rank : timeline.ranks)
     rank.runs.reserve(graph.program_of(rank.rank).order.size());
   for (std::size_t e = 0; e < tape.entries.size(); ++e) {

@@ -5,7 +5,11 @@
 #include "actor/tape.h"
 #include "core/cost_model.h"
 #include "simulator/simulate.h"
+#include "simulator/step_parts.h"
 #include "simulator/timeline.h"
+
+#include <span>
+#include <vector>
 
 namespace sextant {
 
@@ -13,5 +17,11 @@ namespace sextant {
 TapeOptions tape_options(const SimulateOptions& options);
 Timeline timeline_of(const PhysicalGraph& graph, const Tape& tape, const TapeTimes& times,
                      const RankClasses& classes, const SimulateOptions& options);
+// The same without the launches, and the parts of each of its ranks.
+Timeline outline_of(const PhysicalGraph& graph, const Tape& tape, const TapeTimes& times,
+                    const RankClasses& classes, const SimulateOptions& options);
+std::vector<PartDurations> parts_of(const Tape& tape, const TapeTimes& times, Duration period);
+Simulation simulation_of(const PhysicalGraph& graph, const Timeline& outline,
+                         std::span<const PartDurations> parts);
 
 }  // namespace sextant

@@ -9,6 +9,7 @@
 #include "actor/tape.h"
 #include "compiler/expand.h"
 #include "compiler/training_graph.h"
+#include "experiments/micro/collective_graph.h"
 #include "experiments/micro/ring_graph.h"
 #include "models/model.h"
 #include "simulator/cluster_file.h"
@@ -45,6 +46,7 @@ struct Plan {
   PhysicalGraph graph;
   std::unique_ptr<CostModel> cost;
   std::unique_ptr<NetworkModel> network;
+  std::shared_ptr<Rehearsal> rehearsal;
 };
 
 Plan plan_of(const std::string& model_name, const std::string& recipe, std::int64_t ranks,
@@ -57,7 +59,10 @@ Plan plan_of(const std::string& model_name, const std::string& recipe, std::int6
   const ModelConfig model = load_model(model_name);
   const LogicalGraph training =
       make_training_graph(build_graph(model, strategy.dp, model.sequence, DType::kBF16), strategy);
-  plan.graph = compile(training, strategy, strategy.dp * micro_batches, *plan.cost, *plan.network);
+  ExpandedGraph expanded = compile_and_report(training, strategy, strategy.dp * micro_batches,
+                                              *plan.cost, *plan.network);
+  plan.graph = std::move(expanded.graph);
+  plan.rehearsal = std::move(expanded.rehearsal);
   return plan;
 }
 
@@ -72,7 +77,7 @@ const Plan& gpt3(std::int64_t ranks, bool interleaved) {
   return plan;
 }
 
-// All that `sextant simulate` does once the plan is compiled.
+// All of simulate() from a bare graph: as the search does it, and others who were given one.
 void gpt3_simulate(benchmark::State& state) {
   const Plan& plan = gpt3(state.range(0), state.range(1) != 0);
   reset_peak();
@@ -82,6 +87,23 @@ void gpt3_simulate(benchmark::State& state) {
   state.counters["peak_MiB"] = peak_mib();
 }
 BENCHMARK(gpt3_simulate)
+    ->ArgsProduct({{1024, 16384}, {0, 1}})
+    ->ArgNames({"ranks", "interleaved"})
+    ->MeasureProcessCPUTime()
+    ->Unit(benchmark::kMillisecond);
+
+// What `sextant simulate` does once the plan is compiled: the compiler has proved that it can run,
+// and tables and dry run of that proof are there.
+void gpt3_compiled(benchmark::State& state) {
+  const Plan& plan = gpt3(state.range(0), state.range(1) != 0);
+  reset_peak();
+  std::int64_t events = 0;
+  for (auto _ : state)
+    events += simulate(plan.graph, *plan.cost, *plan.network, {}, plan.rehearsal).events;
+  state.SetItemsProcessed(events);
+  state.counters["peak_MiB"] = peak_mib();
+}
+BENCHMARK(gpt3_compiled)
     ->ArgsProduct({{1024, 16384}, {0, 1}})
     ->ArgNames({"ranks", "interleaved"})
     ->MeasureProcessCPUTime()
@@ -219,6 +241,50 @@ BENCHMARK(hierarchical_messages)
     ->ArgsProduct({{1024, 4096}, {0}, {0, 10}})
     ->Args({1024, 1, 0})
     ->Args({4096, 1, 0})
+    ->ArgNames(kWorkload)
+    ->MeasureProcessCPUTime()
+    ->Unit(benchmark::kMillisecond);
+
+// The same as collectives, as a plan has them: one communication each, whose members are over one
+// by one by the recurrence of its messages, so that skew and jitter are kept; folded by the model
+// whose members are over together, which equal hops make exact.
+void collectives_of(benchmark::State& state, CollectiveSpec spec, double peer_s) {
+  spec.flops = 1e12;
+  spec.bytes = std::int64_t{1} << 30;
+  const PhysicalGraph graph = CollectiveGraph::make(spec);
+  const Cluster cluster = load_cluster(fmt::format("dgx-h100:nodes={}", spec.ranks / 8));
+  const auto cost = make_roofline(cluster, DType::kBF16);
+  const bool folded = state.range(1) != 0;
+  const auto network = folded ? make_alpha_beta(cluster) : make_ring_recurrence(cluster);
+  simulate_once(state, graph, *cost, *network, folded, static_cast<double>(state.range(2)) / 100,
+                static_cast<double>(num_messages(spec)), peer_s);
+}
+
+void ring_collective(benchmark::State& state) {
+  const std::map<std::int64_t, double> peer{{64, 0.08}, {256, 0.94}, {1024, 24}};
+  const auto known = peer.find(state.range(0));
+  CollectiveSpec spec;
+  spec.ranks = state.range(0);
+  collectives_of(state, spec, known == peer.end() ? 0 : known->second);
+}
+BENCHMARK(ring_collective)
+    ->ArgsProduct({{64, 256, 1024, 4096}, {0}, {0, 10}})
+    ->ArgsProduct({{64, 256, 1024, 4096}, {1}, {0}})
+    ->ArgNames(kWorkload)
+    ->MeasureProcessCPUTime()
+    ->Unit(benchmark::kMillisecond);
+
+void hierarchical_collective(benchmark::State& state) {
+  const std::map<std::int64_t, double> peer{{1024, 6.8}, {4096, 113}};
+  const auto known = peer.find(state.range(0));
+  CollectiveSpec spec;
+  spec.ranks = state.range(0);
+  spec.hierarchical = true;
+  collectives_of(state, spec, known == peer.end() ? 0 : known->second);
+}
+BENCHMARK(hierarchical_collective)
+    ->ArgsProduct({{64, 256, 1024, 4096}, {0}, {0, 10}})
+    ->ArgsProduct({{64, 256, 1024, 4096}, {1}, {0}})
     ->ArgNames(kWorkload)
     ->MeasureProcessCPUTime()
     ->Unit(benchmark::kMillisecond);

@@ -117,7 +117,7 @@ struct Workload {
     for (std::int32_t g = 0; g < count; ++g) {
       const auto m = static_cast<std::int32_t>(tape.meetings.size());
       TapeCall call{
-          m, first_cost + g, static_cast<std::int32_t>(tape.member_entries.size()),
+          m, first_cost + g, static_cast<std::int32_t>(tape.members.size()),
           static_cast<std::int32_t>(members[static_cast<std::size_t>(first_cost + g)].size())};
       TapeMeeting meeting{m, 1, static_cast<std::int32_t>(tape.meeting_entries.size()),
                           call.num_members};
@@ -127,7 +127,7 @@ struct Workload {
         TapeEntry& entry = tape.entries[static_cast<std::size_t>(first + rank.value)];
         entry.meeting = entry.call = m;
         entry.member = i;
-        tape.member_entries.push_back(first + rank.value);
+        tape.members.push_back(i);
         tape.meeting_entries.push_back(first + rank.value);
       }
       tape.calls.push_back(call);

@@ -230,6 +230,25 @@ TEST_CASE("G59: a pipeline of unequal stages takes what its schedule takes, not 
   CHECK(time({3, 5, 2}, {6, 10, 4}) == Duration(70));
 }
 
+TEST_CASE("the parts are the same whether the launches are kept or not") {
+  ToyPipeline pipeline{{1500, 2500, 1000}, {1500, 2500, 1000}};
+  pipeline.micro_batches = 4;
+  const PhysicalGraph graph = make_toy_pipeline(pipeline);
+  SimulateOptions kept;
+  kept.keep_slices = true;
+  const StepParts with = simulate(graph, ToyCost(), ToyNetwork(), kept).parts;
+  const StepParts without = simulate(graph, ToyCost(), ToyNetwork()).parts;
+  const auto same = [](const StepParts::Spread& a, const StepParts::Spread& b) {
+    return a.mean_s == b.mean_s && a.min_s == b.min_s && a.max_s == b.max_s;
+  };
+  CHECK(with.bubble.mean_s > 0);
+  CHECK(same(with.optimizer, without.optimizer));
+  CHECK(same(with.compute, without.compute));
+  CHECK(same(with.exposed_communication, without.exposed_communication));
+  CHECK(same(with.host, without.host));
+  CHECK(same(with.bubble, without.bubble));
+}
+
 // Every picosecond looked at.
 PartDurations parts_by_looking(const RankTimeline& rank, std::int64_t period) {
   PartDurations parts{};
