@@ -53,7 +53,9 @@ void add_common(CLI::App& verb, CommonOptions& common) {
   verb.add_flag("--json", common.json, "one JSON document on standard output")
       ->envname("SEXTANT_JSON");
   verb.add_flag("-q,--quiet", common.quiet, "no text for people")->envname("SEXTANT_QUIET");
-  verb.add_option("--seed", common.seed, "of weights, samples, jitter")->envname("SEXTANT_SEED");
+  verb.add_option("--seed", common.seed, "of weights, samples, jitter")
+      ->check(CLI::NonNegativeNumber)
+      ->envname("SEXTANT_SEED");
   verb.add_option("--out", common.out, "folder for results")->envname("SEXTANT_OUT");
 }
 

@@ -20,6 +20,7 @@ namespace {
 
 constexpr double kSecondsPerDay = 86400;
 constexpr double kMostFailures = 1e6, kMostSegments = 1e8;
+constexpr double kLongestTime = 1e12;  // that is read, in s
 // Free checkpoints would be taken all the time; a step is not shorter by much.
 constexpr double kShortestInterval = 1.0;
 
@@ -127,6 +128,8 @@ Reliability parse_reliability(std::string_view text, std::int64_t devices) {
     require(found != std::end(words), ErrorCode::kUsage, "'{}'{}; wanted KEY=TIME with keys {}",
             setting.key, did_you_mean(setting.key, names), comma_list(names));
     *found->second = parse_quantity(setting.value, QuantityKind::kSeconds);
+    require(*found->second <= kLongestTime, ErrorCode::kUsage,
+            "{}={}: at most {:g} s, 31,000 years", setting.key, setting.value, kLongestTime);
   }
   require(it.device_mtbf_s > 0, ErrorCode::kUsage,
           "'{}': wanted mtbf=50000h, the mean time between failures of one device, above zero",

@@ -109,6 +109,7 @@ def check_usage(program):
                 "dp=2 tq=2").expect_code(2).expect_error("tq", "did you mean 'tp'?")
     program.run("simulate", TINY, *CPU, "--global-batch", "4", "--strategy",
                 "schedule=interleaved").expect_code(2).expect_error("virtual=2")
+    program.run("doctor", "--seed", "-1").expect_code(2).expect_error("--seed")
     program.run("model", "show", "gpt3-175").expect_code(2).expect_error("'gpt3-175b'")
     program.run("cluster", "show", "dgx-h10:nodes=2").expect_code(2).expect_error("dgx-h100")
     program.run("cluster", "show", "dgx-h100:nodes=0").expect_code(2)

@@ -85,9 +85,9 @@ TEST_CASE("reliability is read from words, with defaults") {
   CHECK(one.restart_s == 300);
   CHECK(one.interval_s == 1800);
   CHECK(parse_reliability(" mtbf=2d  checkpoint=0s", 1).device_mtbf_s == 172800);
-  for (const char* text :
-       {"", "mtbf", "mtbf=", "mtbf=0h", "mtbf=-1h", "mtbf=3 h", "mtbf=1h x=2s", "mtbf=1h restart=2",
-        "checkpoint=1s", "mtbf=1h mtbf=2h", "mtbf=1h every=", "mtbf=1h =2s"})
+  for (const char* text : {"", "mtbf", "mtbf=", "mtbf=0h", "mtbf=-1h", "mtbf=3 h", "mtbf=1h x=2s",
+                           "mtbf=1h restart=2", "checkpoint=1s", "mtbf=1h mtbf=2h",
+                           "mtbf=1h every=", "mtbf=1h =2s", "mtbf=1e300h", "mtbf=1h restart=1e9d"})
     CHECK_THROWS_AS(parse_reliability(text, 1), Error);
   CHECK_THROWS_WITH_AS(parse_reliability("mtbf=1h restat=2s", 1),
                        doctest::Contains("did you mean 'restart'"), Error);
