@@ -120,6 +120,8 @@ Json rows_json(const std::vector<OperatorRow>& rows) {
 void run_compare(const CompareArguments& arguments, const CommonOptions&, Console& console) {
   JobArguments job;
   job.plan_or_model = arguments.plan;
+  require(is_plan_file(job.plan_or_model), ErrorCode::kBadInput, "{}: not a plan file",
+          job.plan_or_model);
   PlannedJob planned = load_planned_job(job);
   const std::string file = arguments.run + "/run.json";
   const RunRecord record = run_record_from_json(read_text_file(file), file);

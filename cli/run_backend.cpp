@@ -87,7 +87,8 @@ void require_cuda_options(const RunArguments& arguments) {
   require(reason.empty(), ErrorCode::kDevice, "no usable GPU: {}", reason);
 #else
   fail(ErrorCode::kDevice,
-       "this build has no CUDA (switched off, or nvcc was not found, when it was configured): --backend cuda needs "
+       "this build has no CUDA (switched off, or nvcc was not found, when it was configured): "
+       "--backend cuda needs "
        "it");
 #endif
 }

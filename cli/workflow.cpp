@@ -20,13 +20,6 @@ bool has_peak(const Cluster& cluster, DType dtype) {
                      [dtype](const PeakRate& peak) { return peak.dtype == dtype; });
 }
 
-// A file that says it is a plan; a model file has no such key.
-bool is_plan_file(const std::string& path) {
-  if (!path.ends_with(".json")) return false;
-  const JsonDocument document = read_json_file(path);
-  return document.root().is_object() && document.root().contains("strategy");
-}
-
 PlannedJob from_plan(const Plan& plan, const std::string& file) {
   PlannedJob planned;
   planned.plan = plan;
@@ -62,6 +55,17 @@ Strategy with_words_of(const AnyModel& model, Strategy strategy) {
 }
 
 }  // namespace
+
+bool is_plan_file(const std::string& path) {
+  if (!path.ends_with(".json")) return false;
+  const JsonDocument document = read_json_file(path);
+  const JsonCursor root = document.root();
+  if (!root.is_object() || !root.contains("strategy")) return false;
+  require(!root.contains("schema"), ErrorCode::kBadInput,
+          "{}: no plan but what a verb wrote; `search --out` and `run --out` write plan.json",
+          path);
+  return true;
+}
 
 DType compute_dtype(const Cluster& cluster) {
   for (const DType dtype : {DType::kBF16, DType::kF16})
@@ -117,7 +121,8 @@ PlannedJob load_planned_job(const JobArguments& arguments) {
                   arguments.plan_or_model);
   } else {
     require(!arguments.strategy.empty(), ErrorCode::kUsage,
-            "a model needs a strategy: --strategy \"dp=2 tp=4 pp=1\", or give a plan file");
+            "{} is no plan file, and a model needs a strategy: --strategy \"dp=2 tp=4 pp=1\"",
+            arguments.plan_or_model);
     planned.job = make_job(arguments);
     const Strategy strategy = with_words_of(planned.job.model, parse_strategy(arguments.strategy));
     planned.plan = make_plan(planned.job, arguments, strategy);

@@ -48,6 +48,10 @@ struct PlannedJob {
   std::unique_ptr<NetworkModel> network;
 };
 
+// JSON that says it is a plan; a model file has no key `strategy`. Documents that verbs print or
+// write have one too, and are refused.
+bool is_plan_file(const std::string& path);
+
 // bf16 or f16 where the device has a matrix rate for it, else f32.
 DType compute_dtype(const Cluster& cluster);
 

@@ -191,6 +191,10 @@ std::optional<std::string> other_kind_of_file(const JsonCursor& root) {
   }
   if (root.contains("added_tokens")) return "a tokenizer, not the config of a model";
   if (root.contains("weight_map")) return "an index of weight files, not the config of a model";
+  if (root.contains("strategy") && root.contains("model_text"))
+    return "a plan, which holds its model: simulate, explain, check, run and export take it";
+  if (root.contains("devices_per_node")) return "a cluster, not a model: give it with -c";
+  if (root.contains("traceEvents")) return "a trace, not a model";
   return std::nullopt;
 }
 

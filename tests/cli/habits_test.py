@@ -157,6 +157,32 @@ def check_import(program):
                 "4").expect_code(0)
 
 
+def check_other_files(program):
+    """A file of one kind where another is wanted is refused by what it is."""
+    program.run("search", TINY, *CPU, "--global-batch", "4", "--out", "plans").expect_code(0)
+    (program.folder / "text.txt").write_text("to be or not to be " * 50, encoding="utf-8")
+    program.run("run", "plans/plan.json", "--data", "text.txt", "--steps", "4", "--out",
+                "run").expect_code(0)
+    shown = program.run("cluster", "show", "cpu:ranks=4", "--json").expect_code(0)
+    (program.folder / "shown.json").write_text(shown.out, encoding="utf-8")
+    (program.folder / "cluster.json").write_text(json.dumps(shown.document()["cluster"]),
+                                                 encoding="utf-8")
+    job = ["--strategy", "dp=2", "--global-batch", "4"]
+    program.run("check", TINY, "-c", "cluster.json", *job).expect_code(0)
+    for file, kind in (("plans/plan.json", "leave out -c"), ("run/run.json", "sextant.run_record.v1"),
+                       ("shown.json", "under its key 'cluster'")):
+        program.run("check", TINY, "-c", file, *job).expect_code(3).expect_error(
+            f"{file}: no cluster file but", kind)
+    for file, kind in (("plans/plan.json", "this is a plan, which holds its model"),
+                       ("cluster.json", "this is a cluster, not a model")):
+        program.run("model", "show", file).expect_code(3).expect_error(kind)
+    program.run("check", "run/run.json").expect_code(3).expect_error("run/run.json: no plan but")
+    program.run("check", "cluster.json").expect_code(2).expect_error("cluster.json is no plan file")
+    program.run("compare", "cluster.json", "run").expect_code(3).expect_error(
+        "cluster.json: not a plan file")
+    program.run("compare", "plans/plan.json", "plans").expect_code(3).expect_error("run.json")
+
+
 def check_order_of_options(program):
     """An option that may be repeated takes one value, so that what stands behind it is its own."""
     rest = [*CPU, "--global-batch", "4"]
@@ -424,7 +450,7 @@ def main():
     parser.add_argument("--sextant", required=True, type=pathlib.Path)
     path = parser.parse_args().sextant.resolve()
     for check in (check_help, check_usage, check_bad_files, check_import,
-                  check_order_of_options, check_infeasible, check_json,
+                  check_other_files, check_order_of_options, check_infeasible, check_json,
                   check_main_line, check_explained_names, check_explained_causes,
                   check_nothing_half_written,
                   check_odd_files, check_plan_values, check_environment, check_backends,
