@@ -4,7 +4,6 @@
 
 #include "simulator/timed_evaluation.h"
 
-#include "actor/jitter.h"
 #include "actor/launch_time.h"
 #include "core/check.h"
 
@@ -24,44 +23,18 @@ TapeOptions with_steps(TapeOptions options, std::int64_t steps) {
   return options;
 }
 
-// The same tape with the entries of each place next to each other: hosts and queues go through
-// those of one place, and what they touch then lies together.
-struct TapeByPlace {
-  Tape tape;
-  std::vector<std::int32_t> position;  // by entry of the tape it was made from
-};
-
-TapeByPlace by_place(const Tape& tape) {
-  TapeByPlace result{tape, std::vector<std::int32_t>(tape.entries.size())};
-  std::vector<std::int32_t> next(tape.ranks.size() + 1);
-  for (const TapeEntry& entry : tape.entries) ++next[at(entry.place) + 1];
-  for (std::size_t place = 1; place < next.size(); ++place) next[place] += next[place - 1];
-  for (std::size_t e = 0; e < tape.entries.size(); ++e)
-    result.position[e] = next[at(tape.entries[e].place)]++;
-  const auto move = [&](std::int32_t& entry) {
-    if (entry >= 0) entry = result.position[at(entry)];
-  };
-  for (std::size_t e = 0; e < tape.entries.size(); ++e) {
-    TapeEntry& moved = result.tape.entries[at(result.position[e])] = tape.entries[e];
-    move(moved.launch_group);
-  }
-  for (TapeWait& wait : result.tape.waits) move(wait.entry);
-  for (std::int32_t& entry : result.tape.meeting_entries) move(entry);
-  return result;
-}
-
 class TimedEvaluation final : private Completions {
  public:
   TimedEvaluation(const Tape& tape, std::span<const Duration> durations, const CostModel& cost,
                   const NetworkModel& network, const LinkDemands& demands,
                   std::span<const OverlapShares> shares, const TapeOptions& options,
                   std::int64_t following)
-      : by_place_(by_place(tape)),
-        tape_(by_place_.tape),
+      : tape_(tape),
+        durations_(durations),
         options_(with_steps(options, options.steps + following)),
         reported_(options.steps),
         launch_cost_(cost.launch_cost()),
-        progress_(tape_, demands, network, shares, *this),
+        progress_(tape, demands, network, shares, *this),
         num_slots_(static_cast<std::int32_t>(options.run_ahead_steps + 1)),
         slots_(tape.entries.size() * at(num_slots_)),
         hosts_(tape.ranks.size()),
@@ -70,10 +43,6 @@ class TimedEvaluation final : private Completions {
         groups_(tape.entries.size()),
         step_end_(static_cast<std::size_t>(options_.steps)),
         place_end_(static_cast<std::size_t>(options_.steps) * tape.ranks.size()) {
-    durations_.resize(durations.size());
-    for (std::size_t e = 0; e < durations.size(); ++e)
-      durations_[at(by_place_.position[e])] = durations[e];
-    if (options.jitter != 0.0) prepare_jitter();
     list_entries();
     for (std::size_t m = 0; m < meetings_.size(); ++m)
       meetings_[m].missing = tape.meetings[m].num_entries;
@@ -95,8 +64,8 @@ class TimedEvaluation final : private Completions {
     result.place_end = std::move(place_end_);
     // Still there: the steps after it have other slots.
     const auto last_slot = static_cast<std::int32_t>((reported_ - 1) % num_slots_);
-    for (const std::int32_t e : by_place_.position) {
-      const Slot& slot = slot_of(e, last_slot);
+    for (std::size_t e = 0; e < tape_.entries.size(); ++e) {
+      const Slot& slot = slot_of(static_cast<std::int32_t>(e), last_slot);
       result.times.begin.push_back(slot.begin);
       result.times.end.push_back(slot.end);
       result.times.issued.push_back(slot.issued);
@@ -133,9 +102,8 @@ class TimedEvaluation final : private Completions {
     bool is_waiting = false;  // for the end of an entry
     Time free;
     std::int32_t next_waiter = -1;
-    std::int64_t launched = 0, over = 0;             // that open a launch
-    std::vector<Time> ends;                          // ring of the last `window` of them
-    std::size_t launched_place = 0, over_place = 0;  // in it
+    std::int64_t launched = 0, over = 0;  // that open a launch
+    std::vector<Time> ends;               // ring of the last `window` of them
   };
   struct Meeting {
     std::int32_t missing = 0;
@@ -147,14 +115,6 @@ class TimedEvaluation final : private Completions {
     Time start, end;                        // the latest so far
   };
 
-  void prepare_jitter() {
-    jittered_.resize(slots_.size());
-    for (const TapeEntry& entry : tape_.entries) {
-      ranks_.push_back(entry.rank.value);
-      runs_.push_back(entry.run.value);
-    }
-  }
-
   std::size_t num_queues() const { return queues_.size(); }
   static std::size_t queue_index(const TapeEntry& entry) {
     return at(entry.place) * kNumQueueRoles + static_cast<std::size_t>(entry.queue);
@@ -165,14 +125,12 @@ class TimedEvaluation final : private Completions {
     const auto before = slot - static_cast<std::int32_t>(steps);
     return before < 0 ? before + num_slots_ : before;
   }
-  // Hot: by pointers, which the checking standard library leaves alone.
   Slot& slot_of(std::int32_t e, std::int32_t slot) {
-    return slots_.data()[at(slot) * tape_.entries.size() + at(e)];
+    return slots_[at(slot) * tape_.entries.size() + at(e)];
   }
   const Slot& slot_of(std::int32_t e, std::int32_t slot) const {
-    return slots_.data()[at(slot) * tape_.entries.size() + at(e)];
+    return slots_[at(slot) * tape_.entries.size() + at(e)];
   }
-  const TapeEntry& entry_of(std::int32_t e) const { return tape_.entries.data()[e]; }
 
   void list_entries() {
     for (std::size_t e = 0; e < tape_.entries.size(); ++e) {
@@ -241,36 +199,24 @@ class TimedEvaluation final : private Completions {
     host.missing[slot] = static_cast<std::int64_t>(host.entries.size());
     host.last_end[slot] = Time();
     for (const std::int32_t e : host.entries) slot_of(e, host.slot).end = kPending;
-    if (options_.jitter != 0.0) draw_durations(host);
     host.is_open = true;
     return true;
   }
 
-  // Of the step that begins; the entries of a place follow each other.
-  void draw_durations(const Host& host) {
-    if (host.entries.empty()) return;
-    const std::size_t first = at(host.entries.front()), count = host.entries.size();
-    const std::size_t of_step = at(host.slot) * durations_.size();
-    jitter_durations(std::span(durations_).subspan(first, count),
-                     std::span(ranks_).subspan(first, count),
-                     std::span(runs_).subspan(first, count), options_.jitter, options_.seed,
-                     host.step, std::span(jittered_).subspan(of_step + first, count));
-  }
-
   // The next entry, or launch group.
   bool issue(Host& host) {
-    const std::int32_t group = entry_of(host.entries[host.cursor]).launch_group;
+    const std::int32_t group = tape_.entries[at(host.entries[host.cursor])].launch_group;
     std::size_t end = host.cursor + 1;
     while (group >= 0 && end < host.entries.size() &&
-           entry_of(host.entries[end]).launch_group == group)
+           tape_.entries[at(host.entries[end])].launch_group == group)
       ++end;
     for (; host.admitted < end; ++host.admitted)
-      if (!admit(host, entry_of(host.entries[host.admitted]))) return false;
+      if (!admit(host, tape_.entries[at(host.entries[host.admitted])])) return false;
     const Time issued = host.chain.launch(launch_cost_);
     for (; host.cursor < end; ++host.cursor) {
       const std::int32_t e = host.entries[host.cursor];
       slot_of(e, host.slot).issued = issued;
-      const std::size_t q = queue_index(entry_of(e));
+      const std::size_t q = queue_index(tape_.entries[at(e)]);
       if (queues_[q].issued++ == 0 && !queues_[q].is_busy) wake_queue(q);
     }
     return true;
@@ -287,10 +233,8 @@ class TimedEvaluation final : private Completions {
       return false;
     }
     ++queue.launched;
-    if (queue.ends.empty()) return true;
-    // The place of launch `awaited`, a window before this one.
-    if (awaited >= 0) host.chain.wait_for(queue.ends[queue.launched_place]);
-    if (++queue.launched_place == queue.ends.size()) queue.launched_place = 0;
+    if (awaited >= 0)
+      host.chain.wait_for(queue.ends[static_cast<std::size_t>(awaited % options_.window)]);
     return true;
   }
 
@@ -301,7 +245,7 @@ class TimedEvaluation final : private Completions {
     Queue& queue = queues_[q];
     while (!queue.is_busy && !queue.is_waiting && queue.issued > 0) {
       const std::int32_t e = queue.entries[queue.cursor];
-      const TapeEntry& entry = entry_of(e);
+      const TapeEntry& entry = tape_.entries[at(e)];
       Slot& slot = slot_of(e, queue.slot);
       Time ready = std::max(queue.free, slot.issued);
       if (entry.launch_group >= 0) {
@@ -324,7 +268,7 @@ class TimedEvaluation final : private Completions {
   // waits for it.
   bool find_ready(std::size_t q, Queue& queue, const TapeEntry& entry, Time& ready) {
     for (std::int32_t w = entry.first_wait; w < entry.first_wait + entry.num_waits; ++w) {
-      const TapeWait& wait = tape_.waits.data()[w];
+      const TapeWait& wait = tape_.waits[at(w)];
       if (wait.lag > queue.step) continue;  // of a step that never was
       Slot& awaited = slot_of(wait.entry, slot_before(queue.slot, wait.lag));
       if (awaited.end == kPending) {
@@ -341,7 +285,7 @@ class TimedEvaluation final : private Completions {
   void begin_in_group(std::size_t q, Queue& queue, std::int32_t first, Time ready) {
     std::size_t end = queue.cursor;
     for (; end < queue.entries.size(); ++end) {
-      const TapeEntry& entry = entry_of(queue.entries[end]);
+      const TapeEntry& entry = tape_.entries[at(queue.entries[end])];
       if (entry.launch_group != first) break;
       if (!find_ready(q, queue, entry, ready)) return;
     }
@@ -361,9 +305,8 @@ class TimedEvaluation final : private Completions {
   }
 
   void compute(std::int32_t e, const TapeEntry& entry, Queue& queue, Time begin) {
-    const Duration duration = options_.jitter == 0.0
-                                  ? durations_.data()[e]
-                                  : jittered_.data()[at(queue.slot) * durations_.size() + at(e)];
+    const Duration duration = jittered(durations_[at(e)], options_.jitter, options_.seed,
+                                       entry.rank, entry.run, queue.step);
     if (entry.queue == QueueRole::kCompute && progress_.has_overlap(entry.place)) {
       queue.is_busy = true;
       progress_.begin_kernel(e, begin, duration);
@@ -387,11 +330,11 @@ class TimedEvaluation final : private Completions {
   }
 
   Time arrival_of(std::int32_t e) const override {
-    return slot_of(e, queues_[queue_index(entry_of(e))].slot).begin;
+    return slot_of(e, queues_[queue_index(tape_.entries[at(e)])].slot).begin;
   }
 
   void completed(std::int32_t e, Time end) override {
-    const TapeEntry& entry = entry_of(e);
+    const TapeEntry& entry = tape_.entries[at(e)];
     if (entry.launch_group < 0) {
       end_busy(e, end);
       return;
@@ -406,7 +349,7 @@ class TimedEvaluation final : private Completions {
   }
 
   void end_busy(std::int32_t e, Time end) {
-    const TapeEntry& entry = entry_of(e);
+    const TapeEntry& entry = tape_.entries[at(e)];
     const std::size_t q = queue_index(entry);
     queues_[q].is_busy = false;
     finish(e, entry, queues_[q], end);
@@ -420,10 +363,8 @@ class TimedEvaluation final : private Completions {
     queue.free = end;
     Host& host = hosts_[at(entry.place)];
     if (entry.opens_launch) {
-      if (!queue.ends.empty()) {
-        queue.ends[queue.over_place] = end;
-        if (++queue.over_place == queue.ends.size()) queue.over_place = 0;
-      }
+      if (!queue.ends.empty())
+        queue.ends[static_cast<std::size_t>(queue.over % options_.window)] = end;
       ++queue.over;
       if (host.awaited_queue == static_cast<std::int32_t>(queue_index(entry)))
         wake_host(at(entry.place));
@@ -447,19 +388,12 @@ class TimedEvaluation final : private Completions {
       ++queue.step;
       queue.slot = next_slot(queue.slot);
     }
-    // All ranks have their turns before this one has its next.
-    const std::int32_t next = queue.entries[queue.cursor];
-    __builtin_prefetch(&entry_of(next));
-    __builtin_prefetch(&slot_of(next, queue.slot));
   }
 
-  TapeByPlace by_place_;
   const Tape& tape_;
-  std::vector<Duration> durations_;
-  std::vector<Duration> jittered_;          // by step in flight and entry
-  std::vector<std::int32_t> ranks_, runs_;  // by entry, with jitter
-  TapeOptions options_;                     // with the steps that follow
-  std::int64_t reported_;                   // steps
+  std::span<const Duration> durations_;
+  TapeOptions options_;    // with the steps that follow
+  std::int64_t reported_;  // steps
   Duration launch_cost_;
   Progress progress_;
   std::int32_t num_slots_;
