@@ -13,6 +13,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 namespace sextant {
@@ -102,8 +103,12 @@ void check_step_equals_tape(const PhysicalGraph& graph, const CostModel& cost,
   tape.window = step.window = 24;
   tape.jitter = step.jitter = jitter;
   step.mode = SimulationMode::kStep;
-  CHECK(by_run(simulate_timeline(graph, cost, network, tape)) ==
-        by_run(simulate_timeline(graph, cost, network, step)));
+  const std::vector<Time> times = by_run(simulate_timeline(graph, cost, network, step));
+  CHECK(by_run(simulate_timeline(graph, cost, network, tape)) == times);
+  // Also from a dry run that is there, whose classes may be others.
+  const auto rehearsal = std::make_shared<Rehearsal>(graph);
+  CHECK(by_run(simulate_timeline(graph, cost, network, tape, rehearsal)) == times);
+  CHECK(by_run(simulate_timeline(graph, cost, network, tape, rehearsal)) == times);
 }
 
 TEST_CASE(
@@ -127,6 +132,7 @@ TEST_CASE(
       check_folded(graph, cost, *product);
       check_folded(graph, cost, *ring);
     }
+    check_step_equals_tape(graph, PacedCost(device, std::vector(ranks, 1)), *alike, 0.0);
     check_step_equals_tape(graph, PacedCost(device, straggler), *product, 0.0);
     check_step_equals_tape(graph, PacedCost(device, kinds), *alike, 0.1);
     for (std::size_t p = 0; p < graph.programs.size(); ++p) {
