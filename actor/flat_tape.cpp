@@ -120,17 +120,17 @@ class Flattening {
 
   void merge_sole() {
     using Kind = FlatTape::Op::Kind;
-    flat_.pass.reserve(flat_.ops.size());
+    for (const FlatTape::Op& op : flat_.ops)
+      if (op.kind == Kind::kTogether && op.count == 1) flat_.sole.push_back(op.first);
+    if (flat_.sole.empty()) return;
+    flat_.merged.reserve(flat_.ops.size());
     for (FlatTape::Op op : flat_.ops) {
-      if (op.kind == Kind::kTogether && op.count == 1) {
-        flat_.sole.push_back(op.first);
-        op = {Kind::kCompute, op.first, 1, -1};
-      }
-      if (op.kind == Kind::kCompute && !flat_.pass.empty() &&
-          flat_.pass.back().kind == Kind::kCompute)
-        flat_.pass.back().count += op.count;
+      if (op.kind == Kind::kTogether && op.count == 1) op = {Kind::kCompute, op.first, 1, -1};
+      if (op.kind == Kind::kCompute && !flat_.merged.empty() &&
+          flat_.merged.back().kind == Kind::kCompute)
+        flat_.merged.back().count += op.count;
       else
-        flat_.pass.push_back(op);
+        flat_.merged.push_back(op);
     }
   }
 

@@ -43,7 +43,8 @@ struct FlatTape {
 
   // The same for a pass in a hurry. In these ops kCompute has the communications among it that have
   // one member and are launched alone: who waits for nobody else lasts as long as it lasts.
-  std::vector<Op> pass;
+  const std::vector<Op>& pass() const { return sole.empty() ? ops : merged; }
+  std::vector<Op> merged;          // empty where there are none of these
   std::vector<std::int32_t> sole;  // entries: those communications
   // By entry, whose end is waited for. Where it is fewer than two, it is nobody's, which is always
   // zero; where it is more, the second is ~i, and from `more_waits[i]` on stand how many more there

@@ -42,7 +42,7 @@ class Evaluation {
       : in_(in),
         tape_(*in.flat.tape),
         meeting_durations_(std::move(meeting_durations)),
-        durations_(in.durations.begin(), in.durations.end()),
+        durations_(in.durations.data()),
         host_(tape_.ranks.size()),
         queues_(in.flat.place_of_queue.size()),
         rank_ends_(tape_.ranks.size() * static_cast<std::size_t>(in.options.run_ahead_steps)),
@@ -51,6 +51,8 @@ class Evaluation {
         issued_(tape_.entries.size()) {
     for (std::size_t q = 0; q < queues_.size(); ++q) queues_[q].place = in.flat.place_of_queue[q];
     if (!kTogether || in.flat.has_groups) completion_.resize(tape_.entries.size());
+    if (kTogether && !in.flat.sole.empty())
+      own_durations_.assign(in.durations.begin(), in.durations.end());
     put_sole_durations();
     if (kWindow) size_windows();
     if (in.options.jitter != 0.0) prepare_jitter();
@@ -111,10 +113,12 @@ class Evaluation {
   void put_sole_durations() {
     if constexpr (kTogether)
       for (const std::int32_t e : in_.flat.sole)
-        durations_[at(e)] = meeting_durations_[at(tape_.entries[at(e)].meeting)];
+        own_durations_[at(e)] = meeting_durations_[at(tape_.entries[at(e)].meeting)];
+    if (!own_durations_.empty()) durations_ = own_durations_.data();
   }
 
   void prepare_jitter() {
+    own_durations_.resize(tape_.entries.size());
     for (const TapeEntry& entry : tape_.entries) {
       ranks_.push_back(entry.rank.value);
       runs_.push_back(entry.run.value);
@@ -133,7 +137,7 @@ class Evaluation {
       end_[entries + i] = end_[at(in_.flat.saved[i])];
     if (in_.options.jitter == 0.0) return;
     jitter_durations(in_.durations, ranks_, runs_, in_.options.jitter, in_.options.seed, step,
-                     durations_);
+                     own_durations_);
     put_sole_durations();
   }
 
@@ -175,7 +179,7 @@ class Evaluation {
   }
 
   void pass() {
-    for (const FlatTape::Op& op : in_.flat.pass) {
+    for (const FlatTape::Op& op : in_.flat.pass()) {
       switch (op.kind) {
         case FlatTape::Op::Kind::kCompute:
           alone(op);
@@ -228,7 +232,7 @@ class Evaluation {
   void finish(std::size_t e, Time end) { finish(e, queue_of(e), end); }
 
   void alone(const FlatTape::Op& op) {
-    const Duration* const durations = durations_.data();
+    const Duration* const durations = durations_;
     Time* const begins = begin_.data();
     for (std::size_t e = at(op.first); e < at(op.first + op.count); ++e) {
       if constexpr (!kTogether)
@@ -344,7 +348,8 @@ class Evaluation {
   const Inputs& in_;
   const Tape& tape_;
   std::vector<Duration> meeting_durations_;  // kTogether
-  std::vector<Duration> durations_;          // by entry, of this step
+  const Duration* durations_;                // by entry, of this step
+  std::vector<Duration> own_durations_;      // where they are not those that were given
 
   std::vector<Time> host_;  // by place: when it can issue the next launch (launch_time.h)
   std::vector<Queue> queues_;
