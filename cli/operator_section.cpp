@@ -24,8 +24,6 @@ double share(const OperatorSection& section, const OperatorUse& use) {
                                       : per_rank(section, use.time) / to_seconds(section.step_time);
 }
 
-std::string time_text(double seconds) { return to_text(duration_from_seconds(seconds)); }
-
 // The rates that a kernel reaches; of communications, how long members wait for the last.
 void add_row(const OperatorSection& section, const OperatorUse& use, Table& table) {
   const double seconds = to_seconds(use.time);

@@ -10,7 +10,7 @@
 namespace sextant {
 
 struct PictureFiles {
-  std::string trace;                    // Chrome trace; .gz: compressed; empty: none
+  std::string trace;                    // Chrome's or Perfetto's; .gz: compressed; empty: none
   std::string timeline;                 // HTML page; empty: none
   std::vector<std::string> notes = {};  // of the page
 };

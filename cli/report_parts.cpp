@@ -8,6 +8,7 @@
 namespace sextant {
 
 std::string percent(double fraction) { return fmt::format("{:.1f} %", 100 * fraction); }
+std::string time_text(double seconds) { return to_text(duration_from_seconds(seconds)); }
 
 std::string step_text(Duration duration) { return to_text(duration); }
 

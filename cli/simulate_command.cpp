@@ -30,11 +30,10 @@ constexpr std::size_t kManySlices = 1'000'000;
 
 void say_parts(const StepParts& parts, double step_s, const Console& console) {
   Table table({"part of the step", "mean", "share", "least", "most"});
-  const auto text = [](double seconds) { return to_text(duration_from_seconds(seconds)); };
   for (const NamedPart& named : kNamedParts) {
     const StepParts::Spread& part = parts.*named.part;
-    table.add({std::string(named.name), text(part.mean_s), percent(part.mean_s / step_s),
-               text(part.min_s), text(part.max_s)});
+    table.add({std::string(named.name), time_text(part.mean_s), percent(part.mean_s / step_s),
+               time_text(part.min_s), time_text(part.max_s)});
   }
   console.say(table.text());
 }
@@ -211,6 +210,34 @@ void say_notes(const Simulated& it, std::uint64_t seed, const Console& console) 
     console.say("note: what kernels and communications do to each other shows in --mode timed");
 }
 
+// Tables on the way, the document at the end.
+Json report(const Simulated& it, const std::optional<MemorySection>& memory, std::uint64_t seed,
+            const Console& console) {
+  Json body = step_json(it);
+  say_step(it, console);
+  say_parts(it.simulation.parts, it.step_s(), console);
+  const DeviceKind& device = it.planned.job.cluster.device;
+  const std::vector<LibraryUse> libraries = library_memory(it.expanded.graph, device);
+  say_memory(it.simulation, libraries, device.memory, console);
+  if (it.setup.routed != nullptr)
+    add_routing(it, body, console);
+  else
+    for (const ExpertSizes& sizes : expert_sizes(it.expanded.graph))
+      say_full_places(sizes, console);
+  if (it.arguments.operators) add_operators(it, body, console);
+  if (it.links) say(*it.links, console);
+  say_notes(it, seed, console);
+  if (it.simulation.blocks) body["blocks"] = blocks_json(*it.simulation.blocks);
+  if (it.links) body["links"] = links_json(*it.links);
+  body["library_memory"] = libraries_json(libraries);
+  if (memory) body["memory"] = memory_section_json(*memory);
+  say_pictures(it, console);
+  add_path(it, body, console);
+  add_variation(it, body, seed, console);
+  add_changes(it, body, console);
+  return body;
+}
+
 }  // namespace
 
 void run_simulate(const SimulateArguments& arguments, const CommonOptions& common,
@@ -241,27 +268,7 @@ void run_simulate(const SimulateArguments& arguments, const CommonOptions& commo
   if (arguments.links) links = link_uses(graph, timeline, *planned.network);
   const Simulated it{arguments, planned, expanded, setup, timeline, simulation, links};
   draw_pictures(it);
-  Json body = step_json(it);
-  say_step(it, console);
-  say_parts(simulation.parts, it.step_s(), console);
-  const DeviceKind& device = planned.job.cluster.device;
-  const std::vector<LibraryUse> libraries = library_memory(expanded.graph, device);
-  say_memory(simulation, libraries, device.memory, console);
-  if (routed) add_routing(it, body, console);
-  if (const auto sizes = expert_sizes(expanded.graph); sizes && !routed)
-    say_full_places(*sizes, console);
-  if (arguments.operators) add_operators(it, body, console);
-  if (links) say(*links, console);
-  say_notes(it, common.seed, console);
-  if (simulation.blocks) body["blocks"] = blocks_json(*simulation.blocks);
-  if (links) body["links"] = links_json(*links);
-  body["library_memory"] = libraries_json(libraries);
-  if (memory) body["memory"] = memory_section_json(*memory);
-  say_pictures(it, console);
-  add_path(it, body, console);
-  add_variation(it, body, common.seed, console);
-  add_changes(it, body, console);
-  console.document("simulate", body);
+  console.document("simulate", report(it, memory, common.seed, console));
 }
 
 }  // namespace sextant

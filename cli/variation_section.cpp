@@ -27,8 +27,6 @@ struct NamedQuantile {
 constexpr NamedQuantile kQuantiles[] = {{"least", 0},  {"p5", 0.05},  {"median", 0.5},
                                         {"p95", 0.95}, {"p99", 0.99}, {"most", 1}};
 
-std::string time_text(double seconds) { return to_text(duration_from_seconds(seconds)); }
-
 }  // namespace
 
 StepSamples step_samples(const Simulation& simulation) {

@@ -132,6 +132,7 @@ void run_doctor(const CommonOptions& common, Console& console);
 
 // Texts and JSON that several verbs print.
 std::string percent(double fraction);
+std::string time_text(double seconds);
 std::string step_text(Duration duration);
 nlohmann::ordered_json parts_json(const StepParts& parts);
 nlohmann::ordered_json memory_json(const std::vector<Bytes>& by_class);

@@ -40,8 +40,6 @@ std::string part_difference(const WhatIfRow& row, const WhatIfRow& now,
   return fmt::format("{:+.1f} %", 100 * difference / now.step_s);
 }
 
-std::string time_text(double seconds) { return to_text(duration_from_seconds(seconds)); }
-
 Json row_json(const WhatIfRow& row) {
   return {{"change", row.text},
           {"step_time_s", row.step_s},

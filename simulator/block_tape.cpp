@@ -347,4 +347,10 @@ BlockTape::BlockTape(const FlatTape& from, const PhysicalGraph& graph,
   WindowMarks(*this).run();
 }
 
+std::int64_t BlockTape::num_kinds() const {
+  std::vector<bool> is_used(templates.size());
+  for (const BlockInstance& instance : instances) is_used[at(instance.block)] = true;
+  return std::count(is_used.begin(), is_used.end(), true);
+}
+
 }  // namespace sextant

@@ -82,6 +82,9 @@ struct BlockTape {
     std::int32_t first_arriving = 0, num_arriving = 0;  // of kComplete, in `arriving`
   };
 
+  // Templates that `instances` use; others were seen once, and their launches are loose.
+  std::int64_t num_kinds() const;
+
   const FlatTape* flat;
   std::int64_t window;
   std::vector<BlockTimed> timed;

@@ -87,7 +87,7 @@ Timeline PreparedBlocks::timeline(const CostModel& cost, const NetworkModel& net
 
 BlockUse PreparedBlocks::use(bool fell_back) const {
   BlockUse use;
-  use.kinds = static_cast<std::int64_t>(blocks_->templates.size());
+  use.kinds = blocks_->num_kinds();
   use.instances = static_cast<std::int64_t>(blocks_->instances.size());
   use.launches_outside = static_cast<std::int64_t>(blocks_->loose.size());
   use.fell_back = fell_back;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -49,19 +50,15 @@ ExpertSizes sizes_of(const Shape& choices, const Actor& dispatch) {
           dispatch.attributes.integer("capacity")};
 }
 
-std::optional<ExpertSizes> sizes_in(const PhysicalGraph& graph, const PortLayouts& ports) {
-  std::optional<ExpertSizes> sizes;
+std::vector<ExpertSizes> sizes_in(const PhysicalGraph& graph, const PortLayouts& ports) {
+  std::vector<ExpertSizes> sizes;
   for (std::size_t b = 0; b < graph.blocks.size(); ++b)
     for (const Actor& actor : graph.blocks[b].actors) {
       if (actor.kind != kDispatch) continue;
       const LayoutId choices = ports.of(BlockId(b), actor.in[1]);
       if (!choices.is_valid()) continue;  // of a block that no program has
       const ExpertSizes one = sizes_of(graph.layouts[choices.index()].global.shape, actor);
-      require(!sizes || *sizes == one, ErrorCode::kUsage,
-              "routing: the model has mixtures of experts of different sizes ({} experts with {} "
-              "places, {} with {})",
-              sizes.value_or(one).experts, sizes.value_or(one).places, one.experts, one.places);
-      sizes = one;
+      if (std::find(sizes.begin(), sizes.end(), one) == sizes.end()) sizes.push_back(one);
     }
   return sizes;
 }
@@ -160,10 +157,15 @@ class Router {
   using Filled = std::map<LayoutId, double>;  // of a rank, by layout of its expert tensors
 
   ExpertLoad load_of(const ExpertRouting& routing) const {
-    const auto sizes = sizes_in(graph_, ports_);
-    require(sizes.has_value(), ErrorCode::kUsage, "routing '{}': the model has no experts",
+    const std::vector<ExpertSizes> sizes = sizes_in(graph_, ports_);
+    require(!sizes.empty(), ErrorCode::kUsage, "routing '{}': the model has no experts",
             routing.text);
-    return expert_load(routing, *sizes);
+    require(sizes.size() == 1, ErrorCode::kUsage,
+            "routing '{}': the model has mixtures of experts of different sizes ({} experts with "
+            "{} places, {} with {})",
+            routing.text, sizes.front().experts, sizes.front().places, sizes.back().experts,
+            sizes.back().places);
+    return expert_load(routing, sizes.front());
   }
 
   // By program, the layouts of its expert tensors.
@@ -327,7 +329,7 @@ class Router {
 
 }  // namespace
 
-std::optional<ExpertSizes> expert_sizes(const PhysicalGraph& graph) {
+std::vector<ExpertSizes> expert_sizes(const PhysicalGraph& graph) {
   return sizes_in(graph, PortLayouts(graph));
 }
 

@@ -8,16 +8,14 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 namespace sextant {
 
-// Of the mixtures of experts in a graph; nothing where it has none. Throws Error(kUsage) when they
-// differ in size.
-std::optional<ExpertSizes> expert_sizes(const PhysicalGraph& graph);
+// Of the mixtures of experts in a graph, each size once; none where it has no experts.
+std::vector<ExpertSizes> expert_sizes(const PhysicalGraph& graph);
 
 struct RoutedGraph {
   // Programs are split where ranks fill their places differently, so that they fold by what they
@@ -35,7 +33,7 @@ struct RoutedGraph {
 // `moe_dispatch` to `moe_combine`, gradients included. Of an operator that reads or writes such a
 // tensor, those bytes are scaled by the share of places filled, and so are its FLOPs, and the rows
 // (of weight gradients, the depth) in the key of a matmul. Throws Error(kUsage) for a graph without
-// experts.
+// experts, and for one whose mixtures differ in size.
 RoutedGraph routed_graph(const PhysicalGraph& graph, const ExpertRouting& routing);
 
 // `base` for the communications of a routed graph, which outlives it. all_to_all: every pair of

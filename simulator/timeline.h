@@ -1,4 +1,4 @@
-// One step in the steady state as it was timed: what either mode of the simulator hands to the
+// One step in the steady state as it was timed: what each mode of the simulator hands to the
 // accounting of parts and to the trace.
 #pragma once
 
@@ -33,7 +33,7 @@ struct RankTimeline {
 struct BlockUse {
   std::int64_t kinds = 0;             // distinct blocks
   std::int64_t instances = 0;         // of them
-  std::int64_t launches_outside = 0;  // of them, one by one
+  std::int64_t launches_outside = 0;  // timed one by one
   bool fell_back = false;             // to the tape: the blocks did not prove their times
 };
 

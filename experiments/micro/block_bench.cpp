@@ -64,7 +64,7 @@ void step_ends(benchmark::State& state) {
   const BlockTape& blocks = plan.prepared->blocks();
   state.counters["fell_back"] = fell_back ? 1 : 0;
   state.counters["blocks"] = static_cast<double>(blocks.instances.size());
-  state.counters["kinds"] = static_cast<double>(blocks.templates.size());
+  state.counters["kinds"] = static_cast<double>(blocks.num_kinds());
   state.counters["outside"] = static_cast<double>(blocks.loose.size());
 }
 BENCHMARK(step_ends)->DenseRange(0, 3)->ArgName("plan")->MeasureProcessCPUTime()->Unit(

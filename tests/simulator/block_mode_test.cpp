@@ -224,6 +224,23 @@ TEST_CASE("with stragglers, blocks of slow ranks are their own") {
                        Error);
 }
 
+// What is seen once is evaluated launch by launch: no kind is counted that no block is of.
+TEST_CASE("there are at most as many kinds of blocks as blocks") {
+  const Cluster cluster = load_cluster("dgx-h100:nodes=8");
+  const CheapLaunches device(cluster);
+  const auto network = make_network_model(cluster);
+  std::size_t seen_once = 0;
+  for (const PlanCase& one : plan_cases()) {
+    CAPTURE(one.strategy);
+    const PhysicalGraph graph = compiled(one, device, *network);
+    const PreparedBlocks prepared(graph, device, *network);
+    const BlockTape& blocks = prepared.blocks();
+    CHECK(blocks.num_kinds() <= static_cast<std::int64_t>(blocks.instances.size()));
+    seen_once += blocks.templates.size() - static_cast<std::size_t>(blocks.num_kinds());
+  }
+  CHECK(seen_once > 0);
+}
+
 TEST_CASE("a plan of many micro-batches is mostly blocks, of few kinds") {
   const Cluster cluster = load_cluster("dgx-h100:nodes=8");
   const CheapLaunches device(cluster);

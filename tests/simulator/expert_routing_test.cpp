@@ -311,14 +311,32 @@ TEST_CASE("uneven experts split rank classes before the run and keep the laws of
 
 TEST_CASE("a graph without experts takes no routing") {
   const Compiled plan = compiled("dp=4 ep=4 micro_batch=1");
-  CHECK(expert_sizes(plan.graph) == ExpertSizes{4, 2, 100, 60});
+  CHECK(expert_sizes(plan.graph) == std::vector<ExpertSizes>{{4, 2, 100, 60}});
   PhysicalGraph dense = plan.graph;
   for (Block& block : dense.blocks)
     for (Actor& actor : block.actors)
       if (actor.kind == "moe_dispatch") actor.kind = "identity";
-  CHECK_FALSE(expert_sizes(dense).has_value());
+  CHECK(expert_sizes(dense).empty());
   CHECK(refusal([&] { routed_graph(dense, parse_expert_routing("uniform")); }) ==
         "routing 'uniform': the model has no experts");
+}
+
+TEST_CASE("mixtures of different sizes are listed, and take no routing") {
+  PhysicalGraph graph = compiled("dp=4 ep=4 micro_batch=1").graph;
+  for (Block& block : graph.blocks) {
+    const auto dispatch =
+        std::find_if(block.actors.begin(), block.actors.end(),
+                     [](const Actor& actor) { return actor.kind == "moe_dispatch"; });
+    if (dispatch == block.actors.end()) continue;
+    Actor smaller = *dispatch;
+    smaller.attributes.set("capacity", std::int64_t{50});
+    block.actors.push_back(smaller);
+  }
+  CHECK(expert_sizes(graph) == std::vector<ExpertSizes>{{4, 2, 100, 60}, {4, 2, 100, 50}});
+  CHECK(
+      refusal([&] { routed_graph(graph, parse_expert_routing("uniform")); }) ==
+      "routing 'uniform': the model has mixtures of experts of different sizes (4 experts with 60 "
+      "places, 4 with 50)");
 }
 
 }  // namespace
