@@ -11,9 +11,9 @@
 namespace sextant {
 
 // Stages, words and boxing of the graph as it is: neither gradients nor an optimizer are added.
-// What has no words in the document gets them by inference. `network` decides between boxings by
-// time; without it bytes decide. Throws Error(kUsage) for a document without placements,
-// Error(kInfeasible) naming the operator and its candidates when no row fits the words.
+// What has no words in the document gets them by inference. `network` and `cost` decide between
+// boxings as in make_staged_graph (stage.h). Throws Error(kUsage) for a document without
+// placements, Error(kInfeasible) naming the operator and its candidates when no row fits the words.
 StagedGraph stage_program(const GraphDocument& document, std::int64_t micro_batches,
                           const NetworkModel* network, const CostModel* cost = nullptr);
 

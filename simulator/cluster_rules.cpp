@@ -56,7 +56,7 @@ constexpr double kMostScatter = 10, kMostScatterOfMatmuls = 2;
 
 // A kernel takes a picosecond (where one launch is shared by many calls) to an hour.
 constexpr double kShortestKernel = 1e-12, kLongestKernel = 3600;
-constexpr double kMostFlops = 1e24;  // of one kernel: more than any step of today
+constexpr double kMostFlops = 1e24;  // of one kernel: more than a step of the largest models
 
 void check_measured_kernel(Rules& rules, const std::string& path, const MeasuredKernel& kernel) {
   try {

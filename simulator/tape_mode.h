@@ -17,10 +17,12 @@ namespace sextant {
 TapeOptions tape_options(const SimulateOptions& options);
 Timeline timeline_of(const PhysicalGraph& graph, const Tape& tape, const TapeTimes& times,
                      const RankClasses& classes, const SimulateOptions& options);
-// The same without the launches, and the parts of each of its ranks.
+// The same without the launches.
 Timeline outline_of(const PhysicalGraph& graph, const Tape& tape, const TapeTimes& times,
                     const RankClasses& classes, const SimulateOptions& options);
+// Of one period, by rank that was run (step_parts.h).
 std::vector<PartDurations> parts_of(const Tape& tape, const TapeTimes& times, Duration period);
+// What simulate() says of an outline and these parts, without slices.
 Simulation simulation_of(const PhysicalGraph& graph, const Timeline& outline,
                          std::span<const PartDurations> parts);
 

@@ -2,9 +2,8 @@
 // sums a chunk of the rows of a tile of columns: 8 lanes of 16 bytes (or 32 lanes) along a row, the
 // other threads along the rows, several rows of each in flight all the time. Then the chunks of a
 // tile are added, in their order whichever block is last:
-// - where 12 to 28 tiles fill the card they are clusters of 8 blocks of 512, which read each
-// other's
-//   shared memory;
+// - where 12 to 28 tiles fill the card (of two sums 20 to 28) and rows are 2,048 or more, they are
+//   clusters of 8 blocks of 512, which read each other's shared memory;
 // - else they are blocks of 256, and the one of a tile that comes last adds what all have stored.
 //   Narrow tiles leave it few chunks to add: two launches with tiles of 512 bytes took 15.8 us for
 //   one sum of [16384, 1024] bf16, half the rate of a copy. Few rows of very many columns are not
