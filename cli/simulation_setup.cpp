@@ -63,6 +63,13 @@ void require_sense(const SimulateArguments& arguments) {
           "use --mode tape");
 }
 
+// A slow device that the plan leaves idle would change nothing.
+void require_used(const std::vector<Straggler>& stragglers, std::int64_t ranks) {
+  for (const Straggler& straggler : stragglers)
+    require(straggler.rank.value < ranks, ErrorCode::kUsage,
+            "straggler {}: the plan has ranks 0 to {}", straggler.rank.value, ranks - 1);
+}
+
 SimulationMode mode_of(const std::string& name) {
   if (name == "timed") return SimulationMode::kTimed;
   if (name == "block") return SimulationMode::kBlock;
@@ -94,6 +101,7 @@ SimulationSetup simulation_setup(const SimulateArguments& arguments, const Commo
   if (arguments.samples > 0) options.steps = arguments.samples + kWarmUpSteps;
   for (const std::string& text : arguments.stragglers)
     setup.stragglers.push_back(parse_straggler(text));
+  require_used(setup.stragglers, ranks);
   for (const std::string& text : arguments.what_if) setup.changes.push_back(parse_what_if(text));
   if (!arguments.sweep.empty()) setup.sweep = parse_sweep(arguments.sweep);
   require_each_once(

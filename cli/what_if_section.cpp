@@ -40,6 +40,8 @@ std::string part_difference(const WhatIfRow& row, const WhatIfRow& now,
   return fmt::format("{:+.1f} %", 100 * difference / now.step_s);
 }
 
+std::string name_of(const WhatIfRow& row) { return row.text + (row.fits ? "" : " (does not fit)"); }
+
 Json row_json(const WhatIfRow& row) {
   return {{"change", row.text},
           {"step_time_s", row.step_s},
@@ -84,7 +86,7 @@ void say(const WhatIfSection& section, const Console& console) {
   Table table(header);
   const auto add = [&](const WhatIfRow& row) {
     std::vector<std::string> cells = {
-        row.text + (row.fits ? "" : " (does not fit)"), time_text(row.step_s),
+        name_of(row), time_text(row.step_s),
         &row == &section.now ? "" : signed_percent(row.step_s, section.now.step_s)};
     for (const NamedPart& part : kNamedParts)
       cells.push_back(&row == &section.now
@@ -118,7 +120,7 @@ SweepSection sweep_section(const PlannedJob& planned, const PhysicalGraph& graph
 void say(const SweepSection& section, const Console& console) {
   Table table({"sweep", "step", "change", "exposed communication", "bubble"});
   for (const WhatIfRow& row : section.rows)
-    table.add({row.text, time_text(row.step_s), signed_percent(row.step_s, section.now_s),
+    table.add({name_of(row), time_text(row.step_s), signed_percent(row.step_s, section.now_s),
                percent(row.parts.exposed_communication.mean_s / row.step_s),
                percent(row.parts.bubble.mean_s / row.step_s)});
   console.say(table.text());

@@ -50,6 +50,11 @@ Strategy with_words_of(const AnyModel& model, Strategy strategy) {
                       .input = std::nullopt,
                       .words = words.words});
   }
+  std::erase_if(pins, [&](const WordPin& pin) {
+    return std::any_of(strategy.pins.begin(), strategy.pins.end(), [&](const WordPin& given) {
+      return given.name == pin.name && given.input == pin.input;
+    });
+  });
   strategy.pins.insert(strategy.pins.begin(), pins.begin(), pins.end());
   return strategy;
 }

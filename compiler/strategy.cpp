@@ -193,6 +193,12 @@ WordPin pin_of(const Setting& setting) {
   return pin;
 }
 
+// A key, or a pin of one name: several names may be pinned, each with one choice of words.
+std::string given_once(const Setting& setting) {
+  if (setting.key != "pin") return setting.key;
+  return "pin=" + setting.value.substr(0, setting.value.rfind(':'));
+}
+
 }  // namespace
 
 std::string_view to_string(Schedule schedule) {
@@ -250,9 +256,8 @@ Strategy parse_strategy(std::string_view text) {
   std::optional<std::int64_t> first, last;
   std::set<std::string> seen;
   for (const Setting& setting : split_settings(text)) {
-    const bool is_new = seen.insert(setting.key).second;
-    require(is_new || setting.key == "pin", ErrorCode::kUsage, "strategy: {} is given twice",
-            setting.key);
+    const std::string once = given_once(setting);
+    require(seen.insert(once).second, ErrorCode::kUsage, "strategy: {} is given twice", once);
     if (setting.key == "dp")
       strategy.dp = positive(setting);
     else if (setting.key == "tp")

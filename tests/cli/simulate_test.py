@@ -64,6 +64,10 @@ def check_sweep(program):
     expect(len(times) == 3 and times == sorted(times, reverse=True), f"times of the sweep: {times}")
     expect(plot.read_text().startswith("<svg"), "the plot is no SVG")
     simulate(program, "--plot", str(plot), code=2)
+    wide = "gpt:layers=2,hidden=512,heads=8,vocab=32000,seq=128"
+    said = program.run("simulate", wide, *PLAN[1:], "--sweep", "gpu.memory=0.001x,1x").out
+    expect(said.count("(does not fit)") == 1 and "gpu.memory=0.001x (does not fit)" in said,
+           f"what does not fit is not said: {said}")
 
 
 def check_refusals(program):
@@ -102,6 +106,8 @@ def check_variation(program):
     slow = simulate(program, "--straggler", "3=20x").document()["step_time_s"]
     expect(slow > plain, f"a straggler makes no difference: {plain}, {slow}")
     simulate(program, "--straggler", "8=2x", code=2)
+    program.run("simulate", TINY, *PLAN[1:3], "--strategy", "dp=2", *PLAN[5:], "--straggler",
+                "2=2x").expect_code(2).expect_error("the plan has ranks 0 to 1")
     samples = simulate(program, "--jitter", "0.1", "--samples", "20").document()["samples"]
     quantiles = list(samples["quantiles_s"].values())
     expect(samples["steps"] == 20 and quantiles == sorted(quantiles), f"quantiles: {samples}")

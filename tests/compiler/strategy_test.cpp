@@ -49,6 +49,9 @@ TEST_CASE("pins that cannot be read say what was wanted") {
                  "splits of dim 1 need no nesting positions"));
   CHECK(contains(refusal("pin=gelu[x]:(B,B)"), "wanted NAME[0], NAME[1]"));
   CHECK(contains(refusal("pin=[1]:(B,B)"), "wanted NAME[0], NAME[1]"));
+  CHECK(contains(refusal("pin=a*:(B,B) pin=a*:(B,S(1))"), "strategy: pin=a* is given twice"));
+  CHECK(contains(refusal("pin=up[1]:(B,B) pin=up[1]:(B,B)"), "pin=up[1] is given twice"));
+  CHECK(parse_strategy("pin=a*:(B,B) pin=ab:(B,S(1)) pin=ab[0]:(B,B)").pins.size() == 3);
 }
 
 TEST_CASE("what is left out keeps its default") {

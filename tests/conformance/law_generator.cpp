@@ -193,7 +193,11 @@ class Generator {
                   .words = draw_words(graph.tensor(tensor).type.shape)};
       if (is_input) pin.input = position;
       if (pin.name.starts_with("layer") && chance(0.3)) pin.name = "layer*" + pin.name.substr(6);
-      plan_.strategy.pins.push_back(pin);
+      const auto& drawn = plan_.strategy.pins;
+      if (std::none_of(drawn.begin(), drawn.end(), [&](const WordPin& other) {
+            return other.name == pin.name && other.input == pin.input;
+          }))
+        plan_.strategy.pins.push_back(pin);  // of one name there is one
     }
   }
 
