@@ -297,7 +297,7 @@ class Analysis {
   std::vector<std::int64_t> latest_times(bool steady) const {
     const auto& time = graph_.times();
     std::vector<std::int32_t> order(time.size());
-    std::iota(order.begin(), order.end(), 0);
+    std::iota(order.rbegin(), order.rend(), 0);
     std::stable_sort(order.begin(), order.end(),
                      [&](std::int32_t a, std::int32_t b) { return time[at(a)] > time[at(b)]; });
     std::vector<std::int64_t> latest(
