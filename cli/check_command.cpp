@@ -3,6 +3,7 @@
 #include "actor/dry_run.h"
 #include "cli/verbs.h"
 #include "core/check.h"
+#include "simulator/library_memory.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -32,26 +33,28 @@ void run_check(const JobArguments& arguments, const CommonOptions&, Console& con
   require_none(validate(graph), "the graph is not valid");
   dry_run(graph, RankScope::kOnePerClass);
   std::size_t guards = 0;
-  Bytes peak;
   for (std::size_t p = 0; p < graph.programs.size(); ++p) {
     require_none(check_byte_order(graph, ProgramId(p)), "bytes are used without order");
     guards += graph.programs[p].guards.size();
-    peak = std::max(peak, graph.programs[p].arena.size);
   }
   require_fits(planned, graph);
-  const Bytes capacity = planned.job.cluster.device.memory;
+  const DeviceMemory memory = device_memory(graph, planned.job.cluster);
+  const Bytes beside = total(memory.libraries);
   console.say(fmt::format("valid: {} ranks in {} classes, {} runs per step of all classes",
                           graph.ranks.size(), graph.programs.size(), count_runs(graph)));
   console.say("cannot deadlock: one serial step completes and every counter returns to its start");
   console.say(
       fmt::format("bytes are ordered: {} guards, found again by the independent check", guards));
-  console.say(fmt::format("fits: {} of {}", to_text(peak), to_text(capacity)));
+  console.say(fmt::format(
+      "fits: {} of {}{}", to_text(memory.needed()), to_text(memory.capacity),
+      beside == Bytes(0) ? "" : fmt::format(", {} of them libraries", to_text(beside))));
   console.document("check", {{"ranks", graph.ranks.size()},
                              {"rank_classes", graph.programs.size()},
                              {"runs", count_runs(graph)},
                              {"guards", guards},
-                             {"peak_memory_bytes", peak.value},
-                             {"device_memory_bytes", capacity.value}});
+                             {"peak_memory_bytes", memory.arena.value},
+                             {"library_memory_bytes", beside.value},
+                             {"device_memory_bytes", memory.capacity.value}});
 }
 
 }  // namespace sextant

@@ -29,7 +29,7 @@ Table ranked_table(const Job& job, const SearchResult& result, std::size_t top) 
     const double step = to_seconds(plan.step_time);
     table.add({to_string(plan.strategy), to_text(plan.step_time),
                fmt::format("{:.0f}", tokens_per_second(job, plan.step_time)),
-               mfu_text(job, plan.step_time, plan.strategy.ranks()), to_text(plan.peak_memory),
+               mfu_text(job, plan.step_time, plan.strategy.ranks()), to_text(plan.needed_memory),
                percent((plan.parts.compute.mean_s + plan.parts.optimizer.mean_s) / step),
                percent(plan.parts.exposed_communication.mean_s / step),
                percent(plan.parts.bubble.mean_s / step)});
@@ -64,6 +64,7 @@ Json document_of(const Job& job, const SearchResult& result, double total_s,
                      {"step_time_s", to_seconds(plan.step_time)},
                      {"tokens_per_s", tokens_per_second(job, plan.step_time)},
                      {"peak_memory_bytes", plan.peak_memory.value},
+                     {"library_memory_bytes", total(plan.libraries).value},
                      {"parts_s", parts_json(plan.parts)}});
   return {
       {"plans", plans},

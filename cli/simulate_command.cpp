@@ -45,12 +45,16 @@ void say_memory(const Simulation& simulation, const std::vector<LibraryUse>& lib
     if (simulation.peak_memory_by_class[i].value > 0)
       table.add({std::string(to_string(static_cast<MemoryClass>(i))),
                  to_text(simulation.peak_memory_by_class[i])});
-  table.add({"arena", fmt::format("{} of {}", to_text(simulation.peak_memory), to_text(capacity))});
+  table.add({"arena", libraries.empty() ? fmt::format("{} of {}", to_text(simulation.peak_memory),
+                                                      to_text(capacity))
+                                        : to_text(simulation.peak_memory)});
   for (const LibraryUse& use : libraries)
     table.add({"libraries: " + use.name,
                fmt::format("{} ({})", to_text(use.bytes), to_string(use.provenance))});
   if (!libraries.empty())
-    table.add({"arena and libraries", to_text(simulation.peak_memory + total(libraries))});
+    table.add({"arena and libraries",
+               fmt::format("{} of {}", to_text(simulation.peak_memory + total(libraries)),
+                           to_text(capacity))});
   console.say(table.text());
 }
 
@@ -216,9 +220,9 @@ Json report(const Simulated& it, const std::optional<MemorySection>& memory, std
   Json body = step_json(it);
   say_step(it, console);
   say_parts(it.simulation.parts, it.step_s(), console);
-  const DeviceKind& device = it.planned.job.cluster.device;
-  const std::vector<LibraryUse> libraries = library_memory(it.expanded.graph, device);
-  say_memory(it.simulation, libraries, device.memory, console);
+  const Cluster& cluster = it.planned.job.cluster;
+  const std::vector<LibraryUse> libraries = device_memory(it.expanded.graph, cluster).libraries;
+  say_memory(it.simulation, libraries, cluster.device.memory, console);
   if (it.setup.routed != nullptr)
     add_routing(it, body, console);
   else

@@ -4,6 +4,7 @@
 #include "cli/verbs.h"
 #include "core/check.h"
 #include "io/svg_chart.h"
+#include "simulator/library_memory.h"
 #include "simulator/models.h"
 #include "simulator/named_parts.h"
 
@@ -24,7 +25,7 @@ WhatIfRow simulated(const Cluster& cluster, DType dtype, const PhysicalGraph& gr
   const Simulation simulation =
       simulate(graph, *models.cost, *models.network, options_for(setup, cluster));
   return {std::move(text), to_seconds(simulation.step_time), simulation.parts,
-          simulation.peak_memory <= cluster.device.memory};
+          device_memory(graph, cluster).fits()};
 }
 
 std::string signed_percent(double after, double before) {

@@ -7,6 +7,7 @@
 #include "core/json_reader.h"
 #include "search/memory_help.h"
 #include "simulator/cluster_file.h"
+#include "simulator/library_memory.h"
 #include "simulator/models.h"
 
 #include <algorithm>
@@ -178,12 +179,15 @@ ExpandedGraph expanded_graph(const PlannedJob& planned) {
 PhysicalGraph physical_graph(const PlannedJob& planned) { return expanded_graph(planned).graph; }
 
 void require_fits(const PlannedJob& planned, const PhysicalGraph& graph) {
-  const Bytes capacity = planned.job.cluster.device.memory, peak = peak_memory(graph);
-  if (peak <= capacity) return;
+  const DeviceMemory memory = device_memory(graph, planned.job.cluster);
+  if (memory.fits()) return;
   const SearchProblem problem = search_problem(planned.job);
   const auto remedies =
-      memory_remedies(problem, planned.plan.strategy, make_search_models(problem), peak);
-  require_fits(graph, capacity, remedy_texts(remedies, peak, capacity));
+      memory_remedies(problem, planned.plan.strategy, make_search_models(problem), memory.needed());
+  const Bytes beside = total(memory.libraries);
+  refuse_size(graph, memory.program, beside,
+              fmt::format("libraries {}: {}", to_text(beside), to_text(memory.libraries)),
+              memory.capacity, remedy_texts(remedies, memory.needed(), memory.capacity));
 }
 
 SearchProblem search_problem(const Job& job) {

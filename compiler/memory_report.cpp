@@ -224,13 +224,23 @@ void require_fits(const PhysicalGraph& graph, Bytes capacity, std::vector<std::s
       graph.programs.begin(), graph.programs.end(),
       [](const RankProgram& a, const RankProgram& b) { return a.arena.size < b.arena.size; });
   if (worst == graph.programs.end() || worst->arena.size <= capacity) return;
-  throw Error(ErrorCode::kInfeasible,
-              fmt::format("the plan needs {} on each device of '{}', which has {}: {} too much. "
-                          "At the worst time: {}. The largest tensor is {}",
-                          to_text(worst->arena.size), worst->name, to_text(capacity),
-                          to_text(worst->arena.size - capacity),
-                          classes_text(worst->arena.peak_by_class), largest_tensor(graph, *worst)),
-              std::move(hints));
+  refuse_size(graph, ProgramId(static_cast<std::int32_t>(worst - graph.programs.begin())), Bytes(),
+              "", capacity, std::move(hints));
+}
+
+void refuse_size(const PhysicalGraph& graph, ProgramId program, Bytes beside,
+                 const std::string& what, Bytes capacity, std::vector<std::string> hints) {
+  const RankProgram& worst = graph.programs[program.index()];
+  const Bytes needed = worst.arena.size + beside;
+  const std::string parts =
+      beside == Bytes(0) ? "" : fmt::format(" (arena {}, {})", to_text(worst.arena.size), what);
+  throw Error(
+      ErrorCode::kInfeasible,
+      fmt::format("the plan needs {} on each device of '{}'{}, which has {}: {} too much. "
+                  "At the worst time: {}. The largest tensor is {}",
+                  to_text(needed), worst.name, parts, to_text(capacity), to_text(needed - capacity),
+                  classes_text(worst.arena.peak_by_class), largest_tensor(graph, worst)),
+      std::move(hints));
 }
 
 }  // namespace sextant

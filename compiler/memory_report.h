@@ -47,4 +47,10 @@ Bytes peak_memory(const PhysicalGraph& graph);
 // missing, what each class takes, which tensor is the largest. `hints` go with it.
 void require_fits(const PhysicalGraph& graph, Bytes capacity, std::vector<std::string> hints = {});
 
+// The refusal itself, for a device that runs `program` and has `beside` in use besides; `what` says
+// what that is: "libraries 532 MiB: context ..., workspace ...".
+[[noreturn]] void refuse_size(const PhysicalGraph& graph, ProgramId program, Bytes beside,
+                              const std::string& what, Bytes capacity,
+                              std::vector<std::string> hints);
+
 }  // namespace sextant

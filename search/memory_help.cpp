@@ -2,8 +2,8 @@
 #include "search/memory_help.h"
 
 #include "compiler/expand.h"
-#include "compiler/memory_report.h"
 #include "core/error.h"
+#include "simulator/library_memory.h"
 
 #include <fmt/core.h>
 
@@ -87,8 +87,9 @@ std::optional<Bytes> peak_of(const SearchProblem& problem, const Strategy& strat
     const Strategy known = parse_strategy(to_string(strategy));  // refuses what is not built
     ExpandOptions options;
     options.checks = false;
-    return peak_memory(compile(problem.training_graph(known), known, problem.global_batch,
-                               *models.cost, *models.network, options));
+    const PhysicalGraph graph = compile(problem.training_graph(known), known, problem.global_batch,
+                                        *models.cost, *models.network, options);
+    return device_memory(graph, *problem.cluster).needed();
   } catch (const Error&) {
     return std::nullopt;
   }

@@ -11,12 +11,12 @@ namespace sextant {
 struct MemoryRemedy {
   Strategy strategy;
   std::string change;  // "zero=1", "dp=2 tp=8"
-  Bytes peak;          // largest arena
+  Bytes peak;          // arena and libraries of the device with least room
 };
 
 // Strategies of the same devices (or of more, where the cluster has them) that differ by one change
-// and whose worst device holds less than `peak`: the smallest first. Those that cannot be honoured
-// are left out.
+// and whose worst device needs less than `peak`, libraries included: the smallest first. Those that
+// cannot be honoured are left out.
 std::vector<MemoryRemedy> memory_remedies(const SearchProblem& problem, const Strategy& strategy,
                                           const SearchModels& models, Bytes peak);
 

@@ -25,8 +25,13 @@ struct Contender {
   Duration bound;
 };
 
-std::string text_of_excess(Bytes needed, Bytes available) {
-  return fmt::format("memory: {} of {}", to_text(needed), to_text(available));
+std::string text_of_excess(Bytes needed, const std::vector<LibraryUse>& libraries,
+                           Bytes available) {
+  const std::string beside =
+      libraries.empty()
+          ? ""
+          : fmt::format(" (libraries {}: {})", to_text(total(libraries)), to_text(libraries));
+  return fmt::format("memory: {} of {}{}", to_text(needed), to_text(available), beside);
 }
 
 bool is_refusal(const Error& error) {
@@ -39,7 +44,8 @@ class Search {
       : problem_(problem),
         limits_(limits),
         models_(make_search_models(problem)),
-        memory_(limits.memory.value_or(problem.cluster->device.memory)) {}
+        memory_(limits.memory.value_or(problem.cluster->device.memory)),
+        libraries_(library_memory(problem.cluster->device, 0)) {}
 
   SearchResult run() {
     list_contenders();
@@ -100,9 +106,10 @@ class Search {
     const std::vector<LayerPlace> places = place_layers(profile.num_layers(), strategy);
     const std::int64_t micro_batches = num_micro_batches(strategy, problem_.global_batch);
     const Bytes memory = profile.memory_bound(strategy, places, micro_batches);
-    if (memory > memory_) {
+    if (memory + total(libraries_) > memory_) {
       ++result_.cut_by_memory;
-      reject(place, strategy, "at least " + text_of_excess(memory, memory_));
+      reject(place, strategy,
+             "at least " + text_of_excess(memory + total(libraries_), libraries_, memory_));
       return;
     }
     const Duration bound =
@@ -130,9 +137,10 @@ class Search {
           evaluate_strategy(graph_of(strategy).training, strategy, problem_.global_batch, models_);
       candidate.lower_bound = contender.bound;
       ++result_.simulated;
-      if (candidate.peak_memory > memory_) {
+      if (candidate.needed_memory > memory_) {
         ++result_.cut_by_memory;
-        reject(contender.place, strategy, text_of_excess(candidate.peak_memory, memory_));
+        reject(contender.place, strategy,
+               text_of_excess(candidate.needed_memory, candidate.libraries, memory_));
       } else {
         keep(std::move(candidate));
       }
@@ -189,6 +197,7 @@ class Search {
   const SearchLimits& limits_;
   SearchModels models_;
   Bytes memory_;
+  const std::vector<LibraryUse> libraries_;      // what every plan has, communicators or not
   std::map<std::string, ProfiledGraph> graphs_;  // by training_graph_key
   std::vector<Contender> contenders_;
   std::size_t next_ = 0;  // first contender that was not evaluated
@@ -202,7 +211,7 @@ class Search {
 
 SearchModels make_search_models(const SearchProblem& problem) {
   TimingModels models = make_timing_models(*problem.cluster, problem.compute_dtype);
-  return {std::move(models.cost), std::move(models.network)};
+  return {std::move(models.cost), std::move(models.network), problem.cluster};
 }
 
 Candidate evaluate_strategy(const LogicalGraph& training, const Strategy& strategy,
@@ -217,6 +226,12 @@ Candidate evaluate_strategy(const LogicalGraph& training, const Strategy& strate
   candidate.strategy = strategy;
   candidate.step_time = simulation.step_time;
   candidate.peak_memory = simulation.peak_memory;
+  candidate.needed_memory = candidate.peak_memory;
+  if (models.cluster != nullptr) {
+    DeviceMemory memory = device_memory(graph, *models.cluster);
+    candidate.needed_memory = memory.needed();
+    candidate.libraries = std::move(memory.libraries);
+  }
   candidate.parts = simulation.parts;
   candidate.memory_by_class = std::move(simulation.peak_memory_by_class);
   return candidate;

@@ -5,6 +5,7 @@
 #include "core/cluster.h"
 #include "core/cost_model.h"
 #include "core/logical_graph.h"
+#include "simulator/library_memory.h"
 #include "simulator/simulate.h"
 
 #include <cstdint>
@@ -29,7 +30,9 @@ struct SearchLimits {
 struct Candidate {
   Strategy strategy;
   Duration step_time;
-  Bytes peak_memory;
+  Bytes peak_memory;                  // the largest arena
+  Bytes needed_memory;                // arena and libraries, on the device with least room
+  std::vector<LibraryUse> libraries;  // on that device
   StepParts parts;
   std::vector<Bytes> memory_by_class;  // kNumMemoryClasses entries, of the worst device
   Duration lower_bound;                // what was known before it was compiled
@@ -37,7 +40,8 @@ struct Candidate {
 
 struct Rejection {
   Strategy strategy;
-  std::string reason;  // "memory: 93.1 GiB of 80.0 GiB", "heads 12 not divisible by tp 8"
+  std::string reason;  // "memory: 93.1 GiB of 80.0 GiB (libraries 788 MiB: ...)", "heads 12 not
+                       // divisible by tp 8"
 };
 
 struct SearchResult {
@@ -71,6 +75,7 @@ SearchResult search(const SearchProblem& problem, const SearchLimits& limits = {
 struct SearchModels {
   std::unique_ptr<CostModel> cost;
   std::unique_ptr<NetworkModel> network;
+  const Cluster* cluster = nullptr;  // whose libraries take memory beside plans
 };
 SearchModels make_search_models(const SearchProblem& problem);
 

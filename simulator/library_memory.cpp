@@ -1,11 +1,13 @@
-// Counts groups, multiplies, leaves zeros out.
+// Counts groups, multiplies, leaves zeros out; the tightest device is found rank by rank.
 #include "simulator/library_memory.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
+#include <utility>
 
 namespace sextant {
 namespace {
@@ -27,15 +29,7 @@ std::int64_t communicators_of(const PhysicalGraph& graph, Rank rank) {
   return static_cast<std::int64_t>(groups.size());
 }
 
-std::vector<LibraryUse> library_memory(const PhysicalGraph& graph, const DeviceKind& device) {
-  Bytes largest;
-  for (const RankProgram& program : graph.programs) largest = std::max(largest, program.arena.size);
-  std::int64_t communicators = 0;
-  for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank) {
-    const Rank at(static_cast<std::int32_t>(rank));
-    if (graph.program_of(at).arena.size == largest)
-      communicators = std::max(communicators, communicators_of(graph, at));
-  }
+std::vector<LibraryUse> library_memory(const DeviceKind& device, std::int64_t communicators) {
   std::vector<LibraryUse> uses;
   add(uses, "context", device.library_memory.context, 1);
   add(uses, fmt::format("{} communicator{}", communicators, communicators == 1 ? "" : "s"),
@@ -48,6 +42,38 @@ Bytes total(const std::vector<LibraryUse>& uses) {
   Bytes sum;
   for (const LibraryUse& use : uses) sum += use.bytes;
   return sum;
+}
+
+std::string to_text(const std::vector<LibraryUse>& uses) {
+  std::string text;
+  for (const LibraryUse& use : uses)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", use.name, to_text(use.bytes));
+  return text;
+}
+
+DeviceMemory device_memory(const PhysicalGraph& graph, const Cluster& cluster) {
+  DeviceMemory least;
+  std::optional<Bytes> room;
+  for (std::size_t index = 0; index < graph.ranks.size(); ++index) {
+    const Rank rank(static_cast<std::int32_t>(index));
+    const DeviceKind& device = cluster.device_of(rank);
+    const Bytes arena = graph.program_of(rank).arena.size;
+    // Most ranks are out before anything is counted.
+    const Bytes most_room = device.memory - arena;
+    const std::int64_t roles = static_cast<std::int64_t>(graph.ranks[index].groups.size());
+    const double most_libraries =
+        device.library_memory.context.value + device.library_memory.workspace.value +
+        device.library_memory.communicator.value * static_cast<double>(roles);
+    if (room &&
+        static_cast<double>(most_room.value) - most_libraries >= static_cast<double>(room->value))
+      continue;
+    std::vector<LibraryUse> libraries = library_memory(device, communicators_of(graph, rank));
+    const Bytes left = most_room - total(libraries);
+    if (room && left >= *room) continue;
+    room = left;
+    least = {arena, device.memory, graph.ranks[index].program, std::move(libraries)};
+  }
+  return least;
 }
 
 }  // namespace sextant

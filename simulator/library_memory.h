@@ -23,9 +23,21 @@ struct LibraryUse {
 // Groups of more than one rank that the rank communicates in: a communicator each.
 std::int64_t communicators_of(const PhysicalGraph& graph, Rank rank);
 
-// Of the rank with most communicators among those whose arena is the largest. What the device says
+// What libraries hold on a device whose rank has so many communicators. What the device says
 // nothing about (zero bytes) is left out.
-std::vector<LibraryUse> library_memory(const PhysicalGraph& graph, const DeviceKind& device);
+std::vector<LibraryUse> library_memory(const DeviceKind& device, std::int64_t communicators);
 Bytes total(const std::vector<LibraryUse>& uses);
+std::string to_text(const std::vector<LibraryUse>& uses);  // "context 500 MiB, workspace 32 MiB"
+
+// What a plan takes on the device that it leaves least room on, arena and libraries.
+struct DeviceMemory {
+  Bytes arena, capacity;
+  ProgramId program;
+  std::vector<LibraryUse> libraries;
+
+  Bytes needed() const { return arena + total(libraries); }
+  bool fits() const { return needed() <= capacity; }
+};
+DeviceMemory device_memory(const PhysicalGraph& graph, const Cluster& cluster);
 
 }  // namespace sextant

@@ -46,7 +46,10 @@ struct Instance {
 // A tight GPU, so that memory matters: a fraction of what the small model takes on one device.
 Cluster tight(std::string_view cluster, std::int64_t memory) {
   Cluster result = load_cluster(cluster);
-  result.device.memory = Bytes(memory);
+  result.device.library_memory.context = {1 << 20, Provenance::kAssumed, "a test"};
+  result.device.library_memory.communicator = {1 << 16, Provenance::kAssumed, "a test"};
+  result.device.library_memory.workspace = {};
+  result.device.memory = Bytes(memory + (1 << 20));
   return result;
 }
 
@@ -168,7 +171,8 @@ TEST_CASE("the search finds the plan that brute force finds") {
     CHECK(all.cut_by_bound == 0);
     CHECK(quick.simulated <= all.simulated);
     for (const Candidate& plan : all.plans) {
-      CHECK(plan.peak_memory <= instance.cluster.device.memory);
+      CHECK(plan.needed_memory <= instance.cluster.device.memory);
+      CHECK(plan.needed_memory >= plan.peak_memory);
       CHECK(plan.step_time >= all.plans.front().step_time);
     }
     for (const SearchResult* result : {&all, &quick})
@@ -176,6 +180,26 @@ TEST_CASE("the search finds the plan that brute force finds") {
             static_cast<std::int64_t>(result->plans.size() + result->rejected.size()) +
                 result->cut_by_bound);
   }
+}
+
+// What the fastest plan's arena leaves is one byte too little for its libraries.
+TEST_CASE("a plan whose libraries do not fit beside its arena is cut, and they are named") {
+  const Instance instance = instances()[2];
+  const SearchProblem problem = problem_of(instance);
+  const Candidate best = search(problem).plans.front();
+  SearchLimits limits;
+  limits.use_bounds = false;
+  const auto is_best = [&](const auto& entry) { return entry.strategy == best.strategy; };
+  limits.memory = best.needed_memory;
+  const SearchResult fits = search(problem, limits);
+  CHECK(std::any_of(fits.plans.begin(), fits.plans.end(), is_best));
+  limits.memory = best.needed_memory - Bytes(1);
+  CHECK(*limits.memory > best.peak_memory);
+  const SearchResult cut = search(problem, limits);
+  CHECK(std::none_of(cut.plans.begin(), cut.plans.end(), is_best));
+  const auto found = std::find_if(cut.rejected.begin(), cut.rejected.end(), is_best);
+  REQUIRE(found != cut.rejected.end());
+  CHECK(found->reason.find("context 1.00 MiB") != std::string::npos);
 }
 
 TEST_CASE("two searches give the same table") {
