@@ -48,13 +48,21 @@ Cluster a100(std::string_view gpu_type, const std::string& size) {
   return cluster;
 }
 
-Cluster h200(const std::string& size) {
-  const std::string sheet = "NVIDIA H200 SXM data sheet";
+// Grand Teton as torchtitan used it: HBM2e, and a limit of 500 W, under which the true peak "is
+// between SXM and NVL" (benchmarks/llama3_h100_202412_torchtitan.md).
+void set_500_watts(DeviceKind& device) {
+  const std::string source = "torchtitan, benchmarks of December 2024";
+  device.name = "H100-SXM5-96GB-500W";
+  device.memory = Bytes(96 * std::int64_t{1'000'000'000});
+  device.memory_bandwidth = {2400 * kGiga, Provenance::kPublished, source};
+  for (PeakRate& peak : device.peaks)
+    if (peak.dtype == DType::kBF16 || peak.dtype == DType::kF16)
+      peak.flops_per_second = {835.5e12, Provenance::kAssumed, "H100 NVL data sheet; " + source};
+}
+
+Cluster h100(std::string_view gpu_type, const std::string& size) {
   Cluster cluster = load_cluster("dgx-h100:nodes=" + size);
-  cluster.name = "hgx-h200";
-  cluster.device.name = "H200-SXM5-141GB";
-  cluster.device.memory = Bytes(141 * std::int64_t{1'000'000'000});
-  cluster.device.memory_bandwidth = {4800 * kGiga, Provenance::kPublished, sheet};
+  if (gpu_type.find("500W") != std::string_view::npos) set_500_watts(cluster.device);
   return cluster;
 }
 
@@ -62,8 +70,8 @@ Cluster base_cluster(std::string_view gpu_type, std::int64_t nodes) {
   const std::string size = std::to_string(nodes);
   if (gpu_type.starts_with("A100") || gpu_type.starts_with("a100")) return a100(gpu_type, size);
   if (gpu_type.find("H100") != std::string_view::npos || gpu_type.starts_with("h100"))
-    return load_cluster("dgx-h100:nodes=" + size);
-  if (gpu_type.starts_with("H200")) return h200(size);
+    return h100(gpu_type, size);
+  if (gpu_type.starts_with("H200")) return load_cluster("hgx-h200:nodes=" + size);
   if (gpu_type.starts_with("V100")) return load_cluster("v100x8-32gb:nodes=" + size);
   fail(ErrorCode::kBadInput, "gpu_type is '{}', there is no cluster of it", gpu_type);
 }

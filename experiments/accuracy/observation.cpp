@@ -207,7 +207,7 @@ void fill_published(const Row& row, Observation& run) {
 
 void fill_single_node(const Row& row, Observation& run) {
   const std::int64_t hidden = row.count("hidden size"), tp = row.count("tensor parallelism");
-  run.software = megatron_2021();
+  run.software = vtrain_single_node();
   run.dtype = DType::kF16;
   run.model.name = fmt::format("GPT {}x{}", row.count("# layers"), hidden);
   run.model.layers = row.count("# layers");

@@ -14,32 +14,56 @@ namespace sextant {
 // The cost of a device as a program uses it.
 class PeerCosts final : public CostModel {
  public:
-  PeerCosts(const CostModel& base, const Software& software, Duration launch_cost)
-      : base_(base), software_(software), launch_cost_(launch_cost) {}
+  // `attention_share`: rate of fused attention, as a share of that of large products. `slowdown`:
+  // how much longer kernels take together because the host launches them too late
+  // (`host_slowdown`).
+  PeerCosts(const CostModel& base, const Software& software, double attention_share,
+            Duration launch_cost, double slowdown = 1)
+      : base_(base),
+        software_(software),
+        attention_share_(attention_share),
+        launch_cost_(launch_cost),
+        slowdown_(slowdown) {}
 
   Duration duration(const Work& work) const override {
-    return is_attention(work) ? base_.duration(as_attention(work)) : base_.duration(work);
+    return slowed(is_attention(work) ? base_.duration(as_attention(work)) : base_.duration(work));
   }
   Duration duration_on(Rank rank, const Work& work) const override {
-    return is_attention(work) ? base_.duration_on(rank, as_attention(work))
-                              : base_.duration_on(rank, work);
+    return slowed(is_attention(work) ? base_.duration_on(rank, as_attention(work))
+                                     : base_.duration_on(rank, work));
   }
   std::int32_t colour_of(Rank rank) const override { return base_.colour_of(rank); }
   Duration launch_cost() const override { return launch_cost_; }
   bool fuses(std::string_view kind) const override {
-    return software_.fuses_kernels && base_.fuses(kind);
+    const bool has_product = kind.find("matmul") != std::string_view::npos;
+    const bool is_addmm = kind == "matmul_bias";  // one call of cuBLAS
+    switch (software_.fusion) {
+      case Software::Fusion::kAll:
+        return base_.fuses(kind);
+      case Software::Fusion::kElementwise:
+        return (!has_product || is_addmm) && base_.fuses(kind);
+      case Software::Fusion::kNone:
+        return is_addmm && base_.fuses(kind);
+    }
+    return false;
   }
 
  private:
   static bool is_attention(const Work& work) { return work.kernel == "attention"; }
   Work as_attention(Work work) const {
-    work.flops /= software_.attention_share;
+    work.flops /= attention_share_;
     return work;
+  }
+
+  Duration slowed(Duration duration) const {
+    return slowdown_ == 1 ? duration : duration_from_seconds(to_seconds(duration) * slowdown_);
   }
 
   const CostModel& base_;
   const Software& software_;
+  double attention_share_;
   Duration launch_cost_;
+  double slowdown_;
 };
 
 // Communications of the optimizer phase: sums of gradients, gathers of updated parameters.
@@ -63,13 +87,38 @@ class WithFree final : public NetworkModel {
   std::set<const Communication*> free_;
 };
 
+// Another model in which some communications are parts of a flat one: bytes without latency.
+class WithFlat final : public NetworkModel {
+ public:
+  WithFlat(const NetworkModel& base, std::set<const Communication*> parts)
+      : base_(base), parts_(std::move(parts)) {}
+
+  void complete(const CollectiveCost& cost, std::span<const Time> arrivals,
+                std::span<Time> done) const override;
+  Duration duration(const CollectiveCost& cost) const override;
+  bool completes_together() const override { return true; }
+
+ private:
+  const NetworkModel& base_;
+  std::set<const Communication*> parts_;
+};
+
 // Longest time that a rank spends in `communications` during the step, each from the arrival of its
 // last member.
 Duration busiest(const PhysicalGraph& graph, const Timeline& timeline,
                  const std::set<const Communication*>& communications);
 
-// Operators that the hosts launch in a step, per run of the issue order: runs of several operators
-// are one launch for our devices and one per operator elsewhere.
+// Updates of parameters of the rank that has most.
+std::int64_t updates_per_step(const PhysicalGraph& graph);
+
+// Operators of forward and backward that the hosts launch in a step, per run of the issue order:
+// runs of several operators are one launch for our devices and one per operator elsewhere. What
+// follows backward acts on all tensors at once there.
 double operators_per_run(const PhysicalGraph& graph);
+
+// By how much forward and backward take longer than their kernels where the host waits for every
+// transfer of a pipeline: it starts each act of a stage with nothing launched, and each operator
+// costs it `launch_s`.
+double host_slowdown(const PhysicalGraph& graph, const CostModel& cost, double launch_s);
 
 }  // namespace sextant

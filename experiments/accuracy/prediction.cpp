@@ -8,11 +8,12 @@
 #include "experiments/accuracy/allocator_replay.h"
 #include "experiments/accuracy/kept_products.h"
 #include "experiments/accuracy/peer_models.h"
+#include "experiments/accuracy/pytorch_graph.h"
 #include "experiments/accuracy/whole_layers.h"
 #include "experiments/accuracy/written_attention.h"
-#include "experiments/accuracy/written_loss.h"
 #include "simulator/models.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace sextant {
@@ -21,7 +22,7 @@ namespace {
 OptimizerOptions optimizer_of(const Software& software) {
   OptimizerOptions options;
   options.gradients = software.gradients;
-  options.max_gradient_norm = 1.0;
+  options.max_gradient_norm = software.max_gradient_norm;
   return options;
 }
 
@@ -44,7 +45,9 @@ LogicalGraph forward_of(const Observation& observation) {
                   observation.sequence, observation.dtype);
   const Software& software = observation.software;
   if (software.written_attention) return with_written_attention(forward, software.dropout);
-  return writes_loss(observation) ? with_written_loss(forward) : std::move(forward);
+  if (!software.written_loss && !software.chains_norms) return forward;
+  return as_pytorch(
+      forward, {.writes_loss = writes_loss(observation), .chains_norms = software.chains_norms});
 }
 
 LogicalGraph training_graph_of(const Observation& observation, const Strategy& strategy) {
@@ -82,16 +85,43 @@ Duration launch_cost_of(const Software& software, const PhysicalGraph& graph,
 // The step, with everything that happens once per step behind backward where the program does so.
 Simulation simulate_as(const Software& software, const PhysicalGraph& graph, const CostModel& cost,
                        const NetworkModel& network) {
-  if (software.overlaps_gradients) return simulate(graph, cost, WithFree(network, {}));
+  if (software.overlaps_gradients) {
+    SimulateOptions options;
+    if (software.compute_beside_communication < 1) {
+      options.mode = SimulationMode::kTimed;
+      options.overlap.assign(graph.ranks.size(),
+                             {.compute = software.compute_beside_communication});
+    }
+    return simulate(graph, cost, WithFree(network, {}), options);
+  }
   const std::set<const Communication*> late = once_per_step(graph);
   const Duration reductions =
-      busiest(graph, simulate_timeline(graph, cost, WithFree(network, {}), {}), late);
+      busiest(graph, simulate_timeline(graph, cost, WithFlat(network, late), {}), late);
   Simulation simulation = simulate(graph, cost, WithFree(network, late));
   simulation.step_time += reductions;
   const double seconds = to_seconds(reductions);
   StepParts::Spread& exposed = simulation.parts.exposed_communication;
   exposed = {exposed.mean_s + seconds, exposed.min_s + seconds, exposed.max_s + seconds};
   return simulation;
+}
+
+// What the host and copies beside collectives add to the step.
+double added_seconds(const Observation& observation, const PhysicalGraph& graph,
+                     double optimizer_s) {
+  const Software& software = observation.software;
+  const Strategy& strategy = observation.strategy;
+  const DeviceKind& device = observation.cluster.device;
+  const double parameters = static_cast<double>(count_parameters(observation.model)) /
+                            static_cast<double>(strategy.tp * strategy.pp);
+  const double bytes_per_second = device.memory_bandwidth.value * device.memory_efficiency.value;
+  const auto passes = static_cast<double>(num_micro_batches(strategy, observation.global_batch));
+  double copied = 0;
+  if (strategy.dp > 1 && strategy.zero == 3)
+    copied = software.copied_bytes_sharded * passes;
+  else if (strategy.dp > 1)
+    copied = software.copied_bytes_replicated;
+  const double updates = software.update_s * static_cast<double>(updates_per_step(graph));
+  return copied * parameters / bytes_per_second + std::max(0.0, updates - optimizer_s);
 }
 
 // Of the program that counts most.
@@ -151,17 +181,28 @@ Prediction predict(const Observation& observation) {
   num_micro_batches(strategy, observation.global_batch);  // refuses before anything is built
   const Software& software = observation.software;
   const auto device = make_cost_model(observation.cluster, observation.dtype);
-  const PeerCosts cost(*device, software, device->launch_cost());
+  const DeviceKind& kind = observation.cluster.device;
+  const double attention_share = attention_rate(software.attention, kind.name,
+                                                observation.model.head_size, observation.sequence) /
+                                 kind.matmul_efficiency.value;
+  const PeerCosts cost(*device, software, attention_share, device->launch_cost());
   const auto network = make_network_model(observation.cluster);
   const LogicalGraph training = training_graph_of(observation, strategy);
   ExpandOptions options;
   options.checks = false;  // of our own work; the suites of the compiler do that
   const PhysicalGraph graph =
       compile(training, strategy, observation.global_batch, cost, *network, options);
-  const PeerCosts launched(*device, software, launch_cost_of(software, graph, *device));
+  const bool waits = software.waits_for_transfers && strategy.pp > 1;
+  const PeerCosts launched =
+      waits
+          ? PeerCosts(*device, software, attention_share, device->launch_cost(),
+                      host_slowdown(graph, cost, software.launch_s))
+          : PeerCosts(*device, software, attention_share, launch_cost_of(software, graph, *device));
   const Simulation simulation = simulate_as(software, graph, launched, *network);
-  return {.step_s = to_seconds(simulation.step_time),
+  const double added = added_seconds(observation, graph, simulation.parts.optimizer.mean_s);
+  return {.step_s = to_seconds(simulation.step_time) + added,
           .parts = simulation.parts,
+          .added_s = added,
           .arena = simulation.peak_memory,
           .library = memory_beside(observation, training, graph, simulation.peak_memory),
           .naive_s = naive_seconds(observation)};

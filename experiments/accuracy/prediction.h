@@ -13,7 +13,8 @@ namespace sextant {
 struct Prediction {
   double step_s = 0;
   StepParts parts;
-  Bytes arena;  // of the worst device
+  double added_s = 0;  // to the step, by copies beside collectives and updates that the host delays
+  Bytes arena;         // of the worst device
   // What the program counts beside it (software.h); less than nothing where it needs less than we.
   std::vector<LibraryUse> library;
   double naive_s = 0;  // 6 x parameters x tokens at half of the peak

@@ -69,7 +69,9 @@ void fill(const JsonCursor& row, Observation& run) {
   run.global_batch =
       run.strategy.dp * run.strategy.micro_batch * row.at("micro").integer_between(1, 1 << 20);
   run.dtype = DType::kBF16;
-  run.software = run.strategy.pp > 1 ? pytorch_pipelined() : pytorch_compiled();
+  run.software = run.strategy.pp > 1   ? pytorch_pipelined()
+                 : run.strategy.tp > 1 ? pytorch_tensor_parallel()
+                                       : pytorch_compiled();
   run.cluster = laboratory("H200", "", run.strategy.ranks());
   run.step_s = row.at("step_ms").real() / 1e3;
   run.memory_gib = row.at("peak_gib").real();
@@ -91,7 +93,7 @@ std::vector<Observation> read_pytorch(std::string_view text, const std::string& 
     run.id = fmt::format("p{:04}", line + 1);
     const JsonDocument document(one, run.place);  // a line that is no JSON refuses the file
     run.group = fmt::format("pytorch-h200 x{}", document.root().at("world").integer());
-    run.is_calibration = run.id == "p0004" || run.id == "p0010";
+    run.is_calibration = run.id == "p0004" || run.id == "p0006";
     try {
       fill(document.root(), run);
     } catch (const Error& error) {

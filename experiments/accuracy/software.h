@@ -17,14 +17,32 @@ struct Software {
   double dropout = 0;  // of the residual stream, embeddings and (written) attention
   GradientType gradients = GradientType::kWide;
   bool overlaps_gradients = true;  // their reduction with backward
-  bool fuses_kernels = true;       // biases, activations, residual sums, norms
-  bool written_loss = false;       // cross entropy as operators on f32 (written_loss.h)
+  // Biases, activations, residual sums and norms: into products too, among themselves alone, or
+  // not at all.
+  enum class Fusion : std::uint8_t { kAll, kElementwise, kNone } fusion = Fusion::kAll;
+  double max_gradient_norm = 1;  // 0: gradients are not clipped
+  bool written_loss = false;     // cross entropy as operators on f32 (pytorch_graph.h)
   // Recomputes a block to its end, also what no gradient reads.
   bool repeats_whole_layers = false;
-  // Rate of fused attention as a share of that of large products.
-  double attention_share = 1;
+  // Root-mean-square norms and rotary positions as chains of element-wise operators in f32.
+  bool chains_norms = false;
+  // Whose fused attention it runs.
+  enum class Attention : std::uint8_t {
+    kFlash1,
+    kFlash2,
+    kTorch211
+  } attention = Attention::kFlash2;
+  // Rate of kernels while a communication runs beside them: it takes multiprocessors and bandwidth.
+  double compute_beside_communication = 1;
+  // Copies of parameters and gradients into and out of the buffers of collectives, on the queue of
+  // kernels, in bytes per parameter and pass: of sharded parameters, of whole ones.
+  double copied_bytes_sharded = 0, copied_bytes_replicated = 0;
+  // Of the host, per parameter tensor that the optimizer updates; 0: hidden.
+  double update_s = 0;
   // Of the host, per operator; an interpreter is in the way. 0: as the cluster says.
   double launch_s = 0;
+  // Its host waits for every transfer between stages, so it never launches ahead over one.
+  bool waits_for_transfers = false;
   // What it reports as its memory: our arena, or what PyTorch's allocator has handed out or taken
   // from the device at most.
   enum class Counted : std::uint8_t { kArena, kAllocated, kReserved } counted = Counted::kArena;
@@ -36,14 +54,19 @@ struct Software {
   // Buckets of gradients that replicas reduce, per parameter.
   double bucket_bytes_per_parameter = 0;
 };
+// Of fused attention, forward and backward together, as a share of the device's peak.
+double attention_rate(Software::Attention attention, const std::string& device,
+                      std::int64_t head_size, std::int64_t sequence);
 std::string_view to_string(Software::Counted counted);  // "arena", "allocated", "reserved"
 
 Software megatron_2021();  // arXiv 2104.04473, 2205.05198 and what forked it
+Software vtrain_single_node();
 Software megatron_core();  // with FlashAttention, overlapped gradients
 Software pytorch_fsdp();   // MosaicML
 Software torchtitan();     // FSDP2, not compiled
 // ../peers/torch_gpt.py; its pipelines train in bf16 alone.
 Software pytorch_compiled();
 Software pytorch_pipelined();
+Software pytorch_tensor_parallel();
 
 }  // namespace sextant

@@ -4,9 +4,9 @@
 #include "core/error.h"
 #include "core/operator.h"
 #include "experiments/accuracy/kept_products.h"
+#include "experiments/accuracy/pytorch_graph.h"
 #include "experiments/accuracy/whole_layers.h"
 #include "experiments/accuracy/written_attention.h"
-#include "experiments/accuracy/written_loss.h"
 #include "models/model.h"
 
 #include <doctest/doctest.h>
@@ -110,7 +110,7 @@ TEST_CASE("what a whole layer repeats reads repetitions") {
 
 TEST_CASE("a written loss lies in memory as f32, forward and backward") {
   const LogicalGraph forward = build_graph(small_model(), 2, 32, DType::kBF16);
-  const LogicalGraph training = make_training_graph(with_written_loss(forward));
+  const LogicalGraph training = make_training_graph(as_pytorch(forward, {}));
   for (const char* kind : {"row_max", "row_sum_exp", "pick", "cross_entropy"})
     CHECK(count(training, kind) == 0);
   for (const char* kind : {"log_softmax", "nll_loss", "nll_loss_grad", "log_softmax_grad"}) {
@@ -127,7 +127,7 @@ TEST_CASE("a written loss lies in memory as f32, forward and backward") {
 TEST_CASE("smoothed labels cannot be written out") {
   ModelConfig model = small_model();
   model.label_smoothing = 0.1;
-  CHECK_THROWS_WITH_AS(with_written_loss(build_graph(model, 2, 32, DType::kBF16)),
+  CHECK_THROWS_WITH_AS(as_pytorch(build_graph(model, 2, 32, DType::kBF16), {}),
                        doctest::Contains("loss: smoothed labels"), Error);
 }
 
@@ -155,6 +155,26 @@ TEST_CASE("of a block every second product is kept, and attention") {
   };
   CHECK(repeats("attention") == 0);
   CHECK(repeats("matmul") == 3 * 2);  // k and o; nothing reads down's result in backward
+}
+
+// 2 x 32 x 64 elements of bf16 in and out, and f32 statistics of 2 x 32 rows, 13 times.
+TEST_CASE("chained norms and positions move the bytes of their chains") {
+  ModelConfig model = small_model();
+  model.norm = ModelConfig::Norm::kRmsNorm;
+  model.positions = ModelConfig::Positions::kRotary;
+  const LogicalGraph forward = build_graph(model, 2, 32, DType::kBF16);
+  const LogicalGraph chained = as_pytorch(forward, {.writes_loss = false, .chains_norms = true});
+  CHECK(count(chained, "cross_entropy") == 1);
+  const auto bytes = [](const LogicalGraph& graph, const std::string& name) {
+    const LogicalOp& op = graph.op(*graph.find_op(name));
+    std::vector<TensorType> in, out;
+    for (const TensorId input : op.inputs) in.push_back(graph.tensor(input).type);
+    for (const TensorId output : op.outputs) out.push_back(graph.tensor(output).type);
+    const Work work = graph.registry().get(op.kind).work(in, out, op.attributes);
+    return work.read.value + work.written.value;
+  };
+  CHECK(bytes(chained, "layer1.attention.q.rope") == 5 * bytes(forward, "layer1.attention.q.rope"));
+  CHECK(bytes(chained, "layer1.mlp.norm") == 13 * (2 * 2 * 32 * 64 * 2 + 64 * 2 + 2 * 32 * 4));
 }
 
 }  // namespace

@@ -403,7 +403,7 @@ TEST_CASE("published figures are those of the data sheets") {
   CHECK(h100.intra_node.bandwidth.value == 450e9);
   CHECK(h100.inter_node.bandwidth.value == 50e9);
   CHECK(h100.intra_node.bandwidth.provenance == Provenance::kPublished);
-  CHECK(h100.device.matmul_efficiency.provenance == Provenance::kAssumed);
+  CHECK(h100.device.matmul_efficiency.provenance == Provenance::kCalibrated);
   const Cluster a100 = load_cluster("dgx-a100");
   CHECK(a100.device.peaks.at(0).flops_per_second.value == 312e12);
   CHECK(a100.device.memory_bandwidth.value == 2.039e12);

@@ -5,7 +5,7 @@
 // | log_softmax(x), log_softmax_grad(y, dy) | all S(d) | S(d) |
 // | nll_loss(y, labels) | all S(d) | both P(sum) |
 // | nll_loss_grad(y, labels, dloss) | S(d), dloss B | S(d) |
-#include "experiments/accuracy/written_loss.h"
+#include "experiments/accuracy/pytorch_graph.h"
 
 #include "core/check.h"
 #include "core/operators/rules.h"
@@ -24,11 +24,26 @@ std::vector<TensorType> infer_loss(Types, const Attributes&) {
   return {scalar, scalar};
 }
 
-// Maximum, sum and result: rows of many classes are read three times, by softmax and its gradient
-// (of which the sum of dy) twice.
+// Rows of many classes are read for their maximum, their sum and the result, by the gradient for a
+// sum and the result.
+template <int kReads>
 Work softmax_work(Types inputs, Types outputs, const Attributes&) {
   Work work = elementwise_work(inputs, outputs, 5, "reduction");
-  work.read = 2 * work.read;
+  work.read = kReads * work.read;
+  return work;
+}
+
+// Rotary positions: cast to f32, a product of complex numbers, cast back: 20 bytes for the 4 of one
+// kernel. Norms: cast, square, mean, product, cast, weight; measured on one H200 (16,384 x 4,096,
+// bf16), forward takes as long as 13 passes of a copy of 4 bytes per element, backward as 10 of
+// ours.
+constexpr std::int64_t kRopePasses = 5, kNormPasses = 13, kNormGradPasses = 10;
+
+template <std::int64_t kPasses>
+Work chain_work(Types inputs, Types outputs, const Attributes&) {
+  Work work = elementwise_work(inputs, outputs, 4, "elementwise");
+  work.read = kPasses * work.read;
+  work.written = kPasses * work.written;
   return work;
 }
 // One value of each row.
@@ -81,10 +96,19 @@ void loss_gradient(GradientContext& context) {
                      {context.input(0), context.input(1), *context.output_gradient(0)}, {}, 0));
 }
 
-OperatorRegistry make_registry() {
+OperatorDef chained(OperatorDef def) {
+  if (def.kind == "rope") def.work = chain_work<kRopePasses>;
+  if (def.kind == "rms_norm") def.work = chain_work<kNormPasses>;
+  if (def.kind.starts_with("rms_norm_grad")) def.work = chain_work<kNormGradPasses>;
+  return def;
+}
+
+OperatorRegistry make_registry(bool chains_norms) {
   OperatorRegistry registry;
-  for (const std::string& kind : builtin_operators().kinds())
-    registry.add(builtin_operators().get(kind));
+  for (const std::string& kind : builtin_operators().kinds()) {
+    const OperatorDef& def = builtin_operators().get(kind);
+    registry.add(chains_norms ? chained(def) : def);
+  }
   const auto add = [&](const char* kind, std::size_t inputs, auto infer, auto work, auto rows,
                        void (*gradient)(GradientContext&) = nullptr) {
     OperatorDef def;
@@ -96,8 +120,8 @@ OperatorRegistry make_registry() {
     def.gradient = gradient;
     registry.add(std::move(def));
   };
-  add("log_softmax", 1, infer_same, softmax_work, pass_rows, softmax_gradient);
-  add("log_softmax_grad", 2, infer_same, softmax_work, pass_rows);
+  add("log_softmax", 1, infer_same, softmax_work<3>, pass_rows, softmax_gradient);
+  add("log_softmax_grad", 2, infer_same, softmax_work<2>, pass_rows);
   add("nll_loss", 2, infer_loss, loss_work, loss_rows, loss_gradient);
   add("nll_loss_grad", 3, infer_same, loss_grad_work, loss_grad_rows);
   return registry;
@@ -111,17 +135,20 @@ bool is_part_of_loss(const std::string& kind) {
 
 class Writer {
  public:
-  explicit Writer(const LogicalGraph& forward)
-      : forward_(forward), graph_(written_loss_operators()), copies_(forward.tensors().size()) {}
+  Writer(const LogicalGraph& forward, const PyTorchGraph& options)
+      : forward_(forward),
+        writes_loss_(options.writes_loss),
+        graph_(pytorch_operators(options.chains_norms)),
+        copies_(forward.tensors().size()) {}
 
   LogicalGraph run() {
     for (const LogicalOp& op : forward_.ops())
-      require(op.kind != "cross_entropy" || !op.attributes.contains("smoothing"),
+      require(!writes_loss_ || op.kind != "cross_entropy" || !op.attributes.contains("smoothing"),
               ErrorCode::kInfeasible, "{}: smoothed labels, which are not written out", op.name);
     for (const LogicalOp& op : forward_.ops()) {
-      if (op.kind == "cross_entropy")
+      if (writes_loss_ && op.kind == "cross_entropy")
         write(op);
-      else if (!is_part_of_loss(op.kind))
+      else if (!writes_loss_ || !is_part_of_loss(op.kind))
         copy(op);
     }
     if (forward_.loss_sum())
@@ -163,17 +190,20 @@ class Writer {
   }
 
   const LogicalGraph& forward_;
+  bool writes_loss_;
   LogicalGraph graph_;
   std::vector<TensorId> copies_;
 };
 
 }  // namespace
 
-const OperatorRegistry& written_loss_operators() {
-  static const OperatorRegistry registry = make_registry();
-  return registry;
+const OperatorRegistry& pytorch_operators(bool chains_norms) {
+  static const OperatorRegistry fused = make_registry(false), chained = make_registry(true);
+  return chains_norms ? chained : fused;
 }
 
-LogicalGraph with_written_loss(const LogicalGraph& forward) { return Writer(forward).run(); }
+LogicalGraph as_pytorch(const LogicalGraph& forward, const PyTorchGraph& options) {
+  return Writer(forward, options).run();
+}
 
 }  // namespace sextant
