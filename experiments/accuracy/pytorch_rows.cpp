@@ -53,10 +53,14 @@ Strategy strategy_of(const JsonCursor& row) {
   else
     strategy.dp = world / strategy.tp;
   if (name == "fsdp" || (name == "tp" && strategy.dp > 1)) strategy.zero = 3;
-  // The peer splits blocks alone; under FSDP the rest is spread over dp instead.
-  if (strategy.tp > 1 && strategy.dp == 1)
-    for (const char* weight : {"embedding.weight", "head.weight"})
-      strategy.pins.push_back({.name = weight, .input = std::nullopt, .words = {Sbp{}, Sbp{}}});
+  // The peer splits blocks alone: every device reads all of the vocabulary's matrices, which FSDP
+  // spreads over dp between two uses.
+  if (strategy.tp > 1)
+    for (const char* reader : {"embedding", "head"}) {
+      WordPin pin{.name = reader, .input = 1, .words = {Sbp{}, Sbp{}}};
+      if (strategy.dp == 1) pin = {reader + std::string(".weight"), std::nullopt, pin.words};
+      strategy.pins.push_back(pin);
+    }
   return strategy;
 }
 
