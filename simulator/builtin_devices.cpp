@@ -10,7 +10,10 @@ namespace sextant {
 
 namespace {
 
-// What data sheets do not say, alike for the devices here.
+// What data sheets do not say, alike for the devices here. Their memory is what CUDA reports where
+// that is known, as the refusals of programs that ran out of it print it (the least of several
+// reports: 79.10 GiB of an H100 and 79.15 of an A100 "80GB", 39.39 of one of 40; one H200 of ours
+// was asked): data sheets round.
 DeviceKind with_assumed_overheads(std::string name, std::int64_t memory) {
   DeviceKind device;
   device.name = std::move(name);
@@ -26,13 +29,13 @@ DeviceKind with_assumed_overheads(std::string name, std::int64_t memory) {
 
 // What a process of ours holds on a GPU beside its arena.
 void set_library_memory(DeviceKind& device, std::int64_t workspace) {
-  constexpr double kMebibyte = 1024.0 * 1024.0;
+  constexpr auto kUnit = static_cast<double>(kMebibyte);
   device.library_memory.context =
-      assumed(500 * kMebibyte, "CUDA context and loaded kernels of cuBLAS, cuDNN and NCCL");
+      assumed(500 * kUnit, "CUDA context and loaded kernels of cuBLAS, cuDNN and NCCL");
   device.library_memory.communicator =
-      assumed(256 * kMebibyte, "NCCL buffers of the channels of one communicator");
+      assumed(256 * kUnit, "NCCL buffers of the channels of one communicator");
   device.library_memory.workspace =
-      assumed(static_cast<double>(workspace) * kMebibyte, "workspace that cuBLAS recommends");
+      assumed(static_cast<double>(workspace) * kUnit, "workspace that cuBLAS recommends");
 }
 
 // Hopper's rates, which memory does not change: H100 and H200 are the same GH100. Products that go
@@ -72,7 +75,7 @@ DeviceKind tpu(std::string name, std::int64_t memory, std::string sheet, double 
 
 DeviceKind h100_sxm() {
   const std::string sheet = "NVIDIA H100 SXM5 data sheet";
-  DeviceKind device = with_assumed_overheads("H100-SXM5-80GB", 80 * kGigabyte);
+  DeviceKind device = with_assumed_overheads("H100-SXM5-80GB", 80'998 * kMebibyte);
   set_hopper_rates(device, sheet);
   device.memory_bandwidth = published(3350 * kGiga, sheet);
   device.matmul_units = published(132, "streaming multiprocessors of H100 SXM5");
@@ -82,7 +85,7 @@ DeviceKind h100_sxm() {
 
 DeviceKind h200_sxm() {
   const std::string sheet = "NVIDIA H200 SXM data sheet";
-  DeviceKind device = with_assumed_overheads("H200-SXM5-141GB", 141 * kGigabyte);
+  DeviceKind device = with_assumed_overheads("H200-SXM5-141GB", 143'156 * kMebibyte);
   set_hopper_rates(device, sheet + " (1,979 TFLOP/s bf16 with sparsity)");
   device.memory_bandwidth = published(4800 * kGiga, sheet);
   device.matmul_units = published(132, "streaming multiprocessors of H200 SXM");
@@ -106,7 +109,7 @@ DeviceKind gb200() {
 
 DeviceKind a100_sxm_80gb() {
   const std::string sheet = "NVIDIA A100 80GB SXM data sheet";
-  DeviceKind device = with_assumed_overheads("A100-SXM4-80GB", 80 * kGigabyte);
+  DeviceKind device = with_assumed_overheads("A100-SXM4-80GB", 81'049 * kMebibyte);
   device.peaks = {{DType::kBF16, published(312 * kTera, sheet + ", dense")},
                   {DType::kF16, published(312 * kTera, sheet + ", dense")},
                   {DType::kF32, published(19.5 * kTera, sheet + ", no tensor cores")},
@@ -125,7 +128,7 @@ DeviceKind a100_sxm_80gb() {
 DeviceKind a100_sxm_40gb() {
   DeviceKind device = a100_sxm_80gb();
   device.name = "A100-SXM4-40GB";
-  device.memory = Bytes(40 * kGigabyte);
+  device.memory = Bytes(40'335 * kMebibyte);
   device.memory_bandwidth = published(1555 * kGiga, "NVIDIA A100 40GB SXM data sheet");
   return device;
 }

@@ -11,6 +11,7 @@ namespace sextant {
 
 inline constexpr double kTera = 1e12, kGiga = 1e9, kMicro = 1e-6;
 inline constexpr std::int64_t kGigabyte = 1'000'000'000;
+inline constexpr std::int64_t kMebibyte = std::int64_t{1} << 20;
 
 inline Sourced published(double value, std::string source) {
   return {value, Provenance::kPublished, std::move(source)};

