@@ -4,6 +4,7 @@
 #include "actor/device.h"
 #include "core/check.h"
 #include "core/communication_volume.h"
+#include "core/launch_bucket.h"
 
 #include <algorithm>
 #include <array>
@@ -26,12 +27,6 @@ struct RunFacts {
   bool optimizer = false;
   bool in_bucket = false;  // others of its launch group share its cost
 };
-
-// Of one launch group; the rule is that of launched_cost (core/communication_volume.h).
-bool share_bucket(const Actor& a, const Actor& b) {
-  return a.queue == b.queue && a.communication->group == b.communication->group &&
-         a.communication->primitive == b.communication->primitive;
-}
 
 // By run, per program.
 class ProgramFacts {

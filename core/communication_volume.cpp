@@ -3,6 +3,7 @@
 #include "core/communication_volume.h"
 
 #include "core/check.h"
+#include "core/launch_bucket.h"
 #include "core/mesh_boxes.h"
 
 #include <algorithm>
@@ -194,12 +195,6 @@ const Actor& communicating(const PhysicalGraph& graph, ProgramId program, RunId 
   const Run& run = owner.order[id.index()];
   const Block& block = graph.block_of(owner.instances[run.instance.index()]);
   return block.actors[static_cast<std::size_t>(run.first_actor)];
-}
-
-bool share_bucket(const Actor& a, const Actor& b) {
-  return a.queue == b.queue && b.communication &&
-         a.communication->group == b.communication->group &&
-         a.communication->primitive == b.communication->primitive;
 }
 
 // The neighbours in one launch group with this run: [first, second).
