@@ -9,6 +9,7 @@
 
 #include "core/check.h"
 #include "core/operators/rules.h"
+#include "experiments/accuracy/graph_writer.h"
 
 #include <utility>
 #include <vector>
@@ -133,13 +134,11 @@ bool is_part_of_loss(const std::string& kind) {
   return kind == "row_max" || kind == "row_sum_exp" || kind == "pick";
 }
 
-class Writer {
+class Writer : public GraphWriter {
  public:
   Writer(const LogicalGraph& forward, const PyTorchGraph& options)
-      : forward_(forward),
-        writes_loss_(options.writes_loss),
-        graph_(pytorch_operators(options.chains_norms)),
-        copies_(forward.tensors().size()) {}
+      : GraphWriter(forward, pytorch_operators(options.chains_norms)),
+        writes_loss_(options.writes_loss) {}
 
   LogicalGraph run() {
     for (const LogicalOp& op : forward_.ops())
@@ -151,48 +150,20 @@ class Writer {
       else if (!writes_loss_ || !is_part_of_loss(op.kind))
         copy(op);
     }
-    if (forward_.loss_sum())
-      graph_.set_loss(copies_[forward_.loss_sum()->index()],
-                      copies_[forward_.token_count()->index()]);
-    return std::move(graph_);
+    return finish();
   }
 
  private:
-  void copy(LogicalOp op) {
-    const std::vector<TensorId> outputs = std::exchange(op.outputs, {});
-    for (TensorId& input : op.inputs) input = copies_[input.index()];
-    note(outputs, graph_.add(std::move(op)));
-  }
-
-  void note(const std::vector<TensorId>& outputs, OpId added) {
-    for (std::size_t i = 0; i < outputs.size(); ++i)
-      copies_[outputs[i].index()] = graph_.output(added, i);
-  }
-
-  OpId add(const LogicalOp& origin, const char* kind, const char* name,
-           std::vector<TensorId> inputs, Attributes attributes = {}) {
-    LogicalOp op;
-    op.kind = kind;
-    op.name = origin.name + name;
-    op.attributes = std::move(attributes);
-    op.inputs = std::move(inputs);
-    op.layer = origin.layer;
-    return graph_.add(std::move(op));
-  }
-
   // cross_entropy(logits, max, sum, picked, labels)
   void write(const LogicalOp& op) {
-    TensorId x = copies_[op.inputs[0].index()];
+    TensorId x = copied(op.inputs[0]);
     if (graph_.tensor(x).type.dtype != DType::kF32)
-      x = graph_.output(add(op, "cast", ".wide", {x}, {{"dtype", "f32"}}));
-    const TensorId y = graph_.output(add(op, "log_softmax", ".log_softmax", {x}));
-    note(op.outputs, add(op, "nll_loss", "", {y, copies_[op.inputs[4].index()]}));
+      x = graph_.output(add(op, "cast", op.name + ".wide", {x}, {{"dtype", "f32"}}));
+    const TensorId y = graph_.output(add(op, "log_softmax", op.name + ".log_softmax", {x}));
+    stand_for(op.outputs, add(op, "nll_loss", op.name, {y, copied(op.inputs[4])}));
   }
 
-  const LogicalGraph& forward_;
   bool writes_loss_;
-  LogicalGraph graph_;
-  std::vector<TensorId> copies_;
 };
 
 }  // namespace

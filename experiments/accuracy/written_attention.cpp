@@ -9,6 +9,7 @@
 
 #include "core/check.h"
 #include "core/operators/rules.h"
+#include "experiments/accuracy/graph_writer.h"
 
 #include <utility>
 
@@ -193,13 +194,10 @@ OperatorRegistry make_registry() {
 
 // ---------------------------------------------------------------- graph
 
-class Writer {
+class Writer : public GraphWriter {
  public:
   Writer(const LogicalGraph& forward, double dropout)
-      : forward_(forward),
-        dropout_(dropout),
-        graph_(written_attention_operators()),
-        copies_(forward.tensors().size()) {}
+      : GraphWriter(forward, written_attention_operators()), dropout_(dropout) {}
 
   LogicalGraph run() {
     for (const LogicalOp& op : forward_.ops())
@@ -207,44 +205,27 @@ class Writer {
         write(op);
       else
         copy(op);
-    if (forward_.loss_sum())
-      graph_.set_loss(copies_[forward_.loss_sum()->index()],
-                      copies_[forward_.token_count()->index()]);
-    return std::move(graph_);
+    return finish();
   }
 
  private:
-  void copy(LogicalOp op) {
-    const std::vector<TensorId> outputs = std::exchange(op.outputs, {});
-    for (TensorId& input : op.inputs) input = copies_[input.index()];
-    const OpId added = graph_.add(std::move(op));
-    for (std::size_t i = 0; i < outputs.size(); ++i)
-      copies_[outputs[i].index()] = graph_.output(added, i);
-  }
-
-  TensorId add(const LogicalOp& origin, const char* kind, std::vector<TensorId> inputs) {
-    LogicalOp op;
-    op.kind = kind;
-    op.name = origin.name + std::string(kind).substr(std::string("attention").size());
-    op.inputs = std::move(inputs);
-    op.layer = origin.layer;
-    return graph_.output(graph_.add(std::move(op)));
+  TensorId add_part(const LogicalOp& origin, const std::string& kind,
+                    std::vector<TensorId> inputs) {
+    const std::string part = kind.substr(std::string("attention").size());
+    return graph_.output(add(origin, kind, origin.name + part, std::move(inputs)));
   }
 
   void write(const LogicalOp& op) {
-    const TensorId q = copies_[op.inputs[0].index()], k = copies_[op.inputs[1].index()];
-    const TensorId v = copies_[op.inputs[2].index()];
+    const TensorId q = copied(op.inputs[0]), k = copied(op.inputs[1]), v = copied(op.inputs[2]);
     require(graph_.tensor(q).type.shape == graph_.tensor(k).type.shape, ErrorCode::kInfeasible,
             "{}: grouped heads, which programs without FlashAttention did not have", op.name);
-    TensorId p = add(op, "attention_probabilities", {add(op, "attention_scores", {q, k})});
-    if (dropout_ > 0) p = add(op, "attention_dropout", {p});
-    copies_[op.outputs[0].index()] = add(op, "attention_context", {p, v});
+    const TensorId scores = add_part(op, "attention_scores", {q, k});
+    TensorId p = add_part(op, "attention_probabilities", {scores});
+    if (dropout_ > 0) p = add_part(op, "attention_dropout", {p});
+    stand_for(op.outputs[0], add_part(op, "attention_context", {p, v}));
   }
 
-  const LogicalGraph& forward_;
   double dropout_;
-  LogicalGraph graph_;
-  std::vector<TensorId> copies_;
 };
 
 }  // namespace

@@ -34,58 +34,54 @@ void count_messages(benchmark::State& state, std::size_t members, std::int64_t s
       messages, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 
-// An all_reduce: 2 (n-1) steps of equal hops.
-void equal_hops(benchmark::State& state) {
+// `complete(arrivals, done)` takes `steps` steps of a ring.
+template <typename Complete>
+void measure_ring(benchmark::State& state, std::int64_t steps, const Complete& complete) {
   const auto members = static_cast<std::size_t>(state.range(0));
   const std::vector<Time> arrivals = arrivals_of(members, state.range(1) != 0);
-  const std::int64_t steps = 2 * (state.range(0) - 1);
   std::vector<Time> done(members);
   for (auto _ : state) {
-    ring_completions(arrivals, Duration(3'000'000), steps, done);
+    complete(arrivals, done);
     benchmark::DoNotOptimize(done.data());
   }
   count_messages(state, members, steps);
+}
+
+constexpr Duration kHop(3'000'000);
+
+std::int64_t steps_of_all_reduce(const benchmark::State& state) { return 2 * (state.range(0) - 1); }
+
+void equal_hops(benchmark::State& state) {
+  const std::int64_t steps = steps_of_all_reduce(state);
+  measure_ring(state, steps, [&](const std::vector<Time>& arrivals, std::vector<Time>& done) {
+    ring_completions(arrivals, kHop, steps, done);
+  });
 }
 
 // Half of the way round: a true sliding maximum.
 void window(benchmark::State& state) {
-  const auto members = static_cast<std::size_t>(state.range(0));
-  const std::vector<Time> arrivals = arrivals_of(members, state.range(1) != 0);
   const std::int64_t steps = state.range(0) / 2;
-  std::vector<Time> done(members);
-  for (auto _ : state) {
-    ring_completions(arrivals, Duration(3'000'000), steps, done);
-    benchmark::DoNotOptimize(done.data());
-  }
-  count_messages(state, members, steps);
+  measure_ring(state, steps, [&](const std::vector<Time>& arrivals, std::vector<Time>& done) {
+    ring_completions(arrivals, kHop, steps, done);
+  });
 }
 
 // Every eighth hop leaves a node: the dense recurrence, nothing about it in closed form.
 void unequal_hops(benchmark::State& state) {
-  const auto members = static_cast<std::size_t>(state.range(0));
-  const std::vector<Time> arrivals = arrivals_of(members, state.range(1) != 0);
-  std::vector<Duration> hops(members, Duration(3'000'000));
-  for (std::size_t i = 0; i < members; i += 8) hops[i] = Duration(9'000'000);
-  const std::int64_t steps = 2 * (state.range(0) - 1);
-  std::vector<Time> done(members);
-  for (auto _ : state) {
+  std::vector<Duration> hops(static_cast<std::size_t>(state.range(0)), kHop);
+  for (std::size_t i = 0; i < hops.size(); i += 8) hops[i] = Duration(9'000'000);
+  const std::int64_t steps = steps_of_all_reduce(state);
+  measure_ring(state, steps, [&](const std::vector<Time>& arrivals, std::vector<Time>& done) {
     ring_completions(arrivals, hops, steps, done);
-    benchmark::DoNotOptimize(done.data());
-  }
-  count_messages(state, members, steps);
+  });
 }
 
 // The oracle, for comparison.
 void by_steps(benchmark::State& state) {
-  const auto members = static_cast<std::size_t>(state.range(0));
-  const std::vector<Time> arrivals = arrivals_of(members, state.range(1) != 0);
-  const std::int64_t steps = 2 * (state.range(0) - 1);
-  std::vector<Time> done(members);
-  for (auto _ : state) {
-    ring_completions_by_steps(arrivals, Duration(3'000'000), steps, done);
-    benchmark::DoNotOptimize(done.data());
-  }
-  count_messages(state, members, steps);
+  const std::int64_t steps = steps_of_all_reduce(state);
+  measure_ring(state, steps, [&](const std::vector<Time>& arrivals, std::vector<Time>& done) {
+    ring_completions_by_steps(arrivals, kHop, steps, done);
+  });
 }
 
 void one_duration(benchmark::State& state) {
