@@ -4,6 +4,7 @@
 
 #include "actor/byte_uses.h"
 #include "actor/protocol.h"
+#include "core/at.h"
 #include "core/check.h"
 
 #include <algorithm>
@@ -12,9 +13,7 @@
 namespace sextant {
 namespace {
 
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
-
-constexpr std::int32_t kSteps = 2;
+constexpr std::int32_t kStepsToOrder = 2;
 
 // By queue: the largest sequence known to be complete.
 struct Clock {
@@ -41,7 +40,7 @@ class GuardFinder {
         uses_(graph, program, tables, ByteUses::Grain::kMerged),
         protocol_(tables),
         runs_(static_cast<std::int32_t>(tables.runs.size())),
-        done_(tables.runs.size() * kSteps),
+        done_(tables.runs.size() * kStepsToOrder),
         added_(tables.runs.size()),
         segments_(at(uses_.num_segments())) {
     for (std::size_t r = 0; r < tables.runs.size(); ++r) {
@@ -54,7 +53,7 @@ class GuardFinder {
     const std::vector<std::string> conflicts = uses_.host_conflicts();
     require(conflicts.empty(), ErrorCode::kInfeasible, "{}",
             conflicts.empty() ? "" : conflicts.front());
-    for (step_ = 0; step_ < kSteps; ++step_) {
+    for (step_ = 0; step_ < kStepsToOrder; ++step_) {
       protocol_.run_host_actors_freely(step_ + 1);
       for (std::int32_t run = 0; run < runs_; run += tables_.runs[at(run)].group_size) walk(run);
     }

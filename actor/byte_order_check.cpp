@@ -4,6 +4,7 @@
 #include "actor/byte_uses.h"
 #include "actor/device.h"
 #include "actor/runtime.h"
+#include "core/at.h"
 #include "core/check.h"
 
 #include <algorithm>
@@ -12,10 +13,8 @@
 namespace sextant {
 namespace {
 
-constexpr std::int64_t kSteps = 3;
+constexpr std::int64_t kStepsToCheck = 3;
 constexpr std::size_t kMostMessages = 20;
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 class NotingDevice final : public Device {
  public:
@@ -277,7 +276,7 @@ std::vector<NotedLaunch> note_launches(const PhysicalGraph& graph, ProgramId pro
   IdleHostActors host;
   RankRuntime runtime(graph, Rank(static_cast<std::size_t>(rank - graph.ranks.begin())), tables,
                       device, host);
-  runtime.run(kSteps);
+  runtime.run(kStepsToCheck);
   return std::move(device.launches);
 }
 

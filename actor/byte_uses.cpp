@@ -2,6 +2,7 @@
 #include "actor/byte_uses.h"
 
 #include "actor/operands.h"
+#include "core/at.h"
 #include "core/check.h"
 #include "core/views.h"
 
@@ -9,11 +10,7 @@
 #include <tuple>
 
 namespace sextant {
-namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
-
-}  // namespace
+namespace {}  // namespace
 
 ByteUses::ByteUses(const PhysicalGraph& graph, ProgramId program, const ProgramTables& tables,
                    Grain grain)

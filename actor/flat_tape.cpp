@@ -1,13 +1,13 @@
 // One pass over the entries in the order they are evaluated.
 #include "actor/flat_tape.h"
 
+#include "core/at.h"
+
 #include <algorithm>
 #include <utility>
 
 namespace sextant {
 namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 class Flattening {
  public:

@@ -2,6 +2,7 @@
 // the counters of the protocol safe to run on any graph.
 #include "actor/program_tables.h"
 
+#include "core/at.h"
 #include "core/check.h"
 
 #include <algorithm>
@@ -11,8 +12,6 @@ namespace sextant {
 namespace {
 
 constexpr ErrorCode kBad = ErrorCode::kBadInput;
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 template <typename T>
 bool holds(const std::vector<T>& values, std::int32_t index) {

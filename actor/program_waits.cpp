@@ -3,6 +3,7 @@
 #include "actor/program_waits.h"
 
 #include "actor/protocol.h"
+#include "core/at.h"
 #include "core/check.h"
 
 #include <algorithm>
@@ -12,8 +13,6 @@ namespace sextant {
 namespace {
 
 constexpr std::int64_t kRecordedStep = 2;
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 using ByQueue = std::array<std::int64_t, kNumQueueRoles>;
 constexpr std::int64_t kNever = -(std::int64_t{1} << 40);  // before any position

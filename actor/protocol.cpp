@@ -1,18 +1,13 @@
 // take -> collect waits -> post, on flat counters; nothing here allocates after the constructor.
 #include "actor/protocol.h"
 
+#include "actor/mix.h"
 #include "core/check.h"
 
 #include <algorithm>
 
 namespace sextant {
 namespace {
-
-// One round of a multiply-xorshift hash; the order of what is mixed in matters.
-void mix(std::uint64_t& hash, std::uint64_t value) {
-  hash = (hash ^ value) * 0x9E3779B97F4A7C15ULL;
-  hash ^= hash >> 29;
-}
 
 std::uint64_t key_of(Fence fence) {
   return static_cast<std::uint64_t>(fence.sequence + 1) * kNumQueueRoles +

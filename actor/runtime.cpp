@@ -3,6 +3,7 @@
 
 #include "actor/dry_run.h"
 #include "actor/host_side.h"
+#include "actor/mix.h"
 #include "actor/protocol.h"
 #include "actor/tape.h"
 #include "core/check.h"
@@ -19,11 +20,6 @@ namespace {
 
 // The steps before it are launched run by run: libraries load their code, the tape's waits exist.
 constexpr std::int64_t kFirstReplayedStep = 2;
-
-void mix(std::uint64_t& hash, std::uint64_t value) {
-  hash = (hash ^ value) * 0x9E3779B97F4A7C15ULL;
-  hash ^= hash >> 29;
-}
 
 std::uint64_t key_of(const Run& run) {
   std::uint64_t key = 0;

@@ -2,6 +2,7 @@
 #include "actor/tape.h"
 
 #include "actor/device.h"
+#include "core/at.h"
 #include "core/check.h"
 #include "core/communication_volume.h"
 #include "core/launch_bucket.h"
@@ -14,8 +15,6 @@
 
 namespace sextant {
 namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 // What the tape says of a run, whichever rank it is of.
 struct RunFacts {

@@ -2,6 +2,7 @@
 #include "actor/flat_tape.h"
 #include "actor/jitter.h"
 #include "actor/tape.h"
+#include "core/at.h"
 #include "core/check.h"
 
 #include <algorithm>
@@ -12,8 +13,6 @@
 
 namespace sextant {
 namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 // What is the same in every step.
 struct Inputs {

@@ -1,6 +1,6 @@
 // Forms -> blocks: what each class of ranks holds of every layout, and what its actors cost.
-#include "compiler/at.h"
 #include "compiler/blocks.h"
+#include "core/at.h"
 #include "core/check.h"
 #include "core/views.h"
 

@@ -1,9 +1,9 @@
 // Forms by signature: the work on an instance whose form is known is one pass over integers.
 #include "compiler/blocks.h"
 
-#include "compiler/at.h"
 #include "compiler/hash.h"
 #include "compiler/in_place.h"
+#include "core/at.h"
 #include "core/check.h"
 #include "core/views.h"
 

@@ -1,7 +1,7 @@
 // Chains of boxings are followed to both ends.
 #include "compiler/boxing_causes.h"
 
-#include "compiler/at.h"
+#include "core/at.h"
 #include "core/communication_volume.h"
 #include "sbp/boxing.h"
 

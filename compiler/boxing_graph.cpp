@@ -2,8 +2,8 @@
 #include "compiler/boxing_graph.h"
 
 #include "actor/byte_order.h"
-#include "compiler/at.h"
 #include "compiler/memory_plan.h"
+#include "core/at.h"
 #include "core/check.h"
 #include "core/operator.h"
 #include "core/words_at.h"

@@ -1,7 +1,7 @@
 // One walk per stage: a bucket is open while its next member may still come.
 #include "compiler/buckets.h"
 
-#include "compiler/at.h"
+#include "core/at.h"
 #include "core/communication_volume.h"
 
 #include <algorithm>

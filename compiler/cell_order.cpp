@@ -1,8 +1,8 @@
 // List scheduling of one cell on the queues of one device.
 #include "compiler/cell_order.h"
 
-#include "compiler/at.h"
 #include "compiler/instance_order.h"
+#include "core/at.h"
 
 #include <algorithm>
 #include <map>

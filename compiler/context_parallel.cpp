@@ -17,7 +17,7 @@
 namespace sextant {
 namespace {
 
-constexpr std::int64_t kSequence = 1;
+constexpr std::int64_t kDimOfSequence = 1;
 
 class Rings {
  public:
@@ -91,8 +91,8 @@ class Rings {
 
   // Positions of a chunk.
   std::int64_t chunk_of(const LogicalOp& op) const {
-    const std::int64_t sequence = type(copy_of(op.inputs[0])).shape[kSequence];
-    const std::int64_t keys = type(copy_of(op.inputs[1])).shape[kSequence];
+    const std::int64_t sequence = type(copy_of(op.inputs[0])).shape[kDimOfSequence];
+    const std::int64_t keys = type(copy_of(op.inputs[1])).shape[kDimOfSequence];
     require(keys == sequence, ErrorCode::kInfeasible,
             "operator '{}' ({}) has {} queries and {} keys: cp_mode=ring needs as many, "
             "cp_mode=a2a does not",
@@ -125,7 +125,7 @@ class Rings {
   // One chunk on. Its operator comes before the attention that goes on meanwhile.
   void roll(const LogicalOp& op, Traveller& traveller, std::int64_t shift) {
     traveller.now = add(op, "roll", fmt::format("{}.{}{}", op.name, traveller.name, shift),
-                        {traveller.now}, {{"dim", kSequence}, {"shift", chunk_of(op)}})[0];
+                        {traveller.now}, {{"dim", kDimOfSequence}, {"shift", chunk_of(op)}})[0];
   }
 
   TensorId in_type_of(const LogicalOp& op, const std::string& name, TensorId tensor,

@@ -14,7 +14,7 @@
 namespace sextant {
 namespace {
 
-constexpr std::size_t kSequence = 1, kHeads = 2;
+constexpr std::size_t kSequenceDim = 1, kHeads = 2;
 
 bool is_whole_attention(const LogicalOp& op) {
   return op.kind == "attention" || op.kind == "attention_grad";
@@ -69,7 +69,7 @@ bool passes_chunks_on(const LogicalGraph& graph, const LogicalOp& op, std::int64
   const std::vector<SbpSignature> rows =
       def.signatures(types_of(graph, op.inputs), types_of(graph, op.outputs), op.attributes);
   return std::any_of(rows.begin(), rows.end(), [&](const SbpSignature& row) {
-    return row.ring == devices && row.inputs[0] == Sbp::split(kSequence);
+    return row.ring == devices && row.inputs[0] == Sbp::split(kSequenceDim);
   });
 }
 
@@ -79,7 +79,7 @@ class ContextWords {
       : graph_(graph), axis_(axis), constraints_(constraints) {}
 
   void keep(OpId id) {
-    for (std::size_t i = 0; i < graph_.op(id).inputs.size(); ++i) give({id, i}, kSequence);
+    for (std::size_t i = 0; i < graph_.op(id).inputs.size(); ++i) give({id, i}, kSequenceDim);
   }
 
   // Heads in; positions for whoever else reads what comes out.
@@ -88,7 +88,7 @@ class ContextWords {
     for (std::size_t i = 0; i < op.inputs.size(); ++i) give({id, i}, kHeads);
     for (const TensorId output : op.outputs)
       for (const LogicalGraph::Use& use : graph_.uses(output))
-        if (!is_whole_attention(graph_.op(use.op))) give({use.op, use.input}, kSequence);
+        if (!is_whole_attention(graph_.op(use.op))) give({use.op, use.input}, kSequenceDim);
   }
 
  private:
@@ -105,10 +105,10 @@ class ContextWords {
 
 std::optional<std::size_t> context_dim(const LogicalGraph& training, const Strategy& strategy,
                                        const Shape& input) {
-  if (strategy.cp == 1 || input.rank() <= kSequence) return std::nullopt;
+  if (strategy.cp == 1 || input.rank() <= kSequenceDim) return std::nullopt;
   for (const LogicalOp& op : training.ops())
-    if (sees_sequence(op) && shape_of(training, op, 0)[kSequence] == input[kSequence])
-      return kSequence;
+    if (sees_sequence(op) && shape_of(training, op, 0)[kSequenceDim] == input[kSequenceDim])
+      return kSequenceDim;
   return std::nullopt;
 }
 
@@ -124,7 +124,7 @@ std::optional<std::size_t> context_read_dim(const LogicalGraph& training, const 
   for (const SbpSignature& row : training.registry().get(op.kind).signatures(
            types_of(training, op.inputs), types_of(training, op.outputs), op.attributes)) {
     const bool splits_positions = std::all_of(along.begin(), along.end(), [&](std::size_t i) {
-      return row.inputs[i] == Sbp::split(kSequence);
+      return row.inputs[i] == Sbp::split(kSequenceDim);
     });
     if (!splits_positions) continue;
     if (row.inputs[input].is_broadcast()) return std::nullopt;

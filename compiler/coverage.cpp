@@ -1,7 +1,7 @@
 // Counts of operators by layer; a fused one counts as its members.
 #include "compiler/coverage.h"
 
-#include "compiler/at.h"
+#include "core/at.h"
 
 #include <fmt/core.h>
 

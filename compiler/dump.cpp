@@ -1,7 +1,7 @@
 // One line per actor, instance, run and guard.
 #include "compiler/dump.h"
 
-#include "compiler/at.h"
+#include "core/at.h"
 #include "core/check.h"
 
 #include <fmt/format.h>

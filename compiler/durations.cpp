@@ -1,7 +1,7 @@
 // Asks the models once per actor of each block.
 #include "compiler/durations.h"
 
-#include "compiler/at.h"
+#include "core/at.h"
 #include "core/communication_volume.h"
 
 #include <algorithm>

@@ -3,7 +3,6 @@
 
 #include "actor/byte_order.h"
 #include "actor/dry_run.h"
-#include "compiler/at.h"
 #include "compiler/blocks.h"
 #include "compiler/coverage.h"
 #include "compiler/durations.h"
@@ -15,6 +14,7 @@
 #include "compiler/memory_report.h"
 #include "compiler/partition.h"
 #include "compiler/program_classes.h"
+#include "core/at.h"
 #include "core/check.h"
 #include "core/parallel.h"
 

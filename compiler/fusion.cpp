@@ -1,7 +1,7 @@
 // Matches the table of fused kinds against the staged graph and rebuilds its list of operators.
 #include "compiler/fusion.h"
 
-#include "compiler/at.h"
+#include "core/at.h"
 #include "core/fused_kinds.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Groups are worked out once per kind of relation, then stamped out for every stage.
 #include "compiler/groups.h"
 
-#include "compiler/at.h"
+#include "core/at.h"
 #include "core/check.h"
 #include "sbp/boxing.h"
 

@@ -13,7 +13,7 @@ namespace {
 enum class Inputs : std::uint8_t { kFirst, kFirstTwo, kFirstThree };
 
 // Sorted by kind.
-constexpr std::array<std::pair<std::string_view, Inputs>, 37> kKinds = {{
+constexpr std::array<std::pair<std::string_view, Inputs>, 37> kInPlaceKinds = {{
     {"abs", Inputs::kFirst},
     {"add", Inputs::kFirstTwo},
     {"add_scalar", Inputs::kFirst},
@@ -52,7 +52,7 @@ constexpr std::array<std::pair<std::string_view, Inputs>, 37> kKinds = {{
     {"tanh_grad", Inputs::kFirstTwo},
     {"where", Inputs::kFirstThree},
 }};
-static_assert(std::is_sorted(kKinds.begin(), kKinds.end(),
+static_assert(std::is_sorted(kInPlaceKinds.begin(), kInPlaceKinds.end(),
                              [](const auto& a, const auto& b) { return a.first < b.first; }));
 
 constexpr std::array<std::size_t, 3> kIndices = {0, 1, 2};
@@ -61,9 +61,9 @@ constexpr std::array<std::size_t, 3> kIndices = {0, 1, 2};
 
 std::span<const std::size_t> overwritten_inputs(std::string_view kind) {
   const auto known = std::lower_bound(
-      kKinds.begin(), kKinds.end(), kind,
+      kInPlaceKinds.begin(), kInPlaceKinds.end(), kind,
       [](const auto& entry, std::string_view wanted) { return entry.first < wanted; });
-  if (known == kKinds.end() || known->first != kind) return {};
+  if (known == kInPlaceKinds.end() || known->first != kind) return {};
   return std::span(kIndices).first(static_cast<std::size_t>(known->second) + 1);
 }
 

@@ -1,7 +1,7 @@
 // Topological order of instances; of operators, if there is none.
 #include "compiler/instance_order.h"
 
-#include "compiler/at.h"
+#include "core/at.h"
 
 #include <algorithm>
 #include <map>

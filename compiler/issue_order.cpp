@@ -2,7 +2,7 @@
 // known only when the one it depends on has its place, so the order follows every dependence.
 #include "compiler/issue_order.h"
 
-#include "compiler/at.h"
+#include "core/at.h"
 #include "core/check.h"
 #include "core/physical_graph.h"
 
@@ -27,13 +27,13 @@ struct Transfer {
 
 // Something that gets its place in the order when its time comes. Transfers go before the runs
 // that start at the same time.
-struct Event {
+struct Completion {
   Time time;
   enum class Kind : std::uint8_t { kTransfer, kSequence } kind = Kind::kTransfer;
   std::int32_t index = 0;  // transfer or stage
   std::int32_t act = 0;    // of a transfer
   auto key() const { return std::tuple(time, kind, index, act); }
-  bool operator>(const Event& other) const { return key() > other.key(); }
+  bool operator>(const Completion& other) const { return key() > other.key(); }
 };
 
 class Scheduler {
@@ -57,9 +57,9 @@ class Scheduler {
     for (std::size_t stage = 0; stage < stages_.size(); ++stage)
       push_next(static_cast<std::int32_t>(stage));
     while (!events_.empty()) {
-      const Event event = events_.top();
+      const Completion event = events_.top();
       events_.pop();
-      if (event.kind == Event::Kind::kTransfer)
+      if (event.kind == Completion::Kind::kTransfer)
         issue_transfer(event);
       else
         issue_sequence(event);
@@ -126,7 +126,7 @@ class Scheduler {
   }
 
   void push_transfer(std::int32_t transfer, std::int32_t act, Time time) {
-    const Event event{time, Event::Kind::kTransfer, transfer, act};
+    const Completion event{time, Completion::Kind::kTransfer, transfer, act};
     if (is_held(event))
       at(held_, at(transfers_, transfer).to_stage).push_back(event);
     else
@@ -134,7 +134,7 @@ class Scheduler {
   }
 
   // The sequence before the reader's has not started.
-  bool is_held(const Event& event) const {
+  bool is_held(const Completion& event) const {
     if (options_.transfer_order == TransferOrder::kEarly) return false;
     const Transfer& transfer = at(transfers_, event.index);
     const auto& reader = at(reader_, transfer.first_occurrence + event.act);
@@ -143,9 +143,9 @@ class Scheduler {
 
   void release_held(std::int32_t stage, Time time) {
     if (options_.transfer_order == TransferOrder::kEarly) return;
-    std::vector<Event>& held = at(held_, stage);
-    const auto still = std::stable_partition(held.begin(), held.end(),
-                                             [&](const Event& event) { return is_held(event); });
+    std::vector<Completion>& held = at(held_, stage);
+    const auto still = std::stable_partition(
+        held.begin(), held.end(), [&](const Completion& event) { return is_held(event); });
     for (auto event = still; event != held.end(); ++event) {
       event->time = std::max(event->time, time);
       events_.push(*event);
@@ -184,10 +184,10 @@ class Scheduler {
       start = std::max(start, *arrival);
     }
     state.is_known = true;
-    events_.push({start, Event::Kind::kSequence, stage, 0});
+    events_.push({start, Completion::Kind::kSequence, stage, 0});
   }
 
-  void issue_sequence(const Event& event) {
+  void issue_sequence(const Completion& event) {
     StageState& state = at(stages_, event.index);
     const StageProgram::Entry entry = at(programs_, event.index).entries[state.next];
     const RunSequence& runs = sequence(event.index, entry);
@@ -210,7 +210,7 @@ class Scheduler {
     push_next(event.index);
   }
 
-  void issue_transfer(const Event& event) {
+  void issue_transfer(const Completion& event) {
     const Transfer& transfer = at(transfers_, event.index);
     Time& out = queue_free(transfer.send);
     Time& in = queue_free(transfer.receive);
@@ -243,7 +243,7 @@ class Scheduler {
            !relayed;
   }
 
-  void issue_half(StagedOpIndex half, const Event& event, Time start, Time end, bool grouped) {
+  void issue_half(StagedOpIndex half, const Completion& event, Time start, Time end, bool grouped) {
     const ActorPlace place = partition_.place(half);
     const std::int32_t stage = at(graph_.ops, half).stage;
     StageState& state = at(stages_, stage);
@@ -284,11 +284,11 @@ class Scheduler {
   std::vector<std::optional<Time>> arrival_;  // by occurrence
   // With late transfers: by occurrence, the entry that reads it first; by stage, those that wait.
   std::vector<std::optional<std::size_t>> reader_;
-  std::vector<std::vector<Event>> held_;
+  std::vector<std::vector<Completion>> held_;
   std::vector<StageState> stages_;
   std::vector<std::array<Time, kNumQueueRoles>> stages_free_ =
       std::vector<std::array<Time, kNumQueueRoles>>(stages_.size());
-  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::priority_queue<Completion, std::vector<Completion>, std::greater<>> events_;
   IssueOrder order_;
 };
 

@@ -1,8 +1,8 @@
 // Interns layouts by hash, compared for equality.
 #include "compiler/layouts.h"
 
-#include "compiler/at.h"
 #include "compiler/hash.h"
+#include "core/at.h"
 
 namespace sextant {
 namespace {

@@ -1,7 +1,7 @@
 // One pass over the issue order with flat tables of what each actor reads and writes.
 #include "compiler/lifetimes.h"
 
-#include "compiler/at.h"
+#include "core/at.h"
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
 // Lives become stays of whole ticks, one tick per birth; the best packing of them is kept.
 #include "compiler/memory_plan.h"
 
-#include "compiler/at.h"
 #include "compiler/packing.h"
+#include "core/at.h"
 
 #include <algorithm>
 #include <functional>

@@ -1,8 +1,8 @@
 // Births and deaths of contents in the order of the given times.
 #include "compiler/memory_report.h"
 
-#include "compiler/at.h"
 #include "compiler/lifetimes.h"
+#include "core/at.h"
 #include "core/check.h"
 
 #include <algorithm>
@@ -41,11 +41,11 @@ std::vector<Part> parts_of(const Block& block, std::int32_t frame) {
 // What ends at a time makes room for what begins then, unless it began then itself.
 enum class Kind : std::uint8_t { kDeath, kBirth, kDeathAtBirth };
 
-struct Event {
+struct MemoryEvent {
   Time time;
   Kind kind = Kind::kBirth;
   std::int32_t content = 0;
-  auto operator<=>(const Event&) const = default;
+  auto operator<=>(const MemoryEvent&) const = default;
   std::int64_t sign() const { return kind == Kind::kBirth ? 1 : -1; }
 };
 
@@ -174,7 +174,7 @@ class Report {
   const PhysicalGraph& graph_;
   const RankProgram& program_;
   const Lifetimes lifetimes_;
-  std::vector<Event> events_;
+  std::vector<MemoryEvent> events_;
   std::vector<Bytes> live_;
   Bytes total_;
   ProgramMemory result_;

@@ -15,22 +15,22 @@
 namespace sextant {
 namespace {
 
-constexpr std::array kKinds = {OptimizerKind::kSgd, OptimizerKind::kMomentum, OptimizerKind::kAdamW,
-                               OptimizerKind::kLamb};
-constexpr std::array kSchedules = {RateSchedule::kConstant, RateSchedule::kLinear,
-                                   RateSchedule::kCosine};
+constexpr std::array kOptimizers = {OptimizerKind::kSgd, OptimizerKind::kMomentum,
+                                    OptimizerKind::kAdamW, OptimizerKind::kLamb};
+constexpr std::array kRateSchedules = {RateSchedule::kConstant, RateSchedule::kLinear,
+                                       RateSchedule::kCosine};
 constexpr std::array kGradientTypes = {GradientType::kWide, GradientType::kCompute};
 constexpr std::string_view kBlanks = " \t\n";
 
-struct Setting {
+struct OptimizerSetting {
   std::string key, value;
 };
 
-[[noreturn]] void refuse(const Setting& setting, std::string_view wanted) {
+[[noreturn]] void refuse(const OptimizerSetting& setting, std::string_view wanted) {
   fail(ErrorCode::kUsage, "optimizer: {}={}, wanted {}", setting.key, setting.value, wanted);
 }
 
-double number_of(const Setting& setting) {
+double number_of(const OptimizerSetting& setting) {
   double value = 0;
   const char* const end = setting.value.data() + setting.value.size();
   const auto [after, failure] = std::from_chars(setting.value.data(), end, value);
@@ -39,7 +39,7 @@ double number_of(const Setting& setting) {
   return value;
 }
 
-std::int64_t count_of(const Setting& setting) {
+std::int64_t count_of(const OptimizerSetting& setting) {
   std::int64_t value = 0;
   const char* const end = setting.value.data() + setting.value.size();
   const auto [after, failure] = std::from_chars(setting.value.data(), end, value);
@@ -48,13 +48,13 @@ std::int64_t count_of(const Setting& setting) {
   return value;
 }
 
-bool switch_of(const Setting& setting) {
+bool switch_of(const OptimizerSetting& setting) {
   if (setting.value != "on" && setting.value != "off") refuse(setting, "on or off");
   return setting.value == "on";
 }
 
 template <typename Enum, std::size_t kCount>
-Enum choice_of(const Setting& setting, const std::array<Enum, kCount>& choices) {
+Enum choice_of(const OptimizerSetting& setting, const std::array<Enum, kCount>& choices) {
   std::vector<std::string> names;
   for (const Enum choice : choices) {
     if (setting.value == to_string(choice)) return choice;
@@ -64,7 +64,7 @@ Enum choice_of(const Setting& setting, const std::array<Enum, kCount>& choices) 
 }
 
 // auto, none, a number, dynamic or dynamic:NUMBER.
-void set_loss_scale(LossScale& scale, const Setting& setting) {
+void set_loss_scale(LossScale& scale, const OptimizerSetting& setting) {
   using Kind = LossScale::Kind;
   constexpr std::string_view kDynamic = "dynamic";
   if (setting.value == "auto") {
@@ -112,7 +112,7 @@ bool may_be_dynamic(const OptimizerOptions& o) {
 // A key, what it means, and to which optimizers: `applies` sees all other settings.
 struct Key {
   std::string name;
-  void (*set)(OptimizerOptions&, const Setting&);
+  void (*set)(OptimizerOptions&, const OptimizerSetting&);
   std::string (*get)(const OptimizerOptions&);
   bool (*applies)(const OptimizerOptions&);
   std::string_view of;  // whom it would apply to
@@ -126,45 +126,49 @@ using Options = OptimizerOptions;
 
 const std::vector<Key>& keys() {
   static const std::vector<Key> all = {
-      {"lr", [](Options& o, const Setting& s) { o.learning_rate = number_of(s); },
+      {"lr", [](Options& o, const OptimizerSetting& s) { o.learning_rate = number_of(s); },
        [](const Options& o) { return text(o.learning_rate); }, always, ""},
-      {"warmup", [](Options& o, const Setting& s) { o.warm_up = count_of(s); },
+      {"warmup", [](Options& o, const OptimizerSetting& s) { o.warm_up = count_of(s); },
        [](const Options& o) { return text(o.warm_up); }, always, ""},
-      {"schedule", [](Options& o, const Setting& s) { o.schedule = choice_of(s, kSchedules); },
+      {"schedule",
+       [](Options& o, const OptimizerSetting& s) { o.schedule = choice_of(s, kRateSchedules); },
        [](const Options& o) { return std::string(to_string(o.schedule)); }, always, ""},
-      {"steps", [](Options& o, const Setting& s) { o.total = count_of(s); },
+      {"steps", [](Options& o, const OptimizerSetting& s) { o.total = count_of(s); },
        [](const Options& o) { return text(o.total); }, has_end, "schedule=linear and cosine"},
-      {"min_lr", [](Options& o, const Setting& s) { o.minimum_rate = number_of(s); },
+      {"min_lr", [](Options& o, const OptimizerSetting& s) { o.minimum_rate = number_of(s); },
        [](const Options& o) { return text(o.minimum_rate); }, has_end,
        "schedule=linear and cosine"},
-      {"momentum", [](Options& o, const Setting& s) { o.momentum = number_of(s); },
+      {"momentum", [](Options& o, const OptimizerSetting& s) { o.momentum = number_of(s); },
        [](const Options& o) { return text(o.momentum); }, has_momentum, "momentum"},
-      {"nesterov", [](Options& o, const Setting& s) { o.nesterov = switch_of(s); },
+      {"nesterov", [](Options& o, const OptimizerSetting& s) { o.nesterov = switch_of(s); },
        [](const Options& o) { return std::string(o.nesterov ? "on" : "off"); }, has_momentum,
        "momentum"},
-      {"beta1", [](Options& o, const Setting& s) { o.beta1 = number_of(s); },
+      {"beta1", [](Options& o, const OptimizerSetting& s) { o.beta1 = number_of(s); },
        [](const Options& o) { return text(o.beta1); }, is_adam, "adamw and lamb"},
-      {"beta2", [](Options& o, const Setting& s) { o.beta2 = number_of(s); },
+      {"beta2", [](Options& o, const OptimizerSetting& s) { o.beta2 = number_of(s); },
        [](const Options& o) { return text(o.beta2); }, is_adam, "adamw and lamb"},
-      {"eps", [](Options& o, const Setting& s) { o.epsilon = number_of(s); },
+      {"eps", [](Options& o, const OptimizerSetting& s) { o.epsilon = number_of(s); },
        [](const Options& o) { return text(o.epsilon); }, is_adam, "adamw and lamb"},
-      {"decay", [](Options& o, const Setting& s) { o.weight_decay = number_of(s); },
+      {"decay", [](Options& o, const OptimizerSetting& s) { o.weight_decay = number_of(s); },
        [](const Options& o) { return text(o.weight_decay); }, always, ""},
-      {"clip", [](Options& o, const Setting& s) { o.max_gradient_norm = number_of(s); },
+      {"clip", [](Options& o, const OptimizerSetting& s) { o.max_gradient_norm = number_of(s); },
        [](const Options& o) { return text(o.max_gradient_norm); }, always, ""},
-      {"loss_scale", [](Options& o, const Setting& s) { set_loss_scale(o.loss_scale, s); },
+      {"loss_scale", [](Options& o, const OptimizerSetting& s) { set_loss_scale(o.loss_scale, s); },
        [](const Options& o) { return to_string(o.loss_scale); }, always, ""},
-      {"scale_growth", [](Options& o, const Setting& s) { o.loss_scale.growth = number_of(s); },
+      {"scale_growth",
+       [](Options& o, const OptimizerSetting& s) { o.loss_scale.growth = number_of(s); },
        [](const Options& o) { return text(o.loss_scale.growth); }, may_be_dynamic,
        "loss_scale=dynamic"},
-      {"scale_backoff", [](Options& o, const Setting& s) { o.loss_scale.backoff = number_of(s); },
+      {"scale_backoff",
+       [](Options& o, const OptimizerSetting& s) { o.loss_scale.backoff = number_of(s); },
        [](const Options& o) { return text(o.loss_scale.backoff); }, may_be_dynamic,
        "loss_scale=dynamic"},
-      {"scale_interval", [](Options& o, const Setting& s) { o.loss_scale.interval = count_of(s); },
+      {"scale_interval",
+       [](Options& o, const OptimizerSetting& s) { o.loss_scale.interval = count_of(s); },
        [](const Options& o) { return text(o.loss_scale.interval); }, may_be_dynamic,
        "loss_scale=dynamic"},
       {"gradients",
-       [](Options& o, const Setting& s) { o.gradients = choice_of(s, kGradientTypes); },
+       [](Options& o, const OptimizerSetting& s) { o.gradients = choice_of(s, kGradientTypes); },
        [](const Options& o) { return std::string(to_string(o.gradients)); }, always, ""},
   };
   return all;
@@ -187,7 +191,7 @@ std::vector<std::string_view> words_of(std::string_view text) {
   return words;
 }
 
-Setting setting_of(std::string_view word) {
+OptimizerSetting setting_of(std::string_view word) {
   const std::size_t equals = word.find('=');
   require(equals != std::string_view::npos && equals > 0 && equals + 1 < word.size(),
           ErrorCode::kUsage, "optimizer: '{}' is not key=value", word);
@@ -196,7 +200,7 @@ Setting setting_of(std::string_view word) {
 
 OptimizerKind kind_of(std::string_view word) {
   std::vector<std::string> names;
-  for (const OptimizerKind kind : kKinds) {
+  for (const OptimizerKind kind : kOptimizers) {
     if (word == to_string(kind)) return kind;
     names.emplace_back(to_string(kind));
   }
@@ -204,7 +208,7 @@ OptimizerKind kind_of(std::string_view word) {
        did_you_mean(word, names));
 }
 
-const Key& key_of(const Setting& setting) {
+const Key& key_of(const OptimizerSetting& setting) {
   const auto found = std::find_if(keys().begin(), keys().end(),
                                   [&](const Key& key) { return key.name == setting.key; });
   require(found != keys().end(), ErrorCode::kUsage, "optimizer: unknown key '{}'{}; known keys: {}",
@@ -291,7 +295,7 @@ OptimizerOptions parse_optimizer(std::string_view text) {
   options.kind = kind_of(words[0]);
   std::set<std::string> seen;
   for (std::size_t i = 1; i < words.size(); ++i) {
-    const Setting setting = setting_of(words[i]);
+    const OptimizerSetting setting = setting_of(words[i]);
     key_of(setting).set(options, setting);
     require(seen.insert(setting.key).second, ErrorCode::kUsage, "optimizer: {} is given twice",
             setting.key);

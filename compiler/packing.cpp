@@ -2,8 +2,8 @@
 // the stays placed before allow.
 #include "compiler/packing.h"
 
-#include "compiler/at.h"
 #include "compiler/free_list.h"
+#include "core/at.h"
 #include "core/counter_rng.h"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 // planner keeps the best. Knows nothing of graphs.
 #pragma once
 
-#include "compiler/at.h"
+#include "core/at.h"
 #include "core/units.h"
 
 #include <array>

@@ -1,7 +1,7 @@
 // Parts of a step by dependence, instances by (stage, layer, part), actors by readiness.
 #include "compiler/partition.h"
 
-#include "compiler/at.h"
+#include "core/at.h"
 
 #include <algorithm>
 #include <optional>

@@ -1,7 +1,7 @@
 // Only uneven layouts can tell ranks apart, and there are few of them.
 #include "compiler/program_classes.h"
 
-#include "compiler/at.h"
+#include "core/at.h"
 
 #include <map>
 #include <utility>

@@ -1,8 +1,8 @@
 // The boxing that a staged graph needs: new versions of a tensor, their steps and transfers as
 // operators, and where in the step these act. Which version a reader takes is decided in
 // stage_builder.cpp.
-#include "compiler/at.h"
 #include "compiler/stage_builder.h"
+#include "core/at.h"
 #include "core/check.h"
 
 #include <algorithm>

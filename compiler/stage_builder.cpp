@@ -2,7 +2,7 @@
 // with the parameters they own. How a missing version is boxed is in stage_boxing.cpp.
 #include "compiler/stage_builder.h"
 
-#include "compiler/at.h"
+#include "core/at.h"
 #include "core/check.h"
 
 #include <algorithm>

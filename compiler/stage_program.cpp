@@ -3,8 +3,8 @@
 // parameters arrive before the first, reductions leave after the last.
 #include "compiler/stage_program.h"
 
-#include "compiler/at.h"
 #include "compiler/instance_order.h"
+#include "core/at.h"
 #include "core/physical_graph.h"
 
 #include <algorithm>
@@ -22,10 +22,10 @@ struct CellPlace {
   bool operator==(const CellPlace&) const = default;
 };
 
-class StageBuilder {
+class StageProgramBuilder {
  public:
-  StageBuilder(const Partition& partition, Schedule schedule, const ActorDurations& durations,
-               int stage)
+  StageProgramBuilder(const Partition& partition, Schedule schedule,
+                      const ActorDurations& durations, int stage)
       : partition_(partition),
         graph_(partition.graph()),
         schedule_(schedule),
@@ -452,7 +452,7 @@ std::vector<StageProgram> make_stage_programs(const Partition& partition, Schedu
   Duration first_input;
   const auto num_stages = static_cast<int>(partition.graph().placements.size());
   for (int stage = 0; stage < num_stages; ++stage) {
-    StageBuilder builder(partition, schedule, durations, stage);
+    StageProgramBuilder builder(partition, schedule, durations, stage);
     programs.push_back(builder.build(first_input));
     first_input += builder.forward_duration();
   }

@@ -1,8 +1,8 @@
 // Written by hand: Boost.Graph's writer has no clusters without copying the graph into subgraphs.
 #include "compiler/staged_graphviz.h"
 
-#include "compiler/at.h"
 #include "compiler/boxing_causes.h"
+#include "core/at.h"
 
 #include <fmt/format.h>
 

@@ -22,8 +22,9 @@ constexpr std::int64_t kLargestDegree = 1 << 20;
 constexpr std::int64_t kMostMicroBatches = 1 << 16;
 constexpr std::int64_t kMostPieces = 256;  // one operator joins them, which takes no more
 
-constexpr std::array kSchedules = {Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved,
-                                   Schedule::kZeroBubbleH1, Schedule::kZeroBubbleV};
+constexpr std::array kPipelineSchedules = {Schedule::kGPipe, Schedule::kOneFOneB,
+                                           Schedule::kInterleaved, Schedule::kZeroBubbleH1,
+                                           Schedule::kZeroBubbleV};
 
 std::vector<std::string> known_keys() {
   return {"dp",    "tp",      "pp",           "cp",          "cp_mode", "ep",
@@ -31,7 +32,7 @@ std::vector<std::string> known_keys() {
           "order", "pin",     "first_layers", "last_layers", "pieces"};
 }
 
-struct Setting {
+struct StrategySetting {
   std::string key, value;
 };
 
@@ -43,8 +44,8 @@ std::string axis_names(const Strategy& strategy) {
 }
 
 // "key=value key=value", blanks between; a value may hold commas.
-std::vector<Setting> split_settings(std::string_view text) {
-  std::vector<Setting> settings;
+std::vector<StrategySetting> split_settings(std::string_view text) {
+  std::vector<StrategySetting> settings;
   std::size_t at = 0;
   while (true) {
     at = text.find_first_not_of(" \t\n", at);
@@ -59,7 +60,7 @@ std::vector<Setting> split_settings(std::string_view text) {
   }
 }
 
-std::int64_t positive(const Setting& setting, std::int64_t most = kLargestDegree) {
+std::int64_t positive(const StrategySetting& setting, std::int64_t most = kLargestDegree) {
   std::int64_t value = 0;
   const char* const end = setting.value.data() + setting.value.size();
   const auto [after, failure] = std::from_chars(setting.value.data(), end, value);
@@ -68,34 +69,34 @@ std::int64_t positive(const Setting& setting, std::int64_t most = kLargestDegree
   return value;
 }
 
-Schedule schedule_of(const Setting& setting) {
-  for (const Schedule schedule : kSchedules)
+Schedule schedule_of(const StrategySetting& setting) {
+  for (const Schedule schedule : kPipelineSchedules)
     if (setting.value == to_string(schedule)) return schedule;
   fail(ErrorCode::kUsage,
        "strategy: schedule={} is unknown, wanted gpipe, 1f1b, interleaved, zb-h1 or zb-v",
        setting.value);
 }
 
-int zero_of(const Setting& setting) {
+int zero_of(const StrategySetting& setting) {
   const std::string& value = setting.value;
   require(value.size() == 1 && value[0] >= '0' && value[0] <= '3', ErrorCode::kUsage,
           "strategy: zero={} is unknown, wanted 0, 1, 2 or 3", value);
   return value[0] - '0';
 }
 
-ContextMode context_of(const Setting& setting) {
+ContextMode context_of(const StrategySetting& setting) {
   for (const ContextMode mode : {ContextMode::kRing, ContextMode::kAllToAll})
     if (setting.value == to_string(mode)) return mode;
   fail(ErrorCode::kUsage, "strategy: cp_mode={} is unknown, wanted ring or a2a", setting.value);
 }
 
-bool switch_of(const Setting& setting) {
+bool switch_of(const StrategySetting& setting) {
   require(setting.value == "on" || setting.value == "off", ErrorCode::kUsage,
           "strategy: {}={}, wanted on or off", setting.key, setting.value);
   return setting.value == "on";
 }
 
-Recompute recompute_of(const Setting& setting) {
+Recompute recompute_of(const StrategySetting& setting) {
   using Kind = Recompute::Kind;
   for (const Kind kind : {Kind::kNone, Kind::kSelective, Kind::kFull})
     if (setting.value == to_string(Recompute{kind, 0})) return {kind, 0};
@@ -109,7 +110,7 @@ Recompute recompute_of(const Setting& setting) {
   return {Kind::kLayers, layers};
 }
 
-void require_order(const Setting& setting) {
+void require_order(const StrategySetting& setting) {
   require(setting.value == "tp,cp,dp,pp", ErrorCode::kUsage,
           "strategy: order={}: another rank order is not in this version, only order=tp,cp,dp,pp",
           setting.value);
@@ -161,7 +162,7 @@ void require_consistent(const Strategy& strategy) {
             pin.words.size(), axis_names(strategy));
 }
 
-NdSbp words_of_pin(const Setting& setting, std::string_view text) {
+NdSbp words_of_pin(const StrategySetting& setting, std::string_view text) {
   try {
     NdSbp words = parse_nd_sbp(text);
     require_clear_nesting(words);
@@ -172,7 +173,7 @@ NdSbp words_of_pin(const Setting& setting, std::string_view text) {
 }
 
 // "NAME:WORDS" or "NAME[INPUT]:WORDS"; words are written without blanks.
-WordPin pin_of(const Setting& setting) {
+WordPin pin_of(const StrategySetting& setting) {
   const std::size_t colon = setting.value.rfind(':');
   require(colon != std::string::npos && colon > 0 && colon + 1 < setting.value.size(),
           ErrorCode::kUsage, "strategy: pin={}, wanted pin=NAME:(WORD,WORD)", setting.value);
@@ -194,7 +195,7 @@ WordPin pin_of(const Setting& setting) {
 }
 
 // A key, or a pin of one name: several names may be pinned, each with one choice of words.
-std::string given_once(const Setting& setting) {
+std::string given_once(const StrategySetting& setting) {
   if (setting.key != "pin") return setting.key;
   return "pin=" + setting.value.substr(0, setting.value.rfind(':'));
 }
@@ -255,7 +256,7 @@ Strategy parse_strategy(std::string_view text) {
   Strategy strategy;
   std::optional<std::int64_t> first, last;
   std::set<std::string> seen;
-  for (const Setting& setting : split_settings(text)) {
+  for (const StrategySetting& setting : split_settings(text)) {
     const std::string once = given_once(setting);
     require(seen.insert(once).second, ErrorCode::kUsage, "strategy: {} is given twice", once);
     if (setting.key == "dp")

@@ -25,7 +25,7 @@ constexpr std::int64_t kMostLayers = 1'000'000;
 
 // Writing.
 
-Json attributes_json(const Attributes& attributes) {
+Json operator_attributes_json(const Attributes& attributes) {
   Json json = Json::object();
   for (const auto& [name, value] : attributes.entries())
     std::visit([&json, &key = name](const auto& typed) { json[key] = typed; }, value);
@@ -57,7 +57,8 @@ Json op_json(const GraphDocument& document, OpId id) {
     for (const TensorId input : op.inputs)
       json["inputs"].push_back(document.graph.tensor(input).name);
   }
-  if (!op.attributes.entries().empty()) json["attributes"] = attributes_json(op.attributes);
+  if (!op.attributes.entries().empty())
+    json["attributes"] = operator_attributes_json(op.attributes);
   json["layer"] = op.layer;
   json["phase"] = to_string(op.phase);
   if (op.recompute_of) json["recompute_of"] = document.graph.op(*op.recompute_of).name;
@@ -111,9 +112,9 @@ std::optional<std::size_t> dim_from(const JsonCursor& parameter, std::string_vie
   return static_cast<std::size_t>(value->integer_between(0, rank - 1));
 }
 
-class GraphReader {
+class LogicalGraphReader {
  public:
-  explicit GraphReader(const JsonCursor& root) : root_(root) {}
+  explicit LogicalGraphReader(const JsonCursor& root) : root_(root) {}
 
   GraphDocument run() {
     root_.allow_only({"schema", "name", "operators", "loss", "placements", "stages"});
@@ -334,6 +335,6 @@ bool is_graph_document(const JsonCursor& root) {
   return schema && schema->is_text() && schema->text().starts_with("sextant.graph/");
 }
 
-GraphDocument graph_from_json(const JsonCursor& root) { return GraphReader(root).run(); }
+GraphDocument graph_from_json(const JsonCursor& root) { return LogicalGraphReader(root).run(); }
 
 }  // namespace sextant

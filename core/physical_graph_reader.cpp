@@ -125,25 +125,26 @@ std::array<JsonCursor, kWidth> read_row(const JsonCursor& cursor, std::string_vi
 }
 
 // Reads the sections in the order of what refers to what.
-class GraphReader {
+class PhysicalGraphReader {
  public:
   PhysicalGraph read(const JsonCursor& root) {
     root.allow_only({"header", "placements", "layouts", "blocks", "programs", "groups", "ranks"});
     graph_.header = read_header(root.at("header"));
     num_ranks_ = root.at("ranks").elements().size();
-    graph_.placements = read_all(root.at("placements"), &GraphReader::read_placement);
-    graph_.layouts = read_all(root.at("layouts"), &GraphReader::read_layout);
-    graph_.blocks = read_all(root.at("blocks"), &GraphReader::read_block);
-    graph_.programs = read_all(root.at("programs"), &GraphReader::read_program);
-    graph_.groups = read_all(root.at("groups"), &GraphReader::read_group);
-    graph_.ranks = read_all(root.at("ranks"), &GraphReader::read_rank);
+    graph_.placements = read_all(root.at("placements"), &PhysicalGraphReader::read_placement);
+    graph_.layouts = read_all(root.at("layouts"), &PhysicalGraphReader::read_layout);
+    graph_.blocks = read_all(root.at("blocks"), &PhysicalGraphReader::read_block);
+    graph_.programs = read_all(root.at("programs"), &PhysicalGraphReader::read_program);
+    graph_.groups = read_all(root.at("groups"), &PhysicalGraphReader::read_group);
+    graph_.ranks = read_all(root.at("ranks"), &PhysicalGraphReader::read_rank);
     return std::move(graph_);
   }
 
  private:
   template <typename Value>
   std::vector<Value> read_all(const JsonCursor& cursor,
-                              Value (GraphReader::*read_one)(const JsonCursor&) const) const {
+                              Value (PhysicalGraphReader::*read_one)(const JsonCursor&)
+                                  const) const {
     return read_list(cursor, [&](const JsonCursor& element) { return (this->*read_one)(element); });
   }
 
@@ -436,7 +437,7 @@ class GraphReader {
         PlacementId(read_index(cursor.at("placement"), graph_.placements.size(), "placement"));
     program.num_group_roles = read_count(cursor.at("num_group_roles"));
     program.arena = read_arena(cursor.at("arena"));
-    program.instances = read_all(cursor.at("instances"), &GraphReader::read_instance);
+    program.instances = read_all(cursor.at("instances"), &PhysicalGraphReader::read_instance);
     program.links = read_list(
         cursor.at("links"), [&](const JsonCursor& element) { return read_link(element, program); });
     program.order = read_list(
@@ -474,7 +475,7 @@ class GraphReader {
 
 PhysicalGraph physical_graph_from_json(std::string_view text) {
   const JsonDocument document(text, "physical graph");
-  return GraphReader().read(document.root());
+  return PhysicalGraphReader().read(document.root());
 }
 
 }  // namespace sextant

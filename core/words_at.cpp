@@ -15,7 +15,7 @@ namespace {
        text, wanted, at + 1);
 }
 
-void skip_blanks(std::string_view text, std::size_t& at) {
+void skip_spaces(std::string_view text, std::size_t& at) {
   while (at < text.size() && text[at] == ' ') ++at;
 }
 
@@ -77,18 +77,18 @@ WordsAt parse_words_at(std::string_view text) {
   WordsAt words_at;
   std::size_t at = 0;
   words_at.words = read_nd_sbp(text, at);
-  skip_blanks(text, at);
+  skip_spaces(text, at);
   if (at == text.size() || text[at] != '@') refuse(text, at, "'@' and a mesh");
-  skip_blanks(text, ++at);
+  skip_spaces(text, ++at);
   const std::size_t mesh_at = at;
   std::vector<MeshAxis> axes = read_mesh_axes(text, at);
   require(product_of(axes) <= kMostDevices, ErrorCode::kUsage,
           "'{}': {} has more than 2^20 devices", text, to_string(axes));
-  skip_blanks(text, at);
+  skip_spaces(text, at);
   const std::size_t devices_at = at;
   if (at < text.size() && text[at] == '{') {
     words_at.placement = {.axes = std::move(axes), .ranks = read_device_list(text, at)};
-    skip_blanks(text, at);
+    skip_spaces(text, at);
   } else {
     words_at.placement = consecutive_placement(std::move(axes));
   }

@@ -43,13 +43,13 @@ class ClassHeadBuilder : private ModelWriter {
   std::int64_t batch_;
 };
 
-constexpr std::int64_t kMaxSize = std::int64_t{1} << 30;
+constexpr std::int64_t kMaxClassHeadSize = std::int64_t{1} << 30;
 
 }  // namespace
 
 void validate(const ClassHeadConfig& config) {
   const auto require_size = [&](std::string_view what, std::int64_t value) {
-    importers::require_size(config.name, what, value, kMaxSize);
+    importers::require_size(config.name, what, value, kMaxClassHeadSize);
   };
   require_size("features", config.features);
   require_size("classes", config.classes);

@@ -8,11 +8,11 @@ namespace sextant {
 namespace {
 
 // Beyond these a typing error is more likely than a model; products of two stay below 2^62.
-constexpr std::int64_t kMaxSize = std::int64_t{1} << 30;
+constexpr std::int64_t kMaxDecoderSize = std::int64_t{1} << 30;
 constexpr std::int64_t kMaxLayers = 100'000;
 
 void require_size(const ModelConfig& config, std::string_view name, std::int64_t value,
-                  std::int64_t most = kMaxSize) {
+                  std::int64_t most = kMaxDecoderSize) {
   importers::require_size(config.name, name, value, most);
 }
 
@@ -44,7 +44,7 @@ void validate(const ModelConfig& config) {
   require_size(config, "ffn", config.ffn);
   require_size(config, "vocab", config.vocab);
   require_size(config, "sequence", config.sequence);
-  require(config.heads <= kMaxSize / config.head_size, ErrorCode::kBadInput,
+  require(config.heads <= kMaxDecoderSize / config.head_size, ErrorCode::kBadInput,
           "{}: {} heads of {} are beyond any model", config.name, config.heads, config.head_size);
   require(config.heads % config.kv_heads == 0, ErrorCode::kBadInput,
           "{}: {} heads cannot share {} key/value heads evenly", config.name, config.heads,

@@ -142,10 +142,10 @@ class ConvNetBuilder : private ModelWriter {
   std::int64_t batch_;
 };
 
-constexpr std::int64_t kMaxSize = std::int64_t{1} << 20;
+constexpr std::int64_t kMaxConvSize = std::int64_t{1} << 20;
 
 void require_size(const std::string& model, std::string_view what, std::int64_t value) {
-  importers::require_size(model, what, value, kMaxSize);
+  importers::require_size(model, what, value, kMaxConvSize);
 }
 
 }  // namespace

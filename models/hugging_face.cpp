@@ -224,17 +224,17 @@ ModelConfig read_qwen3_moe(ConfigReader& reader) {
   return config;
 }
 
-struct Family {
+struct HuggingFaceFamily {
   std::string_view name;
   ModelConfig (*read)(ConfigReader&);
 };
-constexpr std::array<Family, 7> kFamilies = {{{"gpt2", read_gpt2},
-                                              {"llama", read_llama},
-                                              {"mistral", read_mistral},
-                                              {"mixtral", read_mixtral},
-                                              {"qwen2", read_qwen2},
-                                              {"qwen3", read_qwen3},
-                                              {"qwen3_moe", read_qwen3_moe}}};
+constexpr std::array<HuggingFaceFamily, 7> kHuggingFaceFamilies = {{{"gpt2", read_gpt2},
+                                                                    {"llama", read_llama},
+                                                                    {"mistral", read_mistral},
+                                                                    {"mixtral", read_mixtral},
+                                                                    {"qwen2", read_qwen2},
+                                                                    {"qwen3", read_qwen3},
+                                                                    {"qwen3_moe", read_qwen3_moe}}};
 
 // The attention operator never holds the probabilities that their dropout would act on.
 void note_attention_dropout(ConfigReader& reader, ModelConfig& config) {
@@ -259,8 +259,9 @@ void note_unused(const ConfigReader& reader, ModelConfig& config) {
 
 ModelConfig from_hugging_face(const JsonCursor& root, std::string name) {
   const std::string family_name = supported_family(root);
-  const auto family = std::find_if(kFamilies.begin(), kFamilies.end(),
-                                   [&](const Family& known) { return known.name == family_name; });
+  const auto family =
+      std::find_if(kHuggingFaceFamilies.begin(), kHuggingFaceFamilies.end(),
+                   [&](const HuggingFaceFamily& known) { return known.name == family_name; });
   ConfigReader reader(root);
   reader.find("model_type");
   reader.find("architectures");

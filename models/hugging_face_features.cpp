@@ -17,7 +17,7 @@ struct KnownFamily {
   std::string_view name;
   std::string_view reason;
 };
-constexpr std::array<KnownFamily, 34> kFamilies = {{
+constexpr std::array<KnownFamily, 34> kKnownFamilies = {{
     {"gpt2", ""},
     {"llama", ""},
     {"mistral", ""},
@@ -218,15 +218,15 @@ std::optional<std::string> family_of_architectures(const JsonCursor& root,
 
 std::string families_text() {
   std::vector<std::string> names;
-  for (const KnownFamily& family : kFamilies)
+  for (const KnownFamily& family : kKnownFamilies)
     if (family.reason.empty()) names.emplace_back(family.name);
   return comma_list(names);
 }
 
 void check_family(const std::string& name, std::vector<std::string>& reasons) {
-  const auto known = std::find_if(kFamilies.begin(), kFamilies.end(),
+  const auto known = std::find_if(kKnownFamilies.begin(), kKnownFamilies.end(),
                                   [&](const KnownFamily& family) { return family.name == name; });
-  if (known == kFamilies.end()) {
+  if (known == kKnownFamilies.end()) {
     reasons.push_back("the family '" + name + "' is not known");
   } else if (!known->reason.empty()) {
     reasons.push_back(fmt::format("the family '{}' is not supported ({})", name, known->reason));

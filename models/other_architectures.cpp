@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Family {
+struct OtherFamily {
   std::string_view word, schema;
   AnyModel (*defaults)();
 };
@@ -28,9 +28,9 @@ AnyModel small_conv_net() {
 AnyModel plain_wide_deep() { return WideDeepConfig(); }
 AnyModel plain_class_head() { return ClassHeadConfig(); }
 
-constexpr Family kFamilies[] = {{"conv", "sextant.conv_net/1", small_conv_net},
-                                {"wide_deep", "sextant.wide_deep/1", plain_wide_deep},
-                                {"class_head", "sextant.class_head/1", plain_class_head}};
+constexpr OtherFamily kOtherFamilies[] = {{"conv", "sextant.conv_net/1", small_conv_net},
+                                          {"wide_deep", "sextant.wide_deep/1", plain_wide_deep},
+                                          {"class_head", "sextant.class_head/1", plain_class_head}};
 
 // ResNets: table 1 of arXiv 1512.03385. Wide & Deep: fields of the Criteo data, sizes as in the
 // paper's Fig. 13. The face classifier: a million identities.
@@ -161,14 +161,14 @@ void read(const Field& field, const JsonCursor& value) {
   }
 }
 
-const Family* family_of_schema(std::string_view schema) {
-  for (const Family& family : kFamilies)
+const OtherFamily* family_of_schema(std::string_view schema) {
+  for (const OtherFamily& family : kOtherFamilies)
     if (family.schema == schema) return &family;
   return nullptr;
 }
 
-const Family& family_of(const AnyModel& model) {
-  for (const Family& family : kFamilies)
+const OtherFamily& family_of(const AnyModel& model) {
+  for (const OtherFamily& family : kOtherFamilies)
     if (family.defaults().index() == model.index()) return family;
   fail(ErrorCode::kInternal, "a decoder or a graph is no other architecture");
 }
@@ -191,7 +191,7 @@ std::optional<AnyModel> other_from_one_word(std::string_view text) {
   const std::size_t colon = text.find(':');
   if (colon == std::string_view::npos) return std::nullopt;
   std::optional<AnyModel> model = other_builtin(text.substr(0, colon));
-  for (const Family& family : kFamilies)
+  for (const OtherFamily& family : kOtherFamilies)
     if (family.word == text.substr(0, colon)) model = family.defaults();
   if (!model) return std::nullopt;
   set_all(*model, text, text.substr(colon + 1));

@@ -78,13 +78,13 @@ class WideDeepBuilder : private ModelWriter {
   std::int64_t batch_;
 };
 
-constexpr std::int64_t kMaxSize = std::int64_t{1} << 30;
+constexpr std::int64_t kMaxWideDeepSize = std::int64_t{1} << 30;
 
 }  // namespace
 
 void validate(const WideDeepConfig& config) {
   const auto require_size = [&](std::string_view what, std::int64_t value) {
-    importers::require_size(config.name, what, value, kMaxSize);
+    importers::require_size(config.name, what, value, kMaxWideDeepSize);
   };
   require_size("wide_fields", config.wide_fields);
   require_size("wide_vocab", config.wide_vocab);
@@ -94,7 +94,7 @@ void validate(const WideDeepConfig& config) {
   require_size("dense", config.dense);
   require(!config.hidden.empty(), ErrorCode::kBadInput, "{}: no hidden layers", config.name);
   for (const std::int64_t width : config.hidden) require_size("hidden", width);
-  require(config.deep_fields <= kMaxSize / config.embedding, ErrorCode::kBadInput,
+  require(config.deep_fields <= kMaxWideDeepSize / config.embedding, ErrorCode::kBadInput,
           "{}: {} fields of {} numbers are beyond any model", config.name, config.deep_fields,
           config.embedding);
 }

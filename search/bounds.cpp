@@ -3,6 +3,7 @@
 
 #include "search/bounds.h"
 
+#include "core/at.h"
 #include "core/fused_kinds.h"
 #include "core/operator.h"
 #include "core/views.h"
@@ -15,8 +16,6 @@
 namespace sextant {
 
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 std::int64_t ceil_divide(std::int64_t number, std::int64_t by) { return (number + by - 1) / by; }
 

@@ -2,15 +2,12 @@
 #include "search/cell_graph.h"
 
 #include "compiler/schedule.h"
+#include "core/at.h"
 
 #include <algorithm>
 
 namespace sextant {
-namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
-
-}  // namespace
+namespace {}  // namespace
 
 CellGraph::CellGraph(const PipelineProblem& problem) : problem_(problem) {
   const std::int32_t chunks = problem.shape.chunks;

@@ -4,6 +4,7 @@
 // of placed cells was there before with nothing later (dominance).
 #include "search/schedule_optimum.h"
 
+#include "core/at.h"
 #include "core/check.h"
 #include "search/cell_graph.h"
 
@@ -18,8 +19,6 @@ namespace sextant {
 namespace {
 
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 // One question: can all end by T?
 class Decision {

@@ -1,13 +1,12 @@
 // Descriptions are lists of integers, found again by their hash.
 #include "simulator/block_catalogue.h"
 
+#include "core/at.h"
+
 #include <algorithm>
 
 namespace sextant {
 namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
-std::int32_t size_of(const auto& values) { return static_cast<std::int32_t>(values.size()); }
 
 std::uint64_t hash_of(std::span<const std::int32_t> key, std::uint64_t seed) {
   std::uint64_t hash = seed + 0x9e3779b97f4a7c15U;

@@ -1,12 +1,12 @@
 // One walk over the stretch, counting launches by queue.
 #include "simulator/block_cut.h"
 
+#include "core/at.h"
+
 #include <algorithm>
 
 namespace sextant {
 namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 // Of the window. Less would cost more blocks, more would make launches wait for near ones.
 constexpr double kShareOfWindow = 0.375;

@@ -3,6 +3,7 @@
 // at the same time for both.
 #include "simulator/block_evaluation.h"
 
+#include "core/at.h"
 #include "simulator/block_matrix.h"
 
 #include <algorithm>
@@ -12,8 +13,6 @@
 
 namespace sextant {
 namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 constexpr std::int64_t kRunAhead = TapeOptions{}.run_ahead_steps;
 static_assert(kRunAhead == 2, "marks are kept for two steps");

@@ -1,6 +1,7 @@
 // The launches of a block evaluated on vectors: one component for each input.
 #include "simulator/block_matrix.h"
 
+#include "core/at.h"
 #include "simulator/block_twins.h"
 
 #include <algorithm>
@@ -8,9 +9,6 @@
 
 namespace sextant {
 namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
-std::int32_t size_of(const auto& values) { return static_cast<std::int32_t>(values.size()); }
 
 // What the launches of one block are evaluated on; all vectors have `width` components.
 struct Vectors {

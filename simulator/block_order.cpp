@@ -1,6 +1,7 @@
 // Units by how often classes meet; stretches by letting each unit run until it needs another.
 #include "simulator/block_order.h"
 
+#include "core/at.h"
 #include "core/check.h"
 #include "core/physical_graph.h"
 
@@ -11,8 +12,6 @@
 
 namespace sextant {
 namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 // Matrices grow with the square of it.
 constexpr std::size_t kMostPlaces = 4;

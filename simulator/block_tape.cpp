@@ -1,6 +1,7 @@
 // Order, cut, catalogue; then numbers for what crosses the borders of blocks.
 #include "simulator/block_tape.h"
 
+#include "core/at.h"
 #include "simulator/block_catalogue.h"
 #include "simulator/block_cut.h"
 #include "simulator/block_order.h"
@@ -10,15 +11,12 @@
 namespace sextant {
 namespace {
 
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
-std::int32_t size_of(const auto& values) { return static_cast<std::int32_t>(values.size()); }
-
 // A matrix costs about as much as its launches in a few steps, and mostly one does for all blocks
 // of a structure.
 constexpr std::int32_t kFewestInstances = 2;
 
 using Item = BlockOrder::Item;
-using Op = BlockTape::Op;
+using RecurringOp = BlockTape::Op;
 
 class Building {
  public:
@@ -161,32 +159,32 @@ class Building {
       const std::int32_t i = pieces_[at(p)].first + into_.exports[at(x)];
       into_.export_slots.push_back(slot_of_[at(order_.entries[at(i)])]);
     }
-    into_.ops.push_back({Op::Kind::kBlock, size_of(into_.instances), 1});
+    into_.ops.push_back({RecurringOp::Kind::kBlock, size_of(into_.instances), 1});
     into_.instances.push_back(instance);
   }
 
   void add_compute(std::int32_t e) {
-    if (into_.ops.empty() || into_.ops.back().kind != Op::Kind::kCompute)
-      into_.ops.push_back({Op::Kind::kCompute, size_of(into_.loose), 0});
+    if (into_.ops.empty() || into_.ops.back().kind != RecurringOp::Kind::kCompute)
+      into_.ops.push_back({RecurringOp::Kind::kCompute, size_of(into_.loose), 0});
     ++into_.ops.back().count;
     add_loose(e).timed = durations_.of(tape_.entries[at(e)]);
   }
 
   void add_together(const std::vector<std::int32_t>& entries, std::int32_t meeting) {
-    into_.ops.push_back({Op::Kind::kTogether, size_of(into_.loose), size_of(entries),
+    into_.ops.push_back({RecurringOp::Kind::kTogether, size_of(into_.loose), size_of(entries),
                          durations_.of_meeting(meeting)});
     for (const std::int32_t e : entries) add_loose(e);
   }
 
   void add_launch(const Item& item) {
-    into_.ops.push_back({Op::Kind::kLaunch, size_of(into_.loose), item.count});
+    into_.ops.push_back({RecurringOp::Kind::kLaunch, size_of(into_.loose), item.count});
     for (std::int32_t e = item.first; e < item.first + item.count; ++e) add_loose(e);
     into_.loose[at(size_of(into_.loose) - item.count)].group = item.count;
   }
 
   void add_complete(const Item& item) {
     const TapeMeeting& meeting = tape_.meetings[at(item.meeting)];
-    into_.ops.push_back({Op::Kind::kComplete, size_of(into_.over), item.count,
+    into_.ops.push_back({RecurringOp::Kind::kComplete, size_of(into_.over), item.count,
                          durations_.of_meeting(item.meeting), size_of(into_.arriving),
                          meeting.num_entries});
     for (std::int32_t i = item.first; i < item.first + item.count; ++i)
@@ -273,9 +271,9 @@ class WindowMarks {
 
   template <typename Visit>
   void for_each_use(Visit visit) {
-    for (const Op& op : into_.ops) {
-      if (op.kind == Op::Kind::kComplete) continue;
-      if (op.kind == Op::Kind::kBlock) {
+    for (const RecurringOp& op : into_.ops) {
+      if (op.kind == RecurringOp::Kind::kComplete) continue;
+      if (op.kind == RecurringOp::Kind::kBlock) {
         visit_block(into_.instances[at(op.first)], visit);
         continue;
       }

@@ -2,15 +2,12 @@
 // they are equal is seen when they are there, so a wrong guess costs time, never a picosecond.
 #include "simulator/block_twins.h"
 
+#include "core/at.h"
+
 #include <algorithm>
 
 namespace sextant {
-namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
-std::int32_t size_of(const auto& values) { return static_cast<std::int32_t>(values.size()); }
-
-}  // namespace
+namespace {}  // namespace
 
 void TwinFolding::find_twins(const BlockStructure& s) {
   place_of_.assign(at(s.num_places + s.num_queues + s.num_fences), 0);

@@ -2,6 +2,7 @@
 
 #include "simulator/cable_rings.h"
 
+#include "core/at.h"
 #include "core/check.h"
 
 #include <algorithm>
@@ -10,8 +11,6 @@
 namespace sextant {
 
 namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 class Search {
  public:

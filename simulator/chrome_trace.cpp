@@ -22,7 +22,7 @@ std::string quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-class TraceWriter {
+class ChromeTraceWriter {
  public:
   void add(const TraceSlice& slice) {
     const int process = slice.rank.value, thread = static_cast<int>(slice.queue);
@@ -114,7 +114,7 @@ std::vector<CounterTrack> launches_in_flight(const Timeline& timeline) {
 }
 
 std::string to_chrome_trace(const Simulation& simulation, std::span<const CounterTrack> counters) {
-  TraceWriter writer;
+  ChromeTraceWriter writer;
   for (const TraceSlice& slice : simulation.slices) writer.add(slice);
   for (const CounterTrack& track : counters) writer.add(track);
   return writer.text();

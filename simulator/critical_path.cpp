@@ -3,6 +3,7 @@
 
 #include "simulator/critical_path.h"
 
+#include "core/at.h"
 #include "core/check.h"
 
 #include <algorithm>
@@ -14,8 +15,6 @@
 namespace sextant {
 
 namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 struct Edge {
   std::int32_t from = 0, to = 0;

@@ -31,9 +31,9 @@ std::vector<NodeMembers> by_node(const Topology& topology, std::span<const Rank>
   return nodes;
 }
 
-class Loads {
+class FlowLoads {
  public:
-  Loads(const Topology& topology, std::vector<LinkLoad>& loads)
+  FlowLoads(const Topology& topology, std::vector<LinkLoad>& loads)
       : topology_(topology), loads_(loads) {}
 
   void add_route(Rank from, Rank to, double bytes) {
@@ -170,13 +170,13 @@ class FlowNetwork final : public NetworkModel {
     empty.global_bytes = empty.largest_volume = Bytes(0);
     out.latency = std::min(all, base_->duration(empty));
     if (cost.members.size() < 2 || out.latency == all || cost.global_bytes == Bytes(0)) return;
-    Loads loads(topology_, out.loads);
+    FlowLoads loads(topology_, out.loads);
     add_loads(cost, loads);
     loads.finish(to_seconds(all - out.latency));
   }
 
  private:
-  static void add_loads(const CollectiveCost& cost, Loads& loads) {
+  static void add_loads(const CollectiveCost& cost, FlowLoads& loads) {
     const auto n = static_cast<double>(cost.members.size());
     const auto size = static_cast<double>(cost.global_bytes.value);
     switch (cost.communication->primitive) {

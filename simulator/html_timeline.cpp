@@ -23,7 +23,7 @@ using Json = nlohmann::ordered_json;
 
 // ---------------------------------------------------------------- rows
 
-struct Row {
+struct TimelineRow {
   const RankTimeline* timeline = nullptr;  // of the first
   std::vector<Rank> simulated;
   std::int64_t ranks = 0;
@@ -47,8 +47,8 @@ std::size_t fingerprint(const RankTimeline& timeline) {
   return hash;
 }
 
-std::vector<Row> rows_of(const PhysicalGraph& graph, const Timeline& timeline) {
-  std::vector<Row> rows;
+std::vector<TimelineRow> rows_of(const PhysicalGraph& graph, const Timeline& timeline) {
+  std::vector<TimelineRow> rows;
   std::map<std::size_t, std::vector<std::size_t>> alike;  // rows by fingerprint
   for (const RankTimeline& rank : timeline.ranks) {
     std::vector<std::size_t>& candidates = alike[fingerprint(rank)];
@@ -61,7 +61,7 @@ std::vector<Row> rows_of(const PhysicalGraph& graph, const Timeline& timeline) {
       for (const TimedRun& run : rank.runs) rows[index].end = std::max(rows[index].end, run.end);
       candidates.push_back(index);
     }
-    Row& row = rows[index];
+    TimelineRow& row = rows[index];
     row.simulated.push_back(rank.rank);
     row.ranks += rank.ranks;
   }
@@ -69,7 +69,7 @@ std::vector<Row> rows_of(const PhysicalGraph& graph, const Timeline& timeline) {
 }
 
 // Indices of the rows to show, ascending.
-std::vector<std::size_t> shown_rows(const std::vector<Row>& rows, std::int64_t most) {
+std::vector<std::size_t> shown_rows(const std::vector<TimelineRow>& rows, std::int64_t most) {
   std::vector<std::size_t> all(rows.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
   const auto limit = static_cast<std::size_t>(most);
@@ -86,7 +86,7 @@ std::vector<std::size_t> shown_rows(const std::vector<Row>& rows, std::int64_t m
   return {shown.begin(), shown.end()};
 }
 
-std::string label_of(const PhysicalGraph& graph, const Row& row) {
+std::string label_of(const PhysicalGraph& graph, const TimelineRow& row) {
   std::string label = fmt::format("rank {}", row.simulated.front().value);
   if (row.ranks > 1) label += fmt::format(" and {} like it", row.ranks - 1);
   const std::string& program = graph.program_of(row.simulated.front()).name;
@@ -133,9 +133,9 @@ std::int64_t colour_of(const Actor& actor) {
   return 0;
 }
 
-class Lanes {
+class TimelineLanes {
  public:
-  Lanes(const PhysicalGraph& graph, Texts& texts, Time origin)
+  TimelineLanes(const PhysicalGraph& graph, Texts& texts, Time origin)
       : graph_(graph), texts_(texts), origin_(origin) {}
 
   // Per queue in use: its name and, flat, begin and length in nanoseconds, text, colour, act.
@@ -210,11 +210,11 @@ std::string embedded(const Json& data) {
 std::string to_html_timeline(const PhysicalGraph& graph, const Timeline& timeline,
                              const StepParts& parts, const HtmlTimelineOptions& options) {
   require(options.max_rows >= 1, ErrorCode::kUsage, "{} rows: at least 1", options.max_rows);
-  const std::vector<Row> rows = rows_of(graph, timeline);
+  const std::vector<TimelineRow> rows = rows_of(graph, timeline);
   const std::vector<std::size_t> shown = shown_rows(rows, options.max_rows);
   const Time origin = timeline.first_begin();
   Texts texts;
-  Lanes lanes(graph, texts, origin);
+  TimelineLanes lanes(graph, texts, origin);
   Json shown_json = Json::array();
   for (const std::size_t index : shown)
     shown_json.push_back({{"label", label_of(graph, rows[index])},

@@ -3,6 +3,7 @@
 #include "simulator/jobs.h"
 
 #include "actor/rank_classes.h"
+#include "core/at.h"
 #include "core/check.h"
 #include "simulator/tape_mode.h"
 #include "simulator/timed_evaluation.h"
@@ -13,11 +14,6 @@
 namespace sextant {
 
 namespace {
-
-template <typename T>
-std::int32_t size_of(const std::vector<T>& values) {
-  return static_cast<std::int32_t>(values.size());
-}
 
 // What was before a job in the tape of all.
 struct Offsets {

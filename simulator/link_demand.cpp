@@ -2,6 +2,7 @@
 
 #include "simulator/link_demand.h"
 
+#include "core/at.h"
 #include "simulator/run_facts.h"
 
 #include <algorithm>
@@ -11,8 +12,6 @@
 namespace sextant {
 
 namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 class DemandTable {
  public:

@@ -4,6 +4,7 @@
 #include "simulator/link_use.h"
 
 #include "actor/rank_classes.h"
+#include "core/at.h"
 #include "core/check.h"
 #include "core/communication_volume.h"
 #include "simulator/run_facts.h"
@@ -17,8 +18,6 @@
 namespace sextant {
 
 namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 struct Interval {
   Time begin, end;

@@ -15,7 +15,6 @@
 namespace sextant {
 namespace {
 
-constexpr std::string_view kNoKernel = "none";  // core/work.h
 constexpr std::size_t kNeighbours = 4;
 constexpr double kFarthest = 2;  // octaves
 // Nearer than this, weights differ no more: a thousandth of an octave.

@@ -72,9 +72,9 @@ constexpr std::uint64_t kSequence = 1, kActName = 1;
 
 std::uint64_t nanoseconds(Time time) { return static_cast<std::uint64_t>(time.value / 1000); }
 
-class TraceWriter {
+class PerfettoWriter {
  public:
-  TraceWriter() {
+  PerfettoWriter() {
     Message names, act, first;
     act.number(interned::kId, kActName);
     act.bytes(interned::kName, "act");
@@ -215,7 +215,7 @@ class TraceWriter {
 
 std::string to_perfetto_trace(const Simulation& simulation,
                               std::span<const CounterTrack> counters) {
-  TraceWriter writer;
+  PerfettoWriter writer;
   for (const TraceSlice& slice : simulation.slices) writer.add(slice);
   for (const CounterTrack& track : counters) writer.add(track);
   return writer.take();

@@ -16,8 +16,6 @@ namespace sextant {
 
 namespace {
 
-constexpr std::string_view kNoKernel = "none";
-
 class Roofline : public CostModel {
  public:
   Roofline(const DeviceKind& device, DType compute_dtype)

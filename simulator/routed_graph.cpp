@@ -2,6 +2,7 @@
 
 #include "simulator/routed_graph.h"
 
+#include "core/at.h"
 #include "core/check.h"
 #include "core/kernel_names.h"
 
@@ -17,8 +18,6 @@ namespace sextant {
 namespace {
 
 constexpr std::string_view kDispatch = "moe_dispatch";
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 // Layouts of what enters blocks from other instances.
 class PortLayouts {

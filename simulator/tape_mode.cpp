@@ -2,6 +2,7 @@
 
 #include "simulator/tape_mode.h"
 
+#include "core/at.h"
 #include "simulator/run_facts.h"
 
 #include <algorithm>
@@ -9,8 +10,6 @@
 namespace sextant {
 
 namespace {
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 // By meeting: when the last member was there.
 std::vector<Time> all_arrived(const Tape& tape, const TapeTimes& times) {

@@ -5,6 +5,7 @@
 #include "simulator/timed_evaluation.h"
 
 #include "actor/launch_time.h"
+#include "core/at.h"
 #include "core/check.h"
 
 #include <algorithm>
@@ -15,8 +16,6 @@ namespace sextant {
 namespace {
 
 constexpr Time kPending(-1);
-
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 TapeOptions with_steps(TapeOptions options, std::int64_t steps) {
   options.steps = steps;

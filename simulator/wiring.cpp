@@ -2,6 +2,7 @@
 
 #include "simulator/wiring.h"
 
+#include "core/at.h"
 #include "core/check.h"
 #include "simulator/cable_rings.h"
 
@@ -12,8 +13,6 @@
 namespace sextant {
 
 namespace {
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 // A part of a flow on one directed lane between neighbours.
 struct Passing {
@@ -115,9 +114,9 @@ class CableWires : public Wires {
 };
 
 // Flows that run at once, each of a weight: the rate at which all of them can.
-class Loads {
+class LaneLoads {
  public:
-  explicit Loads(const Wires& wires) : wires_(wires), loads_(wires.num_lanes()) {}
+  explicit LaneLoads(const Wires& wires) : wires_(wires), loads_(wires.num_lanes()) {}
 
   void add(std::int32_t from, std::int32_t to, double weight) {
     way_.clear();
@@ -149,7 +148,7 @@ class Loads {
 
 // One ring in order of position, and the same backwards.
 void add_ring(const Wires& wires, std::span<const std::int32_t> positions, WiringFit& fit) {
-  Loads loads(wires);
+  LaneLoads loads(wires);
   const std::size_t k = positions.size();
   for (std::size_t i = 0; i < k; ++i) {
     loads.add(positions[i], positions[(i + 1) % k], 0.5);
@@ -160,7 +159,7 @@ void add_ring(const Wires& wires, std::span<const std::int32_t> positions, Wirin
 }
 
 void add_pairs(const Wires& wires, std::span<const std::int32_t> positions, WiringFit& fit) {
-  Loads all(wires);
+  LaneLoads all(wires);
   const double part = 1.0 / static_cast<double>(positions.size() - 1);
   for (const std::int32_t from : positions)
     for (const std::int32_t to : positions)

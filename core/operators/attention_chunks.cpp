@@ -33,8 +33,7 @@
 namespace sextant {
 namespace {
 
-constexpr std::size_t kSequence = AttentionDims::kSequence, kHeadSize = AttentionDims::kHeadSize;
-constexpr Sbp kPart = Sbp{.kind = Sbp::Kind::kSplit, .dim = kSequence};
+constexpr Sbp kChunkPart = Sbp{.kind = Sbp::Kind::kSplit, .dim = AttentionDims::kSequence};
 
 // Attributes: how many chunks, of how many positions, and how far the keys were rolled.
 struct Chunks {
@@ -53,8 +52,8 @@ void require_chunks(std::string_view kind, Types inputs, const Attributes& attri
       ErrorCode::kBadInput, "{}: {} chunks of {} positions, rolled by {}", kind, chunks.number,
       chunks.length, chunks.shift);
   for (const std::size_t operand : {0U, 1U})
-    require(inputs[operand].shape[kSequence] <= chunks.number * chunks.length, ErrorCode::kBadInput,
-            "{}: {} is {}, wanted at most {} chunks of {} positions", kind,
+    require(inputs[operand].shape[AttentionDims::kSequence] <= chunks.number * chunks.length,
+            ErrorCode::kBadInput, "{}: {} is {}, wanted at most {} chunks of {} positions", kind,
             operand == 0 ? "q" : "k", to_text(inputs[operand]), chunks.number, chunks.length);
 }
 
@@ -97,9 +96,9 @@ std::vector<TensorType> infer_merge(Types inputs, const Attributes&) {
 Flops seen_pairs(Types inputs, const Attributes& attributes) {
   const Chunks chunks(attributes);
   const Shape &q = inputs[0].shape, &k = inputs[1].shape;
-  const auto queries =
-      static_cast<Flops>(std::min(q[kSequence], (chunks.number - chunks.shift) * chunks.length));
-  const auto keys = static_cast<Flops>(std::min(k[kSequence], chunks.length));
+  const auto queries = static_cast<Flops>(
+      std::min(q[AttentionDims::kSequence], (chunks.number - chunks.shift) * chunks.length));
+  const auto keys = static_cast<Flops>(std::min(k[AttentionDims::kSequence], chunks.length));
   const auto rows =
       static_cast<Flops>(q[AttentionDims::kBatch] * q[AttentionDims::kHeads]) * queries;
   return chunks.shift == 0 ? rows * (keys + 1) / 2 : rows * keys;
@@ -117,7 +116,7 @@ Work chunks_grad_work(Types inputs, Types outputs, const Attributes& attributes)
 
 SbpSignature whole_chunks(std::size_t num_inputs, std::size_t num_outputs,
                           const Attributes& attributes) {
-  return {std::vector<Sbp>(num_inputs, kPart), std::vector<Sbp>(num_outputs, kPart),
+  return {std::vector<Sbp>(num_inputs, kChunkPart), std::vector<Sbp>(num_outputs, kChunkPart),
           Chunks(attributes).number};
 }
 

@@ -28,13 +28,13 @@ namespace {
 
 using Examples = std::vector<OperatorExample>;
 
-constexpr std::array<std::string_view, 3> kNames = {"a", "b", "dy"};
+constexpr std::array<std::string_view, 3> kOperandNames = {"a", "b", "dy"};
 
 std::vector<TensorType> infer_arithmetic(std::string_view kind, Types inputs) {
   require_number(kind, "a", inputs[0]);
   for (std::size_t i = 1; i < inputs.size(); ++i)
-    require_same_dtype(kind, kNames[i], inputs[i], "a", inputs[0]);
-  return {{.shape = broadcast_shape(kind, kNames, inputs), .dtype = inputs[0].dtype}};
+    require_same_dtype(kind, kOperandNames[i], inputs[i], "a", inputs[0]);
+  return {{.shape = broadcast_shape(kind, kOperandNames, inputs), .dtype = inputs[0].dtype}};
 }
 
 std::vector<TensorType> infer_share(std::string_view kind, Types inputs) {
@@ -43,8 +43,6 @@ std::vector<TensorType> infer_share(std::string_view kind, Types inputs) {
 }
 
 // Gradients.
-
-TensorId dy(GradientContext& context) { return *context.output_gradient(0); }
 
 TensorId negated(GradientContext& context, TensorId tensor, std::size_t for_input) {
   return context.add("neg", {tensor}, {}, for_input);

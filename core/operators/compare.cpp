@@ -28,17 +28,17 @@ namespace {
 
 using Examples = std::vector<OperatorExample>;
 
-constexpr std::array<std::string_view, 2> kNames = {"a", "b"};
+constexpr std::array<std::string_view, 2> kComparedNames = {"a", "b"};
 
 std::vector<TensorType> infer_comparison(std::string_view kind, Types inputs) {
   require_number(kind, "a", inputs[0]);
   require_same_dtype(kind, "b", inputs[1], "a", inputs[0]);
-  return {boolean(broadcast_shape(kind, kNames, inputs))};
+  return {boolean(broadcast_shape(kind, kComparedNames, inputs))};
 }
 
 std::vector<TensorType> infer_logic(std::string_view kind, Types inputs) {
-  for (std::size_t i = 0; i < inputs.size(); ++i) require_bool(kind, kNames[i], inputs[i]);
-  return {boolean(broadcast_shape(kind, kNames, inputs))};
+  for (std::size_t i = 0; i < inputs.size(); ++i) require_bool(kind, kComparedNames[i], inputs[i]);
+  return {boolean(broadcast_shape(kind, kComparedNames, inputs))};
 }
 
 std::vector<TensorType> infer_where(Types inputs, const Attributes&) {

@@ -46,7 +46,7 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-constexpr Sbp kBatch{.kind = Sbp::Kind::kSplit, .dim = 0};
+constexpr Sbp kBatchPart{.kind = Sbp::Kind::kSplit, .dim = 0};
 constexpr Sbp kChannels{.kind = Sbp::Kind::kSplit, .dim = 1};  // of x, y
 constexpr Sbp kOutputs{.kind = Sbp::Kind::kSplit, .dim = 0};   // of w
 constexpr Sbp kInputs{.kind = Sbp::Kind::kSplit, .dim = 1};    // of w
@@ -126,7 +126,7 @@ Rows conv_rows(Types inputs, Types outputs, const Attributes& attributes) {
   const Sbp b = kBroadcast, p = kPartialSum;
   const Groups groups(x, w);
   const Windows windows("conv", attributes, spatial_extents(w));
-  Rows rows{all_broadcast(2, 1), {{kBatch, b}, {kBatch}}};
+  Rows rows{all_broadcast(2, 1), {{kBatchPart, b}, {kBatchPart}}};
   if (groups.count == 1) {
     rows.push_back({{b, kOutputs}, {kChannels}});
     rows.push_back({{kChannels, kInputs}, {p}});
@@ -179,7 +179,7 @@ Shape made_shape(std::string_view kind, const Attributes& attributes, const Tens
   return shape;
 }
 
-std::vector<TensorType> infer_grad_input(Types inputs, const Attributes& attributes) {
+std::vector<TensorType> infer_conv_grad_input(Types inputs, const Attributes& attributes) {
   constexpr std::string_view kind = "conv_grad_input";
   const TensorType &dy = inputs[0], &w = inputs[1];
   require_operands(kind, "dy", dy, "w", w);
@@ -208,7 +208,7 @@ Rows grad_input_rows(Types inputs, Types outputs, const Attributes& attributes) 
   const Sbp b = kBroadcast, p = kPartialSum;
   const Groups groups(dx, w);
   const Windows windows("conv_grad_input", attributes, spatial_extents(w));
-  Rows rows{all_broadcast(2, 1), {{kBatch, b}, {kBatch}}};
+  Rows rows{all_broadcast(2, 1), {{kBatchPart, b}, {kBatchPart}}};
   if (groups.count == 1) {
     rows.push_back({{kChannels, kOutputs}, {p}});
     rows.push_back({{b, kInputs}, {kChannels}});
@@ -232,7 +232,7 @@ Rows grad_input_rows(Types inputs, Types outputs, const Attributes& attributes) 
   return rows;
 }
 
-std::vector<TensorType> infer_grad_weight(Types inputs, const Attributes& attributes) {
+std::vector<TensorType> infer_conv_grad_weight(Types inputs, const Attributes& attributes) {
   constexpr std::string_view kind = "conv_grad_weight";
   const TensorType &x = inputs[0], &dy = inputs[1];
   require_operands(kind, "x", x, "dy", dy);
@@ -250,12 +250,12 @@ Work grad_weight_work(Types inputs, Types outputs, const Attributes& attributes)
                     attributes);
 }
 
-Rows grad_weight_rows(Types inputs, Types outputs, const Attributes& attributes) {
+Rows conv_grad_weight_rows(Types inputs, Types outputs, const Attributes& attributes) {
   const Shape &x = inputs[0].shape, &dy = inputs[1].shape, &dw = outputs[0].shape;
   const Sbp b = kBroadcast, p = kPartialSum;
   const Groups groups(x, dw);
   const Windows windows("conv_grad_weight", attributes, spatial_extents(dw));
-  Rows rows{all_broadcast(2, 1), {{kBatch, kBatch}, {p}}};
+  Rows rows{all_broadcast(2, 1), {{kBatchPart, kBatchPart}, {p}}};
   if (groups.count == 1) {
     rows.push_back({{kChannels, b}, {kInputs}});
     rows.push_back({{b, kChannels}, {kOutputs}});
@@ -325,7 +325,7 @@ void add_conv(OperatorRegistry& registry) {
   registry.add({.kind = "conv_grad_input",
                 .min_inputs = 2,
                 .max_inputs = 2,
-                .infer = infer_grad_input,
+                .infer = infer_conv_grad_input,
                 .work = grad_input_work,
                 .signatures = grad_input_rows,
                 .needs_offsets = true,
@@ -333,9 +333,9 @@ void add_conv(OperatorRegistry& registry) {
   registry.add({.kind = "conv_grad_weight",
                 .min_inputs = 2,
                 .max_inputs = 2,
-                .infer = infer_grad_weight,
+                .infer = infer_conv_grad_weight,
                 .work = grad_weight_work,
-                .signatures = grad_weight_rows,
+                .signatures = conv_grad_weight_rows,
                 .needs_offsets = true,
                 .examples = [] { return gradient_examples(true); }});
 }

@@ -166,6 +166,8 @@ void set_stretched_gradient(GradientContext& context, std::size_t input, TensorI
                              sum_over(context, input, without_leading, std::move(stretched), true));
 }
 
+TensorId dy(GradientContext& context) { return *context.output_gradient(0); }
+
 TensorType boolean(Shape shape) { return {.shape = std::move(shape), .dtype = DType::kBool}; }
 
 }  // namespace sextant

@@ -76,6 +76,9 @@ Rows slope_rows(Types inputs, Types outputs, const Attributes&) {
 
 // Gradient rules.
 
+// Gradient of the one output of the operator.
+TensorId dy(GradientContext& context);
+
 // `tensor` in the element type of `gradient`: the gradient of a 16-bit tensor that only serves
 // parameters arrives in f32 (README, invariant 3).
 TensorId in_type_of(GradientContext& context, TensorId gradient, TensorId tensor,

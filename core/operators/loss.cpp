@@ -175,7 +175,7 @@ Rows cross_entropy_grad_rows(Types inputs, Types, const Attributes&) {
 
 // Examples: 10 rows of 7 classes, some labels of an example may be ignored (-1 is ignore_index).
 constexpr std::int64_t kClasses = 7;
-constexpr std::pair<std::int64_t, std::int64_t> kAny = {-3, 3}, kLabel = {-1, kClasses - 1},
+constexpr std::pair<std::int64_t, std::int64_t> kAnyLogit = {-3, 3}, kLabel = {-1, kClasses - 1},
                                                 kSum = {1, 9}, kMax = {3, 5};
 TensorType logits() { return f64({2, 5, kClasses}); }
 TensorType row() { return f64({2, 5}); }
@@ -232,16 +232,16 @@ void add_loss(OperatorRegistry& registry) {
                 .work = reduction_pass<1>,
                 .signatures = row_max_rows,
                 .examples = [] { return std::vector<OperatorExample>{{.inputs = {logits()}}}; }});
-  registry.add(
-      {.kind = "row_sum_exp",
-       .min_inputs = 2,
-       .max_inputs = 2,
-       .infer = infer_row_sum_exp,
-       .work = reduction_pass<3>,
-       .signatures = row_sum_exp_rows,
-       .examples = [] {
-         return std::vector<OperatorExample>{{.inputs = {logits(), row()}, .ranges = {kAny, kMax}}};
-       }});
+  registry.add({.kind = "row_sum_exp",
+                .min_inputs = 2,
+                .max_inputs = 2,
+                .infer = infer_row_sum_exp,
+                .work = reduction_pass<3>,
+                .signatures = row_sum_exp_rows,
+                .examples = [] {
+                  return std::vector<OperatorExample>{
+                      {.inputs = {logits(), row()}, .ranges = {kAnyLogit, kMax}}};
+                }});
   registry.add({.kind = "pick",
                 .min_inputs = 2,
                 .max_inputs = 2,
@@ -251,7 +251,7 @@ void add_loss(OperatorRegistry& registry) {
                 .needs_offsets = true,
                 .examples = [] {
                   return std::vector<OperatorExample>{
-                      {.inputs = {logits(), labels()}, .ranges = {kAny, kLabel}}};
+                      {.inputs = {logits(), labels()}, .ranges = {kAnyLogit, kLabel}}};
                 }});
   registry.add({.kind = "cross_entropy",
                 .min_inputs = 5,
@@ -264,7 +264,7 @@ void add_loss(OperatorRegistry& registry) {
                   return std::vector<OperatorExample>{
                       {.inputs = {logits(), row(), row(), row(), labels()},
                        .attributes = ignoring(),
-                       .ranges = {kAny, kMax, kSum, kAny, kLabel}}};
+                       .ranges = {kAnyLogit, kMax, kSum, kAnyLogit, kLabel}}};
                 }});
   registry.add({.kind = "cross_entropy_grad",
                 .min_inputs = 5,
@@ -276,7 +276,7 @@ void add_loss(OperatorRegistry& registry) {
                 .examples = [] {
                   OperatorExample plain{.inputs = {logits(), row(), row(), labels(), f64(Shape())},
                                         .attributes = ignoring(),
-                                        .ranges = {kAny, kMax, kSum, kLabel, kAny}};
+                                        .ranges = {kAnyLogit, kMax, kSum, kLabel, kAnyLogit}};
                   OperatorExample smoothed = plain;
                   smoothed.attributes.set("smoothing", 0.25);
                   smoothed.attributes.set("classes", kClasses);

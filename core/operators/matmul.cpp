@@ -104,7 +104,7 @@ std::vector<OperatorExample> matmul_examples() {
           {.inputs = {f64({4}), f64({4, 3})}}};
 }
 
-std::vector<TensorType> infer_grad_weight(Types inputs, const Attributes& attributes) {
+std::vector<TensorType> infer_matmul_grad_weight(Types inputs, const Attributes& attributes) {
   const TensorType &x = inputs[0], &dy = inputs[1];
   require_floating("matmul_grad_weight", "x", x);
   require_same_dtype("matmul_grad_weight", "dy", dy, "x", x);
@@ -123,7 +123,7 @@ Work grad_weight_work(Types inputs, Types outputs, const Attributes&) {
                       leading_dims(inputs[0].shape).elements());
 }
 
-Rows grad_weight_rows(Types inputs, Types, const Attributes& attributes) {
+Rows matmul_grad_weight_rows(Types inputs, Types, const Attributes& attributes) {
   const std::size_t last = inputs[0].shape.rank() - 1;
   Rows rows{all_broadcast(2, 1)};
   for (std::size_t dim = 0; dim < last; ++dim)
@@ -154,9 +154,9 @@ void add_matmul(OperatorRegistry& registry) {
   registry.add({.kind = "matmul_grad_weight",
                 .min_inputs = 2,
                 .max_inputs = 2,
-                .infer = infer_grad_weight,
+                .infer = infer_matmul_grad_weight,
                 .work = grad_weight_work,
-                .signatures = grad_weight_rows,
+                .signatures = matmul_grad_weight_rows,
                 .examples = grad_weight_examples});
 }
 

@@ -211,7 +211,7 @@ NormInputs norm_inputs(const GradientContext& context) {
   return {.mean = {}, .beta = {}, .rstd = 1, .gamma = 2};
 }
 
-Attributes same_dims(const GradientContext& context) {
+Attributes dims_of_norm(const GradientContext& context) {
   const Attributes& own = context.op().attributes;
   return {{"dims", own.integers("dims")},
           {"keep_dims", own.boolean_or("keep_dims", false)},
@@ -225,7 +225,7 @@ void set_weight_gradients(GradientContext& context, TensorId dy) {
   std::vector<TensorId> inputs{context.input(0)};
   if (at.mean) inputs.push_back(context.input(*at.mean));
   inputs.insert(inputs.end(), {context.input(at.rstd), dy});
-  context.add("normalize_grad_weight", std::move(inputs), same_dims(context), at.gamma);
+  context.add("normalize_grad_weight", std::move(inputs), dims_of_norm(context), at.gamma);
   const std::vector<TensorId> gradients = context.outputs_of_last();
   if (context.wants(at.gamma)) context.set_input_gradient(at.gamma, gradients[0]);
   if (wants_beta) context.set_input_gradient(*at.beta, gradients[1]);
@@ -237,7 +237,7 @@ std::vector<TensorId> add_sums(GradientContext& context, TensorId dy, std::size_
   std::vector<TensorId> inputs{context.input(0)};
   if (at.mean) inputs.push_back(context.input(*at.mean));
   inputs.insert(inputs.end(), {context.input(at.gamma), dy});
-  context.add("normalize_grad_sums", std::move(inputs), same_dims(context), for_input);
+  context.add("normalize_grad_sums", std::move(inputs), dims_of_norm(context), for_input);
   return context.outputs_of_last();
 }
 
@@ -251,13 +251,13 @@ void set_gradient_of_norm(GradientContext& context, TensorId dy) {
   inputs.insert(inputs.end(), sums.begin(), sums.end());
   inputs.push_back(dy);
   context.set_input_gradient(
-      0, context.add("normalize_grad_input", std::move(inputs), same_dims(context), 0));
+      0, context.add("normalize_grad_input", std::move(inputs), dims_of_norm(context), 0));
 }
 
 // Negated before it is summed: inference reduces a pending sum in front of the next operator.
 TensorId negative_sum(GradientContext& context, TensorId dx, std::size_t statistic) {
   const DType dtype = context.graph().tensor(context.input(statistic)).type.dtype;
-  Attributes attributes = same_dims(context);
+  Attributes attributes = dims_of_norm(context);
   attributes.set("out_dtype", std::string(to_string(dtype)));
   const TensorId negative = context.add("scale", {dx}, {{"factor", -1.0}}, statistic);
   return context.add("reduce_sum", {negative}, std::move(attributes), statistic);
@@ -269,8 +269,9 @@ void set_gradients_of_given(GradientContext& context, TensorId dy) {
   const NormInputs at = norm_inputs(context);
   const bool wants_mean = at.mean && context.wants(*at.mean);
   if (context.wants(0) || wants_mean) {
-    const TensorId dx = context.add(
-        "normalize", {dy, context.input(at.rstd), context.input(at.gamma)}, same_dims(context), 0);
+    const TensorId dx =
+        context.add("normalize", {dy, context.input(at.rstd), context.input(at.gamma)},
+                    dims_of_norm(context), 0);
     context.set_input_gradient(0, dx);
     if (wants_mean) context.set_input_gradient(*at.mean, negative_sum(context, dx, *at.mean));
   }
@@ -320,7 +321,7 @@ Form grad_input_form(std::size_t num_inputs) {
   return {{kX, kRstd, kGamma, kSumGx, kDy}, {dx}};
 }
 
-std::vector<TensorType> infer_grad_input(Types inputs, const Attributes& attributes) {
+std::vector<TensorType> infer_norm_grad_input(Types inputs, const Attributes& attributes) {
   return infer_form(kGradInput, grad_input_form(inputs.size()), inputs, attributes);
 }
 
@@ -342,11 +343,11 @@ Form grad_weight_form(std::size_t num_inputs) {
   return {{kX, kRstd, kDy}, {dgamma}};
 }
 
-std::vector<TensorType> infer_grad_weight(Types inputs, const Attributes& attributes) {
+std::vector<TensorType> infer_norm_grad_weight(Types inputs, const Attributes& attributes) {
   return infer_form(kGradWeight, grad_weight_form(inputs.size()), inputs, attributes);
 }
 
-Rows grad_weight_rows(Types inputs, Types, const Attributes& attributes) {
+Rows norm_grad_weight_rows(Types inputs, Types, const Attributes& attributes) {
   const Form form = grad_weight_form(inputs.size());
   Rows rows = split_rows(kGradWeight, form, inputs, attributes);
   rows.push_back(partial_row(form, {"dy"}, {"dgamma", "dbeta"}));
@@ -418,7 +419,7 @@ void add_norm_pieces(OperatorRegistry& registry) {
   registry.add({.kind = std::string(kGradInput),
                 .min_inputs = 5,
                 .max_inputs = 7,
-                .infer = infer_grad_input,
+                .infer = infer_norm_grad_input,
                 .work = normalization_pass<8>,
                 .signatures = grad_input_rows,
                 .needs_offsets = true,
@@ -428,9 +429,9 @@ void add_norm_pieces(OperatorRegistry& registry) {
   registry.add({.kind = std::string(kGradWeight),
                 .min_inputs = 3,
                 .max_inputs = 4,
-                .infer = infer_grad_weight,
+                .infer = infer_norm_grad_weight,
                 .work = normalization_pass<5>,
-                .signatures = grad_weight_rows,
+                .signatures = norm_grad_weight_rows,
                 .examples = [] {
                   return examples_of(kGradWeight, {grad_weight_form(4), grad_weight_form(3)});
                 }});

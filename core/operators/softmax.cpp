@@ -113,7 +113,7 @@ Rows softmax_grad_rows(Types inputs, Types, const Attributes& attributes) {
 }
 
 // Examples: 10 rows of 7 and rows along the middle dim.
-constexpr std::pair<std::int64_t, std::int64_t> kAny = {-3, 3}, kMax = {3, 5}, kSum = {1, 9};
+constexpr std::pair<std::int64_t, std::int64_t> kAnyValue = {-3, 3}, kMax = {3, 5}, kSum = {1, 9};
 TensorType cube() { return f64({2, 5, 4}); }
 Attributes along(std::int64_t dim) { return {{"dims", Integers{dim}}}; }
 
@@ -139,10 +139,10 @@ void add_softmax(OperatorRegistry& registry) {
        .signatures = sum_exp_rows,
        .examples = [] {
          return Examples{
-             {.inputs = {cube(), f64({2, 4})}, .attributes = along(1), .ranges = {kAny, kMax}},
+             {.inputs = {cube(), f64({2, 4})}, .attributes = along(1), .ranges = {kAnyValue, kMax}},
              {.inputs = {cube(), f64({2, 5, 1})},
               .attributes = {{"dims", Integers{-1}}, {"keep_dims", true}},
-              .ranges = {kAny, kMax}}};
+              .ranges = {kAnyValue, kMax}}};
        }});
   registry.add({.kind = "softmax",
                 .min_inputs = 3,
@@ -154,10 +154,10 @@ void add_softmax(OperatorRegistry& registry) {
                 .examples = [] {
                   return Examples{{.inputs = {cube(), f64({2, 4}), f64({2, 4})},
                                    .attributes = along(1),
-                                   .ranges = {kAny, kMax, kSum}},
+                                   .ranges = {kAnyValue, kMax, kSum}},
                                   {.inputs = {f64({7}), f64(Shape()), f64(Shape())},
                                    .attributes = along(-1),
-                                   .ranges = {kAny, kMax, kSum}}};
+                                   .ranges = {kAnyValue, kMax, kSum}}};
                 }});
   registry.add(
       {.kind = "softmax_grad",

@@ -45,7 +45,7 @@ Work constant_work(Types, Types outputs, const Attributes&) {
   return streaming_work({}, outputs, 0, "elementwise");
 }
 
-Rows any_words(Types, Types, const Attributes&) { return {}; }
+Rows rows_of_source(Types, Types, const Attributes&) { return {}; }
 
 Rows constant_rows(Types, Types outputs, const Attributes&) {
   Rows rows{all_broadcast(0, 1)};
@@ -115,14 +115,14 @@ void add_sources(OperatorRegistry& registry) {
                 .max_inputs = 0,
                 .infer = infer_parameter,
                 .work = source_work,
-                .signatures = any_words,
+                .signatures = rows_of_source,
                 .state_outputs = {0}});
   registry.add({.kind = "input",
                 .min_inputs = 0,
                 .max_inputs = 0,
                 .infer = infer_source,
                 .work = source_work,
-                .signatures = any_words,
+                .signatures = rows_of_source,
                 .on_host = true});
   registry.add(
       {.kind = "constant",

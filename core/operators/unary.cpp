@@ -44,8 +44,6 @@ Rows pow_rows(Types inputs, Types, const Attributes& attributes) {
 
 // Gradients. dx = dy f'(x), with f' from x or from y = f(x), whichever is cheaper.
 
-TensorId dy(GradientContext& context) { return *context.output_gradient(0); }
-
 void set_scaled(GradientContext& context, TensorId gradient, double factor) {
   context.set_input_gradient(0, context.add("scale", {gradient}, {{"factor", factor}}, 0));
 }

@@ -98,7 +98,7 @@ Rows whole_rows(Types inputs, Types outputs, const Attributes&) {
   return {all_broadcast(inputs.size(), outputs.size())};
 }
 
-Rows any_words(Types, Types, const Attributes&) { return {}; }
+Rows rows_of_control(Types, Types, const Attributes&) { return {}; }
 Work loss_scale_work(Types, Types, const Attributes&) { return no_work(); }
 
 Work scalar_work(Types inputs, Types outputs, const Attributes&) {
@@ -161,7 +161,7 @@ void add_update_control(OperatorRegistry& registry) {
                 .max_inputs = 0,
                 .infer = infer_loss_scale,
                 .work = loss_scale_work,
-                .signatures = any_words,
+                .signatures = rows_of_control,
                 .state_outputs = {0}});
   registry.add({.kind = "loss_scale_update",
                 .min_inputs = 2,

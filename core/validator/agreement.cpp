@@ -41,7 +41,7 @@ std::optional<std::size_t> first_difference(const PhysicalGraph& graph, const Se
 }
 
 // A role of a program.
-using Member = std::pair<std::size_t, std::size_t>;
+using ClassMember = std::pair<std::size_t, std::size_t>;
 
 class AgreementChecker {
  public:
@@ -51,29 +51,30 @@ class AgreementChecker {
   }
 
   void check(Findings& findings) {
-    std::vector<std::set<Member>> members(graph_->groups.size());
+    std::vector<std::set<ClassMember>> members(graph_->groups.size());
     for (const RankBinding& binding : graph_->ranks)
       for (std::size_t role = 0; role < binding.groups.size(); ++role)
         members[binding.groups[role].index()].insert({binding.program.index(), role});
     // Groups of equal members need to be compared once.
-    std::set<std::set<Member>> checked;
+    std::set<std::set<ClassMember>> checked;
     for (std::size_t group = 0; group < members.size(); ++group)
       if (checked.insert(members[group]).second)
         check_group(graph_->groups[group].name, members[group], findings);
   }
 
  private:
-  const Sequence& sequence(const Member& member) const {
+  const Sequence& sequence(const ClassMember& member) const {
     return sequences_[member.first][member.second];
   }
-  const std::string& program_name(const Member& member) const {
+  const std::string& program_name(const ClassMember& member) const {
     return graph_->programs[member.first].name;
   }
 
-  void check_group(const std::string& name, const std::set<Member>& members, Findings& findings) {
+  void check_group(const std::string& name, const std::set<ClassMember>& members,
+                   Findings& findings) {
     if (members.empty()) return;
-    const Member& first = *members.begin();
-    for (const Member& other : members) {
+    const ClassMember& first = *members.begin();
+    for (const ClassMember& other : members) {
       const Sequence& mine = sequence(first);
       const Sequence& theirs = sequence(other);
       findings.expect(mine.size() == theirs.size(), "A1",
@@ -88,10 +89,11 @@ class AgreementChecker {
   }
 
   // Each transfer has somebody who sends and somebody who receives.
-  void check_sides(const std::string& name, const std::set<Member>& members, Findings& findings) {
+  void check_sides(const std::string& name, const std::set<ClassMember>& members,
+                   Findings& findings) {
     for (std::size_t i = 0; i < sequence(*members.begin()).size(); ++i) {
       bool is_transfer = false, sends = false, receives = false;
-      for (const Member& member : members) {
+      for (const ClassMember& member : members) {
         if (i >= sequence(member).size()) return;
         const Communication& communication = *sequence(member)[i];
         is_transfer |= communication.primitive == Primitive::kTransfer;

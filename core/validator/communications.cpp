@@ -57,8 +57,8 @@ bool has_its_layouts(const PhysicalGraph& graph, const Block& block, const Actor
   return true;
 }
 
-void check_actor(const PhysicalGraph& graph, const Block& block, const Actor& actor,
-                 Findings& findings) {
+void check_communication(const PhysicalGraph& graph, const Block& block, const Actor& actor,
+                         Findings& findings) {
   if (!actor.communication) {
     findings.expect(is_on_its_queue(actor), "C1",
                     "block '{}': '{}' communicates nothing, but is on queue {}", block.name,
@@ -186,7 +186,7 @@ void check_use(const PhysicalGraph& graph, const Shares& shares, std::size_t pro
 
 void check_communications(const PhysicalGraph& graph, Findings& findings) {
   for (const Block& block : graph.blocks)
-    for (const Actor& actor : block.actors) check_actor(graph, block, actor, findings);
+    for (const Actor& actor : block.actors) check_communication(graph, block, actor, findings);
   const Shares shares(graph);
   for (std::size_t program = 0; program < graph.programs.size(); ++program)
     for (const Instance& instance : graph.programs[program].instances)

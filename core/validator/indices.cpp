@@ -60,7 +60,7 @@ void check_layouts(const PhysicalGraph& graph, Findings& findings) {
   }
 }
 
-void check_registers(const PhysicalGraph& graph, const Block& block, Findings& findings) {
+void check_register_indices(const PhysicalGraph& graph, const Block& block, Findings& findings) {
   for (const Register& reg : block.registers)
     findings.expect(names(reg.layout, graph.layouts) && names(reg.frame, block.frames), "I6",
                     "block '{}': register '{}' names layout {} of {} and frame {} of {}",
@@ -68,8 +68,8 @@ void check_registers(const PhysicalGraph& graph, const Block& block, Findings& f
                     block.frames.size());
 }
 
-void check_actor(const PhysicalGraph& graph, const Block& block, const Actor& actor,
-                 Findings& findings) {
+void check_actor_indices(const PhysicalGraph& graph, const Block& block, const Actor& actor,
+                         Findings& findings) {
   for (const Operand& operand : actor.in) {
     const bool is_port = operand.source == Operand::Source::kPort;
     findings.expect(
@@ -172,9 +172,9 @@ void check_block(const PhysicalGraph& graph, const Block& block, Findings& findi
                     "block '{}': a frame of {} acts per content", block.name,
                     frame.acts_per_content);
   check_block_sizes(block, findings);
-  check_registers(graph, block, findings);
+  check_register_indices(graph, block, findings);
   for (const Actor& actor : block.actors) {
-    check_actor(graph, block, actor, findings);
+    check_actor_indices(graph, block, actor, findings);
     check_members(graph, block, actor, findings);
   }
   check_edges_and_ports(block, findings);

@@ -2,8 +2,8 @@
 // position.
 #include "experiments/accuracy/allocator_replay.h"
 
-#include "compiler/at.h"
 #include "compiler/lifetimes.h"
+#include "core/at.h"
 #include "core/check.h"
 #include "simulator/caching_allocator.h"
 
@@ -36,9 +36,9 @@ bool is_backward(Phase phase) {
   return phase == Phase::kRecompute || phase == Phase::kInputGrad || phase == Phase::kWeightGrad;
 }
 
-class Replay {
+class TraceReplay {
  public:
-  Replay(const PhysicalGraph& graph, const RankProgram& program, const ReplayRules& rules)
+  TraceReplay(const PhysicalGraph& graph, const RankProgram& program, const ReplayRules& rules)
       : graph_(graph), program_(program), rules_(rules) {
     for (const Instance& instance : program.instances)
       last_layer_ = std::max(last_layer_, instance.layer);
@@ -342,7 +342,7 @@ class Replay {
 
 AllocatorUse replay_allocator(const PhysicalGraph& graph, const RankProgram& program,
                               const ReplayRules& rules) {
-  return Replay(graph, program, rules).run();
+  return TraceReplay(graph, program, rules).run();
 }
 
 }  // namespace sextant

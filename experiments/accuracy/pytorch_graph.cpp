@@ -134,9 +134,9 @@ bool is_part_of_loss(const std::string& kind) {
   return kind == "row_max" || kind == "row_sum_exp" || kind == "pick";
 }
 
-class Writer : public GraphWriter {
+class PyTorchWriter : public GraphWriter {
  public:
-  Writer(const LogicalGraph& forward, const PyTorchGraph& options)
+  PyTorchWriter(const LogicalGraph& forward, const PyTorchGraph& options)
       : GraphWriter(forward, pytorch_operators(options.chains_norms)),
         writes_loss_(options.writes_loss) {}
 
@@ -174,7 +174,7 @@ const OperatorRegistry& pytorch_operators(bool chains_norms) {
 }
 
 LogicalGraph as_pytorch(const LogicalGraph& forward, const PyTorchGraph& options) {
-  return Writer(forward, options).run();
+  return PyTorchWriter(forward, options).run();
 }
 
 }  // namespace sextant

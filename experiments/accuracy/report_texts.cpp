@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
+constexpr double kBytesPerGibibyte = 1024.0 * 1024.0 * 1024.0;
 
 Json optional_json(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
 
@@ -24,12 +24,12 @@ void add_prediction(const ComparedRow& row, Json& json) {
   json["time_error"] = row.run.step_s ? Json(prediction.step_s / *row.run.step_s - 1) : Json();
   for (const NamedPart& part : kNamedParts) json["parts_s"][part.key()] = (parts.*part.part).mean_s;
   json["parts_s"]["added"] = prediction.added_s;
-  const double gib = static_cast<double>(prediction.memory().value) / kGibibyte;
+  const double gib = static_cast<double>(prediction.memory().value) / kBytesPerGibibyte;
   json["predicted_gib"] = gib;
-  json["arena_gib"] = static_cast<double>(prediction.arena.value) / kGibibyte;
+  json["arena_gib"] = static_cast<double>(prediction.arena.value) / kBytesPerGibibyte;
   json["beside_arena_gib"] = Json::object();
   for (const LibraryUse& use : prediction.library)
-    json["beside_arena_gib"][use.name] = static_cast<double>(use.bytes.value) / kGibibyte;
+    json["beside_arena_gib"][use.name] = static_cast<double>(use.bytes.value) / kBytesPerGibibyte;
   json["memory_counted"] = to_string(row.run.software.counted);
   json["memory_error"] = row.run.memory_gib ? Json(gib / *row.run.memory_gib - 1) : Json();
   json["naive_s"] = prediction.naive_s;

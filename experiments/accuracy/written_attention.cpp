@@ -37,7 +37,7 @@ using Infer = std::vector<TensorType> (*)(Types, const Attributes&);
 std::vector<TensorType> infer_scores(Types inputs, const Attributes&) {
   return {scores_type(inputs[0], inputs[1])};
 }
-std::vector<TensorType> infer_same(Types inputs, const Attributes&) { return {inputs[0]}; }
+std::vector<TensorType> infer_as_first(Types inputs, const Attributes&) { return {inputs[0]}; }
 std::vector<TensorType> infer_dropout(Types inputs, const Attributes&) {
   return {inputs[0], {.shape = inputs[0].shape, .dtype = DType::kBool}};
 }
@@ -96,7 +96,7 @@ Rows context_rows(Types, Types, const Attributes&) { return rows_of(2, {true, fa
 Rows context_grad_p_rows(Types, Types, const Attributes&) {
   return rows_of(2, {false, false, true});
 }
-Rows pass_rows(Types inputs, Types outputs, const Attributes&) {
+Rows rows_of_passes(Types inputs, Types outputs, const Attributes&) {
   return rows_of(inputs.size(), std::vector<bool>(inputs.size() + outputs.size(), true));
 }
 // Of what has one shape everywhere, of any rank.
@@ -175,16 +175,17 @@ OperatorRegistry make_registry() {
     const OperatorDef& def = builtin_operators().get(kind);
     registry.add(kind == "dropout" ? masked_dropout(def) : def);
   }
-  add_kind(registry, "masked_dropout_grad", 2, infer_same, pass_work, elementwise_rows);
+  add_kind(registry, "masked_dropout_grad", 2, infer_as_first, pass_work, elementwise_rows);
   add_kind(registry, "attention_scores", 2, infer_scores, scores_work, scores_rows,
            scores_gradient);
   add_kind(registry, "attention_scores_grad_q", 2, infer_rows, context_work, context_rows);
   add_kind(registry, "attention_scores_grad_k", 2, infer_columns, context_work, context_rows);
-  add_kind(registry, "attention_probabilities", 1, infer_same, pass_work, pass_rows,
+  add_kind(registry, "attention_probabilities", 1, infer_as_first, pass_work, rows_of_passes,
            probabilities_gradient);
-  add_kind(registry, "attention_probabilities_grad", 2, infer_same, pass_work, pass_rows);
-  add_kind(registry, "attention_dropout", 1, infer_dropout, pass_work, pass_rows, dropout_gradient);
-  add_kind(registry, "attention_dropout_grad", 2, infer_same, pass_work, pass_rows);
+  add_kind(registry, "attention_probabilities_grad", 2, infer_as_first, pass_work, rows_of_passes);
+  add_kind(registry, "attention_dropout", 1, infer_dropout, pass_work, rows_of_passes,
+           dropout_gradient);
+  add_kind(registry, "attention_dropout_grad", 2, infer_as_first, pass_work, rows_of_passes);
   add_kind(registry, "attention_context", 2, infer_rows, context_work, context_rows,
            context_gradient);
   add_kind(registry, "attention_context_grad_p", 2, infer_scores, scores_work, context_grad_p_rows);
@@ -194,9 +195,9 @@ OperatorRegistry make_registry() {
 
 // ---------------------------------------------------------------- graph
 
-class Writer : public GraphWriter {
+class WrittenAttentionWriter : public GraphWriter {
  public:
-  Writer(const LogicalGraph& forward, double dropout)
+  WrittenAttentionWriter(const LogicalGraph& forward, double dropout)
       : GraphWriter(forward, written_attention_operators()), dropout_(dropout) {}
 
   LogicalGraph run() {
@@ -236,7 +237,7 @@ const OperatorRegistry& written_attention_operators() {
 }
 
 LogicalGraph with_written_attention(const LogicalGraph& forward, double dropout) {
-  return Writer(forward, dropout).run();
+  return WrittenAttentionWriter(forward, dropout).run();
 }
 
 }  // namespace sextant

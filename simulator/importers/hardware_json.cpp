@@ -2,6 +2,7 @@
 // say has a place here; the rest stands in the notes. Their numbers are their authors' choices.
 #include "core/check.h"
 #include "core/json_reader.h"
+#include "core/placement.h"
 #include "simulator/importers/importers.h"
 #include "simulator/importers/known_devices.h"
 #include "simulator/published.h"
@@ -14,8 +15,6 @@
 namespace sextant {
 
 namespace {
-
-constexpr std::int64_t kMostDevices = std::int64_t{1} << 20;
 
 // "a100.json: mem1.GiB", without the folders.
 std::string source_of(const JsonCursor& cursor) {

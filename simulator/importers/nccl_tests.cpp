@@ -48,14 +48,14 @@ constexpr Test kTests[] = {
     {"sendrecv_perf", Primitive::kTransfer, "pairwise", one},
 };
 
-struct Group {
+struct MeasuredGroup {
   std::int64_t ranks = 1, hosts = 1;
   std::string device_name;
 };
 
 struct Measured {
   const Test* test = nullptr;
-  Group group;
+  MeasuredGroup group;
   std::vector<TimedSize> sizes;
   std::string algorithm, protocol;  // forced by the environment; empty: NCCL chose
   std::string source;
@@ -75,7 +75,7 @@ const Test& test_of(const JsonCursor& args) {
 }
 
 // One entry per process, each with nthreads x ngpus ranks.
-Group group_of(const JsonCursor& config) {
+MeasuredGroup group_of(const JsonCursor& config) {
   const JsonCursor devices = config.at("devices");
   const auto processes = devices.elements();
   if (processes.empty()) devices.refuse("is empty");
@@ -150,7 +150,7 @@ Measured read(const JsonCursor& root) {
     root.at("version").refuse(fmt::format("found {}, wanted 1 or 2", version));
   measured.test = &test_of(root.at("args"));
   measured.group = group_of(root.at("config"));
-  const Group& group = measured.group;
+  const MeasuredGroup& group = measured.group;
   if (group.ranks < 2) root.at("config").refuse("one rank: nothing is sent");
   if (group.ranks % group.hosts != 0)
     root.at("config").refuse(fmt::format("{} ranks on {} hosts", group.ranks, group.hosts));
@@ -165,7 +165,7 @@ Measured read(const JsonCursor& root) {
 }
 
 // A built-in with the GPU that was measured.
-Cluster base_of(const Group& group, const ImportSource& source) {
+Cluster base_of(const MeasuredGroup& group, const ImportSource& source) {
   if (source.base != nullptr) return *source.base;
   if (const auto device = device_of_name(group.device_name))
     for (const BuiltinCluster& builtin : builtin_clusters()) {
@@ -246,7 +246,7 @@ void forget(NetworkLink& link, Primitive measured) {
 ImportedCluster import_nccl_tests(const ImportSource& source) {
   const JsonDocument document(source.text, source.file);
   const Measured measured = read(document.root());
-  const Group& group = measured.group;
+  const MeasuredGroup& group = measured.group;
   ImportedCluster imported{.cluster = base_of(group, source), .format = "nccl-tests", .notes = {}};
   Cluster& cluster = imported.cluster;
   const std::int64_t per_host = group.ranks / group.hosts;

@@ -20,7 +20,7 @@ namespace sextant {
 
 namespace {
 
-constexpr std::int64_t kMostLanes = 1024, kMostDevices = 4096;
+constexpr std::int64_t kMostLanes = 1024, kMostGpusOfGraph = 4096;
 
 struct Nvlink {
   std::string target;
@@ -138,8 +138,8 @@ class Reader {
         if (other.bus_id == found.bus_id)
           gpu.refuse(fmt::format("a second GPU at {}", found.bus_id));
     host.gpus.push_back(std::move(found));
-    if (static_cast<std::int64_t>(host.gpus.size()) > kMostDevices)
-      gpu.refuse(fmt::format("more than {} GPUs", kMostDevices));
+    if (static_cast<std::int64_t>(host.gpus.size()) > kMostGpusOfGraph)
+      gpu.refuse(fmt::format("more than {} GPUs", kMostGpusOfGraph));
   }
 
   static Nvlink nvlink_of(const XmlElement& element) {
@@ -336,8 +336,8 @@ ImportedCluster cluster_of_graphs(const XmlElement& graphs, const ImportSource& 
         channel.refuse(fmt::format("{} GPUs, but {} in another channel", in_channel, gpus));
       gpus = in_channel;
     }
-    if (gpus < 1 || gpus > kMostDevices)
-      graph.refuse(fmt::format("{} GPUs in a channel, wanted 1 to {}", gpus, kMostDevices));
+    if (gpus < 1 || gpus > kMostGpusOfGraph)
+      graph.refuse(fmt::format("{} GPUs in a channel, wanted 1 to {}", gpus, kMostGpusOfGraph));
     ImportedCluster imported{.cluster = {}, .format = "NCCL graph", .notes = {}};
     Cluster& cluster = imported.cluster;
     cluster.devices_per_node = gpus;
