@@ -26,8 +26,8 @@ void* operator new(std::size_t size) {
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
-using namespace sextant;
-using namespace sextant::testing;
+namespace sextant::allocation_test {
+using namespace testing;
 
 namespace {
 
@@ -76,3 +76,5 @@ TEST_CASE("after the first step no act allocates, host actors and launch groups 
 }
 
 #endif
+
+}  // namespace sextant::allocation_test

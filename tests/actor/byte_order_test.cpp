@@ -12,8 +12,8 @@
 
 #include <algorithm>
 
-using namespace sextant;
-using namespace sextant::testing;
+namespace sextant::byte_order_test {
+using namespace testing;
 
 namespace {
 
@@ -258,3 +258,5 @@ TEST_CASE("contents of a host actor that are in flight together may not share a 
   CHECK_THROWS_WITH_AS(missing_guards(graph, ProgramId(0)),
                        doctest::Contains("keeps contents 0 and 1 in slot"), Error);
 }
+
+}  // namespace sextant::byte_order_test

@@ -11,8 +11,8 @@
 #include <map>
 #include <set>
 
-using namespace sextant;
-using namespace sextant::testing;
+namespace sextant::dry_run_test {
+using namespace testing;
 
 namespace {
 
@@ -252,3 +252,5 @@ TEST_CASE("every schedule of every small pipeline runs dry, per class as on all 
     }
   }
 }
+
+}  // namespace sextant::dry_run_test

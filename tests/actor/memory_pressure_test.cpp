@@ -9,8 +9,8 @@
 
 #include <array>
 
-using namespace sextant;
-using namespace sextant::testing;
+namespace sextant::memory_pressure_test {
+using namespace testing;
 
 namespace {
 
@@ -115,3 +115,5 @@ TEST_CASE("Fig. 2: a ready queue stops with both loads in memory, the actors fin
   CHECK(computes[2].begin == Time(3));
   CHECK(computes[3].end == Time(5));
 }
+
+}  // namespace sextant::memory_pressure_test

@@ -17,8 +17,8 @@
 #include <functional>
 #include <string>
 
-using namespace sextant;
-using namespace sextant::testing;
+namespace sextant::planted_bugs_test {
+using namespace testing;
 
 namespace {
 
@@ -352,3 +352,5 @@ TEST_CASE("a wait that is dropped, or is one launch early, is reported whenever 
   CHECK(dropped_found * 10 >= waits * 9);
   CHECK(early_found * 10 >= waits * 9);
 }
+
+}  // namespace sextant::planted_bugs_test

@@ -12,8 +12,8 @@
 #include <algorithm>
 #include <random>
 
-using namespace sextant;
-using namespace sextant::testing;
+namespace sextant::protocol_test {
+using namespace testing;
 
 namespace {
 
@@ -338,3 +338,5 @@ TEST_CASE("tables refuse graphs whose rates, orders or groups do not fit") {
   bad.blocks[1].ports[0].readers.clear();
   refused(bad, "does not list its reader");
 }
+
+}  // namespace sextant::protocol_test

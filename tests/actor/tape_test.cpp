@@ -14,8 +14,8 @@
 
 #include <cmath>
 
-using namespace sextant;
-using namespace sextant::testing;
+namespace sextant::tape_test {
+using namespace testing;
 
 namespace {
 
@@ -347,3 +347,5 @@ TEST_CASE("jitter has mean 1 and the deviation asked for, and depends on who act
   CHECK(jitter_factor(0.1, 7, Rank(0), RunId(0), 0) != jitter_factor(0.1, 8, Rank(0), RunId(0), 0));
   CHECK(jittered(Duration(1000), 0.0, 7, Rank(0), RunId(0), 0) == Duration(1000));
 }
+
+}  // namespace sextant::tape_test

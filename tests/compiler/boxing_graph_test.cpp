@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::boxing_graph_test {
 namespace {
 
 Placement line(const char* axis, std::vector<int> ranks) {
@@ -259,4 +259,4 @@ TEST_CASE("pieces must be as many as devices and as long as their extents say") 
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::boxing_graph_test

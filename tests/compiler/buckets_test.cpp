@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant::testing {
+namespace sextant::testing::buckets_test {
 namespace {
 
 // alpha + one picosecond per byte, however many members.
@@ -150,4 +150,4 @@ TEST_CASE("fused chains are sound and no slower, whatever the schedule, words an
 }
 
 }  // namespace
-}  // namespace sextant::testing
+}  // namespace sextant::testing::buckets_test

@@ -12,7 +12,7 @@
 #include <map>
 #include <string>
 
-namespace sextant {
+namespace sextant::context_words_test {
 namespace {
 
 StagedGraph stage(const LogicalGraph& forward, const std::string& text) {
@@ -139,4 +139,4 @@ TEST_CASE("cp is refused for a graph that has no attention") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::context_words_test

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::expand_test {
 namespace {
 
 using testing::toy_chain;
@@ -419,4 +419,4 @@ TEST_CASE("opposite transfers that follow each other start together when asked f
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::expand_test

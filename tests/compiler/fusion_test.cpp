@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::fusion_test {
 namespace {
 
 // A device with these fused kinds.
@@ -460,4 +460,4 @@ TEST_CASE("fused kinds have names of their own, longer chains come before their 
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::fusion_test

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::golden_causes_test {
 namespace {
 
 // One byte takes a picosecond, whoever sends it.
@@ -124,4 +124,4 @@ TEST_CASE("the picture of a graph has a cluster per stage, every operator and ma
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::golden_causes_test

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace sextant {
+namespace sextant::golden_figures_test {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -215,4 +215,4 @@ TEST_CASE("Fig. 14: ZeRO on two devices gathers the f16 copy and scatters the gr
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::golden_figures_test

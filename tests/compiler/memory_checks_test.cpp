@@ -26,7 +26,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::memory_checks_test {
 namespace {
 
 using testing::ToyChain;
@@ -441,4 +441,4 @@ TEST_CASE("rank classes of a stage find collective buffers at equal offsets, or 
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::memory_checks_test

@@ -13,7 +13,7 @@
 #include <numeric>
 #include <vector>
 
-namespace sextant {
+namespace sextant::memory_plan_test {
 namespace {
 
 using testing::ToyChain;
@@ -185,4 +185,4 @@ TEST_CASE("a free list gives the smallest hole that fits, joins neighbours and g
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::memory_plan_test

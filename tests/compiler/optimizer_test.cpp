@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::optimizer_test {
 namespace {
 
 std::string refusal(const std::string& text) {
@@ -346,4 +346,4 @@ TEST_CASE("the memory plan holds what was promised, and ZeRO halves the optimize
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::optimizer_test

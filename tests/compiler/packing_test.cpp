@@ -11,7 +11,7 @@
 #include <numeric>
 #include <vector>
 
-namespace sextant {
+namespace sextant::packing_test {
 namespace {
 
 constexpr std::int64_t kMuchWork = 10'000'000;
@@ -170,4 +170,4 @@ TEST_CASE("stays of no bytes and no stays at all need no area") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::packing_test

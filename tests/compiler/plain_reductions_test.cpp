@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::plain_reductions_test {
 namespace {
 
 // Two layers as wide as those of GPT-3 175B: layer norms of 48 KiB, matrices of gigabytes.
@@ -77,4 +77,4 @@ TEST_CASE("gradients are reduced over dp as they are, whatever the devices besid
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::plain_reductions_test

@@ -7,7 +7,7 @@
 
 #include <string>
 
-namespace sextant {
+namespace sextant::plan_test {
 namespace {
 
 Plan example() {
@@ -137,4 +137,4 @@ TEST_CASE("the hash of a text is its 64-bit FNV-1a") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::plan_test

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::product_pieces_test {
 namespace {
 
 StagedGraph stage(const LogicalGraph& forward, const std::string& text) {
@@ -299,4 +299,4 @@ TEST_CASE("a device that reads and joins pieces in its kernels copies nothing fo
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::product_pieces_test

@@ -23,7 +23,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::recompute_test {
 namespace {
 
 // [batch, sequence] = 4 x 16, hidden 16, 4 heads, feed-forward 32: every tensor is a multiple of
@@ -391,4 +391,4 @@ TEST_CASE("attention written out is what lies between its two products of batche
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::recompute_test

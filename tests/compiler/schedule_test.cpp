@@ -12,7 +12,7 @@
 #include <tuple>
 #include <vector>
 
-namespace sextant {
+namespace sextant::schedule_test {
 namespace {
 
 constexpr Schedule kSchedules[] = {Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved,
@@ -215,4 +215,4 @@ TEST_CASE("shapes that a schedule does not have are refused with those that woul
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::schedule_test

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::stage_test {
 namespace {
 
 StagedGraph stage(const LogicalGraph& forward, const std::string& strategy,
@@ -539,4 +539,4 @@ TEST_CASE("pins that fit nothing name what they meant and what would do") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::stage_test

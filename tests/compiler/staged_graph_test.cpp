@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-namespace sextant {
+namespace sextant::staged_graph_test {
 namespace {
 
 Placement two_devices(int first) {
@@ -202,4 +202,4 @@ TEST_CASE("the dump shows one operator per line") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::staged_graph_test

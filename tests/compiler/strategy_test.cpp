@@ -7,7 +7,7 @@
 
 #include <string>
 
-namespace sextant {
+namespace sextant::strategy_test {
 namespace {
 
 std::string refusal(const std::string& text) {
@@ -132,4 +132,4 @@ TEST_CASE("a batch that does not divide is refused with the values that would do
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::strategy_test

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::training_graph_test {
 namespace {
 
 ParameterInfo normal(bool weight_decay = true) {
@@ -259,4 +259,4 @@ TEST_CASE("a name that is taken gets a number") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::training_graph_test

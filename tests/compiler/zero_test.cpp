@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-namespace sextant {
+namespace sextant::zero_test {
 namespace {
 
 constexpr std::int64_t kMicroBatches = 3;
@@ -386,4 +386,4 @@ TEST_CASE("ep without experts is refused") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::zero_test

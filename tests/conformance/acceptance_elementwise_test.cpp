@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace sextant {
+namespace sextant::acceptance_elementwise_test {
 namespace {
 
 using Values = std::vector<double>;
@@ -266,4 +266,4 @@ TEST_CASE("element-wise operators pass partial sums where they are linear and no
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::acceptance_elementwise_test

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace sextant {
+namespace sextant::acceptance_families_test {
 namespace {
 
 using Values = std::vector<double>;
@@ -182,4 +182,4 @@ TEST_CASE("groups of tokens become places by group, and experts take their place
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::acceptance_families_test

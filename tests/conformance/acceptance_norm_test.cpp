@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace sextant {
+namespace sextant::acceptance_norm_test {
 namespace {
 
 using Values = std::vector<double>;
@@ -197,4 +197,4 @@ TEST_CASE(
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::acceptance_norm_test

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace sextant {
+namespace sextant::acceptance_operators_test {
 namespace {
 
 using Values = std::vector<double>;
@@ -244,4 +244,4 @@ TEST_CASE("a step without tokens changes no state") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::acceptance_operators_test

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace sextant {
+namespace sextant::acceptance_reduce_test {
 namespace {
 
 using Values = std::vector<double>;
@@ -174,4 +174,4 @@ TEST_CASE("reductions of tensors of any size do not depend on the split") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::acceptance_reduce_test

@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace sextant {
+namespace sextant::acceptance_shapes_test {
 namespace {
 
 using Values = std::vector<double>;
@@ -461,4 +461,4 @@ TEST_CASE("an index that is looked up twice gets both gradients, one that is not
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::acceptance_shapes_test

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <vector>
 
-namespace sextant {
+namespace sextant::boxing_acceptance_test {
 namespace {
 
 CpuOptions inline_queues() {
@@ -186,4 +186,4 @@ TEST_CASE("a gather to one of its own devices moves only what that device lacks 
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::boxing_acceptance_test

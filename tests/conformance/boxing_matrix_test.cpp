@@ -13,7 +13,7 @@
 #include <span>
 #include <utility>
 
-namespace sextant {
+namespace sextant::boxing_matrix_test {
 namespace {
 
 using testing::words_over;
@@ -307,4 +307,4 @@ TEST_CASE("a boxing casts right on the way, from every element type to every oth
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::boxing_matrix_test

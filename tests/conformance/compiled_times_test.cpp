@@ -11,8 +11,7 @@
 
 #include <string>
 
-using namespace sextant;
-
+namespace sextant::compiled_times_test {
 namespace {
 
 PhysicalGraph compiled(const std::string& text, const Cluster& cluster) {
@@ -121,3 +120,5 @@ TEST_CASE("a compiled plan takes the same time stepped or from the tape, folded 
     CHECK(jittered != expected);
   }
 }
+
+}  // namespace sextant::compiled_times_test

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::context_training_test {
 namespace {
 
 constexpr const char* kOneRank = "dp=1 tp=1 pp=1 micro_batch=4";
@@ -170,4 +170,4 @@ TEST_CASE("split sequences go with every ZeRO stage and with sequence parallelis
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::context_training_test

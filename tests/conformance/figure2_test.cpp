@@ -12,8 +12,8 @@
 #include <algorithm>
 #include <optional>
 
-using namespace sextant;
-using namespace sextant::testing;
+namespace sextant::figure2_test {
+using namespace testing;
 
 namespace {
 
@@ -130,3 +130,5 @@ TEST_CASE("the paper's Fig. 2: actors finish where a ready queue blocks") {
     CHECK(run_protocol(graph, cpu_mix_devices(options), 3).result == expected);
   }
 }
+
+}  // namespace sextant::figure2_test

@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::gradient_rows_test {
 namespace {
 
 Sbp dual(const Sbp& word) {
@@ -212,4 +212,4 @@ TEST_CASE("inference finds backward words without communication for every row of
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::gradient_rows_test

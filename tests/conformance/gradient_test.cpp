@@ -26,7 +26,7 @@
 #include <utility>
 #include <vector>
 
-namespace sextant {
+namespace sextant::gradient_test {
 namespace {
 
 TensorId add_op(LogicalGraph& graph, std::string kind, std::string name,
@@ -464,4 +464,4 @@ TEST_CASE("a tensor with several readers gets the sum of their gradients") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::gradient_test

@@ -13,7 +13,7 @@
 #include <functional>
 #include <string>
 
-namespace sextant {
+namespace sextant::kernel_sweep_test {
 namespace {
 
 class CpuRunner final : public CallRunner {
@@ -124,4 +124,4 @@ TEST_CASE("the sweep notices what goes wrong in kernels") {
         }) > 50);
 }
 
-}  // namespace sextant
+}  // namespace sextant::kernel_sweep_test

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::law_invariants_test {
 namespace {
 
 constexpr std::uint64_t kSeed = 2;
@@ -171,4 +171,4 @@ TEST_CASE("the line of a plan says all of it") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::law_invariants_test

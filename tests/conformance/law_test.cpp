@@ -14,7 +14,7 @@
 #include <map>
 #include <string>
 
-namespace sextant {
+namespace sextant::law_test {
 namespace {
 
 constexpr std::int64_t kMostShrunk = 3;
@@ -112,4 +112,4 @@ TEST_CASE("every legal plan trains as one device does, or is refused by name") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::law_test

@@ -11,7 +11,7 @@
 #include <cmath>
 #include <string>
 
-namespace sextant {
+namespace sextant::model_gradient_test {
 namespace {
 
 // Odd extents wherever the architecture lets them be odd.
@@ -141,4 +141,4 @@ TEST_CASE("smoothed labels and their gradients belong together") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::model_gradient_test

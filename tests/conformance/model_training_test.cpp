@@ -10,7 +10,7 @@
 #include <cmath>
 #include <string>
 
-namespace sextant {
+namespace sextant::model_training_test {
 namespace {
 
 constexpr double kF64Bound = 1e-10;  // sums of another order: 1e-16 per term, carried on by steps
@@ -169,4 +169,4 @@ TEST_CASE("a model with dropout and smoothed labels trains alike under every str
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::model_training_test

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::optimizer_training_test {
 namespace {
 
 using Numbers = std::vector<double>;
@@ -413,4 +413,4 @@ TEST_CASE("f16 gradients that vanish without a loss scale arrive with one") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::optimizer_training_test

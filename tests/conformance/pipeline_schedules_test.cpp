@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::pipeline_schedules_test {
 namespace {
 
 using testing::toy_chain;
@@ -345,4 +345,4 @@ TEST_CASE("late transfers leave fewer received values in flight and save memory"
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::pipeline_schedules_test

@@ -13,8 +13,8 @@
 #include <random>
 #include <string>
 
-using namespace sextant;
-using namespace sextant::testing;
+namespace sextant::protocol_mutation_test {
+using namespace testing;
 
 namespace {
 
@@ -209,3 +209,5 @@ TEST_CASE(
   CHECK(verdicts["dry run"] > 20);
   CHECK(verdicts["byte order"] > 20);
 }
+
+}  // namespace sextant::protocol_mutation_test

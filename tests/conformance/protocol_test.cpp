@@ -12,8 +12,8 @@
 
 #include <atomic>
 
-using namespace sextant;
-using namespace sextant::testing;
+namespace sextant::protocol_test {
+using namespace testing;
 
 namespace {
 
@@ -214,3 +214,5 @@ TEST_CASE("two hundred starts and stops leave nothing behind and change nothing"
         expected);
   }
 }
+
+}  // namespace sextant::protocol_test

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::ring_attention_test {
 namespace {
 
 struct Heads {
@@ -202,4 +202,4 @@ TEST_CASE(
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::ring_attention_test

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::schedule_training_test {
 namespace {
 
 // Of f64: sums of another order differ by about 1e-16 per term, steps carry that on.
@@ -120,4 +120,4 @@ TEST_CASE("values pass to the next virtual stage and never between chunks of one
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::schedule_training_test

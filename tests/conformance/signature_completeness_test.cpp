@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::signature_completeness_test {
 namespace {
 
 std::vector<Omission> omitted_rows() {
@@ -197,4 +197,4 @@ TEST_CASE("omitted rows are read with their reasons, and match by word") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::signature_completeness_test

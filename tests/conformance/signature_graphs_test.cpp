@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace sextant {
+namespace sextant::signature_graphs_test {
 namespace {
 
 Placement random_placement(Random& random) {
@@ -256,4 +256,4 @@ TEST_CASE("an operator with an unsound row is named") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::signature_graphs_test

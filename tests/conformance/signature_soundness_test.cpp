@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace sextant {
+namespace sextant::signature_soundness_test {
 namespace {
 
 constexpr Shares kBothKinds[] = {Shares::kFractions, Shares::kIntegers};
@@ -215,4 +215,4 @@ TEST_CASE("unsound rows are caught") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::signature_soundness_test

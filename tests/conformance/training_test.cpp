@@ -11,7 +11,7 @@
 #include <map>
 #include <string>
 
-namespace sextant {
+namespace sextant::training_test {
 namespace {
 
 CpuOptions cpu_of(CpuQueueKind queues, CpuKernels kernels = CpuKernels::kReference) {
@@ -411,4 +411,4 @@ TEST_CASE("buckets of any size change no bit and move the same bytes") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::training_test

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::zero_training_test {
 namespace {
 
 // Of f64: sums of another order differ by about 1e-16 per term, steps carry that on.
@@ -143,4 +143,4 @@ TEST_CASE("spread experts train as whole ones do, beside tp, stages, ZeRO and sp
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::zero_training_test

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace sextant {
+namespace sextant::communication_volume_test {
 namespace {
 
 Placement line(const char* axis, int first, int count) {
@@ -305,4 +305,4 @@ TEST_CASE("a bucket is priced once, with the bytes of all its members") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::communication_volume_test

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-namespace sextant {
+namespace sextant::counter_rng_test {
 namespace {
 
 TEST_CASE("philox4x32 gives the known answers of Random123") {
@@ -46,4 +46,4 @@ TEST_CASE("uniform and normal numbers have the moments of their distributions") 
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::counter_rng_test

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <limits>
 
-namespace sextant {
+namespace sextant::json_reader_test {
 namespace {
 
 // The message of the refusal, or "accepted".
@@ -167,4 +167,4 @@ TEST_CASE("missing files and folders are refused by path") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::json_reader_test

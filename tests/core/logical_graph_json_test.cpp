@@ -8,7 +8,7 @@
 
 #include <doctest/doctest.h>
 
-namespace sextant {
+namespace sextant::logical_graph_json_test {
 namespace {
 
 GraphDocument read(std::string_view text) {
@@ -183,4 +183,4 @@ TEST_CASE("layers have no gaps, and a graph has operators") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::logical_graph_json_test

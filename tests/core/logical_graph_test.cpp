@@ -9,7 +9,7 @@
 
 #include <string>
 
-namespace sextant {
+namespace sextant::logical_graph_test {
 namespace {
 
 TensorId add_weight(LogicalGraph& graph, const std::string& name, int layer = 0) {
@@ -139,4 +139,4 @@ TEST_CASE("the topological order is the order of insertion") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::logical_graph_test

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace sextant {
+namespace sextant::nearest_test {
 namespace {
 
 TEST_CASE("edit distance counts insertions, deletions, substitutions and swaps") {
@@ -31,4 +31,4 @@ TEST_CASE("a very long text is compared with nothing") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::nearest_test

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::operators_test {
 namespace {
 
 using Integers = std::vector<std::int64_t>;
@@ -599,4 +599,4 @@ TEST_CASE("the loss helper adds the four pieces and returns both scalars") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::operators_test

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::overlapping_placements_test {
 namespace {
 
 using testing::BlockBuilder;
@@ -169,4 +169,4 @@ TEST_CASE("each rule about ranks of two placements, broken alone, gives its own 
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::overlapping_placements_test

@@ -14,7 +14,7 @@
 #include <limits>
 #include <random>
 
-namespace sextant {
+namespace sextant::physical_graph_json_test {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -203,4 +203,4 @@ TEST_CASE("readable text keeps short values on one line and breaks long ones") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::physical_graph_json_test

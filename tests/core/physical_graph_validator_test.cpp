@@ -9,7 +9,7 @@
 #include <functional>
 #include <set>
 
-namespace sextant {
+namespace sextant::physical_graph_validator_test {
 namespace {
 
 using testing::BlockBuilder;
@@ -690,4 +690,4 @@ TEST_CASE("8 programs of 10,000 runs on 1,024 ranks are validated in less than 1
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::physical_graph_validator_test

@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-namespace sextant {
+namespace sextant::placement_test {
 namespace {
 
 TEST_CASE("the last axis is the fastest") {
@@ -57,4 +57,4 @@ TEST_CASE("devices that are missing, repeated or no devices are refused") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::placement_test

@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-namespace sextant {
+namespace sextant::quantile_test {
 namespace {
 
 TEST_CASE("a quantile lies between its neighbours in proportion") {
@@ -50,4 +50,4 @@ TEST_CASE("a quantile of nothing, and one that is no share, are refused") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::quantile_test

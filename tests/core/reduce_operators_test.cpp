@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace sextant {
+namespace sextant::reduce_operators_test {
 namespace {
 
 using Integers = std::vector<std::int64_t>;
@@ -140,4 +140,4 @@ TEST_CASE("scans, indices, softmax and norms refuse what does not belong to x") 
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::reduce_operators_test

@@ -11,7 +11,7 @@
 #include <numeric>
 #include <set>
 
-namespace sextant {
+namespace sextant::sbp_test {
 namespace {
 
 using Indices = std::vector<std::int64_t>;
@@ -192,4 +192,4 @@ TEST_CASE("the intersection of two boxes holds exactly the indices of both") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::sbp_test

@@ -7,7 +7,7 @@
 
 #include <string>
 
-namespace sextant {
+namespace sextant::settings_text_test {
 namespace {
 
 std::string read_back(std::string_view text, std::string_view separators) {
@@ -35,4 +35,4 @@ TEST_CASE("a setting without key or value, and a key that is given twice, are re
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::settings_text_test

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::shape_operators_test {
 namespace {
 
 using Integers = std::vector<std::int64_t>;
@@ -272,4 +272,4 @@ TEST_CASE("builders refuse dims and indices that are not there, naming the opera
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::shape_operators_test

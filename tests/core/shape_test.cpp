@@ -7,7 +7,7 @@
 
 #include <doctest/doctest.h>
 
-namespace sextant {
+namespace sextant::shape_test {
 namespace {
 
 TEST_CASE("shapes count their elements") {
@@ -73,4 +73,4 @@ TEST_CASE("an attribute that is missing or of another type is named in the error
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::shape_test

@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-namespace sextant {
+namespace sextant::units_test {
 namespace {
 
 TEST_CASE("sizes print with three significant digits in the largest unit that is at least one") {
@@ -71,4 +71,4 @@ TEST_CASE("seconds become the nearest picosecond") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::units_test

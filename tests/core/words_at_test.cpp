@@ -9,7 +9,7 @@
 #include <random>
 #include <string>
 
-namespace sextant {
+namespace sextant::words_at_test {
 namespace {
 
 std::vector<Rank> ranks(std::initializer_list<int> values) {
@@ -147,4 +147,4 @@ TEST_CASE("a device outside the cluster is refused with the devices there are") 
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::words_at_test

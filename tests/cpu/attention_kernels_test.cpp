@@ -9,7 +9,7 @@
 #include <cmath>
 #include <vector>
 
-namespace sextant {
+namespace sextant::attention_kernels_test {
 namespace {
 
 using Numbers = std::vector<double>;
@@ -122,4 +122,4 @@ TEST_CASE("values may be wider than keys") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::attention_kernels_test

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace sextant {
+namespace sextant::boxes_test {
 namespace {
 
 // Buffers whose elements are their global row-major index in a 5 x 4 x 3 tensor.
@@ -136,4 +136,4 @@ TEST_CASE("a maximum or minimum with NaN is NaN in every order and floating type
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::boxes_test

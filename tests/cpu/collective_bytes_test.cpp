@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace sextant {
+namespace sextant::collective_bytes_test {
 namespace {
 
 // Box arithmetic is 64 bits wide from end to end: no product of two ints can come before.
@@ -375,4 +375,4 @@ TEST_SUITE("long" * doctest::skip()) {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::collective_bytes_test

@@ -9,7 +9,7 @@
 
 #include <string>
 
-namespace sextant {
+namespace sextant::collectives_test {
 namespace {
 
 // A tensor [extent, 3] under two layouts on one mesh axis.
@@ -273,4 +273,4 @@ TEST_CASE("bf16 reduces in float and rounds after each hop") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::collectives_test

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::conv_kernels_test {
 namespace {
 
 using Numbers = std::vector<double>;
@@ -125,4 +125,4 @@ TEST_CASE("a pool without a stride steps by its kernel, in every dim") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::conv_kernels_test

@@ -10,7 +10,7 @@
 #include <cmath>
 #include <thread>
 
-namespace sextant {
+namespace sextant::device_test {
 namespace {
 
 using testing::BlockBuilder;
@@ -393,4 +393,4 @@ TEST_CASE("weights start from the same bits however they are split") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::device_test

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::dropout_test {
 namespace {
 
 using testing::BlockBuilder;
@@ -199,4 +199,4 @@ TEST_CASE(
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::dropout_test

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-namespace sextant {
+namespace sextant::elements_test {
 namespace {
 
 TEST_CASE("every bf16 and f16 value survives the way to float and back") {
@@ -39,4 +39,4 @@ TEST_CASE("f16 overflows to infinity, underflows to subnormals and keeps NaN") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::elements_test

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace sextant {
+namespace sextant::elementwise_kernels_test {
 namespace {
 
 using Numbers = std::vector<double>;
@@ -212,4 +212,4 @@ TEST_CASE("casts truncate, saturate, and turn NaN into zero") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::elementwise_kernels_test

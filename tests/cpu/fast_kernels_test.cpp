@@ -10,7 +10,7 @@
 #include <cmath>
 #include <functional>
 
-namespace sextant {
+namespace sextant::fast_kernels_test {
 namespace {
 
 std::vector<double> random_values(std::int64_t count, std::uint64_t stream) {
@@ -240,4 +240,4 @@ TEST_CASE("fast embedding and optimizer agree") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::fast_kernels_test

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <functional>
 
-namespace sextant {
+namespace sextant::kernels_test {
 namespace {
 
 // Runs `check` for both tables and for f64 and f32; `tolerance` is what the type can promise for
@@ -557,4 +557,4 @@ TEST_CASE("every operator kind that runs on a device has a kernel") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::kernels_test

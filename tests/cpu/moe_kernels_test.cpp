@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::moe_kernels_test {
 namespace {
 
 using Numbers = std::vector<double>;
@@ -111,4 +111,4 @@ TEST_CASE("descent with momentum keeps a running direction") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::moe_kernels_test

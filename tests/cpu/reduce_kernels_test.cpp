@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-namespace sextant {
+namespace sextant::reduce_kernels_test {
 namespace {
 
 using Integers = std::vector<std::int64_t>;
@@ -225,4 +225,4 @@ TEST_CASE("a sum adds to what is there when it accumulates") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::reduce_kernels_test

@@ -10,7 +10,7 @@
 #include <functional>
 #include <thread>
 
-namespace sextant {
+namespace sextant::rendezvous_test {
 namespace {
 
 using testing::BlockBuilder;
@@ -268,4 +268,4 @@ TEST_CASE("a launch group posts all its halves before it waits") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::rendezvous_test

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace sextant {
+namespace sextant::shape_kernels_test {
 namespace {
 
 using Integers = std::vector<std::int64_t>;
@@ -267,4 +267,4 @@ TEST_CASE("batch_matmul multiplies matrix by matrix, from either storage of both
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::shape_kernels_test

@@ -17,8 +17,7 @@
 #include <string>
 #include <vector>
 
-using namespace sextant;
-
+namespace sextant::attention_test {
 namespace {
 
 struct Path {
@@ -424,3 +423,5 @@ TEST_CASE("the gradient of attention has the same bits in every deterministic ru
     }
   }
 }
+
+}  // namespace sextant::attention_test

@@ -13,8 +13,7 @@
 #include <string>
 #include <vector>
 
-using namespace sextant;
-
+namespace sextant::attention_times_test {
 namespace {
 
 struct Path {
@@ -165,3 +164,5 @@ TEST_CASE("plans of cuDNN for attention in bf16: times of all that it proposes" 
   }
 }
 #endif
+
+}  // namespace sextant::attention_times_test

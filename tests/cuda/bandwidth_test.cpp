@@ -19,8 +19,7 @@
 #include <utility>
 #include <vector>
 
-using namespace sextant;
-
+namespace sextant::bandwidth_test {
 namespace {
 
 // Device memory that is given out in aligned pieces, all zero.
@@ -457,3 +456,5 @@ TEST_CASE("element-wise kernels, casts and sums over rows run near the rate of a
     }
   CHECK(bench.measure("casts of all parameters, f32 -> bf16", {casts}, 6 * elements) > 0.4);
 }
+
+}  // namespace sextant::bandwidth_test

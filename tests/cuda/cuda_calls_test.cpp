@@ -55,8 +55,8 @@ COUNT(kLaunchKernel, __cudaLaunchKernel,
       (cudaKernel_t f, dim3 g, dim3 b, void** a, size_t n, cudaStream_t s), f, g, b, a, n, s)
 // NOLINTEND
 
-using namespace sextant;
-using namespace sextant::testing;
+namespace sextant::cuda_calls_test {
+using namespace testing;
 
 namespace {
 
@@ -145,3 +145,5 @@ TEST_CASE("a warm step allocates nothing and waits for nothing but fences" *
       CHECK(of(kLaunchKernel) > 10 * (kLast - kFirst));
   }
 }
+
+}  // namespace sextant::cuda_calls_test

@@ -17,8 +17,7 @@
 #include <mutex>
 #include <vector>
 
-using namespace sextant;
-
+namespace sextant::cuda_device_test {
 namespace {
 
 constexpr std::int64_t kElements = 1000;
@@ -278,3 +277,5 @@ TEST_CASE("an operator without kernel is refused by name when a program is prepa
       "1000 f32",
       Error);
 }
+
+}  // namespace sextant::cuda_device_test

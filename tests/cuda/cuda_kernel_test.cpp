@@ -12,8 +12,7 @@
 #include <functional>
 #include <vector>
 
-using namespace sextant;
-
+namespace sextant::cuda_kernel_test {
 namespace {
 
 // f32 device memory, poisoned when made without values.
@@ -186,3 +185,5 @@ TEST_CASE("a call without kernel is refused by operator, kind and types" *
                        "CUDA has no kernel for operator kind 'no_such_kind' ('sum') on 2 f64 ->",
                        NoCudaKernel);
 }
+
+}  // namespace sextant::cuda_kernel_test

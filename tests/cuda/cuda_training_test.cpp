@@ -11,8 +11,8 @@
 #include <cmath>
 #include <cstring>
 
-using namespace sextant;
-using namespace sextant::testing;
+namespace sextant::cuda_training_test {
+using namespace testing;
 
 namespace {
 
@@ -232,3 +232,5 @@ TEST_CASE("profiling times every actor of a step, each launch once" * doctest::s
       CHECK(actors[{step, RunId(r)}] == run.first_actor + run.num_actors);
     }
 }
+
+}  // namespace sextant::cuda_training_test

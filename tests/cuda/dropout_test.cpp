@@ -20,8 +20,7 @@
 #include <string>
 #include <vector>
 
-using namespace sextant;
-
+namespace sextant::dropout_test {
 namespace {
 
 using Numbers = std::vector<double>;
@@ -331,3 +330,5 @@ TEST_CASE("chains of casts and scalings round as their members do" * doctest::sk
                   (bound + step) * std::abs(wanted[i]) + (bound > 0 ? 0x1p-23 : 0.0));
         }
 }
+
+}  // namespace sextant::dropout_test

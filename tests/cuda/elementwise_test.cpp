@@ -20,8 +20,7 @@
 #include <string>
 #include <vector>
 
-using namespace sextant;
-
+namespace sextant::elementwise_test {
 namespace {
 
 using Numbers = std::vector<double>;
@@ -489,3 +488,5 @@ TEST_CASE("tensors of more than 2^31 elements are written to their end" *
   run("logical_not", DType::kBool, 0, 1);
   run("abs", DType::kBF16, 0x42, 0x42);
 }
+
+}  // namespace sextant::elementwise_test

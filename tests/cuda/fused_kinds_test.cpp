@@ -10,7 +10,7 @@
 #include <set>
 #include <string>
 
-using namespace sextant;
+namespace sextant::fused_kinds_test {
 
 TEST_CASE("CUDA has a kernel of every fused kind but those of products in pieces") {
   // A product is cut into pieces beside collectives of tensor parallelism. CUDA runs no
@@ -27,3 +27,5 @@ TEST_CASE("CUDA has a kernel of every fused kind but those of products in pieces
     CHECK(has_kernel == !is_of_pieces(kind));
   }
 }
+
+}  // namespace sextant::fused_kinds_test

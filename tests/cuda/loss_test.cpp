@@ -11,8 +11,7 @@
 #include <string>
 #include <vector>
 
-using namespace sextant;
-
+namespace sextant::loss_test {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -263,3 +262,5 @@ TEST_CASE("gradients of embeddings have the same bits twice, also where lists ar
   };
   CHECK(run() == run());
 }
+
+}  // namespace sextant::loss_test

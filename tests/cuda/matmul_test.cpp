@@ -23,8 +23,7 @@
 #include <string>
 #include <vector>
 
-using namespace sextant;
-
+namespace sextant::matmul_test {
 namespace {
 
 // With scratch for all calls of a test: it is allocated once.
@@ -625,3 +624,5 @@ TEST_CASE("measured algorithms give the numbers of the others and are kept in a 
   CHECK_THROWS_AS(run(), Error);
   std::filesystem::remove(path);
 }
+
+}  // namespace sextant::matmul_test

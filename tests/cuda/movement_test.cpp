@@ -14,8 +14,7 @@
 #include <string>
 #include <vector>
 
-using namespace sextant;
-
+namespace sextant::movement_test {
 namespace {
 
 using Integers = std::vector<std::int64_t>;
@@ -237,3 +236,5 @@ TEST_CASE("indices are divided by multiplication for every divisor and at the ed
       if (of < 0x80000000U) CHECK(quotient(divisor, of) == of / b);
   }
 }
+
+}  // namespace sextant::movement_test

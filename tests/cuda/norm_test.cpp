@@ -10,8 +10,7 @@
 #include <string>
 #include <vector>
 
-using namespace sextant;
-
+namespace sextant::norm_test {
 namespace {
 
 using Integers = std::vector<std::int64_t>;
@@ -347,3 +346,5 @@ TEST_CASE("a running statistic moves only where something was counted" *
     CHECK(results.device[0] != whole(type, 3, 64).values);
   }
 }
+
+}  // namespace sextant::norm_test

@@ -28,7 +28,7 @@
 #include <thread>
 #include <vector>
 
-namespace sextant {
+namespace sextant::operator_conformance_test {
 namespace {
 
 std::string environment(const char* name) {
@@ -216,4 +216,4 @@ TEST_CASE("every operator kind and fused kind has a CUDA kernel or a line that s
   }
 }
 
-}  // namespace sextant
+}  // namespace sextant::operator_conformance_test

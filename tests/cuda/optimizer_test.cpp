@@ -15,8 +15,7 @@
 #include <string>
 #include <vector>
 
-using namespace sextant;
-
+namespace sextant::optimizer_test {
 namespace {
 
 constexpr double kRate = 0.01;
@@ -288,3 +287,5 @@ TEST_CASE("statistics of many tensors are those of each alone, bit by bit" *
   kernels[0]->enqueue(nullptr);
   CHECK(bytes_of(together) == bytes_of(alone));
 }
+
+}  // namespace sextant::optimizer_test

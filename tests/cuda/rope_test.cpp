@@ -9,8 +9,7 @@
 #include <cmath>
 #include <vector>
 
-using namespace sextant;
-
+namespace sextant::rope_test {
 namespace {
 
 struct Case {
@@ -111,3 +110,5 @@ TEST_CASE("rope of Llama in bf16: times" * doctest::skip(!has_gpu())) {
                c.size, us, 4e-3 * static_cast<double>(shape.elements()) / us);
   }
 }
+
+}  // namespace sextant::rope_test

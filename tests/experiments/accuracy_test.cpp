@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <string>
 
-namespace sextant {
+namespace sextant::accuracy_test {
 namespace {
 
 // ---------------------------------------------------------------- tables
@@ -183,4 +183,4 @@ TEST_CASE("Megatron runs on A100s are predicted within 10 %, memory never 3 % to
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::accuracy_test

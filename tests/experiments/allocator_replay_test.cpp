@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace sextant {
+namespace sextant::allocator_replay_test {
 namespace {
 
 constexpr std::int64_t kMebibyte = std::int64_t{1} << 20;
@@ -150,4 +150,4 @@ TEST_CASE("units hold embedding and head from forward to backward, and buffers b
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::allocator_replay_test

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::collectives_test {
 namespace {
 
 constexpr const char* kHeader =
@@ -175,4 +175,4 @@ TEST_CASE("collectives of H100, H200 and A100 are within their bounds") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::collectives_test

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace sextant {
+namespace sextant::peer_graphs_test {
 namespace {
 
 ModelConfig small_model() { return load_model("gpt:layers=3,hidden=64,heads=4,vocab=256,seq=32"); }
@@ -178,4 +178,4 @@ TEST_CASE("chained norms and positions move the bytes of their chains") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::peer_graphs_test

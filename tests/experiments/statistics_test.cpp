@@ -8,7 +8,7 @@
 #include <cmath>
 #include <vector>
 
-namespace sextant {
+namespace sextant::statistics_test {
 namespace {
 
 using Pairs = std::vector<PredictedAndMeasured>;
@@ -52,4 +52,4 @@ TEST_CASE("regret is what the predicted best loses to the measured best") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::statistics_test

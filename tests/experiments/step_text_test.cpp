@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-namespace sextant {
+namespace sextant::step_text_test {
 namespace {
 
 TEST_CASE("a step is read from the right, whatever its model is called") {
@@ -32,4 +32,4 @@ TEST_CASE("what is no step is refused with the text") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::step_text_test

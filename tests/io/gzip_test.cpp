@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <string>
 
-namespace sextant {
+namespace sextant::gzip_test {
 
 #if SEXTANT_HAVE_ZLIB
 
@@ -57,4 +57,4 @@ TEST_CASE("gzip without zlib is refused" * doctest::skip(can_gzip())) {
 
 #endif
 
-}  // namespace sextant
+}  // namespace sextant::gzip_test

@@ -15,8 +15,7 @@
 #include <filesystem>
 #include <fstream>
 
-using namespace sextant;
-
+namespace sextant::safetensors_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -137,3 +136,5 @@ TEST_CASE("weights and samples are those that a run starts from and reads") {
     CHECK(labels[i] == tokens[i] + 1);
   }
 }
+
+}  // namespace sextant::safetensors_test

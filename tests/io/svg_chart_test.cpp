@@ -10,7 +10,7 @@
 #include <regex>
 #include <vector>
 
-namespace sextant {
+namespace sextant::svg_chart_test {
 namespace {
 
 struct Pixel {
@@ -91,4 +91,4 @@ TEST_CASE("the diagonal of equal values passes through points whose values are e
   CHECK(std::abs((point.x - x1) * (y2 - y1) - (point.y - y1) * (x2 - x1)) / (x2 - x1) < 0.2);
 }
 
-}  // namespace sextant
+}  // namespace sextant::svg_chart_test

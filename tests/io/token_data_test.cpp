@@ -12,8 +12,7 @@
 #include <numeric>
 #include <set>
 
-using namespace sextant;
-
+namespace sextant::token_data_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -233,3 +232,5 @@ TEST_CASE("a path that does not exist and a folder without text are refused by n
   CHECK_THROWS_AS(TokenData::from_path((folder.path / "none").string()), Error);
   CHECK_THROWS_AS(TokenData::from_path(folder.path.string()), Error);
 }
+
+}  // namespace sextant::token_data_test

@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace sextant {
+namespace sextant::architectures_test {
 namespace {
 
 const Shape& shape(const LogicalGraph& graph, std::string_view name) {
@@ -195,4 +195,4 @@ TEST_CASE("impossible architectures are refused by the value") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::architectures_test

@@ -10,7 +10,7 @@
 #include <map>
 #include <set>
 
-namespace sextant {
+namespace sextant::build_graph_test {
 namespace {
 
 std::int64_t parameters_of(const LogicalGraph& graph) {
@@ -212,4 +212,4 @@ TEST_CASE("the graph of GPT-3 175B is built in a few milliseconds") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::build_graph_test

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace sextant {
+namespace sextant::config_test {
 namespace {
 
 bool contains(const std::string& text, std::string_view part) {
@@ -207,4 +207,4 @@ TEST_CASE("files and folders are models, named after themselves") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::config_test

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <filesystem>
 
-namespace sextant {
+namespace sextant::hugging_face_test {
 namespace {
 
 ModelConfig read(std::string_view text) {
@@ -295,4 +295,4 @@ TEST_CASE("no users' file of any kind crashes the reader") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::hugging_face_test

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace sextant {
+namespace sextant::boxing_costs_test {
 namespace {
 
 constexpr std::int64_t kDevices = 64;
@@ -194,4 +194,4 @@ TEST_CASE("G57: by time the direct way is never dearer than any detour, on any c
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::boxing_costs_test

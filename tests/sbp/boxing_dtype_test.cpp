@@ -10,7 +10,7 @@
 #include <tuple>
 #include <vector>
 
-namespace sextant {
+namespace sextant::boxing_dtype_test {
 namespace {
 
 using oracle::all_words;
@@ -165,4 +165,4 @@ TEST_CASE("boxing keeps the global value with casts between all pairs of words")
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::boxing_dtype_test

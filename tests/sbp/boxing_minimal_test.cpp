@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::boxing_minimal_test {
 namespace {
 
 using oracle::all_words;
@@ -201,4 +201,4 @@ TEST_CASE("an alternative is the cheapest plan that begins with its first commun
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::boxing_minimal_test

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::boxing_placements_test {
 namespace {
 
 using oracle::check_plan;
@@ -185,4 +185,4 @@ TEST_CASE("plans depend on nothing but what they are asked for") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::boxing_placements_test

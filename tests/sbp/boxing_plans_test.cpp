@@ -9,7 +9,7 @@
 
 #include <random>
 
-namespace sextant {
+namespace sextant::boxing_plans_test {
 namespace {
 
 const TensorType kType{Shape{5, 7}, DType::kBF16};
@@ -139,4 +139,4 @@ TEST_CASE("refusals are refused again") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::boxing_plans_test

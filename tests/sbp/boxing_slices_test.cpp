@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::boxing_slices_test {
 namespace {
 
 using oracle::all_words;
@@ -106,4 +106,4 @@ TEST_CASE("a mesh of two thousand devices changes words and crosses within the s
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::boxing_slices_test

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::boxing_test {
 namespace {
 
 using oracle::all_words;
@@ -371,4 +371,4 @@ TEST_CASE("planning a pair takes tens of microseconds") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::boxing_test

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::boxing_values_test {
 namespace {
 
 using oracle::all_words;
@@ -162,4 +162,4 @@ TEST_CASE("large extents are boxed exactly") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::boxing_values_test

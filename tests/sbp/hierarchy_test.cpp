@@ -12,7 +12,7 @@
 #include <random>
 #include <string>
 
-namespace sextant {
+namespace sextant::hierarchy_test {
 namespace {
 
 // What each device holds, as text: boxes without elements along a dim are equal wherever they lie.
@@ -217,4 +217,4 @@ TEST_CASE("different words and different reductions do not merge") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::hierarchy_test

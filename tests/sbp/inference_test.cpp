@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::inference_test {
 namespace {
 
 class Graph {
@@ -258,4 +258,4 @@ TEST_CASE("a word that is given for an axis and fits no row is refused with both
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::inference_test

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::matmul_chain_test {
 namespace {
 
 const Placement kFour = consecutive_placement({{"x", 4}});
@@ -135,4 +135,4 @@ TEST_CASE("batched products split over two axes like single ones") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::matmul_chain_test

@@ -11,7 +11,7 @@
 #include <string>
 #include <tuple>
 
-namespace sextant {
+namespace sextant::schedule_optimum_test {
 namespace {
 
 // Every order of every stage: any cell may come next whose inputs are there, micro-batches in any
@@ -227,4 +227,4 @@ TEST_CASE("problems without meaning are refused") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::schedule_optimum_test

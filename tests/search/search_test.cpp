@@ -19,7 +19,7 @@
 #include <map>
 #include <set>
 
-namespace sextant {
+namespace sextant::search_test {
 namespace {
 
 ModelConfig small_gpt(std::int64_t layers, std::int64_t heads) {
@@ -297,4 +297,4 @@ TEST_CASE("why-not says why there is no plan") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::search_test

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-namespace sextant {
+namespace sextant::alpha_beta_test {
 namespace {
 
 // `per_node` devices in each of `nodes`; round numbers, efficiency 1.
@@ -154,4 +154,4 @@ TEST_CASE("more bandwidth is never slower and more latency never faster") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::alpha_beta_test

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::block_mode_test {
 namespace {
 
 std::uint32_t draw(std::uint32_t seed, std::uint32_t number) {
@@ -277,4 +277,4 @@ TEST_CASE("block mode refuses what it cannot be exact for") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::block_mode_test

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace sextant {
+namespace sextant::caching_allocator_test {
 namespace {
 
 constexpr std::int64_t kMebibyte = std::int64_t{1} << 20;
@@ -164,4 +164,4 @@ TEST_CASE("reserved bytes hold what is allocated, whatever comes and goes") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::caching_allocator_test

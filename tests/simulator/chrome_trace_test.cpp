@@ -13,7 +13,7 @@
 #include <map>
 #include <vector>
 
-namespace sextant {
+namespace sextant::chrome_trace_test {
 namespace {
 
 Simulation traced() {
@@ -114,4 +114,4 @@ TEST_CASE("launches in flight of a simulated step are never negative and end at 
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::chrome_trace_test

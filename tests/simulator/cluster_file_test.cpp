@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::cluster_file_test {
 namespace {
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
@@ -554,4 +554,4 @@ TEST_CASE("validate names each broken number of a cluster built by hand") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::cluster_file_test

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::cluster_fuzz_test {
 namespace {
 
 using namespace testing;
@@ -116,4 +116,4 @@ TEST_CASE("files of other programs with something changed are valid, or refused 
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::cluster_fuzz_test

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::cluster_import_test {
 namespace {
 
 using namespace testing;
@@ -295,4 +295,4 @@ TEST_CASE("files that users have become clusters of the size they say") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::cluster_import_test

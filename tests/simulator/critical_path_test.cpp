@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace sextant {
+namespace sextant::critical_path_test {
 namespace {
 
 struct Evaluated {
@@ -149,4 +149,4 @@ TEST_CASE("times of another tape are refused") {
   CHECK_THROWS(critical_path(one.tape, times, ToyNetwork(), Duration(), one.options));
 }
 
-}  // namespace sextant
+}  // namespace sextant::critical_path_test

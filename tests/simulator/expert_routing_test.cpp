@@ -23,7 +23,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::expert_routing_test {
 namespace {
 
 std::string refusal(const std::function<void()>& action) {
@@ -340,4 +340,4 @@ TEST_CASE("mixtures of different sizes are listed, and take no routing") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::expert_routing_test

@@ -12,7 +12,7 @@
 #include <map>
 #include <numeric>
 
-namespace sextant {
+namespace sextant::flow_model_test {
 namespace {
 
 constexpr double kMega = 1e6;
@@ -165,4 +165,4 @@ TEST_CASE("sixteen thousand devices cost nothing until somebody asks for their l
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::flow_model_test

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace sextant {
+namespace sextant::flow_network_test {
 namespace {
 
 constexpr double kGiga = 1e9;
@@ -70,4 +70,4 @@ TEST_CASE("a flow that nothing limits is refused") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::flow_network_test

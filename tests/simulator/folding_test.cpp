@@ -16,7 +16,7 @@
 #include <memory>
 #include <vector>
 
-namespace sextant {
+namespace sextant::folding_test {
 namespace {
 
 // Each rank so many times as slow as another cost model says.
@@ -146,4 +146,4 @@ TEST_CASE(
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::folding_test

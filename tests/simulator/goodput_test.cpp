@@ -9,7 +9,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace sextant {
+namespace sextant::goodput_test {
 namespace {
 
 Reliability cluster(double checkpoint_s, double restart_s) {
@@ -99,4 +99,4 @@ TEST_CASE("free checkpoints are taken every second, and endless runs of them ref
                        doctest::Contains("checkpoints"), Error);
 }
 
-}  // namespace sextant
+}  // namespace sextant::goodput_test

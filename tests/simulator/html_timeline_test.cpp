@@ -12,7 +12,7 @@
 
 #include <string>
 
-namespace sextant {
+namespace sextant::html_timeline_test {
 namespace {
 
 nlohmann::json data_of(const std::string& page) {
@@ -121,4 +121,4 @@ TEST_CASE("no rows at all are refused") {
   CHECK_THROWS_AS(page_of(simulated(1, 0), options), Error);
 }
 
-}  // namespace sextant
+}  // namespace sextant::html_timeline_test

@@ -16,7 +16,7 @@
 #include <map>
 #include <random>
 
-namespace sextant {
+namespace sextant::laws_test {
 namespace {
 
 // Two nodes of eight: pipelines of four stages, so that transfers and gradients cross both tiers.
@@ -305,4 +305,4 @@ TEST_CASE("the parts of a step are what one sees at every instant") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::laws_test

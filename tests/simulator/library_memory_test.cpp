@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace sextant {
+namespace sextant::library_memory_test {
 namespace {
 
 // Two ranks with arenas of 10 and 20 bytes, the second in two groups of two and one of its own.
@@ -90,4 +90,4 @@ TEST_CASE("where devices differ, the tightest one decides") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::library_memory_test

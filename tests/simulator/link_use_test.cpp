@@ -14,7 +14,7 @@
 #include <map>
 #include <string>
 
-namespace sextant {
+namespace sextant::link_use_test {
 namespace {
 
 // A communication of b bytes takes b picoseconds on the port of each member, and on a bus that all
@@ -219,4 +219,4 @@ TEST_CASE("folded and unfolded pipelines use links alike, never beyond capacity 
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::link_use_test

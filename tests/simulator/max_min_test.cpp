@@ -10,7 +10,7 @@
 #include <cmath>
 #include <random>
 
-namespace sextant {
+namespace sextant::max_min_test {
 namespace {
 
 constexpr double kTolerance = 1e-9;
@@ -213,4 +213,4 @@ TEST_CASE("flows and links without meaning are refused") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::max_min_test

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace sextant {
+namespace sextant::max_plus_test {
 namespace {
 
 std::int64_t draw(std::uint32_t number) { return philox4x32({number, 0, 0, 0}, {3, 0})[0]; }
@@ -47,4 +47,4 @@ TEST_CASE("an output of a max-plus map is the largest sum of an input and its de
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::max_plus_test

@@ -7,7 +7,7 @@
 
 #include <string>
 
-namespace sextant {
+namespace sextant::measured_costs_test {
 namespace {
 
 // 100 TFLOP/s, 1 TB/s, no overheads: times of the roofline are plain.
@@ -107,4 +107,4 @@ TEST_CASE("measured kernels are written and read alike, and refused by key where
   refused("\"kernel\": \"copy\"", "\"kernel\": \"\"");
 }
 
-}  // namespace sextant
+}  // namespace sextant::measured_costs_test

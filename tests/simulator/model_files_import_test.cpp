@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::model_files_import_test {
 namespace {
 
 using namespace testing;
@@ -88,4 +88,4 @@ TEST_CASE("a Calculon system keeps peaks, memory, networks and what they take of
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::model_files_import_test

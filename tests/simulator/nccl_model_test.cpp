@@ -16,7 +16,7 @@
 #include <random>
 #include <vector>
 
-namespace sextant {
+namespace sextant::nccl_model_test {
 namespace {
 
 Cluster switch_of(std::int64_t nodes, std::int64_t per_node, double bandwidth, double latency) {
@@ -500,4 +500,4 @@ TEST_CASE("algorithms, protocols and primitives that nobody knows are refused by
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::nccl_model_test

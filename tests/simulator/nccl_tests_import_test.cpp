@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::nccl_tests_import_test {
 namespace {
 
 using namespace testing;
@@ -125,4 +125,4 @@ TEST_CASE("nccl-tests that say nothing usable are refused by key") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::nccl_tests_import_test

@@ -11,7 +11,7 @@
 #include <map>
 #include <string>
 
-namespace sextant {
+namespace sextant::operator_use_test {
 namespace {
 
 std::map<std::string, OperatorUse> by_name(const std::vector<OperatorUse>& uses) {
@@ -80,4 +80,4 @@ TEST_CASE("kernels add up to their launches, folded as unfolded, jittered too") 
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::operator_use_test

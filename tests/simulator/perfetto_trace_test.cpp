@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace sextant {
+namespace sextant::perfetto_trace_test {
 namespace {
 
 // Fields of one message in order: numbers, and texts of nested messages and strings.
@@ -209,4 +209,4 @@ TEST_CASE("a native trace has counters under their rank, and of nothing it is ne
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::perfetto_trace_test

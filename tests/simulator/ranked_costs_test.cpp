@@ -10,7 +10,7 @@
 
 #include <doctest/doctest.h>
 
-namespace sextant {
+namespace sextant::ranked_costs_test {
 namespace {
 
 Work matmul() {
@@ -82,4 +82,4 @@ TEST_CASE("stragglers are named by rank and factor") {
   CHECK_THROWS_AS(make_ranked_costs(load_cluster("dgx-h100:nodes=1"), DType::kBF16, beyond), Error);
 }
 
-}  // namespace sextant
+}  // namespace sextant::ranked_costs_test

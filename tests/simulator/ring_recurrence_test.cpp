@@ -11,7 +11,7 @@
 #include <random>
 #include <vector>
 
-namespace sextant {
+namespace sextant::ring_recurrence_test {
 namespace {
 
 class Random {
@@ -163,4 +163,4 @@ TEST_CASE("the recurrence delays later arrivals no less and ends no member befor
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::ring_recurrence_test

@@ -7,7 +7,7 @@
 
 #include <string>
 
-namespace sextant {
+namespace sextant::roofline_test {
 namespace {
 
 // 100 TFLOP/s at 50 %, 1 TB/s at 80 %, 2 us per kernel.
@@ -94,4 +94,4 @@ TEST_CASE("a dtype without a peak is refused naming those that have one") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::roofline_test

@@ -13,7 +13,7 @@
 #include <memory>
 #include <vector>
 
-namespace sextant {
+namespace sextant::sim_device_test {
 namespace {
 
 ToyPipeline small_pipeline() {
@@ -112,4 +112,4 @@ TEST_CASE("stamps are the begins and ends of all launches") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::sim_device_test

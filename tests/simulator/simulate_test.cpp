@@ -14,7 +14,7 @@
 #include <map>
 #include <set>
 
-namespace sextant {
+namespace sextant::simulate_test {
 namespace {
 
 Duration first_step(const PhysicalGraph& graph) {
@@ -402,4 +402,4 @@ TEST_CASE("folded ranks have the times of all ranks they stand for") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::simulate_test

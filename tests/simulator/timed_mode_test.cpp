@@ -13,7 +13,7 @@
 
 #include <algorithm>
 
-namespace sextant {
+namespace sextant::timed_mode_test {
 namespace {
 
 // Collectives take a latency and a picosecond per byte, transfers what they are told to. They load
@@ -366,4 +366,4 @@ TEST_CASE("overlap shares without timed mode are refused") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::timed_mode_test

@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-namespace sextant {
+namespace sextant::timed_plans_test {
 namespace {
 
 // The links of another model, so wide that nothing ever fills one.
@@ -286,4 +286,4 @@ TEST_CASE("timed mode of compiled plans obeys its laws under stragglers, which s
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::timed_plans_test

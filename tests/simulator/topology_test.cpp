@@ -8,7 +8,7 @@
 
 #include <set>
 
-namespace sextant {
+namespace sextant::topology_test {
 namespace {
 
 NetworkLink link_of(std::string name, double bandwidth, Wiring wiring) {
@@ -145,4 +145,4 @@ TEST_CASE("link names differ in every wiring") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::topology_test

@@ -13,7 +13,7 @@
 #include <optional>
 #include <string>
 
-namespace sextant {
+namespace sextant::what_if_test {
 namespace {
 
 Cluster h100() { return load_cluster("dgx-h100:nodes=4"); }
@@ -147,4 +147,4 @@ TEST_CASE("a sweep goes by factors from end to end") {
     CHECK_THROWS_AS(parse_sweep(text), Error);
 }
 
-}  // namespace sextant
+}  // namespace sextant::what_if_test

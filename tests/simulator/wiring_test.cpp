@@ -12,7 +12,7 @@
 #include <numeric>
 #include <vector>
 
-namespace sextant {
+namespace sextant::wiring_test {
 namespace {
 
 using Positions = std::vector<std::int32_t>;
@@ -200,4 +200,4 @@ TEST_CASE("no wiring gives a group more than the link, and the more traffic the 
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::wiring_test
