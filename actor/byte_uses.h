@@ -6,6 +6,7 @@
 #include "actor/program_tables.h"
 #include "core/physical_graph.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>

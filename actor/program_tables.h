@@ -6,6 +6,7 @@
 #include "core/physical_graph.h"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -4,6 +4,7 @@
 
 #include "actor/program_tables.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>

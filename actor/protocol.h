@@ -6,6 +6,7 @@
 #include "actor/program_tables.h"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>

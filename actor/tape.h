@@ -9,6 +9,7 @@
 #include "core/physical_graph.h"
 #include "core/units.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>

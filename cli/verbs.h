@@ -4,6 +4,8 @@
 #include "cli/console.h"
 #include "cli/workflow.h"
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <cstdint>
 #include <optional>
 #include <string>

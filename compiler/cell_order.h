@@ -8,6 +8,8 @@
 #include "core/units.h"
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>

@@ -6,6 +6,7 @@
 #include "core/logical_graph.h"
 #include "sbp/inference.h"
 
+#include <cstddef>
 #include <optional>
 
 namespace sextant {

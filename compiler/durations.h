@@ -7,6 +7,8 @@
 #include "core/cost_model.h"
 #include "core/physical_graph.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 

@@ -12,6 +12,7 @@
 #include "core/operator.h"
 #include "core/physical_graph.h"
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>

@@ -6,6 +6,7 @@
 #include "compiler/staged_graph.h"
 #include "core/physical_graph.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

@@ -4,6 +4,7 @@
 
 #include "compiler/staged_graph.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>

@@ -6,6 +6,7 @@
 #include "compiler/training_graph.h"
 #include "core/dtype.h"
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 

@@ -4,6 +4,7 @@
 
 #include "compiler/strategy.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

@@ -7,6 +7,7 @@
 #include "core/phase.h"
 #include "core/shape.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>

@@ -1,6 +1,7 @@
 // The valid name that a mistyped one most likely meant, for errors about unknown names.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>

@@ -10,6 +10,7 @@
 #include "core/shape.h"
 #include "core/work.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>

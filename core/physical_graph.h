@@ -14,6 +14,7 @@
 #include "core/units.h"
 #include "core/work.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>

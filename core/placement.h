@@ -3,6 +3,7 @@
 
 #include "core/ids.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>

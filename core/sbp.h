@@ -5,6 +5,7 @@
 #include "core/shape.h"
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>

@@ -8,6 +8,7 @@
 #include "models/wide_deep.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>

@@ -4,6 +4,7 @@
 #include "core/json_reader.h"
 #include "models/model.h"
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>

@@ -5,9 +5,13 @@
 #include "core/check.h"
 #include "core/logical_graph.h"
 
+#include <fmt/core.h>
+
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sextant {

@@ -8,6 +8,7 @@
 #include "core/sbp.h"
 #include "core/shape.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>

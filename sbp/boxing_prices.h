@@ -10,9 +10,12 @@
 #include "sbp/work_budget.h"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
 namespace sextant {

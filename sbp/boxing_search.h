@@ -7,6 +7,7 @@
 #include "sbp/mesh_state.h"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>

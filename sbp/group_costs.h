@@ -9,6 +9,7 @@
 #include "sbp/boxing.h"
 #include "sbp/work_budget.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

@@ -7,6 +7,7 @@
 #include "core/shape.h"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>

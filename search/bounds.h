@@ -8,9 +8,11 @@
 #include "core/logical_graph.h"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sextant {

@@ -3,6 +3,7 @@
 
 #include "search/search.h"
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>

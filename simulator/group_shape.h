@@ -6,6 +6,7 @@
 #include "simulator/wiring.h"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>

@@ -6,6 +6,7 @@
 #include "simulator/simulate.h"
 #include "simulator/timeline.h"
 
+#include <cstdint>
 #include <span>
 #include <vector>
 

@@ -6,6 +6,7 @@
 #include "simulator/link_classes.h"
 #include "simulator/max_min.h"
 
+#include <cstdint>
 #include <span>
 #include <vector>
 

@@ -7,6 +7,7 @@
 #include "simulator/group_shape.h"
 
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>

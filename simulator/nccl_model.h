@@ -9,6 +9,8 @@
 #include "simulator/nccl_algorithms.h"
 
 #include <array>
+#include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -6,6 +6,7 @@
 #include "core/work.h"
 #include "simulator/timeline.h"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

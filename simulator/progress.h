@@ -9,6 +9,7 @@
 #include "simulator/link_demand.h"
 #include "simulator/overlap.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <utility>

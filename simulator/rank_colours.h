@@ -5,6 +5,7 @@
 #include "core/cost_model.h"
 #include "core/physical_graph.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

@@ -6,6 +6,7 @@
 #include "core/physical_graph.h"
 #include "simulator/expert_routing.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <set>

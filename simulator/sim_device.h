@@ -9,9 +9,12 @@
 
 #include <array>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <span>
+#include <string>
 #include <vector>
 
 namespace sextant {

@@ -4,6 +4,7 @@
 #include "core/units.h"
 #include "simulator/timeline.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>

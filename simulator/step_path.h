@@ -6,6 +6,7 @@
 #include "simulator/critical_path.h"
 #include "simulator/simulate.h"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -7,6 +7,7 @@
 #include "core/communication_volume.h"
 #include "core/physical_graph.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>

@@ -3,6 +3,7 @@
 
 #include "core/logical_graph.h"
 
+#include <cstdint>
 #include <optional>
 #include <string>
 

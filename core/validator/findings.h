@@ -4,7 +4,10 @@
 #include "core/check.h"
 #include "core/physical_graph.h"
 
+#include <fmt/core.h>
+
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>

@@ -7,7 +7,11 @@
 #include "experiments/accuracy/software.h"
 #include "simulator/timeline.h"
 
+#include <cstdint>
 #include <set>
+#include <span>
+#include <string_view>
+#include <utility>
 
 namespace sextant {
 

@@ -5,6 +5,7 @@
 #include "experiments/accuracy/prediction.h"
 #include "experiments/accuracy/statistics.h"
 
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <string>

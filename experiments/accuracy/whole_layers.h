@@ -6,6 +6,8 @@
 #include "compiler/strategy.h"
 #include "core/logical_graph.h"
 
+#include <cstdint>
+
 namespace sextant {
 
 // `recompute=full` as those programs mean it: every block, but neither embedding nor head.

@@ -5,6 +5,7 @@
 
 #include "core/physical_graph.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>

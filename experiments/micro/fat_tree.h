@@ -5,6 +5,7 @@
 #include "simulator/flow_network.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <random>
 #include <span>

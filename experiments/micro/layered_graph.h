@@ -5,9 +5,12 @@
 
 #include "core/physical_graph.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace sextant {
 

@@ -8,6 +8,7 @@
 #include "sbp/boxing.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>

@@ -3,6 +3,7 @@
 
 #include "core/cluster.h"
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>

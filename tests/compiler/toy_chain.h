@@ -8,6 +8,7 @@
 #include "core/operator.h"
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace sextant::testing {

@@ -26,6 +26,7 @@
 #include "actor/kernel_context.h"
 #include "tests/conformance/kernel_cases.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <stdexcept>
 #include <string>

@@ -4,6 +4,7 @@
 #include "tests/conformance/law_plan.h"
 
 #include <cstdint>
+#include <string>
 
 namespace sextant {
 

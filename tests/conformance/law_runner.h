@@ -5,6 +5,7 @@
 #include "tests/conformance/law_plan.h"
 #include "tests/conformance/training_runs.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>

@@ -6,6 +6,7 @@
 #include "io/training_host.h"
 #include "tests/conformance/training_runs.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>

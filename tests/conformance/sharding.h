@@ -6,6 +6,7 @@
 #include "core/sbp.h"
 #include "tests/conformance/operator_runner.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>

@@ -6,6 +6,7 @@
 #include "tests/conformance/operator_runner.h"
 #include "tests/conformance/sharding.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>

@@ -4,6 +4,8 @@
 #include "backends/cpu/elements.h"
 #include "backends/cpu/kernel.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <optional>
 #include <string>

@@ -6,6 +6,8 @@
 #include "backends/cuda/cuda_kernel.h"
 #include "tests/cpu/kernel_call.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <string>

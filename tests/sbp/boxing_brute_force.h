@@ -10,6 +10,7 @@
 #include "core/shape.h"
 #include "sbp/boxing.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>

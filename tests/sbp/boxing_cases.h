@@ -6,6 +6,7 @@
 #include "core/shape.h"
 #include "sbp/boxing.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>

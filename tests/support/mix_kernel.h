@@ -5,10 +5,12 @@
 #include "core/host_actors.h"
 #include "core/physical_graph.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <mutex>
 #include <span>
+#include <string>
 #include <tuple>
 #include <vector>
 

@@ -7,9 +7,11 @@
 #include "core/cost_model.h"
 #include "core/physical_graph.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <span>
 #include <utility>
 #include <vector>
 

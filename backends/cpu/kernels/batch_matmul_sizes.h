@@ -3,6 +3,7 @@
 
 #include "backends/cpu/kernel.h"
 
+#include <cstddef>
 #include <cstdint>
 
 namespace sextant {

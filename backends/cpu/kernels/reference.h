@@ -4,6 +4,7 @@
 #include "backends/cpu/elements.h"
 #include "backends/cpu/kernel.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>

@@ -7,6 +7,8 @@
 #include "backends/cuda/cudnn_graph.h"
 #include "backends/cuda/kernels/attention_shape.h"
 
+#include <cstdint>
+
 namespace sextant {
 
 // Sequences where query s sees the keys up to s + `ahead`; all heads of a group lie together.

@@ -6,6 +6,7 @@
 #include "backends/cuda/kernels/device_table.h"
 #include "backends/cuda/kernels/launch.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>

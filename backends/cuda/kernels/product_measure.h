@@ -3,6 +3,8 @@
 
 #include "backends/cuda/kernels/product.h"
 
+#include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
