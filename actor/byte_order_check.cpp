@@ -240,9 +240,8 @@ class Checker {
   std::string register_text(const PastUse& use) const {
     const FrameQuota& frame = tables_.frames[at(use.frame)];
     const Instance& instance = graph_.programs[program_.index()].instances[frame.instance.index()];
-    return fmt::format("'{}' of '{}' content {}",
-                       graph_.block_of(instance).registers[at(use.reg)].name, instance.name,
-                       use.content);
+    return fmt::format("'{}' of '{}' content {}", graph_.register_name(instance, use.reg),
+                       instance.name, use.content);
   }
 
   void report(std::string message) {

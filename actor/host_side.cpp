@@ -4,6 +4,7 @@
 #include "core/check.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace sextant {
 
@@ -14,14 +15,16 @@ HostCaller::HostCaller(const PhysicalGraph& graph, Rank rank, const ProgramTable
       tables_(&tables),
       device_(&device),
       host_(&host),
+      actors_(graph, graph.ranks[rank.index()].program),
       calls_(tables.sites.size()) {
   if (tables.host_sites.empty()) return;
   const OperandResolver resolver(graph, graph.ranks[rank.index()].program);
   for (const std::int32_t s : tables.host_sites) {
     const Site& site = tables.sites[static_cast<std::size_t>(s)];
     for (std::int32_t act = 0; act < site.acts_per_step; ++act) {
-      calls_[static_cast<std::size_t>(s)].push_back(
-          resolver.call(site.instance, site.first_actor, act));
+      ActorCall call = resolver.call(site.instance, site.first_actor, act);
+      call.actor = &actors_.of(site.instance, *call.actor);
+      calls_[static_cast<std::size_t>(s)].push_back(std::move(call));
     }
   }
 }

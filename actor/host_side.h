@@ -3,6 +3,7 @@
 #pragma once
 
 #include "actor/device.h"
+#include "actor/named_actors.h"
 #include "actor/operands.h"
 #include "actor/protocol.h"
 #include "core/host_actors.h"
@@ -37,6 +38,7 @@ class HostCaller {
   const ProgramTables* tables_;
   Device* device_;
   HostActors* host_;
+  NamedActors actors_;
   std::vector<std::vector<ActorCall>> calls_;  // by site (empty for others), by act of the step
   std::vector<std::span<const std::byte>> inputs_;
   std::vector<std::span<std::byte>> outputs_;

@@ -23,10 +23,11 @@ KernelContexts::KernelContexts(const PhysicalGraph& graph, Rank rank, std::uint6
       rank_(rank),
       program_(graph.program_of(rank)),
       seed_(seed),
-      address_(std::move(address)) {}
+      address_(std::move(address)),
+      actors_(graph, graph.ranks[rank.index()].program) {}
 
 KernelContext KernelContexts::of_call(const ActorCall& call, const Run& run) {
-  const Actor& actor = *call.actor;
+  const Actor& actor = actors_.of(run.instance, *call.actor);
   KernelContext context;
   context.actor = &actor;
   for (const BufferRef& buffer : call.in) context.in.push_back(operand(buffer, actor));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "actor/kernel_context.h"
+#include "actor/named_actors.h"
 #include "actor/operands.h"
 #include "core/physical_graph.h"
 
@@ -50,6 +51,7 @@ class KernelContexts {
   const RankProgram& program_;
   const std::uint64_t seed_;
   const Address address_;
+  NamedActors actors_;
   std::map<LayoutId, LocalLayout> layouts_;
   // Members as actors, for their kernels; by fused actor.
   std::map<const Actor*, std::vector<Actor>> member_actors_;

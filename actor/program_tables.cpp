@@ -486,10 +486,9 @@ ProgramTables::ProgramTables(const PhysicalGraph& graph, ProgramId program) {
 std::string actors_to_text(const PhysicalGraph& graph, ProgramId program, InstanceId instance,
                            std::int32_t first_actor, std::int32_t num_actors) {
   const Instance& owner = graph.programs[program.index()].instances[instance.index()];
-  const Block& block = graph.block_of(owner);
-  const std::string& first = block.actors[at(first_actor)].name;
+  const std::string& first = graph.actor_name(owner, first_actor);
   if (num_actors == 1) return fmt::format("{}[{}]", owner.name, first);
-  const std::string& last = block.actors[at(first_actor + num_actors - 1)].name;
+  const std::string& last = graph.actor_name(owner, first_actor + num_actors - 1);
   return fmt::format("{}[{} .. {}]", owner.name, first, last);
 }
 

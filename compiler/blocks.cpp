@@ -25,6 +25,13 @@ std::string_view without_layer(std::string_view name) {
   return name.substr(end + 1);
 }
 
+// Data and first contents are drawn by the name of an operator, so such names stay whole: inputs
+// `layer0.mask` and `layer1.mask` are two.
+std::string_view actor_name(const StagedOp& op) {
+  const bool is_drawn = op.queue == QueueRole::kHost || op.kind == "parameter";
+  return is_drawn ? std::string_view(op.name) : without_layer(op.name);
+}
+
 std::uint64_t hash_of(const Attributes& attributes) {
   Fnv1a hash;
   for (const auto& [name, value] : attributes.entries()) {
@@ -113,6 +120,42 @@ std::vector<LayoutId> BlockForms::port_layouts(std::int32_t form) const {
 }
 std::span<const StagedTensorIndex> BlockForms::ports(std::int32_t instance) const {
   return at(ports_, instance);
+}
+InstanceNames BlockForms::names(std::int32_t instance) const {
+  InstanceNames names;
+  if (calls_all_as_its_form(instance)) return names;
+  const StagedGraph& graph = partition_->graph();
+  for (const StagedOpIndex index : at(partition_->instances(), instance).ops) {
+    const StagedOp& op = at(graph.ops, index);
+    names.actors.emplace_back(actor_name(op));
+    for (const StagedMember& member : op.members)
+      names.members.emplace_back(without_layer(member.name));
+    for (const StagedTensorIndex out : op.out)
+      names.registers.emplace_back(without_layer(at(graph.tensors, out).name));
+  }
+  return names;
+}
+
+// Operators of two instances of one form correspond one to one.
+bool BlockForms::calls_all_as_its_form(std::int32_t instance) const {
+  const StagedGraph& graph = partition_->graph();
+  const auto same_op = [&](StagedOpIndex mine, StagedOpIndex other) {
+    const StagedOp &a = at(graph.ops, mine), &b = at(graph.ops, other);
+    return actor_name(a) == actor_name(b) &&
+           std::equal(a.members.begin(), a.members.end(), b.members.begin(),
+                      [](const StagedMember& x, const StagedMember& y) {
+                        return without_layer(x.name) == without_layer(y.name);
+                      }) &&
+           std::equal(a.out.begin(), a.out.end(), b.out.begin(),
+                      [&](StagedTensorIndex x, StagedTensorIndex y) {
+                        return without_layer(at(graph.tensors, x).name) ==
+                               without_layer(at(graph.tensors, y).name);
+                      });
+  };
+  const std::vector<StagedOpIndex>& ops = at(partition_->instances(), instance).ops;
+  const std::int32_t first = at(first_instance_, form_of(instance));
+  return std::equal(ops.begin(), ops.end(), at(partition_->instances(), first).ops.begin(),
+                    same_op);
 }
 std::int32_t BlockForms::register_of(StagedTensorIndex tensor) const {
   return at(register_of_, tensor);
@@ -375,7 +418,7 @@ Actor BlockForms::make_actor(std::int32_t instance, StagedOpIndex op) const {
   const StagedOp& staged = at(partition_->graph().ops, op);
   Actor actor;
   actor.kind = staged.kind;
-  actor.name = without_layer(staged.name);
+  actor.name = actor_name(staged);
   actor.attributes = staged.attributes;
   actor.phase = staged.phase;
   actor.queue = staged.queue;

@@ -38,10 +38,14 @@ class BlockForms {
   std::vector<LayoutId> port_layouts(std::int32_t form) const;
   // Tensors that enter an instance, by port.
   std::span<const StagedTensorIndex> ports(std::int32_t instance) const;
+  // What the instance calls the actors and registers of its form: nothing where the form's names
+  // do.
+  InstanceNames names(std::int32_t instance) const;
   // Index of a tensor among the registers of its producer's block.
   std::int32_t register_of(StagedTensorIndex tensor) const;
 
  private:
+  bool calls_all_as_its_form(std::int32_t instance) const;
   // Registers with equal keys live equally long.
   struct FrameKey {
     Frame frame;

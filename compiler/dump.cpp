@@ -99,9 +99,8 @@ class Dump {
   void add_link(const RankProgram& program, const Link& link) {
     const Instance& from = program.instances[link.from.index()];
     const Instance& to = program.instances[link.to.index()];
-    add("  link {} {} -> {}{}\n", from.name,
-        at(graph_.block_of(from).registers, link.from_register).name, to.name,
-        link.consume_for > 1 ? fmt::format(", for {} acts", link.consume_for) : "");
+    add("  link {} {} -> {}{}\n", from.name, graph_.register_name(from, link.from_register),
+        to.name, link.consume_for > 1 ? fmt::format(", for {} acts", link.consume_for) : "");
   }
 
   void add_run(const RankProgram& program, std::size_t index) {
@@ -111,7 +110,7 @@ class Dump {
     add("    {} {} {} act {}:", index, to_string(at(block.actors, run.first_actor).queue),
         instance.name, run.act);
     for (std::int32_t a = run.first_actor; a < run.first_actor + run.num_actors; ++a)
-      add(" {}", at(block.actors, a).name);
+      add(" {}", graph_.actor_name(instance, a));
     if (run.launch_group >= 0) add(" (launch group {})", run.launch_group);
     add("\n");
   }

@@ -130,6 +130,7 @@ class Expansion {
       instance.block = at(blocks_.block_of[program_class], forms_.form_of(index));
       instance.layer = spec.layer;
       instance.name = instance_name(staged_, spec);
+      instance.names = forms_.names(index);
       instance.acts_per_step = acts_per_step(spec);
       program.instances.push_back(std::move(instance));
       add_links(index, program);

@@ -156,9 +156,12 @@ class Report {
       if (contents[f] == 0) continue;
       const ProgramFrame& frame = lifetimes_.frames[f];
       const Instance& instance = at(program_.instances, frame.instance);
-      for (const Part& part : parts_of(graph_.block_of(instance), frame.index)) {
-        MemoryOwner& owner = owners[{instance.layer, part.reg->name, frame.frame->memory}];
-        owner.name = part.reg->name;
+      const Block& block = graph_.block_of(instance);
+      for (const Part& part : parts_of(block, frame.index)) {
+        const std::string& name = graph_.register_name(
+            instance, static_cast<std::int32_t>(part.reg - block.registers.data()));
+        MemoryOwner& owner = owners[{instance.layer, name, frame.frame->memory}];
+        owner.name = name;
         owner.layer = instance.layer;
         owner.memory = frame.frame->memory;
         owner.bytes += part.size * contents[f];
@@ -200,8 +203,9 @@ std::string largest_tensor(const PhysicalGraph& graph, const RankProgram& progra
         owner = &instance;
       }
   if (largest == nullptr) return "none";
-  return fmt::format("'{}' of layer {} ({} {}) with {}", largest->name, owner->layer,
-                     to_string(largest->local.shape), to_string(largest->local.dtype),
+  const auto index = static_cast<std::int32_t>(largest - graph.block_of(*owner).registers.data());
+  return fmt::format("'{}' of layer {} ({} {}) with {}", graph.register_name(*owner, index),
+                     owner->layer, to_string(largest->local.shape), to_string(largest->local.dtype),
                      to_text(size_of(largest->local)));
 }
 

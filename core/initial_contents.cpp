@@ -12,18 +12,28 @@
 namespace sextant {
 namespace {
 
-std::string stream_of(const Actor& writer) {
-  return writer.attributes.contains("parameter") ? writer.attributes.text("parameter")
-                                                 : writer.name;
+const Actor& actor_of(const PhysicalGraph& graph, const StateWriter& writer) {
+  return graph.block_of(writer.instance).actors[static_cast<std::size_t>(writer.actor)];
+}
+
+LayoutId layout_of(const PhysicalGraph& graph, const StateWriter& writer, std::size_t output) {
+  const std::int32_t reg = actor_of(graph, writer).out[output];
+  return graph.block_of(writer.instance).registers[static_cast<std::size_t>(reg)].layout;
+}
+
+std::string stream_of(const PhysicalGraph& graph, const StateWriter& writer) {
+  const Attributes& attributes = actor_of(graph, writer).attributes;
+  return attributes.contains("parameter") ? attributes.text("parameter")
+                                          : graph.actor_name(writer.instance, writer.actor);
 }
 
 }  // namespace
 
-InitialContents::InitialContents(const PhysicalGraph& graph, Rank rank, const Register& reg,
-                                 const Actor& writer, std::size_t output, std::uint64_t seed)
-    : InitialContents(shard_of(graph, reg.layout, rank),
-                      graph.layouts[reg.layout.index()].global.shape, writer.attributes,
-                      stream_of(writer), output, seed) {}
+InitialContents::InitialContents(const PhysicalGraph& graph, Rank rank, const StateWriter& writer,
+                                 std::size_t output, std::uint64_t seed)
+    : InitialContents(shard_of(graph, layout_of(graph, writer, output), rank),
+                      graph.layouts[layout_of(graph, writer, output).index()].global.shape,
+                      actor_of(graph, writer).attributes, stream_of(graph, writer), output, seed) {}
 
 InitialContents::InitialContents(const LogicalOp& parameter, const Shape& shape, std::uint64_t seed)
     : InitialContents(shard_of(shape, {}, {}, {}), shape, parameter.attributes, parameter.name, 0,
@@ -53,9 +63,10 @@ void InitialContents::fill(std::int64_t first, std::span<double> values) const {
                                  first + static_cast<std::int64_t>(i), global_, box_)));
 }
 
-std::vector<double> initial_contents(const PhysicalGraph& graph, Rank rank, const Register& reg,
-                                     const Actor& writer, std::size_t output, std::uint64_t seed) {
-  const InitialContents contents(graph, rank, reg, writer, output, seed);
+std::vector<double> initial_contents(const PhysicalGraph& graph, Rank rank,
+                                     const StateWriter& writer, std::size_t output,
+                                     std::uint64_t seed) {
+  const InitialContents contents(graph, rank, writer, output, seed);
   std::vector<double> values(static_cast<std::size_t>(contents.elements()));
   contents.fill(0, values);
   return values;

@@ -17,13 +17,19 @@ namespace sextant {
 
 struct LogicalOp;
 
+// An actor of a block in one of the instances that the block serves.
+struct StateWriter {
+  const Instance& instance;
+  std::int32_t actor = 0;
+};
+
 // The rank's part of output `output` of `writer`, row-major, a piece at a time. The first output of
 // an actor with the attribute `init` (zeros, ones, constant with `init_value`, normal with
-// `init_std`; keyed by the attribute `parameter`, or the actor's name) is a parameter; all other
-// state starts at zero.
+// `init_std`; keyed by the attribute `parameter`, or what the instance calls the actor) is a
+// parameter; all other state starts at zero.
 class InitialContents {
  public:
-  InitialContents(const PhysicalGraph& graph, Rank rank, const Register& reg, const Actor& writer,
+  InitialContents(const PhysicalGraph& graph, Rank rank, const StateWriter& writer,
                   std::size_t output, std::uint64_t seed);
   // All of a `parameter` of a logical graph.
   InitialContents(const LogicalOp& parameter, const Shape& shape, std::uint64_t seed);
@@ -46,7 +52,8 @@ class InitialContents {
 };
 
 // All elements at once.
-std::vector<double> initial_contents(const PhysicalGraph& graph, Rank rank, const Register& reg,
-                                     const Actor& writer, std::size_t output, std::uint64_t seed);
+std::vector<double> initial_contents(const PhysicalGraph& graph, Rank rank,
+                                     const StateWriter& writer, std::size_t output,
+                                     std::uint64_t seed);
 
 }  // namespace sextant

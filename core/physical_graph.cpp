@@ -118,4 +118,23 @@ Shard shard_of(const PhysicalGraph& graph, LayoutId layout_id, Rank rank) {
                   placement.coordinates_of(index));
 }
 
+std::int64_t num_members(const Block& block) {
+  std::int64_t members = 0;
+  for (const Actor& actor : block.actors) members += std::ssize(actor.members);
+  return members;
+}
+
+Actor named_actor(const PhysicalGraph& graph, const Instance& instance, std::int32_t actor) {
+  const Block& block = graph.block_of(instance);
+  Actor named = block.actors[static_cast<std::size_t>(actor)];
+  named.name = graph.actor_name(instance, actor);
+  if (instance.names.members.empty()) return named;
+  std::size_t first = 0;
+  for (std::int32_t before = 0; before < actor; ++before)
+    first += block.actors[static_cast<std::size_t>(before)].members.size();
+  for (std::size_t i = 0; i < named.members.size(); ++i)
+    named.members[i].name = instance.names.members[first + i];
+  return named;
+}
+
 }  // namespace sextant

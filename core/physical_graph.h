@@ -129,7 +129,9 @@ struct InnerTensor {
 struct Actor {
   // Operator registry; "all_reduce" ... for communications; of core/fused_kinds.h for fused actors.
   std::string kind;
-  std::string name;  // of the logical operator, for people: "attention.q"
+  // Of the logical operator, "attention.q": in the instance that the block was made for (see
+  // InstanceNames).
+  std::string name;
   Attributes attributes;
   Phase phase = Phase::kForward;
   QueueRole queue = QueueRole::kCompute;
@@ -215,12 +217,22 @@ struct FrameBinding {
   bool operator==(const FrameBinding&) const = default;
 };
 
+// What an instance calls the actors and registers of its block, where these are not the names that
+// the block has from the instance it was made for. Whoever tells operators apart by name, or speaks
+// of one, asks the instance: a block may serve two inputs that differ in nothing else.
+struct InstanceNames {
+  std::vector<std::string> actors, registers;  // one per actor and register of the block, or none
+  std::vector<std::string> members;  // of all fused actors, in order; as many as the block has
+  bool operator==(const InstanceNames&) const = default;
+};
+
 struct Instance {
   BlockId block;
   int layer = 0;
   std::string name;  // "layer7.forward"
   std::int32_t acts_per_step = 1;
   std::vector<FrameBinding> frames;  // one per frame of the block
+  InstanceNames names = {};
   bool operator==(const Instance&) const = default;
 };
 
@@ -306,7 +318,21 @@ struct PhysicalGraph {
     return programs[ranks[rank.index()].program.index()];
   }
   const Block& block_of(const Instance& instance) const { return blocks[instance.block.index()]; }
+  const std::string& actor_name(const Instance& instance, std::int32_t actor) const {
+    const auto index = static_cast<std::size_t>(actor);
+    return instance.names.actors.empty() ? block_of(instance).actors[index].name
+                                         : instance.names.actors[index];
+  }
+  const std::string& register_name(const Instance& instance, std::int32_t reg) const {
+    const auto index = static_cast<std::size_t>(reg);
+    return instance.names.registers.empty() ? block_of(instance).registers[index].name
+                                            : instance.names.registers[index];
+  }
 };
+
+std::int64_t num_members(const Block& block);  // of all its fused actors
+// An actor of the instance's block under the names of the instance.
+Actor named_actor(const PhysicalGraph& graph, const Instance& instance, std::int32_t actor);
 
 // Box of global indices a rank holds of a register with this layout.
 Shard shard_of(const PhysicalGraph& graph, LayoutId layout, Rank rank);

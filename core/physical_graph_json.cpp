@@ -174,12 +174,18 @@ Json binding_json(const FrameBinding& binding) {
           {"slot_offsets", numbers_of(binding.slot_offsets)}};
 }
 
+Json names_json(const InstanceNames& names) {
+  return {{"actors", names.actors}, {"registers", names.registers}, {"members", names.members}};
+}
+
 Json instance_json(const Instance& instance) {
-  return {{"name", instance.name},
-          {"block", instance.block.value},
-          {"layer", instance.layer},
-          {"acts_per_step", instance.acts_per_step},
-          {"frames", list_of(instance.frames, binding_json)}};
+  Json object = {{"name", instance.name},
+                 {"block", instance.block.value},
+                 {"layer", instance.layer},
+                 {"acts_per_step", instance.acts_per_step},
+                 {"frames", list_of(instance.frames, binding_json)}};
+  if (instance.names != InstanceNames()) object["names"] = names_json(instance.names);
+  return object;
 }
 
 Json link_json(const Link& link) {

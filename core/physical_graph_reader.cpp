@@ -366,13 +366,33 @@ class PhysicalGraphReader {
             .slot_offsets = offsets};
   }
 
+  static std::vector<std::string> read_names_of(const JsonCursor& cursor, std::int64_t count,
+                                                std::string_view what) {
+    auto names = read_list(cursor, [](const JsonCursor& element) { return element.text(); });
+    if (std::ssize(names) != count)
+      cursor.refuse(fmt::format("{} names for the {} {} of the block", names.size(), count, what));
+    return names;
+  }
+
+  static InstanceNames read_names(const JsonCursor& cursor, const Block& block) {
+    cursor.allow_only({"actors", "registers", "members"});
+    return {.actors = read_names_of(cursor.at("actors"), std::ssize(block.actors), "actors"),
+            .registers =
+                read_names_of(cursor.at("registers"), std::ssize(block.registers), "registers"),
+            .members = read_names_of(cursor.at("members"), num_members(block), "members")};
+  }
+
   Instance read_instance(const JsonCursor& cursor) const {
-    cursor.allow_only({"name", "block", "layer", "acts_per_step", "frames"});
-    return {.block = BlockId(read_index(cursor.at("block"), graph_.blocks.size(), "block")),
-            .layer = read_count(cursor.at("layer")),
-            .name = cursor.at("name").text(),
-            .acts_per_step = read_count(cursor.at("acts_per_step"), 1),
-            .frames = read_list(cursor.at("frames"), read_frame_binding)};
+    cursor.allow_only({"name", "block", "layer", "acts_per_step", "frames", "names"});
+    Instance instance{
+        .block = BlockId(read_index(cursor.at("block"), graph_.blocks.size(), "block")),
+        .layer = read_count(cursor.at("layer")),
+        .name = cursor.at("name").text(),
+        .acts_per_step = read_count(cursor.at("acts_per_step"), 1),
+        .frames = read_list(cursor.at("frames"), read_frame_binding)};
+    if (const auto found = cursor.find("names"))
+      instance.names = read_names(*found, graph_.block_of(instance));
+    return instance;
   }
 
   const Block& block_of(const RankProgram& program, InstanceId instance) const {

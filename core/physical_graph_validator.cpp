@@ -35,6 +35,7 @@ namespace sextant {
 // - I28 sizes and offsets in programs are, too
 // - I29 tensors inside fused actors name a layout
 // - I30 operands of members are inputs, outputs or inner tensors of their actor
+// - I31 an instance names every actor, register and member of its block, or none
 // Blocks (validator/blocks.cpp)
 // - B1  each register has exactly one writer
 // - B2  data edges are what actors read from registers, each once

@@ -176,7 +176,7 @@ class Router {
         for (std::size_t r = 0; r < registers.size(); ++r) {
           if (!tensors_.holds(instance.block, static_cast<std::int32_t>(r))) continue;
           layouts.insert(registers[r].layout);
-          names.insert(registers[r].name);
+          names.insert(graph_.register_name(instance, static_cast<std::int32_t>(r)));
         }
       }
     }

@@ -87,7 +87,8 @@ void append_slices(const PhysicalGraph& graph, const CostModel& cost, Rank rank,
                    const TimedRun& timed, Time origin, std::vector<TraceSlice>& slices) {
   const RankProgram& program = graph.program_of(rank);
   const Run& run = program.order[timed.run.index()];
-  const Block& block = graph.block_of(program.instances[run.instance.index()]);
+  const Instance& instance = program.instances[run.instance.index()];
+  const Block& block = graph.block_of(instance);
   TraceSlice slice{rank, timed.queue, "", timed.begin - origin, timed.end - origin, run.act};
   slice.name = actors_to_text(graph, graph.ranks[rank.index()].program, run.instance,
                               run.first_actor, run.num_actors);
@@ -97,7 +98,8 @@ void append_slices(const PhysicalGraph& graph, const CostModel& cost, Rank rank,
   for (std::int32_t i = 0; i < run.num_actors; ++i) {
     const Actor& actor = block.actors[static_cast<std::size_t>(run.first_actor + i)];
     const Time end = std::min(begin + cost.duration_on(rank, actor.work), slice.end);
-    slices.push_back({rank, timed.queue, actor.name, begin, end, run.act});
+    slices.push_back(
+        {rank, timed.queue, graph.actor_name(instance, run.first_actor + i), begin, end, run.act});
     begin = end;
   }
 }

@@ -223,12 +223,13 @@ std::span<std::byte> PreparedProgram::register_bytes(InstanceId instance, std::i
 void PreparedProgram::fill_state(std::uint64_t seed) {
   for (std::size_t i = 0; i < program_.instances.size(); ++i) {
     const Block& block = graph_.block_of(program_.instances[i]);
-    for (const Actor& actor : block.actors) {
+    for (std::size_t a = 0; a < block.actors.size(); ++a) {
+      const Actor& actor = block.actors[a];
+      const StateWriter writer{program_.instances[i], static_cast<std::int32_t>(a)};
       for (std::size_t output = 0; output < actor.out.size(); ++output) {
         const Register& info = block.registers[static_cast<std::size_t>(actor.out[output])];
         if (!block.frames[static_cast<std::size_t>(info.frame)].initially_full) continue;
-        const std::vector<double> values =
-            initial_contents(graph_, rank_, info, actor, output, seed);
+        const std::vector<double> values = initial_contents(graph_, rank_, writer, output, seed);
         store_from_double(info.local.dtype, values,
                           register_bytes(InstanceId(i), actor.out[output], 0).data());
       }

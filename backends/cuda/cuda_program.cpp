@@ -115,8 +115,8 @@ void CudaProgram::make_kernels_of(RunId id, const CudaKernelTable& table, CudaCo
   };
   for (const ActorCall& call : resolver_.calls(id)) {
     require(!call.actor->communication, ErrorCode::kDevice,
-            "'{}' ({}): this version runs communications on CPUs only", call.actor->name,
-            call.actor->kind);
+            "'{}' ({}): this version runs communications on CPUs only",
+            graph_.actor_name(program_.instances[entry.instance.index()], actor), call.actor->kind);
     KernelContext context = contexts_.of_call(call, entry);
     if (context.actor->members.empty()) {
       pending.push_back(std::move(context));
@@ -161,19 +161,19 @@ std::span<std::byte> CudaProgram::host_bytes(InstanceId instance, std::int32_t r
 
 const std::string& CudaProgram::actor_name(RunId id) const {
   const Run& run = program_.order[id.index()];
-  return graph_.block_of(program_.instances[run.instance.index()])
-      .actors[static_cast<std::size_t>(run.first_actor)]
-      .name;
+  return graph_.actor_name(program_.instances[run.instance.index()], run.first_actor);
 }
 
 void CudaProgram::fill_state(std::uint64_t seed) {
   for (std::size_t i = 0; i < program_.instances.size(); ++i) {
     const Block& block = graph_.block_of(program_.instances[i]);
-    for (const Actor& actor : block.actors) {
+    for (std::size_t a = 0; a < block.actors.size(); ++a) {
+      const Actor& actor = block.actors[a];
+      const StateWriter writer{program_.instances[i], static_cast<std::int32_t>(a)};
       for (std::size_t output = 0; output < actor.out.size(); ++output) {
         const Register& reg = block.registers[static_cast<std::size_t>(actor.out[output])];
         if (!block.frames[static_cast<std::size_t>(reg.frame)].initially_full) continue;
-        fill_on_device(InitialContents(graph_, rank_, reg, actor, output, seed), reg.local.dtype,
+        fill_on_device(InitialContents(graph_, rank_, writer, output, seed), reg.local.dtype,
                        address(resolver_.buffer(InstanceId(i), actor.out[output], 0)));
       }
     }

@@ -198,6 +198,17 @@ bool check_instances(const PhysicalGraph& graph, const RankProgram& program, Fin
         findings.expect(instance.frames.size() == block.frames.size(), "I16",
                         "program '{}': instance '{}' binds {} frames, its block has {}",
                         program.name, instance.name, instance.frames.size(), block.frames.size());
+    const InstanceNames& given = instance.names;
+    all_hold &= findings.expect(
+        given == InstanceNames() ||
+            (given.actors.size() == block.actors.size() &&
+             given.registers.size() == block.registers.size() &&
+             static_cast<std::int64_t>(given.members.size()) == num_members(block)),
+        "I31",
+        "program '{}': instance '{}' names {} actors, {} registers and {} members, its block has "
+        "{}, {} and {}",
+        program.name, instance.name, given.actors.size(), given.registers.size(),
+        given.members.size(), block.actors.size(), block.registers.size(), num_members(block));
     for (const FrameBinding& frame : instance.frames)
       findings.expect(frame.num_registers >= 1, "I17",
                       "program '{}': a frame of instance '{}' has {} registers", program.name,

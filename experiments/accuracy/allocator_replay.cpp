@@ -143,7 +143,9 @@ class TraceReplay {
   bool is_replaced(const ProgramFrame& frame, std::int32_t reg, std::int32_t act,
                    const Actor& writer, Tensor& tensor) {
     const int layer = layer_of(frame.instance);
-    const std::string name = fmt::format("layer{}.{}", layer, writer.name);
+    const Instance& instance = at(program_.instances, frame.instance);
+    const auto index = static_cast<std::int32_t>(&writer - block(frame.instance).actors.data());
+    const std::string name = fmt::format("layer{}.{}", layer, graph_.actor_name(instance, index));
     if (rules_.kept.contains(name))
       tensor.dead = std::max(tensor.dead, begin_of_backward(layer, act));
     if (rules_.collected.contains(name)) {

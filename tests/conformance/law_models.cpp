@@ -97,11 +97,12 @@ LawModel conv_net(const std::string& name, std::vector<std::int64_t> blocks, boo
   return model;
 }
 
-LawModel wide_deep(const std::string& name, std::vector<std::int64_t> hidden) {
+// With `twins` the ids of both sides differ in nothing but their names: one block may serve both.
+LawModel wide_deep(const std::string& name, std::vector<std::int64_t> hidden, bool twins) {
   const int blocks = static_cast<int>(hidden.size());
   return without_attention(WideDeepConfig{.name = name,
-                                          .wide_fields = 2,
-                                          .wide_vocab = 11,
+                                          .wide_fields = twins ? 3 : 2,
+                                          .wide_vocab = twins ? 401 : 11,
                                           .deep_fields = 3,
                                           .deep_vocab = 401,
                                           .embedding = 3,
@@ -134,8 +135,8 @@ std::vector<LawModel> all_models() {
           dropout("dropout3", 3),
           conv_net("conv2", {1, 1}, false),
           conv_net("conv3", {1, 2}, true),
-          wide_deep("wide3", {7, 5, 3}),
-          wide_deep("wide4", {7, 5, 5, 3}),
+          wide_deep("wide3", {7, 5, 3}, false),
+          wide_deep("wide4", {7, 5, 5, 3}, true),
           class_head("classes2", {7, 5}),
           class_head("classes3", {7, 3, 5})};
 }

@@ -96,14 +96,14 @@ class GlobalTensor {
 };
 
 // Name of what output `out` of an actor keeps between the steps.
-std::string state_name(const Actor& actor, std::size_t out) {
+std::string state_name(const Actor& actor, const std::string& name, std::size_t out) {
   static const std::map<std::string, std::vector<std::string>> kNames = {
       {"adamw", {"", ".m", ".v", ".step"}},
       {"lamb_direction", {".direction", ".m", ".v", ".step"}},
       {"momentum", {"", ".momentum", ".step"}},
       {"sgd", {"", ".step"}}};
   const std::string owner =
-      actor.attributes.contains("parameter") ? actor.attributes.text("parameter") : actor.name;
+      actor.attributes.contains("parameter") ? actor.attributes.text("parameter") : name;
   const auto known = kNames.find(actor.kind);
   if (known != kNames.end() && out < known->second.size()) return owner + known->second[out];
   return out == 0 ? owner : owner + ":" + std::to_string(out);
@@ -119,7 +119,7 @@ class StateCollector {
     for (std::size_t rank = 0; rank < graph_.ranks.size(); ++rank) {
       const RankProgram& program = graph_.program_of(Rank(rank));
       for (std::size_t i = 0; i < program.instances.size(); ++i)
-        add_instance(Rank(rank), InstanceId(i), graph_.block_of(program.instances[i]));
+        add_instance(Rank(rank), InstanceId(i));
     }
     std::map<std::string, std::vector<double>> state;
     for (const auto& [name, tensor] : tensors_) {
@@ -131,14 +131,19 @@ class StateCollector {
   }
 
  private:
-  void add_instance(Rank rank, InstanceId instance, const Block& block) {
-    for (const Actor& actor : block.actors)
+  void add_instance(Rank rank, InstanceId id) {
+    const Instance& instance = graph_.program_of(rank).instances[id.index()];
+    const Block& block = graph_.block_of(instance);
+    for (std::size_t a = 0; a < block.actors.size(); ++a) {
+      const Actor& actor = block.actors[a];
+      const std::string& name = graph_.actor_name(instance, static_cast<std::int32_t>(a));
       for (std::size_t out = 0; out < actor.out.size(); ++out) {
         const Register& reg = block.registers[static_cast<std::size_t>(actor.out[out])];
         if (!block.frames[static_cast<std::size_t>(reg.frame)].initially_full) continue;
-        place(state_name(actor, out), rank, reg,
-              world_.read_register(rank, instance, actor.out[out]));
+        place(state_name(actor, name, out), rank, reg,
+              world_.read_register(rank, id, actor.out[out]));
       }
+    }
   }
 
   void place(const std::string& name, Rank rank, const Register& reg,

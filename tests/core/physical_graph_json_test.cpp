@@ -71,6 +71,30 @@ TEST_CASE("members of fused actors are written and read") {
   }
 }
 
+TEST_CASE("what an instance calls its actors is written and read, complete or not at all") {
+  PhysicalGraph graph = fused_graph();
+  Instance& instance = graph.programs[0].instances[1];
+  const Block& block = graph.block_of(instance);
+  for (const Actor& actor : block.actors) instance.names.actors.push_back("other." + actor.name);
+  for (const Register& reg : block.registers)
+    instance.names.registers.push_back("other." + reg.name);
+  instance.names.members = {"other.first", "other.second"};
+  CHECK(physical_graph_from_json(to_json_text(graph)) == graph);
+  CHECK(graph.actor_name(instance, 0) == "other." + block.actors[0].name);
+  CHECK(graph.register_name(instance, 0) == "other." + block.registers[0].name);
+  const Actor fused = named_actor(graph, instance, 0);
+  CHECK(fused.name == "other." + block.actors[0].name);
+  CHECK(fused.members[1].name == "other.second");
+  CHECK(fused.members[1].kind == block.actors[0].members[1].kind);
+
+  Json json = Json::parse(to_json_text(graph));
+  json["programs"][0]["instances"][1]["names"]["actors"].push_back("one too many");
+  CHECK(refusal(json.dump()) ==
+        fmt::format("physical graph: programs[0].instances[1].names.actors: "
+                    "{} names for the {} actors of the block",
+                    block.actors.size() + 1, block.actors.size()));
+}
+
 TEST_CASE("attributes keep their type, infinities included") {
   PhysicalGraph graph = testing::training_graph();
   Attributes& attributes = graph.blocks[1].actors[0].attributes;

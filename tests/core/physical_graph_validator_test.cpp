@@ -75,6 +75,11 @@ const std::vector<Breakage>& index_breakages() {
        }},
       {"I17", "has 0 registers",
        [](PhysicalGraph& graph) { instance(graph, kForwardInstance).frames[0].num_registers = 0; }},
+      {"I31", "names 2 actors, 1 registers and 0 members, its block has 2, 2 and 0",
+       [](PhysicalGraph& graph) {
+         instance(graph, kForwardInstance).names = {
+             .actors = {"a", "b"}, .registers = {"c"}, .members = {}};
+       }},
       {"I18", "to port 2", [](PhysicalGraph& graph) { graph.programs[0].links[0].to_port = 2; }},
       {"I19", "instance 4 of 4",
        [](PhysicalGraph& graph) { order(graph)[0].instance = InstanceId(4); }},
