@@ -40,7 +40,8 @@ struct DeviceSpec {
   bool has_memory = false;  // registers have bytes (false for the simulator)
   // Steps whose contents of registers that host actors touch exist side by side. With 2, a loader
   // fills the next step's while this one's are read, and what metrics read stays for a step: the
-  // launch thread need not wait until the host has looked.
+  // launch thread need not wait until the host has looked. Such contents are apart from the arena:
+  // nobody but the device's copies touches what a host actor wrote.
   std::int32_t host_steps = 1;
 };
 

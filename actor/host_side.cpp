@@ -52,6 +52,7 @@ void HostCaller::call(std::int32_t s, std::int64_t act) {
   host_act.act = act_of_step;
   host_act.inputs = inputs_;
   host_act.outputs = outputs_;
+  if (const std::int32_t steps = device_->spec().host_steps; steps > 1) host_act.kept_steps = steps;
   host_->act(host_act);
 }
 

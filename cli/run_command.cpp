@@ -2,6 +2,7 @@
 #include "actor/runtime.h"
 #include "cli/run_backend.h"
 #include "cli/run_record.h"
+#include "cli/throughput.h"
 #include "cli/verbs.h"
 #include "compiler/memory_report.h"
 #include "core/check.h"
@@ -48,20 +49,18 @@ class Recorder {
     last_s_ = now;
     if (metrics.step >= warm_up_steps_) step_times_.push_back(step_s);
     losses_.push_back(metrics.loss());
-    const double tokens_per_s = metrics.values.at("token_count") / step_s;
+    const Throughput rate = throughput(planned_.job, step_s);
     const auto value = mfu(planned_.job, step_s, planned_.plan.strategy.ranks());
-    Json line = {{"step", metrics.step},
-                 {"loss", metrics.loss()},
-                 {"step_time_s", step_s},
-                 {"tokens_per_s", tokens_per_s},
-                 {"mfu", value ? Json(*value) : Json(nullptr)},
-                 {"peak_memory_bytes", peak_memory_.value}};
+    Json line = {{"step", metrics.step}, {"loss", metrics.loss()}, {"step_time_s", step_s}};
+    add_to(line, rate);
+    line["mfu"] = value ? Json(*value) : Json(nullptr);
+    line["peak_memory_bytes"] = peak_memory_.value;
     for (const char* name : {"grad_norm", "loss_scale"})
       if (const auto found = metrics.values.find(name); found != metrics.values.end())
         line[name] = found->second;
     lines_ += line.dump() + "\n";
-    console_.progress(fmt::format("step {}: loss {:.4f}, {:.0f} tokens/s", metrics.step,
-                                  metrics.loss(), tokens_per_s));
+    console_.progress(
+        fmt::format("step {}: loss {:.4f}, {}", metrics.step, metrics.loss(), to_text(rate)));
   }
 
   const std::vector<double>& losses() const { return losses_; }
@@ -96,7 +95,8 @@ TrainingHost training_host(const std::optional<TokenData>& data, std::uint64_t s
 
 void say_synthetic_inputs(const PhysicalGraph& graph, bool has_data, const Console& console) {
   const std::vector<std::string> names = synthetic_inputs(graph, has_data);
-  if (!names.empty()) console.say("synthetic data for " + comma_list(names));
+  if (!names.empty())
+    console.say("synthetic data for " + comma_list(names) + ": every step reads the same batch");
 }
 
 // The part of the step that a stamp is of; for a whole run of several kinds there is no kind.
@@ -188,14 +188,13 @@ void say_result(const RunRecord& record, const PlannedJob& planned, const Record
       table.add({fmt::format("{}", i), fmt::format("{:.4f}", recorder.losses()[i])});
   console.say(table.text());
   if (recorder.step_times().empty()) return;
-  const double tokens =
-      static_cast<double>(planned.plan.global_batch) * static_cast<double>(planned.plan.sequence);
   const auto utilisation = mfu(planned.job, record.step_time_s, planned.plan.strategy.ranks());
   console.say(fmt::format(
-      "step {} (median of {} after {} warm-up steps; quartiles {} and {}), {:.0f} tokens/s{}",
+      "step {} (median of {} after {} warm-up steps; quartiles {} and {}), {}{}",
       to_text(duration_from_seconds(record.step_time_s)), recorder.step_times().size(),
       record.warm_up_steps, to_text(duration_from_seconds(record.step_time_quartiles_s[0])),
-      to_text(duration_from_seconds(record.step_time_quartiles_s[1])), tokens / record.step_time_s,
+      to_text(duration_from_seconds(record.step_time_quartiles_s[1])),
+      to_text(throughput(planned.job, record.step_time_s)),
       utilisation
           ? fmt::format(", MFU {:.1f} % of {}", 100 * *utilisation, planned.job.cluster.device.name)
           : std::string()));

@@ -1,4 +1,5 @@
 // `sextant search`: the ranked table, why the rest lost, and the best plan as a file.
+#include "cli/throughput.h"
 #include "cli/verbs.h"
 #include "core/check.h"
 
@@ -12,23 +13,19 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-double tokens_per_second(const Job& job, Duration step) {
-  return static_cast<double>(job.global_batch) * static_cast<double>(job.sequence) /
-         to_seconds(step);
-}
-
 std::string mfu_text(const Job& job, Duration step, std::int64_t devices) {
   const auto value = mfu(job, to_seconds(step), devices);
   return value ? percent(*value) : "n/a";
 }
 
 Table ranked_table(const Job& job, const SearchResult& result, std::size_t top) {
-  Table table({"strategy", "step", "tokens/s", "MFU", "memory", "compute", "comm.", "bubble"});
+  const std::string rate = fmt::format("{}/s", to_string(unit_of(job.model)));
+  Table table({"strategy", "step", rate, "MFU", "memory", "compute", "comm.", "bubble"});
   for (std::size_t i = 0; i < std::min(top, result.plans.size()); ++i) {
     const Candidate& plan = result.plans[i];
     const double step = to_seconds(plan.step_time);
     table.add({to_string(plan.strategy), to_text(plan.step_time),
-               fmt::format("{:.0f}", tokens_per_second(job, plan.step_time)),
+               rate_text(throughput(job, step).units_per_s),
                mfu_text(job, plan.step_time, plan.strategy.ranks()), to_text(plan.needed_memory),
                percent((plan.parts.compute.mean_s + plan.parts.optimizer.mean_s) / step),
                percent(plan.parts.exposed_communication.mean_s / step),
@@ -59,13 +56,15 @@ double gap_of(const SearchResult& result) {
 Json document_of(const Job& job, const SearchResult& result, double total_s,
                  const std::string& file) {
   Json plans = Json::array();
-  for (const Candidate& plan : result.plans)
-    plans.push_back({{"strategy", to_string(plan.strategy)},
-                     {"step_time_s", to_seconds(plan.step_time)},
-                     {"tokens_per_s", tokens_per_second(job, plan.step_time)},
-                     {"peak_memory_bytes", plan.peak_memory.value},
-                     {"library_memory_bytes", total(plan.libraries).value},
-                     {"parts_s", parts_json(plan.parts)}});
+  for (const Candidate& plan : result.plans) {
+    Json entry = {{"strategy", to_string(plan.strategy)},
+                  {"step_time_s", to_seconds(plan.step_time)}};
+    add_to(entry, throughput(job, to_seconds(plan.step_time)));
+    entry["peak_memory_bytes"] = plan.peak_memory.value;
+    entry["library_memory_bytes"] = total(plan.libraries).value;
+    entry["parts_s"] = parts_json(plan.parts);
+    plans.push_back(std::move(entry));
+  }
   return {
       {"plans", plans},
       {"certificate", {{"lower_bound_s", to_seconds(result.lower_bound)}, {"gap", gap_of(result)}}},

@@ -6,6 +6,7 @@
 #include "cli/picture_section.h"
 #include "cli/routing_section.h"
 #include "cli/simulation_setup.h"
+#include "cli/throughput.h"
 #include "cli/variation_section.h"
 #include "cli/verbs.h"
 #include "cli/what_if_section.h"
@@ -85,10 +86,7 @@ struct Simulated {
 
   const PhysicalGraph& graph() const { return timed_graph(expanded, setup); }
   double step_s() const { return to_seconds(simulation.step_time); }
-  double tokens_per_s() const {
-    const Job& job = planned.job;
-    return static_cast<double>(job.global_batch) * static_cast<double>(job.sequence) / step_s();
-  }
+  Throughput rate() const { return throughput(planned.job, step_s()); }
   std::optional<double> flops_share() const {
     return mfu(planned.job, step_s(), planned.plan.strategy.ranks());
   }
@@ -113,26 +111,27 @@ void say_step(const Simulated& it, const Console& console) {
   const auto share = it.flops_share();
   console.say(fmt::format("{} on {}: {}", name_of(job.model), job.cluster.name,
                           to_string(it.planned.plan.strategy)));
-  console.say(
-      fmt::format("step {}, {:.0f} tokens/s, MFU {} of {} (simulated; {} of {} ranks, {} launches)",
-                  to_text(it.simulation.step_time), it.tokens_per_s(),
-                  share ? percent(*share) : "n/a", job.cluster.device.name,
-                  it.simulation.ranks_simulated, it.graph().ranks.size(), it.simulation.events));
+  console.say(fmt::format("step {}, {}, MFU {} of {} (simulated; {} of {} ranks, {} launches)",
+                          to_text(it.simulation.step_time), to_text(it.rate()),
+                          share ? percent(*share) : "n/a", job.cluster.device.name,
+                          it.simulation.ranks_simulated, it.graph().ranks.size(),
+                          it.simulation.events));
   if (it.simulation.blocks) console.say(blocks_text(*it.simulation.blocks));
 }
 
 Json step_json(const Simulated& it) {
   const auto share = it.flops_share();
-  return {{"strategy", to_string(it.planned.plan.strategy)},
-          {"mode", it.arguments.mode},
-          {"step_time_s", it.step_s()},
-          {"tokens_per_s", it.tokens_per_s()},
-          {"mfu", share ? Json(*share) : Json(nullptr)},
-          {"parts_s", parts_json(it.simulation.parts)},
-          {"peak_memory_bytes", it.simulation.peak_memory.value},
-          {"memory_by_class_bytes", memory_json(it.simulation.peak_memory_by_class)},
-          {"ranks_simulated", it.simulation.ranks_simulated},
-          {"events", it.simulation.events}};
+  Json body = {{"strategy", to_string(it.planned.plan.strategy)},
+               {"mode", it.arguments.mode},
+               {"step_time_s", it.step_s()}};
+  add_to(body, it.rate());
+  body.update({{"mfu", share ? Json(*share) : Json(nullptr)},
+               {"parts_s", parts_json(it.simulation.parts)},
+               {"peak_memory_bytes", it.simulation.peak_memory.value},
+               {"memory_by_class_bytes", memory_json(it.simulation.peak_memory_by_class)},
+               {"ranks_simulated", it.simulation.ranks_simulated},
+               {"events", it.simulation.events}});
+  return body;
 }
 
 // Before anything is said: a file that cannot be written is an error.
@@ -188,7 +187,7 @@ void add_variation(const Simulated& it, Json& body, std::uint64_t seed, const Co
   }
   if (!it.setup.reliability) return;
   const LongRun run = long_run(*it.setup.reliability, seed);
-  say(run, it.tokens_per_s(), console);
+  say(run, it.rate(), console);
   body["long_run"] = long_run_json(run);
 }
 

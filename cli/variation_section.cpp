@@ -62,8 +62,9 @@ LongRun long_run(const Reliability& reliability, std::uint64_t seed) {
   return {reliability, expected, simulate_failures(reliability, kDay, days, seed)};
 }
 
-void say(const LongRun& run, double tokens_per_s, const Console& console) {
+void say(const LongRun& run, const Throughput& of_step, const Console& console) {
   const Goodput& goodput = run.expected;
+  const std::string rate = rate_text(of_step.units_per_s * goodput.useful);
   Table table({"long run: share of the wall time", "expected"});
   table.add({"work that stays done (goodput)", percent(goodput.useful)});
   table.add({"checkpoints", percent(goodput.checkpoints)});
@@ -71,11 +72,11 @@ void say(const LongRun& run, double tokens_per_s, const Console& console) {
   table.add({"restarts", percent(goodput.restarts)});
   console.say(table.text());
   console.say(fmt::format(
-      "{:.2f} failures per day on {} devices, a checkpoint every {}{}; {:.0f} tokens/s in the long "
+      "{:.2f} failures per day on {} devices, a checkpoint every {}{}; {} {}/s in the long "
       "run; a day of work takes {:.2f} days (median), {:.2f} (p95)",
       goodput.failures_per_day, run.reliability.devices,
       time_text(std::min(goodput.interval_s, 1e6)),
-      run.reliability.interval_s > 0 ? "" : " (the best)", tokens_per_s * goodput.useful,
+      run.reliability.interval_s > 0 ? "" : " (the best)", rate, to_string(of_step.unit),
       quantile(run.day_s, 0.5) / kDay, quantile(run.day_s, 0.95) / kDay));
 }
 

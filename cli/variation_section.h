@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cli/console.h"
+#include "cli/throughput.h"
 #include "simulator/goodput.h"
 #include "simulator/simulate.h"
 
@@ -33,7 +34,7 @@ struct LongRun {
 };
 
 LongRun long_run(const Reliability& reliability, std::uint64_t seed);
-void say(const LongRun& run, double tokens_per_s, const Console& console);
+void say(const LongRun& run, const Throughput& of_step, const Console& console);
 nlohmann::ordered_json long_run_json(const LongRun& run);
 
 }  // namespace sextant

@@ -18,11 +18,14 @@ struct HostAct {
   Rank rank;
   const PhysicalGraph* graph = nullptr;
   const Instance* instance = nullptr;
-  const Actor* actor = nullptr;
+  const Actor* actor = nullptr;  // under the name that it has in this instance
   std::int64_t step = 0;
   std::int64_t act = 0;  // within the step
   std::span<const std::span<const std::byte>> inputs;
   std::span<const std::span<std::byte>> outputs;
+  // On a device whose host actors have buffers of their own, for so many steps: `outputs` hold what
+  // this act left there so many steps ago. 0: others have written there since.
+  std::int64_t kept_steps = 0;
 };
 
 class HostActors {

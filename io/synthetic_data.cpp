@@ -1,75 +1,115 @@
-// Element by element, by its index in the whole stream of samples.
+// Element by element, by its index in the global batch.
 #include "io/synthetic_data.h"
 
 #include "core/check.h"
 #include "core/counter_rng.h"
+#include "core/parallel.h"
 
+#include <algorithm>
 #include <cstring>
-#include <vector>
+#include <span>
 
 namespace sextant {
 namespace {
 
-// The box of one rank and where it begins among all samples of the training.
-struct Part {
+constexpr std::int64_t kElementsOfTask = std::int64_t{1} << 18;
+
+// What one act of one rank fills: a box of the micro-batch, whose elements follow those of the
+// micro-batches before it in the step.
+struct Wanted {
+  const Actor& input;
+  DType dtype;
   Shape global;
   Shard box;
-  std::int64_t first_element = 0;  // of the micro-batch
+  std::int64_t first_element = 0;
+  std::int64_t limit = 0;
 };
 
-Part part_of(const HostAct& act, const Register& reg) {
+Wanted wanted_by(const HostAct& act) {
+  const Actor& input = *act.actor;
+  const Block& block = act.graph->block_of(*act.instance);
+  const Register& reg = block.registers[static_cast<std::size_t>(input.out.front())];
   const Shape& global = act.graph->layouts[reg.layout.index()].global.shape;
-  const std::int64_t acts_before = act.step * act.instance->acts_per_step + act.act;
-  return {.global = global,
+  const std::int64_t limit = input.attributes.integer_or("limit", 2);
+  require(limit >= 1, ErrorCode::kBadInput, "input '{}': limit {}, wanted 1 or more", input.name,
+          limit);
+  return {.input = input,
+          .dtype = reg.local.dtype,
+          .global = global,
           .box = shard_of(*act.graph, reg.layout, act.rank),
-          .first_element = acts_before * global.elements()};
+          .first_element = act.act * global.elements(),
+          .limit = limit};
+}
+
+std::vector<std::int64_t> numbers_of(const Wanted& wanted) {
+  std::vector<std::int64_t> numbers = {static_cast<std::int64_t>(wanted.dtype), wanted.limit,
+                                       wanted.first_element};
+  for (std::size_t dim = 0; dim < wanted.global.rank(); ++dim) {
+    const Interval& part = wanted.box.dims[dim];
+    numbers.insert(numbers.end(), {wanted.global[dim], part.offset, part.extent});
+  }
+  return numbers;
 }
 
 template <typename Element, typename Draw>
-void fill(const Part& part, std::span<std::byte> bytes, const Draw& draw) {
-  std::vector<Element> values(static_cast<std::size_t>(part.box.elements()));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const std::int64_t index = global_index(static_cast<std::int64_t>(i), part.global, part.box);
-    values[i] = static_cast<Element>(draw(static_cast<std::uint64_t>(part.first_element + index)));
+std::vector<std::byte> drawn(const Wanted& wanted, const Draw& draw) {
+  const std::int64_t count = wanted.box.elements();
+  std::vector<std::byte> bytes(static_cast<std::size_t>(count) * sizeof(Element));
+  const std::int64_t tasks = (count + kElementsOfTask - 1) / kElementsOfTask;
+  for_each_in_parallel(static_cast<std::size_t>(tasks), [&](std::size_t task) {
+    const std::int64_t first = static_cast<std::int64_t>(task) * kElementsOfTask;
+    for (std::int64_t i = first; i < std::min(count, first + kElementsOfTask); ++i) {
+      const std::int64_t index = wanted.first_element + global_index(i, wanted.global, wanted.box);
+      const auto value = static_cast<Element>(draw(static_cast<std::uint64_t>(index)));
+      std::memcpy(bytes.data() + static_cast<std::size_t>(i) * sizeof(Element), &value,
+                  sizeof(Element));
+    }
+  });
+  return bytes;
+}
+
+std::vector<std::byte> draw(const Wanted& wanted, std::uint64_t seed) {
+  const CounterRng random(seed, "data of " + wanted.input.name);
+  const auto id = [&](std::uint64_t index) {
+    return random.bits(index) % static_cast<std::uint64_t>(wanted.limit);
+  };
+  const auto normal = [&](std::uint64_t index) { return random.normal(index); };
+  switch (wanted.dtype) {
+    case DType::kI32:
+      return drawn<std::int32_t>(wanted, id);
+    case DType::kI64:
+      return drawn<std::int64_t>(wanted, id);
+    case DType::kF32:
+      return drawn<float>(wanted, normal);
+    case DType::kF64:
+      return drawn<double>(wanted, normal);
+    case DType::kBF16:
+    case DType::kF16:
+    case DType::kBool:
+      break;
   }
-  require(bytes.size() == values.size() * sizeof(Element), ErrorCode::kInternal,
-          "{} bytes for {} elements of {}", bytes.size(), values.size(), sizeof(Element));
-  if (!values.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
+  fail(ErrorCode::kBadInput,
+       "input '{}' is {}: data comes as f32, f64, i32 or i64; cast it in the graph",
+       wanted.input.name, to_string(wanted.dtype));
 }
 
 }  // namespace
 
-void fill_with_synthetic_data(const HostAct& act, std::uint64_t seed) {
-  const Actor& input = *act.actor;
+void SyntheticData::fill(const HostAct& act) {
   const std::span<std::byte> bytes = act.outputs.front();
-  if (bytes.empty()) return;
-  const Block& block = act.graph->block_of(*act.instance);
-  const Register& reg = block.registers[static_cast<std::size_t>(input.out.front())];
-  const Part part = part_of(act, reg);
-  const CounterRng random(seed, "data of " + input.name);
-  const std::int64_t limit = input.attributes.integer_or("limit", 2);
-  require(limit >= 1, ErrorCode::kBadInput, "input '{}': limit {}, wanted 1 or more", input.name,
-          limit);
-  const auto id = [&](std::uint64_t index) {
-    return random.bits(index) % static_cast<std::uint64_t>(limit);
-  };
-  const auto normal = [&](std::uint64_t index) { return random.normal(index); };
-  switch (reg.local.dtype) {
-    case DType::kI32:
-      return fill<std::int32_t>(part, bytes, id);
-    case DType::kI64:
-      return fill<std::int64_t>(part, bytes, id);
-    case DType::kF32:
-      return fill<float>(part, bytes, normal);
-    case DType::kF64:
-      return fill<double>(part, bytes, normal);
-    case DType::kBF16:
-    case DType::kF16:
-    case DType::kBool:
-      fail(ErrorCode::kBadInput,
-           "input '{}' is {}: data comes as f32, f64, i32 or i64; cast it in the graph", input.name,
-           to_string(reg.local.dtype));
+  const bool is_there = act.kept_steps > 0 && act.step >= act.kept_steps;
+  if (bytes.empty() || is_there) return;
+  const Wanted wanted = wanted_by(act);
+  Part* part = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    part = &parts_[{wanted.input.name, numbers_of(wanted)}];
   }
+  std::call_once(part->drawn, [&] { part->bytes = draw(wanted, seed_); });
+  require(bytes.size() == part->bytes.size(), ErrorCode::kInternal,
+          "input '{}': a register of {} bytes for {}", wanted.input.name, bytes.size(),
+          part->bytes.size());
+  std::memcpy(bytes.data(), part->bytes.data(), bytes.size());
 }
 
 }  // namespace sextant

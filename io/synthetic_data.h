@@ -1,15 +1,41 @@
-// Data for inputs that no file of the user's fills: every value is a function of (seed, input,
-// sample, place in the sample), so any plan trains on the same samples.
+// Data for inputs that no file of the user's fills: one global batch, which every step reads again.
+// Every value is a function of (seed, input, sample, place in the sample), so any plan trains on
+// the same samples.
 #pragma once
 
 #include "core/host_actors.h"
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace sextant {
 
-// Dim 0 of an input counts samples. Integers lie below the input's `limit`, or are 0 and 1 without
-// one; reals are normal. Throws Error(kBadInput) for a type that is neither f32, f64, i32 nor i64.
-void fill_with_synthetic_data(const HostAct& act, std::uint64_t seed);
+class SyntheticData {
+ public:
+  explicit SyntheticData(std::uint64_t seed) : seed_(seed) {}
+
+  // Dim 0 of an input counts samples. Integers lie below the input's `limit`, or are 0 and 1
+  // without one; reals are normal. What a rank holds is drawn once and copied from then on, where
+  // the device keeps it not even that. Any thread. Throws Error(kBadInput) for a type that is
+  // neither f32, f64, i32 nor i64.
+  void fill(const HostAct& act);
+
+ private:
+  struct Part {
+    std::once_flag drawn;
+    std::vector<std::byte> bytes;
+  };
+  // An input, and in numbers its type, range, samples and box: equal keys hold equal values.
+  using Key = std::pair<std::string, std::vector<std::int64_t>>;
+
+  const std::uint64_t seed_;
+  std::mutex mutex_;  // of the table, not of the parts
+  std::map<Key, Part> parts_;
+};
 
 }  // namespace sextant

@@ -3,7 +3,7 @@
 #include "io/training_host.h"
 
 #include "core/check.h"
-#include "io/synthetic_data.h"
+#include "core/operators/sources.h"
 
 #include <cstring>
 #include <set>
@@ -54,18 +54,18 @@ const TensorType& global_type(const PhysicalGraph& graph, const Block& block, co
 
 }  // namespace
 
-bool takes_token_data(std::string_view input, const TensorType& type) {
-  return (input == "tokens" || input == "labels") && type.shape.rank() == 2 &&
-         type.dtype == DType::kI32;
-}
-
 std::vector<std::string> synthetic_inputs(const PhysicalGraph& graph, bool has_token_data) {
   std::set<std::string> names;
-  for (const Block& block : graph.blocks)
-    for (const Actor& actor : block.actors)
-      if (actor.kind == "input" &&
-          !(has_token_data && takes_token_data(actor.name, global_type(graph, block, actor))))
-        names.insert(actor.name);
+  for (const RankProgram& program : graph.programs)
+    for (const Instance& instance : program.instances) {
+      const Block& block = graph.block_of(instance);
+      for (std::size_t a = 0; a < block.actors.size(); ++a) {
+        if (block.actors[a].kind != "input") continue;
+        const std::string& name = graph.actor_name(instance, static_cast<std::int32_t>(a));
+        const TensorType& type = global_type(graph, block, block.actors[a]);
+        if (!has_token_data || !takes_token_data(name, type)) names.insert(name);
+      }
+    }
   return {names.begin(), names.end()};
 }
 
@@ -81,13 +81,13 @@ void TrainingHost::act(const HostAct& act) {
   collect(act);
 }
 
-void TrainingHost::load(const HostAct& act) const {
+void TrainingHost::load(const HostAct& act) {
   const Block& block = act.graph->block_of(*act.instance);
   const TensorType& type = global_type(*act.graph, block, *act.actor);
   if (data_ != nullptr && takes_token_data(act.actor->name, type))
     load_tokens(act, type);
   else
-    fill_with_synthetic_data(act, seed_);
+    synthetic_.fill(act);
 }
 
 void TrainingHost::load_tokens(const HostAct& act, const TensorType& type) const {

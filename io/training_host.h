@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/host_actors.h"
+#include "io/synthetic_data.h"
 #include "io/token_data.h"
 
 #include <cstdint>
@@ -27,8 +28,9 @@ class TrainingHost final : public HostActors {
  public:
   // Token data fills `tokens` and `labels` of [batch, sequence] i32 and must outlive the host;
   // every other input gets synthetic data (io/synthetic_data.h), and all do without token data.
-  TrainingHost(const TokenData& data, std::uint64_t seed) : data_(&data), seed_(seed) {}
-  explicit TrainingHost(std::uint64_t seed) : seed_(seed) {}
+  TrainingHost(const TokenData& data, std::uint64_t seed)
+      : data_(&data), seed_(seed), synthetic_(seed) {}
+  explicit TrainingHost(std::uint64_t seed) : seed_(seed), synthetic_(seed) {}
 
   void act(const HostAct& act) override;
 
@@ -39,19 +41,17 @@ class TrainingHost final : public HostActors {
   std::vector<StepMetrics> steps() const;
 
  private:
-  void load(const HostAct& act) const;
+  void load(const HostAct& act);
   void load_tokens(const HostAct& act, const TensorType& type) const;
   void collect(const HostAct& act);
 
   const TokenData* data_ = nullptr;
   const std::uint64_t seed_;
+  SyntheticData synthetic_;
   std::function<void(const StepMetrics&)> callback_;
   mutable std::mutex mutex_;  // of steps_
   std::vector<StepMetrics> steps_;
 };
-
-// True for what token data fills: [batch, sequence] of i32 ids named `tokens` or `labels`.
-bool takes_token_data(std::string_view input, const TensorType& type);
 
 // Inputs of a graph that get synthetic data, sorted; what a user should be told.
 std::vector<std::string> synthetic_inputs(const PhysicalGraph& graph, bool has_token_data);

@@ -5,6 +5,7 @@
 #include "core/json_reader.h"
 #include "core/nearest.h"
 #include "core/operator.h"
+#include "core/operators/sources.h"
 #include "models/other_architectures.h"
 
 #include <algorithm>
@@ -55,6 +56,16 @@ std::int64_t samples_of(const LogicalGraph& graph) {
   return 1;
 }
 
+// Of a graph in a file, the first input that a text fills.
+const TensorType* token_input(const LogicalGraph& graph) {
+  for (const LogicalOp& op : graph.ops()) {
+    if (op.kind != "input") continue;
+    const TensorType& type = graph.tensor(op.outputs.front()).type;
+    if (takes_token_data(op.name, type)) return &type;
+  }
+  return nullptr;
+}
+
 // Batch norms of one sample of one pixel have no variance, those of two do.
 LogicalGraph measured_graph(const AnyModel& model) {
   return build_graph(model, 2, default_sequence(model), own_dtype(model).value_or(DType::kF32));
@@ -87,6 +98,32 @@ std::vector<std::string> notes_of(const AnyModel& model) {
 std::int64_t default_sequence(const AnyModel& model) {
   const ModelConfig* config = decoder(model);
   return config != nullptr ? config->sequence : 1;
+}
+
+SampleUnit unit_of(const AnyModel& model) {
+  if (decoder(model) != nullptr) return SampleUnit::kTokens;
+  if (std::holds_alternative<ConvNetConfig>(model)) return SampleUnit::kImages;
+  const GraphDocument* graph = document(model);
+  const bool reads_tokens = graph != nullptr && token_input(graph->graph) != nullptr;
+  return reads_tokens ? SampleUnit::kTokens : SampleUnit::kSamples;
+}
+
+std::int64_t units_per_sample(const AnyModel& model, std::int64_t sequence) {
+  if (unit_of(model) != SampleUnit::kTokens) return 1;
+  const GraphDocument* graph = document(model);
+  return graph == nullptr ? sequence : token_input(graph->graph)->shape[1];
+}
+
+std::string_view to_string(SampleUnit unit) {
+  switch (unit) {
+    case SampleUnit::kTokens:
+      return "tokens";
+    case SampleUnit::kImages:
+      return "images";
+    case SampleUnit::kSamples:
+      return "samples";
+  }
+  return "?";
 }
 
 void require_sequence(const AnyModel& model, std::int64_t sequence) {

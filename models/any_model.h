@@ -30,6 +30,14 @@ std::vector<std::string> notes_of(const AnyModel& model);
 
 // Tokens of a sample when the user says nothing; 1 where a sample is no sequence.
 std::int64_t default_sequence(const AnyModel& model);
+// What throughput is counted in: tokens where the model reads the ids of a text, images where it
+// reads these, else samples.
+enum class SampleUnit : std::uint8_t { kTokens, kImages, kSamples };
+SampleUnit unit_of(const AnyModel& model);
+// So many units a sample has, of `sequence` tokens where the model does not say itself.
+std::int64_t units_per_sample(const AnyModel& model, std::int64_t sequence);
+std::string_view to_string(SampleUnit unit);  // "tokens"
+
 // Throws Error(kUsage) for a sequence that the model cannot have.
 void require_sequence(const AnyModel& model, std::int64_t sequence);
 

@@ -93,6 +93,11 @@ TensorId add_parameter(LogicalGraph& graph, std::string name, int layer, const T
                                  .parameter = info}));
 }
 
+bool takes_token_data(std::string_view input, const TensorType& type) {
+  return (input == "tokens" || input == "labels") && type.shape.rank() == 2 &&
+         type.dtype == DType::kI32;
+}
+
 TensorId add_input(LogicalGraph& graph, std::string name, int layer, const TensorType& type,
                    const InputValues& values) {
   Attributes attributes{{"shape", type.shape.extents()},

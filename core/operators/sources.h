@@ -1,4 +1,4 @@
-// Builders of source operators: parameters and inputs.
+// Builders of source operators, parameters and inputs, and which inputs read a text.
 #pragma once
 
 #include "core/logical_graph.h"
@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace sextant {
 
@@ -23,5 +24,8 @@ struct InputValues {
 };
 TensorId add_input(LogicalGraph& graph, std::string name, int layer, const TensorType& type,
                    const InputValues& values = {});
+
+// True for the inputs that a text fills: [batch, sequence] of i32 ids named `tokens` or `labels`.
+bool takes_token_data(std::string_view input, const TensorType& type);
 
 }  // namespace sextant

@@ -232,7 +232,7 @@ def check_json(program):
 
     simulated = program.run("simulate", TINY, *CPU, "--global-batch", "4", "--strategy",
                             "dp=2 tp=2 micro_batch=1", "--json").expect_code(0).document()
-    for key in ("step_time_s", "tokens_per_s", "mfu", "parts_s", "peak_memory_bytes",
+    for key in ("step_time_s", "tokens_per_s", "samples_per_s", "mfu", "parts_s", "peak_memory_bytes",
                 "memory_by_class_bytes", "ranks_simulated", "events"):
         expect(key in simulated, f"the document of simulate lacks {key}")
     expect(set(simulated.get("parts_s", {})) ==
@@ -271,7 +271,7 @@ def check_main_line(program):
                 "result").expect_code(0)
     lines = (program.folder / "result/metrics.jsonl").read_text(encoding="utf-8").splitlines()
     expect(len(lines) == 3, f"metrics.jsonl has {len(lines)} lines after 3 steps")
-    for key in ("step", "loss", "step_time_s", "tokens_per_s", "peak_memory_bytes"):
+    for key in ("step", "loss", "step_time_s", "tokens_per_s", "samples_per_s", "peak_memory_bytes"):
         expect(all(key in json.loads(line) for line in lines), f"metrics.jsonl lacks {key}")
     compared = program.run("compare", "plans/plan.json", "result",
                            "--json").expect_code(0).document()

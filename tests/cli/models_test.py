@@ -75,10 +75,35 @@ def check_same_losses(program, model, strategies):
 def check_architectures(program):
     conv = "conv:blocks=1x1,channels=4x8,height=9,width=7,classes=5,stem_channels=4,stem_pool=0"
     check_same_losses(program, conv, ["micro_batch=8", "dp=2 tp=2 micro_batch=4"])
-    wide = "wide_deep:hidden=16x8,deep_vocab=50,wide_vocab=30,deep_fields=3,initializer_range=0.2"
-    check_same_losses(program, wide, ["micro_batch=8", "dp=2 tp=2 micro_batch=2"])
+    # Ids of equal fields and vocabularies are two inputs, in one stage as in two.
+    wide = ("wide_deep:hidden=16x8,deep_vocab=50,wide_vocab=50,deep_fields=3,wide_fields=3,"
+            "initializer_range=0.2")
+    check_same_losses(program, wide, ["pp=2 micro_batch=4", "micro_batch=8", "dp=2 tp=2 micro_batch=2"])
     head = "class_head:features=6,hidden=8,classes=50,initializer_range=0.3"
     check_same_losses(program, head, ["micro_batch=8", "dp=4 micro_batch=2 pin=head.weight:(S(1),B)"])
+
+
+def check_units(program):
+    """Rates are of what the model reads; only models that read tokens have tokens per second."""
+    conv = "conv:blocks=1x1,channels=4x8,height=9,width=7,classes=5,stem_channels=4,stem_pool=0"
+    head = "class_head:features=6,hidden=8,classes=50"
+    for model, unit in ((conv, "images/s"), (head, "samples/s")):
+        folder = unit[:-2]
+        outcome = program.run("run", model, *CPU, "micro_batch=8", "--steps", "4", "--out", folder)
+        outcome.expect_code(0)
+        expect(f" {unit}" in outcome.out and "tokens/s" not in outcome.out,
+               f"run of {model} does not say {unit}: {outcome.out}")
+        lines = (program.folder / folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        for line in map(json.loads, lines):
+            expect("tokens_per_s" not in line, f"{model} reads no tokens, but has tokens_per_s")
+            expect(abs(line["samples_per_s"] * line["step_time_s"] - 8) < 1e-6, f"{line} is no rate")
+        simulated = program.run("simulate", model, *CPU, "dp=4 micro_batch=2").expect_code(0)
+        expect(f" {unit}," in simulated.out, f"simulate does not say {unit}: {simulated.out}")
+        document = program.run("simulate", model, *CPU, "dp=4 micro_batch=2", "--json").document()
+        expect("tokens_per_s" not in document and "samples_per_s" in document,
+               f"simulate {model}: {sorted(document)}")
+        found = program.run("search", model, "-c", "cpu:ranks=2", "--global-batch", "8")
+        expect(f" {unit} " in found.expect_code(0).out, f"search does not say {unit}: {found.out}")
 
 
 def check_show(program):
@@ -135,7 +160,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--sextant", required=True, type=pathlib.Path)
     path = parser.parse_args().sextant.resolve()
-    for check in (check_show, check_architectures, check_graph, check_words, check_refusals):
+    for check in (check_show, check_architectures, check_units, check_graph, check_words, check_refusals):
         with tempfile.TemporaryDirectory() as folder:
             print(check.__name__, flush=True)
             check(Program(path, pathlib.Path(folder)))

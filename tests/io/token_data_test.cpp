@@ -65,10 +65,12 @@ PhysicalGraph input_graph(std::int64_t parts, const NdSbp& words, std::int64_t b
   return graph;
 }
 
+constexpr std::int32_t kUntouched = -7;
+
 std::vector<std::int32_t> load(TrainingHost& host, const PhysicalGraph& graph, int rank,
-                               std::int64_t step, std::int64_t act) {
+                               std::int64_t step, std::int64_t act, std::int64_t kept_steps = 0) {
   const std::int64_t elements = shard_of(graph, LayoutId(0), Rank(rank)).local_shape().elements();
-  std::vector<std::int32_t> ids(static_cast<std::size_t>(elements));
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(elements), kUntouched);
   const std::span<std::byte> bytes = std::as_writable_bytes(std::span(ids));
   const std::vector<std::span<std::byte>> outputs = {bytes};
   HostAct host_act;
@@ -79,6 +81,7 @@ std::vector<std::int32_t> load(TrainingHost& host, const PhysicalGraph& graph, i
   host_act.step = step;
   host_act.act = act;
   host_act.outputs = outputs;
+  host_act.kept_steps = kept_steps;
   host.act(host_act);
   return ids;
 }
@@ -194,6 +197,35 @@ TEST_CASE("synthetic data joins to the same samples however it is split, and sta
     for (const std::int32_t id : load(host, small, 0, 4, 1)) both.push_back(id);
     CHECK(both == load(host, large, 0, 4, 0));
   }
+}
+
+TEST_CASE("every step reads the same synthetic batch, whose micro-batches differ") {
+  TrainingHost host(11);
+  const PhysicalGraph graph = input_graph(1, {Sbp::broadcast()}, 6, 3, "ids", 50);
+  const auto first = load(host, graph, 0, 0, 0), second = load(host, graph, 0, 0, 1);
+  CHECK(first != second);
+  for (const std::int64_t step : {1, 7}) {
+    CHECK(load(host, graph, 0, step, 0) == first);
+    CHECK(load(host, graph, 0, step, 1) == second);
+  }
+  // Equal inputs of other names, and other ranges of one name, are others.
+  CHECK(load(host, input_graph(1, {Sbp::broadcast()}, 6, 3, "others", 50), 0, 0, 0) != first);
+  CHECK(load(host, input_graph(1, {Sbp::broadcast()}, 6, 3, "ids", 60), 0, 0, 0) != first);
+}
+
+TEST_CASE("synthetic data that the device keeps is written once") {
+  // Two steps have buffers of their own: steps 0 and 1 fill them, later ones find them filled.
+  TrainingHost host(11);
+  const PhysicalGraph graph = input_graph(1, {Sbp::broadcast()}, 2, 3, "ids", 50);
+  for (const std::int64_t step : {0, 1})
+    CHECK(load(host, graph, 0, step, 0, 2) == load(host, graph, 0, step, 0));
+  for (const std::int64_t step : {2, 3})
+    CHECK(load(host, graph, 0, step, 0, 2) == std::vector<std::int32_t>(6, kUntouched));
+  // A text goes on: its next samples are written.
+  const TokenData data = counting(100);
+  TrainingHost reader(data, 3);
+  const PhysicalGraph tokens = input_graph(1, {Sbp::broadcast()}, 2, 3, "tokens", 100);
+  CHECK(load(reader, tokens, 0, 2, 0, 2) == load(reader, tokens, 0, 2, 0));
 }
 
 TEST_CASE("token data fills what it has, and other inputs are named as synthetic") {
