@@ -25,7 +25,7 @@
 #include <utility>
 #include <vector>
 
-namespace sextant {
+namespace sextant::instance_names_test {
 namespace {
 
 using Names = std::set<std::string>;
@@ -251,4 +251,4 @@ TEST_CASE("inputs of two layers are two, whatever the plan") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::instance_names_test
