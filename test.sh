@@ -15,6 +15,7 @@ usage: ./test.sh [--fast | --long | --gpu | --sanitize address|thread]
   --sanitize address   all tests under address + undefined behaviour sanitizers, in build-asan/
   --sanitize thread    all tests under the thread sanitizer, in build-tsan/
 
+SEXTANT_CUDA=off leaves the CUDA back end out, on insists on it; without it nvcc decides.
 Everything else is Meson: `meson test -C build actor` runs one test, `build/tests/actor/actor_test -h`
 says how to run one case.
 USAGE
@@ -101,7 +102,8 @@ case "$mode" in
   address | thread) sanitized "$mode" ;;
   *)
     heading "build"
-    if configure build && ninja -C build; then
+    # CUDA is compiled where there is nvcc: its tests skip without a GPU, its sources must not rot.
+    if configure build -Dcuda="$(cuda_setting auto)" && ninja -C build; then
       heading "tests"
       if [ "$mode" = long ]; then
         SEXTANT_LAW_PLANS="${SEXTANT_LAW_PLANS:-10000}" run build --timeout-multiplier 10

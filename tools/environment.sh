@@ -24,9 +24,35 @@ if [ "$(id -u)" = 0 ]; then
 fi
 export OMPI_MCA_rmaps_base_oversubscribe="${OMPI_MCA_rmaps_base_oversubscribe:-1}"
 
-# configure DIR [meson options]: configures once; later changes of meson.build are ninja's to notice.
+# cuda_setting DEFAULT: the value of meson's option `cuda`. SEXTANT_CUDA=on and off decide; without it DEFAULT does.
+cuda_setting() {
+  case "${SEXTANT_CUDA:-}" in
+    on) echo enabled ;;
+    off) echo disabled ;;
+    *) echo "$1" ;;
+  esac
+}
+
+# Whether a GPU of NVIDIA has its device file: nothing else can run what the CUDA back end compiles to.
+has_gpu() { compgen -G '/dev/nvidia[0-9]*' >/dev/null; }
+
+# configure DIR [meson options]: configures once; later changes of meson.build are ninja's to notice. A folder that
+# was configured without CUDA gets it once it is asked for.
 configure() {
-  [ -f "$1/build.ninja" ] && return
+  local dir="$1" option
+  if [ -f "$dir/build.ninja" ]; then
+    for option in "${@:2}"; do
+      case "$option" in
+        -Dcuda=auto | -Dcuda=enabled)
+          meson introspect "$dir" --buildoptions |
+            python3 -c 'import json, sys; sys.exit(not any(
+              o["name"] == "cuda" and o["value"] == "disabled" for o in json.load(sys.stdin)))' || continue
+          command -v nvcc >/dev/null && meson configure "$dir" "$option"
+          ;;
+      esac
+    done
+    return 0
+  fi
   # Line tables suffice for stacks; complete debug information costs a third of the compile time.
   local options=(-Dcpp_args=-g1 "$@")
   if command -v nvcc >/dev/null; then
