@@ -53,6 +53,7 @@ struct System {
   std::map<std::string, Host> hosts;
   bool pcie_assumed = false;
   bool class_missing = false;
+  std::vector<std::string> linked_to_self;  // bus ids of GPUs
 };
 
 // "16 GT/s", "16.0 GT/s PCIe" -> 16.
@@ -133,6 +134,7 @@ class Reader {
     if (gpu.find("sm")) found.sm = gpu.integer("sm", 0, 10'000);
     for (const XmlElement& child : gpu.children)
       if (child.name == "nvlink") found.nvlinks.push_back(nvlink_of(child));
+    drop_links_to_self(found);
     if (!found.bus_id.empty())
       for (const Gpu& other : host.gpus)
         if (other.bus_id == found.bus_id)
@@ -140,6 +142,14 @@ class Reader {
     host.gpus.push_back(std::move(found));
     if (static_cast<std::int64_t>(host.gpus.size()) > kMostGpusOfGraph)
       gpu.refuse(fmt::format("more than {} GPUs", kMostGpusOfGraph));
+  }
+
+  // Vendors' files have some; NCCL reads them, and no byte ever uses them.
+  void drop_links_to_self(Gpu& gpu) {
+    const auto dropped = std::erase_if(gpu.nvlinks, [&gpu](const Nvlink& nvlink) {
+      return !nvlink.to_switch && nvlink.target == gpu.bus_id;
+    });
+    if (dropped > 0) system_.linked_to_self.push_back(gpu.bus_id);
   }
 
   static Nvlink nvlink_of(const XmlElement& element) {
@@ -223,7 +233,6 @@ class NvlinkWiring {
     for (std::size_t a = 0; a < count; ++a)
       for (const Nvlink& nvlink : host_.gpus[a].nvlinks) {
         const std::size_t b = index_of(nvlink);
-        if (b == a) nvlink.element->refuse("leads from a GPU to itself");
         lanes[a][b] += nvlink.lanes;
       }
     for (std::size_t a = 0; a < count; ++a)
@@ -306,6 +315,9 @@ ImportedCluster cluster_of(const System& system, const ImportSource& source) {
   --cluster.nodes;  // it starts at one
   cluster.devices_per_node = static_cast<std::int64_t>(first->gpus.size());
   cluster.device = device_of(*first, source, imported.notes);
+  for (const std::string& bus_id : system.linked_to_self)
+    imported.notes.push_back(
+        fmt::format("an NVLink leads from the GPU at {} to itself: left out", bus_id));
   const auto nvlinks = NvlinkWiring(*first, imported.notes).link();
   cluster.intra_node = nvlinks ? *nvlinks : pcie_of(*first, system.pcie_assumed);
   if (!first->nics.empty()) cluster.inter_node = nics_of(*first, imported.notes);

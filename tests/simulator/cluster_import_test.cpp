@@ -112,6 +112,21 @@ TEST_CASE("hosts of one NVLink domain are nodes") {
                 "hosts with 2 and 1 GPUs");
 }
 
+TEST_CASE("an NVLink from a GPU to itself is noted and makes no difference") {
+  const std::string own = to_gpu(0, 4);
+  const auto imported_of = [](const std::string& of_first, const std::string& of_second) {
+    return import_cluster(system_of(gpu(0, of_first) + gpu(1, of_second) + nic()), "n.xml");
+  };
+  for (const auto& [first, second] : std::vector<std::pair<std::string, std::string>>{
+           {to_gpu(1, 2), to_gpu(0, 2)}, {to_switches(), to_switches()}, {"", ""}}) {
+    const ImportedCluster with = imported_of(own + first, second),
+                          without = imported_of(first, second);
+    CHECK(to_json_text(with.cluster) == to_json_text(without.cluster));
+    CHECK(has_note(with, "from the GPU at 0000:00:00.0 to itself"));
+    CHECK(!has_note(without, "to itself"));
+  }
+}
+
 TEST_CASE("NCCL files that cannot be meant are refused by element") {
   const std::string good = system_of(gpu(0, to_gpu(1, 2)) + gpu(1, to_gpu(0, 2)) + nic());
   check_refused(replaced(good, "count=\"2\"", "count=\"0\""),
@@ -119,8 +134,6 @@ TEST_CASE("NCCL files that cannot be meant are refused by element") {
   check_refused(replaced(good, "count=\"2\"", "count=\"9223372036854775808\""), "count is");
   check_refused(replaced(good, "count=\"2\"", "count=\"3\""), "but 3 back");
   check_refused(replaced(good, "target=\"0000:01", "target=\"0000:0f"), "where no GPU is");
-  check_refused(replaced(good, "target=\"0000:01", "target=\"0000:00"),
-                "leads from a GPU to itself");
   check_refused(replaced(good, "speed=\"400000\"", "speed=\"0\""), "nic[0].net[0]: speed is '0'");
   check_refused(replaced(good, "speed=\"400000\"", "speed=\"fast\""), "speed is 'fast'");
   check_refused(replaced(good, "32.0 GT/s", "-1 GT/s"), "link_speed is '-1 GT/s PCIe'");
