@@ -1,4 +1,5 @@
-"""What must not be committed: paths of one machine, registries in scripts, intentions without a condition.
+"""What must not be committed: paths of one machine, registries in scripts, intentions without a condition,
+and a feature of the build that setup.sh does not install.
 
 Prints `file:line: rule`. The test first proves that each rule can fail, on planted violations.
 """
@@ -54,6 +55,21 @@ def violations(path, text):
     return found
 
 
+# A library of a GPU comes with its driver; all others must be there after setup.sh, because the program's help lists
+# what it does with them.
+PACKAGES = {"mpi": "libopenmpi-dev", "blas": "libopenblas-dev", "allocator": "libmimalloc-dev", "zlib": "zlib1g-dev",
+            "yaml": "libyaml-cpp-dev"}
+OF_GPUS = ("cuda",)
+FEATURE = re.compile(r"option\('(\w+)', type: 'feature'")
+
+
+def uninstalled_features(options, setup):
+    installed = re.findall(r"[\w.+-]+", setup)
+    return [f"meson_options.txt: setup.sh installs nothing for the feature '{feature}'"
+            for feature in FEATURE.findall(options)
+            if feature not in OF_GPUS and PACKAGES.get(feature) not in installed]
+
+
 HEAD = "// What it is.\n"
 TO_DO = "TO" + "DO"
 PLANTED = [
@@ -80,10 +96,15 @@ def prove_rules():
         found = violations(path, text)
         if len(found) != (rule is not None) or found and rule not in found[0][2]:
             yield f"planted {path} {text!r}: wanted {rule}, got {found}"
+    option = "option('yaml', type: 'feature', value: 'auto')"
+    if uninstalled_features(option, "zlib1g-dev libyaml-cpp-dev") or not uninstalled_features(option, "zlib1g-dev"):
+        yield "planted: a feature without a package goes unnoticed"
 
 
 def main():
     failures = list(prove_rules())
+    failures += uninstalled_features(*((ROOT / name).read_text(encoding="utf-8")
+                                       for name in ("meson_options.txt", "setup.sh")))
     files = project_files(*TEXT)
     for path in files:
         if path == "LICENSE":
