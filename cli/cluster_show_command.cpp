@@ -60,6 +60,8 @@ class Listing {
   }
 
   void say_device(int level, const DeviceKind& device) {
+    if (!device.memory_source.empty())
+      say(level, fmt::format("memory: {} ({})", to_text(device.memory), device.memory_source));
     for (const PeakRate& peak : device.peaks)
       say(level, fmt::format("{}: {}", to_string(peak.dtype),
                              text_of(peak.flops_per_second, QuantityKind::kFlopsPerSecond)));

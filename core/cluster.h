@@ -74,6 +74,7 @@ struct DeviceKind {
   std::vector<std::string> fused = {};
   // Where they are, they are believed before peaks and efficiencies.
   std::optional<MeasuredKernels> measured = {};
+  std::string memory_source = {};  // where `memory` comes from; empty: nobody said
 };
 
 // How the devices of a node, or the nodes of a group, are wired.

@@ -5,6 +5,7 @@
 #include "core/nearest.h"
 #include "core/settings_text.h"
 #include "simulator/builtin_clusters.h"
+#include "simulator/cluster_fields.h"
 #include "simulator/cluster_file.h"
 #include "simulator/cluster_rules.h"
 
@@ -18,11 +19,12 @@ namespace sextant {
 
 namespace {
 
-// "dgx-h100:nodes=N", "cpu:ranks=N,cores=N": how a built-in is written.
+// "dgx-h100:nodes=N", "cpu:ranks=N,cores=N,memory=SIZE": how a built-in is written.
 std::string usage_of(const BuiltinCluster& builtin) {
   std::string usage = builtin.name;
   for (const BuiltinSetting& setting : builtin.settings)
-    usage += fmt::format("{}{}=N", usage == builtin.name ? ":" : ",", setting.key);
+    usage += fmt::format("{}{}={}", usage == builtin.name ? ":" : ",", setting.key,
+                         setting.kind == SettingKind::kBytes ? "SIZE" : "N");
   return usage;
 }
 
@@ -37,12 +39,32 @@ std::int64_t parse_count(const BuiltinCluster& builtin, std::string_view key,
   return count;
 }
 
+std::int64_t parse_size(const BuiltinCluster& builtin, std::string_view key,
+                        std::string_view text) {
+  const auto refuse = [&](const std::string& why) {
+    fail(ErrorCode::kUsage, "{} '{}' of cluster '{}' {}", key, text, builtin.name, why);
+  };
+  Bytes size;
+  try {
+    static_cast<void>(parse_quantity(text, QuantityKind::kBytes));
+    size = parse_bytes(text);
+  } catch (const Error& error) {
+    refuse(fmt::format("is no size: {}", error.what()));
+  }
+  const std::string fault =
+      fault_of(static_cast<double>(size.value), Range::kPositive, QuantityKind::kBytes);
+  if (!fault.empty()) refuse("is " + fault);
+  return size.value;
+}
+
 void read_setting(const BuiltinCluster& builtin, const Setting& setting,
                   std::vector<std::int64_t>& values) {
   for (std::size_t i = 0; i < builtin.settings.size(); ++i) {
     const std::string& key = builtin.settings[i].key;
     if (setting.key != key) continue;
-    values[i] = parse_count(builtin, key, setting.value);
+    values[i] = builtin.settings[i].kind == SettingKind::kBytes
+                    ? parse_size(builtin, key, setting.value)
+                    : parse_count(builtin, key, setting.value);
     return;
   }
   fail(ErrorCode::kUsage, "cluster '{}' has no setting '{}': wanted '{}'", builtin.name,

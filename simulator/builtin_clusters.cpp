@@ -28,9 +28,12 @@ Cluster cluster_of(std::string name, std::int64_t nodes, std::int64_t devices_pe
   return cluster;
 }
 
-Cluster cpu_ranks(std::int64_t ranks, std::int64_t cores) {
+// No memory: all that the machine has available.
+Cluster cpu_ranks(std::int64_t ranks, std::int64_t cores, Bytes memory) {
   const CoreShare core = core_share(ranks, cores);
-  return cluster_of("cpu", 1, ranks, cpu_core(core), shared_memory(core), {});
+  const MemoryShare share = memory == Bytes(0) ? memory_share(machine_memory(), ranks)
+                                               : MemoryShare{memory, "as asked for: memory="};
+  return cluster_of("cpu", 1, ranks, cpu_core(core, share), shared_memory(core), {});
 }
 
 // NVIDIA's reference architectures join groups of 20 DGX A100, 32 DGX H100 or H200, 8 NVL72 racks.
@@ -77,9 +80,9 @@ const std::vector<BuiltinSetting> kTorus = {{"x", 4}, {"y", 4}, {"z", 4}, {"node
 const std::vector<BuiltinCluster>& builtin_clusters() {
   static const std::vector<BuiltinCluster> clusters = {
       {"cpu",
-       "ranks on the cores of one machine, a core each or sharing them",
-       {{"ranks", 4}, {"cores", 0}},
-       [](const Values& is) { return cpu_ranks(is[0], is[1]); }},
+       "ranks on the cores and in the memory of one machine, a core each or sharing them",
+       {{"ranks", 4}, {"cores", 0}, {"memory", 0, SettingKind::kBytes}},
+       [](const Values& is) { return cpu_ranks(is[0], is[1], Bytes(is[2])); }},
       {"dgx-a100", "nodes of 8 A100 80 GB, NVLink 3, HDR InfiniBand", kFatTree,
        [](const Values& is) {
          return with_leaves(

@@ -10,9 +10,12 @@
 
 namespace sextant {
 
+enum class SettingKind : std::uint8_t { kCount, kBytes };
+
 struct BuiltinSetting {
   std::string key;            // "nodes"
   std::int64_t fallback = 1;  // 0: what the cluster makes of leaving it out
+  SettingKind kind = SettingKind::kCount;
 };
 
 struct BuiltinCluster {

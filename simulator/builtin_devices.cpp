@@ -4,6 +4,11 @@
 #include "core/fused_kinds.h"
 #include "simulator/published.h"
 
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <string>
 
 namespace sextant {
@@ -162,10 +167,24 @@ CoreShare core_share(std::int64_t ranks, std::int64_t cores) {
           ", " + std::to_string(cores) + " cores for " + std::to_string(ranks) + " ranks"};
 }
 
-DeviceKind cpu_core(const CoreShare& core) {
+// What is available changes by the second. Rounding lets two calls mostly say the same, and the
+// text has no number that would differ.
+MemoryShare memory_share(const MachineMemory& machine, std::int64_t ranks) {
+  const auto share = static_cast<std::uint64_t>(machine.available.value / ranks);
+  const std::uint64_t step = std::max<std::uint64_t>(std::bit_floor(share) / 16, 1);
+  const std::string limited =
+      machine.limit.empty() ? "" : " under the limit of control group " + machine.limit;
+  return {Bytes(static_cast<std::int64_t>(std::max<std::uint64_t>(share / step * step, 1))),
+          fmt::format("what this machine had available{}, shared by {} rank{}; memory=SIZE says "
+                      "otherwise",
+                      limited, ranks, ranks == 1 ? "" : "s")};
+}
+
+DeviceKind cpu_core(const CoreShare& core, const MemoryShare& memory) {
   DeviceKind device;
   device.name = "cpu-core";
-  device.memory = Bytes(std::int64_t{2} << 30);
+  device.memory = memory.bytes;
+  device.memory_source = memory.source;
   const std::string peak = "one core at 3 GHz with two 8-wide f32 multiply-adds per cycle";
   device.peaks = {{DType::kF32, assumed(96 * kGiga * core.share, peak + core.text)},
                   {DType::kF64, assumed(48 * kGiga * core.share, "half of f32" + core.text)}};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/cluster.h"
+#include "core/machine_memory.h"
 
 #include <cstdint>
 #include <string>
@@ -25,7 +26,15 @@ struct CoreShare {
 };
 CoreShare core_share(std::int64_t ranks, std::int64_t cores);  // no cores: a core for each
 
+// What each of `ranks` threads of one process has where they take all that the machine has
+// available, rounded down by a sixteenth at most, and in words where that is from.
+struct MemoryShare {
+  Bytes bytes;
+  std::string source;
+};
+MemoryShare memory_share(const MachineMemory& machine, std::int64_t ranks);
+
 // One rank is one thread of a machine.
-DeviceKind cpu_core(const CoreShare& core);
+DeviceKind cpu_core(const CoreShare& core, const MemoryShare& memory);
 
 }  // namespace sextant

@@ -120,13 +120,14 @@ Json to_json(const MeasuredKernels& measured) {
 }  // namespace
 
 DeviceKind read_device(const JsonCursor& cursor) {
-  std::vector<std::string_view> known = {"name",  "memory",   "peaks",
+  std::vector<std::string_view> known = {"name",  "memory",   "memory_source", "peaks",
                                          "fused", "measured", "library_memory"};
   for (const auto& field : kDeviceFields) known.push_back(field.key);
   cursor.allow_only(known);
   DeviceKind device;
   device.name = read_name(cursor.at("name"));
   device.memory = read_memory(cursor.at("memory"));
+  if (const auto source = cursor.find("memory_source")) device.memory_source = source->text();
   device.peaks = read_peaks(cursor.at("peaks"));
   read_fields(cursor, device, kDeviceFields);
   if (const auto memory = cursor.find("library_memory"))
@@ -137,7 +138,9 @@ DeviceKind read_device(const JsonCursor& cursor) {
 }
 
 Json to_json(const DeviceKind& device) {
-  Json json = {{"name", device.name}, {"memory", device.memory.value}, {"peaks", Json::array()}};
+  Json json = {{"name", device.name}, {"memory", device.memory.value}};
+  if (!device.memory_source.empty()) json["memory_source"] = device.memory_source;
+  json["peaks"] = Json::array();
   for (const PeakRate& peak : device.peaks)
     json["peaks"].push_back(
         {{"dtype", to_string(peak.dtype)}, {"flops_per_second", to_json(peak.flops_per_second)}});

@@ -5,8 +5,7 @@
 #include "backends/cpu/kernel.h"
 #include "backends/cpu/rendezvous.h"
 #include "core/check.h"
-
-#include <unistd.h>
+#include "core/machine_memory.h"
 
 #include <chrono>
 
@@ -23,18 +22,14 @@ KernelTable table_of(CpuKernels kernels) {
   return {};
 }
 
-Bytes memory_of_this_machine() {
-  return Bytes(static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE));
-}
-
 void require_room(const PhysicalGraph& graph, Bytes memory) {
   Bytes sum;
   for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank) {
     const RankProgram& program = graph.program_of(Rank(rank));
     sum += program.arena.size;  // below 2^60 each (rule I28), and refused before it overflows
     require(sum <= memory, ErrorCode::kInfeasible,
-            "the arenas of ranks 0 to {} of {} need {} of this machine's memory, which is {}: {} "
-            "too much; rank {} ('{}') alone needs {}",
+            "the arenas of ranks 0 to {} of {} need {}, and {} are available: {} too much; rank {} "
+            "('{}') alone needs {}",
             rank, graph.ranks.size(), to_text(sum), to_text(memory), to_text(sum - memory), rank,
             program.name, to_text(program.arena.size));
   }
@@ -47,7 +42,7 @@ struct CpuWorld::Impl {
       : options(given),
         kernels(table_of(given.kernels)),
         rendezvous(graph, std::chrono::milliseconds(given.rendezvous_timeout_ms)) {
-    require_room(graph, options.memory.value_or(memory_of_this_machine()));
+    require_room(graph, options.memory ? *options.memory : machine_memory().available);
     const CpuShared shared{options, kernels, rendezvous, std::chrono::steady_clock::now()};
     for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank) {
       devices.push_back(std::make_unique<CpuDevice>(shared));

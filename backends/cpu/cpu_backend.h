@@ -36,7 +36,7 @@ struct CpuOptions {
   bool profile = false;  // keep stamps
   // Count the bytes in use; inline queues only. See CpuWorld::memory_use.
   bool measure_memory = false;
-  // What the arenas of all ranks may take together; default: the memory of this machine.
+  // What the arenas of all ranks may take together; default: what this machine has available.
   std::optional<Bytes> memory;
 };
 

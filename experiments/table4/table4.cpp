@@ -101,7 +101,7 @@ class NoHost final : public HostActors {
 // Largest difference of the parts of Y2 on all ranks from the whole product; every element is on
 // one rank.
 double error_of_run(const StagedGraph& staged) {
-  const Cluster cluster = load_cluster("cpu:ranks=4");
+  const Cluster cluster = load_cluster("cpu:ranks=4,memory=2GiB");
   const auto cost = make_roofline(cluster, DType::kF32);
   const auto network = make_alpha_beta(cluster);
   ExpandOptions options;

@@ -21,7 +21,7 @@ VERBS = [["search"], ["simulate"], ["explain"], ["boxing"], ["check"], ["run"], 
          ["doctor"], ["experiment", "accuracy"], ["export"]]
 
 TINY = "gpt:layers=2,hidden=16,heads=4,vocab=256,seq=8"
-CPU = ["-c", "cpu:ranks=4"]
+CPU = ["-c", "cpu:ranks=4,memory=2GiB"]
 
 failures = []
 
@@ -157,13 +157,29 @@ def check_import(program):
                 "4").expect_code(0)
 
 
+def check_memory_of_cpu(program):
+    """CPU ranks have what the machine has, or what is asked for; the plan and `cluster show` say how much."""
+    job = ["--strategy", "micro_batch=2", "--global-batch", "2", "--seq", "256"]
+    check = ["check", "gpt2-124m", *job, "-c"]
+    program.run(*check, "cpu:ranks=1,cores=2,memory=12GiB").expect_code(0)
+    program.run(*check, "cpu:ranks=1,cores=2,memory=1GiB").expect_code(4)
+    program.run(*check, "cpu:ranks=1,memory=lots").expect_code(2).expect_error("memory 'lots'")
+    shown = program.run("cluster", "show", "cpu:ranks=1")
+    expect("what this machine had available" in shown.out, f"the source of memory is not said: {shown.out}")
+    program.run("search", TINY, "-c", "cpu:ranks=2,memory=3GiB", "--global-batch", "4", "--out",
+                "plans").expect_code(0)
+    plan = json.loads((program.folder / "plans/plan.json").read_text(encoding="utf-8"))
+    expect(json.loads(plan["cluster_text"])["device"]["memory"] == 3 << 30,
+           "a plan does not say which memory was taken")
+
+
 def check_other_files(program):
     """A file of one kind where another is wanted is refused by what it is."""
     program.run("search", TINY, *CPU, "--global-batch", "4", "--out", "plans").expect_code(0)
     (program.folder / "text.txt").write_text("to be or not to be " * 50, encoding="utf-8")
     program.run("run", "plans/plan.json", "--data", "text.txt", "--steps", "4", "--out",
                 "run").expect_code(0)
-    shown = program.run("cluster", "show", "cpu:ranks=4", "--json").expect_code(0)
+    shown = program.run("cluster", "show", CPU[1], "--json").expect_code(0)
     (program.folder / "shown.json").write_text(shown.out, encoding="utf-8")
     (program.folder / "cluster.json").write_text(json.dumps(shown.document()["cluster"]),
                                                  encoding="utf-8")
@@ -365,7 +381,7 @@ def check_environment(program):
     """Options come from the environment too; the command line wins."""
     strategy = ["--strategy", "dp=2"]
     from_environment = program.run("simulate", TINY, *strategy, "--json", SEXTANT_GLOBAL_BATCH="4",
-                                   SEXTANT_CLUSTER="cpu:ranks=4").expect_code(0).document()
+                                   SEXTANT_CLUSTER=CPU[1]).expect_code(0).document()
     typed = program.run("simulate", TINY, *CPU, *strategy, "--global-batch", "4", "--json",
                         SEXTANT_GLOBAL_BATCH="3").expect_code(0).document()
     expect(from_environment == typed, "SEXTANT_X does not mean what the option means")
@@ -450,7 +466,7 @@ def main():
     parser.add_argument("--sextant", required=True, type=pathlib.Path)
     path = parser.parse_args().sextant.resolve()
     for check in (check_help, check_usage, check_bad_files, check_import,
-                  check_other_files, check_order_of_options, check_infeasible, check_json,
+                  check_memory_of_cpu, check_other_files, check_order_of_options, check_infeasible, check_json,
                   check_main_line, check_explained_names, check_explained_causes,
                   check_nothing_half_written,
                   check_odd_files, check_plan_values, check_environment, check_backends,

@@ -12,7 +12,7 @@ import tempfile
 
 from habits_test import Program, expect, failures
 
-CPU = ["-c", "cpu:ranks=4", "--global-batch", "8", "--strategy"]
+CPU = ["-c", "cpu:ranks=4,memory=2GiB", "--global-batch", "8", "--strategy"]
 
 
 def operator(name, kind, layer, inputs=(), words=None, **attributes):

@@ -91,9 +91,9 @@ def check_refusals(program):
         "device.memory_bandwidth is 3000 B/s")
     expect(program.files() == [], f"refused, but files are left: {program.files()}")
     simulate(program, "--trace", "plan.json", "--timeline", "page.html")
-    program.run("search", TINY, "-c", "cpu:ranks=4", "--global-batch", "4", "--fix", "tp=1",
+    program.run("search", TINY, "-c", "cpu:ranks=4,memory=2GiB", "--global-batch", "4", "--fix", "tp=1",
                 "--fix", "tp=2").expect_code(2).expect_error("'tp' is fixed twice")
-    program.run("search", TINY, "-c", "cpu:ranks=4", "--global-batch", "4", "--out",
+    program.run("search", TINY, "-c", "cpu:ranks=4,memory=2GiB", "--global-batch", "4", "--out",
                 "plans").expect_code(0)
     plan = program.folder / "plans/plan.json"
     before = plan.read_bytes()

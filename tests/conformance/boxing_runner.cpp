@@ -23,7 +23,7 @@ namespace {
 
 // Of a machine with more ranks than any case has devices.
 struct Models {
-  Cluster cluster = load_cluster("cpu:ranks=64");
+  Cluster cluster = load_cluster("cpu:ranks=64,memory=2GiB");
   std::unique_ptr<CostModel> cost = make_roofline(cluster, DType::kF32);
   std::unique_ptr<NetworkModel> network = make_alpha_beta(cluster);
 };

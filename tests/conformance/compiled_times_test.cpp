@@ -88,7 +88,7 @@ TEST_CASE("fused operators save the traffic and the starts of what is inside the
 }
 
 TEST_CASE("a compiled plan takes the same time stepped or from the tape, folded or not") {
-  const Cluster cluster = load_cluster("cpu:ranks=8");
+  const Cluster cluster = load_cluster("cpu:ranks=8,memory=2GiB");
   const auto cost = make_roofline(cluster, DType::kF32);
   const auto network = make_alpha_beta(cluster);
   for (const std::string text :

@@ -126,7 +126,7 @@ std::vector<ModelConfig> small_models() {
 }
 
 PhysicalGraph compile_small(const ModelConfig& model, DType dtype) {
-  Cluster cluster = load_cluster("cpu");
+  Cluster cluster = load_cluster("cpu:memory=2GiB");
   cluster.device.fused = fused_kind_names();
   const auto cost = make_roofline(cluster, DType::kF32);
   const auto network = make_alpha_beta(cluster);

@@ -168,7 +168,7 @@ struct Models {
 // What the times are decides the issue order, never the numbers. Fused operators run their members
 // here, so every plan may have all of them.
 Models models() {
-  Cluster cluster = load_cluster("cpu");
+  Cluster cluster = load_cluster("cpu:memory=2GiB");
   cluster.device.fused = fused_kind_names();
   cluster.devices_per_node = 64;
   return {make_roofline(cluster, DType::kF32), make_alpha_beta(cluster)};

@@ -54,9 +54,11 @@ Cluster tight(std::string_view cluster, std::int64_t memory) {
 }
 
 std::vector<Instance> instances() {
-  return {{"two stages of cpu", small_gpt(2, 2), load_cluster("cpu:ranks=2"), 4, DType::kF32},
-          {"four cpu ranks", small_gpt(3, 4), load_cluster("cpu:ranks=4"), 4, DType::kF32},
-          {"one tight node", small_gpt(4, 4), tight("dgx-h100", 6 << 20), 8, DType::kBF16}};
+  return {
+      {"two stages of cpu", small_gpt(2, 2), load_cluster("cpu:ranks=2,memory=2GiB"), 4,
+       DType::kF32},
+      {"four cpu ranks", small_gpt(3, 4), load_cluster("cpu:ranks=4,memory=2GiB"), 4, DType::kF32},
+      {"one tight node", small_gpt(4, 4), tight("dgx-h100", 6 << 20), 8, DType::kBF16}};
 }
 
 SearchProblem problem_of(const Instance& instance) {

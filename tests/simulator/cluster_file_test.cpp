@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/fused_kinds.h"
+#include "simulator/builtin_devices.h"
 #include "simulator/models.h"
 
 #include <doctest/doctest.h>
@@ -80,7 +81,7 @@ TEST_CASE("writing and reading a cluster changes nothing") {
 const std::string kAllFields = R"({
   "schema": "sextant.cluster/1", "name": "all", "nodes": 4, "devices_per_node": 4,
   "device": {
-    "name": "card", "memory": 80000000000,
+    "name": "card", "memory": 80000000000, "memory_source": "its box",
     "peaks": [{"dtype": "f16", "flops_per_second": "125TFLOP/s"}],
     "memory_bandwidth": "1.5TB/s", "matmul_efficiency": "75%", "memory_efficiency": 0.5,
     "launch_overhead": "4us", "kernel_overhead": 1e-6, "matmul_tile": 256, "matmul_units": 80,
@@ -384,7 +385,8 @@ TEST_CASE("each GPU of a DGX-1 has six NVLinks, and a way of at most two of them
 // Two cores for four ranks: half of every rate, and the source says so. A core to spare changes
 // nothing.
 TEST_CASE("cpu ranks that share cores get their share of every rate") {
-  const Cluster own = load_cluster("cpu:ranks=4"), shared = load_cluster("cpu:ranks=4,cores=2");
+  const Cluster own = load_cluster("cpu:ranks=4,memory=1GiB"),
+                shared = load_cluster("cpu:ranks=4,cores=2,memory=1GiB");
   const auto half = [](const Sourced& whole, const Sourced& part) {
     return part.value * 2 == whole.value &&
            part.source.find("2 cores for 4 ranks") != std::string::npos;
@@ -392,7 +394,24 @@ TEST_CASE("cpu ranks that share cores get their share of every rate") {
   CHECK(half(own.device.peaks.at(0).flops_per_second, shared.device.peaks.at(0).flops_per_second));
   CHECK(half(own.device.memory_bandwidth, shared.device.memory_bandwidth));
   CHECK(half(own.intra_node.bandwidth, shared.intra_node.bandwidth));
-  CHECK(to_json_text(load_cluster("cpu:ranks=4,cores=8")) == to_json_text(own));
+  CHECK(to_json_text(load_cluster("cpu:ranks=4,cores=8,memory=1GiB")) == to_json_text(own));
+}
+
+// A third of 6,000,000 KiB is 2,048,000,000 B, between 2^30 and 2^31: steps of 2^26 = 67,108,864 B,
+// of which 30 fit.
+TEST_CASE("cpu ranks share what the machine has available, or have what is asked for") {
+  const MemoryShare share = memory_share(
+      {.total = Bytes(8'192'000'000), .available = Bytes(6'144'000'000), .limit = "/job"}, 3);
+  CHECK(share.bytes == Bytes(30 * 67'108'864));
+  CHECK(share.source.find("limit of control group /job, shared by 3 ranks") != std::string::npos);
+  CHECK(memory_share({.total = {}, .available = Bytes(0), .limit = {}}, 3).bytes == Bytes(1));
+  const Cluster asked = load_cluster("cpu:ranks=4,cores=2,memory=4GiB");
+  CHECK(asked.device.memory == Bytes(std::int64_t{4} << 30));
+  CHECK(asked.device.memory_source.find("memory=") != std::string::npos);
+  const Cluster taken = load_cluster("cpu:ranks=1");
+  CHECK(taken.device.memory_source.find("machine had available") != std::string::npos);
+  CHECK(cluster_from_json(to_json_text(taken), "again").device.memory_source ==
+        taken.device.memory_source);
 }
 
 TEST_CASE("published figures are those of the data sheets") {
@@ -443,7 +462,10 @@ TEST_CASE("names and settings that do not exist are refused with what does") {
     refused(text, "of the form key=value");
   refused("dgx-h100:nodes=-3", "'-3'");
   refused("cpu:ranks=two", "'two'");
-  refused("cpu:ranks=4,core=2", "wanted 'cpu:ranks=N,cores=N'");
+  refused("cpu:ranks=4,core=2", "wanted 'cpu:ranks=N,cores=N,memory=SIZE'");
+  refused("cpu:memory=4", "memory '4' of cluster 'cpu' is no size");
+  refused("cpu:memory=0B", "memory '0B' of cluster 'cpu' is");
+  refused("cpu:memory=much", "'much'");
   refused("cpu:ranks=4,cores=0", "'0'");
   refused("no/such/file.json", "no/such/file.json");
 }

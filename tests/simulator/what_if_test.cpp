@@ -75,7 +75,7 @@ TEST_CASE("measured times follow the rate that bounds them") {
 }
 
 TEST_CASE("every key that is listed can be changed, and changes something") {
-  for (const char* name : {"dgx-h100:nodes=4", "v100x8:nodes=2", "cpu:ranks=2"}) {
+  for (const char* name : {"dgx-h100:nodes=4", "v100x8:nodes=2", "cpu:ranks=2,memory=2GiB"}) {
     const Cluster cluster = load_cluster(name);
     const auto keys = what_if_keys(cluster);
     CHECK(std::is_sorted(keys.begin(), keys.end()));
