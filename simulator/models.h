@@ -28,25 +28,33 @@ std::unique_ptr<CostModel> make_cost_model(const Cluster& cluster, DType compute
 // Peak matrix rate of the cluster's device; throws Error(kUsage) naming the dtypes it has.
 const PeakRate& peak_of(const DeviceKind& device, DType dtype);
 
-// Ring collectives, all members together: they start when the last one has arrived.
+// Collectives of links of which only latency and bandwidth are known, all members together: they
+// start when the last one has arrived. Inside a node of n members, with S the tensor as the group
+// sees it and V the largest volume of one member:
 //   all_reduce                  2 (n-1) (alpha + S / (n B))
 //   all_gather, reduce_scatter    (n-1) (alpha + S / (n B))
 //   broadcast                     (n-1) alpha + S / B, pipelined along the ring
-//   all_to_all                    (n-1) alpha + V / b
-//   transfer                            alpha + V / b
-// S is the tensor as the group sees it, V the largest volume of one member. Within one node alpha
-// and B = b are those of the intra-node link. Otherwise alpha and b are the inter-node link's, and
-// B = min(B_intra, g b) for g = the fewest members in one of the nodes: a ring crosses each node's
-// border once, and every member brings its own share of the NICs (rails), so g rings run side by
-// side. Zero bytes cost latency only; a group of one costs nothing.
-// A shift is one step whose bytes leave a node through one member's share.
+//   all_to_all                    (n-1) alpha + V / B
+//   transfer                            alpha + V / B
+//   shift                               alpha + S / (n B)
+// Over N nodes of k members each, every step and byte counts on the link that it uses. With alpha
+// and B inside a node, beta and b of one member's share of the NICs between nodes:
+//   all_gather, reduce_scatter  the faster of one ring over all, (n-N) alpha + (N-1) beta +
+//                               (n-1) S / (n min(B, k b)), and of both levels one after the other,
+//                               (k-1) (alpha + S / (k B)) + (N-1) (beta + S / (N k b));
+//                               an all_reduce is both. Unequal nodes: the ring, k the fewest
+//   all_to_all                  (k-1) alpha + (n-k) beta + the larger of V (k-1)/(n-1) / B and
+//                               V (n-k)/(n-1) / b
+//   transfer, shift             one step that leaves the node, all its bytes over one share
+// Zero bytes cost latency only; a group of one costs nothing. Wirings, outer tiers and algorithms
+// of the links are not looked at.
 std::unique_ptr<NetworkModel> make_alpha_beta(const Cluster& cluster);
 
 // What the product uses: collectives as the cluster's library runs them, the fastest of the
 // algorithms and protocols that their link lists (simulator/nccl_algorithms.h has the formulas);
-// where it lists none, the formulas above with the link's wiring (simulator/wiring.h) and outer
-// tiers in them: a ring reaches what the slowest border that it crosses lets through. All members
-// complete together, one duration after the last arrival.
+// where it lists none for a primitive, the formulas above with the link's wiring
+// (simulator/wiring.h) and outer tiers in them: a ring reaches what the slowest border that it
+// crosses lets through. All members complete together, one duration after the last arrival.
 std::unique_ptr<NetworkModel> make_network_model(const Cluster& cluster);
 
 // For studies of skew and slow hops: all_reduce, all_gather and reduce_scatter as rings in group

@@ -23,11 +23,6 @@ constexpr std::array<NamedAlgorithm, 6> kAlgorithms = {{{"ring", Algorithm::kRin
                                                         {"hierarchical", Algorithm::kHierarchical},
                                                         {"pairwise", Algorithm::kPairwise}}};
 
-[[noreturn]] void unknown(Primitive primitive) {
-  throw Error(ErrorCode::kInternal,
-              fmt::format("no cost of primitive {}", static_cast<int>(primitive)));
-}
-
 bool has_halves(Primitive primitive) {
   return primitive == Primitive::kAllReduce || primitive == Primitive::kReduceScatter ||
          primitive == Primitive::kAllGather;
@@ -145,12 +140,6 @@ class Group {
   }
 
   double tree_steps_between_nodes() const { return log2_up(shape_.nodes) * farthest_step(); }
-
-  // Where any member is in another node, all bytes count as if they left.
-  double plain_spread(double bytes) const {
-    if (spans_nodes()) return bytes / remote_pair(shape_.remote.spread);
-    return bytes / (way_.local_rate * shape_.local.spread);
-  }
 
   const Way& way() const { return way_; }
 
@@ -286,31 +275,26 @@ std::optional<Seconds> seconds_of(const Way& way, Primitive primitive, const Gro
   return std::nullopt;
 }
 
-// As written in simulator/models.h, term by term: an all_reduce of a plain link is exactly what
-// make_alpha_beta says, of which this gives one half.
-Seconds plain_seconds(const Way& plain, Primitive primitive, const GroupShape& shape,
-                      const CollectiveSize& size) {
-  const Group group(plain, shape);
-  const double n = group.n(), peers = n - 1;
-  const double alpha = group.spans_nodes() ? group.farthest_step() : group.local_step();
-  const double steps = group.spans_nodes() ? 1 : shape.local.steps / peers;  // of n - 1
-  const double part = size.global / (n * group.ring());
-  switch (primitive) {
-    case Primitive::kAllReduce:
-    case Primitive::kAllGather:
-    case Primitive::kReduceScatter:
-      return {peers * (alpha * steps), peers * (alpha * steps + part)};
-    case Primitive::kBroadcast:
-      return {peers * alpha, peers * alpha + size.global / group.ring()};
-    case Primitive::kAllToAll:
-      return {peers * alpha, peers * alpha + group.plain_spread(size.largest)};
-    case Primitive::kShift:
-      return {group.transfer_step(),
-              group.transfer_step() + group.transfer_seconds(size.global / n)};
-    case Primitive::kTransfer:
-      return {group.transfer_step(), group.transfer_step() + group.transfer_seconds(size.largest)};
+PlainWays plain_ways(const Way& links) {
+  constexpr std::array kPlain = {Algorithm::kRing, Algorithm::kHierarchical, Algorithm::kPairwise};
+  PlainWays ways;
+  for (std::size_t i = 0; i < ways.size(); ++i) {
+    ways[i] = links;
+    ways[i].algorithm = kPlain[i];
   }
-  unknown(primitive);
+  return ways;
+}
+
+Seconds plain_seconds(const PlainWays& plain, Primitive primitive, const GroupShape& shape,
+                      const CollectiveSize& size) {
+  std::optional<Seconds> least;
+  for (const Way& way : plain) {
+    if (!can_run(way.algorithm, primitive)) continue;
+    const std::optional<Seconds> one = seconds_of(way, primitive, shape, size);
+    if (one && (!least || one->total < least->total)) least = one;
+  }
+  SEXTANT_INVARIANT(least.has_value(), "no plain way for {}", to_string(primitive));
+  return *least;
 }
 
 }  // namespace sextant

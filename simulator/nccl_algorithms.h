@@ -69,9 +69,11 @@ struct Seconds {
 std::optional<Seconds> seconds_of(const Way& way, Primitive primitive, const GroupShape& shape,
                                   const CollectiveSize& size);
 
-// alpha-beta: what links without algorithms are timed by. `local` and `remote` are latency and
-// bandwidth x efficiency of the links; make_alpha_beta (simulator/models.h) has the formulas.
-Seconds plain_seconds(const Way& plain, Primitive primitive, const GroupShape& shape,
+// alpha-beta: what links without algorithms are timed by, the fastest of a ring, level by level
+// (hierarchical) and pairwise, over the latency and the bandwidth x efficiency of the links.
+using PlainWays = std::array<Way, 3>;
+PlainWays plain_ways(const Way& links);
+Seconds plain_seconds(const PlainWays& plain, Primitive primitive, const GroupShape& shape,
                       const CollectiveSize& size);
 
 }  // namespace sextant

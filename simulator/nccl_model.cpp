@@ -115,7 +115,8 @@ std::size_t index_of(Primitive primitive) {
 
 }  // namespace
 
-NcclModel::NcclModel(const Cluster& cluster) : shapes_(cluster), plain_(plain_way(cluster)) {
+NcclModel::NcclModel(const Cluster& cluster)
+    : shapes_(cluster), plain_(plain_ways(plain_way(cluster))) {
   for (const CollectiveAlgorithm& algorithm : cluster.intra_node.algorithms) {
     check(cluster.intra_node, algorithm);
     for (const Primitive primitive : kPrimitives)
@@ -215,6 +216,16 @@ void NcclModel::complete(const CollectiveCost& cost, std::span<const Time> arriv
 
 std::unique_ptr<NetworkModel> make_network_model(const Cluster& cluster) {
   return std::make_unique<NcclModel>(cluster);
+}
+
+std::unique_ptr<NetworkModel> make_alpha_beta(const Cluster& cluster) {
+  Cluster plain = cluster;
+  for (NetworkLink* link : {&plain.intra_node, &plain.inter_node}) {
+    link->algorithms.clear();
+    link->wiring = Wiring::kSwitch;
+  }
+  plain.outer_tiers.clear();
+  return std::make_unique<NcclModel>(plain);
 }
 
 }  // namespace sextant

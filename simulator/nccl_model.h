@@ -50,7 +50,7 @@ class NcclModel : public NetworkModel {
   Best best(Primitive primitive, const GroupShape& shape, const CollectiveSize& size) const;
 
   GroupShapes shapes_;
-  Way plain_;
+  PlainWays plain_;
   Ways local_, spanning_;
 };
 

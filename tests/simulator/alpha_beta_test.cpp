@@ -114,10 +114,12 @@ TEST_CASE("a group that spans nodes uses the inter-node link of each of its memb
   const std::int64_t bytes = 16'000'000'000;
   // One member per node: (2-1) x 16 GB / (2 x 40 GB/s) = 200 ms.
   CHECK(time_of(cluster, Primitive::kAllGather, ranks({0, 8}), bytes) == Duration(200'000'000'000));
-  // Two per node, 80 GB/s of rails: 3 x 16 GB / (4 x 80 GB/s) = 150 ms.
+  // Two per node, 80 GB/s of rails: one half between nodes, 8 GB / 80 GB/s = 100 ms, one half
+  // inside them, 8 GB / 400 GB/s = 20 ms.
   CHECK(time_of(cluster, Primitive::kAllGather, ranks({0, 1, 8, 9}), bytes) ==
-        Duration(150'000'000'000));
-  // Sixteen: min(400, 8 x 40) = 320 GB/s: 15 x 16 GB / (16 x 320 GB/s) = 46.875 ms.
+        Duration(120'000'000'000));
+  // Sixteen: both levels take 7/8 x 40 + 1/2 x 50 = 60 ms; a ring at min(400, 8 x 40) = 320 GB/s
+  // 15 x 16 GB / (16 x 320 GB/s) = 46.875 ms.
   std::vector<Rank> all;
   for (int rank = 0; rank < 16; ++rank) all.emplace_back(rank);
   CHECK(time_of(cluster, Primitive::kAllGather, all, bytes) == Duration(46'875'000'000));

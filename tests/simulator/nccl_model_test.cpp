@@ -139,8 +139,8 @@ std::vector<Cluster> many_clusters(std::uint64_t seed) {
   std::vector<Cluster> clusters;
   for (int i = 0; i < 60; ++i) clusters.push_back(random_cluster(random));
   for (const BuiltinCluster& builtin : builtin_clusters())
-    clusters.push_back(
-        load_cluster(builtin.name == "cpu" ? "cpu:ranks=16" : builtin.name + ":nodes=2"));
+    clusters.push_back(load_cluster(builtin.name == "cpu" ? "cpu:ranks=16,memory=2GiB"
+                                                          : builtin.name + ":nodes=2"));
   return clusters;
 }
 
@@ -173,6 +173,40 @@ TEST_CASE("a link without algorithms is alpha-beta, picosecond for picosecond") 
             time_of(*baseline, primitive, members, bytes, volume));
     }
   }
+}
+
+// Two nodes of 8 without algorithms, S = 64 MiB: S / B = 1 ms inside, 16 ms over the 8 x 524.288
+// MB/s of a node. By level 2 x 7/8 x 1 ms + 2 x 1/2 x 16 ms; one ring over all would put 2 x 15/16
+// x 16 ms = 30 ms through the NICs. Of the 60 MiB that a member sends to 15 others 32 MiB leave its
+// node.
+TEST_CASE("a link without algorithms charges a NIC with the bytes that leave its node only") {
+  constexpr std::int64_t kMebibyte = 1 << 20;
+  Cluster cluster = switch_of(2, 8, 67'108'864'000, 0);
+  cluster.inter_node.bandwidth.value = 524'288'000;
+  for (const auto& network : {make_network_model(cluster), make_alpha_beta(cluster)}) {
+    const auto time = [&](Primitive primitive, std::int64_t bytes) {
+      return time_of(*network, primitive, first(16), bytes, bytes);
+    };
+    CHECK(time(Primitive::kAllReduce, 64 * kMebibyte) == Duration(17'750'000'000));
+    CHECK(time(Primitive::kAllGather, 64 * kMebibyte) == Duration(8'875'000'000));
+    CHECK(time(Primitive::kReduceScatter, 64 * kMebibyte) == Duration(8'875'000'000));
+    CHECK(time(Primitive::kAllToAll, 60 * kMebibyte) == Duration(64'000'000'000));
+  }
+  // Three members in one node and one in the other are no levels: a ring, whose one port carries
+  // 3/4 of S each way, 3/4 x 128 ms.
+  CHECK(time_of(cluster, Primitive::kAllGather, ranks({0, 1, 2, 8}), 64 * kMebibyte) ==
+        Duration(96'000'000'000));
+}
+
+// 1 us inside, 10 us between nodes. Rings and pairs: 14 steps inside and 1 between; an exchange
+// reaches 7 members inside and 8 outside.
+TEST_CASE("a link without algorithms pays the latency of each step where it is taken") {
+  const Cluster cluster = switch_of(2, 8, 100e9, 1e-6);
+  // By level: 7 inside, 1 between.
+  CHECK(time_of(cluster, Primitive::kAllGather, first(16), 0) == Duration(17'000'000));
+  CHECK(time_of(cluster, Primitive::kBroadcast, first(16), 0) == Duration(24'000'000));
+  CHECK(time_of(cluster, Primitive::kAllToAll, first(16), 0) == Duration(87'000'000));
+  CHECK(time_of(cluster, Primitive::kTransfer, first(16), 0) == Duration(10'000'000));
 }
 
 TEST_CASE("G53: zero bytes take the latency of the fastest way and no time in the division") {
