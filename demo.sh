@@ -40,8 +40,10 @@ show "Where the step of the best plan goes" \
   sextant simulate "$out/llama/plan.json" --trace "$out/llama/trace.json"
 show "Why it looks like this, and why not tensor parallelism over eight" \
   sextant explain "$out/llama/plan.json" --why-not tp=8
-show "The best plans for a small GPT on four CPU ranks" \
-  sextant search "$small" -c "cpu:ranks=4,cores=$(nproc)" --global-batch 16 --out "$out/small"
+show "What four ranks can do on this machine's cores, measured: ten seconds" \
+  sextant cluster bench --backend cpu --base cpu:ranks=4 --step "$small:4x128" -o "$out/here.json"
+show "The best plans for a small GPT on these four ranks" \
+  sextant search "$small" -c "$out/here.json" --global-batch 16 --out "$out/small"
 show "The same plan, run: four ranks train on the text of this repository" \
   sextant run "$out/small/plan.json" --backend cpu --steps 40 --data "$text" --out "$out/small/run"
 show "Predicted against measured" \

@@ -1,4 +1,5 @@
 // `sextant compare`: what was predicted beside what was measured.
+#include "backends/cpu/machine_load.h"
 #include "cli/run_record.h"
 #include "cli/verbs.h"
 #include "core/check.h"
@@ -157,6 +158,8 @@ void run_compare(const CompareArguments& arguments, const CommonOptions&, Consol
     console.say(fmt::format("median error of {} operators: {:.0f} %", rows.size(),
                             100 * median_error(rows)));
   if (rows.empty()) console.say("no times per operator: run with --profile 3 to measure them");
+  if (const OthersLoad load{record.others_share, 0}; !load.is_quiet())
+    console.say(busy_text(load) + " during the run: measured times are too long");
   console.say(fmt::format("issue order of all {} ranks over {} steps: {}", graph.ranks.size(),
                           record.steps, order_equal ? "equal" : "DIFFERENT"));
   console.say(fmt::format(

@@ -287,17 +287,22 @@ void add_cluster_import(CLI::App& cluster, Program& p) {
 
 void add_cluster_bench(CLI::App& cluster, Program& p) {
   CLI::App& bench =
-      add_verb(cluster, p, "bench", "Measure this machine's GPU: a cluster file",
-               "Examples:\n  sextant cluster bench --date 2026-01-31 --out h200\n"
-               "  sextant cluster bench --date 2026-01-31 --step gpt2-medium:16x1024 --out h200",
+      add_verb(cluster, p, "bench", "Measure this machine's GPU or CPU: a cluster file",
+               "Examples:\n  sextant cluster bench --step gpt2-medium:16x1024 -o h200.json\n"
+               "  sextant cluster bench --backend cpu --base cpu:ranks=4 -o here.json",
                [&p](Console& console) { run_cluster_bench(p.cluster_bench, p.common, console); });
+  bench.add_option("--backend", p.cluster_bench.backend, "cuda (default) or cpu");
+  bench.add_option("-o,--output", p.cluster_bench.output,
+                   "cluster file to write (or --out: a folder for cluster.json)");
   bench.add_option("--base", p.cluster_bench.base,
-                   "what is not measured: peaks, links, counts (dgx-h100:nodes=1)");
-  bench.add_option("--dtype", p.cluster_bench.dtype, "of products and tensors (bf16)");
-  bench.add_option("--date", p.cluster_bench.date, "when this is: goes into the file");
+                   "what is not measured: peaks, links, counts (dgx-h100:nodes=1; cpu: ranks and "
+                   "memory of cpu:ranks=4)");
+  bench.add_option("--dtype", p.cluster_bench.dtype, "of products and tensors (bf16; cpu: f32)");
+  bench.add_option("--date", p.cluster_bench.date, "when this is: goes into the file (today)");
   bench
       .add_option("--step", p.cluster_bench.steps,
-                  "MODEL:BATCHxSEQUENCE, a training step whose launches to measure; repeatable")
+                  "MODEL:BATCHxSEQUENCE, a training step of one device whose launches to "
+                  "measure; repeatable")
       ->allow_extra_args(false);
   bench.add_option("--matmul-cache", p.cluster_bench.matmul_cache,
                    "file that keeps which algorithms were measured to be fast");

@@ -1,5 +1,6 @@
 // `sextant run`: trains with a plan, on CPU ranks in this process or on a GPU.
 #include "actor/runtime.h"
+#include "backends/cpu/machine_load.h"
 #include "cli/run_backend.h"
 #include "cli/run_record.h"
 #include "cli/throughput.h"
@@ -251,14 +252,20 @@ void run_run(const RunArguments& arguments, const CommonOptions& common, Console
   TrainingHost host = training_host(data, common.seed);
   Recorder recorder(planned, peak_memory(graph), warm_up_steps(arguments), console);
   const PolledSignals polled;  // what was trained is written
+  const LoadWatch watch;
   const auto issued = train(graph, *world, host, recorder, arguments.steps);
+  const OthersLoad load =
+      arguments.backend == "cpu" ? watch.load().value_or(OthersLoad{}) : OthersLoad{};
   world.reset();  // its memory is the profile's now
   console.end_progress();
   RunRecord record = make_record(planned, graph, arguments, common, recorder);
   if (issued) record.issued = *issued;
+  record.others_share = load.others;
   if (issued && arguments.profile > 0) profile(graph, arguments, common.seed, data, record);
 
   say_result(record, planned, recorder, console);
+  if (!load.is_quiet())
+    console.say(busy_text(load) + " during the run: steps took longer than on a quiet one");
   say_profile(record, console);
   if (!common.out.empty()) {
     write_file_whole(common.out + "/metrics.jsonl", recorder.lines());

@@ -112,9 +112,11 @@ void run_model_show(const ModelShowArguments& arguments, const CommonOptions& co
                     Console& console);
 
 struct ClusterBenchArguments {
-  std::string base = "dgx-h100:nodes=1";  // what is not measured: peaks, links, counts
-  std::string dtype = "bf16";
-  std::string date;                // of the measurement
+  std::string backend = "cuda";    // or cpu
+  std::string base;                // what is not measured; empty: dgx-h100:nodes=1, or cpu
+  std::string dtype;               // empty: bf16, of a CPU f32
+  std::string date;                // of the measurement; empty: today
+  std::string output;              // file; empty: cluster.json in the folder for results
   std::vector<std::string> steps;  // "gpt2-medium:16x1024": training steps to measure launches of
   std::string matmul_cache;        // file
 };

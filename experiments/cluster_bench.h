@@ -5,20 +5,13 @@
 
 #include "backends/cuda/cuda_bench.h"
 #include "core/cluster.h"
-#include "core/physical_graph.h"
+#include "experiments/kernel_measurement.h"
 
-#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
 namespace sextant {
-
-struct BenchedStep {
-  std::string name;
-  PhysicalGraph graph;
-  std::int64_t id_limit = 1;  // of the vocabulary
-};
 
 struct ClusterBenchOptions {
   DType dtype = DType::kBF16;

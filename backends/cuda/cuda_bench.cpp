@@ -21,7 +21,7 @@ namespace {
 
 // Several times the second-level cache of any card (H200: 50 MB).
 constexpr std::size_t kPastCaches = std::size_t{256} << 20;
-constexpr int kWarmUpRuns = 3;
+constexpr int kWarmUpRuns = 3, kRuns = 20;
 constexpr int kLaunches = 2000;
 // Of the load between runs: a product of 1.5 ms on an H200, and a sixth of the time memory traffic.
 constexpr std::int64_t kLoadExtent = 8192;
@@ -146,7 +146,7 @@ class LoadProduct {
   std::vector<std::unique_ptr<CudaKernel>> kernels_;
 };
 
-CudaTiming timing_of(std::vector<double> seconds) {
+KernelTiming timing_of(std::vector<double> seconds) {
   std::sort(seconds.begin(), seconds.end());
   return {.median_s = quantile(seconds, 0.5),
           .low_quartile_s = quantile(seconds, 0.25),
@@ -216,7 +216,7 @@ struct CudaBench::State {
     SEXTANT_CUDA(cudaEventElapsedTime(&milliseconds, begin, end));
     return static_cast<double>(milliseconds) * 1e-3;
   }
-  CudaTiming repeat(int runs, bool is_cold, const std::function<void()>& work) {
+  KernelTiming repeat(int runs, bool is_cold, const std::function<void()>& work) {
     std::vector<double> seconds;
     for (int run = 0; run < kWarmUpRuns + runs; ++run) {
       if (is_cold) {
@@ -301,19 +301,19 @@ CudaCard CudaBench::card() const {
   return card;
 }
 
-CudaTiming CudaBench::copy(Bytes bytes) {
+KernelTiming CudaBench::copy(Bytes bytes) {
   const auto size = static_cast<std::size_t>(bytes.value);
   require(state_->inputs.reserve(size) && state_->outputs.reserve(size), ErrorCode::kDevice,
           "the card has no memory to copy {}", to_text(bytes));
-  return state_->repeat(20, true, [&] {
+  return state_->repeat(kRuns, true, [&] {
     SEXTANT_CUDA(cudaMemcpyAsync(state_->outputs.at(0), state_->inputs.at(0), size,
                                  cudaMemcpyDeviceToDevice, state_->stream));
   });
 }
 
-CudaTiming CudaBench::matmul(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype) {
+KernelTiming CudaBench::matmul(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype) {
   const Product product(m, n, k, dtype);
-  const auto timing = time(std::span(&product.call, 1), 20, false);
+  const auto timing = time(std::span(&product.call, 1), false);
   require(timing.has_value(), ErrorCode::kDevice, "no product {}x{}x{} in {}", m, n, k,
           to_string(dtype));
   return *timing;
@@ -338,7 +338,7 @@ double CudaBench::kernel_overhead_s() {
   for (int i = 0; i < kLaunches; ++i) SEXTANT_CUDA(enqueue_nothing(state_->stream));
   SEXTANT_CUDA(cudaStreamEndCapture(state_->stream, &graph));
   SEXTANT_CUDA(cudaGraphInstantiate(&executable, graph, 0));
-  const CudaTiming timing =
+  const KernelTiming timing =
       state_->repeat(10, false, [&] { SEXTANT_CUDA(cudaGraphLaunch(executable, state_->stream)); });
   SEXTANT_CUDA(cudaGraphExecDestroy(executable));
   SEXTANT_CUDA(cudaGraphDestroy(graph));
@@ -366,8 +366,11 @@ bool CudaBench::has_kernel(std::string_view kind) const {
   return std::binary_search(kinds.begin(), kinds.end(), kind);
 }
 
-std::optional<CudaTiming> CudaBench::time(std::span<const KernelContext> calls, int runs,
-                                          bool is_cold) {
+std::optional<KernelTiming> CudaBench::time(std::span<const KernelContext> calls) {
+  return time(calls, true);
+}
+
+std::optional<KernelTiming> CudaBench::time(std::span<const KernelContext> calls, bool is_cold) {
   std::vector<KernelContext> placed(calls.begin(), calls.end());
   if (!state_->place(placed)) return std::nullopt;
   state_->new_context();
@@ -378,7 +381,7 @@ std::optional<CudaTiming> CudaBench::time(std::span<const KernelContext> calls, 
     return std::nullopt;
   }
   state_->context->allocate_scratch();
-  const CudaTiming timing = state_->repeat(runs, is_cold, [&] {
+  const KernelTiming timing = state_->repeat(kRuns, is_cold, [&] {
     for (const auto& kernel : kernels) kernel->enqueue(state_->stream);
   });
   if (const auto fault = state_->context->fault()) fail(ErrorCode::kDevice, "{}", *fault);

@@ -3,12 +3,13 @@
 //
 // `kernel_bench [--json FILE] [MODEL:BATCHxSEQUENCE[:LAYERS] ...]`, MODEL as everywhere; without
 // models GPT-2 medium and xl with a vocabulary of 50,304 and two layers of Llama 2 7B.
+#include "backends/cuda/cuda_bench.h"
 #include "compiler/expand.h"
 #include "compiler/strategy.h"
 #include "compiler/training_graph.h"
 #include "core/check.h"
-#include "experiments/micro/plan_timing.h"
 #include "experiments/step_text.h"
+#include "experiments/step_timing.h"
 #include "models/model.h"
 #include "simulator/cluster_file.h"
 #include "simulator/models.h"
@@ -70,7 +71,7 @@ Workload workload_of(std::string_view text) {
 Ceilings measure_ceilings(CudaBench& bench) {
   Ceilings ceilings;
   const Bytes size(std::int64_t{1} << 30);
-  const CudaTiming copy = bench.copy(size);
+  const KernelTiming copy = bench.copy(size);
   ceilings.bytes_per_second = 2 * static_cast<double>(size.value) / copy.median_s;
   ceilings.json["copy_1gib_bytes_per_second"] = ceilings.bytes_per_second;
   fmt::print("copy of 1 GiB: {} read and written\n", bandwidth_to_text(ceilings.bytes_per_second));

@@ -173,6 +173,18 @@ def check_memory_of_cpu(program):
            "a plan does not say which memory was taken")
 
 
+def check_bench(program):
+    """What a bench cannot do is refused before anything is measured."""
+    bench = ["cluster", "bench", "--backend", "cpu"]
+    program.run(*bench).expect_code(2).expect_error("-o FILE")
+    program.run(*bench, "-o", "a.json", "--out", "b").expect_code(2).expect_error("two places")
+    program.run(*bench, "-o", "a.json", "--base", "dgx-a100:nodes=2").expect_code(2).expect_error("2 nodes")
+    program.run(*bench, "-o", "a.json", "--matmul-cache", "c").expect_code(2).expect_error("--backend cuda")
+    program.run(*bench, "-o", "a.json", "--step", "gpt2-124m").expect_code(2)
+    program.run("cluster", "bench", "--backend", "tpu", "-o", "a.json").expect_code(2).expect_error("cpu, cuda")
+    expect(not (program.folder / "a.json").exists(), "a refused bench wrote a file")
+
+
 def check_other_files(program):
     """A file of one kind where another is wanted is refused by what it is."""
     program.run("search", TINY, *CPU, "--global-batch", "4", "--out", "plans").expect_code(0)
@@ -466,7 +478,7 @@ def main():
     parser.add_argument("--sextant", required=True, type=pathlib.Path)
     path = parser.parse_args().sextant.resolve()
     for check in (check_help, check_usage, check_bad_files, check_import,
-                  check_memory_of_cpu, check_other_files, check_order_of_options, check_infeasible, check_json,
+                  check_memory_of_cpu, check_bench, check_other_files, check_order_of_options, check_infeasible, check_json,
                   check_main_line, check_explained_names, check_explained_causes,
                   check_nothing_half_written,
                   check_odd_files, check_plan_values, check_environment, check_backends,

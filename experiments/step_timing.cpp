@@ -1,5 +1,5 @@
 // Fused operators without a kernel run their members, so those are what is timed.
-#include "experiments/micro/plan_timing.h"
+#include "experiments/step_timing.h"
 
 #include <string_view>
 #include <utility>
@@ -7,7 +7,7 @@
 namespace sextant {
 namespace {
 
-TimedLaunch timed(const StepLaunch& launch, bool is_member, CudaBench& bench) {
+TimedLaunch timed(const StepLaunch& launch, bool is_member, KernelTimer& timer) {
   return {.kind = launch.kind(),
           .types = launch.types(),
           .count = launch.count,
@@ -16,7 +16,7 @@ TimedLaunch timed(const StepLaunch& launch, bool is_member, CudaBench& bench) {
           .works = launch.works,
           .is_member = is_member,
           .ends = {},
-          .timing = bench.time(launch.calls)};
+          .timing = timer.time(launch.calls)};
 }
 
 }  // namespace
@@ -25,18 +25,18 @@ double TimedLaunch::seconds_per_step() const {
   return timing ? timing->median_s * static_cast<double>(count) : 0;
 }
 
-std::vector<TimedLaunch> time_step(const PhysicalGraph& graph, CudaBench& bench) {
+std::vector<TimedLaunch> time_step(const PhysicalGraph& graph, KernelTimer& timer) {
   StepLaunches step(graph, Rank(0),
-                    [&bench](std::string_view kind) { return bench.go_together(kind); });
+                    [&timer](std::string_view kind) { return timer.go_together(kind); });
   std::vector<TimedLaunch> all;
   for (const StepLaunch& launch : step.launches()) {
-    TimedLaunch made = timed(launch, false, bench);
+    TimedLaunch made = timed(launch, false, timer);
     const bool needs_members = !made.timing && !launch.calls.front().actor->members.empty();
     if (!needs_members) {
       all.push_back(std::move(made));
       continue;
     }
-    for (const StepLaunch& member : step.members(launch)) all.push_back(timed(member, true, bench));
+    for (const StepLaunch& member : step.members(launch)) all.push_back(timed(member, true, timer));
     all.back().ends = launch.work();
   }
   return all;

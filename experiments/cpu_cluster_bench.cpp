@@ -1,0 +1,203 @@
+// Sizes are those of models that train on a CPU; a large product takes tens of milliseconds there.
+#include "experiments/cpu_cluster_bench.h"
+
+#include "actor/runtime.h"
+#include "backends/cpu/cpu_backend.h"
+#include "core/check.h"
+#include "experiments/step_timing.h"
+#include "io/training_host.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <utility>
+
+namespace sextant {
+namespace {
+
+constexpr std::int64_t kRows[] = {16, 128, 1024};
+constexpr std::int64_t kColumns[] = {32, 128, 512, 2048};
+constexpr double kMostFlops = 6e8;  // of one product: 20 ms at 30 GFLOP/s
+
+constexpr std::int64_t kStepsOfLaunches = 12, kWarmUpSteps = 3;
+
+void add_products(KernelMeasurement& measurement) {
+  for (const std::int64_t m : kRows)
+    for (const std::int64_t n : kColumns)
+      for (const std::int64_t k : kColumns)
+        if (2.0 * static_cast<double>(m * n * k) <= kMostFlops)
+          measurement.add("matmul", {measurement.type({m, k}), measurement.type({k, n})}, {});
+}
+
+double process_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+// Processor time that one launch of a rank takes beside its kernel: queues, fences, the runtime,
+// the threads that wake up. The kernels of the step are timed and taken off.
+double launch_seconds(CpuBench& bench, const PhysicalGraph& graph) {
+  CpuWorld world(graph, {});
+  TrainingHost host(0);
+  double begin = 0, end = 0;
+  host.on_step([&](const StepMetrics& step) {
+    if (step.step == kWarmUpSteps) begin = process_seconds();
+    if (step.step == kWarmUpSteps + kStepsOfLaunches) end = process_seconds();
+  });
+  run_all(graph, world.devices(), host, kWarmUpSteps + kStepsOfLaunches + 1);
+  double kernels_s = 0;
+  for (const TimedLaunch& launch : time_step(graph, bench)) kernels_s += launch.seconds_per_step();
+  const auto ranks = static_cast<double>(graph.ranks.size());
+  const auto launches = static_cast<double>(graph.program_of(Rank(0)).order.size());
+  const double step_s = (end - begin) / static_cast<double>(kStepsOfLaunches) / ranks;
+  return std::max(step_s - kernels_s / bench.ranks_per_core(), 0.0) / launches;
+}
+
+// How many bytes a way moves over the link, per byte of the tensor that is global to `n` ranks.
+double moved_share(Primitive primitive, double n) {
+  switch (primitive) {
+    case Primitive::kAllReduce:
+      return 2 * (n - 1) / n;
+    case Primitive::kAllGather:
+    case Primitive::kReduceScatter:
+      return (n - 1) / n;
+    case Primitive::kAllToAll:
+      return (n - 1) / (n * n);  // of one member
+    case Primitive::kBroadcast:
+    case Primitive::kTransfer:
+      return 1;
+    case Primitive::kShift:
+      return 1 / n;
+  }
+  return 1;
+}
+
+struct MeasuredWay {
+  Primitive primitive = Primitive::kAllReduce;
+  const char* algorithm = "";
+  double fixed = 0, rate = 0;  // s, B/s
+};
+
+// Two sizes: what a meeting takes at least, and one whose bytes are most of its time.
+MeasuredWay measure_way(CpuBench& bench, Primitive primitive, const char* algorithm, double ranks) {
+  constexpr std::int64_t kSmall = 1 << 10, kLarge = 4 << 20;
+  const double small = bench.meet(primitive, Bytes(kSmall)).median_s;
+  const double large = bench.meet(primitive, Bytes(kLarge)).median_s;
+  const double share = moved_share(primitive, ranks);
+  const double per_byte = std::max(large - small, 0.1 * large) / (share * (kLarge - kSmall));
+  return {primitive, algorithm, std::max(small - share * kSmall * per_byte, 0.0), 1 / per_byte};
+}
+
+NetworkLink measure_link(CpuBench& bench, NetworkLink link, std::int64_t ranks,
+                         const std::string& source) {
+  const auto measured = [&source](double value) {
+    return Sourced{value, Provenance::kMeasured, source};
+  };
+  const auto n = static_cast<double>(ranks);
+  const std::array<std::pair<Primitive, const char*>, 5> kWays = {
+      {{Primitive::kAllReduce, "ring"},
+       {Primitive::kReduceScatter, "ring"},
+       {Primitive::kAllGather, "ring"},
+       {Primitive::kAllToAll, "pairwise"},
+       {Primitive::kTransfer, "pairwise"}}};
+  std::vector<MeasuredWay> ways;
+  for (const auto& [primitive, algorithm] : kWays)
+    ways.push_back(measure_way(bench, primitive, algorithm, n));
+  double best = 0;
+  for (const MeasuredWay& way : ways) best = std::max(best, way.rate);
+  link.bandwidth = measured(best);
+  link.latency = measured(ways.back().fixed);
+  link.efficiency = measured(ways.front().rate / best);
+  link.algorithms.clear();
+  for (const MeasuredWay& way : ways)
+    link.algorithms.push_back({.name = way.algorithm,
+                               .protocol = "simple",
+                               .base_latency = measured(way.fixed),
+                               .step_latency = measured(0),
+                               .efficiency = measured(way.rate / best),
+                               .primitive = std::string(to_string(way.primitive))});
+  return link;
+}
+
+double flops_per_second(const std::vector<MeasuredKernel>& kernels) {
+  double best = 0;
+  for (const MeasuredKernel& one : kernels)
+    if (one.kernel.starts_with("matmul:")) best = std::max(best, one.flops / one.seconds);
+  return best;
+}
+
+// A sum of two tensors that no cache holds.
+double bytes_per_second(CpuBench& bench) {
+  KernelMeasurement large(bench, DType::kF32, 0, [](const std::string&) {});
+  const TensorType x = large.type({4096, 1024});
+  large.add("add", {x, x}, {});
+  const MeasuredKernel row = large.take().at(0);
+  return static_cast<double>(row.bytes.value) / row.seconds;
+}
+
+}  // namespace
+
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("model name"))
+      if (const std::size_t colon = line.find(": "); colon != std::string::npos)
+        return line.substr(colon + 2);
+  return "CPU";
+}
+
+Cluster measure_cpu_cluster(CpuBench& bench, const Cluster& cluster, const PhysicalGraph& launches,
+                            const std::vector<BenchedStep>& steps,
+                            const CpuClusterBenchOptions& options) {
+  const std::int64_t ranks = cluster.num_devices();
+  const std::string sharing =
+      bench.ranks_per_core() > 1
+          ? fmt::format(", {} ranks busy, {:g} to a core", ranks, bench.ranks_per_core())
+          : fmt::format(", {} rank{} busy", ranks, ranks == 1 ? "" : "s");
+  const std::string source =
+      fmt::format("cluster bench on {}, {}{}", processor_name(), options.date, sharing);
+  const auto measured = [&source](double value, const std::string& more = "") {
+    return Sourced{value, Provenance::kMeasured, source + more};
+  };
+  Cluster made = cluster;
+  made.name = cluster.name + "-measured";
+  DeviceKind& device = made.device;
+  device.name = "cpu-core of " + processor_name();
+  options.say("launches");
+  const double overhead_s = launch_seconds(bench, launches) * bench.ranks_per_core();
+  device.kernel_overhead = measured(overhead_s);
+  device.launch_overhead = measured(0, ": a launch is counted with its kernel, on the same cores");
+  options.say("products");
+  KernelMeasurement measurement(bench, options.dtype, overhead_s, options.say);
+  add_products(measurement);
+  for (const BenchedStep& step : steps) {
+    options.say("launches of " + step.name);
+    measurement.add_step(step);
+  }
+  options.say("memory");
+  device.memory_bandwidth = measured(bytes_per_second(bench));
+  device.memory_efficiency = measured(1);
+  device.measured = MeasuredKernels{.dtype = options.dtype,
+                                    .provenance = Provenance::kMeasured,
+                                    .source = source,
+                                    .kernels = measurement.take()};
+  device.matmul_efficiency = measured(1);
+  for (PeakRate& peak : device.peaks)
+    if (peak.dtype == options.dtype)
+      peak.flops_per_second = measured(flops_per_second(device.measured->kernels),
+                                       ": the fastest product of the table");
+  if (ranks > 1) {
+    options.say("meetings");
+    made.intra_node = measure_link(bench, made.intra_node, ranks, source);
+  }
+  return made;
+}
+
+}  // namespace sextant

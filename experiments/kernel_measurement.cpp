@@ -1,0 +1,135 @@
+// Calls of one operator, launches of a step; every row is known by its work.
+#include "experiments/kernel_measurement.h"
+
+#include "core/check.h"
+#include "core/operator.h"
+#include "experiments/step_timing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace sextant {
+namespace {
+
+// One operator on whole tensors.
+class OperatorCall {
+ public:
+  OperatorCall(const std::string& kind, const std::vector<TensorType>& inputs,
+               const Attributes& attributes) {
+    const OperatorDef& def = builtin_operators().get(kind);
+    const std::vector<TensorType> outputs = def.infer(inputs, attributes);
+    actor_.kind = kind;
+    actor_.name = kind;
+    actor_.attributes = attributes;
+    actor_.work = def.work(inputs, outputs, attributes);
+    layouts_.reserve(inputs.size() + outputs.size());
+    for (const TensorType& type : inputs) add(type, context_.in);
+    for (const TensorType& type : outputs) add(type, context_.out);
+    context_.accumulate.assign(outputs.size(), false);
+    context_.actor = &actor_;
+  }
+  OperatorCall(const OperatorCall&) = delete;
+  OperatorCall& operator=(const OperatorCall&) = delete;
+
+  const KernelContext& context() const { return context_; }
+  const Work& work() const { return actor_.work; }
+
+ private:
+  void add(const TensorType& type, std::vector<KernelOperand>& operands) {
+    layouts_.push_back({.global = type, .words = {}, .placement = {}});
+    KernelOperand operand;
+    operand.local = type;
+    operand.layout = &layouts_.back();
+    for (const std::int64_t extent : type.shape.extents())
+      operand.box.dims.push_back({.offset = 0, .extent = extent});
+    operands.push_back(std::move(operand));
+  }
+
+  Actor actor_;
+  std::vector<Layout> layouts_;
+  KernelContext context_;
+};
+
+}  // namespace
+
+KernelMeasurement::KernelMeasurement(KernelTimer& timer, DType dtype, double overhead_s, Say say)
+    : timer_(timer), dtype_(dtype), overhead_s_(overhead_s), say_(std::move(say)) {}
+
+TensorType KernelMeasurement::type(std::vector<std::int64_t> extents) const {
+  return {.shape = Shape(std::move(extents)), .dtype = dtype_};
+}
+
+void KernelMeasurement::add(const std::string& kind, const std::vector<TensorType>& inputs,
+                            const Attributes& attributes) {
+  try {
+    const OperatorCall call(kind, inputs, attributes);
+    if (const auto timing = timer_.time(std::span(&call.context(), 1)))
+      add_row(call.work(), timing->median_s);
+    else
+      say_("no kernel for " + kind);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kBadInput) throw;
+    say_(kind + " is left out: " + error.what());
+  }
+}
+
+void KernelMeasurement::add_step(const BenchedStep& step) {
+  timer_.set_id_limit(step.id_limit);
+  double members_s = 0;
+  for (const TimedLaunch& launch : time_step(step.graph, timer_)) {
+    if (launch.work.kernel == "none" && !launch.is_member) continue;  // a view starts none
+    if (!launch.timing) say_(fmt::format("no kernel for {} ({})", launch.kind, launch.types));
+    if (launch.is_member) {
+      // Cost models know the whole of a fused operator; nothing is known of it where a member is
+      // not.
+      members_s += launch.timing ? launch.timing->median_s : std::nan("");
+      if (!launch.ends) continue;
+      const double whole_s = std::exchange(members_s, 0);
+      if (std::isfinite(whole_s)) add_row(*launch.ends, whole_s);
+      continue;
+    }
+    if (!launch.timing) continue;
+    if (launch.calls == 1) {
+      add_row(launch.work, launch.timing->median_s);
+      continue;
+    }
+    // What one launch does for many calls is shared among them by their bytes; cost models see
+    // single calls.
+    const auto bytes = [](const Work& of) {
+      return static_cast<double>(of.read.value + of.written.value);
+    };
+    for (const Work& work : launch.works)
+      if (bytes(launch.work) > 0 && bytes(work) > 0)
+        add_row(work, launch.timing->median_s * bytes(work) / bytes(launch.work));
+  }
+}
+
+void KernelMeasurement::add_row(const Work& work, double seconds) {
+  measured_.push_back({.kernel = work.kernel,
+                       .flops = work.flops,
+                       .bytes = work.read + work.written,
+                       .seconds = seconds + overhead_s_});
+}
+
+std::vector<MeasuredKernel> KernelMeasurement::take() const {
+  std::vector<MeasuredKernel> rows;
+  std::vector<double> counts;
+  for (const MeasuredKernel& one : measured_) {
+    const auto row = std::find_if(rows.begin(), rows.end(), [&](const MeasuredKernel& before) {
+      return before.kernel == one.kernel && before.flops == one.flops && before.bytes == one.bytes;
+    });
+    const auto at = static_cast<std::size_t>(row - rows.begin());
+    if (row == rows.end()) {
+      rows.push_back(one);
+      counts.push_back(1);
+    } else {
+      row->seconds += (one.seconds - row->seconds) / ++counts[at];
+    }
+  }
+  return rows;
+}
+
+}  // namespace sextant

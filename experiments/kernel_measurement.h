@@ -1,0 +1,51 @@
+// The rows of a cluster file's table of kernels, measured on whatever device a KernelTimer stands
+// for: single operators by size, and the launches of training steps.
+#pragma once
+
+#include "actor/kernel_timer.h"
+#include "core/attributes.h"
+#include "core/cluster.h"
+#include "core/physical_graph.h"
+#include "core/shape.h"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace sextant {
+
+struct BenchedStep {
+  std::string name;
+  PhysicalGraph graph;
+  std::int64_t id_limit = 1;  // of the vocabulary
+};
+
+class KernelMeasurement {
+ public:
+  using Say = std::function<void(const std::string&)>;
+
+  // `timer` outlives this; `overhead_s` is what a launch takes beside what the timer measures.
+  KernelMeasurement(KernelTimer& timer, DType dtype, double overhead_s, Say say);
+
+  TensorType type(std::vector<std::int64_t> extents) const;
+  // One operator on whole tensors. What its shape rule refuses is left out, and said.
+  void add(const std::string& kind, const std::vector<TensorType>& inputs,
+           const Attributes& attributes);
+  // The launches of rank 0.
+  void add_step(const BenchedStep& step);
+
+  // One row per work, the mean of its times: shares of launches differ by the company they had.
+  std::vector<MeasuredKernel> take() const;
+
+ private:
+  void add_row(const Work& work, double seconds);
+
+  KernelTimer& timer_;
+  DType dtype_;
+  double overhead_s_;
+  Say say_;
+  std::vector<MeasuredKernel> measured_;
+};
+
+}  // namespace sextant
