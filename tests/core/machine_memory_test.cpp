@@ -10,7 +10,7 @@
 #include <fstream>
 #include <string>
 
-namespace sextant {
+namespace sextant::machine_memory_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -99,4 +99,4 @@ TEST_CASE("this machine has memory") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::machine_memory_test

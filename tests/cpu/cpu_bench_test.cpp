@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::cpu_bench_test {
 namespace {
 
 // A call on whole tensors, without addresses: as cluster benches make them.
@@ -111,4 +111,4 @@ TEST_CASE("a machine is called busy by what others take of it") {
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::cpu_bench_test
