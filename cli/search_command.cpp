@@ -2,6 +2,7 @@
 #include "cli/throughput.h"
 #include "cli/verbs.h"
 #include "core/check.h"
+#include "core/quantity_text.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -79,13 +80,26 @@ Json document_of(const Job& job, const SearchResult& result, double total_s,
       {"plan_file", file}};
 }
 
+// Of an option, which an error names.
+template <typename Parse>
+auto quantity_of(const char* option, const std::string& text, const Parse& parse) {
+  try {
+    return parse(text);
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("{}: {}", option, error.what()), error.hints());
+  }
+}
+
 SearchLimits limits_of(const SearchArguments& arguments, Console& console) {
   SearchLimits limits;
-  if (!arguments.memory.empty()) limits.memory = parse_bytes(arguments.memory);
+  if (!arguments.memory.empty())
+    limits.memory = quantity_of("--memory", arguments.memory, parse_bytes);
   limits.fixed = arguments.fixed;
   const double start = wall_seconds();
   const double limit =
-      arguments.time_limit.empty() ? -1 : to_seconds(parse_duration(arguments.time_limit));
+      arguments.time_limit.empty()
+          ? -1
+          : to_seconds(quantity_of("--time-limit", arguments.time_limit, parse_duration));
   limits.stop = [start, limit] {
     return was_interrupted() || (limit >= 0 && wall_seconds() - start >= limit);
   };

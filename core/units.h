@@ -4,7 +4,6 @@
 #include <compare>
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 namespace sextant {
 
@@ -51,15 +50,11 @@ inline constexpr std::int64_t kPicosecondsPerSecond = 1'000'000'000'000;
 Duration duration_from_seconds(double seconds);
 double to_seconds(Duration duration);
 
-// "1.50 GiB", "12.3 ms", "312 TFLOP/s", "25.0 GB/s": three significant digits, for people.
+// "1.50 GiB", "12.3 ms", "312 TFLOP/s", "25.0 GB/s": three significant digits, for people, in units
+// that core/quantity_text.h reads.
 std::string to_text(Bytes bytes);
 std::string to_text(Duration duration);
 std::string flops_rate_to_text(FlopsPerSecond rate);
 std::string bandwidth_to_text(BytesPerSecond rate);
-
-// "64MiB", "1.5 GiB", "1GB", "512" -> bytes; "30s", "1.5ms", "2h" -> duration. Throws
-// Error(kUsage) naming the text and the units that are understood.
-Bytes parse_bytes(std::string_view text);
-Duration parse_duration(std::string_view text);
 
 }  // namespace sextant

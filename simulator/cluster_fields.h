@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/cluster.h"
-#include "simulator/quantity_text.h"
+#include "simulator/quantity_limits.h"
 
 #include <cstdint>
 #include <string>

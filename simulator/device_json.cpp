@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "core/fused_kinds.h"
 #include "core/nearest.h"
+#include "core/quantity_text.h"
 #include "simulator/sourced_json.h"
 
 #include <fmt/core.h>
@@ -23,7 +24,6 @@ using Json = nlohmann::ordered_json;
 Bytes read_memory(const JsonCursor& cursor) {
   Bytes memory;
   try {
-    if (cursor.is_text()) static_cast<void>(parse_quantity(cursor.text(), QuantityKind::kBytes));
     memory = cursor.is_text() ? parse_bytes(cursor.text()) : Bytes(cursor.integer());
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kUsage) cursor.refuse(error.what());

@@ -6,8 +6,8 @@
 #include "core/check.h"
 #include "core/counter_rng.h"
 #include "core/nearest.h"
+#include "core/quantity_text.h"
 #include "core/settings_text.h"
-#include "simulator/quantity_text.h"
 
 #include <algorithm>
 #include <cmath>

@@ -4,8 +4,8 @@
 
 #include "core/check.h"
 #include "core/nearest.h"
+#include "core/quantity_text.h"
 #include "simulator/cluster_file.h"
-#include "simulator/quantity_text.h"
 
 #include <algorithm>
 #include <charconv>

@@ -343,6 +343,8 @@ def check_explained_causes(program):
 
 def check_nothing_half_written(program):
     before = program.files()
+    program.run("search", TINY, *CPU, "--global-batch", "4", "--memory", "40").expect_code(
+        2).expect_error("--memory: '40' has no unit")
     program.run("search", TINY, *CPU, "--global-batch", "4", "--memory", "1KiB", "--out",
                 "never").expect_code(4)
     program.run("simulate", TINY, *CPU, "--global-batch", "64", "--strategy", "dp=3", "--trace",

@@ -2,10 +2,16 @@
 #include "core/units.h"
 
 #include "core/error.h"
+#include "core/quantity_text.h"
 
 #include <doctest/doctest.h>
 
-namespace sextant::units_test {
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+
+namespace sextant {
 namespace {
 
 TEST_CASE("sizes print with three significant digits in the largest unit that is at least one") {
@@ -41,9 +47,77 @@ TEST_CASE("sizes are read with units of 1024 and of 1000") {
   CHECK(parse_bytes("64MiB") == Bytes(64LL << 20));
   CHECK(parse_bytes("1.5 GiB") == Bytes(3LL << 29));
   CHECK(parse_bytes("1GB") == Bytes(1'000'000'000));
-  CHECK(parse_bytes(" 512 ") == Bytes(512));
+  CHECK(parse_bytes(" 512 B ") == Bytes(512));
+  CHECK(parse_bytes("2KB") == parse_bytes("2kB"));
+  CHECK(parse_bytes("3EiB") == Bytes(std::int64_t{3} << 60));
   // 2^53 + 1 is no double: integers are read exactly.
-  CHECK(parse_bytes("9007199254740993") == Bytes(9007199254740993LL));
+  CHECK(parse_bytes("9007199254740993B") == Bytes(9007199254740993LL));
+}
+
+TEST_CASE("a bit is an eighth of a byte, in sizes and in rates") {
+  CHECK(parse_bytes("16b") == Bytes(2));
+  CHECK(parse_bytes("1Gb") == Bytes(125'000'000));
+  CHECK(parse_bytes("1Kibit") == Bytes(128));
+  for (const char* const text : {"200Gb/s", "200 Gbit/s", "0.2Tb/s", "25GB/s"})
+    CHECK(parse_quantity(text, QuantityKind::kBytesPerSecond) == 25e9);
+  CHECK(parse_quantity("8Mib/s", QuantityKind::kBytesPerSecond) == 1048576.0);
+}
+
+TEST_CASE("the same prefixes stand before every unit") {
+  const std::pair<const char*, double> prefixes[] = {
+      {"", 1},        {"k", 1e3},     {"K", 1e3},    {"M", 1e6},     {"G", 1e9},
+      {"T", 1e12},    {"P", 1e15},    {"E", 1e18},   {"Ki", 0x1p10}, {"Mi", 0x1p20},
+      {"Gi", 0x1p30}, {"Ti", 0x1p40}, {"Pi", 0x1p50}};
+  for (const auto& [prefix, size] : prefixes) {
+    const auto read = [&](const char* unit, QuantityKind kind) {
+      return parse_quantity(std::string("4 ") + prefix + unit, kind);
+    };
+    CHECK(read("B", QuantityKind::kBytes) == 4 * size);
+    CHECK(read("b", QuantityKind::kBytes) == size / 2);
+    CHECK(read("B/s", QuantityKind::kBytesPerSecond) == 4 * size);
+    CHECK(read("bit/s", QuantityKind::kBytesPerSecond) == size / 2);
+    CHECK(read("FLOP/s", QuantityKind::kFlopsPerSecond) == 4 * size);
+  }
+}
+
+// Every magnitude that is printed, three numbers in each: one digit before the point, two, three.
+TEST_CASE("what is printed reads back, and prints the same again") {
+  for (int exponent = 0; exponent < 63; ++exponent)
+    for (const std::int64_t more : {0, 1, 7}) {
+      const std::int64_t value = (std::int64_t{1} << exponent) / 8 * (8 + more);
+      if (value <= 0) continue;
+      const std::string bytes = to_text(Bytes(value)), time = to_text(Duration(value));
+      CHECK(to_text(parse_bytes(bytes)) == bytes);
+      CHECK(to_text(parse_duration(time)) == time);
+      const auto rate = static_cast<double>(value);
+      const std::string bandwidth = bandwidth_to_text(rate), flops = flops_rate_to_text(rate);
+      const double read = parse_quantity(bandwidth, QuantityKind::kBytesPerSecond);
+      CHECK(bandwidth_to_text(read) == bandwidth);
+      CHECK(std::abs(read / rate - 1) <= 0.005);  // half a unit of the third digit
+      CHECK(flops_rate_to_text(parse_quantity(flops, QuantityKind::kFlopsPerSecond)) == flops);
+    }
+  CHECK(parse_bytes(to_text(Bytes(0))) == Bytes(0));
+  CHECK(parse_duration(to_text(Duration(0))) == Duration(0));
+}
+
+TEST_CASE("a number without a unit is refused, a mistyped unit with the nearest") {
+  const auto message = [](const char* text, QuantityKind kind) -> std::string {
+    try {
+      parse_quantity(text, kind);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  CHECK(message("40", QuantityKind::kBytes)
+            .starts_with("'40' has no unit: write a number with one "
+                         "of B, kB, MB, GB, TB, KiB, MiB, GiB"));
+  CHECK(message("30", QuantityKind::kSeconds).starts_with("'30' has no unit"));
+  CHECK(message("25 GB", QuantityKind::kBytesPerSecond)
+            .starts_with("'25 GB' is not a quantity in B/s, did you mean 'GB/s'?"));
+  CHECK(message("1 gib", QuantityKind::kBytes)
+            .starts_with("'1 gib' is not a quantity in B, did you mean 'GiB'?"));
+  CHECK(parse_quantity("4", QuantityKind::kCount) == 4);
 }
 
 TEST_CASE("times are read with their unit") {
