@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <set>
 
 namespace sextant::importers {
@@ -100,27 +101,105 @@ ModelConfig read_gpt2(ConfigReader& reader) {
   return config;
 }
 
+// Keys of a rotary scaling beside its type. What changes nothing here is still read: a file that no
+// other program takes is a slip.
+struct RopeScaling {
+  std::string_view type;
+  std::vector<std::string_view> needed, optional;
+};
+
+const std::vector<RopeScaling>& rope_scalings() {
+  static const std::vector<RopeScaling> scalings = {
+      {"default", {}, {}},
+      {"linear", {"factor"}, {}},
+      {"dynamic", {"factor"}, {"original_max_position_embeddings"}},
+      {"yarn",
+       {"factor"},
+       {"original_max_position_embeddings", "attention_factor", "beta_fast", "beta_slow", "mscale",
+        "mscale_all_dim"}},
+      {"llama3",
+       {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"},
+       {}}};
+  return scalings;
+}
+
+// Two keys for one thing are one value.
+void require_equal(const JsonCursor& value, double given, const std::string& before) {
+  if (value.real() != given)
+    value.refuse(
+        fmt::format("found {}, but {} is {}: wanted one value", value.real(), before, given));
+}
+
+JsonCursor rope_type(const JsonCursor& scaling) {
+  const auto type = scaling.find_value("rope_type"), old = scaling.find_value("type");
+  if (!type && !old) scaling.refuse("the key 'rope_type' is missing");
+  if (type && old && type->text() != old->text())
+    old->refuse(fmt::format("found \"{}\", but rope_type is \"{}\"", old->text(), type->text()));
+  return type ? *type : *old;
+}
+
+void require_scaling_number(const JsonCursor& value, std::string_view key) {
+  if (key == "original_max_position_embeddings") {
+    value.integer_between(1, kMostSize);
+    return;
+  }
+  const double least = key == "factor" ? 1 : 0, number = value.real();
+  if (!std::isfinite(number) || number < least || number == 0)
+    value.refuse(
+        fmt::format("found {}, wanted {}", number, least == 1 ? "1 or more" : "a number above 0"));
+}
+
+void read_scaling(const JsonCursor& scaling, std::string_view key, ModelConfig& config) {
+  const JsonCursor type = rope_type(scaling);
+  const auto known = std::find_if(rope_scalings().begin(), rope_scalings().end(),
+                                  [&](const RopeScaling& one) { return one.type == type.text(); });
+  if (known == rope_scalings().end())
+    type.refuse(fmt::format("rotary scaling \"{}\" is not supported", type.text()));
+  for (const std::string_view needed : known->needed)
+    require_scaling_number(scaling.at(needed), needed);
+  for (const std::string_view optional : known->optional)
+    if (const auto value = scaling.find_value(optional)) require_scaling_number(*value, optional);
+  if (known->type == "llama3" &&
+      scaling.at("high_freq_factor").real() <= scaling.at("low_freq_factor").real())
+    scaling.refuse("high_freq_factor must be above low_freq_factor");
+  if (known->type != "default")
+    config.notes.push_back(fmt::format(
+        "{} {}: positions are built unscaled; parameters, shapes and costs are the same", key,
+        type.text()));
+  const auto rotary = scaling.find_value("partial_rotary_factor");
+  if (rotary && rotary->real() != 1)
+    rotary->refuse(
+        fmt::format("found {}: partial rotary positions are not supported", rotary->real()));
+  std::vector<std::string> unknown;
+  for (const std::string& other : scaling.keys()) {
+    const auto is_it = [&](std::string_view one) { return one == other; };
+    if (!is_it("partial_rotary_factor") && !is_it("rope_type") && !is_it("type") &&
+        !is_it("rope_theta") && std::none_of(known->needed.begin(), known->needed.end(), is_it) &&
+        std::none_of(known->optional.begin(), known->optional.end(), is_it))
+      unknown.push_back(other);
+  }
+  if (!unknown.empty())
+    config.notes.push_back(
+        fmt::format("unknown keys of {} {}, ignored: {}", key, type.text(), comma_list(unknown)));
+}
+
 // Rotary scaling changes frequencies, not shapes or costs.
 void read_rope(ConfigReader& reader, ModelConfig& config) {
-  config.rope_theta = reader.real_or("rope_theta", 10000.0);
+  const auto own = reader.find("rope_theta");
+  std::string said_by = "rope_theta";
+  std::optional<double> theta;
+  if (own) theta = own->real();
   for (const std::string_view key : {"rope_scaling", "rope_parameters"}) {
     const auto scaling = reader.find(key);
     if (!scaling) continue;
-    if (const auto theta = scaling->find_value("rope_theta")) config.rope_theta = theta->real();
-    auto type = scaling->find_value("rope_type");
-    if (!type) type = scaling->find_value("type");
-    if (!type) scaling->refuse("the key 'rope_type' is missing");
-    static constexpr std::array<std::string_view, 5> kShapePreserving = {
-        "default", "linear", "dynamic", "llama3", "yarn"};
-    if (std::find(kShapePreserving.begin(), kShapePreserving.end(), type->text()) ==
-        kShapePreserving.end())
-      type->refuse(fmt::format("rotary scaling \"{}\" is not supported", type->text()));
-    if (type->text() != "default")
-      config.notes.push_back(
-          fmt::format("{} {}: positions are built unscaled; parameters, shapes "
-                      "and costs are the same",
-                      key, type->text()));
+    if (const auto inner = scaling->find_value("rope_theta")) {
+      if (theta) require_equal(*inner, *theta, said_by);
+      theta = inner->real();
+      said_by = std::string(key) + ".rope_theta";
+    }
+    read_scaling(*scaling, key, config);
   }
+  config.rope_theta = theta.value_or(10000.0);
 }
 
 // Values of the Llama family that its relatives share.

@@ -6,9 +6,13 @@
 #include "models/model.h"
 
 #include <doctest/doctest.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace sextant::hugging_face_test {
 namespace {
@@ -69,6 +73,47 @@ TEST_CASE("G64: rotary scaling is accepted and changes no count") {
   CHECK(contains(config.notes[0], "rope_scaling llama3"));
   CHECK(contains(refusal(llama(R"("rope_scaling": {"type": "su"})")),
                  "rope_scaling.type: rotary scaling \"su\" is not supported"));
+}
+
+TEST_CASE("a rotary scaling that has no effect here is checked as one that has") {
+  const auto scaled = [](const std::string& keys) {
+    return llama("\"rope_scaling\": {" + keys + "}");
+  };
+  for (const char* const type : {"linear", "dynamic", "yarn"})
+    CHECK(contains(refusal(scaled(fmt::format(R"("type": "{}")", type))),
+                   "rope_scaling: the key 'factor' is missing"));
+  for (const auto& [factor, found] : std::vector<std::pair<std::string, std::string>>{
+           {R"("8.0")", "found \"8.0\", wanted a number"},
+           {"0", "found 0, wanted 1 or more"},
+           {"-1", "found -1, wanted 1 or more"},
+           {"null", "found null, wanted a number"}})
+    CHECK(contains(refusal(scaled(R"("type": "linear", "factor": )" + factor)),
+                   "rope_scaling.factor: " + found));
+  CHECK(contains(refusal(scaled(R"("rope_type": "llama3", "factor": 8, "low_freq_factor": 4,
+                                   "high_freq_factor": 1,
+                                   "original_max_position_embeddings": 8192)")),
+                 "high_freq_factor must be above low_freq_factor"));
+  CHECK(contains(refusal(scaled(R"("type": "yarn", "factor": 2, "beta_fast": 0)")),
+                 "rope_scaling.beta_fast: found 0, wanted a number above 0"));
+  CHECK(contains(refusal(scaled(R"("type": "linear", "rope_type": "yarn", "factor": 2)")),
+                 "rope_scaling.type: found \"linear\", but rope_type is \"yarn\""));
+  CHECK(contains(refusal(scaled(R"("type": "default", "partial_rotary_factor": 0.5)")),
+                 "partial rotary positions are not supported"));
+  const ModelConfig config = read(scaled(R"("type": "yarn", "factor": 2.5, "faktor": 3)"));
+  CHECK(contains(config.notes.back(), "unknown keys of rope_scaling yarn, ignored: faktor"));
+}
+
+TEST_CASE("a base of rotary positions that is given twice is one number") {
+  const auto twice = [](const char* second) {
+    return llama(fmt::format(
+        R"("rope_theta": 10000.0, "rope_parameters": {{"rope_type": "default", "rope_theta": {}}})",
+        second));
+  };
+  CHECK(read(twice("10000")).rope_theta == 10000.0);
+  CHECK(contains(refusal(twice("500000")),
+                 "rope_parameters.rope_theta: found 500000, but rope_theta is 10000"));
+  CHECK(contains(refusal(llama(R"("rope_theta": 10000, "rope_theta": 20000)")),
+                 "the key 'rope_theta' appears twice"));
 }
 
 TEST_CASE("harmless keys are noted, unknown ones too, dropout by its rate") {
