@@ -13,6 +13,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
+#include <utility>
 
 namespace sextant {
 namespace {
@@ -80,21 +82,46 @@ int report_error(const Error& error, bool json) {
   return static_cast<int>(error.code());
 }
 
-std::string Table::text() const {
+std::vector<std::string> Table::lines() const {
   std::vector<std::size_t> widths(rows_.front().size(), 0);
   for (const auto& row : rows_)
     for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
-  std::string text;
+  std::vector<std::string> lines;
   for (const auto& row : rows_) {
     std::string line;
     for (std::size_t c = 0; c < row.size(); ++c)
       line += c == 0 ? fmt::format("{:<{}}", row[c], widths[c])
                      : fmt::format("  {:>{}}", row[c], widths[c]);
     line.erase(line.find_last_not_of(' ') + 1);
-    text += line + '\n';
+    lines.push_back(std::move(line));
   }
+  return lines;
+}
+
+std::string Table::text() const {
+  std::string text;
+  for (const std::string& line : lines()) text += line + '\n';
   text.pop_back();
   return text;
+}
+
+std::string wrapped(const std::string& text, std::size_t columns) {
+  constexpr std::size_t kMore = 4;
+  std::istringstream lines(text);
+  std::string result;
+  for (std::string rest; std::getline(lines, rest);) {
+    rest.erase(rest.find_last_not_of(' ') + 1);
+    const std::size_t indent = std::min(rest.find_first_not_of(' '), columns / 2);
+    while (rest.size() > columns) {
+      std::size_t end = rest.find_last_of(' ', columns);
+      if (end == std::string::npos || end <= indent + kMore) end = columns;
+      result += rest.substr(0, rest.find_last_not_of(' ', end - 1) + 1) + '\n';
+      rest = std::string(indent + kMore, ' ') + rest.substr(rest.find_first_not_of(' ', end));
+    }
+    result += rest + '\n';
+  }
+  if (!result.empty()) result.pop_back();
+  return result;
 }
 
 void write_file_whole(const std::string& path, const std::string& text) {

@@ -50,10 +50,15 @@ class Table {
   explicit Table(std::vector<std::string> header) : rows_{std::move(header)} {}
   void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
   std::string text() const;
+  std::vector<std::string> lines() const;  // the header first
 
  private:
   std::vector<std::vector<std::string>> rows_;
 };
+
+// Lines of at most so many columns: broken at blanks, words that are longer within; what goes on is
+// indented by four more than the line began.
+std::string wrapped(const std::string& text, std::size_t columns);
 
 // Writes `text` beside `path` and renames it; makes the folder. Throws Error(kBadInput).
 void write_file_whole(const std::string& path, const std::string& text);

@@ -34,7 +34,7 @@ struct BoxingRow {
   int first_stage = 0, last_stage = 0;
 
   Duration total() const { return cost.each * per_step; }
-  Bytes moved() const { return cost.moved * per_step; }
+  Bytes moved_per_step() const { return cost.moved * per_step; }
 };
 
 std::string readers_text(const BoxingRow& row) {
@@ -42,6 +42,12 @@ std::string readers_text(const BoxingRow& row) {
   std::string text = row.readers.front();
   if (row.readers.size() > 1) text += fmt::format(" and {} more", row.readers.size() - 1);
   return text;
+}
+
+// No terminal breaks it elsewhere; all of a name stays.
+void say_wrapped(const std::string& text, Console& console) {
+  constexpr std::size_t kColumns = 100;
+  console.say(wrapped(text, kColumns));
 }
 
 class BoxingRows {
@@ -141,7 +147,8 @@ Json row_json(const BoxingRow& row) {
           {"readers", row.readers},
           {"members", row.cost.members},
           {"bytes", row.cost.tensor.value},
-          {"moved_bytes_per_step", row.moved().value},
+          {"moved_bytes", row.cost.moved.value},
+          {"moved_bytes_per_step", row.moved_per_step().value},
           {"time_s", to_seconds(row.cost.each)},
           {"per_step", row.per_step},
           {"total_s", to_seconds(row.total())}};
@@ -158,7 +165,7 @@ void say_totals(const std::vector<BoxingRow>& rows, Console& console, Json& body
   for (const BoxingRow& row : rows)
     for (const std::string& name : {row.primitive, std::string("all")}) {
       totals[name].acts += row.per_step;
-      totals[name].moved += row.moved();
+      totals[name].moved += row.moved_per_step();
       totals[name].time += row.total();
     }
   Table table({"per step", "times", "bytes moved", "modelled time"});
@@ -182,28 +189,38 @@ bool concerns(const BoxingRow& row, const std::string& name) {
          std::any_of(row.readers.begin(), row.readers.end(), has);
 }
 
+// A line of numbers for each, and its two sides below: names are too long for columns.
+void say_rows(const std::vector<BoxingRow>& rows, Console& console) {
+  Table table({"total", "times", "each", "tensor", "moved", "primitive", "over", "ranks", "stage"});
+  for (const BoxingRow& row : rows)
+    table.add({to_text(row.total()), fmt::format("{}", row.per_step), to_text(row.cost.each),
+               to_text(row.cost.tensor), to_text(row.cost.moved), row.primitive, row.axes,
+               fmt::format("{}", row.cost.members), stages_text(row)});
+  const std::vector<std::string> lines = table.lines();
+  say_wrapped(lines.front(), console);
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    say_wrapped(lines[row + 1], console);
+    say_wrapped(fmt::format("    {}, made by {}", rows[row].phase, rows[row].producer), console);
+    say_wrapped("    wanted by " + readers_text(rows[row]), console);
+  }
+}
+
 // Of the whole plan, or what concerns an operator or a tensor.
 void explain_boxing(const PlannedJob& planned, const StagedGraph& graph, const std::string& name,
                     Console& console, Json& body) {
   std::vector<BoxingRow> rows = BoxingRows(graph, *planned.network, *planned.cost).run();
   std::erase_if(rows, [&](const BoxingRow& row) { return !name.empty() && !concerns(row, name); });
-  Table table({"total", "x per step", "each", "tensor", "primitive", "over", "ranks", "stage",
-               "phase", "made by", "wanted by"});
   Json list = Json::array();
-  for (const BoxingRow& row : rows) {
-    list.push_back(row_json(row));
-    if (row.primitive == "local" && name.empty()) continue;
-    table.add({to_text(row.total()), fmt::format("{}", row.per_step), to_text(row.cost.each),
-               to_text(row.cost.tensor), row.primitive, row.axes,
-               fmt::format("{}", row.cost.members), stages_text(row), row.phase, row.producer,
-               readers_text(row)});
-  }
+  for (const BoxingRow& row : rows) list.push_back(row_json(row));
   body["boxing"] = list;
   if (rows.empty())
     return console.say(name.empty() ? "no boxing between devices: every word fits its consumer"
                                     : "no boxing is caused by it");
   console.say("what moves between devices, and why: the producer's words are not the reader's");
-  console.say(table.text());
+  std::vector<BoxingRow> told = rows;
+  if (name.empty())
+    std::erase_if(told, [](const BoxingRow& row) { return row.primitive == "local"; });
+  say_rows(told, console);
   say_totals(rows, console, body);
 }
 
@@ -213,7 +230,7 @@ void explain_name(const StagedGraph& graph, const std::string& name, Console& co
   for (std::string line; std::getline(lines, line);)
     if (line.find(name) != std::string::npos) found.push_back(line);
   require(!found.empty(), ErrorCode::kUsage, "no operator or tensor has '{}' in its name", name);
-  for (const auto& line : found) console.say(line.get<std::string>());
+  for (const auto& line : found) say_wrapped(line.get<std::string>(), console);
   body["lines"] = found;
 }
 
@@ -230,7 +247,7 @@ void explain_why_not(const PlannedJob& planned, const std::string& constraint, C
   limits.progress = [&console](const std::string& line) { console.progress(line); };
   const WhyNot answer = why_not(problem, chosen, constraint, limits);
   console.end_progress();
-  console.say(to_text(answer));
+  say_wrapped(to_text(answer), console);
   Json terms = Json::array();
   for (const WhyNotTerm& term : answer.terms)
     terms.push_back({{"name", term.name},
@@ -253,8 +270,9 @@ void run_explain(const ExplainArguments& arguments, const CommonOptions&, Consol
     return console.document("explain", body);
   }
   require(arguments.dump.empty(), ErrorCode::kUsage, "--dump '{}' is not staged", arguments.dump);
-  console.say(fmt::format("{} on {}: {}", name_of(planned.job.model), planned.job.cluster.name,
-                          to_string(planned.plan.strategy)));
+  say_wrapped(fmt::format("{} on {}: {}", name_of(planned.job.model), planned.job.cluster.name,
+                          to_string(planned.plan.strategy)),
+              console);
   const StagedGraph graph = staged_graph(planned);
   if (!arguments.name.empty()) explain_name(graph, arguments.name, console, body);
   explain_boxing(planned, graph, arguments.name, console, body);

@@ -96,6 +96,7 @@ BoxingCost cost_of(const StagedGraph& graph, const StagedOp& boxing, const Netwo
                    const CostModel* cost_model) {
   if (!boxing.communication) {
     BoxingCost alone;
+    alone.tensor = size_of(at(graph.tensors, boxing.in[0]).global);
     if (cost_model != nullptr) alone.each = time_alone(graph, boxing, *cost_model);
     return alone;
   }
@@ -116,6 +117,7 @@ BoxingCost cost_of(const StagedGraph& graph, const StagedOp& boxing, const Netwo
   const TensorType type{at(graph.tensors, any).global.shape, c.dtype};
 
   BoxingCost cost;
+  cost.tensor = size_of(type);
   for (const PairBytes& pair : reference_volume(step, type, from, to)) cost.moved += pair.bytes;
   Communication communication;
   communication.primitive = c.primitive;
@@ -127,7 +129,6 @@ BoxingCost cost_of(const StagedGraph& graph, const StagedOp& boxing, const Netwo
     const Duration time = network.duration(of_group);
     if (cost.members > 0 && time <= cost.each) continue;
     cost.members = static_cast<std::int64_t>(group.size());
-    cost.tensor = of_group.global_bytes;
     cost.each = time;
   }
   return cost;

@@ -34,12 +34,12 @@ std::vector<BoxingCause> boxing_causes(const StagedGraph& graph);
 
 struct BoxingCost {
   std::int64_t members = 0;  // of the largest group
-  Bytes tensor;              // as that group sees it
-  Bytes moved;               // by all devices of the stage, in one act
+  Bytes tensor;              // the whole tensor, in the type in which it moves
+  Bytes moved;               // from device to device, all of them together, in one act
   Duration each;             // of one act
 };
 
-// Of local steps nothing but the time, with a cost model.
+// Of local steps nothing but the tensor and, with a cost model, the time.
 BoxingCost cost_of(const StagedGraph& graph, const StagedOp& boxing, const NetworkModel& network,
                    const CostModel* cost_model = nullptr);
 

@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -337,8 +338,31 @@ def check_explained_causes(program):
     some = program.run("explain", *plan, "layer1.mlp.down", "--json").expect_code(0).document()
     expect(0 < len(some["boxing"]) < len(rows) and down[0] in some["boxing"],
            "explain with a name does not select the boxings it concerns")
+    # Hidden states of two samples are 2 x 8 x 16 f32 = 1,024 bytes whatever brings them. Of two
+    # devices that reduce them each sends a half of the sums and then a half of the result.
+    expect(down[0]["bytes"] == 1024 and down[0]["moved_bytes"] == 2 * 1024,
+           f"mlp.down is 1,024 bytes, reduced by moving 2,048; explain says {down[0]}")
+    handed = [row for row in rows if row["primitive"] == "transfer" and "residual" in row["name"]]
+    expect(handed and all(row["bytes"] == 1024 for row in handed),
+           f"stages hand hidden states of 1,024 bytes over, explain says {handed}")
+    expect(all(row["moved_bytes"] * row["per_step"] == row["moved_bytes_per_step"] for row in rows),
+           "what moves in a step is not what moves in its acts")
     dot = (program.folder / "graph.dot").read_text(encoding="utf-8")
     expect(dot.count("subgraph cluster_") == 2, "the picture has another number of stages than 2")
+
+
+def check_explained_columns(program):
+    """Every line fits a terminal, names in full; tensors and what moves have columns of their own."""
+    for options in ([], ["layer1.mlp"], ["--why-not", "pp=1"]):
+        said = program.run("explain", TINY, *CPU, "--global-batch", "4", "--strategy",
+                           "tp=2 pp=2", *options).expect_code(0).out
+        long = [line for line in said.splitlines() if len(line) > 100]
+        expect(not long, f"explain prints more than 100 columns: {long[:3]}")
+        expect("..." not in said, "explain leaves out parts of names")
+    said = program.run("explain", TINY, *CPU, "--global-batch", "4", "--strategy", "tp=2 pp=2").out
+    expect(re.search(r"^total +times +each +tensor +moved +primitive", said, re.MULTILINE),
+           f"explain has no columns tensor and moved: {said[:400]}")
+    expect("made by layer*.mlp.down (matmul): (B, P(sum))" in said, "explain does not name a producer")
 
 
 def check_nothing_half_written(program):
@@ -482,6 +506,7 @@ def main():
     for check in (check_help, check_usage, check_bad_files, check_import,
                   check_memory_of_cpu, check_bench, check_other_files, check_order_of_options, check_infeasible, check_json,
                   check_main_line, check_explained_names, check_explained_causes,
+                  check_explained_columns,
                   check_nothing_half_written,
                   check_odd_files, check_plan_values, check_environment, check_backends,
                   check_signals, check_signals_of_long_work):

@@ -79,7 +79,7 @@ TEST_CASE("every boxing of a chain names the operator before it and all readers 
   }
 }
 
-TEST_CASE("a boxing costs what its largest group costs, and moves what all devices move") {
+TEST_CASE("a boxing costs what its largest group costs, and tells the tensor from what moves") {
   const StagedGraph graph = stage(two_readers());
   const std::vector<BoxingCause> causes = boxing_causes(graph);
   REQUIRE(causes.size() == 2);
@@ -90,7 +90,7 @@ TEST_CASE("a boxing costs what its largest group costs, and moves what all devic
   constexpr std::int64_t kWhole = 524'288;
   // a is 256 x 512 f32 = 524,288 bytes. Two pairs of devices hand over a half each.
   CHECK(cost(0).members == 2);
-  CHECK(cost(0).tensor == Bytes(kWhole / 2));
+  CHECK(cost(0).tensor == Bytes(kWhole));
   CHECK(cost(0).moved == Bytes(kWhole));
   CHECK(cost(0).each == Duration(kWhole / 2));
   // Each of two gets the other half: (n - 1) X = 524,288 bytes.
