@@ -46,8 +46,31 @@ Value existing_or(const std::vector<Entry>& entries, std::string_view name, std:
 
 constexpr std::string_view kInteger = "an integer";
 constexpr std::string_view kReal = "a real number";
+constexpr std::string_view kTruth = "a truth value";
+constexpr std::string_view kText = "a text";
+constexpr std::string_view kIntegers = "a list of integers";
 
 }  // namespace
+
+AttributeType type_of(const AttributeValue& value) {
+  return static_cast<AttributeType>(value.index());
+}
+
+std::string_view to_string(AttributeType type) {
+  switch (type) {
+    case AttributeType::kBoolean:
+      return kTruth;
+    case AttributeType::kInteger:
+      return kInteger;
+    case AttributeType::kReal:
+      return kReal;
+    case AttributeType::kText:
+      return kText;
+    case AttributeType::kIntegers:
+      return kIntegers;
+  }
+  return "?";
+}
 
 Attributes::Attributes(std::initializer_list<std::pair<std::string, AttributeValue>> entries) {
   for (const Entry& entry : entries) set(entry.first, entry.second);
@@ -81,15 +104,15 @@ double Attributes::real_or(std::string_view name, double fallback) const {
 }
 
 bool Attributes::boolean_or(std::string_view name, bool fallback) const {
-  return existing_or<bool>(entries_, name, "a truth value", fallback);
+  return existing_or<bool>(entries_, name, kTruth, fallback);
 }
 
 const std::string& Attributes::text(std::string_view name) const {
-  return existing<std::string>(entries_, name, "a text");
+  return existing<std::string>(entries_, name, kText);
 }
 
 const std::vector<std::int64_t>& Attributes::integers(std::string_view name) const {
-  return existing<std::vector<std::int64_t>>(entries_, name, "a list of integers");
+  return existing<std::vector<std::int64_t>>(entries_, name, kIntegers);
 }
 
 }  // namespace sextant

@@ -14,6 +14,18 @@ namespace sextant {
 using AttributeValue =
     std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>>;
 
+// In the order of AttributeValue.
+enum class AttributeType : std::uint8_t { kBoolean, kInteger, kReal, kText, kIntegers };
+AttributeType type_of(const AttributeValue& value);
+std::string_view to_string(AttributeType type);  // "an integer"
+
+// An attribute that operators of a kind read.
+struct AttributeDef {
+  std::string_view name;
+  AttributeType type = AttributeType::kInteger;
+  enum class Presence : std::uint8_t { kNeeded, kOptional } presence = Presence::kNeeded;
+};
+
 class Attributes {
  public:
   Attributes() = default;

@@ -91,6 +91,7 @@ std::vector<TensorType> LogicalGraph::infer_outputs(const LogicalOp& op) const {
     require(inputs.size() >= def.min_inputs && inputs.size() <= def.max_inputs,
             ErrorCode::kBadInput, "{} has {} inputs, wanted {} to {}", op.kind, inputs.size(),
             def.min_inputs, def.max_inputs);
+    require_attributes(def, op.attributes);
     return def.infer(inputs, op.attributes);
   } catch (const Error& error) {
     throw Error(error.code(), fmt::format("operator '{}': {}", op.name, error.what()),

@@ -2,6 +2,7 @@
 #include "core/logical_graph_json.h"
 
 #include "core/check.h"
+#include "core/id_ranges.h"
 #include "core/json_reader.h"
 #include "core/json_text.h"
 #include "core/operator.h"
@@ -112,6 +113,12 @@ std::optional<std::size_t> dim_from(const JsonCursor& parameter, std::string_vie
   return static_cast<std::size_t>(value->integer_between(0, rank - 1));
 }
 
+// What it says and advises, with the place.
+[[noreturn]] void refuse_at(const JsonCursor& place, const Error& error) {
+  throw Error(ErrorCode::kBadInput, fmt::format("{}: {}", place.place(), error.what()),
+              error.hints());
+}
+
 class LogicalGraphReader {
  public:
   explicit LogicalGraphReader(const JsonCursor& root) : root_(root) {}
@@ -126,6 +133,7 @@ class LogicalGraphReader {
     if (ops.empty()) root_.at("operators").refuse("a graph has operators");
     for (const JsonCursor& op : ops) add_op(op);
     require_consecutive_layers();
+    require_known_ids();
     if (const auto loss = root_.find_value("loss")) set_loss(*loss);
     read_stages();
     return std::move(document_);
@@ -190,7 +198,7 @@ class LogicalGraphReader {
     } catch (const Error& error) {
       // Mistakes in facts have their own place already.
       if (std::string_view(error.what()).starts_with(cursor.place())) throw;
-      cursor.refuse(error.what());
+      refuse_at(cursor, error);
     }
   }
 
@@ -215,12 +223,13 @@ class LogicalGraphReader {
     const auto all = cursor.find("words");
     if (!all) return;
     std::vector<GraphDocument::Words> found;
+    std::vector<std::string> known;
     const LogicalOp& op = document_.graph.op(id);
-    const std::vector<std::string> keys = all->keys();
     for (const bool is_input : {true, false}) {
       const std::vector<TensorId>& tensors = is_input ? op.inputs : op.outputs;
       for (std::size_t index = 0; index < tensors.size(); ++index) {
-        const auto words = all->find(fmt::format("{} {}", is_input ? "input" : "output", index));
+        known.push_back(fmt::format("{} {}", is_input ? "input" : "output", index));
+        const auto words = all->find(known.back());
         if (!words) continue;
         found.push_back({.op = id,
                          .is_input = is_input,
@@ -228,11 +237,7 @@ class LogicalGraphReader {
                          .words = words_from(*words, document_.graph.tensor(tensors[index]))});
       }
     }
-    if (found.size() != keys.size())
-      all->refuse(
-          fmt::format("'{}' has {} inputs and {} outputs: wanted keys \"input I\" and "
-                      "\"output I\" of these",
-                      op.name, op.inputs.size(), op.outputs.size()));
+    all->allow_only(std::vector<std::string_view>(known.begin(), known.end()));
     document_.words.insert(document_.words.end(), found.begin(), found.end());
   }
 
@@ -253,6 +258,14 @@ class LogicalGraphReader {
         root_.at("operators")
             .refuse(fmt::format("layers are 0 to {}, but no operator has layer {}",
                                 document_.graph.num_layers() - 1, layer));
+  }
+
+  void require_known_ids() const {
+    try {
+      require_ids_in_range(document_.graph);
+    } catch (const Error& error) {
+      refuse_at(root_.at("operators"), error);
+    }
   }
 
   void set_loss(const JsonCursor& loss) {

@@ -35,6 +35,17 @@ bool fits_ring(std::span<const SbpSignature* const> rows, std::size_t axis, std:
   return true;
 }
 
+[[noreturn]] void refuse_attribute(const OperatorDef& def, std::string_view name) {
+  std::vector<std::string> known;
+  for (const AttributeDef& one : def.attributes) known.emplace_back(one.name);
+  if (known.empty())
+    fail(ErrorCode::kBadInput, "{}: unknown attribute '{}': the operator has none", def.kind, name);
+  throw Error(
+      ErrorCode::kBadInput,
+      fmt::format("{}: unknown attribute '{}'{}", def.kind, name, did_you_mean(name, known)),
+      {"known attributes: " + comma_list(known)});
+}
+
 }  // namespace
 
 bool fits(std::span<const SbpSignature* const> rows, std::span<const std::int64_t> hierarchy) {
@@ -53,6 +64,21 @@ bool fits(std::span<const SbpSignature* const> rows, std::span<const std::int64_
     if (divisible % parts != 0) return false;
   }
   return true;
+}
+
+void require_attributes(const OperatorDef& def, const Attributes& attributes) {
+  for (const auto& [name, value] : attributes.entries()) {
+    const auto known = std::find_if(def.attributes.begin(), def.attributes.end(),
+                                    [&](const AttributeDef& one) { return one.name == name; });
+    if (known == def.attributes.end()) refuse_attribute(def, name);
+    require(type_of(value) == known->type, ErrorCode::kBadInput,
+            "{}: the attribute '{}' is {}, wanted {}", def.kind, name, to_string(type_of(value)),
+            to_string(known->type));
+  }
+  for (const AttributeDef& known : def.attributes)
+    require(known.presence == AttributeDef::Presence::kOptional || attributes.contains(known.name),
+            ErrorCode::kBadInput, "{}: the attribute '{}', {}, is missing", def.kind, known.name,
+            to_string(known.type));
 }
 
 void OperatorRegistry::add(OperatorDef def) {

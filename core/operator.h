@@ -69,9 +69,23 @@ struct OperatorExample {
   std::vector<std::pair<std::int64_t, std::int64_t>> ranges = {};
 };
 
+// An input whose elements are ids: of classes, of rows of a table, of places along a dim.
+struct IdInput {
+  std::size_t input = 0;
+  std::string_view of;  // "rows of the table"
+  // How many of them there are, so that ids go from 0 to one less.
+  std::int64_t (*count)(std::span<const TensorType> inputs, const Attributes&) = nullptr;
+  // Which id outside has a meaning: none; the operator's `ignore_index`; any, because the operator
+  // gives zeros for it.
+  enum class Outside : std::uint8_t { kNone, kIgnored, kAny } outside = Outside::kNone;
+};
+
 struct OperatorDef {
   std::string kind;
   std::size_t min_inputs = 1, max_inputs = 1;
+  // All that its kernels and its rules read. A graph that has others, or lacks a needed one, is
+  // refused: nobody would see what its author asked for.
+  std::vector<AttributeDef> attributes = {};
   // Output types from input types. Throws Error(kBadInput) saying what was found and wanted. Also
   // valid on local types for operators whose attributes hold no global extents.
   std::vector<TensorType> (*infer)(std::span<const TensorType> inputs, const Attributes&) = nullptr;
@@ -94,6 +108,7 @@ struct OperatorDef {
   bool needs_offsets = false;
   // Some of its rows are rings; it has one input and one output.
   bool has_ring = false;
+  std::optional<IdInput> ids = {};
   std::vector<OperatorExample> (*examples)() = nullptr;
 };
 
@@ -101,6 +116,10 @@ struct OperatorDef {
 // A row whose parts may cut no group shares no split dim with another row, which could lie outside
 // of it and cut one.
 bool fits(std::span<const SbpSignature* const> rows, std::span<const std::int64_t> hierarchy);
+
+// Throws Error(kBadInput) naming the kind and the attribute that it does not know (with the nearest
+// that it knows), lacks, or has of another type.
+void require_attributes(const OperatorDef& def, const Attributes& attributes);
 
 class OperatorRegistry {
  public:

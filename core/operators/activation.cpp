@@ -134,6 +134,7 @@ void add_slopes_of_increasing_functions(OperatorRegistry& registry) {
 
 void add_gated_functions(OperatorRegistry& registry) {
   registry.add({.kind = "gelu",
+                .attributes = {{"approximate", kText}},
                 .infer = infer_gelu,
                 .work = elementwise_pass<10>,
                 .signatures = property_rows<kNone>,
@@ -142,6 +143,7 @@ void add_gated_functions(OperatorRegistry& registry) {
   registry.add({.kind = "gelu_grad",
                 .min_inputs = 2,
                 .max_inputs = 2,
+                .attributes = {{"approximate", kText}},
                 .infer = infer_gelu_grad,
                 .work = elementwise_pass<18>,
                 .signatures = slope_rows<false>,

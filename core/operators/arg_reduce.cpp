@@ -86,6 +86,7 @@ void add_arg_reduce(OperatorRegistry& registry) {
   registry.add({.kind = std::string(kKind),
                 .min_inputs = 2,
                 .max_inputs = 2,
+                .attributes = {{"dim", kInteger}},
                 .infer = infer_first_index,
                 .work = reduction_pass<1>,
                 .signatures = first_index_rows,

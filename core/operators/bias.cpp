@@ -98,6 +98,7 @@ void add_bias(OperatorRegistry& registry) {
                                                       {.inputs = {f64({2, 5, 3}), f64({5, 3})}}};
                 }});
   registry.add({.kind = "reduce_to_bias",
+                .attributes = {{"rank", kInteger, kOptional}, {"out_dtype", kText, kOptional}},
                 .infer = infer_reduce,
                 .work = reduction_pass<1>,
                 .signatures = reduce_rows,

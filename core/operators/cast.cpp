@@ -58,6 +58,7 @@ std::vector<OperatorExample> cast_examples() {
 
 void add_cast(OperatorRegistry& registry) {
   registry.add({.kind = "cast",
+                .attributes = {{"dtype", kText}},
                 .infer = infer_cast,
                 .work = elementwise_pass<0>,
                 .signatures = cast_rows,

@@ -232,6 +232,7 @@ std::vector<OperatorExample> concat_examples() {
 
 void add_concat(OperatorRegistry& registry) {
   registry.add({.kind = "slice",
+                .attributes = {{"dim", kInteger}, {"start", kInteger}, {"stop", kInteger}},
                 .infer = infer_slice,
                 .work = slice_work,
                 .signatures = cut_rows,
@@ -239,6 +240,7 @@ void add_concat(OperatorRegistry& registry) {
                 .needs_offsets = true,
                 .examples = slice_examples});
   registry.add({.kind = "pad",
+                .attributes = {{"dim", kInteger}, {"before", kInteger}, {"after", kInteger}},
                 .infer = infer_pad,
                 .work = copy_work,
                 .signatures = cut_rows,
@@ -246,6 +248,7 @@ void add_concat(OperatorRegistry& registry) {
                 .needs_offsets = true,
                 .examples = pad_examples});
   registry.add({.kind = "split",
+                .attributes = {{"dim", kInteger}, {"extents", kIntegers}},
                 .infer = infer_split,
                 .work = copy_work,
                 .signatures = cut_rows,
@@ -255,6 +258,7 @@ void add_concat(OperatorRegistry& registry) {
   registry.add({.kind = "concat",
                 .min_inputs = 1,
                 .max_inputs = 256,
+                .attributes = {{"dim", kInteger}, {"extents", kIntegers}},
                 .infer = infer_concat,
                 .work = copy_work,
                 .signatures = cut_rows,

@@ -80,20 +80,22 @@ TensorId add_dropout(LogicalGraph& graph, std::string name, int layer, TensorId 
 }
 
 void add_dropout(OperatorRegistry& registry) {
-  registry.add({.kind = "dropout",
-                .infer = infer_dropout,
-                .work = elementwise_pass<2>,
-                .signatures = dropout_rows,
-                .gradient = dropout_gradient,
-                .needs_offsets = true,
-                .examples = [] {
-                  const auto example = [](Shape shape, double rate) {
-                    return OperatorExample{.inputs = {f64(std::move(shape))},
-                                           .attributes = {{"rate", rate}, {"stream", "example"}}};
-                  };
-                  return std::vector<OperatorExample>{example({2, 5, 3}, 0.5), example({7}, 0.25),
-                                                      example({3, 2}, 0.0)};
-                }});
+  registry.add(
+      {.kind = "dropout",
+       .attributes = {{"rate", kReal}, {"stream", kText}, {"per_step", kBoolean, kOptional}},
+       .infer = infer_dropout,
+       .work = elementwise_pass<2>,
+       .signatures = dropout_rows,
+       .gradient = dropout_gradient,
+       .needs_offsets = true,
+       .examples = [] {
+         const auto example = [](Shape shape, double rate) {
+           return OperatorExample{.inputs = {f64(std::move(shape))},
+                                  .attributes = {{"rate", rate}, {"stream", "example"}}};
+         };
+         return std::vector<OperatorExample>{example({2, 5, 3}, 0.5), example({7}, 0.25),
+                                             example({3, 2}, 0.0)};
+       }});
 }
 
 }  // namespace sextant

@@ -8,8 +8,9 @@
 // | B | S(1) | S(last) | hidden split |
 // | B | P | P | any reduction: the same rows on every device |
 //
-// An id outside the vocabulary gives zeros and its gradient is dropped, as in index.cpp; `input`
-// refuses such ids with a `limit`.
+// An id outside the vocabulary is an error where it is looked up, whole or split: every device has
+// the ids and knows the extent of the whole table. Files that let such ids in are refused before
+// (core/id_ranges.h).
 //
 // | ids | dy | dtable | |
 // |---|---|---|---|
@@ -93,28 +94,39 @@ Rows embedding_grad_rows(Types inputs, Types, const Attributes&) {
   return rows;
 }
 
+constexpr IdInput ids_of_rows(std::int64_t (*count)(Types, const Attributes&)) {
+  return {
+      .input = 0, .of = "rows of the table", .count = count, .outside = IdInput::Outside::kNone};
+}
+
 }  // namespace
 
 void add_embedding(OperatorRegistry& registry) {
-  registry.add({.kind = "embedding",
-                .min_inputs = 2,
-                .max_inputs = 2,
-                .infer = infer_embedding,
-                .work = embedding_work,
-                .signatures = embedding_rows,
-                .gradient = embedding_gradient,
-                .needs_offsets = true,
-                .examples = [] {
-                  return std::vector<OperatorExample>{
-                      {.inputs = {i32({2, 5}), f64({7, 3})}, .ranges = {{0, 6}, {-3, 3}}}};
-                }});
+  registry.add(
+      {.kind = "embedding",
+       .min_inputs = 2,
+       .max_inputs = 2,
+       .infer = infer_embedding,
+       .work = embedding_work,
+       .signatures = embedding_rows,
+       .gradient = embedding_gradient,
+       .needs_offsets = true,
+       .ids = ids_of_rows([](Types inputs, const Attributes&) { return inputs[1].shape[0]; }),
+       .examples = [] {
+         return std::vector<OperatorExample>{
+             {.inputs = {i32({2, 5}), f64({7, 3})}, .ranges = {{0, 6}, {-3, 3}}}};
+       }});
   registry.add({.kind = "embedding_grad",
                 .min_inputs = 2,
                 .max_inputs = 2,
+                .attributes = {{"vocab", kInteger}, {"out_dtype", kText, kOptional}},
                 .infer = infer_embedding_grad,
                 .work = embedding_grad_work,
                 .signatures = embedding_grad_rows,
                 .needs_offsets = true,
+                .ids = ids_of_rows([](Types, const Attributes& attributes) {
+                  return attributes.integer("vocab");
+                }),
                 .examples = [] {
                   return std::vector<OperatorExample>{{.inputs = {i32({2, 5}), f64({2, 5, 3})},
                                                        .attributes = {{"vocab", std::int64_t{7}}},

@@ -30,7 +30,8 @@
 // |  | B | S(last) | |
 //
 // An index outside [0, extent) is served by no shard: it gives zeros and its gradient is dropped,
-// whole or split, on every device alike. Negative indices are not counted from the end.
+// whole or split, on every device alike. Negative indices are not counted from the end. A file says
+// with `ignore_index` of its input which one it means by that (core/id_ranges.h).
 #include "core/check.h"
 #include "core/logical_graph.h"
 #include "core/operator.h"
@@ -294,50 +295,77 @@ std::vector<OperatorExample> one_hot_examples() {
            .ranges = {{-1, 7}}}};
 }
 
+std::int64_t extent_of_x(Types inputs, const Attributes& attributes) {
+  return inputs[0].shape[dim_of(attributes)];
+}
+
+std::int64_t extent_told(Types, const Attributes& attributes) {
+  return attributes.integer("extent");
+}
+
+IdInput index_input(std::size_t input, std::int64_t (*extent)(Types, const Attributes&)) {
+  return {.input = input,
+          .of = "places along the dim",
+          .count = extent,
+          .outside = IdInput::Outside::kAny};
+}
+
 }  // namespace
 
 void add_index(OperatorRegistry& registry) {
   registry.add({.kind = "gather",
                 .min_inputs = 2,
                 .max_inputs = 2,
+                .attributes = {{"dim", kInteger}},
                 .infer = infer_gather,
                 .work = gather_work,
                 .signatures = gather_rows,
                 .gradient = gather_gradient,
                 .needs_offsets = true,
+                .ids = index_input(1, extent_of_x),
                 .examples = gather_examples});
-  registry.add({.kind = "scatter_add",
-                .min_inputs = 2,
-                .max_inputs = 2,
-                .infer = infer_scatter_add,
-                .work = scatter_work,
-                .signatures = scatter_add_rows,
-                .gradient = scatter_add_gradient,
-                .needs_offsets = true,
-                .examples = scatter_add_examples});
+  registry.add(
+      {.kind = "scatter_add",
+       .min_inputs = 2,
+       .max_inputs = 2,
+       .attributes = {{"dim", kInteger}, {"extent", kInteger}, {"out_dtype", kText, kOptional}},
+       .infer = infer_scatter_add,
+       .work = scatter_work,
+       .signatures = scatter_add_rows,
+       .gradient = scatter_add_gradient,
+       .needs_offsets = true,
+       .ids = index_input(1, extent_told),
+       .examples = scatter_add_examples});
   registry.add({.kind = "take_along_dim",
                 .min_inputs = 2,
                 .max_inputs = 2,
+                .attributes = {{"dim", kInteger}},
                 .infer = infer_take_along_dim,
                 .work = gather_work,
                 .signatures = take_along_dim_rows,
                 .gradient = take_along_dim_gradient,
                 .needs_offsets = true,
+                .ids = index_input(1, extent_of_x),
                 .examples = take_along_dim_examples});
-  registry.add({.kind = "add_along_dim",
-                .min_inputs = 2,
-                .max_inputs = 2,
-                .infer = infer_add_along_dim,
-                .work = scatter_work,
-                .signatures = add_along_dim_rows,
-                .gradient = add_along_dim_gradient,
-                .needs_offsets = true,
-                .examples = add_along_dim_examples});
+  registry.add(
+      {.kind = "add_along_dim",
+       .min_inputs = 2,
+       .max_inputs = 2,
+       .attributes = {{"dim", kInteger}, {"extent", kInteger}, {"out_dtype", kText, kOptional}},
+       .infer = infer_add_along_dim,
+       .work = scatter_work,
+       .signatures = add_along_dim_rows,
+       .gradient = add_along_dim_gradient,
+       .needs_offsets = true,
+       .ids = index_input(1, extent_told),
+       .examples = add_along_dim_examples});
   registry.add({.kind = "one_hot",
+                .attributes = {{"extent", kInteger}, {"dtype", kText}},
                 .infer = infer_one_hot,
                 .work = copy_work,
                 .signatures = one_hot_rows,
                 .needs_offsets = true,
+                .ids = index_input(0, extent_told),
                 .examples = one_hot_examples});
 }
 

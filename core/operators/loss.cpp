@@ -120,9 +120,24 @@ Rows pick_rows(Types inputs, Types, const Attributes&) {
 
 // cross_entropy
 
-std::vector<TensorType> infer_cross_entropy(Types inputs, const Attributes&) {
+// The gradient spreads the smoothed share over `classes`.
+void require_smoothing(std::string_view kind, const TensorType& x, const Attributes& attributes) {
+  const double smoothing = attributes.real_or("smoothing", 0.0);
+  require(smoothing >= 0 && smoothing < 1, ErrorCode::kBadInput,
+          "{}: the attribute 'smoothing' is {}, wanted 0 or more and less than 1", kind, smoothing);
+  require(smoothing == 0 || attributes.contains("classes"), ErrorCode::kBadInput,
+          "{}: 'smoothing' is {}, but the attribute 'classes' is missing: wanted {}", kind,
+          smoothing, last_extent(x.shape));
+  const std::int64_t classes = attributes.integer_or("classes", last_extent(x.shape));
+  require(classes == last_extent(x.shape), ErrorCode::kBadInput,
+          "{}: the attribute 'classes' is {}, but x is {}: wanted {}", kind, classes, to_text(x),
+          last_extent(x.shape));
+}
+
+std::vector<TensorType> infer_cross_entropy(Types inputs, const Attributes& attributes) {
   const TensorType& x = inputs[0];
   require_logits("cross_entropy", x);
+  require_smoothing("cross_entropy", x, attributes);
   require_type("cross_entropy", "max", inputs[1], row_type(x));
   require_type("cross_entropy", "sum", inputs[2], row_type(x));
   require_type("cross_entropy", "picked", inputs[3], row_type(x));
@@ -154,9 +169,10 @@ void cross_entropy_gradient(GradientContext& context) {
 
 // cross_entropy_grad
 
-std::vector<TensorType> infer_cross_entropy_grad(Types inputs, const Attributes&) {
+std::vector<TensorType> infer_cross_entropy_grad(Types inputs, const Attributes& attributes) {
   const TensorType& x = inputs[0];
   require_logits("cross_entropy_grad", x);
+  require_smoothing("cross_entropy_grad", x, attributes);
   require_type("cross_entropy_grad", "max", inputs[1], row_type(x));
   require_type("cross_entropy_grad", "sum", inputs[2], row_type(x));
   require_labels("cross_entropy_grad", inputs[3], x);
@@ -171,6 +187,13 @@ Rows cross_entropy_grad_rows(Types inputs, Types, const Attributes&) {
   rows.push_back(class_split(inputs[0], 5, {Sbp::split(inputs[0].shape.rank() - 1)}));
   rows.push_back({{kBroadcast, kBroadcast, kBroadcast, kBroadcast, kPartialSum}, {kPartialSum}});
   return rows;
+}
+
+IdInput label_input(std::size_t input, IdInput::Outside outside) {
+  return {.input = input,
+          .of = "classes",
+          .count = [](Types inputs, const Attributes&) { return last_extent(inputs[0].shape); },
+          .outside = outside};
 }
 
 // Examples: 10 rows of 7 classes, some labels of an example may be ignored (-1 is ignore_index).
@@ -245,10 +268,12 @@ void add_loss(OperatorRegistry& registry) {
   registry.add({.kind = "pick",
                 .min_inputs = 2,
                 .max_inputs = 2,
+                .attributes = {{"ignore_index", kInteger, kOptional}},
                 .infer = infer_pick,
                 .work = pick_work,
                 .signatures = pick_rows,
                 .needs_offsets = true,
+                .ids = label_input(1, IdInput::Outside::kAny),
                 .examples = [] {
                   return std::vector<OperatorExample>{
                       {.inputs = {logits(), labels()}, .ranges = {kAnyLogit, kLabel}}};
@@ -256,10 +281,14 @@ void add_loss(OperatorRegistry& registry) {
   registry.add({.kind = "cross_entropy",
                 .min_inputs = 5,
                 .max_inputs = 5,
+                .attributes = {{"ignore_index", kInteger, kOptional},
+                               {"smoothing", kReal, kOptional},
+                               {"classes", kInteger, kOptional}},
                 .infer = infer_cross_entropy,
                 .work = cross_entropy_work,
                 .signatures = cross_entropy_rows,
                 .gradient = cross_entropy_gradient,
+                .ids = label_input(4, IdInput::Outside::kIgnored),
                 .examples = [] {
                   return std::vector<OperatorExample>{
                       {.inputs = {logits(), row(), row(), row(), labels()},
@@ -269,10 +298,14 @@ void add_loss(OperatorRegistry& registry) {
   registry.add({.kind = "cross_entropy_grad",
                 .min_inputs = 5,
                 .max_inputs = 5,
+                .attributes = {{"ignore_index", kInteger, kOptional},
+                               {"smoothing", kReal, kOptional},
+                               {"classes", kInteger, kOptional}},
                 .infer = infer_cross_entropy_grad,
                 .work = elementwise_pass<4>,
                 .signatures = cross_entropy_grad_rows,
                 .needs_offsets = true,
+                .ids = label_input(3, IdInput::Outside::kIgnored),
                 .examples = [] {
                   OperatorExample plain{.inputs = {logits(), row(), row(), labels(), f64(Shape())},
                                         .attributes = ignoring(),

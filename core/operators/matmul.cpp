@@ -143,21 +143,25 @@ std::vector<OperatorExample> grad_weight_examples() {
 }  // namespace
 
 void add_matmul(OperatorRegistry& registry) {
-  registry.add({.kind = "matmul",
-                .min_inputs = 2,
-                .max_inputs = 2,
-                .infer = infer_matmul,
-                .work = matmul_work,
-                .signatures = matmul_rows,
-                .gradient = matmul_gradient,
-                .examples = matmul_examples});
-  registry.add({.kind = "matmul_grad_weight",
-                .min_inputs = 2,
-                .max_inputs = 2,
-                .infer = infer_matmul_grad_weight,
-                .work = grad_weight_work,
-                .signatures = matmul_grad_weight_rows,
-                .examples = grad_weight_examples});
+  registry.add(
+      {.kind = "matmul",
+       .min_inputs = 2,
+       .max_inputs = 2,
+       .attributes = {{"transpose_w", kBoolean, kOptional}, {"out_dtype", kText, kOptional}},
+       .infer = infer_matmul,
+       .work = matmul_work,
+       .signatures = matmul_rows,
+       .gradient = matmul_gradient,
+       .examples = matmul_examples});
+  registry.add(
+      {.kind = "matmul_grad_weight",
+       .min_inputs = 2,
+       .max_inputs = 2,
+       .attributes = {{"transpose_w", kBoolean, kOptional}, {"out_dtype", kText, kOptional}},
+       .infer = infer_matmul_grad_weight,
+       .work = grad_weight_work,
+       .signatures = matmul_grad_weight_rows,
+       .examples = grad_weight_examples});
 }
 
 }  // namespace sextant

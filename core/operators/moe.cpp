@@ -275,6 +275,21 @@ TensorId append(LogicalGraph& graph, std::string kind, std::string name,
   return graph.output(graph.add(std::move(op)));
 }
 
+// Choices of no expert are dropped.
+IdInput expert_input(std::size_t input, std::int64_t (*experts)(Types, const Attributes&)) {
+  return {.input = input, .of = "experts", .count = experts, .outside = IdInput::Outside::kAny};
+}
+
+std::int64_t experts_told(Types, const Attributes& attributes) {
+  return attributes.integer("experts");
+}
+
+std::int64_t experts_of_y(Types inputs, const Attributes&) { return inputs[0].shape[0]; }
+
+std::int64_t classes_told(Types, const Attributes& attributes) {
+  return attributes.integer("classes");
+}
+
 // Three experts of two places; a place 2 and an expert 3 are dropped.
 OperatorExample routed_example(std::vector<TensorType> first, bool is_weighted) {
   const TensorType choices = i32({2, 5, 2});
@@ -335,6 +350,7 @@ TensorId combine_tokens(LogicalGraph& graph, TensorId y, const Routing& routing,
 
 void add_moe(OperatorRegistry& registry) {
   registry.add({.kind = "top_k",
+                .attributes = {{"k", kInteger}},
                 .infer = infer_top_k,
                 .work = top_k_work,
                 .signatures = top_k_rows,
@@ -347,18 +363,22 @@ void add_moe(OperatorRegistry& registry) {
   registry.add({.kind = "top_k_grad",
                 .min_inputs = 2,
                 .max_inputs = 2,
+                .attributes = {{"classes", kInteger}},
                 .infer = infer_top_k_grad,
                 .work = top_k_grad_work,
                 .signatures = top_k_grad_rows,
+                .ids = expert_input(0, classes_told),
                 .examples = [] {
                   return std::vector<OperatorExample>{{.inputs = {i32({2, 5, 2}), f64({2, 5, 2})},
                                                        .attributes = {{"classes", std::int64_t{4}}},
                                                        .ranges = {{0, 3}, {-3, 3}}}};
                 }});
   registry.add({.kind = "expert_position",
+                .attributes = {{"experts", kInteger}},
                 .infer = infer_position,
                 .work = position_work,
                 .signatures = position_rows,
+                .ids = expert_input(0, experts_told),
                 .examples = [] {
                   return std::vector<OperatorExample>{{.inputs = {i32({3, 5, 2})},
                                                        .attributes = {{"experts", std::int64_t{3}}},
@@ -367,11 +387,13 @@ void add_moe(OperatorRegistry& registry) {
   registry.add({.kind = "moe_dispatch",
                 .min_inputs = 3,
                 .max_inputs = 4,
+                .attributes = {{"experts", kInteger}, {"capacity", kInteger}},
                 .infer = infer_dispatch,
                 .work = moe_work,
                 .signatures = dispatch_rows,
                 .gradient = dispatch_gradient,
                 .needs_offsets = true,
+                .ids = expert_input(1, experts_told),
                 .examples = dispatch_examples});
   registry.add({.kind = "moe_combine",
                 .min_inputs = 3,
@@ -381,6 +403,7 @@ void add_moe(OperatorRegistry& registry) {
                 .signatures = combine_rows,
                 .gradient = combine_gradient,
                 .needs_offsets = true,
+                .ids = expert_input(1, experts_of_y),
                 .examples = [] {
                   return std::vector<OperatorExample>{routed_example({f64({3, 2, 2, 3})}, false),
                                                       routed_example({f64({3, 2, 2, 3})}, true)};
@@ -392,6 +415,7 @@ void add_moe(OperatorRegistry& registry) {
                 .work = moe_work,
                 .signatures = weight_grad_rows,
                 .needs_offsets = true,
+                .ids = expert_input(2, experts_of_y),
                 .examples = [] {
                   return std::vector<OperatorExample>{
                       routed_example({f64({3, 2, 2, 3}), f64({2, 5, 3})}, false)};

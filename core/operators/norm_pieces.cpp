@@ -257,10 +257,13 @@ void set_gradient_of_norm(GradientContext& context, TensorId dy) {
 // Negated before it is summed: inference reduces a pending sum in front of the next operator.
 TensorId negative_sum(GradientContext& context, TensorId dx, std::size_t statistic) {
   const DType dtype = context.graph().tensor(context.input(statistic)).type.dtype;
-  Attributes attributes = dims_of_norm(context);
-  attributes.set("out_dtype", std::string(to_string(dtype)));
+  const Attributes& own = context.op().attributes;
   const TensorId negative = context.add("scale", {dx}, {{"factor", -1.0}}, statistic);
-  return context.add("reduce_sum", {negative}, std::move(attributes), statistic);
+  return context.add("reduce_sum", {negative},
+                     {{"dims", own.integers("dims")},
+                      {"keep_dims", own.boolean_or("keep_dims", false)},
+                      {"out_dtype", std::string(to_string(dtype))}},
+                     statistic);
 }
 
 // Given statistics: y = (x - mean) rstd gamma + beta in each of its operands; that for the mean is
@@ -387,6 +390,7 @@ void add_norm_pieces(OperatorRegistry& registry) {
   registry.add({.kind = "reduce_squares",
                 .min_inputs = 1,
                 .max_inputs = 2,
+                .attributes = {{"dims", kIntegers}, {"keep_dims", kBoolean, kOptional}},
                 .infer = infer_squares,
                 .work = normalization_pass<3>,
                 .signatures = squares_rows,
@@ -400,6 +404,10 @@ void add_norm_pieces(OperatorRegistry& registry) {
   registry.add({.kind = std::string(kNormalize),
                 .min_inputs = 3,
                 .max_inputs = 5,
+                .attributes = {{"dims", kIntegers},
+                               {"keep_dims", kBoolean, kOptional},
+                               {"weight_dims", kIntegers},
+                               {"statistics", kText, kOptional}},
                 .infer = infer_normalize,
                 .work = normalization_pass<4>,
                 .signatures = normalize_rows,
@@ -410,6 +418,9 @@ void add_norm_pieces(OperatorRegistry& registry) {
   registry.add({.kind = std::string(kSums),
                 .min_inputs = 3,
                 .max_inputs = 4,
+                .attributes = {{"dims", kIntegers},
+                               {"keep_dims", kBoolean, kOptional},
+                               {"weight_dims", kIntegers}},
                 .infer = infer_sums,
                 .work = normalization_pass<5>,
                 .signatures = sums_rows,
@@ -419,6 +430,9 @@ void add_norm_pieces(OperatorRegistry& registry) {
   registry.add({.kind = std::string(kGradInput),
                 .min_inputs = 5,
                 .max_inputs = 7,
+                .attributes = {{"dims", kIntegers},
+                               {"keep_dims", kBoolean, kOptional},
+                               {"weight_dims", kIntegers}},
                 .infer = infer_norm_grad_input,
                 .work = normalization_pass<8>,
                 .signatures = grad_input_rows,
@@ -429,6 +443,9 @@ void add_norm_pieces(OperatorRegistry& registry) {
   registry.add({.kind = std::string(kGradWeight),
                 .min_inputs = 3,
                 .max_inputs = 4,
+                .attributes = {{"dims", kIntegers},
+                               {"keep_dims", kBoolean, kOptional},
+                               {"weight_dims", kIntegers}},
                 .infer = infer_norm_grad_weight,
                 .work = normalization_pass<5>,
                 .signatures = norm_grad_weight_rows,

@@ -56,6 +56,7 @@ std::vector<OperatorExample> roll_examples() {
 
 void add_roll(OperatorRegistry& registry) {
   registry.add({.kind = "roll",
+                .attributes = {{"dim", kInteger}, {"shift", kInteger}},
                 .infer = infer_roll,
                 .work = copy_work,
                 .signatures = roll_rows,

@@ -48,6 +48,7 @@ void rope_gradient(GradientContext& context) {
 void add_rope(OperatorRegistry& registry) {
   registry.add(
       {.kind = "rope",
+       .attributes = {{"theta", kReal}, {"inverse", kBoolean, kOptional}},
        .infer = infer_rope,
        .work = elementwise_pass<3>,
        .signatures = rope_rows,

@@ -19,6 +19,12 @@ namespace sextant {
 using Types = std::span<const TensorType>;
 using Rows = std::vector<SbpSignature>;
 
+// Attributes in a registration: {"dim", kInteger}, {"keep_dims", kBoolean, kOptional}.
+inline constexpr auto kBoolean = AttributeType::kBoolean, kInteger = AttributeType::kInteger,
+                      kReal = AttributeType::kReal, kText = AttributeType::kText,
+                      kIntegers = AttributeType::kIntegers;
+inline constexpr auto kOptional = AttributeDef::Presence::kOptional;
+
 // In which kernels compute on a type and gradients of parameters are kept: f64 for f64, else f32.
 DType accumulator_type(DType dtype);
 // In which the gradient of an input is kept: README, invariant 3.

@@ -58,6 +58,9 @@ std::vector<OperatorExample> cumsum_examples() {
 
 void add_scan(OperatorRegistry& registry) {
   registry.add({.kind = "cumsum",
+                .attributes = {{"dim", kInteger},
+                               {"reverse", kBoolean, kOptional},
+                               {"exclusive", kBoolean, kOptional}},
                 .infer = infer_cumsum,
                 .work = reduction_pass<1>,
                 .signatures = cumsum_rows,

@@ -151,12 +151,14 @@ std::vector<OperatorExample> transpose_examples() {
 
 void add_shapes(OperatorRegistry& registry) {
   registry.add({.kind = "reshape",
+                .attributes = {{"shape", kIntegers}},
                 .infer = infer_reshape,
                 .work = copy_work,
                 .signatures = reshape_rows,
                 .gradient = reshape_gradient,
                 .examples = reshape_examples});
   registry.add({.kind = "transpose",
+                .attributes = {{"permutation", kIntegers}},
                 .infer = infer_transpose,
                 .work = copy_work,
                 .signatures = transpose_rows,

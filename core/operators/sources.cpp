@@ -23,6 +23,18 @@ std::vector<TensorType> infer_source(Types, const Attributes& attributes) {
            .dtype = parse_dtype(attributes.text("dtype"))}};
 }
 
+// A limit is one of ids.
+std::vector<TensorType> infer_input(Types, const Attributes& attributes) {
+  std::vector<TensorType> outputs = infer_source({}, attributes);
+  for (const char* name : {"limit", "ignore_index"})
+    if (attributes.contains(name))
+      require_integer("input", std::string("with '") + name + "' it", outputs[0]);
+  const std::int64_t limit = attributes.integer_or("limit", 1);
+  require(limit >= 1, ErrorCode::kBadInput, "input: the attribute 'limit' is {}, wanted 1 or more",
+          limit);
+  return outputs;
+}
+
 std::vector<TensorType> infer_parameter(Types, const Attributes& attributes) {
   std::vector<TensorType> outputs = infer_source({}, attributes);
   require_floating("parameter", "it", outputs[0]);
@@ -115,17 +127,23 @@ TensorId add_input(LogicalGraph& graph, std::string name, int layer, const Tenso
 }
 
 void add_sources(OperatorRegistry& registry) {
-  registry.add({.kind = "parameter",
-                .min_inputs = 0,
-                .max_inputs = 0,
-                .infer = infer_parameter,
-                .work = source_work,
-                .signatures = rows_of_source,
-                .state_outputs = {0}});
+  registry.add(
+      {.kind = "parameter",
+       .min_inputs = 0,
+       .max_inputs = 0,
+       .attributes = {{"shape", kIntegers}, {"dtype", kText}, {"init", kText}, {"init_std", kReal}},
+       .infer = infer_parameter,
+       .work = source_work,
+       .signatures = rows_of_source,
+       .state_outputs = {0}});
   registry.add({.kind = "input",
                 .min_inputs = 0,
                 .max_inputs = 0,
-                .infer = infer_source,
+                .attributes = {{"shape", kIntegers},
+                               {"dtype", kText},
+                               {"limit", kInteger, kOptional},
+                               {"ignore_index", kInteger, kOptional}},
+                .infer = infer_input,
                 .work = source_work,
                 .signatures = rows_of_source,
                 .on_host = true});
@@ -133,6 +151,7 @@ void add_sources(OperatorRegistry& registry) {
       {.kind = "constant",
        .min_inputs = 0,
        .max_inputs = 0,
+       .attributes = {{"shape", kIntegers}, {"dtype", kText}, {"value", kReal}},
        .infer = infer_source,
        .work = constant_work,
        .signatures = constant_rows,
@@ -144,6 +163,7 @@ void add_sources(OperatorRegistry& registry) {
   registry.add({.kind = "metrics",
                 .min_inputs = 1,
                 .max_inputs = 8,
+                .attributes = {{"names", kText}},
                 .infer = infer_metrics,
                 .work = source_work,
                 .signatures = metrics_rows,

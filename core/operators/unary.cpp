@@ -238,6 +238,7 @@ void add_floating_functions(OperatorRegistry& registry) {
                 .gradient = reciprocal_gradient,
                 .examples = reciprocal_examples});
   registry.add({.kind = "pow",
+                .attributes = {{"exponent", kReal}},
                 .infer = infer_pow,
                 .work = elementwise_pass<3>,
                 .signatures = pow_rows,
@@ -275,12 +276,14 @@ void add_number_functions(OperatorRegistry& registry) {
        .gradient = no_slope,
        .examples = number_examples});
   registry.add({.kind = "scale",
+                .attributes = {{"factor", kReal}},
                 .infer = infer_scale,
                 .work = elementwise_pass<1>,
                 .signatures = scale_rows,
                 .gradient = scale_gradient,
                 .examples = scale_examples});
   registry.add({.kind = "add_scalar",
+                .attributes = {{"value", kReal}},
                 .infer = infer_add_scalar,
                 .work = elementwise_pass<1>,
                 .signatures = property_rows<kIncreasing>,
@@ -306,6 +309,7 @@ void add_steps_and_bounds(OperatorRegistry& registry) {
        .gradient = no_slope,
        .examples = floating_examples});
   registry.add({.kind = "clamp",
+                .attributes = {{"min", kReal, kOptional}, {"max", kReal, kOptional}},
                 .infer = infer_clamp,
                 .work = elementwise_pass<2>,
                 .signatures = property_rows<kIncreasing>,
@@ -316,6 +320,7 @@ void add_steps_and_bounds(OperatorRegistry& registry) {
   registry.add({.kind = "clamp_grad",
                 .min_inputs = 2,
                 .max_inputs = 2,
+                .attributes = {{"min", kReal, kOptional}, {"max", kReal, kOptional}},
                 .infer = infer_clamp_grad,
                 .work = elementwise_pass<2>,
                 .signatures = slope_rows<true>,

@@ -2,10 +2,12 @@
 #include "compiler/plan.h"
 
 #include "core/error.h"
+#include "tests/support/unknown_keys.h"
 
 #include <doctest/doctest.h>
 
 #include <string>
+#include <vector>
 
 namespace sextant::plan_test {
 namespace {
@@ -58,6 +60,14 @@ TEST_CASE("a plan from before bucket fusion runs without it, and limits are no n
   CHECK(plan_from_json(old, "plan.json").expand.buckets.operations == 0);
   CHECK(contains(refusal(replaced(text, "\"bucket_operations\": 7", "\"bucket_operations\": -7")),
                  "-7 is no limit of a bucket, wanted 0 (off) to 2147483647"));
+}
+
+TEST_CASE("a key that nobody knows is refused in a plan and in its options") {
+  const std::vector<std::string> texts = with_unknown_key(to_json_text(example()));
+  CHECK(texts.size() == 2);
+  for (const std::string& text : texts)
+    CHECK_THROWS_WITH_AS(plan_from_json(text, "plan.json"),
+                         doctest::Contains("unknown key 'no_such_key'"), Error);
 }
 
 TEST_CASE("a plan says whether transfers go early or late; those from before say nothing: early") {

@@ -97,6 +97,76 @@ TEST_CASE("every kind on a device has example inputs that its shape rule accepts
   }
 }
 
+std::string refusal_of_attributes(std::string_view kind, const Attributes& attributes) {
+  try {
+    require_attributes(def(kind), attributes);
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::kBadInput);
+    return error.what();
+  }
+  return "accepted";
+}
+
+Attributes without(const Attributes& attributes, std::string_view name) {
+  Attributes rest;
+  for (const auto& [other, value] : attributes.entries())
+    if (other != name) rest.set(other, value);
+  return rest;
+}
+
+TEST_CASE("every kind takes the attributes that it declares, of their types, and no others") {
+  for (const std::string& kind : builtin_operators().kinds()) {
+    CAPTURE(kind);
+    if (def(kind).examples == nullptr) continue;
+    for (const OperatorExample& example : def(kind).examples()) {
+      const Attributes& good = example.attributes;
+      CHECK(refusal_of_attributes(kind, good) == "accepted");
+      Attributes more = good;
+      more.set("smoothin", 0.5);
+      CHECK(contains(refusal_of_attributes(kind, more), kind + ": unknown attribute 'smoothin'"));
+      for (const AttributeDef& one : def(kind).attributes) {
+        const std::string name(one.name);
+        CAPTURE(name);
+        const bool is_needed = one.presence == AttributeDef::Presence::kNeeded;
+        CHECK((refusal_of_attributes(kind, without(good, name)) == "accepted") == !is_needed);
+        Attributes other = good;
+        other.set(name, one.type == AttributeType::kText ? AttributeValue(true)
+                                                         : AttributeValue(std::string("?")));
+        CHECK(contains(refusal_of_attributes(kind, other),
+                       kind + ": the attribute '" + name + "' is "));
+      }
+    }
+  }
+}
+
+TEST_CASE("an unknown attribute is refused with the nearest, a missing one by name and type") {
+  CHECK(refusal_of_attributes("matmul", {{"transpose_W", true}}) ==
+        "matmul: unknown attribute 'transpose_W', did you mean 'transpose_w'?");
+  CHECK(refusal_of_attributes("cross_entropy", {{"smoothin", 0.1}}) ==
+        "cross_entropy: unknown attribute 'smoothin', did you mean 'smoothing'?");
+  CHECK(refusal_of_attributes("relu", {{"alpha", 0.1}}) ==
+        "relu: unknown attribute 'alpha': the operator has none");
+  CHECK(refusal_of_attributes("gather", {}) ==
+        "gather: the attribute 'dim', an integer, is missing");
+}
+
+TEST_CASE("a smoothed loss knows how many classes share") {
+  const TensorType x = f32({2, 7}), row = f32({2}), labels = i32({2});
+  const auto loss = [&](const Attributes& attributes) {
+    return refusal("cross_entropy", {x, row, row, row, labels}, attributes);
+  };
+  CHECK(loss({{"smoothing", 0.0}}) == "accepted");
+  CHECK(loss({{"smoothing", 0.1}, {"classes", std::int64_t{7}}}) == "accepted");
+  CHECK(contains(loss({{"smoothing", 0.1}}), "the attribute 'classes' is missing: wanted 7"));
+  CHECK(contains(loss({{"smoothing", 0.1}, {"classes", std::int64_t{8}}}),
+                 "the attribute 'classes' is 8, but x is 2x7 f32: wanted 7"));
+  CHECK(contains(loss({{"smoothing", 1.0}, {"classes", std::int64_t{7}}}),
+                 "the attribute 'smoothing' is 1, wanted 0 or more and less than 1"));
+  CHECK(
+      contains(refusal("cross_entropy_grad", {x, row, row, labels, f32({})}, {{"smoothing", 0.1}}),
+               "the attribute 'classes' is missing"));
+}
+
 TEST_CASE("every row has one word per operand and splits only dims that exist") {
   for (const std::string& kind : builtin_operators().kinds()) {
     if (def(kind).examples == nullptr) continue;

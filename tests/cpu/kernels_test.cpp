@@ -1,8 +1,10 @@
 // Kernels against numbers worked out by hand, in both tables and in every floating type they fit.
 #include "backends/cpu/kernel.h"
+#include "core/error.h"
 #include "tests/cpu/kernel_call.h"
 
 #include <doctest/doctest.h>
+#include <fmt/core.h>
 
 #include <cmath>
 #include <functional>
@@ -220,14 +222,14 @@ TEST_CASE("an embedding serves each id from exactly one shard") {  // G26
       }
       const auto y = KernelCall("embedding", {})
                          .input(ids)
-                         .input({{{rows, 2}, dtype}, values, {first, 0}})
+                         .input({{{rows, 2}, dtype}, values, {first, 0}, Shape{10, 2}})
                          .output({{{4, 2}, dtype}, {}, {}})
                          .run(table)[0];
       for (std::size_t i = 0; i < y.size(); ++i) sum[i] += y[i];
       const auto part = KernelCall("embedding_grad", {{"vocab", std::int64_t{10}}})
                             .input(ids)
                             .input({{{4, 2}, dtype}, std::vector<double>(8, 1.0), {}})
-                            .output({{{rows, 2}, dtype}, {}, {first, 0}})
+                            .output({{{rows, 2}, dtype}, {}, {first, 0}, Shape{10, 2}})
                             .run(table)[0];
       gradient.insert(gradient.end(), part.begin(), part.end());
     }
@@ -300,6 +302,76 @@ TEST_CASE("softmax over large logits has no infinities") {  // G21
     CHECK(loss.max == 1001);
     CHECK(loss.sum == doctest::Approx(std::exp(-1.0) + std::exp(-2.0) + 2).epsilon(tolerance));
     CHECK(1 / loss.sum == doctest::Approx(0.399486).epsilon(1e-5));
+  });
+}
+
+// The rank has rows or classes 4 to 6 of 10.
+TEST_CASE("an id that no rank has a row for is an error of every rank that looks it up") {
+  in_both_tables([](const KernelTable& table, DType dtype, double) {
+    const TestOperand part{{{3, 2}, dtype}, {}, {4, 0}, Shape{10, 2}},
+        rows{{{2, 2}, dtype}, {}, {}};
+    const auto look_up = [&](double id, DType wide) {
+      const TestOperand ids{{{2}, wide}, {0, id}, {}};
+      KernelCall("embedding", {}).input(ids).input(part).output(rows).run(table);
+      KernelCall("embedding_grad", {{"vocab", std::int64_t{10}}})
+          .input(ids)
+          .input(rows)
+          .output(part)
+          .run(table);
+    };
+    for (const DType wide : {DType::kI32, DType::kI64}) {
+      for (const double id : {0.0, 5.0, 9.0}) CHECK_NOTHROW(look_up(id, wide));
+      for (const double id : {-1.0, 10.0})
+        CHECK_THROWS_WITH_AS(look_up(id, wide),
+                             fmt::format("the id {} is not one of 0 to 9", id).c_str(), Error);
+    }
+    CHECK_THROWS_WITH_AS(KernelCall("embedding_grad", {{"vocab", std::int64_t{10}}})
+                             .input({{{2}, DType::kI32}, {0, 10}, {}})
+                             .input(rows)
+                             .output(part)
+                             .run(table),
+                         "the id 10 is not one of 0 to 9", Error);
+  });
+}
+
+TEST_CASE("a label that is no class and not ignored is an error, whichever classes are here") {
+  in_both_tables([](const KernelTable& table, DType dtype, double) {
+    const TestOperand logits{{{1, 3}, dtype}, {}, {0, 4}, Shape{1, 10}}, one{{{1}, dtype}, {1}, {}};
+    const TestOperand none = scalar(dtype, 0);
+    const auto loss = [&](double label, DType wide) {
+      const TestOperand labels{{{1}, wide}, {label}, {}};
+      KernelCall("cross_entropy", {{"ignore_index", std::int64_t{-7}}})
+          .input(logits)
+          .input(one)
+          .input(one)
+          .input(one)
+          .input(labels)
+          .output(none)
+          .output(none)
+          .run(table);
+    };
+    const auto gradient = [&](double label, DType wide) {
+      KernelCall("cross_entropy_grad", {{"ignore_index", std::int64_t{-7}}})
+          .input(logits)
+          .input(one)
+          .input(one)
+          .input({{{1}, wide}, {label}, {}})
+          .input(none)
+          .output(logits)
+          .run(table);
+    };
+    for (const DType wide : {DType::kI32, DType::kI64}) {
+      for (const double label : {0.0, 5.0, 9.0, -7.0}) {
+        CHECK_NOTHROW(loss(label, wide));
+        CHECK_NOTHROW(gradient(label, wide));
+      }
+      for (const double label : {-1.0, 10.0, -100.0}) {
+        const std::string text =
+            fmt::format("the label {} is neither a class, 0 to 9, nor ignore_index -7", label);
+        CHECK_THROWS_WITH_AS(loss(label, wide), text.c_str(), Error);
+        CHECK_THROWS_WITH_AS(gradient(label, wide), text.c_str(), Error);
+      }
+    }
   });
 }
 

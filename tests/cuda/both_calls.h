@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backends/cuda/cuda_backend.h"
+#include "core/error.h"
 #include "tests/cuda/device_call.h"
 
 #include <doctest/doctest.h>
@@ -17,7 +18,8 @@ namespace sextant {
 
 struct BothResults {
   std::vector<std::vector<double>> reference, device;
-  std::optional<std::string> fault;  // of the device
+  std::optional<std::string> fault;    // of the device
+  std::optional<std::string> refusal;  // of the reference, which then has no results
 };
 
 inline BothResults run_on_both(const std::string& kind, const Attributes& attributes,
@@ -41,7 +43,11 @@ inline BothResults run_on_both(const std::string& kind, const Attributes& attrib
   REQUIRE(kernel != nullptr);
   kernel->enqueue(nullptr);
   BothResults results;
-  results.reference = on_host.run(reference_kernels());
+  try {
+    results.reference = on_host.run(reference_kernels());
+  } catch (const Error& error) {
+    results.refusal = error.what();
+  }
   results.device = on_device.results();
   results.fault = context.fault();
   CHECK(on_device.is_guarded());

@@ -6,6 +6,7 @@
 #include "core/fused_kinds.h"
 #include "simulator/builtin_devices.h"
 #include "simulator/models.h"
+#include "tests/support/unknown_keys.h"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -112,6 +113,18 @@ const std::string kAllFields = R"({
     "memory_bandwidth": "900GB/s", "matmul_efficiency": 0.7, "memory_efficiency": 0.8,
     "launch_overhead": "5us", "kernel_overhead": "2us"}}]
 })";
+
+TEST_CASE("a key that nobody knows is refused wherever it stands in a cluster file") {
+  for (const std::string& text : with_unknown_key(kAllFields)) {
+    try {
+      cluster_from_json(text, "all.json");
+      FAIL_CHECK("accepted: " << text);
+    } catch (const Error& error) {
+      CHECK_MESSAGE(std::string(error.what()).find("'no_such_key'") != std::string::npos,
+                    std::string(error.what()));
+    }
+  }
+}
 
 TEST_CASE("every field of a cluster is read, and written as it was read") {
   const Cluster cluster = cluster_from_json(kAllFields, "all.json");

@@ -1,5 +1,7 @@
-// Reference look-up in a table whose rows may be split: ids of other shards give zeros.
+// Reference look-up in a table whose rows may be split: ids of other shards give zeros, ids of none
+// are an error.
 #include "backends/cpu/kernels/families.h"
+#include "backends/cpu/kernels/id_check.h"
 #include "backends/cpu/kernels/reference.h"
 
 namespace sextant {
@@ -12,6 +14,7 @@ void embedding(const KernelContext& context, Workspace& workspace) {
   const Values values = load_input(context, 1, workspace);
   const auto y = make_output(context, 0, workspace);
   for (std::size_t i = 0; i < ids.size(); ++i) {
+    require_row(ids[i], global_extent(table, 0));
     const auto row = local_index(ids[i], offset_of(table, 0), table.local.shape[0]);
     if (!row) continue;
     for (std::size_t d = 0; d < width; ++d) y[i * width + d] = values[*row * width + d];
@@ -26,6 +29,7 @@ void embedding_grad(const KernelContext& context, Workspace& workspace) {
   const Values dy = load_input(context, 1, workspace);
   const auto gradient = make_output(context, 0, workspace);
   for (std::size_t i = 0; i < ids.size(); ++i) {
+    require_row(ids[i], global_extent(table, 0));
     const auto row = local_index(ids[i], offset_of(table, 0), table.local.shape[0]);
     if (!row) continue;
     for (std::size_t d = 0; d < width; ++d) gradient[*row * width + d] += dy[i * width + d];

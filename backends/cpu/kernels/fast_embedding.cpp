@@ -1,6 +1,7 @@
 // Table look-up in f32: touches the looked-up rows only.
 #include "backends/cpu/kernels/families.h"
 #include "backends/cpu/kernels/fast.h"
+#include "backends/cpu/kernels/id_check.h"
 #include "backends/cpu/kernels/reference.h"
 
 namespace sextant {
@@ -17,9 +18,10 @@ bool looks_up_f32(const KernelContext& context) {
 void embedding(const KernelContext& context, Workspace&) {
   const KernelOperand& table = context.in[1];
   const std::int64_t rows = table.local.shape[0], width = table.local.shape[1];
-  const std::int64_t first = offset_of(table, 0);
+  const std::int64_t first = offset_of(table, 0), all_rows = global_extent(table, 0);
   const std::int32_t* ids = input<std::int32_t>(context, 0);
   for (std::int64_t i = 0; i < elements(context.in[0]); ++i) {
+    require_row(ids[i], all_rows);
     const std::int64_t row = ids[i] - first;
     float* y = output<float>(context, 0) + i * width;
     if (row < 0 || row >= rows)
@@ -32,10 +34,11 @@ void embedding(const KernelContext& context, Workspace&) {
 void embedding_grad(const KernelContext& context, Workspace&) {
   const KernelOperand& table = context.out[0];
   const std::int64_t rows = table.local.shape[0], width = table.local.shape[1];
-  const std::int64_t first = offset_of(table, 0);
+  const std::int64_t first = offset_of(table, 0), all_rows = global_extent(table, 0);
   const std::int32_t* ids = input<std::int32_t>(context, 0);
   if (!context.accumulate[0]) std::fill_n(output<float>(context, 0), elements(table), 0.0F);
   for (std::int64_t i = 0; i < elements(context.in[0]); ++i) {
+    require_row(ids[i], all_rows);
     const std::int64_t row = ids[i] - first;
     if (row < 0 || row >= rows) continue;
     const float* dy = input<float>(context, 1) + i * width;

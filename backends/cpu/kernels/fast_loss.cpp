@@ -1,6 +1,7 @@
 // The pieces of softmax cross-entropy that read every logit, in f32.
 #include "backends/cpu/kernels/families.h"
 #include "backends/cpu/kernels/fast.h"
+#include "backends/cpu/kernels/id_check.h"
 #include "backends/cpu/kernels/label_shares.h"
 #include "backends/cpu/kernels/reference.h"
 
@@ -8,12 +9,6 @@
 
 namespace sextant {
 namespace {
-
-constexpr std::int64_t kDefaultIgnoreIndex = -100;
-
-std::int64_t ignored_label(const KernelContext& context) {
-  return context.attributes().integer_or("ignore_index", kDefaultIgnoreIndex);
-}
 
 // First local class in the global numbering.
 std::int64_t first_class(const KernelContext& context) {
@@ -67,6 +62,7 @@ void cross_entropy_grad(const KernelContext& context, Workspace&) {
   for (std::int64_t row = 0; row < rows.count; ++row) {
     const float* x = input<float>(context, 0) + row * rows.length;
     float* dx = output<float>(context, 0) + row * rows.length;
+    require_label(context, labels[row]);
     if (labels[row] == ignored_label(context)) {
       std::fill_n(dx, rows.length, 0.0F);
       continue;
