@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace sextant {
+namespace sextant::attributes_test {
 namespace {
 
 // Of an attribute that no example of the kind has.
@@ -99,4 +99,4 @@ TEST_CASE("attributes that a shape rule accepts run, whichever of them are there
 }
 
 }  // namespace
-}  // namespace sextant
+}  // namespace sextant::attributes_test

@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-namespace sextant {
+namespace sextant::units_test {
 namespace {
 
 TEST_CASE("sizes print with three significant digits in the largest unit that is at least one") {

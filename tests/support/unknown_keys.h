@@ -1,7 +1,9 @@
 // JSON texts with a key that nobody knows, for readers that have to refuse it wherever it stands.
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sextant {

@@ -7,6 +7,7 @@
 #include "core/check.h"
 #include "core/operators/loss.h"
 
+#include <cstddef>
 #include <cstdint>
 
 namespace sextant {
