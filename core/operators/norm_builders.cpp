@@ -17,11 +17,19 @@ using Integers = std::vector<std::int64_t>;
 
 Attributes scaling(double factor) { return {{"factor", factor}}; }
 
-// 1 / sqrt(variance + epsilon).
+bool is_zero_in(DType dtype, double epsilon) {
+  return dtype == DType::kF64 ? epsilon == 0 : static_cast<float>(epsilon) == 0;
+}
+
+// 1 / sqrt(variance + epsilon), 0 where that sum is 0, as in the fused norms: only without an
+// epsilon it may be, and then constant rows would become 0 times infinity.
 TensorId add_rstd(BlockBuilder& block, TensorId variance, double epsilon) {
   const TensorId shifted =
       block.add("add_scalar", "variance_epsilon", {variance}, {{"value", epsilon}});
-  return block.add("rsqrt", "rstd", {shifted});
+  if (!is_zero_in(block.type(shifted).dtype, epsilon)) return block.add("rsqrt", "rstd", {shifted});
+  const TensorId zero = block.add("clamp", "zero", {shifted}, {{"min", 0.0}, {"max", 0.0}});
+  const TensorId varies = block.add("not_equal", "varies", {shifted, zero});
+  return block.add("where", "rstd", {varies, block.add("rsqrt", "root", {shifted}), zero});
 }
 
 Attributes reduction(const TensorType& x, const Integers& dims) {

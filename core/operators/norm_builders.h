@@ -15,7 +15,8 @@ struct NormParameters {
 };
 
 // Over the last dim of x; gamma and beta [n] of the type of x. Operators are named `name`.mean,
-// .squares, .variance, .variance_epsilon, .rstd and `name`.
+// .squares, .variance, .variance_epsilon, .rstd and `name`; without epsilon also .zero, .varies and
+// .root, so that a constant row becomes beta.
 TensorId layer_norm_in_pieces(LogicalGraph& graph, TensorId x, const NormParameters& parameters,
                               const std::string& name, int layer);
 // Over the last dim of x, without mean; beta is not read.

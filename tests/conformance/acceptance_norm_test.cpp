@@ -118,6 +118,26 @@ TEST_CASE("norms of rows of any length do not depend on the split, and equal the
   }
 }
 
+// The second row of each and channel 1 are constant: they become beta by every split, while what is
+// not a number stays none.
+TEST_CASE("constant rows without epsilon become beta in norms of pieces") {
+  const double nan = std::nan("");
+  NormGraph norm({3, 2}, {1, 3, 2, 2, nan, 0}, {1, 2}, {5, 7}, 0.0);
+  const TensorId layer = layer_norm_in_pieces(norm.graph, norm.x, norm.parameters, "a", 0);
+  // Mean 2, variance 1: (1 - 2) 1 + 5 and (3 - 2) 2 + 7.
+  const Values rows = check_all_splits(norm.graph, norm.values).at(layer);
+  check_six_digits({rows[0], rows[1], rows[2], rows[3]}, {4, 9, 5, 7});
+  CHECK(std::isnan(rows[4]));
+  NormGraph zeros({2, 2}, {0, 0, 3, 4}, {1, 2}, {0, 0}, 0.0);
+  const TensorId rms = rms_norm_in_pieces(zeros.graph, zeros.x, zeros.parameters, "b", 0);
+  // Root mean square sqrt(25 / 2).
+  check_six_digits(check_all_splits(zeros.graph, zeros.values).at(rms),
+                   {0, 0, 3 / std::sqrt(12.5), 8 / std::sqrt(12.5)});
+  NormGraph channels({2, 2}, {0, 4, 2, 4}, {1, 2}, {5, 7}, 0.0);
+  const BatchNorm batch = batch_norm(channels.graph, channels.x, channels.parameters, "c", 0);
+  check_six_digits(check_all_splits(channels.graph, channels.values).at(batch.y), {4, 7, 6, 7});
+}
+
 TEST_CASE("G22: batch norm combines unequal local batches by their counts") {
   // Channel values 0, 2 on one of two ranks and 10 on the other; 3 parts hold one value each, 4
   // leave one without.

@@ -149,6 +149,69 @@ TEST_CASE("RMS norm divides by the root of the mean square") {  // G20
   });
 }
 
+// Every element is its mean, so the row says nothing: it becomes beta, and nothing depends on it.
+TEST_CASE("a constant row without epsilon becomes beta, and its gradients are zero") {
+  in_both_tables([](const KernelTable& table, DType dtype, double) {
+    // 0.1 is no float: a mean that is rounded would differ from it, and rstd would be 1 / rounding.
+    for (const double constant : {2.5, 0.1, -1e-3, 0.0}) {
+      const std::vector<double> row(45, constant), ones(45, 1.0), beta(45, 3.0), zeros(45, 0.0);
+      const TestOperand x{{{45}, dtype}, row, {}}, gamma{{{45}, dtype}, ones, {}},
+          vector{{{45}, dtype}, {}, {}}, scalar{{{}, dtype}, {}, {}};
+      const auto forward = KernelCall("layer_norm", {{"epsilon", 0.0}})
+                               .input(x)
+                               .input(gamma)
+                               .input({{{45}, dtype}, beta, {}})
+                               .output(vector)
+                               .output(scalar)
+                               .output(scalar)
+                               .run(table);
+      CHECK(forward[0] == beta);
+      CHECK(forward[2] == std::vector<double>{0.0});
+      const TestOperand mean{{{}, dtype}, forward[1], {}}, rstd{{{}, dtype}, forward[2], {}};
+      CHECK(KernelCall("layer_norm_grad_input", {})
+                .input(x)
+                .input(gamma)
+                .input(mean)
+                .input(rstd)
+                .input(gamma)
+                .output(vector)
+                .run(table)[0] == zeros);
+      CHECK(KernelCall("layer_norm_grad_weight", {})
+                .input(x)
+                .input(mean)
+                .input(rstd)
+                .input(gamma)
+                .output(vector)
+                .output(vector)
+                .run(table) == std::vector<std::vector<double>>{zeros, ones});
+    }
+    const std::vector<double> zeros(8, 0.0);
+    const TestOperand x{{{8}, dtype}, zeros, {}}, gamma{{{8}, dtype}, {1, 2, 3, 4, 5, 6, 7, 8}, {}},
+        vector{{{8}, dtype}, {}, {}}, scalar{{{}, dtype}, {}, {}};
+    const auto forward = KernelCall("rms_norm", {{"epsilon", 0.0}})
+                             .input(x)
+                             .input(gamma)
+                             .output(vector)
+                             .output(scalar)
+                             .run(table);
+    CHECK(forward == std::vector<std::vector<double>>{zeros, {0.0}});
+    const TestOperand rstd{{{}, dtype}, {0.0}, {}};
+    CHECK(KernelCall("rms_norm_grad_input", {})
+              .input(x)
+              .input(gamma)
+              .input(rstd)
+              .input(gamma)
+              .output(vector)
+              .run(table)[0] == zeros);
+    CHECK(KernelCall("rms_norm_grad_weight", {})
+              .input(x)
+              .input(rstd)
+              .input(gamma)
+              .output(vector)
+              .run(table)[0] == zeros);
+  });
+}
+
 TEST_CASE("gelu and silu have the values and slopes of their formulas") {
   in_both_tables([](const KernelTable& table, DType dtype, double tolerance) {
     const TestOperand x{{{3}, dtype}, {0, 1, -1}, {}};

@@ -1,12 +1,19 @@
 // Layer norm and RMS norm in f32: each row is read from cache after its first pass, sums in lanes.
 #include "backends/cpu/kernels/families.h"
 #include "backends/cpu/kernels/fast.h"
+#include "backends/cpu/kernels/reciprocal_root.h"
 #include "backends/cpu/kernels/reference.h"
-
-#include <cmath>
 
 namespace sextant {
 namespace {
+
+// Distances from the first element are added, so that the mean of a constant row is its constant.
+float mean_of(const float* row, std::int64_t n) {
+  if (n == 0) return 0.0F;
+  const float first = row[0];
+  return first +
+         lane_sum(n, [&](std::int64_t i) { return row[i] - first; }) / static_cast<float>(n);
+}
 
 void layer_norm(const KernelContext& context, Workspace&) {
   const auto epsilon = static_cast<float>(context.attributes().real("epsilon"));
@@ -17,11 +24,11 @@ void layer_norm(const KernelContext& context, Workspace&) {
   for (std::int64_t row = 0; row < rows.count; ++row) {
     const float* x = input<float>(context, 0) + row * n;
     float* y = output<float>(context, 0) + row * n;
-    const float mean = lane_sum(n, [&](std::int64_t i) { return x[i]; }) / static_cast<float>(n);
+    const float mean = mean_of(x, n);
     const float variance =
         lane_sum(n, [&](std::int64_t i) { return (x[i] - mean) * (x[i] - mean); }) /
         static_cast<float>(n);
-    const float rstd = 1.0F / std::sqrt(variance + epsilon);
+    const float rstd = reciprocal_root(variance, epsilon);
     for (std::int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * rstd * gamma[i] + beta[i];
     output<float>(context, 1)[row] = mean;
     output<float>(context, 2)[row] = rstd;
@@ -83,7 +90,7 @@ void rms_norm(const KernelContext& context, Workspace&) {
     float* y = output<float>(context, 0) + row * n;
     const float square =
         lane_sum(n, [&](std::int64_t i) { return x[i] * x[i]; }) / static_cast<float>(n);
-    const float rstd = 1.0F / std::sqrt(square + epsilon);
+    const float rstd = reciprocal_root(square, epsilon);
     for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] * rstd * gamma[i];
     output<float>(context, 1)[row] = rstd;
   }

@@ -1,8 +1,7 @@
 // Reference layer norm and RMS norm over the last dim, forward and both gradients.
 #include "backends/cpu/kernels/families.h"
+#include "backends/cpu/kernels/reciprocal_root.h"
 #include "backends/cpu/kernels/reference.h"
-
-#include <cmath>
 
 namespace sextant {
 namespace {
@@ -11,10 +10,12 @@ Values row_of(Values values, std::int64_t row, std::int64_t length) {
   return values.subspan(static_cast<std::size_t>(row * length), static_cast<std::size_t>(length));
 }
 
+// Distances from the first element are added, so that the mean of a constant row is its constant.
 double mean_of(Values row) {
+  if (row.empty()) return 0.0;
   double sum = 0.0;
-  for (const double value : row) sum += value;
-  return sum / static_cast<double>(row.size());
+  for (const double value : row) sum += value - row[0];
+  return row[0] + sum / static_cast<double>(row.size());
 }
 
 void layer_norm(const KernelContext& context, Workspace& workspace) {
@@ -33,7 +34,7 @@ void layer_norm(const KernelContext& context, Workspace& workspace) {
     double variance = 0.0;
     for (const double value : values) variance += (value - mean[r]) * (value - mean[r]);
     variance /= static_cast<double>(rows.length);
-    rstd[r] = 1.0 / std::sqrt(variance + epsilon);
+    rstd[r] = reciprocal_root(variance, epsilon);
     for (std::size_t i = 0; i < values.size(); ++i)
       y[r * values.size() + i] = (values[i] - mean[r]) * rstd[r] * gamma[i] + beta[i];
   }
@@ -98,7 +99,7 @@ void rms_norm(const KernelContext& context, Workspace& workspace) {
   for (std::size_t r = 0; r < static_cast<std::size_t>(rows.count); ++r) {
     double squares = 0.0;
     for (std::size_t i = 0; i < n; ++i) squares += x[r * n + i] * x[r * n + i];
-    rstd[r] = 1.0 / std::sqrt(squares / static_cast<double>(n) + epsilon);
+    rstd[r] = reciprocal_root(squares / static_cast<double>(n), epsilon);
     for (std::size_t i = 0; i < n; ++i) y[r * n + i] = x[r * n + i] * rstd[r] * gamma[i];
   }
   store_output(context, 0, y, workspace);

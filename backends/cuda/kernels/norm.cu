@@ -13,9 +13,11 @@ namespace {
 
 constexpr int kPassThreads = 256;
 
+// 0 where the sum is 0: a constant row becomes beta, not NaN.
 template <typename W>
 __device__ __forceinline__ W reciprocal_root(W variance, double epsilon) {
-  return W(1) / sqrt(variance + static_cast<W>(epsilon));
+  const W sum = variance + static_cast<W>(epsilon);
+  return sum == W(0) ? W(0) : W(1) / sqrt(sum);
 }
 
 template <typename T>
