@@ -1,11 +1,13 @@
 // Change of the element type.
 //
-// - to a type that holds every value of x (bf16, f16 -> f32 -> f64; i32 -> i64, f64): P(sum),
-// P(max)
-//   and P(min) stay;
+// - from a floating type to one that holds every value of it (bf16, f16 -> f32 -> f64): P(sum),
+//   P(max) and P(min) stay;
 // - to other numbers: P(max) and P(min) stay, because rounding is monotone; P(sum) does not,
 // because
 //   the sum of rounded parts is not the rounded sum;
+// - from integers, to wider types as well: P(max) and P(min) stay; a sum of parts wraps around
+// where
+//   it leaves the type, and would not in the wider one;
 // - from bool: P(max) and P(min) stay; a sum of bools counts, and its conversion does not;
 // - from numbers to bool: nothing stays, x != 0 is neither linear nor monotone.
 //
@@ -20,11 +22,6 @@
 namespace sextant {
 namespace {
 
-// Shares of a flag are no numbers: their sum is not that of what they become.
-bool passes_sums(DType from, DType to) {
-  return from != DType::kBool && holds_every_value(to, from);
-}
-
 std::vector<TensorType> infer_cast(Types inputs, const Attributes& attributes) {
   return {{.shape = inputs[0].shape, .dtype = parse_dtype(attributes.text("dtype"))}};
 }
@@ -32,8 +29,8 @@ std::vector<TensorType> infer_cast(Types inputs, const Attributes& attributes) {
 Rows cast_rows(Types inputs, Types outputs, const Attributes&) {
   const DType from = inputs[0].dtype, to = outputs[0].dtype;
   const bool is_monotone = to != DType::kBool || from == DType::kBool;
-  return rows_with(inputs,
-                   (passes_sums(from, to) ? kLinear : kNone) | (is_monotone ? kIncreasing : kNone));
+  return rows_with(inputs, (holds_every_value(to, from) ? kLinear : kNone) |
+                               (is_monotone ? kIncreasing : kNone));
 }
 
 // The gradient of a weight arrives in f32 already (README, invariant 3): nothing to do then.
@@ -49,6 +46,7 @@ std::vector<OperatorExample> cast_examples() {
           {.inputs = {example(DType::kF32)}, .attributes = {{"dtype", "f64"}}},
           {.inputs = {example(DType::kBF16)}, .attributes = {{"dtype", "f32"}}},
           {.inputs = {i32({5, 2})}, .attributes = {{"dtype", "f64"}}},
+          {.inputs = {i32({5, 2})}, .attributes = {{"dtype", "i64"}}},
           {.inputs = {f64({5, 2})}, .attributes = {{"dtype", "i32"}}},
           {.inputs = {boolean({5, 2})}, .attributes = {{"dtype", "f32"}}, .ranges = {{0, 1}}},
           {.inputs = {f64({5, 2})}, .attributes = {{"dtype", "bool"}}}};

@@ -131,7 +131,7 @@ Rows choice_rows(Types inputs, Types outputs, Sbp chosen) {
 
 Rows rows_with(Types inputs, unsigned properties) {
   Rows rows = broadcast_rows(inputs, inputs[0].shape);
-  if (properties & kLinear) add_linear(rows, 1, 0);
+  if ((properties & kLinear) && is_floating(inputs[0].dtype)) add_linear(rows, 1, 0);
   if (properties & kIncreasing) add_increasing(rows, 1, 0);
   if (properties & kDecreasing) add_decreasing(rows, 1, 0);
   if (properties & kIncreasingAboveZero) add_row(rows, {kPartialMin}, kPartialMin);

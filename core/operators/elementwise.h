@@ -49,6 +49,8 @@ Rows choice_rows(Types inputs, Types outputs, Sbp chosen);
 // What is known of a function of one tensor; properties are added with |.
 enum Property : unsigned {
   kNone = 0,
+  // Counts for floating types alone: what an integer function makes beyond its type becomes the end
+  // of the type, so it is not linear (and stays monotone).
   kLinear = 1,
   kIncreasing = 2,
   kDecreasing = 4,

@@ -5,7 +5,7 @@
 // |---|---|---|---|
 // | reduce_sum, reduce_mean(x) | S(d) | S(d') | |
 // |  | S(r) | P(sum) | a mean divides by the global count |
-// |  | P(sum) | P(sum) | linear; not of bool, whose sum saturates |
+// |  | P(sum) | P(sum) | linear; not of bool, whose sum saturates, nor of integers to a wider type |
 // | reduce_max, reduce_min(x) | S(d) | S(d') | |
 // |  | S(r) | P(max), P(min) | |
 // |  | P(max), P(min) | as x | a maximum of maxima, a minimum of minima |
@@ -20,6 +20,10 @@
 // | extremum_grad(x, y, count, dy) | S(d), the rest S(d') | S(d) | |
 // |  | S(r), the rest B | S(r) | |
 // |  | dy any P, the rest B | as dy | dy times 1 / count or 0 |
+//
+// Sums of integers wrap around, so those of parts are right up to that, in the type of x and in
+// narrower ones. In a wider type a sum that left the type of x would not wrap: P(sum) is made whole
+// before. i64 in floating types would not wrap either, so S(r) has no row there.
 //
 // And all B everywhere. Where each element is its own reduction (extents of 1, no dims) any P
 // passes. There is no product: no word says that a value is the product of its parts.
@@ -73,13 +77,24 @@ SbpSignature linear_row(std::size_t num_inputs, std::size_t input) {
   return row;
 }
 
-// What reduces one element to itself lets every partial value pass: adds the rows not there yet.
-Rows with_identity_rows(Rows rows, const ReducedDims& dims, const TensorType& x) {
+// Whether the sum of what parts become in another type is what their sum becomes.
+bool passes_sums(DType from, DType to) {
+  if (is_floating(from)) return true;
+  return from != DType::kBool && !is_floating(to) && holds_every_value(from, to);
+}
+
+// What reduces one element to itself lets every partial value pass, if the type of the result lets
+// it: adds the rows not there yet. Integers wrap around in narrower types, so extrema do not pass
+// there.
+Rows with_identity_rows(Rows rows, const ReducedDims& dims, const TensorType& x,
+                        const TensorType& y) {
   if (dims.count(x.shape) != 1) return rows;
   for (const Sbp partial : {kPartialSum, kPartialMax, kPartialMin}) {
     SbpSignature row{{partial}, {partial}};
-    const bool is_sum_of_bool = partial == kPartialSum && x.dtype == DType::kBool;
-    if (!is_sum_of_bool && std::find(rows.begin(), rows.end(), row) == rows.end())
+    const bool passes = partial == kPartialSum
+                            ? passes_sums(x.dtype, y.dtype)
+                            : is_floating(y.dtype) || holds_every_value(y.dtype, x.dtype);
+    if (passes && std::find(rows.begin(), rows.end(), row) == rows.end())
       rows.push_back(std::move(row));
   }
   return rows;
@@ -103,11 +118,14 @@ std::vector<TensorType> infer_sum(Types inputs, const Attributes& attributes) {
   return {result_type("reduce_sum", inputs, attributes, sum_dtype(inputs[0], attributes))};
 }
 
-Rows sum_rows(Types inputs, Types, const Attributes& attributes) {
+Rows sum_rows(Types inputs, Types outputs, const Attributes& attributes) {
   const ReducedDims dims = reduced_dims_of("reduce_sum", inputs, attributes);
+  const DType from = inputs[0].dtype, to = outputs[0].dtype;
   Rows rows = split_rows(dims, 1, 1, kPartialSum);
-  if (inputs[0].dtype != DType::kBool) rows.push_back(linear_row(1, 0));
-  return with_identity_rows(std::move(rows), dims, inputs[0]);
+  if (from == DType::kI64 && is_floating(to))
+    std::erase_if(rows, [](const SbpSignature& row) { return row.outputs[0] == kPartialSum; });
+  if (passes_sums(from, to)) rows.push_back(linear_row(1, 0));
+  return with_identity_rows(std::move(rows), dims, inputs[0], outputs[0]);
 }
 
 const TensorType& type_of_input(const GradientContext& context, std::size_t input) {
@@ -132,6 +150,11 @@ Examples sum_examples() {
       {.inputs = {f64({7})}, .attributes = {{"dims", Integers{0}}}},
       {.inputs = {f64({3, 5})}, .attributes = {{"dims", Integers{}}}},
       {.inputs = {i32({5, 3})}, .attributes = {{"dims", Integers{0}}, {"out_dtype", "i64"}}},
+      {.inputs = {i32({5, 3})}, .attributes = {{"dims", Integers{0}}}},
+      {.inputs = {{{5, 3}, DType::kI64}},
+       .attributes = {{"dims", Integers{0}}, {"out_dtype", "f64"}}},
+      {.inputs = {{{5, 1}, DType::kI64}},
+       .attributes = {{"dims", Integers{1}}, {"out_dtype", "i32"}}},
       {.inputs = {{{19, 2}, DType::kBool}},
        .attributes = {{"dims", Integers{1}}, {"out_dtype", "i32"}},
        .ranges = {{0, 1}}}};
@@ -147,11 +170,11 @@ std::vector<TensorType> infer_mean(Types inputs, const Attributes& attributes) {
   return {result_type("reduce_mean", inputs, attributes, dtype)};
 }
 
-Rows mean_rows(Types inputs, Types, const Attributes& attributes) {
+Rows mean_rows(Types inputs, Types outputs, const Attributes& attributes) {
   const ReducedDims dims = reduced_dims_of("reduce_mean", inputs, attributes);
   Rows rows = split_rows(dims, 1, 1, kPartialSum);
   rows.push_back(linear_row(1, 0));
-  return with_identity_rows(std::move(rows), dims, inputs[0]);
+  return with_identity_rows(std::move(rows), dims, inputs[0], outputs[0]);
 }
 
 // Of a mean of nothing there are no elements to pass a gradient to.
@@ -183,11 +206,11 @@ struct Extremum {
     return {result_type(kKind, inputs, attributes, inputs[0].dtype)};
   }
 
-  static Rows rows(Types inputs, Types, const Attributes& attributes) {
+  static Rows rows(Types inputs, Types outputs, const Attributes& attributes) {
     const ReducedDims dims = reduced_dims_of(kKind, inputs, attributes);
     Rows rows = split_rows(dims, 1, 1, kPartial);
     rows.push_back({{kPartial}, {kPartial}});
-    return with_identity_rows(std::move(rows), dims, inputs[0]);
+    return with_identity_rows(std::move(rows), dims, inputs[0], outputs[0]);
   }
 
   // Equal elements share the gradient; which are equal is decided on the global tensor.

@@ -2,7 +2,7 @@
 //
 // | kind | P(sum) | P(max), P(min) |
 // |---|---|---|
-// | neg | stays | swap: decreasing |
+// | neg | stays; not of integers, which end at the limits of their type | swap: decreasing |
 // | scale | stays | stay; a negative factor swaps them, 0 takes neither (0 times -infinity) |
 // | add_scalar | would add the constant p times | stay |
 // | exp, sign, floor, round, clamp | not linear | stay: increasing |

@@ -20,13 +20,31 @@ double neutral(ReduceOp op, DType dtype) {
     case DType::kF16:
       return sign * std::numeric_limits<double>::infinity();
     case DType::kI64:
-      return sign * 0x1p53;
+      return sign * 0x1p63;
     case DType::kI32:
       return op == ReduceOp::kMax ? -0x1p31 : 0x1p31 - 1;
     case DType::kBool:
       return op == ReduceOp::kMax ? 0 : 1;
   }
   __builtin_unreachable();
+}
+
+bool is_integer(DType dtype) { return dtype == DType::kI32 || dtype == DType::kI64; }
+
+double extreme(DType dtype, Random& random) {
+  constexpr double kEnds[] = {-0x1p31, -0x1p31 + 1, -2e9,   -0x1p30, -1,
+                              0,       1,           0x1p30, 2e9,     0x1p31 - 1};
+  if (dtype == DType::kI64)
+    return wrapped(static_cast<double>(random.integer(-8, 7)) * 0x1p60 +
+                       static_cast<double>(random.integer(-8, 7)) * 0x1p29,
+                   dtype);
+  return kEnds[random.index(std::size(kEnds))];
+}
+
+double wrapped(double sum, DType dtype) {
+  if (!is_integer(dtype)) return sum;
+  const double range = dtype == DType::kI32 ? 0x1p32 : 0x1p64;
+  return sum - range * std::floor(sum / range + 0.5);
 }
 
 namespace {
@@ -37,6 +55,10 @@ double share_of(double value, ReduceOp op, DType dtype, Shares shares, Random& r
   if (random.integer(0, 5) == 0) return neutral(op, dtype);
   if (dtype == DType::kBool && op == ReduceOp::kSum) return 0;
   if (dtype == DType::kBool) return random.integer(0, 1) == 0 ? neutral(op, dtype) : value;
+  if (shares == Shares::kExtremes && is_integer(dtype)) {
+    const double share = extreme(dtype, random);
+    return op == ReduceOp::kSum ? share : reduced(op, share, value, dtype) == value ? share : value;
+  }
   const double unit = shares == Shares::kFractions && is_floating(dtype) ? 0.25 : 1;
   const auto noise = unit * static_cast<double>(random.integer(0, 4));
   if (op == ReduceOp::kSum) return random.integer(0, 1) == 0 ? noise : -noise;
@@ -54,7 +76,8 @@ std::vector<Piece> partial_pieces(const Piece& total, ReduceOp op, std::int64_t 
       if (part == holder) continue;
       const double share = share_of(total.values[i], op, total.global.dtype, shares, random);
       pieces[part].values[i] = share;
-      if (op == ReduceOp::kSum) pieces[holder].values[i] -= share;
+      double& rest = pieces[holder].values[i];
+      if (op == ReduceOp::kSum) rest = wrapped(rest - share, total.global.dtype);
     }
   }
   return pieces;
@@ -130,11 +153,11 @@ double largest_of(std::span<const double> values) {
   return largest;
 }
 
-double reduced(ReduceOp op, double a, double b) {
+double reduced(ReduceOp op, double a, double b, DType dtype) {
   if (std::isnan(a) || std::isnan(b)) return std::nan("");
   switch (op) {
     case ReduceOp::kSum:
-      return a + b;
+      return wrapped(a + b, dtype);
     case ReduceOp::kMax:
       return std::max(a, b);
     case ReduceOp::kMin:
@@ -151,7 +174,7 @@ void merge(const Piece& part, Sbp word, Piece& total) {
   for (std::size_t i = 0; i < total.values.size(); ++i) {
     double& value = total.values[i];
     if (word.is_partial()) {
-      value = reduced(word.reduce, value, part.values[i]);
+      value = reduced(word.reduce, value, part.values[i], total.global.dtype);
     } else if (!agree(part.values[i], value, largest, total.global.dtype)) {
       value = std::nan("");
     }

@@ -36,8 +36,17 @@ class Random {
 };
 
 // What the parts of a partial value differ by: whole numbers, or quarters where the type has them
-// (sums of integers alone would let floor pass for linear).
-enum class Shares : std::uint8_t { kIntegers, kFractions };
+// (sums of integers alone would let floor pass for linear), or what makes the sums of integer types
+// leave their range on the way (small numbers alone would let arithmetic that saturates pass for
+// linear).
+enum class Shares : std::uint8_t { kIntegers, kFractions, kExtremes };
+
+bool is_integer(DType dtype);  // i32 or i64
+// A number from all over an integer type, its ends included; of i64 one that a double holds, and
+// whose sums a double holds.
+double extreme(DType dtype, Random& random);
+// A sum as an integer type stores it: sums between parts wrap around. Others are left alone.
+double wrapped(double sum, DType dtype);
 
 // Partial values are random; their reduction is the tensor. Some hold the neutral element of it, as
 // after a boxing from a split.
@@ -65,8 +74,9 @@ bool agree(const Piece& a, const Piece& b);
 bool agree(double a, double b, double largest, DType dtype);
 double largest_of(std::span<const double> values);  // at least 1
 
-// The value that a reduction leaves out, as boxing fills it in; for i64 one that a double holds.
+// The value that a reduction leaves out, as boxing fills it in; that of i64 minima is 2^63, which
+// is stored as 2^63 - 1 and read as 2^63 again.
 double neutral(ReduceOp op, DType dtype);
-double reduced(ReduceOp op, double a, double b);  // NaN when one of them is
+double reduced(ReduceOp op, double a, double b, DType dtype);  // NaN when one of them is
 
 }  // namespace sextant

@@ -43,11 +43,18 @@ std::optional<SignatureCase> derived(const SignatureCase& original, OperatorExam
   }
 }
 
-Piece random_piece(const TensorType& type, std::pair<std::int64_t, std::int64_t> range,
-                   Shares shares, Random& random) {
+using Range = std::pair<std::int64_t, std::int64_t>;
+
+// Without a range integers are no indices: any number of their type will do.
+Piece random_piece(const TensorType& type, const std::optional<Range>& given, Shares shares,
+                   Random& random) {
   const std::int64_t unit = shares == Shares::kFractions && is_floating(type.dtype) ? 16 : 1;
   std::vector<double> values(static_cast<std::size_t>(type.shape.elements()));
-  if (type.dtype == DType::kBool) range = {0, 1};
+  if (shares == Shares::kExtremes && !given && is_integer(type.dtype)) {
+    for (double& value : values) value = extreme(type.dtype, random);
+    return whole(type, std::move(values));
+  }
+  const Range range = type.dtype == DType::kBool ? Range{0, 1} : given.value_or(Range{-3, 3});
   for (double& value : values)
     value = static_cast<double>(random.integer(unit * range.first, unit * range.second)) /
             static_cast<double>(unit);
@@ -98,12 +105,12 @@ bool is_counted(const SignatureCase& on, std::int64_t extent) {
 GlobalRun run_globally(const SignatureCase& on, Shares values, Random& random) {
   GlobalRun run;
   for (std::size_t i = 0; i < on.on.inputs.size(); ++i) {
-    const std::pair<std::int64_t, std::int64_t> range =
-        on.on.ranges.empty() ? std::pair<std::int64_t, std::int64_t>{-3, 3} : on.on.ranges[i];
+    const std::optional<Range> range =
+        on.on.ranges.empty() ? std::nullopt : std::optional(on.on.ranges[i]);
     run.inputs.push_back(random_piece(on.on.inputs[i], range, values, random));
   }
   for (std::size_t i = 0; i < on.outputs.size(); ++i)
-    run.before.push_back(on.is_state(i) ? random_piece(on.outputs[i], {0, 3}, values, random)
+    run.before.push_back(on.is_state(i) ? random_piece(on.outputs[i], Range{0, 3}, values, random)
                                         : blank(on.outputs[i]));
   run.outputs = run.before;
   run_operator(on.def->kind, on.on.attributes, run.inputs, run.outputs);

@@ -46,7 +46,8 @@ struct GlobalRun {
   std::vector<Piece> inputs, before, outputs;
 };
 
-// Floating inputs get sixteenths with kFractions, whole numbers otherwise.
+// Floating inputs get sixteenths with kFractions, whole numbers otherwise; integers of any value
+// get some from all over their type with kExtremes.
 GlobalRun run_globally(const SignatureCase& on, Shares values, Random& random);
 
 // "S(0) B -> P(sum)".

@@ -253,7 +253,7 @@ class Search {
         random_("search" + on.name),
         outputs_(on.outputs.size()) {
     for (int draw = 0; draw < kDraws; ++draw)
-      draws_.emplace_back(on, parts, draw % 2 == 0 ? Shares::kFractions : Shares::kIntegers,
+      draws_.emplace_back(on, parts, kKinds[static_cast<std::size_t>(draw) % std::size(kKinds)],
                           random_);
   }
 
@@ -282,6 +282,8 @@ class Search {
  private:
   // A scalar must have shown both its signs: 2^-11 that it does not.
   static constexpr int kDraws = 12;
+  static constexpr Shares kKinds[] = {Shares::kFractions, Shares::kIntegers, Shares::kFractions,
+                                      Shares::kExtremes};
 
   Words input_words(std::size_t input, const Sbp& layout) const {
     const DType dtype = on_.on.inputs[input].dtype;
@@ -378,7 +380,7 @@ class Search {
         continue;
       }
       for (std::size_t i = 0; i < total.size(); ++i)
-        total[i] = reduced(word.reduce, total[i], found[i]);
+        total[i] = reduced(word.reduce, total[i], found[i], on_.outputs[output].dtype);
     }
   }
 

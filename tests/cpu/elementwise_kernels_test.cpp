@@ -198,6 +198,20 @@ TEST_CASE("integers divide towards zero, and nothing leaves their range") {
   CHECK(run("relu", {row({-3, 4}, DType::kI64)}) == Numbers{0, 4});
 }
 
+// 2e9 + 2e9 - 2e9 over three micro-batches, as one reduction or all devices together have it: what
+// leaves the range on the way comes back.
+TEST_CASE("sums of integers over micro-batches wrap around") {
+  const TensorType one{{1}, DType::kI32};
+  Numbers sum = {2e9};
+  for (const double value : {2e9, -2e9})
+    sum = KernelCall("add", {})
+              .input({one, {value}, {}})
+              .input({one, {0}, {}})
+              .output({one, sum, {}}, true)
+              .run(reference_kernels())[0];
+  CHECK(sum == Numbers{2e9});
+}
+
 TEST_CASE("casts truncate, saturate, and turn NaN into zero") {
   const Operand x = row({2.9, -2.9, 3e9, -kInfinity, kNan, 0});
   const auto cast = [&x](DType dtype) {

@@ -1,7 +1,11 @@
 // Conversion at the edges of the reference kernels.
 #include "backends/cpu/kernels/reference.h"
 
+#include "backends/cpu/kernels/wide.h"
+
 #include <algorithm>
+#include <cstdint>
+#include <type_traits>
 
 namespace sextant {
 namespace {
@@ -11,6 +15,20 @@ std::span<double> load(const KernelOperand& operand, Workspace& workspace) {
       workspace.take<double>(static_cast<std::size_t>(operand.local.shape.elements()));
   load_as_double(operand.local.dtype, operand.data, values);
   return values;
+}
+
+// Sums of integers wrap around, over micro-batches as between devices, so that they do not depend
+// on which of the two a plan has.
+void add_integers(std::span<const double> values, const KernelOperand& operand) {
+  visit_storage(operand.local.dtype, [&](auto element) {
+    using Storage = decltype(element);
+    if constexpr (std::is_integral_v<Storage>) {
+      auto* to = reinterpret_cast<Storage*>(operand.data);
+      for (std::size_t i = 0; i < values.size(); ++i)
+        to[i] = static_cast<Storage>(
+            plus(std::int64_t{to[i]}, std::int64_t{narrow<Storage>(values[i])}));
+    }
+  });
 }
 
 }  // namespace
@@ -47,11 +65,14 @@ std::span<double> make_output(const KernelContext& context, std::size_t index,
 void store_output(const KernelContext& context, std::size_t index, std::span<double> values,
                   Workspace& workspace) {
   const KernelOperand& operand = context.out[index];
+  const DType dtype = operand.local.dtype;
+  if (context.accumulate[index] && (dtype == DType::kI32 || dtype == DType::kI64))
+    return add_integers(values, operand);
   if (context.accumulate[index]) {
     const auto present = load(operand, workspace);
     for (std::size_t i = 0; i < values.size(); ++i) values[i] += present[i];
   }
-  store_from_double(operand.local.dtype, values, operand.data);
+  store_from_double(dtype, values, operand.data);
 }
 
 Rows rows_of(const TensorType& type) {

@@ -92,4 +92,15 @@ __device__ __forceinline__ std::int64_t quotient(std::int64_t a, std::int64_t b)
   return b == -1 ? minus(0, a) : a / b;
 }
 
+// An element with a value added to it, as over micro-batches: numbers of integer types wrap around,
+// as sums between devices do, so that no sum depends on its order.
+template <typename T, typename W>
+__device__ __forceinline__ T added(T present, W value) {
+  if constexpr (std::is_same_v<T, std::int32_t> || std::is_same_v<T, std::int64_t>)
+    return static_cast<T>(static_cast<std::uint64_t>(widen(present)) +
+                          static_cast<std::uint64_t>(widen(stored<T>(value))));
+  else
+    return stored<T>(plus(static_cast<W>(widen(present)), value));
+}
+
 }  // namespace sextant

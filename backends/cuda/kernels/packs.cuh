@@ -76,8 +76,7 @@ __device__ __forceinline__ void store_run(void* data, std::int64_t at, bool accu
   if (accumulate) {
     run = *to;
 #pragma unroll
-    for (int j = 0; j < kSize; ++j)
-      run.values[j] = stored<T>(plus(static_cast<W>(widen(run.values[j])), from[j]));
+    for (int j = 0; j < kSize; ++j) run.values[j] = added(run.values[j], from[j]);
   } else {
 #pragma unroll
     for (int j = 0; j < kSize; ++j) run.values[j] = stored<T>(from[j]);
