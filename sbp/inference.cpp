@@ -4,6 +4,7 @@
 
 #include "core/check.h"
 #include "core/divisors.h"
+#include "core/mesh_boxes.h"
 #include "core/nearest.h"
 #include "sbp/boxing_plans.h"
 #include "sbp/given_words.h"
@@ -11,6 +12,7 @@
 #include "sbp/mesh_state.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <optional>
 #include <unordered_map>
@@ -21,6 +23,11 @@ namespace {
 
 constexpr std::int64_t kImpossible = std::numeric_limits<std::int64_t>::max();
 
+// How many readers in a row may hand a split on before one has an operand that is split so: a
+// scale, a cast and a change of shape stand between the gradient of a mean and the operator before
+// it.
+constexpr int kLookAhead = 4;
+
 // One way to run an operator, with its words packed for a mesh.
 struct Candidate {
   OpWords words;
@@ -30,6 +37,8 @@ struct Candidate {
 
 struct Candidates {
   std::uint64_t number = 0;  // equal lists have equal numbers
+  // Some of them make a split of what they read whole: what stands behind the operator decides.
+  bool invents = false;
   std::vector<Candidate> all;
 };
 
@@ -44,7 +53,7 @@ struct Cost {
   // Moved in front of the operator, or owed for a reduction that it passes on.
   std::int64_t bytes = 0;
   std::int64_t later = 0;     // moved behind it, where its readers' words are given
-  std::int64_t elements = 0;  // that all devices together read and write
+  std::int64_t elements = 0;  // that the device with the largest parts reads and writes
   auto operator<=>(const Cost&) const = default;
 };
 
@@ -175,6 +184,7 @@ class Inference {
     if (known != lists_.end()) return known->second;
     Candidates candidates;
     candidates.number = lists_.size();
+    candidates.invents = std::any_of(rows.begin(), rows.end(), makes_split_of_whole);
     for (OpWords& words : nd_products(rows, extents_[mesh])) {
       Candidate candidate;
       for (std::size_t i = 0; i < inputs.size(); ++i)
@@ -200,6 +210,9 @@ class Inference {
       }
       given_.describe({id, i}, key_);
     }
+    if (candidates.invents)
+      for (const Candidate& candidate : candidates.all)
+        key_.push_back(is_anchored(id, mesh, candidate) ? 1 : 0);
     for (const TensorId output : op.outputs) {
       describe_given(given_.tensor(output));
       for (const LogicalGraph::Use& use : graph_.uses(output)) {
@@ -247,11 +260,7 @@ class Inference {
 
   void require_whole_groups(OpId id, std::size_t mesh, const Candidate& chosen) const {
     const LogicalOp& op = graph_.op(id);
-    std::vector<TensorType> inputs, outputs;
-    for (const TensorId input : op.inputs) inputs.push_back(tensor(input).type);
-    for (const TensorId output : op.outputs) outputs.push_back(tensor(output).type);
-    for (const SbpSignature& row :
-         graph_.registry().get(op.kind).signatures(inputs, outputs, op.attributes))
+    for (const SbpSignature& row : rows_of(op))
       for (std::size_t axis = 0; axis < extents_[mesh].size(); ++axis)
         for (std::size_t i = 0; i < op.inputs.size(); ++i) {
           const std::int64_t parts = extents_[mesh][axis];
@@ -292,8 +301,17 @@ class Inference {
     return true;
   }
 
+  static bool is_split(const Sbp& word) { return word.is_split(); }
+
+  static bool makes_split_of_whole(const SbpSignature& row) {
+    return std::all_of(row.inputs.begin(), row.inputs.end(),
+                       [](const Sbp& word) { return word.is_broadcast(); }) &&
+           std::any_of(row.outputs.begin(), row.outputs.end(), is_split);
+  }
+
   // Words other than B are taken over, not invented: on every axis some input that the row splits
-  // or reduces is so already, or is given so.
+  // or reduces is so already, or is given so. Where all are read whole, what stands behind the
+  // operator has to be split so.
   bool is_anchored(OpId id, std::size_t mesh, const Candidate& candidate) const {
     const LogicalOp& op = graph_.op(id);
     const auto is_given = [&](TensorId output) { return given_.tensor(output).has_value(); };
@@ -308,9 +326,60 @@ class Inference {
           has = has || is_same_word(version.state, candidate.inputs[i], axis);
       }
       if (wants && !has) return false;
-      if (op.inputs.empty() && !candidate.outputs[0].is_broadcast(axis)) return false;
+      if (!wants && !has && !is_awaited(op, candidate, axis)) return false;
     }
     return true;
+  }
+
+  // Whether every word of the outputs on this axis is B or awaited.
+  bool is_awaited(const LogicalOp& op, const Candidate& candidate, std::size_t axis) const {
+    for (std::size_t i = 0; i < op.outputs.size(); ++i)
+      if (!candidate.outputs[i].is_broadcast(axis) &&
+          !is_awaited(op.outputs[i], candidate.words.outputs[i][axis], axis, kLookAhead))
+        return false;
+    return true;
+  }
+
+  // Whether some reader of the tensor has an operand beside it that is split so that the reader
+  // would take `word`, or is given that word, or hands it on to such a reader. So the gradient of a
+  // sum is split as what was summed is: that is what the next gradient is computed from.
+  bool is_awaited(TensorId id, const Sbp& word, std::size_t axis, int readers_ahead) const {
+    for (const LogicalGraph::Use& use : graph_.uses(id)) {
+      const std::optional<MeshState>& given = given_.input({use.op, use.input});
+      if (given && says(*given, axis, word)) return true;
+      for (const SbpSignature& row : rows_of(graph_.op(use.op)))
+        if (row.inputs[use.input] == plain(word) &&
+            is_row_awaited(graph_.op(use.op), use.input, row, axis, readers_ahead))
+          return true;
+    }
+    return false;
+  }
+
+  bool is_row_awaited(const LogicalOp& reader, std::size_t input, const SbpSignature& row,
+                      std::size_t axis, int readers_ahead) const {
+    for (std::size_t beside = 0; beside < reader.inputs.size(); ++beside) {
+      if (beside == input || !row.inputs[beside].is_split()) continue;
+      for (const Version& version : versions_[reader.inputs[beside].index()])
+        if (says(version.state, axis, row.inputs[beside])) return true;
+    }
+    if (readers_ahead == 0) return false;
+    for (std::size_t i = 0; i < reader.outputs.size(); ++i)
+      if (row.outputs[i].is_split() &&
+          is_awaited(reader.outputs[i], row.outputs[i], axis, readers_ahead - 1))
+        return true;
+    return false;
+  }
+
+  static Sbp plain(const Sbp& word) { return word.is_split() ? Sbp::split(word.dim) : word; }
+  static bool says(const MeshState& state, std::size_t axis, const Sbp& word) {
+    return state.is_split(axis) && word.is_split() && state.dim(axis) == word.dim;
+  }
+
+  std::vector<SbpSignature> rows_of(const LogicalOp& op) const {
+    std::vector<TensorType> inputs, outputs;
+    for (const TensorId input : op.inputs) inputs.push_back(tensor(input).type);
+    for (const TensorId output : op.outputs) outputs.push_back(tensor(output).type);
+    return graph_.registry().get(op.kind).signatures(inputs, outputs, op.attributes);
   }
 
   std::int64_t bytes_before(OpId id, std::size_t mesh, const Candidate& candidate) {
@@ -388,17 +457,24 @@ class Inference {
 
   std::int64_t elements(const LogicalOp& op, std::size_t mesh, const Candidate& candidate) const {
     std::int64_t total = 0;
-    const auto add = [&](const std::vector<TensorId>& ids, const std::vector<MeshState>& states) {
-      for (std::size_t i = 0; i < ids.size(); ++i) {
-        std::int64_t held = tensor(ids[i]).type.shape.elements();
-        for (std::size_t axis = 0; axis < extents_[mesh].size(); ++axis)
-          if (!states[i].is_split(axis)) held *= extents_[mesh][axis];
-        total += held;
-      }
-    };
-    add(op.inputs, candidate.inputs);
-    add(op.outputs, candidate.outputs);
+    for (std::size_t i = 0; i < op.inputs.size(); ++i)
+      total += elements_of_fullest(op.inputs[i], candidate.inputs[i], mesh);
+    for (std::size_t i = 0; i < op.outputs.size(); ++i)
+      total += elements_of_fullest(op.outputs[i], candidate.outputs[i], mesh);
     return total;
+  }
+
+  // What the device with the largest parts holds: memory and time are those of the fullest device,
+  // so a dim of one element that is split over two gains nothing. The first parts are the largest.
+  std::int64_t elements_of_fullest(TensorId id, const MeshState& state, std::size_t mesh) const {
+    const Shape& shape = tensor(id).type.shape;
+    std::array<Interval, kMaxRank> box{};
+    for (std::size_t dim = 0; dim < shape.rank(); ++dim) box[dim].extent = shape[dim];
+    constexpr std::array<std::int64_t, kMaxMeshAxes> kFirst{};
+    Cuts(state, extents_[mesh]).narrow(box, kFirst);
+    std::int64_t elements = 1;
+    for (std::size_t dim = 0; dim < shape.rank(); ++dim) elements *= box[dim].extent;
+    return elements;
   }
 
   static std::string text_of(const OpWords& words) {

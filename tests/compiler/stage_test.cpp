@@ -447,6 +447,67 @@ TEST_CASE("staging twice gives the same bytes") {
   CHECK(once == to_text(stage(toy_gpt({}), "dp=2 tp=2 pp=2 micro_batch=2 zero=1")));
 }
 
+// Tensors that an axis splits, with their words.
+std::vector<std::string> splits_over(const StagedGraph& graph, std::size_t axis) {
+  std::vector<std::string> splits;
+  for (const StagedTensor& tensor : graph.tensors)
+    if (tensor.words[axis].is_split())
+      splits.push_back(tensor.name + " " + to_string(tensor.words));
+  return splits;
+}
+
+struct SmallGraph {
+  LogicalGraph graph{builtin_operators()};
+
+  TensorId op(const std::string& kind, const std::string& name, std::vector<TensorId> inputs,
+              Attributes attributes = {}) {
+    return graph.output(graph.add({.kind = kind,
+                                   .name = name,
+                                   .attributes = std::move(attributes),
+                                   .inputs = std::move(inputs),
+                                   .outputs = {},
+                                   .phase = Phase::kForward,
+                                   .layer = 0,
+                                   .parameter = std::nullopt}));
+  }
+  TensorId sum(const std::string& name, TensorId x, std::vector<std::int64_t> dims) {
+    return op("reduce_sum", name, {x}, {{"dims", std::move(dims)}});
+  }
+};
+
+// One row of positions times one row of weights: neither is split, and a part of one row less than
+// there are devices would be.
+TEST_CASE("tp splits nothing of a model that gives it nothing to split") {
+  SmallGraph model;
+  const TensorId x = add_input(model.graph, "x", 0, {{1, 6, 1}, DType::kF32});
+  const TensorId w = add_parameter(model.graph, "w", 0, {{8}, DType::kF32}, {});
+  const TensorId product = model.op("mul", "product", {x, w});
+  const TensorId y = model.op("mul", "y", {model.op("exp", "exp", {product}), product});
+  model.graph.set_loss(model.sum("loss", y, {0, 1, 2}), model.sum("count", x, {0, 1, 2}));
+  const StagedGraph graph = stage(model.graph, "tp=2");
+  CHECK(splits_over(graph, 1) == std::vector<std::string>{});
+  CHECK(communications(graph).empty());
+}
+
+// Features are averaged over an image; tp splits the columns of the head behind.
+TEST_CASE("the gradient of a pool is split over images where tp splits no images") {
+  SmallGraph model;
+  const TensorId x = add_input(model.graph, "x", 0, {{4, 3, 6, 6}, DType::kF32});
+  const TensorId gain = add_parameter(model.graph, "gain", 0, {{6}, DType::kF32}, {});
+  const TensorId w = add_parameter(model.graph, "w", 0, {{3, 8}, DType::kF32},
+                                   ParameterInfo{.initializer = {}, .tensor_parallel_dim = 1});
+  const TensorId image = model.op("exp", "image", {model.op("mul", "scaled", {x, gain})});
+  const TensorId features =
+      model.op("reduce_mean", "pool", {image}, {{"dims", std::vector<std::int64_t>{2, 3}}});
+  const TensorId classes = model.op("exp", "classes", {model.op("matmul", "head", {features, w})});
+  model.graph.set_loss(model.sum("loss", classes, {0, 1}), model.sum("count", x, {0, 1, 2, 3}));
+  const StagedGraph graph = stage(model.graph, "dp=2 tp=2 micro_batch=2");
+  CHECK(to_string(output(graph, "image").words) == "(S(0), B)");
+  CHECK(to_string(output(graph, "pool.grad_input_2").words) == "(S(0), B)");
+  CHECK(find(graph, "pool.grad_input_2").kind == "expand");
+  for (const std::string& split : splits_over(graph, 1)) CHECK(!contains(split, "S(2)"));
+}
+
 TEST_CASE("heads that tp does not divide are refused with the degrees that would do") {
   const ToyGpt twelve{.batch = 2, .hidden = 24, .heads = 12, .kv_heads = 12};
   const std::string uneven = refusal([&] { stage(toy_gpt(twelve), "tp=8 micro_batch=2"); });

@@ -161,6 +161,57 @@ TEST_CASE("splits are taken over, not invented") {
   CHECK(g.words(assignment, "gelu") == "(S(0), B) -> (S(0), B)");
 }
 
+// y = exp(x), loss = sum of y: the gradient of the loss, repeated for every element of y and
+// scaled, meets y again. Repeating a value that every device has may be split over any dim for
+// nothing.
+std::string words_of_repeated(const char* x_words) {
+  Graph g;
+  const TensorId x = g.weight("x", {8, 6}, x_words);
+  const TensorId y = g.op("exp", "y", {x});
+  const TensorId loss =
+      g.op("reduce_sum", "loss", {y}, {{"dims", std::vector<std::int64_t>{0, 1}}});
+  const TensorId dy =
+      g.op("expand", "dy", {loss},
+           {{"shape", std::vector<std::int64_t>{8, 6}}, {"dims", std::vector<std::int64_t>{0, 1}}});
+  g.op("mul", "dx", {g.op("scale", "scaled", {dy}, {{"factor", 2.0}}), y});
+  return g.words(g.infer({kSquare}), "dy");
+}
+
+TEST_CASE("the gradient of a sum is split as what was summed is, and else not at all") {
+  CHECK(words_of_repeated("(B, B)") == "(B, B) -> (B, B)");
+  CHECK(words_of_repeated("(S(0), B)") == "(B, B) -> (S(0), B)");
+  CHECK(words_of_repeated("(B, S(1))") == "(B, B) -> (B, S(1))");
+  CHECK(words_of_repeated("(S(1), S(0))") == "(B, B) -> (S(1), S(0))");
+}
+
+TEST_CASE("a reader that is given words has a repeated value split so") {
+  Graph g;
+  const TensorId x = g.weight("x", {8}, "B");
+  g.op(
+      "exp", "z",
+      {g.op("expand", "y", {x},
+            {{"shape", std::vector<std::int64_t>{4, 8}}, {"dims", std::vector<std::int64_t>{0}}})});
+  CHECK(g.words(g.infer({kFour}), "y") == "B -> B");
+  g.constraints.inputs[{*g.graph.find_op("z"), 0}] = parse_nd_sbp("S(0)");
+  CHECK(g.words(g.infer({kFour}), "y") == "B -> S(0)");
+}
+
+// A reader before has gathered x, so both words cost nothing: work decides, that of the device with
+// the most of it.
+TEST_CASE("a split of fewer elements than devices spares the fullest device nothing") {
+  const auto words = [](std::int64_t rows) {
+    Graph g;
+    const TensorId x = g.weight("x", {rows, 8}, "S(0)");
+    g.op("exp", "whole", {x});
+    g.constraints.inputs[{*g.graph.find_op("whole"), 0}] = parse_nd_sbp("B");
+    g.op("exp", "y", {x});
+    return g.words(g.infer({kFour}), "y");
+  };
+  CHECK(words(1) == "B -> B");        // one device would do all, three nothing
+  CHECK(words(3) == "S(0) -> S(0)");  // one row of three
+  CHECK(words(7) == "S(0) -> S(0)");
+}
+
 TEST_CASE("an input given words gets them, a tensor given words is made in them") {
   Graph g;
   const TensorId u = g.weight("u", {8, 8}, "S(0)"), w = g.weight("w", {8, 8}, "S(0)");
