@@ -44,7 +44,7 @@ class GroupFinder {
         stage_of_layer_(stage_of_layer),
         inferred_(inferred),
         words_(words),
-        tp_(axes_of(strategy).tp),
+        tp_(axes_of(strategy).tensor_parallel()),
         cuts_backward_(splits_backward(strategy.schedule) || strategy.sequence_parallel),
         rates_(rates_of(training)) {}
 
@@ -69,7 +69,9 @@ class GroupFinder {
     return inferred_.of(logical.producer).outputs[logical.output_index];
   }
   bool is_pending(TensorId tensor) const {
-    return made(tensor)[tp_] == Sbp::partial() && training_.tensor(tensor).type.shape.rank() >= 2 &&
+    return std::all_of(tp_.begin(), tp_.end(),
+                       [&](std::size_t axis) { return made(tensor)[axis] == Sbp::partial(); }) &&
+           training_.tensor(tensor).type.shape.rank() >= 2 &&
            words_.constraints.tensors.count(tensor) == 0;
   }
   int stage(const LogicalOp& op) const {
@@ -104,13 +106,16 @@ class GroupFinder {
       if (inferred_.of(use.op).inputs[use.input] != boxed ||
           stage(training_.op(use.op)) != stage(op) || rates_[use.op.index()] == Rate::kPerStep)
         return std::nullopt;
-    if (boxed[tp_].is_partial()) return std::nullopt;
+    const Sbp inner = boxed[tp_.back()];
     NdSbp whole = boxed;
-    whole[tp_] = Sbp::partial();
+    for (const std::size_t axis : tp_) {
+      if (boxed[axis].is_partial()) return std::nullopt;
+      whole[axis] = Sbp::partial();
+    }
     // A split over tp inside of another one has a nesting position that the other one needs no
     // more.
     for (Sbp& word : whole)
-      if (word.is_split() && word.dim == boxed[tp_].dim && boxed[tp_].is_split()) word.nesting = 0;
+      if (word.is_split() && word.dim == inner.dim && inner.is_split()) word.nesting = 0;
     return whole == made(tensor) ? std::optional(std::move(boxed)) : std::nullopt;
   }
 
@@ -175,7 +180,7 @@ class GroupFinder {
   const std::vector<int>& stage_of_layer_;
   const WordAssignment& inferred_;
   const StrategyWords& words_;
-  const std::size_t tp_;
+  const std::vector<std::size_t> tp_;
   // Weight gradients that run in the same cell hide what backward reduces, at no price; not where
   // the schedule puts them elsewhere, and not the twice as many collectives of sequence
   // parallelism.

@@ -25,7 +25,7 @@ class SequenceSplitter {
         strategy_(strategy),
         inferred_(inferred),
         words_(words),
-        tp_(axes_of(strategy).tp),
+        tp_(axes_of(strategy).tensor_parallel()),
         rates_(rates_of(training)) {
     const StrategyAxes axes = axes_of(strategy);
     replica_axes_.push_back(axes.dp);
@@ -62,10 +62,10 @@ class SequenceSplitter {
     const TensorId tensor = training_.output(id, index);
     if (!holds_features(tensor) || words_.constraints.tensors.count(tensor) != 0) return false;
     NdSbp words = inferred_.of(id).outputs[index];
-    if (!words[tp_].is_broadcast() || holds_samples(words)) return false;
+    if (!is_whole(words) || holds_samples(words)) return false;
     const std::optional<SbpSignature> row = row_with_parts(training_.op(id), index);
     if (!row) return false;
-    words[tp_] = Sbp::split(kSequenceDim);
+    for (const std::size_t axis : tp_) words[axis] = Sbp::split(kSequenceDim);
     words_.constraints.tensors[tensor] = std::move(words);
     words_.times.per_use.insert(tensor);
     read_parts(id, *row);
@@ -76,7 +76,8 @@ class SequenceSplitter {
   // micro-batch and take the memory of the whole weight.
   void keep_split(OpId id, std::size_t index) {
     const NdSbp& words = inferred_.of(id).outputs[index];
-    if (words[tp_].is_split())
+    if (std::any_of(tp_.begin(), tp_.end(),
+                    [&](std::size_t axis) { return words[axis].is_split(); }))
       words_.constraints.tensors.try_emplace(training_.output(id, index), words);
   }
 
@@ -85,9 +86,14 @@ class SequenceSplitter {
   void read_parts(OpId id, const SbpSignature& row) {
     for (std::size_t i = 0; i < row.inputs.size(); ++i) {
       const auto given = words_.constraints.inputs.find({id, i});
-      if (given == words_.constraints.inputs.end() || !given->second[tp_].is_broadcast()) continue;
-      given->second[tp_] = row.inputs[i];
+      if (given == words_.constraints.inputs.end() || !is_whole(given->second)) continue;
+      for (const std::size_t axis : tp_) given->second[axis] = row.inputs[i];
     }
+  }
+
+  bool is_whole(const NdSbp& words) const {
+    return std::all_of(tp_.begin(), tp_.end(),
+                       [&](std::size_t axis) { return words[axis].is_broadcast(); });
   }
 
   // Several values for every token.
@@ -123,7 +129,7 @@ class SequenceSplitter {
   const Strategy& strategy_;
   const WordAssignment& inferred_;
   StrategyWords& words_;
-  const std::size_t tp_;
+  const std::vector<std::size_t> tp_;
   const std::vector<Rate> rates_;
   std::vector<std::size_t> replica_axes_;
   std::set<std::pair<std::int64_t, std::int64_t>> sequences_;

@@ -1,6 +1,7 @@
 // Where everything goes: placements, stages of layers, and the staged graph in one call.
 #include "compiler/stage.h"
 
+#include "compiler/key_heads.h"
 #include "compiler/product_pieces.h"
 #include "compiler/schedule.h"
 #include "compiler/stage_builder.h"
@@ -121,10 +122,11 @@ std::vector<int> stage_of_layers(int num_layers, const Strategy& strategy) {
   return stages;
 }
 
-StagedGraph make_staged_graph(const LogicalGraph& training, const Strategy& strategy,
+StagedGraph make_staged_graph(const LogicalGraph& training, const Strategy& given_strategy,
                               std::int64_t micro_batches, const NetworkModel* network,
                               const CostModel* cost) {
   require(micro_batches >= 1, ErrorCode::kUsage, "a step of {} micro-batches", micro_batches);
+  const Strategy strategy = with_key_heads(given_strategy, training);
   require_schedule(strategy.schedule, {static_cast<std::int32_t>(strategy.pp),
                                        static_cast<std::int32_t>(micro_batches),
                                        static_cast<std::int32_t>(strategy.virtual_stages)});

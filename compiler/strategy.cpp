@@ -239,6 +239,7 @@ StrategyAxes axes_of(const Strategy& strategy) {
   std::size_t next = 1;
   if (strategy.ep > 1) axes.ep = next++;
   if (strategy.cp > 1) axes.cp = next++;
+  if (strategy.key_head_parts > 1) axes.kv = next++;
   axes.tp = next++;
   axes.count = next;
   return axes;
@@ -248,7 +249,8 @@ std::vector<MeshAxis> mesh_axes(const Strategy& strategy) {
   std::vector<MeshAxis> axes = {{"dp", strategy.dp / strategy.ep}};
   if (strategy.ep > 1) axes.push_back({"ep", strategy.ep});
   if (strategy.cp > 1) axes.push_back({"cp", strategy.cp});
-  axes.push_back({"tp", strategy.tp});
+  if (strategy.key_head_parts > 1) axes.push_back({"kv", strategy.key_head_parts});
+  axes.push_back({"tp", strategy.tp / strategy.key_head_parts});
   return axes;
 }
 

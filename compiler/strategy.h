@@ -68,18 +68,25 @@ struct Strategy {
   // Blocks of the first and of the last stage; empty: balanced, earlier stages get more.
   std::vector<int> first_last_layers;
   std::vector<WordPin> pins;  // in the order given; repeatable
+  // Parts of tp with key/value heads of their own: of the model and not of the user (key_heads.h).
+  std::int64_t key_head_parts = 1;
   bool operator==(const Strategy&) const = default;
 
   std::int64_t ranks() const { return dp * cp * tp * pp; }
 };
 
 // Position of every kind of parallelism among the axes of a stage's mesh, which are, outer to
-// inner, dp, ep, cp, tp; ep and cp only where they are used. With ep the axis dp has dp / ep parts.
+// inner, dp, ep, cp, kv, tp; ep, cp and kv only where they are used. With ep the axis dp has dp /
+// ep parts; with kv, whose parts are the key_head_parts of tp, the axis tp has the rest of them.
 struct StrategyAxes {
   std::size_t dp = 0;
-  std::optional<std::size_t> ep, cp;
+  std::optional<std::size_t> ep, cp, kv;
   std::size_t tp = 1;
   std::size_t count = 2;
+  // All that tensor parallelism splits over, outer to inner.
+  std::vector<std::size_t> tensor_parallel() const {
+    return kv ? std::vector<std::size_t>{*kv, tp} : std::vector<std::size_t>{tp};
+  }
 };
 StrategyAxes axes_of(const Strategy& strategy);
 std::vector<MeshAxis> mesh_axes(const Strategy& strategy);

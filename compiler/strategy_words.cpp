@@ -50,7 +50,8 @@ class WordChooser {
         split_parameter(op);
       else
         read_parameters(OpId(index), op, def);
-      if (op.kind == "attention") share_key_heads(op);
+      if (op.kind == "attention" || (axes_.kv && op.kind == "attention_chunks"))
+        share_key_heads(op);
       if (op.kind == "moe_combine" && axes_.ep) return_tokens(OpId(index));
     }
     require(!axes_.ep || has_experts_, ErrorCode::kInfeasible,
@@ -111,7 +112,8 @@ class WordChooser {
     ParameterWords words;
     words.read.assign(axes_.count, Sbp::broadcast());
     if (op.parameter) {
-      split_read(op, op.parameter->tensor_parallel_dim, axes_.tp, words.read);
+      for (const std::size_t axis : axes_.tensor_parallel())
+        split_read(op, op.parameter->tensor_parallel_dim, axis, words.read);
       has_experts_ = has_experts_ || op.parameter->expert_parallel_dim;
       if (axes_.ep) split_read(op, op.parameter->expert_parallel_dim, *axes_.ep, words.read);
     }
@@ -245,7 +247,8 @@ class WordChooser {
   }
 
   // Attention splits query heads alone as well, so several devices may hold one key/value head: its
-  // gradient is partial then. Keys and values are gathered where they become heads.
+  // gradient is partial then. Keys and values are gathered where they become heads, by the devices
+  // that share one where that is an axis.
   void share_key_heads(const LogicalOp& attention) {
     for (const std::size_t operand : {1U, 2U}) {
       TensorId heads = attention.inputs[operand];
@@ -253,7 +256,10 @@ class WordChooser {
       while (training_.tensor(heads).type.shape == shape) {
         const OpId maker = training_.tensor(heads).producer;
         const LogicalOp& op = training_.op(maker);
-        if (op.kind == "reshape") chosen_.constraints.shared_groups.insert(maker);
+        if (op.kind == "reshape" && axes_.kv)
+          chosen_.constraints.inputs_on_axis[{maker, 0}] = {axes_.tp, Sbp::broadcast()};
+        else if (op.kind == "reshape")
+          chosen_.constraints.shared_groups.insert(maker);
         if (op.kind == "reshape" || op.inputs.empty()) break;
         heads = op.inputs[0];
       }

@@ -46,9 +46,15 @@ bool fits_ring(std::span<const SbpSignature* const> rows, std::size_t axis, std:
       {"known attributes: " + comma_list(known)});
 }
 
+std::size_t depth_of(std::size_t axis, std::span<const std::size_t> outermost_first) {
+  const auto at = std::find(outermost_first.begin(), outermost_first.end(), axis);
+  return outermost_first.empty() ? axis : static_cast<std::size_t>(at - outermost_first.begin());
+}
+
 }  // namespace
 
-bool fits(std::span<const SbpSignature* const> rows, std::span<const std::int64_t> hierarchy) {
+bool fits(std::span<const SbpSignature* const> rows, std::span<const std::int64_t> hierarchy,
+          std::span<const std::size_t> outermost_first) {
   for (std::size_t axis = 0; axis < rows.size(); ++axis) {
     if (rows[axis]->ring != 0 && !fits_ring(rows, axis, hierarchy[axis])) return false;
     const std::int64_t divisible = rows[axis]->divisible;
@@ -57,7 +63,8 @@ bool fits(std::span<const SbpSignature* const> rows, std::span<const std::int64_
     for (std::size_t other = 0; other < rows.size(); ++other) {
       if (*rows[other] == *rows[axis]) {
         parts *= hierarchy[other];
-      } else if (share_a_split_dim(*rows[other], *rows[axis])) {
+      } else if (share_a_split_dim(*rows[other], *rows[axis]) &&
+                 depth_of(other, outermost_first) < depth_of(axis, outermost_first)) {
         return false;
       }
     }

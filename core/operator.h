@@ -113,9 +113,11 @@ struct OperatorDef {
 };
 
 // True when every axis of a mesh may take its row: `rows` and `hierarchy` have one entry per axis.
-// A row whose parts may cut no group shares no split dim with another row, which could lie outside
-// of it and cut one.
-bool fits(std::span<const SbpSignature* const> rows, std::span<const std::int64_t> hierarchy);
+// Where rows split one dim, those of axes that stand earlier in `outermost_first` lie outside
+// (none: axis order). Outside of a row whose parts may cut no group lies no other row that could
+// cut one.
+bool fits(std::span<const SbpSignature* const> rows, std::span<const std::int64_t> hierarchy,
+          std::span<const std::size_t> outermost_first = {});
 
 // Throws Error(kBadInput) naming the kind and the attribute that it does not know (with the nearest
 // that it knows), lacks, or has of another type.

@@ -265,7 +265,7 @@ class Inference {
         for (std::size_t i = 0; i < op.inputs.size(); ++i) {
           const std::int64_t parts = extents_[mesh][axis];
           if (!cuts_groups(id, row, parts) || !row.inputs[i].is_split() ||
-              !chosen.inputs[i].is_broadcast(axis))
+              !chosen.inputs[i].is_broadcast(axis) || given_.says({id, i}, axis))
             continue;
           for (const Version& version : versions_[op.inputs[i].index()])
             if (version.mesh == mesh && version.state.is_split(axis) &&

@@ -74,7 +74,6 @@ class Products {
   }
 
   void add() {
-    if (!fits(chosen_, hierarchy_)) return;
     OpWords words;
     const auto collect = [&](std::size_t count, auto word_of, std::vector<NdSbp>& all) {
       for (std::size_t i = 0; i < count; ++i) {
@@ -94,13 +93,15 @@ class Products {
   }
 
   // The rows of an outer axis act on the whole operator, those of an inner one on its parts: any
-  // order of the axes is as good, as long as all tensors keep to it.
+  // order of the axes is as good, as long as all tensors keep to it and no row cuts the groups of
+  // one inside of it.
   void add_nesting_orders(const OpWords& words) {
     std::vector<std::size_t> order;
     for (std::size_t axis = 0; axis < hierarchy_.size(); ++axis)
       if (splits_with_others(words, axis)) order.push_back(axis);
     const std::size_t first = products_.size();
     do {
+      if (!fits(chosen_, hierarchy_, order)) continue;
       OpWords product = words;
       for (auto* side : {&product.inputs, &product.outputs})
         for (NdSbp& tensor : *side) tensor = nested(std::move(tensor), order);

@@ -122,12 +122,17 @@ class Generator {
     if (model_.has_attention && chance(0.25)) strategy.cp = room(chance(0.7) ? 2 : 3);
     strategy.dp = room(pick(degrees));
     strategy.tp = room(pick(degrees));
-    if (model_.groups % strategy.tp != 0) strategy.tp = 1;
+    if (!divides_heads(strategy.tp)) strategy.tp = 1;
     if (strategy.cp > 1) draw_context();
     if (strategy.tp > 1 && model_.has_attention && features().sequence_parallel)
       strategy.sequence_parallel = chance(0.5);
     if (model_.has_experts && features().experts && strategy.dp % 2 == 0 && chance(0.6))
       strategy.ep = strategy.dp == 4 && chance(0.5) ? 4 : 2;
+  }
+
+  // Whole groups of heads on every device, or several devices to a group.
+  bool divides_heads(std::int64_t tp) const {
+    return model_.groups % tp == 0 || (tp % model_.groups == 0 && model_.heads % tp == 0);
   }
 
   // A ring passes equal chunks on; all-to-all exchanges the sequence for whole groups of heads.

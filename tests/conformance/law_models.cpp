@@ -38,6 +38,7 @@ LawModel transformer(const std::string& name, const ModelConfig& config) {
                        std::int64_t samples,
                        DType dtype) { return build_graph(config, samples, sequence, dtype); },
           .blocks = static_cast<int>(config.layers),
+          .heads = config.heads,
           .groups = config.kv_heads,
           .has_attention = true,
           .sequence = sequence};
@@ -127,7 +128,7 @@ std::vector<LawModel> all_models() {
           transformer("gpt3", sized(tiny_gpt(), 3, {4, 4, 3, 87, 11})),
           transformer("gpt4", sized(tiny_gpt(), 4, {3, 3, 5, 13, 97})),
           transformer("llama2", sized(tiny_llama(), 2, {8, 4, 2, 65, 11})),
-          transformer("llama3", sized(tiny_llama(), 3, {6, 2, 2, 13, 87})),
+          transformer("llama3", sized(tiny_llama(), 3, {4, 2, 2, 13, 87})),
           transformer("llama4", sized(tiny_llama(), 4, {6, 3, 2, 89, 23})),
           experts("moe2", 2, std::nullopt),
           experts("moe3", 3, 1.0),

@@ -14,8 +14,10 @@ namespace sextant {
 struct LawModel {
   std::string name;
   ModelBuilder build;
-  int blocks = 1;           // between the first layer and the last: a stage needs one
-  std::int64_t groups = 0;  // of heads, which tp divides; 0: anything does
+  int blocks = 1;          // between the first layer and the last: a stage needs one
+  std::int64_t heads = 0;  // of queries
+  // Of heads: tp divides them, or they divide tp and tp the heads; 0: anything does.
+  std::int64_t groups = 0;
   // Statistics or capacities of a micro-batch: a reference must cut the batch alike.
   bool depends_on_micro_batch = false;
   bool has_kinks = false;  // relu: its gradient jumps where rounding changes a sign

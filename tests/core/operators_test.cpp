@@ -337,6 +337,11 @@ TEST_CASE("query heads over more parts than key/value heads still follow the gro
   CHECK(!fit({together, together}));  // 4 parts of 2 key/value heads
   // Heads 0 1 | 4 5 on the first half of the minor axis, with key/value head 0: 4 and 5 read 1.
   CHECK(!fit({queries, together}));
+  // Key/value head 0 on the first half of the major axis, inside of which its queries are shared
+  // out.
+  CHECK(fit({together, queries}));
+  const std::vector<const SbpSignature*> product = {together, queries};
+  CHECK(!fits(product, Integers{2, 2}, std::vector<std::size_t>{1, 0}));
 }
 
 TEST_CASE("reshape keeps the first dim of a merged group split, over parts that divide it") {
