@@ -89,7 +89,7 @@ struct NormalizeGrad {
 // dy: the second operand of the elements, or none.
 template <typename T, typename F, int kWidth, bool kHasDy>
 __global__ void __launch_bounds__(kThreads)
-    grouped(F f, const T* dy, DimMap map, T* out, bool adds) {
+    grouped(F f, const T* dy, const __grid_constant__ DimMap map, T* out, bool adds) {
   using W = Wide<T>;
   struct alignas(sizeof(T) * kWidth) Part {
     T values[kWidth];
@@ -134,7 +134,8 @@ __device__ __forceinline__ double as_double(DType dtype, const void* data, std::
 
 // dy may be wider than x, so its type is read when running; few elements need it.
 template <typename T>
-__global__ void __launch_bounds__(kThreads) extremum_grad(GroupedArguments a) {
+__global__ void __launch_bounds__(kThreads)
+    extremum_grad(const __grid_constant__ GroupedArguments a) {
   using W = Wide<T>;
   const std::int64_t stride = std::int64_t{gridDim.x} * kThreads;
   for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < a.map.positions;

@@ -30,10 +30,16 @@ __device__ __forceinline__ Located locate_in(const DimMap& map, std::int64_t pos
   return at;
 }
 
+// Divisions of 64 bits are many instructions, and hardly a tensor wants them: a call.
+static __device__ __noinline__ Located locate_far(const DimMap& map, std::int64_t position) {
+  return locate_in<std::uint64_t>(map, position);
+}
+
+// Maps are parameters of kernels, `__grid_constant__` so that nobody copies them for that call.
 __device__ __forceinline__ Located locate(const DimMap& map, std::int64_t position) {
   if (position <= UINT32_MAX)  // divisions of 32 bits are several times as fast
     return locate_in<std::uint32_t>(map, position);
-  return locate_in<std::uint64_t>(map, position);
+  return locate_far(map, position);
 }
 
 }  // namespace sextant

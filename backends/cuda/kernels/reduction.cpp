@@ -70,9 +70,11 @@ std::unique_ptr<CudaKernel> make_mean(const KernelContext& call, CudaContext& de
   return cuda_launch(enqueue_reduction, arguments);
 }
 
-template <Reduction kReduction>
+template <bool kIsMinimum>
 std::unique_ptr<CudaKernel> make_extremum(const KernelContext& call, CudaContext& device) {
-  return cuda_launch(enqueue_reduction, plain_reduction(call, kReduction, device));
+  ReductionArguments arguments = plain_reduction(call, Reduction::kMax, device);
+  arguments.is_opposite = kIsMinimum;
+  return cuda_launch(enqueue_reduction, arguments);
 }
 
 // A second input with a value per output; reduce_squares may lack it.
@@ -83,9 +85,18 @@ std::unique_ptr<CudaKernel> make_with_output_value(const KernelContext& call, Cu
   return cuda_launch(enqueue_reduction, arguments);
 }
 
+void set_outputs(ReductionArguments& arguments, void* first, bool adds_first, void* second,
+                 bool adds_second) {
+  arguments.out[0] = first;
+  arguments.out[1] = second;
+  arguments.adds[0] = adds_first;
+  arguments.adds[1] = adds_second;
+}
+
 std::unique_ptr<CudaKernel> make_dot(const KernelContext& call, CudaContext& device) {
-  ReductionArguments arguments = plain_reduction(call, Reduction::kDot, device);
+  ReductionArguments arguments = plain_reduction(call, Reduction::kProducts, device);
   arguments.b = call.in[1].data;
+  set_outputs(arguments, nullptr, false, call.out[0].data, call.accumulate[0]);
   return cuda_launch(enqueue_reduction, arguments);
 }
 
@@ -94,14 +105,13 @@ std::unique_ptr<CudaKernel> make_grad_sums(const KernelContext& call, CudaContex
   const bool is_centred = call.in.size() == 4;
   const std::size_t rank = call.in[0].local.shape.rank();
   ReductionArguments arguments =
-      reduction_arguments(call, Reduction::kGradSums, dims_of(call, rank).reduced(),
+      reduction_arguments(call, Reduction::kProducts, dims_of(call, rank).reduced(),
                           weight_dims_of(call, rank).kept(), device);
   if (is_centred) arguments.of_output = call.in[1].data;
   arguments.gamma = call.in[is_centred ? 2 : 1].data;
   arguments.b = call.in.back().data;
-  arguments.out[0] = is_centred ? call.out[0].data : nullptr;
-  arguments.out[1] = call.out.back().data;
-  arguments.adds[1] = call.accumulate.back();
+  set_outputs(arguments, is_centred ? call.out[0].data : nullptr, call.accumulate[0],
+              call.out.back().data, call.accumulate.back());
   return cuda_launch(enqueue_reduction, arguments);
 }
 
@@ -110,15 +120,13 @@ std::unique_ptr<CudaKernel> make_grad_weight(const KernelContext& call, CudaCont
   const bool is_centred = call.in.size() == 4;
   const std::size_t rank = call.in[0].local.shape.rank();
   ReductionArguments arguments =
-      reduction_arguments(call, Reduction::kGradWeight, weight_dims_of(call, rank).reduced(),
+      reduction_arguments(call, Reduction::kProducts, weight_dims_of(call, rank).reduced(),
                           dims_of(call, rank).kept(), device);
   if (is_centred) arguments.mean = call.in[1].data;
   arguments.rstd = call.in[is_centred ? 2 : 1].data;
   arguments.b = call.in.back().data;
-  if (is_centred) {
-    arguments.out[1] = call.out[1].data;
-    arguments.adds[1] = call.accumulate[1];
-  }
+  set_outputs(arguments, is_centred ? call.out[1].data : nullptr, call.accumulate.back(),
+              call.out[0].data, call.accumulate[0]);
   return cuda_launch(enqueue_reduction, arguments);
 }
 
@@ -202,18 +210,15 @@ std::unique_ptr<CudaKernel> make_normalize_grad(const KernelContext& call,
 cudaError_t enqueue_reduction(const ReductionArguments& arguments, cudaStream_t stream) {
   switch (arguments.reduction) {
     case Reduction::kSum:
-    case Reduction::kDot:
       return enqueue_sum(arguments, stream);
     case Reduction::kMax:
-    case Reduction::kMin:
       return enqueue_extremum(arguments, stream);
     case Reduction::kSumExp:
     case Reduction::kSquares:
     case Reduction::kCount:
       return enqueue_piece(arguments, stream);
-    case Reduction::kGradSums:
-    case Reduction::kGradWeight:
-      return enqueue_norm_piece(arguments, stream);
+    case Reduction::kProducts:
+      return enqueue_products(arguments, stream);
   }
   return cudaErrorInvalidValue;
 }
@@ -221,8 +226,8 @@ cudaError_t enqueue_reduction(const ReductionArguments& arguments, cudaStream_t 
 void add_cuda_reduction(CudaKernelTable& table) {
   table.add("reduce_sum", make_sum);
   table.add("reduce_mean", make_mean);
-  table.add("reduce_max", make_extremum<Reduction::kMax>);
-  table.add("reduce_min", make_extremum<Reduction::kMin>);
+  table.add("reduce_max", make_extremum<false>);
+  table.add("reduce_min", make_extremum<true>);
   table.add("reduce_dot", make_dot);
   table.add("reduce_sum_exp", make_with_output_value<Reduction::kSumExp>);
   table.add("reduce_squares", make_with_output_value<Reduction::kSquares>);

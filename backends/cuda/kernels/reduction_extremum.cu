@@ -1,57 +1,40 @@
-// Maxima and minima over any dims (reduction.cuh).
+// Maxima and minima over any dims (reduction.cuh). A minimum is the maximum of the values in the
+// opposite order, so that one kernel serves both.
 #include "backends/cuda/kernels/reduction.cuh"
 
 namespace sextant {
 namespace {
 
-// What an extremum over nothing is: of the lowest or the highest value of the type.
 template <typename T>
-__device__ Wide<T> lowest_of() {
-  if constexpr (std::is_same_v<T, bool>)
-    return 0;
-  else if constexpr (std::is_same_v<T, std::int32_t>)
-    return INT32_MIN;
-  else if constexpr (std::is_same_v<T, std::int64_t>)
-    return INT64_MIN;
-  else
-    return -static_cast<Wide<T>>(INFINITY);
-}
-template <typename T>
-__device__ Wide<T> highest_of() {
-  if constexpr (std::is_same_v<T, bool>)
-    return 1;
-  else if constexpr (std::is_same_v<T, std::int32_t>)
-    return INT32_MAX;
-  else if constexpr (std::is_same_v<T, std::int64_t>)
-    return INT64_MAX;
-  else
-    return static_cast<Wide<T>>(INFINITY);
-}
-
-template <typename T, typename Combine>
 struct Extremum : ReductionOp<T> {
   using W = Wide<T>;
-  using ReductionOp<T>::ReductionOp;
+  static constexpr bool kIsExtremum = true;
+  bool is_opposite_;
+  explicit Extremum(const ReductionArguments& a) : ReductionOp<T>(a), is_opposite_(a.is_opposite) {}
+  // What an extremum over nothing is: of the lowest or the highest value of the type.
   __device__ W neutral() const {
-    if constexpr (std::is_same_v<Combine, Larger>)
-      return lowest_of<T>();
+    if constexpr (std::is_same_v<T, bool>)
+      return is_opposite_ ? opposite(W(1)) : W(0);
+    else if constexpr (std::is_same_v<T, std::int32_t>)
+      return INT32_MIN;
+    else if constexpr (std::is_same_v<T, std::int64_t>)
+      return INT64_MIN;
     else
-      return highest_of<T>();
+      return -static_cast<W>(INFINITY);
   }
-  __device__ W combine(W a, W b) const { return Combine()(a, b); }
-  __device__ void add(W (&sums)[1], W x, W, W, std::int64_t) const {
-    sums[0] = Combine()(sums[0], x);
+  template <int kCount>
+  __device__ void add(W (&sums)[1], const W (&x)[kCount], const W (&)[kCount], W, std::int64_t,
+                      std::int64_t) const {
+#pragma unroll
+    for (const W value : x) sums[0] = Larger()(sums[0], is_opposite_ ? opposite(value) : value);
   }
 };
 
 }  // namespace
 
 cudaError_t enqueue_extremum(const ReductionArguments& arguments, cudaStream_t stream) {
-  return with_type(arguments.dtype, [&]<typename T>() {
-    if (arguments.reduction == Reduction::kMax)
-      return start_reduction<Extremum<T, Larger>>(arguments, stream);
-    return start_reduction<Extremum<T, Smaller>>(arguments, stream);
-  });
+  return with_type(arguments.dtype,
+                   [&]<typename T>() { return start_reduction<Extremum<T>>(arguments, stream); });
 }
 
 }  // namespace sextant

@@ -1,58 +1,49 @@
-// Reductions with a value per output: exponentials, squares, counts (reduction.cuh).
+// Sums that depend on a value per output: of exponentials, squares, counts (reduction.cuh).
 #include "backends/cuda/kernels/exponential.cuh"
 #include "backends/cuda/kernels/reduction.cuh"
 
 namespace sextant {
 namespace {
 
-template <typename T>
-struct SumExp : ReductionOp<T> {
-  using W = Wide<T>;
-  const T* max_;
-  explicit SumExp(const ReductionArguments& a)
-      : ReductionOp<T>(a), max_(static_cast<const T*>(a.of_output)) {}
-  __device__ W of_output(std::int64_t output) const { return widen(max_[output]); }
-  __device__ void add(W (&sums)[1], W x, W, W max, std::int64_t) const {
-    sums[0] += exponential<T>(x - max);
-  }
-};
+// Equal, or both NaN.
+template <typename W>
+__device__ __forceinline__ bool is_same(W a, W b) {
+  return a == b || (a != a && b != b);
+}
 
 template <typename T>
-struct Squares : ReductionOp<T> {
+struct Piece : ReductionOp<T> {
   using W = Wide<T>;
-  const W* mean_;
-  explicit Squares(const ReductionArguments& a)
-      : ReductionOp<T>(a), mean_(static_cast<const W*>(a.of_output)) {}
+  Reduction reduction_;
+  const void* value_;
+  explicit Piece(const ReductionArguments& a)
+      : ReductionOp<T>(a), reduction_(a.reduction), value_(a.of_output) {}
   __device__ W of_output(std::int64_t output) const {
-    return mean_ != nullptr ? mean_[output] : W(0);
+    if (value_ == nullptr) return 0;
+    if (reduction_ == Reduction::kSquares) return static_cast<const W*>(value_)[output];
+    return widen(static_cast<const T*>(value_)[output]);
   }
-  __device__ void add(W (&sums)[1], W x, W, W mean, std::int64_t) const {
-    sums[0] += (x - mean) * (x - mean);
-  }
-};
-
-template <typename T>
-struct Count : ReductionOp<T> {
-  using W = Wide<T>;
-  const T* extremum_;
-  explicit Count(const ReductionArguments& a)
-      : ReductionOp<T>(a), extremum_(static_cast<const T*>(a.of_output)) {}
-  __device__ W of_output(std::int64_t output) const { return widen(extremum_[output]); }
-  __device__ void add(W (&sums)[1], W x, W, W extremum, std::int64_t) const {
-    if (is_same(x, extremum)) sums[0] += W(1);
+  template <int kCount>
+  __device__ void add(W (&sums)[1], const W (&x)[kCount], const W (&)[kCount], W of_output,
+                      std::int64_t, std::int64_t) const {
+    if (reduction_ == Reduction::kCount) {
+#pragma unroll
+      for (const W value : x) sums[0] += is_same(value, of_output) ? W(1) : W(0);
+    } else if (reduction_ == Reduction::kSquares) {
+#pragma unroll
+      for (const W value : x) sums[0] += (value - of_output) * (value - of_output);
+    } else {
+#pragma unroll
+      for (const W value : x) sums[0] += exponential<T>(value - of_output);
+    }
   }
 };
 
 }  // namespace
 
 cudaError_t enqueue_piece(const ReductionArguments& arguments, cudaStream_t stream) {
-  return with_floating_type(arguments.dtype, [&]<typename T>() {
-    if (arguments.reduction == Reduction::kSumExp)
-      return start_reduction<SumExp<T>>(arguments, stream);
-    if (arguments.reduction == Reduction::kSquares)
-      return start_reduction<Squares<T>>(arguments, stream);
-    return start_reduction<Count<T>>(arguments, stream);
-  });
+  return with_floating_type(
+      arguments.dtype, [&]<typename T>() { return start_reduction<Piece<T>>(arguments, stream); });
 }
 
 }  // namespace sextant
