@@ -17,7 +17,7 @@
 // | normalize_grad_sums(x, mean, gamma, dy) | S(i), s, w, S(i) | s or P(sum) | |
 // |  | dy P(sum), the rest B | both P(sum) | linear in dy |
 // |  | x, mean P(sum), the rest B | B, P(sum) | linear in x - mean |
-// | normalize_grad_input(x, mean, rstd, gamma, sums, dy) | S(i), s, s, w, s, S(i) | S(i) | |
+// | normalize_grad_input(x, mean, rstd, gamma, sums, dy) | S(i), s, s, w, s, S(i) | S(i) | sums of_weights: w for s |
 // |  | sums and dy P(sum), the rest B | P(sum) | linear in these together |
 // | normalize_grad_weight(x, mean, rstd, dy) | S(i), s, s, S(i) | w or P(sum) | |
 // |  | dy P(sum), the rest B | both P(sum) | linear in dy |
@@ -46,6 +46,7 @@ enum class Role : std::uint8_t {
   kElements,    // of the shape and type of x
   kStatistics,  // one per group of elements, of the accumulator type
   kWeights,     // gamma, beta, of the type of x
+  kGradients,   // of weights, of the accumulator type
 };
 
 struct Operand {
@@ -62,7 +63,8 @@ struct Form {
 constexpr Operand kX{"x", Role::kElements}, kDy{"dy", Role::kElements},
     kMean{"mean", Role::kStatistics}, kRstd{"rstd", Role::kStatistics},
     kGamma{"gamma", Role::kWeights}, kBeta{"beta", Role::kWeights},
-    kSumG{"sum_g", Role::kStatistics}, kSumGx{"sum_gx", Role::kStatistics};
+    kSumG{"sum_g", Role::kStatistics}, kSumGx{"sum_gx", Role::kStatistics},
+    kDgamma{"dgamma", Role::kGradients}, kDbeta{"dbeta", Role::kGradients};
 
 struct Dims {
   ReducedDims statistics, weights;
@@ -80,7 +82,7 @@ struct Dims {
   TensorType type(Role role, const TensorType& x) const {
     if (role == Role::kElements) return x;
     return {.shape = of(role).result(x.shape),
-            .dtype = role == Role::kStatistics ? accumulator_type(x.dtype) : x.dtype};
+            .dtype = role == Role::kWeights ? x.dtype : accumulator_type(x.dtype)};
   }
 };
 
@@ -88,7 +90,7 @@ Dims dims_of(std::string_view kind, Types inputs, const Attributes& attributes) 
   return Dims(kind, attributes, inputs[0].shape.rank());
 }
 
-// Checks all inputs beside x, the first. Weight gradients are kept in the accumulator type.
+// Checks all inputs beside x, the first.
 std::vector<TensorType> infer_form(std::string_view kind, const Form& form, Types inputs,
                                    const Attributes& attributes) {
   const TensorType& x = inputs[0];
@@ -97,10 +99,7 @@ std::vector<TensorType> infer_form(std::string_view kind, const Form& form, Type
   for (std::size_t i = 1; i < inputs.size(); ++i)
     require_type(kind, form.inputs[i].name, inputs[i], dims.type(form.inputs[i].role, x));
   std::vector<TensorType> outputs;
-  for (const Operand& output : form.outputs) {
-    outputs.push_back(dims.type(output.role, x));
-    if (output.role == Role::kWeights) outputs.back().dtype = accumulator_type(x.dtype);
-  }
+  for (const Operand& output : form.outputs) outputs.push_back(dims.type(output.role, x));
   return outputs;
 }
 
@@ -218,17 +217,24 @@ Attributes dims_of_norm(const GradientContext& context) {
           {"weight_dims", own.integers("weight_dims")}};
 }
 
-void set_weight_gradients(GradientContext& context, TensorId dy) {
+// dgamma and, in the centred form, dbeta.
+std::vector<TensorId> add_weight_gradients(GradientContext& context, TensorId dy,
+                                           std::size_t for_input) {
   const NormInputs at = norm_inputs(context);
-  const bool wants_beta = at.beta && context.wants(*at.beta);
-  if (!context.wants(at.gamma) && !wants_beta) return;
   std::vector<TensorId> inputs{context.input(0)};
   if (at.mean) inputs.push_back(context.input(*at.mean));
   inputs.insert(inputs.end(), {context.input(at.rstd), dy});
-  context.add("normalize_grad_weight", std::move(inputs), dims_of_norm(context), at.gamma);
-  const std::vector<TensorId> gradients = context.outputs_of_last();
-  if (context.wants(at.gamma)) context.set_input_gradient(at.gamma, gradients[0]);
-  if (wants_beta) context.set_input_gradient(*at.beta, gradients[1]);
+  context.add("normalize_grad_weight", std::move(inputs), dims_of_norm(context), for_input);
+  std::vector<TensorId> gradients = context.outputs_of_last();
+  context.set_input_gradient(at.gamma, gradients[0]);
+  if (at.beta) context.set_input_gradient(*at.beta, gradients[1]);
+  return gradients;
+}
+
+void set_weight_gradients(GradientContext& context, TensorId dy) {
+  const NormInputs at = norm_inputs(context);
+  if (context.wants(at.gamma) || (at.beta && context.wants(*at.beta)))
+    add_weight_gradients(context, dy, at.gamma);
 }
 
 // Sums of dy gamma (centred form only) and of dy gamma (x - mean).
@@ -241,17 +247,47 @@ std::vector<TensorId> add_sums(GradientContext& context, TensorId dy, std::size_
   return context.outputs_of_last();
 }
 
-// Statistics of x: the gradient of the whole norm, for x; none for the statistics.
+constexpr std::string_view kSumsText = "sums";
+
+// Whether the sums that the gradient for x reads are those of the weights: dgamma and dbeta.
+bool sums_are_of_weights(const Attributes& attributes) {
+  if (!attributes.contains(kSumsText)) return false;
+  const std::string& text = attributes.text(kSumsText);
+  require(text == "of_groups" || text == "of_weights", ErrorCode::kBadInput,
+          "normalize_grad_input: sums are '{}', wanted of_groups or of_weights", text);
+  return text == "of_weights";
+}
+
+// As in a batch norm: every weight belongs to the elements of one statistic.
+bool weights_are_per_statistic(const GradientContext& context) {
+  const Attributes& own = context.op().attributes;
+  const std::size_t rank = context.graph().tensor(context.input(0)).type.shape.rank();
+  const Dims dims(context.op().kind, own, rank);
+  return !own.boolean_or("keep_dims", false) && dims.statistics.reduced() == dims.weights.reduced();
+}
+
+// Statistics of x: the gradient of the whole norm, for x; none for the statistics. Where weights
+// are per statistic, their gradients are the sums that it needs, up to factors per statistic: x and
+// dy are read twice, not three times.
 void set_gradient_of_norm(GradientContext& context, TensorId dy) {
   const NormInputs at = norm_inputs(context);
-  const std::vector<TensorId> sums = add_sums(context, dy, 0);
+  Attributes attributes = dims_of_norm(context);
+  std::vector<TensorId> sums;
+  if (weights_are_per_statistic(context)) {
+    sums = add_weight_gradients(context, dy, 0);
+    std::reverse(sums.begin(), sums.end());
+    attributes.set(std::string(kSumsText), std::string("of_weights"));
+  } else {
+    sums = add_sums(context, dy, 0);
+    set_weight_gradients(context, dy);
+  }
   std::vector<TensorId> inputs(
       context.op().inputs.begin(),
       context.op().inputs.begin() + static_cast<std::ptrdiff_t>(at.gamma) + 1);
   inputs.insert(inputs.end(), sums.begin(), sums.end());
   inputs.push_back(dy);
   context.set_input_gradient(
-      0, context.add("normalize_grad_input", std::move(inputs), dims_of_norm(context), 0));
+      0, context.add("normalize_grad_input", std::move(inputs), std::move(attributes), 0));
 }
 
 // Negated before it is summed: inference reduces a pending sum in front of the next operator.
@@ -284,10 +320,9 @@ void set_gradients_of_given(GradientContext& context, TensorId dy) {
 
 void normalize_gradient(GradientContext& context) {
   const TensorId dy = gradient_dy(context);
-  if (!statistics_are_of_x(context.op().attributes))
-    set_gradients_of_given(context, dy);
-  else if (context.wants(0))
-    set_gradient_of_norm(context, dy);
+  const bool is_whole = statistics_are_of_x(context.op().attributes);
+  if (is_whole && context.wants(0)) return set_gradient_of_norm(context, dy);
+  if (!is_whole) set_gradients_of_given(context, dy);
   set_weight_gradients(context, dy);
 }
 
@@ -317,21 +352,30 @@ Rows sums_rows(Types inputs, Types, const Attributes& attributes) {
 
 constexpr std::string_view kGradInput = "normalize_grad_input";
 
-Form grad_input_form(std::size_t num_inputs) {
+Form grad_input_form(std::size_t num_inputs, bool of_weights) {
   require_count(kGradInput, num_inputs, 7, 5);
-  const Operand dx{"dx", Role::kElements};
-  if (num_inputs == 7) return {{kX, kMean, kRstd, kGamma, kSumG, kSumGx, kDy}, {dx}};
-  return {{kX, kRstd, kGamma, kSumGx, kDy}, {dx}};
+  const Operand dx{"dx", Role::kElements}, first = of_weights ? kDbeta : kSumG,
+                                           last = of_weights ? kDgamma : kSumGx;
+  if (num_inputs == 7) return {{kX, kMean, kRstd, kGamma, first, last, kDy}, {dx}};
+  return {{kX, kRstd, kGamma, last, kDy}, {dx}};
+}
+Form grad_input_form(Types inputs, const Attributes& attributes) {
+  return grad_input_form(inputs.size(), sums_are_of_weights(attributes));
 }
 
 std::vector<TensorType> infer_norm_grad_input(Types inputs, const Attributes& attributes) {
-  return infer_form(kGradInput, grad_input_form(inputs.size()), inputs, attributes);
+  if (sums_are_of_weights(attributes)) {
+    const Dims dims = dims_of(kGradInput, inputs, attributes);
+    require(dims.statistics.reduced() == dims.weights.reduced(), ErrorCode::kBadInput,
+            "{}: sums of_weights, wanted weights that have the dims of statistics", kGradInput);
+  }
+  return infer_form(kGradInput, grad_input_form(inputs, attributes), inputs, attributes);
 }
 
 Rows grad_input_rows(Types inputs, Types, const Attributes& attributes) {
-  const Form form = grad_input_form(inputs.size());
+  const Form form = grad_input_form(inputs, attributes);
   Rows rows = split_rows(kGradInput, form, inputs, attributes);
-  rows.push_back(partial_row(form, {"sum_g", "sum_gx", "dy"}, {"dx"}));
+  rows.push_back(partial_row(form, {"sum_g", "sum_gx", "dbeta", "dgamma", "dy"}, {"dx"}));
   return rows;
 }
 
@@ -341,9 +385,8 @@ constexpr std::string_view kGradWeight = "normalize_grad_weight";
 
 Form grad_weight_form(std::size_t num_inputs) {
   require_count(kGradWeight, num_inputs, 4, 3);
-  const Operand dgamma{"dgamma", Role::kWeights}, dbeta{"dbeta", Role::kWeights};
-  if (num_inputs == 4) return {{kX, kMean, kRstd, kDy}, {dgamma, dbeta}};
-  return {{kX, kRstd, kDy}, {dgamma}};
+  if (num_inputs == 4) return {{kX, kMean, kRstd, kDy}, {kDgamma, kDbeta}};
+  return {{kX, kRstd, kDy}, {kDgamma}};
 }
 
 std::vector<TensorType> infer_norm_grad_weight(Types inputs, const Attributes& attributes) {
@@ -381,6 +424,19 @@ Examples examples_of(std::string_view kind, const std::vector<Form>& forms) {
         example.inputs.push_back(dims.type(input.role, f64(setting.x)));
       examples.push_back(std::move(example));
     }
+  return examples;
+}
+
+// Those with sums of weights are of the batch norm alone.
+Examples grad_input_examples() {
+  Examples examples =
+      examples_of(kGradInput, {grad_input_form(7, false), grad_input_form(5, false)});
+  for (OperatorExample& example :
+       examples_of(kGradInput, {grad_input_form(7, true), grad_input_form(5, true)})) {
+    if (example.attributes.integers("weight_dims") != settings().back().weight_dims) continue;
+    example.attributes.set(std::string(kSumsText), std::string("of_weights"));
+    examples.push_back(std::move(example));
+  }
   return examples;
 }
 
@@ -437,9 +493,7 @@ void add_norm_pieces(OperatorRegistry& registry) {
                 .work = normalization_pass<8>,
                 .signatures = grad_input_rows,
                 .needs_offsets = true,
-                .examples = [] {
-                  return examples_of(kGradInput, {grad_input_form(7), grad_input_form(5)});
-                }});
+                .examples = grad_input_examples});
   registry.add({.kind = std::string(kGradWeight),
                 .min_inputs = 3,
                 .max_inputs = 4,

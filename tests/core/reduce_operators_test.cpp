@@ -98,6 +98,14 @@ TEST_CASE("a batch norm's weights follow the channels and its statistics too") {
             .contains("S(1) S(0) S(0) S(1) -> S(0) S(0)"));
   CHECK(row_texts("normalize_grad_weight", {x, channels, channels, x}, attributes)
             .contains("S(0) B B S(0) -> P(sum) P(sum)"));
+  // dbeta and dgamma as sums: summed over batches, split as channels.
+  Attributes of_weights = attributes;
+  of_weights.set("sums", std::string("of_weights"));
+  CHECK(row_texts("normalize_grad_input", {x, channels, channels, channels, channels, channels, x},
+                  of_weights) == Texts{"B B B B B B B -> B", "S(0) B B B B B S(0) -> S(0)",
+                                       "S(1) S(0) S(0) S(0) S(0) S(0) S(1) -> S(1)",
+                                       "S(2) B B B B B S(2) -> S(2)",
+                                       "B B B B P(sum) P(sum) P(sum) -> P(sum)"});
 }
 
 TEST_CASE("reductions refuse dims that are not there and types that lose the sum") {

@@ -205,6 +205,12 @@ TEST_CASE("a batch norm over rows: centred squares, values and slopes") {
   const TestOperand sum_g{two, {6, 3}, {}}, sum_gx{two, {24, 9}, {}};
   CHECK(run("normalize_grad_input", {x, mean, rstd, gamma, sum_g, sum_gx, dy}, six, batch) ==
         Numbers{4, 2, 1, 5, -5, -4});
+  // The same from sums of the weights: dbeta = sum_g / gamma, dgamma = sum_gx rstd / gamma.
+  Attributes of_weights = batch;
+  of_weights.set("sums", std::string("of_weights"));
+  const TestOperand dbeta{two, {3, 1}, {}}, dgamma{two, {6, 3}, {}};
+  CHECK(run("normalize_grad_input", {x, mean, rstd, gamma, dbeta, dgamma, dy}, six, of_weights) ==
+        Numbers{4, 2, 1, 5, -5, -4});
 }
 
 TEST_CASE("a shard's slope of a norm averages over the global count") {

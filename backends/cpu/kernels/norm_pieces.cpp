@@ -71,6 +71,7 @@ void normalize_grad_sums(const KernelContext& context, Workspace& workspace) {
 }
 
 // dx = rstd (g - avg(g) - (x - mean) rstd^2 avg(g (x - mean))), averages over the global count.
+// Sums of weights lack the factor gamma, and that of (x - mean) has a factor rstd.
 void normalize_grad_input(const KernelContext& context, Workspace& workspace) {
   const bool is_centred = context.in.size() == 7;
   const Shape& global = context.in[0].layout->global.shape;
@@ -84,11 +85,14 @@ void normalize_grad_input(const KernelContext& context, Workspace& workspace) {
   const Values sum_gx = load_input(context, last - 1, workspace);
   const Values dy = load_input(context, last, workspace);
   const auto dx = make_output(context, 0, workspace);
+  const bool of_weights =
+      context.attributes().contains("sums") && context.attributes().text("sums") == "of_weights";
   for_each_element(context, [&](std::size_t i, std::size_t s, std::size_t w) {
     const double centred = is_centred ? x[i] - mean[s] : x[i];
     const double average = is_centred ? sum_g[s] / count : 0.0;
-    const double slope = centred * rstd[s] * rstd[s] * sum_gx[s] / count;
-    dx[i] = rstd[s] * (dy[i] * gamma[w] - average - slope);
+    const double slope = centred * rstd[s] * sum_gx[s] / count;
+    dx[i] = of_weights ? rstd[s] * gamma[w] * (dy[i] - average - slope)
+                       : rstd[s] * (dy[i] * gamma[w] - average - rstd[s] * slope);
   });
   store_output(context, 0, dx, workspace);
 }

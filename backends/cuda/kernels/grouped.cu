@@ -68,6 +68,7 @@ struct NormalizeGrad {
   const T *x, *dy, *gamma;
   const W *mean, *rstd, *sum_g, *sum_gx;
   W share;
+  bool of_weights;
   explicit NormalizeGrad(const GroupedArguments& a)
       : x(static_cast<const T*>(a.x)),
         dy(static_cast<const T*>(a.dy)),
@@ -76,13 +77,14 @@ struct NormalizeGrad {
         rstd(static_cast<const W*>(a.rstd)),
         sum_g(static_cast<const W*>(a.sum_g)),
         sum_gx(static_cast<const W*>(a.sum_gx)),
-        share(static_cast<W>(1.0 / a.elements_of_group)) {}
+        share(static_cast<W>(1.0 / a.elements_of_group)),
+        of_weights(a.has_sums_of_weights) {}
   __device__ W of(W value, W d, Located at) const {
     const W centred = mean != nullptr ? value - mean[at.first] : value;
     const W average = sum_g != nullptr ? sum_g[at.first] * share : W(0);
-    const W r = rstd[at.first];
-    return r *
-           (d * widen(gamma[at.second]) - average - centred * r * r * (sum_gx[at.first] * share));
+    const W r = rstd[at.first], factor = widen(gamma[at.second]);
+    const W slope = centred * r * (sum_gx[at.first] * share);
+    return of_weights ? r * factor * (d - average - slope) : r * (d * factor - average - r * slope);
   }
 };
 

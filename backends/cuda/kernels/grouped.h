@@ -33,6 +33,7 @@ struct GroupedArguments {
   const void *mean = nullptr, *rstd = nullptr, *gamma = nullptr, *beta = nullptr;  // normalize
   const void *sum_g = nullptr, *sum_gx = nullptr;
   double elements_of_group = 1;
+  bool has_sums_of_weights = false;  // sum_g is dbeta, sum_gx dgamma
   void* out = nullptr;
   bool adds = false;  // out += instead of out =
 };

@@ -202,6 +202,8 @@ std::unique_ptr<CudaKernel> make_normalize_grad(const KernelContext& call,
   arguments.sum_gx = call.in[call.in.size() - 2].data;
   arguments.dy = call.in.back().data;
   arguments.elements_of_group = global_count(call);
+  arguments.has_sums_of_weights =
+      call.attributes().contains("sums") && call.attributes().text("sums") == "of_weights";
   return cuda_launch(enqueue_grouped, arguments);
 }
 
