@@ -12,10 +12,13 @@ namespace sextant {
 
 // One register content as a kernel sees it.
 struct KernelOperand {
-  std::byte* data = nullptr;  // of the rank's local tensor, row-major; on the device
+  std::byte* data = nullptr;  // of the rank's local tensor, row-major unless said; on the device
   TensorType local;           // shape of `box`, dtype of the register
   const Layout* layout = nullptr;
   Shard box;  // in global coordinates
+  // The second dim is the innermost, the others keep their order. A device that chooses so tells
+  // its own kernels.
+  bool channels_last = false;
 };
 
 struct KernelContext {

@@ -9,6 +9,8 @@ namespace {
 constexpr int kAnyInput = FusedKind::kAnyInput;
 
 constexpr FusedKind kFusedKinds[] = {
+    {"norm_statistics",
+     {{{"reduce_mean"}, {"reduce_squares", 1}, {"scale"}, {"add_scalar"}, {"rsqrt"}}}},
     {"concat_bias_dropout_add", {{{"concat"}, {"bias_add"}, {"dropout"}, {"add", kAnyInput}}}},
     {"reshape_slice_matmul_add", {{{"reshape"}, {"slice"}, {"matmul"}, {"add", kAnyInput}}}},
     {"concat_dropout_add", {{{"concat"}, {"dropout"}, {"add", kAnyInput}}}},
@@ -20,6 +22,9 @@ constexpr FusedKind kFusedKinds[] = {
     {"matmul_bias_add", {{{"matmul"}, {"bias_add"}, {"add", kAnyInput}}}},
     {"bias_dropout_add", {{{"bias_add"}, {"dropout"}, {"add", kAnyInput}}}},
     {"mul_mul_silu_grad", {{{"mul"}, {"mul", 0, 0}, {"silu_grad", 1}}}},
+    {"normalize_add_relu", {{{"normalize"}, {"add", kAnyInput}, {"relu"}}}},
+    {"relu_grad_normalize_grad",
+     {{{"relu_grad"}, {"normalize_grad_weight", 3}, {"normalize_grad_input", 5}}}},
     {"slice_matmul", {{{"slice"}, {"matmul"}}}},
     {"concat_bias", {{{"concat"}, {"bias_add"}}}},
     {"concat_add", {{{"concat"}, {"add", kAnyInput}}}},
@@ -36,6 +41,8 @@ constexpr FusedKind kFusedKinds[] = {
     {"add_rms_norm", {{{"add"}, {"rms_norm"}}}},
     {"layer_norm_grad_add", {{{"layer_norm_grad_input"}, {"add", kAnyInput}}}},
     {"rms_norm_grad_add", {{{"rms_norm_grad_input"}, {"add", kAnyInput}}}},
+    {"normalize_relu", {{{"normalize"}, {"relu"}}}},
+    {"normalize_grad", {{{"normalize_grad_weight"}, {"normalize_grad_input", 5}}}},
     {"row_max_sum_exp", {{{"row_max"}, {"row_sum_exp", 1}}}},
     {"cast_scale", {{{"cast"}, {"scale"}}}},
     {"scale_cast", {{{"scale"}, {"cast"}}}},

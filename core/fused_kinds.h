@@ -22,7 +22,7 @@ struct FusedKind {
     std::optional<int> shares = std::nullopt;
   };
   static constexpr int kAnyInput = -1;  // commutative kinds
-  static constexpr std::size_t kMostLinks = 4;
+  static constexpr std::size_t kMostLinks = 5;
 
   std::string_view kind;
   std::array<Link, kMostLinks> links = {};

@@ -103,8 +103,8 @@ KernelOperand matrix(std::int64_t rows, std::int64_t columns, DType dtype) {
 }
 
 // Row-major [m, k] x [k, n]; its operands lie nowhere yet.
-struct Product {
-  Product(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype) {
+struct LoadingProduct {
+  LoadingProduct(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype) {
     actor.kind = "matmul";
     actor.name = "product";
     call.actor = &actor;
@@ -112,8 +112,8 @@ struct Product {
     call.out = {matrix(m, n, dtype)};
     call.accumulate = {false};
   }
-  Product(const Product&) = delete;
-  Product& operator=(const Product&) = delete;
+  LoadingProduct(const LoadingProduct&) = delete;
+  LoadingProduct& operator=(const LoadingProduct&) = delete;
 
   Actor actor;
   KernelContext call;
@@ -142,7 +142,7 @@ class LoadProduct {
  private:
   CudaContext context_;
   Pool memory_;
-  Product product_{kLoadExtent, kLoadExtent, kLoadExtent, DType::kBF16};
+  LoadingProduct product_{kLoadExtent, kLoadExtent, kLoadExtent, DType::kBF16};
   std::vector<std::unique_ptr<CudaKernel>> kernels_;
 };
 
@@ -312,7 +312,7 @@ KernelTiming CudaBench::copy(Bytes bytes) {
 }
 
 KernelTiming CudaBench::matmul(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype) {
-  const Product product(m, n, k, dtype);
+  const LoadingProduct product(m, n, k, dtype);
   const auto timing = time(std::span(&product.call, 1), false);
   require(timing.has_value(), ErrorCode::kDevice, "no product {}x{}x{} in {}", m, n, k,
           to_string(dtype));

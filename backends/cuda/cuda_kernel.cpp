@@ -31,10 +31,16 @@ std::size_t same_kind(std::span<const KernelContext> calls) {
   return count;
 }
 
+bool lies_row_major(const KernelContext& call) {
+  const auto lies = [](const KernelOperand& operand) { return !operand.channels_last; };
+  return std::all_of(call.in.begin(), call.in.end(), lies) &&
+         std::all_of(call.out.begin(), call.out.end(), lies);
+}
+
 }  // namespace
 
-void CudaKernelTable::add(std::string kind, Make make) {
-  kernels_[std::move(kind)].push_back(make);
+void CudaKernelTable::add(std::string kind, Make make, Takes takes) {
+  kernels_[std::move(kind)].push_back({make, takes});
 }
 
 void CudaKernelTable::add_many(std::string kind, MakeMany make) {
@@ -45,8 +51,10 @@ std::unique_ptr<CudaKernel> CudaKernelTable::make(const KernelContext& call,
                                                   CudaContext& device) const {
   const auto found = kernels_.find(call.actor->kind);
   if (found == kernels_.end()) return nullptr;
-  for (auto candidate = found->second.rbegin(); candidate != found->second.rend(); ++candidate)
-    if (auto kernel = (*candidate)(call, device)) return kernel;
+  const bool is_row_major = lies_row_major(call);
+  for (auto maker = found->second.rbegin(); maker != found->second.rend(); ++maker)
+    if (is_row_major || maker->takes == Takes::kChannelsLast)
+      if (auto kernel = maker->make(call, device)) return kernel;
   return nullptr;
 }
 
@@ -102,6 +110,7 @@ CudaKernelTable cuda_kernels() {
   add_cuda_movement(table);
   add_cuda_norm(table);
   add_cuda_reduction(table);
+  add_cuda_channels(table);
   add_cuda_running_statistic(table);
   add_cuda_optimizer(table);
   add_cuda_stats(table);

@@ -8,6 +8,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -48,8 +49,10 @@ class CudaKernelTable {
   using MakeMany = std::unique_ptr<CudaKernel> (*)(std::span<const KernelContext> calls,
                                                    CudaContext& device);
 
-  // Kernels added later are preferred.
-  void add(std::string kind, Make make);
+  // Kernels added later are preferred. Of operands that lie channels-last a kernel sees none unless
+  // it takes them.
+  enum class Takes : std::uint8_t { kRowMajor, kChannelsLast };
+  void add(std::string kind, Make make, Takes takes = Takes::kRowMajor);
   void add_many(std::string kind, MakeMany make);
 
   // The preferred kernel that covers the call; nothing when there is none.
@@ -66,7 +69,11 @@ class CudaKernelTable {
   bool has_many(std::string_view kind) const { return many_.find(kind) != many_.end(); }
 
  private:
-  std::map<std::string, std::vector<Make>, std::less<>> kernels_;
+  struct Maker {
+    Make make;
+    Takes takes;
+  };
+  std::map<std::string, std::vector<Maker>, std::less<>> kernels_;
   std::map<std::string, std::vector<MakeMany>, std::less<>> many_;
 };
 

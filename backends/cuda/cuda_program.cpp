@@ -18,6 +18,9 @@ CudaProgram::CudaProgram(const PhysicalGraph& graph, Rank rank, const CudaOption
       rank_(rank),
       program_(graph.program_of(rank)),
       resolver_(graph, graph.ranks[rank.index()].program),
+      // Who reads an arena from outside expects row-major tensors.
+      channels_last_(options.host_visible ? ChannelsLast()
+                                          : ChannelsLast(graph, graph.ranks[rank.index()].program)),
       contexts_(graph, rank, options.seed,
                 [this](const BufferRef& buffer) { return address(buffer); }),
       copies_(host_copies(graph, rank)),
@@ -96,6 +99,31 @@ void CudaProgram::make_kernels(CudaContext& device) {
   device.allocate_scratch();
 }
 
+KernelContext CudaProgram::context_of(const ActorCall& call, const Run& run) {
+  KernelContext context = contexts_.of_call(call, run);
+  for (std::size_t i = 0; i < call.in.size(); ++i)
+    context.in[i].channels_last = channels_last_.contains(call.in[i].info);
+  for (std::size_t i = 0; i < call.out.size(); ++i)
+    context.out[i].channels_last = channels_last_.contains(call.out[i].info);
+  return context;
+}
+
+// What members hand to each other lies as the operands of the whole: all images of a fused operator
+// do, or none.
+std::vector<KernelContext> CudaProgram::contexts_of_members(const KernelContext& fused) {
+  const KernelOperand* image = nullptr;
+  for (const auto* operands : {&fused.in, &fused.out})
+    for (const KernelOperand& operand : *operands)
+      if (operand.channels_last) image = &operand;
+  std::vector<KernelContext> members = contexts_.of_members(fused, inner_);
+  if (image == nullptr) return members;
+  for (KernelContext& member : members)
+    for (auto* operands : {&member.in, &member.out})
+      for (KernelOperand& operand : *operands)
+        operand.channels_last = operand.local.shape.rank() == image->local.shape.rank();
+  return members;
+}
+
 // Neighbours that are not fused may share a kernel; a fused actor has one, or its members' own.
 void CudaProgram::make_kernels_of(RunId id, const CudaKernelTable& table, CudaContext& device) {
   const Run& entry = program_.order[id.index()];
@@ -117,7 +145,7 @@ void CudaProgram::make_kernels_of(RunId id, const CudaKernelTable& table, CudaCo
     require(!call.actor->communication, ErrorCode::kDevice,
             "'{}' ({}): this version runs communications on CPUs only",
             graph_.actor_name(program_.instances[entry.instance.index()], actor), call.actor->kind);
-    KernelContext context = contexts_.of_call(call, entry);
+    KernelContext context = context_of(call, entry);
     if (context.actor->members.empty()) {
       pending.push_back(std::move(context));
       ++actor;
@@ -127,7 +155,7 @@ void CudaProgram::make_kernels_of(RunId id, const CudaKernelTable& table, CudaCo
     if (auto kernel = table.make(context, device))
       run.kernels.push_back({std::move(kernel), actor, 1});
     else
-      for (auto& member : table.make_all(contexts_.of_members(context, inner_), device))
+      for (auto& member : table.make_all(contexts_of_members(context), device))
         run.kernels.push_back({std::move(member), actor, 1});
     ++actor;
   }

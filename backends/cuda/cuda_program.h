@@ -5,6 +5,7 @@
 #include "actor/host_copies.h"
 #include "actor/kernel_contexts.h"
 #include "actor/operands.h"
+#include "backends/cuda/channels_last.h"
 #include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/cuda_context.h"
 #include "backends/cuda/cuda_kernel.h"
@@ -68,6 +69,8 @@ class CudaProgram {
   void allocate();
   HostCopyArguments copy_arguments(std::int32_t buffer, const CudaContext& device,
                                    bool to_host) const;
+  KernelContext context_of(const ActorCall& call, const Run& run);
+  std::vector<KernelContext> contexts_of_members(const KernelContext& fused);
   void make_kernels_of(RunId id, const CudaKernelTable& table, CudaContext& device);
   std::byte* address(const BufferRef& buffer) const { return arena_ + buffer.offset.value; }
 
@@ -75,6 +78,7 @@ class CudaProgram {
   const Rank rank_;
   const RankProgram& program_;
   OperandResolver resolver_;
+  const ChannelsLast channels_last_;
   KernelContexts contexts_;
   const HostCopies copies_;
   const bool host_visible_;

@@ -1,4 +1,4 @@
-// Strides of packed row-major tensors.
+// Strides of packed tensors, row-major and channels-last.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,18 @@ namespace sextant {
 inline std::vector<std::int64_t> row_major_strides(const std::vector<std::int64_t>& extents) {
   std::vector<std::int64_t> strides(extents.size(), 1);
   for (std::size_t dim = extents.size(); dim-- > 1;) strides[dim - 1] = strides[dim] * extents[dim];
+  return strides;
+}
+
+// The same where dim 1 is the run and the others keep their order.
+inline std::vector<std::int64_t> channels_last_strides(const std::vector<std::int64_t>& extents) {
+  std::vector<std::int64_t> strides(extents.size(), 1);
+  std::int64_t step = extents[1];
+  for (std::size_t dim = extents.size(); dim-- > 2;) {
+    strides[dim] = step;
+    step *= extents[dim];
+  }
+  strides[0] = step;
   return strides;
 }
 

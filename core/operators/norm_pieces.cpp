@@ -428,7 +428,7 @@ Examples examples_of(std::string_view kind, const std::vector<Form>& forms) {
 }
 
 // Those with sums of weights are of the batch norm alone.
-Examples grad_input_examples() {
+Examples norm_grad_input_examples() {
   Examples examples =
       examples_of(kGradInput, {grad_input_form(7, false), grad_input_form(5, false)});
   for (OperatorExample& example :
@@ -493,7 +493,7 @@ void add_norm_pieces(OperatorRegistry& registry) {
                 .work = normalization_pass<8>,
                 .signatures = grad_input_rows,
                 .needs_offsets = true,
-                .examples = grad_input_examples});
+                .examples = norm_grad_input_examples});
   registry.add({.kind = std::string(kGradWeight),
                 .min_inputs = 3,
                 .max_inputs = 4,

@@ -6,6 +6,7 @@
 #include "compiler/strategy.h"
 #include "compiler/training_graph.h"
 #include "core/fused_kinds.h"
+#include "models/conv_net.h"
 #include "models/model.h"
 #include "simulator/cluster_file.h"
 #include "simulator/models.h"
@@ -125,17 +126,39 @@ std::vector<ModelConfig> small_models() {
   return models;
 }
 
-PhysicalGraph compile_small(const ModelConfig& model, DType dtype) {
+// Blocks with and without a convolution in the shortcut; channels by eights, images of whole packs.
+ConvNetConfig small_conv_net() {
+  ConvNetConfig config;
+  config.name = "conv";
+  config.height = config.width = 16;
+  config.classes = 8;
+  config.stem_channels = 8;
+  config.blocks = {2, 1};
+  config.channels = {8, 16};
+  return config;
+}
+
+PhysicalGraph compile_small(const LogicalGraph& forward, const Strategy& strategy) {
   Cluster cluster = load_cluster("cpu:memory=2GiB");
   cluster.device.fused = fused_kind_names();
   const auto cost = make_roofline(cluster, DType::kF32);
   const auto network = make_alpha_beta(cluster);
-  const Strategy strategy = parse_strategy("dp=1 micro_batch=2");
   OptimizerOptions optimizer;
   optimizer.max_gradient_norm = 1.0;
-  const LogicalGraph training = make_training_graph(
-      build_graph(model, strategy.micro_batch, model.sequence, dtype), strategy, optimizer);
-  return compile(training, strategy, 4, *cost, *network);
+  const LogicalGraph training = make_training_graph(forward, strategy, optimizer);
+  return compile(training, strategy, 2 * strategy.micro_batch, *cost, *network);
+}
+
+// Of all small models.
+std::vector<PhysicalGraph> compile_small(DType dtype) {
+  const Strategy two = parse_strategy("dp=1 micro_batch=2"),
+                 four = parse_strategy("dp=1 micro_batch=4");
+  std::vector<PhysicalGraph> graphs;
+  for (const ModelConfig& model : small_models())
+    graphs.push_back(
+        compile_small(build_graph(model, two.micro_batch, model.sequence, dtype), two));
+  graphs.push_back(compile_small(build_graph(small_conv_net(), four.micro_batch, dtype), four));
+  return graphs;
 }
 
 }  // namespace
@@ -157,9 +180,9 @@ std::vector<KernelCase> plan_cases(const PhysicalGraph& graph) {
 std::vector<KernelCase> small_plan_cases() {
   std::vector<KernelCase> cases;
   std::set<std::string> keys;
-  for (const ModelConfig& model : small_models())
-    for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16})
-      for (KernelCase& made : plan_cases(compile_small(model, dtype)))
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16})
+    for (const PhysicalGraph& graph : compile_small(dtype))
+      for (KernelCase& made : plan_cases(graph))
         if (keys.insert(key_of(made)).second) cases.push_back(std::move(made));
   return cases;
 }

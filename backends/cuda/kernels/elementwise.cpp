@@ -132,7 +132,9 @@ std::unique_ptr<CudaKernel> make_function(const KernelContext& call, CudaContext
 }  // namespace
 
 void add_cuda_elementwise(CudaKernelTable& table) {
-  for (const auto& [kind, function] : kFunctions) table.add(std::string(kind), make_function);
+  // Operands that lie channels-last all do and have one shape.
+  for (const auto& [kind, function] : kFunctions)
+    table.add(std::string(kind), make_function, CudaKernelTable::Takes::kChannelsLast);
 }
 
 }  // namespace sextant

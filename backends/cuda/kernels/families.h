@@ -20,6 +20,7 @@ void add_cuda_moe(CudaKernelTable& table);
 void add_cuda_movement(CudaKernelTable& table);
 void add_cuda_norm(CudaKernelTable& table);
 void add_cuda_reduction(CudaKernelTable& table);
+void add_cuda_channels(CudaKernelTable& table);
 void add_cuda_running_statistic(CudaKernelTable& table);
 void add_cuda_optimizer(CudaKernelTable& table);
 void add_cuda_stats(CudaKernelTable& table);

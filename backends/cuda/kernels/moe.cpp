@@ -20,7 +20,7 @@ std::int64_t last_extent(const KernelOperand& operand) {
   return shape[shape.rank() - 1];
 }
 
-std::int64_t rows_of(const KernelOperand& operand) {
+std::int64_t rows_of_tokens(const KernelOperand& operand) {
   const Shape& shape = operand.local.shape;
   std::int64_t rows = 1;
   for (std::size_t dim = 0; dim + 1 < shape.rank(); ++dim) rows *= shape[dim];
@@ -35,7 +35,7 @@ Made make_top_k(const KernelContext& call, CudaContext& /*device*/) {
   top_k.values = call.out[0].data;
   top_k.indices = data_of<std::int32_t>(call.out[1]);
   top_k.type = call.in[0].local.dtype;
-  top_k.rows = rows_of(call.in[0]);
+  top_k.rows = rows_of_tokens(call.in[0]);
   top_k.classes = last_extent(call.in[0]);
   top_k.k = last_extent(call.out[0]);
   top_k.adds_values = call.accumulate[0];
@@ -51,7 +51,7 @@ Made make_top_k_grad(const KernelContext& call, CudaContext& /*device*/) {
   grad.dx = call.out[0].data;
   grad.type = call.in[1].local.dtype;
   grad.to_type = call.out[0].local.dtype;
-  grad.rows = rows_of(call.out[0]);
+  grad.rows = rows_of_tokens(call.out[0]);
   grad.classes = last_extent(call.out[0]);
   grad.k = last_extent(call.in[0]);
   grad.accumulate = call.accumulate[0];

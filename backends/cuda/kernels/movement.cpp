@@ -62,13 +62,17 @@ Made make_transpose(const KernelContext& call, CudaContext& /*device*/) {
 Made make_expand(const KernelContext& call, CudaContext& /*device*/) {
   const Shape& shape = call.out[0].local.shape;
   const ReducedDims reduced("expand", call.attributes(), shape.rank());
-  const std::vector<std::int64_t> to = row_major_strides(shape.extents());
+  const std::vector<std::int64_t> to = call.out[0].channels_last
+                                           ? channels_last_strides(shape.extents())
+                                           : row_major_strides(shape.extents());
   std::vector<MoveDim> dims(shape.rank());
   std::int64_t from = 1;
   for (std::size_t dim = shape.rank(); dim-- > 0;) {
     dims[dim] = {shape[dim], reduced.contains(dim) ? 0 : from, to[dim]};
     if (!reduced.contains(dim)) from *= shape[dim];
   }
+  // In the order of the output: its innermost dim last.
+  if (call.out[0].channels_last) std::rotate(dims.begin() + 1, dims.begin() + 2, dims.end());
   return move_kernel(call, std::move(dims));
 }
 
@@ -266,7 +270,7 @@ Made make_parameter(const KernelContext& /*call*/, CudaContext& /*device*/) {
 void add_cuda_movement(CudaKernelTable& table) {
   table.add("reshape", make_reshape);
   table.add("transpose", make_transpose);
-  table.add("expand", make_expand);
+  table.add("expand", make_expand, CudaKernelTable::Takes::kChannelsLast);
   table.add("roll", make_roll);
   table.add("slice", make_slice);
   table.add("pad", make_pad);

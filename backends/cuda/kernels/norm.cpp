@@ -59,12 +59,13 @@ NormGradInputArguments grad_input_arguments(const KernelContext& call) {
   return arguments;
 }
 
-std::unique_ptr<CudaKernel> make_grad_input(const KernelContext& call, CudaContext& /*device*/) {
+std::unique_ptr<CudaKernel> make_norm_grad_input(const KernelContext& call,
+                                                 CudaContext& /*device*/) {
   return cuda_launch(enqueue_norm_grad_input, grad_input_arguments(call));
 }
 
 // x[, mean], rstd, dy -> dgamma[, dbeta].
-std::unique_ptr<CudaKernel> make_grad_weight(const KernelContext& call, CudaContext& device) {
+std::unique_ptr<CudaKernel> make_norm_grad_weight(const KernelContext& call, CudaContext& device) {
   NormGradWeightArguments arguments;
   set_rows(arguments, call.in[0].local);
   arguments.is_centred = call.in.size() == 4;
@@ -119,10 +120,10 @@ std::unique_ptr<CudaKernel> make_grad_add(const KernelContext& call, CudaContext
 void add_cuda_norm(CudaKernelTable& table) {
   table.add("layer_norm", make_norm);
   table.add("rms_norm", make_norm);
-  table.add("layer_norm_grad_input", make_grad_input);
-  table.add("rms_norm_grad_input", make_grad_input);
-  table.add("layer_norm_grad_weight", make_grad_weight);
-  table.add("rms_norm_grad_weight", make_grad_weight);
+  table.add("layer_norm_grad_input", make_norm_grad_input);
+  table.add("rms_norm_grad_input", make_norm_grad_input);
+  table.add("layer_norm_grad_weight", make_norm_grad_weight);
+  table.add("rms_norm_grad_weight", make_norm_grad_weight);
   table.add("add_layer_norm", make_add_norm);
   table.add("add_rms_norm", make_add_norm);
   table.add("layer_norm_grad_add", make_grad_add);

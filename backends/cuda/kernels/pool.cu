@@ -1,6 +1,6 @@
-// Pools: a thread per element of y or dx. The gradient of a maximum looks again, for every window
-// that reads a position, for the first of its largest elements: no table of where they were, no
-// atomics.
+// Pools of any number of dims: a thread per element of y or dx (pool_planes.cu has a faster one).
+// The gradient of a maximum looks again, for every window that reads a position, for the first of
+// its largest elements: no table of where they were, no atomics.
 #include "backends/cuda/kernels/elements.cuh"
 #include "backends/cuda/kernels/grid.h"
 #include "backends/cuda/kernels/numbers.cuh"

@@ -9,6 +9,7 @@
 #include "backends/cuda/kernels/families.h"
 #include "backends/cuda/kernels/grouped.h"
 #include "backends/cuda/kernels/launch.h"
+#include "backends/cuda/row_major.h"
 #include "core/operators/reduced_dims.h"
 
 namespace sextant {
@@ -31,7 +32,9 @@ ReductionArguments reduction_arguments(const KernelContext& call, Reduction redu
   const Shape& shape = call.in[0].local.shape;
   std::vector<bool> kept = reduced;
   kept.flip();
-  const TwoStrides strides = {strides_among(shape, all_dims(shape.rank())),
+  const TwoStrides strides = {call.in[0].channels_last
+                                  ? channels_last_strides(shape.extents())
+                                  : strides_among(shape, all_dims(shape.rank())),
                               strides_among(shape, second)};
   ReductionArguments arguments;
   arguments.reduction = reduction;
@@ -116,7 +119,7 @@ std::unique_ptr<CudaKernel> make_grad_sums(const KernelContext& call, CudaContex
 }
 
 // x[, mean], rstd, dy -> dgamma[, dbeta].
-std::unique_ptr<CudaKernel> make_grad_weight(const KernelContext& call, CudaContext& device) {
+std::unique_ptr<CudaKernel> make_piece_grad_weight(const KernelContext& call, CudaContext& device) {
   const bool is_centred = call.in.size() == 4;
   const std::size_t rank = call.in[0].local.shape.rank();
   ReductionArguments arguments =
@@ -227,12 +230,13 @@ cudaError_t enqueue_reduction(const ReductionArguments& arguments, cudaStream_t 
 
 void add_cuda_reduction(CudaKernelTable& table) {
   table.add("reduce_sum", make_sum);
-  table.add("reduce_mean", make_mean);
+  table.add("reduce_mean", make_mean, CudaKernelTable::Takes::kChannelsLast);
   table.add("reduce_max", make_extremum<false>);
   table.add("reduce_min", make_extremum<true>);
   table.add("reduce_dot", make_dot);
   table.add("reduce_sum_exp", make_with_output_value<Reduction::kSumExp>);
-  table.add("reduce_squares", make_with_output_value<Reduction::kSquares>);
+  table.add("reduce_squares", make_with_output_value<Reduction::kSquares>,
+            CudaKernelTable::Takes::kChannelsLast);
   table.add("extremum_count", make_with_output_value<Reduction::kCount>);
   table.add("extremum_grad", make_extremum_grad);
   table.add("softmax", make_softmax);
@@ -240,7 +244,7 @@ void add_cuda_reduction(CudaKernelTable& table) {
   table.add("normalize", make_normalize);
   table.add("normalize_grad_input", make_normalize_grad);
   table.add("normalize_grad_sums", make_grad_sums);
-  table.add("normalize_grad_weight", make_grad_weight);
+  table.add("normalize_grad_weight", make_piece_grad_weight);
 }
 
 }  // namespace sextant

@@ -57,11 +57,19 @@ CudaConv conv_of(const KernelContext& call, const KernelOperand& x, const Kernel
   conv.type = call.in[0].local.dtype;
   conv.to_type = call.out[0].local.dtype;
   conv.accumulate = call.accumulate[0];
+  conv.x_channels_last = x.channels_last;
+  conv.y_channels_last = y.channels_last;
   return conv;
 }
 
 bool has_one_input_type(const KernelContext& call) {
   return call.in[0].local.dtype == call.in[1].local.dtype;
+}
+
+// It reads row-major tensors.
+Made own_kernel(cudaError_t (*enqueue)(const CudaConv&, cudaStream_t), const CudaConv& conv) {
+  if (conv.x_channels_last || conv.y_channels_last) return nullptr;
+  return cuda_launch(enqueue, conv);
 }
 
 Made make_conv(const KernelContext& call, CudaContext& device) {
@@ -71,7 +79,7 @@ Made make_conv(const KernelContext& call, CudaContext& device) {
   conv.x = call.in[0].data;
   conv.w = call.in[1].data;
   if (auto kernel = make_cudnn_conv(conv, CudaConvMade::kY, device)) return kernel;
-  return cuda_launch(enqueue_conv, conv);
+  return own_kernel(enqueue_conv, conv);
 }
 
 Made make_conv_grad_input(const KernelContext& call, CudaContext& device) {
@@ -80,7 +88,7 @@ Made make_conv_grad_input(const KernelContext& call, CudaContext& device) {
   conv.y = call.in[0].data;
   conv.w = call.in[1].data;
   if (auto kernel = make_cudnn_conv(conv, CudaConvMade::kX, device)) return kernel;
-  return cuda_launch(enqueue_conv_grad_input, conv);
+  return own_kernel(enqueue_conv_grad_input, conv);
 }
 
 Made make_conv_grad_weight(const KernelContext& call, CudaContext& device) {
@@ -89,14 +97,16 @@ Made make_conv_grad_weight(const KernelContext& call, CudaContext& device) {
   conv.x = call.in[0].data;
   conv.y = call.in[1].data;
   if (auto kernel = make_cudnn_conv(conv, CudaConvMade::kW, device)) return kernel;
-  return cuda_launch(enqueue_conv_grad_weight, conv);
+  return own_kernel(enqueue_conv_grad_weight, conv);
 }
 
 CudaPool pool_of(const KernelContext& call, const KernelOperand& x, const KernelOperand& y) {
   const std::vector<std::int64_t>& kernel = call.attributes().integers("kernel");
   CudaPool pool;
   pool.windows = windows_of(Windows(call.actor->kind, call.attributes(), kernel, kernel), x, y);
+  pool.samples = x.local.shape[0];
   pool.planes = x.local.shape[0] * x.local.shape[1];
+  pool.channels_last = x.channels_last;
   pool.to = call.out[0].data;
   pool.type = call.in[0].local.dtype;
   pool.to_type = call.out[0].local.dtype;
@@ -105,10 +115,16 @@ CudaPool pool_of(const KernelContext& call, const KernelOperand& x, const Kernel
   return pool;
 }
 
+// The faster kernel, or else `general`, which knows row-major tensors alone.
+Made max_kernel(const CudaPool& pool, cudaError_t (*general)(const CudaPool&, cudaStream_t)) {
+  if (is_max_of_planes(pool)) return cuda_launch(enqueue_max_of_planes, pool);
+  return pool.channels_last ? nullptr : cuda_launch(general, pool);
+}
+
 Made make_max_pool(const KernelContext& call, CudaContext& /*device*/) {
   CudaPool pool = pool_of(call, call.in[0], call.out[0]);
   pool.x = call.in[0].data;
-  return cuda_launch(enqueue_max_pool, pool);
+  return max_kernel(pool, enqueue_max_pool);
 }
 
 // A mean counts the positions inside the global tensor.
@@ -130,7 +146,7 @@ Made make_max_pool_grad(const KernelContext& call, CudaContext& /*device*/) {
   CudaPool pool = pool_of(call, call.in[0], call.in[1]);
   pool.x = call.in[0].data;
   pool.dy = call.in[1].data;
-  return cuda_launch(enqueue_max_pool_grad, pool);
+  return max_kernel(pool, enqueue_max_pool_grad);
 }
 
 Made make_avg_pool_grad(const KernelContext& call, CudaContext& /*device*/) {
@@ -143,12 +159,13 @@ Made make_avg_pool_grad(const KernelContext& call, CudaContext& /*device*/) {
 }  // namespace
 
 void add_cuda_windows(CudaKernelTable& table) {
-  table.add("conv", make_conv);
-  table.add("conv_grad_input", make_conv_grad_input);
-  table.add("conv_grad_weight", make_conv_grad_weight);
-  table.add("max_pool", make_max_pool);
+  constexpr auto kTakes = CudaKernelTable::Takes::kChannelsLast;
+  table.add("conv", make_conv, kTakes);
+  table.add("conv_grad_input", make_conv_grad_input, kTakes);
+  table.add("conv_grad_weight", make_conv_grad_weight, kTakes);
+  table.add("max_pool", make_max_pool, kTakes);
   table.add("avg_pool", make_avg_pool);
-  table.add("max_pool_grad", make_max_pool_grad);
+  table.add("max_pool_grad", make_max_pool_grad, kTakes);
   table.add("avg_pool_grad", make_avg_pool_grad);
 }
 

@@ -38,6 +38,8 @@ struct CudaConv {
   void* to = nullptr;
   DType type = DType::kF32, to_type = DType::kF32;
   bool accumulate = false;
+  // x and y lie [n, ..., channels]; w is row-major. cuDNN's alone.
+  bool x_channels_last = false, y_channels_last = false;
 };
 cudaError_t enqueue_conv(const CudaConv& conv, cudaStream_t stream);
 cudaError_t enqueue_conv_grad_input(const CudaConv& conv, cudaStream_t stream);
@@ -62,10 +64,16 @@ struct CudaPool {
   void* to = nullptr;
   DType type = DType::kF32, to_type = DType::kF32;
   bool count_padding = false, accumulate = false;
+  std::int64_t samples = 0;
+  bool channels_last = false;  // all tensors
 };
 cudaError_t enqueue_max_pool(const CudaPool& pool, cudaStream_t stream);
 cudaError_t enqueue_avg_pool(const CudaPool& pool, cudaStream_t stream);
 cudaError_t enqueue_max_pool_grad(const CudaPool& pool, cudaStream_t stream);
 cudaError_t enqueue_avg_pool_grad(const CudaPool& pool, cudaStream_t stream);
+// Maxima over one or two spatial dims where bands of rows fit into shared memory; forward without
+// dy, the gradient with it. Of tensors that lie channels-last in 16 bits, channels by eights.
+bool is_max_of_planes(const CudaPool& pool);
+cudaError_t enqueue_max_of_planes(const CudaPool& pool, cudaStream_t stream);
 
 }  // namespace sextant
