@@ -28,7 +28,7 @@ extern "C" void note_signal(int number) {
   // A second signal means "now", and so does the first while nobody asks for it.
   if (signal_number != 0 || is_polled == 0) {
     constexpr char kText[] = "\ninterrupted\n";
-    const auto ignored = write(STDERR_FILENO, kText, sizeof kText - 1);
+    const auto ignored = ::write(STDERR_FILENO, kText, sizeof kText - 1);
     static_cast<void>(ignored);
     std::_Exit(128 + number);
   }
