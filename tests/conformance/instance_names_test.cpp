@@ -102,7 +102,8 @@ TEST_CASE("equal inputs of Wide & Deep get data of their own, whatever the plan"
   }
 }
 
-// The loss is the mean of labels - 1 * tokens. With `apart` both are in one stage or in two.
+// The loss is the mean of labels - 1 * tokens; labels are above 0, so their signs count them. With
+// `apart` both are in one stage or in two.
 LogicalGraph next_token_graph(std::int64_t samples, bool apart) {
   const std::string text = fmt::format(
       R"({{"schema": "sextant.graph/1", "name": "next",
@@ -120,8 +121,7 @@ LogicalGraph next_token_graph(std::int64_t samples, bool apart) {
         {{"name": "y", "kind": "cast", "inputs": ["labels"], "layer": 3, "attributes": {{"dtype": "f64"}}}},
         {{"name": "difference", "kind": "sub", "inputs": ["y", "pass2"], "layer": 3}},
         {{"name": "sum", "kind": "reduce_sum", "inputs": ["difference"], "layer": 3, "attributes": {{"dims": [0, 1]}}}},
-        {{"name": "places", "kind": "constant", "layer": 3,
-          "attributes": {{"shape": [{0}, 5], "dtype": "f64", "value": 1.0}}}},
+        {{"name": "places", "kind": "sign", "inputs": ["y"], "layer": 3}},
         {{"name": "count", "kind": "reduce_sum", "inputs": ["places"], "layer": 3, "attributes": {{"dims": [0, 1]}}}}],
        "loss": {{"sum": "sum", "count": "count"}}}})",
       samples, apart ? 3 : 0);
@@ -178,15 +178,14 @@ TrainingCase twin_layers() {
       const TensorId w = add_parameter(graph, side + ".weight", layer, {{6, 6}, dtype}, info);
       x = op("tanh", side + ".bend", layer, {op("matmul", side + ".product", layer, {x, w})});
     }
-    for (const int layer : {3, 4})
-      x = op("mul", fmt::format("layer{}.masked", layer), layer,
-             {x, add_input(graph, fmt::format("layer{}.mask", layer), layer, type)});
+    TensorId mask;
+    for (const int layer : {3, 4}) {
+      mask = add_input(graph, fmt::format("layer{}.mask", layer), layer, type);
+      x = op("mul", fmt::format("layer{}.masked", layer), layer, {x, mask});
+    }
     const Attributes all{{"dims", std::vector<std::int64_t>{0, 1}}};
     const TensorId sum = op("reduce_sum", "sum", 4, {x}, all);
-    const TensorId places = op("constant", "places", 4, {},
-                               {{"shape", type.shape.extents()},
-                                {"dtype", std::string(to_string(dtype))},
-                                {"value", 1.0}});
+    const TensorId places = op("sign", "places", 4, {op("mul", "square", 4, {mask, mask})});
     graph.set_loss(sum, op("reduce_sum", "count", 4, {places}, all));
     return graph;
   };

@@ -75,7 +75,7 @@ const std::vector<Breakage>& index_breakages() {
        }},
       {"I17", "has 0 registers",
        [](PhysicalGraph& graph) { instance(graph, kForwardInstance).frames[0].num_registers = 0; }},
-      {"I31", "names 2 actors, 1 registers and 0 members, its block has 2, 2 and 0",
+      {"I31", "names 2 actors, 1 registers and 0 members, its block has 3, 2 and 0",
        [](PhysicalGraph& graph) {
          instance(graph, kForwardInstance).names = {
              .actors = {"a", "b"}, .registers = {"c"}, .members = {}};
