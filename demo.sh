@@ -35,7 +35,7 @@ small=experiments/demo/gpt-small/config.json
 show "What works on this machine" \
   sextant doctor
 show "The best plans for Llama 2 7B on two DGX H100, from its Hugging Face file" \
-  sextant search "$big" -c dgx-h100:nodes=2 --global-batch 64 --out "$out/llama"
+  sextant search "$big" -c dgx-h100:nodes=2 --global-batch 64 --out "$out/llama" --overwrite
 show "Where the step of the best plan goes" \
   sextant simulate "$out/llama/plan.json" --trace "$out/llama/trace.json"
 show "Why it looks like this, and why not tensor parallelism over eight" \
@@ -43,9 +43,9 @@ show "Why it looks like this, and why not tensor parallelism over eight" \
 show "What four ranks can do on this machine's cores, measured: ten seconds" \
   sextant cluster bench --backend cpu --base cpu:ranks=4 --step "$small:4x128" -o "$out/here.json"
 show "The best plans for a small GPT on these four ranks" \
-  sextant search "$small" -c "$out/here.json" --global-batch 16 --out "$out/small"
+  sextant search "$small" -c "$out/here.json" --global-batch 16 --out "$out/small" --overwrite
 show "The same plan, run: four ranks train on the text of this repository" \
-  sextant run "$out/small/plan.json" --backend cpu --steps 40 --data "$text" --out "$out/small/run"
+  sextant run "$out/small/plan.json" --backend cpu --steps 40 --data "$text" --out "$out/small/run" --overwrite
 show "Predicted against measured" \
   sextant compare "$out/small/plan.json" "$out/small/run"
 

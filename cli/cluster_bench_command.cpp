@@ -81,7 +81,7 @@ std::string path_of(const ClusterBenchArguments& arguments, const CommonOptions&
           "{}: -o FILE, or --out FOLDER for its cluster.json",
           arguments.output.empty() ? "nowhere to write to" : "two places to write to");
   if (!arguments.output.empty()) return arguments.output;
-  require_folder(common.out);
+  require_results_folder(common, {"cluster.json"});
   return common.out + "/cluster.json";
 }
 

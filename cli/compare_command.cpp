@@ -1,10 +1,12 @@
 // `sextant compare`: what was predicted beside what was measured.
 #include "backends/cpu/machine_load.h"
+#include "cli/run_backend.h"
 #include "cli/run_record.h"
 #include "cli/verbs.h"
 #include "core/check.h"
 #include "core/json_reader.h"
 #include "core/quantile.h"
+#include "simulator/figures.h"
 #include "simulator/simulate.h"
 
 #include <fmt/core.h>
@@ -98,15 +100,30 @@ double median_error(const std::vector<OperatorRow>& rows) {
   return errors.empty() ? 0 : median(errors);
 }
 
-// Measured zero: nothing to be relative to.
-std::string error_text(double predicted, double measured) {
-  return measured > 0 ? fmt::format("{:+.0f} %", 100 * relative_error(predicted, measured)) : "n/a";
-}
+// One prediction beside what was measured. What another device took is no error of the prediction.
+class Comparison {
+ public:
+  explicit Comparison(bool is_planned_device) : is_planned_device_(is_planned_device) {}
 
-void add_row(Table& table, const OperatorRow& row) {
-  table.add({row.name, seconds_text(row.predicted_s), seconds_text(row.measured_s),
-             error_text(row.predicted_s, row.measured_s)});
-}
+  Table table(std::string first) const {
+    return Table({std::move(first), "predicted", "measured", "error"});
+  }
+  void add_row(Table& table, const OperatorRow& row) const {
+    table.add({row.name, seconds_text(row.predicted_s), seconds_text(row.measured_s),
+               error_text(row.predicted_s, row.measured_s)});
+  }
+  Json error_json(double error) const { return is_planned_device_ ? Json(error) : Json(); }
+
+ private:
+  // Measured zero: nothing to be relative to.
+  std::string error_text(double predicted, double measured) const {
+    if (!is_planned_device_) return "other device";
+    return measured > 0 ? fmt::format("{:+.0f} %", 100 * relative_error(predicted, measured))
+                        : "n/a";
+  }
+
+  const bool is_planned_device_;
+};
 
 Json rows_json(const std::vector<OperatorRow>& rows) {
   Json json = Json::array();
@@ -114,6 +131,31 @@ Json rows_json(const std::vector<OperatorRow>& rows) {
     json.push_back(
         {{"name", row.name}, {"predicted_s", row.predicted_s}, {"measured_s", row.measured_s}});
   return json;
+}
+
+// A run that ended early left no hash of what it issued.
+void say_order(const PhysicalGraph& graph, const RunRecord& record, const Timeline& timeline,
+               const Console& console) {
+  if (record.end != RunEnd::kComplete)
+    return console.say(fmt::format(
+        "the run was {} after {} of {} steps: the issue order of such a run is not recorded",
+        to_string(record.end), record.steps, record.asked_steps));
+  console.say(fmt::format("issue order of all {} ranks over {} steps: {}", graph.ranks.size(),
+                          record.steps, timeline.issued == record.issued ? "equal" : "DIFFERENT"));
+}
+
+void say_operators(const Comparison& comparison, const std::vector<OperatorRow>& rows,
+                   const std::vector<OperatorRow>& kinds, bool is_planned_device,
+                   const Console& console) {
+  if (!kinds.empty()) {
+    Table by_kind = comparison.table("operator kind");
+    for (const OperatorRow& row : kinds) comparison.add_row(by_kind, row);
+    console.say(by_kind.text());
+  }
+  if (rows.empty()) console.say("no times per operator: run with --profile 3 to measure them");
+  if (!rows.empty() && is_planned_device)
+    console.say(fmt::format("median error of {} operators: {:.0f} %", rows.size(),
+                            100 * median_error(rows)));
 }
 
 }  // namespace
@@ -127,7 +169,10 @@ void run_compare(const CompareArguments& arguments, const CommonOptions&, Consol
   const std::string file = arguments.run + "/run.json";
   const RunRecord record = run_record_from_json(read_text_file(file), file);
   require(record.step_time_s > 0, ErrorCode::kBadInput,
-          "{}: {} steps leave no step time after {} warm-up steps", file, record.steps,
+          "{}: {} steps{} leave no step time after {} warm-up steps", file, record.steps,
+          record.end == RunEnd::kComplete
+              ? ""
+              : fmt::format(" of {} ({})", record.asked_steps, to_string(record.end)),
           record.warm_up_steps);
   const PhysicalGraph graph = physical_graph(planned);
   require(record.plan_hash == graph.header.plan_hash, ErrorCode::kBadInput,
@@ -139,39 +184,50 @@ void run_compare(const CompareArguments& arguments, const CommonOptions&, Consol
   options.steps = record.steps;
   const Timeline timeline = simulate_timeline(graph, *planned.cost, *planned.network, options);
   const double predicted_s = to_seconds(timeline.step_time());
-  const bool order_equal = timeline.issued == record.issued;
-
-  Table table({"", "predicted", "measured", "error"});
-  table.add({"step", seconds_text(predicted_s), seconds_text(record.step_time_s),
-             error_text(predicted_s, record.step_time_s)});
+  const bool is_planned =
+      is_planned_device(record.backend, planned.job.cluster.device, record.devices);
+  const Comparison comparison(is_planned);
+  Table table = comparison.table("");
+  comparison.add_row(table, {"step", predicted_s, record.step_time_s});
   const Predicted predicted = predict(graph, *planned.cost, timeline);
   const auto rows = operator_rows(predicted.operators, record.operator_time_s);
   const auto kinds = operator_rows(predicted.kinds, record.kind_time_s);
-  for (std::size_t i = 0; i < std::min<std::size_t>(rows.size(), 12); ++i) add_row(table, rows[i]);
+  for (std::size_t i = 0; i < std::min<std::size_t>(rows.size(), 12); ++i)
+    comparison.add_row(table, rows[i]);
   console.say(table.text());
-  if (!kinds.empty()) {
-    Table by_kind({"operator kind", "predicted", "measured", "error"});
-    for (const OperatorRow& row : kinds) add_row(by_kind, row);
-    console.say(by_kind.text());
-  }
-  if (!rows.empty())
-    console.say(fmt::format("median error of {} operators: {:.0f} %", rows.size(),
-                            100 * median_error(rows)));
-  if (rows.empty()) console.say("no times per operator: run with --profile 3 to measure them");
+  say_operators(comparison, rows, kinds, is_planned, console);
+  if (!is_planned)
+    console.say(
+        fmt::format("predicted for {}, measured on {}: the run checks order and losses of "
+                    "the plan, not its times",
+                    planned.job.cluster.device.name, record.devices));
   if (const OthersLoad load{record.others_share, 0}; !load.is_quiet())
     console.say(busy_text(load) + " during the run: measured times are too long");
-  console.say(fmt::format("issue order of all {} ranks over {} steps: {}", graph.ranks.size(),
-                          record.steps, order_equal ? "equal" : "DIFFERENT"));
-  console.say(fmt::format(
-      "figures of {} are {}: see sextant cluster show {}", planned.job.cluster.name,
-      to_string(planned.job.cluster.device.matmul_efficiency.provenance), planned.plan.cluster));
-  console.document("compare", {{"predicted_step_time_s", predicted_s},
-                               {"measured_step_time_s", record.step_time_s},
-                               {"step_error", relative_error(predicted_s, record.step_time_s)},
-                               {"per_operator", rows_json(rows)},
-                               {"per_kind", rows_json(kinds)},
-                               {"median_operator_error", median_error(rows)},
-                               {"message_order_equal", order_equal}});
+  say_order(graph, record, timeline, console);
+  if (record.skipped_steps > 0)
+    console.say(fmt::format("{} of {} steps were skipped", record.skipped_steps, record.steps));
+  const auto provenances = provenances_of(planned.job.cluster);
+  console.say(fmt::format("figures of {}: {}; see sextant cluster show {}",
+                          planned.job.cluster.name, to_text(provenances), planned.plan.cluster));
+  Json figures;
+  for (const auto& [provenance, count] : provenances)
+    figures[std::string(to_string(provenance))] = count;
+  console.document(
+      "compare",
+      {{"predicted_step_time_s", predicted_s},
+       {"measured_step_time_s", record.step_time_s},
+       {"is_planned_device", is_planned},
+       {"step_error", comparison.error_json(relative_error(predicted_s, record.step_time_s))},
+       {"per_operator", rows_json(rows)},
+       {"per_kind", rows_json(kinds)},
+       {"median_operator_error", comparison.error_json(median_error(rows))},
+       {"end", to_string(record.end)},
+       {"steps", record.steps},
+       {"asked_steps", record.asked_steps},
+       {"skipped_steps", record.skipped_steps},
+       {"figures", figures},
+       {"message_order_equal",
+        record.end == RunEnd::kComplete ? Json(timeline.issued == record.issued) : Json()}});
 }
 
 }  // namespace sextant

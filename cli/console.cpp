@@ -1,4 +1,4 @@
-// Terminal, documents, whole files and signals.
+// Terminal, documents and whole files.
 #include "cli/console.h"
 
 #include "core/check.h"
@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -21,20 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The one place for a signal's number: handlers cannot be handed state.
-volatile std::sig_atomic_t signal_number = 0, is_polled = 0;
-
-extern "C" void note_signal(int number) {
-  // A second signal means "now", and so does the first while nobody asks for it.
-  if (signal_number != 0 || is_polled == 0) {
-    constexpr char kText[] = "\ninterrupted\n";
-    const auto ignored = ::write(STDERR_FILENO, kText, sizeof kText - 1);
-    static_cast<void>(ignored);
-    std::_Exit(128 + number);
-  }
-  signal_number = number;
-}
-
 }  // namespace
 
 void Console::say(const std::string& line) const {
@@ -42,12 +27,20 @@ void Console::say(const std::string& line) const {
   fmt::print(options_.json ? stderr : stdout, "{}\n", line);
 }
 
+void Console::note(const std::string& line) const {
+  if (options_.quiet) return;
+  std::fflush(stdout);
+  fmt::print(stderr, "note: {}\n", line);
+}
+
 void Console::progress(const std::string& line) {
   if (options_.quiet) return;
   const bool terminal = isatty(STDERR_FILENO) != 0;
   const double now = wall_seconds();
-  if (last_progress_s_ < 0) last_progress_s_ = now - (terminal ? 0.0 : 8.0);
-  if (now - last_progress_s_ < (terminal ? 0.2 : 10.0)) return;
+  constexpr double kShortWork_s = 2;  // is over before anybody asks
+  const double interval_s = terminal ? 0.2 : 10.0;
+  if (last_progress_s_ < 0) last_progress_s_ = now + kShortWork_s - interval_s;
+  if (now - last_progress_s_ < interval_s) return;
   last_progress_s_ = now;
   progress_shown_ = terminal;
   fmt::print(stderr, "{}{}{}", terminal ? "\r\x1b[K" : "", line, terminal ? "" : "\n");
@@ -145,26 +138,22 @@ void write_file_whole(const std::string& path, const std::string& text) {
   require(!failed, ErrorCode::kBadInput, "{}: cannot be written: {}", path, failed.message());
 }
 
-void require_folder(const std::string& path) {
-  require(path.empty() || !fs::exists(path) || fs::is_directory(path), ErrorCode::kBadInput,
-          "--out {}: exists and is not a folder", path);
+void require_results_folder(const CommonOptions& options, const std::vector<std::string>& files) {
+  const std::string& folder = options.out;
+  if (folder.empty()) return;
+  require(!fs::exists(folder) || fs::is_directory(folder), ErrorCode::kBadInput,
+          "--out {}: exists and is not a folder", folder);
+  if (options.overwrite) return;
+  for (const std::string& file : files)
+    if (fs::exists(fs::path(folder) / file))
+      throw Error(ErrorCode::kUsage,
+                  fmt::format("--out {}: {} is there from an earlier run", folder, file),
+                  {"--overwrite replaces the results in the folder", "or name another folder"});
 }
 
 double wall_seconds() {
   using Clock = std::chrono::steady_clock;
   return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
 }
-
-void watch_signals() {
-  std::signal(SIGINT, note_signal);
-  std::signal(SIGTERM, note_signal);
-}
-
-PolledSignals::PolledSignals() { is_polled = 1; }
-PolledSignals::~PolledSignals() { is_polled = 0; }
-
-bool was_interrupted() { return signal_number != 0; }
-
-int interrupting_signal() { return signal_number; }
 
 }  // namespace sextant

@@ -19,6 +19,7 @@ struct CommonOptions {
   bool quiet = false;
   std::uint64_t seed = 0;
   std::string out;  // folder; empty: nothing is written
+  bool overwrite = false;
 };
 
 class Console {
@@ -27,8 +28,10 @@ class Console {
 
   // A line for people: standard output, or standard error under --json; nothing when quiet.
   void say(const std::string& line) const;
+  // What a user should know whatever becomes of the output: standard error; nothing when quiet.
+  void note(const std::string& line) const;
   // A line that replaces the one before on a terminal, and is shown at most every ten seconds
-  // elsewhere.
+  // elsewhere; nothing in the first two seconds. One thread at a time.
   void progress(const std::string& line);
   void end_progress();
   // The document of --json; `schema` is "sextant.<verb>.v1". Adds schema and ok.
@@ -64,26 +67,11 @@ std::string wrapped(const std::string& text, std::size_t columns);
 // Writes `text` beside `path` and renames it; makes the folder. Throws Error(kBadInput).
 void write_file_whole(const std::string& path, const std::string& text);
 
-// Refuses a folder for results that exists as something else, before work is lost.
-void require_folder(const std::string& path);
+// Refuses, before work is lost, a folder for results that exists as something else, and results of
+// that name that are there: only --overwrite replaces them.
+void require_results_folder(const CommonOptions& options, const std::vector<std::string>& files);
 
 // Seconds on a clock that never goes back.
 double wall_seconds();
-
-// SIGINT and SIGTERM end the program, as a shell expects: exit code 128 + number.
-void watch_signals();
-
-// While one is alive the first signal is only noted, for work that asks for it and ends in order.
-class PolledSignals {
- public:
-  PolledSignals();
-  ~PolledSignals();
-  PolledSignals(const PolledSignals&) = delete;
-  PolledSignals& operator=(const PolledSignals&) = delete;
-};
-
-// True once a signal was noted; its number, or 0.
-bool was_interrupted();
-int interrupting_signal();
 
 }  // namespace sextant

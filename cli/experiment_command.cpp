@@ -145,7 +145,8 @@ void report_collectives(const std::string& folder, const CommonOptions& common,
 
 void run_accuracy(const AccuracyArguments& arguments, const CommonOptions& common,
                   Console& console) {
-  if (!common.out.empty()) require_folder(common.out);
+  require_results_folder(common, {"results.jsonl", "accuracy.md", "accuracy.svg",
+                                  "collectives.jsonl", "collectives.md"});
   std::vector<Observation> runs = read_collections(data_folder(arguments.data));
   keep_group(runs, arguments.group);
   const std::size_t total = runs.size();

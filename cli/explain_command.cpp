@@ -2,6 +2,7 @@
 // operators and tensors; and what another choice would have cost.
 #include "cli/run_record.h"
 #include "cli/verbs.h"
+#include "cli/work_watch.h"
 #include "compiler/boxing_causes.h"
 #include "compiler/staged_graphviz.h"
 #include "core/check.h"
@@ -242,7 +243,7 @@ void explain_why_not(const PlannedJob& planned, const std::string& constraint, C
       evaluate_strategy(problem.training_graph(strategy), strategy, planned.plan.global_batch,
                         make_search_models(problem));
   SearchLimits limits;
-  const PolledSignals polled;
+  const WorkWatch watch({});
   limits.stop = [] { return was_interrupted(); };
   limits.progress = [&console](const std::string& line) { console.progress(line); };
   const WhyNot answer = why_not(problem, chosen, constraint, limits);

@@ -16,7 +16,8 @@ void run_export(const ExportArguments& arguments, const CommonOptions& common, C
   require(!common.out.empty(), ErrorCode::kUsage, "--out FOLDER is needed: where the files go");
   require(arguments.steps > 0, ErrorCode::kUsage, "--steps must be positive, not {}",
           arguments.steps);
-  require_folder(common.out);
+  require_results_folder(common, {"weights.safetensors"});
+  if (!arguments.data.empty()) require_results_folder(common, {"samples.safetensors"});
   const PlannedJob planned = load_planned_job(arguments.job);
   const Plan& plan = planned.plan;
   std::filesystem::create_directories(common.out);

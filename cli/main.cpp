@@ -1,4 +1,5 @@
 // The command line: verbs, options, exit codes.
+#include "cli/signals.h"
 #include "cli/verbs.h"
 #include "core/check.h"
 #include "core/nearest.h"
@@ -57,6 +58,7 @@ void add_common(CLI::App& verb, CommonOptions& common) {
       ->check(CLI::NonNegativeNumber)
       ->envname("SEXTANT_SEED");
   verb.add_option("--out", common.out, "folder for results")->envname("SEXTANT_OUT");
+  verb.add_flag("--overwrite", common.overwrite, "replace the results that are in it");
 }
 
 void add_job(CLI::App& verb, JobArguments& job, bool with_strategy) {

@@ -5,6 +5,9 @@
 #include "backends/cpu/cpu_backend.h"
 #include "core/check.h"
 
+#include <algorithm>
+#include <cctype>
+
 #ifdef SEXTANT_HAS_CUDA
 #include "backends/cuda/cuda_backend.h"
 #endif
@@ -38,6 +41,9 @@ class CpuRanks final : public RunDevices {
   CpuRanks(const PhysicalGraph& graph, const CpuOptions& options) : world_(graph, options) {}
   std::vector<Device*> devices() override { return world_.devices(); }
   void abort(const std::string& reason) override { world_.abort(reason); }
+  std::optional<std::int64_t> finished_launches() const override {
+    return world_.finished_launches();
+  }
 
  private:
   CpuWorld world_;
@@ -57,6 +63,20 @@ class OneGpu final : public RunDevices {
   std::unique_ptr<Device> device_;
 };
 #endif
+
+// Runs of letters and digits, in lower case.
+std::vector<std::string> words_of(std::string_view text) {
+  std::vector<std::string> words(1);
+  for (const char letter : text) {
+    const auto byte = static_cast<unsigned char>(letter);
+    if (std::isalnum(byte) != 0)
+      words.back() += static_cast<char>(std::tolower(byte));
+    else if (!words.back().empty())
+      words.emplace_back();
+  }
+  if (words.back().empty()) words.pop_back();
+  return words;
+}
 
 bool parse_graphs(const std::string& text) {
   require(text.empty() || text == "on" || text == "off", ErrorCode::kUsage,
@@ -111,12 +131,23 @@ void require_ranks(const RunArguments& arguments, const PhysicalGraph& graph) {
           graph.ranks.size());
 }
 
-std::string devices_text(const RunArguments& arguments, const PhysicalGraph& graph) {
+std::string devices_text(const RunArguments& arguments, std::int64_t ranks) {
 #ifdef SEXTANT_HAS_CUDA
   if (arguments.backend == "cuda") return cuda_device_name(0);
 #endif
   static_cast<void>(arguments);
-  return fmt::format("{} CPU ranks", graph.ranks.size());
+  return fmt::format("{} CPU ranks", ranks);
+}
+
+bool is_planned_device(std::string_view backend, const DeviceKind& planned,
+                       std::string_view devices) {
+  const std::vector<std::string> wanted = words_of(planned.name), used = words_of(devices);
+  const bool is_cpu = !wanted.empty() && wanted.front().starts_with("cpu");
+  if (backend == "cpu" || is_cpu) return backend == "cpu" && is_cpu;
+  const auto model = std::find_if(wanted.begin(), wanted.end(), [](const std::string& word) {
+    return word.find_first_of("0123456789") != std::string::npos;
+  });
+  return model != wanted.end() && std::find(used.begin(), used.end(), *model) != used.end();
 }
 
 std::unique_ptr<RunDevices> make_run_devices(

@@ -3,12 +3,15 @@
 
 #include "actor/device.h"
 #include "cli/verbs.h"
+#include "core/cluster.h"
 #include "core/physical_graph.h"
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sextant {
@@ -17,8 +20,10 @@ class RunDevices {
  public:
   virtual ~RunDevices() = default;
   virtual std::vector<Device*> devices() = 0;  // by rank, prepared
-  // Ends what waits, with this reason. Any thread.
+  // Ends what waits, with this reason, and begins nothing more. Any thread.
   virtual void abort(const std::string& reason) = 0;
+  // Launches of all ranks that are over, where the devices count them. Any thread.
+  virtual std::optional<std::int64_t> finished_launches() const { return std::nullopt; }
 };
 
 // Refuses options that the backend does not have, ranks that it does not run, and a machine that
@@ -27,7 +32,13 @@ void require_backend(const RunArguments& arguments);
 void require_ranks(const RunArguments& arguments, const PhysicalGraph& graph);
 
 // "2 CPU ranks", "NVIDIA H200".
-std::string devices_text(const RunArguments& arguments, const PhysicalGraph& graph);
+std::string devices_text(const RunArguments& arguments, std::int64_t ranks);
+
+// Whether the devices that run are of the kind that a plan is for. They are known by name alone: a
+// CPU's begins with "cpu"; of others the model, which is the first word with a digit ("H100" of
+// "H100-SXM5-80GB"), is a word of what the driver calls the device ("NVIDIA H100 80GB HBM3").
+bool is_planned_device(std::string_view backend, const DeviceKind& planned,
+                       std::string_view devices);
 
 // With `profile` the devices keep stamps. `notice` gets what a device does otherwise than asked.
 // Memory is free again when they are destroyed.

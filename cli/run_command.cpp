@@ -2,11 +2,16 @@
 #include "actor/runtime.h"
 #include "backends/cpu/machine_load.h"
 #include "cli/run_backend.h"
+#include "cli/run_progress.h"
 #include "cli/run_record.h"
+#include "cli/run_recorder.h"
+#include "cli/signals.h"
 #include "cli/throughput.h"
 #include "cli/verbs.h"
+#include "cli/work_watch.h"
 #include "compiler/memory_report.h"
 #include "core/check.h"
+#include "core/json_reader.h"
 #include "core/nearest.h"
 #include "core/quantile.h"
 #include "io/training_host.h"
@@ -16,6 +21,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
+#include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,51 +40,6 @@ using Json = nlohmann::ordered_json;
 std::int64_t warm_up_steps(const RunArguments& arguments) {
   return arguments.backend == "cuda" ? 5 : 2;
 }
-
-// What one training run measured, as it goes.
-class Recorder {
- public:
-  Recorder(const PlannedJob& planned, Bytes peak_memory, std::int64_t warm_up_steps,
-           Console& console)
-      : planned_(planned),
-        peak_memory_(peak_memory),
-        warm_up_steps_(warm_up_steps),
-        console_(console),
-        last_s_(wall_seconds()) {}
-
-  void add(const StepMetrics& metrics) {
-    const double now = wall_seconds();
-    const double step_s = now - last_s_;
-    last_s_ = now;
-    if (metrics.step >= warm_up_steps_) step_times_.push_back(step_s);
-    losses_.push_back(metrics.loss());
-    const Throughput rate = throughput(planned_.job, step_s);
-    const auto value = mfu(planned_.job, step_s, planned_.plan.strategy.ranks());
-    Json line = {{"step", metrics.step}, {"loss", metrics.loss()}, {"step_time_s", step_s}};
-    add_to(line, rate);
-    line["mfu"] = value ? Json(*value) : Json(nullptr);
-    line["peak_memory_bytes"] = peak_memory_.value;
-    for (const char* name : {"grad_norm", "loss_scale"})
-      if (const auto found = metrics.values.find(name); found != metrics.values.end())
-        line[name] = found->second;
-    lines_ += line.dump() + "\n";
-    console_.progress(
-        fmt::format("step {}: loss {:.4f}, {}", metrics.step, metrics.loss(), to_text(rate)));
-  }
-
-  const std::vector<double>& losses() const { return losses_; }
-  const std::vector<double>& step_times() const { return step_times_; }
-  const std::string& lines() const { return lines_; }
-
- private:
-  const PlannedJob& planned_;
-  const Bytes peak_memory_;
-  const std::int64_t warm_up_steps_;
-  Console& console_;
-  double last_s_;
-  std::vector<double> losses_, step_times_;
-  std::string lines_;
-};
 
 // The user's text; needed where the model reads tokens, useless where it does not. Nothing for
 // `random`: then tokens are drawn like every other input.
@@ -109,15 +72,50 @@ std::string kind_of(const PhysicalGraph& graph, Rank rank, const Stamp& stamp) {
   return block.actors[static_cast<std::size_t>(actor)].kind;
 }
 
-// Extra steps with stamps; the first is warm-up. Seconds per step, mean over ranks.
-void profile(const PhysicalGraph& graph, const RunArguments& arguments, std::uint64_t seed,
-             const std::optional<TokenData>& data, RunRecord& record) {
-  const auto world = make_run_devices(graph, arguments, seed, true, [](const std::string&) {});
-  TrainingHost host = training_host(data, seed);
-  const std::vector<Device*> devices = world->devices();
-  run_all(graph, devices, host, arguments.profile + 1);
-  const double share =
-      1.0 / (static_cast<double>(arguments.profile) * static_cast<double>(devices.size()));
+// What is known of a run before its first step.
+struct RunSetup {
+  const PlannedJob& planned;
+  const PhysicalGraph& graph;
+  const RunArguments& arguments;
+  const CommonOptions& common;
+  std::string devices;
+  bool is_planned_device = true;
+};
+
+RunRecord make_record(const RunSetup& setup, const RunRecorder::Steps& steps, RunEnd end) {
+  RunRecord record;
+  record.plan_hash = setup.graph.header.plan_hash;
+  record.strategy = to_string(setup.planned.plan.strategy);
+  record.backend = setup.arguments.backend;
+  if (setup.arguments.backend == "cpu") {
+    record.queues = setup.arguments.queues.empty() ? kDefaultQueues : setup.arguments.queues;
+    record.kernels = setup.arguments.kernels.empty() ? kDefaultKernels : setup.arguments.kernels;
+  }
+  record.devices = setup.devices;
+  record.planned_device = setup.planned.job.cluster.device.name;
+  record.is_planned_device = setup.is_planned_device;
+  record.end = end;
+  record.seed = setup.common.seed;
+  record.steps = steps.num_steps();
+  record.asked_steps = setup.arguments.steps;
+  record.skipped_steps = steps.num_skipped();
+  record.warm_up_steps = warm_up_steps(setup.arguments);
+  std::vector<double> times = steps.times_s;
+  std::sort(times.begin(), times.end());
+  if (!times.empty()) {
+    record.step_time_s = quantile(times, 0.5);
+    record.step_time_quartiles_s[0] = quantile(times, 0.25);
+    record.step_time_quartiles_s[1] = quantile(times, 0.75);
+  }
+  if (!steps.losses.empty()) {
+    record.first_loss = steps.losses.front();
+    record.last_loss = steps.losses.back();
+  }
+  return record;
+}
+
+void add_times(const PhysicalGraph& graph, const std::vector<Device*>& devices, double share,
+               RunRecord& record) {
   for (std::size_t rank = 0; rank < devices.size(); ++rank) {
     for (const Stamp& stamp : devices[rank]->stamps()) {
       if (stamp.step == 0) continue;
@@ -134,71 +132,61 @@ void profile(const PhysicalGraph& graph, const RunArguments& arguments, std::uin
   if (record.kind_time_s.contains("")) record.kind_time_s.clear();
 }
 
-// Runs; nothing when the user interrupted (what was measured stays in the recorder).
-std::optional<std::vector<IssueHash>> train(const PhysicalGraph& graph, RunDevices& world,
-                                            TrainingHost& host, Recorder& recorder,
-                                            std::int64_t steps) {
-  host.on_step([&](const StepMetrics& metrics) {
-    recorder.add(metrics);
-    if (was_interrupted()) world.abort("interrupted");
-  });
-  try {
-    return run_all(graph, world.devices(), host, steps);
-  } catch (const Error&) {
-    if (!was_interrupted()) throw;
-    return std::nullopt;
-  }
+void write_results(const RunSetup& setup, const RunRecorder::Steps& steps, const RunRecord& record,
+                   const Console& console) {
+  const std::string& out = setup.common.out;
+  if (out.empty()) return;
+  write_file_whole(out + "/metrics.jsonl", steps.lines);
+  write_file_whole(out + "/run.json", to_json_text(record));
+  write_file_whole(out + "/plan.json", to_json_text(setup.planned.plan));
+  console.say(
+      fmt::format("metrics in {0}/metrics.jsonl; next: sextant compare {0}/plan.json {0}", out));
 }
 
-RunRecord make_record(const PlannedJob& planned, const PhysicalGraph& graph,
-                      const RunArguments& arguments, const CommonOptions& common,
-                      const Recorder& recorder) {
-  RunRecord record;
-  record.plan_hash = graph.header.plan_hash;
-  record.strategy = to_string(planned.plan.strategy);
-  record.backend = arguments.backend;
-  if (arguments.backend == "cpu") {
-    record.queues = arguments.queues.empty() ? kDefaultQueues : arguments.queues;
-    record.kernels = arguments.kernels.empty() ? kDefaultKernels : arguments.kernels;
+void say_losses(const RunRecorder::Steps& steps, const Console& console) {
+  const bool has_skipped = steps.num_skipped() > 0;
+  Table table(has_skipped ? std::vector<std::string>{"step", "loss", ""}
+                          : std::vector<std::string>{"step", "loss"});
+  const std::size_t num_steps = steps.losses.size();
+  const std::size_t every = std::max<std::size_t>(1, num_steps / 10);
+  for (std::size_t i = 0; i < num_steps; ++i) {
+    if (i % every != 0 && i + 1 != num_steps) continue;
+    std::vector<std::string> row = {fmt::format("{}", i), fmt::format("{:.4f}", steps.losses[i])};
+    if (has_skipped) row.emplace_back(steps.skipped[i] ? "skipped" : "");
+    table.add(std::move(row));
   }
-  record.devices = devices_text(arguments, graph);
-  record.seed = common.seed;
-  record.steps = static_cast<std::int64_t>(recorder.losses().size());
-  record.warm_up_steps = warm_up_steps(arguments);
-  std::vector<double> times = recorder.step_times();
-  std::sort(times.begin(), times.end());
-  if (!times.empty()) {
-    record.step_time_s = quantile(times, 0.5);
-    record.step_time_quartiles_s[0] = quantile(times, 0.25);
-    record.step_time_quartiles_s[1] = quantile(times, 0.75);
-  }
-  if (!recorder.losses().empty()) {
-    record.first_loss = recorder.losses().front();
-    record.last_loss = recorder.losses().back();
-  }
-  return record;
-}
-
-void say_result(const RunRecord& record, const PlannedJob& planned, const Recorder& recorder,
-                const Console& console) {
-  Table table({"step", "loss"});
-  const std::size_t steps = recorder.losses().size();
-  const std::size_t every = std::max<std::size_t>(1, steps / 10);
-  for (std::size_t i = 0; i < steps; ++i)
-    if (i % every == 0 || i + 1 == steps)
-      table.add({fmt::format("{}", i), fmt::format("{:.4f}", recorder.losses()[i])});
   console.say(table.text());
-  if (recorder.step_times().empty()) return;
-  const auto utilisation = mfu(planned.job, record.step_time_s, planned.plan.strategy.ranks());
+}
+
+void say_step_time(const RunRecord& record, const PlannedJob& planned, std::size_t num_times,
+                   const Console& console) {
+  const auto utilisation = record.is_planned_device
+                               ? mfu(planned.job, record.step_time_s, planned.plan.strategy.ranks())
+                               : std::nullopt;
+  const std::string rate =
+      utilisation ? fmt::format(", MFU {:.1f} % of {}", 100 * *utilisation, record.planned_device)
+      : record.is_planned_device
+          ? std::string()
+          : fmt::format(", of {}, not {}", record.devices, record.planned_device);
   console.say(fmt::format(
       "step {} (median of {} after {} warm-up steps; quartiles {} and {}), {}{}",
-      to_text(duration_from_seconds(record.step_time_s)), recorder.step_times().size(),
-      record.warm_up_steps, to_text(duration_from_seconds(record.step_time_quartiles_s[0])),
+      to_text(duration_from_seconds(record.step_time_s)), num_times, record.warm_up_steps,
+      to_text(duration_from_seconds(record.step_time_quartiles_s[0])),
       to_text(duration_from_seconds(record.step_time_quartiles_s[1])),
-      to_text(throughput(planned.job, record.step_time_s)),
-      utilisation
-          ? fmt::format(", MFU {:.1f} % of {}", 100 * *utilisation, planned.job.cluster.device.name)
-          : std::string()));
+      to_text(throughput(planned.job, record.step_time_s)), rate));
+}
+
+void say_result(const RunRecord& record, const PlannedJob& planned, const RunRecorder::Steps& steps,
+                const Console& console) {
+  if (steps.num_steps() > 0) say_losses(steps, console);
+  if (!steps.times_s.empty()) say_step_time(record, planned, steps.times_s.size(), console);
+  if (record.end != RunEnd::kComplete)
+    console.say(fmt::format("{} after {} of {} steps", to_string(record.end), record.steps,
+                            record.asked_steps));
+  if (record.skipped_steps > 0)
+    console.say(fmt::format(
+        "skipped {} of {} steps (gradients not finite, or no tokens): no weight changed",
+        record.skipped_steps, record.steps));
 }
 
 // What the profiled steps say, by kind; by run where a device times no less. The rest of the step
@@ -223,6 +211,139 @@ void say_profile(const RunRecord& record, const Console& console) {
   console.say(table.text());
 }
 
+// A plan that is there already may be the one that runs.
+void require_new_results(const CommonOptions& common, const Plan& plan) {
+  std::vector<std::string> files = {"metrics.jsonl", "run.json"};
+  const std::string path = common.out + "/plan.json";
+  if (!common.out.empty() && std::filesystem::is_regular_file(path) &&
+      read_text_file(path) != to_json_text(plan))
+    files.emplace_back("plan.json");
+  require_results_folder(common, files);
+}
+
+void note_other_device(const RunArguments& arguments, const std::string& planned,
+                       const std::string& devices, const Console& console) {
+  console.note(fmt::format(
+      "the plan is for {}, --backend {} runs it on {}: times and rates are of another device",
+      planned, arguments.backend, devices));
+}
+
+// What a run that says nothing more would hide.
+void require_trained(const RunRecorder::Steps& steps, const RunRecord& record) {
+  const auto bad = std::find_if(steps.losses.begin(), steps.losses.end(),
+                                [](double loss) { return !std::isfinite(loss); });
+  require(bad == steps.losses.end(), ErrorCode::kVerification,
+          "the loss of step {} is not finite: training diverged; try a smaller --learning-rate",
+          bad - steps.losses.begin());
+  if (record.end != RunEnd::kComplete || record.skipped_steps < record.steps) return;
+  throw Error(ErrorCode::kVerification,
+              fmt::format("nothing was trained: all {} steps were skipped, because gradients were "
+                          "not finite or there were no tokens",
+                          record.steps),
+              {"more --steps, if the loss scale is dynamic: it halves with each of them",
+               "a smaller first scale, loss_scale=dynamic:1024",
+               "--dtype bf16 or f32, or gradients=wide, if gradients overflow by themselves"});
+}
+
+// What a signal or a failure leaves: the steps so far, as a whole record.
+void keep_unfinished(const RunSetup& setup, const RunRecorder::Steps& steps, RunEnd end,
+                     const Console& console) {
+  const RunRecord record = make_record(setup, steps, end);
+  say_result(record, setup.planned, steps, console);
+  write_results(setup, steps, record, console);
+  if (end == RunEnd::kInterrupted) console.document("run", Json::parse(to_json_text(record)));
+}
+
+// Ends what `devices` do, which may take as long as a kernel, and then themselves. A signal leaves
+// `last_words`. What ended the work before its end is returned.
+template <typename Work>
+std::exception_ptr watched(std::unique_ptr<RunDevices>& devices, const Work& work,
+                           const std::function<std::string()>& text,
+                           const std::function<void()>& last_words, Console& console) {
+  const auto leave = [&] {
+    console.end_progress();
+    last_words();
+  };
+  std::exception_ptr failure;
+  {
+    const WorkWatch watch({.show = [&] { console.progress(text()); },
+                           .ask_to_end = [&] { devices->abort("interrupted"); },
+                           .last_words = leave});
+    try {
+      work();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }
+  const WorkWatch watch({.show = {}, .ask_to_end = {}, .last_words = leave});
+  devices.reset();
+  console.end_progress();
+  return failure;
+}
+
+// Work before the first step, of which nothing is kept.
+WorkWatch watch_preparation(std::string_view what, Console& console) {
+  return WorkWatch({.show = [text = ElapsedText(what), &console] { console.progress(text()); },
+                    .ask_to_end = {},
+                    .last_words = [&console] { console.end_progress(); }});
+}
+
+PhysicalGraph compiled(const PlannedJob& planned, Console& console) {
+  const WorkWatch watch = watch_preparation("compiling", console);
+  PhysicalGraph graph = physical_graph(planned);
+  require_fits(planned, graph);
+  return graph;
+}
+
+std::unique_ptr<RunDevices> prepared_devices(const RunSetup& setup, bool profile,
+                                             Console& console) {
+  const WorkWatch watch = watch_preparation("preparing " + setup.devices, console);
+  return make_run_devices(setup.graph, setup.arguments, setup.common.seed, profile,
+                          [&console](const std::string& text) { console.say(text); });
+}
+
+// Nothing when the user interrupted. The devices are gone when it returns: their memory is the
+// profile's now.
+std::optional<std::vector<IssueHash>> train(const RunSetup& setup, TrainingHost& host,
+                                            std::unique_ptr<RunDevices> devices,
+                                            RunRecorder& recorder, Console& console) {
+  host.on_step([&](const StepMetrics& metrics) { recorder.add(metrics); });
+  const std::int64_t steps = setup.arguments.steps, per_step = launches_per_step(setup.graph);
+  const auto keep = [&](RunEnd end) { keep_unfinished(setup, recorder.steps(), end, console); };
+  std::vector<IssueHash> issued;
+  const std::exception_ptr failure = watched(
+      devices, [&] { issued = run_all(setup.graph, devices->devices(), host, steps); },
+      [&] { return run_text(*devices, per_step, steps, recorder); },
+      [&] { keep(RunEnd::kInterrupted); }, console);
+  if (!failure) return issued;
+  if (was_interrupted()) return std::nullopt;
+  if (recorder.num_steps() > 0) keep(RunEnd::kFailed);
+  std::rethrow_exception(failure);
+}
+
+// Extra steps with stamps; the first is warm-up. Seconds per step, mean over ranks.
+void profile(const RunSetup& setup, const std::optional<TokenData>& data, RunRecord& record,
+             const std::function<void()>& last_words, Console& console) {
+  const std::int64_t steps = setup.arguments.profile + 1, per_step = launches_per_step(setup.graph);
+  std::unique_ptr<RunDevices> world = prepared_devices(setup, true, console);
+  TrainingHost host = training_host(data, setup.common.seed);
+  const auto work = [&] {
+    const std::vector<Device*> devices = world->devices();
+    run_all(setup.graph, devices, host, steps);
+    const double shares =
+        static_cast<double>(setup.arguments.profile) * static_cast<double>(devices.size());
+    add_times(setup.graph, devices, 1.0 / shares, record);
+  };
+  const auto text = [&] {
+    const auto finished = world->finished_launches();
+    return "profiling" + (finished ? ": " + launches_text(*finished, per_step, steps) : "");
+  };
+  const std::exception_ptr failure = watched(world, work, text, last_words, console);
+  if (!failure || was_interrupted()) return;
+  last_words();
+  std::rethrow_exception(failure);
+}
+
 }  // namespace
 
 void run_run(const RunArguments& arguments, const CommonOptions& common, Console& console) {
@@ -235,51 +356,46 @@ void run_run(const RunArguments& arguments, const CommonOptions& common, Console
     require(std::isfinite(*arguments.learning_rate) && *arguments.learning_rate > 0,
             ErrorCode::kUsage, "--learning-rate must be positive and finite, not {}",
             *arguments.learning_rate);
-  require_folder(common.out);
   PlannedJob planned = load_planned_job(arguments.job);
+  require_new_results(common, planned.plan);
   // The plan, and with it its hash, stays as it is: a learning rate changes no launch.
   if (arguments.learning_rate) planned.job.optimizer.learning_rate = *arguments.learning_rate;
-  const PhysicalGraph graph = physical_graph(planned);
-  require_fits(planned, graph);
+  const std::string devices = devices_text(arguments, planned.plan.strategy.ranks());
+  const DeviceKind& planned_device = planned.job.cluster.device;
+  const bool is_planned = is_planned_device(arguments.backend, planned_device, devices);
+  if (!is_planned) note_other_device(arguments, planned_device.name, devices, console);
+  const PhysicalGraph graph = compiled(planned, console);
+  console.end_progress();
   require_ranks(arguments, graph);
   const std::optional<TokenData> data = token_data(graph, arguments.data);
 
-  console.say(fmt::format("{} on {}: {}", name_of(planned.job.model),
-                          devices_text(arguments, graph), to_string(planned.plan.strategy)));
-  std::unique_ptr<RunDevices> world = make_run_devices(
-      graph, arguments, common.seed, false, [&](const std::string& text) { console.say(text); });
+  console.say(fmt::format("{} on {}: {}", name_of(planned.job.model), devices,
+                          to_string(planned.plan.strategy)));
+  const RunSetup setup{planned, graph, arguments, common, devices, is_planned};
+  std::unique_ptr<RunDevices> world = prepared_devices(setup, false, console);
+  console.end_progress();
   say_synthetic_inputs(graph, data.has_value(), console);
   TrainingHost host = training_host(data, common.seed);
-  Recorder recorder(planned, peak_memory(graph), warm_up_steps(arguments), console);
-  const PolledSignals polled;  // what was trained is written
+  RunRecorder recorder(planned, peak_memory(graph), warm_up_steps(arguments), is_planned);
+  const NotedSignals noted;  // until all is written
   const LoadWatch watch;
-  const auto issued = train(graph, *world, host, recorder, arguments.steps);
+  const auto issued = train(setup, host, std::move(world), recorder, console);
+  const RunRecorder::Steps steps = recorder.steps();
+  RunRecord record = make_record(setup, steps, issued ? RunEnd::kComplete : RunEnd::kInterrupted);
+  if (issued) record.issued = *issued;
   const OthersLoad load =
       arguments.backend == "cpu" ? watch.load().value_or(OthersLoad{}) : OthersLoad{};
-  world.reset();  // its memory is the profile's now
-  console.end_progress();
-  RunRecord record = make_record(planned, graph, arguments, common, recorder);
-  if (issued) record.issued = *issued;
   record.others_share = load.others;
-  if (issued && arguments.profile > 0) profile(graph, arguments, common.seed, data, record);
-
-  say_result(record, planned, recorder, console);
-  if (!load.is_quiet())
-    console.say(busy_text(load) + " during the run: steps took longer than on a quiet one");
-  say_profile(record, console);
-  if (!common.out.empty()) {
-    write_file_whole(common.out + "/metrics.jsonl", recorder.lines());
-    write_file_whole(common.out + "/run.json", to_json_text(record));
-    write_file_whole(common.out + "/plan.json", to_json_text(planned.plan));
-    console.say(fmt::format("metrics in {0}/metrics.jsonl; next: sextant compare {0}/plan.json {0}",
-                            common.out));
-  }
-  const auto& losses = recorder.losses();
-  const auto bad =
-      std::find_if(losses.begin(), losses.end(), [](double loss) { return !std::isfinite(loss); });
-  require(bad == losses.end(), ErrorCode::kVerification,
-          "the loss of step {} is not finite: training diverged; try a smaller --learning-rate",
-          bad - losses.begin());
+  const auto keep = [&] {
+    say_result(record, planned, steps, console);
+    if (!load.is_quiet())
+      console.say(busy_text(load) + " during the run: steps took longer than on a quiet one");
+    say_profile(record, console);
+    write_results(setup, steps, record, console);
+  };
+  if (issued && arguments.profile > 0) profile(setup, data, record, keep, console);
+  keep();
+  require_trained(steps, record);
   console.document("run", Json::parse(to_json_text(record)));
 }
 

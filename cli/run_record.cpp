@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cctype>
+#include <limits>
 
 namespace sextant {
 namespace {
@@ -25,7 +26,31 @@ std::uint64_t from_hex(const JsonCursor& value) {
   return std::stoull(text, nullptr, 16);
 }
 
+// JSON has no number for a loss that is none.
+double loss_at(const JsonCursor& root, const char* key) {
+  const auto value = root.find_value(key);
+  return value ? value->real() : std::numeric_limits<double>::quiet_NaN();
+}
+
+RunEnd parse_end(const JsonCursor& value) {
+  for (const RunEnd end : {RunEnd::kComplete, RunEnd::kInterrupted, RunEnd::kFailed})
+    if (value.text() == to_string(end)) return end;
+  value.refuse("'" + value.text() + "' is not one of complete, interrupted, failed");
+}
+
 }  // namespace
+
+std::string_view to_string(RunEnd end) {
+  switch (end) {
+    case RunEnd::kComplete:
+      return "complete";
+    case RunEnd::kInterrupted:
+      return "interrupted";
+    case RunEnd::kFailed:
+      return "failed";
+  }
+  return "?";
+}
 
 std::string to_json_text(const RunRecord& record) {
   Json issued = Json::array();
@@ -40,10 +65,15 @@ std::string to_json_text(const RunRecord& record) {
       {"strategy", record.strategy},
       {"backend", record.backend},
       {"devices", record.devices},
+      {"planned_device", record.planned_device},
+      {"is_planned_device", record.is_planned_device},
       {"queues", record.queues},
       {"kernels", record.kernels},
       {"seed", record.seed},
+      {"end", to_string(record.end)},
       {"steps", record.steps},
+      {"asked_steps", record.asked_steps},
+      {"skipped_steps", record.skipped_steps},
       {"warm_up_steps", record.warm_up_steps},
       {"step_time_s", record.step_time_s},
       {"step_time_quartiles_s", {record.step_time_quartiles_s[0], record.step_time_quartiles_s[1]}},
@@ -68,10 +98,18 @@ RunRecord run_record_from_json(std::string_view text, std::string_view file_name
   record.kernels = root.at("kernels").text();
   record.seed = static_cast<std::uint64_t>(root.at("seed").integer());
   record.steps = root.at("steps").integer();
+  record.asked_steps = record.steps;
+  // Records of earlier versions do not have these.
+  if (root.contains("end")) record.end = parse_end(root.at("end"));
+  if (root.contains("asked_steps")) record.asked_steps = root.at("asked_steps").integer();
+  if (root.contains("skipped_steps")) record.skipped_steps = root.at("skipped_steps").integer();
+  if (root.contains("planned_device")) record.planned_device = root.at("planned_device").text();
+  if (root.contains("is_planned_device"))
+    record.is_planned_device = root.at("is_planned_device").boolean();
   record.warm_up_steps = root.at("warm_up_steps").integer();
   record.step_time_s = root.at("step_time_s").real();
-  record.first_loss = root.at("first_loss").real();
-  record.last_loss = root.at("last_loss").real();
+  record.first_loss = loss_at(root, "first_loss");
+  record.last_loss = loss_at(root, "last_loss");
   for (const JsonCursor& rank : root.at("issued").elements()) {
     IssueHash hash;
     for (const JsonCursor& queue : rank.at("queues").elements())

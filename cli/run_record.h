@@ -13,18 +13,29 @@
 
 namespace sextant {
 
+// How a run ended: by itself, by a signal, by a rank that failed.
+enum class RunEnd : std::uint8_t { kComplete, kInterrupted, kFailed };
+
+std::string_view to_string(RunEnd end);
+
 struct RunRecord {
   std::string plan_hash;
   std::string strategy;
   std::string backend, devices;
-  std::string queues, kernels;  // of CPU ranks
+  std::string planned_device;  // of the plan's cluster
+  // Whether `devices` are of that kind: else times and rates say nothing about it.
+  bool is_planned_device = true;
+  RunEnd end = RunEnd::kComplete;
+  std::int64_t asked_steps = 0;
+  std::int64_t skipped_steps = 0;  // changed no weight
+  std::string queues, kernels;     // of CPU ranks
   std::uint64_t seed = 0;
-  std::int64_t steps = 0;
+  std::int64_t steps = 0;          // that were made
   std::int64_t warm_up_steps = 0;  // excluded from the step time
   double step_time_s = 0;          // median
   double step_time_quartiles_s[2] = {0, 0};
   double first_loss = 0, last_loss = 0;
-  std::vector<IssueHash> issued;  // by rank, over all steps
+  std::vector<IssueHash> issued;  // by rank, over all steps; of a complete run
   // Per step and rank, of profiled extra steps; by name, and by operator kind.
   std::map<std::string, double> operator_time_s, kind_time_s;
   double others_share = 0;  // of the machine's processor time, meanwhile; of a GPU 0

@@ -1,6 +1,7 @@
 // `sextant search`: the ranked table, why the rest lost, and the best plan as a file.
 #include "cli/throughput.h"
 #include "cli/verbs.h"
+#include "cli/work_watch.h"
 #include "core/check.h"
 #include "core/quantity_text.h"
 
@@ -8,6 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include <map>
+#include <mutex>
+#include <optional>
 
 namespace sextant {
 namespace {
@@ -107,8 +110,36 @@ SearchLimits limits_of(const SearchArguments& arguments, Console& console) {
   return limits;
 }
 
-SearchResult stoppable_search(const Job& job, const SearchLimits& limits) {
-  const PolledSignals polled;
+// Returns the file; empty without --out.
+std::string write_best(const Job& job, const SearchArguments& arguments,
+                       const CommonOptions& common, const Candidate& best, Console& console) {
+  if (common.out.empty()) {
+    console.say("next: add --out DIR to keep the best plan as DIR/plan.json");
+    return "";
+  }
+  Plan plan = make_plan(job, arguments.job, best.strategy);
+  plan.predicted_step_time_s = to_seconds(best.step_time);
+  const std::string file = common.out + "/plan.json";
+  write_file_whole(file, to_json_text(plan));
+  console.say(fmt::format("the best plan is in {}; next: sextant simulate {}", file, file));
+  return file;
+}
+
+// A signal ends the search between two strategies, and where one takes long, with the best so far.
+SearchResult stoppable_search(const Job& job, const SearchArguments& arguments,
+                              const CommonOptions& common, Console& console) {
+  SearchLimits limits = limits_of(arguments, console);
+  std::mutex mutex;
+  std::optional<Candidate> best;
+  limits.improved = [&](const Candidate& candidate) {
+    const std::lock_guard lock(mutex);
+    best = candidate;
+  };
+  const WorkWatch watch({.show = {}, .ask_to_end = {}, .last_words = [&] {
+                           const std::lock_guard lock(mutex);
+                           console.end_progress();
+                           if (best) write_best(job, arguments, common, *best, console);
+                         }});
   return search(search_problem(job), limits);
 }
 
@@ -123,10 +154,10 @@ std::string no_plan_text(const SearchResult& result) {
 
 void run_search(const SearchArguments& arguments, const CommonOptions& common, Console& console) {
   require(arguments.top > 0, ErrorCode::kUsage, "--top must be positive, not {}", arguments.top);
-  require_folder(common.out);
+  require_results_folder(common, {"plan.json"});
   const Job job = make_job(arguments.job);
   const double start = wall_seconds();
-  const SearchResult result = stoppable_search(job, limits_of(arguments, console));
+  const SearchResult result = stoppable_search(job, arguments, common, console);
   const double total_s = wall_seconds() - start;
   console.end_progress();
   require(!result.plans.empty(), ErrorCode::kInfeasible, "{}", no_plan_text(result));
@@ -144,15 +175,7 @@ void run_search(const SearchArguments& arguments, const CommonOptions& common, C
   console.say(fmt::format("no strategy is faster than {} on this model of the cluster: gap {}",
                           to_text(result.lower_bound), percent(gap_of(result))));
 
-  Plan plan = make_plan(job, arguments.job, result.plans.front().strategy);
-  plan.predicted_step_time_s = to_seconds(result.plans.front().step_time);
-  const std::string file = common.out.empty() ? "" : common.out + "/plan.json";
-  if (!file.empty()) {
-    write_file_whole(file, to_json_text(plan));
-    console.say(fmt::format("the best plan is in {}; next: sextant simulate {}", file, file));
-  } else {
-    console.say("next: add --out DIR to keep the best plan as DIR/plan.json");
-  }
+  const std::string file = write_best(job, arguments, common, result.plans.front(), console);
   console.document("search", document_of(job, result, total_s, file));
 }
 

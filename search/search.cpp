@@ -152,7 +152,10 @@ class Search {
   }
 
   void keep(Candidate candidate) {
-    if (!best_ || candidate.step_time < best_->step_time) best_ = candidate;
+    if (!best_ || candidate.step_time < best_->step_time) {
+      best_ = candidate;
+      if (limits_.improved) limits_.improved(candidate);
+    }
     result_.plans.push_back(std::move(candidate));
   }
 

@@ -17,16 +17,6 @@
 
 namespace sextant {
 
-struct SearchLimits {
-  std::optional<Bytes> memory;     // per device; default: the device's
-  std::vector<std::string> fixed;  // "tp=4": only strategies with this value
-  std::function<bool()> stop;      // polled; true ends the search with what is there
-  std::function<void(const std::string&)> progress;
-  // False simulates everything that fits in memory, bounds or not: the reference for tests, and a
-  // full table for people.
-  bool use_bounds = true;
-};
-
 struct Candidate {
   Strategy strategy;
   Duration step_time;
@@ -36,6 +26,17 @@ struct Candidate {
   StepParts parts;
   std::vector<Bytes> memory_by_class;  // kNumMemoryClasses entries, of the worst device
   Duration lower_bound;                // what was known before it was compiled
+};
+
+struct SearchLimits {
+  std::optional<Bytes> memory;     // per device; default: the device's
+  std::vector<std::string> fixed;  // "tp=4": only strategies with this value
+  std::function<bool()> stop;      // polled; true ends the search with what is there
+  std::function<void(const std::string&)> progress;
+  std::function<void(const Candidate&)> improved;  // a new best plan, as it is found
+  // False simulates everything that fits in memory, bounds or not: the reference for tests, and a
+  // full table for people.
+  bool use_bounds = true;
 };
 
 struct Rejection {

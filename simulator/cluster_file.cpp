@@ -8,6 +8,7 @@
 #include "simulator/cluster_import.h"
 #include "simulator/cluster_rules.h"
 #include "simulator/device_json.h"
+#include "simulator/figures.h"
 #include "simulator/link_json.h"
 #include "simulator/sourced_json.h"
 
@@ -110,6 +111,7 @@ Cluster cluster_from_json(std::string_view text, std::string_view file_name) {
       cluster.other_devices.push_back(read_other_devices(other));
   for (const BrokenRule& rule : broken_rules(cluster))
     fail(ErrorCode::kBadInput, "{}: {}: {}", file_name, rule.key, rule.what);
+  mark_edited_figures(cluster);
   return cluster;
 }
 

@@ -26,7 +26,7 @@ fi
 tail -1 "$logs/gpu.txt"
 ninja -C "$build" cli/sextant >"$logs/build.log" 2>&1 || { tail -20 "$logs/build.log"; exit 1; }
 sextant="$build/cli/sextant"
-cluster="${SEXTANT_BENCH_CLUSTER:-dgx-h100:nodes=1}"
+cluster="${SEXTANT_BENCH_CLUSTER:-hgx-h200:nodes=1}"
 peers=experiments/peers
 text="$logs/text.txt"
 find . -maxdepth 3 -name '*.md' -not -path './build*' -not -path './out/*' -print0 |
@@ -41,7 +41,7 @@ for case in medium:16 xl:8; do
   out="$logs/$name"
   if ! "$sextant" run "$peers/gpt2-$name-50304.json" -c "$cluster" --strategy "dp=1 micro_batch=$batch" \
     --global-batch "$batch" --backend cuda --data random --steps "$steps" \
-    --matmul-cache "$logs/matmul.cache" --out "$out" >"$out.log" 2>&1; then
+    --matmul-cache "$logs/matmul.cache" --out "$out" --overwrite >"$out.log" 2>&1; then
     tail -5 "$out.log"
     failed=1
     continue
@@ -58,9 +58,10 @@ for case in medium:16 xl:8; do
 import json, statistics, sys
 name, batch, ours, theirs, metrics = sys.argv[1:]
 ours = float(ours) * 1e3
-mfu = statistics.median(json.loads(line)["mfu"] for line in open(metrics))
+values = [json.loads(line)["mfu"] for line in open(metrics)]
+mfu = "n/a" if None in values else f"{statistics.median(values):.3f}"  # none on another card than the cluster's
 ratio = f"{float(theirs) / ours:7.3f}" if theirs else "skipped"
-print(f"{'gpt2-' + name + ' ' + batch + ' x 1024':22} {ours:10.2f} {theirs or 'skipped':>10} {ratio:>7} {mfu:7.3f}")
+print(f"{'gpt2-' + name + ' ' + batch + ' x 1024':22} {ours:10.2f} {theirs or 'skipped':>10} {ratio:>7} {mfu:>7}")
 EOF
 done
 
@@ -68,13 +69,13 @@ done
 # activations at 2^-9 relative.
 for model in gpt-3m llama-3m; do
   plan=("$peers/$model.json" --strategy "dp=1 micro_batch=8" --global-batch 8 --data "$text")
-  "$sextant" export "${plan[@]}" --steps 200 -c "$cluster" --dtype f32 --out "$logs/$model" >"$logs/$model.log" 2>&1 ||
+  "$sextant" export "${plan[@]}" --steps 200 -c "$cluster" --dtype f32 --out "$logs/$model" --overwrite >"$logs/$model.log" 2>&1 ||
     failed=1
-  "$sextant" run "${plan[@]}" --steps 20 --dtype f32 -c cpu:ranks=1 --out "$logs/$model/cpu" >>"$logs/$model.log" 2>&1 ||
+  "$sextant" run "${plan[@]}" --steps 20 --dtype f32 -c cpu:ranks=1 --out "$logs/$model/cpu" --overwrite >>"$logs/$model.log" 2>&1 ||
     failed=1
   for type in f32:0.002 bf16:0.03; do
     dtype="${type%:*}" bound="${type#*:}" out="$logs/$model/${type%:*}"
-    "$sextant" run "${plan[@]}" --steps 200 -c "$cluster" --dtype "$dtype" --backend cuda --out "$out" >>"$logs/$model.log" 2>&1 ||
+    "$sextant" run "${plan[@]}" --steps 200 -c "$cluster" --dtype "$dtype" --backend cuda --out "$out" --overwrite >>"$logs/$model.log" 2>&1 ||
       { tail -3 "$logs/$model.log"; failed=1; continue; }
     if python3 -c 'import torch, safetensors' 2>/dev/null; then
       python3 "$peers/torch_losses.py" "$peers/$model.json" "$logs/$model" --dtype "$dtype" \

@@ -69,9 +69,9 @@ fi
 # train NAME GLOBAL_BATCH MICRO_BATCH MODEL: a plan of one card on random tokens, profiled, compared.
 train() {
   local name="$1" batch="$2" micro="$3" model="$4" out="$logs/$1"
-  log "$name" build-gpu/cli/sextant run "$model" -c "${SEXTANT_CLUSTER:-dgx-h100:nodes=1}" \
+  log "$name" build-gpu/cli/sextant run "$model" -c "${SEXTANT_CLUSTER:-hgx-h200:nodes=1}" \
     --strategy "micro_batch=$micro" --global-batch "$batch" --backend cuda --data random \
-    --steps 30 --profile 3 --out "$out" --matmul-cache "$logs/matmul.json"
+    --steps 30 --profile 3 --out "$out" --overwrite --matmul-cache "$logs/matmul.json"
   grep -h "^step " "$logs/$name.log"
   log "$name.compare" build-gpu/cli/sextant compare "$out/plan.json" "$out"
   cat "$logs/$name.compare.log"
@@ -81,7 +81,7 @@ if [ "$times" = yes ]; then
   grep -h "^sum of kernels" "$logs/kernel_bench.log"
   medium=experiments/peers/gpt2-medium-50304.json xl=experiments/peers/gpt2-xl-50304.json
   log cluster_bench build-gpu/cli/sextant cluster bench --date "$(date +%F)" --step "$medium:16x1024" \
-    --step "$xl:8x1024" --matmul-cache "$logs/matmul.json" --out "$logs/cluster"
+    --step "$xl:8x1024" --matmul-cache "$logs/matmul.json" --out "$logs/cluster" --overwrite
   [ -z "${SEXTANT_CLUSTER:-}" ] && [ -f "$logs/cluster/cluster.json" ] &&
     SEXTANT_CLUSTER="$logs/cluster/cluster.json"
   train gpt2_medium 16 16 "$medium"

@@ -7,6 +7,7 @@
 #include "core/check.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -17,6 +18,8 @@ namespace {
 class RealMemory {
  public:
   using Address = std::byte*;
+  // All outputs get one piece of a sum before the next is summed, so no sum is there as a whole.
+  static constexpr std::int64_t kLongestPiece = std::int64_t{1} << 16;
 
   RealMemory(std::span<const MemberBuffers> members, DType dtype)
       : members_(members), dtype_(dtype) {}
@@ -28,6 +31,11 @@ class RealMemory {
   Address scratch(std::int64_t elements) {
     scratch_.emplace_back(static_cast<std::size_t>(elements * size_of(dtype_).value));
     return scratch_.back().data();
+  }
+  // Scratch until the next piece.
+  Address piece(std::int64_t elements) {
+    piece_.resize(static_cast<std::size_t>(elements * size_of(dtype_).value));
+    return piece_.data();
   }
   void fill(ReduceOp op, Address to, std::int64_t elements) {
     fill_neutral(op, dtype_, to, elements);
@@ -45,11 +53,14 @@ class RealMemory {
   std::span<const MemberBuffers> members_;
   DType dtype_;
   std::vector<std::vector<std::byte>> scratch_;
+  std::vector<std::byte> piece_;
 };
 
+// Every piece is a scratch of its own, and a part one piece: whoever follows bytes meets each once.
 class DryMemory {
  public:
   using Address = ByteMove::Place;
+  static constexpr std::int64_t kLongestPiece = std::numeric_limits<std::int64_t>::max();
 
   DryMemory(DType dtype, const ByteMoveVisitor& visit) : dtype_(dtype), visit_(visit) {}
 
@@ -61,6 +72,7 @@ class DryMemory {
     static_cast<void>(byte_offset(elements));
     return {ByteMove::Buffer::kScratch, num_scratch_++};
   }
+  Address piece(std::int64_t elements) { return scratch(elements); }
   void fill(ReduceOp, Address, std::int64_t) {}
   void copy(const Shard& part, Address from, const Shard& from_box, Address to,
             const Shard& to_box) {
@@ -118,6 +130,29 @@ class Collective {
       in_boxes_.push_back(box_of(from_, member));
       out_boxes_.push_back(box_of(to_, member));
     }
+  }
+
+  // Of all members together, while it runs.
+  std::int64_t scratch_elements() const {
+    const auto sum = [](const std::vector<Shard>& boxes) {
+      std::int64_t elements = 0;
+      for (const Shard& box : boxes) elements += box.elements();
+      return elements;
+    };
+    switch (communication_.primitive) {
+      case Primitive::kAllReduce:
+        return std::min(in_boxes_.front().elements(), Memory::kLongestPiece);
+      case Primitive::kAllGather:
+      case Primitive::kBroadcast:
+        return 0;
+      case Primitive::kShift:
+        return sum(in_boxes_);
+      case Primitive::kReduceScatter:
+      case Primitive::kAllToAll:
+      case Primitive::kTransfer:
+        return sum(out_boxes_);
+    }
+    return 0;
   }
 
   void run() {
@@ -200,18 +235,25 @@ class Collective {
   void all_reduce() {
     require_equal_boxes(in_boxes_);
     const std::int64_t elements = in_boxes_.front().elements();
-    const Shard whole = flat(0, elements);
-    const std::vector<Shard> flat_boxes(size(), whole);
-    const Address sum = memory_.scratch(elements);
+    const std::vector<Shard> flat_boxes(size(), flat(0, elements));
+    const std::int64_t longest = std::min(elements, Memory::kLongestPiece);
     for (std::size_t owner = 0; owner < size(); ++owner) {
       const Interval part = balanced_part(elements, static_cast<std::int64_t>(size()),
                                           static_cast<std::int64_t>(owner));
-      travel_and_reduce(owner, flat(part.offset, part.extent), flat_boxes, sum, whole);
-      for (std::size_t member = owner; after(member) != owner; member = after(member))
-        count(member, after(member), part.extent);
+      for (std::int64_t at = part.offset; at < part.end(); at += longest)
+        reduce_piece(owner, flat(at, std::min(longest, part.end() - at)), flat_boxes);
     }
-    // Only now: an output may share its bytes with the member's input.
-    for (std::size_t member = 0; member < size(); ++member) deliver(member, sum, whole, whole);
+  }
+
+  // To all members at once: an output may share its bytes with the member's input, of which nobody
+  // needs this piece any more.
+  void reduce_piece(std::size_t owner, const Shard& piece, const std::vector<Shard>& boxes) {
+    const Address sum = memory_.piece(piece.elements());
+    travel_and_reduce(owner, piece, boxes, sum, piece);
+    for (std::size_t member = owner; after(member) != owner; member = after(member))
+      count(member, after(member), piece.elements());
+    for (std::size_t member = 0; member < size(); ++member)
+      deliver(member, sum, piece, boxes[member]);
   }
 
   void reduce_scatter() {
@@ -323,6 +365,14 @@ void run_collective(const CollectiveCall& call, Traffic& traffic) {
           call.members.size());
   RealMemory memory(call.members, call.communication->dtype);
   Collective(*call.graph, *call.communication, call.ranks, memory, traffic).run();
+}
+
+Bytes scratch_bytes(const PhysicalGraph& graph, const Communication& communication,
+                    std::span<const Rank> ranks) {
+  Traffic none;
+  RealMemory memory({}, communication.dtype);
+  const Collective collective(graph, communication, ranks, memory, none);
+  return size_of(communication.dtype) * collective.scratch_elements();
 }
 
 void dry_run_collective(const PhysicalGraph& graph, const Communication& communication,

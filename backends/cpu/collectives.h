@@ -36,6 +36,10 @@ struct CollectiveCall {
 // output of a reduce_scatter inside its input). Then only the output changes.
 void run_collective(const CollectiveCall& call, Traffic& traffic);
 
+// What it takes beside the members' buffers while it runs.
+Bytes scratch_bytes(const PhysicalGraph& graph, const Communication& communication,
+                    std::span<const Rank> ranks);
+
 // Contiguous bytes that a communication copies, or reduces into others.
 struct ByteMove {
   enum class Buffer : std::uint8_t { kIn, kOut, kScratch };

@@ -8,6 +8,8 @@
 #include "core/machine_memory.h"
 
 #include <chrono>
+#include <memory>
+#include <vector>
 
 namespace sextant {
 namespace {
@@ -22,17 +24,36 @@ KernelTable table_of(CpuKernels kernels) {
   return {};
 }
 
-void require_room(const PhysicalGraph& graph, Bytes memory) {
+Bytes arena_of(const PhysicalGraph& graph, std::size_t rank) {
+  return graph.program_of(Rank(rank)).arena.size;
+}
+
+void require_arenas(const PhysicalGraph& graph, Bytes memory) {
   Bytes sum;
   for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank) {
-    const RankProgram& program = graph.program_of(Rank(rank));
-    sum += program.arena.size;  // below 2^60 each (rule I28), and refused before it overflows
+    sum += arena_of(graph, rank);  // below 2^60 each (rule I28), and refused before it overflows
     require(sum <= memory, ErrorCode::kInfeasible,
             "the arenas of ranks 0 to {} of {} need {}, and {} are available: {} too much; rank {} "
             "('{}') alone needs {}",
             rank, graph.ranks.size(), to_text(sum), to_text(memory), to_text(sum - memory), rank,
-            program.name, to_text(program.arena.size));
+            graph.program_of(Rank(rank)).name, to_text(arena_of(graph, rank)));
   }
+}
+
+using Devices = std::vector<std::unique_ptr<CpuDevice>>;
+
+// Arenas fit, but kernels and communications need room beside them.
+void require_workspace(const PhysicalGraph& graph, const Devices& devices, Bytes memory) {
+  Bytes arenas, needed;
+  for (std::size_t rank = 0; rank < devices.size(); ++rank) {
+    arenas += arena_of(graph, rank);
+    needed += devices[rank]->memory_needed();
+  }
+  require(needed <= memory, ErrorCode::kInfeasible,
+          "{} ranks need {} of this machine's memory, which is {}: {} too much; arenas {}, "
+          "workspace of kernels and communications {}",
+          devices.size(), to_text(needed), to_text(memory), to_text(needed - memory),
+          to_text(arenas), to_text(needed - arenas));
 }
 
 }  // namespace
@@ -42,12 +63,15 @@ struct CpuWorld::Impl {
       : options(given),
         kernels(table_of(given.kernels)),
         rendezvous(graph, std::chrono::milliseconds(given.rendezvous_timeout_ms)) {
-    require_room(graph, options.memory ? *options.memory : machine_memory().available);
+    const Bytes memory = options.memory ? *options.memory : machine_memory().available;
+    require_arenas(graph, memory);
     const CpuShared shared{options, kernels, rendezvous, std::chrono::steady_clock::now()};
     for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank) {
       devices.push_back(std::make_unique<CpuDevice>(shared));
-      devices.back()->prepare(graph, Rank(rank));
+      devices.back()->resolve(graph, Rank(rank));
     }
+    require_workspace(graph, devices, memory);
+    for (const auto& device : devices) device->start();
   }
 
   // Memory of one rank may be read by the thread of another: all threads end before any memory.
@@ -59,7 +83,7 @@ struct CpuWorld::Impl {
   const CpuOptions options;
   const KernelTable kernels;
   Rendezvous rendezvous;
-  std::vector<std::unique_ptr<CpuDevice>> devices;
+  Devices devices;
 };
 
 CpuWorld::CpuWorld(const PhysicalGraph& graph, const CpuOptions& options)
@@ -88,6 +112,14 @@ MemoryUse CpuWorld::memory_use(Rank rank) const {
   return impl_->devices[rank.index()]->memory_use();
 }
 
-void CpuWorld::abort(const std::string& reason) { impl_->rendezvous.abort(reason); }
+void CpuWorld::abort(const std::string& reason) {
+  for (const auto& device : impl_->devices) device->abort(reason);
+}
+
+std::int64_t CpuWorld::finished_launches() const {
+  std::int64_t launches = 0;
+  for (const auto& device : impl_->devices) launches += device->finished_launches();
+  return launches;
+}
 
 }  // namespace sextant

@@ -36,14 +36,15 @@ struct CpuOptions {
   bool profile = false;  // keep stamps
   // Count the bytes in use; inline queues only. See CpuWorld::memory_use.
   bool measure_memory = false;
-  // What the arenas of all ranks may take together; default: what this machine has available.
+  // What all ranks may take together, arenas and workspace of kernels; default: what this machine
+  // has available.
   std::optional<Bytes> memory;
 };
 
 // Owns one Device per rank and what they share.
 class CpuWorld {
  public:
-  // Throws Error(kInfeasible) before anything is allocated when the arenas do not fit.
+  // Throws Error(kInfeasible) before memory is touched when arenas and workspace do not fit.
   CpuWorld(const PhysicalGraph& graph, const CpuOptions& options);
   ~CpuWorld();
   CpuWorld(const CpuWorld&) = delete;
@@ -57,8 +58,10 @@ class CpuWorld {
                                        std::int32_t content = 0) const;
   // With `measure_memory`: what the rank's arena held so far.
   MemoryUse memory_use(Rank rank) const;
-  // Wakes every rank that waits in a rendezvous, with this reason.
+  // Ends every rank with this reason: those that wait fail, those that compute begin nothing more.
   void abort(const std::string& reason);
+  // Launches of all ranks that are over.
+  std::int64_t finished_launches() const;
 
  private:
   struct Impl;

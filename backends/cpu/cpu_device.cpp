@@ -41,6 +41,13 @@ CpuDevice::~CpuDevice() { stop(); }
 bool CpuDevice::is_inline() const { return shared_.options.queues == CpuQueueKind::kInline; }
 
 void CpuDevice::prepare(const PhysicalGraph& graph, Rank rank) {
+  resolve(graph, rank);
+  start();
+}
+
+Bytes CpuDevice::memory_needed() const { return arena_ + program_->beside_arena(); }
+
+void CpuDevice::resolve(const PhysicalGraph& graph, Rank rank) {
   require(program_ == nullptr, ErrorCode::kUsage, "rank {} was prepared twice", rank_.value);
   rank_ = rank;
   const bool poison = shared_.options.queues == CpuQueueKind::kStress;
@@ -52,6 +59,13 @@ void CpuDevice::prepare(const PhysicalGraph& graph, Rank rank) {
     meter_ = std::make_unique<MemoryMeter>(
         graph, rank, OperandResolver(graph, graph.ranks[rank.index()].program));
   }
+  arena_ = graph.program_of(rank).arena.size;
+}
+
+void CpuDevice::start() {
+  program_->fill();
+  for (const QueueRole role : spec_.queues)
+    queue(role).workspace.reserve(program_->workspace(role));
   if (!is_inline()) start_workers();
 }
 
@@ -180,6 +194,7 @@ void CpuDevice::finish(Group& group) {
     queue(run.fence.queue).completed.notify_all();
   }
   group.done = true;
+  finished_launches_ += static_cast<std::int64_t>(group.runs.size());
   group_changed_.notify_all();
 }
 
@@ -187,6 +202,7 @@ void CpuDevice::set_failure(const std::string& reason) {
   {
     const std::lock_guard lock(mutex_);
     if (!failure_) failure_ = reason;
+    has_failed_ = true;
     for (Queue& queue : queues_) queue.completed.notify_all();
     group_changed_.notify_all();
   }
@@ -242,6 +258,7 @@ void CpuDevice::execute_run(const LaunchedRun& launched, Workspace& workspace) {
   const std::vector<PreparedCall>& calls = program_->begin(launched.id, launched.step).calls;
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const PreparedCall& call = calls[i];
+    if (has_failed_) fail(ErrorCode::kRankFailed, "stopped");
     meter_begin(launched.id, i);
     name_failures(launched, call, [&] {
       const Workspace::Frame frame(workspace);

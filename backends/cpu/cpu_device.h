@@ -10,6 +10,7 @@
 #include "backends/cpu/rendezvous.h"
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -42,6 +43,12 @@ class CpuDevice final : public Device {
 
   const DeviceSpec& spec() const override { return spec_; }
   void prepare(const PhysicalGraph& graph, Rank rank) override;
+  // `prepare` in two steps: everything that can fail, which touches no memory of the size of
+  // tensors, and the rest.
+  void resolve(const PhysicalGraph& graph, Rank rank);
+  void start();
+  // What the rank will take, arena included. After `resolve`.
+  Bytes memory_needed() const;
   void launch(std::span<const Launch> group, std::span<Fence> done) override;
   FenceState state(Fence fence) override;
   void wait(Fence fence) override;
@@ -52,6 +59,8 @@ class CpuDevice final : public Device {
 
   // Ends the workers. Launches that have not begun are dropped.
   void stop();
+  // Launches that are over. Any thread.
+  std::int64_t finished_launches() const { return finished_launches_.load(); }
   // With CpuOptions::measure_memory, when the queues are idle.
   MemoryUse memory_use() const;
 
@@ -109,9 +118,12 @@ class CpuDevice final : public Device {
   CpuShared shared_;
   DeviceSpec spec_;
   Rank rank_;
+  Bytes arena_;
   std::unique_ptr<PreparedProgram> program_;
   std::unique_ptr<MemoryMeter> meter_;
-  std::mutex mutex_;  // of everything below
+  std::atomic<std::int64_t> finished_launches_{0};
+  std::atomic<bool> has_failed_{false};  // failure_ is there: for whoever is between two kernels
+  std::mutex mutex_;                     // of everything below
   std::array<Queue, kNumQueueRoles> queues_;
   std::condition_variable group_changed_;
   std::optional<std::string> failure_;

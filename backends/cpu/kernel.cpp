@@ -2,22 +2,36 @@
 #include "backends/cpu/kernel.h"
 
 #include "backends/cpu/kernels/families.h"
+#include "backends/cpu/kernels/reference.h"
 
 #include <utility>
 
 namespace sextant {
 
-void KernelTable::add(std::string kind, Kernel kernel, KernelCondition covers) {
-  kernels_[std::move(kind)].push_back({kernel, covers});
+void KernelTable::add(std::string kind, Kernel kernel, KernelCondition covers,
+                      WorkspaceBound bound) {
+  kernels_[std::move(kind)].push_back({kernel, covers, bound});
 }
 
-Kernel KernelTable::find(std::string_view kind, const KernelContext& context) const {
+const KernelTable::Candidate* KernelTable::candidate(std::string_view kind,
+                                                     const KernelContext& context) const {
   const auto found = kernels_.find(kind);
   if (found == kernels_.end()) return nullptr;
   const std::vector<Candidate>& candidates = found->second;
   for (auto candidate = candidates.rbegin(); candidate != candidates.rend(); ++candidate)
-    if (candidate->covers == nullptr || candidate->covers(context)) return candidate->kernel;
+    if (candidate->covers == nullptr || candidate->covers(context)) return &*candidate;
   return nullptr;
+}
+
+Kernel KernelTable::find(std::string_view kind, const KernelContext& context) const {
+  const Candidate* found = candidate(kind, context);
+  return found == nullptr ? nullptr : found->kernel;
+}
+
+std::int64_t KernelTable::workspace(std::string_view kind, const KernelContext& context) const {
+  const Candidate* found = candidate(kind, context);
+  if (found == nullptr) return 0;
+  return small_copies(context) + (found->bound == nullptr ? 0 : found->bound(context));
 }
 
 std::vector<std::string> KernelTable::kinds() const {

@@ -20,19 +20,29 @@ using Kernel = void (*)(const KernelContext& context, Workspace& workspace);
 // Whether a kernel covers a call: its dtypes, shapes, accumulation.
 using KernelCondition = bool (*)(const KernelContext& context);
 
+// Most bytes of workspace that a kernel takes in a call, without what every kernel may take: copies
+// of small inputs. Addresses are not looked at.
+using WorkspaceBound = std::int64_t (*)(const KernelContext& context);
+
 class KernelTable {
  public:
   // A kernel that covers every call, or those that `covers` accepts. Later ones are preferred.
-  void add(std::string kind, Kernel kernel, KernelCondition covers = nullptr);
+  // Without `bound` it takes copies of small inputs only.
+  void add(std::string kind, Kernel kernel, KernelCondition covers = nullptr,
+           WorkspaceBound bound = nullptr);
   // The preferred kernel that covers the call; nullptr when there is none.
   Kernel find(std::string_view kind, const KernelContext& context) const;
+  // Most bytes of workspace that this kernel takes in the call.
+  std::int64_t workspace(std::string_view kind, const KernelContext& context) const;
   std::vector<std::string> kinds() const;  // sorted
 
  private:
   struct Candidate {
     Kernel kernel = nullptr;
     KernelCondition covers = nullptr;
+    WorkspaceBound bound = nullptr;
   };
+  const Candidate* candidate(std::string_view kind, const KernelContext& context) const;
   std::map<std::string, std::vector<Candidate>, std::less<>> kernels_;
 };
 

@@ -15,6 +15,9 @@ namespace {
 // All bits set: a NaN in every floating format, -1 in the integers.
 constexpr int kPoison = 0xFF;
 
+// Values of a parameter that are there in double at one time.
+constexpr std::int64_t kDrawnTogether = std::int64_t{1} << 14;
+
 bool is_host(const Actor& actor) { return actor.queue == QueueRole::kHost; }
 
 // The first address in `allocation`, which is larger by one alignment, where buffers may lie.
@@ -32,30 +35,60 @@ PreparedProgram::PreparedProgram(const PhysicalGraph& graph, Rank rank, const Ke
     : graph_(graph),
       rank_(rank),
       program_(graph.program_of(rank)),
+      seed_(seed),
+      poison_(poison),
       resolver_(graph, graph.ranks[rank.index()].program),
       contexts_(graph, rank, seed,
                 [this](const BufferRef& buffer) { return arena_ + buffer.offset.value; }) {
-  allocate(poison);
-  allocate_inner(poison);
+  allocate();
   resolve(kernels);
   finish_communications();
   if (poison) count_uses();
-  fill_state(seed);
 }
 
-void PreparedProgram::allocate(bool poison) {
+void PreparedProgram::allocate() {
   const auto size = static_cast<std::size_t>(program_.arena.size.value);
   allocation_.reset(new std::byte[size + static_cast<std::size_t>(kBufferAlignment)]);
   arena_ = aligned_start(allocation_.get(), size);
-  if (poison) std::memset(arena_, kPoison, size);
+  const auto inner_size = static_cast<std::size_t>(contexts_.inner_bytes());
+  if (inner_size == 0) return;
+  inner_allocation_.reset(new std::byte[inner_size + static_cast<std::size_t>(kBufferAlignment)]);
+  inner_ = aligned_start(inner_allocation_.get(), inner_size);
 }
 
-void PreparedProgram::allocate_inner(bool poison) {
-  const auto size = static_cast<std::size_t>(contexts_.inner_bytes());
-  if (size == 0) return;
-  inner_allocation_.reset(new std::byte[size + static_cast<std::size_t>(kBufferAlignment)]);
-  inner_ = aligned_start(inner_allocation_.get(), size);
-  if (poison) std::memset(inner_, kPoison, size);
+void PreparedProgram::fill() {
+  if (poison_) {
+    std::memset(arena_, kPoison, static_cast<std::size_t>(program_.arena.size.value));
+    if (inner_ != nullptr)
+      std::memset(inner_, kPoison, static_cast<std::size_t>(contexts_.inner_bytes()));
+  }
+  fill_state();
+}
+
+Bytes PreparedProgram::beside_arena() const {
+  Bytes bytes(contexts_.inner_bytes());
+  for (const std::int64_t workspace : workspaces_) bytes += Bytes(workspace);
+  for (const auto& [group, scratch] : scratch_) bytes += scratch;
+  return bytes;
+}
+
+// A queue executes one call at a time; the members of a fused actor follow each other.
+void PreparedProgram::count_workspace(const PreparedRun& run, const KernelTable& kernels) {
+  std::int64_t& most = workspaces_[static_cast<std::size_t>(run.queue)];
+  for (const PreparedCall& call : run.calls) {
+    if (call.kernel != nullptr)
+      most = std::max(most, kernels.workspace(call.context.actor->kind, call.context));
+    for (const PreparedMember& member : call.members)
+      most = std::max(most, kernels.workspace(member.context.actor->kind, member.context));
+  }
+}
+
+void PreparedProgram::count_scratch(const Communication& communication, GroupId group) {
+  const std::vector<Rank>& ranks = graph_.groups[group.index()].ranks;
+  const Bytes all = scratch_bytes(graph_, communication, ranks);
+  const auto members = static_cast<std::int64_t>(ranks.size());
+  const Bytes share((all.value + members - 1) / members);
+  scratch_[group] = std::max(scratch_[group], share);
 }
 
 void PreparedProgram::resolve(const KernelTable& kernels) {
@@ -67,6 +100,7 @@ void PreparedProgram::resolve(const KernelTable& kernels) {
     runs_[i].act = run.act;
     for (const ActorCall& call : resolver_.calls(RunId(i)))
       runs_[i].calls.push_back(prepare(call, run, kernels));
+    count_workspace(runs_[i], kernels);
   }
 }
 
@@ -126,6 +160,7 @@ void PreparedProgram::prepare_communication(PreparedCall& prepared) {
   prepared.group =
       graph_.ranks[rank_.index()].groups[static_cast<std::size_t>(communication.group)];
   prepared.index_in_step = communications_of_[prepared.group]++;
+  count_scratch(communication, prepared.group);
   if (has_in) prepared.buffers.in = context.in[0].data;
   if (has_out) {
     prepared.buffers.out = context.out[0].data;
@@ -220,7 +255,8 @@ std::span<std::byte> PreparedProgram::register_bytes(InstanceId instance, std::i
   return {arena_ + buffer.offset.value, static_cast<std::size_t>(size.value)};
 }
 
-void PreparedProgram::fill_state(std::uint64_t seed) {
+void PreparedProgram::fill_state() {
+  std::vector<double> values;
   for (std::size_t i = 0; i < program_.instances.size(); ++i) {
     const Block& block = graph_.block_of(program_.instances[i]);
     for (std::size_t a = 0; a < block.actors.size(); ++a) {
@@ -229,9 +265,14 @@ void PreparedProgram::fill_state(std::uint64_t seed) {
       for (std::size_t output = 0; output < actor.out.size(); ++output) {
         const Register& info = block.registers[static_cast<std::size_t>(actor.out[output])];
         if (!block.frames[static_cast<std::size_t>(info.frame)].initially_full) continue;
-        const std::vector<double> values = initial_contents(graph_, rank_, writer, output, seed);
-        store_from_double(info.local.dtype, values,
-                          register_bytes(InstanceId(i), actor.out[output], 0).data());
+        const InitialContents contents(graph_, rank_, writer, output, seed_);
+        std::byte* to = register_bytes(InstanceId(i), actor.out[output], 0).data();
+        for (std::int64_t first = 0; first < contents.elements(); first += kDrawnTogether) {
+          values.resize(
+              static_cast<std::size_t>(std::min(kDrawnTogether, contents.elements() - first)));
+          contents.fill(first, values);
+          store_from_double(info.local.dtype, values, to + first * size_of(info.local.dtype).value);
+        }
       }
     }
   }

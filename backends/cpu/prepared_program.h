@@ -56,10 +56,19 @@ struct Lifetime {
 
 class PreparedProgram {
  public:
-  // Throws Error(kDevice) for an operator without kernel, naming it. With `poison`, the arena
-  // starts as poison and lifetimes are filled in.
+  // Throws Error(kDevice) for an operator without kernel, naming it. With `poison`, lifetimes are
+  // filled in. No byte of the arena is touched.
   PreparedProgram(const PhysicalGraph& graph, Rank rank, const KernelTable& kernels,
                   std::uint64_t seed, bool poison);
+
+  // Memory that the rank takes beside its arena: tensors inside fused actors, the workspace of each
+  // queue, and its share of what its communications put aside (one of each group at a time).
+  Bytes beside_arena() const;
+  std::int64_t workspace(QueueRole role) const {
+    return workspaces_[static_cast<std::size_t>(role)];
+  }
+  // First contents; poison in the rest of the arena.
+  void fill();
 
   const PreparedRun& run(RunId id) const { return runs_[id.index()]; }
   // The run, for its act in this step. Its queue has one act of it at a time.
@@ -78,8 +87,9 @@ class PreparedProgram {
   };
   using RegisterKey = std::pair<InstanceId, std::int32_t>;
 
-  void allocate(bool poison);
-  void allocate_inner(bool poison);
+  void allocate();
+  void count_workspace(const PreparedRun& run, const KernelTable& kernels);
+  void count_scratch(const Communication& communication, GroupId group);
   void resolve(const KernelTable& kernels);
   PreparedCall prepare(const ActorCall& call, const Run& run, const KernelTable& kernels);
   void prepare_communication(PreparedCall& prepared);
@@ -90,11 +100,13 @@ class PreparedProgram {
   RegisterKey written_register(const BufferRef& buffer) const;
   std::set<RegisterKey> registers_not_to_poison() const;
   // First contents.
-  void fill_state(std::uint64_t seed);
+  void fill_state();
 
   const PhysicalGraph& graph_;
   const Rank rank_;
   const RankProgram& program_;
+  const std::uint64_t seed_;
+  const bool poison_;
   OperandResolver resolver_;
   KernelContexts contexts_;
   std::unique_ptr<std::byte[]> allocation_;
@@ -103,6 +115,8 @@ class PreparedProgram {
   std::unique_ptr<std::byte[]> inner_allocation_;
   std::byte* inner_ = nullptr;
   std::map<GroupId, std::int64_t> communications_of_;  // per step
+  std::array<std::int64_t, kNumQueueRoles> workspaces_{};
+  std::map<GroupId, Bytes> scratch_;  // this rank's share
   std::vector<PreparedRun> runs_;
   std::vector<std::vector<std::int32_t>> roots_;  // of views, by block and register; with poison
   std::unique_ptr<Lifetime[]> lifetimes_;

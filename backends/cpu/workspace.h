@@ -1,8 +1,10 @@
-// Memory that kernels of one queue use while they run. It grows in the first step and is kept, so
-// later steps allocate nothing.
+// Memory that kernels of one queue use while they run. What they need is known before
+// (KernelTable::workspace) and reserved at once; more is taken where nobody asked, in tests.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <type_traits>
@@ -18,6 +20,17 @@ class Workspace {
     static_assert(std::is_trivially_copyable_v<T>);
     return {reinterpret_cast<T*>(take_bytes(count * sizeof(T))), count};
   }
+  // What `take` counts for so many values.
+  template <typename T>
+  static std::int64_t bytes_of(std::size_t count) {
+    return static_cast<std::int64_t>(rounded(count * sizeof(T)));
+  }
+
+  // One piece of so many bytes, before anything is taken.
+  void reserve(std::int64_t bytes);
+  // Most bytes in use at one time since `forget_most`.
+  std::int64_t most() const { return static_cast<std::int64_t>(most_); }
+  void forget_most() { most_ = used_; }
 
   // Gives back, when it ends, what was taken since it began.
   class Frame {
@@ -33,14 +46,19 @@ class Workspace {
   };
 
  private:
+  static constexpr std::size_t kAlignment = 64;
+  static std::size_t rounded(std::size_t size) {
+    return (size + kAlignment - 1) / kAlignment * kAlignment;
+  }
   std::byte* take_bytes(std::size_t size);
+  void add_chunk(std::size_t size);
 
   struct Chunk {
     std::unique_ptr<std::byte[]> bytes;
     std::size_t begin = 0, size = 0;  // positions in the sequence of all chunks
   };
   std::vector<Chunk> chunks_;
-  std::size_t used_ = 0;
+  std::size_t used_ = 0, most_ = 0;
 };
 
 }  // namespace sextant

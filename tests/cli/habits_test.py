@@ -52,6 +52,12 @@ class Outcome:
         expect(self.out == "", f"`{self.command}` fails, but prints: {self.out[:200]}")
         return self
 
+    def expect_said(self, *parts):
+        """Every part stands on standard error."""
+        for part in parts:
+            expect(part in self.err, f"`{self.command}` does not say '{part}': {self.err[-400:]}")
+        return self
+
     def document(self):
         """The one JSON document on standard output."""
         try:
@@ -474,6 +480,10 @@ def check_signals(program):
                  for line in metrics.read_text(encoding="utf-8").splitlines()]
         expect(len(steps) > 0 and steps == list(range(steps[0], steps[0] + len(steps))),
                "the steps of an interrupted run are not loadable in order")
+        record = json.loads((program.folder / "cut/run.json").read_text(encoding="utf-8"))
+        expect(record["end"] == "interrupted" and record["steps"] == len(steps) and
+               record["asked_steps"] == 1000000,
+               f"run.json does not say how far an interrupted run came: {record}")
 
 
 def check_signals_of_long_work(program):

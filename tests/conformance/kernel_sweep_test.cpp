@@ -1,5 +1,6 @@
 // The sweep over the CPU's own kernels: the fast ones lie within its bound, the reference ones
-// exactly so, and kernels that are wrong in the ways that kernels are wrong are caught.
+// exactly so, none takes more workspace than it states, and kernels that are wrong in the ways that
+// kernels are wrong are caught.
 #include "tests/conformance/kernel_sweep.h"
 
 #include "backends/cpu/kernel.h"
@@ -20,7 +21,9 @@ class CpuRunner final : public CallRunner {
  public:
   using Spoil = std::function<void(const KernelContext&)>;
   explicit CpuRunner(KernelTable kernels, Spoil spoil = nullptr)
-      : kernels_(std::move(kernels)), spoil_(std::move(spoil)) {}
+      : kernels_(std::move(kernels)), spoil_(std::move(spoil)) {
+    workspace_.reserve(std::int64_t{1} << 26);  // one piece, so that what is in use is what counts
+  }
   bool run(const KernelContext& call) override {
     if (call.actor->members.empty()) return run_one(call);
     HostMemberCalls members(call);
@@ -34,7 +37,10 @@ class CpuRunner final : public CallRunner {
     const Kernel kernel = kernels_.find(call.actor->kind, call);
     if (kernel == nullptr) return false;
     const Workspace::Frame frame(workspace_);
+    workspace_.forget_most();
     kernel(call, workspace_);
+    const std::int64_t stated = kernels_.workspace(call.actor->kind, call);
+    CHECK_MESSAGE(workspace_.most() <= stated, call.actor->kind);
     if (spoil_) spoil_(call);
     return true;
   }

@@ -148,6 +148,41 @@ TEST_CASE("abort from outside ends a wait with the given reason") {
   gate_is_open = true;
 }
 
+TEST_CASE("a world that is aborted begins nothing more, though no rank waits for another") {
+  const Diamond diamond;
+  for (const CpuQueueKind kind : kKinds) {
+    CpuWorld world(diamond.builder.graph(), options_of(kind));
+    Device& device = *world.devices().front();
+    const auto launch = [&device](int run, std::vector<Fence> waits) {
+      Fence fence;
+      const Launch one{RunId(run), 0, waits};
+      device.launch({&one, 1}, {&fence, 1});
+      return fence;
+    };
+    const Fence first = launch(0, {});
+    device.wait(first);
+    CHECK(world.finished_launches() == 1);
+    world.abort("interrupted");
+    CHECK_THROWS_WITH(device.wait(launch(1, {first})), "interrupted");
+    CHECK(world.finished_launches() == 1);
+  }
+}
+
+// "one" reads nothing; "double" and "triple", on a queue each, may copy their four elements to four
+// doubles, 32 bytes, which take one line of 64.
+TEST_CASE("memory that has room for the arena and not for the kernels' workspace is refused") {
+  const Diamond diamond;
+  const Bytes arena = diamond.builder.graph().programs[0].arena.size;
+  CpuOptions options = options_of(CpuQueueKind::kInline);
+  options.kernels = CpuKernels::kReference;
+  options.memory = arena + Bytes(127);
+  const std::string needed = to_text(arena + Bytes(128));
+  CHECK_THROWS_WITH(CpuWorld(diamond.builder.graph(), options),
+                    doctest::Contains(("1 ranks need " + needed).c_str()));
+  options.memory = arena + Bytes(128);
+  CHECK_NOTHROW(CpuWorld(diamond.builder.graph(), options));
+}
+
 TEST_CASE("an operator without kernel is refused by name") {
   Diamond diamond("fft");
   CHECK_THROWS_WITH(

@@ -84,6 +84,11 @@ class KernelCall {
   std::byte* input_data(std::size_t index) { return context_.in[index].data; }
   std::byte* output_data(std::size_t index) { return context_.out[index].data; }
   Kernel kernel(const KernelTable& table) const { return table.find(actor_.kind, context_); }
+  // What the call states and what it has taken, in bytes.
+  std::int64_t stated_workspace(const KernelTable& table) const {
+    return table.workspace(actor_.kind, context_);
+  }
+  std::int64_t taken_workspace() const { return workspace_.most(); }
 
  private:
   KernelOperand hold(TestOperand given) {

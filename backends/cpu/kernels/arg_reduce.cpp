@@ -22,19 +22,20 @@ void first_index_of(const KernelContext& context, Workspace& workspace) {
   const auto index =
       make_wide<std::int64_t>(context, 0, std::numeric_limits<std::int64_t>::max(), workspace);
   in_wide_type(operand.local.dtype, [&](auto zero) {
-    const auto x = load_wide<decltype(zero)>(operand, workspace);
-    const auto value = load_wide<decltype(zero)>(context.in[1], workspace);
+    const ValuesOf<decltype(zero)> x(operand, workspace), value(context.in[1], workspace);
     walk<2>(shape, {strides_onto(shape, dims.kept()), strides_onto(shape, dims.reduced())},
             [&](std::size_t element, const auto& at) {
               const auto found = offset + static_cast<std::int64_t>(at[1]);
               if (is_same(x[element], value[at[0]])) index[at[0]] = std::min(index[at[0]], found);
             });
   });
-  store_wide<std::int64_t>(context, 0, index, workspace);
+  store_wide<std::int64_t>(context, 0, index);
 }
 
 }  // namespace
 
-void add_arg_reduce_kernels(KernelTable& table) { table.add("first_index_of", first_index_of); }
+void add_arg_reduce_kernels(KernelTable& table) {
+  table.add("first_index_of", first_index_of, nullptr, wide_outputs);
+}
 
 }  // namespace sextant

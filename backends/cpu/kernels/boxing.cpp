@@ -4,6 +4,7 @@
 #include "actor/local_boxing.h"
 #include "backends/cpu/boxes.h"
 #include "backends/cpu/kernels/families.h"
+#include "backends/cpu/kernels/reference.h"
 
 #include <optional>
 
@@ -30,6 +31,8 @@ void box_local(const KernelContext& context, Workspace& workspace) {
 
 }  // namespace
 
-void add_boxing_kernels(KernelTable& table) { table.add("box_local", box_local); }
+void add_boxing_kernels(KernelTable& table) {
+  table.add("box_local", box_local, nullptr, output_aside);
+}
 
 }  // namespace sextant

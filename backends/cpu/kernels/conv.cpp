@@ -38,7 +38,7 @@ void conv(const KernelContext& context, Workspace& workspace) {
   for_each_product(
       context, context.in[0], context.in[1], context.out[0],
       [&](std::size_t in, std::size_t tap, std::size_t out) { y[out] += x[in] * w[tap]; });
-  store_output(context, 0, y, workspace);
+  store_output(context, 0, y);
 }
 
 void conv_grad_input(const KernelContext& context, Workspace& workspace) {
@@ -47,7 +47,7 @@ void conv_grad_input(const KernelContext& context, Workspace& workspace) {
   for_each_product(
       context, context.out[0], context.in[1], context.in[0],
       [&](std::size_t in, std::size_t tap, std::size_t out) { dx[in] += dy[out] * w[tap]; });
-  store_output(context, 0, dx, workspace);
+  store_output(context, 0, dx);
 }
 
 void conv_grad_weight(const KernelContext& context, Workspace& workspace) {
@@ -56,15 +56,15 @@ void conv_grad_weight(const KernelContext& context, Workspace& workspace) {
   for_each_product(
       context, context.in[0], context.out[0], context.in[1],
       [&](std::size_t in, std::size_t tap, std::size_t out) { dw[tap] += x[in] * dy[out]; });
-  store_output(context, 0, dw, workspace);
+  store_output(context, 0, dw);
 }
 
 }  // namespace
 
 void add_conv_kernels(KernelTable& table) {
-  table.add("conv", conv);
-  table.add("conv_grad_input", conv_grad_input);
-  table.add("conv_grad_weight", conv_grad_weight);
+  table.add("conv", conv, nullptr, wide_outputs);
+  table.add("conv_grad_input", conv_grad_input, nullptr, wide_outputs);
+  table.add("conv_grad_weight", conv_grad_weight, nullptr, wide_outputs);
 }
 
 }  // namespace sextant

@@ -14,14 +14,14 @@ void dropout(const KernelContext& context, Workspace& workspace) {
   if (context.attributes().boolean_or("per_step", false)) act.micro_batch = 0;
   const CounterRng random(seed_of_act(context.seed, act), context.attributes().text("stream"));
   const Values values = load_input(context, 0, workspace);
-  const auto y = make_output(context, 0, workspace);
+  const Output y(context, 0);
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::int64_t index =
         global_index(static_cast<std::int64_t>(i), x.layout->global.shape, x.box);
     // Uniform in (0, 1]: rate 0 keeps all, rate 1 none.
-    if (random.uniform(static_cast<std::uint64_t>(index)) > rate) y[i] = scale * values[i];
+    const bool is_kept = random.uniform(static_cast<std::uint64_t>(index)) > rate;
+    y.put(i, is_kept ? scale * values[i] : 0.0);
   }
-  store_output(context, 0, y, workspace);
 }
 
 }  // namespace

@@ -71,16 +71,15 @@ double relu_grad(double y, double dy) { return y > 0 ? dy : 0.0; }
 void bias_add(const KernelContext& context, Workspace& workspace) {
   const Values x = load_input(context, 0, workspace);
   const Values bias = load_input(context, 1, workspace);
-  const auto y = make_output(context, 0, workspace);
-  for (std::size_t i = 0; i < y.size(); ++i) y[i] = x[i] + bias[i % bias.size()];
-  store_output(context, 0, y, workspace);
+  const Output y(context, 0);
+  for (std::size_t i = 0; i < y.size(); ++i) y.put(i, x[i] + bias[i % bias.size()]);
 }
 
 void reduce_to_bias(const KernelContext& context, Workspace& workspace) {
   const Values dy = load_input(context, 0, workspace);
   const auto bias = make_output(context, 0, workspace);
   for (std::size_t i = 0; i < dy.size(); ++i) bias[i % bias.size()] += dy[i];
-  store_output(context, 0, bias, workspace);
+  store_output(context, 0, bias);
 }
 
 }  // namespace
@@ -97,7 +96,7 @@ void add_elementwise_kernels(KernelTable& table) {
   table.add("relu", unary<relu>);
   table.add("relu_grad", binary<relu_grad>);
   table.add("bias_add", bias_add);
-  table.add("reduce_to_bias", reduce_to_bias);
+  table.add("reduce_to_bias", reduce_to_bias, nullptr, wide_outputs);
 }
 
 }  // namespace sextant

@@ -178,6 +178,17 @@ void rope(const KernelContext& context, Workspace& workspace) {
   }
 }
 
+std::int64_t rope_bound(const KernelContext& context) {
+  return 2 * Workspace::bytes_of<float>(static_cast<std::size_t>(context.in[0].local.shape[3] / 2));
+}
+
+// Of so many blocks of scores.
+template <int kBlocks>
+std::int64_t scores_bound(const KernelContext& context) {
+  const std::int64_t sequence = context.in[0].local.shape[1];
+  return kBlocks * Workspace::bytes_of<float>(static_cast<std::size_t>(kBlockRows * sequence));
+}
+
 // The same positions in q and k, whole groups of heads, values as wide as keys: what the blocks
 // assume. Other shards are left to the reference.
 bool covers_attention(const KernelContext& context) {
@@ -193,10 +204,10 @@ bool covers_attention(const KernelContext& context) {
 }  // namespace
 
 void add_fast_attention_kernels(KernelTable& table) {
-  table.add("rope", rope, overwrites_f32);
+  table.add("rope", rope, overwrites_f32, rope_bound);
   if (!has_gemm()) return;
-  table.add("attention", attention, covers_attention);
-  table.add("attention_grad", attention_grad, covers_attention);
+  table.add("attention", attention, covers_attention, scores_bound<1>);
+  table.add("attention_grad", attention_grad, covers_attention, scores_bound<2>);
 }
 
 }  // namespace sextant

@@ -110,12 +110,12 @@ void scatter_add(const KernelContext& context, Workspace& workspace) {
       for (std::size_t d = 0; d < width; ++d) y[to * width + d] += u[from * width + d];
     }
   }
-  store_output(context, 0, y, workspace);
+  store_output(context, 0, y);
 }
 
 // Visits every element found with its position and that of what it is looked up from, if here.
 template <typename Visit>
-void for_each_index(const LookUp& at, std::span<const std::int64_t> indices, const Visit& visit) {
+void for_each_index(const LookUp& at, const Indices& indices, const Visit& visit) {
   std::int64_t to = 0;
   for (std::int64_t before = 0; before < at.found.before; ++before)
     for (std::int64_t i = 0; i < at.found.along; ++i)
@@ -147,7 +147,7 @@ void add_along_dim(const KernelContext& context, Workspace& workspace) {
                  [&](std::int64_t from, std::optional<std::int64_t> to) {
                    if (to) y[static_cast<std::size_t>(*to)] += u[static_cast<std::size_t>(from)];
                  });
-  store_output(context, 0, y, workspace);
+  store_output(context, 0, y);
 }
 
 void one_hot(const KernelContext& context, Workspace& workspace) {
@@ -155,21 +155,21 @@ void one_hot(const KernelContext& context, Workspace& workspace) {
   const Rows rows = rows_of(classes.local);
   const std::int64_t offset = offset_of(classes, classes.local.shape.rank() - 1);
   const auto indices = load_indices(context, 0, workspace);
-  const auto y = make_output(context, 0, workspace);
+  const Output y(context, 0);
+  const auto length = static_cast<std::size_t>(rows.length);
   for (std::size_t i = 0; i < indices.size(); ++i) {
     const auto at = local_index(indices[i], offset, rows.length);
-    if (at) y[i * static_cast<std::size_t>(rows.length) + *at] = 1.0;
+    for (std::size_t c = 0; c < length; ++c) y.put(i * length + c, at == c ? 1.0 : 0.0);
   }
-  store_output(context, 0, y, workspace);
 }
 
 }  // namespace
 
 void add_index_kernels(KernelTable& table) {
   table.add("gather", gather);
-  table.add("scatter_add", scatter_add);
+  table.add("scatter_add", scatter_add, nullptr, wide_outputs);
   table.add("take_along_dim", take_along_dim);
-  table.add("add_along_dim", add_along_dim);
+  table.add("add_along_dim", add_along_dim, nullptr, wide_outputs);
   table.add("one_hot", one_hot);
 }
 

@@ -58,9 +58,8 @@ void map_inputs(const KernelContext& context, Workspace& workspace, const Functi
   const std::array<Operand, sizeof...(kInputs)> in = {
       Operand{load_input(context, kInputs, workspace),
               StretchedIndex(context.in[kInputs].local.shape, shape)}...};
-  const auto y = make_output(context, 0, workspace);
-  for (std::size_t i = 0; i < y.size(); ++i) y[i] = function(in[kInputs][i]...);
-  store_output(context, 0, y, workspace);
+  const Output y(context, 0);
+  for (std::size_t i = 0; i < y.size(); ++i) y.put(i, function(in[kInputs][i]...));
 }
 
 }  // namespace maps_detail

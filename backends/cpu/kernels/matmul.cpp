@@ -1,82 +1,129 @@
-// Reference matrix products: three nested loops.
+// Reference matrix products: every element is one sum in double, in the order of the inner extent.
+// They go block by block: a block of each operand is widened and used for a whole block of the
+// result, so nothing is copied as a whole and each element is widened once per block, not per sum.
 #include "backends/cpu/kernels/batch_matmul_sizes.h"
 #include "backends/cpu/kernels/families.h"
 #include "backends/cpu/kernels/reference.h"
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
 namespace sextant {
 namespace {
 
+// 32 KiB of the left operand, 64 KiB of the right one and 16 KiB of sums: a core's second cache.
+constexpr std::size_t kRows = 32, kDepth = 128, kColumns = 64;
+
+// A matrix in a tensor: element (row, column) is `first` + row x `by_row` + column x `by_column`.
+struct Strided {
+  std::int64_t first = 0, by_row = 0, by_column = 0;
+  std::size_t at(std::size_t row, std::size_t column) const {
+    return static_cast<std::size_t>(first + static_cast<std::int64_t>(row) * by_row +
+                                    static_cast<std::int64_t>(column) * by_column);
+  }
+};
+
+Strided stored(std::int64_t rows, std::int64_t columns, bool transposed, std::int64_t matrix = 0) {
+  return {matrix * rows * columns, transposed ? 1 : columns, transposed ? rows : 1};
+}
+
+template <std::size_t kHeight, std::size_t kWidth>
+using Block = std::array<std::array<double, kWidth>, kHeight>;
+
+struct Blocks {
+  Block<kRows, kDepth> left;
+  Block<kDepth, kColumns> right;
+  Block<kRows, kColumns> sums;
+};
+
+// Of `values` from (row, column) on; zero beyond `columns`.
+template <std::size_t kHeight, std::size_t kWidth>
+void fill(Block<kHeight, kWidth>& block, const Values& values, const Strided& at, std::size_t row,
+          std::size_t column, std::size_t rows, std::size_t columns) {
+  const std::size_t width = std::min(kWidth, columns - column);
+  for (std::size_t r = 0; r < std::min(kHeight, rows - row); ++r) {
+    for (std::size_t c = 0; c < width; ++c) block[r][c] = values[at.at(row + r, column + c)];
+    std::fill(block[r].begin() + static_cast<std::ptrdiff_t>(width), block[r].end(), 0.0);
+  }
+}
+
+// sums += left x right over `depth` terms, for every row of the block that is used.
+void add_products(Blocks& blocks, std::size_t rows, std::size_t depth) {
+  for (std::size_t r = 0; r < rows; ++r)
+    for (std::size_t i = 0; i < depth; ++i) {
+      const double factor = blocks.left[r][i];
+      for (std::size_t c = 0; c < kColumns; ++c) blocks.sums[r][c] += factor * blocks.right[i][c];
+    }
+}
+
+struct Extents {
+  std::size_t m = 0, n = 0, k = 0;
+};
+
+void multiply(const Extents& extents, const Values& left, const Strided& left_at,
+              const Values& right, const Strided& right_at, const Output& y, const Strided& y_at,
+              Blocks& blocks) {
+  const auto [m, n, k] = extents;
+  for (std::size_t column = 0; column < n; column += kColumns)
+    for (std::size_t row = 0; row < m; row += kRows) {
+      const std::size_t height = std::min(kRows, m - row), width = std::min(kColumns, n - column);
+      blocks.sums = {};
+      for (std::size_t i = 0; i < k; i += kDepth) {
+        fill(blocks.left, left, left_at, row, i, m, k);
+        fill(blocks.right, right, right_at, i, column, k, n);
+        add_products(blocks, height, std::min(kDepth, k - i));
+      }
+      for (std::size_t r = 0; r < height; ++r)
+        for (std::size_t c = 0; c < width; ++c)
+          y.put(y_at.at(row + r, column + c), blocks.sums[r][c]);
+    }
+}
+
+Blocks& take_blocks(Workspace& workspace) { return workspace.take<Blocks>(1)[0]; }
+
+std::int64_t blocks_bound(const KernelContext&) { return Workspace::bytes_of<Blocks>(1); }
+
+Extents extents_of(std::int64_t m, std::int64_t n, std::int64_t k) {
+  return {static_cast<std::size_t>(m), static_cast<std::size_t>(n), static_cast<std::size_t>(k)};
+}
+
 void matmul(const KernelContext& context, Workspace& workspace) {
   const bool transposed = context.attributes().boolean_or("transpose_w", false);
-  const Rows x_rows = rows_of(context.in[0].local);
-  const std::int64_t k = x_rows.length;
+  const Rows x = rows_of(context.in[0].local);
   const std::int64_t n = rows_of(context.out[0].local).length;
-  const Values x = load_input(context, 0, workspace);
-  const Values w = load_input(context, 1, workspace);
-  const auto y = make_output(context, 0, workspace);
-  for (std::int64_t row = 0; row < x_rows.count; ++row) {
-    for (std::int64_t j = 0; j < n; ++j) {
-      double sum = 0.0;
-      for (std::int64_t i = 0; i < k; ++i) {
-        const std::int64_t at = transposed ? j * k + i : i * n + j;
-        sum += x[static_cast<std::size_t>(row * k + i)] * w[static_cast<std::size_t>(at)];
-      }
-      y[static_cast<std::size_t>(row * n + j)] = sum;
-    }
-  }
-  store_output(context, 0, y, workspace);
+  multiply(extents_of(x.count, n, x.length), load_input(context, 0, workspace),
+           stored(x.count, x.length, false), load_input(context, 1, workspace),
+           stored(x.length, n, transposed), Output(context, 0), stored(x.count, n, false),
+           take_blocks(workspace));
 }
 
 void matmul_grad_weight(const KernelContext& context, Workspace& workspace) {
   const bool transposed = context.attributes().boolean_or("transpose_w", false);
-  const Rows x_rows = rows_of(context.in[0].local);
-  const std::int64_t k = x_rows.length;
+  const Rows x = rows_of(context.in[0].local);
   const std::int64_t n = rows_of(context.in[1].local).length;
-  const Values x = load_input(context, 0, workspace);
-  const Values dy = load_input(context, 1, workspace);
-  const auto dw = make_output(context, 0, workspace);
-  for (std::int64_t i = 0; i < k; ++i) {
-    for (std::int64_t j = 0; j < n; ++j) {
-      double sum = 0.0;
-      for (std::int64_t row = 0; row < x_rows.count; ++row)
-        sum += x[static_cast<std::size_t>(row * k + i)] * dy[static_cast<std::size_t>(row * n + j)];
-      dw[static_cast<std::size_t>(transposed ? j * k + i : i * n + j)] = sum;
-    }
-  }
-  store_output(context, 0, dw, workspace);
+  multiply(extents_of(x.length, n, x.count), load_input(context, 0, workspace),
+           stored(x.length, x.count, true), load_input(context, 1, workspace),
+           stored(x.count, n, false), Output(context, 0), stored(x.length, n, transposed),
+           take_blocks(workspace));
 }
-
-// Element (row, column) of a matrix as it is multiplied, in one as it is stored.
-struct Stored {
-  std::int64_t rows = 0, columns = 0;  // as multiplied
-  bool transposed = false;
-  std::size_t at(std::int64_t matrix, std::int64_t row, std::int64_t column) const {
-    const std::int64_t in_matrix = transposed ? column * rows + row : row * columns + column;
-    return static_cast<std::size_t>(matrix * rows * columns + in_matrix);
-  }
-};
 
 void batch_matmul(const KernelContext& context, Workspace& workspace) {
   const auto [count, m, n, k, x_transposed, w_transposed] = batch_matmul_sizes(context);
-  const Stored x_at{m, k, x_transposed}, w_at{k, n, w_transposed}, y_at{m, n, false};
-  const Values x = load_input(context, 0, workspace);
-  const Values w = load_input(context, 1, workspace);
-  const auto y = make_output(context, 0, workspace);
+  const Values x = load_input(context, 0, workspace), w = load_input(context, 1, workspace);
+  const Output y(context, 0);
+  Blocks& blocks = take_blocks(workspace);
   for (std::int64_t matrix = 0; matrix < count; ++matrix)
-    for (std::int64_t row = 0; row < m; ++row)
-      for (std::int64_t column = 0; column < n; ++column)
-        for (std::int64_t i = 0; i < k; ++i)
-          y[y_at.at(matrix, row, column)] +=
-              x[x_at.at(matrix, row, i)] * w[w_at.at(matrix, i, column)];
-  store_output(context, 0, y, workspace);
+    multiply(extents_of(m, n, k), x, stored(m, k, x_transposed, matrix), w,
+             stored(k, n, w_transposed, matrix), y, stored(m, n, false, matrix), blocks);
 }
 
 }  // namespace
 
 void add_matmul_kernels(KernelTable& table) {
-  table.add("matmul", matmul);
-  table.add("matmul_grad_weight", matmul_grad_weight);
-  table.add("batch_matmul", batch_matmul);
+  table.add("matmul", matmul, nullptr, blocks_bound);
+  table.add("matmul_grad_weight", matmul_grad_weight, nullptr, blocks_bound);
+  table.add("batch_matmul", batch_matmul, nullptr, blocks_bound);
 }
 
 }  // namespace sextant

@@ -34,7 +34,7 @@ void reduce_squares(const KernelContext& context, Workspace& workspace) {
             const double centred = has_mean ? x[i] - mean[at[0]] : x[i];
             sum[at[0]] += centred * centred;
           });
-  store_output(context, 0, sum, workspace);
+  store_output(context, 0, sum);
 }
 
 void normalize(const KernelContext& context, Workspace& workspace) {
@@ -45,11 +45,11 @@ void normalize(const KernelContext& context, Workspace& workspace) {
   const Values rstd = load_input(context, next, workspace);
   const Values gamma = load_input(context, next + 1, workspace);
   const Values beta = is_centred ? load_input(context, 4, workspace) : Values();
-  const auto y = make_output(context, 0, workspace);
+  const Output y(context, 0);
   for_each_element(context, [&](std::size_t i, std::size_t s, std::size_t w) {
-    y[i] = is_centred ? (x[i] - mean[s]) * rstd[s] * gamma[w] + beta[w] : x[i] * rstd[s] * gamma[w];
+    y.put(i,
+          is_centred ? (x[i] - mean[s]) * rstd[s] * gamma[w] + beta[w] : x[i] * rstd[s] * gamma[w]);
   });
-  store_output(context, 0, y, workspace);
 }
 
 void normalize_grad_sums(const KernelContext& context, Workspace& workspace) {
@@ -66,8 +66,8 @@ void normalize_grad_sums(const KernelContext& context, Workspace& workspace) {
     if (is_centred) sum_g[s] += g;
     sum_gx[s] += g * (is_centred ? x[i] - mean[s] : x[i]);
   });
-  if (is_centred) store_output(context, 0, sum_g, workspace);
-  store_output(context, last, sum_gx, workspace);
+  if (is_centred) store_output(context, 0, sum_g);
+  store_output(context, last, sum_gx);
 }
 
 // dx = rstd (g - avg(g) - (x - mean) rstd^2 avg(g (x - mean))), averages over the global count.
@@ -84,17 +84,16 @@ void normalize_grad_input(const KernelContext& context, Workspace& workspace) {
   const Values sum_g = is_centred ? load_input(context, 4, workspace) : Values();
   const Values sum_gx = load_input(context, last - 1, workspace);
   const Values dy = load_input(context, last, workspace);
-  const auto dx = make_output(context, 0, workspace);
+  const Output dx(context, 0);
   const bool of_weights =
       context.attributes().contains("sums") && context.attributes().text("sums") == "of_weights";
   for_each_element(context, [&](std::size_t i, std::size_t s, std::size_t w) {
     const double centred = is_centred ? x[i] - mean[s] : x[i];
     const double average = is_centred ? sum_g[s] / count : 0.0;
     const double slope = centred * rstd[s] * sum_gx[s] / count;
-    dx[i] = of_weights ? rstd[s] * gamma[w] * (dy[i] - average - slope)
-                       : rstd[s] * (dy[i] * gamma[w] - average - rstd[s] * slope);
+    dx.put(i, of_weights ? rstd[s] * gamma[w] * (dy[i] - average - slope)
+                         : rstd[s] * (dy[i] * gamma[w] - average - rstd[s] * slope));
   });
-  store_output(context, 0, dx, workspace);
 }
 
 void normalize_grad_weight(const KernelContext& context, Workspace& workspace) {
@@ -110,18 +109,18 @@ void normalize_grad_weight(const KernelContext& context, Workspace& workspace) {
     dgamma[w] += dy[i] * (is_centred ? x[i] - mean[s] : x[i]) * rstd[s];
     if (is_centred) dbeta[w] += dy[i];
   });
-  store_output(context, 0, dgamma, workspace);
-  if (is_centred) store_output(context, 1, dbeta, workspace);
+  store_output(context, 0, dgamma);
+  if (is_centred) store_output(context, 1, dbeta);
 }
 
 }  // namespace
 
 void add_norm_piece_kernels(KernelTable& table) {
-  table.add("reduce_squares", reduce_squares);
+  table.add("reduce_squares", reduce_squares, nullptr, wide_outputs);
   table.add("normalize", normalize);
-  table.add("normalize_grad_sums", normalize_grad_sums);
+  table.add("normalize_grad_sums", normalize_grad_sums, nullptr, wide_outputs);
   table.add("normalize_grad_input", normalize_grad_input);
-  table.add("normalize_grad_weight", normalize_grad_weight);
+  table.add("normalize_grad_weight", normalize_grad_weight, nullptr, wide_outputs);
 }
 
 }  // namespace sextant

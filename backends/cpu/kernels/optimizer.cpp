@@ -33,10 +33,11 @@ void sgd(const KernelContext& context, Workspace& workspace) {
   const double decay = attributes.real("weight_decay");
   const double rate = learning_rate_at(attributes, count_update(context, 1));
   const Values gradient = load_input(context, 0, workspace);
-  const auto p = load_output(context, 0, workspace);
-  for (std::size_t i = 0; i < p.size(); ++i)
-    p[i] -= rate * (control.coefficient * gradient[i] + decay * p[i]);
-  store_output(context, 0, p, workspace);
+  const Output p(context, 0);
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    const double weight = p.present(i);
+    p.put(i, weight - rate * (control.coefficient * gradient[i] + decay * weight));
+  }
 }
 
 void momentum(const KernelContext& context, Workspace& workspace) {
@@ -48,15 +49,14 @@ void momentum(const KernelContext& context, Workspace& workspace) {
   const bool is_nesterov = attributes.boolean_or("nesterov", false);
   const double rate = learning_rate_at(attributes, count_update(context, 2));
   const Values gradient = load_input(context, 0, workspace);
-  const auto p = load_output(context, 0, workspace);
-  const auto m = load_output(context, 1, workspace);
+  const Output p(context, 0), m(context, 1);
   for (std::size_t i = 0; i < p.size(); ++i) {
-    const double g = control.coefficient * gradient[i] + decay * p[i];
-    m[i] = keep * m[i] + g;
-    p[i] -= rate * (is_nesterov ? g + keep * m[i] : m[i]);
+    const double weight = p.present(i);
+    const double g = control.coefficient * gradient[i] + decay * weight;
+    const double moment = keep * m.present(i) + g;
+    m.put(i, moment);
+    p.put(i, weight - rate * (is_nesterov ? g + keep * moment : moment));
   }
-  store_output(context, 0, p, workspace);
-  store_output(context, 1, m, workspace);
 }
 
 // What AdamW and LAMB share: the moments, and the direction they give after this many updates.
@@ -69,9 +69,12 @@ class Adam {
         correction1_(1.0 - std::pow(beta1_, static_cast<double>(update))),
         correction2_(1.0 - std::pow(beta2_, static_cast<double>(update))) {}
 
-  double direction(double g, double& m, double& v) const {
-    m = beta1_ * m + (1.0 - beta1_) * g;
-    v = beta2_ * v + (1.0 - beta2_) * g * g;
+  // Of element `i`, whose moments move.
+  double direction(double g, const Output& moments, const Output& squares, std::size_t i) const {
+    const double m = beta1_ * moments.present(i) + (1.0 - beta1_) * g;
+    const double v = beta2_ * squares.present(i) + (1.0 - beta2_) * g * g;
+    moments.put(i, m);
+    squares.put(i, v);
     return m / correction1_ / (std::sqrt(v / correction2_) + epsilon_);
   }
 
@@ -88,52 +91,44 @@ void adamw(const KernelContext& context, Workspace& workspace) {
   const double rate = learning_rate_at(attributes, update);
   const double decay = attributes.real("weight_decay");
   const Values gradient = load_input(context, 0, workspace);
-  const auto p = load_output(context, 0, workspace);
-  const auto m = load_output(context, 1, workspace);
-  const auto v = load_output(context, 2, workspace);
+  const Output p(context, 0), m(context, 1), v(context, 2);
   for (std::size_t i = 0; i < p.size(); ++i) {
-    const double direction = adam.direction(control.coefficient * gradient[i], m[i], v[i]);
-    p[i] -= rate * (direction + decay * p[i]);
+    const double weight = p.present(i);
+    const double direction = adam.direction(control.coefficient * gradient[i], m, v, i);
+    p.put(i, weight - rate * (direction + decay * weight));
   }
-  store_output(context, 0, p, workspace);
-  store_output(context, 1, m, workspace);
-  store_output(context, 2, v, workspace);
 }
 
 // Outputs: direction, m, v, step, rate. The direction of a step that is skipped is zero.
 void lamb_direction(const KernelContext& context, Workspace& workspace) {
   const Attributes& attributes = context.attributes();
   const Control control = load_control(context, 2, workspace);
-  const auto direction = make_output(context, 0, workspace);
-  const auto rate = make_output(context, 4, workspace);
-  if (control.updates) {
-    const std::int64_t update = count_update(context, 3);
-    const Adam adam(attributes, update);
-    const double decay = attributes.real("weight_decay");
-    const Values gradient = load_input(context, 0, workspace);
-    const Values p = load_input(context, 1, workspace);
-    const auto m = load_output(context, 1, workspace);
-    const auto v = load_output(context, 2, workspace);
-    for (std::size_t i = 0; i < direction.size(); ++i)
-      direction[i] = adam.direction(control.coefficient * gradient[i], m[i], v[i]) + decay * p[i];
-    rate[0] = learning_rate_at(attributes, update);
-    store_output(context, 1, m, workspace);
-    store_output(context, 2, v, workspace);
+  const Output direction(context, 0), rate(context, 4);
+  if (!control.updates) {
+    for (std::size_t i = 0; i < direction.size(); ++i) direction.put(i, 0.0);
+    return rate.put(0, 0.0);
   }
-  store_output(context, 0, direction, workspace);
-  store_output(context, 4, rate, workspace);
+  const std::int64_t update = count_update(context, 3);
+  const Adam adam(attributes, update);
+  const double decay = attributes.real("weight_decay");
+  const Values gradient = load_input(context, 0, workspace);
+  const Values p = load_input(context, 1, workspace);
+  const Output m(context, 1), v(context, 2);
+  for (std::size_t i = 0; i < direction.size(); ++i)
+    direction.put(i, adam.direction(control.coefficient * gradient[i], m, v, i) + decay * p[i]);
+  rate.put(0, learning_rate_at(attributes, update));
 }
 
-double sum_of_squares(Values values) {
+double sum_of_squares(const Values& values) {
   double sum = 0;
-  for (const double value : values) sum += value * value;
+  for (std::size_t i = 0; i < values.size(); ++i) sum += values[i] * values[i];
   return sum;
 }
 
 void lamb_norms(const KernelContext& context, Workspace& workspace) {
-  const auto norms = make_output(context, 0, workspace);
-  for (std::size_t i = 0; i < 2; ++i) norms[i] = sum_of_squares(load_input(context, i, workspace));
-  store_output(context, 0, norms, workspace);
+  const Output norms(context, 0);
+  for (std::size_t i = 0; i < 2; ++i)
+    norms.put(i, sum_of_squares(load_input(context, i, workspace)));
 }
 
 // The ratio of the norms of weight and direction scales the rate; a tensor of zeros, or one that
@@ -145,9 +140,8 @@ void lamb_apply(const KernelContext& context, Workspace& workspace) {
   const bool adapts = context.attributes().boolean_or("adapts", true);
   double rate = load_input(context, 2, workspace)[0];
   if (adapts && norms[0] > 0 && norms[1] > 0) rate *= std::sqrt(norms[0]) / std::sqrt(norms[1]);
-  const auto p = load_output(context, 0, workspace);
-  for (std::size_t i = 0; i < p.size(); ++i) p[i] -= rate * direction[i];
-  store_output(context, 0, p, workspace);
+  const Output p(context, 0);
+  for (std::size_t i = 0; i < p.size(); ++i) p.put(i, p.present(i) - rate * direction[i]);
 }
 
 }  // namespace

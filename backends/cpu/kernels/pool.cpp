@@ -33,7 +33,7 @@ void max_pool(const KernelContext& context, Workspace& workspace) {
       if (value > largest || std::isnan(value)) largest = value;
     }
   });
-  store_output(context, 0, y, workspace);
+  store_output(context, 0, y);
 }
 
 // Taps come by window, then row-major: the first of equal elements keeps its place.
@@ -56,7 +56,11 @@ void max_pool_grad(const KernelContext& context, Workspace& workspace) {
   });
   for (std::size_t i = 0; i < dy.size(); ++i)
     if (first[i] != kNone) dx[first[i]] += dy[i];
-  store_output(context, 0, dx, workspace);
+  store_output(context, 0, dx);
+}
+
+std::int64_t max_pool_grad_bound(const KernelContext& context) {
+  return wide_outputs(context) + Workspace::bytes_of<std::size_t>(num_elements(context.in[1]));
 }
 
 // By how much a window divides its sum: all its positions, or those inside the global tensor.
@@ -71,6 +75,18 @@ std::span<double> divisors(const KernelContext& context, const Taps& taps,
   return counts;
 }
 
+// The windows lie in the smaller operand: in the output of the pool, the input of its gradient.
+std::int64_t avg_pool_bound(const KernelContext& context) {
+  const auto positions = [](const KernelOperand& operand) {
+    std::int64_t count = 1;
+    for (const Interval& dim : std::span(operand.box.dims).subspan(kFirstSpatialDim))
+      count *= dim.extent;
+    return static_cast<std::size_t>(count);
+  };
+  return wide_outputs(context) +
+         Workspace::bytes_of<double>(std::max(positions(context.in[0]), positions(context.out[0])));
+}
+
 void avg_pool(const KernelContext& context, Workspace& workspace) {
   const Windows windows = windows_of(context);
   const Taps taps(windows, context.in[0], context.out[0]);
@@ -82,7 +98,7 @@ void avg_pool(const KernelContext& context, Workspace& workspace) {
     for (std::size_t plane = 0; plane < planes(context.in[0]); ++plane)
       y[plane * taps.y_positions() + y_at] += x[plane * taps.x_positions() + x_at] / counts[y_at];
   });
-  store_output(context, 0, y, workspace);
+  store_output(context, 0, y);
 }
 
 void avg_pool_grad(const KernelContext& context, Workspace& workspace) {
@@ -96,16 +112,16 @@ void avg_pool_grad(const KernelContext& context, Workspace& workspace) {
     for (std::size_t plane = 0; plane < planes(context.in[0]); ++plane)
       dx[plane * taps.x_positions() + x_at] += dy[plane * taps.y_positions() + y_at] / counts[y_at];
   });
-  store_output(context, 0, dx, workspace);
+  store_output(context, 0, dx);
 }
 
 }  // namespace
 
 void add_pool_kernels(KernelTable& table) {
-  table.add("max_pool", max_pool);
-  table.add("max_pool_grad", max_pool_grad);
-  table.add("avg_pool", avg_pool);
-  table.add("avg_pool_grad", avg_pool_grad);
+  table.add("max_pool", max_pool, nullptr, wide_outputs);
+  table.add("max_pool_grad", max_pool_grad, nullptr, max_pool_grad_bound);
+  table.add("avg_pool", avg_pool, nullptr, avg_pool_bound);
+  table.add("avg_pool_grad", avg_pool_grad, nullptr, avg_pool_bound);
 }
 
 }  // namespace sextant

@@ -25,11 +25,11 @@ void for_each_reduced(const KernelContext& context, const Visit& visit) {
 template <typename Wide, typename Combine>
 void reduce(const KernelContext& context, Workspace& workspace, Wide neutral,
             const Combine& combine) {
-  const auto x = load_wide<Wide>(context.in[0], workspace);
+  const ValuesOf<Wide> x(context.in[0], workspace);
   const auto y = make_wide<Wide>(context, 0, neutral, workspace);
   for_each_reduced(context,
                    [&](std::size_t from, std::size_t to) { y[to] = combine(y[to], x[from]); });
-  store_wide<Wide>(context, 0, y, workspace);
+  store_wide<Wide>(context, 0, y);
 }
 
 void reduce_sum(const KernelContext& context, Workspace& workspace) {
@@ -46,7 +46,7 @@ void reduce_mean(const KernelContext& context, Workspace& workspace) {
   const auto y = make_output(context, 0, workspace);
   for_each_reduced(context, [&](std::size_t from, std::size_t to) { y[to] += x[from]; });
   for (double& value : y) value /= count;
-  store_output(context, 0, y, workspace);
+  store_output(context, 0, y);
 }
 
 void reduce_max(const KernelContext& context, Workspace& workspace) {
@@ -72,7 +72,7 @@ void extremum_count(const KernelContext& context, Workspace& workspace) {
   for_each_reduced(context, [&](std::size_t from, std::size_t to) {
     if (is_same(x[from], extremum[to])) count[to] += 1.0;
   });
-  store_output(context, 0, count, workspace);
+  store_output(context, 0, count);
 }
 
 void extremum_grad(const KernelContext& context, Workspace& workspace) {
@@ -80,11 +80,10 @@ void extremum_grad(const KernelContext& context, Workspace& workspace) {
   const Values extremum = load_input(context, 1, workspace);
   const Values count = load_input(context, 2, workspace);
   const Values dy = load_input(context, 3, workspace);
-  const auto dx = make_output(context, 0, workspace);
+  const Output dx(context, 0);
   for_each_reduced(context, [&](std::size_t from, std::size_t to) {
-    if (is_same(x[from], extremum[to])) dx[from] = dy[to] / count[to];
+    dx.put(from, is_same(x[from], extremum[to]) ? dy[to] / count[to] : 0.0);
   });
-  store_output(context, 0, dx, workspace);
 }
 
 void reduce_dot(const KernelContext& context, Workspace& workspace) {
@@ -92,31 +91,30 @@ void reduce_dot(const KernelContext& context, Workspace& workspace) {
   const Values b = load_input(context, 1, workspace);
   const auto y = make_output(context, 0, workspace);
   for_each_reduced(context, [&](std::size_t from, std::size_t to) { y[to] += a[from] * b[from]; });
-  store_output(context, 0, y, workspace);
+  store_output(context, 0, y);
 }
 
 void expand(const KernelContext& context, Workspace& workspace) {
   const Shape& shape = context.out[0].local.shape;
   const ReducedDims dims = dims_of(context, shape.rank());
   in_wide_type(context.in[0].local.dtype, [&](auto zero) {
-    const auto x = load_wide<decltype(zero)>(context.in[0], workspace);
-    const auto y = make_wide(context, 0, zero, workspace);
+    const ValuesOf<decltype(zero)> x(context.in[0], workspace);
+    const OutputOf<decltype(zero)> y(context, 0);
     walk<1>(shape, {strides_onto(shape, dims.kept())},
-            [&](std::size_t to, const auto& from) { y[to] = x[from[0]]; });
-    store_wide<decltype(zero)>(context, 0, y, workspace);
+            [&](std::size_t to, const auto& from) { y.put(to, x[from[0]]); });
   });
 }
 
 }  // namespace
 
 void add_reduce_kernels(KernelTable& table) {
-  table.add("reduce_sum", reduce_sum);
-  table.add("reduce_mean", reduce_mean);
-  table.add("reduce_max", reduce_max);
-  table.add("reduce_min", reduce_min);
-  table.add("extremum_count", extremum_count);
+  table.add("reduce_sum", reduce_sum, nullptr, wide_outputs);
+  table.add("reduce_mean", reduce_mean, nullptr, wide_outputs);
+  table.add("reduce_max", reduce_max, nullptr, wide_outputs);
+  table.add("reduce_min", reduce_min, nullptr, wide_outputs);
+  table.add("extremum_count", extremum_count, nullptr, wide_outputs);
   table.add("extremum_grad", extremum_grad);
-  table.add("reduce_dot", reduce_dot);
+  table.add("reduce_dot", reduce_dot, nullptr, wide_outputs);
   table.add("expand", expand);
 }
 

@@ -1,8 +1,9 @@
-// What reference kernels are made of: operands as arrays of doubles, stored with one rounding.
+// What reference kernels are made of: operands read as doubles, results stored with one rounding.
 #pragma once
 
 #include "backends/cpu/elements.h"
 #include "backends/cpu/kernel.h"
+#include "backends/cpu/kernels/wide.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -11,28 +12,30 @@
 
 namespace sextant {
 
-using Values = std::span<const double>;
+using Values = ValuesOf<double>;
+using Output = OutputOf<double>;
 
 // Input `index` in double.
 Values load_input(const KernelContext& context, std::size_t index, Workspace& workspace);
 // Integers of input `index`, exactly.
-std::span<const std::int64_t> load_indices(const KernelContext& context, std::size_t index,
-                                           Workspace& workspace);
+using Indices = ValuesOf<std::int64_t>;
+Indices load_indices(const KernelContext& context, std::size_t index, Workspace& workspace);
 // Where a box that begins at `offset` has a global index, if it does.
 inline std::optional<std::size_t> local_index(std::int64_t index, std::int64_t offset,
                                               std::int64_t extent) {
   if (index < offset || index >= offset + extent) return std::nullopt;
   return static_cast<std::size_t>(index - offset);
 }
-// Present value of output `index`: state, or a content that is accumulated.
-std::span<double> load_output(const KernelContext& context, std::size_t index,
-                              Workspace& workspace);
-// Room for output `index`, all zero.
+// Sums on their way to output `index`, all zero, and their way out.
 std::span<double> make_output(const KernelContext& context, std::size_t index,
                               Workspace& workspace);
-// Rounds to the dtype of the output; adds to the present value first where the act accumulates.
-void store_output(const KernelContext& context, std::size_t index, std::span<double> values,
-                  Workspace& workspace);
+void store_output(const KernelContext& context, std::size_t index, std::span<const double> values);
+
+// Workspace: of the copies of small inputs, which every kernel may make; of sums in all outputs; of
+// an output's bytes aside, where it accumulates.
+std::int64_t small_copies(const KernelContext& context);
+std::int64_t wide_outputs(const KernelContext& context);
+std::int64_t output_aside(const KernelContext& context);
 
 // Extents seen as [leading, last]: the leading dims flattened.
 struct Rows {

@@ -9,10 +9,11 @@ void running_statistic(const KernelContext& context, Workspace& workspace) {
   const double momentum = context.attributes().real("momentum");
   const Values sum = load_input(context, 0, workspace);
   const Values count = load_input(context, 1, workspace);
-  const auto kept = load_output(context, 0, workspace);
-  for (std::size_t i = 0; i < kept.size(); ++i)
-    if (count[i] > 0) kept[i] += momentum * (sum[i] / count[i] - kept[i]);
-  store_output(context, 0, kept, workspace);
+  const Output kept(context, 0);
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    const double before = kept.present(i);
+    if (count[i] > 0) kept.put(i, before + momentum * (sum[i] / count[i] - before));
+  }
 }
 
 }  // namespace

@@ -43,20 +43,19 @@ void cumsum(const KernelContext& context, Workspace& workspace) {
   const std::int64_t last = std::max(from.range.end(), to.range.end()) - 1;
   in_wide_type(context.in[0].local.dtype, [&](auto zero) {
     using Wide = decltype(zero);
-    const auto x = load_wide<Wide>(context.in[0], workspace);
-    const auto y = make_wide<Wide>(context, 0, zero, workspace);
+    const ValuesOf<Wide> x(context.in[0], workspace);
+    const OutputOf<Wide> y(context, 0);
     const auto scan_line = [&](std::int64_t o, std::int64_t i) {
       Wide sum = zero;
       for (std::int64_t step = 0; step <= last - first; ++step) {
         const std::int64_t index = reverse ? last - step : first + step;
-        if (exclusive && to.contains(index)) y[to.at(o, index, i)] = sum;
+        if (exclusive && to.contains(index)) y.put(to.at(o, index, i), sum);
         if (from.contains(index)) sum = plus(sum, x[from.at(o, index, i)]);
-        if (!exclusive && to.contains(index)) y[to.at(o, index, i)] = sum;
+        if (!exclusive && to.contains(index)) y.put(to.at(o, index, i), sum);
       }
     };
     for (std::int64_t o = 0; o < from.outer; ++o)
       for (std::int64_t i = 0; i < from.inner; ++i) scan_line(o, i);
-    store_wide<Wide>(context, 0, y, workspace);
   });
 }
 

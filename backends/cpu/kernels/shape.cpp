@@ -100,9 +100,9 @@ void roll(const KernelContext& context, Workspace& workspace) {
 }  // namespace
 
 void add_shape_kernels(KernelTable& table) {
-  table.add("reshape", reshape);
-  table.add("transpose", transpose);
-  table.add("roll", roll);
+  table.add("reshape", reshape, nullptr, output_aside);
+  table.add("transpose", transpose, nullptr, output_aside);
+  table.add("roll", roll, nullptr, output_aside);
 }
 
 }  // namespace sextant

@@ -24,34 +24,32 @@ void reduce_sum_exp(const KernelContext& context, Workspace& workspace) {
   const auto sum = make_output(context, 0, workspace);
   for_each_in_row(context,
                   [&](std::size_t i, std::size_t row) { sum[row] += std::exp(x[i] - max[row]); });
-  store_output(context, 0, sum, workspace);
+  store_output(context, 0, sum);
 }
 
 void softmax(const KernelContext& context, Workspace& workspace) {
   const Values x = load_input(context, 0, workspace);
   const Values max = load_input(context, 1, workspace);
   const Values sum = load_input(context, 2, workspace);
-  const auto y = make_output(context, 0, workspace);
+  const Output out(context, 0);
   for_each_in_row(context, [&](std::size_t i, std::size_t row) {
-    y[i] = std::exp(x[i] - max[row]) / sum[row];
+    out.put(i, std::exp(x[i] - max[row]) / sum[row]);
   });
-  store_output(context, 0, y, workspace);
 }
 
 void softmax_grad(const KernelContext& context, Workspace& workspace) {
   const Values y = load_input(context, 0, workspace);
   const Values dy = load_input(context, 1, workspace);
   const Values dot = load_input(context, 2, workspace);
-  const auto dx = make_output(context, 0, workspace);
+  const Output dx(context, 0);
   for_each_in_row(context,
-                  [&](std::size_t i, std::size_t row) { dx[i] = y[i] * (dy[i] - dot[row]); });
-  store_output(context, 0, dx, workspace);
+                  [&](std::size_t i, std::size_t row) { dx.put(i, y[i] * (dy[i] - dot[row])); });
 }
 
 }  // namespace
 
 void add_softmax_kernels(KernelTable& table) {
-  table.add("reduce_sum_exp", reduce_sum_exp);
+  table.add("reduce_sum_exp", reduce_sum_exp, nullptr, wide_outputs);
   table.add("softmax", softmax);
   table.add("softmax_grad", softmax_grad);
 }

@@ -3,15 +3,13 @@
 #include "backends/cpu/kernels/families.h"
 #include "backends/cpu/kernels/reference.h"
 
-#include <algorithm>
-
 namespace sextant {
 namespace {
 
-void constant(const KernelContext& context, Workspace& workspace) {
-  const auto y = make_output(context, 0, workspace);
-  std::fill(y.begin(), y.end(), context.attributes().real("value"));
-  store_output(context, 0, y, workspace);
+void constant(const KernelContext& context, Workspace&) {
+  const Output y(context, 0);
+  const double value = context.attributes().real("value");
+  for (std::size_t i = 0; i < y.size(); ++i) y.put(i, value);
 }
 
 void parameter(const KernelContext&, Workspace&) {}

@@ -14,14 +14,17 @@ namespace {
 // {sum of squares, count}: of the finite elements, and of the others. In double the squares of 2^60
 // largest f32 numbers do not overflow; those of f64 gradients may, which then counts as not finite.
 void gradient_stats(const KernelContext& context, Workspace& workspace) {
-  const auto stats = make_output(context, 0, workspace);
-  for (const double g : load_input(context, 0, workspace)) {
-    if (std::isfinite(g))
-      stats[0] += g * g;
+  const Values gradient = load_input(context, 0, workspace);
+  double squares = 0.0, others = 0.0;
+  for (std::size_t i = 0; i < gradient.size(); ++i) {
+    if (std::isfinite(gradient[i]))
+      squares += gradient[i] * gradient[i];
     else
-      stats[1] += 1.0;
+      others += 1.0;
   }
-  store_output(context, 0, stats, workspace);
+  const Output stats(context, 0);
+  stats.put(0, squares);
+  stats.put(1, others);
 }
 
 void add_stats(const KernelContext& context, Workspace& workspace) {
@@ -30,10 +33,10 @@ void add_stats(const KernelContext& context, Workspace& workspace) {
     const Values stats = load_input(context, i, workspace);
     for (std::size_t j = 0; j < sum.size(); ++j) sum[j] += stats[j];
   }
-  store_output(context, 0, sum, workspace);
+  store_output(context, 0, sum);
 }
 
-bool is_finite(Values stats) { return stats[1] == 0.0 && std::isfinite(stats[0]); }
+bool is_finite(const Values& stats) { return stats[1] == 0.0 && std::isfinite(stats[0]); }
 
 void update_control(const KernelContext& context, Workspace& workspace) {
   const Attributes& attributes = context.attributes();
@@ -53,42 +56,43 @@ void update_control(const KernelContext& context, Workspace& workspace) {
     if (limit > 0 && norm > limit) coefficient *= limit / norm;
     const auto output = make_output(context, 1, workspace);
     output[0] = norm;
-    store_output(context, 1, output, workspace);
+    store_output(context, 1, output);
   }
   const auto control = make_output(context, 0, workspace);
   if (updates) control[0] = coefficient, control[1] = 1.0;
-  store_output(context, 0, control, workspace);
+  store_output(context, 0, control);
   if (context.in.size() < 3) return;
   const auto used = make_output(context, 2, workspace);
   used[0] = scale;
-  store_output(context, 2, used, workspace);
+  store_output(context, 2, used);
 }
 
 // Smaller after an overflow, larger after `interval` updates without one, unchanged by a step
 // without tokens.
 void loss_scale_update(const KernelContext& context, Workspace& workspace) {
   const Attributes& attributes = context.attributes();
-  const auto scale = load_output(context, 0, workspace);
+  const Output state(context, 0);
+  double scale = state.present(0);
   std::int64_t& updates = *reinterpret_cast<std::int64_t*>(context.out[1].data);
   if (load_input(context, 0, workspace)[1] != 0.0) {
     if (++updates < attributes.integer("interval")) return;
-    const double larger = scale[0] * attributes.real("growth");
-    if (larger <= std::numeric_limits<float>::max()) scale[0] = larger;
+    const double larger = scale * attributes.real("growth");
+    if (larger <= std::numeric_limits<float>::max()) scale = larger;
   } else if (!is_finite(load_input(context, 1, workspace))) {
-    scale[0] = std::max(scale[0] * attributes.real("backoff"), attributes.real("minimum"));
+    scale = std::max(scale * attributes.real("backoff"), attributes.real("minimum"));
   } else {
     return;
   }
   updates = 0;
-  store_output(context, 0, scale, workspace);
+  state.put(0, scale);
 }
 
 }  // namespace
 
 void add_update_control_kernels(KernelTable& table) {
   table.add("gradient_stats", gradient_stats);
-  table.add("add_stats", add_stats);
-  table.add("update_control", update_control);
+  table.add("add_stats", add_stats, nullptr, wide_outputs);
+  table.add("update_control", update_control, nullptr, wide_outputs);
   table.add("loss_scale_update", loss_scale_update);
 }
 

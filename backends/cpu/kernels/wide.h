@@ -1,5 +1,7 @@
-// Operands in the widest type of their sort: floating types in double, integers and bool in 64
-// bits, exactly.
+// Elements of operands in the widest type of their sort: floating types in double, integers and
+// bool in 64 bits, exactly. They are widened when they are read and rounded when they are written:
+// whole copies would take four times the memory of a bf16 tensor. Small inputs are copied all the
+// same, because what is read often is read faster from a copy.
 #pragma once
 
 #include "backends/cpu/elements.h"
@@ -14,6 +16,13 @@
 
 namespace sextant {
 
+// Inputs of so many elements at most are widened as a whole: 32 KiB, the nearest cache of a core.
+inline constexpr std::size_t kSmallInput = 4096;
+
+inline std::size_t num_elements(const KernelOperand& operand) {
+  return static_cast<std::size_t>(operand.local.shape.elements());
+}
+
 // Calls `visit` with a zero of the wide type of `dtype`.
 template <typename Visit>
 void in_wide_type(DType dtype, const Visit& visit) {
@@ -23,52 +32,104 @@ void in_wide_type(DType dtype, const Visit& visit) {
     visit(std::int64_t{});
 }
 
-template <typename Wide>
-std::span<Wide> load_wide(const KernelOperand& operand, Workspace& workspace) {
-  const auto values =
-      workspace.take<Wide>(static_cast<std::size_t>(operand.local.shape.elements()));
-  visit_storage(operand.local.dtype, [&](auto element) {
-    const auto* from = reinterpret_cast<const decltype(element)*>(operand.data);
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<Wide>(widen(from[i]));
-  });
-  return values;
-}
-
-// Room for output `index`, every element `value`.
-template <typename Wide>
-std::span<Wide> make_wide(const KernelContext& context, std::size_t index, Wide value,
-                          Workspace& workspace) {
-  const auto values =
-      workspace.take<Wide>(static_cast<std::size_t>(context.out[index].local.shape.elements()));
-  std::fill(values.begin(), values.end(), value);
-  return values;
-}
-
 // Integers wrap around instead of overflowing.
 inline std::int64_t plus(std::int64_t a, std::int64_t b) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
 }
 inline double plus(double a, double b) { return a + b; }
 
-// Rounds to the dtype of the output; adds to the present value first where the act accumulates.
 template <typename Wide>
-void store_wide(const KernelContext& context, std::size_t index, std::span<Wide> values,
-                Workspace& workspace) {
-  const KernelOperand& operand = context.out[index];
-  if (context.accumulate[index]) {
-    const auto present = load_wide<Wide>(operand, workspace);
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = plus(values[i], present[i]);
-  }
-  if (operand.local.dtype == DType::kBool) {  // true and true is true, not 2
-    for (std::size_t i = 0; i < values.size(); ++i)
-      operand.data[i] = std::byte{values[i] != Wide{0}};
-    return;
-  }
-  visit_storage(operand.local.dtype, [&](auto element) {
-    using Storage = decltype(element);
-    auto* to = reinterpret_cast<Storage*>(operand.data);
-    for (std::size_t i = 0; i < values.size(); ++i) to[i] = narrow<Storage>(values[i]);
+Wide wide_element(DType dtype, const std::byte* data, std::size_t i) {
+  return visit_storage(dtype, [&](auto zero) {
+    return static_cast<Wide>(widen(reinterpret_cast<const decltype(zero)*>(data)[i]));
   });
+}
+
+// Elements to read.
+template <typename Wide>
+class ValuesOf {
+ public:
+  ValuesOf() = default;
+  ValuesOf(const KernelOperand& operand, Workspace& workspace)
+      : data_(operand.data), dtype_(operand.local.dtype), size_(num_elements(operand)) {
+    constexpr DType kOwn = std::is_same_v<Wide, double> ? DType::kF64 : DType::kI64;
+    if (dtype_ == kOwn) {
+      wide_ = reinterpret_cast<const Wide*>(data_);
+    } else if (size_ <= kSmallInput) {
+      const auto copy = workspace.take<Wide>(size_);
+      for (std::size_t i = 0; i < size_; ++i) copy[i] = wide_element<Wide>(dtype_, data_, i);
+      wide_ = copy.data();
+    }
+  }
+
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  Wide operator[](std::size_t i) const {
+    return wide_ != nullptr ? wide_[i] : wide_element<Wide>(dtype_, data_, i);
+  }
+
+ private:
+  const Wide* wide_ = nullptr;
+  const std::byte* data_ = nullptr;
+  DType dtype_ = DType::kF64;
+  std::size_t size_ = 0;
+};
+
+// Elements to write, each once and rounded once. An input that has the output's bytes must have
+// been read at that place.
+template <typename Wide>
+class OutputOf {
+ public:
+  OutputOf(const KernelContext& context, std::size_t index)
+      : data_(context.out[index].data),
+        dtype_(context.out[index].local.dtype),
+        size_(num_elements(context.out[index])),
+        accumulate_(context.accumulate[index]) {}
+
+  std::size_t size() const { return size_; }
+  // What is there: state, or a content that is accumulated.
+  Wide present(std::size_t i) const { return wide_element<Wide>(dtype_, data_, i); }
+  // Adds to what is there where the act accumulates. Sums of integers wrap around, over
+  // micro-batches as between devices, so that they do not depend on which of the two a plan has.
+  void put(std::size_t i, Wide value) const {
+    if (dtype_ == DType::kBool) {  // true and true is true, not 2
+      data_[i] = std::byte{(accumulate_ ? plus(value, present(i)) : value) != Wide{0}};
+      return;
+    }
+    visit_storage(dtype_, [&](auto zero) {
+      using Storage = decltype(zero);
+      auto* to = reinterpret_cast<Storage*>(data_) + i;
+      if constexpr (std::is_integral_v<Storage>) {
+        const auto added = narrow<Storage>(value);
+        *to = accumulate_ ? static_cast<Storage>(plus(std::int64_t{*to}, std::int64_t{added}))
+                          : added;
+      } else {
+        *to = narrow<Storage>(accumulate_ ? plus(value, present(i)) : value);
+      }
+    });
+  }
+
+ private:
+  std::byte* data_;
+  DType dtype_;
+  std::size_t size_;
+  bool accumulate_;
+};
+
+// Sums on their way to output `index`, every element `value`: of kernels that come back to an
+// element. `wide_outputs` is what they take.
+template <typename Wide>
+std::span<Wide> make_wide(const KernelContext& context, std::size_t index, Wide value,
+                          Workspace& workspace) {
+  const auto values = workspace.take<Wide>(num_elements(context.out[index]));
+  std::fill(values.begin(), values.end(), value);
+  return values;
+}
+
+template <typename Wide>
+void store_wide(const KernelContext& context, std::size_t index, std::span<const Wide> values) {
+  const OutputOf<Wide> output(context, index);
+  for (std::size_t i = 0; i < values.size(); ++i) output.put(i, values[i]);
 }
 
 // What a maximum or minimum over nothing is: -infinity or +infinity, of integers the lowest or

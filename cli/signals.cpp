@@ -1,0 +1,45 @@
+// The handler and what it notes.
+#include "cli/signals.h"
+
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+
+namespace sextant {
+namespace {
+
+// The one place for a signal's number: handlers cannot be handed state.
+volatile std::sig_atomic_t signal_number = 0, num_signals = 0, are_noted = 0;
+
+[[noreturn]] void end_now(int number) {
+  constexpr char kText[] = "\ninterrupted\n";
+  const auto ignored = write(STDERR_FILENO, kText, sizeof kText - 1);
+  static_cast<void>(ignored);
+  std::_Exit(128 + number);
+}
+
+extern "C" void note_signal(int number) {
+  constexpr int kNow = 3;
+  num_signals = num_signals + 1;
+  if (are_noted == 0 || num_signals >= kNow) end_now(number);
+  if (signal_number == 0) signal_number = number;
+}
+
+}  // namespace
+
+void watch_signals() {
+  std::signal(SIGINT, note_signal);
+  std::signal(SIGTERM, note_signal);
+}
+
+NotedSignals::NotedSignals() { are_noted = are_noted + 1; }
+NotedSignals::~NotedSignals() { are_noted = are_noted - 1; }
+
+bool was_interrupted() { return signal_number != 0; }
+
+int interrupting_signal() { return signal_number; }
+
+void end_interrupted() { end_now(signal_number); }
+
+}  // namespace sextant

@@ -1,0 +1,205 @@
+"""`sextant run` says on which device it runs, how far it is, what it skipped and how it ended; results
+are not replaced by accident; `compare` reads all of that.
+
+usage: run_test.py --sextant PROGRAM
+"""
+
+import argparse
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from habits_test import CPU, TINY, Program, expect, failures
+
+JOB = ["--strategy", "dp=2", "--global-batch", "4", "--data", "random"]
+# Two bf16 products of a step take the reference kernels many seconds.
+SLOW = "gpt:layers=2,hidden=768,heads=8,vocab=16384,seq=512"
+GPUS = ["-c", "dgx-a100:nodes=1"]
+
+
+def record_of(program, folder):
+    return json.loads((program.folder / folder / "run.json").read_text(encoding="utf-8"))
+
+
+def metrics_of(program, folder):
+    lines = (program.folder / folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def check_other_device(program):
+    """Times of CPU ranks are no times of the GPUs that a plan is for."""
+    ran = program.run("run", TINY, *GPUS, *JOB, "--steps", "4", "--out", "gpu").expect_code(0)
+    expect(ran.err.startswith("note: the plan is for A100-SXM4-80GB, --backend cpu runs it on 2 CPU"),
+           f"a plan of GPUs on the CPU is not said first: {ran.err}")
+    expect("MFU" not in ran.out, f"an MFU of a device that did not run: {ran.out}")
+    expect(all(line["mfu"] is None for line in metrics_of(program, "gpu")), "metrics have an MFU")
+    record = record_of(program, "gpu")
+    expect(record["planned_device"] == "A100-SXM4-80GB" and not record["is_planned_device"],
+           f"run.json does not say for which device the plan is: {record}")
+    compared = program.run("compare", "gpu/plan.json", "gpu").expect_code(0)
+    expect("other device" in compared.out and "-100 %" not in compared.out,
+           f"times of another device are called an error: {compared.out}")
+    document = program.run("compare", "gpu/plan.json", "gpu", "--json").expect_code(0).document()
+    expect(document["step_error"] is None and document["is_planned_device"] is False,
+           "compare --json has an error of another device")
+    expect(document["message_order_equal"] is True, "the order is that of the plan all the same")
+
+    ran = program.run("run", TINY, *CPU, *JOB, "--steps", "4", "--out", "cpu").expect_code(0)
+    expect("note:" not in ran.err and "MFU" in ran.out, f"a plan for CPU ranks: {ran.err}")
+    document = program.run("compare", "cpu/plan.json", "cpu", "--json").expect_code(0).document()
+    expect(document["step_error"] is not None, "compare of the planned device has no error")
+
+
+def check_overwrite(program):
+    """Results are replaced only where that was asked for, by every verb that writes a folder."""
+    run = ["run", TINY, *CPU, *JOB, "--steps", "2", "--out"]
+    search = ["search", TINY, *CPU, "--global-batch", "4", "--out"]
+    export = ["export", TINY, *CPU, "--strategy", "dp=2", "--global-batch", "4", "--out"]
+    for verb, first in ((run, "metrics.jsonl"), (search, "plan.json"),
+                        (export, "weights.safetensors")):
+        folder = verb[0]
+        program.run(*verb, folder).expect_code(0)
+        before = (program.folder / folder / first).read_bytes()
+        program.run(*verb, folder, "--seed", "7").expect_code(2).expect_error(
+            f"{first} is there", "--overwrite")
+        expect((program.folder / folder / first).read_bytes() == before,
+               f"{folder} replaced {first} without being asked")
+        program.run(*verb, folder, "--overwrite").expect_code(0)
+    # The plan that runs may lie where the results go; another one may not be lost.
+    program.run("run", "search/plan.json", "--data", "random", "--steps", "2", "--out",
+                "search").expect_code(0)
+    program.run(*search, "other", "--fix", "dp=1").expect_code(0)
+    program.run(*run, "other").expect_code(2).expect_error("plan.json is there")
+
+
+def check_skipped_steps(program):
+    """A step that changes no weight is said; a run of such steps alone trained nothing."""
+    run = ["run", TINY, *CPU, *JOB, "--dtype", "f16", "--json"]
+    # Scaled by 1e30 every gradient is infinite in f16, and the scale halves with each step.
+    none = program.run(*run, "--optimizer", "adamw loss_scale=dynamic:1e30", "--steps", "3", "--out",
+                       "none").expect_code(7)
+    expect("all 3 steps were skipped" in none.err, f"nothing trained, nothing said: {none.err}")
+    expect("skipped 3 of 3 steps" in none.err, f"the table does not say it: {none.err}")
+    expect([line["skipped"] for line in metrics_of(program, "none")] == [True] * 3,
+           "metrics.jsonl does not say which steps were skipped")
+    expect(record_of(program, "none")["skipped_steps"] == 3, "run.json does not count skipped steps")
+    # From 2^24 on a few steps overflow before the scale is small enough: the largest f16 is 2^16.
+    some = program.run(*run, "--optimizer", "adamw loss_scale=dynamic:16777216", "--steps", "40",
+                       "--out", "some").expect_code(0)
+    skipped = [line["skipped"] for line in metrics_of(program, "some")]
+    expect(0 < sum(skipped) < 40 and skipped == sorted(skipped, reverse=True),
+           f"the first steps alone are skipped: {skipped}")
+    expect(f"skipped {sum(skipped)} of 40 steps" in some.err, f"skipped steps are not said: {some.err}")
+    expect(record_of(program, "some")["skipped_steps"] == sum(skipped), "run.json counts others")
+    all_updated = program.run("run", TINY, *CPU, *JOB, "--steps", "3").expect_code(0)
+    expect("skipped" not in all_updated.out, "a run without skipped steps speaks of them")
+
+
+def check_diverged(program):
+    """A loss that is no number ends with its own exit code, and what was measured can be read."""
+    run = ["run", TINY, *CPU, *JOB, "--learning-rate", "1e30", "--steps", "6", "--out", "nan"]
+    program.run(*run).expect_code(7).expect_said("is not finite")
+    losses = [line["loss"] for line in metrics_of(program, "nan")]
+    expect(len(losses) == 6 and None in losses, f"losses of a diverged run: {losses}")
+    program.run("compare", "nan/plan.json", "nan").expect_code(0)
+
+
+class Watched:
+    """A run in the background whose standard error is read line by line."""
+
+    def __init__(self, program, *arguments):
+        self.process = subprocess.Popen(
+            [str(program.path), *arguments], cwd=program.folder, stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.lines = []
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def read(self):
+        for line in self.process.stderr:
+            self.lines.append(line)
+
+    def wait_for(self, condition, seconds):
+        end = time.monotonic() + seconds
+        while not condition() and time.monotonic() < end and self.process.poll() is None:
+            time.sleep(0.05)
+        return condition()
+
+    def end_by(self, number):
+        """Sends the signal; the exit code and the seconds it took."""
+        self.process.send_signal(number)
+        begin = time.monotonic()
+        try:
+            code = self.process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            code = self.process.wait()
+        self.reader.join(timeout=5)
+        return code, time.monotonic() - begin
+
+
+def check_signal_within_a_step(program):
+    """A signal in the middle of a long kernel ends the run within a second or so, exit 128 + number."""
+    for number, code, strategy in ((signal.SIGTERM, 143, "dp=1"), (signal.SIGINT, 130, "dp=2")):
+        folder = f"cut{code}"
+        run = Watched(program, "run", SLOW, *GPUS, "--strategy", strategy, "--global-batch", "2",
+                      "--data", "random", "--steps", "50", "--out", folder)
+        is_seen = run.wait_for(lambda: any("launches" in line for line in run.lines), 90)
+        expect(is_seen, f"no progress within a step: {run.lines}")
+        expect("step 0 of 50: " in run.lines[-1], f"the step is not named: {run.lines}")
+        ended, took = run.end_by(number)
+        expect(ended == code, f"an interrupted step exits with {ended}, wanted {code}")
+        expect(took < 2.0, f"an interrupted step takes {took:.1f} s to end")
+        record = record_of(program, folder)
+        expect(record["end"] == "interrupted" and record["asked_steps"] == 50 and
+               record["steps"] == len(metrics_of(program, folder)),
+               f"run.json does not say that it was interrupted: {record}")
+
+
+def check_interrupted_run_is_read(program):
+    """compare says how a run ended, and calls no order different that nobody recorded."""
+    run = Watched(program, "run", TINY, *CPU, *JOB, "--steps", "1000000", "--out", "cut")
+    run.wait_for(lambda: any(": loss" in line for line in run.lines), 60)
+    code, took = run.end_by(signal.SIGINT)
+    expect(code == 130 and took < 2.0, f"exit {code} after {took:.1f} s")
+    record = record_of(program, "cut")
+    expect(record["end"] == "interrupted" and 2 < record["steps"] < 1000000,
+           f"run.json of an interrupted run: {record}")
+    if record["steps"] > 20000:  # the simulator goes through all of them
+        return
+    compared = program.run("compare", "cut/plan.json", "cut").expect_code(0)
+    expect(f"interrupted after {record['steps']} of 1000000 steps" in compared.out and
+           "DIFFERENT" not in compared.out, f"compare of an interrupted run: {compared.out}")
+
+
+def check_edited_figures(program):
+    """A figure that names a source and is not the source's is assumed, whatever the file calls it."""
+    shown = program.run("cluster", "show", "dgx-a100:nodes=1", "--json").expect_code(0).document()
+    cluster = shown["cluster"]
+    cluster["device"]["matmul_efficiency"]["value"] = 0.95
+    (program.folder / "edited.json").write_text(json.dumps(cluster), encoding="utf-8")
+    said = program.run("cluster", "show", "edited.json").expect_code(0).out
+    expect("matmul efficiency: 95.0 % (assumed: edited: " in said, f"an edited figure: {said}")
+    expect(said.count("edited:") == 1, "figures that were left alone are called edited")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--sextant", required=True, type=pathlib.Path)
+    path = parser.parse_args().sextant.resolve()
+    for check in (check_other_device, check_overwrite, check_skipped_steps, check_diverged,
+                  check_signal_within_a_step, check_interrupted_run_is_read, check_edited_figures):
+        with tempfile.TemporaryDirectory() as folder:
+            print(check.__name__, flush=True)
+            check(Program(path, pathlib.Path(folder)))
+    print(f"{len(failures)} expectations failed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
