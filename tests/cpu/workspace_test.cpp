@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::workspace_test {
 namespace {
 
 // 1,024 rows of 512: 2^19 elements, which are 4 MiB in double.
@@ -114,4 +114,4 @@ TEST_CASE("a workspace that was reserved takes from one piece, and knows its mos
   CHECK(workspace.most() == 64);  // a line
 }
 
-}  // namespace sextant
+}  // namespace sextant::workspace_test

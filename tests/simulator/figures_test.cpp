@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace sextant {
+namespace sextant::figures_test {
 namespace {
 
 std::vector<std::string> claims_of(Cluster cluster) {
@@ -60,4 +60,4 @@ TEST_CASE("provenances are counted over devices and links") {
   CHECK(to_text(counted) == std::to_string(counted.at(Provenance::kAssumed)) + " assumed");
 }
 
-}  // namespace sextant
+}  // namespace sextant::figures_test
