@@ -65,7 +65,7 @@ class OneGpu final : public RunDevices {
 #endif
 
 // Runs of letters and digits, in lower case.
-std::vector<std::string> words_of(std::string_view text) {
+std::vector<std::string> lower_words(std::string_view text) {
   std::vector<std::string> words(1);
   for (const char letter : text) {
     const auto byte = static_cast<unsigned char>(letter);
@@ -141,7 +141,7 @@ std::string devices_text(const RunArguments& arguments, std::int64_t ranks) {
 
 bool is_planned_device(std::string_view backend, const DeviceKind& planned,
                        std::string_view devices) {
-  const std::vector<std::string> wanted = words_of(planned.name), used = words_of(devices);
+  const std::vector<std::string> wanted = lower_words(planned.name), used = lower_words(devices);
   const bool is_cpu = !wanted.empty() && wanted.front().starts_with("cpu");
   if (backend == "cpu" || is_cpu) return backend == "cpu" && is_cpu;
   const auto model = std::find_if(wanted.begin(), wanted.end(), [](const std::string& word) {

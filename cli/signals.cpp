@@ -14,7 +14,7 @@ volatile std::sig_atomic_t signal_number = 0, num_signals = 0, are_noted = 0;
 
 [[noreturn]] void end_now(int number) {
   constexpr char kText[] = "\ninterrupted\n";
-  const auto ignored = write(STDERR_FILENO, kText, sizeof kText - 1);
+  const auto ignored = ::write(STDERR_FILENO, kText, sizeof kText - 1);
   static_cast<void>(ignored);
   std::_Exit(128 + number);
 }
