@@ -20,7 +20,9 @@ std::string cuda_text() {
                                    devices, cuda_device_name(0))
                      : "built in, but no usable GPU: " + why_no_cuda_device();
 #else
-  return "not built in: it needs nvcc and, for ./demo.sh, a GPU; SEXTANT_CUDA=on ./demo.sh builds it all the same";
+  return "not built in: it needs nvcc and, for ./demo.sh, a GPU; SEXTANT_CUDA=on ./demo.sh builds "
+         "it "
+         "all the same";
 #endif
 }
 

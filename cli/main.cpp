@@ -115,7 +115,6 @@ void add_simulate(Program& p) {
   CLI::App& verb = add_verb(
       p.app, p, "simulate", "Where the step of a plan goes",
       "Examples:\n  sextant simulate plan.json --trace trace.json.gz --timeline step.html\n"
-      "  sextant simulate plan.json --what-if link.ib.bandwidth=2x --what-if gpu.flops=1.5x\n"
       "  sextant simulate plan.json --sweep link.ib.bandwidth=0.25x..4x --plot sweep.svg\n"
       "  sextant simulate gpt3-175b -c dgx-a100:nodes=128 --strategy \"dp=16 tp=8 pp=8\" "
       "--global-batch 1536",

@@ -48,7 +48,7 @@ std::vector<std::vector<std::int64_t>> settings_of(const BuiltinCluster& cluster
   std::vector<std::int64_t> usual;
   for (const BuiltinSetting& setting : cluster.settings) usual.push_back(setting.fallback);
   std::vector<std::vector<std::int64_t>> all = {usual};
-  const bool is_torus = !cluster.settings.empty() && cluster.settings.front().name == "x";
+  const bool is_torus = !cluster.settings.empty() && cluster.settings.front().key == "x";
   for (std::size_t flat = 2; is_torus && flat > 0; --flat) {
     all.push_back(all.back());
     all.back()[flat] = 1;

@@ -41,6 +41,8 @@ void require_learning_rate(std::string_view kind, const Attributes& attributes) 
   const std::int64_t warm_up = attributes.integer_or("warm_up", 0);
   require(warm_up >= 0, ErrorCode::kBadInput, "{}: a warm-up of {} updates", kind, warm_up);
   if (schedule == "constant") return;
+  require(attributes.contains("total_updates"), ErrorCode::kBadInput,
+          "{}: a {} schedule needs the attribute 'total_updates'", kind, schedule);
   const std::int64_t total = attributes.integer("total_updates");
   require(total > warm_up, ErrorCode::kBadInput,
           "{}: a {} schedule of {} updates ends within its warm-up of {}", kind, schedule, total,

@@ -55,7 +55,9 @@ double share_of(double value, ReduceOp op, DType dtype, Shares shares, Random& r
   if (random.integer(0, 5) == 0) return neutral(op, dtype);
   if (dtype == DType::kBool && op == ReduceOp::kSum) return 0;
   if (dtype == DType::kBool) return random.integer(0, 1) == 0 ? neutral(op, dtype) : value;
-  if (shares == Shares::kExtremes && is_integer(dtype)) {
+  // Doubles add numbers of 64 bits exactly only where all are multiples of 2^29, as extremes are.
+  const bool is_exact = dtype != DType::kI64 || std::fmod(value, 0x1p29) == 0;
+  if (shares == Shares::kExtremes && is_integer(dtype) && is_exact) {
     const double share = extreme(dtype, random);
     return op == ReduceOp::kSum ? share : reduced(op, share, value, dtype) == value ? share : value;
   }

@@ -149,7 +149,7 @@ TEST_CASE("abort from outside ends a wait with the given reason") {
 }
 
 TEST_CASE("a world that is aborted begins nothing more, though no rank waits for another") {
-  const Diamond diamond;
+  Diamond diamond;
   for (const CpuQueueKind kind : kKinds) {
     CpuWorld world(diamond.builder.graph(), options_of(kind));
     Device& device = *world.devices().front();
@@ -171,7 +171,7 @@ TEST_CASE("a world that is aborted begins nothing more, though no rank waits for
 // "one" reads nothing; "double" and "triple", on a queue each, may copy their four elements to four
 // doubles, 32 bytes, which take one line of 64.
 TEST_CASE("memory that has room for the arena and not for the kernels' workspace is refused") {
-  const Diamond diamond;
+  Diamond diamond;
   const Bytes arena = diamond.builder.graph().programs[0].arena.size;
   CpuOptions options = options_of(CpuQueueKind::kInline);
   options.kernels = CpuKernels::kReference;

@@ -474,7 +474,7 @@ TEST_CASE("the gradient of a class shard subtracts the label only where it lies"
     // The second half holds classes 2 and 3: [.3 - 1, .4].
     const double log4 = std::log(4.0);
     check_near(KernelCall("cross_entropy_grad", {})
-                   .input({{{1, 2}, dtype}, {std::log(3.0), log4}, {0, 2}})
+                   .input({{{1, 2}, dtype}, {std::log(3.0), log4}, {0, 2}, Shape{1, 4}})
                    .input({{{1}, dtype}, {log4}, {}})
                    .input({{{1}, dtype}, {2.5}, {}})
                    .input({{{1}, DType::kI32}, {2}, {}})

@@ -71,7 +71,7 @@ TEST_CASE("kernels that pass through a tensor take no copy of it, whatever its t
       for (const auto& [kind, call] : passing_calls(dtype)) {
         CAPTURE(kind);
         CAPTURE(to_string(dtype));
-        REQUIRE(call->kernel(table) != nullptr);
+        REQUIRE((call->kernel(table) != nullptr));
         CHECK(call->stated_workspace(table) <= 200 * 1024);
         static_assert(kWhole > 20 * 200 * 1024);
       }
@@ -105,7 +105,9 @@ TEST_CASE("a workspace that was reserved takes from one piece, and knows its mos
   workspace.reserve(1000);
   {
     const Workspace::Frame frame(workspace);
-    CHECK(workspace.take<double>(8).data() + 8 == workspace.take<double>(8).data());
+    const double* first = workspace.take<double>(8).data();
+    const double* second = workspace.take<double>(8).data();
+    CHECK((first + 8 == second));
     CHECK(workspace.most() == 128);
   }
   workspace.take<std::byte>(1);

@@ -352,9 +352,11 @@ TEST_CASE("an all_to_all leaves a node through each member's own share") {
         Duration(10'000'000'000));
 }
 
-// Leaves of 2 nodes, 4:1 oversubscribed: 10 GB/s per device below, 2.5 above.
+// Leaves of 2 nodes, 4:1 oversubscribed: 10 GB/s per device below, 2.5 above. At 60 GB/s inside a
+// node a ring is faster than the levels one after the other, 4 GB / 40 + 6 GB / 60 = 200 ms in the
+// first case, 12 / 20 + 12 / 60 = 800 ms in the second.
 TEST_CASE("a ring crosses an oversubscribed tier with the shares of all members below it") {
-  Cluster cluster = switch_of(4, 4, 1e12, 0);
+  Cluster cluster = switch_of(4, 4, 60e9, 0);
   cluster.inter_node.bandwidth.value = 10e9;
   OuterTier leaf;
   leaf.nodes_per_group = 2;
@@ -364,12 +366,15 @@ TEST_CASE("a ring crosses an oversubscribed tier with the shares of all members 
   // One leaf: 4 x 10 GB/s, 7/8 x 8 GB / 40 = 175 ms.
   CHECK(time_of(cluster, Primitive::kAllGather, first(8), 8'000'000'000) ==
         Duration(175'000'000'000));
-  // All: min(4 x 10, 8 x 2.5) = 20 GB/s, 15/16 x 16 GB / 20 = 750 ms, and 15 steps of 50 us.
+  // All: min(4 x 10, 8 x 2.5) = 20 GB/s: a ring takes 15/16 x 16 GB / 20 = 750 ms and 15 steps of
+  // 50 us; leaf by leaf 8 GB / 20 and inside them 7/8 x 16 GB / 40 are 750 ms too, but one step
+  // crosses.
   CHECK(time_of(cluster, Primitive::kAllGather, first(16), 16'000'000'000) ==
-        Duration(750'750'000'000));
-  // One member per node: min(10, 2 x 2.5): 3/4 x 4 GB / 5 = 600 ms.
+        Duration(750'050'000'000));
+  // One member per node: min(10, 2 x 2.5): a ring takes 3/4 x 4 GB / 5 = 600 ms and 3 steps of 50
+  // us; leaf by leaf 2 GB / 5 and inside them 2 GB / 10 are 600 ms too, but one step crosses.
   CHECK(time_of(cluster, Primitive::kAllGather, ranks({0, 4, 8, 12}), 4'000'000'000) ==
-        Duration(600'150'000'000));
+        Duration(600'050'000'000));
   // A transfer has one member's share: 1 GB / 2.5 GB/s.
   CHECK(time_of(cluster, Primitive::kTransfer, ranks({0, 15}), 0, 1'000'000'000) ==
         Duration(400'050'000'000));

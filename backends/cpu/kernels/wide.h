@@ -104,7 +104,8 @@ class OutputOf {
         *to = accumulate_ ? static_cast<Storage>(plus(std::int64_t{*to}, std::int64_t{added}))
                           : added;
       } else {
-        *to = narrow<Storage>(accumulate_ ? plus(value, present(i)) : value);
+        const auto added = static_cast<double>(value);
+        *to = narrow<Storage>(accumulate_ ? added + static_cast<double>(widen(*to)) : added);
       }
     });
   }
