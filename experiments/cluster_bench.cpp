@@ -10,15 +10,15 @@
 namespace sextant {
 namespace {
 
-constexpr std::int64_t kRows[] = {1024, 4096, 16384};
-constexpr std::int64_t kColumns[] = {1024, 1600, 4096, 6400, 8192};
+constexpr std::int64_t kProductRows[] = {1024, 4096, 16384};
+constexpr std::int64_t kProductColumns[] = {1024, 1600, 4096, 6400, 8192};
 constexpr std::int64_t kWidth = 1024;  // of rows that kernels are measured on
 
 // Products of model sizes.
-void add_products(KernelMeasurement& measurement) {
-  for (const std::int64_t m : kRows)
-    for (const std::int64_t n : kColumns)
-      for (const std::int64_t k : kColumns)
+void add_model_products(KernelMeasurement& measurement) {
+  for (const std::int64_t m : kProductRows)
+    for (const std::int64_t n : kProductColumns)
+      for (const std::int64_t k : kProductColumns)
         measurement.add("matmul", {measurement.type({m, k}), measurement.type({k, n})}, {});
 }
 
@@ -79,7 +79,7 @@ Cluster measure_cluster(CudaBench& bench, const Cluster& base,
   KernelMeasurement measurement(bench, options.dtype, 0, options.say);
   bench.keep_busy();
   options.say("products");
-  add_products(measurement);
+  add_model_products(measurement);
   options.say("kernels by size");
   add_kernels(measurement);
   options.say("attention");

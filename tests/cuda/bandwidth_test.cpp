@@ -170,8 +170,8 @@ class Bench {
   // Behind a read of more than the caches hold: nothing is warm, and the launches wait on the card,
   // not for the host.
   double seconds_of(const Kernels& kernels) {
-    return ::seconds_of(kernels, stream_,
-                        [&] { SEXTANT_CUDA(enqueue_read(from_, kRead, never_, stream_)); });
+    return bandwidth_test::seconds_of(
+        kernels, stream_, [&] { SEXTANT_CUDA(enqueue_read(from_, kRead, never_, stream_)); });
   }
 
   static constexpr std::size_t kRead = std::size_t{256} << 20;
