@@ -76,6 +76,6 @@ TEST_CASE("after the first step no act allocates, host actors and launch groups 
   CHECK(allocations > 0);
 }
 
-#endif
-
 }  // namespace sextant::allocation_test
+
+#endif
