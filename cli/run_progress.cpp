@@ -14,7 +14,7 @@ namespace {
 // 4,000.
 std::string grouped(std::int64_t value) {
   std::string digits = std::to_string(value);
-  for (std::size_t end = digits.size(); end > 3; end -= 3) digits.insert(end - 3, ",");
+  for (std::size_t end = digits.size(); end > 3; end -= 3) digits.insert(end - 3, 1, ',');
   return digits;
 }
 

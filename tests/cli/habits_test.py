@@ -348,10 +348,11 @@ def check_explained_causes(program):
     # devices that reduce them each sends a half of the sums and then a half of the result.
     expect(down[0]["bytes"] == 1024 and down[0]["moved_bytes"] == 2 * 1024,
            f"mlp.down is 1,024 bytes, reduced by moving 2,048; explain says {down[0]}")
-    handed = [row for row in rows if row["primitive"] == "transfer" and row["phase"] == "forward" and
-              "residual" in row["producer"]]
-    expect(handed and all(row["bytes"] == 1024 for row in handed),
-           f"stages hand hidden states of 1,024 bytes over, explain says {handed}")
+    handed = [row for row in rows if row["primitive"] == "transfer" and "residual" in row["producer"]]
+    expect(sorted(row["producer"] for row in handed) ==
+           ["layer*.mlp.residual (add): (B, B)", "layer*.mlp.residual.grad_sum (add): (B, B)"] and
+           all(row["bytes"] == 1024 for row in handed),
+           f"stages hand hidden states and their gradients of 1,024 bytes over, explain says {handed}")
     expect(all(row["moved_bytes"] * row["per_step"] == row["moved_bytes_per_step"] for row in rows),
            "what moves in a step is not what moves in its acts")
     dot = (program.folder / "graph.dot").read_text(encoding="utf-8")
