@@ -1,15 +1,19 @@
 """`sextant simulate --memory` and what is refused for lack of memory: sums that add up, hints that
-hold.
+hold, and a process that takes what its plan says.
 
 usage: memory_test.py --sextant PROGRAM
 """
 
 import argparse
+import json
+import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 
 from habits_test import CPU, TINY, Program, expect, failures
+from models_test import operator
 
 STRATEGY = ["--strategy", "dp=2 pp=2 micro_batch=1 schedule=1f1b", "--global-batch", "8"]
 # 7 billion parameters with AdamW take 16 bytes each: more than a V100 has.
@@ -66,11 +70,70 @@ def check_hints(program):
         outcome.expect_code(0 if "fits" in hint else 4)
 
 
+COLUMNS = 32768
+
+
+def wide_graph(rows):
+    """A row of bf16 is expanded to all rows, of which the loss is taken: one tensor of any size, no product."""
+    logits = ["logits", "max", "sum", "pick", "labels"]
+    return {
+        "schema": "sextant.graph/1",
+        "name": "wide",
+        "operators": [
+            operator("row", "parameter", 0, shape=[COLUMNS], dtype="f32", init="normal", init_std=0.3),
+            operator("narrow", "cast", 0, ["row"], dtype="bf16"),
+            operator("logits", "expand", 0, ["narrow"], shape=[rows, COLUMNS], dims=[0]),
+            operator("labels", "input", 0, shape=[rows], dtype="i32", limit=COLUMNS),
+            operator("max", "row_max", 0, logits[:1]),
+            operator("sum", "row_sum_exp", 0, logits[:2]),
+            operator("pick", "pick", 0, ["logits", "labels"]),
+            operator("loss", "cross_entropy", 0, logits),
+        ],
+        "loss": {"sum": "loss", "count": "loss:1"},
+    }
+
+
+def wide_run(program, rows):
+    (program.folder / "wide.json").write_text(json.dumps(wide_graph(rows)), encoding="utf-8")
+    # The ranks of `cpu` have no 16-bit types; one of these devices runs as a rank of this machine.
+    return ["run", "wide.json", "-c", "dgx-a100:nodes=1", "--strategy", f"dp=1 micro_batch={rows}",
+            "--global-batch", str(rows), "--steps", "1", "--json"]
+
+
+def peak_of_run(program, rows):
+    """Bytes of the largest moment of a whole process, and those of its plan's arena."""
+    arguments = wide_run(program, rows)
+    with subprocess.Popen([str(program.path), *arguments, "--out", "out"], cwd=program.folder,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as child:
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+    expect(child.returncode == 0, f"{rows} rows: exit {child.returncode}")
+    planned = program.run("simulate", "out/plan.json", "--memory", "--json").expect_code(0).document()
+    return usage.ru_maxrss * 1024, planned["memory"]["max_arena_bytes"]
+
+
+def check_process_memory(program):
+    """Kernels that widened their operands took four times the planned memory beside it."""
+    rows = 1024
+    peak, planned = peak_of_run(program, rows)
+    expect(planned >= rows * COLUMNS * 2, f"the plan of {planned} bytes has no room for the logits")
+    expect(peak <= planned + (32 << 20), f"the process takes {peak >> 20} MiB, its plan {planned >> 20}")
+
+
+def check_process_that_cannot_fit(program):
+    """64 GiB of two large tensors: inside the device that the plan is for, beyond the machine that shall run it."""
+    if os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") > 60 << 30:
+        print("SKIPPED: this machine has more than 60 GiB")
+        return
+    program.run(*wide_run(program, 1 << 19)).expect_code(4).expect_said("are available", "too much")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--sextant", required=True, type=pathlib.Path)
     path = parser.parse_args().sextant.resolve()
-    for check in (check_text, check_document, check_refusals, check_hints):
+    for check in (check_text, check_document, check_refusals, check_hints, check_process_memory,
+                  check_process_that_cannot_fit):
         with tempfile.TemporaryDirectory() as folder:
             print(check.__name__, flush=True)
             check(Program(path, pathlib.Path(folder)))
