@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace sextant {
 
@@ -14,6 +15,8 @@ struct KernelTiming {
   double median_s = 0, low_quartile_s = 0, high_quartile_s = 0;
   int runs = 0;
 };
+// Of the seconds that single runs took, at least one.
+KernelTiming timing_of(std::vector<double> seconds);
 
 class KernelTimer {
  public:

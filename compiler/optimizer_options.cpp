@@ -110,7 +110,7 @@ bool may_be_dynamic(const OptimizerOptions& o) {
 }
 
 // A key, what it means, and to which optimizers: `applies` sees all other settings.
-struct Key {
+struct OptimizerKey {
   std::string name;
   void (*set)(OptimizerOptions&, const OptimizerSetting&);
   std::string (*get)(const OptimizerOptions&);
@@ -124,8 +124,8 @@ bool always(const OptimizerOptions&) { return true; }
 
 using Options = OptimizerOptions;
 
-const std::vector<Key>& keys() {
-  static const std::vector<Key> all = {
+const std::vector<OptimizerKey>& keys() {
+  static const std::vector<OptimizerKey> all = {
       {"lr", [](Options& o, const OptimizerSetting& s) { o.learning_rate = number_of(s); },
        [](const Options& o) { return text(o.learning_rate); }, always, ""},
       {"warmup", [](Options& o, const OptimizerSetting& s) { o.warm_up = count_of(s); },
@@ -176,7 +176,7 @@ const std::vector<Key>& keys() {
 
 std::vector<std::string> key_names() {
   std::vector<std::string> names;
-  for (const Key& key : keys()) names.push_back(key.name);
+  for (const OptimizerKey& key : keys()) names.push_back(key.name);
   return names;
 }
 
@@ -208,9 +208,9 @@ OptimizerKind kind_of(std::string_view word) {
        did_you_mean(word, names));
 }
 
-const Key& key_of(const OptimizerSetting& setting) {
+const OptimizerKey& key_of(const OptimizerSetting& setting) {
   const auto found = std::find_if(keys().begin(), keys().end(),
-                                  [&](const Key& key) { return key.name == setting.key; });
+                                  [&](const OptimizerKey& key) { return key.name == setting.key; });
   require(found != keys().end(), ErrorCode::kUsage, "optimizer: unknown key '{}'{}; known keys: {}",
           setting.key, did_you_mean(setting.key, key_names()), comma_list(key_names()));
   return *found;
@@ -300,7 +300,7 @@ OptimizerOptions parse_optimizer(std::string_view text) {
     require(seen.insert(setting.key).second, ErrorCode::kUsage, "optimizer: {} is given twice",
             setting.key);
   }
-  for (const Key& key : keys())
+  for (const OptimizerKey& key : keys())
     require(seen.count(key.name) == 0 || key.applies(options), ErrorCode::kUsage,
             "optimizer: {} belongs to {}, but this is '{}'", key.name, key.of, text);
   validate(options);
@@ -310,7 +310,7 @@ OptimizerOptions parse_optimizer(std::string_view text) {
 std::string to_string(const OptimizerOptions& options) {
   static const OptimizerOptions defaults;
   std::string text(to_string(options.kind));
-  for (const Key& key : keys()) {
+  for (const OptimizerKey& key : keys()) {
     const std::string value = key.get(options);
     const bool is_said = key.name == "lr" || value != key.get(defaults);
     if (key.applies(options) && is_said) text += fmt::format(" {}={}", key.name, value);

@@ -14,7 +14,7 @@ namespace sextant {
 namespace {
 
 // As Graphviz reads it between quotes; \n stays the line break of a label.
-std::string quoted(std::string_view text) {
+std::string dot_quoted(std::string_view text) {
   std::string result = "\"";
   for (const char letter : text) {
     if (letter == '"' || letter == '\\') result += '\\';
@@ -45,7 +45,7 @@ class Writer {
 
   void add_stage(std::size_t stage) {
     add("  subgraph cluster_{} {{\n    label={};\n", stage,
-        quoted(fmt::format("stage {}: {}", stage, to_string(graph_.placements[stage]))));
+        dot_quoted(fmt::format("stage {}: {}", stage, to_string(graph_.placements[stage]))));
     for (std::size_t op = 0; op < graph_.ops.size(); ++op)
       if (graph_.ops[op].stage == static_cast<int>(stage)) add_op(op);
     text_ += "  }\n";
@@ -53,7 +53,7 @@ class Writer {
 
   void add_op(std::size_t index) {
     const StagedOp& op = graph_.ops[index];
-    add("    {} [label={}{}];\n", index, quoted(op.name + "\n" + op.kind), style_of(op));
+    add("    {} [label={}{}];\n", index, dot_quoted(op.name + "\n" + op.kind), style_of(op));
   }
 
   static std::string_view style_of(const StagedOp& op) {
@@ -68,12 +68,12 @@ class Writer {
     for (const StagedTensorIndex in : op.in) {
       const StagedTensor& tensor = at(graph_.tensors, in);
       add("  {} -> {} [label={}{}];\n", tensor.producer, index,
-          quoted(fmt::format("{} {}", to_string(tensor.global.shape), to_string(tensor.words))),
+          dot_quoted(fmt::format("{} {}", to_string(tensor.global.shape), to_string(tensor.words))),
           tensor.is_state ? ", style=dotted, constraint=false" : "");
     }
     if (op.communication && op.communication->side == Side::kReceive)
       add("  {} -> {} [style=bold, label={}];\n", op.communication->peer, index,
-          quoted(to_string(op.communication->from) + " -> " + to_string(op.communication->to)));
+          dot_quoted(to_string(op.communication->from) + " -> " + to_string(op.communication->to)));
   }
 
   const StagedGraph& graph_;

@@ -4,7 +4,6 @@
 #include "backends/cpu/collectives.h"
 #include "backends/cpu/rendezvous.h"
 #include "core/check.h"
-#include "core/quantile.h"
 
 #include <algorithm>
 #include <atomic>
@@ -45,14 +44,6 @@ double process_seconds() { return seconds_of(CLOCK_PROCESS_CPUTIME_ID); }
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-KernelTiming timing_of(std::vector<double> seconds) {
-  std::sort(seconds.begin(), seconds.end());
-  return {.median_s = quantile(seconds, 0.5),
-          .low_quartile_s = quantile(seconds, 0.25),
-          .high_quartile_s = quantile(seconds, 0.75),
-          .runs = static_cast<int>(seconds.size())};
 }
 
 // Calls `work(rank)` on a thread per rank; the first error is thrown again.

@@ -6,7 +6,6 @@
 #include "backends/cuda/cuda_context.h"
 #include "backends/cuda/cuda_kernel.h"
 #include "core/check.h"
-#include "core/quantile.h"
 
 #include <algorithm>
 #include <chrono>
@@ -145,14 +144,6 @@ class LoadProduct {
   LoadingProduct product_{kLoadExtent, kLoadExtent, kLoadExtent, DType::kBF16};
   std::vector<std::unique_ptr<CudaKernel>> kernels_;
 };
-
-KernelTiming timing_of(std::vector<double> seconds) {
-  std::sort(seconds.begin(), seconds.end());
-  return {.median_s = quantile(seconds, 0.5),
-          .low_quartile_s = quantile(seconds, 0.25),
-          .high_quartile_s = quantile(seconds, 0.75),
-          .runs = static_cast<int>(seconds.size())};
-}
 
 }  // namespace
 

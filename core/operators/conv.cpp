@@ -203,7 +203,7 @@ Work grad_input_work(Types inputs, Types outputs, const Attributes& attributes) 
                     attributes);
 }
 
-Rows grad_input_rows(Types inputs, Types outputs, const Attributes& attributes) {
+Rows conv_grad_input_rows(Types inputs, Types outputs, const Attributes& attributes) {
   const Shape &dy = inputs[0].shape, &w = inputs[1].shape, &dx = outputs[0].shape;
   const Sbp b = kBroadcast, p = kPartialSum;
   const Groups groups(dx, w);
@@ -245,7 +245,7 @@ std::vector<TensorType> infer_conv_grad_weight(Types inputs, const Attributes& a
   return {{.shape = dw, .dtype = dtype_or(attributes, "out_dtype", accumulator_type(x.dtype))}};
 }
 
-Work grad_weight_work(Types inputs, Types outputs, const Attributes& attributes) {
+Work conv_grad_weight_work(Types inputs, Types outputs, const Attributes& attributes) {
   return conv_flops(inputs, outputs, inputs[0].shape, outputs[0].shape, inputs[1].shape,
                     attributes);
 }
@@ -336,7 +336,7 @@ void add_conv(OperatorRegistry& registry) {
                                {"spatial", kIntegers, kOptional}},
                 .infer = infer_conv_grad_input,
                 .work = grad_input_work,
-                .signatures = grad_input_rows,
+                .signatures = conv_grad_input_rows,
                 .needs_offsets = true,
                 .examples = [] { return gradient_examples(false); }});
   registry.add({.kind = "conv_grad_weight",
@@ -349,7 +349,7 @@ void add_conv(OperatorRegistry& registry) {
                                {"spatial", kIntegers, kOptional},
                                {"out_dtype", kText, kOptional}},
                 .infer = infer_conv_grad_weight,
-                .work = grad_weight_work,
+                .work = conv_grad_weight_work,
                 .signatures = conv_grad_weight_rows,
                 .needs_offsets = true,
                 .examples = [] { return gradient_examples(true); }});

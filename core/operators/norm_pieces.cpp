@@ -372,7 +372,7 @@ std::vector<TensorType> infer_norm_grad_input(Types inputs, const Attributes& at
   return infer_form(kGradInput, grad_input_form(inputs, attributes), inputs, attributes);
 }
 
-Rows grad_input_rows(Types inputs, Types, const Attributes& attributes) {
+Rows piece_grad_input_rows(Types inputs, Types, const Attributes& attributes) {
   const Form form = grad_input_form(inputs, attributes);
   Rows rows = split_rows(kGradInput, form, inputs, attributes);
   rows.push_back(partial_row(form, {"sum_g", "sum_gx", "dbeta", "dgamma", "dy"}, {"dx"}));
@@ -492,7 +492,7 @@ void add_norm_pieces(OperatorRegistry& registry) {
                                {kSumsText, kText, kOptional}},
                 .infer = infer_norm_grad_input,
                 .work = normalization_pass<8>,
-                .signatures = grad_input_rows,
+                .signatures = piece_grad_input_rows,
                 .needs_offsets = true,
                 .examples = norm_grad_input_examples});
   registry.add({.kind = std::string(kGradWeight),

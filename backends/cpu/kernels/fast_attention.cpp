@@ -29,7 +29,7 @@ struct AttentionCall {
 };
 
 // One block of query rows of one head: [first, first + rows), which see keys [0, first + rows).
-struct Block {
+struct QueryBlock {
   std::int64_t batch, head, kv_head, first, rows;
   std::int64_t keys() const { return first + rows; }
 
@@ -49,7 +49,7 @@ void for_each_block(const AttentionCall& call, const Visit& visit) {
   for (std::int64_t b = 0; b < call.batch; ++b)
     for (std::int64_t h = 0; h < call.heads; ++h)
       for (std::int64_t s = 0; s < call.sequence; s += kBlockRows)
-        visit(Block{b, h, h / (call.heads / call.kv_heads), s,
+        visit(QueryBlock{b, h, h / (call.heads / call.kv_heads), s,
                     std::min(kBlockRows, call.sequence - s)});
 }
 
@@ -74,7 +74,7 @@ void attention(const KernelContext& context, Workspace& workspace) {
   float* lse = output<float>(context, 1);
   float* scores =
       workspace.take<float>(static_cast<std::size_t>(kBlockRows * call.sequence)).data();
-  for_each_block(call, [&](const Block& block) {
+  for_each_block(call, [&](const QueryBlock& block) {
     const std::int64_t keys = block.keys();
     const std::int64_t at_query = block.query(call), at_key = block.key(call);
     gemm(block.rows, keys, call.size, call.scale, {q + at_query, call.query_stride(), false},
@@ -94,7 +94,7 @@ struct AttentionGrad {
 };
 
 // Scores and d_o.v to p and ds, in place.
-void softmax_grad(const AttentionCall& call, const Block& block, const AttentionGrad& grad) {
+void softmax_grad(const AttentionCall& call, const QueryBlock& block, const AttentionGrad& grad) {
   const std::int64_t keys = block.keys();
   for (std::int64_t row = 0; row < block.rows; ++row) {
     const std::int64_t at = block.query(call) + row * call.query_stride();
@@ -111,7 +111,7 @@ void softmax_grad(const AttentionCall& call, const Block& block, const Attention
   }
 }
 
-void block_grad(const AttentionCall& call, const Block& block, const AttentionGrad& grad) {
+void block_grad(const AttentionCall& call, const QueryBlock& block, const AttentionGrad& grad) {
   const std::int64_t keys = block.keys(), rows = block.rows, size = call.size;
   const std::int64_t query_stride = call.query_stride(), key_stride = call.key_stride();
   const std::int64_t at_query = block.query(call), at_key = block.key(call);
@@ -144,7 +144,7 @@ void attention_grad(const KernelContext& context, Workspace& workspace) {
                            workspace.take<float>(block_size).data()};
   for (std::size_t i = 0; i < 3; ++i)
     std::fill_n(output<float>(context, i), elements(context.out[i]), 0.0F);
-  for_each_block(call, [&](const Block& block) { block_grad(call, block, grad); });
+  for_each_block(call, [&](const QueryBlock& block) { block_grad(call, block, grad); });
 }
 
 // cos and sin are the same for all heads and samples: computed once per position.

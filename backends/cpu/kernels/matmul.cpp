@@ -29,17 +29,17 @@ Strided stored(std::int64_t rows, std::int64_t columns, bool transposed, std::in
 }
 
 template <std::size_t kHeight, std::size_t kWidth>
-using Block = std::array<std::array<double, kWidth>, kHeight>;
+using ProductTile = std::array<std::array<double, kWidth>, kHeight>;
 
 struct Blocks {
-  Block<kRows, kDepth> left;
-  Block<kDepth, kColumns> right;
-  Block<kRows, kColumns> sums;
+  ProductTile<kRows, kDepth> left;
+  ProductTile<kDepth, kColumns> right;
+  ProductTile<kRows, kColumns> sums;
 };
 
 // Of `values` from (row, column) on; zero beyond `columns`.
 template <std::size_t kHeight, std::size_t kWidth>
-void fill(Block<kHeight, kWidth>& block, const Values& values, const Strided& at, std::size_t row,
+void fill(ProductTile<kHeight, kWidth>& block, const Values& values, const Strided& at, std::size_t row,
           std::size_t column, std::size_t rows, std::size_t columns) {
   const std::size_t width = std::min(kWidth, columns - column);
   for (std::size_t r = 0; r < std::min(kHeight, rows - row); ++r) {

@@ -1,0 +1,19 @@
+// Quartiles of what single runs took.
+#include "actor/kernel_timer.h"
+
+#include "core/quantile.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sextant {
+
+KernelTiming timing_of(std::vector<double> seconds) {
+  std::sort(seconds.begin(), seconds.end());
+  return {.median_s = quantile(seconds, 0.5),
+          .low_quartile_s = quantile(seconds, 0.25),
+          .high_quartile_s = quantile(seconds, 0.75),
+          .runs = static_cast<int>(seconds.size())};
+}
+
+}  // namespace sextant
