@@ -80,9 +80,16 @@ std::string path_of(const ClusterBenchArguments& arguments, const CommonOptions&
   require(arguments.output.empty() != common.out.empty(), ErrorCode::kUsage,
           "{}: -o FILE, or --out FOLDER for its cluster.json",
           arguments.output.empty() ? "nowhere to write to" : "two places to write to");
-  if (!arguments.output.empty()) return arguments.output;
-  require_results_folder(common, {"cluster.json"});
-  return common.out + "/cluster.json";
+  std::string path = arguments.output;
+  if (path.empty()) {
+    require_results_folder(common, {"cluster.json"});
+    path = common.out + "/cluster.json";
+  }
+  require_different_files({{"--base", arguments.base},
+                           {"--matmul-cache", arguments.matmul_cache},
+                           {"the measured cluster", path}});
+  require_writable(arguments.output.empty() ? "--out" : "--output", path);
+  return path;
 }
 
 void write(const Cluster& cluster, const std::string& path, Console& console) {

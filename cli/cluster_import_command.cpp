@@ -28,6 +28,9 @@ Cluster with_nodes(Cluster cluster, std::int64_t nodes, const std::string& file)
 
 void run_cluster_import(const ClusterImportArguments& arguments, const CommonOptions& common,
                         Console& console) {
+  require_different_files(
+      {{"the file", arguments.file}, {"--base", arguments.base}, {"--output", arguments.output}});
+  if (!arguments.output.empty()) require_writable("--output", arguments.output);
   std::optional<Cluster> base;
   if (!arguments.base.empty()) base = load_cluster(arguments.base);
   const ImportedCluster imported =

@@ -92,12 +92,13 @@ std::string seconds_text(double seconds) { return to_text(duration_from_seconds(
 double relative_error(double predicted, double measured) { return predicted / measured - 1; }
 
 // Of the rows that were measured: half of them are nearer.
-double median_error(const std::vector<OperatorRow>& rows) {
+std::optional<double> median_error(const std::vector<OperatorRow>& rows) {
   std::vector<double> errors;
   for (const OperatorRow& row : rows)
     if (row.measured_s > 0)
       errors.push_back(std::abs(relative_error(row.predicted_s, row.measured_s)));
-  return errors.empty() ? 0 : median(errors);
+  if (errors.empty()) return std::nullopt;
+  return median(errors);
 }
 
 // One prediction beside what was measured. What another device took is no error of the prediction.
@@ -112,7 +113,9 @@ class Comparison {
     table.add({row.name, seconds_text(row.predicted_s), seconds_text(row.measured_s),
                error_text(row.predicted_s, row.measured_s)});
   }
-  Json error_json(double error) const { return is_planned_device_ ? Json(error) : Json(); }
+  Json error_json(std::optional<double> error) const {
+    return is_planned_device_ && error ? Json(*error) : Json();
+  }
 
  private:
   // Measured zero: nothing to be relative to.
@@ -153,9 +156,8 @@ void say_operators(const Comparison& comparison, const std::vector<OperatorRow>&
     console.say(by_kind.text());
   }
   if (rows.empty()) console.say("no times per operator: run with --profile 3 to measure them");
-  if (!rows.empty() && is_planned_device)
-    console.say(fmt::format("median error of {} operators: {:.0f} %", rows.size(),
-                            100 * median_error(rows)));
+  if (const auto error = median_error(rows); error && is_planned_device)
+    console.say(fmt::format("median error of {} operators: {:.0f} %", rows.size(), 100 * *error));
 }
 
 }  // namespace
@@ -201,7 +203,7 @@ void run_compare(const CompareArguments& arguments, const CommonOptions&, Consol
         fmt::format("predicted for {}, measured on {}: the run checks order and losses of "
                     "the plan, not its times",
                     planned.job.cluster.device.name, record.devices));
-  if (const OthersLoad load{record.others_share, 0}; !load.is_quiet())
+  if (const OthersLoad load{record.others_share.value_or(0), 0}; !load.is_quiet())
     console.say(busy_text(load) + " during the run: measured times are too long");
   say_order(graph, record, timeline, console);
   if (record.skipped_steps > 0)

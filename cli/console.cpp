@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <utility>
 
@@ -60,6 +61,7 @@ void Console::document(const std::string& verb, const nlohmann::ordered_json& bo
 }
 
 int report_error(const Error& error, bool json) {
+  std::fflush(stdout);
   if (json) {
     const nlohmann::ordered_json document = {{"schema", "sextant.error.v1"},
                                              {"ok", false},
@@ -143,12 +145,39 @@ void require_results_folder(const CommonOptions& options, const std::vector<std:
   if (folder.empty()) return;
   require(!fs::exists(folder) || fs::is_directory(folder), ErrorCode::kBadInput,
           "--out {}: exists and is not a folder", folder);
+  for (const std::string& file : files)
+    require_writable("--out", (fs::path(folder) / file).string());
   if (options.overwrite) return;
   for (const std::string& file : files)
     if (fs::exists(fs::path(folder) / file))
       throw Error(ErrorCode::kUsage,
                   fmt::format("--out {}: {} is there from an earlier run", folder, file),
                   {"--overwrite replaces the results in the folder", "or name another folder"});
+}
+
+void require_different_files(const std::vector<NamedFile>& files) {
+  std::map<fs::path, std::string> seen;
+  for (const auto& [name, file] : files) {
+    if (file.empty()) continue;
+    std::error_code failed;
+    const fs::path path = fs::weakly_canonical(fs::absolute(file, failed), failed);
+    const auto [first, is_new] = seen.emplace(failed ? fs::path(file) : path, name);
+    require(is_new, ErrorCode::kUsage, "{} and {} are the same file, {}", first->second, name,
+            file);
+  }
+}
+
+void require_writable(const std::string& option, const std::string& path) {
+  const fs::path target(path);
+  std::error_code failed;
+  const fs::file_status found = fs::symlink_status(target, failed);
+  require(!fs::exists(found) || fs::is_regular_file(found), ErrorCode::kBadInput,
+          "{} {}: exists and is not a regular file", option, path);
+  fs::path folder = fs::absolute(target, failed).parent_path();
+  while (!fs::exists(folder, failed) && folder.has_relative_path()) folder = folder.parent_path();
+  require(fs::is_directory(folder, failed) && access(folder.c_str(), W_OK | X_OK) == 0,
+          ErrorCode::kBadInput, "{} {}: nothing can be written in {}", option, path,
+          folder.string());
 }
 
 double wall_seconds() {

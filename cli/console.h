@@ -67,8 +67,16 @@ std::string wrapped(const std::string& text, std::size_t columns);
 // Writes `text` beside `path` and renames it; makes the folder. Throws Error(kBadInput).
 void write_file_whole(const std::string& path, const std::string& text);
 
-// Refuses, before work is lost, a folder for results that exists as something else, and results of
-// that name that are there: only --overwrite replaces them.
+// A file that an option names, by that option's name.
+using NamedFile = std::pair<std::string, std::string>;
+// Refuses one file under two names (links and dots resolved): what is written would replace what is
+// read. Empty paths are none.
+void require_different_files(const std::vector<NamedFile>& files);
+// Refuses, before work is lost, a path that no file can be written to.
+void require_writable(const std::string& option, const std::string& path);
+
+// Refuses, before work is lost, a folder for results that exists as something else or cannot be
+// written, and results of that name that are there: only --overwrite replaces them.
 void require_results_folder(const CommonOptions& options, const std::vector<std::string>& files);
 
 // Seconds on a clock that never goes back.

@@ -172,8 +172,9 @@ void say_totals(const std::vector<BoxingRow>& rows, Console& console, Json& body
   Table table({"per step", "times", "bytes moved", "modelled time"});
   Json list = Json::object();
   for (const auto& [name, total] : totals) {
-    list[name] = {
-        {"times", total.acts}, {"bytes", total.moved.value}, {"time_s", to_seconds(total.time)}};
+    list[name] = {{"times", total.acts},
+                  {"moved_bytes", total.moved.value},
+                  {"time_s", to_seconds(total.time)}};
     if (name != "all")
       table.add({name, fmt::format("{}", total.acts), to_text(total.moved), to_text(total.time)});
   }
@@ -264,6 +265,10 @@ void explain_why_not(const PlannedJob& planned, const std::string& constraint, C
 }  // namespace
 
 void run_explain(const ExplainArguments& arguments, const CommonOptions&, Console& console) {
+  require_different_files({{"the plan", arguments.job.plan_or_model},
+                           {"--cluster", arguments.job.cluster},
+                           {"--graphviz", arguments.graphviz}});
+  if (!arguments.graphviz.empty()) require_writable("--graphviz", arguments.graphviz);
   const PlannedJob planned = load_planned_job(arguments.job);
   Json body = {{"strategy", to_string(planned.plan.strategy)}};
   if (arguments.dump == "staged") {

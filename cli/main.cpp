@@ -54,9 +54,7 @@ void add_common(CLI::App& verb, CommonOptions& common) {
   verb.add_flag("--json", common.json, "one JSON document on standard output")
       ->envname("SEXTANT_JSON");
   verb.add_flag("-q,--quiet", common.quiet, "no text for people")->envname("SEXTANT_QUIET");
-  verb.add_option("--seed", common.seed, "of weights, samples, jitter")
-      ->check(CLI::NonNegativeNumber)
-      ->envname("SEXTANT_SEED");
+  verb.add_option("--seed", common.seed, "of weights, samples, jitter")->envname("SEXTANT_SEED");
   verb.add_option("--out", common.out, "folder for results")->envname("SEXTANT_OUT");
   verb.add_flag("--overwrite", common.overwrite, "replace the results that are in it");
 }
@@ -395,14 +393,40 @@ void require_values(const CLI::App& app) {
   for (const CLI::App* verb : app.get_subcommands()) require_values(*verb);
 }
 
+// Whole numbers as people write them. CLI11 alone takes 010 for eight, 0x4 for four and cuts what
+// does not fit.
+std::string not_whole(const std::string& text, bool may_be_negative) {
+  constexpr std::size_t kMostDigits = 18;
+  const std::string digits = may_be_negative && text.starts_with('-') ? text.substr(1) : text;
+  const bool is_whole = !digits.empty() && digits.size() <= kMostDigits &&
+                        digits.find_first_not_of("0123456789") == std::string::npos &&
+                        (digits.size() == 1 || digits.front() != '0');
+  return is_whole ? ""
+                  : fmt::format("'{}' is no whole number of 1 to {} digits without a leading zero",
+                                text, kMostDigits);
+}
+
+void require_whole_numbers(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    const std::string type = option->get_type_name();
+    const bool is_unsigned = type.starts_with("UINT");
+    if (!is_unsigned && !type.starts_with("INT")) continue;
+    option->check([is_unsigned](const std::string& text) { return not_whole(text, !is_unsigned); });
+  }
+  for (CLI::App* verb : app.get_subcommands([](CLI::App*) { return true; }))
+    require_whole_numbers(*verb);
+}
+
 void say_unused(const Program& program, const Console& console) {
   const auto means = [&](const auto& verbs) {
     return std::find(std::begin(verbs), std::end(verbs), program.verb_name) != std::end(verbs);
   };
   if (program.common.seed != 0 && !means(kSeeded))
-    console.say("note: --seed had no effect, nothing is random here");
+    console.note("--seed had no effect, nothing is random here");
   if (!program.common.out.empty() && !means(kWriting))
-    console.say("note: --out had no effect, no folder is written here");
+    console.note("--out had no effect, no folder is written here");
+  if (program.common.overwrite && !means(kWriting))
+    console.note("--overwrite had no effect, no folder is written here");
 }
 
 int usage_error(const CLI::ParseError& error, const Program& program, int argc, char** argv) {
@@ -430,6 +454,7 @@ int run(int argc, char** argv) {
   add_cluster(program);
   add_experiment(program);
   add_doctor(program);
+  require_whole_numbers(program.app);
   try {
     program.app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -139,8 +139,9 @@ void write_results(const RunSetup& setup, const RunRecorder::Steps& steps, const
   write_file_whole(out + "/metrics.jsonl", steps.lines);
   write_file_whole(out + "/run.json", to_json_text(record));
   write_file_whole(out + "/plan.json", to_json_text(setup.planned.plan));
-  console.say(
-      fmt::format("metrics in {0}/metrics.jsonl; next: sextant compare {0}/plan.json {0}", out));
+  const std::string next =
+      steps.times_s.empty() ? "" : fmt::format("; next: sextant compare {0}/plan.json {0}", out);
+  console.say(fmt::format("metrics in {}/metrics.jsonl{}", out, next));
 }
 
 void say_losses(const RunRecorder::Steps& steps, const Console& console) {
@@ -215,6 +216,7 @@ void say_profile(const RunRecord& record, const Console& console) {
 void require_new_results(const CommonOptions& common, const Plan& plan) {
   std::vector<std::string> files = {"metrics.jsonl", "run.json"};
   const std::string path = common.out + "/plan.json";
+  if (!common.out.empty()) require_writable("--out", path);
   if (!common.out.empty() && std::filesystem::is_regular_file(path) &&
       read_text_file(path) != to_json_text(plan))
     files.emplace_back("plan.json");
@@ -233,8 +235,9 @@ void require_trained(const RunRecorder::Steps& steps, const RunRecord& record) {
   const auto bad = std::find_if(steps.losses.begin(), steps.losses.end(),
                                 [](double loss) { return !std::isfinite(loss); });
   require(bad == steps.losses.end(), ErrorCode::kVerification,
-          "the loss of step {} is not finite: training diverged; try a smaller --learning-rate",
-          bad - steps.losses.begin());
+          "the loss of step {} is not finite: {}", bad - steps.losses.begin(),
+          bad == steps.losses.begin() ? "the model gives that before anything is trained"
+                                      : "training diverged; try a smaller --learning-rate");
   if (record.end != RunEnd::kComplete || record.skipped_steps < record.steps) return;
   throw Error(ErrorCode::kVerification,
               fmt::format("nothing was trained: all {} steps were skipped, because gradients were "
@@ -383,13 +386,12 @@ void run_run(const RunArguments& arguments, const CommonOptions& common, Console
   const RunRecorder::Steps steps = recorder.steps();
   RunRecord record = make_record(setup, steps, issued ? RunEnd::kComplete : RunEnd::kInterrupted);
   if (issued) record.issued = *issued;
-  const OthersLoad load =
-      arguments.backend == "cpu" ? watch.load().value_or(OthersLoad{}) : OthersLoad{};
-  record.others_share = load.others;
+  const std::optional<OthersLoad> load = arguments.backend == "cpu" ? watch.load() : std::nullopt;
+  if (load) record.others_share = load->others;
   const auto keep = [&] {
     say_result(record, planned, steps, console);
-    if (!load.is_quiet())
-      console.say(busy_text(load) + " during the run: steps took longer than on a quiet one");
+    if (load && !load->is_quiet())
+      console.say(busy_text(*load) + " during the run: steps took longer than on a quiet one");
     say_profile(record, console);
     write_results(setup, steps, record, console);
   };

@@ -82,7 +82,7 @@ std::string to_json_text(const RunRecord& record) {
       {"issued", issued},
       {"operator_time_s", record.operator_time_s},
       {"kind_time_s", record.kind_time_s},
-      {"others_share", record.others_share}};
+      {"others_share", record.others_share ? Json(*record.others_share) : Json()}};
   return json.dump(1) + "\n";
 }
 
@@ -122,7 +122,8 @@ RunRecord run_record_from_json(std::string_view text, std::string_view file_name
   };
   read_times("operator_time_s", record.operator_time_s);
   if (root.contains("kind_time_s")) read_times("kind_time_s", record.kind_time_s);
-  if (root.contains("others_share")) record.others_share = root.at("others_share").real();
+  if (root.contains("others_share") && !root.at("others_share").is_null())
+    record.others_share = root.at("others_share").real();
   return record;
 }
 

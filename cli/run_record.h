@@ -38,7 +38,8 @@ struct RunRecord {
   std::vector<IssueHash> issued;  // by rank, over all steps; of a complete run
   // Per step and rank, of profiled extra steps; by name, and by operator kind.
   std::map<std::string, double> operator_time_s, kind_time_s;
-  double others_share = 0;  // of the machine's processor time, meanwhile; of a GPU 0
+  // Of the machine's processor time, meanwhile; nothing where it is not known, as of a GPU.
+  std::optional<double> others_share;
 };
 
 std::string to_json_text(const RunRecord& record);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 
 namespace sextant {
@@ -40,6 +41,9 @@ bool was_interrupted() { return signal_number != 0; }
 
 int interrupting_signal() { return signal_number; }
 
-void end_interrupted() { end_now(signal_number); }
+void end_interrupted() {
+  std::fflush(stdout);
+  end_now(signal_number);
+}
 
 }  // namespace sextant

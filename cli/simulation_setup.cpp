@@ -7,34 +7,12 @@
 #include "simulator/flow_model.h"
 #include "simulator/overlap.h"
 
-#include <filesystem>
-#include <map>
 #include <set>
 #include <string>
 #include <utility>
 
 namespace sextant {
 namespace {
-
-// Files that are read and written, each once: the later would replace the earlier.
-void require_different_files(const SimulateArguments& arguments) {
-  const std::pair<const char*, const std::string*> files[] = {
-      {"the plan", &arguments.job.plan_or_model},
-      {"--cluster", &arguments.job.cluster},
-      {"--trace", &arguments.trace},
-      {"--timeline", &arguments.timeline},
-      {"--plot", &arguments.plot}};
-  std::map<std::filesystem::path, const char*> seen;
-  for (const auto& [name, file] : files) {
-    if (file->empty()) continue;
-    std::error_code failed;
-    const auto path =
-        std::filesystem::weakly_canonical(std::filesystem::absolute(*file, failed), failed);
-    const auto [first, is_new] = seen.emplace(failed ? std::filesystem::path(*file) : path, name);
-    require(is_new, ErrorCode::kUsage, "{} and {} are the same file, {}", first->second, name,
-            *file);
-  }
-}
 
 template <typename Item, typename Key>
 void require_each_once(const std::vector<Item>& items, const char* option, Key key,
@@ -46,7 +24,11 @@ void require_each_once(const std::vector<Item>& items, const char* option, Key k
 }
 
 void require_sense(const SimulateArguments& arguments) {
-  require_different_files(arguments);
+  require_different_files({{"the plan", arguments.job.plan_or_model},
+                           {"--cluster", arguments.job.cluster},
+                           {"--trace", arguments.trace},
+                           {"--timeline", arguments.timeline},
+                           {"--plot", arguments.plot}});
   require(arguments.plot.empty() || !arguments.sweep.empty(), ErrorCode::kUsage,
           "--plot {} has nothing to draw without --sweep", arguments.plot);
   require(!arguments.trace.ends_with(".gz") || can_gzip(), ErrorCode::kUsage,

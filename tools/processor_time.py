@@ -47,8 +47,11 @@ def read(log):
 
 
 def folder_of(name):
-    folder = name.split("/lib")[0].rsplit("/", 1)[0] if "/lib" in name else os.path.dirname(name)
-    return folder.split(".p")[0] or "tests"
+    """Where the target of an object or a program is defined; a test has no folder in its name."""
+    if name.startswith("/") or name == "sanitycheckcpp.exe":
+        return "meson's questions"
+    folder = os.path.dirname(name)
+    return (os.path.dirname(folder) if folder.endswith(".p") else folder) or "tests"
 
 
 def by_folder(rows):

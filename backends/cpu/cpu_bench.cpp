@@ -10,8 +10,12 @@
 #include <barrier>
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <functional>
+#include <future>
+#include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <time.h>
 #include <vector>
@@ -46,18 +50,29 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// Calls `work(rank)` on a thread per rank; the first error is thrown again.
+// Calls `work(rank)` on a thread per rank; the first error is thrown again. Ranks meet in their
+// work, so none begins before all have a thread.
 void on_ranks(std::int64_t ranks, const std::function<void(std::size_t)>& work) {
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(ranks));
+  std::promise<bool> all_there;
+  const std::shared_future<bool> may_begin = all_there.get_future().share();
   std::vector<std::thread> threads;
-  for (std::size_t rank = 0; rank < errors.size(); ++rank)
-    threads.emplace_back([&, rank] {
-      try {
-        work(rank);
-      } catch (...) {
-        errors[rank] = std::current_exception();
-      }
-    });
+  try {
+    for (std::size_t rank = 0; rank < errors.size(); ++rank)
+      threads.emplace_back([&, rank] {
+        try {
+          if (may_begin.get()) work(rank);
+        } catch (...) {
+          errors[rank] = std::current_exception();
+        }
+      });
+    all_there.set_value(true);
+  } catch (const std::system_error& error) {
+    all_there.set_value(false);
+    for (std::thread& thread : threads) thread.join();
+    fail(ErrorCode::kDevice, "{} of {} ranks have a thread: {}", threads.size(), ranks,
+         error.what());
+  }
   for (std::thread& thread : threads) thread.join();
   for (const std::exception_ptr& error : errors)
     if (error) std::rethrow_exception(error);
@@ -279,15 +294,22 @@ std::vector<double> CpuBench::measure(const KernelContext& call, Kernel kernel) 
   std::vector<std::vector<double>> by_rank(memories_.size());
   std::barrier all_ready(static_cast<std::ptrdiff_t>(memories_.size()));
   on_ranks(options_.ranks, [&](std::size_t rank) {
-    RankCalls calls(call, kernel, *memories_[rank], id_limit_);
-    const double once = std::max(calls.seconds(1), 1e-7);
+    std::optional<RankCalls> calls;
+    double once = 0;
+    try {
+      calls.emplace(call, kernel, *memories_[rank], id_limit_);
+      once = std::max(calls->seconds(1), 1e-7);
+    } catch (...) {
+      all_ready.arrive_and_drop();  // the others would wait for this rank
+      throw;
+    }
     const auto in_chunk = std::clamp(static_cast<std::int64_t>(kSecondsOfChunk / once),
                                      std::int64_t{1}, kMostCallsOfChunk);
     all_ready.arrive_and_wait();
     const auto begin = Clock::now();
     do {
-      by_rank[rank].push_back(calls.seconds(in_chunk) * ranks_per_core());
-      calls.refill_in_place();
+      by_rank[rank].push_back(calls->seconds(in_chunk) * ranks_per_core());
+      calls->refill_in_place();
     } while (seconds_since(begin) < options_.seconds_per_call);
   });
   std::vector<double> all;

@@ -18,6 +18,7 @@
 #include "core/operators/families.h"
 #include "core/operators/rules.h"
 
+#include <cmath>
 #include <utility>
 
 namespace sextant {
@@ -88,11 +89,17 @@ void refuse_gradient_of_statistics(const GradientContext& context) {
   }
 }
 
+void require_epsilon(const Attributes& attributes) {
+  const double epsilon = attributes.real("epsilon");
+  require(std::isfinite(epsilon) && epsilon >= 0, ErrorCode::kBadInput,
+          "epsilon {}: what is added to a variance is finite and not negative", epsilon);
+}
+
 // Layer norm
 
 std::vector<TensorType> infer_layer_norm(Types inputs, const Attributes& attributes) {
   const TensorType& x = inputs[0];
-  attributes.real("epsilon");
+  require_epsilon(attributes);
   require_normalised("layer_norm", x);
   require_weight("layer_norm", "gamma", inputs[1], x);
   require_weight("layer_norm", "beta", inputs[2], x);
@@ -153,7 +160,7 @@ Rows layer_norm_grad_weight_rows(Types inputs, Types, const Attributes&) {
 
 std::vector<TensorType> infer_rms_norm(Types inputs, const Attributes& attributes) {
   const TensorType& x = inputs[0];
-  attributes.real("epsilon");
+  require_epsilon(attributes);
   require_normalised("rms_norm", x);
   require_weight("rms_norm", "gamma", inputs[1], x);
   return {x, statistics_type(x)};

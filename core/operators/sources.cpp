@@ -13,6 +13,7 @@
 #include "core/operators/rules.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace sextant {
@@ -86,7 +87,12 @@ void set_initializer(Attributes& attributes, const Initializer& initializer) {
 Initializer initializer_of(const Attributes& attributes) {
   const std::string& text = attributes.text("init");
   for (const auto& [kind, name] : kInitializerNames)
-    if (name == text) return {.kind = kind, .standard_deviation = attributes.real("init_std")};
+    if (name == text) {
+      const double deviation = attributes.real("init_std");
+      require(std::isfinite(deviation) && deviation >= 0, ErrorCode::kBadInput,
+              "init_std {}: a standard deviation is finite and not negative", deviation);
+      return {.kind = kind, .standard_deviation = deviation};
+    }
   fail(ErrorCode::kBadInput, "initializer '{}' is not zeros, ones or normal", text);
 }
 

@@ -226,7 +226,7 @@ def check_order_of_options(program):
                 "dp=2").expect_code(0)
     program.run("simulate", "--straggler", "0=2x", TINY, *rest, "--strategy", "dp=2").expect_code(0)
     for verb in (["doctor"], ["model", "show", TINY], ["cluster", "show", "cpu:ranks=2"]):
-        said = program.run(*verb, "--out", "x", "--seed", "3").expect_code(0).out
+        said = program.run(*verb, "--out", "x", "--seed", "3").expect_code(0).err
         expect("--out had no effect" in said and "--seed had no effect" in said,
                f"{verb} takes --out and --seed in silence")
 

@@ -1,0 +1,119 @@
+"""Values of options: whole numbers as people write them, files that are not replaced, places that can be
+written to.
+
+usage: options_test.py --sextant PROGRAM
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import sys
+import tempfile
+
+from habits_test import CPU, TINY, Program, expect, failures
+from models_test import operator
+
+JOB = ["--strategy", "dp=2", "--global-batch", "4"]
+TRAIN = ["run", TINY, *CPU, *JOB, "--data", "random"]
+
+
+def check_whole_numbers(program):
+    """Neither octal nor hexadecimal, and nothing that is cut to what fits."""
+    check = ["check", TINY, *CPU, "--strategy", "dp=2", "--global-batch"]
+    for text in ("010", "0x4", "1e3", "4.0", "+4", "99999999999999999999", "four"):
+        program.run(*check, text).expect_code(2).expect_error("--global-batch", text)
+    for text in ("011", "99999999999999999999"):
+        for option in ("--steps", "--profile"):
+            program.run(*TRAIN, option, text).expect_code(2).expect_error(option, text)
+    program.run(*TRAIN, "--steps", "1", "--seed=-1").expect_code(2).expect_error("--seed", "-1")
+    program.run(*check, "4").expect_code(0)
+    program.run("check", TINY, *CPU, "--strategy", "dp=2", SEXTANT_GLOBAL_BATCH="010").expect_code(2)
+
+
+def check_different_files(program):
+    """What a verb writes is not what it reads, whatever the path looks like."""
+    program.run(*TRAIN, "--steps", "1", "--out", "run").expect_code(0)
+    plan = (program.folder / "run/plan.json").read_bytes()
+    os.symlink("run/plan.json", program.folder / "link.json")
+    for path in ("run/plan.json", "./run/../run/plan.json", "link.json"):
+        program.run("explain", "run/plan.json", "--graphviz", path).expect_code(2).expect_error(
+            "--graphviz are the same file")
+    expect((program.folder / "run/plan.json").read_bytes() == plan, "a plan was replaced by its picture")
+    shown = program.run("cluster", "show", "cpu:ranks=2", "--json").expect_code(0).document()
+    (program.folder / "here.json").write_text(json.dumps(shown["cluster"]), encoding="utf-8")
+    program.run("cluster", "import", "here.json", "-o", "here.json").expect_code(2).expect_error("same file")
+    program.run("cluster", "bench", "--backend", "cpu", "--base", "here.json", "-o",
+                "here.json").expect_code(2).expect_error("same file")
+
+
+def check_places(program):
+    """A place that cannot be written to is said before the work."""
+    (program.folder / "taken/plan.json").mkdir(parents=True)
+    (program.folder / "broken").mkdir()
+    os.symlink("nowhere", program.folder / "broken/run.json")
+    for folder in ("/proc/results", "taken", "broken"):
+        ran = program.run(*TRAIN, "--steps", "100000000", "--out", folder, "--overwrite").expect_code(3)
+        ran.expect_error(folder)
+    program.run("search", TINY, *CPU, "--global-batch", "4", "--out", "/proc/results").expect_code(3)
+    program.run("cluster", "bench", "--backend", "cpu", "-o", ".").expect_code(3).expect_error("regular file")
+
+
+def check_what_is_not_known(program):
+    """Nothing is not zero, and no next step leads into an error."""
+    ran = program.run(*TRAIN, "--steps", "2", "--out", "short").expect_code(0)
+    expect("next:" not in ran.out, f"two steps have no step time to compare: {ran.out}")
+    program.run(*TRAIN, "--steps", "4", "--out", "plain").expect_code(0)
+    compared = program.run("compare", "plain/plan.json", "plain", "--json").expect_code(0).document()
+    expect(compared["median_operator_error"] is None, "an error of operators that were not measured")
+
+
+def check_order_of_streams(program):
+    """An error ends the output; it stands behind all that was said before."""
+    arguments = ["explain", TINY, *CPU, *JOB, "--why-not", "foo=2"]
+    with open(program.folder / "both.txt", "wb") as both:
+        child = os.posix_spawn(
+            str(program.path), [str(program.path), *arguments], os.environ,
+            file_actions=[(os.POSIX_SPAWN_DUP2, both.fileno(), 1), (os.POSIX_SPAWN_DUP2, both.fileno(), 2)])
+        _, status = os.waitpid(child, 0)
+    expect(os.waitstatus_to_exitcode(status) == 2, "an unknown setting is a usage error")
+    lines = (program.folder / "both.txt").read_text(encoding="utf-8").splitlines()
+    errors = [number for number, line in enumerate(lines) if line.startswith("error (usage)")]
+    expect(len(errors) == 1 and all(line.startswith("  hint") for line in lines[errors[0] + 1:]),
+           f"the error is not the last line: {lines[-3:]}")
+
+
+def check_attributes_without_sense(program):
+    graph = {
+        "schema": "sextant.graph/1", "name": "odd",
+        "operators": [
+            operator("x", "input", 0, shape=[2, 4], dtype="f32"),
+            operator("g", "parameter", 0, shape=[4], dtype="f32", init="ones", init_std=0.0),
+            operator("y", "rms_norm", 0, ["x", "g"], epsilon=1e-5),
+            operator("s", "reduce_sum", 0, ["y"], dims=[0, 1]),
+            operator("n", "constant", 0, shape=[], dtype="f32", value=2.0)],
+        "loss": {"sum": "s", "count": "n"}}
+    for name, attribute, value, says in (("y", "epsilon", -1.0, "epsilon -1"),
+                                         ("g", "init_std", -1.0, "init_std -1")):
+        changed = json.loads(json.dumps(graph))
+        next(op for op in changed["operators"] if op["name"] == name)["attributes"][attribute] = value
+        (program.folder / "odd.json").write_text(json.dumps(changed), encoding="utf-8")
+        program.run("check", "odd.json", *CPU, "--strategy", "micro_batch=2", "--global-batch",
+                    "2").expect_code(3).expect_error(says)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--sextant", required=True, type=pathlib.Path)
+    path = parser.parse_args().sextant.resolve()
+    for check in (check_whole_numbers, check_different_files, check_places, check_what_is_not_known,
+                  check_order_of_streams, check_attributes_without_sense):
+        with tempfile.TemporaryDirectory() as folder:
+            print(check.__name__, flush=True)
+            check(Program(path, pathlib.Path(folder)))
+    print(f"{len(failures)} expectations failed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
