@@ -26,6 +26,8 @@ std::vector<Guard> missing_guards(const PhysicalGraph& graph, ProgramId program,
 // three steps: one message per unordered pair of uses (at most 20), naming both runs and the
 // register; and one per read that finds bytes of another content than its own.
 std::vector<std::string> check_byte_order(const PhysicalGraph& graph, ProgramId program);
+std::vector<std::string> check_byte_order(const PhysicalGraph& graph, ProgramId program,
+                                          std::shared_ptr<const ProgramTables> tables);
 
 // The two halves of the check, apart so that a test can tamper with what is between them.
 struct NotedLaunch {

@@ -4,11 +4,14 @@
 #include "actor/byte_uses.h"
 #include "actor/device.h"
 #include "actor/runtime.h"
+#include "actor/segment_runs.h"
 #include "core/at.h"
 #include "core/check.h"
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <utility>
 
 namespace sextant {
 namespace {
@@ -16,47 +19,59 @@ namespace {
 constexpr std::int64_t kStepsToCheck = 3;
 constexpr std::size_t kMostMessages = 20;
 
+// Hands on what is launched, call by call.
 class NotingDevice final : public Device {
  public:
-  explicit NotingDevice(const ProgramTables& tables) : tables_(tables) {}
+  using Note = std::function<void(std::span<const Launch>, std::span<const Fence>)>;
+  NotingDevice(const ProgramTables& tables, Note note) : tables_(tables), note_(std::move(note)) {}
   const DeviceSpec& spec() const override { return spec_; }
   void prepare(const PhysicalGraph&, Rank) override {}
   void launch(std::span<const Launch> group, std::span<Fence> done) override {
-    for (std::size_t i = 0; i < group.size(); ++i) {
+    for (std::size_t i = 0; i < group.size(); ++i)
       done[i] = {tables_.runs[group[i].run.index()].queue,
                  tables_.sequence_of(group[i].run.value, group[i].step)};
-      launches.push_back({group[i].run,
-                          group[i].step,
-                          calls_,
-                          done[i],
-                          {group[i].waits.begin(), group[i].waits.end()}});
-    }
-    ++calls_;
+    note_(group, done);
   }
   FenceState state(Fence) override { return FenceState::kDone; }
   void wait(Fence) override {}
   std::span<std::byte> host_view(InstanceId, std::int32_t, std::int32_t) override { return {}; }
   std::span<const Stamp> stamps() override { return {}; }
 
-  std::vector<NotedLaunch> launches;
-
  private:
   const ProgramTables& tables_;
+  Note note_;
   DeviceSpec spec_;
-  std::int64_t calls_ = 0;
 };
 
+void run_steps(const PhysicalGraph& graph, ProgramId program,
+               std::shared_ptr<const ProgramTables> tables, NotingDevice::Note note) {
+  const auto rank =
+      std::find_if(graph.ranks.begin(), graph.ranks.end(),
+                   [&](const RankBinding& binding) { return binding.program == program; });
+  require(rank != graph.ranks.end(), ErrorCode::kBadInput, "no rank runs program '{}'",
+          graph.programs[program.index()].name);
+  NotingDevice device(*tables, std::move(note));
+  IdleHostActors host;
+  RankRuntime runtime(graph, Rank(static_cast<std::size_t>(rank - graph.ranks.begin())), tables,
+                      device, host);
+  runtime.run(kStepsToCheck);
+}
+
 // By queue: how many launches are known to be complete.
-using Known = std::array<std::int64_t, kNumQueueRoles>;
+using Known = std::array<std::int32_t, kNumQueueRoles>;
 
 void join(Known& into, const Known& other) {
   for (std::size_t q = 0; q < kNumQueueRoles; ++q) into[q] = std::max(into[q], other[q]);
 }
 
-// A use as the check remembers it: index of the launch and the register.
+// A use as the check remembers it: the launch, by its queue and sequence there, and the register.
 struct PastUse {
-  std::int32_t launch = -1;
+  std::int32_t sequence = -1;
   std::int32_t frame = -1, reg = -1, content = -1;
+  QueueRole queue = QueueRole::kCompute;
+  bool is_of_launch(const PastUse& other) const {
+    return sequence == other.sequence && queue == other.queue;
+  }
 };
 
 struct Segment {
@@ -68,54 +83,82 @@ struct Segment {
 
 class Checker {
  public:
-  Checker(const PhysicalGraph& graph, ProgramId program, const ProgramTables& tables,
-          std::vector<NotedLaunch> launches)
+  Checker(const PhysicalGraph& graph, ProgramId program, const ProgramTables& tables)
       : graph_(graph),
         program_(program),
         tables_(tables),
         uses_(graph, program, tables_, ByteUses::Grain::kPerRegister),
-        segments_(at(uses_.num_segments())),
-        launches_(std::move(launches)) {}
-
-  std::vector<std::string> check() {
+        segments_(uses_.num_segments()) {
+    const std::size_t launches = tables.runs.size() * kStepsToCheck;
+    launches_.reserve(launches);
+    before_.reserve(launches);
+    after_.reserve(launches);
     messages_ = uses_.host_conflicts();
-    compute_known();
-    for (std::size_t i = 0; i < launches_.size() && messages_.size() < kMostMessages; ++i) {
-      check_launch(static_cast<std::int32_t>(i));
+  }
+
+  // Launches of one call, which start together. Calls come in the order in which they are issued,
+  // and nothing waits for what is issued later.
+  void take(std::span<const Launch> call, std::span<const Fence> fences) {
+    const std::size_t first = launches_.size();
+    Known known{};
+    for (std::size_t i = 0; i < call.size(); ++i) {
+      launches_.push_back({call[i].run, static_cast<std::int32_t>(call[i].step), fences[i]});
+      join(known, queue_[static_cast<std::size_t>(fences[i].queue)]);
+      for (const Fence wait : call[i].waits) join_wait(launches_.back(), wait, known);
     }
+    Known done = known;
+    for (const Fence fence : fences) {
+      std::int32_t& own = done[static_cast<std::size_t>(fence.queue)];
+      own = std::max(own, static_cast<std::int32_t>(fence.sequence) + 1);
+    }
+    for (std::size_t i = 0; i < call.size(); ++i) {
+      const auto own = static_cast<std::size_t>(fences[i].queue);
+      queue_[own] = done;
+      before_.push_back(known);
+      after_.push_back(done);
+      launch_at_[own].push_back(static_cast<std::int32_t>(first + i));
+    }
+    for (std::size_t i = first; i < launches_.size(); ++i)
+      if (!is_like_a_step_before(i)) check_all_until(i + 1);
+  }
+
+  std::vector<std::string> messages() && {
     if (messages_.size() > kMostMessages) messages_.resize(kMostMessages);
     return std::move(messages_);
   }
 
  private:
-  // Launches are noted in issue order, and nothing waits for what is issued later.
-  void compute_known() {
-    before_.resize(launches_.size());
-    after_.resize(launches_.size());
-    std::array<Known, kNumQueueRoles> queue{};
-    for (std::size_t first = 0, end = 0; first < launches_.size(); first = end) {
-      Known known{};
-      for (end = first; end < launches_.size() && launches_[end].call == launches_[first].call;
-           ++end) {
-        join(known, queue[static_cast<std::size_t>(launches_[end].fence.queue)]);
-        for (const Fence wait : launches_[end].waits) join_wait(known, launches_[end], wait);
-      }
-      Known done = known;
-      for (std::size_t i = first; i < end; ++i) {
-        std::int64_t& own = done[static_cast<std::size_t>(launches_[i].fence.queue)];
-        own = std::max(own, launches_[i].fence.sequence + 1);
-      }
-      for (std::size_t i = first; i < end; ++i) {
-        before_[i] = known;
-        after_[i] = done;
-        const auto own = static_cast<std::size_t>(launches_[i].fence.queue);
-        queue[own] = done;
-        launch_at_[own].push_back(static_cast<std::int32_t>(i));
-      }
+  struct Noted {
+    RunId run;
+    std::int32_t step = 0;
+    Fence fence;
+  };
+
+  // Every step uses the same bytes in the same order, so where a launch of the third step knows of
+  // all that its like in the second step knew of, a step later, what held there holds here. Such
+  // launches are put off until one knows less; where something did not hold, none is.
+  bool is_like_a_step_before(std::size_t launch) const {
+    if (!messages_.empty()) return false;
+    const auto runs = tables_.runs.size();
+    const Noted& noted = launches_[launch];
+    if (noted.step < 2 || launch < 2 * runs) return false;
+    const Noted& like = launches_[launch - runs];
+    const Noted& first = launches_[launch - 2 * runs];
+    if (like.run != noted.run || like.step + 1 != noted.step || first.run != noted.run)
+      return false;
+    for (std::size_t queue = 0; queue < kNumQueueRoles; ++queue) {
+      const std::int32_t known = before_[launch - runs][queue];
+      if (known > 0 && before_[launch][queue] < known + tables_.runs_per_step[queue]) return false;
     }
+    return true;
   }
 
-  void join_wait(Known& known, const NotedLaunch& launch, Fence wait) {
+  void check_all_until(std::size_t end) {
+    for (; checked_ < end && messages_.size() < kMostMessages; ++checked_)
+      check_launch(static_cast<std::int32_t>(checked_));
+  }
+
+  void join_wait(const Noted& launch, Fence wait, Known& known) {
     const std::vector<std::int32_t>& issued = launch_at_[static_cast<std::size_t>(wait.queue)];
     if (wait.sequence < static_cast<std::int64_t>(issued.size())) {
       join(known, after_[at(issued[at(wait.sequence)])]);
@@ -127,31 +170,33 @@ class Checker {
   }
 
   void check_launch(std::int32_t launch) {
-    const NotedLaunch& noted = launches_[at(launch)];
+    const Noted& noted = launches_[at(launch)];
     const RunEntry& entry = tables_.runs[noted.run.index()];
     const std::int32_t act = graph_.programs[program_.index()].order[noted.run.index()].act;
+    known_ = &before_[at(launch)];
     for (std::int32_t s = entry.first_site; s < entry.first_site + entry.num_sites; ++s) {
       // Uses come actor by actor, inputs before outputs: the order in which the run makes them.
-      if (noted.step == 0) check_operands(s, launch, act);
+      if (noted.step == 0) check_operands(s, noted.fence, act);
       for (const SiteUse& use : uses_.of_site(s)) {
-        const PastUse now{launch, use.frame, use.reg, uses_.content(use, act)};
+        const PastUse now = use_of(noted.fence, use, act);
         const SegmentRange range = uses_.range(use, act);
-        for (std::int32_t i = range.begin; i < range.end; ++i) {
-          if (use.writes) {
-            const bool updates = use.rate == 0 || act % use.rate != 0;
-            if (updates) check_content(segments_[at(i)].write, now);
-            write(segments_[at(i)], now);
-          } else {
-            read(segments_[at(i)], now, entry.queue);
-          }
+        if (!use.writes) {
+          segments_.change(range, [&](Segment& segment) { read(segment, now, entry.queue); });
+          continue;
         }
+        const bool updates = use.rate == 0 || act % use.rate != 0;
+        segments_.look(range, [&](const Segment& segment) {
+          if (updates) check_content(segment.write, now);
+          check_write(segment, now);
+        });
+        segments_.set(range, Segment{.write = now, .reads = {}, .reading_queues = 0});
       }
     }
   }
 
   // A kernel may read its inputs until its last output is written, so what an actor writes shares
   // no byte with what it reads, unless it is said to work in place.
-  void check_operands(std::int32_t site, std::int32_t launch, std::int32_t act) {
+  void check_operands(std::int32_t site, Fence fence, std::int32_t act) {
     const std::span<const SiteUse> uses = uses_.of_site(site);
     for (const SiteUse& out : uses) {
       if (!out.writes) continue;
@@ -160,10 +205,15 @@ class Checker {
         if (in.writes || in.actor != out.actor || is_in_place(site, in, out)) continue;
         const SegmentRange range = uses_.range(in, act);
         if (range.begin >= written.end || written.begin >= range.end) continue;
-        const PastUse now{launch, out.frame, out.reg, uses_.content(out, act)};
+        const PastUse now = use_of(fence, out, act);
         report(fmt::format("{} writes {} over its own input", text(now), register_text(now)));
       }
     }
+  }
+
+  PastUse use_of(Fence fence, const SiteUse& use, std::int32_t act) const {
+    return {static_cast<std::int32_t>(fence.sequence), use.frame, use.reg, uses_.content(use, act),
+            fence.queue};
   }
 
   // `out` is said to lie in the bytes of `in`, a register of the same block.
@@ -182,25 +232,25 @@ class Checker {
   void read(Segment& segment, const PastUse& now, QueueRole queue) {
     check_order(segment.write, now);
     check_content(segment.write, now);
-    segment.reads[static_cast<std::size_t>(queue)] = now.launch;
+    segment.reads[static_cast<std::size_t>(queue)] = now.sequence;
     segment.reading_queues |= 1U << static_cast<unsigned>(queue);
   }
 
-  void write(Segment& segment, const PastUse& now) {
+  void check_write(const Segment& segment, const PastUse& now) {
     check_order(segment.write, now);
-    for (std::size_t queue = 0; segment.reading_queues != 0; ++queue) {
-      if ((segment.reading_queues & 1U) != 0)
-        check_order(PastUse{segment.reads[queue], -1, -1, -1}, now);
-      segment.reading_queues >>= 1U;
-    }
-    segment.write = now;
+    std::uint32_t reading = segment.reading_queues;
+    for (std::size_t queue = 0; reading != 0; ++queue, reading >>= 1U)
+      if ((reading & 1U) != 0)
+        check_order(
+            PastUse{.sequence = segment.reads[queue], .queue = static_cast<QueueRole>(queue)}, now);
   }
 
+  // Of the launch at hand.
   void check_order(const PastUse& earlier, const PastUse& later) {
-    if (earlier.launch < 0 || earlier.launch == later.launch) return;
-    const Fence fence = launches_[at(earlier.launch)].fence;
-    const Known& known = before_[at(later.launch)];
-    if (known[static_cast<std::size_t>(fence.queue)] > fence.sequence) return;
+    if (earlier.sequence < 0 ||
+        (*known_)[static_cast<std::size_t>(earlier.queue)] > earlier.sequence)
+      return;
+    if (earlier.is_of_launch(later)) return;
     report(fmt::format("{} uses bytes of {} that {} uses{}, and nothing orders them", text(later),
                        register_text(later), text(earlier),
                        earlier.reg < 0 ? "" : " as " + register_text(earlier)));
@@ -208,13 +258,13 @@ class Checker {
 
   // State lies in its own bytes before the first write; anything else is read as it was written.
   void check_content(const PastUse& written, const PastUse& now) {
+    const bool same = written.frame == now.frame && written.reg == now.reg;
+    if (same && written.content == now.content) return;
     const FrameQuota& frame = tables_.frames[at(now.frame)];
-    const bool initial = written.launch < 0 && frame.initially_full;
-    const bool host = written.launch < 0 && written_by_host(now);
-    const bool same = written.frame == now.frame && written.reg == now.reg &&
-                      (written.content == now.content || frame.initially_full);
-    if (initial || host || same) return;
-    if (written.launch < 0) {
+    const bool initial = written.sequence < 0 && frame.initially_full;
+    const bool host = written.sequence < 0 && written_by_host(now);
+    if (initial || host || (same && frame.initially_full)) return;
+    if (written.sequence < 0) {
       report(fmt::format("{} reads {}, which nobody has written", text(now), register_text(now)));
       return;
     }
@@ -233,7 +283,8 @@ class Checker {
   }
 
   std::string text(const PastUse& use) const {
-    const NotedLaunch& launch = launches_[at(use.launch)];
+    const Noted& launch =
+        launches_[at(launch_at_[static_cast<std::size_t>(use.queue)][at(use.sequence)])];
     return fmt::format("{} (step {})", run_to_text(graph_, program_, launch.run), launch.step);
   }
 
@@ -255,10 +306,13 @@ class Checker {
   ProgramId program_;
   const ProgramTables& tables_;
   ByteUses uses_;
-  std::vector<Segment> segments_;
-  std::vector<NotedLaunch> launches_;
+  SegmentRuns<Segment> segments_;
+  std::vector<Noted> launches_;
   std::array<std::vector<std::int32_t>, kNumQueueRoles> launch_at_;  // by sequence
-  std::vector<Known> before_, after_;                                // by launch
+  std::array<Known, kNumQueueRoles> queue_{};  // when the last launch of a queue is over
+  std::vector<Known> before_, after_;          // by launch
+  std::size_t checked_ = 0;                    // launches
+  const Known* known_ = nullptr;               // to the launch at hand
   std::vector<std::string> messages_;
 };
 
@@ -266,28 +320,52 @@ class Checker {
 
 std::vector<NotedLaunch> note_launches(const PhysicalGraph& graph, ProgramId program,
                                        std::shared_ptr<const ProgramTables> tables) {
-  const auto rank =
-      std::find_if(graph.ranks.begin(), graph.ranks.end(),
-                   [&](const RankBinding& binding) { return binding.program == program; });
-  require(rank != graph.ranks.end(), ErrorCode::kBadInput, "no rank runs program '{}'",
-          graph.programs[program.index()].name);
-  NotingDevice device(*tables);
-  IdleHostActors host;
-  RankRuntime runtime(graph, Rank(static_cast<std::size_t>(rank - graph.ranks.begin())), tables,
-                      device, host);
-  runtime.run(kStepsToCheck);
-  return std::move(device.launches);
+  std::vector<NotedLaunch> launches;
+  std::int64_t calls = 0;
+  run_steps(graph, program, std::move(tables),
+            [&](std::span<const Launch> call, std::span<const Fence> fences) {
+              for (std::size_t i = 0; i < call.size(); ++i)
+                launches.push_back({call[i].run,
+                                    call[i].step,
+                                    calls,
+                                    fences[i],
+                                    {call[i].waits.begin(), call[i].waits.end()}});
+              ++calls;
+            });
+  return launches;
 }
 
 std::vector<std::string> check_noted_order(const PhysicalGraph& graph, ProgramId program,
                                            const ProgramTables& tables,
                                            std::vector<NotedLaunch> launches) {
-  return Checker(graph, program, tables, std::move(launches)).check();
+  Checker checker(graph, program, tables);
+  std::vector<Launch> call;
+  std::vector<Fence> fences;
+  for (std::size_t first = 0; first < launches.size(); first += call.size()) {
+    call.clear();
+    fences.clear();
+    for (std::size_t i = first; i < launches.size() && launches[i].call == launches[first].call;
+         ++i) {
+      call.push_back({launches[i].run, launches[i].step, launches[i].waits});
+      fences.push_back(launches[i].fence);
+    }
+    checker.take(call, fences);
+  }
+  return std::move(checker).messages();
+}
+
+std::vector<std::string> check_byte_order(const PhysicalGraph& graph, ProgramId program,
+                                          std::shared_ptr<const ProgramTables> tables) {
+  Checker checker(graph, program, *tables);
+  run_steps(graph, program, tables,
+            [&](std::span<const Launch> call, std::span<const Fence> fences) {
+              checker.take(call, fences);
+            });
+  return std::move(checker).messages();
 }
 
 std::vector<std::string> check_byte_order(const PhysicalGraph& graph, ProgramId program) {
-  const auto tables = std::make_shared<const ProgramTables>(graph, program);
-  return check_noted_order(graph, program, *tables, note_launches(graph, program, tables));
+  return check_byte_order(graph, program, std::make_shared<const ProgramTables>(graph, program));
 }
 
 }  // namespace sextant

@@ -31,10 +31,11 @@ void run_check(const JobArguments& arguments, const CommonOptions&, Console& con
   planned.plan.expand.checks = false;  // made here, one by one
   const PhysicalGraph graph = physical_graph(planned);
   require_none(validate(graph), "the graph is not valid");
-  dry_run(graph, RankScope::kOnePerClass);
+  Rehearsal rehearsal(graph);
   std::size_t guards = 0;
   for (std::size_t p = 0; p < graph.programs.size(); ++p) {
-    require_none(check_byte_order(graph, ProgramId(p)), "bytes are used without order");
+    require_none(check_byte_order(graph, ProgramId(p), rehearsal.tables.of(ProgramId(p))),
+                 "bytes are used without order");
     guards += graph.programs[p].guards.size();
   }
   require_fits(planned, graph);

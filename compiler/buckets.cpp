@@ -38,9 +38,19 @@ class StageBuckets {
   // A collective by itself.
   struct Candidate {
     Communication communication;
-    std::vector<Rank> members;
+    std::span<const Rank> members;
     Bytes global_bytes, largest_volume;
     Duration alone;
+  };
+  // What its sizes and its time depend on. A stage has few of them, however many layers it has.
+  struct Kind {
+    GroupRole role = 0;
+    Primitive primitive = Primitive::kAllReduce;
+    ReduceOp reduce = ReduceOp::kSum;
+    DType dtype = DType::kF32;
+    Shape shape;
+    NdSbp from, to;
+    bool operator==(const Kind&) const = default;
   };
 
   struct Bucket {
@@ -79,7 +89,7 @@ class StageBuckets {
   void add(std::size_t position, StagedOpIndex index) {
     const StagedOp& op = at(graph_.ops, index);
     const OrderedRun& run = order_[position];
-    Candidate candidate = candidate_of(index);
+    const Candidate& candidate = candidate_of(index);
     if (open_ && !join(candidate, index)) close();
     if (candidate.global_bytes > limits_.bytes) return;
     if (!open_) {
@@ -87,7 +97,7 @@ class StageBuckets {
       open_->role = groups_.role(index);
       open_->begin = open_->ready = run.begin;
       open_->duration = candidate.alone;
-      open_->sum = std::move(candidate);
+      open_->sum = candidate;
     }
     open_->members.push_back(position);
     open_->instances.insert(run.instance);
@@ -138,20 +148,34 @@ class StageBuckets {
     });
   }
 
-  Candidate candidate_of(StagedOpIndex index) const {
+  const Candidate& candidate_of(StagedOpIndex index) {
     const StagedOp& op = at(graph_.ops, index);
     const StagedCommunication& staged = *op.communication;
-    const Placement& placement = at(graph_.placements, op.stage);
-    const GroupId group =
-        groups_.groups_of_member(op.stage, 0)[static_cast<std::size_t>(groups_.role(index))];
+    Kind kind{.role = groups_.role(index),
+              .primitive = staged.primitive,
+              .reduce = staged.reduce,
+              .dtype = staged.dtype,
+              .shape = at(graph_.tensors, op.in.front()).global.shape,
+              .from = staged.from,
+              .to = staged.to};
+    const auto known = std::find(kinds_.begin(), kinds_.end(), kind);
+    if (known != kinds_.end()) return candidates_[static_cast<std::size_t>(known - kinds_.begin())];
+    candidates_.push_back(measured(kind, op.stage));
+    kinds_.push_back(std::move(kind));
+    return candidates_.back();
+  }
+
+  Candidate measured(const Kind& kind, int stage) const {
+    const Placement& placement = at(graph_.placements, stage);
+    const GroupId group = groups_.groups_of_member(stage, 0)[static_cast<std::size_t>(kind.role)];
     Candidate candidate;
-    candidate.communication.primitive = staged.primitive;
-    candidate.communication.reduce = staged.reduce;
-    candidate.communication.dtype = staged.dtype;
+    candidate.communication.primitive = kind.primitive;
+    candidate.communication.reduce = kind.reduce;
+    candidate.communication.dtype = kind.dtype;
     candidate.members = groups_.groups()[group.index()].ranks;
     const CollectiveCost cost =
-        collective_cost(candidate.communication, at(graph_.tensors, op.in.front()).global.shape,
-                        {&staged.from, &placement}, {&staged.to, &placement}, candidate.members);
+        collective_cost(candidate.communication, kind.shape, {&kind.from, &placement},
+                        {&kind.to, &placement}, candidate.members);
     candidate.global_bytes = cost.global_bytes;
     candidate.largest_volume = cost.largest_volume;
     candidate.alone = duration_of(candidate);
@@ -200,6 +224,8 @@ class StageBuckets {
   const BucketLimits& limits_;
   std::vector<Time> made_at_;  // by tensor: the last act of its producer so far
   std::int32_t next_group_ = 0;
+  std::vector<Kind> kinds_;
+  std::vector<Candidate> candidates_;  // by kind
   std::optional<Bucket> open_;
   std::vector<Bucket> fused_;
 };

@@ -64,7 +64,7 @@ class Expansion {
     for_each_in_parallel(classes_.size(), [&](std::size_t c) {
       if (plans[c]->size() > enough) plans[c]->improve(enough);
       packed[c] = plans[c]->finish();
-      graph_.programs[c].guards = missing_guards(graph_, ProgramId(c));
+      if (options_.guards) graph_.programs[c].guards = missing_guards(graph_, ProgramId(c));
     });
     return {std::move(graph_), std::move(packed), nullptr};
   }

@@ -38,6 +38,9 @@ struct ExpandOptions {
   // Proof that the result is valid, runs and orders its bytes. A search may leave it to the one
   // plan it returns: what is checked is this compiler's own work, and cannot depend on the input.
   bool checks = true;
+  // Waits that make reuse of bytes safe. Without them the graph says how much memory it needs, and
+  // must not be run.
+  bool guards = true;
   bool operator==(const ExpandOptions&) const = default;
 };
 

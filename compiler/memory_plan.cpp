@@ -113,8 +113,11 @@ class MemoryPlan::Planner {
     const auto begin_of = [&](std::int32_t content) {
       return at_run(options_.begin, life(content).first_run);
     };
-    std::stable_sort(contents_.begin(), contents_.end(),
-                     [&](std::int32_t a, std::int32_t b) { return begin_of(a) < begin_of(b); });
+    const auto begins_before = [&](std::int32_t a, std::int32_t b) {
+      return begin_of(a) < begin_of(b);
+    };
+    if (!std::is_sorted(contents_.begin(), contents_.end(), begins_before))
+      std::stable_sort(contents_.begin(), contents_.end(), begins_before);
     std::vector<Time> begin;
     for (const std::int32_t content : contents_) begin.push_back(begin_of(content));
     std::vector<std::int64_t> first(contents_.size());  // issued, of this and all later births

@@ -58,14 +58,17 @@ Packing pack_in_order(std::span<const Stay> stays, bool apart) {
 // touch one or two.
 class Stretches {
  public:
-  explicit Stretches(std::span<const Stay> stays) {
-    std::int64_t ticks = 0;
+  // Of the stays of at least this size.
+  explicit Stretches(std::span<const Stay> stays, Bytes least = Bytes()) {
+    std::int64_t ticks = 0, count = 0;
     std::int32_t last = 0;
     for (const Stay& stay : stays) {
+      if (stay.size < least) continue;
+      ++count;
       ticks += stay.end - stay.begin;
       last = std::max(last, stay.end);
     }
-    const auto count = static_cast<std::int64_t>(std::max<std::size_t>(stays.size(), 1));
+    count = std::max<std::int64_t>(count, 1);
     width_ = static_cast<std::int32_t>(std::clamp<std::int64_t>(ticks / count, 16, 4096));
     count_ = of(last) + 1;
   }
@@ -78,11 +81,13 @@ class Stretches {
   std::int32_t width_ = 1, count_ = 1;
 };
 
-// Looks it takes to place all stays one by one: each looks at those that were placed before it in
-// the stretches it touches.
-std::int64_t looks_for(std::span<const Stay> stays, const Stretches& stretches) {
+// Looks it takes to place all stays of at least this size one by one: each looks at those that were
+// placed before it in the stretches it touches.
+std::int64_t looks_for(std::span<const Stay> stays, const Stretches& stretches,
+                       Bytes least = Bytes()) {
   std::vector<std::int64_t> load(static_cast<std::size_t>(stretches.count()) + 1);
   for (const Stay& stay : stays) {
+    if (stay.size < least) continue;
     ++at(load, stretches.first(stay));
     --at(load, stretches.last(stay) + 1);
   }
@@ -127,22 +132,29 @@ class Shelf {
     bool operator<(const Placed& other) const { return begin < other.begin; }
   };
 
+  // By offset: every stretch is, and what several of them add is merged.
   void gather(const Stay& stay) {
     met_.clear();
     const std::int32_t first = stretches_.first(stay), last = stretches_.last(stay);
-    for (std::int32_t s = first; s <= last; ++s)
+    for (std::int32_t s = first; s <= last; ++s) {
+      const std::size_t known = met_.size();
       for (const Placed& other : at(placed_, s)) {
         if (other.from >= stay.end || stay.begin >= other.until) continue;
         // Once: in the first stretch that both touch.
         if (std::max(first, stretches_.of(other.from)) == s) met_.push_back(other);
       }
-    if (first != last) std::sort(met_.begin(), met_.end());
+      if (known == 0 || known == met_.size()) continue;
+      const auto added = met_.begin() + static_cast<std::ptrdiff_t>(known);
+      merged_.resize(met_.size());
+      std::merge(met_.begin(), added, added, met_.end(), merged_.begin());
+      met_.swap(merged_);
+    }
   }
 
   std::span<const Stay> stays_;
   const Stretches& stretches_;
   std::vector<std::vector<Placed>> placed_;  // by stretch
-  std::vector<Placed> met_;
+  std::vector<Placed> met_, merged_;
 };
 
 Packing pack_lowest(std::span<const Stay> stays, const Stretches& stretches, const Order& order) {
@@ -217,6 +229,7 @@ void move_forward(Order& order, std::int32_t stay, double fraction) {
 Packing reorder(std::span<const Stay> stays, Packing best, Bytes bound, std::int64_t work) {
   const Stretches stretches(stays);
   const std::int64_t looks = std::max<std::int64_t>(looks_for(stays, stretches), 1);
+  if (looks > work) return best;
   const CounterRng random(0, "packing");
   Order order = by_offset(best);
   std::uint64_t draw = 0;
@@ -264,16 +277,18 @@ std::vector<Bytes> thresholds_of(std::span<const Stay> stays) {
   return thresholds;
 }
 
-// As many stays as the work allows: the small ones are what matters least.
+// The stays that the work allows to order are those of at least this size, the same under every
+// rule: the small ones are what matters least.
+std::optional<Bytes> least_to_order(std::span<const Stay> stays, std::int64_t work) {
+  for (const Bytes least : thresholds_of(stays))
+    if (looks_for(stays, Stretches(stays, least), least) <= work) return least;
+  return stays.empty() ? std::optional<Bytes>(Bytes()) : std::nullopt;
+}
+
 std::optional<Packing> pack_by_order(PackingRule rule, std::span<const Stay> stays,
-                                     std::int64_t work) {
-  for (const Bytes least : thresholds_of(stays)) {
-    std::vector<Stay> large;
-    for (const Stay& stay : stays)
-      if (stay.size >= least) large.push_back(stay);
-    if (looks_for(large, Stretches(large)) <= work) return pack_large_apart(rule, stays, least);
-  }
-  return stays.empty() ? std::optional<Packing>(Packing()) : std::nullopt;
+                                     std::optional<Bytes> least) {
+  if (!least) return std::nullopt;
+  return stays.empty() ? Packing() : pack_large_apart(rule, stays, *least);
 }
 
 }  // namespace
@@ -297,10 +312,21 @@ std::string_view to_string(PackingRule rule) {
 }
 
 std::vector<std::int32_t> by_end(std::span<const Stay> stays) {
-  Order order = all_of(stays);
-  std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
-    return at(stays, a).end < at(stays, b).end;
-  });
+  std::int32_t last = 0;
+  for (const Stay& stay : stays) last = std::max(last, stay.end);
+  // A planner's ticks are births, no more than there are stays: they are counted.
+  if (static_cast<std::size_t>(last) > 2 * stays.size()) {
+    Order order = all_of(stays);
+    std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
+      return at(stays, a).end < at(stays, b).end;
+    });
+    return order;
+  }
+  std::vector<std::int32_t> first(static_cast<std::size_t>(last) + 2);
+  for (const Stay& stay : stays) ++at(first, stay.end + 1);
+  std::partial_sum(first.begin(), first.end(), first.begin());
+  Order order(stays.size());
+  for (const std::int32_t stay : all_of(stays)) at(order, at(first, at(stays, stay).end)++) = stay;
   return order;
 }
 
@@ -325,9 +351,10 @@ std::optional<Packing> pack(PackingRule rule, std::span<const Stay> stays, std::
     case PackingRule::kLargestFirst:
     case PackingRule::kLongestFirst:
     case PackingRule::kHeaviestFirst:
-      return pack_by_order(rule, stays, work);
+      return pack_by_order(rule, stays, least_to_order(stays, work));
     case PackingRule::kImproved: {
-      std::optional<Packing> first = pack_by_order(PackingRule::kHeaviestFirst, stays, work);
+      std::optional<Packing> first =
+          pack_by_order(PackingRule::kHeaviestFirst, stays, least_to_order(stays, work));
       if (!first) return std::nullopt;
       return reorder(stays, std::move(*first), packing_bound(stays), work);
     }
@@ -344,12 +371,14 @@ BestPacking pack_quickly(std::span<const Stay> stays) {
 
 void improve(BestPacking& best, std::span<const Stay> stays, Bytes enough, std::int64_t work) {
   const Bytes bound = packing_bound(stays);
+  if (best.packing.size <= std::max(bound, enough)) return;
+  const std::optional<Bytes> least = least_to_order(stays, work);
   for (const PackingRule rule : kPackingRules) {
     if (best.packing.size <= std::max(bound, enough)) return;
     if (rule == PackingRule::kInOrder || rule == PackingRule::kApart) continue;
     std::optional<Packing> packing = rule == PackingRule::kImproved
                                          ? reorder(stays, best.packing, bound, work)
-                                         : pack(rule, stays, work);
+                                         : pack_by_order(rule, stays, least);
     if (packing && packing->size < best.packing.size) best = {std::move(*packing), rule};
   }
 }

@@ -6,6 +6,7 @@
 #include "compiler/schedule.h"
 #include "compiler/stage_builder.h"
 #include "core/check.h"
+#include "sbp/boxing_plans.h"
 
 #include <algorithm>
 #include <optional>
@@ -138,17 +139,19 @@ StagedGraph make_staged_graph(const LogicalGraph& training, const Strategy& give
     virtual_stage_of_layer.push_back(place.virtual_stage);
   }
   StrategyWords given = strategy_words(training, strategy);
-  WordAssignment words = infer_words(training, placements, stage_of_layer, given.constraints);
+  BoxingPlans by_bytes(BoxingObjective::kBytes);
+  WordAssignment words =
+      infer_words(training, placements, stage_of_layer, given.constraints, by_bytes);
   if (strategy.sequence_parallel && strategy.tp > 1) {
     split_sequences(training, strategy, words, given);
-    words = infer_words(training, placements, stage_of_layer, given.constraints);
+    words = infer_words(training, placements, stage_of_layer, given.constraints, by_bytes);
   }
   std::optional<LogicalGraph> in_pieces;
   if (strategy.pieces > 1) {
     GraphWithWords cut = cut_products(training, strategy, stage_of_layer, words, given);
     given = std::move(cut.words);
     in_pieces = std::move(cut.graph);
-    words = infer_words(*in_pieces, placements, stage_of_layer, given.constraints);
+    words = infer_words(*in_pieces, placements, stage_of_layer, given.constraints, by_bytes);
   }
   const LogicalGraph& logical = in_pieces ? *in_pieces : training;
   StagedGraph graph = StageBuilder(logical, placements, stage_of_layer, virtual_stage_of_layer,

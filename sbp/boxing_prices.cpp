@@ -10,6 +10,9 @@
 namespace sextant {
 namespace {
 
+// An exchange looks at each member a few times.
+constexpr std::size_t kMostWorkPerMember = 8;
+
 bool is_exchange(const Change& change) { return change.primitive == Primitive::kAllToAll; }
 bool is_transfer(const Change& change) { return change.kind == BoxingKind::kTransfer; }
 
@@ -225,33 +228,49 @@ std::int64_t BoxingPrices::ring_time(const Change& change) {
 }
 
 // Axes of an exchange are split before, so that the members of a group hold different parts: each
-// sends what others of the group want of its own.
+// sends what others of the group want of its own. What a member wants is one stretch of each dim,
+// and together the members want every choice of stretches equally often: so the sum over all
+// others is a product over dims, and a group takes time like its members, not like their pairs.
 std::int64_t BoxingPrices::exchange_time(const Change& change) {
   const AxisGroups& along = groups(change.from.side, change.axes);
   const std::span<const Interval> before = dims_of_devices(change.from);
   const std::span<const Interval> after = dims_of_devices(change.to);
   const std::size_t rank = request_.type.shape.rank();
-  const auto overlap = [&](std::span<const Interval> a, std::size_t i, std::span<const Interval> b,
-                           std::size_t j) {
-    std::int64_t elements = 1;
-    for (std::size_t dim = 0; dim < rank; ++dim) {
-      const Interval &x = a[i * rank + dim], &y = b[j * rank + dim];
-      elements *=
-          std::max<std::int64_t>(0, std::min(x.end(), y.end()) - std::max(x.offset, y.offset));
-    }
-    return elements;
-  };
+  const BoxingMesh& on = mesh(change.from.side);
+  const MeshState& words = state(change.to);
+  auto repeats = static_cast<std::int64_t>(along.members);
+  std::uint32_t cut_dims = 0;  // that the group divides among its members
+  for (const std::size_t axis : on.axes) {
+    if ((change.axes >> axis & 1U) == 0 || !words.is_split(axis)) continue;
+    repeats /= on.extents[axis];
+    cut_dims |= std::uint32_t{1} << words.dim(axis);
+  }
+  if (wanted_.size() < rank) wanted_.resize(rank);
   std::int64_t time = 0;
   for (std::size_t first = 0; first < along.devices.size(); first += along.members) {
     const std::span<const std::uint32_t> members =
         std::span(along.devices).subspan(first, along.members);
-    work_.spend(static_cast<std::int64_t>(along.members * along.members));
+    work_.spend(
+        static_cast<std::int64_t>(along.members * std::min(along.members, kMostWorkPerMember)));
+    for (std::size_t dim = 0; dim < rank; ++dim) {
+      const bool is_cut = (cut_dims >> dim & 1U) != 0;
+      wanted_[dim].clear();
+      for (const std::uint32_t member : is_cut ? members : members.first(1))
+        wanted_[dim].add(after[member * rank + dim]);
+      wanted_[dim].sort();
+    }
     std::int64_t largest = 0, all = 0;
     for (const std::uint32_t own : members) {
-      const std::int64_t stays = overlap(before, own, after, own);
-      const std::int64_t received = overlap(after, own, after, own) - stays;
-      std::int64_t sent = -stays;
-      for (const std::uint32_t other : members) sent += overlap(before, own, after, other);
+      std::int64_t stays = 1, received = 1, sent = repeats;
+      for (std::size_t dim = 0; dim < rank; ++dim) {
+        const Interval &has = before[own * rank + dim], &wants = after[own * rank + dim];
+        stays *= std::max<std::int64_t>(
+            0, std::min(has.end(), wants.end()) - std::max(has.offset, wants.offset));
+        received *= wants.extent;
+        sent *= wanted_[dim].shared_with(has);
+      }
+      received -= stays;
+      sent -= stays;
       largest = std::max({largest, sent, received});
       all += received;
     }
@@ -259,6 +278,27 @@ std::int64_t BoxingPrices::exchange_time(const Change& change) {
                                    element_of(change) * all, element_of(change) * largest));
   }
   return time;
+}
+
+void BoxingPrices::Stretches::sort() {
+  std::sort(all_.begin(), all_.end(),
+            [](const Interval& a, const Interval& b) { return a.offset < b.offset; });
+  all_.erase(std::unique(all_.begin(), all_.end()), all_.end());
+  below_.clear();
+  std::int64_t below = 0;
+  for (const Interval& stretch : all_) {
+    below_.push_back(below);
+    below += stretch.extent;
+  }
+}
+
+std::int64_t BoxingPrices::Stretches::below(std::int64_t end) const {
+  const auto behind = std::upper_bound(
+      all_.begin(), all_.end(), end,
+      [](std::int64_t at, const Interval& stretch) { return at < stretch.offset; });
+  if (behind == all_.begin()) return 0;
+  const auto last = static_cast<std::size_t>(behind - all_.begin()) - 1;
+  return below_[last] + std::min(end - all_[last].offset, all_[last].extent);
 }
 
 std::int64_t BoxingPrices::transfer_time(const Change& change) {

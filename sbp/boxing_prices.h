@@ -147,6 +147,25 @@ class BoxingPrices {
   // What all devices hold, in the order of the source.
   using Contents = std::vector<std::int64_t>;
 
+  // Stretches of one dim, no two of which overlap.
+  class Stretches {
+   public:
+    void clear() { all_.clear(); }
+    void add(const Interval& stretch) {
+      if (stretch.extent > 0) all_.push_back(stretch);
+    }
+    void sort();  // before anything is asked
+    std::int64_t shared_with(const Interval& interval) const {
+      return below(interval.end()) - below(interval.offset);
+    }
+
+   private:
+    std::int64_t below(std::int64_t end) const;  // elements in front of `end`
+
+    std::vector<Interval> all_;
+    std::vector<std::int64_t> below_;  // by stretch: elements in front of it
+  };
+
   static std::size_t index(BoxingWhere side) { return static_cast<std::size_t>(side); }
   const BoxingMesh& mesh(BoxingWhere side) const { return *meshes_[index(side)]; }
   const MeshState& state(StateRef ref) const { return mesh(ref.side).states[ref.number]; }
@@ -202,6 +221,7 @@ class BoxingPrices {
   std::array<std::optional<Delivery>, 2> deliveries_of_;
   std::optional<Delivery> pair_delivery_;
   Remembered ring_times_, deliveries_, least_transfers_;
+  std::vector<Stretches> wanted_;  // by dim, of the group that an exchange is at
 };
 
 }  // namespace sextant

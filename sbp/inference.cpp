@@ -60,12 +60,14 @@ struct Cost {
 class Inference {
  public:
   Inference(const LogicalGraph& graph, const std::vector<Placement>& stages,
-            const std::vector<int>& stage_of_layer, const WordConstraints& constraints)
+            const std::vector<int>& stage_of_layer, const WordConstraints& constraints,
+            BoxingPlans& plans)
       : graph_(graph),
         stages_(stages),
         stage_of_layer_(stage_of_layer),
         constraints_(constraints),
-        given_(graph, stages, stage_of_layer, constraints) {
+        given_(graph, stages, stage_of_layer, constraints),
+        plans_(plans) {
     for (const Placement& stage : stages) {
       extents_.push_back(stage.hierarchy());
       Key key;
@@ -522,7 +524,7 @@ class Inference {
   GivenWords given_;
   std::vector<std::vector<std::int64_t>> extents_;  // by stage
   std::vector<std::uint64_t> shape_of_mesh_;        // by stage: equal extents, equal number
-  BoxingPlans plans_{BoxingObjective::kBytes};
+  BoxingPlans& plans_;
   std::vector<BoxedTypeId> types_;   // by tensor
   std::vector<BoxedMeshId> meshes_;  // by stage
   Interner mesh_shapes_;
@@ -545,8 +547,15 @@ std::size_t WordAssignment::add(OpWords words) {
 WordAssignment infer_words(const LogicalGraph& graph, const std::vector<Placement>& stages,
                            const std::vector<int>& stage_of_layer,
                            const WordConstraints& constraints) {
+  BoxingPlans plans(BoxingObjective::kBytes);
+  return infer_words(graph, stages, stage_of_layer, constraints, plans);
+}
+
+WordAssignment infer_words(const LogicalGraph& graph, const std::vector<Placement>& stages,
+                           const std::vector<int>& stage_of_layer,
+                           const WordConstraints& constraints, BoxingPlans& plans) {
   for (const Placement& stage : stages) validate(stage);
-  return Inference(graph, stages, stage_of_layer, constraints).run();
+  return Inference(graph, stages, stage_of_layer, constraints, plans).run();
 }
 
 }  // namespace sextant

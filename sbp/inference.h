@@ -19,6 +19,8 @@
 
 namespace sextant {
 
+class BoxingPlans;
+
 struct OpInput {
   OpId op;
   std::size_t input = 0;
@@ -70,6 +72,10 @@ class WordAssignment {
 WordAssignment infer_words(const LogicalGraph& graph, const std::vector<Placement>& stages,
                            const std::vector<int>& stage_of_layer,
                            const WordConstraints& constraints);
+// The same with plans by bytes that several questions share.
+WordAssignment infer_words(const LogicalGraph& graph, const std::vector<Placement>& stages,
+                           const std::vector<int>& stage_of_layer,
+                           const WordConstraints& constraints, BoxingPlans& plans);
 
 // All N-D products of the operator's rows for these global types that fit a mesh with these extents
 // (core/operator.h, fits), in order of preference: rows of the first axis first. An axis of extent

@@ -86,7 +86,7 @@ std::optional<Bytes> peak_of(const SearchProblem& problem, const Strategy& strat
   try {
     const Strategy known = parse_strategy(to_string(strategy));  // refuses what is not built
     ExpandOptions options;
-    options.checks = false;
+    options.checks = options.guards = false;
     const PhysicalGraph graph = compile(problem.training_graph(known), known, problem.global_batch,
                                         *models.cost, *models.network, options);
     return device_memory(graph, *problem.cluster).needed();

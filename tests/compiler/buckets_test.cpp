@@ -107,6 +107,30 @@ TEST_CASE("limits of bytes and operations cut buckets, and zero turns them off")
   CHECK(sizes(kOff).empty());
 }
 
+// Counts how often it is asked for one gradient by itself, 64 bytes.
+class CountingNetwork : public AlphaNetwork {
+ public:
+  using AlphaNetwork::AlphaNetwork;
+  Duration duration(const CollectiveCost& cost) const override {
+    if (cost.global_bytes == Bytes(64)) ++questions;
+    return AlphaNetwork::duration(cost);
+  }
+  mutable int questions = 0;
+};
+
+TEST_CASE("a collective that recurs in every layer is sized and timed once") {
+  const auto questions = [](int layers, const BucketLimits& limits) {
+    ToyChain chain = three_layers(1);
+    chain.layers = {layers};
+    const CountingNetwork network(1000);
+    expanded(chain, network, limits);
+    return network.questions;
+  };
+  // Fusing asks once more than the blocks themselves, however many layers there are.
+  CHECK(questions(3, {}) == questions(3, kOff) + 1);
+  CHECK(questions(30, {}) == questions(30, kOff) + 1);
+}
+
 TEST_CASE("a bucket is one start of the network and all of its bytes") {
   // Forward and backward of three layers and two micro-batches with W = 1: all gradients are there
   // within 3 ps of each other, so four starts become one: 3000 ps less, less the waiting.

@@ -184,5 +184,20 @@ TEST_CASE("plans depend on nothing but what they are asked for") {
     }
 }
 
+// The budget is counted: 2^28 pairs of devices would be more than a search may look at.
+TEST_CASE(
+    "an exchange among thousands of devices takes work for its members, not for their pairs") {
+  const oracle::HopModel network;
+  const Placement devices = mesh({128, 128});
+  BoxingRequest request =
+      oracle::request_by_bytes(Shape{16384, 16384}, devices, parse_nd_sbp("(S(0),S(0))"), devices,
+                               parse_nd_sbp("(S(1),S(1))"));
+  request.objective = BoxingObjective::kTime;
+  request.network = &network;
+  const BoxingPlan plan = plan_boxing(request);
+  CHECK(plan.steps.back().to == request.to);
+  CHECK(plan.total_bytes > Bytes(0));
+}
+
 }  // namespace
 }  // namespace sextant::boxing_placements_test
