@@ -10,6 +10,8 @@ namespace sextant {
 std::vector<std::string> plan_notes(const PlannedJob& planned, const RankUse& use) {
   std::vector<std::string> notes;
   if (!use.idle.empty()) notes.push_back(idle_text(use));
+  const std::vector<std::string>& assumed = planned.plan.assumptions;
+  notes.insert(notes.end(), assumed.begin(), assumed.end());
   return notes;
 }
 

@@ -1,5 +1,5 @@
 // What a plan is that nobody asked about: devices without work, groups across nodes, settings that
-// change nothing.
+// change nothing, assumptions about the model.
 #pragma once
 
 #include "cli/workflow.h"
@@ -12,7 +12,7 @@
 
 namespace sextant {
 
-// Whatever is done with the plan: idle devices, one line each.
+// Whatever is done with the plan: idle devices and assumptions, one line each.
 std::vector<std::string> plan_notes(const PlannedJob& planned, const RankUse& use);
 // For whoever checks it: these, settings without effect and axes that cross nodes.
 std::vector<std::string> check_notes(const PlannedJob& planned, const RankUse& use);

@@ -133,7 +133,8 @@ Json step_json(const Simulated& it) {
        {"memory_by_class_bytes", memory_json(it.simulation.peak_memory_by_class)},
        {"ranks_simulated", it.simulation.ranks_simulated},
        {"events", it.simulation.events},
-       {"idle_devices", it.planned.job.cluster.num_devices() - it.planned.plan.strategy.ranks()}});
+       {"idle_devices", it.planned.job.cluster.num_devices() - it.planned.plan.strategy.ranks()},
+       {"assumptions", it.planned.plan.assumptions}});
   return body;
 }
 

@@ -223,6 +223,14 @@ def check_settings(program):
     expect((tp["default"], tp["value"]) == ("1", "2"), f"tp: {tp}")
 
 
+def check_mixtral(program):
+    """F04: Mixtral on 64 H100 fits with places for balanced routing, and says that it assumes it."""
+    job = ["mixtral-8x7b", "-c", "dgx-h100:nodes=8", "--global-batch", "256", "--strategy",
+           "dp=8 ep=8 pp=8 micro_batch=1 zero=1 recompute=full"]
+    document = program.run("simulate", *job, "--json").expect_code(0).document()
+    expect("1.25 times the even share" in document["assumptions"][0], f"{document['assumptions']}")
+
+
 def check_pictures(program):
     trace, page = program.folder / "trace.json.gz", program.folder / "step.html"
     simulate(program, "--trace", str(trace), "--timeline", str(page))
@@ -245,7 +253,7 @@ def main():
     path = parser.parse_args().sextant.resolve()
     for check in (check_modes, check_critical_path, check_changes, check_sweep, check_refusals,
                   check_variation, check_links, check_operators, check_routing,
-                  check_notes, check_settings, check_pictures):
+                  check_notes, check_settings, check_mixtral, check_pictures):
         with tempfile.TemporaryDirectory() as folder:
             print(check.__name__, flush=True)
             check(Program(path, pathlib.Path(folder)))
