@@ -8,7 +8,9 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <numeric>
+#include <utility>
 
 namespace sextant {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "compiler/strategy.h"
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
