@@ -1,6 +1,7 @@
 // `sextant check`: static proof that a plan is whole, fits and cannot deadlock.
 #include "actor/byte_order.h"
 #include "actor/dry_run.h"
+#include "cli/plan_notes.h"
 #include "cli/verbs.h"
 #include "core/check.h"
 #include "simulator/library_memory.h"
@@ -49,13 +50,19 @@ void run_check(const JobArguments& arguments, const CommonOptions&, Console& con
   console.say(fmt::format(
       "fits: {} of {}{}", to_text(memory.needed()), to_text(memory.capacity),
       beside == Bytes(0) ? "" : fmt::format(", {} of them libraries", to_text(beside))));
+  const RankUse use = rank_use(planned.plan.strategy, planned.job.cluster);
+  const std::vector<std::string> notes = check_notes(planned, use);
+  for (const std::string& note : notes) console.say("note: " + note);
   console.document("check", {{"ranks", graph.ranks.size()},
                              {"rank_classes", graph.programs.size()},
                              {"runs", count_runs(graph)},
                              {"guards", guards},
                              {"peak_memory_bytes", memory.arena.value},
                              {"library_memory_bytes", beside.value},
-                             {"device_memory_bytes", memory.capacity.value}});
+                             {"device_memory_bytes", memory.capacity.value},
+                             {"idle_devices", use.idle.size()},
+                             {"axes", axes_json(use)},
+                             {"notes", notes}});
 }
 
 }  // namespace sextant

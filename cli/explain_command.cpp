@@ -1,5 +1,6 @@
 // `sextant explain`: the communication a plan needs, each with its two sides and its cost; single
 // operators and tensors; and what another choice would have cost.
+#include "cli/plan_notes.h"
 #include "cli/run_record.h"
 #include "cli/verbs.h"
 #include "cli/work_watch.h"
@@ -279,6 +280,9 @@ void run_explain(const ExplainArguments& arguments, const CommonOptions&, Consol
   say_wrapped(fmt::format("{} on {}: {}", name_of(planned.job.model), planned.job.cluster.name,
                           to_string(planned.plan.strategy)),
               console);
+  const RankUse use = rank_use(planned.plan.strategy, planned.job.cluster);
+  for (const std::string& note : plan_notes(planned, use)) say_wrapped("note: " + note, console);
+  body["assumptions"] = planned.plan.assumptions;
   const StagedGraph graph = staged_graph(planned);
   if (!arguments.name.empty()) explain_name(graph, arguments.name, console, body);
   explain_boxing(planned, graph, arguments.name, console, body);

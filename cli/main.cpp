@@ -32,7 +32,7 @@ struct Program {
   CompareArguments compare;
   AccuracyArguments accuracy;
   ModelShowArguments model_show;
-  std::string cluster_show;
+  std::string cluster_show, strategy_show;
   ClusterBenchArguments cluster_bench;
   ClusterImportArguments cluster_import;
   std::string verb_name;
@@ -76,10 +76,11 @@ void add_job(CLI::App& verb, JobArguments& job, bool with_strategy) {
                   "\"adamw lr=3e-4 warmup=100 schedule=cosine steps=1000 clip=1\"; sgd, momentum, "
                   "adamw, lamb")
       ->envname("SEXTANT_OPTIMIZER");
-  if (with_strategy)
-    verb.add_option("--strategy", job.strategy,
-                    "\"dp=2 tp=4 pp=2 micro_batch=1 schedule=1f1b zero=1\"")
-        ->envname("SEXTANT_STRATEGY");
+  if (!with_strategy) return;
+  verb.add_option("--strategy", job.strategy,
+                  "\"dp=2 tp=4 pp=2 micro_batch=1 schedule=1f1b zero=1\"; all settings: "
+                  "sextant strategy show")
+      ->envname("SEXTANT_STRATEGY");
 }
 
 CLI::App& add_verb(CLI::App& parent, Program& program, const char* name, const char* text,
@@ -257,6 +258,16 @@ void add_model(Program& p) {
                [&p](Console& console) { run_model_show(p.model_show, p.common, console); });
   show.add_option("model", p.model_show.model, "file, built-in name or gpt:...")->required();
   show.add_option("--seq", p.model_show.sequence, "tokens per sample (default: the model's)");
+}
+
+void add_strategy(Program& p) {
+  CLI::App& strategy = *p.app.add_subcommand("strategy", "Strategies");
+  strategy.require_subcommand(1);
+  CLI::App& show = add_verb(
+      strategy, p, "show", "Settings of a strategy: values, defaults, meanings",
+      "Examples:\n  sextant strategy show\n  sextant strategy show \"dp=2 pp=4 layers=7,*,*,8\"",
+      [&p](Console& console) { run_strategy_show(p.strategy_show, p.common, console); });
+  show.add_option("strategy", p.strategy_show, "one to read: what it says, what has no effect");
 }
 
 void add_cluster_show(CLI::App& cluster, Program& p) {
@@ -451,6 +462,7 @@ int run(int argc, char** argv) {
   add_export(program);
   add_compare(program);
   add_model(program);
+  add_strategy(program);
   add_cluster(program);
   add_experiment(program);
   add_doctor(program);

@@ -99,6 +99,8 @@ RunRecord make_record(const RunSetup& setup, const RunRecorder::Steps& steps, Ru
   record.steps = steps.num_steps();
   record.asked_steps = setup.arguments.steps;
   record.skipped_steps = steps.num_skipped();
+  record.dropped_choices = steps.num_dropped();
+  record.choices = steps.choices_per_step * steps.num_steps();
   record.warm_up_steps = warm_up_steps(setup.arguments);
   std::vector<double> times = steps.times_s;
   std::sort(times.begin(), times.end());
@@ -144,15 +146,24 @@ void write_results(const RunSetup& setup, const RunRecorder::Steps& steps, const
   console.say(fmt::format("metrics in {}/metrics.jsonl{}", out, next));
 }
 
+std::string dropped_text(std::int64_t dropped, std::int64_t choices) {
+  return fmt::format("{} ({})", dropped,
+                     percent(static_cast<double>(dropped) / static_cast<double>(choices)));
+}
+
 void say_losses(const RunRecorder::Steps& steps, const Console& console) {
   const bool has_skipped = steps.num_skipped() > 0;
-  Table table(has_skipped ? std::vector<std::string>{"step", "loss", ""}
-                          : std::vector<std::string>{"step", "loss"});
+  const bool may_drop = !steps.dropped.empty();
+  std::vector<std::string> header = {"step", "loss"};
+  if (may_drop) header.emplace_back("dropped choices");
+  if (has_skipped) header.emplace_back("");
+  Table table(header);
   const std::size_t num_steps = steps.losses.size();
   const std::size_t every = std::max<std::size_t>(1, num_steps / 10);
   for (std::size_t i = 0; i < num_steps; ++i) {
     if (i % every != 0 && i + 1 != num_steps) continue;
     std::vector<std::string> row = {fmt::format("{}", i), fmt::format("{:.4f}", steps.losses[i])};
+    if (may_drop) row.push_back(dropped_text(steps.dropped[i], steps.choices_per_step));
     if (has_skipped) row.emplace_back(steps.skipped[i] ? "skipped" : "");
     table.add(std::move(row));
   }
@@ -188,6 +199,10 @@ void say_result(const RunRecord& record, const PlannedJob& planned, const RunRec
     console.say(fmt::format(
         "skipped {} of {} steps (gradients not finite, or no tokens): no weight changed",
         record.skipped_steps, record.steps));
+  if (record.choices > 0)
+    console.say(fmt::format(
+        "experts dropped {} of {} choices, for which they had no place; more room: capacity_factor",
+        dropped_text(record.dropped_choices, record.choices), record.choices));
 }
 
 // What the profiled steps say, by kind; by run where a device times no less. The rest of the step
@@ -374,6 +389,7 @@ void run_run(const RunArguments& arguments, const CommonOptions& common, Console
 
   console.say(fmt::format("{} on {}: {}", name_of(planned.job.model), devices,
                           to_string(planned.plan.strategy)));
+  for (const std::string& assumption : planned.plan.assumptions) console.note(assumption);
   const RunSetup setup{planned, graph, arguments, common, devices, is_planned};
   std::unique_ptr<RunDevices> world = prepared_devices(setup, false, console);
   console.end_progress();

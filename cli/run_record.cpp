@@ -74,6 +74,8 @@ std::string to_json_text(const RunRecord& record) {
       {"steps", record.steps},
       {"asked_steps", record.asked_steps},
       {"skipped_steps", record.skipped_steps},
+      {"dropped_choices", record.dropped_choices},
+      {"choices", record.choices},
       {"warm_up_steps", record.warm_up_steps},
       {"step_time_s", record.step_time_s},
       {"step_time_quartiles_s", {record.step_time_quartiles_s[0], record.step_time_quartiles_s[1]}},
@@ -103,6 +105,9 @@ RunRecord run_record_from_json(std::string_view text, std::string_view file_name
   if (root.contains("end")) record.end = parse_end(root.at("end"));
   if (root.contains("asked_steps")) record.asked_steps = root.at("asked_steps").integer();
   if (root.contains("skipped_steps")) record.skipped_steps = root.at("skipped_steps").integer();
+  if (root.contains("dropped_choices"))
+    record.dropped_choices = root.at("dropped_choices").integer();
+  if (root.contains("choices")) record.choices = root.at("choices").integer();
   if (root.contains("planned_device")) record.planned_device = root.at("planned_device").text();
   if (root.contains("is_planned_device"))
     record.is_planned_device = root.at("is_planned_device").boolean();

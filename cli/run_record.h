@@ -28,7 +28,9 @@ struct RunRecord {
   RunEnd end = RunEnd::kComplete;
   std::int64_t asked_steps = 0;
   std::int64_t skipped_steps = 0;  // changed no weight
-  std::string queues, kernels;     // of CPU ranks
+  // Of experts, over all steps: those that found no place, and all that might have.
+  std::int64_t dropped_choices = 0, choices = 0;
+  std::string queues, kernels;  // of CPU ranks
   std::uint64_t seed = 0;
   std::int64_t steps = 0;          // that were made
   std::int64_t warm_up_steps = 0;  // excluded from the step time

@@ -24,12 +24,15 @@ class RunRecorder {
 
   struct Steps {
     std::vector<double> losses;
-    std::vector<double> times_s;  // after the warm-up
-    std::vector<bool> skipped;    // no weight changed
-    std::string lines;            // of metrics.jsonl
+    std::vector<double> times_s;        // after the warm-up
+    std::vector<bool> skipped;          // no weight changed
+    std::vector<std::int64_t> dropped;  // choices without a place; empty: nothing can be dropped
+    std::int64_t choices_per_step = 0;  // that may be
+    std::string lines;                  // of metrics.jsonl
 
     std::int64_t num_steps() const { return static_cast<std::int64_t>(losses.size()); }
     std::int64_t num_skipped() const;
+    std::int64_t num_dropped() const;
   };
   Steps steps() const;
   std::int64_t num_steps() const;

@@ -4,6 +4,7 @@
 #include "cli/operator_section.h"
 #include "cli/path_section.h"
 #include "cli/picture_section.h"
+#include "cli/plan_notes.h"
 #include "cli/routing_section.h"
 #include "cli/simulation_setup.h"
 #include "cli/throughput.h"
@@ -125,12 +126,15 @@ Json step_json(const Simulated& it) {
                {"mode", it.arguments.mode},
                {"step_time_s", it.step_s()}};
   add_to(body, it.rate());
-  body.update({{"mfu", share ? Json(*share) : Json(nullptr)},
-               {"parts_s", parts_json(it.simulation.parts)},
-               {"peak_memory_bytes", it.simulation.peak_memory.value},
-               {"memory_by_class_bytes", memory_json(it.simulation.peak_memory_by_class)},
-               {"ranks_simulated", it.simulation.ranks_simulated},
-               {"events", it.simulation.events}});
+  body.update(
+      {{"mfu", share ? Json(*share) : Json(nullptr)},
+       {"parts_s", parts_json(it.simulation.parts)},
+       {"peak_memory_bytes", it.simulation.peak_memory.value},
+       {"memory_by_class_bytes", memory_json(it.simulation.peak_memory_by_class)},
+       {"ranks_simulated", it.simulation.ranks_simulated},
+       {"events", it.simulation.events},
+       {"idle_devices", it.planned.job.cluster.num_devices() - it.planned.plan.strategy.ranks()},
+       {"assumptions", it.planned.plan.assumptions}});
   return body;
 }
 
@@ -206,6 +210,9 @@ void add_changes(const Simulated& it, Json& body, const Console& console) {
 }
 
 void say_notes(const Simulated& it, std::uint64_t seed, const Console& console) {
+  for (const std::string& note :
+       plan_notes(it.planned, rank_use(it.planned.plan.strategy, it.planned.job.cluster)))
+    console.say("note: " + note);
   if (seed != 0 && it.arguments.jitter == 0 && !it.setup.reliability)
     console.say("note: --seed had no effect, there is neither --jitter nor --failures");
   if (it.setup.options.mode != SimulationMode::kTimed &&

@@ -111,6 +111,9 @@ struct ModelShowArguments {
 void run_model_show(const ModelShowArguments& arguments, const CommonOptions& common,
                     Console& console);
 
+// Without a strategy the settings alone.
+void run_strategy_show(const std::string& strategy, const CommonOptions& common, Console& console);
+
 struct ClusterBenchArguments {
   std::string backend = "cuda";    // or cpu
   std::string base;                // what is not measured; empty: dgx-h100:nodes=1, or cpu

@@ -109,6 +109,7 @@ Plan make_plan(const Job& job, const JobArguments& names, const Strategy& strate
   plan.sequence = job.sequence;
   plan.compute_dtype = job.dtype;
   plan.optimizer = job.optimizer;
+  plan.assumptions = planning_assumptions(job.model);
   return plan;
 }
 

@@ -175,20 +175,21 @@ std::string text_hash(std::string_view text) {
 }
 
 std::string to_json_text(const Plan& plan) {
-  const Json json = {{"version", plan.version},
-                     {"strategy", to_string(plan.strategy)},
-                     {"global_batch", plan.global_batch},
-                     {"sequence", plan.sequence},
-                     {"compute_dtype", to_string(plan.compute_dtype)},
-                     {"predicted_step_time_s", plan.predicted_step_time_s},
-                     {"model", plan.model},
-                     {"model_hash", plan.model_hash},
-                     {"cluster", plan.cluster},
-                     {"cluster_hash", plan.cluster_hash},
-                     {"expand", expand_to_json(plan.expand)},
-                     {"optimizer", to_string(plan.optimizer)},
-                     {"model_text", plan.model_text},
-                     {"cluster_text", plan.cluster_text}};
+  Json json = {{"version", plan.version},
+               {"strategy", to_string(plan.strategy)},
+               {"global_batch", plan.global_batch},
+               {"sequence", plan.sequence},
+               {"compute_dtype", to_string(plan.compute_dtype)},
+               {"predicted_step_time_s", plan.predicted_step_time_s},
+               {"model", plan.model},
+               {"model_hash", plan.model_hash},
+               {"cluster", plan.cluster},
+               {"cluster_hash", plan.cluster_hash},
+               {"expand", expand_to_json(plan.expand)},
+               {"optimizer", to_string(plan.optimizer)},
+               {"model_text", plan.model_text},
+               {"cluster_text", plan.cluster_text}};
+  if (!plan.assumptions.empty()) json["assumptions"] = plan.assumptions;
   return to_readable_text(json);
 }
 
@@ -199,7 +200,7 @@ Plan plan_from_json(std::string_view text, std::string_view file_name) {
   require_version(root);
   root.allow_only({"version", "strategy", "global_batch", "sequence", "compute_dtype",
                    "predicted_step_time_s", "model", "model_hash", "cluster", "cluster_hash",
-                   "expand", "optimizer", "model_text", "cluster_text"});
+                   "expand", "optimizer", "model_text", "cluster_text", "assumptions"});
   Plan plan;
   plan.strategy = strategy_from(root.at("strategy"));
   plan.global_batch = root.at("global_batch").integer_between(1, kMost);
@@ -214,6 +215,8 @@ Plan plan_from_json(std::string_view text, std::string_view file_name) {
   plan.optimizer = optimizer_from(root.at("optimizer"));
   plan.model_text = root.at("model_text").text();
   plan.cluster_text = root.at("cluster_text").text();
+  if (const auto assumptions = root.find("assumptions"))
+    for (const JsonCursor& line : assumptions->elements()) plan.assumptions.push_back(line.text());
   require_intact(root, "model_text", plan.model_text, plan.model_hash);
   require_intact(root, "cluster_text", plan.cluster_text, plan.cluster_hash);
   return plan;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace sextant {
 
@@ -26,6 +27,7 @@ struct Plan {
   DType compute_dtype = DType::kF32;
   ExpandOptions expand;  // its schedule is the strategy's
   OptimizerOptions optimizer;
+  std::vector<std::string> assumptions;  // of the model, where it says otherwise or nothing
   double predicted_step_time_s = 0;
 };
 

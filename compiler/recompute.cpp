@@ -2,6 +2,7 @@
 #include "compiler/recompute.h"
 
 #include "compiler/autodiff.h"
+#include "compiler/layer_counts.h"
 #include "compiler/stage.h"
 #include "core/check.h"
 #include "core/operator.h"
@@ -173,7 +174,7 @@ std::string recompute_key(const Strategy& strategy) {
   std::string key =
       fmt::format("recompute={} pp={} virtual={} schedule={}", to_string(strategy.recompute),
                   strategy.pp, strategy.virtual_stages, to_string(strategy.schedule));
-  for (const int layers : strategy.first_last_layers) key += fmt::format(" {}", layers);
+  if (!strategy.layers.empty()) key += " layers=" + layers_to_text(strategy.layers);
   return key;
 }
 

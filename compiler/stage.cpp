@@ -2,107 +2,75 @@
 #include "compiler/stage.h"
 
 #include "compiler/key_heads.h"
+#include "compiler/layer_counts.h"
 #include "compiler/product_pieces.h"
 #include "compiler/schedule.h"
 #include "compiler/stage_builder.h"
 #include "core/check.h"
 #include "sbp/boxing_plans.h"
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 
 namespace sextant {
 namespace {
 
-// `count` layers over `stages` stages, earlier ones get the remainder.
-std::vector<int> spread_evenly(int count, int stages) {
-  std::vector<int> layers(static_cast<std::size_t>(stages), count / stages);
-  for (int stage = 0; stage < count % stages; ++stage) ++layers[static_cast<std::size_t>(stage)];
-  return layers;
-}
-
-// Blocks of each stage when the first and the last are given by hand.
-std::vector<int> spread_between(int blocks, int stages, int first, int last) {
-  const auto left_over = [&](int left) {
-    require(left == 0, ErrorCode::kInfeasible,
-            "{} layers, first stage {}, last stage {}, {} stages: {} layers {}", blocks, first,
-            last, stages, left > 0 ? left : -left, left > 0 ? "unassigned" : "too many");
-  };
-  if (stages == 1) {
-    require(first == last, ErrorCode::kInfeasible,
-            "one stage is both first and last: {} and {} layers do not agree", first, last);
-    left_over(blocks - first);
-    return {first};
+// From one member of the axis to the next.
+std::int64_t rank_step(const Strategy& strategy, RankAxis axis) {
+  std::int64_t step = 1;
+  for (const RankAxis inner : strategy.order) {
+    if (inner == axis) break;
+    step *= extent_of(strategy, inner);
   }
-  const int middle = blocks - first - last;
-  if (stages == 2 || middle < 0) left_over(middle);
-  require(stages == 2 || middle >= stages - 2, ErrorCode::kInfeasible,
-          "{} layers, first stage {}, last stage {}: {} layers are left for {} stages", blocks,
-          first, last, middle, stages - 2);
-  std::vector<int> layers = {first};
-  if (stages > 2)
-    for (const int count : spread_evenly(middle, stages - 2)) layers.push_back(count);
-  layers.push_back(last);
-  return layers;
+  return step;
 }
 
-// Blocks of each virtual stage.
-std::vector<int> spread_blocks(int blocks, const Strategy& strategy) {
-  const auto stages = static_cast<int>(strategy.pp);
-  const auto chunks = static_cast<int>(strategy.virtual_stages);
-  if (strategy.first_last_layers.empty()) return spread_evenly(blocks, stages * chunks);
-  require(strategy.first_last_layers.size() == 2, ErrorCode::kUsage,
-          "first and last layers are {} numbers, wanted 2", strategy.first_last_layers.size());
-  const std::vector<int> of_stage =
-      spread_between(blocks, stages, strategy.first_last_layers[0], strategy.first_last_layers[1]);
-  std::vector<int> layers(static_cast<std::size_t>(stages * chunks));
-  for (int stage = 0; stage < stages; ++stage) {
-    const int own = of_stage[static_cast<std::size_t>(stage)];
-    require(own >= chunks, ErrorCode::kInfeasible,
-            "stage {} has {} layers for virtual={} chunks; every chunk wants one", stage, own,
-            chunks);
-    const std::vector<int> of_chunk = spread_evenly(own, chunks);
-    for (int chunk = 0; chunk < chunks; ++chunk)
-      layers[static_cast<std::size_t>(virtual_stage(strategy.schedule, stages, stage, chunk))] =
-          of_chunk[static_cast<std::size_t>(chunk)];
-  }
-  return layers;
+// The same for the axes of the mesh, where kv stands around the rest of tp.
+std::vector<std::int64_t> rank_steps(const Strategy& strategy, const std::vector<MeshAxis>& mesh) {
+  const StrategyAxes axes = axes_of(strategy);
+  std::vector<std::int64_t> steps(mesh.size(), 1);
+  steps[axes.dp] = rank_step(strategy, RankAxis::kDp);
+  if (axes.ep) steps[*axes.ep] = rank_step(strategy, RankAxis::kEp);
+  if (axes.cp) steps[*axes.cp] = rank_step(strategy, RankAxis::kCp);
+  steps[axes.tp] = rank_step(strategy, RankAxis::kTp);
+  if (axes.kv) steps[*axes.kv] = steps[axes.tp] * mesh[axes.tp].extent;
+  return steps;
 }
 
-// What would do instead of more virtual stages than blocks.
-std::string fitting(int blocks, const Strategy& strategy) {
-  const auto chunks = static_cast<int>(strategy.virtual_stages);
-  const int most = std::max(blocks / chunks, 1);
-  if (chunks == 1) return fmt::format("pp that would do: 1 to {}", most);
-  const auto stages = static_cast<int>(strategy.pp);
-  if (blocks < chunks) return fmt::format("virtual that would do: 1 to {}", std::max(blocks, 1));
-  return fmt::format("pp that would do with virtual={}: 1 to {}; virtual with pp={}: 1 to {}",
-                     chunks, most, stages, std::max(blocks / stages, 1));
+std::vector<std::int64_t> spread_over(const std::vector<std::int64_t>& ranks, std::int64_t extent,
+                                      std::int64_t step) {
+  std::vector<std::int64_t> spread;
+  spread.reserve(ranks.size() * static_cast<std::size_t>(extent));
+  for (const std::int64_t rank : ranks)
+    for (std::int64_t member = 0; member < extent; ++member) spread.push_back(rank + member * step);
+  return spread;
 }
 
 }  // namespace
 
 std::vector<Placement> make_placements(const Strategy& strategy) {
+  const std::vector<MeshAxis> axes = mesh_axes(strategy);
+  const std::vector<std::int64_t> steps = rank_steps(strategy, axes);
+  const std::int64_t stage_step = rank_step(strategy, RankAxis::kPp);
   std::vector<Placement> placements;
-  const std::int64_t size = strategy.ranks() / strategy.pp;
-  for (std::int64_t stage = 0; stage < strategy.pp; ++stage)
-    placements.push_back(
-        consecutive_placement(mesh_axes(strategy), Rank(static_cast<int>(stage * size))));
+  for (std::int64_t stage = 0; stage < strategy.pp; ++stage) {
+    std::vector<std::int64_t> ranks = {stage * stage_step};
+    for (std::size_t axis = 0; axis < axes.size(); ++axis)
+      ranks = spread_over(ranks, axes[axis].extent, steps[axis]);
+    Placement placement{.axes = axes, .ranks = {}};
+    placement.ranks.reserve(ranks.size());
+    for (const std::int64_t rank : ranks) placement.ranks.push_back(Rank(static_cast<int>(rank)));
+    placements.push_back(std::move(placement));
+  }
   return placements;
 }
 
 std::vector<LayerPlace> place_layers(int num_layers, const Strategy& strategy) {
   require(num_layers >= 1, ErrorCode::kInfeasible, "a model without layers");
   const auto stages = static_cast<int>(strategy.pp);
-  const std::int64_t all = strategy.pp * strategy.virtual_stages;
   const int blocks = num_layers > 2 ? num_layers - 2 : 0;
-  require(all == 1 || blocks >= all, ErrorCode::kInfeasible,
-          "pp={}{}: more {}stages than the {} layers between the first and the last; {}", stages,
-          strategy.virtual_stages > 1 ? fmt::format(" virtual={}", strategy.virtual_stages) : "",
-          strategy.virtual_stages > 1 ? "virtual " : "", blocks, fitting(blocks, strategy));
-  const std::vector<int> layers = spread_blocks(blocks, strategy);
-  const auto virtual_stages = static_cast<int>(all);
+  const std::vector<int> layers = layers_of_virtual_stages(blocks, strategy);
+  const auto virtual_stages = static_cast<int>(layers.size());
   std::vector<LayerPlace> places;
   for (int number = 0; number < virtual_stages; ++number) {
     const StageChunk at = stage_of_virtual(strategy.schedule, stages, number);

@@ -13,7 +13,8 @@
 
 namespace sextant {
 
-// Placement per stage: the mesh axes of the strategy, the last fastest; stages follow each other.
+// Placement per stage: the mesh axes of the strategy, whose members have the ranks that the
+// strategy's order of axes gives them.
 std::vector<Placement> make_placements(const Strategy& strategy);
 
 struct LayerPlace {
@@ -23,12 +24,10 @@ struct LayerPlace {
   bool operator==(const LayerPlace&) const = default;
 };
 
-// Place of every layer: the layers between the first and the last are the model's blocks; they are
-// spread evenly over the virtual stages, earlier ones get the remainder; the first layer
-// (embedding) joins the first virtual stage, the last (head) the last one. first_layers and
-// last_layers count the blocks of whole stages, whose chunks share them evenly. Throws
-// Error(kInfeasible): more virtual stages than blocks; first/last counts that leave blocks over or
-// take too many, saying how many.
+// Place of every layer: the layers between the first and the last are the model's blocks, counted
+// out over the virtual stages (layer_counts.h); the first layer (embedding) joins the first virtual
+// stage, the last (head) the last one. Throws Error(kInfeasible) for counts that the model does not
+// have.
 std::vector<LayerPlace> place_layers(int num_layers, const Strategy& strategy);
 std::vector<int> stage_of_layers(int num_layers, const Strategy& strategy);
 

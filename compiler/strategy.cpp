@@ -1,12 +1,13 @@
 // Text form of a strategy and its arithmetic with the batch.
 #include "compiler/strategy.h"
 
+#include "compiler/layer_counts.h"
+#include "compiler/strategy_settings.h"
 #include "core/check.h"
 #include "core/divisors.h"
 #include "core/nearest.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <numeric>
 #include <optional>
@@ -15,24 +16,16 @@
 namespace sextant {
 namespace {
 
-// Above this a degree is a slip of the keyboard; products of three still fit 64 bits.
-constexpr std::int64_t kLargestDegree = 1 << 20;
-
 // Every micro-batch of a step has its places in the issue order of the plan.
 constexpr std::int64_t kMostMicroBatches = 1 << 16;
-constexpr std::int64_t kMostPieces = 256;  // one operator joins them, which takes no more
-
-constexpr std::array kPipelineSchedules = {Schedule::kGPipe, Schedule::kOneFOneB,
-                                           Schedule::kInterleaved, Schedule::kZeroBubbleH1,
-                                           Schedule::kZeroBubbleV};
 
 std::vector<std::string> known_keys() {
-  return {"dp",    "tp",      "pp",           "cp",          "cp_mode", "ep",
-          "sp",    "virtual", "micro_batch",  "schedule",    "zero",    "recompute",
-          "order", "pin",     "first_layers", "last_layers", "pieces"};
+  std::vector<std::string> keys;
+  for (const StrategySetting& setting : strategy_settings()) keys.emplace_back(setting.key);
+  return keys;
 }
 
-struct StrategySetting {
+struct GivenSetting {
   std::string key, value;
 };
 
@@ -44,8 +37,8 @@ std::string axis_names(const Strategy& strategy) {
 }
 
 // "key=value key=value", blanks between; a value may hold commas.
-std::vector<StrategySetting> split_settings(std::string_view text) {
-  std::vector<StrategySetting> settings;
+std::vector<GivenSetting> split_settings(std::string_view text) {
+  std::vector<GivenSetting> settings;
   std::size_t at = 0;
   while (true) {
     at = text.find_first_not_of(" \t\n", at);
@@ -60,60 +53,26 @@ std::vector<StrategySetting> split_settings(std::string_view text) {
   }
 }
 
-std::int64_t positive(const StrategySetting& setting, std::int64_t most = kLargestDegree) {
-  std::int64_t value = 0;
-  const char* const end = setting.value.data() + setting.value.size();
-  const auto [after, failure] = std::from_chars(setting.value.data(), end, value);
-  require(failure == std::errc() && after == end && value >= 1 && value <= most, ErrorCode::kUsage,
-          "strategy: {}={}, wanted a whole number from 1 to {}", setting.key, setting.value, most);
-  return value;
-}
-
-Schedule schedule_of(const StrategySetting& setting) {
-  for (const Schedule schedule : kPipelineSchedules)
-    if (setting.value == to_string(schedule)) return schedule;
-  fail(ErrorCode::kUsage,
-       "strategy: schedule={} is unknown, wanted gpipe, 1f1b, interleaved, zb-h1 or zb-v",
-       setting.value);
-}
-
-int zero_of(const StrategySetting& setting) {
-  const std::string& value = setting.value;
-  require(value.size() == 1 && value[0] >= '0' && value[0] <= '3', ErrorCode::kUsage,
-          "strategy: zero={} is unknown, wanted 0, 1, 2 or 3", value);
-  return value[0] - '0';
-}
-
-ContextMode context_of(const StrategySetting& setting) {
-  for (const ContextMode mode : {ContextMode::kRing, ContextMode::kAllToAll})
-    if (setting.value == to_string(mode)) return mode;
-  fail(ErrorCode::kUsage, "strategy: cp_mode={} is unknown, wanted ring or a2a", setting.value);
-}
-
-bool switch_of(const StrategySetting& setting) {
-  require(setting.value == "on" || setting.value == "off", ErrorCode::kUsage,
-          "strategy: {}={}, wanted on or off", setting.key, setting.value);
-  return setting.value == "on";
-}
-
-Recompute recompute_of(const StrategySetting& setting) {
-  using Kind = Recompute::Kind;
-  for (const Kind kind : {Kind::kNone, Kind::kSelective, Kind::kFull})
-    if (setting.value == to_string(Recompute{kind, 0})) return {kind, 0};
-  int layers = 0;
-  const char* const end = setting.value.data() + setting.value.size();
-  const auto [after, failure] = std::from_chars(setting.value.data(), end, layers);
-  require(failure == std::errc() && after == end && layers >= 1, ErrorCode::kUsage,
-          "strategy: recompute={}, wanted none, selective, full or a number of layers of each "
-          "stage",
-          setting.value);
-  return {Kind::kLayers, layers};
-}
-
-void require_order(const StrategySetting& setting) {
-  require(setting.value == "tp,cp,dp,pp", ErrorCode::kUsage,
-          "strategy: order={}: another rank order is not in this version, only order=tp,cp,dp,pp",
-          setting.value);
+// The order of all axes from one that may leave some out: ep goes with the dp whose replicas it
+// groups, others only where they have one member.
+RankOrder whole_order(const Strategy& strategy, const std::vector<RankAxis>& given) {
+  std::vector<RankAxis> axes = given;
+  const auto is_given = [&](RankAxis axis) {
+    return std::find(axes.begin(), axes.end(), axis) != axes.end();
+  };
+  if (!is_given(RankAxis::kEp) && is_given(RankAxis::kDp))
+    axes.insert(std::find(axes.begin(), axes.end(), RankAxis::kDp), RankAxis::kEp);
+  for (const RankAxis axis : kUsualOrder) {
+    if (is_given(axis)) continue;
+    require(extent_of(strategy, axis) == 1, ErrorCode::kUsage,
+            "strategy: order= leaves out {}, which has {} members: wanted its place among tp, cp, "
+            "ep, dp and pp, from neighbouring ranks outwards",
+            to_string(axis), extent_of(strategy, axis));
+    axes.push_back(axis);
+  }
+  RankOrder order = kUsualOrder;
+  std::copy(axes.begin(), axes.end(), order.begin());
+  return order;
 }
 
 // A stage is one chunk of layers, except under the schedules made for several.
@@ -148,13 +107,13 @@ void require_pieces(const Strategy& strategy) {
           strategy.pieces);
 }
 
-// What the settings say together.
+// What the settings say together, beyond chunks.
 void require_consistent(const Strategy& strategy) {
   require(strategy.dp % strategy.ep == 0, ErrorCode::kUsage,
           "strategy: ep={} does not divide dp={}: experts are spread over data-parallel replicas",
           strategy.ep, strategy.dp);
-  require_chunks(strategy);
   require_pieces(strategy);
+  require_layer_list(strategy);
   const std::size_t axes = axes_of(strategy).count;
   for (const WordPin& pin : strategy.pins)
     require(pin.words.size() == axes, ErrorCode::kUsage,
@@ -162,40 +121,18 @@ void require_consistent(const Strategy& strategy) {
             pin.words.size(), axis_names(strategy));
 }
 
-NdSbp words_of_pin(const StrategySetting& setting, std::string_view text) {
+NdSbp words_of_pin(std::string_view pin, std::string_view text) {
   try {
     NdSbp words = parse_nd_sbp(text);
     require_clear_nesting(words);
     return words;
   } catch (const Error& error) {
-    fail(ErrorCode::kUsage, "strategy: pin={}: {}", setting.value, error.what());
+    fail(ErrorCode::kUsage, "strategy: pin={}: {}", pin, error.what());
   }
 }
 
-// "NAME:WORDS" or "NAME[INPUT]:WORDS"; words are written without blanks.
-WordPin pin_of(const StrategySetting& setting) {
-  const std::size_t colon = setting.value.rfind(':');
-  require(colon != std::string::npos && colon > 0 && colon + 1 < setting.value.size(),
-          ErrorCode::kUsage, "strategy: pin={}, wanted pin=NAME:(WORD,WORD)", setting.value);
-  WordPin pin{.name = setting.value.substr(0, colon),
-              .input = std::nullopt,
-              .words = words_of_pin(setting, setting.value.substr(colon + 1))};
-  const std::size_t bracket = pin.name.rfind('[');
-  if (pin.name.back() != ']' || bracket == std::string::npos) return pin;
-  std::size_t input = 0;
-  const char* const begin = pin.name.data() + bracket + 1;
-  const char* const end = pin.name.data() + pin.name.size() - 1;
-  const auto [after, failure] = std::from_chars(begin, end, input);
-  require(failure == std::errc() && after == end && bracket > 0, ErrorCode::kUsage,
-          "strategy: pin={}: '{}' is no input of an operator, wanted NAME[0], NAME[1], ...",
-          setting.value, pin.name);
-  pin.input = input;
-  pin.name.resize(bracket);
-  return pin;
-}
-
 // A key, or a pin of one name: several names may be pinned, each with one choice of words.
-std::string given_once(const StrategySetting& setting) {
+std::string given_once(const GivenSetting& setting) {
   if (setting.key != "pin") return setting.key;
   return "pin=" + setting.value.substr(0, setting.value.rfind(':'));
 }
@@ -234,6 +171,38 @@ std::string to_string(const Recompute& recompute) {
   return "?";
 }
 
+std::string_view to_string(RankAxis axis) {
+  switch (axis) {
+    case RankAxis::kTp:
+      return "tp";
+    case RankAxis::kCp:
+      return "cp";
+    case RankAxis::kEp:
+      return "ep";
+    case RankAxis::kDp:
+      return "dp";
+    case RankAxis::kPp:
+      return "pp";
+  }
+  return "?";
+}
+
+std::int64_t extent_of(const Strategy& strategy, RankAxis axis) {
+  switch (axis) {
+    case RankAxis::kTp:
+      return strategy.tp;
+    case RankAxis::kCp:
+      return strategy.cp;
+    case RankAxis::kEp:
+      return strategy.ep;
+    case RankAxis::kDp:
+      return strategy.dp / strategy.ep;
+    case RankAxis::kPp:
+      return strategy.pp;
+  }
+  return 1;
+}
+
 StrategyAxes axes_of(const Strategy& strategy) {
   StrategyAxes axes;
   std::size_t next = 1;
@@ -255,92 +224,74 @@ std::vector<MeshAxis> mesh_axes(const Strategy& strategy) {
 }
 
 Strategy parse_strategy(std::string_view text) {
-  Strategy strategy;
-  std::optional<std::int64_t> first, last;
+  StrategyDraft draft;
   std::set<std::string> seen;
-  for (const StrategySetting& setting : split_settings(text)) {
-    const std::string once = given_once(setting);
+  for (const GivenSetting& given : split_settings(text)) {
+    const std::string once = given_once(given);
     require(seen.insert(once).second, ErrorCode::kUsage, "strategy: {} is given twice", once);
-    if (setting.key == "dp")
-      strategy.dp = positive(setting);
-    else if (setting.key == "tp")
-      strategy.tp = positive(setting);
-    else if (setting.key == "pp")
-      strategy.pp = positive(setting);
-    else if (setting.key == "micro_batch")
-      strategy.micro_batch = positive(setting);
-    else if (setting.key == "schedule")
-      strategy.schedule = schedule_of(setting);
-    else if (setting.key == "zero")
-      strategy.zero = zero_of(setting);
-    else if (setting.key == "cp")
-      strategy.cp = positive(setting);
-    else if (setting.key == "cp_mode")
-      strategy.context = context_of(setting);
-    else if (setting.key == "ep")
-      strategy.ep = positive(setting);
-    else if (setting.key == "sp")
-      strategy.sequence_parallel = switch_of(setting);
-    else if (setting.key == "virtual")
-      strategy.virtual_stages = positive(setting);
-    else if (setting.key == "recompute")
-      strategy.recompute = recompute_of(setting);
-    else if (setting.key == "pieces")
-      strategy.pieces = positive(setting, kMostPieces);
-    else if (setting.key == "order")
-      require_order(setting);
-    else if (setting.key == "pin")
-      strategy.pins.push_back(pin_of(setting));
-    else if (setting.key == "first_layers")
-      first = positive(setting);
-    else if (setting.key == "last_layers")
-      last = positive(setting);
-    else
-      fail(ErrorCode::kUsage, "strategy: unknown key '{}'{}; known keys: {}", setting.key,
-           did_you_mean(setting.key, known_keys()), comma_list(known_keys()));
+    const StrategySetting* const setting = find_strategy_setting(given.key);
+    require(setting != nullptr, ErrorCode::kUsage, "strategy: unknown key '{}'{}; known keys: {}",
+            given.key, did_you_mean(given.key, known_keys()), comma_list(known_keys()));
+    setting->read(draft, given.value);
   }
-  require(first.has_value() == last.has_value(), ErrorCode::kUsage,
-          "strategy: first_layers and last_layers are given together or not at all");
-  if (first) strategy.first_last_layers = {static_cast<int>(*first), static_cast<int>(*last)};
+  Strategy& strategy = draft.strategy;
   if (strategy.schedule == Schedule::kZeroBubbleV && !seen.contains("virtual"))
     strategy.virtual_stages = 2;
+  require_chunks(strategy);
+  require(draft.first_layers.has_value() == draft.last_layers.has_value(), ErrorCode::kUsage,
+          "strategy: first_layers and last_layers are given together or not at all");
+  require(!draft.first_layers || !seen.contains("layers"), ErrorCode::kUsage,
+          "strategy: layers= says all that first_layers and last_layers say: give one of them");
+  if (draft.first_layers)
+    strategy.layers = layers_of_outer_stages(strategy, *draft.first_layers, *draft.last_layers);
+  if (!draft.order.empty()) strategy.order = whole_order(strategy, draft.order);
   require_consistent(strategy);
+  if (std::count(strategy.layers.begin(), strategy.layers.end(), kEvenShare) ==
+      std::ssize(strategy.layers))
+    strategy.layers.clear();
   return strategy;
 }
 
 std::vector<std::string> settings_of(const Strategy& strategy) {
-  std::vector<std::string> settings = {
-      fmt::format("dp={}", strategy.dp),
-      fmt::format("tp={}", strategy.tp),
-      fmt::format("pp={}", strategy.pp),
-      fmt::format("micro_batch={}", strategy.micro_batch),
-      fmt::format("schedule={}", to_string(strategy.schedule)),
-      fmt::format("zero={}", strategy.zero),
-      fmt::format("cp={}", strategy.cp),
-      fmt::format("cp_mode={}", to_string(strategy.context)),
-      fmt::format("ep={}", strategy.ep),
-      fmt::format("sp={}", strategy.sequence_parallel ? "on" : "off"),
-      fmt::format("virtual={}", strategy.virtual_stages),
-      fmt::format("recompute={}", to_string(strategy.recompute)),
-      fmt::format("pieces={}", strategy.pieces),
-  };
-  if (!strategy.first_last_layers.empty()) {
-    settings.push_back(fmt::format("first_layers={}", strategy.first_last_layers[0]));
-    settings.push_back(fmt::format("last_layers={}", strategy.first_last_layers[1]));
-  }
+  std::vector<std::string> settings;
+  for (const StrategySetting& setting : strategy_settings())
+    if (setting.write != nullptr)
+      settings.push_back(fmt::format("{}={}", setting.key, setting.write(strategy)));
   return settings;
 }
 
 std::string to_string(const Strategy& strategy) {
-  static const std::vector<std::string> defaults = settings_of(Strategy());
-  constexpr std::size_t kAlways = 6;
-  const std::vector<std::string> settings = settings_of(strategy);
+  static const Strategy usual;
   std::string text;
-  for (std::size_t i = 0; i < settings.size(); ++i)
-    if (i < kAlways || i >= defaults.size() || settings[i] != defaults[i])
-      text += (text.empty() ? "" : " ") + settings[i];
+  for (const StrategySetting& setting : strategy_settings()) {
+    if (setting.write == nullptr) continue;
+    const std::string value = setting.write(strategy);
+    if (setting.printed == StrategySetting::Printed::kAlways || value != setting.write(usual))
+      text += fmt::format("{}{}={}", text.empty() ? "" : " ", setting.key, value);
+  }
   for (const WordPin& pin : strategy.pins) text += " " + to_string(pin);
   return text;
+}
+
+WordPin parse_pin(std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  require(colon != std::string_view::npos && colon > 0 && colon + 1 < text.size(),
+          ErrorCode::kUsage, "strategy: pin={}, wanted pin=NAME:(WORD,WORD)", text);
+  WordPin pin{.name = std::string(text.substr(0, colon)),
+              .input = std::nullopt,
+              .words = words_of_pin(text, text.substr(colon + 1))};
+  const std::size_t bracket = pin.name.rfind('[');
+  if (pin.name.back() != ']' || bracket == std::string::npos) return pin;
+  std::size_t input = 0;
+  const char* const begin = pin.name.data() + bracket + 1;
+  const char* const end = pin.name.data() + pin.name.size() - 1;
+  const auto [after, failure] = std::from_chars(begin, end, input);
+  require(failure == std::errc() && after == end && bracket > 0, ErrorCode::kUsage,
+          "strategy: pin={}: '{}' is no input of an operator, wanted NAME[0], NAME[1], ...", text,
+          pin.name);
+  pin.input = input;
+  pin.name.resize(bracket);
+  return pin;
 }
 
 std::string to_string(const WordPin& pin) {

@@ -6,6 +6,7 @@
 #include "core/placement.h"
 #include "core/sbp.h"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -52,6 +53,16 @@ struct WordPin {
   bool operator==(const WordPin&) const = default;
 };
 std::string to_string(const WordPin& pin);
+// What stands behind "pin="; words are written without blanks. Throws Error(kUsage).
+WordPin parse_pin(std::string_view text);
+
+// The kinds of parallelism by which ranks are numbered.
+enum class RankAxis : std::uint8_t { kTp, kCp, kEp, kDp, kPp };
+std::string_view to_string(RankAxis axis);  // "tp", "cp", "ep", "dp", "pp"
+// From the innermost, whose members are neighbouring ranks, to the outermost.
+using RankOrder = std::array<RankAxis, 5>;
+inline constexpr RankOrder kUsualOrder = {RankAxis::kTp, RankAxis::kCp, RankAxis::kEp,
+                                          RankAxis::kDp, RankAxis::kPp};
 
 struct Strategy {
   std::int64_t dp = 1, tp = 1, pp = 1;
@@ -65,8 +76,10 @@ struct Strategy {
   int zero = 0;                     // 0 to 3
   Recompute recompute;
   std::int64_t pieces = 1;  // of every product whose sum is pending over tp
-  // Blocks of the first and of the last stage; empty: balanced, earlier stages get more.
-  std::vector<int> first_last_layers;
+  // Blocks of every virtual stage in the order in which a micro-batch passes them (layer_counts.h);
+  // kEvenShare: an even part of what the others leave. Empty: all are even.
+  std::vector<int> layers;
+  RankOrder order = kUsualOrder;
   std::vector<WordPin> pins;  // in the order given; repeatable
   // Parts of tp with key/value heads of their own: of the model and not of the user (key_heads.h).
   std::int64_t key_head_parts = 1;
@@ -74,6 +87,10 @@ struct Strategy {
 
   std::int64_t ranks() const { return dp * cp * tp * pp; }
 };
+inline constexpr int kEvenShare = 0;
+
+// Members of an axis; of dp those that ep does not count.
+std::int64_t extent_of(const Strategy& strategy, RankAxis axis);
 
 // Position of every kind of parallelism among the axes of a stage's mesh, which are, outer to
 // inner, dp, ep, cp, kv, tp; ep, cp and kv only where they are used. With ep the axis dp has dp /
@@ -91,8 +108,7 @@ struct StrategyAxes {
 StrategyAxes axes_of(const Strategy& strategy);
 std::vector<MeshAxis> mesh_axes(const Strategy& strategy);
 
-// Unknown keys are refused with the nearest valid one, values that the product names but this
-// version does not have by name.
+// The keys are those of strategy_settings.h; others are refused with the nearest valid one.
 Strategy parse_strategy(std::string_view text);
 // Settings beyond dp, tp, pp, micro_batch, schedule and zero only where they are not the default.
 std::string to_string(const Strategy& strategy);

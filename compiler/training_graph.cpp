@@ -4,6 +4,7 @@
 #include "compiler/autodiff.h"
 #include "compiler/context_parallel.h"
 #include "compiler/dead_operators.h"
+#include "compiler/dropped_choices.h"
 #include "compiler/optimizer.h"
 #include "compiler/recompute.h"
 #include "core/check.h"
@@ -51,11 +52,14 @@ LogicalGraph make_training_graph(const LogicalGraph& forward, const Strategy& st
                                  const OptimizerOptions& options) {
   validate(options);
   LogicalGraph training = forward;
+  const std::vector<LayerCount> dropped = add_drop_counts(training);
   const ScaledLoss scaled = add_loss_scale(training, options.loss_scale);
   const std::vector<ParameterGradient> gradients = append_gradients(
       training,
       {.seed = scaled.seed, .in_compute_type = options.gradients == GradientType::kCompute});
-  add_metrics(training, add_updates(training, gradients, scaled, options));
+  std::vector<Metric> metrics = add_updates(training, gradients, scaled, options);
+  if (const auto total = add_drop_total(training, dropped)) metrics.push_back(*total);
+  add_metrics(training, metrics);
   training = with_recompute(without_dead_operators(std::move(training)), strategy);
   return with_rings(std::move(training), strategy);
 }

@@ -91,8 +91,19 @@ const std::string& name_of(const AnyModel& model) {
 }
 
 std::vector<std::string> notes_of(const AnyModel& model) {
-  if (const ModelConfig* config = decoder(model)) return config->notes;
-  return {"a sample counts as one token"};
+  const ModelConfig* config = decoder(model);
+  if (config == nullptr) return {"a sample counts as one token"};
+  std::vector<std::string> notes = config->notes;
+  for (std::string& assumption : planning_assumptions(model))
+    notes.push_back(std::move(assumption));
+  return notes;
+}
+
+std::vector<std::string> planning_assumptions(const AnyModel& model) {
+  const ModelConfig* config = decoder(model);
+  if (config == nullptr) return {};
+  const std::optional<std::string> capacity = capacity_assumption(*config);
+  return capacity ? std::vector<std::string>{*capacity} : std::vector<std::string>();
 }
 
 std::int64_t default_sequence(const AnyModel& model) {

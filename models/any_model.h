@@ -26,7 +26,10 @@ AnyModel load_any_model(std::string_view model);
 std::vector<std::string> all_builtin_names();
 
 const std::string& name_of(const AnyModel& model);
+// What was read and has no effect, and what is assumed.
 std::vector<std::string> notes_of(const AnyModel& model);
+// Of these, what a plan has to state because the model itself says otherwise or nothing.
+std::vector<std::string> planning_assumptions(const AnyModel& model);
 
 // Tokens of a sample when the user says nothing; 1 where a sample is no sequence.
 std::int64_t default_sequence(const AnyModel& model);

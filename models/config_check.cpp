@@ -4,6 +4,8 @@
 #include "models/checks.h"
 #include "models/model.h"
 
+#include <algorithm>
+
 namespace sextant {
 namespace {
 
@@ -30,9 +32,21 @@ void validate_experts(const ModelConfig& config) {
 }  // namespace
 
 std::int64_t places_per_expert(const ModelConfig& config, std::int64_t sequence) {
+  const auto places = [&](double factor) {
+    return expert_capacity(sequence, config.top_k, config.experts, factor);
+  };
+  if (config.capacity_factor) return places(*config.capacity_factor);
   // No token chooses an expert twice, so one place per token is enough for any choice.
-  if (!config.capacity_factor) return sequence;
-  return expert_capacity(sequence, config.top_k, config.experts, *config.capacity_factor);
+  return std::min(sequence, places(kPlannedCapacity));
+}
+
+std::optional<std::string> capacity_assumption(const ModelConfig& config) {
+  if (config.experts == 0 || config.capacity_factor) return std::nullopt;
+  return fmt::format(
+      "experts have places for {0} times the even share of tokens (tokens x top_k / experts; {0} "
+      "as Switch Transformer and ST-MoE train) and drop what is beyond, where the model drops "
+      "nothing: capacity_factor=N gives other room, {1:.3g} a place for every token",
+      kPlannedCapacity, static_cast<double>(config.experts) / static_cast<double>(config.top_k));
 }
 
 void validate(const ModelConfig& config) {

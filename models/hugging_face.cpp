@@ -273,10 +273,6 @@ void read_experts(ConfigReader& reader, ModelConfig& config, std::string_view co
   if (config.top_k > config.experts)
     reader.at("num_experts_per_tok")
         .refuse(fmt::format("{} of {} experts", config.top_k, config.experts));
-  config.notes.push_back(
-      fmt::format("experts have room for every token, {:.3g} times the even share, and drop none: "
-                  "capacity_factor in our own JSON gives less",
-                  static_cast<double>(config.experts) / static_cast<double>(config.top_k)));
   const auto balance = reader.find("router_aux_loss_coef");
   if (balance && balance->real() != 0)
     config.notes.push_back(

@@ -13,6 +13,13 @@ namespace sextant {
 
 // The decoder-only transformers this version builds: GPT-2 style and Llama style are settings of
 // one description, so that Qwen, Mistral ... are only values.
+// Places per expert of a model that says nothing of a capacity, as a multiple of the even share
+// tokens x top_k / experts. Such a model is trained with products over groups of any size, whose
+// rows follow the routing; what is planned has places, and so needs a number. 1.25 is the capacity
+// that Switch Transformer (Fedus et al. 2021) and ST-MoE (Zoph et al. 2022) train with; balanced
+// routing alone would be 1 (Megatron-LM's benchmarks force it).
+inline constexpr double kPlannedCapacity = 1.25;
+
 struct ModelConfig {
   std::string name;
   std::int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_size = 0;
@@ -21,7 +28,7 @@ struct ModelConfig {
   // Mixture of experts: every MLP is `experts` of them, each token takes `top_k`; 0: one for all.
   std::int64_t experts = 0, top_k = 0;
   // Room of an expert for the tokens of one sample, as a multiple of the even share; what finds no
-  // room is dropped. Nothing: room for every token, so that none is.
+  // room is dropped. Nothing: the model drops none, and is planned with kPlannedCapacity.
   std::optional<double> capacity_factor;
   bool normalized_experts = true;  // the weights of a token's experts add up to 1
   enum class Norm : std::uint8_t { kLayerNorm, kRmsNorm } norm = Norm::kLayerNorm;
@@ -60,8 +67,10 @@ ModelConfig model_config_from_json(std::string_view text, std::string_view origi
 void validate(const ModelConfig& config);
 
 // Places that an expert has for the tokens of one sample: the same on every device, whatever it
-// holds.
+// holds. More than there are tokens are only where the factor asks for them.
 std::int64_t places_per_expert(const ModelConfig& config, std::int64_t sequence);
+// What is assumed of them where the model does not say; nothing: it does, or has no experts.
+std::optional<std::string> capacity_assumption(const ModelConfig& config);
 
 // Parameters, counted once per logical element (tied heads once); and those that one token meets.
 std::int64_t count_parameters(const ModelConfig& config);

@@ -1,6 +1,7 @@
 // The two CSV collections: one training run per row.
 #include "experiments/accuracy/observation.h"
 
+#include "compiler/layer_counts.h"
 #include "core/check.h"
 #include "experiments/accuracy/csv_table.h"
 #include "experiments/accuracy/laboratory.h"
@@ -135,7 +136,7 @@ void set_layout(const Row& row, std::int64_t layers, Strategy& strategy) {
                           note.find("[embed+5]") == std::string::npos))
     return;
   const auto outer = static_cast<int>((layers + 2) / strategy.pp - 1);
-  strategy.first_last_layers = {outer, outer};
+  strategy.layers = layers_of_outer_stages(strategy, outer, outer);
 }
 
 Strategy strategy_of(const Row& row, std::int64_t layers, std::vector<std::string>& assumptions) {

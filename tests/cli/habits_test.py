@@ -17,7 +17,7 @@ import tempfile
 import time
 
 VERBS = [["search"], ["simulate"], ["explain"], ["boxing"], ["check"], ["run"], ["compare"],
-         ["model", "show"], ["cluster", "show"], ["cluster", "bench"],
+         ["model", "show"], ["strategy", "show"], ["cluster", "show"], ["cluster", "bench"],
          ["cluster", "import"],
          ["doctor"], ["experiment", "accuracy"], ["export"]]
 

@@ -101,6 +101,28 @@ def check_skipped_steps(program):
     expect("skipped" not in all_updated.out, "a run without skipped steps speaks of them")
 
 
+def check_dropped_choices(program):
+    """What experts without places drop is counted per step, and said."""
+    # Two of two experts: each of 8 tokens chooses both, which have ceil(0.5 * 8) = 4 places each.
+    # So half of 8 * 2 choices is dropped, in 2 layers and 4 samples: 64 of 128.
+    model = "gpt:layers=2,hidden=16,heads=2,vocab=32,seq=8,experts=2,top_k="
+    ran = program.run("run", model + "2,capacity_factor=0.5", *CPU, *JOB, "--steps", "3", "--out", "dropped").expect_code(0)
+    expect("64 (50.0 %)" in ran.out, f"the table does not say what a step drops: {ran.out}")
+    expect("experts dropped 192 (50.0 %) of 384 choices" in ran.out, f"nor does the end: {ran.out}")
+    for line in metrics_of(program, "dropped"):
+        expect((line["dropped_choices"], line["choices"]) == (64, 128), f"metrics.jsonl: {line}")
+    record = record_of(program, "dropped")
+    expect((record["dropped_choices"], record["choices"]) == (192, 384), f"run.json: {record}")
+    # Without a factor the model drops nothing, the plan does, and says so.
+    assumed = program.run("run", model + "1", *CPU, *JOB, "--steps", "2", "--out",
+                          "assumed").expect_code(0)
+    expect("1.25 times the even share" in assumed.err, f"the assumption is not said: {assumed.err}")
+    plan = json.loads((program.folder / "assumed" / "plan.json").read_text(encoding="utf-8"))
+    expect("1.25" in plan["assumptions"][0], f"the plan does not say it: {plan['assumptions']}")
+    plain = program.run("run", TINY, *CPU, *JOB, "--steps", "2").expect_code(0)
+    expect("dropped" not in plain.out, "a model without experts speaks of choices")
+
+
 def check_diverged(program):
     """A loss that is no number ends with its own exit code, and what was measured can be read."""
     run = ["run", TINY, *CPU, *JOB, "--learning-rate", "1e30", "--steps", "6", "--out", "nan"]
@@ -193,7 +215,8 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--sextant", required=True, type=pathlib.Path)
     path = parser.parse_args().sextant.resolve()
-    for check in (check_other_device, check_overwrite, check_skipped_steps, check_diverged,
+    for check in (check_other_device, check_overwrite, check_skipped_steps, check_dropped_choices,
+                  check_diverged,
                   check_signal_within_a_step, check_interrupted_run_is_read, check_edited_figures):
         with tempfile.TemporaryDirectory() as folder:
             print(check.__name__, flush=True)

@@ -182,6 +182,55 @@ def check_routing(program):
     program.run("simulate", *PLAN, "--routing", "uniform").expect_code(2).expect_error("no experts")
 
 
+def check_notes(program):
+    """Idle devices, groups across nodes, settings without effect, assumptions: said, in JSON too."""
+    model = "gpt:layers=8,hidden=96,heads=24,vocab=96,seq=16"
+    job = [model, "-c", "dgx-h100:nodes=4", "--global-batch", "8", "--strategy"]
+    said = program.run("check", *job, "tp=24 zero=1").expect_code(0).out
+    for line in ("note: 8 of 32 devices are idle: {24-31}",
+                 "note: tp crosses nodes: 1 of 1 groups of 24, over 3 nodes at most",
+                 "note: zero=1 has no effect: dp=1"):
+        expect(line in said.splitlines(), f"check does not say '{line}': {said}")
+    document = program.run("check", *job, "tp=24 zero=1", "--json").expect_code(0).document()
+    expect(document["idle_devices"] == 8 and len(document["notes"]) == 3, f"notes: {document}")
+    expect(document["axes"] == [{"axis": "tp", "members": 24, "groups": 1, "groups_across_nodes": 1,
+                                 "most_nodes": 3}], f"axes: {document['axes']}")
+    simulated = program.run("simulate", *job, "tp=24").expect_code(0).out
+    expect("8 of 32 devices are idle" in simulated, f"simulate does not: {simulated}")
+    # Stages of 3 and 5 blocks; dp inside the node, tp across: both are in every text.
+    text = "dp=8 tp=2 pp=2 micro_batch=1 schedule=1f1b zero=0 layers=3,5 order=dp,pp,tp"
+    other = program.run("simulate", *job, text, "--json").expect_code(0).document()
+    usual = program.run("simulate", *job, text.split(" order")[0], "--json").expect_code(0).document()
+    expect("layers=3,5 order=" in other["strategy"], f"strategy: {other['strategy']}")
+    expect(other["idle_devices"] == 0 and other["step_time_s"] > usual["step_time_s"],
+           "tp across nodes is no slower than inside of one")
+    explained = program.run("explain", *job, text).expect_code(0).out
+    expect("layers=3,5" in explained and "order=ep,dp,pp,tp,cp" in explained, f"explain: {explained}")
+    program.run("check", *job, "tp=2 pp=2 layers=3,6").expect_code(4).expect_error(
+        "layers=3,6: 9 blocks, 1 too many, and the model has 8; balanced is layers=4,4")
+
+
+def check_settings(program):
+    """Every setting is listed with its default; of a given strategy what has no effect is said."""
+    said = program.run("strategy", "show", "tp=2 zero=1").expect_code(0).out
+    for line in ("  layers       balanced, or a number for each stage like 7,8,*,8 (balanced): blocks of every",
+                 "dp=1 tp=2 pp=1 micro_batch=1 schedule=1f1b zero=1: 2 ranks",
+                 "note: zero=1 has no effect: dp=1"):
+        expect(line in said, f"strategy show does not say '{line}': {said}")
+    expect(max(len(line) for line in said.splitlines()) <= 100, f"longer than 100 columns: {said}")
+    settings = program.run("strategy", "show", "tp=2", "--json").expect_code(0).document()["settings"]
+    tp = next(setting for setting in settings if setting["key"] == "tp")
+    expect((tp["default"], tp["value"]) == ("1", "2"), f"tp: {tp}")
+
+
+def check_mixtral(program):
+    """F04: Mixtral on 64 H100 fits with places for balanced routing, and says that it assumes it."""
+    job = ["mixtral-8x7b", "-c", "dgx-h100:nodes=8", "--global-batch", "256", "--strategy",
+           "dp=8 ep=8 pp=8 micro_batch=1 zero=1 recompute=full"]
+    document = program.run("simulate", *job, "--json").expect_code(0).document()
+    expect("1.25 times the even share" in document["assumptions"][0], f"{document['assumptions']}")
+
+
 def check_pictures(program):
     trace, page = program.folder / "trace.json.gz", program.folder / "step.html"
     simulate(program, "--trace", str(trace), "--timeline", str(page))
@@ -203,7 +252,8 @@ def main():
     parser.add_argument("--sextant", required=True, type=pathlib.Path)
     path = parser.parse_args().sextant.resolve()
     for check in (check_modes, check_critical_path, check_changes, check_sweep, check_refusals,
-                  check_variation, check_links, check_operators, check_routing, check_pictures):
+                  check_variation, check_links, check_operators, check_routing,
+                  check_notes, check_settings, check_mixtral, check_pictures):
         with tempfile.TemporaryDirectory() as folder:
             print(check.__name__, flush=True)
             check(Program(path, pathlib.Path(folder)))

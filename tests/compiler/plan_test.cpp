@@ -29,6 +29,7 @@ Plan example() {
   plan.expand.plan_memory = false;
   plan.expand.buckets = {.bytes = Bytes(4096), .operations = 7};
   plan.optimizer = parse_optimizer("lamb lr=0.1 warmup=7 clip=0.5 loss_scale=dynamic:8");
+  plan.assumptions = {"experts have places for 1.25 times the even share"};
   plan.predicted_step_time_s = 0.125;
   return plan;
 }
@@ -51,6 +52,15 @@ std::string refusal(const std::string& text) {
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
+}
+
+TEST_CASE("a plan carries what was assumed of its model; older plans assumed nothing") {
+  const Plan plan = example();
+  CHECK(plan_from_json(to_json_text(plan), "plan.json").assumptions == plan.assumptions);
+  Plan silent = plan;
+  silent.assumptions.clear();
+  CHECK_FALSE(contains(to_json_text(silent), "assumptions"));
+  CHECK(plan_from_json(to_json_text(silent), "plan.json").assumptions.empty());
 }
 
 TEST_CASE("a plan from before bucket fusion runs without it, and limits are no negative numbers") {

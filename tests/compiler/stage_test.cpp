@@ -9,6 +9,7 @@
 #include "tests/compiler/toy_models.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <functional>
@@ -82,6 +83,41 @@ TEST_CASE("ranks run through tp first, then dp, then stages") {
   CHECK(to_string(placements[1]) == "[dp=3, tp=2]");
 }
 
+TEST_CASE("order= says which axis has neighbouring ranks, stages included") {
+  const auto rank = [](const char* strategy, std::size_t stage,
+                       const std::vector<std::int64_t>& coordinates) {
+    const auto placements = make_placements(parse_strategy(strategy));
+    return placements[stage].ranks[placements[stage].index_of_coordinates(coordinates)].value;
+  };
+  // dp steps by 1, tp by 3, stages by 6.
+  CHECK(rank("dp=3 tp=2 pp=2 order=dp,tp,pp", 1, {2, 1}) == 6 + 2 * 1 + 1 * 3);
+  // Stages step by 1, tp by 2, dp by 4.
+  CHECK(rank("dp=3 tp=2 pp=2 order=pp,tp,dp", 1, {2, 1}) == 1 + 2 * 4 + 1 * 2);
+  // ep steps by 1, pp by 2, cp by 4, tp by 12, what is left of dp by 24; the mesh is
+  // [dp=2, ep=2, cp=3, tp=2].
+  CHECK(rank("dp=4 ep=2 cp=3 tp=2 pp=2 order=ep,pp,cp,tp,dp", 1, {1, 1, 2, 1}) ==
+        1 * 2 + 1 * 24 + 1 * 1 + 2 * 4 + 1 * 12);
+  // Two key/value heads for four parts of tp: kv steps over the two that share one.
+  Strategy shared = parse_strategy("dp=2 tp=4 order=dp,tp");
+  shared.key_head_parts = 2;
+  const Placement placement = make_placements(shared).front();
+  CHECK(placement.ranks[placement.index_of_coordinates({1, 1, 1})] == Rank(1 + 4 + 2));
+}
+
+TEST_CASE("every order numbers all ranks, each once") {
+  RankOrder order = kUsualOrder;
+  do {
+    Strategy strategy = parse_strategy("dp=4 ep=2 cp=3 tp=2 pp=2");
+    strategy.order = order;
+    std::vector<Rank> ranks;
+    for (const Placement& placement : make_placements(strategy))
+      ranks.insert(ranks.end(), placement.ranks.begin(), placement.ranks.end());
+    std::sort(ranks.begin(), ranks.end());
+    CHECK(is_counted_from_zero(ranks));
+    CHECK(std::ssize(ranks) == strategy.ranks());
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
 // The model has an embedding before and a head behind its blocks: n blocks are n + 2 layers.
 TEST_CASE("G41: every block is on exactly one stage, earlier stages take the remainder") {
   const auto spread = [](int blocks, const char* strategy, int stages) {
@@ -102,10 +138,16 @@ TEST_CASE("G43: counts that leave layers over or take too many are refused with 
   const auto spread = [](int blocks, const char* strategy) {
     return refusal([&] { stage_of_layers(blocks + 2, parse_strategy(strategy)); });
   };
-  CHECK(contains(spread(46, "pp=2 first_layers=11 last_layers=11"), "24 layers unassigned"));
-  CHECK(contains(spread(20, "pp=4 first_layers=11 last_layers=11"), "2 layers too many"));
-  CHECK(contains(spread(12, "pp=4 first_layers=6 last_layers=5"), "1 layers are left for 2"));
-  CHECK(contains(spread(8, "pp=1 first_layers=4 last_layers=5"), "one stage is both"));
+  CHECK(contains(spread(46, "pp=2 first_layers=11 last_layers=11"),
+                 "layers=11,11: 22 blocks, 24 too few, and the model has 46; balanced is "
+                 "layers=23,23"));
+  CHECK(contains(spread(30, "pp=4 layers=7,8,9,8"),
+                 "layers=7,8,9,8: 32 blocks, 2 too many, and the model has 30; balanced is "
+                 "layers=8,8,7,7"));
+  CHECK(contains(spread(12, "pp=4 first_layers=6 last_layers=5"),
+                 "layers=6,*,*,5: 11 blocks and one or more for each of 2 even shares, and the "
+                 "model has 12"));
+  CHECK(contains(spread(8, "layers=7"), "7 blocks, 1 too few, and the model has 8"));
   CHECK(contains(spread(3, "pp=4"), "pp that would do: 1 to 3"));
 }
 
@@ -125,8 +167,8 @@ TEST_CASE("blocks spread over virtual stages, in model order, earlier ones get m
         std::vector<int>{0, 0, 0, 1, 1, 2, 2, 2, 1, 0, 0});
 }
 
-TEST_CASE("first_layers and last_layers count whole stages, whose chunks share them") {
-  const auto per_virtual_stage = [](int blocks, const char* strategy) {
+TEST_CASE("layers= counts virtual stages as a micro-batch passes them") {
+  const auto per_virtual_stage = [](int blocks, const std::string& strategy) {
     const auto places = place_layers(blocks + 2, parse_strategy(strategy));
     std::vector<int> counts(static_cast<std::size_t>(places.back().virtual_stage) + 1, 0);
     for (std::size_t layer = 1; layer + 1 < places.size(); ++layer)
@@ -138,11 +180,19 @@ TEST_CASE("first_layers and last_layers count whole stages, whose chunks share t
         std::vector<int>{2, 2, 1, 1, 2, 1});
   CHECK(per_virtual_stage(9, "pp=3 schedule=zb-v first_layers=3 last_layers=2") ==
         std::vector<int>{2, 2, 1, 1, 2, 1});
+  CHECK(per_virtual_stage(32, "pp=4 layers=7,8,9,8") == std::vector<int>{7, 8, 9, 8});
+  for (const char* schedule : {"interleaved virtual=2", "zb-v"})
+    CHECK(per_virtual_stage(15, fmt::format("pp=3 schedule={} layers=1,5,2,*,3,1", schedule)) ==
+          std::vector<int>{1, 5, 2, 3, 3, 1});
+  // The fourth count is of the second chunk of stage 0, and of stage 2 where chunks come back.
+  CHECK(stage_of_layers(9, parse_strategy("pp=3 schedule=interleaved virtual=2 "
+                                          "layers=1,1,1,2,1,1")) ==
+        std::vector<int>{0, 0, 1, 2, 0, 0, 1, 2, 2});
+  CHECK(stage_of_layers(9, parse_strategy("pp=3 schedule=zb-v layers=1,1,1,2,1,1")) ==
+        std::vector<int>{0, 0, 1, 2, 2, 2, 1, 0, 0});
   const auto refused = [&](int blocks, const char* strategy) {
     return refusal([&] { per_virtual_stage(blocks, strategy); });
   };
-  CHECK(contains(refused(9, "pp=3 schedule=zb-v first_layers=4 last_layers=1"),
-                 "stage 2 has 1 layers for virtual=2"));
   CHECK(contains(refused(5, "pp=3 schedule=zb-v"), "pp that would do with virtual=2: 1 to 2"));
   CHECK(contains(refused(9, "pp=3 schedule=interleaved virtual=4"), "virtual with pp=3: 1 to 3"));
   CHECK(

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <numeric>
 #include <string_view>
+#include <utility>
 
 namespace sextant {
 namespace {
@@ -46,6 +47,7 @@ class Generator {
     draw_degrees();
     draw_batch();
     draw_memory();
+    if (plan_.strategy.ranks() > 1 && chance(0.5)) draw_order();
     if (chance(0.25)) draw_pins();
     if (plan_.strategy.tp > 1 && features().pieces && chance(0.6)) draw_pieces();
     return plan_;
@@ -95,22 +97,30 @@ class Generator {
     if (model_.blocks >= 4 && !virtual_schedules.empty() && chance(0.4)) {
       strategy.pp = strategy.virtual_stages = 2;
       strategy.schedule = pick(virtual_schedules);
+      if (chance(0.5)) draw_layers();
       return;
     }
     strategy.pp = chance(0.6) ? 1 + below(std::min(4, model_.blocks)) : 1;
     strategy.schedule =
         pick(std::vector<Schedule>{Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kZeroBubbleH1});
-    if (strategy.pp > 1 && chance(0.4)) draw_uneven_stages();
+    if (strategy.pp > 1 && chance(0.5)) draw_layers();
   }
 
-  void draw_uneven_stages() {
+  // One block for every virtual stage, the others anywhere; sometimes a share instead of a number.
+  void draw_layers() {
     Strategy& strategy = plan_.strategy;
-    const auto middle = static_cast<int>(strategy.pp) - 2;
-    const auto most = model_.blocks - middle - 1;
-    const auto first = static_cast<int>(1 + below(most));
-    const auto room = model_.blocks - middle - first;
-    const auto last = middle == 0 ? room : static_cast<int>(1 + below(room));
-    strategy.first_last_layers = {first, last};
+    const std::int64_t stages = strategy.pp * strategy.virtual_stages;
+    strategy.layers.assign(static_cast<std::size_t>(stages), 1);
+    for (std::int64_t left = model_.blocks - stages; left > 0; --left)
+      ++strategy.layers[static_cast<std::size_t>(below(stages))];
+    if (chance(0.3)) strategy.layers[static_cast<std::size_t>(below(stages))] = kEvenShare;
+  }
+
+  void draw_order() {
+    RankOrder& order = plan_.strategy.order;
+    for (std::size_t last = order.size() - 1; last > 0; --last)
+      std::swap(order[last],
+                order[static_cast<std::size_t>(below(static_cast<std::int64_t>(last) + 1))]);
   }
 
   void draw_degrees() {

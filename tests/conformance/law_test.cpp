@@ -48,7 +48,8 @@ void note_features(const LawPlan& plan, Tally& tally) {
   note(strategy.pieces > 1, "pieces");
   note(strategy.zero > 0 && strategy.dp > 1, fmt::format("zero={}", strategy.zero));
   note(strategy.recompute != Recompute(), "recompute=" + to_string(strategy.recompute));
-  note(!strategy.first_last_layers.empty(), "uneven stages");
+  note(!strategy.layers.empty(), "layers");
+  note(strategy.order != kUsualOrder, "order");
   note(!strategy.pins.empty(), "pins");
 }
 

@@ -80,6 +80,29 @@ TEST_CASE("a model with experts trains alike under every strategy, dropping or n
   }
 }
 
+// Two of two experts: each is chosen by all six tokens of a sample and has ceil(0.5 * 6 * 2 / 2) =
+// 3 places, so 2 * 3 choices find none: 6 for each of 2 layers and 8 samples, 96 a step.
+TEST_CASE("a step counts the choices that its experts drop, under every strategy") {
+  TrainingCase training;
+  training.model = tiny_experts();
+  training.model.experts = 2;
+  training.model.capacity_factor = 0.5;
+  training.sequence = 6;
+  training.steps = 2;
+  const auto dropped = [&](const char* strategy) {
+    return train(training, strategy, cpu_of(CpuQueueKind::kInline)).dropped;
+  };
+  for (const char* strategy :
+       {"micro_batch=8", "dp=2 tp=2 micro_batch=1 sp=on", "cp=2 micro_batch=4",
+        "dp=4 ep=2 pp=2 micro_batch=1 zero=2 order=pp,ep,dp recompute=full"}) {
+    CAPTURE(strategy);
+    CHECK(dropped(strategy) == std::vector<double>{96, 96});
+  }
+  // A place for every token: nothing can be dropped, and nothing is counted.
+  training.model.capacity_factor = 1.0;
+  CHECK(dropped("micro_batch=8").empty());
+}
+
 template <typename Config>
 TrainingCase case_of(const Config& config) {
   TrainingCase training;

@@ -3,6 +3,7 @@
 
 #include "actor/runtime.h"
 #include "backends/cpu/elements.h"
+#include "compiler/dropped_choices.h"
 #include "compiler/stage.h"
 #include "core/check.h"
 #include "core/counter_rng.h"
@@ -289,6 +290,18 @@ TrainingResult train(const TrainingCase& training, const std::string& strategy,
   return train(training, compile_case(training, strategy, options), cpu);
 }
 
+namespace {
+
+void keep_metrics(const std::vector<StepMetrics>& steps, TrainingResult& result) {
+  for (const StepMetrics& metrics : steps) {
+    result.losses.push_back(metrics.loss());
+    const auto dropped = metrics.values.find(kDroppedChoices);
+    if (dropped != metrics.values.end()) result.dropped.push_back(dropped->second);
+  }
+}
+
+}  // namespace
+
 TrainingResult train(const TrainingCase& training, const PhysicalGraph& graph,
                      const CpuOptions& cpu) {
   TrainingResult result;
@@ -296,12 +309,12 @@ TrainingResult train(const TrainingCase& training, const PhysicalGraph& graph,
   if (training.build) {
     SyntheticHost host(kDataSeed);
     run_all(graph, world.devices(), host, training.steps);
-    for (const StepMetrics& metrics : host.steps()) result.losses.push_back(metrics.loss());
+    keep_metrics(host.steps(), result);
   } else {
     const TokenData data = tokens_below(training.model.vocab);
     TrainingHost host(data, kDataSeed);
     run_all(graph, world.devices(), host, training.steps);
-    for (const StepMetrics& metrics : host.steps()) result.losses.push_back(metrics.loss());
+    keep_metrics(host.steps(), result);
   }
   result.state = collect_state(graph, world);
   result.moved = world.moved_bytes();

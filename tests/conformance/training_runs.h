@@ -40,7 +40,8 @@ struct TrainingCase {
 };
 
 struct TrainingResult {
-  std::vector<double> losses;  // per step
+  std::vector<double> losses;   // per step
+  std::vector<double> dropped;  // choices of experts per step; empty: none can be
   // Global tensors by name: "NAME" of a parameter, "NAME.m", "NAME.v" and "NAME.step" of Adam's
   // kind, "NAME.momentum" of descent with it, "NAME:2" for output 2 of an operator with states of
   // its own. After the first step m is the gradient times (1 - beta1) / tokens.

@@ -1,6 +1,7 @@
 // The forward graph of a model: its parameters, shapes, words by convention and size in time.
 #include "core/error.h"
 #include "core/operator.h"
+#include "models/any_model.h"
 #include "models/model.h"
 
 #include <doctest/doctest.h>
@@ -125,13 +126,14 @@ TEST_CASE("decay is for matrices, and residual projections start smaller") {
         doctest::Approx(0.005).epsilon(1e-15));
 }
 
-TEST_CASE("experts: shapes, cuts, and room for every token when no factor is given") {
+TEST_CASE(
+    "experts: shapes, cuts, and a quarter more places than the even share if no factor is given") {
   const ModelConfig config = load_model("llama:layers=1,hidden=8,heads=2,ffn=7,experts=5,top_k=2");
   const LogicalGraph graph = build_graph(config, 3, 6, DType::kF32);
   CHECK(tensor(graph, "layer1.mlp.router").type.shape == Shape{3, 6, 5});
-  // The chance that six tokens of a sample choose one expert is small, but it is there.
-  CHECK(tensor(graph, "layer1.mlp.dispatch").type.shape == Shape{5, 3, 6, 8});
-  CHECK(tensor(graph, "layer1.mlp.experts.gate").type.shape == Shape{5, 18, 7});
+  // ceil(1.25 * 6 tokens * 2 / 5 experts) = 3 places for each of three samples.
+  CHECK(tensor(graph, "layer1.mlp.dispatch").type.shape == Shape{5, 3, 3, 8});
+  CHECK(tensor(graph, "layer1.mlp.experts.gate").type.shape == Shape{5, 9, 7});
   CHECK(tensor(graph, "layer1.mlp.combine").type.shape == Shape{3, 6, 8});
   CHECK(cut(graph, "layer1.mlp.router.weight") == std::nullopt);
   CHECK(cut(graph, "layer1.mlp.experts.gate.weight") == 2);
@@ -143,6 +145,29 @@ TEST_CASE("experts: shapes, cuts, and room for every token when no factor is giv
     CHECK(op.parameter->expert_parallel_dim.has_value() == is_expert);
     if (is_expert) CHECK(op.parameter->expert_parallel_dim == 0);
   }
+}
+
+TEST_CASE("F04: experts of Mixtral have 1.25 times the even share of places, and a note says so") {
+  // 32,768 tokens * 2 / 8 experts = 8,192 of each sample, 65,536 of eight; times 1.25: 81,920 rows
+  // of an expert, where a place for every token would be 262,144.
+  const ModelConfig mixtral = load_model("mixtral-8x7b:layers=1");
+  CHECK(places_per_expert(mixtral, 32768) == 10'240);
+  CHECK(
+      tensor(build_graph(mixtral, 8, 32768, DType::kBF16), "layer1.mlp.experts.gate").type.shape ==
+      Shape{8, 81'920, 14336});
+  const auto notes = [](const char* model) { return planning_assumptions(load_any_model(model)); };
+  REQUIRE(notes("mixtral-8x7b").size() == 1);
+  CHECK(notes("mixtral-8x7b").front().starts_with("experts have places for 1.25 times the even "));
+  CHECK(notes("mixtral-8x7b")
+            .front()
+            .ends_with("capacity_factor=N gives other room, 4 a place "
+                       "for every token"));
+  CHECK(notes_of(load_any_model("mixtral-8x7b")) == notes("mixtral-8x7b"));
+  CHECK(notes("mixtral-8x7b:capacity_factor=1").empty());
+  CHECK(notes("llama2-7b").empty());
+  // As many as the factor says where it says something, and never more than tokens by default.
+  CHECK(places_per_expert(load_model("mixtral-8x7b:capacity_factor=4"), 4096) == 4096);
+  CHECK(places_per_expert(load_model("gpt:layers=1,hidden=8,heads=2,experts=2,top_k=2"), 8) == 8);
 }
 
 TEST_CASE("G38: the capacity is that of one sample, however many samples there are") {
