@@ -148,7 +148,8 @@ Guess Estimator::guess(const GraphProfile& profile, const SpaceNode& node,
   const auto m = static_cast<double>(micro_batches);
   const DeviceKind& device = cluster_.device;
   const double memory_rate = device.memory_bandwidth.value * device.memory_efficiency.value;
-  const bool sp = s.sequence_parallel;
+  // What is undecided is taken at what mostly is best.
+  const bool sp = decided(Level::kSequence) ? s.sequence_parallel : true;
   const double tp = static_cast<double>(s.tp);
   const double samples = static_cast<double>(s.micro_batch) / static_cast<double>(s.cp);
 
@@ -158,6 +159,10 @@ Guess Estimator::guess(const GraphProfile& profile, const SpaceNode& node,
     double all() const { return forward + backward + weights + again; }
   };
   std::vector<Stage> stages(pp);
+  std::vector<const std::vector<GraphProfile::LayerWork>*> work_of_stage;
+  for (std::int64_t stage = 0; stage < s.pp; ++stage)
+    work_of_stage.push_back(
+        &profile.layer_work(s, costs_.kinds_of(stage * ranks, ranks), costs_, open));
   int in_chunk = 0;
   for (std::size_t layer = 0; layer < places.size(); ++layer) {
     Stage& stage = stages[at(places[layer].stage)];
@@ -177,11 +182,11 @@ Guess Estimator::guess(const GraphProfile& profile, const SpaceNode& node,
                          (s.recompute.kind == Kind::kLayers && in_chunk <= s.recompute.layers &&
                           layer > 0 && layer + 1 < places.size());
     if (repeats) again = of(Part::kAgainFull);
-    if (s.tp > 1 && decided(Level::kSequence)) {
+    if (s.tp > 1) {
       const double reduced = gather_s(moved.pending * samples, s.tp, 1);
       const double read = gather_s(moved.gathered * samples, s.tp, 1);
-      const auto pieces = static_cast<double>(decided(Level::kPieces) ? s.pieces : 8);
-      const double start = latency(s.tp, 1) * (pieces - 1);
+      const auto pieces = static_cast<double>(decided(Level::kPieces) ? s.pieces : 4);
+      const double start = decided(Level::kPieces) ? latency(s.tp, 1) * (pieces - 1) : 0;
       const double hidden = (1 - 1 / pieces) * 0.8;
       const bool cuts_backward = sp || splits_backward(s.schedule);
       // Forward waits for each sum; backward hides its own behind weight gradients.
@@ -232,22 +237,28 @@ Guess Estimator::guess(const GraphProfile& profile, const SpaceNode& node,
     mean_gap += std::max(gap, 0.02 * stage.all()) / static_cast<double>(pp);
   }
   double step = longest * m + optimizer;
-  if (s.pp > 1 && decided(Level::kSchedule)) {
+  if (s.pp > 1) {
     const auto others = static_cast<double>(s.pp - 1);
     const double cell = splits_backward(s.schedule) ? mean_gap : mean_cells;
-    double bubble = others * cell / static_cast<double>(s.virtual_stages);
+    const double chunks =
+        decided(Level::kSchedule)
+            ? static_cast<double>(s.virtual_stages)
+            : std::max(1.0, static_cast<double>(places.size()) / static_cast<double>(s.pp) / 2);
+    double bubble = others * cell / chunks;
     if (s.schedule == Schedule::kZeroBubbleV) bubble = others * mean_gap * 0.5;
     double passed = 0;
     for (const auto& layer : sketch_.layers()) passed = std::max(passed, layer.passed);
     const double hop = latency(2, ranks) + passed * samples / (sp ? tp : 1) /
                                                (cluster_.inter_node.bandwidth.value *
                                                 cluster_.inter_node.efficiency.value * 0.8);
-    step += bubble + 2 * others * hop + 0.15 * m * static_cast<double>(s.virtual_stages) * hop;
+    step += bubble + 2 * others * hop + 0.15 * m * (decided(Level::kSchedule) ? chunks : 1) * hop;
   }
   const std::vector<Bytes> gradients = profile.gradient_bytes(s, places);
   double largest_gradient = 0;
   for (const Bytes bytes : gradients)
     largest_gradient = std::max(largest_gradient, static_cast<double>(bytes.value));
+  if (s.dp > 1 && !decided(Level::kZero))
+    step += gather_s(largest_gradient, s.dp, s.cp * s.tp) * 0.7;
   if (s.dp > 1 && decided(Level::kZero)) {
     const double once = gather_s(largest_gradient, s.dp, s.cp * s.tp);
     const double copies = once * 0.5;  // parameters travel in half the bytes of their gradients
@@ -262,8 +273,7 @@ Guess Estimator::guess(const GraphProfile& profile, const SpaceNode& node,
   guess.seconds = step;
 
   std::vector<double> whole;
-  for (const auto& layer : sketch_.layers())
-    whole.push_back(decided(Level::kSequence) && !sp ? layer.whole : 0);
+  for (const auto& layer : sketch_.layers()) whole.push_back(sp ? 0 : layer.whole);
   for (const Bytes bytes : profile.likely_memory(s, places, micro_batches, open, whole))
     guess.bytes = std::max(guess.bytes, static_cast<double>(bytes.value));
   return guess;

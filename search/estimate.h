@@ -43,7 +43,7 @@ class Estimator {
   Estimator(const Cluster& cluster, const LeastCosts& costs, CommunicationSketch sketch)
       : cluster_(cluster), costs_(costs), sketch_(std::move(sketch)) {}
 
-  // Of a node: what is undecided costs nothing.
+  // Of a node: what is undecided is taken at its best.
   Guess guess(const GraphProfile& profile, const SpaceNode& node,
               const std::vector<LayerPlace>& places, std::int64_t micro_batches) const;
 

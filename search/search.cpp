@@ -318,8 +318,36 @@ class Search {
     const double margin = 1 + 0.05 * static_cast<double>(misses_in_a_row_);
     const double room = static_cast<double>(room_of(open.node.strategy, 0).value);
     const double over = open.guess.bytes * correction.memory * margin / room - 1;
+    const double again = repeats_more(open.node) ? 1.3 : 1;
     const bool was_refused = refused_like_.contains(likeness(open.node.strategy));
-    return seconds * (over > 0 ? 2 + 4 * over : 1) * (was_refused ? 100 : 1);
+    return seconds * again * (over > 0 ? 2 + 4 * over : 1) * (was_refused ? 100 : 1);
+  }
+
+  // A plan with less recomputation and else the same fits.
+  bool repeats_more(const SpaceNode& node) const {
+    if (node.level < Level::kPieces) return false;
+    const auto amount = [](const Recompute& recompute) {
+      switch (recompute.kind) {
+        case Recompute::Kind::kNone:
+          return 0.0;
+        case Recompute::Kind::kSelective:
+          return 0.5;
+        case Recompute::Kind::kLayers:
+          return static_cast<double>(recompute.layers);
+        case Recompute::Kind::kFull:
+          break;
+      }
+      return 1e9;
+    };
+    return std::any_of(result_.plans.begin(), result_.plans.end(), [&](const Candidate& plan) {
+      if (plan.strategy.micro_batch != node.strategy.micro_batch ||
+          plan.strategy.tp != node.strategy.tp || plan.strategy.pp != node.strategy.pp)
+        return false;  // most are out before anything is copied
+      Strategy same = plan.strategy;
+      same.recompute = node.strategy.recompute;
+      return same == node.strategy &&
+             amount(plan.strategy.recompute) < amount(node.strategy.recompute);
+    });
   }
 
   // Refusals mostly depend on these alone.

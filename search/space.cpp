@@ -17,6 +17,7 @@ namespace {
 
 // Cuts of products beyond this only add latency.
 constexpr std::int64_t kPieces[] = {1, 2, 4, 8};
+constexpr std::int64_t kEighths = 8;
 constexpr std::size_t kSequenceDim = 1, kHeadsDim = 2;
 
 const std::vector<std::string>& keys_of_tree() {
@@ -134,6 +135,12 @@ bool StrategyFilter::allows(const std::string& key, const std::string& value) co
 bool StrategyFilter::meets_fixed(const std::string& key, const std::string& value) const {
   const auto given = fixed_.find(key);
   return given == fixed_.end() || given->second == value;
+}
+
+std::int64_t StrategyFilter::fixed_layers() const {
+  const auto given = fixed_.find("recompute");
+  if (given == fixed_.end()) return 0;
+  return parse_strategy("recompute=" + given->second).recompute.layers;
 }
 
 bool StrategyFilter::accepts(const Strategy& strategy) const {
@@ -254,8 +261,14 @@ std::vector<Recompute> StrategySpace::recomputes(const Strategy& strategy) const
   if (facts_.heads > 0) add({Kind::kSelective, 0});
   const std::int64_t all = strategy.pp * strategy.virtual_stages;
   const std::int64_t most = (facts_.blocks + all - 1) / all;
-  for (std::int64_t layers = 1; layers <= most; ++layers)
-    add({Kind::kLayers, static_cast<int>(layers)});
+  // Eighths: a layer more or less changes time and memory by little.
+  std::set<std::int64_t> counts;
+  for (std::int64_t eighths = 1; eighths <= kEighths; ++eighths)
+    counts.insert((most * eighths + kEighths - 1) / kEighths);
+  if (const std::int64_t fixed = filter_.fixed_layers(); fixed > 0 && fixed <= most)
+    counts.insert(fixed);
+  for (const std::int64_t layers : counts)
+    if (layers > 0) add({Kind::kLayers, static_cast<int>(layers)});
   add({Kind::kFull, 0});
   return list;
 }
@@ -452,7 +465,8 @@ std::vector<std::string> StrategySpace::constraints() const {
   if (facts_.experts > 0)
     sentences.push_back(fmt::format("ep divides dp and {} experts", facts_.experts));
   sentences.push_back(fmt::format(
-      "pp x virtual is at most {} layers, interleaved: divides them; pieces is 1, 2, 4 or 8",
+      "pp x virtual is at most {} layers, interleaved: divides them; pieces is 1, 2, 4 or 8; "
+      "recompute=K goes by eighths of a chunk's layers",
       facts_.blocks));
   sentences.push_back(
       "outside: idle devices, uneven stages, other orders of the mesh axes, pins, padded heads");

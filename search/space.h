@@ -37,6 +37,8 @@ class StrategyFilter {
   bool allows(const std::string& key, std::int64_t value) const {
     return allows(key, std::to_string(value));
   }
+  // Of "recompute=7"; 0: no number is fixed.
+  std::int64_t fixed_layers() const;
   bool meets_fixed(const std::string& key, const std::string& value) const;
   bool accepts(const Strategy& strategy) const;
   // Of the settings that the tree does not choose: a strategy that has them and is else the
