@@ -452,7 +452,33 @@ std::vector<Bytes> GraphProfile::likely_memory(const Strategy& strategy,
     const LayerPlace& place = places[at(layer)];
     bytes[at(place.stage) * chunks + at(place.chunk)].saved += part;
   }
+  if (!whole.empty()) add_passing(strategy, places, zero, whole, bytes);
   return most_held(strategy, micro_batches, bytes);
+}
+
+// Of a guess: what one layer at a time takes. What it repeats, its gathered parameters and those
+// of the layer ahead, its gradients before they are scattered.
+void GraphProfile::add_passing(const Strategy& strategy, const std::vector<LayerPlace>& places,
+                               int zero, const std::vector<double>& whole,
+                               std::vector<StageBytes>& bytes) const {
+  const auto chunks = static_cast<std::size_t>(strategy.virtual_stages);
+  const auto shares = static_cast<double>(strategy.dp * strategy.cp * strategy.tp);
+  const std::vector<StageBytes>& parameters = parameters_of_layers(strategy, 0);
+  const std::vector<Again> again = again_of_layers(strategy, places);
+  std::vector<Bytes> most(static_cast<std::size_t>(strategy.pp));
+  for (std::size_t layer = 0; layer < places.size(); ++layer) {
+    Bytes own;
+    if (again[layer] == Again::kAll)
+      own += Bytes(static_cast<std::int64_t>(
+          static_cast<double>(saved_[static_cast<std::size_t>(Again::kNothing)][layer].value) /
+          shares * (1 + whole[layer] * static_cast<double>(strategy.tp - 1))));
+    if (zero == 3) own += 2 * parameters[layer].copies;
+    if (zero >= 2) own += parameters[layer].gradients;
+    Bytes& stage = most[at(places[layer].stage)];
+    stage = std::max(stage, own);
+  }
+  for (std::size_t stage = 0; stage < most.size(); ++stage)
+    bytes[stage * chunks].states += most[stage];
 }
 
 std::vector<Bytes> GraphProfile::most_held(const Strategy& strategy, std::int64_t micro_batches,

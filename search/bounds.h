@@ -119,6 +119,8 @@ class GraphProfile {
   };
   std::vector<Bytes> most_held(const Strategy& strategy, std::int64_t micro_batches,
                                const std::vector<StageBytes>& bytes) const;
+  void add_passing(const Strategy& strategy, const std::vector<LayerPlace>& places, int zero,
+                   const std::vector<double>& whole, std::vector<StageBytes>& bytes) const;
   std::vector<StageBytes> parameter_bytes(const Strategy& strategy,
                                           const std::vector<LayerPlace>& places, int zero) const;
   const std::vector<StageBytes>& parameters_of_layers(const Strategy& strategy, int zero) const;

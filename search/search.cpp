@@ -320,7 +320,7 @@ class Search {
     const double over = open.guess.bytes * correction.memory * margin / room - 1;
     const double again = repeats_more(open.node) ? 1.3 : 1;
     const bool was_refused = refused_like_.contains(likeness(open.node.strategy));
-    return seconds * again * (over > 0 ? 2 + 4 * over : 1) * (was_refused ? 100 : 1);
+    return seconds * again * (over > 0 ? 1.2 + 30 * over : 1) * (was_refused ? 100 : 1);
   }
 
   // A plan with less recomputation and else the same fits.
