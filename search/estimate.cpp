@@ -186,7 +186,7 @@ Guess Estimator::guess(const GraphProfile& profile, const SpaceNode& node,
       const double reduced = gather_s(moved.pending * samples, s.tp, 1);
       const double read = gather_s(moved.gathered * samples, s.tp, 1);
       const auto pieces = static_cast<double>(decided(Level::kPieces) ? s.pieces : 4);
-      const double start = decided(Level::kPieces) ? latency(s.tp, 1) * (pieces - 1) : 0;
+      const double start = decided(Level::kPieces) ? 2 * latency(s.tp, 1) * (pieces - 1) : 0;
       const double hidden = (1 - 1 / pieces) * 0.8;
       const bool cuts_backward = sp || splits_backward(s.schedule);
       // Forward waits for each sum; backward hides its own behind weight gradients.
@@ -261,13 +261,16 @@ Guess Estimator::guess(const GraphProfile& profile, const SpaceNode& node,
     step += gather_s(largest_gradient, s.dp, s.cp * s.tp) * 0.7;
   if (s.dp > 1 && decided(Level::kZero)) {
     const double once = gather_s(largest_gradient, s.dp, s.cp * s.tp);
+    // Groups with one member on each node hide less: their share of the network is small.
+    const bool is_apart = s.cp * s.tp > 1 && ranks > cluster_.devices_per_node;
+    const double exposed = is_apart ? 0.3 : 0.1;
     const double copies = once * 0.5;  // parameters travel in half the bytes of their gradients
     if (s.zero <= 1)
       step += (s.zero == 0 ? 2 * once : once + copies) * 0.7;
     else
-      step += std::max(0.05, 1 - 0.6 * longest / std::max(once, 1e-12)) * once * m + copies;
+      step += std::max(exposed, 1 - 0.6 * longest / std::max(once, 1e-12)) * once * m + copies;
     if (s.zero == 3)
-      step += std::max(0.1, 1 - 0.6 * longest / std::max(2 * copies, 1e-12)) * 2 * copies * m;
+      step += std::max(exposed, 1 - 0.6 * longest / std::max(2 * copies, 1e-12)) * 2 * copies * m;
     if (s.zero == 2) step += largest_gradient * 0.5 / memory_rate * m;
   }
   guess.seconds = step;

@@ -287,9 +287,10 @@ class Search {
     return {strategy.tp, strategy.cp, strategy.ep, strategy.pp};
   }
 
-  // What compiled plans say of the guesses: of this mesh, else of all.
+  // What compiled plans say of the guesses: of this mesh, else of all; no mesh is thought to need
+  // much more than its guess before it was tried.
   struct Correction {
-    double time = 1, memory = 1.1;
+    double time = 1, memory = 1;
     void learn(double seconds_ratio, double bytes_ratio, bool is_first) {
       constexpr double kNew = 0.5;
       const double share = is_first ? 1 : kNew;
@@ -307,7 +308,8 @@ class Search {
     const double memory = static_cast<double>(candidate.peak_memory.value) / leaf.guess.bytes;
     const auto [own, is_new] = corrections_.try_emplace(mesh_key(leaf.node.strategy));
     own->second.learn(time, memory, is_new);
-    correction_.learn(time, memory, corrections_.size() == 1 && is_new);
+    constexpr double kMostMemory = 1.25;
+    correction_.learn(time, std::min(memory, kMostMemory), corrections_.size() == 1 && is_new);
   }
 
   double key_of(const OpenNode& open) const {
