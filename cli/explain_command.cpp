@@ -247,6 +247,8 @@ void explain_why_not(const PlannedJob& planned, const std::string& constraint, C
   SearchLimits limits;
   const WorkWatch watch({});
   limits.stop = [] { return was_interrupted(); };
+  limits.patience = kPatience;
+  limits.enough_gap = kEnoughGap;
   limits.progress = [&console](const std::string& line) { console.progress(line); };
   const WhyNot answer = why_not(problem, chosen, constraint, limits);
   console.end_progress();

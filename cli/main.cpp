@@ -103,10 +103,16 @@ void add_search(Program& p) {
       [&p](Console& console) { run_search(p.search, p.common, console); });
   add_job(verb, p.search.job, false);
   verb.add_option("--memory", p.search.memory, "per device (default: the device's), 64GiB");
-  verb.add_option("--fix", p.search.fixed, "only strategies with this value, tp=4; repeatable")
+  verb.add_option("--fix", p.search.fixed, "only strategies with this value, tp=4; they add up")
+      ->allow_extra_args(false);
+  verb.add_option("--forbid", p.search.forbidden,
+                  "no strategies with this value, zero=3; repeatable")
       ->allow_extra_args(false);
   verb.add_option("--top", p.search.top, "plans to show");
-  verb.add_option("--time-limit", p.search.time_limit, "stop with the best so far, 30s")
+  verb.add_option(
+          "--time-limit", p.search.time_limit,
+          "search so long, 30s (default: to a gap of 1 %, or until 24 plans in a row are no "
+          "better)")
       ->envname("SEXTANT_TIME_LIMIT");
 }
 

@@ -4,11 +4,13 @@
 #include "cli/work_watch.h"
 #include "core/check.h"
 #include "core/quantity_text.h"
+#include "search/memory_help.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
-#include <map>
+#include <algorithm>
+#include <memory>
 #include <mutex>
 #include <optional>
 
@@ -38,23 +40,42 @@ Table ranked_table(const Job& job, const SearchResult& result, std::size_t top) 
   return table;
 }
 
-// What stands before the first colon of a reason: equal kinds are counted together.
-std::string kind_of(const std::string& reason) { return reason.substr(0, reason.find(':')); }
-
-void say_rejections(const SearchResult& result, const Console& console) {
-  std::map<std::string, std::pair<int, const Rejection*>> kinds;
-  for (const Rejection& rejection : result.rejected) {
-    auto& entry = kinds[kind_of(rejection.reason)];
-    ++entry.first;
-    if (entry.second == nullptr) entry.second = &rejection;
+const char* fate_of(Rejection::Kind kind) {
+  switch (kind) {
+    case Rejection::Kind::kMemoryBound:
+      return "cannot fit";
+    case Rejection::Kind::kMemoryPlan:
+      return "compiled, and too large";
+    case Rejection::Kind::kRefused:
+      return "refused";
   }
-  for (const auto& [kind, entry] : kinds)
-    console.say(fmt::format("  {} cut, for instance {}: {}", entry.first,
-                            to_string(entry.second->strategy), entry.second->reason));
+  return "?";
 }
 
-double gap_of(const SearchResult& result) {
-  return to_seconds(result.plans.front().step_time) / to_seconds(result.lower_bound) - 1;
+void say_rejections(const SearchResult& result, const Console& console) {
+  for (const Rejection& rejection : result.rejections)
+    console.say(fmt::format("  {} {}, for instance {}: {}", rejection.count,
+                            fate_of(rejection.kind), to_string(rejection.example),
+                            rejection.reason));
+}
+
+Json rejections_json(const SearchResult& result) {
+  Json list = Json::array();
+  for (const Rejection& rejection : result.rejections)
+    list.push_back({{"kind", fate_of(rejection.kind)},
+                    {"count", rejection.count},
+                    {"example", to_string(rejection.example)},
+                    {"reason", rejection.reason}});
+  return list;
+}
+
+Json fates_json(const SearchResult& result) {
+  return {{"counted", result.counted},
+          {"simulated", result.simulated},
+          {"cut_by_memory", result.cut_by_memory},
+          {"cut_by_bound", result.cut_by_bound},
+          {"refused", result.refused},
+          {"open", result.open}};
 }
 
 Json document_of(const Job& job, const SearchResult& result, double total_s,
@@ -71,16 +92,25 @@ Json document_of(const Job& job, const SearchResult& result, double total_s,
   }
   return {
       {"plans", plans},
-      {"certificate", {{"lower_bound_s", to_seconds(result.lower_bound)}, {"gap", gap_of(result)}}},
-      {"candidates",
-       {{"enumerated", result.enumerated},
-        {"cut_by_memory", result.cut_by_memory},
-        {"refused", result.refused},
-        {"cut_by_bound", result.cut_by_bound},
-        {"simulated", result.simulated}}},
-      {"complete", result.complete},
+      {"certificate", {{"lower_bound_s", to_seconds(result.lower_bound)}, {"gap", result.gap()}}},
+      {"candidates", fates_json(result)},
+      {"rejections", rejections_json(result)},
+      {"space", result.constraints},
+      {"compiled", result.compiled},
+      {"complete", result.complete()},
       {"timing_s", {{"total", total_s}}},
       {"plan_file", file}};
+}
+
+SearchCertificate certificate_of(const SearchResult& result) {
+  return {.lower_bound_s = to_seconds(result.lower_bound),
+          .gap = result.gap(),
+          .counted = result.counted,
+          .simulated = result.simulated,
+          .cut_by_memory = result.cut_by_memory,
+          .cut_by_bound = result.cut_by_bound,
+          .refused = result.refused,
+          .open = result.open};
 }
 
 // Of an option, which an error names.
@@ -98,6 +128,11 @@ SearchLimits limits_of(const SearchArguments& arguments, Console& console) {
   if (!arguments.memory.empty())
     limits.memory = quantity_of("--memory", arguments.memory, parse_bytes);
   limits.fixed = arguments.fixed;
+  limits.forbidden = arguments.forbidden;
+  if (arguments.time_limit.empty()) {
+    limits.patience = kPatience;
+    limits.enough_gap = kEnoughGap;
+  }
   const double start = wall_seconds();
   const double limit =
       arguments.time_limit.empty()
@@ -106,19 +141,35 @@ SearchLimits limits_of(const SearchArguments& arguments, Console& console) {
   limits.stop = [start, limit] {
     return was_interrupted() || (limit >= 0 && wall_seconds() - start >= limit);
   };
-  limits.progress = [&console](const std::string& line) { console.progress(line); };
+  // A plan that would end behind the limit is not begun, if it takes as long as the longest so far.
+  struct Compiles {
+    double began = -1, longest = 0;
+  };
+  const auto compiles = std::make_shared<Compiles>();
+  limits.may_compile = [start, limit, compiles] {
+    const double now = wall_seconds();
+    if (limit >= 0 && now - start + compiles->longest > limit) return false;
+    compiles->began = now;
+    return true;
+  };
+  limits.progress = [&console, compiles](const std::string& line) {
+    compiles->longest = std::max(compiles->longest, wall_seconds() - compiles->began);
+    console.progress(line);
+  };
   return limits;
 }
 
 // Returns the file; empty without --out.
 std::string write_best(const Job& job, const SearchArguments& arguments,
-                       const CommonOptions& common, const Candidate& best, Console& console) {
+                       const CommonOptions& common, const Candidate& best,
+                       const std::optional<SearchCertificate>& certificate, Console& console) {
   if (common.out.empty()) {
     console.say("next: add --out DIR to keep the best plan as DIR/plan.json");
     return "";
   }
   Plan plan = make_plan(job, arguments.job, best.strategy);
   plan.predicted_step_time_s = to_seconds(best.step_time);
+  plan.certificate = certificate;
   const std::string file = common.out + "/plan.json";
   write_file_whole(file, to_json_text(plan));
   console.say(fmt::format("the best plan is in {}; next: sextant simulate {}", file, file));
@@ -138,16 +189,42 @@ SearchResult stoppable_search(const Job& job, const SearchArguments& arguments,
   const WorkWatch watch({.show = {}, .ask_to_end = {}, .last_words = [&] {
                            const std::lock_guard lock(mutex);
                            console.end_progress();
-                           if (best) write_best(job, arguments, common, *best, console);
+                           if (best)
+                             write_best(job, arguments, common, *best, std::nullopt, console);
                          }});
   return search(search_problem(job), limits);
 }
 
-std::string no_plan_text(const SearchResult& result) {
-  if (!result.complete) return "the search was stopped before it had a plan";
-  if (result.rejected.empty()) return "no strategy of the space meets the --fix conditions";
-  return fmt::format("none of {} strategies can be run; the first: {}: {}", result.enumerated,
-                     to_string(result.rejected.front().strategy), result.rejected.front().reason);
+// The closest miss with what would help, and what was looked at at all.
+[[noreturn]] void refuse_without_plan(const Job& job, const SearchResult& result) {
+  std::string text =
+      result.complete()
+          ? fmt::format("none of {} strategies can be run", result.counted)
+          : fmt::format("no plan yet: the search ended with {} of {} strategies not looked at",
+                        result.open, result.counted);
+  for (const Rejection& rejection : result.rejections)
+    text += fmt::format("; {} {}, for instance {}: {}", rejection.count, fate_of(rejection.kind),
+                        to_string(rejection.example), rejection.reason);
+  if (result.least_memory)
+    text +=
+        fmt::format("; no strategy does with less than {} a device", to_text(*result.least_memory));
+  std::vector<std::string> hints;
+  if (result.closest) {
+    const ClosestMiss& miss = *result.closest;
+    text += fmt::format("; the closest miss is {}: {} of {}", to_string(miss.strategy),
+                        to_text(miss.needed), to_text(miss.capacity));
+    hints.push_back(fmt::format("with {} a device there is a plan: {}", to_text(miss.needed),
+                                to_string(miss.strategy)));
+    // Each is compiled, so a search that had no more time leaves them out.
+    const SearchProblem problem = search_problem(job);
+    std::vector<MemoryRemedy> remedies;
+    if (result.complete())
+      remedies = memory_remedies(problem, miss.strategy, make_search_models(problem), miss.needed);
+    for (std::string& remedy : remedy_texts(remedies, miss.needed, miss.capacity))
+      hints.push_back(std::move(remedy));
+  }
+  if (!result.complete()) hints.push_back("a longer --time-limit looks at more");
+  throw Error(ErrorCode::kInfeasible, text, hints);
 }
 
 }  // namespace
@@ -160,7 +237,7 @@ void run_search(const SearchArguments& arguments, const CommonOptions& common, C
   const SearchResult result = stoppable_search(job, arguments, common, console);
   const double total_s = wall_seconds() - start;
   console.end_progress();
-  require(!result.plans.empty(), ErrorCode::kInfeasible, "{}", no_plan_text(result));
+  if (result.plans.empty()) refuse_without_plan(job, result);
 
   console.say(fmt::format("{}, {} parameters, on {} ({} x {}), {}, global batch {} x {} tokens",
                           name_of(job.model), count_parameters(job.model), job.cluster.name,
@@ -168,14 +245,20 @@ void run_search(const SearchArguments& arguments, const CommonOptions& common, C
                           job.global_batch, job.sequence));
   console.say(ranked_table(job, result, static_cast<std::size_t>(arguments.top)).text());
   console.say(fmt::format(
-      "{} strategies: {} ranked, {} cut by memory, {} refused, {} cut by the bound, in {:.1f} s{}",
-      result.enumerated, result.plans.size(), result.cut_by_memory, result.refused,
-      result.cut_by_bound, total_s, result.complete ? "" : " (stopped early)"));
+      "{} strategies: {} simulated, {} cut by memory, {} cut by the bound, {} refused, {} open; "
+      "{} compiled in {:.1f} s",
+      result.counted, result.simulated, result.cut_by_memory, result.cut_by_bound, result.refused,
+      result.open, result.compiled, total_s));
   say_rejections(result, console);
-  console.say(fmt::format("no strategy is faster than {} on this model of the cluster: gap {}",
-                          to_text(result.lower_bound), percent(gap_of(result))));
+  for (const std::string& sentence : result.constraints) console.say("  " + sentence);
+  console.say(
+      fmt::format("no strategy of these is faster than {} on this model of the cluster: "
+                  "gap {}{}",
+                  to_text(result.lower_bound), percent(result.gap()),
+                  result.complete() ? "" : "; --time-limit searches on"));
 
-  const std::string file = write_best(job, arguments, common, result.plans.front(), console);
+  const std::string file =
+      write_best(job, arguments, common, result.plans.front(), certificate_of(result), console);
   console.document("search", document_of(job, result, total_s, file));
 }
 

@@ -40,23 +40,24 @@ void say_parts(const StepParts& parts, double step_s, const Console& console) {
   console.say(table.text());
 }
 
-void say_memory(const Simulation& simulation, const std::vector<LibraryUse>& libraries,
-                Bytes capacity, const Console& console) {
+// Of the device with least room.
+void say_memory(const Simulation& simulation, const DeviceMemory& tightest,
+                const Console& console) {
+  const std::vector<LibraryUse>& libraries = tightest.libraries;
   Table table({"memory of the worst device", "peak"});
   for (std::size_t i = 0; i < simulation.peak_memory_by_class.size(); ++i)
     if (simulation.peak_memory_by_class[i].value > 0)
       table.add({std::string(to_string(static_cast<MemoryClass>(i))),
                  to_text(simulation.peak_memory_by_class[i])});
-  table.add({"arena", libraries.empty() ? fmt::format("{} of {}", to_text(simulation.peak_memory),
-                                                      to_text(capacity))
-                                        : to_text(simulation.peak_memory)});
+  table.add({"arena", libraries.empty() ? fmt::format("{} of {}", to_text(tightest.arena),
+                                                      to_text(tightest.capacity))
+                                        : to_text(tightest.arena)});
   for (const LibraryUse& use : libraries)
     table.add({"libraries: " + use.name,
                fmt::format("{} ({})", to_text(use.bytes), to_string(use.provenance))});
   if (!libraries.empty())
     table.add({"arena and libraries",
-               fmt::format("{} of {}", to_text(simulation.peak_memory + total(libraries)),
-                           to_text(capacity))});
+               fmt::format("{} of {}", to_text(tightest.needed()), to_text(tightest.capacity))});
   console.say(table.text());
 }
 
@@ -227,8 +228,9 @@ Json report(const Simulated& it, const std::optional<MemorySection>& memory, std
   say_step(it, console);
   say_parts(it.simulation.parts, it.step_s(), console);
   const Cluster& cluster = it.planned.job.cluster;
-  const std::vector<LibraryUse> libraries = device_memory(it.expanded.graph, cluster).libraries;
-  say_memory(it.simulation, libraries, cluster.device.memory, console);
+  const DeviceMemory tightest = device_memory(it.expanded.graph, cluster);
+  const std::vector<LibraryUse>& libraries = tightest.libraries;
+  say_memory(it.simulation, tightest, console);
   if (it.setup.routed != nullptr)
     add_routing(it, body, console);
   else

@@ -15,11 +15,15 @@ namespace sextant {
 
 struct SearchArguments {
   JobArguments job;
-  std::string memory;              // "64GiB"; empty: the device's
-  std::vector<std::string> fixed;  // "tp=4"
+  std::string memory;                  // "64GiB"; empty: the device's
+  std::vector<std::string> fixed;      // "tp=4"
+  std::vector<std::string> forbidden;  // "zero=3"
   std::int64_t top = 10;
   std::string time_limit;  // "30s"; empty: none
 };
+// Plans in a row without a better one, or a gap, with which a search without time limit ends.
+inline constexpr std::int64_t kPatience = 24;
+inline constexpr double kEnoughGap = 0.01;
 void run_search(const SearchArguments& arguments, const CommonOptions& common, Console& console);
 
 struct SimulateArguments {

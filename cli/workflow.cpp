@@ -33,11 +33,10 @@ PlannedJob from_plan(const Plan& plan, const std::string& file) {
   return planned;
 }
 
-// The words that a graph in a file gives its tensors are pins in front of the strategy's own, which
-// may say otherwise.
-Strategy with_words_of(const AnyModel& model, Strategy strategy) {
+// The words that a graph in a file gives its tensors.
+std::vector<WordPin> words_of(const AnyModel& model) {
   const auto* document = std::get_if<GraphDocument>(&model);
-  if (document == nullptr) return strategy;
+  if (document == nullptr) return {};
   require(document->placements.empty(), ErrorCode::kUsage,
           "{} has placements of its own: leave them out of the file to use a strategy",
           document->name);
@@ -51,6 +50,12 @@ Strategy with_words_of(const AnyModel& model, Strategy strategy) {
                       .input = std::nullopt,
                       .words = words.words});
   }
+  return pins;
+}
+
+// They are pins in front of the strategy's own, which may say otherwise.
+Strategy with_words_of(const AnyModel& model, Strategy strategy) {
+  std::vector<WordPin> pins = words_of(model);
   std::erase_if(pins, [&](const WordPin& pin) {
     return std::any_of(strategy.pins.begin(), strategy.pins.end(), [&](const WordPin& given) {
       return given.name == pin.name && given.input == pin.input;
@@ -199,7 +204,7 @@ SearchProblem search_problem(const Job& job) {
   problem.global_batch = job.global_batch;
   problem.cluster = &job.cluster;
   problem.compute_dtype = job.dtype;
-  problem.model_flops_per_step = model_flops_per_step(job);
+  problem.pins = words_of(job.model);
   return problem;
 }
 

@@ -161,6 +161,31 @@ void require_version(const JsonCursor& root) {
                              kPlanVersion));
 }
 
+constexpr std::pair<const char*, std::int64_t SearchCertificate::*> kFates[] = {
+    {"counted", &SearchCertificate::counted},
+    {"simulated", &SearchCertificate::simulated},
+    {"cut_by_memory", &SearchCertificate::cut_by_memory},
+    {"cut_by_bound", &SearchCertificate::cut_by_bound},
+    {"refused", &SearchCertificate::refused},
+    {"open", &SearchCertificate::open}};
+
+Json certificate_to_json(const SearchCertificate& certificate) {
+  Json json = {{"lower_bound_s", certificate.lower_bound_s}, {"gap", certificate.gap}};
+  for (const auto& [name, count] : kFates) json[name] = certificate.*count;
+  return json;
+}
+
+SearchCertificate certificate_from(const JsonCursor& cursor) {
+  cursor.allow_only({"lower_bound_s", "gap", "counted", "simulated", "cut_by_memory",
+                     "cut_by_bound", "refused", "open"});
+  SearchCertificate certificate;
+  certificate.lower_bound_s = cursor.at("lower_bound_s").real();
+  certificate.gap = cursor.at("gap").real();
+  for (const auto& [name, count] : kFates)
+    certificate.*count = cursor.at(name).integer_between(0, kMost);
+  return certificate;
+}
+
 void require_same(const char* what, std::string_view plan_name, std::string_view plan_hash,
                   std::string_view name, std::string_view text) {
   require(text_hash(text) == plan_hash, ErrorCode::kBadInput,
@@ -190,6 +215,7 @@ std::string to_json_text(const Plan& plan) {
                {"model_text", plan.model_text},
                {"cluster_text", plan.cluster_text}};
   if (!plan.assumptions.empty()) json["assumptions"] = plan.assumptions;
+  if (plan.certificate) json["certificate"] = certificate_to_json(*plan.certificate);
   return to_readable_text(json);
 }
 
@@ -200,13 +226,16 @@ Plan plan_from_json(std::string_view text, std::string_view file_name) {
   require_version(root);
   root.allow_only({"version", "strategy", "global_batch", "sequence", "compute_dtype",
                    "predicted_step_time_s", "model", "model_hash", "cluster", "cluster_hash",
-                   "expand", "optimizer", "model_text", "cluster_text", "assumptions"});
+                   "expand", "optimizer", "model_text", "cluster_text", "assumptions",
+                   "certificate"});
   Plan plan;
   plan.strategy = strategy_from(root.at("strategy"));
   plan.global_batch = root.at("global_batch").integer_between(1, kMost);
   plan.sequence = root.at("sequence").integer_between(0, kMost);
   plan.compute_dtype = dtype_from(root.at("compute_dtype"));
   plan.predicted_step_time_s = root.at("predicted_step_time_s").real();
+  if (const auto certificate = root.find("certificate"))
+    plan.certificate = certificate_from(*certificate);
   plan.model = root.at("model").text();
   plan.model_hash = root.at("model_hash").text();
   plan.cluster = root.at("cluster").text();

@@ -7,11 +7,21 @@
 #include "core/dtype.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace sextant {
+
+// What the search that found a plan knows of the rest: each strategy of its space has one fate.
+struct SearchCertificate {
+  double lower_bound_s = 0;  // no strategy of the space is faster
+  double gap = 0;            // (step - lower bound) / step
+  std::int64_t counted = 0, simulated = 0, cut_by_memory = 0, cut_by_bound = 0, refused = 0,
+               open = 0;
+  bool operator==(const SearchCertificate&) const = default;
+};
 
 struct Plan {
   int version = 1;
@@ -29,6 +39,7 @@ struct Plan {
   OptimizerOptions optimizer;
   std::vector<std::string> assumptions;  // of the model, where it says otherwise or nothing
   double predicted_step_time_s = 0;
+  std::optional<SearchCertificate> certificate = {};  // of plans that a search made
 };
 
 std::string to_json_text(const Plan& plan);

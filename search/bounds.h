@@ -4,70 +4,157 @@
 
 #include "compiler/stage.h"
 #include "compiler/strategy.h"
-#include "core/cost_model.h"
 #include "core/logical_graph.h"
+#include "search/least_costs.h"
+#include "search/pipeline_moments.h"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 namespace sextant {
 
-// The training graph of one micro-batch over all replicas, condensed to what bounds need.
+// The training graph of one micro-batch over all replicas, condensed to what bounds need. It is the
+// graph before recomputation and rings (`plain_strategy`): what these add is known from it.
 class GraphProfile {
  public:
   explicit GraphProfile(const LogicalGraph& training);
 
-  // Of the slowest stage: states, and what a step must hold at the moment when most micro-batches
-  // wait for their backward. Splits are taken at their best: every activation over dp x tp.
-  Bytes memory_bound(const Strategy& strategy, const std::vector<LayerPlace>& places,
-                     std::int64_t micro_batches) const;
+  // A bound holds for the strategy and, where asked so, for those that leave a choice open: the
+  // least over all values of it.
+  struct Open {
+    bool recompute = false;  // memory: the least kept; time: `recompute` of the strategy holds
+    bool zero = false;       // as if 3
+    bool pieces = false;     // as if products may be cut
+  };
 
-  // The longest of these paths through a steady step, with every operator split over dp x tp and
-  // communication free: all the work of one stage; or the first micro-batch's way down to the first
-  // chunk of a stage, all micro-batches there, the last one's way back up and the optimizer of the
-  // first stage. (Chunk 0 of stage s is virtual stage s: its backward is the stage's last.)
+  // By stage: states, and what a step must hold between two cells of the schedule. Splits are
+  // taken at their best: every activation over dp x cp x tp.
+  std::vector<Bytes> memory_bound(const Strategy& strategy, const std::vector<LayerPlace>& places,
+                                  std::int64_t micro_batches, Open open) const;
+  std::vector<Bytes> memory_bound(const Strategy& strategy, const std::vector<LayerPlace>& places,
+                                  std::int64_t micro_batches) const {
+    return memory_bound(strategy, places, micro_batches, Open());
+  }
+
+  // The longest of these paths through a steady step, with every operator split over dp x cp x tp
+  // and communication free: all the work of one stage; or the first micro-batch's way down to the
+  // first chunk of a stage, all micro-batches there, the last one's way back up and the optimizer
+  // of the first stage. (Chunk 0 of stage s is virtual stage s: its backward is the stage's last.)
   Duration time_bound(const Strategy& strategy, const std::vector<LayerPlace>& places,
-                      std::int64_t micro_batches, const CostModel& cost) const;
+                      std::int64_t micro_batches, const LeastCosts& costs, Open open) const;
+  Duration time_bound(const Strategy& strategy, const std::vector<LayerPlace>& places,
+                      std::int64_t micro_batches, const LeastCosts& costs) const {
+    return time_bound(strategy, places, micro_batches, costs, Open());
+  }
+
+  // For guesses (estimate.h): gradients of a stage on one device of the tp group, whole over dp;
+  // and the memory bound with `whole`, by layer, of the activations on every device of the tp
+  // group.
+  std::vector<Bytes> gradient_bytes(const Strategy& strategy,
+                                    const std::vector<LayerPlace>& places) const;
+  std::vector<Bytes> likely_memory(const Strategy& strategy, const std::vector<LayerPlace>& places,
+                                   std::int64_t micro_batches, Open open,
+                                   const std::vector<double>& whole) const;
+
+  // For every schedule, number of chunks, recomputation and ZeRO stage: the mean over stages of
+  // the work that there is.
+  Duration least_time(const Strategy& strategy, std::int64_t micro_batches,
+                      const LeastCosts& costs) const;
 
   int num_layers() const { return num_layers_; }
 
- private:
-  enum class Part : std::uint8_t { kForward, kRecompute, kInputGrad, kWeightGrad, kOptimizer };
-  static constexpr std::size_t kNumParts = 5;
+  // Work of the parts of one layer, one micro-batch (optimizer: one step), on one device at best.
+  enum class Part : std::uint8_t {
+    kForward,
+    kAgainSelective,  // what recompute=selective repeats for certain
+    kAgainFull,
+    kInputGrad,
+    kWeightGrad,
+    kOptimizer
+  };
+  static constexpr std::size_t kNumParts = 6;
+  using LayerWork = std::array<Duration, kNumParts>;
+  const std::vector<LayerWork>& layer_work(const Strategy& strategy, DeviceKinds kinds,
+                                           const LeastCosts& costs, Open open) const;
 
+ private:
+  // What a layer does again in backward.
+  enum class Again : std::uint8_t { kNothing, kSelective, kAll };
+  static constexpr std::size_t kNumAgain = 3;
+
+  // Operators that cost the same, whatever their layer.
   struct OpWork {
-    int layer = 0;
     Part part = Part::kForward;
+    bool again_selective = false, again_full = false;
     std::string kind;
     Work work;
+    bool operator==(const OpWork&) const = default;
   };
+  struct LayerOp {
+    int layer = 0;
+    std::size_t work = 0;  // in ops_
+  };
+  // Where a compiler may put an operator kind: at the head of a fused operator, which still reads
+  // what its head reads but need not write it, or behind another one, where it may cost next to
+  // nothing.
+  enum class FusedUse : std::uint8_t { kNone, kLeads, kFollows };
   struct Parameter {
     int layer = 0;
-    std::int64_t elements = 0;
-    std::int64_t split_extent = 0;  // of the dim that tensor parallelism splits; 0: replicated
-    Bytes states;                   // parameter and optimizer state, whole
-    Bytes gradient;                 // whole
+    std::int64_t split_extent = 0;   // of the dim that tensor parallelism splits; 0: replicated
+    std::int64_t expert_extent = 0;  // of the dim that expert parallelism splits; 0: no expert's
+    Bytes states;                    // parameter and optimizer state, whole
+    Bytes gradient;                  // whole
+    Bytes copies;      // made of it once per step, read in forward and in backward, whole
+    Bytes read_whole;  // the parameter itself, where forward and backward read it
   };
-  // Work of one stage, one micro-batch (optimizer: one step), on one device at best.
-  using StageWork = std::array<Duration, kNumParts>;
+  // Of one chunk of a stage, or of one layer.
+  struct StageBytes {
+    Bytes states, gradients, copies, saved;  // saved: per micro-batch
+  };
+  std::vector<Bytes> most_held(const Strategy& strategy, std::int64_t micro_batches,
+                               const std::vector<StageBytes>& bytes) const;
+  void add_passing(const Strategy& strategy, const std::vector<LayerPlace>& places, int zero,
+                   const std::vector<double>& whole, std::vector<StageBytes>& bytes) const;
+  std::vector<StageBytes> parameter_bytes(const Strategy& strategy,
+                                          const std::vector<LayerPlace>& places, int zero) const;
+  const std::vector<StageBytes>& parameters_of_layers(const Strategy& strategy, int zero) const;
 
   void collect_work(const LogicalGraph& training);
+  void add_work(int layer, OpWork work);
+  static FusedUse fused_use(const std::string& kind, const std::set<std::string>& kinds,
+                            const LeastCosts& costs);
+  const std::vector<FusedUse>& fused_uses(bool in_pieces, const LeastCosts& costs) const;
   void collect_parameters(const LogicalGraph& training);
   void collect_saved(const LogicalGraph& training);
-  const std::vector<StageWork>& layer_work(std::int64_t shares, std::int64_t optimizer_shares,
-                                           const CostModel& cost) const;
+  // By layer; the blocks that recompute=K repeats.
+  std::vector<Again> again_of_layers(const Strategy& strategy,
+                                     const std::vector<LayerPlace>& places) const;
 
   int num_layers_ = 0;
   std::vector<OpWork> ops_;
+  std::vector<LayerOp> layer_ops_;
+  mutable std::array<std::vector<FusedUse>, 2> fused_uses_;  // of ops_, without and with pieces
   std::vector<Parameter> parameters_;
-  std::vector<Bytes> saved_;  // by layer: made in forward from the inputs, read in backward
-  // By (shares of work, shares of optimizer work): by layer. Many strategies ask for the same.
-  mutable std::map<std::pair<std::int64_t, std::int64_t>, std::vector<StageWork>> layer_work_;
+  // By kind of recomputation and layer: made in forward, read in backward.
+  std::array<std::vector<Bytes>, kNumAgain> saved_;
+  // Certain to be repeated, by recomputation and operator.
+  std::array<std::vector<bool>, kNumAgain> repeats_, may_repeat_;
+  using WorkKey = std::tuple<std::int64_t, std::int64_t, bool, DeviceKinds>;
+  // Many strategies ask for the same shares.
+  mutable std::map<WorkKey, std::vector<LayerWork>> layer_work_;
+  // By what divides parameters: dp, tp, ep and the ZeRO stage.
+  using ShareKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, int>;
+  mutable std::map<ShareKey, std::vector<StageBytes>> layer_parameters_;
+  mutable PipelineMomentsTable moments_;
 };
+
+// The strategy whose training graph has the samples of `strategy` and nothing else of it.
+Strategy plain_strategy(const Strategy& strategy);
 
 }  // namespace sextant

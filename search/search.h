@@ -1,4 +1,4 @@
-// Enumerates strategies, keeps what fits in memory, simulates each, ranks.
+// Walks the tree of strategies, keeps what fits in memory, simulates what may win, ranks.
 #pragma once
 
 #include "compiler/strategy.h"
@@ -22,6 +22,7 @@ struct Candidate {
   Duration step_time;
   Bytes peak_memory;                  // the largest arena
   Bytes needed_memory;                // arena and libraries, on the device with least room
+  Bytes capacity;                     // of that device
   std::vector<LibraryUse> libraries;  // on that device
   StepParts parts;
   std::vector<Bytes> memory_by_class;  // kNumMemoryClasses entries, of the worst device
@@ -29,9 +30,16 @@ struct Candidate {
 };
 
 struct SearchLimits {
-  std::optional<Bytes> memory;     // per device; default: the device's
-  std::vector<std::string> fixed;  // "tp=4": only strategies with this value
-  std::function<bool()> stop;      // polled; true ends the search with what is there
+  std::optional<Bytes> memory;         // per device; default: the device's, which is the most
+  std::vector<std::string> fixed;      // "tp=4": only strategies with this value
+  std::vector<std::string> forbidden;  // "zero=3": only strategies with another one
+  std::function<bool()> stop;          // polled; true ends the search with what is there
+  // Asked before a plan is compiled, which takes long; false ends the search like `stop`.
+  std::function<bool()> may_compile;
+  // Plans in a row that are compiled without a new best; then the search ends with what is there.
+  std::optional<std::int64_t> patience;
+  // Of the best plan; when it is reached, the search ends with what is there.
+  double enough_gap = 0;
   std::function<void(const std::string&)> progress;
   std::function<void(const Candidate&)> improved;  // a new best plan, as it is found
   // False simulates everything that fits in memory, bounds or not: the reference for tests, and a
@@ -39,22 +47,46 @@ struct SearchLimits {
   bool use_bounds = true;
 };
 
+// Why strategies are no plans: one per kind, whatever their number.
 struct Rejection {
-  Strategy strategy;
-  std::string reason;  // "memory: 93.1 GiB of 80.0 GiB (libraries 788 MiB: ...)", "heads 12 not
-                       // divisible by tp 8"
+  enum class Kind : std::uint8_t {
+    kMemoryBound,  // cannot fit: never compiled
+    kMemoryPlan,   // compiled, and does not fit
+    kRefused,      // the model cannot be split like this
+  };
+  Kind kind = Kind::kRefused;
+  std::string what;        // of refusals, without the numbers: equal ones are one kind
+  std::int64_t count = 0;  // strategies
+  Strategy example;        // of memory: the closest miss
+  std::string reason;  // "memory: 93.1 GiB of 80.0 GiB (libraries 788 MiB: ...)", "heads 12 ..."
 };
 
+struct ClosestMiss {
+  Strategy strategy;
+  Bytes needed, capacity;
+};
+
+// Every strategy of the space has one fate: simulated + cut_by_memory + cut_by_bound + refused +
+// open = counted.
 struct SearchResult {
-  std::vector<Candidate> plans;     // best first; ties by text of the strategy
-  std::vector<Rejection> rejected;  // in order of enumeration
-  std::int64_t enumerated = 0;      // strategies of the space that `fixed` leaves
-  std::int64_t cut_by_memory = 0;   // by the bound before, or by the plan after compiling
-  std::int64_t cut_by_bound = 0;    // cannot beat the best, so never compiled
-  std::int64_t refused = 0;         // the model cannot be split like this
-  std::int64_t simulated = 0;
-  Duration lower_bound;  // no strategy of the space is faster
-  bool complete = true;  // false when stopped early
+  std::vector<Candidate> plans;       // best first; ties by text of the strategy
+  std::vector<Rejection> rejections;  // by kind
+  std::int64_t counted = 0;           // strategies of the space that the conditions leave
+  std::int64_t simulated = 0;         // plans
+  std::int64_t cut_by_memory = 0;     // by the bound before, or by the plan after compiling
+  std::int64_t cut_by_bound = 0;      // cannot beat the best, so never compiled
+  std::int64_t refused = 0;           // the model cannot be split like this
+  std::int64_t open = 0;              // the search ended before them
+  std::int64_t compiled = 0;          // plans, those that do not fit among them
+  // No strategy of the space is faster: the least bound of what is open, at most the best step.
+  Duration lower_bound;
+  std::vector<std::string> constraints;  // what the space is, and what is outside
+  std::optional<ClosestMiss> closest;    // compiled; where there is no plan
+  std::optional<Bytes> least_memory;     // no strategy does with less; where there is no plan
+
+  bool complete() const { return open == 0; }
+  // (best - lower bound) / best; of a search without a plan 1.
+  double gap() const;
 };
 
 // What is searched over; `training_graph(strategy)` builds the graph of one micro-batch: dp x
@@ -64,12 +96,13 @@ struct SearchProblem {
   std::int64_t global_batch = 1;
   const Cluster* cluster = nullptr;
   DType compute_dtype = DType::kBF16;
-  double model_flops_per_step = 0;  // for the bound: no strategy computes less
+  // Of every strategy (compiler/strategy.h); those that the search chooses stand in front.
+  std::vector<WordPin> pins = {};
 };
 
-// Throws Error(kUsage) for a setting in `fixed` that no strategy has, Error(kInfeasible) when the
-// space is empty before the model is looked at. No plan at all is not an error: `rejected` says
-// why.
+// Throws Error(kUsage) naming the condition that no strategy meets, and for more memory than the
+// devices have; Error(kInfeasible) when the space is empty without conditions. No plan at all is
+// not an error: `rejections` says why.
 SearchResult search(const SearchProblem& problem, const SearchLimits& limits = {});
 
 // The models that a search uses for its cluster.

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <sstream>
 
 namespace sextant {
@@ -61,22 +60,14 @@ std::string line_of(const WhyNotTerm& term) {
                      amount(term, term.constrained), signed_amount(term));
 }
 
-// Each different reason once, with how many strategies it holds for; memory figures differ for
-// every strategy, so the least one stands for all.
+// A line per kind of reason.
 std::string reasons_of(const SearchResult& result) {
-  std::map<std::string, std::int64_t> counts;
-  for (const Rejection& rejection : result.rejected) {
-    const bool memory = rejection.reason.find("memory: ") != std::string::npos;
-    ++counts[memory ? "not enough memory" : rejection.reason];
-  }
   std::string text;
-  for (const auto& [reason, count] : counts)
-    text += fmt::format("  {} {}: {}\n", count, count == 1 ? "strategy" : "strategies", reason);
-  for (const Rejection& rejection : result.rejected) {
-    if (rejection.reason.find("memory: ") == std::string::npos) continue;
-    text += fmt::format("  for instance {}: {}\n", to_string(rejection.strategy), rejection.reason);
-    break;
-  }
+  for (const Rejection& rejection : result.rejections)
+    text += fmt::format("  {} {}, for instance {}: {}\n", rejection.count,
+                        rejection.count == 1 ? "strategy" : "strategies",
+                        to_string(rejection.example), rejection.reason);
+  if (result.open > 0) text += fmt::format("  {} strategies were not looked at\n", result.open);
   return text;
 }
 
@@ -102,8 +93,9 @@ WhyNot why_not(const SearchProblem& problem, const Candidate& chosen, const std:
 
 std::string to_text(const WhyNot& answer) {
   if (!answer.constrained)
-    return fmt::format("No plan has {} ({} strategies looked at):\n{}", answer.constraint,
-                       answer.search.enumerated, reasons_of(answer.search));
+    return fmt::format("No plan {}has {} ({} strategies):\n{}",
+                       answer.search.complete() ? "" : "that was found ", answer.constraint,
+                       answer.search.counted, reasons_of(answer.search));
   const Candidate& chosen = answer.chosen;
   const Candidate& constrained = *answer.constrained;
   if (constrained.strategy == chosen.strategy)
@@ -111,11 +103,12 @@ std::string to_text(const WhyNot& answer) {
                        to_string(chosen.strategy));
   const double ratio = to_seconds(constrained.step_time) / to_seconds(chosen.step_time);
   std::string text = fmt::format(
-      "The best plan with {} takes {} a step, {:.1f} % {} than the chosen one with {}.\n"
+      "The best plan {}with {} takes {} a step, {:.1f} % {} than the chosen one with {}.\n"
       "  chosen:      {}\n  constrained: {}\n\n  {:<24} {:>12} {:>12} {:>13}\n",
-      answer.constraint, to_text(constrained.step_time), std::abs(ratio - 1) * 100,
-      ratio < 1 ? "less" : "more", to_text(chosen.step_time), to_string(chosen.strategy),
-      to_string(constrained.strategy), "mean over ranks", "chosen", "constrained", "difference");
+      answer.search.complete() ? "" : "found ", answer.constraint, to_text(constrained.step_time),
+      std::abs(ratio - 1) * 100, ratio < 1 ? "less" : "more", to_text(chosen.step_time),
+      to_string(chosen.strategy), to_string(constrained.strategy), "mean over ranks", "chosen",
+      "constrained", "difference");
   for (const WhyNotTerm& term : answer.terms)
     if (term.chosen != 0 || term.constrained != 0) text += line_of(term);
   return text;

@@ -245,6 +245,28 @@ def check_infeasible(program):
                 "1KiB").expect_code(4).expect_error("error (infeasible)")
 
 
+def check_conditions(program):
+    """--fix and --forbid add up; what cannot be is refused by option and value."""
+    search = ["search", TINY, *CPU, "--global-batch", "4", "--time-limit", "2s"]
+    found = program.run(*search, "--fix", "pp=2", "--fix", "zero=3", "--fix", "dp=2", "--forbid",
+                        "recompute=full", "--json").expect_code(0).document()
+    for plan in found["plans"]:
+        expect("dp=2 tp=1 pp=2" in plan["strategy"] and "zero=3" in plan["strategy"] and
+               "recompute=full" not in plan["strategy"], f"conditions do not hold: {plan['strategy']}")
+    for wrong, said in ((["--fix", "tp=3"], "--fix tp=3"), (["--fix", "ep=2"], "--fix ep=2"),
+                        (["--fix", "dp=4", "--fix", "tp=4"], "--fix dp=4 --fix tp=4"),
+                        (["--fix", "dp=4", "--forbid", "dp=4"], "contradict"),
+                        (["--fix", "tq=2"], "tq"), (["--forbid", "zero=4"], "zero=4"),
+                        (["--memory", "3GiB"], "--memory 3.00 GiB")):
+        program.run(*search, *wrong).expect_code(2).expect_error(said)
+    # The closest miss with what it lacks, and one line per kind of reason.
+    refused = program.run("search", TINY, "-c", "cpu:ranks=4,memory=50KiB", "--global-batch", "4",
+                          "--json").expect_code(4).document()
+    expect("the closest miss is" in refused["message"] and
+           "no strategy does with less than" in refused["message"] and refused["hints"],
+           f"a search without a plan does not say what is closest: {refused}")
+
+
 def check_json(program):
     outcome = program.run("model", "show", "gpt2-124m", "--json").expect_code(0)
     shown = outcome.document()
@@ -282,10 +304,16 @@ def check_main_line(program):
     for key in ("plans", "certificate", "candidates", "timing_s"):
         expect(key in found, f"the document of search lacks {key}")
     counts = found["candidates"]
-    expect(counts["enumerated"] == len(found["plans"]) + counts["cut_by_memory"] +
-           counts["refused"] + counts["cut_by_bound"],
+    expect(counts["counted"] == counts["simulated"] + counts["cut_by_memory"] + counts["refused"] +
+           counts["cut_by_bound"] + counts["open"] and counts["simulated"] == len(found["plans"]),
            f"the strategies of a search do not add up: {counts}")
+    best = found["plans"][0]["step_time_s"]
+    bound, gap = found["certificate"]["lower_bound_s"], found["certificate"]["gap"]
+    expect(bound <= best and abs(gap - (best - bound) / best) < 1e-9, "the gap is not what it is defined as")
     expect(program.files().count("plans/plan.json") == 1, "search --out writes no plan.json")
+    plan = json.loads((program.folder / "plans/plan.json").read_text(encoding="utf-8"))
+    expect(plan["certificate"]["gap"] == gap and plan["certificate"]["open"] == counts["open"],
+           "the plan does not carry the certificate")
     plain = program.run("simulate", "plans/plan.json").expect_code(0)
     for setting in ({"LC_ALL": "C"}, {"NO_COLOR": "1"}, {"TERM": "xterm-256color"}):
         expect(program.run("simulate", "plans/plan.json", **setting).out == plain.out,
@@ -516,7 +544,7 @@ def main():
     parser.add_argument("--sextant", required=True, type=pathlib.Path)
     path = parser.parse_args().sextant.resolve()
     for check in (check_help, check_usage, check_bad_files, check_import,
-                  check_memory_of_cpu, check_bench, check_other_files, check_order_of_options, check_infeasible, check_json,
+                  check_memory_of_cpu, check_bench, check_other_files, check_order_of_options, check_infeasible, check_conditions, check_json,
                   check_main_line, check_explained_names, check_explained_causes,
                   check_explained_columns,
                   check_nothing_half_written,

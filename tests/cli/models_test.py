@@ -135,6 +135,11 @@ def check_words(program):
     path.write_text(json.dumps(graph), encoding="utf-8")
     said = program.run("simulate", str(path), *CPU, "dp=2 tp=2 micro_batch=2").expect_code(0).out
     expect("pin=logits[0]:(B,B) pin=logits:(B,S(1))" in said, f"no pins in {said}")
+    # A search holds to them: no plan of it is without.
+    found = program.run("search", str(path), *CPU[:4], "--fix", "dp=2", "--fix",
+                        "tp=2", "--json").expect_code(0).document()
+    expect(found["plans"] and all("pin=logits[0]:(B,B) pin=logits:(B,S(1))" in plan["strategy"]
+                                  for plan in found["plans"]), f"a search drops words: {found}")
     graph["operators"][5]["words"] = {"input 0": "(B, B, B)"}
     path.write_text(json.dumps(graph), encoding="utf-8")
     program.run("simulate", str(path), *CPU, "dp=2 tp=2 micro_batch=2").expect_code(2)

@@ -9,11 +9,13 @@
 #include "core/error.h"
 #include "models/model.h"
 #include "search/bounds.h"
+#include "search/pipeline_moments.h"
 #include "search/space.h"
 #include "search/why_not.h"
 #include "simulator/models.h"
 
 #include <doctest/doctest.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>
@@ -61,6 +63,66 @@ std::vector<Instance> instances() {
       {"one tight node", small_gpt(4, 4), tight("dgx-h100", 6 << 20), 8, DType::kBF16}};
 }
 
+// Experts that keep a fifth of the places that balanced routing asks for.
+ModelConfig small_experts() {
+  ModelConfig config = load_model("mixtral-8x7b");
+  config.name = "small experts";
+  config.layers = 2;
+  config.hidden = 64;
+  config.heads = config.kv_heads = 4;
+  config.head_size = 16;
+  config.ffn = 128;
+  config.vocab = 256;
+  config.sequence = 32;
+  config.experts = 4;
+  config.capacity_factor = 0.2;
+  return config;
+}
+
+// Four H100 of which the last two are A100.
+Cluster mixed_cluster() {
+  Cluster cluster = load_cluster("dgx-h100:nodes=2");
+  cluster.devices_per_node = 2;
+  cluster.other_devices.push_back(
+      {.first_node = 1, .num_nodes = 1, .device = load_cluster("dgx-a100:nodes=1").device});
+  return cluster;
+}
+
+// Products and all else ten times as fast as the peak says, where they were measured.
+Cluster measured_cluster() {
+  Cluster cluster = load_cluster("cpu:ranks=4,memory=2GiB");
+  MeasuredKernels measured;
+  measured.dtype = DType::kF32;
+  const double flops = cluster.device.peaks.front().flops_per_second.value * 10;
+  const double bytes = cluster.device.memory_bandwidth.value * 10;
+  for (const int size : {32, 64, 128, 256})
+    measured.kernels.push_back({.kernel = fmt::format("matmul:{0}x{0}x{0}", size),
+                                .flops = 2.0 * size * size * size,
+                                .bytes = Bytes(12 * size * size),
+                                .seconds = 2.0 * size * size * size / flops});
+  for (const int kib : {4, 64, 512})
+    measured.kernels.push_back({.kernel = "elementwise",
+                                .flops = 1024.0 * kib,
+                                .bytes = Bytes(1024 * kib),
+                                .seconds = 1024.0 * kib / bytes});
+  cluster.device.measured = measured;
+  return cluster;
+}
+
+// In which bounds must hold: of every kind of device and model one.
+std::vector<Instance> wide_instances() {
+  std::vector<Instance> all = instances();
+  all.push_back({"few places for tokens", small_experts(), load_cluster("cpu:ranks=4,memory=2GiB"),
+                 4, DType::kF32});
+  all.push_back({"mixed devices", small_gpt(4, 4), mixed_cluster(), 4, DType::kBF16});
+  all.push_back({"measured beyond the peak", small_gpt(2, 4), measured_cluster(), 4, DType::kF32});
+  all.push_back(
+      {"one sample", small_gpt(4, 4), load_cluster("cpu:ranks=4,memory=2GiB"), 1, DType::kF32});
+  all.push_back(
+      {"one device", small_gpt(2, 2), load_cluster("cpu:ranks=1,memory=2GiB"), 4, DType::kF32});
+  return all;
+}
+
 SearchProblem problem_of(const Instance& instance) {
   SearchProblem problem;
   const ModelConfig model = instance.model;
@@ -72,81 +134,163 @@ SearchProblem problem_of(const Instance& instance) {
   problem.global_batch = instance.global_batch;
   problem.cluster = &instance.cluster;
   problem.compute_dtype = instance.dtype;
-  problem.model_flops_per_step = model_flops_per_token(model, model.sequence) *
-                                 static_cast<double>(instance.global_batch * model.sequence);
   return problem;
 }
 
-TEST_CASE("the space is every product of divisors, each choice once") {
-  // 4 devices, batch 4: (dp, tp, pp) of product 4 are 6. Micro-batches: dp=4 1, dp=2 2, dp=1 3.
-  // dp=4: 1 x 1 schedule x 2 zero = 2. dp=2 tp=2: 2 x 1 x 2 = 4. dp=2 pp=2: 2 x 3 x 2 = 12.
-  // dp=1 tp=4: 3. dp=1 tp=2 pp=2: 3 x 3 = 9. dp=1 pp=4: 9. Together 39.
-  const auto space = enumerate_strategies(4, 4);
-  CHECK(space.size() == 39);
-  std::set<std::string> texts;
-  for (const Strategy& strategy : space) {
-    CHECK(strategy.ranks() == 4);
-    CHECK(4 % (strategy.dp * strategy.micro_batch) == 0);
-    texts.insert(to_string(strategy));
-  }
-  CHECK(texts.size() == space.size());
-  // Three devices and a batch of 4: dp=3 does not divide the batch.
-  for (const Strategy& strategy : enumerate_strategies(3, 4)) CHECK(strategy.dp == 1);
+StrategySpace space_of(const Instance& instance, const StrategyFilter& filter = {}) {
+  return {instance.cluster.num_devices(), instance.global_batch,
+          facts_of(problem_of(instance).training_graph(Strategy())), filter};
 }
 
-TEST_CASE("a fixed setting keeps exactly the strategies that have it") {
-  const StrategyFilter filter({"tp=2", "schedule=1f1b"});
-  std::int64_t kept = 0;
-  for (const Strategy& strategy : enumerate_strategies(8, 8)) {
-    const bool wanted = strategy.tp == 2 && strategy.schedule == Schedule::kOneFOneB;
-    CHECK(filter.accepts(strategy) == wanted);
-    kept += wanted ? 1 : 0;
-  }
-  CHECK(kept > 0);
-  CHECK_THROWS_AS(StrategyFilter({"tq=2"}), Error);
-  CHECK_THROWS_AS(StrategyFilter({"tp"}), Error);
+std::vector<Strategy> leaves_below(const StrategySpace& space, const SpaceNode& node) {
+  if (node.level == Level::kPieces) return {node.strategy};
+  std::vector<Strategy> leaves;
+  for (const SpaceNode& child : space.children(node))
+    for (Strategy& leaf : leaves_below(space, child)) leaves.push_back(std::move(leaf));
+  return leaves;
 }
 
-// The space has no virtual stages yet; bounds must hold for them all the same.
-std::vector<Strategy> with_virtual_stages(std::vector<Strategy> space) {
-  const std::size_t size = space.size();
-  for (std::size_t i = 0; i < size; ++i) {
-    if (space[i].pp == 1 || space[i].schedule != Schedule::kOneFOneB) continue;
-    for (const Schedule schedule : {Schedule::kInterleaved, Schedule::kZeroBubbleV}) {
-      space.push_back(space[i]);
-      space.back().schedule = schedule;
-      space.back().virtual_stages = 2;
+std::vector<Strategy> leaves_of(const StrategySpace& space) {
+  std::vector<Strategy> leaves;
+  for (const SpaceNode& mesh : space.meshes())
+    for (Strategy& leaf : leaves_below(space, mesh)) leaves.push_back(std::move(leaf));
+  return leaves;
+}
+
+void check_fates(const SearchResult& result) {
+  CHECK(result.counted == result.simulated + result.cut_by_memory + result.cut_by_bound +
+                              result.refused + result.open);
+  CHECK(result.simulated == static_cast<std::int64_t>(result.plans.size()));
+  std::int64_t rejected = 0;
+  for (const Rejection& rejection : result.rejections) rejected += rejection.count;
+  CHECK(rejected == result.cut_by_memory + result.refused);
+}
+
+TEST_CASE("the space is every product of divisors, each choice once, and counted without a list") {
+  for (const Instance& instance : wide_instances()) {
+    CAPTURE(instance.name);
+    const StrategySpace space = space_of(instance);
+    const std::vector<Strategy> leaves = leaves_of(space);
+    CHECK(static_cast<std::int64_t>(leaves.size()) == space.count());
+    std::set<std::string> texts;
+    for (const Strategy& strategy : leaves) {
+      CHECK(strategy.ranks() == instance.cluster.num_devices());
+      CHECK(instance.global_batch % (strategy.dp * strategy.micro_batch) == 0);
+      CHECK(parse_strategy(to_string(strategy)) == strategy);
+      texts.insert(to_string(strategy));
+    }
+    CHECK(texts.size() == leaves.size());
+  }
+  // One device, 2 layers, batch 4: micro-batches 1, 2, 4; recomputation none, selective, of one or
+  // two layers, full.
+  CHECK(space_of(wide_instances().back()).count() == 3 * 5);
+}
+
+TEST_CASE("conditions keep exactly the strategies that meet them") {
+  const Instance instance = instances()[2];
+  const std::vector<Strategy> all = leaves_of(space_of(instance));
+  const auto kept = [&](const StrategyFilter& filter) {
+    return leaves_of(space_of(instance, filter)).size();
+  };
+  const auto wanted = [&](const auto& has) {
+    return static_cast<std::size_t>(std::count_if(all.begin(), all.end(), has));
+  };
+  CHECK(kept({{"tp=2", "schedule=1f1b"}, {}}) == wanted([](const Strategy& it) {
+          return it.tp == 2 && it.schedule == Schedule::kOneFOneB;
+        }));
+  CHECK(kept({{"schedule=interleaved", "virtual=2"}, {}}) == wanted([](const Strategy& it) {
+          return it.schedule == Schedule::kInterleaved && it.virtual_stages == 2;
+        }));
+  CHECK(kept({{"pieces=4", "sp=on"}, {}}) ==
+        wanted([](const Strategy& it) { return it.pieces == 4 && it.sequence_parallel; }));
+  CHECK(kept({{}, {"zero=3", "zero=2", "pp=1"}}) ==
+        wanted([](const Strategy& it) { return it.zero < 2 && it.pp > 1; }));
+  CHECK(kept({{}, {"cp_mode=ring"}}) == wanted([](const Strategy& it) {
+          return it.cp == 1 || it.context == ContextMode::kAllToAll;
+        }));
+  CHECK(kept({{"virtual=2"}, {}}) > 0);
+  for (const auto& [fixed, forbidden] :
+       std::vector<std::pair<std::vector<std::string>, std::vector<std::string>>>{
+           {{"tq=2"}, {}},
+           {{"tp"}, {}},
+           {{"tp=2", "tp=4"}, {}},
+           {{"tp=2"}, {"tp=2"}},
+           {{}, {"first_layers=1"}},
+           {{}, {"zero=4"}}}) {
+    CAPTURE(fixed.size());
+    try {
+      StrategyFilter(fixed, forbidden);
+      CHECK_MESSAGE(false, "taken");
+    } catch (const Error& error) {
+      CHECK(error.code() == ErrorCode::kUsage);
     }
   }
-  return space;
 }
 
-// Compiles everything; the bounds of whatever compiles must hold.
-TEST_CASE("no bound exceeds what the simulator says, over all strategies of several instances") {
-  for (const Instance& instance : instances()) {
+TEST_CASE("a moment of a schedule is one that its cells have") {
+  for (const Schedule schedule : {Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved,
+                                  Schedule::kZeroBubbleH1, Schedule::kZeroBubbleV})
+    for (const std::int32_t stages : {2, 4})
+      for (const std::int32_t micro_batches : {1, 4, 8, 40}) {
+        const std::int32_t chunks =
+            schedule == Schedule::kInterleaved || schedule == Schedule::kZeroBubbleV ? 2 : 1;
+        if (schedule == Schedule::kInterleaved && micro_batches % stages != 0) continue;
+        CAPTURE(to_string(schedule));
+        CAPTURE(micro_batches);
+        const PipelineShape shape{stages, micro_batches, chunks};
+        const PipelineMoments moments = pipeline_moments(schedule, shape);
+        for (std::int32_t stage = 0; stage < stages; ++stage)
+          for (const StageMoment& moment : moments[static_cast<std::size_t>(stage)]) {
+            std::vector<std::int32_t> in_flight(static_cast<std::size_t>(chunks));
+            bool found = false;
+            for (const Cell& cell : stage_cells(schedule, shape, stage)) {
+              const auto chunk = static_cast<std::size_t>(cell.chunk);
+              if (cell.kind == CellKind::kForward) ++in_flight[chunk];
+              if (cell.kind == CellKind::kBackward) --in_flight[chunk];
+              found = found || in_flight == moment.in_flight;
+            }
+            CHECK(found);
+          }
+      }
+}
+
+// Every so-manieth strategy, so that an instance costs a second; compiles, and holds all levels of
+// the tree above it to what comes out.
+TEST_CASE("no bound exceeds what the simulator says, in spaces of every kind") {
+  for (const Instance& instance : wide_instances()) {
+    CAPTURE(instance.name);
     const SearchProblem problem = problem_of(instance);
     const SearchModels models = make_search_models(problem);
-    std::map<std::string, LogicalGraph> graphs;
-    std::int64_t compiled = 0, with_chunks = 0;
-    for (const Strategy& strategy : with_virtual_stages(
-             enumerate_strategies(instance.cluster.num_devices(), instance.global_batch))) {
-      CAPTURE(instance.name);
+    const LeastCosts costs(instance.cluster, instance.dtype, *models.cost);
+    const StrategySpace space = space_of(instance);
+    const std::vector<Strategy> leaves = leaves_of(space);
+    const std::size_t stride = std::max<std::size_t>(1, leaves.size() / 25);
+    std::map<std::int64_t, GraphProfile> profiles;
+    std::int64_t compiled = 0;
+    for (std::size_t index = 0; index < leaves.size(); index += stride) {
+      const Strategy& strategy = leaves[index];
       const std::string text = to_string(strategy);
       CAPTURE(text);
-      const std::string key = training_graph_key(strategy);
-      if (!graphs.contains(key)) graphs.emplace(key, problem.training_graph(strategy));
-      const LogicalGraph& training = graphs.at(key);
-      const GraphProfile profile(training);
+      const std::int64_t samples = strategy.dp * strategy.micro_batch;
+      if (!profiles.contains(samples))
+        profiles.emplace(samples, GraphProfile(problem.training_graph(plain_strategy(strategy))));
+      const GraphProfile& profile = profiles.at(samples);
       try {
         const auto places = place_layers(profile.num_layers(), strategy);
         const std::int64_t micro_batches = num_micro_batches(strategy, instance.global_batch);
-        const Candidate candidate =
-            evaluate_strategy(training, strategy, instance.global_batch, models);
-        CHECK(profile.memory_bound(strategy, places, micro_batches) <= candidate.peak_memory);
-        CHECK(profile.time_bound(strategy, places, micro_batches, *models.cost) <=
-              candidate.step_time);
+        const Candidate candidate = evaluate_strategy(problem.training_graph(strategy), strategy,
+                                                      instance.global_batch, models);
+        for (const GraphProfile::Open open :
+             {GraphProfile::Open{}, GraphProfile::Open{.recompute = true, .zero = true},
+              GraphProfile::Open{.zero = true, .pieces = true}}) {
+          const std::vector<Bytes> bytes =
+              profile.memory_bound(strategy, places, micro_batches, open);
+          CHECK(*std::max_element(bytes.begin(), bytes.end()) <= candidate.peak_memory);
+          CHECK(profile.time_bound(strategy, places, micro_batches, costs, open) <=
+                candidate.step_time);
+        }
+        CHECK(profile.least_time(strategy, micro_batches, costs) <= candidate.step_time);
         ++compiled;
-        with_chunks += strategy.virtual_stages > 1 ? 1 : 0;
       } catch (const Error& error) {
         const std::string reason = error.what();
         CAPTURE(reason);
@@ -154,33 +298,154 @@ TEST_CASE("no bound exceeds what the simulator says, over all strategies of seve
       }
     }
     CHECK(compiled > 3);
-    CHECK((with_chunks > 0) == (instance.model.layers >= 4));
   }
 }
 
-TEST_CASE("the search finds the plan that brute force finds") {
-  for (const Instance& instance : instances()) {
+// 16 layers, 4 stages, 2 micro-batches: while all are in flight no gradient adds up.
+TEST_CASE("gradients count with the micro-batches that they coexist with") {
+  ModelConfig model = small_gpt(16, 4);
+  model.vocab = 64;
+  const Instance instance{"gpipe", model, load_cluster("dgx-h100:nodes=1"), 4, DType::kBF16};
+  const SearchProblem problem = problem_of(instance);
+  const Strategy strategy = parse_strategy("dp=2 pp=4 schedule=gpipe micro_batch=1");
+  const Candidate candidate =
+      evaluate_strategy(problem.training_graph(strategy), strategy, 4, make_search_models(problem));
+  const GraphProfile profile(problem.training_graph(plain_strategy(strategy)));
+  const std::vector<Bytes> bytes =
+      profile.memory_bound(strategy, place_layers(profile.num_layers(), strategy), 2);
+  CHECK(*std::max_element(bytes.begin(), bytes.end()) <= candidate.peak_memory);
+}
+
+// Smaller, so that every leaf can be compiled.
+ModelConfig tiny_gpt() {
+  ModelConfig config = small_gpt(2, 2);
+  config.hidden = 16;
+  config.head_size = 8;
+  config.ffn = 64;
+  config.vocab = 64;
+  return config;
+}
+
+std::vector<Instance> tiny_instances() {
+  Cluster mixed = mixed_cluster(), small = tight("dgx-h100", 200 << 10);
+  mixed.devices_per_node = 1;
+  small.devices_per_node = 2;
+  return {{"two ranks", tiny_gpt(), load_cluster("cpu:ranks=2,memory=2GiB"), 2, DType::kF32},
+          {"two mixed devices", tiny_gpt(), mixed, 1, DType::kBF16},
+          {"two tight devices", tiny_gpt(), small, 2, DType::kBF16}};
+}
+
+TEST_CASE("the search finds the best of all leaves, compiled one by one") {
+  for (const Instance& instance : tiny_instances()) {
     CAPTURE(instance.name);
     const SearchProblem problem = problem_of(instance);
-    SearchLimits everything;
-    everything.use_bounds = false;
-    const SearchResult all = search(problem, everything);
-    const SearchResult quick = search(problem);
-    REQUIRE(!all.plans.empty());
-    REQUIRE(!quick.plans.empty());
-    CHECK(quick.plans.front().step_time == all.plans.front().step_time);
-    CHECK(quick.lower_bound == all.plans.front().step_time);
-    CHECK(all.cut_by_bound == 0);
-    CHECK(quick.simulated <= all.simulated);
-    for (const Candidate& plan : all.plans) {
-      CHECK(plan.needed_memory <= instance.cluster.device.memory);
-      CHECK(plan.needed_memory >= plan.peak_memory);
-      CHECK(plan.step_time >= all.plans.front().step_time);
+    const SearchModels models = make_search_models(problem);
+    std::optional<Duration> best;
+    std::int64_t fit = 0;
+    for (const Strategy& strategy : leaves_of(space_of(instance))) {
+      try {
+        const Candidate candidate = evaluate_strategy(problem.training_graph(strategy), strategy,
+                                                      instance.global_batch, models);
+        if (candidate.needed_memory > candidate.capacity) continue;
+        ++fit;
+        if (!best || candidate.step_time < *best) best = candidate.step_time;
+      } catch (const Error& error) {
+        CHECK(error.code() == ErrorCode::kInfeasible);
+      }
     }
-    for (const SearchResult* result : {&all, &quick})
-      CHECK(result->enumerated ==
-            static_cast<std::int64_t>(result->plans.size() + result->rejected.size()) +
-                result->cut_by_bound);
+    REQUIRE(best);
+    const SearchResult result = search(problem);
+    REQUIRE(!result.plans.empty());
+    CHECK(result.plans.front().step_time == *best);
+    CHECK(result.lower_bound == *best);
+    CHECK(result.gap() == 0);
+    CHECK(result.complete());
+    CHECK(result.simulated <= fit);
+    check_fates(result);
+  }
+}
+
+TEST_CASE("without bounds every plan that fits is simulated") {
+  Instance instance = tiny_instances()[0];
+  const SearchProblem problem = problem_of(instance);
+  SearchLimits limits;
+  limits.fixed = {"tp=2"};
+  const SearchResult quick = search(problem, limits);
+  limits.use_bounds = false;
+  const SearchResult all = search(problem, limits);
+  check_fates(all);
+  CHECK(all.cut_by_bound == 0);
+  CHECK(all.simulated == all.counted - all.cut_by_memory - all.refused);
+  CHECK(quick.compiled <= all.compiled);
+  CHECK(quick.plans.front().step_time == all.plans.front().step_time);
+}
+
+TEST_CASE("a search that is stopped keeps what it has and still tells a true lower bound") {
+  const Instance instance = tiny_instances()[0];
+  const SearchProblem problem = problem_of(instance);
+  const Duration best = search(problem).plans.front().step_time;
+  std::optional<Duration> before;
+  for (int polls = 0; polls < 160; polls += 19) {
+    CAPTURE(polls);
+    SearchLimits limits;
+    int left = polls;
+    limits.stop = [&left] { return left-- <= 0; };
+    const SearchResult result = search(problem, limits);
+    check_fates(result);
+    CHECK(result.lower_bound <= best);
+    if (polls == 0) CHECK(!result.complete());
+    if (result.plans.empty()) {
+      CHECK(!before);
+      continue;
+    }
+    const Duration found = result.plans.front().step_time;
+    CHECK(found >= best);
+    // The definition, written out.
+    CHECK(result.gap() ==
+          doctest::Approx(to_seconds(found - result.lower_bound) / to_seconds(found)));
+    if (before) CHECK(found <= *before);  // longer is never worse
+    before = found;
+  }
+}
+
+TEST_CASE("a search without patience ends early, and says what is open") {
+  const Instance instance = instances()[1];
+  const SearchProblem problem = problem_of(instance);
+  SearchLimits limits;
+  limits.patience = 3;
+  const SearchResult result = search(problem, limits);
+  REQUIRE(!result.plans.empty());
+  check_fates(result);
+  CHECK(result.open > 0);
+  CHECK(result.lower_bound <= result.plans.front().step_time);
+  const SearchResult again = search(problem, limits);
+  REQUIRE(again.plans.size() == result.plans.size());
+  for (std::size_t i = 0; i < result.plans.size(); ++i) {
+    CHECK(again.plans[i].strategy == result.plans[i].strategy);
+    CHECK(again.plans[i].step_time == result.plans[i].step_time);
+    CHECK(again.plans[i].peak_memory == result.plans[i].peak_memory);
+  }
+}
+
+TEST_CASE("a search with every setting fixed times that one plan") {
+  const Instance instance = instances()[2];
+  const SearchProblem problem = problem_of(instance);
+  for (const char* text :
+       {"dp=2 tp=2 pp=2 micro_batch=1 schedule=interleaved virtual=2 zero=3 sp=on recompute=full "
+        "pieces=2",
+        "dp=4 cp=2 cp_mode=a2a micro_batch=2 zero=2 recompute=selective"}) {
+    CAPTURE(text);
+    const Strategy strategy = parse_strategy(text);
+    SearchLimits limits;
+    limits.fixed = settings_of(strategy);
+    const SearchResult result = search(problem, limits);
+    CHECK(result.counted == 1);
+    const Candidate alone = evaluate_strategy(problem.training_graph(strategy), strategy,
+                                              instance.global_batch, make_search_models(problem));
+    REQUIRE(result.plans.size() == 1);
+    CHECK(result.plans[0].strategy == strategy);
+    CHECK(result.plans[0].step_time == alone.step_time);
+    CHECK(result.gap() == 0);
   }
 }
 
@@ -188,92 +453,122 @@ TEST_CASE("the search finds the plan that brute force finds") {
 TEST_CASE("a plan whose libraries do not fit beside its arena is cut, and they are named") {
   const Instance instance = instances()[2];
   const SearchProblem problem = problem_of(instance);
-  const Candidate best = search(problem).plans.front();
   SearchLimits limits;
-  limits.use_bounds = false;
-  const auto is_best = [&](const auto& entry) { return entry.strategy == best.strategy; };
-  limits.memory = best.needed_memory;
-  const SearchResult fits = search(problem, limits);
-  CHECK(std::any_of(fits.plans.begin(), fits.plans.end(), is_best));
-  limits.memory = best.needed_memory - Bytes(1);
-  CHECK(*limits.memory > best.peak_memory);
+  limits.fixed = {"dp=8", "micro_batch=1", "recompute=none", "zero=1"};
+  const Candidate only = search(problem, limits).plans.front();
+  limits.memory = only.needed_memory;
+  CHECK(search(problem, limits).plans.size() == 1);
+  limits.memory = only.needed_memory - Bytes(1);
+  CHECK(*limits.memory > only.peak_memory);
   const SearchResult cut = search(problem, limits);
-  CHECK(std::none_of(cut.plans.begin(), cut.plans.end(), is_best));
-  const auto found = std::find_if(cut.rejected.begin(), cut.rejected.end(), is_best);
-  REQUIRE(found != cut.rejected.end());
-  CHECK(found->reason.find("context 1.00 MiB") != std::string::npos);
+  check_fates(cut);
+  CHECK(cut.plans.empty());
+  CHECK(cut.cut_by_memory == cut.counted);
+  REQUIRE(cut.closest);
+  CHECK(cut.closest->needed == only.needed_memory);
+  CHECK(cut.rejections.front().reason.find("context 1.00 MiB") != std::string::npos);
 }
 
-TEST_CASE("two searches give the same table") {
-  const std::vector<Instance> all = instances();
-  const SearchProblem problem = problem_of(all[1]);
-  const SearchResult a = search(problem), b = search(problem);
-  REQUIRE(a.plans.size() == b.plans.size());
-  for (std::size_t i = 0; i < a.plans.size(); ++i) {
-    CHECK(a.plans[i].strategy == b.plans[i].strategy);
-    CHECK(a.plans[i].step_time == b.plans[i].step_time);
-    CHECK(a.plans[i].peak_memory == b.plans[i].peak_memory);
+TEST_CASE("less memory never makes a plan faster, and more than there is is refused") {
+  const Instance instance = tiny_instances()[2];
+  const SearchProblem problem = problem_of(instance);
+  std::optional<Duration> before;
+  const Bytes all = instance.cluster.device.memory;
+  for (const std::int64_t share : {8, 7, 6}) {
+    SearchLimits limits;
+    limits.memory = Bytes(all.value / 8 * share);
+    const SearchResult result = search(problem, limits);
+    check_fates(result);
+    if (result.plans.empty()) break;
+    if (before) CHECK(result.plans.front().step_time >= *before);
+    before = result.plans.front().step_time;
   }
-}
-
-TEST_CASE("heads that tp does not divide are refused, not simulated") {
-  Instance instance = instances()[1];
-  instance.model = small_gpt(2, 2);  // two heads: tp=4 cannot be
   SearchLimits limits;
-  limits.fixed = {"tp=4"};
-  const SearchResult result = search(problem_of(instance), limits);
-  CHECK(result.plans.empty());
-  REQUIRE(!result.rejected.empty());
-  CHECK(result.refused == static_cast<std::int64_t>(result.rejected.size()));
-  CHECK(result.rejected.front().reason.find("heads") != std::string::npos);
+  limits.memory = all + Bytes(1);
+  CHECK_THROWS_WITH_AS(search(problem, limits), doctest::Contains("--memory"), Error);
 }
 
-TEST_CASE("a device that holds nothing gives no plan and says how much memory is missing") {
-  Instance instance = instances()[0];
+TEST_CASE("a device that holds nothing gives no plan, and says what is closest and what would do") {
+  Instance instance = tiny_instances()[0];
   instance.cluster.device.memory = Bytes(1000);
   const SearchResult result = search(problem_of(instance));
+  check_fates(result);
   CHECK(result.plans.empty());
-  CHECK(result.cut_by_memory + result.refused == result.enumerated);
-  CHECK(std::any_of(result.rejected.begin(), result.rejected.end(), [](const Rejection& one) {
-    return one.reason.find("memory: ") != std::string::npos &&
-           one.reason.find("of 1000 B") != std::string::npos;
-  }));
+  CHECK(result.complete());
+  CHECK(result.cut_by_memory == result.counted);
+  // One line per kind, whatever the number of strategies.
+  CHECK(result.rejections.size() <= 2);
+  CHECK(result.rejections.front().reason.find("of 1000 B") != std::string::npos);
+  REQUIRE(result.closest);
+  REQUIRE(result.least_memory);
+  CHECK(*result.least_memory <= result.closest->needed);
+  // With that much there is one.
+  instance.cluster.device.memory = result.closest->needed;
+  CHECK(!search(problem_of(instance)).plans.empty());
 }
 
-TEST_CASE("a search that is stopped keeps what it has and still tells a true lower bound") {
-  const std::vector<Instance> all = instances();
-  const SearchProblem problem = problem_of(all[1]);
-  const Duration best = search(problem).plans.front().step_time;
-  for (const int polls : {0, 20, 42, 45, 50}) {
-    CAPTURE(polls);
-    SearchLimits limits;
-    int left = polls;
-    limits.stop = [&left] { return left-- <= 0; };
-    const SearchResult result = search(problem, limits);
-    CHECK(result.lower_bound <= best);
-    if (!result.plans.empty()) CHECK(result.plans.front().step_time >= best);
-    if (polls == 0) CHECK(!result.complete);
-  }
+TEST_CASE("devices of a mixed cluster have their own time and memory") {
+  const Instance instance = tiny_instances()[1];
+  Instance fast = instance;
+  fast.cluster.other_devices.clear();
+  const Duration slow_step = search(problem_of(instance)).plans.front().step_time;
+  CHECK(slow_step > search(problem_of(fast)).plans.front().step_time);
+  Instance small = instance;
+  small.cluster.other_devices[0].device.memory = Bytes(1000);
+  CHECK(search(problem_of(small)).plans.empty());
 }
 
-TEST_CASE("an empty space is refused by what leaves it empty") {
-  const std::vector<Instance> all = instances();
+TEST_CASE("words that come with the model hold in every plan") {
+  const Instance instance = tiny_instances()[0];
+  SearchProblem problem = problem_of(instance);
+  const NdSbp whole = {Sbp::broadcast(), Sbp::broadcast()};
+  problem.pins = {{.name = "layer1.mlp.up.weight", .input = std::nullopt, .words = whole}};
   SearchLimits limits;
-  limits.fixed = {"tp=3"};
-  CHECK_THROWS_WITH_AS(search(problem_of(all[1]), limits), doctest::Contains("tp=3"), Error);
+  limits.fixed = {"dp=1", "pp=1", "cp=1", "recompute=none", "micro_batch=1"};
+  const SearchResult result = search(problem, limits);
+  check_fates(result);
+  for (const Candidate& plan : result.plans) CHECK(plan.strategy.pins == problem.pins);
+  CHECK(result.simulated + result.refused > 0);
+}
+
+TEST_CASE("conditions that nothing meets are refused by option and value") {
+  const Instance instance = instances()[1];
+  const SearchProblem problem = problem_of(instance);
+  const auto refused = [&](std::vector<std::string> fixed, std::vector<std::string> forbidden,
+                           const char* text) {
+    SearchLimits limits;
+    limits.fixed = std::move(fixed);
+    limits.forbidden = std::move(forbidden);
+    try {
+      search(problem, limits);
+      CHECK_MESSAGE(false, text);
+    } catch (const Error& error) {
+      CHECK(error.code() == ErrorCode::kUsage);
+      CHECK_MESSAGE(std::string(error.what()).find(text) != std::string::npos, error.what());
+    }
+  };
+  refused({"tp=3"}, {}, "--fix tp=3");
+  refused({"tp=3"}, {}, "tp can be 1, 2, 4");
+  refused({"ep=2"}, {}, "--fix ep=2");
+  refused({"dp=4", "tp=4"}, {}, "--fix dp=4 --fix tp=4");
+  refused({"dp=4"}, {"dp=4"}, "contradict");
+  refused({},
+          {"recompute=none", "recompute=selective", "recompute=full", "recompute=1", "recompute=2",
+           "recompute=3"},
+          "--forbid recompute=none");
 }
 
 TEST_CASE("why-not gives the best plan under the constraint and where the time goes") {
   const std::vector<Instance> all = instances();
-  const SearchProblem problem = problem_of(all[1]);
+  const SearchProblem problem = problem_of(all[0]);
   const SearchResult result = search(problem);
   const Candidate& chosen = result.plans.front();
-  for (const char* constraint : {"tp=4", "pp=2", "micro_batch=1 dp=2"}) {
+  for (const char* constraint : {"tp=2", "pp=2", "micro_batch=1 dp=2"}) {
     CAPTURE(constraint);
     const WhyNot answer = why_not(problem, chosen, constraint);
     REQUIRE(answer.constrained);
-    CHECK(StrategyFilter({"tp=4"}).accepts(answer.constrained->strategy) ==
-          (std::string(constraint) == "tp=4"));
+    CHECK(StrategyFilter({"tp=2"}, {}).accepts(answer.constrained->strategy) ==
+          (std::string(constraint) == "tp=2"));
     CHECK(answer.constrained->step_time >= chosen.step_time);
     double sum = 0;
     for (const WhyNotTerm& term : answer.terms)
@@ -287,13 +582,14 @@ TEST_CASE("why-not gives the best plan under the constraint and where the time g
 }
 
 TEST_CASE("why-not says why there is no plan") {
-  Instance instance = instances()[1];
-  instance.model = small_gpt(2, 2);
+  Instance instance = instances()[0];
   const SearchProblem problem = problem_of(instance);
   const Candidate chosen = search(problem).plans.front();
-  const WhyNot answer = why_not(problem, chosen, "tp=4");
+  instance.cluster.device.memory = Bytes(1000);
+  const SearchProblem small = problem_of(instance);
+  const WhyNot answer = why_not(small, chosen, "tp=2");
   CHECK(!answer.constrained);
-  CHECK(to_text(answer).find("heads") != std::string::npos);
+  CHECK(to_text(answer).find("memory") != std::string::npos);
   CHECK_THROWS_AS(why_not(problem, chosen, ""), Error);
   CHECK_THROWS_AS(why_not(problem, chosen, "tpp=4"), Error);
 }
