@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -20,6 +21,15 @@ namespace sextant {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Tried, because permissions do not tell: root has them all, and /proc takes nothing from it.
+bool can_hold(const fs::path& folder) {
+  std::string probe = (folder / ".sextant-XXXXXX").string();
+  if (mkdtemp(probe.data()) == nullptr) return false;
+  std::error_code ignored;
+  fs::remove(probe, ignored);
+  return true;
+}
 
 }  // namespace
 
@@ -175,9 +185,8 @@ void require_writable(const std::string& option, const std::string& path) {
           "{} {}: exists and is not a regular file", option, path);
   fs::path folder = fs::absolute(target, failed).parent_path();
   while (!fs::exists(folder, failed) && folder.has_relative_path()) folder = folder.parent_path();
-  require(fs::is_directory(folder, failed) && access(folder.c_str(), W_OK | X_OK) == 0,
-          ErrorCode::kBadInput, "{} {}: nothing can be written in {}", option, path,
-          folder.string());
+  require(can_hold(folder), ErrorCode::kBadInput, "{} {}: nothing can be written in {}", option,
+          path, folder.string());
 }
 
 double wall_seconds() {

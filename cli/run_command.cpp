@@ -231,11 +231,11 @@ void say_profile(const RunRecord& record, const Console& console) {
 void require_new_results(const CommonOptions& common, const Plan& plan) {
   std::vector<std::string> files = {"metrics.jsonl", "run.json"};
   const std::string path = common.out + "/plan.json";
-  if (!common.out.empty()) require_writable("--out", path);
   if (!common.out.empty() && std::filesystem::is_regular_file(path) &&
       read_text_file(path) != to_json_text(plan))
     files.emplace_back("plan.json");
   require_results_folder(common, files);
+  if (!common.out.empty()) require_writable("--out", path);
 }
 
 void note_other_device(const RunArguments& arguments, const std::string& planned,

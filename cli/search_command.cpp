@@ -159,6 +159,13 @@ SearchLimits limits_of(const SearchArguments& arguments, Console& console) {
   return limits;
 }
 
+// "64 x 2048 tokens", "64 images".
+std::string batch_text(const Job& job) {
+  const SampleUnit unit = unit_of(job.model);
+  if (unit != SampleUnit::kTokens) return fmt::format("{} {}", job.global_batch, to_string(unit));
+  return fmt::format("{} x {} tokens", job.global_batch, job.sequence);
+}
+
 // Returns the file; empty without --out.
 std::string write_best(const Job& job, const SearchArguments& arguments,
                        const CommonOptions& common, const Candidate& best,
@@ -239,10 +246,11 @@ void run_search(const SearchArguments& arguments, const CommonOptions& common, C
   console.end_progress();
   if (result.plans.empty()) refuse_without_plan(job, result);
 
-  console.say(fmt::format("{}, {} parameters, on {} ({} x {}), {}, global batch {} x {} tokens",
+  console.say(fmt::format("{}, {} parameters, on {} ({} x {}), {}, global batch {}",
                           name_of(job.model), count_parameters(job.model), job.cluster.name,
                           job.cluster.num_devices(), job.cluster.device.name, to_string(job.dtype),
-                          job.global_batch, job.sequence));
+                          batch_text(job)));
+  for (const std::string& assumed : planning_assumptions(job.model)) console.note(assumed);
   console.say(ranked_table(job, result, static_cast<std::size_t>(arguments.top)).text());
   console.say(fmt::format(
       "{} strategies: {} simulated, {} cut by memory, {} cut by the bound, {} refused, {} open; "

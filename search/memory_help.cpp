@@ -59,6 +59,7 @@ class Candidates {
   void split(std::int64_t Strategy::*parts) {
     Strategy wider = from_;
     wider.*parts *= 2;
+    if (wider.pp != from_.pp) wider.layers = {};  // a list of other stages
     if (from_.dp % 2 == 0)
       wider.dp /= 2;
     else if (wider.ranks() > num_devices_)
