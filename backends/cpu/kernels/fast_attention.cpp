@@ -50,7 +50,7 @@ void for_each_block(const AttentionCall& call, const Visit& visit) {
     for (std::int64_t h = 0; h < call.heads; ++h)
       for (std::int64_t s = 0; s < call.sequence; s += kBlockRows)
         visit(QueryBlock{b, h, h / (call.heads / call.kv_heads), s,
-                    std::min(kBlockRows, call.sequence - s)});
+                         std::min(kBlockRows, call.sequence - s)});
 }
 
 // Rows of scores to probabilities, zero beyond the diagonal; returns log sum exp of the row.

@@ -39,8 +39,8 @@ struct Blocks {
 
 // Of `values` from (row, column) on; zero beyond `columns`.
 template <std::size_t kHeight, std::size_t kWidth>
-void fill(ProductTile<kHeight, kWidth>& block, const Values& values, const Strided& at, std::size_t row,
-          std::size_t column, std::size_t rows, std::size_t columns) {
+void fill(ProductTile<kHeight, kWidth>& block, const Values& values, const Strided& at,
+          std::size_t row, std::size_t column, std::size_t rows, std::size_t columns) {
   const std::size_t width = std::min(kWidth, columns - column);
   for (std::size_t r = 0; r < std::min(kHeight, rows - row); ++r) {
     for (std::size_t c = 0; c < width; ++c) block[r][c] = values[at.at(row + r, column + c)];
