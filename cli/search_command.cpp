@@ -113,20 +113,10 @@ SearchCertificate certificate_of(const SearchResult& result) {
           .open = result.open};
 }
 
-// Of an option, which an error names.
-template <typename Parse>
-auto quantity_of(const char* option, const std::string& text, const Parse& parse) {
-  try {
-    return parse(text);
-  } catch (const Error& error) {
-    throw Error(error.code(), fmt::format("{}: {}", option, error.what()), error.hints());
-  }
-}
-
 SearchLimits limits_of(const SearchArguments& arguments, Console& console) {
   SearchLimits limits;
   if (!arguments.memory.empty())
-    limits.memory = quantity_of("--memory", arguments.memory, parse_bytes);
+    limits.memory = parse_named("--memory", arguments.memory, parse_bytes);
   limits.fixed = arguments.fixed;
   limits.forbidden = arguments.forbidden;
   if (arguments.time_limit.empty()) {
@@ -137,7 +127,7 @@ SearchLimits limits_of(const SearchArguments& arguments, Console& console) {
   const double limit =
       arguments.time_limit.empty()
           ? -1
-          : to_seconds(quantity_of("--time-limit", arguments.time_limit, parse_duration));
+          : to_seconds(parse_named("--time-limit", arguments.time_limit, parse_duration));
   limits.stop = [start, limit] {
     return was_interrupted() || (limit >= 0 && wall_seconds() - start >= limit);
   };

@@ -2,6 +2,7 @@
 #include "core/machine_memory.h"
 
 #include "core/check.h"
+#include "core/control_groups.h"
 
 #include <algorithm>
 #include <charconv>
@@ -34,13 +35,22 @@ std::optional<std::int64_t> number_in(const fs::path& file) {
   return std::nullopt;
 }
 
-// How one version of control groups names its files.
+// How a version of control groups names its files.
 struct GroupFiles {
-  fs::path mount;
   const char* limit;
   const char* usage;
   const char* reclaimable;  // a key of memory.stat
 };
+
+GroupFiles files_of(ControlGroup::Version version) {
+  switch (version) {
+    case ControlGroup::Version::k1:
+      return {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
+    case ControlGroup::Version::k2:
+      break;
+  }
+  return {"memory.max", "memory.current", "inactive_file"};
+}
 
 std::int64_t kibibytes(const fs::path& meminfo, std::string_view key) {
   const auto value = number_behind(meminfo, key);
@@ -58,47 +68,23 @@ class Reader {
   }
 
   MachineMemory read() {
-    std::ifstream groups(root_ / "proc/self/cgroup");
-    for (std::string line; std::getline(groups, line);) read_group(line);
+    for (const ControlGroup& group : control_groups(root_, "memory")) apply_limit(group);
     return memory_;
   }
 
  private:
-  // "0::/user.slice/job" of version 2, "5:cpu,memory:/job" of version 1.
-  void read_group(const std::string& line) {
-    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) return;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    const std::string path = line.substr(second + 1);
-    if (controllers == ",,")
-      read_levels({root_ / "sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"}, path);
-    else if (controllers.find(",memory,") != std::string::npos)
-      read_levels({root_ / "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
-                   "total_inactive_file"},
-                  path);
-  }
-
-  // Inside a container the path may be one of the host, which is not mounted; its own group is then
-  // at the root.
-  void read_levels(const GroupFiles& files, const std::string& path) {
-    fs::path level = fs::path(path).relative_path();
-    while (true) {
-      apply_limit(files, files.mount / level, "/" + level.generic_string());
-      if (level.empty()) return;
-      level = level.parent_path();
-    }
-  }
-
-  void apply_limit(const GroupFiles& files, const fs::path& folder, const std::string& name) {
-    const auto limit = number_in(folder / files.limit);
+  void apply_limit(const ControlGroup& group) {
+    const GroupFiles files = files_of(group.version);
+    const auto limit = number_in(group.folder / files.limit);
     if (!limit || *limit <= 0) return;
     if (Bytes(*limit) < memory_.total) {
       memory_.total = Bytes(*limit);
-      memory_.limit = name;
+      memory_.limit = group.name;
     }
     // What was read from files and not for a while is given back when memory is asked for.
-    const std::int64_t used = number_in(folder / files.usage).value_or(0) -
-                              number_behind(folder / "memory.stat", files.reclaimable).value_or(0);
+    const std::int64_t used =
+        number_in(group.folder / files.usage).value_or(0) -
+        number_behind(group.folder / "memory.stat", files.reclaimable).value_or(0);
     memory_.available = std::clamp(Bytes(*limit - std::clamp<std::int64_t>(used, 0, *limit)),
                                    Bytes(0), memory_.available);
   }

@@ -6,9 +6,11 @@
 // because nobody knows which unit was meant.
 #pragma once
 
+#include "core/error.h"
 #include "core/units.h"
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace sextant {
@@ -29,8 +31,19 @@ std::string_view unit_of(QuantityKind kind);
 // understood.
 double parse_quantity(std::string_view text, QuantityKind kind);
 
-// The same, to the byte and to the picosecond.
+// Bytes and times to the byte and to the picosecond.
 Bytes parse_bytes(std::string_view text);
 Duration parse_duration(std::string_view text);
+
+// What parse(text) makes of the value of an option or a key; `name` stands in front of what it
+// refuses.
+template <typename Parse>
+auto parse_named(std::string_view name, std::string_view text, const Parse& parse) {
+  try {
+    return parse(text);
+  } catch (const Error& error) {
+    throw Error(error.code(), std::string(name) + ": " + error.what(), error.hints());
+  }
+}
 
 }  // namespace sextant

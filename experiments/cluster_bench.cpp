@@ -62,7 +62,7 @@ Cluster measure_cluster(CudaBench& bench, const Cluster& base,
   };
   Cluster cluster = base;
   DeviceKind& device = cluster.device;
-  cluster.name = base.name + "-measured";
+  cluster.name = measured_name(base.name);
   device.name = card.name;
   device.memory = card.memory;
   options.say("copies, launches");

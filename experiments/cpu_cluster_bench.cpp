@@ -3,12 +3,13 @@
 
 #include "actor/runtime.h"
 #include "backends/cpu/cpu_backend.h"
+#include "backends/cpu/machine_load.h"
 #include "core/check.h"
 #include "experiments/step_timing.h"
 #include "io/training_host.h"
+#include "simulator/models.h"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <array>
@@ -30,15 +31,6 @@ void add_products(KernelMeasurement& measurement) {
       for (const std::int64_t k : kColumns)
         if (2.0 * static_cast<double>(m * n * k) <= kMostFlops)
           measurement.add("matmul", {measurement.type({m, k}), measurement.type({k, n})}, {});
-}
-
-double process_seconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
 // Processor time that one launch of a rank takes beside its kernel: queues, fences, the runtime,
@@ -133,6 +125,20 @@ double flops_per_second(const std::vector<MeasuredKernel>& kernels) {
   return best;
 }
 
+// What was measured of one type; the others keep their ratio to it, which nobody measured.
+void set_peaks(DeviceKind& device, DType dtype, const Sourced& measured) {
+  const double before = peak_of(device, dtype).flops_per_second.value;
+  for (PeakRate& peak : device.peaks) {
+    if (peak.dtype == dtype) {
+      peak.flops_per_second = measured;
+      continue;
+    }
+    const double ratio = peak.flops_per_second.value / before;
+    peak.flops_per_second = {measured.value * ratio, Provenance::kAssumed,
+                             fmt::format("{:g} times the measured {}", ratio, to_string(dtype))};
+  }
+}
+
 // A sum of two tensors that no cache holds.
 double bytes_per_second(CpuBench& bench) {
   KernelMeasurement large(bench, DType::kF32, 0, [](const std::string&) {});
@@ -167,7 +173,7 @@ Cluster measure_cpu_cluster(CpuBench& bench, const Cluster& cluster, const Physi
     return Sourced{value, Provenance::kMeasured, source + more};
   };
   Cluster made = cluster;
-  made.name = cluster.name + "-measured";
+  made.name = measured_name(cluster.name);
   DeviceKind& device = made.device;
   device.name = "cpu-core of " + processor_name();
   options.say("launches");
@@ -189,10 +195,9 @@ Cluster measure_cpu_cluster(CpuBench& bench, const Cluster& cluster, const Physi
                                     .source = source,
                                     .kernels = measurement.take()};
   device.matmul_efficiency = measured(1);
-  for (PeakRate& peak : device.peaks)
-    if (peak.dtype == options.dtype)
-      peak.flops_per_second = measured(flops_per_second(device.measured->kernels),
-                                       ": the fastest product of the table");
+  set_peaks(
+      device, options.dtype,
+      measured(flops_per_second(device.measured->kernels), ": the fastest product of the table"));
   if (ranks > 1) {
     options.say("meetings");
     made.intra_node = measure_link(bench, made.intra_node, ranks, source);

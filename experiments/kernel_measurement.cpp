@@ -55,6 +55,11 @@ class OperatorCall {
 
 }  // namespace
 
+std::string measured_name(const std::string& name) {
+  constexpr std::string_view kSuffix = "-measured";
+  return name.ends_with(kSuffix) ? name : name + std::string(kSuffix);
+}
+
 KernelMeasurement::KernelMeasurement(KernelTimer& timer, DType dtype, double overhead_s, Say say)
     : timer_(timer), dtype_(dtype), overhead_s_(overhead_s), say_(std::move(say)) {}
 

@@ -15,6 +15,10 @@
 
 namespace sextant {
 
+// Of the cluster that a measurement of `name` makes: "-measured" once, however often it is
+// measured.
+std::string measured_name(const std::string& name);
+
 struct BenchedStep {
   std::string name;
   PhysicalGraph graph;

@@ -183,8 +183,22 @@ void read_scaling(const JsonCursor& scaling, std::string_view key, ModelConfig& 
         fmt::format("unknown keys of {} {}, ignored: {}", key, type.text(), comma_list(unknown)));
 }
 
+// Old and new files have one of them; with both, what both say must be one thing.
+void require_one_scaling(const JsonCursor& old, const JsonCursor& now) {
+  if (rope_type(old).text() != rope_type(now).text())
+    rope_type(now).refuse(fmt::format("found \"{}\", but rope_scaling is \"{}\"",
+                                      rope_type(now).text(), rope_type(old).text()));
+  for (const std::string& key : now.keys()) {
+    const auto before = old.find_value(key), value = now.find_value(key);
+    if (!before || !value || key == "rope_type" || key == "type" || !before->is_number()) continue;
+    require_equal(*value, before->real(), "rope_scaling." + key);
+  }
+}
+
 // Rotary scaling changes frequencies, not shapes or costs.
 void read_rope(ConfigReader& reader, ModelConfig& config) {
+  const auto old = reader.find("rope_scaling"), now = reader.find("rope_parameters");
+  if (old && now) require_one_scaling(*old, *now);
   const auto own = reader.find("rope_theta");
   std::string said_by = "rope_theta";
   std::optional<double> theta;
@@ -316,7 +330,11 @@ void note_attention_dropout(ConfigReader& reader, ModelConfig& config) {
   std::vector<std::string> rates;
   for (const std::string_view key : {"attn_pdrop", "attention_dropout"}) {
     const auto found = reader.find(key);
-    if (found && found->real() != 0) rates.push_back(fmt::format("{}={}", key, found->real()));
+    if (!found || found->real() == 0) continue;
+    if (found->real() < 0 || found->real() >= 1)
+      found->refuse(
+          fmt::format("found {}: a dropout rate is at least 0 and below 1", found->real()));
+    rates.push_back(fmt::format("{}={}", key, found->real()));
   }
   if (!rates.empty())
     config.notes.push_back("dropout of attention probabilities is not built: " + comma_list(rates));

@@ -280,7 +280,8 @@ class Inference {
                                const SbpSignature& row) const {
     const LogicalOp& op = graph_.op(id);
     std::string would_do = comma_list(divisors_of(row.divisible));
-    if (shares_groups(id)) would_do += fmt::format(", multiples of {}", row.divisible);
+    if (shares_groups(id))
+      would_do += fmt::format(", multiples of {} that cut no other groups", row.divisible);
     const std::string hint = fmt::format("{} that would do: {}", axis.name, would_do);
     throw Error(
         ErrorCode::kInfeasible,

@@ -3,34 +3,24 @@
 
 #include "search/search.h"
 
-#include "compiler/expand.h"
-#include "compiler/stage.h"
-#include "compiler/training_graph.h"
 #include "core/at.h"
 #include "core/check.h"
-#include "core/divisors.h"
-#include "core/nearest.h"
-#include "core/operator.h"
-#include "search/bounds.h"
+#include "search/conditions.h"
 #include "search/estimate.h"
 #include "search/neighbours.h"
+#include "search/node_facts.h"
+#include "search/search_order.h"
 #include "search/space.h"
-#include "simulator/models.h"
 
 #include <algorithm>
 #include <cctype>
 #include <limits>
-#include <map>
-#include <set>
 #include <tuple>
 #include <utility>
 
 namespace sextant {
 
 namespace {
-
-// Training graphs are large, and leaves of one graph come close together.
-constexpr std::size_t kKeptGraphs = 4;
 
 std::string text_of_excess(Bytes needed, const std::vector<LibraryUse>& libraries,
                            Bytes available) {
@@ -39,10 +29,6 @@ std::string text_of_excess(Bytes needed, const std::vector<LibraryUse>& librarie
           ? ""
           : fmt::format(" (libraries {}: {})", to_text(total(libraries)), to_text(libraries));
   return fmt::format("memory: {} of {}{}", to_text(needed), to_text(available), beside);
-}
-
-bool is_refusal(const Error& error) {
-  return error.code() == ErrorCode::kInfeasible || error.code() == ErrorCode::kBadInput;
 }
 
 // A reason without its numbers, names and hints: what refusals of one kind have in common.
@@ -54,30 +40,6 @@ std::string kind_of_reason(const std::string& reason) {
     if (!quoted && std::isdigit(static_cast<unsigned char>(c)) == 0) kind += c;
   }
   return kind;
-}
-
-// Samples of a micro-batch: a graph in a file has its own.
-std::optional<std::int64_t> batch_of(const LogicalGraph& graph) {
-  for (const LogicalOp& op : graph.ops()) {
-    if (!op.inputs.empty() || !graph.registry().get(op.kind).on_host) continue;
-    const Shape& shape = graph.tensor(op.outputs[0]).type.shape;
-    if (shape.rank() > 0) return shape[0];
-  }
-  return std::nullopt;
-}
-
-// The cluster as the limits leave it.
-Cluster limited(const Cluster& cluster, const std::optional<Bytes>& memory) {
-  Cluster result = cluster;
-  if (!memory) return result;
-  Bytes most = result.device.memory;
-  for (const OtherDevices& other : result.other_devices) most = std::max(most, other.device.memory);
-  require(*memory <= most, ErrorCode::kUsage, "--memory {}: the devices of {} have {}",
-          to_text(*memory), cluster.name, to_text(most));
-  result.device.memory = std::min(result.device.memory, *memory);
-  for (OtherDevices& other : result.other_devices)
-    other.device.memory = std::min(other.device.memory, *memory);
-  return result;
 }
 
 // A node that is not expanded, or a leaf that is not compiled.
@@ -103,15 +65,16 @@ class Search {
         models_(make_search_models(problem)),
         costs_(cluster_, problem.compute_dtype, *models_.cost),
         filter_(limits.fixed, limits.forbidden),
-        first_(first_graph()),
+        first_(first_graph(problem)),
         space_(cluster_.num_devices(), problem.global_batch, facts_of(first_.training), filter_),
-        estimator_(cluster_, costs_, CommunicationSketch(first_.training, first_.samples)) {
+        estimator_(cluster_, costs_, CommunicationSketch(first_.training, first_.samples)),
+        facts_(problem, cluster_, costs_, first_) {
     models_.cluster = &cluster_;
   }
 
   SearchResult run() {
     result_.constraints = space_.constraints();
-    require_some_space();
+    find_meshes();
     for (const SpaceNode& mesh : meshes_) {
       result_.counted += space_.count(mesh);
       push({mesh, Duration(), {}, 0, 0});
@@ -133,229 +96,20 @@ class Search {
   }
 
  private:
-  struct FirstGraph {
-    LogicalGraph training;
-    std::int64_t samples = 1;
-  };
-
-  // Of the fewest samples that the model can have: what it is like does not depend on them.
-  FirstGraph first_graph() const {
-    std::optional<Error> refusal;
-    for (const std::int64_t samples : divisors_of(problem_.global_batch)) {
-      Strategy plain;
-      plain.micro_batch = samples;
-      try {
-        LogicalGraph training = problem_.training_graph(plain);
-        const std::int64_t batch = batch_of(training).value_or(samples);
-        return {std::move(training), batch};
-      } catch (const Error& error) {
-        if (!is_refusal(error)) throw;
-        if (!refusal) refusal = error;
-      }
-    }
-    throw *refusal;
-  }
-
-  // --- conditions --------------------------------------------------------------------------------
-
-  void require_some_space() {
+  void find_meshes() {
     meshes_ = space_.meshes();
+    if (meshes_.empty())
+      refuse_empty_space(cluster_.num_devices(), problem_.global_batch, facts_of(first_.training),
+                         filter_);
     for (SpaceNode& mesh : meshes_)
       mesh.strategy.pins.insert(mesh.strategy.pins.begin(), problem_.pins.begin(),
                                 problem_.pins.end());
-    if (!meshes_.empty()) return;
-    const ModelFacts facts = facts_of(first_.training);
-    const auto count_with = [&](const StrategyFilter& filter) {
-      return StrategySpace(cluster_.num_devices(), problem_.global_batch, facts, filter)
-          .meshes()
-          .size();
-    };
-    require(count_with(StrategyFilter()) > 0, ErrorCode::kInfeasible,
-            "no strategy for {} devices and global batch {}: no dp x cp x tp x pp divides them",
-            cluster_.num_devices(), problem_.global_batch);
-    std::string all;
-    for (const StrategyFilter::Condition& condition : filter_.conditions()) {
-      const bool fixes = condition.option == "--fix";
-      const std::vector<std::string> alone = {condition.text}, none;
-      require(count_with(StrategyFilter(fixes ? alone : none, fixes ? none : alone)) > 0,
-              ErrorCode::kUsage, "{} {}: no strategy of this model on these devices is left; {}",
-              condition.option, condition.text, possible_values(condition.key));
-      all += (all.empty() ? "" : " ") + condition.option + " " + condition.text;
-    }
-    fail(ErrorCode::kUsage, "{}: each is possible, but no strategy meets all of them", all);
-  }
-
-  std::string possible_values(const std::string& key) const {
-    return fmt::format("{} can be {}", key, comma_list(space_.values_of(key)));
-  }
-
-  // --- what is known of a node -------------------------------------------------------------------
-
-  const LogicalGraph& graph_of(const Strategy& strategy) {
-    const std::string key = training_graph_key(strategy);
-    const auto known = std::find_if(graphs_.begin(), graphs_.end(),
-                                    [&](const auto& entry) { return entry.first == key; });
-    if (known != graphs_.end()) {
-      std::rotate(graphs_.begin(), known, known + 1);
-    } else {
-      graphs_.emplace(graphs_.begin(), key, problem_.training_graph(strategy));
-      if (graphs_.size() > kKeptGraphs) graphs_.pop_back();
-    }
-    return graphs_.front().second;
-  }
-
-  // Throws what building the graph throws, each time.
-  const GraphProfile& profile_of(const Strategy& strategy) {
-    const std::int64_t samples = strategy.dp * strategy.micro_batch;
-    const auto known = profiles_.find(samples);
-    if (known != profiles_.end()) return known->second;
-    if (const auto refused = refused_samples_.find(samples); refused != refused_samples_.end())
-      throw refused->second;
-    try {
-      const LogicalGraph training = problem_.training_graph(plain_strategy(strategy));
-      const std::int64_t batch = batch_of(training).value_or(samples);
-      require(batch == samples, ErrorCode::kInfeasible,
-              "the graph has a batch of {} samples, and dp={} x micro_batch={} = {}", batch,
-              strategy.dp, strategy.micro_batch, samples);
-      return profiles_.emplace(samples, GraphProfile(training)).first->second;
-    } catch (const Error& error) {
-      if (is_refusal(error)) refused_samples_.emplace(samples, error);
-      throw;
-    }
-  }
-
-  const std::vector<LayerPlace>& places_of(const Strategy& strategy) {
-    const auto key = std::tuple(strategy.pp, strategy.virtual_stages,
-                                strategy.schedule == Schedule::kZeroBubbleV);
-    const auto known = places_.find(key);
-    if (known != places_.end()) return known->second;
-    return places_.emplace(key, place_layers(first_.training.num_layers(), strategy)).first->second;
-  }
-
-  static GraphProfile::Open open_at(const SpaceNode& node) {
-    return {.recompute = node.level < Level::kRecompute,
-            .zero = node.level < Level::kZero,
-            .pieces = node.level < Level::kPieces && node.strategy.tp > 1};
-  }
-
-  Duration bound_of(const SpaceNode& node) {
-    const Strategy& strategy = node.strategy;
-    if (node.level == Level::kMesh) return Duration();
-    const std::int64_t micro_batches = num_micro_batches(strategy, problem_.global_batch);
-    const GraphProfile& profile = profile_of(strategy);
-    if (node.level == Level::kMicroBatch)
-      return profile.least_time(strategy, micro_batches, costs_);
-    return profile.time_bound(strategy, places_of(strategy), micro_batches, costs_, open_at(node));
-  }
-
-  // Most that a device of the stage has beside what libraries take in any case.
-  Bytes room_of(const Strategy& strategy, std::int64_t stage) const {
-    const auto room = [](const DeviceKind& device) {
-      return device.memory - total(library_memory(device, 0));
-    };
-    if (cluster_.other_devices.empty()) return room(cluster_.device);
-    const std::int64_t ranks = strategy.ranks() / strategy.pp;
-    Bytes most = room(cluster_.device_of(Rank(static_cast<std::int32_t>(stage * ranks))));
-    for (std::int64_t rank = stage * ranks; rank < (stage + 1) * ranks; ++rank)
-      most = std::max(most, room(cluster_.device_of(Rank(static_cast<std::int32_t>(rank)))));
-    return most;
-  }
-
-  // By how much the memory bound is above what the stage with least room has; below zero: not.
-  struct Excess {
-    Bytes missing = Bytes(std::numeric_limits<std::int64_t>::min());
-    Bytes needed, room;
-  };
-  Excess excess_of(const SpaceNode& node) {
-    const Strategy& strategy = node.strategy;
-    const std::vector<Bytes> bytes = profile_of(strategy).memory_bound(
-        strategy, places_of(strategy), num_micro_batches(strategy, problem_.global_batch),
-        open_at(node));
-    Excess worst;
-    for (std::size_t stage = 0; stage < bytes.size(); ++stage) {
-      const Bytes room = room_of(strategy, static_cast<std::int64_t>(stage));
-      if (bytes[stage] - room <= worst.missing) continue;
-      worst = {bytes[stage] - room, bytes[stage], room};
-    }
-    return worst;
   }
 
   // --- order -------------------------------------------------------------------------------------
 
-  using MeshKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
-  static MeshKey mesh_key(const Strategy& strategy) {
-    return {strategy.tp, strategy.cp, strategy.ep, strategy.pp};
-  }
-
-  // What compiled plans say of the guesses: of this mesh, else of all; no mesh is thought to need
-  // much more than its guess before it was tried.
-  struct Correction {
-    double time = 1, memory = 1;
-    void learn(double seconds_ratio, double bytes_ratio, bool is_first) {
-      constexpr double kNew = 0.5;
-      const double share = is_first ? 1 : kNew;
-      time += share * (seconds_ratio - time);
-      memory += share * (bytes_ratio - memory);
-    }
-  };
-  const Correction& correction_of(const Strategy& strategy) const {
-    const auto own = corrections_.find(mesh_key(strategy));
-    return own == corrections_.end() ? correction_ : own->second;
-  }
-  void learn(const OpenNode& leaf, const Candidate& candidate) {
-    if (leaf.guess.seconds <= 0 || leaf.guess.bytes <= 0) return;
-    const double time = to_seconds(candidate.step_time) / leaf.guess.seconds;
-    const double memory = static_cast<double>(candidate.peak_memory.value) / leaf.guess.bytes;
-    const auto [own, is_new] = corrections_.try_emplace(mesh_key(leaf.node.strategy));
-    own->second.learn(time, memory, is_new);
-    constexpr double kMostMemory = 1.25;
-    correction_.learn(time, std::min(memory, kMostMemory), corrections_.size() == 1 && is_new);
-  }
-
   double key_of(const OpenNode& open) const {
-    const Correction& correction = correction_of(open.node.strategy);
-    const double seconds = std::max(open.guess.seconds * correction.time, to_seconds(open.bound));
-    if (open.node.level < Level::kRecompute) return seconds;
-    // What will not fit comes late; the more so the more plans in a row did not.
-    const double margin = 1 + 0.05 * static_cast<double>(misses_in_a_row_);
-    const double room = static_cast<double>(room_of(open.node.strategy, 0).value);
-    const double over = open.guess.bytes * correction.memory * margin / room - 1;
-    const double again = repeats_more(open.node) ? 1.3 : 1;
-    const bool was_refused = refused_like_.contains(likeness(open.node.strategy));
-    return seconds * again * (over > 0 ? 1.2 + 30 * over : 1) * (was_refused ? 100 : 1);
-  }
-
-  // A plan with less recomputation and else the same fits.
-  bool repeats_more(const SpaceNode& node) const {
-    if (node.level < Level::kPieces) return false;
-    const auto amount = [](const Recompute& recompute) {
-      switch (recompute.kind) {
-        case Recompute::Kind::kNone:
-          return 0.0;
-        case Recompute::Kind::kSelective:
-          return 0.5;
-        case Recompute::Kind::kLayers:
-          return static_cast<double>(recompute.layers);
-        case Recompute::Kind::kFull:
-          break;
-      }
-      return 1e9;
-    };
-    return std::any_of(result_.plans.begin(), result_.plans.end(), [&](const Candidate& plan) {
-      if (plan.strategy.micro_batch != node.strategy.micro_batch ||
-          plan.strategy.tp != node.strategy.tp || plan.strategy.pp != node.strategy.pp)
-        return false;  // most are out before anything is copied
-      Strategy same = plan.strategy;
-      same.recompute = node.strategy.recompute;
-      return same == node.strategy &&
-             amount(plan.strategy.recompute) < amount(node.strategy.recompute);
-    });
-  }
-
-  // Refusals mostly depend on these alone.
-  static std::string likeness(const Strategy& strategy) {
-    return fmt::format("{} {} {} {} {} {}", strategy.tp, strategy.cp, to_string(strategy.context),
-                       strategy.ep, strategy.sequence_parallel, strategy.pieces);
+    return order_.key_of(open.node, open.guess, open.bound, facts_.room_of(open.node.strategy, 0));
   }
 
   void push(OpenNode open) {
@@ -394,22 +148,22 @@ class Search {
       require_pins_fit(open.node.strategy);
       // One level differs from the one above in nothing that a bound sees.
       if (open.node.level != Level::kSequence)
-        open.bound = std::max(parent_bound, bound_of(open.node));
+        open.bound = std::max(parent_bound, facts_.bound_of(open.node));
       if (cannot_win(open.bound)) {
         result_.cut_by_bound += undone(open.node);
         return std::nullopt;
       }
       if (open.node.level >= Level::kSchedule && open.node.level != Level::kSequence) {
-        const Excess excess = excess_of(open.node);
+        const NodeFacts::Excess excess = facts_.excess_of(open.node);
         if (excess.missing > Bytes(0)) {
           cut_by_memory(open.node, excess);
           return std::nullopt;
         }
       }
       if (open.node.level >= Level::kMicroBatch)
-        open.guess = estimator_.guess(profile_of(open.node.strategy), open.node,
-                                      places_of(open.node.strategy),
-                                      num_micro_batches(open.node.strategy, problem_.global_batch));
+        open.guess = estimator_.guess(facts_.profile_of(open.node.strategy), open.node,
+                                      facts_.places_of(open.node.strategy),
+                                      facts_.micro_batches_of(open.node.strategy));
     } catch (const Error& error) {
       if (!is_refusal(error)) throw;
       refuse(open.node, error.what());
@@ -474,11 +228,11 @@ class Search {
       // Their fates are the tree's to tell; what is known here is only looked at.
       try {
         OpenNode open{std::move(node), Duration(), {}, 0, 0};
-        open.bound = bound_of(open.node);
-        if (cannot_win(open.bound) || excess_of(open.node).missing > Bytes(0)) continue;
-        open.guess = estimator_.guess(profile_of(open.node.strategy), open.node,
-                                      places_of(open.node.strategy),
-                                      num_micro_batches(open.node.strategy, problem_.global_batch));
+        open.bound = facts_.bound_of(open.node);
+        if (cannot_win(open.bound) || facts_.excess_of(open.node).missing > Bytes(0)) continue;
+        open.guess = estimator_.guess(facts_.profile_of(open.node.strategy), open.node,
+                                      facts_.places_of(open.node.strategy),
+                                      facts_.micro_batches_of(open.node.strategy));
         open.key = key_of(open);
         open.number = static_cast<std::int64_t>(neighbours_.size());
         neighbours_.push_back(std::move(open));
@@ -510,19 +264,19 @@ class Search {
     try {
       require_pins_fit(strategy);
       Candidate candidate =
-          evaluate_strategy(graph_of(strategy), strategy, problem_.global_batch, models_);
+          evaluate_strategy(facts_.graph_of(strategy), strategy, problem_.global_batch, models_);
       candidate.lower_bound = leaf.bound;
-      learn(leaf, candidate);
+      order_.learn(leaf.guess, candidate);
       if (candidate.needed_memory > candidate.capacity) {
-        ++misses_in_a_row_;
+        order_.note_miss();
         miss(candidate);
       } else {
-        misses_in_a_row_ = 0;
+        order_.note_plan(strategy);
         keep(std::move(candidate));
       }
     } catch (const Error& error) {
       if (!is_refusal(error)) throw;
-      refused_like_.insert(likeness(strategy));
+      order_.note_refusal(strategy);
       refuse(leaf.node, error.what());
     }
     done_.push_back(strategy);
@@ -548,7 +302,7 @@ class Search {
     return result_.rejections.back();
   }
 
-  void cut_by_memory(const SpaceNode& node, const Excess& excess) {
+  void cut_by_memory(const SpaceNode& node, const NodeFacts::Excess& excess) {
     const std::int64_t leaves = undone(node);
     if (leaves == 0) return;
     result_.cut_by_memory += leaves;
@@ -666,13 +420,13 @@ class Search {
       const OpenNode least = std::move(cut_.back());
       cut_.pop_back();
       if (least.node.level == Level::kPieces) {
-        const Excess excess = excess_of(least.node);
+        const NodeFacts::Excess excess = facts_.excess_of(least.node);
         result_.least_memory = excess.needed + total(library_memory(cluster_.device, 0));
         compile_closest(least.node.strategy);
         break;
       }
       for (SpaceNode& child : space_.children(least.node)) {
-        const double missing = static_cast<double>(excess_of(child).missing.value);
+        const double missing = static_cast<double>(facts_.excess_of(child).missing.value);
         cut_.push_back({std::move(child), Duration(), {}, missing, pushed_++});
         std::push_heap(cut_.begin(), cut_.end(), comes_later);
       }
@@ -683,7 +437,7 @@ class Search {
     if (stopped_) return;
     try {
       const Candidate candidate =
-          evaluate_strategy(graph_of(strategy), strategy, problem_.global_batch, models_);
+          evaluate_strategy(facts_.graph_of(strategy), strategy, problem_.global_batch, models_);
       if (is_closest(candidate)) closest_ = {strategy, candidate.needed_memory, candidate.capacity};
     } catch (const Error& error) {
       if (!is_refusal(error)) throw;
@@ -699,12 +453,9 @@ class Search {
   const FirstGraph first_;
   const StrategySpace space_;
   const Estimator estimator_;
+  NodeFacts facts_;
+  SearchOrder order_;
   std::vector<SpaceNode> meshes_;
-
-  std::vector<std::pair<std::string, LogicalGraph>> graphs_;  // by training_graph_key, recent first
-  std::map<std::int64_t, GraphProfile> profiles_;             // by samples
-  std::map<std::int64_t, Error> refused_samples_;             // the model has no such batch
-  std::map<std::tuple<std::int64_t, std::int64_t, bool>, std::vector<LayerPlace>> places_;
 
   std::vector<OpenNode> heap_;
   std::int64_t pushed_ = 0;
@@ -712,10 +463,7 @@ class Search {
   std::vector<OpenNode> neighbours_;  // of the best, the most promising last
   std::optional<Strategy> neighbours_of_;
   bool neighbours_turn_ = false;
-  Correction correction_;
-  std::map<MeshKey, Correction> corrections_;
-  std::set<std::string> refused_like_;
-  std::int64_t misses_in_a_row_ = 0, since_best_ = 0;
+  std::int64_t since_best_ = 0;
 
   std::vector<OpenNode> cut_;  // by memory, while there is no plan; the key is what is missing
   Bytes least_bound_excess_;
@@ -731,35 +479,6 @@ double SearchResult::gap() const {
   if (plans.empty()) return 1;
   const double best = to_seconds(plans.front().step_time);
   return best > 0 ? (best - to_seconds(lower_bound)) / best : 0;
-}
-
-SearchModels make_search_models(const SearchProblem& problem) {
-  TimingModels models = make_timing_models(*problem.cluster, problem.compute_dtype);
-  return {std::move(models.cost), std::move(models.network), problem.cluster};
-}
-
-Candidate evaluate_strategy(const LogicalGraph& training, const Strategy& strategy,
-                            std::int64_t global_batch, const SearchModels& models) {
-  ExpandOptions options;
-  options.schedule = strategy.schedule;
-  options.checks = false;
-  const PhysicalGraph graph =
-      compile(training, strategy, global_batch, *models.cost, *models.network, options);
-  Simulation simulation = simulate(graph, *models.cost, *models.network);
-  Candidate candidate;
-  candidate.strategy = strategy;
-  candidate.step_time = simulation.step_time;
-  candidate.peak_memory = simulation.peak_memory;
-  candidate.needed_memory = candidate.peak_memory;
-  if (models.cluster != nullptr) {
-    DeviceMemory memory = device_memory(graph, *models.cluster);
-    candidate.needed_memory = memory.needed();
-    candidate.capacity = memory.capacity;
-    candidate.libraries = std::move(memory.libraries);
-  }
-  candidate.parts = simulation.parts;
-  candidate.memory_by_class = std::move(simulation.peak_memory_by_class);
-  return candidate;
 }
 
 SearchResult search(const SearchProblem& problem, const SearchLimits& limits) {

@@ -127,7 +127,9 @@ Reliability parse_reliability(std::string_view text, std::int64_t devices) {
                                      [&](const auto& known) { return known.first == setting.key; });
     require(found != std::end(words), ErrorCode::kUsage, "'{}'{}; wanted KEY=TIME with keys {}",
             setting.key, did_you_mean(setting.key, names), comma_list(names));
-    *found->second = parse_quantity(setting.value, QuantityKind::kSeconds);
+    *found->second = parse_named(setting.key, setting.value, [](std::string_view value) {
+      return parse_quantity(value, QuantityKind::kSeconds);
+    });
     require(*found->second <= kLongestTime, ErrorCode::kUsage,
             "{}={}: at most {:g} s, 31,000 years", setting.key, setting.value, kLongestTime);
   }

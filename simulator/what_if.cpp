@@ -172,7 +172,8 @@ void apply(const WhatIf& change, Knob& knob) {
     const auto bytes = static_cast<double>(knob.memory->value) * change.factor;
     require(bytes < 9e18, ErrorCode::kUsage, "{}: {} bytes are more than a number holds",
             to_text(change), bytes);
-    *knob.memory = by_factor ? Bytes(std::llround(bytes)) : parse_bytes(change.quantity);
+    *knob.memory = by_factor ? Bytes(std::llround(bytes))
+                             : parse_named(to_text(change), change.quantity, parse_bytes);
     return;
   }
   require(by_factor || knob.numbers.size() == 1, ErrorCode::kUsage,
@@ -182,7 +183,10 @@ void apply(const WhatIf& change, Knob& knob) {
   for (Sourced* number : knob.numbers) {
     const double before = number->value;
     const double after =
-        by_factor ? before * change.factor : parse_quantity(change.quantity, knob.kind);
+        by_factor ? before * change.factor
+                  : parse_named(to_text(change), change.quantity, [&](std::string_view quantity) {
+                      return parse_quantity(quantity, knob.kind);
+                    });
     if (!by_factor && before > 0) factor = after / before;
     set(*number, after, change);
   }

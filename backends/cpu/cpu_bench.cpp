@@ -2,6 +2,7 @@
 #include "backends/cpu/cpu_bench.h"
 
 #include "backends/cpu/collectives.h"
+#include "backends/cpu/machine_load.h"
 #include "backends/cpu/rendezvous.h"
 #include "core/check.h"
 
@@ -37,14 +38,11 @@ constexpr std::int64_t kMostCallsOfChunk = 64;
 constexpr std::int64_t kMeetingsOfChunk = 4, kFewestMeetings = 6 * kMeetingsOfChunk;
 constexpr std::int64_t kMostMeetings = 4000;
 
-double seconds_of(clockid_t clock) {
+double thread_seconds() {
   timespec now{};
-  clock_gettime(clock, &now);
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
-
-double thread_seconds() { return seconds_of(CLOCK_THREAD_CPUTIME_ID); }
-double process_seconds() { return seconds_of(CLOCK_PROCESS_CPUTIME_ID); }
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();

@@ -1,8 +1,9 @@
 // Counters of /proc/stat and of this process.
 #include "backends/cpu/machine_load.h"
 
+#include "core/control_groups.h"
+
 #include <fmt/core.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <fstream>
 #include <sched.h>
 #include <string>
+#include <time.h>
 
 namespace sextant {
 namespace {
@@ -20,19 +22,27 @@ namespace {
 constexpr double kQuiet = 0.05;
 constexpr double kShortest = 1.0;  // s of processor time
 
-double seconds_of(const timeval& time) {
-  return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-}
-
-// "50000 100000", or "max 100000" without a quota.
-std::optional<double> quota() {
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
+// Version 2 has "50000 100000", or "max 100000" without a quota; version 1 two files, and -1.
+std::optional<double> quota_of(const ControlGroup& group) {
   double allowed = 0, period = 0;
-  if (file >> allowed >> period && allowed > 0 && period > 0) return allowed / period;
+  if (group.version == ControlGroup::Version::k2) {
+    std::ifstream(group.folder / "cpu.max") >> allowed >> period;
+  } else {
+    std::ifstream(group.folder / "cpu.cfs_quota_us") >> allowed;
+    std::ifstream(group.folder / "cpu.cfs_period_us") >> period;
+  }
+  if (allowed > 0 && period > 0) return allowed / period;
   return std::nullopt;
 }
 
 }  // namespace
+
+std::optional<double> processor_quota(const std::filesystem::path& root) {
+  std::optional<double> least;
+  for (const ControlGroup& group : control_groups(root, "cpu"))
+    if (const auto quota = quota_of(group)) least = std::min(least.value_or(*quota), *quota);
+  return least;
+}
 
 std::int64_t usable_cores() {
   cpu_set_t set;
@@ -40,9 +50,15 @@ std::int64_t usable_cores() {
   std::int64_t cores = sched_getaffinity(0, sizeof(set), &set) == 0
                            ? CPU_COUNT(&set)
                            : static_cast<std::int64_t>(sysconf(_SC_NPROCESSORS_ONLN));
-  if (const auto allowed = quota())
+  if (const auto allowed = processor_quota())
     cores = std::min(cores, static_cast<std::int64_t>(std::ceil(*allowed)));
   return std::max<std::int64_t>(cores, 1);
+}
+
+double process_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
 bool OthersLoad::is_quiet() const { return others < kQuiet; }
@@ -64,14 +80,12 @@ std::optional<LoadWatch::Counters> LoadWatch::now() {
   if (!(file >> word) || word != "cpu") return std::nullopt;
   for (double& tick : ticks)
     if (!(file >> tick)) return std::nullopt;
-  rusage usage{};
-  if (getrusage(RUSAGE_SELF, &usage) != 0) return std::nullopt;
   const auto per_second = static_cast<double>(sysconf(_SC_CLK_TCK));
   Counters counters;
   for (const double tick : ticks) counters.all += tick / per_second;
   counters.busy = counters.all - (ticks[3] + ticks[4]) / per_second;
   counters.stolen = ticks[7] / per_second;
-  counters.own = seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
+  counters.own = process_seconds();
   return counters;
 }
 

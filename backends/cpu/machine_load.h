@@ -2,13 +2,21 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 
 namespace sextant {
 
-// Cores that this process may use, at least one: its affinity, and the quota of its control group.
+// Processor seconds a second that the process's control groups allow, of both versions and at every
+// level up to the root: the least; nothing without a limit. `root`: where `proc` and `sys` lie.
+std::optional<double> processor_quota(const std::filesystem::path& root = "/");
+
+// Cores that this process may use, at least one: its affinity, and the quota.
 std::int64_t usable_cores();
+
+// Processor time of all threads of this process since its start.
+double process_seconds();
 
 // Shares of all processor time of the machine, 0..1.
 struct OthersLoad {

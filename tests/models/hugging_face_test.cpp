@@ -112,6 +112,17 @@ TEST_CASE("a base of rotary positions that is given twice is one number") {
   CHECK(read(twice("10000")).rope_theta == 10000.0);
   CHECK(contains(refusal(twice("500000")),
                  "rope_parameters.rope_theta: found 500000, but rope_theta is 10000"));
+  const auto scaled_twice = [](std::string_view type, std::string_view factor) {
+    return llama(fmt::format(
+        R"("rope_scaling": {{"rope_type": "linear", "factor": 4.0}},
+           "rope_parameters": {{"rope_type": "{}", "factor": {}}})",
+        type, factor));
+  };
+  CHECK_NOTHROW(read(scaled_twice("linear", "4.0")));
+  CHECK(contains(refusal(scaled_twice("linear", "2.0")),
+                 "rope_parameters.factor: found 2, but rope_scaling.factor is 4"));
+  CHECK(contains(refusal(scaled_twice("dynamic", "4.0")),
+                 "rope_parameters.rope_type: found \"dynamic\", but rope_scaling is \"linear\""));
   CHECK(contains(refusal(llama(R"("rope_theta": 10000, "rope_theta": 20000)")),
                  "the key 'rope_theta' appears twice"));
 }
@@ -244,6 +255,8 @@ TEST_CASE("missing, malformed and impossible values are named by their key") {
                  "num_key_value_heads: 3 key/value heads do not divide 4 heads"));
   CHECK(contains(refusal(llama(R"("head_dim": 0)")), "head_dim: found 0, wanted 1 to"));
   CHECK(contains(refusal(llama(R"("rope_theta": "big")")), "rope_theta: found \"big\""));
+  CHECK(contains(refusal(llama(R"("attention_dropout": 1.5)")), "attention_dropout: found 1.5"));
+  CHECK(contains(refusal(llama(R"("attention_dropout": -3)")), "attention_dropout: found -3"));
   CHECK(contains(refusal(llama(R"("tie_word_embeddings": 1)")), "wanted true or false"));
 }
 

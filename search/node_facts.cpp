@@ -1,0 +1,135 @@
+// Graphs are built once per key, profiles once per number of samples.
+#include "search/node_facts.h"
+
+#include "compiler/training_graph.h"
+#include "core/check.h"
+#include "core/divisors.h"
+#include "core/operator.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace sextant {
+namespace {
+
+// Training graphs are large, and leaves of one graph come close together.
+constexpr std::size_t kKeptGraphs = 4;
+
+// Samples of a micro-batch: a graph in a file has its own.
+std::optional<std::int64_t> batch_of(const LogicalGraph& graph) {
+  for (const LogicalOp& op : graph.ops()) {
+    if (!op.inputs.empty() || !graph.registry().get(op.kind).on_host) continue;
+    const Shape& shape = graph.tensor(op.outputs[0]).type.shape;
+    if (shape.rank() > 0) return shape[0];
+  }
+  return std::nullopt;
+}
+
+GraphProfile::Open open_at(const SpaceNode& node) {
+  return {.recompute = node.level < Level::kRecompute,
+          .zero = node.level < Level::kZero,
+          .pieces = node.level < Level::kPieces && node.strategy.tp > 1};
+}
+
+}  // namespace
+
+bool is_refusal(const Error& error) {
+  return error.code() == ErrorCode::kInfeasible || error.code() == ErrorCode::kBadInput;
+}
+
+FirstGraph first_graph(const SearchProblem& problem) {
+  std::optional<Error> refusal;
+  for (const std::int64_t samples : divisors_of(problem.global_batch)) {
+    Strategy plain;
+    plain.micro_batch = samples;
+    try {
+      LogicalGraph training = problem.training_graph(plain);
+      const std::int64_t batch = batch_of(training).value_or(samples);
+      return {std::move(training), batch};
+    } catch (const Error& error) {
+      if (!is_refusal(error)) throw;
+      if (!refusal) refusal = error;
+    }
+  }
+  throw *refusal;
+}
+
+const LogicalGraph& NodeFacts::graph_of(const Strategy& strategy) {
+  const std::string key = training_graph_key(strategy);
+  const auto known = std::find_if(graphs_.begin(), graphs_.end(),
+                                  [&](const auto& entry) { return entry.first == key; });
+  if (known != graphs_.end()) {
+    std::rotate(graphs_.begin(), known, known + 1);
+  } else {
+    graphs_.emplace(graphs_.begin(), key, problem_.training_graph(strategy));
+    if (graphs_.size() > kKeptGraphs) graphs_.pop_back();
+  }
+  return graphs_.front().second;
+}
+
+const GraphProfile& NodeFacts::profile_of(const Strategy& strategy) {
+  const std::int64_t samples = strategy.dp * strategy.micro_batch;
+  const auto known = profiles_.find(samples);
+  if (known != profiles_.end()) return known->second;
+  if (const auto refused = refused_samples_.find(samples); refused != refused_samples_.end())
+    throw refused->second;
+  try {
+    const LogicalGraph training = problem_.training_graph(plain_strategy(strategy));
+    const std::int64_t batch = batch_of(training).value_or(samples);
+    require(batch == samples, ErrorCode::kInfeasible,
+            "the graph has a batch of {} samples, and dp={} x micro_batch={} = {}", batch,
+            strategy.dp, strategy.micro_batch, samples);
+    return profiles_.emplace(samples, GraphProfile(training)).first->second;
+  } catch (const Error& error) {
+    if (is_refusal(error)) refused_samples_.emplace(samples, error);
+    throw;
+  }
+}
+
+const std::vector<LayerPlace>& NodeFacts::places_of(const Strategy& strategy) {
+  const auto key =
+      std::tuple(strategy.pp, strategy.virtual_stages, strategy.schedule == Schedule::kZeroBubbleV);
+  const auto known = places_.find(key);
+  if (known != places_.end()) return known->second;
+  return places_.emplace(key, place_layers(first_.training.num_layers(), strategy)).first->second;
+}
+
+std::int64_t NodeFacts::micro_batches_of(const Strategy& strategy) const {
+  return num_micro_batches(strategy, problem_.global_batch);
+}
+
+Duration NodeFacts::bound_of(const SpaceNode& node) {
+  const Strategy& strategy = node.strategy;
+  if (node.level == Level::kMesh) return Duration();
+  const std::int64_t micro_batches = micro_batches_of(strategy);
+  const GraphProfile& profile = profile_of(strategy);
+  if (node.level == Level::kMicroBatch) return profile.least_time(strategy, micro_batches, costs_);
+  return profile.time_bound(strategy, places_of(strategy), micro_batches, costs_, open_at(node));
+}
+
+Bytes NodeFacts::room_of(const Strategy& strategy, std::int64_t stage) const {
+  const auto room = [](const DeviceKind& device) {
+    return device.memory - total(library_memory(device, 0));
+  };
+  if (cluster_.other_devices.empty()) return room(cluster_.device);
+  const std::int64_t ranks = strategy.ranks() / strategy.pp;
+  Bytes most = room(cluster_.device_of(Rank(static_cast<std::int32_t>(stage * ranks))));
+  for (std::int64_t rank = stage * ranks; rank < (stage + 1) * ranks; ++rank)
+    most = std::max(most, room(cluster_.device_of(Rank(static_cast<std::int32_t>(rank)))));
+  return most;
+}
+
+NodeFacts::Excess NodeFacts::excess_of(const SpaceNode& node) {
+  const Strategy& strategy = node.strategy;
+  const std::vector<Bytes> bytes = profile_of(strategy).memory_bound(
+      strategy, places_of(strategy), micro_batches_of(strategy), open_at(node));
+  Excess worst;
+  for (std::size_t stage = 0; stage < bytes.size(); ++stage) {
+    const Bytes room = room_of(strategy, static_cast<std::int64_t>(stage));
+    if (bytes[stage] - room <= worst.missing) continue;
+    worst = {bytes[stage] - room, bytes[stage], room};
+  }
+  return worst;
+}
+
+}  // namespace sextant

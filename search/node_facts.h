@@ -1,0 +1,72 @@
+// What is known of a node of the space before anything below it is compiled: training graphs,
+// profiles, places of layers, and from them bounds of time and memory. Kept, because many nodes ask
+// for the same.
+#pragma once
+
+#include "compiler/stage.h"
+#include "core/cluster.h"
+#include "core/error.h"
+#include "core/logical_graph.h"
+#include "search/bounds.h"
+#include "search/search.h"
+#include "search/space.h"
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace sextant {
+
+// What the compiler says of strategies that a model cannot have; anything else is a bug.
+bool is_refusal(const Error& error);
+
+// The training graph of the fewest samples that the model can have: what the model is like does not
+// depend on them.
+struct FirstGraph {
+  LogicalGraph training;
+  std::int64_t samples = 1;
+};
+// Throws what building the graph throws for every divisor of the global batch.
+FirstGraph first_graph(const SearchProblem& problem);
+
+// Throws, each time, what building a node's training graph throws.
+class NodeFacts {
+ public:
+  // All arguments outlive it. `cluster`: with the memory that plans may take.
+  NodeFacts(const SearchProblem& problem, const Cluster& cluster, const LeastCosts& costs,
+            const FirstGraph& first)
+      : problem_(problem), cluster_(cluster), costs_(costs), first_(first) {}
+
+  const LogicalGraph& graph_of(const Strategy& strategy);
+  const GraphProfile& profile_of(const Strategy& strategy);
+  const std::vector<LayerPlace>& places_of(const Strategy& strategy);
+  std::int64_t micro_batches_of(const Strategy& strategy) const;
+
+  // No plan below is faster.
+  Duration bound_of(const SpaceNode& node);
+
+  // By how much the memory bound is above what the stage with least room has; below zero: not.
+  struct Excess {
+    Bytes missing = Bytes(std::numeric_limits<std::int64_t>::min());
+    Bytes needed, room;
+  };
+  Excess excess_of(const SpaceNode& node);
+  // Most that a device of the stage has beside what libraries take in any case.
+  Bytes room_of(const Strategy& strategy, std::int64_t stage) const;
+
+ private:
+  const SearchProblem& problem_;
+  const Cluster& cluster_;
+  const LeastCosts& costs_;
+  const FirstGraph& first_;
+  std::vector<std::pair<std::string, LogicalGraph>> graphs_;  // by training_graph_key, recent first
+  std::map<std::int64_t, GraphProfile> profiles_;             // by samples
+  std::map<std::int64_t, Error> refused_samples_;             // the model has no such batch
+  std::map<std::tuple<std::int64_t, std::int64_t, bool>, std::vector<LayerPlace>> places_;
+};
+
+}  // namespace sextant

@@ -1,0 +1,51 @@
+// In which order the search goes: guesses, corrected by what the plans compiled so far took.
+// Decides nothing else.
+#pragma once
+
+#include "core/units.h"
+#include "search/estimate.h"
+#include "search/search.h"
+#include "search/space.h"
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace sextant {
+
+class SearchOrder {
+ public:
+  // Seconds, of what will hardly do more than it takes; the least comes first. `room`: of a device.
+  double key_of(const SpaceNode& node, const Guess& guess, Duration bound, Bytes room) const;
+
+  // What a plan took that was guessed at.
+  void learn(const Guess& guess, const Candidate& candidate);
+  void note_plan(const Strategy& strategy);  // it fits
+  void note_miss() { ++misses_in_a_row_; }   // it does not
+  void note_refusal(const Strategy& strategy) { refused_like_.insert(likeness(strategy)); }
+
+ private:
+  using MeshKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
+  // Of this mesh, else of all; no mesh is thought to need much more than its guess before it was
+  // tried.
+  struct Correction {
+    double time = 1, memory = 1;
+    void learn(double seconds_ratio, double bytes_ratio, bool is_first);
+  };
+
+  static MeshKey mesh_key(const Strategy& strategy);
+  static std::string likeness(const Strategy& strategy);
+  const Correction& correction_of(const Strategy& strategy) const;
+  bool repeats_more(const SpaceNode& node) const;
+
+  Correction correction_;
+  std::map<MeshKey, Correction> corrections_;
+  std::set<std::string> refused_like_;
+  std::vector<Strategy> plans_;
+  std::int64_t misses_in_a_row_ = 0;
+};
+
+}  // namespace sextant
