@@ -7,6 +7,7 @@
 #include "search/space.h"
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace sextant {

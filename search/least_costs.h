@@ -5,9 +5,11 @@
 #include "core/cost_model.h"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sextant {

@@ -11,7 +11,7 @@ HEADERS = {
                  " replace reverse sort stable_sort upper_bound clamp copy count count_if transform unique",
     "array": "array",
     "atomic": "atomic",
-    "bit": "bit_cast bit_ceil bit_width popcount has_single_bit countr_zero",
+    "bit": "bit_cast bit_ceil bit_width popcount has_single_bit countr_zero countl_zero",
     "chrono": "chrono",
     "cmath": "abs ceil exp floor isfinite isinf isnan llround log log2 pow sqrt",
     "compare": "strong_ordering weak_ordering partial_ordering",
