@@ -3,12 +3,10 @@
 usage: boxing_test.py --sextant PROGRAM
 """
 
-import argparse
 import pathlib
 import sys
-import tempfile
 
-from habits_test import Program, expect, failures
+from habits_test import expect, run_checks
 
 FROM, TO = "(S(0),B)@[dp=2,tp=2]", "(B,S(1))@[dp=2,tp=2]"
 SMALL = ["--shape", "5x7", "--dtype", "bf16"]
@@ -177,19 +175,8 @@ def check_hopeless_questions(program):
                 ).expect_code(4).expect_error("too many to list")
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--sextant", required=True, type=pathlib.Path)
-    path = parser.parse_args().sextant.resolve()
-    check_readme()
-    for check in (check_golden, check_document, check_sums, check_element_types, check_large_groups,
-                  check_refusals, check_hopeless_questions):
-        with tempfile.TemporaryDirectory() as folder:
-            print(check.__name__, flush=True)
-            check(Program(path, pathlib.Path(folder)))
-    print(f"{len(failures)} expectations failed")
-    return 1 if failures else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    check_readme()
+    sys.exit(run_checks(
+        check_golden, check_document, check_sums, check_element_types, check_large_groups,
+        check_refusals, check_hopeless_questions))

@@ -87,6 +87,19 @@ class Program:
                       if path.is_file())
 
 
+def run_checks(*checks):
+    """The whole of a test script: every check with a program and a folder of its own; the exit status."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--sextant", required=True, type=pathlib.Path)
+    path = parser.parse_args().sextant.resolve()
+    for check in checks:
+        with tempfile.TemporaryDirectory() as folder:
+            print(check.__name__, flush=True)
+            check(Program(path, pathlib.Path(folder)))
+    print(f"{len(failures)} expectations failed")
+    return 1 if failures else 0
+
+
 def check_help(program):
     for verb in [[]] + VERBS:
         outcome = program.run(*verb, "-h").expect_code(0)
@@ -539,23 +552,11 @@ def check_signals_of_long_work(program):
         expect(b"interrupted" in error, "an interrupted simulation does not say so")
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--sextant", required=True, type=pathlib.Path)
-    path = parser.parse_args().sextant.resolve()
-    for check in (check_help, check_usage, check_bad_files, check_import,
-                  check_memory_of_cpu, check_bench, check_other_files, check_order_of_options, check_infeasible, check_conditions, check_json,
-                  check_main_line, check_explained_names, check_explained_causes,
-                  check_explained_columns,
-                  check_nothing_half_written,
-                  check_odd_files, check_plan_values, check_environment, check_backends,
-                  check_signals, check_signals_of_long_work):
-        with tempfile.TemporaryDirectory() as folder:
-            print(check.__name__, flush=True)
-            check(Program(path, pathlib.Path(folder)))
-    print(f"{len(failures)} expectations failed")
-    return 1 if failures else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_checks(
+        check_help, check_usage, check_bad_files, check_import, check_memory_of_cpu,
+        check_bench, check_other_files, check_order_of_options, check_infeasible,
+        check_conditions, check_json, check_main_line, check_explained_names,
+        check_explained_causes, check_explained_columns, check_nothing_half_written,
+        check_odd_files, check_plan_values, check_environment, check_backends, check_signals,
+        check_signals_of_long_work))

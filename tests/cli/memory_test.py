@@ -4,15 +4,12 @@ hold, and a process that takes what its plan says.
 usage: memory_test.py --sextant PROGRAM
 """
 
-import argparse
 import json
 import os
-import pathlib
 import subprocess
 import sys
-import tempfile
 
-from habits_test import CPU, TINY, Program, expect, failures
+from habits_test import CPU, TINY, expect, run_checks
 from models_test import operator
 
 STRATEGY = ["--strategy", "dp=2 pp=2 micro_batch=1 schedule=1f1b", "--global-batch", "8"]
@@ -128,18 +125,7 @@ def check_process_that_cannot_fit(program):
     program.run(*wide_run(program, 1 << 19)).expect_code(4).expect_said("are available", "too much")
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--sextant", required=True, type=pathlib.Path)
-    path = parser.parse_args().sextant.resolve()
-    for check in (check_text, check_document, check_refusals, check_hints, check_process_memory,
-                  check_process_that_cannot_fit):
-        with tempfile.TemporaryDirectory() as folder:
-            print(check.__name__, flush=True)
-            check(Program(path, pathlib.Path(folder)))
-    print(f"{len(failures)} expectations failed")
-    return 1 if failures else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_checks(
+        check_text, check_document, check_refusals, check_hints, check_process_memory,
+        check_process_that_cannot_fit))

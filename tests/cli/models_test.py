@@ -3,14 +3,13 @@
 usage: models_test.py --sextant PROGRAM
 """
 
-import argparse
 import copy
 import json
 import pathlib
 import sys
 import tempfile
 
-from habits_test import Program, expect, failures
+from habits_test import expect, run_checks
 
 CPU = ["-c", "cpu:ranks=4,memory=2GiB", "--global-batch", "8", "--strategy"]
 
@@ -161,17 +160,6 @@ def check_refusals(program):
         "reads no tokens")
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--sextant", required=True, type=pathlib.Path)
-    path = parser.parse_args().sextant.resolve()
-    for check in (check_show, check_architectures, check_units, check_graph, check_words, check_refusals):
-        with tempfile.TemporaryDirectory() as folder:
-            print(check.__name__, flush=True)
-            check(Program(path, pathlib.Path(folder)))
-    print(f"{len(failures)} expectations failed")
-    return 1 if failures else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_checks(
+        check_show, check_architectures, check_units, check_graph, check_words, check_refusals))

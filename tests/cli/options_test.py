@@ -4,14 +4,11 @@ written to.
 usage: options_test.py --sextant PROGRAM
 """
 
-import argparse
 import json
 import os
-import pathlib
 import sys
-import tempfile
 
-from habits_test import CPU, TINY, Program, expect, failures
+from habits_test import CPU, TINY, expect, run_checks
 from models_test import operator
 
 JOB = ["--strategy", "dp=2", "--global-batch", "4"]
@@ -102,18 +99,7 @@ def check_attributes_without_sense(program):
                     "2").expect_code(3).expect_error(says)
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--sextant", required=True, type=pathlib.Path)
-    path = parser.parse_args().sextant.resolve()
-    for check in (check_whole_numbers, check_different_files, check_places, check_what_is_not_known,
-                  check_order_of_streams, check_attributes_without_sense):
-        with tempfile.TemporaryDirectory() as folder:
-            print(check.__name__, flush=True)
-            check(Program(path, pathlib.Path(folder)))
-    print(f"{len(failures)} expectations failed")
-    return 1 if failures else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_checks(
+        check_whole_numbers, check_different_files, check_places, check_what_is_not_known,
+        check_order_of_streams, check_attributes_without_sense))

@@ -4,17 +4,14 @@ are not replaced by accident; `compare` reads all of that.
 usage: run_test.py --sextant PROGRAM
 """
 
-import argparse
 import json
-import pathlib
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
-from habits_test import CPU, TINY, Program, expect, failures
+from habits_test import CPU, TINY, expect, run_checks
 
 JOB = ["--strategy", "dp=2", "--global-batch", "4", "--data", "random"]
 # Two bf16 products of a step take the reference kernels many seconds.
@@ -211,19 +208,8 @@ def check_edited_figures(program):
     expect(said.count("edited:") == 1, "figures that were left alone are called edited")
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--sextant", required=True, type=pathlib.Path)
-    path = parser.parse_args().sextant.resolve()
-    for check in (check_other_device, check_overwrite, check_skipped_steps, check_dropped_choices,
-                  check_diverged,
-                  check_signal_within_a_step, check_interrupted_run_is_read, check_edited_figures):
-        with tempfile.TemporaryDirectory() as folder:
-            print(check.__name__, flush=True)
-            check(Program(path, pathlib.Path(folder)))
-    print(f"{len(failures)} expectations failed")
-    return 1 if failures else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_checks(
+        check_other_device, check_overwrite, check_skipped_steps, check_dropped_choices,
+        check_diverged, check_signal_within_a_step, check_interrupted_run_is_read,
+        check_edited_figures))

@@ -3,16 +3,13 @@
 usage: simulate_test.py --sextant PROGRAM
 """
 
-import argparse
 import gzip
 import json
 import math
-import pathlib
 import re
 import sys
-import tempfile
 
-from habits_test import TINY, Program, expect, failures
+from habits_test import TINY, expect, run_checks
 
 PLAN = [TINY, "-c", "dgx-h100:nodes=1", "--strategy", "dp=2 tp=2 pp=2 micro_batch=1",
         "--global-batch", "8"]
@@ -247,19 +244,8 @@ def check_pictures(program):
     expect(len(json.loads(found.group(1))["rows"]) > 0, "a page without rows")
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--sextant", required=True, type=pathlib.Path)
-    path = parser.parse_args().sextant.resolve()
-    for check in (check_modes, check_critical_path, check_changes, check_sweep, check_refusals,
-                  check_variation, check_links, check_operators, check_routing,
-                  check_notes, check_settings, check_mixtral, check_pictures):
-        with tempfile.TemporaryDirectory() as folder:
-            print(check.__name__, flush=True)
-            check(Program(path, pathlib.Path(folder)))
-    print(f"{len(failures)} expectations failed")
-    return 1 if failures else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_checks(
+        check_modes, check_critical_path, check_changes, check_sweep, check_refusals,
+        check_variation, check_links, check_operators, check_routing, check_notes,
+        check_settings, check_mixtral, check_pictures))
