@@ -180,7 +180,7 @@ class GuardFinder {
     last.reading_queues |= static_cast<std::uint16_t>(1U << static_cast<unsigned>(queue));
   }
 
-  // Of bytes that something else may use before or after.
+  // Visits the uses of bytes that something else may use before or after the run.
   template <typename Visit>
   void for_each_use(std::int32_t run, const Visit& visit) {
     const RunEntry& entry = tables_.runs[at(run)];

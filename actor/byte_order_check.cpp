@@ -245,7 +245,7 @@ class Checker {
             PastUse{.sequence = segment.reads[queue], .queue = static_cast<QueueRole>(queue)}, now);
   }
 
-  // Of the launch at hand.
+  // Reports `later`, a use of the launch at hand, where nothing orders it behind `earlier`.
   void check_order(const PastUse& earlier, const PastUse& later) {
     if (earlier.sequence < 0 ||
         (*known_)[static_cast<std::size_t>(earlier.queue)] > earlier.sequence)

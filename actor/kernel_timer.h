@@ -15,7 +15,7 @@ struct KernelTiming {
   double median_s = 0, low_quartile_s = 0, high_quartile_s = 0;
   int runs = 0;
 };
-// Of the seconds that single runs took, at least one.
+// Median and quartiles of the seconds that single runs took; there is at least one run.
 KernelTiming timing_of(std::vector<double> seconds);
 
 class KernelTimer {

@@ -29,7 +29,8 @@ class SegmentRuns {
     for (std::int32_t run = run_of(range.begin); run < range.end; run = run_after(run))
       visit(sextant::at(values_, run));
   }
-  // The same, and what `visit` changes, it changes for the range alone.
+  // Calls visit(value) once per run inside the range; what it changes, it changes for the range
+  // alone.
   template <typename Visit>
   void change(SegmentRange range, const Visit& visit) {
     if (range.begin >= range.end) return;

@@ -29,7 +29,7 @@ struct RunRecord {
   RunEnd end = RunEnd::kComplete;
   std::int64_t asked_steps = 0;
   std::int64_t skipped_steps = 0;  // changed no weight
-  // Of experts, over all steps: those that found no place, and all that might have.
+  // Choices of experts over all steps: those that found no place, and all that might have.
   std::int64_t dropped_choices = 0, choices = 0;
   std::string queues, kernels;  // of CPU ranks
   std::uint64_t seed = 0;

@@ -5,6 +5,7 @@
 #include "core/check.h"
 #include "core/nearest.h"
 #include "core/operator.h"
+#include "core/tensor_types.h"
 
 #include <algorithm>
 #include <array>
@@ -54,12 +55,6 @@ void require_divisible_heads(const LogicalGraph& graph, const LogicalOp& op,
                           "cp_mode=ring",
                           op.name, op.kind, heads, kv_heads, strategy.cp, strategy.tp, parts, hint),
               {hint, "cp_mode=ring"});
-}
-
-std::vector<TensorType> types_of(const LogicalGraph& graph, const std::vector<TensorId>& tensors) {
-  std::vector<TensorType> types;
-  for (const TensorId id : tensors) types.push_back(graph.tensor(id).type);
-  return types;
 }
 
 // Whether an operator is a shift between so many devices, each of which has one chunk.

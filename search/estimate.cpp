@@ -4,6 +4,7 @@
 
 #include "core/at.h"
 #include "core/operator.h"
+#include "core/tensor_types.h"
 #include "core/views.h"
 
 #include <algorithm>
@@ -14,12 +15,6 @@
 
 namespace sextant {
 namespace {
-
-std::vector<TensorType> types_of_all(const LogicalGraph& graph, const std::vector<TensorId>& ids) {
-  std::vector<TensorType> types;
-  for (const TensorId id : ids) types.push_back(graph.tensor(id).type);
-  return types;
-}
 
 // Words over tp of what forward makes: parameters are split by their convention, all else follows
 // where an operator has a row for it.
@@ -39,8 +34,8 @@ class ForwardWords {
       return std::nullopt;
     }
     if (op.inputs.empty() || def.on_host || def.signatures == nullptr) return std::nullopt;
-    const std::vector<SbpSignature> rows = def.signatures(
-        types_of_all(graph_, op.inputs), types_of_all(graph_, op.outputs), op.attributes);
+    const std::vector<SbpSignature> rows =
+        def.signatures(types_of(graph_, op.inputs), types_of(graph_, op.outputs), op.attributes);
     const auto read = [&](std::size_t input) {
       const Sbp& word = of(op.inputs[input]);
       return word.is_partial() ? Sbp::broadcast() : word;

@@ -2,6 +2,7 @@
 #include "compiler/recompute.h"
 #include "core/at.h"
 #include "core/operator.h"
+#include "core/tensor_types.h"
 #include "core/views.h"
 #include "search/bounds.h"
 
@@ -12,12 +13,6 @@
 
 namespace sextant {
 namespace {
-
-std::vector<TensorType> types_of(const LogicalGraph& graph, const std::vector<TensorId>& tensors) {
-  std::vector<TensorType> types;
-  for (const TensorId tensor : tensors) types.push_back(graph.tensor(tensor).type);
-  return types;
-}
 
 // Operators whose results reach a state update or a host actor: a compiler may drop the others.
 std::vector<bool> live_ops(const LogicalGraph& graph) {

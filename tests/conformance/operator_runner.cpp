@@ -138,12 +138,6 @@ void run_operator(const std::string& kind, const Attributes& attributes,
   for (std::size_t i = 0; i < outputs.size(); ++i) unpack(out[i], outputs[i].values);
 }
 
-std::vector<TensorType> types_of(const LogicalGraph& graph, const std::vector<TensorId>& tensors) {
-  std::vector<TensorType> types;
-  for (const TensorId tensor : tensors) types.push_back(graph.tensor(tensor).type);
-  return types;
-}
-
 void evaluate(const LogicalGraph& graph, TensorValues& values) {
   for (const LogicalOp& op : graph.ops()) {
     if (!runs_on_device(graph.registry().get(op.kind))) continue;

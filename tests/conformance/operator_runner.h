@@ -6,6 +6,7 @@
 #include "core/physical_graph.h"
 #include "core/sbp.h"
 #include "core/shape.h"
+#include "core/tensor_types.h"
 
 #include <cstddef>
 #include <map>
@@ -60,8 +61,6 @@ class OperatorRunner {
 // with the contents after it. Values pass through the dtype of their tensor.
 void run_operator(const std::string& kind, const Attributes& attributes,
                   const std::vector<Piece>& inputs, std::vector<Piece>& outputs);
-
-std::vector<TensorType> types_of(const LogicalGraph& graph, const std::vector<TensorId>& tensors);
 
 using TensorValues = std::map<TensorId, std::vector<double>>;
 
