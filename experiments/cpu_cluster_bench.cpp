@@ -53,7 +53,7 @@ double launch_seconds(CpuBench& bench, const PhysicalGraph& graph) {
 }
 
 // How many bytes a way moves over the link, per byte of the tensor that is global to `n` ranks.
-double moved_share(Primitive primitive, double n) {
+double link_bytes_per_tensor_byte(Primitive primitive, double n) {
   switch (primitive) {
     case Primitive::kAllReduce:
       return 2 * (n - 1) / n;
@@ -82,7 +82,7 @@ MeasuredWay measure_way(CpuBench& bench, Primitive primitive, const char* algori
   constexpr std::int64_t kSmall = 1 << 10, kLarge = 4 << 20;
   const double small = bench.meet(primitive, Bytes(kSmall)).median_s;
   const double large = bench.meet(primitive, Bytes(kLarge)).median_s;
-  const double share = moved_share(primitive, ranks);
+  const double share = link_bytes_per_tensor_byte(primitive, ranks);
   const double per_byte = std::max(large - small, 0.1 * large) / (share * (kLarge - kSmall));
   return {primitive, algorithm, std::max(small - share * kSmall * per_byte, 0.0), 1 / per_byte};
 }
