@@ -124,12 +124,13 @@ def wide_run(program, rows):
 def peak_of_run(program, rows):
     """Bytes of the largest moment of a whole process, and those of its plan's arena."""
     arguments = wide_run(program, rows)
-    with subprocess.Popen([str(program.path), *arguments, "--out", "out"], cwd=program.folder,
+    out = f"out{rows}"
+    with subprocess.Popen([str(program.path), *arguments, "--out", out], cwd=program.folder,
                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as child:
         _, status, usage = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
     expect(child.returncode == 0, f"{rows} rows: exit {child.returncode}")
-    planned = program.run("simulate", "out/plan.json", "--memory", "--json").expect_code(0).document()
+    planned = program.run("simulate", f"{out}/plan.json", "--memory", "--json").expect_code(0).document()
     return usage.ru_maxrss * 1024, planned["memory"]["max_arena_bytes"]
 
 
