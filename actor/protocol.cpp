@@ -323,6 +323,68 @@ std::optional<std::string> Protocol::not_returned(const PhysicalGraph& graph,
   return std::nullopt;
 }
 
+bool Protocol::repeats(const Protocol& earlier) const {
+  for (std::size_t s = 0; s < sites_.size(); ++s)
+    if (sites_[s].acts - earlier.sites_[s].acts != tables_->sites[s].acts_per_step) return false;
+  for (std::size_t w = 0; w < writes_.size(); ++w) {
+    const auto ahead = [&](const Protocol& of) {
+      return of.writes_[w].contents - of.frames_[index(tables_->writes[w].frame)].taken;
+    };
+    if (writes_[w].acts_of_content != earlier.writes_[w].acts_of_content ||
+        ahead(*this) != ahead(earlier))
+      return false;
+  }
+  for (std::int32_t f = 0; index(f) < frames_.size(); ++f)
+    if (!frame_repeats(earlier, f)) return false;
+  for (std::int32_t c = 0; index(c) < channels_.size(); ++c)
+    if (!channel_repeats(earlier, c)) return false;
+  return outbox_.empty() && earlier.outbox_.empty();
+}
+
+// Counters of contents in flight, from where the next content is taken.
+bool Protocol::frame_repeats(const Protocol& earlier, std::int32_t f) const {
+  const FrameQuota& quota = tables_->frames[index(f)];
+  const FrameState &now = frames_[index(f)], &then = earlier.frames_[index(f)];
+  if (now.taken - now.released != then.taken - then.released) return false;
+  std::int32_t at = now.take_at, like = then.take_at;
+  for (std::int32_t i = 0; i < quota.num_registers; ++i) {
+    if (references_[index(quota.ring + at)] != earlier.references_[index(quota.ring + like)])
+      return false;
+    advance(at, quota.num_registers);
+    advance(like, quota.num_registers);
+  }
+  return true;
+}
+
+// Rings from where the next content comes, the oldest fences first.
+bool Protocol::channel_repeats(const Protocol& earlier, std::int32_t c) const {
+  const Channel& channel = tables_->channels[index(c)];
+  const ChannelState &now = channels_[index(c)], &then = earlier.channels_[index(c)];
+  const std::int32_t registers = registers_of(c);
+  const auto before = [&](std::int32_t a, std::int32_t b) {
+    return (a - b + registers) % registers;
+  };
+  const auto take_at = [&](const Protocol& of) { return of.frames_[index(channel.frame)].take_at; };
+  // Nobody consumes what acks itself.
+  if (!channel.acks_itself() &&
+      (now.reqs - now.consumed != then.reqs - then.consumed ||
+       now.acts_of_content != then.acts_of_content ||
+       before(now.req_at, now.read_at) != before(then.req_at, then.read_at)))
+    return false;
+  if (now.reqs - now.acks != then.reqs - then.acks ||
+      before(take_at(*this), now.ack_at) != before(take_at(earlier), then.ack_at))
+    return false;
+  for (std::int32_t i = 0; i < registers; ++i) {
+    const auto fence = [&](const std::vector<Fence>& fences, std::int32_t from) {
+      return fences[index(channel.ring + (from + i) % registers)];
+    };
+    if (!is_step_later(fence(req_fences_, now.req_at), fence(earlier.req_fences_, then.req_at)) ||
+        !is_step_later(fence(ack_fences_, now.ack_at), fence(earlier.ack_fences_, then.ack_at)))
+      return false;
+  }
+  return true;
+}
+
 std::uint64_t Protocol::message_hash() const {
   std::uint64_t hash = 0;
   for (std::size_t c = 0; c < channels_.size(); ++c) {

@@ -78,6 +78,10 @@ class Protocol {
   // Every counter is where it was before the first step (invariant 6). Else the text names one that
   // is not.
   std::optional<std::string> not_returned(const PhysicalGraph& graph, ProgramId program) const;
+  // Between two steps: whether all is as it was in `earlier`, one step before, with every fence a
+  // step later. From then on every step posts and takes what the one before did, a step later. What
+  // queues have waited for is left out: it says which waits need not be issued again.
+  bool repeats(const Protocol& earlier) const;
   // Of everything posted by sites of the launch thread, over all channels and both directions.
   std::uint64_t message_hash() const;
 
@@ -120,6 +124,14 @@ class Protocol {
   }
   void wait_for_guards(const RunEntry& run, std::int64_t step);
   void settle_waits(const RunEntry& run);
+  bool channel_repeats(const Protocol& earlier, std::int32_t channel) const;
+  bool frame_repeats(const Protocol& earlier, std::int32_t frame) const;
+  bool is_step_later(Fence fence, Fence earlier) const {
+    if (fence.sequence < 0 || earlier.sequence < 0) return fence.sequence == earlier.sequence;
+    return fence.queue == earlier.queue &&
+           fence.sequence ==
+               earlier.sequence + tables_->runs_per_step[static_cast<std::size_t>(fence.queue)];
+  }
   void advance(std::int32_t& position, std::int32_t num_registers) const {
     if (++position == num_registers) position = 0;
   }

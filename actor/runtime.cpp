@@ -348,6 +348,8 @@ void RankRuntime::stop(const std::string& reason) {
   if (impl_->host_thread) impl_->host_thread->stop(reason);
 }
 
+const Protocol& RankRuntime::protocol() const { return impl_->protocol; }
+
 IssueHash RankRuntime::hash() const {
   return {{impl_->hashes.begin(), impl_->hashes.end()}, impl_->protocol.message_hash()};
 }

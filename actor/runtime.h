@@ -15,6 +15,8 @@
 
 namespace sextant {
 
+class Protocol;
+
 // Hashes of what was issued: equal on every device (invariant 5).
 struct IssueHash {
   std::vector<std::uint64_t> per_queue;  // kNumQueueRoles entries
@@ -60,6 +62,7 @@ class RankRuntime {
   // inside the device are ended by Device::abort.
   void stop(const std::string& reason);
   IssueHash hash() const;
+  const Protocol& protocol() const;
 
  private:
   struct Impl;

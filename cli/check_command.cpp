@@ -31,6 +31,7 @@ void run_check(const JobArguments& arguments, const CommonOptions&, Console& con
   PlannedJob planned = load_planned_job(arguments);
   planned.plan.expand.checks = false;  // made here, one by one
   const PhysicalGraph graph = physical_graph(planned);
+  require_fits(planned, graph);  // what does not is not worth a proof
   require_none(validate(graph), "the graph is not valid");
   Rehearsal rehearsal(graph);
   std::size_t guards = 0;
@@ -39,7 +40,6 @@ void run_check(const JobArguments& arguments, const CommonOptions&, Console& con
                  "bytes are used without order");
     guards += graph.programs[p].guards.size();
   }
-  require_fits(planned, graph);
   const DeviceMemory memory = device_memory(graph, planned.job.cluster);
   const Bytes beside = total(memory.libraries);
   console.say(fmt::format("valid: {} ranks in {} classes, {} runs per step of all classes",

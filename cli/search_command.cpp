@@ -212,12 +212,13 @@ SearchResult stoppable_search(const Job& job, const SearchArguments& arguments,
                         to_text(miss.needed), to_text(miss.capacity));
     hints.push_back(fmt::format("with {} a device there is a plan: {}", to_text(miss.needed),
                                 to_string(miss.strategy)));
-    // Each is compiled, so a search that had no more time leaves them out.
+    // Some are compiled, so a search that had no more time leaves them out.
     const SearchProblem problem = search_problem(job);
     std::vector<MemoryRemedy> remedies;
     if (result.complete())
-      remedies = memory_remedies(problem, miss.strategy, make_search_models(problem), miss.needed);
-    for (std::string& remedy : remedy_texts(remedies, miss.needed, miss.capacity))
+      remedies = memory_remedies(problem, miss.strategy, make_search_models(problem), miss.needed,
+                                 miss.capacity);
+    for (std::string& remedy : remedy_texts(remedies, miss.needed))
       hints.push_back(std::move(remedy));
   }
   if (!result.complete()) hints.push_back("a longer --time-limit looks at more");

@@ -188,12 +188,12 @@ void require_fits(const PlannedJob& planned, const PhysicalGraph& graph) {
   const DeviceMemory memory = device_memory(graph, planned.job.cluster);
   if (memory.fits()) return;
   const SearchProblem problem = search_problem(planned.job);
-  const auto remedies =
-      memory_remedies(problem, planned.plan.strategy, make_search_models(problem), memory.needed());
+  const auto remedies = memory_remedies(problem, planned.plan.strategy, make_search_models(problem),
+                                        memory.needed(), memory.capacity);
   const Bytes beside = total(memory.libraries);
   refuse_size(graph, memory.program, beside,
               fmt::format("libraries {}: {}", to_text(beside), to_text(memory.libraries)),
-              memory.capacity, remedy_texts(remedies, memory.needed(), memory.capacity));
+              memory.capacity, remedy_texts(remedies, memory.needed()));
 }
 
 SearchProblem search_problem(const Job& job) {

@@ -2,7 +2,6 @@
 #include "compiler/buckets.h"
 
 #include "core/at.h"
-#include "core/communication_volume.h"
 
 #include <algorithm>
 #include <optional>
@@ -17,12 +16,13 @@ namespace {
 class StageBuckets {
  public:
   StageBuckets(std::vector<OrderedRun>& order, const Partition& partition, const GroupTable& groups,
-               const NetworkModel& network, const BucketLimits& limits)
+               const NetworkModel& network, MovedSizes& sizes, const BucketLimits& limits)
       : order_(order),
         partition_(partition),
         graph_(partition.graph()),
         groups_(groups),
         network_(network),
+        sizes_(sizes),
         limits_(limits),
         made_at_(graph_.tensors.size()) {
     for (const OrderedRun& run : order) next_group_ = std::max(next_group_, run.launch_group + 1);
@@ -165,7 +165,7 @@ class StageBuckets {
     return candidates_.back();
   }
 
-  Candidate measured(const Kind& kind, int stage) const {
+  Candidate measured(const Kind& kind, int stage) {
     const Placement& placement = at(graph_.placements, stage);
     const GroupId group = groups_.groups_of_member(stage, 0)[static_cast<std::size_t>(kind.role)];
     Candidate candidate;
@@ -174,8 +174,8 @@ class StageBuckets {
     candidate.communication.dtype = kind.dtype;
     candidate.members = groups_.groups()[group.index()].ranks;
     const CollectiveCost cost =
-        collective_cost(candidate.communication, kind.shape, {&kind.from, &placement},
-                        {&kind.to, &placement}, candidate.members);
+        sizes_.cost(candidate.communication, kind.shape, {&kind.from, &placement},
+                    {&kind.to, &placement}, candidate.members);
     candidate.global_bytes = cost.global_bytes;
     candidate.largest_volume = cost.largest_volume;
     candidate.alone = duration_of(candidate);
@@ -221,6 +221,7 @@ class StageBuckets {
   const StagedGraph& graph_;
   const GroupTable& groups_;
   const NetworkModel& network_;
+  MovedSizes& sizes_;
   const BucketLimits& limits_;
   std::vector<Time> made_at_;  // by tensor: the last act of its producer so far
   std::int32_t next_group_ = 0;
@@ -233,10 +234,10 @@ class StageBuckets {
 }  // namespace
 
 void fuse_buckets(IssueOrder& order, const Partition& partition, const GroupTable& groups,
-                  const NetworkModel& network, const BucketLimits& limits) {
+                  const NetworkModel& network, MovedSizes& sizes, const BucketLimits& limits) {
   if (limits.bytes.value <= 0 || limits.operations < 2) return;
   for (std::vector<OrderedRun>& stage : order)
-    StageBuckets(stage, partition, groups, network, limits).run();
+    StageBuckets(stage, partition, groups, network, sizes, limits).run();
 }
 
 }  // namespace sextant

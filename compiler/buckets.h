@@ -4,6 +4,7 @@
 
 #include "compiler/groups.h"
 #include "compiler/issue_order.h"
+#include "compiler/moved_sizes.h"
 #include "compiler/partition.h"
 #include "core/cost_model.h"
 #include "core/units.h"
@@ -31,6 +32,6 @@ struct BucketLimits {
 // The members become one launch group at the place of the last of them: every rank of the stage
 // moves the same entries in the same way, so the result is again a cut of one global order.
 void fuse_buckets(IssueOrder& order, const Partition& partition, const GroupTable& groups,
-                  const NetworkModel& network, const BucketLimits& limits);
+                  const NetworkModel& network, MovedSizes& sizes, const BucketLimits& limits);
 
 }  // namespace sextant

@@ -2,7 +2,6 @@
 #include "compiler/durations.h"
 
 #include "core/at.h"
-#include "core/communication_volume.h"
 
 #include <algorithm>
 
@@ -11,7 +10,7 @@ namespace sextant {
 DurationTable::DurationTable(const PhysicalGraph& graph, const BlockForms& forms,
                              const BlockTable& blocks, std::span<const ProgramClass> classes,
                              const GroupTable& groups, const CostModel& cost,
-                             const NetworkModel& network)
+                             const NetworkModel& network, MovedSizes& sizes)
     : by_form_(static_cast<std::size_t>(forms.num_forms())) {
   for (std::size_t c = 0; c < classes.size(); ++c) {
     const std::vector<GroupId> group_of_role =
@@ -28,7 +27,7 @@ DurationTable::DurationTable(const PhysicalGraph& graph, const BlockForms& forms
         if (actor.communication) {
           const DeviceGroup& group =
               graph.groups[at(group_of_role, actor.communication->group).index()];
-          duration = network.duration(collective_cost(graph, *actor.communication, group.ranks));
+          duration = network.duration(sizes.cost(graph, *actor.communication, group.ranks));
         } else {
           duration = cost.duration(actor.work);
         }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "compiler/blocks.h"
+#include "compiler/moved_sizes.h"
 #include "compiler/stage_program.h"
 #include "core/cost_model.h"
 #include "core/physical_graph.h"
@@ -20,7 +21,7 @@ class DurationTable {
   // slowest decides: they run in one order.
   DurationTable(const PhysicalGraph& graph, const BlockForms& forms, const BlockTable& blocks,
                 std::span<const ProgramClass> classes, const GroupTable& groups,
-                const CostModel& cost, const NetworkModel& network);
+                const CostModel& cost, const NetworkModel& network, MovedSizes& sizes);
 
   std::span<const Duration> of_form(std::int32_t form) const {
     return by_form_[static_cast<std::size_t>(form)];

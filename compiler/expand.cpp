@@ -101,14 +101,15 @@ class Expansion {
   }
 
   IssueOrder make_order(const CostModel& cost, const NetworkModel& network) const {
-    const DurationTable durations(graph_, forms_, blocks_, classes_, groups_, cost, network);
+    MovedSizes sizes;
+    const DurationTable durations(graph_, forms_, blocks_, classes_, groups_, cost, network, sizes);
     ActorDurations of_instance;
     for (std::size_t i = 0; i < partition_.instances().size(); ++i)
       of_instance.push_back(durations.of_form(forms_.form_of(static_cast<std::int32_t>(i))));
     const auto programs = make_stage_programs(partition_, options_.schedule, of_instance);
     IssueOrder order = make_issue_order(partition_, programs, of_instance,
                                         {options_.launch_groups, options_.transfer_order});
-    fuse_buckets(order, partition_, groups_, network, options_.buckets);
+    fuse_buckets(order, partition_, groups_, network, sizes, options_.buckets);
     return order;
   }
 

@@ -19,6 +19,8 @@
 
 namespace sextant {
 
+struct BoxingTables;  // compiler/stage.h
+
 enum class SlotLifetime : std::uint8_t { kIssueOrder, kModelled };
 
 struct ExpandOptions {
@@ -72,5 +74,13 @@ PhysicalGraph compile(const LogicalGraph& training, const Strategy& strategy,
 ExpandedGraph compile_and_report(const LogicalGraph& training, const Strategy& strategy,
                                  std::int64_t global_batch, const CostModel& cost,
                                  const NetworkModel& network, ExpandOptions options = {});
+// The same, with boxing plans of these models that several compiles share.
+PhysicalGraph compile(const LogicalGraph& training, const Strategy& strategy,
+                      std::int64_t global_batch, const CostModel& cost, const NetworkModel& network,
+                      BoxingTables& tables, ExpandOptions options = {});
+ExpandedGraph compile_and_report(const LogicalGraph& training, const Strategy& strategy,
+                                 std::int64_t global_batch, const CostModel& cost,
+                                 const NetworkModel& network, BoxingTables& tables,
+                                 ExpandOptions options = {});
 
 }  // namespace sextant

@@ -36,8 +36,12 @@ class Fusion {
 
   StagedGraph run() const {
     if (chains_.empty()) return graph_;
-    StagedGraph fused = graph_;
-    fused.ops.clear();
+    StagedGraph fused;
+    fused.placements = graph_.placements;
+    fused.tensors = graph_.tensors;
+    fused.micro_batches = graph_.micro_batches;
+    fused.chunk_of_layer = graph_.chunk_of_layer;
+    fused.ops.reserve(graph_.ops.size());
     std::vector<StagedOpIndex> new_index(graph_.ops.size(), -1);
     for (std::size_t op = 0; op < graph_.ops.size(); ++op) {
       const auto index = static_cast<StagedOpIndex>(op);

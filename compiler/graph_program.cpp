@@ -30,8 +30,9 @@ StagedGraph stage_program(const GraphDocument& document, std::int64_t micro_batc
   require(micro_batches >= 1, ErrorCode::kUsage, "a step of {} micro-batches", micro_batches);
   const WordAssignment words = infer_words(document.graph, document.placements,
                                            document.stage_of_layer, constraints_of(document));
+  BoxingTables tables(network, cost);
   return StageBuilder(document.graph, document.placements, document.stage_of_layer,
-                      document.stage_of_layer, rates_of(document.graph), words, {}, network, cost)
+                      document.stage_of_layer, rates_of(document.graph), words, {}, tables.chosen)
       .run(micro_batches);
 }
 

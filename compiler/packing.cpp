@@ -7,6 +7,7 @@
 #include "core/counter_rng.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <tuple>
 #include <utility>
@@ -111,12 +112,7 @@ class Shelf {
   Bytes place(std::int32_t index) {
     const Stay& stay = at(stays_, index);
     if (stay.size.value == 0) return Bytes();
-    gather(stay);
-    Bytes offset;
-    for (const Placed& other : met_) {
-      if (other.begin >= offset + stay.size) break;
-      offset = std::max(offset, other.end);
-    }
+    const Bytes offset = lowest(stay);
     const Placed placed{offset, offset + stay.size, stay.begin, stay.end};
     for (std::int32_t s = stretches_.first(stay); s <= stretches_.last(stay); ++s) {
       std::vector<Placed>& stretch = at(placed_, s);
@@ -132,38 +128,44 @@ class Shelf {
     bool operator<(const Placed& other) const { return begin < other.begin; }
   };
 
-  // By offset: every stretch is, and what several of them add is merged.
-  void gather(const Stay& stay) {
-    met_.clear();
+  // What lies at the offset keeps the stay off all offsets below its end: so it does not matter in
+  // which order the stretches are looked at, and what was passed once is not looked at again.
+  Bytes lowest(const Stay& stay) {
     const std::int32_t first = stretches_.first(stay), last = stretches_.last(stay);
-    for (std::int32_t s = first; s <= last; ++s) {
-      const std::size_t known = met_.size();
-      for (const Placed& other : at(placed_, s)) {
-        if (other.from >= stay.end || stay.begin >= other.until) continue;
-        // Once: in the first stretch that both touch.
-        if (std::max(first, stretches_.of(other.from)) == s) met_.push_back(other);
+    next_.assign(static_cast<std::size_t>(last - first) + 1, 0);
+    Bytes offset;
+    for (bool rises = true; rises;) {
+      rises = false;
+      for (std::int32_t s = first; s <= last; ++s) {
+        const std::vector<Placed>& stretch = at(placed_, s);
+        std::size_t& next = at(next_, s - first);
+        for (; next < stretch.size() && stretch[next].begin < offset + stay.size; ++next) {
+          const Placed& other = stretch[next];
+          if (other.from >= stay.end || stay.begin >= other.until || other.end <= offset) continue;
+          offset = other.end;
+          rises = true;
+        }
       }
-      if (known == 0 || known == met_.size()) continue;
-      const auto added = met_.begin() + static_cast<std::ptrdiff_t>(known);
-      merged_.resize(met_.size());
-      std::merge(met_.begin(), added, added, met_.end(), merged_.begin());
-      met_.swap(merged_);
     }
+    return offset;
   }
 
   std::span<const Stay> stays_;
   const Stretches& stretches_;
   std::vector<std::vector<Placed>> placed_;  // by stretch
-  std::vector<Placed> met_, merged_;
+  std::vector<std::size_t> next_;            // by stretch of the stay: the first not looked at
 };
 
-Packing pack_lowest(std::span<const Stay> stays, const Stretches& stretches, const Order& order) {
+// Nothing as soon as it takes more than `most`.
+std::optional<Packing> pack_lowest(std::span<const Stay> stays, const Stretches& stretches,
+                                   const Order& order, Bytes most) {
   Shelf shelf(stays, stretches);
   Packing packing;
   packing.offsets.resize(stays.size());
   for (const std::int32_t stay : order) {
     at(packing.offsets, stay) = shelf.place(stay);
     packing.size = std::max(packing.size, at(packing.offsets, stay) + at(stays, stay).size);
+    if (packing.size > most) return std::nullopt;
   }
   return packing;
 }
@@ -239,32 +241,50 @@ Packing reorder(std::span<const Stay> stays, Packing best, Bytes bound, std::int
       move_forward(changed, stay, random.uniform(draw++));
     const auto any = static_cast<std::int32_t>(random.bits(draw++) % stays.size());
     move_forward(changed, any, random.uniform(draw++));
-    Packing packing = pack_lowest(stays, stretches, changed);
-    if (packing.size > best.size) continue;
-    best = std::move(packing);
+    std::optional<Packing> packing = pack_lowest(stays, stretches, changed, best.size);
+    if (!packing) continue;
+    best = *std::move(packing);
     order = by_offset(best);
   }
   return best;
 }
 
-// The stays of at least this size, placed in the order of the rule, and the others above them in
-// order of begin.
-Packing pack_large_apart(PackingRule rule, std::span<const Stay> stays, Bytes least) {
-  std::vector<Stay> large, small;
-  std::vector<bool> is_large;
-  for (const Stay& stay : stays) {
-    is_large.push_back(stay.size >= least);
-    (is_large.back() ? large : small).push_back(stay);
+// The stays of at least some size, placed in the order of a rule, and the others above them in
+// order of begin, which is the same under every rule.
+class LargeApart {
+ public:
+  LargeApart(std::span<const Stay> stays, Bytes least) {
+    std::vector<Stay> small;
+    for (const Stay& stay : stays) {
+      is_large_.push_back(stay.size >= least);
+      (is_large_.back() ? large_ : small).push_back(stay);
+    }
+    above_ = pack_in_order(small, false);
+    bound_ = packing_bound(large_) + above_.size;
   }
-  const Packing below = pack_lowest(large, Stretches(large), order_of(rule, large));
-  const Packing above = pack_in_order(small, false);
-  Packing packing;
-  auto next_below = below.offsets.begin(), next_above = above.offsets.begin();
-  for (const bool large_one : is_large)
-    packing.offsets.push_back(large_one ? *next_below++ : below.size + *next_above++);
-  packing.size = below.size + above.size;
-  return packing;
-}
+
+  // Nothing where it would take more than `most`.
+  std::optional<Packing> pack(PackingRule rule, Bytes most = kAnySize) const {
+    if (bound_ > most) return std::nullopt;
+    const std::optional<Packing> below =
+        pack_lowest(large_, Stretches(large_), order_of(rule, large_), most - above_.size);
+    if (!below) return std::nullopt;
+    Packing packing;
+    auto next_below = below->offsets.begin(), next_above = above_.offsets.begin();
+    for (const bool large_one : is_large_)
+      packing.offsets.push_back(large_one ? *next_below++ : below->size + *next_above++);
+    packing.size = below->size + above_.size;
+    return packing;
+  }
+
+ private:
+  static constexpr Bytes kAnySize{std::numeric_limits<std::int64_t>::max()};
+
+  std::vector<Stay> large_;
+  std::vector<bool> is_large_;  // by stay
+  Packing above_;
+  Bytes bound_;  // under any rule
+};
 
 // Sizes from the smallest that occurs on, each about twice the one before.
 std::vector<Bytes> thresholds_of(std::span<const Stay> stays) {
@@ -288,7 +308,7 @@ std::optional<Bytes> least_to_order(std::span<const Stay> stays, std::int64_t wo
 std::optional<Packing> pack_by_order(PackingRule rule, std::span<const Stay> stays,
                                      std::optional<Bytes> least) {
   if (!least) return std::nullopt;
-  return stays.empty() ? Packing() : pack_large_apart(rule, stays, *least);
+  return stays.empty() ? Packing() : LargeApart(stays, *least).pack(rule);
 }
 
 }  // namespace
@@ -372,13 +392,16 @@ BestPacking pack_quickly(std::span<const Stay> stays) {
 void improve(BestPacking& best, std::span<const Stay> stays, Bytes enough, std::int64_t work) {
   const Bytes bound = packing_bound(stays);
   if (best.packing.size <= std::max(bound, enough)) return;
-  const std::optional<Bytes> least = least_to_order(stays, work);
+  std::optional<LargeApart> apart;
+  if (const std::optional<Bytes> least = least_to_order(stays, work)) apart.emplace(stays, *least);
   for (const PackingRule rule : kPackingRules) {
     if (best.packing.size <= std::max(bound, enough)) return;
     if (rule == PackingRule::kInOrder || rule == PackingRule::kApart) continue;
-    std::optional<Packing> packing = rule == PackingRule::kImproved
-                                         ? reorder(stays, best.packing, bound, work)
-                                         : pack_by_order(rule, stays, least);
+    std::optional<Packing> packing;
+    if (rule == PackingRule::kImproved)
+      packing = reorder(stays, best.packing, bound, work);
+    else if (apart)
+      packing = apart->pack(rule, best.packing.size - Bytes(1));
     if (packing && packing->size < best.packing.size) best = {std::move(*packing), rule};
   }
 }

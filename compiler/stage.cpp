@@ -91,9 +91,15 @@ std::vector<int> stage_of_layers(int num_layers, const Strategy& strategy) {
   return stages;
 }
 
-StagedGraph make_staged_graph(const LogicalGraph& training, const Strategy& given_strategy,
+StagedGraph make_staged_graph(const LogicalGraph& training, const Strategy& strategy,
                               std::int64_t micro_batches, const NetworkModel* network,
                               const CostModel* cost) {
+  BoxingTables tables(network, cost);
+  return make_staged_graph(training, strategy, micro_batches, tables);
+}
+
+StagedGraph make_staged_graph(const LogicalGraph& training, const Strategy& given_strategy,
+                              std::int64_t micro_batches, BoxingTables& tables) {
   require(micro_batches >= 1, ErrorCode::kUsage, "a step of {} micro-batches", micro_batches);
   const Strategy strategy = with_key_heads(given_strategy, training);
   require_schedule(strategy.schedule, {static_cast<std::int32_t>(strategy.pp),
@@ -107,7 +113,7 @@ StagedGraph make_staged_graph(const LogicalGraph& training, const Strategy& give
     virtual_stage_of_layer.push_back(place.virtual_stage);
   }
   StrategyWords given = strategy_words(training, strategy);
-  BoxingPlans by_bytes(BoxingObjective::kBytes);
+  BoxingPlans& by_bytes = tables.by_bytes;
   WordAssignment words =
       infer_words(training, placements, stage_of_layer, given.constraints, by_bytes);
   if (strategy.sequence_parallel && strategy.tp > 1) {
@@ -123,7 +129,7 @@ StagedGraph make_staged_graph(const LogicalGraph& training, const Strategy& give
   }
   const LogicalGraph& logical = in_pieces ? *in_pieces : training;
   StagedGraph graph = StageBuilder(logical, placements, stage_of_layer, virtual_stage_of_layer,
-                                   rates_of(logical), words, given.times, network, cost)
+                                   rates_of(logical), words, given.times, tables.chosen)
                           .run(micro_batches);
   if (strategy.virtual_stages > 1) graph.chunk_of_layer = std::move(chunk_of_layer);
   return graph;

@@ -6,6 +6,7 @@
 #include "compiler/strategy.h"
 #include "core/cost_model.h"
 #include "core/logical_graph.h"
+#include "sbp/boxing_plans.h"
 #include "sbp/inference.h"
 
 #include <cstdint>
@@ -57,11 +58,25 @@ inline constexpr std::int64_t kSmallestSharded = 1024;
 void split_sequences(const LogicalGraph& training, const Strategy& strategy,
                      const WordAssignment& inferred, StrategyWords& words);
 
+// Boxing plans of the compiles of one job, each made once: strategies of one model ask for many of
+// the same. Not for several threads at once; the models outlive it.
+struct BoxingTables {
+  BoxingTables(const NetworkModel* network, const CostModel* cost)
+      : by_bytes(BoxingObjective::kBytes),
+        chosen(network != nullptr ? BoxingObjective::kTime : BoxingObjective::kBytes, network,
+               cost) {}
+  BoxingPlans by_bytes;  // what inference asks for
+  BoxingPlans chosen;    // what is built: by time, without a network by bytes
+};
+
 // Throws Error(kInfeasible) for micro-batches or chunks that the schedule cannot have (schedule.h).
 // `network` decides between boxings by time, in which what devices do alone takes what `cost` says;
 // without a network bytes decide, without a cost model it is free. The result passes validate().
 StagedGraph make_staged_graph(const LogicalGraph& training, const Strategy& strategy,
                               std::int64_t micro_batches, const NetworkModel* network,
                               const CostModel* cost = nullptr);
+// The same, with tables of these models that several compiles share.
+StagedGraph make_staged_graph(const LogicalGraph& training, const Strategy& strategy,
+                              std::int64_t micro_batches, BoxingTables& tables);
 
 }  // namespace sextant

@@ -26,8 +26,7 @@ StageBuilder::StageBuilder(const LogicalGraph& graph, const std::vector<Placemen
                            const std::vector<int>& stage_of_layer,
                            const std::vector<int>& virtual_stage_of_layer,
                            const std::vector<Rate>& rates, const WordAssignment& words,
-                           const BoxingTimes& times, const NetworkModel* network,
-                           const CostModel* cost)
+                           const BoxingTimes& times, BoxingPlans& plans)
     : graph_(graph),
       placements_(placements),
       stage_of_layer_(stage_of_layer),
@@ -35,7 +34,7 @@ StageBuilder::StageBuilder(const LogicalGraph& graph, const std::vector<Placemen
       rates_(rates),
       words_(words),
       times_(times),
-      plans_(network != nullptr ? BoxingObjective::kTime : BoxingObjective::kBytes, network, cost) {
+      plans_(plans) {
   for (const Placement& placement : placements) {
     extents_.push_back(placement.hierarchy());
     meshes_.push_back(plans_.placement(placement));

@@ -26,8 +26,7 @@ class StageBuilder {
   StageBuilder(const LogicalGraph& graph, const std::vector<Placement>& placements,
                const std::vector<int>& stage_of_layer,
                const std::vector<int>& virtual_stage_of_layer, const std::vector<Rate>& rates,
-               const WordAssignment& words, const BoxingTimes& times, const NetworkModel* network,
-               const CostModel* cost);
+               const WordAssignment& words, const BoxingTimes& times, BoxingPlans& plans);
 
   StagedGraph run(std::int64_t micro_batches);
 
@@ -136,7 +135,7 @@ class StageBuilder {
   const std::vector<Rate>& rates_;
   const WordAssignment& words_;
   const BoxingTimes& times_;
-  BoxingPlans plans_;
+  BoxingPlans& plans_;
   std::vector<BoxedTypeId> types_;                  // by TensorId
   std::vector<BoxedMeshId> meshes_;                 // by stage
   std::vector<std::vector<std::int64_t>> extents_;  // by stage

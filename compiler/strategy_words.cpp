@@ -82,10 +82,11 @@ class WordChooser {
     NdSbp words(axes_.count, Sbp::broadcast());
     if (shape.rank() > 0) {
       const std::int64_t batch = shape[0];
-      require(batch % strategy_.dp == 0, ErrorCode::kInfeasible,
-              "input '{}' has a batch of {} samples, which dp={} does not divide; dp that would "
-              "do: {}",
-              op.name, batch, strategy_.dp, comma_list(divisors_of(batch)));
+      if (batch % strategy_.dp != 0)
+        fail(ErrorCode::kInfeasible,
+             "input '{}' has a batch of {} samples, which dp={} does not divide; dp that would "
+             "do: {}",
+             op.name, batch, strategy_.dp, comma_list(divisors_of(batch)));
       require(batch == strategy_.dp * strategy_.micro_batch, ErrorCode::kInfeasible,
               "input '{}' has a batch of {} samples, but dp={} x micro_batch={} = {}: the graph "
               "was built for another strategy",
@@ -130,9 +131,9 @@ class WordChooser {
                   NdSbp& words) const {
     if (!dim) return;
     const Shape& shape = training_.tensor(op.outputs[0]).type.shape;
-    require(*dim < shape.rank(), ErrorCode::kInfeasible,
-            "parameter '{}' of shape {} has no dim {} for {}", op.name, to_string(shape), *dim,
-            mesh_axes(strategy_)[axis].name);
+    if (*dim >= shape.rank())
+      fail(ErrorCode::kInfeasible, "parameter '{}' of shape {} has no dim {} for {}", op.name,
+           to_string(shape), *dim, mesh_axes(strategy_)[axis].name);
     if (is_used(axis)) words[axis] = Sbp::split(*dim);
   }
 

@@ -69,6 +69,15 @@ class NetworkModel {
                         std::span<Time> done) const = 0;
   // Isolated duration when all members arrive together.
   virtual Duration duration(const CollectiveCost& cost) const = 0;
+  // All that durations depend on beside sizes and positions in a list of ranks. Where two lists of
+  // one length have equal numbers, a collective takes as long over the ranks at some positions of
+  // the one as over those at the same positions of the other.
+  virtual std::vector<std::int64_t> places_of(std::span<const Rank> ranks) const {
+    std::vector<std::int64_t> places;
+    places.reserve(ranks.size());
+    for (const Rank rank : ranks) places.push_back(rank.value);
+    return places;
+  }
   // Every completion is the last arrival plus `duration`: whoever times one collective many times
   // needs to ask for its duration once.
   virtual bool completes_together() const { return false; }

@@ -86,8 +86,9 @@ Bytes size_of(const TensorType& type) {
   std::int64_t bytes = 0;
   const bool overflows =
       __builtin_mul_overflow(type.shape.elements(), size_of(type.dtype).value, &bytes);
-  require(!overflows, ErrorCode::kBadInput, "a tensor {} of {} has more than 2^63 bytes",
-          to_string(type.shape), to_string(type.dtype));
+  if (overflows)
+    fail(ErrorCode::kBadInput, "a tensor {} of {} has more than 2^63 bytes", to_string(type.shape),
+         to_string(type.dtype));
   return Bytes(bytes);
 }
 

@@ -21,6 +21,23 @@ void append_ranks(Key& key, const Placement& placement) {
   for (const Rank rank : placement.ranks) key.push_back(static_cast<std::uint64_t>(rank.value));
 }
 
+// All that times depend on: where the devices are and of what kind. Bounds look for near devices in
+// order of rank, so that order counts as well.
+void append_places(Key& key, const Placement& from, const Placement& to,
+                   const NetworkModel& network, const CostModel* cost) {
+  std::vector<Rank> ranks = from.ranks;
+  ranks.insert(ranks.end(), to.ranks.begin(), to.ranks.end());
+  for (const std::int64_t place : network.places_of(ranks))
+    key.push_back(static_cast<std::uint64_t>(place));
+  std::vector<Rank> sorted = ranks;
+  std::sort(sorted.begin(), sorted.end());
+  for (const Rank rank : ranks) {
+    const auto at = std::lower_bound(sorted.begin(), sorted.end(), rank);
+    key.push_back(static_cast<std::uint64_t>(at - sorted.begin()));
+    if (cost != nullptr) key.push_back(static_cast<std::uint64_t>(cost->colour_of(rank)));
+  }
+}
+
 // For every device of the target its position in the source + 1, or 0.
 void append_shared(Key& key, const Placement& from, const Placement& to) {
   std::vector<std::pair<Rank, std::uint64_t>> positions;
@@ -58,17 +75,15 @@ BoxedMeshId BoxingPlans::placement(const Placement& placement) {
   return BoxedMeshId(number);
 }
 
-// Bytes depend on which devices are shared, time also on where each of them is.
+// Bytes depend on which devices are shared, time also on where each of them is: the stages of a
+// pipeline mostly lie alike.
 std::uint32_t BoxingPlans::add_pair(BoxedMeshId from, BoxedMeshId to) {
   const Mesh &source = meshes_[from.index()], &target = meshes_[to.index()];
   Key key;
   append(key, source.extents);
   append(key, target.extents);
   append_shared(key, source.placement, target.placement);
-  if (network_ != nullptr) {
-    append_ranks(key, source.placement);
-    append_ranks(key, target.placement);
-  }
+  if (network_ != nullptr) append_places(key, source.placement, target.placement, *network_, cost_);
   std::vector<std::uint32_t>& row = pairs_[from.index()];
   if (row.size() <= to.index()) row.resize(meshes_.size(), kUnknown);
   return row[to.index()] = static_cast<std::uint32_t>(pair_numbers_.of(key));

@@ -39,8 +39,9 @@ GivenWords::GivenWords(const LogicalGraph& graph, const std::vector<Placement>& 
 }
 
 void GivenWords::note_tensor(TensorId id, const NdSbp& words) {
-  require(id.is_valid() && id.index() < graph_.tensors().size(), ErrorCode::kUsage,
-          "words {} for tensor {} of {}", to_string(words), id.value, graph_.tensors().size());
+  if (!id.is_valid() || id.index() >= graph_.tensors().size())
+    fail(ErrorCode::kUsage, "words {} for tensor {} of {}", to_string(words), id.value,
+         graph_.tensors().size());
   tensors_[id.index()] = pinned(words, id, graph_.op(graph_.tensor(id).producer));
 }
 
@@ -54,8 +55,9 @@ void GivenWords::note_axis(const OpInput& input, const WordConstraints::OnAxis& 
   require_exists(input, {given.word});
   const LogicalOp& op = graph_.op(input.op);
   const std::size_t axes = stages_[mesh_of(op, stages_, stage_of_layer_)].axes.size();
-  require(given.axis < axes, ErrorCode::kUsage, "word {} on axis {} of {} for operator '{}'",
-          to_string(given.word), given.axis, axes, op.name);
+  if (given.axis >= axes)
+    fail(ErrorCode::kUsage, "word {} on axis {} of {} for operator '{}'", to_string(given.word),
+         given.axis, axes, op.name);
   NdSbp words(axes, Sbp::broadcast());
   words[given.axis] = given.word;
   axes_[place_of(input)] = OneAxis{given.axis, pinned(words, op.inputs[input.input], op)};
@@ -64,8 +66,9 @@ void GivenWords::note_axis(const OpInput& input, const WordConstraints::OnAxis& 
 void GivenWords::require_exists(const OpInput& input, const NdSbp& words) const {
   const bool exists = input.op.is_valid() && input.op.index() < graph_.ops().size() &&
                       input.input < graph_.op(input.op).inputs.size();
-  require(exists, ErrorCode::kUsage, "words {} for input {} of operator {}", to_string(words),
-          input.input, input.op.value);
+  if (!exists)
+    fail(ErrorCode::kUsage, "words {} for input {} of operator {}", to_string(words), input.input,
+         input.op.value);
 }
 
 // Words that do not fit are refused with the operator they were given for.

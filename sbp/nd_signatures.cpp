@@ -99,6 +99,10 @@ class Products {
     std::vector<std::size_t> order;
     for (std::size_t axis = 0; axis < hierarchy_.size(); ++axis)
       if (splits_with_others(words, axis)) order.push_back(axis);
+    if (order.empty()) {
+      if (fits(chosen_, hierarchy_, order)) products_.push_back(words);
+      return;
+    }
     const std::size_t first = products_.size();
     do {
       if (!fits(chosen_, hierarchy_, order)) continue;

@@ -10,7 +10,8 @@ namespace sextant {
 
 SearchModels make_search_models(const SearchProblem& problem) {
   TimingModels models = make_timing_models(*problem.cluster, problem.compute_dtype);
-  return {std::move(models.cost), std::move(models.network), problem.cluster};
+  const auto boxing = std::make_shared<BoxingTables>(models.network.get(), models.cost.get());
+  return {std::move(models.cost), std::move(models.network), problem.cluster, boxing};
 }
 
 Candidate evaluate_strategy(const LogicalGraph& training, const Strategy& strategy,
@@ -19,7 +20,10 @@ Candidate evaluate_strategy(const LogicalGraph& training, const Strategy& strate
   options.schedule = strategy.schedule;
   options.checks = false;
   const PhysicalGraph graph =
-      compile(training, strategy, global_batch, *models.cost, *models.network, options);
+      models.boxing
+          ? compile(training, strategy, global_batch, *models.cost, *models.network, *models.boxing,
+                    options)
+          : compile(training, strategy, global_batch, *models.cost, *models.network, options);
   Simulation simulation = simulate(graph, *models.cost, *models.network);
   Candidate candidate;
   candidate.strategy = strategy;

@@ -1,14 +1,19 @@
-// Each candidate is compiled as a search would compile it, without simulation and checks.
+// Candidates are taken by their bounds, the least first, and compiled as a search would compile
+// them, without simulation and checks.
 #include "search/memory_help.h"
 
 #include "compiler/expand.h"
 #include "core/error.h"
+#include "search/least_costs.h"
+#include "search/node_facts.h"
+#include "search/space.h"
 #include "simulator/library_memory.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 namespace sextant {
@@ -88,39 +93,100 @@ std::optional<Bytes> peak_of(const SearchProblem& problem, const Strategy& strat
     const Strategy known = parse_strategy(to_string(strategy));  // refuses what is not built
     ExpandOptions options;
     options.checks = options.guards = false;
-    const PhysicalGraph graph = compile(problem.training_graph(known), known, problem.global_batch,
-                                        *models.cost, *models.network, options);
+    const LogicalGraph training = problem.training_graph(known);
+    const PhysicalGraph graph = models.boxing
+                                    ? compile(training, known, problem.global_batch, *models.cost,
+                                              *models.network, *models.boxing, options)
+                                    : compile(training, known, problem.global_batch, *models.cost,
+                                              *models.network, options);
     return device_memory(graph, *problem.cluster).needed();
   } catch (const Error&) {
     return std::nullopt;
   }
 }
 
-}  // namespace
+// What no plan of the strategy can do without; nothing when the strategy cannot be honoured.
+std::optional<MemoryRemedy> bounded(const Strategy& strategy, NodeFacts& facts, Bytes capacity) {
+  try {
+    const NodeFacts::Excess excess = facts.excess_of({Level::kPieces, strategy});
+    return MemoryRemedy{.strategy = strategy,
+                        .change = {},
+                        .known = excess.missing > Bytes(0) ? MemoryRemedy::Known::kTooLarge
+                                                           : MemoryRemedy::Known::kMayFit,
+                        .is_compiled = false,
+                        .peak = excess.needed + (capacity - excess.room)};
+  } catch (const Error& error) {
+    if (!is_refusal(error)) throw;
+    return std::nullopt;
+  }
+}
 
-std::vector<MemoryRemedy> memory_remedies(const SearchProblem& problem, const Strategy& strategy,
-                                          const SearchModels& models, Bytes peak) {
+bool is_more_promising(const MemoryRemedy& a, const MemoryRemedy& b) {
+  return std::tuple(a.known, a.peak) < std::tuple(b.known, b.peak);
+}
+
+std::vector<MemoryRemedy> bounded_remedies(const SearchProblem& problem, const Strategy& strategy,
+                                           NodeFacts& facts, Bytes peak, Bytes capacity) {
   std::vector<MemoryRemedy> remedies;
   const Candidates candidates(strategy, problem.cluster->num_devices());
   for (const Strategy& candidate : candidates.list()) {
-    const std::optional<Bytes> needed = peak_of(problem, candidate, models);
-    if (needed && *needed < peak)
-      remedies.push_back({candidate, difference(strategy, candidate), *needed});
+    std::optional<MemoryRemedy> remedy = bounded(candidate, facts, capacity);
+    if (!remedy || remedy->peak >= peak) continue;
+    remedy->change = difference(strategy, candidate);
+    remedies.push_back(*std::move(remedy));
   }
-  std::stable_sort(remedies.begin(), remedies.end(),
-                   [](const MemoryRemedy& a, const MemoryRemedy& b) { return a.peak < b.peak; });
+  std::stable_sort(remedies.begin(), remedies.end(), is_more_promising);
   return remedies;
 }
 
-std::vector<std::string> remedy_texts(const std::vector<MemoryRemedy>& remedies, Bytes peak,
-                                      Bytes capacity) {
+}  // namespace
+
+std::vector<MemoryRemedy> memory_remedies(const SearchProblem& problem, const Strategy& strategy,
+                                          const SearchModels& models, Bytes peak, Bytes capacity,
+                                          std::int64_t acts) {
+  const LeastCosts costs(*problem.cluster, problem.compute_dtype, *models.cost);
+  const FirstGraph first = first_graph(problem);
+  NodeFacts facts(problem, *problem.cluster, costs, first);
+  const auto operators = static_cast<std::int64_t>(first.training.ops().size());
+  std::vector<MemoryRemedy> remedies;
+  bool is_first = true;
+  for (MemoryRemedy& remedy : bounded_remedies(problem, strategy, facts, peak, capacity)) {
+    const std::int64_t needed = operators * facts.micro_batches_of(remedy.strategy);
+    if (is_first || needed <= acts) {
+      acts -= std::min(acts, needed);
+      const std::optional<Bytes> compiled = peak_of(problem, remedy.strategy, models);
+      if (!compiled || *compiled >= peak) continue;
+      is_first = false;
+      remedy.is_compiled = true;
+      remedy.peak = *compiled;
+      remedy.known =
+          *compiled <= capacity ? MemoryRemedy::Known::kFits : MemoryRemedy::Known::kTooLarge;
+    }
+    remedies.push_back(std::move(remedy));
+  }
+  std::stable_sort(remedies.begin(), remedies.end(), is_more_promising);
+  return remedies;
+}
+
+std::vector<std::string> remedy_texts(const std::vector<MemoryRemedy>& remedies, Bytes peak) {
   std::vector<std::string> texts;
   for (const MemoryRemedy& remedy : remedies) {
-    const bool fits = remedy.peak <= capacity;
-    texts.push_back(fmt::format(
-        "{} needs {}{}", remedy.change, to_text(remedy.peak),
-        fits ? ", which fits"
-             : fmt::format(": {} less, not enough alone", to_text(peak - remedy.peak))));
+    std::string text = fmt::format("{} needs {}{}", remedy.change,
+                                   remedy.is_compiled ? "" : "at least ", to_text(remedy.peak));
+    switch (remedy.known) {
+      case MemoryRemedy::Known::kFits:
+        text += ", which fits";
+        break;
+      case MemoryRemedy::Known::kMayFit:
+        text += " and may be enough: it was not tried";
+        break;
+      case MemoryRemedy::Known::kTooLarge:
+        text += remedy.is_compiled
+                    ? fmt::format(": {} less, not enough alone", to_text(peak - remedy.peak))
+                    : ", not enough alone";
+        break;
+    }
+    texts.push_back(std::move(text));
   }
   return texts;
 }

@@ -1,6 +1,7 @@
 // Walks the tree of strategies, keeps what fits in memory, simulates what may win, ranks.
 #pragma once
 
+#include "compiler/stage.h"
 #include "compiler/strategy.h"
 #include "core/cluster.h"
 #include "core/cost_model.h"
@@ -110,6 +111,8 @@ struct SearchModels {
   std::unique_ptr<CostModel> cost;
   std::unique_ptr<NetworkModel> network;
   const Cluster* cluster = nullptr;  // whose libraries take memory beside plans
+  // Boxing plans that all strategies share; without it each makes its own. Not for several threads.
+  std::shared_ptr<BoxingTables> boxing = {};
 };
 SearchModels make_search_models(const SearchProblem& problem);
 

@@ -128,6 +128,39 @@ std::vector<std::vector<std::int32_t>> positions_of(std::span<const Rank> member
 
 }  // namespace
 
+namespace {
+
+// Appends in which stretch of `size` devices each rank lies, stretches without ranks left out.
+void append_stretches(std::span<const Rank> ranks, std::int64_t size,
+                      std::vector<std::int64_t>& places) {
+  std::vector<std::int64_t> stretches;
+  stretches.reserve(ranks.size());
+  for (const Rank rank : ranks) stretches.push_back(rank.value / size);
+  std::vector<std::int64_t> sorted = stretches;
+  std::sort(sorted.begin(), sorted.end());
+  sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+  for (const std::int64_t stretch : stretches)
+    places.push_back(std::lower_bound(sorted.begin(), sorted.end(), stretch) - sorted.begin());
+}
+
+}  // namespace
+
+// Shapes count the members of nodes and of groups of nodes, whichever these are; where the wiring
+// of a node or of its group is looked at, the positions there count as well.
+std::vector<std::int64_t> GroupShapes::places_of(std::span<const Rank> ranks) const {
+  std::vector<std::int64_t> places;
+  append_stretches(ranks, devices_per_node_, places);
+  for (const std::int64_t size : devices_per_group_) append_stretches(ranks, size, places);
+  if (!local_->is_trivial())
+    for (const Rank rank : ranks) places.push_back(rank.value % devices_per_node_);
+  if (!remote_->is_trivial())
+    for (const Rank rank : ranks)
+      places.push_back(
+          (devices_per_group_.empty() ? rank.value : rank.value % devices_per_group_.front()) /
+          devices_per_node_);
+  return places;
+}
+
 WiringFit GroupShapes::local_fit(std::span<const Rank> members) const {
   WiringFit worst;
   for (const auto& positions : positions_of(members, devices_per_node_, 1))

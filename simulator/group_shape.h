@@ -42,6 +42,10 @@ class GroupShapes {
   // Members differ and are devices of the cluster.
   GroupShape of(std::span<const Rank> members) const;
 
+  // Of ranks that may come twice: where two lists have equal numbers, the ranks at some positions
+  // of the one have the shape of those at the same positions of the other.
+  std::vector<std::int64_t> places_of(std::span<const Rank> ranks) const;
+
  private:
   class Fits;  // of one kind of link, remembered by positions
 

@@ -36,6 +36,9 @@ class NcclModel : public NetworkModel {
                 std::span<Time> done) const override;
   bool completes_together() const override { return true; }
   Duration duration(const CollectiveCost& cost) const override;
+  std::vector<std::int64_t> places_of(std::span<const Rank> ranks) const override {
+    return shapes_.places_of(ranks);
+  }
   CollectiveChoice choice(const CollectiveCost& cost) const;
 
  private:

@@ -180,6 +180,74 @@ TEST_CASE("with the guards no pair of uses is unordered; without any one of them
   }
 }
 
+// Waits of steps, by run: what a protocol says in a step, less the step.
+std::vector<std::vector<Fence>> waits_of_step(Protocol& protocol, const ProgramTables& tables,
+                                              std::int64_t step) {
+  std::vector<std::vector<Fence>> waits;
+  protocol.run_host_actors_freely(step + 1);
+  for (std::size_t run = 0; run < tables.runs.size();) {
+    REQUIRE(!protocol.issue(static_cast<std::int32_t>(run), step));
+    protocol.run_host_actors_freely(step + 1);
+    const std::int32_t members = tables.runs[run].group_size;
+    for (std::int32_t m = 0; m < members; ++m) {
+      waits.emplace_back();
+      for (Fence fence : protocol.waits(m)) {
+        fence.sequence -= step * tables.runs_per_step[static_cast<std::size_t>(fence.queue)];
+        waits.back().push_back(fence);
+      }
+    }
+    run += static_cast<std::size_t>(members);
+  }
+  return waits;
+}
+
+TEST_CASE("a protocol that repeats waits in each later step for what it waited for before") {
+  int repeating = 0;
+  for (const PipelineSpec& spec : pipelines()) {
+    const PhysicalGraph graph = pipeline_graph(spec);
+    for (std::size_t p = 0; p < graph.programs.size(); ++p) {
+      const ProgramTables tables(graph, ProgramId(p));
+      Protocol protocol(tables);
+      const Protocol start = protocol;
+      waits_of_step(protocol, tables, 0);
+      const Protocol first = protocol;
+      CHECK(!protocol.repeats(protocol));  // that is no step later
+      const auto second = waits_of_step(protocol, tables, 1);
+      if (!protocol.repeats(first)) continue;
+      ++repeating;
+      const Protocol after_second = protocol;
+      const auto third = waits_of_step(protocol, tables, 2);
+      CHECK(protocol.repeats(after_second));
+      CHECK(waits_of_step(protocol, tables, 3) == third);
+      // Only what a queue has waited for by now may be missing in the third.
+      for (std::size_t run = 0; run < third.size(); ++run)
+        for (const Fence fence : third[run])
+          CHECK(std::find(second[run].begin(), second[run].end(), fence) != second[run].end());
+    }
+  }
+  CHECK(repeating > 0);
+}
+
+TEST_CASE("two steps tell what three do, with all guards and without any one of them") {
+  for (const PipelineSpec& spec : pipelines()) {
+    PhysicalGraph graph = pipeline_graph(spec);
+    for (std::size_t p = 0; p < graph.programs.size(); ++p) {
+      const ProgramId program(p);
+      const std::vector<Guard> guards = graph.programs[p].guards;
+      for (std::size_t g = 0; g <= guards.size(); ++g) {
+        graph.programs[p].guards = guards;
+        if (g < guards.size())
+          graph.programs[p].guards.erase(graph.programs[p].guards.begin() +
+                                         static_cast<std::ptrdiff_t>(g));
+        const auto tables = std::make_shared<const ProgramTables>(graph, program);
+        CHECK(check_byte_order(graph, program, tables) ==
+              check_noted_order(graph, program, *tables, note_launches(graph, program, tables)));
+      }
+      graph.programs[p].guards = guards;
+    }
+  }
+}
+
 TEST_CASE("the check reports a race exactly when the oracle finds one") {
   std::size_t needed = 0, dropped = 0;
   for (const PipelineSpec& spec : pipelines()) {

@@ -52,19 +52,43 @@ def check_refusals(program):
             "too much", "parameters", "optimizer", "largest tensor", "zero=1 needs")
 
 
+def hints_of(program, job, strategy):
+    refused = program.run("check", *job, strategy).expect_code(4)
+    return [line.strip().removeprefix("hint: ").removeprefix("- ")
+            for line in refused.err.splitlines() if " needs " in line and "the plan" not in line]
+
+
+def check_hint(program, job, strategy, hint):
+    """With the change of the hint the plan fits, or it does not, as the hint says."""
+    change = hint.split(" needs ")[0]
+    settings = dict(word.split("=") for word in f"{strategy} {change}".split())
+    changed = " ".join(f"{key}={value}" for key, value in settings.items())
+    program.run("check", *job, changed).expect_code(0 if "which fits" in hint else 4)
+
+
 def check_hints(program):
     """A setting that is said to fit fits, one that is not enough alone does not."""
-    refused = program.run("check", *LARGE, "dp=2 tp=4 micro_batch=1").expect_code(4)
-    hints = [line.strip().removeprefix("hint: ").removeprefix("- ")
-             for line in refused.err.splitlines() if " needs " in line and "the plan" not in line]
-    expect(len(hints) > 0, f"no setting would help: {refused.err}")
+    strategy = "dp=2 tp=4 micro_batch=1"
+    hints = hints_of(program, LARGE, strategy)
+    expect(len(hints) > 0, f"no setting would help: {hints}")
+    expect(not any("at least" in hint for hint in hints), f"a small model has bounds only: {hints}")
     for hint in hints[:2]:
-        change = hint.split(" needs ")[0]
-        settings = dict(word.split("=") for word in
-                        ("dp=2 tp=4 micro_batch=1 " + change).split())
-        strategy = " ".join(f"{key}={value}" for key, value in settings.items())
-        outcome = program.run("check", *LARGE, strategy)
-        outcome.expect_code(0 if "fits" in hint else 4)
+        check_hint(program, LARGE, strategy, hint)
+
+
+def check_bounded_hints(program):
+    """Of a large model few changes are compiled; what is said of the others is true as well."""
+    job = ["llama3-70b", "-c", "dgx-h100:nodes=2", "--global-batch", "128", "--strategy"]
+    strategy = "dp=2 tp=4 pp=2 micro_batch=2 zero=1"
+    hints = hints_of(program, job, strategy)
+    exact = [hint for hint in hints if "at least" not in hint]
+    too_large = [hint for hint in hints if "at least" in hint and "not enough alone" in hint]
+    expect(len(exact) >= 1, f"nothing was compiled: {hints}")
+    expect(len(exact) < len(hints), f"everything was compiled: {hints}")
+    expect(all("may be enough" in hint for hint in hints if hint not in exact + too_large), f"{hints}")
+    check_hint(program, job, strategy, exact[0])
+    if too_large:
+        check_hint(program, job, strategy, too_large[0])
 
 
 COLUMNS = 32768
@@ -100,12 +124,13 @@ def wide_run(program, rows):
 def peak_of_run(program, rows):
     """Bytes of the largest moment of a whole process, and those of its plan's arena."""
     arguments = wide_run(program, rows)
-    with subprocess.Popen([str(program.path), *arguments, "--out", "out"], cwd=program.folder,
+    out = f"out{rows}"
+    with subprocess.Popen([str(program.path), *arguments, "--out", out], cwd=program.folder,
                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as child:
         _, status, usage = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
     expect(child.returncode == 0, f"{rows} rows: exit {child.returncode}")
-    planned = program.run("simulate", "out/plan.json", "--memory", "--json").expect_code(0).document()
+    planned = program.run("simulate", f"{out}/plan.json", "--memory", "--json").expect_code(0).document()
     return usage.ru_maxrss * 1024, planned["memory"]["max_arena_bytes"]
 
 
@@ -133,5 +158,5 @@ def check_process_that_cannot_fit(program):
 
 if __name__ == "__main__":
     sys.exit(run_checks(
-        check_text, check_document, check_refusals, check_hints, check_process_memory,
+        check_text, check_document, check_refusals, check_hints, check_bounded_hints, check_process_memory,
         check_process_that_cannot_fit))

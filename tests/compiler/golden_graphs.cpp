@@ -46,8 +46,9 @@ StagedGraph stage(const GlobalProgram& program) {
   const WordAssignment words = infer_words(program.graph, program.placements,
                                            program.stage_of_layer, constraints_of(program));
   const std::vector<Rate> rates = rates_of(program.graph);
+  BoxingTables tables(network.get(), nullptr);
   StagedGraph graph = StageBuilder(program.graph, program.placements, program.stage_of_layer,
-                                   program.stage_of_layer, rates, words, {}, network.get(), nullptr)
+                                   program.stage_of_layer, rates, words, {}, tables.chosen)
                           .run(1);
   CHECK(validate(graph) == std::vector<std::string>{});
   return graph;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <vector>
 
@@ -104,6 +105,39 @@ TEST_CASE("every rule keeps stays that meet apart, and none is below the bound")
       if (rule != PackingRule::kImproved)
         CHECK(best.packing.size <= pack(rule, stays, kMuchWork)->size);
   }
+}
+
+TEST_CASE("a rule that improves is tried to its end, one that cannot may be given up") {
+  Draws draws{CounterRng(7, "improve")};
+  std::map<PackingRule, int> won;
+  for (std::int32_t instance = 0; instance < 120; ++instance) {
+    const std::vector<Stay> stays = random_stays(draws, 5 + instance % 80, 20);
+    // Now and then only the largest are ordered.
+    const std::int64_t work = instance % 3 == 0 ? 300 : kMuchWork / 20;
+    BestPacking expected = pack_quickly(stays);
+    const Bytes bound = packing_bound(stays);
+    for (const PackingRule rule :
+         {PackingRule::kLargestFirst, PackingRule::kLongestFirst, PackingRule::kHeaviestFirst}) {
+      if (expected.packing.size <= bound) break;
+      std::optional<Packing> packing = pack(rule, stays, work);
+      if (packing && packing->size < expected.packing.size) expected = {*std::move(packing), rule};
+    }
+    BestPacking best = pack_quickly(stays);
+    improve(best, stays, Bytes(), work);
+    CHECK(fault_of(best.packing, stays) == "");
+    ++won[best.rule];
+    if (best.rule == PackingRule::kImproved) {
+      CHECK(best.packing.size < expected.packing.size);
+      continue;
+    }
+    CHECK(best.rule == expected.rule);
+    CHECK(best.packing.offsets == expected.packing.offsets);
+    CHECK(best.packing.size == expected.packing.size);
+  }
+  CHECK(won[PackingRule::kLargestFirst] + won[PackingRule::kLongestFirst] +
+            won[PackingRule::kHeaviestFirst] >
+        0);
+  CHECK(won[PackingRule::kImproved] > 0);
 }
 
 TEST_CASE("the oracle sees a packing whose stays share a byte or end outside") {

@@ -1,6 +1,7 @@
 // G57 as a law: nothing that is one step costs more than the same thing in parts, and no plan costs
 // more than a detour, on the networks of all built-in clusters.
 #include "sbp/boxing.h"
+#include "sbp/boxing_plans.h"
 #include "simulator/builtin_clusters.h"
 #include "simulator/models.h"
 #include "tests/support/mesh_words.h"
@@ -47,6 +48,10 @@ class Random {
   template <typename T>
   const T& pick(const std::vector<T>& list) {
     return list[static_cast<std::size_t>(below(static_cast<std::int64_t>(list.size())))];
+  }
+  template <typename T>
+  void shuffle(std::vector<T>& list) {
+    std::shuffle(list.begin(), list.end(), engine_);
   }
   std::vector<Rank> devices(std::int64_t count) {
     std::vector<Rank> all;
@@ -194,4 +199,58 @@ TEST_CASE("G57: by time the direct way is never dearer than any detour, on any c
 }
 
 }  // namespace
+// Stages of 16 devices: each next to the one before, devices in order or shuffled alike.
+std::vector<Placement> stages_of(const std::vector<std::size_t>& order) {
+  std::vector<Placement> stages;
+  for (int stage = 0; stage < 4; ++stage) {
+    stages.push_back(consecutive_placement({{"a", 4}, {"b", 4}}, Rank(16 * stage)));
+    const std::vector<Rank> ranks = stages.back().ranks;
+    for (std::size_t i = 0; i < ranks.size(); ++i) stages.back().ranks[i] = ranks[order[i]];
+  }
+  return stages;
+}
+
+TEST_CASE("stages that lie alike share plans, which are those that are made anew, on any cluster") {
+  Random random(11);
+  std::vector<std::size_t> order(16);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const std::vector<Sbp> letters = {Sbp::broadcast(), Sbp::split(0), Sbp::split(1), Sbp::partial()};
+  std::size_t shared = 0, asked = 0;
+  for (const Cluster& cluster : clusters()) {
+    const auto network = make_network_model(cluster);
+    const DType dtype = cluster.device.peaks.front().dtype;
+    const auto cost = make_cost_model(cluster, dtype);
+    for (int round = 0; round < 4; ++round) {
+      BoxingPlans plans(BoxingObjective::kTime, network.get(), cost.get());
+      const std::vector<Placement> stages = stages_of(order);
+      const NdSbp from = {random.pick(letters), random.pick(letters)};
+      const NdSbp to = {random.pick(letters), random.pick(letters)};
+      const TensorType type{Shape{64, 1 + random.below(4096)}, dtype};
+      const BoxedTypeId number = plans.type(type);
+      for (std::size_t stage = 0; stage < stages.size(); ++stage)
+        for (const std::size_t next : {stage, std::min(stage + 1, stages.size() - 1)}) {
+          const BoxingRequest request{.type = type,
+                                      .from_placement = &stages[stage],
+                                      .to_placement = &stages[next],
+                                      .from = from,
+                                      .to = to,
+                                      .network = network.get(),
+                                      .cost = cost.get()};
+          const BoxingPlan& known = plans.plan(number, plans.placement(stages[stage]), from,
+                                               plans.placement(stages[next]), to);
+          const BoxingPlan anew = plan_boxing(request);
+          CHECK(known.steps == anew.steps);
+          CHECK(known.total_bytes == anew.total_bytes);
+          CHECK(known.time == anew.time);
+          ++asked;
+        }
+      shared += plans.size() == 2 ? 1 : 0;
+      random.shuffle(order);
+    }
+  }
+  // Where nodes are joined by a switch, all stages are alike: one plan inside them, one between.
+  CHECK(shared >= 4);
+  CHECK(asked > 0);
+}
+
 }  // namespace sextant::boxing_costs_test

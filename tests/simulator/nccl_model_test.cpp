@@ -405,6 +405,41 @@ TEST_CASE("members of any order take as long, on any cluster") {
   }
 }
 
+// The second list is the first one, moved; or any other, to see that numbers differ where times do.
+TEST_CASE("lists with equal places take as long, position by position, on any cluster") {
+  Random random(5);
+  int alike = 0, different = 0;
+  for (const Cluster& cluster : many_clusters(5)) {
+    const auto network = make_network_model(cluster);
+    for (int i = 0; i < 20; ++i) {
+      const std::int64_t distance = random.below(4) * (1 + random.below(4));
+      const auto list = random.devices(16 - distance, std::min<std::int64_t>(4, 16 - distance));
+      auto moved = list;
+      for (Rank& rank : moved) rank = Rank(rank.value + static_cast<std::int32_t>(distance));
+      if (network->places_of(list) != network->places_of(moved)) {
+        ++different;
+        continue;
+      }
+      alike += distance > 0 ? 1 : 0;
+      for (std::uint32_t chosen = 1; chosen < (1U << list.size()); ++chosen) {
+        std::vector<Rank> some, same;
+        for (std::size_t at = 0; at < list.size(); ++at) {
+          if ((chosen >> at & 1U) == 0) continue;
+          some.push_back(list[at]);
+          same.push_back(moved[at]);
+        }
+        for (const Primitive primitive : kPrimitives) {
+          const std::int64_t bytes = random.size();
+          CHECK(time_of(*network, primitive, some, bytes, bytes) ==
+                time_of(*network, primitive, same, bytes, bytes));
+        }
+      }
+    }
+  }
+  CHECK(alike > 0);
+  CHECK(different > 0);
+}
+
 TEST_CASE("G57: all_reduce is never dearer than reduce_scatter and all_gather, on any cluster") {
   Random random(3);
   for (const Cluster& cluster : many_clusters(3)) {
