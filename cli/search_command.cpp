@@ -1,4 +1,5 @@
 // `sextant search`: the ranked table, why the rest lost, and the best plan as a file.
+#include "cli/front_section.h"
 #include "cli/throughput.h"
 #include "cli/verbs.h"
 #include "cli/work_watch.h"
@@ -119,6 +120,7 @@ SearchLimits limits_of(const SearchArguments& arguments, Console& console) {
     limits.memory = parse_named("--memory", arguments.memory, parse_bytes);
   limits.fixed = arguments.fixed;
   limits.forbidden = arguments.forbidden;
+  limits.pareto = arguments.pareto;
   if (arguments.time_limit.empty()) {
     limits.patience = kPatience;
     limits.enough_gap = kEnoughGap;
@@ -247,6 +249,7 @@ void run_search(const SearchArguments& arguments, const CommonOptions& common, C
       "{} compiled in {:.1f} s",
       result.counted, result.simulated, result.cut_by_memory, result.cut_by_bound, result.refused,
       result.open, result.compiled, total_s));
+  if (arguments.pareto) say_front(result, console);
   say_rejections(result, console);
   for (const std::string& sentence : result.constraints) console.say("  " + sentence);
   console.say(
@@ -257,7 +260,9 @@ void run_search(const SearchArguments& arguments, const CommonOptions& common, C
 
   const std::string file =
       write_best(job, arguments, common, result.plans.front(), certificate_of(result), console);
-  console.document("search", document_of(job, result, total_s, file));
+  Json document = document_of(job, result, total_s, file);
+  if (arguments.pareto) document["pareto"] = front_json(result);
+  console.document("search", document);
 }
 
 }  // namespace sextant

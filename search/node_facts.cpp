@@ -119,16 +119,32 @@ Bytes NodeFacts::room_of(const Strategy& strategy, std::int64_t stage) const {
   return most;
 }
 
+// What libraries take on any device of the stage.
+Bytes NodeFacts::least_libraries(const Strategy& strategy, std::int64_t stage) const {
+  Bytes least = total(library_memory(cluster_.device, 0));
+  if (cluster_.other_devices.empty()) return least;
+  const std::int64_t ranks = strategy.ranks() / strategy.pp;
+  least = Bytes(std::numeric_limits<std::int64_t>::max());
+  for (std::int64_t rank = stage * ranks; rank < (stage + 1) * ranks; ++rank) {
+    const DeviceKind& device = cluster_.device_of(Rank(static_cast<std::int32_t>(rank)));
+    least = std::min(least, total(library_memory(device, 0)));
+  }
+  return least;
+}
+
 NodeFacts::Excess NodeFacts::excess_of(const SpaceNode& node) {
   const Strategy& strategy = node.strategy;
   const std::vector<Bytes> bytes = profile_of(strategy).memory_bound(
       strategy, places_of(strategy), micro_batches_of(strategy), open_at(node));
   Excess worst;
-  for (std::size_t stage = 0; stage < bytes.size(); ++stage) {
-    const Bytes room = room_of(strategy, static_cast<std::int64_t>(stage));
-    if (bytes[stage] - room <= worst.missing) continue;
-    worst = {bytes[stage] - room, bytes[stage], room};
+  Bytes least;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    const auto stage = static_cast<std::int64_t>(i);
+    least = std::max(least, bytes[i] + least_libraries(strategy, stage));
+    const Bytes room = room_of(strategy, stage);
+    if (bytes[i] - room > worst.missing) worst = {bytes[i] - room, bytes[i], room, Bytes()};
   }
+  worst.least = least;
   return worst;
 }
 

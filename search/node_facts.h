@@ -53,12 +53,15 @@ class NodeFacts {
   struct Excess {
     Bytes missing = Bytes(std::numeric_limits<std::int64_t>::min());
     Bytes needed, room;
+    Bytes least;  // some device of every plan takes as much, libraries included
   };
   Excess excess_of(const SpaceNode& node);
   // Most that a device of the stage has beside what libraries take in any case.
   Bytes room_of(const Strategy& strategy, std::int64_t stage) const;
 
  private:
+  Bytes least_libraries(const Strategy& strategy, std::int64_t stage) const;
+
   const SearchProblem& problem_;
   const Cluster& cluster_;
   const LeastCosts& costs_;

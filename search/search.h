@@ -22,6 +22,7 @@ struct Candidate {
   Duration step_time;
   Bytes peak_memory;                  // the largest arena
   Bytes needed_memory;                // arena and libraries, on the device with least room
+  Bytes most_needed;                  // arena and libraries, on the device that needs most
   Bytes capacity;                     // of that device
   std::vector<LibraryUse> libraries;  // on that device
   StepParts parts;
@@ -42,6 +43,10 @@ struct SearchLimits {
   double enough_gap = 0;
   std::function<void(const std::string&)> progress;
   std::function<void(const Candidate&)> improved;  // a new best plan, as it is found
+  // Looks for the plans that no other one beats in time and memory (search/pareto.h). A strategy is
+  // cut by the bound only when a plan is within its bounds of time *and* memory; patience counts
+  // the plans in a row that no such plan came of, and `enough_gap` does not end the search.
+  bool pareto = false;
   // False simulates everything that fits in memory, bounds or not: the reference for tests, and a
   // full table for people.
   bool use_bounds = true;
@@ -74,7 +79,7 @@ struct SearchResult {
   std::int64_t counted = 0;           // strategies of the space that the conditions leave
   std::int64_t simulated = 0;         // plans
   std::int64_t cut_by_memory = 0;     // by the bound before, or by the plan after compiling
-  std::int64_t cut_by_bound = 0;      // cannot beat the best, so never compiled
+  std::int64_t cut_by_bound = 0;      // cannot beat what there is, so never compiled
   std::int64_t refused = 0;           // the model cannot be split like this
   std::int64_t open = 0;              // the search ended before them
   std::int64_t compiled = 0;          // plans, those that do not fit among them
