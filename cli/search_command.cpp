@@ -1,5 +1,6 @@
 // `sextant search`: the ranked table, why the rest lost, and the best plan as a file.
 #include "cli/front_section.h"
+#include "cli/sensitivity_section.h"
 #include "cli/throughput.h"
 #include "cli/verbs.h"
 #include "cli/work_watch.h"
@@ -194,6 +195,16 @@ SearchResult stoppable_search(const Job& job, const SearchArguments& arguments,
   return search(search_problem(job), limits);
 }
 
+// A signal ends it between two changes.
+SensitivitySection sensitivity_of(const Job& job, const SearchArguments& arguments,
+                                  const SearchResult& result) {
+  SearchLimits limits;
+  if (!arguments.memory.empty())
+    limits.memory = parse_named("--memory", arguments.memory, parse_bytes);
+  limits.stop = [] { return was_interrupted(); };
+  return sensitivity_section(search_problem(job), result, limits);
+}
+
 // The closest miss with what would help, and what was looked at at all.
 [[noreturn]] void refuse_without_plan(const Job& job, const SearchResult& result) {
   std::string text =
@@ -260,8 +271,14 @@ void run_search(const SearchArguments& arguments, const CommonOptions& common, C
 
   const std::string file =
       write_best(job, arguments, common, result.plans.front(), certificate_of(result), console);
+  std::optional<SensitivitySection> sensitivity;
+  if (arguments.sensitivity) {
+    sensitivity = sensitivity_of(job, arguments, result);
+    say(*sensitivity, result, console);
+  }
   Json document = document_of(job, result, total_s, file);
   if (arguments.pareto) document["pareto"] = front_json(result);
+  if (sensitivity) document["sensitivity"] = sensitivity_json(*sensitivity, result);
   console.document("search", document);
 }
 

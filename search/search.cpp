@@ -360,6 +360,7 @@ class Search {
 
   void miss(const Candidate& candidate) {
     ++result_.cut_by_memory;
+    result_.misses.push_back(candidate);
     Rejection& kind = rejection(Rejection::Kind::kMemoryPlan, "");
     ++kind.count;
     if (is_closest(candidate)) {

@@ -75,6 +75,7 @@ struct ClosestMiss {
 // open = counted.
 struct SearchResult {
   std::vector<Candidate> plans;       // best first; ties by text of the strategy
+  std::vector<Candidate> misses;      // compiled, and too large; as they came
   std::vector<Rejection> rejections;  // by kind
   std::int64_t counted = 0;           // strategies of the space that the conditions leave
   std::int64_t simulated = 0;         // plans
