@@ -12,7 +12,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <memory>
 #include <mutex>
 #include <optional>
 
@@ -134,21 +133,7 @@ SearchLimits limits_of(const SearchArguments& arguments, Console& console) {
   limits.stop = [start, limit] {
     return was_interrupted() || (limit >= 0 && wall_seconds() - start >= limit);
   };
-  // A plan that would end behind the limit is not begun, if it takes as long as the longest so far.
-  struct Compiles {
-    double began = -1, longest = 0;
-  };
-  const auto compiles = std::make_shared<Compiles>();
-  limits.may_compile = [start, limit, compiles] {
-    const double now = wall_seconds();
-    if (limit >= 0 && now - start + compiles->longest > limit) return false;
-    compiles->began = now;
-    return true;
-  };
-  limits.progress = [&console, compiles](const std::string& line) {
-    compiles->longest = std::max(compiles->longest, wall_seconds() - compiles->began);
-    console.progress(line);
-  };
+  limits.progress = [&console](const std::string& line) { console.progress(line); };
   return limits;
 }
 
@@ -212,6 +197,8 @@ SensitivitySection sensitivity_of(const Job& job, const SearchArguments& argumen
           ? fmt::format("none of {} strategies can be run", result.counted)
           : fmt::format("no plan yet: the search ended with {} of {} strategies not looked at",
                         result.open, result.counted);
+  if (result.lower_bound > Duration())
+    text += fmt::format("; none of them is faster than {}", to_text(result.lower_bound));
   for (const Rejection& rejection : result.rejections)
     text += fmt::format("; {} {}, for instance {}: {}", rejection.count, fate_of(rejection.kind),
                         to_string(rejection.example), rejection.reason);

@@ -11,7 +11,7 @@ ExpandedGraph compile_and_report(const LogicalGraph& training, const Strategy& s
                                  const NetworkModel& network, ExpandOptions options) {
   options.schedule = strategy.schedule;
   const StagedGraph staged = make_staged_graph(
-      training, strategy, num_micro_batches(strategy, global_batch), &network, &cost);
+      training, strategy, num_micro_batches(strategy, global_batch), &network, &cost, options.stop);
   if (options.checks) {
     const std::vector<std::string> broken = check_layers(training, staged);
     require(broken.empty(), ErrorCode::kInternal, "the compiler staged this wrongly: {}",

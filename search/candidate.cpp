@@ -3,6 +3,7 @@
 #include "compiler/expand.h"
 #include "search/search.h"
 #include "simulator/models.h"
+#include "simulator/prepared_graph.h"
 
 #include <algorithm>
 #include <utility>
@@ -30,13 +31,18 @@ SearchModels make_search_models(const SearchProblem& problem) {
 }
 
 Candidate evaluate_strategy(const LogicalGraph& training, const Strategy& strategy,
-                            std::int64_t global_batch, const SearchModels& models) {
+                            std::int64_t global_batch, const SearchModels& models,
+                            const StopPoll& stop) {
   ExpandOptions options;
   options.schedule = strategy.schedule;
   options.checks = false;
+  options.stop = stop;
   const PhysicalGraph graph =
       compile(training, strategy, global_batch, *models.cost, *models.network, options);
-  Simulation simulation = simulate(graph, *models.cost, *models.network);
+  stop();
+  const PreparedGraph prepared(graph, *models.cost, *models.network);
+  stop();
+  Simulation simulation = prepared.first_simulation(*models.cost, *models.network, {});
   Candidate candidate;
   candidate.strategy = strategy;
   candidate.step_time = simulation.step_time;

@@ -61,6 +61,7 @@ const LogicalGraph& NodeFacts::graph_of(const Strategy& strategy) {
   if (known != graphs_.end()) {
     std::rotate(graphs_.begin(), known, known + 1);
   } else {
+    stop_();
     graphs_.emplace(graphs_.begin(), key, problem_.training_graph(strategy));
     if (graphs_.size() > kKeptGraphs) graphs_.pop_back();
   }
@@ -74,7 +75,9 @@ const GraphProfile& NodeFacts::profile_of(const Strategy& strategy) {
   if (const auto refused = refused_samples_.find(samples); refused != refused_samples_.end())
     throw refused->second;
   try {
+    stop_();
     const LogicalGraph training = problem_.training_graph(plain_strategy(strategy));
+    stop_();
     const std::int64_t batch = batch_of(training).value_or(samples);
     require(batch == samples, ErrorCode::kInfeasible,
             "the graph has a batch of {} samples, and dp={} x micro_batch={} = {}", batch,

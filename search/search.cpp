@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cctype>
 #include <limits>
+#include <mutex>
 #include <tuple>
 #include <utility>
 
@@ -70,7 +71,7 @@ class Search {
         first_(first_graph(problem)),
         space_(cluster_.num_devices(), problem.global_batch, facts_of(first_.training), filter_),
         estimator_(cluster_, costs_, CommunicationSketch(first_.training, first_.samples)),
-        facts_(problem, cluster_, costs_, first_) {
+        facts_(problem, cluster_, costs_, first_, stop_poll_) {
     models_.cluster = &cluster_;
   }
 
@@ -86,12 +87,8 @@ class Search {
       const bool is_neighbour = leaf.has_value();
       if (!leaf) leaf = next_leaf();
       if (!leaf) break;
-      if (limits_.may_compile && !limits_.may_compile()) {
-        stopped_ = true;
-        if (!is_neighbour) push(std::move(*leaf));  // neighbours are in the tree all the time
-        break;
-      }
-      evaluate(*leaf);
+      // Neighbours are in the tree all the time.
+      if (!evaluate(*leaf) && !is_neighbour) push(std::move(*leaf));
     }
     finish();
     return std::move(result_);
@@ -189,6 +186,8 @@ class Search {
       if (!is_refusal(error)) throw;
       refuse(open.node, error.what());
       return std::nullopt;
+    } catch (const CompileStopped&) {
+      stopped_ = true;  // what is known so far holds
     }
     open.key = key_of(open);
     return open;
@@ -196,6 +195,10 @@ class Search {
 
   void expand(const OpenNode& open) {
     for (SpaceNode& child : space_.children(open.node)) {
+      if (is_stopped()) {  // what is known of the parent holds for it
+        push({.node = std::move(child), .bound = open.bound, .least_memory = open.least_memory});
+        continue;
+      }
       if (child.level == Level::kPieces && is_done(child.strategy)) continue;
       if (auto known = considered(std::move(child), open)) push(std::move(*known));
     }
@@ -250,6 +253,7 @@ class Search {
     neighbours_of_ = from;
     neighbours_.clear();
     for (Strategy& strategy : neighbours_in(space_, meshes_, from)) {
+      if (is_stopped()) return;
       SpaceNode node{Level::kPieces, std::move(strategy)};
       if (is_done(node.strategy)) continue;
       // Their fates are the tree's to tell; what is known here is only looked at.
@@ -267,6 +271,9 @@ class Search {
         neighbours_.push_back(std::move(open));
       } catch (const Error& error) {
         if (!is_refusal(error)) throw;
+      } catch (const CompileStopped&) {
+        stopped_ = true;
+        return;
       }
     }
     std::sort(neighbours_.begin(), neighbours_.end(), comes_later);  // the first is taken last
@@ -286,14 +293,14 @@ class Search {
 
   // --- fates -------------------------------------------------------------------------------------
 
-  void evaluate(const OpenNode& leaf) {
+  // False: it was stopped, and the leaf has no fate.
+  bool evaluate(const OpenNode& leaf) {
     const Strategy& strategy = leaf.node.strategy;
-    ++result_.compiled;
     ++since_best_;
     try {
       require_pins_fit(strategy);
-      Candidate candidate =
-          evaluate_strategy(facts_.graph_of(strategy), strategy, problem_.global_batch, models_);
+      Candidate candidate = evaluate_strategy(facts_.graph_of(strategy), strategy,
+                                              problem_.global_batch, models_, stop_poll_);
       candidate.lower_bound = leaf.bound;
       order_.learn(leaf.guess, candidate);
       if (candidate.needed_memory > candidate.capacity) {
@@ -307,9 +314,14 @@ class Search {
       if (!is_refusal(error)) throw;
       order_.note_refusal(strategy);
       refuse(leaf.node, error.what());
+    } catch (const CompileStopped&) {
+      stopped_ = true;
+      return false;
     }
+    ++result_.compiled;
     done_.push_back(strategy);
     report(strategy);
+    return true;
   }
 
   void keep(Candidate candidate) {
@@ -396,7 +408,8 @@ class Search {
             ? fmt::format("best {}, gap {:.1f} %", to_text(best_->step_time),
                           100 * gap_of(best_->step_time, std::min(open_bound(), best_->step_time)))
             : std::string("none yet");
-    limits_.progress(fmt::format("{} plans, {}: {}", result_.compiled, best, to_string(strategy)));
+    limits_.progress(
+        fmt::format("{} plans, {}: {}", result_.compiled, best, to_string(strategy)));
   }
 
   static double gap_of(Duration best, Duration bound) {
@@ -414,8 +427,13 @@ class Search {
            gap_of(best_->step_time, std::min(open_bound(), best_->step_time)) <= limits_.enough_gap;
   }
   bool is_stopped() {
-    if (!stopped_ && limits_.stop && limits_.stop()) stopped_ = true;
+    if (!stopped_ && asks_to_stop()) stopped_ = true;
     return stopped_;
+  }
+  bool asks_to_stop() {
+    if (!limits_.stop) return false;
+    const std::lock_guard lock(stop_mutex_);
+    return limits_.stop();
   }
   bool ends() {
     const bool is_tired = limits_.patience && best_ && since_best_ >= *limits_.patience;
@@ -440,7 +458,7 @@ class Search {
                      });
     if (best_) least = std::min(least, best_->step_time);
     if (best_ || result_.open > 0) result_.lower_bound = least;
-    if (!best_) find_closest();
+    if (!best_) find_closest();  // after the counts, which say whether the search is complete
     std::sort(result_.rejections.begin(), result_.rejections.end(),
               [](const Rejection& a, const Rejection& b) {
                 return std::tie(a.kind, a.what) < std::tie(b.kind, b.what);
@@ -449,20 +467,27 @@ class Search {
 
   // Without a plan: what needs least, down to the leaves, and one that was compiled.
   void find_closest() {
-    if (cut_.empty()) {
-      result_.closest = closest_;
-      return;
+    try {
+      // What is open may need less than all that was cut.
+      if (result_.complete()) find_least_memory();
+    } catch (const CompileStopped&) {
+      stopped_ = true;
     }
+    result_.closest = closest_;
+  }
+  void find_least_memory() {
     std::make_heap(cut_.begin(), cut_.end(), comes_later);
-    while (!cut_.empty()) {
+    while (!cut_.empty() && !is_stopped()) {
       std::pop_heap(cut_.begin(), cut_.end(), comes_later);
       const OpenNode least = std::move(cut_.back());
       cut_.pop_back();
       if (least.node.level == Level::kPieces) {
         const NodeFacts::Excess excess = facts_.excess_of(least.node);
         result_.least_memory = excess.needed + total(library_memory(cluster_.device, 0));
+        for (const Candidate& miss : result_.misses)
+          result_.least_memory = std::min(*result_.least_memory, miss.needed_memory);
         compile_closest(least.node.strategy);
-        break;
+        return;
       }
       for (SpaceNode& child : space_.children(least.node)) {
         const double missing = static_cast<double>(facts_.excess_of(child).missing.value);
@@ -470,13 +495,12 @@ class Search {
         std::push_heap(cut_.begin(), cut_.end(), comes_later);
       }
     }
-    result_.closest = closest_;
   }
   void compile_closest(const Strategy& strategy) {
-    if (stopped_) return;
+    if (is_stopped()) return;
     try {
-      const Candidate candidate =
-          evaluate_strategy(facts_.graph_of(strategy), strategy, problem_.global_batch, models_);
+      const Candidate candidate = evaluate_strategy(facts_.graph_of(strategy), strategy,
+                                                    problem_.global_batch, models_, stop_poll_);
       if (is_closest(candidate)) closest_ = {strategy, candidate.needed_memory, candidate.capacity};
     } catch (const Error& error) {
       if (!is_refusal(error)) throw;
@@ -511,6 +535,8 @@ class Search {
   std::optional<Candidate> best_;
   ParetoFront front_;  // of the plans, where it is asked for
   bool stopped_ = false;
+  std::mutex stop_mutex_;
+  const StopPoll stop_poll_{[this] { return asks_to_stop(); }};
   SearchResult result_;
 };
 

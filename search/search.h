@@ -1,6 +1,7 @@
 // Walks the tree of strategies, keeps what fits in memory, simulates what may win, ranks.
 #pragma once
 
+#include "compiler/stop_poll.h"
 #include "compiler/strategy.h"
 #include "core/cluster.h"
 #include "core/cost_model.h"
@@ -34,9 +35,9 @@ struct SearchLimits {
   std::optional<Bytes> memory;         // per device; default: the device's, which is the most
   std::vector<std::string> fixed;      // "tp=4": only strategies with this value
   std::vector<std::string> forbidden;  // "zero=3": only strategies with another one
-  std::function<bool()> stop;          // polled; true ends the search with what is there
-  // Asked before a plan is compiled, which takes long; false ends the search like `stop`.
-  std::function<bool()> may_compile;
+  // Polled, within compiles too, where it may be another thread that asks, one at a time; true ends
+  // the search with what is there.
+  std::function<bool()> stop;
   // Plans in a row that are compiled without a new best; then the search ends with what is there.
   std::optional<std::int64_t> patience;
   // Of the best plan; when it is reached, the search ends with what is there.
@@ -121,6 +122,7 @@ SearchModels make_search_models(const SearchProblem& problem);
 
 // One strategy, compiled and simulated, whatever memory it takes. Throws what the compiler throws.
 Candidate evaluate_strategy(const LogicalGraph& training, const Strategy& strategy,
-                            std::int64_t global_batch, const SearchModels& models);
+                            std::int64_t global_batch, const SearchModels& models,
+                            const StopPoll& stop = StopPoll());
 
 }  // namespace sextant

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "models/model.h"
 #include "search/bounds.h"
+#include "search/estimate.h"
 #include "search/pipeline_moments.h"
 #include "search/space.h"
 #include "search/why_not.h"
@@ -18,7 +19,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
+#include <ctime>
 #include <map>
+#include <optional>
+#include <random>
 #include <set>
 
 namespace sextant::search_test {
@@ -227,6 +232,27 @@ TEST_CASE("gradients count with the micro-batches that they coexist with") {
   CHECK(*std::max_element(bytes.begin(), bytes.end()) <= candidate.peak_memory);
 }
 
+// Ranks of a CPU are on one node, and the cluster has no link to another one.
+TEST_CASE("guesses are numbers, whatever links a cluster lacks") {
+  const SearchInstance instance = instances()[1];
+  const SearchProblem problem = problem_of(instance);
+  const SearchModels models = make_search_models(problem);
+  const LeastCosts costs(instance.cluster, instance.dtype, *models.cost);
+  const LogicalGraph training = problem.training_graph(Strategy());
+  const Estimator estimator(instance.cluster, costs, CommunicationSketch(training, 1));
+  const GraphProfile profile(training);
+  for (const Strategy& strategy : leaves_of(space_of(instance))) {
+    if (strategy.dp != 1 || strategy.micro_batch != 1 || strategy.pieces != 1) continue;
+    const std::string text = to_string(strategy);
+    CAPTURE(text);
+    const Guess guess =
+        estimator.guess(profile, {Level::kPieces, strategy},
+                        place_layers(profile.num_layers(), strategy), instance.global_batch);
+    CHECK(std::isfinite(guess.seconds));
+    CHECK(std::isfinite(guess.bytes));
+  }
+}
+
 TEST_CASE("the search finds the best of all leaves, compiled one by one") {
   for (const SearchInstance& instance : tiny_instances()) {
     CAPTURE(instance.name);
@@ -272,22 +298,38 @@ TEST_CASE("without bounds every plan that fits is simulated") {
   CHECK(quick.plans.front().step_time == all.plans.front().step_time);
 }
 
+// At random moments, most of them within a compile.
 TEST_CASE("a search that is stopped keeps what it has and still tells a true lower bound") {
   const SearchInstance instance = tiny_instances()[0];
   const SearchProblem problem = problem_of(instance);
-  const Duration best = search(problem).plans.front().step_time;
-  std::optional<Duration> before;
-  for (int polls = 0; polls < 160; polls += 19) {
-    CAPTURE(polls);
+  const auto stopped_after = [&problem](int polls) {
     SearchLimits limits;
     int left = polls;
     limits.stop = [&left] { return left-- <= 0; };
-    const SearchResult result = search(problem, limits);
+    return search(problem, limits);
+  };
+  SearchLimits counting;
+  int all_polls = 0;
+  counting.stop = [&all_polls] { return ++all_polls < 0; };
+  const SearchResult complete = search(problem, counting);
+  const Duration best = complete.plans.front().step_time;
+  CHECK(all_polls > 20 * complete.compiled);
+  std::mt19937 random(15);
+  std::vector<int> moments = {0, all_polls};
+  while (moments.size() < 12)
+    moments.push_back(static_cast<int>(random() % static_cast<unsigned>(all_polls)));
+  std::sort(moments.begin(), moments.end());
+  std::optional<Duration> before;
+  for (const int polls : moments) {
+    CAPTURE(polls);
+    const SearchResult result = stopped_after(polls);
     check_fates(result);
-    CHECK(result.lower_bound <= best);
     if (polls == 0) CHECK(!result.complete());
+    if (polls == all_polls) CHECK(result.complete());
+    CHECK(result.lower_bound <= best);
     if (result.plans.empty()) {
       CHECK(!before);
+      CHECK(!result.least_memory);  // nobody knows
       continue;
     }
     const Duration found = result.plans.front().step_time;
@@ -297,6 +339,37 @@ TEST_CASE("a search that is stopped keeps what it has and still tells a true low
           doctest::Approx(to_seconds(found - result.lower_bound) / to_seconds(found)));
     if (before) CHECK(found <= *before);  // longer is never worse
     before = found;
+  }
+  CHECK(before == best);
+}
+
+// In processor time and as a share of the whole, so that neither others on the machine nor its
+// speed matter: what is done between two questions is a small part of a compile.
+TEST_CASE("a compile that is stopped ends soon, and says that it was") {
+  const SearchInstance instance{"gpt3", load_model("gpt3-175b"), load_cluster("dgx-h100:nodes=128"),
+                                1536, DType::kBF16};
+  const SearchProblem problem = problem_of(instance);
+  const SearchModels models = make_search_models(problem);
+  const Strategy strategy = parse_strategy("dp=32 tp=4 pp=8 micro_batch=2 zero=1");
+  const LogicalGraph training = problem.training_graph(strategy);
+  const auto now = [] { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; };
+  const auto seconds_of = [&](double limit) {
+    const double start = now();
+    bool was_stopped = false;
+    try {
+      evaluate_strategy(training, strategy, instance.global_batch, models,
+                        StopPoll([&] { return now() - start >= limit; }));
+    } catch (const CompileStopped&) {
+      was_stopped = true;
+    }
+    CHECK(was_stopped == (limit < 1e9));
+    return now() - start;
+  };
+  const double whole = seconds_of(1e9);
+  for (const double share : {0.2, 0.5}) {
+    const double took = seconds_of(share * whole);
+    CHECK(took >= share * whole);
+    CHECK(took <= (share + 0.25) * whole);
   }
 }
 
