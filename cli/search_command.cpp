@@ -5,6 +5,8 @@
 #include "cli/verbs.h"
 #include "cli/work_watch.h"
 #include "core/check.h"
+#include "core/counted_text.h"
+#include "core/part_text.h"
 #include "core/quantity_text.h"
 #include "search/memory_help.h"
 
@@ -192,11 +194,10 @@ SensitivitySection sensitivity_of(const Job& job, const SearchArguments& argumen
 
 // The closest miss with what would help, and what was looked at at all.
 [[noreturn]] void refuse_without_plan(const Job& job, const SearchResult& result) {
-  std::string text =
-      result.complete()
-          ? fmt::format("none of {} strategies can be run", result.counted)
-          : fmt::format("no plan yet: the search ended with {} of {} strategies not looked at",
-                        result.open, result.counted);
+  std::string text = result.complete()
+                         ? fmt::format("none of {} can be run", counted(result.counted, "strategy"))
+                         : fmt::format("no plan yet: the search ended with {} of {} not looked at",
+                                       result.open, counted(result.counted, "strategy"));
   if (result.lower_bound > Duration())
     text += fmt::format("; none of them is faster than {}", to_text(result.lower_bound));
   for (const Rejection& rejection : result.rejections)
@@ -208,8 +209,8 @@ SensitivitySection sensitivity_of(const Job& job, const SearchArguments& argumen
   std::vector<std::string> hints;
   if (result.closest) {
     const ClosestMiss& miss = *result.closest;
-    text += fmt::format("; the closest miss is {}: {} of {}", to_string(miss.strategy),
-                        to_text(miss.needed), to_text(miss.capacity));
+    text += fmt::format("; the closest miss is {}: {}", to_string(miss.strategy),
+                        part_text(miss.needed, miss.capacity));
     hints.push_back(fmt::format("with {} a device there is a plan: {}", to_text(miss.needed),
                                 to_string(miss.strategy)));
     // Each is compiled, so a search that had no more time leaves them out.
@@ -242,11 +243,11 @@ void run_search(const SearchArguments& arguments, const CommonOptions& common, C
                           batch_text(job)));
   for (const std::string& assumed : planning_assumptions(job.model)) console.note(assumed);
   console.say(ranked_table(job, result, static_cast<std::size_t>(arguments.top)).text());
-  console.say(fmt::format(
-      "{} strategies: {} simulated, {} cut by memory, {} cut by the bound, {} refused, {} open; "
-      "{} compiled in {:.1f} s",
-      result.counted, result.simulated, result.cut_by_memory, result.cut_by_bound, result.refused,
-      result.open, result.compiled, total_s));
+  console.say(
+      fmt::format("{}: {} simulated, {} cut by memory, {} cut by the bound, {} refused, {} open; "
+                  "{} compiled in {:.1f} s",
+                  counted(result.counted, "strategy"), result.simulated, result.cut_by_memory,
+                  result.cut_by_bound, result.refused, result.open, result.compiled, total_s));
   if (arguments.pareto) say_front(result, console);
   say_rejections(result, console);
   for (const std::string& sentence : result.constraints) console.say("  " + sentence);

@@ -3,6 +3,7 @@
 
 #include "compiler/training_graph.h"
 #include "core/check.h"
+#include "core/counted_text.h"
 #include "core/divisors.h"
 #include "core/operator.h"
 
@@ -80,8 +81,8 @@ const GraphProfile& NodeFacts::profile_of(const Strategy& strategy) {
     stop_();
     const std::int64_t batch = batch_of(training).value_or(samples);
     require(batch == samples, ErrorCode::kInfeasible,
-            "the graph has a batch of {} samples, and dp={} x micro_batch={} = {}", batch,
-            strategy.dp, strategy.micro_batch, samples);
+            "the graph has a batch of {}, and dp={} x micro_batch={} = {}",
+            counted(batch, "sample"), strategy.dp, strategy.micro_batch, samples);
     return profiles_.emplace(samples, GraphProfile(training)).first->second;
   } catch (const Error& error) {
     if (is_refusal(error)) refused_samples_.emplace(samples, error);

@@ -5,6 +5,8 @@
 
 #include "core/at.h"
 #include "core/check.h"
+#include "core/counted_text.h"
+#include "core/part_text.h"
 #include "search/conditions.h"
 #include "search/estimate.h"
 #include "search/neighbours.h"
@@ -30,7 +32,7 @@ std::string text_of_excess(Bytes needed, const std::vector<LibraryUse>& librarie
       libraries.empty()
           ? ""
           : fmt::format(" (libraries {}: {})", to_text(total(libraries)), to_text(libraries));
-  return fmt::format("memory: {} of {}{}", to_text(needed), to_text(available), beside);
+  return fmt::format("memory: {}{}", part_text(needed, available), beside);
 }
 
 // A reason without its numbers, names and hints: what refusals of one kind have in common.
@@ -287,8 +289,8 @@ class Search {
     const std::size_t axes = axes_of(strategy).count;
     for (const WordPin& pin : strategy.pins)
       require(pin.words.size() == axes, ErrorCode::kInfeasible,
-              "{} has {} words, and the mesh of the strategy {} axes", to_string(pin),
-              pin.words.size(), axes);
+              "{} has {}, and the mesh of the strategy {}", to_string(pin),
+              counted(pin.words.size(), "word"), counted(axes, "axis", "axes"));
   }
 
   // --- fates -------------------------------------------------------------------------------------
@@ -409,7 +411,7 @@ class Search {
                           100 * gap_of(best_->step_time, std::min(open_bound(), best_->step_time)))
             : std::string("none yet");
     limits_.progress(
-        fmt::format("{} plans, {}: {}", result_.compiled, best, to_string(strategy)));
+        fmt::format("{}, {}: {}", counted(result_.compiled, "plan"), best, to_string(strategy)));
   }
 
   static double gap_of(Duration best, Duration bound) {
