@@ -4,6 +4,8 @@
 #include "cli/plan_notes.h"
 #include "cli/verbs.h"
 #include "core/check.h"
+#include "core/counted_text.h"
+#include "core/part_text.h"
 #include "simulator/library_memory.h"
 
 #include <fmt/core.h>
@@ -42,13 +44,14 @@ void run_check(const JobArguments& arguments, const CommonOptions&, Console& con
   }
   const DeviceMemory memory = device_memory(graph, planned.job.cluster);
   const Bytes beside = total(memory.libraries);
-  console.say(fmt::format("valid: {} ranks in {} classes, {} runs per step of all classes",
-                          graph.ranks.size(), graph.programs.size(), count_runs(graph)));
-  console.say("cannot deadlock: one serial step completes and every counter returns to its start");
-  console.say(
-      fmt::format("bytes are ordered: {} guards, found again by the independent check", guards));
   console.say(fmt::format(
-      "fits: {} of {}{}", to_text(memory.needed()), to_text(memory.capacity),
+      "valid: {} in {}, {} per step of all classes", counted(graph.ranks.size(), "rank"),
+      counted(graph.programs.size(), "class"), counted(count_runs(graph), "run")));
+  console.say("cannot deadlock: one serial step completes and every counter returns to its start");
+  console.say(fmt::format("bytes are ordered: {}, found again by the independent check",
+                          counted(guards, "guard")));
+  console.say(fmt::format(
+      "fits: {}{}", part_text(memory.needed(), memory.capacity),
       beside == Bytes(0) ? "" : fmt::format(", {} of them libraries", to_text(beside))));
   const RankUse use = rank_use(planned.plan.strategy, planned.job.cluster);
   const std::vector<std::string> notes = check_notes(planned, use);

@@ -3,6 +3,7 @@
 #include "backends/cpu/machine_load.h"
 #include "cli/verbs.h"
 #include "core/check.h"
+#include "core/counted_text.h"
 #include "experiments/cpu_cluster_bench.h"
 #include "experiments/step_text.h"
 #include "simulator/cluster_file.h"
@@ -100,8 +101,8 @@ void write(const Cluster& cluster, const std::string& path, Console& console) {
                           100 * device.matmul_efficiency.value,
                           to_text(duration_from_seconds(device.launch_overhead.value)),
                           to_text(duration_from_seconds(device.kernel_overhead.value))));
-  console.say(fmt::format("{} kernels in {}; next: sextant simulate MODEL -c {}",
-                          device.measured->kernels.size(), path, path));
+  console.say(fmt::format("{} in {}; next: sextant simulate MODEL -c {}",
+                          counted(device.measured->kernels.size(), "kernel"), path, path));
 }
 
 nlohmann::ordered_json document_of(const Cluster& cluster, const std::string& path) {

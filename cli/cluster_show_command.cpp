@@ -1,5 +1,6 @@
 // `sextant cluster show`: every number of a cluster with where it comes from.
 #include "cli/verbs.h"
+#include "core/counted_text.h"
 #include "simulator/cluster_fields.h"
 #include "simulator/cluster_file.h"
 
@@ -70,9 +71,10 @@ class Listing {
       say(level, fmt::format("memory of libraries, {}: {}", words_of(field.key),
                              text_of(device.library_memory.*field.member, field.kind)));
     if (device.measured)
-      say(level, fmt::format("{} kernels in {} ({}: {})", device.measured->kernels.size(),
-                             to_string(device.measured->dtype),
-                             to_string(device.measured->provenance), device.measured->source));
+      say(level,
+          fmt::format("{} in {} ({}: {})", counted(device.measured->kernels.size(), "kernel"),
+                      to_string(device.measured->dtype), to_string(device.measured->provenance),
+                      device.measured->source));
   }
 
   void say_link(const std::string& where, const NetworkLink& link) {
@@ -105,14 +107,15 @@ class Listing {
 void run_cluster_show(const std::string& argument, const CommonOptions&, Console& console) {
   const Cluster cluster = load_cluster(argument);
   Listing listing(console);
-  listing.say(0, fmt::format("{}: {} nodes x {} {}, {} each", cluster.name, cluster.nodes,
-                             cluster.devices_per_node, cluster.device.name,
-                             to_text(cluster.device.memory)));
+  listing.say(0, fmt::format("{}: {} x {} {}, {} each", cluster.name,
+                             counted(cluster.nodes, "node"), cluster.devices_per_node,
+                             cluster.device.name, to_text(cluster.device.memory)));
   listing.say_device(1, cluster.device);
   if (cluster.devices_per_node > 1) listing.say_link("within a node", cluster.intra_node);
   if (cluster.nodes > 1) listing.say_link("between nodes", cluster.inter_node);
   for (const OuterTier& tier : cluster.outer_tiers)
-    listing.say_link(fmt::format("between groups of {} nodes", tier.nodes_per_group), tier.link);
+    listing.say_link(fmt::format("between groups of {}", counted(tier.nodes_per_group, "node")),
+                     tier.link);
   for (const OtherDevices& other : cluster.other_devices) {
     listing.say(1, fmt::format("nodes {} to {}: {}, {} each", other.first_node,
                                other.first_node + other.num_nodes - 1, other.device.name,

@@ -4,6 +4,7 @@
 #include "cli/run_record.h"
 #include "cli/verbs.h"
 #include "core/check.h"
+#include "core/counted_text.h"
 #include "core/json_reader.h"
 #include "core/quantile.h"
 #include "simulator/figures.h"
@@ -140,11 +141,12 @@ Json rows_json(const std::vector<OperatorRow>& rows) {
 void say_order(const PhysicalGraph& graph, const RunRecord& record, const Timeline& timeline,
                const Console& console) {
   if (record.end != RunEnd::kComplete)
-    return console.say(fmt::format(
-        "the run was {} after {} of {} steps: the issue order of such a run is not recorded",
-        to_string(record.end), record.steps, record.asked_steps));
-  console.say(fmt::format("issue order of all {} ranks over {} steps: {}", graph.ranks.size(),
-                          record.steps, timeline.issued == record.issued ? "equal" : "DIFFERENT"));
+    return console.say(
+        fmt::format("the run was {} after {} of {}: the issue order of such a run is not recorded",
+                    to_string(record.end), record.steps, counted(record.asked_steps, "step")));
+  console.say(fmt::format("issue order of {} over {}: {}", counted(graph.ranks.size(), "rank"),
+                          counted(record.steps, "step"),
+                          timeline.issued == record.issued ? "equal" : "DIFFERENT"));
 }
 
 void say_operators(const Comparison& comparison, const std::vector<OperatorRow>& rows,
@@ -157,7 +159,8 @@ void say_operators(const Comparison& comparison, const std::vector<OperatorRow>&
   }
   if (rows.empty()) console.say("no times per operator: run with --profile 3 to measure them");
   if (const auto error = median_error(rows); error && is_planned_device)
-    console.say(fmt::format("median error of {} operators: {:.0f} %", rows.size(), 100 * *error));
+    console.say(fmt::format("median error of {}: {:.0f} %", counted(rows.size(), "operator"),
+                            100 * *error));
 }
 
 }  // namespace
@@ -170,12 +173,12 @@ void run_compare(const CompareArguments& arguments, const CommonOptions&, Consol
   PlannedJob planned = load_planned_job(job);
   const std::string file = arguments.run + "/run.json";
   const RunRecord record = run_record_from_json(read_text_file(file), file);
-  require(record.step_time_s > 0, ErrorCode::kBadInput,
-          "{}: {} steps{} leave no step time after {} warm-up steps", file, record.steps,
+  require(record.step_time_s > 0, ErrorCode::kBadInput, "{}: {}{} leave no step time after {}",
+          file, counted(record.steps, "step"),
           record.end == RunEnd::kComplete
               ? ""
               : fmt::format(" of {} ({})", record.asked_steps, to_string(record.end)),
-          record.warm_up_steps);
+          counted(record.warm_up_steps, "warm-up step"));
   const PhysicalGraph graph = physical_graph(planned);
   require(record.plan_hash == graph.header.plan_hash, ErrorCode::kBadInput,
           "{} was made with plan {}, {} is plan {}", file, record.plan_hash, arguments.plan,
@@ -207,7 +210,8 @@ void run_compare(const CompareArguments& arguments, const CommonOptions&, Consol
     console.say(busy_text(load) + " during the run: measured times are too long");
   say_order(graph, record, timeline, console);
   if (record.skipped_steps > 0)
-    console.say(fmt::format("{} of {} steps were skipped", record.skipped_steps, record.steps));
+    console.say(fmt::format("{} of {} skipped", record.skipped_steps,
+                            counted(record.steps, "step was", "steps were")));
   const auto provenances = provenances_of(planned.job.cluster);
   console.say(fmt::format("figures of {}: {}; see sextant cluster show {}",
                           planned.job.cluster.name, to_text(provenances), planned.plan.cluster));

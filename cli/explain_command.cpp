@@ -7,6 +7,7 @@
 #include "compiler/boxing_causes.h"
 #include "compiler/staged_graphviz.h"
 #include "core/check.h"
+#include "core/counted_text.h"
 #include "search/why_not.h"
 
 #include <fmt/core.h>
@@ -291,8 +292,8 @@ void run_explain(const ExplainArguments& arguments, const CommonOptions&, Consol
   if (!arguments.graphviz.empty()) {
     write_file_whole(arguments.graphviz, to_graphviz(graph));
     body["graphviz"] = arguments.graphviz;
-    console.say(fmt::format("{}: {} operators; `dot -Tsvg` draws it", arguments.graphviz,
-                            graph.ops.size()));
+    console.say(fmt::format("{}: {}; `dot -Tsvg` draws it", arguments.graphviz,
+                            counted(graph.ops.size(), "operator")));
   }
   if (!arguments.why_not.empty()) explain_why_not(planned, arguments.why_not, console, body);
   console.document("explain", body);

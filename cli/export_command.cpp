@@ -2,6 +2,7 @@
 // trains from the same bits.
 #include "cli/verbs.h"
 #include "core/check.h"
+#include "core/counted_text.h"
 #include "io/exchange.h"
 #include "io/token_data.h"
 
@@ -31,8 +32,9 @@ void run_export(const ExportArguments& arguments, const CommonOptions& common, C
     const std::string samples = common.out + "/samples.safetensors";
     write_samples(samples, TokenData::from_path(arguments.data),
                   {common.seed, arguments.steps, plan.global_batch, plan.sequence});
-    console.say(fmt::format("{} steps of {} samples of {} tokens in {}", arguments.steps,
-                            plan.global_batch, plan.sequence, samples));
+    console.say(fmt::format("{} of {} of {} in {}", counted(arguments.steps, "step"),
+                            counted(plan.global_batch, "sample"), counted(plan.sequence, "token"),
+                            samples));
     document["samples"] = samples;
   }
   console.document("export", document);

@@ -109,6 +109,13 @@ void add_search(Program& p) {
                   "no strategies with this value, zero=3; repeatable")
       ->allow_extra_args(false);
   verb.add_option("--top", p.search.top, "plans to show");
+  verb.add_flag(
+      "--pareto", p.search.pareto,
+      "plans that no other one beats in step time and memory; ends after 24 plans in a row "
+      "that add none, or at --time-limit");
+  verb.add_flag("--sensitivity", p.search.sensitivity,
+                "which change of a link, of memory or of the batch makes another plan win; comes "
+                "after --time-limit");
   verb.add_option(
           "--time-limit", p.search.time_limit,
           "search so long, 30s (default: to a gap of 1 %, or until 24 plans in a row are no "

@@ -2,6 +2,7 @@
 #include "cli/path_section.h"
 
 #include "cli/verbs.h"
+#include "core/counted_text.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -89,7 +90,7 @@ void say(const StepPath& path, const Console& console) {
     parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", to_string(part),
                          percent(share(sum, path.step_time)));
   }
-  console.say(fmt::format("critical path: {} launches; {}{}", path.rows.size(), parts,
+  console.say(fmt::format("critical path: {}; {}{}", counted(path.rows.size(), "launch"), parts,
                           path.steady ? "" : " (the step is not steady yet: slack ends with it)"));
   say_names(path, console);
   say_slack(path, console);

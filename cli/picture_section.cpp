@@ -2,6 +2,7 @@
 #include "cli/picture_section.h"
 
 #include "cli/memory_section.h"
+#include "core/counted_text.h"
 #include "io/gzip.h"
 #include "simulator/chrome_trace.h"
 #include "simulator/html_timeline.h"
@@ -45,8 +46,8 @@ void write_timeline(const PictureFiles& files, const PlannedJob& planned,
   page.title =
       fmt::format("{} on {}, simulated", name_of(planned.job.model), planned.job.cluster.name);
   page.notes = {to_string(planned.plan.strategy),
-                fmt::format("step {}; {} of {} ranks simulated", to_text(simulation.step_time),
-                            simulation.ranks_simulated, graph.ranks.size())};
+                fmt::format("step {}; {} of {} simulated", to_text(simulation.step_time),
+                            simulation.ranks_simulated, counted(graph.ranks.size(), "rank"))};
   page.notes.insert(page.notes.end(), files.notes.begin(), files.notes.end());
   for (const ProgramMemory& program : memory.programs)
     page.memory.push_back({program.program, program.over_time});

@@ -11,6 +11,7 @@
 #include "cli/work_watch.h"
 #include "compiler/memory_report.h"
 #include "core/check.h"
+#include "core/counted_text.h"
 #include "core/json_reader.h"
 #include "core/nearest.h"
 #include "core/quantile.h"
@@ -193,12 +194,12 @@ void say_result(const RunRecord& record, const PlannedJob& planned, const RunRec
   if (steps.num_steps() > 0) say_losses(steps, console);
   if (!steps.times_s.empty()) say_step_time(record, planned, steps.times_s.size(), console);
   if (record.end != RunEnd::kComplete)
-    console.say(fmt::format("{} after {} of {} steps", to_string(record.end), record.steps,
-                            record.asked_steps));
+    console.say(fmt::format("{} after {} of {}", to_string(record.end), record.steps,
+                            counted(record.asked_steps, "step")));
   if (record.skipped_steps > 0)
-    console.say(fmt::format(
-        "skipped {} of {} steps (gradients not finite, or no tokens): no weight changed",
-        record.skipped_steps, record.steps));
+    console.say(
+        fmt::format("skipped {} of {} (gradients not finite, or no tokens): no weight changed",
+                    record.skipped_steps, counted(record.steps, "step")));
   if (record.choices > 0)
     console.say(fmt::format(
         "experts dropped {} of {} choices, for which they had no place; more room: capacity_factor",

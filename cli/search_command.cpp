@@ -1,8 +1,12 @@
 // `sextant search`: the ranked table, why the rest lost, and the best plan as a file.
+#include "cli/front_section.h"
+#include "cli/sensitivity_section.h"
 #include "cli/throughput.h"
 #include "cli/verbs.h"
 #include "cli/work_watch.h"
 #include "core/check.h"
+#include "core/counted_text.h"
+#include "core/part_text.h"
 #include "core/quantity_text.h"
 #include "search/memory_help.h"
 
@@ -10,7 +14,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <memory>
 #include <mutex>
 #include <optional>
 
@@ -119,6 +122,7 @@ SearchLimits limits_of(const SearchArguments& arguments, Console& console) {
     limits.memory = parse_named("--memory", arguments.memory, parse_bytes);
   limits.fixed = arguments.fixed;
   limits.forbidden = arguments.forbidden;
+  limits.pareto = arguments.pareto;
   if (arguments.time_limit.empty()) {
     limits.patience = kPatience;
     limits.enough_gap = kEnoughGap;
@@ -131,21 +135,7 @@ SearchLimits limits_of(const SearchArguments& arguments, Console& console) {
   limits.stop = [start, limit] {
     return was_interrupted() || (limit >= 0 && wall_seconds() - start >= limit);
   };
-  // A plan that would end behind the limit is not begun, if it takes as long as the longest so far.
-  struct Compiles {
-    double began = -1, longest = 0;
-  };
-  const auto compiles = std::make_shared<Compiles>();
-  limits.may_compile = [start, limit, compiles] {
-    const double now = wall_seconds();
-    if (limit >= 0 && now - start + compiles->longest > limit) return false;
-    compiles->began = now;
-    return true;
-  };
-  limits.progress = [&console, compiles](const std::string& line) {
-    compiles->longest = std::max(compiles->longest, wall_seconds() - compiles->began);
-    console.progress(line);
-  };
+  limits.progress = [&console](const std::string& line) { console.progress(line); };
   return limits;
 }
 
@@ -192,13 +182,24 @@ SearchResult stoppable_search(const Job& job, const SearchArguments& arguments,
   return search(search_problem(job), limits);
 }
 
+// A signal ends it between two changes.
+SensitivitySection sensitivity_of(const Job& job, const SearchArguments& arguments,
+                                  const SearchResult& result) {
+  SearchLimits limits;
+  if (!arguments.memory.empty())
+    limits.memory = parse_named("--memory", arguments.memory, parse_bytes);
+  limits.stop = [] { return was_interrupted(); };
+  return sensitivity_section(search_problem(job), result, limits);
+}
+
 // The closest miss with what would help, and what was looked at at all.
 [[noreturn]] void refuse_without_plan(const Job& job, const SearchResult& result) {
-  std::string text =
-      result.complete()
-          ? fmt::format("none of {} strategies can be run", result.counted)
-          : fmt::format("no plan yet: the search ended with {} of {} strategies not looked at",
-                        result.open, result.counted);
+  std::string text = result.complete()
+                         ? fmt::format("none of {} can be run", counted(result.counted, "strategy"))
+                         : fmt::format("no plan yet: the search ended with {} of {} not looked at",
+                                       result.open, counted(result.counted, "strategy"));
+  if (result.lower_bound > Duration())
+    text += fmt::format("; none of them is faster than {}", to_text(result.lower_bound));
   for (const Rejection& rejection : result.rejections)
     text += fmt::format("; {} {}, for instance {}: {}", rejection.count, fate_of(rejection.kind),
                         to_string(rejection.example), rejection.reason);
@@ -208,8 +209,8 @@ SearchResult stoppable_search(const Job& job, const SearchArguments& arguments,
   std::vector<std::string> hints;
   if (result.closest) {
     const ClosestMiss& miss = *result.closest;
-    text += fmt::format("; the closest miss is {}: {} of {}", to_string(miss.strategy),
-                        to_text(miss.needed), to_text(miss.capacity));
+    text += fmt::format("; the closest miss is {}: {}", to_string(miss.strategy),
+                        part_text(miss.needed, miss.capacity));
     hints.push_back(fmt::format("with {} a device there is a plan: {}", to_text(miss.needed),
                                 to_string(miss.strategy)));
     // Some are compiled, so a search that had no more time leaves them out.
@@ -243,11 +244,12 @@ void run_search(const SearchArguments& arguments, const CommonOptions& common, C
                           batch_text(job)));
   for (const std::string& assumed : planning_assumptions(job.model)) console.note(assumed);
   console.say(ranked_table(job, result, static_cast<std::size_t>(arguments.top)).text());
-  console.say(fmt::format(
-      "{} strategies: {} simulated, {} cut by memory, {} cut by the bound, {} refused, {} open; "
-      "{} compiled in {:.1f} s",
-      result.counted, result.simulated, result.cut_by_memory, result.cut_by_bound, result.refused,
-      result.open, result.compiled, total_s));
+  console.say(
+      fmt::format("{}: {} simulated, {} cut by memory, {} cut by the bound, {} refused, {} open; "
+                  "{} compiled in {:.1f} s",
+                  counted(result.counted, "strategy"), result.simulated, result.cut_by_memory,
+                  result.cut_by_bound, result.refused, result.open, result.compiled, total_s));
+  if (arguments.pareto) say_front(result, console);
   say_rejections(result, console);
   for (const std::string& sentence : result.constraints) console.say("  " + sentence);
   console.say(
@@ -258,7 +260,15 @@ void run_search(const SearchArguments& arguments, const CommonOptions& common, C
 
   const std::string file =
       write_best(job, arguments, common, result.plans.front(), certificate_of(result), console);
-  console.document("search", document_of(job, result, total_s, file));
+  std::optional<SensitivitySection> sensitivity;
+  if (arguments.sensitivity) {
+    sensitivity = sensitivity_of(job, arguments, result);
+    say(*sensitivity, result, console);
+  }
+  Json document = document_of(job, result, total_s, file);
+  if (arguments.pareto) document["pareto"] = front_json(result);
+  if (sensitivity) document["sensitivity"] = sensitivity_json(*sensitivity, result);
+  console.document("search", document);
 }
 
 }  // namespace sextant

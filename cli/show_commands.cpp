@@ -1,6 +1,7 @@
 // `sextant model show`.
 #include "cli/verbs.h"
 #include "core/check.h"
+#include "core/counted_text.h"
 #include "models/any_model.h"
 
 #include <fmt/core.h>
@@ -30,16 +31,15 @@ LogicalGraph shown_graph(const AnyModel& model, std::int64_t sequence) {
 }
 
 void say_decoder(const ModelConfig& model, std::int64_t sequence, const Console& console) {
-  console.say(fmt::format(
-      "{} layers, hidden {}, {} heads of {} ({} for keys and values), MLP {}, vocabulary {}",
-      model.layers, model.hidden, model.heads, model.head_size, model.kv_heads, model.ffn,
-      model.vocab));
+  console.say(fmt::format("{}, hidden {}, {} of {} ({} for keys and values), MLP {}, vocabulary {}",
+                          counted(model.layers, "layer"), model.hidden,
+                          counted(model.heads, "head"), model.head_size, model.kv_heads, model.ffn,
+                          model.vocab));
   if (model.experts > 0)
     console.say(
-        fmt::format("{} experts, {} per token: {} parameters for each token, {} places per "
-                    "expert and sample",
-                    model.experts, model.top_k, count_active_parameters(model),
-                    places_per_expert(model, sequence)));
+        fmt::format("{}, {} per token: {} parameters for each token, {} per expert and sample",
+                    counted(model.experts, "expert"), model.top_k, count_active_parameters(model),
+                    counted(places_per_expert(model, sequence), "place")));
   console.say(fmt::format(
       "model FLOPs per token at sequence {}: {:.4g} (causal attention); "
       "Megatron convention {:.4g}",

@@ -12,6 +12,8 @@
 #include "cli/verbs.h"
 #include "cli/what_if_section.h"
 #include "core/check.h"
+#include "core/counted_text.h"
+#include "core/part_text.h"
 #include "simulator/library_memory.h"
 #include "simulator/named_parts.h"
 #include "simulator/overlap.h"
@@ -49,15 +51,13 @@ void say_memory(const Simulation& simulation, const DeviceMemory& tightest,
     if (simulation.peak_memory_by_class[i].value > 0)
       table.add({std::string(to_string(static_cast<MemoryClass>(i))),
                  to_text(simulation.peak_memory_by_class[i])});
-  table.add({"arena", libraries.empty() ? fmt::format("{} of {}", to_text(tightest.arena),
-                                                      to_text(tightest.capacity))
+  table.add({"arena", libraries.empty() ? part_text(tightest.arena, tightest.capacity)
                                         : to_text(tightest.arena)});
   for (const LibraryUse& use : libraries)
     table.add({"libraries: " + use.name,
                fmt::format("{} ({})", to_text(use.bytes), to_string(use.provenance))});
   if (!libraries.empty())
-    table.add({"arena and libraries",
-               fmt::format("{} of {}", to_text(tightest.needed()), to_text(tightest.capacity))});
+    table.add({"arena and libraries", part_text(tightest.needed(), tightest.capacity)});
   console.say(table.text());
 }
 
@@ -95,8 +95,8 @@ struct Simulated {
 };
 
 std::string blocks_text(const BlockUse& use) {
-  return fmt::format("{} blocks of {} kinds, {} launches outside{}", use.instances, use.kinds,
-                     use.launches_outside,
+  return fmt::format("{} of {}, {} outside{}", counted(use.instances, "block"),
+                     counted(use.kinds, "kind"), counted(use.launches_outside, "launch"),
                      use.fell_back ? "; the window of launches decides, so the tape has the times"
                                    : "; their steps end as the tape's");
 }
@@ -113,11 +113,11 @@ void say_step(const Simulated& it, const Console& console) {
   const auto share = it.flops_share();
   console.say(fmt::format("{} on {}: {}", name_of(job.model), job.cluster.name,
                           to_string(it.planned.plan.strategy)));
-  console.say(fmt::format("step {}, {}, MFU {} of {} (simulated; {} of {} ranks, {} launches)",
+  console.say(fmt::format("step {}, {}, MFU {} of {} (simulated; {} of {}, {})",
                           to_text(it.simulation.step_time), to_text(it.rate()),
                           share ? percent(*share) : "n/a", job.cluster.device.name,
-                          it.simulation.ranks_simulated, it.graph().ranks.size(),
-                          it.simulation.events));
+                          it.simulation.ranks_simulated, counted(it.graph().ranks.size(), "rank"),
+                          counted(it.simulation.events, "launch")));
   if (it.simulation.blocks) console.say(blocks_text(*it.simulation.blocks));
 }
 

@@ -1,6 +1,7 @@
 // `sextant strategy show`: the settings of a strategy, and what one of them says.
 #include "cli/verbs.h"
 #include "compiler/strategy_settings.h"
+#include "core/counted_text.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -20,7 +21,8 @@ void run_strategy_show(const std::string& strategy, const CommonOptions&, Consol
   console.say("KEY=VALUE (default): meaning");
   console.say(wrapped(strategy_settings_help(), 100));
   const std::vector<std::string> idle = settings_without_effect(given);
-  if (!strategy.empty()) console.say(fmt::format("{}: {} ranks", to_string(given), given.ranks()));
+  if (!strategy.empty())
+    console.say(fmt::format("{}: {}", to_string(given), counted(given.ranks(), "rank")));
   for (const std::string& note : idle) console.say("note: " + note);
   console.document("strategy_show", {{"strategy", to_string(given)},
                                      {"ranks", given.ranks()},

@@ -2,6 +2,7 @@
 #include "cli/variation_section.h"
 
 #include "cli/verbs.h"
+#include "core/counted_text.h"
 #include "core/quantile.h"
 
 #include <fmt/core.h>
@@ -40,7 +41,7 @@ StepSamples step_samples(const Simulation& simulation) {
 }
 
 void say(const StepSamples& samples, const Console& console) {
-  Table table({fmt::format("{} steps", samples.step_s.size()), "time", "of the mean"});
+  Table table({counted(samples.step_s.size(), "step"), "time", "of the mean"});
   table.add({"mean", time_text(samples.mean_s), ""});
   for (const auto& [name, q] : kQuantiles)
     table.add({name, time_text(quantile(samples.step_s, q)),
@@ -72,9 +73,9 @@ void say(const LongRun& run, const Throughput& of_step, const Console& console) 
   table.add({"restarts", percent(goodput.restarts)});
   console.say(table.text());
   console.say(fmt::format(
-      "{:.2f} failures per day on {} devices, a checkpoint every {}{}; {} {}/s in the long "
+      "{:.2f} failures per day on {}, a checkpoint every {}{}; {} {}/s in the long "
       "run; a day of work takes {:.2f} days (median), {:.2f} (p95)",
-      goodput.failures_per_day, run.reliability.devices,
+      goodput.failures_per_day, counted(run.reliability.devices, "device"),
       time_text(std::min(goodput.interval_s, 1e6)),
       run.reliability.interval_s > 0 ? "" : " (the best)", rate, to_string(of_step.unit),
       quantile(run.day_s, 0.5) / kDay, quantile(run.day_s, 0.95) / kDay));

@@ -19,7 +19,9 @@ struct SearchArguments {
   std::vector<std::string> fixed;      // "tp=4"
   std::vector<std::string> forbidden;  // "zero=3"
   std::int64_t top = 10;
-  std::string time_limit;  // "30s"; empty: none
+  std::string time_limit;    // "30s"; empty: none
+  bool pareto = false;       // also the plans that no other one beats in time and memory
+  bool sensitivity = false;  // also what would make another plan win
 };
 // Plans in a row without a better one, or a gap, with which a search without time limit ends.
 inline constexpr std::int64_t kPatience = 24;

@@ -4,6 +4,7 @@
 #include "compiler/memory_report.h"
 #include "compiler/stage.h"
 #include "core/check.h"
+#include "core/counted_text.h"
 #include "core/json_reader.h"
 #include "search/memory_help.h"
 #include "simulator/cluster_file.h"
@@ -140,8 +141,9 @@ PlannedJob load_planned_job(const JobArguments& arguments) {
     planned.plan = make_plan(planned.job, arguments, strategy);
   }
   require(planned.plan.strategy.ranks() <= planned.job.cluster.num_devices(),
-          ErrorCode::kInfeasible, "the strategy uses {} ranks, the cluster has {} devices",
-          planned.plan.strategy.ranks(), planned.job.cluster.num_devices());
+          ErrorCode::kInfeasible, "the strategy uses {}, the cluster has {}",
+          counted(planned.plan.strategy.ranks(), "rank"),
+          counted(planned.job.cluster.num_devices(), "device"));
   TimingModels models = make_timing_models(planned.job.cluster, planned.job.dtype);
   planned.cost = std::move(models.cost);
   planned.network = std::move(models.network);

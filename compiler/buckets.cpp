@@ -234,10 +234,13 @@ class StageBuckets {
 }  // namespace
 
 void fuse_buckets(IssueOrder& order, const Partition& partition, const GroupTable& groups,
-                  const NetworkModel& network, MovedSizes& sizes, const BucketLimits& limits) {
+                  const NetworkModel& network, MovedSizes& sizes, const BucketLimits& limits,
+                  const StopPoll& stop) {
   if (limits.bytes.value <= 0 || limits.operations < 2) return;
-  for (std::vector<OrderedRun>& stage : order)
+  for (std::vector<OrderedRun>& stage : order) {
+    stop();
     StageBuckets(stage, partition, groups, network, sizes, limits).run();
+  }
 }
 
 }  // namespace sextant

@@ -6,6 +6,7 @@
 #include "compiler/issue_order.h"
 #include "compiler/moved_sizes.h"
 #include "compiler/partition.h"
+#include "compiler/stop_poll.h"
 #include "core/cost_model.h"
 #include "core/units.h"
 
@@ -30,8 +31,10 @@ struct BucketLimits {
 // - in modelled time, the bucket is over no later than its members would be one by one: what the
 //   first waits for the last is no more than the starts of the network that are saved.
 // The members become one launch group at the place of the last of them: every rank of the stage
-// moves the same entries in the same way, so the result is again a cut of one global order.
+// moves the same entries in the same way, so the result is again a cut of one global order. Stops
+// between two stages.
 void fuse_buckets(IssueOrder& order, const Partition& partition, const GroupTable& groups,
-                  const NetworkModel& network, MovedSizes& sizes, const BucketLimits& limits);
+                  const NetworkModel& network, MovedSizes& sizes, const BucketLimits& limits,
+                  const StopPoll& stop = StopPoll());
 
 }  // namespace sextant

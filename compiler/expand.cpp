@@ -42,6 +42,7 @@ class Expansion {
     graph_.groups = groups_.groups();
     blocks_ =
         make_blocks(forms_, layouts_, classes_, staged.placements, registry, options.symmetric);
+    options_.stop();
     graph_.blocks = std::move(blocks_.blocks);
     number_instances();
     bind_ranks();
@@ -53,6 +54,7 @@ class Expansion {
     std::vector<PackedProgram> packed(classes_.size());
     std::vector<std::optional<MemoryPlan>> plans(classes_.size());
     for_each_in_parallel(classes_.size(), [&](std::size_t c) {
+      options_.stop();
       graph_.programs[c] = make_program(c);
       plans[c].emplace(plan_of(graph_.programs[c]));
     });
@@ -62,8 +64,10 @@ class Expansion {
     for (const auto& plan : plans) enough = std::max(enough, plan->lower_bound());
     enough += Bytes(enough.value / 500);
     for_each_in_parallel(classes_.size(), [&](std::size_t c) {
+      options_.stop();
       if (plans[c]->size() > enough) plans[c]->improve(enough);
       packed[c] = plans[c]->finish();
+      options_.stop();
       if (options_.guards) graph_.programs[c].guards = missing_guards(graph_, ProgramId(c));
     });
     return {std::move(graph_), std::move(packed), nullptr};
@@ -103,13 +107,16 @@ class Expansion {
   IssueOrder make_order(const CostModel& cost, const NetworkModel& network) const {
     MovedSizes sizes;
     const DurationTable durations(graph_, forms_, blocks_, classes_, groups_, cost, network, sizes);
+    options_.stop();
     ActorDurations of_instance;
     for (std::size_t i = 0; i < partition_.instances().size(); ++i)
       of_instance.push_back(durations.of_form(forms_.form_of(static_cast<std::int32_t>(i))));
     const auto programs = make_stage_programs(partition_, options_.schedule, of_instance);
+    options_.stop();
     IssueOrder order = make_issue_order(partition_, programs, of_instance,
                                         {options_.launch_groups, options_.transfer_order});
-    fuse_buckets(order, partition_, groups_, network, sizes, options_.buckets);
+    options_.stop();
+    fuse_buckets(order, partition_, groups_, network, sizes, options_.buckets, options_.stop);
     return order;
   }
 
@@ -190,13 +197,15 @@ void require_none(const std::vector<std::string>& broken, const char* what) {
           broken.empty() ? "" : broken.front());
 }
 
-std::shared_ptr<Rehearsal> check(const StagedGraph& staged, const PhysicalGraph& graph) {
+std::shared_ptr<Rehearsal> check(const StagedGraph& staged, const PhysicalGraph& graph,
+                                 const StopPoll& stop) {
   require_none(validate(graph), "the compiler made an invalid graph");
   // In this order: what is missing is said before what cannot run, and that before what is
   // unordered.
   constexpr std::size_t kFirstProgram = 2;
   std::shared_ptr<Rehearsal> rehearsal;
   for_each_in_parallel(graph.programs.size() + kFirstProgram, [&](std::size_t task) {
+    stop();
     if (task == 0)
       require_none(check_layers(staged, graph), "the compiler lost an operator or did one twice");
     else if (task == 1)
@@ -216,10 +225,11 @@ ExpandedGraph expand_and_report(const StagedGraph& staged, const OperatorRegistr
   require_none(validate(staged), "cannot expand this staged graph");
   std::optional<StagedGraph> fused;
   if (options.fusion && fuses_anything(cost)) fused = fuse_operators(staged, cost);
+  options.stop();
   ExpandedGraph expanded =
       Expansion(fused ? *fused : staged, registry, cost, network, options).run();
   if (options.memory) require_fits(expanded.graph, *options.memory);
-  if (options.checks) expanded.rehearsal = check(staged, expanded.graph);
+  if (options.checks) expanded.rehearsal = check(staged, expanded.graph, options.stop);
   return expanded;
 }
 

@@ -7,6 +7,7 @@
 #include "compiler/issue_order.h"
 #include "compiler/memory_plan.h"
 #include "compiler/staged_graph.h"
+#include "compiler/stop_poll.h"
 #include "compiler/strategy.h"
 #include "core/cost_model.h"
 #include "core/operator.h"
@@ -43,6 +44,7 @@ struct ExpandOptions {
   // Waits that make reuse of bytes safe. Without them the graph says how much memory it needs, and
   // must not be run.
   bool guards = true;
+  StopPoll stop = {};  // the compile then throws CompileStopped
   bool operator==(const ExpandOptions&) const = default;
 };
 

@@ -93,13 +93,14 @@ std::vector<int> stage_of_layers(int num_layers, const Strategy& strategy) {
 
 StagedGraph make_staged_graph(const LogicalGraph& training, const Strategy& strategy,
                               std::int64_t micro_batches, const NetworkModel* network,
-                              const CostModel* cost) {
+                              const CostModel* cost, const StopPoll& stop) {
   BoxingTables tables(network, cost);
-  return make_staged_graph(training, strategy, micro_batches, tables);
+  return make_staged_graph(training, strategy, micro_batches, tables, stop);
 }
 
 StagedGraph make_staged_graph(const LogicalGraph& training, const Strategy& given_strategy,
-                              std::int64_t micro_batches, BoxingTables& tables) {
+                              std::int64_t micro_batches, BoxingTables& tables,
+                              const StopPoll& stop) {
   require(micro_batches >= 1, ErrorCode::kUsage, "a step of {} micro-batches", micro_batches);
   const Strategy strategy = with_key_heads(given_strategy, training);
   require_schedule(strategy.schedule, {static_cast<std::int32_t>(strategy.pp),
@@ -114,23 +115,27 @@ StagedGraph make_staged_graph(const LogicalGraph& training, const Strategy& give
   }
   StrategyWords given = strategy_words(training, strategy);
   BoxingPlans& by_bytes = tables.by_bytes;
+  stop();
   WordAssignment words =
       infer_words(training, placements, stage_of_layer, given.constraints, by_bytes);
+  stop();
   if (strategy.sequence_parallel && strategy.tp > 1) {
     split_sequences(training, strategy, words, given);
     words = infer_words(training, placements, stage_of_layer, given.constraints, by_bytes);
+    stop();
   }
   std::optional<LogicalGraph> in_pieces;
   if (strategy.pieces > 1) {
     GraphWithWords cut = cut_products(training, strategy, stage_of_layer, words, given);
     given = std::move(cut.words);
     in_pieces = std::move(cut.graph);
+    stop();
     words = infer_words(*in_pieces, placements, stage_of_layer, given.constraints, by_bytes);
   }
   const LogicalGraph& logical = in_pieces ? *in_pieces : training;
   StagedGraph graph = StageBuilder(logical, placements, stage_of_layer, virtual_stage_of_layer,
                                    rates_of(logical), words, given.times, tables.chosen)
-                          .run(micro_batches);
+                          .run(micro_batches, stop);
   if (strategy.virtual_stages > 1) graph.chunk_of_layer = std::move(chunk_of_layer);
   return graph;
 }

@@ -3,6 +3,7 @@
 
 #include "compiler/boxing_times.h"
 #include "compiler/staged_graph.h"
+#include "compiler/stop_poll.h"
 #include "compiler/strategy.h"
 #include "core/cost_model.h"
 #include "core/logical_graph.h"
@@ -72,11 +73,13 @@ struct BoxingTables {
 // Throws Error(kInfeasible) for micro-batches or chunks that the schedule cannot have (schedule.h).
 // `network` decides between boxings by time, in which what devices do alone takes what `cost` says;
 // without a network bytes decide, without a cost model it is free. The result passes validate().
+// Stops between passes and between operators.
 StagedGraph make_staged_graph(const LogicalGraph& training, const Strategy& strategy,
                               std::int64_t micro_batches, const NetworkModel* network,
-                              const CostModel* cost = nullptr);
+                              const CostModel* cost = nullptr, const StopPoll& stop = StopPoll());
 // The same, with tables of these models that several compiles share.
 StagedGraph make_staged_graph(const LogicalGraph& training, const Strategy& strategy,
-                              std::int64_t micro_batches, BoxingTables& tables);
+                              std::int64_t micro_batches, BoxingTables& tables,
+                              const StopPoll& stop = StopPoll());
 
 }  // namespace sextant

@@ -44,13 +44,14 @@ StageBuilder::StageBuilder(const LogicalGraph& graph, const std::vector<Placemen
   note_reads();
 }
 
-StagedGraph StageBuilder::run(std::int64_t micro_batches) {
+StagedGraph StageBuilder::run(std::int64_t micro_batches, const StopPoll& stop) {
   staged_.placements = placements_;
   staged_.micro_batches = micro_batches;
   staged_.ops.reserve(graph_.ops().size() * 3 / 2);
   staged_.tensors.reserve(graph_.tensors().size() * 3 / 2);
   std::vector<OpId> untrained;
   for (std::size_t index = 0; index < graph_.ops().size(); ++index) {
+    stop();
     const OpId id(index);
     const LogicalOp& op = graph_.op(id);
     if (!is_parameter(op, graph_.registry().get(op.kind))) {

@@ -4,6 +4,7 @@
 
 #include "compiler/boxing_times.h"
 #include "compiler/staged_graph.h"
+#include "compiler/stop_poll.h"
 #include "core/cost_model.h"
 #include "core/logical_graph.h"
 #include "core/operator.h"
@@ -28,7 +29,7 @@ class StageBuilder {
                const std::vector<int>& virtual_stage_of_layer, const std::vector<Rate>& rates,
                const WordAssignment& words, const BoxingTimes& times, BoxingPlans& plans);
 
-  StagedGraph run(std::int64_t micro_batches);
+  StagedGraph run(std::int64_t micro_batches, const StopPoll& stop = StopPoll());
 
  private:
   // Who may read a version. A tensor made per micro-batch has two kinds: its contents, and their

@@ -2,6 +2,7 @@
 #include "core/words_at.h"
 
 #include "core/check.h"
+#include "core/counted_text.h"
 
 #include <cstddef>
 
@@ -19,10 +20,6 @@ void skip_spaces(std::string_view text, std::size_t& at) {
   while (at < text.size() && text[at] == ' ') ++at;
 }
 
-std::string counted(std::size_t count, std::string_view one, std::string_view many) {
-  return fmt::format("{} {}", count, count == 1 ? one : many);
-}
-
 std::int64_t product_of(const std::vector<MeshAxis>& axes) {
   std::int64_t product = 1;  // below 2^30: read_mesh_axes refuses more
   for (const MeshAxis& axis : axes) product *= axis.extent;
@@ -34,8 +31,8 @@ void require_one_word_per_axis(std::string_view text, const NdSbp& words,
   if (words.size() != axes.size())
     fail(ErrorCode::kUsage,
          "'{}' has {} for the {} of {} at column {}: wanted one word per axis, major to minor",
-         text, counted(words.size(), "word", "words"), counted(axes.size(), "axis", "axes"),
-         to_string(axes), mesh_at + 1);
+         text, counted(words.size(), "word"), counted(axes.size(), "axis", "axes"), to_string(axes),
+         mesh_at + 1);
 }
 
 void require_one_device_per_coordinate(std::string_view text, const Placement& placement,
@@ -43,7 +40,7 @@ void require_one_device_per_coordinate(std::string_view text, const Placement& p
   const auto coordinates = static_cast<std::size_t>(product_of(placement.axes));
   if (coordinates != placement.ranks.size())
     fail(ErrorCode::kUsage, "'{}' lists {} at column {}, but {} wants {}", text,
-         counted(placement.ranks.size(), "device", "devices"), devices_at + 1, to_string(placement),
+         counted(placement.ranks.size(), "device"), devices_at + 1, to_string(placement),
          coordinates);
 }
 
@@ -105,7 +102,7 @@ void require_fits(const WordsAt& words_at, const Shape& shape) {
       fail(ErrorCode::kUsage,
            "'{}' splits dim {} over {} at column {}, but the shape {} has {}: legal are {}",
            to_string(words_at), words[axis].dim, words_at.placement.axes[axis].name,
-           column_of(words, axis), to_string(shape), counted(shape.rank(), "dim", "dims"),
+           column_of(words, axis), to_string(shape), counted(shape.rank(), "dim"),
            legal_words(shape));
 }
 

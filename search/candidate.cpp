@@ -3,10 +3,27 @@
 #include "compiler/expand.h"
 #include "search/search.h"
 #include "simulator/models.h"
+#include "simulator/prepared_graph.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace sextant {
+
+namespace {
+
+Bytes most_needed(const PhysicalGraph& graph, const Cluster& cluster, const DeviceMemory& least) {
+  if (cluster.other_devices.empty()) return least.needed();  // equal devices: least room, most need
+  Bytes most;
+  for (std::size_t index = 0; index < graph.ranks.size(); ++index) {
+    const Rank rank(static_cast<std::int32_t>(index));
+    const auto libraries = library_memory(cluster.device_of(rank), communicators_of(graph, rank));
+    most = std::max(most, graph.program_of(rank).arena.size + total(libraries));
+  }
+  return most;
+}
+
+}  // namespace
 
 SearchModels make_search_models(const SearchProblem& problem) {
   TimingModels models = make_timing_models(*problem.cluster, problem.compute_dtype);
@@ -15,24 +32,30 @@ SearchModels make_search_models(const SearchProblem& problem) {
 }
 
 Candidate evaluate_strategy(const LogicalGraph& training, const Strategy& strategy,
-                            std::int64_t global_batch, const SearchModels& models) {
+                            std::int64_t global_batch, const SearchModels& models,
+                            const StopPoll& stop) {
   ExpandOptions options;
   options.schedule = strategy.schedule;
   options.checks = false;
+  options.stop = stop;
   const PhysicalGraph graph =
       models.boxing
           ? compile(training, strategy, global_batch, *models.cost, *models.network, *models.boxing,
                     options)
           : compile(training, strategy, global_batch, *models.cost, *models.network, options);
-  Simulation simulation = simulate(graph, *models.cost, *models.network);
+  stop();
+  const PreparedGraph prepared(graph, *models.cost, *models.network);
+  stop();
+  Simulation simulation = prepared.first_simulation(*models.cost, *models.network, {});
   Candidate candidate;
   candidate.strategy = strategy;
   candidate.step_time = simulation.step_time;
   candidate.peak_memory = simulation.peak_memory;
-  candidate.needed_memory = candidate.peak_memory;
+  candidate.needed_memory = candidate.most_needed = candidate.peak_memory;
   if (models.cluster != nullptr) {
     DeviceMemory memory = device_memory(graph, *models.cluster);
     candidate.needed_memory = memory.needed();
+    candidate.most_needed = most_needed(graph, *models.cluster, memory);
     candidate.capacity = memory.capacity;
     candidate.libraries = std::move(memory.libraries);
   }

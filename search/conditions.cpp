@@ -2,6 +2,7 @@
 #include "search/conditions.h"
 
 #include "core/check.h"
+#include "core/counted_text.h"
 #include "core/nearest.h"
 
 #include <algorithm>
@@ -30,8 +31,8 @@ void refuse_empty_space(std::int64_t num_devices, std::int64_t global_batch,
   };
   const StrategySpace everything = space_with(StrategyFilter());
   require(!everything.meshes().empty(), ErrorCode::kInfeasible,
-          "no strategy for {} devices and global batch {}: no dp x cp x tp x pp divides them",
-          num_devices, global_batch);
+          "no strategy for {} and global batch {}: no dp x cp x tp x pp divides them",
+          counted(num_devices, "device"), global_batch);
   std::string all;
   for (const StrategyFilter::Condition& condition : filter.conditions()) {
     const bool fixes = condition.option == "--fix";

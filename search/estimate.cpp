@@ -243,9 +243,7 @@ Guess Estimator::guess(const GraphProfile& profile, const SpaceNode& node,
     if (s.schedule == Schedule::kZeroBubbleV) bubble = others * mean_gap * 0.5;
     double passed = 0;
     for (const auto& layer : sketch_.layers()) passed = std::max(passed, layer.passed);
-    const double hop = latency(2, ranks) + passed * samples / (sp ? tp : 1) /
-                                               (cluster_.inter_node.bandwidth.value *
-                                                cluster_.inter_node.efficiency.value * 0.8);
+    const double hop = latency(2, ranks) + passed * samples / (sp ? tp : 1) / bandwidth(2, ranks);
     step += bubble + 2 * others * hop + 0.15 * m * (decided(Level::kSchedule) ? chunks : 1) * hop;
   }
   const std::vector<Bytes> gradients = profile.gradient_bytes(s, places);

@@ -3,6 +3,7 @@
 
 #include "compiler/training_graph.h"
 #include "core/check.h"
+#include "core/counted_text.h"
 #include "core/divisors.h"
 #include "core/operator.h"
 
@@ -61,6 +62,7 @@ const LogicalGraph& NodeFacts::graph_of(const Strategy& strategy) {
   if (known != graphs_.end()) {
     std::rotate(graphs_.begin(), known, known + 1);
   } else {
+    stop_();
     graphs_.emplace(graphs_.begin(), key, problem_.training_graph(strategy));
     if (graphs_.size() > kKeptGraphs) graphs_.pop_back();
   }
@@ -74,11 +76,13 @@ const GraphProfile& NodeFacts::profile_of(const Strategy& strategy) {
   if (const auto refused = refused_samples_.find(samples); refused != refused_samples_.end())
     throw refused->second;
   try {
+    stop_();
     const LogicalGraph training = problem_.training_graph(plain_strategy(strategy));
+    stop_();
     const std::int64_t batch = batch_of(training).value_or(samples);
     require(batch == samples, ErrorCode::kInfeasible,
-            "the graph has a batch of {} samples, and dp={} x micro_batch={} = {}", batch,
-            strategy.dp, strategy.micro_batch, samples);
+            "the graph has a batch of {}, and dp={} x micro_batch={} = {}",
+            counted(batch, "sample"), strategy.dp, strategy.micro_batch, samples);
     return profiles_.emplace(samples, GraphProfile(training)).first->second;
   } catch (const Error& error) {
     if (is_refusal(error)) refused_samples_.emplace(samples, error);
@@ -119,16 +123,32 @@ Bytes NodeFacts::room_of(const Strategy& strategy, std::int64_t stage) const {
   return most;
 }
 
+// What libraries take on any device of the stage.
+Bytes NodeFacts::least_libraries(const Strategy& strategy, std::int64_t stage) const {
+  Bytes least = total(library_memory(cluster_.device, 0));
+  if (cluster_.other_devices.empty()) return least;
+  const std::int64_t ranks = strategy.ranks() / strategy.pp;
+  least = Bytes(std::numeric_limits<std::int64_t>::max());
+  for (std::int64_t rank = stage * ranks; rank < (stage + 1) * ranks; ++rank) {
+    const DeviceKind& device = cluster_.device_of(Rank(static_cast<std::int32_t>(rank)));
+    least = std::min(least, total(library_memory(device, 0)));
+  }
+  return least;
+}
+
 NodeFacts::Excess NodeFacts::excess_of(const SpaceNode& node) {
   const Strategy& strategy = node.strategy;
   const std::vector<Bytes> bytes = profile_of(strategy).memory_bound(
       strategy, places_of(strategy), micro_batches_of(strategy), open_at(node));
   Excess worst;
-  for (std::size_t stage = 0; stage < bytes.size(); ++stage) {
-    const Bytes room = room_of(strategy, static_cast<std::int64_t>(stage));
-    if (bytes[stage] - room <= worst.missing) continue;
-    worst = {bytes[stage] - room, bytes[stage], room};
+  Bytes least;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    const auto stage = static_cast<std::int64_t>(i);
+    least = std::max(least, bytes[i] + least_libraries(strategy, stage));
+    const Bytes room = room_of(strategy, stage);
+    if (bytes[i] - room > worst.missing) worst = {bytes[i] - room, bytes[i], room, Bytes()};
   }
+  worst.least = least;
   return worst;
 }
 

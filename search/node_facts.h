@@ -4,6 +4,7 @@
 #pragma once
 
 #include "compiler/stage.h"
+#include "compiler/stop_poll.h"
 #include "core/cluster.h"
 #include "core/error.h"
 #include "core/logical_graph.h"
@@ -36,10 +37,11 @@ FirstGraph first_graph(const SearchProblem& problem);
 // Throws, each time, what building a node's training graph throws.
 class NodeFacts {
  public:
-  // All arguments outlive it. `cluster`: with the memory that plans may take.
+  // All arguments outlive it. `cluster`: with the memory that plans may take. `stop` is asked
+  // before a graph is built or condensed: every member may throw CompileStopped.
   NodeFacts(const SearchProblem& problem, const Cluster& cluster, const LeastCosts& costs,
-            const FirstGraph& first)
-      : problem_(problem), cluster_(cluster), costs_(costs), first_(first) {}
+            const FirstGraph& first, const StopPoll& stop)
+      : problem_(problem), cluster_(cluster), costs_(costs), first_(first), stop_(stop) {}
 
   const LogicalGraph& graph_of(const Strategy& strategy);
   const GraphProfile& profile_of(const Strategy& strategy);
@@ -53,16 +55,20 @@ class NodeFacts {
   struct Excess {
     Bytes missing = Bytes(std::numeric_limits<std::int64_t>::min());
     Bytes needed, room;
+    Bytes least;  // some device of every plan takes as much, libraries included
   };
   Excess excess_of(const SpaceNode& node);
   // Most that a device of the stage has beside what libraries take in any case.
   Bytes room_of(const Strategy& strategy, std::int64_t stage) const;
 
  private:
+  Bytes least_libraries(const Strategy& strategy, std::int64_t stage) const;
+
   const SearchProblem& problem_;
   const Cluster& cluster_;
   const LeastCosts& costs_;
   const FirstGraph& first_;
+  const StopPoll& stop_;
   std::vector<std::pair<std::string, LogicalGraph>> graphs_;  // by training_graph_key, recent first
   std::map<std::int64_t, GraphProfile> profiles_;             // by samples
   std::map<std::int64_t, Error> refused_samples_;             // the model has no such batch

@@ -5,16 +5,20 @@
 
 #include "core/at.h"
 #include "core/check.h"
+#include "core/counted_text.h"
+#include "core/part_text.h"
 #include "search/conditions.h"
 #include "search/estimate.h"
 #include "search/neighbours.h"
 #include "search/node_facts.h"
+#include "search/pareto.h"
 #include "search/search_order.h"
 #include "search/space.h"
 
 #include <algorithm>
 #include <cctype>
 #include <limits>
+#include <mutex>
 #include <tuple>
 #include <utility>
 
@@ -28,7 +32,7 @@ std::string text_of_excess(Bytes needed, const std::vector<LibraryUse>& librarie
       libraries.empty()
           ? ""
           : fmt::format(" (libraries {}: {})", to_text(total(libraries)), to_text(libraries));
-  return fmt::format("memory: {} of {}{}", to_text(needed), to_text(available), beside);
+  return fmt::format("memory: {}{}", part_text(needed, available), beside);
 }
 
 // A reason without its numbers, names and hints: what refusals of one kind have in common.
@@ -45,8 +49,9 @@ std::string kind_of_reason(const std::string& reason) {
 // A node that is not expanded, or a leaf that is not compiled.
 struct OpenNode {
   SpaceNode node;
-  Duration bound;
-  Guess guess;
+  Duration bound = {};
+  Bytes least_memory = {};  // of the device that needs most, with libraries; 0: not known yet
+  Guess guess = {};
   double key = 0;           // what comes first
   std::int64_t number = 0;  // of equal keys, the older
 };
@@ -68,7 +73,7 @@ class Search {
         first_(first_graph(problem)),
         space_(cluster_.num_devices(), problem.global_batch, facts_of(first_.training), filter_),
         estimator_(cluster_, costs_, CommunicationSketch(first_.training, first_.samples)),
-        facts_(problem, cluster_, costs_, first_) {
+        facts_(problem, cluster_, costs_, first_, stop_poll_) {
     models_.cluster = &cluster_;
   }
 
@@ -77,19 +82,15 @@ class Search {
     find_meshes();
     for (const SpaceNode& mesh : meshes_) {
       result_.counted += space_.count(mesh);
-      push({mesh, Duration(), {}, 0, 0});
+      push({.node = mesh});
     }
     while (!ends()) {
       std::optional<OpenNode> leaf = next_neighbour();
       const bool is_neighbour = leaf.has_value();
       if (!leaf) leaf = next_leaf();
       if (!leaf) break;
-      if (limits_.may_compile && !limits_.may_compile()) {
-        stopped_ = true;
-        if (!is_neighbour) push(std::move(*leaf));  // neighbours are in the tree all the time
-        break;
-      }
-      evaluate(*leaf);
+      // Neighbours are in the tree all the time.
+      if (!evaluate(*leaf) && !is_neighbour) push(std::move(*leaf));
     }
     finish();
     return std::move(result_);
@@ -109,7 +110,24 @@ class Search {
   // --- order -------------------------------------------------------------------------------------
 
   double key_of(const OpenNode& open) const {
-    return order_.key_of(open.node, open.guess, open.bound, facts_.room_of(open.node.strategy, 0));
+    const double key =
+        order_.key_of(open.node, open.guess, open.bound, facts_.room_of(open.node.strategy, 0));
+    // What will hardly join the front comes late.
+    constexpr double kLate = 2;
+    return limits_.pareto && !is_promising(open, 1) ? kLate * key : key;
+  }
+
+  // By guess, no plan is better by more than the factor in time and in memory.
+  bool is_promising(const OpenNode& open, double margin) const {
+    if (open.node.level < Level::kRecompute) return true;
+    const Guess promise = order_.promise_of(open.node, open.guess);
+    const Bytes libraries = total(library_memory(cluster_.device, 0));
+    const double seconds = promise.seconds / margin;
+    const double bytes = (promise.bytes + static_cast<double>(libraries.value)) / margin;
+    // Beyond these nothing is a time or a size.
+    constexpr double kMostSeconds = 1e6, kMostBytes = 1e18;
+    if (!(seconds < kMostSeconds && bytes < kMostBytes)) return false;
+    return !front_.covers(duration_from_seconds(seconds), Bytes(static_cast<std::int64_t>(bytes)));
   }
 
   void push(OpenNode open) {
@@ -137,28 +155,30 @@ class Search {
     return std::find(done_.begin(), done_.end(), strategy) != done_.end();
   }
 
-  bool cannot_win(Duration bound) const {
-    return limits_.use_bounds && best_ && best_->step_time <= bound;
+  bool cannot_win(const OpenNode& open) const {
+    if (!limits_.use_bounds) return false;
+    if (limits_.pareto) return front_.covers(open.bound, open.least_memory);
+    return best_ && best_->step_time <= open.bound;
   }
 
-  // What is known of a node whose parent's bound is given; nothing when it has met its fate.
-  std::optional<OpenNode> considered(SpaceNode node, Duration parent_bound) {
-    OpenNode open{std::move(node), parent_bound, {}, 0, 0};
+  // What is known of a node below another one; nothing when it has met its fate.
+  std::optional<OpenNode> considered(SpaceNode node, const OpenNode& parent) {
+    OpenNode open{
+        .node = std::move(node), .bound = parent.bound, .least_memory = parent.least_memory};
     try {
       require_pins_fit(open.node.strategy);
       // One level differs from the one above in nothing that a bound sees.
       if (open.node.level != Level::kSequence)
-        open.bound = std::max(parent_bound, facts_.bound_of(open.node));
-      if (cannot_win(open.bound)) {
-        result_.cut_by_bound += undone(open.node);
-        return std::nullopt;
-      }
+        open.bound = std::max(parent.bound, facts_.bound_of(open.node));
+      if (cut_by_bound(open)) return std::nullopt;
       if (open.node.level >= Level::kSchedule && open.node.level != Level::kSequence) {
         const NodeFacts::Excess excess = facts_.excess_of(open.node);
         if (excess.missing > Bytes(0)) {
           cut_by_memory(open.node, excess);
           return std::nullopt;
         }
+        open.least_memory = std::max(open.least_memory, excess.least);
+        if (cut_by_bound(open)) return std::nullopt;
       }
       if (open.node.level >= Level::kMicroBatch)
         open.guess = estimator_.guess(facts_.profile_of(open.node.strategy), open.node,
@@ -168,6 +188,8 @@ class Search {
       if (!is_refusal(error)) throw;
       refuse(open.node, error.what());
       return std::nullopt;
+    } catch (const CompileStopped&) {
+      stopped_ = true;  // what is known so far holds
     }
     open.key = key_of(open);
     return open;
@@ -175,8 +197,12 @@ class Search {
 
   void expand(const OpenNode& open) {
     for (SpaceNode& child : space_.children(open.node)) {
+      if (is_stopped()) {  // what is known of the parent holds for it
+        push({.node = std::move(child), .bound = open.bound, .least_memory = open.least_memory});
+        continue;
+      }
       if (child.level == Level::kPieces && is_done(child.strategy)) continue;
-      if (auto known = considered(std::move(child), open.bound)) push(std::move(*known));
+      if (auto known = considered(std::move(child), open)) push(std::move(*known));
     }
   }
 
@@ -184,10 +210,7 @@ class Search {
   std::optional<OpenNode> next_leaf() {
     while (!heap_.empty() && !is_stopped()) {
       OpenNode open = pop();
-      if (cannot_win(open.bound)) {
-        result_.cut_by_bound += undone(open.node);
-        continue;
-      }
+      if (cut_by_bound(open)) continue;
       // What was learned since may put it behind others.
       const double key = key_of(open);
       if (key > open.key * 1.001) {
@@ -204,32 +227,44 @@ class Search {
     return std::nullopt;
   }
 
-  // Strategies one step away from the best, every other time.
+  // Strategies one step away from the best, or from one of the front, every other time.
   std::optional<OpenNode> next_neighbour() {
     neighbours_turn_ = !neighbours_turn_;
     if (!neighbours_turn_ || !best_) return std::nullopt;
-    if (neighbours_of_ != best_->strategy) find_neighbours();
-    while (!neighbours_.empty()) {
-      OpenNode open = std::move(neighbours_.back());
-      neighbours_.pop_back();
-      constexpr double kPromising = 1.1;
-      const bool is_near = key_of(open) < to_seconds(best_->step_time) * kPromising;
-      if (is_near && !cannot_win(open.bound) && !is_done(open.node.strategy)) return open;
+    if (!limits_.pareto && neighbours_of_ != best_->strategy) find_neighbours(best_->strategy);
+    while (true) {
+      while (!neighbours_.empty()) {
+        OpenNode open = std::move(neighbours_.back());
+        neighbours_.pop_back();
+        if (is_near(open) && !cannot_win(open) && !is_done(open.node.strategy)) return open;
+      }
+      if (unvisited_.empty()) return std::nullopt;
+      const Strategy from = std::move(unvisited_.back());
+      unvisited_.pop_back();
+      find_neighbours(from);
     }
-    return std::nullopt;
   }
 
-  void find_neighbours() {
-    neighbours_of_ = best_->strategy;
+  bool is_near(const OpenNode& open) const {
+    constexpr double kPromising = 1.1;
+    if (limits_.pareto) return is_promising(open, kPromising);
+    return key_of(open) < to_seconds(best_->step_time) * kPromising;
+  }
+
+  void find_neighbours(const Strategy& from) {
+    neighbours_of_ = from;
     neighbours_.clear();
-    for (Strategy& strategy : neighbours_in(space_, meshes_, best_->strategy)) {
+    for (Strategy& strategy : neighbours_in(space_, meshes_, from)) {
+      if (is_stopped()) return;
       SpaceNode node{Level::kPieces, std::move(strategy)};
       if (is_done(node.strategy)) continue;
       // Their fates are the tree's to tell; what is known here is only looked at.
       try {
-        OpenNode open{std::move(node), Duration(), {}, 0, 0};
+        OpenNode open{.node = std::move(node)};
         open.bound = facts_.bound_of(open.node);
-        if (cannot_win(open.bound) || facts_.excess_of(open.node).missing > Bytes(0)) continue;
+        const NodeFacts::Excess excess = facts_.excess_of(open.node);
+        open.least_memory = excess.least;
+        if (cannot_win(open) || excess.missing > Bytes(0)) continue;
         open.guess = estimator_.guess(facts_.profile_of(open.node.strategy), open.node,
                                       facts_.places_of(open.node.strategy),
                                       facts_.micro_batches_of(open.node.strategy));
@@ -238,6 +273,9 @@ class Search {
         neighbours_.push_back(std::move(open));
       } catch (const Error& error) {
         if (!is_refusal(error)) throw;
+      } catch (const CompileStopped&) {
+        stopped_ = true;
+        return;
       }
     }
     std::sort(neighbours_.begin(), neighbours_.end(), comes_later);  // the first is taken last
@@ -251,20 +289,20 @@ class Search {
     const std::size_t axes = axes_of(strategy).count;
     for (const WordPin& pin : strategy.pins)
       require(pin.words.size() == axes, ErrorCode::kInfeasible,
-              "{} has {} words, and the mesh of the strategy {} axes", to_string(pin),
-              pin.words.size(), axes);
+              "{} has {}, and the mesh of the strategy {}", to_string(pin),
+              counted(pin.words.size(), "word"), counted(axes, "axis", "axes"));
   }
 
   // --- fates -------------------------------------------------------------------------------------
 
-  void evaluate(const OpenNode& leaf) {
+  // False: it was stopped, and the leaf has no fate.
+  bool evaluate(const OpenNode& leaf) {
     const Strategy& strategy = leaf.node.strategy;
-    ++result_.compiled;
     ++since_best_;
     try {
       require_pins_fit(strategy);
-      Candidate candidate =
-          evaluate_strategy(facts_.graph_of(strategy), strategy, problem_.global_batch, models_);
+      Candidate candidate = evaluate_strategy(facts_.graph_of(strategy), strategy,
+                                              problem_.global_batch, models_, stop_poll_);
       candidate.lower_bound = leaf.bound;
       order_.learn(leaf.guess, candidate);
       if (candidate.needed_memory > candidate.capacity) {
@@ -278,9 +316,14 @@ class Search {
       if (!is_refusal(error)) throw;
       order_.note_refusal(strategy);
       refuse(leaf.node, error.what());
+    } catch (const CompileStopped&) {
+      stopped_ = true;
+      return false;
     }
+    ++result_.compiled;
     done_.push_back(strategy);
     report(strategy);
+    return true;
   }
 
   void keep(Candidate candidate) {
@@ -289,6 +332,10 @@ class Search {
       best_ = candidate;
       since_best_ = 0;
       if (limits_.improved) limits_.improved(candidate);
+    }
+    if (limits_.pareto && front_.add(candidate.step_time, candidate.most_needed)) {
+      since_best_ = 0;
+      unvisited_.push_back(candidate.strategy);
     }
     result_.plans.push_back(std::move(candidate));
   }
@@ -300,6 +347,12 @@ class Search {
     if (known != result_.rejections.end()) return *known;
     result_.rejections.push_back({kind, what, 0, {}, ""});
     return result_.rejections.back();
+  }
+
+  bool cut_by_bound(const OpenNode& open) {
+    if (!cannot_win(open)) return false;
+    result_.cut_by_bound += undone(open.node);
+    return true;
   }
 
   void cut_by_memory(const SpaceNode& node, const NodeFacts::Excess& excess) {
@@ -316,12 +369,12 @@ class Search {
       kind.reason =
           "at least " + text_of_excess(excess.needed + beside, libraries, excess.room + beside);
     }
-    if (!best_)
-      cut_.push_back({node, Duration(), {}, static_cast<double>(excess.missing.value), 0});
+    if (!best_) cut_.push_back({.node = node, .key = static_cast<double>(excess.missing.value)});
   }
 
   void miss(const Candidate& candidate) {
     ++result_.cut_by_memory;
+    result_.misses.push_back(candidate);
     Rejection& kind = rejection(Rejection::Kind::kMemoryPlan, "");
     ++kind.count;
     if (is_closest(candidate)) {
@@ -357,7 +410,8 @@ class Search {
             ? fmt::format("best {}, gap {:.1f} %", to_text(best_->step_time),
                           100 * gap_of(best_->step_time, std::min(open_bound(), best_->step_time)))
             : std::string("none yet");
-    limits_.progress(fmt::format("{} plans, {}: {}", result_.compiled, best, to_string(strategy)));
+    limits_.progress(
+        fmt::format("{}, {}: {}", counted(result_.compiled, "plan"), best, to_string(strategy)));
   }
 
   static double gap_of(Duration best, Duration bound) {
@@ -371,12 +425,17 @@ class Search {
   }
 
   bool is_good_enough() const {
-    return best_ && limits_.enough_gap > 0 &&
+    return best_ && limits_.enough_gap > 0 && !limits_.pareto &&
            gap_of(best_->step_time, std::min(open_bound(), best_->step_time)) <= limits_.enough_gap;
   }
   bool is_stopped() {
-    if (!stopped_ && limits_.stop && limits_.stop()) stopped_ = true;
+    if (!stopped_ && asks_to_stop()) stopped_ = true;
     return stopped_;
+  }
+  bool asks_to_stop() {
+    if (!limits_.stop) return false;
+    const std::lock_guard lock(stop_mutex_);
+    return limits_.stop();
   }
   bool ends() {
     const bool is_tired = limits_.patience && best_ && since_best_ >= *limits_.patience;
@@ -387,7 +446,7 @@ class Search {
     Duration least(std::numeric_limits<std::int64_t>::max());
     for (const OpenNode& open : heap_) {
       const std::int64_t leaves = undone(open.node);
-      if (cannot_win(open.bound)) {
+      if (cannot_win(open)) {
         result_.cut_by_bound += leaves;
       } else if (leaves > 0) {
         result_.open += leaves;
@@ -401,7 +460,7 @@ class Search {
                      });
     if (best_) least = std::min(least, best_->step_time);
     if (best_ || result_.open > 0) result_.lower_bound = least;
-    if (!best_) find_closest();
+    if (!best_) find_closest();  // after the counts, which say whether the search is complete
     std::sort(result_.rejections.begin(), result_.rejections.end(),
               [](const Rejection& a, const Rejection& b) {
                 return std::tie(a.kind, a.what) < std::tie(b.kind, b.what);
@@ -410,34 +469,40 @@ class Search {
 
   // Without a plan: what needs least, down to the leaves, and one that was compiled.
   void find_closest() {
-    if (cut_.empty()) {
-      result_.closest = closest_;
-      return;
+    try {
+      // What is open may need less than all that was cut.
+      if (result_.complete()) find_least_memory();
+    } catch (const CompileStopped&) {
+      stopped_ = true;
     }
+    result_.closest = closest_;
+  }
+  void find_least_memory() {
     std::make_heap(cut_.begin(), cut_.end(), comes_later);
-    while (!cut_.empty()) {
+    while (!cut_.empty() && !is_stopped()) {
       std::pop_heap(cut_.begin(), cut_.end(), comes_later);
       const OpenNode least = std::move(cut_.back());
       cut_.pop_back();
       if (least.node.level == Level::kPieces) {
         const NodeFacts::Excess excess = facts_.excess_of(least.node);
         result_.least_memory = excess.needed + total(library_memory(cluster_.device, 0));
+        for (const Candidate& miss : result_.misses)
+          result_.least_memory = std::min(*result_.least_memory, miss.needed_memory);
         compile_closest(least.node.strategy);
-        break;
+        return;
       }
       for (SpaceNode& child : space_.children(least.node)) {
         const double missing = static_cast<double>(facts_.excess_of(child).missing.value);
-        cut_.push_back({std::move(child), Duration(), {}, missing, pushed_++});
+        cut_.push_back({.node = std::move(child), .key = missing, .number = pushed_++});
         std::push_heap(cut_.begin(), cut_.end(), comes_later);
       }
     }
-    result_.closest = closest_;
   }
   void compile_closest(const Strategy& strategy) {
-    if (stopped_) return;
+    if (is_stopped()) return;
     try {
-      const Candidate candidate =
-          evaluate_strategy(facts_.graph_of(strategy), strategy, problem_.global_batch, models_);
+      const Candidate candidate = evaluate_strategy(facts_.graph_of(strategy), strategy,
+                                                    problem_.global_batch, models_, stop_poll_);
       if (is_closest(candidate)) closest_ = {strategy, candidate.needed_memory, candidate.capacity};
     } catch (const Error& error) {
       if (!is_refusal(error)) throw;
@@ -460,8 +525,9 @@ class Search {
   std::vector<OpenNode> heap_;
   std::int64_t pushed_ = 0;
   std::vector<Strategy> done_;        // compiled
-  std::vector<OpenNode> neighbours_;  // of the best, the most promising last
+  std::vector<OpenNode> neighbours_;  // of one plan, the most promising last
   std::optional<Strategy> neighbours_of_;
+  std::vector<Strategy> unvisited_;  // of the front, whose neighbours nobody has looked at
   bool neighbours_turn_ = false;
   std::int64_t since_best_ = 0;
 
@@ -469,7 +535,10 @@ class Search {
   Bytes least_bound_excess_;
   std::optional<ClosestMiss> closest_;
   std::optional<Candidate> best_;
+  ParetoFront front_;  // of the plans, where it is asked for
   bool stopped_ = false;
+  std::mutex stop_mutex_;
+  const StopPoll stop_poll_{[this] { return asks_to_stop(); }};
   SearchResult result_;
 };
 

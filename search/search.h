@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compiler/stage.h"
+#include "compiler/stop_poll.h"
 #include "compiler/strategy.h"
 #include "core/cluster.h"
 #include "core/cost_model.h"
@@ -23,6 +24,7 @@ struct Candidate {
   Duration step_time;
   Bytes peak_memory;                  // the largest arena
   Bytes needed_memory;                // arena and libraries, on the device with least room
+  Bytes most_needed;                  // arena and libraries, on the device that needs most
   Bytes capacity;                     // of that device
   std::vector<LibraryUse> libraries;  // on that device
   StepParts parts;
@@ -34,15 +36,19 @@ struct SearchLimits {
   std::optional<Bytes> memory;         // per device; default: the device's, which is the most
   std::vector<std::string> fixed;      // "tp=4": only strategies with this value
   std::vector<std::string> forbidden;  // "zero=3": only strategies with another one
-  std::function<bool()> stop;          // polled; true ends the search with what is there
-  // Asked before a plan is compiled, which takes long; false ends the search like `stop`.
-  std::function<bool()> may_compile;
+  // Polled, within compiles too, where it may be another thread that asks, one at a time; true ends
+  // the search with what is there.
+  std::function<bool()> stop;
   // Plans in a row that are compiled without a new best; then the search ends with what is there.
   std::optional<std::int64_t> patience;
   // Of the best plan; when it is reached, the search ends with what is there.
   double enough_gap = 0;
   std::function<void(const std::string&)> progress;
   std::function<void(const Candidate&)> improved;  // a new best plan, as it is found
+  // Looks for the plans that no other one beats in time and memory (search/pareto.h). A strategy is
+  // cut by the bound only when a plan is within its bounds of time *and* memory; patience counts
+  // the plans in a row that no such plan came of, and `enough_gap` does not end the search.
+  bool pareto = false;
   // False simulates everything that fits in memory, bounds or not: the reference for tests, and a
   // full table for people.
   bool use_bounds = true;
@@ -71,11 +77,12 @@ struct ClosestMiss {
 // open = counted.
 struct SearchResult {
   std::vector<Candidate> plans;       // best first; ties by text of the strategy
+  std::vector<Candidate> misses;      // compiled, and too large; as they came
   std::vector<Rejection> rejections;  // by kind
   std::int64_t counted = 0;           // strategies of the space that the conditions leave
   std::int64_t simulated = 0;         // plans
   std::int64_t cut_by_memory = 0;     // by the bound before, or by the plan after compiling
-  std::int64_t cut_by_bound = 0;      // cannot beat the best, so never compiled
+  std::int64_t cut_by_bound = 0;      // cannot beat what there is, so never compiled
   std::int64_t refused = 0;           // the model cannot be split like this
   std::int64_t open = 0;              // the search ended before them
   std::int64_t compiled = 0;          // plans, those that do not fit among them
@@ -118,6 +125,7 @@ SearchModels make_search_models(const SearchProblem& problem);
 
 // One strategy, compiled and simulated, whatever memory it takes. Throws what the compiler throws.
 Candidate evaluate_strategy(const LogicalGraph& training, const Strategy& strategy,
-                            std::int64_t global_batch, const SearchModels& models);
+                            std::int64_t global_batch, const SearchModels& models,
+                            const StopPoll& stop = StopPoll());
 
 }  // namespace sextant

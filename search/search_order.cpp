@@ -58,6 +58,11 @@ void SearchOrder::learn(const Guess& guess, const Candidate& candidate) {
   correction_.learn(time, std::min(memory, kMostMemory), corrections_.size() == 1 && is_new);
 }
 
+Guess SearchOrder::promise_of(const SpaceNode& node, const Guess& guess) const {
+  const Correction& correction = correction_of(node.strategy);
+  return {guess.seconds * correction.time, guess.bytes * correction.memory};
+}
+
 void SearchOrder::note_plan(const Strategy& strategy) {
   misses_in_a_row_ = 0;
   plans_.push_back(strategy);

@@ -21,6 +21,9 @@ class SearchOrder {
   // Seconds, of what will hardly do more than it takes; the least comes first. `room`: of a device.
   double key_of(const SpaceNode& node, const Guess& guess, Duration bound, Bytes room) const;
 
+  // The guess, corrected: seconds and bytes.
+  Guess promise_of(const SpaceNode& node, const Guess& guess) const;
+
   // What a plan took that was guessed at.
   void learn(const Guess& guess, const Candidate& candidate);
   void note_plan(const Strategy& strategy);  // it fits

@@ -3,6 +3,7 @@
 #include "search/space.h"
 
 #include "core/check.h"
+#include "core/counted_text.h"
 #include "core/divisors.h"
 #include "core/nearest.h"
 #include "core/operator.h"
@@ -456,18 +457,18 @@ std::vector<std::string> StrategySpace::values_of(const std::string& key) const 
 
 std::vector<std::string> StrategySpace::constraints() const {
   std::vector<std::string> sentences;
-  sentences.push_back(fmt::format("dp x cp x tp x pp = {} devices; dp x micro_batch divides {}",
-                                  num_devices_, global_batch_));
+  sentences.push_back(fmt::format("dp x cp x tp x pp = {}; dp x micro_batch divides {}",
+                                  counted(num_devices_, "device"), global_batch_));
   if (facts_.heads > 0)
-    sentences.push_back(fmt::format(
-        "tp divides {} heads; cp divides {} positions, with cp_mode=a2a cp x tp divides the heads",
-        facts_.heads, facts_.sequence));
+    sentences.push_back(
+        fmt::format("tp divides {}; cp divides {}, with cp_mode=a2a cp x tp divides the heads",
+                    counted(facts_.heads, "head"), counted(facts_.sequence, "position")));
   if (facts_.experts > 0)
-    sentences.push_back(fmt::format("ep divides dp and {} experts", facts_.experts));
-  sentences.push_back(fmt::format(
-      "pp x virtual is at most {} layers, interleaved: divides them; pieces is 1, 2, 4 or 8; "
-      "recompute=K goes by eighths of a chunk's layers",
-      facts_.blocks));
+    sentences.push_back(fmt::format("ep divides dp and {}", counted(facts_.experts, "expert")));
+  sentences.push_back(
+      fmt::format("pp x virtual is at most {}, interleaved: divides them; pieces is 1, 2, 4 or 8; "
+                  "recompute=K goes by eighths of a chunk's layers",
+                  counted(facts_.blocks, "layer")));
   sentences.push_back(
       "outside: idle devices, uneven stages, other orders of the mesh axes, pins, padded heads");
   return sentences;

@@ -3,6 +3,7 @@
 #include "search/why_not.h"
 
 #include "core/check.h"
+#include "core/counted_text.h"
 #include "simulator/named_parts.h"
 
 #include <algorithm>
@@ -64,10 +65,11 @@ std::string line_of(const WhyNotTerm& term) {
 std::string reasons_of(const SearchResult& result) {
   std::string text;
   for (const Rejection& rejection : result.rejections)
-    text += fmt::format("  {} {}, for instance {}: {}\n", rejection.count,
-                        rejection.count == 1 ? "strategy" : "strategies",
+    text += fmt::format("  {}, for instance {}: {}\n", counted(rejection.count, "strategy"),
                         to_string(rejection.example), rejection.reason);
-  if (result.open > 0) text += fmt::format("  {} strategies were not looked at\n", result.open);
+  if (result.open > 0)
+    text += fmt::format("  {} not looked at\n",
+                        counted(result.open, "strategy was", "strategies were"));
   return text;
 }
 
@@ -93,9 +95,9 @@ WhyNot why_not(const SearchProblem& problem, const Candidate& chosen, const std:
 
 std::string to_text(const WhyNot& answer) {
   if (!answer.constrained)
-    return fmt::format("No plan {}has {} ({} strategies):\n{}",
+    return fmt::format("No plan {}has {} ({}):\n{}",
                        answer.search.complete() ? "" : "that was found ", answer.constraint,
-                       answer.search.counted, reasons_of(answer.search));
+                       counted(answer.search.counted, "strategy"), reasons_of(answer.search));
   const Candidate& chosen = answer.chosen;
   const Candidate& constrained = *answer.constrained;
   if (constrained.strategy == chosen.strategy)

@@ -1,6 +1,8 @@
 // Counts groups, multiplies, leaves zeros out; the tightest device is found rank by rank.
 #include "simulator/library_memory.h"
 
+#include "core/counted_text.h"
+
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -32,8 +34,8 @@ std::int64_t communicators_of(const PhysicalGraph& graph, Rank rank) {
 std::vector<LibraryUse> library_memory(const DeviceKind& device, std::int64_t communicators) {
   std::vector<LibraryUse> uses;
   add(uses, "context", device.library_memory.context, 1);
-  add(uses, fmt::format("{} communicator{}", communicators, communicators == 1 ? "" : "s"),
-      device.library_memory.communicator, communicators);
+  add(uses, counted(communicators, "communicator"), device.library_memory.communicator,
+      communicators);
   add(uses, "workspace", device.library_memory.workspace, 1);
   return uses;
 }

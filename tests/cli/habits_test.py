@@ -280,6 +280,36 @@ def check_conditions(program):
            f"a search without a plan does not say what is closest: {refused}")
 
 
+def check_front_and_sensitivity(program):
+    """--pareto and --sensitivity say what they are of, in text and in JSON."""
+    search = ["search", TINY, *CPU, "--global-batch", "4", "--fix", "pieces=1", "--fix", "cp=1", "--fix",
+              "recompute=none", "--pareto", "--sensitivity"]
+    found = program.run(*search, "--json").expect_code(0).document()
+    front, plans = found["pareto"], found["plans"]
+    expect(front["of_simulated"] == len(plans) and front["open"] == found["candidates"]["open"] and
+           front["complete"] == found["complete"], f"the front does not say what it is of: {front}")
+    points = [(plan["step_time_s"], plan["memory_bytes"]) for plan in front["plans"]]
+    expect(points and all(a[0] < b[0] and a[1] > b[1] for a, b in zip(points, points[1:])),
+           f"time does not rise as memory falls along the front: {points}")
+    everything = [(plan["step_time_s"], plan["peak_memory_bytes"] + plan["library_memory_bytes"])
+                  for plan in plans]
+    expect(set(points) == {a for a in everything
+                           if not any(b != a and b[0] <= a[0] and b[1] <= a[1] for b in everything)},
+           "the front is not that of the plans")
+    sensitivity = found["sensitivity"]
+    expect(sensitivity["of_simulated"] == len(plans) and sensitivity["runner_up"]["strategy"] in
+           [plan["strategy"] for plan in plans[1:]], f"no runner-up: {sensitivity}")
+    expect({(entry["key"], entry["direction"]) for entry in sensitivity["links"]} ==
+           {("link.intra_node.bandwidth", "slower"), ("link.intra_node.bandwidth", "faster")} and
+           [entry["samples"] for entry in sensitivity["global_batch"]] == [1, 2, 8, 16],
+           f"not every change was tried: {sensitivity}")
+    expect(sensitivity["memory"]["least_bytes"] == everything[0][1], "the least memory is not what is needed")
+    said = program.run(*search).expect_code(0).out
+    for words in ("time against memory", "beats in time and memory", "what would make the runner-up win",
+                  "link.intra_node.bandwidth", "global batch", "memory: the best plan fits in"):
+        expect(words in said, f"search does not say '{words}': {said}")
+
+
 def check_json(program):
     outcome = program.run("model", "show", "gpt2-124m", "--json").expect_code(0)
     shown = outcome.document()
@@ -556,7 +586,7 @@ if __name__ == "__main__":
     sys.exit(run_checks(
         check_help, check_usage, check_bad_files, check_import, check_memory_of_cpu,
         check_bench, check_other_files, check_order_of_options, check_infeasible,
-        check_conditions, check_json, check_main_line, check_explained_names,
+        check_conditions, check_front_and_sensitivity, check_json, check_main_line, check_explained_names,
         check_explained_causes, check_explained_columns, check_nothing_half_written,
         check_odd_files, check_plan_values, check_environment, check_backends, check_signals,
         check_signals_of_long_work))

@@ -5,63 +5,31 @@
 
 #include "compiler/expand.h"
 #include "compiler/stage.h"
-#include "compiler/training_graph.h"
 #include "core/error.h"
 #include "models/model.h"
 #include "search/bounds.h"
+#include "search/estimate.h"
 #include "search/pipeline_moments.h"
 #include "search/space.h"
 #include "search/why_not.h"
 #include "simulator/models.h"
+#include "tests/search/small_spaces.h"
 
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
+#include <ctime>
 #include <map>
+#include <optional>
+#include <random>
 #include <set>
 
 namespace sextant::search_test {
 namespace {
 
-ModelConfig small_gpt(std::int64_t layers, std::int64_t heads) {
-  ModelConfig config = load_model("gpt2-124m");
-  config.name = "small";
-  config.layers = layers;
-  config.hidden = 64;
-  config.heads = config.kv_heads = heads;
-  config.head_size = 64 / heads;
-  config.ffn = 256;
-  config.vocab = 384;
-  config.sequence = 32;
-  return config;
-}
-
-struct Instance {
-  std::string name;
-  ModelConfig model;
-  Cluster cluster;
-  std::int64_t global_batch;
-  DType dtype;
-};
-
-// A tight GPU, so that memory matters: a fraction of what the small model takes on one device.
-Cluster tight(std::string_view cluster, std::int64_t memory) {
-  Cluster result = load_cluster(cluster);
-  result.device.library_memory.context = {1 << 20, Provenance::kAssumed, "a test"};
-  result.device.library_memory.communicator = {1 << 16, Provenance::kAssumed, "a test"};
-  result.device.library_memory.workspace = {};
-  result.device.memory = Bytes(memory + (1 << 20));
-  return result;
-}
-
-std::vector<Instance> instances() {
-  return {
-      {"two stages of cpu", small_gpt(2, 2), load_cluster("cpu:ranks=2,memory=2GiB"), 4,
-       DType::kF32},
-      {"four cpu ranks", small_gpt(3, 4), load_cluster("cpu:ranks=4,memory=2GiB"), 4, DType::kF32},
-      {"one tight node", small_gpt(4, 4), tight("dgx-h100", 6 << 20), 8, DType::kBF16}};
-}
+using namespace small_spaces;
 
 // Experts that keep a fifth of the places that balanced routing asks for.
 ModelConfig small_experts() {
@@ -77,15 +45,6 @@ ModelConfig small_experts() {
   config.experts = 4;
   config.capacity_factor = 0.2;
   return config;
-}
-
-// Four H100 of which the last two are A100.
-Cluster mixed_cluster() {
-  Cluster cluster = load_cluster("dgx-h100:nodes=2");
-  cluster.devices_per_node = 2;
-  cluster.other_devices.push_back(
-      {.first_node = 1, .num_nodes = 1, .device = load_cluster("dgx-a100:nodes=1").device});
-  return cluster;
 }
 
 // Products and all else ten times as fast as the peak says, where they were measured.
@@ -110,8 +69,8 @@ Cluster measured_cluster() {
 }
 
 // In which bounds must hold: of every kind of device and model one.
-std::vector<Instance> wide_instances() {
-  std::vector<Instance> all = instances();
+std::vector<SearchInstance> wide_instances() {
+  std::vector<SearchInstance> all = instances();
   all.push_back({"few places for tokens", small_experts(), load_cluster("cpu:ranks=4,memory=2GiB"),
                  4, DType::kF32});
   all.push_back({"mixed devices", small_gpt(4, 4), mixed_cluster(), 4, DType::kBF16});
@@ -123,51 +82,8 @@ std::vector<Instance> wide_instances() {
   return all;
 }
 
-SearchProblem problem_of(const Instance& instance) {
-  SearchProblem problem;
-  const ModelConfig model = instance.model;
-  const DType dtype = instance.dtype;
-  problem.training_graph = [model, dtype](const Strategy& strategy) {
-    const std::int64_t samples = strategy.dp * strategy.micro_batch;
-    return make_training_graph(build_graph(model, samples, model.sequence, dtype), strategy);
-  };
-  problem.global_batch = instance.global_batch;
-  problem.cluster = &instance.cluster;
-  problem.compute_dtype = instance.dtype;
-  return problem;
-}
-
-StrategySpace space_of(const Instance& instance, const StrategyFilter& filter = {}) {
-  return {instance.cluster.num_devices(), instance.global_batch,
-          facts_of(problem_of(instance).training_graph(Strategy())), filter};
-}
-
-std::vector<Strategy> leaves_below(const StrategySpace& space, const SpaceNode& node) {
-  if (node.level == Level::kPieces) return {node.strategy};
-  std::vector<Strategy> leaves;
-  for (const SpaceNode& child : space.children(node))
-    for (Strategy& leaf : leaves_below(space, child)) leaves.push_back(std::move(leaf));
-  return leaves;
-}
-
-std::vector<Strategy> leaves_of(const StrategySpace& space) {
-  std::vector<Strategy> leaves;
-  for (const SpaceNode& mesh : space.meshes())
-    for (Strategy& leaf : leaves_below(space, mesh)) leaves.push_back(std::move(leaf));
-  return leaves;
-}
-
-void check_fates(const SearchResult& result) {
-  CHECK(result.counted == result.simulated + result.cut_by_memory + result.cut_by_bound +
-                              result.refused + result.open);
-  CHECK(result.simulated == static_cast<std::int64_t>(result.plans.size()));
-  std::int64_t rejected = 0;
-  for (const Rejection& rejection : result.rejections) rejected += rejection.count;
-  CHECK(rejected == result.cut_by_memory + result.refused);
-}
-
 TEST_CASE("the space is every product of divisors, each choice once, and counted without a list") {
-  for (const Instance& instance : wide_instances()) {
+  for (const SearchInstance& instance : wide_instances()) {
     CAPTURE(instance.name);
     const StrategySpace space = space_of(instance);
     const std::vector<Strategy> leaves = leaves_of(space);
@@ -187,7 +103,7 @@ TEST_CASE("the space is every product of divisors, each choice once, and counted
 }
 
 TEST_CASE("conditions keep exactly the strategies that meet them") {
-  const Instance instance = instances()[2];
+  const SearchInstance instance = instances()[2];
   const std::vector<Strategy> all = leaves_of(space_of(instance));
   const auto kept = [&](const StrategyFilter& filter) {
     return leaves_of(space_of(instance, filter)).size();
@@ -257,7 +173,7 @@ TEST_CASE("a moment of a schedule is one that its cells have") {
 // Every so-manieth strategy, so that an instance costs a second; compiles, and holds all levels of
 // the tree above it to what comes out.
 TEST_CASE("no bound exceeds what the simulator says, in spaces of every kind") {
-  for (const Instance& instance : wide_instances()) {
+  for (const SearchInstance& instance : wide_instances()) {
     CAPTURE(instance.name);
     const SearchProblem problem = problem_of(instance);
     const SearchModels models = make_search_models(problem);
@@ -305,7 +221,7 @@ TEST_CASE("no bound exceeds what the simulator says, in spaces of every kind") {
 TEST_CASE("gradients count with the micro-batches that they coexist with") {
   ModelConfig model = small_gpt(16, 4);
   model.vocab = 64;
-  const Instance instance{"gpipe", model, load_cluster("dgx-h100:nodes=1"), 4, DType::kBF16};
+  const SearchInstance instance{"gpipe", model, load_cluster("dgx-h100:nodes=1"), 4, DType::kBF16};
   const SearchProblem problem = problem_of(instance);
   const Strategy strategy = parse_strategy("dp=2 pp=4 schedule=gpipe micro_batch=1");
   const Candidate candidate =
@@ -316,27 +232,29 @@ TEST_CASE("gradients count with the micro-batches that they coexist with") {
   CHECK(*std::max_element(bytes.begin(), bytes.end()) <= candidate.peak_memory);
 }
 
-// Smaller, so that every leaf can be compiled.
-ModelConfig tiny_gpt() {
-  ModelConfig config = small_gpt(2, 2);
-  config.hidden = 16;
-  config.head_size = 8;
-  config.ffn = 64;
-  config.vocab = 64;
-  return config;
-}
-
-std::vector<Instance> tiny_instances() {
-  Cluster mixed = mixed_cluster(), small = tight("dgx-h100", 200 << 10);
-  mixed.devices_per_node = 1;
-  small.devices_per_node = 2;
-  return {{"two ranks", tiny_gpt(), load_cluster("cpu:ranks=2,memory=2GiB"), 2, DType::kF32},
-          {"two mixed devices", tiny_gpt(), mixed, 1, DType::kBF16},
-          {"two tight devices", tiny_gpt(), small, 2, DType::kBF16}};
+// Ranks of a CPU are on one node, and the cluster has no link to another one.
+TEST_CASE("guesses are numbers, whatever links a cluster lacks") {
+  const SearchInstance instance = instances()[1];
+  const SearchProblem problem = problem_of(instance);
+  const SearchModels models = make_search_models(problem);
+  const LeastCosts costs(instance.cluster, instance.dtype, *models.cost);
+  const LogicalGraph training = problem.training_graph(Strategy());
+  const Estimator estimator(instance.cluster, costs, CommunicationSketch(training, 1));
+  const GraphProfile profile(training);
+  for (const Strategy& strategy : leaves_of(space_of(instance))) {
+    if (strategy.dp != 1 || strategy.micro_batch != 1 || strategy.pieces != 1) continue;
+    const std::string text = to_string(strategy);
+    CAPTURE(text);
+    const Guess guess =
+        estimator.guess(profile, {Level::kPieces, strategy},
+                        place_layers(profile.num_layers(), strategy), instance.global_batch);
+    CHECK(std::isfinite(guess.seconds));
+    CHECK(std::isfinite(guess.bytes));
+  }
 }
 
 TEST_CASE("the search finds the best of all leaves, compiled one by one") {
-  for (const Instance& instance : tiny_instances()) {
+  for (const SearchInstance& instance : tiny_instances()) {
     CAPTURE(instance.name);
     const SearchProblem problem = problem_of(instance);
     const SearchModels models = make_search_models(problem);
@@ -366,7 +284,7 @@ TEST_CASE("the search finds the best of all leaves, compiled one by one") {
 }
 
 TEST_CASE("without bounds every plan that fits is simulated") {
-  Instance instance = tiny_instances()[0];
+  SearchInstance instance = tiny_instances()[0];
   const SearchProblem problem = problem_of(instance);
   SearchLimits limits;
   limits.fixed = {"tp=2"};
@@ -380,22 +298,38 @@ TEST_CASE("without bounds every plan that fits is simulated") {
   CHECK(quick.plans.front().step_time == all.plans.front().step_time);
 }
 
+// At random moments, most of them within a compile.
 TEST_CASE("a search that is stopped keeps what it has and still tells a true lower bound") {
-  const Instance instance = tiny_instances()[0];
+  const SearchInstance instance = tiny_instances()[0];
   const SearchProblem problem = problem_of(instance);
-  const Duration best = search(problem).plans.front().step_time;
-  std::optional<Duration> before;
-  for (int polls = 0; polls < 160; polls += 19) {
-    CAPTURE(polls);
+  const auto stopped_after = [&problem](int polls) {
     SearchLimits limits;
     int left = polls;
     limits.stop = [&left] { return left-- <= 0; };
-    const SearchResult result = search(problem, limits);
+    return search(problem, limits);
+  };
+  SearchLimits counting;
+  int all_polls = 0;
+  counting.stop = [&all_polls] { return ++all_polls < 0; };
+  const SearchResult complete = search(problem, counting);
+  const Duration best = complete.plans.front().step_time;
+  CHECK(all_polls > 20 * complete.compiled);
+  std::mt19937 random(15);
+  std::vector<int> moments = {0, all_polls};
+  while (moments.size() < 12)
+    moments.push_back(static_cast<int>(random() % static_cast<unsigned>(all_polls)));
+  std::sort(moments.begin(), moments.end());
+  std::optional<Duration> before;
+  for (const int polls : moments) {
+    CAPTURE(polls);
+    const SearchResult result = stopped_after(polls);
     check_fates(result);
-    CHECK(result.lower_bound <= best);
     if (polls == 0) CHECK(!result.complete());
+    if (polls == all_polls) CHECK(result.complete());
+    CHECK(result.lower_bound <= best);
     if (result.plans.empty()) {
       CHECK(!before);
+      CHECK(!result.least_memory);  // nobody knows
       continue;
     }
     const Duration found = result.plans.front().step_time;
@@ -406,10 +340,41 @@ TEST_CASE("a search that is stopped keeps what it has and still tells a true low
     if (before) CHECK(found <= *before);  // longer is never worse
     before = found;
   }
+  CHECK(before == best);
+}
+
+// In processor time and as a share of the whole, so that neither others on the machine nor its
+// speed matter: what is done between two questions is a small part of a compile.
+TEST_CASE("a compile that is stopped ends soon, and says that it was") {
+  const SearchInstance instance{"gpt3", load_model("gpt3-175b"), load_cluster("dgx-h100:nodes=128"),
+                                1536, DType::kBF16};
+  const SearchProblem problem = problem_of(instance);
+  const SearchModels models = make_search_models(problem);
+  const Strategy strategy = parse_strategy("dp=32 tp=4 pp=8 micro_batch=2 zero=1");
+  const LogicalGraph training = problem.training_graph(strategy);
+  const auto now = [] { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; };
+  const auto seconds_of = [&](double limit) {
+    const double start = now();
+    bool was_stopped = false;
+    try {
+      evaluate_strategy(training, strategy, instance.global_batch, models,
+                        StopPoll([&] { return now() - start >= limit; }));
+    } catch (const CompileStopped&) {
+      was_stopped = true;
+    }
+    CHECK(was_stopped == (limit < 1e9));
+    return now() - start;
+  };
+  const double whole = seconds_of(1e9);
+  for (const double share : {0.2, 0.5}) {
+    const double took = seconds_of(share * whole);
+    CHECK(took >= share * whole);
+    CHECK(took <= (share + 0.25) * whole);
+  }
 }
 
 TEST_CASE("a search without patience ends early, and says what is open") {
-  const Instance instance = instances()[1];
+  const SearchInstance instance = instances()[1];
   const SearchProblem problem = problem_of(instance);
   SearchLimits limits;
   limits.patience = 3;
@@ -428,7 +393,7 @@ TEST_CASE("a search without patience ends early, and says what is open") {
 }
 
 TEST_CASE("a search with every setting fixed times that one plan") {
-  const Instance instance = instances()[2];
+  const SearchInstance instance = instances()[2];
   const SearchProblem problem = problem_of(instance);
   for (const char* text :
        {"dp=2 tp=2 pp=2 micro_batch=1 schedule=interleaved virtual=2 zero=3 sp=on recompute=full "
@@ -451,7 +416,7 @@ TEST_CASE("a search with every setting fixed times that one plan") {
 
 // What the fastest plan's arena leaves is one byte too little for its libraries.
 TEST_CASE("a plan whose libraries do not fit beside its arena is cut, and they are named") {
-  const Instance instance = instances()[2];
+  const SearchInstance instance = instances()[2];
   const SearchProblem problem = problem_of(instance);
   SearchLimits limits;
   limits.fixed = {"dp=8", "micro_batch=1", "recompute=none", "zero=1"};
@@ -470,7 +435,7 @@ TEST_CASE("a plan whose libraries do not fit beside its arena is cut, and they a
 }
 
 TEST_CASE("less memory never makes a plan faster, and more than there is is refused") {
-  const Instance instance = tiny_instances()[2];
+  const SearchInstance instance = tiny_instances()[2];
   const SearchProblem problem = problem_of(instance);
   std::optional<Duration> before;
   const Bytes all = instance.cluster.device.memory;
@@ -489,7 +454,7 @@ TEST_CASE("less memory never makes a plan faster, and more than there is is refu
 }
 
 TEST_CASE("a device that holds nothing gives no plan, and says what is closest and what would do") {
-  Instance instance = tiny_instances()[0];
+  SearchInstance instance = tiny_instances()[0];
   instance.cluster.device.memory = Bytes(1000);
   const SearchResult result = search(problem_of(instance));
   check_fates(result);
@@ -508,18 +473,18 @@ TEST_CASE("a device that holds nothing gives no plan, and says what is closest a
 }
 
 TEST_CASE("devices of a mixed cluster have their own time and memory") {
-  const Instance instance = tiny_instances()[1];
-  Instance fast = instance;
+  const SearchInstance instance = tiny_instances()[1];
+  SearchInstance fast = instance;
   fast.cluster.other_devices.clear();
   const Duration slow_step = search(problem_of(instance)).plans.front().step_time;
   CHECK(slow_step > search(problem_of(fast)).plans.front().step_time);
-  Instance small = instance;
+  SearchInstance small = instance;
   small.cluster.other_devices[0].device.memory = Bytes(1000);
   CHECK(search(problem_of(small)).plans.empty());
 }
 
 TEST_CASE("words that come with the model hold in every plan") {
-  const Instance instance = tiny_instances()[0];
+  const SearchInstance instance = tiny_instances()[0];
   SearchProblem problem = problem_of(instance);
   const NdSbp whole = {Sbp::broadcast(), Sbp::broadcast()};
   problem.pins = {{.name = "layer1.mlp.up.weight", .input = std::nullopt, .words = whole}};
@@ -532,7 +497,7 @@ TEST_CASE("words that come with the model hold in every plan") {
 }
 
 TEST_CASE("conditions that nothing meets are refused by option and value") {
-  const Instance instance = instances()[1];
+  const SearchInstance instance = instances()[1];
   const SearchProblem problem = problem_of(instance);
   const auto refused = [&](std::vector<std::string> fixed, std::vector<std::string> forbidden,
                            const char* text) {
@@ -559,7 +524,7 @@ TEST_CASE("conditions that nothing meets are refused by option and value") {
 }
 
 TEST_CASE("why-not gives the best plan under the constraint and where the time goes") {
-  const std::vector<Instance> all = instances();
+  const std::vector<SearchInstance> all = instances();
   const SearchProblem problem = problem_of(all[0]);
   const SearchResult result = search(problem);
   const Candidate& chosen = result.plans.front();
@@ -582,7 +547,7 @@ TEST_CASE("why-not gives the best plan under the constraint and where the time g
 }
 
 TEST_CASE("why-not says why there is no plan") {
-  Instance instance = instances()[0];
+  SearchInstance instance = instances()[0];
   const SearchProblem problem = problem_of(instance);
   const Candidate chosen = search(problem).plans.front();
   instance.cluster.device.memory = Bytes(1000);
