@@ -121,6 +121,8 @@ void add_search(Program& p) {
           "search so long, 30s (default: to a gap of 1 %, or until 24 plans in a row are no "
           "better)")
       ->envname("SEXTANT_TIME_LIMIT");
+  verb.add_option("--words-problem", p.search.words_problem,
+                  "no search: write which words operators take on the mesh of --fix, FILE.lp");
 }
 
 void add_simulate(Program& p) {

@@ -9,6 +9,7 @@
 #include "core/part_text.h"
 #include "core/quantity_text.h"
 #include "search/memory_help.h"
+#include "search/words/plan_words.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -163,9 +164,15 @@ std::string write_best(const Job& job, const SearchArguments& arguments,
   return file;
 }
 
+// What a search found, and its best plan with words per operator, where these make it faster.
+struct Searched {
+  SearchResult result;
+  std::optional<Candidate> with_words;
+};
+
 // A signal ends the search between two strategies, and where one takes long, with the best so far.
-SearchResult stoppable_search(const Job& job, const SearchArguments& arguments,
-                              const CommonOptions& common, Console& console) {
+Searched stoppable_search(const Job& job, const SearchArguments& arguments,
+                          const CommonOptions& common, Console& console) {
   SearchLimits limits = limits_of(arguments, console);
   std::mutex mutex;
   std::optional<Candidate> best;
@@ -179,7 +186,21 @@ SearchResult stoppable_search(const Job& job, const SearchArguments& arguments,
                            if (best)
                              write_best(job, arguments, common, *best, std::nullopt, console);
                          }});
-  return search(search_problem(job), limits);
+  const SearchProblem problem = search_problem(job);
+  Searched searched{search(problem, limits), std::nullopt};
+  const std::vector<Candidate>& plans = searched.result.plans;
+  if (!plans.empty() && !limits.stop())
+    searched.with_words =
+        with_own_words(problem, make_search_models(problem), plans.front(), limits.stop);
+  return searched;
+}
+
+void say_words(const Candidate& plain, const Candidate& with_words, Console& console) {
+  console.note(fmt::format(
+      "the plan has words per operator, {} pins behind {}: a step of {} instead of {}; bound and "
+      "gap are of strategies without such pins",
+      with_words.strategy.pins.size() - plain.strategy.pins.size(), to_string(plain.strategy),
+      to_text(with_words.step_time), to_text(plain.step_time)));
 }
 
 // A signal ends it between two changes.
@@ -229,11 +250,13 @@ SensitivitySection sensitivity_of(const Job& job, const SearchArguments& argumen
 }  // namespace
 
 void run_search(const SearchArguments& arguments, const CommonOptions& common, Console& console) {
+  if (!arguments.words_problem.empty()) return run_words_problem(arguments, common, console);
   require(arguments.top > 0, ErrorCode::kUsage, "--top must be positive, not {}", arguments.top);
   require_results_folder(common, {"plan.json"});
   const Job job = make_job(arguments.job);
   const double start = wall_seconds();
-  const SearchResult result = stoppable_search(job, arguments, common, console);
+  const Searched searched = stoppable_search(job, arguments, common, console);
+  const SearchResult& result = searched.result;
   const double total_s = wall_seconds() - start;
   console.end_progress();
   if (result.plans.empty()) refuse_without_plan(job, result);
@@ -258,8 +281,11 @@ void run_search(const SearchArguments& arguments, const CommonOptions& common, C
                   to_text(result.lower_bound), percent(result.gap()),
                   result.complete() ? "" : "; --time-limit searches on"));
 
+  const Candidate& plain = result.plans.front();
+  const Candidate& best = searched.with_words ? *searched.with_words : plain;
+  if (searched.with_words) say_words(plain, best, console);
   const std::string file =
-      write_best(job, arguments, common, result.plans.front(), certificate_of(result), console);
+      write_best(job, arguments, common, best, certificate_of(result), console);
   std::optional<SensitivitySection> sensitivity;
   if (arguments.sensitivity) {
     sensitivity = sensitivity_of(job, arguments, result);
@@ -268,6 +294,10 @@ void run_search(const SearchArguments& arguments, const CommonOptions& common, C
   Json document = document_of(job, result, total_s, file);
   if (arguments.pareto) document["pareto"] = front_json(result);
   if (sensitivity) document["sensitivity"] = sensitivity_json(*sensitivity, result);
+  if (searched.with_words)
+    document["own_words"] = {{"strategy", to_string(best.strategy)},
+                             {"step_time_s", to_seconds(best.step_time)},
+                             {"pins", best.strategy.pins.size() - plain.strategy.pins.size()}};
   console.document("search", document);
 }
 

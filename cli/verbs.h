@@ -19,14 +19,18 @@ struct SearchArguments {
   std::vector<std::string> fixed;      // "tp=4"
   std::vector<std::string> forbidden;  // "zero=3"
   std::int64_t top = 10;
-  std::string time_limit;    // "30s"; empty: none
-  bool pareto = false;       // also the plans that no other one beats in time and memory
-  bool sensitivity = false;  // also what would make another plan win
+  std::string time_limit;     // "30s"; empty: none
+  bool pareto = false;        // also the plans that no other one beats in time and memory
+  bool sensitivity = false;   // also what would make another plan win
+  std::string words_problem;  // file for the problem of words on a fixed mesh; empty: a search
 };
 // Plans in a row without a better one, or a gap, with which a search without time limit ends.
 inline constexpr std::int64_t kPatience = 24;
 inline constexpr double kEnoughGap = 0.01;
 void run_search(const SearchArguments& arguments, const CommonOptions& common, Console& console);
+// What `search` does instead with `words_problem`.
+void run_words_problem(const SearchArguments& arguments, const CommonOptions& common,
+                       Console& console);
 
 struct SimulateArguments {
   JobArguments job;

@@ -11,6 +11,7 @@
 #include "sbp/inference.h"
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 namespace sextant {
@@ -41,6 +42,8 @@ std::vector<Rate> rates_of(const LogicalGraph& training);
 struct StrategyWords {
   WordConstraints constraints;
   BoxingTimes times;
+  // Of constraints.inputs: the parameter whose words they follow, where there is one.
+  std::map<OpInput, TensorId> parameter_of;
 };
 
 // Words that the strategy implies. Parameters are split over tp by their tensor_parallel_dim

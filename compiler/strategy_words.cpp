@@ -22,6 +22,7 @@ bool updates_state(const LogicalOp& op, const OperatorDef& def) {
 
 // Words of one parameter: as it lives, and as forward and backward read it.
 struct ParameterWords {
+  TensorId parameter;
   NdSbp state, read;
 };
 
@@ -110,7 +111,7 @@ class WordChooser {
   void split_parameter(const LogicalOp& op) {
     const TensorId parameter = op.outputs[0];
     const Shape& shape = training_.tensor(parameter).type.shape;
-    ParameterWords words;
+    ParameterWords words{.parameter = parameter, .state = {}, .read = {}};
     words.read.assign(axes_.count, Sbp::broadcast());
     if (op.parameter) {
       for (const std::size_t axis : axes_.tensor_parallel())
@@ -194,7 +195,7 @@ class WordChooser {
         parameters_[op.outputs[0]] = words;
         continue;
       }
-      chosen_.constraints.inputs[{id, i}] = read_words(op, i, words);
+      give({id, i}, read_words(op, i, words), words);
       if (!once && strategy_.zero >= 3 && words.state != words.read)
         chosen_.times.per_use.insert(op.inputs[i]);
     }
@@ -212,10 +213,10 @@ class WordChooser {
   void pin_update(OpId id, const LogicalOp& op, std::size_t parameter,
                   const ParameterWords& words) {
     for (const std::size_t i : split_with(op, parameter)) {
-      chosen_.constraints.inputs[{id, i}] = words.state;
+      give({id, i}, words.state, words);
       if (i == parameter) continue;
-      pin_late_readers(op.inputs[i], words.state);
-      if (words.state != words.read && strategy_.zero >= 2) sum_gradient(op.inputs[i], words.state);
+      pin_late_readers(op.inputs[i], words);
+      if (words.state != words.read && strategy_.zero >= 2) sum_gradient(op.inputs[i], words);
     }
   }
 
@@ -241,10 +242,15 @@ class WordChooser {
     chosen_.constraints.inputs_on_axis[{combine, 0}] = {*axes_.ep, Sbp::split(1)};
   }
 
-  void pin_late_readers(TensorId gradient, const NdSbp& words) {
+  void pin_late_readers(TensorId gradient, const ParameterWords& words) {
     for (const LogicalGraph::Use& use : training_.uses(gradient))
       if (training_.op(use.op).phase == Phase::kOptimizer)
-        chosen_.constraints.inputs[{use.op, use.input}] = words;
+        give({use.op, use.input}, words.state, words);
+  }
+
+  void give(const OpInput& input, NdSbp words, const ParameterWords& because_of) {
+    chosen_.constraints.inputs[input] = std::move(words);
+    chosen_.parameter_of[input] = because_of.parameter;
   }
 
   // Attention splits query heads alone as well, so several devices may hold one key/value head: its
@@ -269,15 +275,15 @@ class WordChooser {
 
   // Whatever makes an updater's gradient of others once per step works on the shards; what they are
   // made of is summed in the words of the shards.
-  void sum_gradient(TensorId gradient, const NdSbp& words) {
+  void sum_gradient(TensorId gradient, const ParameterWords& words) {
     const OpId maker = training_.tensor(gradient).producer;
     const LogicalOp& op = training_.op(maker);
-    if (rates_[maker.index()] == Rate::kPerMicroBatch) chosen_.times.sum_in[gradient] = words;
+    if (rates_[maker.index()] == Rate::kPerMicroBatch) chosen_.times.sum_in[gradient] = words.state;
     if (rates_[maker.index()] == Rate::kPerMicroBatch || !works_on_shards(op)) return;
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
       if (training_.tensor(op.inputs[i]).type.shape != training_.tensor(gradient).type.shape)
         continue;
-      chosen_.constraints.inputs[{maker, i}] = words;
+      give({maker, i}, words.state, words);
       sum_gradient(op.inputs[i], words);
     }
   }

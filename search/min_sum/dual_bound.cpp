@@ -100,10 +100,12 @@ class Ascent {
 
 }  // namespace
 
-DualBound dual_bound(const MinSumProblem& problem, int most_sweeps) {
+DualBound dual_bound(const MinSumProblem& problem, int most_sweeps,
+                     const std::function<bool()>& stop) {
   Ascent ascent(problem);
   std::int64_t bound = ascent.bound();
   for (int sweep = 0; sweep < most_sweeps; ++sweep) {
+    if (stop && stop()) break;
     ascent.sweep();
     const std::int64_t raised = ascent.bound();
     const bool is_over = raised - bound <= bound / 1000;

@@ -7,6 +7,7 @@
 #include "search/min_sum/problem.h"
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace sextant {
@@ -17,8 +18,9 @@ struct DualBound {
   std::vector<std::vector<std::int64_t>> beliefs;
 };
 
-// `problem` is valid, its costs are finite. Ends after `most_sweeps` over all tables, or when one
-// raises the bound by less than a thousandth.
-DualBound dual_bound(const MinSumProblem& problem, int most_sweeps);
+// `problem` is valid, its costs are finite. Ends after `most_sweeps` over all tables, when one
+// raises the bound by less than a thousandth, or when `stop`, polled before each, says so.
+DualBound dual_bound(const MinSumProblem& problem, int most_sweeps,
+                     const std::function<bool()>& stop = {});
 
 }  // namespace sextant

@@ -3,6 +3,7 @@
 
 #include "core/at.h"
 #include "core/check.h"
+#include "search/min_sum/dominated.h"
 #include "search/min_sum/dual_bound.h"
 #include "search/min_sum/elimination.h"
 
@@ -15,7 +16,7 @@ namespace sextant {
 namespace {
 
 // What one forbidden entry costs in place of infinity: more than everything that is allowed.
-std::int64_t penalty_of(const MinSumProblem& problem) {
+std::int64_t penalty_of(const MinSumProblem& problem, std::int64_t most_cost) {
   std::int64_t sum = 1;
   for (const CostTable& table : problem.tables) {
     std::int64_t most = 0;
@@ -23,7 +24,7 @@ std::int64_t penalty_of(const MinSumProblem& problem) {
       if (cost != kForbiddenCost) most = std::max(most, cost);
     sum += most;
   }
-  return sum;
+  return most_cost == kForbiddenCost ? sum : std::min(sum, most_cost + 1);
 }
 
 MinSumProblem with_penalty(const MinSumProblem& problem, std::int64_t penalty) {
@@ -34,7 +35,7 @@ MinSumProblem with_penalty(const MinSumProblem& problem, std::int64_t penalty) {
           problem.tables.size(), penalty);
   MinSumProblem result = problem;
   for (CostTable& table : result.tables)
-    std::replace(table.costs.begin(), table.costs.end(), kForbiddenCost, penalty);
+    for (std::int64_t& cost : table.costs) cost = std::min(cost, penalty);
   return result;
 }
 
@@ -56,7 +57,8 @@ class BranchAndBound {
       offer(reduced.constant(), reduced.rest().labels.size(), complete_all);
       return reduced.constant();
     }
-    const DualBound dual = dual_bound(reduced.rest(), options_.most_sweeps);
+    const DualBound dual =
+        dual_bound(reduced.rest(), options_.most_sweeps, [this] { return is_stopped(); });
     const std::int64_t bound = reduced.constant() + dual.bound;
     if (bound >= best_cost_ || is_stopped()) return bound;
     return std::max(bound, branch(reduced, dual, complete_all));
@@ -119,11 +121,20 @@ class BranchAndBound {
 
 MinSumSolution solve(const MinSumProblem& problem, const MinSumOptions& options) {
   validate(problem);
-  const std::int64_t penalty = penalty_of(problem);
+  const std::int64_t penalty = penalty_of(problem, options.most_cost);
   BranchAndBound search(penalty, options);
-  const std::int64_t least = search.explore(with_penalty(problem, penalty), [](Labels&) {});
+  MinSumProblem finite = with_penalty(problem, penalty);
   MinSumSolution solution;
-  solution.labels = search.take_labels();
+  std::int64_t least = 0;
+  if (options.drop_dominated) {
+    const Undominated fewer = without_dominated(finite);
+    least = search.explore(fewer.problem, [](Labels&) {});
+    solution.labels = search.take_labels();
+    if (solution.labels) solution.labels = fewer.original(*solution.labels);
+  } else {
+    least = search.explore(std::move(finite), [](Labels&) {});
+    solution.labels = search.take_labels();
+  }
   solution.branches = search.branches();
   solution.lower_bound = least >= penalty ? kForbiddenCost : std::min(least, search.best_cost());
   if (solution.labels) solution.cost = search.best_cost();

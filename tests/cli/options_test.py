@@ -6,6 +6,8 @@ usage: options_test.py --sextant PROGRAM
 
 import json
 import os
+import shutil
+import subprocess
 import sys
 
 from habits_test import CPU, TINY, expect, run_checks
@@ -99,7 +101,65 @@ def check_attributes_without_sense(program):
                     "2").expect_code(3).expect_error(says)
 
 
+def check_words_problem(program):
+    """Words per operator for outside solvers: a file, our own answer as pins, errors by option and value."""
+    search = ["search", "class_head:features=64,hidden=128,classes=4096", *CPU, "--global-batch", "64"]
+    write = [*search, "--words-problem", "words.lp"]
+    found = program.run(*write, "--fix", "dp=4", "--fix", "micro_batch=16", "--json").expect_code(0).document()
+    text = (program.folder / "words.lp").read_text(encoding="utf-8")
+    expect(text.startswith("\\ words per operator under dp=4") and "\nBinary\n" in text and
+           ": operator head\n" in text, f"no problem of words: {text[:200]}")
+    expect(found["gap"] == 0 and found["sum_s"] == found["lower_bound_s"] <= found["own_sum_s"],
+           f"the problem is not solved: {found}")
+    # The pins are settings of a strategy, and the sum is that of its own words.
+    strategy = " ".join(["dp=4", "micro_batch=16", *found["pins"]])
+    program.run("check", search[1], *CPU, "--global-batch", "64", "--strategy", strategy).expect_code(0)
+    again = [argument for pin in found["pins"] for argument in ("--fix", pin)]
+    pinned = program.run(*write, "--fix", "dp=4", "--fix", "micro_batch=16", *again, "--json").expect_code(0)
+    expect(pinned.document()["own_sum_s"] == found["sum_s"] and pinned.document()["pins"] == [],
+           f"the pins do not give the words: {pinned.out}")
+    if shutil.which("cbc"):
+        subprocess.run(["cbc", "words.lp", "solve", "solution", "found.txt"], cwd=program.folder, check=True,
+                       stdout=subprocess.DEVNULL)
+        first = (program.folder / "found.txt").read_text(encoding="utf-8").splitlines()[0]
+        picoseconds = float(first.split("value")[1])
+        expect(first.startswith("Optimal") and abs(picoseconds - found["sum_s"] * 1e12) < 1,
+               f"cbc finds another sum: {first}, not {found['sum_s']} s")
+    else:
+        print("skipped: no cbc to solve the problem with", flush=True)
+    for wrong, said in (([], "no --fix"), (["--fix", "dp=2"], "--fix dp=2"),
+                        (["--fix", "dp=4", "--fix", "cp=2"], "cp=2"),
+                        (["--fix", "tp=4", "--fix", "sp=on"], "sp=on"),
+                        (["--fix", "dp=4", "--fix", "zero=3"], "zero=3"),
+                        (["--fix", "dp=4", "--fix", "recompute=full"], "recompute=full"),
+                        (["--fix", "dp=4", "--fix", "tq=2"], "--fix tq=2"),
+                        (["--fix", "dp=4", "--fix", "dp=2"], "dp is given twice"),
+                        (["--fix", "dp=4", "--fix", "pin=nothing:(B,B)"], "pin=nothing:(B,B)"),
+                        (["--fix", "dp=4", "--forbid", "zero=1"], "--forbid zero=1"),
+                        (["--fix", "dp=4", "--memory", "1GiB"], "--memory 1GiB"),
+                        (["--fix", "dp=4", "--out", "plans"], "--out plans"),
+                        (["--fix", "dp=4", "--time-limit", "soon"], "--time-limit")):
+        program.run(*write, *wrong).expect_code(2).expect_error(said)
+    program.run(*search, "--fix", "dp=4", "--words-problem", "/proc/words.lp").expect_code(3).expect_error("/proc")
+
+
+def check_own_words(program):
+    """The best plan of a search carries pins where words per operator make it faster, and says so."""
+    found = program.run("search", "class_head:features=64,hidden=128,classes=65536", *CPU, "--global-batch", "64",
+                        "--fix", "dp=4", "--fix", "zero=0", "--out", "words", "--json").expect_code(0)
+    words, plain = found.document()["own_words"], found.document()["plans"][0]
+    found.expect_said(f"{words['pins']} pins behind {plain['strategy']}")
+    expect(words["pins"] > 0 and words["step_time_s"] < plain["step_time_s"] and
+           "pin=head.weight:(S(1),B)" in words["strategy"], f"own words that are no faster: {words}")
+    plan = json.loads((program.folder / "words/plan.json").read_text(encoding="utf-8"))
+    expect(plan["strategy"] == words["strategy"], f"the plan is another: {plan['strategy']}")
+    simulated = program.run("simulate", "words/plan.json", "--json").expect_code(0).document()
+    expect(abs(simulated["step_time_s"] - words["step_time_s"]) < 1e-12, f"simulated: {simulated['step_time_s']}")
+    program.run("check", "words/plan.json").expect_code(0)
+
+
 if __name__ == "__main__":
     sys.exit(run_checks(
         check_whole_numbers, check_different_files, check_places, check_what_is_not_known,
-        check_order_of_streams, check_attributes_without_sense))
+        check_order_of_streams, check_attributes_without_sense, check_words_problem,
+        check_own_words))

@@ -1,6 +1,7 @@
 // Min-sum problems: elimination, dual bound and branch and bound against trying every assignment.
 
 #include "core/error.h"
+#include "search/min_sum/dominated.h"
 #include "search/min_sum/dual_bound.h"
 #include "search/min_sum/elimination.h"
 #include "search/min_sum/lp_text.h"
@@ -105,17 +106,55 @@ TEST_CASE("elimination finds what trying every assignment finds, on ten thousand
   }
 }
 
+TEST_CASE("without dominated labels the least cost is the same, and fewer labels are left") {
+  Random random(9);
+  std::int64_t before = 0, after = 0;
+  for (int i = 0; i < 3'000; ++i) {
+    const MinSumProblem problem = random_problem(
+        random, {2 + i % 5, 2 + i % 4, 2 + i % 7, 1 + i % 3, i % 2 == 0 ? 9 : 999, 0});
+    const Undominated fewer = without_dominated(problem);
+    const MinSumSolution solution = solve(fewer.problem, {.drop_dominated = false});
+    REQUIRE(solution.labels);
+    CHECK(solution.cost == tried(problem));
+    CHECK(cost_of(problem, fewer.original(*solution.labels)) == solution.cost);
+    for (const std::int32_t labels : problem.labels) before += labels;
+    for (const std::int32_t labels : fewer.problem.labels) after += labels;
+  }
+  CHECK(after < before * 2 / 3);
+}
+
 TEST_CASE("where elimination may make no tables, branch and bound finds the same") {
   Random random(2);
   std::int64_t branches = 0;
   for (int i = 0; i < 1'000; ++i) {
     const MinSumProblem problem =
         random_problem(random, {3 + i % 4, 3, 6 + i % 6, 2 + i % 2, 50, i % 4 * 15});
-    const MinSumSolution solution = solve(problem, {.most_entries = 1, .most_sweeps = i % 5});
+    const MinSumSolution solution =
+        solve(problem, {.most_entries = 1, .most_sweeps = i % 5, .drop_dominated = i % 2 == 0});
     branches += solution.branches;
     check_solution(problem, solution, tried(problem));
   }
   CHECK(branches > 300);
+}
+
+TEST_CASE("an assignment that is known cuts what costs more and nothing else") {
+  Random random(10);
+  for (int i = 0; i < 1'000; ++i) {
+    const MinSumProblem problem =
+        random_problem(random, {3 + i % 4, 3, 4 + i % 6, 2, 50, i % 3 * 20});
+    const std::int64_t least = tried(problem);
+    if (least == kForbiddenCost || least == 0) continue;
+    check_solution(problem, solve(problem, {.most_entries = 1, .most_cost = least}), least);
+    CHECK_FALSE(solve(problem, {.most_entries = 1, .most_cost = least - 1}).labels.has_value());
+  }
+  // Sums of the most of every table would pass what integers hold; those of assignments do not.
+  MinSumProblem large{{2, 2}, {}};
+  for (int i = 0; i < 1'000; ++i) {
+    const std::int64_t most = std::int64_t{1} << 50;
+    large.tables.push_back({{0, 1}, {1, most, most, most}});
+  }
+  CHECK_THROWS_AS(solve(large), Error);
+  CHECK(solve(large, {.most_cost = 2'000}).cost == 1'000);
 }
 
 TEST_CASE("the dual bound is never above the least cost, and rises to it on trees") {
