@@ -150,10 +150,25 @@ PlannedJob load_planned_job(const JobArguments& arguments) {
   return planned;
 }
 
-LogicalGraph training_graph(const Job& job, const Strategy& strategy) {
+namespace {
+
+LogicalGraph training_graph(const Job& job, const AnyModel& model, const Strategy& strategy) {
   return make_training_graph(
-      build_graph(job.model, strategy.dp * strategy.micro_batch, job.sequence, job.dtype), strategy,
+      build_graph(model, strategy.dp * strategy.micro_batch, job.sequence, job.dtype), strategy,
       job.optimizer);
+}
+
+// Of a decoder of so many blocks that is else the job's.
+LogicalGraph shorter_graph(const Job& job, const Strategy& strategy, int blocks) {
+  ModelConfig model = std::get<ModelConfig>(job.model);
+  model.layers = blocks;
+  return training_graph(job, model, strategy);
+}
+
+}  // namespace
+
+LogicalGraph training_graph(const Job& job, const Strategy& strategy) {
+  return training_graph(job, job.model, strategy);
 }
 
 namespace {
@@ -203,6 +218,10 @@ SearchProblem search_problem(const Job& job) {
   problem.training_graph = [&job](const Strategy& strategy) {
     return training_graph(job, strategy);
   };
+  if (std::holds_alternative<ModelConfig>(job.model))
+    problem.shorter_graph = [&job](const Strategy& strategy, int blocks) {
+      return shorter_graph(job, strategy, blocks);
+    };
   problem.global_batch = job.global_batch;
   problem.cluster = &job.cluster;
   problem.compute_dtype = job.dtype;

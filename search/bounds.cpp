@@ -61,8 +61,16 @@ const std::vector<GraphProfile::FusedUse>& GraphProfile::fused_uses(bool in_piec
   return uses;
 }
 
+std::vector<bool> GraphProfile::repeats_all(const Strategy& strategy,
+                                            const std::vector<LayerPlace>& places) {
+  std::vector<bool> repeats;
+  for (const Again again : again_of_layers(strategy, places))
+    repeats.push_back(again == Again::kAll);
+  return repeats;
+}
+
 std::vector<GraphProfile::Again> GraphProfile::again_of_layers(
-    const Strategy& strategy, const std::vector<LayerPlace>& places) const {
+    const Strategy& strategy, const std::vector<LayerPlace>& places) {
   std::vector<Again> again(places.size(), Again::kNothing);
   switch (strategy.recompute.kind) {
     case Recompute::Kind::kNone:
@@ -276,47 +284,88 @@ Duration GraphProfile::least_time(const Strategy& strategy, std::int64_t micro_b
   return Duration(step.value / strategy.pp);
 }
 
-Duration GraphProfile::time_bound(const Strategy& strategy, const std::vector<LayerPlace>& places,
-                                  std::int64_t micro_batches, const LeastCosts& costs,
-                                  Open open) const {
+GraphProfile::ChunkTimes& GraphProfile::ChunkTimes::operator+=(const ChunkTimes& other) {
+  forward += other.forward;
+  backward += other.backward;
+  backward_work += other.backward_work;
+  weight_grad += other.weight_grad;
+  both += other.both;
+  way_in += other.way_in;
+  way_out += other.way_out;
+  down += other.down;
+  up += other.up;
+  optimizer += other.optimizer;
+  return *this;
+}
+
+std::vector<GraphProfile::ChunkTimes> GraphProfile::chunk_times(
+    const Strategy& strategy, const std::vector<LayerPlace>& places, const LeastCosts& costs,
+    Open open, const CellsOfLayers& cells) const {
   const std::int64_t ranks = strategy.ranks() / strategy.pp;
   std::vector<const std::vector<LayerWork>*> of_stage;
   for (std::int64_t stage = 0; stage < strategy.pp; ++stage)
     of_stage.push_back(&layer_work(strategy, costs.kinds_of(stage * ranks, ranks), costs, open));
   const std::vector<Again> again = again_of_layers(strategy, places);
-  // Of one stage or chunk, one micro-batch.
-  struct Cells {
-    Duration forward, again, input_grad, weight_grad, optimizer;
-    Duration through() const { return forward + input_grad; }
+  const auto has_cells = [&](std::size_t layer) {
+    return layer < cells.size() && cells[layer] != nullptr;
   };
-  std::vector<Cells> by_stage(static_cast<std::size_t>(strategy.pp)), first_chunk = by_stage;
+  // Layers that follow each other on one chunk and are alike.
+  const auto go_on = [&](std::size_t layer, std::size_t next) {
+    return has_cells(next) && places[layer].virtual_stage == places[next].virtual_stage;
+  };
+  const auto chunks = static_cast<std::size_t>(strategy.virtual_stages);
+  std::vector<ChunkTimes> times(static_cast<std::size_t>(strategy.pp) * chunks);
   for (std::size_t layer = 0; layer < places.size(); ++layer) {
-    const auto stage = at(places[layer].stage);
-    const LayerWork& work = (*of_stage[stage])[layer];
+    const LayerWork& work = (*of_stage[at(places[layer].stage)])[layer];
     const auto of = [&](Part part) { return work[static_cast<std::size_t>(part)]; };
-    const auto add = [&](Cells& cells) {
-      cells.forward += of(Part::kForward);
-      if (again[layer] == Again::kSelective) cells.again += of(Part::kAgainSelective);
-      if (again[layer] == Again::kAll) cells.again += of(Part::kAgainFull);
-      cells.input_grad += of(Part::kInputGrad);
-      cells.weight_grad += of(Part::kWeightGrad);
-      cells.optimizer += of(Part::kOptimizer);
-    };
-    add(by_stage[stage]);
-    if (places[layer].chunk == 0) add(first_chunk[stage]);
+    ChunkTimes own;
+    own.optimizer = of(Part::kOptimizer);
+    if (has_cells(layer)) {
+      const auto& [forward, backward, weight_grad] = *cells[layer];
+      const bool ahead = go_on(layer, layer + 1), back = layer > 0 && go_on(layer, layer - 1);
+      own.forward = ahead ? forward.to_next : forward.alone;
+      own.way_in = own.down = ahead ? forward.way_to_next : forward.way;
+      own.backward = back ? backward.to_next : backward.alone;
+      own.way_out = own.up = back ? backward.way_to_next : backward.way;
+      own.backward_work = backward.work;
+      own.weight_grad = weight_grad;
+    } else {
+      own.forward = own.way_in = own.down = of(Part::kForward);
+      own.up = own.backward = of(Part::kInputGrad);
+      if (again[layer] == Again::kSelective) own.backward += of(Part::kAgainSelective);
+      if (again[layer] == Again::kAll) own.backward += of(Part::kAgainFull);
+      own.way_out = own.backward_work = own.backward;
+      own.weight_grad = of(Part::kWeightGrad);
+    }
+    times[at(places[layer].stage) * chunks + at(places[layer].chunk)] += own;
   }
+  for (ChunkTimes& chunk : times)
+    chunk.both = parts_backward(strategy.schedule)
+                     ? chunk.backward + chunk.weight_grad
+                     : std::max(chunk.backward, chunk.backward_work + chunk.weight_grad);
+  return times;
+}
 
-  const Cells& first = first_chunk.front();
+Duration GraphProfile::time_bound(const Strategy& strategy, const std::vector<LayerPlace>& places,
+                                  std::int64_t micro_batches, const LeastCosts& costs, Open open,
+                                  const CellsOfLayers& cells) const {
+  const std::vector<ChunkTimes> chunks = chunk_times(strategy, places, costs, open, cells);
+  const auto chunks_per_stage = static_cast<std::size_t>(strategy.virtual_stages);
+  const bool parts = parts_backward(strategy.schedule);
+  ChunkTimes first;
   Duration bound, way;  // way: one micro-batch down to the stage and back up
-  for (std::size_t index = 0; index < by_stage.size(); ++index) {
-    const Cells& stage = by_stage[index];
-    const Duration there = stage.through() + stage.again;
-    bound = std::max(bound, (there + stage.weight_grad) * micro_batches + stage.optimizer);
-    Duration path = way + there * micro_batches;
-    if (!parts_backward(strategy.schedule)) path += stage.weight_grad * (micro_batches - 1);
+  for (std::size_t index = 0; index < static_cast<std::size_t>(strategy.pp); ++index) {
+    ChunkTimes stage;
+    for (std::size_t chunk = 0; chunk < chunks_per_stage; ++chunk)
+      stage += chunks[index * chunks_per_stage + chunk];
+    const ChunkTimes& top = chunks[index * chunks_per_stage];
+    if (index == 0) first = stage;
+    bound = std::max(bound, (stage.forward + stage.both) * micro_batches + stage.optimizer);
+    const Duration path = way + stage.forward * micro_batches - top.forward + top.way_in +
+                          (parts ? stage.backward : stage.both) * (micro_batches - 1) +
+                          stage.backward - top.backward + top.way_out;
     if (index > 0) bound = std::max(bound, path + first.weight_grad + first.optimizer);
-    // What is recomputed waits for no gradient, so it is not on the way back up.
-    way += first_chunk[index].through();
+    way += top.down + top.up;
   }
   return bound;
 }

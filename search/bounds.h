@@ -2,6 +2,7 @@
 // for every tuple, and never above what the simulator says (README, invariants).
 #pragma once
 
+#include "compiler/layer_cells.h"
 #include "compiler/stage.h"
 #include "compiler/strategy.h"
 #include "core/logical_graph.h"
@@ -46,12 +47,23 @@ class GraphProfile {
   // and communication free: all the work of one stage; or the first micro-batch's way down to the
   // first chunk of a stage, all micro-batches there, the last one's way back up and the optimizer
   // of the first stage. (Chunk 0 of stage s is virtual stage s: its backward is the stage's last.)
+  // Layers that `cells` has something for take that, with communication; empty: none does.
+  using CellsOfLayers = std::vector<const LayerCells*>;
   Duration time_bound(const Strategy& strategy, const std::vector<LayerPlace>& places,
-                      std::int64_t micro_batches, const LeastCosts& costs, Open open) const;
+                      std::int64_t micro_batches, const LeastCosts& costs, Open open,
+                      const CellsOfLayers& cells) const;
+  Duration time_bound(const Strategy& strategy, const std::vector<LayerPlace>& places,
+                      std::int64_t micro_batches, const LeastCosts& costs, Open open) const {
+    return time_bound(strategy, places, micro_batches, costs, open, {});
+  }
   Duration time_bound(const Strategy& strategy, const std::vector<LayerPlace>& places,
                       std::int64_t micro_batches, const LeastCosts& costs) const {
     return time_bound(strategy, places, micro_batches, costs, Open());
   }
+
+  // By layer, of recompute=full and of recompute=K: all of it is calculated again.
+  static std::vector<bool> repeats_all(const Strategy& strategy,
+                                       const std::vector<LayerPlace>& places);
 
   // For guesses (estimate.h): gradients of a stage on one device of the tp group, whole over dp;
   // and the memory bound with `whole`, by layer, of the activations on every device of the tp
@@ -117,6 +129,20 @@ class GraphProfile {
   struct StageBytes {
     Bytes states, gradients, copies, saved;  // saved: per micro-batch
   };
+  // A chunk's cells of one micro-batch; what a stage has once per step.
+  struct ChunkTimes {
+    Duration forward, backward;  // backward: with what is computed again
+    Duration backward_work, weight_grad;
+    Duration both;               // backward and weight gradients
+    Duration way_in, way_out;    // forward and backward, from what arrives to what leaves
+    Duration down, up;           // likewise; what is computed again waits for nothing
+    Duration optimizer;
+    ChunkTimes& operator+=(const ChunkTimes& other);
+  };
+  std::vector<ChunkTimes> chunk_times(const Strategy& strategy,
+                                      const std::vector<LayerPlace>& places,
+                                      const LeastCosts& costs, Open open,
+                                      const CellsOfLayers& cells) const;
   std::vector<Bytes> most_held(const Strategy& strategy, std::int64_t micro_batches,
                                const std::vector<StageBytes>& bytes) const;
   void add_passing(const Strategy& strategy, const std::vector<LayerPlace>& places, int zero,
@@ -133,8 +159,8 @@ class GraphProfile {
   void collect_parameters(const LogicalGraph& training);
   void collect_saved(const LogicalGraph& training);
   // By layer; the blocks that recompute=K repeats.
-  std::vector<Again> again_of_layers(const Strategy& strategy,
-                                     const std::vector<LayerPlace>& places) const;
+  static std::vector<Again> again_of_layers(const Strategy& strategy,
+                                            const std::vector<LayerPlace>& places);
 
   int num_layers_ = 0;
   std::vector<OpWork> ops_;

@@ -146,7 +146,8 @@ std::vector<MemoryRemedy> memory_remedies(const SearchProblem& problem, const St
                                           std::int64_t acts) {
   const LeastCosts costs(*problem.cluster, problem.compute_dtype, *models.cost);
   const FirstGraph first = first_graph(problem);
-  NodeFacts facts(problem, *problem.cluster, costs, first);
+  const StopPoll never;
+  NodeFacts facts(problem, *problem.cluster, costs, first, models, never);
   const auto operators = static_cast<std::int64_t>(first.training.ops().size());
   std::vector<MemoryRemedy> remedies;
   bool is_first = true;

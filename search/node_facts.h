@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/logical_graph.h"
 #include "search/bounds.h"
+#include "search/layer_table.h"
 #include "search/search.h"
 #include "search/space.h"
 
@@ -40,8 +41,13 @@ class NodeFacts {
   // All arguments outlive it. `cluster`: with the memory that plans may take. `stop` is asked
   // before a graph is built or condensed: every member may throw CompileStopped.
   NodeFacts(const SearchProblem& problem, const Cluster& cluster, const LeastCosts& costs,
-            const FirstGraph& first, const StopPoll& stop)
-      : problem_(problem), cluster_(cluster), costs_(costs), first_(first), stop_(stop) {}
+            const FirstGraph& first, const SearchModels& models, const StopPoll& stop)
+      : problem_(problem),
+        cluster_(cluster),
+        costs_(costs),
+        first_(first),
+        stop_(stop),
+        layers_(problem, models, cluster, first.training, first.samples) {}
 
   const LogicalGraph& graph_of(const Strategy& strategy);
   const GraphProfile& profile_of(const Strategy& strategy);
@@ -50,6 +56,9 @@ class NodeFacts {
 
   // No plan below is faster.
   Duration bound_of(const SpaceNode& node);
+  // The same with the communication inside layers, for nodes that have a schedule: milliseconds
+  // where the kind of layer is a new one. Zero: nothing is known.
+  Duration bound_with_layers(const SpaceNode& node);
 
   // By how much the memory bound is above what the stage with least room has; below zero: not.
   struct Excess {
@@ -62,6 +71,7 @@ class NodeFacts {
   Bytes room_of(const Strategy& strategy, std::int64_t stage) const;
 
  private:
+  GraphProfile::CellsOfLayers cells_of(const SpaceNode& node);
   Bytes least_libraries(const Strategy& strategy, std::int64_t stage) const;
 
   const SearchProblem& problem_;
@@ -69,6 +79,7 @@ class NodeFacts {
   const LeastCosts& costs_;
   const FirstGraph& first_;
   const StopPoll& stop_;
+  LayerTable layers_;
   std::vector<std::pair<std::string, LogicalGraph>> graphs_;  // by training_graph_key, recent first
   std::map<std::int64_t, GraphProfile> profiles_;             // by samples
   std::map<std::int64_t, Error> refused_samples_;             // the model has no such batch

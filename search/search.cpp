@@ -52,7 +52,8 @@ struct OpenNode {
   Duration bound = {};
   Bytes least_memory = {};  // of the device that needs most, with libraries; 0: not known yet
   Guess guess = {};
-  double key = 0;           // what comes first
+  bool knows_layers = false;  // the bound has the communication inside layers
+  double key = 0;             // what comes first
   std::int64_t number = 0;  // of equal keys, the older
 };
 
@@ -73,7 +74,7 @@ class Search {
         first_(first_graph(problem)),
         space_(cluster_.num_devices(), problem.global_batch, facts_of(first_.training), filter_),
         estimator_(cluster_, costs_, CommunicationSketch(first_.training, first_.samples)),
-        facts_(problem, cluster_, costs_, first_, stop_poll_) {
+        facts_(problem, cluster_, costs_, first_, models_, stop_poll_) {
     models_.cluster = &cluster_;
   }
 
@@ -91,6 +92,7 @@ class Search {
       if (!leaf) break;
       // Neighbours are in the tree all the time.
       if (!evaluate(*leaf) && !is_neighbour) push(std::move(*leaf));
+      raise_least_bounds();
     }
     finish();
     return std::move(result_);
@@ -211,6 +213,10 @@ class Search {
     while (!heap_.empty() && !is_stopped()) {
       OpenNode open = pop();
       if (cut_by_bound(open)) continue;
+      if (raises_bound(open)) {
+        push(std::move(open));
+        continue;
+      }
       // What was learned since may put it behind others.
       const double key = key_of(open);
       if (key > open.key * 1.001) {
@@ -227,6 +233,46 @@ class Search {
     return std::nullopt;
   }
 
+  // Adds what is known of layers to the bound; false: it is there already, or nothing is known.
+  bool raises_bound(OpenNode& open) {
+    if (open.knows_layers || !limits_.use_bounds || open.node.level < Level::kSchedule)
+      return false;
+    open.knows_layers = true;
+    try {
+      const Duration with_layers = facts_.bound_with_layers(open.node);
+      if (with_layers <= open.bound) return false;
+      open.bound = with_layers;
+      return true;
+    } catch (const CompileStopped&) {
+      stopped_ = true;
+      return false;
+    }
+  }
+
+  // The gap is as wide as the least bound of what is open says: between two plans, what is behind
+  // the least bounds is looked at more closely, whatever its guess.
+  void raise_least_bounds() {
+    constexpr int kNodes = 40;
+    for (int i = 0; i < kNodes && best_ && !heap_.empty() && !is_stopped(); ++i) {
+      const auto least = std::min_element(
+          heap_.begin(), heap_.end(), [](const OpenNode& a, const OpenNode& b) {
+            return std::tie(a.bound, a.number) < std::tie(b.bound, b.number);
+          });
+      const bool is_known = least->knows_layers || least->node.level < Level::kSchedule;
+      if (cannot_win(*least) || (is_known && least->node.level == Level::kPieces)) return;
+      OpenNode open = std::move(*least);
+      *least = std::move(heap_.back());
+      heap_.pop_back();
+      std::make_heap(heap_.begin(), heap_.end(), comes_later);
+      if (is_known) {
+        expand(open);
+      } else {
+        raises_bound(open);
+        if (!cut_by_bound(open)) push(std::move(open));
+      }
+    }
+  }
+
   // Strategies one step away from the best, or from one of the front, every other time.
   std::optional<OpenNode> next_neighbour() {
     neighbours_turn_ = !neighbours_turn_;
@@ -236,7 +282,9 @@ class Search {
       while (!neighbours_.empty()) {
         OpenNode open = std::move(neighbours_.back());
         neighbours_.pop_back();
-        if (is_near(open) && !cannot_win(open) && !is_done(open.node.strategy)) return open;
+        if (!is_near(open) || cannot_win(open) || is_done(open.node.strategy)) continue;
+        raises_bound(open);
+        if (!cannot_win(open)) return open;
       }
       if (unvisited_.empty()) return std::nullopt;
       const Strategy from = std::move(unvisited_.back());

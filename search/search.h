@@ -101,6 +101,9 @@ struct SearchResult {
 // micro_batch samples. Strategies of equal training_graph_key get equal graphs.
 struct SearchProblem {
   std::function<LogicalGraph(const Strategy&)> training_graph;
+  // The same of a model with so many blocks between its first and its last layer, where there is
+  // one that differs in nothing else: what its layers take bounds plans of the whole. Optional.
+  std::function<LogicalGraph(const Strategy&, int blocks)> shorter_graph = {};
   std::int64_t global_batch = 1;
   const Cluster* cluster = nullptr;
   DType compute_dtype = DType::kBF16;

@@ -67,6 +67,12 @@ SearchProblem problem_of(const SearchInstance& instance) {
     const std::int64_t samples = strategy.dp * strategy.micro_batch;
     return make_training_graph(build_graph(model, samples, model.sequence, dtype), strategy);
   };
+  problem.shorter_graph = [model, dtype](const Strategy& strategy, int blocks) {
+    ModelConfig shorter = model;
+    shorter.layers = blocks;
+    const std::int64_t samples = strategy.dp * strategy.micro_batch;
+    return make_training_graph(build_graph(shorter, samples, model.sequence, dtype), strategy);
+  };
   problem.global_batch = instance.global_batch;
   problem.cluster = &instance.cluster;
   problem.compute_dtype = instance.dtype;

@@ -1,0 +1,219 @@
+// Longest paths through the operators of two neighbouring layers.
+#include "compiler/layer_cells.h"
+
+#include "compiler/blocks.h"
+#include "compiler/cell_order.h"
+#include "compiler/durations.h"
+#include "compiler/fusion.h"
+#include "compiler/groups.h"
+#include "compiler/layouts.h"
+#include "compiler/moved_sizes.h"
+#include "compiler/partition.h"
+#include "compiler/program_classes.h"
+#include "core/at.h"
+#include "core/check.h"
+#include "core/operator.h"
+#include "core/physical_graph.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <span>
+#include <utility>
+
+namespace sextant {
+namespace {
+
+// The passes of an expansion up to the durations of actors.
+class TimedStage {
+ public:
+  TimedStage(const StagedGraph& staged, const CostModel& cost, const NetworkModel& network,
+             const ExpandOptions& options)
+      : partition_(staged),
+        layouts_(staged),
+        groups_(staged),
+        forms_(partition_, layouts_, groups_,
+               {.in_place = options.in_place, .symmetric = options.symmetric}),
+        classes_(find_program_classes(staged.placements, layouts_.layouts())) {
+    if (!is_uniform()) return;
+    graph_.placements = staged.placements;
+    graph_.layouts = layouts_.layouts();
+    graph_.groups = groups_.groups();
+    BlockTable blocks = make_blocks(forms_, layouts_, classes_, staged.placements,
+                                    builtin_operators(), options.symmetric);
+    graph_.blocks = std::move(blocks.blocks);
+    MovedSizes sizes;
+    durations_.emplace(graph_, forms_, blocks, classes_, groups_, cost, network, sizes);
+  }
+
+  bool is_uniform() const { return classes_.size() == 1; }
+  const Partition& partition() const { return partition_; }
+  Duration duration(StagedOpIndex op) const {
+    const ActorPlace place = partition_.place(op);
+    const std::span<const Duration> of_form = durations_->of_form(forms_.form_of(place.instance));
+    return at(of_form, place.actor);
+  }
+
+ private:
+  Partition partition_;
+  LayoutTable layouts_;
+  GroupTable groups_;
+  BlockForms forms_;
+  std::vector<ProgramClass> classes_;
+  PhysicalGraph graph_;
+  std::optional<DurationTable> durations_;
+};
+
+class LayerPaths {
+ public:
+  LayerPaths(const TimedStage& stage, StepPart part) : stage_(stage), part_(part) {}
+
+  // Nothing where a layer has no compute operator or the next one does not wait for it.
+  std::optional<LayerCell> cell(int before, int layer, int next) const {
+    const std::vector<StagedOpIndex> own = ops_of(layer), behind = ops_of(next);
+    const auto first = first_compute(own);
+    const auto first_behind = first_compute(behind);
+    const auto waits = first_waiting(before, own), waits_behind = first_waiting(layer, behind);
+    if (!first || !first_behind || !waits || !waits_behind) return std::nullopt;
+    std::vector<StagedOpIndex> both = own;
+    both.insert(both.end(), behind.begin(), behind.end());
+    const Ends from_first = ends(both, *first), from_waiting = ends(both, *waits);
+    LayerCell cell;
+    cell.to_next = start_in(from_first, *first_behind);
+    cell.way_to_next = start_in(from_waiting, *waits_behind);
+    for (const StagedOpIndex op : own)
+      if (is_compute(op)) {
+        cell.alone = std::max(cell.alone, from_first.at(op));
+        cell.work += stage_.duration(op);
+      }
+    const auto way = least_way_out(own, next, from_waiting);
+    if (!way) return std::nullopt;
+    cell.way = *way;
+    return cell;
+  }
+
+  Duration work(int layer) const {
+    Duration sum;
+    for (const StagedOpIndex op : ops_of(layer))
+      if (is_compute(op)) sum += stage_.duration(op);
+    return sum;
+  }
+
+ private:
+  using Ends = std::map<StagedOpIndex, Duration>;  // of operators that the source comes before
+
+  const StagedGraph& graph() const { return stage_.partition().graph(); }
+  const StagedOp& op(StagedOpIndex index) const { return at(graph().ops, index); }
+  bool is_compute(StagedOpIndex index) const { return op(index).queue == QueueRole::kCompute; }
+
+  std::vector<StagedOpIndex> ops_of(int layer) const {
+    std::vector<StagedOpIndex> ops;
+    for (const InstanceSpec& spec : stage_.partition().instances())
+      if (spec.layer == layer && spec.part == part_)
+        ops.insert(ops.end(), spec.ops.begin(), spec.ops.end());
+    return ops;
+  }
+
+  std::optional<StagedOpIndex> first_compute(const std::vector<StagedOpIndex>& ops) const {
+    const auto first =
+        std::find_if(ops.begin(), ops.end(), [&](StagedOpIndex o) { return is_compute(o); });
+    if (first == ops.end()) return std::nullopt;
+    return *first;
+  }
+
+  // The first on the compute queue that needs what `before` made, through communication alone.
+  std::optional<StagedOpIndex> first_waiting(int before,
+                                             const std::vector<StagedOpIndex>& ops) const {
+    const std::vector<StagedOpIndex> sources = ops_of(before);
+    std::set<StagedOpIndex> waits(sources.begin(), sources.end());
+    for (const StagedOpIndex index : ops) {
+      const auto& in = op(index).in;
+      const bool is_waiting = std::any_of(in.begin(), in.end(), [&](StagedTensorIndex input) {
+        const StagedTensor& tensor = at(graph().tensors, input);
+        return !tensor.is_state && waits.contains(tensor.producer);
+      });
+      if (!is_waiting) continue;
+      if (is_compute(index)) return index;
+      waits.insert(index);
+    }
+    return std::nullopt;
+  }
+
+  Duration start_in(const Ends& ends, StagedOpIndex index) const {
+    return ends.at(index) - stage_.duration(index);
+  }
+
+  // Earliest ends when `source` starts at zero and everything before it is there.
+  Ends ends(const std::vector<StagedOpIndex>& ops, StagedOpIndex source) const {
+    Ends ends;
+    std::array<std::optional<Duration>, kNumQueueRoles> free;
+    for (const StagedOpIndex index : ops) {
+      std::optional<Duration> start = free[static_cast<std::size_t>(op(index).queue)];
+      if (index == source) start = Duration();
+      for (const StagedTensorIndex in : op(index).in) {
+        const StagedTensor& tensor = at(graph().tensors, in);
+        const auto made = ends.find(tensor.producer);
+        if (tensor.is_state || made == ends.end()) continue;
+        start = start ? std::max(*start, made->second) : made->second;
+      }
+      if (!start) continue;
+      const Duration end = *start + stage_.duration(index);
+      ends[index] = end;
+      free[static_cast<std::size_t>(op(index).queue)] = end;
+    }
+    return ends;
+  }
+
+  // When the first of what `next` reads is there, without the communication behind it.
+  std::optional<Duration> least_way_out(const std::vector<StagedOpIndex>& own, int next,
+                                        const Ends& ends) const {
+    const std::vector<StagedOpIndex> readers = ops_of(next);
+    std::optional<Duration> least;
+    for (const StagedOpIndex index : own) {
+      if (!ends.contains(index) || !is_read_in(index, readers)) continue;
+      const Duration end = is_compute(index) ? ends.at(index) : made_by_compute(index, ends);
+      if (!least || end < *least) least = end;
+    }
+    return least;
+  }
+  bool is_read_in(StagedOpIndex index, const std::vector<StagedOpIndex>& readers) const {
+    for (const StagedTensorIndex out : op(index).out)
+      for (const StagedOpIndex reader : stage_.partition().readers(out))
+        if (std::find(readers.begin(), readers.end(), reader) != readers.end()) return true;
+    return false;
+  }
+  // The compute operator behind a chain of communication.
+  Duration made_by_compute(StagedOpIndex index, const Ends& ends) const {
+    Duration end;
+    for (const StagedTensorIndex in : op(index).in) {
+      const StagedOpIndex producer = at(graph().tensors, in).producer;
+      if (!ends.contains(producer)) continue;
+      end = std::max(end, is_compute(producer) ? ends.at(producer) : made_by_compute(producer, ends));
+    }
+    return end;
+  }
+
+  const TimedStage& stage_;
+  StepPart part_;
+};
+
+}  // namespace
+
+std::optional<LayerCells> layer_cells(const StagedGraph& staged, int layer, const CostModel& cost,
+                                      const NetworkModel& network, const ExpandOptions& options) {
+  require(staged.placements.size() == 1, ErrorCode::kInternal, "{} stages, wanted one",
+          staged.placements.size());
+  std::optional<StagedGraph> fused;
+  if (options.fusion && fuses_anything(cost)) fused = fuse_operators(staged, cost);
+  const TimedStage stage(fused ? *fused : staged, cost, network, options);
+  if (!stage.is_uniform()) return std::nullopt;
+  const auto forward = LayerPaths(stage, StepPart::kForward).cell(layer - 1, layer, layer + 1);
+  const auto backward = LayerPaths(stage, StepPart::kInputGrad).cell(layer + 1, layer, layer - 1);
+  if (!forward || !backward) return std::nullopt;
+  return LayerCells{*forward, *backward, LayerPaths(stage, StepPart::kWeightGrad).work(layer)};
+}
+
+}  // namespace sextant

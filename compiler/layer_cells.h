@@ -1,0 +1,42 @@
+// What the operators of one layer take on the queues of a device, from the staged graph: nothing is
+// expanded. Of use where many strategies share their layers and differ in what is around them.
+#pragma once
+
+#include "compiler/expand.h"
+#include "compiler/staged_graph.h"
+#include "core/cost_model.h"
+#include "core/units.h"
+
+#include <optional>
+#include <vector>
+
+namespace sextant {
+
+// A layer's part of a cell, per micro-batch. Queues run what they are given in order, cells one
+// after another and layers one after another inside a cell, so these times add up: from the start
+// of an operator of one layer to the start of the like operator of the next layer, along data and
+// along queues, communication included.
+struct LayerCell {
+  // Between the first compute operators of this layer and of the next one; without a next one, to
+  // the end of its last compute operator.
+  Duration to_next, alone;
+  // The same from the first compute operator that waits for the layer before, to the end of the
+  // last one that the next layer waits for.
+  Duration way_to_next, way;
+  Duration work;  // of its compute operators
+  bool operator==(const LayerCell&) const = default;
+};
+
+struct LayerCells {
+  LayerCell forward;
+  LayerCell backward;    // with what is computed again
+  Duration weight_grad;  // compute
+  bool operator==(const LayerCells&) const = default;
+};
+
+// Of a layer that has one before it and one behind it, in a staged graph of a single stage. Nothing
+// where ranks have different shapes, or where the layer is not between its neighbours as above.
+std::optional<LayerCells> layer_cells(const StagedGraph& staged, int layer, const CostModel& cost,
+                                      const NetworkModel& network, const ExpandOptions& options);
+
+}  // namespace sextant

@@ -1,0 +1,180 @@
+// One small graph is staged per kind of layer; the rest is looked up.
+#include "search/layer_table.h"
+
+#include "compiler/stage.h"
+#include "core/at.h"
+#include "search/node_facts.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace sextant {
+namespace {
+
+constexpr int kBlocks = 3, kMiddle = 2;
+constexpr std::int64_t kPieces[] = {1, 2, 4, 8};
+
+// Where an input comes from, as seen from a layer: itself, a neighbour, or further away.
+int direction(int from, int to) { return std::clamp(from - to, -2, 2); }
+
+// An operator of a layer as it stands to the others, without its name. Updates are once per step, so
+// they are in no cell.
+struct InputForm {
+  int direction = 0;
+  std::size_t op = 0, output = 0;  // op: in its layer; of other layers none
+  TensorType type;
+  bool operator==(const InputForm&) const = default;
+};
+struct OpForm {
+  std::string kind;
+  Attributes attributes;  // not of parameters: how they begin may depend on the number of layers
+  Phase phase = Phase::kForward;
+  std::vector<TensorType> outputs;
+  std::vector<InputForm> inputs;
+  std::optional<std::size_t> split_dim, expert_dim;
+  bool operator==(const OpForm&) const = default;
+};
+
+std::vector<OpForm> form_of(const LogicalGraph& graph, int layer) {
+  std::vector<OpForm> form;
+  std::map<std::size_t, std::size_t> numbers;  // by operator
+  for (std::size_t index = 0; index < graph.ops().size(); ++index) {
+    const LogicalOp& op = graph.op(OpId(index));
+    if (op.layer != layer || op.phase == Phase::kOptimizer) continue;
+    numbers.emplace(index, form.size());
+    OpForm own;
+    own.kind = op.kind;
+    own.phase = op.phase;
+    if (op.kind != "parameter") own.attributes = op.attributes;
+    if (op.parameter) {
+      own.split_dim = op.parameter->tensor_parallel_dim;
+      own.expert_dim = op.parameter->expert_parallel_dim;
+    }
+    for (const TensorId output : op.outputs) own.outputs.push_back(graph.tensor(output).type);
+    for (const TensorId input : op.inputs) {
+      const LogicalTensor& tensor = graph.tensor(input);
+      const LogicalOp& producer = graph.op(tensor.producer);
+      const auto place = std::find(producer.outputs.begin(), producer.outputs.end(), input);
+      const auto number = numbers.find(tensor.producer.index());
+      own.inputs.push_back(
+          {direction(producer.layer, layer), number == numbers.end() ? 0 : number->second,
+           static_cast<std::size_t>(place - producer.outputs.begin()), tensor.type});
+    }
+    form.push_back(std::move(own));
+  }
+  return form;
+}
+
+// A run of so many ranks lies among nodes and tiers like every other run of that length.
+bool lies_alike(const Cluster& cluster, std::int64_t ranks) {
+  const auto fits = [&](std::int64_t size) { return ranks % size == 0 || size % ranks == 0; };
+  return cluster.other_devices.empty() && cluster.outer_tiers.empty() &&
+         fits(cluster.devices_per_node);
+}
+
+void lower(Duration& least, Duration value) { least = std::min(least, value); }
+void lower(LayerCell& least, const LayerCell& cell) {
+  lower(least.to_next, cell.to_next);
+  lower(least.alone, cell.alone);
+  lower(least.way_to_next, cell.way_to_next);
+  lower(least.way, cell.way);
+  lower(least.work, cell.work);
+}
+
+// Of the strategy, what its layers depend on: two replicas stand for all.
+Strategy layer_strategy(const Strategy& strategy) {
+  Strategy own;
+  const std::int64_t replicas = strategy.dp / strategy.ep;
+  own.dp = strategy.ep * std::min<std::int64_t>(replicas, 2);
+  own.tp = strategy.tp;
+  own.cp = strategy.cp;
+  own.context = strategy.context;
+  own.ep = strategy.ep;
+  own.micro_batch = strategy.micro_batch;
+  own.sequence_parallel = strategy.sequence_parallel;
+  own.recompute = strategy.recompute;
+  own.pieces = strategy.pieces;
+  own.key_head_parts = strategy.key_head_parts;
+  return own;
+}
+
+}  // namespace
+
+LayerTable::LayerTable(const SearchProblem& problem, const SearchModels& models,
+                       const Cluster& cluster, const LogicalGraph& training, std::int64_t samples)
+    : problem_(problem),
+      models_(models),
+      cluster_(cluster),
+      stands_for_(static_cast<std::size_t>(training.num_layers()), false) {
+  if (!problem.shorter_graph || !problem.pins.empty() || training.num_layers() <= kBlocks + 2)
+    return;
+  Strategy plain;
+  plain.micro_batch = samples;
+  const LogicalGraph shorter = problem.shorter_graph(plain, kBlocks);
+  if (shorter.num_layers() != kBlocks + 2) return;
+  const std::vector<OpForm> middle = form_of(shorter, kMiddle);
+  for (int layer = 1; layer + 1 < training.num_layers(); ++layer) {
+    stands_for_[static_cast<std::size_t>(layer)] = form_of(training, layer) == middle;
+    is_of_use_ = is_of_use_ || stands_for(layer);
+  }
+}
+
+bool LayerTable::applies_to(const Strategy& strategy) const {
+  const Strategy own = layer_strategy(strategy);
+  return is_of_use_ && strategy.order == kUsualOrder && strategy.pins.empty() &&
+         lies_alike(cluster_, own.ranks());
+}
+
+const LayerCells* LayerTable::cells(const Strategy& strategy, Open open) {
+  if (!applies_to(strategy)) return nullptr;
+  Strategy own = layer_strategy(strategy);
+  const std::string key =
+      to_string(own) + (open.sequence ? " sp=?" : "") + (open.pieces ? " pieces=?" : "");
+  const auto known = known_.find(key);
+  if (known != known_.end()) return known->second ? &*known->second : nullptr;
+  std::optional<LayerCells> least;
+  bool all = true;  // a value that is not known may be less than any
+  for (const bool sequence : {false, true}) {
+    if (sequence != own.sequence_parallel && !(open.sequence && own.tp > 1)) continue;
+    for (const std::int64_t pieces : kPieces) {
+      if (pieces != own.pieces && !(open.pieces && own.tp > 1)) continue;
+      Strategy one = own;
+      one.sequence_parallel = sequence;
+      one.pieces = pieces;
+      try {
+        const std::optional<LayerCells>& cells = cells_of(one);
+        all = all && cells.has_value();
+        if (!cells) continue;
+        if (!least) least = cells;
+        lower(least->forward, cells->forward);
+        lower(least->backward, cells->backward);
+        lower(least->weight_grad, cells->weight_grad);
+      } catch (const Error& error) {
+        if (!is_refusal(error)) throw;  // what the model refuses is no plan either
+      }
+    }
+  }
+  if (!all) least.reset();
+  const auto place = known_.emplace(key, std::move(least)).first;
+  return place->second ? &*place->second : nullptr;
+}
+
+// Throws what the compiler throws.
+const std::optional<LayerCells>& LayerTable::cells_of(const Strategy& strategy) {
+  const std::string key = "one: " + to_string(strategy);
+  const auto known = known_.find(key);
+  if (known != known_.end()) return known->second;
+  const LogicalGraph graph = problem_.shorter_graph(strategy, kBlocks);
+  constexpr std::int64_t kMicroBatches = 2;
+  const StagedGraph staged =
+      models_.boxing ? make_staged_graph(graph, strategy, kMicroBatches, *models_.boxing)
+                     : make_staged_graph(graph, strategy, kMicroBatches, models_.network.get(),
+                                         models_.cost.get());
+  return known_
+      .emplace(key, layer_cells(staged, kMiddle, *models_.cost, *models_.network, ExpandOptions()))
+      .first->second;
+}
+
+}  // namespace sextant

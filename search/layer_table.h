@@ -1,0 +1,46 @@
+// What layers take in the strategies of a search (compiler/layer_cells.h), from a model of three
+// blocks: its middle one stands for all layers of the whole model that are the same operators.
+#pragma once
+
+#include "compiler/layer_cells.h"
+#include "core/cluster.h"
+#include "core/logical_graph.h"
+#include "search/search.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sextant {
+
+class LayerTable {
+ public:
+  // All arguments outlive it. `training`: the plain graph of the whole model, of `samples`.
+  LayerTable(const SearchProblem& problem, const SearchModels& models, const Cluster& cluster,
+             const LogicalGraph& training, std::int64_t samples);
+
+  // By layer of the whole model; none where the model, the devices or the strategy are not such
+  // that the middle block speaks for others.
+  bool stands_for(int layer) const { return stands_for_[static_cast<std::size_t>(layer)]; }
+
+  // Settings that a node has not decided: the least over all values counts.
+  struct Open {
+    bool sequence = false, pieces = false;
+  };
+  // With the recomputation of `strategy`, of which kLayers is not asked for. nullptr: not known.
+  const LayerCells* cells(const Strategy& strategy, Open open);
+
+ private:
+  bool applies_to(const Strategy& strategy) const;
+  const std::optional<LayerCells>& cells_of(const Strategy& strategy);
+
+  const SearchProblem& problem_;
+  const SearchModels& models_;
+  const Cluster& cluster_;
+  std::vector<bool> stands_for_;
+  bool is_of_use_ = false;
+  std::map<std::string, std::optional<LayerCells>> known_;
+};
+
+}  // namespace sextant
