@@ -191,7 +191,8 @@ class LayerPaths {
     for (const StagedTensorIndex in : op(index).in) {
       const StagedOpIndex producer = at(graph().tensors, in).producer;
       if (!ends.contains(producer)) continue;
-      end = std::max(end, is_compute(producer) ? ends.at(producer) : made_by_compute(producer, ends));
+      end =
+          std::max(end, is_compute(producer) ? ends.at(producer) : made_by_compute(producer, ends));
     }
     return end;
   }

@@ -19,8 +19,8 @@ constexpr std::int64_t kPieces[] = {1, 2, 4, 8};
 // Where an input comes from, as seen from a layer: itself, a neighbour, or further away.
 int direction(int from, int to) { return std::clamp(from - to, -2, 2); }
 
-// An operator of a layer as it stands to the others, without its name. Updates are once per step, so
-// they are in no cell.
+// An operator of a layer as it stands to the others, without its name. Updates are once per step,
+// so they are in no cell.
 struct InputForm {
   int direction = 0;
   std::size_t op = 0, output = 0;  // op: in its layer; of other layers none

@@ -7,6 +7,8 @@
 #include "core/logical_graph.h"
 #include "search/search.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>

@@ -54,7 +54,7 @@ struct OpenNode {
   Guess guess = {};
   bool knows_layers = false;  // the bound has the communication inside layers
   double key = 0;             // what comes first
-  std::int64_t number = 0;  // of equal keys, the older
+  std::int64_t number = 0;    // of equal keys, the older
 };
 
 // A heap has its largest in front.
@@ -254,8 +254,8 @@ class Search {
   void raise_least_bounds() {
     constexpr int kNodes = 40;
     for (int i = 0; i < kNodes && best_ && !heap_.empty() && !is_stopped(); ++i) {
-      const auto least = std::min_element(
-          heap_.begin(), heap_.end(), [](const OpenNode& a, const OpenNode& b) {
+      const auto least =
+          std::min_element(heap_.begin(), heap_.end(), [](const OpenNode& a, const OpenNode& b) {
             return std::tie(a.bound, a.number) < std::tie(b.bound, b.number);
           });
       const bool is_known = least->knows_layers || least->node.level < Level::kSchedule;
