@@ -11,9 +11,8 @@ ExpandedGraph compile_and_report(const LogicalGraph& training, const Strategy& s
                                  const NetworkModel& network, BoxingTables& tables,
                                  ExpandOptions options) {
   options.schedule = strategy.schedule;
-  const StagedGraph staged =
-      make_staged_graph(training, strategy, num_micro_batches(strategy, global_batch), tables,
-                        options.stop);
+  const StagedGraph staged = make_staged_graph(
+      training, strategy, num_micro_batches(strategy, global_batch), tables, options.stop);
   if (options.checks) {
     const std::vector<std::string> broken = check_layers(training, staged);
     require(broken.empty(), ErrorCode::kInternal, "the compiler staged this wrongly: {}",
