@@ -14,7 +14,6 @@ namespace sextant {
 namespace {
 
 constexpr int kBlocks = 3, kMiddle = 2;
-constexpr std::int64_t kPieces[] = {1, 2, 4, 8};
 
 // Where an input comes from, as seen from a layer: itself, a neighbour, or further away.
 int direction(int from, int to) { return std::clamp(from - to, -2, 2); }
@@ -74,15 +73,6 @@ bool lies_alike(const Cluster& cluster, std::int64_t ranks) {
          fits(cluster.devices_per_node);
 }
 
-void lower(Duration& least, Duration value) { least = std::min(least, value); }
-void lower(LayerCell& least, const LayerCell& cell) {
-  lower(least.to_next, cell.to_next);
-  lower(least.alone, cell.alone);
-  lower(least.way_to_next, cell.way_to_next);
-  lower(least.way, cell.way);
-  lower(least.work, cell.work);
-}
-
 // Of the strategy, what its layers depend on: two replicas stand for all.
 Strategy layer_strategy(const Strategy& strategy) {
   Strategy own;
@@ -123,58 +113,34 @@ LayerTable::LayerTable(const SearchProblem& problem, const SearchModels& models,
 
 bool LayerTable::applies_to(const Strategy& strategy) const {
   const Strategy own = layer_strategy(strategy);
-  return is_of_use_ && strategy.order == kUsualOrder && strategy.pins.empty() &&
+  const bool communicates = strategy.tp > 1 || strategy.cp > 1 || strategy.ep > 1;
+  return is_of_use_ && communicates && strategy.order == kUsualOrder && strategy.pins.empty() &&
          lies_alike(cluster_, own.ranks());
 }
 
-const LayerCells* LayerTable::cells(const Strategy& strategy, Open open) {
+const LayerCells* LayerTable::cells(const Strategy& strategy, const StopPoll& stop) {
   if (!applies_to(strategy)) return nullptr;
-  Strategy own = layer_strategy(strategy);
-  const std::string key =
-      to_string(own) + (open.sequence ? " sp=?" : "") + (open.pieces ? " pieces=?" : "");
-  const auto known = known_.find(key);
-  if (known != known_.end()) return known->second ? &*known->second : nullptr;
-  std::optional<LayerCells> least;
-  bool all = true;  // a value that is not known may be less than any
-  for (const bool sequence : {false, true}) {
-    if (sequence != own.sequence_parallel && !(open.sequence && own.tp > 1)) continue;
-    for (const std::int64_t pieces : kPieces) {
-      if (pieces != own.pieces && !(open.pieces && own.tp > 1)) continue;
-      Strategy one = own;
-      one.sequence_parallel = sequence;
-      one.pieces = pieces;
-      try {
-        const std::optional<LayerCells>& cells = cells_of(one);
-        all = all && cells.has_value();
-        if (!cells) continue;
-        if (!least) least = cells;
-        lower(least->forward, cells->forward);
-        lower(least->backward, cells->backward);
-        lower(least->weight_grad, cells->weight_grad);
-      } catch (const Error& error) {
-        if (!is_refusal(error)) throw;  // what the model refuses is no plan either
-      }
-    }
-  }
-  if (!all) least.reset();
-  const auto place = known_.emplace(key, std::move(least)).first;
-  return place->second ? &*place->second : nullptr;
+  const Strategy own = layer_strategy(strategy);
+  const std::string key = to_string(own);
+  auto known = known_.find(key);
+  if (known == known_.end()) known = known_.emplace(key, staged_cells(own, stop)).first;
+  return known->second ? &*known->second : nullptr;
 }
 
-// Throws what the compiler throws.
-const std::optional<LayerCells>& LayerTable::cells_of(const Strategy& strategy) {
-  const std::string key = "one: " + to_string(strategy);
-  const auto known = known_.find(key);
-  if (known != known_.end()) return known->second;
-  const LogicalGraph graph = problem_.shorter_graph(strategy, kBlocks);
+std::optional<LayerCells> LayerTable::staged_cells(const Strategy& strategy,
+                                                   const StopPoll& stop) const {
   constexpr std::int64_t kMicroBatches = 2;
-  const StagedGraph staged =
-      models_.boxing ? make_staged_graph(graph, strategy, kMicroBatches, *models_.boxing)
-                     : make_staged_graph(graph, strategy, kMicroBatches, models_.network.get(),
-                                         models_.cost.get());
-  return known_
-      .emplace(key, layer_cells(staged, kMiddle, *models_.cost, *models_.network, ExpandOptions()))
-      .first->second;
+  try {
+    const LogicalGraph graph = problem_.shorter_graph(strategy, kBlocks);
+    const StagedGraph staged =
+        models_.boxing ? make_staged_graph(graph, strategy, kMicroBatches, *models_.boxing, stop)
+                       : make_staged_graph(graph, strategy, kMicroBatches, models_.network.get(),
+                                           models_.cost.get(), stop);
+    return layer_cells(staged, kMiddle, *models_.cost, *models_.network, ExpandOptions());
+  } catch (const Error& error) {
+    if (!is_refusal(error)) throw;
+    return std::nullopt;
+  }
 }
 
 }  // namespace sextant

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "compiler/layer_cells.h"
+#include "compiler/stop_poll.h"
 #include "core/cluster.h"
 #include "core/logical_graph.h"
 #include "search/search.h"
@@ -26,16 +27,13 @@ class LayerTable {
   // that the middle block speaks for others.
   bool stands_for(int layer) const { return stands_for_[static_cast<std::size_t>(layer)]; }
 
-  // Settings that a node has not decided: the least over all values counts.
-  struct Open {
-    bool sequence = false, pieces = false;
-  };
-  // With the recomputation of `strategy`, of which kLayers is not asked for. nullptr: not known.
-  const LayerCells* cells(const Strategy& strategy, Open open);
+  // With the recomputation of `strategy`, of which kLayers is not asked for. nullptr: not known, or
+  // the model cannot have the strategy. Stops while it stages.
+  const LayerCells* cells(const Strategy& strategy, const StopPoll& stop);
 
  private:
   bool applies_to(const Strategy& strategy) const;
-  const std::optional<LayerCells>& cells_of(const Strategy& strategy);
+  std::optional<LayerCells> staged_cells(const Strategy& strategy, const StopPoll& stop) const;
 
   const SearchProblem& problem_;
   const SearchModels& models_;

@@ -112,30 +112,26 @@ Duration NodeFacts::bound_of(const SpaceNode& node) {
 }
 
 // By layer: those that repeat nothing, and those that repeat all, of recompute=K.
-GraphProfile::CellsOfLayers NodeFacts::cells_of(const SpaceNode& node) {
-  const LayerTable::Open open{.sequence = node.level < Level::kSequence,
-                              .pieces = node.level < Level::kPieces};
-  Strategy plain = node.strategy, full = node.strategy;
-  const bool by_layer = node.strategy.recompute.kind == Recompute::Kind::kLayers;
-  if (by_layer || node.level < Level::kRecompute) plain.recompute = {};
+GraphProfile::CellsOfLayers NodeFacts::cells_of(const Strategy& strategy) {
+  const bool by_layer = strategy.recompute.kind == Recompute::Kind::kLayers;
+  Strategy plain = strategy, full = strategy;
+  if (by_layer) plain.recompute = {};
   full.recompute = {Recompute::Kind::kFull, 0};
-  const std::vector<LayerPlace>& places = places_of(node.strategy);
+  const std::vector<LayerPlace>& places = places_of(strategy);
   GraphProfile::CellsOfLayers cells(places.size(), nullptr);
-  const LayerCells* const of_plain = layers_.cells(plain, open);
+  const LayerCells* const of_plain = layers_.cells(plain, stop_);
   if (of_plain == nullptr) return cells;
-  const LayerCells* const of_full = by_layer ? layers_.cells(full, open) : nullptr;
-  const std::vector<bool> repeats = GraphProfile::repeats_all(node.strategy, places);
+  const LayerCells* const of_full = by_layer ? layers_.cells(full, stop_) : nullptr;
+  const std::vector<bool> repeats = GraphProfile::repeats_all(strategy, places);
   for (std::size_t layer = 0; layer < places.size(); ++layer)
     if (layers_.stands_for(static_cast<int>(layer)))
       cells[layer] = by_layer && repeats[layer] ? of_full : of_plain;
   return cells;
 }
 
-Duration NodeFacts::bound_with_layers(const SpaceNode& node) {
-  if (node.level < Level::kSchedule) return Duration();
-  const Strategy& strategy = node.strategy;
-  return profile_of(strategy).time_bound(strategy, places_of(strategy), micro_batches_of(strategy),
-                                         costs_, open_at(node), cells_of(node));
+Duration NodeFacts::bound_with_layers(const Strategy& leaf) {
+  return profile_of(leaf).time_bound(leaf, places_of(leaf), micro_batches_of(leaf), costs_,
+                                     GraphProfile::Open(), cells_of(leaf));
 }
 
 Bytes NodeFacts::room_of(const Strategy& strategy, std::int64_t stage) const {

@@ -56,9 +56,9 @@ class NodeFacts {
 
   // No plan below is faster.
   Duration bound_of(const SpaceNode& node);
-  // The same with the communication inside layers, for nodes that have a schedule: milliseconds
-  // where the kind of layer is a new one. Zero: nothing is known.
-  Duration bound_with_layers(const SpaceNode& node);
+  // The same of a leaf, with the communication inside its layers: milliseconds where the kind of
+  // layer is a new one.
+  Duration bound_with_layers(const Strategy& leaf);
 
   // By how much the memory bound is above what the stage with least room has; below zero: not.
   struct Excess {
@@ -71,7 +71,7 @@ class NodeFacts {
   Bytes room_of(const Strategy& strategy, std::int64_t stage) const;
 
  private:
-  GraphProfile::CellsOfLayers cells_of(const SpaceNode& node);
+  GraphProfile::CellsOfLayers cells_of(const Strategy& strategy);
   Bytes least_libraries(const Strategy& strategy, std::int64_t stage) const;
 
   const SearchProblem& problem_;

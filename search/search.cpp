@@ -92,7 +92,6 @@ class Search {
       if (!leaf) break;
       // Neighbours are in the tree all the time.
       if (!evaluate(*leaf) && !is_neighbour) push(std::move(*leaf));
-      raise_least_bounds();
     }
     finish();
     return std::move(result_);
@@ -233,43 +232,20 @@ class Search {
     return std::nullopt;
   }
 
-  // Adds what is known of layers to the bound; false: it is there already, or nothing is known.
+  // Adds what is known of layers to the bound of a leaf, before it is compiled, which takes far
+  // longer; false: it is there already, or nothing is known.
   bool raises_bound(OpenNode& open) {
-    if (open.knows_layers || !limits_.use_bounds || open.node.level < Level::kSchedule)
+    if (open.knows_layers || !limits_.use_bounds || !best_ || open.node.level != Level::kPieces)
       return false;
     open.knows_layers = true;
     try {
-      const Duration with_layers = facts_.bound_with_layers(open.node);
+      const Duration with_layers = facts_.bound_with_layers(open.node.strategy);
       if (with_layers <= open.bound) return false;
       open.bound = with_layers;
       return true;
     } catch (const CompileStopped&) {
       stopped_ = true;
       return false;
-    }
-  }
-
-  // The gap is as wide as the least bound of what is open says: between two plans, what is behind
-  // the least bounds is looked at more closely, whatever its guess.
-  void raise_least_bounds() {
-    constexpr int kNodes = 40;
-    for (int i = 0; i < kNodes && best_ && !heap_.empty() && !is_stopped(); ++i) {
-      const auto least =
-          std::min_element(heap_.begin(), heap_.end(), [](const OpenNode& a, const OpenNode& b) {
-            return std::tie(a.bound, a.number) < std::tie(b.bound, b.number);
-          });
-      const bool is_known = least->knows_layers || least->node.level < Level::kSchedule;
-      if (cannot_win(*least) || (is_known && least->node.level == Level::kPieces)) return;
-      OpenNode open = std::move(*least);
-      *least = std::move(heap_.back());
-      heap_.pop_back();
-      std::make_heap(heap_.begin(), heap_.end(), comes_later);
-      if (is_known) {
-        expand(open);
-      } else {
-        raises_bound(open);
-        if (!cut_by_bound(open)) push(std::move(open));
-      }
     }
   }
 
