@@ -85,10 +85,8 @@ class LayerPaths {
     cell.to_next = start_in(from_first, *first_behind);
     cell.way_to_next = start_in(from_waiting, *waits_behind);
     for (const StagedOpIndex op : own)
-      if (is_compute(op)) {
-        cell.alone = std::max(cell.alone, from_first.at(op));
-        cell.work += stage_.duration(op);
-      }
+      if (is_compute(op)) cell.alone = std::max(cell.alone, from_first.at(op));
+    cell.work = work(layer);
     const auto way = least_way_out(own, next, from_waiting);
     if (!way) return std::nullopt;
     cell.way = *way;

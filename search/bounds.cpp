@@ -290,7 +290,6 @@ GraphProfile::ChunkTimes& GraphProfile::ChunkTimes::operator+=(const ChunkTimes&
   backward_work += other.backward_work;
   weight_grad += other.weight_grad;
   both += other.both;
-  way_in += other.way_in;
   way_out += other.way_out;
   down += other.down;
   up += other.up;
@@ -324,13 +323,13 @@ std::vector<GraphProfile::ChunkTimes> GraphProfile::chunk_times(
       const auto& [forward, backward, weight_grad] = *cells[layer];
       const bool ahead = go_on(layer, layer + 1), back = layer > 0 && go_on(layer, layer - 1);
       own.forward = ahead ? forward.to_next : forward.alone;
-      own.way_in = own.down = ahead ? forward.way_to_next : forward.way;
+      own.down = ahead ? forward.way_to_next : forward.way;
       own.backward = back ? backward.to_next : backward.alone;
       own.way_out = own.up = back ? backward.way_to_next : backward.way;
       own.backward_work = backward.work;
       own.weight_grad = weight_grad;
     } else {
-      own.forward = own.way_in = own.down = of(Part::kForward);
+      own.forward = own.down = of(Part::kForward);
       own.up = own.backward = of(Part::kInputGrad);
       if (again[layer] == Again::kSelective) own.backward += of(Part::kAgainSelective);
       if (again[layer] == Again::kAll) own.backward += of(Part::kAgainFull);
@@ -361,7 +360,7 @@ Duration GraphProfile::time_bound(const Strategy& strategy, const std::vector<La
     const ChunkTimes& top = chunks[index * chunks_per_stage];
     if (index == 0) first = stage;
     bound = std::max(bound, (stage.forward + stage.both) * micro_batches + stage.optimizer);
-    const Duration path = way + stage.forward * micro_batches - top.forward + top.way_in +
+    const Duration path = way + stage.forward * micro_batches - top.forward + top.down +
                           (parts ? stage.backward : stage.both) * (micro_batches - 1) +
                           stage.backward - top.backward + top.way_out;
     if (index > 0) bound = std::max(bound, path + first.weight_grad + first.optimizer);

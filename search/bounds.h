@@ -133,9 +133,9 @@ class GraphProfile {
   struct ChunkTimes {
     Duration forward, backward;  // backward: with what is computed again
     Duration backward_work, weight_grad;
-    Duration both;             // backward and weight gradients
-    Duration way_in, way_out;  // forward and backward, from what arrives to what leaves
-    Duration down, up;         // likewise; what is computed again waits for nothing
+    Duration both;      // backward and weight gradients
+    Duration down, up;  // forward and backward, from what arrives to what leaves
+    Duration way_out;   // backward likewise, with what is computed again where that is known
     Duration optimizer;
     ChunkTimes& operator+=(const ChunkTimes& other);
   };

@@ -2,7 +2,6 @@
 #include "search/layer_table.h"
 
 #include "compiler/stage.h"
-#include "core/at.h"
 #include "search/node_facts.h"
 
 #include <algorithm>
@@ -97,29 +96,38 @@ LayerTable::LayerTable(const SearchProblem& problem, const SearchModels& models,
     : problem_(problem),
       models_(models),
       cluster_(cluster),
-      stands_for_(static_cast<std::size_t>(training.num_layers()), false) {
-  if (!problem.shorter_graph || !problem.pins.empty() || training.num_layers() <= kBlocks + 2)
-    return;
+      training_(training),
+      samples_(samples),
+      stands_for_(static_cast<std::size_t>(training.num_layers()), false) {}
+
+bool LayerTable::is_of_use() {
+  if (!is_of_use_) {
+    compare_layers();
+    is_of_use_ = std::find(stands_for_.begin(), stands_for_.end(), true) != stands_for_.end();
+  }
+  return *is_of_use_;
+}
+
+void LayerTable::compare_layers() {
+  const int layers = training_.num_layers();
+  if (!problem_.shorter_graph || !problem_.pins.empty() || layers <= kBlocks + 2) return;
   Strategy plain;
-  plain.micro_batch = samples;
-  const LogicalGraph shorter = problem.shorter_graph(plain, kBlocks);
+  plain.micro_batch = samples_;
+  const LogicalGraph shorter = problem_.shorter_graph(plain, kBlocks);
   if (shorter.num_layers() != kBlocks + 2) return;
   const std::vector<OpForm> middle = form_of(shorter, kMiddle);
-  for (int layer = 1; layer + 1 < training.num_layers(); ++layer) {
-    stands_for_[static_cast<std::size_t>(layer)] = form_of(training, layer) == middle;
-    is_of_use_ = is_of_use_ || stands_for(layer);
-  }
+  for (int layer = 1; layer + 1 < layers; ++layer)
+    stands_for_[static_cast<std::size_t>(layer)] = form_of(training_, layer) == middle;
 }
 
 bool LayerTable::applies_to(const Strategy& strategy) const {
-  const Strategy own = layer_strategy(strategy);
   const bool communicates = strategy.tp > 1 || strategy.cp > 1 || strategy.ep > 1;
-  return is_of_use_ && communicates && strategy.order == kUsualOrder && strategy.pins.empty() &&
-         lies_alike(cluster_, own.ranks());
+  return communicates && strategy.order == kUsualOrder && strategy.pins.empty() &&
+         lies_alike(cluster_, layer_strategy(strategy).ranks());
 }
 
 const LayerCells* LayerTable::cells(const Strategy& strategy, const StopPoll& stop) {
-  if (!applies_to(strategy)) return nullptr;
+  if (!applies_to(strategy) || !is_of_use()) return nullptr;
   const Strategy own = layer_strategy(strategy);
   const std::string key = to_string(own);
   auto known = known_.find(key);

@@ -23,8 +23,7 @@ class LayerTable {
   LayerTable(const SearchProblem& problem, const SearchModels& models, const Cluster& cluster,
              const LogicalGraph& training, std::int64_t samples);
 
-  // By layer of the whole model; none where the model, the devices or the strategy are not such
-  // that the middle block speaks for others.
+  // Whether the middle block speaks for a layer of the whole model; known once `cells` was asked.
   bool stands_for(int layer) const { return stands_for_[static_cast<std::size_t>(layer)]; }
 
   // With the recomputation of `strategy`, of which kLayers is not asked for. nullptr: not known, or
@@ -33,13 +32,18 @@ class LayerTable {
 
  private:
   bool applies_to(const Strategy& strategy) const;
+  // Compares layers, once: a search that compiles no second plan has no use for it.
+  bool is_of_use();
+  void compare_layers();
   std::optional<LayerCells> staged_cells(const Strategy& strategy, const StopPoll& stop) const;
 
   const SearchProblem& problem_;
   const SearchModels& models_;
   const Cluster& cluster_;
+  const LogicalGraph& training_;
+  const std::int64_t samples_;
   std::vector<bool> stands_for_;
-  bool is_of_use_ = false;
+  std::optional<bool> is_of_use_;
   std::map<std::string, std::optional<LayerCells>> known_;
 };
 
