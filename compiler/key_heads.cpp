@@ -12,7 +12,7 @@
 namespace sextant {
 namespace {
 
-constexpr std::size_t kHeads = 2;  // dim of heads in the operands of attention
+constexpr std::size_t kDimOfHeads = 2;  // dim of heads in the operands of attention
 
 // Of all attentions whose heads are shared and that are told their groups, as shards of queries
 // have to be; 1 where none is. With one head for all nothing is to be split, and heads that do not
@@ -21,8 +21,8 @@ std::int64_t key_head_parts(const LogicalGraph& training, std::int64_t tp) {
   std::int64_t parts = 0;
   for (const LogicalOp& op : training.ops()) {
     if (!op.kind.starts_with("attention") || !op.attributes.contains("group")) continue;
-    const std::int64_t heads = training.tensor(op.inputs[0]).type.shape[kHeads];
-    const std::int64_t key_heads = training.tensor(op.inputs[1]).type.shape[kHeads];
+    const std::int64_t heads = training.tensor(op.inputs[0]).type.shape[kDimOfHeads];
+    const std::int64_t key_heads = training.tensor(op.inputs[1]).type.shape[kDimOfHeads];
     if (key_heads < tp && tp % key_heads == 0 && heads % tp == 0)
       parts = std::gcd(parts, key_heads);
   }

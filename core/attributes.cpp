@@ -44,12 +44,6 @@ Value existing_or(const std::vector<Entry>& entries, std::string_view name, std:
   return value == nullptr ? fallback : typed<Value>(*value, name, wanted);
 }
 
-constexpr std::string_view kInteger = "an integer";
-constexpr std::string_view kReal = "a real number";
-constexpr std::string_view kTruth = "a truth value";
-constexpr std::string_view kText = "a text";
-constexpr std::string_view kIntegers = "a list of integers";
-
 }  // namespace
 
 AttributeType type_of(const AttributeValue& value) {
@@ -59,15 +53,15 @@ AttributeType type_of(const AttributeValue& value) {
 std::string_view to_string(AttributeType type) {
   switch (type) {
     case AttributeType::kBoolean:
-      return kTruth;
+      return "a truth value";
     case AttributeType::kInteger:
-      return kInteger;
+      return "an integer";
     case AttributeType::kReal:
-      return kReal;
+      return "a real number";
     case AttributeType::kText:
-      return kText;
+      return "a text";
     case AttributeType::kIntegers:
-      return kIntegers;
+      return "a list of integers";
   }
   return "?";
 }
@@ -88,31 +82,31 @@ void Attributes::set(std::string_view name, AttributeValue value) {
 bool Attributes::contains(std::string_view name) const { return find(entries_, name) != nullptr; }
 
 std::int64_t Attributes::integer(std::string_view name) const {
-  return existing<std::int64_t>(entries_, name, kInteger);
+  return existing<std::int64_t>(entries_, name, to_string(AttributeType::kInteger));
 }
 
 std::int64_t Attributes::integer_or(std::string_view name, std::int64_t fallback) const {
-  return existing_or<std::int64_t>(entries_, name, kInteger, fallback);
+  return existing_or<std::int64_t>(entries_, name, to_string(AttributeType::kInteger), fallback);
 }
 
 double Attributes::real(std::string_view name) const {
-  return existing<double>(entries_, name, kReal);
+  return existing<double>(entries_, name, to_string(AttributeType::kReal));
 }
 
 double Attributes::real_or(std::string_view name, double fallback) const {
-  return existing_or<double>(entries_, name, kReal, fallback);
+  return existing_or<double>(entries_, name, to_string(AttributeType::kReal), fallback);
 }
 
 bool Attributes::boolean_or(std::string_view name, bool fallback) const {
-  return existing_or<bool>(entries_, name, kTruth, fallback);
+  return existing_or<bool>(entries_, name, to_string(AttributeType::kBoolean), fallback);
 }
 
 const std::string& Attributes::text(std::string_view name) const {
-  return existing<std::string>(entries_, name, kText);
+  return existing<std::string>(entries_, name, to_string(AttributeType::kText));
 }
 
 const std::vector<std::int64_t>& Attributes::integers(std::string_view name) const {
-  return existing<std::vector<std::int64_t>>(entries_, name, kIntegers);
+  return existing<std::vector<std::int64_t>>(entries_, name, to_string(AttributeType::kIntegers));
 }
 
 }  // namespace sextant

@@ -16,7 +16,6 @@
 
 namespace sextant {
 
-inline constexpr std::size_t kMaxRank = 16;  // of shapes
 inline constexpr std::size_t kMostAxes = 16;
 
 struct Box {

@@ -10,7 +10,6 @@
 namespace sextant {
 namespace {
 
-constexpr std::size_t kMaxRank = 16;
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 62;
 
 std::string joined(const std::vector<std::int64_t>& extents) {

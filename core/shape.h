@@ -14,6 +14,8 @@
 
 namespace sextant {
 
+inline constexpr std::size_t kMaxRank = 16;
+
 class Shape {
  public:
   Shape() = default;  // rank 0: a scalar

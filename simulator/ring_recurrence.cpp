@@ -4,19 +4,11 @@
 #include "simulator/ring_recurrence.h"
 
 #include "core/check.h"
+#include "simulator/vector_width.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <vector>
-
-// Vectors as wide as the machine has: the choice is made when the program starts.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define SEXTANT_FOR_EACH_VECTOR_WIDTH \
-  __attribute__((target_clones("default", "avx2"), optimize("O3")))
-#else
-#define SEXTANT_FOR_EACH_VECTOR_WIDTH
-#endif
 
 namespace sextant {
 

@@ -113,7 +113,8 @@ Rows softmax_grad_rows(Types inputs, Types, const Attributes& attributes) {
 }
 
 // Examples: 10 rows of 7 and rows along the middle dim.
-constexpr std::pair<std::int64_t, std::int64_t> kAnyValue = {-3, 3}, kMax = {3, 5}, kSum = {1, 9};
+constexpr std::pair<std::int64_t, std::int64_t> kAnyValue = {-3, 3}, kRowMax = {3, 5},
+                                                kRowSum = {1, 9};
 TensorType cube() { return f64({2, 5, 4}); }
 Attributes along(std::int64_t dim) { return {{"dims", Integers{dim}}}; }
 
@@ -130,21 +131,21 @@ TensorId softmax(LogicalGraph& graph, TensorId x, std::int64_t dim, const std::s
 }
 
 void add_softmax(OperatorRegistry& registry) {
-  registry.add(
-      {.kind = "reduce_sum_exp",
-       .min_inputs = 2,
-       .max_inputs = 2,
-       .attributes = {{"dims", kIntegers}, {"keep_dims", kBoolean, kOptional}},
-       .infer = infer_sum_exp,
-       .work = reduction_pass<3>,
-       .signatures = sum_exp_rows,
-       .examples = [] {
-         return Examples{
-             {.inputs = {cube(), f64({2, 4})}, .attributes = along(1), .ranges = {kAnyValue, kMax}},
-             {.inputs = {cube(), f64({2, 5, 1})},
-              .attributes = {{"dims", Integers{-1}}, {"keep_dims", true}},
-              .ranges = {kAnyValue, kMax}}};
-       }});
+  registry.add({.kind = "reduce_sum_exp",
+                .min_inputs = 2,
+                .max_inputs = 2,
+                .attributes = {{"dims", kIntegers}, {"keep_dims", kBoolean, kOptional}},
+                .infer = infer_sum_exp,
+                .work = reduction_pass<3>,
+                .signatures = sum_exp_rows,
+                .examples = [] {
+                  return Examples{{.inputs = {cube(), f64({2, 4})},
+                                   .attributes = along(1),
+                                   .ranges = {kAnyValue, kRowMax}},
+                                  {.inputs = {cube(), f64({2, 5, 1})},
+                                   .attributes = {{"dims", Integers{-1}}, {"keep_dims", true}},
+                                   .ranges = {kAnyValue, kRowMax}}};
+                }});
   registry.add({.kind = "softmax",
                 .min_inputs = 3,
                 .max_inputs = 3,
@@ -156,10 +157,10 @@ void add_softmax(OperatorRegistry& registry) {
                 .examples = [] {
                   return Examples{{.inputs = {cube(), f64({2, 4}), f64({2, 4})},
                                    .attributes = along(1),
-                                   .ranges = {kAnyValue, kMax, kSum}},
+                                   .ranges = {kAnyValue, kRowMax, kRowSum}},
                                   {.inputs = {f64({7}), f64(Shape()), f64(Shape())},
                                    .attributes = along(-1),
-                                   .ranges = {kAnyValue, kMax, kSum}}};
+                                   .ranges = {kAnyValue, kRowMax, kRowSum}}};
                 }});
   registry.add(
       {.kind = "softmax_grad",

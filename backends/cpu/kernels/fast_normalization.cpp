@@ -25,10 +25,9 @@ void layer_norm(const KernelContext& context, Workspace&) {
     const float* x = input<float>(context, 0) + row * n;
     float* y = output<float>(context, 0) + row * n;
     const float mean = mean_of(x, n);
-    const float variance =
-        lane_sum(n, [&](std::int64_t i) { return (x[i] - mean) * (x[i] - mean); }) /
-        static_cast<float>(n);
-    const float rstd = reciprocal_root(variance, epsilon);
+    const float squares =
+        lane_sum(n, [&](std::int64_t i) { return (x[i] - mean) * (x[i] - mean); });
+    const float rstd = reciprocal_root(average(squares, n), epsilon);
     for (std::int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * rstd * gamma[i] + beta[i];
     output<float>(context, 1)[row] = mean;
     output<float>(context, 2)[row] = rstd;
@@ -88,9 +87,8 @@ void rms_norm(const KernelContext& context, Workspace&) {
   for (std::int64_t row = 0; row < rows.count; ++row) {
     const float* x = input<float>(context, 0) + row * n;
     float* y = output<float>(context, 0) + row * n;
-    const float square =
-        lane_sum(n, [&](std::int64_t i) { return x[i] * x[i]; }) / static_cast<float>(n);
-    const float rstd = reciprocal_root(square, epsilon);
+    const float squares = lane_sum(n, [&](std::int64_t i) { return x[i] * x[i]; });
+    const float rstd = reciprocal_root(average(squares, n), epsilon);
     for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] * rstd * gamma[i];
     output<float>(context, 1)[row] = rstd;
   }

@@ -24,10 +24,9 @@ void layer_norm(const KernelContext& context, Workspace& workspace) {
   const auto n = static_cast<std::size_t>(rows.length);
   for (std::size_t r = 0; r < static_cast<std::size_t>(rows.count); ++r) {
     const double mean = mean_of(x, r * n, n);
-    double variance = 0.0;
-    for (std::size_t i = 0; i < n; ++i) variance += (x[r * n + i] - mean) * (x[r * n + i] - mean);
-    variance /= static_cast<double>(n);
-    const double rstd = reciprocal_root(variance, epsilon);
+    double squares = 0.0;
+    for (std::size_t i = 0; i < n; ++i) squares += (x[r * n + i] - mean) * (x[r * n + i] - mean);
+    const double rstd = reciprocal_root(average(squares, rows.length), epsilon);
     for (std::size_t i = 0; i < n; ++i)
       y.put(r * n + i, (x[r * n + i] - mean) * rstd * gamma[i] + beta[i]);
     means.put(r, mean);
@@ -89,7 +88,7 @@ void rms_norm(const KernelContext& context, Workspace& workspace) {
   for (std::size_t r = 0; r < static_cast<std::size_t>(rows.count); ++r) {
     double squares = 0.0;
     for (std::size_t i = 0; i < n; ++i) squares += x[r * n + i] * x[r * n + i];
-    const double rstd = reciprocal_root(squares / static_cast<double>(n), epsilon);
+    const double rstd = reciprocal_root(average(squares, rows.length), epsilon);
     for (std::size_t i = 0; i < n; ++i) y.put(r * n + i, x[r * n + i] * rstd * gamma[i]);
     rstds.put(r, rstd);
   }

@@ -149,7 +149,8 @@ __global__ void __launch_bounds__(kThreads, ElementRows<T, kThreads, kPer>::kBlo
   using W = Wide<T>;
   using Own = ElementRows<T, kThreads, kPer>;
   const Own own(a.length);
-  const auto count = static_cast<W>(a.length);
+  const auto count =
+      static_cast<W>(max(a.length, std::int64_t{1}));  // averages of an empty row are 0
   for (std::int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
     T x[kPer];
     own.load(x, a.x, row);
@@ -189,7 +190,8 @@ __global__ void __launch_bounds__(kPassThreads) norm_in_passes(NormArguments a) 
   const auto* gamma = static_cast<const T*>(a.gamma);
   const auto* beta = static_cast<const T*>(a.beta);
   const bool keeps_sum = a.other != nullptr && a.sum != nullptr;
-  const auto count = static_cast<W>(a.length);
+  const auto count =
+      static_cast<W>(max(a.length, std::int64_t{1}));  // averages of an empty row are 0
   for (std::int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
     const std::int64_t first = row * a.length;
     const auto element = [&](std::int64_t i) {
