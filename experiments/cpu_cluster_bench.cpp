@@ -19,16 +19,16 @@
 namespace sextant {
 namespace {
 
-constexpr std::int64_t kProductRows[] = {16, 128, 1024};
-constexpr std::int64_t kProductSizes[] = {32, 128, 512, 2048};
+constexpr std::int64_t kRowsOnCores[] = {16, 128, 1024};
+constexpr std::int64_t kSizesOnCores[] = {32, 128, 512, 2048};
 constexpr double kMostFlops = 6e8;  // of one product: 20 ms at 30 GFLOP/s
 
 constexpr std::int64_t kStepsOfLaunches = 12, kWarmUpSteps = 3;
 
 void add_products(KernelMeasurement& measurement) {
-  for (const std::int64_t m : kProductRows)
-    for (const std::int64_t n : kProductSizes)
-      for (const std::int64_t k : kProductSizes)
+  for (const std::int64_t m : kRowsOnCores)
+    for (const std::int64_t n : kSizesOnCores)
+      for (const std::int64_t k : kSizesOnCores)
         if (2.0 * static_cast<double>(m * n * k) <= kMostFlops)
           measurement.add("matmul", {measurement.type({m, k}), measurement.type({k, n})}, {});
 }

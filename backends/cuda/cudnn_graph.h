@@ -21,6 +21,11 @@ void check_cudnn(cudnnStatus_t status, const char* expression, const char* file,
 #define SEXTANT_CUDNN(expression) \
   ::sextant::check_cudnn((expression), #expression, __FILE__, __LINE__)
 
+// What graphs are planned for: addresses at multiples of 16 bytes.
+inline bool is_aligned(const void* address) {
+  return reinterpret_cast<std::uintptr_t>(address) % 16 == 0;
+}
+
 // One descriptor of the backend interface.
 class CudnnDescriptor {
  public:

@@ -32,8 +32,6 @@ constexpr std::size_t kMostPlans = 3;
 // Gradients of scores of one layer that may lie in memory.
 constexpr std::size_t kMostScoreBytes = std::size_t{2} << 30;
 
-bool is_aligned(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0; }
-
 // Heads of 64 to 256 elements, by eights.
 bool has_size(std::int64_t size) { return size >= 64 && size <= kMostHeadSize && size % 8 == 0; }
 
