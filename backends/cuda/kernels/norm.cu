@@ -233,7 +233,8 @@ void start(const NormArguments& a, cudaStream_t stream) {
 
 template <typename T>
 bool start_in_registers(const NormArguments& a, cudaStream_t stream) {
-  if (a.adds_y || !has_packs<T>(a.length, {a.x, a.other, a.gamma, a.beta, a.sum, a.y}))
+  if (a.length == 0 || a.adds_y ||
+      !has_packs<T>(a.length, {a.x, a.other, a.gamma, a.beta, a.sum, a.y}))
     return false;
   const std::int64_t packs = a.length / Pack<T>::kSize;
   if (a.other == nullptr)
