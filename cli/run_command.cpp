@@ -385,7 +385,6 @@ void run_run(const RunArguments& arguments, const CommonOptions& common, Console
   if (!is_planned) note_other_device(arguments, planned_device.name, devices, console);
   const PhysicalGraph graph = compiled(planned, console);
   console.end_progress();
-  require_ranks(arguments, graph);
   const std::optional<TokenData> data = token_data(graph, arguments.data);
 
   console.say(fmt::format("{} on {}: {}", name_of(planned.job.model), devices,
