@@ -1,14 +1,17 @@
 // Whole plans of 2 to 8 ranks on one GPU: every strategy trains as it does on CPU ranks, and copies
 // of one value have equal bits on all ranks.
+#include "actor/runtime.h"
 #include "core/error.h"
+#include "io/training_host.h"
 #include "tests/conformance/law_compare.h"
 #include "tests/conformance/training_runs.h"
 #include "tests/cuda/gpu.h"
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -113,6 +116,44 @@ TEST_CASE("context and expert parallelism train on ranks of one GPU as on the CP
   training.model.capacity_factor = 0.8;
   check_alike(training, {"dp=2 ep=2 micro_batch=2", "dp=4 ep=2 micro_batch=1",
                          "dp=2 ep=2 tp=2 micro_batch=2"});
+}
+
+TEST_CASE("bad data on one rank of several ends all of them, naming the operator" *
+          doctest::skip(!has_gpu())) {
+  // Ids of no token for one rank, in step 3.
+  class BadTokens final : public HostActors {
+   public:
+    explicit BadTokens(const TokenData& tokens) : good_(tokens, 5) {}
+    void act(const HostAct& act) override {
+      good_.act(act);
+      if (act.actor->name != "tokens" || act.step != 3 || act.rank != Rank(1)) return;
+      const std::int32_t bad = 1 << 20;
+      std::memcpy(act.outputs[0].data(), &bad, sizeof(bad));
+    }
+
+   private:
+    TrainingHost good_;
+  };
+  TrainingCase training = odd_case();
+  const TokenData tokens(std::vector<std::int32_t>(400, 3));
+  for (const std::string strategy : {"dp=2 micro_batch=2", "dp=2 tp=2 micro_batch=2"}) {
+    CAPTURE(strategy);
+    const PhysicalGraph graph = compile_case(training, strategy);
+    CudaWorldOptions options;
+    options.gpus = {0};
+    options.ranks_per_gpu = 64;
+    CudaWorld world(graph, options);
+    BadTokens host(tokens);
+    const auto begin = std::chrono::steady_clock::now();
+    try {
+      run_all(graph, world.devices(), host, 50);
+      FAIL("no error");
+    } catch (const Error& error) {
+      CHECK(error.code() == ErrorCode::kBadInput);
+      CHECK_MESSAGE(std::string(error.what()).find("embedding") != std::string::npos, error.what());
+    }
+    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
+  }
 }
 
 TEST_CASE("with deterministic, two runs of several ranks on one GPU leave the same bits" *
