@@ -35,7 +35,7 @@ using Dims = CudnnGraph::Dims;
 
 // cuDNN asks for more where a layout of its own is faster.
 constexpr std::size_t kMostWorkspace = std::size_t{1} << 30;
-constexpr std::size_t kMostPlans = 8;
+constexpr std::size_t kMostConvPlans = 8;
 constexpr int kMostCudnnDims = 3;
 
 // What a plan depends on.
@@ -147,7 +147,7 @@ std::int64_t elements_of(const Dims& dims) {
   return count;
 }
 
-struct Planned {
+struct PlannedConv {
   CudnnGraph::Tensor x = 0, w = 0, y = 0;
   std::optional<CudnnPlan> plan;
 };
@@ -180,7 +180,7 @@ class Trial {
 };
 
 // The fastest of several on noise, or the first where there is no memory to try them.
-std::size_t fastest(const Planned& planned, const std::vector<CudnnPlan>& plans,
+std::size_t fastest(const PlannedConv& planned, const std::vector<CudnnPlan>& plans,
                     const Problem& problem, CudaContext& device) {
   constexpr int kRuns = 4;
   std::size_t most = 0;
@@ -211,7 +211,7 @@ std::size_t fastest(const Planned& planned, const std::vector<CudnnPlan>& plans,
   return best;
 }
 
-void set_plan(Planned& planned, const Problem& problem, CudaContext& device) {
+void set_plan(PlannedConv& planned, const Problem& problem, CudaContext& device) {
   CudnnGraph graph;
   const auto tensor = [&](CudaConvMade which) {
     return graph.tensor(problem.dims(which), problem.strides(which), problem.type);
@@ -222,7 +222,8 @@ void set_plan(Planned& planned, const Problem& problem, CudaContext& device) {
   graph.convolve(made_of(problem.made), problem.windows, planned.x, planned.w, planned.y);
   refuse_rounding(graph, problem.type);
   std::vector<CudnnPlan> plans;
-  for (CudnnPlan& plan : graph.plans({device.cudnn(), nullptr}, device.deterministic(), kMostPlans))
+  for (CudnnPlan& plan :
+       graph.plans({device.cudnn(), nullptr}, device.deterministic(), kMostConvPlans))
     if (plan.workspace_bytes() <= kMostWorkspace) plans.push_back(std::move(plan));
   require(!plans.empty(), ErrorCode::kDevice, "all plans want more than {} GiB of scratch",
           kMostWorkspace >> 30);
@@ -230,11 +231,11 @@ void set_plan(Planned& planned, const Problem& problem, CudaContext& device) {
   planned.plan.emplace(std::move(plans[may_choose ? fastest(planned, plans, problem, device) : 0]));
 }
 
-std::shared_ptr<const Planned> planned(const Problem& problem, CudaContext& device) {
+std::shared_ptr<const PlannedConv> planned(const Problem& problem, CudaContext& device) {
   const std::string name = text_of(problem);
   std::shared_ptr<void>& shared = device.shared(name);
-  if (shared != nullptr) return std::static_pointer_cast<const Planned>(shared);
-  auto made = std::make_shared<Planned>();
+  if (shared != nullptr) return std::static_pointer_cast<const PlannedConv>(shared);
+  auto made = std::make_shared<PlannedConv>();
   try {
     set_plan(*made, problem, device);
   } catch (const Error& error) {
@@ -246,7 +247,7 @@ std::shared_ptr<const Planned> planned(const Problem& problem, CudaContext& devi
 
 class CudnnConv final : public CudaKernel {
  public:
-  CudnnConv(std::shared_ptr<const Planned> planned, const CudaConv& conv, Problem problem,
+  CudnnConv(std::shared_ptr<const PlannedConv> planned, const CudaConv& conv, Problem problem,
             CudaContext& device)
       : planned_(std::move(planned)), conv_(conv), problem_(std::move(problem)), device_(device) {
     device.need_scratch(lay_out(nullptr) + planned_->plan->workspace_bytes());
@@ -351,7 +352,7 @@ class CudnnConv final : public CudaKernel {
     binding_.emplace(planned_->plan->bind(addresses, scratch + used));
   }
 
-  std::shared_ptr<const Planned> planned_;
+  std::shared_ptr<const PlannedConv> planned_;
   CudaConv conv_;
   Problem problem_;
   CudaContext& device_;
@@ -371,7 +372,7 @@ std::unique_ptr<CudaKernel> make_cudnn_conv(const CudaConv& conv, CudaConvMade m
   if (!problem || !is_aligned(conv.x) || !is_aligned(conv.w) || !is_aligned(conv.y) ||
       !is_aligned(conv.to))
     return nullptr;
-  std::shared_ptr<const Planned> plan = planned(*problem, device);
+  std::shared_ptr<const PlannedConv> plan = planned(*problem, device);
   if (!plan->plan && problem->channels_last) {
     problem->channels_last = false;
     plan = planned(*problem, device);
