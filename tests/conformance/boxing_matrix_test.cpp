@@ -130,7 +130,7 @@ TEST_CASE("all 256 pairs of words run right on 4x2") { sweep_mesh({4, 2}, false)
 TEST_CASE("all 4096 pairs of words run right on 2x2x2") { sweep_mesh({2, 2, 2}, false); }
 
 // Splits of one dim in either order of nesting (G06), beside everything else.
-TEST_CASE("all pairs of words with nested splits run right on 2x3, in either order") {
+void sweep_nested_splits(const CpuOptions& options) {
   Sweep sweep;
   std::vector<NdSbp> words = words_over({kRows, kCopy, kSum}, 2);
   words.push_back({Sbp::split(0, 2), Sbp::split(0, 1)});
@@ -140,7 +140,11 @@ TEST_CASE("all pairs of words with nested splits run right on 2x3, in either ord
   for (const NdSbp& from : words)
     for (const NdSbp& to : words)
       for (const Shape& shape : {Shape{7}, Shape{5, 2}, Shape{3, 4}})
-        sweep.run({{shape, DType::kI32}, placement, placement, from, to});
+        sweep.run_with({{shape, DType::kI32}, placement, placement, from, to}, options);
+}
+
+TEST_CASE("all pairs of words with nested splits run right on 2x3, in either order") {
+  sweep_nested_splits(options_of(CpuQueueKind::kInline));
 }
 
 // ---------------------------------------------------------------- placements
@@ -216,7 +220,7 @@ Places random_places(Relation relation, Random& random) {
           mesh(random_extents(static_cast<std::int64_t>(target.size()), random), target)};
 }
 
-TEST_CASE("all 36 pairs of words run right between placements in every relation") {
+void sweep_relations(const CpuOptions& options) {
   Sweep sweep;
   const std::vector<NdSbp> words = words_over({kRows, kColumns, kLast, kCopy, kSum, kMost}, 1);
   Random random("boxing between lines");
@@ -229,8 +233,12 @@ TEST_CASE("all 36 pairs of words run right between placements in every relation"
             side->axes = {{"x", side->size()}};
           const std::vector<Shape> shapes = shapes_around(places.source.size());
           const Shape& shape = shapes[static_cast<std::size_t>(random.integer(0, 5))];
-          sweep.run({{shape, DType::kF32}, places.source, places.target, from, to});
+          sweep.run_with({{shape, DType::kF32}, places.source, places.target, from, to}, options);
         }
+}
+
+TEST_CASE("all 36 pairs of words run right between placements in every relation") {
+  sweep_relations(options_of(CpuQueueKind::kInline));
 }
 
 // ---------------------------------------------------------------- the covering sample
@@ -319,6 +327,11 @@ TEST_CASE("scripts run all pairs of words right on meshes of two and three axes"
             {{shapes[next++ % shapes.size()], DType::kF32}, placement, placement, from, to},
             by_scripts(CpuQueueKind::kInline));
   }
+}
+
+TEST_CASE("scripts run nested splits right, and all pairs between placements in every relation") {
+  sweep_nested_splits(by_scripts(CpuQueueKind::kInline));
+  sweep_relations(by_scripts(CpuQueueKind::kInline));
 }
 
 TEST_CASE("scripts run every kind of pair right in every element type, between any placements") {

@@ -149,7 +149,7 @@ TEST_CASE("by scripts every kind of parallelism trains to the bits of the CPU's 
   by_scripts.collectives = CpuCollectives::kScripts;
   for (const std::string strategy :
        {"dp=3 micro_batch=2 zero=2", "dp=2 tp=2 pp=2 micro_batch=1 zero=3 sp=on schedule=zb-h1",
-        "dp=2 cp=2 micro_batch=2 zero=1", "tp=2 micro_batch=4 pieces=2"}) {
+        "dp=2 cp=2 micro_batch=2 zero=1 cp_mode=a2a", "tp=2 micro_batch=4 pieces=2"}) {
     CAPTURE(strategy);
     const TrainingResult direct =
         train(odd_case(true), strategy, cpu_of(CpuQueueKind::kAsynchronous));
