@@ -362,15 +362,17 @@ class CudnnConv final : public CudaKernel {
   std::optional<CudnnDescriptor> binding_;
 };
 
-bool is_aligned(const void* address) { return reinterpret_cast<std::uintptr_t>(address) % 16 == 0; }
+bool has_conv_alignment(const void* address) {
+  return reinterpret_cast<std::uintptr_t>(address) % 16 == 0;
+}
 
 }  // namespace
 
 std::unique_ptr<CudaKernel> make_cudnn_conv(const CudaConv& conv, CudaConvMade made,
                                             CudaContext& device) {
   std::optional<Problem> problem = problem_of(conv, made);
-  if (!problem || !is_aligned(conv.x) || !is_aligned(conv.w) || !is_aligned(conv.y) ||
-      !is_aligned(conv.to))
+  if (!problem || !has_conv_alignment(conv.x) || !has_conv_alignment(conv.w) ||
+      !has_conv_alignment(conv.y) || !has_conv_alignment(conv.to))
     return nullptr;
   std::shared_ptr<const PlannedConv> plan = planned(*problem, device);
   if (!plan->plan && problem->channels_last) {
