@@ -121,7 +121,7 @@ TEST_CASE("all 36 pairs of words run right on 2, 4 and 8 ranks of one GPU" *
   }
 }
 
-TEST_CASE("pairs of words run right on meshes of 2x2, 2x3 and 2x2x2 ranks of one GPU" *
+TEST_CASE("pairs of words run right on meshes of 2x2, 2x3, 4x2 and 2x2x2 ranks of one GPU" *
           doctest::skip(!has_gpu())) {
   Sweep sweep;
   const std::vector<Shape> shapes{Shape{7, 5}, Shape{4, 8}, Shape{13, 1}, Shape{4, 6}, Shape{0, 3}};
@@ -138,9 +138,10 @@ TEST_CASE("pairs of words run right on meshes of 2x2, 2x3 and 2x2x2 ranks of one
                      from,
                      to});
   };
-  sweep_mesh({2, 2}, 3);
-  sweep_mesh({2, 3}, 7);
-  sweep_mesh({2, 2, 2}, 61);
+  sweep_mesh({2, 2}, 1);
+  sweep_mesh({2, 3}, 1);
+  sweep_mesh({4, 2}, 1);
+  sweep_mesh({2, 2, 2}, 7);
 }
 
 TEST_CASE("every element type runs right between placements in every relation on one GPU" *
