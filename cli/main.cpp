@@ -226,7 +226,8 @@ void add_run(Program& p) {
   CLI::App& verb = add_verb(p.app, p, "run", "Train with a plan",
                             "Examples:\n  sextant run plan.json --data text.txt --steps 50 --out "
                             "run\n"
-                            "  sextant run plan.json --backend cuda --data random --profile 3",
+                            "  sextant run plan.json --backend cuda --data random --profile 3\n"
+                            "  sextant run plan.json --backend cuda --ranks-per-gpu 4",
                             [&p](Console& console) { run_run(p.run, p.common, console); });
   add_job(verb, p.run.job, true);
   verb.add_option("--backend", p.run.backend, "cpu, cuda");
@@ -236,6 +237,11 @@ void add_run(Program& p) {
   verb.add_flag("--deterministic", p.run.deterministic, "cuda: the same bits in every run");
   verb.add_option("--matmul-cache", p.run.matmul_cache,
                   "cuda: file that keeps which algorithms were measured to be fast");
+  verb.add_option("--gpus", p.run.gpus, "cuda: which ones, as 0,1; default: all");
+  verb.add_option("--ranks-per-gpu", p.run.ranks_per_gpu,
+                  "cuda: neighbouring ranks that share a GPU (1)");
+  verb.add_option("--collectives", p.run.collectives,
+                  "cuda: local (default): ranks of one process pull from each other");
   verb.add_option("--data", p.run.data, "text file or folder of text files; random: uniform ids");
   verb.add_option("--steps", p.run.steps, "optimizer steps");
   verb.add_option("--profile", p.run.profile, "extra steps that time every operator");

@@ -50,17 +50,14 @@ class CpuRanks final : public RunDevices {
 };
 
 #ifdef SEXTANT_HAS_CUDA
-class OneGpu final : public RunDevices {
+class GpuRanks final : public RunDevices {
  public:
-  OneGpu(const PhysicalGraph& graph, const CudaOptions& options)
-      : device_(make_cuda_device(options)) {
-    device_->prepare(graph, Rank(0));
-  }
-  std::vector<Device*> devices() override { return {device_.get()}; }
-  void abort(const std::string& reason) override { device_->abort(reason); }
+  GpuRanks(const PhysicalGraph& graph, const CudaWorldOptions& options) : world_(graph, options) {}
+  std::vector<Device*> devices() override { return world_.devices(); }
+  void abort(const std::string& reason) override { world_.abort(reason); }
 
  private:
-  std::unique_ptr<Device> device_;
+  CudaWorld world_;
 };
 #endif
 
@@ -84,18 +81,50 @@ bool parse_graphs(const std::string& text) {
   return text != "off";
 }
 
+// "0,1"
+std::vector<int> parse_gpus(const std::string& text) {
+  std::vector<int> gpus;
+  for (std::size_t begin = 0; begin < text.size() || (begin > 0 && begin == text.size());) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    const bool is_number = !word.empty() && word.size() < 5 &&
+                           word.find_first_not_of("0123456789") == std::string::npos;
+    require(is_number, ErrorCode::kUsage,
+            "--gpus '{}': '{}' is no number of a GPU; wanted is a list as 0,1", text, word);
+    gpus.push_back(std::stoi(word));
+    begin = end + 1;
+  }
+  return gpus;
+}
+
+constexpr std::int64_t kMostRanksPerGpu = 1024;
+
+void require_gpu_placement(const RunArguments& arguments) {
+  parse_gpus(arguments.gpus);
+  require(arguments.collectives.empty() || arguments.collectives == "local", ErrorCode::kUsage,
+          "--collectives '{}' is not one of local", arguments.collectives);
+  const std::int64_t each = arguments.ranks_per_gpu.value_or(1);
+  require(each >= 1 && each <= kMostRanksPerGpu, ErrorCode::kUsage,
+          "--ranks-per-gpu {} is not between 1 and {}", each, kMostRanksPerGpu);
+}
+
 void require_cpu_options(const RunArguments& arguments) {
   cpu_options(arguments);
   require(arguments.graphs.empty(), ErrorCode::kUsage,
           "--graphs {}: CUDA graphs belong to --backend cuda", arguments.graphs);
   require(arguments.matmul_cache.empty(), ErrorCode::kUsage,
           "--matmul-cache {}: the option belongs to --backend cuda", arguments.matmul_cache);
+  require(arguments.gpus.empty() && arguments.collectives.empty() && !arguments.ranks_per_gpu,
+          ErrorCode::kUsage,
+          "--gpus, --ranks-per-gpu and --collectives belong to --backend cuda: CPU ranks are "
+          "threads of this process");
   require(!arguments.deterministic, ErrorCode::kUsage,
           "--deterministic belongs to --backend cuda: CPU ranks give the same bits in every run");
 }
 
 void require_cuda_options(const RunArguments& arguments) {
   parse_graphs(arguments.graphs);
+  require_gpu_placement(arguments);
   require(arguments.queues.empty(), ErrorCode::kUsage,
           "--queues {}: queues of a GPU are its streams; the option belongs to --backend cpu",
           arguments.queues);
@@ -124,16 +153,15 @@ void require_backend(const RunArguments& arguments) {
     require_cuda_options(arguments);
 }
 
-void require_ranks(const RunArguments& arguments, const PhysicalGraph& graph) {
-  require(arguments.backend == "cpu" || graph.ranks.size() == 1, ErrorCode::kInfeasible,
-          "the plan has {} ranks: --backend cuda runs plans of one rank in this version; "
-          "--backend cpu runs all of them",
-          graph.ranks.size());
-}
-
 std::string devices_text(const RunArguments& arguments, std::int64_t ranks) {
 #ifdef SEXTANT_HAS_CUDA
-  if (arguments.backend == "cuda") return cuda_device_name(0);
+  if (arguments.backend == "cuda") {
+    const std::vector<int> gpus = parse_gpus(arguments.gpus);
+    const std::string name = cuda_device_name(gpus.empty() ? 0 : gpus.front());
+    if (ranks == 1) return name;
+    const std::int64_t each = arguments.ranks_per_gpu.value_or(1);
+    return fmt::format("{} ranks on {} x {}", ranks, (ranks + each - 1) / each, name);
+  }
 #endif
   static_cast<void>(arguments);
   return fmt::format("{} CPU ranks", ranks);
@@ -155,15 +183,17 @@ std::unique_ptr<RunDevices> make_run_devices(
     const std::function<void(const std::string&)>& notice) {
 #ifdef SEXTANT_HAS_CUDA
   if (arguments.backend == "cuda") {
-    CudaOptions options;
-    options.seed = seed;
-    options.profile = profile;
-    options.deterministic = arguments.deterministic;
-    options.graphs = parse_graphs(arguments.graphs);
-    options.tune_matmuls = !arguments.deterministic;
-    options.matmul_cache = arguments.matmul_cache;
-    options.notice = notice;
-    return std::make_unique<OneGpu>(graph, options);
+    CudaWorldOptions options;
+    options.each.seed = seed;
+    options.each.profile = profile;
+    options.each.deterministic = arguments.deterministic;
+    options.each.graphs = parse_graphs(arguments.graphs);
+    options.each.tune_matmuls = !arguments.deterministic;
+    options.each.matmul_cache = arguments.matmul_cache;
+    options.each.notice = notice;
+    options.gpus = parse_gpus(arguments.gpus);
+    options.ranks_per_gpu = static_cast<int>(arguments.ranks_per_gpu.value_or(1));
+    return std::make_unique<GpuRanks>(graph, options);
   }
 #endif
   static_cast<void>(notice);

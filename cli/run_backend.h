@@ -1,4 +1,4 @@
-// The devices that `sextant run` trains on: CPU ranks, or one GPU.
+// The devices that `sextant run` trains on: CPU ranks, or GPUs.
 #pragma once
 
 #include "actor/device.h"
@@ -26,12 +26,11 @@ class RunDevices {
   virtual std::optional<std::int64_t> finished_launches() const { return std::nullopt; }
 };
 
-// Refuses options that the backend does not have, ranks that it does not run, and a machine that
-// lacks it: Error(kUsage), Error(kInfeasible) or Error(kDevice).
+// Refuses options that the backend does not have, and a machine that lacks it: Error(kUsage) or
+// Error(kDevice).
 void require_backend(const RunArguments& arguments);
-void require_ranks(const RunArguments& arguments, const PhysicalGraph& graph);
 
-// "2 CPU ranks", "NVIDIA H200".
+// "2 CPU ranks", "NVIDIA H200", "4 ranks on 1 x NVIDIA H200".
 std::string devices_text(const RunArguments& arguments, std::int64_t ranks);
 
 // Whether the devices that run are of the kind that a plan is for. They are known by name alone: a

@@ -381,11 +381,16 @@ void run_run(const RunArguments& arguments, const CommonOptions& common, Console
   if (arguments.learning_rate) planned.job.optimizer.learning_rate = *arguments.learning_rate;
   const std::string devices = devices_text(arguments, planned.plan.strategy.ranks());
   const DeviceKind& planned_device = planned.job.cluster.device;
-  const bool is_planned = is_planned_device(arguments.backend, planned_device, devices);
-  if (!is_planned) note_other_device(arguments, planned_device.name, devices, console);
+  const bool exchanges_slowly = arguments.backend == "cuda" && planned.plan.strategy.ranks() > 1;
+  const bool is_planned =
+      !exchanges_slowly && is_planned_device(arguments.backend, planned_device, devices);
+  if (exchanges_slowly)
+    console.note(
+        "ranks pull from each other (--collectives local): times and rates are of no network");
+  else if (!is_planned)
+    note_other_device(arguments, planned_device.name, devices, console);
   const PhysicalGraph graph = compiled(planned, console);
   console.end_progress();
-  require_ranks(arguments, graph);
   const std::optional<TokenData> data = token_data(graph, arguments.data);
 
   console.say(fmt::format("{} on {}: {}", name_of(planned.job.model), devices,

@@ -17,9 +17,9 @@ from support.project_files import ROOT, SKIPPED
 CHECK = "bugprone-implicit-widening-of-multiplication-result"
 FILES = {
     "backends": ("cpu/boxes.cpp", "cpu/collectives.cpp", "cpu/elements.cpp", "cpu/kernels/boxing.cpp",
-                 "cpu/prepared_program.cpp"),
+                 "cpu/prepared_program.cpp", "cpu/script_interpreter.cpp"),
     "compiler": ("boxing_graph.cpp", "boxing_host.cpp", "memory_plan.cpp"),
-    "core": ("communication_volume.cpp", "initial_contents.cpp", "mesh_boxes.cpp", "placement.cpp", "sbp.cpp",
+    "core": ("collective_script/collective_script.cpp", "communication_volume.cpp", "initial_contents.cpp", "mesh_boxes.cpp", "placement.cpp", "sbp.cpp",
              "shape.cpp"),
     "sbp": ("boxing_steps.cpp", "group_costs.cpp"),
 }

@@ -62,7 +62,8 @@ struct CpuWorld::Impl {
   Impl(const PhysicalGraph& graph, const CpuOptions& given)
       : options(given),
         kernels(table_of(given.kernels)),
-        rendezvous(graph, std::chrono::milliseconds(given.rendezvous_timeout_ms)) {
+        rendezvous(graph, std::chrono::milliseconds(given.rendezvous_timeout_ms),
+                   given.collectives) {
     const Bytes memory = options.memory ? *options.memory : machine_memory().available;
     require_arenas(graph, memory);
     const CpuShared shared{options, kernels, rendezvous, std::chrono::steady_clock::now()};

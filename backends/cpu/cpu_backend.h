@@ -24,9 +24,14 @@ enum class CpuQueueKind : std::uint8_t {
 
 enum class CpuKernels : std::uint8_t { kReference, kFast };
 
+// How communications run: as rings and pairwise moves over the members' buffers, or by the scripts
+// that a library of collectives gets (slower: staging is made in every meeting, and not counted).
+enum class CpuCollectives : std::uint8_t { kDirect, kScripts };
+
 struct CpuOptions {
   CpuQueueKind queues = CpuQueueKind::kAsynchronous;
   CpuKernels kernels = CpuKernels::kFast;
+  CpuCollectives collectives = CpuCollectives::kDirect;
   std::uint64_t seed = 0;           // of weights and of stress delays
   std::int64_t max_delay_us = 200;  // stress
   // Stress: delay exactly this launch of `delayed_rank`, nothing else.

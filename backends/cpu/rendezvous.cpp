@@ -2,6 +2,7 @@
 // member has taken its result.
 #include "backends/cpu/rendezvous.h"
 
+#include "backends/cpu/script_interpreter.h"
 #include "core/check.h"
 
 #include <algorithm>
@@ -46,8 +47,9 @@ bool fits(const PhysicalGraph& graph, const Communication& a, const Communicatio
 
 }  // namespace
 
-Rendezvous::Rendezvous(const PhysicalGraph& graph, std::chrono::milliseconds timeout)
-    : graph_(graph), timeout_(timeout) {}
+Rendezvous::Rendezvous(const PhysicalGraph& graph, std::chrono::milliseconds timeout,
+                       CpuCollectives collectives)
+    : graph_(graph), timeout_(timeout), collectives_(collectives) {}
 
 void Rendezvous::check_not_aborted() const {
   if (abort_reason_) fail(ErrorCode::kRankFailed, "stopped: {}", *abort_reason_);
@@ -101,7 +103,11 @@ void Rendezvous::run(Meeting& meeting) {
   Traffic traffic;
   std::optional<std::string> failure;
   try {
-    run_collective({&graph_, meeting.halves.front()->communication, group.ranks, buffers}, traffic);
+    const CollectiveCall call{&graph_, meeting.halves.front()->communication, group.ranks, buffers};
+    if (collectives_ == CpuCollectives::kScripts)
+      run_scripts(call, traffic);
+    else
+      run_collective(call, traffic);
   } catch (const std::exception& error) {
     failure = error.what();
   }

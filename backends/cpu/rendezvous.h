@@ -4,6 +4,7 @@
 #pragma once
 
 #include "backends/cpu/collectives.h"
+#include "backends/cpu/cpu_backend.h"
 #include "core/physical_graph.h"
 
 #include <chrono>
@@ -35,7 +36,8 @@ class Rendezvous {
   class Meeting;
   using Ticket = std::shared_ptr<Meeting>;
 
-  Rendezvous(const PhysicalGraph& graph, std::chrono::milliseconds timeout);
+  Rendezvous(const PhysicalGraph& graph, std::chrono::milliseconds timeout,
+             CpuCollectives collectives = CpuCollectives::kDirect);
 
   // Throws Error(kRankFailed) when the half does not fit those that are there, naming both ranks,
   // or when the job was aborted.
@@ -58,6 +60,7 @@ class Rendezvous {
 
   const PhysicalGraph& graph_;
   const std::chrono::milliseconds timeout_;
+  const CpuCollectives collectives_;
   mutable std::mutex mutex_;
   std::map<Key, Ticket> meetings_;  // those that somebody may still wait for
   std::optional<std::string> abort_reason_;

@@ -2,11 +2,14 @@
 #pragma once
 
 #include "actor/device.h"
+#include "core/communication_volume.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace sextant {
 
@@ -36,6 +39,46 @@ int num_cuda_devices();
 // Why there are none; empty when there are.
 std::string why_no_cuda_device();
 std::string cuda_device_name(int device);
+
+// How ranks exchange bytes. Local: launch threads of one process meet on the host and pull from
+// each other by kernels; ranks may share a card.
+enum class CudaCollectives : std::uint8_t { kLocal };
+
+struct CudaWorldOptions {
+  // Of every rank; `device` means nothing. Several ranks measure no algorithms: each would choose
+  // its own, and copies of one value would differ.
+  CudaOptions each;
+  std::vector<int> gpus;  // CUDA ordinals; empty: all
+  int ranks_per_gpu = 1;  // rank r is on gpus[r / ranks_per_gpu]
+  CudaCollectives collectives = CudaCollectives::kLocal;
+  std::int64_t meeting_timeout_ms = 60'000;
+};
+
+// Owns one device per rank of a plan and what they share. Launch threads are the caller's, one per
+// rank (run_all).
+class CudaWorld {
+ public:
+  // Throws Error(kUsage) for a GPU twice, Error(kDevice) for one that cannot be used or reached by
+  // another, Error(kInfeasible) for more ranks than there is room for, or more memory than ranks
+  // that share a card have together: before anything is allocated.
+  CudaWorld(const PhysicalGraph& graph, const CudaWorldOptions& options);
+  ~CudaWorld();
+  CudaWorld(const CudaWorld&) = delete;
+  CudaWorld& operator=(const CudaWorld&) = delete;
+
+  std::vector<Device*> devices();  // by rank, prepared
+  // What exchanges sent so far, sorted, zero entries left out.
+  std::vector<PairBytes> moved_bytes() const;
+  // Ends every rank with this reason: those that wait fail, those that compute launch nothing more.
+  void abort(const std::string& reason);
+  // With `host_visible`, when nothing is under way.
+  std::vector<std::byte> read_register(Rank rank, InstanceId instance, std::int32_t reg,
+                                       std::int32_t content = 0) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
 
 // Throws Error(kDevice) saying why the device cannot be used. Its `prepare` throws
 // Error(kInfeasible) before it allocates when the program needs more memory than is free.

@@ -3,6 +3,8 @@
 #include "backends/cuda/cuda_device.h"
 
 #include "backends/cuda/cuda_check.h"
+#include "backends/cuda/cuda_memory.h"
+#include "backends/cuda/queue_barrier.h"
 #include "core/check.h"
 
 #include <algorithm>
@@ -72,8 +74,10 @@ std::unique_ptr<Device> make_cuda_device(const CudaOptions& options) {
   return std::make_unique<CudaDevice>(options);
 }
 
-CudaDevice::CudaDevice(const CudaOptions& options)
-    : options_(options), first_replayed_(std::numeric_limits<std::int32_t>::max()) {
+CudaDevice::CudaDevice(const CudaOptions& options, CudaExchange* exchange)
+    : options_(options),
+      exchange_(exchange),
+      first_replayed_(std::numeric_limits<std::int32_t>::max()) {
   cudaDeviceProp properties{};
   SEXTANT_CUDA(cudaGetDeviceProperties(&properties, options.device));
   require(properties.major * 10 + properties.minor >= kOldestCapability, ErrorCode::kDevice,
@@ -93,7 +97,8 @@ CudaDevice::CudaDevice(const CudaOptions& options)
                   DType::kI64, DType::kI32, DType::kBool};
   spec_.has_memory = true;
   spec_.host_steps = CudaProgram::kHostSteps;
-  spec_.capture = options.graphs && !options.profile;
+  // Members of a communication meet on the host.
+  spec_.capture = options.graphs && !options.profile && exchange == nullptr;
 }
 
 CudaDevice::~CudaDevice() {
@@ -104,6 +109,7 @@ CudaDevice::~CudaDevice() {
       cudaEventDestroy(entry.end);
       for (const cudaEvent_t mark : entry.marks) cudaEventDestroy(mark);
     }
+    if (queue.merge != nullptr) cudaEventDestroy(queue.merge);
     if (queue.stream != nullptr) cudaStreamDestroy(queue.stream);
   }
   for (const cudaEvent_t event : replay_ends_)
@@ -120,23 +126,38 @@ void CudaDevice::create_queue(QueueRole role) {
   if (made.runs_per_step == 0) return;
   used_.push_back(role);
   SEXTANT_CUDA(cudaStreamCreateWithFlags(&made.stream, cudaStreamNonBlocking));
+  SEXTANT_CUDA(cudaEventCreateWithFlags(&made.merge, cudaEventDisableTiming));
   made.ring.resize(static_cast<std::size_t>(kEventsPerQueue));
   for (Entry& entry : made.ring)
     SEXTANT_CUDA(cudaEventCreateWithFlags(&entry.end, cudaEventDisableTiming));
 }
 
 void CudaDevice::prepare(const PhysicalGraph& graph, Rank rank) {
+  resolve(graph, rank);
+  if (!options_.host_visible) {  // else the arena is not on the card
+    std::size_t free = 0, total = 0;
+    SEXTANT_CUDA(cudaMemGetInfo(&free, &total));
+    const CudaRankMemory needed = memory_needed();
+    require_room(*needed.program, rank, needed.extra, spec_.name,
+                 Bytes(static_cast<std::int64_t>(free)), Bytes(static_cast<std::int64_t>(total)));
+  }
+  start();
+}
+
+void CudaDevice::resolve(const PhysicalGraph& graph, Rank rank) {
   require(program_ == nullptr, ErrorCode::kUsage, "rank {} was prepared twice", rank.value);
   bind();
   rank_ = rank;
   graph_ = &graph;
-  std::unique_ptr<CudaContext> context;  // outlives the kernels that were made for it
-  auto program = std::make_unique<CudaProgram>(graph, rank, options_, spec_.name);
-  context = std::make_unique<CudaContext>(options_);
-  program->make_kernels(*context);
-  program->fill_state(options_.seed);
-  context_ = std::move(context);
-  program_ = std::move(program);
+  program_ = std::make_unique<CudaProgram>(graph, rank, options_, exchange_);
+}
+
+void CudaDevice::start() {
+  bind();
+  program_->allocate();
+  context_ = std::make_unique<CudaContext>(options_);
+  program_->make_kernels(*context_);
+  program_->fill_state(options_.seed);
   for (const QueueRole role : spec_.queues) create_queue(role);
   SEXTANT_CUDA(cudaEventCreateWithFlags(&step_begun_, cudaEventDisableTiming));
   for (cudaEvent_t& event : replay_ends_)
@@ -154,8 +175,10 @@ void CudaDevice::prepare(const PhysicalGraph& graph, Rank rank) {
 
 void CudaDevice::launch(std::span<const Launch> group, std::span<Fence> done) {
   bind();
-  // Groups hold communications, which `prepare` refuses: a span of several launches cannot come.
-  for (std::size_t i = 0; i < group.size(); ++i) done[i] = enqueue(group[i]);
+  if (group.size() == 1)
+    done[0] = enqueue(group[0]);
+  else
+    enqueue_together(group, done);
 }
 
 void CudaDevice::wait_on_stream(Queue& own, Fence fence) {
@@ -184,7 +207,7 @@ void CudaDevice::begin_step(Queue& own, std::int64_t step) {
   own.begun_step = step;
 }
 
-Fence CudaDevice::enqueue(const Launch& launch) {
+void CudaDevice::enqueue_waits(const Launch& launch) {
   const CudaRun& run = program_->run(launch.run);
   Queue& own = queue(run.queue);
   begin_step(own, launch.step);
@@ -195,26 +218,87 @@ Fence CudaDevice::enqueue(const Launch& launch) {
     wait_on_stream(own, fence);
   }
   for (const RunId earlier : run.after) wait_on_stream(own, fence_of(earlier, launch.step));
-  const std::int64_t sequence = own.launched.load(std::memory_order_relaxed);
-  Entry& slot = entry(own, sequence);
+}
+
+CudaDevice::Entry& CudaDevice::slot_of(const Launch& launch, std::int64_t sequence) {
+  Entry& slot = entry(queue(program_->run(launch.run).queue), sequence);
   reuse(slot);
   slot.run = launch.run;
   slot.step = launch.step;
+  return slot;
+}
+
+Fence CudaDevice::enqueue(const Launch& launch) {
+  const CudaRun& run = program_->run(launch.run);
+  Queue& own = queue(run.queue);
+  enqueue_waits(launch);
+  const std::int64_t sequence = own.launched.load(std::memory_order_relaxed);
+  Entry& slot = slot_of(launch, sequence);
   enqueue_work(run, slot, own.stream);
   SEXTANT_CUDA(cudaEventRecord(slot.end, own.stream));
   own.launched.store(sequence + 1, std::memory_order_release);
   return {run.queue, sequence};
 }
 
+// fork: all queues wait for all queues and for the waits of all | members | join: likewise, and
+// only then the ends of all, so that a fence of one is a fence of all (actor/byte_order).
+void CudaDevice::enqueue_together(std::span<const Launch> group, std::span<Fence> done) {
+  std::vector<QueueRole> queues;
+  std::vector<Entry*> slots;
+  std::vector<CudaExchange::Part> parts;
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    const CudaRun& run = program_->run(group[i].run);
+    Queue& own = queue(run.queue);
+    enqueue_waits(group[i]);
+    const std::int64_t before = std::count(queues.begin(), queues.end(), run.queue);
+    done[i] = {run.queue, own.launched.load(std::memory_order_relaxed) + before};
+    slots.push_back(&slot_of(group[i], done[i].sequence));
+    queues.push_back(run.queue);
+    for (const auto& communication : run.communications)
+      parts.push_back({communication.get(), group[i].step, own.stream});
+    require(run.kernels.empty(), ErrorCode::kInternal, "a launch group holds communications only");
+  }
+  merge(queues);
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    enqueue_copies(program_->run(group[i].run).copies_in, queue(queues[i]).stream);
+    mark(*slots[i], 0, queue(queues[i]).stream);
+  }
+  exchange_->enqueue(parts);
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    mark(*slots[i], 1, queue(queues[i]).stream);
+    enqueue_copies(program_->run(group[i].run).copies_out, queue(queues[i]).stream);
+  }
+  merge(queues);
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    SEXTANT_CUDA(cudaEventRecord(slots[i]->end, queue(queues[i]).stream));
+    queue(queues[i]).launched.store(done[i].sequence + 1, std::memory_order_release);
+  }
+}
+
+void CudaDevice::merge(std::span<const QueueRole> queues) {
+  for (const QueueWait& wait : barrier_of(queues)) {
+    SEXTANT_CUDA(cudaEventRecord(queue(wait.awaited).merge, queue(wait.awaited).stream));
+    SEXTANT_CUDA(cudaStreamWaitEvent(queue(wait.waiter).stream, queue(wait.awaited).merge, 0));
+  }
+}
+
+void CudaDevice::enqueue_copies(const std::vector<HostCopyArguments>& copies, cudaStream_t stream) {
+  for (const HostCopyArguments& copy : copies) SEXTANT_CUDA(enqueue_host_copy(copy, stream));
+}
+
 void CudaDevice::enqueue_work(const CudaRun& run, Entry& slot, cudaStream_t stream) {
-  for (const HostCopyArguments& copy : run.copies_in) SEXTANT_CUDA(enqueue_host_copy(copy, stream));
+  enqueue_copies(run.copies_in, stream);
   mark(slot, 0, stream);
   for (std::size_t k = 0; k < run.kernels.size(); ++k) {
     run.kernels[k].kernel->enqueue(stream);
     mark(slot, k + 1, stream);
   }
-  for (const HostCopyArguments& copy : run.copies_out)
-    SEXTANT_CUDA(enqueue_host_copy(copy, stream));
+  for (const auto& communication : run.communications) {
+    const CudaExchange::Part part{communication.get(), slot.step, stream};
+    exchange_->enqueue(std::span(&part, 1));
+  }
+  if (!run.communications.empty()) mark(slot, 1, stream);
+  enqueue_copies(run.copies_out, stream);
 }
 
 // The launch this event stood for must be over before the event is recorded again.
@@ -309,8 +393,11 @@ void CudaDevice::wait(Fence fence) {
 }
 
 void CudaDevice::abort(const std::string& reason) {
-  const std::lock_guard lock(mutex_);
-  if (!aborted_) aborted_ = reason;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!aborted_) aborted_ = reason;
+  }
+  if (exchange_ != nullptr) exchange_->abort(reason);
 }
 
 std::span<std::byte> CudaDevice::host_view(InstanceId instance, std::int32_t reg,
@@ -352,6 +439,11 @@ void CudaDevice::note(const Entry& entry) {
         {entry.run, entry.step, begin, end, run.kernels[k].first_actor, run.kernels[k].num_actors});
     begin = end;
   }
+  if (run.communications.empty()) return;
+  float milliseconds = 0;
+  SEXTANT_CUDA(cudaEventElapsedTime(&milliseconds, entry.marks[0], entry.marks[1]));
+  stamps_.push_back({entry.run, entry.step, begin,
+                     begin + duration_from_seconds(static_cast<double>(milliseconds) * 1e-3)});
 }
 
 std::span<const Stamp> CudaDevice::stamps() {

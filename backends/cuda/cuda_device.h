@@ -4,6 +4,7 @@
 #include "actor/device.h"
 #include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/cuda_context.h"
+#include "backends/cuda/cuda_exchange.h"
 #include "backends/cuda/cuda_program.h"
 #include "backends/cuda/cuda_replay.h"
 
@@ -22,11 +23,17 @@ namespace sextant {
 
 class CudaDevice final : public Device {
  public:
-  explicit CudaDevice(const CudaOptions& options);
+  // Without an exchange: for programs that do not communicate. Borrows it.
+  explicit CudaDevice(const CudaOptions& options, CudaExchange* exchange = nullptr);
   ~CudaDevice() override;
 
   const DeviceSpec& spec() const override { return spec_; }
   void prepare(const PhysicalGraph& graph, Rank rank) override;
+  // `prepare` in two steps: what allocates nothing on the card, and the rest; between them who owns
+  // several devices asks whether they fit together.
+  void resolve(const PhysicalGraph& graph, Rank rank);
+  void start();
+  CudaRankMemory memory_needed() const { return program_->memory_needed(); }
   void launch(std::span<const Launch> group, std::span<Fence> done) override;
   FenceState state(Fence fence) override;
   void wait(Fence fence) override;
@@ -56,6 +63,7 @@ class CudaDevice final : public Device {
   };
   struct Queue {
     cudaStream_t stream = nullptr;
+    cudaEvent_t merge = nullptr;  // recorded and waited for at once, where queues meet
     std::vector<Entry> ring;
     std::int64_t runs_per_step = 0;
     std::int64_t begun_step = -1;  // whose number its kernels read
@@ -74,7 +82,12 @@ class CudaDevice final : public Device {
   void begin_step(Queue& own, std::int64_t step);
   void wait_for_last_launches(Queue& own);
   void wait_on_stream(Queue& own, Fence fence);
+  void enqueue_waits(const Launch& launch);
+  Entry& slot_of(const Launch& launch, std::int64_t sequence);
   Fence enqueue(const Launch& launch);
+  void enqueue_together(std::span<const Launch> group, std::span<Fence> done);
+  void merge(std::span<const QueueRole> queues);
+  void enqueue_copies(const std::vector<HostCopyArguments>& copies, cudaStream_t stream);
   void enqueue_work(const CudaRun& run, Entry& slot, cudaStream_t stream);
   void mark(Entry& slot, std::size_t index, cudaStream_t stream);
   void reuse(Entry& entry);
@@ -83,6 +96,7 @@ class CudaDevice final : public Device {
   Duration since_epoch(cudaEvent_t event) const;
 
   CudaOptions options_;
+  CudaExchange* exchange_;
   DeviceSpec spec_;
   Rank rank_;
   const PhysicalGraph* graph_ = nullptr;

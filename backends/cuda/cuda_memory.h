@@ -4,6 +4,7 @@
 #include "core/physical_graph.h"
 #include "core/units.h"
 
+#include <span>
 #include <string>
 
 namespace sextant {
@@ -12,11 +13,21 @@ namespace sextant {
 struct CudaExtraMemory {
   Bytes inner;      // tensors inside fused operators
   Bytes workspace;  // of the kernels
+  Bytes staging;    // of communications
 };
 
 // Throws Error(kInfeasible) when `free` of `total` bytes are less than what the program needs: each
 // class of the arena, and what comes beside it.
 void require_room(const RankProgram& program, Rank rank, const CudaExtraMemory& extra,
                   const std::string& device, Bytes free, Bytes total);
+
+// The same for ranks that share a card.
+struct CudaRankMemory {
+  const RankProgram* program = nullptr;
+  Rank rank;
+  CudaExtraMemory extra;
+};
+void require_room(std::span<const CudaRankMemory> ranks, const std::string& device, Bytes free,
+                  Bytes total);
 
 }  // namespace sextant

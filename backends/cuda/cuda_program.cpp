@@ -2,18 +2,19 @@
 #include "backends/cuda/cuda_program.h"
 
 #include "backends/cuda/cuda_check.h"
-#include "backends/cuda/cuda_memory.h"
 #include "backends/cuda/cuda_state.h"
 #include "core/check.h"
 #include "core/initial_contents.h"
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <utility>
 
 namespace sextant {
 
 CudaProgram::CudaProgram(const PhysicalGraph& graph, Rank rank, const CudaOptions& options,
-                         const std::string& device_name)
+                         const CudaExchange* exchange)
     : graph_(graph),
       rank_(rank),
       program_(graph.program_of(rank)),
@@ -25,11 +26,19 @@ CudaProgram::CudaProgram(const PhysicalGraph& graph, Rank rank, const CudaOption
                 [this](const BufferRef& buffer) { return address(buffer); }),
       copies_(host_copies(graph, rank)),
       host_visible_(options.host_visible) {
-  require_room(options, device_name);
-  allocate();
+  std::array<std::int32_t, kNumQueueRoles> positions{};
+  for (const Run& entry : program_.order) {
+    CudaRun& run = runs_.emplace_back();
+    run.queue = graph_.block_of(program_.instances[entry.instance.index()])
+                    .actors[static_cast<std::size_t>(entry.first_actor)]
+                    .queue;
+    run.position = positions[static_cast<std::size_t>(run.queue)]++;
+  }
+  make_communications(exchange);
 }
 
 CudaProgram::~CudaProgram() {
+  cudaFree(staging_);
   if (host_visible_)
     cudaFreeHost(arena_);
   else
@@ -38,15 +47,81 @@ CudaProgram::~CudaProgram() {
   cudaFreeHost(host_);
 }
 
-void CudaProgram::require_room(const CudaOptions& options, const std::string& device_name) const {
-  if (options.host_visible) return;  // not on the card
-  std::size_t free = 0, total = 0;
-  SEXTANT_CUDA(cudaMemGetInfo(&free, &total));
-  const CudaExtraMemory extra{
-      .inner = Bytes(contexts_.inner_bytes()),
-      .workspace = Bytes(static_cast<std::int64_t>(CudaContext::kWorkspaceBytes))};
-  sextant::require_room(program_, rank_, extra, device_name, Bytes(static_cast<std::int64_t>(free)),
-                        Bytes(static_cast<std::int64_t>(total)));
+void CudaProgram::make_communications(const CudaExchange* exchange) {
+  std::map<GroupId, std::int64_t> in_step;
+  for (std::size_t i = 0; i < runs_.size(); ++i) {
+    const Run& entry = program_.order[i];
+    std::int32_t number = entry.first_actor;
+    for (const ActorCall& call : resolver_.calls(RunId(i))) {
+      const Actor& actor = *call.actor;
+      const std::string& name =
+          graph_.actor_name(program_.instances[entry.instance.index()], number++);
+      if (!actor.communication) continue;
+      require(exchange != nullptr, ErrorCode::kDevice,
+              "'{}' ({}): a device alone has nobody to communicate with", name, actor.kind);
+      const auto role = static_cast<std::size_t>(actor.communication->group);
+      const GroupId group = graph_.ranks[rank_.index()].groups[role];
+      const bool has_out = actor.communication->side != Side::kSend;
+      auto made = std::make_unique<CudaCommunication>(
+          graph_, rank_, group, *actor.communication,
+          has_out && contexts_.of_call(call, entry).accumulate[0]);
+      made->index_in_step = in_step[group]++;
+      made->name = name;
+      runs_[i].communications.push_back(std::move(made));
+    }
+    require(runs_[i].communications.empty() ||
+                runs_[i].communications.size() == static_cast<std::size_t>(entry.num_actors),
+            ErrorCode::kInternal, "run {} of '{}' computes and communicates", i, program_.name);
+  }
+  for (CudaRun& run : runs_)
+    for (const auto& communication : run.communications)
+      communication->per_step = in_step[communication->group];
+  if (exchange != nullptr) lay_out_staging(*exchange);
+}
+
+// A launch has the staging of its queues to itself: launches of a queue follow each other, and none
+// is over before peers have what they take. So the largest launch of each queue says how much.
+void CudaProgram::lay_out_staging(const CudaExchange& exchange) {
+  std::array<Bytes, kNumQueueRoles> most{};
+  std::vector<std::vector<StagingPlace>> places(runs_.size());
+  for (std::size_t first = 0; first < runs_.size();) {
+    std::size_t end = first + 1;
+    const std::int32_t group = program_.order[first].launch_group;
+    while (group >= 0 && end < runs_.size() && program_.order[end].launch_group == group) ++end;
+    std::array<Bytes, kNumQueueRoles> used{};
+    for (std::size_t i = first; i < end; ++i) {
+      const auto queue = static_cast<std::size_t>(runs_[i].queue);
+      for (const auto& communication : runs_[i].communications) {
+        const Bytes staging = communication->script().staging;
+        const Bytes aside(aligned(exchange.beside_staging(communication->script()).value));
+        places[i].push_back({used[queue], used[queue] + staging});
+        used[queue] += staging + aside;
+      }
+    }
+    for (std::size_t queue = 0; queue < kNumQueueRoles; ++queue)
+      most[queue] = std::max(most[queue], used[queue]);
+    first = end;
+  }
+  std::array<Bytes, kNumQueueRoles> begins{};
+  for (std::size_t queue = 0; queue < kNumQueueRoles; ++queue) {
+    begins[queue] = staging_size_;
+    staging_size_ += most[queue];
+  }
+  for (std::size_t i = 0; i < runs_.size(); ++i)
+    for (StagingPlace& place : places[i]) {
+      const Bytes begin = begins[static_cast<std::size_t>(runs_[i].queue)];
+      place.staging += begin;
+      place.aside += begin;
+    }
+  staging_places_ = std::move(places);
+}
+
+CudaRankMemory CudaProgram::memory_needed() const {
+  return {.program = &program_,
+          .rank = rank_,
+          .extra = {.inner = Bytes(contexts_.inner_bytes()),
+                    .workspace = Bytes(static_cast<std::int64_t>(CudaContext::kWorkspaceBytes)),
+                    .staging = staging_size_}};
 }
 
 // Poison: reading what nothing wrote gives NaN, not a lucky zero.
@@ -61,6 +136,9 @@ void CudaProgram::allocate() {
     SEXTANT_CUDA(cudaMalloc(reinterpret_cast<void**>(&inner_), inner));
     SEXTANT_CUDA(cudaMemset(inner_, kPoison, inner));
   }
+  if (staging_size_ > Bytes(0))
+    SEXTANT_CUDA(cudaMalloc(reinterpret_cast<void**>(&staging_),
+                            static_cast<std::size_t>(staging_size_.value)));
   const auto host = static_cast<std::size_t>(copies_.host_size.value * kHostSteps);
   if (host > 0)
     SEXTANT_CUDA(cudaHostAlloc(reinterpret_cast<void**>(&host_), host, cudaHostAllocMapped));
@@ -80,15 +158,12 @@ HostCopyArguments CudaProgram::copy_arguments(std::int32_t index, const CudaCont
 
 void CudaProgram::make_kernels(CudaContext& device) {
   const CudaKernelTable table = cuda_kernels();
-  std::array<std::int32_t, kNumQueueRoles> positions{};
   for (std::size_t i = 0; i < program_.order.size(); ++i) {
-    const Run& entry = program_.order[i];
-    CudaRun& run = runs_.emplace_back();
-    run.queue = graph_.block_of(program_.instances[entry.instance.index()])
-                    .actors[static_cast<std::size_t>(entry.first_actor)]
-                    .queue;
-    run.position = positions[static_cast<std::size_t>(run.queue)]++;
-    make_kernels_of(RunId(i), table, device);
+    CudaRun& run = runs_[i];
+    if (run.communications.empty())
+      make_kernels_of(RunId(i), table, device);
+    else
+      place_communications(RunId(i));
     const HostCopiesOfRun& copies = copies_.runs[i];
     for (const std::int32_t buffer : copies.in)
       run.copies_in.push_back(copy_arguments(buffer, device, false));
@@ -97,6 +172,30 @@ void CudaProgram::make_kernels(CudaContext& device) {
     run.after = copies.after;
   }
   device.allocate_scratch();
+}
+
+void CudaProgram::place_communications(RunId id) {
+  const std::vector<ActorCall> calls = resolver_.calls(id);
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    CudaCommunication& communication = *runs_[id.index()].communications[i];
+    const KernelContext context = contexts_.of_call(calls[i], program_.order[id.index()]);
+    const Side side = communication.communication().side;
+    const bool has_in = side != Side::kReceive, has_out = side != Side::kSend;
+    require(context.in.size() == (has_in ? 1 : 0) && context.out.size() == (has_out ? 1 : 0),
+            ErrorCode::kInternal, "'{}' has {} inputs and {} outputs", communication.name,
+            context.in.size(), context.out.size());
+    for (const auto* operands : {&context.in, &context.out})
+      for (const KernelOperand& operand : *operands)
+        require(operand.local.dtype == communication.communication().dtype, ErrorCode::kInternal,
+                "'{}' communicates {} but its register holds {}", communication.name,
+                to_string(communication.communication().dtype), to_string(operand.local.dtype));
+    const StagingPlace& place = staging_places_[id.index()][i];
+    ScriptBuffers buffers;
+    if (has_in) buffers.in = context.in[0].data;
+    if (has_out) buffers.out = context.out[0].data;
+    buffers.staging = staging_ == nullptr ? nullptr : staging_ + place.staging.value;
+    communication.place(buffers, staging_ == nullptr ? nullptr : staging_ + place.aside.value);
+  }
 }
 
 KernelContext CudaProgram::context_of(const ActorCall& call, const Run& run) {
@@ -142,9 +241,6 @@ void CudaProgram::make_kernels_of(RunId id, const CudaKernelTable& table, CudaCo
     pending.clear();
   };
   for (const ActorCall& call : resolver_.calls(id)) {
-    require(!call.actor->communication, ErrorCode::kDevice,
-            "'{}' ({}): this version runs communications on CPUs only",
-            graph_.actor_name(program_.instances[entry.instance.index()], actor), call.actor->kind);
     KernelContext context = context_of(call, entry);
     if (context.actor->members.empty()) {
       pending.push_back(std::move(context));

@@ -8,7 +8,9 @@
 #include "backends/cuda/channels_last.h"
 #include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/cuda_context.h"
+#include "backends/cuda/cuda_exchange.h"
 #include "backends/cuda/cuda_kernel.h"
+#include "backends/cuda/cuda_memory.h"
 #include "backends/cuda/step_number.h"
 #include "core/physical_graph.h"
 
@@ -31,6 +33,8 @@ struct CudaRun {
   QueueRole queue = QueueRole::kCompute;
   std::int32_t position = 0;  // among the runs of its queue in one step
   std::vector<CudaKernelOfRun> kernels;
+  // In order, where the run communicates; it has no kernels then.
+  std::vector<std::unique_ptr<CudaCommunication>> communications;
   std::vector<HostCopyArguments> copies_in, copies_out;  // before and behind the kernels
   std::vector<RunId> after;                              // HostCopiesOfRun
 };
@@ -40,14 +44,17 @@ class CudaProgram {
   // What host actors fill and read exists for so many steps side by side, in mapped host memory.
   static constexpr std::int32_t kHostSteps = 2;
 
-  // Throws Error(kInfeasible) when the card has too little free memory, before it allocates.
+  // Allocates nothing. Without an `exchange` throws Error(kDevice) for communications, by name.
   CudaProgram(const PhysicalGraph& graph, Rank rank, const CudaOptions& options,
-              const std::string& device_name);
+              const CudaExchange* exchange);
   ~CudaProgram();
   CudaProgram(const CudaProgram&) = delete;
   CudaProgram& operator=(const CudaProgram&) = delete;
 
-  // Once. Throws Error(kDevice) for an operator without kernel and for communications, by name.
+  // What it will take on a card, arena included.
+  CudaRankMemory memory_needed() const;
+  void allocate();
+  // Once. Throws Error(kDevice) for an operator without kernel, by name.
   void make_kernels(CudaContext& device);
   // First contents, on the default stream.
   void fill_state(std::uint64_t seed);
@@ -65,8 +72,9 @@ class CudaProgram {
   const std::string& actor_name(RunId id) const;  // of the run's first actor
 
  private:
-  void require_room(const CudaOptions& options, const std::string& device_name) const;
-  void allocate();
+  void make_communications(const CudaExchange* exchange);
+  void lay_out_staging(const CudaExchange& exchange);
+  void place_communications(RunId id);
   HostCopyArguments copy_arguments(std::int32_t buffer, const CudaContext& device,
                                    bool to_host) const;
   KernelContext context_of(const ActorCall& call, const Run& run);
@@ -82,10 +90,17 @@ class CudaProgram {
   KernelContexts contexts_;
   const HostCopies copies_;
   const bool host_visible_;
-  std::byte* arena_ = nullptr;  // device, or mapped host memory when host-visible
-  std::byte* inner_ = nullptr;  // tensors inside fused actors; one such actor acts at a time
-  std::byte* host_ = nullptr;   // mapped: the same address on both sides; kHostSteps times
+  std::byte* arena_ = nullptr;    // device, or mapped host memory when host-visible
+  std::byte* inner_ = nullptr;    // tensors inside fused actors; one such actor acts at a time
+  std::byte* host_ = nullptr;     // mapped: the same address on both sides; kHostSteps times
+  std::byte* staging_ = nullptr;  // of communications, by queue
+  Bytes staging_size_;
   std::vector<CudaRun> runs_;
+  // By run, of each of its communications: staging, and what the exchange wants beside it.
+  struct StagingPlace {
+    Bytes staging, aside;
+  };
+  std::vector<std::vector<StagingPlace>> staging_places_;
 };
 
 }  // namespace sextant

@@ -519,10 +519,16 @@ def check_backends(program):
     for option, value in (("--queues", "inline"), ("--kernels", "fast")):
         run("--backend", "cuda", option, value).expect_code(2).expect_error(option, "--backend cpu")
     run("--backend", "cuda", "--graphs", "maybe").expect_code(2).expect_error("on, off")
+    for option, value in (("--gpus", "0"), ("--ranks-per-gpu", "2"), ("--collectives", "local")):
+        run(option, value).expect_code(2).expect_error(option, "--backend cuda")
+    for option, value in (("--gpus", "0,"), ("--gpus", "x"), ("--ranks-per-gpu", "0"), ("--collectives", "mpi")):
+        run("--backend", "cuda", option, value).expect_code(2).expect_error(option)
     cuda = program.run("doctor", "--json").document()["cuda"]
     if "GPU(s)" in cuda:
         program.run("run", TINY, *CPU, "--global-batch", "4", "--strategy", "dp=2", "--backend",
-                    "cuda", "--data", "random").expect_code(4).expect_error("2 ranks")
+                    "cuda", "--data", "random", "--gpus", "0").expect_code(4).expect_error("--ranks-per-gpu 2")
+        program.run("run", TINY, *CPU, "--global-batch", "4", "--strategy", "dp=2 micro_batch=2", "--backend",
+                    "cuda", "--data", "random", "--gpus", "0", "--ranks-per-gpu", "2", "--steps", "3").expect_code(0)
     else:
         run("--backend", "cuda").expect_code(5).expect_error("CUDA")
 

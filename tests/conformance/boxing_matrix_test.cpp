@@ -1,7 +1,7 @@
 // Every boxing plan runs: executed on CPU devices it gives the global tensor, compared with ==, and
 // moves, between each two ranks, the bytes that planner and simulator say. All pairs of words
 // inline in one element type; element types, queues and placements in a seeded sample that has
-// every combination with every kind of pair.
+// every combination with every kind of pair. Once more by scripts, as libraries of collectives run.
 #include "tests/conformance/boxing_runner.h"
 #include "tests/conformance/sharding.h"
 #include "tests/support/mesh_words.h"
@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -47,9 +49,12 @@ class Sweep {
     REQUIRE_MESSAGE(fault.empty(), fault);
   }
   void run(const BoxingCase& boxing, CpuQueueKind queues = CpuQueueKind::kInline) {
+    run_with(boxing, options_of(queues));
+  }
+  void run_with(const BoxingCase& boxing, const CpuOptions& options) {
     ++cases_;
     const std::string fault =
-        fault_of(boxing, options_of(queues), queues == CpuQueueKind::kInline ? 1 : 2);
+        fault_of(boxing, options, options.queues == CpuQueueKind::kInline ? 1 : 2);
     REQUIRE_MESSAGE(fault.empty(), fault);
   }
 
@@ -125,7 +130,7 @@ TEST_CASE("all 256 pairs of words run right on 4x2") { sweep_mesh({4, 2}, false)
 TEST_CASE("all 4096 pairs of words run right on 2x2x2") { sweep_mesh({2, 2, 2}, false); }
 
 // Splits of one dim in either order of nesting (G06), beside everything else.
-TEST_CASE("all pairs of words with nested splits run right on 2x3, in either order") {
+void sweep_nested_splits(const CpuOptions& options) {
   Sweep sweep;
   std::vector<NdSbp> words = words_over({kRows, kCopy, kSum}, 2);
   words.push_back({Sbp::split(0, 2), Sbp::split(0, 1)});
@@ -135,7 +140,11 @@ TEST_CASE("all pairs of words with nested splits run right on 2x3, in either ord
   for (const NdSbp& from : words)
     for (const NdSbp& to : words)
       for (const Shape& shape : {Shape{7}, Shape{5, 2}, Shape{3, 4}})
-        sweep.run({{shape, DType::kI32}, placement, placement, from, to});
+        sweep.run_with({{shape, DType::kI32}, placement, placement, from, to}, options);
+}
+
+TEST_CASE("all pairs of words with nested splits run right on 2x3, in either order") {
+  sweep_nested_splits(options_of(CpuQueueKind::kInline));
 }
 
 // ---------------------------------------------------------------- placements
@@ -211,7 +220,7 @@ Places random_places(Relation relation, Random& random) {
           mesh(random_extents(static_cast<std::int64_t>(target.size()), random), target)};
 }
 
-TEST_CASE("all 36 pairs of words run right between placements in every relation") {
+void sweep_relations(const CpuOptions& options) {
   Sweep sweep;
   const std::vector<NdSbp> words = words_over({kRows, kColumns, kLast, kCopy, kSum, kMost}, 1);
   Random random("boxing between lines");
@@ -224,8 +233,12 @@ TEST_CASE("all 36 pairs of words run right between placements in every relation"
             side->axes = {{"x", side->size()}};
           const std::vector<Shape> shapes = shapes_around(places.source.size());
           const Shape& shape = shapes[static_cast<std::size_t>(random.integer(0, 5))];
-          sweep.run({{shape, DType::kF32}, places.source, places.target, from, to});
+          sweep.run_with({{shape, DType::kF32}, places.source, places.target, from, to}, options);
         }
+}
+
+TEST_CASE("all 36 pairs of words run right between placements in every relation") {
+  sweep_relations(options_of(CpuQueueKind::kInline));
 }
 
 // ---------------------------------------------------------------- the covering sample
@@ -276,6 +289,59 @@ TEST_CASE(
       for (const CpuQueueKind queues : kQueues)
         for (const Relation relation : kRelations)
           sweep.run(random_case(pair, dtype, relation, random), queues);
+}
+
+// ---------------------------------------------------------------- by scripts
+
+CpuOptions by_scripts(CpuQueueKind queues) {
+  CpuOptions options = options_of(queues);
+  options.collectives = CpuCollectives::kScripts;
+  return options;
+}
+
+TEST_CASE("scripts run all 36 pairs of words right on one to eight devices") {
+  Sweep sweep;
+  const std::vector<NdSbp> words = words_over({kRows, kColumns, kLast, kCopy, kSum, kMost}, 1);
+  for (std::int64_t n = 1; n <= 8; ++n)
+    for (const NdSbp& from : words)
+      for (const NdSbp& to : words)
+        for (const Shape& shape : shapes_around(n)) {
+          const Placement line = mesh({n}, counted(0, n));
+          sweep.run_with({{shape, DType::kF32}, line, line, from, to},
+                         by_scripts(CpuQueueKind::kInline));
+        }
+}
+
+TEST_CASE("scripts run all pairs of words right on meshes of two and three axes") {
+  Sweep sweep;
+  const std::vector<Shape> shapes{Shape{7, 5}, Shape{2, 9}, Shape{13, 1}, Shape{4, 6}, Shape{0, 3}};
+  for (const std::vector<std::int64_t>& extents :
+       {std::vector<std::int64_t>{2, 2}, {2, 3}, {3, 2}, {4, 2}, {2, 2, 2}}) {
+    const std::int64_t devices =
+        std::accumulate(extents.begin(), extents.end(), std::int64_t{1}, std::multiplies<>());
+    const Placement placement = mesh(extents, counted(0, devices));
+    std::size_t next = 0;
+    for (const NdSbp& from : words_over({kRows, kColumns, kCopy, kSum}, extents.size()))
+      for (const NdSbp& to : words_over({kRows, kColumns, kCopy, kSum}, extents.size()))
+        sweep.run_with(
+            {{shapes[next++ % shapes.size()], DType::kF32}, placement, placement, from, to},
+            by_scripts(CpuQueueKind::kInline));
+  }
+}
+
+TEST_CASE("scripts run nested splits right, and all pairs between placements in every relation") {
+  sweep_nested_splits(by_scripts(CpuQueueKind::kInline));
+  sweep_relations(by_scripts(CpuQueueKind::kInline));
+}
+
+TEST_CASE("scripts run every kind of pair right in every element type, between any placements") {
+  Sweep sweep;
+  Random random("boxing by scripts");
+  for (const PairKind& pair : pair_kinds())
+    for (const DType dtype : kTypes)
+      for (const CpuQueueKind queues : kQueues)
+        for (const Relation relation : kRelations)
+          sweep.run_with(random_case(pair, dtype, relation, random), by_scripts(queues));
 }
 
 TEST_CASE("plans that lost are right too, and so are those chosen by time") {

@@ -100,14 +100,25 @@ Piece collected(const std::vector<Piece>& pieces, const NdSbp& words, const Plac
                               : collect(whole_shares, shares.words, shares.hierarchy);
 }
 
+class CpuBoxingDevices final : public BoxingDevices {
+ public:
+  CpuBoxingDevices(const PhysicalGraph& graph, const CpuOptions& options)
+      : world_(graph, options) {}
+  std::vector<Device*> devices() override { return world_.devices(); }
+  std::vector<PairBytes> moved_bytes() const override { return world_.moved_bytes(); }
+
+ private:
+  CpuWorld world_;
+};
+
 BoxingOutcome run_graph(const PhysicalGraph& graph, const BoxingCase& boxing,
-                        const std::vector<Piece>& pieces, const CpuOptions& options,
+                        const std::vector<Piece>& pieces, const BoxingBackend& backend,
                         std::int64_t repetitions) {
   std::vector<LocalPiece> brought;
   for (const Piece& piece : pieces) brought.push_back(packed(piece));
   BoxingHost host(boxing.request(), std::move(brought));
-  CpuWorld world(graph, options);
-  run_all(graph, world.devices(), host, repetitions);
+  const std::unique_ptr<BoxingDevices> world = backend.make(graph);
+  run_all(graph, world->devices(), host, repetitions);
   const TensorType type{boxing.type.shape, boxing.to_dtype.value_or(boxing.type.dtype)};
   const Hierarchy hierarchy = boxing.target.hierarchy();
   BoxingOutcome outcome;
@@ -116,7 +127,7 @@ BoxingOutcome run_graph(const PhysicalGraph& graph, const BoxingCase& boxing,
         unpacked(host.results()[device], type,
                  shard_of(type.shape, boxing.to, hierarchy, boxing.target.coordinates_of(device))));
   outcome.found = collected(outcome.pieces, boxing.to, boxing.target);
-  outcome.moved = world.moved_bytes();
+  outcome.moved = world->moved_bytes();
   for (PairBytes& pair : outcome.moved) pair.bytes = Bytes(pair.bytes.value / repetitions);
   return outcome;
 }
@@ -127,6 +138,33 @@ std::vector<double> cast_values(const Piece& tensor, DType dtype) {
   if (dtype == DType::kBool)
     for (double& value : values) value = value != 0 ? 1 : 0;
   return values;
+}
+
+// What the exchanges of scripts move together: the plan's bytes, but inputs are gathered where the
+// largest or smallest of floats is all-reduced (invariant 6 of core/collective_script).
+std::int64_t scripted_bytes(const BoxingCase& boxing, std::span<const BoxingStep> steps) {
+  std::int64_t bytes = 0;
+  for (const BoxingStep& step : steps) {
+    std::int64_t planned = 0;
+    for (const PairBytes& pair :
+         reference_volume(step, {boxing.type.shape, step.dtype}, boxing.source, boxing.target))
+      planned += pair.bytes.value;
+    const Placement& placement = step.where == BoxingWhere::kTarget ? boxing.target : boxing.source;
+    std::int64_t members = 1;
+    for (const std::size_t axis : step.group_axes) members *= placement.axes[axis].extent;
+    const bool gathers = step.kind == BoxingKind::kCollective &&
+                         step.primitive == Primitive::kAllReduce && step.reduce != ReduceOp::kSum &&
+                         is_floating(step.dtype);
+    // n (n - 1) instead of 2 (n - 1).
+    bytes += gathers ? planned * members / 2 : planned;
+  }
+  return bytes;
+}
+
+std::int64_t sum_of(const std::vector<PairBytes>& pairs) {
+  std::int64_t bytes = 0;
+  for (const PairBytes& pair : pairs) bytes += pair.bytes.value;
+  return bytes;
 }
 
 std::string text_of(const std::vector<PairBytes>& pairs) {
@@ -151,14 +189,19 @@ std::string fault_in(const PhysicalGraph& graph) {
 }
 
 std::string fault_in(const BoxingCase& boxing, std::span<const BoxingStep> steps,
-                     const CpuOptions& options, std::int64_t repetitions) {
+                     const BoxingBackend& backend, std::int64_t repetitions) {
   const PhysicalGraph graph = make_boxing_graph(boxing.request(), steps);
   if (std::string fault = fault_in(graph); !fault.empty()) return fault;
   const Piece tensor = small_integers(boxing.type);
   const BoxingOutcome outcome =
-      run_graph(graph, boxing, pieces_on_source(boxing, tensor), options, repetitions);
+      run_graph(graph, boxing, pieces_on_source(boxing, tensor), backend, repetitions);
   if (outcome.found.values != cast_values(tensor, outcome.found.global.dtype))
     return "other values arrived";
+  if (backend.by_scripts) {
+    const std::int64_t moved = sum_of(outcome.moved), scripted = scripted_bytes(boxing, steps);
+    return moved == scripted ? std::string()
+                             : fmt::format("scripts moved {} bytes, not {}", moved, scripted);
+  }
   const std::vector<PairBytes> planned = planned_bytes(boxing, steps);
   if (outcome.moved != planned)
     return fmt::format("moved{}, planned{}", text_of(outcome.moved), text_of(planned));
@@ -217,8 +260,21 @@ std::vector<Piece> pieces_on_source(const BoxingCase& boxing, const Piece& tenso
 BoxingOutcome run_boxing(const BoxingCase& boxing, std::span<const BoxingStep> steps,
                          const std::vector<Piece>& pieces, const CpuOptions& options,
                          std::int64_t repetitions) {
-  return run_graph(make_boxing_graph(boxing.request(), steps), boxing, pieces, options,
+  return run_boxing_on(cpu_boxing_backend(options), boxing, steps, pieces, repetitions);
+}
+
+BoxingOutcome run_boxing_on(const BoxingBackend& backend, const BoxingCase& boxing,
+                            std::span<const BoxingStep> steps, const std::vector<Piece>& pieces,
+                            std::int64_t repetitions) {
+  return run_graph(make_boxing_graph(boxing.request(), steps), boxing, pieces, backend,
                    repetitions);
+}
+
+BoxingBackend cpu_boxing_backend(const CpuOptions& options) {
+  return {[options](const PhysicalGraph& graph) {
+            return std::make_unique<CpuBoxingDevices>(graph, options);
+          },
+          options.collectives == CpuCollectives::kScripts};
 }
 
 std::vector<PairBytes> planned_bytes(const BoxingCase& boxing, std::span<const BoxingStep> steps) {
@@ -238,18 +294,27 @@ std::vector<PairBytes> simulated_bytes(const PhysicalGraph& graph, SimulationMod
   return simulate(graph, *models().cost, *models().network, options).traffic;
 }
 
-std::string fault_of(const BoxingCase& boxing, std::span<const BoxingStep> steps,
-                     const CpuOptions& options, std::int64_t repetitions) {
+namespace {
+
+std::string fault_of_steps(const BoxingBackend& backend, const BoxingCase& boxing,
+                           std::span<const BoxingStep> steps, std::int64_t repetitions) {
   std::string fault;
   try {
-    fault = fault_in(boxing, steps, options, repetitions);
+    fault = fault_in(boxing, steps, backend, repetitions);
   } catch (const std::exception& error) {
     fault = fmt::format("threw: {}", error.what());
   }
   return fault.empty() ? fault : fmt::format("{}{}\n{}", boxing.text(), text_of(steps), fault);
 }
 
-std::string fault_of(const BoxingCase& boxing, const CpuOptions& options,
+}  // namespace
+
+std::string fault_of(const BoxingCase& boxing, std::span<const BoxingStep> steps,
+                     const CpuOptions& options, std::int64_t repetitions) {
+  return fault_of_steps(cpu_boxing_backend(options), boxing, steps, repetitions);
+}
+
+std::string fault_on(const BoxingBackend& backend, const BoxingCase& boxing,
                      std::int64_t repetitions) {
   std::vector<BoxingStep> steps;
   try {
@@ -257,7 +322,12 @@ std::string fault_of(const BoxingCase& boxing, const CpuOptions& options,
   } catch (const std::exception& error) {
     return fmt::format("{}\nhas no plan: {}", boxing.text(), error.what());
   }
-  return fault_of(boxing, steps, options, repetitions);
+  return fault_of_steps(backend, boxing, steps, repetitions);
+}
+
+std::string fault_of(const BoxingCase& boxing, const CpuOptions& options,
+                     std::int64_t repetitions) {
+  return fault_on(cpu_boxing_backend(options), boxing, repetitions);
 }
 
 }  // namespace sextant

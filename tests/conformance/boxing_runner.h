@@ -9,6 +9,8 @@
 #include "tests/conformance/operator_runner.h"
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -32,10 +34,24 @@ struct BoxingCase {
 // Elements between -20 and 20 (flags of bool), so that every type holds all their sums.
 Piece small_integers(const TensorType& type);
 
+// Devices of one graph, by rank and prepared, and what they have moved.
+class BoxingDevices {
+ public:
+  virtual ~BoxingDevices() = default;
+  virtual std::vector<Device*> devices() = 0;
+  virtual std::vector<PairBytes> moved_bytes() const = 0;
+};
+// Where a boxing runs.
+struct BoxingBackend {
+  std::function<std::unique_ptr<BoxingDevices>(const PhysicalGraph&)> make;
+  bool by_scripts = false;  // exchanges are those of core/collective_script
+};
+BoxingBackend cpu_boxing_backend(const CpuOptions& options);
+
 struct BoxingOutcome {
   std::vector<Piece> pieces;  // by the target's devices
   Piece found;  // the global tensor that lies there; NaN where it is none, as where copies differ
-  std::vector<PairBytes> moved;  // counted by the CPU backend, of one step
+  std::vector<PairBytes> moved;  // counted by the backend, of one step
 };
 
 // What the source's devices hold of the tensor; partial values are random shares, copies of a share
@@ -47,15 +63,21 @@ BoxingOutcome run_boxing(const BoxingCase& boxing, std::span<const BoxingStep> s
                          const std::vector<Piece>& pieces, const CpuOptions& options,
                          std::int64_t repetitions = 1);
 
+BoxingOutcome run_boxing_on(const BoxingBackend& backend, const BoxingCase& boxing,
+                            std::span<const BoxingStep> steps, const std::vector<Piece>& pieces,
+                            std::int64_t repetitions = 1);
+
 // Bytes per pair of ranks: what the planner says of the steps, and what the simulator counts.
 std::vector<PairBytes> planned_bytes(const BoxingCase& boxing, std::span<const BoxingStep> steps);
 std::vector<PairBytes> simulated_bytes(const PhysicalGraph& graph, SimulationMode mode);
 
 // Empty if the steps, executed, give the tensor and move what planner and simulator say; else what
-// is wrong. Without steps: the plan of this case.
+// is wrong; by scripts the sum of bytes is compared. Without steps: the plan of this case.
 std::string fault_of(const BoxingCase& boxing, std::span<const BoxingStep> steps,
                      const CpuOptions& options, std::int64_t repetitions = 1);
 std::string fault_of(const BoxingCase& boxing, const CpuOptions& options,
+                     std::int64_t repetitions = 1);
+std::string fault_on(const BoxingBackend& backend, const BoxingCase& boxing,
                      std::int64_t repetitions = 1);
 
 }  // namespace sextant

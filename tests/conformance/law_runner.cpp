@@ -179,6 +179,11 @@ double law_bound(const LawPlan& plan) {
   return 4.0 * std::sqrt(2.0 * 180.0 / 3.0) / 512.0;
 }
 
+LawRunner::LawRunner()
+    : train_([](const LawPlan& plan, const TrainingCase& training, const PhysicalGraph& graph) {
+        return train(training, graph, cpu_options(plan));
+      }) {}
+
 const LawRunner::Reference& LawRunner::reference(const LawPlan& plan) {
   const LawPlan one = reference_plan(plan);
   const auto [entry, is_new] = references_.try_emplace(to_line(one));
@@ -208,11 +213,11 @@ LawReport LawRunner::run(const LawPlan& plan) {
 LawReport LawRunner::compare(const LawPlan& plan, const PhysicalGraph& graph) {
   const Reference& expected = reference(plan);
   TrainingCase training = training_case(plan);
-  const TrainingResult last = train(training, graph, cpu_options(plan));
+  const TrainingResult last = train_(plan, training, graph);
   training.steps = 1;
-  CpuOptions cpu = cpu_options(plan);
-  cpu.queues = CpuQueueKind::kInline;
-  const TrainingResult first = train(training, graph, cpu);
+  LawPlan calm = plan;
+  calm.queues = CpuQueueKind::kInline;
+  const TrainingResult first = train_(calm, training, graph);
   // Counts are exact; rounding of other types may send a token to another expert.
   if (plan.dtype == DType::kF64 && last.dropped != expected.last.dropped)
     return {Outcome::kBroken, "other choices of experts are dropped than on one device", 0};

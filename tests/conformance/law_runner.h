@@ -7,8 +7,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
+#include <utility>
 
 namespace sextant {
 
@@ -23,6 +25,12 @@ double law_bound(const LawPlan& plan);
 
 class LawRunner {
  public:
+  // How the plan's ranks train; the reference is always one CPU rank.
+  using Train = std::function<TrainingResult(const LawPlan& plan, const TrainingCase& training,
+                                             const PhysicalGraph& graph)>;
+
+  LawRunner();  // on the CPU, as the plan says
+  explicit LawRunner(Train train) : train_(std::move(train)) {}
   LawReport run(const LawPlan& plan);
   // Greedily the simplest plan that is still broken.
   LawPlan shrink(LawPlan plan);
@@ -35,6 +43,7 @@ class LawRunner {
   const Reference& reference(const LawPlan& plan);
   LawReport compare(const LawPlan& plan, const PhysicalGraph& graph);
 
+  Train train_;
   std::map<std::string, Reference> references_;
 };
 

@@ -113,8 +113,8 @@ std::string state_name(const Actor& actor, const std::string& name, std::size_t 
 // Global tensors of all registers that live from step to step, from the parts of all ranks.
 class StateCollector {
  public:
-  StateCollector(const PhysicalGraph& graph, const CpuWorld& world)
-      : graph_(graph), world_(world) {}
+  StateCollector(const PhysicalGraph& graph, const ReadRegister& read)
+      : graph_(graph), read_(read) {}
 
   std::map<std::string, std::vector<double>> run() {
     for (std::size_t rank = 0; rank < graph_.ranks.size(); ++rank) {
@@ -141,8 +141,7 @@ class StateCollector {
       for (std::size_t out = 0; out < actor.out.size(); ++out) {
         const Register& reg = block.registers[static_cast<std::size_t>(actor.out[out])];
         if (!block.frames[static_cast<std::size_t>(reg.frame)].initially_full) continue;
-        place(state_name(actor, name, out), rank, reg,
-              world_.read_register(rank, id, actor.out[out]));
+        place(state_name(actor, name, out), rank, reg, read_(rank, id, actor.out[out]));
       }
     }
   }
@@ -157,7 +156,7 @@ class StateCollector {
   }
 
   const PhysicalGraph& graph_;
-  const CpuWorld& world_;
+  const ReadRegister& read_;
   std::map<std::string, GlobalTensor> tensors_;
 };
 
@@ -185,8 +184,15 @@ StagedGraph staged_case(const TrainingCase& training, const Strategy& strategy,
 }  // namespace
 
 std::map<std::string, std::vector<double>> collect_state(const PhysicalGraph& graph,
+                                                         const ReadRegister& read) {
+  return StateCollector(graph, read).run();
+}
+
+std::map<std::string, std::vector<double>> collect_state(const PhysicalGraph& graph,
                                                          const CpuWorld& world) {
-  return StateCollector(graph, world).run();
+  return collect_state(graph, [&](Rank rank, InstanceId instance, std::int32_t reg) {
+    return world.read_register(rank, instance, reg);
+  });
 }
 
 OptimizerOptions visible_steps() {
@@ -302,21 +308,32 @@ void keep_metrics(const std::vector<StepMetrics>& steps, TrainingResult& result)
 
 }  // namespace
 
-TrainingResult train(const TrainingCase& training, const PhysicalGraph& graph,
-                     const CpuOptions& cpu) {
+TrainingResult train_on(std::span<Device* const> devices, const ReadRegister& read,
+                        const TrainingCase& training, const PhysicalGraph& graph) {
   TrainingResult result;
-  CpuWorld world(graph, cpu);
   if (training.build) {
     SyntheticHost host(kDataSeed);
-    run_all(graph, world.devices(), host, training.steps);
+    run_all(graph, devices, host, training.steps);
     keep_metrics(host.steps(), result);
   } else {
     const TokenData data = tokens_below(training.model.vocab);
     TrainingHost host(data, kDataSeed);
-    run_all(graph, world.devices(), host, training.steps);
+    run_all(graph, devices, host, training.steps);
     keep_metrics(host.steps(), result);
   }
-  result.state = collect_state(graph, world);
+  result.state = collect_state(graph, read);
+  return result;
+}
+
+TrainingResult train(const TrainingCase& training, const PhysicalGraph& graph,
+                     const CpuOptions& cpu) {
+  CpuWorld world(graph, cpu);
+  TrainingResult result = train_on(
+      world.devices(),
+      [&](Rank rank, InstanceId instance, std::int32_t reg) {
+        return world.read_register(rank, instance, reg);
+      },
+      training, graph);
   result.moved = world.moved_bytes();
   for (std::size_t rank = 0; cpu.measure_memory && rank < graph.ranks.size(); ++rank)
     result.memory.push_back(world.memory_use(Rank(rank)));

@@ -10,9 +10,11 @@
 #include "io/token_data.h"
 #include "models/model.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -69,7 +71,15 @@ TrainingResult train(const TrainingCase& training, const std::string& strategy,
 TrainingResult train(const TrainingCase& training, const PhysicalGraph& graph,
                      const CpuOptions& cpu);
 
+// The same on any devices, by rank and prepared; traffic and memory are left out. Bytes of
+// registers are read when all is over.
+using ReadRegister = std::function<std::vector<std::byte>(Rank, InstanceId, std::int32_t reg)>;
+TrainingResult train_on(std::span<Device* const> devices, const ReadRegister& read,
+                        const TrainingCase& training, const PhysicalGraph& graph);
+
 // Global tensors of everything that lives from step to step, as in TrainingResult::state.
+std::map<std::string, std::vector<double>> collect_state(const PhysicalGraph& graph,
+                                                         const ReadRegister& read);
 std::map<std::string, std::vector<double>> collect_state(const PhysicalGraph& graph,
                                                          const CpuWorld& world);
 

@@ -142,5 +142,23 @@ TEST_CASE("spread experts train as whole ones do, beside tp, stages, ZeRO and sp
   }
 }
 
+// What a library of collectives would be told to do, accumulation and launch groups included. Sums
+// have one order, and so the same bits.
+TEST_CASE("by scripts every kind of parallelism trains to the bits of the CPU's collectives") {
+  CpuOptions by_scripts = cpu_of(CpuQueueKind::kAsynchronous);
+  by_scripts.collectives = CpuCollectives::kScripts;
+  for (const std::string strategy :
+       {"dp=3 micro_batch=2 zero=2", "dp=2 tp=2 pp=2 micro_batch=1 zero=3 sp=on schedule=zb-h1",
+        "dp=2 cp=2 micro_batch=2 zero=1 cp_mode=a2a", "tp=2 micro_batch=4 pieces=2"}) {
+    CAPTURE(strategy);
+    const TrainingResult direct =
+        train(odd_case(true), strategy, cpu_of(CpuQueueKind::kAsynchronous));
+    const TrainingResult scripted = train(odd_case(true), strategy, by_scripts);
+    CHECK(scripted.losses == direct.losses);
+    CHECK(scripted.state == direct.state);
+    CHECK(!scripted.moved.empty());
+  }
+}
+
 }  // namespace
 }  // namespace sextant::zero_training_test

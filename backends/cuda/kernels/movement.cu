@@ -4,6 +4,7 @@
 #include "backends/cuda/kernels/elements.cuh"
 #include "backends/cuda/kernels/grid.h"
 #include "backends/cuda/kernels/movement.h"
+#include "backends/cuda/kernels/reduce.cuh"
 
 namespace sextant {
 namespace {
@@ -115,8 +116,10 @@ __global__ void __launch_bounds__(kThreads) repeat_elements(const __grid_constan
 }
 
 // Sums of integers wrap around; of bool they are "or".
-template <typename T>
-__global__ void __launch_bounds__(kThreads) add_elements(const __grid_constant__ CudaMove move) {
+template <typename T, typename Combine>
+__global__ void __launch_bounds__(kThreads)
+    combine_elements(const __grid_constant__ CudaMove move) {
+  const Combine combine{};
   const auto* from = static_cast<const T*>(move.from);
   auto* to = static_cast<T*>(move.to);
   const std::int64_t stride = std::int64_t{gridDim.x} * kThreads;
@@ -124,7 +127,7 @@ __global__ void __launch_bounds__(kThreads) add_elements(const __grid_constant__
        element < move.elements; element += stride) {
     const Place place =
         move.is_small ? place_of<true>(move, element) : place_of<false>(move, element);
-    to[place.to] = narrow<T>(widen(to[place.to]) + widen(from[place.from]));
+    to[place.to] = narrow<T>(combine(widen(to[place.to]), widen(from[place.from])));
   }
 }
 
@@ -268,7 +271,17 @@ struct StartAdd {
   cudaError_t operator()() const {
     constexpr std::int64_t kMostAddBlocks = 1 << 16;
     const unsigned blocks = blocks_for(move.elements, kThreads, kMostAddBlocks);
-    add_elements<T><<<blocks, kThreads, 0, stream>>>(move);
+    switch (move.op) {
+      case ReduceOp::kSum:
+        combine_elements<T, Plus><<<blocks, kThreads, 0, stream>>>(move);
+        break;
+      case ReduceOp::kMax:
+        combine_elements<T, Larger><<<blocks, kThreads, 0, stream>>>(move);
+        break;
+      case ReduceOp::kMin:
+        combine_elements<T, Smaller><<<blocks, kThreads, 0, stream>>>(move);
+        break;
+    }
     return cudaGetLastError();
   }
 };

@@ -6,6 +6,7 @@
 
 #include "backends/cuda/kernels/divisor.h"
 #include "core/dtype.h"
+#include "core/sbp.h"
 
 #include <cuda_runtime_api.h>
 
@@ -35,8 +36,9 @@ struct CudaMove {
   int tiled_dim = -1;
   // Not 0: all of an element of `to`, of 16 bytes, is one of `from`, of so many, again and again.
   int repeated_bytes = 0;
-  // Instead of moving: to += from in this type.
+  // Instead of moving: to = to (op) from in this type.
   bool adds = false;
+  ReduceOp op = ReduceOp::kSum;
   DType dtype = DType::kF32;
 };
 cudaError_t enqueue_move(const CudaMove& move, cudaStream_t stream);

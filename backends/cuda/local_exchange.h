@@ -1,0 +1,62 @@
+// The exchange inside one process: launch threads meet on the host, each rank pulls what it wants
+// from its peers by kernels. Ranks may share a card, and no kernel waits for another. Slow, and
+// independent of any library.
+//
+//   before | ready -> meet -> wait(peers' ready), pull | pulled -> meet -> wait(peers' pulled) |
+//   after
+#pragma once
+
+#include "backends/cuda/cuda_exchange.h"
+#include "core/communication_volume.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sextant {
+
+class LocalExchange final : public CudaExchange {
+ public:
+  // Borrows the graph. A rank that waits longer than `timeout` for its peers' launch threads fails.
+  LocalExchange(const PhysicalGraph& graph, std::chrono::milliseconds timeout);
+
+  Bytes beside_staging(const CollectiveScript& script) const override;
+  void enqueue(std::span<const Part> parts) override;
+  void abort(const std::string& reason) override;
+  // What the exchanges of all meetings so far send.
+  Traffic traffic() const;
+
+ private:
+  struct Meeting;
+  struct Pending;
+  using Key = std::pair<GroupId, std::int64_t>;
+
+  std::shared_ptr<Meeting> post(const Part& part);
+  void post_pulled(Meeting& meeting);
+  Pending& next_of(std::vector<Pending>& pending);
+  void check_not_aborted() const;
+  void count(const Meeting& meeting);
+  void pull(const Part& part, const Meeting& meeting) const;
+  void pull_ring(const Part& part, const Meeting& meeting) const;
+  void finish(const Part& part, const Meeting& meeting) const;
+  std::string missing_text(const Meeting& meeting) const;
+
+  const PhysicalGraph& graph_;
+  const std::chrono::milliseconds timeout_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<Key, std::shared_ptr<Meeting>> meetings_;  // until all members have pulled
+  std::optional<std::string> abort_reason_;
+  // By group and number in the step: what one meeting sends, and how many there were.
+  std::map<Key, std::pair<Traffic, std::int64_t>> traffic_;
+};
+
+}  // namespace sextant

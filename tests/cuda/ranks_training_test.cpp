@@ -1,0 +1,176 @@
+// Whole plans of 2 to 8 ranks on one GPU: every strategy trains as it does on CPU ranks, and copies
+// of one value have equal bits on all ranks.
+#include "actor/runtime.h"
+#include "core/error.h"
+#include "io/training_host.h"
+#include "tests/conformance/law_compare.h"
+#include "tests/conformance/training_runs.h"
+#include "tests/cuda/gpu.h"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace sextant::ranks_training_test {
+namespace {
+
+// Of f64: sums of another order differ by about 1e-16 per term, steps carry that on.
+constexpr double kF64Bound = 1e-10;
+constexpr std::uint64_t kSeed = 17;
+
+TrainingResult train_on_gpu(const TrainingCase& training, const PhysicalGraph& graph,
+                            bool deterministic = false) {
+  CudaWorldOptions options;
+  options.each.seed = kSeed;
+  options.each.host_visible = true;  // its state is read
+  options.each.deterministic = deterministic;
+  options.gpus = {0};
+  options.ranks_per_gpu = 64;
+  CudaWorld world(graph, options);
+  TrainingResult result = train_on(
+      world.devices(),
+      [&](Rank rank, InstanceId instance, std::int32_t reg) {
+        return world.read_register(rank, instance, reg);
+      },
+      training, graph);
+  result.moved = world.moved_bytes();
+  return result;
+}
+
+TrainingResult train_on_cpu(const TrainingCase& training, const PhysicalGraph& graph) {
+  CpuOptions options;
+  options.seed = kSeed;
+  options.queues = CpuQueueKind::kAsynchronous;
+  return train(training, graph, options);
+}
+
+std::int64_t sum_of(const std::vector<PairBytes>& pairs) {
+  std::int64_t bytes = 0;
+  for (const PairBytes& pair : pairs) bytes += pair.bytes.value;
+  return bytes;
+}
+
+void check_alike(const TrainingCase& training, std::initializer_list<const char*> strategies) {
+  for (const std::string strategy : strategies) {
+    CAPTURE(strategy);
+    const PhysicalGraph graph = compile_case(training, strategy);
+    REQUIRE(graph.ranks.size() > 1);
+    const TrainingResult found = train_on_gpu(training, graph);
+    const TrainingResult expected = train_on_cpu(training, graph);
+    REQUIRE(expected.losses.size() == static_cast<std::size_t>(training.steps));
+    CHECK(std::abs(expected.losses.back() - expected.losses.front()) > 1e-3);
+    const Distance far = distance(found, expected);
+    CAPTURE(far.where);
+    CHECK(far.error < kF64Bound);
+    CHECK(sum_of(found.moved) > 0);
+  }
+}
+
+// Matrices are large enough to be sharded; no extent but the heads' is even.
+TrainingCase odd_case() {
+  TrainingCase training;
+  training.model = tiny_gpt();
+  training.model.hidden = 35;
+  training.model.head_size = 9;
+  training.model.ffn = 37;
+  training.model.vocab = 31;
+  training.model.layers = 4;
+  training.global_batch = 8;
+  return training;
+}
+
+}  // namespace
+
+TEST_CASE("data, tensor and sequence parallelism train on ranks of one GPU as on the CPU" *
+          doctest::skip(!has_gpu())) {
+  check_alike(odd_case(),
+              {"dp=2 micro_batch=2", "dp=4 micro_batch=1", "tp=2 micro_batch=4",
+               "tp=2 micro_batch=4 sp=on", "dp=2 tp=2 micro_batch=2 sp=on", "dp=8 micro_batch=1"});
+}
+
+TEST_CASE("pipelines train on ranks of one GPU as on the CPU" * doctest::skip(!has_gpu())) {
+  check_alike(odd_case(), {"pp=2 micro_batch=2 schedule=1f1b", "pp=4 micro_batch=1 schedule=1f1b",
+                           "pp=2 micro_batch=2 schedule=zb-h1", "pp=2 micro_batch=2 schedule=zb-v",
+                           "dp=2 tp=2 pp=2 micro_batch=1 schedule=1f1b sp=on zero=1"});
+}
+
+TEST_CASE("ZeRO trains on ranks of one GPU as on the CPU" * doctest::skip(!has_gpu())) {
+  check_alike(odd_case(), {"dp=2 micro_batch=2 zero=1", "dp=4 micro_batch=1 zero=2",
+                           "dp=4 micro_batch=1 zero=3", "dp=2 tp=2 pp=2 micro_batch=1 zero=3"});
+}
+
+TEST_CASE("context and expert parallelism train on ranks of one GPU as on the CPU" *
+          doctest::skip(!has_gpu())) {
+  TrainingCase training;
+  training.model = tiny_gpt();
+  training.sequence = 4;  // a ring divides it
+  check_alike(training, {"cp=2 micro_batch=2", "cp=4 micro_batch=1", "cp=2 tp=2 micro_batch=1",
+                         "dp=2 cp=2 micro_batch=1 zero=2 cp_mode=a2a"});
+  training.model = tiny_llama();
+  training.sequence = 5;
+  training.model.layers = 2;
+  training.model.experts = 4;
+  training.model.top_k = 2;
+  training.model.capacity_factor = 0.8;
+  check_alike(training, {"dp=2 ep=2 micro_batch=2", "dp=4 ep=2 micro_batch=1",
+                         "dp=2 ep=2 tp=2 micro_batch=2"});
+}
+
+TEST_CASE("bad data on one rank of several ends all of them, naming the operator" *
+          doctest::skip(!has_gpu())) {
+  // Ids of no token for one rank, in step 3.
+  class BadTokens final : public HostActors {
+   public:
+    explicit BadTokens(const TokenData& tokens) : good_(tokens, 5) {}
+    void act(const HostAct& act) override {
+      good_.act(act);
+      if (act.actor->name != "tokens" || act.step != 3 || act.rank != Rank(1)) return;
+      const std::int32_t bad = 1 << 20;
+      std::memcpy(act.outputs[0].data(), &bad, sizeof(bad));
+    }
+
+   private:
+    TrainingHost good_;
+  };
+  TrainingCase training = odd_case();
+  const TokenData tokens(std::vector<std::int32_t>(400, 3));
+  for (const std::string strategy : {"dp=2 micro_batch=2", "dp=2 tp=2 micro_batch=2"}) {
+    CAPTURE(strategy);
+    const PhysicalGraph graph = compile_case(training, strategy);
+    CudaWorldOptions options;
+    options.gpus = {0};
+    options.ranks_per_gpu = 64;
+    CudaWorld world(graph, options);
+    BadTokens host(tokens);
+    const auto begin = std::chrono::steady_clock::now();
+    try {
+      run_all(graph, world.devices(), host, 50);
+      FAIL("no error");
+    } catch (const Error& error) {
+      CHECK(error.code() == ErrorCode::kBadInput);
+      CHECK_MESSAGE(std::string(error.what()).find("embedding") != std::string::npos, error.what());
+    }
+    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
+  }
+}
+
+TEST_CASE("with deterministic, two runs of several ranks on one GPU leave the same bits" *
+          doctest::skip(!has_gpu())) {
+  TrainingCase training = odd_case();
+  training.dtype = DType::kBF16;
+  for (const std::string strategy : {"dp=4 micro_batch=1 zero=2", "dp=2 tp=2 micro_batch=2 sp=on",
+                                     "pp=2 micro_batch=1 schedule=1f1b"}) {
+    CAPTURE(strategy);
+    const PhysicalGraph graph = compile_case(training, strategy);
+    const TrainingResult first = train_on_gpu(training, graph, true);
+    const TrainingResult second = train_on_gpu(training, graph, true);
+    CHECK(first.losses == second.losses);
+    CHECK(first.state == second.state);
+  }
+}
+
+}  // namespace sextant::ranks_training_test
