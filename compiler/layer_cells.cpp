@@ -38,7 +38,6 @@ class TimedStage {
         forms_(partition_, layouts_, groups_,
                {.in_place = options.in_place, .symmetric = options.symmetric}),
         classes_(find_program_classes(staged.placements, layouts_.layouts())) {
-    if (!is_uniform()) return;
     graph_.placements = staged.placements;
     graph_.layouts = layouts_.layouts();
     graph_.groups = groups_.groups();
@@ -46,10 +45,23 @@ class TimedStage {
                                     builtin_operators(), options.symmetric);
     graph_.blocks = std::move(blocks.blocks);
     MovedSizes sizes;
-    durations_.emplace(graph_, forms_, blocks, classes_, groups_, cost, network, sizes);
+    // What is asked for is the same on all of them.
+    durations_.emplace(graph_, forms_, blocks, std::span(classes_).first(1), groups_, cost, network,
+                       sizes);
+    block_of_ = std::move(blocks.block_of);
   }
 
-  bool is_uniform() const { return classes_.size() == 1; }
+  // Whether all ranks have equal shapes in the layer.
+  bool is_uniform(int layer) const {
+    const std::vector<InstanceSpec>& instances = partition_.instances();
+    for (std::size_t index = 0; index < instances.size(); ++index) {
+      if (instances[index].layer != layer) continue;
+      const std::int32_t form = forms_.form_of(static_cast<std::int32_t>(index));
+      for (const std::vector<BlockId>& of_class : block_of_)
+        if (at(of_class, form) != at(block_of_.front(), form)) return false;
+    }
+    return true;
+  }
   const Partition& partition() const { return partition_; }
   Duration duration(StagedOpIndex op) const {
     const ActorPlace place = partition_.place(op);
@@ -63,6 +75,7 @@ class TimedStage {
   GroupTable groups_;
   BlockForms forms_;
   std::vector<ProgramClass> classes_;
+  std::vector<std::vector<BlockId>> block_of_;  // by class and form
   PhysicalGraph graph_;
   std::optional<DurationTable> durations_;
 };
@@ -208,7 +221,8 @@ std::optional<LayerCells> layer_cells(const StagedGraph& staged, int layer, cons
   std::optional<StagedGraph> fused;
   if (options.fusion && fuses_anything(cost)) fused = fuse_operators(staged, cost);
   const TimedStage stage(fused ? *fused : staged, cost, network, options);
-  if (!stage.is_uniform()) return std::nullopt;
+  for (const int near : {layer - 1, layer, layer + 1})
+    if (!stage.is_uniform(near)) return std::nullopt;
   const auto forward = LayerPaths(stage, StepPart::kForward).cell(layer - 1, layer, layer + 1);
   const auto backward = LayerPaths(stage, StepPart::kInputGrad).cell(layer + 1, layer, layer - 1);
   if (!forward || !backward) return std::nullopt;

@@ -35,7 +35,8 @@ struct LayerCells {
 };
 
 // Of a layer that has one before it and one behind it, in a staged graph of a single stage. Nothing
-// where ranks have different shapes, or where the layer is not between its neighbours as above.
+// where ranks have different shapes in these layers, or where the layer is not between its
+// neighbours as above.
 std::optional<LayerCells> layer_cells(const StagedGraph& staged, int layer, const CostModel& cost,
                                       const NetworkModel& network, const ExpandOptions& options);
 

@@ -7,6 +7,7 @@
 #include "sbp/boxing.h"
 #include "sbp/key.h"
 #include "sbp/mesh_state.h"
+#include "sbp/word_lists.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -46,6 +47,9 @@ class BoxingPlans {
                          BoxedMeshId to_mesh, const NdSbp& to);
 
   std::size_t size() const { return plans_.size(); }  // distinct plans
+
+  // What inference keeps from graph to graph, by numbers of types.
+  WordLists& word_lists() { return word_lists_; }
 
  private:
   struct Lookup {
@@ -88,6 +92,7 @@ class BoxingPlans {
   std::vector<Mesh> meshes_;
   std::vector<std::vector<std::uint32_t>> pairs_;  // by source, then target
   std::unordered_map<Lookup, BoxingPlan, LookupHash> plans_;
+  WordLists word_lists_;
 };
 
 }  // namespace sextant

@@ -10,6 +10,7 @@
 #include "sbp/given_words.h"
 #include "sbp/key.h"
 #include "sbp/mesh_state.h"
+#include "sbp/word_lists.h"
 
 #include <algorithm>
 #include <array>
@@ -28,18 +29,11 @@ constexpr std::int64_t kImpossible = std::numeric_limits<std::int64_t>::max();
 // it.
 constexpr int kLookAhead = 4;
 
-// One way to run an operator, with its words packed for a mesh.
-struct Candidate {
-  OpWords words;
-  std::vector<MeshState> inputs, outputs;
-  std::optional<std::size_t> number;  // in the assignment, once taken
-};
+using Candidate = WordCandidate;
 
 struct Candidates {
-  std::uint64_t number = 0;  // equal lists have equal numbers
-  // Some of them make a split of what they read whole: what stands behind the operator decides.
-  bool invents = false;
-  std::vector<Candidate> all;
+  const WordList* list = nullptr;
+  std::vector<std::optional<std::size_t>> taken;  // by candidate: number in the assignment
 };
 
 // A layout in which a tensor exists once an operator has made or wanted it.
@@ -78,6 +72,7 @@ class Inference {
     }
     for (const LogicalTensor& tensor : graph.tensors()) types_.push_back(plans_.type(tensor.type));
     versions_.resize(graph.tensors().size());
+    plans_.word_lists().trim();
   }
 
   WordAssignment run() {
@@ -101,18 +96,20 @@ class Inference {
     if (op.recompute_of) return repeat(op);
     const std::size_t mesh = mesh_of(op);
     Candidates& candidates = candidates_of(op, mesh);
-    if (candidates.all.empty()) return decide_source(op, mesh);
-    describe_situation(id, mesh, candidates);
+    const WordList& list = *candidates.list;
+    if (list.all.empty()) return decide_source(op, mesh);
+    describe_situation(id, mesh, list);
     auto known = decisions_.find(key_);
     if (known == decisions_.end()) {
       Key key = key_;
-      known = decisions_.emplace(std::move(key), cheapest(id, mesh, candidates)).first;
+      known = decisions_.emplace(std::move(key), cheapest(id, mesh, list)).first;
     }
-    Candidate& chosen = candidates.all[known->second];
-    if (chosen.number)
-      assignment_.add_again(*chosen.number);
+    const Candidate& chosen = list.all[known->second];
+    std::optional<std::size_t>& taken = candidates.taken[known->second];
+    if (taken)
+      assignment_.add_again(*taken);
     else
-      chosen.number = assignment_.add(chosen.words);
+      taken = assignment_.add(chosen.words);
     for (std::size_t i = 0; i < op.inputs.size(); ++i)
       add_version(op.inputs[i], {mesh, chosen.inputs[i]});
     for (std::size_t i = 0; i < op.outputs.size(); ++i)
@@ -170,7 +167,9 @@ class Inference {
     for (const TensorId id : op.outputs) outputs.push_back(tensor(id).type);
     const std::vector<SbpSignature> rows =
         graph_.registry().get(op.kind).signatures(inputs, outputs, op.attributes);
-    Key content = {shape_of_mesh_[mesh], op.inputs.size()};
+    Key content = {extents_[mesh].size(), op.inputs.size()};
+    for (const std::int64_t extent : extents_[mesh])
+      content.push_back(static_cast<std::uint64_t>(extent));
     for (const auto* side : {&op.inputs, &op.outputs})
       for (const TensorId id : *side) content.push_back(type_number(id));
     for (const SbpSignature& row : rows) {
@@ -182,25 +181,34 @@ class Inference {
                             static_cast<std::uint64_t>(word.dim) << 8U |
                             static_cast<std::uint64_t>(word.reduce));
     }
-    const auto known = lists_.find(content);
-    if (known != lists_.end()) return known->second;
-    Candidates candidates;
-    candidates.number = lists_.size();
-    candidates.invents = std::any_of(rows.begin(), rows.end(), makes_split_of_whole);
-    for (OpWords& words : nd_products(rows, extents_[mesh])) {
+    const WordList& list = plans_.word_lists().list(
+        content, [&] { return made_list(rows, inputs, outputs, extents_[mesh]); });
+    Candidates& own = by_list_[list.number];
+    own.list = &list;
+    own.taken.resize(list.all.size());
+    return own;
+  }
+
+  static WordList made_list(const std::vector<SbpSignature>& rows,
+                            const std::vector<TensorType>& inputs,
+                            const std::vector<TensorType>& outputs,
+                            const std::vector<std::int64_t>& extents) {
+    WordList list;
+    list.invents = std::any_of(rows.begin(), rows.end(), makes_split_of_whole);
+    for (OpWords& words : nd_products(rows, extents)) {
       Candidate candidate;
       for (std::size_t i = 0; i < inputs.size(); ++i)
-        candidate.inputs.emplace_back(words.inputs[i], extents_[mesh], inputs[i].shape);
+        candidate.inputs.emplace_back(words.inputs[i], extents, inputs[i].shape);
       for (std::size_t i = 0; i < outputs.size(); ++i)
-        candidate.outputs.emplace_back(words.outputs[i], extents_[mesh], outputs[i].shape);
+        candidate.outputs.emplace_back(words.outputs[i], extents, outputs[i].shape);
       candidate.words = std::move(words);
-      candidates.all.push_back(std::move(candidate));
+      list.all.push_back(std::move(candidate));
     }
-    return lists_.emplace(std::move(content), std::move(candidates)).first->second;
+    return list;
   }
 
   // Everything that `cheapest` looks at, into key_.
-  void describe_situation(OpId id, std::size_t mesh, const Candidates& candidates) {
+  void describe_situation(OpId id, std::size_t mesh, const WordList& candidates) {
     const LogicalOp& op = graph_.op(id);
     key_ = {candidates.number, waits_for_step(op) ? 1U : 0U, shares_groups(id) ? 1U : 0U};
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
@@ -231,7 +239,7 @@ class Inference {
     if (given) key_.push_back(given->code());
   }
 
-  std::size_t cheapest(OpId id, std::size_t mesh, const Candidates& candidates) {
+  std::size_t cheapest(OpId id, std::size_t mesh, const WordList& candidates) {
     std::optional<std::size_t> best;
     Cost best_cost;
     for (std::size_t i = 0; i < candidates.all.size(); ++i) {
@@ -489,7 +497,7 @@ class Inference {
     return text;
   }
 
-  [[noreturn]] void refuse(OpId id, std::size_t mesh, const Candidates& candidates) const {
+  [[noreturn]] void refuse(OpId id, std::size_t mesh, const WordList& candidates) const {
     const LogicalOp& op = graph_.op(id);
     std::string message =
         fmt::format("operator '{}' ({}) on {} has no words that fit; inputs:", op.name, op.kind,
@@ -530,8 +538,8 @@ class Inference {
   std::vector<BoxedMeshId> meshes_;  // by stage
   Interner mesh_shapes_;
   std::vector<std::vector<Version>> versions_;                // by tensor; the producer's first
-  std::unordered_map<Key, Candidates*, KeyHash> candidates_;  // into lists_
-  std::unordered_map<Key, Candidates, KeyHash> lists_;
+  std::unordered_map<Key, Candidates*, KeyHash> candidates_;  // into by_list_
+  std::unordered_map<std::uint64_t, Candidates> by_list_;
   std::unordered_map<Key, std::size_t, KeyHash> decisions_;
   Key key_;  // being built, to keep its storage
   WordAssignment assignment_;

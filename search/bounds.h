@@ -25,6 +25,8 @@ namespace sextant {
 class GraphProfile {
  public:
   explicit GraphProfile(const LogicalGraph& training);
+  // Of a model whose layers are like these of `shorter` (search/shorter_model.h).
+  GraphProfile(const LogicalGraph& shorter, const std::vector<int>& like_layers);
 
   // A bound holds for the strategy and, where asked so, for those that leave a choice open: the
   // least over all values of it.
@@ -158,6 +160,7 @@ class GraphProfile {
   const std::vector<FusedUse>& fused_uses(bool in_pieces, const LeastCosts& costs) const;
   void collect_parameters(const LogicalGraph& training);
   void collect_saved(const LogicalGraph& training);
+  void spread(const std::vector<int>& like_layers);
   // By layer; the blocks that recompute=K repeats.
   static std::vector<Again> again_of_layers(const Strategy& strategy,
                                             const std::vector<LayerPlace>& places);

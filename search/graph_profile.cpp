@@ -197,6 +197,36 @@ GraphProfile::GraphProfile(const LogicalGraph& training) : num_layers_(training.
   collect_saved(training);
 }
 
+GraphProfile::GraphProfile(const LogicalGraph& shorter, const std::vector<int>& like_layers)
+    : GraphProfile(shorter) {
+  spread(like_layers);
+}
+
+// Every layer gets what the one that it is like has.
+void GraphProfile::spread(const std::vector<int>& like_layers) {
+  const auto of_layer = [](const auto& all, int layer, auto&& use) {
+    for (const auto& one : all)
+      if (one.layer == layer) use(one);
+  };
+  std::vector<LayerOp> ops;
+  std::vector<Parameter> parameters;
+  std::array<std::vector<Bytes>, kNumAgain> saved;
+  for (std::size_t layer = 0; layer < like_layers.size(); ++layer) {
+    const int own = static_cast<int>(layer), like = like_layers[layer];
+    of_layer(layer_ops_, like, [&](LayerOp op) { ops.push_back({own, op.work}); });
+    of_layer(parameters_, like, [&](Parameter parameter) {
+      parameter.layer = own;
+      parameters.push_back(parameter);
+    });
+    for (std::size_t again = 0; again < kNumAgain; ++again)
+      saved[again].push_back(saved_[again][at(like)]);
+  }
+  layer_ops_ = std::move(ops);
+  parameters_ = std::move(parameters);
+  saved_ = std::move(saved);
+  num_layers_ = static_cast<int>(like_layers.size());
+}
+
 void GraphProfile::collect_work(const LogicalGraph& training) {
   const std::vector<bool> live = live_ops(training);
   const std::vector<bool> changing = changing_ops(training);

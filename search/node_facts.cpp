@@ -76,18 +76,27 @@ const GraphProfile& NodeFacts::profile_of(const Strategy& strategy) {
   if (const auto refused = refused_samples_.find(samples); refused != refused_samples_.end())
     throw refused->second;
   try {
-    stop_();
-    const LogicalGraph training = problem_.training_graph(plain_strategy(strategy));
-    stop_();
-    const std::int64_t batch = batch_of(training).value_or(samples);
-    require(batch == samples, ErrorCode::kInfeasible,
-            "the graph has a batch of {}, and dp={} x micro_batch={} = {}",
-            counted(batch, "sample"), strategy.dp, strategy.micro_batch, samples);
-    return profiles_.emplace(samples, GraphProfile(training)).first->second;
+    return profiles_.emplace(samples, made_profile(strategy)).first->second;
   } catch (const Error& error) {
     if (is_refusal(error)) refused_samples_.emplace(samples, error);
     throw;
   }
+}
+
+GraphProfile NodeFacts::made_profile(const Strategy& strategy) {
+  const Strategy plain = plain_strategy(strategy);
+  const auto like = shorter_.like_layers();
+  stop_();
+  std::optional<LogicalGraph> whole;
+  if (!like) whole = problem_.training_graph(plain);
+  const LogicalGraph& training = like ? shorter_.graph(plain) : *whole;
+  stop_();
+  const std::int64_t samples = strategy.dp * strategy.micro_batch;
+  const std::int64_t batch = batch_of(training).value_or(samples);
+  require(batch == samples, ErrorCode::kInfeasible,
+          "the graph has a batch of {}, and dp={} x micro_batch={} = {}", counted(batch, "sample"),
+          strategy.dp, strategy.micro_batch, samples);
+  return like ? GraphProfile(training, *like) : GraphProfile(training);
 }
 
 const std::vector<LayerPlace>& NodeFacts::places_of(const Strategy& strategy) {
@@ -124,14 +133,31 @@ GraphProfile::CellsOfLayers NodeFacts::cells_of(const Strategy& strategy) {
   const LayerCells* const of_full = by_layer ? layers_.cells(full, stop_) : nullptr;
   const std::vector<bool> repeats = GraphProfile::repeats_all(strategy, places);
   for (std::size_t layer = 0; layer < places.size(); ++layer)
-    if (layers_.stands_for(static_cast<int>(layer)))
+    if (shorter_.is_like_middle(static_cast<int>(layer)))
       cells[layer] = by_layer && repeats[layer] ? of_full : of_plain;
   return cells;
 }
 
-Duration NodeFacts::bound_with_layers(const Strategy& leaf) {
-  return profile_of(leaf).time_bound(leaf, places_of(leaf), micro_batches_of(leaf), costs_,
-                                     GraphProfile::Open(), cells_of(leaf));
+// Recomputation that is open counts as none: it only adds to what a layer takes.
+Duration NodeFacts::bound_with_layers(const SpaceNode& node) {
+  const GraphProfile::Open open = open_at(node);
+  const bool has_choice = node.strategy.tp > 1;
+  Duration least(std::numeric_limits<std::int64_t>::max());
+  for (const bool sequence_parallel : {false, true}) {
+    const bool is_decided = node.level >= Level::kSequence || !has_choice;
+    if (is_decided && sequence_parallel != node.strategy.sequence_parallel) continue;
+    for (const std::int64_t pieces : kPiecesOfProducts) {
+      if (!open.pieces && pieces != node.strategy.pieces) continue;
+      Strategy strategy = node.strategy;
+      strategy.sequence_parallel = sequence_parallel;
+      strategy.pieces = pieces;
+      const Duration bound =
+          profile_of(strategy).time_bound(strategy, places_of(strategy), micro_batches_of(strategy),
+                                          costs_, open, cells_of(strategy));
+      least = std::min(least, bound);
+    }
+  }
+  return least;
 }
 
 Bytes NodeFacts::room_of(const Strategy& strategy, std::int64_t stage) const {

@@ -11,6 +11,7 @@
 #include "search/bounds.h"
 #include "search/layer_table.h"
 #include "search/search.h"
+#include "search/shorter_model.h"
 #include "search/space.h"
 
 #include <cstdint>
@@ -47,7 +48,8 @@ class NodeFacts {
         costs_(costs),
         first_(first),
         stop_(stop),
-        layers_(problem, models, cluster, first.training, first.samples) {}
+        shorter_(problem, first.training, first.samples),
+        layers_(models, cluster, shorter_) {}
 
   const LogicalGraph& graph_of(const Strategy& strategy);
   const GraphProfile& profile_of(const Strategy& strategy);
@@ -56,9 +58,10 @@ class NodeFacts {
 
   // No plan below is faster.
   Duration bound_of(const SpaceNode& node);
-  // The same of a leaf, with the communication inside its layers: milliseconds where the kind of
-  // layer is a new one.
-  Duration bound_with_layers(const Strategy& leaf);
+  // The same with the communication inside layers, of a node that has decided its schedule:
+  // milliseconds where a kind of layer is a new one.
+  Duration bound_with_layers(const SpaceNode& node);
+  std::int64_t num_staged() const { return layers_.num_staged(); }  // kinds of layers
 
   // By how much the memory bound is above what the stage with least room has; below zero: not.
   struct Excess {
@@ -72,6 +75,7 @@ class NodeFacts {
 
  private:
   GraphProfile::CellsOfLayers cells_of(const Strategy& strategy);
+  GraphProfile made_profile(const Strategy& strategy);
   Bytes least_libraries(const Strategy& strategy, std::int64_t stage) const;
 
   const SearchProblem& problem_;
@@ -79,6 +83,7 @@ class NodeFacts {
   const LeastCosts& costs_;
   const FirstGraph& first_;
   const StopPoll& stop_;
+  ShorterModel shorter_;
   LayerTable layers_;
   std::vector<std::pair<std::string, LogicalGraph>> graphs_;  // by training_graph_key, recent first
   std::map<std::int64_t, GraphProfile> profiles_;             // by samples

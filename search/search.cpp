@@ -11,6 +11,7 @@
 #include "search/estimate.h"
 #include "search/neighbours.h"
 #include "search/node_facts.h"
+#include "search/open_nodes.h"
 #include "search/pareto.h"
 #include "search/search_order.h"
 #include "search/space.h"
@@ -46,21 +47,9 @@ std::string kind_of_reason(const std::string& reason) {
   return kind;
 }
 
-// A node that is not expanded, or a leaf that is not compiled.
-struct OpenNode {
-  SpaceNode node;
-  Duration bound = {};
-  Bytes least_memory = {};  // of the device that needs most, with libraries; 0: not known yet
-  Guess guess = {};
-  bool knows_layers = false;  // the bound has the communication inside layers
-  double key = 0;             // what comes first
-  std::int64_t number = 0;    // of equal keys, the older
-};
-
-// A heap has its largest in front.
-bool comes_later(const OpenNode& a, const OpenNode& b) {
-  return std::tie(a.key, a.number) > std::tie(b.key, b.number);
-}
+// What a plan is thought to take, in bounds of a node: the operators of the model count so many,
+// and staging three blocks counts so many.
+constexpr std::int64_t kBoundsPerOp = 4, kBoundsPerStaging = 400;
 
 class Search {
  public:
@@ -83,7 +72,7 @@ class Search {
     find_meshes();
     for (const SpaceNode& mesh : meshes_) {
       result_.counted += space_.count(mesh);
-      push({.node = mesh});
+      open_.push({.node = mesh});
     }
     while (!ends()) {
       std::optional<OpenNode> leaf = next_neighbour();
@@ -91,7 +80,8 @@ class Search {
       if (!leaf) leaf = next_leaf();
       if (!leaf) break;
       // Neighbours are in the tree all the time.
-      if (!evaluate(*leaf) && !is_neighbour) push(std::move(*leaf));
+      if (!evaluate(*leaf) && !is_neighbour) open_.push(std::move(*leaf));
+      raise_least_bounds();
     }
     finish();
     return std::move(result_);
@@ -129,18 +119,6 @@ class Search {
     constexpr double kMostSeconds = 1e6, kMostBytes = 1e18;
     if (!(seconds < kMostSeconds && bytes < kMostBytes)) return false;
     return !front_.covers(duration_from_seconds(seconds), Bytes(static_cast<std::int64_t>(bytes)));
-  }
-
-  void push(OpenNode open) {
-    open.number = pushed_++;
-    heap_.push_back(std::move(open));
-    std::push_heap(heap_.begin(), heap_.end(), comes_later);
-  }
-  OpenNode pop() {
-    std::pop_heap(heap_.begin(), heap_.end(), comes_later);
-    OpenNode open = std::move(heap_.back());
-    heap_.pop_back();
-    return open;
   }
 
   // --- the tree ----------------------------------------------------------------------------------
@@ -196,40 +174,72 @@ class Search {
     return open;
   }
 
-  void expand(const OpenNode& open) {
-    for (SpaceNode& child : space_.children(open.node)) {
+  // Returns how many children there were.
+  std::int64_t expand(const OpenNode& open) {
+    std::vector<SpaceNode> children = space_.children(open.node);
+    for (SpaceNode& child : children) {
       if (is_stopped()) {  // what is known of the parent holds for it
-        push({.node = std::move(child), .bound = open.bound, .least_memory = open.least_memory});
+        open_.push(
+            {.node = std::move(child), .bound = open.bound, .least_memory = open.least_memory});
         continue;
       }
       if (child.level == Level::kPieces && is_done(child.strategy)) continue;
-      if (auto known = considered(std::move(child), open)) push(std::move(*known));
+      if (auto known = considered(std::move(child), open)) open_.push(std::move(*known));
     }
+    return static_cast<std::int64_t>(children.size());
   }
 
   // The most promising leaf; nothing when the tree is walked or the search was stopped.
   std::optional<OpenNode> next_leaf() {
-    while (!heap_.empty() && !is_stopped()) {
-      OpenNode open = pop();
-      if (cut_by_bound(open)) continue;
-      if (raises_bound(open)) {
-        push(std::move(open));
+    while (!is_stopped()) {
+      std::optional<OpenNode> open = open_.pop_first();
+      if (!open) break;
+      if (cut_by_bound(*open)) continue;
+      if (raises_bound(*open)) {
+        open_.push(std::move(*open));
         continue;
       }
       // What was learned since may put it behind others.
-      const double key = key_of(open);
-      if (key > open.key * 1.001) {
-        open.key = key;
-        push(std::move(open));
+      const double key = key_of(*open);
+      if (key > open->key * 1.001) {
+        open->key = key;
+        open_.push(std::move(*open));
         continue;
       }
-      if (open.node.level != Level::kPieces) {
-        expand(open);
+      if (open->node.level != Level::kPieces) {
+        expand(*open);
         continue;
       }
-      if (!is_done(open.node.strategy)) return open;
+      if (!is_done(open->node.strategy)) return open;
     }
     return std::nullopt;
+  }
+
+  // The gap is held open by what nobody would look into for its guess. After a plan that was no
+  // better some of what has the least bounds is looked into, for a part of the time that it took.
+  void raise_least_bounds() {
+    if (!best_ || !limits_.use_bounds || since_best_ == 0) return;
+    const auto ops = static_cast<std::int64_t>(first_.training.ops().size());
+    std::int64_t left = ops * kBoundsPerOp / 2;
+    while (left > 0 && !ends()) {
+      std::optional<OpenNode> open = open_.pop_least_bound();
+      if (!open) return;
+      if (cut_by_bound(*open) || is_done_leaf(*open)) continue;
+      const std::int64_t staged = facts_.num_staged();
+      const bool is_raised = raises_bound(*open);
+      left -= 1 + (facts_.num_staged() - staged) * kBoundsPerStaging;
+      if (is_raised) {
+        open_.push(std::move(*open));
+      } else if (open->node.level != Level::kPieces) {
+        left -= expand(*open);
+      } else {  // only compiling says more of it
+        open_.push(std::move(*open));
+        return;
+      }
+    }
+  }
+  bool is_done_leaf(const OpenNode& open) const {
+    return open.node.level == Level::kPieces && is_done(open.node.strategy);
   }
 
   // Adds what is known of layers to the bound of a leaf, before it is compiled, which takes far
@@ -239,7 +249,7 @@ class Search {
       return false;
     open.knows_layers = true;
     try {
-      const Duration with_layers = facts_.bound_with_layers(open.node.strategy);
+      const Duration with_layers = facts_.bound_with_layers(open.node);
       if (with_layers <= open.bound) return false;
       open.bound = with_layers;
       return true;
@@ -293,7 +303,6 @@ class Search {
                                       facts_.places_of(open.node.strategy),
                                       facts_.micro_batches_of(open.node.strategy));
         open.key = key_of(open);
-        open.number = static_cast<std::int64_t>(neighbours_.size());
         neighbours_.push_back(std::move(open));
       } catch (const Error& error) {
         if (!is_refusal(error)) throw;
@@ -302,7 +311,9 @@ class Search {
         return;
       }
     }
-    std::sort(neighbours_.begin(), neighbours_.end(), comes_later);  // the first is taken last
+    // The most promising is taken first, from behind.
+    std::stable_sort(neighbours_.begin(), neighbours_.end(),
+                     [](const OpenNode& a, const OpenNode& b) { return a.key > b.key; });
     constexpr std::size_t kMost = 16;
     if (neighbours_.size() > kMost)
       neighbours_.erase(neighbours_.begin(), neighbours_.end() - kMost);
@@ -393,7 +404,7 @@ class Search {
       kind.reason =
           "at least " + text_of_excess(excess.needed + beside, libraries, excess.room + beside);
     }
-    if (!best_) cut_.push_back({.node = node, .key = static_cast<double>(excess.missing.value)});
+    if (!best_) cut_.push({.node = node, .key = static_cast<double>(excess.missing.value)});
   }
 
   void miss(const Candidate& candidate) {
@@ -430,10 +441,10 @@ class Search {
   void report(const Strategy& strategy) const {
     if (!limits_.progress) return;
     const std::string best =
-        best_
-            ? fmt::format("best {}, gap {:.1f} %", to_text(best_->step_time),
-                          100 * gap_of(best_->step_time, std::min(open_bound(), best_->step_time)))
-            : std::string("none yet");
+        best_ ? fmt::format(
+                    "best {}, gap {:.1f} %", to_text(best_->step_time),
+                    100 * gap_of(best_->step_time, std::min(open_.least_bound(), best_->step_time)))
+              : std::string("none yet");
     limits_.progress(
         fmt::format("{}, {}: {}", counted(result_.compiled, "plan"), best, to_string(strategy)));
   }
@@ -442,15 +453,10 @@ class Search {
     return to_seconds(best - bound) / to_seconds(best);
   }
 
-  Duration open_bound() const {
-    Duration least(std::numeric_limits<std::int64_t>::max());
-    for (const OpenNode& open : heap_) least = std::min(least, open.bound);
-    return least;
-  }
-
   bool is_good_enough() const {
     return best_ && limits_.enough_gap > 0 && !limits_.pareto &&
-           gap_of(best_->step_time, std::min(open_bound(), best_->step_time)) <= limits_.enough_gap;
+           gap_of(best_->step_time, std::min(open_.least_bound(), best_->step_time)) <=
+               limits_.enough_gap;
   }
   bool is_stopped() {
     if (!stopped_ && asks_to_stop()) stopped_ = true;
@@ -468,7 +474,7 @@ class Search {
 
   void finish() {
     Duration least(std::numeric_limits<std::int64_t>::max());
-    for (const OpenNode& open : heap_) {
+    open_.for_each([&](const OpenNode& open) {
       const std::int64_t leaves = undone(open.node);
       if (cannot_win(open)) {
         result_.cut_by_bound += leaves;
@@ -476,7 +482,7 @@ class Search {
         result_.open += leaves;
         least = std::min(least, open.bound);
       }
-    }
+    });
     std::stable_sort(result_.plans.begin(), result_.plans.end(),
                      [](const Candidate& a, const Candidate& b) {
                        if (a.step_time != b.step_time) return a.step_time < b.step_time;
@@ -502,11 +508,10 @@ class Search {
     result_.closest = closest_;
   }
   void find_least_memory() {
-    std::make_heap(cut_.begin(), cut_.end(), comes_later);
-    while (!cut_.empty() && !is_stopped()) {
-      std::pop_heap(cut_.begin(), cut_.end(), comes_later);
-      const OpenNode least = std::move(cut_.back());
-      cut_.pop_back();
+    while (!is_stopped()) {
+      const std::optional<OpenNode> popped = cut_.pop_first();
+      if (!popped) return;
+      const OpenNode& least = *popped;
       if (least.node.level == Level::kPieces) {
         const NodeFacts::Excess excess = facts_.excess_of(least.node);
         result_.least_memory = excess.needed + total(library_memory(cluster_.device, 0));
@@ -517,8 +522,7 @@ class Search {
       }
       for (SpaceNode& child : space_.children(least.node)) {
         const double missing = static_cast<double>(facts_.excess_of(child).missing.value);
-        cut_.push_back({.node = std::move(child), .key = missing, .number = pushed_++});
-        std::push_heap(cut_.begin(), cut_.end(), comes_later);
+        cut_.push({.node = std::move(child), .key = missing});
       }
     }
   }
@@ -546,8 +550,7 @@ class Search {
   SearchOrder order_;
   std::vector<SpaceNode> meshes_;
 
-  std::vector<OpenNode> heap_;
-  std::int64_t pushed_ = 0;
+  OpenNodes open_;
   std::vector<Strategy> done_;        // compiled
   std::vector<OpenNode> neighbours_;  // of one plan, the most promising last
   std::optional<Strategy> neighbours_of_;
@@ -555,7 +558,7 @@ class Search {
   bool neighbours_turn_ = false;
   std::int64_t since_best_ = 0;
 
-  std::vector<OpenNode> cut_;  // by memory, while there is no plan; the key is what is missing
+  OpenNodes cut_;  // by memory, while there is no plan; the key is what is missing
   Bytes least_bound_excess_;
   std::optional<ClosestMiss> closest_;
   std::optional<Candidate> best_;

@@ -17,7 +17,6 @@ namespace sextant {
 namespace {
 
 // Cuts of products beyond this only add latency.
-constexpr std::int64_t kPieces[] = {1, 2, 4, 8};
 constexpr std::int64_t kEighths = 8;
 constexpr std::size_t kSequenceDim = 1, kHeadsDim = 2;
 
@@ -291,7 +290,7 @@ std::vector<int> StrategySpace::zeros(const Strategy& strategy) const {
 
 std::vector<std::int64_t> StrategySpace::pieces(const Strategy& strategy) const {
   std::vector<std::int64_t> list;
-  for (const std::int64_t pieces : kPieces)
+  for (const std::int64_t pieces : kPiecesOfProducts)
     if ((pieces == 1 || strategy.tp > 1) && filter_.allows("pieces", pieces))
       list.push_back(pieces);
   return list;

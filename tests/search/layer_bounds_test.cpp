@@ -4,6 +4,7 @@
 #include "compiler/training_graph.h"
 #include "search/least_costs.h"
 #include "search/node_facts.h"
+#include "search/shorter_model.h"
 #include "simulator/cluster_file.h"
 #include "tests/search/small_spaces.h"
 
@@ -26,7 +27,10 @@ std::vector<SearchInstance> instances_with_like_layers() {
   Cluster two_nodes = load_cluster("dgx-h100:nodes=1");
   two_nodes.nodes = 2;
   two_nodes.devices_per_node = 4;
+  ModelConfig uneven = small_gpt(6, 4);
+  uneven.vocab = 387;  // the first and the last layer are split unevenly, blocks are not
   return {{"one node", small_gpt(6, 4), load_cluster("dgx-h100:nodes=1"), 8, DType::kBF16},
+          {"odd vocabulary", uneven, load_cluster("dgx-h100:nodes=1"), 8, DType::kBF16},
           {"two nodes", small_gpt(4, 8), two_nodes, 16, DType::kBF16},
           {"processor cores", small_gpt(4, 4), load_cluster("cpu:ranks=4,memory=2GiB"), 8,
            DType::kF32}};
@@ -51,7 +55,7 @@ TEST_CASE("no bound with the communication inside layers exceeds what the simula
       try {
         const Candidate candidate = evaluate_strategy(problem.training_graph(strategy), strategy,
                                                       instance.global_batch, models);
-        const Duration bound = facts.bound_with_layers(strategy);
+        const Duration bound = facts.bound_with_layers({Level::kPieces, strategy});
         CHECK(bound <= candidate.step_time);
         if (bound > facts.bound_of({Level::kPieces, strategy})) ++higher;
         ++compiled;
@@ -63,6 +67,65 @@ TEST_CASE("no bound with the communication inside layers exceeds what the simula
     }
     CHECK(compiled > 3);
     CHECK(higher > compiled / 4);
+  }
+}
+
+// What a node is said to take at least is no more than what a leaf below it is.
+TEST_CASE("bounds with layers grow from a schedule down to its leaves") {
+  const SearchInstance instance = instances_with_like_layers()[0];
+  const SearchProblem problem = problem_of(instance);
+  const SearchModels models = make_search_models(problem);
+  const LeastCosts costs(instance.cluster, instance.dtype, *models.cost);
+  const FirstGraph first = first_graph(problem);
+  const StopPoll never;
+  NodeFacts facts(problem, instance.cluster, costs, first, models, never);
+  const StrategySpace space = space_of(instance, StrategyFilter({"tp=4", "micro_batch=2"}, {}));
+  std::int64_t compared = 0, higher = 0;
+  const auto compare = [&](const auto& self, const SpaceNode& node) -> void {
+    for (const SpaceNode& child : space.children(node)) {
+      if (node.level >= Level::kSchedule && compared < 400) {
+        const std::string text = to_string(child.strategy);
+        CAPTURE(text);
+        const Duration above = facts.bound_with_layers(node),
+                       below = facts.bound_with_layers(child);
+        CHECK(above <= below);
+        ++compared;
+        if (above > facts.bound_of(node)) ++higher;
+      }
+      self(self, child);
+    }
+  };
+  for (const SpaceNode& mesh : space.meshes()) compare(compare, mesh);
+  CHECK(compared > 100);
+  CHECK(higher > compared / 2);
+}
+
+TEST_CASE("three blocks say of a deep model what all of its layers say") {
+  std::vector<SearchInstance> deep = instances_with_like_layers();
+  deep.resize(2);
+  for (const char* model : {"llama:layers=7,hidden=64,heads=4,kv_heads=2,ffn=128,vocab=130,seq=32",
+                            "mixtral-8x7b:layers=6,seq=64"})
+    deep.push_back({model, load_model(model), load_cluster("dgx-h100:nodes=1"), 8, DType::kBF16});
+  for (const SearchInstance& instance : deep) {
+    CAPTURE(instance.name);
+    const SearchProblem problem = problem_of(instance);
+    SearchProblem whole = problem;
+    whole.shorter_graph = nullptr;
+    const SearchModels models = make_search_models(problem);
+    const LeastCosts costs(instance.cluster, instance.dtype, *models.cost);
+    const FirstGraph first = first_graph(problem);
+    CHECK(ShorterModel(problem, first.training, first.samples).like_layers().has_value());
+    const StopPoll never;
+    NodeFacts of_blocks(problem, instance.cluster, costs, first, models, never);
+    NodeFacts of_all(whole, instance.cluster, costs, first, models, never);
+    for (const char* text : {"dp=8 micro_batch=1 zero=3", "dp=2 tp=4 micro_batch=2 zero=1",
+                             "tp=2 pp=4 micro_batch=4", "pp=2 dp=4 micro_batch=1 recompute=full",
+                             "tp=8 micro_batch=8 recompute=selective sp=on"}) {
+      CAPTURE(text);
+      const SpaceNode leaf{Level::kPieces, parse_strategy(text)};
+      CHECK(of_blocks.bound_of(leaf) == of_all.bound_of(leaf));
+      CHECK(of_blocks.excess_of(leaf).needed == of_all.excess_of(leaf).needed);
+    }
   }
 }
 
