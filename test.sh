@@ -106,7 +106,7 @@ case "$mode" in
     if configure build -Dcuda="$(cuda_setting auto)" && ninja -C build; then
       heading "tests"
       if [ "$mode" = long ]; then
-        SEXTANT_LAW_PLANS="${SEXTANT_LAW_PLANS:-10000}" run build --timeout-multiplier 10
+        SEXTANT_LONG=1 SEXTANT_LAW_PLANS="${SEXTANT_LAW_PLANS:-10000}" run build --timeout-multiplier 10
       else
         run build
       fi
