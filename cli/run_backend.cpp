@@ -4,6 +4,7 @@
 #include "actor/runtime.h"
 #include "backends/cpu/cpu_backend.h"
 #include "core/check.h"
+#include "core/split_text.h"
 
 #include <algorithm>
 #include <cctype>
@@ -84,15 +85,13 @@ bool parse_graphs(const std::string& text) {
 // "0,1"
 std::vector<int> parse_gpus(const std::string& text) {
   std::vector<int> gpus;
-  for (std::size_t begin = 0; begin < text.size() || (begin > 0 && begin == text.size());) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    const std::string word = text.substr(begin, end - begin);
+  if (text.empty()) return gpus;
+  for (const std::string_view word : split_text(text, ',')) {
     const bool is_number = !word.empty() && word.size() < 5 &&
                            word.find_first_not_of("0123456789") == std::string::npos;
     require(is_number, ErrorCode::kUsage,
             "--gpus '{}': '{}' is no number of a GPU; wanted is a list as 0,1", text, word);
-    gpus.push_back(std::stoi(word));
-    begin = end + 1;
+    gpus.push_back(std::stoi(std::string(word)));
   }
   return gpus;
 }

@@ -3,6 +3,7 @@
 
 #include "compiler/schedule.h"
 #include "core/check.h"
+#include "core/split_text.h"
 
 #include <algorithm>
 #include <charconv>
@@ -64,9 +65,7 @@ std::vector<int> spread_evenly(int count, int parts) {
 std::vector<int> parse_layers(std::string_view text) {
   std::vector<int> layers;
   if (text == kBalanced) return layers;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
-    const std::string_view entry = text.substr(at, end - at);
+  for (const std::string_view entry : split_text(text, ',')) {
     int count = kEvenShare;
     if (entry != "*") {
       const char* const last = entry.data() + entry.size();
@@ -78,7 +77,6 @@ std::vector<int> parse_layers(std::string_view text) {
               text, entry, kMostBlocks);
     }
     layers.push_back(count);
-    at = end + 1;
   }
   return layers;
 }

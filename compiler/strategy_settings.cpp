@@ -3,6 +3,7 @@
 
 #include "compiler/layer_counts.h"
 #include "core/check.h"
+#include "core/split_text.h"
 
 #include <algorithm>
 #include <charconv>
@@ -70,9 +71,7 @@ Recompute recompute_of(std::string_view text) {
 
 std::vector<RankAxis> order_of(std::string_view text) {
   std::vector<RankAxis> order;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
-    const std::string_view name = text.substr(at, end - at);
+  for (const std::string_view name : split_text(text, ',')) {
     const auto axis = std::find_if(kUsualOrder.begin(), kUsualOrder.end(),
                                    [&](RankAxis known) { return to_string(known) == name; });
     require(axis != kUsualOrder.end(), ErrorCode::kUsage,
@@ -82,7 +81,6 @@ std::vector<RankAxis> order_of(std::string_view text) {
     require(std::find(order.begin(), order.end(), *axis) == order.end(), ErrorCode::kUsage,
             "strategy: order={} names {} twice", text, name);
     order.push_back(*axis);
-    at = end + 1;
   }
   return order;
 }

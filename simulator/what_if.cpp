@@ -5,6 +5,7 @@
 #include "core/check.h"
 #include "core/nearest.h"
 #include "core/quantity_text.h"
+#include "core/split_text.h"
 #include "simulator/cluster_file.h"
 
 #include <algorithm>
@@ -269,13 +270,11 @@ std::vector<WhatIf> parse_sweep(std::string_view text) {
   const auto [key, value] = split(text);
   if (value.find("..") != std::string_view::npos) return sweep_range(key, value, text);
   std::vector<WhatIf> changes;
-  for (std::size_t begin = 0; begin <= value.size();) {
-    const std::size_t comma = std::min(value.find(',', begin), value.size());
-    if (comma == begin) refuse(text, "an empty value");
-    changes.push_back(change_of(key, value.substr(begin, comma - begin), text));
+  for (const std::string_view one : split_text(value, ',')) {
+    if (one.empty()) refuse(text, "an empty value");
+    changes.push_back(change_of(key, one, text));
     if (std::find(changes.begin(), changes.end() - 1, changes.back()) != changes.end() - 1)
       refuse(text, fmt::format("{} stands twice", to_text(changes.back())));
-    begin = comma + 1;
   }
   if (changes.size() > kMostValues) refuse(text, fmt::format("{} values", changes.size()));
   return changes;

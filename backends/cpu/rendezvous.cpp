@@ -4,6 +4,7 @@
 
 #include "backends/cpu/script_interpreter.h"
 #include "core/check.h"
+#include "core/meeting_members.h"
 
 #include <algorithm>
 
@@ -36,15 +37,6 @@ std::string text_of(const PhysicalGraph& graph, const Half& half) {
                      text_of(graph, communication.to));
 }
 
-// The words must be equal as values: programs may name one layout by two ids.
-bool fits(const PhysicalGraph& graph, const Communication& a, const Communication& b) {
-  const auto same_layout = [&](LayoutId x, LayoutId y) {
-    return x == y || graph.layouts[x.index()] == graph.layouts[y.index()];
-  };
-  return a.primitive == b.primitive && a.reduce == b.reduce && a.dtype == b.dtype &&
-         same_layout(a.from, b.from) && same_layout(a.to, b.to);
-}
-
 }  // namespace
 
 Rendezvous::Rendezvous(const PhysicalGraph& graph, std::chrono::milliseconds timeout,
@@ -67,7 +59,7 @@ Rendezvous::Ticket Rendezvous::meeting_of(const Half& half) {
 
 void Rendezvous::check_fingerprint(const Meeting& meeting, const Half& half) const {
   for (const std::optional<Half>& other : meeting.halves) {
-    if (!other || fits(graph_, *half.communication, *other->communication)) continue;
+    if (!other || are_same(graph_, *half.communication, *other->communication)) continue;
     fail(ErrorCode::kRankFailed,
          "communication {} of group '{}' is not the same on all ranks: {}; {}", half.occurrence,
          graph_.groups[half.group.index()].name, text_of(graph_, half), text_of(graph_, *other));
@@ -119,14 +111,9 @@ void Rendezvous::run(Meeting& meeting) {
 }
 
 std::string Rendezvous::missing_text(const Meeting& meeting) const {
-  const DeviceGroup& group = graph_.groups[meeting.key.first.index()];
-  std::string arrived, missing;
-  for (std::size_t i = 0; i < group.ranks.size(); ++i) {
-    std::string& list = meeting.halves[i] ? arrived : missing;
-    list += fmt::format("{}{}", list.empty() ? "" : ", ", group.ranks[i].value);
-  }
-  return fmt::format("communication {} of group '{}': ranks {} arrived, ranks {} did not",
-                     meeting.key.second, group.name, arrived, missing);
+  std::vector<bool> has_arrived;
+  for (const std::optional<Half>& half : meeting.halves) has_arrived.push_back(half.has_value());
+  return arrivals_text(graph_, meeting.key.first, meeting.key.second, has_arrived);
 }
 
 void Rendezvous::wait(const Ticket& ticket) {

@@ -7,6 +7,7 @@
 #include "backends/cuda/kernels/moves.h"
 #include "backends/cuda/kernels/ring_reduce.h"
 #include "core/check.h"
+#include "core/meeting_members.h"
 
 #include <algorithm>
 
@@ -36,12 +37,9 @@ struct LocalExchange::Pending {
 
 namespace {
 
-bool agree(const PhysicalGraph& graph, const Communication& a, const Communication& b) {
-  const auto same_layout = [&](LayoutId x, LayoutId y) {
-    return x == y || graph.layouts[x.index()] == graph.layouts[y.index()];
-  };
-  return a.primitive == b.primitive && a.reduce == b.reduce && a.dtype == b.dtype &&
-         same_layout(a.from, b.from) && same_layout(a.to, b.to);
+// Whether the result of a call is made aside: it would overwrite an input that peers still read.
+bool reduces(const ExchangeCall& call) {
+  return call.kind == ExchangeKind::kAllReduce || call.kind == ExchangeKind::kReduceScatter;
 }
 
 void enqueue_copy(DType dtype, std::int64_t elements, const std::byte* from, std::byte* to,
@@ -66,12 +64,10 @@ const ExchangeCall& send_to(const CudaCommunication& peer, std::size_t member,
 LocalExchange::LocalExchange(const PhysicalGraph& graph, std::chrono::milliseconds timeout)
     : graph_(graph), timeout_(timeout) {}
 
-// A reduction that would overwrite an input that peers still read goes aside first.
 Bytes LocalExchange::beside_staging(const CollectiveScript& script) const {
   Bytes bytes;
   for (const ExchangeCall& call : script.exchange)
-    if (call.kind == ExchangeKind::kAllReduce || call.kind == ExchangeKind::kReduceScatter)
-      bytes += size_of(script.dtype) * call.elements;
+    if (reduces(call)) bytes += size_of(script.dtype) * call.elements;
   return bytes;
 }
 
@@ -91,7 +87,7 @@ std::shared_ptr<LocalExchange::Meeting> LocalExchange::post(const Part& part) {
     meeting->members.resize(own.num_members());
   }
   for (const CudaCommunication* other : meeting->members)
-    require(other == nullptr || agree(graph_, own.communication(), other->communication()),
+    require(other == nullptr || are_same(graph_, own.communication(), other->communication()),
             ErrorCode::kRankFailed,
             "communication {} of group '{}' is not the same on all ranks: rank {} brings '{}', "
             "rank {} '{}'",
@@ -141,14 +137,9 @@ void LocalExchange::abort(const std::string& reason) {
 }
 
 std::string LocalExchange::missing_text(const Meeting& meeting) const {
-  const DeviceGroup& group = graph_.groups[meeting.key.first.index()];
-  std::string arrived, missing;
-  for (std::size_t i = 0; i < group.ranks.size(); ++i) {
-    std::string& list = meeting.members[i] != nullptr ? arrived : missing;
-    list += fmt::format("{}{}", list.empty() ? "" : ", ", group.ranks[i].value);
-  }
-  return fmt::format("communication {} of group '{}': ranks {} arrived, ranks {} did not",
-                     meeting.key.second, group.name, arrived, missing.empty() ? "none" : missing);
+  std::vector<bool> has_arrived;
+  for (const CudaCommunication* member : meeting.members) has_arrived.push_back(member != nullptr);
+  return arrivals_text(graph_, meeting.key.first, meeting.key.second, has_arrived);
 }
 
 // Whichever can go on: two ranks may have the members of a launch group in any order.
@@ -245,7 +236,7 @@ void LocalExchange::finish(const Part& part, const Meeting& meeting) const {
   for (const CudaCommunication* peer : meeting.members)
     if (peer != &own) SEXTANT_CUDA(cudaStreamWaitEvent(part.stream, peer->pulled(), 0));
   for (const ExchangeCall& call : own.script().exchange)
-    if (call.kind == ExchangeKind::kAllReduce || call.kind == ExchangeKind::kReduceScatter)
+    if (reduces(call))
       enqueue_copy(own.script().dtype, call.elements, own.aside(), own.buffers().at(call.to),
                    part.stream);
   own.enqueue_after(part.stream);

@@ -39,12 +39,12 @@ void cast_gradient(GradientContext& context) {
   context.set_input_gradient(0, in_dtype(context, *context.output_gradient(0), wanted, 0));
 }
 
-TensorType example(DType dtype) { return {.shape = {5, 2}, .dtype = dtype}; }
+TensorType operand_of_type(DType dtype) { return {.shape = {5, 2}, .dtype = dtype}; }
 
 std::vector<OperatorExample> cast_examples() {
   return {{.inputs = {f64({5, 2})}, .attributes = {{"dtype", "f32"}}},
-          {.inputs = {example(DType::kF32)}, .attributes = {{"dtype", "f64"}}},
-          {.inputs = {example(DType::kBF16)}, .attributes = {{"dtype", "f32"}}},
+          {.inputs = {operand_of_type(DType::kF32)}, .attributes = {{"dtype", "f64"}}},
+          {.inputs = {operand_of_type(DType::kBF16)}, .attributes = {{"dtype", "f32"}}},
           {.inputs = {i32({5, 2})}, .attributes = {{"dtype", "f64"}}},
           {.inputs = {i32({5, 2})}, .attributes = {{"dtype", "i64"}}},
           {.inputs = {f64({5, 2})}, .attributes = {{"dtype", "i32"}}},
