@@ -138,26 +138,9 @@ GraphProfile::CellsOfLayers NodeFacts::cells_of(const Strategy& strategy) {
   return cells;
 }
 
-// Recomputation that is open counts as none: it only adds to what a layer takes.
-Duration NodeFacts::bound_with_layers(const SpaceNode& node) {
-  const GraphProfile::Open open = open_at(node);
-  const bool has_choice = node.strategy.tp > 1;
-  Duration least(std::numeric_limits<std::int64_t>::max());
-  for (const bool sequence_parallel : {false, true}) {
-    const bool is_decided = node.level >= Level::kSequence || !has_choice;
-    if (is_decided && sequence_parallel != node.strategy.sequence_parallel) continue;
-    for (const std::int64_t pieces : kPiecesOfProducts) {
-      if (!open.pieces && pieces != node.strategy.pieces) continue;
-      Strategy strategy = node.strategy;
-      strategy.sequence_parallel = sequence_parallel;
-      strategy.pieces = pieces;
-      const Duration bound =
-          profile_of(strategy).time_bound(strategy, places_of(strategy), micro_batches_of(strategy),
-                                          costs_, open, cells_of(strategy));
-      least = std::min(least, bound);
-    }
-  }
-  return least;
+Duration NodeFacts::bound_with_layers(const Strategy& leaf) {
+  return profile_of(leaf).time_bound(leaf, places_of(leaf), micro_batches_of(leaf), costs_,
+                                     GraphProfile::Open(), cells_of(leaf));
 }
 
 Bytes NodeFacts::room_of(const Strategy& strategy, std::int64_t stage) const {

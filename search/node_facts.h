@@ -58,9 +58,9 @@ class NodeFacts {
 
   // No plan below is faster.
   Duration bound_of(const SpaceNode& node);
-  // The same with the communication inside layers, of a node that has decided its schedule:
-  // milliseconds where a kind of layer is a new one.
-  Duration bound_with_layers(const SpaceNode& node);
+  // The same of a leaf, with the communication inside its layers: milliseconds where the kind of
+  // layer is a new one.
+  Duration bound_with_layers(const Strategy& leaf);
   std::int64_t num_staged() const { return layers_.num_staged(); }  // kinds of layers
 
   // By how much the memory bound is above what the stage with least room has; below zero: not.

@@ -249,7 +249,7 @@ class Search {
       return false;
     open.knows_layers = true;
     try {
-      const Duration with_layers = facts_.bound_with_layers(open.node);
+      const Duration with_layers = facts_.bound_with_layers(open.node.strategy);
       if (with_layers <= open.bound) return false;
       open.bound = with_layers;
       return true;

@@ -17,6 +17,7 @@ namespace sextant {
 namespace {
 
 // Cuts of products beyond this only add latency.
+constexpr std::int64_t kPieces[] = {1, 2, 4, 8};
 constexpr std::int64_t kEighths = 8;
 constexpr std::size_t kSequenceDim = 1, kHeadsDim = 2;
 
@@ -290,7 +291,7 @@ std::vector<int> StrategySpace::zeros(const Strategy& strategy) const {
 
 std::vector<std::int64_t> StrategySpace::pieces(const Strategy& strategy) const {
   std::vector<std::int64_t> list;
-  for (const std::int64_t pieces : kPiecesOfProducts)
+  for (const std::int64_t pieces : kPieces)
     if ((pieces == 1 || strategy.tp > 1) && filter_.allows("pieces", pieces))
       list.push_back(pieces);
   return list;

@@ -5,7 +5,6 @@
 #include "compiler/strategy.h"
 #include "core/logical_graph.h"
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -72,9 +71,6 @@ enum class Level : std::uint8_t {
   kPieces,  // a leaf
 };
 std::string_view to_string(Level level);
-
-// Into how many pieces products may be cut.
-inline constexpr std::array<std::int64_t, 4> kPiecesOfProducts = {1, 2, 4, 8};
 
 struct SpaceNode {
   Level level = Level::kMesh;

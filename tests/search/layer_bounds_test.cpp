@@ -36,15 +36,27 @@ std::vector<SearchInstance> instances_with_like_layers() {
            DType::kF32}};
 }
 
+// What a search of the instance knows.
+struct Known {
+  explicit Known(const SearchInstance& instance, SearchProblem of = {})
+      : problem(of.cluster == nullptr ? problem_of(instance) : std::move(of)),
+        models(make_search_models(problem)),
+        costs(instance.cluster, instance.dtype, *models.cost),
+        first(first_graph(problem)),
+        facts(problem, instance.cluster, costs, first, models, never) {}
+
+  const SearchProblem problem;
+  const SearchModels models;
+  const LeastCosts costs;
+  const FirstGraph first;
+  const StopPoll never;
+  NodeFacts facts;
+};
+
 TEST_CASE("no bound with the communication inside layers exceeds what the simulator says") {
   for (const SearchInstance& instance : instances_with_like_layers()) {
     CAPTURE(instance.name);
-    const SearchProblem problem = problem_of(instance);
-    const SearchModels models = make_search_models(problem);
-    const LeastCosts costs(instance.cluster, instance.dtype, *models.cost);
-    const FirstGraph first = first_graph(problem);
-    const StopPoll never;
-    NodeFacts facts(problem, instance.cluster, costs, first, models, never);
+    Known known(instance);
     const std::vector<Strategy> leaves = leaves_of(space_of(instance));
     const std::size_t stride = std::max<std::size_t>(1, leaves.size() / 16);
     std::int64_t compiled = 0, higher = 0;
@@ -53,11 +65,11 @@ TEST_CASE("no bound with the communication inside layers exceeds what the simula
       const std::string text = to_string(strategy);
       CAPTURE(text);
       try {
-        const Candidate candidate = evaluate_strategy(problem.training_graph(strategy), strategy,
-                                                      instance.global_batch, models);
-        const Duration bound = facts.bound_with_layers({Level::kPieces, strategy});
+        const Candidate candidate = evaluate_strategy(
+            known.problem.training_graph(strategy), strategy, instance.global_batch, known.models);
+        const Duration bound = known.facts.bound_with_layers(strategy);
         CHECK(bound <= candidate.step_time);
-        if (bound > facts.bound_of({Level::kPieces, strategy})) ++higher;
+        if (bound > known.facts.bound_of({Level::kPieces, strategy})) ++higher;
         ++compiled;
       } catch (const Error& error) {
         const std::string reason = error.what();
@@ -71,14 +83,9 @@ TEST_CASE("no bound with the communication inside layers exceeds what the simula
 }
 
 // What a node is said to take at least is no more than what a leaf below it is.
-TEST_CASE("bounds with layers grow from a schedule down to its leaves") {
+TEST_CASE("bounds grow from a schedule down to its leaves with layers") {
   const SearchInstance instance = instances_with_like_layers()[0];
-  const SearchProblem problem = problem_of(instance);
-  const SearchModels models = make_search_models(problem);
-  const LeastCosts costs(instance.cluster, instance.dtype, *models.cost);
-  const FirstGraph first = first_graph(problem);
-  const StopPoll never;
-  NodeFacts facts(problem, instance.cluster, costs, first, models, never);
+  Known known(instance);
   const StrategySpace space = space_of(instance, StrategyFilter({"tp=4", "micro_batch=2"}, {}));
   std::int64_t compared = 0, higher = 0;
   const auto compare = [&](const auto& self, const SpaceNode& node) -> void {
@@ -86,11 +93,13 @@ TEST_CASE("bounds with layers grow from a schedule down to its leaves") {
       if (node.level >= Level::kSchedule && compared < 400) {
         const std::string text = to_string(child.strategy);
         CAPTURE(text);
-        const Duration above = facts.bound_with_layers(node),
-                       below = facts.bound_with_layers(child);
+        const bool is_leaf = child.level == Level::kPieces;
+        const Duration above = known.facts.bound_of(node);
+        const Duration below =
+            is_leaf ? known.facts.bound_with_layers(child.strategy) : known.facts.bound_of(child);
         CHECK(above <= below);
         ++compared;
-        if (above > facts.bound_of(node)) ++higher;
+        if (is_leaf && below > known.facts.bound_of(child)) ++higher;
       }
       self(self, child);
     }
@@ -108,23 +117,19 @@ TEST_CASE("three blocks say of a deep model what all of its layers say") {
     deep.push_back({model, load_model(model), load_cluster("dgx-h100:nodes=1"), 8, DType::kBF16});
   for (const SearchInstance& instance : deep) {
     CAPTURE(instance.name);
-    const SearchProblem problem = problem_of(instance);
-    SearchProblem whole = problem;
+    SearchProblem whole = problem_of(instance);
     whole.shorter_graph = nullptr;
-    const SearchModels models = make_search_models(problem);
-    const LeastCosts costs(instance.cluster, instance.dtype, *models.cost);
-    const FirstGraph first = first_graph(problem);
-    CHECK(ShorterModel(problem, first.training, first.samples).like_layers().has_value());
-    const StopPoll never;
-    NodeFacts of_blocks(problem, instance.cluster, costs, first, models, never);
-    NodeFacts of_all(whole, instance.cluster, costs, first, models, never);
+    Known of_blocks(instance), of_all(instance, std::move(whole));
+    CHECK(ShorterModel(of_blocks.problem, of_blocks.first.training, of_blocks.first.samples)
+              .like_layers()
+              .has_value());
     for (const char* text : {"dp=8 micro_batch=1 zero=3", "dp=2 tp=4 micro_batch=2 zero=1",
                              "tp=2 pp=4 micro_batch=4", "pp=2 dp=4 micro_batch=1 recompute=full",
                              "tp=8 micro_batch=8 recompute=selective sp=on"}) {
       CAPTURE(text);
       const SpaceNode leaf{Level::kPieces, parse_strategy(text)};
-      CHECK(of_blocks.bound_of(leaf) == of_all.bound_of(leaf));
-      CHECK(of_blocks.excess_of(leaf).needed == of_all.excess_of(leaf).needed);
+      CHECK(of_blocks.facts.bound_of(leaf) == of_all.facts.bound_of(leaf));
+      CHECK(of_blocks.facts.excess_of(leaf).needed == of_all.facts.excess_of(leaf).needed);
     }
   }
 }
