@@ -12,9 +12,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
-#include <functional>
-#include <numeric>
 #include <span>
+#include <string>
 #include <utility>
 
 namespace sextant::boxing_matrix_test {
@@ -85,7 +84,8 @@ std::vector<Shape> shapes_around(std::int64_t n) {
           Shape{1, 7, n + 1},     Shape{0, n, 7}, Shape{n - 1, 5, 1}};
 }
 
-TEST_CASE("all 36 pairs of words run right on one to eight devices, extents from none to a prime") {
+// Extents from none to a prime.
+void sweep_lines(const CpuOptions& options) {
   Sweep sweep;
   const std::vector<NdSbp> words = words_over({kRows, kColumns, kLast, kCopy, kSum, kMost}, 1);
   for (std::int64_t n = 1; n <= 8; ++n)
@@ -93,8 +93,12 @@ TEST_CASE("all 36 pairs of words run right on one to eight devices, extents from
       for (const NdSbp& to : words)
         for (const Shape& shape : shapes_around(n)) {
           const Placement line = mesh({n}, counted(0, n));
-          sweep.run({{shape, DType::kF32}, line, line, from, to});
+          sweep.run_with({{shape, DType::kF32}, line, line, from, to}, options);
         }
+}
+
+TEST_CASE("all 36 pairs of words run right on one to eight devices, extents from none to a prime") {
+  sweep_lines(options_of(CpuQueueKind::kInline));
 }
 
 TEST_CASE("all 36 pairs of words run right for a tensor larger than any mesh") {
@@ -108,28 +112,36 @@ TEST_CASE("all 36 pairs of words run right for a tensor larger than any mesh") {
       }
 }
 
-// All pairs of words on one mesh; each pair with one of the shapes, or with all.
-void sweep_mesh(const std::vector<std::int64_t>& extents, bool all_shapes) {
+// Pairs of words on one mesh, every `stride`-th; each with one of the shapes, or with all.
+struct MeshSweep {
+  bool all_shapes = false;
+  std::size_t stride = 1;
+  CpuOptions options = options_of(CpuQueueKind::kInline);
+};
+void sweep_mesh(const std::vector<std::int64_t>& extents, const MeshSweep& how = {}) {
   Sweep sweep;
   const std::vector<Shape> shapes{Shape{7, 5}, Shape{2, 9}, Shape{13, 1}, Shape{4, 6}, Shape{0, 3}};
   std::int64_t devices = 1;
   for (const std::int64_t extent : extents) devices *= extent;
   const Placement placement = mesh(extents, counted(0, devices));
-  std::size_t next = 0;
+  std::size_t pair = 0, next = 0;
   for (const NdSbp& from : words_over({kRows, kColumns, kCopy, kSum}, extents.size()))
     for (const NdSbp& to : words_over({kRows, kColumns, kCopy, kSum}, extents.size())) {
+      if (pair++ % how.stride != 0) continue;
       ++next;
       for (std::size_t i = 0; i < shapes.size(); ++i)
-        if (all_shapes || i == next % shapes.size())
-          sweep.run({{shapes[i], DType::kF32}, placement, placement, from, to});
+        if (how.all_shapes || i == next % shapes.size())
+          sweep.run_with({{shapes[i], DType::kF32}, placement, placement, from, to}, how.options);
     }
 }
 
-TEST_CASE("all 256 pairs of words run right on 2x2, for every shape") { sweep_mesh({2, 2}, true); }
-TEST_CASE("all 256 pairs of words run right on 2x3") { sweep_mesh({2, 3}, false); }
-TEST_CASE("all 256 pairs of words run right on 3x2") { sweep_mesh({3, 2}, false); }
-TEST_CASE("all 256 pairs of words run right on 4x2") { sweep_mesh({4, 2}, false); }
-TEST_CASE("all 4096 pairs of words run right on 2x2x2") { sweep_mesh({2, 2, 2}, false); }
+TEST_CASE("all 256 pairs of words run right on 2x2, for every shape") {
+  sweep_mesh({2, 2}, {.all_shapes = true});
+}
+TEST_CASE("all 256 pairs of words run right on 2x3") { sweep_mesh({2, 3}); }
+TEST_CASE("all 256 pairs of words run right on 3x2") { sweep_mesh({3, 2}); }
+TEST_CASE("all 256 pairs of words run right on 4x2") { sweep_mesh({4, 2}); }
+TEST_CASE("all 4096 pairs of words run right on 2x2x2") { sweep_mesh({2, 2, 2}); }
 
 // Splits of one dim in either order of nesting (G06), beside everything else.
 void sweep_nested_splits(const CpuOptions& options) {
@@ -282,15 +294,19 @@ BoxingCase random_case(const PairKind& pair, DType dtype, Relation relation, Ran
           random_words(pair.second, places.target.axes.size(), random)};
 }
 
-TEST_CASE(
-    "every kind of pair runs right in every element type, on every queue, between any placements") {
+void sweep_sample(const std::string& seed, CpuOptions (*options)(CpuQueueKind)) {
   Sweep sweep;
-  Random random("boxing sample");
+  Random random(seed);
   for (const PairKind& pair : pair_kinds())
     for (const DType dtype : kTypes)
       for (const CpuQueueKind queues : kQueues)
         for (const Relation relation : kRelations)
-          sweep.run(random_case(pair, dtype, relation, random), queues);
+          sweep.run_with(random_case(pair, dtype, relation, random), options(queues));
+}
+
+TEST_CASE(
+    "every kind of pair runs right in every element type, on every queue, between any placements") {
+  sweep_sample("boxing sample", options_of);
 }
 
 // ---------------------------------------------------------------- by scripts
@@ -302,38 +318,19 @@ CpuOptions by_scripts(CpuQueueKind queues) {
 }
 
 TEST_CASE("scripts run all 36 pairs of words right on one to eight devices") {
-  Sweep sweep;
-  const std::vector<NdSbp> words = words_over({kRows, kColumns, kLast, kCopy, kSum, kMost}, 1);
-  for (std::int64_t n = 1; n <= 8; ++n)
-    for (const NdSbp& from : words)
-      for (const NdSbp& to : words)
-        for (const Shape& shape : shapes_around(n)) {
-          const Placement line = mesh({n}, counted(0, n));
-          sweep.run_with({{shape, DType::kF32}, line, line, from, to},
-                         by_scripts(CpuQueueKind::kInline));
-        }
+  sweep_lines(by_scripts(CpuQueueKind::kInline));
 }
 
 // The pairs themselves have all been run on 2x2x2 above; scripts run a fifth of those, every one in
 // `./test.sh --long`. No list of words is a multiple of five, so every word is met on both sides.
 TEST_CASE("scripts run all pairs of words right on meshes of two axes, and on 2x2x2") {
-  Sweep sweep;
   const bool is_long = std::getenv("SEXTANT_LONG") != nullptr;
-  const std::vector<Shape> shapes{Shape{7, 5}, Shape{2, 9}, Shape{13, 1}, Shape{4, 6}, Shape{0, 3}};
+  MeshSweep how{.options = by_scripts(CpuQueueKind::kInline)};
   for (const std::vector<std::int64_t>& extents :
-       {std::vector<std::int64_t>{2, 2}, {2, 3}, {3, 2}, {4, 2}, {2, 2, 2}}) {
-    const std::int64_t devices =
-        std::accumulate(extents.begin(), extents.end(), std::int64_t{1}, std::multiplies<>());
-    const Placement placement = mesh(extents, counted(0, devices));
-    const std::size_t stride = extents.size() > 2 && !is_long ? 5 : 1;
-    std::size_t next = 0, pair = 0;
-    for (const NdSbp& from : words_over({kRows, kColumns, kCopy, kSum}, extents.size()))
-      for (const NdSbp& to : words_over({kRows, kColumns, kCopy, kSum}, extents.size()))
-        if (pair++ % stride == 0)
-          sweep.run_with(
-              {{shapes[next++ % shapes.size()], DType::kF32}, placement, placement, from, to},
-              by_scripts(CpuQueueKind::kInline));
-  }
+       {std::vector<std::int64_t>{2, 2}, {2, 3}, {3, 2}, {4, 2}})
+    sweep_mesh(extents, how);
+  how.stride = is_long ? 1 : 5;
+  sweep_mesh({2, 2, 2}, how);
 }
 
 TEST_CASE("scripts run nested splits right, and all pairs between placements in every relation") {
@@ -342,13 +339,7 @@ TEST_CASE("scripts run nested splits right, and all pairs between placements in 
 }
 
 TEST_CASE("scripts run every kind of pair right in every element type, between any placements") {
-  Sweep sweep;
-  Random random("boxing by scripts");
-  for (const PairKind& pair : pair_kinds())
-    for (const DType dtype : kTypes)
-      for (const CpuQueueKind queues : kQueues)
-        for (const Relation relation : kRelations)
-          sweep.run_with(random_case(pair, dtype, relation, random), by_scripts(queues));
+  sweep_sample("boxing by scripts", by_scripts);
 }
 
 TEST_CASE("plans that lost are right too, and so are those chosen by time") {
