@@ -158,7 +158,7 @@ LogicalGraph training_graph(const Job& job, const AnyModel& model, const Strateg
       job.optimizer);
 }
 
-// Of a decoder of so many blocks that is else the job's.
+// The training graph of a decoder with so many blocks that is else the job's.
 LogicalGraph shorter_graph(const Job& job, const Strategy& strategy, int blocks) {
   ModelConfig model = std::get<ModelConfig>(job.model);
   model.layers = blocks;

@@ -99,8 +99,8 @@ class ScriptExchange {
   void run_ring(const ExchangeCall& call) {
     const auto members = static_cast<std::int64_t>(size());
     if (call.kind == ScriptCall::kAllGather) return gather(call.elements);
-    // Of an all_reduce the balanced parts of the whole, of a reduce_scatter equal ones. Results
-    // come last: an output may share its bytes with the input.
+    // Owners have the balanced parts of the whole in an all_reduce, equal ones in a reduce_scatter.
+    // Results come last: an output may share its bytes with the input.
     std::vector<std::vector<std::byte>> parts;
     std::vector<std::int64_t> offsets;
     for (std::int64_t owner = 0; owner < members; ++owner) {

@@ -45,8 +45,8 @@ std::string cuda_device_name(int device);
 enum class CudaCollectives : std::uint8_t { kLocal };
 
 struct CudaWorldOptions {
-  // Of every rank; `device` means nothing. Several ranks measure no algorithms: each would choose
-  // its own, and copies of one value would differ.
+  // What every rank is run with, but for `device`, which means nothing here. Several ranks measure
+  // no algorithms: each would choose its own, and copies of one value would differ.
   CudaOptions each;
   std::vector<int> gpus;  // CUDA ordinals; empty: all
   int ranks_per_gpu = 1;  // rank r is on gpus[r / ranks_per_gpu]

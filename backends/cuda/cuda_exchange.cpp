@@ -26,7 +26,7 @@ double neutral_value(ReduceOp op) {
 }
 
 std::uint64_t neutral_pattern(ReduceOp op, DType dtype) {
-  // Of flags everything that is not 0 is true, -infinity included.
+  // A flag is true for everything that is not 0, -infinity included.
   if (dtype == DType::kBool) return pattern_of(dtype, op == ReduceOp::kMin ? 1 : 0);
   return pattern_of(dtype, neutral_value(op));
 }

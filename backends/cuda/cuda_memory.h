@@ -21,12 +21,14 @@ struct CudaExtraMemory {
 void require_room(const RankProgram& program, Rank rank, const CudaExtraMemory& extra,
                   const std::string& device, Bytes free, Bytes total);
 
-// The same for ranks that share a card.
+// What one rank of those that share a card needs of it.
 struct CudaRankMemory {
   const RankProgram* program = nullptr;
   Rank rank;
   CudaExtraMemory extra;
 };
+// Throws Error(kInfeasible) when `free` of `total` bytes are less than what these ranks need
+// together.
 void require_room(std::span<const CudaRankMemory> ranks, const std::string& device, Bytes free,
                   Bytes total);
 
