@@ -66,7 +66,7 @@ HostThread::HostThread(const PhysicalGraph& graph, Rank rank, const ProgramTable
       protocol_(tables, SiteOwner::kHostThread),
       late_reads_done_(tables.sites.size(), 0),
       thread_([this] { loop(); }) {
-  if (host_steps_ > 1) reader_ = std::thread([this] { read_loop(); });
+  if (host_steps_ > 1) reader_ = ReusedThread([this] { read_loop(); });
 }
 
 HostThread::~HostThread() {
@@ -76,7 +76,7 @@ HostThread::~HostThread() {
   }
   changed_.notify_all();
   thread_.join();
-  if (reader_.joinable()) reader_.join();
+  reader_.join();
 }
 
 void HostThread::announce(std::int64_t steps) {

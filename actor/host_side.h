@@ -6,6 +6,7 @@
 #include "actor/named_actors.h"
 #include "actor/operands.h"
 #include "actor/protocol.h"
+#include "actor/reused_thread.h"
 #include "core/host_actors.h"
 
 #include <atomic>
@@ -19,7 +20,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace sextant {
@@ -115,8 +115,8 @@ class HostThread {
   std::vector<std::int64_t> late_reads_done_;  // by site
   std::optional<std::int64_t> held_from_;      // step
 
-  std::thread thread_;
-  std::thread reader_;  // with host_steps_ > 1
+  ReusedThread thread_;
+  ReusedThread reader_;  // with host_steps_ > 1
 };
 
 }  // namespace sextant

@@ -5,6 +5,7 @@
 #include "actor/host_side.h"
 #include "actor/mix.h"
 #include "actor/protocol.h"
+#include "actor/reused_thread.h"
 #include "actor/tape.h"
 #include "core/check.h"
 
@@ -13,7 +14,6 @@
 #include <atomic>
 #include <mutex>
 #include <optional>
-#include <thread>
 
 namespace sextant {
 namespace {
@@ -371,7 +371,7 @@ void on_all(std::span<Device* const> devices, const Body& body, const Stop& stop
     stop(reason);
     for (Device* device : devices) device->abort(reason);
   };
-  std::vector<std::thread> threads;
+  std::vector<ReusedThread> threads;
   for (std::size_t rank = 0; rank < devices.size(); ++rank) {
     threads.emplace_back([&, rank] {
       try {
@@ -383,7 +383,7 @@ void on_all(std::span<Device* const> devices, const Body& body, const Stop& stop
       }
     });
   }
-  for (std::thread& thread : threads) thread.join();
+  for (ReusedThread& thread : threads) thread.join();
   if (first) std::rethrow_exception(first);
 }
 

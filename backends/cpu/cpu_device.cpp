@@ -83,7 +83,7 @@ void CpuDevice::meter_end(RunId run, std::size_t call) {
 
 void CpuDevice::start_workers() {
   for (const QueueRole role : spec_.queues)
-    if (program_->uses(role)) queue(role).worker = std::thread([this, role] { work(role); });
+    if (program_->uses(role)) queue(role).worker = ReusedThread([this, role] { work(role); });
 }
 
 void CpuDevice::stop() {
@@ -96,8 +96,7 @@ void CpuDevice::stop() {
     }
     group_changed_.notify_all();
   }
-  for (Queue& queue : queues_)
-    if (queue.worker.joinable()) queue.worker.join();
+  for (Queue& queue : queues_) queue.worker.join();
 }
 
 void CpuDevice::work(QueueRole role) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "actor/device.h"
+#include "actor/reused_thread.h"
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/kernel.h"
 #include "backends/cpu/memory_meter.h"
@@ -22,7 +23,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -86,7 +86,7 @@ class CpuDevice final : public Device {
     std::condition_variable arrived, completed;
     std::int64_t next_sequence = 0, done = 0;  // launches issued, launches complete
     Workspace workspace;
-    std::thread worker;
+    ReusedThread worker;
   };
 
   Queue& queue(QueueRole role) { return queues_[static_cast<std::size_t>(role)]; }
