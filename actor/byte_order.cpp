@@ -37,12 +37,14 @@ struct LastUses {
 
 class GuardFinder {
  public:
-  GuardFinder(const PhysicalGraph& graph, ProgramId program, const ProgramTables& tables)
+  // `direct`: what positions in the order say of waits; null where they do not.
+  GuardFinder(const PhysicalGraph& graph, ProgramId program, const ProgramTables& tables,
+              const ProgramWaits* direct)
       : graph_(graph),
         program_(program),
         tables_(tables),
         uses_(graph, program, tables, ByteUses::Grain::kMerged),
-        direct_(direct_waits(tables)),
+        direct_(direct),
         runs_(static_cast<std::int32_t>(tables.runs.size())),
         done_(tables.runs.size() * kStepsToOrder),
         added_(tables.runs.size()),
@@ -232,8 +234,7 @@ class GuardFinder {
   ProgramId program_;
   const ProgramTables& tables_;
   ByteUses uses_;
-  // Waits that follow from positions in the order; without them messages are counted.
-  std::optional<ProgramWaits> direct_;
+  const ProgramWaits* direct_;  // null: messages are counted
   std::optional<Protocol> protocol_;
   std::int32_t runs_;
   std::int32_t step_ = 0;
@@ -249,12 +250,13 @@ class GuardFinder {
 }  // namespace
 
 std::vector<Guard> missing_guards(const PhysicalGraph& graph, ProgramId program,
-                                  const ProgramTables& tables) {
-  return GuardFinder(graph, program, tables).find();
+                                  GraphTables& tables) {
+  const ProgramWaits* const direct = tables.direct_waits_of(program);
+  return GuardFinder(graph, program, *tables.of(program), direct).find();
 }
 
 std::vector<Guard> missing_guards(const PhysicalGraph& graph, ProgramId program) {
-  const ProgramTables tables(graph, program);
+  GraphTables tables(graph);
   return missing_guards(graph, program, tables);
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "actor/device.h"
+#include "actor/dry_run.h"
 #include "actor/program_tables.h"
 #include "core/physical_graph.h"
 
@@ -19,8 +20,9 @@ namespace sextant {
 // Deterministic, and none that fences already imply. Throws Error(kInfeasible) where no guard can
 // help: members of one launch group use the same bytes, or a host actor's bytes are not its own.
 std::vector<Guard> missing_guards(const PhysicalGraph& graph, ProgramId program);
+// The same with tables of this graph, which serve whoever asks next; programs in parallel.
 std::vector<Guard> missing_guards(const PhysicalGraph& graph, ProgramId program,
-                                  const ProgramTables& tables);
+                                  GraphTables& tables);
 
 // Independent check of a program with its guards, from the waits that the runtime really issues in
 // three steps: one message per unordered pair of uses (at most 20), naming both runs and the

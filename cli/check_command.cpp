@@ -32,7 +32,8 @@ void require_none(const std::vector<std::string>& broken, const char* what) {
 void run_check(const JobArguments& arguments, const CommonOptions&, Console& console) {
   PlannedJob planned = load_planned_job(arguments);
   planned.plan.expand.checks = false;  // made here, one by one
-  const PhysicalGraph graph = physical_graph(planned);
+  const ExpandedGraph expanded = expanded_graph(planned);
+  const PhysicalGraph& graph = expanded.graph;
   require_fits(planned, graph);  // what does not is not worth a proof
   require_none(validate(graph), "the graph is not valid");
   Rehearsal rehearsal(graph);
@@ -50,9 +51,12 @@ void run_check(const JobArguments& arguments, const CommonOptions&, Console& con
   console.say("cannot deadlock: one serial step completes and every counter returns to its start");
   console.say(fmt::format("bytes are ordered: {}, found again by the independent check",
                           counted(guards, "guard")));
+  const Bytes spent = memory.arena - expanded.packed[memory.program.index()].tight;
   console.say(fmt::format(
-      "fits: {}{}", part_text(memory.needed(), memory.capacity),
-      beside == Bytes(0) ? "" : fmt::format(", {} of them libraries", to_text(beside))));
+      "fits: {}{}{}", part_text(memory.needed(), memory.capacity),
+      beside == Bytes(0) ? "" : fmt::format(", {} of them libraries", to_text(beside)),
+      spent <= Bytes(0) ? ""
+                        : fmt::format(", {} so that no guard delays the step", to_text(spent))));
   const RankUse use = rank_use(planned.plan.strategy, planned.job.cluster);
   const std::vector<std::string> notes = check_notes(planned, use);
   for (const std::string& note : notes) console.say("note: " + note);
@@ -61,6 +65,7 @@ void run_check(const JobArguments& arguments, const CommonOptions&, Console& con
                              {"runs", count_runs(graph)},
                              {"guards", guards},
                              {"peak_memory_bytes", memory.arena.value},
+                             {"spent_memory_bytes", spent.value},
                              {"library_memory_bytes", beside.value},
                              {"device_memory_bytes", memory.capacity.value},
                              {"idle_devices", use.idle.size()},

@@ -87,6 +87,7 @@ struct Simulated {
   const std::optional<LinkUses>& links;
 
   const PhysicalGraph& graph() const { return timed_graph(expanded, setup); }
+  CompiledPlan compiled() const { return {graph(), expanded.tight_arenas()}; }
   double step_s() const { return to_seconds(simulation.step_time); }
   Throughput rate() const { return throughput(planned.job, step_s()); }
   std::optional<double> flops_share() const {
@@ -199,12 +200,12 @@ void add_variation(const Simulated& it, Json& body, std::uint64_t seed, const Co
 void add_changes(const Simulated& it, Json& body, const Console& console) {
   const SimulateArguments& arguments = it.arguments;
   if (!arguments.what_if.empty()) {
-    const WhatIfSection section = what_if_section(it.planned, it.graph(), it.setup);
+    const WhatIfSection section = what_if_section(it.planned, it.compiled(), it.setup);
     say(section, console);
     body["what_if"] = what_if_json(section);
   }
   if (arguments.sweep.empty()) return;
-  const SweepSection section = sweep_section(it.planned, it.graph(), it.setup, arguments.sweep);
+  const SweepSection section = sweep_section(it.planned, it.compiled(), it.setup, arguments.sweep);
   say(section, console);
   if (!arguments.plot.empty()) write_file_whole(arguments.plot, sweep_chart(section));
   body["sweep"] = sweep_json(section);

@@ -19,13 +19,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-WhatIfRow simulated(const Cluster& cluster, DType dtype, const PhysicalGraph& graph,
+WhatIfRow simulated(const Cluster& cluster, DType dtype, const CompiledPlan& plan,
                     const SimulationSetup& setup, std::string text) {
   const TimingModels models = models_for(setup, cluster, dtype);
   const Simulation simulation =
-      simulate(graph, *models.cost, *models.network, options_for(setup, cluster));
+      simulate(plan.graph, *models.cost, *models.network, options_for(setup, cluster));
   return {std::move(text), to_seconds(simulation.step_time), simulation.parts,
-          device_memory(graph, cluster).fits()};
+          device_memory(plan.graph, plan.tight, cluster).fits()};
 }
 
 std::string signed_percent(double after, double before) {
@@ -64,20 +64,20 @@ SimulationSetup without_extras(SimulationSetup setup) {
 
 }  // namespace
 
-WhatIfSection what_if_section(const PlannedJob& planned, const PhysicalGraph& graph,
+WhatIfSection what_if_section(const PlannedJob& planned, const CompiledPlan& plan,
                               const SimulationSetup& setup) {
   const SimulationSetup plain = without_extras(setup);
   const Cluster& cluster = planned.job.cluster;
   const DType dtype = planned.job.dtype;
-  WhatIfSection section{simulated(cluster, dtype, graph, plain, "now"), {}};
+  WhatIfSection section{simulated(cluster, dtype, plan, plain, "now"), {}};
   Cluster all = cluster;
   for (const WhatIf& change : setup.changes) {
     section.rows.push_back(
-        simulated(changed(cluster, change), dtype, graph, plain, to_text(change)));
+        simulated(changed(cluster, change), dtype, plan, plain, to_text(change)));
     all = changed(all, change);
   }
   if (setup.changes.size() > 1)
-    section.rows.push_back(simulated(all, dtype, graph, plain, "all together"));
+    section.rows.push_back(simulated(all, dtype, plan, plain, "all together"));
   return section;
 }
 
@@ -107,13 +107,13 @@ Json what_if_json(const WhatIfSection& section) {
   return {{"now", row_json(section.now)}, {"changes", rows_json(section.rows)}};
 }
 
-SweepSection sweep_section(const PlannedJob& planned, const PhysicalGraph& graph,
+SweepSection sweep_section(const PlannedJob& planned, const CompiledPlan& plan,
                            const SimulationSetup& setup, const std::string& sweep) {
   const SimulationSetup plain = without_extras(setup);
   SweepSection section{sweep, 0, setup.sweep, {}};
-  section.now_s = simulated(planned.job.cluster, planned.job.dtype, graph, plain, "now").step_s;
+  section.now_s = simulated(planned.job.cluster, planned.job.dtype, plan, plain, "now").step_s;
   for (const WhatIf& change : section.changes)
-    section.rows.push_back(simulated(changed(planned.job.cluster, change), planned.job.dtype, graph,
+    section.rows.push_back(simulated(changed(planned.job.cluster, change), planned.job.dtype, plan,
                                      plain, to_text(change)));
   return section;
 }

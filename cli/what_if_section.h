@@ -21,6 +21,12 @@ struct WhatIfRow {
   bool fits = true;  // in the memory of the changed device
 };
 
+// A compiled plan, and what it cannot do without where memory is what changes.
+struct CompiledPlan {
+  const PhysicalGraph& graph;
+  std::vector<Bytes> tight;  // arenas by program
+};
+
 // The plan stays, with the issue order and the boxing it was compiled with: only durations change.
 // What else a better machine room would make possible is for the search to find.
 struct WhatIfSection {
@@ -28,7 +34,7 @@ struct WhatIfSection {
   std::vector<WhatIfRow> rows;  // a change each; several changes once more, together
 };
 
-WhatIfSection what_if_section(const PlannedJob& planned, const PhysicalGraph& graph,
+WhatIfSection what_if_section(const PlannedJob& planned, const CompiledPlan& plan,
                               const SimulationSetup& setup);
 void say(const WhatIfSection& section, const Console& console);
 nlohmann::ordered_json what_if_json(const WhatIfSection& section);
@@ -41,7 +47,7 @@ struct SweepSection {
   std::vector<WhatIfRow> rows;
 };
 
-SweepSection sweep_section(const PlannedJob& planned, const PhysicalGraph& graph,
+SweepSection sweep_section(const PlannedJob& planned, const CompiledPlan& plan,
                            const SimulationSetup& setup, const std::string& sweep);
 void say(const SweepSection& section, const Console& console);
 nlohmann::ordered_json sweep_json(const SweepSection& section);

@@ -189,9 +189,11 @@ StagedGraph staged_graph(const PlannedJob& planned) {
 ExpandedGraph expanded_graph(const PlannedJob& planned) {
   const Strategy& strategy = planned.plan.strategy;
   num_micro_batches(strategy, planned.plan.global_batch);  // refuses before anything is built
+  ExpandOptions options = planned.plan.expand;
+  options.room = arena_room(planned.job.cluster);
   ExpandedGraph expanded =
       compile_and_report(graph_of_plan(planned), strategy, planned.plan.global_batch, *planned.cost,
-                         *planned.network, planned.plan.expand);
+                         *planned.network, options);
   PhysicalGraph& graph = expanded.graph;
   graph.header.model_hash = planned.plan.model_hash;
   graph.header.cluster_hash = planned.plan.cluster_hash;

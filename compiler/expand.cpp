@@ -30,6 +30,8 @@ class Expansion {
   Expansion(const StagedGraph& staged, const OperatorRegistry& registry, const CostModel& cost,
             const NetworkModel& network, const ExpandOptions& options)
       : staged_(staged),
+        cost_(cost),
+        network_(network),
         options_(options),
         partition_(staged),
         layouts_(staged),
@@ -46,7 +48,7 @@ class Expansion {
     graph_.blocks = std::move(blocks_.blocks);
     number_instances();
     bind_ranks();
-    order_ = make_order(cost, network);
+    order_ = make_order();
   }
 
   ExpandedGraph run() {
@@ -67,13 +69,26 @@ class Expansion {
       options_.stop();
       if (plans[c]->size() > enough) plans[c]->improve(enough);
       packed[c] = plans[c]->finish();
-      options_.stop();
-      if (options_.guards) graph_.programs[c].guards = missing_guards(graph_, ProgramId(c));
     });
+    if (options_.guards) add_guards(packed);
     return {std::move(graph_), std::move(packed), nullptr};
   }
 
  private:
+  void add_guards(std::vector<PackedProgram>& packed) {
+    GraphTables tables(graph_);
+    GuardsOfPrograms guards(classes_.size());
+    for_each_in_parallel(classes_.size(), [&](std::size_t c) {
+      options_.stop();
+      guards[c] = missing_guards(graph_, ProgramId(c), tables);
+    });
+    if (options_.room && options_.slot_lifetime == SlotLifetime::kModelled)
+      spend_spare_memory(graph_, tables, guards, packed, *options_.room, cost_, network_,
+                         options_.stop);
+    for (std::size_t c = 0; c < classes_.size(); ++c)
+      graph_.programs[c].guards = std::move(guards[c]);
+  }
+
   void number_instances() {
     number_in_program_.resize(partition_.instances().size());
     for (int stage = 0; stage < num_stages(); ++stage) {
@@ -104,9 +119,10 @@ class Expansion {
       }
   }
 
-  IssueOrder make_order(const CostModel& cost, const NetworkModel& network) const {
+  IssueOrder make_order() const {
     MovedSizes sizes;
-    const DurationTable durations(graph_, forms_, blocks_, classes_, groups_, cost, network, sizes);
+    const DurationTable durations(graph_, forms_, blocks_, classes_, groups_, cost_, network_,
+                                  sizes);
     options_.stop();
     ActorDurations of_instance;
     for (std::size_t i = 0; i < partition_.instances().size(); ++i)
@@ -116,7 +132,7 @@ class Expansion {
     IssueOrder order = make_issue_order(partition_, programs, of_instance,
                                         {options_.launch_groups, options_.transfer_order});
     options_.stop();
-    fuse_buckets(order, partition_, groups_, network, sizes, options_.buckets, options_.stop);
+    fuse_buckets(order, partition_, groups_, network_, sizes, options_.buckets, options_.stop);
     return order;
   }
 
@@ -180,6 +196,8 @@ class Expansion {
   }
 
   const StagedGraph& staged_;
+  const CostModel& cost_;
+  const NetworkModel& network_;
   const ExpandOptions& options_;
   Partition partition_;
   LayoutTable layouts_;
@@ -218,6 +236,12 @@ std::shared_ptr<Rehearsal> check(const StagedGraph& staged, const PhysicalGraph&
 }
 
 }  // namespace
+
+std::vector<Bytes> ExpandedGraph::tight_arenas() const {
+  std::vector<Bytes> arenas;
+  for (const PackedProgram& program : packed) arenas.push_back(program.tight);
+  return arenas;
+}
 
 ExpandedGraph expand_and_report(const StagedGraph& staged, const OperatorRegistry& registry,
                                 const CostModel& cost, const NetworkModel& network,

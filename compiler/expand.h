@@ -6,6 +6,7 @@
 #include "compiler/buckets.h"
 #include "compiler/issue_order.h"
 #include "compiler/memory_plan.h"
+#include "compiler/spare_memory.h"
 #include "compiler/staged_graph.h"
 #include "compiler/stop_poll.h"
 #include "compiler/strategy.h"
@@ -38,6 +39,9 @@ struct ExpandOptions {
   bool symmetric = true;
   // Of a device; a plan whose arenas are larger is refused. Not in plan files: it is the cluster's.
   std::optional<Bytes> memory = {};
+  // What arenas may grow to so that no guard delays the step (compiler/spare_memory.h); without it,
+  // and with lives by issue order, they are as small as they can be. Not in plan files either.
+  std::optional<ArenaRoom> room = {};
   // Proof that the result is valid, runs and orders its bytes. A search may leave it to the one
   // plan it returns: what is checked is this compiler's own work, and cannot depend on the input.
   bool checks = true;
@@ -64,6 +68,9 @@ struct ExpandedGraph {
   PhysicalGraph graph;
   std::vector<PackedProgram> packed;  // by program
   std::shared_ptr<Rehearsal> rehearsal = {};
+
+  // By program: the arenas it cannot do without; what else it takes is spare.
+  std::vector<Bytes> tight_arenas() const;
 };
 ExpandedGraph expand_and_report(const StagedGraph& staged, const OperatorRegistry& registry,
                                 const CostModel& cost, const NetworkModel& network,

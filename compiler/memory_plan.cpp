@@ -19,6 +19,8 @@ class MemoryPlan::Planner {
         options_(options) {
     bind_frames();
     place_fixed();
+    find_births();
+    keep_apart_over_steps();
     find_stays();
     measure_peak();
     best_ = options_.reuse ? pack_quickly(stays_) : without_reuse();
@@ -33,7 +35,7 @@ class MemoryPlan::Planner {
   PackedProgram finish() {
     program_.arena.size = size();
     set_slots(best_.packing);
-    return {program_.name, fixed_, std::move(stays_), best_.rule};
+    return {program_.name, size(), fixed_, std::move(stays_), best_.rule};
   }
 
  private:
@@ -107,17 +109,33 @@ class MemoryPlan::Planner {
   // free from the first birth on that neither it nor a later one begins before the content's last
   // use is over or is issued before it. (The two orders differ: a run of a long cell is issued
   // before a transfer that begins earlier.)
-  void find_stays() {
+  void find_births() {
     for (const std::int32_t content : lifetimes_.in_order)
       if (is_shared(content)) contents_.push_back(content);
-    const auto begin_of = [&](std::int32_t content) {
-      return at_run(options_.begin, life(content).first_run);
-    };
     const auto begins_before = [&](std::int32_t a, std::int32_t b) {
       return begin_of(a) < begin_of(b);
     };
     if (!std::is_sorted(contents_.begin(), contents_.end(), begins_before))
       std::stable_sort(contents_.begin(), contents_.end(), begins_before);
+  }
+
+  // Contents that are still used when the next step needs bytes get theirs below all others.
+  void keep_apart_over_steps() {
+    if (!options_.period || contents_.empty()) return;
+    const Time next = begin_of(contents_.front()) + *options_.period;
+    const auto lasts = [&](std::int32_t content) { return end_of(content) > next; };
+    const auto kept = std::stable_partition(contents_.begin(), contents_.end(),
+                                            [&](std::int32_t content) { return !lasts(content); });
+    for (auto content = kept; content != contents_.end(); ++content) {
+      kept_.push_back({*content, fixed_});
+      const ProgramFrame& frame = frame_of(*content);
+      fixed_ += frame.frame->size;
+      at(fixed_by_class_, static_cast<std::int32_t>(frame.frame->memory)) += frame.frame->size;
+    }
+    contents_.erase(kept, contents_.end());
+  }
+
+  void find_stays() {
     std::vector<Time> begin;
     for (const std::int32_t content : contents_) begin.push_back(begin_of(content));
     std::vector<std::int64_t> first(contents_.size());  // issued, of this and all later births
@@ -127,7 +145,7 @@ class MemoryPlan::Planner {
     }
     for (std::size_t tick = 0; tick < contents_.size(); ++tick) {
       const std::int32_t content = contents_[tick];
-      const Time over = at_run(options_.end, life(content).last_run);
+      const Time over = end_of(content);
       const auto by_time = std::lower_bound(begin.begin(), begin.end(), over) - begin.begin();
       const auto by_issue =
           std::upper_bound(first.begin(), first.end(), life(content).last) - first.begin();
@@ -137,6 +155,10 @@ class MemoryPlan::Planner {
                         !frame_of(content).has_outer_readers});
     }
   }
+  Time begin_of(std::int32_t content) const {
+    return at_run(options_.begin, life(content).first_run);
+  }
+  Time end_of(std::int32_t content) const { return at_run(options_.end, life(content).last_run); }
   static Time at_run(std::span<const Time> times, std::int32_t run) {
     return times.empty() ? Time() : at(times, run);
   }
@@ -181,6 +203,7 @@ class MemoryPlan::Planner {
     std::vector<Bytes> offset_of(lifetimes_.contents.size());
     for (std::size_t stay = 0; stay < contents_.size(); ++stay)
       at(offset_of, contents_[stay]) = fixed_ + packing.offsets[stay];
+    for (const Kept& kept : kept_) at(offset_of, kept.content) = kept.offset;
     for (const ProgramFrame& frame : lifetimes_.frames) {
       if (frame.frame->initially_full || frame.is_host) continue;
       FrameBinding& bound = binding(frame);
@@ -201,6 +224,11 @@ class MemoryPlan::Planner {
   const MemoryPlanOptions options_;
   std::vector<std::int32_t> contents_;  // that share the arena, by birth
   std::vector<Stay> stays_;             // of these
+  struct Kept {
+    std::int32_t content = 0;
+    Bytes offset;
+  };
+  std::vector<Kept> kept_;  // below them
   BestPacking best_;
   Bytes fixed_;  // of state and host frames, at the arena's start
   std::vector<Bytes> fixed_by_class_ = std::vector<Bytes>(kNumMemoryClasses);

@@ -8,6 +8,7 @@
 #include "core/units.h"
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,11 +21,15 @@ struct MemoryPlanOptions {
   // of its last reader (never shorter than the issue order says); without, issue order alone
   // decides. Read by the constructor of a plan, not kept.
   std::span<const Time> begin, end;
+  // From step to step in these times: what is used longer than until the next step needs bytes
+  // keeps its own. Without, no life is longer than its step.
+  std::optional<Duration> period = {};
 };
 
 // What was packed and by which rule, for reports and experiments.
 struct PackedProgram {
   std::string program;
+  Bytes tight;  // arena before spare memory was spent
   Bytes fixed;  // below the stays: state and what host actors touch
   std::vector<Stay> stays;
   PackingRule rule = PackingRule::kInOrder;

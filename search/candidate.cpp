@@ -6,19 +6,22 @@
 #include "simulator/prepared_graph.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
+#include <vector>
 
 namespace sextant {
 
 namespace {
 
-Bytes most_needed(const PhysicalGraph& graph, const Cluster& cluster, const DeviceMemory& least) {
+Bytes most_needed(const PhysicalGraph& graph, std::span<const Bytes> arenas, const Cluster& cluster,
+                  const DeviceMemory& least) {
   if (cluster.other_devices.empty()) return least.needed();  // equal devices: least room, most need
   Bytes most;
   for (std::size_t index = 0; index < graph.ranks.size(); ++index) {
     const Rank rank(static_cast<std::int32_t>(index));
     const auto libraries = library_memory(cluster.device_of(rank), communicators_of(graph, rank));
-    most = std::max(most, graph.program_of(rank).arena.size + total(libraries));
+    most = std::max(most, arenas[graph.ranks[index].program.index()] + total(libraries));
   }
   return most;
 }
@@ -38,11 +41,13 @@ Candidate evaluate_strategy(const LogicalGraph& training, const Strategy& strate
   options.schedule = strategy.schedule;
   options.checks = false;
   options.stop = stop;
-  const PhysicalGraph graph =
-      models.boxing
-          ? compile(training, strategy, global_batch, *models.cost, *models.network, *models.boxing,
-                    options)
-          : compile(training, strategy, global_batch, *models.cost, *models.network, options);
+  if (models.cluster != nullptr) options.room = arena_room(*models.cluster);
+  const ExpandedGraph expanded =
+      models.boxing ? compile_and_report(training, strategy, global_batch, *models.cost,
+                                         *models.network, *models.boxing, options)
+                    : compile_and_report(training, strategy, global_batch, *models.cost,
+                                         *models.network, options);
+  const PhysicalGraph& graph = expanded.graph;
   stop();
   const PreparedGraph prepared(graph, *models.cost, *models.network);
   stop();
@@ -50,12 +55,14 @@ Candidate evaluate_strategy(const LogicalGraph& training, const Strategy& strate
   Candidate candidate;
   candidate.strategy = strategy;
   candidate.step_time = simulation.step_time;
-  candidate.peak_memory = simulation.peak_memory;
+  // What it cannot do without; spare memory that it spends is there for the taking.
+  const std::vector<Bytes> tight = expanded.tight_arenas();
+  candidate.peak_memory = *std::max_element(tight.begin(), tight.end());
   candidate.needed_memory = candidate.most_needed = candidate.peak_memory;
   if (models.cluster != nullptr) {
-    DeviceMemory memory = device_memory(graph, *models.cluster);
+    DeviceMemory memory = device_memory(graph, tight, *models.cluster);
     candidate.needed_memory = memory.needed();
-    candidate.most_needed = most_needed(graph, *models.cluster, memory);
+    candidate.most_needed = most_needed(graph, tight, *models.cluster, memory);
     candidate.capacity = memory.capacity;
     candidate.libraries = std::move(memory.libraries);
   }

@@ -22,7 +22,8 @@ class TimedPlan {
  public:
   TimedPlan(const SearchProblem& problem, const Strategy& strategy, const TimingModels& models)
       : graph_(compile(problem.training_graph(strategy), strategy, problem.global_batch,
-                       *models.cost, *models.network, {.checks = false})),
+                       *models.cost, *models.network,
+                       {.room = arena_room(*problem.cluster), .checks = false})),
         prepared_(graph_, *models.cost, *models.network) {}
 
   Duration step(const TimingModels& models) const {

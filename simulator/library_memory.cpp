@@ -54,12 +54,19 @@ std::string to_text(const std::vector<LibraryUse>& uses) {
 }
 
 DeviceMemory device_memory(const PhysicalGraph& graph, const Cluster& cluster) {
+  std::vector<Bytes> arenas;
+  for (const RankProgram& program : graph.programs) arenas.push_back(program.arena.size);
+  return device_memory(graph, arenas, cluster);
+}
+
+DeviceMemory device_memory(const PhysicalGraph& graph, std::span<const Bytes> arenas,
+                           const Cluster& cluster) {
   DeviceMemory least;
   std::optional<Bytes> room;
   for (std::size_t index = 0; index < graph.ranks.size(); ++index) {
     const Rank rank(static_cast<std::int32_t>(index));
     const DeviceKind& device = cluster.device_of(rank);
-    const Bytes arena = graph.program_of(rank).arena.size;
+    const Bytes arena = arenas[graph.ranks[index].program.index()];
     // Most ranks are out before anything is counted.
     const Bytes most_room = device.memory - arena;
     const std::int64_t roles = static_cast<std::int64_t>(graph.ranks[index].groups.size());

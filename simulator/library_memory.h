@@ -7,6 +7,7 @@
 #include "core/units.h"
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,5 +40,8 @@ struct DeviceMemory {
   bool fits() const { return needed() <= capacity; }
 };
 DeviceMemory device_memory(const PhysicalGraph& graph, const Cluster& cluster);
+// The same with other sizes of arenas than the graph's, by program.
+DeviceMemory device_memory(const PhysicalGraph& graph, std::span<const Bytes> arenas,
+                           const Cluster& cluster);
 
 }  // namespace sextant

@@ -160,6 +160,8 @@ ExpandOptions expand_options(const LawPlan& plan) {
   ExpandOptions options = plan.options;
   if (plan.buckets == "off") options.buckets = {.bytes = Bytes(0), .operations = 0};
   if (plan.buckets == "large") options.buckets = {.bytes = Bytes(1 << 20), .operations = 64};
+  // Every second plan has memory to spare.
+  if (plan.seed % 2 == 0) options.room = ArenaRoom{Bytes(std::int64_t{1} << 40), Bytes()};
   return options;
 }
 

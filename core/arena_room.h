@@ -1,0 +1,19 @@
+// What an arena may take of a device, beside the libraries that are there too.
+#pragma once
+
+#include "core/cluster.h"
+#include "core/units.h"
+
+namespace sextant {
+
+// What the arena of a device may grow to.
+struct ArenaRoom {
+  Bytes capacity;          // beside what every rank needs; negative where that is more than all
+  Bytes per_communicator;  // less for each group of several ranks that a rank is in
+  bool operator==(const ArenaRoom&) const = default;
+};
+
+// On every device of the cluster: of each kind the least that is left, and the most per group.
+ArenaRoom arena_room(const Cluster& cluster);
+
+}  // namespace sextant

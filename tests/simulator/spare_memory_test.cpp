@@ -1,0 +1,122 @@
+// Spare memory against the tape: with room enough no guard delays a step, without it the plan is
+// the tight one, and what is spent changes no value that a plan promises.
+#include "compiler/spare_memory.h"
+
+#include "actor/byte_order.h"
+#include "compiler/expand.h"
+#include "compiler/training_graph.h"
+#include "models/model.h"
+#include "simulator/cluster_file.h"
+#include "simulator/simulate.h"
+#include "tests/simulator/compiled_plans.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace sextant::spare_memory_test {
+namespace {
+
+constexpr ArenaRoom kPlenty{Bytes(std::int64_t{1} << 50), Bytes()};
+
+// Plans of a machine with fast devices and slow wires, where lives by the issue order are short.
+struct Machine {
+  Cluster cluster = load_cluster("dgx-h100:nodes=8");
+  std::unique_ptr<CostModel> cost = make_roofline(cluster, DType::kBF16);
+  std::unique_ptr<NetworkModel> network = make_alpha_beta(cluster);
+
+  ExpandedGraph expanded(const PlanCase& one, const std::optional<ArenaRoom>& room,
+                         bool guards = true) const {
+    const Strategy strategy = parse_strategy(one.strategy);
+    const ModelConfig model = load_model(one.model);
+    const std::int64_t micro_batch = strategy.dp * strategy.micro_batch;
+    const LogicalGraph training = make_training_graph(
+        build_graph(model, micro_batch, model.sequence, DType::kBF16), strategy);
+    ExpandOptions options;
+    options.room = room;
+    options.guards = guards;
+    options.checks = guards;
+    return compile_and_report(training, strategy, 6 * micro_batch, *cost, *network, options);
+  }
+  Duration step(const PhysicalGraph& graph) const {
+    return simulate(graph, *cost, *network).step_time;
+  }
+  // As long as no guard delays anything.
+  Duration unguarded_step(PhysicalGraph graph) const {
+    for (RankProgram& program : graph.programs) program.guards.clear();
+    return step(graph);
+  }
+};
+
+Bytes largest(const PhysicalGraph& graph) {
+  Bytes most;
+  for (const RankProgram& program : graph.programs) most = std::max(most, program.arena.size);
+  return most;
+}
+
+// The usual small plans, and those of a model that is large enough for its products to last.
+std::vector<PlanCase> cases() {
+  std::vector<PlanCase> all = plan_cases();
+  const std::string model = "gpt:layers=6,hidden=1024,heads=16,vocab=4096,seq=512";
+  for (const char* strategy :
+       {"dp=8 micro_batch=2 zero=2 recompute=3", "dp=8 micro_batch=1 zero=3",
+        "dp=2 tp=2 pp=2 micro_batch=4 schedule=interleaved virtual=3 zero=2 recompute=full",
+        "dp=4 tp=2 micro_batch=4 zero=1 sp=on recompute=full pieces=2",
+        "dp=2 pp=2 cp=2 micro_batch=2 schedule=interleaved virtual=3 zero=1"})
+    all.push_back({strategy, model});
+  return all;
+}
+
+TEST_CASE("where there is room no guard delays the step, and nothing else changes for the worse") {
+  const Machine machine;
+  int delayed = 0;
+  for (const PlanCase& one : cases()) {
+    CAPTURE(one.strategy);
+    const ExpandedGraph tight = machine.expanded(one, std::nullopt);
+    const ExpandedGraph roomy = machine.expanded(one, kPlenty);
+    const Duration without = machine.unguarded_step(tight.graph);
+    const Duration before = machine.step(tight.graph), after = machine.step(roomy.graph);
+    CHECK(after <= before);
+    CHECK(after.value - without.value <= without.value / 1000);
+    for (std::size_t p = 0; p < roomy.graph.programs.size(); ++p) {
+      const ArenaPlan& arena = roomy.graph.programs[p].arena;
+      CHECK(roomy.packed[p].tight == tight.graph.programs[p].arena.size);
+      CHECK(arena.lower_bound <= arena.size);
+    }
+    if (before.value - without.value <= without.value / 10'000) {
+      CHECK(roomy.graph == tight.graph);
+      continue;
+    }
+    ++delayed;
+    CHECK(roomy.graph != tight.graph);
+    MESSAGE(fmt::format(
+        "{}: guards cost {:.2f} % in {}, {:.2f} % in {}", one.strategy,
+        100.0 * (to_seconds(before) / to_seconds(without) - 1), to_text(largest(tight.graph)),
+        100.0 * (to_seconds(after) / to_seconds(without) - 1), to_text(largest(roomy.graph))));
+  }
+  CHECK(delayed >= 3);  // or nothing was tested
+}
+
+TEST_CASE("a plan whose longer lives do not fit stays as tight as it was") {
+  const Machine machine;
+  const PlanCase one = cases()[plan_cases().size()];
+  const ExpandedGraph tight = machine.expanded(one, std::nullopt);
+  const ExpandedGraph roomy = machine.expanded(one, kPlenty);
+  const Bytes needed = largest(roomy.graph);
+  REQUIRE(needed > largest(tight.graph));
+  CHECK(machine.expanded(one, ArenaRoom{needed, Bytes()}).graph == roomy.graph);
+  CHECK(machine.expanded(one, ArenaRoom{Bytes(), Bytes()}).graph == tight.graph);
+  // A better packing may make do with less than `needed`, but not with less than lives at a time.
+  const Bytes least = tight.graph.programs[0].arena.lower_bound - Bytes(1);
+  CHECK(machine.expanded(one, ArenaRoom{least, Bytes()}).graph == tight.graph);
+  // Communicators take room as well: every rank of this plan is in one group.
+  const Bytes each = needed - least;
+  CHECK(machine.expanded(one, ArenaRoom{needed + each, each}).graph == roomy.graph);
+  CHECK(machine.expanded(one, ArenaRoom{needed, each}).graph == tight.graph);
+}
+
+}  // namespace
+}  // namespace sextant::spare_memory_test
