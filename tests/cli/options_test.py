@@ -27,6 +27,10 @@ def check_whole_numbers(program):
             program.run(*TRAIN, option, text).expect_code(2).expect_error(option, text)
     program.run(*TRAIN, "--steps", "1", "--seed=-1").expect_code(2).expect_error("--seed", "-1")
     program.run(*check, "4").expect_code(0)
+    # What is not given is the model's; zero and less are given.
+    for text in ("0", "-3"):
+        program.run(*check, "4", "--seq", text).expect_code(2).expect_error("--seq must be positive", text)
+        program.run("model", "show", TINY, "--seq", text).expect_code(2).expect_error("--seq must be positive", text)
     program.run("check", TINY, *CPU, "--strategy", "dp=2", SEXTANT_GLOBAL_BATCH="010").expect_code(2)
 
 
