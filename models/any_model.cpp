@@ -8,6 +8,8 @@
 #include "core/operators/sources.h"
 #include "models/other_architectures.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -19,6 +21,24 @@ constexpr Bytes kMaxGraphSize{std::int64_t{256} << 20};
 const ModelConfig* decoder(const AnyModel& model) { return std::get_if<ModelConfig>(&model); }
 const GraphDocument* document(const AnyModel& model) { return std::get_if<GraphDocument>(&model); }
 
+// What trains adds gradients, updates and metrics; recomputation is a strategy's.
+GraphDocument forward_graph_from_json(const JsonCursor& root) {
+  GraphDocument document = graph_from_json(root);
+  for (const LogicalOp& op : document.graph.ops()) {
+    if (op.phase != Phase::kData && op.phase != Phase::kForward)
+      root.refuse(
+          fmt::format("operator '{}' has the phase {}: a model has data and forward work, "
+                      "and what trains it is added",
+                      op.name, to_string(op.phase)));
+    if (op.kind == "metrics")
+      root.refuse(
+          fmt::format("operator '{}' is of the kind metrics, which is added when the model "
+                      "is trained",
+                      op.name));
+  }
+  return document;
+}
+
 // A file of ours that load_model does not know: a graph, or a config of another architecture.
 std::optional<AnyModel> load_own_file(std::string_view model) {
   std::error_code failure;
@@ -28,7 +48,7 @@ std::optional<AnyModel> load_own_file(std::string_view model) {
   const JsonDocument text = read_json_file(path.string(), kMaxGraphSize);
   const JsonCursor root = text.root();
   if (!root.is_object()) return std::nullopt;
-  if (is_graph_document(root)) return graph_from_json(root);
+  if (is_graph_document(root)) return forward_graph_from_json(root);
   if (importers::is_other_config(root)) return importers::other_from_json(root);
   return std::nullopt;
 }
@@ -215,7 +235,7 @@ std::string to_json_text(const AnyModel& model) {
 
 AnyModel any_model_from_json(std::string_view text, std::string_view origin) {
   const JsonDocument parsed(text, std::string(origin));
-  if (is_graph_document(parsed.root())) return graph_from_json(parsed.root());
+  if (is_graph_document(parsed.root())) return forward_graph_from_json(parsed.root());
   if (importers::is_other_config(parsed.root())) return importers::other_from_json(parsed.root());
   return model_config_from_json(text, origin);
 }
