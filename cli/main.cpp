@@ -502,7 +502,7 @@ int run(int argc, char** argv) {
   } catch (const Error& error) {
     console.end_progress();
     if (was_interrupted()) {
-      report_error(Error(ErrorCode::kRankFailed, "interrupted"), program.common.json);
+      report_interrupted(error, program.common.json);
       return 128 + interrupting_signal();
     }
     return report_error(error, program.common.json);

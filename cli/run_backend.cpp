@@ -4,6 +4,7 @@
 #include "actor/runtime.h"
 #include "backends/cpu/cpu_backend.h"
 #include "core/check.h"
+#include "core/counted_text.h"
 #include "core/split_text.h"
 
 #include <algorithm>
@@ -163,7 +164,7 @@ std::string devices_text(const RunArguments& arguments, std::int64_t ranks) {
   }
 #endif
   static_cast<void>(arguments);
-  return fmt::format("{} CPU ranks", ranks);
+  return counted(ranks, "CPU rank");
 }
 
 bool is_planned_device(std::string_view backend, const DeviceKind& planned,

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 
@@ -13,7 +14,14 @@ namespace {
 // The one place for a signal's number: handlers cannot be handed state.
 volatile std::sig_atomic_t signal_number = 0, num_signals = 0, are_noted = 0;
 
+// The path of a file that is being written, while it is; empty otherwise.
+constexpr std::size_t kLongestPath = 4096;
+char unfinished[kLongestPath];
+volatile std::sig_atomic_t has_unfinished = 0;
+
 [[noreturn]] void end_now(int number) {
+  if (has_unfinished != 0) ::unlink(unfinished);
+
   constexpr char kText[] = "\ninterrupted\n";
   const auto ignored = ::write(STDERR_FILENO, kText, sizeof kText - 1);
   static_cast<void>(ignored);
@@ -36,6 +44,18 @@ void watch_signals() {
 
 NotedSignals::NotedSignals() { are_noted = are_noted + 1; }
 NotedSignals::~NotedSignals() { are_noted = are_noted - 1; }
+
+RemovedBySignal::RemovedBySignal(const std::string& path) {
+  if (has_unfinished != 0 || path.size() >= kLongestPath) return;
+  path.copy(unfinished, path.size());
+  unfinished[path.size()] = '\0';
+  is_noted_ = true;
+  has_unfinished = 1;
+}
+
+RemovedBySignal::~RemovedBySignal() {
+  if (is_noted_) has_unfinished = 0;
+}
 
 bool was_interrupted() { return signal_number != 0; }
 

@@ -2,6 +2,8 @@
 // (cli/work_watch.h), which then ends the work in order and soon.
 #pragma once
 
+#include <string>
+
 namespace sextant {
 
 // From now on both signals end the program, as a shell expects: exit code 128 + number.
@@ -15,6 +17,19 @@ class NotedSignals {
   ~NotedSignals();
   NotedSignals(const NotedSignals&) = delete;
   NotedSignals& operator=(const NotedSignals&) = delete;
+};
+
+// A file that is written beside its place: while this is alive, a signal that ends the program at
+// once removes it. One at a time; a second one has no effect.
+class RemovedBySignal {
+ public:
+  explicit RemovedBySignal(const std::string& path);
+  ~RemovedBySignal();
+  RemovedBySignal(const RemovedBySignal&) = delete;
+  RemovedBySignal& operator=(const RemovedBySignal&) = delete;
+
+ private:
+  bool is_noted_ = false;
 };
 
 // True once a signal was noted; its number, or 0.
