@@ -54,14 +54,18 @@ std::optional<TokenData> token_data(const PhysicalGraph& graph, const std::strin
   return TokenData::from_path(path);
 }
 
-TrainingHost training_host(const std::optional<TokenData>& data, std::uint64_t seed) {
-  return data ? TrainingHost(*data, seed) : TrainingHost(seed);
-}
-
-void say_synthetic_inputs(const PhysicalGraph& graph, bool has_data, const Console& console) {
+void say_synthetic_inputs(const PhysicalGraph& graph, bool has_data, Bytes room,
+                          const Console& console) {
   const std::vector<std::string> names = synthetic_inputs(graph, has_data);
-  if (!names.empty())
-    console.say("synthetic data for " + comma_list(names) + ": every step reads the same batch");
+  if (names.empty()) return;
+  console.say("synthetic data for " + comma_list(names) + ": every step reads the same batch");
+  const Bytes size = synthetic_bytes(graph, has_data);
+  if (size > room)
+    console.note(
+        fmt::format("a batch of it takes {}, this machine has room for {} beside the "
+                    "plan: what is beyond that is drawn anew in every step, which waits "
+                    "for it",
+                    to_text(size), to_text(room)));
 }
 
 // The part of the step that a stamp is of; for a whole run of several kinds there is no kind.
@@ -81,7 +85,14 @@ struct RunSetup {
   const CommonOptions& common;
   std::string devices;
   bool is_planned_device = true;
+  Bytes room_for_data;
 };
+
+TrainingHost training_host(const std::optional<TokenData>& data, const RunSetup& setup) {
+  const std::uint64_t seed = setup.common.seed;
+  return data ? TrainingHost(*data, seed, setup.room_for_data)
+              : TrainingHost(seed, setup.room_for_data);
+}
 
 RunRecord make_record(const RunSetup& setup, const RunRecorder::Steps& steps, RunEnd end) {
   RunRecord record;
@@ -357,7 +368,7 @@ void profile(const RunSetup& setup, const std::optional<TokenData>& data, RunRec
   std::exception_ptr failure;
   try {
     std::unique_ptr<RunDevices> world = prepared_devices(setup, true, last_words, console);
-    TrainingHost host = training_host(data, setup.common.seed);
+    TrainingHost host = training_host(data, setup);
     const auto work = [&] {
       const std::vector<Device*> devices = world->devices();
       run_all(setup.graph, devices, host, steps);
@@ -413,11 +424,12 @@ void run_run(const RunArguments& arguments, const CommonOptions& common, Console
   console.say(fmt::format("{} on {}: {}", name_of(planned.job.model), devices,
                           to_string(planned.plan.strategy)));
   for (const std::string& assumption : planned.plan.assumptions) console.note(assumption);
-  const RunSetup setup{planned, graph, arguments, common, devices, is_planned};
+  const RunSetup setup{
+      planned, graph, arguments, common, devices, is_planned, room_for_data(graph, arguments)};
   std::unique_ptr<RunDevices> world = prepared_devices(setup, false, {}, console);
   console.end_progress();
-  say_synthetic_inputs(graph, data.has_value(), console);
-  TrainingHost host = training_host(data, common.seed);
+  say_synthetic_inputs(graph, data.has_value(), setup.room_for_data, console);
+  TrainingHost host = training_host(data, setup);
   RunRecorder recorder(planned, peak_memory(graph), warm_up_steps(arguments), is_planned);
   const NotedSignals noted;  // until all is written
   const LoadWatch watch;
