@@ -199,6 +199,8 @@ def check_bench(program):
     program.run(*bench).expect_code(2).expect_error("-o FILE")
     program.run(*bench, "-o", "a.json", "--out", "b").expect_code(2).expect_error("two places")
     program.run(*bench, "-o", "a.json", "--base", "dgx-a100:nodes=2").expect_code(2).expect_error("2 nodes")
+    program.run(*bench, "-o", "a.json", "--base", "dgx-a100:nodes=1", "--step", "nothing:1x1").expect_code(
+        2).expect_error("--base dgx-a100:nodes=1 has devices A100-SXM4-80GB")
     program.run(*bench, "-o", "a.json", "--matmul-cache", "c").expect_code(2).expect_error("--backend cuda")
     program.run(*bench, "-o", "a.json", "--step", "gpt2-124m").expect_code(2)
     program.run("cluster", "bench", "--backend", "tpu", "-o", "a.json").expect_code(2).expect_error("cpu, cuda")
