@@ -11,6 +11,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 namespace sextant {
@@ -21,6 +22,11 @@ constexpr Bytes kMaxGraphSize{std::int64_t{256} << 20};
 const ModelConfig* decoder(const AnyModel& model) { return std::get_if<ModelConfig>(&model); }
 const GraphDocument* document(const AnyModel& model) { return std::get_if<GraphDocument>(&model); }
 
+// Between gradients and parameters, and what a run reports.
+constexpr std::array<std::string_view, 12> kTrainingKinds = {
+    "metrics", "gradient_stats", "add_stats", "update_control", "loss_scale", "loss_scale_update",
+    "sgd",     "momentum",       "adamw",     "lamb_direction", "lamb_norms", "lamb_apply"};
+
 // What trains adds gradients, updates and metrics; recomputation is a strategy's.
 GraphDocument forward_graph_from_json(const JsonCursor& root) {
   GraphDocument document = graph_from_json(root);
@@ -30,11 +36,11 @@ GraphDocument forward_graph_from_json(const JsonCursor& root) {
           fmt::format("operator '{}' has the phase {}: a model has data and forward work, "
                       "and what trains it is added",
                       op.name, to_string(op.phase)));
-    if (op.kind == "metrics")
+    if (std::find(kTrainingKinds.begin(), kTrainingKinds.end(), op.kind) != kTrainingKinds.end())
       root.refuse(
-          fmt::format("operator '{}' is of the kind metrics, which is added when the model "
-                      "is trained",
-                      op.name));
+          fmt::format("operator '{}' is of the kind {}, which is added when the model is "
+                      "trained",
+                      op.name, op.kind));
   }
   return document;
 }

@@ -182,11 +182,15 @@ def check_training_in_a_graph(program):
         path.write_text(json.dumps(graph), encoding="utf-8")
         program.run("check", str(path), *CPU, "micro_batch=4").expect_code(3).expect_error(
             f"operator 'bent' has the phase {phase}")
-    graph = copy.deepcopy(GRAPH)
-    graph["operators"].append(operator("read", "metrics", 2, ["loss"], names="mine"))
-    path.write_text(json.dumps(graph), encoding="utf-8")
-    program.run("run", str(path), *CPU, "micro_batch=4").expect_code(3).expect_error(
-        "operator 'read' is of the kind metrics")
+    control = operator("control", "constant", 2, shape=[2], dtype="f64", value=1.0)
+    update = operator("added", "sgd", 2, ["last", "last", "control"], learning_rate=0.1, weight_decay=0.0,
+                      parameter="last", init="ones", init_std=0.0)
+    for added in ([operator("added", "metrics", 2, ["loss"], names="mine")], [control, update]):
+        graph = copy.deepcopy(GRAPH)
+        graph["operators"] += added
+        path.write_text(json.dumps(graph), encoding="utf-8")
+        program.run("run", str(path), *CPU, "micro_batch=4").expect_code(3).expect_error(
+            f"operator 'added' is of the kind {added[-1]['kind']}")
 
 
 if __name__ == "__main__":
