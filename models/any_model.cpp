@@ -27,6 +27,13 @@ constexpr std::array<std::string_view, 12> kTrainingKinds = {
     "metrics", "gradient_stats", "add_stats", "update_control", "loss_scale", "loss_scale_update",
     "sgd",     "momentum",       "adamw",     "lamb_direction", "lamb_norms", "lamb_apply"};
 
+// The gradient of a smoothed loss is that of the mixture over all classes, whatever is picked.
+bool picks_without_smoothing(const LogicalGraph& graph, const LogicalOp& op) {
+  constexpr std::size_t kPicked = 3;
+  return op.kind == "cross_entropy" && op.attributes.real_or("smoothing", 0) > 0 &&
+         graph.op(graph.tensor(op.inputs.at(kPicked)).producer).kind == "pick";
+}
+
 // What trains adds gradients, updates and metrics; recomputation is a strategy's.
 GraphDocument forward_graph_from_json(const JsonCursor& root) {
   GraphDocument document = graph_from_json(root);
@@ -41,6 +48,11 @@ GraphDocument forward_graph_from_json(const JsonCursor& root) {
           fmt::format("operator '{}' is of the kind {}, which is added when the model is "
                       "trained",
                       op.name, op.kind));
+    if (picks_without_smoothing(document.graph, op))
+      root.refuse(
+          fmt::format("operator '{}' has smoothing, but what it reads as picked is x[label] alone: "
+                      "wanted (1 - smoothing) x[label] + smoothing / classes (sum of x)",
+                      op.name));
   }
   return document;
 }

@@ -173,6 +173,24 @@ def check_labels_of_a_graph(program):
         "error (rank_failed): rank 0: operator 'loss' (cross_entropy), act 0 of step 0: the label 10")
 
 
+def check_smoothing_in_a_graph(program):
+    """The loss is smoothed where its gradient is; both as the built-in classifier has them."""
+    graph = copy.deepcopy(GRAPH)
+    graph["operators"][10]["attributes"] = {"smoothing": 0.25, "classes": 8}
+    path = program.folder / "smooth.json"
+    path.write_text(json.dumps(graph), encoding="utf-8")
+    program.run("check", str(path), *CPU, "micro_batch=4").expect_code(3).expect_error(
+        "operator 'loss' has smoothing", "x[label] alone")
+    graph["operators"][10:10] = [
+        operator("share", "scale", 2, ["pick"], factor=0.75),
+        operator("all", "reduce_sum", 2, ["logits"], dims=[1]),
+        operator("spread", "scale", 2, ["all"], factor=0.25 / 8),
+        operator("mixture", "add", 2, ["share", "spread"])]
+    graph["operators"][14]["inputs"][3] = "mixture"
+    path.write_text(json.dumps(graph), encoding="utf-8")
+    check_same_losses(program, str(path), ["micro_batch=4", "tp=2 micro_batch=4"])
+
+
 def check_training_in_a_graph(program):
     """A model is forward work; what belongs to training is refused by its name, not by what breaks."""
     path = program.folder / "trained.json"
@@ -196,4 +214,4 @@ def check_training_in_a_graph(program):
 if __name__ == "__main__":
     sys.exit(run_checks(
         check_show, check_architectures, check_units, check_graph, check_words, check_refusals,
-        check_labels_of_a_graph, check_training_in_a_graph))
+        check_labels_of_a_graph, check_smoothing_in_a_graph, check_training_in_a_graph))
