@@ -43,6 +43,7 @@ void print_error_document(std::string_view code, const std::string& message,
   // Messages quote what files hold, which need not be UTF-8.
   fmt::print("{}\n",
              document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  document_is_written();
 }
 
 }  // namespace
@@ -82,6 +83,7 @@ void Console::document(const std::string& verb, const nlohmann::ordered_json& bo
   nlohmann::ordered_json document = {{"schema", "sextant." + verb + ".v1"}, {"ok", true}};
   document.update(body);
   fmt::print("{}\n", document.dump(2));
+  document_is_written();
 }
 
 int report_error(const Error& error, bool json) {

@@ -494,6 +494,7 @@ int run(int argc, char** argv) {
     return usage_error(error, program, argc, argv);
   }
   watch_signals();
+  if (program.common.json) owe_document();
   Console console(program.common);
   try {
     require_values(program.app);

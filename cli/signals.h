@@ -9,6 +9,11 @@ namespace sextant {
 // From now on both signals end the program, as a shell expects: exit code 128 + number.
 void watch_signals();
 
+// A program reads standard output and gets one document: until it is written, a signal that ends
+// the program at once writes another, which says that it was interrupted.
+void owe_document();
+void document_is_written();
+
 // While one is alive signals are only noted. The third means "now" even then. All are made and
 // ended on one thread.
 class NotedSignals {
