@@ -291,13 +291,16 @@ void RankRuntime::Impl::drain() {
   }
 }
 
+// The device works behind the host, which notices at a later run, often of the next step: what
+// failed stands first, and says itself where.
 void RankRuntime::Impl::rethrow_at(const Error& error) const {
   const std::string place = static_cast<std::size_t>(next) < tables->runs.size()
                                 ? run_to_text(graph, program, RunId(next))
                                 : std::string("end of step");
-  throw Error(error.code(),
-              fmt::format("rank {}, step {}, {}: {}", rank.value, step, place, error.what()),
-              error.hints());
+  throw Error(
+      error.code(),
+      fmt::format("{} (noticed by rank {}, step {}, {})", error.what(), rank.value, step, place),
+      error.hints());
 }
 
 RankRuntime::RankRuntime(const PhysicalGraph& graph, Rank rank,

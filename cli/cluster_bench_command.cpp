@@ -1,6 +1,7 @@
 // `sextant cluster bench`: a cluster file with what this machine's GPU, or its CPU, was measured to
 // do.
 #include "backends/cpu/machine_load.h"
+#include "cli/run_backend.h"
 #include "cli/verbs.h"
 #include "core/check.h"
 #include "core/counted_text.h"
@@ -125,6 +126,10 @@ Cluster cpu_base(const ClusterBenchArguments& arguments) {
   require(base.nodes == 1 && base.other_devices.empty(), ErrorCode::kUsage,
           "--base {} has {} nodes: ranks of a CPU are on one, as of cpu:ranks=4", arguments.base,
           base.nodes);
+  // The ranks, their memory and the links of a GPU machine are not those of this one's CPU.
+  require(is_planned_device("cpu", base.device, {}), ErrorCode::kUsage,
+          "--base {} has devices {}: ranks of a CPU are those of cpu:ranks=4", arguments.base,
+          base.device.name);
   return base;
 }
 

@@ -137,13 +137,17 @@ Json rows_json(const std::vector<OperatorRow>& rows) {
   return json;
 }
 
-// A run that ended early left no hash of what it issued.
+// A run that ended before its last step left no hash of what it issued.
+bool has_order(const RunRecord& record) { return !record.issued.empty(); }
+
 void say_order(const PhysicalGraph& graph, const RunRecord& record, const Timeline& timeline,
                const Console& console) {
   if (record.end != RunEnd::kComplete)
-    return console.say(
-        fmt::format("the run was {} after {} of {}: the issue order of such a run is not recorded",
-                    to_string(record.end), record.steps, counted(record.asked_steps, "step")));
+    console.say(fmt::format("the run was {} after {} of {}{}", to_string(record.end), record.steps,
+                            counted(record.asked_steps, "step"),
+                            has_order(record) ? ", while operators were timed"
+                                              : ": the issue order of such a run is not recorded"));
+  if (!has_order(record)) return;
   console.say(fmt::format("issue order of {} over {}: {}", counted(graph.ranks.size(), "rank"),
                           counted(record.steps, "step"),
                           timeline.issued == record.issued ? "equal" : "DIFFERENT"));
@@ -186,7 +190,9 @@ void run_compare(const CompareArguments& arguments, const CommonOptions&, Consol
   SimulateOptions options;
   options.mode = SimulationMode::kStep;
   options.folded = false;
-  options.steps = record.steps;
+  // Without an order to compare with, as many as a prediction needs.
+  options.steps =
+      has_order(record) ? record.steps : std::min<std::int64_t>(record.steps, options.steps);
   const Timeline timeline = simulate_timeline(graph, *planned.cost, *planned.network, options);
   const double predicted_s = to_seconds(timeline.step_time());
   const bool is_planned =
@@ -233,7 +239,7 @@ void run_compare(const CompareArguments& arguments, const CommonOptions&, Consol
        {"skipped_steps", record.skipped_steps},
        {"figures", figures},
        {"message_order_equal",
-        record.end == RunEnd::kComplete ? Json(timeline.issued == record.issued) : Json()}});
+        has_order(record) ? Json(timeline.issued == record.issued) : Json()}});
 }
 
 }  // namespace sextant

@@ -1,6 +1,7 @@
 // Terminal, documents and whole files.
 #include "cli/console.h"
 
+#include "cli/signals.h"
 #include "core/check.h"
 
 #include <fmt/core.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -29,6 +31,19 @@ bool can_hold(const fs::path& folder) {
   std::error_code ignored;
   fs::remove(probe, ignored);
   return true;
+}
+
+void print_error_document(std::string_view code, const std::string& message,
+                          const std::vector<std::string>& hints) {
+  const nlohmann::ordered_json document = {{"schema", "sextant.error.v1"},
+                                           {"ok", false},
+                                           {"code", code},
+                                           {"message", message},
+                                           {"hints", hints}};
+  // Messages quote what files hold, which need not be UTF-8.
+  fmt::print("{}\n",
+             document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  document_is_written();
 }
 
 }  // namespace
@@ -68,23 +83,24 @@ void Console::document(const std::string& verb, const nlohmann::ordered_json& bo
   nlohmann::ordered_json document = {{"schema", "sextant." + verb + ".v1"}, {"ok", true}};
   document.update(body);
   fmt::print("{}\n", document.dump(2));
+  document_is_written();
 }
 
 int report_error(const Error& error, bool json) {
   std::fflush(stdout);
-  if (json) {
-    const nlohmann::ordered_json document = {{"schema", "sextant.error.v1"},
-                                             {"ok", false},
-                                             {"code", to_string(error.code())},
-                                             {"message", error.what()},
-                                             {"hints", error.hints()}};
-    // Messages quote what files hold, which need not be UTF-8.
-    fmt::print("{}\n",
-               document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
-  }
+  if (json) print_error_document(to_string(error.code()), error.what(), error.hints());
   fmt::print(stderr, "error ({}): {}\n", to_string(error.code()), error.what());
   for (const std::string& hint : error.hints()) fmt::print(stderr, "  hint: {}\n", hint);
   return static_cast<int>(error.code());
+}
+
+void report_interrupted(const Error& error, bool json) {
+  std::fflush(stdout);
+  const std::string text = error.code() == ErrorCode::kInfeasible
+                               ? fmt::format("interrupted: {}", error.what())
+                               : "interrupted";
+  if (json) print_error_document("interrupted", text, {});
+  fmt::print(stderr, "{}\n", text);
 }
 
 std::vector<std::string> Table::lines() const {
@@ -140,14 +156,20 @@ void write_file_whole(const std::string& path, const std::string& text) {
   if (target.has_parent_path()) fs::create_directories(target.parent_path(), failed);
   require(!failed, ErrorCode::kBadInput, "{}: cannot make the folder: {}", path, failed.message());
   const fs::path beside = target.string() + ".partial";
-  {
-    std::ofstream file(beside, std::ios::binary);
-    file << text;
-    file.flush();
-    require(file.good(), ErrorCode::kBadInput, "{}: cannot be written", beside.string());
-  }
-  fs::rename(beside, target, failed);
-  require(!failed, ErrorCode::kBadInput, "{}: cannot be written: {}", path, failed.message());
+  const RemovedBySignal removed(beside.string());
+  errno = 0;
+  std::ofstream file(beside, std::ios::binary);
+  file << text;
+  file.close();
+  if (file.good())
+    fs::rename(beside, target, failed);
+  else
+    failed = std::error_code(errno, std::generic_category());
+  if (file.good() && !failed) return;
+  std::error_code ignored;
+  fs::remove(beside, ignored);
+  fail(ErrorCode::kBadInput, "{}: cannot be written{}", path,
+       failed ? ": " + failed.message() : "");
 }
 
 void require_results_folder(const CommonOptions& options, const std::vector<std::string>& files) {

@@ -1,9 +1,11 @@
 // `sextant export`: initial weights and samples of a run as safetensors, so that another framework
 // trains from the same bits.
+#include "cli/signals.h"
 #include "cli/verbs.h"
 #include "core/check.h"
 #include "core/counted_text.h"
 #include "io/exchange.h"
+#include "io/safetensors.h"
 #include "io/token_data.h"
 
 #include <fmt/core.h>
@@ -12,6 +14,16 @@
 #include <filesystem>
 
 namespace sextant {
+namespace {
+
+// What `write` writes to `path`, of which a signal leaves nothing.
+template <typename Write>
+auto written_whole(const std::string& path, const Write& write) {
+  const RemovedBySignal removed(unfinished_path(path));
+  return write();
+}
+
+}  // namespace
 
 void run_export(const ExportArguments& arguments, const CommonOptions& common, Console& console) {
   require(!common.out.empty(), ErrorCode::kUsage, "--out FOLDER is needed: where the files go");
@@ -23,15 +35,19 @@ void run_export(const ExportArguments& arguments, const CommonOptions& common, C
   const Plan& plan = planned.plan;
   std::filesystem::create_directories(common.out);
   const std::string weights = common.out + "/weights.safetensors";
-  const std::int64_t elements = write_initial_weights(
-      weights, build_graph(planned.job.model, plan.global_batch, plan.sequence, planned.job.dtype),
-      common.seed);
+  const LogicalGraph forward =
+      build_graph(planned.job.model, plan.global_batch, plan.sequence, planned.job.dtype);
+  const std::int64_t elements =
+      written_whole(weights, [&] { return write_initial_weights(weights, forward, common.seed); });
   console.say(fmt::format("{} parameters in {}", elements, weights));
   nlohmann::ordered_json document = {{"parameters", elements}, {"weights", weights}};
   if (!arguments.data.empty()) {
     const std::string samples = common.out + "/samples.safetensors";
-    write_samples(samples, TokenData::from_path(arguments.data),
-                  {common.seed, arguments.steps, plan.global_batch, plan.sequence});
+    const TokenData data = TokenData::from_path(arguments.data);
+    written_whole(samples, [&] {
+      write_samples(samples, data,
+                    {common.seed, arguments.steps, plan.global_batch, plan.sequence});
+    });
     console.say(fmt::format("{} of {} of {} in {}", counted(arguments.steps, "step"),
                             counted(plan.global_batch, "sample"), counted(plan.sequence, "token"),
                             samples));

@@ -494,6 +494,7 @@ int run(int argc, char** argv) {
     return usage_error(error, program, argc, argv);
   }
   watch_signals();
+  if (program.common.json) owe_document();
   Console console(program.common);
   try {
     require_values(program.app);
@@ -502,7 +503,7 @@ int run(int argc, char** argv) {
   } catch (const Error& error) {
     console.end_progress();
     if (was_interrupted()) {
-      report_error(Error(ErrorCode::kRankFailed, "interrupted"), program.common.json);
+      report_interrupted(error, program.common.json);
       return 128 + interrupting_signal();
     }
     return report_error(error, program.common.json);

@@ -4,6 +4,8 @@
 #include "actor/runtime.h"
 #include "backends/cpu/cpu_backend.h"
 #include "core/check.h"
+#include "core/counted_text.h"
+#include "core/machine_memory.h"
 #include "core/split_text.h"
 
 #include <algorithm>
@@ -163,7 +165,7 @@ std::string devices_text(const RunArguments& arguments, std::int64_t ranks) {
   }
 #endif
   static_cast<void>(arguments);
-  return fmt::format("{} CPU ranks", ranks);
+  return counted(ranks, "CPU rank");
 }
 
 bool is_planned_device(std::string_view backend, const DeviceKind& planned,
@@ -200,6 +202,13 @@ std::unique_ptr<RunDevices> make_run_devices(
   options.seed = seed;
   options.profile = profile;
   return std::make_unique<CpuRanks>(graph, options);
+}
+
+Bytes room_for_data(const PhysicalGraph& graph, const RunArguments& arguments) {
+  Bytes left = machine_memory().available;
+  for (std::size_t rank = 0; arguments.backend == "cpu" && rank < graph.ranks.size(); ++rank)
+    left -= std::min(left, graph.program_of(Rank(rank)).arena.size);
+  return Bytes(left.value / 2);
 }
 
 }  // namespace sextant

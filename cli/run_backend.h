@@ -5,6 +5,7 @@
 #include "cli/verbs.h"
 #include "core/cluster.h"
 #include "core/physical_graph.h"
+#include "core/units.h"
 
 #include <cstdint>
 #include <functional>
@@ -45,5 +46,8 @@ std::unique_ptr<RunDevices> make_run_devices(const PhysicalGraph& graph,
                                              const RunArguments& arguments, std::uint64_t seed,
                                              bool profile,
                                              const std::function<void(const std::string&)>& notice);
+
+// What data may take of this machine's memory beside the ranks that run: half of what they leave.
+Bytes room_for_data(const PhysicalGraph& graph, const RunArguments& arguments);
 
 }  // namespace sextant

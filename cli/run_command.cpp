@@ -54,14 +54,18 @@ std::optional<TokenData> token_data(const PhysicalGraph& graph, const std::strin
   return TokenData::from_path(path);
 }
 
-TrainingHost training_host(const std::optional<TokenData>& data, std::uint64_t seed) {
-  return data ? TrainingHost(*data, seed) : TrainingHost(seed);
-}
-
-void say_synthetic_inputs(const PhysicalGraph& graph, bool has_data, const Console& console) {
+void say_synthetic_inputs(const PhysicalGraph& graph, bool has_data, Bytes room,
+                          const Console& console) {
   const std::vector<std::string> names = synthetic_inputs(graph, has_data);
-  if (!names.empty())
-    console.say("synthetic data for " + comma_list(names) + ": every step reads the same batch");
+  if (names.empty()) return;
+  console.say("synthetic data for " + comma_list(names) + ": every step reads the same batch");
+  const Bytes size = synthetic_bytes(graph, has_data);
+  if (size > room)
+    console.note(
+        fmt::format("a batch of it takes {}, this machine has room for {} beside the "
+                    "plan: what is beyond that is drawn anew in every step, which waits "
+                    "for it",
+                    to_text(size), to_text(room)));
 }
 
 // The part of the step that a stamp is of; for a whole run of several kinds there is no kind.
@@ -81,7 +85,14 @@ struct RunSetup {
   const CommonOptions& common;
   std::string devices;
   bool is_planned_device = true;
+  Bytes room_for_data;
 };
+
+TrainingHost training_host(const std::optional<TokenData>& data, const RunSetup& setup) {
+  const std::uint64_t seed = setup.common.seed;
+  return data ? TrainingHost(*data, seed, setup.room_for_data)
+              : TrainingHost(seed, setup.room_for_data);
+}
 
 RunRecord make_record(const RunSetup& setup, const RunRecorder::Steps& steps, RunEnd end) {
   RunRecord record;
@@ -163,7 +174,7 @@ void say_losses(const RunRecorder::Steps& steps, const Console& console) {
   const std::size_t every = std::max<std::size_t>(1, num_steps / 10);
   for (std::size_t i = 0; i < num_steps; ++i) {
     if (i % every != 0 && i + 1 != num_steps) continue;
-    std::vector<std::string> row = {fmt::format("{}", i), fmt::format("{:.4f}", steps.losses[i])};
+    std::vector<std::string> row = {fmt::format("{}", i), loss_text(steps.losses[i])};
     if (may_drop) row.push_back(dropped_text(steps.dropped[i], steps.choices_per_step));
     if (has_skipped) row.emplace_back(steps.skipped[i] ? "skipped" : "");
     table.add(std::move(row));
@@ -248,6 +259,7 @@ void note_other_device(const RunArguments& arguments, const std::string& planned
 
 // What a run that says nothing more would hide.
 void require_trained(const RunRecorder::Steps& steps, const RunRecord& record) {
+  if (record.end == RunEnd::kInterrupted) return;  // ends with the signal's exit code
   const auto bad = std::find_if(steps.losses.begin(), steps.losses.end(),
                                 [](double loss) { return !std::isfinite(loss); });
   require(bad == steps.losses.end(), ErrorCode::kVerification,
@@ -256,9 +268,10 @@ void require_trained(const RunRecorder::Steps& steps, const RunRecord& record) {
                                       : "training diverged; try a smaller --learning-rate");
   if (record.end != RunEnd::kComplete || record.skipped_steps < record.steps) return;
   throw Error(ErrorCode::kVerification,
-              fmt::format("nothing was trained: all {} steps were skipped, because gradients were "
-                          "not finite or there were no tokens",
-                          record.steps),
+              fmt::format("nothing was trained: {} skipped, because gradients were not finite or "
+                          "there were no tokens",
+                          record.steps == 1 ? "the one step was"
+                                            : fmt::format("all {} steps were", record.steps)),
               {"more --steps, if the loss scale is dynamic: it halves with each of them",
                "a smaller first scale, loss_scale=dynamic:1024",
                "--dtype bf16 or f32, or gradients=wide, if gradients overflow by themselves"});
@@ -300,23 +313,29 @@ std::exception_ptr watched(std::unique_ptr<RunDevices>& devices, const Work& wor
   return failure;
 }
 
-// Work before the first step, of which nothing is kept.
-WorkWatch watch_preparation(std::string_view what, Console& console) {
+// Work before the first step, of which nothing is kept: a signal leaves what was there before.
+WorkWatch watch_preparation(std::string_view what, const std::function<void()>& last_words,
+                            Console& console) {
   return WorkWatch({.show = [text = ElapsedText(what), &console] { console.progress(text()); },
                     .ask_to_end = {},
-                    .last_words = [&console] { console.end_progress(); }});
+                    .last_words =
+                        [last_words, &console] {
+                          console.end_progress();
+                          if (last_words) last_words();
+                        }});
 }
 
 PhysicalGraph compiled(const PlannedJob& planned, Console& console) {
-  const WorkWatch watch = watch_preparation("compiling", console);
+  const WorkWatch watch = watch_preparation("compiling", {}, console);
   PhysicalGraph graph = physical_graph(planned);
   require_fits(planned, graph);
   return graph;
 }
 
 std::unique_ptr<RunDevices> prepared_devices(const RunSetup& setup, bool profile,
+                                             const std::function<void()>& last_words,
                                              Console& console) {
-  const WorkWatch watch = watch_preparation("preparing " + setup.devices, console);
+  const WorkWatch watch = watch_preparation("preparing " + setup.devices, last_words, console);
   return make_run_devices(setup.graph, setup.arguments, setup.common.seed, profile,
                           [&console](const std::string& text) { console.say(text); });
 }
@@ -340,26 +359,35 @@ std::optional<std::vector<IssueHash>> train(const RunSetup& setup, TrainingHost&
   std::rethrow_exception(failure);
 }
 
-// Extra steps with stamps; the first is warm-up. Seconds per step, mean over ranks.
+// Extra steps with stamps; the first is warm-up. Seconds per step, mean over ranks. A signal in the
+// middle or a failure keeps what was trained, without them.
 void profile(const RunSetup& setup, const std::optional<TokenData>& data, RunRecord& record,
-             const std::function<void()>& last_words, Console& console) {
+             const std::function<void(RunEnd)>& keep_trained, Console& console) {
   const std::int64_t steps = setup.arguments.profile + 1, per_step = launches_per_step(setup.graph);
-  std::unique_ptr<RunDevices> world = prepared_devices(setup, true, console);
-  TrainingHost host = training_host(data, setup.common.seed);
-  const auto work = [&] {
-    const std::vector<Device*> devices = world->devices();
-    run_all(setup.graph, devices, host, steps);
-    const double shares =
-        static_cast<double>(setup.arguments.profile) * static_cast<double>(devices.size());
-    add_times(setup.graph, devices, 1.0 / shares, record);
-  };
-  const auto text = [&] {
-    const auto finished = world->finished_launches();
-    return "profiling" + (finished ? ": " + launches_text(*finished, per_step, steps) : "");
-  };
-  const std::exception_ptr failure = watched(world, work, text, last_words, console);
-  if (!failure || was_interrupted()) return;
-  last_words();
+  const auto last_words = [&] { keep_trained(RunEnd::kInterrupted); };
+  std::exception_ptr failure;
+  try {
+    std::unique_ptr<RunDevices> world = prepared_devices(setup, true, last_words, console);
+    TrainingHost host = training_host(data, setup);
+    const auto work = [&] {
+      const std::vector<Device*> devices = world->devices();
+      run_all(setup.graph, devices, host, steps);
+      const double shares =
+          static_cast<double>(setup.arguments.profile) * static_cast<double>(devices.size());
+      add_times(setup.graph, devices, 1.0 / shares, record);
+    };
+    const auto text = [&] {
+      const auto finished = world->finished_launches();
+      return "profiling" + (finished ? ": " + launches_text(*finished, per_step, steps) : "");
+    };
+    failure = watched(world, work, text, last_words, console);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  if (!failure) return;
+  record.end = was_interrupted() ? RunEnd::kInterrupted : RunEnd::kFailed;
+  if (was_interrupted()) return;
+  keep_trained(record.end);
   std::rethrow_exception(failure);
 }
 
@@ -396,11 +424,12 @@ void run_run(const RunArguments& arguments, const CommonOptions& common, Console
   console.say(fmt::format("{} on {}: {}", name_of(planned.job.model), devices,
                           to_string(planned.plan.strategy)));
   for (const std::string& assumption : planned.plan.assumptions) console.note(assumption);
-  const RunSetup setup{planned, graph, arguments, common, devices, is_planned};
-  std::unique_ptr<RunDevices> world = prepared_devices(setup, false, console);
+  const RunSetup setup{
+      planned, graph, arguments, common, devices, is_planned, room_for_data(graph, arguments)};
+  std::unique_ptr<RunDevices> world = prepared_devices(setup, false, {}, console);
   console.end_progress();
-  say_synthetic_inputs(graph, data.has_value(), console);
-  TrainingHost host = training_host(data, common.seed);
+  say_synthetic_inputs(graph, data.has_value(), setup.room_for_data, console);
+  TrainingHost host = training_host(data, setup);
   RunRecorder recorder(planned, peak_memory(graph), warm_up_steps(arguments), is_planned);
   const NotedSignals noted;  // until all is written
   const LoadWatch watch;
@@ -410,15 +439,26 @@ void run_run(const RunArguments& arguments, const CommonOptions& common, Console
   if (issued) record.issued = *issued;
   const std::optional<OthersLoad> load = arguments.backend == "cpu" ? watch.load() : std::nullopt;
   if (load) record.others_share = load->others;
-  const auto keep = [&] {
-    say_result(record, planned, steps, console);
+  const auto keep = [&](const RunRecord& kept) {
+    say_result(kept, planned, steps, console);
     if (load && !load->is_quiet())
       console.say(busy_text(*load) + " during the run: steps took longer than on a quiet one");
-    say_profile(record, console);
-    write_results(setup, steps, record, console);
+    if (issued && kept.end != RunEnd::kComplete)
+      console.say(
+          "all steps are trained; times of operators are missing, because the profile did "
+          "not end");
+    say_profile(kept, console);
+    write_results(setup, steps, kept, console);
   };
-  if (issued && arguments.profile > 0) profile(setup, data, record, keep, console);
-  keep();
+  // A copy: what profiles is still at work on the record when a signal comes.
+  const auto keep_trained = [&, trained = record](RunEnd end) {
+    RunRecord kept = trained;
+    kept.end = end;
+    keep(kept);
+    if (end == RunEnd::kInterrupted) console.document("run", Json::parse(to_json_text(kept)));
+  };
+  if (issued && arguments.profile > 0) profile(setup, data, record, keep_trained, console);
+  keep(record);
   require_trained(steps, record);
   console.document("run", Json::parse(to_json_text(record)));
 }

@@ -33,6 +33,10 @@ bool is_skipped(const StepMetrics& metrics) {
   return norm != metrics.values.end() && !std::isfinite(norm->second);
 }
 
+std::string loss_text(double loss) {
+  return std::isnan(loss) ? "nan" : fmt::format("{:.4f}", loss);
+}
+
 std::int64_t RunRecorder::Steps::num_skipped() const {
   return std::count(skipped.begin(), skipped.end(), true);
 }
@@ -78,7 +82,7 @@ void RunRecorder::add(const StepMetrics& metrics) {
     line["choices"] = steps_.choices_per_step;
   }
   steps_.lines += line.dump() + "\n";
-  last_line_ = fmt::format("step {}: loss {:.4f}{}, {}", metrics.step, metrics.loss(),
+  last_line_ = fmt::format("step {}: loss {}{}, {}", metrics.step, loss_text(metrics.loss()),
                            is_skipped(metrics) ? ", skipped" : "", to_text(rate));
 }
 

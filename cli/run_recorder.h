@@ -49,6 +49,9 @@ class RunRecorder {
   std::string last_line_;
 };
 
+// "5.5412", "nan", "inf": a NaN has no sign.
+std::string loss_text(double loss);
+
 // The step changed no weight: its gradients were not finite, or it had no token.
 bool is_skipped(const StepMetrics& metrics);
 

@@ -65,9 +65,7 @@ void say_layers(const std::map<int, std::int64_t>& by_layer, const Console& cons
 
 void run_model_show(const ModelShowArguments& arguments, const CommonOptions&, Console& console) {
   const AnyModel model = load_any_model(arguments.model);
-  const std::int64_t sequence =
-      arguments.sequence > 0 ? arguments.sequence : default_sequence(model);
-  require_sequence(model, sequence);
+  const std::int64_t sequence = asked_sequence(model, arguments.sequence);
   const std::int64_t parameters = count_parameters(model);
   const double per_token = model_flops_per_sample(model, sequence) / static_cast<double>(sequence);
   const auto by_layer = parameters_by_layer(shown_graph(model, sequence));

@@ -119,7 +119,7 @@ void run_accuracy(const AccuracyArguments& arguments, const CommonOptions& commo
 
 struct ModelShowArguments {
   std::string model;
-  std::int64_t sequence = 0;
+  std::optional<std::int64_t> sequence;
 };
 void run_model_show(const ModelShowArguments& arguments, const CommonOptions& common,
                     Console& console);

@@ -94,11 +94,10 @@ Job make_job(const JobArguments& arguments) {
   job.model = load_any_model(arguments.plan_or_model);
   job.cluster = load_cluster(arguments.cluster);
   job.global_batch = arguments.global_batch;
-  job.sequence = arguments.sequence > 0 ? arguments.sequence : default_sequence(job.model);
+  job.sequence = asked_sequence(job.model, arguments.sequence);
   job.dtype = arguments.dtype.empty() ? own_dtype(job.model).value_or(compute_dtype(job.cluster))
                                       : parse_dtype(arguments.dtype);
   if (!arguments.optimizer.empty()) job.optimizer = parse_optimizer(arguments.optimizer);
-  require_sequence(job.model, job.sequence);
   return job;
 }
 
@@ -119,12 +118,20 @@ Plan make_plan(const Job& job, const JobArguments& names, const Strategy& strate
   return plan;
 }
 
+std::int64_t asked_sequence(const AnyModel& model, std::optional<std::int64_t> asked) {
+  const std::int64_t sequence = asked.value_or(default_sequence(model));
+  require(sequence > 0, ErrorCode::kUsage, "--seq must be positive, a number of tokens, not {}",
+          sequence);
+  require_sequence(model, sequence);
+  return sequence;
+}
+
 PlannedJob load_planned_job(const JobArguments& arguments) {
   PlannedJob planned;
   if (is_plan_file(arguments.plan_or_model)) {
     require(arguments.strategy.empty() && arguments.cluster.empty() &&
-                arguments.global_batch == 0 && arguments.optimizer.empty() &&
-                arguments.sequence == 0 && arguments.dtype.empty(),
+                arguments.global_batch == 0 && arguments.optimizer.empty() && !arguments.sequence &&
+                arguments.dtype.empty(),
             ErrorCode::kUsage,
             "{} is a plan: it has its own cluster, strategy, optimizer, global batch, sequence and "
             "type; leave out -c, --strategy, --optimizer, --global-batch, --seq and --dtype",

@@ -26,8 +26,8 @@ struct JobArguments {
   std::string strategy;
   std::string optimizer;  // empty: the plan's, or the default
   std::int64_t global_batch = 0;
-  std::int64_t sequence = 0;  // 0: the model's
-  std::string dtype;          // empty: the best the device has a rate for
+  std::optional<std::int64_t> sequence;  // none: the model's
+  std::string dtype;                     // empty: the best the device has a rate for
 };
 
 // A model on a cluster, without a strategy yet.
@@ -60,6 +60,8 @@ Plan make_plan(const Job& job, const JobArguments& names, const Strategy& strate
 // A plan file (a path that ends in .json and holds a plan), or MODEL + cluster + strategy. A plan
 // whose model or cluster text does not have the hash it states is refused.
 PlannedJob load_planned_job(const JobArguments& arguments);
+// Tokens per sample: what was asked for with --seq, else the model's own.
+std::int64_t asked_sequence(const AnyModel& model, std::optional<std::int64_t> asked);
 
 LogicalGraph training_graph(const Job& job, const Strategy& strategy);
 StagedGraph staged_graph(const PlannedJob& planned);

@@ -75,8 +75,10 @@ std::pair<NamedTensor, std::pair<std::int64_t, std::int64_t>> parse_entry(const 
 
 }  // namespace
 
+std::string unfinished_path(const std::string& path) { return path + ".part"; }
+
 SafetensorsWriter::SafetensorsWriter(std::string path, std::vector<NamedTensor> tensors)
-    : path_(std::move(path)), unfinished_(path_ + ".part") {
+    : path_(std::move(path)), unfinished_(unfinished_path(path_)) {
   for (const NamedTensor& tensor : tensors) missing_ += bytes_of(tensor);
   const std::string header = header_text(tensors);
   const std::uint64_t length = header.size();

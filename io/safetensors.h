@@ -23,11 +23,14 @@ struct NamedTensor {
   bool operator==(const NamedTensor&) const = default;
 };
 
+// Where the file is while it is written.
+std::string unfinished_path(const std::string& path);
+
 // Writes tensors one after the other, so that a file may be larger than memory. Throws
 // Error(kBadInput) naming the path where it cannot be written.
 class SafetensorsWriter {
  public:
-  // The names differ; the file is written beside `path` and moved there by `finish`.
+  // The names differ; the file is written to `unfinished_path` and moved to `path` by `finish`.
   SafetensorsWriter(std::string path, std::vector<NamedTensor> tensors);
   ~SafetensorsWriter();
   SafetensorsWriter(const SafetensorsWriter&) = delete;

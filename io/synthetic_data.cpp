@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <span>
+#include <utility>
 
 namespace sextant {
 namespace {
@@ -52,9 +54,11 @@ std::vector<std::int64_t> numbers_of(const Wanted& wanted) {
 }
 
 template <typename Element, typename Draw>
-std::vector<std::byte> drawn(const Wanted& wanted, const Draw& draw) {
+void draw_elements(const Wanted& wanted, const Draw& draw, std::span<std::byte> bytes) {
   const std::int64_t count = wanted.box.elements();
-  std::vector<std::byte> bytes(static_cast<std::size_t>(count) * sizeof(Element));
+  require(bytes.size() == static_cast<std::size_t>(count) * sizeof(Element), ErrorCode::kInternal,
+          "input '{}': a register of {} bytes for {} elements", wanted.input.name, bytes.size(),
+          count);
   const std::int64_t tasks = (count + kElementsOfTask - 1) / kElementsOfTask;
   for_each_in_parallel(static_cast<std::size_t>(tasks), [&](std::size_t task) {
     const std::int64_t first = static_cast<std::int64_t>(task) * kElementsOfTask;
@@ -65,10 +69,9 @@ std::vector<std::byte> drawn(const Wanted& wanted, const Draw& draw) {
                   sizeof(Element));
     }
   });
-  return bytes;
 }
 
-std::vector<std::byte> draw(const Wanted& wanted, std::uint64_t seed) {
+void draw(const Wanted& wanted, std::uint64_t seed, std::span<std::byte> bytes) {
   const CounterRng random(seed, "data of " + wanted.input.name);
   const auto id = [&](std::uint64_t index) {
     return random.bits(index) % static_cast<std::uint64_t>(wanted.limit);
@@ -76,13 +79,13 @@ std::vector<std::byte> draw(const Wanted& wanted, std::uint64_t seed) {
   const auto normal = [&](std::uint64_t index) { return random.normal(index); };
   switch (wanted.dtype) {
     case DType::kI32:
-      return drawn<std::int32_t>(wanted, id);
+      return draw_elements<std::int32_t>(wanted, id, bytes);
     case DType::kI64:
-      return drawn<std::int64_t>(wanted, id);
+      return draw_elements<std::int64_t>(wanted, id, bytes);
     case DType::kF32:
-      return drawn<float>(wanted, normal);
+      return draw_elements<float>(wanted, normal, bytes);
     case DType::kF64:
-      return drawn<double>(wanted, normal);
+      return draw_elements<double>(wanted, normal, bytes);
     case DType::kBF16:
     case DType::kF16:
     case DType::kBool:
@@ -100,16 +103,26 @@ void SyntheticData::fill(const HostAct& act) {
   const bool is_there = act.kept_steps > 0 && act.step >= act.kept_steps;
   if (bytes.empty() || is_there) return;
   const Wanted wanted = wanted_by(act);
-  Part* part = nullptr;
-  {
-    const std::lock_guard lock(mutex_);
-    part = &parts_[{wanted.input.name, numbers_of(wanted)}];
-  }
-  std::call_once(part->drawn, [&] { part->bytes = draw(wanted, seed_); });
-  require(bytes.size() == part->bytes.size(), ErrorCode::kInternal,
-          "input '{}': a register of {} bytes for {}", wanted.input.name, bytes.size(),
-          part->bytes.size());
+  Part* const part = part_of({wanted.input.name, numbers_of(wanted)}, Bytes(std::ssize(bytes)));
+  if (part == nullptr) return draw(wanted, seed_, bytes);
+  std::call_once(part->drawn, [&] {
+    part->bytes.resize(bytes.size());
+    draw(wanted, seed_, part->bytes);
+  });
   std::memcpy(bytes.data(), part->bytes.data(), bytes.size());
+}
+
+SyntheticData::Part* SyntheticData::part_of(Key key, Bytes size) {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = parts_.find(key); found != parts_.end()) return &found->second;
+  if (size > room_ - kept_) return nullptr;
+  kept_ += size;
+  return &parts_[std::move(key)];
+}
+
+Bytes SyntheticData::kept() const {
+  const std::lock_guard lock(mutex_);
+  return kept_;
 }
 
 }  // namespace sextant

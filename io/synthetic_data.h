@@ -4,6 +4,7 @@
 #pragma once
 
 #include "core/host_actors.h"
+#include "core/units.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -17,13 +18,15 @@ namespace sextant {
 
 class SyntheticData {
  public:
-  explicit SyntheticData(std::uint64_t seed) : seed_(seed) {}
+  // Keeps no more than `room`; what is beyond it is drawn anew in every step.
+  SyntheticData(std::uint64_t seed, Bytes room) : seed_(seed), room_(room) {}
 
   // Dim 0 of an input counts samples. Integers lie below the input's `limit`, or are 0 and 1
   // without one; reals are normal. What a rank holds is drawn once and copied from then on, where
   // the device keeps it not even that. Any thread. Throws Error(kBadInput) for a type that is
   // neither f32, f64, i32 nor i64.
   void fill(const HostAct& act);
+  Bytes kept() const;
 
  private:
   struct Part {
@@ -33,9 +36,14 @@ class SyntheticData {
   // An input, and in numbers its type, range, samples and box: equal keys hold equal values.
   using Key = std::pair<std::string, std::vector<std::int64_t>>;
 
+  // Nothing where there is no room for one more.
+  Part* part_of(Key key, Bytes size);
+
   const std::uint64_t seed_;
-  std::mutex mutex_;  // of the table, not of the parts
+  const Bytes room_;
+  mutable std::mutex mutex_;  // of the table, not of the parts
   std::map<Key, Part> parts_;
+  Bytes kept_;
 };
 
 }  // namespace sextant

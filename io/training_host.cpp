@@ -6,7 +6,6 @@
 #include "core/operators/sources.h"
 
 #include <cstring>
-#include <set>
 
 namespace sextant {
 namespace {
@@ -52,10 +51,9 @@ const TensorType& global_type(const PhysicalGraph& graph, const Block& block, co
   return graph.layouts[reg.layout.index()].global;
 }
 
-}  // namespace
-
-std::vector<std::string> synthetic_inputs(const PhysicalGraph& graph, bool has_token_data) {
-  std::set<std::string> names;
+// By name, what a global batch of an input without a file of the user's takes.
+std::map<std::string, Bytes> sizes_of_synthetic(const PhysicalGraph& graph, bool has_token_data) {
+  std::map<std::string, Bytes> sizes;
   for (const RankProgram& program : graph.programs)
     for (const Instance& instance : program.instances) {
       const Block& block = graph.block_of(instance);
@@ -63,10 +61,25 @@ std::vector<std::string> synthetic_inputs(const PhysicalGraph& graph, bool has_t
         if (block.actors[a].kind != "input") continue;
         const std::string& name = graph.actor_name(instance, static_cast<std::int32_t>(a));
         const TensorType& type = global_type(graph, block, block.actors[a]);
-        if (!has_token_data || !takes_token_data(name, type)) names.insert(name);
+        if (!has_token_data || !takes_token_data(name, type))
+          sizes[name] = instance.acts_per_step * size_of(type);
       }
     }
-  return {names.begin(), names.end()};
+  return sizes;
+}
+
+}  // namespace
+
+std::vector<std::string> synthetic_inputs(const PhysicalGraph& graph, bool has_token_data) {
+  std::vector<std::string> names;
+  for (const auto& [name, size] : sizes_of_synthetic(graph, has_token_data)) names.push_back(name);
+  return names;
+}
+
+Bytes synthetic_bytes(const PhysicalGraph& graph, bool has_token_data) {
+  Bytes sum;
+  for (const auto& [name, size] : sizes_of_synthetic(graph, has_token_data)) sum += size;
+  return sum;
 }
 
 double StepMetrics::loss() const {

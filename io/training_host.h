@@ -3,11 +3,13 @@
 #pragma once
 
 #include "core/host_actors.h"
+#include "core/units.h"
 #include "io/synthetic_data.h"
 #include "io/token_data.h"
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <string>
@@ -28,9 +30,11 @@ class TrainingHost final : public HostActors {
  public:
   // Token data fills `tokens` and `labels` of [batch, sequence] i32 and must outlive the host;
   // every other input gets synthetic data (io/synthetic_data.h), and all do without token data.
-  TrainingHost(const TokenData& data, std::uint64_t seed)
-      : data_(&data), seed_(seed), synthetic_(seed) {}
-  explicit TrainingHost(std::uint64_t seed) : seed_(seed), synthetic_(seed) {}
+  // No more than `room` of it is kept from step to step.
+  TrainingHost(const TokenData& data, std::uint64_t seed, Bytes room = kAnyRoom)
+      : data_(&data), seed_(seed), synthetic_(seed, room) {}
+  explicit TrainingHost(std::uint64_t seed, Bytes room = kAnyRoom)
+      : seed_(seed), synthetic_(seed, room) {}
 
   void act(const HostAct& act) override;
 
@@ -39,8 +43,11 @@ class TrainingHost final : public HostActors {
     callback_ = std::move(callback);
   }
   std::vector<StepMetrics> steps() const;
+  Bytes kept_data() const { return synthetic_.kept(); }
 
  private:
+  static constexpr Bytes kAnyRoom{std::numeric_limits<std::int64_t>::max()};
+
   void load(const HostAct& act);
   void load_tokens(const HostAct& act, const TensorType& type) const;
   void collect(const HostAct& act);
@@ -55,5 +62,7 @@ class TrainingHost final : public HostActors {
 
 // Inputs of a graph that get synthetic data, sorted; what a user should be told.
 std::vector<std::string> synthetic_inputs(const PhysicalGraph& graph, bool has_token_data);
+// Of one global batch of these inputs.
+Bytes synthetic_bytes(const PhysicalGraph& graph, bool has_token_data);
 
 }  // namespace sextant

@@ -8,7 +8,10 @@
 #include "core/operators/sources.h"
 #include "models/other_architectures.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 namespace sextant {
@@ -19,6 +22,41 @@ constexpr Bytes kMaxGraphSize{std::int64_t{256} << 20};
 const ModelConfig* decoder(const AnyModel& model) { return std::get_if<ModelConfig>(&model); }
 const GraphDocument* document(const AnyModel& model) { return std::get_if<GraphDocument>(&model); }
 
+// Between gradients and parameters, and what a run reports.
+constexpr std::array<std::string_view, 12> kTrainingKinds = {
+    "metrics", "gradient_stats", "add_stats", "update_control", "loss_scale", "loss_scale_update",
+    "sgd",     "momentum",       "adamw",     "lamb_direction", "lamb_norms", "lamb_apply"};
+
+// The gradient of a smoothed loss is that of the mixture over all classes, whatever is picked.
+bool picks_without_smoothing(const LogicalGraph& graph, const LogicalOp& op) {
+  constexpr std::size_t kPicked = 3;
+  return op.kind == "cross_entropy" && op.attributes.real_or("smoothing", 0) > 0 &&
+         graph.op(graph.tensor(op.inputs.at(kPicked)).producer).kind == "pick";
+}
+
+// What trains adds gradients, updates and metrics; recomputation is a strategy's.
+GraphDocument forward_graph_from_json(const JsonCursor& root) {
+  GraphDocument document = graph_from_json(root);
+  for (const LogicalOp& op : document.graph.ops()) {
+    if (op.phase != Phase::kData && op.phase != Phase::kForward)
+      root.refuse(
+          fmt::format("operator '{}' has the phase {}: a model has data and forward work, "
+                      "and what trains it is added",
+                      op.name, to_string(op.phase)));
+    if (std::find(kTrainingKinds.begin(), kTrainingKinds.end(), op.kind) != kTrainingKinds.end())
+      root.refuse(
+          fmt::format("operator '{}' is of the kind {}, which is added when the model is "
+                      "trained",
+                      op.name, op.kind));
+    if (picks_without_smoothing(document.graph, op))
+      root.refuse(
+          fmt::format("operator '{}' has smoothing, but what it reads as picked is x[label] alone: "
+                      "wanted (1 - smoothing) x[label] + smoothing / classes (sum of x)",
+                      op.name));
+  }
+  return document;
+}
+
 // A file of ours that load_model does not know: a graph, or a config of another architecture.
 std::optional<AnyModel> load_own_file(std::string_view model) {
   std::error_code failure;
@@ -28,7 +66,7 @@ std::optional<AnyModel> load_own_file(std::string_view model) {
   const JsonDocument text = read_json_file(path.string(), kMaxGraphSize);
   const JsonCursor root = text.root();
   if (!root.is_object()) return std::nullopt;
-  if (is_graph_document(root)) return graph_from_json(root);
+  if (is_graph_document(root)) return forward_graph_from_json(root);
   if (importers::is_other_config(root)) return importers::other_from_json(root);
   return std::nullopt;
 }
@@ -215,7 +253,7 @@ std::string to_json_text(const AnyModel& model) {
 
 AnyModel any_model_from_json(std::string_view text, std::string_view origin) {
   const JsonDocument parsed(text, std::string(origin));
-  if (is_graph_document(parsed.root())) return graph_from_json(parsed.root());
+  if (is_graph_document(parsed.root())) return forward_graph_from_json(parsed.root());
   if (importers::is_other_config(parsed.root())) return importers::other_from_json(parsed.root());
   return model_config_from_json(text, origin);
 }

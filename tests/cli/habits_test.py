@@ -199,6 +199,8 @@ def check_bench(program):
     program.run(*bench).expect_code(2).expect_error("-o FILE")
     program.run(*bench, "-o", "a.json", "--out", "b").expect_code(2).expect_error("two places")
     program.run(*bench, "-o", "a.json", "--base", "dgx-a100:nodes=2").expect_code(2).expect_error("2 nodes")
+    program.run(*bench, "-o", "a.json", "--base", "dgx-a100:nodes=1", "--step", "nothing:1x1").expect_code(
+        2).expect_error("--base dgx-a100:nodes=1 has devices A100-SXM4-80GB")
     program.run(*bench, "-o", "a.json", "--matmul-cache", "c").expect_code(2).expect_error("--backend cuda")
     program.run(*bench, "-o", "a.json", "--step", "gpt2-124m").expect_code(2)
     program.run("cluster", "bench", "--backend", "tpu", "-o", "a.json").expect_code(2).expect_error("cpu, cuda")
@@ -571,21 +573,27 @@ def check_signals_of_long_work(program):
            "dp=16 tp=8 pp=8 micro_batch=1", "--global-batch", "1536"]
     for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
         process = subprocess.Popen(
-            [str(program.path), "simulate", *big, "--unfolded", "--mode", "step"],
-            cwd=program.folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            [str(program.path), "simulate", *big, "--unfolded", "--mode", "step", "--json"],
+            cwd=program.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE)
         time.sleep(1.0)
         expect(process.poll() is None, "a simulation of 1,024 ranks takes less than a second")
         process.send_signal(number)
         begin = time.monotonic()
         try:
-            _, error = process.communicate(timeout=30)
+            out, error = process.communicate(timeout=30)
         except subprocess.TimeoutExpired:
             process.kill()
-            _, error = process.communicate()
+            out, error = process.communicate()
         expect(process.returncode == code, f"exits with {process.returncode}, wanted {code}")
         expect(time.monotonic() - begin < 2.0, "an interrupted simulation takes 2 s to end")
         expect(b"interrupted" in error, "an interrupted simulation does not say so")
+        try:
+            document = json.loads(out)
+        except ValueError:
+            document = {}
+        expect(document.get("ok") is False and document.get("code") == "interrupted",
+               f"an interrupted simulation gives no error document: {out[:200]}")
 
 
 if __name__ == "__main__":

@@ -160,6 +160,58 @@ def check_refusals(program):
         "reads no tokens")
 
 
+def check_labels_of_a_graph(program):
+    """What failed stands first, with the place where it failed, and not where somebody noticed."""
+    graph = copy.deepcopy(GRAPH)
+    graph["operators"].insert(7, operator("shifted", "add_scalar", 2, ["labels"], value=100.0))
+    for name in ("pick", "loss"):
+        reader = next(one for one in graph["operators"] if one["name"] == name)
+        reader["inputs"] = ["shifted" if one == "labels" else one for one in reader["inputs"]]
+    path = program.folder / "shifted.json"
+    path.write_text(json.dumps(graph), encoding="utf-8")
+    program.run("run", str(path), *CPU, "micro_batch=4", "--steps", "2").expect_code(6).expect_said(
+        "error (rank_failed): rank 0: operator 'loss' (cross_entropy), act 0 of step 0: the label 10")
+
+
+def check_smoothing_in_a_graph(program):
+    """The loss is smoothed where its gradient is; both as the built-in classifier has them."""
+    graph = copy.deepcopy(GRAPH)
+    graph["operators"][10]["attributes"] = {"smoothing": 0.25, "classes": 8}
+    path = program.folder / "smooth.json"
+    path.write_text(json.dumps(graph), encoding="utf-8")
+    program.run("check", str(path), *CPU, "micro_batch=4").expect_code(3).expect_error(
+        "operator 'loss' has smoothing", "x[label] alone")
+    graph["operators"][10:10] = [
+        operator("share", "scale", 2, ["pick"], factor=0.75),
+        operator("all", "reduce_sum", 2, ["logits"], dims=[1]),
+        operator("spread", "scale", 2, ["all"], factor=0.25 / 8),
+        operator("mixture", "add", 2, ["share", "spread"])]
+    graph["operators"][14]["inputs"][3] = "mixture"
+    path.write_text(json.dumps(graph), encoding="utf-8")
+    check_same_losses(program, str(path), ["micro_batch=4", "tp=2 micro_batch=4"])
+
+
+def check_training_in_a_graph(program):
+    """A model is forward work; what belongs to training is refused by its name, not by what breaks."""
+    path = program.folder / "trained.json"
+    for phase in ("recompute", "input_grad", "weight_grad", "optimizer", "communication"):
+        graph = copy.deepcopy(GRAPH)
+        graph["operators"][3]["phase"] = phase
+        path.write_text(json.dumps(graph), encoding="utf-8")
+        program.run("check", str(path), *CPU, "micro_batch=4").expect_code(3).expect_error(
+            f"operator 'bent' has the phase {phase}")
+    control = operator("control", "constant", 2, shape=[2], dtype="f64", value=1.0)
+    update = operator("added", "sgd", 2, ["last", "last", "control"], learning_rate=0.1, weight_decay=0.0,
+                      parameter="last", init="ones", init_std=0.0)
+    for added in ([operator("added", "metrics", 2, ["loss"], names="mine")], [control, update]):
+        graph = copy.deepcopy(GRAPH)
+        graph["operators"] += added
+        path.write_text(json.dumps(graph), encoding="utf-8")
+        program.run("run", str(path), *CPU, "micro_batch=4").expect_code(3).expect_error(
+            f"operator 'added' is of the kind {added[-1]['kind']}")
+
+
 if __name__ == "__main__":
     sys.exit(run_checks(
-        check_show, check_architectures, check_units, check_graph, check_words, check_refusals))
+        check_show, check_architectures, check_units, check_graph, check_words, check_refusals,
+        check_labels_of_a_graph, check_smoothing_in_a_graph, check_training_in_a_graph))

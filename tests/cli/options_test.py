@@ -6,6 +6,7 @@ usage: options_test.py --sextant PROGRAM
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -27,6 +28,10 @@ def check_whole_numbers(program):
             program.run(*TRAIN, option, text).expect_code(2).expect_error(option, text)
     program.run(*TRAIN, "--steps", "1", "--seed=-1").expect_code(2).expect_error("--seed", "-1")
     program.run(*check, "4").expect_code(0)
+    # What is not given is the model's; zero and less are given.
+    for text in ("0", "-3"):
+        program.run(*check, "4", "--seq", text).expect_code(2).expect_error("--seq must be positive", text)
+        program.run("model", "show", TINY, "--seq", text).expect_code(2).expect_error("--seq must be positive", text)
     program.run("check", TINY, *CPU, "--strategy", "dp=2", SEXTANT_GLOBAL_BATCH="010").expect_code(2)
 
 
@@ -56,6 +61,21 @@ def check_places(program):
         ran.expect_error(folder)
     program.run("search", TINY, *CPU, "--global-batch", "4", "--out", "/proc/results").expect_code(3)
     program.run("cluster", "bench", "--backend", "cpu", "-o", ".").expect_code(3).expect_error("regular file")
+
+
+def check_full_disk(program):
+    """A file that could not be written whole leaves nothing, and the reason is said."""
+    write = [str(program.path), "simulate", TINY, *CPU, *JOB, "--trace", "trace.json"]
+
+    def few_bytes():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+    # Python ignores the signal of that limit, so that a write fails as on a full disk.
+    ran = subprocess.run(write, cwd=program.folder, preexec_fn=few_bytes, restore_signals=False,
+                         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    expect(ran.returncode == 3 and "trace.json: cannot be written: File too large" in ran.stderr,
+           f"a full disk: {ran.returncode}, {ran.stderr}")
+    expect(program.files() == [], f"a file that was not written whole leaves {program.files()}")
 
 
 def check_what_is_not_known(program):
@@ -160,6 +180,7 @@ def check_own_words(program):
 
 if __name__ == "__main__":
     sys.exit(run_checks(
-        check_whole_numbers, check_different_files, check_places, check_what_is_not_known,
+        check_whole_numbers, check_different_files, check_places, check_full_disk,
+        check_what_is_not_known,
         check_order_of_streams, check_attributes_without_sense, check_words_problem,
         check_own_words))

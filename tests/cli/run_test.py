@@ -190,11 +190,55 @@ def check_interrupted_run_is_read(program):
     record = record_of(program, "cut")
     expect(record["end"] == "interrupted" and 2 < record["steps"] < 1000000,
            f"run.json of an interrupted run: {record}")
-    if record["steps"] > 20000:  # the simulator goes through all of them
-        return
     compared = program.run("compare", "cut/plan.json", "cut").expect_code(0)
     expect(f"interrupted after {record['steps']} of 1000000 steps" in compared.out and
            "DIFFERENT" not in compared.out, f"compare of an interrupted run: {compared.out}")
+
+
+def check_interrupted_profile(program):
+    """A signal while operators are timed keeps what was trained, and nobody says that it is complete."""
+    run = Watched(program, "run", TINY, *CPU, "--strategy", "dp=1", "--global-batch", "4", "--data", "random",
+                  "--steps", "3", "--profile", "1000000", "--queues", "stress", "--out", "profiled")
+    expect(run.wait_for(lambda: any("profiling" in line for line in run.lines), 60),
+           f"nobody says that operators are timed: {run.lines}")
+    code, took = run.end_by(signal.SIGINT)
+    expect(code == 130 and took < 2.0, f"exit {code} after {took:.1f} s")
+    record = record_of(program, "profiled")
+    expect((record["end"], record["steps"], record["asked_steps"]) == ("interrupted", 3, 3),
+           f"run.json of an interrupted profile: {record}")
+    expect(record["operator_time_s"] == {} and len(metrics_of(program, "profiled")) == 3,
+           "half a profile is written down, or the steps are lost")
+    compared = program.run("compare", "profiled/plan.json", "profiled").expect_code(0).out
+    expect("interrupted after 3 of 3 steps, while operators were timed" in compared and
+           "issue order of 1 rank over 3 steps: equal" in compared, f"the order was recorded: {compared}")
+
+
+def check_interrupted_export(program):
+    """A signal in the middle of a file leaves no part of it."""
+    export = Watched(program, "export", "gpt2-xl", *CPU, "--strategy", "dp=1", "--global-batch", "1",
+                     "--out", "weights")
+    expect(export.wait_for(lambda: bool(program.files()), 30), "an export writes no file")
+    code, took = export.end_by(signal.SIGINT)
+    expect(code == 130 and took < 2.0, f"exit {code} after {took:.1f} s")
+    expect(program.files() == [], f"an interrupted export leaves {program.files()}")
+
+
+def check_interrupted_search(program):
+    """A search that a signal ends is not a failed rank, and says what it found out."""
+    search = Watched(program, "search", "llama3-70b", "-c", "dgx-h100:nodes=8", "--global-batch", "256",
+                     "--memory", "20GiB")
+    time.sleep(0.8)
+    code, took = search.end_by(signal.SIGTERM)
+    expect(code == 143 and took < 2.0, f"exit {code} after {took:.1f} s")
+    expect(not any("rank_failed" in line for line in search.lines), f"an interrupted search: {search.lines}")
+
+
+def check_one_step(program):
+    """One of a thing is not many of it."""
+    run = ["run", TINY, "-c", "dgx-h100:nodes=1", "--strategy", "dp=1", "--global-batch", "4", "--data", "random",
+           "--steps", "1", "--dtype", "f16", "--optimizer", "adamw loss_scale=dynamic:1e30"]
+    ran = program.run(*run).expect_code(7).expect_said("the one step was skipped")
+    expect(" on 1 CPU rank: " in ran.out, f"one rank: {ran.out}")
 
 
 def check_edited_figures(program):
@@ -212,4 +256,5 @@ if __name__ == "__main__":
     sys.exit(run_checks(
         check_other_device, check_overwrite, check_skipped_steps, check_dropped_choices,
         check_diverged, check_signal_within_a_step, check_interrupted_run_is_read,
-        check_edited_figures))
+        check_interrupted_profile, check_interrupted_export, check_interrupted_search,
+        check_one_step, check_edited_figures))

@@ -213,6 +213,28 @@ TEST_CASE("every step reads the same synthetic batch, whose micro-batches differ
   CHECK(load(host, input_graph(1, {Sbp::broadcast()}, 6, 3, "ids", 60), 0, 0, 0) != first);
 }
 
+TEST_CASE("synthetic data beyond the room for it is drawn anew, the same in every step") {
+  const PhysicalGraph graph = input_graph(1, {Sbp::broadcast()}, 6, 3, "ids", 50);
+  const Bytes micro_batch(6 * 3 * 4);
+  TrainingHost roomy(11), tight(11, micro_batch), none(11, Bytes(0));
+  for (const std::int64_t step : {0, 1, 5})
+    for (const std::int64_t act : {0, 1}) {
+      const auto expected = load(roomy, graph, 0, step, act);
+      CHECK(load(tight, graph, 0, step, act) == expected);
+      CHECK(load(none, graph, 0, step, act) == expected);
+    }
+  CHECK(roomy.kept_data() == 2 * micro_batch);
+  CHECK(tight.kept_data() == micro_batch);
+  CHECK(none.kept_data() == Bytes(0));
+}
+
+TEST_CASE("the bytes of synthetic data are those of a global batch") {
+  PhysicalGraph graph = input_graph(2, {Sbp::split(0)}, 6, 3, "deep_ids", 50);
+  for (RankProgram& program : graph.programs) program.instances[0].acts_per_step = 4;
+  CHECK(synthetic_bytes(graph, false) == Bytes(4 * 6 * 3 * 4));
+  CHECK(synthetic_bytes(input_graph(1, {Sbp::broadcast()}, 6, 3, "tokens", 50), true) == Bytes(0));
+}
+
 TEST_CASE("synthetic data that the device keeps is written once") {
   // Two steps have buffers of their own: steps 0 and 1 fill them, later ones find them filled.
   TrainingHost host(11);
