@@ -117,10 +117,14 @@ SearchCertificate certificate_of(const SearchResult& result) {
           .open = result.open};
 }
 
+std::optional<Bytes> memory_of(const SearchArguments& arguments) {
+  if (arguments.memory.empty()) return std::nullopt;
+  return parse_named("--memory", arguments.memory, parse_bytes);
+}
+
 SearchLimits limits_of(const SearchArguments& arguments, Console& console) {
   SearchLimits limits;
-  if (!arguments.memory.empty())
-    limits.memory = parse_named("--memory", arguments.memory, parse_bytes);
+  limits.memory = memory_of(arguments);
   limits.fixed = arguments.fixed;
   limits.forbidden = arguments.forbidden;
   limits.pareto = arguments.pareto;
@@ -158,6 +162,7 @@ std::string write_best(const Job& job, const SearchArguments& arguments,
   Plan plan = make_plan(job, arguments.job, best.strategy);
   plan.predicted_step_time_s = to_seconds(best.step_time);
   plan.certificate = certificate;
+  plan.memory = memory_of(arguments);
   const std::string file = common.out + "/plan.json";
   write_file_whole(file, to_json_text(plan));
   console.say(fmt::format("the best plan is in {}; next: sextant simulate {}", file, file));
@@ -207,8 +212,7 @@ void say_words(const Candidate& plain, const Candidate& with_words, Console& con
 SensitivitySection sensitivity_of(const Job& job, const SearchArguments& arguments,
                                   const SearchResult& result) {
   SearchLimits limits;
-  if (!arguments.memory.empty())
-    limits.memory = parse_named("--memory", arguments.memory, parse_bytes);
+  limits.memory = memory_of(arguments);
   limits.stop = [] { return was_interrupted(); };
   return sensitivity_section(search_problem(job), result, limits);
 }

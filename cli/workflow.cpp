@@ -6,6 +6,7 @@
 #include "core/check.h"
 #include "core/counted_text.h"
 #include "core/json_reader.h"
+#include "search/conditions.h"
 #include "search/memory_help.h"
 #include "simulator/cluster_file.h"
 #include "simulator/library_memory.h"
@@ -26,7 +27,7 @@ PlannedJob from_plan(const Plan& plan, const std::string& file) {
   PlannedJob planned;
   planned.plan = plan;
   planned.job.model = any_model_from_json(plan.model_text);
-  planned.job.cluster = cluster_from_json(plan.cluster_text, file);
+  planned.job.cluster = limited(cluster_from_json(plan.cluster_text, file), plan.memory);
   planned.job.global_batch = plan.global_batch;
   planned.job.sequence = plan.sequence;
   planned.job.dtype = plan.compute_dtype;

@@ -215,6 +215,7 @@ std::string to_json_text(const Plan& plan) {
                {"model_text", plan.model_text},
                {"cluster_text", plan.cluster_text}};
   if (!plan.assumptions.empty()) json["assumptions"] = plan.assumptions;
+  if (plan.memory) json["memory_bytes"] = plan.memory->value;
   if (plan.certificate) json["certificate"] = certificate_to_json(*plan.certificate);
   return to_readable_text(json);
 }
@@ -227,7 +228,7 @@ Plan plan_from_json(std::string_view text, std::string_view file_name) {
   root.allow_only({"version", "strategy", "global_batch", "sequence", "compute_dtype",
                    "predicted_step_time_s", "model", "model_hash", "cluster", "cluster_hash",
                    "expand", "optimizer", "model_text", "cluster_text", "assumptions",
-                   "certificate"});
+                   "memory_bytes", "certificate"});
   Plan plan;
   plan.strategy = strategy_from(root.at("strategy"));
   plan.global_batch = root.at("global_batch").integer_between(1, kMost);
@@ -236,6 +237,8 @@ Plan plan_from_json(std::string_view text, std::string_view file_name) {
   plan.predicted_step_time_s = root.at("predicted_step_time_s").real();
   if (const auto certificate = root.find("certificate"))
     plan.certificate = certificate_from(*certificate);
+  if (const auto memory = root.find("memory_bytes"))
+    plan.memory = Bytes(memory->integer_between(1, kMost));
   plan.model = root.at("model").text();
   plan.model_hash = root.at("model_hash").text();
   plan.cluster = root.at("cluster").text();

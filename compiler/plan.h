@@ -37,6 +37,7 @@ struct Plan {
   DType compute_dtype = DType::kF32;
   ExpandOptions expand;  // its schedule is the strategy's
   OptimizerOptions optimizer;
+  std::optional<Bytes> memory = {};  // that a device may give it, where that is less than it has
   std::vector<std::string> assumptions;  // of the model, where it says otherwise or nothing
   double predicted_step_time_s = 0;
   std::optional<SearchCertificate> certificate = {};  // of plans that a search made

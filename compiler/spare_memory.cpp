@@ -15,6 +15,8 @@
 namespace sextant {
 namespace {
 
+// Guards that cost less than this part of a step stay as they are.
+constexpr std::int64_t kWorthIt = 2'000;
 constexpr std::int64_t kSteps = 3;  // the last one stands for all that follow
 
 // Of several ranks.
@@ -192,7 +194,7 @@ void spend_spare_memory(PhysicalGraph& graph, GraphTables& tables, GuardsOfProgr
   });
   if (stages.empty()) return;
   const Duration period = step.period(), guarded = step.guarded_period(guards);
-  if (guarded.value - period.value <= period.value / 10'000) return;
+  if (guarded.value - period.value <= period.value / kWorthIt) return;
   for_each_in_parallel(stages.size(), [&](std::size_t stage) {
     stop();
     std::vector<LongerLives> longer;

@@ -19,8 +19,8 @@ namespace sextant {
 // By program, as vectors of the graph are.
 using GuardsOfPrograms = std::vector<std::vector<Guard>>;
 
-// Gives the programs of a stage longer lives where guards delay the step by more than a ten
-// thousandth, some guard of that stage makes its run wait, and the room of all its programs
+// Gives the programs of a stage longer lives where guards delay the step by more than half
+// a thousandth, some guard of that stage makes its run wait, and the room of all its programs
 // suffices: their slots, offsets, arenas, guards and `packed` are then new; lower bounds stay those
 // of the tight plan. Stage by stage, so that symmetric bytes stay symmetric. `graph` has no guards
 // yet: `guards` are those it needs; `tables` are of this graph.

@@ -7,6 +7,7 @@
 #include "core/divisors.h"
 #include "core/nearest.h"
 #include "core/operator.h"
+#include "core/split_text.h"
 
 #include <algorithm>
 #include <numeric>
@@ -95,10 +96,26 @@ ModelFacts facts_of(const LogicalGraph& training) {
   return facts;
 }
 
+namespace {
+
+// "dp=8 tp=1" are two settings, as in a strategy.
+std::vector<std::string> single_settings(const std::vector<std::string>& texts) {
+  std::vector<std::string> settings;
+  for (const std::string& text : texts) {
+    const std::size_t before = settings.size();
+    for (const std::string_view part : split_text(text, ' '))
+      if (!part.empty()) settings.emplace_back(part);
+    if (settings.size() == before) settings.push_back(text);  // nothing: refused by who reads it
+  }
+  return settings;
+}
+
+}  // namespace
+
 StrategyFilter::StrategyFilter(const std::vector<std::string>& fixed,
                                const std::vector<std::string>& forbidden) {
   std::string outside;  // settings that the tree does not choose
-  for (const std::string& text : fixed) {
+  for (const std::string& text : single_settings(fixed)) {
     const std::string key = key_of(text);
     if (!is_in_tree(key)) {
       outside += (outside.empty() ? "" : " ") + text;
@@ -111,7 +128,7 @@ StrategyFilter::StrategyFilter(const std::vector<std::string>& fixed,
     conditions_.push_back({"--fix", setting, key});
   }
   base_ = parse_strategy(outside);
-  for (const std::string& text : forbidden) {
+  for (const std::string& text : single_settings(forbidden)) {
     const std::string key = key_of(text);
     const std::string setting = is_in_tree(key) ? canonical_setting(text) : text;
     if (!is_in_tree(key)) parse_strategy(text);

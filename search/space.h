@@ -30,7 +30,7 @@ ModelFacts facts_of(const LogicalGraph& training);
 class StrategyFilter {
  public:
   StrategyFilter() = default;
-  // Texts "tp=4", one setting each. Throws Error(kUsage) for text that is no setting, for a setting
+  // Texts "tp=4" or "tp=4 zero=1". Throws Error(kUsage) for text that is no setting, for a setting
   // that is fixed twice, and for a value that is fixed and forbidden.
   StrategyFilter(const std::vector<std::string>& fixed, const std::vector<std::string>& forbidden);
 

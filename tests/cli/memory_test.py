@@ -121,6 +121,23 @@ def wide_run(program, rows):
             "--global-batch", str(rows), "--steps", "1", "--json"]
 
 
+def check_spare_memory(program):
+    """Guards of a plan delay no step while memory is free, and take none that was not given."""
+    job = ["gpt2-medium", "-c", "dgx-h100:nodes=1", "--global-batch", "64"]
+    strategy = "dp=8 micro_batch=2 zero=2 recompute=15"
+    said = program.run("check", *job, "--strategy", strategy).expect_code(0).out
+    expect("so that no guard delays the step" in said, f"no spare memory is spent: {said}")
+    document = program.run("search", *job, "--fix", strategy + " tp=1 pp=1", "--memory", "5GiB",
+                           "--out", "spare", "--json").expect_code(0).document()
+    expect(len(document["plans"]) == 1, "a text of several settings fixes them all")
+    for verb in ("check", "simulate"):
+        said = program.run(verb, "spare/plan.json").expect_code(0).out
+        expect("of 5.00 GiB" in said, f"{verb} of a plan for less memory forgets it: {said}")
+    again = program.run("simulate", "spare/plan.json", "--json").expect_code(0).document()
+    expect(again["step_time_s"] == document["plans"][0]["step_time_s"],
+           "a plan for less memory takes another time than the search said")
+
+
 def peak_of_run(program, rows):
     """Bytes of the largest moment of a whole process, and those of its plan's arena."""
     arguments = wide_run(program, rows)
@@ -158,5 +175,6 @@ def check_process_that_cannot_fit(program):
 
 if __name__ == "__main__":
     sys.exit(run_checks(
-        check_text, check_document, check_refusals, check_hints, check_bounded_hints, check_process_memory,
+        check_text, check_document, check_refusals, check_hints, check_bounded_hints, check_spare_memory,
+        check_process_memory,
         check_process_that_cannot_fit))

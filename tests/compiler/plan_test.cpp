@@ -31,6 +31,7 @@ Plan example() {
   plan.optimizer = parse_optimizer("lamb lr=0.1 warmup=7 clip=0.5 loss_scale=dynamic:8");
   plan.assumptions = {"experts have places for 1.25 times the even share"};
   plan.predicted_step_time_s = 0.125;
+  plan.memory = Bytes(1 << 30);
   return plan;
 }
 

@@ -114,6 +114,7 @@ TEST_CASE("conditions keep exactly the strategies that meet them") {
   CHECK(kept({{"tp=2", "schedule=1f1b"}, {}}) == wanted([](const Strategy& it) {
           return it.tp == 2 && it.schedule == Schedule::kOneFOneB;
         }));
+  CHECK(kept({{"tp=2 schedule=1f1b"}, {}}) == kept({{"tp=2", "schedule=1f1b"}, {}}));
   CHECK(kept({{"schedule=interleaved", "virtual=2"}, {}}) == wanted([](const Strategy& it) {
           return it.schedule == Schedule::kInterleaved && it.virtual_stages == 2;
         }));
