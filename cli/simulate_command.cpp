@@ -87,7 +87,15 @@ struct Simulated {
   const std::optional<LinkUses>& links;
 
   const PhysicalGraph& graph() const { return timed_graph(expanded, setup); }
-  CompiledPlan compiled() const { return {graph(), expanded.tight_arenas()}; }
+  // A routed graph has programs of its own, of the same ranks.
+  CompiledPlan compiled() const {
+    const std::vector<Bytes> tight = expanded.tight_arenas();
+    CompiledPlan plan{graph(), std::vector<Bytes>(graph().programs.size())};
+    for (std::size_t rank = 0; rank < graph().ranks.size(); ++rank)
+      plan.tight[graph().ranks[rank].program.index()] =
+          tight[expanded.graph.ranks[rank].program.index()];
+    return plan;
+  }
   double step_s() const { return to_seconds(simulation.step_time); }
   Throughput rate() const { return throughput(planned.job, step_s()); }
   std::optional<double> flops_share() const {
