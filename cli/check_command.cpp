@@ -51,12 +51,13 @@ void run_check(const JobArguments& arguments, const CommonOptions&, Console& con
   console.say("cannot deadlock: one serial step completes and every counter returns to its start");
   console.say(fmt::format("bytes are ordered: {}, found again by the independent check",
                           counted(guards, "guard")));
-  const Bytes spent = memory.arena - expanded.packed[memory.program.index()].tight;
+  const Bytes tight = expanded.packed[memory.program.index()].tight;
+  const Bytes spent = std::max(memory.arena - tight, Bytes());  // longer lives may pack better
   console.say(fmt::format(
       "fits: {}{}{}", part_text(memory.needed(), memory.capacity),
       beside == Bytes(0) ? "" : fmt::format(", {} of them libraries", to_text(beside)),
-      spent <= Bytes(0) ? ""
-                        : fmt::format(", {} so that no guard delays the step", to_text(spent))));
+      spent == Bytes() ? ""
+                       : fmt::format(", {} so that no guard delays the step", to_text(spent))));
   const RankUse use = rank_use(planned.plan.strategy, planned.job.cluster);
   const std::vector<std::string> notes = check_notes(planned, use);
   for (const std::string& note : notes) console.say("note: " + note);

@@ -197,9 +197,12 @@ void spend_spare_memory(PhysicalGraph& graph, GraphTables& tables, GuardsOfProgr
   if (guarded.value - period.value <= period.value / kWorthIt) return;
   for_each_in_parallel(stages.size(), [&](std::size_t stage) {
     stop();
+    // One limit for all, or they would be packed by different rules.
+    Bytes most = room.capacity;
+    for (const ProgramId id : stages[stage]) most = std::min(most, room_of(graph, id, room));
     std::vector<LongerLives> longer;
     for (const ProgramId id : stages[stage]) {
-      const Bytes most = room_of(graph, id, room);
+      if (packed[id.index()].tight > most) return;  // nothing is spare
       longer.push_back(lengthened(graph, id, step, packed[id.index()], most));
       if (longer.back().program.arena.size > most) return;
     }
