@@ -18,6 +18,7 @@ namespace sextant {
 struct ModelFacts {
   std::int64_t blocks = 0;       // layers between the first and the last
   std::int64_t heads = 0;        // of attention: their greatest common divisor; 0: no attention
+  std::int64_t key_heads = 0;    // of keys and values beside them: what can be exchanged
   std::int64_t sequence = 0;     // that attention sees, likewise
   std::int64_t experts = 0;      // 0: none
   bool has_tensor_dims = false;  // some parameter says where tensor parallelism splits it

@@ -102,6 +102,26 @@ TEST_CASE("the space is every product of divisors, each choice once, and counted
   CHECK(space_of(wide_instances().back()).count() == 3 * 5);
 }
 
+// Eight query heads share two of keys and values, which no more than two devices can exchange.
+TEST_CASE("heads are exchanged among as many devices as keys and values have heads for") {
+  const SearchInstance instance{
+      "shared heads",
+      load_model("llama:layers=4,hidden=64,heads=8,kv_heads=2,ffn=128,vocab=128,seq=32"),
+      load_cluster("dgx-h100:nodes=1"), 8, DType::kBF16};
+  std::int64_t exchanged = 0;
+  for (const SpaceNode& mesh : space_of(instance).meshes()) {
+    if (mesh.strategy.context != ContextMode::kAllToAll) continue;
+    CHECK(mesh.strategy.cp * mesh.strategy.tp == 2);
+    ++exchanged;
+  }
+  CHECK(exchanged > 0);
+  const SearchProblem problem = problem_of(instance);
+  const Strategy refused = parse_strategy("dp=2 cp=4 cp_mode=a2a micro_batch=1");
+  CHECK_THROWS_AS(
+      evaluate_strategy(problem.training_graph(refused), refused, 8, make_search_models(problem)),
+      Error);
+}
+
 TEST_CASE("conditions keep exactly the strategies that meet them") {
   const SearchInstance instance = instances()[2];
   const std::vector<Strategy> all = leaves_of(space_of(instance));
