@@ -16,8 +16,7 @@ namespace sextant {
 
 namespace {
 
-// Cuts of products beyond this only add latency.
-constexpr std::int64_t kPieces[] = {1, 2, 4, 8};
+constexpr std::int64_t kPieces[] = {1, 2, 4, StrategySpace::kMostPieces};
 constexpr std::int64_t kEighths = 8;
 constexpr std::size_t kSequenceDim = 1, kHeadsDim = 2;
 
@@ -371,6 +370,21 @@ std::int64_t StrategySpace::count(const SpaceNode& node) const {
       return below;
   }
   return below;
+}
+
+std::vector<Strategy> StrategySpace::layer_choices(const SpaceNode& node) const {
+  std::vector<bool> sequences = {node.strategy.sequence_parallel};
+  std::vector<std::int64_t> cuts = {node.strategy.pieces};
+  if (node.level < Level::kSequence) sequences = sequence_parallel(node.strategy);
+  if (node.level < Level::kPieces) cuts = pieces(node.strategy);
+  std::vector<Strategy> choices;
+  for (const bool on : sequences)
+    for (const std::int64_t count : cuts) {
+      choices.push_back(node.strategy);
+      choices.back().sequence_parallel = on;
+      choices.back().pieces = count;
+    }
+  return choices;
 }
 
 std::int64_t StrategySpace::count() const {

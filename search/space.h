@@ -83,6 +83,9 @@ struct SpaceNode {
 // shard (zero=0), with tp=1 nothing to split along the sequence or to cut.
 class StrategySpace {
  public:
+  // Cuts of products beyond this only add latency.
+  static constexpr std::int64_t kMostPieces = 8;
+
   StrategySpace(std::int64_t num_devices, std::int64_t global_batch, const ModelFacts& facts,
                 const StrategyFilter& filter);
 
@@ -91,6 +94,9 @@ class StrategySpace {
   std::vector<SpaceNode> children(const SpaceNode& node) const;
   std::int64_t count(const SpaceNode& node) const;  // leaves below it, or itself
   std::int64_t count() const;
+  // What is open below the node of the settings that layers depend on, recomputation aside: with
+  // each of their values, the strategy of the node.
+  std::vector<Strategy> layer_choices(const SpaceNode& node) const;
   // The node's decisions are those of the strategy.
   bool contains(const SpaceNode& node, const Strategy& strategy) const;
   bool contains(const Strategy& strategy) const;
