@@ -186,6 +186,15 @@ class LayerPaths {
     });
   }
 
+  // Of how many the last piece is one, at most: it is the smallest where pieces are not even, and
+  // at least half as large as others (product_pieces.cpp cuts the last dim but one of each part).
+  std::int64_t last_piece(StagedOpIndex index) const {
+    const Shape& shape = at(graph().tensors, op(index).in.front()).global.shape;
+    const std::int64_t extent = shape.rank() >= 2 ? shape[shape.rank() - 2] : 1;
+    const bool is_even = extent % (pieces_ * graph().placements.front().size()) == 0;
+    return is_even ? pieces_ : 2 * pieces_;
+  }
+
   // Earliest ends when `source` starts at zero and everything before it is there. Of what is cut
   // the last piece comes behind its product, the others wherever their queue has room.
   Ends ends(const std::vector<StagedOpIndex>& ops, StagedOpIndex source) const {
@@ -205,8 +214,8 @@ class LayerPaths {
         start = start ? std::max(*start, made->second) : made->second;
       }
       if (!start) continue;
-      const std::int64_t parts = is_cut ? pieces_ : 1;
-      const Duration end = *start + Duration(duration(index).value / parts);
+      const std::int64_t share = is_cut ? last_piece(index) : 1;
+      const Duration end = *start + Duration(duration(index).value / share);
       ends[index] = end;
       if (!is_cut) free[static_cast<std::size_t>(op(index).queue)] = end;
     }
