@@ -12,6 +12,7 @@
 #include "compiler/program_classes.h"
 #include "core/at.h"
 #include "core/check.h"
+#include "core/fused_kinds.h"
 #include "core/operator.h"
 #include "core/physical_graph.h"
 
@@ -22,6 +23,7 @@
 #include <map>
 #include <set>
 #include <span>
+#include <string_view>
 #include <utility>
 
 namespace sextant {
@@ -82,7 +84,10 @@ class TimedStage {
 
 class LayerPaths {
  public:
-  LayerPaths(const TimedStage& stage, StepPart part) : stage_(stage), part_(part) {}
+  // `pieces`: as if sums came in so many; `free_kinds`: operators that cost nothing.
+  LayerPaths(const TimedStage& stage, StepPart part, std::int64_t pieces,
+             const std::set<std::string_view>& free_kinds = {})
+      : stage_(stage), part_(part), pieces_(pieces), free_kinds_(free_kinds) {}
 
   // Nothing where a layer has no compute operator or the next one does not wait for it.
   std::optional<LayerCell> cell(int before, int layer, int next) const {
@@ -106,10 +111,11 @@ class LayerPaths {
     return cell;
   }
 
-  Duration work(int layer) const {
+  Duration work(int layer) const { return work_on(QueueRole::kCompute, layer); }
+  Duration work_on(QueueRole queue, int layer) const {
     Duration sum;
-    for (const StagedOpIndex op : ops_of(layer))
-      if (is_compute(op)) sum += stage_.duration(op);
+    for (const StagedOpIndex index : ops_of(layer))
+      if (op(index).queue == queue) sum += duration(index);
     return sum;
   }
 
@@ -154,15 +160,52 @@ class LayerPaths {
   }
 
   Duration start_in(const Ends& ends, StagedOpIndex index) const {
-    return ends.at(index) - stage_.duration(index);
+    return ends.at(index) - duration(index);
   }
 
-  // Earliest ends when `source` starts at zero and everything before it is there.
+  // A fused operator is free where all that it does is.
+  Duration duration(StagedOpIndex index) const {
+    const auto& members = op(index).members;
+    const bool is_free = members.empty()
+                             ? free_kinds_.contains(op(index).kind)
+                             : std::all_of(members.begin(), members.end(), [&](const auto& member) {
+                                 return free_kinds_.contains(member.kind);
+                               });
+    return is_free ? Duration() : stage_.duration(index);
+  }
+
+  // Boxing of a sum that is pending, or behind it: what may be done piece by piece.
+  bool may_be_cut(StagedOpIndex index, const std::set<StagedOpIndex>& cut) const {
+    if (pieces_ == 1 || (!op(index).communication && op(index).kind != "box_local")) return false;
+    const auto& in = op(index).in;
+    return std::any_of(in.begin(), in.end(), [&](StagedTensorIndex input) {
+      const StagedTensor& tensor = at(graph().tensors, input);
+      const bool is_pending = std::any_of(tensor.words.begin(), tensor.words.end(),
+                                          [](const Sbp& word) { return word.is_partial(); });
+      return is_pending || cut.contains(tensor.producer);
+    });
+  }
+
+  // Of how many the last piece is one, at most: it is the smallest where pieces are not even, and
+  // at least half as large as others (product_pieces.cpp cuts the last dim but one of each part).
+  std::int64_t last_piece(StagedOpIndex index) const {
+    const Shape& shape = at(graph().tensors, op(index).in.front()).global.shape;
+    const std::int64_t extent = shape.rank() >= 2 ? shape[shape.rank() - 2] : 1;
+    const bool is_even = extent % (pieces_ * graph().placements.front().size()) == 0;
+    return is_even ? pieces_ : 2 * pieces_;
+  }
+
+  // Earliest ends when `source` starts at zero and everything before it is there. Of what is cut
+  // the last piece comes behind its product, the others wherever their queue has room.
   Ends ends(const std::vector<StagedOpIndex>& ops, StagedOpIndex source) const {
     Ends ends;
+    std::set<StagedOpIndex> cut;
     std::array<std::optional<Duration>, kNumQueueRoles> free;
     for (const StagedOpIndex index : ops) {
+      const bool is_cut = index != source && may_be_cut(index, cut);
+      if (is_cut) cut.insert(index);
       std::optional<Duration> start = free[static_cast<std::size_t>(op(index).queue)];
+      if (is_cut) start.reset();
       if (index == source) start = Duration();
       for (const StagedTensorIndex in : op(index).in) {
         const StagedTensor& tensor = at(graph().tensors, in);
@@ -171,9 +214,10 @@ class LayerPaths {
         start = start ? std::max(*start, made->second) : made->second;
       }
       if (!start) continue;
-      const Duration end = *start + stage_.duration(index);
+      const std::int64_t share = is_cut ? last_piece(index) : 1;
+      const Duration end = *start + Duration(duration(index).value / share);
       ends[index] = end;
-      free[static_cast<std::size_t>(op(index).queue)] = end;
+      if (!is_cut) free[static_cast<std::size_t>(op(index).queue)] = end;
     }
     return ends;
   }
@@ -210,12 +254,37 @@ class LayerPaths {
 
   const TimedStage& stage_;
   StepPart part_;
+  std::int64_t pieces_;
+  std::set<std::string_view> free_kinds_;
 };
 
-}  // namespace
+// What a fused operator may have inside; a product costs what it does wherever it is.
+std::set<std::string_view> kinds_in_fused(const CostModel& cost) {
+  std::set<std::string_view> kinds;
+  for (const FusedKind& fused : fused_kinds())
+    if (cost.fuses(fused.kind))
+      for (const FusedKind::Link& link : fused.members()) kinds.insert(link.kind);
+  kinds.erase("matmul");
+  return kinds;
+}
 
-std::optional<LayerCells> layer_cells(const StagedGraph& staged, int layer, const CostModel& cost,
-                                      const NetworkModel& network, const ExpandOptions& options) {
+std::optional<LayerCells> cells_of(const TimedStage& stage, int layer, std::int64_t pieces) {
+  const LayerPaths forward(stage, StepPart::kForward, pieces);
+  const LayerPaths backward(stage, StepPart::kInputGrad, pieces);
+  const LayerPaths weight_grad(stage, StepPart::kWeightGrad, pieces);
+  const auto ahead = forward.cell(layer - 1, layer, layer + 1);
+  const auto back = backward.cell(layer + 1, layer, layer - 1);
+  if (!ahead || !back) return std::nullopt;
+  Duration collectives;
+  for (const LayerPaths* const part : {&forward, &backward, &weight_grad})
+    collectives += part->work_on(QueueRole::kCollective, layer);
+  return LayerCells{*ahead, *back, weight_grad.work(layer), collectives};
+}
+
+template <typename Use>
+auto with_timed_stage(const StagedGraph& staged, int layer, const CostModel& cost,
+                      const NetworkModel& network, const ExpandOptions& options, const Use& use)
+    -> decltype(use(std::declval<const TimedStage&>())) {
   require(staged.placements.size() == 1, ErrorCode::kInternal, "{} stages, wanted one",
           staged.placements.size());
   std::optional<StagedGraph> fused;
@@ -223,10 +292,33 @@ std::optional<LayerCells> layer_cells(const StagedGraph& staged, int layer, cons
   const TimedStage stage(fused ? *fused : staged, cost, network, options);
   for (const int near : {layer - 1, layer, layer + 1})
     if (!stage.is_uniform(near)) return std::nullopt;
-  const auto forward = LayerPaths(stage, StepPart::kForward).cell(layer - 1, layer, layer + 1);
-  const auto backward = LayerPaths(stage, StepPart::kInputGrad).cell(layer + 1, layer, layer - 1);
-  if (!forward || !backward) return std::nullopt;
-  return LayerCells{*forward, *backward, LayerPaths(stage, StepPart::kWeightGrad).work(layer)};
+  return use(stage);
+}
+
+}  // namespace
+
+std::optional<LayerCells> layer_cells(const StagedGraph& staged, int layer, const CostModel& cost,
+                                      const NetworkModel& network, const ExpandOptions& options) {
+  return with_timed_stage(staged, layer, cost, network, options,
+                          [&](const TimedStage& stage) { return cells_of(stage, layer, 1); });
+}
+
+std::optional<CutLayerCells> cut_layer_cells(const StagedGraph& staged, int layer,
+                                             const CostModel& cost, const NetworkModel& network,
+                                             const ExpandOptions& options,
+                                             std::int64_t most_pieces) {
+  return with_timed_stage(staged, layer, cost, network, options,
+                          [&](const TimedStage& stage) -> std::optional<CutLayerCells> {
+                            const auto whole = cells_of(stage, layer, 1);
+                            const auto cut = cells_of(stage, layer, most_pieces);
+                            const LayerPaths forward(stage, StepPart::kForward, most_pieces,
+                                                     kinds_in_fused(cost));
+                            const auto fused = forward.cell(layer - 1, layer, layer + 1);
+                            if (!whole || !cut || !fused) return std::nullopt;
+                            LayerCells repeating = *cut;
+                            repeating.forward = *fused;
+                            return CutLayerCells{*whole, *cut, repeating};
+                          });
 }
 
 }  // namespace sextant

@@ -7,6 +7,7 @@
 #include "core/cost_model.h"
 #include "core/units.h"
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -31,6 +32,7 @@ struct LayerCells {
   LayerCell forward;
   LayerCell backward;    // with what is computed again
   Duration weight_grad;  // compute
+  Duration collectives;  // of forward, backward and weight gradients, on their queue
   bool operator==(const LayerCells&) const = default;
 };
 
@@ -39,5 +41,19 @@ struct LayerCells {
 // neighbours as above.
 std::optional<LayerCells> layer_cells(const StagedGraph& staged, int layer, const CostModel& cost,
                                       const NetworkModel& network, const ExpandOptions& options);
+
+// The same of a staged graph whose products are whole, and what its layers take at least where the
+// products whose sums are pending are cut into any number of pieces up to `most_pieces`
+// (product_pieces.h): all but the last piece of a sum may be on its way while the product is made.
+// Holds for models by whose times no part takes less than its share of the whole.
+// `repeating`: of `cut`, where backward repeats forward in part or all of it, repetitions aside.
+// Forward keeps less then, so more of it may be in fused operators: what may be costs nothing.
+struct CutLayerCells {
+  LayerCells whole, cut, repeating;
+};
+std::optional<CutLayerCells> cut_layer_cells(const StagedGraph& staged, int layer,
+                                             const CostModel& cost, const NetworkModel& network,
+                                             const ExpandOptions& options,
+                                             std::int64_t most_pieces);
 
 }  // namespace sextant

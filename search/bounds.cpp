@@ -271,17 +271,27 @@ const std::vector<GraphProfile::LayerWork>& GraphProfile::layer_work(const Strat
 }
 
 Duration GraphProfile::least_time(const Strategy& strategy, std::int64_t micro_batches,
-                                  const LeastCosts& costs) const {
+                                  const LeastCosts& costs, const std::vector<bool>& alike,
+                                  const LayerCells& cells) const {
   const Open open{.recompute = true, .zero = true, .pieces = strategy.tp > 1};
   const DeviceKinds kinds = costs.kinds_of(0, strategy.ranks());
-  LayerWork all{};
-  for (const LayerWork& layer : layer_work(strategy, kinds, costs, open))
-    for (std::size_t part = 0; part < kNumParts; ++part) all[part] += layer[part];
-  const auto of = [&](Part part) { return all[static_cast<std::size_t>(part)]; };
-  const Duration step =
-      (of(Part::kForward) + of(Part::kInputGrad) + of(Part::kWeightGrad)) * micro_batches +
-      of(Part::kOptimizer);
-  return Duration(step.value / strategy.pp);
+  const std::vector<LayerWork>& layers = layer_work(strategy, kinds, costs, open);
+  const auto& [forward, backward, weight_grad, of_layer] = cells;
+  Duration work, once, way, collectives;
+  for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+    const auto of = [&](Part part) { return layers[layer][static_cast<std::size_t>(part)]; };
+    once += of(Part::kOptimizer);
+    if (layer < alike.size() && alike[layer]) {
+      work += forward.alone + std::max(backward.alone, backward.work + weight_grad);
+      way += forward.way + backward.way;
+      collectives += of_layer;
+    } else {
+      work += of(Part::kForward) + of(Part::kInputGrad) + of(Part::kWeightGrad);
+      way += of(Part::kForward) + of(Part::kInputGrad);
+    }
+  }
+  const Duration on_queue = std::max(work * micro_batches + once, collectives * micro_batches);
+  return std::max(Duration(on_queue.value / strategy.pp), way);
 }
 
 GraphProfile::ChunkTimes& GraphProfile::ChunkTimes::operator+=(const ChunkTimes& other) {
@@ -293,6 +303,7 @@ GraphProfile::ChunkTimes& GraphProfile::ChunkTimes::operator+=(const ChunkTimes&
   way_out += other.way_out;
   down += other.down;
   up += other.up;
+  collectives += other.collectives;
   optimizer += other.optimizer;
   return *this;
 }
@@ -317,10 +328,13 @@ std::vector<GraphProfile::ChunkTimes> GraphProfile::chunk_times(
   for (std::size_t layer = 0; layer < places.size(); ++layer) {
     const LayerWork& work = (*of_stage[at(places[layer].stage)])[layer];
     const auto of = [&](Part part) { return work[static_cast<std::size_t>(part)]; };
+    Duration repeated;
+    if (again[layer] == Again::kSelective) repeated = of(Part::kAgainSelective);
+    if (again[layer] == Again::kAll) repeated = of(Part::kAgainFull);
     ChunkTimes own;
     own.optimizer = of(Part::kOptimizer);
     if (has_cells(layer)) {
-      const auto& [forward, backward, weight_grad] = *cells[layer];
+      const auto& [forward, backward, weight_grad, collectives] = *cells[layer];
       const bool ahead = go_on(layer, layer + 1), back = layer > 0 && go_on(layer, layer - 1);
       own.forward = ahead ? forward.to_next : forward.alone;
       own.down = ahead ? forward.way_to_next : forward.way;
@@ -328,11 +342,15 @@ std::vector<GraphProfile::ChunkTimes> GraphProfile::chunk_times(
       own.way_out = own.up = back ? backward.way_to_next : backward.way;
       own.backward_work = backward.work;
       own.weight_grad = weight_grad;
+      own.collectives = collectives;
+      if (open.again) {
+        own.backward_work += repeated;
+        own.backward = std::max(own.backward, own.backward_work);
+      }
     } else {
       own.forward = own.down = of(Part::kForward);
       own.up = own.backward = of(Part::kInputGrad);
-      if (again[layer] == Again::kSelective) own.backward += of(Part::kAgainSelective);
-      if (again[layer] == Again::kAll) own.backward += of(Part::kAgainFull);
+      own.backward += repeated;
       own.way_out = own.backward_work = own.backward;
       own.weight_grad = of(Part::kWeightGrad);
     }
@@ -352,7 +370,9 @@ Duration GraphProfile::time_bound(const Strategy& strategy, const std::vector<La
   const auto chunks_per_stage = static_cast<std::size_t>(strategy.virtual_stages);
   const bool parts = parts_backward(strategy.schedule);
   ChunkTimes first;
-  Duration bound, way;  // way: one micro-batch down to the stage and back up
+  Duration bound;
+  for (const ChunkTimes& chunk : chunks) bound += chunk.down + chunk.way_out;
+  Duration way;  // way: one micro-batch down to the stage and back up
   for (std::size_t index = 0; index < static_cast<std::size_t>(strategy.pp); ++index) {
     ChunkTimes stage;
     for (std::size_t chunk = 0; chunk < chunks_per_stage; ++chunk)
@@ -360,6 +380,7 @@ Duration GraphProfile::time_bound(const Strategy& strategy, const std::vector<La
     const ChunkTimes& top = chunks[index * chunks_per_stage];
     if (index == 0) first = stage;
     bound = std::max(bound, (stage.forward + stage.both) * micro_batches + stage.optimizer);
+    bound = std::max(bound, stage.collectives * micro_batches);
     const Duration path = way + stage.forward * micro_batches - top.forward + top.down +
                           (parts ? stage.backward : stage.both) * (micro_batches - 1) +
                           stage.backward - top.backward + top.way_out;

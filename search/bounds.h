@@ -34,6 +34,7 @@ class GraphProfile {
     bool recompute = false;  // memory: the least kept; time: `recompute` of the strategy holds
     bool zero = false;       // as if 3
     bool pieces = false;     // as if products may be cut
+    bool again = false;      // layers' cells are without what is computed again
   };
 
   // By stage: states, and what a step must hold between two cells of the schedule. Splits are
@@ -76,10 +77,15 @@ class GraphProfile {
                                    std::int64_t micro_batches, Open open,
                                    const std::vector<double>& whole) const;
 
-  // For every schedule, number of chunks, recomputation and ZeRO stage: the mean over stages of
-  // the work that there is.
+  // For every schedule, number of chunks, recomputation and ZeRO stage, the longer of: the mean
+  // over stages of the work that there is; the way of one micro-batch through all layers and back.
+  // Layers that are `alike` take what `cells` says.
+  Duration least_time(const Strategy& strategy, std::int64_t micro_batches, const LeastCosts& costs,
+                      const std::vector<bool>& alike, const LayerCells& cells) const;
   Duration least_time(const Strategy& strategy, std::int64_t micro_batches,
-                      const LeastCosts& costs) const;
+                      const LeastCosts& costs) const {
+    return least_time(strategy, micro_batches, costs, {}, {});
+  }
 
   int num_layers() const { return num_layers_; }
 
@@ -135,9 +141,10 @@ class GraphProfile {
   struct ChunkTimes {
     Duration forward, backward;  // backward: with what is computed again
     Duration backward_work, weight_grad;
-    Duration both;      // backward and weight gradients
-    Duration down, up;  // forward and backward, from what arrives to what leaves
-    Duration way_out;   // backward likewise, with what is computed again where that is known
+    Duration both;         // backward and weight gradients
+    Duration down, up;     // forward and backward, from what arrives to what leaves
+    Duration way_out;      // backward likewise, with what is computed again where that is known
+    Duration collectives;  // on their queue
     Duration optimizer;
     ChunkTimes& operator+=(const ChunkTimes& other);
   };

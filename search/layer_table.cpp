@@ -1,8 +1,10 @@
 // One small graph is staged per kind of layer; the rest is looked up.
 #include "search/layer_table.h"
 
+#include "compiler/schedule.h"
 #include "compiler/stage.h"
 #include "search/node_facts.h"
+#include "search/space.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -29,6 +31,8 @@ Strategy layer_strategy(const Strategy& strategy) {
   own.sequence_parallel = strategy.sequence_parallel;
   own.recompute = strategy.recompute;
   own.pieces = strategy.pieces;
+  // Where weight gradients are cells of their own, products of backward are cut as well.
+  if (own.pieces > 1 && splits_backward(strategy.schedule)) own.schedule = Schedule::kZeroBubbleH1;
   own.key_head_parts = strategy.key_head_parts;
   return own;
 }
@@ -36,31 +40,39 @@ Strategy layer_strategy(const Strategy& strategy) {
 }  // namespace
 
 bool LayerTable::applies_to(const Strategy& strategy) const {
-  const bool communicates = strategy.tp > 1 || strategy.cp > 1 || strategy.ep > 1;
-  return communicates && strategy.order == kUsualOrder && strategy.pins.empty() &&
+  return strategy.order == kUsualOrder && strategy.pins.empty() &&
          lies_alike(cluster_, layer_strategy(strategy).ranks());
 }
 
-const LayerCells* LayerTable::cells(const Strategy& strategy, const StopPoll& stop) {
+const StagedLayer* LayerTable::staged(const Strategy& strategy, const StopPoll& stop) {
   if (!applies_to(strategy) || !shorter_.has_middle()) return nullptr;
   const Strategy own = layer_strategy(strategy);
   const std::string key = to_string(own);
   auto known = known_.find(key);
-  if (known == known_.end()) known = known_.emplace(key, staged_cells(own, stop)).first;
+  if (known == known_.end()) known = known_.emplace(key, made(own, stop)).first;
   return known->second ? &*known->second : nullptr;
 }
 
-std::optional<LayerCells> LayerTable::staged_cells(const Strategy& strategy,
-                                                   const StopPoll& stop) const {
+bool LayerTable::is_staged(const Strategy& strategy) const {
+  return known_.contains(to_string(layer_strategy(strategy)));
+}
+
+std::optional<StagedLayer> LayerTable::made(const Strategy& strategy, const StopPoll& stop) const {
   constexpr std::int64_t kMicroBatches = 2;
+  // What was measured need not be less for parts than for the whole.
+  const bool may_cut = strategy.pieces == 1 && !cluster_.device.measured;
   try {
     const LogicalGraph& graph = shorter_.graph(strategy);
     const StagedGraph staged =
         models_.boxing ? make_staged_graph(graph, strategy, kMicroBatches, *models_.boxing, stop)
                        : make_staged_graph(graph, strategy, kMicroBatches, models_.network.get(),
                                            models_.cost.get(), stop);
-    return layer_cells(staged, ShorterModel::kMiddle, *models_.cost, *models_.network,
-                       ExpandOptions());
+    const auto cells =
+        cut_layer_cells(staged, ShorterModel::kMiddle, *models_.cost, *models_.network,
+                        ExpandOptions(), may_cut ? StrategySpace::kMostPieces : 1);
+    if (!cells) return std::nullopt;
+    return StagedLayer{cells->whole, cells->cut, cells->repeating,
+                       static_cast<std::int64_t>(staged.ops.size())};
   } catch (const Error& error) {
     if (!is_refusal(error)) throw;
     return std::nullopt;

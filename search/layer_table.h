@@ -15,6 +15,14 @@
 
 namespace sextant {
 
+struct StagedLayer {
+  LayerCells cells;
+  // Where the strategy has whole products and repeats nothing: what it takes at least in pieces,
+  // and where more is repeated.
+  LayerCells cut, repeating;
+  std::int64_t num_ops = 0;  // of its graph, so at least of the layer
+};
+
 class LayerTable {
  public:
   // All arguments outlive it.
@@ -23,18 +31,23 @@ class LayerTable {
 
   // With the recomputation of `strategy`, of which kLayers is not asked for. nullptr: not known, or
   // the model cannot have the strategy. Stops while it stages.
-  const LayerCells* cells(const Strategy& strategy, const StopPoll& stop);
+  const StagedLayer* staged(const Strategy& strategy, const StopPoll& stop);
+  const LayerCells* cells(const Strategy& strategy, const StopPoll& stop) {
+    const StagedLayer* const layer = staged(strategy, stop);
+    return layer == nullptr ? nullptr : &layer->cells;
+  }
+  bool is_staged(const Strategy& strategy) const;
   // How many kinds of layers were staged.
   std::int64_t num_staged() const { return static_cast<std::int64_t>(known_.size()); }
 
  private:
   bool applies_to(const Strategy& strategy) const;
-  std::optional<LayerCells> staged_cells(const Strategy& strategy, const StopPoll& stop) const;
+  std::optional<StagedLayer> made(const Strategy& strategy, const StopPoll& stop) const;
 
   const SearchModels& models_;
   const Cluster& cluster_;
   ShorterModel& shorter_;
-  std::map<std::string, std::optional<LayerCells>> known_;
+  std::map<std::string, std::optional<StagedLayer>> known_;
 };
 
 }  // namespace sextant

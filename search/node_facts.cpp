@@ -143,6 +143,102 @@ Duration NodeFacts::bound_with_layers(const Strategy& leaf) {
                                      GraphProfile::Open(), cells_of(leaf));
 }
 
+// Where no device has measured kernels, times are rooflines, and latencies with bytes over
+// bandwidths: k times as much takes at most k times as long, operator by operator.
+bool NodeFacts::has_shares() const { return !cluster_.device.measured; }
+
+// The cells of one of so many parts of the samples, at least. Every operator is rounded.
+LayerCells NodeFacts::share_of(const LayerCells& all, std::int64_t num_ops, std::int64_t parts) {
+  const auto share = [&](Duration whole) {
+    return Duration(std::max<std::int64_t>(0, whole.value / parts - num_ops));
+  };
+  const auto share_of_cell = [&](const LayerCell& cell) {
+    return LayerCell{share(cell.to_next), share(cell.alone), share(cell.way_to_next),
+                     share(cell.way), share(cell.work)};
+  };
+  return {share_of_cell(all.forward), share_of_cell(all.backward), share(all.weight_grad),
+          share(all.collectives)};
+}
+
+// Whose layer says what a choice takes at least, whatever its recomputation and schedule.
+Strategy NodeFacts::shared_layer(const Strategy& choice) const {
+  Strategy own = choice;
+  own.recompute = {};
+  // Backward's products are cut as well.
+  own.schedule = Schedule::kZeroBubbleH1;
+  if (!has_shares()) return own;
+  own.micro_batch = problem_.global_batch;
+  own.pieces = 1;
+  return own;
+}
+
+// `repeats`: backward may repeat part of forward.
+std::optional<LayerCells> NodeFacts::least_cells(const Strategy& choice, bool repeats) {
+  Strategy own = shared_layer(choice);
+  const StagedLayer* const layer = layers_.staged(own, stop_);
+  if (layer == nullptr) return std::nullopt;
+  if (has_shares())
+    return share_of(repeats             ? layer->repeating
+                    : choice.pieces > 1 ? layer->cut
+                                        : layer->cells,
+                    layer->num_ops, own.micro_batch / choice.micro_batch);
+  LayerCells least = layer->cells;
+  if (repeats) least.forward = layer->repeating.forward;
+  if (own.pieces == 1 || own.sequence_parallel) return least;
+  // Other schedules cut nothing of backward.
+  own.pieces = 1;
+  const LayerCells* const other = layers_.cells(own, stop_);
+  if (other == nullptr) return std::nullopt;
+  LayerCell& backward = least.backward;
+  backward.to_next = std::min(backward.to_next, other->backward.to_next);
+  backward.alone = std::min(backward.alone, other->backward.alone);
+  backward.way_to_next = std::min(backward.way_to_next, other->backward.way_to_next);
+  backward.way = std::min(backward.way, other->backward.way);
+  backward.work = std::min(backward.work, other->backward.work);
+  least.weight_grad = std::min(least.weight_grad, other->weight_grad);
+  least.collectives = std::min(least.collectives, other->collectives);
+  return least;
+}
+
+bool NodeFacts::knows_choices(const std::vector<Strategy>& choices) const {
+  return std::all_of(choices.begin(), choices.end(), [&](const Strategy& choice) {
+    return layers_.is_staged(shared_layer(choice));
+  });
+}
+
+std::optional<Duration> NodeFacts::bound_with_choices(const SpaceNode& node,
+                                                      const std::vector<Strategy>& choices,
+                                                      Duration known) {
+  if (!shorter_.has_middle() || node.level < Level::kMicroBatch) return std::nullopt;
+  std::vector<bool> alike;
+  for (int layer = 0; layer < first_.training.num_layers(); ++layer)
+    alike.push_back(shorter_.is_like_middle(layer));
+  const std::int64_t micro_batches = micro_batches_of(node.strategy);
+  GraphProfile::Open open = open_at(node);
+  open.again = true;
+  const bool repeats = node.level < Level::kRecompute || !(node.strategy.recompute == Recompute());
+  std::optional<Duration> least;
+  // The last ones hide most.
+  for (auto choice = choices.rbegin(); choice != choices.rend(); ++choice) {
+    // In more pieces a layer is never said to take more.
+    if (has_shares() && choice->pieces != choices.back().pieces) continue;
+    const auto layer = least_cells(*choice, repeats);
+    if (!layer) return std::nullopt;
+    const GraphProfile& profile = profile_of(*choice);
+    Duration bound;
+    if (node.level == Level::kMicroBatch) {
+      bound = profile.least_time(*choice, micro_batches, costs_, alike, *layer);
+    } else {
+      GraphProfile::CellsOfLayers cells;
+      for (const bool is_alike : alike) cells.push_back(is_alike ? &*layer : nullptr);
+      bound = profile.time_bound(*choice, places_of(*choice), micro_batches, costs_, open, cells);
+    }
+    if (!least || bound < *least) least = bound;
+    if (*least <= known) return least;
+  }
+  return least;
+}
+
 Bytes NodeFacts::room_of(const Strategy& strategy, std::int64_t stage) const {
   const auto room = [](const DeviceKind& device) {
     return device.memory - total(library_memory(device, 0));

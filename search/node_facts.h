@@ -61,6 +61,13 @@ class NodeFacts {
   // The same of a leaf, with the communication inside its layers: milliseconds where the kind of
   // layer is a new one.
   Duration bound_with_layers(const Strategy& leaf);
+  // The same of any node, whose choices are `choices` (StrategySpace::layer_choices): the least
+  // over them, of layers that nodes of other micro-batches share. Ends when it is not above
+  // `known`; nothing where a layer is not known.
+  std::optional<Duration> bound_with_choices(const SpaceNode& node,
+                                             const std::vector<Strategy>& choices, Duration known);
+  // Whether that stages nothing new.
+  bool knows_choices(const std::vector<Strategy>& choices) const;
   std::int64_t num_staged() const { return layers_.num_staged(); }  // kinds of layers
 
   // By how much the memory bound is above what the stage with least room has; below zero: not.
@@ -75,6 +82,10 @@ class NodeFacts {
 
  private:
   GraphProfile::CellsOfLayers cells_of(const Strategy& strategy);
+  Strategy shared_layer(const Strategy& choice) const;
+  bool has_shares() const;
+  static LayerCells share_of(const LayerCells& all, std::int64_t num_ops, std::int64_t parts);
+  std::optional<LayerCells> least_cells(const Strategy& choice, bool repeats);
   GraphProfile made_profile(const Strategy& strategy);
   Bytes least_libraries(const Strategy& strategy, std::int64_t stage) const;
 

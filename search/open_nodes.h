@@ -20,8 +20,10 @@ struct OpenNode {
   Duration bound = {};
   Bytes least_memory = {};  // of the device that needs most, with libraries; 0: not known yet
   Guess guess = {};
-  bool knows_layers = false;  // the bound has the communication inside layers
-  double key = 0;             // what comes first
+  // What the bound has of the communication inside layers. 1: the least of what is open, 2: its
+  // own.
+  int rung = 0;
+  double key = 0;  // what comes first
 };
 
 // Of equal keys, and of equal bounds, the older comes first.

@@ -195,7 +195,7 @@ class Search {
       std::optional<OpenNode> open = open_.pop_first();
       if (!open) break;
       if (cut_by_bound(*open)) continue;
-      if (raises_bound(*open)) {
+      if (open->node.level == Level::kPieces && raises_bound(*open)) {
         open_.push(std::move(*open));
         continue;
       }
@@ -215,12 +215,12 @@ class Search {
     return std::nullopt;
   }
 
-  // The gap is held open by what nobody would look into for its guess. After a plan that was no
-  // better some of what has the least bounds is looked into, for a part of the time that it took.
+  // The gap is held open by what nobody would look into for its guess. After each plan some of what
+  // has the least bounds is looked into, for about the time that it took.
   void raise_least_bounds() {
-    if (!best_ || !limits_.use_bounds || since_best_ == 0) return;
+    if (!best_ || !limits_.use_bounds) return;
     const auto ops = static_cast<std::int64_t>(first_.training.ops().size());
-    std::int64_t left = ops * kBoundsPerOp / 2;
+    std::int64_t left = ops * kBoundsPerOp;
     while (left > 0 && !ends()) {
       std::optional<OpenNode> open = open_.pop_least_bound();
       if (!open) return;
@@ -242,17 +242,26 @@ class Search {
     return open.node.level == Level::kPieces && is_done(open.node.strategy);
   }
 
-  // Adds what is known of layers to the bound of a leaf, before it is compiled, which takes far
-  // longer; false: it is there already, or nothing is known.
+  // Adds what is known of layers to the bound: first what leaves share, then, of a leaf, its own,
+  // before it is compiled, which takes far longer. False: it is there already, or nothing is known.
   bool raises_bound(OpenNode& open) {
-    if (open.knows_layers || !limits_.use_bounds || !best_ || open.node.level != Level::kPieces)
+    if (!limits_.use_bounds || !best_ || open.node.level < Level::kMicroBatch) return false;
+    const bool is_leaf = open.node.level == Level::kPieces;
+    // Below it much is cut for its memory, at less than staging takes.
+    if (open.node.level == Level::kMicroBatch &&
+        !facts_.knows_choices(space_.layer_choices(open.node)))
       return false;
-    open.knows_layers = true;
     try {
-      const Duration with_layers = facts_.bound_with_layers(open.node.strategy);
-      if (with_layers <= open.bound) return false;
-      open.bound = with_layers;
-      return true;
+      while (open.rung < (is_leaf ? 2 : 1)) {
+        const std::optional<Duration> raised =
+            ++open.rung == 1
+                ? facts_.bound_with_choices(open.node, space_.layer_choices(open.node), open.bound)
+                : facts_.bound_with_layers(open.node.strategy);
+        if (!raised || *raised <= open.bound) continue;
+        open.bound = *raised;
+        return true;
+      }
+      return false;
     } catch (const CompileStopped&) {
       stopped_ = true;
       return false;
@@ -269,8 +278,8 @@ class Search {
         OpenNode open = std::move(neighbours_.back());
         neighbours_.pop_back();
         if (!is_near(open) || cannot_win(open) || is_done(open.node.strategy)) continue;
-        raises_bound(open);
-        if (!cannot_win(open)) return open;
+        while (!cannot_win(open))
+          if (!raises_bound(open)) return open;
       }
       if (unvisited_.empty()) return std::nullopt;
       const Strategy from = std::move(unvisited_.back());

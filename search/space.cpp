@@ -17,8 +17,7 @@ namespace sextant {
 
 namespace {
 
-// Cuts of products beyond this only add latency.
-constexpr std::int64_t kPieces[] = {1, 2, 4, 8};
+constexpr std::int64_t kPieces[] = {1, 2, 4, StrategySpace::kMostPieces};
 constexpr std::int64_t kEighths = 8;
 constexpr std::size_t kSequenceDim = 1, kHeadsDim = 2;
 
@@ -76,6 +75,8 @@ ModelFacts facts_of(const LogicalGraph& training) {
       const Shape& queries = training.tensor(op.inputs[0]).type.shape;
       if (queries.rank() <= kHeadsDim) continue;
       facts.heads = std::gcd(facts.heads, queries[kHeadsDim]);
+      const Shape& keys = training.tensor(op.inputs[1]).type.shape;
+      facts.key_heads = std::gcd(facts.key_heads, std::gcd(queries[kHeadsDim], keys[kHeadsDim]));
       facts.sequence = std::gcd(facts.sequence, queries[kSequenceDim]);
     }
     if (op.inputs.empty() && training.registry().get(op.kind).on_host) {
@@ -226,7 +227,7 @@ std::vector<SpaceNode> StrategySpace::meshes() const {
           mesh.cp = cp;
           mesh.ep = ep;
           add(mesh);
-          if (cp == 1 || facts_.heads % (cp * tp) != 0) continue;
+          if (cp == 1 || facts_.key_heads % (cp * tp) != 0) continue;
           mesh.context = ContextMode::kAllToAll;
           add(mesh);
         }
@@ -388,6 +389,21 @@ std::int64_t StrategySpace::count(const SpaceNode& node) const {
   return below;
 }
 
+std::vector<Strategy> StrategySpace::layer_choices(const SpaceNode& node) const {
+  std::vector<bool> sequences = {node.strategy.sequence_parallel};
+  std::vector<std::int64_t> cuts = {node.strategy.pieces};
+  if (node.level < Level::kSequence) sequences = sequence_parallel(node.strategy);
+  if (node.level < Level::kPieces) cuts = pieces(node.strategy);
+  std::vector<Strategy> choices;
+  for (const bool on : sequences)
+    for (const std::int64_t count : cuts) {
+      choices.push_back(node.strategy);
+      choices.back().sequence_parallel = on;
+      choices.back().pieces = count;
+    }
+  return choices;
+}
+
 std::int64_t StrategySpace::count() const {
   std::int64_t all = 0;
   for (const SpaceNode& mesh : meshes()) all += count(mesh);
@@ -477,9 +493,11 @@ std::vector<std::string> StrategySpace::constraints() const {
   sentences.push_back(fmt::format("dp x cp x tp x pp = {}; dp x micro_batch divides {}",
                                   counted(num_devices_, "device"), global_batch_));
   if (facts_.heads > 0)
-    sentences.push_back(
-        fmt::format("tp divides {}; cp divides {}, with cp_mode=a2a cp x tp divides the heads",
-                    counted(facts_.heads, "head"), counted(facts_.sequence, "position")));
+    sentences.push_back(fmt::format(
+        "tp divides {}; cp divides {}, with cp_mode=a2a cp x tp divides {}",
+        counted(facts_.heads, "head"), counted(facts_.sequence, "position"),
+        facts_.key_heads == facts_.heads ? "the heads"
+                                         : counted(facts_.key_heads, "key/value head")));
   if (facts_.experts > 0)
     sentences.push_back(fmt::format("ep divides dp and {}", counted(facts_.experts, "expert")));
   sentences.push_back(

@@ -18,6 +18,7 @@ namespace sextant {
 struct ModelFacts {
   std::int64_t blocks = 0;       // layers between the first and the last
   std::int64_t heads = 0;        // of attention: their greatest common divisor; 0: no attention
+  std::int64_t key_heads = 0;    // of keys and values beside them: what can be exchanged
   std::int64_t sequence = 0;     // that attention sees, likewise
   std::int64_t experts = 0;      // 0: none
   bool has_tensor_dims = false;  // some parameter says where tensor parallelism splits it
@@ -82,6 +83,9 @@ struct SpaceNode {
 // shard (zero=0), with tp=1 nothing to split along the sequence or to cut.
 class StrategySpace {
  public:
+  // Cuts of products beyond this only add latency.
+  static constexpr std::int64_t kMostPieces = 8;
+
   StrategySpace(std::int64_t num_devices, std::int64_t global_batch, const ModelFacts& facts,
                 const StrategyFilter& filter);
 
@@ -90,6 +94,9 @@ class StrategySpace {
   std::vector<SpaceNode> children(const SpaceNode& node) const;
   std::int64_t count(const SpaceNode& node) const;  // leaves below it, or itself
   std::int64_t count() const;
+  // What is open below the node of the settings that layers depend on, recomputation aside: with
+  // each of their values, the strategy of the node.
+  std::vector<Strategy> layer_choices(const SpaceNode& node) const;
   // The node's decisions are those of the strategy.
   bool contains(const SpaceNode& node, const Strategy& strategy) const;
   bool contains(const Strategy& strategy) const;

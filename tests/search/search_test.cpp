@@ -47,27 +47,6 @@ ModelConfig small_experts() {
   return config;
 }
 
-// Products and all else ten times as fast as the peak says, where they were measured.
-Cluster measured_cluster() {
-  Cluster cluster = load_cluster("cpu:ranks=4,memory=2GiB");
-  MeasuredKernels measured;
-  measured.dtype = DType::kF32;
-  const double flops = cluster.device.peaks.front().flops_per_second.value * 10;
-  const double bytes = cluster.device.memory_bandwidth.value * 10;
-  for (const int size : {32, 64, 128, 256})
-    measured.kernels.push_back({.kernel = fmt::format("matmul:{0}x{0}x{0}", size),
-                                .flops = 2.0 * size * size * size,
-                                .bytes = Bytes(12 * size * size),
-                                .seconds = 2.0 * size * size * size / flops});
-  for (const int kib : {4, 64, 512})
-    measured.kernels.push_back({.kernel = "elementwise",
-                                .flops = 1024.0 * kib,
-                                .bytes = Bytes(1024 * kib),
-                                .seconds = 1024.0 * kib / bytes});
-  cluster.device.measured = measured;
-  return cluster;
-}
-
 // In which bounds must hold: of every kind of device and model one.
 std::vector<SearchInstance> wide_instances() {
   std::vector<SearchInstance> all = instances();
@@ -100,6 +79,26 @@ TEST_CASE("the space is every product of divisors, each choice once, and counted
   // One device, 2 layers, batch 4: micro-batches 1, 2, 4; recomputation none, selective, of one or
   // two layers, full.
   CHECK(space_of(wide_instances().back()).count() == 3 * 5);
+}
+
+// Eight query heads share two of keys and values, which no more than two devices can exchange.
+TEST_CASE("heads are exchanged among as many devices as keys and values have heads for") {
+  const SearchInstance instance{
+      "shared heads",
+      load_model("llama:layers=4,hidden=64,heads=8,kv_heads=2,ffn=128,vocab=128,seq=32"),
+      load_cluster("dgx-h100:nodes=1"), 8, DType::kBF16};
+  std::int64_t exchanged = 0;
+  for (const SpaceNode& mesh : space_of(instance).meshes()) {
+    if (mesh.strategy.context != ContextMode::kAllToAll) continue;
+    CHECK(mesh.strategy.cp * mesh.strategy.tp == 2);
+    ++exchanged;
+  }
+  CHECK(exchanged > 0);
+  const SearchProblem problem = problem_of(instance);
+  const Strategy refused = parse_strategy("dp=2 cp=4 cp_mode=a2a micro_batch=1");
+  CHECK_THROWS_AS(
+      evaluate_strategy(problem.training_graph(refused), refused, 8, make_search_models(problem)),
+      Error);
 }
 
 TEST_CASE("conditions keep exactly the strategies that meet them") {

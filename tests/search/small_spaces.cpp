@@ -5,6 +5,7 @@
 #include "simulator/cluster_file.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <utility>
 
@@ -56,6 +57,26 @@ Cluster mixed_cluster() {
   cluster.devices_per_node = 2;
   cluster.other_devices.push_back(
       {.first_node = 1, .num_nodes = 1, .device = load_cluster("dgx-a100:nodes=1").device});
+  return cluster;
+}
+
+Cluster measured_cluster() {
+  Cluster cluster = load_cluster("cpu:ranks=4,memory=2GiB");
+  MeasuredKernels measured;
+  measured.dtype = DType::kF32;
+  const double flops = cluster.device.peaks.front().flops_per_second.value * 10;
+  const double bytes = cluster.device.memory_bandwidth.value * 10;
+  for (const int size : {32, 64, 128, 256})
+    measured.kernels.push_back({.kernel = fmt::format("matmul:{0}x{0}x{0}", size),
+                                .flops = 2.0 * size * size * size,
+                                .bytes = Bytes(12 * size * size),
+                                .seconds = 2.0 * size * size * size / flops});
+  for (const int kib : {4, 64, 512})
+    measured.kernels.push_back({.kernel = "elementwise",
+                                .flops = 1024.0 * kib,
+                                .bytes = Bytes(1024 * kib),
+                                .seconds = 1024.0 * kib / bytes});
+  cluster.device.measured = measured;
   return cluster;
 }
 
