@@ -43,14 +43,13 @@ void say_parts(const StepParts& parts, double step_s, const Console& console) {
 }
 
 // Of the device with least room.
-void say_memory(const Simulation& simulation, const DeviceMemory& tightest,
+void say_memory(const std::vector<Bytes>& by_class, const DeviceMemory& tightest,
                 const Console& console) {
   const std::vector<LibraryUse>& libraries = tightest.libraries;
   Table table({"memory of the worst device", "peak"});
-  for (std::size_t i = 0; i < simulation.peak_memory_by_class.size(); ++i)
-    if (simulation.peak_memory_by_class[i].value > 0)
-      table.add({std::string(to_string(static_cast<MemoryClass>(i))),
-                 to_text(simulation.peak_memory_by_class[i])});
+  for (std::size_t i = 0; i < by_class.size(); ++i)
+    if (by_class[i] > Bytes(0))
+      table.add({std::string(to_string(static_cast<MemoryClass>(i))), to_text(by_class[i])});
   table.add({"arena", libraries.empty() ? part_text(tightest.arena, tightest.capacity)
                                         : to_text(tightest.arena)});
   for (const LibraryUse& use : libraries)
@@ -96,6 +95,9 @@ struct Simulated {
           tight[expanded.graph.ranks[rank].program.index()];
     return plan;
   }
+  const std::vector<Bytes>& peak_by_class(ProgramId program) const {
+    return expanded.graph.programs[program.index()].arena.peak_by_class;
+  }
   double step_s() const { return to_seconds(simulation.step_time); }
   Throughput rate() const { return throughput(planned.job, step_s()); }
   std::optional<double> flops_share() const {
@@ -130,7 +132,8 @@ void say_step(const Simulated& it, const Console& console) {
   if (it.simulation.blocks) console.say(blocks_text(*it.simulation.blocks));
 }
 
-Json step_json(const Simulated& it) {
+// Memory is that of the device with least room.
+Json step_json(const Simulated& it, const DeviceMemory& tightest) {
   const auto share = it.flops_share();
   Json body = {{"strategy", to_string(it.planned.plan.strategy)},
                {"mode", it.arguments.mode},
@@ -139,8 +142,8 @@ Json step_json(const Simulated& it) {
   body.update(
       {{"mfu", share ? Json(*share) : Json(nullptr)},
        {"parts_s", parts_json(it.simulation.parts)},
-       {"peak_memory_bytes", it.simulation.peak_memory.value},
-       {"memory_by_class_bytes", memory_json(it.simulation.peak_memory_by_class)},
+       {"peak_memory_bytes", tightest.arena.value},
+       {"memory_by_class_bytes", memory_json(it.peak_by_class(tightest.program))},
        {"ranks_simulated", it.simulation.ranks_simulated},
        {"events", it.simulation.events},
        {"idle_devices", it.planned.job.cluster.num_devices() - it.planned.plan.strategy.ranks()},
@@ -233,13 +236,13 @@ void say_notes(const Simulated& it, std::uint64_t seed, const Console& console) 
 // Tables on the way, the document at the end.
 Json report(const Simulated& it, const std::optional<MemorySection>& memory, std::uint64_t seed,
             const Console& console) {
-  Json body = step_json(it);
-  say_step(it, console);
-  say_parts(it.simulation.parts, it.step_s(), console);
   const Cluster& cluster = it.planned.job.cluster;
   const DeviceMemory tightest = device_memory(it.expanded.graph, cluster);
+  Json body = step_json(it, tightest);
+  say_step(it, console);
+  say_parts(it.simulation.parts, it.step_s(), console);
   const std::vector<LibraryUse>& libraries = tightest.libraries;
-  say_memory(it.simulation, tightest, console);
+  say_memory(it.peak_by_class(tightest.program), tightest, console);
   if (it.setup.routed != nullptr)
     add_routing(it, body, console);
   else

@@ -12,6 +12,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -65,10 +66,12 @@ class Candidates {
     Strategy wider = from_;
     wider.*parts *= 2;
     if (wider.pp != from_.pp) wider.layers = {};  // a list of other stages
-    if (from_.dp % 2 == 0)
+    if (from_.dp % 2 == 0) {
       wider.dp /= 2;
-    else if (wider.ranks() > num_devices_)
+      wider.ep = std::gcd(wider.ep, wider.dp);  // experts cannot be spread over more replicas
+    } else if (wider.ranks() > num_devices_) {
       return;
+    }
     list_.push_back(wider);
   }
 

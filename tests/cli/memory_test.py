@@ -46,6 +46,21 @@ def check_document(program):
         expect(all(owner["count"] > 0 for owner in stage["owners"]), f"{name}: an owner of nothing")
 
 
+def check_worst_device(program):
+    """The largest arena is not the worst where another stage has more communicators beside it."""
+    job = ["gpt:layers=8,hidden=1024,heads=16,vocab=4096,seq=512", "-c", "dgx-h100:nodes=1",
+           "--strategy", "dp=2 pp=4 micro_batch=1", "--global-batch", "32", "--json"]
+    checked = program.run("check", *job).expect_code(0).document()
+    simulated = program.run("simulate", *job, "--memory").expect_code(0).document()
+    libraries = sum(library["bytes"] for library in simulated["library_memory"])
+    arena = simulated["peak_memory_bytes"]
+    expect(arena < simulated["memory"]["max_arena_bytes"], "the largest arena is the worst: no test")
+    expect((arena, libraries) == (checked["peak_memory_bytes"], checked["library_memory_bytes"]),
+           f"simulate and check name different devices: {arena}, {libraries} and {checked}")
+    expect(sum(simulated["memory_by_class_bytes"].values()) <= arena,
+           "the classes are of another device than the arena")
+
+
 def check_refusals(program):
     for verb in ("check", "simulate"):
         program.run(verb, *LARGE, "dp=8 micro_batch=1").expect_code(4).expect_error(
@@ -175,6 +190,6 @@ def check_process_that_cannot_fit(program):
 
 if __name__ == "__main__":
     sys.exit(run_checks(
-        check_text, check_document, check_refusals, check_hints, check_bounded_hints, check_spare_memory,
+        check_text, check_document, check_worst_device, check_refusals, check_hints, check_bounded_hints, check_spare_memory,
         check_process_memory,
         check_process_that_cannot_fit))

@@ -18,10 +18,10 @@ namespace sextant::memory_help_test {
 namespace {
 
 struct Instance {
-  ModelConfig model = load_model("gpt2-124m");
+  ModelConfig model;
   Cluster cluster = load_cluster("dgx-h100:nodes=1");
   std::int64_t global_batch = 16;
-  Instance() {
+  explicit Instance(const char* family = "gpt2-124m") : model(load_model(family)) {
     model.layers = 4;
     model.hidden = 64;
     model.heads = model.kv_heads = 8;
@@ -119,6 +119,28 @@ TEST_CASE("what is said of a remedy that was not compiled is true when it is") {
   }
   CHECK(bounded > 0);
   CHECK(too_large > 0);
+}
+
+TEST_CASE("fewer replicas hold the experts of a remedy that divides the replicas") {
+  const Instance instance("mixtral-8x7b");
+  const SearchProblem problem = problem_of(instance);
+  const SearchModels models = make_search_models(problem);
+  for (const char* text : {"dp=2 micro_batch=1 ep=2", "dp=2 micro_batch=1 ep=2 zero=1",
+                           "dp=4 pp=2 micro_batch=1 ep=4 zero=2"}) {
+    CAPTURE(text);
+    const std::vector<MemoryRemedy> remedies = memory_remedies(
+        problem, parse_strategy(text), models, instance.cluster.device.memory, Bytes(1));
+    int divided = 0;
+    for (const MemoryRemedy& remedy : remedies) {
+      CAPTURE(remedy.change);
+      CHECK_NOTHROW(parse_strategy(to_string(remedy.strategy)));
+      if (remedy.strategy.dp < parse_strategy(text).dp) {
+        ++divided;
+        CHECK(remedy.change.find("ep=") != std::string::npos);
+      }
+    }
+    CHECK(divided > 0);
+  }
 }
 
 TEST_CASE("texts tell what was compiled from what was not") {
