@@ -57,7 +57,7 @@ void run_check(const JobArguments& arguments, const CommonOptions&, Console& con
       "fits: {}{}{}", part_text(memory.needed(), memory.capacity),
       beside == Bytes(0) ? "" : fmt::format(", {} of them libraries", to_text(beside)),
       spent == Bytes() ? ""
-                       : fmt::format(", {} so that no guard delays the step", to_text(spent))));
+                       : fmt::format(", {} so that guards delay the step less", to_text(spent))));
   const RankUse use = rank_use(planned.plan.strategy, planned.job.cluster);
   const std::vector<std::string> notes = check_notes(planned, use);
   for (const std::string& note : notes) console.say("note: " + note);

@@ -204,6 +204,16 @@ std::unique_ptr<RunDevices> make_run_devices(
   return std::make_unique<CpuRanks>(graph, options);
 }
 
+std::optional<ArenaRoom> room_for_arenas(const Cluster& planned, const RunArguments& arguments) {
+  if (arguments.backend != "cpu") return std::nullopt;
+  ArenaRoom room = arena_room(planned);
+  // Kernels, data and others need memory as well.
+  const Bytes available = machine_memory().available;
+  room.capacity = std::min(
+      room.capacity, Bytes(available.value / 2 / std::max<std::int64_t>(planned.num_devices(), 1)));
+  return room;
+}
+
 Bytes room_for_data(const PhysicalGraph& graph, const RunArguments& arguments) {
   Bytes left = machine_memory().available;
   for (std::size_t rank = 0; arguments.backend == "cpu" && rank < graph.ranks.size(); ++rank)

@@ -3,6 +3,7 @@
 
 #include "actor/device.h"
 #include "cli/verbs.h"
+#include "core/arena_room.h"
 #include "core/cluster.h"
 #include "core/physical_graph.h"
 #include "core/units.h"
@@ -46,6 +47,10 @@ std::unique_ptr<RunDevices> make_run_devices(const PhysicalGraph& graph,
                                              const RunArguments& arguments, std::uint64_t seed,
                                              bool profile,
                                              const std::function<void(const std::string&)>& notice);
+
+// What arenas may grow to on the devices that run. Nothing where that is not known: of GPUs, whose
+// free memory is seen when they are prepared.
+std::optional<ArenaRoom> room_for_arenas(const Cluster& planned, const RunArguments& arguments);
 
 // What data may take of this machine's memory beside the ranks that run: half of what they leave.
 Bytes room_for_data(const PhysicalGraph& graph, const RunArguments& arguments);

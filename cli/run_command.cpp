@@ -325,9 +325,10 @@ WorkWatch watch_preparation(std::string_view what, const std::function<void()>& 
                         }});
 }
 
-PhysicalGraph compiled(const PlannedJob& planned, Console& console) {
+PhysicalGraph compiled(const PlannedJob& planned, const std::optional<ArenaRoom>& room,
+                       Console& console) {
   const WorkWatch watch = watch_preparation("compiling", {}, console);
-  PhysicalGraph graph = physical_graph(planned);
+  PhysicalGraph graph = physical_graph(planned, room);
   require_fits(planned, graph);
   return graph;
 }
@@ -417,7 +418,9 @@ void run_run(const RunArguments& arguments, const CommonOptions& common, Console
         "ranks pull from each other (--collectives local): times and rates are of no network");
   else if (!is_planned)
     note_other_device(arguments, planned_device.name, devices, console);
-  const PhysicalGraph graph = compiled(planned, console);
+  const PhysicalGraph graph =
+      compiled(planned, is_planned ? room_for_arenas(planned.job.cluster, arguments) : std::nullopt,
+               console);
   console.end_progress();
   const std::optional<TokenData> data = token_data(graph, arguments.data);
 

@@ -194,11 +194,13 @@ StagedGraph staged_graph(const PlannedJob& planned) {
                            planned.network.get(), planned.cost.get());
 }
 
-ExpandedGraph expanded_graph(const PlannedJob& planned) {
+namespace {
+
+ExpandedGraph expanded_graph(const PlannedJob& planned, const std::optional<ArenaRoom>& room) {
   const Strategy& strategy = planned.plan.strategy;
   num_micro_batches(strategy, planned.plan.global_batch);  // refuses before anything is built
   ExpandOptions options = planned.plan.expand;
-  options.room = arena_room(planned.job.cluster);
+  options.room = room;
   ExpandedGraph expanded =
       compile_and_report(graph_of_plan(planned), strategy, planned.plan.global_batch, *planned.cost,
                          *planned.network, options);
@@ -207,6 +209,16 @@ ExpandedGraph expanded_graph(const PlannedJob& planned) {
   graph.header.cluster_hash = planned.plan.cluster_hash;
   graph.header.plan_hash = text_hash(to_json_text(planned.plan));
   return expanded;
+}
+
+}  // namespace
+
+ExpandedGraph expanded_graph(const PlannedJob& planned) {
+  return expanded_graph(planned, arena_room(planned.job.cluster));
+}
+
+PhysicalGraph physical_graph(const PlannedJob& planned, const std::optional<ArenaRoom>& room) {
+  return expanded_graph(planned, room).graph;
 }
 
 PhysicalGraph physical_graph(const PlannedJob& planned) { return expanded_graph(planned).graph; }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <utility>
 
 namespace sextant {
@@ -39,6 +40,11 @@ class MemoryPlan::Planner {
   }
 
  private:
+  struct Kept {
+    std::int32_t content = 0;
+    Bytes offset;
+  };
+
   const ContentLife& life(std::int32_t content) const { return at(lifetimes_.contents, content); }
   const ProgramFrame& frame_of(std::int32_t content) const {
     return at(lifetimes_.frames, life(content).frame);
@@ -119,13 +125,15 @@ class MemoryPlan::Planner {
       std::stable_sort(contents_.begin(), contents_.end(), begins_before);
   }
 
-  // Contents that are still used when the next step needs bytes get theirs below all others.
+  // A step begins before the one before it is over: at some time the bytes of the one pass to the
+  // other. What begins earlier than that or is used longer has its own bytes below all others.
   void keep_apart_over_steps() {
     if (!options_.period || contents_.empty()) return;
-    const Time next = begin_of(contents_.front()) + *options_.period;
-    const auto lasts = [&](std::int32_t content) { return end_of(content) > next; };
-    const auto kept = std::stable_partition(contents_.begin(), contents_.end(),
-                                            [&](std::int32_t content) { return !lasts(content); });
+    const Time handover = best_handover();
+    const auto is_within = [&](std::int32_t content) {
+      return begin_of(content) >= handover && end_of(content) <= handover + *options_.period;
+    };
+    const auto kept = std::stable_partition(contents_.begin(), contents_.end(), is_within);
     for (auto content = kept; content != contents_.end(); ++content) {
       kept_.push_back({*content, fixed_});
       const ProgramFrame& frame = frame_of(*content);
@@ -133,6 +141,30 @@ class MemoryPlan::Planner {
       at(fixed_by_class_, static_cast<std::int32_t>(frame.frame->memory)) += frame.frame->size;
     }
     contents_.erase(kept, contents_.end());
+  }
+
+  // The begin of a content, so that the fewest bytes have to be kept apart; the first of equals.
+  Time best_handover() const {
+    std::vector<std::int32_t> by_end = contents_;
+    std::stable_sort(by_end.begin(), by_end.end(),
+                     [&](std::int32_t a, std::int32_t b) { return end_of(a) < end_of(b); });
+    Bytes later;
+    for (const std::int32_t content : contents_) later += size_of_content(content);
+    Time best = begin_of(contents_.front());
+    Bytes earlier;
+    std::optional<Bytes> least;
+    auto over = by_end.begin();
+    for (const std::int32_t content : contents_) {
+      const Time handover = begin_of(content);
+      for (; over != by_end.end() && end_of(*over) <= handover + *options_.period; ++over)
+        later -= size_of_content(*over);
+      if (!least || earlier + later < *least) {
+        least = earlier + later;
+        best = handover;
+      }
+      earlier += size_of_content(content);
+    }
+    return best;
   }
 
   void find_stays() {
@@ -224,11 +256,7 @@ class MemoryPlan::Planner {
   const MemoryPlanOptions options_;
   std::vector<std::int32_t> contents_;  // that share the arena, by birth
   std::vector<Stay> stays_;             // of these
-  struct Kept {
-    std::int32_t content = 0;
-    Bytes offset;
-  };
-  std::vector<Kept> kept_;  // below them
+  std::vector<Kept> kept_;              // those that share with nobody
   BestPacking best_;
   Bytes fixed_;  // of state and host frames, at the arena's start
   std::vector<Bytes> fixed_by_class_ = std::vector<Bytes>(kNumMemoryClasses);

@@ -21,8 +21,8 @@ struct MemoryPlanOptions {
   // of its last reader (never shorter than the issue order says); without, issue order alone
   // decides. Read by the constructor of a plan, not kept.
   std::span<const Time> begin, end;
-  // From step to step in these times: what is used longer than until the next step needs bytes
-  // keeps its own. Without, no life is longer than its step.
+  // From step to step in these times: what still lives when the next step needs its bytes, or
+  // begins that early, shares them with nobody. Without, no life is longer than its step.
   std::optional<Duration> period = {};
 };
 
