@@ -4,6 +4,7 @@
 #include "core/quantile.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace sextant {
@@ -13,6 +14,8 @@ KernelTiming timing_of(std::vector<double> seconds) {
   return {.median_s = quantile(seconds, 0.5),
           .low_quartile_s = quantile(seconds, 0.25),
           .high_quartile_s = quantile(seconds, 0.75),
+          .mean_s = std::accumulate(seconds.begin(), seconds.end(), 0.0) /
+                    static_cast<double>(seconds.size()),
           .runs = static_cast<int>(seconds.size())};
 }
 

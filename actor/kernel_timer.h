@@ -12,10 +12,10 @@
 namespace sextant {
 
 struct KernelTiming {
-  double median_s = 0, low_quartile_s = 0, high_quartile_s = 0;
+  double median_s = 0, low_quartile_s = 0, high_quartile_s = 0, mean_s = 0;
   int runs = 0;
 };
-// Median and quartiles of the seconds that single runs took; there is at least one run.
+// Median, quartiles and mean of the seconds that single runs took; there is at least one run.
 KernelTiming timing_of(std::vector<double> seconds);
 
 class KernelTimer {

@@ -181,7 +181,8 @@ Cluster measure_cpu_cluster(CpuBench& bench, const Cluster& cluster, const Physi
   device.kernel_overhead = measured(overhead_s);
   device.launch_overhead = measured(0, ": a launch is counted with its kernel, on the same cores");
   options.say("products");
-  KernelMeasurement measurement(bench, options.dtype, overhead_s, options.say);
+  KernelMeasurement measurement(bench, options.dtype, overhead_s, options.say,
+                                KernelMeasurement::Typical::kMean);
   add_products(measurement);
   for (const BenchedStep& step : steps) {
     options.say("launches of " + step.name);

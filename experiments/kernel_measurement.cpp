@@ -60,8 +60,17 @@ std::string measured_name(const std::string& name) {
   return name.ends_with(kSuffix) ? name : name + std::string(kSuffix);
 }
 
-KernelMeasurement::KernelMeasurement(KernelTimer& timer, DType dtype, double overhead_s, Say say)
-    : timer_(timer), dtype_(dtype), overhead_s_(overhead_s), say_(std::move(say)) {}
+KernelMeasurement::KernelMeasurement(KernelTimer& timer, DType dtype, double overhead_s, Say say,
+                                     Typical typical)
+    : timer_(timer),
+      dtype_(dtype),
+      overhead_s_(overhead_s),
+      say_(std::move(say)),
+      typical_(typical) {}
+
+double KernelMeasurement::seconds_of(const KernelTiming& timing) const {
+  return typical_ == Typical::kMean ? timing.mean_s : timing.median_s;
+}
 
 TensorType KernelMeasurement::type(std::vector<std::int64_t> extents) const {
   return {.shape = Shape(std::move(extents)), .dtype = dtype_};
@@ -72,7 +81,7 @@ void KernelMeasurement::add(const std::string& kind, const std::vector<TensorTyp
   try {
     const OperatorCall call(kind, inputs, attributes);
     if (const auto timing = timer_.time(std::span(&call.context(), 1)))
-      add_row(call.work(), timing->median_s);
+      add_row(call.work(), seconds_of(*timing));
     else
       say_("no kernel for " + kind);
   } catch (const Error& error) {
@@ -90,7 +99,7 @@ void KernelMeasurement::add_step(const BenchedStep& step) {
     if (launch.is_member) {
       // Cost models know the whole of a fused operator; nothing is known of it where a member is
       // not.
-      members_s += launch.timing ? launch.timing->median_s : std::nan("");
+      members_s += launch.timing ? seconds_of(*launch.timing) : std::nan("");
       if (!launch.ends) continue;
       const double whole_s = std::exchange(members_s, 0);
       if (std::isfinite(whole_s)) add_row(*launch.ends, whole_s);
@@ -98,7 +107,7 @@ void KernelMeasurement::add_step(const BenchedStep& step) {
     }
     if (!launch.timing) continue;
     if (launch.calls == 1) {
-      add_row(launch.work, launch.timing->median_s);
+      add_row(launch.work, seconds_of(*launch.timing));
       continue;
     }
     // What one launch does for many calls is shared among them by their bytes; cost models see
@@ -108,7 +117,7 @@ void KernelMeasurement::add_step(const BenchedStep& step) {
     };
     for (const Work& work : launch.works)
       if (bytes(launch.work) > 0 && bytes(work) > 0)
-        add_row(work, launch.timing->median_s * bytes(work) / bytes(launch.work));
+        add_row(work, seconds_of(*launch.timing) * bytes(work) / bytes(launch.work));
   }
 }
 

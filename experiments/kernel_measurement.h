@@ -28,9 +28,13 @@ struct BenchedStep {
 class KernelMeasurement {
  public:
   using Say = std::function<void(const std::string&)>;
+  // What of the runs of a kernel goes into the table. A step is a sum of kernels, so on a machine
+  // that disturbs some of the runs its middle is the sum of their means, not of their medians.
+  enum class Typical : std::uint8_t { kMedian, kMean };
 
   // `timer` outlives this; `overhead_s` is what a launch takes beside what the timer measures.
-  KernelMeasurement(KernelTimer& timer, DType dtype, double overhead_s, Say say);
+  KernelMeasurement(KernelTimer& timer, DType dtype, double overhead_s, Say say,
+                    Typical typical = Typical::kMedian);
 
   TensorType type(std::vector<std::int64_t> extents) const;
   // One operator on whole tensors. What its shape rule refuses is left out, and said.
@@ -43,12 +47,14 @@ class KernelMeasurement {
   std::vector<MeasuredKernel> take() const;
 
  private:
+  double seconds_of(const KernelTiming& timing) const;
   void add_row(const Work& work, double seconds);
 
   KernelTimer& timer_;
   DType dtype_;
   double overhead_s_;
   Say say_;
+  Typical typical_;
   std::vector<MeasuredKernel> measured_;
 };
 
