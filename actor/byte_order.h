@@ -20,7 +20,7 @@ namespace sextant {
 // Deterministic, and none that fences already imply. Throws Error(kInfeasible) where no guard can
 // help: members of one launch group use the same bytes, or a host actor's bytes are not its own.
 std::vector<Guard> missing_guards(const PhysicalGraph& graph, ProgramId program);
-// The same with tables of this graph, which serve whoever asks next; programs in parallel.
+// Guards as above, from tables of this graph, which serve whoever asks next; programs in parallel.
 std::vector<Guard> missing_guards(const PhysicalGraph& graph, ProgramId program,
                                   GraphTables& tables);
 

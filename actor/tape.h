@@ -32,7 +32,7 @@ struct TapeEntry {
   std::int32_t member = 0;         // its position in that group
   std::int32_t launch_group = -1;  // the first entry of its launch group; -1: alone
   std::int32_t piece = -1;         // of computation, in Tape::pieces
-  std::uint8_t num_waits = 0;      // at most one per queue
+  std::uint8_t num_waits = 0;      // as recorded, at most one per queue
   QueueRole queue = QueueRole::kCompute;
   bool opens_launch = true;  // on its queue: members of a launch group count once in the window
   bool optimizer = false;    // its first actor is of that phase

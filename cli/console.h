@@ -48,7 +48,7 @@ class Console {
 // Error as text for people or as a document for programs; returns the exit code.
 int report_error(const Error& error, bool json);
 
-// The same for work that a signal ended; a search says in `error` what it found out before.
+// Reports work that a signal ended; a search says in `error` what it found out before.
 void report_interrupted(const Error& error, bool json);
 
 // Columns aligned, the first to the left, the others to the right.

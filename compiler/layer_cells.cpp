@@ -186,7 +186,7 @@ class LayerPaths {
     });
   }
 
-  // Of how many the last piece is one, at most: it is the smallest where pieces are not even, and
+  // The last piece is at least one part in so many: it is the smallest where pieces are uneven, and
   // at least half as large as others (product_pieces.cpp cuts the last dim but one of each part).
   std::int64_t last_piece(StagedOpIndex index) const {
     const Shape& shape = at(graph().tensors, op(index).in.front()).global.shape;

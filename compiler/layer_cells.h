@@ -42,7 +42,7 @@ struct LayerCells {
 std::optional<LayerCells> layer_cells(const StagedGraph& staged, int layer, const CostModel& cost,
                                       const NetworkModel& network, const ExpandOptions& options);
 
-// The same of a staged graph whose products are whole, and what its layers take at least where the
+// Cells of layers of a staged graph whose products are whole, and what they take at least where the
 // products whose sums are pending are cut into any number of pieces up to `most_pieces`
 // (product_pieces.h): all but the last piece of a sum may be on its way while the product is made.
 // Holds for models by whose times no part takes less than its share of the whole.

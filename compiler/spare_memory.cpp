@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <set>
 #include <span>
 #include <utility>
 
@@ -17,24 +16,10 @@ namespace {
 
 // Guards that cost less than this part of a step stay as they are.
 constexpr std::int64_t kWorthIt = 2'000;
-constexpr std::int64_t kSteps = 3;  // the last one stands for all that follow
 
-// Of several ranks.
-std::int64_t groups_of(const PhysicalGraph& graph, const RankBinding& binding) {
-  std::set<GroupId> groups;
-  for (const GroupId id : binding.groups)
-    if (graph.groups[id.index()].ranks.size() > 1) groups.insert(id);
-  return static_cast<std::int64_t>(groups.size());
-}
-
-TapeOptions steps() {
-  TapeOptions options;
-  options.steps = kSteps;
-  return options;
-}
-
+// The last step stands for all that follow.
 Duration last_period(const TapeTimes& times) {
-  return times.step_end[kSteps - 1] - times.step_end[kSteps - 2];
+  return times.step_end.back() - times.step_end[times.step_end.size() - 2];
 }
 
 // Entries of a tape by the place of their rank and by run.
@@ -87,7 +72,7 @@ class UnguardedStep {
         tape_(recorded(graph, tables)),
         durations_(entry_durations(tape_, graph, cost)),
         stages_(graph.placements.size()) {
-    const TapeTimes times = evaluate(tape_, graph, durations_, cost, network, steps());
+    const TapeTimes times = evaluate(tape_, graph, durations_, cost, network);
     period_ = last_period(times);
     for (std::size_t e = 0; e < tape_.entries.size(); ++e) note(tape_.entries[e], times, e);
   }
@@ -106,7 +91,7 @@ class UnguardedStep {
 
   Duration guarded_period(const GuardsOfPrograms& guards) const {
     const Tape tape = with_guards(tape_, graph_, guards);
-    return last_period(evaluate(tape, graph_, durations_, cost_, network_, steps()));
+    return last_period(evaluate(tape, graph_, durations_, cost_, network_));
   }
 
  private:
@@ -141,8 +126,9 @@ class UnguardedStep {
 // What an arena of the program may take: of the rank with the most groups.
 Bytes room_of(const PhysicalGraph& graph, ProgramId program, const ArenaRoom& room) {
   std::int64_t most = 0;
-  for (const RankBinding& binding : graph.ranks)
-    if (binding.program == program) most = std::max(most, groups_of(graph, binding));
+  for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank)
+    if (graph.ranks[rank].program == program)
+      most = std::max(most, communicators_of(graph, Rank(rank)));
   return room.capacity - most * room.per_communicator;
 }
 

@@ -6,6 +6,7 @@
 #include "core/check.h"
 #include "core/divisors.h"
 #include "core/nearest.h"
+#include "core/split_text.h"
 
 #include <algorithm>
 #include <charconv>
@@ -39,18 +40,13 @@ std::string axis_names(const Strategy& strategy) {
 // "key=value key=value", blanks between; a value may hold commas.
 std::vector<GivenSetting> split_settings(std::string_view text) {
   std::vector<GivenSetting> settings;
-  std::size_t at = 0;
-  while (true) {
-    at = text.find_first_not_of(" \t\n", at);
-    if (at == std::string_view::npos) return settings;
-    const std::size_t end = std::min(text.find_first_of(" \t\n", at), text.size());
-    const std::string_view word = text.substr(at, end - at);
+  for (const std::string_view word : split_words(text)) {
     const std::size_t equals = word.find('=');
     require(equals != std::string_view::npos && equals > 0 && equals + 1 < word.size(),
             ErrorCode::kUsage, "strategy: '{}' is not key=value", word);
     settings.push_back({std::string(word.substr(0, equals)), std::string(word.substr(equals + 1))});
-    at = end;
   }
+  return settings;
 }
 
 // The order of all axes from one that may leave some out: ep goes with the dp whose replicas it

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 namespace sextant {
 namespace {
@@ -26,6 +27,13 @@ ArenaRoom arena_room(const Cluster& cluster) {
     least.per_communicator = std::max(least.per_communicator, room.per_communicator);
   }
   return least;
+}
+
+std::int64_t communicators_of(const PhysicalGraph& graph, Rank rank) {
+  std::set<GroupId> groups;
+  for (const GroupId id : graph.ranks[rank.index()].groups)
+    if (graph.groups[id.index()].ranks.size() > 1) groups.insert(id);
+  return static_cast<std::int64_t>(groups.size());
 }
 
 }  // namespace sextant

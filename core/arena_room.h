@@ -2,7 +2,11 @@
 #pragma once
 
 #include "core/cluster.h"
+#include "core/ids.h"
+#include "core/physical_graph.h"
 #include "core/units.h"
+
+#include <cstdint>
 
 namespace sextant {
 
@@ -15,5 +19,8 @@ struct ArenaRoom {
 
 // On every device of the cluster: of each kind the least that is left, and the most per group.
 ArenaRoom arena_room(const Cluster& cluster);
+
+// Groups of more than one rank that the rank communicates in: a communicator each.
+std::int64_t communicators_of(const PhysicalGraph& graph, Rank rank);
 
 }  // namespace sextant

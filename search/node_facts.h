@@ -59,10 +59,10 @@ class NodeFacts {
 
   // No plan below is faster.
   Duration bound_of(const SpaceNode& node);
-  // The same of a leaf, with the communication inside its layers: milliseconds where the kind of
+  // Bounds a leaf with the communication inside its layers: takes milliseconds where the kind of
   // layer is a new one.
   Duration bound_with_layers(const Strategy& leaf);
-  // The same of any node, whose choices are `choices` (StrategySpace::layer_choices): the least
+  // Bounds any node, whose choices are `choices` (StrategySpace::layer_choices): the least
   // over them, of layers that nodes of other micro-batches share. Ends when it is not above
   // `known`; nothing where a layer is not known.
   std::optional<Duration> bound_with_choices(const SpaceNode& node,

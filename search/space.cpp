@@ -103,10 +103,9 @@ namespace {
 std::vector<std::string> single_settings(const std::vector<std::string>& texts) {
   std::vector<std::string> settings;
   for (const std::string& text : texts) {
-    const std::size_t before = settings.size();
-    for (const std::string_view part : split_text(text, ' '))
-      if (!part.empty()) settings.emplace_back(part);
-    if (settings.size() == before) settings.push_back(text);  // nothing: refused by who reads it
+    const std::vector<std::string_view> words = split_words(text);
+    settings.insert(settings.end(), words.begin(), words.end());
+    if (words.empty()) settings.push_back(text);  // refused by who reads it
   }
   return settings;
 }

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <set>
 #include <utility>
 
 namespace sextant {
@@ -22,14 +21,6 @@ void add(std::vector<LibraryUse>& uses, std::string name, const Sourced& each, s
 }
 
 }  // namespace
-
-std::int64_t communicators_of(const PhysicalGraph& graph, Rank rank) {
-  const RankBinding& binding = graph.ranks[rank.index()];
-  std::set<GroupId> groups;
-  for (const GroupId id : binding.groups)
-    if (graph.groups[id.index()].ranks.size() > 1) groups.insert(id);
-  return static_cast<std::int64_t>(groups.size());
-}
 
 std::vector<LibraryUse> library_memory(const DeviceKind& device, std::int64_t communicators) {
   std::vector<LibraryUse> uses;

@@ -2,6 +2,7 @@
 // for the communicators that one rank needs.
 #pragma once
 
+#include "core/arena_room.h"
 #include "core/cluster.h"
 #include "core/physical_graph.h"
 #include "core/units.h"
@@ -20,9 +21,6 @@ struct LibraryUse {
   std::string source;
   bool operator==(const LibraryUse&) const = default;
 };
-
-// Groups of more than one rank that the rank communicates in: a communicator each.
-std::int64_t communicators_of(const PhysicalGraph& graph, Rank rank);
 
 // What libraries hold on a device whose rank has so many communicators. What the device says
 // nothing about (zero bytes) is left out.
