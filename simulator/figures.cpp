@@ -43,6 +43,10 @@ void visit_link(NetworkLink& link, const Visit& visit) {
 // What a number claims: its field, where it comes from, and from which source.
 using Claim = std::tuple<std::string, Provenance, std::string>;
 
+bool is_claim(const Sourced& number) {
+  return number.provenance != Provenance::kAssumed && !number.source.empty();
+}
+
 // A torus has a bandwidth per shape; other settings change assumed numbers only.
 std::vector<std::vector<std::int64_t>> settings_of(const BuiltinCluster& cluster) {
   std::vector<std::int64_t> usual;
@@ -62,7 +66,8 @@ std::map<Claim, std::set<double>> builtin_figures() {
     for (const std::vector<std::int64_t>& settings : settings_of(builtin)) {
       Cluster cluster = builtin.make(settings);
       for_each_figure(cluster, [&values](std::string_view key, Sourced& number) {
-        values[{std::string(key), number.provenance, number.source}].insert(number.value);
+        if (is_claim(number))
+          values[{std::string(key), number.provenance, number.source}].insert(number.value);
       });
     }
   }
@@ -100,9 +105,10 @@ std::string to_text(const std::map<Provenance, std::int64_t>& provenances) {
 }
 
 void mark_edited_figures(Cluster& cluster) {
-  const std::map<Claim, std::set<double>> builtin = builtin_figures();
-  for_each_figure(cluster, [&builtin](std::string_view key, Sourced& number) {
-    if (number.provenance == Provenance::kAssumed || number.source.empty()) return;
+  // What this machine has is assumed, so all claims are the same for the whole process.
+  static const std::map<Claim, std::set<double>> builtin = builtin_figures();
+  for_each_figure(cluster, [](std::string_view key, Sourced& number) {
+    if (!is_claim(number)) return;
     const auto found = builtin.find({std::string(key), number.provenance, number.source});
     if (found == builtin.end()) return;
     const std::set<double>& values = found->second;
