@@ -88,6 +88,14 @@ std::vector<OperatorRow> operator_rows(const std::map<std::string, double>& pred
   return rows;
 }
 
+// How much longer the machine took for the same work during the run than when the cluster's figures
+// were measured; nothing where either is unknown.
+std::optional<double> slowdown(const DeviceKind& device, const RunRecord& record) {
+  if (!record.yardstick_s || *record.yardstick_s <= 0 || device.yardstick.value <= 0)
+    return std::nullopt;
+  return *record.yardstick_s / device.yardstick.value;
+}
+
 std::string seconds_text(double seconds) { return to_text(duration_from_seconds(seconds)); }
 
 double relative_error(double predicted, double measured) { return predicted / measured - 1; }
@@ -153,6 +161,21 @@ void say_order(const PhysicalGraph& graph, const RunRecord& record, const Timeli
                           timeline.issued == record.issued ? "equal" : "DIFFERENT"));
 }
 
+// A machine whose clock or neighbours changed since its figures were measured: what is left of the
+// step's error without that.
+void say_speed(double slowdown, double predicted_s, const RunRecord& record,
+               const std::string& cluster, const Console& console) {
+  constexpr double kSame = 0.03;
+  if (std::abs(slowdown - 1) < kSame) return;
+  console.say(
+      fmt::format("this machine's processors were {:.0f} % {} during the run than when {} was "
+                  "measured: at their "
+                  "speed the prediction is {}, its error {:+.0f} %",
+                  100 * std::abs(1 - slowdown), slowdown > 1 ? "slower" : "faster", cluster,
+                  seconds_text(predicted_s * slowdown),
+                  100 * relative_error(predicted_s * slowdown, record.step_time_s)));
+}
+
 void say_operators(const Comparison& comparison, const std::vector<OperatorRow>& rows,
                    const std::vector<OperatorRow>& kinds, bool is_planned_device,
                    const Console& console) {
@@ -214,6 +237,9 @@ void run_compare(const CompareArguments& arguments, const CommonOptions&, Consol
                     planned.job.cluster.device.name, record.devices));
   if (const OthersLoad load{record.others_share.value_or(0), 0}; !load.is_quiet())
     console.say(busy_text(load) + " during the run: measured times are too long");
+  const std::optional<double> slower =
+      is_planned ? slowdown(planned.job.cluster.device, record) : std::nullopt;
+  if (slower) say_speed(*slower, predicted_s, record, planned.job.cluster.name, console);
   say_order(graph, record, timeline, console);
   if (record.skipped_steps > 0)
     console.say(fmt::format("{} of {} skipped", record.skipped_steps,
@@ -230,6 +256,7 @@ void run_compare(const CompareArguments& arguments, const CommonOptions&, Consol
        {"measured_step_time_s", record.step_time_s},
        {"is_planned_device", is_planned},
        {"step_error", comparison.error_json(relative_error(predicted_s, record.step_time_s))},
+       {"slowdown", slower ? Json(*slower) : Json()},
        {"per_operator", rows_json(rows)},
        {"per_kind", rows_json(kinds)},
        {"median_operator_error", comparison.error_json(median_error(rows))},

@@ -1,6 +1,7 @@
 // `sextant run`: trains with a plan, on CPU ranks in this process or on a GPU.
 #include "actor/runtime.h"
 #include "backends/cpu/machine_load.h"
+#include "backends/cpu/yardstick.h"
 #include "cli/run_backend.h"
 #include "cli/run_progress.h"
 #include "cli/run_record.h"
@@ -436,12 +437,16 @@ void run_run(const RunArguments& arguments, const CommonOptions& common, Console
   RunRecorder recorder(planned, peak_memory(graph), warm_up_steps(arguments), is_planned);
   const NotedSignals noted;  // until all is written
   const LoadWatch watch;
+  std::optional<SpeedWatch> speed;
+  if (arguments.backend == "cpu") speed.emplace();
   const auto issued = train(setup, host, std::move(world), recorder, console);
   const RunRecorder::Steps steps = recorder.steps();
   RunRecord record = make_record(setup, steps, issued ? RunEnd::kComplete : RunEnd::kInterrupted);
   if (issued) record.issued = *issued;
   const std::optional<OthersLoad> load = arguments.backend == "cpu" ? watch.load() : std::nullopt;
   if (load) record.others_share = load->others;
+  if (speed) record.yardstick_s = speed->mean_seconds();
+  speed.reset();
   const auto keep = [&](const RunRecord& kept) {
     say_result(kept, planned, steps, console);
     if (load && !load->is_quiet())

@@ -26,10 +26,16 @@ std::uint64_t from_hex(const JsonCursor& value) {
   return std::stoull(text, nullptr, 16);
 }
 
+Json optional_json(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
+
+std::optional<double> optional_at(const JsonCursor& root, const char* key) {
+  const auto value = root.find_value(key);
+  return value ? std::optional(value->real()) : std::nullopt;
+}
+
 // JSON has no number for a loss that is none.
 double loss_at(const JsonCursor& root, const char* key) {
-  const auto value = root.find_value(key);
-  return value ? value->real() : std::numeric_limits<double>::quiet_NaN();
+  return optional_at(root, key).value_or(std::numeric_limits<double>::quiet_NaN());
 }
 
 RunEnd parse_end(const JsonCursor& value) {
@@ -84,7 +90,8 @@ std::string to_json_text(const RunRecord& record) {
       {"issued", issued},
       {"operator_time_s", record.operator_time_s},
       {"kind_time_s", record.kind_time_s},
-      {"others_share", record.others_share ? Json(*record.others_share) : Json()}};
+      {"others_share", optional_json(record.others_share)},
+      {"yardstick_s", optional_json(record.yardstick_s)}};
   return json.dump(1) + "\n";
 }
 
@@ -127,8 +134,8 @@ RunRecord run_record_from_json(std::string_view text, std::string_view file_name
   };
   read_times("operator_time_s", record.operator_time_s);
   if (root.contains("kind_time_s")) read_times("kind_time_s", record.kind_time_s);
-  if (root.contains("others_share") && !root.at("others_share").is_null())
-    record.others_share = root.at("others_share").real();
+  record.others_share = optional_at(root, "others_share");
+  record.yardstick_s = optional_at(root, "yardstick_s");
   return record;
 }
 

@@ -43,6 +43,8 @@ struct RunRecord {
   std::map<std::string, double> operator_time_s, kind_time_s;
   // Of the machine's processor time, meanwhile; nothing where it is not known, as of a GPU.
   std::optional<double> others_share;
+  // Of the machine's processors meanwhile (backends/cpu/yardstick.h), a mean; likewise.
+  std::optional<double> yardstick_s;
 };
 
 std::string to_json_text(const RunRecord& record);

@@ -69,6 +69,9 @@ struct DeviceKind {
   // while a kernel does, as a share of the rate alone, 0..1. Only timed mode knows of either.
   Sourced compute_beside_communication{1.0, Provenance::kAssumed, {}};
   Sourced communication_beside_compute{1.0, Provenance::kAssumed, {}};
+  // Of a processor whose figures were measured: s of the yardstick (backends/cpu/yardstick.h) at
+  // the speed that they are for. Zero: unknown.
+  Sourced yardstick;
   LibraryMemory library_memory = {};
   // Fused kinds (core/fused_kinds.h) that the device has one kernel for, sorted.
   std::vector<std::string> fused = {};

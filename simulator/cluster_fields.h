@@ -41,6 +41,7 @@ inline constexpr Field<DeviceKind> kDeviceFields[] = {
      QuantityKind::kShare, false},
     {"communication_beside_compute", &DeviceKind::communication_beside_compute, Range::kShare,
      QuantityKind::kShare, false},
+    {"yardstick", &DeviceKind::yardstick, Range::kNotNegative, QuantityKind::kSeconds, false},
 };
 
 inline constexpr Field<LibraryMemory> kLibraryFields[] = {

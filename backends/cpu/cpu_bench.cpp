@@ -4,6 +4,7 @@
 #include "backends/cpu/collectives.h"
 #include "backends/cpu/machine_load.h"
 #include "backends/cpu/rendezvous.h"
+#include "backends/cpu/yardstick.h"
 #include "core/check.h"
 
 #include <algorithm>
@@ -18,7 +19,6 @@
 #include <string>
 #include <system_error>
 #include <thread>
-#include <time.h>
 #include <vector>
 
 namespace sextant {
@@ -29,20 +29,15 @@ using Clock = std::chrono::steady_clock;
 // A step comes back to a tensor after it has touched many others: operands are laid out several
 // times, as far as they fit into so much, and taken in turn. Second-level caches of a core hold 0.5
 // to 2 MiB.
-constexpr std::size_t kFootprint = std::size_t{8} << 20;
+constexpr std::size_t kFootprint = std::size_t{16} << 20;
 constexpr std::size_t kMostCopies = 64;
 // Calls between two looks at the clock; in-place operands are filled anew after them, because a
 // function that is applied to its own result a thousand times leaves numbers that no step has.
 constexpr double kSecondsOfChunk = 0.001;
 constexpr std::int64_t kMostCallsOfChunk = 64;
+constexpr double kSecondsOfSpeed = 0.3;
 constexpr std::int64_t kMeetingsOfChunk = 4, kFewestMeetings = 6 * kMeetingsOfChunk;
 constexpr std::int64_t kMostMeetings = 4000;
-
-double thread_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -224,6 +219,7 @@ class CpuBench::RankMemory {
     return bytes_.get() + (kAlignment - address % kAlignment) % kAlignment;
   }
   Workspace workspace;
+  Yardstick yardstick;
 
  private:
   static constexpr std::size_t kAlignment = 4096;
@@ -236,9 +232,27 @@ CpuBench::CpuBench(const CpuBenchOptions& options) : options_(options), kernels_
           "{} ranks on {} cores: wanted one or more of each", options.ranks, options.cores);
   for (std::int64_t rank = 0; rank < options.ranks; ++rank)
     memories_.push_back(std::make_unique<RankMemory>());
+  yardstick_s_ = measure_speed();
 }
 
 CpuBench::~CpuBench() = default;
+
+double CpuBench::measure_speed() {
+  std::vector<double> by_rank(memories_.size());
+  on_ranks(options_.ranks, [&](std::size_t rank) {
+    const auto begin = Clock::now();
+    std::int64_t count = 0;
+    for (; count == 0 || seconds_since(begin) < kSecondsOfSpeed; ++count) {
+      // As calls between two looks at the yardstick do.
+      std::memset(memories_[rank]->reserve(kFootprint), 0, kFootprint);
+      by_rank[rank] += memories_[rank]->yardstick.seconds();
+    }
+    by_rank[rank] /= static_cast<double>(count);
+  });
+  double sum = 0;
+  for (const double seconds : by_rank) sum += seconds;
+  return sum / static_cast<double>(by_rank.size());
+}
 
 void CpuBench::set_id_limit(std::int64_t limit) {
   require(limit > 0, ErrorCode::kUsage, "ids below {}: wanted a positive limit", limit);
@@ -304,11 +318,15 @@ std::vector<double> CpuBench::measure(const KernelContext& call, Kernel kernel) 
     const auto in_chunk = std::clamp(static_cast<std::int64_t>(kSecondsOfChunk / once),
                                      std::int64_t{1}, kMostCallsOfChunk);
     all_ready.arrive_and_wait();
+    const double before = memories_[rank]->yardstick.seconds();
     const auto begin = Clock::now();
     do {
       by_rank[rank].push_back(calls->seconds(in_chunk) * ranks_per_core());
       calls->refill_in_place();
     } while (seconds_since(begin) < options_.seconds_per_call);
+    const double speed =
+        2 * yardstick_s_ / std::max(before + memories_[rank]->yardstick.seconds(), 1e-9);
+    for (double& seconds : by_rank[rank]) seconds *= speed;
   });
   std::vector<double> all;
   for (const std::vector<double>& of_rank : by_rank)

@@ -18,8 +18,8 @@ namespace sextant {
 
 struct CpuBenchOptions {
   std::int64_t ranks = 1;
-  std::int64_t cores = 1;          // that they share
-  double seconds_per_call = 0.02;  // wall time of one measurement, warm-up left out
+  std::int64_t cores = 1;           // that they share
+  double seconds_per_call = 0.012;  // wall time of one measurement, warm-up left out
 };
 
 class CpuBench final : public KernelTimer {
@@ -33,7 +33,8 @@ class CpuBench final : public KernelTimer {
   bool go_together(std::string_view) const override { return false; }
   // All ranks make the call again and again at the same time, each on operands of its own. A time
   // is what a call takes of a processor, times the ranks that share one: what others take of the
-  // machine meanwhile does not count.
+  // machine meanwhile does not count. Each rank takes the yardstick before and behind its calls,
+  // and gives their times at the speed that the bench began with.
   std::optional<KernelTiming> time(std::span<const KernelContext> calls) override;
 
   // A communication of all ranks on a tensor of so many bytes that is global to the group; of a
@@ -44,10 +45,15 @@ class CpuBench final : public KernelTimer {
 
   // Ranks that share a core, 1 where there is one for each.
   double ranks_per_core() const;
+  // Of the yardstick (backends/cpu/yardstick.h) when this was made, all ranks busy: times of `time`
+  // are those of a machine of this speed.
+  double yardstick_s() const { return yardstick_s_; }
 
  private:
   class RankMemory;
   class RankCalls;
+
+  double measure_speed();
 
   std::vector<double> measure(const KernelContext& call, Kernel kernel);
 
@@ -55,6 +61,7 @@ class CpuBench final : public KernelTimer {
   const KernelTable kernels_;
   std::int64_t id_limit_ = 1000;
   std::vector<std::unique_ptr<RankMemory>> memories_;  // by rank, grown to the largest call
+  double yardstick_s_ = 0;
 };
 
 }  // namespace sextant

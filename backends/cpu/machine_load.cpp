@@ -35,6 +35,12 @@ std::optional<double> quota_of(const ControlGroup& group) {
   return std::nullopt;
 }
 
+double seconds_of(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
 }  // namespace
 
 std::optional<double> processor_quota(const std::filesystem::path& root) {
@@ -55,11 +61,9 @@ std::int64_t usable_cores() {
   return std::max<std::int64_t>(cores, 1);
 }
 
-double process_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
+double process_seconds() { return seconds_of(CLOCK_PROCESS_CPUTIME_ID); }
+
+double thread_seconds() { return seconds_of(CLOCK_THREAD_CPUTIME_ID); }
 
 bool OthersLoad::is_quiet() const { return others < kQuiet; }
 

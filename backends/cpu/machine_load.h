@@ -17,6 +17,8 @@ std::int64_t usable_cores();
 
 // Processor time of all threads of this process since its start.
 double process_seconds();
+// Of the calling thread.
+double thread_seconds();
 
 // Shares of all processor time of the machine, 0..1.
 struct OthersLoad {

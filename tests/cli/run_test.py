@@ -50,6 +50,31 @@ def check_other_device(program):
     expect("note:" not in ran.err and "MFU" in ran.out, f"a plan for CPU ranks: {ran.err}")
     document = program.run("compare", "cpu/plan.json", "cpu", "--json").expect_code(0).document()
     expect(document["step_error"] is not None, "compare of the planned device has no error")
+    expect(document["slowdown"] is None, "nobody measured the figures of a built-in cluster")
+
+
+def check_changed_speed(program):
+    """compare tells a machine that became slower from a prediction that is wrong."""
+    shown = program.run("cluster", "show", *CPU[1:], "--json").expect_code(0).document()["cluster"]
+    shown["device"]["yardstick"] = {"value": 0.001, "provenance": "measured", "source": "this test"}
+    (program.folder / "slow.json").write_text(json.dumps(shown), encoding="utf-8")
+    program.run("run", TINY, "-c", "slow.json", *JOB, "--steps", "4", "--out", "slow").expect_code(0)
+    record = record_of(program, "slow")
+    expect(record["yardstick_s"] > 0, f"nobody looked how fast the processors were: {record}")
+
+    def compared(yardstick):
+        text = json.dumps({**record, "yardstick_s": yardstick})
+        (program.folder / "slow/run.json").write_text(text, encoding="utf-8")
+        return (program.run("compare", "slow/plan.json", "slow").expect_code(0).out,
+                program.run("compare", "slow/plan.json", "slow", "--json").expect_code(0).document())
+
+    for yardstick, words in ((0.00125, "25 % slower"), (0.0008, "20 % faster")):
+        text, document = compared(yardstick)
+        expect(words in text, f"a changed speed is not said: {text}")
+        expect(abs(document["slowdown"] - yardstick / 0.001) < 1e-9, f"slowdown: {document}")
+        predicted = document["predicted_step_time_s"] / document["measured_step_time_s"] - 1
+        expect(abs(document["step_error"] - predicted) < 1e-9, "the plain error is no longer plain")
+    expect("processors were" not in compared(0.00101)[0], "one percent is no change of speed")
 
 
 def check_overwrite(program):
@@ -254,7 +279,7 @@ def check_edited_figures(program):
 
 if __name__ == "__main__":
     sys.exit(run_checks(
-        check_other_device, check_overwrite, check_skipped_steps, check_dropped_choices,
+        check_other_device, check_changed_speed, check_overwrite, check_skipped_steps, check_dropped_choices,
         check_diverged, check_signal_within_a_step, check_interrupted_run_is_read,
         check_interrupted_profile, check_interrupted_export, check_interrupted_search,
         check_one_step, check_edited_figures))

@@ -50,6 +50,8 @@ TEST_CASE("the file of a measured CPU is read back as it was measured") {
   CHECK(read.num_devices() == 2);
   CHECK(read.device.memory == base.device.memory);
   check_measured(read.device.memory_bandwidth);
+  check_measured(read.device.yardstick);
+  CHECK(read.device.yardstick.value == bench.yardstick_s());
   check_measured(peak_of(read.device, DType::kF32).flops_per_second);
   check_measured(read.intra_node.bandwidth);
   REQUIRE(read.device.measured.has_value());

@@ -87,7 +87,7 @@ const std::string kAllFields = R"({
     "memory_bandwidth": "1.5TB/s", "matmul_efficiency": "75%", "memory_efficiency": 0.5,
     "launch_overhead": "4us", "kernel_overhead": 1e-6, "matmul_tile": 256, "matmul_units": 80,
     "compute_beside_communication": {"value": 0.9, "provenance": "measured", "source": "here"},
-    "communication_beside_compute": "85%",
+    "communication_beside_compute": "85%", "yardstick": "250us",
     "library_memory": {"context": "400MiB", "communicator": "0.5GiB",
                        "workspace": {"value": 33554432, "provenance": "published"}},
     "fused": ["bias_gelu"],
@@ -318,6 +318,7 @@ TEST_CASE("every number of a cluster file has a range, and is refused with file 
       check_each(device + key, shares);
     for (const char* key : {"launch_overhead", "kernel_overhead"}) check_each(device + key, times);
   }
+  check_each("device/yardstick", times);
   for (const char* key : {"matmul_tile", "matmul_units"})
     check_each(std::string("device/") + key, counts);
   for (const char* key : {"compute_beside_communication", "communication_beside_compute"})
