@@ -1,3 +1,4 @@
+// Where readable JSON breaks, against the rule read off the tree.
 #include "core/json_text.h"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// What the yardstick counts, and a watch that takes it; times themselves are the machine's.
 #include "backends/cpu/yardstick.h"
 
 #include "backends/cpu/machine_load.h"
