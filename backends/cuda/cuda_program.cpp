@@ -76,7 +76,11 @@ void CudaProgram::make_communications(const CudaExchange* exchange) {
   for (CudaRun& run : runs_)
     for (const auto& communication : run.communications)
       communication->per_step = in_step[communication->group];
-  if (exchange != nullptr) lay_out_staging(*exchange);
+  if (exchange == nullptr) return;
+  lay_out_staging(*exchange);
+  std::vector<const CudaCommunication*> all;
+  for (const auto& launch : communications_) all.insert(all.end(), launch.begin(), launch.end());
+  communicators_size_ = exchange->communicator_bytes(all);
 }
 
 // A launch has the staging of its queues to itself: launches of a queue follow each other, and none
@@ -89,7 +93,10 @@ void CudaProgram::lay_out_staging(const CudaExchange& exchange) {
     const std::int32_t group = program_.order[first].launch_group;
     while (group >= 0 && end < runs_.size() && program_.order[end].launch_group == group) ++end;
     std::array<Bytes, kNumQueueRoles> used{};
+    std::vector<CudaCommunication*> together;
     for (std::size_t i = first; i < end; ++i) {
+      for (const auto& communication : runs_[i].communications)
+        together.push_back(communication.get());
       const auto queue = static_cast<std::size_t>(runs_[i].queue);
       for (const auto& communication : runs_[i].communications) {
         const Bytes staging = communication->script().staging;
@@ -100,6 +107,7 @@ void CudaProgram::lay_out_staging(const CudaExchange& exchange) {
     }
     for (std::size_t queue = 0; queue < kNumQueueRoles; ++queue)
       most[queue] = std::max(most[queue], used[queue]);
+    if (!together.empty()) communications_.push_back(std::move(together));
     first = end;
   }
   std::array<Bytes, kNumQueueRoles> begins{};
@@ -121,21 +129,29 @@ CudaRankMemory CudaProgram::memory_needed() const {
           .rank = rank_,
           .extra = {.inner = Bytes(contexts_.inner_bytes()),
                     .workspace = Bytes(static_cast<std::int64_t>(CudaContext::kWorkspaceBytes)),
-                    .staging = staging_size_}};
+                    .staging = staging_size_,
+                    .communicators = communicators_size_}};
 }
 
-// Poison: reading what nothing wrote gives NaN, not a lucky zero.
-void CudaProgram::allocate() {
+void CudaProgram::poison() {
   constexpr int kPoison = 0xFF;
-  const auto size = static_cast<std::size_t>(std::max<std::int64_t>(program_.arena.size.value, 1));
+  SEXTANT_CUDA(cudaMemset(arena_, kPoison, arena_size()));
+  if (inner_ != nullptr)
+    SEXTANT_CUDA(cudaMemset(inner_, kPoison, static_cast<std::size_t>(contexts_.inner_bytes())));
+}
+
+std::size_t CudaProgram::arena_size() const {
+  return static_cast<std::size_t>(std::max<std::int64_t>(program_.arena.size.value, 1));
+}
+
+void CudaProgram::allocate() {
+  const std::size_t size = arena_size();
   void** arena = reinterpret_cast<void**>(&arena_);
   SEXTANT_CUDA(host_visible_ ? cudaHostAlloc(arena, size, cudaHostAllocMapped)
                              : cudaMalloc(arena, size));
-  SEXTANT_CUDA(cudaMemset(arena_, kPoison, size));
-  if (const auto inner = static_cast<std::size_t>(contexts_.inner_bytes()); inner > 0) {
+  if (const auto inner = static_cast<std::size_t>(contexts_.inner_bytes()); inner > 0)
     SEXTANT_CUDA(cudaMalloc(reinterpret_cast<void**>(&inner_), inner));
-    SEXTANT_CUDA(cudaMemset(inner_, kPoison, inner));
-  }
+  poison();
   if (staging_size_ > Bytes(0))
     SEXTANT_CUDA(cudaMalloc(reinterpret_cast<void**>(&staging_),
                             static_cast<std::size_t>(staging_size_.value)));

@@ -54,6 +54,8 @@ class CudaProgram {
   // What it will take on a card, arena included.
   CudaRankMemory memory_needed() const;
   void allocate();
+  // What was read by mistake gives NaN, not a lucky zero.
+  void poison();
   // Once. Throws Error(kDevice) for an operator without kernel, by name.
   void make_kernels(CudaContext& device);
   // First contents, on the default stream.
@@ -70,8 +72,13 @@ class CudaProgram {
   std::span<std::byte> host_bytes(InstanceId instance, std::int32_t reg, std::int32_t content,
                                   std::int64_t step) const;
   const std::string& actor_name(RunId id) const;  // of the run's first actor
+  // In the order of issue, by launch: those that start together.
+  const std::vector<std::vector<CudaCommunication*>>& communications() const {
+    return communications_;
+  }
 
  private:
+  std::size_t arena_size() const;
   void make_communications(const CudaExchange* exchange);
   void lay_out_staging(const CudaExchange& exchange);
   void place_communications(RunId id);
@@ -94,8 +101,9 @@ class CudaProgram {
   std::byte* inner_ = nullptr;    // tensors inside fused actors; one such actor acts at a time
   std::byte* host_ = nullptr;     // mapped: the same address on both sides; kHostSteps times
   std::byte* staging_ = nullptr;  // of communications, by queue
-  Bytes staging_size_;
+  Bytes staging_size_, communicators_size_;
   std::vector<CudaRun> runs_;
+  std::vector<std::vector<CudaCommunication*>> communications_;
   // By run, of each of its communications: staging, and what the exchange wants beside it.
   struct StagingPlace {
     Bytes staging, aside;

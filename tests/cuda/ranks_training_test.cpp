@@ -1,11 +1,12 @@
-// Whole plans of 2 to 8 ranks on one GPU: every strategy trains as it does on CPU ranks, and copies
-// of one value have equal bits on all ranks.
+// Whole plans of 2 to 8 ranks on one GPU or two: every strategy trains as it does on CPU ranks, and
+// copies of one value have equal bits on all ranks.
 #include "actor/runtime.h"
 #include "core/error.h"
 #include "io/training_host.h"
 #include "tests/conformance/law_compare.h"
 #include "tests/conformance/training_runs.h"
 #include "tests/cuda/gpu.h"
+#include "tests/cuda/rank_cards.h"
 
 #include <doctest/doctest.h>
 
@@ -22,25 +23,6 @@ namespace {
 constexpr double kF64Bound = 1e-10;
 constexpr std::uint64_t kSeed = 17;
 
-TrainingResult train_on_gpu(const TrainingCase& training, const PhysicalGraph& graph,
-                            bool deterministic = false) {
-  CudaWorldOptions options;
-  options.each.seed = kSeed;
-  options.each.host_visible = true;  // its state is read
-  options.each.deterministic = deterministic;
-  options.gpus = {0};
-  options.ranks_per_gpu = 64;
-  CudaWorld world(graph, options);
-  TrainingResult result = train_on(
-      world.devices(),
-      [&](Rank rank, InstanceId instance, std::int32_t reg) {
-        return world.read_register(rank, instance, reg);
-      },
-      training, graph);
-  result.moved = world.moved_bytes();
-  return result;
-}
-
 TrainingResult train_on_cpu(const TrainingCase& training, const PhysicalGraph& graph) {
   CpuOptions options;
   options.seed = kSeed;
@@ -54,12 +36,14 @@ std::int64_t sum_of(const std::vector<PairBytes>& pairs) {
   return bytes;
 }
 
-void check_alike(const TrainingCase& training, std::initializer_list<const char*> strategies) {
+void check_alike(const TrainingCase& training, std::initializer_list<const char*> strategies,
+                 const RankCards& cards = kOneCard, const RankTraining& options = {}) {
   for (const std::string strategy : strategies) {
+    CAPTURE(cards.text());
     CAPTURE(strategy);
     const PhysicalGraph graph = compile_case(training, strategy);
     REQUIRE(graph.ranks.size() > 1);
-    const TrainingResult found = train_on_gpu(training, graph);
+    const TrainingResult found = train_on_cards(cards, training, graph, options);
     const TrainingResult expected = train_on_cpu(training, graph);
     REQUIRE(expected.losses.size() == static_cast<std::size_t>(training.steps));
     CHECK(std::abs(expected.losses.back() - expected.losses.front()) > 1e-3);
@@ -120,8 +104,10 @@ TEST_CASE("context and expert parallelism train on ranks of one GPU as on the CP
                          "dp=2 ep=2 tp=2 micro_batch=2"});
 }
 
-TEST_CASE("bad data on one rank of several ends all of them, naming the operator" *
-          doctest::skip(!has_gpu())) {
+namespace {
+
+void check_bad_data(const RankCards& cards, std::initializer_list<const char*> strategies,
+                    bool graphs = false) {
   // Ids of no token for one rank, in step 3.
   class BadTokens final : public HostActors {
    public:
@@ -138,12 +124,12 @@ TEST_CASE("bad data on one rank of several ends all of them, naming the operator
   };
   TrainingCase training = odd_case();
   const TokenData tokens(std::vector<std::int32_t>(400, 3));
-  for (const std::string strategy : {"dp=2 micro_batch=2", "dp=2 tp=2 micro_batch=2"}) {
+  for (const std::string strategy : strategies) {
+    CAPTURE(cards.text());
     CAPTURE(strategy);
     const PhysicalGraph graph = compile_case(training, strategy);
-    CudaWorldOptions options;
-    options.gpus = {0};
-    options.ranks_per_gpu = 64;
+    CudaWorldOptions options = cards.options(graph.ranks.size());
+    options.graphs_of_several = graphs;
     CudaWorld world(graph, options);
     BadTokens host(tokens);
     const auto begin = std::chrono::steady_clock::now();
@@ -158,6 +144,54 @@ TEST_CASE("bad data on one rank of several ends all of them, naming the operator
   }
 }
 
+}  // namespace
+
+TEST_CASE("bad data on one rank of several ends all of them, naming the operator" *
+          doctest::skip(!has_gpu())) {
+  check_bad_data(kOneCard, {"dp=2 micro_batch=2", "dp=2 tp=2 micro_batch=2"});
+}
+
+TEST_CASE("bad data on one of two GPUs ends both, launched singly or as graphs" *
+          doctest::skip(!has_gpus(2))) {
+  for (const bool graphs : {false, true})
+    check_bad_data(kTwoCardsNccl, {"dp=2 micro_batch=2"}, graphs);
+  check_bad_data(kTwoCards, {"dp=2 tp=2 micro_batch=2"});
+}
+
+TEST_CASE("every strategy of two ranks trains on two GPUs as on the CPU, by both exchanges" *
+          doctest::skip(!has_gpus(2))) {
+  for (const RankCards& cards : {kTwoCardsNccl, kTwoCards})
+    check_alike(odd_case(),
+                {"dp=2 micro_batch=2", "tp=2 micro_batch=4", "tp=2 micro_batch=4 sp=on",
+                 "pp=2 micro_batch=2 schedule=1f1b", "pp=2 micro_batch=2 schedule=zb-h1",
+                 "pp=2 micro_batch=2 schedule=zb-v", "dp=2 micro_batch=2 zero=1",
+                 "dp=2 micro_batch=2 zero=2", "dp=2 micro_batch=2 zero=3"},
+                cards);
+  check_alike(odd_case(), {"dp=2 tp=2 pp=2 micro_batch=1 zero=3"}, kTwoCards);
+}
+
+// From the third step on; the case has enough.
+TEST_CASE("steps of two GPUs as graphs train as on the CPU, and leave the bits of single launches" *
+          doctest::skip(!has_gpus(2))) {
+  TrainingCase training = odd_case();
+  training.steps = 8;
+  for (const std::string strategy :
+       {"dp=2 micro_batch=2 zero=2", "tp=2 micro_batch=4 sp=on", "pp=2 micro_batch=2 schedule=1f1b",
+        "pp=2 micro_batch=2 schedule=zb-v"}) {
+    CAPTURE(strategy);
+    const PhysicalGraph graph = compile_case(training, strategy);
+    const TrainingResult single =
+        train_on_cards(kTwoCardsNccl, training, graph, {.deterministic = true});
+    const TrainingResult replayed =
+        train_on_cards(kTwoCardsNccl, training, graph, {.deterministic = true, .graphs = true});
+    CHECK(single.losses == replayed.losses);
+    CHECK(single.state == replayed.state);
+    const Distance far = distance(replayed, train_on_cpu(training, graph));
+    CAPTURE(far.where);
+    CHECK(far.error < kF64Bound);
+  }
+}
+
 TEST_CASE("with deterministic, two runs of several ranks on one GPU leave the same bits" *
           doctest::skip(!has_gpu())) {
   TrainingCase training = odd_case();
@@ -166,8 +200,9 @@ TEST_CASE("with deterministic, two runs of several ranks on one GPU leave the sa
                                      "pp=2 micro_batch=1 schedule=1f1b"}) {
     CAPTURE(strategy);
     const PhysicalGraph graph = compile_case(training, strategy);
-    const TrainingResult first = train_on_gpu(training, graph, true);
-    const TrainingResult second = train_on_gpu(training, graph, true);
+    const TrainingResult first = train_on_cards(kOneCard, training, graph, {.deterministic = true});
+    const TrainingResult second =
+        train_on_cards(kOneCard, training, graph, {.deterministic = true});
     CHECK(first.losses == second.losses);
     CHECK(first.state == second.state);
   }
