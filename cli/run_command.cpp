@@ -22,6 +22,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <functional>
@@ -333,12 +335,22 @@ PhysicalGraph compiled(const PlannedJob& planned, const std::optional<ArenaRoom>
   return graph;
 }
 
+// Threads are inside a library that does not come back: no destructor may run.
+[[noreturn]] void end_failed(const std::string& reason, bool json) {
+  const int code = report_error(Error(ErrorCode::kRankFailed, reason), json);
+  std::fflush(stdout);
+  std::_Exit(code);
+}
+
 std::unique_ptr<RunDevices> prepared_devices(const RunSetup& setup, bool profile,
                                              const std::function<void()>& last_words,
                                              Console& console) {
   const WorkWatch watch = watch_preparation("preparing " + setup.devices, last_words, console);
-  return make_run_devices(setup.graph, setup.arguments, setup.common.seed, profile,
-                          [&console](const std::string& text) { console.say(text); });
+  return make_run_devices(
+      setup.graph, setup.arguments, setup.common.seed, profile,
+      {.notice = [&console](const std::string& text) { console.say(text); },
+       .give_up =
+           [json = setup.common.json](const std::string& reason) { end_failed(reason, json); }});
 }
 
 // Nothing when the user interrupted. The devices are gone when it returns: their memory is the
@@ -410,7 +422,7 @@ void run_run(const RunArguments& arguments, const CommonOptions& common, Console
   if (arguments.learning_rate) planned.job.optimizer.learning_rate = *arguments.learning_rate;
   const std::string devices = devices_text(arguments, planned.plan.strategy.ranks());
   const DeviceKind& planned_device = planned.job.cluster.device;
-  const bool exchanges_slowly = arguments.backend == "cuda" && planned.plan.strategy.ranks() > 1;
+  const bool exchanges_slowly = exchanges_locally(arguments, planned.plan.strategy.ranks());
   const bool is_planned =
       !exchanges_slowly && is_planned_device(arguments.backend, planned_device, devices);
   if (exchanges_slowly)
