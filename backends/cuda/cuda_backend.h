@@ -13,6 +13,8 @@
 
 namespace sextant {
 
+struct MeasuredChoices;  // measured_choices.h
+
 struct CudaOptions {
   int device = 0;          // CUDA ordinal
   std::uint64_t seed = 0;  // of weights
@@ -25,6 +27,8 @@ struct CudaOptions {
   bool tune_matmuls = false;
   // File that keeps what was measured, for later runs on a card of this kind; empty: none.
   std::string matmul_cache;
+  // Where ranks of a job keep what they measured, so that all run alike; null: each its own.
+  std::shared_ptr<MeasuredChoices> choices;
   // Where the device says what it did otherwise than asked, in one line.
   std::function<void(const std::string&)> notice;
   // From the third step on, a step is one CUDA graph; the numbers are those of single launches.
@@ -46,8 +50,7 @@ std::string cuda_device_name(int device);
 enum class CudaCollectives : std::uint8_t { kAutomatic, kNccl, kLocal };
 
 struct CudaWorldOptions {
-  // What every rank is run with, but for `device`, which means nothing here. Several ranks measure
-  // no algorithms: each would choose its own, and copies of one value would differ.
+  // What every rank is run with, but for `device` and `choices`, which mean nothing here.
   CudaOptions each;
   std::vector<int> gpus;  // CUDA ordinals; empty: all
   int ranks_per_gpu = 1;  // rank r is on gpus[r / ranks_per_gpu]

@@ -36,6 +36,10 @@ class CudaContext {
   bool deterministic() const { return deterministic_; }
   // Whether kernels may measure which of several ways is fastest while they are made.
   bool tunes() const { return tunes_; }
+  // Which of `count` ways is the fastest: what `measure` finds, or found on another rank of the job
+  // under this name. With `tunes` alone.
+  std::size_t fastest_of(const std::string& name, std::size_t count,
+                         const std::function<std::size_t()>& measure);
 
   // Algorithms of matrix products; measures them while kernels are made, where the options say so.
   ProductChoices& products() { return *products_; }
@@ -80,6 +84,7 @@ class CudaContext {
 
   bool deterministic_ = false, tunes_ = false;
   std::function<void(const std::string&)> notice_;
+  const std::shared_ptr<MeasuredChoices> choices_;
   cublasLtHandle_t cublas_ = nullptr;
   std::unique_ptr<ProductChoices> products_;
   cudnnContext* cudnn_ = nullptr;

@@ -150,7 +150,8 @@ void CudaDevice::prepare(const PhysicalGraph& graph, Rank rank) {
     require_room(*needed.program, rank, needed.extra, spec_.name,
                  Bytes(static_cast<std::int64_t>(free)), Bytes(static_cast<std::int64_t>(total)));
   }
-  start();
+  allocate();
+  make_kernels();
   fill();
 }
 
@@ -162,9 +163,13 @@ void CudaDevice::resolve(const PhysicalGraph& graph, Rank rank) {
   program_ = std::make_unique<CudaProgram>(graph, rank, options_, exchange_);
 }
 
-void CudaDevice::start() {
+void CudaDevice::allocate() {
   bind();
   program_->allocate();
+}
+
+void CudaDevice::make_kernels() {
+  bind();
   context_ = std::make_unique<CudaContext>(options_);
   program_->make_kernels(*context_);
   for (const QueueRole role : spec_.queues) create_queue(role);

@@ -35,10 +35,12 @@ class CudaDevice final : public Device {
   const DeviceSpec& spec() const override { return spec_; }
   void prepare(const PhysicalGraph& graph, Rank rank) override;
   // `prepare` in steps, for who owns several devices. The first allocates nothing on the card:
-  // behind it one asks whether all fit together. `connect` is for all ranks at once, with none
-  // missing; `group` is the rank's, borrowed.
+  // behind it one asks whether all fit together. What measures kernels takes memory for a while,
+  // so all arenas of a card come before. `connect` is for all ranks at once, with none missing;
+  // `group` is the rank's, borrowed.
   void resolve(const PhysicalGraph& graph, Rank rank);
-  void start();
+  void allocate();
+  void make_kernels();
   void connect(HostGroup& group);
   void fill();
   CudaRankMemory memory_needed() const { return program_->memory_needed(); }

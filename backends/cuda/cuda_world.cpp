@@ -7,6 +7,7 @@
 #include "backends/cuda/cuda_device.h"
 #include "backends/cuda/cuda_memory.h"
 #include "backends/cuda/local_exchange.h"
+#include "backends/cuda/measured_choices.h"
 #include "backends/cuda/nccl_exchange.h"
 #include "backends/cuda/rank_placement.h"
 #include "core/check.h"
@@ -116,6 +117,7 @@ struct CudaWorld::Impl {
   Impl(const PhysicalGraph& graph, const CudaWorldOptions& given)
       : options(given), groups(graph.ranks.size()) {
     const std::size_t ranks = graph.ranks.size();
+    const auto choices = std::make_shared<MeasuredChoices>();
     const std::vector<int> of_rank = cards_of_ranks(ranks, options);
     gpus.insert(of_rank.begin(), of_rank.end());
     const CudaCollectives collectives = collectives_for(options.collectives, of_rank, has_nccl());
@@ -125,7 +127,7 @@ struct CudaWorld::Impl {
       CudaOptions own = options.each;
       own.device = of_rank[rank];
       if (ranks > 1) {
-        own.tune_matmuls = false;
+        own.choices = choices;
         own.graphs = own.graphs && options.graphs_of_several && can_all_replay(graph);
       }
       devices.push_back(std::make_unique<CudaDevice>(
@@ -136,23 +138,30 @@ struct CudaWorld::Impl {
     prepare();
   }
 
-  // The last step of each rank sees all others connected.
+  // All ranks come through `act`, or none goes on.
+  static void agree_after(HostGroup& group, const std::function<void()>& act) {
+    std::optional<Error> failed;
+    try {
+      act();
+    } catch (const Error& error) {
+      failed = error;
+    }
+    group.agree(failed);
+  }
+
+  // Whoever fails later, while ranks connect, ends the others by an abort.
   void prepare() {
     if (exchange) last_resort.emplace(*exchange, options);
     try {
       on_rank_threads(
           devices.size(),
           [&](std::size_t rank) {
+            CudaDevice& device = *devices[rank];
             HostGroup& group = groups.of(Rank(rank));
-            std::optional<Error> failed;
-            try {
-              devices[rank]->start();
-            } catch (const Error& error) {
-              failed = error;
-            }
-            group.agree(failed);
-            devices[rank]->connect(group);
-            devices[rank]->fill();
+            agree_after(group, [&] { device.allocate(); });
+            agree_after(group, [&] { device.make_kernels(); });
+            device.connect(group);
+            device.fill();
           },
           [&](const std::string& reason) { abort(reason); });
     } catch (...) {
