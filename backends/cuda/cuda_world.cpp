@@ -61,8 +61,8 @@ void let_reach_each_other(const std::set<int>& gpus) {
 // Sees to it that ranks which were told to end do, or that somebody hears of it.
 class LastResort {
  public:
-  LastResort(const CudaExchange& exchange, const CudaWorldOptions& options)
-      : exchange_(exchange), options_(options), thread_([this] { watch(); }) {}
+  LastResort(const CudaExchange& exchange, const CudaWorldOptions& options, std::size_t ranks)
+      : exchange_(exchange), options_(options), ranks_(ranks), thread_([this] { watch(); }) {}
   ~LastResort() {
     {
       const std::lock_guard lock(mutex_);
@@ -71,7 +71,9 @@ class LastResort {
     over_.notify_all();
     thread_.join();
   }
-  void connected() { is_connected_.store(true); }
+  // By each rank, before and behind what only all ranks together can end.
+  void connecting() { ++connecting_; }
+  void connected() { ++connected_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -80,15 +82,15 @@ class LastResort {
   static constexpr std::chrono::seconds kGrace{4};
 
   void watch() {
-    const Clock::time_point connected_by =
-        Clock::now() + std::chrono::milliseconds(options_.timeout_ms);
-    std::optional<Clock::time_point> ends_by;
+    std::optional<Clock::time_point> connected_by, ends_by;
     std::unique_lock lock(mutex_);
     while (!over_.wait_for(lock, kLook, [this] { return is_over_; })) {
       const std::optional<std::string> reason = exchange_.abort_reason();
       const Clock::time_point now = Clock::now();
       if (reason && !ends_by) ends_by = now + kGrace;
-      const bool is_late = !is_connected_.load() && now > connected_by;
+      if (connecting_ > 0 && !connected_by)
+        connected_by = now + std::chrono::milliseconds(options_.timeout_ms);
+      const bool is_late = connected_by && connected_ < ranks_ && now > *connected_by;
       if (!(ends_by && now > *ends_by) && !is_late) continue;
       const std::string text =
           reason ? *reason
@@ -100,10 +102,11 @@ class LastResort {
 
   const CudaExchange& exchange_;
   const CudaWorldOptions& options_;
+  const std::size_t ranks_;
   std::mutex mutex_;  // of is_over_
   std::condition_variable over_;
   bool is_over_ = false;
-  std::atomic<bool> is_connected_{false};
+  std::atomic<std::size_t> connecting_{0}, connected_{0};
   std::thread thread_;
 };
 
@@ -151,7 +154,7 @@ struct CudaWorld::Impl {
 
   // Whoever fails later, while ranks connect, ends the others by an abort.
   void prepare() {
-    if (exchange) last_resort.emplace(*exchange, options);
+    if (exchange) last_resort.emplace(*exchange, options, devices.size());
     try {
       on_rank_threads(
           devices.size(),
@@ -160,7 +163,9 @@ struct CudaWorld::Impl {
             HostGroup& group = groups.of(Rank(rank));
             agree_after(group, [&] { device.allocate(); });
             agree_after(group, [&] { device.make_kernels(); });
+            if (last_resort) last_resort->connecting();
             device.connect(group);
+            if (last_resort) last_resort->connected();
             device.fill();
           },
           [&](const std::string& reason) { abort(reason); });
@@ -168,7 +173,6 @@ struct CudaWorld::Impl {
       end();
       throw;
     }
-    if (last_resort) last_resort->connected();
   }
 
   ~Impl() { end(); }

@@ -199,8 +199,9 @@ TEST_CASE("every element type runs right between placements of two GPUs, by both
                       {line({1, 0}), line({0})},    {line({1}), line({0, 1})},
                       {line({0}), line({1})},       {line({1}), line({0})},
                       {line({0, 1}), line({0, 1})}};
-  sweep_types(kTwoCardsNccl, places, 3);
-  sweep_types(kTwoCards, places, 5);
+  // A world of NCCL takes a third of a second to start.
+  sweep_types(kTwoCardsNccl, places, 5);
+  sweep_types(kTwoCards, places, 1);
 }
 
 TEST_CASE("sums of floats have the CPU's bits, and NaN survives maxima, on ranks of one GPU" *
@@ -229,32 +230,34 @@ TEST_CASE("sums of floats have the CPU's bits, and NaN survives maxima, on ranks
 // With two members a sum has one order, so rounding shows no difference either.
 TEST_CASE("NCCL and the local exchange leave the same bits on two GPUs, NaN included" *
           doctest::skip(!has_gpus(2))) {
-  std::size_t next = 0;
+  std::size_t next = 0, listed = 0;
   const std::vector<Shape> shapes{Shape{4, 6, 3}, Shape{7, 5, 1}, Shape{257, 1031, 2}};
   for (const DType dtype : {DType::kF64, DType::kF32, DType::kBF16, DType::kF16, DType::kI32,
                             DType::kI64, DType::kBool})
     for (const auto& [from, to] : {std::pair(kSum, kCopy),
                                    {kSum, kRows},
-                                   {kSum, kColumns},
                                    {kMost, kCopy},
-                                   {kMost, kRows},
-                                   {kLeast, kCopy},
+                                   {kLeast, kRows},
                                    {kRows, kColumns},
                                    {kColumns, kCopy}}) {
+      // Every second of six, and of the next type the others.
+      const std::size_t number = listed++;
+      if ((number + number / 6) % 2 == 1) continue;
       const BoxingCase boxing{{shapes[next++ % shapes.size()], dtype},
                               counted_mesh({2}),
                               counted_mesh({2}),
                               {from},
                               {to}};
       CAPTURE(boxing.text());
-      const std::vector<Piece> pieces =
-          is_floating(dtype) ? pieces_that_round(boxing, from.is_partial() && from != kSum)
-                             : pieces_on_source(boxing, small_integers(boxing.type));
+      const bool has_nans = is_floating(dtype) && from.is_partial() && from != kSum;
+      const std::vector<Piece> pieces = is_floating(dtype)
+                                            ? pieces_that_round(boxing, has_nans)
+                                            : pieces_on_source(boxing, small_integers(boxing.type));
       const std::vector<BoxingStep> steps = plan_boxing(boxing.request()).steps;
       const std::int64_t nans =
           check_same(run_boxing_on(kTwoCardsNccl.boxing(), boxing, steps, pieces),
                      run_boxing_on(kTwoCards.boxing(), boxing, steps, pieces));
-      CHECK((nans > 0) == (is_floating(dtype) && from.is_partial() && from != kSum));
+      CHECK((nans > 0) == has_nans);
     }
 }
 

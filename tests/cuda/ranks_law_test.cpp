@@ -56,7 +56,7 @@ TEST_CASE("random plans of 2 to 8 ranks on two GPUs train as one CPU rank does" 
 
 TEST_CASE("random plans of two ranks by NCCL train as one CPU rank does" *
           doctest::skip(!has_gpus(2))) {
-  check_law(kTwoCardsNccl, 2, 40, kSeed + 2);
+  check_law(kTwoCardsNccl, 2, 15, kSeed + 2);
 }
 
 }  // namespace sextant::ranks_law_test

@@ -12,8 +12,10 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sextant::ranks_training_test {
@@ -189,6 +191,55 @@ TEST_CASE("steps of two GPUs as graphs train as on the CPU, and leave the bits o
     const Distance far = distance(replayed, train_on_cpu(training, graph));
     CAPTURE(far.where);
     CHECK(far.error < kF64Bound);
+  }
+}
+
+namespace {
+
+// The losses of so many steps with tokens that repeat.
+std::vector<double> losses_of(const PhysicalGraph& graph, std::int64_t steps, bool graphs) {
+  CudaWorldOptions options = kTwoCardsNccl.options(2);
+  options.each.seed = kSeed;
+  options.graphs_of_several = graphs;
+  CudaWorld world(graph, options);
+  std::vector<std::int32_t> ids;
+  for (std::int32_t i = 0; i < 4000; ++i) ids.push_back(i * i % 31);
+  const TokenData tokens(std::move(ids));
+  TrainingHost host(tokens, 5);
+  run_all(graph, world.devices(), host, steps);
+  std::vector<double> losses;
+  for (const StepMetrics& metrics : host.steps()) losses.push_back(metrics.loss());
+  return losses;
+}
+
+// SEXTANT_SOAK=200 takes minutes: starts of every strategy, and as many times 50 replays.
+std::int64_t soak_starts() {
+  const char* text = std::getenv("SEXTANT_SOAK");
+  return text == nullptr ? 5 : std::atoll(text);
+}
+
+}  // namespace
+
+TEST_CASE("two GPUs start again and again, and replay for long, without a hang" *
+          doctest::skip(!has_gpus(2))) {
+  std::vector<PhysicalGraph> graphs;
+  for (const std::string strategy :
+       {"dp=2 micro_batch=2", "dp=2 micro_batch=2 zero=3", "tp=2 micro_batch=4 sp=on",
+        "pp=2 micro_batch=2 schedule=1f1b", "pp=2 micro_batch=2 schedule=zb-v"})
+    graphs.push_back(compile_case(odd_case(), strategy));
+  std::vector<std::vector<double>> first;
+  for (std::int64_t start = 0; start < soak_starts(); ++start) {
+    const auto kind = static_cast<std::size_t>(start) % graphs.size();
+    CAPTURE(start);
+    const std::vector<double> losses = losses_of(graphs[kind], 20, start % 2 == 0);
+    REQUIRE(losses.size() == 20);
+    if (first.size() == kind) first.push_back(losses);
+    for (std::size_t step = 0; step < losses.size(); ++step)
+      CHECK(std::abs(losses[step] - first[kind][step]) < kF64Bound);
+  }
+  for (const PhysicalGraph& graph : graphs) {
+    const std::int64_t steps = 50 * soak_starts();
+    CHECK(losses_of(graph, steps, true).size() == static_cast<std::size_t>(steps));
   }
 }
 
