@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <utility>
 
 namespace sextant {
@@ -77,10 +78,30 @@ void CudaProgram::make_communications(const CudaExchange* exchange) {
     for (const auto& communication : run.communications)
       communication->per_step = in_step[communication->group];
   if (exchange == nullptr) return;
+  find_company(*exchange);
   lay_out_staging(*exchange);
   std::vector<const CudaCommunication*> all;
   for (const auto& launch : communications_) all.insert(all.end(), launch.begin(), launch.end());
   communicators_size_ = exchange->communicator_bytes(all);
+}
+
+void CudaProgram::find_company(const CudaExchange& exchange) {
+  const ProgramTables tables(graph_, graph_.ranks[rank_.index()].program);
+  const std::optional<ProgramWaits> direct = direct_waits(tables);
+  overlap_ = overlap_of(tables.runs, direct ? *direct : stepped_waits(tables));
+  processors_in_company_ = exchange.processors_in_company();
+  for (std::size_t i = 0; i < runs_.size(); ++i)
+    for (const auto& communication : runs_[i].communications)
+      communication->has_company = overlap_.beside[i];
+}
+
+// 0: all.
+std::int32_t CudaProgram::processors_for(RunId id) const {
+  if (processors_in_company_ == 0 || !overlap_.beside[id.index()]) return 0;
+  int device = 0, all = 0;
+  SEXTANT_CUDA(cudaGetDevice(&device));
+  SEXTANT_CUDA(cudaDeviceGetAttribute(&all, cudaDevAttrMultiProcessorCount, device));
+  return std::max(1, all - processors_in_company_);
 }
 
 // A launch has the staging of its queues to itself: launches of a queue follow each other, and none
@@ -176,6 +197,7 @@ void CudaProgram::make_kernels(CudaContext& device) {
   const CudaKernelTable table = cuda_kernels();
   for (std::size_t i = 0; i < program_.order.size(); ++i) {
     CudaRun& run = runs_[i];
+    device.set_processors(processors_for(RunId(i)));
     if (run.communications.empty())
       make_kernels_of(RunId(i), table, device);
     else
@@ -187,6 +209,7 @@ void CudaProgram::make_kernels(CudaContext& device) {
       run.copies_out.push_back(copy_arguments(buffer, device, true));
     run.after = copies.after;
   }
+  device.set_processors(0);
   device.allocate_scratch();
 }
 

@@ -5,6 +5,7 @@
 #include "actor/host_copies.h"
 #include "actor/kernel_contexts.h"
 #include "actor/operands.h"
+#include "actor/overlap.h"
 #include "backends/cuda/channels_last.h"
 #include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/cuda_context.h"
@@ -81,6 +82,8 @@ class CudaProgram {
   std::size_t arena_size() const;
   void make_communications(const CudaExchange* exchange);
   void lay_out_staging(const CudaExchange& exchange);
+  void find_company(const CudaExchange& exchange);
+  std::int32_t processors_for(RunId id) const;
   void place_communications(RunId id);
   HostCopyArguments copy_arguments(std::int32_t buffer, const CudaContext& device,
                                    bool to_host) const;
@@ -104,6 +107,8 @@ class CudaProgram {
   Bytes staging_size_, communicators_size_;
   std::vector<CudaRun> runs_;
   std::vector<std::vector<CudaCommunication*>> communications_;
+  Overlap overlap_;  // of a program that communicates
+  int processors_in_company_ = 0;
   // By run, of each of its communications: staging, and what the exchange wants beside it.
   struct StagingPlace {
     Bytes staging, aside;

@@ -32,6 +32,7 @@ NcclExchange::~NcclExchange() = default;
 Bytes NcclExchange::communicator_bytes(std::span<const CudaCommunication* const>) const {
   return Bytes(0);
 }
+int NcclExchange::processors_in_company() const { return 0; }
 void NcclExchange::connect(std::span<CudaCommunication* const>, HostGroup&) {}
 void NcclExchange::enqueue(std::span<const Part>) {}
 void NcclExchange::note_replay(Rank, std::int64_t) {}
@@ -49,8 +50,12 @@ bool has_nccl() { return true; }
 namespace {
 
 // Of one communicator. By the measurements 16 move 64 MiB in 1.1 times the time of 24, which NCCL
-// takes unasked, and leave a product more multiprocessors.
+// takes unasked.
 constexpr int kCommunicatorBlocks = 16;
+// Where ranks compute meanwhile. Bytes then have time, and products lose least: beside an endless
+// all_reduce of 4 blocks a product that is cut for the other processors takes 1.16 times as long,
+// of 8 blocks 1.5 times (design 11, section 3).
+constexpr int kBlocksInCompany = 4;
 // An inner wait of `abort` for a launch thread that is inside NCCL.
 constexpr std::chrono::seconds kPatience{2};
 
@@ -112,28 +117,55 @@ std::int32_t take_number(std::span<const std::byte>& bytes) {
   return number;
 }
 
-using UniqueIds = std::map<CommunicatorKey, ncclUniqueId>;
+// What a rank brings of a communicator: the id where it is the first of its ranks, and how many
+// bytes it moves with and without company.
+struct Offer {
+  std::optional<ncclUniqueId> id;
+  double in_company = 0, alone = 0;
 
-HostBytes ids_to_bytes(const UniqueIds& ids) {
+  void add(const Offer& other) {
+    if (other.id) id = other.id;
+    in_company += other.in_company;
+    alone += other.alone;
+  }
+  int blocks(int most) const {
+    return in_company > alone ? std::min(most, kBlocksInCompany) : most;
+  }
+};
+using Offers = std::map<CommunicatorKey, Offer>;
+
+HostBytes offers_to_bytes(const Offers& offers) {
   HostBytes bytes;
-  for (const auto& [key, id] : ids) {
+  const auto append = [&](const auto& values) {
+    const auto parts = std::as_bytes(std::span(values));
+    bytes.insert(bytes.end(), parts.begin(), parts.end());
+  };
+  for (const auto& [key, offer] : offers) {
     append_number(bytes, static_cast<std::int32_t>(key.ranks.size()));
     for (const Rank rank : key.ranks) append_number(bytes, rank.value);
     append_number(bytes, key.transfers.value);
-    const auto parts = std::as_bytes(std::span(id.internal));
-    bytes.insert(bytes.end(), parts.begin(), parts.end());
+    append(std::array{offer.in_company, offer.alone});
+    append_number(bytes, offer.id ? 1 : 0);
+    if (offer.id) append(offer.id->internal);
   }
   return bytes;
 }
 
-void take_ids(std::span<const std::byte> bytes, UniqueIds& ids) {
+void take_offers(std::span<const std::byte> bytes, Offers& offers) {
+  const auto take = [&](auto& values) {
+    std::memcpy(&values, bytes.data(), sizeof(values));
+    bytes = bytes.subspan(sizeof(values));
+  };
   while (!bytes.empty()) {
     CommunicatorKey key;
     key.ranks.resize(static_cast<std::size_t>(take_number(bytes)));
     for (Rank& rank : key.ranks) rank.value = take_number(bytes);
     key.transfers.value = take_number(bytes);
-    std::memcpy(ids[key].internal, bytes.data(), NCCL_UNIQUE_ID_BYTES);
-    bytes = bytes.subspan(NCCL_UNIQUE_ID_BYTES);
+    Offer offer;
+    take(offer.in_company);
+    take(offer.alone);
+    if (take_number(bytes) != 0) take(offer.id.emplace().internal);
+    offers[key].add(offer);
   }
 }
 
@@ -149,6 +181,20 @@ std::map<CommunicatorKey, CommunicatorUse> communicator_uses(
       (is_ring(call.kind) ? use.rings : use.pairs) = true;
   }
   return uses;
+}
+
+// Without ids.
+Offers own_offers(const PhysicalGraph& graph, std::span<const CudaCommunication* const> own) {
+  Offers offers;
+  for (const CudaCommunication* communication : own) {
+    if (communication->num_members() == 1) continue;
+    Offer& offer = offers[communicator_key(graph, communication->group,
+                                           communication->communication().primitive)];
+    double& bytes = communication->has_company ? offer.in_company : offer.alone;
+    for (const ExchangeCall& call : communication->script().exchange)
+      bytes += static_cast<double>((size_of(communication->script().dtype) * call.elements).value);
+  }
+  return offers;
 }
 
 int blocks_of_card() {
@@ -233,30 +279,37 @@ NcclExchange::NcclExchange(const PhysicalGraph& graph, bool deterministic)
 NcclExchange::~NcclExchange() = default;
 
 Bytes NcclExchange::communicator_bytes(std::span<const CudaCommunication* const> own) const {
-  const int blocks = blocks_of_card();
+  const Offers offers = own_offers(graph_, own);
   Bytes bytes;
   for (const auto& [key, use] : communicator_uses(graph_, own))
-    bytes += sextant::communicator_bytes(use, blocks);
+    bytes += sextant::communicator_bytes(use, offers.at(key).blocks(blocks_of_card()));
   return bytes;
 }
 
-// The first rank of a communicator makes its id; all are exchanged at once. Then every rank makes
+int NcclExchange::processors_in_company() const {
+  return std::min(kBlocksInCompany, blocks_of_card());
+}
+
+// The first rank of a communicator makes its id; ids, and how ranks use it, are exchanged at once.
+// Then every rank makes
 // its communicators in the order of keys, which is one for all ranks: whoever waits for a peer
 // waits for one that is at an earlier key.
 void NcclExchange::connect(std::span<CudaCommunication* const> own, HostGroup& group) {
   const Rank rank = group.rank();
   Member& member = *members_[rank.index()];
   member.communications.assign(own.begin(), own.end());
-  const std::map<CommunicatorKey, CommunicatorUse> uses =
-      communicator_uses(graph_, std::vector<const CudaCommunication*>(own.begin(), own.end()));
-  UniqueIds ids;
-  for (const auto& [key, use] : uses)
-    if (key.ranks.front() == rank) SEXTANT_NCCL(ncclGetUniqueId(&ids[key]));
-  const HostBytes brought = ids_to_bytes(ids);
-  for (const HostBytes& bytes : group.all_gather(brought)) take_ids(bytes, ids);
-  const int blocks = blocks_of_card();
+  Offers brought =
+      own_offers(graph_, std::vector<const CudaCommunication*>(own.begin(), own.end()));
+  for (auto& [key, offer] : brought)
+    if (key.ranks.front() == rank) SEXTANT_NCCL(ncclGetUniqueId(&offer.id.emplace()));
+  Offers offers;
+  for (const HostBytes& bytes : group.all_gather(offers_to_bytes(brought)))
+    take_offers(bytes, offers);
+  const int most = blocks_of_card();
   std::map<CommunicatorKey, std::size_t> numbers;
-  for (const auto& [key, use] : uses) {
+  for (const auto& [key, mine] : brought) {
+    const Offer& offer = offers.at(key);
+    const int blocks = offer.blocks(most);
     check_not_aborted();
     const auto position = std::find(key.ranks.begin(), key.ranks.end(), rank) - key.ranks.begin();
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -267,7 +320,7 @@ void NcclExchange::connect(std::span<CudaCommunication* const> own, HostGroup& g
     if (deterministic_) config.minCTAs = blocks;
     config.splitShare = 0;
     ncclComm_t made = nullptr;
-    SEXTANT_NCCL(ncclCommInitRankConfig(&made, static_cast<int>(key.ranks.size()), ids.at(key),
+    SEXTANT_NCCL(ncclCommInitRankConfig(&made, static_cast<int>(key.ranks.size()), *offer.id,
                                         static_cast<int>(position), &config));
     const std::lock_guard lock(member.mutex);
     numbers[key] = member.communicators.size();

@@ -1,0 +1,64 @@
+// Which launches have company, by hand: c computation, n a collective; a number in brackets is the
+// run waited for.
+#include "actor/overlap.h"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace sextant::overlap_test {
+namespace {
+
+struct Line {
+  QueueRole queue;
+  std::vector<ProgramWait> waits = {};
+  bool in_group = false;  // starts together with the run before it
+};
+constexpr QueueRole c = QueueRole::kCompute, n = QueueRole::kCollective;
+
+std::vector<bool> beside(const std::vector<Line>& lines) {
+  std::vector<RunEntry> runs;
+  ProgramWaits waits;
+  std::array<std::int32_t, kNumQueueRoles> units{};
+  for (const Line& line : lines) {
+    std::int32_t& next = units[static_cast<std::size_t>(line.queue)];
+    RunEntry& run = runs.emplace_back();
+    run.queue = line.queue;
+    run.unit = line.in_group ? next - 1 : next++;
+    waits.waits.insert(waits.waits.end(), line.waits.begin(), line.waits.end());
+    waits.end.push_back(static_cast<std::int32_t>(waits.waits.size()));
+  }
+  return overlap_of(runs, waits).beside;
+}
+
+}  // namespace
+
+TEST_CASE("computation that waits for every collective at once has no company") {
+  CHECK(beside({{c}, {n, {{0}}}, {c, {{1}}}, {n, {{2}}}, {c, {{3}}}}) ==
+        std::vector{false, false, false, false, false});
+}
+
+TEST_CASE("what stands between a collective and the first that waits for it has company") {
+  // The reduction of run 1 is awaited by run 4 alone; run 5 comes behind that.
+  CHECK(beside({{c}, {n, {{0}}}, {c}, {c}, {c, {{1}}}, {c}}) ==
+        std::vector{false, true, true, true, false, false});
+  // To wait for a later collective is to wait for all before it.
+  CHECK(beside({{c}, {n, {{0}}}, {c}, {n, {{2}}}, {c, {{3}}}, {c}}) ==
+        std::vector{false, true, true, false, false, false});
+}
+
+TEST_CASE("members of a launch group are awaited together") {
+  CHECK(beside({{c}, {n, {{0}}}, {n, {{0}}, true}, {c, {{1}}}, {c}}) ==
+        std::vector{false, false, false, false, false});
+}
+
+TEST_CASE("a collective that only the next step waits for has company in both") {
+  // Run 2 gathers for run 1 of the next step; run 0 of that step comes before.
+  CHECK(beside({{c}, {c, {{2, 1}}}, {n, {{1}}}}) == std::vector{true, false, true});
+  // Nobody waits: it is open for ever.
+  CHECK(beside({{c}, {n, {{0}}}}) == std::vector{true, true});
+}
+
+}  // namespace sextant::overlap_test
