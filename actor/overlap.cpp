@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 namespace sextant {
 
@@ -36,6 +37,39 @@ Overlap overlap_of(std::span<const RunEntry> runs, const ProgramWaits& waits) {
     if (runs[r].queue == QueueRole::kCollective)
       overlap.beside[r] = has_company[static_cast<std::size_t>(runs[r].unit)];
   return overlap;
+}
+
+double waiting_time(std::span<const RunEntry> runs, const ProgramWaits& waits,
+                    std::span<const double> seconds) {
+  constexpr int kSteps = 4;  // the first has nothing behind it
+  std::vector<double> ends(runs.size()), ends_before(runs.size());
+  double computed = 0, collected = 0, waited = 0;
+  for (int step = 0; step < kSteps; ++step) {
+    waited = 0;
+    for (std::size_t r = 0; r < runs.size(); ++r) {
+      double begin = 0, of_collectives = 0;
+      for (const ProgramWait& wait : waits.of(static_cast<std::int32_t>(r))) {
+        const auto awaited = static_cast<std::size_t>(wait.run);
+        const double end = wait.lag == 0 ? ends[awaited] : ends_before[awaited];
+        begin = std::max(begin, end);
+        if (runs[awaited].queue == QueueRole::kCollective)
+          of_collectives = std::max(of_collectives, end);
+      }
+      if (runs[r].queue == QueueRole::kCompute) {
+        waited += std::max(0.0, of_collectives - computed);
+        begin = std::max(begin, computed);
+        computed = begin + seconds[r];
+      } else if (runs[r].queue == QueueRole::kCollective) {
+        begin = std::max(begin, collected);
+        collected = begin + seconds[r];
+      }
+      const bool takes_time =
+          runs[r].queue == QueueRole::kCompute || runs[r].queue == QueueRole::kCollective;
+      ends[r] = begin + (takes_time ? seconds[r] : 0);
+    }
+    std::swap(ends, ends_before);
+  }
+  return waited;
 }
 
 }  // namespace sextant

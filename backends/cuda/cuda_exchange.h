@@ -57,7 +57,7 @@ class CudaCommunication {
   std::int64_t index_in_step = 0, per_step = 0;  // among the communications of the group
   std::string name;                              // of the actor
   std::size_t communicator = 0;                  // of this rank's, where the exchange has some
-  bool has_company = false;                      // the rank computes beside it (actor/overlap.h)
+  bool goes_slowly = false;                      // in company, and there is time
 
   // Its number among all of the group, over all steps.
   std::int64_t occurrence(std::int64_t step) const { return step * per_step + index_in_step; }
@@ -87,8 +87,8 @@ class CudaExchange {
   virtual Bytes beside_staging(const CollectiveScript& script) const = 0;
   // Memory of a rank's card that the exchange takes for all its communications.
   virtual Bytes communicator_bytes(std::span<const CudaCommunication* const> own) const = 0;
-  // Multiprocessors that a communication with company takes.
-  virtual int processors_in_company() const = 0;
+  // Multiprocessors that a communication takes which goes slowly; 0: it takes what it finds.
+  virtual int processors_of_slow() const = 0;
   // Once per rank, on a thread of its own whose card is current, when all ranks are prepared: makes
   // what the ranks share. `own` are the rank's communications in the order of issue, placed.
   virtual void connect(std::span<CudaCommunication* const> own, HostGroup& group) = 0;

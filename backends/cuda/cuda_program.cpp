@@ -1,6 +1,8 @@
 // Resolution of a program to device addresses and kernels.
 #include "backends/cuda/cuda_program.h"
 
+#include "actor/overlap.h"
+#include "backends/cuda/communicator_key.h"
 #include "backends/cuda/cuda_check.h"
 #include "backends/cuda/cuda_state.h"
 #include "core/check.h"
@@ -13,6 +15,18 @@
 #include <utility>
 
 namespace sextant {
+namespace {
+
+// What the exchanges of a run hand over.
+double exchanged_bytes(const CudaRun& run) {
+  double bytes = 0;
+  for (const auto& communication : run.communications)
+    for (const ExchangeCall& call : communication->script().exchange)
+      bytes += static_cast<double>((size_of(communication->script().dtype) * call.elements).value);
+  return bytes;
+}
+
+}  // namespace
 
 CudaProgram::CudaProgram(const PhysicalGraph& graph, Rank rank, const CudaOptions& options,
                          const CudaExchange* exchange)
@@ -85,23 +99,52 @@ void CudaProgram::make_communications(const CudaExchange* exchange) {
   communicators_size_ = exchange->communicator_bytes(all);
 }
 
+// Coarsely: arithmetic or memory, whichever is longer.
+double CudaProgram::modelled_seconds(RunId id) const {
+  const Run& run = program_.order[id.index()];
+  const Block& block = graph_.block_of(program_.instances[run.instance.index()]);
+  double seconds = 0;
+  for (std::int32_t a = run.first_actor; a < run.first_actor + run.num_actors; ++a) {
+    const Work& work = block.actors[static_cast<std::size_t>(a)].work;
+    const auto bytes = static_cast<double>((work.read + work.written).value);
+    seconds += std::max(work.flops / kProductFlopsPerSecond, bytes / kMemoryBytesPerSecond);
+  }
+  return seconds;
+}
+
 void CudaProgram::find_company(const CudaExchange& exchange) {
   const ProgramTables tables(graph_, graph_.ranks[rank_.index()].program);
   const std::optional<ProgramWaits> direct = direct_waits(tables);
-  overlap_ = overlap_of(tables.runs, direct ? *direct : stepped_waits(tables));
-  processors_in_company_ = exchange.processors_in_company();
+  const ProgramWaits waits = direct ? *direct : stepped_waits(tables);
+  const Overlap overlap = overlap_of(tables.runs, waits);
+  CompanyLoad load;
+  std::vector<double> seconds(runs_.size());
+  double computation = 0;
+  for (std::size_t i = 0; i < runs_.size(); ++i) {
+    const double bytes = exchanged_bytes(runs_[i]);
+    const bool computes = tables.runs[i].queue == QueueRole::kCompute;
+    seconds[i] = computes ? modelled_seconds(RunId(i)) : bytes / kSlowBytesPerSecond;
+    if (computes) computation += seconds[i];
+    if (!overlap.beside[i]) continue;
+    load.bytes += bytes;
+    if (computes) load.seconds += seconds[i];
+  }
+  if (computation > 0) load.waiting_share = waiting_time(tables.runs, waits, seconds) / computation;
+  processors_of_slow_ = exchange.processors_of_slow();
+  if (processors_of_slow_ == 0 || !goes_slowly(load)) return;
+  is_beside_slow_ = overlap.beside;
   for (std::size_t i = 0; i < runs_.size(); ++i)
     for (const auto& communication : runs_[i].communications)
-      communication->has_company = overlap_.beside[i];
+      communication->goes_slowly = overlap.beside[i];
 }
 
 // 0: all.
 std::int32_t CudaProgram::processors_for(RunId id) const {
-  if (processors_in_company_ == 0 || !overlap_.beside[id.index()]) return 0;
+  if (is_beside_slow_.empty() || !is_beside_slow_[id.index()]) return 0;
   int device = 0, all = 0;
   SEXTANT_CUDA(cudaGetDevice(&device));
   SEXTANT_CUDA(cudaDeviceGetAttribute(&all, cudaDevAttrMultiProcessorCount, device));
-  return std::max(1, all - processors_in_company_);
+  return std::max(1, all - processors_of_slow_);
 }
 
 // A launch has the staging of its queues to itself: launches of a queue follow each other, and none

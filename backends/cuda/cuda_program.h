@@ -5,7 +5,6 @@
 #include "actor/host_copies.h"
 #include "actor/kernel_contexts.h"
 #include "actor/operands.h"
-#include "actor/overlap.h"
 #include "backends/cuda/channels_last.h"
 #include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/cuda_context.h"
@@ -82,6 +81,7 @@ class CudaProgram {
   std::size_t arena_size() const;
   void make_communications(const CudaExchange* exchange);
   void lay_out_staging(const CudaExchange& exchange);
+  double modelled_seconds(RunId id) const;
   void find_company(const CudaExchange& exchange);
   std::int32_t processors_for(RunId id) const;
   void place_communications(RunId id);
@@ -107,8 +107,8 @@ class CudaProgram {
   Bytes staging_size_, communicators_size_;
   std::vector<CudaRun> runs_;
   std::vector<std::vector<CudaCommunication*>> communications_;
-  Overlap overlap_;  // of a program that communicates
-  int processors_in_company_ = 0;
+  std::vector<bool> is_beside_slow_;  // by run; empty: no communication goes slowly
+  int processors_of_slow_ = 0;
   // By run, of each of its communications: staging, and what the exchange wants beside it.
   struct StagingPlace {
     Bytes staging, aside;

@@ -32,7 +32,7 @@ class LocalExchange final : public CudaExchange {
   Bytes communicator_bytes(std::span<const CudaCommunication* const>) const override {
     return Bytes(0);
   }
-  int processors_in_company() const override { return 0; }
+  int processors_of_slow() const override { return 0; }
   void connect(std::span<CudaCommunication* const>, HostGroup&) override {}
   void enqueue(std::span<const Part> parts) override;
   bool is_alone() const override { return false; }

@@ -32,7 +32,7 @@ NcclExchange::~NcclExchange() = default;
 Bytes NcclExchange::communicator_bytes(std::span<const CudaCommunication* const>) const {
   return Bytes(0);
 }
-int NcclExchange::processors_in_company() const { return 0; }
+int NcclExchange::processors_of_slow() const { return 0; }
 void NcclExchange::connect(std::span<CudaCommunication* const>, HostGroup&) {}
 void NcclExchange::enqueue(std::span<const Part>) {}
 void NcclExchange::note_replay(Rank, std::int64_t) {}
@@ -52,10 +52,6 @@ namespace {
 // Of one communicator. By the measurements 16 move 64 MiB in 1.1 times the time of 24, which NCCL
 // takes unasked.
 constexpr int kCommunicatorBlocks = 16;
-// Where ranks compute meanwhile. Bytes then have time, and products lose least: beside an endless
-// all_reduce of 4 blocks a product that is cut for the other processors takes 1.16 times as long,
-// of 8 blocks 1.5 times (design 11, section 3).
-constexpr int kBlocksInCompany = 4;
 // An inner wait of `abort` for a launch thread that is inside NCCL.
 constexpr std::chrono::seconds kPatience{2};
 
@@ -118,19 +114,17 @@ std::int32_t take_number(std::span<const std::byte>& bytes) {
 }
 
 // What a rank brings of a communicator: the id where it is the first of its ranks, and how many
-// bytes it moves with and without company.
+// bytes it would move slowly and fast.
 struct Offer {
   std::optional<ncclUniqueId> id;
-  double in_company = 0, alone = 0;
+  double slow = 0, fast = 0;
 
   void add(const Offer& other) {
     if (other.id) id = other.id;
-    in_company += other.in_company;
-    alone += other.alone;
+    slow += other.slow;
+    fast += other.fast;
   }
-  int blocks(int most) const {
-    return in_company > alone ? std::min(most, kBlocksInCompany) : most;
-  }
+  int blocks(int most) const { return slow > fast ? std::min(most, kBlocksInCompany) : most; }
 };
 using Offers = std::map<CommunicatorKey, Offer>;
 
@@ -144,7 +138,7 @@ HostBytes offers_to_bytes(const Offers& offers) {
     append_number(bytes, static_cast<std::int32_t>(key.ranks.size()));
     for (const Rank rank : key.ranks) append_number(bytes, rank.value);
     append_number(bytes, key.transfers.value);
-    append(std::array{offer.in_company, offer.alone});
+    append(std::array{offer.slow, offer.fast});
     append_number(bytes, offer.id ? 1 : 0);
     if (offer.id) append(offer.id->internal);
   }
@@ -162,8 +156,8 @@ void take_offers(std::span<const std::byte> bytes, Offers& offers) {
     for (Rank& rank : key.ranks) rank.value = take_number(bytes);
     key.transfers.value = take_number(bytes);
     Offer offer;
-    take(offer.in_company);
-    take(offer.alone);
+    take(offer.slow);
+    take(offer.fast);
     if (take_number(bytes) != 0) take(offer.id.emplace().internal);
     offers[key].add(offer);
   }
@@ -190,7 +184,7 @@ Offers own_offers(const PhysicalGraph& graph, std::span<const CudaCommunication*
     if (communication->num_members() == 1) continue;
     Offer& offer = offers[communicator_key(graph, communication->group,
                                            communication->communication().primitive)];
-    double& bytes = communication->has_company ? offer.in_company : offer.alone;
+    double& bytes = communication->goes_slowly ? offer.slow : offer.fast;
     for (const ExchangeCall& call : communication->script().exchange)
       bytes += static_cast<double>((size_of(communication->script().dtype) * call.elements).value);
   }
@@ -286,7 +280,7 @@ Bytes NcclExchange::communicator_bytes(std::span<const CudaCommunication* const>
   return bytes;
 }
 
-int NcclExchange::processors_in_company() const {
+int NcclExchange::processors_of_slow() const {
   return std::min(kBlocksInCompany, blocks_of_card());
 }
 

@@ -45,4 +45,12 @@ TEST_CASE("what a communicator takes is what was measured on H200, and no less")
   CHECK(mib(true, false, 16) == 104 + 192);
 }
 
+TEST_CASE("collectives go slowly where what is beside them has room and nobody waits") {
+  // 4 blocks move 82 GB in a second.
+  CHECK(goes_slowly({.seconds = 1, .bytes = 45e9, .waiting_share = 0.005}));
+  CHECK_FALSE(goes_slowly({.seconds = 1, .bytes = 46e9, .waiting_share = 0.005}));
+  CHECK_FALSE(goes_slowly({.seconds = 1, .bytes = 10e9, .waiting_share = 0.02}));
+  CHECK_FALSE(goes_slowly({.seconds = 1, .bytes = 0}));  // none are there
+}
+
 }  // namespace sextant::communicator_key_test

@@ -18,9 +18,14 @@ struct Line {
 };
 constexpr QueueRole c = QueueRole::kCompute, n = QueueRole::kCollective;
 
-std::vector<bool> beside(const std::vector<Line>& lines) {
+struct Program {
   std::vector<RunEntry> runs;
   ProgramWaits waits;
+};
+
+Program program_of(const std::vector<Line>& lines) {
+  Program program;
+  auto& [runs, waits] = program;
   std::array<std::int32_t, kNumQueueRoles> units{};
   for (const Line& line : lines) {
     std::int32_t& next = units[static_cast<std::size_t>(line.queue)];
@@ -30,7 +35,17 @@ std::vector<bool> beside(const std::vector<Line>& lines) {
     waits.waits.insert(waits.waits.end(), line.waits.begin(), line.waits.end());
     waits.end.push_back(static_cast<std::int32_t>(waits.waits.size()));
   }
-  return overlap_of(runs, waits).beside;
+  return program;
+}
+
+std::vector<bool> beside(const std::vector<Line>& lines) {
+  const Program program = program_of(lines);
+  return overlap_of(program.runs, program.waits).beside;
+}
+
+double waiting(const std::vector<Line>& lines, const std::vector<double>& seconds) {
+  const Program program = program_of(lines);
+  return waiting_time(program.runs, program.waits, seconds);
 }
 
 }  // namespace
@@ -59,6 +74,22 @@ TEST_CASE("a collective that only the next step waits for has company in both") 
   CHECK(beside({{c}, {c, {{2, 1}}}, {n, {{1}}}}) == std::vector{true, false, true});
   // Nobody waits: it is open for ever.
   CHECK(beside({{c}, {n, {{0}}}}) == std::vector{true, true});
+}
+
+TEST_CASE("computation waits for what of a collective it does not cover") {
+  // Run 1 begins at 1 and ends at 1 + its time; run 3, which waits for it, would begin at 1 + 4.
+  const std::vector<Line> reduction{{c}, {n, {{0}}}, {c}, {c, {{1}}}};
+  CHECK(waiting(reduction, {1, 3, 4, 1}) == 0);
+  CHECK(waiting(reduction, {1, 6, 4, 1}) == 2);
+  // The second collective begins when the first has ended: 1 + 3 + 3 instead of 1 + 4.
+  CHECK(waiting({{c}, {n, {{0}}}, {n, {{0}}}, {c}, {c, {{2}}}}, {1, 3, 3, 4, 1}) == 2);
+}
+
+TEST_CASE("a collective of the step before is waited for in this one") {
+  // Run 2 gathers behind run 1 for run 1 of the next step; run 0, of 2 s, is all that covers it.
+  const std::vector<Line> gather{{c}, {c, {{2, 1}}}, {n, {{1}}}};
+  CHECK(waiting(gather, {2, 1, 2}) == 0);
+  CHECK(waiting(gather, {2, 1, 5}) == 3);
 }
 
 }  // namespace sextant::overlap_test
