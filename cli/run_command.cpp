@@ -335,6 +335,13 @@ PhysicalGraph compiled(const PlannedJob& planned, const std::optional<ArenaRoom>
   return graph;
 }
 
+void note_local_exchange(const RunArguments& arguments, const Console& console) {
+  console.note(
+      "ranks pull from each other (--collectives local): times and rates are of no network");
+  if (arguments.graphs == "on")
+    console.note("--graphs on has no effect: ranks that pull from each other meet in every step");
+}
+
 // Threads are inside a library that does not come back: no destructor may run.
 [[noreturn]] void end_failed(const std::string& reason, bool json) {
   const int code = report_error(Error(ErrorCode::kRankFailed, reason), json);
@@ -426,8 +433,7 @@ void run_run(const RunArguments& arguments, const CommonOptions& common, Console
   const bool is_planned =
       !exchanges_slowly && is_planned_device(arguments.backend, planned_device, devices);
   if (exchanges_slowly)
-    console.note(
-        "ranks pull from each other (--collectives local): times and rates are of no network");
+    note_local_exchange(arguments, console);
   else if (!is_planned)
     note_other_device(arguments, planned_device.name, devices, console);
   const PhysicalGraph graph =
