@@ -5,7 +5,7 @@
 #include "actor/host_side.h"
 #include "actor/mix.h"
 #include "actor/protocol.h"
-#include "actor/reused_thread.h"
+#include "actor/rank_threads.h"
 #include "actor/tape.h"
 #include "core/check.h"
 
@@ -359,35 +359,8 @@ IssueHash RankRuntime::hash() const {
 
 namespace {
 
-// Runs `body(rank)` on a thread per device. The first error aborts all devices, calls `stop` and is
-// rethrown when every thread has ended.
-template <typename Body, typename Stop>
-void on_all(std::span<Device* const> devices, const Body& body, const Stop& stop) {
-  std::mutex mutex;
-  std::exception_ptr first;
-  const auto failed = [&](std::exception_ptr error, const std::string& reason) {
-    {
-      const std::lock_guard lock(mutex);
-      if (first) return;
-      first = std::move(error);
-    }
-    stop(reason);
-    for (Device* device : devices) device->abort(reason);
-  };
-  std::vector<ReusedThread> threads;
-  for (std::size_t rank = 0; rank < devices.size(); ++rank) {
-    threads.emplace_back([&, rank] {
-      try {
-        body(rank);
-      } catch (const std::exception& error) {
-        failed(std::current_exception(), error.what());
-      } catch (...) {
-        failed(std::current_exception(), "unknown exception");
-      }
-    });
-  }
-  for (ReusedThread& thread : threads) thread.join();
-  if (first) std::rethrow_exception(first);
+void abort_all(std::span<Device* const> devices, const std::string& reason) {
+  for (Device* device : devices) device->abort(reason);
 }
 
 void require_all_ranks(const PhysicalGraph& graph, std::span<Device* const> devices) {
@@ -399,9 +372,9 @@ void require_all_ranks(const PhysicalGraph& graph, std::span<Device* const> devi
 
 void prepare_all(const PhysicalGraph& graph, std::span<Device* const> devices) {
   require_all_ranks(graph, devices);
-  on_all(
-      devices, [&](std::size_t rank) { devices[rank]->prepare(graph, Rank(rank)); },
-      [](const std::string&) {});
+  on_rank_threads(
+      devices.size(), [&](std::size_t rank) { devices[rank]->prepare(graph, Rank(rank)); },
+      [&](const std::string& reason) { abort_all(devices, reason); });
 }
 
 std::vector<IssueHash> run_all(const PhysicalGraph& graph, std::span<Device* const> devices,
@@ -415,14 +388,15 @@ std::vector<IssueHash> run_all(const PhysicalGraph& graph, std::span<Device* con
     runtimes.emplace_back(graph, Rank(rank), tables.of(graph.ranks[rank].program), *devices[rank],
                           host, options);
   }
-  on_all(
-      devices,
+  on_rank_threads(
+      devices.size(),
       [&](std::size_t rank) {
         runtimes[rank].run(steps);
         runtimes[rank].drain();
       },
       [&](const std::string& reason) {
         for (RankRuntime& runtime : runtimes) runtime.stop(reason);
+        abort_all(devices, reason);
       });
   std::vector<IssueHash> hashes;
   for (const RankRuntime& runtime : runtimes) hashes.push_back(runtime.hash());

@@ -227,13 +227,15 @@ void add_run(Program& p) {
                             "Examples:\n  sextant run plan.json --data text.txt --steps 50 --out "
                             "run\n"
                             "  sextant run plan.json --backend cuda --data random --profile 3\n"
+                            "  sextant run plan.json --backend cuda --gpus 0,1 --data random\n"
                             "  sextant run plan.json --backend cuda --ranks-per-gpu 4",
                             [&p](Console& console) { run_run(p.run, p.common, console); });
   add_job(verb, p.run.job, true);
   verb.add_option("--backend", p.run.backend, "cpu, cuda");
   verb.add_option("--queues", p.run.queues, "cpu: asynchronous (default), inline, stress");
   verb.add_option("--kernels", p.run.kernels, "cpu: fast (default), reference");
-  verb.add_option("--graphs", p.run.graphs, "cuda: a step as one CUDA graph: on (default), off");
+  verb.add_option("--graphs", p.run.graphs,
+                  "cuda: a step as one CUDA graph: on (default of one rank), off");
   verb.add_flag("--deterministic", p.run.deterministic, "cuda: the same bits in every run");
   verb.add_option("--matmul-cache", p.run.matmul_cache,
                   "cuda: file that keeps which algorithms were measured to be fast");
@@ -241,7 +243,10 @@ void add_run(Program& p) {
   verb.add_option("--ranks-per-gpu", p.run.ranks_per_gpu,
                   "cuda: neighbouring ranks that share a GPU (1)");
   verb.add_option("--collectives", p.run.collectives,
-                  "cuda: local (default): ranks of one process pull from each other");
+                  "cuda: nccl (default where each rank has a GPU), local: ranks pull from each "
+                  "other, may share a GPU");
+  verb.add_option("--timeout", p.run.timeout_s,
+                  "seconds in which something must end while a rank waits for others");
   verb.add_option("--data", p.run.data, "text file or folder of text files; random: uniform ids");
   verb.add_option("--steps", p.run.steps, "optimizer steps");
   verb.add_option("--profile", p.run.profile, "extra steps that time every operator");

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 
 #ifdef SEXTANT_HAS_CUDA
 #include "backends/cuda/cuda_backend.h"
@@ -32,10 +33,21 @@ CpuKernels parse_kernels(const std::string& text) {
   return text == "fast" ? CpuKernels::kFast : CpuKernels::kReference;
 }
 
+void require_timeout(const RunArguments& arguments) {
+  constexpr double kLongest_s = 86'400;
+  require(arguments.timeout_s > 0 && arguments.timeout_s <= kLongest_s, ErrorCode::kUsage,
+          "--timeout {} is not between 0 and {} seconds", arguments.timeout_s, kLongest_s);
+}
+
+std::int64_t timeout_ms(const RunArguments& arguments) {
+  return std::max<std::int64_t>(1, std::llround(1e3 * arguments.timeout_s));
+}
+
 CpuOptions cpu_options(const RunArguments& arguments) {
   CpuOptions options;
   options.queues = parse_queues(arguments.queues.empty() ? kDefaultQueues : arguments.queues);
   options.kernels = parse_kernels(arguments.kernels.empty() ? kDefaultKernels : arguments.kernels);
+  options.rendezvous_timeout_ms = timeout_ms(arguments);
   return options;
 }
 
@@ -78,10 +90,9 @@ std::vector<std::string> lower_words(std::string_view text) {
   return words;
 }
 
-bool parse_graphs(const std::string& text) {
+void require_graphs(const std::string& text) {
   require(text.empty() || text == "on" || text == "off", ErrorCode::kUsage,
           "--graphs '{}' is not one of on, off", text);
-  return text != "off";
 }
 
 // "0,1"
@@ -93,7 +104,10 @@ std::vector<int> parse_gpus(const std::string& text) {
                            word.find_first_not_of("0123456789") == std::string::npos;
     require(is_number, ErrorCode::kUsage,
             "--gpus '{}': '{}' is no number of a GPU; wanted is a list as 0,1", text, word);
-    gpus.push_back(std::stoi(std::string(word)));
+    const int gpu = std::stoi(std::string(word));
+    require(std::find(gpus.begin(), gpus.end(), gpu) == gpus.end(), ErrorCode::kUsage,
+            "--gpus '{}': GPU {} is named twice", text, gpu);
+    gpus.push_back(gpu);
   }
   return gpus;
 }
@@ -102,11 +116,16 @@ constexpr std::int64_t kMostRanksPerGpu = 1024;
 
 void require_gpu_placement(const RunArguments& arguments) {
   parse_gpus(arguments.gpus);
-  require(arguments.collectives.empty() || arguments.collectives == "local", ErrorCode::kUsage,
-          "--collectives '{}' is not one of local", arguments.collectives);
+  const std::string& collectives = arguments.collectives;
+  require(collectives.empty() || collectives == "nccl" || collectives == "local", ErrorCode::kUsage,
+          "--collectives '{}' is not one of nccl, local", collectives);
   const std::int64_t each = arguments.ranks_per_gpu.value_or(1);
   require(each >= 1 && each <= kMostRanksPerGpu, ErrorCode::kUsage,
           "--ranks-per-gpu {} is not between 1 and {}", each, kMostRanksPerGpu);
+  require(collectives != "nccl" || each == 1, ErrorCode::kUsage,
+          "--collectives nccl with --ranks-per-gpu {}: NCCL wants a card for each rank; ranks that "
+          "share one have --collectives local",
+          each);
 }
 
 void require_cpu_options(const RunArguments& arguments) {
@@ -124,7 +143,7 @@ void require_cpu_options(const RunArguments& arguments) {
 }
 
 void require_cuda_options(const RunArguments& arguments) {
-  parse_graphs(arguments.graphs);
+  require_graphs(arguments.graphs);
   require_gpu_placement(arguments);
   require(arguments.queues.empty(), ErrorCode::kUsage,
           "--queues {}: queues of a GPU are its streams; the option belongs to --backend cpu",
@@ -143,11 +162,29 @@ void require_cuda_options(const RunArguments& arguments) {
 #endif
 }
 
+#ifdef SEXTANT_HAS_CUDA
+CudaWorldOptions world_options(const RunArguments& arguments) {
+  CudaWorldOptions options;
+  options.each.deterministic = arguments.deterministic;
+  options.each.graphs = arguments.graphs != "off";
+  options.graphs_of_several = arguments.graphs == "on";
+  options.each.tune_matmuls = !arguments.deterministic;
+  options.each.matmul_cache = arguments.matmul_cache;
+  options.gpus = parse_gpus(arguments.gpus);
+  options.ranks_per_gpu = static_cast<int>(arguments.ranks_per_gpu.value_or(1));
+  if (arguments.collectives == "nccl") options.collectives = CudaCollectives::kNccl;
+  if (arguments.collectives == "local") options.collectives = CudaCollectives::kLocal;
+  options.timeout_ms = timeout_ms(arguments);
+  return options;
+}
+#endif
+
 }  // namespace
 
 void require_backend(const RunArguments& arguments) {
   require(arguments.backend == "cpu" || arguments.backend == "cuda", ErrorCode::kUsage,
           "--backend '{}' is not one of cpu, cuda", arguments.backend);
+  require_timeout(arguments);
   if (arguments.backend == "cpu")
     require_cpu_options(arguments);
   else
@@ -168,6 +205,17 @@ std::string devices_text(const RunArguments& arguments, std::int64_t ranks) {
   return counted(ranks, "CPU rank");
 }
 
+bool exchanges_locally(const RunArguments& arguments, std::int64_t ranks) {
+#ifdef SEXTANT_HAS_CUDA
+  if (arguments.backend == "cuda" && ranks > 1)
+    return collectives_of(static_cast<std::size_t>(ranks), world_options(arguments)) ==
+           CudaCollectives::kLocal;
+#endif
+  static_cast<void>(arguments);
+  static_cast<void>(ranks);
+  return false;
+}
+
 bool is_planned_device(std::string_view backend, const DeviceKind& planned,
                        std::string_view devices) {
   const std::vector<std::string> wanted = lower_words(planned.name), used = lower_words(devices);
@@ -179,25 +227,20 @@ bool is_planned_device(std::string_view backend, const DeviceKind& planned,
   return model != wanted.end() && std::find(used.begin(), used.end(), *model) != used.end();
 }
 
-std::unique_ptr<RunDevices> make_run_devices(
-    const PhysicalGraph& graph, const RunArguments& arguments, std::uint64_t seed, bool profile,
-    const std::function<void(const std::string&)>& notice) {
+std::unique_ptr<RunDevices> make_run_devices(const PhysicalGraph& graph,
+                                             const RunArguments& arguments, std::uint64_t seed,
+                                             bool profile, const RunListeners& listeners) {
 #ifdef SEXTANT_HAS_CUDA
   if (arguments.backend == "cuda") {
-    CudaWorldOptions options;
+    CudaWorldOptions options = world_options(arguments);
     options.each.seed = seed;
     options.each.profile = profile;
-    options.each.deterministic = arguments.deterministic;
-    options.each.graphs = parse_graphs(arguments.graphs);
-    options.each.tune_matmuls = !arguments.deterministic;
-    options.each.matmul_cache = arguments.matmul_cache;
-    options.each.notice = notice;
-    options.gpus = parse_gpus(arguments.gpus);
-    options.ranks_per_gpu = static_cast<int>(arguments.ranks_per_gpu.value_or(1));
+    options.each.notice = listeners.notice;
+    options.give_up = listeners.give_up;
     return std::make_unique<GpuRanks>(graph, options);
   }
 #endif
-  static_cast<void>(notice);
+  static_cast<void>(listeners);
   CpuOptions options = cpu_options(arguments);
   options.seed = seed;
   options.profile = profile;

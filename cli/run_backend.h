@@ -35,18 +35,28 @@ void require_backend(const RunArguments& arguments);
 // "2 CPU ranks", "NVIDIA H200", "4 ranks on 1 x NVIDIA H200".
 std::string devices_text(const RunArguments& arguments, std::int64_t ranks);
 
+// Whether ranks share no library and no network: times say nothing of one. Refuses what the cards
+// of this machine cannot do.
+bool exchanges_locally(const RunArguments& arguments, std::int64_t ranks);
+
 // Whether the devices that run are of the kind that a plan is for. They are known by name alone: a
 // CPU's begins with "cpu"; of others the model, which is the first word with a digit ("H100" of
 // "H100-SXM5-80GB"), is a word of what the driver calls the device ("NVIDIA H100 80GB HBM3").
 bool is_planned_device(std::string_view backend, const DeviceKind& planned,
                        std::string_view devices);
 
-// With `profile` the devices keep stamps. `notice` gets what a device does otherwise than asked.
-// Memory is free again when they are destroyed.
+// Who hears of devices.
+struct RunListeners {
+  // What a device does otherwise than asked.
+  std::function<void(const std::string&)> notice;
+  // Ranks do not end: whoever hears it ends the process. On a thread of its own.
+  std::function<void(const std::string&)> give_up;
+};
+
+// With `profile` the devices keep stamps. Memory is free again when they are destroyed.
 std::unique_ptr<RunDevices> make_run_devices(const PhysicalGraph& graph,
                                              const RunArguments& arguments, std::uint64_t seed,
-                                             bool profile,
-                                             const std::function<void(const std::string&)>& notice);
+                                             bool profile, const RunListeners& listeners);
 
 // What arenas may grow to on the devices that run. Nothing where that is not known: of GPUs, whose
 // free memory is seen when they are prepared.

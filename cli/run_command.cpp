@@ -23,6 +23,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <functional>
@@ -334,12 +336,29 @@ PhysicalGraph compiled(const PlannedJob& planned, const std::optional<ArenaRoom>
   return graph;
 }
 
+void note_local_exchange(const RunArguments& arguments, const Console& console) {
+  console.note(
+      "ranks pull from each other (--collectives local): times and rates are of no network");
+  if (arguments.graphs == "on")
+    console.note("--graphs on has no effect: ranks that pull from each other meet in every step");
+}
+
+// Threads are inside a library that does not come back: no destructor may run.
+[[noreturn]] void end_failed(const std::string& reason, bool json) {
+  const int code = report_error(Error(ErrorCode::kRankFailed, reason), json);
+  std::fflush(stdout);
+  std::_Exit(code);
+}
+
 std::unique_ptr<RunDevices> prepared_devices(const RunSetup& setup, bool profile,
                                              const std::function<void()>& last_words,
                                              Console& console) {
   const WorkWatch watch = watch_preparation("preparing " + setup.devices, last_words, console);
-  return make_run_devices(setup.graph, setup.arguments, setup.common.seed, profile,
-                          [&console](const std::string& text) { console.say(text); });
+  return make_run_devices(
+      setup.graph, setup.arguments, setup.common.seed, profile,
+      {.notice = [&console](const std::string& text) { console.say(text); },
+       .give_up =
+           [json = setup.common.json](const std::string& reason) { end_failed(reason, json); }});
 }
 
 // Nothing when the user interrupted. The devices are gone when it returns: their memory is the
@@ -411,12 +430,11 @@ void run_run(const RunArguments& arguments, const CommonOptions& common, Console
   if (arguments.learning_rate) planned.job.optimizer.learning_rate = *arguments.learning_rate;
   const std::string devices = devices_text(arguments, planned.plan.strategy.ranks());
   const DeviceKind& planned_device = planned.job.cluster.device;
-  const bool exchanges_slowly = arguments.backend == "cuda" && planned.plan.strategy.ranks() > 1;
+  const bool exchanges_slowly = exchanges_locally(arguments, planned.plan.strategy.ranks());
   const bool is_planned =
       !exchanges_slowly && is_planned_device(arguments.backend, planned_device, devices);
   if (exchanges_slowly)
-    console.note(
-        "ranks pull from each other (--collectives local): times and rates are of no network");
+    note_local_exchange(arguments, console);
   else if (!is_planned)
     note_other_device(arguments, planned_device.name, devices, console);
   const PhysicalGraph graph =

@@ -84,12 +84,13 @@ struct RunArguments {
   JobArguments job;
   std::string backend = "cpu";
   std::string queues, kernels;                // of CPU ranks; empty: the defaults
-  std::string graphs;                         // of GPUs: on (default, empty) or off
+  std::string graphs;                         // of GPUs: on or off; empty: on with one rank
   bool deterministic = false;                 // likewise
   std::string matmul_cache;                   // likewise: file of measured algorithms; empty: none
   std::string gpus;                           // likewise: "0,1"; empty: all
-  std::string collectives;                    // likewise: local (default, empty)
+  std::string collectives;                    // likewise: nccl, local; empty: by the cards
   std::optional<std::int64_t> ranks_per_gpu;  // likewise; nothing: 1
+  double timeout_s = 60;                      // of waits for other ranks
   std::string data;
   std::int64_t steps = 20;
   std::int64_t profile = 0;

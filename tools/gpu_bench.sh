@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
-# On a machine with a GPU and PyTorch: step times and loss curves, ours beside PyTorch's, in one run
-# on one card. Prints a table; logs and JSON go to a folder.
-# usage: tools/gpu_bench.sh [--build DIR] [--peer torch_gpt.py] [--steps N] [LOG_FOLDER]
+# On a machine with GPUs and PyTorch: step times and loss curves, ours beside PyTorch's, in one run
+# on the same cards. Prints a table; logs and JSON go to a folder.
+# usage: tools/gpu_bench.sh [--build DIR] [--peer torch_gpt.py] [--steps N] [--rows "NAME ..."] [--no-losses] [LOG_FOLDER]
 set -uo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.." || exit 2
 
-build=build-gpu peer="" steps=30 logs=out/gpu-bench
+build=build-gpu peer="" steps=30 logs=out/gpu-bench rows="" losses=yes
 while [ $# -gt 0 ]; do
   case "$1" in
     --build) build="$2"; shift ;;
     --peer) peer="$(readlink -f "$2")"; shift ;;
     --steps) steps="$2"; shift ;;
+    --rows) rows="$2"; shift ;;
+    --no-losses) losses=no ;;
     -h | --help) sed -n '2,4s/^# //p' "$0"; exit 0 ;;
     -*) sed -n '4s/^# //p' "$0" >&2; exit 2 ;;
     *) logs="$1" ;;
@@ -35,36 +37,54 @@ find . -maxdepth 3 -name '*.md' -not -path './build*' -not -path './out/*' -prin
 number() { python3 -c "import json, sys; print(json.load(open(sys.argv[1]))[sys.argv[2]])" "$1" "$2"; }
 
 failed=0
-printf '%-22s %10s %10s %7s %7s\n' "step" "ours ms" "torch ms" "ratio" "MFU"
-for case in medium:16 xl:8; do
-  name="${case%:*}" batch="${case#*:}"
-  out="$logs/$name"
-  if ! "$sextant" run "$peers/gpt2-$name-50304.json" -c "$cluster" --strategy "dp=1 micro_batch=$batch" \
-    --global-batch "$batch" --backend cuda --data random --steps "$steps" \
+gpus="$(nvidia-smi -L | wc -l)"
+# row NAME CARDS MODEL GLOBAL_BATCH STRATEGY PEER_ARGUMENTS: one line of the table. PyTorch's batch is per card.
+row() {
+  local name="$1" cards="$2" model="$3" batch="$4" strategy="$5" peer_arguments="$6" ours theirs=""
+  local out="$logs/$name" torch=(python3)
+  [ -z "$rows" ] || [[ " $rows " == *" $name "* ]] || return 0
+  if [ "$gpus" -lt "$cards" ]; then
+    printf '%-34s skipped: %d GPUs are needed\n' "$name" "$cards"
+    return 0
+  fi
+  if ! "$sextant" run "$peers/gpt2-$model-50304.json" -c "$cluster" --strategy "$strategy" \
+    --global-batch "$batch" --backend cuda --data random --steps "$steps" --gpus "$(seq -s, 0 $((cards - 1)))" \
     --matmul-cache "$logs/matmul.cache" --out "$out" --overwrite >"$out.log" 2>&1; then
     tail -5 "$out.log"
     failed=1
-    continue
+    return 0
   fi
   ours="$(number "$out/run.json" step_time_s)"
-  theirs=""
   if [ -n "$peer" ] && python3 -c 'import torch' 2>/dev/null; then
-    (cd "$logs" && python3 "$peer" --model "$name" --mbs "$batch" --steps "$steps" >"$name.torch.log" 2>&1)
+    [ "$cards" = 1 ] || torch=(python3 -m torch.distributed.run --standalone --nproc-per-node "$cards")
+    # shellcheck disable=SC2086
+    (cd "$logs" && "${torch[@]}" "$peer" --model "$model" $peer_arguments --steps "$steps" >"$name.torch.log" 2>&1)
     theirs="$(sed -n 's/^RESULT //p' "$out.torch.log" |
       python3 -c 'import json, sys; print(json.load(sys.stdin)["step_ms"])')"
     [ -n "$theirs" ] || { tail -5 "$out.torch.log"; failed=1; }
   fi
-  python3 - "$name" "$batch" "$ours" "$theirs" "$out/metrics.jsonl" <<'EOF'
+  python3 - "$name" "$strategy" "$ours" "$theirs" "$out/metrics.jsonl" <<'EOS'
 import json, statistics, sys
-name, batch, ours, theirs, metrics = sys.argv[1:]
+name, strategy, ours, theirs, metrics = sys.argv[1:]
 ours = float(ours) * 1e3
 values = [json.loads(line)["mfu"] for line in open(metrics)]
 mfu = "n/a" if None in values else f"{statistics.median(values):.3f}"  # none on another card than the cluster's
 ratio = f"{float(theirs) / ours:7.3f}" if theirs else "skipped"
-print(f"{'gpt2-' + name + ' ' + batch + ' x 1024':22} {ours:10.2f} {theirs or 'skipped':>10} {ratio:>7} {mfu:>7}")
-EOF
-done
+print(f"{name:34} {ours:10.2f} {theirs or 'skipped':>10} {ratio:>7} {mfu:>7}  {strategy}", flush=True)
+EOS
+}
+printf '%-34s %10s %10s %7s %7s  %s\n' "step" "ours ms" "torch ms" "ratio" "MFU" "strategy"
+row medium-16x1024 1 medium 16 "dp=1 micro_batch=16" "--mbs 16"
+row xl-8x1024 1 xl 8 "dp=1 micro_batch=8" "--mbs 8"
+row medium-dp2-16x1024 2 medium 32 "dp=2 micro_batch=16" "--mbs 16 --strategy ddp"
+row xl-dp2-8x1024 2 xl 16 "dp=2 micro_batch=8" "--mbs 8 --strategy ddp"
+row xl-zero1-8x1024 2 xl 16 "dp=2 micro_batch=8 zero=1" "--mbs 8 --strategy ddp"
+row 2.7b-zero3-8x1024 2 2.7b 16 "dp=2 micro_batch=8 zero=3" "--mbs 8 --strategy fsdp"
+row 2.7b-tp2-8x1024 2 2.7b 8 "tp=2 micro_batch=8 sp=on" "--mbs 8 --strategy tp --tp 2"
+row 2.7b-pp2-8x4x1024 2 2.7b 32 "pp=2 micro_batch=4 schedule=1f1b" "--mbs 4 --micro 8 --strategy pp"
+row 2.7b-pp2-zbv-8x4x1024 2 2.7b 32 "pp=2 micro_batch=4 schedule=zb-v virtual=2" "--mbs 4 --micro 8 --strategy pp"
 
+[ "$losses" = yes ] || exit "$failed"
 # Bounds: f32 differs by the order of sums, which 200 updates amplify; bf16 rounds weights and
 # activations at 2^-9 relative.
 for model in gpt-3m llama-3m; do

@@ -13,6 +13,8 @@
 
 namespace sextant {
 
+struct MeasuredChoices;  // measured_choices.h
+
 struct CudaOptions {
   int device = 0;          // CUDA ordinal
   std::uint64_t seed = 0;  // of weights
@@ -25,6 +27,8 @@ struct CudaOptions {
   bool tune_matmuls = false;
   // File that keeps what was measured, for later runs on a card of this kind; empty: none.
   std::string matmul_cache;
+  // Where ranks of a job keep what they measured, so that all run alike; null: each its own.
+  std::shared_ptr<MeasuredChoices> choices;
   // Where the device says what it did otherwise than asked, in one line.
   std::function<void(const std::string&)> notice;
   // From the third step on, a step is one CUDA graph; the numbers are those of single launches.
@@ -41,26 +45,35 @@ std::string why_no_cuda_device();
 std::string cuda_device_name(int device);
 
 // How ranks exchange bytes. Local: launch threads of one process meet on the host and pull from
-// each other by kernels; ranks may share a card.
-enum class CudaCollectives : std::uint8_t { kLocal };
+// each other by kernels; ranks may share a card. NCCL: its collectives, a card per rank, and no
+// host waits. Automatic: NCCL where that is so and the build has it.
+enum class CudaCollectives : std::uint8_t { kAutomatic, kNccl, kLocal };
 
 struct CudaWorldOptions {
-  // What every rank is run with, but for `device`, which means nothing here. Several ranks measure
-  // no algorithms: each would choose its own, and copies of one value would differ.
+  // What every rank is run with, but for `device` and `choices`, which mean nothing here.
   CudaOptions each;
   std::vector<int> gpus;  // CUDA ordinals; empty: all
   int ranks_per_gpu = 1;  // rank r is on gpus[r / ranks_per_gpu]
-  CudaCollectives collectives = CudaCollectives::kLocal;
-  std::int64_t meeting_timeout_ms = 60'000;
+  CudaCollectives collectives = CudaCollectives::kAutomatic;
+  // With `each.graphs`, steps of several ranks are graphs too, where NCCL exchanges.
+  bool graphs_of_several = false;
+  // How long a rank waits while nothing of it ends; likewise for peers' launch threads.
+  std::int64_t timeout_ms = 60'000;
+  // Called once, on a thread, when ranks that were told to end have not, or when they could not be
+  // connected in time: their threads are inside a library. Who gets it must end the process.
+  std::function<void(const std::string&)> give_up;
 };
+
+// What ranks on these cards exchange by, and the refusals of CudaWorld that need no graph.
+CudaCollectives collectives_of(std::size_t ranks, const CudaWorldOptions& options);
 
 // Owns one device per rank of a plan and what they share. Launch threads are the caller's, one per
 // rank (run_all).
 class CudaWorld {
  public:
-  // Throws Error(kUsage) for a GPU twice, Error(kDevice) for one that cannot be used or reached by
-  // another, Error(kInfeasible) for more ranks than there is room for, or more memory than ranks
-  // that share a card have together: before anything is allocated.
+  // Throws Error(kUsage) for a GPU twice, or NCCL for ranks that share one, Error(kDevice) for one
+  // that cannot be used or reached by another, Error(kInfeasible) for more ranks than there is room
+  // for, or more memory than ranks that share a card have together: before anything is allocated.
   CudaWorld(const PhysicalGraph& graph, const CudaWorldOptions& options);
   ~CudaWorld();
   CudaWorld(const CudaWorld&) = delete;

@@ -3,6 +3,7 @@
 
 #include "backends/cuda/cuda_check.h"
 #include "backends/cuda/kernels/product_choices.h"
+#include "backends/cuda/measured_choices.h"
 #include "backends/cuda/step_number.h"
 #include "core/check.h"
 #include "core/units.h"
@@ -23,6 +24,7 @@ CudaContext::CudaContext(const CudaOptions& options)
     : deterministic_(options.deterministic),
       tunes_(options.tune_matmuls && !options.deterministic),
       notice_(options.notice),
+      choices_(options.choices ? options.choices : std::make_shared<MeasuredChoices>()),
       products_(std::make_unique<ProductChoices>(options)) {
   SEXTANT_CUBLAS(cublasLtCreate(&cublas_));
   SEXTANT_CUDA(cudaMalloc(&workspace_, kWorkspaceBytes));
@@ -56,6 +58,14 @@ cudnnContext* CudaContext::cudnn() {
 #else
   fail(ErrorCode::kDevice, "this build has no cuDNN");
 #endif
+}
+
+std::size_t CudaContext::fastest_of(const std::string& name, std::size_t count,
+                                    const std::function<std::size_t()>& measure) {
+  const std::lock_guard lock(choices_->mutex);
+  const auto known = choices_->plans.find(name);
+  if (known != choices_->plans.end() && known->second < count) return known->second;
+  return choices_->plans[name] = measure();
 }
 
 void CudaContext::need_scratch(std::size_t bytes) {

@@ -36,6 +36,15 @@ class CudaContext {
   bool deterministic() const { return deterministic_; }
   // Whether kernels may measure which of several ways is fastest while they are made.
   bool tunes() const { return tunes_; }
+  // Multiprocessors that kernels which are made now are cut for; 0: all of the card. Fewer where a
+  // collective is under way beside them: one wave of blocks for all takes as long as two where some
+  // are taken.
+  std::int32_t processors() const { return processors_; }
+  void set_processors(std::int32_t processors) { processors_ = processors; }
+  // Which of `count` ways is the fastest: what `measure` finds, or found on another rank of the job
+  // under this name. With `tunes` alone.
+  std::size_t fastest_of(const std::string& name, std::size_t count,
+                         const std::function<std::size_t()>& measure);
 
   // Algorithms of matrix products; measures them while kernels are made, where the options say so.
   ProductChoices& products() { return *products_; }
@@ -79,7 +88,9 @@ class CudaContext {
   static constexpr std::size_t kMostFaultFlags = 4096;
 
   bool deterministic_ = false, tunes_ = false;
+  std::int32_t processors_ = 0;
   std::function<void(const std::string&)> notice_;
+  const std::shared_ptr<MeasuredChoices> choices_;
   cublasLtHandle_t cublas_ = nullptr;
   std::unique_ptr<ProductChoices> products_;
   cudnnContext* cudnn_ = nullptr;

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <thread>
 #include <utility>
 
 namespace sextant {
@@ -74,9 +75,11 @@ std::unique_ptr<Device> make_cuda_device(const CudaOptions& options) {
   return std::make_unique<CudaDevice>(options);
 }
 
-CudaDevice::CudaDevice(const CudaOptions& options, CudaExchange* exchange)
+CudaDevice::CudaDevice(const CudaOptions& options, CudaExchange* exchange,
+                       std::chrono::milliseconds timeout)
     : options_(options),
       exchange_(exchange),
+      timeout_(timeout),
       first_replayed_(std::numeric_limits<std::int32_t>::max()) {
   cudaDeviceProp properties{};
   SEXTANT_CUDA(cudaGetDeviceProperties(&properties, options.device));
@@ -97,13 +100,15 @@ CudaDevice::CudaDevice(const CudaOptions& options, CudaExchange* exchange)
                   DType::kI64, DType::kI32, DType::kBool};
   spec_.has_memory = true;
   spec_.host_steps = CudaProgram::kHostSteps;
-  // Members of a communication meet on the host.
-  spec_.capture = options.graphs && !options.profile && exchange == nullptr;
+  // Members of a communication that meet on the host do so in every step.
+  spec_.capture =
+      options.graphs && !options.profile && (exchange == nullptr || exchange->is_alone());
 }
 
 CudaDevice::~CudaDevice() {
   cudaSetDevice(options_.device);
   cudaDeviceSynchronize();
+  captured_.reset();
   for (Queue& queue : queues_) {
     for (const Entry& entry : queue.ring) {
       cudaEventDestroy(entry.end);
@@ -125,7 +130,11 @@ void CudaDevice::create_queue(QueueRole role) {
   made.runs_per_step = program_->runs_per_step(role);
   if (made.runs_per_step == 0) return;
   used_.push_back(role);
-  SEXTANT_CUDA(cudaStreamCreateWithFlags(&made.stream, cudaStreamNonBlocking));
+  // Where both want the next free multiprocessor, peers wait for communication.
+  int least = 0, greatest = 0;
+  SEXTANT_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  SEXTANT_CUDA(cudaStreamCreateWithPriority(&made.stream, cudaStreamNonBlocking,
+                                            role == QueueRole::kCompute ? least : greatest));
   SEXTANT_CUDA(cudaEventCreateWithFlags(&made.merge, cudaEventDisableTiming));
   made.ring.resize(static_cast<std::size_t>(kEventsPerQueue));
   for (Entry& entry : made.ring)
@@ -141,7 +150,9 @@ void CudaDevice::prepare(const PhysicalGraph& graph, Rank rank) {
     require_room(*needed.program, rank, needed.extra, spec_.name,
                  Bytes(static_cast<std::int64_t>(free)), Bytes(static_cast<std::int64_t>(total)));
   }
-  start();
+  allocate();
+  make_kernels();
+  fill();
 }
 
 void CudaDevice::resolve(const PhysicalGraph& graph, Rank rank) {
@@ -152,12 +163,15 @@ void CudaDevice::resolve(const PhysicalGraph& graph, Rank rank) {
   program_ = std::make_unique<CudaProgram>(graph, rank, options_, exchange_);
 }
 
-void CudaDevice::start() {
+void CudaDevice::allocate() {
   bind();
   program_->allocate();
+}
+
+void CudaDevice::make_kernels() {
+  bind();
   context_ = std::make_unique<CudaContext>(options_);
   program_->make_kernels(*context_);
-  program_->fill_state(options_.seed);
   for (const QueueRole role : spec_.queues) create_queue(role);
   SEXTANT_CUDA(cudaEventCreateWithFlags(&step_begun_, cudaEventDisableTiming));
   for (cudaEvent_t& event : replay_ends_)
@@ -166,8 +180,80 @@ void CudaDevice::start() {
     SEXTANT_CUDA(cudaEventCreate(&epoch_));
     SEXTANT_CUDA(cudaEventRecord(epoch_, nullptr));
   }
+}
+
+void CudaDevice::fill() {
+  bind();
+  program_->fill_state(options_.seed);
   // First contents were copied on the default stream, which the queues do not wait for.
   SEXTANT_CUDA(cudaDeviceSynchronize());
+}
+
+// Code that is loaded, and memory that is allocated, while a kernel waits for a peer may wait for
+// that kernel, and hold up the peer's thread meanwhile. So all that a step runs is loaded, and
+// every communication has run once, before the first step.
+void CudaDevice::connect(HostGroup& group) {
+  bind();
+  group_ = &group;
+  if (exchange_ == nullptr) return;
+  std::vector<CudaCommunication*> all;
+  for (const auto& launch : program_->communications())
+    all.insert(all.end(), launch.begin(), launch.end());
+  cudaStream_t stream = nullptr;
+  SEXTANT_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  if (exchange_->is_alone()) load_kernels(stream);
+  exchange_->connect(all, group);
+  if (exchange_->is_alone()) connect_peers(stream);
+  SEXTANT_CUDA(cudaStreamDestroy(stream));
+}
+
+// A graph of all kernels, made and never launched.
+void CudaDevice::load_kernels(cudaStream_t stream) {
+  SEXTANT_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  cudaGraph_t graph = nullptr;
+  try {
+    context_->begin_step(0, stream);
+    context_->begin_next_step(stream);
+    for (std::size_t i = 0; i < program_->num_runs(); ++i) {
+      const CudaRun& run = program_->run(RunId(i));
+      enqueue_copies(run.copies_in, stream);
+      for (const CudaKernelOfRun& kernel : run.kernels) kernel.kernel->enqueue(stream);
+      for (const auto& communication : run.communications) {
+        communication->enqueue_before(stream);
+        communication->enqueue_after(stream);
+      }
+      enqueue_copies(run.copies_out, stream);
+    }
+  } catch (...) {
+    cudaStreamEndCapture(stream, &graph);
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    throw;
+  }
+  SEXTANT_CUDA(cudaStreamEndCapture(stream, &graph));
+  cudaGraphExec_t executable = nullptr;
+  const cudaError_t status = cudaGraphInstantiate(&executable, graph, 0);
+  cudaGraphDestroy(graph);
+  SEXTANT_CUDA(status);
+  SEXTANT_CUDA(cudaGraphExecDestroy(executable));
+}
+
+// In the order of issue on one stream, which the dry run proves to end. What it writes means
+// nothing.
+void CudaDevice::connect_peers(cudaStream_t stream) {
+  for (const auto& launch : program_->communications()) {
+    std::vector<CudaExchange::Part> parts;
+    for (CudaCommunication* communication : launch) parts.push_back({communication, 0, stream});
+    exchange_->enqueue(parts);
+  }
+  cudaEvent_t end = nullptr;
+  SEXTANT_CUDA(cudaEventCreateWithFlags(&end, cudaEventDisableTiming));
+  SEXTANT_CUDA(cudaEventRecord(end, stream));
+  const cudaError_t status = wait_watched(
+      [&] { return end; }, [] { return std::string("communications that connect the ranks"); });
+  cudaEventDestroy(end);
+  SEXTANT_CUDA(status);
+  exchange_->note_replay(rank_, -1);  // none of a step
+  program_->poison();
 }
 
 // --- launches
@@ -311,17 +397,54 @@ void CudaDevice::reuse(Entry& entry) {
 // --- a step at once
 // --------------------------------------------------------------------------------
 
+// All ranks replay, or none: one that is captured and one that is not would enqueue the same
+// communications, but a rank that cannot capture says so here and not in the middle of a step.
 std::unique_ptr<Replay> CudaDevice::capture(const Tape& tape) {
   if (!spec_.capture || program_->num_runs() == 0) return nullptr;
   bind();
   CudaStreams streams{};
   for (const QueueRole role : used_) streams[static_cast<std::size_t>(role)] = queue(role).stream;
-  return std::make_unique<CudaReplay>(
-      *this, std::make_unique<CudaGraph>(tape, *graph_, *program_, *context_, streams));
+  std::unique_ptr<CudaGraph> graph;
+  if (exchange_ == nullptr) {
+    graph = std::make_unique<CudaGraph>(tape, *graph_, *program_, *context_, streams, nullptr);
+  } else {
+    for (const QueueRole role : used_)
+      if (const std::int64_t launched = queue(role).launched.load(); launched > 0)
+        wait({role, launched - 1});
+    try {
+      graph = std::make_unique<CudaGraph>(tape, *graph_, *program_, *context_, streams, exchange_);
+    } catch (const Error& error) {
+      context_->note(fmt::format("rank {}: no graph of a step: {}", rank_.value, error.what()));
+    }
+    if (!all_can_capture(graph != nullptr)) return nullptr;
+  }
+  const std::lock_guard lock(graph_mutex_);
+  captured_ = std::move(graph);
+  return std::make_unique<CudaReplay>(*this);
 }
 
-void CudaDevice::launch_graph(const CudaGraph& graph, std::int64_t step) {
+bool CudaDevice::all_can_capture(bool own) {
+  const std::byte can{static_cast<unsigned char>(own ? 1 : 0)};
+  const std::vector<HostBytes> all = group_->all_gather(std::span(&can, 1));
+  return std::all_of(all.begin(), all.end(),
+                     [](const HostBytes& bytes) { return bytes.front() == std::byte{1}; });
+}
+
+void CudaDevice::drop_graph() {
+  const std::unique_lock lock(graph_mutex_, std::chrono::seconds(2));
+  if (lock) captured_.reset();  // else its thread is inside a launch of it
+}
+
+void CudaDevice::close() {
   bind();
+  if (exchange_ != nullptr) exchange_->close(rank_);
+}
+
+void CudaDevice::launch_graph(std::int64_t step) {
+  bind();
+  const std::lock_guard lock(graph_mutex_);
+  check_not_aborted();
+  const CudaGraph& graph = *captured_;
   Queue& origin = queue(graph.origin());
   if (first_replayed_.load() > step) {
     wait_for_last_launches(origin);
@@ -331,6 +454,7 @@ void CudaDevice::launch_graph(const CudaGraph& graph, std::int64_t step) {
   wait_if_pending(end);  // of a step kReplayEvents back, or never recorded
   graph.launch(origin.stream);
   SEXTANT_CUDA(cudaEventRecord(end, origin.stream));
+  if (exchange_ != nullptr) exchange_->note_replay(rank_, step);
   step_ = step;
   replayed_.store(step + 1, std::memory_order_release);
   for (const QueueRole role : used_)
@@ -379,25 +503,121 @@ FenceState CudaDevice::state(Fence fence) {
   return status == cudaSuccess && !context_->fault() ? FenceState::kDone : FenceState::kFailed;
 }
 
+void CudaDevice::check_not_aborted() {
+  const std::lock_guard lock(mutex_);
+  if (aborted_) fail(ErrorCode::kRankFailed, "{}", *aborted_);
+}
+
 void CudaDevice::wait(Fence fence) {
   bind();
-  {
-    const std::lock_guard lock(mutex_);
-    if (aborted_) fail(ErrorCode::kRankFailed, "{}", *aborted_);
-  }
-  if (const cudaEvent_t event = event_of(fence)) {
+  check_not_aborted();
+  if (exchange_ != nullptr) {
+    const cudaError_t status =
+        wait_watched([&] { return event_of(fence); }, [&] { return stuck_text(fence); });
+    if (status != cudaSuccess) fail(ErrorCode::kRankFailed, "{}", failure_text(fence, status));
+  } else if (const cudaEvent_t event = event_of(fence)) {
     const cudaError_t status = cudaEventSynchronize(event);
     if (status != cudaSuccess) fail(ErrorCode::kRankFailed, "{}", failure_text(fence, status));
   }
   if (const auto fault = context_->fault()) fail(ErrorCode::kBadInput, "{}", *fault);
 }
 
+// Peers may never come: looks again and again, for the end of the event (null: it is over), an
+// abort, a fault of the exchange. `stuck` says what has not ended when nothing does.
+cudaError_t CudaDevice::wait_watched(const std::function<cudaEvent_t()>& event,
+                                     const std::function<std::string()>& stuck) {
+  using Clock = std::chrono::steady_clock;
+  constexpr int kSpins = 200;
+  constexpr std::chrono::microseconds kNap{20};
+  constexpr std::chrono::milliseconds kLook{20};
+  const Clock::time_point begin = Clock::now();
+  Clock::time_point last_progress = begin, next_look = begin + kLook;
+  std::int64_t seen = -1;
+  for (int tries = 0;; ++tries) {
+    const cudaEvent_t awaited = event();
+    const cudaError_t status = awaited == nullptr ? cudaSuccess : query(awaited);
+    if (status != cudaErrorNotReady) return status;
+    if (tries < kSpins) {
+      std::this_thread::yield();
+      continue;
+    }
+    check_not_aborted();
+    std::this_thread::sleep_for(kNap);
+    const Clock::time_point now = Clock::now();
+    if (now < next_look) continue;
+    next_look = now + kLook;
+    if (const auto fault = exchange_->fault(rank_)) give_up(*fault);
+    const std::int64_t done = progress();
+    if (done != seen) last_progress = now;
+    seen = done;
+    if (now - last_progress > timeout_)
+      give_up(fmt::format("nothing ended for {:.3g} s: {}",
+                          std::chrono::duration<double>(timeout_).count(), stuck()));
+  }
+}
+
+// What is on the streams must not wait for peers any longer, or nothing of this rank can end.
+void CudaDevice::give_up(const std::string& why) {
+  const std::string reason = fmt::format("rank {} ({}): {}", rank_.value, spec_.name, why);
+  abort(reason);
+  fail(ErrorCode::kRankFailed, "{}", reason);
+}
+
+// The first launch of the queue that is not over; events of a stream end in order.
+std::int64_t CudaDevice::first_pending(Queue& own, QueueRole role) {
+  std::int64_t end = own.launched.load(std::memory_order_acquire);
+  std::int64_t first = std::max<std::int64_t>(0, end - kEventsPerQueue);
+  while (first < end) {
+    const std::int64_t middle = first + (end - first) / 2;
+    const cudaEvent_t event = event_of({role, middle});
+    if (event == nullptr || query(event) != cudaErrorNotReady)
+      first = middle + 1;
+    else
+      end = middle;
+  }
+  return first;
+}
+
+// Changes whenever a launch ends.
+std::int64_t CudaDevice::progress() {
+  std::int64_t sum = 0;
+  for (const QueueRole role : used_) sum += first_pending(queue(role), role);
+  return sum;
+}
+
+// The communications at which queues stand still, and who came to them; else what is awaited.
+std::string CudaDevice::stuck_text(Fence fence) {
+  const std::int64_t step_of_fence = fence.sequence / queue(fence.queue).runs_per_step;
+  if (step_of_fence >= first_replayed_.load())
+    return fmt::format("step {}, replayed as a graph; without graphs the communication is named",
+                       step_of_fence);
+  std::string text;
+  for (const QueueRole role : used_) {
+    Queue& own = queue(role);
+    const std::int64_t first = first_pending(own, role);
+    if (first == own.launched.load()) continue;
+    const Entry& pending = entry(own, first);
+    for (const auto& communication : program_->run(pending.run).communications) {
+      text += fmt::format("{}step {}, '{}', {}", text.empty() ? "" : "; ", pending.step,
+                          communication->name, exchange_->arrivals(*communication, pending.step));
+      break;  // of a run that holds several, the first
+    }
+  }
+  if (!text.empty()) return text;
+  const Entry& awaited = entry(queue(fence.queue), fence.sequence);
+  return fmt::format("step {}, '{}'", awaited.step, program_->actor_name(awaited.run));
+}
+
+// A graph that holds communications goes first: NCCL ends none that a graph may launch again.
 void CudaDevice::abort(const std::string& reason) {
   {
     const std::lock_guard lock(mutex_);
     if (!aborted_) aborted_ = reason;
   }
-  if (exchange_ != nullptr) exchange_->abort(reason);
+  if (group_ != nullptr) group_->abort(reason);
+  if (exchange_ == nullptr) return;
+  drop_graph();
+  exchange_->abort(reason, rank_);
 }
 
 std::span<std::byte> CudaDevice::host_view(InstanceId instance, std::int32_t reg,

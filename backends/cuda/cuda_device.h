@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actor/device.h"
+#include "actor/host_group.h"
 #include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/cuda_context.h"
 #include "backends/cuda/cuda_exchange.h"
@@ -10,8 +11,10 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -23,16 +26,23 @@ namespace sextant {
 
 class CudaDevice final : public Device {
  public:
-  // Without an exchange: for programs that do not communicate. Borrows it.
-  explicit CudaDevice(const CudaOptions& options, CudaExchange* exchange = nullptr);
+  // Without an exchange: for programs that do not communicate. Borrows it. A wait during which
+  // nothing ends on the card for `timeout` fails, where other ranks can be the reason.
+  explicit CudaDevice(const CudaOptions& options, CudaExchange* exchange = nullptr,
+                      std::chrono::milliseconds timeout = std::chrono::minutes(1));
   ~CudaDevice() override;
 
   const DeviceSpec& spec() const override { return spec_; }
   void prepare(const PhysicalGraph& graph, Rank rank) override;
-  // `prepare` in two steps: what allocates nothing on the card, and the rest; between them who owns
-  // several devices asks whether they fit together.
+  // `prepare` in steps, for who owns several devices. The first allocates nothing on the card:
+  // behind it one asks whether all fit together. What measures kernels takes memory for a while,
+  // so all arenas of a card come before. `connect` is for all ranks at once, with none missing;
+  // `group` is the rank's, borrowed.
   void resolve(const PhysicalGraph& graph, Rank rank);
-  void start();
+  void allocate();
+  void make_kernels();
+  void connect(HostGroup& group);
+  void fill();
   CudaRankMemory memory_needed() const { return program_->memory_needed(); }
   void launch(std::span<const Launch> group, std::span<Fence> done) override;
   FenceState state(Fence fence) override;
@@ -47,7 +57,11 @@ class CudaDevice final : public Device {
   std::span<const Stamp> stamps() override;
 
   // By the replay: enqueues the captured step.
-  void launch_graph(const CudaGraph& graph, std::int64_t step);
+  void launch_graph(std::int64_t step);
+  // The captured step, when none is under way; no replay is launched afterwards.
+  void drop_graph();
+  // Communicates no more.
+  void close();
 
  private:
   // More than the largest run-ahead window a runtime uses by default, so that launch never blocks.
@@ -78,6 +92,16 @@ class CudaDevice final : public Device {
   cudaEvent_t event_of(Fence fence);
   Fence fence_of(RunId id, std::int64_t step);
   void bind() const;  // the calling thread to this GPU
+  void load_kernels(cudaStream_t stream);
+  void connect_peers(cudaStream_t stream);
+  void check_not_aborted();
+  [[noreturn]] void give_up(const std::string& why);
+  cudaError_t wait_watched(const std::function<cudaEvent_t()>& event,
+                           const std::function<std::string()>& stuck);
+  std::int64_t first_pending(Queue& queue, QueueRole role);
+  std::int64_t progress();
+  std::string stuck_text(Fence fence);
+  bool all_can_capture(bool own);
   void create_queue(QueueRole role);
   void begin_step(Queue& own, std::int64_t step);
   void wait_for_last_launches(Queue& own);
@@ -97,6 +121,8 @@ class CudaDevice final : public Device {
 
   CudaOptions options_;
   CudaExchange* exchange_;
+  HostGroup* group_ = nullptr;
+  const std::chrono::milliseconds timeout_;
   DeviceSpec spec_;
   Rank rank_;
   const PhysicalGraph* graph_ = nullptr;
@@ -111,6 +137,8 @@ class CudaDevice final : public Device {
   std::array<cudaEvent_t, kReplayEvents> replay_ends_{};
   cudaEvent_t epoch_ = nullptr;
   std::vector<Stamp> stamps_;
+  std::timed_mutex graph_mutex_;
+  std::unique_ptr<CudaGraph> captured_;
   std::mutex mutex_;  // of aborted_
   std::optional<std::string> aborted_;
 };

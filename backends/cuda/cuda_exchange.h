@@ -2,8 +2,10 @@
 // between members.
 #pragma once
 
+#include "actor/host_group.h"
 #include "backends/cuda/kernels/moves.h"
 #include "core/collective_script/collective_script.h"
+#include "core/communication_volume.h"
 #include "core/ids.h"
 #include "core/physical_graph.h"
 
@@ -11,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -53,6 +56,11 @@ class CudaCommunication {
   GroupId group;
   std::int64_t index_in_step = 0, per_step = 0;  // among the communications of the group
   std::string name;                              // of the actor
+  std::size_t communicator = 0;                  // of this rank's, where the exchange has some
+  bool goes_slowly = false;                      // in company, and there is time
+
+  // Its number among all of the group, over all steps.
+  std::int64_t occurrence(std::int64_t step) const { return step * per_step + index_in_step; }
 
  private:
   Communication communication_;
@@ -64,7 +72,7 @@ class CudaCommunication {
   cudaEvent_t ready_ = nullptr, pulled_ = nullptr;
 };
 
-// What the ranks of a job share to communicate. Calls come from one launch thread per rank.
+// What the ranks of a job share to communicate. Calls of a rank come from one thread at a time.
 class CudaExchange {
  public:
   // A communication of a launch, and the stream of its queue.
@@ -77,14 +85,36 @@ class CudaExchange {
   virtual ~CudaExchange() = default;
   // Memory that a member needs beside staging while it communicates.
   virtual Bytes beside_staging(const CollectiveScript& script) const = 0;
+  // Memory of a rank's card that the exchange takes for all its communications.
+  virtual Bytes communicator_bytes(std::span<const CudaCommunication* const> own) const = 0;
+  // Multiprocessors that a communication takes which goes slowly; 0: it takes what it finds.
+  virtual int processors_of_slow() const = 0;
+  // Once per rank, on a thread of its own whose card is current, when all ranks are prepared: makes
+  // what the ranks share. `own` are the rank's communications in the order of issue, placed.
+  virtual void connect(std::span<CudaCommunication* const> own, HostGroup& group) = 0;
   // Enqueues the communications of one launch, which start together and on whose streams nothing
   // behind them starts before peers have what they take from this rank. Waits for peers' launch
   // threads at most, never for device work. Throws Error(kRankFailed): aborted, or a peer did not
   // come in time.
   virtual void enqueue(std::span<const Part> parts) = 0;
-  // Whoever waits or comes later gets Error(kRankFailed) with this reason. Any thread; the first
-  // counts.
-  virtual void abort(const std::string& reason) = 0;
+  // Whether `enqueue` waits for no other rank once all are connected, so that a step can be
+  // captured.
+  virtual bool is_alone() const = 0;
+  // A step that was captured is enqueued: all its communications are.
+  virtual void note_replay(Rank rank, std::int64_t step) = 0;
+  // What a library says went wrong on this rank.
+  virtual std::optional<std::string> fault(Rank rank) = 0;
+  // Which members have enqueued this communication of this step, for an error.
+  virtual std::string arrivals(const CudaCommunication& communication, std::int64_t step) const = 0;
+  // Whoever waits or comes later, on any rank, gets Error(kRankFailed) with this reason; what is on
+  // the streams of `rank` ends without its peers. Any thread; the first reason counts.
+  virtual void abort(const std::string& reason, Rank rank) = 0;
+  virtual std::optional<std::string> abort_reason() const = 0;
+  // A rank communicates no more, and nothing is under way: gives back what `connect` made. Likewise
+  // called for all ranks, each on a thread.
+  virtual void close(Rank rank) = 0;
+  // What the exchanges of all launches so far sent.
+  virtual Traffic traffic() const = 0;
 };
 
 }  // namespace sextant

@@ -33,7 +33,7 @@ void require_room(const RankProgram& program, Rank rank, const CudaExtraMemory& 
 
 void require_room(std::span<const CudaRankMemory> ranks, const std::string& device, Bytes free,
                   Bytes total) {
-  Bytes needed = kLibraries, arenas, inner, workspace, staging;
+  Bytes needed = kLibraries, arenas, inner, workspace, staging, communicators;
   std::vector<Bytes> classes(kNumMemoryClasses);
   std::string names;
   for (const CudaRankMemory& of : ranks) {
@@ -42,19 +42,20 @@ void require_room(std::span<const CudaRankMemory> ranks, const std::string& devi
     inner += of.extra.inner;
     workspace += of.extra.workspace;
     staging += of.extra.staging;
+    communicators += of.extra.communicators;
     for (std::size_t c = 0; c < arena.peak_by_class.size(); ++c)
       classes[c] += arena.peak_by_class[c];
     names += fmt::format("{}{} ('{}')", names.empty() ? "" : ", ", of.rank.value, of.program->name);
   }
-  needed += arenas + inner + workspace + staging;
+  needed += arenas + inner + workspace + staging + communicators;
   if (needed <= free) return;
   std::vector<std::string> hints{
       "another program may hold memory of this card: nvidia-smi shows it",
       "a smaller micro_batch, or recompute=full, needs less memory for activations"};
   if (ranks.size() > 1) hints.emplace_back("fewer --ranks-per-gpu on more cards");
-  const std::string communication =
-      staging > Bytes(0) ? fmt::format(", staging of communications {}", to_text(staging))
-                         : std::string();
+  std::string communication;
+  if (staging > Bytes(0)) communication = ", staging of communications " + to_text(staging);
+  if (communicators > Bytes(0)) communication += ", communicators " + to_text(communicators);
   throw Error(ErrorCode::kInfeasible,
               fmt::format("{} {} {} {}, but {} of {}'s {} are free: {} too much. {} {} "
                           "(at {} {}), inside fused operators {}, workspace {}{}, libraries {}",

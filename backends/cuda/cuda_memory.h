@@ -14,6 +14,7 @@ struct CudaExtraMemory {
   Bytes inner;      // tensors inside fused operators
   Bytes workspace;  // of the kernels
   Bytes staging;    // of communications
+  Bytes communicators = Bytes(0);
 };
 
 // Throws Error(kInfeasible) when `free` of `total` bytes are less than what the program needs: each

@@ -1,6 +1,8 @@
 // Resolution of a program to device addresses and kernels.
 #include "backends/cuda/cuda_program.h"
 
+#include "actor/overlap.h"
+#include "backends/cuda/communicator_key.h"
 #include "backends/cuda/cuda_check.h"
 #include "backends/cuda/cuda_state.h"
 #include "core/check.h"
@@ -9,9 +11,22 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <utility>
 
 namespace sextant {
+namespace {
+
+// What the exchanges of a run hand over.
+double exchanged_bytes(const CudaRun& run) {
+  double bytes = 0;
+  for (const auto& communication : run.communications)
+    for (const ExchangeCall& call : communication->script().exchange)
+      bytes += static_cast<double>((size_of(communication->script().dtype) * call.elements).value);
+  return bytes;
+}
+
+}  // namespace
 
 CudaProgram::CudaProgram(const PhysicalGraph& graph, Rank rank, const CudaOptions& options,
                          const CudaExchange* exchange)
@@ -76,7 +91,60 @@ void CudaProgram::make_communications(const CudaExchange* exchange) {
   for (CudaRun& run : runs_)
     for (const auto& communication : run.communications)
       communication->per_step = in_step[communication->group];
-  if (exchange != nullptr) lay_out_staging(*exchange);
+  if (exchange == nullptr) return;
+  find_company(*exchange);
+  lay_out_staging(*exchange);
+  std::vector<const CudaCommunication*> all;
+  for (const auto& launch : communications_) all.insert(all.end(), launch.begin(), launch.end());
+  communicators_size_ = exchange->communicator_bytes(all);
+}
+
+// Coarsely: arithmetic or memory, whichever is longer.
+double CudaProgram::modelled_seconds(RunId id) const {
+  const Run& run = program_.order[id.index()];
+  const Block& block = graph_.block_of(program_.instances[run.instance.index()]);
+  double seconds = 0;
+  for (std::int32_t a = run.first_actor; a < run.first_actor + run.num_actors; ++a) {
+    const Work& work = block.actors[static_cast<std::size_t>(a)].work;
+    const auto bytes = static_cast<double>((work.read + work.written).value);
+    seconds += std::max(work.flops / kProductFlopsPerSecond, bytes / kMemoryBytesPerSecond);
+  }
+  return seconds;
+}
+
+void CudaProgram::find_company(const CudaExchange& exchange) {
+  const ProgramTables tables(graph_, graph_.ranks[rank_.index()].program);
+  const std::optional<ProgramWaits> direct = direct_waits(tables);
+  const ProgramWaits waits = direct ? *direct : stepped_waits(tables);
+  const Overlap overlap = overlap_of(tables.runs, waits);
+  CompanyLoad load;
+  std::vector<double> seconds(runs_.size());
+  double computation = 0;
+  for (std::size_t i = 0; i < runs_.size(); ++i) {
+    const double bytes = exchanged_bytes(runs_[i]);
+    const bool computes = tables.runs[i].queue == QueueRole::kCompute;
+    seconds[i] = computes ? modelled_seconds(RunId(i)) : bytes / kSlowBytesPerSecond;
+    if (computes) computation += seconds[i];
+    if (!overlap.beside[i]) continue;
+    load.bytes += bytes;
+    if (computes) load.seconds += seconds[i];
+  }
+  if (computation > 0) load.waiting_share = waiting_time(tables.runs, waits, seconds) / computation;
+  processors_of_slow_ = exchange.processors_of_slow();
+  if (processors_of_slow_ == 0 || !goes_slowly(load)) return;
+  is_beside_slow_ = overlap.beside;
+  for (std::size_t i = 0; i < runs_.size(); ++i)
+    for (const auto& communication : runs_[i].communications)
+      communication->goes_slowly = overlap.beside[i];
+}
+
+// 0: all.
+std::int32_t CudaProgram::processors_for(RunId id) const {
+  if (is_beside_slow_.empty() || !is_beside_slow_[id.index()]) return 0;
+  int device = 0, all = 0;
+  SEXTANT_CUDA(cudaGetDevice(&device));
+  SEXTANT_CUDA(cudaDeviceGetAttribute(&all, cudaDevAttrMultiProcessorCount, device));
+  return std::max(1, all - processors_of_slow_);
 }
 
 // A launch has the staging of its queues to itself: launches of a queue follow each other, and none
@@ -89,7 +157,10 @@ void CudaProgram::lay_out_staging(const CudaExchange& exchange) {
     const std::int32_t group = program_.order[first].launch_group;
     while (group >= 0 && end < runs_.size() && program_.order[end].launch_group == group) ++end;
     std::array<Bytes, kNumQueueRoles> used{};
+    std::vector<CudaCommunication*> together;
     for (std::size_t i = first; i < end; ++i) {
+      for (const auto& communication : runs_[i].communications)
+        together.push_back(communication.get());
       const auto queue = static_cast<std::size_t>(runs_[i].queue);
       for (const auto& communication : runs_[i].communications) {
         const Bytes staging = communication->script().staging;
@@ -100,6 +171,7 @@ void CudaProgram::lay_out_staging(const CudaExchange& exchange) {
     }
     for (std::size_t queue = 0; queue < kNumQueueRoles; ++queue)
       most[queue] = std::max(most[queue], used[queue]);
+    if (!together.empty()) communications_.push_back(std::move(together));
     first = end;
   }
   std::array<Bytes, kNumQueueRoles> begins{};
@@ -121,21 +193,29 @@ CudaRankMemory CudaProgram::memory_needed() const {
           .rank = rank_,
           .extra = {.inner = Bytes(contexts_.inner_bytes()),
                     .workspace = Bytes(static_cast<std::int64_t>(CudaContext::kWorkspaceBytes)),
-                    .staging = staging_size_}};
+                    .staging = staging_size_,
+                    .communicators = communicators_size_}};
 }
 
-// Poison: reading what nothing wrote gives NaN, not a lucky zero.
-void CudaProgram::allocate() {
+void CudaProgram::poison() {
   constexpr int kPoison = 0xFF;
-  const auto size = static_cast<std::size_t>(std::max<std::int64_t>(program_.arena.size.value, 1));
+  SEXTANT_CUDA(cudaMemset(arena_, kPoison, arena_size()));
+  if (inner_ != nullptr)
+    SEXTANT_CUDA(cudaMemset(inner_, kPoison, static_cast<std::size_t>(contexts_.inner_bytes())));
+}
+
+std::size_t CudaProgram::arena_size() const {
+  return static_cast<std::size_t>(std::max<std::int64_t>(program_.arena.size.value, 1));
+}
+
+void CudaProgram::allocate() {
+  const std::size_t size = arena_size();
   void** arena = reinterpret_cast<void**>(&arena_);
   SEXTANT_CUDA(host_visible_ ? cudaHostAlloc(arena, size, cudaHostAllocMapped)
                              : cudaMalloc(arena, size));
-  SEXTANT_CUDA(cudaMemset(arena_, kPoison, size));
-  if (const auto inner = static_cast<std::size_t>(contexts_.inner_bytes()); inner > 0) {
+  if (const auto inner = static_cast<std::size_t>(contexts_.inner_bytes()); inner > 0)
     SEXTANT_CUDA(cudaMalloc(reinterpret_cast<void**>(&inner_), inner));
-    SEXTANT_CUDA(cudaMemset(inner_, kPoison, inner));
-  }
+  poison();
   if (staging_size_ > Bytes(0))
     SEXTANT_CUDA(cudaMalloc(reinterpret_cast<void**>(&staging_),
                             static_cast<std::size_t>(staging_size_.value)));
@@ -160,6 +240,7 @@ void CudaProgram::make_kernels(CudaContext& device) {
   const CudaKernelTable table = cuda_kernels();
   for (std::size_t i = 0; i < program_.order.size(); ++i) {
     CudaRun& run = runs_[i];
+    device.set_processors(processors_for(RunId(i)));
     if (run.communications.empty())
       make_kernels_of(RunId(i), table, device);
     else
@@ -171,6 +252,7 @@ void CudaProgram::make_kernels(CudaContext& device) {
       run.copies_out.push_back(copy_arguments(buffer, device, true));
     run.after = copies.after;
   }
+  device.set_processors(0);
   device.allocate_scratch();
 }
 

@@ -54,6 +54,8 @@ class CudaProgram {
   // What it will take on a card, arena included.
   CudaRankMemory memory_needed() const;
   void allocate();
+  // What was read by mistake gives NaN, not a lucky zero.
+  void poison();
   // Once. Throws Error(kDevice) for an operator without kernel, by name.
   void make_kernels(CudaContext& device);
   // First contents, on the default stream.
@@ -70,10 +72,18 @@ class CudaProgram {
   std::span<std::byte> host_bytes(InstanceId instance, std::int32_t reg, std::int32_t content,
                                   std::int64_t step) const;
   const std::string& actor_name(RunId id) const;  // of the run's first actor
+  // In the order of issue, by launch: those that start together.
+  const std::vector<std::vector<CudaCommunication*>>& communications() const {
+    return communications_;
+  }
 
  private:
+  std::size_t arena_size() const;
   void make_communications(const CudaExchange* exchange);
   void lay_out_staging(const CudaExchange& exchange);
+  double modelled_seconds(RunId id) const;
+  void find_company(const CudaExchange& exchange);
+  std::int32_t processors_for(RunId id) const;
   void place_communications(RunId id);
   HostCopyArguments copy_arguments(std::int32_t buffer, const CudaContext& device,
                                    bool to_host) const;
@@ -94,8 +104,11 @@ class CudaProgram {
   std::byte* inner_ = nullptr;    // tensors inside fused actors; one such actor acts at a time
   std::byte* host_ = nullptr;     // mapped: the same address on both sides; kHostSteps times
   std::byte* staging_ = nullptr;  // of communications, by queue
-  Bytes staging_size_;
+  Bytes staging_size_, communicators_size_;
   std::vector<CudaRun> runs_;
+  std::vector<std::vector<CudaCommunication*>> communications_;
+  std::vector<bool> is_beside_slow_;  // by run; empty: no communication goes slowly
+  int processors_of_slow_ = 0;
   // By run, of each of its communications: staging, and what the exchange wants beside it.
   struct StagingPlace {
     Bytes staging, aside;

@@ -4,14 +4,13 @@
 #include "actor/device.h"
 #include "actor/tape.h"
 #include "backends/cuda/cuda_context.h"
+#include "backends/cuda/cuda_exchange.h"
 #include "backends/cuda/cuda_program.h"
 
 #include <cuda_runtime_api.h>
 
 #include <array>
 #include <cstdint>
-#include <memory>
-#include <utility>
 
 namespace sextant {
 
@@ -24,8 +23,9 @@ using CudaStreams = std::array<cudaStream_t, kNumQueueRoles>;
 // begins, so waits on the step before are not in it.
 class CudaGraph {
  public:
+  // `exchange`: of programs that communicate, and waits for no other rank (is_alone).
   CudaGraph(const Tape& tape, const PhysicalGraph& graph, const CudaProgram& program,
-            CudaContext& context, const CudaStreams& streams);
+            CudaContext& context, const CudaStreams& streams, CudaExchange* exchange);
   ~CudaGraph();
   CudaGraph(const CudaGraph&) = delete;
   CudaGraph& operator=(const CudaGraph&) = delete;
@@ -38,15 +38,14 @@ class CudaGraph {
   cudaGraphExec_t executable_ = nullptr;
 };
 
+// The device keeps the graph.
 class CudaReplay final : public Replay {
  public:
-  CudaReplay(CudaDevice& device, std::unique_ptr<CudaGraph> graph)
-      : device_(device), graph_(std::move(graph)) {}
+  explicit CudaReplay(CudaDevice& device) : device_(device) {}
   void launch(std::int64_t step) override;
 
  private:
   CudaDevice& device_;
-  const std::unique_ptr<CudaGraph> graph_;
 };
 
 }  // namespace sextant

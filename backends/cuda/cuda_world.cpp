@@ -1,47 +1,41 @@
 // The world of one job on GPUs: which rank is on which card, whether those of a card fit together,
 // and in which order memory goes.
+#include "actor/host_group.h"
+#include "actor/rank_threads.h"
 #include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/cuda_check.h"
 #include "backends/cuda/cuda_device.h"
 #include "backends/cuda/cuda_memory.h"
 #include "backends/cuda/local_exchange.h"
+#include "backends/cuda/measured_choices.h"
+#include "backends/cuda/nccl_exchange.h"
+#include "backends/cuda/rank_placement.h"
 #include "core/check.h"
-#include "core/counted_text.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
 #include <set>
+#include <thread>
 
 namespace sextant {
 namespace {
 
-std::vector<int> usable_gpus(const CudaWorldOptions& options) {
+std::vector<int> cards_of_ranks(std::size_t ranks, const CudaWorldOptions& options) {
   const int count = num_cuda_devices();
   require(count > 0, ErrorCode::kDevice, "no usable GPU: {}", why_no_cuda_device());
-  std::vector<int> gpus = options.gpus;
-  for (int gpu = 0; options.gpus.empty() && gpu < count; ++gpu) gpus.push_back(gpu);
-  std::set<int> seen;
-  for (const int gpu : gpus) {
-    require(gpu >= 0 && gpu < count, ErrorCode::kDevice, "GPU {} of {} does not exist", gpu, count);
-    require(seen.insert(gpu).second, ErrorCode::kUsage, "GPU {} is named twice", gpu);
-  }
-  return gpus;
+  return gpus_of_ranks(ranks, usable_gpus(options.gpus, count), options.ranks_per_gpu);
 }
 
-// A card of each rank.
-std::vector<int> gpus_of_ranks(std::size_t ranks, const CudaWorldOptions& options) {
-  const std::vector<int> gpus = usable_gpus(options);
-  require(options.ranks_per_gpu >= 1, ErrorCode::kUsage,
-          "--ranks-per-gpu {}: a card has at least one rank", options.ranks_per_gpu);
-  const auto each = static_cast<std::size_t>(options.ranks_per_gpu);
-  require(ranks <= gpus.size() * each, ErrorCode::kInfeasible,
-          "the plan has {} ranks, and {} x {} per GPU are fewer: --ranks-per-gpu {} would do, and "
-          "--backend cpu runs all of them too",
-          ranks, counted(static_cast<std::int64_t>(gpus.size()), "GPU"), each,
-          (ranks + gpus.size() - 1) / gpus.size());
-  std::vector<int> of_rank;
-  for (std::size_t rank = 0; rank < ranks; ++rank) of_rank.push_back(gpus[rank / each]);
-  return of_rank;
+std::unique_ptr<CudaExchange> make_exchange(const PhysicalGraph& graph,
+                                            const CudaWorldOptions& options,
+                                            CudaCollectives collectives) {
+  if (collectives == CudaCollectives::kNccl)
+    return std::make_unique<NcclExchange>(graph, options.each.deterministic);
+  return std::make_unique<LocalExchange>(graph, std::chrono::milliseconds(options.timeout_ms));
 }
 
 // Kernels read the memory of every card.
@@ -51,7 +45,10 @@ void let_reach_each_other(const std::set<int>& gpus) {
       if (gpu == peer) continue;
       int can = 0;
       SEXTANT_CUDA(cudaDeviceCanAccessPeer(&can, gpu, peer));
-      require(can != 0, ErrorCode::kDevice, "GPU {} cannot read the memory of GPU {}", gpu, peer);
+      require(can != 0, ErrorCode::kDevice,
+              "--collectives local: GPU {} cannot read the memory of GPU {}; --collectives nccl "
+              "goes other ways",
+              gpu, peer);
       SEXTANT_CUDA(cudaSetDevice(gpu));
       const cudaError_t status = cudaDeviceEnablePeerAccess(peer, 0);
       if (status == cudaErrorPeerAccessAlreadyEnabled)
@@ -61,33 +58,152 @@ void let_reach_each_other(const std::set<int>& gpus) {
     }
 }
 
+// Sees to it that ranks which were told to end do, or that somebody hears of it.
+class LastResort {
+ public:
+  LastResort(const CudaExchange& exchange, const CudaWorldOptions& options, std::size_t ranks)
+      : exchange_(exchange), options_(options), ranks_(ranks), thread_([this] { watch(); }) {}
+  ~LastResort() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_over_ = true;
+    }
+    over_.notify_all();
+    thread_.join();
+  }
+  // By each rank, before and behind what only all ranks together can end.
+  void connecting() { ++connecting_; }
+  void connected() { ++connected_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::milliseconds kLook{100};
+  // From the abort on: freeing communicators takes half a second each.
+  static constexpr std::chrono::seconds kGrace{4};
+
+  void watch() {
+    std::optional<Clock::time_point> connected_by, ends_by;
+    std::unique_lock lock(mutex_);
+    while (!over_.wait_for(lock, kLook, [this] { return is_over_; })) {
+      const std::optional<std::string> reason = exchange_.abort_reason();
+      const Clock::time_point now = Clock::now();
+      if (reason && !ends_by) ends_by = now + kGrace;
+      if (connecting_ > 0 && !connected_by)
+        connected_by = now + std::chrono::milliseconds(options_.timeout_ms);
+      const bool is_late = connected_by && connected_ < ranks_ && now > *connected_by;
+      if (!(ends_by && now > *ends_by) && !is_late) continue;
+      const std::string text =
+          reason ? *reason
+                 : fmt::format("ranks were not connected within {} ms", options_.timeout_ms);
+      if (options_.give_up) options_.give_up(text);
+      return;
+    }
+  }
+
+  const CudaExchange& exchange_;
+  const CudaWorldOptions& options_;
+  const std::size_t ranks_;
+  std::mutex mutex_;  // of is_over_
+  std::condition_variable over_;
+  bool is_over_ = false;
+  std::atomic<std::size_t> connecting_{0}, connected_{0};
+  std::thread thread_;
+};
+
 }  // namespace
 
+CudaCollectives collectives_of(std::size_t ranks, const CudaWorldOptions& options) {
+  return collectives_for(options.collectives, cards_of_ranks(ranks, options), has_nccl());
+}
+
 struct CudaWorld::Impl {
-  Impl(const PhysicalGraph& graph, const CudaWorldOptions& options)
-      : exchange(graph, std::chrono::milliseconds(options.meeting_timeout_ms)) {
+  Impl(const PhysicalGraph& graph, const CudaWorldOptions& given)
+      : options(given), groups(graph.ranks.size()) {
     const std::size_t ranks = graph.ranks.size();
-    const std::vector<int> of_rank = gpus_of_ranks(ranks, options);
+    const auto choices = std::make_shared<MeasuredChoices>();
+    const std::vector<int> of_rank = cards_of_ranks(ranks, options);
     gpus.insert(of_rank.begin(), of_rank.end());
-    let_reach_each_other(gpus);
+    const CudaCollectives collectives = collectives_for(options.collectives, of_rank, has_nccl());
+    if (collectives == CudaCollectives::kLocal) let_reach_each_other(gpus);
+    if (ranks > 1) exchange = make_exchange(graph, options, collectives);
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       CudaOptions own = options.each;
       own.device = of_rank[rank];
-      if (ranks > 1) own.tune_matmuls = false;
-      devices.push_back(std::make_unique<CudaDevice>(own, ranks > 1 ? &exchange : nullptr));
+      if (ranks > 1) {
+        own.choices = choices;
+        own.graphs = own.graphs && options.graphs_of_several && can_all_replay(graph);
+      }
+      devices.push_back(std::make_unique<CudaDevice>(
+          own, exchange.get(), std::chrono::milliseconds(options.timeout_ms)));
       devices.back()->resolve(graph, Rank(rank));
     }
     if (!options.each.host_visible) require_room_on_cards(of_rank);
-    for (const auto& device : devices) device->start();
+    prepare();
   }
 
+  // All ranks come through `act`, or none goes on.
+  static void agree_after(HostGroup& group, const std::function<void()>& act) {
+    std::optional<Error> failed;
+    try {
+      act();
+    } catch (const Error& error) {
+      failed = error;
+    }
+    group.agree(failed);
+  }
+
+  // Whoever fails later, while ranks connect, ends the others by an abort.
+  void prepare() {
+    if (exchange) last_resort.emplace(*exchange, options, devices.size());
+    try {
+      on_rank_threads(
+          devices.size(),
+          [&](std::size_t rank) {
+            CudaDevice& device = *devices[rank];
+            HostGroup& group = groups.of(Rank(rank));
+            agree_after(group, [&] { device.allocate(); });
+            agree_after(group, [&] { device.make_kernels(); });
+            if (last_resort) last_resort->connecting();
+            device.connect(group);
+            if (last_resort) last_resort->connected();
+            device.fill();
+          },
+          [&](const std::string& reason) { abort(reason); });
+    } catch (...) {
+      end();
+      throw;
+    }
+  }
+
+  ~Impl() { end(); }
+
   // Memory of one rank may be read by the kernels of another: all end before any memory goes.
-  ~Impl() {
-    exchange.abort("the job has ended");
+  void end() {
     for (const int gpu : gpus) {
       cudaSetDevice(gpu);
       cudaDeviceSynchronize();
     }
+    for (const auto& device : devices) device->drop_graph();
+    if (!exchange) return;
+    try {
+      on_rank_threads(
+          devices.size(), [&](std::size_t rank) { devices[rank]->close(); },
+          [](const std::string&) {});
+    } catch (const Error&) {
+      // Nothing of the job is left to be told.
+    }
+  }
+
+  void abort(const std::string& reason) {
+    groups.abort(reason);
+    for (const auto& device : devices) device->abort(reason);
+  }
+
+  // A rank without work never comes to the agreement on graphs.
+  static bool can_all_replay(const PhysicalGraph& graph) {
+    return std::all_of(graph.ranks.begin(), graph.ranks.end(), [&](const RankBinding& rank) {
+      return !graph.programs[rank.program.index()].order.empty();
+    });
   }
 
   void require_room_on_cards(const std::vector<int>& of_rank) const {
@@ -103,9 +219,12 @@ struct CudaWorld::Impl {
     }
   }
 
+  const CudaWorldOptions options;
   std::set<int> gpus;
-  LocalExchange exchange;
+  ThreadHostGroups groups;
+  std::unique_ptr<CudaExchange> exchange;  // of several ranks
   std::vector<std::unique_ptr<CudaDevice>> devices;
+  std::optional<LastResort> last_resort;
 };
 
 CudaWorld::CudaWorld(const PhysicalGraph& graph, const CudaWorldOptions& options)
@@ -120,12 +239,10 @@ std::vector<Device*> CudaWorld::devices() {
 }
 
 std::vector<PairBytes> CudaWorld::moved_bytes() const {
-  return pairs_of(impl_->exchange.traffic());
+  return impl_->exchange ? pairs_of(impl_->exchange->traffic()) : std::vector<PairBytes>();
 }
 
-void CudaWorld::abort(const std::string& reason) {
-  for (const auto& device : impl_->devices) device->abort(reason);
-}
+void CudaWorld::abort(const std::string& reason) { impl_->abort(reason); }
 
 std::vector<std::byte> CudaWorld::read_register(Rank rank, InstanceId instance, std::int32_t reg,
                                                 std::int32_t content) const {

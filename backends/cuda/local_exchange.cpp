@@ -79,7 +79,7 @@ std::shared_ptr<LocalExchange::Meeting> LocalExchange::post(const Part& part) {
   const CudaCommunication& own = *part.communication;
   const std::lock_guard lock(mutex_);
   check_not_aborted();
-  const Key key{own.group, part.step * own.per_step + own.index_in_step};
+  const Key key{own.group, own.occurrence(part.step)};
   std::shared_ptr<Meeting>& meeting = meetings_[key];
   if (!meeting) {
     meeting = std::make_shared<Meeting>();
@@ -130,10 +130,26 @@ void LocalExchange::post_pulled(Meeting& meeting) {
   changed_.notify_all();
 }
 
-void LocalExchange::abort(const std::string& reason) {
+// Streams wait for events of peers' streams, which have been enqueued.
+void LocalExchange::abort(const std::string& reason, Rank) {
   const std::lock_guard lock(mutex_);
   if (!abort_reason_) abort_reason_ = reason;
   changed_.notify_all();
+}
+
+std::optional<std::string> LocalExchange::abort_reason() const {
+  const std::lock_guard lock(mutex_);
+  return abort_reason_;
+}
+
+// Whoever is gone from a meeting had all its peers there.
+std::string LocalExchange::arrivals(const CudaCommunication& communication,
+                                    std::int64_t step) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = meetings_.find({communication.group, communication.occurrence(step)});
+  if (found != meetings_.end()) return missing_text(*found->second);
+  return arrivals_text(graph_, communication.group, communication.occurrence(step),
+                       std::vector<bool>(communication.num_members(), true));
 }
 
 std::string LocalExchange::missing_text(const Meeting& meeting) const {

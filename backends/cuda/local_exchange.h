@@ -29,10 +29,20 @@ class LocalExchange final : public CudaExchange {
   LocalExchange(const PhysicalGraph& graph, std::chrono::milliseconds timeout);
 
   Bytes beside_staging(const CollectiveScript& script) const override;
+  Bytes communicator_bytes(std::span<const CudaCommunication* const>) const override {
+    return Bytes(0);
+  }
+  int processors_of_slow() const override { return 0; }
+  void connect(std::span<CudaCommunication* const>, HostGroup&) override {}
   void enqueue(std::span<const Part> parts) override;
-  void abort(const std::string& reason) override;
-  // What the exchanges of all meetings so far send.
-  Traffic traffic() const;
+  bool is_alone() const override { return false; }
+  void note_replay(Rank, std::int64_t) override {}
+  std::optional<std::string> fault(Rank) override { return std::nullopt; }
+  std::string arrivals(const CudaCommunication& communication, std::int64_t step) const override;
+  void abort(const std::string& reason, Rank rank) override;
+  std::optional<std::string> abort_reason() const override;
+  void close(Rank) override {}
+  Traffic traffic() const override;
 
  private:
   struct Meeting;

@@ -523,8 +523,13 @@ def check_backends(program):
     run("--backend", "cuda", "--graphs", "maybe").expect_code(2).expect_error("on, off")
     for option, value in (("--gpus", "0"), ("--ranks-per-gpu", "2"), ("--collectives", "local")):
         run(option, value).expect_code(2).expect_error(option, "--backend cuda")
-    for option, value in (("--gpus", "0,"), ("--gpus", "x"), ("--ranks-per-gpu", "0"), ("--collectives", "mpi")):
+    for option, value in (("--gpus", "0,"), ("--gpus", "x"), ("--gpus", "1,0,1"), ("--ranks-per-gpu", "0"),
+                          ("--collectives", "mpi"), ("--timeout", "0"), ("--timeout", "-1"), ("--timeout", "nan")):
         run("--backend", "cuda", option, value).expect_code(2).expect_error(option)
+    run("--backend", "cuda", "--gpus", "0,0").expect_code(2).expect_error("GPU 0 is named twice")
+    run("--backend", "cuda", "--collectives", "nccl", "--ranks-per-gpu", "2").expect_code(2).expect_error(
+        "a card for each rank", "--collectives local")
+    run("--timeout", "0").expect_code(2).expect_error("--timeout")
     cuda = program.run("doctor", "--json").document()["cuda"]
     if "GPU(s)" in cuda:
         program.run("run", TINY, *CPU, "--global-batch", "4", "--strategy", "dp=2", "--backend",

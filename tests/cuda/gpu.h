@@ -7,5 +7,6 @@
 namespace sextant {
 
 inline bool has_gpu() { return num_cuda_devices() > 0; }
+inline bool has_gpus(int count) { return num_cuda_devices() >= count; }
 
 }  // namespace sextant

@@ -13,6 +13,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sextant::optimizer_test {
@@ -53,6 +54,15 @@ std::vector<Parameter> mixed_parameters() {
   parameters.push_back({778, DType::kF32, with(options(0.1), "nesterov", true), 8});
   for (const std::int64_t elements : {1, 4099})
     parameters.push_back({elements, DType::kF64, options(0.1), 0});
+  return parameters;
+}
+
+// Those of one block each, which begin their updates themselves.
+std::vector<Parameter> small_parameters() {
+  std::vector<Parameter> parameters;
+  for (const Parameter& parameter : mixed_parameters())
+    if (parameter.elements > 0 && parameter.elements <= 2048) parameters.push_back(parameter);
+  parameters.push_back({2048, DType::kBF16, options(0.1), 0});
   return parameters;
 }
 
@@ -147,9 +157,15 @@ std::vector<std::vector<std::byte>> bytes_of(const std::vector<std::unique_ptr<T
 TEST_CASE("updates of many parameters are one kernel and agree with the reference over steps" *
           doctest::skip(!has_gpu())) {
   CudaContext device(CudaOptions{});
-  for (const char* kind : {"sgd", "momentum", "adamw"}) {
+  for (const auto& [kind, is_small] : {std::pair("sgd", false),
+                                       {"momentum", false},
+                                       {"adamw", false},
+                                       {"sgd", true},
+                                       {"momentum", true},
+                                       {"adamw", true}}) {
     CAPTURE(kind);
-    Optimizer optimizer(kind, mixed_parameters());
+    CAPTURE(is_small);
+    Optimizer optimizer(kind, is_small ? small_parameters() : mixed_parameters());
     const auto kernels = optimizer.kernels(device);
     REQUIRE(kernels.size() == 1);
     for (int step = 1; step <= 6; ++step) {
@@ -170,14 +186,15 @@ TEST_CASE("the direction of LAMB agrees with the reference, and is zero for a st
           doctest::skip(!has_gpu())) {
   CudaContext device(CudaOptions{});
   TwinTensor control({Shape{2}, DType::kF64}, {0.25, 1.0});
-  for (const DType type : {DType::kF32, DType::kF64})
+  for (const auto& [type, size] :
+       {std::pair(DType::kF32, 5003), {DType::kF64, 5003}, {DType::kF32, 1001}})
     for (const bool accumulate : {false, true}) {
-      const TensorType state{Shape{5003}, type};
-      TwinTensor gradient(state, digits(5003, 1, 1.0)), parameter(state, digits(5003, 2, 2.0));
-      TwinTensor m(state, digits(5003, 3, 0.5)), step({Shape(), DType::kI64}, {3.0});
-      std::vector<double> squares = digits(5003, 4, 0.01);
+      const TensorType state{Shape{size}, type};
+      TwinTensor gradient(state, digits(size, 1, 1.0)), parameter(state, digits(size, 2, 2.0));
+      TwinTensor m(state, digits(size, 3, 0.5)), step({Shape(), DType::kI64}, {3.0});
+      std::vector<double> squares = digits(size, 4, 0.01);
       for (double& value : squares) value = std::abs(value) + 0.01;
-      TwinTensor v(state, squares), direction(state, digits(5003, 5, 1.0));
+      TwinTensor v(state, squares), direction(state, digits(size, 5, 1.0));
       TwinTensor rate({Shape(), DType::kF64}, {2.0});
       TwinCall call("lamb_direction", options(0.1), {&gradient, &parameter, &control},
                     {&direction, &m, &v, &step, &rate});

@@ -1,18 +1,21 @@
-// Whole plans of 2 to 8 ranks on one GPU: every strategy trains as it does on CPU ranks, and copies
-// of one value have equal bits on all ranks.
+// Whole plans of 2 to 8 ranks on one GPU or two: every strategy trains as it does on CPU ranks, and
+// copies of one value have equal bits on all ranks.
 #include "actor/runtime.h"
 #include "core/error.h"
 #include "io/training_host.h"
 #include "tests/conformance/law_compare.h"
 #include "tests/conformance/training_runs.h"
 #include "tests/cuda/gpu.h"
+#include "tests/cuda/rank_cards.h"
 
 #include <doctest/doctest.h>
 
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sextant::ranks_training_test {
@@ -21,25 +24,6 @@ namespace {
 // Of f64: sums of another order differ by about 1e-16 per term, steps carry that on.
 constexpr double kF64Bound = 1e-10;
 constexpr std::uint64_t kSeed = 17;
-
-TrainingResult train_on_gpu(const TrainingCase& training, const PhysicalGraph& graph,
-                            bool deterministic = false) {
-  CudaWorldOptions options;
-  options.each.seed = kSeed;
-  options.each.host_visible = true;  // its state is read
-  options.each.deterministic = deterministic;
-  options.gpus = {0};
-  options.ranks_per_gpu = 64;
-  CudaWorld world(graph, options);
-  TrainingResult result = train_on(
-      world.devices(),
-      [&](Rank rank, InstanceId instance, std::int32_t reg) {
-        return world.read_register(rank, instance, reg);
-      },
-      training, graph);
-  result.moved = world.moved_bytes();
-  return result;
-}
 
 TrainingResult train_on_cpu(const TrainingCase& training, const PhysicalGraph& graph) {
   CpuOptions options;
@@ -54,12 +38,14 @@ std::int64_t sum_of(const std::vector<PairBytes>& pairs) {
   return bytes;
 }
 
-void check_alike(const TrainingCase& training, std::initializer_list<const char*> strategies) {
+void check_alike(const TrainingCase& training, std::initializer_list<const char*> strategies,
+                 const RankCards& cards = kOneCard, const RankTraining& options = {}) {
   for (const std::string strategy : strategies) {
+    CAPTURE(cards.text());
     CAPTURE(strategy);
     const PhysicalGraph graph = compile_case(training, strategy);
     REQUIRE(graph.ranks.size() > 1);
-    const TrainingResult found = train_on_gpu(training, graph);
+    const TrainingResult found = train_on_cards(cards, training, graph, options);
     const TrainingResult expected = train_on_cpu(training, graph);
     REQUIRE(expected.losses.size() == static_cast<std::size_t>(training.steps));
     CHECK(std::abs(expected.losses.back() - expected.losses.front()) > 1e-3);
@@ -120,8 +106,10 @@ TEST_CASE("context and expert parallelism train on ranks of one GPU as on the CP
                          "dp=2 ep=2 tp=2 micro_batch=2"});
 }
 
-TEST_CASE("bad data on one rank of several ends all of them, naming the operator" *
-          doctest::skip(!has_gpu())) {
+namespace {
+
+void check_bad_data(const RankCards& cards, std::initializer_list<const char*> strategies,
+                    bool graphs = false) {
   // Ids of no token for one rank, in step 3.
   class BadTokens final : public HostActors {
    public:
@@ -138,12 +126,12 @@ TEST_CASE("bad data on one rank of several ends all of them, naming the operator
   };
   TrainingCase training = odd_case();
   const TokenData tokens(std::vector<std::int32_t>(400, 3));
-  for (const std::string strategy : {"dp=2 micro_batch=2", "dp=2 tp=2 micro_batch=2"}) {
+  for (const std::string strategy : strategies) {
+    CAPTURE(cards.text());
     CAPTURE(strategy);
     const PhysicalGraph graph = compile_case(training, strategy);
-    CudaWorldOptions options;
-    options.gpus = {0};
-    options.ranks_per_gpu = 64;
+    CudaWorldOptions options = cards.options(graph.ranks.size());
+    options.graphs_of_several = graphs;
     CudaWorld world(graph, options);
     BadTokens host(tokens);
     const auto begin = std::chrono::steady_clock::now();
@@ -158,6 +146,103 @@ TEST_CASE("bad data on one rank of several ends all of them, naming the operator
   }
 }
 
+}  // namespace
+
+TEST_CASE("bad data on one rank of several ends all of them, naming the operator" *
+          doctest::skip(!has_gpu())) {
+  check_bad_data(kOneCard, {"dp=2 micro_batch=2", "dp=2 tp=2 micro_batch=2"});
+}
+
+TEST_CASE("bad data on one of two GPUs ends both, launched singly or as graphs" *
+          doctest::skip(!has_gpus(2))) {
+  for (const bool graphs : {false, true})
+    check_bad_data(kTwoCardsNccl, {"dp=2 micro_batch=2"}, graphs);
+  check_bad_data(kTwoCards, {"dp=2 tp=2 micro_batch=2"});
+}
+
+TEST_CASE("every strategy of two ranks trains on two GPUs as on the CPU, by both exchanges" *
+          doctest::skip(!has_gpus(2))) {
+  for (const RankCards& cards : {kTwoCardsNccl, kTwoCards})
+    check_alike(odd_case(),
+                {"dp=2 micro_batch=2", "tp=2 micro_batch=4", "tp=2 micro_batch=4 sp=on",
+                 "pp=2 micro_batch=2 schedule=1f1b", "pp=2 micro_batch=2 schedule=zb-h1",
+                 "pp=2 micro_batch=2 schedule=zb-v", "dp=2 micro_batch=2 zero=1",
+                 "dp=2 micro_batch=2 zero=2", "dp=2 micro_batch=2 zero=3"},
+                cards);
+  check_alike(odd_case(), {"dp=2 tp=2 pp=2 micro_batch=1 zero=3"}, kTwoCards);
+}
+
+// From the third step on; the case has enough.
+TEST_CASE("steps of two GPUs as graphs train as on the CPU, and leave the bits of single launches" *
+          doctest::skip(!has_gpus(2))) {
+  TrainingCase training = odd_case();
+  training.steps = 8;
+  for (const std::string strategy :
+       {"dp=2 micro_batch=2 zero=2", "tp=2 micro_batch=4 sp=on", "pp=2 micro_batch=2 schedule=1f1b",
+        "pp=2 micro_batch=2 schedule=zb-v"}) {
+    CAPTURE(strategy);
+    const PhysicalGraph graph = compile_case(training, strategy);
+    const TrainingResult single =
+        train_on_cards(kTwoCardsNccl, training, graph, {.deterministic = true});
+    const TrainingResult replayed =
+        train_on_cards(kTwoCardsNccl, training, graph, {.deterministic = true, .graphs = true});
+    CHECK(single.losses == replayed.losses);
+    CHECK(single.state == replayed.state);
+    const Distance far = distance(replayed, train_on_cpu(training, graph));
+    CAPTURE(far.where);
+    CHECK(far.error < kF64Bound);
+  }
+}
+
+namespace {
+
+// The losses of so many steps with tokens that repeat.
+std::vector<double> losses_of(const PhysicalGraph& graph, std::int64_t steps, bool graphs) {
+  CudaWorldOptions options = kTwoCardsNccl.options(2);
+  options.each.seed = kSeed;
+  options.graphs_of_several = graphs;
+  CudaWorld world(graph, options);
+  std::vector<std::int32_t> ids;
+  for (std::int32_t i = 0; i < 4000; ++i) ids.push_back(i * i % 31);
+  const TokenData tokens(std::move(ids));
+  TrainingHost host(tokens, 5);
+  run_all(graph, world.devices(), host, steps);
+  std::vector<double> losses;
+  for (const StepMetrics& metrics : host.steps()) losses.push_back(metrics.loss());
+  return losses;
+}
+
+// SEXTANT_SOAK=200 takes minutes: starts of every strategy, and as many times 50 replays.
+std::int64_t soak_starts() {
+  const char* text = std::getenv("SEXTANT_SOAK");
+  return text == nullptr ? 5 : std::atoll(text);
+}
+
+}  // namespace
+
+TEST_CASE("two GPUs start again and again, and replay for long, without a hang" *
+          doctest::skip(!has_gpus(2))) {
+  std::vector<PhysicalGraph> graphs;
+  for (const std::string strategy :
+       {"dp=2 micro_batch=2", "dp=2 micro_batch=2 zero=3", "tp=2 micro_batch=4 sp=on",
+        "pp=2 micro_batch=2 schedule=1f1b", "pp=2 micro_batch=2 schedule=zb-v"})
+    graphs.push_back(compile_case(odd_case(), strategy));
+  std::vector<std::vector<double>> first;
+  for (std::int64_t start = 0; start < soak_starts(); ++start) {
+    const auto kind = static_cast<std::size_t>(start) % graphs.size();
+    CAPTURE(start);
+    const std::vector<double> losses = losses_of(graphs[kind], 20, start % 2 == 0);
+    REQUIRE(losses.size() == 20);
+    if (first.size() == kind) first.push_back(losses);
+    for (std::size_t step = 0; step < losses.size(); ++step)
+      CHECK(std::abs(losses[step] - first[kind][step]) < kF64Bound);
+  }
+  for (const PhysicalGraph& graph : graphs) {
+    const std::int64_t steps = 50 * soak_starts();
+    CHECK(losses_of(graph, steps, true).size() == static_cast<std::size_t>(steps));
+  }
+}
+
 TEST_CASE("with deterministic, two runs of several ranks on one GPU leave the same bits" *
           doctest::skip(!has_gpu())) {
   TrainingCase training = odd_case();
@@ -166,8 +251,9 @@ TEST_CASE("with deterministic, two runs of several ranks on one GPU leave the sa
                                      "pp=2 micro_batch=1 schedule=1f1b"}) {
     CAPTURE(strategy);
     const PhysicalGraph graph = compile_case(training, strategy);
-    const TrainingResult first = train_on_gpu(training, graph, true);
-    const TrainingResult second = train_on_gpu(training, graph, true);
+    const TrainingResult first = train_on_cards(kOneCard, training, graph, {.deterministic = true});
+    const TrainingResult second =
+        train_on_cards(kOneCard, training, graph, {.deterministic = true});
     CHECK(first.losses == second.losses);
     CHECK(first.state == second.state);
   }

@@ -206,7 +206,8 @@ std::unique_ptr<CudaKernel> make_cudnn_attention(const KernelContext& call, Cuda
       cudnnGetVersion() < kOldestVersion)
     return nullptr;
   const auto choose = [&](const AttentionForward& graph, const std::vector<CudnnPlan>& plans) {
-    return fastest(graph, plans, a, device);
+    return device.fastest_of("attention of " + text_of(*problem), plans.size(),
+                             [&] { return fastest(graph, plans, a, device); });
   };
   const Forward forward =
       planned<AttentionForward>(device, "attention of " + text_of(*problem),

@@ -228,7 +228,9 @@ void set_plan(PlannedConv& planned, const Problem& problem, CudaContext& device)
   require(!plans.empty(), ErrorCode::kDevice, "all plans want more than {} GiB of scratch",
           kMostWorkspace >> 30);
   const bool may_choose = device.tunes() && plans.size() > 1;
-  planned.plan.emplace(std::move(plans[may_choose ? fastest(planned, plans, problem, device) : 0]));
+  const auto measure = [&] { return fastest(planned, plans, problem, device); };
+  planned.plan.emplace(std::move(
+      plans[may_choose ? device.fastest_of(text_of(problem), plans.size(), measure) : 0]));
 }
 
 std::shared_ptr<const PlannedConv> planned(const Problem& problem, CudaContext& device) {

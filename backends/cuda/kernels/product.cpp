@@ -176,6 +176,7 @@ ProductCall::ProductCall(const Product& of, const ProductAddresses& at)
   set(operation, CUBLASLT_MATMUL_DESC_TRANSA, of.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(operation, CUBLASLT_MATMUL_DESC_TRANSB, of.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, cublas_epilogue(of.epilogue));
+  if (of.processors > 0) set(operation, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, of.processors);
   // The search for an algorithm reads the alignment off these.
   if (at.bias != nullptr) set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, at.bias);
   if (at.aux != nullptr) {
@@ -192,7 +193,8 @@ std::string ProductCall::key() const {
   return fmt::format("{}x{}x{} {}{} {}->{} *{} +{} {}", product.m, product.n, product.k,
                      product.transpose_a ? "t" : "n", product.transpose_b ? "t" : "n",
                      to_string(product.in), to_string(product.out), product.count, c,
-                     to_string(product.epilogue));
+                     to_string(product.epilogue)) +
+         (product.processors > 0 ? fmt::format(" on {}", product.processors) : std::string());
 }
 
 // As members: bias_add and gelu read and write D, gelu_grad and add read two such tensors and write
@@ -250,8 +252,10 @@ std::unique_ptr<CudaKernel> if_usable(const Product& product, const ProductAddre
 
 }  // namespace
 
-std::unique_ptr<CudaKernel> make_product(const Product& product, const ProductAddresses& addresses,
+std::unique_ptr<CudaKernel> make_product(const Product& whole, const ProductAddresses& addresses,
                                          CudaContext& device) {
+  Product product = whole;
+  product.processors = device.processors();
   const bool accumulates = addresses.c != nullptr && addresses.c == addresses.d;
   if (!accumulates || size_of(product.out).value >= 4)
     return if_usable<ProductKernel>(product, addresses, device);

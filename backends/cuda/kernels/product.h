@@ -40,6 +40,8 @@ struct Product {
   DType out = DType::kF32;  // of C, D, bias and aux
   std::int32_t count = 1;   // products, whose matrices follow each other
   ProductEpilogue epilogue = ProductEpilogue::kNone;
+  // Multiprocessors that it is cut for; 0: all of the card.
+  std::int32_t processors = 0;
   bool operator==(const Product&) const = default;
 };
 
@@ -79,7 +81,8 @@ struct ProductCall {
 
 // Nothing where cuBLASLt has no algorithm for it, or where the parts one by one were measured to be
 // faster. cuBLASLt rounds a product to 16 bits before it adds C, so what accumulates in 16 bits (C
-// is D) is multiplied in f32 and added by a kernel of its own.
+// is D) is multiplied in f32 and added by a kernel of its own. Cut for the processors that the
+// device has left at this time.
 std::unique_ptr<CudaKernel> make_product(const Product& product, const ProductAddresses& addresses,
                                          CudaContext& device);
 

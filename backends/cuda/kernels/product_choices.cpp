@@ -158,7 +158,9 @@ std::string version_text() { return std::to_string(cublasLtGetVersion()); }
 }  // namespace
 
 ProductChoices::ProductChoices(const CudaOptions& options)
-    : options_(options), measures_(options.tune_matmuls && !options.deterministic) {
+    : options_(options),
+      measures_(options.tune_matmuls && !options.deterministic),
+      choices_(options.choices ? options.choices : std::make_shared<MeasuredChoices>()) {
   cudaDeviceProp properties{};
   SEXTANT_CUDA(cudaGetDeviceProperties(&properties, options.device));
   card_ = fmt::format("{}, sm_{}{}, {} multiprocessors", properties.name, properties.major,
@@ -167,13 +169,17 @@ ProductChoices::ProductChoices(const CudaOptions& options)
   SEXTANT_CUDA(cudaDeviceGetAttribute(&kilohertz, cudaDevAttrMemoryClockRate, options.device));
   SEXTANT_CUDA(cudaDeviceGetAttribute(&bits, cudaDevAttrGlobalMemoryBusWidth, options.device));
   bytes_per_second_ = 2e3 * kilohertz * bits / 8;  // two transfers a clock
-  if (!options.matmul_cache.empty() && !options.deterministic) read_file();
+  if (options.matmul_cache.empty() || options.deterministic) return;
+  const std::lock_guard lock(choices_->mutex);
+  if (!std::exchange(choices_->has_read_file, true)) read_file();
 }
 
 std::optional<ProductChoice> ProductChoices::of(const ProductCall& call, CudaContext& device) {
   if (!options_.deterministic && is_aligned(call.addresses)) {
+    std::unique_lock lock(choices_->mutex);
     std::optional<ProductChoice> choice = known(call, device);
     if (!choice && measures_) choice = measured(call, device);
+    lock.unlock();
     if (choice) return pays(call, *choice, device) ? choice : std::nullopt;
   }
   const std::vector<cublasLtMatmulAlgo_t> candidates = named_by_heuristic(call, 1, device);
@@ -183,8 +189,8 @@ std::optional<ProductChoice> ProductChoices::of(const ProductCall& call, CudaCon
 
 std::optional<ProductChoice> ProductChoices::known(const ProductCall& call,
                                                    CudaContext& device) const {
-  const auto found = choices_.find(call.key());
-  if (found == choices_.end()) return std::nullopt;
+  const auto found = choices_->products.find(call.key());
+  if (found == choices_->products.end()) return std::nullopt;
   if (runs_as(found->second.algorithm, call, device)) return found->second;
   tell(fmt::format("{}: the algorithm kept for {} does not run here and is not used",
                    options_.matmul_cache, call.key()));
@@ -202,7 +208,7 @@ std::optional<ProductChoice> ProductChoices::measured(const ProductCall& call,
     return std::nullopt;
   }
   const ProductChoice choice{candidates[best->candidate], best->seconds};
-  choices_[call.key()] = choice;
+  choices_->products[call.key()] = choice;
   if (!options_.matmul_cache.empty()) write_file();
   return choice;
 }
@@ -245,7 +251,7 @@ void ProductChoices::read_file() {
   const JsonCursor products = root.at("products");
   for (const std::string& key : products.keys()) {
     const JsonCursor product = products.at(key);
-    choices_[key] = {algorithm_of(product.at("algorithm")), product.at("seconds").real()};
+    choices_->products[key] = {algorithm_of(product.at("algorithm")), product.at("seconds").real()};
   }
 }
 
@@ -255,7 +261,7 @@ void ProductChoices::write_file() const {
   root["card"] = card_;
   root["cublaslt"] = version_text();
   nlohmann::ordered_json& products = root["products"] = nlohmann::ordered_json::object();
-  for (const auto& [key, choice] : choices_)
+  for (const auto& [key, choice] : choices_->products)
     products[key] = {{"seconds", choice.seconds}, {"algorithm", words_of(choice.algorithm)}};
   // Another process that reads meanwhile finds the old file or the new one.
   const std::string aside = fmt::format("{}.{}", options_.matmul_cache, getpid());

@@ -5,19 +5,13 @@
 
 #include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/kernels/product.h"
+#include "backends/cuda/measured_choices.h"
 
-#include <cublasLt.h>
-
-#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
 namespace sextant {
-
-struct ProductChoice {
-  cublasLtMatmulAlgo_t algorithm{};
-  double seconds = 0;  // 0: not measured
-};
 
 class ProductChoices {
  public:
@@ -32,6 +26,7 @@ class ProductChoices {
   std::optional<ProductChoice> of(const ProductCall& call, CudaContext& device);
 
  private:
+  // These two with the mutex of the choices held.
   std::optional<ProductChoice> measured(const ProductCall& call, CudaContext& device);
   std::optional<ProductChoice> known(const ProductCall& call, CudaContext& device) const;
   bool pays(const ProductCall& call, const ProductChoice& choice, CudaContext& device);
@@ -42,8 +37,8 @@ class ProductChoices {
   const CudaOptions options_;
   const bool measures_;
   std::string card_;
-  double bytes_per_second_ = 0;                   // of memory, at its clock
-  std::map<std::string, ProductChoice> choices_;  // measured, here or when the file was made
+  double bytes_per_second_ = 0;  // of memory, at its clock
+  const std::shared_ptr<MeasuredChoices> choices_;
 };
 
 }  // namespace sextant

@@ -9,6 +9,7 @@
 #include "backends/cuda/kernels/tables.h"
 #include "core/check.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -94,6 +95,10 @@ class Updates final : public CudaKernel {
     arguments_.chunks = chunks_.rows();
     arguments_.chunk_elements = chunk_length(rows);
     arguments_.num_chunks = num_chunks_of(rows, arguments_.chunk_elements);
+    arguments_.rows_are_chunks =
+        std::all_of(rows.begin(), rows.end(), [&](const CudaUpdateRow& row) {
+          return row.elements > 0 && row.elements <= arguments_.chunk_elements;
+        });
   }
   void enqueue(cudaStream_t stream) override { SEXTANT_CUDA(enqueue_updates(arguments_, stream)); }
 

@@ -1,7 +1,8 @@
 // Updates of parameters: 256 threads a block, a block per chunk, four elements and
 // so 16 bytes of every f32 state per thread and access. A first launch, one thread per parameter,
-// counts the update and computes its rate and corrections, so that no block does it again; whether
-// a step happens is read from the control, so nothing waits for the host.
+// counts the update and computes its rate and corrections, so that no block does it again; where
+// each parameter is one block, that does it itself, which saves small ones a launch. Whether a step
+// happens is read from the control, so nothing waits for the host.
 #include "backends/cuda/kernels/numbers.cuh"
 #include "backends/cuda/kernels/updates.h"
 
@@ -23,10 +24,8 @@ __device__ double rate_at(const CudaRate& rate, std::int64_t update) {
   return rate.minimum + (rate.full - rate.minimum) * left;
 }
 
-__global__ void begin_updates(CudaUpdates x) {
-  const std::int64_t at = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (at >= x.num_rows) return;
-  const CudaUpdateRow& row = x.rows[at];
+// Counts the update: once per row and launch.
+__device__ CudaUpdateStep begun(const CudaUpdateRow& row) {
   CudaUpdateStep step = {};
   step.updates = load_number<double>(row.control_type, row.control, 1) != 0.0;
   if (step.updates) {
@@ -37,9 +36,14 @@ __global__ void begin_updates(CudaUpdates x) {
     step.factor1 = 1.0 / (1.0 - pow(row.beta1, count));
     step.factor2 = 1.0 / (1.0 - pow(row.beta2, count));
   }
-  x.steps[at] = step;
   if (row.rate_used != nullptr)
     *row.rate_used = row.adds_rate ? *row.rate_used + step.rate : step.rate;
+  return step;
+}
+
+__global__ void begin_updates(CudaUpdates x) {
+  const std::int64_t at = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (at < x.num_rows) x.steps[at] = begun(x.rows[at]);
 }
 
 // What an update does to one element. In f64 the constants are those of the reference; in f32 they
@@ -155,11 +159,20 @@ __device__ void clear_direction(const CudaUpdateRow& row, std::int64_t first, in
     static_cast<State*>(row.direction)[first + i] = State(0);
 }
 
-template <typename State, CudaUpdate kUpdate>
+template <bool kBegins>
+__device__ __forceinline__ CudaUpdateStep step_of(const CudaUpdates& x, std::int32_t row) {
+  if constexpr (!kBegins) return x.steps[row];
+  __shared__ CudaUpdateStep step;
+  if (threadIdx.x == 0) step = begun(x.rows[row]);
+  __syncthreads();
+  return step;
+}
+
+template <typename State, CudaUpdate kUpdate, bool kBegins>
 __global__ void __launch_bounds__(kThreads) update_chunks(CudaUpdates x) {
   const CudaChunk chunk = x.chunks[blockIdx.x];
   const CudaUpdateRow row = x.rows[chunk.row];
-  const CudaUpdateStep step = x.steps[chunk.row];
+  const CudaUpdateStep step = step_of<kBegins>(x, chunk.row);
   const std::int64_t left = row.elements - chunk.first;
   const int count = static_cast<int>(left < x.chunk_elements ? left : x.chunk_elements);
   if (!step.updates) {
@@ -180,13 +193,21 @@ __global__ void __launch_bounds__(kThreads) update_chunks(CudaUpdates x) {
   }
 }
 
-template <CudaUpdate kUpdate>
-void start(const CudaUpdates& x, cudaStream_t stream) {
+template <CudaUpdate kUpdate, bool kBegins>
+void start_chunks(const CudaUpdates& x, cudaStream_t stream) {
   const auto blocks = static_cast<unsigned>(x.num_chunks);
   if (x.state_type == DType::kF64)
-    update_chunks<double, kUpdate><<<blocks, kThreads, 0, stream>>>(x);
+    update_chunks<double, kUpdate, kBegins><<<blocks, kThreads, 0, stream>>>(x);
   else
-    update_chunks<float, kUpdate><<<blocks, kThreads, 0, stream>>>(x);
+    update_chunks<float, kUpdate, kBegins><<<blocks, kThreads, 0, stream>>>(x);
+}
+
+template <CudaUpdate kUpdate>
+void start(const CudaUpdates& x, cudaStream_t stream) {
+  if (x.rows_are_chunks)
+    start_chunks<kUpdate, true>(x, stream);
+  else
+    start_chunks<kUpdate, false>(x, stream);
 }
 
 }  // namespace
@@ -195,7 +216,7 @@ cudaError_t enqueue_updates(const CudaUpdates& updates, cudaStream_t stream) {
   if (updates.num_rows == 0) return cudaSuccess;
   constexpr int kRowsPerBlock = 64;
   const auto blocks = static_cast<unsigned>((updates.num_rows + kRowsPerBlock - 1) / kRowsPerBlock);
-  begin_updates<<<blocks, kRowsPerBlock, 0, stream>>>(updates);
+  if (!updates.rows_are_chunks) begin_updates<<<blocks, kRowsPerBlock, 0, stream>>>(updates);
   if (updates.num_chunks > 0) {
     switch (updates.update) {
       case CudaUpdate::kSgd:

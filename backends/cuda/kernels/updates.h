@@ -55,6 +55,8 @@ struct CudaUpdates {
   std::int64_t num_rows = 0;
   const CudaChunk* chunks = nullptr;
   std::int64_t num_chunks = 0, chunk_elements = 0;
+  // Each row is one chunk: its block begins the update itself, and there is one launch.
+  bool rows_are_chunks = false;
 };
 cudaError_t enqueue_updates(const CudaUpdates& updates, cudaStream_t stream);
 

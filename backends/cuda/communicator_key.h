@@ -1,0 +1,70 @@
+// Which communicator a communication uses. Ranks make theirs in the order of keys, so that all of
+// them meet in one order. Without CUDA.
+#pragma once
+
+#include "core/ids.h"
+#include "core/physical_graph.h"
+
+#include <algorithm>
+#include <compare>
+#include <cstddef>
+#include <vector>
+
+namespace sextant {
+
+// Collectives of equal ranks share one: all are on one queue, in one order. A transfer's sides are
+// on different queues, so each group of transfers has its own.
+struct CommunicatorKey {
+  std::vector<Rank> ranks;  // in group order
+  GroupId transfers;        // invalid: of collectives
+  auto operator<=>(const CommunicatorKey&) const = default;
+};
+
+inline CommunicatorKey communicator_key(const PhysicalGraph& graph, GroupId group,
+                                        Primitive primitive) {
+  const bool is_transfer = primitive == Primitive::kTransfer;
+  return {graph.groups[group.index()].ranks, is_transfer ? group : GroupId{}};
+}
+
+// What a library of collectives takes of a card per communicator, measured with NCCL 2.28 on H200
+// (MiB, by the most blocks that it may use; ../shared/design/11-several-gpus.md, 6): itself 54 and
+// 100 for 8 and 16, buffers of rings and those of sends and receives 96 and 192 each.
+struct CommunicatorUse {
+  bool rings = false, pairs = false;
+};
+inline Bytes communicator_bytes(const CommunicatorUse& use, int blocks) {
+  const std::int64_t buffers = 12 * ((use.rings ? 1 : 0) + (use.pairs ? 1 : 0));
+  const std::int64_t mib = 8 + (6 + buffers) * blocks;
+  return Bytes(mib << 20);
+}
+
+// What computes beside collectives of a rank in one step, what these move meanwhile, and what share
+// of all its computation it would wait for them if they went slowly.
+struct CompanyLoad {
+  double seconds = 0, bytes = 0;
+  double waiting_share = 0;
+};
+// Going slowly: 4 blocks, and products beside them cut for the other processors. Measured on two
+// H200, ms of a step so and with 16 blocks and whole products: GPT-2 medium dp=2 84.3 and 88.5,
+// where 4 blocks take 0.35 of the time of what is beside them and nobody waits; xl dp=2 (0.67) 191
+// and 187; xl zero=1 (0.41, but 6 % of waiting) 205 and 188; 2.7B zero=3 (0.52, 7 %) 299 and 279.
+// So it pays while both have room and nobody waits.
+inline constexpr int kBlocksInCompany = 4;
+inline constexpr double kSlowBytesPerSecond = 82e9;       // of 4 blocks
+inline constexpr double kProductFlopsPerSecond = 550e12;  // on the average of a step
+inline constexpr double kMemoryBytesPerSecond = 3.5e12;
+inline bool goes_slowly(const CompanyLoad& load) {
+  constexpr double kMostShare = 0.55, kMostWaiting = 0.01;
+  return load.bytes > 0 && load.bytes / kSlowBytesPerSecond <= kMostShare * load.seconds &&
+         load.waiting_share <= kMostWaiting;
+}
+
+// Parts of one launch group are given to a communicator in this order by all its ranks: launch
+// groups may list their members in any order.
+struct PartOrder {
+  GroupId group;
+  std::int64_t occurrence = 0;
+  auto operator<=>(const PartOrder&) const = default;
+};
+
+}  // namespace sextant
