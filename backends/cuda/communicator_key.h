@@ -4,10 +4,10 @@
 
 #include "core/ids.h"
 #include "core/physical_graph.h"
+#include "core/units.h"
 
-#include <algorithm>
 #include <compare>
-#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 namespace sextant {

@@ -34,7 +34,7 @@ HEADERS = {
     "list": "list",
     "map": "map multimap",
     "memory": "unique_ptr shared_ptr weak_ptr make_unique make_shared",
-    "mutex": "mutex unique_lock lock_guard scoped_lock once_flag call_once",
+    "mutex": "mutex timed_mutex unique_lock lock_guard scoped_lock once_flag call_once",
     "numeric": "accumulate iota gcd lcm reduce",
     "optional": "optional nullopt make_optional",
     "ostream": "ostream",
