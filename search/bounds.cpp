@@ -4,6 +4,7 @@
 #include "search/bounds.h"
 
 #include "compiler/recompute.h"
+#include "compiler/schedule.h"
 #include "core/at.h"
 #include "core/fused_kinds.h"
 #include "core/operator.h"
@@ -371,7 +372,13 @@ Duration GraphProfile::time_bound(const Strategy& strategy, const std::vector<La
   const bool parts = parts_backward(strategy.schedule);
   ChunkTimes first;
   Duration bound;
-  for (const ChunkTimes& chunk : chunks) bound += chunk.down + chunk.way_out;
+  for (const ChunkTimes& chunk : chunks) bound += chunk.down + chunk.up;
+  // Only the last chunk begins to repeat when the micro-batch has come down to it.
+  const auto stages = static_cast<int>(strategy.pp);
+  const StageChunk turn =
+      stage_of_virtual(strategy.schedule, stages, stages * static_cast<int>(chunks_per_stage) - 1);
+  const ChunkTimes& last = chunks[at(turn.stage) * chunks_per_stage + at(turn.chunk)];
+  bound += last.way_out - last.up;
   Duration way;  // way: one micro-batch down to the stage and back up
   for (std::size_t index = 0; index < static_cast<std::size_t>(strategy.pp); ++index) {
     ChunkTimes stage;

@@ -84,6 +84,7 @@ TEST_CASE("no bound with the communication inside layers exceeds what the simula
         const Duration bound = known.facts.bound_with_layers(strategy);
         CHECK(bound <= candidate.step_time);
         for (const SpaceNode& node : nodes_above(space, strategy)) {
+          CHECK(known.facts.bound_of(node) <= candidate.step_time);
           const auto shared =
               known.facts.bound_with_choices(node, space.layer_choices(node), Duration());
           CHECK(shared.value_or(Duration()) <= candidate.step_time);
