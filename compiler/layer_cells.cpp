@@ -303,22 +303,25 @@ std::optional<LayerCells> layer_cells(const StagedGraph& staged, int layer, cons
                           [&](const TimedStage& stage) { return cells_of(stage, layer, 1); });
 }
 
-std::optional<CutLayerCells> cut_layer_cells(const StagedGraph& staged, int layer,
-                                             const CostModel& cost, const NetworkModel& network,
-                                             const ExpandOptions& options,
-                                             std::int64_t most_pieces) {
-  return with_timed_stage(staged, layer, cost, network, options,
-                          [&](const TimedStage& stage) -> std::optional<CutLayerCells> {
-                            const auto whole = cells_of(stage, layer, 1);
-                            const auto cut = cells_of(stage, layer, most_pieces);
-                            const LayerPaths forward(stage, StepPart::kForward, most_pieces,
-                                                     kinds_in_fused(cost));
-                            const auto fused = forward.cell(layer - 1, layer, layer + 1);
-                            if (!whole || !cut || !fused) return std::nullopt;
-                            LayerCells repeating = *cut;
-                            repeating.forward = *fused;
-                            return CutLayerCells{*whole, *cut, repeating};
-                          });
+std::optional<std::vector<CutLayerCells>> cut_layer_cells(const StagedGraph& staged, int layer,
+                                                          const CostModel& cost,
+                                                          const NetworkModel& network,
+                                                          const ExpandOptions& options,
+                                                          const std::vector<std::int64_t>& pieces) {
+  const auto of_stage = [&](const TimedStage& stage) -> std::optional<std::vector<CutLayerCells>> {
+    std::vector<CutLayerCells> all;
+    for (const std::int64_t number : pieces) {
+      const auto cut = cells_of(stage, layer, number);
+      const LayerPaths forward(stage, StepPart::kForward, number, kinds_in_fused(cost));
+      const auto fused = forward.cell(layer - 1, layer, layer + 1);
+      if (!cut || !fused) return std::nullopt;
+      LayerCells repeating = *cut;
+      repeating.forward = *fused;
+      all.push_back({number, *cut, repeating});
+    }
+    return all;
+  };
+  return with_timed_stage(staged, layer, cost, network, options, of_stage);
 }
 
 }  // namespace sextant

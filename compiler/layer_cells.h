@@ -42,18 +42,21 @@ struct LayerCells {
 std::optional<LayerCells> layer_cells(const StagedGraph& staged, int layer, const CostModel& cost,
                                       const NetworkModel& network, const ExpandOptions& options);
 
-// Cells of layers of a staged graph whose products are whole, and what they take at least where the
-// products whose sums are pending are cut into any number of pieces up to `most_pieces`
+// Cells of layers of a staged graph whose products are whole: `cut`, what they take at least where
+// the products whose sums are pending are cut into any number of pieces up to `pieces`
 // (product_pieces.h): all but the last piece of a sum may be on its way while the product is made.
 // Holds for models by whose times no part takes less than its share of the whole.
 // `repeating`: of `cut`, where backward repeats forward in part or all of it, repetitions aside.
 // Forward keeps less then, so more of it may be in fused operators: what may be costs nothing.
 struct CutLayerCells {
-  LayerCells whole, cut, repeating;
+  std::int64_t pieces = 1;
+  LayerCells cut, repeating;
 };
-std::optional<CutLayerCells> cut_layer_cells(const StagedGraph& staged, int layer,
-                                             const CostModel& cost, const NetworkModel& network,
-                                             const ExpandOptions& options,
-                                             std::int64_t most_pieces);
+// For each number of `pieces`; of one piece `cut` is what the layers take.
+std::optional<std::vector<CutLayerCells>> cut_layer_cells(const StagedGraph& staged, int layer,
+                                                          const CostModel& cost,
+                                                          const NetworkModel& network,
+                                                          const ExpandOptions& options,
+                                                          const std::vector<std::int64_t>& pieces);
 
 }  // namespace sextant

@@ -170,6 +170,8 @@ void spend_spare_memory(PhysicalGraph& graph, GraphTables& tables, GuardsOfProgr
                         const CostModel& cost, const NetworkModel& network, const StopPoll& stop) {
   const auto is_empty = [](const std::vector<Guard>& of_program) { return of_program.empty(); };
   if (std::all_of(guards.begin(), guards.end(), is_empty)) return;
+  for (std::size_t p = 0; p < packed.size(); ++p)
+    if (packed[p].tight > room_of(graph, ProgramId(p), room)) return;
   const UnguardedStep step(graph, tables, cost, network);
   stop();
   std::vector<std::vector<ProgramId>> stages = programs_by_stage(graph);

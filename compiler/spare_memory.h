@@ -23,7 +23,8 @@ using GuardsOfPrograms = std::vector<std::vector<Guard>>;
 // thousandth, some guard of that stage makes its run wait, and the room of all its programs
 // suffices, for the tight plan as well: their slots, offsets, arenas, guards and `packed` are then
 // new; lower bounds stay those of the tight plan. Stage by stage, so that symmetric bytes stay
-// symmetric. `graph` has no guards yet: `guards` are those it needs; `tables` are of this graph.
+// symmetric. Of a plan with a program that does not fit everything stays. `graph` has no guards
+// yet: `guards` are those it needs; `tables` are of this graph.
 void spend_spare_memory(PhysicalGraph& graph, GraphTables& tables, GuardsOfPrograms& guards,
                         std::vector<PackedProgram>& packed, const ArenaRoom& room,
                         const CostModel& cost, const NetworkModel& network, const StopPoll& stop);

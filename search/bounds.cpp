@@ -4,6 +4,7 @@
 #include "search/bounds.h"
 
 #include "compiler/recompute.h"
+#include "compiler/schedule.h"
 #include "core/at.h"
 #include "core/fused_kinds.h"
 #include "core/operator.h"
@@ -168,13 +169,17 @@ std::vector<Bytes> GraphProfile::likely_memory(const Strategy& strategy,
     Bytes saved = saved_[static_cast<std::size_t>(again[at(layer)])][at(layer)];
     if (open.recompute)
       for (const std::vector<Bytes>& kept : saved_) saved = std::min(saved, kept[at(layer)]);
-    Bytes part = Bytes(saved.value / shares);
-    if (!whole.empty())
-      part = Bytes(
+    const auto part_of = [&](Bytes all) {
+      const Bytes part = Bytes(all.value / shares);
+      if (whole.empty()) return part;
+      return Bytes(
           static_cast<std::int64_t>(static_cast<double>(part.value) *
                                     (1 + whole[at(layer)] * static_cast<double>(strategy.tp - 1))));
+    };
     const LayerPlace& place = places[at(layer)];
-    bytes[at(place.stage) * chunks + at(place.chunk)].saved += part;
+    StageBytes& chunk = bytes[at(place.stage) * chunks + at(place.chunk)];
+    chunk.saved += part_of(saved);
+    chunk.awaited += part_of(awaited_[at(layer)]);
   }
   if (!whole.empty()) add_passing(strategy, places, zero, whole, bytes);
   return most_held(strategy, micro_batches, bytes);
@@ -223,7 +228,7 @@ std::vector<Bytes> GraphProfile::most_held(const Strategy& strategy, std::int64_
       Bytes held = states;
       for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
         const StageBytes& own = bytes[stage * chunks + chunk];
-        held += own.saved * moment.in_flight[chunk];
+        held += own.saved * moment.in_flight[chunk] + own.awaited * moment.awaiting[chunk];
         if (moment.in_flight[chunk] > 0) held += own.copies;
         if (moment.has_gradients[chunk]) held += own.gradients;
       }
@@ -271,17 +276,16 @@ const std::vector<GraphProfile::LayerWork>& GraphProfile::layer_work(const Strat
 }
 
 Duration GraphProfile::least_time(const Strategy& strategy, std::int64_t micro_batches,
-                                  const LeastCosts& costs, const std::vector<bool>& alike,
-                                  const LayerCells& cells) const {
+                                  const LeastCosts& costs, const KnownTimes& known) const {
   const Open open{.recompute = true, .zero = true, .pieces = strategy.tp > 1};
   const DeviceKinds kinds = costs.kinds_of(0, strategy.ranks());
   const std::vector<LayerWork>& layers = layer_work(strategy, kinds, costs, open);
-  const auto& [forward, backward, weight_grad, of_layer] = cells;
   Duration work, once, way, collectives;
   for (std::size_t layer = 0; layer < layers.size(); ++layer) {
     const auto of = [&](Part part) { return layers[layer][static_cast<std::size_t>(part)]; };
     once += of(Part::kOptimizer);
-    if (layer < alike.size() && alike[layer]) {
+    if (layer < known.cells.size() && known.cells[layer] != nullptr) {
+      const auto& [forward, backward, weight_grad, of_layer] = *known.cells[layer];
       work += forward.alone + std::max(backward.alone, backward.work + weight_grad);
       way += forward.way + backward.way;
       collectives += of_layer;
@@ -290,7 +294,11 @@ Duration GraphProfile::least_time(const Strategy& strategy, std::int64_t micro_b
       way += of(Part::kForward) + of(Part::kInputGrad);
     }
   }
-  const Duration on_queue = std::max(work * micro_batches + once, collectives * micro_batches);
+  Duration reductions;  // what is reduced in every micro-batch is no less
+  for (const ReplicaTimes& times : known.replicas)
+    reductions += std::min(times.reduce, times.all_reduce);
+  const Duration on_queue =
+      std::max(work * micro_batches + once, collectives * micro_batches + reductions);
   return std::max(Duration(on_queue.value / strategy.pp), way);
 }
 
@@ -365,13 +373,19 @@ std::vector<GraphProfile::ChunkTimes> GraphProfile::chunk_times(
 
 Duration GraphProfile::time_bound(const Strategy& strategy, const std::vector<LayerPlace>& places,
                                   std::int64_t micro_batches, const LeastCosts& costs, Open open,
-                                  const CellsOfLayers& cells) const {
-  const std::vector<ChunkTimes> chunks = chunk_times(strategy, places, costs, open, cells);
+                                  const KnownTimes& known) const {
+  const std::vector<ChunkTimes> chunks = chunk_times(strategy, places, costs, open, known.cells);
   const auto chunks_per_stage = static_cast<std::size_t>(strategy.virtual_stages);
   const bool parts = parts_backward(strategy.schedule);
   ChunkTimes first;
   Duration bound;
-  for (const ChunkTimes& chunk : chunks) bound += chunk.down + chunk.way_out;
+  for (const ChunkTimes& chunk : chunks) bound += chunk.down + chunk.up;
+  // Only the last chunk begins to repeat when the micro-batch has come down to it.
+  const auto stages = static_cast<int>(strategy.pp);
+  const StageChunk turn =
+      stage_of_virtual(strategy.schedule, stages, stages * static_cast<int>(chunks_per_stage) - 1);
+  const ChunkTimes& last = chunks[at(turn.stage) * chunks_per_stage + at(turn.chunk)];
+  bound += last.way_out - last.up;
   Duration way;  // way: one micro-batch down to the stage and back up
   for (std::size_t index = 0; index < static_cast<std::size_t>(strategy.pp); ++index) {
     ChunkTimes stage;
@@ -387,7 +401,82 @@ Duration GraphProfile::time_bound(const Strategy& strategy, const std::vector<La
     if (index > 0) bound = std::max(bound, path + first.weight_grad + first.optimizer);
     way += top.down + top.up;
   }
-  return bound;
+  if (known.replicas.empty()) return bound;
+  std::vector<ReplicaTimes> replicas(chunks.size());
+  for (std::size_t layer = 0; layer < places.size(); ++layer)
+    replicas[at(places[layer].stage) * chunks_per_stage + at(places[layer].chunk)] +=
+        known.replicas[layer];
+  const ByZero bounds = exchange_bounds(strategy, micro_batches, chunks, replicas);
+  const Duration exchanged = open.zero ? *std::min_element(bounds.begin(), bounds.end())
+                                       : bounds[static_cast<std::size_t>(strategy.zero)];
+  return std::max(bound, exchanged);
+}
+
+// Copies are gathered before the first forward cell that reads them is over, and gradients reduced
+// after the cell that completes them has begun. In between a stage goes through all other cells.
+GraphProfile::ByZero GraphProfile::exchange_bounds(
+    const Strategy& strategy, std::int64_t micro_batches, const std::vector<ChunkTimes>& chunks,
+    const std::vector<ReplicaTimes>& replicas) const {
+  const auto reduced = [](const ReplicaTimes& times, std::size_t zero) {
+    return zero == 0 ? times.all_reduce : zero == 1 ? times.reduce : times.reduce_each;
+  };
+  const auto gathered = [](const ReplicaTimes& times, std::size_t zero) {
+    return zero == 0 ? Duration() : zero == 3 ? times.gather_each : times.gather;
+  };
+  const auto chunks_per_stage = static_cast<std::size_t>(strategy.virtual_stages);
+  const std::vector<StageEdges>& edges =
+      edges_.of(strategy.schedule,
+                {static_cast<std::int32_t>(strategy.pp), static_cast<std::int32_t>(micro_batches),
+                 static_cast<std::int32_t>(strategy.virtual_stages)});
+  const bool parts = parts_backward(strategy.schedule);
+  ByZero bounds = {};
+  Duration way;
+  for (std::size_t stage = 0; stage < static_cast<std::size_t>(strategy.pp); ++stage) {
+    const ChunkTimes* const own = &chunks[stage * chunks_per_stage];
+    const ReplicaTimes* const of_chunk = &replicas[stage * chunks_per_stage];
+    Duration all_cells, collectives;
+    for (std::size_t chunk = 0; chunk < chunks_per_stage; ++chunk) {
+      all_cells += (own[chunk].forward + own[chunk].both) * micro_batches;
+      collectives += own[chunk].collectives * micro_batches;
+    }
+    const auto time_of = [&](const CellCounts& cells) {
+      Duration sum;
+      for (std::size_t chunk = 0; chunk < chunks_per_stage; ++chunk)
+        sum += own[chunk].forward * cells.forward[chunk] +
+               (parts ? own[chunk].backward : own[chunk].both) * cells.backward[chunk] +
+               own[chunk].weight_grad * cells.weight_grad[chunk];
+      return sum;
+    };
+    const auto times_of = [&](const std::vector<bool>& which) {
+      ReplicaTimes sum;
+      for (std::size_t chunk = 0; chunk < chunks_per_stage; ++chunk)
+        if (which[chunk]) sum += of_chunk[chunk];
+      return sum;
+    };
+    ByZero before, behind = {};
+    before.fill(std::max(Duration(), way + own->down - own->forward));
+    for (const StageEdge& head : edges[stage].heads) {
+      const ReplicaTimes times = times_of(head.chunks);
+      const Duration cells = time_of(head.cells);
+      for (std::size_t zero = 0; zero < kNumZeroStages; ++zero)
+        before[zero] = std::max(before[zero], gathered(times, zero) - cells);
+    }
+    for (const StageEdge& tail : edges[stage].tails) {
+      const ReplicaTimes times = times_of(tail.chunks);
+      const Duration cells = time_of(tail.cells);
+      for (std::size_t zero = 0; zero < kNumZeroStages; ++zero)
+        behind[zero] = std::max(behind[zero], reduced(times, zero) - cells);
+    }
+    const ReplicaTimes times = times_of(std::vector<bool>(chunks_per_stage, true));
+    for (std::size_t zero = 0; zero < kNumZeroStages; ++zero) {
+      const Duration on_queue = collectives +
+                                reduced(times, zero) * (zero >= 2 ? micro_batches : 1) +
+                                gathered(times, zero) * (zero == 3 ? 2 * micro_batches : 1);
+      bounds[zero] = std::max({bounds[zero], on_queue, before[zero] + all_cells + behind[zero]});
+    }
+    way += own->down;
+  }
+  return bounds;
 }
 
 }  // namespace sextant

@@ -7,7 +7,9 @@
 #include "compiler/strategy.h"
 #include "core/logical_graph.h"
 #include "search/least_costs.h"
+#include "search/pipeline_edges.h"
 #include "search/pipeline_moments.h"
+#include "search/replica_exchange.h"
 
 #include <array>
 #include <cstddef>
@@ -50,14 +52,21 @@ class GraphProfile {
   // and communication free: all the work of one stage; or the first micro-batch's way down to the
   // first chunk of a stage, all micro-batches there, the last one's way back up and the optimizer
   // of the first stage. (Chunk 0 of stage s is virtual stage s: its backward is the stage's last.)
-  // Layers that `cells` has something for take that, with communication; empty: none does.
+  // Layers that `known.cells` has something for take that, with communication; empty: none does.
+  // Replicas of layers exchange what `known.replicas` says, on the queue of collectives; empty: not
+  // known.
   using CellsOfLayers = std::vector<const LayerCells*>;
+  using ReplicasOfLayers = std::vector<ReplicaTimes>;
+  struct KnownTimes {
+    const CellsOfLayers& cells;
+    const ReplicasOfLayers& replicas;
+  };
   Duration time_bound(const Strategy& strategy, const std::vector<LayerPlace>& places,
                       std::int64_t micro_batches, const LeastCosts& costs, Open open,
-                      const CellsOfLayers& cells) const;
+                      const KnownTimes& known) const;
   Duration time_bound(const Strategy& strategy, const std::vector<LayerPlace>& places,
                       std::int64_t micro_batches, const LeastCosts& costs, Open open) const {
-    return time_bound(strategy, places, micro_batches, costs, open, {});
+    return time_bound(strategy, places, micro_batches, costs, open, {{}, {}});
   }
   Duration time_bound(const Strategy& strategy, const std::vector<LayerPlace>& places,
                       std::int64_t micro_batches, const LeastCosts& costs) const {
@@ -77,15 +86,20 @@ class GraphProfile {
                                    std::int64_t micro_batches, Open open,
                                    const std::vector<double>& whole) const;
 
-  // For every schedule, number of chunks, recomputation and ZeRO stage, the longer of: the mean
-  // over stages of the work that there is; the way of one micro-batch through all layers and back.
-  // Layers that are `alike` take what `cells` says.
+  // For every schedule, number of chunks, recomputation and ZeRO stage, the longest of: the means
+  // over stages of the work that there is and of what is on the queue of collectives; the way of
+  // one micro-batch through all layers and back.
   Duration least_time(const Strategy& strategy, std::int64_t micro_batches, const LeastCosts& costs,
-                      const std::vector<bool>& alike, const LayerCells& cells) const;
+                      const KnownTimes& known) const;
   Duration least_time(const Strategy& strategy, std::int64_t micro_batches,
                       const LeastCosts& costs) const {
-    return least_time(strategy, micro_batches, costs, {}, {});
+    return least_time(strategy, micro_batches, costs, {{}, {}});
   }
+
+  // What replicas exchange of the parameters of the layers that are `alike`; nothing of others.
+  ReplicasOfLayers replica_times(const ReplicaExchange& exchange,
+                                 const std::vector<bool>& alike) const;
+  Bytes gradients_of_layer(int layer) const;  // whole
 
   int num_layers() const { return num_layers_; }
 
@@ -130,12 +144,14 @@ class GraphProfile {
     std::int64_t expert_extent = 0;  // of the dim that expert parallelism splits; 0: no expert's
     Bytes states;                    // parameter and optimizer state, whole
     Bytes gradient;                  // whole
-    Bytes copies;      // made of it once per step, read in forward and in backward, whole
-    Bytes read_whole;  // the parameter itself, where forward and backward read it
+    Bytes copies;           // made of it once per step, read in forward and in backward, whole
+    Bytes read_whole;       // the parameter itself, where forward and backward read it
+    bool in_parts = false;  // large enough for ZeRO
   };
   // Of one chunk of a stage, or of one layer.
   struct StageBytes {
-    Bytes states, gradients, copies, saved;  // saved: per micro-batch
+    Bytes states, gradients, copies;
+    Bytes saved, awaited;  // per micro-batch
   };
   // A chunk's cells of one micro-batch; what a stage has once per step.
   struct ChunkTimes {
@@ -148,6 +164,12 @@ class GraphProfile {
     Duration optimizer;
     ChunkTimes& operator+=(const ChunkTimes& other);
   };
+  // By ZeRO stage: what a stage does in any case, with the exchanges of replicas.
+  static constexpr std::size_t kNumZeroStages = 4;
+  using ByZero = std::array<Duration, kNumZeroStages>;
+  ByZero exchange_bounds(const Strategy& strategy, std::int64_t micro_batches,
+                         const std::vector<ChunkTimes>& chunks,
+                         const std::vector<ReplicaTimes>& replicas) const;
   std::vector<ChunkTimes> chunk_times(const Strategy& strategy,
                                       const std::vector<LayerPlace>& places,
                                       const LeastCosts& costs, Open open,
@@ -179,6 +201,8 @@ class GraphProfile {
   std::vector<Parameter> parameters_;
   // By kind of recomputation and layer: made in forward, read in backward.
   std::array<std::vector<Bytes>, kNumAgain> saved_;
+  // By layer: what the weight gradients of a micro-batch read that its forward and backward made.
+  std::vector<Bytes> awaited_;
   // Certain to be repeated, by recomputation and operator.
   std::array<std::vector<bool>, kNumAgain> repeats_, may_repeat_;
   using WorkKey = std::tuple<std::int64_t, std::int64_t, bool, DeviceKinds>;
@@ -188,6 +212,7 @@ class GraphProfile {
   using ShareKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, int>;
   mutable std::map<ShareKey, std::vector<StageBytes>> layer_parameters_;
   mutable PipelineMomentsTable moments_;
+  mutable PipelineEdgesTable edges_;
 };
 
 // The strategy whose training graph has the samples of `strategy` and nothing else of it.

@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 namespace sextant {
@@ -152,6 +154,39 @@ class SavedTensors {
   const std::vector<bool> live_, changing_;
 };
 
+// Where weight gradients are cells of their own, what they read is there from the backward cell on:
+// of forward or of backward, or made again there. By layer, a tensor once: for its own layer, else
+// for the only one that reads it so.
+std::vector<Bytes> awaited_by_layer(const LogicalGraph& graph) {
+  const std::vector<bool> live = live_ops(graph), changing = changing_ops(graph);
+  constexpr int kNobody = -1, kSeveral = -2;
+  std::vector<int> layer_of(graph.tensors().size(), kNobody);
+  for (std::size_t index = 0; index < graph.ops().size(); ++index) {
+    const LogicalOp& reader = graph.op(OpId(index));
+    if (reader.phase != Phase::kWeightGrad || !live[index]) continue;
+    for (TensorId input : reader.inputs) {
+      // A view is the bytes of its source.
+      while (is_view_kind(graph.op(graph.tensor(input).producer).kind))
+        input = graph.op(graph.tensor(input).producer).inputs[0];
+      const OpId made_by = graph.tensor(input).producer;
+      const LogicalOp& producer = graph.op(made_by);
+      const bool is_made_before =
+          producer.phase == Phase::kForward || producer.phase == Phase::kInputGrad;
+      if (!is_made_before || !changing[made_by.index()]) continue;
+      int& layer = layer_of[input.index()];
+      if (reader.layer == producer.layer || layer == kNobody)
+        layer = reader.layer;
+      else if (layer != reader.layer && layer != producer.layer)
+        layer = kSeveral;
+    }
+  }
+  std::vector<Bytes> awaited(at(graph.num_layers()));
+  for (std::size_t index = 0; index < layer_of.size(); ++index)
+    if (layer_of[index] >= 0)
+      awaited[at(layer_of[index])] += size_of(graph.tensor(TensorId(index)).type);
+  return awaited;
+}
+
 // Bytes of what adds up over micro-batches to this gradient, at least: through what is made of it
 // once per step.
 Bytes accumulated(const LogicalGraph& graph, TensorId gradient) {
@@ -211,6 +246,7 @@ void GraphProfile::spread(const std::vector<int>& like_layers) {
   std::vector<LayerOp> ops;
   std::vector<Parameter> parameters;
   std::array<std::vector<Bytes>, kNumAgain> saved;
+  std::vector<Bytes> awaited;
   for (std::size_t layer = 0; layer < like_layers.size(); ++layer) {
     const int own = static_cast<int>(layer), like = like_layers[layer];
     of_layer(layer_ops_, like, [&](LayerOp op) { ops.push_back({own, op.work}); });
@@ -220,10 +256,12 @@ void GraphProfile::spread(const std::vector<int>& like_layers) {
     });
     for (std::size_t again = 0; again < kNumAgain; ++again)
       saved[again].push_back(saved_[again][at(like)]);
+    awaited.push_back(awaited_[at(like)]);
   }
   layer_ops_ = std::move(ops);
   parameters_ = std::move(parameters);
   saved_ = std::move(saved);
+  awaited_ = std::move(awaited);
   num_layers_ = static_cast<int>(like_layers.size());
 }
 
@@ -303,7 +341,8 @@ void GraphProfile::collect_parameters(const LogicalGraph& training) {
         parameter.split_extent = tensor.type.shape[*dim];
       if (const auto dim = producer.parameter->expert_parallel_dim)
         parameter.expert_extent = tensor.type.shape[*dim];
-      if (is_read_by_both(input) && tensor.type.shape.elements() >= kSmallestSharded)
+      parameter.in_parts = tensor.type.shape.elements() >= kSmallestSharded;
+      if (is_read_by_both(input) && parameter.in_parts)
         parameter.read_whole += size_of(tensor.type);
       for (const LogicalGraph::Use& use : training.uses(input)) {
         const LogicalOp& reader = training.op(use.op);
@@ -319,9 +358,36 @@ void GraphProfile::collect_parameters(const LogicalGraph& training) {
   }
 }
 
+GraphProfile::ReplicasOfLayers GraphProfile::replica_times(const ReplicaExchange& exchange,
+                                                           const std::vector<bool>& alike) const {
+  // Few parameters differ in what is asked for.
+  using Question = std::tuple<Bytes, Bytes, bool, bool>;
+  std::map<Question, ReplicaTimes> known;
+  ReplicasOfLayers layers(at(num_layers_));
+  for (const Parameter& parameter : parameters_) {
+    if (!alike[at(parameter.layer)]) continue;
+    const Bytes copies = parameter.copies + parameter.read_whole;
+    const bool is_expert = parameter.expert_extent > 0;
+    const auto [place, is_new] = known.try_emplace(
+        Question(parameter.gradient, copies, is_expert, parameter.in_parts), ReplicaTimes());
+    if (is_new)
+      place->second = exchange.times_of(parameter.gradient, copies, is_expert, parameter.in_parts);
+    layers[at(parameter.layer)] += place->second;
+  }
+  return layers;
+}
+
+Bytes GraphProfile::gradients_of_layer(int layer) const {
+  Bytes sum;
+  for (const Parameter& parameter : parameters_)
+    if (parameter.layer == layer) sum += parameter.gradient;
+  return sum;
+}
+
 void GraphProfile::collect_saved(const LogicalGraph& training) {
   for (std::size_t again = 0; again < kNumAgain; ++again)
     saved_[again] = SavedTensors(training, may_repeat_[again], repeats_[again]).by_layer();
+  awaited_ = awaited_by_layer(training);
 }
 
 }  // namespace sextant

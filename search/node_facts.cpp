@@ -111,13 +111,57 @@ std::int64_t NodeFacts::micro_batches_of(const Strategy& strategy) const {
   return num_micro_batches(strategy, problem_.global_batch);
 }
 
-Duration NodeFacts::bound_of(const SpaceNode& node) {
+Duration NodeFacts::bound_of(const SpaceNode& node,
+                             const GraphProfile::ReplicasOfLayers& replicas) {
   const Strategy& strategy = node.strategy;
   if (node.level == Level::kMesh) return Duration();
   const std::int64_t micro_batches = micro_batches_of(strategy);
   const GraphProfile& profile = profile_of(strategy);
-  if (node.level == Level::kMicroBatch) return profile.least_time(strategy, micro_batches, costs_);
-  return profile.time_bound(strategy, places_of(strategy), micro_batches, costs_, open_at(node));
+  const GraphProfile::KnownTimes known{{}, replicas};
+  if (node.level == Level::kMicroBatch)
+    return profile.least_time(strategy, micro_batches, costs_, known);
+  return profile.time_bound(strategy, places_of(strategy), micro_batches, costs_, open_at(node),
+                            known);
+}
+
+std::vector<bool> NodeFacts::layers_like_middle() {
+  std::vector<bool> alike;
+  for (int layer = 0; layer < first_.training.num_layers(); ++layer)
+    alike.push_back(shorter_.is_like_middle(layer));
+  return alike;
+}
+
+// Samples are split over replicas, so their gradients are; that no operator of the model takes the
+// samples together is looked up in a step of two replicas.
+bool NodeFacts::replicas_add_up() {
+  if (!replicas_add_up_) {
+    Strategy plain;
+    plain.dp = 2;
+    plain.micro_batch = first_.samples;
+    const std::optional<Bytes> pending = layers_.pending_gradients(plain, stop_);
+    const std::vector<bool> alike = layers_like_middle();
+    const auto layer = std::find(alike.begin(), alike.end(), true) - alike.begin();
+    replicas_add_up_ =
+        pending && *pending >= profile_of(plain).gradients_of_layer(static_cast<int>(layer));
+  }
+  return *replicas_add_up_;
+}
+
+// Empty: not known. Where nodes are not filled alike, groups of replicas differ.
+const GraphProfile::ReplicasOfLayers& NodeFacts::replicas_of(const Strategy& strategy) {
+  static const GraphProfile::ReplicasOfLayers none;
+  const std::int64_t ranks = strategy.ranks() / strategy.pp;
+  const std::int64_t apart = strategy.tp * strategy.cp;
+  if (strategy.dp == 1 || strategy.order != kUsualOrder || !strategy.pins.empty()) return none;
+  for (const std::int64_t run : {strategy.tp, apart, apart * strategy.ep, ranks})
+    if (!lies_alike(cluster_, run)) return none;
+  if (!shorter_.has_middle() || !replicas_add_up()) return none;
+  const auto [place, is_new] =
+      replicas_.try_emplace(ReplicaKey(strategy.dp, strategy.tp, strategy.cp, strategy.ep));
+  if (is_new)
+    place->second = profile_of(strategy).replica_times(
+        ReplicaExchange(strategy, first_.training, *models_.network), layers_like_middle());
+  return place->second;
 }
 
 // By layer: those that repeat nothing, and those that repeat all, of recompute=K.
@@ -140,7 +184,7 @@ GraphProfile::CellsOfLayers NodeFacts::cells_of(const Strategy& strategy) {
 
 Duration NodeFacts::bound_with_layers(const Strategy& leaf) {
   return profile_of(leaf).time_bound(leaf, places_of(leaf), micro_batches_of(leaf), costs_,
-                                     GraphProfile::Open(), cells_of(leaf));
+                                     GraphProfile::Open(), {cells_of(leaf), replicas_of(leaf)});
 }
 
 // Where no device has measured kernels, times are rooflines, and latencies with bytes over
@@ -161,29 +205,27 @@ LayerCells NodeFacts::share_of(const LayerCells& all, std::int64_t num_ops, std:
 }
 
 // Whose layer says what a choice takes at least, whatever its recomputation and schedule.
-Strategy NodeFacts::shared_layer(const Strategy& choice) const {
+Strategy NodeFacts::shared_layer(const Strategy& choice, Share share) const {
   Strategy own = choice;
   own.recompute = {};
   // Backward's products are cut as well.
   own.schedule = Schedule::kZeroBubbleH1;
   if (!has_shares()) return own;
-  own.micro_batch = problem_.global_batch;
+  if (share == Share::kOfAllSamples) own.micro_batch = problem_.global_batch;
   own.pieces = 1;
   return own;
 }
 
 // `repeats`: backward may repeat part of forward.
-std::optional<LayerCells> NodeFacts::least_cells(const Strategy& choice, bool repeats) {
-  Strategy own = shared_layer(choice);
+std::optional<LayerCells> NodeFacts::least_cells(const Strategy& choice, Share share,
+                                                 bool repeats) {
+  Strategy own = shared_layer(choice, share);
   const StagedLayer* const layer = layers_.staged(own, stop_);
   if (layer == nullptr) return std::nullopt;
-  if (has_shares())
-    return share_of(repeats             ? layer->repeating
-                    : choice.pieces > 1 ? layer->cut
-                                        : layer->cells,
-                    layer->num_ops, own.micro_batch / choice.micro_batch);
-  LayerCells least = layer->cells;
-  if (repeats) least.forward = layer->repeating.forward;
+  const CutLayerCells& in_pieces = layer->in_pieces(choice.pieces);
+  LayerCells least = repeats ? in_pieces.repeating : in_pieces.cut;
+  if (has_shares() && share == Share::kOfMicroBatch) return least;
+  if (has_shares()) return share_of(least, layer->num_ops, own.micro_batch / choice.micro_batch);
   if (own.pieces == 1 || own.sequence_parallel) return least;
   // Other schedules cut nothing of backward.
   own.pieces = 1;
@@ -200,19 +242,17 @@ std::optional<LayerCells> NodeFacts::least_cells(const Strategy& choice, bool re
   return least;
 }
 
-bool NodeFacts::knows_choices(const std::vector<Strategy>& choices) const {
+bool NodeFacts::knows_choices(const std::vector<Strategy>& choices, Share share) const {
   return std::all_of(choices.begin(), choices.end(), [&](const Strategy& choice) {
-    return layers_.is_staged(shared_layer(choice));
+    return layers_.is_staged(shared_layer(choice, share));
   });
 }
 
 std::optional<Duration> NodeFacts::bound_with_choices(const SpaceNode& node,
                                                       const std::vector<Strategy>& choices,
-                                                      Duration known) {
+                                                      Share share, Duration known) {
   if (!shorter_.has_middle() || node.level < Level::kMicroBatch) return std::nullopt;
-  std::vector<bool> alike;
-  for (int layer = 0; layer < first_.training.num_layers(); ++layer)
-    alike.push_back(shorter_.is_like_middle(layer));
+  const std::vector<bool> alike = layers_like_middle();
   const std::int64_t micro_batches = micro_batches_of(node.strategy);
   GraphProfile::Open open = open_at(node);
   open.again = true;
@@ -222,17 +262,16 @@ std::optional<Duration> NodeFacts::bound_with_choices(const SpaceNode& node,
   for (auto choice = choices.rbegin(); choice != choices.rend(); ++choice) {
     // In more pieces a layer is never said to take more.
     if (has_shares() && choice->pieces != choices.back().pieces) continue;
-    const auto layer = least_cells(*choice, repeats);
+    const auto layer = least_cells(*choice, share, repeats);
     if (!layer) return std::nullopt;
     const GraphProfile& profile = profile_of(*choice);
-    Duration bound;
-    if (node.level == Level::kMicroBatch) {
-      bound = profile.least_time(*choice, micro_batches, costs_, alike, *layer);
-    } else {
-      GraphProfile::CellsOfLayers cells;
-      for (const bool is_alike : alike) cells.push_back(is_alike ? &*layer : nullptr);
-      bound = profile.time_bound(*choice, places_of(*choice), micro_batches, costs_, open, cells);
-    }
+    GraphProfile::CellsOfLayers cells;
+    for (const bool is_alike : alike) cells.push_back(is_alike ? &*layer : nullptr);
+    const GraphProfile::KnownTimes known_times{cells, replicas_of(*choice)};
+    const Duration bound = node.level == Level::kMicroBatch
+                               ? profile.least_time(*choice, micro_batches, costs_, known_times)
+                               : profile.time_bound(*choice, places_of(*choice), micro_batches,
+                                                    costs_, open, known_times);
     if (!least || bound < *least) least = bound;
     if (*least <= known) return least;
   }

@@ -45,6 +45,7 @@ class NodeFacts {
   NodeFacts(const SearchProblem& problem, const Cluster& cluster, const LeastCosts& costs,
             const FirstGraph& first, const SearchModels& models, const StopPoll& stop)
       : problem_(problem),
+        models_(models),
         cluster_(cluster),
         costs_(costs),
         first_(first),
@@ -57,19 +58,29 @@ class NodeFacts {
   const std::vector<LayerPlace>& places_of(const Strategy& strategy);
   std::int64_t micro_batches_of(const Strategy& strategy) const;
 
-  // No plan below is faster.
-  Duration bound_of(const SpaceNode& node);
+  // No plan below is faster: of the work that there is, communication free.
+  Duration bound_of(const SpaceNode& node) { return bound_of(node, {}); }
+  // The same with what replicas exchange.
+  Duration bound_with_replicas(const SpaceNode& node) {
+    if (node.level == Level::kMesh) return bound_of(node);
+    return bound_of(node, replicas_of(node.strategy));
+  }
   // Bounds a leaf with the communication inside its layers: takes milliseconds where the kind of
   // layer is a new one.
   Duration bound_with_layers(const Strategy& leaf);
   // Bounds any node, whose choices are `choices` (StrategySpace::layer_choices): the least
-  // over them, of layers that nodes of other micro-batches share. Ends when it is not above
-  // `known`; nothing where a layer is not known.
+  // over them. Ends when it is not above `known`; nothing where a layer is not known.
+  enum class Share : std::uint8_t {
+    kOfAllSamples,  // layers that nodes of other micro-batches share
+    kOfMicroBatch,  // of the micro-batch, whatever the recomputation, the pieces and the schedule
+  };
   std::optional<Duration> bound_with_choices(const SpaceNode& node,
-                                             const std::vector<Strategy>& choices, Duration known);
+                                             const std::vector<Strategy>& choices, Share share,
+                                             Duration known);
+  bool has_shares() const;  // else all samples are no other than those of the micro-batch
   // Whether that stages nothing new.
-  bool knows_choices(const std::vector<Strategy>& choices) const;
-  std::int64_t num_staged() const { return layers_.num_staged(); }  // kinds of layers
+  bool knows_choices(const std::vector<Strategy>& choices, Share share) const;
+  std::int64_t staging_work() const { return layers_.staging_work(); }
 
   // By how much the memory bound is above what the stage with least room has; below zero: not.
   struct Excess {
@@ -83,14 +94,19 @@ class NodeFacts {
 
  private:
   GraphProfile::CellsOfLayers cells_of(const Strategy& strategy);
-  Strategy shared_layer(const Strategy& choice) const;
-  bool has_shares() const;
+  Strategy shared_layer(const Strategy& choice, Share share) const;
   static LayerCells share_of(const LayerCells& all, std::int64_t num_ops, std::int64_t parts);
-  std::optional<LayerCells> least_cells(const Strategy& choice, bool repeats);
+  std::optional<LayerCells> least_cells(const Strategy& choice, Share share, bool repeats);
+  Duration bound_of(const SpaceNode& node, const GraphProfile::ReplicasOfLayers& replicas);
+  // Whether layers like the middle one owe a sum over the replicas of all gradients.
+  bool replicas_add_up();
+  const GraphProfile::ReplicasOfLayers& replicas_of(const Strategy& strategy);
+  std::vector<bool> layers_like_middle();
   GraphProfile made_profile(const Strategy& strategy);
   Bytes least_libraries(const Strategy& strategy, std::int64_t stage) const;
 
   const SearchProblem& problem_;
+  const SearchModels& models_;
   const Cluster& cluster_;
   const LeastCosts& costs_;
   const FirstGraph& first_;
@@ -101,6 +117,9 @@ class NodeFacts {
   std::map<std::int64_t, GraphProfile> profiles_;             // by samples
   std::map<std::int64_t, Error> refused_samples_;             // the model has no such batch
   std::map<std::tuple<std::int64_t, std::int64_t, bool>, std::vector<LayerPlace>> places_;
+  std::optional<bool> replicas_add_up_;
+  using ReplicaKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
+  std::map<ReplicaKey, GraphProfile::ReplicasOfLayers> replicas_;  // by dp, tp, cp, ep
 };
 
 }  // namespace sextant

@@ -14,15 +14,21 @@
 
 namespace sextant {
 
+// What the bound of a node knows, each no less than the one before.
+enum class Rung : std::uint8_t {
+  kOwnWork,           // work, and what replicas exchange
+  kLayers,            // the communication inside layers, at least what all samples at once take
+  kMicroBatchLayers,  // the same of the micro-batch
+  kOwnLayers,         // of a leaf: its own layers
+};
+
 // A node that is not expanded, or a leaf that is not compiled.
 struct OpenNode {
   SpaceNode node;
   Duration bound = {};
   Bytes least_memory = {};  // of the device that needs most, with libraries; 0: not known yet
   Guess guess = {};
-  // What the bound has of the communication inside layers. 1: the least of what is open, 2: its
-  // own.
-  int rung = 0;
+  Rung rung = Rung::kOwnWork;
   double key = 0;  // what comes first
 };
 

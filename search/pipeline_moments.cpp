@@ -33,18 +33,27 @@ std::vector<StageMoment> moments_of(Schedule schedule, const PipelineShape& shap
                                     std::int32_t stage) {
   if (schedule == Schedule::kGPipe) return gpipe_moments(shape.micro_batches);
   StageMoment now{std::vector<std::int32_t>(at(shape.chunks)), std::vector<bool>(at(shape.chunks))};
-  std::vector<StageMoment> most(at(shape.chunks) + 1);  // by chunks with gradients
-  const CellKind completes =
-      splits_backward(schedule) ? CellKind::kWeightGrad : CellKind::kBackward;
+  // By chunks with gradients.
+  std::vector<StageMoment> most(at(shape.chunks) + 1), most_with_awaiting = most;
+  const bool splits = splits_backward(schedule);
+  const CellKind completes = splits ? CellKind::kWeightGrad : CellKind::kBackward;
   for (const Cell& cell : stage_cells(schedule, shape, stage)) {
     if (cell.kind == CellKind::kForward) ++now.in_flight[at(cell.chunk)];
     if (cell.kind == CellKind::kBackward) --now.in_flight[at(cell.chunk)];
+    if (cell.kind == CellKind::kBackward && splits) ++now.awaiting[at(cell.chunk)];
+    if (cell.kind == CellKind::kWeightGrad) --now.awaiting[at(cell.chunk)];
     // A gradient of one micro-batch alone may be used up before the next one is made.
     if (cell.kind == completes && shape.micro_batches > 1) now.has_gradients[at(cell.chunk)] = true;
     const auto with = std::count(now.has_gradients.begin(), now.has_gradients.end(), true);
     StageMoment& best = most[at(with)];
     if (best.in_flight.empty() || total(now.in_flight) > total(best.in_flight)) best = now;
+    StageMoment& fullest = most_with_awaiting[at(with)];
+    const auto rank = [](const StageMoment& moment) {
+      return std::pair(total(moment.awaiting), total(moment.in_flight));
+    };
+    if (splits && (fullest.in_flight.empty() || rank(now) > rank(fullest))) fullest = now;
   }
+  most.insert(most.end(), most_with_awaiting.begin(), most_with_awaiting.end());
   std::erase_if(most, [](const StageMoment& moment) { return moment.in_flight.empty(); });
   return most;
 }

@@ -12,13 +12,16 @@
 namespace sextant {
 
 // Between two cells of a stage. By chunk: micro-batches whose forward is over and whose backward
-// has not begun, and whether gradients of the chunk's parameters add up already.
+// has not begun, whether gradients of the chunk's parameters add up already, and micro-batches
+// whose backward is over and whose weight gradients have not begun.
 struct StageMoment {
   std::vector<std::int32_t> in_flight;
   std::vector<bool> has_gradients;
+  std::vector<std::int32_t> awaiting = std::vector<std::int32_t>(in_flight.size());
 };
 
-// By stage: of each number of chunks with gradients, the moment with most micro-batches in flight.
+// By stage: of each number of chunks with gradients, the moment with most micro-batches in flight,
+// and the one with most that await their weight gradients.
 // Every entry is a moment of the schedule, so memory that it counts is needed.
 using PipelineMoments = std::vector<std::vector<StageMoment>>;
 PipelineMoments pipeline_moments(Schedule schedule, const PipelineShape& shape);

@@ -148,7 +148,7 @@ class Search {
       require_pins_fit(open.node.strategy);
       // One level differs from the one above in nothing that a bound sees.
       if (open.node.level != Level::kSequence)
-        open.bound = std::max(parent.bound, facts_.bound_of(open.node));
+        open.bound = std::max(parent.bound, facts_.bound_with_replicas(open.node));
       if (cut_by_bound(open)) return std::nullopt;
       if (open.node.level >= Level::kSchedule && open.node.level != Level::kSequence) {
         const NodeFacts::Excess excess = facts_.excess_of(open.node);
@@ -225,9 +225,9 @@ class Search {
       std::optional<OpenNode> open = open_.pop_least_bound();
       if (!open) return;
       if (cut_by_bound(*open) || is_done_leaf(*open)) continue;
-      const std::int64_t staged = facts_.num_staged();
+      const std::int64_t staged = facts_.staging_work();
       const bool is_raised = raises_bound(*open);
-      left -= 1 + (facts_.num_staged() - staged) * kBoundsPerStaging;
+      left -= 1 + (facts_.staging_work() - staged) * kBoundsPerStaging;
       if (is_raised) {
         open_.push(std::move(*open));
       } else if (open->node.level != Level::kPieces) {
@@ -242,21 +242,14 @@ class Search {
     return open.node.level == Level::kPieces && is_done(open.node.strategy);
   }
 
-  // Adds what is known of layers to the bound: first what leaves share, then, of a leaf, its own,
-  // before it is compiled, which takes far longer. False: it is there already, or nothing is known.
+  // Adds what is known of layers to the bound, rung by rung; of a leaf its own layers come before
+  // it is compiled, which takes far longer. False: it is there already, or nothing is known.
   bool raises_bound(OpenNode& open) {
     if (!limits_.use_bounds || !best_ || open.node.level < Level::kMicroBatch) return false;
-    const bool is_leaf = open.node.level == Level::kPieces;
-    // Below it much is cut for its memory, at less than staging takes.
-    if (open.node.level == Level::kMicroBatch &&
-        !facts_.knows_choices(space_.layer_choices(open.node)))
-      return false;
     try {
-      while (open.rung < (is_leaf ? 2 : 1)) {
-        const std::optional<Duration> raised =
-            ++open.rung == 1
-                ? facts_.bound_with_choices(open.node, space_.layer_choices(open.node), open.bound)
-                : facts_.bound_with_layers(open.node.strategy);
+      while (const std::optional<Rung> next = next_rung(open)) {
+        open.rung = *next;
+        const std::optional<Duration> raised = bound_at(*next, open);
         if (!raised || *raised <= open.bound) continue;
         open.bound = *raised;
         return true;
@@ -266,6 +259,39 @@ class Search {
       stopped_ = true;
       return false;
     }
+  }
+
+  std::optional<Rung> next_rung(const OpenNode& open) const {
+    const bool is_leaf = open.node.level == Level::kPieces;
+    switch (open.rung) {
+      case Rung::kOwnWork:
+        // Below it much is cut for its memory, at less than staging takes.
+        if (open.node.level == Level::kMicroBatch && !knows(open, Rung::kLayers))
+          return std::nullopt;
+        return Rung::kLayers;
+      case Rung::kLayers:
+        if (!facts_.has_shares()) return is_leaf ? std::optional(Rung::kOwnLayers) : std::nullopt;
+        if (open.node.level == Level::kMicroBatch && !knows(open, Rung::kMicroBatchLayers))
+          return std::nullopt;
+        return Rung::kMicroBatchLayers;
+      case Rung::kMicroBatchLayers:
+        return is_leaf ? std::optional(Rung::kOwnLayers) : std::nullopt;
+      case Rung::kOwnLayers:
+        return std::nullopt;
+    }
+    return std::nullopt;
+  }
+  static NodeFacts::Share share_at(Rung rung) {
+    return rung == Rung::kLayers ? NodeFacts::Share::kOfAllSamples
+                                 : NodeFacts::Share::kOfMicroBatch;
+  }
+  bool knows(const OpenNode& open, Rung rung) const {
+    return facts_.knows_choices(space_.layer_choices(open.node), share_at(rung));
+  }
+  std::optional<Duration> bound_at(Rung rung, const OpenNode& open) {
+    if (rung == Rung::kOwnLayers) return facts_.bound_with_layers(open.node.strategy);
+    return facts_.bound_with_choices(open.node, space_.layer_choices(open.node), share_at(rung),
+                                     open.bound);
   }
 
   // Strategies one step away from the best, or from one of the front, every other time.
@@ -304,7 +330,7 @@ class Search {
       // Their fates are the tree's to tell; what is known here is only looked at.
       try {
         OpenNode open{.node = std::move(node)};
-        open.bound = facts_.bound_of(open.node);
+        open.bound = facts_.bound_with_replicas(open.node);
         const NodeFacts::Excess excess = facts_.excess_of(open.node);
         open.least_memory = excess.least;
         if (cannot_win(open) || excess.missing > Bytes(0)) continue;

@@ -12,6 +12,9 @@
 namespace sextant {
 namespace {
 
+// Nodes of several samples are looked at in turns.
+constexpr std::size_t kKeptShorterGraphs = 8;
+
 // Where an input comes from, as seen from a layer: itself, a neighbour, or further away.
 int direction(int from, int to) { return std::clamp(from - to, -2, 2); }
 
@@ -76,13 +79,16 @@ const std::vector<int>& ShorterModel::like() {
 }
 
 const LogicalGraph& ShorterModel::graph(const Strategy& strategy) {
-  std::string key = training_graph_key(strategy);
-  if (!graph_ || key != graph_key_) {
-    graph_.reset();
-    graph_ = problem_.shorter_graph(strategy, kBlocks);
-    graph_key_ = std::move(key);
+  const std::string key = training_graph_key(strategy);
+  const auto known = std::find_if(graphs_.begin(), graphs_.end(),
+                                  [&](const auto& entry) { return entry.first == key; });
+  if (known != graphs_.end()) {
+    std::rotate(graphs_.begin(), known, known + 1);
+  } else {
+    graphs_.emplace(graphs_.begin(), key, problem_.shorter_graph(strategy, kBlocks));
+    if (graphs_.size() > kKeptShorterGraphs) graphs_.pop_back();
   }
-  return *graph_;
+  return graphs_.front().second;
 }
 
 bool ShorterModel::has_middle() {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sextant {
@@ -31,8 +32,8 @@ class ShorterModel {
   // where a layer has none.
   std::optional<std::vector<int>> like_layers();
 
-  // The training graph of the three blocks, until the next one is asked for. Throws what building
-  // it throws.
+  // The training graph of the three blocks, until several others were asked for. Throws what
+  // building it throws.
   const LogicalGraph& graph(const Strategy& strategy);
 
  private:
@@ -45,8 +46,7 @@ class ShorterModel {
   const LogicalGraph& training_;
   const std::int64_t samples_;
   std::optional<std::vector<int>> like_;
-  std::string graph_key_;
-  std::optional<LogicalGraph> graph_;
+  std::vector<std::pair<std::string, LogicalGraph>> graphs_;  // by training_graph_key, recent first
 };
 
 }  // namespace sextant

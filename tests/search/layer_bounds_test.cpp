@@ -36,6 +36,9 @@ std::vector<SearchInstance> instances_with_like_layers() {
            DType::kF32}};
 }
 
+constexpr NodeFacts::Share kShares[] = {NodeFacts::Share::kOfAllSamples,
+                                        NodeFacts::Share::kOfMicroBatch};
+
 // What a search of the instance knows.
 struct Known {
   explicit Known(const SearchInstance& instance, SearchProblem of = {})
@@ -84,9 +87,12 @@ TEST_CASE("no bound with the communication inside layers exceeds what the simula
         const Duration bound = known.facts.bound_with_layers(strategy);
         CHECK(bound <= candidate.step_time);
         for (const SpaceNode& node : nodes_above(space, strategy)) {
-          const auto shared =
-              known.facts.bound_with_choices(node, space.layer_choices(node), Duration());
-          CHECK(shared.value_or(Duration()) <= candidate.step_time);
+          CHECK(known.facts.bound_with_replicas(node) <= candidate.step_time);
+          for (const NodeFacts::Share share : kShares) {
+            const auto shared =
+                known.facts.bound_with_choices(node, space.layer_choices(node), share, Duration());
+            CHECK(shared.value_or(Duration()) <= candidate.step_time);
+          }
         }
         if (bound > known.facts.bound_of({Level::kPieces, strategy})) ++higher;
         ++compiled;
@@ -136,17 +142,22 @@ TEST_CASE("no bound with layers that leaves share is above what the leaf's own l
       const Duration own = known.facts.bound_with_layers(leaf);
       if (own == known.facts.bound_of({Level::kPieces, leaf})) continue;  // nothing is known
       for (const SpaceNode& node : nodes_above(space, leaf)) {
-        const auto shared =
-            known.facts.bound_with_choices(node, space.layer_choices(node), Duration());
-        if (!shared) continue;
         CAPTURE(to_string(node.level));
-        // What is repeated beside a wait hides it from its own bound, and takes no less for that.
-        if (*shared > own)
-          CHECK(*shared <= evaluate_strategy(known.problem.training_graph(leaf), leaf,
-                                             instance.global_batch, known.models)
-                               .step_time);
-        ++compared;
-        if (*shared > known.facts.bound_of(node)) ++higher;
+        std::optional<Duration> all_samples;
+        for (const NodeFacts::Share share : kShares) {
+          const auto shared =
+              known.facts.bound_with_choices(node, space.layer_choices(node), share, Duration());
+          if (!shared) continue;
+          // What is repeated beside a wait hides it from its own bound, and takes no less for that.
+          if (*shared > own)
+            CHECK(*shared <= evaluate_strategy(known.problem.training_graph(leaf), leaf,
+                                               instance.global_batch, known.models)
+                                 .step_time);
+          if (all_samples) CHECK(*all_samples <= *shared);
+          all_samples = shared;
+          ++compared;
+          if (*shared > known.facts.bound_of(node)) ++higher;
+        }
       }
     }
     CHECK(compared > 20);
@@ -178,13 +189,91 @@ TEST_CASE("no bound with layers that leaves share exceeds what the simulator say
     CHECK(known.facts.bound_with_layers(strategy) <= candidate.step_time);
     for (const SpaceNode& node : nodes_above(space, strategy)) {
       CAPTURE(to_string(node.level));
-      const auto shared =
-          known.facts.bound_with_choices(node, space.layer_choices(node), Duration());
-      CHECK(shared.has_value() == (node.level != Level::kMesh));
-      if (shared) CHECK(*shared <= candidate.step_time);
+      for (const NodeFacts::Share share : kShares) {
+        const auto shared =
+            known.facts.bound_with_choices(node, space.layer_choices(node), share, Duration());
+        CHECK(shared.has_value() == (node.level != Level::kMesh));
+        if (shared) CHECK(*shared <= candidate.step_time);
+      }
       CHECK(known.facts.bound_of(node) <= candidate.step_time);
     }
   }
+}
+
+// Parameters so large that no reduction of theirs shares a launch, few samples, all ZeRO stages.
+TEST_CASE("no bound with what replicas exchange exceeds what the simulator says") {
+  SearchInstance instance = large_layers();
+  instance.model.sequence = 128;
+  SearchInstance experts{"experts", load_model("mixtral-8x7b:layers=4,seq=64"), instance.cluster,
+                         16, DType::kBF16};
+  const std::vector<const char*> texts = {
+      "dp=8 micro_batch=1",
+      "dp=8 micro_batch=1 zero=1",
+      "dp=8 micro_batch=1 zero=2",
+      "dp=8 micro_batch=2 zero=3",
+      "dp=4 tp=2 micro_batch=1 zero=3 recompute=full",
+      "dp=2 cp=4 micro_batch=2 zero=2",
+      "dp=4 cp=2 micro_batch=1 zero=1",
+      "dp=4 cp=2 micro_batch=4 cp_mode=a2a zero=3",
+      "dp=4 pp=2 micro_batch=1 zero=1",
+      "dp=4 pp=2 micro_batch=1 schedule=gpipe zero=3",
+      "dp=4 pp=2 micro_batch=1 schedule=interleaved virtual=3 zero=1",
+      "dp=2 tp=2 pp=2 micro_batch=2 schedule=interleaved virtual=3 sp=on",
+      "dp=4 pp=2 micro_batch=1 schedule=zb-h1 zero=2 recompute=1",
+      "dp=4 pp=2 micro_batch=1 schedule=zb-v virtual=2 zero=1"};
+  const std::vector<const char*> of_experts = {
+      "dp=8 ep=4 micro_batch=1 zero=1", "dp=8 ep=8 micro_batch=1 zero=3",
+      "dp=4 ep=2 tp=2 micro_batch=1 zero=2", "dp=8 micro_batch=1"};
+  for (const auto& [of, strategies] :
+       {std::pair(&instance, &texts), std::pair(&experts, &of_experts)}) {
+    Known known(*of);
+    const StrategySpace space = space_of(*of);
+    std::int64_t higher = 0;
+    double nearest = 0;
+    for (const char* text : *strategies) {
+      CAPTURE(text);
+      const Strategy strategy = parse_strategy(text);
+      const Candidate candidate = evaluate_strategy(known.problem.training_graph(strategy),
+                                                    strategy, of->global_batch, known.models);
+      for (const SpaceNode& node : nodes_above(space, strategy)) {
+        CAPTURE(to_string(node.level));
+        const Duration bound = known.facts.bound_with_replicas(node);
+        CHECK(bound <= candidate.step_time);
+        CHECK(bound >= known.facts.bound_of(node));
+        if (bound > known.facts.bound_of(node)) ++higher;
+        nearest = std::max(nearest, to_seconds(bound) / to_seconds(candidate.step_time));
+      }
+      CHECK(known.facts.bound_with_layers(strategy) <= candidate.step_time);
+    }
+    CHECK(higher > 10);
+    CHECK(nearest > 0.85);
+  }
+}
+
+// What a ZeRO stage, a schedule or a number of chunks exchanges is no less than what all of them
+// do.
+TEST_CASE("bounds with what replicas exchange grow from a micro-batch down to its leaves") {
+  SearchInstance instance = large_layers();
+  instance.model.sequence = 128;
+  Known known(instance);
+  const StrategySpace space =
+      space_of(instance, StrategyFilter({"dp=4", "micro_batch=2"}, {"recompute=full", "pieces=4"}));
+  std::int64_t compared = 0, higher = 0;
+  const auto compare = [&](const auto& self, const SpaceNode& node) -> void {
+    const Duration above = known.facts.bound_with_replicas(node);
+    if (above > known.facts.bound_of(node)) ++higher;
+    for (const SpaceNode& child : space.children(node)) {
+      const std::string text = to_string(child.strategy);
+      CAPTURE(text);
+      CHECK(above <= known.facts.bound_with_replicas(child));
+      ++compared;
+      self(self, child);
+    }
+  };
+  for (const SpaceNode& mesh : space.meshes())
+    for (const SpaceNode& micro_batch : space.children(mesh)) compare(compare, micro_batch);
+  CHECK(compared > 500);
+  CHECK(higher > compared / 10);
 }
 
 // Without sequence parallelism backward is cut where weight gradients are cells of their own.

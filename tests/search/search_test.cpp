@@ -9,6 +9,7 @@
 #include "models/model.h"
 #include "search/bounds.h"
 #include "search/estimate.h"
+#include "search/pipeline_edges.h"
 #include "search/pipeline_moments.h"
 #include "search/space.h"
 #include "search/why_not.h"
@@ -170,6 +171,43 @@ TEST_CASE("a moment of a schedule is one that its cells have") {
       }
 }
 
+// The tails of more micro-batches than the table looks at, counted one by one.
+TEST_CASE("a stage begins and ends alike, however many micro-batches there are") {
+  for (const auto& [schedule, chunks] :
+       {std::pair(Schedule::kGPipe, 1), std::pair(Schedule::kOneFOneB, 1),
+        std::pair(Schedule::kInterleaved, 2), std::pair(Schedule::kInterleaved, 3),
+        std::pair(Schedule::kZeroBubbleH1, 1), std::pair(Schedule::kZeroBubbleV, 2)})
+    for (const std::int32_t stages : {2, 4, 8}) {
+      PipelineEdgesTable table;
+      for (const std::int32_t rounds : {1, 2, 4, 5, 9}) {
+        CAPTURE(to_string(schedule));
+        CAPTURE(stages);
+        CAPTURE(rounds);
+        const PipelineShape shape{stages, rounds * stages, chunks};
+        const std::vector<StageEdges>& edges = table.of(schedule, shape);
+        CHECK(edges == pipeline_edges(schedule, shape));
+        for (std::int32_t stage = 0; stage < stages; ++stage) {
+          const StageEdges& own = edges[static_cast<std::size_t>(stage)];
+          CHECK(!own.heads.empty());
+          CHECK(own.tails.size() == static_cast<std::size_t>(chunks));
+          const bool splits = splits_backward(schedule);
+          std::int32_t behind = 0;  // cells since the gradients of a first chunk are complete
+          for (const Cell& cell : stage_cells(schedule, shape, stage)) {
+            const bool completes =
+                cell.kind == (splits ? CellKind::kWeightGrad : CellKind::kBackward) &&
+                cell.micro_batch == shape.micro_batches - 1;
+            if (completes || behind > 0) ++behind;
+          }
+          std::int32_t counted = 0;
+          const CellCounts& tail = own.tails.back().cells;
+          for (const auto* const of_kind : {&tail.forward, &tail.backward, &tail.weight_grad})
+            for (const std::int32_t count : *of_kind) counted += count;
+          CHECK(counted == behind);
+        }
+      }
+    }
+}
+
 // Every so-manieth strategy, so that an instance costs a second; compiles, and holds all levels of
 // the tree above it to what comes out.
 TEST_CASE("no bound exceeds what the simulator says, in spaces of every kind") {
@@ -230,6 +268,27 @@ TEST_CASE("gradients count with the micro-batches that they coexist with") {
   const std::vector<Bytes> bytes =
       profile.memory_bound(strategy, place_layers(profile.num_layers(), strategy), 2);
   CHECK(*std::max_element(bytes.begin(), bytes.end()) <= candidate.peak_memory);
+}
+
+// The last stage puts weight gradients off, and what they read is repeated in backward already.
+TEST_CASE("weight gradients that are put off hold what they read, repeated or not") {
+  const SearchInstance instance{"put off", small_gpt(8, 4), load_cluster("dgx-h100:nodes=1"), 16,
+                                DType::kBF16};
+  const SearchProblem problem = problem_of(instance);
+  const SearchModels models = make_search_models(problem);
+  const GraphProfile profile(problem.training_graph(parse_strategy("dp=2 micro_batch=1")));
+  const auto bytes_of = [&](const char* schedule) {
+    const Strategy strategy =
+        parse_strategy(fmt::format("dp=2 pp=4 micro_batch=1 recompute=full schedule={}", schedule));
+    const std::vector<Bytes> bytes =
+        profile.memory_bound(strategy, place_layers(profile.num_layers(), strategy), 8);
+    const Candidate candidate =
+        evaluate_strategy(problem.training_graph(strategy), strategy, 16, models);
+    CHECK(*std::max_element(bytes.begin(), bytes.end()) <= candidate.peak_memory);
+    return bytes;
+  };
+  const std::vector<Bytes> at_once = bytes_of("1f1b"), put_off = bytes_of("zb-h1");
+  CHECK(put_off.back() > at_once.back());
 }
 
 // Ranks of a CPU are on one node, and the cluster has no link to another one.

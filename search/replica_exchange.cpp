@@ -1,0 +1,134 @@
+// The least over all groups that a collective of replicas may run in.
+#include "search/replica_exchange.h"
+
+#include "compiler/buckets.h"
+#include "compiler/key_heads.h"
+#include "compiler/stage.h"
+#include "core/at.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace sextant {
+namespace {
+
+// One stage, whose ranks are its first ones.
+Strategy one_stage(const Strategy& strategy, const LogicalGraph& training) {
+  Strategy own;
+  own.dp = strategy.dp;
+  own.tp = strategy.tp;
+  own.cp = strategy.cp;
+  own.ep = strategy.ep;
+  return with_key_heads(own, training);
+}
+
+ReplicaTimes larger(const ReplicaTimes& a, const ReplicaTimes& b) {
+  return {std::max(a.reduce, b.reduce), std::max(a.gather, b.gather),
+          std::max(a.all_reduce, b.all_reduce), std::max(a.reduce_each, b.reduce_each),
+          std::max(a.gather_each, b.gather_each)};
+}
+
+}  // namespace
+
+ReplicaTimes& ReplicaTimes::operator+=(const ReplicaTimes& other) {
+  reduce += other.reduce;
+  gather += other.gather;
+  all_reduce += other.all_reduce;
+  reduce_each += other.reduce_each;
+  gather_each += other.gather_each;
+  return *this;
+}
+
+ReplicaExchange::ReplicaExchange(const Strategy& strategy, const LogicalGraph& training,
+                                 const NetworkModel& network)
+    : network_(network) {
+  const Strategy own = one_stage(strategy, training);
+  const Placement placement = make_placements(own).front();
+  axes_ = axes_of(own);
+  extents_ = placement.hierarchy();
+  for (std::size_t set = 1; set < std::size_t{1} << extents_.size(); ++set) {
+    Group group;
+    bool is_used = true;
+    for (std::size_t axis = 0; axis < extents_.size(); ++axis) {
+      if ((set >> axis & 1) == 0) {
+        group.others *= extents_[axis];
+        continue;
+      }
+      is_used = is_used && extents_[axis] > 1;
+      group.axes.push_back(axis);
+    }
+    if (!is_used) continue;
+    for (std::size_t position = 0; position < placement.ranks.size(); ++position) {
+      // The last axis is the innermost.
+      std::size_t rest = position;
+      bool is_member = true;
+      for (std::size_t axis = extents_.size(); axis-- > 0;) {
+        const auto extent = static_cast<std::size_t>(extents_[axis]);
+        is_member = is_member && ((set >> axis & 1) != 0 || rest % extent == 0);
+        rest /= extent;
+      }
+      if (is_member) group.members.push_back(placement.ranks[position]);
+    }
+    groups_.push_back(std::move(group));
+  }
+}
+
+ReplicaTimes ReplicaExchange::times_of(Bytes gradient, Bytes copies, bool is_expert,
+                                       bool in_parts) const {
+  const ReplicaTimes along_dp = along(axes_.dp, gradient, copies, in_parts);
+  if (!axes_.ep || is_expert) return along_dp;
+  return larger(along_dp, along(*axes_.ep, gradient, copies, in_parts));
+}
+
+ReplicaTimes ReplicaExchange::along(std::size_t axis, Bytes gradient, Bytes copies,
+                                    bool in_parts) const {
+  const auto whole = std::find_if(groups_.begin(), groups_.end(), [&](const Group& group) {
+    return group.axes == std::vector<std::size_t>{axis};
+  });
+  if (whole == groups_.end()) return {};  // a single replica
+  const auto may_share = [&](Bytes bytes) {
+    return bytes.value / whole->others <= BucketLimits().bytes.value;
+  };
+  const Duration reduce = std::min(least(Primitive::kReduceScatter, gradient, axis),
+                                   least(Primitive::kAllReduce, gradient, axis));
+  const auto gather = [&](Bytes bytes) {
+    return std::min(least(Primitive::kAllGather, bytes, axis),
+                    least(Primitive::kAllToAll, bytes, axis));
+  };
+  ReplicaTimes times;
+  if (!may_share(gradient)) {
+    times.reduce = reduce;
+    times.all_reduce =
+        std::min(least(Primitive::kAllReduce, gradient, axis), reduce + gather(gradient));
+  }
+  if (!in_parts) return times;
+  times.reduce_each = reduce;
+  if (copies.value > 0) times.gather_each = gather(copies);
+  if (!may_share(copies)) times.gather = times.gather_each;
+  return times;
+}
+
+Duration ReplicaExchange::least(Primitive primitive, Bytes whole, std::size_t axis) const {
+  std::optional<Duration> least;
+  Communication communication;
+  communication.primitive = primitive;
+  for (const Group& group : groups_) {
+    if (std::find(group.axes.begin(), group.axes.end(), axis) == group.axes.end()) continue;
+    const auto members = static_cast<std::int64_t>(group.members.size());
+    const Bytes own = Bytes(whole.value / group.others);
+    CollectiveCost cost{.communication = &communication,
+                        .members = group.members,
+                        .global_bytes = own,
+                        .largest_volume = own};
+    if (primitive == Primitive::kAllToAll) {
+      cost.largest_volume = Bytes(own.value / members * (members - 1));
+      cost.global_bytes = cost.largest_volume * members;
+    }
+    const Duration duration = network_.duration(cost);
+    least = least ? std::min(*least, duration) : duration;
+  }
+  return least.value_or(Duration());
+}
+
+}  // namespace sextant
