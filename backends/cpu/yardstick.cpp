@@ -12,6 +12,7 @@ namespace sextant {
 namespace {
 
 constexpr std::size_t kRows = 128, kInner = 256, kColumns = 256;  // 512 KiB of operands, 17 MFLOP
+constexpr std::size_t kPlainRows = 8;  // without a BLAS a row takes many times as long
 constexpr std::size_t kCopies = 16;
 constexpr int kProducts = 3;
 
@@ -21,8 +22,8 @@ void multiply(const float* a, const float* b, float* c) {
          MatrixView<float>{b, kColumns, false}, 0.0F, c, kColumns);
     return;
   }
-  std::fill_n(c, kRows * kColumns, 0.0F);
-  for (std::size_t row = 0; row < kRows; ++row)
+  std::fill_n(c, kPlainRows * kColumns, 0.0F);
+  for (std::size_t row = 0; row < kPlainRows; ++row)
     for (std::size_t inner = 0; inner < kInner; ++inner)
       for (std::size_t column = 0; column < kColumns; ++column)
         c[row * kColumns + column] += a[row * kInner + inner] * b[inner * kColumns + column];
@@ -54,7 +55,7 @@ SpeedWatch::~SpeedWatch() {
     const std::lock_guard lock(mutex_);
     is_ended_ = true;
   }
-  ended_.notify_one();
+  changed_.notify_all();
   thread_.join();
 }
 
@@ -66,14 +67,14 @@ void SpeedWatch::watch() {
     const double seconds = yardstick.seconds();
     lock.lock();
     sum_ += seconds;
-    ++count_;
-    ended_.wait_for(lock, period_, [this] { return is_ended_; });
+    if (++count_ == 1) changed_.notify_all();
+    changed_.wait_for(lock, period_, [this] { return is_ended_; });
   }
 }
 
-std::optional<double> SpeedWatch::mean_seconds() const {
-  const std::lock_guard lock(mutex_);
-  if (count_ == 0) return std::nullopt;
+double SpeedWatch::mean_seconds() const {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return count_ > 0; });
   return sum_ / static_cast<double>(count_);
 }
 

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
-#include <optional>
 #include <thread>
 #include <vector>
 
@@ -20,7 +19,7 @@ class Yardstick {
   Yardstick();
   // Processor seconds of one product by the calling thread: the least of a few, which was not
   // interrupted. Operands come from as far away as a step's do: each time others than the last,
-  // 8 MiB in all. Takes a millisecond with a BLAS.
+  // 8 MiB in all. Takes a millisecond with a BLAS; without one it is a plain product of fewer rows.
   double seconds();
 
  private:
@@ -41,15 +40,15 @@ class SpeedWatch {
   SpeedWatch(const SpeedWatch&) = delete;
   SpeedWatch& operator=(const SpeedWatch&) = delete;
 
-  // The mean so far; nothing before the first.
-  std::optional<double> mean_seconds() const;
+  // The mean so far. Waits for the first look, which begins with the watch.
+  double mean_seconds() const;
 
  private:
   void watch();
 
   const std::chrono::milliseconds period_;
   mutable std::mutex mutex_;
-  std::condition_variable ended_;
+  mutable std::condition_variable changed_;  // the first look is over, or the watch is to end
   bool is_ended_ = false;
   double sum_ = 0;
   std::int64_t count_ = 0;

@@ -7,7 +7,6 @@
 
 #include <chrono>
 #include <cmath>
-#include <thread>
 
 namespace sextant::yardstick_test {
 namespace {
@@ -23,13 +22,12 @@ TEST_CASE("the yardstick is the processor time of the thread that takes it, and 
   CHECK(least <= all / 2);  // of several products
 }
 
-TEST_CASE("a watch has a mean once it has looked, and ends at once") {
+TEST_CASE("a watch has a mean as soon as it is asked, and ends at once") {
   const auto begin = std::chrono::steady_clock::now();
   {
     const SpeedWatch watch(1h);
-    while (!watch.mean_seconds()) std::this_thread::sleep_for(1ms);
-    CHECK(*watch.mean_seconds() > 0);
-    CHECK(std::isfinite(*watch.mean_seconds()));
+    CHECK(watch.mean_seconds() > 0);
+    CHECK(std::isfinite(watch.mean_seconds()));
   }
   { const SpeedWatch ends_before_it_looks(1h); }
   CHECK(std::chrono::steady_clock::now() - begin < 1min);
