@@ -16,7 +16,7 @@ struct Overlap {
   std::vector<bool> beside;
 };
 
-// Of the steady state: what the step before left open counts.
+// Looks at the steady state: what the step before left open counts.
 Overlap overlap_of(std::span<const RunEntry> runs, const ProgramWaits& waits);
 
 // How long computation of one step waits for collectives, in the steady state, where each run takes

@@ -169,8 +169,7 @@ void say_speed(double slowdown, double predicted_s, const RunRecord& record,
   if (std::abs(slowdown - 1) < kSame) return;
   console.say(
       fmt::format("this machine's processors were {:.0f} % {} during the run than when {} was "
-                  "measured: at their "
-                  "speed the prediction is {}, its error {:+.0f} %",
+                  "measured: at their speed the prediction is {}, its error {:+.0f} %",
                   100 * std::abs(1 - slowdown), slowdown > 1 ? "slower" : "faster", cluster,
                   seconds_text(predicted_s * slowdown),
                   100 * relative_error(predicted_s * slowdown, record.step_time_s)));

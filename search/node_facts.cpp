@@ -1,7 +1,6 @@
 // Graphs are built once per key, profiles once per number of samples.
 #include "search/node_facts.h"
 
-#include "compiler/training_graph.h"
 #include "core/check.h"
 #include "core/counted_text.h"
 #include "core/divisors.h"
@@ -12,9 +11,6 @@
 
 namespace sextant {
 namespace {
-
-// Training graphs are large, and leaves of one graph come close together.
-constexpr std::size_t kKeptGraphs = 4;
 
 // Samples of a micro-batch: a graph in a file has its own.
 std::optional<std::int64_t> batch_of(const LogicalGraph& graph) {
@@ -56,17 +52,10 @@ FirstGraph first_graph(const SearchProblem& problem) {
 }
 
 const LogicalGraph& NodeFacts::graph_of(const Strategy& strategy) {
-  const std::string key = training_graph_key(strategy);
-  const auto known = std::find_if(graphs_.begin(), graphs_.end(),
-                                  [&](const auto& entry) { return entry.first == key; });
-  if (known != graphs_.end()) {
-    std::rotate(graphs_.begin(), known, known + 1);
-  } else {
+  return graphs_.of(strategy, [&] {
     stop_();
-    graphs_.emplace(graphs_.begin(), key, problem_.training_graph(strategy));
-    if (graphs_.size() > kKeptGraphs) graphs_.pop_back();
-  }
-  return graphs_.front().second;
+    return problem_.training_graph(strategy);
+  });
 }
 
 const GraphProfile& NodeFacts::profile_of(const Strategy& strategy) {

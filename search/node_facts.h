@@ -10,6 +10,7 @@
 #include "core/logical_graph.h"
 #include "search/bounds.h"
 #include "search/layer_table.h"
+#include "search/recent_graphs.h"
 #include "search/search.h"
 #include "search/shorter_model.h"
 #include "search/space.h"
@@ -18,9 +19,7 @@
 #include <limits>
 #include <map>
 #include <optional>
-#include <string>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 namespace sextant {
@@ -113,9 +112,9 @@ class NodeFacts {
   const StopPoll& stop_;
   ShorterModel shorter_;
   LayerTable layers_;
-  std::vector<std::pair<std::string, LogicalGraph>> graphs_;  // by training_graph_key, recent first
-  std::map<std::int64_t, GraphProfile> profiles_;             // by samples
-  std::map<std::int64_t, Error> refused_samples_;             // the model has no such batch
+  RecentGraphs graphs_{4};
+  std::map<std::int64_t, GraphProfile> profiles_;  // by samples
+  std::map<std::int64_t, Error> refused_samples_;  // the model has no such batch
   std::map<std::tuple<std::int64_t, std::int64_t, bool>, std::vector<LayerPlace>> places_;
   std::optional<bool> replicas_add_up_;
   using ReplicaKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>;

@@ -46,16 +46,16 @@ ReplicaExchange::ReplicaExchange(const Strategy& strategy, const LogicalGraph& t
   const Strategy own = one_stage(strategy, training);
   const Placement placement = make_placements(own).front();
   axes_ = axes_of(own);
-  extents_ = placement.hierarchy();
-  for (std::size_t set = 1; set < std::size_t{1} << extents_.size(); ++set) {
+  const std::vector<std::int64_t> extents = placement.hierarchy();
+  for (std::size_t set = 1; set < std::size_t{1} << extents.size(); ++set) {
     Group group;
     bool is_used = true;
-    for (std::size_t axis = 0; axis < extents_.size(); ++axis) {
+    for (std::size_t axis = 0; axis < extents.size(); ++axis) {
       if ((set >> axis & 1) == 0) {
-        group.others *= extents_[axis];
+        group.others *= extents[axis];
         continue;
       }
-      is_used = is_used && extents_[axis] > 1;
+      is_used = is_used && extents[axis] > 1;
       group.axes.push_back(axis);
     }
     if (!is_used) continue;
@@ -63,8 +63,8 @@ ReplicaExchange::ReplicaExchange(const Strategy& strategy, const LogicalGraph& t
       // The last axis is the innermost.
       std::size_t rest = position;
       bool is_member = true;
-      for (std::size_t axis = extents_.size(); axis-- > 0;) {
-        const auto extent = static_cast<std::size_t>(extents_[axis]);
+      for (std::size_t axis = extents.size(); axis-- > 0;) {
+        const auto extent = static_cast<std::size_t>(extents[axis]);
         is_member = is_member && ((set >> axis & 1) != 0 || rest % extent == 0);
         rest /= extent;
       }

@@ -50,7 +50,6 @@ class ReplicaExchange {
   ReplicaTimes along(std::size_t axis, Bytes gradient, Bytes copies, bool in_parts) const;
 
   const NetworkModel& network_;
-  std::vector<std::int64_t> extents_;
   std::vector<Group> groups_;
   StrategyAxes axes_;
 };

@@ -1,7 +1,6 @@
 // Layers are compared operator by operator.
 #include "search/shorter_model.h"
 
-#include "compiler/training_graph.h"
 #include "core/at.h"
 
 #include <algorithm>
@@ -11,9 +10,6 @@
 
 namespace sextant {
 namespace {
-
-// Nodes of several samples are looked at in turns.
-constexpr std::size_t kKeptShorterGraphs = 8;
 
 // Where an input comes from, as seen from a layer: itself, a neighbour, or further away.
 int direction(int from, int to) { return std::clamp(from - to, -2, 2); }
@@ -79,16 +75,7 @@ const std::vector<int>& ShorterModel::like() {
 }
 
 const LogicalGraph& ShorterModel::graph(const Strategy& strategy) {
-  const std::string key = training_graph_key(strategy);
-  const auto known = std::find_if(graphs_.begin(), graphs_.end(),
-                                  [&](const auto& entry) { return entry.first == key; });
-  if (known != graphs_.end()) {
-    std::rotate(graphs_.begin(), known, known + 1);
-  } else {
-    graphs_.emplace(graphs_.begin(), key, problem_.shorter_graph(strategy, kBlocks));
-    if (graphs_.size() > kKeptShorterGraphs) graphs_.pop_back();
-  }
-  return graphs_.front().second;
+  return graphs_.of(strategy, [&] { return problem_.shorter_graph(strategy, kBlocks); });
 }
 
 bool ShorterModel::has_middle() {

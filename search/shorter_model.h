@@ -3,13 +3,12 @@
 #pragma once
 
 #include "core/logical_graph.h"
+#include "search/recent_graphs.h"
 #include "search/search.h"
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <string>
-#include <utility>
 #include <vector>
 
 namespace sextant {
@@ -46,7 +45,7 @@ class ShorterModel {
   const LogicalGraph& training_;
   const std::int64_t samples_;
   std::optional<std::vector<int>> like_;
-  std::vector<std::pair<std::string, LogicalGraph>> graphs_;  // by training_graph_key, recent first
+  RecentGraphs graphs_{8};  // nodes of several samples are looked at in turns
 };
 
 }  // namespace sextant

@@ -45,8 +45,8 @@ class CpuBench final : public KernelTimer {
 
   // Ranks that share a core, 1 where there is one for each.
   double ranks_per_core() const;
-  // Of the yardstick (backends/cpu/yardstick.h) when this was made, all ranks busy: times of `time`
-  // are those of a machine of this speed.
+  // What the yardstick (backends/cpu/yardstick.h) took when this was made, all ranks busy: times of
+  // `time` are those of a machine of this speed.
   double yardstick_s() const { return yardstick_s_; }
 
  private:

@@ -17,7 +17,7 @@ std::int64_t usable_cores();
 
 // Processor time of all threads of this process since its start.
 double process_seconds();
-// Of the calling thread.
+// Processor time of the calling thread since its start.
 double thread_seconds();
 
 // Shares of all processor time of the machine, 0..1.

@@ -39,8 +39,8 @@ class Capture {
   Capture(const Tape& tape, const PhysicalGraph& graph, const CudaProgram& program,
           CudaContext& context, const CudaStreams& streams, CudaExchange* exchange)
       : tape_(tape), program_(program), context_(context), streams_(streams), exchange_(exchange) {
-    // Of one rank of the program: what a rank launches, and what its launches wait for, are the
-    // program's; classes differ in whom they meet.
+    // One rank stands for all of the program: what a rank launches, and what its launches wait for,
+    // are the program's; classes differ in whom they meet.
     Rank recorded;
     for (std::size_t e = 0; e < tape.entries.size(); ++e) {
       const Rank rank = tape.entries[e].rank;

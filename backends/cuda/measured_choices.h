@@ -23,7 +23,7 @@ struct MeasuredChoices {
   std::mutex mutex;
   bool has_read_file = false;
   std::map<std::string, ProductChoice> products;  // measured, here or when the file was made
-  // Of the plans that a library proposes, by what they are for: the number of the fastest.
+  // The number of the fastest plan that a library proposes, by what the plans are for.
   std::map<std::string, std::size_t> plans;
 };
 

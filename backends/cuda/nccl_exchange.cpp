@@ -285,9 +285,8 @@ int NcclExchange::processors_of_slow() const {
 }
 
 // The first rank of a communicator makes its id; ids, and how ranks use it, are exchanged at once.
-// Then every rank makes
-// its communicators in the order of keys, which is one for all ranks: whoever waits for a peer
-// waits for one that is at an earlier key.
+// Then every rank makes its communicators in the order of keys, which is one for all ranks: whoever
+// waits for a peer waits for one that is at an earlier key.
 void NcclExchange::connect(std::span<CudaCommunication* const> own, HostGroup& group) {
   const Rank rank = group.rank();
   Member& member = *members_[rank.index()];

@@ -7,7 +7,7 @@ import re
 
 # One name, one or more headers that declare it; any of them will do.
 HEADERS = {
-    "algorithm": "all_of any_of equal fill find find_if lower_bound max max_element min minmax next_permutation none_of"
+    "algorithm": "all_of any_of equal fill find find_if lower_bound max max_element min minmax next_permutation none_of rotate"
                  " replace reverse sort stable_sort upper_bound clamp copy count count_if transform unique",
     "array": "array",
     "atomic": "atomic",
