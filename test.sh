@@ -114,7 +114,8 @@ case "$mode" in
       broken+=("build build")
     fi
     if [ "$mode" = default ] && [ "${#broken[@]}" = 0 ]; then
-      sanitized address-quick core_test actor_test protocol_test cpu_test
+      sanitized address-quick core_test actor_test protocol_test cpu_test cpu_kernels_test
+      # Kernels and collectives run in one thread each: it can see nothing in them alone.
       sanitized thread actor_test cpu_test protocol_test
     fi
     ;;

@@ -1,7 +1,9 @@
 """Every header compiles on its own, twice in one file, under the warnings of the build.
 
-Two thirds of that were standard headers, parsed anew for each of ours: they are compiled once, in front of all. What
-a header uses of them it must include itself, which its text shows (support/standard_names.py).
+Most of that time would go into what headers include, parsed anew for each. So a run begins behind a base that is
+compiled once: the standard headers, and for headers that include them, directly or through others, some of the large
+ones of the project. What a header uses of the standard library it must include itself, which its text shows
+(support/standard_names.py); of the project, a base holds nothing that the header does not include.
 
 A header that another one includes is compiled in front of that one, in the same run: it stands alone there, and
 the other one sees nothing that it does not include. Such chains take two thirds of the runs that headers would.
@@ -23,6 +25,10 @@ from support.standard_names import missing_includes
 # What most headers include. More would take longer to load than it saves.
 PRECOMPILED = ("array", "cstddef", "cstdint", "functional", "map", "memory", "optional", "set", "span", "string",
                "string_view", "utility", "vector", "fmt/core.h")
+
+
+# A base for the headers that include it, the largest last. Those of `search` include the second's as well.
+BASES = ("core/physical_graph.h", "search/search.h")
 
 
 PROJECT_INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
@@ -53,9 +59,16 @@ def included_by(headers):
     return {header: closure(header) - {header} for header in headers}
 
 
-def chains_of(headers):
-    """Lists that hold every header once, each header behind one that it includes."""
-    included = included_by(headers)
+def by_base(included):
+    """{base, or None: the headers that are compiled behind it}: the last of BASES that a header includes."""
+    groups = {base: [] for base in (None, *BASES)}
+    for header, others in included.items():
+        groups[next((base for base in reversed(BASES) if base in others), None)].append(header)
+    return groups
+
+
+def chains_of(headers, included):
+    """Lists that hold every one of `headers` once, each behind one that it includes."""
     by_size = sorted(headers, key=lambda header: (-len(included[header]), header))
     left = set(headers)
     for top in by_size:
@@ -76,24 +89,28 @@ class Compiler:
         self.command = command
         self.scratch = pathlib.Path(scratch)
         self.scratch.mkdir(parents=True, exist_ok=True)
-        self.standard = self.scratch / "standard.h"
-        self.standard.write_text(
-            "".join(f"#include <{name}>\n" for name in PRECOMPILED),
-            encoding="utf-8")
-        self.run("-x", "c++-header", self.standard, "-o", str(self.standard) + ".gch").check_returncode()
+        self.bases = {base: self.precompiled(base) for base in (None, *BASES)}
+
+    def precompiled(self, base):
+        """The file that stands for the standard headers and `base`."""
+        path = self.scratch / ("standard.h" if base is None else base.replace("/", "__"))
+        path.write_text("".join(f"#include <{name}>\n" for name in PRECOMPILED)
+                        + ("" if base is None else f'#include "{base}"\n'), encoding="utf-8")
+        self.run("-x", "c++-header", path, "-o", str(path) + ".gch").check_returncode()
+        return path
 
     def run(self, *arguments):
         return subprocess.run([*self.command, "-I.", "-O0", *arguments], cwd=ROOT, capture_output=True, text=True)
 
     def complaint_alone(self, header):
         """What text and compiler say against `header`, or "" where both are content."""
-        return complaint_about_text(header) or self.complaint_about_code([header])
+        return complaint_about_text(header) or self.complaint_about_code([header], None)
 
-    def complaint_about_code(self, chain):
-        """What the compiler says against headers of which each includes the one before it."""
+    def complaint_about_code(self, chain, base):
+        """What the compiler says behind `base` against headers of which each includes the one before it."""
         source = self.scratch / (str(chain[-1]).strip("/").replace("/", "__") + ".cpp")
         source.write_text("".join(f'#include "{header}"\n#include "{header}"\n' for header in chain), encoding="utf-8")
-        result = self.run("-include", self.standard, "-Winvalid-pch", "-fsyntax-only", source)
+        result = self.run("-include", self.bases[base], "-Winvalid-pch", "-fsyntax-only", source)
         return "" if result.returncode == 0 else f"{', '.join(map(str, chain))}:\n{result.stderr}"
 
     def accepted_of_planted(self):
@@ -122,14 +139,15 @@ def main():
 
     skipped = tuple(folder.rstrip("/") + "/" for folder in arguments.skip)
     headers = [path for path in project_files(".h") if not path.startswith(skipped)]
-    chains = list(chains_of(headers))
-    if sorted(header for chain in chains for header in chain) != sorted(headers):
+    included = included_by(headers)
+    runs = [(chain, base) for base, group in by_base(included).items() for chain in chains_of(group, included)]
+    if sorted(header for chain, _ in runs for header in chain) != sorted(headers):
         print("the chains do not hold every header once")
         return 1
     failures = [text for text in map(complaint_about_text, headers) if text]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        failures += [text for text in pool.map(compiler.complaint_about_code, chains) if text]
-    print("\n".join(failures) or f"{len(headers)} headers compile alone, in {len(chains)} runs")
+        failures += [text for text in pool.map(lambda run: compiler.complaint_about_code(*run), runs) if text]
+    print("\n".join(failures) or f"{len(headers)} headers compile alone, in {len(runs)} runs")
     if skipped:
         print("left out here: " + ", ".join(skipped))
     return 1 if failures else 0

@@ -49,18 +49,18 @@ enum class Role : std::uint8_t {
   kGradients,   // of weights, of the accumulator type
 };
 
-struct Operand {
+struct NamedRole {
   const char* name;
   Role role;
 };
-using Operands = std::vector<Operand>;
+using NamedRoles = std::vector<NamedRole>;
 
 // The operands of a kind: those of the root mean square form lack `mean` and `beta` and the like.
 struct Form {
-  Operands inputs, outputs;
+  NamedRoles inputs, outputs;
 };
 
-constexpr Operand kX{"x", Role::kElements}, kDy{"dy", Role::kElements},
+constexpr NamedRole kX{"x", Role::kElements}, kDy{"dy", Role::kElements},
     kMean{"mean", Role::kStatistics}, kRstd{"rstd", Role::kStatistics},
     kGamma{"gamma", Role::kWeights}, kBeta{"beta", Role::kWeights},
     kSumG{"sum_g", Role::kStatistics}, kSumGx{"sum_gx", Role::kStatistics},
@@ -99,7 +99,7 @@ std::vector<TensorType> infer_form(std::string_view kind, const Form& form, Type
   for (std::size_t i = 1; i < inputs.size(); ++i)
     require_type(kind, form.inputs[i].name, inputs[i], dims.type(form.inputs[i].role, x));
   std::vector<TensorType> outputs;
-  for (const Operand& output : form.outputs) outputs.push_back(dims.type(output.role, x));
+  for (const NamedRole& output : form.outputs) outputs.push_back(dims.type(output.role, x));
   return outputs;
 }
 
@@ -110,8 +110,8 @@ Rows split_rows(std::string_view kind, const Form& form, Types inputs,
   Rows rows{all_broadcast(form.inputs.size(), form.outputs.size())};
   for (std::size_t dim = 0; dim < inputs[0].shape.rank(); ++dim) {
     SbpSignature row;
-    for (const Operand& input : form.inputs) row.inputs.push_back(dims.word(input.role, dim));
-    for (const Operand& output : form.outputs) {
+    for (const NamedRole& input : form.inputs) row.inputs.push_back(dims.word(input.role, dim));
+    for (const NamedRole& output : form.outputs) {
       const Sbp word = dims.word(output.role, dim);
       row.outputs.push_back(word.is_broadcast() ? kPartialSum : word);
     }
@@ -123,9 +123,9 @@ Rows split_rows(std::string_view kind, const Form& form, Types inputs,
 // The named inputs and outputs partial, the others B.
 SbpSignature partial_row(const Form& form, std::initializer_list<std::string_view> inputs,
                          std::initializer_list<std::string_view> outputs) {
-  const auto words = [](const Operands& operands, std::initializer_list<std::string_view> names) {
+  const auto words = [](const NamedRoles& operands, std::initializer_list<std::string_view> names) {
     std::vector<Sbp> words;
-    for (const Operand& operand : operands) {
+    for (const NamedRole& operand : operands) {
       const bool is_named = std::find(names.begin(), names.end(), operand.name) != names.end();
       words.push_back(is_named ? kPartialSum : kBroadcast);
     }
@@ -175,7 +175,7 @@ constexpr std::string_view kNormalize = "normalize";
 
 Form normalize_form(std::size_t num_inputs) {
   require_count(kNormalize, num_inputs, 5, 3);
-  const Operand y{"y", Role::kElements};
+  const NamedRole y{"y", Role::kElements};
   if (num_inputs == 5) return {{kX, kMean, kRstd, kGamma, kBeta}, {y}};
   return {{kX, kRstd, kGamma}, {y}};
 }
@@ -354,8 +354,8 @@ constexpr std::string_view kGradInput = "normalize_grad_input";
 
 Form grad_input_form(std::size_t num_inputs, bool of_weights) {
   require_count(kGradInput, num_inputs, 7, 5);
-  const Operand dx{"dx", Role::kElements}, first = of_weights ? kDbeta : kSumG,
-                                           last = of_weights ? kDgamma : kSumGx;
+  const NamedRole dx{"dx", Role::kElements}, first = of_weights ? kDbeta : kSumG,
+                                             last = of_weights ? kDgamma : kSumGx;
   if (num_inputs == 7) return {{kX, kMean, kRstd, kGamma, first, last, kDy}, {dx}};
   return {{kX, kRstd, kGamma, last, kDy}, {dx}};
 }
@@ -420,7 +420,7 @@ Examples examples_of(std::string_view kind, const std::vector<Form>& forms) {
       const Attributes attributes = {{"dims", setting.dims}, {"weight_dims", setting.weight_dims}};
       const Dims dims(kind, attributes, setting.x.rank());
       OperatorExample example{.inputs = {}, .attributes = attributes, .ranges = {}};
-      for (const Operand& input : form.inputs)
+      for (const NamedRole& input : form.inputs)
         example.inputs.push_back(dims.type(input.role, f64(setting.x)));
       examples.push_back(std::move(example));
     }

@@ -105,7 +105,7 @@ GlobalProgram figure_1() {
 
 TEST_CASE("Fig. 1: an all-gather forward, a reduce-scatter backward, two gradient all-reduces") {
   const StagedGraph graph = stage(figure_1());
-  const Lines found = communications(graph);
+  const Lines found = communication_lines(graph);
   CHECK(joined(found) == joined({
                              "send f2 [communication, stage 0]",
                              "receive f2 as S(0) on stage 1 [communication, stage 1]",
@@ -143,7 +143,7 @@ GlobalProgram figure_5() {
 
 TEST_CASE("Fig. 5: between two placements, split rows become whole by an all-gather") {
   const StagedGraph graph = stage(figure_5());
-  CHECK(joined(communications(graph)) ==
+  CHECK(joined(communication_lines(graph)) ==
         joined({
             "send y0 [communication, stage 0]",
             "receive y0 as S(0) on stage 1 [communication, stage 1]",
@@ -168,10 +168,11 @@ GlobalProgram figure_11b() {
 
 TEST_CASE("Fig. 11b: softmax of split classes reduces on each device, then over the devices") {
   const StagedGraph graph = stage(figure_11b());
-  CHECK(joined(communications(graph)) == joined({
-                                             "all_reduce softmax.max as B [forward, stage 0]",
-                                             "all_reduce softmax.sum_exp as B [forward, stage 0]",
-                                         }));
+  CHECK(joined(communication_lines(graph)) ==
+        joined({
+            "all_reduce softmax.max as B [forward, stage 0]",
+            "all_reduce softmax.sum_exp as B [forward, stage 0]",
+        }));
   CHECK(joined(kinds(graph)) == joined({"input", "matmul", "reduce_max", "all_reduce",
                                         "reduce_sum_exp", "all_reduce", "softmax", "parameter"}));
   // A row per device meets the other's: 256 numbers move, not 1,000 classes of them.
@@ -202,7 +203,7 @@ GlobalProgram figure_14() {
 
 TEST_CASE("Fig. 14: ZeRO on two devices gathers the f16 copy and scatters the gradient") {
   const StagedGraph graph = stage(figure_14());
-  CHECK(joined(communications(graph)) ==
+  CHECK(joined(communication_lines(graph)) ==
         joined({
             "all_gather w.f16 as B [forward, stage 0]",
             "reduce_scatter y.grad_weight as S(0) [optimizer, stage 0]",

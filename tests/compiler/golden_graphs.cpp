@@ -54,7 +54,7 @@ StagedGraph stage(const GlobalProgram& program) {
   return graph;
 }
 
-std::vector<std::string> communications(const StagedGraph& graph) {
+std::vector<std::string> communication_lines(const StagedGraph& graph) {
   std::vector<std::string> lines;
   for (const StagedOp& op : graph.ops) {
     if (!op.communication) continue;

@@ -32,7 +32,7 @@ StagedGraph stage(const GlobalProgram& program);
 
 // "all_gather y as (B) [forward, stage 1]", in the order of the graph; halves of transfers are
 // "send" and "receive".
-std::vector<std::string> communications(const StagedGraph& graph);
+std::vector<std::string> communication_lines(const StagedGraph& graph);
 
 // Compares with golden/NAME.txt; with SEXTANT_UPDATE_GOLDEN set, writes it instead.
 void check_golden(const std::string& name, const std::string& text);

@@ -343,7 +343,7 @@ std::int64_t available_memory() {
 
 float value_at(std::int64_t element) { return static_cast<float>(element % 8191); }
 
-// Not in the normal run: `cpu_test --no-skip -ts=long`.
+// Not in the normal run: `cpu_kernels_test --no-skip -ts=long`.
 TEST_SUITE("long" * doctest::skip()) {
   TEST_CASE("2.4 GB are scattered and gathered with memory (G49)") {
     constexpr std::int64_t kCount = 600000000;
