@@ -4,12 +4,14 @@
 #include "actor/operands.h"
 #include "core/operator.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
+#include <cstdint>
 #include <map>
+#include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 namespace sextant {
 namespace {
@@ -27,15 +29,24 @@ std::string types_of(const KernelContext& call) {
   return text;
 }
 
-std::string text_of(const AttributeValue& value) {
-  return std::visit([](const auto& v) { return fmt::format("{}", v); }, value);
+template <typename Value>
+std::string text_of(const Value& value) {
+  return fmt::format("{}", value);
+}
+
+std::string text_of(const std::vector<std::int64_t>& values) {
+  std::string text;
+  for (const std::int64_t value : values)
+    text += (text.empty() ? "[" : ", ") + std::to_string(value);
+  return text.empty() ? "[]" : text + "]";
 }
 
 // Names of tensors and streams change no time.
 std::string text_of(const Attributes& attributes) {
   std::string text;
   for (const auto& [name, value] : attributes.entries())
-    if (name != "parameter" && name != "stream") text += " " + name + "=" + text_of(value);
+    if (name != "parameter" && name != "stream")
+      text += " " + name + "=" + std::visit([](const auto& v) { return text_of(v); }, value);
   return text;
 }
 

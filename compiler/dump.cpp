@@ -4,7 +4,7 @@
 #include "core/at.h"
 #include "core/check.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <iterator>
 

@@ -4,7 +4,7 @@
 #include "compiler/boxing_causes.h"
 #include "core/at.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <iterator>
 #include <string_view>

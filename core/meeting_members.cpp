@@ -1,7 +1,7 @@
 // Words are compared, not their numbers.
 #include "core/meeting_members.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace sextant {
 

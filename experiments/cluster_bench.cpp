@@ -3,7 +3,7 @@
 
 #include "core/check.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -9,7 +9,7 @@
 #include "io/training_host.h"
 #include "simulator/models.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

@@ -5,7 +5,7 @@
 #include "core/operator.h"
 #include "experiments/step_timing.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 // plan.
 #include "search/search_order.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

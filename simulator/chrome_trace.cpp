@@ -5,7 +5,7 @@
 
 #include "core/check.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -52,7 +52,7 @@ class ChromeTraceWriter {
   }
 
   std::string text() {
-    return "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[" + fmt::to_string(events_) + "\n]}\n";
+    return "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[" + events_ + "\n]}\n";
   }
 
  private:
@@ -74,7 +74,7 @@ class ChromeTraceWriter {
     append("{}.{:06}", time.value / 1'000'000, time.value % 1'000'000);
   }
 
-  fmt::memory_buffer events_;
+  std::string events_;
   std::set<int> processes_;
   std::set<std::pair<int, int>> threads_;
   std::unordered_map<std::string, std::string> quoted_;

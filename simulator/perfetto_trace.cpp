@@ -4,7 +4,7 @@
 
 #include "simulator/perfetto_trace.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdint>
 #include <map>

@@ -10,7 +10,7 @@
 #include "simulator/prepared_blocks.h"
 
 #include <benchmark/benchmark.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <map>
 #include <memory>

@@ -8,7 +8,7 @@
 #include "simulator/models.h"
 
 #include <benchmark/benchmark.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <memory>
 #include <string>

@@ -5,7 +5,7 @@
 #include "core/operators/loss.h"
 #include "core/operators/sources.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <random>
 #include <string>

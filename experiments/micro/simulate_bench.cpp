@@ -18,7 +18,7 @@
 #include "simulator/prepared_graph.h"
 
 #include <benchmark/benchmark.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <fstream>
 #include <map>

@@ -3,7 +3,7 @@
 
 #include "core/at.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <iterator>
 

@@ -14,7 +14,7 @@
 #include "sbp/key.h"
 #include "search/min_sum/lp_text.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

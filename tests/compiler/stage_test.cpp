@@ -9,7 +9,7 @@
 #include "tests/compiler/toy_models.h"
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <functional>

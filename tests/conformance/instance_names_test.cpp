@@ -15,7 +15,7 @@
 #include "tests/conformance/training_runs.h"
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cmath>
 #include <map>

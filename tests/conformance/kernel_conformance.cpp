@@ -6,7 +6,7 @@
 #include "core/check.h"
 #include "core/counter_rng.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

@@ -5,7 +5,7 @@
 #include "tests/conformance/law_runner.h"
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdint>

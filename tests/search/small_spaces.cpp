@@ -5,7 +5,7 @@
 #include "simulator/cluster_file.h"
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <utility>
 

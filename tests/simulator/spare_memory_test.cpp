@@ -11,7 +11,7 @@
 #include "tests/simulator/compiled_plans.h"
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <string>
