@@ -7,6 +7,7 @@
 #include "actor/runtime.h"
 #include "core/error.h"
 #include "tests/support/graph_builder.h"
+#include "tests/support/one_thread.h"
 #include "tests/support/pipeline_graph.h"
 #include "tests/support/step_device.h"
 
@@ -134,7 +135,8 @@ std::vector<PipelineSpec> pipelines() {
 
 }  // namespace
 
-TEST_CASE("tape equals step to the picosecond, with jitter, groups, windows and launch cost") {
+TEST_CASE("tape equals step to the picosecond, with jitter, groups, windows and launch cost" *
+          doctest::skip(kSkipsOneThread)) {
   for (const PipelineSpec& spec : pipelines()) {
     PhysicalGraph graph = pipeline_graph(spec);
     give_work(graph);
@@ -168,7 +170,8 @@ TEST_CASE("waits from positions in the order are those of the stepped protocol")
   CHECK(programs >= 24);
 }
 
-TEST_CASE("a step that repeats the last one is not evaluated, and its times are the same") {
+TEST_CASE("a step that repeats the last one is not evaluated, and its times are the same" *
+          doctest::skip(kSkipsOneThread)) {
   for (const PipelineSpec& spec : pipelines()) {
     PhysicalGraph graph = pipeline_graph(spec);
     give_work(graph);
