@@ -2,10 +2,10 @@
 // from the first run to the last.
 #include "compiler/join_runs.h"
 
+#include "compiler/order_times.h"
 #include "core/at.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <optional>
 #include <span>
@@ -28,7 +28,7 @@ class StageJoiner {
     if (!has_neighbours()) return;
     find_times();
     for (const Timed& next : timed_) {
-      const bool computes = queue_of(next.run) == QueueRole::kCompute;
+      const bool computes = queue(next.run) == QueueRole::kCompute;
       if (computes && last_ && may_join(next))
         join(next);
       else
@@ -45,14 +45,11 @@ class StageJoiner {
     Time begin, end;
   };
 
-  std::span<const StagedOpIndex> ops_of(const OrderedRun& run) const {
-    const InstanceSpec& instance = at(partition_.instances(), run.instance);
-    return std::span(instance.ops)
-        .subspan(static_cast<std::size_t>(run.first_actor),
-                 static_cast<std::size_t>(run.num_actors));
+  std::span<const StagedOpIndex> ops(const OrderedRun& run) const {
+    return ops_of(partition_, run);
   }
+  QueueRole queue(const OrderedRun& run) const { return queue_of(partition_, run); }
   const StagedOp& op(StagedOpIndex index) const { return at(graph_.ops, index); }
-  QueueRole queue_of(const OrderedRun& run) const { return op(ops_of(run).front()).queue; }
 
   bool are_neighbours(const OrderedRun& earlier, const OrderedRun& later) const {
     return earlier.instance == later.instance &&
@@ -63,7 +60,7 @@ class StageJoiner {
   bool has_neighbours() const {
     const OrderedRun* last = nullptr;
     for (const OrderedRun& run : order_) {
-      if (queue_of(run) != QueueRole::kCompute) continue;
+      if (queue(run) != QueueRole::kCompute) continue;
       if (last != nullptr && are_neighbours(*last, run)) return true;
       last = &run;
     }
@@ -73,46 +70,16 @@ class StageJoiner {
   // --- modelled time -----------------------------------------------------------------------------
 
   void find_times() {
-    for (std::size_t first = 0; first < order_.size();) {
-      std::size_t end = first + 1;
-      const std::int32_t group = order_[first].launch_group;
-      while (group >= 0 && end < order_.size() && order_[end].launch_group == group) ++end;
-      time_together(std::span(order_).subspan(first, end - first));
-      first = end;
-    }
-  }
-
-  // Behind what the queue has and what is read; transfers, which wait for other stages, no sooner
-  // than the issue order says. Members of a launch group begin and end together.
-  void time_together(std::span<const OrderedRun> members) {
-    Time begin;
-    Duration longest;
-    for (const OrderedRun& run : members) {
-      begin = std::max({begin, free(run), ready(run)});
-      if (partition_.is_transfer(ops_of(run).front())) begin = std::max(begin, run.begin);
-      longest = std::max(longest, run.end - run.begin);
-    }
-    const Time end = begin + longest;
-    for (const OrderedRun& run : members) {
-      timed_.push_back({run, begin, end});
-      free(run) = end;
-      const bool computes = queue_of(run) == QueueRole::kCompute;
-      for (const StagedOpIndex index : ops_of(run)) {
-        for (const StagedTensorIndex out : op(index).out) at(made_at_, out) = end;
+    const std::vector<RunTimes> times = order_times(order_, partition_);
+    for (std::size_t i = 0; i < order_.size(); ++i) {
+      timed_.push_back({order_[i], times[i].begin, times[i].end});
+      const bool computes = queue(order_[i]) == QueueRole::kCompute;
+      for (const StagedOpIndex index : ops(order_[i])) {
+        for (const StagedTensorIndex out : op(index).out) at(made_at_, out) = times[i].end;
         for (const StagedTensorIndex in : op(index).in)
-          if (!computes) at(read_at_, in) = std::min(at(read_at_, in), begin);
+          if (!computes) at(read_at_, in) = std::min(at(read_at_, in), times[i].begin);
       }
     }
-  }
-
-  Time& free(const OrderedRun& run) { return free_[static_cast<std::size_t>(queue_of(run))]; }
-
-  Time ready(const OrderedRun& run) const {
-    Time ready;
-    for (const StagedOpIndex index : ops_of(run))
-      for (const StagedTensorIndex in : op(index).in)
-        if (!at(graph_.tensors, in).is_state) ready = std::max(ready, at(made_at_, in));
-    return ready;
   }
 
   // --- joining -----------------------------------------------------------------------------------
@@ -128,11 +95,11 @@ class StageJoiner {
   // When all is there that a run needs of other queues.
   Time awaited(const OrderedRun& run) const {
     Time awaited;
-    for (const StagedOpIndex index : ops_of(run))
+    for (const StagedOpIndex index : ops(run))
       for (const StagedTensorIndex in : op(index).in) {
         const StagedTensor& tensor = at(graph_.tensors, in);
-        const QueueRole queue = op(tensor.producer).queue;
-        if (!tensor.is_state && queue != QueueRole::kCompute && queue != QueueRole::kHost)
+        const QueueRole maker = op(tensor.producer).queue;
+        if (!tensor.is_state && maker != QueueRole::kCompute && maker != QueueRole::kHost)
           awaited = std::max(awaited, at(made_at_, in));
       }
     return awaited;
@@ -141,7 +108,7 @@ class StageJoiner {
   // Where another queue reads state, it did so earlier in the step, and will in the next.
   Time first_read(const OrderedRun& run) const {
     Time first(std::numeric_limits<std::int64_t>::max());
-    for (const StagedOpIndex index : ops_of(run))
+    for (const StagedOpIndex index : ops(run))
       for (const StagedTensorIndex out : op(index).out) first = std::min(first, at(read_at_, out));
     return first;
   }
@@ -154,8 +121,8 @@ class StageJoiner {
 
   // True where `run` may not move behind `other`.
   bool depends(const OrderedRun& other, const OrderedRun& run) const {
-    const auto ops = ops_of(other);
-    return std::any_of(ops.begin(), ops.end(), [&](StagedOpIndex index) {
+    const auto of_other = ops(other);
+    return std::any_of(of_other.begin(), of_other.end(), [&](StagedOpIndex index) {
       const auto& in = op(index).in;
       const auto& out = op(index).out;
       return std::any_of(in.begin(), in.end(),
@@ -182,7 +149,6 @@ class StageJoiner {
   std::vector<OrderedRun>& order_;
   const Partition& partition_;
   const StagedGraph& graph_;
-  std::array<Time, kNumQueueRoles> free_;
   std::vector<Time> made_at_;  // by tensor: the last act of its producer so far
   std::vector<Time>
       read_at_;  // by tensor: when another queue than the computing one reads it first
