@@ -1,9 +1,12 @@
 // One walk per stage: a bucket is open while its next member may still come.
 #include "compiler/buckets.h"
 
+#include "compiler/order_times.h"
 #include "core/at.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <set>
 #include <span>
@@ -24,7 +27,9 @@ class StageBuckets {
         network_(network),
         sizes_(sizes),
         limits_(limits),
+        times_(order_times(order, partition)),
         made_at_(graph_.tensors.size()) {
+    find_deadlines();
     for (const OrderedRun& run : order) next_group_ = std::max(next_group_, run.launch_group + 1);
   }
 
@@ -56,46 +61,77 @@ class StageBuckets {
   struct Bucket {
     std::vector<std::size_t> members;  // positions in the order
     GroupRole role = 0;
+    std::int32_t act = 0;
     std::set<StagedTensorIndex> reads, writes;
     std::set<std::int32_t> instances;
     Candidate sum;      // sizes of all, and the time they take one by one
-    Time begin, ready;  // of the first alone; of the last one's input
+    Time begin, ready;  // of the first alone, when closed of all; of the last one's input
+    Time deadline;      // the earliest of all
     Duration duration;  // of the bucket
   };
 
-  std::span<const StagedOpIndex> ops_of(const OrderedRun& run) const {
-    const InstanceSpec& instance = at(partition_.instances(), run.instance);
-    return std::span(instance.ops)
-        .subspan(static_cast<std::size_t>(run.first_actor),
-                 static_cast<std::size_t>(run.num_actors));
+  std::span<const StagedOpIndex> ops(const OrderedRun& run) const {
+    return ops_of(partition_, run);
   }
+
+  // --- who waits ---------------------------------------------------------------------------------
+
+  // When a collective must be over so that nobody begins later than without buckets: its readers on
+  // other queues wait, and so does the collective behind it, which has a deadline itself.
+  void find_deadlines() {
+    constexpr Time kNever(std::numeric_limits<std::int64_t>::max());
+    deadlines_.assign(order_.size(), kNever);
+    std::vector<Time> read_at(graph_.tensors.size(), kNever);
+    Time next = kNever;
+    for (std::size_t position = order_.size(); position-- > 0;) {
+      const RunTimes& times = times_[position];
+      const bool is_collective = queue_of(partition_, order_[position]) == QueueRole::kCollective;
+      if (is_collective) {
+        for (const StagedOpIndex index : ops(order_[position]))
+          for (const StagedTensorIndex out : at(graph_.ops, index).out)
+            next = std::min(next, at(read_at, out));
+        deadlines_[position] = next;
+        if (next != kNever) next = next - (times.end - times.begin);
+        continue;
+      }
+      for (const StagedOpIndex index : ops(order_[position]))
+        for (const StagedTensorIndex in : at(graph_.ops, index).in)
+          at(read_at, in) = std::min(at(read_at, in), times.begin);
+    }
+  }
+
+  // --- one walk ----------------------------------------------------------------------------------
 
   void visit(std::size_t position) {
     const OrderedRun& run = order_[position];
-    const StagedOpIndex index = ops_of(run).front();
+    const StagedOpIndex index = ops(run).front();
     const StagedOp& op = at(graph_.ops, index);
     const bool is_collective = op.communication && op.communication->side == Side::kBoth;
-    const bool may_fuse = is_collective && op.rate == Rate::kPerStep && run.launch_group < 0;
+    const bool may_fuse = is_collective && run.launch_group < 0 &&
+                          (op.rate == Rate::kPerStep || is_fetch(partition_.part(index)));
     if (open_ && (depends(run) || (!may_fuse && belongs(run)))) close();
     if (may_fuse)
       add(position, index);
     else if (is_collective)
-      close();
-    for (const StagedOpIndex made : ops_of(run))
+      pass(position);
+    for (const StagedOpIndex made : ops(run))
       for (const StagedTensorIndex tensor : at(graph_.ops, made).out)
-        at(made_at_, tensor) = run.end;
+        at(made_at_, tensor) = times_[position].end;
+    if (op.queue == QueueRole::kCompute) computed_ = times_[position].end;
   }
 
   void add(std::size_t position, StagedOpIndex index) {
     const StagedOp& op = at(graph_.ops, index);
     const OrderedRun& run = order_[position];
     const Candidate& candidate = candidate_of(index);
-    if (open_ && !join(candidate, index)) close();
-    if (candidate.global_bytes > limits_.bytes) return;
+    if (open_ && !join(candidate, index, run.act, deadlines_[position])) close();
+    if (candidate.global_bytes > limits_.bytes) return pass(position);
     if (!open_) {
       open_.emplace();
       open_->role = groups_.role(index);
-      open_->begin = open_->ready = run.begin;
+      open_->act = run.act;
+      open_->begin = open_->ready = times_[position].begin;
+      open_->deadline = deadlines_[position];
       open_->duration = candidate.alone;
       open_->sum = candidate;
     }
@@ -106,27 +142,35 @@ class StageBuckets {
   }
 
   // Takes the candidate's sizes into the bucket, or says that it must not.
-  bool join(const Candidate& candidate, StagedOpIndex index) {
+  bool join(const Candidate& candidate, StagedOpIndex index, std::int32_t act, Time deadline) {
     Candidate sum = open_->sum;
     sum.global_bytes += candidate.global_bytes;
     sum.largest_volume += candidate.largest_volume;
     sum.alone += candidate.alone;
-    const bool fits = groups_.role(index) == open_->role &&
+    const bool fits = groups_.role(index) == open_->role && act == open_->act &&
                       candidate.communication.primitive == sum.communication.primitive &&
                       sum.global_bytes <= limits_.bytes &&
                       static_cast<std::int32_t>(open_->members.size()) < limits_.operations;
     if (!fits) return false;
     const Duration together = duration_of(sum);
     const Time ready = std::max(open_->ready, ready_time(index));
-    if (ready + together > open_->begin + sum.alone) return false;
+    deadline = std::min(deadline, open_->deadline);
+    const Time end = std::max(ready, free_) + together;
+    // What readers of the first may wait longer: reductions are all awaited at the step's end.
+    const Duration longer =
+        partition_.part(index) == StepPart::kPrompt ? Duration() : end - deadline;
+    if (end > deadline && end + longer > open_->begin + sum.alone) return false;
     open_->sum = std::move(sum);
     open_->ready = ready;
+    open_->deadline = deadline;
     open_->duration = together;
     return true;
   }
 
   Time ready_time(StagedOpIndex index) const {
     Time ready;
+    // What a later fetch fills may be in use until computation has come to where it stands.
+    if (is_fetch(partition_.part(index))) ready = computed_;
     for (const StagedTensorIndex tensor : at(graph_.ops, index).in)
       ready = std::max(ready, at(made_at_, tensor));
     return ready;
@@ -141,8 +185,8 @@ class StageBuckets {
       return std::any_of(of_op.begin(), of_op.end(),
                          [&](StagedTensorIndex tensor) { return tensors.count(tensor) != 0; });
     };
-    const auto ops = ops_of(run);
-    return std::any_of(ops.begin(), ops.end(), [&](StagedOpIndex index) {
+    const auto all = ops(run);
+    return std::any_of(all.begin(), all.end(), [&](StagedOpIndex index) {
       const StagedOp& op = at(graph_.ops, index);
       return holds(open_->writes, op.in) || holds(open_->reads, op.out);
     });
@@ -190,8 +234,18 @@ class StageBuckets {
   }
 
   void close() {
-    if (open_ && open_->members.size() > 1) fused_.push_back(std::move(*open_));
+    if (!open_) return;
+    open_->begin = std::max(open_->ready, free_);
+    free_ = open_->begin + open_->duration;
+    if (open_->members.size() > 1) fused_.push_back(std::move(*open_));
     open_.reset();
+  }
+
+  // A collective that joins nothing.
+  void pass(std::size_t position) {
+    close();
+    const RunTimes& times = times_[position];
+    free_ = std::max(free_, times.begin) + (times.end - times.begin);
   }
 
   // Members move to the place of the last of them.
@@ -200,11 +254,13 @@ class StageBuckets {
     for (std::size_t position = 0; position < order_.size(); ++position)
       here[position] = {position};
     for (const Bucket& bucket : fused_) {
+      // The order's own time, in which memory is planned, may be behind the one with waits.
+      const Time begin = std::max(bucket.begin, order_[bucket.members.back()].begin);
       for (const std::size_t member : bucket.members) {
         here[member].clear();
         order_[member].launch_group = next_group_;
-        order_[member].begin = bucket.ready;
-        order_[member].end = bucket.ready + bucket.duration;
+        order_[member].begin = begin;
+        order_[member].end = begin + bucket.duration;
       }
       here[bucket.members.back()] = bucket.members;
       ++next_group_;
@@ -223,7 +279,10 @@ class StageBuckets {
   const NetworkModel& network_;
   MovedSizes& sizes_;
   const BucketLimits& limits_;
-  std::vector<Time> made_at_;  // by tensor: the last act of its producer so far
+  std::vector<RunTimes> times_;  // by position, without buckets
+  std::vector<Time> deadlines_;  // by position
+  std::vector<Time> made_at_;    // by tensor: the last act of its producer so far
+  Time free_, computed_;         // when the collectives, and the computation, so far are over
   std::int32_t next_group_ = 0;
   std::vector<Kind> kinds_;
   std::vector<Candidate> candidates_;  // by kind

@@ -1,4 +1,4 @@
-// Bucket fusion: small collectives that follow each other start together and cost one launch of the
+// Bucket fusion: collectives that follow each other start together and cost one launch of the
 // network. A pass over the finished issue order; the numbers moved and reduced stay the same.
 #pragma once
 
@@ -14,22 +14,29 @@
 
 namespace sextant {
 
-// Limits of one bucket; zero in either turns fusion off. Defaults: small enough to hide nothing of
-// the backward pass, large enough that its start costs a few percent on the links of today.
+// Limits of one bucket; zero in either turns fusion off. Defaults: what a layer of some billion
+// parameters reduces, so that a collective takes processors from what computes beside it, and waits
+// for its peers, once per layer and not once per matrix.
 struct BucketLimits {
-  Bytes bytes{std::int64_t{16} << 20};  // of the tensors as their groups see them
+  Bytes bytes{std::int64_t{128} << 20};  // of the tensors as their groups see them
   std::int32_t operations = 64;
   bool operator==(const BucketLimits&) const = default;
 };
 
 // Collectives of one stage join a bucket where all of this holds:
-// - they act once per step, over the same mesh axes, with the same primitive;
+// - they act once per step, or fetch for one act what a micro-batch does not make (the gathers of
+// ZeRO
+//   3), over the same mesh axes, with the same primitive;
 // - no other collective stands between them;
 // - nothing between them reads what an earlier member writes or makes what one reads, and nothing
 //   between them belongs to the instance of one;
 // - together they stay within the limits;
-// - in modelled time, the bucket is over no later than its members would be one by one: what the
-//   first waits for the last is no more than the starts of the network that are saved.
+// - in modelled time (order_times.h), nobody waits longer than without it: the bucket is over
+// before
+//   any reader of a member, on another queue, and before the collective behind it has to begin, so
+//   that its readers wait no longer either; or starts of the network are saved where all wait
+//   anyway: the bucket is over no later than its members would be one by one and, where members are
+//   read one by one (gathers), earlier by as much as readers of the first wait longer.
 // The members become one launch group at the place of the last of them: every rank of the stage
 // moves the same entries in the same way, so the result is again a cut of one global order. Stops
 // between two stages.

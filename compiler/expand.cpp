@@ -9,6 +9,7 @@
 #include "compiler/fusion.h"
 #include "compiler/groups.h"
 #include "compiler/issue_order.h"
+#include "compiler/join_runs.h"
 #include "compiler/layouts.h"
 #include "compiler/memory_plan.h"
 #include "compiler/memory_report.h"
@@ -133,6 +134,7 @@ class Expansion {
                                         {options_.launch_groups, options_.transfer_order});
     options_.stop();
     fuse_buckets(order, partition_, groups_, network_, sizes, options_.buckets, options_.stop);
+    if (options_.join_runs) join_runs(order, partition_, options_.stop);
     return order;
   }
 

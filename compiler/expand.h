@@ -31,6 +31,7 @@ struct ExpandOptions {
   TransferOrder transfer_order = TransferOrder::kEarly;
   bool launch_groups = false;  // merge neighbouring opposite transfers
   BucketLimits buckets = {};   // small collectives that start together
+  bool join_runs = true;       // neighbouring runs of what happens once per step
   bool fusion = true;          // operators that the device has one kernel for become one
   bool plan_memory = true;     // false: unique addresses, no reuse (a reference for tests)
   bool in_place = true;        // an output may take over the bytes of an input that dies with it

@@ -202,35 +202,49 @@ class StageProgramBuilder {
 
   // Copies of parameters run while the stage waits for its first micro-batch; those that would not
   // be done by then run inside the first forward cell, one layer ahead of their use, so that they
-  // do not stand before the layers' own collectives.
+  // do not stand before the layers' own collectives. What other stages have a part in, or backward
+  // alone reads, is early, and what it is made of with it.
   void add_before(Duration first_input) {
-    std::vector<KeyedInstance> early;
     std::vector<KeyedInstance> members;
     for (const std::int32_t instance : instances(StepPart::kBefore))
       members.push_back({{first_use(instance), 0}, instance});
+    // A copy of a copy is used later than that one: makers come first.
     std::sort(members.begin(), members.end());
+    std::vector<KeyedInstance> early;
     Duration used;
-    bool together = true;  // a copy that needs another stays behind it
-    for (const KeyedInstance& member : members)
-      together = together && !touches_transfers(member.instance) && is_independent(member.instance);
     for (const KeyedInstance& member : members) {
       used += total(member.instance);
-      if (together && is_read_in_forward(member.instance) && used > first_input)
-        ahead_.push_back(member.instance);
-      else
+      if (used <= first_input || touches_transfers(member.instance) ||
+          !is_read_in_forward(member.instance))
         early.push_back(member);
+    }
+    const std::vector<bool> needed = made_of(members, early);
+    early.clear();
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      if (needed[i])
+        early.push_back(members[i]);
+      else
+        ahead_.push_back(members[i].instance);
     }
     for (const StagedOpIndex member : ops_in_order(partition_, std::move(early)))
       add_single(member);
   }
 
-  bool is_independent(std::int32_t instance) const {
-    for (const StagedOpIndex member : spec(instance).ops)
-      for (const StagedTensorIndex in : op(member).in) {
-        const ActorPlace from = partition_.place(tensor(in).producer);
-        if (!tensor(in).is_state && from.instance != instance) return false;
-      }
-    return true;
+  // Which of the members, makers first, `some` of them are or are made of.
+  std::vector<bool> made_of(const std::vector<KeyedInstance>& members,
+                            const std::vector<KeyedInstance>& some) const {
+    std::vector<bool> needed(partition_.instances().size());
+    for (const KeyedInstance& member : some) needed[sextant::at(member.instance)] = true;
+    std::vector<bool> all(members.size());
+    for (std::size_t i = members.size(); i-- > 0;) {
+      all[i] = needed[sextant::at(members[i].instance)];
+      if (!all[i]) continue;
+      for (const StagedOpIndex member : spec(members[i].instance).ops)
+        for (const StagedTensorIndex in : op(member).in)
+          if (!tensor(in).is_state)
+            needed[sextant::at(partition_.place(tensor(in).producer).instance)] = true;
+    }
+    return all;
   }
 
   bool is_read_in_forward(std::int32_t instance) const {

@@ -421,7 +421,7 @@ GraphProfile::ByZero GraphProfile::exchange_bounds(
     return zero == 0 ? times.all_reduce : zero == 1 ? times.reduce : times.reduce_each;
   };
   const auto gathered = [](const ReplicaTimes& times, std::size_t zero) {
-    return zero == 0 ? Duration() : zero == 3 ? times.gather_each : times.gather;
+    return zero == 0 ? Duration() : times.gather;
   };
   const auto chunks_per_stage = static_cast<std::size_t>(strategy.virtual_stages);
   const std::vector<StageEdges>& edges =

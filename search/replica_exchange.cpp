@@ -25,8 +25,7 @@ Strategy one_stage(const Strategy& strategy, const LogicalGraph& training) {
 
 ReplicaTimes larger(const ReplicaTimes& a, const ReplicaTimes& b) {
   return {std::max(a.reduce, b.reduce), std::max(a.gather, b.gather),
-          std::max(a.all_reduce, b.all_reduce), std::max(a.reduce_each, b.reduce_each),
-          std::max(a.gather_each, b.gather_each)};
+          std::max(a.all_reduce, b.all_reduce), std::max(a.reduce_each, b.reduce_each)};
 }
 
 }  // namespace
@@ -36,7 +35,6 @@ ReplicaTimes& ReplicaTimes::operator+=(const ReplicaTimes& other) {
   gather += other.gather;
   all_reduce += other.all_reduce;
   reduce_each += other.reduce_each;
-  gather_each += other.gather_each;
   return *this;
 }
 
@@ -87,26 +85,38 @@ ReplicaTimes ReplicaExchange::along(std::size_t axis, Bytes gradient, Bytes copi
     return group.axes == std::vector<std::size_t>{axis};
   });
   if (whole == groups_.end()) return {};  // a single replica
-  const auto may_share = [&](Bytes bytes) {
-    return bytes.value / whole->others <= BucketLimits().bytes.value;
+  const auto in_bucket = [&](Primitive primitive, Bytes bytes) {
+    return least_in_bucket(primitive, bytes, Bytes(BucketLimits().bytes.value * whole->others),
+                           axis);
   };
-  const Duration reduce = std::min(least(Primitive::kReduceScatter, gradient, axis),
-                                   least(Primitive::kAllReduce, gradient, axis));
   const auto gather = [&](Bytes bytes) {
-    return std::min(least(Primitive::kAllGather, bytes, axis),
-                    least(Primitive::kAllToAll, bytes, axis));
+    return std::min(in_bucket(Primitive::kAllGather, bytes),
+                    in_bucket(Primitive::kAllToAll, bytes));
   };
   ReplicaTimes times;
-  if (!may_share(gradient)) {
-    times.reduce = reduce;
-    times.all_reduce =
-        std::min(least(Primitive::kAllReduce, gradient, axis), reduce + gather(gradient));
-  }
+  times.all_reduce = in_bucket(Primitive::kAllReduce, gradient);
+  times.reduce = std::min(in_bucket(Primitive::kReduceScatter, gradient), times.all_reduce);
+  times.all_reduce = std::min(times.all_reduce, times.reduce + gather(gradient));
   if (!in_parts) return times;
-  times.reduce_each = reduce;
-  if (copies.value > 0) times.gather_each = gather(copies);
-  if (!may_share(copies)) times.gather = times.gather_each;
+  times.reduce_each = std::min(least(Primitive::kReduceScatter, gradient, axis),
+                               least(Primitive::kAllReduce, gradient, axis));
+  if (copies.value > 0) times.gather = gather(copies);
   return times;
+}
+
+// A bucket costs one start: its bytes cost least where it is full. Sizes down to that of the tensor
+// are tried, for tables of measured times have dents.
+Duration ReplicaExchange::least_in_bucket(Primitive primitive, Bytes whole, Bytes limit,
+                                          std::size_t axis) const {
+  constexpr std::int64_t kCounts = 128;  // smaller parts of a bucket are not worth the question
+  if (whole.value * kCounts < limit.value) return Duration();
+  Duration shared = least(primitive, whole, axis);
+  for (Bytes size = limit; size > whole; size = Bytes(size.value / 2)) {
+    const double part = static_cast<double>(whole.value) / static_cast<double>(size.value);
+    const double share = static_cast<double>(least(primitive, size, axis).value) * part;
+    shared = std::min(shared, Duration(static_cast<std::int64_t>(share)));
+  }
+  return shared;
 }
 
 Duration ReplicaExchange::least(Primitive primitive, Bytes whole, std::size_t axis) const {

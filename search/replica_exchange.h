@@ -17,12 +17,11 @@ namespace sextant {
 
 // Of the parameters of one layer, or of some.
 struct ReplicaTimes {
-  // Once per step, gradients and copies of parameters that live in parts. What may share a launch
-  // with others (compiler/buckets.h) counts nothing.
+  // Gradients and copies of parameters that live in parts, as their share of a full bucket
+  // (compiler/buckets.h) where they may be in one.
   Duration reduce, gather;
-  Duration all_reduce;  // of gradients that every replica has whole
-  // As often as a micro-batch asks for it, of what ZeRO has in parts.
-  Duration reduce_each, gather_each;
+  Duration all_reduce;   // of gradients that every replica has whole
+  Duration reduce_each;  // in every micro-batch, of what ZeRO has in parts: in no bucket
   ReplicaTimes& operator+=(const ReplicaTimes& other);
   bool operator==(const ReplicaTimes&) const = default;
 };
@@ -47,6 +46,7 @@ class ReplicaExchange {
     std::int64_t others = 1;  // groups like it in the stage
   };
   Duration least(Primitive primitive, Bytes whole, std::size_t axis) const;
+  Duration least_in_bucket(Primitive primitive, Bytes whole, Bytes limit, std::size_t axis) const;
   ReplicaTimes along(std::size_t axis, Bytes gradient, Bytes copies, bool in_parts) const;
 
   const NetworkModel& network_;

@@ -1,6 +1,7 @@
-// Threads that live for one measurement, on memory that is kept between them.
+// Ranks on threads, each on memory that is kept between measurements.
 #include "backends/cpu/cpu_bench.h"
 
+#include "actor/rank_threads.h"
 #include "backends/cpu/collectives.h"
 #include "backends/cpu/machine_load.h"
 #include "backends/cpu/rendezvous.h"
@@ -12,13 +13,8 @@
 #include <barrier>
 #include <chrono>
 #include <cstring>
-#include <exception>
-#include <functional>
-#include <future>
 #include <optional>
 #include <string>
-#include <system_error>
-#include <thread>
 #include <vector>
 
 namespace sextant {
@@ -41,34 +37,6 @@ constexpr std::int64_t kMostMeetings = 4000;
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-// Calls `work(rank)` on a thread per rank; the first error is thrown again. Ranks meet in their
-// work, so none begins before all have a thread.
-void on_ranks(std::int64_t ranks, const std::function<void(std::size_t)>& work) {
-  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(ranks));
-  std::promise<bool> all_there;
-  const std::shared_future<bool> may_begin = all_there.get_future().share();
-  std::vector<std::thread> threads;
-  try {
-    for (std::size_t rank = 0; rank < errors.size(); ++rank)
-      threads.emplace_back([&, rank] {
-        try {
-          if (may_begin.get()) work(rank);
-        } catch (...) {
-          errors[rank] = std::current_exception();
-        }
-      });
-    all_there.set_value(true);
-  } catch (const std::system_error& error) {
-    all_there.set_value(false);
-    for (std::thread& thread : threads) thread.join();
-    fail(ErrorCode::kDevice, "{} of {} ranks have a thread: {}", threads.size(), ranks,
-         error.what());
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const std::exception_ptr& error : errors)
-    if (error) std::rethrow_exception(error);
 }
 
 // A few values again and again: filling must not take longer than measuring.
@@ -239,7 +207,7 @@ CpuBench::~CpuBench() = default;
 
 double CpuBench::measure_speed() {
   std::vector<double> by_rank(memories_.size());
-  on_ranks(options_.ranks, [&](std::size_t rank) {
+  on_rank_threads(memories_.size(), [&](std::size_t rank) {
     const auto begin = Clock::now();
     std::int64_t count = 0;
     for (; count == 0 || seconds_since(begin) < kSecondsOfSpeed; ++count) {
@@ -305,7 +273,7 @@ class CpuBench::RankCalls {
 std::vector<double> CpuBench::measure(const KernelContext& call, Kernel kernel) {
   std::vector<std::vector<double>> by_rank(memories_.size());
   std::barrier all_ready(static_cast<std::ptrdiff_t>(memories_.size()));
-  on_ranks(options_.ranks, [&](std::size_t rank) {
+  on_rank_threads(memories_.size(), [&](std::size_t rank) {
     std::optional<RankCalls> calls;
     double once = 0;
     try {
@@ -348,13 +316,13 @@ std::optional<KernelTiming> CpuBench::time(std::span<const KernelContext> calls)
 KernelTiming CpuBench::meet(Primitive primitive, Bytes global_bytes) {
   require(options_.ranks >= 2, ErrorCode::kUsage, "{} rank meets nobody", options_.ranks);
   const Meeting meeting = meeting_of(primitive, options_.ranks, global_bytes);
-  const auto members = static_cast<std::int64_t>(meeting.graph.groups.front().ranks.size());
+  const std::size_t members = meeting.graph.groups.front().ranks.size();
   Rendezvous rendezvous(meeting.graph, std::chrono::minutes(1));
   const auto room =
       static_cast<std::size_t>(aligned(size_of(DType::kF32).value * meeting.elements));
   std::vector<double> seconds;
   std::atomic<std::int64_t> meetings = kMostMeetings;
-  on_ranks(members, [&](std::size_t rank) {
+  on_rank_threads(members, [&](std::size_t rank) {
     std::byte* const base = memories_[rank]->reserve(2 * room);
     std::memset(base, 0, 2 * room);
     Half half{Rank(static_cast<std::int32_t>(rank)),

@@ -6,11 +6,11 @@
 #include "core/meeting_members.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <type_traits>
 #include <utility>
 
 #ifdef SEXTANT_HAS_NCCL
@@ -101,16 +101,19 @@ ncclRedOp_t nccl_op(const ExchangeCall& call, DType dtype) {
 // Unless the user has set it. Before NCCL reads it, which it does once.
 void set_default(const char* name, const char* value) { setenv(name, value, 0); }
 
-void append_number(HostBytes& bytes, std::int32_t number) {
-  const auto parts = std::as_bytes(std::span(&number, 1));
+template <typename T>
+void append(HostBytes& bytes, const T& value) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  const auto parts = std::as_bytes(std::span(&value, 1));
   bytes.insert(bytes.end(), parts.begin(), parts.end());
 }
 
-std::int32_t take_number(std::span<const std::byte>& bytes) {
-  std::int32_t number = 0;
-  std::memcpy(&number, bytes.data(), sizeof(number));
-  bytes = bytes.subspan(sizeof(number));
-  return number;
+template <typename T>
+T take(std::span<const std::byte>& bytes) {
+  T value;
+  std::memcpy(&value, bytes.data(), sizeof(value));
+  bytes = bytes.subspan(sizeof(value));
+  return value;
 }
 
 // What a rank brings of a communicator: the id where it is the first of its ranks, and how many
@@ -124,41 +127,36 @@ struct Offer {
     slow += other.slow;
     fast += other.fast;
   }
-  int blocks(int most) const { return slow > fast ? std::min(most, kBlocksInCompany) : most; }
+  int blocks(const CommunicatorKey& key, int most) const {
+    return blocks_of(key, slow > fast, most);
+  }
 };
 using Offers = std::map<CommunicatorKey, Offer>;
 
 HostBytes offers_to_bytes(const Offers& offers) {
   HostBytes bytes;
-  const auto append = [&](const auto& values) {
-    const auto parts = std::as_bytes(std::span(values));
-    bytes.insert(bytes.end(), parts.begin(), parts.end());
-  };
   for (const auto& [key, offer] : offers) {
-    append_number(bytes, static_cast<std::int32_t>(key.ranks.size()));
-    for (const Rank rank : key.ranks) append_number(bytes, rank.value);
-    append_number(bytes, key.transfers.value);
-    append(std::array{offer.slow, offer.fast});
-    append_number(bytes, offer.id ? 1 : 0);
-    if (offer.id) append(offer.id->internal);
+    append(bytes, static_cast<std::int32_t>(key.ranks.size()));
+    for (const Rank rank : key.ranks) append(bytes, rank.value);
+    append(bytes, key.transfers.value);
+    append(bytes, offer.slow);
+    append(bytes, offer.fast);
+    append(bytes, offer.id.has_value());
+    if (offer.id) append(bytes, *offer.id);
   }
   return bytes;
 }
 
 void take_offers(std::span<const std::byte> bytes, Offers& offers) {
-  const auto take = [&](auto& values) {
-    std::memcpy(&values, bytes.data(), sizeof(values));
-    bytes = bytes.subspan(sizeof(values));
-  };
   while (!bytes.empty()) {
     CommunicatorKey key;
-    key.ranks.resize(static_cast<std::size_t>(take_number(bytes)));
-    for (Rank& rank : key.ranks) rank.value = take_number(bytes);
-    key.transfers.value = take_number(bytes);
+    key.ranks.resize(static_cast<std::size_t>(take<std::int32_t>(bytes)));
+    for (Rank& rank : key.ranks) rank.value = take<std::int32_t>(bytes);
+    key.transfers.value = take<std::int32_t>(bytes);
     Offer offer;
-    take(offer.slow);
-    take(offer.fast);
-    if (take_number(bytes) != 0) take(offer.id.emplace().internal);
+    offer.slow = take<double>(bytes);
+    offer.fast = take<double>(bytes);
+    if (take<bool>(bytes)) offer.id = take<ncclUniqueId>(bytes);
     offers[key].add(offer);
   }
 }
@@ -276,7 +274,7 @@ Bytes NcclExchange::communicator_bytes(std::span<const CudaCommunication* const>
   const Offers offers = own_offers(graph_, own);
   Bytes bytes;
   for (const auto& [key, use] : communicator_uses(graph_, own))
-    bytes += sextant::communicator_bytes(use, offers.at(key).blocks(blocks_of_card()));
+    bytes += sextant::communicator_bytes(use, offers.at(key).blocks(key, blocks_of_card()));
   return bytes;
 }
 
@@ -302,7 +300,7 @@ void NcclExchange::connect(std::span<CudaCommunication* const> own, HostGroup& g
   std::map<CommunicatorKey, std::size_t> numbers;
   for (const auto& [key, mine] : brought) {
     const Offer& offer = offers.at(key);
-    const int blocks = offer.blocks(most);
+    const int blocks = offer.blocks(key, most);
     check_not_aborted();
     const auto position = std::find(key.ranks.begin(), key.ranks.end(), rank) - key.ranks.begin();
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;

@@ -45,6 +45,15 @@ TEST_CASE("what a communicator takes is what was measured on H200, and no less")
   CHECK(mib(true, false, 16) == 104 + 192);
 }
 
+TEST_CASE("transfers take few blocks, collectives all that they may unless they go slowly") {
+  const CommunicatorKey collectives{{Rank(0), Rank(1)}, GroupId{}};
+  const CommunicatorKey transfers{{Rank(0), Rank(1)}, GroupId(3)};
+  CHECK(blocks_of(collectives, false, 16) == 16);
+  CHECK(blocks_of(collectives, true, 16) == kBlocksInCompany);
+  CHECK(blocks_of(transfers, false, 16) == kBlocksInCompany);
+  CHECK(blocks_of(transfers, false, 2) == 2);
+}
+
 TEST_CASE("collectives go slowly where what is beside them has room and nobody waits") {
   // 4 blocks move 82 GB in a second.
   CHECK(goes_slowly({.seconds = 1, .bytes = 45e9, .waiting_share = 0.005}));

@@ -345,7 +345,9 @@ TEST_CASE("the gradient of a layer is reduced while the layers before it go back
   ToyChain chain = unit_chain(1, 3);
   chain.layers = {3};
   chain.dp = 2;
-  const PhysicalGraph graph = expand_toy(chain);
+  ExpandOptions options;
+  options.buckets = {.bytes = Bytes(0), .operations = 0};  // which wait for each other
+  const PhysicalGraph graph = expand_toy(chain, options);
   const RankProgram& program = graph.programs[0];
   for (const int layer : {2, 1}) {
     const std::string own = "layer" + std::to_string(layer);
@@ -400,6 +402,28 @@ TEST_CASE("parameters are gathered one layer ahead on the first stage, all befor
   CHECK(gathered(first, 2) < forward(first, 1));
   const RankProgram& second = graph.programs[1];
   CHECK(gathered(second, 5) < forward(second, 3));
+}
+
+TEST_CASE("a copy of a gathered copy keeps no gather from going one layer ahead") {
+  ToyChain chain = unit_chain(1, 2);
+  chain.layers = {4};
+  chain.dp = 2;
+  chain.gather = chain.recast = true;
+  ExpandOptions options;
+  options.buckets = {.bytes = Bytes(0), .operations = 0};
+  const PhysicalGraph graph = expand_toy(chain, options, ToyNetwork(0, 1));
+  check_sound(graph);
+  const RankProgram& program = graph.programs[0];
+  const auto parameters = [&](int layer, const std::string& actor) {
+    return position(graph, program, "layer" + std::to_string(layer) + ".parameters", actor, 0);
+  };
+  const auto forward = [&](int layer) {
+    return position(graph, program, "layer" + std::to_string(layer) + ".forward", "f", 0);
+  };
+  CHECK(forward(0) < parameters(2, "w.all_gather"));
+  CHECK(parameters(2, "w.all_gather") < forward(1));
+  CHECK(forward(1) < parameters(3, "again"));
+  CHECK(parameters(3, "again") < forward(3));
 }
 
 TEST_CASE("opposite transfers that follow each other start together when asked for") {

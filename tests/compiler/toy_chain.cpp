@@ -36,6 +36,7 @@ class ChainBuilder {
   StagedGraph build() {
     for (int layer = 0; layer < num_layers(); ++layer) add_weight(layer);
     if (options_.tied) tie_weights();
+    if (options_.recast) copy_again();
     add_forward();
     add_backward();
     if (options_.optimizer) add_optimizer();
@@ -189,6 +190,13 @@ class ChainBuilder {
     tied_ = transfer(weights_.front(), last_stage(), num_layers() - 1, false, Rate::kPerStep);
   }
 
+  void copy_again() {
+    const StagedTensor first = at(weights_.front());
+    recast_ = tensor("again", weight(), first.words, first.stage, MemoryClass::kParameters);
+    compute("again", num_layers() - 1, Phase::kForward, 0, {weights_.front()}, {recast_},
+            Rate::kPerStep);
+  }
+
   void add_forward() {
     StagedTensorIndex x = kNone;
     if (options_.host) {
@@ -206,6 +214,7 @@ class ChainBuilder {
       std::vector<StagedTensorIndex> in = {x, weights_[static_cast<std::size_t>(layer)]};
       if (layer == num_layers() - 1) {
         if (tied_ != kNone) in.push_back(tied_);
+        if (recast_ != kNone) in.push_back(recast_);
         if (skip != kNone) in.push_back(transfer(skip, stage, layer, false, Rate::kPerMicroBatch));
       }
       StagedTensorIndex y =
@@ -308,7 +317,7 @@ class ChainBuilder {
   std::vector<int> stage_of_layer_;
   std::vector<StagedTensorIndex> states_, weights_, inputs_, saved_;  // by layer
   std::vector<std::vector<StagedTensorIndex>> gradients_;             // by layer
-  StagedTensorIndex tied_ = kNone, last_ = kNone, loss_ = kNone, count_ = kNone;
+  StagedTensorIndex tied_ = kNone, recast_ = kNone, last_ = kNone, loss_ = kNone, count_ = kNone;
 };
 
 Work toy_work(std::span<const TensorType>, std::span<const TensorType>, const Attributes& a) {

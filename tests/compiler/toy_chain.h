@@ -26,6 +26,7 @@ struct ToyChain {
   bool gather = false;    // weights split over dp, gathered once per step (ZeRO-1)
   bool cast = false;      // a copy of each weight once per step
   bool tied = false;      // the last stage reads the first weight too
+  bool recast = false;    // the last layer reads a copy of what others read of the first weight
   bool skip = false;      // the last stage reads the first stage's output too
   bool host = false;      // loader and metrics
   bool norm = false;      // B goes on after its collective

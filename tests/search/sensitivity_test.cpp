@@ -35,9 +35,13 @@ ModelConfig wide_gpt(std::int64_t hidden, std::int64_t sequence) {
 }
 
 std::vector<SearchInstance> instances_of_links() {
+  // Links slow enough for plans that move more to lose, and to win where they are faster.
+  Cluster one_node = load_cluster("dgx-h100");
+  one_node.intra_node.bandwidth.value /= 2;
   Cluster two_nodes = load_cluster("dgx-h100:nodes=2");
   two_nodes.devices_per_node = 2;
-  return {{"one node", wide_gpt(2048, 1024), load_cluster("dgx-h100"), 16, DType::kBF16},
+  two_nodes.intra_node.bandwidth.value /= 4;
+  return {{"one node", wide_gpt(2048, 1024), one_node, 16, DType::kBF16},
           {"one node, wider", wide_gpt(4096, 512), load_cluster("dgx-h100"), 16, DType::kBF16},
           {"two nodes of two", wide_gpt(2048, 1024), two_nodes, 8, DType::kBF16}};
 }
@@ -55,7 +59,7 @@ Duration step_with(const SearchProblem& problem, const Strategy& strategy, const
   const TimingModels here = make_timing_models(*problem.cluster, problem.compute_dtype);
   const PhysicalGraph graph =
       compile(problem.training_graph(strategy), strategy, problem.global_batch, *here.cost,
-              *here.network, {.checks = false});
+              *here.network, {.room = arena_room(*problem.cluster), .checks = false});
   const TimingModels there =
       make_timing_models(changed(*problem.cluster, {.key = key, .factor = factor, .quantity = ""}),
                          problem.compute_dtype);
