@@ -199,8 +199,8 @@ Strategy NodeFacts::shared_layer(const Strategy& choice, Share share) const {
   own.recompute = {};
   // Backward's products are cut as well.
   own.schedule = Schedule::kZeroBubbleH1;
-  if (!has_shares()) return own;
-  if (share == Share::kOfAllSamples) own.micro_batch = problem_.global_batch;
+  if (!has_shares() && share == Share::kOfMicroBatch) return own;
+  if (has_shares() && share == Share::kOfAllSamples) own.micro_batch = problem_.global_batch;
   own.pieces = 1;
   return own;
 }
@@ -211,10 +211,12 @@ std::optional<LayerCells> NodeFacts::least_cells(const Strategy& choice, Share s
   Strategy own = shared_layer(choice, share);
   const StagedLayer* const layer = layers_.staged(own, stop_);
   if (layer == nullptr) return std::nullopt;
-  const CutLayerCells& in_pieces = layer->in_pieces(choice.pieces);
-  LayerCells least = repeats ? in_pieces.repeating : in_pieces.cut;
-  if (has_shares() && share == Share::kOfMicroBatch) return least;
-  if (has_shares()) return share_of(least, layer->num_ops, own.micro_batch / choice.micro_batch);
+  const CutLayerCells* const in_pieces = layer->in_pieces(own.pieces > 1 ? 1 : choice.pieces);
+  if (in_pieces == nullptr) return std::nullopt;
+  LayerCells least = repeats ? in_pieces->repeating : in_pieces->cut;
+  if (share == Share::kOfAllSamples && has_shares())
+    return share_of(least, layer->num_ops, own.micro_batch / choice.micro_batch);
+  if (share == Share::kOfAllSamples || has_shares()) return least;
   if (own.pieces == 1 || own.sequence_parallel) return least;
   // Other schedules cut nothing of backward.
   own.pieces = 1;
@@ -250,7 +252,7 @@ std::optional<Duration> NodeFacts::bound_with_choices(const SpaceNode& node,
   // The last ones hide most.
   for (auto choice = choices.rbegin(); choice != choices.rend(); ++choice) {
     // In more pieces a layer is never said to take more.
-    if (has_shares() && choice->pieces != choices.back().pieces) continue;
+    if (shares_pieces(share) && choice->pieces != choices.back().pieces) continue;
     const auto layer = least_cells(*choice, share, repeats);
     if (!layer) return std::nullopt;
     const GraphProfile& profile = profile_of(*choice);

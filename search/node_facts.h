@@ -70,13 +70,17 @@ class NodeFacts {
   // Bounds any node, whose choices are `choices` (StrategySpace::layer_choices): the least
   // over them. Ends when it is not above `known`; nothing where a layer is not known.
   enum class Share : std::uint8_t {
-    kOfAllSamples,  // layers that nodes of other micro-batches share
-    kOfMicroBatch,  // of the micro-batch, whatever the recomputation, the pieces and the schedule
+    // Layers that nodes of other micro-batches share, whatever the pieces; with measured kernels of
+    // the micro-batch as well, boxing of what may come in pieces being free.
+    kOfAllSamples,
+    // Of the micro-batch, whatever the recomputation and the schedule; where nothing was measured
+    // whatever the pieces too.
+    kOfMicroBatch,
   };
   std::optional<Duration> bound_with_choices(const SpaceNode& node,
                                              const std::vector<Strategy>& choices, Share share,
                                              Duration known);
-  bool has_shares() const;  // else all samples are no other than those of the micro-batch
+  bool has_shares() const;  // else one layer for all samples says nothing of a micro-batch
   // Whether that stages nothing new.
   bool knows_choices(const std::vector<Strategy>& choices, Share share) const;
   std::int64_t staging_work() const { return layers_.staging_work(); }
@@ -93,6 +97,7 @@ class NodeFacts {
 
  private:
   GraphProfile::CellsOfLayers cells_of(const Strategy& strategy);
+  bool shares_pieces(Share share) const { return has_shares() || share == Share::kOfAllSamples; }
   Strategy shared_layer(const Strategy& choice, Share share) const;
   static LayerCells share_of(const LayerCells& all, std::int64_t num_ops, std::int64_t parts);
   std::optional<LayerCells> least_cells(const Strategy& choice, Share share, bool repeats);

@@ -270,7 +270,6 @@ class Search {
           return std::nullopt;
         return Rung::kLayers;
       case Rung::kLayers:
-        if (!facts_.has_shares()) return is_leaf ? std::optional(Rung::kOwnLayers) : std::nullopt;
         if (open.node.level == Level::kMicroBatch && !knows(open, Rung::kMicroBatchLayers))
           return std::nullopt;
         return Rung::kMicroBatchLayers;
