@@ -171,6 +171,11 @@ GraphProfile::CellsOfLayers NodeFacts::cells_of(const Strategy& strategy) {
   return cells;
 }
 
+bool NodeFacts::knows_layers(const Strategy& leaf) {
+  const GraphProfile::CellsOfLayers cells = cells_of(leaf);
+  return std::any_of(cells.begin(), cells.end(), [](const LayerCells* one) { return one; });
+}
+
 Duration NodeFacts::bound_with_layers(const Strategy& leaf) {
   return profile_of(leaf).time_bound(leaf, places_of(leaf), micro_batches_of(leaf), costs_,
                                      GraphProfile::Open(), {cells_of(leaf), replicas_of(leaf)});

@@ -67,6 +67,8 @@ class NodeFacts {
   // Bounds a leaf with the communication inside its layers: takes milliseconds where the kind of
   // layer is a new one.
   Duration bound_with_layers(const Strategy& leaf);
+  // Whether that knows of any layer.
+  bool knows_layers(const Strategy& leaf);
   // Bounds any node, whose choices are `choices` (StrategySpace::layer_choices): the least
   // over them. Ends when it is not above `known`; nothing where a layer is not known.
   enum class Share : std::uint8_t {
