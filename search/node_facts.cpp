@@ -113,11 +113,11 @@ Duration NodeFacts::bound_of(const SpaceNode& node,
                             known);
 }
 
-std::vector<bool> NodeFacts::layers_like_middle() {
-  std::vector<bool> alike;
-  for (int layer = 0; layer < first_.training.num_layers(); ++layer)
-    alike.push_back(shorter_.is_like_middle(layer));
-  return alike;
+const std::vector<bool>& NodeFacts::layers_like_middle() {
+  if (like_middle_.empty())
+    for (int layer = 0; layer < first_.training.num_layers(); ++layer)
+      like_middle_.push_back(shorter_.is_like_middle(layer));
+  return like_middle_;
 }
 
 // Samples are split over replicas, so their gradients are; that no operator of the model takes the
@@ -128,7 +128,7 @@ bool NodeFacts::replicas_add_up() {
     plain.dp = 2;
     plain.micro_batch = first_.samples;
     const std::optional<Bytes> pending = layers_.pending_gradients(plain, stop_);
-    const std::vector<bool> alike = layers_like_middle();
+    const std::vector<bool>& alike = layers_like_middle();
     const auto layer = std::find(alike.begin(), alike.end(), true) - alike.begin();
     replicas_add_up_ =
         pending && *pending >= profile_of(plain).gradients_of_layer(static_cast<int>(layer));
@@ -248,7 +248,7 @@ std::optional<Duration> NodeFacts::bound_with_choices(const SpaceNode& node,
                                                       const std::vector<Strategy>& choices,
                                                       Share share, Duration known) {
   if (!shorter_.has_middle() || node.level < Level::kMicroBatch) return std::nullopt;
-  const std::vector<bool> alike = layers_like_middle();
+  const std::vector<bool>& alike = layers_like_middle();
   const std::int64_t micro_batches = micro_batches_of(node.strategy);
   GraphProfile::Open open = open_at(node);
   open.again = true;
@@ -278,7 +278,7 @@ Bytes NodeFacts::room_of(const Strategy& strategy, std::int64_t stage) const {
   const auto room = [](const DeviceKind& device) {
     return device.memory - total(library_memory(device, 0));
   };
-  if (cluster_.other_devices.empty()) return room(cluster_.device);
+  if (cluster_.other_devices.empty()) return cluster_.device.memory - base_libraries_;
   const std::int64_t ranks = strategy.ranks() / strategy.pp;
   Bytes most = room(cluster_.device_of(Rank(static_cast<std::int32_t>(stage * ranks))));
   for (std::int64_t rank = stage * ranks; rank < (stage + 1) * ranks; ++rank)
@@ -288,10 +288,9 @@ Bytes NodeFacts::room_of(const Strategy& strategy, std::int64_t stage) const {
 
 // What libraries take on any device of the stage.
 Bytes NodeFacts::least_libraries(const Strategy& strategy, std::int64_t stage) const {
-  Bytes least = total(library_memory(cluster_.device, 0));
-  if (cluster_.other_devices.empty()) return least;
+  if (cluster_.other_devices.empty()) return base_libraries_;
   const std::int64_t ranks = strategy.ranks() / strategy.pp;
-  least = Bytes(std::numeric_limits<std::int64_t>::max());
+  Bytes least(std::numeric_limits<std::int64_t>::max());
   for (std::int64_t rank = stage * ranks; rank < (stage + 1) * ranks; ++rank) {
     const DeviceKind& device = cluster_.device_of(Rank(static_cast<std::int32_t>(rank)));
     least = std::min(least, total(library_memory(device, 0)));

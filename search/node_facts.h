@@ -49,6 +49,7 @@ class NodeFacts {
         costs_(costs),
         first_(first),
         stop_(stop),
+        base_libraries_(total(library_memory(cluster.device, 0))),
         shorter_(problem, first.training, first.samples),
         layers_(models, cluster, shorter_) {}
 
@@ -107,7 +108,7 @@ class NodeFacts {
   // Whether layers like the middle one owe a sum over the replicas of all gradients.
   bool replicas_add_up();
   const GraphProfile::ReplicasOfLayers& replicas_of(const Strategy& strategy);
-  std::vector<bool> layers_like_middle();
+  const std::vector<bool>& layers_like_middle();
   GraphProfile made_profile(const Strategy& strategy);
   Bytes least_libraries(const Strategy& strategy, std::int64_t stage) const;
 
@@ -117,6 +118,7 @@ class NodeFacts {
   const LeastCosts& costs_;
   const FirstGraph& first_;
   const StopPoll& stop_;
+  const Bytes base_libraries_;  // of the base device, without communicators
   ShorterModel shorter_;
   LayerTable layers_;
   RecentGraphs graphs_{4};
@@ -124,6 +126,7 @@ class NodeFacts {
   std::map<std::int64_t, Error> refused_samples_;  // the model has no such batch
   std::map<std::tuple<std::int64_t, std::int64_t, bool>, std::vector<LayerPlace>> places_;
   std::optional<bool> replicas_add_up_;
+  std::vector<bool> like_middle_;  // by layer; empty: not made yet
   using ReplicaKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
   std::map<ReplicaKey, GraphProfile::ReplicasOfLayers> replicas_;  // by dp, tp, cp, ep
 };
