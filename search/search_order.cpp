@@ -82,9 +82,14 @@ void SearchOrder::learn(const OpenNode& leaf, const Candidate& candidate, Bytes 
 void SearchOrder::note_layers(const OpenNode& leaf) {
   if (correction_.has_plan || leaf.guess.seconds <= 0) return;
   const double ratio = seconds_with_layers(leaf) / leaf.guess.seconds;
-  correction_.note_layers(ratio);
-  corrections_.try_emplace(mesh_key(leaf.node.strategy), correction_)
-      .first->second.note_layers(ratio);
+  const auto [own, is_new] = corrections_.try_emplace(mesh_key(leaf.node.strategy));
+  own->second.note_layers(ratio);
+  if (!is_new) return;
+  // What guesses of all meshes seen so far miss, those of other meshes will miss too.
+  least_ratio_ = std::min(least_ratio_.value_or(ratio), ratio);
+  correction_.time = 1;
+  for (std::size_t mesh = 0; mesh < corrections_.size(); ++mesh)
+    correction_.note_layers(*least_ratio_);
 }
 
 double SearchOrder::seconds_of(const OpenNode& open) const {

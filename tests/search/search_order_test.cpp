@@ -60,8 +60,15 @@ TEST_CASE("before there is a plan, layers say how much too low guesses are") {
   order.note_layers(leaf("tp=4", 5, 15));
   // Half of the way from 1 to 3.
   CHECK(key(order, leaf("tp=8", 6)) == doctest::Approx(12));
-  order.note_layers(leaf("tp=8", 6, 3));  // too high a guess says nothing: a bound is below
+  // More leaves of one mesh say nothing of others, but of their own mesh.
+  order.note_layers(leaf("tp=4", 5, 15));
+  CHECK(key(order, leaf("tp=4", 6)) == doctest::Approx(6 * 2.5));
   CHECK(key(order, leaf("tp=8", 6)) == doctest::Approx(12));
+  // What one mesh has in excess of its guess and another one has not is the first one's own.
+  order.note_layers(leaf("tp=8", 6, 3));
+  CHECK(key(order, leaf("tp=8", 6)) == doctest::Approx(6));
+  CHECK(key(order, leaf("tp=2", 6)) == doctest::Approx(6));
+  CHECK(key(order, leaf("tp=4", 6)) == doctest::Approx(6 * 2.5));
   const OpenNode compiled = leaf("tp=2", 10, 10);
   order.learn(compiled, plan(compiled, 11), kRoom);
   order.note_layers(leaf("tp=8", 1, 30));
@@ -73,6 +80,7 @@ TEST_CASE("communicators of plans are part of what a guess of memory errs by") {
   SearchOrder order;
   // 500 bytes were guessed; 560 are taken of a room of 1000, beside libraries of 100.
   const OpenNode compiled = leaf("tp=2", 10);
+  CHECK(order.promise_of(compiled).bytes == doctest::Approx(500 * 1.05));
   order.learn(compiled, plan(compiled, 10, Bytes(660)), kRoom);
   CHECK(order.promise_of(compiled).bytes == doctest::Approx(560));
 }
