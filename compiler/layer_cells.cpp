@@ -20,6 +20,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <span>
@@ -34,7 +35,8 @@ class TimedStage {
  public:
   TimedStage(const StagedGraph& staged, const CostModel& cost, const NetworkModel& network,
              const ExpandOptions& options)
-      : partition_(staged),
+      : cost_(cost),
+        partition_(staged),
         layouts_(staged),
         groups_(staged),
         forms_(partition_, layouts_, groups_,
@@ -71,7 +73,54 @@ class TimedStage {
     return at(of_form, place.actor);
   }
 
+  // What makes a sum that is pending, and so may be cut along the last dim but one.
+  bool may_be_cut(StagedOpIndex index) const {
+    const StagedOp& op = at(partition_.graph().ops, index);
+    if (!op.members.empty() || (op.kind != "matmul" && op.kind != "add")) return false;
+    const NdSbp& made = at(partition_.graph().tensors, op.out.front()).words;
+    return std::any_of(made.begin(), made.end(), [](const Sbp& word) { return word.is_partial(); });
+  }
+  // Whether every device has an equal part of each piece of what may be cut in the layer and its
+  // neighbours.
+  bool cuts_evenly(int layer, std::int64_t pieces) const {
+    const StagedGraph& graph = partition_.graph();
+    const std::int64_t parts = pieces * graph.placements.front().size();
+    for (StagedOpIndex index = 0; index < std::ssize(graph.ops); ++index) {
+      const StagedOp& op = at(graph.ops, index);
+      if (std::abs(op.layer - layer) > 1 || op.rate == Rate::kPerStep || !may_be_cut(index))
+        continue;
+      const Shape& shape = at(graph.tensors, op.out.front()).global.shape;
+      if (shape.rank() < 2 || shape[shape.rank() - 2] % parts != 0) return false;
+    }
+    return true;
+  }
+  // Of an operator that may be cut, in even pieces: all of them one after another.
+  Duration duration_in_pieces(StagedOpIndex index, std::int64_t pieces) const {
+    const ActorPlace place = partition_.place(index);
+    const BlockId id = at(block_of_.front(), forms_.form_of(place.instance));
+    const Block& block = graph_.blocks[id.index()];
+    const Actor& actor = at(block.actors, place.actor);
+    const auto piece_of = [&](TensorType type) {
+      const std::size_t dim = type.shape.rank() - 2;
+      type.shape = type.shape.with_extent(dim, type.shape[dim] / pieces);
+      return type;
+    };
+    std::vector<TensorType> inputs, outputs;
+    for (const Operand& in : actor.in) {
+      const TensorType& type = in.source == Operand::Source::kPort
+                                   ? at(block.ports, in.index).local
+                                   : at(block.registers, in.index).local;
+      const bool is_weight = actor.kind == "matmul" && inputs.size() == 1;
+      inputs.push_back(is_weight ? type : piece_of(type));
+    }
+    for (const std::int32_t out : actor.out)
+      outputs.push_back(piece_of(at(block.registers, out).local));
+    const Work piece = builtin_operators().get(actor.kind).work(inputs, outputs, actor.attributes);
+    return pieces * cost_.duration(piece);
+  }
+
  private:
+  const CostModel& cost_;
   Partition partition_;
   LayoutTable layouts_;
   GroupTable groups_;
@@ -82,12 +131,24 @@ class TimedStage {
   std::optional<DurationTable> durations_;
 };
 
+// As if sums came in so many pieces, or in any smaller number of them.
+struct Pieces {
+  std::int64_t most = 1;
+  // Where the model is asked what pieces take: for these numbers of them, boxing of sums being
+  // free.
+  std::span<const std::int64_t> asked = {};
+};
+
 class LayerPaths {
  public:
-  // `pieces`: as if sums came in so many; `free_kinds`: operators that cost nothing.
-  LayerPaths(const TimedStage& stage, StepPart part, std::int64_t pieces,
+  // `free_kinds`: operators that cost nothing.
+  LayerPaths(const TimedStage& stage, StepPart part, const Pieces& pieces,
              const std::set<std::string_view>& free_kinds = {})
-      : stage_(stage), part_(part), pieces_(pieces), free_kinds_(free_kinds) {}
+      : stage_(stage), part_(part), pieces_(pieces), free_kinds_(free_kinds) {
+    if (pieces.asked.empty()) return;
+    for (StagedOpIndex index = 0; index < std::ssize(graph().ops); ++index)
+      if (may_be_cut(index, free_boxing_)) free_boxing_.insert(index);
+  }
 
   // Nothing where a layer has no compute operator or the next one does not wait for it.
   std::optional<LayerCell> cell(int before, int layer, int next) const {
@@ -171,12 +232,18 @@ class LayerPaths {
                              : std::all_of(members.begin(), members.end(), [&](const auto& member) {
                                  return free_kinds_.contains(member.kind);
                                });
-    return is_free ? Duration() : stage_.duration(index);
+    if (is_free || free_boxing_.contains(index)) return Duration();
+    Duration least = stage_.duration(index);
+    if (pieces_.asked.empty() || !stage_.may_be_cut(index)) return least;
+    for (const std::int64_t pieces : pieces_.asked)
+      least = std::min(least, stage_.duration_in_pieces(index, pieces));
+    return least;
   }
 
   // Boxing of a sum that is pending, or behind it: what may be done piece by piece.
   bool may_be_cut(StagedOpIndex index, const std::set<StagedOpIndex>& cut) const {
-    if (pieces_ == 1 || (!op(index).communication && op(index).kind != "box_local")) return false;
+    if (pieces_.most == 1 || (!op(index).communication && op(index).kind != "box_local"))
+      return false;
     const auto& in = op(index).in;
     return std::any_of(in.begin(), in.end(), [&](StagedTensorIndex input) {
       const StagedTensor& tensor = at(graph().tensors, input);
@@ -191,8 +258,8 @@ class LayerPaths {
   std::int64_t last_piece(StagedOpIndex index) const {
     const Shape& shape = at(graph().tensors, op(index).in.front()).global.shape;
     const std::int64_t extent = shape.rank() >= 2 ? shape[shape.rank() - 2] : 1;
-    const bool is_even = extent % (pieces_ * graph().placements.front().size()) == 0;
-    return is_even ? pieces_ : 2 * pieces_;
+    const bool is_even = extent % (pieces_.most * graph().placements.front().size()) == 0;
+    return is_even ? pieces_.most : 2 * pieces_.most;
   }
 
   // Earliest ends when `source` starts at zero and everything before it is there. Of what is cut
@@ -254,8 +321,9 @@ class LayerPaths {
 
   const TimedStage& stage_;
   StepPart part_;
-  std::int64_t pieces_;
+  Pieces pieces_;
   std::set<std::string_view> free_kinds_;
+  std::set<StagedOpIndex> free_boxing_;
 };
 
 // What a fused operator may have inside; a product costs what it does wherever it is.
@@ -268,7 +336,7 @@ std::set<std::string_view> kinds_in_fused(const CostModel& cost) {
   return kinds;
 }
 
-std::optional<LayerCells> cells_of(const TimedStage& stage, int layer, std::int64_t pieces) {
+std::optional<LayerCells> cells_of(const TimedStage& stage, int layer, const Pieces& pieces) {
   const LayerPaths forward(stage, StepPart::kForward, pieces);
   const LayerPaths backward(stage, StepPart::kInputGrad, pieces);
   const LayerPaths weight_grad(stage, StepPart::kWeightGrad, pieces);
@@ -299,20 +367,24 @@ auto with_timed_stage(const StagedGraph& staged, int layer, const CostModel& cos
 
 std::optional<LayerCells> layer_cells(const StagedGraph& staged, int layer, const CostModel& cost,
                                       const NetworkModel& network, const ExpandOptions& options) {
-  return with_timed_stage(staged, layer, cost, network, options,
-                          [&](const TimedStage& stage) { return cells_of(stage, layer, 1); });
+  return with_timed_stage(staged, layer, cost, network, options, [&](const TimedStage& stage) {
+    return cells_of(stage, layer, Pieces());
+  });
 }
 
-std::optional<std::vector<CutLayerCells>> cut_layer_cells(const StagedGraph& staged, int layer,
-                                                          const CostModel& cost,
-                                                          const NetworkModel& network,
-                                                          const ExpandOptions& options,
-                                                          const std::vector<std::int64_t>& pieces) {
+std::optional<std::vector<CutLayerCells>> cut_layer_cells(
+    const StagedGraph& staged, int layer, const CostModel& cost, const NetworkModel& network,
+    const ExpandOptions& options, const std::vector<std::int64_t>& pieces, PartTimes times) {
   const auto of_stage = [&](const TimedStage& stage) -> std::optional<std::vector<CutLayerCells>> {
     std::vector<CutLayerCells> all;
-    for (const std::int64_t number : pieces) {
-      const auto cut = cells_of(stage, layer, number);
-      const LayerPaths forward(stage, StepPart::kForward, number, kinds_in_fused(cost));
+    for (const std::int64_t& number : pieces) {
+      Pieces most{number, {}};
+      if (times == PartTimes::kAsked && number > 1) {
+        if ((options.fusion && fuses_anything(cost)) || !stage.cuts_evenly(layer, number)) break;
+        most.asked = std::span(pieces.data(), &number + 1);
+      }
+      const auto cut = cells_of(stage, layer, most);
+      const LayerPaths forward(stage, StepPart::kForward, most, kinds_in_fused(cost));
       const auto fused = forward.cell(layer - 1, layer, layer + 1);
       if (!cut || !fused) return std::nullopt;
       LayerCells repeating = *cut;

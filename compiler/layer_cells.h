@@ -43,20 +43,26 @@ std::optional<LayerCells> layer_cells(const StagedGraph& staged, int layer, cons
                                       const NetworkModel& network, const ExpandOptions& options);
 
 // Cells of layers of a staged graph whose products are whole: `cut`, what they take at least where
-// the products whose sums are pending are cut into any number of pieces up to `pieces`
+// the products whose sums are pending are cut into a number of pieces up to `pieces`
 // (product_pieces.h): all but the last piece of a sum may be on its way while the product is made.
-// Holds for models by whose times no part takes less than its share of the whole.
 // `repeating`: of `cut`, where backward repeats forward in part or all of it, repetitions aside.
 // Forward keeps less then, so more of it may be in fused operators: what may be costs nothing.
 struct CutLayerCells {
   std::int64_t pieces = 1;
   LayerCells cut, repeating;
 };
-// For each number of `pieces`; of one piece `cut` is what the layers take.
-std::optional<std::vector<CutLayerCells>> cut_layer_cells(const StagedGraph& staged, int layer,
-                                                          const CostModel& cost,
-                                                          const NetworkModel& network,
-                                                          const ExpandOptions& options,
-                                                          const std::vector<std::int64_t>& pieces);
+// How it is known what parts of operators take.
+enum class PartTimes : std::uint8_t {
+  kShares,  // no part takes less than its share of the whole; holds for any number of pieces
+  // The model is asked what a piece takes, and boxing of what may come in pieces is free. Holds for
+  // the numbers of pieces that are asked for.
+  kAsked,
+};
+// For each number of `pieces`, which rise; of one piece `cut` is what the layers take. With kAsked
+// it ends before the first number that does not cut all products evenly, and where operators are
+// fused behind one piece.
+std::optional<std::vector<CutLayerCells>> cut_layer_cells(
+    const StagedGraph& staged, int layer, const CostModel& cost, const NetworkModel& network,
+    const ExpandOptions& options, const std::vector<std::int64_t>& pieces, PartTimes times);
 
 }  // namespace sextant

@@ -159,7 +159,7 @@ std::vector<Bytes> GraphProfile::memory_bound(const Strategy& strategy,
 std::vector<Bytes> GraphProfile::likely_memory(const Strategy& strategy,
                                                const std::vector<LayerPlace>& places,
                                                std::int64_t micro_batches, Open open,
-                                               const std::vector<double>& whole) const {
+                                               const std::vector<Whole>& whole) const {
   const int zero = open.zero && strategy.dp > 1 ? 3 : strategy.zero;
   std::vector<StageBytes> bytes = parameter_bytes(strategy, places, zero);
   const auto chunks = static_cast<std::size_t>(strategy.virtual_stages);
@@ -172,14 +172,15 @@ std::vector<Bytes> GraphProfile::likely_memory(const Strategy& strategy,
     const auto part_of = [&](Bytes all) {
       const Bytes part = Bytes(all.value / shares);
       if (whole.empty()) return part;
-      return Bytes(
-          static_cast<std::int64_t>(static_cast<double>(part.value) *
-                                    (1 + whole[at(layer)] * static_cast<double>(strategy.tp - 1))));
+      return Bytes(static_cast<std::int64_t>(
+          static_cast<double>(part.value) *
+          (1 + whole[at(layer)].saved * static_cast<double>(strategy.tp - 1))));
     };
     const LayerPlace& place = places[at(layer)];
     StageBytes& chunk = bytes[at(place.stage) * chunks + at(place.chunk)];
     chunk.saved += part_of(saved);
     chunk.awaited += part_of(awaited_[at(layer)]);
+    if (!whole.empty()) chunk.awaited += whole[at(layer)].awaited;
   }
   if (!whole.empty()) add_passing(strategy, places, zero, whole, bytes);
   return most_held(strategy, micro_batches, bytes);
@@ -188,7 +189,7 @@ std::vector<Bytes> GraphProfile::likely_memory(const Strategy& strategy,
 // Of a guess: what one layer at a time takes. What it repeats, its gathered parameters and those
 // of the layer ahead, its gradients before they are scattered.
 void GraphProfile::add_passing(const Strategy& strategy, const std::vector<LayerPlace>& places,
-                               int zero, const std::vector<double>& whole,
+                               int zero, const std::vector<Whole>& whole,
                                std::vector<StageBytes>& bytes) const {
   const auto chunks = static_cast<std::size_t>(strategy.virtual_stages);
   const auto shares = static_cast<double>(strategy.dp * strategy.cp * strategy.tp);
@@ -200,7 +201,7 @@ void GraphProfile::add_passing(const Strategy& strategy, const std::vector<Layer
     if (again[layer] == Again::kAll)
       own += Bytes(static_cast<std::int64_t>(
           static_cast<double>(saved_[static_cast<std::size_t>(Again::kNothing)][layer].value) /
-          shares * (1 + whole[layer] * static_cast<double>(strategy.tp - 1))));
+          shares * (1 + whole[layer].saved * static_cast<double>(strategy.tp - 1))));
     if (zero == 3) own += 2 * parameters[layer].copies;
     if (zero >= 2) own += parameters[layer].gradients;
     Bytes& stage = most[at(places[layer].stage)];

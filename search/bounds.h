@@ -78,13 +78,16 @@ class GraphProfile {
                                        const std::vector<LayerPlace>& places);
 
   // For guesses (estimate.h): gradients of a stage on one device of the tp group, whole over dp;
-  // and the memory bound with `whole`, by layer, of the activations on every device of the tp
-  // group.
+  // and the memory bound with what every device of the tp group holds whole, by layer.
+  struct Whole {
+    double saved = 0;  // share of the activations
+    Bytes awaited;     // per micro-batch, more than a part of them, until weight gradients are made
+  };
   std::vector<Bytes> gradient_bytes(const Strategy& strategy,
                                     const std::vector<LayerPlace>& places) const;
   std::vector<Bytes> likely_memory(const Strategy& strategy, const std::vector<LayerPlace>& places,
                                    std::int64_t micro_batches, Open open,
-                                   const std::vector<double>& whole) const;
+                                   const std::vector<Whole>& whole) const;
 
   // For every schedule, number of chunks, recomputation and ZeRO stage, the longest of: the means
   // over stages of the work that there is and of what is on the queue of collectives; the way of
@@ -177,7 +180,7 @@ class GraphProfile {
   std::vector<Bytes> most_held(const Strategy& strategy, std::int64_t micro_batches,
                                const std::vector<StageBytes>& bytes) const;
   void add_passing(const Strategy& strategy, const std::vector<LayerPlace>& places, int zero,
-                   const std::vector<double>& whole, std::vector<StageBytes>& bytes) const;
+                   const std::vector<Whole>& whole, std::vector<StageBytes>& bytes) const;
   std::vector<StageBytes> parameter_bytes(const Strategy& strategy,
                                           const std::vector<LayerPlace>& places, int zero) const;
   const std::vector<StageBytes>& parameters_of_layers(const Strategy& strategy, int zero) const;

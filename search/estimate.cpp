@@ -66,7 +66,17 @@ class ForwardWords {
 CommunicationSketch::CommunicationSketch(const LogicalGraph& training, std::int64_t samples)
     : layers_(at(training.num_layers())) {
   ForwardWords words(training);
-  std::vector<double> made(layers_.size()), whole(layers_.size());
+  std::set<std::pair<std::int64_t, std::int64_t>> sequences;  // samples and positions of inputs
+  for (const LogicalOp& op : training.ops()) {
+    if (!op.inputs.empty() || !training.registry().get(op.kind).on_host) continue;
+    const Shape& shape = training.tensor(op.outputs[0]).type.shape;
+    if (shape.rank() > 1) sequences.insert({shape[0], shape[1]});
+  }
+  std::vector<double> made(layers_.size()), whole(layers_.size()), unsplit(layers_.size());
+  const auto has_sequence = [&](TensorId id) {
+    const Shape& shape = training.tensor(id).type.shape;
+    return shape.rank() > 2 && sequences.contains({shape[0], shape[1]});
+  };
   std::set<TensorId> gathered;
   const auto bytes = [&](TensorId id) {
     return static_cast<double>(size_of(training.tensor(id).type).value) /
@@ -81,7 +91,12 @@ CommunicationSketch::CommunicationSketch(const LogicalGraph& training, std::int6
       if (is_view_kind(op.kind)) continue;
       made[at(op.layer)] += bytes(output);
       if (words.of(output).is_partial()) layer.pending += bytes(output);
-      if (!words.of(output).is_split()) whole[at(op.layer)] += bytes(output);
+      if (words.of(output).is_split()) continue;
+      whole[at(op.layer)] += bytes(output);
+      if (!has_sequence(output)) unsplit[at(op.layer)] += bytes(output);
+    }
+    for (const TensorId output : op.outputs) {
+      if (is_view_kind(op.kind)) continue;
       for (const LogicalGraph::Use& use : training.uses(output))
         if (training.op(use.op).layer > op.layer && training.op(use.op).phase == Phase::kForward) {
           layer.passed += bytes(output);
@@ -102,8 +117,11 @@ CommunicationSketch::CommunicationSketch(const LogicalGraph& training, std::int6
           bytes(op.inputs[0]) + bytes(op.inputs[1]) + bytes(op.inputs[2]) + bytes(op.outputs[0]);
     }
   }
-  for (std::size_t layer = 0; layer < layers_.size(); ++layer)
-    layers_[layer].whole = made[layer] > 0 ? whole[layer] / made[layer] : 0;
+  for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
+    if (made[layer] <= 0) continue;
+    layers_[layer].whole = whole[layer] / made[layer];
+    layers_[layer].unsplit = unsplit[layer] / made[layer];
+  }
 }
 
 double Estimator::bandwidth(std::int64_t parts, std::int64_t stride) const {
@@ -127,6 +145,16 @@ double Estimator::gather_s(double bytes, std::int64_t parts, std::int64_t stride
   if (parts <= 1 || bytes <= 0) return 0;
   const double sent = bytes * static_cast<double>(parts - 1) / static_cast<double>(parts);
   return latency(parts, stride) + sent / bandwidth(parts, stride);
+}
+
+// One for each axis in use and for all devices of a stage together, and to and from each neighbour
+// of a stage.
+double Estimator::communicators(const Strategy& strategy) {
+  int axes = 0;
+  for (const std::int64_t extent : {strategy.dp, strategy.cp, strategy.ep, strategy.tp})
+    axes += extent > 1 ? 1 : 0;
+  const int neighbours = strategy.pp > 2 ? 2 : static_cast<int>(strategy.pp) - 1;
+  return axes + (axes > 1 ? 1 : 0) + 2 * neighbours;
 }
 
 Guess Estimator::guess(const GraphProfile& profile, const SpaceNode& node,
@@ -190,8 +218,8 @@ Guess Estimator::guess(const GraphProfile& profile, const SpaceNode& node,
       there = there * (1 - hidden) + start;
       back = cuts_backward ? back * 0.7 * (1 - hidden) + start : back * 0.2;
       // What tp leaves whole is worked on by every device.
-      const double extra =
-          sp ? 0 : moved.whole * (tp - 1) * 0.15 * (of(Part::kForward) + of(Part::kInputGrad));
+      const double extra = (sp ? moved.unsplit : moved.whole) * (tp - 1) * 0.15 *
+                           (of(Part::kForward) + of(Part::kInputGrad));
       forward += there + extra * 0.5;
       backward += back + extra * 0.5;
       if (repeats) again += there;
@@ -244,9 +272,11 @@ Guess Estimator::guess(const GraphProfile& profile, const SpaceNode& node,
     double passed = 0;
     for (const auto& layer : sketch_.layers()) passed = std::max(passed, layer.passed);
     const double hop = latency(2, ranks) + passed * samples / (sp ? tp : 1) / bandwidth(2, ranks);
-    step += bubble + 2 * others * hop + 0.15 * m * (decided(Level::kSchedule) ? chunks : 1) * hop;
+    guess.outside = 2 * others * hop + 0.15 * m * (decided(Level::kSchedule) ? chunks : 1) * hop;
+    step += bubble + guess.outside;
   }
   const std::vector<Bytes> gradients = profile.gradient_bytes(s, places);
+  const double without_replicas = step;
   double largest_gradient = 0;
   for (const Bytes bytes : gradients)
     largest_gradient = std::max(largest_gradient, static_cast<double>(bytes.value));
@@ -266,12 +296,18 @@ Guess Estimator::guess(const GraphProfile& profile, const SpaceNode& node,
       step += std::max(exposed, 1 - 0.6 * longest / std::max(2 * copies, 1e-12)) * 2 * copies * m;
     if (s.zero == 2) step += largest_gradient * 0.5 / memory_rate * m;
   }
+  guess.outside += step - without_replicas;
   guess.seconds = step;
 
-  std::vector<double> whole;
-  for (const auto& layer : sketch_.layers()) whole.push_back(sp ? 0 : layer.whole);
+  // What sequence parallelism gathers for weight gradients that come later is there until then.
+  std::vector<GraphProfile::Whole> whole;
+  for (const auto& layer : sketch_.layers())
+    whole.push_back(
+        {sp ? layer.unsplit : layer.whole,
+         Bytes(static_cast<std::int64_t>(sp ? layer.pending * samples * (1 - 1 / tp) : 0))});
   for (const Bytes bytes : profile.likely_memory(s, places, micro_batches, open, whole))
     guess.bytes = std::max(guess.bytes, static_cast<double>(bytes.value));
+  guess.bytes += communicators(s) * static_cast<double>(per_communicator_.value);
   return guess;
 }
 

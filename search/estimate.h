@@ -2,6 +2,7 @@
 // are compiled and nothing else: it is never shown, and it is no bound.
 #pragma once
 
+#include "core/arena_room.h"
 #include "core/cluster.h"
 #include "search/bounds.h"
 #include "search/space.h"
@@ -26,7 +27,9 @@ class CommunicationSketch {
     double keys = 0;      // keys and values
     double heads = 0;     // all that attention reads and makes
     double passed = 0;    // to the next layer
-    double whole = 0;     // activations that tp leaves whole, as a share of all that forward makes
+    // Activations that tp leaves whole, as a share of all that forward makes; those of them that
+    // sequence parallelism does not split either: they have no dims of samples and sequence.
+    double whole = 0, unsplit = 0;
   };
   const std::vector<Layer>& layers() const { return layers_; }
 
@@ -36,19 +39,26 @@ class CommunicationSketch {
 
 struct Guess {
   double seconds = 0;
-  double bytes = 0;  // on the worst stage, without libraries
+  double bytes = 0;  // on the worst stage, with communicators, without other libraries
+  // Of the seconds, what transfers between stages and replicas take that nothing hides: bounds know
+  // little of it.
+  double outside = 0;
 };
 
 class Estimator {
  public:
   Estimator(const Cluster& cluster, const LeastCosts& costs, CommunicationSketch sketch)
-      : cluster_(cluster), costs_(costs), sketch_(std::move(sketch)) {}
+      : cluster_(cluster),
+        costs_(costs),
+        sketch_(std::move(sketch)),
+        per_communicator_(arena_room(cluster).per_communicator) {}
 
   // Of a node: what is undecided is taken at its best.
   Guess guess(const GraphProfile& profile, const SpaceNode& node,
               const std::vector<LayerPlace>& places, std::int64_t micro_batches) const;
 
  private:
+  static double communicators(const Strategy& strategy);
   double gather_s(double bytes, std::int64_t parts, std::int64_t stride) const;
   double bandwidth(std::int64_t parts, std::int64_t stride) const;
   double latency(std::int64_t parts, std::int64_t stride) const;
@@ -56,6 +66,7 @@ class Estimator {
   const Cluster& cluster_;
   const LeastCosts& costs_;
   CommunicationSketch sketch_;
+  Bytes per_communicator_;
 };
 
 }  // namespace sextant

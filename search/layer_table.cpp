@@ -50,10 +50,10 @@ bool lies_alike(const Cluster& cluster, std::int64_t ranks) {
 }
 
 // The least number that is no smaller.
-const CutLayerCells& StagedLayer::in_pieces(std::int64_t pieces) const {
+const CutLayerCells* StagedLayer::in_pieces(std::int64_t pieces) const {
   const auto found = std::find_if(cells.begin(), cells.end(),
                                   [&](const CutLayerCells& one) { return one.pieces >= pieces; });
-  return found == cells.end() ? cells.back() : *found;
+  return found == cells.end() ? nullptr : &*found;
 }
 
 bool LayerTable::applies_to(const Strategy& strategy) const {
@@ -88,13 +88,14 @@ StagedGraph LayerTable::staged_graph(const Strategy& strategy, const StopPoll& s
 
 std::optional<StagedLayer> LayerTable::made(const Strategy& strategy, const StopPoll& stop) const {
   std::vector<std::int64_t> pieces = {1};
-  // What was measured need not be less for parts than for the whole.
-  if (strategy.pieces == 1 && !cluster_.device.measured)
+  if (strategy.pieces == 1)
     while (pieces.back() < StrategySpace::kMostPieces) pieces.push_back(2 * pieces.back());
+  // By measured kernels a part may take less than its share.
+  const PartTimes times = cluster_.device.measured ? PartTimes::kAsked : PartTimes::kShares;
   try {
     const StagedGraph staged = staged_graph(strategy, stop);
     auto cells = cut_layer_cells(staged, ShorterModel::kMiddle, *models_.cost, *models_.network,
-                                 ExpandOptions(), pieces);
+                                 ExpandOptions(), pieces, times);
     if (!cells) return std::nullopt;
     return StagedLayer{std::move(*cells), static_cast<std::int64_t>(staged.ops.size())};
   } catch (const Error& error) {

@@ -18,12 +18,13 @@ namespace sextant {
 
 struct StagedLayer {
   // Of the strategy itself the first. Where its products are whole, others say what it takes at
-  // least in pieces.
+  // least in pieces: with measured kernels as far as all can be asked of them.
   std::vector<CutLayerCells> cells;
   std::int64_t num_ops = 0;  // of its graph, so at least of the layer
 
   const LayerCells& own() const { return cells.front().cut; }
-  const CutLayerCells& in_pieces(std::int64_t pieces) const;
+  // nullptr: not known of so many.
+  const CutLayerCells* in_pieces(std::int64_t pieces) const;
 };
 
 // A run of so many ranks lies among nodes and tiers like every other run of that length.

@@ -113,11 +113,11 @@ Duration NodeFacts::bound_of(const SpaceNode& node,
                             known);
 }
 
-std::vector<bool> NodeFacts::layers_like_middle() {
-  std::vector<bool> alike;
-  for (int layer = 0; layer < first_.training.num_layers(); ++layer)
-    alike.push_back(shorter_.is_like_middle(layer));
-  return alike;
+const std::vector<bool>& NodeFacts::layers_like_middle() {
+  if (like_middle_.empty())
+    for (int layer = 0; layer < first_.training.num_layers(); ++layer)
+      like_middle_.push_back(shorter_.is_like_middle(layer));
+  return like_middle_;
 }
 
 // Samples are split over replicas, so their gradients are; that no operator of the model takes the
@@ -128,7 +128,7 @@ bool NodeFacts::replicas_add_up() {
     plain.dp = 2;
     plain.micro_batch = first_.samples;
     const std::optional<Bytes> pending = layers_.pending_gradients(plain, stop_);
-    const std::vector<bool> alike = layers_like_middle();
+    const std::vector<bool>& alike = layers_like_middle();
     const auto layer = std::find(alike.begin(), alike.end(), true) - alike.begin();
     replicas_add_up_ =
         pending && *pending >= profile_of(plain).gradients_of_layer(static_cast<int>(layer));
@@ -171,6 +171,11 @@ GraphProfile::CellsOfLayers NodeFacts::cells_of(const Strategy& strategy) {
   return cells;
 }
 
+bool NodeFacts::knows_layers(const Strategy& leaf) {
+  const GraphProfile::CellsOfLayers cells = cells_of(leaf);
+  return std::any_of(cells.begin(), cells.end(), [](const LayerCells* one) { return one; });
+}
+
 Duration NodeFacts::bound_with_layers(const Strategy& leaf) {
   return profile_of(leaf).time_bound(leaf, places_of(leaf), micro_batches_of(leaf), costs_,
                                      GraphProfile::Open(), {cells_of(leaf), replicas_of(leaf)});
@@ -199,8 +204,8 @@ Strategy NodeFacts::shared_layer(const Strategy& choice, Share share) const {
   own.recompute = {};
   // Backward's products are cut as well.
   own.schedule = Schedule::kZeroBubbleH1;
-  if (!has_shares()) return own;
-  if (share == Share::kOfAllSamples) own.micro_batch = problem_.global_batch;
+  if (!has_shares() && share == Share::kOfMicroBatch) return own;
+  if (has_shares() && share == Share::kOfAllSamples) own.micro_batch = problem_.global_batch;
   own.pieces = 1;
   return own;
 }
@@ -211,10 +216,12 @@ std::optional<LayerCells> NodeFacts::least_cells(const Strategy& choice, Share s
   Strategy own = shared_layer(choice, share);
   const StagedLayer* const layer = layers_.staged(own, stop_);
   if (layer == nullptr) return std::nullopt;
-  const CutLayerCells& in_pieces = layer->in_pieces(choice.pieces);
-  LayerCells least = repeats ? in_pieces.repeating : in_pieces.cut;
-  if (has_shares() && share == Share::kOfMicroBatch) return least;
-  if (has_shares()) return share_of(least, layer->num_ops, own.micro_batch / choice.micro_batch);
+  const CutLayerCells* const in_pieces = layer->in_pieces(own.pieces > 1 ? 1 : choice.pieces);
+  if (in_pieces == nullptr) return std::nullopt;
+  LayerCells least = repeats ? in_pieces->repeating : in_pieces->cut;
+  if (share == Share::kOfAllSamples && has_shares())
+    return share_of(least, layer->num_ops, own.micro_batch / choice.micro_batch);
+  if (share == Share::kOfAllSamples || has_shares()) return least;
   if (own.pieces == 1 || own.sequence_parallel) return least;
   // Other schedules cut nothing of backward.
   own.pieces = 1;
@@ -241,7 +248,7 @@ std::optional<Duration> NodeFacts::bound_with_choices(const SpaceNode& node,
                                                       const std::vector<Strategy>& choices,
                                                       Share share, Duration known) {
   if (!shorter_.has_middle() || node.level < Level::kMicroBatch) return std::nullopt;
-  const std::vector<bool> alike = layers_like_middle();
+  const std::vector<bool>& alike = layers_like_middle();
   const std::int64_t micro_batches = micro_batches_of(node.strategy);
   GraphProfile::Open open = open_at(node);
   open.again = true;
@@ -250,7 +257,7 @@ std::optional<Duration> NodeFacts::bound_with_choices(const SpaceNode& node,
   // The last ones hide most.
   for (auto choice = choices.rbegin(); choice != choices.rend(); ++choice) {
     // In more pieces a layer is never said to take more.
-    if (has_shares() && choice->pieces != choices.back().pieces) continue;
+    if (shares_pieces(share) && choice->pieces != choices.back().pieces) continue;
     const auto layer = least_cells(*choice, share, repeats);
     if (!layer) return std::nullopt;
     const GraphProfile& profile = profile_of(*choice);
@@ -271,7 +278,7 @@ Bytes NodeFacts::room_of(const Strategy& strategy, std::int64_t stage) const {
   const auto room = [](const DeviceKind& device) {
     return device.memory - total(library_memory(device, 0));
   };
-  if (cluster_.other_devices.empty()) return room(cluster_.device);
+  if (cluster_.other_devices.empty()) return cluster_.device.memory - base_libraries_;
   const std::int64_t ranks = strategy.ranks() / strategy.pp;
   Bytes most = room(cluster_.device_of(Rank(static_cast<std::int32_t>(stage * ranks))));
   for (std::int64_t rank = stage * ranks; rank < (stage + 1) * ranks; ++rank)
@@ -281,10 +288,9 @@ Bytes NodeFacts::room_of(const Strategy& strategy, std::int64_t stage) const {
 
 // What libraries take on any device of the stage.
 Bytes NodeFacts::least_libraries(const Strategy& strategy, std::int64_t stage) const {
-  Bytes least = total(library_memory(cluster_.device, 0));
-  if (cluster_.other_devices.empty()) return least;
+  if (cluster_.other_devices.empty()) return base_libraries_;
   const std::int64_t ranks = strategy.ranks() / strategy.pp;
-  least = Bytes(std::numeric_limits<std::int64_t>::max());
+  Bytes least(std::numeric_limits<std::int64_t>::max());
   for (std::int64_t rank = stage * ranks; rank < (stage + 1) * ranks; ++rank) {
     const DeviceKind& device = cluster_.device_of(Rank(static_cast<std::int32_t>(rank)));
     least = std::min(least, total(library_memory(device, 0)));

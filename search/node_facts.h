@@ -49,6 +49,7 @@ class NodeFacts {
         costs_(costs),
         first_(first),
         stop_(stop),
+        base_libraries_(total(library_memory(cluster.device, 0))),
         shorter_(problem, first.training, first.samples),
         layers_(models, cluster, shorter_) {}
 
@@ -67,16 +68,22 @@ class NodeFacts {
   // Bounds a leaf with the communication inside its layers: takes milliseconds where the kind of
   // layer is a new one.
   Duration bound_with_layers(const Strategy& leaf);
+  // Whether that knows of any layer.
+  bool knows_layers(const Strategy& leaf);
   // Bounds any node, whose choices are `choices` (StrategySpace::layer_choices): the least
   // over them. Ends when it is not above `known`; nothing where a layer is not known.
   enum class Share : std::uint8_t {
-    kOfAllSamples,  // layers that nodes of other micro-batches share
-    kOfMicroBatch,  // of the micro-batch, whatever the recomputation, the pieces and the schedule
+    // Layers that nodes of other micro-batches share, whatever the pieces; with measured kernels of
+    // the micro-batch as well, boxing of what may come in pieces being free.
+    kOfAllSamples,
+    // Of the micro-batch, whatever the recomputation and the schedule; where nothing was measured
+    // whatever the pieces too.
+    kOfMicroBatch,
   };
   std::optional<Duration> bound_with_choices(const SpaceNode& node,
                                              const std::vector<Strategy>& choices, Share share,
                                              Duration known);
-  bool has_shares() const;  // else all samples are no other than those of the micro-batch
+  bool has_shares() const;  // else one layer for all samples says nothing of a micro-batch
   // Whether that stages nothing new.
   bool knows_choices(const std::vector<Strategy>& choices, Share share) const;
   std::int64_t staging_work() const { return layers_.staging_work(); }
@@ -93,6 +100,7 @@ class NodeFacts {
 
  private:
   GraphProfile::CellsOfLayers cells_of(const Strategy& strategy);
+  bool shares_pieces(Share share) const { return has_shares() || share == Share::kOfAllSamples; }
   Strategy shared_layer(const Strategy& choice, Share share) const;
   static LayerCells share_of(const LayerCells& all, std::int64_t num_ops, std::int64_t parts);
   std::optional<LayerCells> least_cells(const Strategy& choice, Share share, bool repeats);
@@ -100,7 +108,7 @@ class NodeFacts {
   // Whether layers like the middle one owe a sum over the replicas of all gradients.
   bool replicas_add_up();
   const GraphProfile::ReplicasOfLayers& replicas_of(const Strategy& strategy);
-  std::vector<bool> layers_like_middle();
+  const std::vector<bool>& layers_like_middle();
   GraphProfile made_profile(const Strategy& strategy);
   Bytes least_libraries(const Strategy& strategy, std::int64_t stage) const;
 
@@ -110,6 +118,7 @@ class NodeFacts {
   const LeastCosts& costs_;
   const FirstGraph& first_;
   const StopPoll& stop_;
+  const Bytes base_libraries_;  // of the base device, without communicators
   ShorterModel shorter_;
   LayerTable layers_;
   RecentGraphs graphs_{4};
@@ -117,6 +126,7 @@ class NodeFacts {
   std::map<std::int64_t, Error> refused_samples_;  // the model has no such batch
   std::map<std::tuple<std::int64_t, std::int64_t, bool>, std::vector<LayerPlace>> places_;
   std::optional<bool> replicas_add_up_;
+  std::vector<bool> like_middle_;  // by layer; empty: not made yet
   using ReplicaKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
   std::map<ReplicaKey, GraphProfile::ReplicasOfLayers> replicas_;  // by dp, tp, cp, ep
 };

@@ -29,7 +29,8 @@ struct OpenNode {
   Bytes least_memory = {};  // of the device that needs most, with libraries; 0: not known yet
   Guess guess = {};
   Rung rung = Rung::kOwnWork;
-  double key = 0;  // what comes first
+  std::optional<Duration> with_layers = {};  // of a leaf: its bound that knows its own layers
+  double key = 0;                            // what comes first
 };
 
 // Of equal keys, and of equal bounds, the older comes first.

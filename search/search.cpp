@@ -101,8 +101,7 @@ class Search {
   // --- order -------------------------------------------------------------------------------------
 
   double key_of(const OpenNode& open) const {
-    const double key =
-        order_.key_of(open.node, open.guess, open.bound, facts_.room_of(open.node.strategy, 0));
+    const double key = order_.key_of(open, facts_.room_of(open.node.strategy, 0));
     // What will hardly join the front comes late.
     constexpr double kLate = 2;
     return limits_.pareto && !is_promising(open, 1) ? kLate * key : key;
@@ -111,7 +110,7 @@ class Search {
   // By guess, no plan is better by more than the factor in time and in memory.
   bool is_promising(const OpenNode& open, double margin) const {
     if (open.node.level < Level::kRecompute) return true;
-    const Guess promise = order_.promise_of(open.node, open.guess);
+    const Guess promise = order_.promise_of(open);
     const Bytes libraries = total(library_memory(cluster_.device, 0));
     const double seconds = promise.seconds / margin;
     const double bytes = (promise.bytes + static_cast<double>(libraries.value)) / margin;
@@ -245,11 +244,15 @@ class Search {
   // Adds what is known of layers to the bound, rung by rung; of a leaf its own layers come before
   // it is compiled, which takes far longer. False: it is there already, or nothing is known.
   bool raises_bound(OpenNode& open) {
-    if (!limits_.use_bounds || !best_ || open.node.level < Level::kMicroBatch) return false;
+    if (!limits_.use_bounds || open.node.level < Level::kMicroBatch) return false;
     try {
       while (const std::optional<Rung> next = next_rung(open)) {
         open.rung = *next;
         const std::optional<Duration> raised = bound_at(*next, open);
+        if (*next == Rung::kOwnLayers && facts_.knows_layers(open.node.strategy)) {
+          open.with_layers = raised;
+          order_.note_layers(open);
+        }
         if (!raised || *raised <= open.bound) continue;
         open.bound = *raised;
         return true;
@@ -263,6 +266,11 @@ class Search {
 
   std::optional<Rung> next_rung(const OpenNode& open) const {
     const bool is_leaf = open.node.level == Level::kPieces;
+    // There is nothing to cut yet, but its own layers say which leaf is the most promising.
+    if (!best_) {
+      if (!is_leaf || open.rung == Rung::kOwnLayers) return std::nullopt;
+      return Rung::kOwnLayers;
+    }
     switch (open.rung) {
       case Rung::kOwnWork:
         // Below it much is cut for its memory, at less than staging takes.
@@ -270,7 +278,6 @@ class Search {
           return std::nullopt;
         return Rung::kLayers;
       case Rung::kLayers:
-        if (!facts_.has_shares()) return is_leaf ? std::optional(Rung::kOwnLayers) : std::nullopt;
         if (open.node.level == Level::kMicroBatch && !knows(open, Rung::kMicroBatchLayers))
           return std::nullopt;
         return Rung::kMicroBatchLayers;
@@ -303,15 +310,28 @@ class Search {
       while (!neighbours_.empty()) {
         OpenNode open = std::move(neighbours_.back());
         neighbours_.pop_back();
-        if (!is_near(open) || cannot_win(open) || is_done(open.node.strategy)) continue;
-        while (!cannot_win(open))
-          if (!raises_bound(open)) return open;
+        if (is_done(open.node.strategy)) continue;
+        while (!cannot_win(open) && raises_bound(open)) {
+        }
+        if (!is_near(open) || cannot_win(open)) continue;
+        // By its layers it may be behind another one.
+        open.key = key_of(open);
+        if (neighbours_.empty() || open.key <= neighbours_.back().key) return open;
+        put_neighbour(std::move(open));
       }
       if (unvisited_.empty()) return std::nullopt;
       const Strategy from = std::move(unvisited_.back());
       unvisited_.pop_back();
       find_neighbours(from);
     }
+  }
+
+  // The most promising is taken first, from behind.
+  void put_neighbour(OpenNode open) {
+    const auto place =
+        std::upper_bound(neighbours_.begin(), neighbours_.end(), open,
+                         [](const OpenNode& a, const OpenNode& b) { return a.key > b.key; });
+    neighbours_.insert(place, std::move(open));
   }
 
   bool is_near(const OpenNode& open) const {
@@ -346,7 +366,6 @@ class Search {
         return;
       }
     }
-    // The most promising is taken first, from behind.
     std::stable_sort(neighbours_.begin(), neighbours_.end(),
                      [](const OpenNode& a, const OpenNode& b) { return a.key > b.key; });
     constexpr std::size_t kMost = 16;
@@ -374,7 +393,7 @@ class Search {
       Candidate candidate = evaluate_strategy(facts_.graph_of(strategy), strategy,
                                               problem_.global_batch, models_, stop_poll_);
       candidate.lower_bound = leaf.bound;
-      order_.learn(leaf.guess, candidate);
+      order_.learn(leaf, candidate, facts_.room_of(strategy, 0));
       if (candidate.needed_memory > candidate.capacity) {
         order_.note_miss();
         miss(candidate);

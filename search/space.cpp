@@ -144,7 +144,8 @@ StrategyFilter::StrategyFilter(const std::vector<std::string>& fixed,
   }
 }
 
-bool StrategyFilter::allows(const std::string& key, const std::string& value) const {
+bool StrategyFilter::allows(std::string_view key, std::string_view value) const {
+  if (conditions_.empty()) return true;
   if (const auto given = fixed_.find(key); given != fixed_.end()) return given->second == value;
   const auto out = forbidden_.find(key);
   return out == forbidden_.end() || !out->second.contains(value);
@@ -254,8 +255,10 @@ std::vector<Strategy> StrategySpace::schedules(const Strategy& strategy) const {
     Strategy next = strategy;
     next.schedule = schedule;
     next.virtual_stages = chunks;
-    if (!recomputes(next).empty() && !sequence_parallel(next).empty() && !zeros(next).empty() &&
-        !pieces(next).empty())
+    // Of each setting there is a value unless some are not allowed.
+    if (filter_.conditions().empty() ||
+        (!recomputes(next).empty() && !sequence_parallel(next).empty() && !zeros(next).empty() &&
+         !pieces(next).empty()))
       list.push_back(std::move(next));
   };
   add(Schedule::kOneFOneB, 1);
@@ -273,18 +276,21 @@ std::vector<Recompute> StrategySpace::recomputes(const Strategy& strategy) const
   using Kind = Recompute::Kind;
   std::vector<Recompute> list;
   const auto add = [&](Recompute recompute) {
-    if (filter_.allows("recompute", to_string(recompute))) list.push_back(recompute);
+    if (!filter_.speaks_of("recompute") || filter_.allows("recompute", to_string(recompute)))
+      list.push_back(recompute);
   };
   add({Kind::kNone, 0});
   if (facts_.heads > 0) add({Kind::kSelective, 0});
   const std::int64_t all = strategy.pp * strategy.virtual_stages;
   const std::int64_t most = (facts_.blocks + all - 1) / all;
   // Eighths: a layer more or less changes time and memory by little.
-  std::set<std::int64_t> counts;
+  std::vector<std::int64_t> counts;
   for (std::int64_t eighths = 1; eighths <= kEighths; ++eighths)
-    counts.insert((most * eighths + kEighths - 1) / kEighths);
+    counts.push_back((most * eighths + kEighths - 1) / kEighths);
   if (const std::int64_t fixed = filter_.fixed_layers(); fixed > 0 && fixed <= most)
-    counts.insert(fixed);
+    counts.push_back(fixed);
+  std::sort(counts.begin(), counts.end());
+  counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
   for (const std::int64_t layers : counts)
     if (layers > 0) add({Kind::kLayers, static_cast<int>(layers)});
   add({Kind::kFull, 0});

@@ -35,9 +35,13 @@ class StrategyFilter {
   // that is fixed twice, and for a value that is fixed and forbidden.
   StrategyFilter(const std::vector<std::string>& fixed, const std::vector<std::string>& forbidden);
 
-  bool allows(const std::string& key, const std::string& value) const;
-  bool allows(const std::string& key, std::int64_t value) const {
-    return allows(key, std::to_string(value));
+  bool allows(std::string_view key, std::string_view value) const;
+  bool allows(std::string_view key, std::int64_t value) const {
+    return !speaks_of(key) || allows(key, std::to_string(value));
+  }
+  // Whether some value of it is not allowed.
+  bool speaks_of(std::string_view key) const {
+    return !conditions_.empty() && (fixed_.contains(key) || forbidden_.contains(key));
   }
   // Of "recompute=7"; 0: no number is fixed.
   std::int64_t fixed_layers() const;
@@ -55,8 +59,8 @@ class StrategyFilter {
   const std::vector<Condition>& conditions() const { return conditions_; }
 
  private:
-  std::map<std::string, std::string> fixed_;
-  std::map<std::string, std::set<std::string>> forbidden_;
+  std::map<std::string, std::string, std::less<>> fixed_;
+  std::map<std::string, std::set<std::string, std::less<>>, std::less<>> forbidden_;
   std::vector<Condition> conditions_;
   Strategy base_;
 };

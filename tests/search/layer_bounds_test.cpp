@@ -11,6 +11,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -294,6 +295,65 @@ TEST_CASE("layers in pieces are those of the schedule") {
     return *cells;
   };
   CHECK(cells_of("schedule=zb-h1").backward != cells_of("schedule=1f1b").backward);
+}
+
+// A product of half the rows may take less than half of what was measured of the whole, so the
+// model is asked for it.
+TEST_CASE("with measured kernels whole products say what pieces take at least") {
+  SearchInstance instance{"measured", small_gpt(4, 4), measured_cluster(), 8, DType::kF32};
+  // The larger a product, the longer it takes per FLOP.
+  for (MeasuredKernel& kernel : instance.cluster.device.measured->kernels)
+    if (kernel.kernel != "elementwise") kernel.seconds *= std::cbrt(kernel.flops);
+  Known known(instance);
+  ShorterModel shorter(known.problem, known.first.training, known.first.samples);
+  LayerTable table(known.models, instance.cluster, shorter);
+  const auto staged = [&](const std::string& text) -> const StagedLayer& {
+    const StagedLayer* const layer = table.staged(parse_strategy(text), known.never);
+    REQUIRE(layer != nullptr);
+    return *layer;
+  };
+  for (const char* sequence : {"", " sp=on"}) {
+    const std::string text = std::string("tp=2 micro_batch=2 schedule=zb-h1") + sequence;
+    const StagedLayer& whole = staged(text);
+    for (const std::int64_t pieces : {2, 4}) {
+      CAPTURE(text);
+      CAPTURE(pieces);
+      const LayerCells own = staged(text + " pieces=" + std::to_string(pieces)).own();
+      const CutLayerCells* const least = whole.in_pieces(pieces);
+      REQUIRE(least != nullptr);
+      CHECK(least->pieces == pieces);
+      CHECK(least->cut.forward.to_next <= own.forward.to_next);
+      CHECK(least->cut.forward.work <= own.forward.work);
+      CHECK(least->cut.backward.to_next <= own.backward.to_next);
+      CHECK(least->cut.backward.work <= own.backward.work);
+      CHECK(least->cut.weight_grad <= own.weight_grad);
+      CHECK(least->cut.collectives <= own.collectives);
+      CHECK(least->cut.forward.work < whole.own().forward.work);
+      // Slices and parts of products aside it is what the layer takes.
+      CHECK(2 * least->cut.forward.work > own.forward.work);
+    }
+  }
+  // Positions that the pieces of all devices do not fill alike: nothing is said.
+  SearchInstance short_rows = instance;
+  short_rows.model.sequence = 12;
+  Known uneven(short_rows);
+  ShorterModel odd(uneven.problem, uneven.first.training, uneven.first.samples);
+  LayerTable of_odd(uneven.models, short_rows.cluster, odd);
+  const StagedLayer* const layer =
+      of_odd.staged(parse_strategy("tp=2 micro_batch=2"), uneven.never);
+  REQUIRE(layer != nullptr);
+  CHECK(layer->in_pieces(2) != nullptr);
+  CHECK(layer->in_pieces(4) == nullptr);
+
+  // Of four numbers of pieces, with and without sp, two layers are staged.
+  const SpaceNode node{Level::kMicroBatch, parse_strategy("tp=2 dp=2 micro_batch=2")};
+  const std::vector<Strategy> choices = space_of(instance).layer_choices(node);
+  CHECK(choices.size() == 8);
+  const auto bound =
+      known.facts.bound_with_choices(node, choices, NodeFacts::Share::kOfAllSamples, Duration());
+  REQUIRE(bound);
+  CHECK(*bound > known.facts.bound_of(node));
+  CHECK(known.facts.staging_work() == 2);
 }
 
 // What a node is said to take at least is no more than what a leaf below it is.

@@ -402,6 +402,31 @@ TEST_CASE("a search that is stopped keeps what it has and still tells a true low
   CHECK(before == best);
 }
 
+// In processor time, like the limit itself: once while nodes are expanded and layers staged, once
+// within a compile. The least of a few tries counts, as below.
+TEST_CASE("a search ends within a twentieth and a tenth of a second of its time limit") {
+  const SearchInstance instance{"gpt3", load_model("gpt3-175b"), load_cluster("dgx-h100:nodes=128"),
+                                1536, DType::kBF16};
+  const SearchProblem problem = problem_of(instance);
+  const auto now = [] { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; };
+  for (const double limit : {0.6, 1.6}) {
+    CAPTURE(limit);
+    double least = 0;
+    for (int tries = 0; tries < 3 && (tries == 0 || least > 1.05 * limit + 0.1); ++tries) {
+      const double start = now();
+      SearchLimits limits;
+      limits.stop = [&] { return now() - start > limit; };
+      const SearchResult result = search(problem, limits);
+      const double taken = now() - start;
+      CHECK(!result.complete());
+      CHECK(taken > limit);
+      check_fates(result);
+      least = tries == 0 ? taken : std::min(least, taken);
+    }
+    CHECK(least <= 1.05 * limit + 0.1);
+  }
+}
+
 // In processor time and as a share of the whole, so that the machine's speed does not matter: what
 // is done between two questions is a small part of a compile. Others on the machine make processor
 // time itself longer (caches, clock), now and then by a third: the least of a few tries counts.
