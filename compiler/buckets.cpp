@@ -254,8 +254,8 @@ class StageBuckets {
     for (std::size_t position = 0; position < order_.size(); ++position)
       here[position] = {position};
     for (const Bucket& bucket : fused_) {
-      // The order's own time, in which memory is planned, may be behind the one with waits.
-      const Time begin = std::max(bucket.begin, order_[bucket.members.back()].begin);
+      // In the order's own time, in which memory is planned, and not in the one with waits.
+      const Time begin = order_[bucket.members.back()].begin;
       for (const std::size_t member : bucket.members) {
         here[member].clear();
         order_[member].launch_group = next_group_;

@@ -62,10 +62,11 @@ std::vector<PlanCase> cases() {
   std::vector<PlanCase> all = plan_cases();
   const std::string model = "gpt:layers=6,hidden=1024,heads=16,vocab=4096,seq=512";
   for (const char* strategy :
-       {"dp=8 micro_batch=2 zero=2 recompute=3", "dp=8 micro_batch=1 zero=3",
+       {"dp=8 micro_batch=2 zero=3", "dp=8 micro_batch=1 zero=3",
+        "dp=8 micro_batch=2 zero=2 recompute=3", "dp=4 tp=2 micro_batch=2 zero=3",
+        "dp=2 pp=2 cp=2 micro_batch=2 schedule=interleaved virtual=3 zero=1",
         "dp=2 tp=2 pp=2 micro_batch=4 schedule=interleaved virtual=3 zero=2 recompute=full",
-        "dp=4 tp=2 micro_batch=4 zero=1 sp=on recompute=full pieces=2",
-        "dp=2 pp=2 cp=2 micro_batch=2 schedule=interleaved virtual=3 zero=1"})
+        "dp=4 tp=2 micro_batch=4 zero=1 sp=on recompute=full pieces=2"})
     all.push_back({strategy, model});
   return all;
 }
