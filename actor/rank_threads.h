@@ -6,10 +6,11 @@
 #include <cstddef>
 #include <functional>
 #include <string>
+#include <utility>
 
 namespace sextant {
 
-// Begins a work on a thread, or throws std::system_error.
+// Begins a function on a thread of its own, or throws std::system_error.
 using ThreadStart = std::function<ReusedThread(std::function<void()>)>;
 
 // Runs body(0) ... body(ranks - 1) at the same time, each on a thread of its own. Ranks meet in

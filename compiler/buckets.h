@@ -24,19 +24,16 @@ struct BucketLimits {
 };
 
 // Collectives of one stage join a bucket where all of this holds:
-// - they act once per step, or fetch for one act what a micro-batch does not make (the gathers of
-// ZeRO
-//   3), over the same mesh axes, with the same primitive;
+// - they act once per step, or gather for one act what a micro-batch does not make (ZeRO 3), over
+//   the same mesh axes, with the same primitive;
 // - no other collective stands between them;
 // - nothing between them reads what an earlier member writes or makes what one reads, and nothing
 //   between them belongs to the instance of one;
 // - together they stay within the limits;
-// - in modelled time (order_times.h), nobody waits longer than without it: the bucket is over
-// before
-//   any reader of a member, on another queue, and before the collective behind it has to begin, so
-//   that its readers wait no longer either; or starts of the network are saved where all wait
-//   anyway: the bucket is over no later than its members would be one by one and, where members are
-//   read one by one (gathers), earlier by as much as readers of the first wait longer.
+// - in modelled time (order_times.h), nobody waits longer than without it: it is over before any
+//   reader of a member on another queue begins, and before the collective behind it has to begin.
+//   Or starts are saved where all wait anyway: it is over no later than its members one by one
+//   and, where these are read one by one (gathers), earlier by what readers of the first wait.
 // The members become one launch group at the place of the last of them: every rank of the stage
 // moves the same entries in the same way, so the result is again a cut of one global order. Stops
 // between two stages.

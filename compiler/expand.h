@@ -30,7 +30,7 @@ struct ExpandOptions {
   SlotLifetime slot_lifetime = SlotLifetime::kModelled;
   TransferOrder transfer_order = TransferOrder::kEarly;
   bool launch_groups = false;  // merge neighbouring opposite transfers
-  BucketLimits buckets = {};   // small collectives that start together
+  BucketLimits buckets = {};   // collectives that start together
   bool join_runs = true;       // neighbouring runs of what happens once per step
   bool fusion = true;          // operators that the device has one kernel for become one
   bool plan_memory = true;     // false: unique addresses, no reuse (a reference for tests)

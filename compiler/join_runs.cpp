@@ -150,8 +150,7 @@ class StageJoiner {
   const Partition& partition_;
   const StagedGraph& graph_;
   std::vector<Time> made_at_;  // by tensor: the last act of its producer so far
-  std::vector<Time>
-      read_at_;  // by tensor: when another queue than the computing one reads it first
+  std::vector<Time> read_at_;  // by tensor: its first read on a queue that does not compute
   std::vector<Timed> timed_, joined_;
   std::optional<std::size_t> last_;  // in `joined_`: what computes
 };

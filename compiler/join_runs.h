@@ -14,8 +14,7 @@ namespace sextant {
 //   one's, and nothing on the compute queue stands between them;
 // - nothing between them reads what the earlier writes, or writes what it reads;
 // - in modelled time, what the later waits for on other queues is there when the earlier begins,
-// and
-//   whoever waits on another queue for the earlier begins no sooner than the later ends.
+//   and whoever waits on another queue for the earlier begins no sooner than the later ends.
 // So every queue keeps its order of operators, what is computed stays the same, and no operator
 // begins later in modelled time. That time is the issue order's own, with the waits for other
 // queues of the stage that its compute runs leave out; the step before counts nothing.

@@ -73,13 +73,24 @@ class TimedStage {
     return at(of_form, place.actor);
   }
 
-  // What makes a sum that is pending, and so may be cut along the last dim but one.
-  bool may_be_cut(StagedOpIndex index) const {
+  // A term that is repeated to the shape of the sum is not cut with it.
+  bool is_add_of_equals(const StagedOp& op) const {
+    const auto& tensors = partition_.graph().tensors;
+    const Shape& sum = at(tensors, op.out.front()).global.shape;
+    return op.kind == "add" && sum.rank() >= 2 &&
+           std::all_of(op.in.begin(), op.in.end(), [&](StagedTensorIndex term) {
+             return at(tensors, term).global.shape == sum;
+           });
+  }
+
+  // True of what makes a pending sum, which may be cut along its last dim but one.
+  bool makes_pending_sum(StagedOpIndex index) const {
     const StagedOp& op = at(partition_.graph().ops, index);
-    if (!op.members.empty() || (op.kind != "matmul" && op.kind != "add")) return false;
+    if (!op.members.empty() || (op.kind != "matmul" && !is_add_of_equals(op))) return false;
     const NdSbp& made = at(partition_.graph().tensors, op.out.front()).words;
     return std::any_of(made.begin(), made.end(), [](const Sbp& word) { return word.is_partial(); });
   }
+
   // Whether every device has an equal part of each piece of what may be cut in the layer and its
   // neighbours.
   bool cuts_evenly(int layer, std::int64_t pieces) const {
@@ -87,13 +98,14 @@ class TimedStage {
     const std::int64_t parts = pieces * graph.placements.front().size();
     for (StagedOpIndex index = 0; index < std::ssize(graph.ops); ++index) {
       const StagedOp& op = at(graph.ops, index);
-      if (std::abs(op.layer - layer) > 1 || op.rate == Rate::kPerStep || !may_be_cut(index))
+      if (std::abs(op.layer - layer) > 1 || op.rate == Rate::kPerStep || !makes_pending_sum(index))
         continue;
       const Shape& shape = at(graph.tensors, op.out.front()).global.shape;
       if (shape.rank() < 2 || shape[shape.rank() - 2] % parts != 0) return false;
     }
     return true;
   }
+
   // Of an operator that may be cut, in even pieces: all of them one after another.
   Duration duration_in_pieces(StagedOpIndex index, std::int64_t pieces) const {
     const ActorPlace place = partition_.place(index);
@@ -234,7 +246,7 @@ class LayerPaths {
                                });
     if (is_free || free_boxing_.contains(index)) return Duration();
     Duration least = stage_.duration(index);
-    if (pieces_.asked.empty() || !stage_.may_be_cut(index)) return least;
+    if (pieces_.asked.empty() || !stage_.makes_pending_sum(index)) return least;
     for (const std::int64_t pieces : pieces_.asked)
       least = std::min(least, stage_.duration_in_pieces(index, pieces));
     return least;

@@ -56,6 +56,7 @@ Json expand_to_json(const ExpandOptions& options) {
           {"launch_groups", options.launch_groups},
           {"bucket_bytes", options.buckets.bytes.value},
           {"bucket_operations", options.buckets.operations},
+          {"join_runs", options.join_runs},
           {"fusion", options.fusion},
           {"plan_memory", options.plan_memory},
           {"in_place", options.in_place},
@@ -72,7 +73,8 @@ std::int64_t limit_from(const JsonCursor& value) {
 
 ExpandOptions expand_from(const JsonCursor& value, const Strategy& strategy) {
   value.allow_only({"slot_lifetime", "transfer_order", "launch_groups", "bucket_bytes",
-                    "bucket_operations", "fusion", "plan_memory", "in_place", "symmetric"});
+                    "bucket_operations", "join_runs", "fusion", "plan_memory", "in_place",
+                    "symmetric"});
   ExpandOptions options;
   options.schedule = strategy.schedule;
   options.slot_lifetime = slot_lifetime_from(value.at("slot_lifetime"));
@@ -93,8 +95,10 @@ ExpandOptions expand_from(const JsonCursor& value, const Strategy& strategy) {
   // Nor did older plans know these.
   const auto in_place = value.find("in_place");
   const auto symmetric = value.find("symmetric");
+  const auto join_runs = value.find("join_runs");
   options.in_place = in_place && in_place->boolean();
   options.symmetric = symmetric && symmetric->boolean();
+  options.join_runs = join_runs && join_runs->boolean();
   return options;
 }
 

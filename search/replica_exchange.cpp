@@ -108,8 +108,9 @@ ReplicaTimes ReplicaExchange::along(std::size_t axis, Bytes gradient, Bytes copi
 // are tried, for tables of measured times have dents.
 Duration ReplicaExchange::least_in_bucket(Primitive primitive, Bytes whole, Bytes limit,
                                           std::size_t axis) const {
-  constexpr std::int64_t kCounts = 128;  // smaller parts of a bucket are not worth the question
-  if (whole.value * kCounts < limit.value) return Duration();
+  // A smaller part of a bucket is not worth the question.
+  constexpr std::int64_t kMostParts = 128;
+  if (whole.value * kMostParts < limit.value) return Duration();
   Duration shared = least(primitive, whole, axis);
   for (Bytes size = limit; size > whole; size = Bytes(size.value / 2)) {
     const double part = static_cast<double>(whole.value) / static_cast<double>(size.value);

@@ -6,6 +6,7 @@
 #include "core/logical_graph.h"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>

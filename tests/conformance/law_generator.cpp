@@ -83,6 +83,7 @@ class Generator {
     plan_.options.transfer_order = chance(0.5) ? TransferOrder::kEarly : TransferOrder::kLate;
     plan_.options.launch_groups = chance(0.5);
     plan_.options.plan_memory = !chance(0.1);
+    plan_.options.join_runs = chance(0.7);
     plan_.options.fusion = chance(0.7);
     plan_.options.in_place = chance(0.7);
     plan_.options.symmetric = chance(0.7);

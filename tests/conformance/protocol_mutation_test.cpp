@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "tests/conformance/cpu_mix_devices.h"
 #include "tests/conformance/protocol_suite.h"
+#include "tests/support/one_thread.h"
 #include "tests/support/pipeline_graph.h"
 
 #include <doctest/doctest.h>
@@ -174,13 +175,8 @@ PipelineSpec random_spec(std::mt19937& random) {
 
 }  // namespace
 
-// The thread sanitizer sees something in the runs only; what refuses the other graphs is one
-// thread.
-#if defined(__SANITIZE_THREAD__)
-constexpr int kMutants = 100;
-#else
-constexpr int kMutants = 400;
-#endif
+// Only runs have threads; what refuses the other graphs is one thread.
+constexpr int kMutants = testing::kSkipsOneThread ? 100 : 400;
 
 TEST_CASE(
     "of mutated valid graphs none that is accepted hangs or gives wrong numbers under stress") {

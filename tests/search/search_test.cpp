@@ -404,7 +404,7 @@ TEST_CASE("a search that is stopped keeps what it has and still tells a true low
 
 // In processor time, like the limit itself: once while nodes are expanded and layers staged, once
 // within a compile. The least of a few tries counts, as below.
-TEST_CASE("a search ends within a twentieth and a tenth of a second of its time limit") {
+TEST_CASE("a search ends no later than 5 % and 0.1 s behind its time limit") {
   const SearchInstance instance{"gpt3", load_model("gpt3-175b"), load_cluster("dgx-h100:nodes=128"),
                                 1536, DType::kBF16};
   const SearchProblem problem = problem_of(instance);
