@@ -139,7 +139,7 @@ def wide_run(program, rows):
 def check_spare_memory(program):
     """Guards of a plan delay no step while memory is free, and take none that was not given."""
     job = ["gpt2-medium", "-c", "dgx-h100:nodes=1", "--global-batch", "64"]
-    strategy = "dp=8 micro_batch=2 zero=2 recompute=15"
+    strategy = "dp=8 micro_batch=2 zero=3 recompute=full"
     said = program.run("check", *job, "--strategy", strategy).expect_code(0).out
     expect("so that guards delay the step less" in said, f"no spare memory is spent: {said}")
     document = program.run("search", *job, "--fix", strategy + " tp=1 pp=1", "--memory", "5GiB",
