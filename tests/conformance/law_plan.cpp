@@ -94,6 +94,7 @@ const std::vector<Setting>& settings() {
       option_setting("transfer_order", kTransferOrders, &ExpandOptions::transfer_order),
       option_setting("launch_groups", kSwitch, &ExpandOptions::launch_groups),
       option_setting("plan_memory", kSwitch, &ExpandOptions::plan_memory),
+      option_setting("join_runs", kSwitch, &ExpandOptions::join_runs),
       option_setting("fusion", kSwitch, &ExpandOptions::fusion),
       option_setting("in_place", kSwitch, &ExpandOptions::in_place),
       option_setting("symmetric", kSwitch, &ExpandOptions::symmetric),
