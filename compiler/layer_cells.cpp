@@ -30,6 +30,11 @@
 namespace sextant {
 namespace {
 
+bool is_pending(const StagedTensor& tensor) {
+  return std::any_of(tensor.words.begin(), tensor.words.end(),
+                     [](const Sbp& word) { return word.is_partial(); });
+}
+
 // The passes of an expansion up to the durations of actors.
 class TimedStage {
  public:
@@ -87,8 +92,7 @@ class TimedStage {
   bool makes_pending_sum(StagedOpIndex index) const {
     const StagedOp& op = at(partition_.graph().ops, index);
     if (!op.members.empty() || (op.kind != "matmul" && !is_add_of_equals(op))) return false;
-    const NdSbp& made = at(partition_.graph().tensors, op.out.front()).words;
-    return std::any_of(made.begin(), made.end(), [](const Sbp& word) { return word.is_partial(); });
+    return is_pending(at(partition_.graph().tensors, op.out.front()));
   }
 
   // Whether every device has an equal part of each piece of what may be cut in the layer and its
@@ -106,7 +110,7 @@ class TimedStage {
     return true;
   }
 
-  // Of an operator that may be cut, in even pieces: all of them one after another.
+  // What an operator that may be cut takes in even pieces, all of them one after another.
   Duration duration_in_pieces(StagedOpIndex index, std::int64_t pieces) const {
     const ActorPlace place = partition_.place(index);
     const BlockId id = at(block_of_.front(), forms_.form_of(place.instance));
@@ -259,9 +263,7 @@ class LayerPaths {
     const auto& in = op(index).in;
     return std::any_of(in.begin(), in.end(), [&](StagedTensorIndex input) {
       const StagedTensor& tensor = at(graph().tensors, input);
-      const bool is_pending = std::any_of(tensor.words.begin(), tensor.words.end(),
-                                          [](const Sbp& word) { return word.is_partial(); });
-      return is_pending || cut.contains(tensor.producer);
+      return is_pending(tensor) || cut.contains(tensor.producer);
     });
   }
 
@@ -389,11 +391,12 @@ std::optional<std::vector<CutLayerCells>> cut_layer_cells(
     const ExpandOptions& options, const std::vector<std::int64_t>& pieces, PartTimes times) {
   const auto of_stage = [&](const TimedStage& stage) -> std::optional<std::vector<CutLayerCells>> {
     std::vector<CutLayerCells> all;
-    for (const std::int64_t& number : pieces) {
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      const std::int64_t number = pieces[i];
       Pieces most{number, {}};
       if (times == PartTimes::kAsked && number > 1) {
         if ((options.fusion && fuses_anything(cost)) || !stage.cuts_evenly(layer, number)) break;
-        most.asked = std::span(pieces.data(), &number + 1);
+        most.asked = std::span(pieces).first(i + 1);
       }
       const auto cut = cells_of(stage, layer, most);
       const LayerPaths forward(stage, StepPart::kForward, most, kinds_in_fused(cost));

@@ -88,17 +88,16 @@ ExpandOptions expand_from(const JsonCursor& value, const Strategy& strategy) {
     options.buckets.bytes = Bytes(limit_from(*bytes));
   if (const auto operations = value.find("bucket_operations"))
     options.buckets.operations = static_cast<std::int32_t>(limit_from(*operations));
-  // Nor were operators fused.
-  const auto fusion = value.find("fusion");
-  options.fusion = fusion && fusion->boolean();
+  // Plans from before a pass ran without it.
+  const auto is_on = [&](const char* pass) {
+    const auto found = value.find(pass);
+    return found && found->boolean();
+  };
+  options.fusion = is_on("fusion");
   options.plan_memory = value.at("plan_memory").boolean();
-  // Nor did older plans know these.
-  const auto in_place = value.find("in_place");
-  const auto symmetric = value.find("symmetric");
-  const auto join_runs = value.find("join_runs");
-  options.in_place = in_place && in_place->boolean();
-  options.symmetric = symmetric && symmetric->boolean();
-  options.join_runs = join_runs && join_runs->boolean();
+  options.in_place = is_on("in_place");
+  options.symmetric = is_on("symmetric");
+  options.join_runs = is_on("join_runs");
   return options;
 }
 

@@ -61,17 +61,25 @@ class ForwardWords {
   std::vector<Sbp> words_;
 };
 
-}  // namespace
+// Samples and positions of an input.
+using Sequence = std::pair<std::int64_t, std::int64_t>;
 
-CommunicationSketch::CommunicationSketch(const LogicalGraph& training, std::int64_t samples)
-    : layers_(at(training.num_layers())) {
-  ForwardWords words(training);
-  std::set<std::pair<std::int64_t, std::int64_t>> sequences;  // samples and positions of inputs
+std::set<Sequence> sequences_of(const LogicalGraph& training) {
+  std::set<Sequence> sequences;
   for (const LogicalOp& op : training.ops()) {
     if (!op.inputs.empty() || !training.registry().get(op.kind).on_host) continue;
     const Shape& shape = training.tensor(op.outputs[0]).type.shape;
     if (shape.rank() > 1) sequences.insert({shape[0], shape[1]});
   }
+  return sequences;
+}
+
+}  // namespace
+
+CommunicationSketch::CommunicationSketch(const LogicalGraph& training, std::int64_t samples)
+    : layers_(at(training.num_layers())) {
+  ForwardWords words(training);
+  const std::set<Sequence> sequences = sequences_of(training);
   std::vector<double> made(layers_.size()), whole(layers_.size()), unsplit(layers_.size());
   const auto has_sequence = [&](TensorId id) {
     const Shape& shape = training.tensor(id).type.shape;
@@ -91,12 +99,10 @@ CommunicationSketch::CommunicationSketch(const LogicalGraph& training, std::int6
       if (is_view_kind(op.kind)) continue;
       made[at(op.layer)] += bytes(output);
       if (words.of(output).is_partial()) layer.pending += bytes(output);
-      if (words.of(output).is_split()) continue;
-      whole[at(op.layer)] += bytes(output);
-      if (!has_sequence(output)) unsplit[at(op.layer)] += bytes(output);
-    }
-    for (const TensorId output : op.outputs) {
-      if (is_view_kind(op.kind)) continue;
+      if (!words.of(output).is_split()) {
+        whole[at(op.layer)] += bytes(output);
+        if (!has_sequence(output)) unsplit[at(op.layer)] += bytes(output);
+      }
       for (const LogicalGraph::Use& use : training.uses(output))
         if (training.op(use.op).layer > op.layer && training.op(use.op).phase == Phase::kForward) {
           layer.passed += bytes(output);
@@ -147,13 +153,13 @@ double Estimator::gather_s(double bytes, std::int64_t parts, std::int64_t stride
   return latency(parts, stride) + sent / bandwidth(parts, stride);
 }
 
-// One for each axis in use and for all devices of a stage together, and to and from each neighbour
-// of a stage.
-double Estimator::communicators(const Strategy& strategy) {
-  int axes = 0;
+// Each axis in use has one, and all devices of a stage together where several axes are in use; each
+// neighbour of a stage has two, one for each direction.
+std::int64_t Estimator::num_communicators(const Strategy& strategy) {
+  std::int64_t axes = 0;
   for (const std::int64_t extent : {strategy.dp, strategy.cp, strategy.ep, strategy.tp})
     axes += extent > 1 ? 1 : 0;
-  const int neighbours = strategy.pp > 2 ? 2 : static_cast<int>(strategy.pp) - 1;
+  const std::int64_t neighbours = std::min<std::int64_t>(strategy.pp - 1, 2);
   return axes + (axes > 1 ? 1 : 0) + 2 * neighbours;
 }
 
@@ -307,7 +313,7 @@ Guess Estimator::guess(const GraphProfile& profile, const SpaceNode& node,
          Bytes(static_cast<std::int64_t>(sp ? layer.pending * samples * (1 - 1 / tp) : 0))});
   for (const Bytes bytes : profile.likely_memory(s, places, micro_batches, open, whole))
     guess.bytes = std::max(guess.bytes, static_cast<double>(bytes.value));
-  guess.bytes += communicators(s) * static_cast<double>(per_communicator_.value);
+  guess.bytes += static_cast<double>(num_communicators(s) * per_communicator_.value);
   return guess;
 }
 

@@ -40,8 +40,8 @@ class CommunicationSketch {
 struct Guess {
   double seconds = 0;
   double bytes = 0;  // on the worst stage, with communicators, without other libraries
-  // Of the seconds, what transfers between stages and replicas take that nothing hides: bounds know
-  // little of it.
+  // Seconds, part of the above: transfers between stages and replicas that nothing hides. Bounds
+  // know little of them.
   double outside = 0;
 };
 
@@ -58,7 +58,7 @@ class Estimator {
               const std::vector<LayerPlace>& places, std::int64_t micro_batches) const;
 
  private:
-  static double communicators(const Strategy& strategy);
+  static std::int64_t num_communicators(const Strategy& strategy);
   double gather_s(double bytes, std::int64_t parts, std::int64_t stride) const;
   double bandwidth(std::int64_t parts, std::int64_t stride) const;
   double latency(std::int64_t parts, std::int64_t stride) const;

@@ -76,8 +76,8 @@ class NodeFacts {
     // Layers that nodes of other micro-batches share, whatever the pieces; with measured kernels of
     // the micro-batch as well, boxing of what may come in pieces being free.
     kOfAllSamples,
-    // Of the micro-batch, whatever the recomputation and the schedule; where nothing was measured
-    // whatever the pieces too.
+    // Layers of the node's own micro-batch, whatever the recomputation and the schedule; where
+    // nothing was measured whatever the pieces too.
     kOfMicroBatch,
   };
   std::optional<Duration> bound_with_choices(const SpaceNode& node,

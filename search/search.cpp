@@ -326,11 +326,12 @@ class Search {
     }
   }
 
+  static bool is_less_promising(const OpenNode& a, const OpenNode& b) { return a.key > b.key; }
+
   // The most promising is taken first, from behind.
   void put_neighbour(OpenNode open) {
     const auto place =
-        std::upper_bound(neighbours_.begin(), neighbours_.end(), open,
-                         [](const OpenNode& a, const OpenNode& b) { return a.key > b.key; });
+        std::upper_bound(neighbours_.begin(), neighbours_.end(), open, is_less_promising);
     neighbours_.insert(place, std::move(open));
   }
 
@@ -366,8 +367,7 @@ class Search {
         return;
       }
     }
-    std::stable_sort(neighbours_.begin(), neighbours_.end(),
-                     [](const OpenNode& a, const OpenNode& b) { return a.key > b.key; });
+    std::stable_sort(neighbours_.begin(), neighbours_.end(), is_less_promising);
     constexpr std::size_t kMost = 16;
     if (neighbours_.size() > kMost)
       neighbours_.erase(neighbours_.begin(), neighbours_.end() - kMost);

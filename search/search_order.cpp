@@ -12,7 +12,7 @@ namespace {
 // Weight of what was learned last.
 constexpr double kNew = 0.5;
 
-// Of a leaf, what is known of it: its layers, and a guess of what is outside of them.
+// What is known of a leaf: its layers, and a guess of what is outside of them.
 double seconds_with_layers(const OpenNode& leaf) {
   return to_seconds(*leaf.with_layers) + leaf.guess.outside;
 }

@@ -27,7 +27,8 @@ class SearchOrder {
 
   // What a plan took that was guessed at; `room` as above.
   void learn(const OpenNode& leaf, const Candidate& candidate, Bytes room);
-  // Of a leaf whose layers are known. Until there is a plan they say how much too low guesses are.
+  // Looks at a leaf whose layers are known: until there is a plan, they say how much too low
+  // guesses are.
   void note_layers(const OpenNode& leaf);
   void note_plan(const Strategy& strategy);  // it fits
   void note_miss() { ++misses_in_a_row_; }   // it does not

@@ -26,10 +26,8 @@ from support.standard_names import missing_includes
 PRECOMPILED = ("array", "cstddef", "cstdint", "functional", "map", "memory", "optional", "set", "span", "string",
                "string_view", "utility", "vector", "fmt/core.h")
 
-
-# A base for the headers that include it, the largest last. Those of `search` include the second's as well.
+# Each is a base for the headers that include it; the second includes the first.
 BASES = ("core/physical_graph.h", "search/search.h")
-
 
 PROJECT_INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 

@@ -4,9 +4,9 @@
 
 #include "actor/byte_order.h"
 #include "actor/dry_run.h"
-#include "actor/tape.h"
 #include "compiler/expand.h"
 #include "compiler/training_graph.h"
+#include "tests/compiler/step_times.h"
 #include "tests/compiler/toy_chain.h"
 #include "tests/compiler/toy_models.h"
 
@@ -21,23 +21,6 @@
 
 namespace sextant::testing::buckets_test {
 namespace {
-
-// alpha + one picosecond per byte, however many members.
-class AlphaNetwork : public NetworkModel {
- public:
-  explicit AlphaNetwork(std::int64_t alpha) : alpha_(alpha) {}
-  void complete(const CollectiveCost& cost, std::span<const Time> arrivals,
-                std::span<Time> done) const override {
-    const Time last = *std::max_element(arrivals.begin(), arrivals.end());
-    std::fill(done.begin(), done.end(), last + duration(cost));
-  }
-  Duration duration(const CollectiveCost& cost) const override {
-    return Duration(alpha_ + cost.global_bytes.value);
-  }
-
- private:
-  std::int64_t alpha_;
-};
 
 // Three layers on two replicas; each gradient is 4 x 4 f32 = 64 bytes, the last layer counts
 // samples in 4 bytes more.
@@ -76,18 +59,13 @@ std::vector<std::vector<std::string>> buckets_of(const PhysicalGraph& graph) {
   return buckets;
 }
 
-Time step_end(const PhysicalGraph& graph, const CostModel& cost, const NetworkModel& network) {
-  const Tape tape = record(graph);
-  return evaluate(tape, graph, entry_durations(tape, graph, cost), cost, network, {})
-      .step_end.back();
-}
 Time step_end(const PhysicalGraph& graph, const NetworkModel& network) {
   return step_end(graph, ToyCost(), network);
 }
 
 TEST_CASE("reductions that wait for each other start together") {
   // A start costs 1000 ps, a layer's backward 2: all three are ready long before the first is over.
-  const AlphaNetwork slow_start(1000);
+  const LineNetwork slow_start(1000, 1);
   const auto fused = buckets_of(expanded(three_layers(1), slow_start, {}));
   REQUIRE(fused.size() == 1);
   CHECK(fused[0] ==
@@ -100,7 +78,7 @@ TEST_CASE("reductions wait for the next one where nobody waits for them, and no 
   // of W of layer 2, gradients are there at 0, W + 1 and 2 W + 2, where the updates begin; that of
   // layer 0 waits for its reduction until 2 W + 67. So the one before must be over by 2 W + 2, and
   // the first by 2 W - 63; the count, of 5 ps and there long before, by 2 W - 128.
-  const AlphaNetwork network(1);
+  const LineNetwork network(1, 1);
   // The count waits for layer 2: 69 <= 72. Both until W + 1 for layer 1 would end at 234.
   CHECK(buckets_of(expanded(three_layers(100), network, {})) ==
         std::vector<std::vector<std::string>>{
@@ -116,7 +94,7 @@ TEST_CASE("reductions wait for the next one where nobody waits for them, and no 
 }
 
 TEST_CASE("limits of bytes and operations cut buckets, and zero turns them off") {
-  const AlphaNetwork network(1000);
+  const LineNetwork network(1000, 1);
   const auto sizes = [&](const BucketLimits& limits) {
     std::vector<std::size_t> sizes;
     for (const auto& bucket : buckets_of(expanded(three_layers(1), network, limits)))
@@ -132,12 +110,12 @@ TEST_CASE("limits of bytes and operations cut buckets, and zero turns them off")
 }
 
 // Counts how often it is asked for one gradient by itself, 64 bytes.
-class CountingNetwork : public AlphaNetwork {
+class CountingNetwork : public LineNetwork {
  public:
-  using AlphaNetwork::AlphaNetwork;
+  using LineNetwork::LineNetwork;
   Duration duration(const CollectiveCost& cost) const override {
     if (cost.global_bytes == Bytes(64)) ++questions;
-    return AlphaNetwork::duration(cost);
+    return LineNetwork::duration(cost);
   }
   mutable int questions = 0;
 };
@@ -146,7 +124,7 @@ TEST_CASE("a collective that recurs in every layer is sized and timed once") {
   const auto questions = [](int layers, const BucketLimits& limits) {
     ToyChain chain = three_layers(1);
     chain.layers = {layers};
-    const CountingNetwork network(1000);
+    const CountingNetwork network(1000, 1);
     expanded(chain, network, limits);
     return network.questions;
   };
@@ -158,7 +136,7 @@ TEST_CASE("a collective that recurs in every layer is sized and timed once") {
 TEST_CASE("a bucket is one start of the network and all of its bytes") {
   // Forward and backward of three layers and two micro-batches with W = 1: all gradients are there
   // within 3 ps of each other, so four starts become one: 3000 ps less, less the waiting.
-  const AlphaNetwork network(1000);
+  const LineNetwork network(1000, 1);
   const Time alone = step_end(expanded(three_layers(1), network, kOff), network);
   const Time fused = step_end(expanded(three_layers(1), network, {}), network);
   CHECK((alone - fused).value > 3 * 2950);  // three steps are timed
@@ -179,7 +157,7 @@ TEST_CASE("fused chains are sound and no slower, whatever the schedule, words an
     chain.cast = variant / 4 % 2 == 1;
     chain.tied = variant / 8 % 2 == 1;
     chain.host = variant / 16 % 2 == 1;
-    const AlphaNetwork network(std::int64_t{1} << variant % 11);
+    const LineNetwork network(std::int64_t{1} << variant % 11, 1);
     for (const Schedule schedule :
          {Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kZeroBubbleH1}) {
       ExpandOptions options;
@@ -219,7 +197,7 @@ TEST_CASE(
   };
   for (const std::int64_t alpha : {1, 100, 10000}) {
     CAPTURE(alpha);
-    const AlphaNetwork network(alpha);
+    const LineNetwork network(alpha, 1);
     const PhysicalGraph fused = compiled(network, {}), alone = compiled(network, kOff);
     const RankProgram& program = fused.programs[0];
     std::map<std::int32_t, std::set<std::int32_t>> acts;  // of gathers, by bucket

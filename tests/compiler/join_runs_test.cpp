@@ -2,9 +2,9 @@
 // it changes no order and costs no time.
 #include "compiler/join_runs.h"
 
-#include "actor/tape.h"
 #include "compiler/expand.h"
 #include "compiler/training_graph.h"
+#include "tests/compiler/step_times.h"
 #include "tests/compiler/toy_models.h"
 
 #include <doctest/doctest.h>
@@ -17,6 +17,8 @@
 #include <vector>
 
 namespace sextant::join_runs_test {
+using namespace testing;
+
 namespace {
 
 // A part of the bytes and operations, so that kernels differ.
@@ -32,23 +34,6 @@ class PartCost : public CostModel {
 
  private:
   std::int64_t part_, launch_;
-};
-
-// A start, and a time per byte.
-class LineNetwork : public NetworkModel {
- public:
-  LineNetwork(std::int64_t start, std::int64_t per_byte) : start_(start), per_byte_(per_byte) {}
-  void complete(const CollectiveCost& cost, std::span<const Time> arrivals,
-                std::span<Time> done) const override {
-    const Time last = *std::max_element(arrivals.begin(), arrivals.end());
-    std::fill(done.begin(), done.end(), last + duration(cost));
-  }
-  Duration duration(const CollectiveCost& cost) const override {
-    return Duration(start_ + per_byte_ * cost.global_bytes.value);
-  }
-
- private:
-  std::int64_t start_, per_byte_;
 };
 
 // ZeRO divides its matrices and its table; it leaves small tensors whole.
@@ -108,12 +93,6 @@ std::size_t num_runs(const PhysicalGraph& graph) {
   std::size_t count = 0;
   for (const RankProgram& program : graph.programs) count += program.order.size();
   return count;
-}
-
-Time step_end(const PhysicalGraph& graph, const CostModel& cost, const NetworkModel& network) {
-  const Tape tape = record(graph);
-  return evaluate(tape, graph, entry_durations(tape, graph, cost), cost, network, {})
-      .step_end.back();
 }
 
 TEST_CASE("updates whose reductions are over are one run, those that would wait are not") {
