@@ -10,9 +10,8 @@
 
 #include <benchmark/benchmark.h>
 
+namespace sextant::act_bench {
 namespace {
-
-using namespace sextant;
 
 const PhysicalGraph& graph() {
   static const PhysicalGraph value = [] {
@@ -37,7 +36,7 @@ void plain_loop(benchmark::State& state) {
   }
   per_run(state);
 }
-BENCHMARK(plain_loop);
+BENCHMARK(plain_loop)->Name("act/plain_loop");
 
 void protocol_act(benchmark::State& state) {
   const ProgramTables tables(graph(), ProgramId(0));
@@ -51,7 +50,7 @@ void protocol_act(benchmark::State& state) {
   }
   per_run(state);
 }
-BENCHMARK(protocol_act);
+BENCHMARK(protocol_act)->Name("act/protocol_act");
 
 // A device that accepts everything and does nothing.
 class NullDevice final : public Device {
@@ -90,7 +89,7 @@ void runtime_launch(benchmark::State& state) {
   for (auto _ : state) runtime.run(1);
   per_run(state);
 }
-BENCHMARK(runtime_launch);
+BENCHMARK(runtime_launch)->Name("act/runtime_launch");
 
 class UnitCost : public CostModel {
  public:
@@ -116,38 +115,37 @@ void tape_entry(benchmark::State& state) {
   per_run(state);
   state.SetItemsProcessed(state.items_processed() * options.steps);
 }
-BENCHMARK(tape_entry)->Arg(0)->Arg(10);
+BENCHMARK(tape_entry)->Name("act/tape_entry")->Arg(0)->Arg(10);
 
 void build_tables(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(ProgramTables(graph(), ProgramId(0)));
   per_run(state);
 }
-BENCHMARK(build_tables)->Unit(benchmark::kMillisecond);
+BENCHMARK(build_tables)->Name("act/build_tables")->Unit(benchmark::kMillisecond);
 
 void dry(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(dry_run(graph()));
   per_run(state);
 }
-BENCHMARK(dry)->Unit(benchmark::kMillisecond);
+BENCHMARK(dry)->Name("act/dry")->Unit(benchmark::kMillisecond);
 
 void record_tape(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(record(graph()));
   per_run(state);
 }
-BENCHMARK(record_tape)->Unit(benchmark::kMillisecond);
+BENCHMARK(record_tape)->Name("act/record_tape")->Unit(benchmark::kMillisecond);
 
 void find_guards(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(missing_guards(graph(), ProgramId(0)));
   per_run(state);
 }
-BENCHMARK(find_guards)->Unit(benchmark::kMillisecond);
+BENCHMARK(find_guards)->Name("act/find_guards")->Unit(benchmark::kMillisecond);
 
 void check_bytes(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(check_byte_order(graph(), ProgramId(0)));
   per_run(state);
 }
-BENCHMARK(check_bytes)->Unit(benchmark::kMillisecond);
+BENCHMARK(check_bytes)->Name("act/check_bytes")->Unit(benchmark::kMillisecond);
 
 }  // namespace
-
-BENCHMARK_MAIN();
+}  // namespace sextant::act_bench

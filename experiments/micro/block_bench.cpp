@@ -17,9 +17,8 @@
 #include <string>
 #include <vector>
 
+namespace sextant::block_bench {
 namespace {
-
-using namespace sextant;
 
 struct PlanText {
   std::string model, strategy;
@@ -67,8 +66,12 @@ void step_ends(benchmark::State& state) {
   state.counters["kinds"] = static_cast<double>(blocks.num_kinds());
   state.counters["outside"] = static_cast<double>(blocks.loose.size());
 }
-BENCHMARK(step_ends)->DenseRange(0, 3)->ArgName("plan")->MeasureProcessCPUTime()->Unit(
-    benchmark::kMillisecond);
+BENCHMARK(step_ends)
+    ->Name("block/step_ends")
+    ->DenseRange(0, 3)
+    ->ArgName("plan")
+    ->MeasureProcessCPUTime()
+    ->Unit(benchmark::kMillisecond);
 
 enum Part { kCut, kDurations, kMatrices, kEvaluate, kTape };
 
@@ -104,11 +107,11 @@ void part(benchmark::State& state) {
   for (auto _ : state) run();
 }
 BENCHMARK(part)
+    ->Name("block/part")
     ->ArgsProduct({{0, 1, 2, 3}, {kCut, kDurations, kMatrices, kEvaluate, kTape}})
     ->ArgNames({"plan", "part"})
     ->MeasureProcessCPUTime()
     ->Unit(benchmark::kMillisecond);
 
 }  // namespace
-
-BENCHMARK_MAIN();
+}  // namespace sextant::block_bench

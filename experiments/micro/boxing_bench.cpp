@@ -20,9 +20,8 @@
 #include <string>
 #include <vector>
 
+namespace sextant::boxing_bench {
 namespace {
-
-using namespace sextant;
 
 const TensorType kType{Shape{4096, 1024}, DType::kBF16};
 
@@ -170,9 +169,11 @@ void known_plan(benchmark::State& state, const char* mesh, BoxingObjective objec
 constexpr auto kBytes = BoxingObjective::kBytes;
 constexpr auto kTime = BoxingObjective::kTime;
 
-BENCHMARK_CAPTURE(known_plan, 2x4_bytes, "[dp=2, tp=4]", kBytes);
-BENCHMARK_CAPTURE(known_plan, 2x4_time, "[dp=2, tp=4]", kTime);
-BENCHMARK_CAPTURE(known_plan, 4x4x4_bytes, "[a=4, b=4, c=4]", kBytes);
+BENCHMARK_CAPTURE(known_plan, 2x4_bytes, "[dp=2, tp=4]", kBytes)
+    ->Name("boxing/known_plan/2x4_bytes");
+BENCHMARK_CAPTURE(known_plan, 2x4_time, "[dp=2, tp=4]", kTime)->Name("boxing/known_plan/2x4_time");
+BENCHMARK_CAPTURE(known_plan, 4x4x4_bytes, "[a=4, b=4, c=4]", kBytes)
+    ->Name("boxing/known_plan/4x4x4_bytes");
 
 // Meshes of the benchmarks, each planned by bytes and by time.
 struct Case {
@@ -190,25 +191,22 @@ const Case kCases[] = {
     {"2x4_disjoint", "[dp=2, tp=4]", "[dp=2, tp=4]{8-15}", kAll, 16},
 };
 
-void register_all() {
+bool register_all() {
   for (const Case& c : kCases)
     for (const BoxingObjective objective : {kBytes, kTime}) {
       const std::string name =
           std::string("/") + c.name + (objective == kBytes ? "_bytes" : "_time");
-      benchmark::RegisterBenchmark(("plan" + name).c_str(), plan, c.from, c.to, objective, c.pairs)
+      benchmark::RegisterBenchmark(("boxing/plan" + name).c_str(), plan, c.from, c.to, objective,
+                                   c.pairs)
           ->Unit(benchmark::kMicrosecond);
       if (c.naive_pairs > 0)
-        benchmark::RegisterBenchmark(("naive" + name).c_str(), naive, c.from, c.to, objective,
-                                     c.naive_pairs)
+        benchmark::RegisterBenchmark(("boxing/naive" + name).c_str(), naive, c.from, c.to,
+                                     objective, c.naive_pairs)
             ->Unit(benchmark::kMicrosecond);
     }
+  return true;
 }
+[[maybe_unused]] const bool kRegistered = register_all();
 
 }  // namespace
-
-int main(int argc, char** argv) {
-  register_all();
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  benchmark::RunSpecifiedBenchmarks();
-}
+}  // namespace sextant::boxing_bench

@@ -12,7 +12,7 @@
 #include <random>
 #include <vector>
 
-namespace sextant {
+namespace sextant::collective_bench {
 namespace {
 
 // A step of compute takes 1 ms, 10 % more or less where it jitters.
@@ -103,13 +103,15 @@ void sizes(benchmark::internal::Benchmark* bench) {
   bench->ArgNames({"members", "jitter"})->Unit(benchmark::kMicrosecond);
 }
 
-BENCHMARK(equal_hops)->Apply(sizes);
-BENCHMARK(window)->Apply(sizes);
-BENCHMARK(unequal_hops)->Apply(sizes);
-BENCHMARK(by_steps)->Args({64, 1})->Args({1024, 1})->Unit(benchmark::kMicrosecond);
-BENCHMARK(one_duration)->Arg(2)->Arg(8)->Arg(64)->Arg(1024);
+BENCHMARK(equal_hops)->Name("collective/equal_hops")->Apply(sizes);
+BENCHMARK(window)->Name("collective/window")->Apply(sizes);
+BENCHMARK(unequal_hops)->Name("collective/unequal_hops")->Apply(sizes);
+BENCHMARK(by_steps)
+    ->Name("collective/by_steps")
+    ->Args({64, 1})
+    ->Args({1024, 1})
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK(one_duration)->Name("collective/one_duration")->Arg(2)->Arg(8)->Arg(64)->Arg(1024);
 
 }  // namespace
-}  // namespace sextant
-
-BENCHMARK_MAIN();
+}  // namespace sextant::collective_bench

@@ -13,9 +13,8 @@
 #include <memory>
 #include <string>
 
+namespace sextant::compile_bench {
 namespace {
-
-using namespace sextant;
 
 std::int64_t actors_of(const PhysicalGraph& graph) {
   std::int64_t actors = 0;
@@ -43,7 +42,11 @@ void irregular_operators(benchmark::State& state) {
     report(state, graph);
   }
 }
-BENCHMARK(irregular_operators)->Arg(7600)->Arg(76000)->Unit(benchmark::kMillisecond);
+BENCHMARK(irregular_operators)
+    ->Name("compile/irregular_operators")
+    ->Arg(7600)
+    ->Arg(76000)
+    ->Unit(benchmark::kMillisecond);
 
 // From the model's name to the checked physical graph: all classes of ranks.
 void gpt3(benchmark::State& state) {
@@ -63,8 +66,7 @@ void gpt3(benchmark::State& state) {
     report(state, graph);
   }
 }
-BENCHMARK(gpt3)->Arg(1024)->Arg(16384)->Unit(benchmark::kMillisecond);
+BENCHMARK(gpt3)->Name("compile/gpt3")->Arg(1024)->Arg(16384)->Unit(benchmark::kMillisecond);
 
 }  // namespace
-
-BENCHMARK_MAIN();
+}  // namespace sextant::compile_bench

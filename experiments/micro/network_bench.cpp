@@ -9,9 +9,8 @@
 #include <cmath>
 #include <string>
 
+namespace sextant::network_bench {
 namespace {
-
-using namespace sextant;
 
 constexpr int kArity = 16;  // 1,024 hosts
 
@@ -25,6 +24,7 @@ void flows_on_fat_tree(benchmark::State& state) {
   state.SetLabel(state.range(1) != 0 ? "begin together" : "begin within 10 ms");
 }
 BENCHMARK(flows_on_fat_tree)
+    ->Name("network/flows_on_fat_tree")
     ->ArgsProduct({{1000, 2000, 4000}, {0, 1}})
     ->Unit(benchmark::kMillisecond);
 
@@ -47,7 +47,11 @@ void naive_flows_on_fat_tree(benchmark::State& state) {
   if (worst > 1e-3) state.SkipWithError(("an end is off by " + std::to_string(worst)).c_str());
   state.SetItemsProcessed(state.iterations() * state.range(0));
 }
-BENCHMARK(naive_flows_on_fat_tree)->Arg(1000)->Iterations(1)->Unit(benchmark::kMillisecond);
+BENCHMARK(naive_flows_on_fat_tree)
+    ->Name("network/naive_flows_on_fat_tree")
+    ->Arg(1000)
+    ->Iterations(1)
+    ->Unit(benchmark::kMillisecond);
 
 void first_rates(benchmark::State& state) {
   const FatTree tree(kArity);
@@ -62,8 +66,7 @@ void first_rates(benchmark::State& state) {
   }
   state.SetItemsProcessed(state.iterations() * state.range(0));
 }
-BENCHMARK(first_rates)->Arg(4000)->Unit(benchmark::kMillisecond);
+BENCHMARK(first_rates)->Name("network/first_rates")->Arg(4000)->Unit(benchmark::kMillisecond);
 
 }  // namespace
-
-BENCHMARK_MAIN();
+}  // namespace sextant::network_bench

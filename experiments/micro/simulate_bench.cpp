@@ -25,9 +25,8 @@
 #include <memory>
 #include <string>
 
+namespace sextant::simulate_bench {
 namespace {
-
-using namespace sextant;
 
 // Of this process, since the last reset; 0 where the kernel does not say.
 void reset_peak() { std::ofstream("/proc/self/clear_refs") << "5"; }
@@ -87,6 +86,7 @@ void gpt3_simulate(benchmark::State& state) {
   state.counters["peak_MiB"] = peak_mib();
 }
 BENCHMARK(gpt3_simulate)
+    ->Name("simulate/gpt3_simulate")
     ->ArgsProduct({{1024, 16384}, {0, 1}})
     ->ArgNames({"ranks", "interleaved"})
     ->MeasureProcessCPUTime()
@@ -104,6 +104,7 @@ void gpt3_compiled(benchmark::State& state) {
   state.counters["peak_MiB"] = peak_mib();
 }
 BENCHMARK(gpt3_compiled)
+    ->Name("simulate/gpt3_compiled")
     ->ArgsProduct({{1024, 16384}, {0, 1}})
     ->ArgNames({"ranks", "interleaved"})
     ->MeasureProcessCPUTime()
@@ -119,6 +120,7 @@ void gpt3_again(benchmark::State& state) {
   state.SetItemsProcessed(events);
 }
 BENCHMARK(gpt3_again)
+    ->Name("simulate/gpt3_again")
     ->ArgsProduct({{1024, 16384}, {0, 1}})
     ->ArgNames({"ranks", "interleaved"})
     ->MeasureProcessCPUTime()
@@ -174,6 +176,7 @@ void gpt3_part(benchmark::State& state) {
   state.counters["entries"] = static_cast<double>(entries);
 }
 BENCHMARK(gpt3_part)
+    ->Name("simulate/gpt3_part")
     ->ArgsProduct({{1024, 16384},
                    {0, 1},
                    {kMembers, kColours, kClasses, kDryRun, kRecord, kDurations, kFlatten,
@@ -226,6 +229,7 @@ void ring_messages(benchmark::State& state) {
               known == peer.end() ? 0 : known->second);
 }
 BENCHMARK(ring_messages)
+    ->Name("simulate/ring_messages")
     ->ArgsProduct({{64, 256, 1024}, {0}, {0, 10}})
     ->Args({1024, 1, 0})
     ->Args({4096, 1, 0})
@@ -238,6 +242,7 @@ void hierarchical_messages(benchmark::State& state) {
               state.range(0) == 1024 ? 6.8 : 113);
 }
 BENCHMARK(hierarchical_messages)
+    ->Name("simulate/hierarchical_messages")
     ->ArgsProduct({{1024, 4096}, {0}, {0, 10}})
     ->Args({1024, 1, 0})
     ->Args({4096, 1, 0})
@@ -268,6 +273,7 @@ void ring_collective(benchmark::State& state) {
   collectives_of(state, spec, known == peer.end() ? 0 : known->second);
 }
 BENCHMARK(ring_collective)
+    ->Name("simulate/ring_collective")
     ->ArgsProduct({{64, 256, 1024, 4096}, {0}, {0, 10}})
     ->ArgsProduct({{64, 256, 1024, 4096}, {1}, {0}})
     ->ArgNames(kWorkload)
@@ -283,6 +289,7 @@ void hierarchical_collective(benchmark::State& state) {
   collectives_of(state, spec, known == peer.end() ? 0 : known->second);
 }
 BENCHMARK(hierarchical_collective)
+    ->Name("simulate/hierarchical_collective")
     ->ArgsProduct({{64, 256, 1024, 4096}, {0}, {0, 10}})
     ->ArgsProduct({{64, 256, 1024, 4096}, {1}, {0}})
     ->ArgNames(kWorkload)
@@ -311,7 +318,13 @@ void ring_recurrence(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * 2 * (n - 1) * n);
   state.counters["peak_MiB"] = peak_mib();
 }
-BENCHMARK(ring_recurrence)->Arg(64)->Arg(256)->Arg(1024)->Arg(4096)->Unit(benchmark::kMillisecond);
+BENCHMARK(ring_recurrence)
+    ->Name("simulate/ring_recurrence")
+    ->Arg(64)
+    ->Arg(256)
+    ->Arg(1024)
+    ->Arg(4096)
+    ->Unit(benchmark::kMillisecond);
 
 // Four layers, tp=8, the rest data parallel; collectives are one communication each.
 void gpt_four_layers(benchmark::State& state) {
@@ -328,6 +341,7 @@ void gpt_four_layers(benchmark::State& state) {
                 static_cast<double>(state.range(2)) / 100, 0, peer);
 }
 BENCHMARK(gpt_four_layers)
+    ->Name("simulate/gpt_four_layers")
     ->ArgsProduct({{64, 256, 1024}, {0}, {0, 10}})
     ->ArgsProduct({{64, 256, 1024}, {1}, {0}})
     ->ArgNames(kWorkload)
@@ -335,5 +349,4 @@ BENCHMARK(gpt_four_layers)
     ->Unit(benchmark::kMillisecond);
 
 }  // namespace
-
-BENCHMARK_MAIN();
+}  // namespace sextant::simulate_bench

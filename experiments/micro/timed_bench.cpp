@@ -11,9 +11,8 @@
 #include <queue>
 #include <random>
 
+namespace sextant::timed_bench {
 namespace {
-
-using namespace sextant;
 
 constexpr std::int32_t kRanks = 256, kTensor = 8, kLayers = 50;
 
@@ -169,6 +168,7 @@ void timed(benchmark::State& state) {
   state.SetLabel(labels[state.range(0)]);
 }
 BENCHMARK(timed)
+    ->Name("timed/timed")
     ->ArgsProduct({{kWide, kContended, kOverlap}, {0, 10}})
     ->Unit(benchmark::kMillisecond);
 
@@ -183,7 +183,7 @@ void one_pass(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * options.steps *
                           static_cast<std::int64_t>(workload().tape.entries.size()));
 }
-BENCHMARK(one_pass)->Arg(0)->Arg(10)->Unit(benchmark::kMillisecond);
+BENCHMARK(one_pass)->Name("timed/one_pass")->Arg(0)->Arg(10)->Unit(benchmark::kMillisecond);
 
 // ---------------------------------------------------------------- event queues
 
@@ -269,10 +269,9 @@ void hold(benchmark::State& state, Queue queue) {
 void four_heap(benchmark::State& state) { hold(state, FourHeap()); }
 void binary_heap(benchmark::State& state) { hold(state, BinaryHeap()); }
 void calendar(benchmark::State& state) { hold(state, Calendar(state.range(0))); }
-BENCHMARK(four_heap)->Arg(1000)->Arg(100'000);
-BENCHMARK(binary_heap)->Arg(1000)->Arg(100'000);
-BENCHMARK(calendar)->Arg(1000)->Arg(100'000);
+BENCHMARK(four_heap)->Name("timed/four_heap")->Arg(1000)->Arg(100'000);
+BENCHMARK(binary_heap)->Name("timed/binary_heap")->Arg(1000)->Arg(100'000);
+BENCHMARK(calendar)->Name("timed/calendar")->Arg(1000)->Arg(100'000);
 
 }  // namespace
-
-BENCHMARK_MAIN();
+}  // namespace sextant::timed_bench

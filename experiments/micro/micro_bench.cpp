@@ -1,0 +1,5 @@
+// The benchmarks of this folder's *_bench.cpp files in one program; their names begin with the
+// file's.
+#include <benchmark/benchmark.h>
+
+BENCHMARK_MAIN();
