@@ -5,6 +5,7 @@
 #include "core/check.h"
 #include "core/nearest.h"
 #include "core/operator.h"
+#include "core/operators/attention.h"
 #include "core/tensor_types.h"
 
 #include <algorithm>
@@ -14,8 +15,6 @@
 
 namespace sextant {
 namespace {
-
-constexpr std::size_t kSequenceDim = 1, kHeads = 2;
 
 bool is_whole_attention(const LogicalOp& op) {
   return op.kind == "attention" || op.kind == "attention_grad";
@@ -42,8 +41,8 @@ std::string degrees_below(std::int64_t parts, std::int64_t tp, std::int64_t head
 // Whole heads on every device, so that nobody holds a key/value head without its queries.
 void require_divisible_heads(const LogicalGraph& graph, const LogicalOp& op,
                              const Strategy& strategy) {
-  const std::int64_t heads = shape_of(graph, op, 0)[kHeads];
-  const std::int64_t kv_heads = shape_of(graph, op, 1)[kHeads];
+  const std::int64_t heads = shape_of(graph, op, 0)[AttentionDims::kHeads];
+  const std::int64_t kv_heads = shape_of(graph, op, 1)[AttentionDims::kHeads];
   const std::int64_t parts = strategy.cp * strategy.tp;
   if (heads % parts == 0 && kv_heads % parts == 0) return;
   const std::string hint =
@@ -64,7 +63,7 @@ bool passes_chunks_on(const LogicalGraph& graph, const LogicalOp& op, std::int64
   const std::vector<SbpSignature> rows =
       def.signatures(types_of(graph, op.inputs), types_of(graph, op.outputs), op.attributes);
   return std::any_of(rows.begin(), rows.end(), [&](const SbpSignature& row) {
-    return row.ring == devices && row.inputs[0] == Sbp::split(kSequenceDim);
+    return row.ring == devices && row.inputs[0] == Sbp::split(AttentionDims::kSequence);
   });
 }
 
@@ -74,16 +73,18 @@ class ContextWords {
       : graph_(graph), axis_(axis), constraints_(constraints) {}
 
   void keep(OpId id) {
-    for (std::size_t i = 0; i < graph_.op(id).inputs.size(); ++i) give({id, i}, kSequenceDim);
+    for (std::size_t i = 0; i < graph_.op(id).inputs.size(); ++i)
+      give({id, i}, AttentionDims::kSequence);
   }
 
   // Heads in; positions for whoever else reads what comes out.
   void exchange(OpId id) {
     const LogicalOp& op = graph_.op(id);
-    for (std::size_t i = 0; i < op.inputs.size(); ++i) give({id, i}, kHeads);
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) give({id, i}, AttentionDims::kHeads);
     for (const TensorId output : op.outputs)
       for (const LogicalGraph::Use& use : graph_.uses(output))
-        if (!is_whole_attention(graph_.op(use.op))) give({use.op, use.input}, kSequenceDim);
+        if (!is_whole_attention(graph_.op(use.op)))
+          give({use.op, use.input}, AttentionDims::kSequence);
   }
 
  private:
@@ -100,10 +101,11 @@ class ContextWords {
 
 std::optional<std::size_t> context_dim(const LogicalGraph& training, const Strategy& strategy,
                                        const Shape& input) {
-  if (strategy.cp == 1 || input.rank() <= kSequenceDim) return std::nullopt;
+  if (strategy.cp == 1 || input.rank() <= AttentionDims::kSequence) return std::nullopt;
   for (const LogicalOp& op : training.ops())
-    if (sees_sequence(op) && shape_of(training, op, 0)[kSequenceDim] == input[kSequenceDim])
-      return kSequenceDim;
+    if (sees_sequence(op) &&
+        shape_of(training, op, 0)[AttentionDims::kSequence] == input[AttentionDims::kSequence])
+      return AttentionDims::kSequence;
   return std::nullopt;
 }
 
@@ -119,7 +121,7 @@ std::optional<std::size_t> context_read_dim(const LogicalGraph& training, const 
   for (const SbpSignature& row : training.registry().get(op.kind).signatures(
            types_of(training, op.inputs), types_of(training, op.outputs), op.attributes)) {
     const bool splits_positions = std::all_of(along.begin(), along.end(), [&](std::size_t i) {
-      return row.inputs[i] == Sbp::split(kSequenceDim);
+      return row.inputs[i] == Sbp::split(AttentionDims::kSequence);
     });
     if (!splits_positions) continue;
     if (row.inputs[input].is_broadcast()) return std::nullopt;

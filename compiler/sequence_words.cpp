@@ -4,6 +4,7 @@
 #include "compiler/stage.h"
 #include "core/check.h"
 #include "core/operator.h"
+#include "core/operators/attention.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -14,8 +15,6 @@
 
 namespace sextant {
 namespace {
-
-constexpr std::size_t kBatchDim = 0, kSequenceDim = 1;
 
 class SequenceSplitter {
  public:
@@ -54,7 +53,8 @@ class SequenceSplitter {
     for (const LogicalOp& op : training_.ops()) {
       if (!op.inputs.empty() || !training_.registry().get(op.kind).on_host) continue;
       const Shape& shape = training_.tensor(op.outputs[0]).type.shape;
-      if (shape.rank() > kSequenceDim) sequences_.insert({shape[kBatchDim], shape[kSequenceDim]});
+      if (shape.rank() > AttentionDims::kSequence)
+        sequences_.insert({shape[AttentionDims::kBatch], shape[AttentionDims::kSequence]});
     }
   }
 
@@ -65,7 +65,7 @@ class SequenceSplitter {
     if (!is_whole(words) || holds_samples(words)) return false;
     const std::optional<SbpSignature> row = row_with_parts(training_.op(id), index);
     if (!row) return false;
-    for (const std::size_t axis : tp_) words[axis] = Sbp::split(kSequenceDim);
+    for (const std::size_t axis : tp_) words[axis] = Sbp::split(AttentionDims::kSequence);
     words_.constraints.tensors[tensor] = std::move(words);
     words_.times.per_use.insert(tensor);
     read_parts(id, *row);
@@ -100,15 +100,15 @@ class SequenceSplitter {
   bool holds_features(TensorId id) const {
     const LogicalTensor& tensor = training_.tensor(id);
     const Shape& shape = tensor.type.shape;
-    return shape.rank() > kSequenceDim + 1 && is_floating(tensor.type.dtype) &&
-           sequences_.count({shape[kBatchDim], shape[kSequenceDim]}) != 0;
+    return shape.rank() > AttentionDims::kSequence + 1 && is_floating(tensor.type.dtype) &&
+           sequences_.count({shape[AttentionDims::kBatch], shape[AttentionDims::kSequence]}) != 0;
   }
 
   // Replicas split the dim of the sequence: it holds samples, and has the extent of a sequence by
   // chance. What experts get has dims [experts, samples x capacity, features].
   bool holds_samples(const NdSbp& words) const {
     return std::any_of(replica_axes_.begin(), replica_axes_.end(), [&](std::size_t axis) {
-      return words[axis].is_split() && words[axis].dim == kSequenceDim;
+      return words[axis].is_split() && words[axis].dim == AttentionDims::kSequence;
     });
   }
 
@@ -119,7 +119,7 @@ class SequenceSplitter {
     for (const TensorId output : op.outputs) outputs.push_back(training_.tensor(output).type);
     const auto rows = training_.registry().get(op.kind).signatures(inputs, outputs, op.attributes);
     const auto found = std::find_if(rows.begin(), rows.end(), [&](const SbpSignature& row) {
-      return row.outputs[index] == Sbp::split(kSequenceDim);
+      return row.outputs[index] == Sbp::split(AttentionDims::kSequence);
     });
     if (found == rows.end()) return std::nullopt;
     return *found;

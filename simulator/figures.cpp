@@ -75,7 +75,7 @@ std::map<Claim, std::set<double>> builtin_figures() {
 }
 
 // Units in texts round in the last digit.
-bool is_same(double a, double b) { return std::abs(a - b) <= 1e-9 * std::abs(b); }
+bool is_same_figure(double a, double b) { return std::abs(a - b) <= 1e-9 * std::abs(b); }
 
 }  // namespace
 
@@ -113,7 +113,7 @@ void mark_edited_figures(Cluster& cluster) {
     if (found == builtin.end()) return;
     const std::set<double>& values = found->second;
     if (std::any_of(values.begin(), values.end(),
-                    [&number](double value) { return is_same(number.value, value); }))
+                    [&number](double value) { return is_same_figure(number.value, value); }))
       return;
     number.source = fmt::format("edited: {} {} {}", number.source,
                                 values.size() == 1 ? "says" : "does not say this, but",

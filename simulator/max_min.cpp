@@ -15,7 +15,7 @@ namespace {
 // Levels this close are one: what floating-point sums in another order differ by must not travel.
 constexpr double kSameLevel = 1e-14;
 
-bool is_same(double a, double b) {
+bool is_same_level(double a, double b) {
   return a == b || (b < kNoLimit && std::abs(a - b) <= kSameLevel * b);
 }
 
@@ -221,7 +221,7 @@ void MaxMin::settle(std::int32_t link, double key) {
   at.is_queued = false;
   if (!std::exchange(at.is_known, true)) at.wanted = level_of(link);
   const double level = level_[index(link)];
-  if (is_same(at.wanted, level)) return;
+  if (is_same_level(at.wanted, level)) return;
   if (const double turn = std::min(at.wanted, level); turn > key) return queue(link, turn);
   if (at.wanted > level) {
     set_level(link, kNoLimit, key);
@@ -275,7 +275,7 @@ void MaxMin::solve() {
     at.wanted = level_of(link);
     at.is_known = true;
     const double level = level_[index(link)];
-    if (!is_same(at.wanted, level)) queue(link, std::min(at.wanted, level));
+    if (!is_same_level(at.wanted, level)) queue(link, std::min(at.wanted, level));
   }
   touched_.clear();
   while (!heap_.empty()) {

@@ -5,31 +5,10 @@
 #include "core/check.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 namespace sextant {
 namespace {
-
-// The neutral element of a reduction; limits of integers by saturation, of bool 0 or 1.
-double neutral_value(ReduceOp op) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  switch (op) {
-    case ReduceOp::kSum:
-      return 0;
-    case ReduceOp::kMax:
-      return -kInfinity;
-    case ReduceOp::kMin:
-      return kInfinity;
-  }
-  return 0;
-}
-
-std::uint64_t neutral_pattern(ReduceOp op, DType dtype) {
-  // A flag is true for everything that is not 0, -infinity included.
-  if (dtype == DType::kBool) return pattern_of(dtype, op == ReduceOp::kMin ? 1 : 0);
-  return pattern_of(dtype, neutral_value(op));
-}
 
 void add_script_step(Movement& movement, const LocalStep& step, DType dtype,
                      const ScriptBuffers& buffers) {

@@ -13,7 +13,7 @@ namespace sextant {
 namespace {
 
 // 32 KiB of the left operand, 64 KiB of the right one and 16 KiB of sums: a core's second cache.
-constexpr std::size_t kRows = 32, kDepth = 128, kColumns = 64;
+constexpr std::size_t kTileRows = 32, kTileDepth = 128, kTileColumns = 64;
 
 // A matrix in a tensor: element (row, column) is `first` + row x `by_row` + column x `by_column`.
 struct Strided {
@@ -32,9 +32,9 @@ template <std::size_t kHeight, std::size_t kWidth>
 using ProductTile = std::array<std::array<double, kWidth>, kHeight>;
 
 struct Blocks {
-  ProductTile<kRows, kDepth> left;
-  ProductTile<kDepth, kColumns> right;
-  ProductTile<kRows, kColumns> sums;
+  ProductTile<kTileRows, kTileDepth> left;
+  ProductTile<kTileDepth, kTileColumns> right;
+  ProductTile<kTileRows, kTileColumns> sums;
 };
 
 // Of `values` from (row, column) on; zero beyond `columns`.
@@ -53,7 +53,8 @@ void add_products(Blocks& blocks, std::size_t rows, std::size_t depth) {
   for (std::size_t r = 0; r < rows; ++r)
     for (std::size_t i = 0; i < depth; ++i) {
       const double factor = blocks.left[r][i];
-      for (std::size_t c = 0; c < kColumns; ++c) blocks.sums[r][c] += factor * blocks.right[i][c];
+      for (std::size_t c = 0; c < kTileColumns; ++c)
+        blocks.sums[r][c] += factor * blocks.right[i][c];
     }
 }
 
@@ -65,14 +66,15 @@ void multiply(const Extents& extents, const Values& left, const Strided& left_at
               const Values& right, const Strided& right_at, const Output& y, const Strided& y_at,
               Blocks& blocks) {
   const auto [m, n, k] = extents;
-  for (std::size_t column = 0; column < n; column += kColumns)
-    for (std::size_t row = 0; row < m; row += kRows) {
-      const std::size_t height = std::min(kRows, m - row), width = std::min(kColumns, n - column);
+  for (std::size_t column = 0; column < n; column += kTileColumns)
+    for (std::size_t row = 0; row < m; row += kTileRows) {
+      const std::size_t height = std::min(kTileRows, m - row),
+                        width = std::min(kTileColumns, n - column);
       blocks.sums = {};
-      for (std::size_t i = 0; i < k; i += kDepth) {
+      for (std::size_t i = 0; i < k; i += kTileDepth) {
         fill(blocks.left, left, left_at, row, i, m, k);
         fill(blocks.right, right, right_at, i, column, k, n);
-        add_products(blocks, height, std::min(kDepth, k - i));
+        add_products(blocks, height, std::min(kTileDepth, k - i));
       }
       for (std::size_t r = 0; r < height; ++r)
         for (std::size_t c = 0; c < width; ++c)

@@ -12,7 +12,6 @@
 #include "core/operators/reduced_dims.h"
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -201,20 +200,6 @@ Made make_concat(const KernelContext& call, CudaContext& /*device*/) {
     cutting.put(part, 0, start);
   cutting.finish(0);
   return cutting.kernel();
-}
-
-// The neutral element of a reduction: infinite where the type can be.
-std::uint64_t neutral_pattern(ReduceOp op, DType dtype) {
-  using Numbers = std::numeric_limits<double>;
-  switch (op) {
-    case ReduceOp::kSum:
-      return 0;
-    case ReduceOp::kMax:
-      return dtype == DType::kBool ? 0 : pattern_of(dtype, -Numbers::infinity());
-    case ReduceOp::kMin:
-      return pattern_of(dtype, Numbers::infinity());
-  }
-  return 0;
 }
 
 // Nothing where neutral elements other than zero would have to be added to what is there.

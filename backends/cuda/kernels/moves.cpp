@@ -172,6 +172,20 @@ std::uint64_t pattern_of(DType dtype, double value) {
   return 0;
 }
 
+std::uint64_t neutral_pattern(ReduceOp op, DType dtype) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  switch (op) {
+    case ReduceOp::kSum:
+      return 0;
+    case ReduceOp::kMax:
+      // A flag is true for everything that is not 0, -infinity included.
+      return dtype == DType::kBool ? 0 : pattern_of(dtype, -kInfinity);
+    case ReduceOp::kMin:
+      return pattern_of(dtype, kInfinity);
+  }
+  return 0;
+}
+
 CudaFill fill_of(const KernelOperand& operand, std::uint64_t pattern) {
   return {operand.data, size_of(operand.local).value, pattern};
 }

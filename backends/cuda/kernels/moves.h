@@ -36,6 +36,8 @@ class Movement final : public CudaKernel {
 
 // `value` in `dtype`, rounded as the reference rounds, repeated to eight bytes.
 std::uint64_t pattern_of(DType dtype, double value);
+// The neutral element of a reduction in `dtype`; limits of integers by saturation, of bool 0 or 1.
+std::uint64_t neutral_pattern(ReduceOp op, DType dtype);
 CudaFill fill_of(const KernelOperand& operand, std::uint64_t pattern);
 
 }  // namespace sextant
