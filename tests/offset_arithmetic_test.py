@@ -1,7 +1,7 @@
 """No offset is computed in 32 bits: a product of two ints never becomes an index, a size or a byte offset.
 
-Runs one check of clang-tidy over the files that compute boxes and offsets, those of a library at once since most of its time
-is headers, and first proves on planted products that it finds them. Without clang-tidy the test is skipped, visibly. Tensors of more than 2^31
+Runs one check of clang-tidy over the files that compute boxes and offsets, all at once since most of its time is headers, and
+first proves on planted products that it finds them. Without clang-tidy the test is skipped, visibly. Tensors of more than 2^31
 bytes are walked in tests/cpu/collective_bytes_test.cpp; this holds for the products no test reaches.
 """
 
@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 
 from support.project_files import ROOT, SKIPPED
 
@@ -65,17 +64,13 @@ def main():
     if shutil.which("clang-tidy") is None:
         print("skipped: clang-tidy is not installed")
         return SKIPPED
-    paths = {folder: [ROOT / folder / name for name in names] for folder, names in FILES.items()}
-    all_paths = [path for of_folder in paths.values() for path in of_folder]
-    missing = [f"{path}: no such file" for path in all_paths if not path.is_file()]
+    paths = [ROOT / folder / name for folder, names in FILES.items() for name in names]
+    missing = [f"{path}: no such file" for path in paths if not path.is_file()]
     with tempfile.TemporaryDirectory() as scratch:
-        broken = check_that_it_finds(scratch)
-        with ThreadPoolExecutor(2) as pool:
-            for lines in pool.map(lambda folder: findings_of_sources(scratch, folder, paths[folder]), paths):
-                broken.extend(lines)
+        broken = check_that_it_finds(scratch) + findings_of_sources(scratch, "together", paths)
     for line in broken + missing:
         print(line)
-    print(f"{len(all_paths)} files, {len(broken) + len(missing)} findings")
+    print(f"{len(paths)} files, {len(broken) + len(missing)} findings")
     return 1 if broken or missing else 0
 
 

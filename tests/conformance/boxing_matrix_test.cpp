@@ -4,6 +4,7 @@
 // every combination with every kind of pair. Once more by scripts, as libraries of collectives run.
 #include "tests/conformance/boxing_runner.h"
 #include "tests/conformance/sharding.h"
+#include "tests/support/long_run.h"
 #include "tests/support/mesh_words.h"
 
 #include <doctest/doctest.h>
@@ -11,7 +12,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
-#include <cstdlib>
 #include <span>
 #include <string>
 #include <utility>
@@ -325,12 +325,11 @@ TEST_CASE("scripts run all 36 pairs of words right on one to eight devices") {
 // The pairs themselves have all been run on 2x2x2 above; scripts run a fifth of those, every one in
 // `./test.sh --long`. No list of words is a multiple of five, so every word is met on both sides.
 TEST_CASE("scripts run all pairs of words right on meshes of two axes, and on 2x2x2") {
-  const bool is_long = std::getenv("SEXTANT_LONG") != nullptr;
   MeshSweep how{.options = by_scripts(CpuQueueKind::kInline)};
   for (const std::vector<std::int64_t>& extents :
        {std::vector<std::int64_t>{2, 2}, {2, 3}, {3, 2}, {4, 2}})
     sweep_mesh(extents, how);
-  how.stride = is_long ? 1 : 5;
+  how.stride = is_long_run() ? 1 : 5;
   sweep_mesh({2, 2, 2}, how);
 }
 

@@ -4,6 +4,7 @@
 #include "sbp/boxing_plans.h"
 #include "simulator/builtin_clusters.h"
 #include "simulator/models.h"
+#include "tests/support/long_run.h"
 #include "tests/support/mesh_words.h"
 
 #include <doctest/doctest.h>
@@ -192,8 +193,8 @@ TEST_CASE("G57: by time the direct way is never dearer than any detour, on any c
     CAPTURE(cluster.name);
     const auto cost = make_cost_model(cluster, cluster.device.peaks.front().dtype);
     for (const auto& network : {make_network_model(cluster), make_alpha_beta(cluster)}) {
-      check_triangles(kOneAndTwoAxes, 750, network.get(), cost.get(), random);
-      check_triangles(kThreeAxes, 125, network.get(), cost.get(), random);
+      check_triangles(kOneAndTwoAxes, is_long_run() ? 750 : 250, network.get(), cost.get(), random);
+      check_triangles(kThreeAxes, is_long_run() ? 125 : 50, network.get(), cost.get(), random);
     }
   }
 }

@@ -7,6 +7,7 @@
 #include "search/shorter_model.h"
 #include "simulator/cluster_file.h"
 #include "tests/search/small_spaces.h"
+#include "tests/support/long_run.h"
 
 #include <doctest/doctest.h>
 
@@ -134,7 +135,7 @@ TEST_CASE("no bound with layers that leaves share is above what the leaf's own l
     Known known(instance);
     const StrategySpace space = space_of(instance);
     const std::vector<Strategy> leaves = leaves_of(space);
-    const std::size_t stride = std::max<std::size_t>(1, leaves.size() / 40);
+    const std::size_t stride = std::max<std::size_t>(1, leaves.size() / (is_long_run() ? 40 : 16));
     std::int64_t compared = 0, higher = 0;
     for (std::size_t index = 0; index < leaves.size(); index += stride) {
       const Strategy& leaf = leaves[index];
