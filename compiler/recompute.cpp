@@ -3,7 +3,8 @@
 
 #include "compiler/autodiff.h"
 #include "compiler/layer_counts.h"
-#include "compiler/stage.h"
+#include "compiler/layer_places.h"
+#include "compiler/rates.h"
 #include "core/check.h"
 #include "core/operator.h"
 

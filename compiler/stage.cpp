@@ -2,7 +2,6 @@
 #include "compiler/stage.h"
 
 #include "compiler/key_heads.h"
-#include "compiler/layer_counts.h"
 #include "compiler/product_pieces.h"
 #include "compiler/schedule.h"
 #include "compiler/stage_builder.h"
@@ -63,32 +62,6 @@ std::vector<Placement> make_placements(const Strategy& strategy) {
     placements.push_back(std::move(placement));
   }
   return placements;
-}
-
-std::vector<LayerPlace> place_layers(int num_layers, const Strategy& strategy) {
-  require(num_layers >= 1, ErrorCode::kInfeasible, "a model without layers");
-  const auto stages = static_cast<int>(strategy.pp);
-  const int blocks = num_layers > 2 ? num_layers - 2 : 0;
-  const std::vector<int> layers = layers_of_virtual_stages(blocks, strategy);
-  const auto virtual_stages = static_cast<int>(layers.size());
-  std::vector<LayerPlace> places;
-  for (int number = 0; number < virtual_stages; ++number) {
-    const StageChunk at = stage_of_virtual(strategy.schedule, stages, number);
-    const LayerPlace place{at.stage, at.chunk, number};
-    if (number == 0) places.push_back(place);
-    places.insert(places.end(), static_cast<std::size_t>(layers[static_cast<std::size_t>(number)]),
-                  place);
-    if (number == virtual_stages - 1 && num_layers > 1) places.push_back(place);
-  }
-  SEXTANT_INVARIANT(static_cast<int>(places.size()) == num_layers, "{} layers got a stage, of {}",
-                    places.size(), num_layers);
-  return places;
-}
-
-std::vector<int> stage_of_layers(int num_layers, const Strategy& strategy) {
-  std::vector<int> stages;
-  for (const LayerPlace& place : place_layers(num_layers, strategy)) stages.push_back(place.stage);
-  return stages;
 }
 
 StagedGraph make_staged_graph(const LogicalGraph& training, const Strategy& strategy,

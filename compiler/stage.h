@@ -2,6 +2,8 @@
 #pragma once
 
 #include "compiler/boxing_times.h"
+#include "compiler/layer_places.h"
+#include "compiler/rates.h"
 #include "compiler/staged_graph.h"
 #include "compiler/stop_poll.h"
 #include "compiler/strategy.h"
@@ -19,24 +21,6 @@ namespace sextant {
 // Placement per stage: the mesh axes of the strategy, whose members have the ranks that the
 // strategy's order of axes gives them.
 std::vector<Placement> make_placements(const Strategy& strategy);
-
-struct LayerPlace {
-  int stage = 0;
-  int chunk = 0;          // of the stage's layers
-  int virtual_stage = 0;  // of the chunk in model order (compiler/schedule.h)
-  bool operator==(const LayerPlace&) const = default;
-};
-
-// Place of every layer: the layers between the first and the last are the model's blocks, counted
-// out over the virtual stages (layer_counts.h); the first layer (embedding) joins the first virtual
-// stage, the last (head) the last one. Throws Error(kInfeasible) for counts that the model does not
-// have.
-std::vector<LayerPlace> place_layers(int num_layers, const Strategy& strategy);
-std::vector<int> stage_of_layers(int num_layers, const Strategy& strategy);
-
-// By OpId: an operator acts once per step when it updates state, belongs to the optimizer, sinks
-// sums of the step, or reads nothing that a micro-batch makes.
-std::vector<Rate> rates_of(const LogicalGraph& training);
 
 // What a strategy says of tensors: words before inference starts, and when they are boxed.
 struct StrategyWords {

@@ -3,7 +3,6 @@
 
 #include "core/check.h"
 #include "core/nearest.h"
-#include "core/operators/families.h"
 
 #include <algorithm>
 #include <utility>
@@ -110,45 +109,6 @@ std::vector<std::string> OperatorRegistry::kinds() const {
   kinds.reserve(defs_.size());
   for (const OperatorDef& def : defs_) kinds.push_back(def.kind);
   return kinds;
-}
-
-const OperatorRegistry& builtin_operators() {
-  static const OperatorRegistry registry = [] {
-    OperatorRegistry built;
-    add_sources(built);
-    add_matmul(built);
-    add_batch_matmul(built);
-    add_unary(built);
-    add_activation(built);
-    add_cast(built);
-    add_binary(built);
-    add_compare(built);
-    add_bias(built);
-    add_normalization(built);
-    add_norm_pieces(built);
-    add_rope(built);
-    add_attention(built);
-    add_attention_chunks(built);
-    add_dropout(built);
-    add_conv(built);
-    add_pool(built);
-    add_moe(built);
-    add_embedding(built);
-    add_shapes(built);
-    add_concat(built);
-    add_roll(built);
-    add_index(built);
-    add_boxing(built);
-    add_loss(built);
-    add_reduce(built);
-    add_softmax(built);
-    add_scan(built);
-    add_arg_reduce(built);
-    add_optimizer(built);
-    add_running_statistic(built);
-    return built;
-  }();
-  return registry;
 }
 
 }  // namespace sextant

@@ -1,7 +1,7 @@
 // One strategy: compiled, simulated, with what it needs of its devices.
+#include "search/candidate.h"
 
 #include "compiler/expand.h"
-#include "search/search.h"
 #include "simulator/models.h"
 #include "simulator/prepared_graph.h"
 

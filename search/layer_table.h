@@ -5,7 +5,7 @@
 #include "compiler/layer_cells.h"
 #include "compiler/stop_poll.h"
 #include "core/cluster.h"
-#include "search/search.h"
+#include "search/candidate.h"
 #include "search/shorter_model.h"
 
 #include <cstdint>

@@ -9,9 +9,9 @@
 #include "core/error.h"
 #include "core/logical_graph.h"
 #include "search/bounds.h"
+#include "search/candidate.h"
 #include "search/layer_table.h"
 #include "search/recent_graphs.h"
-#include "search/search.h"
 #include "search/shorter_model.h"
 #include "search/space.h"
 

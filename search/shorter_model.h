@@ -3,8 +3,8 @@
 #pragma once
 
 #include "core/logical_graph.h"
+#include "search/candidate.h"
 #include "search/recent_graphs.h"
-#include "search/search.h"
 
 #include <cstddef>
 #include <cstdint>
