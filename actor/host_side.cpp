@@ -1,7 +1,7 @@
 // The loop of the host thread and the messages that cross.
 #include "actor/host_side.h"
 
-#include "core/check.h"
+#include "core/base/check.h"
 
 #include <algorithm>
 #include <utility>

@@ -2,12 +2,12 @@
 // where nothing is filled or read.
 #pragma once
 
-#include "actor/device.h"
-#include "actor/named_actors.h"
-#include "actor/operands.h"
-#include "actor/protocol.h"
-#include "actor/reused_thread.h"
-#include "core/host_actors.h"
+#include "actor/calls/named_actors.h"
+#include "actor/calls/operands.h"
+#include "actor/hosts/reused_thread.h"
+#include "actor/protocol/device.h"
+#include "actor/protocol/protocol.h"
+#include "core/graphs/host_actors.h"
 
 #include <atomic>
 #include <condition_variable>

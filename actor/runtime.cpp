@@ -1,13 +1,13 @@
 // The launch loop of one rank, and all ranks of one process.
 #include "actor/runtime.h"
 
-#include "actor/dry_run.h"
 #include "actor/host_side.h"
-#include "actor/mix.h"
-#include "actor/protocol.h"
-#include "actor/rank_threads.h"
-#include "actor/tape.h"
-#include "core/check.h"
+#include "actor/hosts/rank_threads.h"
+#include "actor/protocol/dry_run.h"
+#include "actor/protocol/mix.h"
+#include "actor/protocol/protocol.h"
+#include "actor/tapes/tape.h"
+#include "core/base/check.h"
 
 #include <algorithm>
 #include <array>

@@ -2,10 +2,10 @@
 // Device. Counters, credits, Req and Ack are in protocol.h.
 #pragma once
 
-#include "actor/device.h"
-#include "actor/program_tables.h"
-#include "core/host_actors.h"
-#include "core/physical_graph.h"
+#include "actor/protocol/device.h"
+#include "actor/protocol/program_tables.h"
+#include "core/graphs/host_actors.h"
+#include "core/graphs/physical_graph.h"
 
 #include <cstdint>
 #include <memory>

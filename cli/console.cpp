@@ -2,7 +2,7 @@
 #include "cli/console.h"
 
 #include "cli/signals.h"
-#include "core/check.h"
+#include "core/base/check.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>

@@ -1,7 +1,7 @@
 // What a verb says and where: tables and sentences for people, one document for programs.
 #pragma once
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <nlohmann/json_fwd.hpp>
 

@@ -1,8 +1,8 @@
 // The command line: verbs, options, exit codes.
 #include "cli/signals.h"
 #include "cli/verbs.h"
-#include "core/check.h"
-#include "core/nearest.h"
+#include "core/base/check.h"
+#include "core/base/nearest.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>

@@ -1,16 +1,16 @@
 // Glue without decisions of its own.
 #include "cli/workflow.h"
 
-#include "compiler/memory_report.h"
-#include "compiler/stage.h"
-#include "core/check.h"
-#include "core/counted_text.h"
-#include "core/json_reader.h"
-#include "search/conditions.h"
-#include "search/memory_help.h"
-#include "simulator/cluster_file.h"
-#include "simulator/library_memory.h"
-#include "simulator/models.h"
+#include "compiler/memory/memory_report.h"
+#include "compiler/words/stage.h"
+#include "core/base/check.h"
+#include "core/text/counted_text.h"
+#include "core/text/json_reader.h"
+#include "search/search/memory_help.h"
+#include "search/space/conditions.h"
+#include "simulator/cluster_files/cluster_file.h"
+#include "simulator/costs/library_memory.h"
+#include "simulator/costs/models.h"
 
 #include <algorithm>
 

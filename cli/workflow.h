@@ -2,15 +2,15 @@
 // physical graph.
 #pragma once
 
-#include "compiler/expand.h"
-#include "compiler/plan.h"
-#include "compiler/staged_graph.h"
-#include "core/cluster.h"
-#include "core/cost_model.h"
-#include "core/logical_graph.h"
-#include "core/physical_graph.h"
+#include "compiler/expand/expand.h"
+#include "compiler/expand/plan.h"
+#include "compiler/words/staged_graph.h"
+#include "core/costs/cluster.h"
+#include "core/costs/cost_model.h"
+#include "core/graphs/logical_graph.h"
+#include "core/graphs/physical_graph.h"
 #include "models/any_model.h"
-#include "search/search.h"
+#include "search/search/search.h"
 
 #include <cstdint>
 #include <memory>

@@ -1,7 +1,7 @@
 // Sizes are those of models: products of 1,024 to 16,384 rows, kernels of 16 KiB to 1 GiB.
 #include "experiments/cluster_bench.h"
 
-#include "core/check.h"
+#include "core/base/check.h"
 
 #include <fmt/core.h>
 

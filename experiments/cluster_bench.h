@@ -3,8 +3,8 @@
 // the device is as busy as in a step: at the clock that its power limit leaves.
 #pragma once
 
-#include "backends/cuda/cuda_bench.h"
-#include "core/cluster.h"
+#include "backends/cuda/machine/cuda_bench.h"
+#include "core/costs/cluster.h"
 #include "experiments/kernel_measurement.h"
 
 #include <functional>

@@ -4,10 +4,10 @@
 #include "actor/runtime.h"
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/machine_load.h"
-#include "core/check.h"
+#include "core/base/check.h"
 #include "experiments/step_timing.h"
 #include "io/training_host.h"
-#include "simulator/models.h"
+#include "simulator/costs/models.h"
 
 #include <fmt/core.h>
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "backends/cpu/cpu_bench.h"
-#include "core/cluster.h"
+#include "core/costs/cluster.h"
 #include "experiments/kernel_measurement.h"
 
 #include <string>

@@ -1,8 +1,8 @@
 // Calls of one operator, launches of a step; every row is known by its work.
 #include "experiments/kernel_measurement.h"
 
-#include "core/check.h"
-#include "core/operator.h"
+#include "core/base/check.h"
+#include "core/graphs/operator.h"
 #include "experiments/step_timing.h"
 
 #include <fmt/core.h>

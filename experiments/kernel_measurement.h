@@ -2,11 +2,11 @@
 // for: single operators by size, and the launches of training steps.
 #pragma once
 
-#include "actor/kernel_timer.h"
-#include "core/attributes.h"
-#include "core/cluster.h"
-#include "core/physical_graph.h"
-#include "core/shape.h"
+#include "actor/calls/kernel_timer.h"
+#include "core/costs/cluster.h"
+#include "core/graphs/physical_graph.h"
+#include "core/tensors/attributes.h"
+#include "core/tensors/shape.h"
 
 #include <cstdint>
 #include <functional>

@@ -1,7 +1,7 @@
 // Read from the right, because models have colons.
 #include "experiments/step_text.h"
 
-#include "core/check.h"
+#include "core/base/check.h"
 
 #include <algorithm>
 #include <charconv>

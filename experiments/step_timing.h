@@ -1,9 +1,9 @@
 // How long each launch of a compiled step takes on a device, one kind at a time.
 #pragma once
 
-#include "actor/kernel_timer.h"
-#include "actor/step_calls.h"
-#include "core/physical_graph.h"
+#include "actor/calls/kernel_timer.h"
+#include "actor/calls/step_calls.h"
+#include "core/graphs/physical_graph.h"
 
 #include <cstdint>
 #include <optional>

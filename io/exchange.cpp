@@ -1,9 +1,9 @@
 // Weights from the generator that fills state registers, samples as the loader cuts them.
 #include "io/exchange.h"
 
-#include "core/check.h"
-#include "core/initial_contents.h"
-#include "core/logical_graph.h"
+#include "core/base/check.h"
+#include "core/graphs/initial_contents.h"
+#include "core/graphs/logical_graph.h"
 #include "io/safetensors.h"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 
 #include "io/gzip.h"
 
-#include "core/check.h"
+#include "core/base/check.h"
 
 #if SEXTANT_HAVE_ZLIB
 #include <algorithm>

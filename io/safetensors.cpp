@@ -1,8 +1,8 @@
 // Header and data of safetensors files.
 #include "io/safetensors.h"
 
-#include "core/check.h"
-#include "core/nearest.h"
+#include "core/base/check.h"
+#include "core/base/nearest.h"
 
 #include <nlohmann/json.hpp>
 

@@ -4,7 +4,7 @@
 // (https://huggingface.co/docs/safetensors).
 #pragma once
 
-#include "core/shape.h"
+#include "core/tensors/shape.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -2,7 +2,7 @@
 
 #include "io/svg_chart.h"
 
-#include "core/check.h"
+#include "core/base/check.h"
 
 #include <algorithm>
 #include <array>

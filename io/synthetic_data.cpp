@@ -1,9 +1,9 @@
 // Element by element, by its index in the global batch.
 #include "io/synthetic_data.h"
 
-#include "core/check.h"
-#include "core/counter_rng.h"
-#include "core/parallel.h"
+#include "core/base/check.h"
+#include "core/base/counter_rng.h"
+#include "core/base/parallel.h"
 
 #include <algorithm>
 #include <cstring>

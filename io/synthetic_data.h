@@ -3,8 +3,8 @@
 // the same samples.
 #pragma once
 
-#include "core/host_actors.h"
-#include "core/units.h"
+#include "core/base/units.h"
+#include "core/graphs/host_actors.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,8 @@
 // Byte-level reading of files and folders; samples start at counter-based random places.
 #include "io/token_data.h"
 
-#include "core/check.h"
-#include "core/counter_rng.h"
+#include "core/base/check.h"
+#include "core/base/counter_rng.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,7 +1,7 @@
 // Token ids of a text and the samples cut from it.
 #pragma once
 
-#include "core/units.h"
+#include "core/base/units.h"
 
 #include <cstdint>
 #include <span>

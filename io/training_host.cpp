@@ -2,8 +2,8 @@
 // samples and places it fills.
 #include "io/training_host.h"
 
-#include "core/check.h"
-#include "core/operators/sources.h"
+#include "core/base/check.h"
+#include "core/operators/movement/sources.h"
 
 #include <cstring>
 

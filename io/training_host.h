@@ -2,8 +2,8 @@
 // `metrics`.
 #pragma once
 
-#include "core/host_actors.h"
-#include "core/units.h"
+#include "core/base/units.h"
+#include "core/graphs/host_actors.h"
 #include "io/synthetic_data.h"
 #include "io/token_data.h"
 

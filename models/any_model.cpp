@@ -1,11 +1,11 @@
 // One case per architecture; decoders keep their own ways (models/load.cpp, models/counts.cpp).
 #include "models/any_model.h"
 
-#include "core/check.h"
-#include "core/json_reader.h"
-#include "core/nearest.h"
-#include "core/operator.h"
-#include "core/operators/sources.h"
+#include "core/base/check.h"
+#include "core/base/nearest.h"
+#include "core/graphs/operator.h"
+#include "core/operators/movement/sources.h"
+#include "core/text/json_reader.h"
 #include "models/other_architectures.h"
 
 #include <fmt/core.h>

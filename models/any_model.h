@@ -1,7 +1,7 @@
 // MODEL of any architecture, as the verbs of the program take it.
 #pragma once
 
-#include "core/logical_graph_json.h"
+#include "core/files/logical_graph_json.h"
 #include "models/class_head.h"
 #include "models/conv_net.h"
 #include "models/model.h"

@@ -1,10 +1,10 @@
 // Model config -> forward graph with loss, one micro-batch, global tensors.
-#include "core/check.h"
-#include "core/operators/dropout.h"
-#include "core/operators/loss.h"
-#include "core/operators/moe.h"
-#include "core/operators/softmax.h"
-#include "core/operators/sources.h"
+#include "core/base/check.h"
+#include "core/operators/layers/loss.h"
+#include "core/operators/layers/moe.h"
+#include "core/operators/layers/softmax.h"
+#include "core/operators/movement/sources.h"
+#include "core/operators/pointwise/dropout.h"
 #include "models/model.h"
 #include "models/model_writer.h"
 

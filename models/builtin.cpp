@@ -1,5 +1,5 @@
 // Built-in models, by published sizes.
-#include "core/check.h"
+#include "core/base/check.h"
 #include "models/importers.h"
 
 #include <array>

@@ -1,7 +1,7 @@
 // One message for each kind of range.
 #include "models/checks.h"
 
-#include "core/check.h"
+#include "core/base/check.h"
 
 namespace sextant::importers {
 

@@ -1,8 +1,8 @@
 // Class-split classifier config -> forward graph with loss, one micro-batch, global tensors.
 #include "models/class_head.h"
 
-#include "core/operators/loss.h"
-#include "core/operators/sources.h"
+#include "core/operators/layers/loss.h"
+#include "core/operators/movement/sources.h"
 #include "models/checks.h"
 #include "models/model_writer.h"
 

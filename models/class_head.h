@@ -3,7 +3,7 @@
 // by classes from there).
 #pragma once
 
-#include "core/logical_graph.h"
+#include "core/graphs/logical_graph.h"
 
 #include <cstdint>
 #include <string>

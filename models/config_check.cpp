@@ -1,6 +1,6 @@
 // What a model config must satisfy, whoever made it.
-#include "core/check.h"
-#include "core/operators/moe.h"
+#include "core/base/check.h"
+#include "core/operators/layers/moe.h"
 #include "models/checks.h"
 #include "models/model.h"
 

@@ -1,6 +1,6 @@
 // Our own JSON of a model config: every value written out, so that it means the same tomorrow.
-#include "core/check.h"
-#include "core/json_text.h"
+#include "core/base/check.h"
+#include "core/text/json_text.h"
 #include "models/importers.h"
 
 #include <nlohmann/json.hpp>

@@ -1,9 +1,9 @@
 // Conv net config -> forward graph with loss, one micro-batch, global tensors.
 #include "models/conv_net.h"
 
-#include "core/operators/loss.h"
-#include "core/operators/norm_builders.h"
-#include "core/operators/sources.h"
+#include "core/operators/layers/loss.h"
+#include "core/operators/layers/norm_builders.h"
+#include "core/operators/movement/sources.h"
 #include "models/checks.h"
 #include "models/model_writer.h"
 

@@ -1,7 +1,7 @@
 // Residual conv nets with batch norm, as ResNet: config and forward graph.
 #pragma once
 
-#include "core/logical_graph.h"
+#include "core/graphs/logical_graph.h"
 
 #include <cstdint>
 #include <string>

@@ -1,8 +1,8 @@
 // config.json of Hugging Face -> model config, for the families whose sizes say everything: gpt2,
 // llama, mistral, mixtral, qwen2, qwen3 and qwen3_moe. What changes the model and is not built is
 // refused by name; what changes nothing is noted.
-#include "core/check.h"
-#include "core/nearest.h"
+#include "core/base/check.h"
+#include "core/base/nearest.h"
 #include "models/hugging_face_features.h"
 #include "models/importers.h"
 

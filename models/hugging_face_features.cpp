@@ -1,8 +1,8 @@
 // Families and features of config.json files that are refused, each with its reason.
 #include "models/hugging_face_features.h"
 
-#include "core/check.h"
-#include "core/nearest.h"
+#include "core/base/check.h"
+#include "core/base/nearest.h"
 
 #include <algorithm>
 #include <array>

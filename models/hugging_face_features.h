@@ -2,7 +2,7 @@
 // Internal to models.
 #pragma once
 
-#include "core/json_reader.h"
+#include "core/text/json_reader.h"
 
 #include <string>
 #include <string_view>

@@ -1,7 +1,7 @@
 // The ways to a model config; load_model tries them in turn. Internal to models.
 #pragma once
 
-#include "core/json_reader.h"
+#include "core/text/json_reader.h"
 #include "models/model.h"
 
 #include <cstdint>

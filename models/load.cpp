@@ -1,6 +1,6 @@
 // MODEL: a file, a built-in name or one word.
-#include "core/check.h"
-#include "core/nearest.h"
+#include "core/base/check.h"
+#include "core/base/nearest.h"
 #include "models/any_model.h"
 #include "models/importers.h"
 

@@ -1,7 +1,7 @@
 // Model files -> logical graphs. One importer per file; what is not understood is refused by name.
 #pragma once
 
-#include "core/logical_graph.h"
+#include "core/graphs/logical_graph.h"
 
 #include <cstdint>
 #include <optional>

@@ -1,8 +1,8 @@
 // Operators and parameters of models under construction.
 #include "models/model_writer.h"
 
-#include "core/operator.h"
-#include "core/operators/sources.h"
+#include "core/graphs/operator.h"
+#include "core/operators/movement/sources.h"
 
 #include <utility>
 

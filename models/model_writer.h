@@ -2,8 +2,8 @@
 // weights, linear layers with the words of tensor parallelism. Internal to models.
 #pragma once
 
-#include "core/check.h"
-#include "core/logical_graph.h"
+#include "core/base/check.h"
+#include "core/graphs/logical_graph.h"
 
 #include <fmt/core.h>
 

@@ -1,8 +1,8 @@
 // A model in one word: a family with its sizes, "gpt:layers=40,hidden=6144,heads=48,vocab=51200",
 // or a built-in with some of its values changed, "mixtral-8x7b:capacity_factor=1.25,layers=4".
-#include "core/check.h"
-#include "core/nearest.h"
-#include "core/settings_text.h"
+#include "core/base/check.h"
+#include "core/base/nearest.h"
+#include "core/text/settings_text.h"
 #include "models/importers.h"
 
 #include <algorithm>

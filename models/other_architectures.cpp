@@ -1,10 +1,10 @@
 // One table of families: schema, word, defaults; their values come from models/fields.
 #include "models/other_architectures.h"
 
-#include "core/check.h"
-#include "core/json_text.h"
-#include "core/nearest.h"
-#include "core/settings_text.h"
+#include "core/base/check.h"
+#include "core/base/nearest.h"
+#include "core/text/json_text.h"
+#include "core/text/settings_text.h"
 #include "models/fields.h"
 
 #include <nlohmann/json.hpp>

@@ -2,7 +2,7 @@
 // models.
 #pragma once
 
-#include "core/json_reader.h"
+#include "core/text/json_reader.h"
 #include "models/any_model.h"
 
 #include <optional>

@@ -1,7 +1,7 @@
 // Wide & Deep (arXiv 1606.07792): sparse tables beside a multi-layer perceptron, for yes or no.
 #pragma once
 
-#include "core/logical_graph.h"
+#include "core/graphs/logical_graph.h"
 
 #include <cstdint>
 #include <string>

@@ -2,8 +2,8 @@
 // is refused names both sides.
 #include "sbp/boxing.h"
 
-#include "core/check.h"
-#include "core/words_at.h"
+#include "core/base/check.h"
+#include "core/costs/words_at.h"
 #include "sbp/boxing_search.h"
 #include "sbp/mesh_state.h"
 

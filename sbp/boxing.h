@@ -2,11 +2,11 @@
 // over words (02-sbp-and-boxing). Values in, values out; costs are passed in.
 #pragma once
 
-#include "core/communication_volume.h"
-#include "core/cost_model.h"
-#include "core/placement.h"
-#include "core/sbp.h"
-#include "core/shape.h"
+#include "core/costs/communication_volume.h"
+#include "core/costs/cost_model.h"
+#include "core/tensors/placement.h"
+#include "core/tensors/sbp.h"
+#include "core/tensors/shape.h"
 
 #include <cstddef>
 #include <cstdint>

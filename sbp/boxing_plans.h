@@ -3,7 +3,7 @@
 // plan is found by comparing four integers.
 #pragma once
 
-#include "core/ids.h"
+#include "core/base/ids.h"
 #include "sbp/boxing.h"
 #include "sbp/key.h"
 #include "sbp/mesh_state.h"

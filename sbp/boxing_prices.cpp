@@ -1,7 +1,7 @@
 // Closed forms where all groups are alike, boxes of devices where they are not.
 #include "sbp/boxing_prices.h"
 
-#include "core/check.h"
+#include "core/base/check.h"
 
 #include <algorithm>
 #include <limits>

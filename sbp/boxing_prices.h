@@ -2,7 +2,7 @@
 // Internal to sbp/.
 #pragma once
 
-#include "core/mesh_boxes.h"
+#include "core/tensors/mesh_boxes.h"
 #include "sbp/boxing.h"
 #include "sbp/device_times.h"
 #include "sbp/group_costs.h"

@@ -1,7 +1,7 @@
 // Nodes are states of both placements, once per element type; edges are steps.
 #include "sbp/boxing_search.h"
 
-#include "core/check.h"
+#include "core/base/check.h"
 
 #include <algorithm>
 #include <bit>

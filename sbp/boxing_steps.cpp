@@ -1,6 +1,6 @@
 // What one step of boxing is: its groups, its exact volume and its text. README, "Volumes".
-#include "core/check.h"
-#include "core/communication_volume.h"
+#include "core/base/check.h"
+#include "core/costs/communication_volume.h"
 #include "sbp/boxing.h"
 #include "sbp/device_times.h"
 #include "sbp/group_costs.h"

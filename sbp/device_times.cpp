@@ -1,7 +1,7 @@
 // The work of `box_local` and `cast`, timed on one device of each kind.
 #include "sbp/device_times.h"
 
-#include "core/operator.h"
+#include "core/graphs/operator.h"
 
 #include <algorithm>
 #include <array>

@@ -2,9 +2,9 @@
 // takes what the cost model says of that operator's work. Internal to sbp/.
 #pragma once
 
-#include "core/cost_model.h"
-#include "core/placement.h"
-#include "core/shape.h"
+#include "core/costs/cost_model.h"
+#include "core/tensors/placement.h"
+#include "core/tensors/shape.h"
 #include "sbp/boxing.h"
 #include "sbp/mesh_state.h"
 

@@ -1,7 +1,7 @@
 // Constraints, checked against the graph and packed.
 #include "sbp/given_words.h"
 
-#include "core/check.h"
+#include "core/base/check.h"
 
 namespace sextant {
 

@@ -1,8 +1,8 @@
 // What is decided about words before inference, by number instead of by name. Internal to sbp/.
 #pragma once
 
-#include "core/logical_graph.h"
-#include "core/placement.h"
+#include "core/graphs/logical_graph.h"
+#include "core/tensors/placement.h"
 #include "sbp/inference.h"
 #include "sbp/key.h"
 #include "sbp/mesh_state.h"

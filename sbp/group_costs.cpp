@@ -1,7 +1,7 @@
 // Sizes per group from boxes of whole devices, without a list of boxes.
 #include "sbp/group_costs.h"
 
-#include "core/check.h"
+#include "core/base/check.h"
 
 #include <algorithm>
 #include <numeric>

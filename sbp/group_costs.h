@@ -1,11 +1,11 @@
-// Groups of a step with the sizes that network models want. Equal to core/communication_volume.h,
-// which lists boxes. Internal to sbp/.
+// Groups of a step with the sizes that network models want. Equal to
+// core/costs/communication_volume.h, which lists boxes. Internal to sbp/.
 #pragma once
 
-#include "core/mesh_boxes.h"
-#include "core/placement.h"
-#include "core/shape.h"
-#include "core/units.h"
+#include "core/base/units.h"
+#include "core/tensors/mesh_boxes.h"
+#include "core/tensors/placement.h"
+#include "core/tensors/shape.h"
 #include "sbp/boxing.h"
 #include "sbp/work_budget.h"
 

@@ -1,7 +1,7 @@
 // The closed forms of README, "Hierarchies".
 #include "sbp/hierarchy.h"
 
-#include "core/check.h"
+#include "core/base/check.h"
 #include "sbp/nesting.h"
 
 #include <algorithm>

@@ -2,8 +2,8 @@
 // of them holds what it held. README, "Hierarchies".
 #pragma once
 
-#include "core/sbp.h"
-#include "core/shape.h"
+#include "core/tensors/sbp.h"
+#include "core/tensors/shape.h"
 
 #include <cstddef>
 #include <cstdint>

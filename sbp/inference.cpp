@@ -2,10 +2,10 @@
 // attributes, words of the inputs) are decided once, so a hundred equal layers cost like one.
 #include "sbp/inference.h"
 
-#include "core/check.h"
-#include "core/divisors.h"
-#include "core/mesh_boxes.h"
-#include "core/nearest.h"
+#include "core/base/check.h"
+#include "core/base/divisors.h"
+#include "core/base/nearest.h"
+#include "core/tensors/mesh_boxes.h"
 #include "sbp/boxing_plans.h"
 #include "sbp/given_words.h"
 #include "sbp/key.h"

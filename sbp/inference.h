@@ -2,10 +2,10 @@
 // the boxing in front of it is cheapest. Deterministic. Rules and costs: README, "Inference".
 #pragma once
 
-#include "core/logical_graph.h"
-#include "core/operator.h"
-#include "core/placement.h"
-#include "core/sbp.h"
+#include "core/graphs/logical_graph.h"
+#include "core/graphs/operator.h"
+#include "core/tensors/placement.h"
+#include "core/tensors/sbp.h"
 
 #include <compare>
 #include <cstddef>
@@ -78,9 +78,9 @@ WordAssignment infer_words(const LogicalGraph& graph, const std::vector<Placemen
                            const WordConstraints& constraints, BoxingPlans& plans);
 
 // All N-D products of the operator's rows for these global types that fit a mesh with these extents
-// (core/operator.h, fits), in order of preference: rows of the first axis first. An axis of extent
-// 1 takes the row without splits. Where two axes split one dim, each nesting order is a product of
-// its own: axis order first. Empty for sources, whose words are the user's choice.
+// (core/graphs/operator.h, fits), in order of preference: rows of the first axis first. An axis of
+// extent 1 takes the row without splits. Where two axes split one dim, each nesting order is a
+// product of its own: axis order first. Empty for sources, whose words are the user's choice.
 std::vector<OpWords> nd_signatures(const OperatorDef& def, std::span<const TensorType> inputs,
                                    std::span<const TensorType> outputs,
                                    const Attributes& attributes,

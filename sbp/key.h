@@ -1,7 +1,7 @@
 // Keys of tables that are only looked up: values as lists of numbers. Internal to sbp/.
 #pragma once
 
-#include "core/attributes.h"
+#include "core/tensors/attributes.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,7 +1,7 @@
 // Packing of words and the boxes they give.
 #include "sbp/mesh_state.h"
 
-#include "core/check.h"
+#include "core/base/check.h"
 
 #include <algorithm>
 #include <optional>

@@ -2,9 +2,9 @@
 // and change one axis at a time. Internal to sbp/.
 #pragma once
 
-#include "core/placement.h"
-#include "core/sbp.h"
-#include "core/shape.h"
+#include "core/tensors/placement.h"
+#include "core/tensors/sbp.h"
+#include "core/tensors/shape.h"
 
 #include <array>
 #include <cstddef>

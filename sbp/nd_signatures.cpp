@@ -1,5 +1,5 @@
 // Products of one-axis rows.
-#include "core/check.h"
+#include "core/base/check.h"
 #include "sbp/inference.h"
 
 #include <algorithm>

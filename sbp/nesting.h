@@ -1,7 +1,7 @@
 // Nesting positions of words while axes come and go. Internal to sbp/.
 #pragma once
 
-#include "core/sbp.h"
+#include "core/tensors/sbp.h"
 
 namespace sextant {
 

@@ -4,6 +4,7 @@ Prints `file:line: rule` for every violation. Changing MAY_INCLUDE is an archite
 The test first proves that each rule can fail, on planted violations.
 """
 
+import collections
 import pathlib
 import re
 import sys
@@ -35,6 +36,121 @@ MAY_INCLUDE = {
     ],
 }
 
+# Rooms inside a folder, "" for the files that stand in the folder itself: which may include which of the same folder. A room
+# stands below those that it may include. Each has a README with a line "May include: ...", which says the same.
+ROOMS = {
+    "actor": {
+        "calls": [],
+        "hosts": [],
+        "protocol": [],
+        "tapes": ["protocol"],
+        "": ["calls", "hosts", "protocol", "tapes"],
+        "bytes": ["", "calls", "protocol"],
+    },
+    "backends/cpu": {
+        "kernels": [],
+        "": ["kernels"],
+    },
+    "backends/cpu/kernels": {
+        "shared": [],
+        "": ["shared"],
+        "fast": ["shared"],
+    },
+    "backends/cuda": {
+        "kernels": [""],
+        "": ["kernels"],
+        "machine": ["", "kernels"],
+    },
+    "backends/cuda/kernels": {
+        "shared": [],
+        "attention": ["shared"],
+        "lookup": ["shared"],
+        "movement": ["shared"],
+        "norms": ["shared"],
+        "pointwise": ["shared"],
+        "products": ["shared"],
+        "reductions": ["shared"],
+        "training": ["shared"],
+        "convolution": ["movement", "shared"],
+    },
+    "cli": {
+        "": [],
+        "runs": [""],
+        "sections": [""],
+        "commands": ["", "runs", "sections"],
+    },
+    "compiler": {
+        "memory": [],
+        "strategy": [],
+        "training": ["strategy"],
+        "words": ["strategy", "training"],
+        "order": ["strategy", "words"],
+        "expand": ["memory", "order", "strategy", "training", "words"],
+    },
+    "core": {
+        "base": [],
+        "tensors": ["base"],
+        "text": ["base"],
+        "graphs": ["base", "tensors", "text"],
+        "costs": ["base", "graphs", "tensors", "text"],
+        "operators": ["base", "graphs", "tensors"],
+        "validator": ["base", "graphs", "tensors"],
+        "collective_script": ["base", "costs", "graphs", "tensors"],
+        "files": ["base", "graphs", "operators", "tensors", "text"],
+    },
+    "core/operators": {
+        "": [],
+        "movement": [""],
+        "pointwise": [""],
+        "reductions": [""],
+        "training": [""],
+        "layers": ["", "movement", "reductions"],
+    },
+    "experiments": {
+        "": [],
+        "accuracy": [""],
+        "schedules": [""],
+        "table4": [""],
+        "micro": [""],
+    },
+    "search": {
+        "min_sum": [],
+        "problem": [],
+        "space": [],
+        "bounds": ["problem", "space"],
+        "search": ["bounds", "problem", "space"],
+        "words": ["bounds", "min_sum", "search"],
+    },
+    "simulator": {
+        "steps": [],
+        "clusters": [],
+        "links": ["clusters", "steps"],
+        "cluster_files": ["clusters"],
+        "costs": ["cluster_files", "clusters"],
+        "modes": ["costs", "links", "steps"],
+        "reports": ["cluster_files", "modes", "steps"],
+    },
+    "simulator/modes": {
+        "recurring": [],
+        "": ["recurring"],
+    },
+    "tests/conformance": {
+        "operators": [],
+        "protocol": [],
+        "training": [],
+        "law": ["training"],
+        "signatures": ["operators"],
+        "gradients": ["operators", "signatures"],
+    },
+    "tests/simulator": {
+        "": [],
+        "clusters": [],
+    },
+}
+# The context that CUDA kernels are given owns the choices of products, which are kernels' business.
+LEAN_ON_EACH_OTHER = {"backends/cuda"}
+MOST_FILES = 40  # of one folder
+
 # Only a device knows how time passes; programs and tests may time themselves.
 MAY_READ_A_CLOCK = ["backends/cpu", "backends/cuda", "cli", "experiments", "tests"]
 CLOCK = re.compile(
@@ -61,6 +177,54 @@ def folder_of(path):
         if len(parts) > length and folder in MAY_INCLUDE:
             return folder
     return None
+
+
+def room_of(folder, path):
+    """The room of `folder` that holds `path`, which is below it."""
+    parts = path[len(folder) + 1:].split("/")
+    return parts[0] if len(parts) > 1 else ""
+
+
+def room_violation(path, target):
+    """Why `path` may not include `target` for the rooms that they are in, or None."""
+    for folder, rooms in ROOMS.items():
+        if path.startswith(folder + "/") and target.startswith(folder + "/"):
+            room, other = room_of(folder, path), room_of(folder, target)
+            if room != other and other not in rooms.get(room, []):
+                allowed = ", ".join(map(repr, rooms.get(room, []))) or "nothing"
+                return f"room '{room}' of {folder} may not include its room '{other}' (may include: {allowed})"
+    return None
+
+
+def rooms_without_order(rooms):
+    """Rooms of a folder that lean on each other in circles."""
+    left = {room: set(others) for room, others in rooms.items()}
+    while ready := {room for room, others in left.items() if not others & left.keys()}:
+        left = {room: others for room, others in left.items() if room not in ready}
+    return sorted(left)
+
+
+def may_include_line(others):
+    return "May include: " + (", ".join(f"`{other}`" if other else "the folder's own files" for other in others)
+                              or "nothing of this folder") + "."
+
+
+def room_findings(rooms_of, paths, text_of):
+    """What is wrong with the rooms themselves, given all `paths` of the project."""
+    for folder, rooms in rooms_of.items():
+        if folder not in LEAN_ON_EACH_OTHER and rooms_without_order(rooms):
+            yield f"{folder}: rooms lean on each other: " + ", ".join(rooms_without_order(rooms))
+        for room, others in rooms.items():
+            readme = f"{folder}/{room}/README.md"
+            if room and (readme not in paths or may_include_line(others) not in text_of(readme)):
+                yield f"{readme}: no line '{may_include_line(others)}'"
+        found = {room_of(folder, path) for path in paths if path.startswith(folder + "/") and path.endswith(SOURCES)}
+        for room in sorted(found - rooms.keys()):
+            yield f"{folder}: no room '{room}' in the table"
+    sizes = collections.Counter(path.rpartition("/")[0] for path in paths)
+    for folder, size in sorted(sizes.items()):
+        if size > MOST_FILES:
+            yield f"{folder}: {size} files, more than {MOST_FILES}: it wants rooms"
 
 
 def includes_of(text):
@@ -111,6 +275,8 @@ def violations(files):
                     allowed = ", ".join(MAY_INCLUDE[folder]) or "nothing"
                     found.append((path, line, f"{folder} may not include {other} "
                                   f"(may include: {allowed})"))
+                elif rule := room_violation(path, target):
+                    found.append((path, line, rule))
             elif target in files:
                 found.append((path, line, f"<{target}> is a file of the project: write quotes"))
             elif suffix in HEADERS and NOT_IN_HEADERS.match(target):
@@ -137,14 +303,19 @@ PLANTED = [
     ("may not include", {"backends/cpu/a.h": '#include "backends/cuda/b.h"\n',
                          "backends/cuda/b.h": ""}, 1),
     ("may not include", {"experiments/x/a.cpp": '#include "cli/b.h"\n', "cli/b.h": ""}, 1),
+    ("room 'strategy' of compiler may not include", {
+        "compiler/strategy/a.h": '#include "compiler/words/b.h"\n', "compiler/words/b.h": ""}, 1),
+    ("room '' of core/operators may not include", {
+        "core/operators/a.h": '#include "core/operators/layers/b.h"\n', "core/operators/layers/b.h": ""}, 1),
+    (None, {"compiler/words/a.h": '#include "compiler/strategy/b.h"\n', "compiler/strategy/b.h": ""}, 0),
     ("is no file of the project", {"core/a.h": '/*\n*/\n#include "b.h"\n', "core/b.h": ""}, 3),
     ("write quotes", {"core/a.h": "#include <core/b.h>\n", "core/b.h": ""}, 1),
     ("in a header", {"core/a.h": "#include <boost/graph/adjacency_list.hpp>\n"}, 1),
     ("in a header", {"tests/support/a.h": "\n#include <nlohmann/json.hpp>\n"}, 2),
     ("under nvcc", {"backends/cuda/k.cu": "#include <span>\n#include <fmt/core.h>\n"}, 2),
-    ("under nvcc, through backends/cuda/k.cu -> core/check.h",
-     {"backends/cuda/k.cu": '#include "core/check.h"\n',
-      "core/check.h": "#include <fmt/core.h>\n"}, 1),
+    ("under nvcc, through backends/cuda/k.cu -> core/base/check.h",
+     {"backends/cuda/k.cu": '#include "core/base/check.h"\n',
+      "core/base/check.h": "#include <fmt/core.h>\n"}, 1),
     ("reads a clock", {"actor/a.cpp": "// time\nauto t = std::chrono::steady_clock::now();\n"}, 2),
     ("reads a clock", {"search/a.cpp": "auto t = std::time (nullptr);\n"}, 1),
     ("outside the folders", {"misc/a.cpp": ""}, 1),
@@ -156,9 +327,28 @@ PLANTED = [
 ]
 
 
+# Rooms, files with their text, and the finding or None.
+PLANTED_ROOMS = [
+    ("lean on each other: b, c", {"a": {"b": ["c"], "c": ["b"]}},
+     {"a/b/README.md": "May include: `c`.", "a/c/README.md": "May include: `b`."}),
+    ("a/b/README.md: no line", {"a": {"b": []}}, {}),
+    ("a/b/README.md: no line", {"a": {"b": [], "": []}}, {"a/b/README.md": "May include: `c`."}),
+    ("no room 'c'", {"a": {"": []}}, {"a/c/x.h": ""}),
+    ("41 files", {}, {f"a/{i}.h": "" for i in range(MOST_FILES + 1)}),
+    (None, {"a": {"": [], "b": [""]}}, {"a/x.h": "", "a/b/README.md": "x\n\nMay include: the folder's own files.\n"}),
+]
+
+
+def prove_room_rules():
+    for rule, rooms, files in PLANTED_ROOMS:
+        found = list(room_findings(rooms, files.keys(), files.get))
+        if len(found) != (rule is not None) or rule is not None and rule not in found[0]:
+            yield f"planted rooms {rooms}: wanted {rule}, got {found}"
+
+
 def prove_rules():
     """The planted cases on which a rule stays silent, or speaks where it should not."""
-    failures = []
+    failures = list(prove_room_rules())
     for rule, files, line in PLANTED:
         found = violations(files)
         expected = rule is not None
@@ -171,7 +361,10 @@ def main():
     failures = prove_rules()
     files = {path: (ROOT / path).read_text(encoding="utf-8") for path in project_files(*SOURCES)}
     failures += [f"{path}:{line}: {rule}" for path, line, rule in violations(files)]
-    print("\n".join(failures) or f"{len(files)} files, {len(PLANTED)} planted cases: in order")
+    paths = set(project_files(""))
+    failures += room_findings(ROOMS, paths, lambda path: (ROOT / path).read_text(encoding="utf-8"))
+    cases = len(PLANTED) + len(PLANTED_ROOMS)
+    print("\n".join(failures) or f"{len(files)} files, {cases} planted cases: in order")
     return 1 if failures else 0
 
 

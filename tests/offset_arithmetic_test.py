@@ -15,11 +15,11 @@ from support.project_files import ROOT, SKIPPED
 
 CHECK = "bugprone-implicit-widening-of-multiplication-result"
 FILES = {
-    "backends": ("cpu/boxes.cpp", "cpu/collectives.cpp", "cpu/elements.cpp", "cpu/kernels/boxing.cpp",
-                 "cpu/prepared_program.cpp", "cpu/script_interpreter.cpp"),
-    "compiler": ("boxing_graph.cpp", "boxing_host.cpp", "memory_plan.cpp"),
-    "core": ("collective_script/collective_script.cpp", "communication_volume.cpp", "initial_contents.cpp", "mesh_boxes.cpp", "placement.cpp", "sbp.cpp",
-             "shape.cpp"),
+    "backends/cpu": ("collectives.cpp", "kernels/boxing.cpp", "kernels/shared/boxes.cpp", "kernels/shared/elements.cpp",
+                     "prepared_program.cpp", "script_interpreter.cpp"),
+    "compiler": ("expand/boxing_graph.cpp", "expand/boxing_host.cpp", "memory/memory_plan.cpp"),
+    "core": ("collective_script/collective_script.cpp", "costs/communication_volume.cpp", "graphs/initial_contents.cpp",
+             "tensors/mesh_boxes.cpp", "tensors/placement.cpp", "tensors/sbp.cpp", "tensors/shape.cpp"),
     "sbp": ("boxing_steps.cpp", "group_costs.cpp"),
 }
 

@@ -27,7 +27,7 @@ PRECOMPILED = ("array", "cstddef", "cstdint", "functional", "map", "memory", "op
                "string_view", "utility", "vector", "fmt/core.h")
 
 # Each is a base for the headers that include it; of several the last counts.
-BASES = ("core/logical_graph.h", "core/physical_graph.h", "actor/program_tables.h", "search/search.h")
+BASES = ("core/graphs/logical_graph.h", "core/graphs/physical_graph.h", "actor/protocol/program_tables.h", "search/search/search.h")
 
 PROJECT_INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 

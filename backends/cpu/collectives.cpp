@@ -3,8 +3,8 @@
 // know no memory: they run on real buffers, or on a dry one that only looks at offsets.
 #include "backends/cpu/collectives.h"
 
-#include "backends/cpu/boxes.h"
-#include "core/check.h"
+#include "backends/cpu/kernels/shared/boxes.h"
+#include "core/base/check.h"
 
 #include <algorithm>
 #include <limits>

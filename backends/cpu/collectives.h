@@ -2,8 +2,8 @@
 // algorithms over the members' buffers. No threads and no waiting; those are in rendezvous.h.
 #pragma once
 
-#include "core/communication_volume.h"
-#include "core/physical_graph.h"
+#include "core/costs/communication_volume.h"
+#include "core/graphs/physical_graph.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -2,10 +2,10 @@
 #include "backends/cpu/cpu_backend.h"
 
 #include "backends/cpu/cpu_device.h"
-#include "backends/cpu/kernel.h"
+#include "backends/cpu/kernels/shared/kernel.h"
 #include "backends/cpu/rendezvous.h"
-#include "core/check.h"
-#include "core/machine_memory.h"
+#include "core/base/check.h"
+#include "core/base/machine_memory.h"
 
 #include <chrono>
 #include <memory>

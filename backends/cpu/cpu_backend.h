@@ -2,10 +2,10 @@
 // through shared memory that move and count the reference volumes.
 #pragma once
 
-#include "actor/device.h"
+#include "actor/protocol/device.h"
 #include "backends/cpu/memory_meter.h"
-#include "core/communication_volume.h"
-#include "core/physical_graph.h"
+#include "core/costs/communication_volume.h"
+#include "core/graphs/physical_graph.h"
 
 #include <cstddef>
 #include <cstdint>

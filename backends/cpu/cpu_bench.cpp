@@ -1,12 +1,12 @@
 // Ranks on threads, each on memory that is kept between measurements.
 #include "backends/cpu/cpu_bench.h"
 
-#include "actor/rank_threads.h"
+#include "actor/hosts/rank_threads.h"
 #include "backends/cpu/collectives.h"
 #include "backends/cpu/machine_load.h"
 #include "backends/cpu/rendezvous.h"
 #include "backends/cpu/yardstick.h"
-#include "core/check.h"
+#include "core/base/check.h"
 
 #include <algorithm>
 #include <atomic>

@@ -2,10 +2,10 @@
 // meetings. Ranks are threads that may share cores, so what one can do alone says little.
 #pragma once
 
-#include "actor/kernel_timer.h"
-#include "backends/cpu/kernel.h"
-#include "core/physical_graph.h"
-#include "core/units.h"
+#include "actor/calls/kernel_timer.h"
+#include "backends/cpu/kernels/shared/kernel.h"
+#include "core/base/units.h"
+#include "core/graphs/physical_graph.h"
 
 #include <cstdint>
 #include <memory>

@@ -2,8 +2,8 @@
 // failure stops the rank: nothing begins any more, every fence that is not done is failed.
 #include "backends/cpu/cpu_device.h"
 
-#include "core/check.h"
-#include "core/counter_rng.h"
+#include "core/base/check.h"
+#include "core/base/counter_rng.h"
 
 #include <algorithm>
 #include <cstdlib>

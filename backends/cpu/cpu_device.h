@@ -2,10 +2,10 @@
 // of a job share is handed in.
 #pragma once
 
-#include "actor/device.h"
-#include "actor/reused_thread.h"
+#include "actor/hosts/reused_thread.h"
+#include "actor/protocol/device.h"
 #include "backends/cpu/cpu_backend.h"
-#include "backends/cpu/kernel.h"
+#include "backends/cpu/kernels/shared/kernel.h"
 #include "backends/cpu/memory_meter.h"
 #include "backends/cpu/prepared_program.h"
 #include "backends/cpu/rendezvous.h"

@@ -1,7 +1,7 @@
 // Counters of /proc/stat and of this process.
 #include "backends/cpu/machine_load.h"
 
-#include "core/control_groups.h"
+#include "core/base/control_groups.h"
 
 #include <fmt/core.h>
 #include <unistd.h>

@@ -3,8 +3,8 @@
 // run at a time.
 #pragma once
 
-#include "actor/operands.h"
-#include "core/physical_graph.h"
+#include "actor/calls/operands.h"
+#include "core/graphs/physical_graph.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,10 +1,10 @@
 // Resolution of a program to addresses and kernels, and the first contents of its state.
 #include "backends/cpu/prepared_program.h"
 
-#include "backends/cpu/elements.h"
-#include "core/check.h"
-#include "core/initial_contents.h"
-#include "core/views.h"
+#include "backends/cpu/kernels/shared/elements.h"
+#include "core/base/check.h"
+#include "core/graphs/initial_contents.h"
+#include "core/graphs/views.h"
 
 #include <algorithm>
 #include <cstring>

@@ -2,11 +2,11 @@
 // contents of its state. Nothing here runs.
 #pragma once
 
-#include "actor/kernel_contexts.h"
-#include "actor/operands.h"
+#include "actor/calls/kernel_contexts.h"
+#include "actor/calls/operands.h"
 #include "backends/cpu/collectives.h"
-#include "backends/cpu/kernel.h"
-#include "core/physical_graph.h"
+#include "backends/cpu/kernels/shared/kernel.h"
+#include "core/graphs/physical_graph.h"
 
 #include <array>
 #include <atomic>

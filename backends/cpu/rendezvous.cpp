@@ -3,8 +3,8 @@
 #include "backends/cpu/rendezvous.h"
 
 #include "backends/cpu/script_interpreter.h"
-#include "core/check.h"
-#include "core/meeting_members.h"
+#include "core/base/check.h"
+#include "core/graphs/meeting_members.h"
 
 #include <algorithm>
 

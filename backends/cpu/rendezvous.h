@@ -5,7 +5,7 @@
 
 #include "backends/cpu/collectives.h"
 #include "backends/cpu/cpu_backend.h"
-#include "core/physical_graph.h"
+#include "core/graphs/physical_graph.h"
 
 #include <chrono>
 #include <condition_variable>

@@ -2,8 +2,8 @@
 // go member by member: each is matched with its peers' by kind and number.
 #include "backends/cpu/script_interpreter.h"
 
-#include "backends/cpu/boxes.h"
-#include "core/check.h"
+#include "backends/cpu/kernels/shared/boxes.h"
+#include "core/base/check.h"
 
 #include <cstring>
 #include <map>

@@ -1,7 +1,7 @@
 // The product is one that a small model's layer makes: kernels of a step slow down as it does.
 #include "backends/cpu/yardstick.h"
 
-#include "backends/cpu/kernels/gemm.h"
+#include "backends/cpu/kernels/fast/gemm.h"
 #include "backends/cpu/machine_load.h"
 
 #include <algorithm>

@@ -2,9 +2,9 @@
 // row-major, and with them those that must lie as they do, until nothing changes.
 #include "backends/cuda/channels_last.h"
 
-#include "actor/operands.h"
-#include "core/operators/reduced_dims.h"
-#include "core/operators/windows.h"
+#include "actor/calls/operands.h"
+#include "core/operators/layers/windows.h"
+#include "core/operators/reductions/reduced_dims.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -4,8 +4,8 @@
 // like it.
 #pragma once
 
-#include "core/ids.h"
-#include "core/physical_graph.h"
+#include "core/base/ids.h"
+#include "core/graphs/physical_graph.h"
 
 #include <set>
 

@@ -2,9 +2,9 @@
 // them meet in one order. Without CUDA.
 #pragma once
 
-#include "core/ids.h"
-#include "core/physical_graph.h"
-#include "core/units.h"
+#include "core/base/ids.h"
+#include "core/base/units.h"
+#include "core/graphs/physical_graph.h"
 
 #include <algorithm>
 #include <compare>

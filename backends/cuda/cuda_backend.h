@@ -1,8 +1,8 @@
 // Devices on CUDA GPUs, without CUDA headers: what the rest of the project sees.
 #pragma once
 
-#include "actor/device.h"
-#include "core/communication_volume.h"
+#include "actor/protocol/device.h"
+#include "core/costs/communication_volume.h"
 
 #include <cstddef>
 #include <cstdint>

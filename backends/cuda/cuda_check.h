@@ -2,7 +2,7 @@
 // line.
 #pragma once
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>

@@ -2,11 +2,11 @@
 #include "backends/cuda/cuda_context.h"
 
 #include "backends/cuda/cuda_check.h"
-#include "backends/cuda/kernels/product_choices.h"
+#include "backends/cuda/kernels/products/product_choices.h"
 #include "backends/cuda/measured_choices.h"
 #include "backends/cuda/step_number.h"
-#include "core/check.h"
-#include "core/units.h"
+#include "core/base/check.h"
+#include "core/base/units.h"
 
 #ifdef SEXTANT_HAS_CUDNN
 #include <cudnn.h>

@@ -5,7 +5,7 @@
 #include "backends/cuda/cuda_check.h"
 #include "backends/cuda/cuda_memory.h"
 #include "backends/cuda/queue_barrier.h"
-#include "core/check.h"
+#include "core/base/check.h"
 
 #include <algorithm>
 #include <limits>
@@ -327,7 +327,7 @@ Fence CudaDevice::enqueue(const Launch& launch) {
 }
 
 // fork: all queues wait for all queues and for the waits of all | members | join: likewise, and
-// only then the ends of all, so that a fence of one is a fence of all (actor/byte_order).
+// only then the ends of all, so that a fence of one is a fence of all (actor/bytes/byte_order).
 void CudaDevice::enqueue_together(std::span<const Launch> group, std::span<Fence> done) {
   std::vector<QueueRole> queues;
   std::vector<Entry*> slots;

@@ -1,8 +1,8 @@
 // One rank on one GPU: a stream per queue, an event per launch. One thread launches everything.
 #pragma once
 
-#include "actor/device.h"
-#include "actor/host_group.h"
+#include "actor/hosts/host_group.h"
+#include "actor/protocol/device.h"
 #include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/cuda_context.h"
 #include "backends/cuda/cuda_exchange.h"

@@ -2,7 +2,7 @@
 #include "backends/cuda/cuda_exchange.h"
 
 #include "backends/cuda/cuda_check.h"
-#include "core/check.h"
+#include "core/base/check.h"
 
 #include <algorithm>
 #include <utility>

@@ -2,12 +2,12 @@
 // between members.
 #pragma once
 
-#include "actor/host_group.h"
-#include "backends/cuda/kernels/moves.h"
+#include "actor/hosts/host_group.h"
+#include "backends/cuda/kernels/movement/moves.h"
+#include "core/base/ids.h"
 #include "core/collective_script/collective_script.h"
-#include "core/communication_volume.h"
-#include "core/ids.h"
-#include "core/physical_graph.h"
+#include "core/costs/communication_volume.h"
+#include "core/graphs/physical_graph.h"
 
 #include <cuda_runtime_api.h>
 

@@ -1,7 +1,7 @@
 // Finding kernels for calls, several calls at a time where a family has a kernel for that.
 #include "backends/cuda/cuda_kernel.h"
 
-#include "backends/cuda/kernels/families.h"
+#include "backends/cuda/kernels/shared/families.h"
 
 #include <fmt/core.h>
 

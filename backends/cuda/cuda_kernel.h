@@ -2,8 +2,8 @@
 // made once per call, in prepare, at fixed addresses, and enqueued once per act.
 #pragma once
 
-#include "actor/kernel_context.h"
-#include "core/error.h"
+#include "actor/calls/kernel_context.h"
+#include "core/base/error.h"
 
 #include <cuda_runtime_api.h>
 

@@ -1,7 +1,7 @@
 // The sum and its words.
 #include "backends/cuda/cuda_memory.h"
 
-#include "core/check.h"
+#include "core/base/check.h"
 
 #include <cstddef>
 #include <utility>

@@ -1,8 +1,8 @@
 // Whether a program fits on the card, said before anything is allocated.
 #pragma once
 
-#include "core/physical_graph.h"
-#include "core/units.h"
+#include "core/base/units.h"
+#include "core/graphs/physical_graph.h"
 
 #include <span>
 #include <string>

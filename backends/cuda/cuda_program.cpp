@@ -1,12 +1,12 @@
 // Resolution of a program to device addresses and kernels.
 #include "backends/cuda/cuda_program.h"
 
-#include "actor/overlap.h"
+#include "actor/protocol/overlap.h"
 #include "backends/cuda/communicator_key.h"
 #include "backends/cuda/cuda_check.h"
 #include "backends/cuda/cuda_state.h"
-#include "core/check.h"
-#include "core/initial_contents.h"
+#include "core/base/check.h"
+#include "core/graphs/initial_contents.h"
 
 #include <algorithm>
 #include <array>

@@ -2,9 +2,9 @@
 // state. Nothing here runs.
 #pragma once
 
-#include "actor/host_copies.h"
-#include "actor/kernel_contexts.h"
-#include "actor/operands.h"
+#include "actor/calls/host_copies.h"
+#include "actor/calls/kernel_contexts.h"
+#include "actor/calls/operands.h"
 #include "backends/cuda/channels_last.h"
 #include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/cuda_context.h"
@@ -12,7 +12,7 @@
 #include "backends/cuda/cuda_kernel.h"
 #include "backends/cuda/cuda_memory.h"
 #include "backends/cuda/step_number.h"
-#include "core/physical_graph.h"
+#include "core/graphs/physical_graph.h"
 
 #include <cstddef>
 #include <cstdint>

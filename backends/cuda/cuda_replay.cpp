@@ -7,7 +7,7 @@
 #include "backends/cuda/cuda_check.h"
 #include "backends/cuda/cuda_device.h"
 #include "backends/cuda/queue_barrier.h"
-#include "core/check.h"
+#include "core/base/check.h"
 
 #include <set>
 #include <span>

@@ -1,8 +1,8 @@
 // A step of a program as one CUDA graph.
 #pragma once
 
-#include "actor/device.h"
-#include "actor/tape.h"
+#include "actor/protocol/device.h"
+#include "actor/tapes/tape.h"
 #include "backends/cuda/cuda_context.h"
 #include "backends/cuda/cuda_exchange.h"
 #include "backends/cuda/cuda_program.h"

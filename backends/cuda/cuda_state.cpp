@@ -3,7 +3,7 @@
 #include "backends/cuda/cuda_state.h"
 
 #include "backends/cuda/cuda_check.h"
-#include "core/parallel.h"
+#include "core/base/parallel.h"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

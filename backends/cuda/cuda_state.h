@@ -1,8 +1,8 @@
 // First contents of state registers, brought to the device.
 #pragma once
 
-#include "core/dtype.h"
-#include "core/initial_contents.h"
+#include "core/base/dtype.h"
+#include "core/graphs/initial_contents.h"
 
 #include <cstddef>
 

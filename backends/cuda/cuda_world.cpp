@@ -1,7 +1,7 @@
 // The world of one job on GPUs: which rank is on which card, whether those of a card fit together,
 // and in which order memory goes.
-#include "actor/host_group.h"
-#include "actor/rank_threads.h"
+#include "actor/hosts/host_group.h"
+#include "actor/hosts/rank_threads.h"
 #include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/cuda_check.h"
 #include "backends/cuda/cuda_device.h"
@@ -10,7 +10,7 @@
 #include "backends/cuda/measured_choices.h"
 #include "backends/cuda/nccl_exchange.h"
 #include "backends/cuda/rank_placement.h"
-#include "core/check.h"
+#include "core/base/check.h"
 
 #include <algorithm>
 #include <atomic>

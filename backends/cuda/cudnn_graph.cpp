@@ -4,7 +4,7 @@
 #ifdef SEXTANT_HAS_CUDNN
 
 #include "backends/cuda/row_major.h"
-#include "core/check.h"
+#include "core/base/check.h"
 
 #include <algorithm>
 #include <array>

@@ -4,10 +4,10 @@
 #include "backends/cuda/local_exchange.h"
 
 #include "backends/cuda/cuda_check.h"
-#include "backends/cuda/kernels/moves.h"
-#include "backends/cuda/kernels/ring_reduce.h"
-#include "core/check.h"
-#include "core/meeting_members.h"
+#include "backends/cuda/kernels/movement/moves.h"
+#include "backends/cuda/kernels/movement/ring_reduce.h"
+#include "core/base/check.h"
+#include "core/graphs/meeting_members.h"
 
 #include <algorithm>
 

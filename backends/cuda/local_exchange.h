@@ -7,7 +7,7 @@
 #pragma once
 
 #include "backends/cuda/cuda_exchange.h"
-#include "core/communication_volume.h"
+#include "core/costs/communication_volume.h"
 
 #include <chrono>
 #include <condition_variable>

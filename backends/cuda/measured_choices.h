@@ -2,7 +2,7 @@
 // ways that round differently all take the same, so that copies of one value have equal bits.
 #pragma once
 
-#include "backends/cuda/kernels/product.h"
+#include "backends/cuda/kernels/products/product.h"
 
 #include <cublasLt.h>
 

@@ -2,8 +2,8 @@
 #include "backends/cuda/nccl_exchange.h"
 
 #include "backends/cuda/cuda_check.h"
-#include "core/check.h"
-#include "core/meeting_members.h"
+#include "core/base/check.h"
+#include "core/graphs/meeting_members.h"
 
 #include <algorithm>
 #include <chrono>

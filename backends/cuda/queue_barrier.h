@@ -1,8 +1,8 @@
 // How a launch group starts and ends on several in-order queues: all of them wait for all. The byte
-// order's proof assumes it (actor/byte_order). Without CUDA: a list of who waits for whom.
+// order's proof assumes it (actor/bytes/byte_order). Without CUDA: a list of who waits for whom.
 #pragma once
 
-#include "core/physical_graph.h"
+#include "core/graphs/physical_graph.h"
 
 #include <span>
 #include <vector>

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "backends/cuda/cuda_backend.h"
-#include "core/check.h"
-#include "core/counted_text.h"
+#include "core/base/check.h"
+#include "core/text/counted_text.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Boxes become strided steps; what a library's ring cannot do becomes sends and receives.
 #include "core/collective_script/collective_script.h"
 
-#include "core/check.h"
+#include "core/base/check.h"
 
 #include <algorithm>
 #include <map>

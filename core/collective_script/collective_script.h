@@ -2,11 +2,11 @@
 // other members, local steps after (README.md). No memory, no device.
 #pragma once
 
-#include "core/communication_volume.h"
-#include "core/dtype.h"
-#include "core/physical_graph.h"
-#include "core/sbp.h"
-#include "core/units.h"
+#include "core/base/dtype.h"
+#include "core/base/units.h"
+#include "core/costs/communication_volume.h"
+#include "core/graphs/physical_graph.h"
+#include "core/tensors/sbp.h"
 
 #include <cstddef>
 #include <cstdint>

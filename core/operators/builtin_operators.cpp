@@ -1,5 +1,5 @@
 // The registry of all families.
-#include "core/operator.h"
+#include "core/graphs/operator.h"
 #include "core/operators/families.h"
 
 namespace sextant {

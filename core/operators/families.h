@@ -1,4 +1,4 @@
-// The operator families: each file of this folder adds its kinds to a registry.
+// The operator families: each file of these rooms adds its kinds to a registry.
 #pragma once
 
 namespace sextant {

@@ -1,8 +1,8 @@
 // Shape checks, rows and work shared by the operator families.
 #include "core/operators/rules.h"
 
-#include "core/check.h"
-#include "core/logical_graph.h"
+#include "core/base/check.h"
+#include "core/graphs/logical_graph.h"
 
 #include <utility>
 

@@ -1,10 +1,10 @@
 // What the operator families share: shape checks that name what they refuse, rows of words, work.
 #pragma once
 
-#include "core/attributes.h"
-#include "core/operator.h"
-#include "core/shape.h"
-#include "core/work.h"
+#include "core/graphs/operator.h"
+#include "core/graphs/work.h"
+#include "core/tensors/attributes.h"
+#include "core/tensors/shape.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Rules B: what must hold inside one block, whoever uses it.
+#include "core/graphs/views.h"
 #include "core/validator/findings.h"
-#include "core/views.h"
 
 #include <algorithm>
 #include <numeric>

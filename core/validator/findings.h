@@ -1,8 +1,8 @@
 // What the validator of physical graphs reports, and the topics it is made of. Internal to core.
 #pragma once
 
-#include "core/check.h"
-#include "core/physical_graph.h"
+#include "core/base/check.h"
+#include "core/graphs/physical_graph.h"
 
 #include <fmt/core.h>
 

@@ -1,6 +1,6 @@
 // Rules F: the members of a fused actor are a group of the table, and together they read its inputs
 // and write its outputs.
-#include "core/fused_kinds.h"
+#include "core/graphs/fused_kinds.h"
 #include "core/validator/findings.h"
 
 #include <algorithm>

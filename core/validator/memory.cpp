@@ -1,5 +1,5 @@
 // Rules M: slots of frames and the arena. Whether uses of the same bytes are ordered is not decided
-// here (actor/byte_order.h).
+// here (actor/bytes/byte_order.h).
 #include "core/validator/findings.h"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // Rules R: what is produced in a step is consumed in it. A step of an instance makes
 // acts_per_step / acts_per_content contents of a register; a reader with consume_for uses up
 // acts_per_step / consume_for.
+#include "core/graphs/views.h"
 #include "core/validator/findings.h"
-#include "core/views.h"
 
 namespace sextant::validator {
 namespace {

@@ -1,5 +1,5 @@
 // Rules S: what the registers of a class hold is what each of its ranks holds of the layout.
-#include "core/mesh_boxes.h"
+#include "core/tensors/mesh_boxes.h"
 #include "core/validator/findings.h"
 
 #include <algorithm>

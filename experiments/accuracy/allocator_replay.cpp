@@ -2,10 +2,10 @@
 // position.
 #include "experiments/accuracy/allocator_replay.h"
 
-#include "compiler/lifetimes.h"
-#include "core/at.h"
-#include "core/check.h"
-#include "simulator/caching_allocator.h"
+#include "compiler/memory/lifetimes.h"
+#include "core/base/at.h"
+#include "core/base/check.h"
+#include "simulator/costs/caching_allocator.h"
 
 #include <fmt/core.h>
 

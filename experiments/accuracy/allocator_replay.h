@@ -2,9 +2,9 @@
 // plan are allocated and freed in issue order, one tensor each, for a few steps.
 #pragma once
 
-#include "core/dtype.h"
-#include "core/physical_graph.h"
-#include "core/units.h"
+#include "core/base/dtype.h"
+#include "core/base/units.h"
+#include "core/graphs/physical_graph.h"
 
 #include <optional>
 #include <set>

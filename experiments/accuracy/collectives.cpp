@@ -1,13 +1,13 @@
-// A row becomes a cluster, a group and a size; the rest is simulator/nccl_model.h.
+// A row becomes a cluster, a group and a size; the rest is simulator/costs/nccl_model.h.
 
 #include "experiments/accuracy/collectives.h"
 
-#include "core/check.h"
-#include "core/error.h"
-#include "core/quantile.h"
+#include "core/base/check.h"
+#include "core/base/error.h"
+#include "core/base/quantile.h"
 #include "experiments/accuracy/csv_table.h"
-#include "simulator/cluster_file.h"
-#include "simulator/nccl_model.h"
+#include "simulator/cluster_files/cluster_file.h"
+#include "simulator/costs/nccl_model.h"
 
 #include <algorithm>
 #include <array>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::int64_t kKib = 1024, kMib = kKib * kKib, kGib = kKib * kMib;
 
-// Rows that numbers of simulator/nccl_numbers.cpp name as their source.
+// Rows that numbers of simulator/clusters/nccl_numbers.cpp name as their source.
 struct CalibrationRow {
   std::string_view machine, way, collective;  // parts of the columns hw, algo and collective
   std::int64_t gpus = 0, bytes = 0;

@@ -1,7 +1,7 @@
 // One pass over the text: cells, then rows, then the columns that the caller needs.
 #include "experiments/accuracy/csv_table.h"
 
-#include "core/check.h"
+#include "core/base/check.h"
 
 #include <algorithm>
 #include <charconv>

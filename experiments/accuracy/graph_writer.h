@@ -1,7 +1,7 @@
 // A forward graph written out again, operator by operator, with other kinds in the place of some.
 #pragma once
 
-#include "core/logical_graph.h"
+#include "core/graphs/logical_graph.h"
 
 #include <cstddef>
 #include <string>

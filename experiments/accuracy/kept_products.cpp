@@ -1,7 +1,7 @@
 // Counts the products of each block in the order of forward.
 #include "experiments/accuracy/kept_products.h"
 
-#include "core/phase.h"
+#include "core/graphs/phase.h"
 
 namespace sextant {
 

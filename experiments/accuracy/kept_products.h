@@ -3,8 +3,8 @@
 // whose results are kept from forward.
 #pragma once
 
-#include "compiler/strategy.h"
-#include "core/logical_graph.h"
+#include "compiler/strategy/strategy.h"
+#include "core/graphs/logical_graph.h"
 
 #include <set>
 #include <string>

@@ -1,8 +1,8 @@
 // GPU names and network texts -> clusters.
 #include "experiments/accuracy/laboratory.h"
 
-#include "core/check.h"
-#include "simulator/cluster_file.h"
+#include "core/base/check.h"
+#include "simulator/cluster_files/cluster_file.h"
 
 #include <algorithm>
 #include <cctype>

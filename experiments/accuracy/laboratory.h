@@ -1,7 +1,7 @@
 // The machine rooms behind the collections: built-in clusters with the network that a row names.
 #pragma once
 
-#include "core/cluster.h"
+#include "core/costs/cluster.h"
 
 #include <cstdint>
 #include <string_view>

@@ -1,8 +1,8 @@
 // The two CSV collections: one training run per row.
 #include "experiments/accuracy/observation.h"
 
-#include "compiler/layer_counts.h"
-#include "core/check.h"
+#include "compiler/strategy/layer_counts.h"
+#include "core/base/check.h"
 #include "experiments/accuracy/csv_table.h"
 #include "experiments/accuracy/laboratory.h"
 

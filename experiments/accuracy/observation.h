@@ -1,9 +1,9 @@
 // One measured training run, as a job that we can predict: or the reason why we cannot.
 #pragma once
 
-#include "compiler/strategy.h"
-#include "core/cluster.h"
-#include "core/dtype.h"
+#include "compiler/strategy/strategy.h"
+#include "core/base/dtype.h"
+#include "core/costs/cluster.h"
 #include "experiments/accuracy/software.h"
 #include "models/model.h"
 

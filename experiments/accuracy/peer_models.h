@@ -2,10 +2,10 @@
 // gradients that start when backward is over.
 #pragma once
 
-#include "core/cost_model.h"
-#include "core/physical_graph.h"
+#include "core/costs/cost_model.h"
+#include "core/graphs/physical_graph.h"
 #include "experiments/accuracy/software.h"
-#include "simulator/timeline.h"
+#include "simulator/steps/timeline.h"
 
 #include <cstdint>
 #include <set>

@@ -1,17 +1,17 @@
 // Model -> training graph -> physical graph -> tape, folded.
 #include "experiments/accuracy/prediction.h"
 
-#include "compiler/expand.h"
-#include "compiler/recompute.h"
-#include "compiler/training_graph.h"
-#include "core/check.h"
+#include "compiler/expand/expand.h"
+#include "compiler/training/recompute.h"
+#include "compiler/training/training_graph.h"
+#include "core/base/check.h"
 #include "experiments/accuracy/allocator_replay.h"
 #include "experiments/accuracy/kept_products.h"
 #include "experiments/accuracy/peer_models.h"
 #include "experiments/accuracy/pytorch_graph.h"
 #include "experiments/accuracy/whole_layers.h"
 #include "experiments/accuracy/written_attention.h"
-#include "simulator/models.h"
+#include "simulator/costs/models.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,10 +1,10 @@
 // What the compiler and the simulator say of an observed run.
 #pragma once
 
-#include "core/units.h"
+#include "core/base/units.h"
 #include "experiments/accuracy/observation.h"
-#include "simulator/library_memory.h"
-#include "simulator/simulate.h"
+#include "simulator/costs/library_memory.h"
+#include "simulator/modes/simulate.h"
 
 #include <vector>
 

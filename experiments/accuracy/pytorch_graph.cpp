@@ -7,7 +7,7 @@
 // | nll_loss_grad(y, labels, dloss) | S(d), dloss B | S(d) |
 #include "experiments/accuracy/pytorch_graph.h"
 
-#include "core/check.h"
+#include "core/base/check.h"
 #include "core/operators/rules.h"
 #include "experiments/accuracy/graph_writer.h"
 

@@ -4,8 +4,8 @@
 // element-wise operators in f32. For predictions only: no backend has kernels of these kinds.
 #pragma once
 
-#include "core/logical_graph.h"
-#include "core/operator.h"
+#include "core/graphs/logical_graph.h"
+#include "core/graphs/operator.h"
 
 namespace sextant {
 

@@ -1,6 +1,6 @@
 // The steps of ../peers/torch_gpt.py, one JSON object per line.
-#include "core/check.h"
-#include "core/json_reader.h"
+#include "core/base/check.h"
+#include "core/text/json_reader.h"
 #include "experiments/accuracy/laboratory.h"
 #include "experiments/accuracy/observation.h"
 

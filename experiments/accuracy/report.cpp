@@ -1,8 +1,8 @@
 // Rows in parallel, then sums over groups.
 #include "experiments/accuracy/report.h"
 
-#include "core/error.h"
-#include "core/parallel.h"
+#include "core/base/error.h"
+#include "core/base/parallel.h"
 
 #include <algorithm>
 #include <map>

@@ -1,8 +1,8 @@
 // The report as JSON lines, as a table and as a picture.
-#include "core/check.h"
+#include "core/base/check.h"
 #include "experiments/accuracy/report.h"
 #include "io/svg_chart.h"
-#include "simulator/named_parts.h"
+#include "simulator/reports/named_parts.h"
 
 #include <nlohmann/json.hpp>
 

@@ -2,7 +2,7 @@
 // what it overlaps. Known per source, never per row.
 #pragma once
 
-#include "compiler/optimizer_options.h"
+#include "compiler/training/optimizer_options.h"
 
 #include <cstdint>
 #include <string>

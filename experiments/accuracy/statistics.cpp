@@ -1,8 +1,8 @@
 // Ranks by sorting, everything else by summing up.
 #include "experiments/accuracy/statistics.h"
 
-#include "core/check.h"
-#include "core/quantile.h"
+#include "core/base/check.h"
+#include "core/base/quantile.h"
 
 #include <algorithm>
 #include <cmath>

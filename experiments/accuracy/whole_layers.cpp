@@ -1,9 +1,9 @@
 // A copy of the graph with more repetitions, each in front of the first gradient of its layer.
 #include "experiments/accuracy/whole_layers.h"
 
-#include "compiler/autodiff.h"
-#include "compiler/stage.h"
-#include "core/operator.h"
+#include "compiler/training/autodiff.h"
+#include "compiler/words/stage.h"
+#include "core/graphs/operator.h"
 
 #include <algorithm>
 #include <map>

@@ -1,10 +1,10 @@
 // Recomputation as Megatron-LM and torch.utils.checkpoint do it: forward of a checkpointed layer
 // runs again as a whole, also what no gradient reads (its last product and residual sum). Our own
-// recomputation (compiler/recompute.h) leaves that out.
+// recomputation (compiler/training/recompute.h) leaves that out.
 #pragma once
 
-#include "compiler/strategy.h"
-#include "core/logical_graph.h"
+#include "compiler/strategy/strategy.h"
+#include "core/graphs/logical_graph.h"
 
 #include <cstdint>
 

@@ -7,7 +7,7 @@
 // | S(2) | S(1) | heads |
 #include "experiments/accuracy/written_attention.h"
 
-#include "core/check.h"
+#include "core/base/check.h"
 #include "core/operators/rules.h"
 #include "experiments/accuracy/graph_writer.h"
 

@@ -4,8 +4,8 @@
 // kernels of these kinds.
 #pragma once
 
-#include "core/logical_graph.h"
-#include "core/operator.h"
+#include "core/graphs/logical_graph.h"
+#include "core/graphs/operator.h"
 
 namespace sextant {
 

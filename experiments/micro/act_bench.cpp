@@ -1,11 +1,11 @@
 // What actors cost on the host, without device work: one act of the protocol, one launch of the
 // runtime, one tape entry, and the passes of the compiler that use them. The baseline is a loop
 // that walks the same order and touches one counter per run.
-#include "actor/byte_order.h"
-#include "actor/dry_run.h"
-#include "actor/protocol.h"
+#include "actor/bytes/byte_order.h"
+#include "actor/protocol/dry_run.h"
+#include "actor/protocol/protocol.h"
 #include "actor/runtime.h"
-#include "actor/tape.h"
+#include "actor/tapes/tape.h"
 #include "experiments/micro/layered_graph.h"
 
 #include <benchmark/benchmark.h>

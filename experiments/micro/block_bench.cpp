@@ -1,13 +1,13 @@
 // What the length of a step costs once its plan is cut into blocks, and what the cut costs; the
 // tape beside it. Processor time; definitions: METRICS.md.
-#include "compiler/expand.h"
-#include "compiler/training_graph.h"
+#include "compiler/expand/expand.h"
+#include "compiler/training/training_graph.h"
 #include "models/model.h"
-#include "simulator/block_evaluation.h"
-#include "simulator/block_matrix.h"
-#include "simulator/cluster_file.h"
-#include "simulator/models.h"
-#include "simulator/prepared_blocks.h"
+#include "simulator/cluster_files/cluster_file.h"
+#include "simulator/costs/models.h"
+#include "simulator/modes/prepared_blocks.h"
+#include "simulator/modes/recurring/block_evaluation.h"
+#include "simulator/modes/recurring/block_matrix.h"
 
 #include <benchmark/benchmark.h>
 #include <fmt/core.h>

@@ -3,12 +3,12 @@
 // obvious planner has to find the same costs. Definitions: METRICS.md.
 #include "sbp/boxing.h"
 
-#include "core/check.h"
-#include "core/words_at.h"
+#include "core/base/check.h"
+#include "core/costs/words_at.h"
 #include "experiments/micro/naive_boxing.h"
 #include "sbp/boxing_plans.h"
-#include "simulator/cluster_file.h"
-#include "simulator/models.h"
+#include "simulator/cluster_files/cluster_file.h"
+#include "simulator/costs/models.h"
 
 #include <benchmark/benchmark.h>
 

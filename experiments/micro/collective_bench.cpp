@@ -2,9 +2,9 @@
 // messages per second, and one duration of the network model.
 //   meson test -C build --benchmark collective
 
-#include "simulator/cluster_file.h"
-#include "simulator/models.h"
-#include "simulator/ring_recurrence.h"
+#include "simulator/cluster_files/cluster_file.h"
+#include "simulator/costs/models.h"
+#include "simulator/costs/ring_recurrence.h"
 
 #include <benchmark/benchmark.h>
 

@@ -3,7 +3,7 @@
 // per rank. The messages inside are the network model's.
 #pragma once
 
-#include "core/physical_graph.h"
+#include "core/graphs/physical_graph.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,11 +1,11 @@
 // What compiling costs: a model in which nothing repeats on one rank, and GPT-3 175B on thousands.
 // Definitions: METRICS.md.
-#include "compiler/expand.h"
-#include "compiler/training_graph.h"
+#include "compiler/expand/expand.h"
+#include "compiler/training/training_graph.h"
 #include "experiments/micro/irregular_model.h"
 #include "models/model.h"
-#include "simulator/cluster_file.h"
-#include "simulator/models.h"
+#include "simulator/cluster_files/cluster_file.h"
+#include "simulator/costs/models.h"
 
 #include <benchmark/benchmark.h>
 #include <fmt/core.h>

@@ -2,7 +2,7 @@
 // every event: the peers' workload and its oracle.
 #pragma once
 
-#include "simulator/flow_network.h"
+#include "simulator/links/flow_network.h"
 
 #include <algorithm>
 #include <cstddef>

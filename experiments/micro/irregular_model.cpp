@@ -1,9 +1,9 @@
 // Grows a graph operator by operator; every third brings a weight.
 #include "experiments/micro/irregular_model.h"
 
-#include "core/operator.h"
-#include "core/operators/loss.h"
-#include "core/operators/sources.h"
+#include "core/graphs/operator.h"
+#include "core/operators/layers/loss.h"
+#include "core/operators/movement/sources.h"
 
 #include <fmt/core.h>
 

@@ -2,7 +2,7 @@
 // far. What a compiler gains from equal layers is of no use on it.
 #pragma once
 
-#include "core/logical_graph.h"
+#include "core/graphs/logical_graph.h"
 
 #include <cstdint>
 

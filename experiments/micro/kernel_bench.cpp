@@ -3,16 +3,16 @@
 //
 // `kernel_bench [--json FILE] [MODEL:BATCHxSEQUENCE[:LAYERS] ...]`, MODEL as everywhere; without
 // models GPT-2 medium and xl with a vocabulary of 50,304 and two layers of Llama 2 7B.
-#include "backends/cuda/cuda_bench.h"
-#include "compiler/expand.h"
-#include "compiler/strategy.h"
-#include "compiler/training_graph.h"
-#include "core/check.h"
+#include "backends/cuda/machine/cuda_bench.h"
+#include "compiler/expand/expand.h"
+#include "compiler/strategy/strategy.h"
+#include "compiler/training/training_graph.h"
+#include "core/base/check.h"
 #include "experiments/step_text.h"
 #include "experiments/step_timing.h"
 #include "models/model.h"
-#include "simulator/cluster_file.h"
-#include "simulator/models.h"
+#include "simulator/cluster_files/cluster_file.h"
+#include "simulator/costs/models.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>

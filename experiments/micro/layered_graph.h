@@ -3,7 +3,7 @@
 // communication.
 #pragma once
 
-#include "core/physical_graph.h"
+#include "core/graphs/physical_graph.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -3,8 +3,8 @@
 // listing what goes from device to device.
 #pragma once
 
-#include "core/communication_volume.h"
-#include "core/cost_model.h"
+#include "core/costs/communication_volume.h"
+#include "core/costs/cost_model.h"
 #include "sbp/boxing.h"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 // works all rates out anew at every event. Exact first: 1,000 flows end when the baseline ends
 // them.
 #include "experiments/micro/fat_tree.h"
-#include "simulator/event_queue.h"
+#include "simulator/links/event_queue.h"
 
 #include <benchmark/benchmark.h>
 

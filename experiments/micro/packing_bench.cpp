@@ -1,10 +1,10 @@
 // How far each packing rule leaves the arena above its lower bound, over models and strategies, and
 // what operators in place and the symmetric region change. Prints tables. Definitions: METRICS.md.
-#include "compiler/expand.h"
-#include "compiler/training_graph.h"
+#include "compiler/expand/expand.h"
+#include "compiler/training/training_graph.h"
 #include "models/model.h"
-#include "simulator/cluster_file.h"
-#include "simulator/models.h"
+#include "simulator/cluster_files/cluster_file.h"
+#include "simulator/costs/models.h"
 
 #include <fmt/core.h>
 

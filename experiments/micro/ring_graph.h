@@ -4,7 +4,7 @@
 // which is more than all ranks can say with one program.
 #pragma once
 
-#include "core/physical_graph.h"
+#include "core/graphs/physical_graph.h"
 
 #include <cstddef>
 #include <cstdint>

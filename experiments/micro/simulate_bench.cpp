@@ -1,21 +1,21 @@
 // What simulation costs on one core: a large plan folded, part by part, and the workloads of other
 // simulators unfolded and folded, with the peak of memory. `taskset -c 0` keeps it on one core; the
 // processor time of all threads is counted. Definitions: METRICS.md.
-#include "simulator/simulate.h"
+#include "simulator/modes/simulate.h"
 
-#include "actor/dry_run.h"
-#include "actor/flat_tape.h"
-#include "actor/rank_classes.h"
-#include "actor/tape.h"
-#include "compiler/expand.h"
-#include "compiler/training_graph.h"
+#include "actor/protocol/dry_run.h"
+#include "actor/protocol/rank_classes.h"
+#include "actor/tapes/flat_tape.h"
+#include "actor/tapes/tape.h"
+#include "compiler/expand/expand.h"
+#include "compiler/training/training_graph.h"
 #include "experiments/micro/collective_graph.h"
 #include "experiments/micro/ring_graph.h"
 #include "models/model.h"
-#include "simulator/cluster_file.h"
-#include "simulator/group_colours.h"
-#include "simulator/models.h"
-#include "simulator/prepared_graph.h"
+#include "simulator/cluster_files/cluster_file.h"
+#include "simulator/costs/models.h"
+#include "simulator/modes/group_colours.h"
+#include "simulator/modes/prepared_graph.h"
 
 #include <benchmark/benchmark.h>
 #include <fmt/core.h>

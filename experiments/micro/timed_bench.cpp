@@ -2,8 +2,8 @@
 // down as a tape. Items are launches. Smooth and with jitter per rank, for symmetric ranks hide a
 // slow queue; alone on wide links, contending for narrow ones, and with kernels and collectives
 // slowing each other. The baseline is the same tape in one pass.
-#include "simulator/event_queue.h"
-#include "simulator/timed_evaluation.h"
+#include "simulator/links/event_queue.h"
+#include "simulator/modes/timed_evaluation.h"
 
 #include <benchmark/benchmark.h>
 

@@ -1,10 +1,10 @@
-// How far each pipeline schedule of compiler/schedule.h is from the shortest one that any order
-// gives within the same memory. Prints one row per template, shape and times of F, B and W.
+// How far each pipeline schedule of compiler/strategy/schedule.h is from the shortest one that any
+// order gives within the same memory. Prints one row per template, shape and times of F, B and W.
 //
 //   ninja -C build experiments/schedules/schedule_distance &&
 //   build/experiments/schedules/schedule_distance
-#include "core/check.h"
-#include "search/schedule_optimum.h"
+#include "core/base/check.h"
+#include "search/bounds/schedule_optimum.h"
 
 #include <algorithm>
 #include <chrono>

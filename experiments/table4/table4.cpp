@@ -13,15 +13,15 @@
 // graph.
 #include "actor/runtime.h"
 #include "backends/cpu/cpu_backend.h"
-#include "backends/cpu/elements.h"
-#include "compiler/expand.h"
-#include "compiler/graph_program.h"
-#include "core/check.h"
-#include "core/counter_rng.h"
-#include "core/json_reader.h"
-#include "core/operators/sources.h"
-#include "simulator/cluster_file.h"
-#include "simulator/models.h"
+#include "backends/cpu/kernels/shared/elements.h"
+#include "compiler/expand/expand.h"
+#include "compiler/words/graph_program.h"
+#include "core/base/check.h"
+#include "core/base/counter_rng.h"
+#include "core/operators/movement/sources.h"
+#include "core/text/json_reader.h"
+#include "simulator/cluster_files/cluster_file.h"
+#include "simulator/costs/models.h"
 
 #include <fmt/core.h>
 

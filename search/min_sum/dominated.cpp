@@ -1,7 +1,7 @@
 // Variables wait in a queue, again whenever a neighbour lost a label.
 #include "search/min_sum/dominated.h"
 
-#include "core/at.h"
+#include "core/base/at.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,7 +1,7 @@
 // Block coordinate ascent: one block is a table with all of its variables.
 #include "search/min_sum/dual_bound.h"
 
-#include "core/at.h"
+#include "core/base/at.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,7 +1,7 @@
 // Variables in order of the table that they leave behind; ties by number, so results repeat.
 #include "search/min_sum/elimination.h"
 
-#include "core/at.h"
+#include "core/base/at.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,7 +1,7 @@
 // Sections of an LP file; sums are broken into short lines, because readers limit their length.
 #include "search/min_sum/lp_text.h"
 
-#include "core/at.h"
+#include "core/base/at.h"
 
 #include <fmt/core.h>
 

@@ -1,8 +1,8 @@
 // Depth first, the most promising label of the most entangled variable first.
 #include "search/min_sum/min_sum_search.h"
 
-#include "core/at.h"
-#include "core/check.h"
+#include "core/base/at.h"
+#include "core/base/check.h"
 #include "search/min_sum/dominated.h"
 #include "search/min_sum/dual_bound.h"
 #include "search/min_sum/elimination.h"

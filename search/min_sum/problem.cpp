@@ -1,8 +1,8 @@
 // Checks, sums and conditioning of min-sum problems.
 #include "search/min_sum/problem.h"
 
-#include "core/at.h"
-#include "core/check.h"
+#include "core/base/at.h"
+#include "core/base/check.h"
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
 // Solves, pins, compiles: the sum that is solved says nothing of overlap, so the simulator decides.
 #include "search/words/plan_words.h"
 
-#include "core/error.h"
-#include "search/node_facts.h"
+#include "core/base/error.h"
+#include "search/bounds/node_facts.h"
 #include "search/words/word_pins.h"
 #include "search/words/words_problem.h"
 

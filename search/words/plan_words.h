@@ -2,7 +2,7 @@
 // shorter.
 #pragma once
 
-#include "search/search.h"
+#include "search/search/search.h"
 
 #include <cstddef>
 #include <functional>

@@ -2,8 +2,8 @@
 // away again as far as the words stay, and said of equal layers at once.
 #include "search/words/word_pins.h"
 
-#include "core/check.h"
-#include "core/error.h"
+#include "core/base/check.h"
+#include "core/base/error.h"
 
 #include <algorithm>
 #include <optional>

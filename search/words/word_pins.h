@@ -2,8 +2,8 @@
 // words of the same cost by itself.
 #pragma once
 
-#include "compiler/strategy.h"
-#include "core/logical_graph.h"
+#include "compiler/strategy/strategy.h"
+#include "core/graphs/logical_graph.h"
 #include "sbp/inference.h"
 #include "search/min_sum/min_sum_search.h"
 #include "search/min_sum/problem.h"

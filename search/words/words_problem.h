@@ -3,10 +3,10 @@
 // not: README.
 #pragma once
 
-#include "compiler/stage.h"
-#include "compiler/strategy.h"
-#include "core/cost_model.h"
-#include "core/logical_graph.h"
+#include "compiler/strategy/strategy.h"
+#include "compiler/words/stage.h"
+#include "core/costs/cost_model.h"
+#include "core/graphs/logical_graph.h"
 #include "sbp/boxing_plans.h"
 #include "sbp/inference.h"
 #include "sbp/mesh_state.h"

@@ -1,9 +1,9 @@
 // Guards against a brute-force oracle: every pair of overlapping uses, over every path of waits.
-#include "actor/byte_order.h"
+#include "actor/bytes/byte_order.h"
 
-#include "actor/operands.h"
-#include "actor/protocol.h"
-#include "core/error.h"
+#include "actor/calls/operands.h"
+#include "actor/protocol/protocol.h"
+#include "core/base/error.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/one_thread.h"
 #include "tests/support/pipeline_graph.h"

@@ -1,7 +1,7 @@
 // Orders that run, orders that cannot, and the ring of waits that is printed.
-#include "actor/dry_run.h"
+#include "actor/protocol/dry_run.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/pipeline_graph.h"
 

@@ -1,8 +1,8 @@
 // Ranks of one process that tell each other something: all get it, all or none go on, nobody waits
 // for ever.
-#include "actor/host_group.h"
+#include "actor/hosts/host_group.h"
 
-#include "actor/rank_threads.h"
+#include "actor/hosts/rank_threads.h"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // The paper's Fig. 2: two loads feed two operators that do not fit into memory together.
-#include "actor/byte_order.h"
-#include "actor/dry_run.h"
+#include "actor/bytes/byte_order.h"
+#include "actor/protocol/dry_run.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/slot_planner.h"
 #include "tests/support/step_device.h"

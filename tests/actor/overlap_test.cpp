@@ -1,6 +1,6 @@
 // Which launches have company, by hand: c computation, n a collective; a number in brackets is the
 // run waited for.
-#include "actor/overlap.h"
+#include "actor/protocol/overlap.h"
 
 #include <doctest/doctest.h>
 

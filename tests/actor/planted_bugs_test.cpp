@@ -1,9 +1,9 @@
 // Bugs planted in the graph, in the tables the protocol runs on, in its messages and in its waits:
 // each is found by a check, a refusal or an invariant.
-#include "actor/byte_order.h"
-#include "actor/dry_run.h"
-#include "actor/protocol.h"
-#include "core/error.h"
+#include "actor/bytes/byte_order.h"
+#include "actor/protocol/dry_run.h"
+#include "actor/protocol/protocol.h"
+#include "core/base/error.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/pipeline_graph.h"
 #include "tests/support/slot_planner.h"

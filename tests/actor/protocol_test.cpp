@@ -1,9 +1,9 @@
 // Credits, Req, Ack and fences of one rank, read from the fence times of a stepped device.
-#include "actor/protocol.h"
+#include "actor/protocol/protocol.h"
 
-#include "actor/dry_run.h"
+#include "actor/protocol/dry_run.h"
 #include "actor/runtime.h"
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/step_device.h"
 

@@ -2,7 +2,7 @@
 // is needed.
 #include "backends/cuda/rank_placement.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <doctest/doctest.h>
 

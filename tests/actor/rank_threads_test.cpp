@@ -1,7 +1,7 @@
 // Ranks begin together, or none does; the first error stops the others.
-#include "actor/rank_threads.h"
+#include "actor/hosts/rank_threads.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // Works run side by side, are over after `join`, and a thread that is done gets the next work.
-#include "actor/reused_thread.h"
+#include "actor/hosts/reused_thread.h"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // Values by run against values by segment, and what each use costs.
-#include "actor/segment_runs.h"
+#include "actor/bytes/segment_runs.h"
 
-#include "core/counter_rng.h"
+#include "core/base/counter_rng.h"
 
 #include <doctest/doctest.h>
 

@@ -1,11 +1,11 @@
 // The tape against launch-by-launch stepping, to the picosecond; and folded against all ranks.
-#include "actor/tape.h"
+#include "actor/tapes/tape.h"
 
-#include "actor/jitter.h"
-#include "actor/launch_time.h"
-#include "actor/program_waits.h"
+#include "actor/protocol/program_waits.h"
 #include "actor/runtime.h"
-#include "core/error.h"
+#include "actor/tapes/jitter.h"
+#include "actor/tapes/launch_time.h"
+#include "core/base/error.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/one_thread.h"
 #include "tests/support/pipeline_graph.h"

@@ -1,11 +1,11 @@
 // Graphs of single boxings: their programs and actors, what they refuse, and the pieces at their
 // entry. That they compute the right thing is tests/conformance/boxing_*.
-#include "compiler/boxing_graph.h"
+#include "compiler/expand/boxing_graph.h"
 
-#include "actor/byte_order.h"
-#include "actor/dry_run.h"
-#include "compiler/boxing_host.h"
-#include "core/error.h"
+#include "actor/bytes/byte_order.h"
+#include "actor/protocol/dry_run.h"
+#include "compiler/expand/boxing_host.h"
+#include "core/base/error.h"
 
 #include <doctest/doctest.h>
 

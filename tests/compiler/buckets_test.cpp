@@ -1,11 +1,11 @@
 // Bucket fusion on chains whose times are known: who joins, who must not, and that it never pays
 // with time.
-#include "compiler/buckets.h"
+#include "compiler/order/buckets.h"
 
-#include "actor/byte_order.h"
-#include "actor/dry_run.h"
-#include "compiler/expand.h"
-#include "compiler/training_graph.h"
+#include "actor/bytes/byte_order.h"
+#include "actor/protocol/dry_run.h"
+#include "compiler/expand/expand.h"
+#include "compiler/training/training_graph.h"
 #include "tests/compiler/step_times.h"
 #include "tests/compiler/toy_chain.h"
 #include "tests/compiler/toy_models.h"

@@ -1,9 +1,9 @@
 // Which words cp leads to, counted by hand on a small GPT.
-#include "compiler/context_words.h"
+#include "compiler/words/context_words.h"
 
-#include "compiler/stage.h"
-#include "compiler/training_graph.h"
-#include "core/error.h"
+#include "compiler/training/training_graph.h"
+#include "compiler/words/stage.h"
+#include "core/base/error.h"
 #include "tests/compiler/toy_models.h"
 
 #include <doctest/doctest.h>

@@ -1,12 +1,12 @@
 // Expansion of toy chains: what it makes is valid, runs, orders its bytes, wastes nothing and takes
 // the time that the schedule's formula says.
-#include "compiler/expand.h"
+#include "compiler/expand/expand.h"
 
-#include "actor/byte_order.h"
-#include "actor/dry_run.h"
-#include "actor/tape.h"
-#include "compiler/dump.h"
-#include "core/error.h"
+#include "actor/bytes/byte_order.h"
+#include "actor/protocol/dry_run.h"
+#include "actor/tapes/tape.h"
+#include "compiler/expand/dump.h"
+#include "core/base/error.h"
 #include "tests/compiler/toy_chain.h"
 
 #include <doctest/doctest.h>

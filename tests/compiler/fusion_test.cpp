@@ -1,14 +1,14 @@
 // Which groups become one operator, which do not, and what the one operator costs: counted by hand
 // on a GPT and on chains of a few operators.
-#include "compiler/fusion.h"
+#include "compiler/words/fusion.h"
 
-#include "compiler/dead_operators.h"
-#include "compiler/expand.h"
-#include "compiler/stage.h"
-#include "compiler/training_graph.h"
-#include "core/fused_kinds.h"
-#include "core/operator.h"
-#include "core/operators/sources.h"
+#include "compiler/expand/expand.h"
+#include "compiler/training/dead_operators.h"
+#include "compiler/training/training_graph.h"
+#include "compiler/words/stage.h"
+#include "core/graphs/fused_kinds.h"
+#include "core/graphs/operator.h"
+#include "core/operators/movement/sources.h"
 #include "tests/compiler/toy_chain.h"
 #include "tests/compiler/toy_models.h"
 

@@ -1,9 +1,9 @@
 // Who causes a boxing, what it costs, and the picture of a graph: on two products between which
 // words and placements change.
-#include "compiler/boxing_causes.h"
-#include "compiler/staged_graphviz.h"
-#include "core/operator.h"
-#include "core/operators/sources.h"
+#include "compiler/words/boxing_causes.h"
+#include "compiler/words/staged_graphviz.h"
+#include "core/graphs/operator.h"
+#include "core/operators/movement/sources.h"
 #include "tests/compiler/golden_graphs.h"
 
 #include <doctest/doctest.h>

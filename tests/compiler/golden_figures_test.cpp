@@ -1,10 +1,10 @@
 // The physical graphs that the paper draws, made from words: the communications of each figure by
 // kind and count, and the whole graph as text in golden/.
-#include "compiler/stage.h"
-#include "compiler/training_graph.h"
-#include "core/operator.h"
-#include "core/operators/softmax.h"
-#include "core/operators/sources.h"
+#include "compiler/training/training_graph.h"
+#include "compiler/words/stage.h"
+#include "core/graphs/operator.h"
+#include "core/operators/layers/softmax.h"
+#include "core/operators/movement/sources.h"
 #include "tests/compiler/golden_graphs.h"
 
 #include <doctest/doctest.h>

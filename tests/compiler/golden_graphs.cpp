@@ -1,11 +1,11 @@
 // Staging without a strategy, and files of text.
 #include "tests/compiler/golden_graphs.h"
 
-#include "compiler/stage.h"
-#include "compiler/stage_builder.h"
-#include "core/check.h"
+#include "compiler/words/stage.h"
+#include "compiler/words/stage_builder.h"
+#include "core/base/check.h"
 #include "sbp/inference.h"
-#include "simulator/models.h"
+#include "simulator/costs/models.h"
 
 #include <doctest/doctest.h>
 

@@ -2,10 +2,10 @@
 // as text that a file holds.
 #pragma once
 
-#include "compiler/staged_graph.h"
-#include "core/logical_graph.h"
-#include "core/placement.h"
-#include "core/sbp.h"
+#include "compiler/words/staged_graph.h"
+#include "core/graphs/logical_graph.h"
+#include "core/tensors/placement.h"
+#include "core/tensors/sbp.h"
 
 #include <cstddef>
 #include <map>

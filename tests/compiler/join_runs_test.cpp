@@ -1,9 +1,9 @@
 // Joined runs on small models whose kernels and network are timed by chance: what joins, and that
 // it changes no order and costs no time.
-#include "compiler/join_runs.h"
+#include "compiler/order/join_runs.h"
 
-#include "compiler/expand.h"
-#include "compiler/training_graph.h"
+#include "compiler/expand/expand.h"
+#include "compiler/training/training_graph.h"
 #include "tests/compiler/step_times.h"
 #include "tests/compiler/toy_models.h"
 

@@ -1,10 +1,10 @@
 // Memory plans against brute force: contents that live at one time share no byte, and nothing is
 // below the bound.
-#include "compiler/memory_plan.h"
+#include "compiler/memory/memory_plan.h"
 
-#include "compiler/expand.h"
-#include "compiler/free_list.h"
-#include "compiler/lifetimes.h"
+#include "compiler/expand/expand.h"
+#include "compiler/memory/free_list.h"
+#include "compiler/memory/lifetimes.h"
 #include "tests/compiler/toy_chain.h"
 
 #include <doctest/doctest.h>

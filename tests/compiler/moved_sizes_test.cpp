@@ -1,7 +1,7 @@
 // Sizes that are remembered against sizes that are worked out anew.
-#include "compiler/moved_sizes.h"
+#include "compiler/order/moved_sizes.h"
 
-#include "core/words_at.h"
+#include "core/costs/words_at.h"
 
 #include <doctest/doctest.h>
 

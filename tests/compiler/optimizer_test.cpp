@@ -1,14 +1,14 @@
 // The optimizer as text, and what its pass puts between gradients and parameters.
-#include "compiler/optimizer.h"
+#include "compiler/training/optimizer.h"
 
-#include "compiler/expand.h"
-#include "compiler/stage.h"
-#include "compiler/training_graph.h"
-#include "core/error.h"
-#include "core/operator.h"
-#include "core/operators/learning_rate.h"
-#include "core/operators/loss.h"
-#include "core/operators/sources.h"
+#include "compiler/expand/expand.h"
+#include "compiler/training/training_graph.h"
+#include "compiler/words/stage.h"
+#include "core/base/error.h"
+#include "core/graphs/operator.h"
+#include "core/operators/layers/loss.h"
+#include "core/operators/movement/sources.h"
+#include "core/operators/training/learning_rate.h"
 #include "tests/compiler/toy_chain.h"
 #include "tests/compiler/toy_models.h"
 

@@ -1,8 +1,8 @@
 // Packings against slow oracles: stays that meet share no byte, and on small instances the optimum
 // over all orders.
-#include "compiler/packing.h"
+#include "compiler/memory/packing.h"
 
-#include "core/counter_rng.h"
+#include "core/base/counter_rng.h"
 
 #include <doctest/doctest.h>
 

@@ -1,9 +1,9 @@
 // What a compiled step does for its gradients on many nodes: reductions over dp, and no gradient is
 // filled up with zeros so that other devices can help.
-#include "compiler/stage.h"
-#include "compiler/training_graph.h"
-#include "simulator/cluster_file.h"
-#include "simulator/models.h"
+#include "compiler/training/training_graph.h"
+#include "compiler/words/stage.h"
+#include "simulator/cluster_files/cluster_file.h"
+#include "simulator/costs/models.h"
 #include "tests/compiler/toy_models.h"
 
 #include <doctest/doctest.h>

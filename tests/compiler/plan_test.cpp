@@ -1,7 +1,7 @@
 // Plan files: read what was written, refuse what was not.
-#include "compiler/plan.h"
+#include "compiler/expand/plan.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/support/unknown_keys.h"
 
 #include <doctest/doctest.h>

@@ -1,14 +1,14 @@
 // Which products are cut into pieces, what that changes and what it leaves alone, and that the
 // collective of a piece really runs beside the product of the next.
-#include "compiler/product_pieces.h"
+#include "compiler/words/product_pieces.h"
 
-#include "compiler/expand.h"
-#include "compiler/fusion.h"
-#include "compiler/stage.h"
-#include "compiler/training_graph.h"
-#include "core/error.h"
-#include "simulator/models.h"
-#include "simulator/simulate.h"
+#include "compiler/expand/expand.h"
+#include "compiler/training/training_graph.h"
+#include "compiler/words/fusion.h"
+#include "compiler/words/stage.h"
+#include "core/base/error.h"
+#include "simulator/costs/models.h"
+#include "simulator/modes/simulate.h"
 #include "tests/compiler/toy_models.h"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // Devices without work and groups across nodes, counted by hand.
-#include "compiler/rank_use.h"
+#include "compiler/strategy/rank_use.h"
 
 #include <doctest/doctest.h>
 

@@ -1,17 +1,17 @@
 // Which operators backward repeats, what forward keeps instead, and that both are all: counted by
 // hand on a GPT of two blocks.
-#include "compiler/recompute.h"
+#include "compiler/training/recompute.h"
 
-#include "compiler/autodiff.h"
-#include "compiler/expand.h"
-#include "compiler/partition.h"
-#include "compiler/stage.h"
-#include "compiler/training_graph.h"
-#include "core/error.h"
-#include "core/operator.h"
-#include "core/operators/norm_builders.h"
-#include "core/operators/softmax.h"
-#include "core/operators/sources.h"
+#include "compiler/expand/expand.h"
+#include "compiler/order/partition.h"
+#include "compiler/training/autodiff.h"
+#include "compiler/training/training_graph.h"
+#include "compiler/words/stage.h"
+#include "core/base/error.h"
+#include "core/graphs/operator.h"
+#include "core/operators/layers/norm_builders.h"
+#include "core/operators/layers/softmax.h"
+#include "core/operators/movement/sources.h"
 #include "tests/compiler/toy_chain.h"
 #include "tests/compiler/toy_models.h"
 

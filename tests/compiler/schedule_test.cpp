@@ -1,7 +1,7 @@
 // Schedules as orders of cells: each cell once, in order, and the published times and counts.
-#include "compiler/schedule.h"
+#include "compiler/strategy/schedule.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <doctest/doctest.h>
 

@@ -1,10 +1,10 @@
 // Staging: where layers go, which words and communications a strategy leads to, counted by hand.
-#include "compiler/stage.h"
+#include "compiler/words/stage.h"
 
-#include "compiler/training_graph.h"
-#include "core/error.h"
-#include "core/operator.h"
-#include "core/operators/sources.h"
+#include "compiler/training/training_graph.h"
+#include "core/base/error.h"
+#include "core/graphs/operator.h"
+#include "core/operators/movement/sources.h"
 #include "sbp/boxing.h"
 #include "tests/compiler/toy_models.h"
 

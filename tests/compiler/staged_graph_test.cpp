@@ -1,5 +1,5 @@
 // The rules of staged graphs: a sound graph passes, each broken rule has its message.
-#include "compiler/staged_graph.h"
+#include "compiler/words/staged_graph.h"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // Steps are timed by the tape.
 #include "tests/compiler/step_times.h"
 
-#include "actor/tape.h"
+#include "actor/tapes/tape.h"
 
 #include <algorithm>
 

@@ -1,9 +1,9 @@
 // How long steps of small graphs take on a network of two numbers.
 #pragma once
 
-#include "core/cost_model.h"
-#include "core/physical_graph.h"
-#include "core/units.h"
+#include "core/base/units.h"
+#include "core/costs/cost_model.h"
+#include "core/graphs/physical_graph.h"
 
 #include <cstdint>
 #include <span>

@@ -1,8 +1,8 @@
 // The one-line strategy: what is read, printed and refused.
-#include "compiler/strategy.h"
+#include "compiler/strategy/strategy.h"
 
-#include "compiler/strategy_settings.h"
-#include "core/error.h"
+#include "compiler/strategy/strategy_settings.h"
+#include "core/base/error.h"
 
 #include <doctest/doctest.h>
 #include <fmt/core.h>

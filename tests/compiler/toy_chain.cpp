@@ -1,8 +1,8 @@
 // Builds the chain operator by operator, in topological order.
 #include "tests/compiler/toy_chain.h"
 
-#include "compiler/schedule.h"
-#include "core/check.h"
+#include "compiler/strategy/schedule.h"
+#include "core/base/check.h"
 
 #include <algorithm>
 #include <string>

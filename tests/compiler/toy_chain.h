@@ -3,9 +3,9 @@
 // and an optimizer.
 #pragma once
 
-#include "compiler/staged_graph.h"
-#include "core/cost_model.h"
-#include "core/operator.h"
+#include "compiler/words/staged_graph.h"
+#include "core/costs/cost_model.h"
+#include "core/graphs/operator.h"
 
 #include <cstdint>
 #include <span>

@@ -1,9 +1,9 @@
 // Builders of the toy models.
 #include "tests/compiler/toy_models.h"
 
-#include "core/operator.h"
-#include "core/operators/loss.h"
-#include "core/operators/sources.h"
+#include "core/graphs/operator.h"
+#include "core/operators/layers/loss.h"
+#include "core/operators/movement/sources.h"
 
 #include <string>
 #include <utility>

@@ -2,7 +2,7 @@
 // operator.
 #pragma once
 
-#include "core/logical_graph.h"
+#include "core/graphs/logical_graph.h"
 
 #include <cstdint>
 

@@ -1,12 +1,12 @@
 // Autodiff and optimizer: which operators appear, in which phase and layer. That the gradients are
-// right is shown against finite differences (tests/conformance/gradient_test.cpp).
-#include "compiler/training_graph.h"
+// right is shown against finite differences (tests/conformance/gradients/gradient_test.cpp).
+#include "compiler/training/training_graph.h"
 
-#include "compiler/autodiff.h"
-#include "core/error.h"
-#include "core/operator.h"
-#include "core/operators/loss.h"
-#include "core/operators/sources.h"
+#include "compiler/training/autodiff.h"
+#include "core/base/error.h"
+#include "core/graphs/operator.h"
+#include "core/operators/layers/loss.h"
+#include "core/operators/movement/sources.h"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // Boxes between members, solved by hand, and a law: every element a destination wants comes once.
 
-#include "core/communication_volume.h"
+#include "core/costs/communication_volume.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // Numbers and nouns that agree.
-#include "core/counted_text.h"
+#include "core/text/counted_text.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // The counter-based generator against the published vectors, and the moments of its numbers.
-#include "core/counter_rng.h"
+#include "core/base/counter_rng.h"
 
 #include <doctest/doctest.h>
 

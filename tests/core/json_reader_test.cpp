@@ -1,7 +1,7 @@
 // The strict JSON reader: what it accepts, what it refuses and where it says the mistake is.
-#include "core/json_reader.h"
+#include "core/text/json_reader.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <doctest/doctest.h>
 

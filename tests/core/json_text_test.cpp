@@ -1,5 +1,5 @@
 // Where readable JSON breaks, against the rule read off the tree.
-#include "core/json_text.h"
+#include "core/text/json_text.h"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>

@@ -1,10 +1,10 @@
 // Logical graphs in files: written and read back, and every mistake refused at its place.
-#include "core/logical_graph_json.h"
+#include "core/files/logical_graph_json.h"
 
-#include "core/error.h"
-#include "core/json_reader.h"
-#include "core/operators/loss.h"
-#include "core/operators/sources.h"
+#include "core/base/error.h"
+#include "core/operators/layers/loss.h"
+#include "core/operators/movement/sources.h"
+#include "core/text/json_reader.h"
 #include "tests/support/unknown_keys.h"
 
 #include <doctest/doctest.h>

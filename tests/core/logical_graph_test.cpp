@@ -1,9 +1,9 @@
 // The logical graph: checked appending, the index of names, uses, and the Boost.Graph views.
-#include "core/logical_graph.h"
+#include "core/graphs/logical_graph.h"
 
-#include "core/error.h"
-#include "core/operator.h"
-#include "core/operators/sources.h"
+#include "core/base/error.h"
+#include "core/graphs/operator.h"
+#include "core/operators/movement/sources.h"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // Limits of control groups on made-up machines; nothing is read of the machine that runs this.
-#include "core/machine_memory.h"
+#include "core/base/machine_memory.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // Guesses of mistyped names.
-#include "core/nearest.h"
+#include "core/base/nearest.h"
 
 #include <doctest/doctest.h>
 

@@ -1,12 +1,12 @@
 // What every operator kind must satisfy by its form, and the rows, shapes and work that can be
 // stated by hand. Whether claimed rows are sound is shown by running them
-// (tests/conformance/signature_soundness_test.cpp).
-#include "core/error.h"
-#include "core/kernel_names.h"
-#include "core/logical_graph.h"
-#include "core/operator.h"
-#include "core/operators/loss.h"
-#include "core/operators/sources.h"
+// (tests/conformance/signatures/signature_soundness_test.cpp).
+#include "core/base/error.h"
+#include "core/graphs/kernel_names.h"
+#include "core/graphs/logical_graph.h"
+#include "core/graphs/operator.h"
+#include "core/operators/layers/loss.h"
+#include "core/operators/movement/sources.h"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // Programs whose ranks are devices of two placements: what the validator accepts of them, what it
 // refuses, one rule at a time, and the way through JSON.
-#include "core/physical_graph.h"
+#include "core/graphs/physical_graph.h"
 #include "tests/support/graph_builder.h"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // What is taken beside what there is, readable as less or more.
-#include "core/part_text.h"
+#include "core/text/part_text.h"
 
 #include <doctest/doctest.h>
 

@@ -1,8 +1,8 @@
 // The physical graph as JSON: writing and reading are inverse, and bad texts are named by their
 // path.
-#include "core/check.h"
-#include "core/json_text.h"
-#include "core/physical_graph.h"
+#include "core/base/check.h"
+#include "core/graphs/physical_graph.h"
+#include "core/text/json_text.h"
 #include "tests/support/graph_builder.h"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // The validator: each rule is broken alone, starting from a valid graph, and gives its own message.
-#include "core/physical_graph.h"
+#include "core/graphs/physical_graph.h"
 #include "tests/support/graph_builder.h"
 
 #include <doctest/doctest.h>

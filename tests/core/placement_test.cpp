@@ -1,7 +1,7 @@
 // Placements: coordinates, text and what is refused.
-#include "core/placement.h"
+#include "core/tensors/placement.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <doctest/doctest.h>
 

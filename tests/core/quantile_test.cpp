@@ -1,7 +1,7 @@
 // Order statistics by hand.
-#include "core/quantile.h"
+#include "core/base/quantile.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // Shapes, rows and refusals of the reductions and of what is built on them, stated by hand.
-#include "core/error.h"
-#include "core/operator.h"
+#include "core/base/error.h"
+#include "core/graphs/operator.h"
 
 #include <doctest/doctest.h>
 

@@ -1,8 +1,8 @@
 // SBP words: text, and the law that boxes hold every global index the right number of times.
-#include "core/sbp.h"
+#include "core/tensors/sbp.h"
 
-#include "core/error.h"
-#include "core/placement.h"
+#include "core/base/error.h"
+#include "core/tensors/placement.h"
 
 #include <doctest/doctest.h>
 

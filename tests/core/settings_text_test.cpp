@@ -1,7 +1,7 @@
 // Settings in one text: what is read, and what is refused.
-#include "core/settings_text.h"
+#include "core/text/settings_text.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <doctest/doctest.h>
 

@@ -1,10 +1,10 @@
 // Operators that move elements, look them up or multiply per batch element: their rows, shapes and
 // refusals as stated by hand, and the builders that count from the end.
-#include "core/error.h"
-#include "core/logical_graph.h"
-#include "core/operator.h"
-#include "core/operators/rearrange.h"
-#include "core/operators/sources.h"
+#include "core/base/error.h"
+#include "core/graphs/logical_graph.h"
+#include "core/graphs/operator.h"
+#include "core/operators/movement/rearrange.h"
+#include "core/operators/movement/sources.h"
 
 #include <doctest/doctest.h>
 

@@ -1,9 +1,9 @@
 // Shapes, element types and the attributes of operators.
-#include "core/shape.h"
+#include "core/tensors/shape.h"
 
-#include "core/attributes.h"
-#include "core/error.h"
-#include "core/phase.h"
+#include "core/base/error.h"
+#include "core/graphs/phase.h"
+#include "core/tensors/attributes.h"
 
 #include <doctest/doctest.h>
 

@@ -1,8 +1,8 @@
 // Quantities: text for people and the reverse.
-#include "core/units.h"
+#include "core/base/units.h"
 
-#include "core/error.h"
-#include "core/quantity_text.h"
+#include "core/base/error.h"
+#include "core/text/quantity_text.h"
 
 #include <doctest/doctest.h>
 

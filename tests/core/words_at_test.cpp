@@ -1,7 +1,7 @@
 // Words with their placement: the text form, its round trip, and refusals with their column.
-#include "core/words_at.h"
+#include "core/costs/words_at.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // Attention on shards whose queries and keys are different parts of the global tensor, against
 // numbers worked out by hand. Whole tensors: kernels_test.cpp.
-#include "backends/cpu/kernel.h"
-#include "core/error.h"
+#include "backends/cpu/kernels/shared/kernel.h"
+#include "core/base/error.h"
 #include "tests/cpu/kernel_call.h"
 
 #include <doctest/doctest.h>

@@ -1,8 +1,8 @@
 // Copies and reductions between boxes, against element-by-element walks.
-#include "backends/cpu/boxes.h"
+#include "backends/cpu/kernels/shared/boxes.h"
 
-#include "backends/cpu/elements.h"
-#include "core/error.h"
+#include "backends/cpu/kernels/shared/elements.h"
+#include "core/base/error.h"
 
 #include <doctest/doctest.h>
 

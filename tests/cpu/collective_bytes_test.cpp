@@ -1,7 +1,7 @@
 // Where collectives put bytes: counts that do not divide (G48), offsets beyond 2^31 (G49), outputs
 // in the bytes of inputs (G50). Large tensors are walked without memory.
 #include "backends/cpu/collectives.h"
-#include "core/check.h"
+#include "core/base/check.h"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // Convolutions and pools against numbers worked out by hand.
-#include "backends/cpu/kernel.h"
-#include "core/error.h"
+#include "backends/cpu/kernels/shared/kernel.h"
+#include "core/base/error.h"
 #include "tests/cpu/kernel_call.h"
 
 #include <doctest/doctest.h>

@@ -3,7 +3,7 @@
 #include "backends/cpu/cpu_bench.h"
 
 #include "backends/cpu/machine_load.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <doctest/doctest.h>
 

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "backends/cpu/cpu_device.h"
-#include "backends/cpu/kernel.h"
+#include "backends/cpu/kernels/shared/kernel.h"
 #include "backends/cpu/rendezvous.h"
-#include "core/physical_graph.h"
+#include "core/graphs/physical_graph.h"
 
 #include <array>
 #include <chrono>

@@ -1,6 +1,6 @@
 // Queues, fences, failures and poison of one rank, launch by launch, on all three queue kinds.
 #include "backends/cpu/cpu_device.h"
-#include "core/check.h"
+#include "core/base/check.h"
 #include "tests/cpu/device_harness.h"
 #include "tests/support/graph_builder.h"
 

@@ -1,8 +1,8 @@
 // Dropout: which elements are kept, on shards of any mesh, in other acts, layers and streams, and
 // on a device from step to step.
 #include "backends/cpu/cpu_device.h"
-#include "backends/cpu/kernel.h"
-#include "core/sbp.h"
+#include "backends/cpu/kernels/shared/kernel.h"
+#include "core/tensors/sbp.h"
 #include "tests/cpu/device_harness.h"
 #include "tests/cpu/kernel_call.h"
 #include "tests/support/graph_builder.h"

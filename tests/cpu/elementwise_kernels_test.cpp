@@ -1,6 +1,6 @@
 // Reference kernels of the element-wise kinds against numbers worked out by hand, at the edges of
 // every element type: NaN, infinities, signed zeros, division by zero, values outside integers.
-#include "backends/cpu/kernel.h"
+#include "backends/cpu/kernels/shared/kernel.h"
 #include "tests/cpu/kernel_call.h"
 
 #include <doctest/doctest.h>

@@ -1,8 +1,8 @@
 // Fast kernels against the reference, over shapes that fill no vector and no block evenly.
-#include "backends/cpu/kernel.h"
-#include "backends/cpu/kernels/fast.h"
-#include "backends/cpu/kernels/gemm.h"
-#include "core/counter_rng.h"
+#include "backends/cpu/kernels/fast/fast.h"
+#include "backends/cpu/kernels/fast/gemm.h"
+#include "backends/cpu/kernels/shared/kernel.h"
+#include "core/base/counter_rng.h"
 #include "tests/cpu/kernel_call.h"
 
 #include <doctest/doctest.h>

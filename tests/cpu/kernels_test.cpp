@@ -1,6 +1,6 @@
 // Kernels against numbers worked out by hand, in both tables and in every floating type they fit.
-#include "backends/cpu/kernel.h"
-#include "core/error.h"
+#include "backends/cpu/kernels/shared/kernel.h"
+#include "core/base/error.h"
 #include "tests/cpu/kernel_call.h"
 
 #include <doctest/doctest.h>

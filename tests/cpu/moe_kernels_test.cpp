@@ -1,5 +1,5 @@
 // Routing of tokens to experts, and descent with momentum, against numbers worked out by hand.
-#include "backends/cpu/kernel.h"
+#include "backends/cpu/kernels/shared/kernel.h"
 #include "tests/cpu/kernel_call.h"
 
 #include <doctest/doctest.h>

@@ -1,7 +1,7 @@
 // Meetings of ranks: transfers, launch groups, mismatches, timeouts, failures of a peer.
 #include "backends/cpu/rendezvous.h"
 
-#include "core/check.h"
+#include "core/base/check.h"
 #include "tests/cpu/device_harness.h"
 #include "tests/support/graph_builder.h"
 

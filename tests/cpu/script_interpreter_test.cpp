@@ -3,9 +3,9 @@
 // its buffers beyond 2^31 elements, sends matched with receives, bytes the planner's.
 #include "backends/cpu/script_interpreter.h"
 
-#include "backends/cpu/elements.h"
-#include "core/check.h"
-#include "core/counter_rng.h"
+#include "backends/cpu/kernels/shared/elements.h"
+#include "core/base/check.h"
+#include "core/base/counter_rng.h"
 
 #include <doctest/doctest.h>
 

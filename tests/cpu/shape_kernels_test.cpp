@@ -1,6 +1,6 @@
 // Kernels that cut, join, look up and multiply per batch element, against numbers worked out by
 // hand, on shards that do not begin at 0 and where they add to what is there.
-#include "backends/cpu/kernel.h"
+#include "backends/cpu/kernels/shared/kernel.h"
 #include "tests/cpu/kernel_call.h"
 
 #include <doctest/doctest.h>

@@ -2,9 +2,9 @@
 // that serves it.
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cuda/cuda_backend.h"
-#include "backends/cuda/kernels/attention_call.h"
-#include "backends/cuda/kernels/attention_cudnn.h"
-#include "backends/cuda/kernels/attention_graphs.h"
+#include "backends/cuda/kernels/attention/attention_call.h"
+#include "backends/cuda/kernels/attention/attention_cudnn.h"
+#include "backends/cuda/kernels/attention/attention_graphs.h"
 #include "tests/cuda/device_call.h"
 #include "tests/cuda/gpu.h"
 

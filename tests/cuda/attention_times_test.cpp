@@ -1,9 +1,9 @@
 // How fast the kernels of attention are for the models, each and every plan of cuDNN.
 #include "backends/cuda/cuda_backend.h"
-#include "backends/cuda/kernels/attention_call.h"
-#include "backends/cuda/kernels/attention_cudnn.h"
-#include "backends/cuda/kernels/attention_graphs.h"
-#include "backends/cuda/kernels/stopwatch.h"
+#include "backends/cuda/kernels/attention/attention_call.h"
+#include "backends/cuda/kernels/attention/attention_cudnn.h"
+#include "backends/cuda/kernels/attention/attention_graphs.h"
+#include "backends/cuda/kernels/shared/stopwatch.h"
 #include "tests/cuda/device_call.h"
 #include "tests/cuda/gpu.h"
 

@@ -1,11 +1,11 @@
 // How fast memory-bound kernels move bytes, beside the copy of the same card: printed, and held
 // against a share of it that a card which others use too still reaches.
-#include "backends/cuda/bench_fill.h"
 #include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/cuda_check.h"
 #include "backends/cuda/cuda_context.h"
 #include "backends/cuda/cuda_kernel.h"
-#include "core/physical_graph.h"
+#include "backends/cuda/machine/bench_fill.h"
+#include "core/graphs/physical_graph.h"
 #include "tests/cuda/gpu.h"
 
 #include <doctest/doctest.h>

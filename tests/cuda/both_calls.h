@@ -3,7 +3,7 @@
 #pragma once
 
 #include "backends/cuda/cuda_backend.h"
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/cuda/device_call.h"
 
 #include <doctest/doctest.h>

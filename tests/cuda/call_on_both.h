@@ -2,10 +2,10 @@
 // for CUDA, begun with the same bytes.
 #pragma once
 
-#include "actor/kernel_context.h"
-#include "backends/cpu/kernel.h"
-#include "backends/cpu/workspace.h"
-#include "core/physical_graph.h"
+#include "actor/calls/kernel_context.h"
+#include "backends/cpu/kernels/shared/kernel.h"
+#include "backends/cpu/kernels/shared/workspace.h"
+#include "core/graphs/physical_graph.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,12 +1,12 @@
 // Which tensors of a compiled convolution net lie channels-last. Needs no GPU.
 #include "backends/cuda/channels_last.h"
-#include "compiler/expand.h"
-#include "compiler/strategy.h"
-#include "compiler/training_graph.h"
-#include "core/fused_kinds.h"
+#include "compiler/expand/expand.h"
+#include "compiler/strategy/strategy.h"
+#include "compiler/training/training_graph.h"
+#include "core/graphs/fused_kinds.h"
 #include "models/conv_net.h"
-#include "simulator/cluster_file.h"
-#include "simulator/models.h"
+#include "simulator/cluster_files/cluster_file.h"
+#include "simulator/costs/models.h"
 
 #include <doctest/doctest.h>
 

@@ -3,7 +3,7 @@
 
 #include "backends/cuda/cuda_check.h"
 #include "backends/cuda/cuda_context.h"
-#include "core/check.h"
+#include "core/base/check.h"
 #include "tests/cuda/missing_kernels.h"
 
 #include <algorithm>

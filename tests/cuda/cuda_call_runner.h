@@ -3,7 +3,7 @@
 
 #include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/cuda_kernel.h"
-#include "tests/conformance/kernel_conformance.h"
+#include "tests/conformance/operators/kernel_conformance.h"
 
 #include <cuda_runtime_api.h>
 

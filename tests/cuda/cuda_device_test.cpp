@@ -1,13 +1,13 @@
 // The actor protocol on streams and events: one graph of two queues, rings that do not divide the
 // micro-batches, accumulation and host actors, on the GPU and on the CPU's queues.
-#include "actor/byte_order.h"
-#include "actor/dry_run.h"
-#include "actor/host_copies.h"
+#include "actor/bytes/byte_order.h"
+#include "actor/calls/host_copies.h"
+#include "actor/protocol/dry_run.h"
 #include "actor/runtime.h"
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cuda/cuda_backend.h"
-#include "core/error.h"
-#include "core/physical_graph.h"
+#include "core/base/error.h"
+#include "core/graphs/physical_graph.h"
 #include "tests/cuda/gpu.h"
 
 #include <doctest/doctest.h>

@@ -1,6 +1,6 @@
 // Whole plans on a GPU: what they learn against the CPU, with and without graphs, twice the same,
 // and what is said when something is wrong.
-#include "core/error.h"
+#include "core/base/error.h"
 #include "io/training_host.h"
 #include "tests/cuda/gpu.h"
 #include "tests/cuda/small_training.h"

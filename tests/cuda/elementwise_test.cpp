@@ -1,11 +1,11 @@
 // Element-wise kernels where values are odd: infinities, NaN, zeros of both signs, ties, ends of
 // integer ranges, bytes of bool that are not 1; sums over rows; casts together; large tensors.
-#include "backends/cpu/kernels/maps.h"
+#include "backends/cpu/kernels/shared/maps.h"
 #include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/cuda_check.h"
 #include "backends/cuda/cuda_context.h"
 #include "backends/cuda/cuda_kernel.h"
-#include "backends/cuda/kernels/strided_operands.h"
+#include "backends/cuda/kernels/pointwise/strided_operands.h"
 #include "tests/cuda/call_on_both.h"
 #include "tests/cuda/gpu.h"
 
@@ -306,7 +306,7 @@ TEST_CASE("casts between all types give the reference's bits, overflow and NaN i
     }
 }
 
-// What compiler/in_place.h lets an output do. By their bits: the kernel is the same.
+// What compiler/memory/in_place.h lets an output do. By their bits: the kernel is the same.
 TEST_CASE("element-wise kernels give over an input what they give beside it" *
           doctest::skip(!has_gpu())) {
   CudaContext device(CudaOptions{});

@@ -1,6 +1,6 @@
 // Fused kinds without a CUDA kernel are those of products in pieces and no others, so that what is
 // simulated for one GPU is what runs on one. Needs no GPU.
-#include "core/fused_kinds.h"
+#include "core/graphs/fused_kinds.h"
 
 #include "backends/cuda/cuda_kernel.h"
 

@@ -1,6 +1,6 @@
 // The loss and embeddings where they are odd: masked rows, ignored and impossible labels, one
 // class, shards of the classes, rows that no 16 bytes divide, ids of nobody, one id for all.
-#include "backends/cuda/kernels/loss.h"
+#include "backends/cuda/kernels/lookup/loss.h"
 
 #include "tests/cuda/both_calls.h"
 #include "tests/cuda/call_on_both.h"

@@ -1,7 +1,7 @@
 // Lines are "what: reason" or "refusal 'text': reason"; lines that begin with # are comments.
 #include "tests/cuda/missing_kernels.h"
 
-#include "core/check.h"
+#include "core/base/check.h"
 
 #include <fstream>
 #include <string_view>

@@ -3,7 +3,7 @@
 #include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/cuda_context.h"
 #include "backends/cuda/cuda_kernel.h"
-#include "backends/cuda/kernels/moves.h"
+#include "backends/cuda/kernels/movement/moves.h"
 #include "tests/cuda/call_on_both.h"
 #include "tests/cuda/gpu.h"
 

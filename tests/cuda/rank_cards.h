@@ -2,8 +2,8 @@
 #pragma once
 
 #include "backends/cuda/cuda_backend.h"
-#include "tests/conformance/boxing_runner.h"
-#include "tests/conformance/training_runs.h"
+#include "tests/conformance/operators/boxing_runner.h"
+#include "tests/conformance/training/training_runs.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,9 +1,9 @@
 // The numerics law on ranks of GPUs: whatever legal plan the compiler makes of a model,
 // its losses, gradients, parameters and states are those of one CPU rank, in f64.
-#include "core/error.h"
-#include "tests/conformance/law_generator.h"
-#include "tests/conformance/law_models.h"
-#include "tests/conformance/law_runner.h"
+#include "core/base/error.h"
+#include "tests/conformance/law/law_generator.h"
+#include "tests/conformance/law/law_models.h"
+#include "tests/conformance/law/law_runner.h"
 #include "tests/cuda/gpu.h"
 #include "tests/cuda/rank_cards.h"
 

@@ -1,10 +1,10 @@
 // Whole plans of 2 to 8 ranks on one GPU or two: every strategy trains as it does on CPU ranks, and
 // copies of one value have equal bits on all ranks.
 #include "actor/runtime.h"
-#include "core/error.h"
+#include "core/base/error.h"
 #include "io/training_host.h"
-#include "tests/conformance/law_compare.h"
-#include "tests/conformance/training_runs.h"
+#include "tests/conformance/training/law_compare.h"
+#include "tests/conformance/training/training_runs.h"
 #include "tests/cuda/gpu.h"
 #include "tests/cuda/rank_cards.h"
 

@@ -1,9 +1,9 @@
 // Model -> training graph -> one rank's program -> device.
 #include "tests/cuda/small_training.h"
 
-#include "core/counter_rng.h"
+#include "core/base/counter_rng.h"
 #include "io/training_host.h"
-#include "tests/conformance/training_runs.h"
+#include "tests/conformance/training/training_runs.h"
 
 #include <doctest/doctest.h>
 

@@ -1,11 +1,11 @@
 // Small models trained on any device, with data of their own: what they give and what is left.
 #pragma once
 
-#include "actor/device.h"
+#include "actor/protocol/device.h"
 #include "actor/runtime.h"
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cuda/cuda_backend.h"
-#include "core/physical_graph.h"
+#include "core/graphs/physical_graph.h"
 #include "io/token_data.h"
 #include "models/model.h"
 

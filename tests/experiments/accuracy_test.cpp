@@ -1,6 +1,6 @@
 // The accuracy report: what is read, what is refused, what is left out, and how far we are off.
-#include "core/error.h"
-#include "core/json_reader.h"
+#include "core/base/error.h"
+#include "core/text/json_reader.h"
 #include "experiments/accuracy/csv_table.h"
 #include "experiments/accuracy/laboratory.h"
 #include "experiments/accuracy/report.h"

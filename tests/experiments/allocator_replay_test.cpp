@@ -1,11 +1,11 @@
 // Plans in PyTorch's allocator: small ones counted by hand, and what the rules change.
 #include "experiments/accuracy/allocator_replay.h"
 
-#include "compiler/expand.h"
-#include "compiler/training_graph.h"
+#include "compiler/expand/expand.h"
+#include "compiler/training/training_graph.h"
 #include "models/model.h"
-#include "simulator/cluster_file.h"
-#include "simulator/models.h"
+#include "simulator/cluster_files/cluster_file.h"
+#include "simulator/costs/models.h"
 
 #include <doctest/doctest.h>
 

@@ -2,7 +2,7 @@
 
 #include "experiments/accuracy/collectives.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <doctest/doctest.h>
 

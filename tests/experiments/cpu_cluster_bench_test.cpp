@@ -2,11 +2,11 @@
 #include "experiments/cpu_cluster_bench.h"
 
 #include "backends/cpu/machine_load.h"
-#include "compiler/expand.h"
-#include "compiler/training_graph.h"
+#include "compiler/expand/expand.h"
+#include "compiler/training/training_graph.h"
 #include "models/model.h"
-#include "simulator/cluster_file.h"
-#include "simulator/models.h"
+#include "simulator/cluster_files/cluster_file.h"
+#include "simulator/costs/models.h"
 
 #include <doctest/doctest.h>
 

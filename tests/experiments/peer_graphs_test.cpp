@@ -1,8 +1,8 @@
 // Graphs as other programs have them: attention in memory, whole layers recomputed.
-#include "compiler/recompute.h"
-#include "compiler/training_graph.h"
-#include "core/error.h"
-#include "core/operator.h"
+#include "compiler/training/recompute.h"
+#include "compiler/training/training_graph.h"
+#include "core/base/error.h"
+#include "core/graphs/operator.h"
 #include "experiments/accuracy/kept_products.h"
 #include "experiments/accuracy/pytorch_graph.h"
 #include "experiments/accuracy/whole_layers.h"

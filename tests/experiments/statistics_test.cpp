@@ -1,7 +1,7 @@
 // Errors, ranks and regret, solved by hand.
 #include "experiments/accuracy/statistics.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <doctest/doctest.h>
 

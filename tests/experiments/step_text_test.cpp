@@ -1,7 +1,7 @@
 // Steps in one word, with models that have colons of their own.
 #include "experiments/step_text.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <doctest/doctest.h>
 

@@ -2,7 +2,7 @@
 
 #include "io/gzip.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <doctest/doctest.h>
 

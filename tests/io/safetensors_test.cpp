@@ -2,11 +2,11 @@
 // are those of a run.
 #include "io/safetensors.h"
 
-#include "core/error.h"
-#include "core/initial_contents.h"
-#include "core/logical_graph.h"
-#include "core/operator.h"
-#include "core/operators/sources.h"
+#include "core/base/error.h"
+#include "core/graphs/initial_contents.h"
+#include "core/graphs/logical_graph.h"
+#include "core/graphs/operator.h"
+#include "core/operators/movement/sources.h"
 #include "io/exchange.h"
 
 #include <doctest/doctest.h>

@@ -2,7 +2,7 @@
 
 #include "io/svg_chart.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // Samples and their sharding: what the loader promises in io/README.md.
 #include "io/token_data.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "io/training_host.h"
 
 #include <doctest/doctest.h>

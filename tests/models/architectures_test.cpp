@@ -1,6 +1,6 @@
 // Architectures beside the decoder: shapes, published sizes, layers, and what cannot be.
-#include "core/error.h"
-#include "core/operator.h"
+#include "core/base/error.h"
+#include "core/graphs/operator.h"
 #include "models/any_model.h"
 #include "models/class_head.h"
 #include "models/conv_net.h"

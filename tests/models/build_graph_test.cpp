@@ -1,6 +1,6 @@
 // The forward graph of a model: its parameters, shapes, words by convention and size in time.
-#include "core/error.h"
-#include "core/operator.h"
+#include "core/base/error.h"
+#include "core/graphs/operator.h"
 #include "models/any_model.h"
 #include "models/model.h"
 

@@ -1,5 +1,5 @@
 // Model configs: built-ins, one word, our own JSON, and the counts that follow from sizes.
-#include "core/error.h"
+#include "core/base/error.h"
 #include "models/model.h"
 
 #include <doctest/doctest.h>

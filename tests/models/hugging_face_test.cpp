@@ -1,7 +1,7 @@
 // config.json of Hugging Face: what is read, what is noted, what is refused, and the files that
 // users have.
-#include "core/error.h"
-#include "core/json_reader.h"
+#include "core/base/error.h"
+#include "core/text/json_reader.h"
 #include "models/importers.h"
 #include "models/model.h"
 

@@ -1,7 +1,7 @@
 // Steps found by comparing boxes, prices by listing what moves.
 #include "tests/sbp/boxing_brute_force.h"
 
-#include "core/communication_volume.h"
+#include "core/costs/communication_volume.h"
 
 #include <algorithm>
 

@@ -4,10 +4,10 @@
 // moves.
 #pragma once
 
-#include "core/cost_model.h"
-#include "core/placement.h"
-#include "core/sbp.h"
-#include "core/shape.h"
+#include "core/costs/cost_model.h"
+#include "core/tensors/placement.h"
+#include "core/tensors/sbp.h"
+#include "core/tensors/shape.h"
 #include "sbp/boxing.h"
 
 #include <cstddef>

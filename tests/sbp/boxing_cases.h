@@ -1,9 +1,9 @@
 // Meshes, words and the law that every plan must keep, for the tests of boxing.
 #pragma once
 
-#include "core/placement.h"
-#include "core/sbp.h"
-#include "core/shape.h"
+#include "core/tensors/placement.h"
+#include "core/tensors/sbp.h"
+#include "core/tensors/shape.h"
 #include "sbp/boxing.h"
 
 #include <cstddef>

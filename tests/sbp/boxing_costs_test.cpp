@@ -2,8 +2,8 @@
 // more than a detour, on the networks of all built-in clusters.
 #include "sbp/boxing.h"
 #include "sbp/boxing_plans.h"
-#include "simulator/builtin_clusters.h"
-#include "simulator/models.h"
+#include "simulator/clusters/builtin_clusters.h"
+#include "simulator/costs/models.h"
 #include "tests/support/long_run.h"
 #include "tests/support/mesh_words.h"
 

@@ -1,5 +1,5 @@
 // Element types on the way: where casts stand, in which type reductions run, what is exact.
-#include "core/error.h"
+#include "core/base/error.h"
 #include "sbp/boxing_search.h"
 #include "tests/sbp/boxing_cases.h"
 #include "tests/sbp/boxing_oracle.h"

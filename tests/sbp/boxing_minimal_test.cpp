@@ -1,5 +1,5 @@
 // No sequence of steps is cheaper than the plan, by bytes or by time; so no way round is.
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/sbp/boxing_brute_force.h"
 #include "tests/sbp/boxing_cases.h"
 #include "tests/sbp/boxing_networks.h"

@@ -1,7 +1,7 @@
 // Networks and devices for the tests of boxing, with times that can be worked out by hand.
 #pragma once
 
-#include "core/cost_model.h"
+#include "core/costs/cost_model.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // The obvious execution of boxing steps.
 #include "tests/sbp/boxing_oracle.h"
 
-#include "core/communication_volume.h"
+#include "core/costs/communication_volume.h"
 
 #include <fmt/core.h>
 

@@ -2,9 +2,9 @@
 // defines them, and counts what every rank sends. Slow and obvious.
 #pragma once
 
-#include "core/placement.h"
-#include "core/sbp.h"
-#include "core/shape.h"
+#include "core/tensors/placement.h"
+#include "core/tensors/sbp.h"
+#include "core/tensors/shape.h"
 #include "sbp/boxing.h"
 
 #include <cstdint>

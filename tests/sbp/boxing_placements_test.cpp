@@ -1,6 +1,6 @@
 // Boxing between placements, worked out by hand: what stays where it is, what is relabelled, where
 // partial values are added.
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/sbp/boxing_cases.h"
 #include "tests/sbp/boxing_networks.h"
 #include "tests/sbp/boxing_oracle.h"

@@ -1,8 +1,8 @@
 // Plans that are made once: equal to plans made anew, and made as often as there are distinct ones.
 #include "sbp/boxing_plans.h"
 
-#include "core/error.h"
-#include "core/words_at.h"
+#include "core/base/error.h"
+#include "core/costs/words_at.h"
 #include "tests/sbp/boxing_networks.h"
 
 #include <doctest/doctest.h>

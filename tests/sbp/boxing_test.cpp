@@ -2,7 +2,7 @@
 // say, and no other sequence of steps moves fewer.
 #include "sbp/boxing.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/sbp/boxing_cases.h"
 #include "tests/sbp/boxing_networks.h"
 #include "tests/sbp/boxing_oracle.h"

@@ -1,8 +1,8 @@
 // Merging and splitting of mesh axes: the closed form against the boxes of all devices.
 #include "sbp/hierarchy.h"
 
-#include "core/error.h"
-#include "core/placement.h"
+#include "core/base/error.h"
+#include "core/tensors/placement.h"
 
 #include <doctest/doctest.h>
 

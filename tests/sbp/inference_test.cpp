@@ -1,8 +1,8 @@
 // Inference: products of rows, and the words of small graphs worked out by hand.
 #include "sbp/inference.h"
 
-#include "core/error.h"
-#include "core/operators/sources.h"
+#include "core/base/error.h"
+#include "core/operators/movement/sources.h"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // Chains of matrix products through inference: U V W with U split by columns and V by rows owes one
 // reduction, and pays it once.
-#include "core/error.h"
-#include "core/operators/sources.h"
+#include "core/base/error.h"
+#include "core/operators/movement/sources.h"
 #include "sbp/inference.h"
 
 #include <doctest/doctest.h>

@@ -1,11 +1,11 @@
 // Bounds that know the communication inside layers, against what the simulator says.
-#include "compiler/layer_cells.h"
-#include "compiler/stage.h"
-#include "compiler/training_graph.h"
-#include "search/least_costs.h"
-#include "search/node_facts.h"
-#include "search/shorter_model.h"
-#include "simulator/cluster_file.h"
+#include "compiler/expand/layer_cells.h"
+#include "compiler/training/training_graph.h"
+#include "compiler/words/stage.h"
+#include "search/bounds/least_costs.h"
+#include "search/bounds/node_facts.h"
+#include "search/bounds/shorter_model.h"
+#include "simulator/cluster_files/cluster_file.h"
 #include "tests/search/small_spaces.h"
 #include "tests/support/long_run.h"
 

@@ -1,12 +1,12 @@
 // Remedies that are not compiled against those that are, and strategies that share boxing plans
 // against strategies that do not.
-#include "search/memory_help.h"
+#include "search/search/memory_help.h"
 
-#include "compiler/training_graph.h"
-#include "core/error.h"
+#include "compiler/training/training_graph.h"
+#include "core/base/error.h"
 #include "models/model.h"
-#include "search/search.h"
-#include "simulator/cluster_file.h"
+#include "search/search/search.h"
+#include "simulator/cluster_files/cluster_file.h"
 
 #include <doctest/doctest.h>
 

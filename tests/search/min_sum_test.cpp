@@ -1,6 +1,6 @@
 // Min-sum problems: elimination, dual bound and branch and bound against trying every assignment.
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "search/min_sum/dominated.h"
 #include "search/min_sum/dual_bound.h"
 #include "search/min_sum/elimination.h"

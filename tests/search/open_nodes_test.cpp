@@ -1,5 +1,5 @@
 // The order in which waiting nodes come.
-#include "search/open_nodes.h"
+#include "search/search/open_nodes.h"
 
 #include <doctest/doctest.h>
 

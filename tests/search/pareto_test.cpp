@@ -1,8 +1,8 @@
 // Fronts of time and memory against their definition, and the search for them against brute force.
 
-#include "search/pareto.h"
+#include "search/search/pareto.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/search/small_spaces.h"
 #include "tests/support/long_run.h"
 

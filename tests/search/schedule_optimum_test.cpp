@@ -1,7 +1,7 @@
 // The exact search against trying every order, and the templates against the exact search.
-#include "search/schedule_optimum.h"
+#include "search/bounds/schedule_optimum.h"
 
-#include "core/check.h"
+#include "core/base/check.h"
 
 #include <doctest/doctest.h>
 

@@ -1,8 +1,8 @@
 // What comes first, and what layers and plans teach of it.
-#include "search/search_order.h"
+#include "search/search/search_order.h"
 
-#include "compiler/strategy.h"
-#include "search/search.h"
+#include "compiler/strategy/strategy.h"
+#include "search/search/search.h"
 
 #include <doctest/doctest.h>
 

@@ -1,19 +1,19 @@
 // The search against brute force, and its bounds against the simulator, on models small enough to
 // compile every strategy.
 
-#include "search/search.h"
+#include "search/search/search.h"
 
-#include "compiler/expand.h"
-#include "compiler/stage.h"
-#include "core/error.h"
+#include "compiler/expand/expand.h"
+#include "compiler/words/stage.h"
+#include "core/base/error.h"
 #include "models/model.h"
-#include "search/bounds.h"
-#include "search/estimate.h"
-#include "search/pipeline_edges.h"
-#include "search/pipeline_moments.h"
-#include "search/space.h"
-#include "search/why_not.h"
-#include "simulator/models.h"
+#include "search/bounds/bounds.h"
+#include "search/bounds/estimate.h"
+#include "search/bounds/pipeline_edges.h"
+#include "search/bounds/pipeline_moments.h"
+#include "search/search/why_not.h"
+#include "search/space/space.h"
+#include "simulator/costs/models.h"
 #include "tests/search/small_spaces.h"
 
 #include <doctest/doctest.h>

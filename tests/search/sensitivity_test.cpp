@@ -1,12 +1,12 @@
 // What would make another plan win, against both plans simulated anew at the values that are
 // stated.
 
-#include "search/sensitivity.h"
+#include "search/search/sensitivity.h"
 
-#include "compiler/expand.h"
-#include "simulator/cluster_file.h"
-#include "simulator/models.h"
-#include "simulator/what_if.h"
+#include "compiler/expand/expand.h"
+#include "simulator/cluster_files/cluster_file.h"
+#include "simulator/costs/models.h"
+#include "simulator/reports/what_if.h"
 #include "tests/search/small_spaces.h"
 
 #include <doctest/doctest.h>

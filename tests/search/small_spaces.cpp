@@ -1,8 +1,8 @@
 // Models of two to four layers on up to eight devices.
 #include "tests/search/small_spaces.h"
 
-#include "compiler/training_graph.h"
-#include "simulator/cluster_file.h"
+#include "compiler/training/training_graph.h"
+#include "simulator/cluster_files/cluster_file.h"
 
 #include <doctest/doctest.h>
 #include <fmt/core.h>

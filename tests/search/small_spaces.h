@@ -1,10 +1,10 @@
 // Spaces small enough to compile strategies of them one by one: what searches are held against.
 #pragma once
 
-#include "core/cluster.h"
+#include "core/costs/cluster.h"
 #include "models/model.h"
-#include "search/search.h"
-#include "search/space.h"
+#include "search/search/search.h"
+#include "search/space/space.h"
 
 #include <cstdint>
 #include <string>

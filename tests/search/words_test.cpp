@@ -1,13 +1,13 @@
 // Words per operator: labels against what inference and the compiler say, pins against the words
 // they are to give.
 
-#include "compiler/boxing_causes.h"
-#include "compiler/pins.h"
-#include "compiler/training_graph.h"
-#include "core/error.h"
-#include "core/operator.h"
-#include "core/operators/loss.h"
-#include "core/operators/sources.h"
+#include "compiler/strategy/pins.h"
+#include "compiler/training/training_graph.h"
+#include "compiler/words/boxing_causes.h"
+#include "core/base/error.h"
+#include "core/graphs/operator.h"
+#include "core/operators/layers/loss.h"
+#include "core/operators/movement/sources.h"
 #include "models/class_head.h"
 #include "models/conv_net.h"
 #include "models/model.h"
@@ -16,7 +16,7 @@
 #include "search/words/plan_words.h"
 #include "search/words/word_pins.h"
 #include "search/words/words_problem.h"
-#include "simulator/models.h"
+#include "simulator/costs/models.h"
 
 #include <doctest/doctest.h>
 #include <fmt/core.h>

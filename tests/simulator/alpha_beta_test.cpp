@@ -1,6 +1,6 @@
 // Closed forms of the network model: every expected number is written out as its equation.
 
-#include "simulator/models.h"
+#include "simulator/costs/models.h"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // What PyTorch's allocator would reserve, counted by hand.
-#include "simulator/caching_allocator.h"
+#include "simulator/costs/caching_allocator.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <doctest/doctest.h>
 

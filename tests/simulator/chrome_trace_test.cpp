@@ -1,8 +1,8 @@
 // What Perfetto needs of a trace: valid JSON, times from 0, slices that nest.
 
-#include "simulator/chrome_trace.h"
+#include "simulator/reports/chrome_trace.h"
 
-#include "simulator/models.h"
+#include "simulator/costs/models.h"
 #include "tests/simulator/toy_graph.h"
 #include "tests/simulator/toy_pipeline.h"
 

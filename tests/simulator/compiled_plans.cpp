@@ -1,8 +1,8 @@
 // Strategies as text, through the compiler.
 #include "tests/simulator/compiled_plans.h"
 
-#include "compiler/expand.h"
-#include "compiler/training_graph.h"
+#include "compiler/expand/expand.h"
+#include "compiler/training/training_graph.h"
 #include "models/model.h"
 
 namespace sextant {

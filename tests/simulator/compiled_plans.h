@@ -1,10 +1,10 @@
 // Small plans of many strategies, compiled: what laws of virtual time are tested on.
 #pragma once
 
-#include "core/cluster.h"
-#include "core/cost_model.h"
-#include "core/physical_graph.h"
-#include "simulator/models.h"
+#include "core/costs/cluster.h"
+#include "core/costs/cost_model.h"
+#include "core/graphs/physical_graph.h"
+#include "simulator/costs/models.h"
 
 #include <memory>
 #include <string>

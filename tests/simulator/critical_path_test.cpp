@@ -1,8 +1,8 @@
 // The path fills the step; slack against evaluating again with one launch later.
 
-#include "simulator/critical_path.h"
+#include "simulator/reports/critical_path.h"
 
-#include "core/counter_rng.h"
+#include "core/base/counter_rng.h"
 #include "tests/simulator/toy_graph.h"
 #include "tests/simulator/toy_pipeline.h"
 

@@ -1,16 +1,16 @@
 // Tokens on experts: shares, places and drops by hand, then what they make of compiled plans.
 
-#include "simulator/expert_routing.h"
+#include "simulator/costs/expert_routing.h"
 
-#include "compiler/expand.h"
-#include "compiler/training_graph.h"
-#include "core/error.h"
+#include "compiler/expand/expand.h"
+#include "compiler/training/training_graph.h"
+#include "core/base/error.h"
 #include "models/model.h"
-#include "simulator/cluster_file.h"
-#include "simulator/flow_model.h"
-#include "simulator/models.h"
-#include "simulator/routed_graph.h"
-#include "simulator/simulate.h"
+#include "simulator/cluster_files/cluster_file.h"
+#include "simulator/costs/models.h"
+#include "simulator/costs/routed_graph.h"
+#include "simulator/links/flow_model.h"
+#include "simulator/modes/simulate.h"
 
 #include <doctest/doctest.h>
 

@@ -1,11 +1,11 @@
 // What collectives load: bytes by hand, and the law that alone they run at their full rate.
 
-#include "simulator/flow_model.h"
+#include "simulator/links/flow_model.h"
 
-#include "core/communication_volume.h"
-#include "core/primitives.h"
-#include "simulator/cluster_file.h"
-#include "simulator/models.h"
+#include "core/costs/communication_volume.h"
+#include "core/graphs/primitives.h"
+#include "simulator/cluster_files/cluster_file.h"
+#include "simulator/costs/models.h"
 
 #include <doctest/doctest.h>
 

@@ -1,8 +1,8 @@
 // Flows over links: times worked out by hand, and the naive simulation with the oracle's rates.
 
-#include "simulator/flow_network.h"
+#include "simulator/links/flow_network.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "experiments/micro/fat_tree.h"
 
 #include <doctest/doctest.h>

@@ -1,13 +1,13 @@
 // Folding proven on compiled plans: every launch of every rank has, to the picosecond, the times of
 // the rank that stands for it; and tape mode those of the stepped actors.
-#include "actor/program_waits.h"
-#include "actor/rank_classes.h"
-#include "actor/tape.h"
-#include "core/error.h"
-#include "simulator/cluster_file.h"
-#include "simulator/group_colours.h"
-#include "simulator/models.h"
-#include "simulator/simulate.h"
+#include "actor/protocol/program_waits.h"
+#include "actor/protocol/rank_classes.h"
+#include "actor/tapes/tape.h"
+#include "core/base/error.h"
+#include "simulator/cluster_files/cluster_file.h"
+#include "simulator/costs/models.h"
+#include "simulator/modes/group_colours.h"
+#include "simulator/modes/simulate.h"
 #include "tests/simulator/compiled_plans.h"
 
 #include <doctest/doctest.h>

@@ -1,8 +1,8 @@
 // The closed form against the random process that it is the mean of, and against hand-made cases.
 
-#include "simulator/goodput.h"
+#include "simulator/reports/goodput.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <doctest/doctest.h>
 

@@ -1,9 +1,9 @@
 // The data inside the page: every launch once, equal ranks in one row, nothing loaded from
 // elsewhere.
 
-#include "simulator/html_timeline.h"
+#include "simulator/reports/html_timeline.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/simulator/toy_graph.h"
 #include "tests/simulator/toy_pipeline.h"
 

@@ -1,11 +1,11 @@
 // What must hold for any model and any graph in tape mode: monotone in every number of a cluster,
 // closed forms exact, bytes conserved. No tolerance anywhere: virtual time is an integer.
-#include "core/cluster.h"
+#include "core/costs/cluster.h"
 #include "experiments/micro/ring_graph.h"
-#include "simulator/cluster_file.h"
-#include "simulator/models.h"
-#include "simulator/simulate.h"
-#include "simulator/step_parts.h"
+#include "simulator/cluster_files/cluster_file.h"
+#include "simulator/costs/models.h"
+#include "simulator/modes/simulate.h"
+#include "simulator/steps/step_parts.h"
 #include "tests/simulator/toy_graph.h"
 #include "tests/simulator/toy_pipeline.h"
 

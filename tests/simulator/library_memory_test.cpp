@@ -1,5 +1,5 @@
 // What libraries hold beside the arena.
-#include "simulator/library_memory.h"
+#include "simulator/costs/library_memory.h"
 
 #include <doctest/doctest.h>
 

@@ -1,11 +1,11 @@
 // What links carry in a step: bytes and times by hand, and the laws that rows and traffic obey.
 
-#include "simulator/link_use.h"
+#include "simulator/reports/link_use.h"
 
-#include "simulator/cluster_file.h"
-#include "simulator/flow_model.h"
-#include "simulator/models.h"
-#include "simulator/simulate.h"
+#include "simulator/cluster_files/cluster_file.h"
+#include "simulator/costs/models.h"
+#include "simulator/links/flow_model.h"
+#include "simulator/modes/simulate.h"
 #include "tests/simulator/toy_graph.h"
 #include "tests/simulator/toy_pipeline.h"
 

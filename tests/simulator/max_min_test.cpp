@@ -1,8 +1,8 @@
 // Max-min fair rates: the certificate of optimality, the oracle, and numbers worked out by hand.
 
-#include "simulator/max_min.h"
+#include "simulator/links/max_min.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // Maps against their definition, for all sizes around the widths they are compiled for.
-#include "simulator/max_plus.h"
+#include "simulator/modes/recurring/max_plus.h"
 
-#include "core/counter_rng.h"
+#include "core/base/counter_rng.h"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // Durations from measured kernels, solved by hand.
-#include "core/error.h"
-#include "simulator/cluster_file.h"
-#include "simulator/models.h"
+#include "core/base/error.h"
+#include "simulator/cluster_files/cluster_file.h"
+#include "simulator/costs/models.h"
 
 #include <doctest/doctest.h>
 

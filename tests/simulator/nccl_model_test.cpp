@@ -1,13 +1,13 @@
 // Closed forms of the algorithms, each expected number written out, and laws over random clusters.
 
-#include "simulator/nccl_model.h"
+#include "simulator/costs/nccl_model.h"
 
-#include "core/error.h"
-#include "core/primitives.h"
-#include "simulator/builtin_clusters.h"
-#include "simulator/bus_bandwidth.h"
-#include "simulator/cluster_file.h"
-#include "simulator/models.h"
+#include "core/base/error.h"
+#include "core/graphs/primitives.h"
+#include "simulator/cluster_files/cluster_file.h"
+#include "simulator/clusters/builtin_clusters.h"
+#include "simulator/clusters/bus_bandwidth.h"
+#include "simulator/costs/models.h"
 
 #include <doctest/doctest.h>
 

@@ -1,8 +1,8 @@
 // Times of operators: by hand, and the law that they add up to those of launches.
 
-#include "simulator/operator_use.h"
+#include "simulator/reports/operator_use.h"
 
-#include "simulator/simulate.h"
+#include "simulator/modes/simulate.h"
 #include "tests/simulator/toy_graph.h"
 #include "tests/simulator/toy_pipeline.h"
 

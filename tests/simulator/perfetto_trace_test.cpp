@@ -1,6 +1,6 @@
 // The native trace read back field by field: names by number, begins and ends that pair up.
 
-#include "simulator/perfetto_trace.h"
+#include "simulator/reports/perfetto_trace.h"
 
 #include "tests/simulator/toy_graph.h"
 #include "tests/simulator/toy_pipeline.h"

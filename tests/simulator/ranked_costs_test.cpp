@@ -1,11 +1,11 @@
 // Ranks that differ: what each costs, how they fold, what is refused.
 
-#include "simulator/ranked_costs.h"
+#include "simulator/costs/ranked_costs.h"
 
-#include "core/error.h"
-#include "simulator/cluster_file.h"
-#include "simulator/models.h"
-#include "simulator/simulate.h"
+#include "core/base/error.h"
+#include "simulator/cluster_files/cluster_file.h"
+#include "simulator/costs/models.h"
+#include "simulator/modes/simulate.h"
 #include "tests/simulator/toy_pipeline.h"
 
 #include <doctest/doctest.h>

@@ -1,9 +1,9 @@
 // Fast completions of rings against the recurrence, step by step and picosecond for picosecond.
 
-#include "simulator/ring_recurrence.h"
+#include "simulator/costs/ring_recurrence.h"
 
-#include "core/error.h"
-#include "simulator/models.h"
+#include "core/base/error.h"
+#include "simulator/costs/models.h"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // Closed forms of the compute cost model.
 
-#include "core/error.h"
-#include "simulator/models.h"
+#include "core/base/error.h"
+#include "simulator/costs/models.h"
 
 #include <doctest/doctest.h>
 

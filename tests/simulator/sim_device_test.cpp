@@ -1,10 +1,10 @@
 // The simulator as a device among others: through the runtime, on threads, and when misused.
 
-#include "simulator/sim_device.h"
+#include "simulator/modes/sim_device.h"
 
 #include "actor/runtime.h"
-#include "core/error.h"
-#include "simulator/simulate.h"
+#include "core/base/error.h"
+#include "simulator/modes/simulate.h"
 #include "tests/simulator/toy_graph.h"
 #include "tests/simulator/toy_pipeline.h"
 

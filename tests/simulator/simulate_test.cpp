@@ -1,10 +1,10 @@
 // Virtual time of whole steps: schedules solved by hand, the modes against each other, the parts.
 
-#include "simulator/simulate.h"
+#include "simulator/modes/simulate.h"
 
-#include "core/error.h"
-#include "simulator/prepared_graph.h"
-#include "simulator/step_parts.h"
+#include "core/base/error.h"
+#include "simulator/modes/prepared_graph.h"
+#include "simulator/steps/step_parts.h"
 #include "tests/simulator/toy_graph.h"
 #include "tests/simulator/toy_pipeline.h"
 

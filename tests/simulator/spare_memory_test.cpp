@@ -1,13 +1,13 @@
 // Spare memory against the tape: with room enough no guard delays a step, without it the plan is
 // the tight one, and what is spent changes no value that a plan promises.
-#include "compiler/spare_memory.h"
+#include "compiler/memory/spare_memory.h"
 
-#include "actor/byte_order.h"
-#include "compiler/expand.h"
-#include "compiler/training_graph.h"
+#include "actor/bytes/byte_order.h"
+#include "compiler/expand/expand.h"
+#include "compiler/training/training_graph.h"
 #include "models/model.h"
-#include "simulator/cluster_file.h"
-#include "simulator/simulate.h"
+#include "simulator/cluster_files/cluster_file.h"
+#include "simulator/modes/simulate.h"
 #include "tests/simulator/compiled_plans.h"
 
 #include <doctest/doctest.h>

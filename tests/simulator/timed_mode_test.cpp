@@ -1,11 +1,11 @@
 // Timed mode: equal to the stepped actors where nothing contends, never earlier than the tape, and
 // contention worked out by hand.
 
-#include "simulator/timed_mode.h"
+#include "simulator/modes/timed_mode.h"
 
-#include "core/error.h"
-#include "simulator/jobs.h"
-#include "simulator/simulate.h"
+#include "core/base/error.h"
+#include "simulator/modes/jobs.h"
+#include "simulator/modes/simulate.h"
 #include "tests/simulator/toy_graph.h"
 #include "tests/simulator/toy_pipeline.h"
 

@@ -1,17 +1,17 @@
 // Timed mode on compiled plans of real architectures: equal to the stepped actors where no link is
 // shared, never earlier than the tape where some is, folded as unfolded, and nothing gets lost.
 
-#include "compiler/expand.h"
-#include "compiler/training_graph.h"
+#include "compiler/expand/expand.h"
+#include "compiler/training/training_graph.h"
 #include "models/any_model.h"
-#include "simulator/cluster_file.h"
-#include "simulator/flow_model.h"
-#include "simulator/link_use.h"
-#include "simulator/models.h"
-#include "simulator/ranked_costs.h"
-#include "simulator/simulate.h"
-#include "simulator/step_parts.h"
-#include "simulator/step_path.h"
+#include "simulator/cluster_files/cluster_file.h"
+#include "simulator/costs/models.h"
+#include "simulator/costs/ranked_costs.h"
+#include "simulator/links/flow_model.h"
+#include "simulator/modes/simulate.h"
+#include "simulator/reports/link_use.h"
+#include "simulator/reports/step_path.h"
+#include "simulator/steps/step_parts.h"
 
 #include <doctest/doctest.h>
 

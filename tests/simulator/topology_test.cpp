@@ -1,8 +1,8 @@
 // Links and ways of every wiring, drawn by hand.
 
-#include "simulator/topology.h"
+#include "simulator/links/topology.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #include <doctest/doctest.h>
 

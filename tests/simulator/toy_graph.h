@@ -2,8 +2,8 @@
 // instance of its own, its duration is its number of FLOPs in picoseconds.
 #pragma once
 
-#include "core/cost_model.h"
-#include "core/physical_graph.h"
+#include "core/costs/cost_model.h"
+#include "core/graphs/physical_graph.h"
 
 #include <cstdint>
 #include <optional>

@@ -1,7 +1,7 @@
 // Pipelines with data parallelism, written by hand: the schedules of the books, timed exactly.
 #pragma once
 
-#include "core/physical_graph.h"
+#include "core/graphs/physical_graph.h"
 
 #include <cstdint>
 #include <vector>

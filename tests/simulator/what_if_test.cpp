@@ -1,10 +1,10 @@
 // Changes by text: what they change, what follows, what is refused.
 
-#include "simulator/what_if.h"
+#include "simulator/reports/what_if.h"
 
-#include "core/error.h"
-#include "simulator/cluster_file.h"
-#include "simulator/models.h"
+#include "core/base/error.h"
+#include "simulator/cluster_files/cluster_file.h"
+#include "simulator/costs/models.h"
 
 #include <doctest/doctest.h>
 

@@ -3,7 +3,7 @@
 // caller breaks it on purpose.
 #pragma once
 
-#include "core/physical_graph.h"
+#include "core/graphs/physical_graph.h"
 
 #include <cstdint>
 #include <string>

@@ -1,7 +1,7 @@
 // Words over a mesh, for sweeps.
 #pragma once
 
-#include "core/sbp.h"
+#include "core/tensors/sbp.h"
 
 #include <cstddef>
 #include <utility>

@@ -1,9 +1,9 @@
 // Dataflow by the book: one value per register content, actors in a serial order.
 #include "tests/support/mix_kernel.h"
 
-#include "actor/dry_run.h"
-#include "actor/operands.h"
-#include "core/check.h"
+#include "actor/calls/operands.h"
+#include "actor/protocol/dry_run.h"
+#include "core/base/check.h"
 
 #include <algorithm>
 #include <cstring>

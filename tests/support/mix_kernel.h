@@ -2,8 +2,8 @@
 // under test and the oracle, the oracle itself, and host actors that load and record.
 #pragma once
 
-#include "core/host_actors.h"
-#include "core/physical_graph.h"
+#include "core/graphs/host_actors.h"
+#include "core/graphs/physical_graph.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,8 @@
 // Blocks of one stage, the schedule in modelled time, and its projection on every stage.
 #include "tests/support/pipeline_graph.h"
 
-#include "actor/dry_run.h"
-#include "core/error.h"
+#include "actor/protocol/dry_run.h"
+#include "core/base/error.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/mix_kernel.h"
 #include "tests/support/slot_planner.h"

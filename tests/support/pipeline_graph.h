@@ -3,7 +3,7 @@
 // actors compute is up to the device.
 #pragma once
 
-#include "core/physical_graph.h"
+#include "core/graphs/physical_graph.h"
 
 #include <cstdint>
 

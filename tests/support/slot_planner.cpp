@@ -1,8 +1,8 @@
 // Lifetimes by walking the order once with plain counters.
 #include "tests/support/slot_planner.h"
 
-#include "actor/byte_order.h"
-#include "actor/program_tables.h"
+#include "actor/bytes/byte_order.h"
+#include "actor/protocol/program_tables.h"
 
 #include <algorithm>
 #include <map>

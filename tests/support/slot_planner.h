@@ -1,8 +1,8 @@
 // A small memory planner for test graphs: registers counted from the issue order, slots shared
-// first-fit by lifetime in issue order, guards from actor/byte_order.
+// first-fit by lifetime in issue order, guards from actor/bytes/byte_order.
 #pragma once
 
-#include "core/physical_graph.h"
+#include "core/graphs/physical_graph.h"
 
 namespace sextant::testing {
 

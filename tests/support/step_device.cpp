@@ -2,8 +2,8 @@
 #include "tests/support/step_device.h"
 
 #include "actor/runtime.h"
-#include "core/check.h"
-#include "core/communication_volume.h"
+#include "core/base/check.h"
+#include "core/costs/communication_volume.h"
 
 #include <algorithm>
 

@@ -2,10 +2,10 @@
 // tape, and the simulator's own device, are held against it.
 #pragma once
 
-#include "actor/device.h"
-#include "actor/dry_run.h"
-#include "core/cost_model.h"
-#include "core/physical_graph.h"
+#include "actor/protocol/device.h"
+#include "actor/protocol/dry_run.h"
+#include "core/costs/cost_model.h"
+#include "core/graphs/physical_graph.h"
 
 #include <cstddef>
 #include <cstdint>

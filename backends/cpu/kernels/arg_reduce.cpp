@@ -1,9 +1,9 @@
 // Reference search for the first index of a value along one dim.
-#include "backends/cpu/kernels/families.h"
-#include "backends/cpu/kernels/reference.h"
-#include "backends/cpu/kernels/walk.h"
-#include "backends/cpu/kernels/wide.h"
-#include "core/operators/reduced_dims.h"
+#include "backends/cpu/kernels/shared/families.h"
+#include "backends/cpu/kernels/shared/reference.h"
+#include "backends/cpu/kernels/shared/walk.h"
+#include "backends/cpu/kernels/shared/wide.h"
+#include "core/operators/reductions/reduced_dims.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,8 +1,8 @@
 // Reference rotary positions and causal attention, whole and in the chunks of a ring, one query row
 // of one head at a time.
-#include "backends/cpu/kernels/families.h"
-#include "backends/cpu/kernels/reference.h"
-#include "core/check.h"
+#include "backends/cpu/kernels/shared/families.h"
+#include "backends/cpu/kernels/shared/reference.h"
+#include "core/base/check.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 // Reference kernels of arithmetic, comparison, logic and choice on operands that stretch.
-#include "backends/cpu/kernels/families.h"
-#include "backends/cpu/kernels/maps.h"
+#include "backends/cpu/kernels/shared/families.h"
+#include "backends/cpu/kernels/shared/maps.h"
 
 #include <cmath>
 

@@ -1,10 +1,10 @@
 // Local boxing: from one layout to another without communication. Each rank copies what both
 // layouts give it and fills the rest with the neutral element of the reduction. Between two meshes
 // the contents stay as they are: only their words are other ones.
-#include "actor/local_boxing.h"
-#include "backends/cpu/boxes.h"
-#include "backends/cpu/kernels/families.h"
-#include "backends/cpu/kernels/reference.h"
+#include "actor/calls/local_boxing.h"
+#include "backends/cpu/kernels/shared/boxes.h"
+#include "backends/cpu/kernels/shared/families.h"
+#include "backends/cpu/kernels/shared/reference.h"
 
 #include <optional>
 

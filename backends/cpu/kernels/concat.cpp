@@ -2,10 +2,10 @@
 // input's box, moved to where its elements lie in the output, meets the output's box, and what both
 // have is copied. So any layout of input and output is served; what an output's box has and no
 // input does is zero. Bytes are moved, whatever their type.
-#include "backends/cpu/boxes.h"
-#include "backends/cpu/kernels/families.h"
-#include "backends/cpu/kernels/reference.h"
-#include "core/check.h"
+#include "backends/cpu/kernels/shared/boxes.h"
+#include "backends/cpu/kernels/shared/families.h"
+#include "backends/cpu/kernels/shared/reference.h"
+#include "core/base/check.h"
 
 #include <algorithm>
 #include <cstddef>

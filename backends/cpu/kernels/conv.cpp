@@ -1,8 +1,8 @@
 // Reference convolutions: one multiply-add per sample, group, output, channel and tap.
-#include "backends/cpu/kernels/families.h"
-#include "backends/cpu/kernels/reference.h"
-#include "backends/cpu/kernels/taps.h"
-#include "core/check.h"
+#include "backends/cpu/kernels/shared/families.h"
+#include "backends/cpu/kernels/shared/reference.h"
+#include "backends/cpu/kernels/shared/taps.h"
+#include "core/base/check.h"
 
 namespace sextant {
 namespace {

@@ -1,7 +1,7 @@
 // Reference dropout: one draw per element, at its index in the global tensor.
-#include "backends/cpu/kernels/families.h"
-#include "backends/cpu/kernels/reference.h"
-#include "core/counter_rng.h"
+#include "backends/cpu/kernels/shared/families.h"
+#include "backends/cpu/kernels/shared/reference.h"
+#include "core/base/counter_rng.h"
 
 namespace sextant {
 namespace {

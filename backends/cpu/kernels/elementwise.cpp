@@ -1,7 +1,7 @@
 // Reference kernels of activation functions, their slopes, and biases.
-#include "backends/cpu/kernels/families.h"
-#include "backends/cpu/kernels/maps.h"
-#include "core/check.h"
+#include "backends/cpu/kernels/shared/families.h"
+#include "backends/cpu/kernels/shared/maps.h"
+#include "core/base/check.h"
 
 #include <cmath>
 #include <numbers>

@@ -1,8 +1,8 @@
 // Reference look-up in a table whose rows may be split: ids of other shards give zeros, ids of none
 // are an error.
-#include "backends/cpu/kernels/families.h"
-#include "backends/cpu/kernels/id_check.h"
-#include "backends/cpu/kernels/reference.h"
+#include "backends/cpu/kernels/shared/families.h"
+#include "backends/cpu/kernels/shared/id_check.h"
+#include "backends/cpu/kernels/shared/reference.h"
 
 namespace sextant {
 namespace {

@@ -1,10 +1,10 @@
 // Reference look-ups: gather, take_along_dim, their gradients, one_hot. An index that the box of
 // the looked-up dim does not have gives zeros and takes no gradient: another shard serves it, or
 // none. What is looked up is moved as bytes; gradients are summed in double.
-#include "backends/cpu/boxes.h"
-#include "backends/cpu/kernels/families.h"
-#include "backends/cpu/kernels/reference.h"
-#include "core/check.h"
+#include "backends/cpu/kernels/shared/boxes.h"
+#include "backends/cpu/kernels/shared/families.h"
+#include "backends/cpu/kernels/shared/reference.h"
+#include "core/base/check.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,8 +1,8 @@
 // Reference pieces of softmax cross-entropy; the classes may be split over ranks.
-#include "backends/cpu/kernels/families.h"
-#include "backends/cpu/kernels/id_check.h"
-#include "backends/cpu/kernels/label_shares.h"
-#include "backends/cpu/kernels/reference.h"
+#include "backends/cpu/kernels/shared/families.h"
+#include "backends/cpu/kernels/shared/id_check.h"
+#include "backends/cpu/kernels/shared/label_shares.h"
+#include "backends/cpu/kernels/shared/reference.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,9 +1,9 @@
 // Reference matrix products: every element is one sum in double, in the order of the inner extent.
 // They go block by block: a block of each operand is widened and used for a whole block of the
 // result, so nothing is copied as a whole and each element is widened once per block, not per sum.
-#include "backends/cpu/kernels/batch_matmul_sizes.h"
-#include "backends/cpu/kernels/families.h"
-#include "backends/cpu/kernels/reference.h"
+#include "backends/cpu/kernels/shared/batch_matmul_sizes.h"
+#include "backends/cpu/kernels/shared/families.h"
+#include "backends/cpu/kernels/shared/reference.h"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 // Reference mixture of experts, one choice of one token at a time.
-#include "backends/cpu/kernels/families.h"
-#include "backends/cpu/kernels/reference.h"
+#include "backends/cpu/kernels/shared/families.h"
+#include "backends/cpu/kernels/shared/reference.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,9 +1,9 @@
 // Reference pieces of norms whose rows may be split over ranks. Five operands where a mean is
 // subtracted, three where not: a missing mean is 0, a missing beta is not added.
-#include "backends/cpu/kernels/families.h"
-#include "backends/cpu/kernels/reference.h"
-#include "backends/cpu/kernels/walk.h"
-#include "core/operators/reduced_dims.h"
+#include "backends/cpu/kernels/shared/families.h"
+#include "backends/cpu/kernels/shared/reference.h"
+#include "backends/cpu/kernels/shared/walk.h"
+#include "core/operators/reductions/reduced_dims.h"
 
 namespace sextant {
 namespace {

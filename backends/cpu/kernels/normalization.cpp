@@ -1,7 +1,7 @@
 // Reference layer norm and RMS norm over the last dim, forward and both gradients.
-#include "backends/cpu/kernels/families.h"
-#include "backends/cpu/kernels/reciprocal_root.h"
-#include "backends/cpu/kernels/reference.h"
+#include "backends/cpu/kernels/shared/families.h"
+#include "backends/cpu/kernels/shared/reciprocal_root.h"
+#include "backends/cpu/kernels/shared/reference.h"
 
 namespace sextant {
 namespace {

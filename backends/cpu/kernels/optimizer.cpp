@@ -1,8 +1,8 @@
 // Reference updates on state registers: the parameter and what belongs to it, in place. Where the
 // control says no, nothing is touched: not a moment, not the count of updates.
-#include "backends/cpu/kernels/families.h"
-#include "backends/cpu/kernels/reference.h"
-#include "core/operators/learning_rate.h"
+#include "backends/cpu/kernels/shared/families.h"
+#include "backends/cpu/kernels/shared/reference.h"
+#include "core/operators/training/learning_rate.h"
 
 #include <cmath>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Reference pools: each window looks at the positions that are here.
-#include "backends/cpu/kernels/families.h"
-#include "backends/cpu/kernels/reference.h"
-#include "backends/cpu/kernels/taps.h"
+#include "backends/cpu/kernels/shared/families.h"
+#include "backends/cpu/kernels/shared/reference.h"
+#include "backends/cpu/kernels/shared/taps.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,10 +1,10 @@
 // Reference reductions over any dims, the repetition that undoes their shape, and the pieces of
 // their gradients. keep_dims changes no position: a dim of extent 1 takes no stride.
-#include "backends/cpu/kernels/families.h"
-#include "backends/cpu/kernels/reference.h"
-#include "backends/cpu/kernels/walk.h"
-#include "backends/cpu/kernels/wide.h"
-#include "core/operators/reduced_dims.h"
+#include "backends/cpu/kernels/shared/families.h"
+#include "backends/cpu/kernels/shared/reference.h"
+#include "backends/cpu/kernels/shared/walk.h"
+#include "backends/cpu/kernels/shared/wide.h"
+#include "core/operators/reductions/reduced_dims.h"
 
 namespace sextant {
 namespace {

@@ -1,6 +1,6 @@
 // Reference update of a running statistic, in place.
-#include "backends/cpu/kernels/families.h"
-#include "backends/cpu/kernels/reference.h"
+#include "backends/cpu/kernels/shared/families.h"
+#include "backends/cpu/kernels/shared/reference.h"
 
 namespace sextant {
 namespace {

@@ -1,9 +1,9 @@
 // Reference running sums. The output may have more of the scanned dim than the input: a shard adds
 // its share to every element of the global result.
-#include "backends/cpu/kernels/families.h"
-#include "backends/cpu/kernels/wide.h"
-#include "core/check.h"
-#include "core/operators/reduced_dims.h"
+#include "backends/cpu/kernels/shared/families.h"
+#include "backends/cpu/kernels/shared/wide.h"
+#include "core/base/check.h"
+#include "core/operators/reductions/reduced_dims.h"
 
 #include <algorithm>
 

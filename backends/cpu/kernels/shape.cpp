@@ -1,10 +1,10 @@
 // Kernels that keep every element: reshape, transpose and roll. They move bytes, so every value of
 // every element type arrives as it was.
-#include "backends/cpu/boxes.h"
-#include "backends/cpu/kernels/families.h"
-#include "backends/cpu/kernels/reference.h"
-#include "core/check.h"
-#include "core/views.h"
+#include "backends/cpu/kernels/shared/boxes.h"
+#include "backends/cpu/kernels/shared/families.h"
+#include "backends/cpu/kernels/shared/reference.h"
+#include "core/base/check.h"
+#include "core/graphs/views.h"
 
 #include <algorithm>
 #include <cstring>

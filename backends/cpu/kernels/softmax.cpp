@@ -1,8 +1,8 @@
 // Reference pieces of softmax over any dims; the row may be split over ranks.
-#include "backends/cpu/kernels/families.h"
-#include "backends/cpu/kernels/reference.h"
-#include "backends/cpu/kernels/walk.h"
-#include "core/operators/reduced_dims.h"
+#include "backends/cpu/kernels/shared/families.h"
+#include "backends/cpu/kernels/shared/reference.h"
+#include "backends/cpu/kernels/shared/walk.h"
+#include "core/operators/reductions/reduced_dims.h"
 
 #include <cmath>
 

@@ -1,7 +1,7 @@
 // Sources of the graph that run on the device: constants, and parameters of graphs that only run
 // forward (their contents are state and stay).
-#include "backends/cpu/kernels/families.h"
-#include "backends/cpu/kernels/reference.h"
+#include "backends/cpu/kernels/shared/families.h"
+#include "backends/cpu/kernels/shared/reference.h"
 
 namespace sextant {
 namespace {

@@ -1,6 +1,6 @@
 // Reference kernels of functions of one tensor. NaN gives NaN in all of them.
-#include "backends/cpu/kernels/families.h"
-#include "backends/cpu/kernels/maps.h"
+#include "backends/cpu/kernels/shared/families.h"
+#include "backends/cpu/kernels/shared/maps.h"
 
 #include <cmath>
 #include <limits>

@@ -1,7 +1,7 @@
 // Norms of gradients, and what they say about the step: the coefficient of every gradient, whether
 // to update, and the next loss scale.
-#include "backends/cpu/kernels/families.h"
-#include "backends/cpu/kernels/reference.h"
+#include "backends/cpu/kernels/shared/families.h"
+#include "backends/cpu/kernels/shared/reference.h"
 
 #include <algorithm>
 #include <cmath>

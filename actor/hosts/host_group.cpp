@@ -1,0 +1,103 @@
+// A round ends when the last rank arrives. Nobody can be in the round after the next: it would need
+// all ranks to have left this one.
+#include "actor/hosts/host_group.h"
+
+#include "core/base/check.h"
+
+#include <utility>
+
+namespace sextant {
+namespace {
+
+HostBytes bytes_of(const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+std::string text_of(std::span<const std::byte> bytes) {
+  std::string text;
+  for (const std::byte byte : bytes) text.push_back(static_cast<char>(byte));
+  return text;
+}
+
+// Code, message and hints, each ended by a zero; nothing: no error.
+HostBytes to_bytes(const std::optional<Error>& error) {
+  if (!error) return {};
+  std::string text(1, static_cast<char>(error->code()));
+  text += error->what();
+  for (const std::string& hint : error->hints()) text += '\0' + hint;
+  return bytes_of(text);
+}
+
+Error to_error(std::span<const std::byte> bytes) {
+  const auto code = static_cast<ErrorCode>(bytes.front());
+  std::vector<std::string> parts(1);
+  for (const char letter : text_of(bytes.subspan(1)))
+    if (letter == '\0')
+      parts.emplace_back();
+    else
+      parts.back().push_back(letter);
+  return {code, parts.front(), {parts.begin() + 1, parts.end()}};
+}
+
+}  // namespace
+
+void HostGroup::agree(const std::optional<Error>& own) {
+  for (const HostBytes& error : all_gather(to_bytes(own)))
+    if (!error.empty()) throw to_error(error);
+}
+
+HostBytes HostGroup::broadcast(std::span<const std::byte> own, Rank root) {
+  require(own.empty() || rank() == root, ErrorCode::kInternal, "rank {} brings what rank {} has",
+          rank().value, root.value);
+  return std::move(all_gather(own)[root.index()]);
+}
+
+class ThreadHostGroups::Member final : public HostGroup {
+ public:
+  Member(ThreadHostGroups& groups, Rank rank) : groups_(groups), rank_(rank) {}
+  Rank rank() const override { return rank_; }
+  std::size_t size() const override { return groups_.members_.size(); }
+  std::vector<HostBytes> all_gather(std::span<const std::byte> own) override {
+    return groups_.gather(rank_.index(), own);
+  }
+  void abort(const std::string& reason) override { groups_.abort(reason); }
+
+ private:
+  ThreadHostGroups& groups_;
+  const Rank rank_;
+};
+
+ThreadHostGroups::ThreadHostGroups(std::size_t ranks) : brought_(ranks) {
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    members_.push_back(std::make_unique<Member>(*this, Rank(rank)));
+}
+
+ThreadHostGroups::~ThreadHostGroups() = default;
+
+HostGroup& ThreadHostGroups::of(Rank rank) { return *members_[rank.index()]; }
+
+void ThreadHostGroups::abort(const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  if (!abort_reason_) abort_reason_ = reason;
+  changed_.notify_all();
+}
+
+std::vector<HostBytes> ThreadHostGroups::gather(std::size_t rank, std::span<const std::byte> own) {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t round = rounds_;
+  if (!abort_reason_) {
+    brought_[rank].assign(own.begin(), own.end());
+    if (++arrived_ == brought_.size()) {
+      gathered_ = std::exchange(brought_, std::vector<HostBytes>(brought_.size()));
+      arrived_ = 0;
+      ++rounds_;
+      changed_.notify_all();
+    }
+    changed_.wait(lock, [&] { return rounds_ > round || abort_reason_.has_value(); });
+  }
+  if (rounds_ == round) fail(ErrorCode::kRankFailed, "stopped: {}", *abort_reason_);
+  return gathered_;
+}
+
+}  // namespace sextant

@@ -1,0 +1,104 @@
+// What executes runs and reports their completion: CPU, CUDA or virtual time. The only place where
+// time passes (see README, invariants 3 and 9).
+#pragma once
+
+#include "core/base/ids.h"
+#include "core/base/units.h"
+#include "core/graphs/physical_graph.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace sextant {
+
+// Completion of one launch: the `sequence`-th launch (from 0, over all steps) on a queue of the
+// device that returned it. What stands behind it is the device's: an event, a counter, a time.
+struct Fence {
+  QueueRole queue = QueueRole::kCompute;
+  std::int64_t sequence = -1;
+  bool operator==(const Fence&) const = default;
+};
+
+enum class FenceState : std::uint8_t { kPending, kDone, kFailed };
+
+// One run to be enqueued. Buffers follow from (run, rank): addresses repeat each step.
+struct Launch {
+  RunId run;  // in the rank's issue order
+  std::int64_t step = 0;
+  std::span<const Fence> waits;  // at most one per queue, never of the run's own queue
+};
+
+struct DeviceSpec {
+  std::string name;
+  std::vector<QueueRole> queues;
+  std::vector<DType> dtypes;
+  bool capture = false;     // gives replays
+  bool has_memory = false;  // registers have bytes (false for the simulator)
+  // Steps whose contents of registers that host actors touch exist side by side. With 2, a loader
+  // fills the next step's while this one's are read, and what metrics read stays for a step: the
+  // launch thread need not wait until the host has looked. Such contents are apart from the arena:
+  // nobody but the device's copies touches what a host actor wrote.
+  std::int32_t host_steps = 1;
+};
+
+// When a run, or one kernel of it, occupied its queue, for traces.
+struct Stamp {
+  RunId run;
+  std::int64_t step = 0;
+  Duration begin, end;  // since the device's own epoch
+  // The actors of the run that the time is of; 0 actors: all of them.
+  std::int32_t first_actor = 0, num_actors = 0;
+};
+
+struct Tape;
+
+// A whole step that the device issues by itself.
+class Replay {
+ public:
+  virtual ~Replay() = default;
+  // Enqueues the step behind everything launched so far; its launches have the fences that they
+  // would have had one by one. Does not wait for device work.
+  virtual void launch(std::int64_t step) = 0;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual const DeviceSpec& spec() const = 0;
+  // The only call that allocates: arena, kernels, communicators. State registers get their first
+  // contents here. `graph` outlives the device's use.
+  virtual void prepare(const PhysicalGraph& graph, Rank rank) = 0;
+  // Enqueues the runs of one launch group (usually one); writes one fence per run; does not wait
+  // for device work. Runs of a group start when all their queues and waits are free.
+  virtual void launch(std::span<const Launch> group, std::span<Fence> done) = 0;
+  virtual FenceState state(Fence fence) = 0;
+  // Blocks until the fence is done. Throws Error(kRankFailed) naming the operator if it failed.
+  virtual void wait(Fence fence) = 0;
+  // The recorded step of the rank's program as one launch (actor/tapes/tape.h). Nothing: the
+  // runtime launches run by run, as before. Called at most once, between two steps, when all of
+  // what a step launches has been launched before; a replay lives no longer than the device.
+  virtual std::unique_ptr<Replay> capture(const Tape& tape) {
+    static_cast<void>(tape);
+    return nullptr;
+  }
+  // Bytes of a register's content that host actors fill or read; empty without memory.
+  virtual std::span<std::byte> host_view(InstanceId instance, std::int32_t reg,
+                                         std::int32_t content) = 0;
+  // The same for one step, on a device that has several (DeviceSpec::host_steps).
+  virtual std::span<std::byte> host_view_of_step(InstanceId instance, std::int32_t reg,
+                                                 std::int32_t content, std::int64_t step) {
+    static_cast<void>(step);
+    return host_view(instance, reg, content);
+  }
+  // Another rank failed: whoever is or will be blocked in wait() or in a rendezvous of this device
+  // gets Error(kRankFailed) with this reason. Called from any thread, once at most.
+  virtual void abort(const std::string& reason) { static_cast<void>(reason); }
+  // Device time per run since profiling was turned on; empty unless profiling.
+  virtual std::span<const Stamp> stamps() = 0;
+};
+
+}  // namespace sextant

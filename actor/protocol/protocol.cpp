@@ -1,0 +1,416 @@
+// take -> collect waits -> post, on flat counters; nothing here allocates after the constructor.
+#include "actor/protocol/protocol.h"
+
+#include "actor/protocol/mix.h"
+#include "core/base/check.h"
+
+#include <algorithm>
+
+namespace sextant {
+namespace {
+
+std::uint64_t key_of(Fence fence) {
+  return static_cast<std::uint64_t>(fence.sequence + 1) * kNumQueueRoles +
+         static_cast<std::uint64_t>(fence.queue);
+}
+
+}  // namespace
+
+Protocol::Protocol(const ProgramTables& tables, SiteOwner owner)
+    : tables_(&tables),
+      owner_(owner),
+      sites_(tables.sites.size()),
+      channels_(tables.channels.size()),
+      frames_(tables.frames.size()),
+      writes_(tables.writes.size()),
+      req_fences_(index(tables.num_channel_fences)),
+      ack_fences_(index(tables.num_channel_fences)),
+      references_(index(tables.num_frame_counters)) {
+  outbox_.reserve(tables.channels.size());
+  waits_.reserve(index(tables.max_group_size) * kNumQueueRoles);
+  waits_end_.reserve(index(tables.max_group_size));
+  pending_.fill(-1);
+  for (auto& queue : waited_) queue.fill(-1);
+  for (const FrameQuota& frame : tables.frames) {
+    std::fill_n(references_.begin() + frame.ring, frame.num_registers, frame.num_channels);
+  }
+  for (std::size_t w = 0; w < tables.writes.size(); ++w) {
+    if (tables.frames[index(tables.writes[w].frame)].initially_full) writes_[w].contents = 1;
+  }
+  // Content 0 of state exists: taken, Req'ed to all readers, acked where nobody reads.
+  for (std::size_t f = 0; f < tables.frames.size(); ++f) {
+    const FrameQuota& frame = tables.frames[f];
+    if (!frame.initially_full) continue;
+    frames_[f].taken = 1;
+    for (std::int32_t c = frame.first_channel; c < frame.first_channel + frame.num_channels; ++c) {
+      apply_req(c, Fence{});
+      if (tables.channels[index(c)].acks_itself()) apply_ack(c, Fence{});
+    }
+  }
+}
+
+std::optional<Blocker> Protocol::missing(std::int32_t site) const {
+  const Site& entry = tables_->sites[index(site)];
+  for (std::int32_t i = entry.first_input; i < entry.first_input + entry.num_inputs; ++i) {
+    const std::int32_t c = tables_->inputs[index(i)];
+    const ChannelState& channel = channels_[index(c)];
+    if (channel.reqs > channel.consumed) continue;
+    Blocker blocker;
+    blocker.kind = Blocker::Kind::kContent;
+    blocker.channel = c;
+    blocker.owing_site = tables_->channels[index(c)].producer;
+    blocker.owed_by_host = tables_->sites[index(blocker.owing_site)].is_host();
+    return blocker;
+  }
+  for (std::int32_t w = entry.first_write; w < entry.first_write + entry.num_writes; ++w) {
+    const WriteState& write = writes_[index(w)];
+    const std::int32_t f = tables_->writes[index(w)].frame;
+    const FrameState& frame = frames_[index(f)];
+    const FrameQuota& quota = tables_->frames[index(f)];
+    const bool takes = write.acts_of_content == 0 && write.contents == frame.taken;
+    if (!takes || frame.taken - frame.released < quota.num_registers) continue;
+    return missing_credit(quota, frame);
+  }
+  return std::nullopt;
+}
+
+// A device site that owes is named before a host actor: only host actors are worth waiting for.
+Blocker Protocol::missing_credit(const FrameQuota& frame, const FrameState& state) const {
+  Blocker blocker;
+  blocker.kind = Blocker::Kind::kCredit;
+  bool found = false;
+  for (std::int32_t c = frame.first_channel; c < frame.first_channel + frame.num_channels; ++c) {
+    if (channels_[index(c)].acks > state.released) continue;
+    const Channel& channel = tables_->channels[index(c)];
+    const std::int32_t owing = channel.acks_itself() ? channel.producer : channel.consumer;
+    const bool host = tables_->sites[index(owing)].is_host();
+    if (found && host) continue;
+    found = true;
+    blocker.channel = c;
+    blocker.owing_site = owing;
+    blocker.owed_by_host = host;
+  }
+  return blocker;
+}
+
+void Protocol::take(std::int32_t site) {
+  const Site& entry = tables_->sites[index(site)];
+  for (std::int32_t i = entry.first_input; i < entry.first_input + entry.num_inputs; ++i) {
+    const std::int32_t c = tables_->inputs[index(i)];
+    const ChannelState& channel = channels_[index(c)];
+    // Later acts on the same content are on the same queue, behind the one that waited.
+    if (channel.acts_of_content > 0) continue;
+    wait_for(req_fences_[index(tables_->channels[index(c)].ring + channel.read_at)]);
+  }
+  for (std::int32_t w = entry.first_write; w < entry.first_write + entry.num_writes; ++w) {
+    const WriteState& write = writes_[index(w)];
+    const std::int32_t f = tables_->writes[index(w)].frame;
+    if (write.acts_of_content == 0 && write.contents == frames_[index(f)].taken) take_credit(f);
+  }
+}
+
+void Protocol::take_credit(std::int32_t f) {
+  const FrameQuota& quota = tables_->frames[index(f)];
+  FrameState& frame = frames_[index(f)];
+  for (std::int32_t c = quota.first_channel; c < quota.first_channel + quota.num_channels; ++c) {
+    wait_for(ack_fences_[index(tables_->channels[index(c)].ring + frame.take_at)]);
+  }
+  ++frame.taken;
+  advance(frame.take_at, quota.num_registers);
+  SEXTANT_INVARIANT(frame.taken - frame.released <= quota.num_registers,
+                    "invariant 1: frame {} of instance {}: content {} taken with {} released of {}",
+                    quota.frame, quota.instance.value, frame.taken - 1, frame.released,
+                    quota.num_registers);
+}
+
+void Protocol::post(std::int32_t site, Fence fence) {
+  const Site& entry = tables_->sites[index(site)];
+  for (std::int32_t i = entry.first_input; i < entry.first_input + entry.num_inputs; ++i) {
+    const std::int32_t c = tables_->inputs[index(i)];
+    const Channel& channel = tables_->channels[index(c)];
+    ChannelState& state = channels_[index(c)];
+    if (++state.acts_of_content < channel.consume_for) continue;
+    state.acts_of_content = 0;
+    ++state.consumed;
+    advance(state.read_at, registers_of(c));
+    send(Message::Kind::kAck, c, fence);
+  }
+  for (std::int32_t w = entry.first_write; w < entry.first_write + entry.num_writes; ++w) {
+    const SiteWrite& write = tables_->writes[index(w)];
+    WriteState& state = writes_[index(w)];
+    if (++state.acts_of_content < tables_->frames[index(write.frame)].acts_per_content) continue;
+    state.acts_of_content = 0;
+    ++state.contents;
+    for (std::int32_t c = write.first_channel; c < write.first_channel + write.num_channels; ++c) {
+      send(Message::Kind::kReq, c, fence);
+    }
+  }
+  ++sites_[index(site)].acts;
+}
+
+void Protocol::send(Message::Kind kind, std::int32_t c, Fence fence) {
+  const Channel& channel = tables_->channels[index(c)];
+  ChannelHash& hash = channels_[index(c)].hash;
+  host_touched_ = host_touched_ || channel.from_host || channel.to_host;
+  if (kind == Message::Kind::kReq) {
+    mix(hash.req, key_of(fence));
+    if (channel.acks_itself()) {
+      apply_req(c, fence);
+      mix(hash.ack, key_of(fence));
+      apply_ack(c, fence);
+    } else if (keeps(channel.to_host)) {
+      apply_req(c, fence);
+    } else {
+      outbox_.push_back({kind, c, fence});
+    }
+  } else {
+    mix(hash.ack, key_of(fence));
+    if (keeps(channel.from_host)) {
+      apply_ack(c, fence);
+    } else {
+      outbox_.push_back({kind, c, fence});
+    }
+  }
+}
+
+void Protocol::receive(const Message& message) {
+  if (message.kind == Message::Kind::kReq) {
+    apply_req(message.channel, message.fence);
+  } else {
+    apply_ack(message.channel, message.fence);
+  }
+}
+
+void Protocol::apply_req(std::int32_t c, Fence fence) {
+  const Channel& channel = tables_->channels[index(c)];
+  ChannelState& state = channels_[index(c)];
+  SEXTANT_INVARIANT(
+      state.reqs - (channel.acks_itself() ? state.acks : state.consumed) < registers_of(c),
+      "invariant 1: channel {}: Req {} with {} consumed of {} registers", c, state.reqs,
+      state.consumed, registers_of(c));
+  req_fences_[index(channel.ring + state.req_at)] = fence;
+  advance(state.req_at, registers_of(c));
+  ++state.reqs;
+}
+
+void Protocol::apply_ack(std::int32_t c, Fence fence) {
+  const Channel& channel = tables_->channels[index(c)];
+  const FrameQuota& quota = tables_->frames[index(channel.frame)];
+  FrameState& frame = frames_[index(channel.frame)];
+  ChannelState& state = channels_[index(c)];
+  SEXTANT_INVARIANT(state.acks < frame.taken, "invariant 4: channel {}: Ack {} of {} contents", c,
+                    state.acks, frame.taken);
+  ack_fences_[index(channel.ring + state.ack_at)] = fence;
+  std::int32_t& references = references_[index(quota.ring + state.ack_at)];
+  SEXTANT_INVARIANT(references > 0, "invariant 1: channel {}: Ack {} of a free content", c,
+                    state.acks);
+  if (--references == 0) {
+    references = quota.num_channels;
+    SEXTANT_INVARIANT(state.acks == frame.released,
+                      "invariant 4: channel {}: content {} released before content {}", c,
+                      state.acks, frame.released);
+    ++frame.released;
+  }
+  advance(state.ack_at, quota.num_registers);
+  ++state.acks;
+}
+
+void Protocol::wait_for_guards(const RunEntry& run, std::int64_t step) {
+  for (std::int32_t g = run.first_guard; g < run.first_guard + run.num_guards; ++g) {
+    const GuardWait& guard = tables_->guards[index(g)];
+    if (guard.lag > step) continue;
+    const std::int64_t per_step = tables_->runs_per_step[static_cast<std::size_t>(guard.queue)];
+    wait_for({guard.queue, (step - guard.lag) * per_step + guard.position});
+  }
+}
+
+void Protocol::settle_waits(const RunEntry& run) {
+  auto& waited = waited_[static_cast<std::size_t>(run.queue)];
+  for (std::size_t queue = 0; pending_queues_ != 0; ++queue, pending_queues_ >>= 1U) {
+    if ((pending_queues_ & 1U) == 0) continue;
+    const std::int64_t sequence = pending_[queue];
+    pending_[queue] = -1;
+    if (queue == static_cast<std::size_t>(run.queue) || sequence <= waited[queue]) continue;
+    waited[queue] = sequence;
+    waits_.push_back({static_cast<QueueRole>(queue), sequence});
+  }
+  waits_end_.push_back(static_cast<std::int32_t>(waits_.size()));
+}
+
+std::optional<Blocker> Protocol::issue(std::int32_t run, std::int64_t step) {
+  const std::int32_t members = tables_->runs[index(run)].group_size;
+  SEXTANT_INVARIANT(members >= 1, "run {} is inside a launch group", run);
+  if (member_ == 0 && site_of_member_ == 0) {
+    waits_.clear();
+    waits_end_.clear();
+  }
+  for (; member_ < members; ++member_) {
+    const RunEntry& entry = tables_->runs[index(run + member_)];
+    for (; site_of_member_ < entry.num_sites; ++site_of_member_) {
+      const std::int32_t site = entry.first_site + site_of_member_;
+      if (std::optional<Blocker> blocker = missing(site)) {
+        blocker->run = run + member_;
+        blocker->site = site;
+        return blocker;
+      }
+      take(site);
+      // A run of several sites may feed itself. Members of a group may not: all of them take before
+      // any posts, so that the group is enabled as one.
+      if (members == 1) post(site, fence_of(run, step));
+    }
+    site_of_member_ = 0;
+    wait_for_guards(entry, step);
+    settle_waits(entry);
+  }
+  member_ = 0;
+  for (std::int32_t m = 0; members > 1 && m < members; ++m) {
+    post(tables_->runs[index(run + m)].first_site, fence_of(run + m, step));
+  }
+  return std::nullopt;
+}
+
+std::span<const Fence> Protocol::waits(std::int32_t member) const {
+  const std::int32_t begin = member == 0 ? 0 : waits_end_[index(member - 1)];
+  return std::span(waits_).subspan(index(begin), index(waits_end_[index(member)] - begin));
+}
+
+bool Protocol::host_act_enabled(std::int32_t site) const { return !missing(site).has_value(); }
+
+void Protocol::begin_host_act(std::int32_t site, std::vector<Fence>& waits) {
+  take(site);
+  for (std::size_t queue = 0; queue < kNumQueueRoles; ++queue) {
+    if (pending_[queue] >= 0) waits.push_back({static_cast<QueueRole>(queue), pending_[queue]});
+  }
+  pending_.fill(-1);
+  pending_queues_ = 0;
+}
+
+void Protocol::finish_host_act(std::int32_t site) { post(site, Fence{QueueRole::kHost, -1}); }
+
+void Protocol::run_host_actors_freely(std::int64_t steps) {
+  std::vector<Fence> waits;
+  for (bool acted = true; acted;) {
+    acted = false;
+    for (const std::int32_t site : tables_->host_sites) {
+      while (acts_of(site) < steps * tables_->sites[index(site)].acts_per_step &&
+             host_act_enabled(site)) {
+        waits.clear();
+        begin_host_act(site, waits);
+        finish_host_act(site);
+        acted = true;
+      }
+    }
+  }
+}
+
+std::optional<std::string> Protocol::not_returned(const PhysicalGraph& graph,
+                                                  ProgramId program) const {
+  for (std::size_t f = 0; f < frames_.size(); ++f) {
+    const FrameQuota& quota = tables_->frames[f];
+    if (quota.num_channels == 0) continue;
+    bool all_read = true;
+    for (std::int32_t c = quota.first_channel; c < quota.first_channel + quota.num_channels; ++c) {
+      all_read = all_read && tables_->channels[index(c)].acks_itself();
+    }
+    // State that somebody reads is waiting to be read: one content is out, as at the start.
+    const std::int64_t out = quota.initially_full && !all_read ? 1 : 0;
+    if (frames_[f].taken - frames_[f].released == out) continue;
+    const std::string& instance =
+        graph.programs[program.index()].instances[quota.instance.index()].name;
+    return fmt::format("frame {} of '{}': {} contents are out, {} at the start", quota.frame,
+                       instance, frames_[f].taken - frames_[f].released, out);
+  }
+  return std::nullopt;
+}
+
+bool Protocol::repeats(const Protocol& earlier) const {
+  for (std::size_t s = 0; s < sites_.size(); ++s)
+    if (sites_[s].acts - earlier.sites_[s].acts != tables_->sites[s].acts_per_step) return false;
+  for (std::size_t w = 0; w < writes_.size(); ++w) {
+    const auto ahead = [&](const Protocol& of) {
+      return of.writes_[w].contents - of.frames_[index(tables_->writes[w].frame)].taken;
+    };
+    if (writes_[w].acts_of_content != earlier.writes_[w].acts_of_content ||
+        ahead(*this) != ahead(earlier))
+      return false;
+  }
+  for (std::int32_t f = 0; index(f) < frames_.size(); ++f)
+    if (!frame_repeats(earlier, f)) return false;
+  for (std::int32_t c = 0; index(c) < channels_.size(); ++c)
+    if (!channel_repeats(earlier, c)) return false;
+  return outbox_.empty() && earlier.outbox_.empty();
+}
+
+// Counters of contents in flight, from where the next content is taken.
+bool Protocol::frame_repeats(const Protocol& earlier, std::int32_t f) const {
+  const FrameQuota& quota = tables_->frames[index(f)];
+  const FrameState &now = frames_[index(f)], &then = earlier.frames_[index(f)];
+  if (now.taken - now.released != then.taken - then.released) return false;
+  std::int32_t at = now.take_at, like = then.take_at;
+  for (std::int32_t i = 0; i < quota.num_registers; ++i) {
+    if (references_[index(quota.ring + at)] != earlier.references_[index(quota.ring + like)])
+      return false;
+    advance(at, quota.num_registers);
+    advance(like, quota.num_registers);
+  }
+  return true;
+}
+
+// Rings from where the next content comes, the oldest fences first.
+bool Protocol::channel_repeats(const Protocol& earlier, std::int32_t c) const {
+  const Channel& channel = tables_->channels[index(c)];
+  const ChannelState &now = channels_[index(c)], &then = earlier.channels_[index(c)];
+  const std::int32_t registers = registers_of(c);
+  const auto before = [&](std::int32_t a, std::int32_t b) {
+    return (a - b + registers) % registers;
+  };
+  const auto take_at = [&](const Protocol& of) { return of.frames_[index(channel.frame)].take_at; };
+  // Nobody consumes what acks itself.
+  if (!channel.acks_itself() &&
+      (now.reqs - now.consumed != then.reqs - then.consumed ||
+       now.acts_of_content != then.acts_of_content ||
+       before(now.req_at, now.read_at) != before(then.req_at, then.read_at)))
+    return false;
+  if (now.reqs - now.acks != then.reqs - then.acks ||
+      before(take_at(*this), now.ack_at) != before(take_at(earlier), then.ack_at))
+    return false;
+  for (std::int32_t i = 0; i < registers; ++i) {
+    const auto fence = [&](const std::vector<Fence>& fences, std::int32_t from) {
+      return fences[index(channel.ring + (from + i) % registers)];
+    };
+    if (!is_step_later(fence(req_fences_, now.req_at), fence(earlier.req_fences_, then.req_at)) ||
+        !is_step_later(fence(ack_fences_, now.ack_at), fence(earlier.ack_fences_, then.ack_at)))
+      return false;
+  }
+  return true;
+}
+
+std::uint64_t Protocol::message_hash() const {
+  std::uint64_t hash = 0;
+  for (std::size_t c = 0; c < channels_.size(); ++c) {
+    const Channel& channel = tables_->channels[c];
+    mix(hash, channel.from_host ? 0 : channels_[c].hash.req);
+    mix(hash, channel.to_host ? 0 : channels_[c].hash.ack);
+  }
+  return hash;
+}
+
+std::string to_text(const Blocker& blocker, const ProgramTables& tables, const PhysicalGraph& graph,
+                    ProgramId program) {
+  const auto site_text = [&](std::int32_t s) {
+    const Site& site = tables.sites[static_cast<std::size_t>(s)];
+    return actors_to_text(graph, program, site.instance, site.first_actor, site.num_actors);
+  };
+  const Channel& channel = tables.channels[static_cast<std::size_t>(blocker.channel)];
+  const FrameQuota& frame = tables.frames[static_cast<std::size_t>(channel.frame)];
+  const std::string& owner = graph.programs[program.index()].instances[frame.instance.index()].name;
+  const std::string run = run_to_text(graph, program, RunId(blocker.run));
+  if (blocker.kind == Blocker::Kind::kContent) {
+    return fmt::format("{} needs the next content of frame {} of '{}', which {} has not produced",
+                       run, frame.frame, owner, site_text(blocker.owing_site));
+  }
+  return fmt::format("{} needs a credit of frame {} of '{}' ({} registers), which {} has not acked",
+                     run, frame.frame, owner, frame.num_registers, site_text(blocker.owing_site));
+}
+
+}  // namespace sextant

@@ -1,0 +1,123 @@
+// One step in the steady state, recorded from the real runtime: per launch its queue and waits. The
+// simulator evaluates it; CUDA replays it. Never written by hand.
+#pragma once
+
+#include "actor/protocol/dry_run.h"
+#include "actor/protocol/rank_classes.h"
+#include "core/base/ids.h"
+#include "core/base/units.h"
+#include "core/costs/cost_model.h"
+#include "core/graphs/physical_graph.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace sextant {
+
+struct TapeWait {
+  std::int32_t entry = 0;  // index into Tape::entries
+  std::int32_t lag = 0;    // 1: of the previous step
+};
+
+struct TapeEntry {
+  Rank rank;               // the representative of its class
+  std::int32_t place = 0;  // of that rank in Tape::ranks
+  RunId run;
+  std::int32_t first_wait = 0;  // in Tape::waits
+  // Entries with the same meeting are members of one communication; -1: computation.
+  std::int32_t meeting = -1;
+  std::int32_t call = -1;          // in Tape::calls: the meeting as its own group sees it
+  std::int32_t member = 0;         // its position in that group
+  std::int32_t launch_group = -1;  // the first entry of its launch group; -1: alone
+  std::int32_t piece = -1;         // of computation, in Tape::pieces
+  std::uint8_t num_waits = 0;      // as recorded, at most one per queue
+  QueueRole queue = QueueRole::kCompute;
+  bool opens_launch = true;  // on its queue: members of a launch group count once in the window
+  bool optimizer = false;    // its first actor is of that phase
+};
+
+// What computation runs: consecutive actors of a block. Many launches run one piece.
+struct TapePiece {
+  BlockId block;
+  std::int32_t first_actor = 0, num_actors = 0;
+};
+
+// One question to the network model. A meeting has several where its representatives are in
+// different, but equal, groups.
+struct TapeCall {
+  std::int32_t meeting = 0;
+  std::int32_t cost = 0;                           // in Tape::costs
+  std::int32_t first_member = 0, num_members = 0;  // in Tape::members, in group order
+};
+
+struct TapeMeeting {
+  std::int32_t first_call = 0, num_calls = 0;
+  std::int32_t first_entry = 0, num_entries = 0;  // in Tape::meeting_entries
+};
+
+// Refers into the graph it was recorded from (costs), which outlives it.
+struct Tape {
+  std::vector<Rank> ranks;
+  std::vector<TapeEntry> entries;  // in the dry run's global order
+  std::vector<TapeWait> waits;
+  std::vector<TapeMeeting> meetings;
+  std::vector<TapeCall> calls;
+  // Who of those that arrive at a meeting stands for each member of a call; calls of one group
+  // share a list.
+  std::vector<std::int32_t> members;
+  std::vector<std::int32_t> meeting_entries;  // those that arrive
+  std::vector<CollectiveCost> costs;          // distinct ones
+  std::vector<TapePiece> pieces;
+
+  // The entry that stands for a member.
+  std::int32_t entry_of(const TapeCall& call, std::int32_t member) const {
+    const TapeMeeting& meeting = meetings[static_cast<std::size_t>(call.meeting)];
+    const std::int32_t who = members[static_cast<std::size_t>(call.first_member + member)];
+    return meeting_entries[static_cast<std::size_t>(meeting.first_entry + who)];
+  }
+};
+
+// The third step, as every device is given it (program_waits.h): one rank per class of the graph,
+// or per class that colours split further (rank_classes.h).
+Tape record(const PhysicalGraph& graph);
+Tape record(const PhysicalGraph& graph, RankScope scope);
+Tape record(const PhysicalGraph& graph, const GroupMembers& members, const RankClasses& classes);
+// The same with a dry run of these classes that is already there.
+Tape record(const PhysicalGraph& graph, const GroupMembers& members, const RankClasses& classes,
+            const DryRun& dry, GraphTables& tables);
+// The same with one of this graph, whose dry run serves where its classes are these.
+Tape record(const PhysicalGraph& graph, const RankClasses& classes, Rehearsal& rehearsal);
+
+// Times of one run of `steps` steps.
+struct TapeTimes {
+  std::vector<Time> begin, end;  // of the last step, by tape entry
+  std::vector<Time> issued;      // by the host (invariant 9), likewise
+  std::vector<Time> step_end;    // per step: when the last launch of the step ended
+};
+
+// Duration of every compute entry of a tape, rounded once: the vector that search swaps. Zero for
+// communications.
+std::vector<Duration> entry_durations(const Tape& tape, const PhysicalGraph& graph,
+                                      const CostModel& cost);
+
+struct TapeOptions {
+  std::int64_t steps = 3;
+  std::int64_t window = 256;  // unfinished launches per queue (invariant 9)
+  std::int64_t run_ahead_steps = 2;
+  // Relative standard deviation of compute durations (launch_time.h). The ranks of a class share
+  // the draws of their representative: give each rank a colour where that is not wanted.
+  double jitter = 0.0;
+  std::uint64_t seed = 0;
+};
+
+// One pass over the entries per step:
+//   begin = max(queue free, host, ends of waits); end = begin + duration, or what the network says.
+// A launch group begins when all of it may and ends, as a whole, with its last member. All times
+// are monotone in every duration.
+TapeTimes evaluate(const Tape& tape, const PhysicalGraph& graph,
+                   std::span<const Duration> durations, const CostModel& cost,
+                   const NetworkModel& network, const TapeOptions& options = {});
+
+}  // namespace sextant

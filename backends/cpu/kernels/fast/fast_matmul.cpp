@@ -1,0 +1,80 @@
+// Matrix products through BLAS, f32 and f64; accumulation is the beta of the product.
+#include "backends/cpu/kernels/fast/fast.h"
+#include "backends/cpu/kernels/fast/gemm.h"
+#include "backends/cpu/kernels/shared/batch_matmul_sizes.h"
+#include "backends/cpu/kernels/shared/families.h"
+#include "backends/cpu/kernels/shared/reference.h"
+
+namespace sextant {
+namespace {
+
+bool is_one_blas_type(const KernelContext& context) {
+  const DType dtype = context.in[0].local.dtype;
+  return (dtype == DType::kF32 || dtype == DType::kF64) && floats_are(context, dtype);
+}
+
+template <typename T>
+void matmul_of(const KernelContext& context) {
+  const bool transposed = context.attributes().boolean_or("transpose_w", false);
+  const Rows x = rows_of(context.in[0].local);
+  const std::int64_t n = rows_of(context.out[0].local).length;
+  const T beta = context.accumulate[0] ? T{1} : T{0};
+  gemm(x.count, n, x.length, T{1}, {input<T>(context, 0), x.length, false},
+       {input<T>(context, 1), transposed ? x.length : n, transposed}, beta, output<T>(context, 0),
+       n);
+}
+
+template <typename T>
+void grad_weight_of(const KernelContext& context) {
+  const Rows x = rows_of(context.in[0].local);
+  const Rows dy = rows_of(context.in[1].local);
+  const MatrixView<T> x_view{input<T>(context, 0), x.length, false};
+  const MatrixView<T> dy_view{input<T>(context, 1), dy.length, false};
+  const T beta = context.accumulate[0] ? T{1} : T{0};
+  const bool transposed = context.attributes().boolean_or("transpose_w", false);
+  const auto [left, right] = transposed ? std::pair(dy_view, x_view) : std::pair(x_view, dy_view);
+  gemm(left.leading, right.leading, x.count, T{1}, {left.data, left.leading, true}, right, beta,
+       output<T>(context, 0), right.leading);
+}
+
+template <typename T>
+void batch_matmul_of(const KernelContext& context) {
+  const auto [count, m, n, k, x_transposed, w_transposed] = batch_matmul_sizes(context);
+  const T beta = context.accumulate[0] ? T{1} : T{0};
+  for (std::int64_t matrix = 0; matrix < count; ++matrix)
+    gemm(m, n, k, T{1}, {input<T>(context, 0) + matrix * m * k, x_transposed ? m : k, x_transposed},
+         {input<T>(context, 1) + matrix * k * n, w_transposed ? k : n, w_transposed}, beta,
+         output<T>(context, 0) + matrix * m * n, n);
+}
+
+void batch_matmul(const KernelContext& context, Workspace&) {
+  if (context.in[0].local.dtype == DType::kF32)
+    batch_matmul_of<float>(context);
+  else
+    batch_matmul_of<double>(context);
+}
+
+void matmul(const KernelContext& context, Workspace&) {
+  if (context.in[0].local.dtype == DType::kF32)
+    matmul_of<float>(context);
+  else
+    matmul_of<double>(context);
+}
+
+void matmul_grad_weight(const KernelContext& context, Workspace&) {
+  if (context.in[0].local.dtype == DType::kF32)
+    grad_weight_of<float>(context);
+  else
+    grad_weight_of<double>(context);
+}
+
+}  // namespace
+
+void add_fast_matmul_kernels(KernelTable& table) {
+  if (!has_gemm()) return;
+  table.add("matmul", matmul, is_one_blas_type);
+  table.add("matmul_grad_weight", matmul_grad_weight, is_one_blas_type);
+  table.add("batch_matmul", batch_matmul, is_one_blas_type);
+}
+
+}  // namespace sextant

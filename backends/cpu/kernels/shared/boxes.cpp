@@ -1,0 +1,161 @@
+// Row-wise walks over boxes: the innermost dims that both buffers hold whole are one row.
+#include "backends/cpu/kernels/shared/boxes.h"
+
+#include "backends/cpu/kernels/shared/elements.h"
+#include "core/base/check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+namespace sextant {
+namespace {
+
+bool contains(const Shard& outer, const Shard& inner) {
+  if (outer.dims.size() != inner.dims.size()) return false;
+  for (std::size_t dim = 0; dim < inner.dims.size(); ++dim) {
+    if (inner.dims[dim].offset < outer.dims[dim].offset ||
+        inner.dims[dim].end() > outer.dims[dim].end())
+      return false;
+  }
+  return true;
+}
+
+// Dims [first_row_dim, rank) of `part` are contiguous in `box`: all but the first of them whole.
+std::size_t first_row_dim(const Shard& part, const Shard& box) {
+  std::size_t dim = part.dims.size();
+  while (dim > 0) {
+    --dim;
+    if (part.dims[dim].extent != box.dims[dim].extent) break;
+  }
+  return dim;
+}
+
+// Element offset of the global index `at` in a box.
+std::int64_t offset_in(const Shard& box, const std::vector<std::int64_t>& at) {
+  std::int64_t offset = 0;
+  for (std::size_t dim = 0; dim < at.size(); ++dim)
+    offset = offset * box.dims[dim].extent + at[dim] - box.dims[dim].offset;
+  return offset;
+}
+
+// Storage of bool, the only type of one byte: true is 1.
+using Flag = std::uint8_t;
+
+// Integers wrap around, so that a sum does not depend on its order even where it overflows.
+template <typename Wide>
+Wide sum_of(Wide a, Wide b) {
+  if constexpr (std::is_same_v<Wide, Flag>)
+    return a | b;
+  else if constexpr (std::is_integral_v<Wide>)
+    return static_cast<Wide>(static_cast<std::make_unsigned_t<Wide>>(a) +
+                             static_cast<std::make_unsigned_t<Wide>>(b));
+  else
+    return a + b;
+}
+
+// NaN wins over every number, on either side: no order of reduction may lose it.
+template <typename Wide>
+Wide extreme_of(Wide a, Wide b, bool b_is_further) {
+  if constexpr (std::is_floating_point_v<Wide>) {
+    if (std::isnan(a)) return a;
+    if (std::isnan(b)) return b;
+  }
+  return b_is_further ? b : a;
+}
+
+template <typename Wide>
+Wide combine(ReduceOp op, Wide a, Wide b) {
+  switch (op) {
+    case ReduceOp::kSum:
+      return sum_of(a, b);
+    case ReduceOp::kMax:
+      return extreme_of(a, b, a < b);
+    case ReduceOp::kMin:
+      return extreme_of(a, b, b < a);
+  }
+  __builtin_unreachable();
+}
+
+template <typename Wide>
+Wide neutral(ReduceOp op) {
+  using Limits = std::numeric_limits<Wide>;
+  if constexpr (std::is_same_v<Wide, Flag>) return op == ReduceOp::kMin ? Flag{1} : Flag{0};
+  switch (op) {
+    case ReduceOp::kSum:
+      return Wide{0};
+    case ReduceOp::kMax:
+      return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+    case ReduceOp::kMin:
+      return Limits::has_infinity ? Limits::infinity() : Limits::max();
+  }
+  __builtin_unreachable();
+}
+
+}  // namespace
+
+void for_each_row(const Shard& part, const Shard& a, const Shard& b,
+                  const std::function<void(std::int64_t, std::int64_t, std::int64_t)>& visit) {
+  if (part.is_empty()) return;
+  require(contains(a, part) && contains(b, part), ErrorCode::kInternal,
+          "a part to be copied lies outside one of its buffers");
+  const std::size_t row_dim = std::max(first_row_dim(part, a), first_row_dim(part, b));
+  std::int64_t row = 1;
+  for (std::size_t dim = row_dim; dim < part.dims.size(); ++dim) row *= part.dims[dim].extent;
+  std::vector<std::int64_t> at;
+  for (const Interval& interval : part.dims) at.push_back(interval.offset);
+  while (true) {
+    visit(offset_in(a, at), offset_in(b, at), row);
+    std::size_t dim = row_dim;
+    while (dim > 0 && ++at[dim - 1] == part.dims[dim - 1].end()) {
+      at[dim - 1] = part.dims[dim - 1].offset;
+      --dim;
+    }
+    if (dim == 0) return;
+  }
+}
+
+void copy_box(const Shard& part, const BoxBuffer& from, const BoxBuffer& to, DType dtype) {
+  const std::int64_t size = size_of(dtype).value;
+  for_each_row(part, *from.box, *to.box,
+               [&](std::int64_t source, std::int64_t destination, std::int64_t count) {
+                 // A part that is in its place already is copied onto itself.
+                 std::memmove(to.data + destination * size, from.data + source * size,
+                              static_cast<std::size_t>(count * size));
+               });
+}
+
+void reduce_elements(ReduceOp op, DType dtype, const std::byte* from, std::byte* to,
+                     std::int64_t count) {
+  visit_storage(dtype, [&](auto element) {
+    using Storage = decltype(element);
+    const auto* source = reinterpret_cast<const Storage*>(from);
+    auto* destination = reinterpret_cast<Storage*>(to);
+    for (std::int64_t i = 0; i < count; ++i)
+      destination[i] = narrow<Storage>(combine(op, widen(destination[i]), widen(source[i])));
+  });
+}
+
+void reduce_box(ReduceOp op, const Shard& part, const BoxBuffer& from, const BoxBuffer& to,
+                DType dtype) {
+  const std::int64_t size = size_of(dtype).value;
+  for_each_row(part, *from.box, *to.box,
+               [&](std::int64_t source, std::int64_t destination, std::int64_t count) {
+                 reduce_elements(op, dtype, from.data + source * size, to.data + destination * size,
+                                 count);
+               });
+}
+
+void fill_neutral(ReduceOp op, DType dtype, std::byte* to, std::int64_t count) {
+  visit_storage(dtype, [&](auto element) {
+    using Storage = decltype(element);
+    const auto value = narrow<Storage>(neutral<decltype(widen(element))>(op));
+    auto* destination = reinterpret_cast<Storage*>(to);
+    std::fill(destination, destination + count, value);
+  });
+}
+
+}  // namespace sextant

@@ -1,0 +1,90 @@
+// Elements of every dtype as doubles and back: the reference kernels compute in double and round
+// once, when they store.
+#pragma once
+
+#include "core/base/dtype.h"
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <type_traits>
+
+namespace sextant {
+
+// Storage types of the two 16-bit floating formats; arithmetic happens in float or double.
+struct BFloat16 {
+  std::uint16_t bits = 0;
+};
+struct Float16 {
+  std::uint16_t bits = 0;
+};
+
+float to_float(BFloat16 value);
+float to_float(Float16 value);
+// Round to nearest, ties to even; NaN stays NaN.
+BFloat16 to_bfloat16(float value);
+Float16 to_float16(float value);
+
+// Floating formats round to nearest even (16-bit ones through float), integers truncate and take
+// their nearest value outside their range (0 for NaN), bool is whether the value is not zero.
+void load_as_double(DType dtype, const std::byte* from, std::span<double> to);
+void store_from_double(DType dtype, std::span<const double> from, std::byte* to);
+
+// Calls `visit` with a value-initialised element of the storage type of `dtype`.
+template <typename Visitor>
+decltype(auto) visit_storage(DType dtype, Visitor&& visit) {
+  switch (dtype) {
+    case DType::kF64:
+      return visit(double{});
+    case DType::kF32:
+      return visit(float{});
+    case DType::kBF16:
+      return visit(BFloat16{});
+    case DType::kF16:
+      return visit(Float16{});
+    case DType::kI64:
+      return visit(std::int64_t{});
+    case DType::kI32:
+      return visit(std::int32_t{});
+    case DType::kBool:
+      return visit(std::uint8_t{});
+  }
+  __builtin_unreachable();
+}
+
+// Arithmetic type of a storage type: itself, or float for the 16-bit formats.
+template <typename Storage>
+auto widen(Storage value) {
+  if constexpr (std::is_same_v<Storage, BFloat16> || std::is_same_v<Storage, Float16>)
+    return to_float(value);
+  else
+    return value;
+}
+
+// Monotone over all numbers, infinities included, so that maxima of parts stay maxima.
+template <typename Integer, typename Floating>
+Integer saturated(Floating value) {
+  using Limits = std::numeric_limits<Integer>;
+  if (std::isnan(value)) return 0;
+  // Both limits are powers of two, or one less and rounded up to one: exact comparisons.
+  if (value <= static_cast<Floating>(Limits::lowest())) return Limits::lowest();
+  if (value >= static_cast<Floating>(Limits::max())) return Limits::max();
+  return static_cast<Integer>(value);
+}
+
+template <typename Storage, typename Wide>
+Storage narrow(Wide value) {
+  if constexpr (std::is_same_v<Storage, BFloat16>)
+    return to_bfloat16(static_cast<float>(value));
+  else if constexpr (std::is_same_v<Storage, Float16>)
+    return to_float16(static_cast<float>(value));
+  else if constexpr (std::is_integral_v<Storage> && std::is_floating_point_v<Wide>)
+    return saturated<Storage>(value);
+  else
+    return static_cast<Storage>(value);
+}
+
+}  // namespace sextant

@@ -1,0 +1,11 @@
+// The gradient of attention on tensor cores in bf16.
+#include "backends/cuda/kernels/attention/attention_tensor_grad.cuh"
+
+namespace sextant {
+
+cudaError_t enqueue_attention_grad_bf16(const AttentionGradArguments& a, cudaStream_t stream) {
+  const cudaError_t status = enqueue_attention_delta(a, stream);
+  return status != cudaSuccess ? status : start_attention_grad<__nv_bfloat16>(a, stream);
+}
+
+}  // namespace sextant

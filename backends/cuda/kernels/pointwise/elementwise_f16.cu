@@ -1,0 +1,10 @@
+// Element-wise functions of f16 tensors, 16 bytes at a time (packs.cuh says how).
+#include "backends/cuda/kernels/pointwise/elementwise_packs.cuh"
+
+namespace sextant {
+
+cudaError_t enqueue_f16_packs(const FunctionArguments& arguments, cudaStream_t stream) {
+  return enqueue_packs<__half>(arguments, stream);
+}
+
+}  // namespace sextant

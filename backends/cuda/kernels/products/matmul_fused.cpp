@@ -1,0 +1,175 @@
+// Matrix products with what follows them, as epilogues of cuBLASLt. Bias and gelu take the product
+// as it was summed, where members round in between; what is added to a product of 16 bits may meet
+// it rounded, as with members. Of two results each is rounded once. One exception: cuBLASLt's gelu,
+// the form with tanh, is good to about 2^-11 |x|, so only 16-bit types use it.
+//
+// Left to the members: what cuBLASLt has no algorithm for, the other form of gelu, dims that are no
+// multiple of 8 where a second matrix is written or read, results that accumulate behind a gelu.
+#include "backends/cuda/cuda_kernel.h"
+#include "backends/cuda/kernels/products/matmul_any.h"
+#include "backends/cuda/kernels/products/matmul_sizes.h"
+#include "backends/cuda/kernels/shared/families.h"
+#include "backends/cuda/kernels/shared/launch.h"
+#include "backends/cuda/kernels/shared/member_calls.h"
+
+#include <optional>
+#include <utility>
+
+namespace sextant {
+namespace {
+
+// Whether somebody outside reads it.
+bool is_wanted(const KernelOperand& out) { return out.data != nullptr; }
+
+struct Head {
+  Product product;
+  ProductAddresses addresses;
+};
+
+// The product of a matmul, written to `y` instead, which has its shape.
+std::optional<Head> head_of(const KernelContext& matmul, const KernelOperand& y) {
+  const KernelOperand &x = matmul.in[0], &w = matmul.in[1];
+  const MatmulSizes sizes = matmul_sizes(x.local, y.local, matmul.attributes());
+  const DType in = x.local.dtype, out = y.local.dtype;
+  if (is_wanted(matmul.out[0]) || sizes.is_empty() || w.local.dtype != in ||
+      matmul.out[0].local.dtype != out || !has_product(in, out))
+    return std::nullopt;
+  return Head{product_of(sizes, in, out), {.a = w.data, .b = x.data, .d = y.data}};
+}
+
+// False where b is no vector along the last dim.
+bool add_bias(Head& head, const KernelContext& bias_add) {
+  const KernelOperand& bias = bias_add.in[1];
+  if (bias.local != TensorType{Shape{head.product.m}, head.product.out}) return false;
+  head.product.epilogue = ProductEpilogue::kBias;
+  head.addresses.bias = bias.data;
+  return true;
+}
+
+// False where the last member adds something that is stretched, or adds to what is there.
+bool add_other(Head& head, const KernelContext& add) {
+  const KernelOperand& other = add.in[is_wanted(add.in[0]) ? 0 : 1];
+  if (other.local != add.out[0].local || add.accumulate[0]) return false;
+  head.addresses.c = other.data;
+  return true;
+}
+
+bool has_gelu(const Head& head, const KernelContext& gelu) {
+  const bool is_16_bit = head.product.out == DType::kBF16 || head.product.out == DType::kF16;
+  return is_16_bit && gelu.attributes().text("approximate") == "tanh" && !gelu.accumulate[0];
+}
+
+// The second matrix of an epilogue has columns of whole 16 bytes.
+bool set_aux(Head& head, std::byte* aux) {
+  if (head.product.m % 8 != 0) return false;
+  head.addresses.aux = aux;
+  return true;
+}
+
+std::unique_ptr<CudaKernel> make(const Head& head, CudaContext& device) {
+  return make_product(head.product, head.addresses, device);
+}
+
+std::unique_ptr<CudaKernel> make_matmul_bias(const KernelContext& call, CudaContext& device) {
+  MemberCalls members(call);
+  const KernelContext& bias_add = members[1];
+  std::optional<Head> head = head_of(members[0], bias_add.out[0]);
+  if (!head || !add_bias(*head, bias_add)) return nullptr;
+  if (bias_add.accumulate[0]) head->addresses.c = head->addresses.d;
+  return make(*head, device);
+}
+
+std::unique_ptr<CudaKernel> make_matmul_bias_gelu(const KernelContext& call, CudaContext& device) {
+  MemberCalls members(call);
+  const KernelContext &bias_add = members[1], &gelu = members[2];
+  const KernelOperand& before = bias_add.out[0];
+  std::optional<Head> head = head_of(members[0], gelu.out[0]);
+  if (!head || !add_bias(*head, bias_add) || !has_gelu(*head, gelu) || bias_add.accumulate[0])
+    return nullptr;
+  if (is_wanted(before) && !set_aux(*head, before.data)) return nullptr;
+  head->product.epilogue =
+      is_wanted(before) ? ProductEpilogue::kGeluAuxBias : ProductEpilogue::kGeluBias;
+  return make(*head, device);
+}
+
+std::unique_ptr<CudaKernel> make_matmul_bias_add(const KernelContext& call, CudaContext& device) {
+  MemberCalls members(call);
+  std::optional<Head> head = head_of(members[0], members[2].out[0]);
+  if (!head || is_wanted(members[1].out[0]) || !add_bias(*head, members[1]) ||
+      !add_other(*head, members[2]))
+    return nullptr;
+  return make(*head, device);
+}
+
+std::unique_ptr<CudaKernel> make_matmul_add(const KernelContext& call, CudaContext& device) {
+  MemberCalls members(call);
+  std::optional<Head> head = head_of(members[0], members[1].out[0]);
+  if (!head || !add_other(*head, members[1])) return nullptr;
+  return make(*head, device);
+}
+
+std::unique_ptr<CudaKernel> make_matmul_gelu_grad(const KernelContext& call, CudaContext& device) {
+  MemberCalls members(call);
+  const KernelContext& grad = members[1];
+  const KernelOperand &before = grad.in[0], &y = grad.out[0];
+  std::optional<Head> head = head_of(members[0], y);
+  if (!head || before.local != y.local || !has_gelu(*head, grad) || !set_aux(*head, before.data))
+    return nullptr;
+  head->product.epilogue = ProductEpilogue::kGeluGrad;
+  return make(*head, device);
+}
+
+// A sum that is written over where it should be added: made aside, then added.
+class WithAddedSum final : public CudaKernel {
+ public:
+  WithAddedSum(std::unique_ptr<CudaKernel> product, const AddIntoArguments& add)
+      : product_(std::move(product)), add_(add) {}
+  void enqueue(cudaStream_t stream) override {
+    product_->enqueue(stream);
+    SEXTANT_CUDA(enqueue_add_into(add_, stream));
+  }
+
+ private:
+  std::unique_ptr<CudaKernel> product_;
+  AddIntoArguments add_;
+};
+
+// dw = x^T dy and db, the sum of the rows of dy.
+std::unique_ptr<CudaKernel> make_grad_weight_bias(const KernelContext& call, CudaContext& device) {
+  MemberCalls members(call);
+  const KernelContext &product = members[0], &sum = members[1];
+  const KernelOperand &x = product.in[0], &dy = product.in[1], &dw = product.out[0];
+  const KernelOperand& db = sum.out[0];
+  const auto [sizes, swapped] = grad_weight_sizes(x.local, dy.local, product.attributes());
+  const DType in = x.local.dtype, out = dw.local.dtype;
+  if (sizes.is_empty() || dy.local.dtype != in || !has_product(in, out) ||
+      db.local != TensorType{Shape{swapped ? sizes.m : sizes.n}, out} ||
+      size_of(db.local).value > kProductSumBytes ||
+      (sum.accumulate[0] && size_of(out).value < 4))  // it would be rounded twice
+    return nullptr;
+  std::byte* const aside = static_cast<std::byte*>(device.workspace()) + kProductWorkspaceBytes;
+  Head head{product_of(sizes, in, out), {.d = dw.data}};
+  // dy, where it is the second factor of the row-major product, is the first of the column-major.
+  head.product.epilogue = swapped ? ProductEpilogue::kSumOfB : ProductEpilogue::kSumOfA;
+  head.addresses.a = swapped ? x.data : dy.data;
+  head.addresses.b = swapped ? dy.data : x.data;
+  if (product.accumulate[0]) head.addresses.c = dw.data;
+  head.addresses.bias = sum.accumulate[0] ? aside : db.data;
+  auto kernel = make(head, device);
+  if (kernel == nullptr || !sum.accumulate[0]) return kernel;
+  return std::make_unique<WithAddedSum>(
+      std::move(kernel), AddIntoArguments{aside, out, db.data, out, db.local.shape.elements()});
+}
+
+}  // namespace
+
+void add_cuda_matmul_fused(CudaKernelTable& table) {
+  table.add("matmul_bias", make_matmul_bias);
+  table.add("matmul_bias_gelu", make_matmul_bias_gelu);
+  table.add("matmul_bias_add", make_matmul_bias_add);
+  table.add("matmul_add", make_matmul_add);
+  table.add("matmul_gelu_grad", make_matmul_gelu_grad);
+  table.add("matmul_grad_weight_bias", make_grad_weight_bias);
+}
+
+}  // namespace sextant

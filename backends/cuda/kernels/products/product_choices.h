@@ -1,0 +1,44 @@
+// Which of cuBLASLt's algorithms a product uses: the first one that its heuristic names, or the
+// fastest of those it names, measured on this card. A choice is made once per kind of product and
+// kept, in memory and, where the user gives a path, in a file.
+#pragma once
+
+#include "backends/cuda/cuda_backend.h"
+#include "backends/cuda/kernels/products/product.h"
+#include "backends/cuda/measured_choices.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace sextant {
+
+class ProductChoices {
+ public:
+  // Reads the file if there is one. Throws Error(kBadInput) when it is something else; one of
+  // another card, of another cuBLASLt or of another version of Sextant is told and not used.
+  explicit ProductChoices(const CudaOptions& options);
+
+  // Nothing: no algorithm, or measured to be slower than the members of the fused operator apart.
+  // Measures where the options say so, on memory of its own, taken and given back here: what
+  // `call` points to is not touched. With `deterministic` nothing is measured or read from a file,
+  // and the work of one product is never split along k.
+  std::optional<ProductChoice> of(const ProductCall& call, CudaContext& device);
+
+ private:
+  // These two with the mutex of the choices held.
+  std::optional<ProductChoice> measured(const ProductCall& call, CudaContext& device);
+  std::optional<ProductChoice> known(const ProductCall& call, CudaContext& device) const;
+  bool pays(const ProductCall& call, const ProductChoice& choice, CudaContext& device);
+  void tell(const std::string& text) const;
+  void read_file();
+  void write_file() const;
+
+  const CudaOptions options_;
+  const bool measures_;
+  std::string card_;
+  double bytes_per_second_ = 0;  // of memory, at its clock
+  const std::shared_ptr<MeasuredChoices> choices_;
+};
+
+}  // namespace sextant

@@ -1,0 +1,144 @@
+// Runs the candidates in turn, so that a change of clocks meets all of them, and takes medians.
+#include "backends/cuda/kernels/products/product_measure.h"
+
+#include "backends/cuda/cuda_check.h"
+#include "backends/cuda/kernels/shared/noise.h"
+#include "backends/cuda/kernels/shared/stopwatch.h"
+#include "core/base/quantile.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+namespace sextant {
+namespace {
+
+// Device memory that may be refused.
+class Scratch {
+ public:
+  explicit Scratch(std::int64_t bytes) {
+    if (cudaMalloc(&data_, static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1))) ==
+        cudaSuccess)
+      return;
+    cudaGetLastError();  // an error that is answered here and nowhere else
+    data_ = nullptr;
+  }
+  ~Scratch() { cudaFree(data_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  void* data() const { return data_; }
+
+ private:
+  void* data_ = nullptr;
+};
+
+class Measurement {
+ public:
+  Measurement(const ProductCall& call, CudaContext& device)
+      : product_(call.product),
+        device_(device),
+        a_(bytes(product_.m * product_.k, product_.in)),
+        b_(bytes(product_.k * product_.n, product_.in)),
+        c_(reads_c(call) ? bytes(product_.m * product_.n, product_.out) : 0),
+        d_(bytes(product_.m * product_.n, product_.out)),
+        bias_(bytes(std::max(product_.m, product_.n), product_.out)),
+        aux_(call.addresses.aux != nullptr ? bytes(product_.m * product_.n, product_.out) : 0),
+        call_(product_, on_own_memory(call)) {}
+
+  bool has_memory() const {
+    for (const Scratch* scratch : {&a_, &b_, &c_, &d_, &bias_, &aux_})
+      if (scratch->data() == nullptr) return false;
+    return true;
+  }
+
+  std::optional<MeasuredProduct> fastest(std::span<const cublasLtMatmulAlgo_t> candidates) {
+    fill();
+    for (std::size_t i = 0; i < candidates.size(); ++i)
+      if (runs(candidates[i])) contenders_.push_back({i, {}});
+    if (contenders_.empty()) return std::nullopt;
+    const double once = seconds(candidates[contenders_.front().candidate], 1);
+    // Launches of 50 us and less are measured in a row.
+    const int times = static_cast<int>(std::clamp(2e-4 / std::max(once, 1e-7), 1.0, 20.0));
+    measure(candidates, 3, times);
+    contenders_.resize(std::min<std::size_t>(contenders_.size(), 5));
+    measure(candidates, 7, times);
+    return MeasuredProduct{contenders_.front().candidate, median(contenders_.front().seconds)};
+  }
+
+ private:
+  struct Contender {
+    std::size_t candidate = 0;
+    std::vector<double> seconds;
+  };
+
+  static bool reads_c(const ProductCall& call) {
+    return call.addresses.c != nullptr && call.addresses.c != call.addresses.d;
+  }
+  std::int64_t bytes(std::int64_t elements, DType dtype) const {
+    return elements * product_.count * size_of(dtype).value;
+  }
+
+  ProductAddresses on_own_memory(const ProductCall& call) const {
+    ProductAddresses own{.a = a_.data(), .b = b_.data(), .d = d_.data()};
+    if (call.addresses.c != nullptr) own.c = reads_c(call) ? c_.data() : d_.data();
+    if (call.addresses.bias != nullptr) own.bias = bias_.data();
+    if (call.addresses.aux != nullptr) own.aux = aux_.data();
+    return own;
+  }
+
+  // Equal bits draw less power than those of a model, and the clock is higher then.
+  void fill() {
+    const auto noise = [&](const Scratch& scratch, std::int64_t elements, DType dtype) {
+      SEXTANT_CUDA(enqueue_noise({scratch.data(), dtype, elements}, watch_.stream()));
+    };
+    noise(a_, product_.m * product_.k * product_.count, product_.in);
+    noise(b_, product_.k * product_.n * product_.count, product_.in);
+    const std::int64_t results = product_.m * product_.n * product_.count;
+    noise(d_, results, product_.out);
+    if (call_.addresses.c == c_.data()) noise(c_, results, product_.out);
+    if (call_.addresses.aux != nullptr) noise(aux_, results, product_.out);
+    noise(bias_, std::max(product_.m, product_.n), product_.out);
+  }
+
+  bool runs(const cublasLtMatmulAlgo_t& algorithm) {
+    const bool started = call_.run(device_, algorithm, watch_.stream()) == CUBLAS_STATUS_SUCCESS;
+    SEXTANT_CUDA(cudaStreamSynchronize(watch_.stream()));
+    return started;
+  }
+
+  double seconds(const cublasLtMatmulAlgo_t& algorithm, int times) {
+    return watch_.seconds(times,
+                          [&] { SEXTANT_CUBLAS(call_.run(device_, algorithm, watch_.stream())); });
+  }
+
+  void measure(std::span<const cublasLtMatmulAlgo_t> candidates, int rounds, int times) {
+    for (int round = 0; round < rounds; ++round)
+      for (Contender& contender : contenders_)
+        contender.seconds.push_back(seconds(candidates[contender.candidate], times));
+    std::stable_sort(contenders_.begin(), contenders_.end(),
+                     [](const Contender& a, const Contender& b) {
+                       return median(a.seconds) < median(b.seconds);
+                     });
+  }
+
+  const Product product_;
+  CudaContext& device_;
+  const Scratch a_, b_, c_, d_, bias_, aux_;
+  const ProductCall call_;
+  Stopwatch watch_;
+  std::vector<Contender> contenders_;
+};
+
+}  // namespace
+
+std::optional<MeasuredProduct> fastest_product(const ProductCall& call,
+                                               std::span<const cublasLtMatmulAlgo_t> candidates,
+                                               CudaContext& device) {
+  // Work that is under way would take its share of the card.
+  SEXTANT_CUDA(cudaDeviceSynchronize());
+  Measurement measurement(call, device);
+  if (!measurement.has_memory()) return std::nullopt;
+  return measurement.fastest(candidates);
+}
+
+}  // namespace sextant

@@ -1,0 +1,77 @@
+// `sextant check`: static proof that a plan is whole, fits and cannot deadlock.
+#include "actor/bytes/byte_order.h"
+#include "actor/protocol/dry_run.h"
+#include "cli/sections/plan_notes.h"
+#include "cli/verbs.h"
+#include "core/base/check.h"
+#include "core/text/counted_text.h"
+#include "core/text/part_text.h"
+#include "simulator/costs/library_memory.h"
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace sextant {
+namespace {
+
+std::size_t count_runs(const PhysicalGraph& graph) {
+  std::size_t runs = 0;
+  for (const RankProgram& program : graph.programs) runs += program.order.size();
+  return runs;
+}
+
+void require_none(const std::vector<std::string>& broken, const char* what) {
+  require(broken.empty(), ErrorCode::kInfeasible, "{}: {}", what,
+          broken.empty() ? "" : broken.front());
+}
+
+}  // namespace
+
+void run_check(const JobArguments& arguments, const CommonOptions&, Console& console) {
+  PlannedJob planned = load_planned_job(arguments);
+  planned.plan.expand.checks = false;  // made here, one by one
+  const ExpandedGraph expanded = expanded_graph(planned);
+  const PhysicalGraph& graph = expanded.graph;
+  require_fits(planned, graph);  // what does not is not worth a proof
+  require_none(validate(graph), "the graph is not valid");
+  Rehearsal rehearsal(graph);
+  std::size_t guards = 0;
+  for (std::size_t p = 0; p < graph.programs.size(); ++p) {
+    require_none(check_byte_order(graph, ProgramId(p), rehearsal.tables.of(ProgramId(p))),
+                 "bytes are used without order");
+    guards += graph.programs[p].guards.size();
+  }
+  const DeviceMemory memory = device_memory(graph, planned.job.cluster);
+  const Bytes beside = total(memory.libraries);
+  console.say(fmt::format(
+      "valid: {} in {}, {} per step of all classes", counted(graph.ranks.size(), "rank"),
+      counted(graph.programs.size(), "class"), counted(count_runs(graph), "run")));
+  console.say("cannot deadlock: one serial step completes and every counter returns to its start");
+  console.say(fmt::format("bytes are ordered: {}, found again by the independent check",
+                          counted(guards, "guard")));
+  const Bytes tight = expanded.packed[memory.program.index()].tight;
+  const Bytes spent = std::max(memory.arena - tight, Bytes());  // longer lives may pack better
+  console.say(fmt::format(
+      "fits: {}{}{}", part_text(memory.needed(), memory.capacity),
+      beside == Bytes(0) ? "" : fmt::format(", {} of them libraries", to_text(beside)),
+      spent == Bytes() ? ""
+                       : fmt::format(", {} so that guards delay the step less", to_text(spent))));
+  const RankUse use = rank_use(planned.plan.strategy, planned.job.cluster);
+  const std::vector<std::string> notes = check_notes(planned, use);
+  for (const std::string& note : notes) console.say("note: " + note);
+  console.document("check", {{"ranks", graph.ranks.size()},
+                             {"rank_classes", graph.programs.size()},
+                             {"runs", count_runs(graph)},
+                             {"guards", guards},
+                             {"peak_memory_bytes", memory.arena.value},
+                             {"spent_memory_bytes", spent.value},
+                             {"library_memory_bytes", beside.value},
+                             {"device_memory_bytes", memory.capacity.value},
+                             {"idle_devices", use.idle.size()},
+                             {"axes", axes_json(use)},
+                             {"notes", notes}});
+}
+
+}  // namespace sextant

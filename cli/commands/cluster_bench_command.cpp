@@ -1,0 +1,210 @@
+// `sextant cluster bench`: a cluster file with what this machine's GPU, or its CPU, was measured to
+// do.
+#include "backends/cpu/machine_load.h"
+#include "cli/runs/run_backend.h"
+#include "cli/verbs.h"
+#include "core/base/check.h"
+#include "core/text/counted_text.h"
+#include "experiments/cpu_cluster_bench.h"
+#include "experiments/step_text.h"
+#include "simulator/cluster_files/cluster_file.h"
+#include "simulator/costs/models.h"
+
+#ifdef SEXTANT_HAS_CUDA
+#include "backends/cuda/machine/cuda_bench.h"
+#include "experiments/cluster_bench.h"
+#endif
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include <ctime>
+
+namespace sextant {
+namespace {
+
+// Kernels of all kinds that decoders have, small and middling: what a model that was not asked for
+// lies between.
+const std::vector<std::string> kUsualSteps = {
+    "gpt:layers=1,hidden=64,heads=2,vocab=256,seq=64:2x64",
+    "gpt:layers=1,hidden=256,heads=4,vocab=2048,seq=128:2x128",
+    "llama:layers=1,hidden=384,heads=6,vocab=4096,seq=256:1x256"};
+constexpr const char* kTinyModel = "gpt:layers=4,hidden=8,heads=1,vocab=8,seq=4";
+constexpr std::int64_t kTinyMicroBatches = 4;
+
+std::int64_t vocab_of(const AnyModel& model) {
+  const auto* decoder = std::get_if<ModelConfig>(&model);
+  return decoder != nullptr ? decoder->vocab : 1;
+}
+
+PhysicalGraph compiled(const Job& job, const Strategy& strategy) {
+  const TimingModels models = make_timing_models(job.cluster, job.dtype);
+  return compile(training_graph(job, strategy), strategy, job.global_batch, *models.cost,
+                 *models.network);
+}
+
+// "gpt2-medium:16x1024" on one device of the cluster.
+BenchedStep step_of(const std::string& text, const Cluster& cluster, DType dtype) {
+  const StepText step = parse_step(text);
+  require(step.layers == 0, ErrorCode::kUsage,
+          "--step '{}' has a number of layers: give it with "
+          "the model, {}:layers={}",
+          text, step.model, step.layers);
+  Job job;
+  job.model = load_any_model(step.model);
+  job.cluster = cluster;
+  job.global_batch = step.batch;
+  job.sequence = step.sequence;
+  job.dtype = dtype;
+  require_sequence(job.model, job.sequence);
+  return {
+      .name = text,
+      .graph = compiled(job, parse_strategy(fmt::format("dp=1 micro_batch={}", job.global_batch))),
+      .id_limit = vocab_of(job.model)};
+}
+
+std::vector<BenchedStep> steps_of(const std::vector<std::string>& texts, const Cluster& cluster,
+                                  DType dtype) {
+  std::vector<BenchedStep> steps;
+  for (const std::string& text : texts) steps.push_back(step_of(text, cluster, dtype));
+  return steps;
+}
+
+std::string date_of(const ClusterBenchArguments& arguments) {
+  if (!arguments.date.empty()) return arguments.date;
+  const std::time_t now = std::time(nullptr);
+  std::tm day{};
+  gmtime_r(&now, &day);
+  return fmt::format("{:04}-{:02}-{:02}", 1900 + day.tm_year, 1 + day.tm_mon, day.tm_mday);
+}
+
+std::string path_of(const ClusterBenchArguments& arguments, const CommonOptions& common) {
+  require(arguments.output.empty() != common.out.empty(), ErrorCode::kUsage,
+          "{}: -o FILE, or --out FOLDER for its cluster.json",
+          arguments.output.empty() ? "nowhere to write to" : "two places to write to");
+  std::string path = arguments.output;
+  if (path.empty()) {
+    require_results_folder(common, {"cluster.json"});
+    path = common.out + "/cluster.json";
+  }
+  require_different_files({{"--base", arguments.base},
+                           {"--matmul-cache", arguments.matmul_cache},
+                           {"the measured cluster", path}});
+  require_writable(arguments.output.empty() ? "--out" : "--output", path);
+  return path;
+}
+
+void write(const Cluster& cluster, const std::string& path, Console& console) {
+  write_file_whole(path, to_json_text(cluster));
+  const DeviceKind& device = cluster.device;
+  console.say(fmt::format("{}: copies {}, products at {:.0f} % of the peak, launch {}, kernel {}",
+                          device.name, bandwidth_to_text(device.memory_bandwidth.value),
+                          100 * device.matmul_efficiency.value,
+                          to_text(duration_from_seconds(device.launch_overhead.value)),
+                          to_text(duration_from_seconds(device.kernel_overhead.value))));
+  console.say(fmt::format("{} in {}; next: sextant simulate MODEL -c {}",
+                          counted(device.measured->kernels.size(), "kernel"), path, path));
+}
+
+nlohmann::ordered_json document_of(const Cluster& cluster, const std::string& path) {
+  return {{"file", path}, {"cluster", nlohmann::ordered_json::parse(to_json_text(cluster))}};
+}
+
+// A step on all ranks whose kernels take next to nothing.
+PhysicalGraph step_of_launches(const Cluster& cluster) {
+  Job job;
+  job.model = load_any_model(kTinyModel);
+  job.cluster = cluster;
+  job.sequence = default_sequence(job.model);
+  job.global_batch = cluster.num_devices() * kTinyMicroBatches;
+  return compiled(job, parse_strategy(fmt::format("dp={} micro_batch=1", cluster.num_devices())));
+}
+
+// How many cores they share is the machine's to say.
+Cluster cpu_base(const ClusterBenchArguments& arguments) {
+  const Cluster base = load_cluster(arguments.base.empty() ? "cpu" : arguments.base);
+  require(base.nodes == 1 && base.other_devices.empty(), ErrorCode::kUsage,
+          "--base {} has {} nodes: ranks of a CPU are on one, as of cpu:ranks=4", arguments.base,
+          base.nodes);
+  // The ranks, their memory and the links of a GPU machine are not those of this one's CPU.
+  require(is_planned_device("cpu", base.device, {}), ErrorCode::kUsage,
+          "--base {} has devices {}: ranks of a CPU are those of cpu:ranks=4", arguments.base,
+          base.device.name);
+  return base;
+}
+
+void bench_cpu(const ClusterBenchArguments& arguments, const CommonOptions& common,
+               Console& console) {
+  require(arguments.matmul_cache.empty(), ErrorCode::kUsage,
+          "--matmul-cache {}: the option belongs to --backend cuda", arguments.matmul_cache);
+  const std::string path = path_of(arguments, common);
+  const DType dtype = parse_dtype(arguments.dtype.empty() ? "f32" : arguments.dtype);
+  const Cluster base = cpu_base(arguments);
+  std::vector<std::string> texts = kUsualSteps;
+  texts.insert(texts.end(), arguments.steps.begin(), arguments.steps.end());
+  const std::vector<BenchedStep> steps = steps_of(texts, base, dtype);
+  const PhysicalGraph launches = step_of_launches(base);
+  const LoadWatch watch;
+  CpuBench bench({.ranks = base.num_devices(), .cores = usable_cores()});
+  const Cluster measured = measure_cpu_cluster(
+      bench, base, launches, steps,
+      {.dtype = dtype, .date = date_of(arguments), .say = [&console](const std::string& line) {
+         console.progress(line);
+       }});
+  console.end_progress();
+  write(measured, path, console);
+  nlohmann::ordered_json document = document_of(measured, path);
+  if (const auto load = watch.load()) {
+    document["others_share"] = load->others;
+    if (!load->is_quiet())
+      console.say(busy_text(*load) + " meanwhile: figures of a quiet one may be better");
+  }
+  console.document("cluster_bench", document);
+}
+
+#ifdef SEXTANT_HAS_CUDA
+
+void bench_cuda(const ClusterBenchArguments& arguments, const CommonOptions& common,
+                Console& console) {
+  const std::string path = path_of(arguments, common);
+  const DType dtype = parse_dtype(arguments.dtype.empty() ? "bf16" : arguments.dtype);
+  Cluster base = load_cluster(arguments.base.empty() ? "dgx-h100:nodes=1" : arguments.base);
+  CudaOptions options;
+  options.tune_matmuls = true;
+  options.matmul_cache = arguments.matmul_cache;
+  CudaBench bench(options);
+  std::erase_if(base.device.fused,
+                [&bench](const std::string& kind) { return !bench.has_kernel(kind); });
+  ClusterBenchOptions bench_options;
+  bench_options.dtype = dtype;
+  bench_options.date = date_of(arguments);
+  bench_options.say = [&console](const std::string& line) { console.say(line); };
+  const Cluster measured =
+      measure_cluster(bench, base, steps_of(arguments.steps, base, dtype), bench_options);
+  write(measured, path, console);
+  console.document("cluster_bench", document_of(measured, path));
+}
+
+#else
+
+void bench_cuda(const ClusterBenchArguments&, const CommonOptions&, Console&) {
+  fail(ErrorCode::kDevice,
+       "this build has no CUDA: `cluster bench` measures a GPU, `cluster bench --backend cpu` the "
+       "CPU");
+}
+
+#endif
+
+}  // namespace
+
+void run_cluster_bench(const ClusterBenchArguments& arguments, const CommonOptions& common,
+                       Console& console) {
+  require(arguments.backend == "cpu" || arguments.backend == "cuda", ErrorCode::kUsage,
+          "--backend '{}' is not one of cpu, cuda", arguments.backend);
+  if (arguments.backend == "cpu")
+    bench_cpu(arguments, common, console);
+  else
+    bench_cuda(arguments, common, console);
+}
+
+}  // namespace sextant

@@ -1,0 +1,271 @@
+// `sextant compare`: what was predicted beside what was measured.
+#include "backends/cpu/machine_load.h"
+#include "cli/runs/run_backend.h"
+#include "cli/runs/run_record.h"
+#include "cli/verbs.h"
+#include "core/base/check.h"
+#include "core/base/quantile.h"
+#include "core/text/counted_text.h"
+#include "core/text/json_reader.h"
+#include "simulator/clusters/figures.h"
+#include "simulator/modes/simulate.h"
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace sextant {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Predicted seconds of one step, mean over ranks.
+struct Predicted {
+  // Of every run, and of every part of a run that a device may have timed by itself.
+  std::map<std::string, double> operators;
+  std::map<std::string, double> kinds;
+};
+
+void add_actors(const PhysicalGraph& graph, const CostModel& cost, Rank rank, RunId id,
+                double share, Predicted& predicted) {
+  const Run& run = graph.program_of(rank).order[id.index()];
+  const Block& block = graph.block_of(graph.program_of(rank).instances[run.instance.index()]);
+  const std::int32_t end = run.first_actor + run.num_actors;
+  for (std::int32_t first = run.first_actor; first < end; ++first) {
+    double seconds = 0;
+    for (std::int32_t last = first; last < end; ++last) {
+      const Actor& actor = block.actors[static_cast<std::size_t>(last)];
+      const double one = to_seconds(cost.duration(actor.work)) * share;
+      seconds += one;
+      if (last == first) predicted.kinds[actor.kind] += one;
+      if (last - first + 1 < run.num_actors)
+        predicted.operators[run_name(graph, rank, id, first, last - first + 1)] += seconds;
+    }
+  }
+}
+
+Predicted predict(const PhysicalGraph& graph, const CostModel& cost, const Timeline& timeline) {
+  Predicted predicted;
+  const double share = 1.0 / static_cast<double>(timeline.ranks.size());
+  for (const RankTimeline& rank : timeline.ranks) {
+    for (const TimedRun& run : rank.runs) {
+      const double seconds = to_seconds(run.end - run.begin) * share;
+      predicted.operators[run_name(graph, rank.rank, run.run)] += seconds;
+      const Run& entry = graph.program_of(rank.rank).order[run.run.index()];
+      const Block& block =
+          graph.block_of(graph.program_of(rank.rank).instances[entry.instance.index()]);
+      const Actor& first = block.actors[static_cast<std::size_t>(entry.first_actor)];
+      if (first.communication)
+        predicted.kinds[first.kind] += seconds;
+      else
+        add_actors(graph, cost, rank.rank, run.run, share, predicted);
+    }
+  }
+  return predicted;
+}
+
+struct OperatorRow {
+  std::string name;
+  double predicted_s = 0, measured_s = 0;
+};
+
+// Operators that both sides know, the longest first.
+std::vector<OperatorRow> operator_rows(const std::map<std::string, double>& predicted,
+                                       const std::map<std::string, double>& measured) {
+  std::vector<OperatorRow> rows;
+  for (const auto& [name, seconds] : measured) {
+    const auto found = predicted.find(name);
+    if (found != predicted.end()) rows.push_back({name, found->second, seconds});
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const OperatorRow& a, const OperatorRow& b) {
+    return a.measured_s > b.measured_s;
+  });
+  return rows;
+}
+
+// How much longer the machine took for the same work during the run than when the cluster's figures
+// were measured; nothing where either is unknown.
+std::optional<double> slowdown(const DeviceKind& device, const RunRecord& record) {
+  if (!record.yardstick_s || *record.yardstick_s <= 0 || device.yardstick.value <= 0)
+    return std::nullopt;
+  return *record.yardstick_s / device.yardstick.value;
+}
+
+std::string seconds_text(double seconds) { return to_text(duration_from_seconds(seconds)); }
+
+double relative_error(double predicted, double measured) { return predicted / measured - 1; }
+
+// Of the rows that were measured: half of them are nearer.
+std::optional<double> median_error(const std::vector<OperatorRow>& rows) {
+  std::vector<double> errors;
+  for (const OperatorRow& row : rows)
+    if (row.measured_s > 0)
+      errors.push_back(std::abs(relative_error(row.predicted_s, row.measured_s)));
+  if (errors.empty()) return std::nullopt;
+  return median(errors);
+}
+
+// One prediction beside what was measured. What another device took is no error of the prediction.
+class Comparison {
+ public:
+  explicit Comparison(bool is_planned_device) : is_planned_device_(is_planned_device) {}
+
+  Table table(std::string first) const {
+    return Table({std::move(first), "predicted", "measured", "error"});
+  }
+  void add_row(Table& table, const OperatorRow& row) const {
+    table.add({row.name, seconds_text(row.predicted_s), seconds_text(row.measured_s),
+               error_text(row.predicted_s, row.measured_s)});
+  }
+  Json error_json(std::optional<double> error) const {
+    return is_planned_device_ && error ? Json(*error) : Json();
+  }
+
+ private:
+  // Measured zero: nothing to be relative to.
+  std::string error_text(double predicted, double measured) const {
+    if (!is_planned_device_) return "other device";
+    return measured > 0 ? fmt::format("{:+.0f} %", 100 * relative_error(predicted, measured))
+                        : "n/a";
+  }
+
+  const bool is_planned_device_;
+};
+
+Json rows_json(const std::vector<OperatorRow>& rows) {
+  Json json = Json::array();
+  for (const OperatorRow& row : rows)
+    json.push_back(
+        {{"name", row.name}, {"predicted_s", row.predicted_s}, {"measured_s", row.measured_s}});
+  return json;
+}
+
+// A run that ended before its last step left no hash of what it issued.
+bool has_order(const RunRecord& record) { return !record.issued.empty(); }
+
+void say_order(const PhysicalGraph& graph, const RunRecord& record, const Timeline& timeline,
+               const Console& console) {
+  if (record.end != RunEnd::kComplete)
+    console.say(fmt::format("the run was {} after {} of {}{}", to_string(record.end), record.steps,
+                            counted(record.asked_steps, "step"),
+                            has_order(record) ? ", while operators were timed"
+                                              : ": the issue order of such a run is not recorded"));
+  if (!has_order(record)) return;
+  console.say(fmt::format("issue order of {} over {}: {}", counted(graph.ranks.size(), "rank"),
+                          counted(record.steps, "step"),
+                          timeline.issued == record.issued ? "equal" : "DIFFERENT"));
+}
+
+// A machine whose clock or neighbours changed since its figures were measured: what is left of the
+// step's error without that.
+void say_speed(double slowdown, double predicted_s, const RunRecord& record,
+               const std::string& cluster, const Console& console) {
+  constexpr double kSame = 0.03;
+  if (std::abs(slowdown - 1) < kSame) return;
+  console.say(
+      fmt::format("this machine's processors were {:.0f} % {} during the run than when {} was "
+                  "measured: at their speed the prediction is {}, its error {:+.0f} %",
+                  100 * std::abs(1 - slowdown), slowdown > 1 ? "slower" : "faster", cluster,
+                  seconds_text(predicted_s * slowdown),
+                  100 * relative_error(predicted_s * slowdown, record.step_time_s)));
+}
+
+void say_operators(const Comparison& comparison, const std::vector<OperatorRow>& rows,
+                   const std::vector<OperatorRow>& kinds, bool is_planned_device,
+                   const Console& console) {
+  if (!kinds.empty()) {
+    Table by_kind = comparison.table("operator kind");
+    for (const OperatorRow& row : kinds) comparison.add_row(by_kind, row);
+    console.say(by_kind.text());
+  }
+  if (rows.empty()) console.say("no times per operator: run with --profile 3 to measure them");
+  if (const auto error = median_error(rows); error && is_planned_device)
+    console.say(fmt::format("median error of {}: {:.0f} %", counted(rows.size(), "operator"),
+                            100 * *error));
+}
+
+}  // namespace
+
+void run_compare(const CompareArguments& arguments, const CommonOptions&, Console& console) {
+  JobArguments job;
+  job.plan_or_model = arguments.plan;
+  require(is_plan_file(job.plan_or_model), ErrorCode::kBadInput, "{}: not a plan file",
+          job.plan_or_model);
+  PlannedJob planned = load_planned_job(job);
+  const std::string file = arguments.run + "/run.json";
+  const RunRecord record = run_record_from_json(read_text_file(file), file);
+  require(record.step_time_s > 0, ErrorCode::kBadInput, "{}: {}{} leave no step time after {}",
+          file, counted(record.steps, "step"),
+          record.end == RunEnd::kComplete
+              ? ""
+              : fmt::format(" of {} ({})", record.asked_steps, to_string(record.end)),
+          counted(record.warm_up_steps, "warm-up step"));
+  const PhysicalGraph graph = physical_graph(planned);
+  require(record.plan_hash == graph.header.plan_hash, ErrorCode::kBadInput,
+          "{} was made with plan {}, {} is plan {}", file, record.plan_hash, arguments.plan,
+          graph.header.plan_hash);
+  SimulateOptions options;
+  options.mode = SimulationMode::kStep;
+  options.folded = false;
+  // Without an order to compare with, as many as a prediction needs.
+  options.steps =
+      has_order(record) ? record.steps : std::min<std::int64_t>(record.steps, options.steps);
+  const Timeline timeline = simulate_timeline(graph, *planned.cost, *planned.network, options);
+  const double predicted_s = to_seconds(timeline.step_time());
+  const bool is_planned =
+      is_planned_device(record.backend, planned.job.cluster.device, record.devices);
+  const Comparison comparison(is_planned);
+  Table table = comparison.table("");
+  comparison.add_row(table, {"step", predicted_s, record.step_time_s});
+  const Predicted predicted = predict(graph, *planned.cost, timeline);
+  const auto rows = operator_rows(predicted.operators, record.operator_time_s);
+  const auto kinds = operator_rows(predicted.kinds, record.kind_time_s);
+  for (std::size_t i = 0; i < std::min<std::size_t>(rows.size(), 12); ++i)
+    comparison.add_row(table, rows[i]);
+  console.say(table.text());
+  say_operators(comparison, rows, kinds, is_planned, console);
+  if (!is_planned)
+    console.say(
+        fmt::format("predicted for {}, measured on {}: the run checks order and losses of "
+                    "the plan, not its times",
+                    planned.job.cluster.device.name, record.devices));
+  if (const OthersLoad load{record.others_share.value_or(0), 0}; !load.is_quiet())
+    console.say(busy_text(load) + " during the run: measured times are too long");
+  const std::optional<double> slower =
+      is_planned ? slowdown(planned.job.cluster.device, record) : std::nullopt;
+  if (slower) say_speed(*slower, predicted_s, record, planned.job.cluster.name, console);
+  say_order(graph, record, timeline, console);
+  if (record.skipped_steps > 0)
+    console.say(fmt::format("{} of {} skipped", record.skipped_steps,
+                            counted(record.steps, "step was", "steps were")));
+  const auto provenances = provenances_of(planned.job.cluster);
+  console.say(fmt::format("figures of {}: {}; see sextant cluster show {}",
+                          planned.job.cluster.name, to_text(provenances), planned.plan.cluster));
+  Json figures;
+  for (const auto& [provenance, count] : provenances)
+    figures[std::string(to_string(provenance))] = count;
+  console.document(
+      "compare",
+      {{"predicted_step_time_s", predicted_s},
+       {"measured_step_time_s", record.step_time_s},
+       {"is_planned_device", is_planned},
+       {"step_error", comparison.error_json(relative_error(predicted_s, record.step_time_s))},
+       {"slowdown", slower ? Json(*slower) : Json()},
+       {"per_operator", rows_json(rows)},
+       {"per_kind", rows_json(kinds)},
+       {"median_operator_error", comparison.error_json(median_error(rows))},
+       {"end", to_string(record.end)},
+       {"steps", record.steps},
+       {"asked_steps", record.asked_steps},
+       {"skipped_steps", record.skipped_steps},
+       {"figures", figures},
+       {"message_order_equal",
+        has_order(record) ? Json(timeline.issued == record.issued) : Json()}});
+}
+
+}  // namespace sextant

@@ -1,0 +1,302 @@
+// `sextant explain`: the communication a plan needs, each with its two sides and its cost; single
+// operators and tensors; and what another choice would have cost.
+#include "cli/runs/run_record.h"
+#include "cli/sections/plan_notes.h"
+#include "cli/verbs.h"
+#include "cli/work_watch.h"
+#include "compiler/words/boxing_causes.h"
+#include "compiler/words/staged_graphviz.h"
+#include "core/base/check.h"
+#include "core/text/counted_text.h"
+#include "search/search/why_not.h"
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <sstream>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace sextant {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Equal boxings of equal layers.
+struct BoxingRow {
+  std::string name, phase, primitive, axes, words;
+  std::string producer;              // "layer*.mlp.down (matmul): (S(0), P(sum))"
+  std::vector<std::string> readers;  // "layer*.mlp.down.biased[0] (bias_add): (S(0), B)"
+  BoxingCost cost;
+  std::int64_t per_step = 0;  // acts of all its layers
+  int first_stage = 0, last_stage = 0;
+
+  Duration total() const { return cost.each * per_step; }
+  Bytes moved_per_step() const { return cost.moved * per_step; }
+};
+
+std::string readers_text(const BoxingRow& row) {
+  if (row.readers.empty()) return "nobody";
+  std::string text = row.readers.front();
+  if (row.readers.size() > 1) text += fmt::format(" and {} more", row.readers.size() - 1);
+  return text;
+}
+
+// No terminal breaks it elsewhere; all of a name stays.
+void say_wrapped(const std::string& text, Console& console) {
+  constexpr std::size_t kColumns = 100;
+  console.say(wrapped(text, kColumns));
+}
+
+class BoxingRows {
+ public:
+  BoxingRows(const StagedGraph& graph, const NetworkModel& network, const CostModel& cost)
+      : graph_(graph), network_(network), cost_(cost) {}
+
+  // The dearest first.
+  std::vector<BoxingRow> run() {
+    for (const BoxingCause& cause : boxing_causes(graph_)) add(cause);
+    std::stable_sort(rows_.begin(), rows_.end(),
+                     [](const BoxingRow& a, const BoxingRow& b) { return a.total() > b.total(); });
+    return std::move(rows_);
+  }
+
+ private:
+  const StagedOp& op(StagedOpIndex index) const {
+    return graph_.ops[static_cast<std::size_t>(index)];
+  }
+
+  void add(const BoxingCause& cause) {
+    const StagedOp& boxing = op(cause.boxing);
+    BoxingRow row = describe(cause);
+    const auto key = std::tuple(row.name, row.words, row.phase, row.producer, row.readers,
+                                row.cost.tensor.value, row.cost.moved.value);
+    const auto [known, is_new] = index_.try_emplace(key, rows_.size());
+    if (is_new) rows_.push_back(std::move(row));
+    BoxingRow& shared = rows_[known->second];
+    shared.first_stage = std::min(shared.first_stage, boxing.stage);
+    shared.last_stage = std::max(shared.last_stage, boxing.stage);
+    shared.per_step += acts_of(graph_, boxing);
+  }
+
+  BoxingRow describe(const BoxingCause& cause) const {
+    const StagedOp& boxing = op(cause.boxing);
+    BoxingRow row;
+    row.name = without_layer_number(boxing.name);
+    row.phase = to_string(boxing.phase);
+    row.primitive = boxing.communication ? to_string(boxing.communication->primitive) : "local";
+    row.axes = axes_of(boxing);
+    row.words = words_of(cause, boxing);
+    const StagedOp& producer = op(cause.producer);
+    row.producer = fmt::format("{} ({}): {}", without_layer_number(producer.name), producer.kind,
+                               to_string(cause.made));
+    for (const BoxingCause::Reader& reader : cause.readers)
+      row.readers.push_back(fmt::format("{}[{}] ({}): {}", without_layer_number(op(reader.op).name),
+                                        reader.input, op(reader.op).kind,
+                                        to_string(reader.wanted)));
+    row.cost = cost_of(graph_, boxing, network_, &cost_);
+    row.first_stage = row.last_stage = boxing.stage;
+    return row;
+  }
+
+  std::string axes_of(const StagedOp& boxing) const {
+    if (!boxing.communication) return "";
+    const StagedCommunication& c = *boxing.communication;
+    if (c.primitive == Primitive::kTransfer)
+      return fmt::format("stage {} to {}", c.from_stage, c.to_stage);
+    std::string axes;
+    for (const std::size_t axis : c.group_axes)
+      axes += (axes.empty() ? "" : ", ") +
+              graph_.placements[static_cast<std::size_t>(c.from_stage)].axes[axis].name;
+    return axes;
+  }
+
+  std::string words_of(const BoxingCause& cause, const StagedOp& boxing) const {
+    const auto words = [&](StagedTensorIndex tensor) {
+      return to_string(graph_.tensors[static_cast<std::size_t>(tensor)].words);
+    };
+    return (boxing.in.empty() ? to_string(boxing.communication->from) : words(boxing.in[0])) +
+           " -> " + words(op(cause.boxing).out[0]);
+  }
+
+  const StagedGraph& graph_;
+  const NetworkModel& network_;
+  const CostModel& cost_;
+  std::map<std::tuple<std::string, std::string, std::string, std::string, std::vector<std::string>,
+                      std::int64_t, std::int64_t>,
+           std::size_t>
+      index_;
+  std::vector<BoxingRow> rows_;
+};
+
+std::string stages_text(const BoxingRow& row) {
+  return row.first_stage == row.last_stage ? fmt::format("{}", row.first_stage)
+                                           : fmt::format("{}-{}", row.first_stage, row.last_stage);
+}
+
+Json row_json(const BoxingRow& row) {
+  return {{"name", row.name},
+          {"phase", row.phase},
+          {"primitive", row.primitive},
+          {"axes", row.axes},
+          {"stages", {row.first_stage, row.last_stage}},
+          {"words", row.words},
+          {"producer", row.producer},
+          {"readers", row.readers},
+          {"members", row.cost.members},
+          {"bytes", row.cost.tensor.value},
+          {"moved_bytes", row.cost.moved.value},
+          {"moved_bytes_per_step", row.moved_per_step().value},
+          {"time_s", to_seconds(row.cost.each)},
+          {"per_step", row.per_step},
+          {"total_s", to_seconds(row.total())}};
+}
+
+// Sums over the rows by primitive; times of different stages and queues overlap.
+void say_totals(const std::vector<BoxingRow>& rows, Console& console, Json& body) {
+  struct Total {
+    std::int64_t acts = 0;
+    Bytes moved;
+    Duration time;
+  };
+  std::map<std::string, Total> totals;
+  for (const BoxingRow& row : rows)
+    for (const std::string& name : {row.primitive, std::string("all")}) {
+      totals[name].acts += row.per_step;
+      totals[name].moved += row.moved_per_step();
+      totals[name].time += row.total();
+    }
+  Table table({"per step", "times", "bytes moved", "modelled time"});
+  Json list = Json::object();
+  for (const auto& [name, total] : totals) {
+    list[name] = {{"times", total.acts},
+                  {"moved_bytes", total.moved.value},
+                  {"time_s", to_seconds(total.time)}};
+    if (name != "all")
+      table.add({name, fmt::format("{}", total.acts), to_text(total.moved), to_text(total.time)});
+  }
+  const Total& all = totals["all"];
+  table.add({"all", fmt::format("{}", all.acts), to_text(all.moved), to_text(all.time)});
+  body["boxing_totals"] = list;
+  console.say(table.text());
+}
+
+bool concerns(const BoxingRow& row, const std::string& name) {
+  const std::string pattern = without_layer_number(name);
+  const auto has = [&](const std::string& text) { return text.find(pattern) != std::string::npos; };
+  return has(row.name) || has(row.producer) ||
+         std::any_of(row.readers.begin(), row.readers.end(), has);
+}
+
+// A line of numbers for each, and its two sides below: names are too long for columns.
+void say_rows(const std::vector<BoxingRow>& rows, Console& console) {
+  Table table({"total", "times", "each", "tensor", "moved", "primitive", "over", "ranks", "stage"});
+  for (const BoxingRow& row : rows)
+    table.add({to_text(row.total()), fmt::format("{}", row.per_step), to_text(row.cost.each),
+               to_text(row.cost.tensor), to_text(row.cost.moved), row.primitive, row.axes,
+               fmt::format("{}", row.cost.members), stages_text(row)});
+  const std::vector<std::string> lines = table.lines();
+  say_wrapped(lines.front(), console);
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    say_wrapped(lines[row + 1], console);
+    say_wrapped(fmt::format("    {}, made by {}", rows[row].phase, rows[row].producer), console);
+    say_wrapped("    wanted by " + readers_text(rows[row]), console);
+  }
+}
+
+// Of the whole plan, or what concerns an operator or a tensor.
+void explain_boxing(const PlannedJob& planned, const StagedGraph& graph, const std::string& name,
+                    Console& console, Json& body) {
+  std::vector<BoxingRow> rows = BoxingRows(graph, *planned.network, *planned.cost).run();
+  std::erase_if(rows, [&](const BoxingRow& row) { return !name.empty() && !concerns(row, name); });
+  Json list = Json::array();
+  for (const BoxingRow& row : rows) list.push_back(row_json(row));
+  body["boxing"] = list;
+  if (rows.empty())
+    return console.say(name.empty() ? "no boxing between devices: every word fits its consumer"
+                                    : "no boxing is caused by it");
+  console.say("what moves between devices, and why: the producer's words are not the reader's");
+  std::vector<BoxingRow> told = rows;
+  if (name.empty())
+    std::erase_if(told, [](const BoxingRow& row) { return row.primitive == "local"; });
+  say_rows(told, console);
+  say_totals(rows, console, body);
+}
+
+void explain_name(const StagedGraph& graph, const std::string& name, Console& console, Json& body) {
+  std::istringstream lines(to_text(graph));
+  Json found = Json::array();
+  for (std::string line; std::getline(lines, line);)
+    if (line.find(name) != std::string::npos) found.push_back(line);
+  require(!found.empty(), ErrorCode::kUsage, "no operator or tensor has '{}' in its name", name);
+  for (const auto& line : found) say_wrapped(line.get<std::string>(), console);
+  body["lines"] = found;
+}
+
+void explain_why_not(const PlannedJob& planned, const std::string& constraint, Console& console,
+                     Json& body) {
+  const SearchProblem problem = search_problem(planned.job);
+  const Strategy& strategy = planned.plan.strategy;
+  const Candidate chosen =
+      evaluate_strategy(problem.training_graph(strategy), strategy, planned.plan.global_batch,
+                        make_search_models(problem));
+  SearchLimits limits;
+  const WorkWatch watch({});
+  limits.stop = [] { return was_interrupted(); };
+  limits.patience = kPatience;
+  limits.enough_gap = kEnoughGap;
+  limits.progress = [&console](const std::string& line) { console.progress(line); };
+  const WhyNot answer = why_not(problem, chosen, constraint, limits);
+  console.end_progress();
+  say_wrapped(to_text(answer), console);
+  Json terms = Json::array();
+  for (const WhyNotTerm& term : answer.terms)
+    terms.push_back({{"name", term.name},
+                     {"unit", term.unit == WhyNotTerm::Unit::kSeconds ? "s" : "bytes"},
+                     {"chosen", term.chosen},
+                     {"constrained", term.constrained}});
+  body["why_not"] = {
+      {"constraint", constraint},
+      {"strategy", answer.constrained ? Json(to_string(answer.constrained->strategy)) : Json()},
+      {"terms", terms}};
+}
+
+}  // namespace
+
+void run_explain(const ExplainArguments& arguments, const CommonOptions&, Console& console) {
+  require_different_files({{"the plan", arguments.job.plan_or_model},
+                           {"--cluster", arguments.job.cluster},
+                           {"--graphviz", arguments.graphviz}});
+  if (!arguments.graphviz.empty()) require_writable("--graphviz", arguments.graphviz);
+  const PlannedJob planned = load_planned_job(arguments.job);
+  Json body = {{"strategy", to_string(planned.plan.strategy)}};
+  if (arguments.dump == "staged") {
+    console.say(to_text(staged_graph(planned)));
+    return console.document("explain", body);
+  }
+  require(arguments.dump.empty(), ErrorCode::kUsage, "--dump '{}' is not staged", arguments.dump);
+  say_wrapped(fmt::format("{} on {}: {}", name_of(planned.job.model), planned.job.cluster.name,
+                          to_string(planned.plan.strategy)),
+              console);
+  const RankUse use = rank_use(planned.plan.strategy, planned.job.cluster);
+  for (const std::string& note : plan_notes(planned, use)) say_wrapped("note: " + note, console);
+  body["assumptions"] = planned.plan.assumptions;
+  const StagedGraph graph = staged_graph(planned);
+  if (!arguments.name.empty()) explain_name(graph, arguments.name, console, body);
+  explain_boxing(planned, graph, arguments.name, console, body);
+  if (!arguments.graphviz.empty()) {
+    write_file_whole(arguments.graphviz, to_graphviz(graph));
+    body["graphviz"] = arguments.graphviz;
+    console.say(fmt::format("{}: {}; `dot -Tsvg` draws it", arguments.graphviz,
+                            counted(graph.ops.size(), "operator")));
+  }
+  if (!arguments.why_not.empty()) explain_why_not(planned, arguments.why_not, console, body);
+  console.document("explain", body);
+}
+
+}  // namespace sextant

@@ -1,0 +1,59 @@
+// `sextant export`: initial weights and samples of a run as safetensors, so that another framework
+// trains from the same bits.
+#include "cli/signals.h"
+#include "cli/verbs.h"
+#include "core/base/check.h"
+#include "core/text/counted_text.h"
+#include "io/exchange.h"
+#include "io/safetensors.h"
+#include "io/token_data.h"
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+
+namespace sextant {
+namespace {
+
+// What `write` writes to `path`, of which a signal leaves nothing.
+template <typename Write>
+auto written_whole(const std::string& path, const Write& write) {
+  const RemovedBySignal removed(unfinished_path(path));
+  return write();
+}
+
+}  // namespace
+
+void run_export(const ExportArguments& arguments, const CommonOptions& common, Console& console) {
+  require(!common.out.empty(), ErrorCode::kUsage, "--out FOLDER is needed: where the files go");
+  require(arguments.steps > 0, ErrorCode::kUsage, "--steps must be positive, not {}",
+          arguments.steps);
+  require_results_folder(common, {"weights.safetensors"});
+  if (!arguments.data.empty()) require_results_folder(common, {"samples.safetensors"});
+  const PlannedJob planned = load_planned_job(arguments.job);
+  const Plan& plan = planned.plan;
+  std::filesystem::create_directories(common.out);
+  const std::string weights = common.out + "/weights.safetensors";
+  const LogicalGraph forward =
+      build_graph(planned.job.model, plan.global_batch, plan.sequence, planned.job.dtype);
+  const std::int64_t elements =
+      written_whole(weights, [&] { return write_initial_weights(weights, forward, common.seed); });
+  console.say(fmt::format("{} parameters in {}", elements, weights));
+  nlohmann::ordered_json document = {{"parameters", elements}, {"weights", weights}};
+  if (!arguments.data.empty()) {
+    const std::string samples = common.out + "/samples.safetensors";
+    const TokenData data = TokenData::from_path(arguments.data);
+    written_whole(samples, [&] {
+      write_samples(samples, data,
+                    {common.seed, arguments.steps, plan.global_batch, plan.sequence});
+    });
+    console.say(fmt::format("{} of {} of {} in {}", counted(arguments.steps, "step"),
+                            counted(plan.global_batch, "sample"), counted(plan.sequence, "token"),
+                            samples));
+    document["samples"] = samples;
+  }
+  console.document("export", document);
+}
+
+}  // namespace sextant

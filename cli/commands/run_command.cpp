@@ -1,0 +1,492 @@
+// `sextant run`: trains with a plan, on CPU ranks in this process or on a GPU.
+#include "actor/runtime.h"
+#include "backends/cpu/machine_load.h"
+#include "backends/cpu/yardstick.h"
+#include "cli/runs/run_backend.h"
+#include "cli/runs/run_progress.h"
+#include "cli/runs/run_record.h"
+#include "cli/runs/run_recorder.h"
+#include "cli/signals.h"
+#include "cli/throughput.h"
+#include "cli/verbs.h"
+#include "cli/work_watch.h"
+#include "compiler/memory/memory_report.h"
+#include "core/base/check.h"
+#include "core/base/nearest.h"
+#include "core/base/quantile.h"
+#include "core/text/counted_text.h"
+#include "core/text/json_reader.h"
+#include "io/training_host.h"
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sextant {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// The first steps fill caches and page in memory. On a GPU the third is captured, and libraries
+// load their code on the way.
+std::int64_t warm_up_steps(const RunArguments& arguments) {
+  return arguments.backend == "cuda" ? 5 : 2;
+}
+
+// The user's text; needed where the model reads tokens, useless where it does not. Nothing for
+// `random`: then tokens are drawn like every other input.
+std::optional<TokenData> token_data(const PhysicalGraph& graph, const std::string& path) {
+  const bool reads_tokens = synthetic_inputs(graph, true) != synthetic_inputs(graph, false);
+  require(!path.empty() || !reads_tokens, ErrorCode::kUsage,
+          "--data is needed: a text file or a folder of text files, or `random` for uniform ids");
+  require(path.empty() || reads_tokens, ErrorCode::kUsage,
+          "--data {}: this model reads no tokens; leave it out", path);
+  if (path.empty() || path == kRandomData) return std::nullopt;
+  return TokenData::from_path(path);
+}
+
+void say_synthetic_inputs(const PhysicalGraph& graph, bool has_data, Bytes room,
+                          const Console& console) {
+  const std::vector<std::string> names = synthetic_inputs(graph, has_data);
+  if (names.empty()) return;
+  console.say("synthetic data for " + comma_list(names) + ": every step reads the same batch");
+  const Bytes size = synthetic_bytes(graph, has_data);
+  if (size > room)
+    console.note(
+        fmt::format("a batch of it takes {}, this machine has room for {} beside the "
+                    "plan: what is beyond that is drawn anew in every step, which waits "
+                    "for it",
+                    to_text(size), to_text(room)));
+}
+
+// The part of the step that a stamp is of; for a whole run of several kinds there is no kind.
+std::string kind_of(const PhysicalGraph& graph, Rank rank, const Stamp& stamp) {
+  const Run& run = graph.program_of(rank).order[stamp.run.index()];
+  const Block& block = graph.block_of(graph.program_of(rank).instances[run.instance.index()]);
+  if (stamp.num_actors == 0 && run.num_actors > 1) return "";
+  const std::int32_t actor = stamp.num_actors == 0 ? run.first_actor : stamp.first_actor;
+  return block.actors[static_cast<std::size_t>(actor)].kind;
+}
+
+// What is known of a run before its first step.
+struct RunSetup {
+  const PlannedJob& planned;
+  const PhysicalGraph& graph;
+  const RunArguments& arguments;
+  const CommonOptions& common;
+  std::string devices;
+  bool is_planned_device = true;
+  Bytes room_for_data;
+};
+
+TrainingHost training_host(const std::optional<TokenData>& data, const RunSetup& setup) {
+  const std::uint64_t seed = setup.common.seed;
+  return data ? TrainingHost(*data, seed, setup.room_for_data)
+              : TrainingHost(seed, setup.room_for_data);
+}
+
+RunRecord make_record(const RunSetup& setup, const RunRecorder::Steps& steps, RunEnd end) {
+  RunRecord record;
+  record.plan_hash = setup.graph.header.plan_hash;
+  record.strategy = to_string(setup.planned.plan.strategy);
+  record.backend = setup.arguments.backend;
+  if (setup.arguments.backend == "cpu") {
+    record.queues = setup.arguments.queues.empty() ? kDefaultQueues : setup.arguments.queues;
+    record.kernels = setup.arguments.kernels.empty() ? kDefaultKernels : setup.arguments.kernels;
+  }
+  record.devices = setup.devices;
+  record.planned_device = setup.planned.job.cluster.device.name;
+  record.is_planned_device = setup.is_planned_device;
+  record.end = end;
+  record.seed = setup.common.seed;
+  record.steps = steps.num_steps();
+  record.asked_steps = setup.arguments.steps;
+  record.skipped_steps = steps.num_skipped();
+  record.dropped_choices = steps.num_dropped();
+  record.choices = steps.choices_per_step * steps.num_steps();
+  record.warm_up_steps = warm_up_steps(setup.arguments);
+  std::vector<double> times = steps.times_s;
+  std::sort(times.begin(), times.end());
+  if (!times.empty()) {
+    record.step_time_s = quantile(times, 0.5);
+    record.step_time_quartiles_s[0] = quantile(times, 0.25);
+    record.step_time_quartiles_s[1] = quantile(times, 0.75);
+  }
+  if (!steps.losses.empty()) {
+    record.first_loss = steps.losses.front();
+    record.last_loss = steps.losses.back();
+  }
+  return record;
+}
+
+void add_times(const PhysicalGraph& graph, const std::vector<Device*>& devices, double share,
+               RunRecord& record) {
+  for (std::size_t rank = 0; rank < devices.size(); ++rank) {
+    for (const Stamp& stamp : devices[rank]->stamps()) {
+      if (stamp.step == 0) continue;
+      const double seconds = to_seconds(stamp.end - stamp.begin) * share;
+      const std::string name =
+          stamp.num_actors == 0
+              ? run_name(graph, Rank(rank), stamp.run)
+              : run_name(graph, Rank(rank), stamp.run, stamp.first_actor, stamp.num_actors);
+      record.operator_time_s[name] += seconds;
+      record.kind_time_s[kind_of(graph, Rank(rank), stamp)] += seconds;
+    }
+  }
+  // Times of a part would stand beside predictions of the whole.
+  if (record.kind_time_s.contains("")) record.kind_time_s.clear();
+}
+
+void write_results(const RunSetup& setup, const RunRecorder::Steps& steps, const RunRecord& record,
+                   const Console& console) {
+  const std::string& out = setup.common.out;
+  if (out.empty()) return;
+  write_file_whole(out + "/metrics.jsonl", steps.lines);
+  write_file_whole(out + "/run.json", to_json_text(record));
+  write_file_whole(out + "/plan.json", to_json_text(setup.planned.plan));
+  const std::string next =
+      steps.times_s.empty() ? "" : fmt::format("; next: sextant compare {0}/plan.json {0}", out);
+  console.say(fmt::format("metrics in {}/metrics.jsonl{}", out, next));
+}
+
+std::string dropped_text(std::int64_t dropped, std::int64_t choices) {
+  return fmt::format("{} ({})", dropped,
+                     percent(static_cast<double>(dropped) / static_cast<double>(choices)));
+}
+
+void say_losses(const RunRecorder::Steps& steps, const Console& console) {
+  const bool has_skipped = steps.num_skipped() > 0;
+  const bool may_drop = !steps.dropped.empty();
+  std::vector<std::string> header = {"step", "loss"};
+  if (may_drop) header.emplace_back("dropped choices");
+  if (has_skipped) header.emplace_back("");
+  Table table(header);
+  const std::size_t num_steps = steps.losses.size();
+  const std::size_t every = std::max<std::size_t>(1, num_steps / 10);
+  for (std::size_t i = 0; i < num_steps; ++i) {
+    if (i % every != 0 && i + 1 != num_steps) continue;
+    std::vector<std::string> row = {fmt::format("{}", i), loss_text(steps.losses[i])};
+    if (may_drop) row.push_back(dropped_text(steps.dropped[i], steps.choices_per_step));
+    if (has_skipped) row.emplace_back(steps.skipped[i] ? "skipped" : "");
+    table.add(std::move(row));
+  }
+  console.say(table.text());
+}
+
+void say_step_time(const RunRecord& record, const PlannedJob& planned, std::size_t num_times,
+                   const Console& console) {
+  const auto utilisation = record.is_planned_device
+                               ? mfu(planned.job, record.step_time_s, planned.plan.strategy.ranks())
+                               : std::nullopt;
+  const std::string rate =
+      utilisation ? fmt::format(", MFU {:.1f} % of {}", 100 * *utilisation, record.planned_device)
+      : record.is_planned_device
+          ? std::string()
+          : fmt::format(", of {}, not {}", record.devices, record.planned_device);
+  console.say(fmt::format(
+      "step {} (median of {} after {} warm-up steps; quartiles {} and {}), {}{}",
+      to_text(duration_from_seconds(record.step_time_s)), num_times, record.warm_up_steps,
+      to_text(duration_from_seconds(record.step_time_quartiles_s[0])),
+      to_text(duration_from_seconds(record.step_time_quartiles_s[1])),
+      to_text(throughput(planned.job, record.step_time_s)), rate));
+}
+
+void say_result(const RunRecord& record, const PlannedJob& planned, const RunRecorder::Steps& steps,
+                const Console& console) {
+  if (steps.num_steps() > 0) say_losses(steps, console);
+  if (!steps.times_s.empty()) say_step_time(record, planned, steps.times_s.size(), console);
+  if (record.end != RunEnd::kComplete)
+    console.say(fmt::format("{} after {} of {}", to_string(record.end), record.steps,
+                            counted(record.asked_steps, "step")));
+  if (record.skipped_steps > 0)
+    console.say(
+        fmt::format("skipped {} of {} (gradients not finite, or no tokens): no weight changed",
+                    record.skipped_steps, counted(record.steps, "step")));
+  if (record.choices > 0)
+    console.say(fmt::format(
+        "experts dropped {} of {} choices, for which they had no place; more room: capacity_factor",
+        dropped_text(record.dropped_choices, record.choices), record.choices));
+}
+
+// What the profiled steps say, by kind; by run where a device times no less. The rest of the step
+// is between the launches.
+void say_profile(const RunRecord& record, const Console& console) {
+  const auto& times = record.kind_time_s.empty() ? record.operator_time_s : record.kind_time_s;
+  if (times.empty()) return;
+  std::vector<std::pair<double, std::string>> rows;
+  double sum = 0;
+  for (const auto& [name, seconds] : times) {
+    rows.emplace_back(seconds, name);
+    sum += seconds;
+  }
+  std::sort(rows.rbegin(), rows.rend());
+  Table table({"profiled", "per step", "share"});
+  const auto add = [&](const std::string& name, double seconds) {
+    table.add({name, to_text(duration_from_seconds(seconds)), percent(seconds / sum)});
+  };
+  for (std::size_t i = 0; i < std::min<std::size_t>(rows.size(), 25); ++i)
+    add(rows[i].second, rows[i].first);
+  add("sum", sum);
+  console.say(table.text());
+}
+
+// A plan that is there already may be the one that runs.
+void require_new_results(const CommonOptions& common, const Plan& plan) {
+  std::vector<std::string> files = {"metrics.jsonl", "run.json"};
+  const std::string path = common.out + "/plan.json";
+  if (!common.out.empty() && std::filesystem::is_regular_file(path) &&
+      read_text_file(path) != to_json_text(plan))
+    files.emplace_back("plan.json");
+  require_results_folder(common, files);
+  if (!common.out.empty()) require_writable("--out", path);
+}
+
+void note_other_device(const RunArguments& arguments, const std::string& planned,
+                       const std::string& devices, const Console& console) {
+  console.note(fmt::format(
+      "the plan is for {}, --backend {} runs it on {}: times and rates are of another device",
+      planned, arguments.backend, devices));
+}
+
+// What a run that says nothing more would hide.
+void require_trained(const RunRecorder::Steps& steps, const RunRecord& record) {
+  if (record.end == RunEnd::kInterrupted) return;  // ends with the signal's exit code
+  const auto bad = std::find_if(steps.losses.begin(), steps.losses.end(),
+                                [](double loss) { return !std::isfinite(loss); });
+  require(bad == steps.losses.end(), ErrorCode::kVerification,
+          "the loss of step {} is not finite: {}", bad - steps.losses.begin(),
+          bad == steps.losses.begin() ? "the model gives that before anything is trained"
+                                      : "training diverged; try a smaller --learning-rate");
+  if (record.end != RunEnd::kComplete || record.skipped_steps < record.steps) return;
+  throw Error(ErrorCode::kVerification,
+              fmt::format("nothing was trained: {} skipped, because gradients were not finite or "
+                          "there were no tokens",
+                          record.steps == 1 ? "the one step was"
+                                            : fmt::format("all {} steps were", record.steps)),
+              {"more --steps, if the loss scale is dynamic: it halves with each of them",
+               "a smaller first scale, loss_scale=dynamic:1024",
+               "--dtype bf16 or f32, or gradients=wide, if gradients overflow by themselves"});
+}
+
+// What a signal or a failure leaves: the steps so far, as a whole record.
+void keep_unfinished(const RunSetup& setup, const RunRecorder::Steps& steps, RunEnd end,
+                     const Console& console) {
+  const RunRecord record = make_record(setup, steps, end);
+  say_result(record, setup.planned, steps, console);
+  write_results(setup, steps, record, console);
+  if (end == RunEnd::kInterrupted) console.document("run", Json::parse(to_json_text(record)));
+}
+
+// Ends what `devices` do, which may take as long as a kernel, and then themselves. A signal leaves
+// `last_words`. What ended the work before its end is returned.
+template <typename Work>
+std::exception_ptr watched(std::unique_ptr<RunDevices>& devices, const Work& work,
+                           const std::function<std::string()>& text,
+                           const std::function<void()>& last_words, Console& console) {
+  const auto leave = [&] {
+    console.end_progress();
+    last_words();
+  };
+  std::exception_ptr failure;
+  {
+    const WorkWatch watch({.show = [&] { console.progress(text()); },
+                           .ask_to_end = [&] { devices->abort("interrupted"); },
+                           .last_words = leave});
+    try {
+      work();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }
+  const WorkWatch watch({.show = {}, .ask_to_end = {}, .last_words = leave});
+  devices.reset();
+  console.end_progress();
+  return failure;
+}
+
+// Work before the first step, of which nothing is kept: a signal leaves what was there before.
+WorkWatch watch_preparation(std::string_view what, const std::function<void()>& last_words,
+                            Console& console) {
+  return WorkWatch({.show = [text = ElapsedText(what), &console] { console.progress(text()); },
+                    .ask_to_end = {},
+                    .last_words =
+                        [last_words, &console] {
+                          console.end_progress();
+                          if (last_words) last_words();
+                        }});
+}
+
+PhysicalGraph compiled(const PlannedJob& planned, const std::optional<ArenaRoom>& room,
+                       Console& console) {
+  const WorkWatch watch = watch_preparation("compiling", {}, console);
+  PhysicalGraph graph = physical_graph(planned, room);
+  require_fits(planned, graph);
+  return graph;
+}
+
+void note_local_exchange(const RunArguments& arguments, const Console& console) {
+  console.note(
+      "ranks pull from each other (--collectives local): times and rates are of no network");
+  if (arguments.graphs == "on")
+    console.note("--graphs on has no effect: ranks that pull from each other meet in every step");
+}
+
+// Threads are inside a library that does not come back: no destructor may run.
+[[noreturn]] void end_failed(const std::string& reason, bool json) {
+  const int code = report_error(Error(ErrorCode::kRankFailed, reason), json);
+  std::fflush(stdout);
+  std::_Exit(code);
+}
+
+std::unique_ptr<RunDevices> prepared_devices(const RunSetup& setup, bool profile,
+                                             const std::function<void()>& last_words,
+                                             Console& console) {
+  const WorkWatch watch = watch_preparation("preparing " + setup.devices, last_words, console);
+  return make_run_devices(
+      setup.graph, setup.arguments, setup.common.seed, profile,
+      {.notice = [&console](const std::string& text) { console.say(text); },
+       .give_up =
+           [json = setup.common.json](const std::string& reason) { end_failed(reason, json); }});
+}
+
+// Nothing when the user interrupted. The devices are gone when it returns: their memory is the
+// profile's now.
+std::optional<std::vector<IssueHash>> train(const RunSetup& setup, TrainingHost& host,
+                                            std::unique_ptr<RunDevices> devices,
+                                            RunRecorder& recorder, Console& console) {
+  host.on_step([&](const StepMetrics& metrics) { recorder.add(metrics); });
+  const std::int64_t steps = setup.arguments.steps, per_step = launches_per_step(setup.graph);
+  const auto keep = [&](RunEnd end) { keep_unfinished(setup, recorder.steps(), end, console); };
+  std::vector<IssueHash> issued;
+  const std::exception_ptr failure = watched(
+      devices, [&] { issued = run_all(setup.graph, devices->devices(), host, steps); },
+      [&] { return run_text(*devices, per_step, steps, recorder); },
+      [&] { keep(RunEnd::kInterrupted); }, console);
+  if (!failure) return issued;
+  if (was_interrupted()) return std::nullopt;
+  if (recorder.num_steps() > 0) keep(RunEnd::kFailed);
+  std::rethrow_exception(failure);
+}
+
+// Extra steps with stamps; the first is warm-up. Seconds per step, mean over ranks. A signal in the
+// middle or a failure keeps what was trained, without them.
+void profile(const RunSetup& setup, const std::optional<TokenData>& data, RunRecord& record,
+             const std::function<void(RunEnd)>& keep_trained, Console& console) {
+  const std::int64_t steps = setup.arguments.profile + 1, per_step = launches_per_step(setup.graph);
+  const auto last_words = [&] { keep_trained(RunEnd::kInterrupted); };
+  std::exception_ptr failure;
+  try {
+    std::unique_ptr<RunDevices> world = prepared_devices(setup, true, last_words, console);
+    TrainingHost host = training_host(data, setup);
+    const auto work = [&] {
+      const std::vector<Device*> devices = world->devices();
+      run_all(setup.graph, devices, host, steps);
+      const double shares =
+          static_cast<double>(setup.arguments.profile) * static_cast<double>(devices.size());
+      add_times(setup.graph, devices, 1.0 / shares, record);
+    };
+    const auto text = [&] {
+      const auto finished = world->finished_launches();
+      return "profiling" + (finished ? ": " + launches_text(*finished, per_step, steps) : "");
+    };
+    failure = watched(world, work, text, last_words, console);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  if (!failure) return;
+  record.end = was_interrupted() ? RunEnd::kInterrupted : RunEnd::kFailed;
+  if (was_interrupted()) return;
+  keep_trained(record.end);
+  std::rethrow_exception(failure);
+}
+
+}  // namespace
+
+void run_run(const RunArguments& arguments, const CommonOptions& common, Console& console) {
+  require_backend(arguments);
+  require(arguments.steps > 0, ErrorCode::kUsage, "--steps must be positive, not {}",
+          arguments.steps);
+  require(arguments.profile >= 0, ErrorCode::kUsage, "--profile must not be negative, not {}",
+          arguments.profile);
+  if (arguments.learning_rate)
+    require(std::isfinite(*arguments.learning_rate) && *arguments.learning_rate > 0,
+            ErrorCode::kUsage, "--learning-rate must be positive and finite, not {}",
+            *arguments.learning_rate);
+  PlannedJob planned = load_planned_job(arguments.job);
+  require_new_results(common, planned.plan);
+  // The plan, and with it its hash, stays as it is: a learning rate changes no launch.
+  if (arguments.learning_rate) planned.job.optimizer.learning_rate = *arguments.learning_rate;
+  const std::string devices = devices_text(arguments, planned.plan.strategy.ranks());
+  const DeviceKind& planned_device = planned.job.cluster.device;
+  const bool exchanges_slowly = exchanges_locally(arguments, planned.plan.strategy.ranks());
+  const bool is_planned =
+      !exchanges_slowly && is_planned_device(arguments.backend, planned_device, devices);
+  if (exchanges_slowly)
+    note_local_exchange(arguments, console);
+  else if (!is_planned)
+    note_other_device(arguments, planned_device.name, devices, console);
+  const PhysicalGraph graph =
+      compiled(planned, is_planned ? room_for_arenas(planned.job.cluster, arguments) : std::nullopt,
+               console);
+  console.end_progress();
+  const std::optional<TokenData> data = token_data(graph, arguments.data);
+
+  console.say(fmt::format("{} on {}: {}", name_of(planned.job.model), devices,
+                          to_string(planned.plan.strategy)));
+  for (const std::string& assumption : planned.plan.assumptions) console.note(assumption);
+  const RunSetup setup{
+      planned, graph, arguments, common, devices, is_planned, room_for_data(graph, arguments)};
+  std::unique_ptr<RunDevices> world = prepared_devices(setup, false, {}, console);
+  console.end_progress();
+  say_synthetic_inputs(graph, data.has_value(), setup.room_for_data, console);
+  TrainingHost host = training_host(data, setup);
+  RunRecorder recorder(planned, peak_memory(graph), warm_up_steps(arguments), is_planned);
+  const NotedSignals noted;  // until all is written
+  const LoadWatch watch;
+  std::optional<SpeedWatch> speed;
+  if (arguments.backend == "cpu") speed.emplace();
+  const auto issued = train(setup, host, std::move(world), recorder, console);
+  const RunRecorder::Steps steps = recorder.steps();
+  RunRecord record = make_record(setup, steps, issued ? RunEnd::kComplete : RunEnd::kInterrupted);
+  if (issued) record.issued = *issued;
+  const std::optional<OthersLoad> load = arguments.backend == "cpu" ? watch.load() : std::nullopt;
+  if (load) record.others_share = load->others;
+  if (speed) record.yardstick_s = speed->mean_seconds();
+  speed.reset();
+  const auto keep = [&](const RunRecord& kept) {
+    say_result(kept, planned, steps, console);
+    if (load && !load->is_quiet())
+      console.say(busy_text(*load) + " during the run: steps took longer than on a quiet one");
+    if (issued && kept.end != RunEnd::kComplete)
+      console.say(
+          "all steps are trained; times of operators are missing, because the profile did "
+          "not end");
+    say_profile(kept, console);
+    write_results(setup, steps, kept, console);
+  };
+  // A copy: what profiles is still at work on the record when a signal comes.
+  const auto keep_trained = [&, trained = record](RunEnd end) {
+    RunRecord kept = trained;
+    kept.end = end;
+    keep(kept);
+    if (end == RunEnd::kInterrupted) console.document("run", Json::parse(to_json_text(kept)));
+  };
+  if (issued && arguments.profile > 0) profile(setup, data, record, keep_trained, console);
+  keep(record);
+  require_trained(steps, record);
+  console.document("run", Json::parse(to_json_text(record)));
+}
+
+}  // namespace sextant

@@ -1,0 +1,308 @@
+// `sextant search`: the ranked table, why the rest lost, and the best plan as a file.
+#include "cli/sections/front_section.h"
+#include "cli/sections/sensitivity_section.h"
+#include "cli/throughput.h"
+#include "cli/verbs.h"
+#include "cli/work_watch.h"
+#include "core/base/check.h"
+#include "core/text/counted_text.h"
+#include "core/text/part_text.h"
+#include "core/text/quantity_text.h"
+#include "search/search/memory_help.h"
+#include "search/words/plan_words.h"
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+
+namespace sextant {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string mfu_text(const Job& job, Duration step, std::int64_t devices) {
+  const auto value = mfu(job, to_seconds(step), devices);
+  return value ? percent(*value) : "n/a";
+}
+
+Table ranked_table(const Job& job, const SearchResult& result, std::size_t top) {
+  const std::string rate = fmt::format("{}/s", to_string(unit_of(job.model)));
+  Table table({"strategy", "step", rate, "MFU", "memory", "compute", "comm.", "bubble"});
+  for (std::size_t i = 0; i < std::min(top, result.plans.size()); ++i) {
+    const Candidate& plan = result.plans[i];
+    const double step = to_seconds(plan.step_time);
+    table.add({to_string(plan.strategy), to_text(plan.step_time),
+               rate_text(throughput(job, step).units_per_s),
+               mfu_text(job, plan.step_time, plan.strategy.ranks()), to_text(plan.needed_memory),
+               percent((plan.parts.compute.mean_s + plan.parts.optimizer.mean_s) / step),
+               percent(plan.parts.exposed_communication.mean_s / step),
+               percent(plan.parts.bubble.mean_s / step)});
+  }
+  return table;
+}
+
+const char* fate_of(Rejection::Kind kind) {
+  switch (kind) {
+    case Rejection::Kind::kMemoryBound:
+      return "cannot fit";
+    case Rejection::Kind::kMemoryPlan:
+      return "compiled, and too large";
+    case Rejection::Kind::kRefused:
+      return "refused";
+  }
+  return "?";
+}
+
+void say_rejections(const SearchResult& result, const Console& console) {
+  for (const Rejection& rejection : result.rejections)
+    console.say(fmt::format("  {} {}, for instance {}: {}", rejection.count,
+                            fate_of(rejection.kind), to_string(rejection.example),
+                            rejection.reason));
+}
+
+Json rejections_json(const SearchResult& result) {
+  Json list = Json::array();
+  for (const Rejection& rejection : result.rejections)
+    list.push_back({{"kind", fate_of(rejection.kind)},
+                    {"count", rejection.count},
+                    {"example", to_string(rejection.example)},
+                    {"reason", rejection.reason}});
+  return list;
+}
+
+Json fates_json(const SearchResult& result) {
+  return {{"counted", result.counted},
+          {"simulated", result.simulated},
+          {"cut_by_memory", result.cut_by_memory},
+          {"cut_by_bound", result.cut_by_bound},
+          {"refused", result.refused},
+          {"open", result.open}};
+}
+
+Json document_of(const Job& job, const SearchResult& result, double total_s,
+                 const std::string& file) {
+  Json plans = Json::array();
+  for (const Candidate& plan : result.plans) {
+    Json entry = {{"strategy", to_string(plan.strategy)},
+                  {"step_time_s", to_seconds(plan.step_time)}};
+    add_to(entry, throughput(job, to_seconds(plan.step_time)));
+    entry["peak_memory_bytes"] = plan.peak_memory.value;
+    entry["library_memory_bytes"] = total(plan.libraries).value;
+    entry["parts_s"] = parts_json(plan.parts);
+    plans.push_back(std::move(entry));
+  }
+  return {
+      {"plans", plans},
+      {"certificate", {{"lower_bound_s", to_seconds(result.lower_bound)}, {"gap", result.gap()}}},
+      {"candidates", fates_json(result)},
+      {"rejections", rejections_json(result)},
+      {"space", result.constraints},
+      {"compiled", result.compiled},
+      {"complete", result.complete()},
+      {"timing_s", {{"total", total_s}}},
+      {"plan_file", file}};
+}
+
+SearchCertificate certificate_of(const SearchResult& result) {
+  return {.lower_bound_s = to_seconds(result.lower_bound),
+          .gap = result.gap(),
+          .counted = result.counted,
+          .simulated = result.simulated,
+          .cut_by_memory = result.cut_by_memory,
+          .cut_by_bound = result.cut_by_bound,
+          .refused = result.refused,
+          .open = result.open};
+}
+
+std::optional<Bytes> memory_of(const SearchArguments& arguments) {
+  if (arguments.memory.empty()) return std::nullopt;
+  return parse_named("--memory", arguments.memory, parse_bytes);
+}
+
+SearchLimits limits_of(const SearchArguments& arguments, Console& console) {
+  SearchLimits limits;
+  limits.memory = memory_of(arguments);
+  limits.fixed = arguments.fixed;
+  limits.forbidden = arguments.forbidden;
+  limits.pareto = arguments.pareto;
+  if (arguments.time_limit.empty()) {
+    limits.patience = kPatience;
+    limits.enough_gap = kEnoughGap;
+  }
+  const double start = wall_seconds();
+  const double limit =
+      arguments.time_limit.empty()
+          ? -1
+          : to_seconds(parse_named("--time-limit", arguments.time_limit, parse_duration));
+  limits.stop = [start, limit] {
+    return was_interrupted() || (limit >= 0 && wall_seconds() - start >= limit);
+  };
+  limits.progress = [&console](const std::string& line) { console.progress(line); };
+  return limits;
+}
+
+// "64 x 2048 tokens", "64 images".
+std::string batch_text(const Job& job) {
+  const SampleUnit unit = unit_of(job.model);
+  if (unit != SampleUnit::kTokens) return fmt::format("{} {}", job.global_batch, to_string(unit));
+  return fmt::format("{} x {} tokens", job.global_batch, job.sequence);
+}
+
+// Returns the file; empty without --out.
+std::string write_best(const Job& job, const SearchArguments& arguments,
+                       const CommonOptions& common, const Candidate& best,
+                       const std::optional<SearchCertificate>& certificate, Console& console) {
+  if (common.out.empty()) {
+    console.say("next: add --out DIR to keep the best plan as DIR/plan.json");
+    return "";
+  }
+  Plan plan = make_plan(job, arguments.job, best.strategy);
+  plan.predicted_step_time_s = to_seconds(best.step_time);
+  plan.certificate = certificate;
+  plan.memory = memory_of(arguments);
+  const std::string file = common.out + "/plan.json";
+  write_file_whole(file, to_json_text(plan));
+  console.say(fmt::format("the best plan is in {}; next: sextant simulate {}", file, file));
+  return file;
+}
+
+// What a search found, and its best plan with words per operator, where these make it faster.
+struct Searched {
+  SearchResult result;
+  std::optional<Candidate> with_words;
+};
+
+// A signal ends the search between two strategies, and where one takes long, with the best so far.
+Searched stoppable_search(const Job& job, const SearchArguments& arguments,
+                          const CommonOptions& common, Console& console) {
+  SearchLimits limits = limits_of(arguments, console);
+  std::mutex mutex;
+  std::optional<Candidate> best;
+  limits.improved = [&](const Candidate& candidate) {
+    const std::lock_guard lock(mutex);
+    best = candidate;
+  };
+  const WorkWatch watch({.show = {}, .ask_to_end = {}, .last_words = [&] {
+                           const std::lock_guard lock(mutex);
+                           console.end_progress();
+                           if (best)
+                             write_best(job, arguments, common, *best, std::nullopt, console);
+                         }});
+  const SearchProblem problem = search_problem(job);
+  Searched searched{search(problem, limits), std::nullopt};
+  const std::vector<Candidate>& plans = searched.result.plans;
+  if (!plans.empty() && !limits.stop())
+    searched.with_words =
+        with_own_words(problem, make_search_models(problem), plans.front(), limits.stop);
+  return searched;
+}
+
+void say_words(const Candidate& plain, const Candidate& with_words, Console& console) {
+  console.note(fmt::format(
+      "the plan has words per operator, {} pins behind {}: a step of {} instead of {}; bound and "
+      "gap are of strategies without such pins",
+      with_words.strategy.pins.size() - plain.strategy.pins.size(), to_string(plain.strategy),
+      to_text(with_words.step_time), to_text(plain.step_time)));
+}
+
+// A signal ends it between two changes.
+SensitivitySection sensitivity_of(const Job& job, const SearchArguments& arguments,
+                                  const SearchResult& result) {
+  SearchLimits limits;
+  limits.memory = memory_of(arguments);
+  limits.stop = [] { return was_interrupted(); };
+  return sensitivity_section(search_problem(job), result, limits);
+}
+
+// The closest miss with what would help, and what was looked at at all.
+[[noreturn]] void refuse_without_plan(const Job& job, const SearchResult& result) {
+  std::string text = result.complete()
+                         ? fmt::format("none of {} can be run", counted(result.counted, "strategy"))
+                         : fmt::format("no plan yet: the search ended with {} of {} not looked at",
+                                       result.open, counted(result.counted, "strategy"));
+  if (result.lower_bound > Duration())
+    text += fmt::format("; none of them is faster than {}", to_text(result.lower_bound));
+  for (const Rejection& rejection : result.rejections)
+    text += fmt::format("; {} {}, for instance {}: {}", rejection.count, fate_of(rejection.kind),
+                        to_string(rejection.example), rejection.reason);
+  if (result.least_memory)
+    text +=
+        fmt::format("; no strategy does with less than {} a device", to_text(*result.least_memory));
+  std::vector<std::string> hints;
+  if (result.closest) {
+    const ClosestMiss& miss = *result.closest;
+    text += fmt::format("; the closest miss is {}: {}", to_string(miss.strategy),
+                        part_text(miss.needed, miss.capacity));
+    hints.push_back(fmt::format("with {} a device there is a plan: {}", to_text(miss.needed),
+                                to_string(miss.strategy)));
+    // Some are compiled, so a search that had no more time leaves them out.
+    const SearchProblem problem = search_problem(job);
+    std::vector<MemoryRemedy> remedies;
+    if (result.complete())
+      remedies = memory_remedies(problem, miss.strategy, make_search_models(problem), miss.needed,
+                                 miss.capacity);
+    for (std::string& remedy : remedy_texts(remedies, miss.needed))
+      hints.push_back(std::move(remedy));
+  }
+  if (!result.complete()) hints.push_back("a longer --time-limit looks at more");
+  throw Error(ErrorCode::kInfeasible, text, hints);
+}
+
+}  // namespace
+
+void run_search(const SearchArguments& arguments, const CommonOptions& common, Console& console) {
+  if (!arguments.words_problem.empty()) return run_words_problem(arguments, common, console);
+  require(arguments.top > 0, ErrorCode::kUsage, "--top must be positive, not {}", arguments.top);
+  require_results_folder(common, {"plan.json"});
+  const Job job = make_job(arguments.job);
+  const double start = wall_seconds();
+  const Searched searched = stoppable_search(job, arguments, common, console);
+  const SearchResult& result = searched.result;
+  const double total_s = wall_seconds() - start;
+  console.end_progress();
+  if (result.plans.empty()) refuse_without_plan(job, result);
+
+  console.say(fmt::format("{}, {} parameters, on {} ({} x {}), {}, global batch {}",
+                          name_of(job.model), count_parameters(job.model), job.cluster.name,
+                          job.cluster.num_devices(), job.cluster.device.name, to_string(job.dtype),
+                          batch_text(job)));
+  for (const std::string& assumed : planning_assumptions(job.model)) console.note(assumed);
+  console.say(ranked_table(job, result, static_cast<std::size_t>(arguments.top)).text());
+  console.say(
+      fmt::format("{}: {} simulated, {} cut by memory, {} cut by the bound, {} refused, {} open; "
+                  "{} compiled in {:.1f} s",
+                  counted(result.counted, "strategy"), result.simulated, result.cut_by_memory,
+                  result.cut_by_bound, result.refused, result.open, result.compiled, total_s));
+  if (arguments.pareto) say_front(result, console);
+  say_rejections(result, console);
+  for (const std::string& sentence : result.constraints) console.say("  " + sentence);
+  console.say(
+      fmt::format("no strategy of these is faster than {} on this model of the cluster: "
+                  "gap {}{}",
+                  to_text(result.lower_bound), percent(result.gap()),
+                  result.complete() ? "" : "; --time-limit searches on"));
+
+  const Candidate& plain = result.plans.front();
+  const Candidate& best = searched.with_words ? *searched.with_words : plain;
+  if (searched.with_words) say_words(plain, best, console);
+  const std::string file =
+      write_best(job, arguments, common, best, certificate_of(result), console);
+  std::optional<SensitivitySection> sensitivity;
+  if (arguments.sensitivity) {
+    sensitivity = sensitivity_of(job, arguments, result);
+    say(*sensitivity, result, console);
+  }
+  Json document = document_of(job, result, total_s, file);
+  if (arguments.pareto) document["pareto"] = front_json(result);
+  if (sensitivity) document["sensitivity"] = sensitivity_json(*sensitivity, result);
+  if (searched.with_words)
+    document["own_words"] = {{"strategy", to_string(best.strategy)},
+                             {"step_time_s", to_seconds(best.step_time)},
+                             {"pins", best.strategy.pins.size() - plain.strategy.pins.size()}};
+  console.document("search", document);
+}
+
+}  // namespace sextant

@@ -1,0 +1,68 @@
+// The devices that `sextant run` trains on: CPU ranks, or GPUs.
+#pragma once
+
+#include "actor/protocol/device.h"
+#include "cli/verbs.h"
+#include "core/base/units.h"
+#include "core/costs/arena_room.h"
+#include "core/costs/cluster.h"
+#include "core/graphs/physical_graph.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sextant {
+
+class RunDevices {
+ public:
+  virtual ~RunDevices() = default;
+  virtual std::vector<Device*> devices() = 0;  // by rank, prepared
+  // Ends what waits, with this reason, and begins nothing more. Any thread.
+  virtual void abort(const std::string& reason) = 0;
+  // Launches of all ranks that are over, where the devices count them. Any thread.
+  virtual std::optional<std::int64_t> finished_launches() const { return std::nullopt; }
+};
+
+// Refuses options that the backend does not have, and a machine that lacks it: Error(kUsage) or
+// Error(kDevice).
+void require_backend(const RunArguments& arguments);
+
+// "2 CPU ranks", "NVIDIA H200", "4 ranks on 1 x NVIDIA H200".
+std::string devices_text(const RunArguments& arguments, std::int64_t ranks);
+
+// Whether ranks share no library and no network: times say nothing of one. Refuses what the cards
+// of this machine cannot do.
+bool exchanges_locally(const RunArguments& arguments, std::int64_t ranks);
+
+// Whether the devices that run are of the kind that a plan is for. They are known by name alone: a
+// CPU's begins with "cpu"; of others the model, which is the first word with a digit ("H100" of
+// "H100-SXM5-80GB"), is a word of what the driver calls the device ("NVIDIA H100 80GB HBM3").
+bool is_planned_device(std::string_view backend, const DeviceKind& planned,
+                       std::string_view devices);
+
+// Who hears of devices.
+struct RunListeners {
+  // What a device does otherwise than asked.
+  std::function<void(const std::string&)> notice;
+  // Ranks do not end: whoever hears it ends the process. On a thread of its own.
+  std::function<void(const std::string&)> give_up;
+};
+
+// With `profile` the devices keep stamps. Memory is free again when they are destroyed.
+std::unique_ptr<RunDevices> make_run_devices(const PhysicalGraph& graph,
+                                             const RunArguments& arguments, std::uint64_t seed,
+                                             bool profile, const RunListeners& listeners);
+
+// What arenas may grow to on the devices that run. Nothing where that is not known: of GPUs, whose
+// free memory is seen when they are prepared.
+std::optional<ArenaRoom> room_for_arenas(const Cluster& planned, const RunArguments& arguments);
+
+// What data may take of this machine's memory beside the ranks that run: half of what they leave.
+Bytes room_for_data(const PhysicalGraph& graph, const RunArguments& arguments);
+
+}  // namespace sextant

@@ -1,0 +1,54 @@
+// Launches that are over say how far the devices are: they issue up to two steps ahead.
+#include "cli/runs/run_progress.h"
+
+#include "cli/console.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace sextant {
+namespace {
+
+// 4,000.
+std::string grouped(std::int64_t value) {
+  std::string digits = std::to_string(value);
+  for (std::size_t end = digits.size(); end > 3; end -= 3) digits.insert(end - 3, 1, ',');
+  return digits;
+}
+
+}  // namespace
+
+ElapsedText::ElapsedText(std::string_view what) : what_(what), begin_s_(wall_seconds()) {}
+
+std::string ElapsedText::operator()() const {
+  return fmt::format("{}: {:.0f} s", what_, wall_seconds() - begin_s_);
+}
+
+std::int64_t launches_per_step(const PhysicalGraph& graph) {
+  std::int64_t launches = 0;
+  for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank)
+    launches += static_cast<std::int64_t>(graph.program_of(Rank(rank)).order.size());
+  return launches;
+}
+
+std::string launches_text(std::int64_t finished_launches, std::int64_t launches_per_step,
+                          std::int64_t steps) {
+  const std::int64_t all = std::max<std::int64_t>(launches_per_step, 1);
+  return fmt::format(
+      "step {} of {}: {} of {} launches", std::min(finished_launches / all, steps - 1), steps,
+      grouped(finished_launches < all * steps ? finished_launches % all : all), grouped(all));
+}
+
+std::string run_text(const RunDevices& devices, std::int64_t launches_per_step, std::int64_t steps,
+                     const RunRecorder& recorder) {
+  const std::optional<std::int64_t> finished = devices.finished_launches();
+  const std::string now =
+      finished ? launches_text(*finished, launches_per_step, steps)
+               : fmt::format("{} of {} steps", grouped(recorder.num_steps()), grouped(steps));
+  const std::string last = recorder.last_line();
+  return last.empty() ? now : fmt::format("{} ({})", now, last);
+}
+
+}  // namespace sextant

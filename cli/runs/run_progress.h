@@ -1,0 +1,35 @@
+// What a run is doing, as one line for people: which step, and how far within it.
+#pragma once
+
+#include "cli/runs/run_backend.h"
+#include "cli/runs/run_recorder.h"
+#include "core/graphs/physical_graph.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace sextant {
+
+// "compiling: 12 s", counted from when it is made.
+class ElapsedText {
+ public:
+  explicit ElapsedText(std::string_view what);
+  std::string operator()() const;
+
+ private:
+  const std::string what_;
+  const double begin_s_;
+};
+
+// Launches of one step, over all ranks.
+std::int64_t launches_per_step(const PhysicalGraph& graph);
+
+// "step 1 of 20: 120 of 4,000 launches (step 0: loss 5.5452, 310 tokens/s)"; without launches where
+// the devices do not count them.
+std::string launches_text(std::int64_t finished_launches, std::int64_t launches_per_step,
+                          std::int64_t steps);
+std::string run_text(const RunDevices& devices, std::int64_t launches_per_step, std::int64_t steps,
+                     const RunRecorder& recorder);
+
+}  // namespace sextant

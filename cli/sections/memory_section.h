@@ -1,0 +1,24 @@
+// The memory part of `simulate --memory`: by stage and class, over the step, the largest owners.
+#pragma once
+
+#include "cli/console.h"
+#include "compiler/expand/expand.h"
+#include "compiler/memory/memory_report.h"
+#include "simulator/steps/timeline.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <vector>
+
+namespace sextant {
+
+struct MemorySection {
+  std::vector<ProgramMemory> programs;  // in the times of the simulation
+  std::vector<PackingRule> rules;       // by program
+};
+
+MemorySection memory_section(const ExpandedGraph& expanded, const Timeline& timeline);
+void say(const MemorySection& section, const Console& console);
+nlohmann::ordered_json memory_section_json(const MemorySection& section);
+
+}  // namespace sextant

@@ -1,0 +1,31 @@
+// Texts and JSON that several verbs print.
+#include "cli/verbs.h"
+#include "simulator/reports/named_parts.h"
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+namespace sextant {
+
+std::string percent(double fraction) { return fmt::format("{:.1f} %", 100 * fraction); }
+std::string time_text(double seconds) { return to_text(duration_from_seconds(seconds)); }
+
+std::string step_text(Duration duration) { return to_text(duration); }
+
+nlohmann::ordered_json parts_json(const StepParts& parts) {
+  const auto spread = [](const StepParts::Spread& part) {
+    return nlohmann::ordered_json{{"mean", part.mean_s}, {"min", part.min_s}, {"max", part.max_s}};
+  };
+  nlohmann::ordered_json json;
+  for (const NamedPart& part : kNamedParts) json[part.key()] = spread(parts.*part.part);
+  return json;
+}
+
+nlohmann::ordered_json memory_json(const std::vector<Bytes>& by_class) {
+  nlohmann::ordered_json memory = nlohmann::ordered_json::object();
+  for (std::size_t i = 0; i < by_class.size(); ++i)
+    memory[std::string(to_string(static_cast<MemoryClass>(i)))] = by_class[i].value;
+  return memory;
+}
+
+}  // namespace sextant

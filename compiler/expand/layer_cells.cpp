@@ -1,0 +1,414 @@
+// Longest paths through the operators of two neighbouring layers.
+#include "compiler/expand/layer_cells.h"
+
+#include "compiler/expand/blocks.h"
+#include "compiler/expand/durations.h"
+#include "compiler/expand/layouts.h"
+#include "compiler/expand/program_classes.h"
+#include "compiler/order/cell_order.h"
+#include "compiler/order/groups.h"
+#include "compiler/order/moved_sizes.h"
+#include "compiler/order/partition.h"
+#include "compiler/words/fusion.h"
+#include "core/base/at.h"
+#include "core/base/check.h"
+#include "core/graphs/fused_kinds.h"
+#include "core/graphs/operator.h"
+#include "core/graphs/physical_graph.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <span>
+#include <string_view>
+#include <utility>
+
+namespace sextant {
+namespace {
+
+bool is_pending(const StagedTensor& tensor) {
+  return std::any_of(tensor.words.begin(), tensor.words.end(),
+                     [](const Sbp& word) { return word.is_partial(); });
+}
+
+// The passes of an expansion up to the durations of actors.
+class TimedStage {
+ public:
+  TimedStage(const StagedGraph& staged, const CostModel& cost, const NetworkModel& network,
+             const ExpandOptions& options)
+      : cost_(cost),
+        partition_(staged),
+        layouts_(staged),
+        groups_(staged),
+        forms_(partition_, layouts_, groups_,
+               {.in_place = options.in_place, .symmetric = options.symmetric}),
+        classes_(find_program_classes(staged.placements, layouts_.layouts())) {
+    graph_.placements = staged.placements;
+    graph_.layouts = layouts_.layouts();
+    graph_.groups = groups_.groups();
+    BlockTable blocks = make_blocks(forms_, layouts_, classes_, staged.placements,
+                                    builtin_operators(), options.symmetric);
+    graph_.blocks = std::move(blocks.blocks);
+    MovedSizes sizes;
+    // What is asked for is the same on all of them.
+    durations_.emplace(graph_, forms_, blocks, std::span(classes_).first(1), groups_, cost, network,
+                       sizes);
+    block_of_ = std::move(blocks.block_of);
+  }
+
+  // Whether all ranks have equal shapes in the layer.
+  bool is_uniform(int layer) const {
+    const std::vector<InstanceSpec>& instances = partition_.instances();
+    for (std::size_t index = 0; index < instances.size(); ++index) {
+      if (instances[index].layer != layer) continue;
+      const std::int32_t form = forms_.form_of(static_cast<std::int32_t>(index));
+      for (const std::vector<BlockId>& of_class : block_of_)
+        if (at(of_class, form) != at(block_of_.front(), form)) return false;
+    }
+    return true;
+  }
+  const Partition& partition() const { return partition_; }
+  Duration duration(StagedOpIndex op) const {
+    const ActorPlace place = partition_.place(op);
+    const std::span<const Duration> of_form = durations_->of_form(forms_.form_of(place.instance));
+    return at(of_form, place.actor);
+  }
+
+  // A term that is repeated to the shape of the sum is not cut with it.
+  bool is_add_of_equals(const StagedOp& op) const {
+    const auto& tensors = partition_.graph().tensors;
+    const Shape& sum = at(tensors, op.out.front()).global.shape;
+    return op.kind == "add" && sum.rank() >= 2 &&
+           std::all_of(op.in.begin(), op.in.end(), [&](StagedTensorIndex term) {
+             return at(tensors, term).global.shape == sum;
+           });
+  }
+
+  // True of what makes a pending sum, which may be cut along its last dim but one.
+  bool makes_pending_sum(StagedOpIndex index) const {
+    const StagedOp& op = at(partition_.graph().ops, index);
+    if (!op.members.empty() || (op.kind != "matmul" && !is_add_of_equals(op))) return false;
+    return is_pending(at(partition_.graph().tensors, op.out.front()));
+  }
+
+  // Whether every device has an equal part of each piece of what may be cut in the layer and its
+  // neighbours.
+  bool cuts_evenly(int layer, std::int64_t pieces) const {
+    const StagedGraph& graph = partition_.graph();
+    const std::int64_t parts = pieces * graph.placements.front().size();
+    for (StagedOpIndex index = 0; index < std::ssize(graph.ops); ++index) {
+      const StagedOp& op = at(graph.ops, index);
+      if (std::abs(op.layer - layer) > 1 || op.rate == Rate::kPerStep || !makes_pending_sum(index))
+        continue;
+      const Shape& shape = at(graph.tensors, op.out.front()).global.shape;
+      if (shape.rank() < 2 || shape[shape.rank() - 2] % parts != 0) return false;
+    }
+    return true;
+  }
+
+  // What an operator that may be cut takes in even pieces, all of them one after another.
+  Duration duration_in_pieces(StagedOpIndex index, std::int64_t pieces) const {
+    const ActorPlace place = partition_.place(index);
+    const BlockId id = at(block_of_.front(), forms_.form_of(place.instance));
+    const Block& block = graph_.blocks[id.index()];
+    const Actor& actor = at(block.actors, place.actor);
+    const auto piece_of = [&](TensorType type) {
+      const std::size_t dim = type.shape.rank() - 2;
+      type.shape = type.shape.with_extent(dim, type.shape[dim] / pieces);
+      return type;
+    };
+    std::vector<TensorType> inputs, outputs;
+    for (const Operand& in : actor.in) {
+      const TensorType& type = in.source == Operand::Source::kPort
+                                   ? at(block.ports, in.index).local
+                                   : at(block.registers, in.index).local;
+      const bool is_weight = actor.kind == "matmul" && inputs.size() == 1;
+      inputs.push_back(is_weight ? type : piece_of(type));
+    }
+    for (const std::int32_t out : actor.out)
+      outputs.push_back(piece_of(at(block.registers, out).local));
+    const Work piece = builtin_operators().get(actor.kind).work(inputs, outputs, actor.attributes);
+    return pieces * cost_.duration(piece);
+  }
+
+ private:
+  const CostModel& cost_;
+  Partition partition_;
+  LayoutTable layouts_;
+  GroupTable groups_;
+  BlockForms forms_;
+  std::vector<ProgramClass> classes_;
+  std::vector<std::vector<BlockId>> block_of_;  // by class and form
+  PhysicalGraph graph_;
+  std::optional<DurationTable> durations_;
+};
+
+// As if sums came in so many pieces, or in any smaller number of them.
+struct Pieces {
+  std::int64_t most = 1;
+  // Where the model is asked what pieces take: for these numbers of them, boxing of sums being
+  // free.
+  std::span<const std::int64_t> asked = {};
+};
+
+class LayerPaths {
+ public:
+  // `free_kinds`: operators that cost nothing.
+  LayerPaths(const TimedStage& stage, StepPart part, const Pieces& pieces,
+             const std::set<std::string_view>& free_kinds = {})
+      : stage_(stage), part_(part), pieces_(pieces), free_kinds_(free_kinds) {
+    if (pieces.asked.empty()) return;
+    for (StagedOpIndex index = 0; index < std::ssize(graph().ops); ++index)
+      if (may_be_cut(index, free_boxing_)) free_boxing_.insert(index);
+  }
+
+  // Nothing where a layer has no compute operator or the next one does not wait for it.
+  std::optional<LayerCell> cell(int before, int layer, int next) const {
+    const std::vector<StagedOpIndex> own = ops_of(layer), behind = ops_of(next);
+    const auto first = first_compute(own);
+    const auto first_behind = first_compute(behind);
+    const auto waits = first_waiting(before, own), waits_behind = first_waiting(layer, behind);
+    if (!first || !first_behind || !waits || !waits_behind) return std::nullopt;
+    std::vector<StagedOpIndex> both = own;
+    both.insert(both.end(), behind.begin(), behind.end());
+    const Ends from_first = ends(both, *first), from_waiting = ends(both, *waits);
+    LayerCell cell;
+    cell.to_next = start_in(from_first, *first_behind);
+    cell.way_to_next = start_in(from_waiting, *waits_behind);
+    for (const StagedOpIndex op : own)
+      if (is_compute(op)) cell.alone = std::max(cell.alone, from_first.at(op));
+    cell.work = work(layer);
+    const auto way = least_way_out(own, next, from_waiting);
+    if (!way) return std::nullopt;
+    cell.way = *way;
+    return cell;
+  }
+
+  Duration work(int layer) const { return work_on(QueueRole::kCompute, layer); }
+  Duration work_on(QueueRole queue, int layer) const {
+    Duration sum;
+    for (const StagedOpIndex index : ops_of(layer))
+      if (op(index).queue == queue) sum += duration(index);
+    return sum;
+  }
+
+ private:
+  using Ends = std::map<StagedOpIndex, Duration>;  // of operators that the source comes before
+
+  const StagedGraph& graph() const { return stage_.partition().graph(); }
+  const StagedOp& op(StagedOpIndex index) const { return at(graph().ops, index); }
+  bool is_compute(StagedOpIndex index) const { return op(index).queue == QueueRole::kCompute; }
+
+  std::vector<StagedOpIndex> ops_of(int layer) const {
+    std::vector<StagedOpIndex> ops;
+    for (const InstanceSpec& spec : stage_.partition().instances())
+      if (spec.layer == layer && spec.part == part_)
+        ops.insert(ops.end(), spec.ops.begin(), spec.ops.end());
+    return ops;
+  }
+
+  std::optional<StagedOpIndex> first_compute(const std::vector<StagedOpIndex>& ops) const {
+    const auto first =
+        std::find_if(ops.begin(), ops.end(), [&](StagedOpIndex o) { return is_compute(o); });
+    if (first == ops.end()) return std::nullopt;
+    return *first;
+  }
+
+  // The first on the compute queue that needs what `before` made, through communication alone.
+  std::optional<StagedOpIndex> first_waiting(int before,
+                                             const std::vector<StagedOpIndex>& ops) const {
+    const std::vector<StagedOpIndex> sources = ops_of(before);
+    std::set<StagedOpIndex> waits(sources.begin(), sources.end());
+    for (const StagedOpIndex index : ops) {
+      const auto& in = op(index).in;
+      const bool is_waiting = std::any_of(in.begin(), in.end(), [&](StagedTensorIndex input) {
+        const StagedTensor& tensor = at(graph().tensors, input);
+        return !tensor.is_state && waits.contains(tensor.producer);
+      });
+      if (!is_waiting) continue;
+      if (is_compute(index)) return index;
+      waits.insert(index);
+    }
+    return std::nullopt;
+  }
+
+  Duration start_in(const Ends& ends, StagedOpIndex index) const {
+    return ends.at(index) - duration(index);
+  }
+
+  // A fused operator is free where all that it does is.
+  Duration duration(StagedOpIndex index) const {
+    const auto& members = op(index).members;
+    const bool is_free = members.empty()
+                             ? free_kinds_.contains(op(index).kind)
+                             : std::all_of(members.begin(), members.end(), [&](const auto& member) {
+                                 return free_kinds_.contains(member.kind);
+                               });
+    if (is_free || free_boxing_.contains(index)) return Duration();
+    Duration least = stage_.duration(index);
+    if (pieces_.asked.empty() || !stage_.makes_pending_sum(index)) return least;
+    for (const std::int64_t pieces : pieces_.asked)
+      least = std::min(least, stage_.duration_in_pieces(index, pieces));
+    return least;
+  }
+
+  // Boxing of a sum that is pending, or behind it: what may be done piece by piece.
+  bool may_be_cut(StagedOpIndex index, const std::set<StagedOpIndex>& cut) const {
+    if (pieces_.most == 1 || (!op(index).communication && op(index).kind != "box_local"))
+      return false;
+    const auto& in = op(index).in;
+    return std::any_of(in.begin(), in.end(), [&](StagedTensorIndex input) {
+      const StagedTensor& tensor = at(graph().tensors, input);
+      return is_pending(tensor) || cut.contains(tensor.producer);
+    });
+  }
+
+  // The last piece is at least one part in so many: it is the smallest where pieces are uneven, and
+  // at least half as large as others (product_pieces.cpp cuts the last dim but one of each part).
+  std::int64_t last_piece(StagedOpIndex index) const {
+    const Shape& shape = at(graph().tensors, op(index).in.front()).global.shape;
+    const std::int64_t extent = shape.rank() >= 2 ? shape[shape.rank() - 2] : 1;
+    const bool is_even = extent % (pieces_.most * graph().placements.front().size()) == 0;
+    return is_even ? pieces_.most : 2 * pieces_.most;
+  }
+
+  // Earliest ends when `source` starts at zero and everything before it is there. Of what is cut
+  // the last piece comes behind its product, the others wherever their queue has room.
+  Ends ends(const std::vector<StagedOpIndex>& ops, StagedOpIndex source) const {
+    Ends ends;
+    std::set<StagedOpIndex> cut;
+    std::array<std::optional<Duration>, kNumQueueRoles> free;
+    for (const StagedOpIndex index : ops) {
+      const bool is_cut = index != source && may_be_cut(index, cut);
+      if (is_cut) cut.insert(index);
+      std::optional<Duration> start = free[static_cast<std::size_t>(op(index).queue)];
+      if (is_cut) start.reset();
+      if (index == source) start = Duration();
+      for (const StagedTensorIndex in : op(index).in) {
+        const StagedTensor& tensor = at(graph().tensors, in);
+        const auto made = ends.find(tensor.producer);
+        if (tensor.is_state || made == ends.end()) continue;
+        start = start ? std::max(*start, made->second) : made->second;
+      }
+      if (!start) continue;
+      const std::int64_t share = is_cut ? last_piece(index) : 1;
+      const Duration end = *start + Duration(duration(index).value / share);
+      ends[index] = end;
+      if (!is_cut) free[static_cast<std::size_t>(op(index).queue)] = end;
+    }
+    return ends;
+  }
+
+  // When the first of what `next` reads is there, without the communication behind it.
+  std::optional<Duration> least_way_out(const std::vector<StagedOpIndex>& own, int next,
+                                        const Ends& ends) const {
+    const std::vector<StagedOpIndex> readers = ops_of(next);
+    std::optional<Duration> least;
+    for (const StagedOpIndex index : own) {
+      if (!ends.contains(index) || !is_read_in(index, readers)) continue;
+      const Duration end = is_compute(index) ? ends.at(index) : made_by_compute(index, ends);
+      if (!least || end < *least) least = end;
+    }
+    return least;
+  }
+  bool is_read_in(StagedOpIndex index, const std::vector<StagedOpIndex>& readers) const {
+    for (const StagedTensorIndex out : op(index).out)
+      for (const StagedOpIndex reader : stage_.partition().readers(out))
+        if (std::find(readers.begin(), readers.end(), reader) != readers.end()) return true;
+    return false;
+  }
+  // The compute operator behind a chain of communication.
+  Duration made_by_compute(StagedOpIndex index, const Ends& ends) const {
+    Duration end;
+    for (const StagedTensorIndex in : op(index).in) {
+      const StagedOpIndex producer = at(graph().tensors, in).producer;
+      if (!ends.contains(producer)) continue;
+      end =
+          std::max(end, is_compute(producer) ? ends.at(producer) : made_by_compute(producer, ends));
+    }
+    return end;
+  }
+
+  const TimedStage& stage_;
+  StepPart part_;
+  Pieces pieces_;
+  std::set<std::string_view> free_kinds_;
+  std::set<StagedOpIndex> free_boxing_;
+};
+
+// What a fused operator may have inside; a product costs what it does wherever it is.
+std::set<std::string_view> kinds_in_fused(const CostModel& cost) {
+  std::set<std::string_view> kinds;
+  for (const FusedKind& fused : fused_kinds())
+    if (cost.fuses(fused.kind))
+      for (const FusedKind::Link& link : fused.members()) kinds.insert(link.kind);
+  kinds.erase("matmul");
+  return kinds;
+}
+
+std::optional<LayerCells> cells_of(const TimedStage& stage, int layer, const Pieces& pieces) {
+  const LayerPaths forward(stage, StepPart::kForward, pieces);
+  const LayerPaths backward(stage, StepPart::kInputGrad, pieces);
+  const LayerPaths weight_grad(stage, StepPart::kWeightGrad, pieces);
+  const auto ahead = forward.cell(layer - 1, layer, layer + 1);
+  const auto back = backward.cell(layer + 1, layer, layer - 1);
+  if (!ahead || !back) return std::nullopt;
+  Duration collectives;
+  for (const LayerPaths* const part : {&forward, &backward, &weight_grad})
+    collectives += part->work_on(QueueRole::kCollective, layer);
+  return LayerCells{*ahead, *back, weight_grad.work(layer), collectives};
+}
+
+template <typename Use>
+auto with_timed_stage(const StagedGraph& staged, int layer, const CostModel& cost,
+                      const NetworkModel& network, const ExpandOptions& options, const Use& use)
+    -> decltype(use(std::declval<const TimedStage&>())) {
+  require(staged.placements.size() == 1, ErrorCode::kInternal, "{} stages, wanted one",
+          staged.placements.size());
+  std::optional<StagedGraph> fused;
+  if (options.fusion && fuses_anything(cost)) fused = fuse_operators(staged, cost);
+  const TimedStage stage(fused ? *fused : staged, cost, network, options);
+  for (const int near : {layer - 1, layer, layer + 1})
+    if (!stage.is_uniform(near)) return std::nullopt;
+  return use(stage);
+}
+
+}  // namespace
+
+std::optional<LayerCells> layer_cells(const StagedGraph& staged, int layer, const CostModel& cost,
+                                      const NetworkModel& network, const ExpandOptions& options) {
+  return with_timed_stage(staged, layer, cost, network, options, [&](const TimedStage& stage) {
+    return cells_of(stage, layer, Pieces());
+  });
+}
+
+std::optional<std::vector<CutLayerCells>> cut_layer_cells(
+    const StagedGraph& staged, int layer, const CostModel& cost, const NetworkModel& network,
+    const ExpandOptions& options, const std::vector<std::int64_t>& pieces, PartTimes times) {
+  const auto of_stage = [&](const TimedStage& stage) -> std::optional<std::vector<CutLayerCells>> {
+    std::vector<CutLayerCells> all;
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      const std::int64_t number = pieces[i];
+      Pieces most{number, {}};
+      if (times == PartTimes::kAsked && number > 1) {
+        if ((options.fusion && fuses_anything(cost)) || !stage.cuts_evenly(layer, number)) break;
+        most.asked = std::span(pieces).first(i + 1);
+      }
+      const auto cut = cells_of(stage, layer, most);
+      const LayerPaths forward(stage, StepPart::kForward, most, kinds_in_fused(cost));
+      const auto fused = forward.cell(layer - 1, layer, layer + 1);
+      if (!cut || !fused) return std::nullopt;
+      LayerCells repeating = *cut;
+      repeating.forward = *fused;
+      all.push_back({number, *cut, repeating});
+    }
+    return all;
+  };
+  return with_timed_stage(staged, layer, cost, network, options, of_stage);
+}
+
+}  // namespace sextant

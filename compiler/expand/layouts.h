@@ -1,0 +1,32 @@
+// The layouts of a staged graph, each once: global type, words and placement of every tensor and of
+// both sides of every communication.
+#pragma once
+
+#include "compiler/words/staged_graph.h"
+#include "core/graphs/physical_graph.h"
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+namespace sextant {
+
+class LayoutTable {
+ public:
+  explicit LayoutTable(const StagedGraph& graph);
+
+  const std::vector<Layout>& layouts() const { return layouts_; }
+  LayoutId of(StagedTensorIndex tensor) const;
+  // Sides of a communication (invalid for other operators).
+  LayoutId from(StagedOpIndex op) const;
+  LayoutId to(StagedOpIndex op) const;
+
+ private:
+  LayoutId intern(const TensorType& global, const NdSbp& words, int stage);
+
+  std::vector<Layout> layouts_;
+  std::unordered_map<std::uint64_t, std::vector<std::int32_t>> by_hash_;
+  std::vector<LayoutId> of_tensor_, from_, to_;
+};
+
+}  // namespace sextant

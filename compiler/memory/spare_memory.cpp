@@ -1,0 +1,206 @@
+// The tape of a graph without guards says when contents are really used.
+#include "compiler/memory/spare_memory.h"
+
+#include "actor/bytes/byte_order.h"
+#include "actor/tapes/tape.h"
+#include "core/base/at.h"
+#include "core/base/parallel.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+namespace sextant {
+namespace {
+
+// Guards that cost less than this part of a step stay as they are.
+constexpr std::int64_t kWorthIt = 2'000;
+
+// The last step stands for all that follow.
+Duration last_period(const TapeTimes& times) {
+  return times.step_end.back() - times.step_end[times.step_end.size() - 2];
+}
+
+// Entries of a tape by the place of their rank and by run.
+std::vector<std::vector<std::int32_t>> entries_by_run(const Tape& tape,
+                                                      const PhysicalGraph& graph) {
+  std::vector<std::vector<std::int32_t>> entries(tape.ranks.size());
+  for (std::size_t place = 0; place < entries.size(); ++place)
+    entries[place].resize(graph.program_of(tape.ranks[place]).order.size(), -1);
+  for (std::size_t e = 0; e < tape.entries.size(); ++e)
+    at(at(entries, tape.entries[e].place), tape.entries[e].run.value) =
+        static_cast<std::int32_t>(e);
+  return entries;
+}
+
+// The tape with a wait more for every guard.
+Tape with_guards(Tape tape, const PhysicalGraph& graph, const GuardsOfPrograms& guards) {
+  const auto entries = entries_by_run(tape, graph);
+  std::vector<std::vector<TapeWait>> added(tape.entries.size());
+  for (std::size_t place = 0; place < tape.ranks.size(); ++place)
+    for (const Guard& guard : guards[graph.ranks[tape.ranks[place].index()].program.index()])
+      at(added, at(entries[place], guard.later.value))
+          .push_back({at(entries[place], guard.earlier.value), guard.lag});
+  std::vector<TapeWait> waits;
+  for (std::size_t e = 0; e < tape.entries.size(); ++e) {
+    TapeEntry& entry = tape.entries[e];
+    const auto own = tape.waits.begin() + entry.first_wait;
+    entry.first_wait = size_of(waits);
+    waits.insert(waits.end(), own, own + entry.num_waits);
+    waits.insert(waits.end(), added[e].begin(), added[e].end());
+    entry.num_waits = static_cast<std::uint8_t>(size_of(waits) - entry.first_wait);
+  }
+  tape.waits = std::move(waits);
+  return tape;
+}
+
+// When the runs of a stage begin and end in the steady state: of all its programs' ranks the
+// earliest and the latest.
+struct StageTimes {
+  std::vector<Time> begin, end;  // by run of the order
+};
+
+// The step of a whole graph as long as no guard delays anything.
+class UnguardedStep {
+ public:
+  UnguardedStep(const PhysicalGraph& graph, GraphTables& tables, const CostModel& cost,
+                const NetworkModel& network)
+      : graph_(graph),
+        cost_(cost),
+        network_(network),
+        tape_(recorded(graph, tables)),
+        durations_(entry_durations(tape_, graph, cost)),
+        stages_(graph.placements.size()) {
+    const TapeTimes times = evaluate(tape_, graph, durations_, cost, network);
+    period_ = last_period(times);
+    for (std::size_t e = 0; e < tape_.entries.size(); ++e) note(tape_.entries[e], times, e);
+  }
+
+  Duration period() const { return period_; }  // from step to step
+  const StageTimes& of_stage(PlacementId stage) const { return stages_[stage.index()]; }
+
+  // Whether one of these guards of a program of the stage would make its run wait.
+  bool is_delayed(PlacementId stage, std::span<const Guard> guards) const {
+    const StageTimes& times = of_stage(stage);
+    return std::any_of(guards.begin(), guards.end(), [&](const Guard& guard) {
+      return at(times.end, guard.earlier.value) - guard.lag * period_ >
+             at(times.begin, guard.later.value);
+    });
+  }
+
+  Duration guarded_period(const GuardsOfPrograms& guards) const {
+    const Tape tape = with_guards(tape_, graph_, guards);
+    return last_period(evaluate(tape, graph_, durations_, cost_, network_));
+  }
+
+ private:
+  static Tape recorded(const PhysicalGraph& graph, GraphTables& tables) {
+    const GroupMembers members(graph);
+    const RankClasses classes = rank_classes(graph, members);
+    return record(graph, members, classes, dry_run(graph, members, classes, tables), tables);
+  }
+
+  void note(const TapeEntry& entry, const TapeTimes& times, std::size_t e) {
+    const RankProgram& program = graph_.program_of(entry.rank);
+    StageTimes& stage = stages_[program.placement.index()];
+    if (stage.begin.size() < program.order.size()) {
+      stage.begin.resize(program.order.size(), times.step_end.back());
+      stage.end.resize(program.order.size());
+    }
+    Time& begin = at(stage.begin, entry.run.value);
+    Time& end = at(stage.end, entry.run.value);
+    begin = std::min(begin, times.begin[e]);
+    end = std::max(end, times.end[e]);
+  }
+
+  const PhysicalGraph& graph_;
+  const CostModel& cost_;
+  const NetworkModel& network_;
+  Tape tape_;
+  std::vector<Duration> durations_;
+  Duration period_;
+  std::vector<StageTimes> stages_;
+};
+
+// What an arena of the program may take: of the rank with the most groups.
+Bytes room_of(const PhysicalGraph& graph, ProgramId program, const ArenaRoom& room) {
+  std::int64_t most = 0;
+  for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank)
+    if (graph.ranks[rank].program == program)
+      most = std::max(most, communicators_of(graph, Rank(rank)));
+  return room.capacity - most * room.per_communicator;
+}
+
+std::vector<std::vector<ProgramId>> programs_by_stage(const PhysicalGraph& graph) {
+  std::vector<std::vector<ProgramId>> stages(graph.placements.size());
+  for (std::size_t p = 0; p < graph.programs.size(); ++p)
+    stages[graph.programs[p].placement.index()].push_back(ProgramId(p));
+  return stages;
+}
+
+struct LongerLives {
+  RankProgram program;
+  PackedProgram packed;
+};
+
+// The program with lives by these times; its size may be more than there is.
+LongerLives lengthened(const PhysicalGraph& graph, ProgramId id, const UnguardedStep& step,
+                       const PackedProgram& tight, Bytes room) {
+  LongerLives longer{graph.programs[id.index()], {}};
+  const StageTimes& times = step.of_stage(longer.program.placement);
+  const ArenaPlan arena = longer.program.arena;
+  MemoryPlanOptions options;
+  options.begin = times.begin;
+  options.end = times.end;
+  options.period = step.period();
+  MemoryPlan plan(graph, longer.program, options);
+  plan.improve(room);
+  longer.packed = plan.finish();
+  longer.packed.tight = tight.tight;
+  longer.program.arena.lower_bound = std::min(arena.lower_bound, longer.program.arena.size);
+  longer.program.arena.peak_by_class = arena.peak_by_class;
+  return longer;
+}
+
+}  // namespace
+
+void spend_spare_memory(PhysicalGraph& graph, GraphTables& tables, GuardsOfPrograms& guards,
+                        std::vector<PackedProgram>& packed, const ArenaRoom& room,
+                        const CostModel& cost, const NetworkModel& network, const StopPoll& stop) {
+  const auto is_empty = [](const std::vector<Guard>& of_program) { return of_program.empty(); };
+  if (std::all_of(guards.begin(), guards.end(), is_empty)) return;
+  for (std::size_t p = 0; p < packed.size(); ++p)
+    if (packed[p].tight > room_of(graph, ProgramId(p), room)) return;
+  const UnguardedStep step(graph, tables, cost, network);
+  stop();
+  std::vector<std::vector<ProgramId>> stages = programs_by_stage(graph);
+  std::erase_if(stages, [&](const std::vector<ProgramId>& programs) {
+    return std::none_of(programs.begin(), programs.end(), [&](ProgramId id) {
+      return step.is_delayed(graph.programs[id.index()].placement, guards[id.index()]);
+    });
+  });
+  if (stages.empty()) return;
+  const Duration period = step.period(), guarded = step.guarded_period(guards);
+  if (guarded.value - period.value <= period.value / kWorthIt) return;
+  for_each_in_parallel(stages.size(), [&](std::size_t stage) {
+    stop();
+    // One limit for all, or they would be packed by different rules.
+    Bytes most = room.capacity;
+    for (const ProgramId id : stages[stage]) most = std::min(most, room_of(graph, id, room));
+    std::vector<LongerLives> longer;
+    for (const ProgramId id : stages[stage]) {
+      if (packed[id.index()].tight > most) return;  // nothing is spare
+      longer.push_back(lengthened(graph, id, step, packed[id.index()], most));
+      if (longer.back().program.arena.size > most) return;
+    }
+    for (std::size_t i = 0; i < longer.size(); ++i) {
+      const ProgramId id = stages[stage][i];
+      graph.programs[id.index()] = std::move(longer[i].program);
+      packed[id.index()] = std::move(longer[i].packed);
+      guards[id.index()] = missing_guards(graph, id);
+    }
+  });
+}
+
+}  // namespace sextant

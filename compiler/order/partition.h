@@ -1,0 +1,97 @@
+// Staged operators -> instances: which operators of a stage and layer act together, and in which
+// order inside one act. Says nothing about ranks, sizes or time.
+#pragma once
+
+#include "compiler/words/staged_graph.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace sextant {
+
+// Where in a step an operator acts. Instances are made per (stage, layer, part), so that the two
+// questions "when" and "how often" have one answer for all operators of an instance.
+enum class StepPart : std::uint8_t {
+  kBefore,         // once, before the first micro-batch needs it: copies of parameters
+  kFetchForward,   // gathers of what lives in parts and is whole for the use of one micro-batch
+  kFetchBackward,  // the same for backward
+  kForward,        // F
+  kInputGrad,      // B, and forward again inside backward
+  kWeightGrad,     // W
+  kPrompt,         // once, as soon as the last micro-batch has made the inputs: gradient reductions
+  kLate,           // once, after the micro-batches: the optimizer and all that follows
+  kTransfer,       // a half of a transfer between stages, an instance of its own
+  kHost,           // a host actor, an instance of its own
+};
+inline constexpr std::size_t kNumStepParts = 10;
+std::string_view to_string(StepPart part);
+constexpr bool is_fetch(StepPart part) {
+  return part == StepPart::kFetchForward || part == StepPart::kFetchBackward;
+}
+
+struct InstanceSpec {
+  int stage = 0;
+  int layer = 0;
+  StepPart part = StepPart::kForward;
+  Rate rate = Rate::kPerMicroBatch;
+  std::vector<StagedOpIndex> ops;  // in execution order within an act
+};
+
+// Where an operator went.
+struct ActorPlace {
+  std::int32_t instance = -1;  // in Partition::instances
+  std::int32_t actor = -1;     // in its block
+};
+
+class Partition {
+ public:
+  explicit Partition(const StagedGraph& graph);
+
+  const StagedGraph& graph() const { return *graph_; }
+  const std::vector<InstanceSpec>& instances() const { return instances_; }
+  // Instances of a stage, in order of their first operator.
+  std::span<const std::int32_t> of_stage(int stage) const;
+  StepPart part(StagedOpIndex op) const;
+  ActorPlace place(StagedOpIndex op) const;
+  // Operators that read a tensor, each once, in order.
+  std::span<const StagedOpIndex> readers(StagedTensorIndex tensor) const;
+  // Acts of the producer that fill one content of the tensor.
+  std::int64_t acts_per_content(StagedTensorIndex tensor) const;
+
+  // How often the longest way of late operators to this one goes from instance to instance, over
+  // other stages too: 0 outside of the late part. What an operator needs from other instances has a
+  // smaller number, so any order of them by generation can run.
+  std::int32_t generation(StagedOpIndex op) const;
+
+  bool is_transfer(StagedOpIndex op) const;
+  bool is_receive(StagedOpIndex op) const;
+
+ private:
+  void index_readers();
+  std::vector<bool> find_after() const;
+  std::vector<bool> find_feeding() const;
+  bool is_prompt(const StagedOp& op, bool feeds_communication) const;
+  StepPart part_of_micro_batch(const StagedOp& op) const;
+  bool is_fetch(const StagedOp& op) const;
+  void find_parts();
+  void make_instances();
+  void find_generations();
+  StagedOpIndex completed_by(StagedOpIndex op) const;
+  std::int64_t precedence(StagedOpIndex op, const InstanceSpec& instance, QueueRole queue) const;
+  void order_ops(std::int32_t instance);
+  void number_actors(const InstanceSpec& instance);
+
+  const StagedGraph* graph_;
+  std::vector<std::int32_t> first_reader_;  // per tensor, one more at the end
+  std::vector<StagedOpIndex> readers_;
+  std::vector<StepPart> parts_;
+  std::vector<InstanceSpec> instances_;
+  std::vector<ActorPlace> places_;
+  std::vector<std::int32_t> generations_;  // by operator
+  std::vector<std::vector<std::int32_t>> of_stage_;
+};
+
+}  // namespace sextant

@@ -1,0 +1,218 @@
+// Matches the table of fused kinds against the staged graph and rebuilds its list of operators.
+#include "compiler/words/fusion.h"
+
+#include "core/base/at.h"
+#include "core/graphs/fused_kinds.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace sextant {
+namespace {
+
+bool contains(const std::vector<StagedTensorIndex>& tensors, StagedTensorIndex tensor) {
+  return std::find(tensors.begin(), tensors.end(), tensor) != tensors.end();
+}
+
+class Fusion {
+ public:
+  Fusion(const StagedGraph& graph, const CostModel& cost)
+      : graph_(graph), readers_(graph.tensors.size()), chain_of_(graph.ops.size(), -1) {
+    for (const FusedKind& kind : fused_kinds())
+      if (cost.fuses(kind.kind)) kinds_.push_back(&kind);
+    if (kinds_.empty()) return;
+    for (std::size_t op = 0; op < graph.ops.size(); ++op)
+      for (const StagedTensorIndex in : graph.ops[op].in) {
+        std::vector<StagedOpIndex>& readers = at(readers_, in);
+        const auto reader = static_cast<StagedOpIndex>(op);
+        if (readers.empty() || readers.back() != reader) readers.push_back(reader);
+      }
+    find_chains();
+  }
+
+  StagedGraph run() const {
+    if (chains_.empty()) return graph_;
+    StagedGraph fused;
+    fused.placements = graph_.placements;
+    fused.tensors = graph_.tensors;
+    fused.micro_batches = graph_.micro_batches;
+    fused.chunk_of_layer = graph_.chunk_of_layer;
+    fused.ops.reserve(graph_.ops.size());
+    std::vector<StagedOpIndex> new_index(graph_.ops.size(), -1);
+    for (std::size_t op = 0; op < graph_.ops.size(); ++op) {
+      const auto index = static_cast<StagedOpIndex>(op);
+      if (chain_of_[op] < 0) {
+        new_index[op] = static_cast<StagedOpIndex>(fused.ops.size());
+        fused.ops.push_back(graph_.ops[op]);
+        continue;
+      }
+      const Chain& chain = at(chains_, chain_of_[op]);
+      if (chain.last() != index) continue;
+      for (const StagedOpIndex member : chain.ops)
+        at(new_index, member) = static_cast<StagedOpIndex>(fused.ops.size());
+      fused.ops.push_back(make_op(chain));
+    }
+    for (StagedTensor& tensor : fused.tensors) tensor.producer = at(new_index, tensor.producer);
+    for (StagedOp& op : fused.ops)
+      if (op.communication && op.communication->peer >= 0)
+        op.communication->peer = at(new_index, op.communication->peer);
+    return fused;
+  }
+
+ private:
+  struct Chain {
+    const FusedKind* kind = nullptr;
+    std::vector<StagedOpIndex> ops;
+    // Siblings may stand in another order than the kind names them in.
+    StagedOpIndex last() const { return *std::max_element(ops.begin(), ops.end()); }
+  };
+
+  // The largest first, wherever they begin: a short one before it may want its members.
+  void find_chains() {
+    for (std::size_t size = FusedKind::kMostLinks; size > 1; --size) find_chains_of(size);
+  }
+
+  void find_chains_of(std::size_t size) {
+    for (std::size_t op = 0; op < graph_.ops.size(); ++op) {
+      if (chain_of_[op] >= 0) continue;
+      for (const FusedKind* kind : kinds_) {
+        if (kind->members().size() != size) continue;
+        const std::vector<StagedOpIndex> ops = match(static_cast<StagedOpIndex>(op), *kind);
+        if (ops.empty()) continue;
+        for (const StagedOpIndex member : ops)
+          at(chain_of_, member) = static_cast<std::int32_t>(chains_.size());
+        chains_.push_back({kind, ops});
+        break;
+      }
+    }
+  }
+
+  // Empty when no chain of the kind begins with the operator.
+  std::vector<StagedOpIndex> match(StagedOpIndex first, const FusedKind& kind) const {
+    const auto links = kind.members();
+    if (at(graph_.ops, first).kind != links.front().kind || !may_join(first, first)) return {};
+    Chain chain{&kind, {first}};
+    for (const FusedKind::Link& link : links.subspan(1)) {
+      const auto next = link.shares ? sibling(chain.ops.back(), first, link)
+                                    : next_link(chain.ops.back(), first, link);
+      if (!next) return {};
+      chain.ops.push_back(*next);
+    }
+    return is_closed(chain) ? chain.ops : std::vector<StagedOpIndex>();
+  }
+
+  std::optional<StagedOpIndex> sibling(StagedOpIndex before, StagedOpIndex first,
+                                       const FusedKind::Link& link) const {
+    const auto input = [&](StagedOpIndex op, int position) {
+      return at(at(graph_.ops, op).in, position);
+    };
+    const StagedTensorIndex tensor = input(before, *link.shares);
+    for (const StagedOpIndex reader : at(readers_, tensor))
+      if (reader != before && at(graph_.ops, reader).kind == link.kind && may_join(reader, first) &&
+          input(reader, link.reads_at) == tensor)
+        return reader;
+    return std::nullopt;
+  }
+
+  std::optional<StagedOpIndex> next_link(StagedOpIndex before, StagedOpIndex first,
+                                         const FusedKind::Link& link) const {
+    const StagedTensorIndex tensor = at(graph_.ops, before).out.front();
+    for (const StagedOpIndex reader : at(readers_, tensor)) {
+      const StagedOp& op = at(graph_.ops, reader);
+      if (op.kind != link.kind || !may_join(reader, first)) continue;
+      const auto reads = std::count(op.in.begin(), op.in.end(), tensor);
+      const auto position = std::find(op.in.begin(), op.in.end(), tensor) - op.in.begin();
+      if (reads == 1 && (link.reads_at == FusedKind::kAnyInput || position == link.reads_at))
+        return reader;
+    }
+    return std::nullopt;
+  }
+
+  bool may_join(StagedOpIndex index, StagedOpIndex first) const {
+    const StagedOp& op = at(graph_.ops, index);
+    const StagedOp& other = at(graph_.ops, first);
+    return at(chain_of_, index) < 0 && op.queue == QueueRole::kCompute && op.members.empty() &&
+           !op.out.empty() && op.stage == other.stage && op.layer == other.layer &&
+           op.phase == other.phase && op.rate == other.rate &&
+           std::none_of(op.out.begin(), op.out.end(),
+                        [&](StagedTensorIndex out) { return at(graph_.tensors, out).is_state; });
+  }
+
+  // All members may act when the last one does, in the order of the kind: nobody outside reads
+  // their results before, none reads what a later one makes, and no state that they read is updated
+  // before.
+  bool is_closed(const Chain& chain) const {
+    const std::vector<StagedOpIndex>& ops = chain.ops;
+    const StagedOpIndex last = chain.last();
+    const auto is_member = [&](StagedOpIndex op) {
+      return std::find(ops.begin(), ops.end(), op) != ops.end();
+    };
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      const StagedOpIndex member = ops[i];
+      for (const StagedTensorIndex in : at(graph_.ops, member).in) {
+        const StagedTensor& tensor = at(graph_.tensors, in);
+        if (tensor.is_state && tensor.producer < last) return false;
+        // Siblings act in the order of the kind, wherever they stood.
+        if (std::find(ops.begin() + static_cast<std::ptrdiff_t>(i), ops.end(), tensor.producer) !=
+            ops.end())
+          return false;
+      }
+      for (const StagedTensorIndex out : at(graph_.ops, member).out)
+        for (const StagedOpIndex reader : at(readers_, out))
+          if (!is_member(reader) && reader < last) return false;
+    }
+    return true;
+  }
+
+  StagedOp make_op(const Chain& chain) const {
+    StagedOp fused = at(graph_.ops, chain.last());
+    fused.kind = chain.kind->kind;
+    fused.attributes = {};
+    fused.in.clear();
+    fused.out.clear();
+    std::vector<StagedTensorIndex> made;
+    for (const StagedOpIndex index : chain.ops) {
+      const StagedOp& op = at(graph_.ops, index);
+      fused.members.push_back({op.kind, op.name, op.attributes, op.in, op.out});
+      for (const StagedTensorIndex in : op.in)
+        if (!contains(made, in) && !contains(fused.in, in)) fused.in.push_back(in);
+      for (const StagedTensorIndex out : op.out) {
+        made.push_back(out);
+        (is_inner(chain, out) ? fused.inner : fused.out).push_back(out);
+      }
+    }
+    return fused;
+  }
+
+  bool is_inner(const Chain& chain, StagedTensorIndex tensor) const {
+    const std::vector<StagedOpIndex>& readers = at(readers_, tensor);
+    return !readers.empty() &&
+           std::all_of(readers.begin(), readers.end(), [&](StagedOpIndex reader) {
+             return std::find(chain.ops.begin(), chain.ops.end(), reader) != chain.ops.end();
+           });
+  }
+
+  const StagedGraph& graph_;
+  std::vector<const FusedKind*> kinds_;              // that the device has
+  std::vector<std::vector<StagedOpIndex>> readers_;  // by tensor
+  std::vector<Chain> chains_;
+  std::vector<std::int32_t> chain_of_;  // by operator, -1: none
+};
+
+}  // namespace
+
+bool fuses_anything(const CostModel& cost) {
+  const auto kinds = fused_kinds();
+  return std::any_of(kinds.begin(), kinds.end(),
+                     [&](const FusedKind& kind) { return cost.fuses(kind.kind); });
+}
+
+StagedGraph fuse_operators(const StagedGraph& graph, const CostModel& cost) {
+  return Fusion(graph, cost).run();
+}
+
+}  // namespace sextant

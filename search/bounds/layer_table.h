@@ -1,0 +1,67 @@
+// What layers take in the strategies of a search (compiler/expand/layer_cells.h), from a model of
+// three blocks: its middle one stands for all layers of the whole model that are the same
+// operators.
+#pragma once
+
+#include "compiler/expand/layer_cells.h"
+#include "core/base/stop_poll.h"
+#include "core/costs/cluster.h"
+#include "search/bounds/shorter_model.h"
+#include "search/problem/candidate.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sextant {
+
+struct StagedLayer {
+  // Of the strategy itself the first. Where its products are whole, others say what it takes at
+  // least in pieces: with measured kernels as far as all can be asked of them.
+  std::vector<CutLayerCells> cells;
+  std::int64_t num_ops = 0;  // of its graph, so at least of the layer
+
+  const LayerCells& own() const { return cells.front().cut; }
+  // nullptr: not known of so many.
+  const CutLayerCells* in_pieces(std::int64_t pieces) const;
+};
+
+// A run of so many ranks lies among nodes and tiers like every other run of that length.
+bool lies_alike(const Cluster& cluster, std::int64_t ranks);
+
+class LayerTable {
+ public:
+  // All arguments outlive it.
+  LayerTable(const SearchModels& models, const Cluster& cluster, ShorterModel& shorter)
+      : models_(models), cluster_(cluster), shorter_(shorter) {}
+
+  // With the recomputation of `strategy`, of which kLayers is not asked for. nullptr: not known, or
+  // the model cannot have the strategy. Stops while it stages.
+  const StagedLayer* staged(const Strategy& strategy, const StopPoll& stop);
+  const LayerCells* cells(const Strategy& strategy, const StopPoll& stop) {
+    const StagedLayer* const layer = staged(strategy, stop);
+    return layer == nullptr ? nullptr : &layer->own();
+  }
+  bool is_staged(const Strategy& strategy) const;
+  // Bytes of gradients of the middle layer that are pending over dp when a step of `plain`, whose
+  // dp is 2 and that has nothing else, has made them; nothing where the model cannot have it.
+  std::optional<Bytes> pending_gradients(const Strategy& plain, const StopPoll& stop) const;
+  // How many kinds of layers were staged; where ep, cp and tp are all in use it counts several
+  // times, for boxing among three axes takes so much longer.
+  std::int64_t staging_work() const { return staging_work_; }
+
+ private:
+  bool applies_to(const Strategy& strategy) const;
+  StagedGraph staged_graph(const Strategy& strategy, const StopPoll& stop) const;
+  std::optional<StagedLayer> made(const Strategy& strategy, const StopPoll& stop) const;
+
+  const SearchModels& models_;
+  const Cluster& cluster_;
+  ShorterModel& shorter_;
+  std::map<std::string, std::optional<StagedLayer>> known_;
+  std::int64_t staging_work_ = 0;
+};
+
+}  // namespace sextant

@@ -1,0 +1,91 @@
+// The roofline of each device kind, and the best rate that was measured on it.
+#include "search/bounds/least_costs.h"
+
+#include "core/graphs/kernel_names.h"
+#include "simulator/costs/models.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+namespace sextant {
+namespace {
+
+constexpr std::size_t kLastBit = 63;  // kinds beyond it share the last bit
+
+std::string_view family_of(std::string_view kernel) { return kernel.substr(0, kernel.find(':')); }
+
+void keep_least(double& least, double value) {
+  if (value > 0 && (least == 0 || value < least)) least = value;
+}
+
+}  // namespace
+
+LeastCosts::LeastCosts(const Cluster& cluster, DType compute_dtype, const CostModel& real)
+    : cluster_(cluster), real_(real) {
+  devices_.push_back(device_of(cluster, cluster.device, compute_dtype));
+  for (const OtherDevices& other : cluster.other_devices)
+    devices_.push_back(device_of(cluster, other.device, compute_dtype));
+}
+
+LeastCosts::Device LeastCosts::device_of(const Cluster& cluster, const DeviceKind& kind,
+                                         DType dtype) {
+  Cluster alike = cluster;
+  alike.device = kind;
+  alike.other_devices.clear();
+  Device device;
+  device.roofline = make_roofline(alike, dtype);
+  if (!kind.measured || kind.measured->dtype != dtype) return device;
+  for (const MeasuredKernel& kernel : kind.measured->kernels) {
+    const bool has_extents = matmul_extents(kernel.kernel).has_value();
+    Rates& rates =
+        has_extents ? device.products[std::string(family_of(kernel.kernel))] : device.others;
+    if (kernel.flops > 0) keep_least(rates.per_flop, kernel.seconds / kernel.flops);
+    if (kernel.bytes.value > 0)
+      keep_least(rates.per_byte, kernel.seconds / static_cast<double>(kernel.bytes.value));
+  }
+  return device;
+}
+
+DeviceKinds LeastCosts::kinds_of(std::int64_t first_rank, std::int64_t ranks) const {
+  if (devices_.size() == 1) return 1;
+  DeviceKinds kinds = 0;
+  for (std::int64_t rank = first_rank; rank < first_rank + ranks; ++rank) {
+    const DeviceKind* const device = &cluster_.device_of(Rank(static_cast<std::int32_t>(rank)));
+    std::size_t kind = 0;
+    for (std::size_t i = 0; i < cluster_.other_devices.size(); ++i)
+      if (device == &cluster_.other_devices[i].device) kind = i + 1;
+    kinds |= DeviceKinds{1} << std::min(kind, kLastBit);
+  }
+  return kinds;
+}
+
+Duration LeastCosts::duration_on(const Device& device, const Work& work) {
+  const Duration modelled = device.roofline->duration(work);
+  const auto product = device.products.find(family_of(work.kernel));
+  const double bytes = static_cast<double>(work.read.value + work.written.value);
+  double seconds = 0;
+  if (product != device.products.end())
+    seconds = product->second.per_flop * work.flops;
+  else
+    seconds = device.others.per_byte * bytes;
+  const bool was_measured =
+      product != device.products.end() ? product->second.per_flop > 0 : device.others.per_byte > 0;
+  if (!was_measured) return modelled;
+  // Rounded down: a time is rounded once, to the nearest picosecond.
+  const auto measured = Duration(static_cast<std::int64_t>(seconds * 1e12 * (1 - 1e-9)));
+  return std::min(modelled, measured);
+}
+
+Duration LeastCosts::duration(DeviceKinds kinds, const Work& work) const {
+  std::optional<Duration> least;
+  for (std::size_t kind = 0; kind < devices_.size(); ++kind) {
+    if ((kinds >> std::min(kind, kLastBit) & 1) == 0) continue;
+    const Duration own = duration_on(devices_[kind], work);
+    least = least ? std::min(*least, own) : own;
+  }
+  return least.value_or(Duration());
+}
+
+}  // namespace sextant

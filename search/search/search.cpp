@@ -1,0 +1,642 @@
+// Best first through the tree of strategies: subtrees fall to bounds, leaves are compiled and
+// simulated in the order of a guess, neighbours of the best in between.
+
+#include "search/search/search.h"
+
+#include "core/base/at.h"
+#include "core/base/check.h"
+#include "core/text/counted_text.h"
+#include "core/text/part_text.h"
+#include "search/bounds/estimate.h"
+#include "search/bounds/node_facts.h"
+#include "search/search/open_nodes.h"
+#include "search/search/pareto.h"
+#include "search/search/search_order.h"
+#include "search/space/conditions.h"
+#include "search/space/neighbours.h"
+#include "search/space/space.h"
+
+#include <algorithm>
+#include <cctype>
+#include <limits>
+#include <mutex>
+#include <tuple>
+#include <utility>
+
+namespace sextant {
+
+namespace {
+
+std::string text_of_excess(Bytes needed, const std::vector<LibraryUse>& libraries,
+                           Bytes available) {
+  const std::string beside =
+      libraries.empty()
+          ? ""
+          : fmt::format(" (libraries {}: {})", to_text(total(libraries)), to_text(libraries));
+  return fmt::format("memory: {}{}", part_text(needed, available), beside);
+}
+
+// A reason without its numbers, names and hints: what refusals of one kind have in common.
+std::string kind_of_reason(const std::string& reason) {
+  std::string kind;
+  bool quoted = false;
+  for (const char c : reason.substr(0, reason.find(';'))) {
+    if (c == '\'') quoted = !quoted;
+    if (!quoted && std::isdigit(static_cast<unsigned char>(c)) == 0) kind += c;
+  }
+  return kind;
+}
+
+// What a plan is thought to take, in bounds of a node: the operators of the model count so many,
+// and staging three blocks counts so many.
+constexpr std::int64_t kBoundsPerOp = 4, kBoundsPerStaging = 400;
+
+class Search {
+ public:
+  Search(const SearchProblem& problem, const SearchLimits& limits)
+      : problem_(problem),
+        limits_(limits),
+        cluster_(limited(*problem.cluster, limits.memory)),
+        models_(make_search_models(problem)),
+        costs_(cluster_, problem.compute_dtype, *models_.cost),
+        filter_(limits.fixed, limits.forbidden),
+        first_(first_graph(problem)),
+        space_(cluster_.num_devices(), problem.global_batch, facts_of(first_.training), filter_),
+        estimator_(cluster_, costs_, CommunicationSketch(first_.training, first_.samples)),
+        facts_(problem, cluster_, costs_, first_, models_, stop_poll_) {
+    models_.cluster = &cluster_;
+  }
+
+  SearchResult run() {
+    result_.constraints = space_.constraints();
+    find_meshes();
+    for (const SpaceNode& mesh : meshes_) {
+      result_.counted += space_.count(mesh);
+      open_.push({.node = mesh});
+    }
+    while (!ends()) {
+      std::optional<OpenNode> leaf = next_neighbour();
+      const bool is_neighbour = leaf.has_value();
+      if (!leaf) leaf = next_leaf();
+      if (!leaf) break;
+      // Neighbours are in the tree all the time.
+      if (!evaluate(*leaf) && !is_neighbour) open_.push(std::move(*leaf));
+      raise_least_bounds();
+    }
+    finish();
+    return std::move(result_);
+  }
+
+ private:
+  void find_meshes() {
+    meshes_ = space_.meshes();
+    if (meshes_.empty())
+      refuse_empty_space(cluster_.num_devices(), problem_.global_batch, facts_of(first_.training),
+                         filter_);
+    for (SpaceNode& mesh : meshes_)
+      mesh.strategy.pins.insert(mesh.strategy.pins.begin(), problem_.pins.begin(),
+                                problem_.pins.end());
+  }
+
+  // --- order -------------------------------------------------------------------------------------
+
+  double key_of(const OpenNode& open) const {
+    const double key = order_.key_of(open, facts_.room_of(open.node.strategy, 0));
+    // What will hardly join the front comes late.
+    constexpr double kLate = 2;
+    return limits_.pareto && !is_promising(open, 1) ? kLate * key : key;
+  }
+
+  // By guess, no plan is better by more than the factor in time and in memory.
+  bool is_promising(const OpenNode& open, double margin) const {
+    if (open.node.level < Level::kRecompute) return true;
+    const Guess promise = order_.promise_of(open);
+    const Bytes libraries = total(library_memory(cluster_.device, 0));
+    const double seconds = promise.seconds / margin;
+    const double bytes = (promise.bytes + static_cast<double>(libraries.value)) / margin;
+    // Beyond these nothing is a time or a size.
+    constexpr double kMostSeconds = 1e6, kMostBytes = 1e18;
+    if (!(seconds < kMostSeconds && bytes < kMostBytes)) return false;
+    return !front_.covers(duration_from_seconds(seconds), Bytes(static_cast<std::int64_t>(bytes)));
+  }
+
+  // --- the tree ----------------------------------------------------------------------------------
+
+  // Leaves below that have no fate yet: neighbours of a best plan are compiled out of turn.
+  std::int64_t undone(const SpaceNode& node) const {
+    const auto done = std::count_if(done_.begin(), done_.end(), [&](const Strategy& strategy) {
+      return space_.contains(node, strategy);
+    });
+    return space_.count(node) - done;
+  }
+  bool is_done(const Strategy& strategy) const {
+    return std::find(done_.begin(), done_.end(), strategy) != done_.end();
+  }
+
+  bool cannot_win(const OpenNode& open) const {
+    if (!limits_.use_bounds) return false;
+    if (limits_.pareto) return front_.covers(open.bound, open.least_memory);
+    return best_ && best_->step_time <= open.bound;
+  }
+
+  // What is known of a node below another one; nothing when it has met its fate.
+  std::optional<OpenNode> considered(SpaceNode node, const OpenNode& parent) {
+    OpenNode open{
+        .node = std::move(node), .bound = parent.bound, .least_memory = parent.least_memory};
+    try {
+      require_pins_fit(open.node.strategy);
+      // One level differs from the one above in nothing that a bound sees.
+      if (open.node.level != Level::kSequence)
+        open.bound = std::max(parent.bound, facts_.bound_with_replicas(open.node));
+      if (cut_by_bound(open)) return std::nullopt;
+      if (open.node.level >= Level::kSchedule && open.node.level != Level::kSequence) {
+        const NodeFacts::Excess excess = facts_.excess_of(open.node);
+        if (excess.missing > Bytes(0)) {
+          cut_by_memory(open.node, excess);
+          return std::nullopt;
+        }
+        open.least_memory = std::max(open.least_memory, excess.least);
+        if (cut_by_bound(open)) return std::nullopt;
+      }
+      if (open.node.level >= Level::kMicroBatch)
+        open.guess = estimator_.guess(facts_.profile_of(open.node.strategy), open.node,
+                                      facts_.places_of(open.node.strategy),
+                                      facts_.micro_batches_of(open.node.strategy));
+    } catch (const Error& error) {
+      if (!is_refusal(error)) throw;
+      refuse(open.node, error.what());
+      return std::nullopt;
+    } catch (const CompileStopped&) {
+      stopped_ = true;  // what is known so far holds
+    }
+    open.key = key_of(open);
+    return open;
+  }
+
+  // Returns how many children there were.
+  std::int64_t expand(const OpenNode& open) {
+    std::vector<SpaceNode> children = space_.children(open.node);
+    for (SpaceNode& child : children) {
+      if (is_stopped()) {  // what is known of the parent holds for it
+        open_.push(
+            {.node = std::move(child), .bound = open.bound, .least_memory = open.least_memory});
+        continue;
+      }
+      if (child.level == Level::kPieces && is_done(child.strategy)) continue;
+      if (auto known = considered(std::move(child), open)) open_.push(std::move(*known));
+    }
+    return static_cast<std::int64_t>(children.size());
+  }
+
+  // The most promising leaf; nothing when the tree is walked or the search was stopped.
+  std::optional<OpenNode> next_leaf() {
+    while (!is_stopped()) {
+      std::optional<OpenNode> open = open_.pop_first();
+      if (!open) break;
+      if (cut_by_bound(*open)) continue;
+      if (open->node.level == Level::kPieces && raises_bound(*open)) {
+        open_.push(std::move(*open));
+        continue;
+      }
+      // What was learned since may put it behind others.
+      const double key = key_of(*open);
+      if (key > open->key * 1.001) {
+        open->key = key;
+        open_.push(std::move(*open));
+        continue;
+      }
+      if (open->node.level != Level::kPieces) {
+        expand(*open);
+        continue;
+      }
+      if (!is_done(open->node.strategy)) return open;
+    }
+    return std::nullopt;
+  }
+
+  // The gap is held open by what nobody would look into for its guess. After each plan some of what
+  // has the least bounds is looked into, for about the time that it took.
+  void raise_least_bounds() {
+    if (!best_ || !limits_.use_bounds) return;
+    const auto ops = static_cast<std::int64_t>(first_.training.ops().size());
+    std::int64_t left = ops * kBoundsPerOp;
+    while (left > 0 && !ends()) {
+      std::optional<OpenNode> open = open_.pop_least_bound();
+      if (!open) return;
+      if (cut_by_bound(*open) || is_done_leaf(*open)) continue;
+      const std::int64_t staged = facts_.staging_work();
+      const bool is_raised = raises_bound(*open);
+      left -= 1 + (facts_.staging_work() - staged) * kBoundsPerStaging;
+      if (is_raised) {
+        open_.push(std::move(*open));
+      } else if (open->node.level != Level::kPieces) {
+        left -= expand(*open);
+      } else {  // only compiling says more of it
+        open_.push(std::move(*open));
+        return;
+      }
+    }
+  }
+  bool is_done_leaf(const OpenNode& open) const {
+    return open.node.level == Level::kPieces && is_done(open.node.strategy);
+  }
+
+  // Adds what is known of layers to the bound, rung by rung; of a leaf its own layers come before
+  // it is compiled, which takes far longer. False: it is there already, or nothing is known.
+  bool raises_bound(OpenNode& open) {
+    if (!limits_.use_bounds || open.node.level < Level::kMicroBatch) return false;
+    try {
+      while (const std::optional<Rung> next = next_rung(open)) {
+        open.rung = *next;
+        const std::optional<Duration> raised = bound_at(*next, open);
+        if (*next == Rung::kOwnLayers && facts_.knows_layers(open.node.strategy)) {
+          open.with_layers = raised;
+          order_.note_layers(open);
+        }
+        if (!raised || *raised <= open.bound) continue;
+        open.bound = *raised;
+        return true;
+      }
+      return false;
+    } catch (const CompileStopped&) {
+      stopped_ = true;
+      return false;
+    }
+  }
+
+  std::optional<Rung> next_rung(const OpenNode& open) const {
+    const bool is_leaf = open.node.level == Level::kPieces;
+    // There is nothing to cut yet, but its own layers say which leaf is the most promising.
+    if (!best_) {
+      if (!is_leaf || open.rung == Rung::kOwnLayers) return std::nullopt;
+      return Rung::kOwnLayers;
+    }
+    switch (open.rung) {
+      case Rung::kOwnWork:
+        // Below it much is cut for its memory, at less than staging takes.
+        if (open.node.level == Level::kMicroBatch && !knows(open, Rung::kLayers))
+          return std::nullopt;
+        return Rung::kLayers;
+      case Rung::kLayers:
+        if (open.node.level == Level::kMicroBatch && !knows(open, Rung::kMicroBatchLayers))
+          return std::nullopt;
+        return Rung::kMicroBatchLayers;
+      case Rung::kMicroBatchLayers:
+        return is_leaf ? std::optional(Rung::kOwnLayers) : std::nullopt;
+      case Rung::kOwnLayers:
+        return std::nullopt;
+    }
+    return std::nullopt;
+  }
+  static NodeFacts::Share share_at(Rung rung) {
+    return rung == Rung::kLayers ? NodeFacts::Share::kOfAllSamples
+                                 : NodeFacts::Share::kOfMicroBatch;
+  }
+  bool knows(const OpenNode& open, Rung rung) const {
+    return facts_.knows_choices(space_.layer_choices(open.node), share_at(rung));
+  }
+  std::optional<Duration> bound_at(Rung rung, const OpenNode& open) {
+    if (rung == Rung::kOwnLayers) return facts_.bound_with_layers(open.node.strategy);
+    return facts_.bound_with_choices(open.node, space_.layer_choices(open.node), share_at(rung),
+                                     open.bound);
+  }
+
+  // Strategies one step away from the best, or from one of the front, every other time.
+  std::optional<OpenNode> next_neighbour() {
+    neighbours_turn_ = !neighbours_turn_;
+    if (!neighbours_turn_ || !best_) return std::nullopt;
+    if (!limits_.pareto && neighbours_of_ != best_->strategy) find_neighbours(best_->strategy);
+    while (true) {
+      while (!neighbours_.empty()) {
+        OpenNode open = std::move(neighbours_.back());
+        neighbours_.pop_back();
+        if (is_done(open.node.strategy)) continue;
+        while (!cannot_win(open) && raises_bound(open)) {
+        }
+        if (!is_near(open) || cannot_win(open)) continue;
+        // By its layers it may be behind another one.
+        open.key = key_of(open);
+        if (neighbours_.empty() || open.key <= neighbours_.back().key) return open;
+        put_neighbour(std::move(open));
+      }
+      if (unvisited_.empty()) return std::nullopt;
+      const Strategy from = std::move(unvisited_.back());
+      unvisited_.pop_back();
+      find_neighbours(from);
+    }
+  }
+
+  static bool is_less_promising(const OpenNode& a, const OpenNode& b) { return a.key > b.key; }
+
+  // The most promising is taken first, from behind.
+  void put_neighbour(OpenNode open) {
+    const auto place =
+        std::upper_bound(neighbours_.begin(), neighbours_.end(), open, is_less_promising);
+    neighbours_.insert(place, std::move(open));
+  }
+
+  bool is_near(const OpenNode& open) const {
+    constexpr double kPromising = 1.1;
+    if (limits_.pareto) return is_promising(open, kPromising);
+    return key_of(open) < to_seconds(best_->step_time) * kPromising;
+  }
+
+  void find_neighbours(const Strategy& from) {
+    neighbours_of_ = from;
+    neighbours_.clear();
+    for (Strategy& strategy : neighbours_in(space_, meshes_, from)) {
+      if (is_stopped()) return;
+      SpaceNode node{Level::kPieces, std::move(strategy)};
+      if (is_done(node.strategy)) continue;
+      // Their fates are the tree's to tell; what is known here is only looked at.
+      try {
+        OpenNode open{.node = std::move(node)};
+        open.bound = facts_.bound_with_replicas(open.node);
+        const NodeFacts::Excess excess = facts_.excess_of(open.node);
+        open.least_memory = excess.least;
+        if (cannot_win(open) || excess.missing > Bytes(0)) continue;
+        open.guess = estimator_.guess(facts_.profile_of(open.node.strategy), open.node,
+                                      facts_.places_of(open.node.strategy),
+                                      facts_.micro_batches_of(open.node.strategy));
+        open.key = key_of(open);
+        neighbours_.push_back(std::move(open));
+      } catch (const Error& error) {
+        if (!is_refusal(error)) throw;
+      } catch (const CompileStopped&) {
+        stopped_ = true;
+        return;
+      }
+    }
+    std::stable_sort(neighbours_.begin(), neighbours_.end(), is_less_promising);
+    constexpr std::size_t kMost = 16;
+    if (neighbours_.size() > kMost)
+      neighbours_.erase(neighbours_.begin(), neighbours_.end() - kMost);
+  }
+
+  // Words of a pin are one for each axis of the mesh.
+  static void require_pins_fit(const Strategy& strategy) {
+    const std::size_t axes = axes_of(strategy).count;
+    for (const WordPin& pin : strategy.pins)
+      require(pin.words.size() == axes, ErrorCode::kInfeasible,
+              "{} has {}, and the mesh of the strategy {}", to_string(pin),
+              counted(pin.words.size(), "word"), counted(axes, "axis", "axes"));
+  }
+
+  // --- fates -------------------------------------------------------------------------------------
+
+  // False: it was stopped, and the leaf has no fate.
+  bool evaluate(const OpenNode& leaf) {
+    const Strategy& strategy = leaf.node.strategy;
+    ++since_best_;
+    try {
+      require_pins_fit(strategy);
+      Candidate candidate = evaluate_strategy(facts_.graph_of(strategy), strategy,
+                                              problem_.global_batch, models_, stop_poll_);
+      candidate.lower_bound = leaf.bound;
+      order_.learn(leaf, candidate, facts_.room_of(strategy, 0));
+      if (candidate.needed_memory > candidate.capacity) {
+        order_.note_miss();
+        miss(candidate);
+      } else {
+        order_.note_plan(strategy);
+        keep(std::move(candidate));
+      }
+    } catch (const Error& error) {
+      if (!is_refusal(error)) throw;
+      order_.note_refusal(strategy);
+      refuse(leaf.node, error.what());
+    } catch (const CompileStopped&) {
+      stopped_ = true;
+      return false;
+    }
+    ++result_.compiled;
+    done_.push_back(strategy);
+    report(strategy);
+    return true;
+  }
+
+  void keep(Candidate candidate) {
+    ++result_.simulated;
+    if (!best_ || candidate.step_time < best_->step_time) {
+      best_ = candidate;
+      since_best_ = 0;
+      if (limits_.improved) limits_.improved(candidate);
+    }
+    if (limits_.pareto && front_.add(candidate.step_time, candidate.most_needed)) {
+      since_best_ = 0;
+      unvisited_.push_back(candidate.strategy);
+    }
+    result_.plans.push_back(std::move(candidate));
+  }
+
+  Rejection& rejection(Rejection::Kind kind, const std::string& what) {
+    const auto known =
+        std::find_if(result_.rejections.begin(), result_.rejections.end(),
+                     [&](const Rejection& one) { return one.kind == kind && one.what == what; });
+    if (known != result_.rejections.end()) return *known;
+    result_.rejections.push_back({kind, what, 0, {}, ""});
+    return result_.rejections.back();
+  }
+
+  bool cut_by_bound(const OpenNode& open) {
+    if (!cannot_win(open)) return false;
+    result_.cut_by_bound += undone(open.node);
+    return true;
+  }
+
+  void cut_by_memory(const SpaceNode& node, const NodeFacts::Excess& excess) {
+    const std::int64_t leaves = undone(node);
+    if (leaves == 0) return;
+    result_.cut_by_memory += leaves;
+    Rejection& kind = rejection(Rejection::Kind::kMemoryBound, "");
+    kind.count += leaves;
+    if (kind.reason.empty() || excess.missing < least_bound_excess_) {
+      least_bound_excess_ = excess.missing;
+      kind.example = node.strategy;
+      const auto libraries = library_memory(cluster_.device, 0);
+      const Bytes beside = total(libraries);
+      kind.reason =
+          "at least " + text_of_excess(excess.needed + beside, libraries, excess.room + beside);
+    }
+    if (!best_) cut_.push({.node = node, .key = static_cast<double>(excess.missing.value)});
+  }
+
+  void miss(const Candidate& candidate) {
+    ++result_.cut_by_memory;
+    result_.misses.push_back(candidate);
+    Rejection& kind = rejection(Rejection::Kind::kMemoryPlan, "");
+    ++kind.count;
+    if (is_closest(candidate)) {
+      kind.example = candidate.strategy;
+      kind.reason =
+          text_of_excess(candidate.needed_memory, candidate.libraries, candidate.capacity);
+      closest_ = {candidate.strategy, candidate.needed_memory, candidate.capacity};
+    }
+  }
+  bool is_closest(const Candidate& candidate) const {
+    return !closest_ ||
+           candidate.needed_memory - candidate.capacity < closest_->needed - closest_->capacity;
+  }
+
+  void refuse(const SpaceNode& node, const std::string& reason) {
+    const std::int64_t leaves = undone(node);
+    if (leaves == 0) return;
+    result_.refused += leaves;
+    Rejection& kind = rejection(Rejection::Kind::kRefused, kind_of_reason(reason));
+    if (kind.count == 0) {
+      kind.example = node.strategy;
+      kind.reason = reason;
+    }
+    kind.count += leaves;
+  }
+
+  // --- the end -----------------------------------------------------------------------------------
+
+  void report(const Strategy& strategy) const {
+    if (!limits_.progress) return;
+    const std::string best =
+        best_ ? fmt::format(
+                    "best {}, gap {:.1f} %", to_text(best_->step_time),
+                    100 * gap_of(best_->step_time, std::min(open_.least_bound(), best_->step_time)))
+              : std::string("none yet");
+    limits_.progress(
+        fmt::format("{}, {}: {}", counted(result_.compiled, "plan"), best, to_string(strategy)));
+  }
+
+  static double gap_of(Duration best, Duration bound) {
+    return to_seconds(best - bound) / to_seconds(best);
+  }
+
+  bool is_good_enough() const {
+    return best_ && limits_.enough_gap > 0 && !limits_.pareto &&
+           gap_of(best_->step_time, std::min(open_.least_bound(), best_->step_time)) <=
+               limits_.enough_gap;
+  }
+  bool is_stopped() {
+    if (!stopped_ && asks_to_stop()) stopped_ = true;
+    return stopped_;
+  }
+  bool asks_to_stop() {
+    if (!limits_.stop) return false;
+    const std::lock_guard lock(stop_mutex_);
+    return limits_.stop();
+  }
+  bool ends() {
+    const bool is_tired = limits_.patience && best_ && since_best_ >= *limits_.patience;
+    return is_tired || is_stopped() || is_good_enough();
+  }
+
+  void finish() {
+    Duration least(std::numeric_limits<std::int64_t>::max());
+    open_.for_each([&](const OpenNode& open) {
+      const std::int64_t leaves = undone(open.node);
+      if (cannot_win(open)) {
+        result_.cut_by_bound += leaves;
+      } else if (leaves > 0) {
+        result_.open += leaves;
+        least = std::min(least, open.bound);
+      }
+    });
+    std::stable_sort(result_.plans.begin(), result_.plans.end(),
+                     [](const Candidate& a, const Candidate& b) {
+                       if (a.step_time != b.step_time) return a.step_time < b.step_time;
+                       return to_string(a.strategy) < to_string(b.strategy);
+                     });
+    if (best_) least = std::min(least, best_->step_time);
+    if (best_ || result_.open > 0) result_.lower_bound = least;
+    if (!best_) find_closest();  // after the counts, which say whether the search is complete
+    std::sort(result_.rejections.begin(), result_.rejections.end(),
+              [](const Rejection& a, const Rejection& b) {
+                return std::tie(a.kind, a.what) < std::tie(b.kind, b.what);
+              });
+  }
+
+  // Without a plan: what needs least, down to the leaves, and one that was compiled.
+  void find_closest() {
+    try {
+      // What is open may need less than all that was cut.
+      if (result_.complete()) find_least_memory();
+    } catch (const CompileStopped&) {
+      stopped_ = true;
+    }
+    result_.closest = closest_;
+  }
+  void find_least_memory() {
+    while (!is_stopped()) {
+      const std::optional<OpenNode> popped = cut_.pop_first();
+      if (!popped) return;
+      const OpenNode& least = *popped;
+      if (least.node.level == Level::kPieces) {
+        const NodeFacts::Excess excess = facts_.excess_of(least.node);
+        result_.least_memory = excess.needed + total(library_memory(cluster_.device, 0));
+        for (const Candidate& miss : result_.misses)
+          result_.least_memory = std::min(*result_.least_memory, miss.needed_memory);
+        compile_closest(least.node.strategy);
+        return;
+      }
+      for (SpaceNode& child : space_.children(least.node)) {
+        const double missing = static_cast<double>(facts_.excess_of(child).missing.value);
+        cut_.push({.node = std::move(child), .key = missing});
+      }
+    }
+  }
+  void compile_closest(const Strategy& strategy) {
+    if (is_stopped()) return;
+    try {
+      const Candidate candidate = evaluate_strategy(facts_.graph_of(strategy), strategy,
+                                                    problem_.global_batch, models_, stop_poll_);
+      if (is_closest(candidate)) closest_ = {strategy, candidate.needed_memory, candidate.capacity};
+    } catch (const Error& error) {
+      if (!is_refusal(error)) throw;
+    }
+  }
+
+  const SearchProblem& problem_;
+  const SearchLimits& limits_;
+  const Cluster cluster_;
+  SearchModels models_;
+  const LeastCosts costs_;
+  const StrategyFilter filter_;
+  const FirstGraph first_;
+  const StrategySpace space_;
+  const Estimator estimator_;
+  NodeFacts facts_;
+  SearchOrder order_;
+  std::vector<SpaceNode> meshes_;
+
+  OpenNodes open_;
+  std::vector<Strategy> done_;        // compiled
+  std::vector<OpenNode> neighbours_;  // of one plan, the most promising last
+  std::optional<Strategy> neighbours_of_;
+  std::vector<Strategy> unvisited_;  // of the front, whose neighbours nobody has looked at
+  bool neighbours_turn_ = false;
+  std::int64_t since_best_ = 0;
+
+  OpenNodes cut_;  // by memory, while there is no plan; the key is what is missing
+  Bytes least_bound_excess_;
+  std::optional<ClosestMiss> closest_;
+  std::optional<Candidate> best_;
+  ParetoFront front_;  // of the plans, where it is asked for
+  bool stopped_ = false;
+  std::mutex stop_mutex_;
+  const StopPoll stop_poll_{[this] { return asks_to_stop(); }};
+  SearchResult result_;
+};
+
+}  // namespace
+
+double SearchResult::gap() const {
+  if (plans.empty()) return 1;
+  const double best = to_seconds(plans.front().step_time);
+  return best > 0 ? (best - to_seconds(lower_bound)) / best : 0;
+}
+
+SearchResult search(const SearchProblem& problem, const SearchLimits& limits) {
+  require(problem.cluster != nullptr && problem.training_graph != nullptr, ErrorCode::kUsage,
+          "a search needs a cluster and a training graph");
+  require(problem.global_batch >= 1, ErrorCode::kUsage, "global batch {}, wanted at least 1",
+          problem.global_batch);
+  return Search(problem, limits).run();
+}
+
+}  // namespace sextant
