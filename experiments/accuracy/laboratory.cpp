@@ -3,6 +3,7 @@
 
 #include "core/base/check.h"
 #include "simulator/cluster_files/cluster_file.h"
+#include "simulator/clusters/builtin_devices.h"
 
 #include <algorithm>
 #include <cctype>
@@ -41,10 +42,7 @@ std::optional<double> ports_gigabits(std::string_view text) {
 Cluster a100(std::string_view gpu_type, const std::string& size) {
   Cluster cluster = load_cluster("dgx-a100:nodes=" + size);
   if (gpu_type != "a100_40gb") return cluster;
-  const std::string sheet = "NVIDIA A100 40GB SXM data sheet";
-  cluster.device.name = "A100-SXM4-40GB";
-  cluster.device.memory = Bytes(40 * std::int64_t{1'000'000'000});
-  cluster.device.memory_bandwidth = {1555 * kGiga, Provenance::kPublished, sheet};
+  cluster.device = a100_sxm_40gb();
   return cluster;
 }
 
