@@ -9,7 +9,7 @@ usage: ./test.sh [--fast | --long | --gpu | --sanitize address|thread]
 
   (nothing)            all tests, then the sanitizer subset (protocol, CPU kernels and queues)
   --fast               all tests, no sanitizers
-  --long               as --fast, with 10,000 random plans instead of hundreds (an hour)
+  --long               as --fast, with 10,000 random plans instead of hundreds and larger samples elsewhere (an hour)
   --gpu                where there is a GPU: its tests, compute-sanitizer, times (tools/gpu_test.sh);
                        elsewhere says so and does nothing
   --sanitize address   all tests under address + undefined behaviour sanitizers, in build-asan/

@@ -1,5 +1,5 @@
 // Actors at work: one RankRuntime per rank turns the issue order into launches with fences, on any
-// Device. Counters, credits, Req and Ack are in protocol.h.
+// Device. Counters, credits, Req and Ack are in protocol/protocol.h.
 #pragma once
 
 #include "actor/protocol/device.h"

@@ -79,8 +79,8 @@ struct Tape {
   }
 };
 
-// The third step, as every device is given it (program_waits.h): one rank per class of the graph,
-// or per class that colours split further (rank_classes.h).
+// The third step, as every device is given it (actor/protocol/program_waits.h): one rank per class
+// of the graph, or per class that colours split further (actor/protocol/rank_classes.h).
 Tape record(const PhysicalGraph& graph);
 Tape record(const PhysicalGraph& graph, RankScope scope);
 Tape record(const PhysicalGraph& graph, const GroupMembers& members, const RankClasses& classes);

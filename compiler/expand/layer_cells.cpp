@@ -268,7 +268,8 @@ class LayerPaths {
   }
 
   // The last piece is at least one part in so many: it is the smallest where pieces are uneven, and
-  // at least half as large as others (product_pieces.cpp cuts the last dim but one of each part).
+  // at least half as large as others (compiler/words/product_pieces.cpp cuts the last dim but one
+  // of each part).
   std::int64_t last_piece(StagedOpIndex index) const {
     const Shape& shape = at(graph().tensors, op(index).in.front()).global.shape;
     const std::int64_t extent = shape.rank() >= 2 ? shape[shape.rank() - 2] : 1;

@@ -44,9 +44,10 @@ std::optional<LayerCells> layer_cells(const StagedGraph& staged, int layer, cons
 
 // Cells of layers of a staged graph whose products are whole: `cut`, what they take at least where
 // the products whose sums are pending are cut into a number of pieces up to `pieces`
-// (product_pieces.h): all but the last piece of a sum may be on its way while the product is made.
-// `repeating`: of `cut`, where backward repeats forward in part or all of it, repetitions aside.
-// Forward keeps less then, so more of it may be in fused operators: what may be costs nothing.
+// (compiler/words/product_pieces.h): all but the last piece of a sum may be on its way while the
+// product is made. `repeating`: of `cut`, where backward repeats forward in part or all of it,
+// repetitions aside. Forward keeps less then, so more of it may be in fused operators: what may be
+// costs nothing.
 struct CutLayerCells {
   std::int64_t pieces = 1;
   LayerCells cut, repeating;

@@ -81,7 +81,8 @@ struct Strategy {
   std::vector<int> layers;
   RankOrder order = kUsualOrder;
   std::vector<WordPin> pins;  // in the order given; repeatable
-  // Parts of tp with key/value heads of their own: of the model and not of the user (key_heads.h).
+  // Parts of tp with key/value heads of their own: of the model and not of the user
+  // (compiler/words/key_heads.h).
   std::int64_t key_head_parts = 1;
   bool operator==(const Strategy&) const = default;
 

@@ -9,7 +9,8 @@
 namespace sextant {
 
 // By OpId: an operator acts once per step when it updates state, belongs to the optimizer, sinks
-// sums of the step, or reads nothing that a micro-batch makes.
+// sums of the step, or reads nothing that a micro-batch makes. Sources on the host deliver
+// micro-batches and act for each.
 std::vector<Rate> rates_of(const LogicalGraph& training);
 
 }  // namespace sextant

@@ -8,10 +8,10 @@
 namespace sextant {
 
 // The strategy with `key_head_parts` set where attention has fewer key/value heads than tp has
-// devices, and a divisor of them. Then tp is two mesh axes (strategy.h): over the outer one heads
-// are split with their queries, over the inner one queries alone, so that a device reads the one
-// key/value head of its queries and gathers it from those that share it. Words of pins for tp are
-// said of both axes.
+// devices, and a divisor of them. Then tp is two mesh axes (compiler/strategy/strategy.h): over the
+// outer one heads are split with their queries, over the inner one queries alone, so that a device
+// reads the one key/value head of its queries and gathers it from those that share it. Words of
+// pins for tp are said of both axes.
 Strategy with_key_heads(const Strategy& strategy, const LogicalGraph& training);
 
 }  // namespace sextant

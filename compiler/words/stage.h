@@ -57,10 +57,10 @@ struct BoxingTables {
   BoxingPlans chosen;    // what is built: by time, without a network by bytes
 };
 
-// Throws Error(kInfeasible) for micro-batches or chunks that the schedule cannot have (schedule.h).
-// `network` decides between boxings by time, in which what devices do alone takes what `cost` says;
-// without a network bytes decide, without a cost model it is free. The result passes validate().
-// Stops between passes and between operators.
+// Throws Error(kInfeasible) for micro-batches or chunks that the schedule cannot have
+// (compiler/strategy/schedule.h). `network` decides between boxings by time, in which what devices
+// do alone takes what `cost` says; without a network bytes decide, without a cost model it is free.
+// The result passes validate(). Stops between passes and between operators.
 StagedGraph make_staged_graph(const LogicalGraph& training, const Strategy& strategy,
                               std::int64_t micro_batches, const NetworkModel* network,
                               const CostModel* cost = nullptr, const StopPoll& stop = StopPoll());

@@ -23,7 +23,7 @@ struct Id {
 // Logical graph.
 using TensorId = Id<struct TensorTag>;
 using OpId = Id<struct OpTag>;
-// Physical graph (see physical_graph.h).
+// Physical graph (see core/graphs/physical_graph.h).
 using BlockId = Id<struct BlockTag>;
 using InstanceId = Id<struct InstanceTag>;
 using ProgramId = Id<struct ProgramTag>;

@@ -1,5 +1,5 @@
-// What the project knows about an operator kind. One family per file in core/operators/; kernels
-// live in the backends under the same kind name.
+// What the project knows about an operator kind. Families are in the rooms of core/operators/;
+// kernels live in the backends under the same kind name.
 #pragma once
 
 #include "core/base/dtype.h"
@@ -135,7 +135,8 @@ class OperatorRegistry {
   std::vector<OperatorDef> defs_;  // sorted by kind
 };
 
-// Every operator of core/operators. Built once, immutable.
+// Every operator of core/operators, which defines it (builtin_operators.cpp). Built once,
+// immutable.
 const OperatorRegistry& builtin_operators();
 
 }  // namespace sextant

@@ -1,4 +1,4 @@
-// The operator families: each file of these rooms adds its kinds to a registry.
+// The operator families: each adds its kinds to a registry; most are one file of a room here.
 #pragma once
 
 namespace sextant {

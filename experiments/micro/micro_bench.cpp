@@ -1,5 +1,5 @@
 // The benchmarks of this folder's *_bench.cpp files in one program; their names begin with the
-// file's.
+// stem of their file.
 #include <benchmark/benchmark.h>
 
 BENCHMARK_MAIN();

@@ -1,4 +1,4 @@
-// One strategy of a problem, compiled and simulated.
+// What a search is given, and one strategy of it compiled and simulated.
 #pragma once
 
 #include "compiler/strategy/strategy.h"

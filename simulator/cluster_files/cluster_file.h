@@ -19,7 +19,7 @@ Cluster load_cluster(std::string_view cluster);
 std::string to_json_text(const Cluster& cluster);
 Cluster cluster_from_json(std::string_view text, std::string_view file_name);
 
-// One message per broken rule of cluster_rules.h; empty means valid.
+// One message per broken rule of simulator/clusters/cluster_rules.h; empty means valid.
 std::vector<std::string> validate(const Cluster& cluster);
 
 }  // namespace sextant

@@ -182,7 +182,7 @@ Cluster base_of(const MeasuredGroup& group, const ImportSource& source) {
               {"give the cluster to calibrate with --base"});
 }
 
-// Efficiency and steps of a line, by the closed forms of nccl_algorithms.h.
+// Efficiency and steps of a line, by the closed forms of simulator/clusters/nccl_algorithms.h.
 struct Form {
   std::string algorithm;
   double steps = 1, efficiency = 1;

@@ -27,7 +27,8 @@ struct BrokenRule {
 // - an outer tier has groups of whole groups of the tier inside, more than one node each, and
 //   divides the nodes;
 // - other devices have nodes of the cluster, no node twice;
-// - a table of measured kernels has some, each with a name that operators give (kernel_names.h) and
+// - a table of measured kernels has some, each with a name that operators give
+// (core/graphs/kernel_names.h) and
 //   a time from 1 ps to 1 h, and no kernel with times ten times apart (matmuls: two times).
 std::vector<BrokenRule> broken_rules(const Cluster& cluster);
 

@@ -20,7 +20,7 @@ Timeline timeline_of(const PhysicalGraph& graph, const Tape& tape, const TapeTim
 // The same without the launches.
 Timeline outline_of(const PhysicalGraph& graph, const Tape& tape, const TapeTimes& times,
                     const RankClasses& classes, const SimulateOptions& options);
-// Of one period, by rank that was run (step_parts.h).
+// Of one period, by rank that was run (simulator/steps/step_parts.h).
 std::vector<PartDurations> parts_of(const Tape& tape, const TapeTimes& times, Duration period);
 // What simulate() says of an outline and these parts, without slices.
 Simulation simulation_of(const PhysicalGraph& graph, const Timeline& outline,

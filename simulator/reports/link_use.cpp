@@ -213,7 +213,7 @@ class LinkAccount {
     return kind;
   }
 
-  // Sharing lets what fills a link exactly pass within 10^-4 (progress.h).
+  // Sharing lets what fills a link exactly pass within 10^-4 (simulator/modes/progress.h).
   static void finish(LinkUse use, LinkUses& result) {
     const auto bytes = static_cast<double>(use.bytes.value);
     const double could = use.capacity_b_s * to_seconds(result.step_time);

@@ -1,5 +1,5 @@
 // Graphs of single boxings: their programs and actors, what they refuse, and the pieces at their
-// entry. That they compute the right thing is tests/conformance/boxing_*.
+// entry. That they compute the right thing is tests/conformance/operators/boxing_*.
 #include "compiler/expand/boxing_graph.h"
 
 #include "actor/bytes/byte_order.h"

@@ -82,15 +82,15 @@ struct Case {
   std::vector<std::string> fixed;
 };
 
-// Conditions keep a case at about a hundred strategies, at some forty where time is short.
+// Conditions keep a case at about a hundred strategies; at some forty where time is short: sp and
+// recomputation are then open on two devices only.
 std::vector<Case> cases() {
-  const bool is_long = is_long_run();
   std::vector<Case> all;
   for (const SearchInstance& instance : tiny_instances()) all.push_back({instance, {}});
   const std::vector<SearchInstance> small = instances();
   all.push_back({small[1], {"cp=1", "pieces=1", "micro_batch=1", "recompute=none"}});
   all.push_back({small[2], {"cp=1", "sp=off", "pieces=1", "micro_batch=1", "schedule=1f1b"}});
-  if (!is_long) {
+  if (!is_long_run()) {
     all[all.size() - 2].fixed.push_back("sp=off");
     all.back().fixed.push_back("recompute=none");
   }

@@ -1,4 +1,5 @@
-// Tests that sample what they check take all of it where there is time: `./test.sh --long`.
+// Tests that sample what they check take more of it, or all, where there is time: `./test.sh
+// --long`.
 #pragma once
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// The norms of normalization.h, wired from their pieces. Counts are those of the global tensor.
+// The norms of normalization.cpp, wired from their pieces. Counts are those of the global tensor.
 #include "core/operators/layers/norm_builders.h"
 
 #include "core/base/check.h"

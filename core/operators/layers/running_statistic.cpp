@@ -7,9 +7,9 @@
 // | B | B | B | B | |
 // | S(d) | S(d) | S(d) | S(d) | element by element |
 //
-// Like the updates of optimizer.cpp it has two forms: in the logical graph the statistic is an
-// input like any other, in the staged and the physical graph it is output 0 and that input is
-// dropped.
+// Like the updates of core/operators/training/optimizer.cpp it has two forms: in the logical graph
+// the statistic is an input like any other, in the staged and the physical graph it is output 0 and
+// that input is dropped.
 #include "core/base/check.h"
 #include "core/graphs/operator.h"
 #include "core/operators/families.h"
