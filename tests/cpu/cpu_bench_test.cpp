@@ -75,8 +75,8 @@ TEST_CASE("ranks share a core only where there are more of them than cores") {
 // 64 times the products; caches and small sizes cost less than a factor of four.
 TEST_CASE("a larger product takes longer, and ranks that share a core take as many times longer" *
           doctest::skip(kIsSlow)) {
-  CpuBench alone({.ranks = 1, .cores = 1, .seconds_per_call = 0.005});
-  CpuBench shared({.ranks = 4, .cores = 2, .seconds_per_call = 0.005});
+  CpuBench alone({.ranks = 1, .cores = 1, .seconds_per_call = 0.03});
+  CpuBench shared({.ranks = 4, .cores = 2, .seconds_per_call = 0.03});
   const double small = seconds(shared, 64), large = seconds(shared, 256);
   CHECK(large > 16 * small);
   // Twice as long, and what caches and memory that are shared add.
