@@ -95,7 +95,7 @@ class MpiProcesses final : public ProcessGroup, public HostGroup {
     return name_locked(member.index());
   }
   void abort(const std::string& reason) override {
-    abort_here(reason);
+    if (!abort_here(reason)) return;
     for (std::size_t peer = 0; peer < size(); ++peer)
       if (peer != rank().index())
         queue(peer, {.kind = WireKind::kAbort}, host_bytes(abort_reason()));
@@ -157,7 +157,7 @@ class MpiProcesses final : public ProcessGroup, public HostGroup {
   // Where a process runs is the first that all tell each other.
   void meet();
   void queue(std::size_t to, Trailer trailer, HostBytes bytes);
-  void abort_here(const std::string& reason);
+  bool abort_here(const std::string& reason);  // whether it is the first
   std::string abort_reason() const {
     const std::lock_guard lock(watch_mutex_);
     return abort_reason_;
@@ -239,13 +239,15 @@ std::string MpiProcesses::name_locked(std::size_t member) const {
                      identity.pid);
 }
 
-void MpiProcesses::abort_here(const std::string& reason) {
+bool MpiProcesses::abort_here(const std::string& reason) {
   {
     const std::lock_guard lock(watch_mutex_);
-    if (abort_reason_.empty()) abort_reason_ = reason.empty() ? "no reason given" : reason;
+    if (!abort_reason_.empty()) return false;
+    abort_reason_ = reason.empty() ? "no reason given" : reason;
   }
   is_aborted_ = true;
   mailbox_.close(abort_reason());
+  return true;
 }
 
 void MpiProcesses::look(Clock::time_point now) {
@@ -456,7 +458,7 @@ void MpiProcesses::arrived(std::size_t from, HostBytes bytes) {
     watch_->heard(from, Clock::now());
     if (trailer.kind == WireKind::kGoodbye) watch_->left(from);
   }
-  if (trailer.kind == WireKind::kAbort) return abort_here(host_text(bytes));
+  if (trailer.kind == WireKind::kAbort) abort_here(host_text(bytes));
   if (trailer.kind != WireKind::kMessage) return;
   const HostTag tag{trailer.subject, trailer.key};
   std::map<HostTag, HostBytes>& parts = parts_[from];
