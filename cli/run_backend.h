@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actor/device.h"
+#include "cli/run_processes.h"
 #include "cli/verbs.h"
 #include "core/arena_room.h"
 #include "core/cluster.h"
@@ -21,10 +22,11 @@ namespace sextant {
 class RunDevices {
  public:
   virtual ~RunDevices() = default;
-  virtual std::vector<Device*> devices() = 0;  // by rank, prepared
+  // By rank, prepared; nullptr: in another process.
+  virtual std::vector<Device*> devices() = 0;
   // Ends what waits, with this reason, and begins nothing more. Any thread.
   virtual void abort(const std::string& reason) = 0;
-  // Launches of all ranks that are over, where the devices count them. Any thread.
+  // Launches of the ranks of this process that are over, where the devices count them. Any thread.
   virtual std::optional<std::int64_t> finished_launches() const { return std::nullopt; }
 };
 
@@ -53,10 +55,12 @@ struct RunListeners {
   std::function<void(const std::string&)> give_up;
 };
 
-// With `profile` the devices keep stamps. Memory is free again when they are destroyed.
+// With `profile` the devices keep stamps. Memory is free again when they are destroyed. Of several
+// processes all have theirs, or none has.
 std::unique_ptr<RunDevices> make_run_devices(const PhysicalGraph& graph,
                                              const RunArguments& arguments, std::uint64_t seed,
-                                             bool profile, const RunListeners& listeners);
+                                             bool profile, const RunListeners& listeners,
+                                             const RunProcesses& processes);
 
 // What arenas may grow to on the devices that run. Nothing where that is not known: of GPUs, whose
 // free memory is seen when they are prepared.

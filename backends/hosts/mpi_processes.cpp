@@ -53,7 +53,7 @@ constexpr microseconds kLongSleep{500};
 constexpr milliseconds kLongIdle{200};
 constexpr milliseconds kLook{50};
 constexpr milliseconds kLongestBeat{500};
-constexpr milliseconds kPatience{2'000};  // for the goodbyes of others
+constexpr milliseconds kTimeToEnd{500};  // for MPI, after the goodbyes
 
 void check_mpi(int result, const char* call) {
   if (result == MPI_SUCCESS) return;
@@ -84,7 +84,7 @@ class MpiProcesses final : public ProcessGroup, public HostGroup {
   }
 
   ~MpiProcesses() override {
-    if (bus_.joinable()) leave();
+    if (bus_.joinable()) leave(kTimeToEnd);
   }
 
   // HostGroup
@@ -127,13 +127,15 @@ class MpiProcesses final : public ProcessGroup, public HostGroup {
   }
   const std::vector<std::size_t>& machines() const override { return machines_; }
   std::int64_t sent_bytes() const override { return sent_bytes_.load(); }
-  std::string fault() override {
-    // Twice, because one look may be too early for what a process said at last.
-    for (int looks = 0; looks < 3 && abort_reason().empty(); ++looks) {
+  std::string fault() const override { return abort_reason(); }
+  std::string lost() override {
+    // Several times, because one look may be too early for what a process said at last.
+    for (int looks = 0; looks < 3 && !is_any_lost(); ++looks) {
       look(Clock::now());
       std::this_thread::sleep_for(milliseconds(10));
     }
-    return abort_reason();
+    const std::lock_guard lock(watch_mutex_);
+    return lost_reason_;
   }
   bool speaks() const override {
     const std::lock_guard lock(watch_mutex_);
@@ -141,7 +143,11 @@ class MpiProcesses final : public ProcessGroup, public HostGroup {
       if (!watch_->is_lost(peer)) return false;
     return true;
   }
-  bool leave() override;
+  void say_goodbye() override {
+    for (std::size_t peer = 0; peer < size(); ++peer)
+      if (peer != rank().index()) queue(peer, {.kind = WireKind::kGoodbye}, {});
+  }
+  bool leave(milliseconds patience) override;
 
  private:
   struct Outgoing {
@@ -205,7 +211,7 @@ class MpiProcesses final : public ProcessGroup, public HostGroup {
   mutable std::mutex watch_mutex_;
   std::optional<PeerWatch> watch_;
   std::vector<std::string> work_;
-  std::string abort_reason_;
+  std::string abort_reason_, lost_reason_;
 
   // Of the bus alone.
   std::list<Outgoing> sending_;
@@ -261,6 +267,7 @@ void MpiProcesses::look(Clock::time_point now) {
             ? fmt::format("{} is gone: it was killed, or ended without a word", name_locked(*lost))
             : fmt::format("{} has said nothing for {} ms: it is stopped, or cannot be reached",
                           name_locked(*lost), options_.timeout.count());
+    if (lost_reason_.empty()) lost_reason_ = reason;
   }
   abort(reason);
 }
@@ -282,11 +289,10 @@ void MpiProcesses::queue(std::size_t to, Trailer trailer, HostBytes bytes) {
   queued_.notify_one();
 }
 
-bool MpiProcesses::leave() {
+bool MpiProcesses::leave(milliseconds patience) {
   if (!bus_.joinable()) return false;
-  for (std::size_t peer = 0; peer < size(); ++peer)
-    if (peer != rank().index()) queue(peer, {.kind = WireKind::kGoodbye}, {});
-  const auto end = Clock::now() + kPatience;
+  say_goodbye();
+  const auto end = Clock::now() + patience;
   bool all = false;
   const auto have_left = [&] {
     const std::lock_guard lock(watch_mutex_);

@@ -42,14 +42,17 @@ class ProcessGroup {
   virtual const std::vector<std::size_t>& machines() const = 0;
   // Bytes of messages that this process has sent to others, what they carry alone.
   virtual std::int64_t sent_bytes() const = 0;
-  // Why the group was aborted: by whom, or which process is lost. Empty: it was not. Looks anew
-  // whether processes of this machine are there.
-  virtual std::string fault() = 0;
+  // Why the group was aborted. Empty: it was not.
+  virtual std::string fault() const = 0;
+  // Which process is lost, after another look at those of this machine. Empty: none.
+  virtual std::string lost() = 0;
   // The process that speaks for all: the first that is not lost.
   virtual bool speaks() const = 0;
-  // Says goodbye and waits until the others have, or are lost, for a moment at most. True: this
-  // process has left as it came and may end in the ordinary way; false: it must end at once.
-  virtual bool leave() = 0;
+  // This process is about to end: nobody will miss it.
+  virtual void say_goodbye() = 0;
+  // Says goodbye and waits until the others have, or are lost, so long at most. True: this process
+  // has left as it came and may end in the ordinary way; false: it must end at once.
+  virtual bool leave(std::chrono::milliseconds patience) = 0;
 };
 
 // Through MPI; returns when all processes have joined. Error(kDevice): this build has no MPI, or a

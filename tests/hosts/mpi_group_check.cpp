@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "tests/hosts/group_checks.h"
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -30,7 +31,7 @@ int check_processes() {
   }
   std::fflush(stdout);
   // The last check has aborted the group, and all are there to say goodbye.
-  if (processes->leave()) return 0;
+  if (processes->leave(std::chrono::seconds(10))) return 0;
   std::puts("not all have left in order");
   std::fflush(stdout);
   std::_Exit(1);
