@@ -361,14 +361,16 @@ std::exception_ptr watched(std::unique_ptr<RunDevices>& devices, const Work& wor
   {
     const WorkWatch watch({.show = [&] { console.progress(text()); },
                            .ask_to_end = [&] { devices->abort(processes.reason_of_signal()); },
-                           .last_words = leave});
+                           .last_words = leave,
+                           .grace_s = processes.grace_s()});
     try {
       work();
     } catch (...) {
       failure = std::current_exception();
     }
   }
-  const WorkWatch watch({.show = {}, .ask_to_end = {}, .last_words = leave});
+  const WorkWatch watch(
+      {.show = {}, .ask_to_end = {}, .last_words = leave, .grace_s = processes.grace_s()});
   devices.reset();
   console.end_progress();
   return failure;
@@ -384,7 +386,8 @@ WorkWatch watch_preparation(std::string_view what, const std::function<void()>& 
                           console.end_progress();
                           if (last_words) last_words();
                           processes.end_if_lost();
-                        }});
+                        },
+                    .grace_s = processes.grace_s()});
 }
 
 PhysicalGraph compiled(const PlannedJob& planned, const std::optional<ArenaRoom>& room,

@@ -23,6 +23,7 @@ constexpr milliseconds kWatchTick{50};
 // From an abort, or a signal, to the end of a process whose work does not end.
 constexpr milliseconds kTimeToFail{3'000};
 constexpr milliseconds kTimeToStop{700};         // a launcher kills a second after its signal
+constexpr milliseconds kTimeToTell{5};           // for a goodbye to get out
 constexpr milliseconds kGoodbyePatience{2'000};  // for the goodbyes of others
 
 constexpr HostTag kMetricsTag{HostSubject::kMetrics, 0};
@@ -174,6 +175,9 @@ std::string RunProcesses::reason_of_signal() {
   return "interrupted";
 }
 
+// A launcher kills an eighth of a second after its signal.
+double RunProcesses::grace_s() const { return group_ ? 0.03 : 0.4; }
+
 bool RunProcesses::has_lost() { return group_ && !group_->lost().empty(); }
 
 void RunProcesses::end_if_lost() {
@@ -201,8 +205,7 @@ void RunProcesses::end(const Error& error) {
   const bool is_lost = !group_->lost().empty();
   if (was_interrupted() && !is_lost) {
     if (is_first()) report_interrupted(error, json_);
-    group_->leave(kTimeToStop / 2);
-    end_process(128 + interrupting_signal());
+    end_stopped();
   }
   // An error of one process is a failed rank to all; where all agreed, it is what it is.
   const Error failed =
@@ -210,7 +213,7 @@ void RunProcesses::end(const Error& error) {
   if (!is_agreed_) group_->group().abort(failed.what());
   ignore_signals();
   if (group_->speaks()) report_error(failed, json_);
-  group_->leave(was_interrupted() ? kTimeToStop / 2 : kGoodbyePatience);
+  group_->leave(was_interrupted() ? kTimeToTell : kGoodbyePatience);
   end_process(static_cast<int>(failed.code()));
 }
 
@@ -220,8 +223,15 @@ void RunProcesses::leave() {
     const std::lock_guard lock(mutex_);
     is_over_ = true;
   }
-  if (!group_->leave(was_interrupted() ? kTimeToStop / 2 : kGoodbyePatience))
-    end_process(was_interrupted() ? 128 + interrupting_signal() : 0);
+  if (was_interrupted()) end_stopped();
+  if (!group_->leave(kGoodbyePatience)) end_process(0);
+}
+
+// The launcher does not wait: nobody meets at the end of MPI.
+void RunProcesses::end_stopped() {
+  group_->say_goodbye();
+  std::this_thread::sleep_for(kTimeToTell);
+  end_process(128 + interrupting_signal());
 }
 
 }  // namespace sextant

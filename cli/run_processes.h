@@ -65,7 +65,8 @@ class RunProcesses {
 
   // A signal came. Why the work ends: a process is lost, or the user wants it.
   std::string reason_of_signal();
-  bool has_lost();  // another process
+  double grace_s() const;  // from a signal to last words
+  bool has_lost();         // another process
   // Ends the process where another is lost: the launcher's signal is no wish of the user.
   void end_if_lost();
   // Ends the process after an error; the first that lives says it.
@@ -75,6 +76,7 @@ class RunProcesses {
 
  private:
   void watch();
+  [[noreturn]] void end_stopped();
   Error named(const Error& error) const;
 
   bool json_ = false;

@@ -7,6 +7,7 @@
 #include "core/meeting_members.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <deque>
 #include <type_traits>
@@ -25,7 +26,9 @@ class Rendezvous::Meeting {
   // Of halves in other processes.
   std::deque<Communication> communications;
   std::deque<std::string> names;
-  // Where they are: the last member, which waits until it has ended.
+  // The process that the mover waits for; -1: none.
+  std::atomic<std::int64_t> awaited{-1};
+  // The last of all: whoever destroys the meeting waits until it has ended.
   ReusedThread mover;
 };
 
@@ -47,8 +50,9 @@ constexpr HostTag kArrivalTag{HostSubject::kArrival, 0};
 // Messages of one meeting.
 class MeetingLinks final : public MemberLinks {
  public:
-  MeetingLinks(const CpuProcesses& processes, const std::vector<Rank>& ranks, HostTag tag)
-      : group_(processes.group), tag_(tag) {
+  MeetingLinks(const CpuProcesses& processes, const std::vector<Rank>& ranks, HostTag tag,
+               std::atomic<std::int64_t>& awaited)
+      : group_(processes.group), tag_(tag), awaited_(awaited) {
     for (const Rank rank : ranks) homes_.push_back(processes.blocks.process_of(rank).index());
   }
   std::size_t home(std::size_t member) const override { return homes_[member]; }
@@ -57,7 +61,9 @@ class MeetingLinks final : public MemberLinks {
     group_.send(Rank(process), tag_, {bytes.begin(), bytes.end()});
   }
   void receive(std::size_t process, std::span<std::byte> bytes) override {
+    awaited_ = static_cast<std::int64_t>(process);
     const HostBytes received = group_.receive(Rank(process), tag_);
+    awaited_ = -1;
     require(received.size() == bytes.size(), ErrorCode::kRankFailed,
             "{} sent {} bytes where {} were due", group_.name_of(Rank(process)), received.size(),
             bytes.size());
@@ -67,6 +73,7 @@ class MeetingLinks final : public MemberLinks {
  private:
   HostGroup& group_;
   const HostTag tag_;
+  std::atomic<std::int64_t>& awaited_;
   std::vector<std::size_t> homes_;
 };
 
@@ -284,7 +291,8 @@ void Rendezvous::run(Meeting& meeting) {
   const bool is_spread = meeting.members_here < meeting.halves.size();
   std::optional<MeetingLinks> links;
   if (is_spread)
-    links.emplace(*processes_, group.ranks, data_tag(meeting.key.first, meeting.key.second));
+    links.emplace(*processes_, group.ranks, data_tag(meeting.key.first, meeting.key.second),
+                  meeting.awaited);
   Traffic traffic;
   std::optional<std::string> failure;
   try {
@@ -320,6 +328,9 @@ std::string Rendezvous::missing_text(const Meeting& meeting) const {
                         processes_->group.name_of(Rank(home)));
     named.push_back(home);
   }
+  if (const std::int64_t awaited = meeting.awaited; awaited >= 0)
+    text += fmt::format("; what {} sends has not come",
+                        processes_->group.name_of(Rank(static_cast<std::size_t>(awaited))));
   return text;
 }
 
