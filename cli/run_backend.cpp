@@ -61,6 +61,7 @@ class CpuRanks final : public RunDevices {
   std::optional<std::int64_t> finished_launches() const override {
     return world_.finished_launches();
   }
+  std::vector<std::string> stuck() const override { return world_.stuck(); }
 
  private:
   CpuWorld world_;

@@ -468,6 +468,17 @@ class MetricsWay {
   std::thread receiver_;
 };
 
+// A failure of ranks, with what was under way behind its first line.
+Error with_stuck(const Error& error, const std::vector<std::string>& stuck) {
+  constexpr std::size_t kMostLines = 24;
+  if (error.code() != ErrorCode::kRankFailed || stuck.empty()) return error;
+  std::string text = error.what();
+  for (std::size_t i = 0; i < std::min(stuck.size(), kMostLines); ++i) text += "\n  " + stuck[i];
+  if (stuck.size() > kMostLines)
+    text += fmt::format("\n  and {} more queues", stuck.size() - kMostLines);
+  return {error.code(), text, error.hints()};
+}
+
 // Nothing when the user interrupted. The devices are gone when it returns: their memory is the
 // profile's now.
 std::optional<std::vector<IssueHash>> train(const RunSetup& setup, TrainingHost& host,
@@ -482,10 +493,10 @@ std::optional<std::vector<IssueHash>> train(const RunSetup& setup, TrainingHost&
     try {
       issued = run_all(setup.graph, devices->devices(), host, steps);
       metrics.finish();
-    } catch (const std::exception& error) {
+    } catch (const Error& error) {
       // What has come is all that comes.
       if (setup.processes.are_several()) devices->abort(error.what());
-      throw;
+      throw with_stuck(error, devices->stuck());
     }
     issued = gather_hashes(setup.processes, std::move(issued));
   };

@@ -34,6 +34,8 @@ milliseconds timeout_of(double seconds) {
       1e3 * (std::isfinite(seconds) ? std::clamp(seconds, kShortest_s, kLongest_s) : kLongest_s)));
 }
 
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
 [[noreturn]] void end_process(int code) {
   std::fflush(stdout);
   std::fflush(stderr);
@@ -193,8 +195,9 @@ void RunProcesses::end_if_lost() {
 Error RunProcesses::named(const Error& error) const {
   const std::string own = group_->group().name_of(group_->group().rank());
   const std::string text = error.what();
-  if (text.find("host ") != std::string::npos) return error;
-  return {error.code(), text + " (" + own + ")", error.hints()};
+  const std::string first = first_line(text);
+  if (first.find("host ") != std::string::npos) return error;
+  return {error.code(), first + " (" + own + ")" + text.substr(first.size()), error.hints()};
 }
 
 void RunProcesses::end(const Error& error) {
@@ -210,7 +213,7 @@ void RunProcesses::end(const Error& error) {
   // An error of one process is a failed rank to all; where all agreed, it is what it is.
   const Error failed =
       is_agreed_ ? error : named(Error(ErrorCode::kRankFailed, error.what(), error.hints()));
-  if (!is_agreed_) group_->group().abort(failed.what());
+  if (!is_agreed_) group_->group().abort(first_line(failed.what()));
   ignore_signals();
   if (group_->speaks()) report_error(failed, json_);
   group_->leave(was_interrupted() ? kTimeToTell : kGoodbyePatience);

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 namespace sextant {
@@ -178,6 +179,14 @@ MemoryUse CpuWorld::memory_use(Rank rank) const {
 }
 
 void CpuWorld::abort(const std::string& reason) { impl_->abort(reason); }
+
+std::vector<std::string> CpuWorld::stuck() const {
+  std::vector<std::string> lines;
+  for (const auto& device : impl_->devices)
+    if (device)
+      for (std::string& line : device->stuck()) lines.push_back(std::move(line));
+  return lines;
+}
 
 std::int64_t CpuWorld::finished_launches() const {
   std::int64_t launches = 0;

@@ -78,6 +78,8 @@ class CpuWorld {
   MemoryUse memory_use(Rank rank) const;
   // Ends every rank with this reason: those that wait fail, those that compute begin nothing more.
   void abort(const std::string& reason);
+  // What the queues of these ranks were at when they failed, a line each.
+  std::vector<std::string> stuck() const;
   // Launches of the ranks of this process that are over.
   std::int64_t finished_launches() const;
 

@@ -347,13 +347,16 @@ void Rendezvous::wait(const Ticket& ticket) {
   if (meeting.failure) fail(ErrorCode::kRankFailed, "{}", *meeting.failure);
 }
 
+// Those whom it wakes fail with this reason and come here as well: the others hear of the first.
 void Rendezvous::abort(const std::string& reason) {
+  bool is_first = false;
   {
     const std::lock_guard lock(mutex_);
-    if (!abort_reason_) abort_reason_ = reason;
+    is_first = !abort_reason_.has_value();
+    if (is_first) abort_reason_ = reason;
     for (const auto& [key, meeting] : meetings_) meeting->changed.notify_all();
   }
-  if (is_connected_)
+  if (is_first && is_connected_)
     processes_->group.abort(
         fmt::format("{} ({})", reason, processes_->group.name_of(processes_->group.rank())));
 }

@@ -1,7 +1,8 @@
 """What breaks a run over processes ends it everywhere: soon, with exit code 6, a first line that says which process is
 meant and what was waited for, and nobody left.
 
-usage: faults_test.py --sextant PROGRAM [--long], where MPI is there; --long: each fault at several moments
+usage: faults_test.py --sextant PROGRAM [--long], where MPI is there; --long
+or SEXTANT_LONG=1: each fault at five moments
 """
 
 import os
@@ -89,7 +90,7 @@ FAULTS = [
     Fault("stopped before it joins", 2, STARTS, kill(signal.SIGSTOP), 1, [r"process \d of 2"], after_s=0),
     Fault("slow, and there again", 2, TRAINS, stop_and_go_on, 1, code=0, dies=False, bound_s=60,
           arguments=["200" if word == "1000000" else word for word in RUN]),
-    Fault("a sample that one rank cannot read", 2, STARTS, nothing, 0, [r"is outside the vocabulary 0 to 63", r"host \S+, pid \d+"],
+    Fault("a sample that one rank cannot read", 2, STARTS, nothing, 0, [r"(: |stopped: )labels: sample \d+, place \d: id 122 is outside the vocabulary 0 to 63", r"host \S+, pid \d+"],
           dies=False, bound_s=30, arguments=TORN, files={"torn.txt": TORN_TEXT}),
 ]
 
@@ -123,13 +124,18 @@ def check(program, fault, shift_s, folder):
         for pattern in fault.says:
             wanted = pattern.replace("{victim}", str(fault.victim))
             expect(bool(lines) and re.search(wanted, lines[0]) is not None, f"{fault.name}: no '{wanted}' in: {said}")
+        if WAITED[1] in fault.says:
+            rows = [line for line in said.splitlines() if re.search(r"\]   rank \d, [a-z_]+: launch \d+, '", line)]
+            expect(any("at work" in row for row in rows) and any("waits for launch" in row for row in rows),
+                   f"{fault.name}: what stood still is not said: {said}")
         print(f"{fault.name}: {seconds:.1f} s, {job.exit_codes()}\n    {lines[0] if lines else ''}", flush=True)
 
 
 def main():
     program = pathlib.Path(sys.argv[sys.argv.index("--sextant") + 1]).resolve()
+    is_long = "--long" in sys.argv or bool(os.environ.get("SEXTANT_LONG"))
     for fault in FAULTS:
-        for shift_s in (0.0, 0.07, 0.19, 0.43, 0.77) if "--long" in sys.argv else (0.0,):
+        for shift_s in (0.0, 0.07, 0.19, 0.43, 0.77) if is_long else (0.0,):
             with tempfile.TemporaryDirectory() as folder:
                 check(program, fault, shift_s, folder)
     print(f"{len(failures)} expectations failed")
