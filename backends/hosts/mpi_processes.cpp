@@ -12,11 +12,11 @@
 #ifdef SEXTANT_HAS_MPI
 
 #include <mpi.h>
-#include <sys/prctl.h>
 
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <future>
@@ -49,7 +49,7 @@ constexpr std::size_t kLongestPart = std::size_t{1} << 30;
 // Polls of an idle bus before it sleeps, and how long it sleeps: a sleeping bus is woken by what is
 // to be sent, not by what comes. It never yields: on a busy processor that costs a time slice.
 constexpr int kBusyPolls = 30;
-constexpr microseconds kShortSleep{15};
+constexpr microseconds kShortSleep{40};
 constexpr microseconds kLongSleep{500};
 constexpr milliseconds kLongIdle{200};
 constexpr milliseconds kLook{50};
@@ -318,6 +318,9 @@ bool MpiProcesses::leave(milliseconds patience) {
 }
 
 void MpiProcesses::join() {
+  // Where processes outnumber cores, Open MPI would give up the processor in every poll, for whole
+  // time slices: ten times the time of a step. The bus sleeps by itself.
+  ::setenv("OMPI_MCA_mpi_yield_when_idle", "0", 0);
   int level = 0;
   check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level), "MPI_Init_thread");
   check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
@@ -340,8 +343,6 @@ void MpiProcesses::join() {
 }
 
 void MpiProcesses::run_bus() {
-  // By default the kernel lets a thread sleep 50 microseconds longer than it asks.
-  ::prctl(PR_SET_TIMERSLACK, 1'000UL, 0UL, 0UL, 0UL);
   try {
     join();
   } catch (...) {
