@@ -117,7 +117,7 @@ case "$mode" in
     if [ "$mode" = default ] && [ "${#broken[@]}" = 0 ]; then
       sanitized address-quick core_test actor_test protocol_test cpu_test cpu_kernels_test
       # Without cpu_kernels_test: what one thread does shows it nothing.
-      sanitized thread actor_test cpu_test protocol_test
+      sanitized thread actor_test cpu_test hosts_test protocol_test
     fi
     ;;
 esac

@@ -360,7 +360,15 @@ IssueHash RankRuntime::hash() const {
 namespace {
 
 void abort_all(std::span<Device* const> devices, const std::string& reason) {
-  for (Device* device : devices) device->abort(reason);
+  for (Device* device : devices)
+    if (device != nullptr) device->abort(reason);
+}
+
+std::vector<std::size_t> ranks_here(std::span<Device* const> devices) {
+  std::vector<std::size_t> ranks;
+  for (std::size_t rank = 0; rank < devices.size(); ++rank)
+    if (devices[rank] != nullptr) ranks.push_back(rank);
+  return ranks;
 }
 
 void require_all_ranks(const PhysicalGraph& graph, std::span<Device* const> devices) {
@@ -381,25 +389,26 @@ std::vector<IssueHash> run_all(const PhysicalGraph& graph, std::span<Device* con
                                HostActors& host, std::int64_t steps,
                                const RuntimeOptions& options) {
   require_all_ranks(graph, devices);
+  const std::vector<std::size_t> here = ranks_here(devices);
   GraphTables tables(graph);
   std::vector<RankRuntime> runtimes;
-  runtimes.reserve(devices.size());
-  for (std::size_t rank = 0; rank < devices.size(); ++rank) {
+  runtimes.reserve(here.size());
+  for (const std::size_t rank : here)
     runtimes.emplace_back(graph, Rank(rank), tables.of(graph.ranks[rank].program), *devices[rank],
                           host, options);
-  }
   on_rank_threads(
-      devices.size(),
-      [&](std::size_t rank) {
-        runtimes[rank].run(steps);
-        runtimes[rank].drain();
+      here.size(),
+      [&](std::size_t index) {
+        runtimes[index].run(steps);
+        runtimes[index].drain();
       },
       [&](const std::string& reason) {
         for (RankRuntime& runtime : runtimes) runtime.stop(reason);
         abort_all(devices, reason);
       });
-  std::vector<IssueHash> hashes;
-  for (const RankRuntime& runtime : runtimes) hashes.push_back(runtime.hash());
+  std::vector<IssueHash> hashes(devices.size());
+  for (std::size_t index = 0; index < here.size(); ++index)
+    hashes[here[index]] = runtimes[index].hash();
   return hashes;
 }
 

@@ -74,7 +74,8 @@ class RankRuntime {
 void prepare_all(const PhysicalGraph& graph, std::span<Device* const> devices);
 
 // Runs `steps` steps on all ranks, one launch thread per prepared device, and drains. An error on
-// one rank stops all and is rethrown naming rank, actor and act.
+// one rank stops all and is rethrown naming rank, actor and act. Ranks of other processes have no
+// device here (nullptr), and their hashes are empty.
 std::vector<IssueHash> run_all(const PhysicalGraph& graph, std::span<Device* const> devices,
                                HostActors& host, std::int64_t steps,
                                const RuntimeOptions& options = {});

@@ -79,6 +79,11 @@ bool was_interrupted() { return signal_number != 0; }
 
 int interrupting_signal() { return signal_number; }
 
+void ignore_signals() {
+  std::signal(SIGINT, SIG_IGN);
+  std::signal(SIGTERM, SIG_IGN);
+}
+
 void end_interrupted() {
   std::fflush(stdout);
   end_now(signal_number);

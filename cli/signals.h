@@ -41,6 +41,9 @@ class RemovedBySignal {
 bool was_interrupted();
 int interrupting_signal();
 
+// From now on signals change nothing: the program is about to end with another exit code.
+void ignore_signals();
+
 // Says that it was interrupted and ends the program without running destructors: threads may be
 // anywhere.
 [[noreturn]] void end_interrupted();

@@ -1,4 +1,4 @@
-// Waits for the end of the work, a tenth of a second at a time.
+// Waits for the end of the work, a moment at a time.
 #include "cli/work_watch.h"
 
 #include <chrono>
@@ -9,9 +9,8 @@
 namespace sextant {
 namespace {
 
-constexpr double kTick_s = 0.1;
-// Work that is between two kernels or two candidates ends in order within it.
-constexpr double kGrace_s = 0.4;
+// mpirun kills an eighth of a second after its signal.
+constexpr double kTick_s = 0.02;
 
 void call(const std::function<void()>& duty) {
   if (duty) duty();
@@ -44,7 +43,7 @@ void WorkWatch::watch() {
 
 void WorkWatch::end_work() {
   call(duties_.ask_to_end);
-  if (is_over_within(kGrace_s)) return;
+  if (is_over_within(duties_.grace_s)) return;
   try {
     call(duties_.last_words);
   } catch (const std::exception& error) {

@@ -16,11 +16,13 @@ class WorkWatch {
  public:
   // All run on the thread of the watch; each may be empty.
   struct Duties {
-    std::function<void()> show;        // how far the work is; ten times a second
+    std::function<void()> show;        // how far the work is; many times a second
     std::function<void()> ask_to_end;  // once, when a signal came
     // The work did not end soon after it: keeps what there is, then the program ends
     // with the signal's exit code.
     std::function<void()> last_words;
+    // Work that is between two kernels or two candidates ends in order within it.
+    double grace_s = 0.4;
   };
 
   explicit WorkWatch(Duties duties);

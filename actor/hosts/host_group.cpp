@@ -4,21 +4,24 @@
 
 #include "core/base/check.h"
 
+#include <exception>
 #include <utility>
 
 namespace sextant {
-namespace {
 
-HostBytes bytes_of(const std::string& text) {
+HostBytes host_bytes(std::string_view text) {
   const auto bytes = std::as_bytes(std::span(text));
   return {bytes.begin(), bytes.end()};
 }
 
-std::string text_of(std::span<const std::byte> bytes) {
+std::string host_text(std::span<const std::byte> bytes) {
   std::string text;
+  text.reserve(bytes.size());
   for (const std::byte byte : bytes) text.push_back(static_cast<char>(byte));
   return text;
 }
+
+namespace {
 
 // Code, message and hints, each ended by a zero; nothing: no error.
 HostBytes to_bytes(const std::optional<Error>& error) {
@@ -26,13 +29,13 @@ HostBytes to_bytes(const std::optional<Error>& error) {
   std::string text(1, static_cast<char>(error->code()));
   text += error->what();
   for (const std::string& hint : error->hints()) text += '\0' + hint;
-  return bytes_of(text);
+  return host_bytes(text);
 }
 
 Error to_error(std::span<const std::byte> bytes) {
   const auto code = static_cast<ErrorCode>(bytes.front());
   std::vector<std::string> parts(1);
-  for (const char letter : text_of(bytes.subspan(1)))
+  for (const char letter : host_text(bytes.subspan(1)))
     if (letter == '\0')
       parts.emplace_back();
     else
@@ -53,19 +56,43 @@ HostBytes HostGroup::broadcast(std::span<const std::byte> own, Rank root) {
   return std::move(all_gather(own)[root.index()]);
 }
 
+void HostGroup::agree_after(const std::function<void()>& act) {
+  std::optional<Error> failed;
+  try {
+    act();
+  } catch (const Error& error) {
+    failed = error;
+  } catch (const std::exception& error) {
+    failed.emplace(ErrorCode::kInternal, error.what());
+  }
+  agree(failed);
+}
+
 class ThreadHostGroups::Member final : public HostGroup {
  public:
   Member(ThreadHostGroups& groups, Rank rank) : groups_(groups), rank_(rank) {}
   Rank rank() const override { return rank_; }
   std::size_t size() const override { return groups_.members_.size(); }
+  std::string name_of(Rank member) const override {
+    return fmt::format("thread {} of {}", member.value, size());
+  }
+  void abort(const std::string& reason) override { groups_.abort(reason); }
   std::vector<HostBytes> all_gather(std::span<const std::byte> own) override {
     return groups_.gather(rank_.index(), own);
   }
-  void abort(const std::string& reason) override { groups_.abort(reason); }
+  void send(Rank to, HostTag tag, HostBytes bytes) override {
+    mailbox_.require_open();
+    groups_.members_.at(to.index())->mailbox_.put(tag, {rank_, std::move(bytes)});
+  }
+  HostBytes receive(Rank from, HostTag tag) override { return mailbox_.take(from, tag); }
+  HostMessage receive_any(HostTag tag) override { return mailbox_.take_any(tag); }
+
+  void close(const std::string& reason) { mailbox_.close(reason); }
 
  private:
   ThreadHostGroups& groups_;
   const Rank rank_;
+  HostMailbox mailbox_;
 };
 
 ThreadHostGroups::ThreadHostGroups(std::size_t ranks) : brought_(ranks) {
@@ -78,9 +105,12 @@ ThreadHostGroups::~ThreadHostGroups() = default;
 HostGroup& ThreadHostGroups::of(Rank rank) { return *members_[rank.index()]; }
 
 void ThreadHostGroups::abort(const std::string& reason) {
-  const std::lock_guard lock(mutex_);
-  if (!abort_reason_) abort_reason_ = reason;
-  changed_.notify_all();
+  {
+    const std::lock_guard lock(mutex_);
+    if (!abort_reason_) abort_reason_ = reason;
+    changed_.notify_all();
+  }
+  for (const auto& member : members_) member->close(reason);
 }
 
 std::vector<HostBytes> ThreadHostGroups::gather(std::size_t rank, std::span<const std::byte> own) {

@@ -1,42 +1,58 @@
-// What the ranks of a job tell each other on the host, before and beside the work of their devices:
-// few bytes, seldom. Ranks may be threads of one process (ThreadHostGroups) or processes.
+// What the members of a job tell each other on the host, before and beside the work of their
+// devices. Members are the ranks of one process, a thread each (ThreadHostGroups), or the processes
+// over which ranks are spread (backends/hosts). No clock: who watches for silence aborts the group.
 #pragma once
 
+#include "actor/hosts/host_mailbox.h"
 #include "core/base/error.h"
 #include "core/base/ids.h"
 
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sextant {
 
-using HostBytes = std::vector<std::byte>;
-
-// As one rank sees it. All ranks make the same calls in the same order; each call returns when all
-// have made it, or throws Error(kRankFailed) once the group is aborted.
+// As one member sees it. Once the group is aborted every call throws Error(kRankFailed).
 class HostGroup {
  public:
   virtual ~HostGroup() = default;
-  virtual Rank rank() const = 0;
+  virtual Rank rank() const = 0;  // the number of this member
   virtual std::size_t size() const = 0;
-  // What each rank brought, by rank.
-  virtual std::vector<HostBytes> all_gather(std::span<const std::byte> own) = 0;
-  // Ends the calls of all ranks, now and later, with this reason; the first counts. Any thread.
+  // Who a member is, for an error: "process 1 on host b".
+  virtual std::string name_of(Rank member) const = 0;
+  // Ends the calls of all members, now and later, with this reason; the first counts. Any thread.
   virtual void abort(const std::string& reason) = 0;
 
-  // All go on, or none: throws on every rank the error of the first one, by number, that brings
+  // Calls of all: every member makes the same ones in the same order, on one thread at a time; each
+  // returns when all have made it. What each member brought, by member:
+  virtual std::vector<HostBytes> all_gather(std::span<const std::byte> own) = 0;
+
+  // Messages of two: any thread. A message goes out at once, to oneself too; those of one sender
+  // and one tag arrive in the order in which they were sent.
+  virtual void send(Rank to, HostTag tag, HostBytes bytes) = 0;
+  virtual HostBytes receive(Rank from, HostTag tag) = 0;
+  virtual HostMessage receive_any(HostTag tag) = 0;
+
+  // All go on, or none: throws on every member the error of the first one, by number, that brings
   // one.
   void agree(const std::optional<Error>& own);
   // What `root` brought; the others bring nothing.
   HostBytes broadcast(std::span<const std::byte> own, Rank root);
+  // `act` on every member, and agree on what became of it.
+  void agree_after(const std::function<void()>& act);
 };
+
+HostBytes host_bytes(std::string_view text);
+std::string host_text(std::span<const std::byte> bytes);
 
 // The ranks of one process, a thread each.
 class ThreadHostGroups {

@@ -1,14 +1,20 @@
 // Ring algorithms pass one part at a time from neighbour to neighbour in group order; every hop is
 // counted where it happens. In shared memory a hop reads the neighbour's buffer. The algorithms
-// know no memory: they run on real buffers, or on a dry one that only looks at offsets.
+// know no memory: they run on real buffers, on those of one process of several, which passes values
+// on by messages, or on a dry one that only looks at offsets.
+//
+// All parts travel at once, hop by hop: every process comes to the same hops in the same order, so
+// whoever waits for a message waits for one that is sent without waiting for him.
 #include "backends/cpu/collectives.h"
 
 #include "backends/cpu/kernels/shared/boxes.h"
 #include "core/base/check.h"
 
 #include <algorithm>
+#include <deque>
 #include <limits>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace sextant {
@@ -32,10 +38,20 @@ class RealMemory {
     scratch_.emplace_back(static_cast<std::size_t>(elements * size_of(dtype_).value));
     return scratch_.back().data();
   }
-  // Scratch until the next piece.
-  Address piece(std::int64_t elements) {
-    piece_.resize(static_cast<std::size_t>(elements * size_of(dtype_).value));
-    return piece_.data();
+  // Scratch for the `number`-th piece, until the next one of that number.
+  Address piece(std::size_t number, std::int64_t elements) {
+    if (pieces_.size() <= number) pieces_.resize(number + 1);
+    pieces_[number].resize(static_cast<std::size_t>(elements * size_of(dtype_).value));
+    return pieces_[number].data();
+  }
+  bool is_here(std::size_t) const { return true; }
+  // A member's input as a value that is passed on.
+  Address travelling(std::size_t member, std::int64_t) { return in(member); }
+  void pass(std::size_t, std::size_t, Address, std::int64_t) {}
+  // `part` of a member's input, for another member.
+  std::pair<Address, const Shard*> fetch(std::size_t source, std::size_t, const Shard& box,
+                                         const Shard&) {
+    return {in(source), &box};
   }
   void fill(ReduceOp op, Address to, std::int64_t elements) {
     fill_neutral(op, dtype_, to, elements);
@@ -52,8 +68,88 @@ class RealMemory {
  private:
   std::span<const MemberBuffers> members_;
   DType dtype_;
-  std::vector<std::vector<std::byte>> scratch_;
-  std::vector<std::byte> piece_;
+  std::vector<std::vector<std::byte>> scratch_, pieces_;
+};
+
+// The buffers of this process's members. A scratch exists in each process, and holds what was
+// passed to it last; what another process's members do is left out.
+class SpreadMemory {
+ public:
+  struct Address {
+    std::byte* data = nullptr;  // nullptr: in another process
+    bool is_input = false;      // whoever passes it on finds the same there
+  };
+  static constexpr std::int64_t kLongestPiece = RealMemory::kLongestPiece;
+
+  SpreadMemory(std::span<const MemberBuffers> members, DType dtype, MemberLinks& links)
+      : members_(members), dtype_(dtype), links_(links) {}
+
+  Address in(std::size_t member) const {
+    return {const_cast<std::byte*>(members_[member].in), true};
+  }
+  Address out(std::size_t member) const { return {members_[member].out}; }
+  bool takes(std::size_t member) const { return members_[member].out != nullptr; }
+  bool accumulates(std::size_t member) const { return members_[member].accumulate; }
+  bool is_here(std::size_t member) const { return links_.home(member) == links_.here(); }
+  Address scratch(std::int64_t elements) {
+    return {scratch_.emplace_back(bytes_of(elements)).data()};
+  }
+  Address piece(std::size_t number, std::int64_t elements) {
+    if (pieces_.size() <= number) pieces_.resize(number + 1);
+    pieces_[number].resize(bytes_of(elements));
+    return {pieces_[number].data()};
+  }
+  Address travelling(std::size_t member, std::int64_t elements) {
+    return is_here(member) ? in(member) : scratch(elements);
+  }
+  void pass(std::size_t source, std::size_t destination, Address value, std::int64_t elements) {
+    const std::size_t from = links_.home(source), to = links_.home(destination);
+    if (from == to || elements == 0) return;
+    const std::span bytes(value.data, bytes_of(elements));
+    if (from == links_.here()) links_.send(to, bytes);
+    if (to != links_.here()) return;
+    // Where the value began it comes round again, and others may be reading it.
+    if (value.is_input) received_.resize(bytes.size());
+    links_.receive(from, value.is_input ? std::span(received_) : bytes);
+  }
+  std::pair<Address, const Shard*> fetch(std::size_t source, std::size_t destination,
+                                         const Shard& box, const Shard& part) {
+    const std::size_t from = links_.home(source), to = links_.home(destination);
+    if (from == to) return {in(source), &box};
+    received_.resize(bytes_of(part.elements()));
+    if (from == links_.here()) {
+      copy_box(part, {in(source).data, &box}, {received_.data(), &part}, dtype_);
+      links_.send(to, received_);
+    }
+    if (to != links_.here()) return {Address{}, &part};
+    links_.receive(from, received_);
+    return {Address{received_.data()}, &part};
+  }
+  void fill(ReduceOp op, Address to, std::int64_t elements) {
+    fill_neutral(op, dtype_, to.data, elements);
+  }
+  void copy(const Shard& part, Address from, const Shard& from_box, Address to,
+            const Shard& to_box) {
+    if (from.data == nullptr || to.data == nullptr) return;
+    copy_box(part, {from.data, &from_box}, {to.data, &to_box}, dtype_);
+  }
+  void reduce(ReduceOp op, const Shard& part, Address from, const Shard& from_box, Address to,
+              const Shard& to_box) {
+    if (from.data == nullptr || to.data == nullptr) return;
+    reduce_box(op, part, {from.data, &from_box}, {to.data, &to_box}, dtype_);
+  }
+
+ private:
+  std::size_t bytes_of(std::int64_t elements) const {
+    return static_cast<std::size_t>(elements * size_of(dtype_).value);
+  }
+
+  std::span<const MemberBuffers> members_;
+  DType dtype_;
+  MemberLinks& links_;
+  std::deque<std::vector<std::byte>> scratch_;
+  std::vector<std::vector<std::byte>> pieces_;
+  std::vector<std::byte> received_;
 };
 
 // Every piece is a scratch of its own, and a part one piece: whoever follows bytes meets each once.
@@ -72,7 +168,14 @@ class DryMemory {
     static_cast<void>(byte_offset(elements));
     return {ByteMove::Buffer::kScratch, num_scratch_++};
   }
-  Address piece(std::int64_t elements) { return scratch(elements); }
+  Address piece(std::size_t, std::int64_t elements) { return scratch(elements); }
+  bool is_here(std::size_t) const { return true; }
+  Address travelling(std::size_t member, std::int64_t) { return in(member); }
+  void pass(std::size_t, std::size_t, Address, std::int64_t) {}
+  std::pair<Address, const Shard*> fetch(std::size_t source, std::size_t, const Shard& box,
+                                         const Shard&) {
+    return {in(source), &box};
+  }
   void fill(ReduceOp, Address, std::int64_t) {}
   void copy(const Shard& part, Address from, const Shard& from_box, Address to,
             const Shard& to_box) {
@@ -141,7 +244,7 @@ class Collective {
     };
     switch (communication_.primitive) {
       case Primitive::kAllReduce:
-        return std::min(in_boxes_.front().elements(), Memory::kLongestPiece);
+        return longest_piece() * static_cast<std::int64_t>(size());
       case Primitive::kAllGather:
       case Primitive::kBroadcast:
         return 0;
@@ -197,7 +300,7 @@ class Collective {
   }
 
   void count(std::size_t source, std::size_t destination, std::int64_t elements) {
-    if (source == destination || elements == 0) return;
+    if (source == destination || elements == 0 || !memory_.is_here(source)) return;
     traffic_[{ranks_[source], ranks_[destination]}] += element_size_ * elements;
   }
 
@@ -209,19 +312,39 @@ class Collective {
       memory_.copy(value_box, value, value_box, memory_.out(member), out_box);
   }
 
-  // `part` of what every member holds, reduced on its way around the ring from behind its owner.
-  void travel_and_reduce(std::size_t owner, const Shard& part, const std::vector<Shard>& boxes,
-                         Address value, const Shard& value_box) {
-    std::size_t member = owner;
-    for (std::size_t hop = 0; hop < size(); ++hop) {
-      member = after(member);
-      if (hop == 0)
-        memory_.copy(part, memory_.in(member), boxes[member], value, value_box);
-      else
-        memory_.reduce(communication_.reduce, part, memory_.in(member), boxes[member], value,
-                       value_box);
-      if (member != owner) count(member, after(member), part.elements());
-    }
+  // One hop of a value.
+  void carry(std::size_t source, std::size_t destination, Address value, std::int64_t elements) {
+    count(source, destination, elements);
+    memory_.pass(source, destination, value, elements);
+  }
+
+  // A part of what every member holds per owner, each reduced on its way around the ring from
+  // behind its owner. `values` get the parts alone.
+  void travel_and_reduce(const std::vector<Shard>& parts, const std::vector<Shard>& boxes,
+                         const std::vector<Address>& values) {
+    for (std::size_t hop = 0; hop < size(); ++hop)
+      for (std::size_t owner = 0; owner < size(); ++owner) {
+        const std::size_t member = (owner + 1 + hop) % size();
+        const Shard& part = parts[owner];
+        if (hop == 0)
+          memory_.copy(part, memory_.in(member), boxes[member], values[owner], part);
+        else
+          memory_.reduce(communication_.reduce, part, memory_.in(member), boxes[member],
+                         values[owner], part);
+        if (member != owner) carry(member, after(member), values[owner], part.elements());
+      }
+  }
+
+  // Each owner's value goes round to all others; calls `arrived(owner, member)` where it comes to.
+  template <typename Arrived>
+  void travel(const std::vector<Shard>& parts, const std::vector<Address>& values,
+              const Arrived& arrived) {
+    for (std::size_t hop = 0; hop + 1 < size(); ++hop)
+      for (std::size_t owner = 0; owner < size(); ++owner) {
+        const std::size_t member = (owner + hop) % size();
+        carry(member, after(member), values[owner], parts[owner].elements());
+        arrived(owner, after(member));
+      }
   }
 
   void require_equal_boxes(const std::vector<Shard>& boxes) const {
@@ -231,39 +354,53 @@ class Collective {
             to_string(communication_.primitive), to_string(from_.words), to_string(to_.words));
   }
 
-  // Parts are the balanced parts of the flat buffer: any shape divides.
+  // Of an all_reduce, per owner.
+  std::int64_t longest_piece() const {
+    const std::int64_t elements = std::min(in_boxes_.front().elements(), Memory::kLongestPiece);
+    const auto members = static_cast<std::int64_t>(size());
+    return elements / members + (elements % members != 0 ? 1 : 0);
+  }
+
+  // Parts are the balanced parts of the flat buffer: any shape divides. A piece of each at a time.
   void all_reduce() {
     require_equal_boxes(in_boxes_);
     const std::int64_t elements = in_boxes_.front().elements();
     const std::vector<Shard> flat_boxes(size(), flat(0, elements));
-    const std::int64_t longest = std::min(elements, Memory::kLongestPiece);
-    for (std::size_t owner = 0; owner < size(); ++owner) {
-      const Interval part = balanced_part(elements, static_cast<std::int64_t>(size()),
-                                          static_cast<std::int64_t>(owner));
-      for (std::int64_t at = part.offset; at < part.end(); at += longest)
-        reduce_piece(owner, flat(at, std::min(longest, part.end() - at)), flat_boxes);
+    const std::int64_t longest = longest_piece();
+    const auto part = [&](std::size_t owner) {
+      return balanced_part(elements, static_cast<std::int64_t>(size()),
+                           static_cast<std::int64_t>(owner));
+    };
+    const std::int64_t most = part(0).extent;  // of the balanced parts the first are the largest
+    for (std::int64_t at = 0; at < most; at += longest) {
+      std::vector<Shard> pieces;
+      for (std::size_t owner = 0; owner < size(); ++owner) {
+        const std::int64_t left = std::max<std::int64_t>(0, part(owner).extent - at);
+        pieces.push_back(
+            flat(part(owner).offset + std::min(at, part(owner).extent), std::min(longest, left)));
+      }
+      reduce_pieces(pieces, flat_boxes);
     }
   }
 
   // To all members at once: an output may share its bytes with the member's input, of which nobody
-  // needs this piece any more.
-  void reduce_piece(std::size_t owner, const Shard& piece, const std::vector<Shard>& boxes) {
-    const Address sum = memory_.piece(piece.elements());
-    travel_and_reduce(owner, piece, boxes, sum, piece);
-    for (std::size_t member = owner; after(member) != owner; member = after(member))
-      count(member, after(member), piece.elements());
-    for (std::size_t member = 0; member < size(); ++member)
-      deliver(member, sum, piece, boxes[member]);
+  // needs these pieces any more.
+  void reduce_pieces(const std::vector<Shard>& pieces, const std::vector<Shard>& boxes) {
+    std::vector<Address> sums;
+    for (std::size_t owner = 0; owner < size(); ++owner)
+      sums.push_back(memory_.piece(owner, pieces[owner].elements()));
+    travel_and_reduce(pieces, boxes, sums);
+    travel(pieces, sums, [](std::size_t, std::size_t) {});
+    for (std::size_t owner = 0; owner < size(); ++owner)
+      for (std::size_t member = 0; member < size(); ++member)
+        deliver(member, sums[owner], pieces[owner], boxes[member]);
   }
 
   void reduce_scatter() {
     require_equal_boxes(in_boxes_);
     std::vector<Address> parts;
-    for (std::size_t owner = 0; owner < size(); ++owner) {
-      const Shard& box = out_boxes_[owner];
-      parts.push_back(memory_.scratch(box.elements()));
-      travel_and_reduce(owner, box, in_boxes_, parts.back(), box);
-    }
+    for (const Shard& box : out_boxes_) parts.push_back(memory_.scratch(box.elements()));
+    travel_and_reduce(out_boxes_, in_boxes_, parts);
     for (std::size_t owner = 0; owner < size(); ++owner)
       deliver(owner, parts[owner], out_boxes_[owner], out_boxes_[owner]);
   }
@@ -271,22 +408,24 @@ class Collective {
   // A member's own part may be in its place already.
   void all_gather() {
     require_equal_boxes(out_boxes_);
+    std::vector<Address> values;
     for (std::size_t owner = 0; owner < size(); ++owner) {
       const Shard& box = in_boxes_[owner];
       deliver(owner, memory_.in(owner), box, out_boxes_[owner]);
-      for (std::size_t member = owner; after(member) != owner; member = after(member)) {
-        deliver(after(member), memory_.in(owner), box, out_boxes_[after(member)]);
-        count(member, after(member), box.elements());
-      }
+      values.push_back(memory_.travelling(owner, box.elements()));
     }
+    travel(in_boxes_, values, [&](std::size_t owner, std::size_t member) {
+      deliver(member, values[owner], in_boxes_[owner], out_boxes_[member]);
+    });
   }
 
   // From the first member, as a chain in group order.
   void broadcast() {
     const Shard& box = in_boxes_.front();
+    const Address value = memory_.travelling(0, box.elements());
     for (std::size_t member = 0; member < size(); ++member) {
-      deliver(member, memory_.in(0), box, out_boxes_[member]);
-      if (member > 0) count(member - 1, member, box.elements());
+      if (member > 0) carry(member - 1, member, value, box.elements());
+      deliver(member, value, box, out_boxes_[member]);
     }
   }
 
@@ -305,8 +444,8 @@ class Collective {
     }
     for (std::size_t member = 0; member < size(); ++member) {
       const Shard whole = flat(0, in_boxes_[member].elements());
+      carry(member, after(member), parts[member], whole.elements());
       deliver(after(member), parts[member], whole, whole);
-      count(member, after(member), whole.elements());
     }
   }
 
@@ -333,12 +472,11 @@ class Collective {
     for (const BoxMove& move : box_moves(from_.global.shape, side(from_), side(to_), ranks_)) {
       const auto source = static_cast<std::size_t>(move.source);
       const auto destination = static_cast<std::size_t>(move.destination);
+      const auto [from, box] = memory_.fetch(source, destination, in_boxes_[source], move.box);
       if (reduces)
-        memory_.reduce(op, move.box, memory_.in(source), in_boxes_[source], values[destination],
-                       out_boxes_[destination]);
+        memory_.reduce(op, move.box, from, *box, values[destination], out_boxes_[destination]);
       else
-        memory_.copy(move.box, memory_.in(source), in_boxes_[source], values[destination],
-                     out_boxes_[destination]);
+        memory_.copy(move.box, from, *box, values[destination], out_boxes_[destination]);
       count(source, destination, move.box.elements());
     }
     for (std::size_t member = 0; member < size(); ++member)
@@ -363,7 +501,13 @@ void run_collective(const CollectiveCall& call, Traffic& traffic) {
   require(call.members.size() == call.ranks.size(), ErrorCode::kInternal,
           "a communication of {} ranks was run with {} members", call.ranks.size(),
           call.members.size());
-  RealMemory memory(call.members, call.communication->dtype);
+  const DType dtype = call.communication->dtype;
+  if (call.links != nullptr) {
+    SpreadMemory memory(call.members, dtype, *call.links);
+    Collective(*call.graph, *call.communication, call.ranks, memory, traffic).run();
+    return;
+  }
+  RealMemory memory(call.members, dtype);
   Collective(*call.graph, *call.communication, call.ranks, memory, traffic).run();
 }
 

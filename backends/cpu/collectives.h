@@ -19,14 +19,29 @@ struct MemberBuffers {
   bool accumulate = false;        // add to what `out` holds
 };
 
+// The processes of the members, where they are several. All that have a member run the same
+// collective; each does what its members do, and what passes between processes is a message. Those
+// of two processes arrive in the order in which they were sent.
+class MemberLinks {
+ public:
+  virtual ~MemberLinks() = default;
+  virtual std::size_t home(std::size_t member) const = 0;  // its process
+  virtual std::size_t here() const = 0;                    // this one
+  // Returns at once.
+  virtual void send(std::size_t process, std::span<const std::byte> bytes) = 0;
+  virtual void receive(std::size_t process, std::span<std::byte> bytes) = 0;
+};
+
 struct CollectiveCall {
   const PhysicalGraph* graph = nullptr;
   const Communication* communication = nullptr;
   std::span<const Rank> ranks;             // group order
-  std::span<const MemberBuffers> members;  // as many
+  std::span<const MemberBuffers> members;  // as many; of other processes without buffers
+  MemberLinks* links = nullptr;            // nullptr: all members are here
 };
 
-// Moves and reduces; adds to `traffic` what each hop carried. Order of reduction:
+// Moves and reduces; adds to `traffic` what each hop carried that began here. Order of reduction,
+// the same wherever members are:
 // - reduce_scatter and all_reduce: the part of member c is ((x[c+1] op x[c+2]) op ...) op x[c],
 //   indices modulo the group, as the ring passes it on;
 // - all_to_all and transfers of partial values: by position in the group, onto the neutral element.

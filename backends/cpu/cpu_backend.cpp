@@ -8,7 +8,11 @@
 #include "core/base/machine_memory.h"
 
 #include <chrono>
+#include <condition_variable>
+#include <functional>
 #include <memory>
+#include <mutex>
+#include <utility>
 #include <vector>
 
 namespace sextant {
@@ -28,67 +32,128 @@ Bytes arena_of(const PhysicalGraph& graph, std::size_t rank) {
   return graph.program_of(Rank(rank)).arena.size;
 }
 
-void require_arenas(const PhysicalGraph& graph, Bytes memory) {
+void require_arenas(const PhysicalGraph& graph, const std::vector<Rank>& ranks, Bytes memory) {
   Bytes sum;
-  for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank) {
+  for (const Rank own : ranks) {
+    const std::size_t rank = own.index();
     sum += arena_of(graph, rank);  // below 2^60 each (rule I28), and refused before it overflows
-    require(sum <= memory, ErrorCode::kInfeasible,
-            "the arenas of ranks 0 to {} of {} need {}, and {} are available: {} too much; rank {} "
-            "('{}') alone needs {}",
-            rank, graph.ranks.size(), to_text(sum), to_text(memory), to_text(sum - memory), rank,
-            graph.program_of(Rank(rank)).name, to_text(arena_of(graph, rank)));
+    require(
+        sum <= memory, ErrorCode::kInfeasible,
+        "the arenas of ranks {} to {} of {} need {}, and {} are available: {} too much; rank {} "
+        "('{}') alone needs {}",
+        ranks.front().value, rank, graph.ranks.size(), to_text(sum), to_text(memory),
+        to_text(sum - memory), rank, graph.program_of(Rank(rank)).name,
+        to_text(arena_of(graph, rank)));
   }
 }
 
-using Devices = std::vector<std::unique_ptr<CpuDevice>>;
+using Devices = std::vector<std::unique_ptr<CpuDevice>>;  // by rank; nullptr: in another process
 
 // Arenas fit, but kernels and communications need room beside them.
-void require_workspace(const PhysicalGraph& graph, const Devices& devices, Bytes memory) {
+void require_workspace(const PhysicalGraph& graph, const Devices& devices,
+                       const std::vector<Rank>& ranks, Bytes memory) {
   Bytes arenas, needed;
-  for (std::size_t rank = 0; rank < devices.size(); ++rank) {
-    arenas += arena_of(graph, rank);
-    needed += devices[rank]->memory_needed();
+  for (const Rank rank : ranks) {
+    arenas += arena_of(graph, rank.index());
+    needed += devices[rank.index()]->memory_needed();
   }
   require(needed <= memory, ErrorCode::kInfeasible,
           "{} ranks need {} of this machine's memory, which is {}: {} too much; arenas {}, "
           "workspace of kernels and communications {}",
-          devices.size(), to_text(needed), to_text(memory), to_text(needed - memory),
-          to_text(arenas), to_text(needed - arenas));
+          ranks.size(), to_text(needed), to_text(memory), to_text(needed - memory), to_text(arenas),
+          to_text(needed - arenas));
 }
 
 }  // namespace
 
 struct CpuWorld::Impl {
-  Impl(const PhysicalGraph& graph, const CpuOptions& given)
+  Impl(const PhysicalGraph& graph, const CpuOptions& given,
+       const std::optional<CpuProcesses>& given_processes)
       : options(given),
+        processes(given_processes),
         kernels(table_of(given.kernels)),
-        rendezvous(graph, std::chrono::milliseconds(given.rendezvous_timeout_ms),
-                   given.collectives) {
-    const Bytes memory = options.memory ? *options.memory : machine_memory().available;
-    require_arenas(graph, memory);
-    const CpuShared shared{options, kernels, rendezvous, std::chrono::steady_clock::now()};
-    for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank) {
-      devices.push_back(std::make_unique<CpuDevice>(shared));
-      devices.back()->resolve(graph, Rank(rank));
-    }
-    require_workspace(graph, devices, memory);
-    for (const auto& device : devices) device->start();
+        rendezvous(graph, std::chrono::milliseconds(given.rendezvous_timeout_ms), given.collectives,
+                   given_processes),
+        devices(graph.ranks.size()) {
+    if (processes)
+      require(processes->blocks.num_ranks() == graph.ranks.size(), ErrorCode::kUsage,
+              "processes with {} ranks for a graph of {}", processes->blocks.num_ranks(),
+              graph.ranks.size());
+    together([&] { resolve(graph); });
+    together([&] {
+      for (const auto& device : devices)
+        if (device) device->start();
+    });
+    rendezvous.connect([this](const std::string& reason) { end_soon(reason); });
   }
 
   // Memory of one rank may be read by the thread of another: all threads end before any memory.
   ~Impl() {
+    {
+      const std::lock_guard lock(mutex);
+      is_ending = true;
+      ending.notify_all();
+    }
+    rendezvous.disconnect();
     rendezvous.abort("the job has ended");
-    for (const auto& device : devices) device->stop();
+    for (const auto& device : devices)
+      if (device) device->stop();
+  }
+
+  // In all processes, or in none.
+  void together(const std::function<void()>& act) {
+    if (processes)
+      processes->group.agree_after(act);
+    else
+      act();
+  }
+
+  std::vector<Rank> own_ranks() const {
+    if (processes) return processes->blocks.ranks_of(processes->group.rank());
+    return RankBlocks(devices.size(), 1).ranks_of(Rank(0));
+  }
+
+  void resolve(const PhysicalGraph& graph) {
+    const Bytes memory = options.memory ? *options.memory : machine_memory().available;
+    const std::vector<Rank> own = own_ranks();
+    require_arenas(graph, own, memory);
+    const CpuShared shared{options, kernels, rendezvous, std::chrono::steady_clock::now()};
+    for (const Rank rank : own) {
+      devices[rank.index()] = std::make_unique<CpuDevice>(shared);
+      devices[rank.index()]->resolve(graph, rank);
+    }
+    require_workspace(graph, devices, own, memory);
+  }
+
+  // Whoever waits in a meeting has got the reason and says in which; the others get it when he has
+  // had time to.
+  void end_soon(const std::string& reason) {
+    constexpr std::chrono::milliseconds kTimeToSay{200};
+    {
+      std::unique_lock lock(mutex);
+      if (ending.wait_for(lock, kTimeToSay, [this] { return is_ending; })) return;
+    }
+    abort(reason);
+  }
+
+  void abort(const std::string& reason) {
+    for (const auto& device : devices)
+      if (device) device->abort(reason);
   }
 
   const CpuOptions options;
+  const std::optional<CpuProcesses> processes;
   const KernelTable kernels;
+  std::mutex mutex;
+  std::condition_variable ending;
+  bool is_ending = false;
   Rendezvous rendezvous;
   Devices devices;
 };
 
-CpuWorld::CpuWorld(const PhysicalGraph& graph, const CpuOptions& options)
-    : impl_(std::make_unique<Impl>(graph, options)) {}
+CpuWorld::CpuWorld(const PhysicalGraph& graph, const CpuOptions& options,
+                   const std::optional<CpuProcesses>& processes)
+    : impl_(std::make_unique<Impl>(graph, options, processes)) {}
 
 CpuWorld::~CpuWorld() = default;
 
@@ -113,13 +178,20 @@ MemoryUse CpuWorld::memory_use(Rank rank) const {
   return impl_->devices[rank.index()]->memory_use();
 }
 
-void CpuWorld::abort(const std::string& reason) {
-  for (const auto& device : impl_->devices) device->abort(reason);
+void CpuWorld::abort(const std::string& reason) { impl_->abort(reason); }
+
+std::vector<std::string> CpuWorld::stuck() const {
+  std::vector<std::string> lines;
+  for (const auto& device : impl_->devices)
+    if (device)
+      for (std::string& line : device->stuck()) lines.push_back(std::move(line));
+  return lines;
 }
 
 std::int64_t CpuWorld::finished_launches() const {
   std::int64_t launches = 0;
-  for (const auto& device : impl_->devices) launches += device->finished_launches();
+  for (const auto& device : impl_->devices)
+    if (device) launches += device->finished_launches();
   return launches;
 }
 

@@ -1,7 +1,9 @@
-// The CPU backend: all ranks of a job in one process, queues as in-order workers, collectives
-// through shared memory that move and count the reference volumes.
+// The CPU backend: ranks as threads of one process or of several, queues as in-order workers,
+// collectives through shared memory and messages that move and count the reference volumes.
 #pragma once
 
+#include "actor/hosts/host_group.h"
+#include "actor/hosts/rank_blocks.h"
 #include "actor/protocol/device.h"
 #include "backends/cpu/memory_meter.h"
 #include "core/costs/communication_volume.h"
@@ -46,17 +48,28 @@ struct CpuOptions {
   std::optional<Bytes> memory;
 };
 
-// Owns one Device per rank and what they share.
+// The processes of a job, as one of them sees them: each is a member of the group and has a block
+// of ranks. All make and destroy their worlds in the same order.
+struct CpuProcesses {
+  HostGroup& group;
+  RankBlocks blocks;
+};
+
+// Owns one Device per rank of this process and what they share.
 class CpuWorld {
  public:
-  // Throws Error(kInfeasible) before memory is touched when arenas and workspace do not fit.
-  CpuWorld(const PhysicalGraph& graph, const CpuOptions& options);
+  // Throws Error(kInfeasible) before memory is touched when arenas and workspace do not fit. Of
+  // several processes all have their world, or none has.
+  CpuWorld(const PhysicalGraph& graph, const CpuOptions& options,
+           const std::optional<CpuProcesses>& processes = std::nullopt);
   ~CpuWorld();
   CpuWorld(const CpuWorld&) = delete;
   CpuWorld& operator=(const CpuWorld&) = delete;
 
-  std::vector<Device*> devices();  // by rank, prepared
-  // Collective and transfer traffic so far, sorted, zero entries left out.
+  // By rank, prepared; nullptr: the rank is in another process.
+  std::vector<Device*> devices();
+  // Collective and transfer traffic of the ranks of this process so far, by source and destination,
+  // sorted, zero entries left out.
   std::vector<PairBytes> moved_bytes() const;
   // Bytes of a content of a register on a rank, when its queues are idle: for tests and reports.
   std::vector<std::byte> read_register(Rank rank, InstanceId instance, std::int32_t reg,
@@ -65,7 +78,9 @@ class CpuWorld {
   MemoryUse memory_use(Rank rank) const;
   // Ends every rank with this reason: those that wait fail, those that compute begin nothing more.
   void abort(const std::string& reason);
-  // Launches of all ranks that are over.
+  // What the queues of these ranks were at when they failed, a line each.
+  std::vector<std::string> stuck() const;
+  // Launches of the ranks of this process that are over.
   std::int64_t finished_launches() const;
 
  private:

@@ -167,6 +167,16 @@ bool CpuDevice::begin(QueueRole role, const Task& task) {
 // In a group all queues wait for the last one, which executes; inline there is one thread, and it
 // executes when it comes to the last queue.
 void CpuDevice::run_task(QueueRole role, const Task& task) {
+  const auto note = [&](const Task* current) {
+    const std::lock_guard lock(mutex_);
+    queue(role).current = current;
+  };
+  note(&task);
+  run_current(role, task);
+  note(nullptr);
+}
+
+void CpuDevice::run_current(QueueRole role, const Task& task) {
   if (!begin(role, task)) return;
   Group& group = *task.group;
   std::unique_lock lock(mutex_);
@@ -175,6 +185,7 @@ void CpuDevice::run_task(QueueRole role, const Task& task) {
     if (!is_inline()) wait_until(lock, group_changed_, [&] { return group.done; });
     return;
   }
+  group.begun = true;
   lock.unlock();
   try {
     execute(group, queue(role).workspace);
@@ -200,7 +211,10 @@ void CpuDevice::finish(Group& group) {
 void CpuDevice::set_failure(const std::string& reason) {
   {
     const std::lock_guard lock(mutex_);
-    if (!failure_) failure_ = reason;
+    if (!failure_) {
+      failure_ = reason;
+      stuck_ = stuck_now();
+    }
     has_failed_ = true;
     for (Queue& queue : queues_) queue.completed.notify_all();
     group_changed_.notify_all();

@@ -61,6 +61,8 @@ class CpuDevice final : public Device {
   void stop();
   // Launches that are over. Any thread.
   std::int64_t finished_launches() const { return finished_launches_.load(); }
+  // What the queues were at when the rank failed, a line each; empty: it has not failed.
+  std::vector<std::string> stuck() const;
   // With CpuOptions::measure_memory, when the queues are idle.
   MemoryUse memory_use() const;
 
@@ -74,7 +76,7 @@ class CpuDevice final : public Device {
   struct Group {
     std::vector<LaunchedRun> runs;
     std::size_t queues_missing = 0;
-    bool done = false;
+    bool begun = false, done = false;
   };
   // One entry of a queue: a launch of which it takes part, and what that must wait for.
   struct Task {
@@ -83,6 +85,7 @@ class CpuDevice final : public Device {
   };
   struct Queue {
     std::deque<Task> tasks;
+    const Task* current = nullptr;  // taken, waits or is at work
     std::condition_variable arrived, completed;
     std::int64_t next_sequence = 0, done = 0;  // launches issued, launches complete
     Workspace workspace;
@@ -90,12 +93,14 @@ class CpuDevice final : public Device {
   };
 
   Queue& queue(QueueRole role) { return queues_[static_cast<std::size_t>(role)]; }
+  const Queue& queue(QueueRole role) const { return queues_[static_cast<std::size_t>(role)]; }
   bool is_inline() const;
   void start_workers();
   void work(QueueRole role);
   std::vector<std::pair<QueueRole, Task>> tasks_of(std::span<const Launch> group,
                                                    std::span<Fence> done);
   void run_task(QueueRole role, const Task& task);
+  void run_current(QueueRole role, const Task& task);
   // False when the device failed meanwhile.
   bool wait_until(std::unique_lock<std::mutex>& lock, std::condition_variable& changed,
                   const std::function<bool()>& condition);
@@ -114,6 +119,9 @@ class CpuDevice final : public Device {
   void name_failures(const LaunchedRun& launched, const PreparedCall& call,
                      const Function& function);
   void set_failure(const std::string& reason);
+  std::vector<std::string> stuck_now() const;
+  std::string launch_text(const Task& task) const;
+  std::string state_text(const Task& task) const;
 
   CpuShared shared_;
   DeviceSpec spec_;
@@ -123,10 +131,11 @@ class CpuDevice final : public Device {
   std::unique_ptr<MemoryMeter> meter_;
   std::atomic<std::int64_t> finished_launches_{0};
   std::atomic<bool> has_failed_{false};  // failure_ is there: for whoever is between two kernels
-  std::mutex mutex_;                     // of everything below
+  mutable std::mutex mutex_;             // of everything below
   std::array<Queue, kNumQueueRoles> queues_;
   std::condition_variable group_changed_;
   std::optional<std::string> failure_;
+  std::vector<std::string> stuck_;
   bool stopping_ = false;
   std::vector<Stamp> stamps_;
 };

@@ -1,8 +1,9 @@
-// `sextant run`: trains with a plan, on CPU ranks in this process or on a GPU.
+// `sextant run`: trains with a plan, on CPU ranks in this process or in several, or on GPUs.
 #include "actor/runtime.h"
 #include "backends/cpu/machine_load.h"
 #include "backends/cpu/yardstick.h"
 #include "cli/runs/run_backend.h"
+#include "cli/runs/run_processes.h"
 #include "cli/runs/run_progress.h"
 #include "cli/runs/run_record.h"
 #include "cli/runs/run_recorder.h"
@@ -22,7 +23,9 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -31,6 +34,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -89,6 +94,7 @@ struct RunSetup {
   std::string devices;
   bool is_planned_device = true;
   Bytes room_for_data;
+  RunProcesses& processes;
 };
 
 TrainingHost training_host(const std::optional<TokenData>& data, const RunSetup& setup) {
@@ -134,6 +140,7 @@ RunRecord make_record(const RunSetup& setup, const RunRecorder::Steps& steps, Ru
 void add_times(const PhysicalGraph& graph, const std::vector<Device*>& devices, double share,
                RunRecord& record) {
   for (std::size_t rank = 0; rank < devices.size(); ++rank) {
+    if (devices[rank] == nullptr) continue;
     for (const Stamp& stamp : devices[rank]->stamps()) {
       if (stamp.step == 0) continue;
       const double seconds = to_seconds(stamp.end - stamp.begin) * share;
@@ -145,8 +152,57 @@ void add_times(const PhysicalGraph& graph, const std::vector<Device*>& devices, 
       record.kind_time_s[kind_of(graph, Rank(rank), stamp)] += seconds;
     }
   }
+}
+
+// Sums over all processes; the first has them.
+void gather_times(RunProcesses& processes, RunRecord& record) {
+  if (processes.are_several()) {
+    const Json own = {{"operators", record.operator_time_s}, {"kinds", record.kind_time_s}};
+    record.operator_time_s.clear();
+    record.kind_time_s.clear();
+    for (const std::string& text : processes.gather(own.dump())) {
+      const Json times = Json::parse(text);
+      for (const auto& [name, seconds] : times.at("operators").items())
+        record.operator_time_s[name] += seconds.get<double>();
+      for (const auto& [name, seconds] : times.at("kinds").items())
+        record.kind_time_s[name] += seconds.get<double>();
+    }
+  }
   // Times of a part would stand beside predictions of the whole.
   if (record.kind_time_s.contains("")) record.kind_time_s.clear();
+}
+
+// Each process has those of its ranks; all get all.
+std::vector<IssueHash> gather_hashes(RunProcesses& processes, std::vector<IssueHash> hashes) {
+  if (!processes.are_several()) return hashes;
+  Json own = Json::array();
+  for (std::size_t rank = 0; rank < hashes.size(); ++rank)
+    if (!hashes[rank].per_queue.empty())
+      own.push_back(
+          {{"rank", rank}, {"queues", hashes[rank].per_queue}, {"edges", hashes[rank].edges}});
+  for (const std::string& text : processes.gather(own.dump()))
+    for (const Json& entry : Json::parse(text))
+      hashes[entry.at("rank").get<std::size_t>()] = {
+          entry.at("queues").get<std::vector<std::uint64_t>>(),
+          entry.at("edges").get<std::uint64_t>()};
+  return hashes;
+}
+
+// To the bit, whatever the values are.
+std::string metrics_text(const StepMetrics& metrics) {
+  Json values = Json::object();
+  for (const auto& [name, value] : metrics.values)
+    values[name] = std::bit_cast<std::uint64_t>(value);
+  return Json{{"step", metrics.step}, {"values", values}}.dump();
+}
+
+StepMetrics metrics_from(const std::string& text) {
+  const Json json = Json::parse(text);
+  StepMetrics metrics;
+  metrics.step = json.at("step").get<std::int64_t>();
+  for (const auto& [name, bits] : json.at("values").items())
+    metrics.values[name] = std::bit_cast<double>(bits.get<std::uint64_t>());
+  return metrics;
 }
 
 void write_results(const RunSetup& setup, const RunRecorder::Steps& steps, const RunRecord& record,
@@ -294,23 +350,27 @@ void keep_unfinished(const RunSetup& setup, const RunRecorder::Steps& steps, Run
 template <typename Work>
 std::exception_ptr watched(std::unique_ptr<RunDevices>& devices, const Work& work,
                            const std::function<std::string()>& text,
-                           const std::function<void()>& last_words, Console& console) {
+                           const std::function<void()>& last_words, RunProcesses& processes,
+                           Console& console) {
   const auto leave = [&] {
     console.end_progress();
     last_words();
+    processes.end_if_lost();
   };
   std::exception_ptr failure;
   {
     const WorkWatch watch({.show = [&] { console.progress(text()); },
-                           .ask_to_end = [&] { devices->abort("interrupted"); },
-                           .last_words = leave});
+                           .ask_to_end = [&] { devices->abort(processes.reason_of_signal()); },
+                           .last_words = leave,
+                           .grace_s = processes.grace_s()});
     try {
       work();
     } catch (...) {
       failure = std::current_exception();
     }
   }
-  const WorkWatch watch({.show = {}, .ask_to_end = {}, .last_words = leave});
+  const WorkWatch watch(
+      {.show = {}, .ask_to_end = {}, .last_words = leave, .grace_s = processes.grace_s()});
   devices.reset();
   console.end_progress();
   return failure;
@@ -318,19 +378,21 @@ std::exception_ptr watched(std::unique_ptr<RunDevices>& devices, const Work& wor
 
 // Work before the first step, of which nothing is kept: a signal leaves what was there before.
 WorkWatch watch_preparation(std::string_view what, const std::function<void()>& last_words,
-                            Console& console) {
+                            RunProcesses& processes, Console& console) {
   return WorkWatch({.show = [text = ElapsedText(what), &console] { console.progress(text()); },
-                    .ask_to_end = {},
+                    .ask_to_end = [&processes] { processes.reason_of_signal(); },
                     .last_words =
-                        [last_words, &console] {
+                        [last_words, &processes, &console] {
                           console.end_progress();
                           if (last_words) last_words();
-                        }});
+                          processes.end_if_lost();
+                        },
+                    .grace_s = processes.grace_s()});
 }
 
 PhysicalGraph compiled(const PlannedJob& planned, const std::optional<ArenaRoom>& room,
-                       Console& console) {
-  const WorkWatch watch = watch_preparation("compiling", {}, console);
+                       RunProcesses& processes, Console& console) {
+  const WorkWatch watch = watch_preparation("compiling", {}, processes, console);
   PhysicalGraph graph = physical_graph(planned, room);
   require_fits(planned, graph);
   return graph;
@@ -353,12 +415,68 @@ void note_local_exchange(const RunArguments& arguments, const Console& console) 
 std::unique_ptr<RunDevices> prepared_devices(const RunSetup& setup, bool profile,
                                              const std::function<void()>& last_words,
                                              Console& console) {
-  const WorkWatch watch = watch_preparation("preparing " + setup.devices, last_words, console);
-  return make_run_devices(
-      setup.graph, setup.arguments, setup.common.seed, profile,
-      {.notice = [&console](const std::string& text) { console.say(text); },
-       .give_up =
-           [json = setup.common.json](const std::string& reason) { end_failed(reason, json); }});
+  const WorkWatch watch =
+      watch_preparation("preparing " + setup.devices, last_words, setup.processes, console);
+  std::unique_ptr<RunDevices> devices;
+  setup.processes.together([&] {
+    devices =
+        make_run_devices(setup.graph, setup.arguments, setup.common.seed, profile,
+                         {.notice = [&console](const std::string& text) { console.say(text); },
+                          .give_up = [json = setup.common.json](
+                                         const std::string& reason) { end_failed(reason, json); }},
+                         setup.processes);
+  });
+  return devices;
+}
+
+// Metrics of all steps, from the process that has them to the first, which keeps them.
+class MetricsWay {
+ public:
+  MetricsWay(RunProcesses& processes, TrainingHost& host, RunRecorder& recorder,
+             std::int64_t steps) {
+    const auto add = [&recorder](const StepMetrics& metrics) { recorder.add(metrics); };
+    if (!processes.are_several()) {
+      host.on_step(add);
+      return;
+    }
+    host.on_step([&processes](const StepMetrics& metrics) {
+      processes.send_metrics(metrics_text(metrics));
+    });
+    if (!processes.is_first()) return;
+    receiver_ = std::thread([&processes, add, steps, this] {
+      try {
+        processes.receive_metrics(steps, [&](const std::string& text) { add(metrics_from(text)); });
+      } catch (...) {
+        failure_ = std::current_exception();
+      }
+    });
+  }
+  ~MetricsWay() {
+    if (receiver_.joinable()) receiver_.join();
+  }
+  MetricsWay(const MetricsWay&) = delete;
+  MetricsWay& operator=(const MetricsWay&) = delete;
+
+  // Waits until all have come.
+  void finish() {
+    if (receiver_.joinable()) receiver_.join();
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  std::exception_ptr failure_;
+  std::thread receiver_;
+};
+
+// A failure of ranks, with what was under way behind its first line.
+Error with_stuck(const Error& error, const std::vector<std::string>& stuck) {
+  constexpr std::size_t kMostLines = 24;
+  if (error.code() != ErrorCode::kRankFailed || stuck.empty()) return error;
+  std::string text = error.what();
+  for (std::size_t i = 0; i < std::min(stuck.size(), kMostLines); ++i) text += "\n  " + stuck[i];
+  if (stuck.size() > kMostLines)
+    text += fmt::format("\n  and {} more queues", stuck.size() - kMostLines);
+  return {error.code(), text, error.hints()};
 }
 
 // Nothing when the user interrupted. The devices are gone when it returns: their memory is the
@@ -366,16 +484,27 @@ std::unique_ptr<RunDevices> prepared_devices(const RunSetup& setup, bool profile
 std::optional<std::vector<IssueHash>> train(const RunSetup& setup, TrainingHost& host,
                                             std::unique_ptr<RunDevices> devices,
                                             RunRecorder& recorder, Console& console) {
-  host.on_step([&](const StepMetrics& metrics) { recorder.add(metrics); });
-  const std::int64_t steps = setup.arguments.steps, per_step = launches_per_step(setup.graph);
+  const std::int64_t steps = setup.arguments.steps;
+  const std::int64_t per_step = launches_per_step(setup.graph, devices->devices());
   const auto keep = [&](RunEnd end) { keep_unfinished(setup, recorder.steps(), end, console); };
   std::vector<IssueHash> issued;
+  const auto work = [&] {
+    MetricsWay metrics(setup.processes, host, recorder, steps);
+    try {
+      issued = run_all(setup.graph, devices->devices(), host, steps);
+      metrics.finish();
+    } catch (const Error& error) {
+      // What has come is all that comes.
+      if (setup.processes.are_several()) devices->abort(error.what());
+      throw with_stuck(error, devices->stuck());
+    }
+    issued = gather_hashes(setup.processes, std::move(issued));
+  };
   const std::exception_ptr failure = watched(
-      devices, [&] { issued = run_all(setup.graph, devices->devices(), host, steps); },
-      [&] { return run_text(*devices, per_step, steps, recorder); },
-      [&] { keep(RunEnd::kInterrupted); }, console);
+      devices, work, [&] { return run_text(*devices, per_step, steps, recorder); },
+      [&] { keep(RunEnd::kInterrupted); }, setup.processes, console);
   if (!failure) return issued;
-  if (was_interrupted()) return std::nullopt;
+  if (was_interrupted() && !setup.processes.has_lost()) return std::nullopt;
   if (recorder.num_steps() > 0) keep(RunEnd::kFailed);
   std::rethrow_exception(failure);
 }
@@ -384,38 +513,69 @@ std::optional<std::vector<IssueHash>> train(const RunSetup& setup, TrainingHost&
 // middle or a failure keeps what was trained, without them.
 void profile(const RunSetup& setup, const std::optional<TokenData>& data, RunRecord& record,
              const std::function<void(RunEnd)>& keep_trained, Console& console) {
-  const std::int64_t steps = setup.arguments.profile + 1, per_step = launches_per_step(setup.graph);
+  const std::int64_t steps = setup.arguments.profile + 1;
   const auto last_words = [&] { keep_trained(RunEnd::kInterrupted); };
   std::exception_ptr failure;
   try {
     std::unique_ptr<RunDevices> world = prepared_devices(setup, true, last_words, console);
     TrainingHost host = training_host(data, setup);
+    const std::int64_t per_step = launches_per_step(setup.graph, world->devices());
     const auto work = [&] {
       const std::vector<Device*> devices = world->devices();
       run_all(setup.graph, devices, host, steps);
       const double shares =
           static_cast<double>(setup.arguments.profile) * static_cast<double>(devices.size());
       add_times(setup.graph, devices, 1.0 / shares, record);
+      gather_times(setup.processes, record);
     };
     const auto text = [&] {
       const auto finished = world->finished_launches();
       return "profiling" + (finished ? ": " + launches_text(*finished, per_step, steps) : "");
     };
-    failure = watched(world, work, text, last_words, console);
+    failure = watched(world, work, text, last_words, setup.processes, console);
   } catch (...) {
     failure = std::current_exception();
   }
   if (!failure) return;
-  record.end = was_interrupted() ? RunEnd::kInterrupted : RunEnd::kFailed;
-  if (was_interrupted()) return;
+  const bool is_stopped = was_interrupted() && !setup.processes.has_lost();
+  record.end = is_stopped ? RunEnd::kInterrupted : RunEnd::kFailed;
+  if (is_stopped) return;
   keep_trained(record.end);
   std::rethrow_exception(failure);
 }
 
-}  // namespace
+// What the processes of a run must have in common.
+std::vector<CommonFact> common_facts(const PlannedJob& planned, const RunArguments& arguments,
+                                     const CommonOptions& common) {
+  const RunArguments& a = arguments;
+  const std::string options = fmt::format(
+      "--steps {} --seed {} --queues {} --kernels {} --profile {} --timeout {} --learning-rate {}",
+      a.steps, common.seed, a.queues.empty() ? kDefaultQueues : a.queues,
+      a.kernels.empty() ? kDefaultKernels : a.kernels, a.profile, a.timeout_s,
+      planned.job.optimizer.learning_rate);
+  return {{"build", build_hash(), ErrorCode::kDevice},
+          {"plan", text_hash(to_json_text(planned.plan))},
+          {"model", planned.plan.model_hash},
+          {"options", options, ErrorCode::kUsage}};
+}
 
-void run_run(const RunArguments& arguments, const CommonOptions& common, Console& console) {
+std::string data_hash(const std::optional<TokenData>& data) {
+  if (!data) return kRandomData;
+  const auto ids = std::as_bytes(data->ids());
+  return text_hash({reinterpret_cast<const char*>(ids.data()), ids.size()});
+}
+
+// The smallest room of all: the graphs of all processes are one.
+std::optional<ArenaRoom> common_room(std::optional<ArenaRoom> room, RunProcesses& processes) {
+  if (room) room->capacity = Bytes(processes.least(room->capacity.value));
+  return room;
+}
+
+void require_arguments(const RunArguments& arguments, const RunProcesses& processes) {
   require_backend(arguments);
+  require(!processes.are_several() || arguments.backend == "cpu", ErrorCode::kUsage,
+          "--backend {}{}: only CPU ranks are spread over processes in this version",
+          arguments.backend, processes.text());
   require(arguments.steps > 0, ErrorCode::kUsage, "--steps must be positive, not {}",
           arguments.steps);
   require(arguments.profile >= 0, ErrorCode::kUsage, "--profile must not be negative, not {}",
@@ -424,30 +584,53 @@ void run_run(const RunArguments& arguments, const CommonOptions& common, Console
     require(std::isfinite(*arguments.learning_rate) && *arguments.learning_rate > 0,
             ErrorCode::kUsage, "--learning-rate must be positive and finite, not {}",
             *arguments.learning_rate);
-  PlannedJob planned = load_planned_job(arguments.job);
-  require_new_results(common, planned.plan);
+}
+
+void run_in(RunProcesses& processes, const RunArguments& arguments, const CommonOptions& common,
+            Console& console) {
+  std::optional<PlannedJob> loaded;
+  processes.agree_after([&] {
+    require_arguments(arguments, processes);
+    loaded = load_planned_job(arguments.job);
+    if (processes.is_first()) require_new_results(common, loaded->plan);
+    processes.spread(static_cast<std::size_t>(loaded->plan.strategy.ranks()));
+  });
+  PlannedJob& planned = *loaded;
   // The plan, and with it its hash, stays as it is: a learning rate changes no launch.
   if (arguments.learning_rate) planned.job.optimizer.learning_rate = *arguments.learning_rate;
-  const std::string devices = devices_text(arguments, planned.plan.strategy.ranks());
+  if (processes.are_several()) processes.require_common(common_facts(planned, arguments, common));
+  const std::int64_t ranks = planned.plan.strategy.ranks();
+  const std::string devices = devices_text(arguments, ranks) + processes.text();
   const DeviceKind& planned_device = planned.job.cluster.device;
-  const bool exchanges_slowly = exchanges_locally(arguments, planned.plan.strategy.ranks());
+  const bool exchanges_slowly = exchanges_locally(arguments, ranks);
   const bool is_planned =
       !exchanges_slowly && is_planned_device(arguments.backend, planned_device, devices);
   if (exchanges_slowly)
     note_local_exchange(arguments, console);
   else if (!is_planned)
     note_other_device(arguments, planned_device.name, devices, console);
-  const PhysicalGraph graph =
-      compiled(planned, is_planned ? room_for_arenas(planned.job.cluster, arguments) : std::nullopt,
-               console);
+  const std::optional<ArenaRoom> room = common_room(
+      is_planned ? room_for_arenas(planned.job.cluster, arguments) : std::nullopt, processes);
+  PhysicalGraph graph;
+  std::optional<TokenData> data;
+  processes.agree_after([&] {
+    graph = compiled(planned, room, processes, console);
+    data = token_data(graph, arguments.data);
+  });
   console.end_progress();
-  const std::optional<TokenData> data = token_data(graph, arguments.data);
+  processes.require_common({{"data", processes.are_several() ? data_hash(data) : ""}});
 
   console.say(fmt::format("{} on {}: {}", name_of(planned.job.model), devices,
                           to_string(planned.plan.strategy)));
   for (const std::string& assumption : planned.plan.assumptions) console.note(assumption);
-  const RunSetup setup{
-      planned, graph, arguments, common, devices, is_planned, room_for_data(graph, arguments)};
+  const RunSetup setup{planned,
+                       graph,
+                       arguments,
+                       common,
+                       devices,
+                       is_planned,
+                       processes.share(room_for_data(graph, arguments)),
+                       processes};
   std::unique_ptr<RunDevices> world = prepared_devices(setup, false, {}, console);
   console.end_progress();
   say_synthetic_inputs(graph, data.has_value(), setup.room_for_data, console);
@@ -456,12 +639,14 @@ void run_run(const RunArguments& arguments, const CommonOptions& common, Console
   const NotedSignals noted;  // until all is written
   const LoadWatch watch;
   std::optional<SpeedWatch> speed;
-  if (arguments.backend == "cpu") speed.emplace();
+  if (arguments.backend == "cpu" && processes.is_first()) speed.emplace();
   const auto issued = train(setup, host, std::move(world), recorder, console);
   const RunRecorder::Steps steps = recorder.steps();
   RunRecord record = make_record(setup, steps, issued ? RunEnd::kComplete : RunEnd::kInterrupted);
   if (issued) record.issued = *issued;
-  const std::optional<OthersLoad> load = arguments.backend == "cpu" ? watch.load() : std::nullopt;
+  // The other processes of a run are no others.
+  const std::optional<OthersLoad> load =
+      arguments.backend == "cpu" && !processes.are_several() ? watch.load() : std::nullopt;
   if (load) record.others_share = load->others;
   if (speed) record.yardstick_s = speed->mean_seconds();
   speed.reset();
@@ -484,9 +669,61 @@ void run_run(const RunArguments& arguments, const CommonOptions& common, Console
     if (end == RunEnd::kInterrupted) console.document("run", Json::parse(to_json_text(kept)));
   };
   if (issued && arguments.profile > 0) profile(setup, data, record, keep_trained, console);
-  keep(record);
-  require_trained(steps, record);
-  console.document("run", Json::parse(to_json_text(record)));
+  const auto end = [&] {
+    if (!processes.is_first()) return;
+    keep(record);
+    require_trained(steps, record);
+    console.document("run", Json::parse(to_json_text(record)));
+  };
+  // After a signal the others may be gone.
+  if (record.end == RunEnd::kInterrupted)
+    end();
+  else
+    processes.agree_after(end);
+}
+
+// The first process speaks and writes; the others end as it does.
+void run_over(const Launched& launched, const RunArguments& arguments, const CommonOptions& common,
+              Console& console) {
+  const bool is_first = launched.process == 0;
+  CommonOptions own = common;
+  if (!is_first) {
+    own.quiet = true;
+    own.json = false;
+    own.out.clear();
+    document_is_written();  // by the first
+  }
+  Console own_console(own);
+  std::optional<RunProcesses> processes;
+  try {
+    processes.emplace(launched, arguments.timeout_s, common.json);
+  } catch (const Error& error) {
+    // Whoever has waited in vain says so: the first may be the one that did not come.
+    const bool speaks = is_first || error.code() == ErrorCode::kRankFailed;
+    if (speaks) report_error(error, common.json);
+    std::fflush(stdout);
+    std::_Exit(static_cast<int>(error.code()));  // MPI may be in the middle of its start
+  }
+  const NotedSignals noted;  // each end is one that all know of
+  try {
+    run_in(*processes, arguments, own, is_first ? console : own_console);
+  } catch (const Error& error) {
+    console.end_progress();
+    processes->end(error);
+  } catch (const std::exception& error) {
+    console.end_progress();
+    processes->end(Error(ErrorCode::kInternal, error.what()));
+  }
+  processes->leave();
+}
+
+}  // namespace
+
+void run_run(const RunArguments& arguments, const CommonOptions& common, Console& console) {
+  if (const auto launched = launched_by([](const char* name) { return std::getenv(name); }))
+    return run_over(*launched, arguments, common, console);
+  RunProcesses alone;
+  run_in(alone, arguments, common, console);
 }
 
 }  // namespace sextant

@@ -53,12 +53,15 @@ CpuOptions cpu_options(const RunArguments& arguments) {
 
 class CpuRanks final : public RunDevices {
  public:
-  CpuRanks(const PhysicalGraph& graph, const CpuOptions& options) : world_(graph, options) {}
+  CpuRanks(const PhysicalGraph& graph, const CpuOptions& options,
+           const std::optional<CpuProcesses>& processes)
+      : world_(graph, options, processes) {}
   std::vector<Device*> devices() override { return world_.devices(); }
   void abort(const std::string& reason) override { world_.abort(reason); }
   std::optional<std::int64_t> finished_launches() const override {
     return world_.finished_launches();
   }
+  std::vector<std::string> stuck() const override { return world_.stuck(); }
 
  private:
   CpuWorld world_;
@@ -229,7 +232,8 @@ bool is_planned_device(std::string_view backend, const DeviceKind& planned,
 
 std::unique_ptr<RunDevices> make_run_devices(const PhysicalGraph& graph,
                                              const RunArguments& arguments, std::uint64_t seed,
-                                             bool profile, const RunListeners& listeners) {
+                                             bool profile, const RunListeners& listeners,
+                                             const RunProcesses& processes) {
 #ifdef SEXTANT_HAS_CUDA
   if (arguments.backend == "cuda") {
     CudaWorldOptions options = world_options(arguments);
@@ -244,7 +248,8 @@ std::unique_ptr<RunDevices> make_run_devices(const PhysicalGraph& graph,
   CpuOptions options = cpu_options(arguments);
   options.seed = seed;
   options.profile = profile;
-  return std::make_unique<CpuRanks>(graph, options);
+  if (processes.are_several()) options.memory = processes.share(machine_memory().available);
+  return std::make_unique<CpuRanks>(graph, options, processes.cpu());
 }
 
 std::optional<ArenaRoom> room_for_arenas(const Cluster& planned, const RunArguments& arguments) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actor/protocol/device.h"
+#include "cli/runs/run_processes.h"
 #include "cli/verbs.h"
 #include "core/base/units.h"
 #include "core/costs/arena_room.h"
@@ -21,11 +22,14 @@ namespace sextant {
 class RunDevices {
  public:
   virtual ~RunDevices() = default;
-  virtual std::vector<Device*> devices() = 0;  // by rank, prepared
+  // By rank, prepared; nullptr: in another process.
+  virtual std::vector<Device*> devices() = 0;
   // Ends what waits, with this reason, and begins nothing more. Any thread.
   virtual void abort(const std::string& reason) = 0;
-  // Launches of all ranks that are over, where the devices count them. Any thread.
+  // Launches of the ranks of this process that are over, where the devices count them. Any thread.
   virtual std::optional<std::int64_t> finished_launches() const { return std::nullopt; }
+  // What was under way when ranks failed, a line each, where the devices know it.
+  virtual std::vector<std::string> stuck() const { return {}; }
 };
 
 // Refuses options that the backend does not have, and a machine that lacks it: Error(kUsage) or
@@ -53,10 +57,12 @@ struct RunListeners {
   std::function<void(const std::string&)> give_up;
 };
 
-// With `profile` the devices keep stamps. Memory is free again when they are destroyed.
+// With `profile` the devices keep stamps. Memory is free again when they are destroyed. Of several
+// processes all have theirs, or none has.
 std::unique_ptr<RunDevices> make_run_devices(const PhysicalGraph& graph,
                                              const RunArguments& arguments, std::uint64_t seed,
-                                             bool profile, const RunListeners& listeners);
+                                             bool profile, const RunListeners& listeners,
+                                             const RunProcesses& processes);
 
 // What arenas may grow to on the devices that run. Nothing where that is not known: of GPUs, whose
 // free memory is seen when they are prepared.

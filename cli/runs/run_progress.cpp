@@ -26,10 +26,11 @@ std::string ElapsedText::operator()() const {
   return fmt::format("{}: {:.0f} s", what_, wall_seconds() - begin_s_);
 }
 
-std::int64_t launches_per_step(const PhysicalGraph& graph) {
+std::int64_t launches_per_step(const PhysicalGraph& graph, const std::vector<Device*>& devices) {
   std::int64_t launches = 0;
-  for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank)
-    launches += static_cast<std::int64_t>(graph.program_of(Rank(rank)).order.size());
+  for (std::size_t rank = 0; rank < devices.size(); ++rank)
+    if (devices[rank] != nullptr)
+      launches += static_cast<std::int64_t>(graph.program_of(Rank(rank)).order.size());
   return launches;
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace sextant {
 
@@ -22,8 +23,8 @@ class ElapsedText {
   const double begin_s_;
 };
 
-// Launches of one step, over all ranks.
-std::int64_t launches_per_step(const PhysicalGraph& graph);
+// Launches of one step, over the ranks that have a device here.
+std::int64_t launches_per_step(const PhysicalGraph& graph, const std::vector<Device*>& devices);
 
 // "step 1 of 20: 120 of 4,000 launches (step 0: loss 5.5452, 310 tokens/s)"; without launches where
 // the devices do not count them.

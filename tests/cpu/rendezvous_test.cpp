@@ -140,6 +140,18 @@ TEST_CASE("a meeting that is not complete in time names who arrived and who did 
   }
 }
 
+TEST_CASE("a rank that stands still says what its queues are at") {
+  DeviceHarness harness(all_reduce_graph(std::vector<ReduceOp>(2, ReduceOp::kSum)),
+                        options_of(CpuQueueKind::kAsynchronous, 50), reference_kernels());
+  CHECK(harness.device(0).stuck().empty());
+  const Fence first = harness.launch(0, 0);
+  harness.launch(0, 0, {}, 1);
+  CHECK(contains(message_of([&] { harness.device(0).wait(first); }), "timed out"));
+  CHECK(harness.device(0).stuck() ==
+        std::vector<std::string>{"rank 0, collective: launch 0, 'gradient sum' (all_reduce), act 0 "
+                                 "of step 0, at work; 1 launch behind it"});
+}
+
 TEST_CASE("the failure of one rank wakes the others, who name it") {
   for (const CpuQueueKind kind : kKinds) {
     DeviceHarness harness(all_reduce_graph(std::vector<ReduceOp>(2, ReduceOp::kSum)),

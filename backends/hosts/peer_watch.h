@@ -1,0 +1,61 @@
+// Which other processes of a job still live, from when each was last heard and from what the
+// machine says of those that run on it. Times are arguments: no clock, no network.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sextant {
+
+// Where a process runs.
+struct PeerIdentity {
+  std::string host;
+  std::string machine;  // equal for processes that can see each other by number
+  std::int64_t pid = 0;
+};
+
+PeerIdentity own_identity();
+std::string to_text(const PeerIdentity& identity);
+PeerIdentity peer_identity_from(std::string_view text);
+
+enum class PeerState : std::uint8_t { kHere, kLeft, kGone, kSilent };
+
+class PeerWatch {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  PeerWatch(std::size_t own, std::size_t peers, std::chrono::milliseconds timeout, Time now);
+  // Until then nobody is looked for by number.
+  void identify(std::vector<PeerIdentity> identities);
+
+  void heard(std::size_t peer, Time now) { peers_[peer].heard = now; }
+  void left(std::size_t peer) { peers_[peer].state = PeerState::kLeft; }
+  // Looks at all; the first that is lost since the last look. A process that has gone is lost only
+  // at the second look in a row: what it said at last may be under way.
+  std::optional<std::size_t> look(Time now);
+
+  PeerState state(std::size_t peer) const { return peers_[peer].state; }
+  bool is_lost(std::size_t peer) const;
+  bool have_all_left_or_gone() const;
+  const PeerIdentity& identity(std::size_t peer) const { return peers_[peer].identity; }
+
+ private:
+  struct Peer {
+    PeerIdentity identity;
+    Time heard;
+    PeerState state = PeerState::kHere;
+    bool was_missing = false;
+  };
+  bool is_missing(const Peer& peer) const;
+
+  std::size_t own_;
+  std::vector<Peer> peers_;
+  std::chrono::milliseconds timeout_;
+};
+
+}  // namespace sextant

@@ -1,0 +1,92 @@
+// The processes of one `sextant run`: this one alone, or those that a launcher has started. Who
+// speaks, what all must have in common, and how all end together.
+#pragma once
+
+#include "backends/cpu/cpu_backend.h"
+#include "backends/hosts/process_group.h"
+#include "core/base/error.h"
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace sextant {
+
+// What must be equal in all processes, by name, and the code of the error where it is not.
+struct CommonFact {
+  std::string name, value;
+  ErrorCode code = ErrorCode::kBadInput;
+};
+
+// Of the program file that runs.
+std::string build_hash();
+
+class RunProcesses {
+ public:
+  RunProcesses() = default;  // this one alone
+  // Throws what join_processes throws. Errors are reported as `json` says.
+  RunProcesses(const Launched& launched, double timeout_s, bool json);
+  ~RunProcesses();
+  RunProcesses(const RunProcesses&) = delete;
+  RunProcesses& operator=(const RunProcesses&) = delete;
+
+  bool are_several() const { return group_ != nullptr; }
+  bool is_first() const { return !group_ || group_->group().rank().index() == 0; }
+  // " in 2 processes"; empty for one.
+  std::string text() const;
+
+  // All go on, or none: every process throws the first error.
+  void agree_after(const std::function<void()>& act);
+  // What throws the same in every process, because it agrees itself.
+  void together(const std::function<void()>& act);
+  // Throws on every process where a fact of one differs from that of the first.
+  void require_common(const std::vector<CommonFact>& facts);
+  std::int64_t least(std::int64_t value);
+  std::vector<std::string> gather(const std::string& text);
+
+  // Gives each process its block of ranks.
+  void spread(std::size_t ranks);
+  std::optional<CpuProcesses> cpu() const;
+  // Of what this machine has, the share of the ranks of this process.
+  Bytes share(Bytes of_machine) const;
+
+  // For `on_step` of whoever has it and for the process that keeps metrics.
+  void send_metrics(const std::string& text);
+  // One by one, until `steps` have come; throws once the group is aborted.
+  void receive_metrics(std::int64_t steps, const std::function<void(const std::string&)>& take);
+
+  // A signal came. Why the work ends: a process is lost, or the user wants it.
+  std::string reason_of_signal();
+  double grace_s() const;  // from a signal to last words
+  bool has_lost();         // another process
+  // Ends the process where another is lost: the launcher's signal is no wish of the user.
+  void end_if_lost();
+  // Ends the process after an error; the first that lives says it.
+  [[noreturn]] void end(const Error& error);
+  // Ends the process after the work; returns where it may end in the ordinary way.
+  void leave();
+
+ private:
+  void watch();
+  [[noreturn]] void end_stopped();
+  Error named(const Error& error) const;
+
+  bool json_ = false;
+  bool is_agreed_ = false;  // the error that is thrown is everyone's
+  std::unique_ptr<ProcessGroup> group_;
+  std::optional<RankBlocks> blocks_;
+  std::mutex mutex_;  // of is_over_
+  std::condition_variable over_;
+  bool is_over_ = false;
+  std::thread watch_;
+};
+
+}  // namespace sextant
