@@ -101,6 +101,7 @@ class CudaDevice final : public Device {
   std::int64_t first_pending(Queue& queue, QueueRole role);
   std::int64_t progress();
   std::string stuck_text(Fence fence);
+  std::string stuck_replay_text(std::int64_t step);
   bool all_can_capture(bool own);
   void create_queue(QueueRole role);
   void begin_step(Queue& own, std::int64_t step);

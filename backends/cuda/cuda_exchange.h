@@ -106,6 +106,11 @@ class CudaExchange {
   virtual std::optional<std::string> fault(Rank rank) = 0;
   // Which members have enqueued this communication of this step, for an error.
   virtual std::string arrivals(const CudaCommunication& communication, std::int64_t step) const = 0;
+  // Whether all members have enqueued it, where a step can be captured.
+  virtual bool have_all_arrived(const CudaCommunication& /*communication*/,
+                                std::int64_t /*step*/) const {
+    return true;
+  }
   // Whoever waits or comes later, on any rank, gets Error(kRankFailed) with this reason; what is on
   // the streams of `rank` ends without its peers. Any thread; the first reason counts.
   virtual void abort(const std::string& reason, Rank rank) = 0;

@@ -37,6 +37,7 @@ void NcclExchange::enqueue(std::span<const Part>) {}
 void NcclExchange::note_replay(Rank, std::int64_t) {}
 std::optional<std::string> NcclExchange::fault(Rank) { return std::nullopt; }
 std::string NcclExchange::arrivals(const CudaCommunication&, std::int64_t) const { return ""; }
+bool NcclExchange::have_all_arrived(const CudaCommunication&, std::int64_t) const { return true; }
 void NcclExchange::abort(const std::string&, Rank) {}
 std::optional<std::string> NcclExchange::abort_reason() const { return std::nullopt; }
 void NcclExchange::close(Rank) {}
@@ -154,8 +155,10 @@ std::map<CommunicatorKey, CommunicatorUse> communicator_uses(
     if (communication->num_members() == 1) continue;
     CommunicatorUse& use = uses[communicator_key(graph, communication->group,
                                                  communication->communication().primitive)];
-    for (const ExchangeCall& call : communication->script().exchange)
-      (is_ring(call.kind) ? use.rings : use.pairs) = true;
+    for (const ExchangeCall& call : communication->script().exchange) {
+      use.rings |= is_ring(call.kind);
+      use.receives |= call.kind == ExchangeCall::Kind::kReceive;
+    }
   }
   return uses;
 }
@@ -363,6 +366,14 @@ std::string NcclExchange::arrivals(const CudaCommunication& communication,
   for (const Rank rank : graph_.groups[communication.group.index()].ranks)
     has_arrived.push_back(enqueued_by(rank, communication.group) > occurrence);
   return arrivals_text(graph_, communication.group, occurrence, has_arrived);
+}
+
+bool NcclExchange::have_all_arrived(const CudaCommunication& communication,
+                                    std::int64_t step) const {
+  const std::vector<Rank>& ranks = graph_.groups[communication.group.index()].ranks;
+  return std::all_of(ranks.begin(), ranks.end(), [&](Rank rank) {
+    return enqueued_by(rank, communication.group) > communication.occurrence(step);
+  });
 }
 
 // Kernels that wait for a peer end; what they have written by then is of no use. A rank whose

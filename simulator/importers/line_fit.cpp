@@ -73,14 +73,14 @@ void fit_parts(std::span<const TimedSize> sizes, std::span<const TimedSize> rest
 
 }  // namespace
 
-LineFit fit_lines(std::span<const TimedSize> sizes, int most_lines) {
+LineFit fit_lines(std::span<const TimedSize> sizes, int most_lines, double share) {
   // Nearer than this on the average, and what is left is rounding.
   const double enough = 1e-6 * static_cast<double>(sizes.size());
   LineFit best{.lines = {fit(sizes)}, .worst = 0};
   for (int lines = 2; lines <= most_lines; ++lines) {
     const double before = squares(best.lines, sizes);
     if (before <= enough) break;
-    double least = before / 4;
+    double least = before * share * share;
     std::vector<TimeLine> made;
     fit_parts(sizes, sizes, lines, made, least, best.lines);
   }

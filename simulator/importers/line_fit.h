@@ -21,8 +21,8 @@ struct LineFit {
   double worst = 0;             // largest relative error of the lowest line
 };
 
-// Least squares of relative errors; another line, up to three, where it halves the root mean square
-// error. At least two sizes, ascending, all times above zero.
-LineFit fit_lines(std::span<const TimedSize> sizes, int most_lines);
+// Least squares of relative errors; another line where it brings the root mean square error down to
+// this share of what it was. At least two sizes, ascending, all times above zero.
+LineFit fit_lines(std::span<const TimedSize> sizes, int most_lines, double share = 0.5);
 
 }  // namespace sextant

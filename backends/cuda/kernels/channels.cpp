@@ -51,16 +51,20 @@ bool lie_in_packs(std::initializer_list<const KernelOperand*> operands) {
                      [](const auto* operand) { return has_aligned_data(*operand); });
 }
 
-// `x` is split into whole channels, each with all its elements here.
+// How many elements a statistic is of, on all ranks together.
+std::int64_t elements_per_statistic(const KernelContext& call, const KernelOperand& x) {
+  const ReducedDims dims(call.actor->kind, call.attributes(), x.local.shape.rank());
+  return dims.count(x.layout->global.shape);
+}
+
+// Of what of each channel is here: a rank may have some of the batch.
 std::optional<ChannelMap> map_of_channels(const KernelContext& call, const KernelOperand& x) {
   const Shape& shape = x.local.shape;
   const DType dtype = x.local.dtype;
   if (dtype != DType::kF32 && dtype != DType::kBF16 && dtype != DType::kF16) return std::nullopt;
   const ReducedDims dims(call.actor->kind, call.attributes(), shape.rank());
   std::optional<Extents> extents = extents_of(shape, dims.reduced());
-  if (!extents || shape.elements() == 0 || x.layout == nullptr ||
-      dims.count(shape) != dims.count(x.layout->global.shape))
-    return std::nullopt;
+  if (!extents || shape.elements() == 0 || x.layout == nullptr) return std::nullopt;
   if (x.channels_last) *extents = Extents{extents->before * extents->behind, extents->channels, 1};
   const std::int64_t columns = extents->channels * extents->behind;
   const std::int64_t pack = 16 / size_of(dtype).value;
@@ -97,8 +101,10 @@ Made make_statistics(const KernelContext& call, CudaContext& device) {
     if (!are_typed(DType::kF32, {&members[member].out[0]})) return nullptr;
   const ReducedDims of_squares("reduce_squares", squares.attributes(), x.local.shape.rank());
   const std::optional<ChannelMap> map = map_of_channels(mean, x);
-  if (!map || of_squares.reduced() !=
-                  ReducedDims("reduce_mean", mean.attributes(), x.local.shape.rank()).reduced())
+  // What follows sums is of the whole channel.
+  if (!map || elements_per_statistic(mean, x) != map->rows * map->run) return nullptr;
+  if (of_squares.reduced() !=
+      ReducedDims("reduce_mean", mean.attributes(), x.local.shape.rank()).reduced())
     return nullptr;
   ChannelStatistics arguments;
   arguments.map = *map;
@@ -209,7 +215,7 @@ std::optional<ChannelGradInput> input_arguments(const KernelContext& call) {
   arguments.dgamma = data_of<const float>(call.in[5]);
   arguments.dy = call.in[6].data;
   arguments.dx = dx.data;
-  arguments.count = static_cast<double>(map->rows * map->run);
+  arguments.count = static_cast<double>(elements_per_statistic(call, x));
   return arguments;
 }
 
