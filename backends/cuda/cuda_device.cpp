@@ -627,7 +627,8 @@ void CudaDevice::abort(const std::string& reason) {
   }
   if (group_ != nullptr) group_->abort(reason);
   if (exchange_ == nullptr) return;
-  drop_graph();
+  exchange_->announce_abort(reason);
+  drop_graph();  // its thread may be inside a launch that waits for this very graph
   exchange_->abort(reason, rank_);
 }
 

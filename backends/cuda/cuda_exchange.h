@@ -114,6 +114,8 @@ class CudaExchange {
   // Whoever waits or comes later, on any rank, gets Error(kRankFailed) with this reason; what is on
   // the streams of `rank` ends without its peers. Any thread; the first reason counts.
   virtual void abort(const std::string& reason, Rank rank) = 0;
+  // An abort with this reason is on its way, and may take seconds: who watches over it knows.
+  virtual void announce_abort(const std::string& /*reason*/) {}
   virtual std::optional<std::string> abort_reason() const = 0;
   // A rank communicates no more, and nothing is under way: gives back what `connect` made. Likewise
   // called for all ranks, each on a thread.

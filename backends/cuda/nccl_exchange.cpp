@@ -38,6 +38,7 @@ void NcclExchange::note_replay(Rank, std::int64_t) {}
 std::optional<std::string> NcclExchange::fault(Rank) { return std::nullopt; }
 std::string NcclExchange::arrivals(const CudaCommunication&, std::int64_t) const { return ""; }
 bool NcclExchange::have_all_arrived(const CudaCommunication&, std::int64_t) const { return true; }
+void NcclExchange::announce_abort(const std::string&) {}
 void NcclExchange::abort(const std::string&, Rank) {}
 std::optional<std::string> NcclExchange::abort_reason() const { return std::nullopt; }
 void NcclExchange::close(Rank) {}
@@ -376,15 +377,17 @@ bool NcclExchange::have_all_arrived(const CudaCommunication& communication,
   });
 }
 
+void NcclExchange::announce_abort(const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  if (!abort_reason_) abort_reason_ = reason;
+  is_aborted_.store(true, std::memory_order_release);
+}
+
 // Kernels that wait for a peer end; what they have written by then is of no use. A rank whose
 // thread stays inside NCCL keeps its communicators: freeing them under it would be worse, and
 // whoever owns the ranks must end the process.
 void NcclExchange::abort(const std::string& reason, Rank rank) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!abort_reason_) abort_reason_ = reason;
-    is_aborted_.store(true, std::memory_order_release);
-  }
+  announce_abort(reason);
   Member& member = *members_[rank.index()];
   const std::unique_lock lock(member.mutex, kPatience);
   if (!lock) return;
