@@ -79,7 +79,8 @@ void run_cluster_detect(const ClusterDetectArguments& arguments, const CommonOpt
   cluster.device.memory_source = driver;
   if (const auto reachable = output_of("nvidia-smi topo -p2p r"))
     for (const std::string& pair : parse_unreachable(*reachable))
-      imported.notes.push_back(pair + " cannot read each other's memory: --collectives local fails");
+      imported.notes.push_back(pair +
+                               " cannot read each other's memory: --collectives local fails");
   for (const std::string& message : validate(cluster))
     fail(ErrorCode::kDevice, "{}: {}", imported.format, message);
   const std::string text = to_json_text(cluster);

@@ -37,7 +37,8 @@ std::string without_escape_codes(const std::string& text) {
 
 MachineGpu parse_gpu(const std::string& line) {
   std::vector<std::string> words;
-  for (const std::string_view word : split_text(line, ',')) words.emplace_back(without_blanks(word));
+  for (const std::string_view word : split_text(line, ','))
+    words.emplace_back(without_blanks(word));
   std::int64_t mebibytes = 0;
   if (words.size() == 4) {
     const char* const end = words[1].data() + words[1].size();

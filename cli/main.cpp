@@ -354,8 +354,9 @@ void add_cluster_bench(CLI::App& cluster, Program& p) {
                   "MODEL:BATCHxSEQUENCE, a training step of one device whose launches to "
                   "measure; repeatable")
       ->allow_extra_args(false);
-  bench.add_option("--gpus", p.cluster_bench.gpus,
-                   "cuda: numbers of the GPUs, the first for kernels, all for links (default: all)");
+  bench.add_option(
+      "--gpus", p.cluster_bench.gpus,
+      "cuda: numbers of the GPUs, the first for kernels, all for links (default: all)");
   bench.add_option("--matmul-cache", p.cluster_bench.matmul_cache,
                    "file that keeps which algorithms were measured to be fast");
 }

@@ -1,5 +1,6 @@
 // What a cluster file says about the link between the devices of this machine, measured by whatever
-// LinkTimer stands for them: every collective by size, and what it and computation do to each other.
+// LinkTimer stands for them: every collective by size, and what it and computation do to each
+// other.
 #pragma once
 
 #include "actor/link_timer.h"
@@ -47,8 +48,8 @@ struct FittedLink {
   NetworkLink link;
   double worst = 0;
 };
-FittedLink fit_link(const NetworkLink& base, const LinkTimer& timer, const LinkMeasurement& measured,
-                    const std::string& source);
+FittedLink fit_link(const NetworkLink& base, const LinkTimer& timer,
+                    const LinkMeasurement& measured, const std::string& source);
 
 // Rates beside each other as shares of those alone, each the mean over what was measured: what a
 // step has most of counts as much as the rest, for nobody knows the step. At most 1.

@@ -46,8 +46,8 @@ void place_call(KernelContext& call, BenchCursors& cursors, bool is_final) {
     const bool shares = in_place && static_cast<std::size_t>(in_place->out) == i;
     const std::size_t at = shares ? 0 : cursors.out.take(call.out[i].local);
     if (!is_final) continue;
-    call.out[i].data = shares ? call.in[static_cast<std::size_t>(in_place->in)].data
-                              : cursors.out.pool.at(at);
+    call.out[i].data =
+        shares ? call.in[static_cast<std::size_t>(in_place->in)].data : cursors.out.pool.at(at);
   }
 }
 

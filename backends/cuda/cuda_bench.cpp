@@ -99,9 +99,7 @@ class LoadProduct {
 
 struct CudaBench::State {
   explicit State(const CudaOptions& given)
-      : options(given),
-        kernels(cuda_kernels()),
-        zeros([this](void* to, std::size_t bytes) {
+      : options(given), kernels(cuda_kernels()), zeros([this](void* to, std::size_t bytes) {
           SEXTANT_CUDA(cudaMemsetAsync(to, 0, bytes, stream));
         }) {
     SEXTANT_CUDA(cudaSetDevice(options.device));
@@ -194,11 +192,12 @@ CudaCard CudaBench::card() const {
 
 KernelTiming CudaBench::copy(Bytes bytes) {
   const auto size = static_cast<std::size_t>(bytes.value);
-  require(state_->operands->inputs().reserve(size) && state_->operands->outputs().reserve(size), ErrorCode::kDevice,
-          "the card has no memory to copy {}", to_text(bytes));
+  require(state_->operands->inputs().reserve(size) && state_->operands->outputs().reserve(size),
+          ErrorCode::kDevice, "the card has no memory to copy {}", to_text(bytes));
   return state_->repeat(kRuns, true, [&] {
-    SEXTANT_CUDA(cudaMemcpyAsync(state_->operands->outputs().at(0), state_->operands->inputs().at(0), size,
-                                 cudaMemcpyDeviceToDevice, state_->stream));
+    SEXTANT_CUDA(cudaMemcpyAsync(state_->operands->outputs().at(0),
+                                 state_->operands->inputs().at(0), size, cudaMemcpyDeviceToDevice,
+                                 state_->stream));
   });
 }
 

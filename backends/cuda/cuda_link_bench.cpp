@@ -30,8 +30,9 @@ namespace sextant {
 
 struct CudaLinkBench::State {};
 CudaLinkBench::CudaLinkBench(const std::vector<int>&, const CudaOptions&, Bytes) {
-  fail(ErrorCode::kDevice,
-       "this build has no NCCL: links between cards are measured by it, --gpus 0 measures one card");
+  fail(
+      ErrorCode::kDevice,
+      "this build has no NCCL: links between cards are measured by it, --gpus 0 measures one card");
 }
 CudaLinkBench::~CudaLinkBench() = default;
 std::int64_t CudaLinkBench::ranks() const { return 0; }
