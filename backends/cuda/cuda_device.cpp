@@ -432,7 +432,7 @@ bool CudaDevice::all_can_capture(bool own) {
 
 void CudaDevice::drop_graph() {
   const std::unique_lock lock(graph_mutex_, std::chrono::seconds(2));
-  if (lock) captured_.reset();  // else its thread is inside a launch of it
+  if (lock) captured_.reset();  // else its thread is inside a launch of it, and drops it behind
 }
 
 void CudaDevice::close() {
@@ -455,6 +455,11 @@ void CudaDevice::launch_graph(std::int64_t step) {
     first_replayed_.store(step, std::memory_order_release);
   }
   graph.launch(origin.stream);
+  if (is_aborted()) {
+    // Whoever aborted could not take the graph from under its launch, and NCCL waits for it to go.
+    captured_.reset();
+    check_not_aborted();
+  }
   SEXTANT_CUDA(cudaEventRecord(end, origin.stream));
   if (exchange_ != nullptr) exchange_->note_replay(rank_, step);
   step_ = step;
@@ -503,6 +508,11 @@ FenceState CudaDevice::state(Fence fence) {
   const cudaError_t status = query(event);
   if (status == cudaErrorNotReady) return FenceState::kPending;
   return status == cudaSuccess && !context_->fault() ? FenceState::kDone : FenceState::kFailed;
+}
+
+bool CudaDevice::is_aborted() {
+  const std::lock_guard lock(mutex_);
+  return aborted_.has_value();
 }
 
 void CudaDevice::check_not_aborted() {

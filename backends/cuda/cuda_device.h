@@ -94,6 +94,7 @@ class CudaDevice final : public Device {
   void bind() const;  // the calling thread to this GPU
   void load_kernels(cudaStream_t stream);
   void connect_peers(cudaStream_t stream);
+  bool is_aborted();
   void check_not_aborted();
   [[noreturn]] void give_up(const std::string& why);
   cudaError_t wait_watched(const std::function<cudaEvent_t()>& event,
