@@ -2,6 +2,7 @@
 #include "cli/front_section.h"
 #include "cli/sensitivity_section.h"
 #include "cli/throughput.h"
+#include "cli/timed_section.h"
 #include "cli/verbs.h"
 #include "cli/work_watch.h"
 #include "core/check.h"
@@ -285,7 +286,9 @@ void run_search(const SearchArguments& arguments, const CommonOptions& common, C
                   to_text(result.lower_bound), percent(result.gap()),
                   result.complete() ? "" : "; --time-limit searches on"));
 
-  const Candidate& plain = result.plans.front();
+  const std::vector<TimedCandidate> timed = timed_front(job, result.plans);
+  say(timed, console);
+  const Candidate& plain = timed.empty() ? result.plans.front() : timed.front().candidate;
   const Candidate& best = searched.with_words ? *searched.with_words : plain;
   if (searched.with_words) say_words(plain, best, console);
   const std::string file =
@@ -296,6 +299,7 @@ void run_search(const SearchArguments& arguments, const CommonOptions& common, C
     say(*sensitivity, result, console);
   }
   Json document = document_of(job, result, total_s, file);
+  if (!timed.empty()) document["timed"] = timed_json(timed);
   if (arguments.pareto) document["pareto"] = front_json(result);
   if (sensitivity) document["sensitivity"] = sensitivity_json(*sensitivity, result);
   if (searched.with_words)

@@ -71,6 +71,36 @@ def check_file_plans(sextant, folder):
     expect(json.loads(simulated.stdout)["step_time_s"] > 0.01, "a step takes time")
 
 
+def check_search_ranks_in_time(sextant, folder):
+    """Where kernels and communications slow each other, near plans are ranked with that."""
+    path, out = folder / "slow.json", folder / "found"
+    detect(sextant, folder, options=["-o", str(path)])
+    search = [sextant, "search", "gpt2-124m", "-c", str(path), "--global-batch", "16", "--json",
+              "--out", str(out), "--overwrite"]
+
+    def found():
+        result = subprocess.run(search, text=True, capture_output=True, timeout=120, check=False)
+        expect(result.returncode == 0, f"the search ends: {result.stderr[-300:]}")
+        return json.loads(result.stdout)
+
+    expect("timed" not in found(), "nobody slows anybody in a detected cluster")
+    cluster = json.loads(path.read_text())
+    for key, share in (("compute_beside_communication", 0.6), ("communication_beside_compute", 0.5)):
+        cluster["device"][key] = {"value": share, "provenance": "measured", "source": "planted"}
+    path.write_text(json.dumps(cluster))
+    document = found()
+    timed = document["timed"]
+    seconds = [one["timed_step_time_s"] for one in timed]
+    expect(len(timed) > 1 and seconds == sorted(seconds), f"near plans by timed mode: {timed}")
+    expect(all(one["timed_step_time_s"] >= one["step_time_s"] for one in timed), f"slower: {timed}")
+    plan = json.loads((out / "plan.json").read_text())
+    expect(timed[0]["strategy"] == plan["strategy"], f"{plan['strategy']} is not {timed[0]}")
+    simulated = subprocess.run([sextant, "simulate", str(out / "plan.json"), "--mode", "timed", "--json"],
+                               text=True, capture_output=True, timeout=120, check=False)
+    expect(abs(json.loads(simulated.stdout)["step_time_s"] - seconds[0]) < 1e-9,
+           "the same time as `simulate --mode timed` says of the plan")
+
+
 def check_refusals(sextant, folder):
     nothing = detect(sextant, folder, code=9)
     expect(nothing.returncode == 5 and "no GPU" in nothing.stderr, f"no driver: {nothing.stderr}")
@@ -95,7 +125,8 @@ def main():
         expect(result.returncode == 0, f"this machine is detected: {result.stderr}")
     else:
         with tempfile.TemporaryDirectory() as folder:
-            for check in (check_two_cards, check_file_plans, check_refusals):
+            for check in (check_two_cards, check_file_plans, check_search_ranks_in_time,
+                          check_refusals):
                 check(sextant, pathlib.Path(folder))
     print("FAILED" if failures else "ok")
     return 1 if failures else 0
