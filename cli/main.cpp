@@ -34,6 +34,7 @@ struct Program {
   ModelShowArguments model_show;
   std::string cluster_show, strategy_show;
   ClusterBenchArguments cluster_bench;
+  ClusterDetectArguments cluster_detect;
   ClusterImportArguments cluster_import;
   std::string verb_name;
   std::function<void(Console&)> verb;
@@ -321,10 +322,23 @@ void add_cluster_import(CLI::App& cluster, Program& p) {
                       "cluster file to write (default: print it)");
 }
 
+void add_cluster_detect(CLI::App& cluster, Program& p) {
+  CLI::App& detect = add_verb(
+      cluster, p, "detect", "This machine's GPUs and links as a cluster file, nothing measured",
+      "Examples:\n  sextant cluster detect -o here.json\n"
+      "  sextant cluster detect --base hgx-h200 -o here.json",
+      [&p](Console& console) { run_cluster_detect(p.cluster_detect, p.common, console); });
+  detect.add_option("--base", p.cluster_detect.base,
+                    "cluster with the figures of the GPUs (default: known by their names)");
+  detect.add_option("-o,--output", p.cluster_detect.output,
+                    "cluster file to write (default: print it)");
+}
+
 void add_cluster_bench(CLI::App& cluster, Program& p) {
   CLI::App& bench =
-      add_verb(cluster, p, "bench", "Measure this machine's GPU or CPU: a cluster file",
+      add_verb(cluster, p, "bench", "Measure this machine's GPUs or CPU: a cluster file",
                "Examples:\n  sextant cluster bench --step gpt2-medium:16x1024 -o h200.json\n"
+               "  sextant cluster bench --base hgx-h200:nodes=1 --gpus 0,1 -o two.json\n"
                "  sextant cluster bench --backend cpu --base cpu:ranks=4 -o here.json",
                [&p](Console& console) { run_cluster_bench(p.cluster_bench, p.common, console); });
   bench.add_option("--backend", p.cluster_bench.backend, "cuda (default) or cpu");
@@ -340,6 +354,9 @@ void add_cluster_bench(CLI::App& cluster, Program& p) {
                   "MODEL:BATCHxSEQUENCE, a training step of one device whose launches to "
                   "measure; repeatable")
       ->allow_extra_args(false);
+  bench.add_option(
+      "--gpus", p.cluster_bench.gpus,
+      "cuda: numbers of the GPUs, the first for kernels, all for links (default: all)");
   bench.add_option("--matmul-cache", p.cluster_bench.matmul_cache,
                    "file that keeps which algorithms were measured to be fast");
 }
@@ -349,6 +366,7 @@ void add_cluster(Program& p) {
   cluster.require_subcommand(1);
   add_cluster_show(cluster, p);
   add_cluster_import(cluster, p);
+  add_cluster_detect(cluster, p);
   add_cluster_bench(cluster, p);
 }
 

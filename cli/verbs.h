@@ -136,10 +136,18 @@ struct ClusterBenchArguments {
   std::string output;              // file; empty: cluster.json in the folder for results
   std::vector<std::string> steps;  // "gpt2-medium:16x1024": training steps to measure launches of
   std::string matmul_cache;        // file
+  std::string gpus;                // "0,1", the first measured as a device; empty: all
 };
 void run_cluster_bench(const ClusterBenchArguments& arguments, const CommonOptions& common,
                        Console& console);
 void run_cluster_show(const std::string& cluster, const CommonOptions& common, Console& console);
+
+struct ClusterDetectArguments {
+  std::string base;    // CLUSTER with the devices' figures; empty: known by their names
+  std::string output;  // file; empty: standard output
+};
+void run_cluster_detect(const ClusterDetectArguments& arguments, const CommonOptions& common,
+                        Console& console);
 
 struct ClusterImportArguments {
   std::string file;        // of another program

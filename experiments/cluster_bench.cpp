@@ -2,6 +2,7 @@
 #include "experiments/cluster_bench.h"
 
 #include "core/base/check.h"
+#include "core/graphs/operator.h"
 
 #include <fmt/core.h>
 
@@ -34,12 +35,17 @@ void add_kernels(KernelMeasurement& measurement) {
   }
 }
 
+// Whole sequences of a few sizes, and their gradients: of 2,048 tokens to 16,384, heads of 16.
 void add_attention(KernelMeasurement& measurement) {
   for (const std::int64_t head : {64, 128})
-    for (const std::int64_t sequence : {512, 1024, 2048, 4096}) {
-      const TensorType q = measurement.type({8192 / sequence, sequence, 16, head});
-      measurement.add("attention", {q, q, q}, {});
-    }
+    for (const std::int64_t sequence : {512, 1024, 2048, 4096})
+      for (const std::int64_t tokens : {2048, 8192, 16384}) {
+        if (tokens < sequence) continue;
+        const TensorType q = measurement.type({tokens / sequence, sequence, 16, head});
+        measurement.add("attention", {q, q, q}, {});
+        const auto made = builtin_operators().get("attention").infer(std::vector{q, q, q}, {});
+        measurement.add("attention_grad", {q, q, q, made[0], made[1], made[0]}, {});
+      }
 }
 
 double best_product(CudaBench& bench, DType dtype) {

@@ -5,6 +5,7 @@
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/machine_load.h"
 #include "core/base/check.h"
+#include "experiments/link_measurement.h"
 #include "experiments/step_timing.h"
 #include "io/training_host.h"
 #include "simulator/costs/models.h"
@@ -54,25 +55,6 @@ double launch_seconds(CpuBench& bench, const PhysicalGraph& graph) {
   const auto launches = static_cast<double>(graph.program_of(Rank(0)).order.size());
   const double step_s = (end - begin) / static_cast<double>(kStepsOfLaunches) / ranks;
   return std::max(step_s - kernels_s / bench.ranks_per_core(), 0.0) / launches;
-}
-
-// How many bytes a way moves over the link, per byte of the tensor that is global to `n` ranks.
-double link_bytes_per_tensor_byte(Primitive primitive, double n) {
-  switch (primitive) {
-    case Primitive::kAllReduce:
-      return 2 * (n - 1) / n;
-    case Primitive::kAllGather:
-    case Primitive::kReduceScatter:
-      return (n - 1) / n;
-    case Primitive::kAllToAll:
-      return (n - 1) / (n * n);  // of one member
-    case Primitive::kBroadcast:
-    case Primitive::kTransfer:
-      return 1;
-    case Primitive::kShift:
-      return 1 / n;
-  }
-  return 1;
 }
 
 struct MeasuredWay {

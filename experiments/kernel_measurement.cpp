@@ -2,7 +2,7 @@
 #include "experiments/kernel_measurement.h"
 
 #include "core/base/check.h"
-#include "core/graphs/operator.h"
+#include "experiments/operator_call.h"
 #include "experiments/step_timing.h"
 
 #include <fmt/core.h>
@@ -12,48 +12,6 @@
 #include <utility>
 
 namespace sextant {
-namespace {
-
-// One operator on whole tensors.
-class OperatorCall {
- public:
-  OperatorCall(const std::string& kind, const std::vector<TensorType>& inputs,
-               const Attributes& attributes) {
-    const OperatorDef& def = builtin_operators().get(kind);
-    const std::vector<TensorType> outputs = def.infer(inputs, attributes);
-    actor_.kind = kind;
-    actor_.name = kind;
-    actor_.attributes = attributes;
-    actor_.work = def.work(inputs, outputs, attributes);
-    layouts_.reserve(inputs.size() + outputs.size());
-    for (const TensorType& type : inputs) add(type, context_.in);
-    for (const TensorType& type : outputs) add(type, context_.out);
-    context_.accumulate.assign(outputs.size(), false);
-    context_.actor = &actor_;
-  }
-  OperatorCall(const OperatorCall&) = delete;
-  OperatorCall& operator=(const OperatorCall&) = delete;
-
-  const KernelContext& context() const { return context_; }
-  const Work& work() const { return actor_.work; }
-
- private:
-  void add(const TensorType& type, std::vector<KernelOperand>& operands) {
-    layouts_.push_back({.global = type, .words = {}, .placement = {}});
-    KernelOperand operand;
-    operand.local = type;
-    operand.layout = &layouts_.back();
-    for (const std::int64_t extent : type.shape.extents())
-      operand.box.dims.push_back({.offset = 0, .extent = extent});
-    operands.push_back(std::move(operand));
-  }
-
-  Actor actor_;
-  std::vector<Layout> layouts_;
-  KernelContext context_;
-};
-
-}  // namespace
 
 std::string measured_name(const std::string& name) {
   constexpr std::string_view kSuffix = "-measured";

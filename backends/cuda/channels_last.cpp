@@ -141,14 +141,17 @@ class Choice {
     }
   }
 
-  // Whole images of 16 bits whose channels fill packs.
+  // Images of 16 bits whose channels fill packs, all of each image: which of the images a rank has
+  // is the same in either order.
   bool could_be(const Seen& operand) const {
     const TensorType& type = operand.reg->local;
     if (!operand.is_image() || operand.is_state) return false;
     if (type.dtype != DType::kBF16 && type.dtype != DType::kF16) return false;
     const Shape& shape = type.shape;
-    return shape == graph_.layouts[operand.reg->layout.index()].global.shape && shape[1] > 0 &&
-           shape[1] % kPack == 0 && shape[0] * shape[2] * shape[3] >= kFewestPixels;
+    const Shape& global = graph_.layouts[operand.reg->layout.index()].global.shape;
+    const auto is_whole = [&](std::size_t dim) { return shape[dim] == global[dim]; };
+    return is_whole(1) && is_whole(2) && is_whole(3) && shape[1] > 0 && shape[1] % kPack == 0 &&
+           shape[0] * shape[2] * shape[3] >= kFewestPixels;
   }
 
   bool drop(const Seen& operand) { return chosen_.erase(operand.reg) > 0; }

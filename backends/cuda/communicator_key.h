@@ -29,12 +29,13 @@ inline CommunicatorKey communicator_key(const PhysicalGraph& graph, GroupId grou
 
 // What a library of collectives takes of a card per communicator, measured with NCCL 2.28 on H200
 // (MiB, by the most blocks that it may use; ../shared/design/11-several-gpus.md, 6): itself 54 and
-// 100 for 8 and 16, buffers of rings and those of sends and receives 96 and 192 each.
+// 100 for 8 and 16, buffers of rings and those that receive 96 and 192 each. What a rank sends lies
+// in the buffers of whoever receives it.
 struct CommunicatorUse {
-  bool rings = false, pairs = false;
+  bool rings = false, receives = false;
 };
 inline Bytes communicator_bytes(const CommunicatorUse& use, int blocks) {
-  const std::int64_t buffers = 12 * ((use.rings ? 1 : 0) + (use.pairs ? 1 : 0));
+  const std::int64_t buffers = 12 * ((use.rings ? 1 : 0) + (use.receives ? 1 : 0));
   const std::int64_t mib = 8 + (6 + buffers) * blocks;
   return Bytes(mib << 20);
 }

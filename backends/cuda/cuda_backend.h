@@ -82,6 +82,9 @@ class CudaWorld {
   std::vector<Device*> devices();  // by rank, prepared
   // What exchanges sent so far, sorted, zero entries left out.
   std::vector<PairBytes> moved_bytes() const;
+  // What the ranks of a card were counted to take of it: arenas, scratch, staging, communicators.
+  // What libraries take for themselves comes on top.
+  Bytes counted_memory(int gpu) const;
   // Ends every rank with this reason: those that wait fail, those that compute launch nothing more.
   void abort(const std::string& reason);
   // With `host_visible`, when nothing is under way.

@@ -432,7 +432,7 @@ bool CudaDevice::all_can_capture(bool own) {
 
 void CudaDevice::drop_graph() {
   const std::unique_lock lock(graph_mutex_, std::chrono::seconds(2));
-  if (lock) captured_.reset();  // else its thread is inside a launch of it
+  if (lock) captured_.reset();  // else its thread is inside a launch of it, and drops it behind
 }
 
 void CudaDevice::close() {
@@ -442,6 +442,10 @@ void CudaDevice::close() {
 
 void CudaDevice::launch_graph(std::int64_t step) {
   bind();
+  const cudaEvent_t end = replay_ends_[static_cast<std::size_t>(step % kReplayEvents)];
+  // Of a step kReplayEvents back, or never recorded. Before the graph is held: whoever gives up
+  // waiting drops it.
+  wait_if_pending(end);
   const std::lock_guard lock(graph_mutex_);
   check_not_aborted();
   const CudaGraph& graph = *captured_;
@@ -450,9 +454,12 @@ void CudaDevice::launch_graph(std::int64_t step) {
     wait_for_last_launches(origin);
     first_replayed_.store(step, std::memory_order_release);
   }
-  const cudaEvent_t end = replay_ends_[static_cast<std::size_t>(step % kReplayEvents)];
-  wait_if_pending(end);  // of a step kReplayEvents back, or never recorded
   graph.launch(origin.stream);
+  if (is_aborted()) {
+    // Whoever aborted could not take the graph from under its launch, and NCCL waits for it to go.
+    captured_.reset();
+    check_not_aborted();
+  }
   SEXTANT_CUDA(cudaEventRecord(end, origin.stream));
   if (exchange_ != nullptr) exchange_->note_replay(rank_, step);
   step_ = step;
@@ -501,6 +508,11 @@ FenceState CudaDevice::state(Fence fence) {
   const cudaError_t status = query(event);
   if (status == cudaErrorNotReady) return FenceState::kPending;
   return status == cudaSuccess && !context_->fault() ? FenceState::kDone : FenceState::kFailed;
+}
+
+bool CudaDevice::is_aborted() {
+  const std::lock_guard lock(mutex_);
+  return aborted_.has_value();
 }
 
 void CudaDevice::check_not_aborted() {
@@ -585,12 +597,21 @@ std::int64_t CudaDevice::progress() {
   return sum;
 }
 
+// A rank that has not launched the step is missing from its first communication on.
+std::string CudaDevice::stuck_replay_text(std::int64_t step) {
+  const std::string text = fmt::format("step {}, replayed as a graph", step);
+  for (std::size_t run = 0; run < program_->num_runs(); ++run)
+    for (const auto& communication : program_->run(RunId(run)).communications)
+      if (!exchange_->have_all_arrived(*communication, step))
+        return fmt::format("{}: '{}', {}", text, communication->name,
+                           exchange_->arrivals(*communication, step));
+  return text + ", which all ranks have launched; without graphs the communication is named";
+}
+
 // The communications at which queues stand still, and who came to them; else what is awaited.
 std::string CudaDevice::stuck_text(Fence fence) {
   const std::int64_t step_of_fence = fence.sequence / queue(fence.queue).runs_per_step;
-  if (step_of_fence >= first_replayed_.load())
-    return fmt::format("step {}, replayed as a graph; without graphs the communication is named",
-                       step_of_fence);
+  if (step_of_fence >= first_replayed_.load()) return stuck_replay_text(step_of_fence);
   std::string text;
   for (const QueueRole role : used_) {
     Queue& own = queue(role);
@@ -616,7 +637,8 @@ void CudaDevice::abort(const std::string& reason) {
   }
   if (group_ != nullptr) group_->abort(reason);
   if (exchange_ == nullptr) return;
-  drop_graph();
+  exchange_->announce_abort(reason);
+  drop_graph();  // its thread may be inside a launch that waits for this very graph
   exchange_->abort(reason, rank_);
 }
 

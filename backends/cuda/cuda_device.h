@@ -94,6 +94,7 @@ class CudaDevice final : public Device {
   void bind() const;  // the calling thread to this GPU
   void load_kernels(cudaStream_t stream);
   void connect_peers(cudaStream_t stream);
+  bool is_aborted();
   void check_not_aborted();
   [[noreturn]] void give_up(const std::string& why);
   cudaError_t wait_watched(const std::function<cudaEvent_t()>& event,
@@ -101,6 +102,7 @@ class CudaDevice final : public Device {
   std::int64_t first_pending(Queue& queue, QueueRole role);
   std::int64_t progress();
   std::string stuck_text(Fence fence);
+  std::string stuck_replay_text(std::int64_t step);
   bool all_can_capture(bool own);
   void create_queue(QueueRole role);
   void begin_step(Queue& own, std::int64_t step);

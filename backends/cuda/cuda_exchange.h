@@ -106,9 +106,16 @@ class CudaExchange {
   virtual std::optional<std::string> fault(Rank rank) = 0;
   // Which members have enqueued this communication of this step, for an error.
   virtual std::string arrivals(const CudaCommunication& communication, std::int64_t step) const = 0;
+  // Whether all members have enqueued it, where a step can be captured.
+  virtual bool have_all_arrived(const CudaCommunication& /*communication*/,
+                                std::int64_t /*step*/) const {
+    return true;
+  }
   // Whoever waits or comes later, on any rank, gets Error(kRankFailed) with this reason; what is on
   // the streams of `rank` ends without its peers. Any thread; the first reason counts.
   virtual void abort(const std::string& reason, Rank rank) = 0;
+  // An abort with this reason is on its way, and may take seconds: who watches over it knows.
+  virtual void announce_abort(const std::string& /*reason*/) {}
   virtual std::optional<std::string> abort_reason() const = 0;
   // A rank communicates no more, and nothing is under way: gives back what `connect` made. Likewise
   // called for all ranks, each on a thread.

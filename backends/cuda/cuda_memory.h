@@ -27,6 +27,11 @@ struct CudaRankMemory {
   const RankProgram* program = nullptr;
   Rank rank;
   CudaExtraMemory extra;
+
+  Bytes total() const {
+    return program->arena.size + extra.inner + extra.workspace + extra.staging +
+           extra.communicators;
+  }
 };
 // Throws Error(kInfeasible) when `free` of `total` bytes are less than what these ranks need
 // together.

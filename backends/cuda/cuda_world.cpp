@@ -121,7 +121,8 @@ struct CudaWorld::Impl {
       : options(given), groups(graph.ranks.size()) {
     const std::size_t ranks = graph.ranks.size();
     const auto choices = std::make_shared<MeasuredChoices>();
-    const std::vector<int> of_rank = cards_of_ranks(ranks, options);
+    gpu_of_rank = cards_of_ranks(ranks, options);
+    const std::vector<int>& of_rank = gpu_of_rank;
     gpus.insert(of_rank.begin(), of_rank.end());
     const CudaCollectives collectives = collectives_for(options.collectives, of_rank, has_nccl());
     if (collectives == CudaCollectives::kLocal) let_reach_each_other(gpus);
@@ -194,6 +195,13 @@ struct CudaWorld::Impl {
     }
   }
 
+  Bytes counted_memory(int gpu) const {
+    Bytes bytes;
+    for (std::size_t rank = 0; rank < devices.size(); ++rank)
+      if (gpu_of_rank[rank] == gpu) bytes += devices[rank]->memory_needed().total();
+    return bytes;
+  }
+
   void abort(const std::string& reason) {
     groups.abort(reason);
     for (const auto& device : devices) device->abort(reason);
@@ -220,6 +228,7 @@ struct CudaWorld::Impl {
   }
 
   const CudaWorldOptions options;
+  std::vector<int> gpu_of_rank;
   std::set<int> gpus;
   ThreadHostGroups groups;
   std::unique_ptr<CudaExchange> exchange;  // of several ranks
@@ -241,6 +250,8 @@ std::vector<Device*> CudaWorld::devices() {
 std::vector<PairBytes> CudaWorld::moved_bytes() const {
   return impl_->exchange ? pairs_of(impl_->exchange->traffic()) : std::vector<PairBytes>();
 }
+
+Bytes CudaWorld::counted_memory(int gpu) const { return impl_->counted_memory(gpu); }
 
 void CudaWorld::abort(const std::string& reason) { impl_->abort(reason); }
 

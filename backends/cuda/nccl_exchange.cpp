@@ -7,14 +7,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <type_traits>
 #include <utility>
 
 #ifdef SEXTANT_HAS_NCCL
-#include <nccl.h>
+#include "backends/cuda/nccl_settings.h"
 #endif
 
 namespace sextant {
@@ -38,6 +37,8 @@ void NcclExchange::enqueue(std::span<const Part>) {}
 void NcclExchange::note_replay(Rank, std::int64_t) {}
 std::optional<std::string> NcclExchange::fault(Rank) { return std::nullopt; }
 std::string NcclExchange::arrivals(const CudaCommunication&, std::int64_t) const { return ""; }
+bool NcclExchange::have_all_arrived(const CudaCommunication&, std::int64_t) const { return true; }
+void NcclExchange::announce_abort(const std::string&) {}
 void NcclExchange::abort(const std::string&, Rank) {}
 std::optional<std::string> NcclExchange::abort_reason() const { return std::nullopt; }
 void NcclExchange::close(Rank) {}
@@ -49,19 +50,8 @@ bool has_nccl() { return true; }
 
 namespace {
 
-// Of one communicator. By the measurements 16 move 64 MiB in 1.1 times the time of 24, which NCCL
-// takes unasked.
-constexpr int kCommunicatorBlocks = 16;
 // An inner wait of `abort` for a launch thread that is inside NCCL.
 constexpr std::chrono::seconds kPatience{2};
-
-void check_nccl(ncclResult_t result, const char* expression, const char* file, int line) {
-  if (result == ncclSuccess) return;
-  fail(ErrorCode::kRankFailed, "{}:{}: {}: {} ({})", file, line, expression,
-       ncclGetErrorString(result), ncclGetLastError(nullptr));
-}
-
-#define SEXTANT_NCCL(expression) check_nccl((expression), #expression, __FILE__, __LINE__)
 
 ncclDataType_t nccl_type(DType dtype) {
   switch (dtype) {
@@ -97,9 +87,6 @@ ncclRedOp_t nccl_op(const ExchangeCall& call, DType dtype) {
   }
   return ncclSum;
 }
-
-// Unless the user has set it. Before NCCL reads it, which it does once.
-void set_default(const char* name, const char* value) { setenv(name, value, 0); }
 
 template <typename T>
 void append(HostBytes& bytes, const T& value) {
@@ -169,8 +156,10 @@ std::map<CommunicatorKey, CommunicatorUse> communicator_uses(
     if (communication->num_members() == 1) continue;
     CommunicatorUse& use = uses[communicator_key(graph, communication->group,
                                                  communication->communication().primitive)];
-    for (const ExchangeCall& call : communication->script().exchange)
-      (is_ring(call.kind) ? use.rings : use.pairs) = true;
+    for (const ExchangeCall& call : communication->script().exchange) {
+      use.rings |= is_ring(call.kind);
+      use.receives |= call.kind == ExchangeCall::Kind::kReceive;
+    }
   }
   return uses;
 }
@@ -187,16 +176,6 @@ Offers own_offers(const PhysicalGraph& graph, std::span<const CudaCommunication*
       bytes += static_cast<double>((size_of(communication->script().dtype) * call.elements).value);
   }
   return offers;
-}
-
-int blocks_of_card() {
-  int device = 0, processors = 0;
-  SEXTANT_CUDA(cudaGetDevice(&device));
-  SEXTANT_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
-  // Collectives are on one queue and transfers on four: so many communicators may run at once, and
-  // their blocks wait for each other's.
-  constexpr int kQueues = 5;
-  return std::clamp(processors / kQueues, 1, kCommunicatorBlocks);
 }
 
 void enqueue_call(const CudaCommunication& communication, const ExchangeCall& call, ncclComm_t with,
@@ -250,18 +229,8 @@ struct NcclExchange::Member {
 
 NcclExchange::NcclExchange(const PhysicalGraph& graph, bool deterministic)
     : graph_(graph), deterministic_(deterministic) {
-  int version = 0;
-  SEXTANT_NCCL(ncclGetVersion(&version));
-  require(version == NCCL_VERSION_CODE, ErrorCode::kDevice,
-          "NCCL: the library that was loaded is {}, this build is for {}; LD_LIBRARY_PATH may name "
-          "another one",
-          version, NCCL_VERSION_CODE);
-  // NVLink's multicast needs a service of the whole host, which ranks of one job do not look after.
-  set_default("NCCL_NVLS_ENABLE", "0");
-  if (deterministic) {
-    set_default("NCCL_ALGO", "Ring");
-    set_default("NCCL_PROTO", "Simple");
-  }
+  require_one_nccl();
+  set_nccl_defaults(deterministic);
   for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank) {
     members_.push_back(std::make_unique<Member>());
     members_.back()->enqueued = std::vector<std::atomic<std::int64_t>>(graph.groups.size());
@@ -303,13 +272,8 @@ void NcclExchange::connect(std::span<CudaCommunication* const> own, HostGroup& g
     const int blocks = offer.blocks(key, most);
     check_not_aborted();
     const auto position = std::find(key.ranks.begin(), key.ranks.end(), rank) - key.ranks.begin();
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 1;
-    // Clusters of four blocks find no room beside products that fill the card.
-    config.cgaClusterSize = 1;
-    config.maxCTAs = blocks;
+    ncclConfig_t config = nccl_config(blocks);
     if (deterministic_) config.minCTAs = blocks;
-    config.splitShare = 0;
     ncclComm_t made = nullptr;
     SEXTANT_NCCL(ncclCommInitRankConfig(&made, static_cast<int>(key.ranks.size()), *offer.id,
                                         static_cast<int>(position), &config));
@@ -405,15 +369,25 @@ std::string NcclExchange::arrivals(const CudaCommunication& communication,
   return arrivals_text(graph_, communication.group, occurrence, has_arrived);
 }
 
+bool NcclExchange::have_all_arrived(const CudaCommunication& communication,
+                                    std::int64_t step) const {
+  const std::vector<Rank>& ranks = graph_.groups[communication.group.index()].ranks;
+  return std::all_of(ranks.begin(), ranks.end(), [&](Rank rank) {
+    return enqueued_by(rank, communication.group) > communication.occurrence(step);
+  });
+}
+
+void NcclExchange::announce_abort(const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  if (!abort_reason_) abort_reason_ = reason;
+  is_aborted_.store(true, std::memory_order_release);
+}
+
 // Kernels that wait for a peer end; what they have written by then is of no use. A rank whose
 // thread stays inside NCCL keeps its communicators: freeing them under it would be worse, and
 // whoever owns the ranks must end the process.
 void NcclExchange::abort(const std::string& reason, Rank rank) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!abort_reason_) abort_reason_ = reason;
-    is_aborted_.store(true, std::memory_order_release);
-  }
+  announce_abort(reason);
   Member& member = *members_[rank.index()];
   const std::unique_lock lock(member.mutex, kPatience);
   if (!lock) return;

@@ -37,6 +37,8 @@ class NcclExchange final : public CudaExchange {
   void note_replay(Rank rank, std::int64_t step) override;
   std::optional<std::string> fault(Rank rank) override;
   std::string arrivals(const CudaCommunication& communication, std::int64_t step) const override;
+  bool have_all_arrived(const CudaCommunication& communication, std::int64_t step) const override;
+  void announce_abort(const std::string& reason) override;
   void abort(const std::string& reason, Rank rank) override;
   std::optional<std::string> abort_reason() const override;
   void close(Rank rank) override;

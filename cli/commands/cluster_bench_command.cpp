@@ -1,6 +1,7 @@
 // `sextant cluster bench`: a cluster file with what this machine's GPU, or its CPU, was measured to
 // do.
 #include "backends/cpu/machine_load.h"
+#include "cli/gpu_list.h"
 #include "cli/runs/run_backend.h"
 #include "cli/verbs.h"
 #include "core/base/check.h"
@@ -12,13 +13,18 @@
 
 #ifdef SEXTANT_HAS_CUDA
 #include "backends/cuda/machine/cuda_bench.h"
+#include "backends/cuda/machine/cuda_link_bench.h"
+#include "backends/cuda/machine/cuda_topology.h"
 #include "experiments/cluster_bench.h"
+#include "experiments/link_measurement.h"
 #endif
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <ctime>
+#include <optional>
+#include <utility>
 
 namespace sextant {
 namespace {
@@ -137,6 +143,8 @@ void bench_cpu(const ClusterBenchArguments& arguments, const CommonOptions& comm
                Console& console) {
   require(arguments.matmul_cache.empty(), ErrorCode::kUsage,
           "--matmul-cache {}: the option belongs to --backend cuda", arguments.matmul_cache);
+  require(arguments.gpus.empty(), ErrorCode::kUsage,
+          "--gpus {}: the option belongs to --backend cuda", arguments.gpus);
   const std::string path = path_of(arguments, common);
   const DType dtype = parse_dtype(arguments.dtype.empty() ? "f32" : arguments.dtype);
   const Cluster base = cpu_base(arguments);
@@ -164,14 +172,103 @@ void bench_cpu(const ClusterBenchArguments& arguments, const CommonOptions& comm
 
 #ifdef SEXTANT_HAS_CUDA
 
-void bench_cuda(const ClusterBenchArguments& arguments, const CommonOptions& common,
-                Console& console) {
-  const std::string path = path_of(arguments, common);
+std::vector<int> benched_gpus(const ClusterBenchArguments& arguments) {
+  std::vector<int> gpus = parse_gpus(arguments.gpus);
+  const int count = num_cuda_devices();
+  require(count > 0, ErrorCode::kDevice, "no GPU to measure: {}", why_no_cuda_device());
+  for (const int gpu : gpus)
+    require(gpu < count, ErrorCode::kUsage, "--gpus {}: GPU {} of {}", arguments.gpus, gpu, count);
+  for (int gpu = 0; arguments.gpus.empty() && gpu < count; ++gpu) gpus.push_back(gpu);
+  return gpus;
+}
+
+std::string setting_text(const LinkSetting& setting) {
+  return (setting.blocks == 0 ? "any blocks" : counted(setting.blocks, "block")) +
+         (setting.is_registered ? ", registered" : "");
+}
+
+std::string microseconds(double seconds) { return fmt::format("{:.4g}", 1e6 * seconds); }
+
+// A row per primitive and setting, a column per size; microseconds.
+Table link_table(const LinkMeasurement& links) {
+  std::vector<std::string> header = {"us", "setting"};
+  std::vector<std::vector<std::string>> rows;
+  for (const LinkPoint& point : links.points) {
+    const std::string name(to_string(point.primitive)), setting = setting_text(point.setting);
+    if (rows.empty() || rows.back()[0] != name || rows.back()[1] != setting)
+      rows.push_back({name, setting});
+    if (rows.size() == 1) header.push_back(to_text(point.global_bytes));
+    rows.back().push_back(microseconds(point.seconds));
+  }
+  Table table(header);
+  for (std::vector<std::string>& row : rows) table.add(std::move(row));
+  return table;
+}
+
+Table company_table(const std::vector<LinkCompany>& companies) {
+  Table table({"beside each other", "alone", "beside", "alone", "beside", "slower"});
+  for (const LinkCompany& company : companies) {
+    const BesideTiming& timing = company.timing;
+    table.add({fmt::format("{}, {} of {}", company.kernel, to_string(company.primitive),
+                           to_text(company.global_bytes)),
+               microseconds(timing.kernel_alone_s), microseconds(timing.kernel_beside_s),
+               microseconds(timing.link_alone_s), microseconds(timing.link_beside_s),
+               fmt::format("{:+.0f} %, {:+.0f} %",
+                           100 * (timing.kernel_beside_s / timing.kernel_alone_s - 1),
+                           100 * (timing.link_beside_s / timing.link_alone_s - 1))});
+  }
+  return table;
+}
+
+nlohmann::ordered_json links_json(const LinkMeasurement& links) {
+  nlohmann::ordered_json points = nlohmann::ordered_json::array();
+  for (const LinkPoint& point : links.points)
+    points.push_back({{"primitive", to_string(point.primitive)},
+                      {"blocks", point.setting.blocks},
+                      {"registered", point.setting.is_registered},
+                      {"bytes", point.global_bytes.value},
+                      {"seconds", point.seconds}});
+  nlohmann::ordered_json companies = nlohmann::ordered_json::array();
+  for (const LinkCompany& company : links.companies)
+    companies.push_back({{"kernel", company.kernel},
+                         {"primitive", to_string(company.primitive)},
+                         {"bytes", company.global_bytes.value},
+                         {"kernel_alone_s", company.timing.kernel_alone_s},
+                         {"kernel_beside_s", company.timing.kernel_beside_s},
+                         {"link_alone_s", company.timing.link_alone_s},
+                         {"link_beside_s", company.timing.link_beside_s}});
+  return {{"points", std::move(points)}, {"beside", std::move(companies)}};
+}
+
+// Of the cards of this machine, which are then the cluster.
+LinkMeasurement bench_links(const std::vector<int>& gpus, const CudaOptions& each,
+                            const std::string& source, Cluster& measured, Console& console) {
+  LinkMeasurementOptions options;
+  // What `run` does not ask for, to see what it would gain.
+  options.settings = {{.blocks = 8, .is_registered = false},
+                      {.blocks = 0, .is_registered = false},
+                      {.blocks = 16, .is_registered = true}};
+  options.say = [&console](const std::string& line) { console.say(line); };
+  CudaLinkBench bench(gpus, each, options.most);
+  LinkMeasurement links = measure_links(bench, options);
+  const FittedLink fitted = fit_link(measured.intra_node, bench, links, source);
+  measured.nodes = 1;
+  measured.devices_per_node = bench.ranks();
+  measured.outer_tiers.clear();
+  measured.other_devices.clear();
+  measured.intra_node = fitted.link;
+  set_company(links.companies, source, measured.device);
+  console.say(link_table(links).text());
+  if (!links.companies.empty()) console.say(company_table(links.companies).text());
+  console.say(fmt::format("{} between {}; lines are {:.0f} % at worst from what was measured",
+                          bandwidth_to_text(fitted.link.bandwidth.value),
+                          counted(bench.ranks(), "GPU"), 100 * fitted.worst));
+  return links;
+}
+
+Cluster bench_kernels(const ClusterBenchArguments& arguments, const CudaOptions& options,
+                      Cluster base, Console& console) {
   const DType dtype = parse_dtype(arguments.dtype.empty() ? "bf16" : arguments.dtype);
-  Cluster base = load_cluster(arguments.base.empty() ? "dgx-h100:nodes=1" : arguments.base);
-  CudaOptions options;
-  options.tune_matmuls = true;
-  options.matmul_cache = arguments.matmul_cache;
   CudaBench bench(options);
   std::erase_if(base.device.fused,
                 [&bench](const std::string& kind) { return !bench.has_kernel(kind); });
@@ -179,10 +276,31 @@ void bench_cuda(const ClusterBenchArguments& arguments, const CommonOptions& com
   bench_options.dtype = dtype;
   bench_options.date = date_of(arguments);
   bench_options.say = [&console](const std::string& line) { console.say(line); };
-  const Cluster measured =
-      measure_cluster(bench, base, steps_of(arguments.steps, base, dtype), bench_options);
+  return measure_cluster(bench, base, steps_of(arguments.steps, base, dtype), bench_options);
+}
+
+void bench_cuda(const ClusterBenchArguments& arguments, const CommonOptions& common,
+                Console& console) {
+  const std::string path = path_of(arguments, common);
+  const std::vector<int> gpus = benched_gpus(arguments);
+  const Cluster base = load_cluster(arguments.base.empty() ? "dgx-h100:nodes=1" : arguments.base);
+  CudaOptions options;
+  options.device = gpus.front();
+  options.tune_matmuls = true;
+  options.matmul_cache = arguments.matmul_cache;
+  Cluster measured = bench_kernels(arguments, options, base, console);
+  std::optional<LinkMeasurement> links;
+  if (gpus.size() > 1 && nccl_version_text().empty())
+    console.say("links are not measured: this build has no NCCL");
+  else if (gpus.size() > 1)
+    links = bench_links(gpus, options,
+                        fmt::format("cluster bench on {} x {}, NCCL {}, {}", gpus.size(),
+                                    measured.device.name, nccl_version_text(), date_of(arguments)),
+                        measured, console);
   write(measured, path, console);
-  console.document("cluster_bench", document_of(measured, path));
+  nlohmann::ordered_json document = document_of(measured, path);
+  if (links) document["links"] = links_json(*links);
+  console.document("cluster_bench", document);
 }
 
 #else

@@ -1,6 +1,7 @@
 // `sextant search`: the ranked table, why the rest lost, and the best plan as a file.
 #include "cli/sections/front_section.h"
 #include "cli/sections/sensitivity_section.h"
+#include "cli/sections/timed_section.h"
 #include "cli/throughput.h"
 #include "cli/verbs.h"
 #include "cli/work_watch.h"
@@ -285,7 +286,9 @@ void run_search(const SearchArguments& arguments, const CommonOptions& common, C
                   to_text(result.lower_bound), percent(result.gap()),
                   result.complete() ? "" : "; --time-limit searches on"));
 
-  const Candidate& plain = result.plans.front();
+  const std::vector<TimedCandidate> timed = timed_front(job, result.plans);
+  say(timed, console);
+  const Candidate& plain = timed.empty() ? result.plans.front() : timed.front().candidate;
   const Candidate& best = searched.with_words ? *searched.with_words : plain;
   if (searched.with_words) say_words(plain, best, console);
   const std::string file =
@@ -296,6 +299,7 @@ void run_search(const SearchArguments& arguments, const CommonOptions& common, C
     say(*sensitivity, result, console);
   }
   Json document = document_of(job, result, total_s, file);
+  if (!timed.empty()) document["timed"] = timed_json(timed);
   if (arguments.pareto) document["pareto"] = front_json(result);
   if (sensitivity) document["sensitivity"] = sensitivity_json(*sensitivity, result);
   if (searched.with_words)

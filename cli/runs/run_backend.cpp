@@ -3,10 +3,10 @@
 
 #include "actor/runtime.h"
 #include "backends/cpu/cpu_backend.h"
+#include "cli/gpu_list.h"
 #include "core/base/check.h"
 #include "core/base/machine_memory.h"
 #include "core/text/counted_text.h"
-#include "core/text/split_text.h"
 
 #include <algorithm>
 #include <cctype>
@@ -96,23 +96,6 @@ std::vector<std::string> lower_words(std::string_view text) {
 void require_graphs(const std::string& text) {
   require(text.empty() || text == "on" || text == "off", ErrorCode::kUsage,
           "--graphs '{}' is not one of on, off", text);
-}
-
-// "0,1"
-std::vector<int> parse_gpus(const std::string& text) {
-  std::vector<int> gpus;
-  if (text.empty()) return gpus;
-  for (const std::string_view word : split_text(text, ',')) {
-    const bool is_number = !word.empty() && word.size() < 5 &&
-                           word.find_first_not_of("0123456789") == std::string::npos;
-    require(is_number, ErrorCode::kUsage,
-            "--gpus '{}': '{}' is no number of a GPU; wanted is a list as 0,1", text, word);
-    const int gpu = std::stoi(std::string(word));
-    require(std::find(gpus.begin(), gpus.end(), gpu) == gpus.end(), ErrorCode::kUsage,
-            "--gpus '{}': GPU {} is named twice", text, gpu);
-    gpus.push_back(gpu);
-  }
-  return gpus;
 }
 
 constexpr std::int64_t kMostRanksPerGpu = 1024;

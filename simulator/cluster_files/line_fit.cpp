@@ -1,4 +1,4 @@
-// Weighted least squares in closed form, and all places where the sizes can be cut in two.
+// Weighted least squares in closed form, and all places where the sizes can be cut.
 #include "simulator/cluster_files/line_fit.h"
 
 #include <algorithm>
@@ -43,18 +43,46 @@ double squares(const std::vector<TimeLine>& lines, std::span<const TimedSize> si
   return sum;
 }
 
+// Whether each line is lowest somewhere behind the ones before it.
+bool take_turns(const std::vector<TimeLine>& lines) {
+  for (std::size_t i = 1; i < lines.size(); ++i)
+    if (lines[i - 1].per_byte <= lines[i].per_byte || lines[i - 1].fixed >= lines[i].fixed)
+      return false;
+  return true;
+}
+
+// Cuts `sizes` into `lines` parts of two sizes or more in all ways; keeps in `best` what is below
+// `least`.
+void fit_parts(std::span<const TimedSize> sizes, std::span<const TimedSize> rest, int lines,
+               std::vector<TimeLine>& made, double& least, std::vector<TimeLine>& best) {
+  if (lines == 1) {
+    made.push_back(fit(rest));
+    if (const double sum = squares(made, sizes); sum < least && take_turns(made)) {
+      least = sum;
+      best = made;
+    }
+    made.pop_back();
+    return;
+  }
+  for (std::size_t cut = 2; cut + 2 * static_cast<std::size_t>(lines - 1) <= rest.size(); ++cut) {
+    made.push_back(fit(rest.first(cut)));
+    fit_parts(sizes, rest.subspan(cut), lines - 1, made, least, best);
+    made.pop_back();
+  }
+}
+
 }  // namespace
 
-LineFit fit_lines(std::span<const TimedSize> sizes, bool may_be_two) {
+LineFit fit_lines(std::span<const TimedSize> sizes, int most_lines, double share) {
+  // Nearer than this on the average, and what is left is rounding.
+  const double enough = 1e-6 * static_cast<double>(sizes.size());
   LineFit best{.lines = {fit(sizes)}, .worst = 0};
-  double least = squares(best.lines, sizes) / 4;
-  for (std::size_t cut = 2; may_be_two && cut + 2 <= sizes.size(); ++cut) {
-    const std::vector<TimeLine> two = {fit(sizes.first(cut)), fit(sizes.subspan(cut))};
-    const double sum = squares(two, sizes);
-    if (!(sum < least) || two[0].per_byte <= two[1].per_byte || two[0].fixed >= two[1].fixed)
-      continue;
-    least = sum;
-    best.lines = two;
+  for (int lines = 2; lines <= most_lines; ++lines) {
+    const double before = squares(best.lines, sizes);
+    if (before <= enough) break;
+    double least = before * share * share;
+    std::vector<TimeLine> made;
+    fit_parts(sizes, sizes, lines, made, least, best.lines);
   }
   for (const TimedSize& size : sizes)
     best.worst = std::max(best.worst, std::abs(relative_error(best.lines, size)));

@@ -1,5 +1,5 @@
-// Times of a collective by size as one line, or as the lower of two: one protocol is quick to
-// start, the other fast.
+// Times of a collective by size as one line, or as the lowest of some: one protocol is quick to
+// start, another fast.
 #pragma once
 
 #include <span>
@@ -18,11 +18,11 @@ struct TimeLine {
 
 struct LineFit {
   std::vector<TimeLine> lines;  // the one for small sizes first
-  double worst = 0;             // largest relative error of the lower line
+  double worst = 0;             // largest relative error of the lowest line
 };
 
-// Least squares of relative errors; two lines where they halve the root mean square error. At least
-// two sizes, ascending, all times above zero.
-LineFit fit_lines(std::span<const TimedSize> sizes, bool may_be_two);
+// Least squares of relative errors; another line where it brings the root mean square error down to
+// this share of what it was. At least two sizes, ascending, all times above zero.
+LineFit fit_lines(std::span<const TimedSize> sizes, int most_lines, double share = 0.5);
 
 }  // namespace sextant

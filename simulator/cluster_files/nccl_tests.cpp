@@ -261,7 +261,7 @@ ImportedCluster import_nccl_tests(const ImportSource& source) {
   NetworkLink& link = group.hosts == 1 ? cluster.intra_node : cluster.inter_node;
   const double bandwidth =
       link.bandwidth.value * (group.hosts == 1 ? 1 : static_cast<double>(per_host));
-  const LineFit fit = fit_lines(measured.sizes, measured.protocol.empty());
+  const LineFit fit = fit_lines(measured.sizes, measured.protocol.empty() ? 2 : 1);
   forget(link, measured.test->primitive);
   const std::string forced = measured.protocol.empty() ? "simple" : measured.protocol;
   require(forced == "simple" || forced == "ll" || forced == "ll128", ErrorCode::kBadInput,

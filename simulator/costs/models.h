@@ -21,8 +21,10 @@ std::unique_ptr<CostModel> make_roofline(const Cluster& cluster, DType compute_d
 // the roofline for all else. Work that was measured takes what it took. Other work of the same
 // kernel takes what it has of FLOPs (matmuls) or of bytes (all others) at the rate of the nearest
 // measured ones: the mean of the logarithms of the rates of up to four, weighted by 1 / distance^2,
-// distances in octaves of the extents of a matmul, else of FLOPs and bytes. Farther than two
-// octaves from all of them it is the roofline's. Without measured times this is the roofline.
+// distances in octaves of the extents of a matmul, else of FLOPs and bytes, and of what tells
+// kernels of one size apart: twice those of a matmul's bytes beyond a plain one's, else eight times
+// those of FLOPs to a byte. Of a size farther than two octaves from all of them it is the
+// roofline's. Without measured times this is the roofline.
 std::unique_ptr<CostModel> make_cost_model(const Cluster& cluster, DType compute_dtype);
 
 // Peak matrix rate of the cluster's device; throws Error(kUsage) naming the dtypes it has.

@@ -34,8 +34,8 @@ TEST_CASE("collectives of equal ranks share a communicator, transfers of two gro
 }
 
 TEST_CASE("what a communicator takes is what was measured on H200, and no less") {
-  const auto mib = [](bool rings, bool pairs, int blocks) {
-    return communicator_bytes({.rings = rings, .pairs = pairs}, blocks).value >> 20;
+  const auto mib = [](bool rings, bool receives, int blocks) {
+    return communicator_bytes({.rings = rings, .receives = receives}, blocks).value >> 20;
   };
   // 8 blocks: 54, +96, +96; 16 blocks: 100, +192 (design 11, section 6).
   CHECK(mib(false, false, 8) == 56);

@@ -16,7 +16,7 @@
 namespace sextant::channels_last_plan_test {
 namespace {
 
-PhysicalGraph compiled(DType dtype) {
+PhysicalGraph compiled(DType dtype, const std::string& recipe = "dp=1 micro_batch=4") {
   ConvNetConfig config;
   config.name = "conv";
   config.height = config.width = 16;
@@ -24,14 +24,15 @@ PhysicalGraph compiled(DType dtype) {
   config.stem_channels = 8;
   config.blocks = {1, 1};
   config.channels = {8, 16};
-  Cluster cluster = load_cluster("cpu");
+  Cluster cluster = load_cluster("cpu:ranks=2");
   cluster.device.fused = fused_kind_names();
   const auto cost = make_roofline(cluster, DType::kF32);
   const auto network = make_alpha_beta(cluster);
-  const Strategy strategy = parse_strategy("dp=1 micro_batch=4");
+  const Strategy strategy = parse_strategy(recipe);
+  const std::int64_t batch = 4 * strategy.dp;
   const LogicalGraph training =
-      make_training_graph(build_graph(config, 4, dtype), strategy, OptimizerOptions());
-  return compile(training, strategy, 4, *cost, *network);
+      make_training_graph(build_graph(config, batch, dtype), strategy, OptimizerOptions());
+  return compile(training, strategy, batch, *cost, *network);
 }
 
 // By name, of tensors with four dims, whether they lie channels-last.
@@ -70,6 +71,20 @@ TEST_CASE("images between the host and the classifier lie channels-last, weights
 #else
   CHECK(last == 0);
 #endif
+}
+
+TEST_CASE("images of a rank that has some of the batch lie as those of the whole batch") {
+  int both = 0;
+  const auto whole = images_of(compiled(DType::kBF16));
+  const auto parts = images_of(compiled(DType::kBF16, "dp=2 micro_batch=4"));
+  for (const auto& [name, lies_last] : whole) {
+    CAPTURE(name);
+    const auto found = parts.find(name);
+    if (found == parts.end()) continue;  // only one of them has this step of a norm
+    CHECK(found->second == lies_last);
+    ++both;
+  }
+  CHECK(both > 10);
 }
 
 TEST_CASE("images of 32 bits stay row-major") {

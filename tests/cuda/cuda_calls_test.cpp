@@ -3,6 +3,7 @@
 // of libcudart. cuBLASLt and cuDNN bring a runtime of their own, which this does not see; what they
 // would allocate shows in the card's free memory.
 #include "io/training_host.h"
+#include "tests/conformance/training/training_runs.h"
 #include "tests/cuda/gpu.h"
 #include "tests/cuda/small_training.h"
 
@@ -12,6 +13,7 @@
 
 #include <array>
 #include <atomic>
+#include <string>
 #include <utility>
 
 namespace {
@@ -143,6 +145,53 @@ TEST_CASE("a warm step allocates nothing and waits for nothing but fences" *
       CHECK(of(kLaunchKernel) == 0);
     else
       CHECK(of(kLaunchKernel) > 10 * (kLast - kFirst));
+  }
+}
+
+// Ranks wait for each other by looking at events, so a wait for one is a wait of the host.
+TEST_CASE("warm steps of two GPUs allocate nothing and wait for nothing" *
+          doctest::skip(!has_gpus(2))) {
+  constexpr std::int64_t kFirst = 6, kLast = 36;
+  TrainingCase training;
+  training.model = small_gpt();
+  training.sequence = 33;
+  training.dtype = DType::kBF16;
+  training.global_batch = 8;
+  const TokenData tokens = small_tokens(training.model);
+  for (const std::string strategy :
+       {"dp=2 micro_batch=2 zero=3", "tp=2 micro_batch=4 sp=on", "pp=2 micro_batch=2"}) {
+    CAPTURE(strategy);
+    const PhysicalGraph graph = compile_case(training, strategy);
+    CudaWorldOptions options;
+    options.gpus = {0, 1};
+    options.collectives = CudaCollectives::kNccl;
+    CudaWorld world(graph, options);
+    TrainingHost host(tokens, 5);
+    std::array<std::int64_t, kNumKinds> before{}, after{};
+    std::array<std::size_t, 2> free_before{}, free_after{};
+    const auto look = [](std::array<std::int64_t, kNumKinds>& calls,
+                         std::array<std::size_t, 2>& free) {
+      for (std::size_t kind = 0; kind < kNumKinds; ++kind) calls[kind] = counts[kind];
+      int current = 0;
+      CHECK(cudaGetDevice(&current) == cudaSuccess);
+      for (int card = 0; card < 2; ++card) {
+        std::size_t total = 0;
+        CHECK(cudaSetDevice(card) == cudaSuccess);
+        CHECK(cudaMemGetInfo(&free[static_cast<std::size_t>(card)], &total) == cudaSuccess);
+      }
+      CHECK(cudaSetDevice(current) == cudaSuccess);
+    };
+    host.on_step([&](const StepMetrics& metrics) {
+      if (metrics.step == kFirst) look(before, free_before);
+      if (metrics.step == kLast) look(after, free_after);
+    });
+    run_all(graph, world.devices(), host, kLast + 4);
+    const auto of = [&](Kind kind) { return after[kind] - before[kind]; };
+    CHECK(of(kAllocate) == 0);
+    CHECK(of(kSynchronize) == 0);
+    CHECK(of(kWaitForEvent) == 0);
+    CHECK(free_after == free_before);
+    CHECK(of(kLaunchKernel) > 10 * (kLast - kFirst));
   }
 }
 

@@ -3,6 +3,7 @@
 #include "actor/runtime.h"
 #include "core/base/error.h"
 #include "io/training_host.h"
+#include "models/conv_net.h"
 #include "tests/conformance/training/law_compare.h"
 #include "tests/conformance/training/training_runs.h"
 #include "tests/cuda/gpu.h"
@@ -87,6 +88,31 @@ TEST_CASE("pipelines train on ranks of one GPU as on the CPU" * doctest::skip(!h
 TEST_CASE("ZeRO trains on ranks of one GPU as on the CPU" * doctest::skip(!has_gpu())) {
   check_alike(odd_case(), {"dp=2 micro_batch=2 zero=1", "dp=4 micro_batch=1 zero=2",
                            "dp=4 micro_batch=1 zero=3", "dp=2 tp=2 pp=2 micro_batch=1 zero=3"});
+}
+
+// They lie channels-last, each rank's share as the whole batch would; losses of bf16 are near.
+TEST_CASE("images of a share of the batch train on ranks of one GPU as on the CPU" *
+          doctest::skip(!has_gpu())) {
+  TrainingCase training;
+  training.dtype = DType::kBF16;
+  training.build = [](std::int64_t samples, DType dtype) {
+    return build_graph(ConvNetConfig{.name = "images",
+                                     .height = 16,
+                                     .width = 16,
+                                     .classes = 8,
+                                     .stem_channels = 8,
+                                     .blocks = {1, 1},
+                                     .channels = {8, 16}},
+                       samples, dtype);
+  };
+  const PhysicalGraph graph = compile_case(training, "dp=2 micro_batch=4");
+  const TrainingResult found = train_on_cards(kOneCard, training, graph);
+  const TrainingResult expected = train_on_cpu(training, graph);
+  REQUIRE(found.losses.size() == expected.losses.size());
+  for (std::size_t step = 0; step < found.losses.size(); ++step) {
+    CAPTURE(step);
+    CHECK(found.losses[step] == doctest::Approx(expected.losses[step]).epsilon(0.03));
+  }
 }
 
 TEST_CASE("context and expert parallelism train on ranks of one GPU as on the CPU" *

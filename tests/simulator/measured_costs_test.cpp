@@ -72,6 +72,28 @@ TEST_CASE("other kernels scale with bytes from the nearest measured one") {
   CHECK(time_of(cluster, {"elementwise", 2e6, Bytes(8'000'000), 0}) == Duration(8'000'000));
 }
 
+// A gradient has more FLOPs to a byte than what it is the gradient of, and so has a product whose
+// epilogue writes a second output fewer: half as much of either takes half as long as the whole,
+// whatever else of the family was measured nearby.
+TEST_CASE("work that differs from measured work in its size alone has the rate of that work") {
+  const Cluster attention = with_measured({{"attention", 34e9, Bytes(135'000'000), 100e-6},
+                                           {"attention", 17e9, Bytes(67'500'000), 50e-6},
+                                           {"attention", 86e9, Bytes(270'000'000), 400e-6}});
+  const Duration gradient = time_of(attention, {"attention", 43e9, Bytes(135'000'000), 0});
+  CHECK(to_seconds(gradient) == doctest::Approx(200e-6).epsilon(0.05));
+  const Duration forward = time_of(attention, {"attention", 8.5e9, Bytes(33'750'000), 0});
+  CHECK(to_seconds(forward) == doctest::Approx(25e-6).epsilon(0.05));
+
+  MeasuredKernel fused = matmul(16384, 4096, 1024, 240e-6);
+  fused.bytes = Bytes(310'000'000);  // of 176 MB without the second output
+  const Cluster products =
+      with_measured({matmul(16384, 4096, 1024, 180e-6), matmul(4096, 4096, 1024, 45e-6), fused});
+  MeasuredKernel half = matmul(8192, 4096, 1024, 0);
+  CHECK(to_seconds(time_of(products, half)) == doctest::Approx(90e-6).epsilon(0.05));
+  half.bytes = Bytes(160'000'000);
+  CHECK(to_seconds(time_of(products, half)) == doctest::Approx(120e-6).epsilon(0.05));
+}
+
 TEST_CASE("what is far from all measured kernels, or of another family, is the roofline's") {
   const Cluster cluster = with_measured({matmul(1024, 1024, 1024, 7e-3)});
   // Five octaves away: 2 x 1024 x 1024 x 32768 FLOP at 100 TFLOP/s.

@@ -1,10 +1,11 @@
-// Places operands in memory that is made once and grows, and times launches by events.
+// Times launches by events.
 #include "backends/cuda/machine/cuda_bench.h"
 
 #include "backends/cuda/cuda_check.h"
 #include "backends/cuda/cuda_context.h"
 #include "backends/cuda/cuda_kernel.h"
 #include "backends/cuda/machine/bench_fill.h"
+#include "backends/cuda/machine/bench_operands.h"
 #include "core/base/check.h"
 
 #include <algorithm>
@@ -27,10 +28,6 @@ constexpr std::int64_t kLoadExtent = 8192;
 constexpr int kLoadReads = 4;
 constexpr int kLoadsToWarmUp = 300;
 
-std::size_t aligned_size(const TensorType& type) {
-  return static_cast<std::size_t>(aligned(size_of(type).value));
-}
-
 std::string cuda_version(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
@@ -46,53 +43,6 @@ std::string driver_version() {
   SEXTANT_CUDA(cudaDriverGetVersion(&version));
   return "for CUDA " + cuda_version(version);
 }
-
-// Device memory that grows and loses its contents when it does.
-class Pool {
- public:
-  using Fill = std::function<void(void*, std::size_t)>;
-  explicit Pool(Fill fill) : fill_(std::move(fill)) {}
-  ~Pool() { cudaFree(data_); }
-  Pool(const Pool&) = delete;
-  Pool& operator=(const Pool&) = delete;
-
-  // False where the card has not so much.
-  bool reserve(std::size_t bytes) {
-    if (bytes <= size_) return true;
-    cudaFree(data_);
-    data_ = nullptr;
-    size_ = 0;
-    if (cudaMalloc(reinterpret_cast<void**>(&data_), bytes) != cudaSuccess) {
-      cudaGetLastError();
-      data_ = nullptr;
-      return false;
-    }
-    size_ = bytes;
-    fill_(data_, size_);
-    return true;
-  }
-  void refill() {
-    if (size_ > 0) fill_(data_, size_);
-  }
-  std::byte* at(std::size_t offset) const { return data_ + offset; }
-
- private:
-  Fill fill_;
-  std::byte* data_ = nullptr;
-  std::size_t size_ = 0;
-};
-
-// A pool while operands are laid out in it, one behind the other.
-struct Cursor {
-  Pool& pool;
-  std::size_t used = 0;
-
-  std::size_t take(const TensorType& type) {
-    const std::size_t at = used;
-    used += aligned_size(type);
-    return at;
-  }
-};
 
 KernelOperand matrix(std::int64_t rows, std::int64_t columns, DType dtype) {
   KernelOperand made;
@@ -126,7 +76,7 @@ class LoadProduct {
           SEXTANT_CUDA(enqueue_fill_normal(to, bytes, stream));
         }) {
     context_.begin_step(0, stream);
-    const std::size_t size = aligned_size(product_.call.out[0].local);
+    const std::size_t size = aligned_bytes(product_.call.out[0].local);
     require(memory_.reserve(3 * size), ErrorCode::kDevice, "the card has no memory to stay busy");
     product_.call.in[0].data = memory_.at(0);
     product_.call.in[1].data = memory_.at(size);
@@ -140,7 +90,7 @@ class LoadProduct {
 
  private:
   CudaContext context_;
-  Pool memory_;
+  BenchPool memory_;
   LoadingProduct product_{kLoadExtent, kLoadExtent, kLoadExtent, DType::kBF16};
   std::vector<std::unique_ptr<CudaKernel>> kernels_;
 };
@@ -149,27 +99,12 @@ class LoadProduct {
 
 struct CudaBench::State {
   explicit State(const CudaOptions& given)
-      : options(given),
-        kernels(cuda_kernels()),
-        inputs([this](void* to, std::size_t bytes) {
-          SEXTANT_CUDA(enqueue_fill_normal(to, bytes, stream));
-        }),
-        outputs([this](void* to, std::size_t bytes) {
-          SEXTANT_CUDA(enqueue_fill_normal(to, bytes, stream));
-        }),
-        ids32([this](void* to, std::size_t bytes) {
-          SEXTANT_CUDA(
-              enqueue_fill_ids(static_cast<std::int32_t*>(to), bytes / 4, id_limit, stream));
-        }),
-        ids64([this](void* to, std::size_t bytes) {
-          SEXTANT_CUDA(
-              enqueue_fill_ids(static_cast<std::int64_t*>(to), bytes / 8, id_limit, stream));
-        }),
-        zeros([this](void* to, std::size_t bytes) {
+      : options(given), kernels(cuda_kernels()), zeros([this](void* to, std::size_t bytes) {
           SEXTANT_CUDA(cudaMemsetAsync(to, 0, bytes, stream));
         }) {
     SEXTANT_CUDA(cudaSetDevice(options.device));
     SEXTANT_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    operands = std::make_unique<BenchOperands>(stream);
     SEXTANT_CUDA(cudaEventCreate(&begin));
     SEXTANT_CUDA(cudaEventCreate(&end));
     require(zeros.reserve(2 * kPastCaches), ErrorCode::kDevice,
@@ -219,53 +154,16 @@ struct CudaBench::State {
     }
     return timing_of(std::move(seconds));
   }
-  bool place(std::vector<KernelContext>& calls);
-  void place_inputs(KernelContext& call, Cursor& in, Cursor& out, Cursor& narrow, Cursor& wide,
-                    bool is_final);
 
   CudaOptions options;
   CudaKernelTable kernels;
-  std::int64_t id_limit = 1000;
   cudaStream_t stream = nullptr;
   cudaEvent_t begin = nullptr, end = nullptr;
   std::unique_ptr<CudaContext> context;
   std::unique_ptr<LoadProduct> load;  // none: the device rests between runs
-  Pool inputs, outputs, ids32, ids64, zeros;
+  std::unique_ptr<BenchOperands> operands;
+  BenchPool zeros;
 };
-
-// Offsets first, to know how much is needed, then addresses. What an actor does in place lies among
-// the outputs.
-void CudaBench::State::place_inputs(KernelContext& call, Cursor& in, Cursor& out, Cursor& narrow,
-                                    Cursor& wide, bool is_final) {
-  const auto& in_place = call.actor->in_place;
-  for (std::size_t i = 0; i < call.in.size(); ++i) {
-    KernelOperand& operand = call.in[i];
-    const bool is_written = in_place && static_cast<std::size_t>(in_place->in) == i;
-    Cursor& cursor = is_written                           ? out
-                     : operand.local.dtype == DType::kI32 ? narrow
-                     : operand.local.dtype == DType::kI64 ? wide
-                                                          : in;
-    const std::size_t at = cursor.take(operand.local);
-    if (is_final) operand.data = cursor.pool.at(at);
-  }
-  for (std::size_t i = 0; i < call.out.size(); ++i) {
-    const bool shares = in_place && static_cast<std::size_t>(in_place->out) == i;
-    const std::size_t at = shares ? 0 : out.take(call.out[i].local);
-    if (!is_final) continue;
-    call.out[i].data =
-        shares ? call.in[static_cast<std::size_t>(in_place->in)].data : out.pool.at(at);
-  }
-}
-
-bool CudaBench::State::place(std::vector<KernelContext>& calls) {
-  for (const bool is_final : {false, true}) {
-    Cursor in{inputs}, out{outputs}, narrow{ids32}, wide{ids64};
-    for (KernelContext& call : calls) place_inputs(call, in, out, narrow, wide, is_final);
-    for (const Cursor* cursor : {&in, &out, &narrow, &wide})
-      if (!is_final && !cursor->pool.reserve(cursor->used)) return false;
-  }
-  return true;
-}
 
 CudaBench::CudaBench(const CudaOptions& options) {
   require(num_cuda_devices() > 0, ErrorCode::kDevice, "no GPU to measure: {}",
@@ -294,11 +192,12 @@ CudaCard CudaBench::card() const {
 
 KernelTiming CudaBench::copy(Bytes bytes) {
   const auto size = static_cast<std::size_t>(bytes.value);
-  require(state_->inputs.reserve(size) && state_->outputs.reserve(size), ErrorCode::kDevice,
-          "the card has no memory to copy {}", to_text(bytes));
+  require(state_->operands->inputs().reserve(size) && state_->operands->outputs().reserve(size),
+          ErrorCode::kDevice, "the card has no memory to copy {}", to_text(bytes));
   return state_->repeat(kRuns, true, [&] {
-    SEXTANT_CUDA(cudaMemcpyAsync(state_->outputs.at(0), state_->inputs.at(0), size,
-                                 cudaMemcpyDeviceToDevice, state_->stream));
+    SEXTANT_CUDA(cudaMemcpyAsync(state_->operands->outputs().at(0),
+                                 state_->operands->inputs().at(0), size, cudaMemcpyDeviceToDevice,
+                                 state_->stream));
   });
 }
 
@@ -345,9 +244,7 @@ void CudaBench::keep_busy() {
 
 void CudaBench::set_id_limit(std::int64_t limit) {
   require(limit > 0, ErrorCode::kUsage, "ids below {}: wanted a positive limit", limit);
-  state_->id_limit = limit;
-  state_->ids32.refill();
-  state_->ids64.refill();
+  state_->operands->set_id_limit(limit);
 }
 
 bool CudaBench::go_together(std::string_view kind) const { return state_->kernels.has_many(kind); }
@@ -363,7 +260,7 @@ std::optional<KernelTiming> CudaBench::time(std::span<const KernelContext> calls
 
 std::optional<KernelTiming> CudaBench::time(std::span<const KernelContext> calls, bool is_cold) {
   std::vector<KernelContext> placed(calls.begin(), calls.end());
-  if (!state_->place(placed)) return std::nullopt;
+  if (!state_->operands->place(placed)) return std::nullopt;
   state_->new_context();
   std::vector<std::unique_ptr<CudaKernel>> kernels;
   try {

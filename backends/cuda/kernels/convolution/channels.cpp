@@ -14,6 +14,7 @@
 #include <initializer_list>
 #include <limits>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace sextant {
@@ -51,16 +52,20 @@ bool lie_in_packs(std::initializer_list<const KernelOperand*> operands) {
                      [](const auto* operand) { return has_aligned_data(*operand); });
 }
 
-// `x` is split into whole channels, each with all its elements here.
+// How many elements a statistic is of, on all ranks together.
+std::int64_t elements_per_statistic(const KernelContext& call, const KernelOperand& x) {
+  const ReducedDims dims(call.actor->kind, call.attributes(), x.local.shape.rank());
+  return dims.count(x.layout->global.shape);
+}
+
+// Of what of each channel is here: a rank may have some of the batch.
 std::optional<ChannelMap> map_of_channels(const KernelContext& call, const KernelOperand& x) {
   const Shape& shape = x.local.shape;
   const DType dtype = x.local.dtype;
   if (dtype != DType::kF32 && dtype != DType::kBF16 && dtype != DType::kF16) return std::nullopt;
   const ReducedDims dims(call.actor->kind, call.attributes(), shape.rank());
   std::optional<Extents> extents = extents_of(shape, dims.reduced());
-  if (!extents || shape.elements() == 0 || x.layout == nullptr ||
-      dims.count(shape) != dims.count(x.layout->global.shape))
-    return std::nullopt;
+  if (!extents || shape.elements() == 0 || x.layout == nullptr) return std::nullopt;
   if (x.channels_last) *extents = Extents{extents->before * extents->behind, extents->channels, 1};
   const std::int64_t columns = extents->channels * extents->behind;
   const std::int64_t pack = 16 / size_of(dtype).value;
@@ -97,8 +102,10 @@ Made make_statistics(const KernelContext& call, CudaContext& device) {
     if (!are_typed(DType::kF32, {&members[member].out[0]})) return nullptr;
   const ReducedDims of_squares("reduce_squares", squares.attributes(), x.local.shape.rank());
   const std::optional<ChannelMap> map = map_of_channels(mean, x);
-  if (!map || of_squares.reduced() !=
-                  ReducedDims("reduce_mean", mean.attributes(), x.local.shape.rank()).reduced())
+  // What follows sums is of the whole channel.
+  if (!map || elements_per_statistic(mean, x) != map->rows * map->run) return nullptr;
+  if (of_squares.reduced() !=
+      ReducedDims("reduce_mean", mean.attributes(), x.local.shape.rank()).reduced())
     return nullptr;
   ChannelStatistics arguments;
   arguments.map = *map;
@@ -113,6 +120,46 @@ Made make_statistics(const KernelContext& call, CudaContext& device) {
   arguments.epsilon = members[3].attributes().real("value");
   arguments.partial = device.workspace();
   return cuda_launch(enqueue_channel_statistics, arguments);
+}
+
+// One statistic of every channel of images by itself, where other ranks have some of the batch and
+// what they have is added in between. Of any other dims a mean is no business of ours.
+std::optional<ChannelStatistics> one_statistic(const KernelContext& call, CudaContext& device) {
+  const KernelOperand& x = call.in[0];
+  const std::string& kind = call.actor->kind;
+  const std::size_t rank = x.local.shape.rank();
+  if (rank < 2 || accumulates(call) || !are_typed(DType::kF32, {&call.out[0]}) ||
+      ReducedDims(kind, call.attributes(), rank).reduced() !=
+          ReducedDims::all_but(kind, {1}, rank).reduced())
+    return std::nullopt;
+  const std::optional<ChannelMap> map = map_of_channels(call, x);
+  if (!map) return std::nullopt;
+  ChannelStatistics arguments;
+  arguments.map = *map;
+  arguments.dtype = x.local.dtype;
+  arguments.x = x.data;
+  arguments.partial = device.workspace();
+  return arguments;
+}
+
+// Its share of the mean of all.
+Made make_channel_mean(const KernelContext& call, CudaContext& device) {
+  std::optional<ChannelStatistics> arguments = one_statistic(call, device);
+  if (!arguments) return nullptr;
+  arguments->mean = data_of<float>(call.out[0]);
+  arguments->share = static_cast<double>(arguments->map.rows * arguments->map.run) /
+                     static_cast<double>(elements_per_statistic(call, call.in[0]));
+  return cuda_launch(enqueue_channel_statistics, *arguments);
+}
+
+// x, mean of all -> the sum of squares about it, of what is here.
+Made make_channel_squares(const KernelContext& call, CudaContext& device) {
+  if (call.in.size() != 2 || !are_typed(DType::kF32, {&call.in[1]})) return nullptr;
+  std::optional<ChannelStatistics> arguments = one_statistic(call, device);
+  if (!arguments) return nullptr;
+  arguments->about = data_of<const float>(call.in[1]);
+  arguments->squares = data_of<float>(call.out[0]);
+  return cuda_launch(enqueue_channel_statistics, *arguments);
 }
 
 // x, mean, rstd, gamma, beta -> y.
@@ -209,7 +256,7 @@ std::optional<ChannelGradInput> input_arguments(const KernelContext& call) {
   arguments.dgamma = data_of<const float>(call.in[5]);
   arguments.dy = call.in[6].data;
   arguments.dx = dx.data;
-  arguments.count = static_cast<double>(map->rows * map->run);
+  arguments.count = static_cast<double>(elements_per_statistic(call, x));
   return arguments;
 }
 
@@ -276,6 +323,8 @@ Made make_relu_norm_grad(const KernelContext& call, CudaContext& device) {
 
 void add_cuda_channels(CudaKernelTable& table) {
   constexpr auto kTakes = CudaKernelTable::Takes::kChannelsLast;
+  table.add("reduce_mean", make_channel_mean, kTakes);
+  table.add("reduce_squares", make_channel_squares, kTakes);
   table.add("normalize", make_plain_norm, kTakes);
   table.add("normalize_grad_weight", make_channel_grad_weight, kTakes);
   table.add("normalize_grad_input", make_channel_grad_input, kTakes);

@@ -235,10 +235,15 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t channel = blockIdx.x;
   const Part sum = whole_of<true>(a.map, pack, channel, static_cast<const float2*>(a.partial));
   if (threadIdx.x != 0) return;
-  const float variance = sum.second * static_cast<float>(a.scale);
+  float squares = sum.second;
+  if (a.about != nullptr) {
+    const float distance = sum.first - a.about[channel];
+    squares += static_cast<float>(a.map.rows * a.map.run) * distance * distance;
+  }
+  const float variance = squares * static_cast<float>(a.scale);
   const float shifted = variance + static_cast<float>(a.epsilon);
-  put_one(a.mean, channel, sum.first);
-  put_one(a.squares, channel, sum.second);
+  put_one(a.mean, channel, sum.first * static_cast<float>(a.share));
+  put_one(a.squares, channel, squares);
   put_one(a.variance, channel, variance);
   put_one(a.shifted, channel, shifted);
   put_one(a.rstd, channel, 1.0f / sqrtf(shifted));

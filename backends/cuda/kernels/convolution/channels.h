@@ -36,7 +36,9 @@ struct ChannelStatistics {
   DType dtype = DType::kF32;
   const void* x = nullptr;
   float *mean = nullptr, *squares = nullptr;  // squares of x - mean, summed
-  float* variance = nullptr;                  // squares x scale
+  double share = 1;              // of all ranks' elements, those that are here: `mean` is times it
+  const float* about = nullptr;  // instead of this rank's mean, squares are of x - about
+  float* variance = nullptr;     // squares x scale
   float *shifted = nullptr, *rstd = nullptr;  // variance + epsilon, and its reciprocal root
   double scale = 1, epsilon = 0;
   void* partial = nullptr;  // ChannelMap::partial_bytes

@@ -1,0 +1,30 @@
+// The front of a search in timed mode: where a cluster says what kernels and communications do to
+// each other, that decides between plans which are near without it.
+#pragma once
+
+#include "cli/workflow.h"
+#include "search/search/search.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstddef>
+#include <vector>
+
+namespace sextant {
+
+class Console;
+
+struct TimedCandidate {
+  Candidate candidate;
+  Duration timed;
+};
+
+// The plans within a few percent of the first, the fastest in timed mode first. Empty where the
+// cluster says nothing of the kind, where it has so many devices that timed mode takes minutes, and
+// where there is one plan.
+std::vector<TimedCandidate> timed_front(const Job& job, const std::vector<Candidate>& plans);
+
+void say(const std::vector<TimedCandidate>& front, Console& console);
+nlohmann::ordered_json timed_json(const std::vector<TimedCandidate>& front);
+
+}  // namespace sextant
