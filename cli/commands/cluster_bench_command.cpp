@@ -252,6 +252,9 @@ LinkMeasurement bench_links(const std::vector<int>& gpus, const CudaOptions& eac
   CudaLinkBench bench(gpus, each, options.most);
   LinkMeasurement links = measure_links(bench, options);
   const FittedLink fitted = fit_link(measured.intra_node, bench, links, source);
+  if (measured.nodes > 1)
+    console.note(fmt::format("the file is one node of the {} that were measured; the base has {}",
+                             counted(bench.ranks(), "GPU"), counted(measured.nodes, "node")));
   measured.nodes = 1;
   measured.devices_per_node = bench.ranks();
   measured.outer_tiers.clear();
@@ -292,11 +295,14 @@ void bench_cuda(const ClusterBenchArguments& arguments, const CommonOptions& com
   std::optional<LinkMeasurement> links;
   if (gpus.size() > 1 && nccl_version_text().empty())
     console.say("links are not measured: this build has no NCCL");
-  else if (gpus.size() > 1)
+  else if (gpus.size() > 1) {
+    // Kernels took minutes: they are kept whatever becomes of the links.
+    write_file_whole(path, to_json_text(measured));
     links = bench_links(gpus, options,
                         fmt::format("cluster bench on {} x {}, NCCL {}, {}", gpus.size(),
                                     measured.device.name, nccl_version_text(), date_of(arguments)),
                         measured, console);
+  }
   write(measured, path, console);
   nlohmann::ordered_json document = document_of(measured, path);
   if (links) document["links"] = links_json(*links);

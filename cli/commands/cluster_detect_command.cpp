@@ -35,20 +35,32 @@ std::optional<Cluster> devices_of(const ClusterDetectArguments& arguments,
   return base;
 }
 
+ImportedCluster links_of_driver(const Cluster* base) {
+  const auto matrix = output_of("nvidia-smi topo -m");
+  require(matrix.has_value(), ErrorCode::kDevice, "`nvidia-smi topo -m` says nothing");
+  return import_cluster(*matrix, "nvidia-smi topo -m", base);
+}
+
 // NCCL reads the machine itself and says speeds of NICs too; without it the driver's table.
 ImportedCluster links_of(const std::vector<MachineGpu>& gpus, const Cluster* base) {
+  std::vector<std::string> notes;
 #ifdef SEXTANT_HAS_CUDA
-  if (gpus.size() > 1)
-    if (const auto topology = nccl_topology()) {
+  try {
+    const auto topology = gpus.size() > 1 ? nccl_topology() : std::nullopt;
+    if (topology) {
       ImportedCluster imported = import_cluster(topology->xml, "NCCL's topology", base);
       imported.notes.push_back(fmt::format("NCCL is {}", topology->version));
       return imported;
     }
-#endif
+  } catch (const Error& error) {
+    notes.push_back(fmt::format("NCCL does not tell its topology: {}", error.what()));
+  }
+#else
   static_cast<void>(gpus);
-  const auto matrix = output_of("nvidia-smi topo -m");
-  require(matrix.has_value(), ErrorCode::kDevice, "`nvidia-smi topo -m` says nothing");
-  return import_cluster(*matrix, "nvidia-smi topo -m", base);
+#endif
+  ImportedCluster imported = links_of_driver(base);
+  imported.notes.insert(imported.notes.end(), notes.begin(), notes.end());
+  return imported;
 }
 
 void require_one_kind(const std::vector<MachineGpu>& gpus) {
@@ -70,7 +82,7 @@ void run_cluster_detect(const ClusterDetectArguments& arguments, const CommonOpt
   ImportedCluster imported = links_of(gpus, base ? &*base : nullptr);
   Cluster& cluster = imported.cluster;
   require(cluster.devices_per_node == static_cast<std::int64_t>(gpus.size()), ErrorCode::kDevice,
-          "nvidia-smi names {}, but {} tells of {}",
+          "nvidia-smi names {}, but {} tells of {}; CUDA_VISIBLE_DEVICES may hide the others",
           counted(static_cast<std::int64_t>(gpus.size()), "GPU"), imported.format,
           cluster.devices_per_node);
   const std::string driver = "nvidia-smi, driver " + gpus.front().driver;

@@ -170,10 +170,18 @@ std::string write_best(const Job& job, const SearchArguments& arguments,
   return file;
 }
 
-// What a search found, and its best plan with words per operator, where these make it faster.
+// What a search found, its nearest plans in timed mode, and the first of these with words per
+// operator, where these make it faster.
 struct Searched {
   SearchResult result;
+  std::vector<TimedCandidate> timed;
   std::optional<Candidate> with_words;
+
+  // The best plan without words of operators.
+  const Candidate& plain() const {
+    return timed.empty() ? result.plans.front() : timed.front().candidate;
+  }
+  const Candidate& best() const { return with_words ? *with_words : plain(); }
 };
 
 // A signal ends the search between two strategies, and where one takes long, with the best so far.
@@ -193,11 +201,12 @@ Searched stoppable_search(const Job& job, const SearchArguments& arguments,
                              write_best(job, arguments, common, *best, std::nullopt, console);
                          }});
   const SearchProblem problem = search_problem(job);
-  Searched searched{search(problem, limits), std::nullopt};
-  const std::vector<Candidate>& plans = searched.result.plans;
-  if (!plans.empty() && !limits.stop())
+  Searched searched{search(problem, limits), {}, std::nullopt};
+  if (searched.result.plans.empty() || limits.stop()) return searched;
+  searched.timed = timed_front(job, searched.result.plans, limits.stop);
+  if (!limits.stop())
     searched.with_words =
-        with_own_words(problem, make_search_models(problem), plans.front(), limits.stop);
+        with_own_words(problem, make_search_models(problem), searched.plain(), limits.stop);
   return searched;
 }
 
@@ -207,6 +216,35 @@ void say_words(const Candidate& plain, const Candidate& with_words, Console& con
       "gap are of strategies without such pins",
       with_words.strategy.pins.size() - plain.strategy.pins.size(), to_string(plain.strategy),
       to_text(with_words.step_time), to_text(plain.step_time)));
+}
+
+Json words_json(const Candidate& plain, const Candidate& with_words) {
+  return {{"strategy", to_string(with_words.strategy)},
+          {"step_time_s", to_seconds(with_words.step_time)},
+          {"pins", with_words.strategy.pins.size() - plain.strategy.pins.size()}};
+}
+
+void say_result(const Job& job, const SearchArguments& arguments, const SearchResult& result,
+                double total_s, Console& console) {
+  console.say(fmt::format("{}, {} parameters, on {} ({} x {}), {}, global batch {}",
+                          name_of(job.model), count_parameters(job.model), job.cluster.name,
+                          job.cluster.num_devices(), job.cluster.device.name, to_string(job.dtype),
+                          batch_text(job)));
+  for (const std::string& assumed : planning_assumptions(job.model)) console.note(assumed);
+  console.say(ranked_table(job, result, static_cast<std::size_t>(arguments.top)).text());
+  console.say(
+      fmt::format("{}: {} simulated, {} cut by memory, {} cut by the bound, {} refused, {} open; "
+                  "{} compiled in {:.1f} s",
+                  counted(result.counted, "strategy"), result.simulated, result.cut_by_memory,
+                  result.cut_by_bound, result.refused, result.open, result.compiled, total_s));
+  if (arguments.pareto) say_front(result, console);
+  say_rejections(result, console);
+  for (const std::string& sentence : result.constraints) console.say("  " + sentence);
+  console.say(
+      fmt::format("no strategy of these is faster than {} on this model of the cluster: "
+                  "gap {}{}",
+                  to_text(result.lower_bound), percent(result.gap()),
+                  result.complete() ? "" : "; --time-limit searches on"));
 }
 
 // A signal ends it between two changes.
@@ -266,46 +304,21 @@ void run_search(const SearchArguments& arguments, const CommonOptions& common, C
   console.end_progress();
   if (result.plans.empty()) refuse_without_plan(job, result);
 
-  console.say(fmt::format("{}, {} parameters, on {} ({} x {}), {}, global batch {}",
-                          name_of(job.model), count_parameters(job.model), job.cluster.name,
-                          job.cluster.num_devices(), job.cluster.device.name, to_string(job.dtype),
-                          batch_text(job)));
-  for (const std::string& assumed : planning_assumptions(job.model)) console.note(assumed);
-  console.say(ranked_table(job, result, static_cast<std::size_t>(arguments.top)).text());
-  console.say(
-      fmt::format("{}: {} simulated, {} cut by memory, {} cut by the bound, {} refused, {} open; "
-                  "{} compiled in {:.1f} s",
-                  counted(result.counted, "strategy"), result.simulated, result.cut_by_memory,
-                  result.cut_by_bound, result.refused, result.open, result.compiled, total_s));
-  if (arguments.pareto) say_front(result, console);
-  say_rejections(result, console);
-  for (const std::string& sentence : result.constraints) console.say("  " + sentence);
-  console.say(
-      fmt::format("no strategy of these is faster than {} on this model of the cluster: "
-                  "gap {}{}",
-                  to_text(result.lower_bound), percent(result.gap()),
-                  result.complete() ? "" : "; --time-limit searches on"));
-
-  const std::vector<TimedCandidate> timed = timed_front(job, result.plans);
-  say(timed, console);
-  const Candidate& plain = timed.empty() ? result.plans.front() : timed.front().candidate;
-  const Candidate& best = searched.with_words ? *searched.with_words : plain;
-  if (searched.with_words) say_words(plain, best, console);
+  say_result(job, arguments, result, total_s, console);
+  say(searched.timed, console);
+  if (searched.with_words) say_words(searched.plain(), searched.best(), console);
   const std::string file =
-      write_best(job, arguments, common, best, certificate_of(result), console);
+      write_best(job, arguments, common, searched.best(), certificate_of(result), console);
   std::optional<SensitivitySection> sensitivity;
   if (arguments.sensitivity) {
     sensitivity = sensitivity_of(job, arguments, result);
     say(*sensitivity, result, console);
   }
   Json document = document_of(job, result, total_s, file);
-  if (!timed.empty()) document["timed"] = timed_json(timed);
+  if (!searched.timed.empty()) document["timed"] = timed_json(searched.timed);
   if (arguments.pareto) document["pareto"] = front_json(result);
   if (sensitivity) document["sensitivity"] = sensitivity_json(*sensitivity, result);
-  if (searched.with_words)
-    document["own_words"] = {{"strategy", to_string(best.strategy)},
-                             {"step_time_s", to_seconds(best.step_time)},
-                             {"pins", best.strategy.pins.size() - plain.strategy.pins.size()}};
+  if (searched.with_words) document["own_words"] = words_json(searched.plain(), searched.best());
   console.document("search", document);
 }
 

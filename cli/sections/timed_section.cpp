@@ -30,7 +30,8 @@ Duration timed_step(const Job& job, const Strategy& strategy, const TimingModels
 
 }  // namespace
 
-std::vector<TimedCandidate> timed_front(const Job& job, const std::vector<Candidate>& plans) {
+std::vector<TimedCandidate> timed_front(const Job& job, const std::vector<Candidate>& plans,
+                                        const std::function<bool()>& stop) {
   std::vector<TimedCandidate> front;
   if (job.cluster.num_devices() > kMostTimedDevices || overlap_shares(job.cluster).empty())
     return front;
@@ -40,6 +41,7 @@ std::vector<TimedCandidate> timed_front(const Job& job, const std::vector<Candid
   const TimingModels models = make_timing_models(job.cluster, job.dtype);
   for (const Candidate& plan : plans) {
     if (!is_near(plan) || front.size() == kMostTimed) break;
+    if (stop()) return {};  // some of them would say nothing of the first
     front.push_back({plan, timed_step(job, plan.strategy, models)});
   }
   std::stable_sort(

@@ -7,7 +7,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include <cstddef>
+#include <functional>
 #include <vector>
 
 namespace sextant {
@@ -19,10 +19,11 @@ struct TimedCandidate {
   Duration timed;
 };
 
-// The plans within a few percent of the first, the fastest in timed mode first. Empty where the
-// cluster says nothing of the kind, where it has so many devices that timed mode takes minutes, and
-// where there is one plan.
-std::vector<TimedCandidate> timed_front(const Job& job, const std::vector<Candidate>& plans);
+// Up to five plans within a few percent of the first, the fastest in timed mode first. Empty where
+// the cluster says nothing of the kind, where it has so many devices that timed mode takes minutes,
+// where there is one plan, and where `stop` said so between two plans.
+std::vector<TimedCandidate> timed_front(const Job& job, const std::vector<Candidate>& plans,
+                                        const std::function<bool()>& stop);
 
 void say(const std::vector<TimedCandidate>& front, Console& console);
 nlohmann::ordered_json timed_json(const std::vector<TimedCandidate>& front);

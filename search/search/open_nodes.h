@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 namespace sextant {
 
@@ -31,6 +32,8 @@ struct OpenNode {
   Rung rung = Rung::kOwnWork;
   std::optional<Duration> with_layers = {};  // of a leaf: its bound that knows its own layers
   double key = 0;                            // what comes first
+  std::optional<std::int64_t> leaves = {};   // below it, where they were counted
+  std::vector<std::int64_t> leaves_of_children = {};  // of a mesh, in the order of its children
 };
 
 // Of equal keys, and of equal bounds, the older comes first.

@@ -71,8 +71,13 @@ class Search {
     result_.constraints = space_.constraints();
     find_meshes();
     for (const SpaceNode& mesh : meshes_) {
-      result_.counted += space_.count(mesh);
-      open_.push({.node = mesh});
+      OpenNode open{.node = mesh, .leaves = 0};
+      for (const SpaceNode& child : space_.children(mesh)) {
+        open.leaves_of_children.push_back(space_.count(child));
+        *open.leaves += open.leaves_of_children.back();
+      }
+      result_.counted += *open.leaves;
+      open_.push(std::move(open));
     }
     while (!ends()) {
       std::optional<OpenNode> leaf = next_neighbour();
@@ -123,11 +128,11 @@ class Search {
   // --- the tree ----------------------------------------------------------------------------------
 
   // Leaves below that have no fate yet: neighbours of a best plan are compiled out of turn.
-  std::int64_t undone(const SpaceNode& node) const {
+  std::int64_t undone(const OpenNode& open) const {
     const auto done = std::count_if(done_.begin(), done_.end(), [&](const Strategy& strategy) {
-      return space_.contains(node, strategy);
+      return space_.contains(open.node, strategy);
     });
-    return space_.count(node) - done;
+    return (open.leaves ? *open.leaves : space_.count(open.node)) - done;
   }
   bool is_done(const Strategy& strategy) const {
     return std::find(done_.begin(), done_.end(), strategy) != done_.end();
@@ -140,9 +145,7 @@ class Search {
   }
 
   // What is known of a node below another one; nothing when it has met its fate.
-  std::optional<OpenNode> considered(SpaceNode node, const OpenNode& parent) {
-    OpenNode open{
-        .node = std::move(node), .bound = parent.bound, .least_memory = parent.least_memory};
+  std::optional<OpenNode> considered(OpenNode open, const OpenNode& parent) {
     try {
       require_pins_fit(open.node.strategy);
       // One level differs from the one above in nothing that a bound sees.
@@ -152,7 +155,7 @@ class Search {
       if (open.node.level >= Level::kSchedule && open.node.level != Level::kSequence) {
         const NodeFacts::Excess excess = facts_.excess_of(open.node);
         if (excess.missing > Bytes(0)) {
-          cut_by_memory(open.node, excess);
+          cut_by_memory(open, excess);
           return std::nullopt;
         }
         open.least_memory = std::max(open.least_memory, excess.least);
@@ -164,7 +167,7 @@ class Search {
                                       facts_.micro_batches_of(open.node.strategy));
     } catch (const Error& error) {
       if (!is_refusal(error)) throw;
-      refuse(open.node, error.what());
+      refuse(open, error.what());
       return std::nullopt;
     } catch (const CompileStopped&) {
       stopped_ = true;  // what is known so far holds
@@ -176,13 +179,16 @@ class Search {
   // Returns how many children there were.
   std::int64_t expand(const OpenNode& open) {
     std::vector<SpaceNode> children = space_.children(open.node);
-    for (SpaceNode& child : children) {
-      if (is_stopped()) {  // what is known of the parent holds for it
-        open_.push(
-            {.node = std::move(child), .bound = open.bound, .least_memory = open.least_memory});
+    for (std::size_t i = 0; i < children.size(); ++i) {
+      // What is known of the parent holds for it.
+      OpenNode child{
+          .node = std::move(children[i]), .bound = open.bound, .least_memory = open.least_memory};
+      if (!open.leaves_of_children.empty()) child.leaves = open.leaves_of_children[i];
+      if (is_stopped()) {
+        open_.push(std::move(child));
         continue;
       }
-      if (child.level == Level::kPieces && is_done(child.strategy)) continue;
+      if (child.node.level == Level::kPieces && is_done(child.node.strategy)) continue;
       if (auto known = considered(std::move(child), open)) open_.push(std::move(*known));
     }
     return static_cast<std::int64_t>(children.size());
@@ -404,7 +410,7 @@ class Search {
     } catch (const Error& error) {
       if (!is_refusal(error)) throw;
       order_.note_refusal(strategy);
-      refuse(leaf.node, error.what());
+      refuse(leaf, error.what());
     } catch (const CompileStopped&) {
       stopped_ = true;
       return false;
@@ -440,12 +446,13 @@ class Search {
 
   bool cut_by_bound(const OpenNode& open) {
     if (!cannot_win(open)) return false;
-    result_.cut_by_bound += undone(open.node);
+    result_.cut_by_bound += undone(open);
     return true;
   }
 
-  void cut_by_memory(const SpaceNode& node, const NodeFacts::Excess& excess) {
-    const std::int64_t leaves = undone(node);
+  void cut_by_memory(const OpenNode& open, const NodeFacts::Excess& excess) {
+    const SpaceNode& node = open.node;
+    const std::int64_t leaves = undone(open);
     if (leaves == 0) return;
     result_.cut_by_memory += leaves;
     Rejection& kind = rejection(Rejection::Kind::kMemoryBound, "");
@@ -478,13 +485,13 @@ class Search {
            candidate.needed_memory - candidate.capacity < closest_->needed - closest_->capacity;
   }
 
-  void refuse(const SpaceNode& node, const std::string& reason) {
-    const std::int64_t leaves = undone(node);
+  void refuse(const OpenNode& open, const std::string& reason) {
+    const std::int64_t leaves = undone(open);
     if (leaves == 0) return;
     result_.refused += leaves;
     Rejection& kind = rejection(Rejection::Kind::kRefused, kind_of_reason(reason));
     if (kind.count == 0) {
-      kind.example = node.strategy;
+      kind.example = open.node.strategy;
       kind.reason = reason;
     }
     kind.count += leaves;
@@ -529,7 +536,7 @@ class Search {
   void finish() {
     Duration least(std::numeric_limits<std::int64_t>::max());
     open_.for_each([&](const OpenNode& open) {
-      const std::int64_t leaves = undone(open.node);
+      const std::int64_t leaves = undone(open);
       if (cannot_win(open)) {
         result_.cut_by_bound += leaves;
       } else if (leaves > 0) {

@@ -11,6 +11,7 @@
 
 #ifdef SEXTANT_HAS_NCCL
 #include "backends/cuda/machine/bench_fill.h"
+#include "backends/cuda/measured_choices.h"
 #include "backends/cuda/nccl_settings.h"
 #endif
 
@@ -20,6 +21,7 @@
 #include <exception>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -50,8 +52,8 @@ namespace {
 constexpr int kWarmUpCalls = 3, kLoops = 3;
 constexpr int kFewestCalls = 3, kMostCalls = 60;
 constexpr double kLoop_s = 4e-3;  // of one size
-// Beside each other: long enough for the power limit to show, and no more launches than a stream
-// takes before the host waits.
+// What runs beside each other runs long enough for the power limit to show. A stream takes about a
+// thousand launches before the host waits, and a call is one to three.
 constexpr double kBeside_s = 20e-3;
 constexpr int kMostBeside = 300;
 constexpr int kCover = 3;  // so many times longer is what runs beside
@@ -193,6 +195,8 @@ struct LinkRank {
 struct CudaLinkBench::State {
   State(const std::vector<int>& gpus, const CudaOptions& options, Bytes largest)
       : each(options), most(largest), kernels(cuda_kernels()), ranks(gpus.size()) {
+    // Each product is tuned once, by whichever rank comes first, and written by one at a time.
+    if (!each.choices) each.choices = std::make_shared<MeasuredChoices>();
     for (std::size_t rank = 0; rank < gpus.size(); ++rank) ranks[rank].gpu = gpus[rank];
     SEXTANT_CUDA(cudaSetDevice(gpus.front()));
     blocks = blocks_of_card();
@@ -236,7 +240,8 @@ struct CudaLinkBench::State {
   }
 
   // `act` of every rank on a thread of its own, all at once; the first error is thrown when all
-  // have ended. What fails here, memory and kernels, does so before ranks wait for each other.
+  // have ended. Memory and kernels fail before ranks wait for each other; a rank that NCCL fails
+  // later leaves the others waiting, without a limit.
   void for_each(const std::function<void(LinkRank&, std::size_t)>& act) {
     std::exception_ptr first;
     std::mutex mutex;
@@ -328,7 +333,7 @@ struct CudaLinkBench::State {
            }) /
            times;
   }
-  // The other way round.
+  // Seconds of each of `moves` communications while `times` launches are enqueued, from before.
   double time_moves(const Moved& moved, int moves, int times) {
     return longest([&](LinkRank& rank, std::size_t i) {
              rank.enqueue_kernels(times);
@@ -383,6 +388,7 @@ std::optional<BesideTiming> CudaLinkBench::beside(Primitive primitive, Bytes glo
   const Moved moved{primitive, global_bytes};
   state.make_communicators(state.usual(primitive));
   if (!state.make_kernels(calls)) return std::nullopt;
+  state.time_kernels(moved, kFewestCalls, 0);  // the first launches load the kernels
   const double kernel_s = state.time_kernels(moved, kFewestCalls, 0);
   const double move_s = state.time_moves(moved, kFewestCalls, 0);
   const auto time_of = [&](double each_s) { return std::min(kBeside_s, kMostBeside * each_s); };
