@@ -96,8 +96,8 @@ FAULTS = [
     Fault("stopped, a process per rank", 4, TRAINS, kill(signal.SIGSTOP), 3, SILENT),
     Fault("stopped while it prepares", 2, PREPARES, kill(signal.SIGSTOP), 1, SILENT[:1], after_s=0),
     Fault("stopped before it joins", 2, STARTS, kill(signal.SIGSTOP), 1, [r"process \d of 2"], after_s=0),
-    Fault("never said where it is", 2, STARTS, nothing, 1, [r"process 1 of 2 has said nothing for 2000 ms"],
-          bound_s=30, others={1: [sys.executable, "speechless.py"]}, files={"speechless.py": SPEECHLESS}),
+    Fault("never said where it is", 2, STARTS, nothing, 1, [r"process 1 of 2 has said nothing for 6000 ms"],
+          bound_s=30, arguments=[*RUN[:-1], "6"], others={1: [sys.executable, "speechless.py"]}, files={"speechless.py": SPEECHLESS}),
     # The launcher's signal to the others comes a second after the victim's end, its word before.
     Fault("interrupted while it prepares, alone", 2, PREPARES, kill(signal.SIGTERM), 1,
           [r"process 1 of 2"], after_s=0.05),
