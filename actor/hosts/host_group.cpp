@@ -105,12 +105,14 @@ ThreadHostGroups::~ThreadHostGroups() = default;
 HostGroup& ThreadHostGroups::of(Rank rank) { return *members_[rank.index()]; }
 
 void ThreadHostGroups::abort(const std::string& reason) {
+  std::string first;
   {
     const std::lock_guard lock(mutex_);
     if (!abort_reason_) abort_reason_ = reason;
+    first = *abort_reason_;
     changed_.notify_all();
   }
-  for (const auto& member : members_) member->close(reason);
+  for (const auto& member : members_) member->close(first);
 }
 
 std::vector<HostBytes> ThreadHostGroups::gather(std::size_t rank, std::span<const std::byte> own) {

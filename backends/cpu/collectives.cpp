@@ -258,6 +258,37 @@ class Collective {
     return 0;
   }
 
+  // Beside it, in each process of several.
+  std::int64_t spread_elements(const MemberHomes& homes) const {
+    std::int64_t foreign = 0, longest = 0;
+    const auto look_at = [&](const std::vector<Shard>& boxes) {
+      for (const Shard& box : boxes) longest = std::max(longest, box.elements());
+    };
+    switch (communication_.primitive) {
+      case Primitive::kAllReduce:
+        longest = longest_piece();
+        break;
+      case Primitive::kAllGather:
+        for (std::size_t member = 0; member < size(); ++member)
+          if (homes.of[member] != homes.here) foreign += in_boxes_[member].elements();
+        look_at(in_boxes_);
+        break;
+      case Primitive::kBroadcast:
+        longest = in_boxes_.front().elements();
+        if (homes.of.front() != homes.here) foreign = longest;
+        break;
+      case Primitive::kShift:
+        look_at(in_boxes_);
+        break;
+      case Primitive::kReduceScatter:
+      case Primitive::kAllToAll:
+      case Primitive::kTransfer:
+        look_at(out_boxes_);
+        break;
+    }
+    return foreign + 2 * longest;
+  }
+
   void run() {
     switch (communication_.primitive) {
       case Primitive::kAllReduce:
@@ -512,11 +543,16 @@ void run_collective(const CollectiveCall& call, Traffic& traffic) {
 }
 
 Bytes scratch_bytes(const PhysicalGraph& graph, const Communication& communication,
-                    std::span<const Rank> ranks) {
+                    std::span<const Rank> ranks, const std::optional<MemberHomes>& homes) {
   Traffic none;
   RealMemory memory({}, communication.dtype);
   const Collective collective(graph, communication, ranks, memory, none);
-  return size_of(communication.dtype) * collective.scratch_elements();
+  std::int64_t elements = collective.scratch_elements();
+  const bool is_spread =
+      homes && std::any_of(homes->of.begin(), homes->of.end(),
+                           [&](std::size_t home) { return home != homes->here; });
+  if (is_spread) elements += collective.spread_elements(*homes);
+  return size_of(communication.dtype) * elements;
 }
 
 void dry_run_collective(const PhysicalGraph& graph, const Communication& communication,

@@ -8,7 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
+#include <vector>
 
 namespace sextant {
 
@@ -51,9 +53,17 @@ struct CollectiveCall {
 // output of a reduce_scatter inside its input). Then only the output changes.
 void run_collective(const CollectiveCall& call, Traffic& traffic);
 
-// What it takes beside the members' buffers while it runs.
+// The process of each member, and the one that asks.
+struct MemberHomes {
+  std::vector<std::size_t> of;
+  std::size_t here = 0;
+};
+
+// What it takes in this process beside the members' buffers while it runs. Of several homes each
+// has the scratch of all members, a place for what comes round from others, and two messages of the
+// longest kind: one that has come, one that goes out.
 Bytes scratch_bytes(const PhysicalGraph& graph, const Communication& communication,
-                    std::span<const Rank> ranks);
+                    std::span<const Rank> ranks, const std::optional<MemberHomes>& homes = {});
 
 // Contiguous bytes that a communication copies, or reduces into others.
 struct ByteMove {

@@ -80,15 +80,22 @@ struct CpuWorld::Impl {
               "processes with {} ranks for a graph of {}", processes->blocks.num_ranks(),
               graph.ranks.size());
     together([&] { resolve(graph); });
-    together([&] {
-      for (const auto& device : devices)
-        if (device) device->start();
-    });
-    rendezvous.connect([this](const std::string& reason) { end_soon(reason); });
+    try {
+      together([&] {
+        for (const auto& device : devices)
+          if (device) device->start();
+        rendezvous.connect([this](const std::string& reason) { end_soon(reason); });
+      });
+    } catch (...) {
+      end();
+      throw;
+    }
   }
 
+  ~Impl() { end(); }
+
   // Memory of one rank may be read by the thread of another: all threads end before any memory.
-  ~Impl() {
+  void end() {
     {
       const std::lock_guard lock(mutex);
       is_ending = true;
@@ -117,7 +124,8 @@ struct CpuWorld::Impl {
     const Bytes memory = options.memory ? *options.memory : machine_memory().available;
     const std::vector<Rank> own = own_ranks();
     require_arenas(graph, own, memory);
-    const CpuShared shared{options, kernels, rendezvous, std::chrono::steady_clock::now()};
+    const CpuShared shared{options, kernels, rendezvous, std::chrono::steady_clock::now(),
+                           processes ? &processes->blocks : nullptr};
     for (const Rank rank : own) {
       devices[rank.index()] = std::make_unique<CpuDevice>(shared);
       devices[rank.index()]->resolve(graph, rank);

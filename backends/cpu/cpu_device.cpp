@@ -51,8 +51,8 @@ void CpuDevice::resolve(const PhysicalGraph& graph, Rank rank) {
   require(program_ == nullptr, ErrorCode::kUsage, "rank {} was prepared twice", rank_.value);
   rank_ = rank;
   const bool poison = shared_.options.queues == CpuQueueKind::kStress;
-  program_ =
-      std::make_unique<PreparedProgram>(graph, rank, shared_.kernels, shared_.options.seed, poison);
+  program_ = std::make_unique<PreparedProgram>(graph, rank, shared_.kernels, shared_.options.seed,
+                                               poison, shared_.blocks);
   if (shared_.options.measure_memory) {
     require(is_inline(), ErrorCode::kUsage,
             "memory is measured where one run comes after the other: on inline queues");
@@ -167,13 +167,23 @@ bool CpuDevice::begin(QueueRole role, const Task& task) {
 // In a group all queues wait for the last one, which executes; inline there is one thread, and it
 // executes when it comes to the last queue.
 void CpuDevice::run_task(QueueRole role, const Task& task) {
-  const auto note = [&](const Task* current) {
-    const std::lock_guard lock(mutex_);
-    queue(role).current = current;
+  // Ends with the task, also where that throws: inline queues run what their caller owns.
+  struct Current {
+    Current(std::mutex& of, const Task*& noted, const Task& taken) : mutex(of), current(noted) {
+      const std::lock_guard lock(mutex);
+      current = &taken;
+    }
+    ~Current() {
+      const std::lock_guard lock(mutex);
+      current = nullptr;
+    }
+    Current(const Current&) = delete;
+    Current& operator=(const Current&) = delete;
+    std::mutex& mutex;
+    const Task*& current;
   };
-  note(&task);
+  const Current current(mutex_, queue(role).current, task);
   run_current(role, task);
-  note(nullptr);
 }
 
 void CpuDevice::run_current(QueueRole role, const Task& task) {

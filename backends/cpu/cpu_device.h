@@ -34,6 +34,8 @@ struct CpuShared {
   const KernelTable& kernels;
   Rendezvous& rendezvous;
   std::chrono::steady_clock::time_point epoch;  // of stamps
+  // How ranks are spread over processes; nullptr: all are in this one.
+  const RankBlocks* blocks = nullptr;
 };
 
 class CpuDevice final : public Device {

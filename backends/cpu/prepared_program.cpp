@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 namespace sextant {
 namespace {
@@ -31,12 +32,13 @@ std::byte* aligned_start(std::byte* allocation, std::size_t size) {
 }  // namespace
 
 PreparedProgram::PreparedProgram(const PhysicalGraph& graph, Rank rank, const KernelTable& kernels,
-                                 std::uint64_t seed, bool poison)
+                                 std::uint64_t seed, bool poison, const RankBlocks* blocks)
     : graph_(graph),
       rank_(rank),
       program_(graph.program_of(rank)),
       seed_(seed),
       poison_(poison),
+      blocks_(blocks),
       resolver_(graph, graph.ranks[rank.index()].program),
       contexts_(graph, rank, seed,
                 [this](const BufferRef& buffer) { return arena_ + buffer.offset.value; }) {
@@ -85,8 +87,14 @@ void PreparedProgram::count_workspace(const PreparedRun& run, const KernelTable&
 
 void PreparedProgram::count_scratch(const Communication& communication, GroupId group) {
   const std::vector<Rank>& ranks = graph_.groups[group.index()].ranks;
-  const Bytes all = scratch_bytes(graph_, communication, ranks);
-  const auto members = static_cast<std::int64_t>(ranks.size());
+  std::optional<MemberHomes> homes;
+  auto members = static_cast<std::int64_t>(ranks.size());
+  if (blocks_ != nullptr) {
+    homes.emplace().here = blocks_->process_of(rank_).index();
+    for (const Rank rank : ranks) homes->of.push_back(blocks_->process_of(rank).index());
+    members = std::count(homes->of.begin(), homes->of.end(), homes->here);
+  }
+  const Bytes all = scratch_bytes(graph_, communication, ranks, homes);
   const Bytes share((all.value + members - 1) / members);
   scratch_[group] = std::max(scratch_[group], share);
 }

@@ -4,6 +4,7 @@
 
 #include "actor/calls/kernel_contexts.h"
 #include "actor/calls/operands.h"
+#include "actor/hosts/rank_blocks.h"
 #include "backends/cpu/collectives.h"
 #include "backends/cpu/kernels/shared/kernel.h"
 #include "core/graphs/physical_graph.h"
@@ -57,9 +58,10 @@ struct Lifetime {
 class PreparedProgram {
  public:
   // Throws Error(kDevice) for an operator without kernel, naming it. With `poison`, lifetimes are
-  // filled in. No byte of the arena is touched.
+  // filled in. No byte of the arena is touched. `blocks`: how ranks are spread over processes;
+  // nullptr: all are in this one.
   PreparedProgram(const PhysicalGraph& graph, Rank rank, const KernelTable& kernels,
-                  std::uint64_t seed, bool poison);
+                  std::uint64_t seed, bool poison, const RankBlocks* blocks = nullptr);
 
   // Memory that the rank takes beside its arena: tensors inside fused actors, the workspace of each
   // queue, and its share of what its communications put aside (one of each group at a time).
@@ -107,6 +109,7 @@ class PreparedProgram {
   const RankProgram& program_;
   const std::uint64_t seed_;
   const bool poison_;
+  const RankBlocks* const blocks_;
   OperandResolver resolver_;
   KernelContexts contexts_;
   std::unique_ptr<std::byte[]> allocation_;

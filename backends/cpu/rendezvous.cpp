@@ -251,19 +251,32 @@ void Rendezvous::hear_all(const std::function<void(const std::string&)>& lost) {
 
 void Rendezvous::connect(const std::function<void(const std::string&)>& lost) {
   if (!processes_) return;
-  is_connected_ = true;
-  hearing_ = ReusedThread([this, lost] { hear_all(lost); });
+  const auto connected = [this](bool is_connected) {
+    const std::lock_guard lock(mutex_);
+    is_connected_ = is_connected;
+  };
+  connected(true);
+  try {
+    hearing_ = ReusedThread([this, lost] { hear_all(lost); });
+  } catch (...) {
+    connected(false);
+    throw;
+  }
 }
 
 void Rendezvous::disconnect() {
-  if (!is_connected_) return;
-  is_connected_ = false;
   bool is_idle = true;
   {
     const std::lock_guard lock(mutex_);
+    if (!is_connected_) return;
     is_idle = num_running_ == 0 || abort_reason_.has_value();
   }
+  // The group too, while it is connected: what moves data may wait for bytes that nobody sends.
   if (!is_idle) abort("the job has ended");
+  {
+    const std::lock_guard lock(mutex_);
+    is_connected_ = false;
+  }
   try {
     processes_->group.send(processes_->group.rank(), kArrivalTag, {});
   } catch (const Error&) {  // the group is aborted, and nobody waits for a message any more
@@ -349,14 +362,14 @@ void Rendezvous::wait(const Ticket& ticket) {
 
 // Those whom it wakes fail with this reason and come here as well: the others hear of the first.
 void Rendezvous::abort(const std::string& reason) {
-  bool is_first = false;
+  bool tells_others = false;
   {
     const std::lock_guard lock(mutex_);
-    is_first = !abort_reason_.has_value();
-    if (is_first) abort_reason_ = reason;
+    tells_others = is_connected_ && !abort_reason_;
+    if (!abort_reason_) abort_reason_ = reason;
     for (const auto& [key, meeting] : meetings_) meeting->changed.notify_all();
   }
-  if (is_first && is_connected_)
+  if (tells_others)
     processes_->group.abort(
         fmt::format("{} ({})", reason, processes_->group.name_of(processes_->group.rank())));
 }

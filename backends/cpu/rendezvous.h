@@ -12,7 +12,6 @@
 #include "backends/cpu/cpu_backend.h"
 #include "core/graphs/physical_graph.h"
 
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -91,9 +90,9 @@ class Rendezvous {
   const CpuCollectives collectives_;
   const std::optional<CpuProcesses> processes_;
   std::int64_t num_running_ = 0;  // meetings of several processes that move data
-  std::atomic<bool> is_connected_{false};
   ReusedThread hearing_;
   mutable std::mutex mutex_;
+  bool is_connected_ = false;
   std::map<Key, Ticket> meetings_;  // those that somebody may still wait for
   std::optional<std::string> abort_reason_;
   Traffic traffic_;

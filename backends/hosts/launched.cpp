@@ -13,10 +13,11 @@ struct LauncherVariables {
   const char* processes;
 };
 
-// Slurm sets its own for every step, mpirun inside an allocation included: it comes last.
+// Several launchers set PMI's: MPICH's mpirun, srun --mpi=pmi2. Slurm sets its own for every step,
+// mpirun inside an allocation included: it comes last.
 constexpr LauncherVariables kLaunchers[] = {
     {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-    {"mpirun", "PMI_RANK", "PMI_SIZE"},
+    {"a launcher", "PMI_RANK", "PMI_SIZE"},
     {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
 };
 

@@ -3,8 +3,8 @@
 // Nobody ever blocks inside the library, so a peer that is lost costs a timeout and no hang.
 //
 // On the wire a message is its bytes and a trailer behind them: kind, tag, whether more of it
-// follows. The trailer is cut off where the message arrives, so bytes are copied once on either
-// side, by MPI.
+// follows. The trailer is cut off where the message arrives. Whoever sends copies the bytes to
+// append it, on his own thread, outside of every lock.
 #include "backends/hosts/peer_watch.h"
 #include "backends/hosts/process_group.h"
 #include "core/base/check.h"
@@ -20,9 +20,12 @@
 #include <cstring>
 #include <deque>
 #include <future>
+#include <iterator>
 #include <list>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -64,16 +67,23 @@ void check_mpi(int result, const char* call) {
   fail(ErrorCode::kRankFailed, "{}: {}", call, text);
 }
 
-class MpiProcesses final : public ProcessGroup, public HostGroup {
+// The bus holds the group as well: one that is left inside of MPI finds it there when it comes out.
+class MpiProcesses final : public ProcessGroup,
+                           public HostGroup,
+                           public std::enable_shared_from_this<MpiProcesses> {
  public:
   MpiProcesses(const Launched& launched, const ProcessOptions& options)
-      : launched_(launched), options_(options), bus_([this] { run_bus(); }) {
+      : launched_(launched), options_(options) {}
+
+  // Once, before all else. However it ends, the bus has an end or an owner of its own.
+  void begin() {
+    bus_ = std::thread([self = shared_from_this()] { self->run_bus(); });
     std::future<void> joined = joined_.get_future();
     if (joined.wait_for(options_.timeout) != std::future_status::ready) {
       bus_.detach();
       fail(ErrorCode::kRankFailed,
            "process {} of {}: not all processes that {} started have joined within {} ms",
-           launched.process, launched.processes, launched.launcher, options.timeout.count());
+           launched_.process, launched_.processes, launched_.launcher, options_.timeout.count());
     }
     try {
       joined.get();
@@ -81,10 +91,15 @@ class MpiProcesses final : public ProcessGroup, public HostGroup {
       bus_.join();
       throw;
     }
-    meet();
+    try {
+      meet();
+    } catch (...) {
+      leave(kTimeToEnd);
+      throw;
+    }
   }
 
-  ~MpiProcesses() override {
+  void end() {
     if (bus_.joinable()) leave(kTimeToEnd);
   }
 
@@ -96,7 +111,7 @@ class MpiProcesses final : public ProcessGroup, public HostGroup {
     return name_locked(member.index());
   }
   void abort(const std::string& reason) override {
-    if (!abort_here(reason)) return;
+    if (!abort_here(reason, has_said_goodbye_)) return;
     for (std::size_t peer = 0; peer < size(); ++peer)
       if (peer != rank().index())
         queue(peer, {.kind = WireKind::kAbort}, host_bytes(abort_reason()));
@@ -129,14 +144,19 @@ class MpiProcesses final : public ProcessGroup, public HostGroup {
   const std::vector<std::size_t>& machines() const override { return machines_; }
   std::int64_t sent_bytes() const override { return sent_bytes_.load(); }
   std::string fault() const override { return abort_reason(); }
+  bool was_left() const override {
+    const std::lock_guard lock(watch_mutex_);
+    return was_left_;
+  }
   std::string lost() override {
-    // Several times, because one look may be too early for what a process said at last.
-    for (int looks = 0; looks < 2 && !is_any_lost(); ++looks) {
+    while (true) {
       look(Clock::now());
+      {
+        const std::lock_guard lock(watch_mutex_);
+        if (!lost_reason_.empty() || !watch_->is_any_missing()) return lost_reason_;
+      }
       std::this_thread::sleep_for(milliseconds(5));
     }
-    const std::lock_guard lock(watch_mutex_);
-    return lost_reason_;
   }
   bool speaks() const override {
     const std::lock_guard lock(watch_mutex_);
@@ -145,8 +165,16 @@ class MpiProcesses final : public ProcessGroup, public HostGroup {
     return true;
   }
   void say_goodbye() override {
+    has_said_goodbye_ = true;
     for (std::size_t peer = 0; peer < size(); ++peer)
       if (peer != rank().index()) queue(peer, {.kind = WireKind::kGoodbye}, {});
+  }
+  bool flush(milliseconds patience) override {
+    for (const auto end = Clock::now() + patience; num_unsent_ > 0;) {
+      if (Clock::now() >= end) return false;
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+    return true;
   }
   bool leave(milliseconds patience) override;
 
@@ -164,7 +192,8 @@ class MpiProcesses final : public ProcessGroup, public HostGroup {
   // Where a process runs is the first that all tell each other.
   void meet();
   void queue(std::size_t to, Trailer trailer, HostBytes bytes);
-  bool abort_here(const std::string& reason);  // whether it is the first
+  // Whether it is the first. `was_left`: by a process that had said goodbye.
+  bool abort_here(const std::string& reason, bool was_left);
   std::string abort_reason() const {
     const std::lock_guard lock(watch_mutex_);
     return abort_reason_;
@@ -198,7 +227,8 @@ class MpiProcesses final : public ProcessGroup, public HostGroup {
   std::uint64_t gathers_ = 0;
   std::vector<std::size_t> machines_;
   std::atomic<std::int64_t> sent_bytes_{0};
-  std::atomic<bool> is_aborted_{false};
+  std::atomic<bool> is_aborted_{false}, has_said_goodbye_{false};
+  std::atomic<std::size_t> num_unsent_{0};  // messages that MPI has not taken over whole
   std::promise<void> joined_;
   std::promise<void> ended_;
   std::future<void> has_ended_ = ended_.get_future();
@@ -213,6 +243,7 @@ class MpiProcesses final : public ProcessGroup, public HostGroup {
   std::optional<PeerWatch> watch_;
   std::vector<std::string> work_;
   std::string abort_reason_, lost_reason_;
+  bool was_left_ = false;
 
   // Of the bus alone.
   std::list<Outgoing> sending_;
@@ -220,7 +251,7 @@ class MpiProcesses final : public ProcessGroup, public HostGroup {
   std::vector<std::map<HostTag, HostBytes>> parts_;
   Clock::time_point next_beat_, next_look_;
 
-  std::thread bus_;  // the last: it uses all of the above
+  std::thread bus_;
 };
 
 void MpiProcesses::meet() {
@@ -246,10 +277,11 @@ std::string MpiProcesses::name_locked(std::size_t member) const {
                      identity.pid);
 }
 
-bool MpiProcesses::abort_here(const std::string& reason) {
+bool MpiProcesses::abort_here(const std::string& reason, bool was_left) {
   {
     const std::lock_guard lock(watch_mutex_);
     if (!abort_reason_.empty()) return false;
+    was_left_ = was_left;
     abort_reason_ = reason.empty() ? "no reason given" : reason;
   }
   is_aborted_ = true;
@@ -274,18 +306,22 @@ void MpiProcesses::look(Clock::time_point now) {
 }
 
 void MpiProcesses::queue(std::size_t to, Trailer trailer, HostBytes bytes) {
-  const auto add = [&](HostBytes part, bool more) {
-    trailer.more = more;
-    const std::size_t size = part.size();
-    part.resize(size + sizeof(trailer));
-    std::memcpy(part.data() + size, &trailer, sizeof(trailer));
-    queue_.push_back({to, std::move(part)});
-  };
+  std::vector<Outgoing> parts;
+  const std::span<const std::byte> all(bytes);
+  for (std::size_t first = 0; first == 0 || first < all.size(); first += kLongestPart) {
+    const auto part = all.subspan(first, std::min(kLongestPart, all.size() - first));
+    trailer.more = first + part.size() < all.size();
+    HostBytes sent;
+    sent.reserve(part.size() + sizeof(trailer));
+    sent.assign(part.begin(), part.end());
+    const auto tail = std::as_bytes(std::span(&trailer, 1));
+    sent.insert(sent.end(), tail.begin(), tail.end());
+    parts.push_back({to, std::move(sent)});
+  }
   {
     const std::lock_guard lock(queue_mutex_);
-    for (; bytes.size() > kLongestPart; bytes.erase(bytes.begin(), bytes.begin() + kLongestPart))
-      add({bytes.begin(), bytes.begin() + kLongestPart}, true);
-    add(std::move(bytes), false);
+    num_unsent_ += parts.size();
+    std::move(parts.begin(), parts.end(), std::back_inserter(queue_));
   }
   queued_.notify_one();
 }
@@ -308,8 +344,8 @@ bool MpiProcesses::leave(milliseconds patience) {
     may_finalize_ = in_order;
   }
   queued_.notify_one();
-  const bool ended = has_ended_.wait_until(std::max(end, Clock::now() + milliseconds(500))) ==
-                     std::future_status::ready;
+  const bool ended =
+      has_ended_.wait_until(std::max(end, Clock::now() + kTimeToEnd)) == std::future_status::ready;
   if (ended)
     bus_.join();
   else
@@ -403,7 +439,9 @@ bool MpiProcesses::send_queued() {
     Outgoing& sent = sending_.back();
     const int result = MPI_Isend(sent.bytes.data(), static_cast<int>(sent.bytes.size()), MPI_BYTE,
                                  static_cast<int>(sent.to), 0, MPI_COMM_WORLD, &sent.request);
-    if (!is_sent(result, sent.to)) sending_.pop_back();
+    if (is_sent(result, sent.to)) continue;
+    sending_.pop_back();
+    --num_unsent_;
   }
   return !queued.empty();
 }
@@ -414,6 +452,7 @@ bool MpiProcesses::finish_sends() {
     int done = 0;
     if (!is_sent(MPI_Test(&message->request, &done, MPI_STATUS_IGNORE), message->to)) done = 1;
     acted = acted || done != 0;
+    if (done != 0) --num_unsent_;
     message = done != 0 ? sending_.erase(message) : std::next(message);
   }
   return acted;
@@ -463,12 +502,14 @@ void MpiProcesses::arrived(std::size_t from, HostBytes bytes) {
           "a message of {} bytes from process {} has no trailer", bytes.size(), from);
   std::memcpy(&trailer, bytes.data() + bytes.size() - sizeof(trailer), sizeof(trailer));
   bytes.resize(bytes.size() - sizeof(trailer));
+  bool has_left = false;
   {
     const std::lock_guard lock(watch_mutex_);
     watch_->heard(from, Clock::now());
     if (trailer.kind == WireKind::kGoodbye) watch_->left(from);
+    has_left = watch_->state(from) == PeerState::kLeft;
   }
-  if (trailer.kind == WireKind::kAbort) abort_here(host_text(bytes));
+  if (trailer.kind == WireKind::kAbort) abort_here(host_text(bytes), has_left);
   if (trailer.kind != WireKind::kMessage) return;
   const HostTag tag{trailer.subject, trailer.key};
   std::map<HostTag, HostBytes>& parts = parts_[from];
@@ -504,9 +545,11 @@ void MpiProcesses::rest(int idle_polls, Clock::time_point active) {
 
 }  // namespace
 
-std::unique_ptr<ProcessGroup> join_processes(const Launched& launched,
+std::shared_ptr<ProcessGroup> join_processes(const Launched& launched,
                                              const ProcessOptions& options) {
-  return std::make_unique<MpiProcesses>(launched, options);
+  const auto processes = std::make_shared<MpiProcesses>(launched, options);
+  processes->begin();
+  return {processes.get(), [processes](ProcessGroup*) { processes->end(); }};
 }
 
 }  // namespace sextant
@@ -515,7 +558,7 @@ std::unique_ptr<ProcessGroup> join_processes(const Launched& launched,
 
 namespace sextant {
 
-std::unique_ptr<ProcessGroup> join_processes(const Launched& launched, const ProcessOptions&) {
+std::shared_ptr<ProcessGroup> join_processes(const Launched& launched, const ProcessOptions&) {
   fail(ErrorCode::kDevice,
        "{} started {} processes, and this build has no MPI (switched off, or libopenmpi-dev was "
        "not found, when it was configured): run one process, or configure again with -Dmpi=enabled",

@@ -65,14 +65,23 @@ std::optional<std::size_t> PeerWatch::look(Time now) {
     Peer& peer = peers_[p];
     if (p == own_ || peer.state != PeerState::kHere) continue;
     const bool missing = is_missing(peer);
-    if (missing && peer.was_missing)
+    if (!missing)
+      peer.missing_since.reset();
+    else if (!peer.missing_since)
+      peer.missing_since = now;
+    if (missing && now - *peer.missing_since >= kTimeToArrive)
       peer.state = PeerState::kGone;
     else if (!missing && now - peer.heard > timeout_)
       peer.state = PeerState::kSilent;
-    peer.was_missing = missing;
     if (peer.state != PeerState::kHere && !lost) lost = p;
   }
   return lost;
+}
+
+bool PeerWatch::is_any_missing() const {
+  for (const Peer& peer : peers_)
+    if (peer.state == PeerState::kHere && peer.missing_since) return true;
+  return false;
 }
 
 bool PeerWatch::is_lost(std::size_t peer) const {

@@ -35,9 +35,13 @@ class PeerWatch {
 
   void heard(std::size_t peer, Time now) { peers_[peer].heard = now; }
   void left(std::size_t peer) { peers_[peer].state = PeerState::kLeft; }
-  // Looks at all; the first that is lost since the last look. A process that has gone is lost only
-  // at the second look in a row: what it said at last may be under way.
+  // A process that is missing for so long, in every look, is gone: what it said at last may be
+  // under way before.
+  static constexpr std::chrono::milliseconds kTimeToArrive{50};
+  // Looks at all; the first that is lost since the last look.
   std::optional<std::size_t> look(Time now);
+  // At the last look, and not known to be gone or to have left.
+  bool is_any_missing() const;
 
   PeerState state(std::size_t peer) const { return peers_[peer].state; }
   bool is_lost(std::size_t peer) const;
@@ -49,7 +53,7 @@ class PeerWatch {
     PeerIdentity identity;
     Time heard;
     PeerState state = PeerState::kHere;
-    bool was_missing = false;
+    std::optional<Time> missing_since;
   };
   bool is_missing(const Peer& peer) const;
 

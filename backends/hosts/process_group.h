@@ -17,7 +17,7 @@ namespace sextant {
 
 // What the environment says of who started this process.
 struct Launched {
-  std::string launcher;  // "mpirun", "srun"
+  std::string launcher;  // "mpirun", "srun", or "a launcher", which does not say which
   std::size_t process = 0, processes = 1;
 };
 
@@ -44,20 +44,27 @@ class ProcessGroup {
   virtual std::int64_t sent_bytes() const = 0;
   // Why the group was aborted. Empty: it was not.
   virtual std::string fault() const = 0;
-  // Which process is lost, after another look at those of this machine. Empty: none.
+  // It was aborted by a process that had said goodbye before: somebody wanted its end, nothing
+  // failed.
+  virtual bool was_left() const = 0;
+  // Which process is lost, after another look at those of this machine: a twentieth of a second at
+  // most where one is missing, no time otherwise. Empty: none.
   virtual std::string lost() = 0;
   // The process that speaks for all: the first that is not lost.
   virtual bool speaks() const = 0;
   // This process is about to end: nobody will miss it.
   virtual void say_goodbye() = 0;
+  // Waits until what was sent has got out, so long at most; whether it has.
+  virtual bool flush(std::chrono::milliseconds patience) = 0;
   // Says goodbye and waits until the others have, or are lost, so long at most. True: this process
   // has left as it came and may end in the ordinary way; false: it must end at once.
   virtual bool leave(std::chrono::milliseconds patience) = 0;
 };
 
 // Through MPI; returns when all processes have joined. Error(kDevice): this build has no MPI, or a
-// launcher of another kind; Error(kRankFailed): not all came in time.
-std::unique_ptr<ProcessGroup> join_processes(const Launched& launched,
+// launcher of another kind; Error(kRankFailed): not all came in time, or one was lost meanwhile.
+// Whoever drops the group leaves it, half a second at most for each of goodbyes and MPI's end.
+std::shared_ptr<ProcessGroup> join_processes(const Launched& launched,
                                              const ProcessOptions& options);
 
 }  // namespace sextant

@@ -345,18 +345,23 @@ void keep_unfinished(const RunSetup& setup, const RunRecorder::Steps& steps, Run
   if (end == RunEnd::kInterrupted) console.document("run", Json::parse(to_json_text(record)));
 }
 
+// The last words of a process that a signal ends, and its end where not the user has ended the run.
+void leave_after_signal(const std::function<void(RunEnd)>& last_words, RunProcesses& processes,
+                        Console& console) {
+  const bool has_failed = processes.has_failed();
+  console.end_progress();
+  if (last_words) last_words(has_failed ? RunEnd::kFailed : RunEnd::kInterrupted);
+  if (has_failed) processes.end_failed();
+}
+
 // Ends what `devices` do, which may take as long as a kernel, and then themselves. A signal leaves
 // `last_words`. What ended the work before its end is returned.
 template <typename Work>
 std::exception_ptr watched(std::unique_ptr<RunDevices>& devices, const Work& work,
                            const std::function<std::string()>& text,
-                           const std::function<void()>& last_words, RunProcesses& processes,
+                           const std::function<void(RunEnd)>& last_words, RunProcesses& processes,
                            Console& console) {
-  const auto leave = [&] {
-    console.end_progress();
-    last_words();
-    processes.end_if_lost();
-  };
+  const auto leave = [&] { leave_after_signal(last_words, processes, console); };
   std::exception_ptr failure;
   {
     const WorkWatch watch({.show = [&] { console.progress(text()); },
@@ -377,17 +382,14 @@ std::exception_ptr watched(std::unique_ptr<RunDevices>& devices, const Work& wor
 }
 
 // Work before the first step, of which nothing is kept: a signal leaves what was there before.
-WorkWatch watch_preparation(std::string_view what, const std::function<void()>& last_words,
+WorkWatch watch_preparation(std::string_view what, const std::function<void(RunEnd)>& last_words,
                             RunProcesses& processes, Console& console) {
-  return WorkWatch({.show = [text = ElapsedText(what), &console] { console.progress(text()); },
-                    .ask_to_end = [&processes] { processes.reason_of_signal(); },
-                    .last_words =
-                        [last_words, &processes, &console] {
-                          console.end_progress();
-                          if (last_words) last_words();
-                          processes.end_if_lost();
-                        },
-                    .grace_s = processes.grace_s()});
+  return WorkWatch(
+      {.show = [text = ElapsedText(what), &console] { console.progress(text()); },
+       .ask_to_end = [&processes] { processes.reason_of_signal(); },
+       .last_words = [last_words, &processes,
+                      &console] { leave_after_signal(last_words, processes, console); },
+       .grace_s = processes.grace_s()});
 }
 
 PhysicalGraph compiled(const PlannedJob& planned, const std::optional<ArenaRoom>& room,
@@ -413,7 +415,7 @@ void note_local_exchange(const RunArguments& arguments, const Console& console) 
 }
 
 std::unique_ptr<RunDevices> prepared_devices(const RunSetup& setup, bool profile,
-                                             const std::function<void()>& last_words,
+                                             const std::function<void(RunEnd)>& last_words,
                                              Console& console) {
   const WorkWatch watch =
       watch_preparation("preparing " + setup.devices, last_words, setup.processes, console);
@@ -486,7 +488,10 @@ std::optional<std::vector<IssueHash>> train(const RunSetup& setup, TrainingHost&
                                             RunRecorder& recorder, Console& console) {
   const std::int64_t steps = setup.arguments.steps;
   const std::int64_t per_step = launches_per_step(setup.graph, devices->devices());
-  const auto keep = [&](RunEnd end) { keep_unfinished(setup, recorder.steps(), end, console); };
+  const auto keep = [&](RunEnd end) {
+    if (end == RunEnd::kInterrupted || recorder.num_steps() > 0)
+      keep_unfinished(setup, recorder.steps(), end, console);
+  };
   std::vector<IssueHash> issued;
   const auto work = [&] {
     MetricsWay metrics(setup.processes, host, recorder, steps);
@@ -501,11 +506,11 @@ std::optional<std::vector<IssueHash>> train(const RunSetup& setup, TrainingHost&
     issued = gather_hashes(setup.processes, std::move(issued));
   };
   const std::exception_ptr failure = watched(
-      devices, work, [&] { return run_text(*devices, per_step, steps, recorder); },
-      [&] { keep(RunEnd::kInterrupted); }, setup.processes, console);
+      devices, work, [&] { return run_text(*devices, per_step, steps, recorder); }, keep,
+      setup.processes, console);
   if (!failure) return issued;
-  if (was_interrupted() && !setup.processes.has_lost()) return std::nullopt;
-  if (recorder.num_steps() > 0) keep(RunEnd::kFailed);
+  if (setup.processes.is_interrupted()) return std::nullopt;
+  keep(RunEnd::kFailed);
   std::rethrow_exception(failure);
 }
 
@@ -514,10 +519,9 @@ std::optional<std::vector<IssueHash>> train(const RunSetup& setup, TrainingHost&
 void profile(const RunSetup& setup, const std::optional<TokenData>& data, RunRecord& record,
              const std::function<void(RunEnd)>& keep_trained, Console& console) {
   const std::int64_t steps = setup.arguments.profile + 1;
-  const auto last_words = [&] { keep_trained(RunEnd::kInterrupted); };
   std::exception_ptr failure;
   try {
-    std::unique_ptr<RunDevices> world = prepared_devices(setup, true, last_words, console);
+    std::unique_ptr<RunDevices> world = prepared_devices(setup, true, keep_trained, console);
     TrainingHost host = training_host(data, setup);
     const std::int64_t per_step = launches_per_step(setup.graph, world->devices());
     const auto work = [&] {
@@ -532,12 +536,12 @@ void profile(const RunSetup& setup, const std::optional<TokenData>& data, RunRec
       const auto finished = world->finished_launches();
       return "profiling" + (finished ? ": " + launches_text(*finished, per_step, steps) : "");
     };
-    failure = watched(world, work, text, last_words, setup.processes, console);
+    failure = watched(world, work, text, keep_trained, setup.processes, console);
   } catch (...) {
     failure = std::current_exception();
   }
   if (!failure) return;
-  const bool is_stopped = was_interrupted() && !setup.processes.has_lost();
+  const bool is_stopped = setup.processes.is_interrupted();
   record.end = is_stopped ? RunEnd::kInterrupted : RunEnd::kFailed;
   if (is_stopped) return;
   keep_trained(record.end);

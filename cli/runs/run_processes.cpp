@@ -22,9 +22,13 @@ using std::chrono::milliseconds;
 constexpr milliseconds kWatchTick{50};
 // From an abort, or a signal, to the end of a process whose work does not end.
 constexpr milliseconds kTimeToFail{3'000};
-constexpr milliseconds kTimeToStop{700};         // a launcher kills a second after its signal
-constexpr milliseconds kTimeToTell{5};           // for a goodbye to get out
-constexpr milliseconds kGoodbyePatience{2'000};  // for the goodbyes of others
+constexpr milliseconds kTimeToStop{700};  // a launcher kills a second after its signal
+constexpr milliseconds kTimeToTell{50};   // for a goodbye to get out
+// Between the signals of a launcher to two of its processes.
+constexpr milliseconds kTimeOfSignals{100};
+// For the goodbyes of others: longer than the last of them takes to fail, because the launcher ends
+// whoever is left when the first has ended.
+constexpr milliseconds kGoodbyePatience = kTimeToFail + milliseconds(1'000);
 
 constexpr HostTag kMetricsTag{HostSubject::kMetrics, 0};
 
@@ -78,14 +82,40 @@ void RunProcesses::watch() {
     if (!fault.empty() && !failed) failed = now;
     if (was_interrupted() && !stopped) stopped = now;
     if (stopped && now - *stopped > kTimeToStop) {
-      end_if_lost();
+      if (has_failed()) end_failed();
+      tell_interrupted();
+      group_->flush(kTimeToTell);
       end_interrupted();
     }
     if (!failed || stopped || now - *failed < kTimeToFail) continue;
-    ignore_signals();
-    if (group_->speaks()) report_error(named(Error(ErrorCode::kRankFailed, fault)), json_);
-    end_process(static_cast<int>(ErrorCode::kRankFailed));
+    end_with(fault);
   }
+}
+
+void RunProcesses::end_with(const std::string& reason) {
+  ignore_signals();
+  if (group_->speaks()) report_error(named(Error(ErrorCode::kRankFailed, reason)), json_);
+  end_process(static_cast<int>(ErrorCode::kRankFailed));
+}
+
+std::string RunProcesses::failure() {
+  if (!group_) return {};
+  const std::string lost = group_->lost();
+  return !lost.empty() || group_->was_left() ? lost : group_->fault();
+}
+
+void RunProcesses::tell_interrupted() {
+  group_->say_goodbye();
+  group_->group().abort(
+      fmt::format("interrupted ({})", group_->group().name_of(group_->group().rank())));
+}
+
+bool RunProcesses::is_interrupted() {
+  if (!group_) return was_interrupted();
+  if (group_->was_left())
+    for (milliseconds waited{0}; !was_interrupted() && waited < kTimeOfSignals; ++waited)
+      std::this_thread::sleep_for(milliseconds(1));
+  return was_interrupted() && !has_failed();
 }
 
 std::string RunProcesses::text() const {
@@ -171,25 +201,18 @@ void RunProcesses::receive_metrics(std::int64_t steps,
 
 std::string RunProcesses::reason_of_signal() {
   if (!group_) return "interrupted";
-  const std::string lost = group_->lost();
-  if (!lost.empty()) return lost;
-  group_->say_goodbye();
+  const std::string failed = failure();
+  if (!failed.empty()) return failed;
+  tell_interrupted();
   return "interrupted";
 }
 
 // A launcher kills an eighth of a second after its signal.
 double RunProcesses::grace_s() const { return group_ ? 0.03 : 0.4; }
 
-bool RunProcesses::has_lost() { return group_ && !group_->lost().empty(); }
+bool RunProcesses::has_failed() { return !failure().empty(); }
 
-void RunProcesses::end_if_lost() {
-  if (!group_) return;
-  const std::string lost = group_->lost();
-  if (lost.empty()) return;
-  ignore_signals();
-  if (group_->speaks()) report_error(Error(ErrorCode::kRankFailed, lost), json_);
-  end_process(static_cast<int>(ErrorCode::kRankFailed));
-}
+void RunProcesses::end_failed() { end_with(failure()); }
 
 // The host of a rank stands in the name of its process.
 Error RunProcesses::named(const Error& error) const {
@@ -205,8 +228,7 @@ void RunProcesses::end(const Error& error) {
     const std::lock_guard lock(mutex_);
     is_over_ = true;  // this is the end
   }
-  const bool is_lost = !group_->lost().empty();
-  if (was_interrupted() && !is_lost) {
+  if (is_interrupted()) {
     if (is_first()) report_interrupted(error, json_);
     end_stopped();
   }
@@ -233,7 +255,7 @@ void RunProcesses::leave() {
 // The launcher does not wait: nobody meets at the end of MPI.
 void RunProcesses::end_stopped() {
   group_->say_goodbye();
-  std::this_thread::sleep_for(kTimeToTell);
+  group_->flush(kTimeToTell);
   end_process(128 + interrupting_signal());
 }
 

@@ -63,12 +63,18 @@ class RunProcesses {
   // One by one, until `steps` have come; throws once the group is aborted.
   void receive_metrics(std::int64_t steps, const std::function<void(const std::string&)>& take);
 
-  // A signal came. Why the work ends: a process is lost, or the user wants it.
+  // A signal came. Why the work ends: a process is lost or has failed, or the user wants it, which
+  // the others are told.
   std::string reason_of_signal();
   double grace_s() const;  // from a signal to last words
-  bool has_lost();         // another process
-  // Ends the process where another is lost: the launcher's signal is no wish of the user.
-  void end_if_lost();
+  // A process is lost or has failed, this one included: the launcher's signal is no wish of the
+  // user then.
+  bool has_failed();
+  // A signal ended the work, and no failure did. Where another process was interrupted it waits a
+  // moment for the signal: the word of the other may be faster.
+  bool is_interrupted();
+  // Ends the process because of what `has_failed` has found.
+  [[noreturn]] void end_failed();
   // Ends the process after an error; the first that lives says it.
   [[noreturn]] void end(const Error& error);
   // Ends the process after the work; returns where it may end in the ordinary way.
@@ -76,12 +82,15 @@ class RunProcesses {
 
  private:
   void watch();
+  std::string failure();  // empty: none
+  void tell_interrupted();
+  [[noreturn]] void end_with(const std::string& reason);
   [[noreturn]] void end_stopped();
   Error named(const Error& error) const;
 
   bool json_ = false;
   bool is_agreed_ = false;  // the error that is thrown is everyone's
-  std::unique_ptr<ProcessGroup> group_;
+  std::shared_ptr<ProcessGroup> group_;
   std::optional<RankBlocks> blocks_;
   std::mutex mutex_;  // of is_over_
   std::condition_variable over_;

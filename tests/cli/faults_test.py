@@ -26,13 +26,14 @@ STARTS, PREPARES, TRAINS = 0, 6, 12
 
 
 class Fault:
-    """`hit` happens to the victim `after_s` after all processes have come to a stage. `dies`: the victim is no survivor."""
+    """`hit` happens to the victim `after_s` after all processes have come to a stage. `dies`: the victim is no survivor.
+    All have ended after `bound_s`, which is promised; on a quiet machine after `soon_s`, which is only said."""
 
     def __init__(self, name, processes, stage, hit, victim, says=(), code=6, bound_s=TIMEOUT_S + 5, dies=True,
-                 after_s=0.2, arguments=RUN, files=None):
+                 after_s=0.2, arguments=RUN, files=None, soon_s=None, others=None):
         self.name, self.processes, self.stage, self.hit, self.victim = name, processes, stage, hit, victim
         self.says, self.code, self.bound_s, self.dies, self.after_s = says, code, bound_s, dies, after_s
-        self.arguments, self.files = arguments, files or {}
+        self.arguments, self.files, self.soon_s, self.others = arguments, files or {}, soon_s or bound_s, others
 
 
 def threads_of(pid):
@@ -76,20 +77,33 @@ TORN_TEXT = ("0123456789" * 150 + "z") * 50
 TORN = [*(word.replace("vocab=32", "vocab=64") for word in RUN)]
 TORN[TORN.index("random")] = "torn.txt"
 
+# Comes to MPI's start, which waits for all, and says nothing after it.
+SPEECHLESS = """
+import ctypes, time
+ctypes.CDLL("libmpi.so", ctypes.RTLD_GLOBAL).MPI_Init(None, None)
+time.sleep(60)
+"""
+
 FAULTS = [
-    Fault("killed in training, of two", 2, TRAINS, kill(signal.SIGKILL), 1, GONE + WAITED, bound_s=3),
-    Fault("the first killed in training", 2, TRAINS, kill(signal.SIGKILL), 0, GONE + WAITED, bound_s=3),
-    Fault("killed, a process per rank", 4, TRAINS, kill(signal.SIGKILL), 2, GONE, bound_s=3, after_s=0.5),
-    Fault("crashed", 3, TRAINS, kill(signal.SIGSEGV), 1, GONE, bound_s=3),
-    Fault("killed in the first step", 2, TRAINS, kill(signal.SIGKILL), 1, GONE, bound_s=3, after_s=0),
-    Fault("killed while it prepares", 2, PREPARES, kill(signal.SIGKILL), 1, GONE_EARLY, bound_s=3, after_s=0),
+    Fault("killed in training, of two", 2, TRAINS, kill(signal.SIGKILL), 1, GONE + WAITED, soon_s=3),
+    Fault("the first killed in training", 2, TRAINS, kill(signal.SIGKILL), 0, GONE + WAITED, soon_s=3),
+    Fault("killed, a process per rank", 4, TRAINS, kill(signal.SIGKILL), 2, GONE, soon_s=3, after_s=0.5),
+    Fault("crashed", 3, TRAINS, kill(signal.SIGSEGV), 1, GONE, soon_s=3),
+    Fault("killed in the first step", 2, TRAINS, kill(signal.SIGKILL), 1, GONE, soon_s=3, after_s=0),
+    Fault("killed while it prepares", 2, PREPARES, kill(signal.SIGKILL), 1, GONE_EARLY, soon_s=3, after_s=0),
     Fault("stopped in training", 2, TRAINS, kill(signal.SIGSTOP), 1, SILENT + WAITED[1:]),
     Fault("the first stopped in training", 2, TRAINS, kill(signal.SIGSTOP), 0, SILENT),
     Fault("stopped, a process per rank", 4, TRAINS, kill(signal.SIGSTOP), 3, SILENT),
     Fault("stopped while it prepares", 2, PREPARES, kill(signal.SIGSTOP), 1, SILENT[:1], after_s=0),
     Fault("stopped before it joins", 2, STARTS, kill(signal.SIGSTOP), 1, [r"process \d of 2"], after_s=0),
-    Fault("slow, and there again", 2, TRAINS, stop_and_go_on, 1, code=0, dies=False, bound_s=60,
-          arguments=["200" if word == "1000000" else word for word in RUN]),
+    Fault("never said where it is", 2, STARTS, nothing, 1, [r"process 1 of 2 has said nothing for 6000 ms"],
+          bound_s=30, arguments=[*RUN[:-1], "6"], others={1: [sys.executable, "speechless.py"]}, files={"speechless.py": SPEECHLESS}),
+    # The launcher's signal to the others comes a second after the victim's end, its word before.
+    Fault("interrupted while it prepares, alone", 2, PREPARES, kill(signal.SIGTERM), 1,
+          [r"process 1 of 2"], after_s=0.05),
+    Fault("interrupted in training, alone", 2, TRAINS, kill(signal.SIGTERM), 1, [r"interrupted \(process 1 of 2"]),
+    Fault("slow, and there again", 2, TRAINS, stop_and_go_on, 1, code=0, dies=False, bound_s=90,
+          arguments=["2000" if word == "1000000" else word for word in RUN]),
     Fault("a sample that one rank cannot read", 2, STARTS, nothing, 0, [r"(: |stopped: )labels: sample \d+, place \d: id 122 is outside the vocabulary 0 to 63", r"host \S+, pid \d+"],
           dies=False, bound_s=30, arguments=TORN, files={"torn.txt": TORN_TEXT}),
 ]
@@ -98,11 +112,11 @@ FAULTS = [
 def check(program, fault, shift_s, folder):
     for name, text in fault.files.items():
         (pathlib.Path(folder) / name).write_text(text, encoding="utf-8")
-    with Job(fault.processes, [program, *fault.arguments], cwd=folder) as job:
+    with Job(fault.processes, [program, *fault.arguments], fault.others, cwd=folder) as job:
         wait_for_stage(job, fault.stage)
         time.sleep(fault.after_s + shift_s)
         if job.mpirun.poll() is not None and fault.hit is not nothing:
-            return expect(fault.code == 0, f"{fault.name}: the run was over before its fault: {job.said()}")
+            return expect(False, f"{fault.name}: the run was over before its fault: {job.said()}")
         begin = time.monotonic()
         fault.hit(job, fault.victim)
         try:
@@ -118,6 +132,8 @@ def check(program, fault, shift_s, folder):
         expect(ended and set(ended) == {fault.code},
                f"{fault.name}: exit codes {job.exit_codes()}, wanted {fault.code}: {said}")
         expect(seconds < fault.bound_s, f"{fault.name}: {seconds:.1f} s, wanted {fault.bound_s}: {said}")
+        if seconds > fault.soon_s:
+            print(f"{fault.name}: slower than the {fault.soon_s} s of a quiet machine")
         lines = [line for rank in survivors for line in job.err(rank).splitlines() if line.startswith("error")]
         if fault.code != 0:
             expect(len(lines) >= 1 and lines[0].startswith("error (rank_failed): "), f"{fault.name}: {said}")

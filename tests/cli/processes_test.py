@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 
+from faults_test import TRAINS, wait_for_stage
 from habits_test import expect, run_checks
 from mpi_job import Job
 
@@ -121,15 +122,15 @@ def check_refusals(program):
                f"a folder that is a file: {job.exit_codes()}")
     # A launcher whose MPI is not the one of this build: every process believes to be alone.
     outcome = program.run(*FOUR, PMI_RANK="0", PMI_SIZE="2")
-    outcome.expect_code(5).expect_said("MPI sees process 0 of 1")
+    outcome.expect_code(5).expect_said("a launcher started process 0 of 2, and MPI sees process 0 of 1")
 
 
 def check_interrupt(program):
     """Ctrl-C: mpirun tells all, the first keeps what there is."""
     long = [*FOUR[:-1], "1000000", "--out", "kept"]
     with Job(2, [program.path, *long], cwd=program.folder) as job:
-        job.pids()
-        time.sleep(2)
+        wait_for_stage(job, TRAINS)
+        time.sleep(1)
         job.mpirun.send_signal(signal.SIGINT)
         seconds = job.wait()
         expect(all(code in (130, 143, None) for code in job.exit_codes()), f"{job.exit_codes()}: {job.said()}")

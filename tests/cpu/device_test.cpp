@@ -168,6 +168,15 @@ TEST_CASE("a world that is aborted begins nothing more, though no rank waits for
   }
 }
 
+// Inline queues throw at the caller, whose launch is no work of the device any more.
+TEST_CASE("a launch that waits for one that was not issued leaves nothing on its queue") {
+  Diamond diamond;
+  DeviceHarness harness(diamond.builder.graph(), options_of(CpuQueueKind::kInline), test_kernels());
+  CHECK_THROWS_AS(harness.launch(0, 1, {Fence{QueueRole::kCompute, 0}}), Error);
+  harness.device(0).abort("enough");
+  CHECK(harness.device(0).stuck().empty());
+}
+
 // "one" reads nothing; "double" and "triple", on a queue each, may copy their four elements to four
 // doubles, 32 bytes, which take one line of 64.
 TEST_CASE("memory that has room for the arena and not for the kernels' workspace is refused") {

@@ -9,6 +9,7 @@
 
 #include <cstring>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -203,6 +204,30 @@ TEST_CASE("an all_reduce of several pieces over processes has the bits of one pr
     check_spread(
         {Primitive::kAllReduce, 50'001, {0, 1, 2, 3}, "P(sum)", {0, 1, 2, 3}, "B", DType::kF32},
         homes, false);
+}
+
+// Of [8, 3] floats over four members a part is 2 * 3 * 4 = 24 bytes, the whole is 96.
+TEST_CASE("memory of a collective over processes counts scratch of all members and messages") {
+  const std::vector<int> line = {0, 1, 2, 3};
+  const auto bytes = [&](Primitive primitive, const char* from, const char* to,
+                         const std::optional<MemberHomes>& homes) {
+    const Exchange exchange{primitive, 8, line, from, line, to, DType::kF32};
+    return scratch_bytes(exchange.graph, exchange.communication, exchange.ranks, homes).value;
+  };
+  const MemberHomes alone{{0, 0, 0, 0}, 0}, one_of_four{{0, 1, 1, 1}, 0},
+      three_of_four{{0, 1, 1, 1}, 1};
+  // In one process outputs are written from inputs.
+  CHECK(bytes(Primitive::kAllGather, "S(0)", "B", std::nullopt) == 0);
+  CHECK(bytes(Primitive::kAllGather, "S(0)", "B", alone) == 0);
+  // Parts of three others, or of one, and two messages of a part.
+  CHECK(bytes(Primitive::kAllGather, "S(0)", "B", one_of_four) == 3 * 24 + 2 * 24);
+  CHECK(bytes(Primitive::kAllGather, "S(0)", "B", three_of_four) == 1 * 24 + 2 * 24);
+  CHECK(bytes(Primitive::kBroadcast, "B", "B", one_of_four) == 2 * 96);  // the first member is here
+  CHECK(bytes(Primitive::kBroadcast, "B", "B", three_of_four) == 96 + 2 * 96);
+  // The parts of all four, in every process.
+  CHECK(bytes(Primitive::kReduceScatter, "P(sum)", "S(0)", alone) == 4 * 24);
+  CHECK(bytes(Primitive::kReduceScatter, "P(sum)", "S(0)", one_of_four) == 4 * 24 + 2 * 24);
+  CHECK(bytes(Primitive::kAllToAll, "S(0)", "S(1)", one_of_four) == 4 * 24 + 2 * 24);
 }
 
 }  // namespace sextant::spread_collectives_test

@@ -9,8 +9,13 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <functional>
+#include <future>
+#include <span>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 namespace sextant::spread_rendezvous_test {
@@ -72,6 +77,29 @@ struct Numbers {
     return {reinterpret_cast<const std::byte*>(in.data()), reinterpret_cast<std::byte*>(out.data()),
             false};
   }
+};
+
+// A member of a group, whose messages are looked at on their way out.
+class SeenGroup final : public HostGroup {
+ public:
+  using Pass = std::function<bool(HostTag)>;  // whether it goes out
+  SeenGroup(HostGroup& group, Pass pass) : group_(group), pass_(std::move(pass)) {}
+  Rank rank() const override { return group_.rank(); }
+  std::size_t size() const override { return group_.size(); }
+  std::string name_of(Rank member) const override { return group_.name_of(member); }
+  void abort(const std::string& reason) override { group_.abort(reason); }
+  std::vector<HostBytes> all_gather(std::span<const std::byte> own) override {
+    return group_.all_gather(own);
+  }
+  void send(Rank to, HostTag tag, HostBytes bytes) override {
+    if (pass_(tag)) group_.send(to, tag, std::move(bytes));
+  }
+  HostBytes receive(Rank from, HostTag tag) override { return group_.receive(from, tag); }
+  HostMessage receive_any(HostTag tag) override { return group_.receive_any(tag); }
+
+ private:
+  HostGroup& group_;
+  const Pass pass_;
 };
 
 }  // namespace
@@ -156,6 +184,47 @@ TEST_CASE("a fault in one process wakes those that wait in another, who say wher
                     "ranks 1 did not") ||
            messages[0] == "stopped: a card burns (thread 1 of 2)"));  // it was there first
   }
+}
+
+// Values of rank 1 never go out: rank 0's data moves until it has to wait for them.
+TEST_CASE("a job that ends in the middle of a meeting ends the meeting, in all processes") {
+  TwoGroups two;
+  const PhysicalGraph& graph = two.builder.graph();
+  ThreadHostGroups groups(2);
+  std::promise<void> has_begun, has_ended;
+  std::future<void> begun = has_begun.get_future(), ended = has_ended.get_future();
+  std::atomic<bool> is_begun = false;
+  std::thread last_resort([&] {
+    if (ended.wait_for(std::chrono::seconds(20)) != std::future_status::ready)
+      groups.abort("the meeting did not end");
+  });
+  std::string reason;
+  on_rank_threads(2, [&](std::size_t p) {
+    SeenGroup group(groups.of(Rank(p)), [&, p](HostTag tag) {
+      if (tag.subject != HostSubject::kData) return true;
+      if (p == 0 && !is_begun.exchange(true)) has_begun.set_value();
+      return p == 0;
+    });
+    Rendezvous rendezvous(graph, std::chrono::seconds(30), CpuCollectives::kDirect,
+                          CpuProcesses{group, RankBlocks(2, 2)});
+    rendezvous.connect([](const std::string&) {});
+    Numbers numbers;
+    rendezvous.post({Rank(p), two.groups[0], 0, &two.sum, "sum", numbers.buffers()});
+    if (p == 0) {
+      begun.wait();
+      rendezvous.disconnect();
+      return;
+    }
+    try {
+      group.receive(Rank(0), {HostSubject::kTest, 0});
+    } catch (const Error& error) {
+      reason = error.what();
+    }
+    rendezvous.disconnect();
+  });
+  has_ended.set_value();
+  last_resort.join();
+  CHECK(reason == "stopped: the job has ended (thread 0 of 2)");
 }
 
 }  // namespace sextant::spread_rendezvous_test

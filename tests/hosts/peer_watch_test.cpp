@@ -37,7 +37,7 @@ TEST_CASE("a process that says nothing for the timeout is silent, one that speak
   CHECK_FALSE(watch.is_lost(0));  // itself
 }
 
-TEST_CASE("a process of this machine that has ended without goodbye is gone at the second look") {
+TEST_CASE("a process of this machine that has ended without goodbye is gone when it stays away") {
   const PeerWatch::Time now{};
   const PeerIdentity here = own_identity();
   PeerWatch watch(0, 4, milliseconds(100), now);
@@ -46,8 +46,13 @@ TEST_CASE("a process of this machine that has ended without goodbye is gone at t
   elsewhere.machine = "another";
   watch.identify({here, gone, left, elsewhere});
   watch.left(2);
+  CHECK_FALSE(watch.is_any_missing());
   CHECK_FALSE(watch.look(now).has_value());
-  CHECK(watch.look(now) == 1);
+  CHECK(watch.is_any_missing());
+  // Two looks that follow each other at once are one: a goodbye may be under way.
+  CHECK_FALSE(watch.look(now + PeerWatch::kTimeToArrive - milliseconds(1)).has_value());
+  CHECK(watch.look(now + PeerWatch::kTimeToArrive) == 1);
+  CHECK_FALSE(watch.is_any_missing());
   CHECK(watch.state(1) == PeerState::kGone);
   CHECK(watch.state(2) == PeerState::kLeft);
   CHECK(watch.state(3) == PeerState::kHere);
@@ -82,6 +87,10 @@ TEST_CASE("the environment says which launcher started how many processes") {
   CHECK(by_mpirun->launcher == "mpirun");
   CHECK(by_mpirun->process == 1);
   CHECK(by_mpirun->processes == 4);
+  // srun --mpi=pmi2 sets them as well as a mpirun of another MPI.
+  const auto by_somebody = launched({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}});
+  REQUIRE(by_somebody.has_value());
+  CHECK(by_somebody->launcher == "a launcher");
   const auto by_srun = launched({{"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "2"}});
   REQUIRE(by_srun.has_value());
   CHECK(by_srun->launcher == "srun");
