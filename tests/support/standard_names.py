@@ -20,6 +20,7 @@ HEADERS = {
     "cstddef": "byte size_t ptrdiff_t nullptr_t",
     "cstdint": "int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t uintptr_t intptr_t",
     "cstdio": "FILE fopen fclose fread fwrite",
+    "cstdlib": "getenv",
     "cstring": "memcpy memcmp memset memmove",
     "deque": "deque",
     "exception": "exception exception_ptr current_exception rethrow_exception",
