@@ -5,7 +5,10 @@
 #include "actor/calls/link_timer.h"
 #include "backends/cuda/cuda_backend.h"
 
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 namespace sextant {
