@@ -336,8 +336,9 @@ bool MpiProcesses::leave(milliseconds patience) {
     return watch_->have_all_left_or_gone();
   };
   while (!(all = have_left()) && Clock::now() < end) std::this_thread::sleep_for(milliseconds(1));
-  // After an abort, too: whoever has said goodbye comes to the end of MPI as well.
-  const bool in_order = all && !is_any_lost();
+  // After an abort, too: whoever has said goodbye comes to the end of MPI as well, unless a signal
+  // ended it.
+  const bool in_order = all && !is_any_lost() && !was_left();
   {
     const std::lock_guard lock(queue_mutex_);
     is_leaving_ = true;

@@ -103,7 +103,7 @@ FAULTS = [
           [r"process 1 of 2"], after_s=0.05),
     Fault("interrupted in training, alone", 2, TRAINS, kill(signal.SIGTERM), 1, [r"interrupted \(process 1 of 2"]),
     Fault("slow, and there again", 2, TRAINS, stop_and_go_on, 1, code=0, dies=False, bound_s=90,
-          arguments=["2000" if word == "1000000" else word for word in RUN]),
+          arguments=["600" if word == "1000000" else word for word in RUN]),
     Fault("a sample that one rank cannot read", 2, STARTS, nothing, 0, [r"(: |stopped: )labels: sample \d+, place \d: id 122 is outside the vocabulary 0 to 63", r"host \S+, pid \d+"],
           dies=False, bound_s=30, arguments=TORN, files={"torn.txt": TORN_TEXT}),
 ]

@@ -227,7 +227,8 @@ TEST_CASE("memory of a collective over processes counts scratch of all members a
   // The parts of all four, in every process.
   CHECK(bytes(Primitive::kReduceScatter, "P(sum)", "S(0)", alone) == 4 * 24);
   CHECK(bytes(Primitive::kReduceScatter, "P(sum)", "S(0)", one_of_four) == 4 * 24 + 2 * 24);
-  CHECK(bytes(Primitive::kAllToAll, "S(0)", "S(1)", one_of_four) == 4 * 24 + 2 * 24);
+  // Three columns of 8 * 4 = 32 bytes are parts of three members.
+  CHECK(bytes(Primitive::kAllToAll, "S(0)", "S(1)", one_of_four) == 3 * 32 + 2 * 32);
 }
 
 }  // namespace sextant::spread_collectives_test

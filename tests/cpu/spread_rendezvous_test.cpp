@@ -186,7 +186,7 @@ TEST_CASE("a fault in one process wakes those that wait in another, who say wher
   }
 }
 
-// Values of rank 1 never go out: rank 0's data moves until it has to wait for them.
+// Rank 1 sends the first value, and waits for one of rank 0, whose values never go out.
 TEST_CASE("a job that ends in the middle of a meeting ends the meeting, in all processes") {
   TwoGroups two;
   const PhysicalGraph& graph = two.builder.graph();
@@ -202,21 +202,21 @@ TEST_CASE("a job that ends in the middle of a meeting ends the meeting, in all p
   on_rank_threads(2, [&](std::size_t p) {
     SeenGroup group(groups.of(Rank(p)), [&, p](HostTag tag) {
       if (tag.subject != HostSubject::kData) return true;
-      if (p == 0 && !is_begun.exchange(true)) has_begun.set_value();
-      return p == 0;
+      if (p == 1 && !is_begun.exchange(true)) has_begun.set_value();
+      return p == 1;
     });
     Rendezvous rendezvous(graph, std::chrono::seconds(30), CpuCollectives::kDirect,
                           CpuProcesses{group, RankBlocks(2, 2)});
     rendezvous.connect([](const std::string&) {});
     Numbers numbers;
     rendezvous.post({Rank(p), two.groups[0], 0, &two.sum, "sum", numbers.buffers()});
-    if (p == 0) {
-      begun.wait();
+    if (p == 1) {
+      CHECK(begun.wait_for(std::chrono::seconds(20)) == std::future_status::ready);
       rendezvous.disconnect();
       return;
     }
     try {
-      group.receive(Rank(0), {HostSubject::kTest, 0});
+      group.receive(Rank(1), {HostSubject::kTest, 0});
     } catch (const Error& error) {
       reason = error.what();
     }
@@ -224,7 +224,7 @@ TEST_CASE("a job that ends in the middle of a meeting ends the meeting, in all p
   });
   has_ended.set_value();
   last_resort.join();
-  CHECK(reason == "stopped: the job has ended (thread 0 of 2)");
+  CHECK(reason == "stopped: the job has ended (thread 1 of 2)");
 }
 
 }  // namespace sextant::spread_rendezvous_test
