@@ -160,8 +160,9 @@ class MpiProcesses final : public ProcessGroup,
   }
   bool speaks() const override {
     const std::lock_guard lock(watch_mutex_);
+    const auto now = Clock::now();
     for (std::size_t peer = 0; peer < rank().index(); ++peer)
-      if (!watch_->is_lost(peer)) return false;
+      if (!watch_->is_lost_or_quiet(peer, now)) return false;
     return true;
   }
   void say_goodbye() override {

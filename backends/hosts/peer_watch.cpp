@@ -88,6 +88,11 @@ bool PeerWatch::is_lost(std::size_t peer) const {
   return peers_[peer].state == PeerState::kGone || peers_[peer].state == PeerState::kSilent;
 }
 
+bool PeerWatch::is_lost_or_quiet(std::size_t peer, Time now) const {
+  return is_lost(peer) ||
+         (peers_[peer].state == PeerState::kHere && now - peers_[peer].heard > timeout_ / 2);
+}
+
 bool PeerWatch::have_all_left_or_gone() const {
   for (std::size_t p = 0; p < peers_.size(); ++p)
     if (p != own_ && peers_[p].state == PeerState::kHere) return false;

@@ -45,6 +45,9 @@ class PeerWatch {
 
   PeerState state(std::size_t peer) const { return peers_[peer].state; }
   bool is_lost(std::size_t peer) const;
+  // Lost, or about to be: not heard for half of the timeout, in which it says several times that it
+  // lives.
+  bool is_lost_or_quiet(std::size_t peer, Time now) const;
   bool have_all_left_or_gone() const;
   const PeerIdentity& identity(std::size_t peer) const { return peers_[peer].identity; }
 

@@ -50,7 +50,8 @@ class ProcessGroup {
   // Which process is lost, after another look at those of this machine: a twentieth of a second at
   // most where one is missing, no time otherwise. Empty: none.
   virtual std::string lost() = 0;
-  // The process that speaks for all: the first that is not lost.
+  // The process that speaks for all: the first that is not lost, and was heard within half of the
+  // timeout. One that was stopped may speak too when it is let go on.
   virtual bool speaks() const = 0;
   // This process is about to end: nobody will miss it.
   virtual void say_goodbye() = 0;

@@ -29,6 +29,9 @@ TEST_CASE("a process that says nothing for the timeout is silent, one that speak
   const PeerWatch::Time begin{};
   PeerWatch watch(0, 3, milliseconds(100), begin);
   watch.heard(1, begin + milliseconds(60));
+  CHECK_FALSE(watch.is_lost_or_quiet(2, begin + milliseconds(50)));
+  CHECK(watch.is_lost_or_quiet(2, begin + milliseconds(51)));
+  CHECK_FALSE(watch.is_lost_or_quiet(1, begin + milliseconds(110)));
   CHECK_FALSE(watch.look(begin + milliseconds(100)).has_value());
   CHECK(watch.look(begin + milliseconds(101)) == 2);
   CHECK(watch.state(2) == PeerState::kSilent);
