@@ -34,8 +34,9 @@ class LinkTimer {
   // group, one behind another; of a transfer, from the first rank to the second. The slowest rank
   // counts.
   virtual double time(Primitive primitive, Bytes global_bytes, const LinkSetting& setting) = 0;
-  // The same in the usual setting while every rank makes this launch again and again; nothing where
-  // no kernel covers the calls. Their operands' addresses are ignored.
+  // Times of the calls and of a communication in the usual setting, each alone and beside the
+  // other, on every rank at once; nothing where no kernel covers the calls. Addresses of operands
+  // are ignored.
   virtual std::optional<BesideTiming> beside(Primitive primitive, Bytes global_bytes,
                                              std::span<const KernelContext> calls) = 0;
 };

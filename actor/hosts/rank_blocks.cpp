@@ -31,6 +31,12 @@ Rank RankBlocks::process_of(Rank rank) const {
   return Rank(((rank.index() + 1) * processes_ - 1) / ranks_);
 }
 
+std::vector<std::size_t> RankBlocks::processes_of(std::span<const Rank> ranks) const {
+  std::vector<std::size_t> processes;
+  for (const Rank rank : ranks) processes.push_back(process_of(rank).index());
+  return processes;
+}
+
 std::string RankBlocks::text_of(Rank process) const {
   const std::size_t first = first_of(process).index(), size = size_of(process);
   return size == 1 ? fmt::format("rank {}", first)

@@ -5,6 +5,7 @@
 #include "core/base/ids.h"
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@ class RankBlocks {
   std::size_t size_of(Rank process) const;
   std::vector<Rank> ranks_of(Rank process) const;
   Rank process_of(Rank rank) const;
+  // The numbers of the processes that have `ranks`, one for each of them.
+  std::vector<std::size_t> processes_of(std::span<const Rank> ranks) const;
   // "rank 3", "ranks 2 to 5".
   std::string text_of(Rank process) const;
 

@@ -54,8 +54,8 @@ struct FlatTape {
   std::int32_t nobody() const { return static_cast<std::int32_t>(queue_of.size() + saved.size()); }
 };
 
-// The same as for the tape itself (actor/tapes/tape.h): worth keeping where one tape is evaluated
-// often.
+// Times of the tape that `flat` was made from, equal to what evaluate() of that tape gives
+// (actor/tapes/tape.h); a flat one is worth keeping where it is evaluated often.
 TapeTimes evaluate(const FlatTape& flat, std::span<const Duration> durations, const CostModel& cost,
                    const NetworkModel& network, const TapeOptions& options = {});
 

@@ -11,7 +11,6 @@
 #include "core/base/check.h"
 
 #include <algorithm>
-#include <deque>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -21,6 +20,21 @@ namespace sextant {
 namespace {
 
 // What both kinds of memory know of the buffers: a member's input and output, and scratch.
+// Bytes of its own that an algorithm works in.
+class ScratchBytes {
+ public:
+  std::byte* scratch(std::size_t bytes) { return scratch_.emplace_back(bytes).data(); }
+  // For the `number`-th piece, until the next one of that number.
+  std::byte* piece(std::size_t number, std::size_t bytes) {
+    if (pieces_.size() <= number) pieces_.resize(number + 1);
+    pieces_[number].resize(bytes);
+    return pieces_[number].data();
+  }
+
+ private:
+  std::vector<std::vector<std::byte>> scratch_, pieces_;
+};
+
 class RealMemory {
  public:
   using Address = std::byte*;
@@ -35,14 +49,11 @@ class RealMemory {
   bool takes(std::size_t member) const { return members_[member].out != nullptr; }
   bool accumulates(std::size_t member) const { return members_[member].accumulate; }
   Address scratch(std::int64_t elements) {
-    scratch_.emplace_back(static_cast<std::size_t>(elements * size_of(dtype_).value));
-    return scratch_.back().data();
+    return own_.scratch(static_cast<std::size_t>(elements * size_of(dtype_).value));
   }
   // Scratch for the `number`-th piece, until the next one of that number.
   Address piece(std::size_t number, std::int64_t elements) {
-    if (pieces_.size() <= number) pieces_.resize(number + 1);
-    pieces_[number].resize(static_cast<std::size_t>(elements * size_of(dtype_).value));
-    return pieces_[number].data();
+    return own_.piece(number, static_cast<std::size_t>(elements * size_of(dtype_).value));
   }
   bool is_here(std::size_t) const { return true; }
   // A member's input as a value that is passed on.
@@ -68,7 +79,7 @@ class RealMemory {
  private:
   std::span<const MemberBuffers> members_;
   DType dtype_;
-  std::vector<std::vector<std::byte>> scratch_, pieces_;
+  ScratchBytes own_;
 };
 
 // The buffers of this process's members. A scratch exists in each process, and holds what was
@@ -91,13 +102,9 @@ class SpreadMemory {
   bool takes(std::size_t member) const { return members_[member].out != nullptr; }
   bool accumulates(std::size_t member) const { return members_[member].accumulate; }
   bool is_here(std::size_t member) const { return links_.home(member) == links_.here(); }
-  Address scratch(std::int64_t elements) {
-    return {scratch_.emplace_back(bytes_of(elements)).data()};
-  }
+  Address scratch(std::int64_t elements) { return {own_.scratch(bytes_of(elements))}; }
   Address piece(std::size_t number, std::int64_t elements) {
-    if (pieces_.size() <= number) pieces_.resize(number + 1);
-    pieces_[number].resize(bytes_of(elements));
-    return {pieces_[number].data()};
+    return {own_.piece(number, bytes_of(elements))};
   }
   Address travelling(std::size_t member, std::int64_t elements) {
     return is_here(member) ? in(member) : scratch(elements);
@@ -147,8 +154,7 @@ class SpreadMemory {
   std::span<const MemberBuffers> members_;
   DType dtype_;
   MemberLinks& links_;
-  std::deque<std::vector<std::byte>> scratch_;
-  std::vector<std::vector<std::byte>> pieces_;
+  ScratchBytes own_;
   std::vector<std::byte> received_;
 };
 
@@ -385,7 +391,7 @@ class Collective {
             to_string(communication_.primitive), to_string(from_.words), to_string(to_.words));
   }
 
-  // Of an all_reduce, per owner.
+  // Elements of each owner's part that an all_reduce moves at a time.
   std::int64_t longest_piece() const {
     const std::int64_t elements = std::min(in_boxes_.front().elements(), Memory::kLongestPiece);
     const auto members = static_cast<std::int64_t>(size());

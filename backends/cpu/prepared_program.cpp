@@ -90,8 +90,8 @@ void PreparedProgram::count_scratch(const Communication& communication, GroupId 
   std::optional<MemberHomes> homes;
   auto members = static_cast<std::int64_t>(ranks.size());
   if (blocks_ != nullptr) {
-    homes.emplace().here = blocks_->process_of(rank_).index();
-    for (const Rank rank : ranks) homes->of.push_back(blocks_->process_of(rank).index());
+    homes =
+        MemberHomes{.of = blocks_->processes_of(ranks), .here = blocks_->process_of(rank_).index()};
     members = std::count(homes->of.begin(), homes->of.end(), homes->here);
   }
   const Bytes all = scratch_bytes(graph_, communication, ranks, homes);

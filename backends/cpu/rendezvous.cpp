@@ -23,7 +23,7 @@ class Rendezvous::Meeting {
   bool done = false;
   std::optional<std::string> failure;
   std::condition_variable changed;
-  // Of halves in other processes.
+  // What halves point to whose ranks are in other processes.
   std::deque<Communication> communications;
   std::deque<std::string> names;
   // The process that the mover waits for; -1: none.
@@ -52,9 +52,10 @@ class MeetingLinks final : public MemberLinks {
  public:
   MeetingLinks(const CpuProcesses& processes, const std::vector<Rank>& ranks, HostTag tag,
                std::atomic<std::int64_t>& awaited)
-      : group_(processes.group), tag_(tag), awaited_(awaited) {
-    for (const Rank rank : ranks) homes_.push_back(processes.blocks.process_of(rank).index());
-  }
+      : group_(processes.group),
+        tag_(tag),
+        awaited_(awaited),
+        homes_(processes.blocks.processes_of(ranks)) {}
   std::size_t home(std::size_t member) const override { return homes_[member]; }
   std::size_t here() const override { return group_.rank().index(); }
   void send(std::size_t process, std::span<const std::byte> bytes) override {
@@ -74,10 +75,11 @@ class MeetingLinks final : public MemberLinks {
   HostGroup& group_;
   const HostTag tag_;
   std::atomic<std::int64_t>& awaited_;
-  std::vector<std::size_t> homes_;
+  const std::vector<std::size_t> homes_;
 };
 
-// Of one meeting: groups are fewer than 2^24, and 2^40 meetings of a group take years.
+// The tag of what one meeting moves: groups are fewer than 2^24, and 2^40 meetings of a group take
+// years.
 HostTag data_tag(GroupId group, std::int64_t occurrence) {
   constexpr int kOccurrenceBits = 40;
   return {HostSubject::kData, (static_cast<std::uint64_t>(group.index()) << kOccurrenceBits) |

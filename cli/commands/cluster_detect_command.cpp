@@ -1,5 +1,6 @@
 // `sextant cluster detect`: what the driver and NCCL say of this machine, as a cluster file.
 #include "cli/machine_gpus.h"
+#include "cli/sections/imported_section.h"
 #include "cli/verbs.h"
 #include "core/base/check.h"
 #include "core/text/counted_text.h"
@@ -14,7 +15,6 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
-#include <cstdio>
 #include <optional>
 #include <string>
 #include <vector>
@@ -95,21 +95,18 @@ void run_cluster_detect(const ClusterDetectArguments& arguments, const CommonOpt
                                " cannot read each other's memory: --collectives local fails");
   for (const std::string& message : validate(cluster))
     fail(ErrorCode::kDevice, "{}: {}", imported.format, message);
-  const std::string text = to_json_text(cluster);
-  if (!common.quiet) {
-    fmt::print(stderr, "{} x {}, {} each, driver {}; links by {}\n", gpus.size(), gpus.front().name,
-               to_text(gpus.front().memory), gpus.front().driver, imported.format);
-    for (const std::string& note : imported.notes) fmt::print(stderr, "note: {}\n", note);
-    fmt::print(stderr,
-               "nothing is measured: `sextant cluster bench --base FILE` replaces assumptions\n");
-  }
-  if (!arguments.output.empty()) write_file_whole(arguments.output, text);
-  if (arguments.output.empty() && !common.json) fmt::print("{}", text);
-  console.document("cluster_detect", {{"format", imported.format},
-                                      {"file", arguments.output},
-                                      {"driver", gpus.front().driver},
-                                      {"notes", imported.notes},
-                                      {"cluster", nlohmann::ordered_json::parse(text)}});
+  write_imported(
+      imported,
+      fmt::format("{} x {}, {} each, driver {}; links by {}", gpus.size(), gpus.front().name,
+                  to_text(gpus.front().memory), gpus.front().driver, imported.format),
+      "nothing is measured: `sextant cluster bench --base FILE` replaces assumptions",
+      arguments.output, common);
+  console.document("cluster_detect",
+                   {{"format", imported.format},
+                    {"file", arguments.output},
+                    {"driver", gpus.front().driver},
+                    {"notes", imported.notes},
+                    {"cluster", nlohmann::ordered_json::parse(to_json_text(cluster))}});
 }
 
 }  // namespace sextant

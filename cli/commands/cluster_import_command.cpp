@@ -1,4 +1,5 @@
 // `sextant cluster import`: files of other programs as cluster files.
+#include "cli/sections/imported_section.h"
 #include "cli/verbs.h"
 #include "core/base/check.h"
 #include "core/text/json_reader.h"
@@ -8,7 +9,6 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
-#include <cstdio>
 #include <optional>
 #include <string>
 
@@ -33,22 +33,19 @@ void run_cluster_import(const ClusterImportArguments& arguments, const CommonOpt
   if (!arguments.output.empty()) require_writable("--output", arguments.output);
   std::optional<Cluster> base;
   if (!arguments.base.empty()) base = load_cluster(arguments.base);
-  const ImportedCluster imported =
+  ImportedCluster imported =
       import_cluster(read_text_file(arguments.file), arguments.file, base ? &*base : nullptr);
-  const Cluster cluster = with_nodes(imported.cluster, arguments.nodes, arguments.file);
-  const std::string text = to_json_text(cluster);
-  // The notes go beside what is printed, so that standard output is a cluster file.
-  if (!common.quiet) {
-    fmt::print(stderr, "{}: {}, {} x {} {}\n", arguments.file, imported.format, cluster.nodes,
-               cluster.devices_per_node, cluster.device.name);
-    for (const std::string& note : imported.notes) fmt::print(stderr, "note: {}\n", note);
-  }
-  if (!arguments.output.empty()) write_file_whole(arguments.output, text);
-  if (arguments.output.empty() && !common.json) fmt::print("{}", text);
-  console.document("cluster_import", {{"format", imported.format},
-                                      {"file", arguments.output},
-                                      {"notes", imported.notes},
-                                      {"cluster", nlohmann::ordered_json::parse(text)}});
+  imported.cluster = with_nodes(imported.cluster, arguments.nodes, arguments.file);
+  const Cluster& cluster = imported.cluster;
+  write_imported(imported,
+                 fmt::format("{}: {}, {} x {} {}", arguments.file, imported.format, cluster.nodes,
+                             cluster.devices_per_node, cluster.device.name),
+                 "", arguments.output, common);
+  console.document("cluster_import",
+                   {{"format", imported.format},
+                    {"file", arguments.output},
+                    {"notes", imported.notes},
+                    {"cluster", nlohmann::ordered_json::parse(to_json_text(cluster))}});
 }
 
 }  // namespace sextant

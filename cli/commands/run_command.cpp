@@ -3,6 +3,7 @@
 #include "backends/cpu/machine_load.h"
 #include "backends/cpu/yardstick.h"
 #include "cli/runs/run_backend.h"
+#include "cli/runs/run_exchange.h"
 #include "cli/runs/run_processes.h"
 #include "cli/runs/run_progress.h"
 #include "cli/runs/run_record.h"
@@ -23,7 +24,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -35,7 +35,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -152,57 +151,6 @@ void add_times(const PhysicalGraph& graph, const std::vector<Device*>& devices, 
       record.kind_time_s[kind_of(graph, Rank(rank), stamp)] += seconds;
     }
   }
-}
-
-// Sums over all processes; the first has them.
-void gather_times(RunProcesses& processes, RunRecord& record) {
-  if (processes.are_several()) {
-    const Json own = {{"operators", record.operator_time_s}, {"kinds", record.kind_time_s}};
-    record.operator_time_s.clear();
-    record.kind_time_s.clear();
-    for (const std::string& text : processes.gather(own.dump())) {
-      const Json times = Json::parse(text);
-      for (const auto& [name, seconds] : times.at("operators").items())
-        record.operator_time_s[name] += seconds.get<double>();
-      for (const auto& [name, seconds] : times.at("kinds").items())
-        record.kind_time_s[name] += seconds.get<double>();
-    }
-  }
-  // Times of a part would stand beside predictions of the whole.
-  if (record.kind_time_s.contains("")) record.kind_time_s.clear();
-}
-
-// Each process has those of its ranks; all get all.
-std::vector<IssueHash> gather_hashes(RunProcesses& processes, std::vector<IssueHash> hashes) {
-  if (!processes.are_several()) return hashes;
-  Json own = Json::array();
-  for (std::size_t rank = 0; rank < hashes.size(); ++rank)
-    if (!hashes[rank].per_queue.empty())
-      own.push_back(
-          {{"rank", rank}, {"queues", hashes[rank].per_queue}, {"edges", hashes[rank].edges}});
-  for (const std::string& text : processes.gather(own.dump()))
-    for (const Json& entry : Json::parse(text))
-      hashes[entry.at("rank").get<std::size_t>()] = {
-          entry.at("queues").get<std::vector<std::uint64_t>>(),
-          entry.at("edges").get<std::uint64_t>()};
-  return hashes;
-}
-
-// To the bit, whatever the values are.
-std::string metrics_text(const StepMetrics& metrics) {
-  Json values = Json::object();
-  for (const auto& [name, value] : metrics.values)
-    values[name] = std::bit_cast<std::uint64_t>(value);
-  return Json{{"step", metrics.step}, {"values", values}}.dump();
-}
-
-StepMetrics metrics_from(const std::string& text) {
-  const Json json = Json::parse(text);
-  StepMetrics metrics;
-  metrics.step = json.at("step").get<std::int64_t>();
-  for (const auto& [name, bits] : json.at("values").items())
-    metrics.values[name] = std::bit_cast<double>(bits.get<std::uint64_t>());
-  return metrics;
 }
 
 void write_results(const RunSetup& setup, const RunRecorder::Steps& steps, const RunRecord& record,
@@ -430,45 +378,6 @@ std::unique_ptr<RunDevices> prepared_devices(const RunSetup& setup, bool profile
   });
   return devices;
 }
-
-// Metrics of all steps, from the process that has them to the first, which keeps them.
-class MetricsWay {
- public:
-  MetricsWay(RunProcesses& processes, TrainingHost& host, RunRecorder& recorder,
-             std::int64_t steps) {
-    const auto add = [&recorder](const StepMetrics& metrics) { recorder.add(metrics); };
-    if (!processes.are_several()) {
-      host.on_step(add);
-      return;
-    }
-    host.on_step([&processes](const StepMetrics& metrics) {
-      processes.send_metrics(metrics_text(metrics));
-    });
-    if (!processes.is_first()) return;
-    receiver_ = std::thread([&processes, add, steps, this] {
-      try {
-        processes.receive_metrics(steps, [&](const std::string& text) { add(metrics_from(text)); });
-      } catch (...) {
-        failure_ = std::current_exception();
-      }
-    });
-  }
-  ~MetricsWay() {
-    if (receiver_.joinable()) receiver_.join();
-  }
-  MetricsWay(const MetricsWay&) = delete;
-  MetricsWay& operator=(const MetricsWay&) = delete;
-
-  // Waits until all have come.
-  void finish() {
-    if (receiver_.joinable()) receiver_.join();
-    if (failure_) std::rethrow_exception(failure_);
-  }
-
- private:
-  std::exception_ptr failure_;
-  std::thread receiver_;
-};
 
 // A failure of ranks, with what was under way behind its first line.
 Error with_stuck(const Error& error, const std::vector<std::string>& stuck) {

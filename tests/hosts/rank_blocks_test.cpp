@@ -14,6 +14,7 @@ TEST_CASE("every rank is in one process, in blocks that differ by one at most") 
       std::size_t next = 0;
       for (std::size_t p = 0; p < processes; ++p) {
         const std::vector<Rank> own = blocks.ranks_of(Rank(p));
+        CHECK(blocks.processes_of(own) == std::vector<std::size_t>(own.size(), p));
         CHECK(own.size() >= ranks / processes);
         CHECK(own.size() <= (ranks + processes - 1) / processes);
         for (const Rank rank : own) {

@@ -1,0 +1,95 @@
+// Small JSON texts.
+#include "cli/runs/run_exchange.h"
+
+#include <nlohmann/json.hpp>
+
+#include <bit>
+#include <cstddef>
+#include <string>
+#include <utility>
+
+namespace sextant {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// To the bit, whatever the values are.
+std::string metrics_text(const StepMetrics& metrics) {
+  Json values = Json::object();
+  for (const auto& [name, value] : metrics.values)
+    values[name] = std::bit_cast<std::uint64_t>(value);
+  return Json{{"step", metrics.step}, {"values", values}}.dump();
+}
+
+StepMetrics metrics_from(const std::string& text) {
+  const Json json = Json::parse(text);
+  StepMetrics metrics;
+  metrics.step = json.at("step").get<std::int64_t>();
+  for (const auto& [name, bits] : json.at("values").items())
+    metrics.values[name] = std::bit_cast<double>(bits.get<std::uint64_t>());
+  return metrics;
+}
+
+}  // namespace
+
+MetricsWay::MetricsWay(RunProcesses& processes, TrainingHost& host, RunRecorder& recorder,
+                       std::int64_t steps) {
+  const auto add = [&recorder](const StepMetrics& metrics) { recorder.add(metrics); };
+  if (!processes.are_several()) {
+    host.on_step(add);
+    return;
+  }
+  host.on_step(
+      [&processes](const StepMetrics& metrics) { processes.send_metrics(metrics_text(metrics)); });
+  if (!processes.is_first()) return;
+  receiver_ = std::thread([&processes, add, steps, this] {
+    try {
+      processes.receive_metrics(steps, [&](const std::string& text) { add(metrics_from(text)); });
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
+  });
+}
+
+MetricsWay::~MetricsWay() {
+  if (receiver_.joinable()) receiver_.join();
+}
+
+void MetricsWay::finish() {
+  if (receiver_.joinable()) receiver_.join();
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+void gather_times(RunProcesses& processes, RunRecord& record) {
+  if (processes.are_several()) {
+    const Json own = {{"operators", record.operator_time_s}, {"kinds", record.kind_time_s}};
+    record.operator_time_s.clear();
+    record.kind_time_s.clear();
+    for (const std::string& text : processes.gather(own.dump())) {
+      const Json times = Json::parse(text);
+      for (const auto& [name, seconds] : times.at("operators").items())
+        record.operator_time_s[name] += seconds.get<double>();
+      for (const auto& [name, seconds] : times.at("kinds").items())
+        record.kind_time_s[name] += seconds.get<double>();
+    }
+  }
+  // Times of a part would stand beside predictions of the whole.
+  if (record.kind_time_s.contains("")) record.kind_time_s.clear();
+}
+
+std::vector<IssueHash> gather_hashes(RunProcesses& processes, std::vector<IssueHash> hashes) {
+  if (!processes.are_several()) return hashes;
+  Json own = Json::array();
+  for (std::size_t rank = 0; rank < hashes.size(); ++rank)
+    if (!hashes[rank].per_queue.empty())
+      own.push_back(
+          {{"rank", rank}, {"queues", hashes[rank].per_queue}, {"edges", hashes[rank].edges}});
+  for (const std::string& text : processes.gather(own.dump()))
+    for (const Json& entry : Json::parse(text))
+      hashes[entry.at("rank").get<std::size_t>()] = {
+          entry.at("queues").get<std::vector<std::uint64_t>>(),
+          entry.at("edges").get<std::uint64_t>()};
+  return hashes;
+}
+
+}  // namespace sextant

@@ -1,0 +1,41 @@
+// What the processes of a run tell each other of it: metrics of steps, times of operators, hashes
+// of what ranks issued. In a run of one process there is nobody to tell.
+#pragma once
+
+#include "actor/runtime.h"
+#include "cli/runs/run_processes.h"
+#include "cli/runs/run_record.h"
+#include "cli/runs/run_recorder.h"
+#include "io/training_host.h"
+
+#include <cstdint>
+#include <exception>
+#include <thread>
+#include <vector>
+
+namespace sextant {
+
+// Brings metrics of all steps from the process that has them to the first, which records them.
+class MetricsWay {
+ public:
+  MetricsWay(RunProcesses& processes, TrainingHost& host, RunRecorder& recorder,
+             std::int64_t steps);
+  ~MetricsWay();
+  MetricsWay(const MetricsWay&) = delete;
+  MetricsWay& operator=(const MetricsWay&) = delete;
+
+  // Waits until all have come.
+  void finish();
+
+ private:
+  std::exception_ptr failure_;
+  std::thread receiver_;
+};
+
+// Times of `record` become sums over all processes.
+void gather_times(RunProcesses& processes, RunRecord& record);
+
+// By rank: each process has those of its ranks and gets all.
+std::vector<IssueHash> gather_hashes(RunProcesses& processes, std::vector<IssueHash> hashes);
+
+}  // namespace sextant
