@@ -6,6 +6,7 @@
 #include "actor/protocol/dry_run.h"
 #include "actor/protocol/mix.h"
 #include "actor/protocol/protocol.h"
+#include "actor/protocol/proven_graph.h"
 #include "actor/tapes/tape.h"
 #include "core/base/check.h"
 
@@ -249,7 +250,9 @@ std::int32_t RankRuntime::Impl::issue_run() {
 // Loaders and readers of a step must go on before it is launched: neither may wait for its fences.
 void RankRuntime::Impl::find_replay() {
   if (!options.replay || !device.spec().capture || inline_host) return;
-  if (!host_thread || device.spec().host_steps > 1) replay = device.capture(record(graph));
+  if (host_thread && device.spec().host_steps <= 1) return;
+  const ProvenGraph proven(graph);
+  replay = device.capture(record(proven, proven.classes()));
 }
 
 // Credits, messages and hashes are those of single launches; what the messages' fences stand for
@@ -390,7 +393,7 @@ std::vector<IssueHash> run_all(const PhysicalGraph& graph, std::span<Device* con
                                const RuntimeOptions& options) {
   require_all_ranks(graph, devices);
   const std::vector<std::size_t> here = ranks_here(devices);
-  GraphTables tables(graph);
+  const GraphTables tables(graph);
   std::vector<RankRuntime> runtimes;
   runtimes.reserve(here.size());
   for (const std::size_t rank : here)

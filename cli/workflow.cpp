@@ -201,14 +201,11 @@ ExpandedGraph expanded_graph(const PlannedJob& planned, const std::optional<Aren
   num_micro_batches(strategy, planned.plan.global_batch);  // refuses before anything is built
   ExpandOptions options = planned.plan.expand;
   options.room = room;
-  ExpandedGraph expanded =
-      compile_and_report(graph_of_plan(planned), strategy, planned.plan.global_batch, *planned.cost,
-                         *planned.network, options);
-  PhysicalGraph& graph = expanded.graph;
-  graph.header.model_hash = planned.plan.model_hash;
-  graph.header.cluster_hash = planned.plan.cluster_hash;
-  graph.header.plan_hash = text_hash(to_json_text(planned.plan));
-  return expanded;
+  options.header = {.model_hash = planned.plan.model_hash,
+                    .cluster_hash = planned.plan.cluster_hash,
+                    .plan_hash = text_hash(to_json_text(planned.plan))};
+  return compile_and_report(graph_of_plan(planned), strategy, planned.plan.global_batch,
+                            *planned.cost, *planned.network, options);
 }
 
 }  // namespace
@@ -218,10 +215,12 @@ ExpandedGraph expanded_graph(const PlannedJob& planned) {
 }
 
 PhysicalGraph physical_graph(const PlannedJob& planned, const std::optional<ArenaRoom>& room) {
-  return expanded_graph(planned, room).graph;
+  return expanded_graph(planned, room).take_graph();
 }
 
-PhysicalGraph physical_graph(const PlannedJob& planned) { return expanded_graph(planned).graph; }
+PhysicalGraph physical_graph(const PlannedJob& planned) {
+  return expanded_graph(planned).take_graph();
+}
 
 void require_fits(const PlannedJob& planned, const PhysicalGraph& graph) {
   const DeviceMemory memory = device_memory(graph, planned.job.cluster);

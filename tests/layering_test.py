@@ -47,6 +47,7 @@ ROOMS = {
         "tapes": ["protocol"],
         "": ["calls", "hosts", "protocol", "tapes"],
         "bytes": ["", "calls", "protocol"],
+        "proof": ["bytes", "protocol"],
     },
     "backends/cpu": {
         "kernels": [],

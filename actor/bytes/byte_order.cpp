@@ -250,13 +250,13 @@ class GuardFinder {
 }  // namespace
 
 std::vector<Guard> missing_guards(const PhysicalGraph& graph, ProgramId program,
-                                  GraphTables& tables) {
+                                  const GraphTables& tables) {
   const ProgramWaits* const direct = tables.direct_waits_of(program);
   return GuardFinder(graph, program, *tables.of(program), direct).find();
 }
 
 std::vector<Guard> missing_guards(const PhysicalGraph& graph, ProgramId program) {
-  GraphTables tables(graph);
+  const GraphTables tables(graph);
   return missing_guards(graph, program, tables);
 }
 

@@ -22,7 +22,7 @@ namespace sextant {
 std::vector<Guard> missing_guards(const PhysicalGraph& graph, ProgramId program);
 // Guards as above, from tables of this graph, which serve whoever asks next; programs in parallel.
 std::vector<Guard> missing_guards(const PhysicalGraph& graph, ProgramId program,
-                                  GraphTables& tables);
+                                  const GraphTables& tables);
 
 // Independent check of a program with its guards, from the waits that the runtime really issues in
 // three steps: one message per unordered pair of uses (at most 20), naming both runs and the

@@ -3,6 +3,7 @@
 
 #include "actor/protocol/protocol.h"
 #include "core/base/check.h"
+#include "core/graphs/meeting_members.h"
 
 #include <algorithm>
 #include <deque>
@@ -55,7 +56,7 @@ struct Runner {
 class DryRunner {
  public:
   DryRunner(const PhysicalGraph& graph, const GroupMembers& members, const RankClasses& classes,
-            GraphTables& tables)
+            const GraphTables& tables)
       : graph_(graph), classes_(classes) {
     runners_.reserve(classes.size());
     for (const Rank rank : classes.representatives) {
@@ -235,9 +236,7 @@ class DryRunner {
 
   void check_fingerprint(const Runner& runner, std::int32_t run, const Communication& mine,
                          const Communication& first, std::int64_t occurrence) const {
-    const bool equal = mine.primitive == first.primitive && mine.reduce == first.reduce &&
-                       mine.dtype == first.dtype && mine.from == first.from && mine.to == first.to;
-    if (equal) return;
+    if (are_same(graph_, mine, first)) return;
     const GroupId group =
         graph_.ranks[runner.rank.index()].groups[static_cast<std::size_t>(mine.group)];
     fail(ErrorCode::kInfeasible,
@@ -333,31 +332,14 @@ class DryRunner {
 
 }  // namespace
 
-std::shared_ptr<const ProgramTables> GraphTables::of(ProgramId program) {
-  std::shared_ptr<const ProgramTables>& tables = programs_[program.index()].tables;
-  if (!tables) tables = std::make_shared<const ProgramTables>(*graph_, program);
-  return tables;
-}
-
-const ProgramWaits* GraphTables::direct_waits_of(ProgramId program) {
-  OfProgram& known = programs_[program.index()];
-  if (!std::exchange(known.asked, true)) known.waits = direct_waits(*of(program));
-  return known.waits ? &*known.waits : nullptr;
-}
-
-const ProgramWaits& GraphTables::waits_of(ProgramId program) {
-  if (const ProgramWaits* direct = direct_waits_of(program)) return *direct;
-  return programs_[program.index()].waits.emplace(stepped_waits(*of(program)));
-}
-
 DryRun dry_run(const PhysicalGraph& graph, const GroupMembers& members, const RankClasses& classes,
-               GraphTables& tables) {
+               const GraphTables& tables) {
   return DryRunner(graph, members, classes, tables).run();
 }
 
 DryRun dry_run(const PhysicalGraph& graph, RankScope scope) {
   const GroupMembers members(graph);
-  GraphTables tables(graph);
+  const GraphTables tables(graph);
   const RankClasses classes =
       scope == RankScope::kAllRanks ? all_ranks(graph) : rank_classes(graph, members);
   return dry_run(graph, members, classes, tables);

@@ -2,6 +2,7 @@
 #include "actor/tapes/tape.h"
 
 #include "actor/protocol/device.h"
+#include "actor/protocol/dry_run.h"
 #include "core/base/at.h"
 #include "core/base/check.h"
 #include "core/costs/communication_volume.h"
@@ -93,20 +94,20 @@ class ProgramFacts {
 
 class Recorder {
  public:
-  Recorder(const PhysicalGraph& graph, const GroupMembers& members, const RankClasses& classes,
-           const DryRun& dry, GraphTables& tables)
-      : graph_(graph),
-        members_(members),
+  Recorder(const ProvenGraph& proven, const RankClasses& classes)
+      : graph_(proven.graph()),
+        members_(proven.members()),
         classes_(classes),
-        dry_(dry),
-        lists_of_group_(graph.groups.size()) {
-    ProgramFacts facts(graph, tape_.pieces);
+        dry_run_(proven.dry_run_of(classes)),
+        dry_(*dry_run_),
+        lists_of_group_(graph_.groups.size()) {
+    ProgramFacts facts(graph_, tape_.pieces);
     std::size_t entries = 0;
-    for (const Rank rank : dry.ranks) {
-      const ProgramId program = graph.ranks[rank.index()].program;
+    for (const Rank rank : dry_.ranks) {
+      const ProgramId program = graph_.ranks[rank.index()].program;
       Place place;
-      place.tables = tables.of(program);
-      place.waits = &tables.waits_of(program);
+      place.tables = proven.tables().of(program);
+      place.waits = &proven.tables().waits_of(program);
       place.facts = &facts.of(program);
       place.entry_of.assign(place.tables->runs.size(), -1);
       place.cost_of.assign(place.tables->runs.size(), -1);
@@ -336,6 +337,7 @@ class Recorder {
   const PhysicalGraph& graph_;
   const GroupMembers& members_;
   const RankClasses& classes_;
+  std::shared_ptr<const DryRun> dry_run_;
   const DryRun& dry_;
   std::vector<Place> places_;
   std::vector<Arriving> arriving_;
@@ -347,31 +349,8 @@ class Recorder {
 
 }  // namespace
 
-Tape record(const PhysicalGraph& graph, const GroupMembers& members, const RankClasses& classes,
-            const DryRun& dry, GraphTables& tables) {
-  return Recorder(graph, members, classes, dry, tables).take();
+Tape record(const ProvenGraph& proven, const RankClasses& classes) {
+  return Recorder(proven, classes).take();
 }
-
-Tape record(const PhysicalGraph& graph, const GroupMembers& members, const RankClasses& classes) {
-  GraphTables tables(graph);
-  const DryRun dry = dry_run(graph, members, classes, tables);
-  return record(graph, members, classes, dry, tables);
-}
-
-Tape record(const PhysicalGraph& graph, const RankClasses& classes, Rehearsal& rehearsal) {
-  rehearsal.tables.refer_to(graph);
-  if (classes.class_of == rehearsal.classes.class_of)
-    return record(graph, rehearsal.members, classes, rehearsal.dry, rehearsal.tables);
-  const DryRun dry = dry_run(graph, rehearsal.members, classes, rehearsal.tables);
-  return record(graph, rehearsal.members, classes, dry, rehearsal.tables);
-}
-
-Tape record(const PhysicalGraph& graph, RankScope scope) {
-  const GroupMembers members(graph);
-  return record(graph, members,
-                scope == RankScope::kAllRanks ? all_ranks(graph) : rank_classes(graph, members));
-}
-
-Tape record(const PhysicalGraph& graph) { return record(graph, RankScope::kOnePerClass); }
 
 }  // namespace sextant

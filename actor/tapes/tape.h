@@ -2,7 +2,7 @@
 // simulator evaluates it; CUDA replays it. Never written by hand.
 #pragma once
 
-#include "actor/protocol/dry_run.h"
+#include "actor/protocol/proven_graph.h"
 #include "actor/protocol/rank_classes.h"
 #include "core/base/ids.h"
 #include "core/base/units.h"
@@ -81,14 +81,7 @@ struct Tape {
 
 // The third step, as every device is given it (actor/protocol/program_waits.h): one rank per class
 // of the graph, or per class that colours split further (actor/protocol/rank_classes.h).
-Tape record(const PhysicalGraph& graph);
-Tape record(const PhysicalGraph& graph, RankScope scope);
-Tape record(const PhysicalGraph& graph, const GroupMembers& members, const RankClasses& classes);
-// The same with a dry run of these classes that is already there.
-Tape record(const PhysicalGraph& graph, const GroupMembers& members, const RankClasses& classes,
-            const DryRun& dry, GraphTables& tables);
-// The same with one of this graph, whose dry run serves where its classes are these.
-Tape record(const PhysicalGraph& graph, const RankClasses& classes, Rehearsal& rehearsal);
+Tape record(const ProvenGraph& proven, const RankClasses& classes);
 
 // Times of one run of `steps` steps.
 struct TapeTimes {

@@ -1,6 +1,5 @@
 // `sextant check`: static proof that a plan is whole, fits and cannot deadlock.
-#include "actor/bytes/byte_order.h"
-#include "actor/protocol/dry_run.h"
+#include "actor/proof/prove.h"
 #include "cli/sections/plan_notes.h"
 #include "cli/verbs.h"
 #include "core/base/check.h"
@@ -22,27 +21,22 @@ std::size_t count_runs(const PhysicalGraph& graph) {
   return runs;
 }
 
-void require_none(const std::vector<std::string>& broken, const char* what) {
-  require(broken.empty(), ErrorCode::kInfeasible, "{}: {}", what,
-          broken.empty() ? "" : broken.front());
+std::size_t count_guards(const PhysicalGraph& graph) {
+  std::size_t guards = 0;
+  for (const RankProgram& program : graph.programs) guards += program.guards.size();
+  return guards;
 }
 
 }  // namespace
 
 void run_check(const JobArguments& arguments, const CommonOptions&, Console& console) {
   PlannedJob planned = load_planned_job(arguments);
-  planned.plan.expand.checks = false;  // made here, one by one
+  planned.plan.expand.checks = false;
   const ExpandedGraph expanded = expanded_graph(planned);
-  const PhysicalGraph& graph = expanded.graph;
+  const PhysicalGraph& graph = expanded.graph();
   require_fits(planned, graph);  // what does not is not worth a proof
-  require_none(validate(graph), "the graph is not valid");
-  Rehearsal rehearsal(graph);
-  std::size_t guards = 0;
-  for (std::size_t p = 0; p < graph.programs.size(); ++p) {
-    require_none(check_byte_order(graph, ProgramId(p), rehearsal.tables.of(ProgramId(p))),
-                 "bytes are used without order");
-    guards += graph.programs[p].guards.size();
-  }
+  prove(graph);
+  const std::size_t guards = count_guards(graph);
   const DeviceMemory memory = device_memory(graph, planned.job.cluster);
   const Bytes beside = total(memory.libraries);
   console.say(fmt::format(
@@ -51,7 +45,7 @@ void run_check(const JobArguments& arguments, const CommonOptions&, Console& con
   console.say("cannot deadlock: one serial step completes and every counter returns to its start");
   console.say(fmt::format("bytes are ordered: {}, found again by the independent check",
                           counted(guards, "guard")));
-  const Bytes tight = expanded.packed[memory.program.index()].tight;
+  const Bytes tight = expanded.packed()[memory.program.index()].tight;
   const Bytes spent = std::max(memory.arena - tight, Bytes());  // longer lives may pack better
   console.say(fmt::format(
       "fits: {}{}{}", part_text(memory.needed(), memory.capacity),

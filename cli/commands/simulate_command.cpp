@@ -72,7 +72,7 @@ Json libraries_json(const std::vector<LibraryUse>& libraries) {
 
 // As the experts are routed.
 const PhysicalGraph& timed_graph(const ExpandedGraph& expanded, const SimulationSetup& setup) {
-  return setup.routed == nullptr ? expanded.graph : setup.routed->graph;
+  return setup.routed == nullptr ? expanded.graph() : setup.routed->graph;
 }
 
 // What was simulated, for everything that speaks of it.
@@ -92,11 +92,11 @@ struct Simulated {
     CompiledPlan plan{graph(), std::vector<Bytes>(graph().programs.size())};
     for (std::size_t rank = 0; rank < graph().ranks.size(); ++rank)
       plan.tight[graph().ranks[rank].program.index()] =
-          tight[expanded.graph.ranks[rank].program.index()];
+          tight[expanded.graph().ranks[rank].program.index()];
     return plan;
   }
   const std::vector<Bytes>& peak_by_class(ProgramId program) const {
-    return expanded.graph.programs[program.index()].arena.peak_by_class;
+    return expanded.graph().programs[program.index()].arena.peak_by_class;
   }
   double step_s() const { return to_seconds(simulation.step_time); }
   Throughput rate() const { return throughput(planned.job, step_s()); }
@@ -237,7 +237,7 @@ void say_notes(const Simulated& it, std::uint64_t seed, const Console& console) 
 Json report(const Simulated& it, const std::optional<MemorySection>& memory, std::uint64_t seed,
             const Console& console) {
   const Cluster& cluster = it.planned.job.cluster;
-  const DeviceMemory tightest = device_memory(it.expanded.graph, cluster);
+  const DeviceMemory tightest = device_memory(it.expanded.graph(), cluster);
   Json body = step_json(it, tightest);
   say_step(it, console);
   say_parts(it.simulation.parts, it.step_s(), console);
@@ -246,7 +246,7 @@ Json report(const Simulated& it, const std::optional<MemorySection>& memory, std
   if (it.setup.routed != nullptr)
     add_routing(it, body, console);
   else
-    for (const ExpertSizes& sizes : expert_sizes(it.expanded.graph))
+    for (const ExpertSizes& sizes : expert_sizes(it.expanded.graph()))
       say_full_places(sizes, console);
   if (it.arguments.operators) add_operators(it, body, console);
   if (it.links) say(*it.links, console);
@@ -272,20 +272,21 @@ void run_simulate(const SimulateArguments& arguments, const CommonOptions& commo
   // The graph is compiled for the cluster as it should be; what varies, varies in the run of it.
   const ExpandedGraph expanded = expanded_graph(planned);
   std::optional<RoutedGraph> routed;
-  if (setup.routing) setup.routed = &routed.emplace(routed_graph(expanded.graph, *setup.routing));
+  if (setup.routing) setup.routed = &routed.emplace(routed_graph(expanded.graph(), *setup.routing));
   const PhysicalGraph& graph = timed_graph(expanded, setup);
   TimingModels models = models_for(setup, planned.job.cluster, planned.job.dtype);
   planned.cost = std::move(models.cost);
   planned.network = std::move(models.network);
-  if (!arguments.memory) require_fits(planned, expanded.graph);
+  if (!arguments.memory) require_fits(planned, expanded.graph());
   const Timeline timeline =
-      simulate_timeline(graph, *planned.cost, *planned.network, setup.options,
-                        &graph == &expanded.graph ? expanded.rehearsal : nullptr);
+      expanded.proven() && setup.routed == nullptr
+          ? simulate_timeline(*expanded.proven(), *planned.cost, *planned.network, setup.options)
+          : simulate_timeline(graph, *planned.cost, *planned.network, setup.options);
   std::optional<MemorySection> memory;
   if (arguments.memory) {
     memory = memory_section(expanded, timeline);
     say(*memory, console);  // also of a plan that does not fit
-    require_fits(planned, expanded.graph);
+    require_fits(planned, expanded.graph());
   }
   const Simulation simulation = simulation_of(graph, *planned.cost, timeline, setup.options);
   std::optional<LinkUses> links;

@@ -156,9 +156,9 @@ Json owners_json(const ProgramMemory& program) {
 
 MemorySection memory_section(const ExpandedGraph& expanded, const Timeline& timeline) {
   MemorySection section;
-  for (std::size_t p = 0; p < expanded.graph.programs.size(); ++p) {
-    section.programs.push_back(report_program(expanded.graph, p, timeline));
-    section.rules.push_back(expanded.packed[p].rule);
+  for (std::size_t p = 0; p < expanded.graph().programs.size(); ++p) {
+    section.programs.push_back(report_program(expanded.graph(), p, timeline));
+    section.rules.push_back(expanded.packed()[p].rule);
   }
   return section;
 }

@@ -64,9 +64,10 @@ void write_pictures(const PictureFiles& files, const PlannedJob& planned,
                     const ExpandedGraph& expanded, const Timeline& timeline,
                     const Simulation& simulation) {
   const MemorySection memory = memory_section(expanded, timeline);
-  if (!files.trace.empty()) write_trace(files.trace, expanded.graph, memory, timeline, simulation);
+  if (!files.trace.empty())
+    write_trace(files.trace, expanded.graph(), memory, timeline, simulation);
   if (!files.timeline.empty())
-    write_timeline(files, planned, expanded.graph, memory, timeline, simulation);
+    write_timeline(files, planned, expanded.graph(), memory, timeline, simulation);
 }
 
 }  // namespace sextant

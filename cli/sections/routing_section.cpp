@@ -52,8 +52,8 @@ PlacesMemory places_memory(const RoutedGraph& routed, const ExpandedGraph& expan
     for (const MemoryOwner& owner : program.owners)
       if (routed.tensors.contains(owner.name)) memory.planned += owner.bytes;
     double fullest = 0;
-    for (std::size_t rank = 0; rank < expanded.graph.ranks.size(); ++rank)
-      if (expanded.graph.ranks[rank].program == ProgramId(p))
+    for (std::size_t rank = 0; rank < expanded.graph().ranks.size(); ++rank)
+      if (expanded.graph().ranks[rank].program == ProgramId(p))
         fullest = std::max(fullest, routed.filled[rank]);
     memory.filled = Bytes(std::llround(static_cast<double>(memory.planned.value) * fullest));
   }

@@ -31,13 +31,14 @@ ExpandedGraph compile_and_report(const LogicalGraph& training, const Strategy& s
 PhysicalGraph compile(const LogicalGraph& training, const Strategy& strategy,
                       std::int64_t global_batch, const CostModel& cost, const NetworkModel& network,
                       BoxingTables& tables, ExpandOptions options) {
-  return compile_and_report(training, strategy, global_batch, cost, network, tables, options).graph;
+  return compile_and_report(training, strategy, global_batch, cost, network, tables, options)
+      .take_graph();
 }
 
 PhysicalGraph compile(const LogicalGraph& training, const Strategy& strategy,
                       std::int64_t global_batch, const CostModel& cost, const NetworkModel& network,
                       ExpandOptions options) {
-  return compile_and_report(training, strategy, global_batch, cost, network, options).graph;
+  return compile_and_report(training, strategy, global_batch, cost, network, options).take_graph();
 }
 
 }  // namespace sextant

@@ -2,7 +2,8 @@
 #include "compiler/expand/expand.h"
 
 #include "actor/bytes/byte_order.h"
-#include "actor/protocol/dry_run.h"
+#include "actor/proof/prove.h"
+#include "actor/protocol/graph_tables.h"
 #include "compiler/expand/blocks.h"
 #include "compiler/expand/durations.h"
 #include "compiler/expand/layouts.h"
@@ -40,6 +41,7 @@ class Expansion {
         forms_(partition_, layouts_, groups_,
                {.in_place = options.in_place, .symmetric = options.symmetric}),
         classes_(find_program_classes(staged.placements, layouts_.layouts())) {
+    graph_.header = options.header;
     graph_.placements = staged.placements;
     graph_.layouts = layouts_.layouts();
     graph_.groups = groups_.groups();
@@ -52,7 +54,11 @@ class Expansion {
     order_ = make_order();
   }
 
-  ExpandedGraph run() {
+  struct Result {
+    PhysicalGraph graph;
+    std::vector<PackedProgram> packed;  // by program
+  };
+  Result run() {
     graph_.programs.resize(classes_.size());
     std::vector<PackedProgram> packed(classes_.size());
     std::vector<std::optional<MemoryPlan>> plans(classes_.size());
@@ -72,16 +78,16 @@ class Expansion {
       packed[c] = plans[c]->finish();
     });
     if (options_.guards) add_guards(packed);
-    return {std::move(graph_), std::move(packed), nullptr};
+    return {std::move(graph_), std::move(packed)};
   }
 
  private:
   void add_guards(std::vector<PackedProgram>& packed) {
-    GraphTables tables(graph_);
+    const auto tables = std::make_shared<const GraphTables>(graph_);
     GuardsOfPrograms guards(classes_.size());
     for_each_in_parallel(classes_.size(), [&](std::size_t c) {
       options_.stop();
-      guards[c] = missing_guards(graph_, ProgramId(c), tables);
+      guards[c] = missing_guards(graph_, ProgramId(c), *tables);
     });
     if (options_.room && options_.slot_lifetime == SlotLifetime::kModelled)
       spend_spare_memory(graph_, tables, guards, packed, *options_.room, cost_, network_,
@@ -217,32 +223,21 @@ void require_none(const std::vector<std::string>& broken, const char* what) {
           broken.empty() ? "" : broken.front());
 }
 
-std::shared_ptr<Rehearsal> check(const StagedGraph& staged, const PhysicalGraph& graph,
-                                 const StopPoll& stop) {
-  require_none(validate(graph), "the compiler made an invalid graph");
-  // In this order: what is missing is said before what cannot run, and that before what is
-  // unordered.
-  constexpr std::size_t kFirstProgram = 2;
-  std::shared_ptr<Rehearsal> rehearsal;
-  for_each_in_parallel(graph.programs.size() + kFirstProgram, [&](std::size_t task) {
-    stop();
-    if (task == 0)
-      require_none(check_layers(staged, graph), "the compiler lost an operator or did one twice");
-    else if (task == 1)
-      rehearsal = std::make_shared<Rehearsal>(graph);
-    else
-      require_none(check_byte_order(graph, ProgramId(task - kFirstProgram)),
-                   "the compiler left bytes unordered");
-  });
-  return rehearsal;
-}
-
 }  // namespace
+
+ExpandedGraph::ExpandedGraph(std::shared_ptr<PhysicalGraph> graph,
+                             std::vector<PackedProgram> packed, std::optional<ProvenGraph> proven)
+    : graph_(std::move(graph)), packed_(std::move(packed)), proven_(std::move(proven)) {}
 
 std::vector<Bytes> ExpandedGraph::tight_arenas() const {
   std::vector<Bytes> arenas;
-  for (const PackedProgram& program : packed) arenas.push_back(program.tight);
+  for (const PackedProgram& program : packed_) arenas.push_back(program.tight);
   return arenas;
+}
+
+PhysicalGraph ExpandedGraph::take_graph() && {
+  proven_.reset();
+  return std::move(*graph_);
 }
 
 ExpandedGraph expand_and_report(const StagedGraph& staged, const OperatorRegistry& registry,
@@ -252,17 +247,20 @@ ExpandedGraph expand_and_report(const StagedGraph& staged, const OperatorRegistr
   std::optional<StagedGraph> fused;
   if (options.fusion && fuses_anything(cost)) fused = fuse_operators(staged, cost);
   options.stop();
-  ExpandedGraph expanded =
+  Expansion::Result made =
       Expansion(fused ? *fused : staged, registry, cost, network, options).run();
-  if (options.memory) require_fits(expanded.graph, *options.memory);
-  if (options.checks) expanded.rehearsal = check(staged, expanded.graph, options.stop);
-  return expanded;
+  if (options.memory) require_fits(made.graph, *options.memory);
+  const auto graph = std::make_shared<PhysicalGraph>(std::move(made.graph));
+  if (!options.checks) return {graph, std::move(made.packed), std::nullopt};
+  require_none(check_layers(staged, *graph), "the compiler lost an operator or did one twice");
+  return {graph, std::move(made.packed),
+          prove(graph, {.broken = ErrorCode::kInternal, .stop = options.stop})};
 }
 
 PhysicalGraph expand(const StagedGraph& staged, const OperatorRegistry& registry,
                      const CostModel& cost, const NetworkModel& network,
                      const ExpandOptions& options) {
-  return expand_and_report(staged, registry, cost, network, options).graph;
+  return expand_and_report(staged, registry, cost, network, options).take_graph();
 }
 
 PhysicalGraph expand(const StagedGraph& staged, const CostModel& cost, const NetworkModel& network,

@@ -2,7 +2,7 @@
 // issue order, memory plan, guards, checks.
 #pragma once
 
-#include "actor/protocol/dry_run.h"
+#include "actor/protocol/proven_graph.h"
 #include "compiler/memory/memory_plan.h"
 #include "compiler/memory/spare_memory.h"
 #include "compiler/order/buckets.h"
@@ -50,13 +50,14 @@ struct ExpandOptions {
   // Waits that make reuse of bytes safe. Without them the graph says how much memory it needs, and
   // must not be run.
   bool guards = true;
-  StopPoll stop = {};  // the compile then throws CompileStopped
+  GraphHeader header = {};  // of the graph that comes out; not in plan files
+  StopPoll stop = {};       // the compile then throws CompileStopped
   bool operator==(const ExpandOptions&) const = default;
 };
 
 // Throws Error(kInfeasible) when the order cannot run, and when the memory of a device does not
-// suffice (compiler/memory/memory_report.h). The result passes validate(), dry_run() and
-// check_byte_order(); with `checks` this was tried, and a failure is Error(kInternal).
+// suffice (compiler/memory/memory_report.h). The result passes prove(); with `checks` this was
+// tried, and a failure is Error(kInternal).
 PhysicalGraph expand(const StagedGraph& staged, const CostModel& cost, const NetworkModel& network,
                      const ExpandOptions& options);
 // The same with other operators than the built-in ones.
@@ -64,15 +65,25 @@ PhysicalGraph expand(const StagedGraph& staged, const OperatorRegistry& registry
                      const CostModel& cost, const NetworkModel& network,
                      const ExpandOptions& options);
 
-// The same, with how the memory of each program was packed, and what the proof that the graph can
-// run has left for those who record it; nothing without `checks`.
-struct ExpandedGraph {
-  PhysicalGraph graph;
-  std::vector<PackedProgram> packed;  // by program
-  std::shared_ptr<Rehearsal> rehearsal = {};
+// The graph with how the memory of each program was packed, and with its proof.
+class ExpandedGraph {
+ public:
+  ExpandedGraph(std::shared_ptr<PhysicalGraph> graph, std::vector<PackedProgram> packed,
+                std::optional<ProvenGraph> proven);
 
+  const PhysicalGraph& graph() const { return *graph_; }
+  const std::vector<PackedProgram>& packed() const { return packed_; }  // by program
+  // For those who record the graph; nothing without `checks`.
+  const std::optional<ProvenGraph>& proven() const { return proven_; }
   // By program: the arenas it cannot do without; what else it takes is spare.
   std::vector<Bytes> tight_arenas() const;
+
+  PhysicalGraph take_graph() &&;
+
+ private:
+  std::shared_ptr<PhysicalGraph> graph_;
+  std::vector<PackedProgram> packed_;
+  std::optional<ProvenGraph> proven_;
 };
 ExpandedGraph expand_and_report(const StagedGraph& staged, const OperatorRegistry& registry,
                                 const CostModel& cost, const NetworkModel& network,

@@ -2,6 +2,7 @@
 #include "compiler/memory/spare_memory.h"
 
 #include "actor/bytes/byte_order.h"
+#include "actor/protocol/proven_graph.h"
 #include "actor/tapes/tape.h"
 #include "core/base/at.h"
 #include "core/base/parallel.h"
@@ -64,8 +65,8 @@ struct StageTimes {
 // The step of a whole graph as long as no guard delays anything.
 class UnguardedStep {
  public:
-  UnguardedStep(const PhysicalGraph& graph, GraphTables& tables, const CostModel& cost,
-                const NetworkModel& network)
+  UnguardedStep(const PhysicalGraph& graph, const std::shared_ptr<const GraphTables>& tables,
+                const CostModel& cost, const NetworkModel& network)
       : graph_(graph),
         cost_(cost),
         network_(network),
@@ -95,10 +96,10 @@ class UnguardedStep {
   }
 
  private:
-  static Tape recorded(const PhysicalGraph& graph, GraphTables& tables) {
-    const GroupMembers members(graph);
-    const RankClasses classes = rank_classes(graph, members);
-    return record(graph, members, classes, dry_run(graph, members, classes, tables), tables);
+  static Tape recorded(const PhysicalGraph& graph,
+                       const std::shared_ptr<const GraphTables>& tables) {
+    const ProvenGraph proven(refer_to(graph), tables);
+    return record(proven, proven.classes());
   }
 
   void note(const TapeEntry& entry, const TapeTimes& times, std::size_t e) {
@@ -165,9 +166,10 @@ LongerLives lengthened(const PhysicalGraph& graph, ProgramId id, const Unguarded
 
 }  // namespace
 
-void spend_spare_memory(PhysicalGraph& graph, GraphTables& tables, GuardsOfPrograms& guards,
-                        std::vector<PackedProgram>& packed, const ArenaRoom& room,
-                        const CostModel& cost, const NetworkModel& network, const StopPoll& stop) {
+void spend_spare_memory(PhysicalGraph& graph, const std::shared_ptr<const GraphTables>& tables,
+                        GuardsOfPrograms& guards, std::vector<PackedProgram>& packed,
+                        const ArenaRoom& room, const CostModel& cost, const NetworkModel& network,
+                        const StopPoll& stop) {
   const auto is_empty = [](const std::vector<Guard>& of_program) { return of_program.empty(); };
   if (std::all_of(guards.begin(), guards.end(), is_empty)) return;
   for (std::size_t p = 0; p < packed.size(); ++p)

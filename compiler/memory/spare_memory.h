@@ -4,7 +4,7 @@
 // step without guards mostly take more bytes, and nobody waits.
 #pragma once
 
-#include "actor/protocol/dry_run.h"
+#include "actor/protocol/graph_tables.h"
 #include "compiler/memory/memory_plan.h"
 #include "core/base/stop_poll.h"
 #include "core/base/units.h"
@@ -12,6 +12,7 @@
 #include "core/costs/cost_model.h"
 #include "core/graphs/physical_graph.h"
 
+#include <memory>
 #include <vector>
 
 namespace sextant {
@@ -25,8 +26,9 @@ using GuardsOfPrograms = std::vector<std::vector<Guard>>;
 // new; lower bounds stay those of the tight plan. Stage by stage, so that symmetric bytes stay
 // symmetric. Of a plan with a program that does not fit everything stays. `graph` has no guards
 // yet: `guards` are those it needs; `tables` are of this graph.
-void spend_spare_memory(PhysicalGraph& graph, GraphTables& tables, GuardsOfPrograms& guards,
-                        std::vector<PackedProgram>& packed, const ArenaRoom& room,
-                        const CostModel& cost, const NetworkModel& network, const StopPoll& stop);
+void spend_spare_memory(PhysicalGraph& graph, const std::shared_ptr<const GraphTables>& tables,
+                        GuardsOfPrograms& guards, std::vector<PackedProgram>& packed,
+                        const ArenaRoom& room, const CostModel& cost, const NetworkModel& network,
+                        const StopPoll& stop);
 
 }  // namespace sextant

@@ -10,7 +10,8 @@
 
 namespace sextant {
 
-// Equal as values: programs may name one layout by two ids.
+// Whether both may be one communication: equal in everything but side and role, which are each
+// member's own. Layouts are equal as values: programs may name one by two ids.
 bool are_same(const PhysicalGraph& graph, const Communication& a, const Communication& b);
 
 // Who arrived at the `occurrence`-th communication of a group and who did not, for an error.

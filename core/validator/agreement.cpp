@@ -1,4 +1,5 @@
 // Rules A: the members of a group issue the same communications in the same order (invariant 8).
+#include "core/graphs/meeting_members.h"
 #include "core/validator/findings.h"
 
 #include <map>
@@ -23,20 +24,11 @@ std::vector<Sequence> sequences_of(const PhysicalGraph& graph, const RankProgram
   return sequences;
 }
 
-// Everything but the side and the role, which are each member's own.
-bool same_fingerprint(const PhysicalGraph& graph, const Communication& a, const Communication& b) {
-  const auto same_layout = [&](LayoutId first, LayoutId second) {
-    return first == second || graph.layouts[first.index()] == graph.layouts[second.index()];
-  };
-  return a.primitive == b.primitive && a.reduce == b.reduce && a.dtype == b.dtype &&
-         same_layout(a.from, b.from) && same_layout(a.to, b.to);
-}
-
 // Position of the first difference; nothing when equal.
 std::optional<std::size_t> first_difference(const PhysicalGraph& graph, const Sequence& a,
                                             const Sequence& b) {
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
-    if (!same_fingerprint(graph, *a[i], *b[i])) return i;
+    if (!are_same(graph, *a[i], *b[i])) return i;
   return std::nullopt;
 }
 

@@ -4,6 +4,7 @@
 #include "actor/bytes/byte_order.h"
 #include "actor/protocol/dry_run.h"
 #include "actor/protocol/protocol.h"
+#include "actor/protocol/proven_graph.h"
 #include "actor/runtime.h"
 #include "actor/tapes/tape.h"
 #include "experiments/micro/layered_graph.h"
@@ -103,7 +104,8 @@ class NoNetwork : public NetworkModel {
 };
 
 void tape_entry(benchmark::State& state) {
-  const Tape tape = record(graph());
+  const ProvenGraph proven(graph());
+  const Tape tape = record(proven, proven.classes());
   const UnitCost cost;
   const NoNetwork network;
   const std::vector<Duration> durations = entry_durations(tape, graph(), cost);
@@ -130,7 +132,10 @@ void dry(benchmark::State& state) {
 BENCHMARK(dry)->Name("act/dry")->Unit(benchmark::kMillisecond);
 
 void record_tape(benchmark::State& state) {
-  for (auto _ : state) benchmark::DoNotOptimize(record(graph()));
+  for (auto _ : state) {
+    const ProvenGraph proven(graph());
+    benchmark::DoNotOptimize(record(proven, proven.classes()));
+  }
   per_run(state);
 }
 BENCHMARK(record_tape)->Name("act/record_tape")->Unit(benchmark::kMillisecond);

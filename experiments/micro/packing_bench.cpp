@@ -108,7 +108,7 @@ void say(const std::string& name, const Excess& excess) {
 
 Bytes largest(const ExpandedGraph& expanded) {
   Bytes arena;
-  for (const RankProgram& program : expanded.graph.programs)
+  for (const RankProgram& program : expanded.graph().programs)
     arena = std::max(arena, program.arena.size);
   return arena;
 }
@@ -126,9 +126,9 @@ int main() {
     std::size_t stays = 0;
     double worst = 1;
     std::string won;
-    for (std::size_t p = 0; p < expanded.packed.size(); ++p) {
-      const PackedProgram& packed = expanded.packed[p];
-      const ArenaPlan& arena = expanded.graph.programs[p].arena;
+    for (std::size_t p = 0; p < expanded.packed().size(); ++p) {
+      const PackedProgram& packed = expanded.packed()[p];
+      const ArenaPlan& arena = expanded.graph().programs[p].arena;
       add_rules(packed, rules, best);
       stays = std::max(stays, packed.stays.size());
       worst = std::max(worst, static_cast<double>(arena.size.value) /

@@ -4,6 +4,7 @@
 #include "simulator/modes/simulate.h"
 
 #include "actor/protocol/dry_run.h"
+#include "actor/protocol/proven_graph.h"
 #include "actor/protocol/rank_classes.h"
 #include "actor/tapes/flat_tape.h"
 #include "actor/tapes/tape.h"
@@ -42,10 +43,11 @@ double peak_mib() {
 // ---------------------------------------------------------------- a large plan, folded
 
 struct Plan {
-  PhysicalGraph graph;
   std::unique_ptr<CostModel> cost;
   std::unique_ptr<NetworkModel> network;
-  std::shared_ptr<Rehearsal> rehearsal;
+  std::optional<ProvenGraph> proven;
+
+  const PhysicalGraph& graph() const { return proven->graph(); }
 };
 
 Plan plan_of(const std::string& model_name, const std::string& recipe, std::int64_t ranks,
@@ -58,17 +60,16 @@ Plan plan_of(const std::string& model_name, const std::string& recipe, std::int6
   const ModelConfig model = load_model(model_name);
   const LogicalGraph training =
       make_training_graph(build_graph(model, strategy.dp, model.sequence, DType::kBF16), strategy);
-  ExpandedGraph expanded = compile_and_report(training, strategy, strategy.dp * micro_batches,
-                                              *plan.cost, *plan.network);
-  plan.graph = std::move(expanded.graph);
-  plan.rehearsal = std::move(expanded.rehearsal);
+  plan.proven =
+      compile_and_report(training, strategy, strategy.dp * micro_batches, *plan.cost, *plan.network)
+          .proven();
   return plan;
 }
 
 const Plan& gpt3(std::int64_t ranks, bool interleaved) {
   static std::map<std::pair<std::int64_t, bool>, Plan> plans;
   Plan& plan = plans[{ranks, interleaved}];
-  if (plan.graph.ranks.empty())
+  if (plan.graph().ranks.empty())
     plan = plan_of("gpt3-175b",
                    fmt::format("dp={} tp=8 pp=8 micro_batch=1{}", ranks / 64,
                                interleaved ? " schedule=interleaved virtual=6" : ""),
@@ -81,7 +82,7 @@ void gpt3_simulate(benchmark::State& state) {
   const Plan& plan = gpt3(state.range(0), state.range(1) != 0);
   reset_peak();
   std::int64_t events = 0;
-  for (auto _ : state) events += simulate(plan.graph, *plan.cost, *plan.network).events;
+  for (auto _ : state) events += simulate(plan.graph(), *plan.cost, *plan.network).events;
   state.SetItemsProcessed(events);
   state.counters["peak_MiB"] = peak_mib();
 }
@@ -98,8 +99,7 @@ void gpt3_compiled(benchmark::State& state) {
   const Plan& plan = gpt3(state.range(0), state.range(1) != 0);
   reset_peak();
   std::int64_t events = 0;
-  for (auto _ : state)
-    events += simulate(plan.graph, *plan.cost, *plan.network, {}, plan.rehearsal).events;
+  for (auto _ : state) events += simulate(*plan.proven, *plan.cost, *plan.network).events;
   state.SetItemsProcessed(events);
   state.counters["peak_MiB"] = peak_mib();
 }
@@ -114,7 +114,7 @@ BENCHMARK(gpt3_compiled)
 // again, durations, evaluation, parts.
 void gpt3_again(benchmark::State& state) {
   const Plan& plan = gpt3(state.range(0), state.range(1) != 0);
-  const PreparedGraph prepared(plan.graph, *plan.cost, *plan.network);
+  const PreparedGraph prepared(plan.graph(), *plan.cost, *plan.network);
   std::int64_t events = 0;
   for (auto _ : state) events += prepared.simulate(*plan.cost, *plan.network).events;
   state.SetItemsProcessed(events);
@@ -130,36 +130,34 @@ enum Part { kMembers, kColours, kClasses, kDryRun, kRecord, kDurations, kFlatten
 
 void gpt3_part(benchmark::State& state) {
   const Plan& plan = gpt3(state.range(0), state.range(1) != 0);
-  const GroupMembers members(plan.graph);
-  const auto colours = group_colours(plan.graph, members, *plan.network);
-  const RankClasses classes = rank_classes(plan.graph, members, {}, colours);
-  GraphTables tables(plan.graph);
-  const DryRun dry = dry_run(plan.graph, members, classes, tables);
-  const Tape tape = record(plan.graph, members, classes, dry, tables);
+  const GroupMembers members(plan.graph());
+  const auto colours = group_colours(plan.graph(), members, *plan.network);
+  const RankClasses classes = rank_classes(plan.graph(), members, {}, colours);
+  const Tape tape = record(*plan.proven, classes);
   const FlatTape flat(tape);
-  const auto durations = entry_durations(tape, plan.graph, *plan.cost);
+  const auto durations = entry_durations(tape, plan.graph(), *plan.cost);
   const TapeOptions options;
   const auto part = [&] {
     switch (static_cast<Part>(state.range(2))) {
       case kMembers:
-        benchmark::DoNotOptimize(GroupMembers(plan.graph));
+        benchmark::DoNotOptimize(GroupMembers(plan.graph()));
         break;
       case kColours:
-        benchmark::DoNotOptimize(group_colours(plan.graph, members, *plan.network));
+        benchmark::DoNotOptimize(group_colours(plan.graph(), members, *plan.network));
         break;
       case kClasses:
-        benchmark::DoNotOptimize(rank_classes(plan.graph, members, {}, colours));
+        benchmark::DoNotOptimize(rank_classes(plan.graph(), members, {}, colours));
         break;
       case kDryRun: {
-        GraphTables fresh(plan.graph);
-        benchmark::DoNotOptimize(dry_run(plan.graph, members, classes, fresh));
+        const GraphTables fresh(plan.graph());
+        benchmark::DoNotOptimize(dry_run(plan.graph(), members, classes, fresh));
         break;
       }
       case kRecord:
-        benchmark::DoNotOptimize(record(plan.graph, members, classes, dry, tables));
+        benchmark::DoNotOptimize(record(*plan.proven, classes));
         break;
       case kDurations:
-        benchmark::DoNotOptimize(entry_durations(tape, plan.graph, *plan.cost));
+        benchmark::DoNotOptimize(entry_durations(tape, plan.graph(), *plan.cost));
         break;
       case kFlatten:
         benchmark::DoNotOptimize(FlatTape(tape));
@@ -331,13 +329,13 @@ void gpt_four_layers(benchmark::State& state) {
   static std::map<std::int64_t, Plan> plans;
   const std::int64_t ranks = state.range(0);
   Plan& plan = plans[ranks];
-  if (plan.graph.ranks.empty())
+  if (plan.graph().ranks.empty())
     plan = plan_of("gpt:layers=4,hidden=4096,heads=32", fmt::format("dp={} tp=8", ranks / 8), ranks,
                    1);
   const std::map<std::int64_t, double> smooth{{64, 0.23}, {256, 1.4}, {1024, 32}};
   const bool jitters = state.range(2) != 0;
   const double peer = jitters ? (ranks == 256 ? 2.75 : 0) : smooth.at(ranks);
-  simulate_once(state, plan.graph, *plan.cost, *plan.network, state.range(1) != 0,
+  simulate_once(state, plan.graph(), *plan.cost, *plan.network, state.range(1) != 0,
                 static_cast<double>(state.range(2)) / 100, 0, peer);
 }
 BENCHMARK(gpt_four_layers)

@@ -47,7 +47,7 @@ Candidate evaluate_strategy(const LogicalGraph& training, const Strategy& strate
                                          *models.network, *models.boxing, options)
                     : compile_and_report(training, strategy, global_batch, *models.cost,
                                          *models.network, options);
-  const PhysicalGraph& graph = expanded.graph;
+  const PhysicalGraph& graph = expanded.graph();
   stop();
   const PreparedGraph prepared(graph, *models.cost, *models.network);
   stop();

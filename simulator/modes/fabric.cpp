@@ -4,20 +4,11 @@
 
 #include "core/base/check.h"
 #include "core/costs/communication_volume.h"
+#include "core/graphs/meeting_members.h"
 
 #include <algorithm>
 
 namespace sextant {
-
-namespace {
-
-// What two halves or members must agree on.
-bool agree(const Communication& a, const Communication& b) {
-  return a.primitive == b.primitive && a.reduce == b.reduce && a.dtype == b.dtype &&
-         a.from == b.from && a.to == b.to;
-}
-
-}  // namespace
 
 Fabric::Fabric(const PhysicalGraph& graph, const NetworkModel& network, RankClasses classes,
                std::span<const std::int32_t> group_colours)
@@ -51,7 +42,7 @@ void Fabric::arrive(Arrival& arrival, std::int64_t ticket, Rank rank, RunId run,
     meeting.run = run;
     meeting.communication = &communication;
   }
-  require(agree(*meeting.communication, communication), ErrorCode::kInternal,
+  require(are_same(graph_, *meeting.communication, communication), ErrorCode::kInternal,
           "rank {} issues another communication in group '{}' than its peers, at occurrence {}",
           rank.value, graph_.groups[group.index()].name, occurrence);
   const MemberKey key{classes_.class_of[rank.index()], communication.group};

@@ -2,6 +2,7 @@
 
 #include "simulator/modes/jobs.h"
 
+#include "actor/protocol/proven_graph.h"
 #include "actor/protocol/rank_classes.h"
 #include "core/base/at.h"
 #include "core/base/check.h"
@@ -46,7 +47,7 @@ class JoinedJobs {
     offsets_.push_back({size_of(joined_.ranks), size_of(joined_.entries), size_of(joined_.waits),
                         size_of(joined_.meetings), size_of(joined_.calls), size_of(joined_.costs),
                         size_of(joined_.members), size_of(joined_.meeting_entries)});
-    tapes_.push_back(record(*job.graph, RankScope::kAllRanks));
+    tapes_.push_back(record(ProvenGraph(*job.graph), all_ranks(*job.graph)));
     const Tape& tape = tapes_.back();
     for (const Rank rank : tape.ranks) joined_.ranks.push_back(device_of(job, rank));
     add_entries(tape, offsets_.back());

@@ -31,13 +31,17 @@ std::vector<std::int32_t> colours_of_places(const Tape& tape, const CostModel& c
 
 }  // namespace
 
+PreparedBlocks::PreparedBlocks(const ProvenGraph& proven, const CostModel& cost,
+                               const NetworkModel& network, const SimulateOptions& options)
+    : proven_(proven),
+      prepared_(proven, cost, network, by_tape(options)),
+      colours_(colours_of_places(prepared_.tape(), cost)),
+      blocks_(std::make_unique<const BlockTape>(prepared_.flat(), proven.graph(), colours_,
+                                                options.window)) {}
+
 PreparedBlocks::PreparedBlocks(const PhysicalGraph& graph, const CostModel& cost,
                                const NetworkModel& network, const SimulateOptions& options)
-    : graph_(graph),
-      prepared_(graph, cost, network, by_tape(options)),
-      colours_(colours_of_places(prepared_.tape(), cost)),
-      blocks_(
-          std::make_unique<const BlockTape>(prepared_.flat(), graph, colours_, options.window)) {}
+    : PreparedBlocks(ProvenGraph(graph), cost, network, options) {}
 
 // Ranks of a class have one colour, and so have classes that had one: they share blocks.
 void PreparedBlocks::require_same_colours(const CostModel& cost) const {
@@ -60,15 +64,15 @@ PreparedBlocks::StepEnds PreparedBlocks::step_ends(const CostModel& cost,
   require(network.completes_together(), ErrorCode::kUsage,
           "block mode wants a network whose members complete together; use tape mode");
   require_same_colours(cost);
-  const std::vector<Duration> durations = block_durations(*blocks_, graph_, cost, network);
+  const std::vector<Duration> durations = block_durations(*blocks_, proven_.graph(), cost, network);
   std::optional<std::vector<Time>> ends =
       evaluate_blocks(*blocks_, durations, cost.launch_cost(), steps);
   if (ends) return {std::move(*ends), false};
   TapeOptions options;
   options.steps = steps;
   options.window = blocks_->window;
-  return {evaluate(prepared_.flat(), entry_durations(prepared_.tape(), graph_, cost), cost, network,
-                   options)
+  return {evaluate(prepared_.flat(), entry_durations(prepared_.tape(), proven_.graph(), cost), cost,
+                   network, options)
               .step_end,
           true};
 }

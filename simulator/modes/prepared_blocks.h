@@ -2,6 +2,7 @@
 // is what depends on the issue order and on which ranks behave alike, not on any duration.
 #pragma once
 
+#include "actor/protocol/proven_graph.h"
 #include "core/base/units.h"
 #include "core/costs/cost_model.h"
 #include "simulator/modes/prepared_graph.h"
@@ -18,6 +19,8 @@ namespace sextant {
 class PreparedBlocks {
  public:
   // As PreparedGraph, for `options.window`.
+  PreparedBlocks(const ProvenGraph& proven, const CostModel& cost, const NetworkModel& network,
+                 const SimulateOptions& options = {});
   PreparedBlocks(const PhysicalGraph& graph, const CostModel& cost, const NetworkModel& network,
                  const SimulateOptions& options = {});
 
@@ -45,7 +48,7 @@ class PreparedBlocks {
   void require_same_colours(const CostModel& cost) const;
   BlockUse use(bool fell_back) const;
 
-  const PhysicalGraph& graph_;
+  ProvenGraph proven_;
   PreparedGraph prepared_;
   std::vector<std::int32_t> colours_;  // by place, as they were
   std::unique_ptr<const BlockTape> blocks_;

@@ -7,36 +7,27 @@
 #include "simulator/modes/tape_mode.h"
 #include "simulator/modes/timed_mode.h"
 
+#include <utility>
+
 namespace sextant {
 
-namespace {
-
-std::shared_ptr<const GroupMembers> members_of(const PhysicalGraph& graph,
-                                               const std::shared_ptr<Rehearsal>& rehearsal) {
-  if (!rehearsal) return std::make_shared<const GroupMembers>(graph);
-  require(rehearsal->classes.class_of.size() == graph.ranks.size(), ErrorCode::kUsage,
-          "a rehearsal of {} ranks for a graph of {}", rehearsal->classes.class_of.size(),
-          graph.ranks.size());
-  return {rehearsal, &rehearsal->members};
-}
-
-}  // namespace
-
-PreparedGraph::PreparedGraph(const PhysicalGraph& graph, const CostModel& cost,
-                             const NetworkModel& network, const SimulateOptions& options,
-                             const std::shared_ptr<Rehearsal>& rehearsal)
-    : graph_(graph),
+PreparedGraph::PreparedGraph(ProvenGraph proven, const CostModel& cost, const NetworkModel& network,
+                             const SimulateOptions& options)
+    : proven_(std::move(proven)),
       folds_(folds(options)),
-      members_(members_of(graph, rehearsal)),
       classes_(classes_of(cost, network)),
-      tape_(std::make_unique<const Tape>(rehearsal ? record(graph, classes_, *rehearsal)
-                                                   : record(graph, *members_, classes_))),
+      tape_(std::make_unique<const Tape>(record(proven_, classes_))),
       flat_(*tape_) {}
 
+PreparedGraph::PreparedGraph(const PhysicalGraph& graph, const CostModel& cost,
+                             const NetworkModel& network, const SimulateOptions& options)
+    : PreparedGraph(ProvenGraph(graph), cost, network, options) {}
+
 RankClasses PreparedGraph::classes_of(const CostModel& cost, const NetworkModel& network) const {
-  if (!folds_) return all_ranks(graph_);
-  return rank_classes(graph_, *members_, rank_colours(graph_, cost),
-                      group_colours(graph_, *members_, network), member_order(network));
+  const PhysicalGraph& graph = proven_.graph();
+  if (!folds_) return all_ranks(graph);
+  return rank_classes(graph, proven_.members(), rank_colours(graph, cost),
+                      group_colours(graph, proven_.members(), network), member_order(network));
 }
 
 TapeTimes PreparedGraph::times(const CostModel& cost, const NetworkModel& network,
@@ -53,27 +44,27 @@ TapeTimes PreparedGraph::times(const CostModel& cost, const NetworkModel& networ
 
 TapeTimes PreparedGraph::evaluated(const CostModel& cost, const NetworkModel& network,
                                    const SimulateOptions& options) const {
-  return evaluate(flat_, entry_durations(*tape_, graph_, cost), cost, network,
+  return evaluate(flat_, entry_durations(*tape_, proven_.graph(), cost), cost, network,
                   tape_options(options));
 }
 
 Timeline PreparedGraph::timeline(const CostModel& cost, const NetworkModel& network,
                                  const SimulateOptions& options) const {
-  return timeline_of(graph_, *tape_, times(cost, network, options), classes_, options);
+  return timeline_of(proven_.graph(), *tape_, times(cost, network, options), classes_, options);
 }
 
 Timeline PreparedGraph::first_timeline(const CostModel& cost, const NetworkModel& network,
                                        const SimulateOptions& options) const {
-  return timeline_of(graph_, *tape_, evaluated(cost, network, options), classes_, options);
+  return timeline_of(proven_.graph(), *tape_, evaluated(cost, network, options), classes_, options);
 }
 
 Simulation PreparedGraph::simulation(const CostModel& cost, const TapeTimes& times,
                                      const SimulateOptions& options) const {
   if (options.keep_slices)
-    return simulation_of(graph_, cost, timeline_of(graph_, *tape_, times, classes_, options),
-                         options);
-  const Timeline outline = outline_of(graph_, *tape_, times, classes_, options);
-  return simulation_of(graph_, outline, parts_of(*tape_, times, outline.step_time()));
+    return simulation_of(proven_.graph(), cost,
+                         timeline_of(proven_.graph(), *tape_, times, classes_, options), options);
+  const Timeline outline = outline_of(proven_.graph(), *tape_, times, classes_, options);
+  return simulation_of(proven_.graph(), outline, parts_of(*tape_, times, outline.step_time()));
 }
 
 Simulation PreparedGraph::first_simulation(const CostModel& cost, const NetworkModel& network,

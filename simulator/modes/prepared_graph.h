@@ -3,7 +3,7 @@
 // on any duration: classes, dry run, recorded step.
 #pragma once
 
-#include "actor/protocol/dry_run.h"
+#include "actor/protocol/proven_graph.h"
 #include "actor/protocol/rank_classes.h"
 #include "actor/tapes/flat_tape.h"
 #include "actor/tapes/tape.h"
@@ -19,11 +19,12 @@ namespace sextant {
 
 class PreparedGraph {
  public:
-  // Folds as the options say, by what the models tell apart. `graph` outlives it; `rehearsal` is
-  // one of it, if there is one. Throws Error(kInfeasible) when the graph cannot run.
+  // Folds as the options say, by what the models tell apart.
+  PreparedGraph(ProvenGraph proven, const CostModel& cost, const NetworkModel& network,
+                const SimulateOptions& options = {});
+  // As above. `graph` outlives it. Throws Error(kInfeasible) when the graph cannot run.
   PreparedGraph(const PhysicalGraph& graph, const CostModel& cost, const NetworkModel& network,
-                const SimulateOptions& options = {},
-                const std::shared_ptr<Rehearsal>& rehearsal = nullptr);
+                const SimulateOptions& options = {});
 
   // What simulate() says in tape mode. Throws Error(kUsage) for other modes, for jitter or traffic
   // where it was prepared folded, and for models that tell ranks apart that it has folded.
@@ -52,9 +53,8 @@ class PreparedGraph {
                       const SimulateOptions& options) const;
   RankClasses classes_of(const CostModel& cost, const NetworkModel& network) const;
 
-  const PhysicalGraph& graph_;
+  ProvenGraph proven_;
   bool folds_;
-  std::shared_ptr<const GroupMembers> members_;
   RankClasses classes_;
   std::unique_ptr<const Tape> tape_;  // does not move: the flat one refers to it
   FlatTape flat_;

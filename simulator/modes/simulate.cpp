@@ -2,8 +2,6 @@
 
 #include "simulator/modes/simulate.h"
 
-#include "actor/protocol/dry_run.h"
-#include "actor/protocol/program_tables.h"
 #include "actor/protocol/rank_classes.h"
 #include "core/base/check.h"
 #include "simulator/modes/group_colours.h"
@@ -134,28 +132,31 @@ bool folds(const SimulateOptions& options) {
   return options.folded && options.jitter == 0 && !options.keep_traffic;
 }
 
-Timeline simulate_timeline(const PhysicalGraph& graph, const CostModel& cost,
-                           const NetworkModel& network, const SimulateOptions& options,
-                           const std::shared_ptr<Rehearsal>& rehearsal) {
+Timeline simulate_timeline(const ProvenGraph& proven, const CostModel& cost,
+                           const NetworkModel& network, const SimulateOptions& options) {
   validate(options);
   if (options.mode == SimulationMode::kTape)
-    return PreparedGraph(graph, cost, network, options, rehearsal)
-        .first_timeline(cost, network, options);
+    return PreparedGraph(proven, cost, network, options).first_timeline(cost, network, options);
   if (options.mode == SimulationMode::kBlock)
-    return PreparedBlocks(graph, cost, network, options).timeline(cost, network, options);
-  const GroupMembers members(graph);
+    return PreparedBlocks(proven, cost, network, options).timeline(cost, network, options);
+  const PhysicalGraph& graph = proven.graph();
   const std::vector<std::int32_t> ranks =
       folds(options) ? rank_colours(graph, cost) : std::vector<std::int32_t>{};
   if (options.mode == SimulationMode::kTimed)
-    return run_timed_mode(graph, members, ranks, folds(options), cost, network, options);
-  const std::vector<std::int32_t> groups =
-      folds(options) ? group_colours(graph, members, network) : std::vector<std::int32_t>{};
+    return run_timed_mode(proven, ranks, folds(options), cost, network, options);
+  const std::vector<std::int32_t> groups = folds(options)
+                                               ? group_colours(graph, proven.members(), network)
+                                               : std::vector<std::int32_t>{};
   const RankClasses classes =
-      folds(options) ? rank_classes(graph, members, ranks, groups, member_order(network))
+      folds(options) ? rank_classes(graph, proven.members(), ranks, groups, member_order(network))
                      : all_ranks(graph);
-  GraphTables tables(graph);
-  return run_step_mode(graph, dry_run(graph, members, classes, tables), classes, groups, cost,
-                       network, options);
+  return run_step_mode(proven, classes, groups, cost, network, options);
+}
+
+Timeline simulate_timeline(const PhysicalGraph& graph, const CostModel& cost,
+                           const NetworkModel& network, const SimulateOptions& options) {
+  validate(options);
+  return simulate_timeline(ProvenGraph(graph), cost, network, options);
 }
 
 Simulation simulation_of(const PhysicalGraph& graph, const Timeline& timeline,
@@ -182,14 +183,19 @@ Simulation simulation_of(const PhysicalGraph& graph, const CostModel& cost,
   return simulation;
 }
 
-Simulation simulate(const PhysicalGraph& graph, const CostModel& cost, const NetworkModel& network,
-                    const SimulateOptions& options, const std::shared_ptr<Rehearsal>& rehearsal) {
+Simulation simulate(const ProvenGraph& proven, const CostModel& cost, const NetworkModel& network,
+                    const SimulateOptions& options) {
   validate(options);
   if (options.mode == SimulationMode::kTape)
-    return PreparedGraph(graph, cost, network, options, rehearsal)
-        .first_simulation(cost, network, options);
-  return simulation_of(graph, cost, simulate_timeline(graph, cost, network, options, rehearsal),
+    return PreparedGraph(proven, cost, network, options).first_simulation(cost, network, options);
+  return simulation_of(proven.graph(), cost, simulate_timeline(proven, cost, network, options),
                        options);
+}
+
+Simulation simulate(const PhysicalGraph& graph, const CostModel& cost, const NetworkModel& network,
+                    const SimulateOptions& options) {
+  validate(options);
+  return simulate(ProvenGraph(graph), cost, network, options);
 }
 
 }  // namespace sextant

@@ -1,14 +1,13 @@
 // A physical graph in virtual time: step time, its parts, memory, trace.
 #pragma once
 
-#include "actor/protocol/dry_run.h"
+#include "actor/protocol/proven_graph.h"
 #include "core/costs/cost_model.h"
 #include "core/graphs/physical_graph.h"
 #include "simulator/costs/overlap.h"
 #include "simulator/steps/timeline.h"
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -71,16 +70,17 @@ struct SimulateOptions {
 };
 
 // Throws Error(kInfeasible) when the graph cannot run, Error(kUsage) for options without meaning.
-// Tape mode goes on from a rehearsal of the graph (actor/protocol/dry_run.h) where the compiler
-// left one.
 Simulation simulate(const PhysicalGraph& graph, const CostModel& cost, const NetworkModel& network,
-                    const SimulateOptions& options = {},
-                    const std::shared_ptr<Rehearsal>& rehearsal = nullptr);
+                    const SimulateOptions& options = {});
+// As above, of a graph that is known to run.
+Simulation simulate(const ProvenGraph& proven, const CostModel& cost, const NetworkModel& network,
+                    const SimulateOptions& options = {});
 
 // The times alone, of every rank that was simulated.
 Timeline simulate_timeline(const PhysicalGraph& graph, const CostModel& cost,
-                           const NetworkModel& network, const SimulateOptions& options = {},
-                           const std::shared_ptr<Rehearsal>& rehearsal = nullptr);
+                           const NetworkModel& network, const SimulateOptions& options = {});
+Timeline simulate_timeline(const ProvenGraph& proven, const CostModel& cost,
+                           const NetworkModel& network, const SimulateOptions& options = {});
 
 // What simulate() adds to the times: parts, memory, slices.
 Simulation simulation_of(const PhysicalGraph& graph, const CostModel& cost,

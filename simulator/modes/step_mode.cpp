@@ -36,34 +36,34 @@ void collect(const PhysicalGraph& graph, const SimDevice& device, RankTimeline& 
 
 }  // namespace
 
-Timeline run_step_mode(const PhysicalGraph& graph, const DryRun& dry_run,
-                       const RankClasses& classes, std::span<const std::int32_t> group_colours,
-                       const CostModel& cost, const NetworkModel& network,
-                       const SimulateOptions& options) {
+Timeline run_step_mode(const ProvenGraph& proven, const RankClasses& classes,
+                       std::span<const std::int32_t> group_colours, const CostModel& cost,
+                       const NetworkModel& network, const SimulateOptions& options) {
+  const PhysicalGraph& graph = proven.graph();
+  const std::shared_ptr<const DryRun> dry = proven.dry_run_of(classes);
   Fabric fabric(graph, network, classes, group_colours);
   IdleHostActors host;
-  GraphTables tables(graph);
   RuntimeOptions runtime_options;
   runtime_options.window = options.window;
   std::vector<std::unique_ptr<SimDevice>> devices;
   std::vector<RankRuntime> runtimes;
-  for (const Rank rank : dry_run.ranks) {
+  for (const Rank rank : dry->ranks) {
     devices.push_back(std::make_unique<SimDevice>(
         fabric, cost, SimDeviceOptions{options.jitter, options.seed, false}));
     devices.back()->prepare(graph, rank);
-    runtimes.emplace_back(graph, rank, tables.of(graph.ranks[rank.index()].program),
+    runtimes.emplace_back(graph, rank, proven.tables().of(graph.ranks[rank.index()].program),
                           *devices.back(), host, runtime_options);
   }
-  const std::map<Rank, std::size_t> index = index_by_rank(dry_run.ranks);
+  const std::map<Rank, std::size_t> index = index_by_rank(dry->ranks);
   for (std::int64_t step = 0; step < options.steps; ++step) {
     if (step + 1 == options.steps && options.keep_traffic) fabric.count_traffic();
-    for (const Issue& issue : dry_run.order) runtimes[index.at(issue.rank)].issue_next();
+    for (const Issue& issue : dry->order) runtimes[index.at(issue.rank)].issue_next();
   }
 
   Timeline timeline;
   timeline.traffic = fabric.traffic();
   timeline.step_end.resize(static_cast<std::size_t>(options.steps));
-  timeline.ranks = empty_timelines(dry_run.ranks, classes);
+  timeline.ranks = empty_timelines(dry->ranks, classes);
   timeline.place_of = classes.class_of;
   for (std::size_t i = 0; i < devices.size(); ++i) {
     collect(graph, *devices[i], timeline.ranks[i], timeline.step_end);

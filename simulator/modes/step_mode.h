@@ -1,7 +1,7 @@
 // The reference mode: the actors themselves, launch by launch, on SimDevices.
 #pragma once
 
-#include "actor/protocol/dry_run.h"
+#include "actor/protocol/proven_graph.h"
 #include "actor/protocol/rank_classes.h"
 #include "core/costs/cost_model.h"
 #include "simulator/modes/simulate.h"
@@ -12,10 +12,9 @@
 
 namespace sextant {
 
-// Runs the ranks of `dry_run` for `options.steps` steps, each issue in the dry run's global order.
-Timeline run_step_mode(const PhysicalGraph& graph, const DryRun& dry_run,
-                       const RankClasses& classes, std::span<const std::int32_t> group_colours,
-                       const CostModel& cost, const NetworkModel& network,
-                       const SimulateOptions& options);
+// Runs one rank of each class for `options.steps` steps, each issue in the dry run's global order.
+Timeline run_step_mode(const ProvenGraph& proven, const RankClasses& classes,
+                       std::span<const std::int32_t> group_colours, const CostModel& cost,
+                       const NetworkModel& network, const SimulateOptions& options);
 
 }  // namespace sextant

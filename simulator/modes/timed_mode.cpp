@@ -2,7 +2,6 @@
 
 #include "simulator/modes/timed_mode.h"
 
-#include "actor/protocol/dry_run.h"
 #include "core/base/check.h"
 #include "simulator/links/link_classes.h"
 #include "simulator/modes/group_colours.h"
@@ -51,15 +50,16 @@ MemberOrder member_order(const NetworkModel& network) {
   return network.completes_together() ? MemberOrder::kAlike : MemberOrder::kDistinct;
 }
 
-Timeline run_timed_mode(const PhysicalGraph& graph, const GroupMembers& members,
-                        std::span<const std::int32_t> rank_colours, bool folds,
-                        const CostModel& cost, const NetworkModel& network,
+Timeline run_timed_mode(const ProvenGraph& proven, std::span<const std::int32_t> rank_colours,
+                        bool folds, const CostModel& cost, const NetworkModel& network,
                         const SimulateOptions& options) {
+  const PhysicalGraph& graph = proven.graph();
   require(options.overlap.empty() || options.overlap.size() >= graph.ranks.size(),
           ErrorCode::kUsage, "overlap shares of {} ranks, the graph has {}", options.overlap.size(),
           graph.ranks.size());
-  const LinkClasses classes = classes_of(graph, members, rank_colours, folds, network, options);
-  const Tape tape = record(graph, members, classes.ranks);
+  const LinkClasses classes =
+      classes_of(graph, proven.members(), rank_colours, folds, network, options);
+  const Tape tape = record(proven, classes.ranks);
   const LinkDemands demands = link_demands(graph, tape, network, folds ? &classes : nullptr);
   const TimedTimes timed =
       evaluate_timed(tape, entry_durations(tape, graph, cost), cost, network, demands,

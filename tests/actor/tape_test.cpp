@@ -9,6 +9,7 @@
 #include "tests/support/graph_builder.h"
 #include "tests/support/one_thread.h"
 #include "tests/support/pipeline_graph.h"
+#include "tests/support/recorded_step.h"
 #include "tests/support/step_device.h"
 
 #include <doctest/doctest.h>
@@ -101,7 +102,7 @@ void check_equal(const PhysicalGraph& graph, const NetworkModel& network, const 
                         run, step);
       },
       step_options);
-  const Tape tape = record(graph, RankScope::kAllRanks);
+  const Tape tape = record_all_ranks(graph);
   const TapeTimes times =
       evaluate(tape, graph, entry_durations(tape, graph, cost), cost, network, options);
   REQUIRE(times.step_end == stepped.step_end);
@@ -212,8 +213,8 @@ TEST_CASE("folded equals unfolded on eight ranks, to the picosecond") {
     give_work(graph);
     const TestCost cost(50);
     const EqualNetwork network;
-    const Tape folded = record(graph);
-    const Tape all = record(graph, RankScope::kAllRanks);
+    const Tape folded = record_step(graph);
+    const Tape all = record_all_ranks(graph);
     CHECK(folded.ranks.size() == 4);
     CHECK(all.ranks.size() == 8);
     const TapeTimes folded_times =
@@ -251,8 +252,8 @@ TEST_CASE("a straggler splits its class before the run, and folded still equals 
     }
     return evaluate(tape, graph, durations, cost, network).step_end;
   };
-  const Tape all = record(graph, RankScope::kAllRanks);
-  const Tape folded = record(graph, members, classes);
+  const Tape all = record_all_ranks(graph);
+  const Tape folded = record(ProvenGraph(graph), classes);
   CHECK(with_straggler(folded) == with_straggler(all));
   CHECK(with_straggler(all) !=
         evaluate(all, graph, entry_durations(all, graph, cost), cost, network).step_end);
@@ -263,7 +264,7 @@ TEST_CASE("tape times are monotone in every duration") {
   give_work(graph);
   const TestCost cost(10);
   const RingNetwork network;
-  const Tape tape = record(graph);
+  const Tape tape = record_step(graph);
   const std::vector<Duration> base = entry_durations(tape, graph, cost);
   const TapeTimes times = evaluate(tape, graph, base, cost, network);
   for (std::size_t e = 0; e < base.size(); ++e) {
@@ -275,7 +276,8 @@ TEST_CASE("tape times are monotone in every duration") {
 }
 
 TEST_CASE("waits of the recorded step reach at most one step back, some of them across") {
-  const Tape tape = record(pipeline_graph({.stages = 3, .micro_batches = 5}));
+  const PhysicalGraph graph = pipeline_graph({.stages = 3, .micro_batches = 5});
+  const Tape tape = record_step(graph);
   bool crosses = false;
   for (const TapeEntry& entry : tape.entries) {
     for (std::int32_t w = entry.first_wait; w < entry.first_wait + entry.num_waits; ++w) {
@@ -310,7 +312,7 @@ TEST_CASE("the window lets the host run only so far ahead") {
   const PhysicalGraph graph = builder.graph();
   const TestCost cost(1);
   const EqualNetwork network;
-  const Tape tape = record(graph);
+  const Tape tape = record_step(graph);
   const auto fast_begins = [&](std::int64_t window, std::int64_t run_ahead) {
     TapeOptions options;
     options.steps = 1;

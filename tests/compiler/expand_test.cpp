@@ -8,6 +8,7 @@
 #include "compiler/expand/dump.h"
 #include "core/base/error.h"
 #include "tests/compiler/toy_chain.h"
+#include "tests/support/recorded_step.h"
 
 #include <doctest/doctest.h>
 
@@ -69,7 +70,7 @@ struct StepTimes {
   Duration first, steady;
 };
 StepTimes step_times(const PhysicalGraph& graph, const ToyNetwork& network = ToyNetwork()) {
-  const Tape tape = record(graph);
+  const Tape tape = testing::record_step(graph);
   const ToyCost cost;
   const std::vector<Duration> durations = entry_durations(tape, graph, cost);
   TapeOptions options;

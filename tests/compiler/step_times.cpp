@@ -2,6 +2,7 @@
 #include "tests/compiler/step_times.h"
 
 #include "actor/tapes/tape.h"
+#include "tests/support/recorded_step.h"
 
 #include <algorithm>
 
@@ -18,7 +19,7 @@ Duration LineNetwork::duration(const CollectiveCost& cost) const {
 }
 
 Time step_end(const PhysicalGraph& graph, const CostModel& cost, const NetworkModel& network) {
-  const Tape tape = record(graph);
+  const Tape tape = testing::record_step(graph);
   return evaluate(tape, graph, entry_durations(tape, graph, cost), cost, network, {})
       .step_end.back();
 }

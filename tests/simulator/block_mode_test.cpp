@@ -1,5 +1,6 @@
 // Blocks proven on compiled plans and on random pipelines: each step ends at the picosecond at
 // which the tape has it end, whatever the window is, and where blocks cannot know, they say so.
+#include "actor/protocol/proven_graph.h"
 #include "actor/protocol/rank_classes.h"
 #include "actor/tapes/flat_tape.h"
 #include "core/base/counter_rng.h"
@@ -57,9 +58,9 @@ class Checker {
   Checker(const PhysicalGraph& graph, const NetworkModel& network)
       : graph_(graph),
         network_(network),
-        members_(graph),
-        tape_(record(graph, members_,
-                     rank_classes(graph, members_, {}, group_colours(graph, members_, network)))),
+        tape_(record(ProvenGraph(graph),
+                     rank_classes(graph, GroupMembers(graph), {},
+                                  group_colours(graph, GroupMembers(graph), network)))),
         flat_(tape_) {}
 
   void cut(std::int64_t window) {
@@ -83,7 +84,6 @@ class Checker {
  private:
   const PhysicalGraph& graph_;
   const NetworkModel& network_;
-  GroupMembers members_;
   Tape tape_;
   FlatTape flat_;
   std::unique_ptr<BlockTape> blocks_;

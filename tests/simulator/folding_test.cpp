@@ -9,6 +9,7 @@
 #include "simulator/modes/group_colours.h"
 #include "simulator/modes/simulate.h"
 #include "tests/simulator/compiled_plans.h"
+#include "tests/support/recorded_step.h"
 
 #include <doctest/doctest.h>
 
@@ -59,8 +60,8 @@ std::size_t check_folded(const PhysicalGraph& graph, const CostModel& cost,
   const RankClasses classes =
       rank_classes(graph, members, colours_of(graph, cost), group_colours(graph, members, network),
                    network.completes_together() ? MemberOrder::kAlike : MemberOrder::kDistinct);
-  const Tape folded = record(graph, members, classes);
-  const Tape all = record(graph, RankScope::kAllRanks);
+  const Tape folded = record(ProvenGraph(graph), classes);
+  const Tape all = record_all_ranks(graph);
   const TapeTimes few = times_of(folded, graph, cost, network);
   const TapeTimes many = times_of(all, graph, cost, network);
   CHECK(few.step_end == many.step_end);
@@ -106,9 +107,9 @@ void check_step_equals_tape(const PhysicalGraph& graph, const CostModel& cost,
   const std::vector<Time> times = by_run(simulate_timeline(graph, cost, network, step));
   CHECK(by_run(simulate_timeline(graph, cost, network, tape)) == times);
   // Also from a dry run that is there, whose classes may be others.
-  const auto rehearsal = std::make_shared<Rehearsal>(graph);
-  CHECK(by_run(simulate_timeline(graph, cost, network, tape, rehearsal)) == times);
-  CHECK(by_run(simulate_timeline(graph, cost, network, tape, rehearsal)) == times);
+  const ProvenGraph proven(graph);
+  CHECK(by_run(simulate_timeline(proven, cost, network, tape)) == times);
+  CHECK(by_run(simulate_timeline(proven, cost, network, tape)) == times);
 }
 
 TEST_CASE(

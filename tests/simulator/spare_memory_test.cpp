@@ -78,25 +78,25 @@ TEST_CASE("where there is room no guard delays the step, and nothing else change
     CAPTURE(one.strategy);
     const ExpandedGraph tight = machine.expanded(one, std::nullopt);
     const ExpandedGraph roomy = machine.expanded(one, kPlenty);
-    const Duration without = machine.unguarded_step(tight.graph);
-    const Duration before = machine.step(tight.graph), after = machine.step(roomy.graph);
+    const Duration without = machine.unguarded_step(tight.graph());
+    const Duration before = machine.step(tight.graph()), after = machine.step(roomy.graph());
     CHECK(after <= before);
     CHECK(after.value - without.value <= without.value / 1000);
-    for (std::size_t p = 0; p < roomy.graph.programs.size(); ++p) {
-      const ArenaPlan& arena = roomy.graph.programs[p].arena;
-      CHECK(roomy.packed[p].tight == tight.graph.programs[p].arena.size);
+    for (std::size_t p = 0; p < roomy.graph().programs.size(); ++p) {
+      const ArenaPlan& arena = roomy.graph().programs[p].arena;
+      CHECK(roomy.packed()[p].tight == tight.graph().programs[p].arena.size);
       CHECK(arena.lower_bound <= arena.size);
     }
     if (before.value - without.value <= without.value / 2'000) {
-      CHECK(roomy.graph == tight.graph);
+      CHECK(roomy.graph() == tight.graph());
       continue;
     }
     ++delayed;
-    CHECK(roomy.graph != tight.graph);
+    CHECK(roomy.graph() != tight.graph());
     MESSAGE(fmt::format(
         "{}: guards cost {:.2f} % in {}, {:.2f} % in {}", one.strategy,
-        100.0 * (to_seconds(before) / to_seconds(without) - 1), to_text(largest(tight.graph)),
-        100.0 * (to_seconds(after) / to_seconds(without) - 1), to_text(largest(roomy.graph))));
+        100.0 * (to_seconds(before) / to_seconds(without) - 1), to_text(largest(tight.graph())),
+        100.0 * (to_seconds(after) / to_seconds(without) - 1), to_text(largest(roomy.graph()))));
   }
   CHECK(delayed >= 3);  // or nothing was tested
 }
@@ -106,17 +106,17 @@ TEST_CASE("a plan whose longer lives do not fit stays as tight as it was") {
   const PlanCase one = cases()[plan_cases().size()];
   const ExpandedGraph tight = machine.expanded(one, std::nullopt);
   const ExpandedGraph roomy = machine.expanded(one, kPlenty);
-  const Bytes needed = largest(roomy.graph);
-  REQUIRE(needed > largest(tight.graph));
-  CHECK(machine.expanded(one, ArenaRoom{needed, Bytes()}).graph == roomy.graph);
-  CHECK(machine.expanded(one, ArenaRoom{Bytes(), Bytes()}).graph == tight.graph);
+  const Bytes needed = largest(roomy.graph());
+  REQUIRE(needed > largest(tight.graph()));
+  CHECK(machine.expanded(one, ArenaRoom{needed, Bytes()}).graph() == roomy.graph());
+  CHECK(machine.expanded(one, ArenaRoom{Bytes(), Bytes()}).graph() == tight.graph());
   // A better packing may make do with less than `needed`, but not with less than lives at a time.
-  const Bytes least = tight.graph.programs[0].arena.lower_bound - Bytes(1);
-  CHECK(machine.expanded(one, ArenaRoom{least, Bytes()}).graph == tight.graph);
+  const Bytes least = tight.graph().programs[0].arena.lower_bound - Bytes(1);
+  CHECK(machine.expanded(one, ArenaRoom{least, Bytes()}).graph() == tight.graph());
   // Communicators take room as well: every rank of this plan is in one group.
   const Bytes each = needed - least;
-  CHECK(machine.expanded(one, ArenaRoom{needed + each, each}).graph == roomy.graph);
-  CHECK(machine.expanded(one, ArenaRoom{needed, each}).graph == tight.graph);
+  CHECK(machine.expanded(one, ArenaRoom{needed + each, each}).graph() == roomy.graph());
+  CHECK(machine.expanded(one, ArenaRoom{needed, each}).graph() == tight.graph());
 }
 
 }  // namespace
