@@ -1,3 +1,4 @@
+// Each table and each list of waits is made once: whoever asks first makes it, others wait for it.
 #include "actor/protocol/graph_tables.h"
 
 namespace sextant {

@@ -1,3 +1,4 @@
+// Members, classes and dry run in the order in which each needs the one before.
 #include "actor/protocol/proven_graph.h"
 
 #include <utility>
