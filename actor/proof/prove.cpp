@@ -1,3 +1,4 @@
+// Rules first, then the dry run and the byte order of every program side by side.
 #include "actor/proof/prove.h"
 
 #include "actor/bytes/byte_order.h"
