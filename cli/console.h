@@ -20,6 +20,11 @@ struct CommonOptions {
   std::uint64_t seed = 0;
   std::string out;  // folder; empty: nothing is written
   bool overwrite = false;
+  std::int64_t threads = 0;  // that compile and check; 0: one per core
+  bool dry_run = false;
+  std::string config;            // file with values for options
+  std::vector<std::string> set;  // "search.top=5"
+  bool print_config = false;
 };
 
 class Console {

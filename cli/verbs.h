@@ -1,7 +1,8 @@
-// What each verb takes and does; main.cpp turns the command line into these.
+// The verbs of the program, arguments that several files share, and texts that several verbs print.
 #pragma once
 
 #include "cli/console.h"
+#include "cli/verb.h"
 #include "cli/workflow.h"
 
 #include <nlohmann/json_fwd.hpp>
@@ -27,7 +28,6 @@ struct SearchArguments {
 // Plans in a row without a better one, or a gap, with which a search without time limit ends.
 inline constexpr std::int64_t kPatience = 24;
 inline constexpr double kEnoughGap = 0.01;
-void run_search(const SearchArguments& arguments, const CommonOptions& common, Console& console);
 // What `search` does instead with `words_problem`.
 void run_words_problem(const SearchArguments& arguments, const CommonOptions& common,
                        Console& console);
@@ -51,31 +51,6 @@ struct SimulateArguments {
   std::string mode = "tape";
   double jitter = 0;
 };
-void run_simulate(const SimulateArguments& arguments, const CommonOptions& common,
-                  Console& console);
-
-struct ExplainArguments {
-  JobArguments job;
-  std::string name;      // operator or tensor; empty: the boxing of the whole plan
-  std::string why_not;   // "tp=8"
-  std::string dump;      // "staged": the whole graph as text
-  std::string graphviz;  // file for the staged graph
-};
-void run_explain(const ExplainArguments& arguments, const CommonOptions& common, Console& console);
-
-struct BoxingArguments {
-  std::string from, to;  // "(S(0), B)@[dp=2, tp=2]"
-  std::string shape;
-  std::string dtype = "f32";
-  std::string to_dtype, reduce_dtype;  // empty: nothing asked
-  std::string cluster;
-  std::string objective;  // "time" or "bytes"; empty: time with a cluster, else bytes
-  std::int64_t top = 5;
-  bool pairs = false;
-};
-void run_boxing(const BoxingArguments& arguments, const CommonOptions& common, Console& console);
-
-void run_check(const JobArguments& job, const CommonOptions& common, Console& console);
 
 inline constexpr const char* kDefaultQueues = "asynchronous";
 inline constexpr const char* kDefaultKernels = "fast";
@@ -96,68 +71,24 @@ struct RunArguments {
   std::int64_t profile = 0;
   std::optional<double> learning_rate;  // nothing: the plan's
 };
-void run_run(const RunArguments& arguments, const CommonOptions& common, Console& console);
 
-struct ExportArguments {
-  JobArguments job;
-  std::string data;  // text file or folder; empty: weights alone
-  std::int64_t steps = 20;
-};
-void run_export(const ExportArguments& arguments, const CommonOptions& common, Console& console);
-
-struct CompareArguments {
-  std::string plan;
-  std::string run;  // folder written by `run`
-};
-void run_compare(const CompareArguments& arguments, const CommonOptions& common, Console& console);
-
-struct AccuracyArguments {
-  std::string data;   // folder of the measurements; empty: $SEXTANT_SHARED/data or ../shared/data
-  std::string group;  // part of a name; empty: all
-};
-void run_accuracy(const AccuracyArguments& arguments, const CommonOptions& common,
-                  Console& console);
-
-struct ModelShowArguments {
-  std::string model;
-  std::optional<std::int64_t> sequence;
-};
-void run_model_show(const ModelShowArguments& arguments, const CommonOptions& common,
-                    Console& console);
-
-// Without a strategy the settings alone.
-void run_strategy_show(const std::string& strategy, const CommonOptions& common, Console& console);
-
-struct ClusterBenchArguments {
-  std::string backend = "cuda";    // or cpu
-  std::string base;                // what is not measured; empty: dgx-h100:nodes=1, or cpu
-  std::string dtype;               // empty: bf16, of a CPU f32
-  std::string date;                // of the measurement; empty: today
-  std::string output;              // file; empty: cluster.json in the folder for results
-  std::vector<std::string> steps;  // "gpt2-medium:16x1024": training steps to measure launches of
-  std::string matmul_cache;        // file
-  std::string gpus;                // "0,1", the first measured as a device; empty: all
-};
-void run_cluster_bench(const ClusterBenchArguments& arguments, const CommonOptions& common,
-                       Console& console);
-void run_cluster_show(const std::string& cluster, const CommonOptions& common, Console& console);
-
-struct ClusterDetectArguments {
-  std::string base;    // CLUSTER with the devices' figures; empty: known by their names
-  std::string output;  // file; empty: standard output
-};
-void run_cluster_detect(const ClusterDetectArguments& arguments, const CommonOptions& common,
-                        Console& console);
-
-struct ClusterImportArguments {
-  std::string file;        // of another program
-  std::string base;        // CLUSTER with what the file does not say; empty: none
-  std::int64_t nodes = 0;  // 0: as many as the file says
-  std::string output;      // file; empty: standard output
-};
-void run_cluster_import(const ClusterImportArguments& arguments, const CommonOptions& common,
-                        Console& console);
-void run_doctor(const CommonOptions& common, Console& console);
+// Each in a file of `commands`, with its options.
+Verb search_verb();
+Verb simulate_verb();
+Verb explain_verb();
+Verb boxing_verb();
+Verb check_verb();
+Verb run_verb();
+Verb export_verb();
+Verb compare_verb();
+Verb model_show_verb();
+Verb strategy_show_verb();
+Verb cluster_show_verb();
+Verb cluster_import_verb();
+Verb cluster_detect_verb();
+Verb cluster_bench_verb();
+Verb experiment_accuracy_verb();
+Verb doctor_verb();
 
 // Texts and JSON that several verbs print.
 std::string percent(double fraction);

@@ -1,5 +1,6 @@
 // `sextant boxing`: how one tensor gets from one layout to another, step by step, what each step
 // moves between which devices, and the ways that lost.
+#include "cli/verb.h"
 #include "cli/verbs.h"
 #include "cli/workflow.h"
 #include "core/base/check.h"
@@ -13,10 +14,22 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <memory>
 #include <sstream>
 
 namespace sextant {
 namespace {
+
+struct BoxingArguments {
+  std::string from, to;  // "(S(0), B)@[dp=2, tp=2]"
+  std::string shape;
+  std::string dtype = "f32";
+  std::string to_dtype, reduce_dtype;  // empty: nothing asked
+  std::string cluster;
+  std::string objective;  // "time" or "bytes"; empty: time with a cluster, else bytes
+  std::int64_t top = 5;
+  bool pairs = false;
+};
 
 using Json = nlohmann::ordered_json;
 
@@ -352,8 +365,6 @@ auto naming_both_sides(const BoxingArguments& arguments, const Work& work) {
   }
 }
 
-}  // namespace
-
 void run_boxing(const BoxingArguments& arguments, const CommonOptions& common, Console& console) {
   require(arguments.top >= 0, ErrorCode::kUsage, "--top must not be negative, but is {}",
           arguments.top);
@@ -369,6 +380,42 @@ void run_boxing(const BoxingArguments& arguments, const CommonOptions& common, C
   if (arguments.pairs) say_pairs(reports, console);
   // Thousands of devices have millions of pairs: nobody builds that document to throw it away.
   if (common.json) console.document("boxing", document_of(plans, reports, question));
+}
+
+}  // namespace
+
+Verb boxing_verb() {
+  const auto arguments = std::make_shared<BoxingArguments>();
+  BoxingArguments& a = *arguments;
+  return {
+      .path = "boxing",
+      .text = "How a tensor gets from one layout to another, and the ways that lost",
+      .examples =
+          "Examples:\n"
+          "  sextant boxing \"(S(0),B)@[dp=2,tp=2]\" \"(B,S(1))@[dp=2,tp=2]\" --shape 5x7 --dtype "
+          "bf16\n"
+          "  sextant boxing \"P@[x=8]\" \"B@[y=8]{8-15}\" --shape 4096x4096 -c dgx-h100:nodes=2 "
+          "--json\n"
+          "Words on a placement: (S(0), B)@[dp=2, tp=2], one word per mesh axis: S(dim), B,\n"
+          "  P(sum|max|min). Devices are 0, 1, 2, ... unless listed behind: {4-7} or {0, 2, 1, 3}",
+      .options =
+          {
+              {"from", &a.from, "words on a placement", true},
+              {"to", &a.to, "words on a placement", true},
+              {"--shape", &a.shape, "of the whole tensor, 5x7; () for a scalar", true},
+              {"--dtype", &a.dtype, "of its elements (default: f32)"},
+              {"--to-dtype", &a.to_dtype, "of its elements afterwards (default: the same)"},
+              {"--reduce-dtype", &a.reduce_dtype,
+               "in which reductions run (default: the wider of both)"},
+              {"-c,--cluster", &a.cluster, "file or dgx-h100:nodes=N, cpu:ranks=N, ..."},
+              {"--objective", &a.objective,
+               "time or bytes (default: time with a cluster, else bytes)"},
+              {"--top", &a.top, "ways that lost to show"},
+              {"--pairs", &a.pairs, "bytes from device to device"},
+          },
+      .action = [arguments](const CommonOptions& common, Console& console) {
+        run_boxing(*arguments, common, console);
+      }};
 }
 
 }  // namespace sextant

@@ -1,6 +1,7 @@
 // `sextant check`: static proof that a plan is whole, fits and cannot deadlock.
 #include "actor/proof/prove.h"
 #include "cli/sections/plan_notes.h"
+#include "cli/verb.h"
 #include "cli/verbs.h"
 #include "core/base/check.h"
 #include "core/text/counted_text.h"
@@ -11,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <memory>
 
 namespace sextant {
 namespace {
@@ -26,8 +28,6 @@ std::size_t count_guards(const PhysicalGraph& graph) {
   for (const RankProgram& program : graph.programs) guards += program.guards.size();
   return guards;
 }
-
-}  // namespace
 
 void run_check(const JobArguments& arguments, const CommonOptions&, Console& console) {
   PlannedJob planned = load_planned_job(arguments);
@@ -66,6 +66,23 @@ void run_check(const JobArguments& arguments, const CommonOptions&, Console& con
                              {"idle_devices", use.idle.size()},
                              {"axes", axes_json(use)},
                              {"notes", notes}});
+}
+
+}  // namespace
+
+Verb check_verb() {
+  const auto arguments = std::make_shared<JobArguments>();
+  JobArguments& a = *arguments;
+  return {.path = "check",
+          .text = "Prove that a plan is whole, fits and cannot deadlock",
+          .examples =
+              "Examples:\n  sextant check plan.json\n"
+              "  sextant check gpt2-124m -c dgx-h100:nodes=1 --strategy \"pp=4 schedule=zb-h1\" "
+              "--global-batch 8",
+          .options = job_options(a, true),
+          .action = [arguments](const CommonOptions& common, Console& console) {
+            run_check(*arguments, common, console);
+          }};
 }
 
 }  // namespace sextant

@@ -1,8 +1,10 @@
 // `sextant cluster bench`: a cluster file with what this machine's GPU, or its CPU, was measured to
 // do.
 #include "backends/cpu/machine_load.h"
+#include "cli/dry_run.h"
 #include "cli/gpu_list.h"
 #include "cli/runs/run_backend.h"
+#include "cli/verb.h"
 #include "cli/verbs.h"
 #include "core/base/check.h"
 #include "core/text/counted_text.h"
@@ -23,11 +25,23 @@
 #include <nlohmann/json.hpp>
 
 #include <ctime>
+#include <memory>
 #include <optional>
 #include <utility>
 
 namespace sextant {
 namespace {
+
+struct ClusterBenchArguments {
+  std::string backend = "cuda";    // or cpu
+  std::string base;                // what is not measured; empty: dgx-h100:nodes=1, or cpu
+  std::string dtype;               // empty: bf16, of a CPU f32
+  std::string date;                // of the measurement; empty: today
+  std::string output;              // file; empty: cluster.json in the folder for results
+  std::vector<std::string> steps;  // "gpt2-medium:16x1024": training steps to measure launches of
+  std::string matmul_cache;        // file
+  std::string gpus;                // "0,1", the first measured as a device; empty: all
+};
 
 // Kernels of all kinds that decoders have, small and middling: what a model that was not asked for
 // lies between.
@@ -151,6 +165,10 @@ void bench_cpu(const ClusterBenchArguments& arguments, const CommonOptions& comm
   std::vector<std::string> texts = kUsualSteps;
   texts.insert(texts.end(), arguments.steps.begin(), arguments.steps.end());
   const std::vector<BenchedStep> steps = steps_of(texts, base, dtype);
+  if (common.dry_run)
+    return say_dry_run("cluster_bench",
+                       fmt::format("measure this CPU with {}", counted(base.num_devices(), "rank")),
+                       {path}, console);
   const PhysicalGraph launches = step_of_launches(base);
   const LoadWatch watch;
   CpuBench bench({.ranks = base.num_devices(), .cores = usable_cores()});
@@ -287,6 +305,9 @@ void bench_cuda(const ClusterBenchArguments& arguments, const CommonOptions& com
   const std::string path = path_of(arguments, common);
   const std::vector<int> gpus = benched_gpus(arguments);
   const Cluster base = load_cluster(arguments.base.empty() ? "dgx-h100:nodes=1" : arguments.base);
+  if (common.dry_run)
+    return say_dry_run("cluster_bench", fmt::format("measure {}", counted(gpus.size(), "GPU")),
+                       {path}, console);
   CudaOptions options;
   options.device = gpus.front();
   options.tune_matmuls = true;
@@ -319,8 +340,6 @@ void bench_cuda(const ClusterBenchArguments&, const CommonOptions&, Console&) {
 
 #endif
 
-}  // namespace
-
 void run_cluster_bench(const ClusterBenchArguments& arguments, const CommonOptions& common,
                        Console& console) {
   require(arguments.backend == "cpu" || arguments.backend == "cuda", ErrorCode::kUsage,
@@ -329,6 +348,42 @@ void run_cluster_bench(const ClusterBenchArguments& arguments, const CommonOptio
     bench_cpu(arguments, common, console);
   else
     bench_cuda(arguments, common, console);
+}
+
+}  // namespace
+
+Verb cluster_bench_verb() {
+  const auto arguments = std::make_shared<ClusterBenchArguments>();
+  ClusterBenchArguments& a = *arguments;
+  return {
+      .path = "cluster bench",
+      .text = "Measure this machine's GPUs or CPU: a cluster file",
+      .examples =
+          "Examples:\n  sextant cluster bench --step gpt2-medium:16x1024 -o h200.json\n"
+          "  sextant cluster bench --base hgx-h200:nodes=1 --gpus 0,1 -o two.json\n"
+          "  sextant cluster bench --backend cpu --base cpu:ranks=4 -o here.json",
+      .options =
+          {
+              {"--backend", &a.backend, "cuda (default) or cpu"},
+              {"-o,--output", &a.output,
+               "cluster file to write (or --out: a folder for cluster.json)"},
+              {"--base", &a.base,
+               "what is not measured: peaks, links, counts (dgx-h100:nodes=1; cpu: ranks and "
+               "memory of cpu:ranks=4)"},
+              {"--dtype", &a.dtype, "of products and tensors (bf16; cpu: f32)"},
+              {"--date", &a.date, "when this is: goes into the file (today)"},
+              {"--step", &a.steps,
+               "MODEL:BATCHxSEQUENCE, a training step of one device whose launches to "
+               "measure; repeatable"},
+              {"--gpus", &a.gpus,
+               "cuda: numbers of the GPUs, the first for kernels, all for links (default: all)"},
+              {"--matmul-cache", &a.matmul_cache,
+               "file that keeps which algorithms were measured to be fast"},
+          },
+      .action = [arguments](const CommonOptions& common,
+                            Console& console) { run_cluster_bench(*arguments, common, console); },
+      .writes_results = true,
+      .has_dry_run = true};
 }
 
 }  // namespace sextant

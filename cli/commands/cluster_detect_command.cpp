@@ -1,6 +1,7 @@
 // `sextant cluster detect`: what the driver and NCCL say of this machine, as a cluster file.
 #include "cli/machine_gpus.h"
 #include "cli/sections/imported_section.h"
+#include "cli/verb.h"
 #include "cli/verbs.h"
 #include "core/base/check.h"
 #include "core/text/counted_text.h"
@@ -15,12 +16,18 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace sextant {
 namespace {
+
+struct ClusterDetectArguments {
+  std::string base;    // CLUSTER with the devices' figures; empty: known by their names
+  std::string output;  // file; empty: standard output
+};
 
 // Figures of the GPUs from the base, or by their name; nothing: the import assumes some.
 std::optional<Cluster> devices_of(const ClusterDetectArguments& arguments,
@@ -70,8 +77,6 @@ void require_one_kind(const std::vector<MachineGpu>& gpus) {
             gpu.name);
 }
 
-}  // namespace
-
 void run_cluster_detect(const ClusterDetectArguments& arguments, const CommonOptions& common,
                         Console& console) {
   require_different_files({{"--base", arguments.base}, {"--output", arguments.output}});
@@ -107,6 +112,27 @@ void run_cluster_detect(const ClusterDetectArguments& arguments, const CommonOpt
                     {"driver", gpus.front().driver},
                     {"notes", imported.notes},
                     {"cluster", nlohmann::ordered_json::parse(to_json_text(cluster))}});
+}
+
+}  // namespace
+
+Verb cluster_detect_verb() {
+  const auto arguments = std::make_shared<ClusterDetectArguments>();
+  ClusterDetectArguments& a = *arguments;
+  return {.path = "cluster detect",
+          .text = "This machine's GPUs and links as a cluster file, nothing measured",
+          .examples =
+              "Examples:\n  sextant cluster detect -o here.json\n"
+              "  sextant cluster detect --base hgx-h200 -o here.json",
+          .options =
+              {
+                  {"--base", &a.base,
+                   "cluster with the figures of the GPUs (default: known by their names)"},
+                  {"-o,--output", &a.output, "cluster file to write (default: print it)"},
+              },
+          .action = [arguments](const CommonOptions& common, Console& console) {
+            run_cluster_detect(*arguments, common, console);
+          }};
 }
 
 }  // namespace sextant

@@ -1,5 +1,6 @@
 // `sextant cluster import`: files of other programs as cluster files.
 #include "cli/sections/imported_section.h"
+#include "cli/verb.h"
 #include "cli/verbs.h"
 #include "core/base/check.h"
 #include "core/text/json_reader.h"
@@ -9,11 +10,19 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include <memory>
 #include <optional>
 #include <string>
 
 namespace sextant {
 namespace {
+
+struct ClusterImportArguments {
+  std::string file;        // of another program
+  std::string base;        // CLUSTER with what the file does not say; empty: none
+  std::int64_t nodes = 0;  // 0: as many as the file says
+  std::string output;      // file; empty: standard output
+};
 
 Cluster with_nodes(Cluster cluster, std::int64_t nodes, const std::string& file) {
   if (nodes == 0) return cluster;
@@ -23,8 +32,6 @@ Cluster with_nodes(Cluster cluster, std::int64_t nodes, const std::string& file)
     fail(ErrorCode::kUsage, "--nodes {}: {}: {}", nodes, file, message);
   return cluster;
 }
-
-}  // namespace
 
 void run_cluster_import(const ClusterImportArguments& arguments, const CommonOptions& common,
                         Console& console) {
@@ -46,6 +53,32 @@ void run_cluster_import(const ClusterImportArguments& arguments, const CommonOpt
                     {"file", arguments.output},
                     {"notes", imported.notes},
                     {"cluster", nlohmann::ordered_json::parse(to_json_text(cluster))}});
+}
+
+}  // namespace
+
+Verb cluster_import_verb() {
+  const auto arguments = std::make_shared<ClusterImportArguments>();
+  ClusterImportArguments& a = *arguments;
+  return {
+      .path = "cluster import",
+      .text = "A file of another program as a cluster file, with what it leaves open",
+      .examples =
+          "Examples:\n  sextant cluster import topo.xml --base hgx-h200 --nodes 4 -o cluster.json\n"
+          "  sextant cluster import all_reduce.json --base cluster.json -o calibrated.json\n"
+          "Understood: NCCL topology and graph XML, `nvidia-smi topo -m`, nccl-tests JSON (-J),\n"
+          "  ASTRA-sim analytical YAML, Calculon and LLMCompass JSON; -c takes them too",
+      .options =
+          {
+              {"file", &a.file, "of another program", true},
+              {"--base", &a.base,
+               "cluster with what the file does not say: devices, or the links to calibrate"},
+              {"--nodes", &a.nodes, "so many nodes of that kind"},
+              {"-o,--output", &a.output, "cluster file to write (default: print it)"},
+          },
+      .action = [arguments](const CommonOptions& common, Console& console) {
+        run_cluster_import(*arguments, common, console);
+      }};
 }
 
 }  // namespace sextant

@@ -1,4 +1,5 @@
 // `sextant cluster show`: every number of a cluster with where it comes from.
+#include "cli/verb.h"
 #include "cli/verbs.h"
 #include "core/text/counted_text.h"
 #include "simulator/cluster_files/cluster_file.h"
@@ -8,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -102,8 +104,6 @@ class Listing {
   Console& console_;
 };
 
-}  // namespace
-
 void run_cluster_show(const std::string& argument, const CommonOptions&, Console& console) {
   const Cluster cluster = load_cluster(argument);
   Listing listing(console);
@@ -124,6 +124,25 @@ void run_cluster_show(const std::string& argument, const CommonOptions&, Console
   }
   console.document("cluster_show",
                    {{"cluster", nlohmann::ordered_json::parse(to_json_text(cluster))}});
+}
+
+}  // namespace
+
+Verb cluster_show_verb() {
+  const auto arguments = std::make_shared<std::string>();
+  std::string& a = *arguments;
+  return {
+      .path = "cluster show",
+      .text = "Figures of a cluster and where they come from",
+      .examples =
+          "Examples:\n  sextant cluster show dgx-h100:nodes=4\n  sextant cluster show cpu:ranks=4",
+      .options =
+          {
+              {"cluster", &a, "file or built-in", true},
+          },
+      .action = [arguments](const CommonOptions& common, Console& console) {
+        run_cluster_show(*arguments, common, console);
+      }};
 }
 
 }  // namespace sextant

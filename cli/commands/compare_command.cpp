@@ -2,6 +2,7 @@
 #include "backends/cpu/machine_load.h"
 #include "cli/runs/run_backend.h"
 #include "cli/runs/run_record.h"
+#include "cli/verb.h"
 #include "cli/verbs.h"
 #include "core/base/check.h"
 #include "core/base/quantile.h"
@@ -16,11 +17,17 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace sextant {
 namespace {
+
+struct CompareArguments {
+  std::string plan;
+  std::string run;  // folder written by `run`
+};
 
 using Json = nlohmann::ordered_json;
 
@@ -189,8 +196,6 @@ void say_operators(const Comparison& comparison, const std::vector<OperatorRow>&
                             100 * *error));
 }
 
-}  // namespace
-
 void run_compare(const CompareArguments& arguments, const CommonOptions&, Console& console) {
   JobArguments job;
   job.plan_or_model = arguments.plan;
@@ -266,6 +271,25 @@ void run_compare(const CompareArguments& arguments, const CommonOptions&, Consol
        {"figures", figures},
        {"message_order_equal",
         has_order(record) ? Json(timeline.issued == record.issued) : Json()}});
+}
+
+}  // namespace
+
+Verb compare_verb() {
+  const auto arguments = std::make_shared<CompareArguments>();
+  CompareArguments& a = *arguments;
+  return {.path = "compare",
+          .text = "Predicted beside measured",
+          .examples =
+              "Examples:\n  sextant compare plan.json run\n  sextant compare plan.json run --json",
+          .options =
+              {
+                  {"plan", &a.plan, "plan file", true},
+                  {"run", &a.run, "folder that `run --out` wrote", true},
+              },
+          .action = [arguments](const CommonOptions& common, Console& console) {
+            run_compare(*arguments, common, console);
+          }};
 }
 
 }  // namespace sextant

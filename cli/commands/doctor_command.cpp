@@ -1,4 +1,5 @@
 // `sextant doctor`: what works on this machine.
+#include "cli/verb.h"
 #include "cli/verbs.h"
 
 #ifdef SEXTANT_HAS_CUDA
@@ -26,8 +27,6 @@ std::string cuda_text() {
 #endif
 }
 
-}  // namespace
-
 void run_doctor(const CommonOptions&, Console& console) {
   const unsigned cores = std::thread::hardware_concurrency();
 #ifdef SEXTANT_HAS_BLAS
@@ -49,6 +48,16 @@ void run_doctor(const CommonOptions&, Console& console) {
   console.document(
       "doctor",
       {{"hardware_threads", cores}, {"blas", blas}, {"cuda", cuda_text()}, {"checked", checked}});
+}
+
+}  // namespace
+
+Verb doctor_verb() {
+  return {.path = "doctor",
+          .text = "What works on this machine",
+          .examples = "Examples:\n  sextant doctor\n  sextant doctor --json",
+          .options = {},
+          .action = run_doctor};
 }
 
 }  // namespace sextant

@@ -1,6 +1,9 @@
 // `sextant experiment NAME`: sweeps that write results, a table and a picture.
+#include "cli/dry_run.h"
+#include "cli/verb.h"
 #include "cli/verbs.h"
 #include "core/base/check.h"
+#include "core/text/counted_text.h"
 #include "core/text/json_reader.h"
 #include "experiments/accuracy/collectives.h"
 #include "experiments/accuracy/report.h"
@@ -10,9 +13,15 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 
 namespace sextant {
 namespace {
+
+struct AccuracyArguments {
+  std::string data;   // folder of the measurements; empty: $SEXTANT_SHARED/data or ../shared/data
+  std::string group;  // part of a name; empty: all
+};
 
 using Json = nlohmann::ordered_json;
 
@@ -141,15 +150,20 @@ void report_collectives(const std::string& folder, const CommonOptions& common,
   write_file_whole(common.out + "/collectives.md", table);
 }
 
-}  // namespace
+// Of a whole run.
+const std::vector<std::string> kResults = {"results.jsonl", "accuracy.md", "accuracy.svg",
+                                           "collectives.jsonl", "collectives.md"};
 
 void run_accuracy(const AccuracyArguments& arguments, const CommonOptions& common,
                   Console& console) {
-  require_results_folder(common, {"results.jsonl", "accuracy.md", "accuracy.svg",
-                                  "collectives.jsonl", "collectives.md"});
+  require_results_folder(common, kResults);
   std::vector<Observation> runs = read_collections(data_folder(arguments.data));
   keep_group(runs, arguments.group);
   const std::size_t total = runs.size();
+  if (common.dry_run)
+    return say_dry_run("experiment_accuracy",
+                       fmt::format("compare with {}", counted(total, "published or measured run")),
+                       in_results(common, kResults), console);
   const auto rows = compare(std::move(runs), [&](std::size_t done) {
     console.progress(fmt::format("{} of {} rows", done, total));
   });
@@ -166,6 +180,28 @@ void run_accuracy(const AccuracyArguments& arguments, const CommonOptions& commo
   Json body = {{"groups", Json::array()}};
   for (const GroupReport& group : groups) body["groups"].push_back(group_json(group));
   console.document("experiment_accuracy", body);
+}
+
+}  // namespace
+
+Verb experiment_accuracy_verb() {
+  const auto arguments = std::make_shared<AccuracyArguments>();
+  AccuracyArguments& a = *arguments;
+  return {.path = "experiment accuracy",
+          .text = "Predicted against published and measured runs",
+          .examples =
+              "Examples:\n  sextant experiment accuracy --out accuracy\n"
+              "  sextant experiment accuracy --data FOLDER --group vtrain-multi",
+          .options =
+              {
+                  {"--data", &a.data,
+                   "folder with the measurements ($SEXTANT_SHARED/data, ../shared/data)"},
+                  {"--group", &a.group, "part of a group's name (all)"},
+              },
+          .action = [arguments](const CommonOptions& common,
+                                Console& console) { run_accuracy(*arguments, common, console); },
+          .writes_results = true,
+          .has_dry_run = true};
 }
 
 }  // namespace sextant

@@ -2,6 +2,7 @@
 // operators and tensors; and what another choice would have cost.
 #include "cli/runs/run_record.h"
 #include "cli/sections/plan_notes.h"
+#include "cli/verb.h"
 #include "cli/verbs.h"
 #include "cli/work_watch.h"
 #include "compiler/words/boxing_causes.h"
@@ -16,6 +17,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <tuple>
@@ -24,6 +26,14 @@
 
 namespace sextant {
 namespace {
+
+struct ExplainArguments {
+  JobArguments job;
+  std::string name;      // operator or tensor; empty: the boxing of the whole plan
+  std::string why_not;   // "tp=8"
+  std::string dump;      // "staged": the whole graph as text
+  std::string graphviz;  // file for the staged graph
+};
 
 using Json = nlohmann::ordered_json;
 
@@ -266,8 +276,6 @@ void explain_why_not(const PlannedJob& planned, const std::string& constraint, C
       {"terms", terms}};
 }
 
-}  // namespace
-
 void run_explain(const ExplainArguments& arguments, const CommonOptions&, Console& console) {
   require_different_files({{"the plan", arguments.job.plan_or_model},
                            {"--cluster", arguments.job.cluster},
@@ -297,6 +305,31 @@ void run_explain(const ExplainArguments& arguments, const CommonOptions&, Consol
   }
   if (!arguments.why_not.empty()) explain_why_not(planned, arguments.why_not, console, body);
   console.document("explain", body);
+}
+
+}  // namespace
+
+Verb explain_verb() {
+  const auto arguments = std::make_shared<ExplainArguments>();
+  ExplainArguments& a = *arguments;
+  return {.path = "explain",
+          .text = "What a plan moves between devices, and why",
+          .examples =
+              "Examples:\n  sextant explain plan.json --why-not tp=8\n"
+              "  sextant explain plan.json layer1.attention\n"
+              "  sextant explain plan.json --graphviz plan.dot",
+          .options =
+              joined(job_options(a.job, true),
+                     {
+                         {"name", &a.name, "part of an operator's or tensor's name"},
+                         {"--why-not", &a.why_not, "compare with the best plan that has tp=8, ..."},
+                         {"--dump", &a.dump, "staged: every operator with its words"},
+                         {"--graphviz", &a.graphviz,
+                          "write the staged graph for `dot`: stages as clusters, boxing marked"},
+                     }),
+          .action = [arguments](const CommonOptions& common, Console& console) {
+            run_explain(*arguments, common, console);
+          }};
 }
 
 }  // namespace sextant

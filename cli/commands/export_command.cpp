@@ -1,6 +1,8 @@
 // `sextant export`: initial weights and samples of a run as safetensors, so that another framework
 // trains from the same bits.
+#include "cli/dry_run.h"
 #include "cli/signals.h"
+#include "cli/verb.h"
 #include "cli/verbs.h"
 #include "core/base/check.h"
 #include "core/text/counted_text.h"
@@ -12,9 +14,16 @@
 #include <nlohmann/json.hpp>
 
 #include <filesystem>
+#include <memory>
 
 namespace sextant {
 namespace {
+
+struct ExportArguments {
+  JobArguments job;
+  std::string data;  // text file or folder; empty: weights alone
+  std::int64_t steps = 20;
+};
 
 // What `write` writes to `path`, of which a signal leaves nothing.
 template <typename Write>
@@ -22,8 +31,6 @@ auto written_whole(const std::string& path, const Write& write) {
   const RemovedBySignal removed(unfinished_path(path));
   return write();
 }
-
-}  // namespace
 
 void run_export(const ExportArguments& arguments, const CommonOptions& common, Console& console) {
   require(!common.out.empty(), ErrorCode::kUsage, "--out FOLDER is needed: where the files go");
@@ -33,6 +40,12 @@ void run_export(const ExportArguments& arguments, const CommonOptions& common, C
   if (!arguments.data.empty()) require_results_folder(common, {"samples.safetensors"});
   const PlannedJob planned = load_planned_job(arguments.job);
   const Plan& plan = planned.plan;
+  if (common.dry_run) {
+    std::vector<std::string> files = {"weights.safetensors"};
+    if (!arguments.data.empty()) files.emplace_back("samples.safetensors");
+    return say_dry_run("export", fmt::format("export {}", name_of(planned.job.model)),
+                       in_results(common, files), console);
+  }
   std::filesystem::create_directories(common.out);
   const std::string weights = common.out + "/weights.safetensors";
   const LogicalGraph forward =
@@ -54,6 +67,33 @@ void run_export(const ExportArguments& arguments, const CommonOptions& common, C
     document["samples"] = samples;
   }
   console.document("export", document);
+}
+
+}  // namespace
+
+Verb export_verb() {
+  const auto arguments = std::make_shared<ExportArguments>();
+  ExportArguments& a = *arguments;
+  return {.path = "export",
+          .text = "Weights and samples of a run, for other programs",
+          .examples =
+              "Examples:\n  sextant export plan.json --data text.txt --steps 200 --seed 3 --out "
+              "exchange\n"
+              "  sextant export gpt2-124m -c cpu:ranks=1 --strategy dp=1 --global-batch 1 --out "
+              "weights\n"
+              "Writes weights.safetensors, what a run with this seed starts from, and with --data\n"
+              "  samples.safetensors, what it reads: tokens and labels, [steps, global batch, "
+              "sequence]",
+          .options = joined(job_options(a.job, true),
+                            {
+                                {"--data", &a.data, "text file or folder of text files"},
+                                {"--steps", &a.steps, "optimizer steps"},
+                            }),
+          .action = [arguments](const CommonOptions& common,
+                                Console& console) { run_export(*arguments, common, console); },
+          .is_seeded = true,
+          .writes_results = true,
+          .has_dry_run = true};
 }
 
 }  // namespace sextant

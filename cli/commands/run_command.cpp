@@ -2,6 +2,7 @@
 #include "actor/runtime.h"
 #include "backends/cpu/machine_load.h"
 #include "backends/cpu/yardstick.h"
+#include "cli/dry_run.h"
 #include "cli/runs/run_backend.h"
 #include "cli/runs/run_exchange.h"
 #include "cli/runs/run_processes.h"
@@ -10,6 +11,7 @@
 #include "cli/runs/run_recorder.h"
 #include "cli/signals.h"
 #include "cli/throughput.h"
+#include "cli/verb.h"
 #include "cli/verbs.h"
 #include "cli/work_watch.h"
 #include "compiler/memory/memory_report.h"
@@ -499,6 +501,15 @@ void require_arguments(const RunArguments& arguments, const RunProcesses& proces
             *arguments.learning_rate);
 }
 
+void say_dry_training(const PlannedJob& planned, const RunArguments& arguments,
+                      const std::string& devices, const CommonOptions& common, Console& console) {
+  say_dry_run(
+      "run",
+      fmt::format("train {} for {} on {}: {}", name_of(planned.job.model),
+                  counted(arguments.steps, "step"), devices, to_string(planned.plan.strategy)),
+      in_results(common, {"run.json", "metrics.jsonl"}), console);
+}
+
 void run_in(RunProcesses& processes, const RunArguments& arguments, const CommonOptions& common,
             Console& console) {
   std::optional<PlannedJob> loaded;
@@ -532,6 +543,7 @@ void run_in(RunProcesses& processes, const RunArguments& arguments, const Common
   });
   console.end_progress();
   processes.require_common({{"data", processes.are_several() ? data_hash(data) : ""}});
+  if (common.dry_run) return say_dry_training(planned, arguments, devices, common, console);
 
   console.say(fmt::format("{} on {}: {}", name_of(planned.job.model), devices,
                           to_string(planned.plan.strategy)));
@@ -630,13 +642,55 @@ void run_over(const Launched& launched, const RunArguments& arguments, const Com
   processes->leave();
 }
 
-}  // namespace
-
 void run_run(const RunArguments& arguments, const CommonOptions& common, Console& console) {
   if (const auto launched = launched_by([](const char* name) { return std::getenv(name); }))
     return run_over(*launched, arguments, common, console);
   RunProcesses alone;
   run_in(alone, arguments, common, console);
+}
+
+}  // namespace
+
+Verb run_verb() {
+  const auto arguments = std::make_shared<RunArguments>();
+  RunArguments& a = *arguments;
+  return {.path = "run",
+          .text = "Train with a plan",
+          .examples =
+              "Examples:\n  sextant run plan.json --data text.txt --steps 50 --out "
+              "run\n"
+              "  sextant run plan.json --backend cuda --data random --profile 3\n"
+              "  sextant run plan.json --backend cuda --gpus 0,1 --data random\n"
+              "  sextant run plan.json --backend cuda --ranks-per-gpu 4",
+          .options = joined(
+              job_options(a.job, true),
+              {
+                  {"--backend", &a.backend, "cpu, cuda"},
+                  {"--queues", &a.queues, "cpu: asynchronous (default), inline, stress"},
+                  {"--kernels", &a.kernels, "cpu: fast (default), reference"},
+                  {"--graphs", &a.graphs,
+                   "cuda: a step as one CUDA graph: on (default of one rank), off"},
+                  {"--deterministic", &a.deterministic, "cuda: the same bits in every run"},
+                  {"--matmul-cache", &a.matmul_cache,
+                   "cuda: file that keeps which algorithms were measured to be fast"},
+                  {"--gpus", &a.gpus, "cuda: which ones, as 0,1; default: all"},
+                  {"--ranks-per-gpu", &a.ranks_per_gpu,
+                   "cuda: neighbouring ranks that share a GPU (1)"},
+                  {"--collectives", &a.collectives,
+                   "cuda: nccl (default where each rank has a GPU), local: ranks pull from each "
+                   "other, may share a GPU"},
+                  {"--timeout", &a.timeout_s,
+                   "seconds in which something must end while a rank waits for others"},
+                  {"--data", &a.data, "text file or folder of text files; random: uniform ids"},
+                  {"--steps", &a.steps, "optimizer steps"},
+                  {"--profile", &a.profile, "extra steps that time every operator"},
+                  {"--learning-rate", &a.learning_rate, "instead of the plan's"},
+              }),
+          .action = [arguments](const CommonOptions& common,
+                                Console& console) { run_run(*arguments, common, console); },
+          .is_seeded = true,
+          .writes_results = true,
+          .has_dry_run = true};
 }
 
 }  // namespace sextant

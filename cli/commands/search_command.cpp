@@ -1,8 +1,10 @@
 // `sextant search`: the ranked table, why the rest lost, and the best plan as a file.
+#include "cli/dry_run.h"
 #include "cli/sections/front_section.h"
 #include "cli/sections/sensitivity_section.h"
 #include "cli/sections/timed_section.h"
 #include "cli/throughput.h"
+#include "cli/verb.h"
 #include "cli/verbs.h"
 #include "cli/work_watch.h"
 #include "core/base/check.h"
@@ -16,6 +18,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <memory>
 #include <mutex>
 #include <optional>
 
@@ -290,13 +293,22 @@ SensitivitySection sensitivity_of(const Job& job, const SearchArguments& argumen
   throw Error(ErrorCode::kInfeasible, text, hints);
 }
 
-}  // namespace
+void say_dry_search(const Job& job, const SearchArguments& arguments, const CommonOptions& common,
+                    Console& console) {
+  memory_of(arguments);
+  limits_of(arguments, console);
+  say_dry_run("search",
+              fmt::format("search {} on {} with a global batch of {}", name_of(job.model),
+                          counted(job.cluster.num_devices(), "device"), job.global_batch),
+              in_results(common, {"plan.json"}), console);
+}
 
 void run_search(const SearchArguments& arguments, const CommonOptions& common, Console& console) {
   if (!arguments.words_problem.empty()) return run_words_problem(arguments, common, console);
   require(arguments.top > 0, ErrorCode::kUsage, "--top must be positive, not {}", arguments.top);
   require_results_folder(common, {"plan.json"});
   const Job job = make_job(arguments.job);
+  if (common.dry_run) return say_dry_search(job, arguments, common, console);
   const double start = wall_seconds();
   const Searched searched = stoppable_search(job, arguments, common, console);
   const SearchResult& result = searched.result;
@@ -320,6 +332,44 @@ void run_search(const SearchArguments& arguments, const CommonOptions& common, C
   if (sensitivity) document["sensitivity"] = sensitivity_json(*sensitivity, result);
   if (searched.with_words) document["own_words"] = words_json(searched.plain(), searched.best());
   console.document("search", document);
+}
+
+}  // namespace
+
+Verb search_verb() {
+  const auto arguments = std::make_shared<SearchArguments>();
+  SearchArguments& a = *arguments;
+  return {
+      .path = "search",
+      .text = "Find the best plans",
+      .examples =
+          "Examples:\n  sextant search llama2-7b -c dgx-h100:nodes=2 --global-batch 64 --out "
+          "plans\n"
+          "  sextant search gpt.json -c cpu:ranks=4 --global-batch 16 --fix tp=1",
+      .options = joined(
+          job_options(a.job, false),
+          {
+              {"--memory", &a.memory, "per device (default: the device's), 64GiB"},
+              {"--fix", &a.fixed, "only strategies with this value, tp=4; they add up"},
+              {"--forbid", &a.forbidden, "no strategies with this value, zero=3; repeatable"},
+              {"--top", &a.top, "plans to show"},
+              {"--pareto", &a.pareto,
+               "plans that no other one beats in step time and memory; ends after 24 plans in a "
+               "row "
+               "that add none, or at --time-limit"},
+              {"--sensitivity", &a.sensitivity,
+               "which change of a link, of memory or of the batch makes another plan win; comes "
+               "after --time-limit"},
+              {"--time-limit", &a.time_limit,
+               "search so long, 30s (default: to a gap of 1 %, or until 24 plans in a row are no "
+               "better)"},
+              {"--words-problem", &a.words_problem,
+               "no search: write which words operators take on the mesh of --fix, FILE.lp"},
+          }),
+      .action = [arguments](const CommonOptions& common,
+                            Console& console) { run_search(*arguments, common, console); },
+      .writes_results = true,
+      .has_dry_run = true};
 }
 
 }  // namespace sextant

@@ -1,4 +1,5 @@
 // `sextant model show`.
+#include "cli/verb.h"
 #include "cli/verbs.h"
 #include "core/base/check.h"
 #include "core/text/counted_text.h"
@@ -8,9 +9,15 @@
 #include <nlohmann/json.hpp>
 
 #include <map>
+#include <memory>
 
 namespace sextant {
 namespace {
+
+struct ModelShowArguments {
+  std::string model;
+  std::optional<std::int64_t> sequence;
+};
 
 using Json = nlohmann::ordered_json;
 
@@ -61,8 +68,6 @@ void say_layers(const std::map<int, std::int64_t>& by_layer, const Console& cons
   console.say(table.text());
 }
 
-}  // namespace
-
 void run_model_show(const ModelShowArguments& arguments, const CommonOptions&, Console& console) {
   const AnyModel model = load_any_model(arguments.model);
   const std::int64_t sequence = asked_sequence(model, arguments.sequence);
@@ -92,6 +97,25 @@ void run_model_show(const ModelShowArguments& arguments, const CommonOptions&, C
   document["layers"] = layers;
   document["notes"] = notes_of(model);
   console.document("model_show", document);
+}
+
+}  // namespace
+
+Verb model_show_verb() {
+  const auto arguments = std::make_shared<ModelShowArguments>();
+  ModelShowArguments& a = *arguments;
+  return {.path = "model show",
+          .text = "Parameters and FLOPs of a model",
+          .examples =
+              "Examples:\n  sextant model show llama2-7b\n  sextant model show config.json --json",
+          .options =
+              {
+                  {"model", &a.model, "file, built-in name or gpt:...", true},
+                  {"--seq", &a.sequence, "tokens per sample (default: the model's)"},
+              },
+          .action = [arguments](const CommonOptions& common, Console& console) {
+            run_model_show(*arguments, common, console);
+          }};
 }
 
 }  // namespace sextant

@@ -1,4 +1,5 @@
 // `sextant simulate`: where the step of one plan goes.
+#include "cli/dry_run.h"
 #include "cli/sections/link_section.h"
 #include "cli/sections/memory_section.h"
 #include "cli/sections/operator_section.h"
@@ -10,6 +11,7 @@
 #include "cli/sections/variation_section.h"
 #include "cli/sections/what_if_section.h"
 #include "cli/throughput.h"
+#include "cli/verb.h"
 #include "cli/verbs.h"
 #include "core/base/check.h"
 #include "core/text/counted_text.h"
@@ -21,6 +23,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -262,8 +265,6 @@ Json report(const Simulated& it, const std::optional<MemorySection>& memory, std
   return body;
 }
 
-}  // namespace
-
 void run_simulate(const SimulateArguments& arguments, const CommonOptions& common,
                   Console& console) {
   PlannedJob planned = load_planned_job(arguments.job);
@@ -278,6 +279,11 @@ void run_simulate(const SimulateArguments& arguments, const CommonOptions& commo
   planned.cost = std::move(models.cost);
   planned.network = std::move(models.network);
   if (!arguments.memory) require_fits(planned, expanded.graph());
+  if (common.dry_run)
+    return say_dry_run("simulate",
+                       fmt::format("simulate {} of {}", counted(graph.ranks.size(), "rank"),
+                                   to_string(planned.plan.strategy)),
+                       {arguments.trace, arguments.timeline, arguments.plot}, console);
   const Timeline timeline =
       expanded.proven() && setup.routed == nullptr
           ? simulate_timeline(*expanded.proven(), *planned.cost, *planned.network, setup.options)
@@ -294,6 +300,60 @@ void run_simulate(const SimulateArguments& arguments, const CommonOptions& commo
   const Simulated it{arguments, planned, expanded, setup, timeline, simulation, links};
   draw_pictures(it);
   console.document("simulate", report(it, memory, common.seed, console));
+}
+
+}  // namespace
+
+Verb simulate_verb() {
+  const auto arguments = std::make_shared<SimulateArguments>();
+  SimulateArguments& a = *arguments;
+  return {
+      .path = "simulate",
+      .text = "Where the step of a plan goes",
+      .examples =
+          "Examples:\n  sextant simulate plan.json --trace trace.json.gz --timeline step.html\n"
+          "  sextant simulate plan.json --sweep link.ib.bandwidth=0.25x..4x --plot sweep.svg\n"
+          "  sextant simulate gpt3-175b -c dgx-a100:nodes=128 --strategy \"dp=16 tp=8 pp=8\" "
+          "--global-batch 1536",
+      .options = joined(
+          job_options(a.job, true),
+          {
+              {"--trace", &a.trace,
+               "write a Chrome trace, or FILE.pftrace for Perfetto alone; FILE.gz is compressed"},
+              {"--timeline", &a.timeline, "write the step as one HTML page"},
+              {"--what-if", &a.what_if,
+               "the same plan with a changed number: link.ib.bandwidth=2x, gpu.flops=1.5x, "
+               "host.launch=2us; repeatable"},
+              {"--sweep", &a.sweep, "the same over a range: link.ib.bandwidth=0.25x..4x"},
+              {"--plot", &a.plot, "write the sweep as SVG"},
+              {"--memory", &a.memory, "by stage and class, over the step, largest owners"},
+              {"--unfolded", &a.unfolded, "every rank, not one per class"},
+              {"--mode",
+               &a.mode,
+               "tape: one pass over the recorded step (default); block, step: the same by layers, "
+               "or "
+               "by actors (slow); timed: links are shared, kernels and communications slow each "
+               "other",
+               false,
+               {"tape", "block", "step", "timed"}},
+              {"--critical-path", &a.critical_path,
+               "the chain of launches that bounds the step, and the slack of the others"},
+              {"--operators", &a.operators, "what each operator takes, the longest first"},
+              {"--links", &a.links, "what each link carries, the busiest first"},
+              {"--routing", &a.routing,
+               "tokens to experts: uniform, zipf=1.1 or a file, one number per expert; empty "
+               "places cost nothing"},
+              {"--jitter", &a.jitter, "relative deviation of compute times"},
+              {"--samples", &a.samples, "steps under --jitter: quantiles of their time"},
+              {"--straggler", &a.stragglers,
+               "a rank whose kernels take longer, 5=1.2x; repeatable"},
+              {"--failures", &a.failures,
+               "what long runs keep: \"mtbf=50000h checkpoint=60s restart=5min every=30min\""},
+          }),
+      .action = [arguments](const CommonOptions& common,
+                            Console& console) { run_simulate(*arguments, common, console); },
+      .is_seeded = true,
+      .has_dry_run = true};
 }
 
 }  // namespace sextant

@@ -1,4 +1,5 @@
 // `sextant strategy show`: the settings of a strategy, and what one of them says.
+#include "cli/verb.h"
 #include "cli/verbs.h"
 #include "compiler/strategy/strategy_settings.h"
 #include "core/text/counted_text.h"
@@ -6,7 +7,11 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include <memory>
+
 namespace sextant {
+
+namespace {
 
 void run_strategy_show(const std::string& strategy, const CommonOptions&, Console& console) {
   const Strategy given = parse_strategy(strategy);
@@ -28,6 +33,25 @@ void run_strategy_show(const std::string& strategy, const CommonOptions&, Consol
                                      {"ranks", given.ranks()},
                                      {"settings", settings},
                                      {"notes", idle}});
+}
+
+}  // namespace
+
+Verb strategy_show_verb() {
+  const auto arguments = std::make_shared<std::string>();
+  std::string& a = *arguments;
+  return {.path = "strategy show",
+          .text = "Settings of a strategy: values, defaults, meanings",
+          .examples =
+              "Examples:\n  sextant strategy show\n  sextant strategy show \"dp=2 pp=4 "
+              "layers=7,*,*,8\"",
+          .options =
+              {
+                  {"strategy", &a, "one to read: what it says, what has no effect"},
+              },
+          .action = [arguments](const CommonOptions& common, Console& console) {
+            run_strategy_show(*arguments, common, console);
+          }};
 }
 
 }  // namespace sextant

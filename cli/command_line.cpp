@@ -1,0 +1,313 @@
+// CLI11 reads what was typed; what comes from elsewhere is put behind the verb and read once more,
+// so that every value passes the same checks.
+#include "cli/command_line.h"
+
+#include "cli/settings.h"
+#include "core/base/check.h"
+#include "core/base/nearest.h"
+
+#include <CLI/CLI.hpp>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+namespace sextant {
+namespace {
+
+const char* const kMainFooter =
+    "Examples:\n"
+    "  sextant search llama2-7b -c dgx-h100:nodes=2 --global-batch 64 --out plans\n"
+    "  sextant simulate plans/plan.json --trace trace.json\n"
+    "Exit codes: 0 ok, 1 bug, 2 usage, 3 bad input file, 4 no feasible plan, 5 device,\n"
+    "  6 a rank failed, 7 verification, 8 checkpoint, 130/143 signals";
+
+constexpr const char* kHidden = "hidden";
+
+// CLI11 hides options without a group, but then it leaves their names out of errors too.
+class VerbFormatter : public CLI::Formatter {
+ public:
+  std::string make_group(std::string group, bool is_positional,
+                         std::vector<const CLI::Option*> options) const override {
+    if (group == kHidden) return "";
+    return CLI::Formatter::make_group(group, is_positional, options);
+  }
+};
+
+constexpr const char* kOfAllVerbs =
+    "All verbs: -q, --seed, --threads, --out, --dry-run, --config, --set, ...: sextant -h";
+
+struct Group {
+  std::string_view name, text;
+};
+constexpr Group kGroups[] = {{"model", "Models"},
+                             {"strategy", "Strategies"},
+                             {"cluster", "Clusters"},
+                             {"experiment", "Sweeps with a report"}};
+
+// Whole numbers as people write them. CLI11 alone takes 010 for eight, 0x4 for four and cuts what
+// does not fit.
+std::string not_whole(const std::string& text, bool may_be_negative) {
+  constexpr std::size_t kMostDigits = 18;
+  const std::string digits = may_be_negative && text.starts_with('-') ? text.substr(1) : text;
+  const bool is_whole = !digits.empty() && digits.size() <= kMostDigits &&
+                        digits.find_first_not_of("0123456789") == std::string::npos &&
+                        (digits.size() == 1 || digits.front() != '0');
+  return is_whole ? ""
+                  : fmt::format("'{}' is no whole number of 1 to {} digits without a leading zero",
+                                text, kMostDigits);
+}
+
+// The text with the value that the option has now, unless it speaks of a default itself.
+std::string text_with_default(const Option& option) {
+  const std::vector<std::string> now = values_of(option.target);
+  const bool says = option.text.find("default") != std::string::npos ||
+                    option.text.find(':') != std::string::npos;
+  if (says || now.size() != 1 || now.front() == "0") return option.text;
+  return fmt::format("{} (default: {})", option.text, now.front());
+}
+
+template <typename Value>
+CLI::Option& add_value(CLI::App& app, const Option& option, Value& value) {
+  if constexpr (std::is_same_v<Value, bool>) {
+    return *app.add_flag(option.names, value, option.text);
+  } else {
+    CLI::Option& added = *app.add_option(option.names, value, text_with_default(option));
+    if (option.required) added.required();
+    if (!option.choices.empty()) added.check(CLI::IsMember(option.choices));
+    if constexpr (std::is_same_v<Value, std::vector<std::string>>) added.allow_extra_args(false);
+    constexpr bool is_unsigned = std::is_same_v<Value, std::uint64_t>;
+    if constexpr (is_unsigned || std::is_same_v<Value, std::int64_t> ||
+                  std::is_same_v<Value, std::optional<std::int64_t>>)
+      added.check([](const std::string& text) { return not_whole(text, !is_unsigned); });
+    return added;
+  }
+}
+
+// Options of all verbs stand in the program's own help; a verb's shows those that matter to it.
+bool is_shown(const Verb& verb, const std::string& key) {
+  return key == "json" || (key == "seed" && verb.is_seeded) ||
+         ((key == "out" || key == "overwrite") && verb.writes_results);
+}
+
+std::string common_help(const std::vector<Option>& options) {
+  std::string text =
+      "Options of all verbs, and SEXTANT_NAME in the environment for --name of any:\n";
+  for (const Option& option : options)
+    text += fmt::format("  {:<16}{}\n", option.names, option.text);
+  return text;
+}
+
+// Names of the verbs, or of the options of the verb that was typed.
+std::vector<std::string> verbs_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(verb->get_name());
+  return names;
+}
+std::vector<std::string> options_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+// The innermost verb among the arguments, and the first argument that is not one.
+struct Typed {
+  const CLI::App* app = nullptr;
+  std::string next;
+  int words = 0;  // of the verb
+};
+Typed typed_verb(const CLI::App& app, int argc, char** argv) {
+  Typed typed{.app = &app, .next = {}};
+  for (int i = 1; i < argc && typed.next.empty(); ++i) {
+    const auto verbs = typed.app->get_subcommands(
+        [&](const CLI::App* verb) { return verb->get_name() == argv[i]; });
+    if (verbs.empty())
+      typed.next = argv[i];
+    else
+      typed.app = verbs.front(), ++typed.words;
+  }
+  return typed;
+}
+
+// What CLI11 found, with the nearest name where a verb or an option is unknown.
+std::string usage_text(const CLI::ParseError& error, const CLI::App& app, int argc, char** argv) {
+  const Typed typed = typed_verb(app, argc, argv);
+  const std::vector<std::string> verbs = verbs_of(*typed.app);
+  if (!verbs.empty() && !typed.next.empty() && typed.next.front() != '-')
+    return fmt::format("unknown verb '{}'{}", typed.next, did_you_mean(typed.next, verbs));
+  std::string text = error.what();
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument(argv[i]);
+    const std::string option = argument.substr(0, argument.find('='));
+    const std::vector<std::string> options = options_of(*typed.app);
+    if (option.starts_with("--") &&
+        std::find(options.begin(), options.end(), option) == options.end())
+      return fmt::format("unknown option '{}'{}", option, did_you_mean(option, options));
+  }
+  return text;
+}
+
+// A value that was typed and is empty: a script's variable that was not set.
+void require_values(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& value : option->results())
+      require(!value.empty(), ErrorCode::kUsage, "{} is given an empty value", option->get_name());
+  for (const CLI::App* verb : app.get_subcommands()) require_values(*verb);
+}
+
+// The one option of those that say where values come from which the environment may give.
+std::string config_file(const CommonOptions& common) {
+  const char* named = std::getenv("SEXTANT_CONFIG");
+  return common.config.empty() && named != nullptr ? named : common.config;
+}
+
+std::string command_line_name(const Option& option) {
+  return option.key().empty() ? option.names : "--" + option.key();
+}
+
+}  // namespace
+
+struct CommandLine::Parser {
+  CLI::App app{"Sextant: finds, simulates, explains and runs parallel training plans"};
+  std::map<CLI::App*, const Verb*> verb_of;
+
+  CLI::App& parent_of(const Verb& verb) {
+    const std::size_t blank = verb.path.find(' ');
+    if (blank == std::string::npos) return app;
+    const std::string name = verb.path.substr(0, blank);
+    for (CLI::App* known : app.get_subcommands([](CLI::App*) { return true; }))
+      if (known->get_name() == name) return *known;
+    const auto group = std::find_if(std::begin(kGroups), std::end(kGroups),
+                                    [&](const Group& one) { return one.name == name; });
+    require(group != std::end(kGroups), ErrorCode::kInternal, "no text for the verbs of '{}'",
+            name);
+    CLI::App& made = *app.add_subcommand(name, std::string(group->text));
+    made.require_subcommand(1);
+    return made;
+  }
+
+  void add(const Verb& verb) {
+    const std::size_t blank = verb.path.find(' ');
+    const std::string name = blank == std::string::npos ? verb.path : verb.path.substr(blank + 1);
+    CLI::App& sub = *parent_of(verb).add_subcommand(name, verb.text);
+    sub.footer(verb.examples + "\n" + kOfAllVerbs);
+    for (const Option& option : verb.options) add_option(sub, option);
+    verb_of.emplace(&sub, &verb);
+  }
+  // Hides what the verb has in common with all others.
+  void add_common(const Verb& verb, const std::vector<Option>& common) {
+    CLI::App& sub = *std::find_if(verb_of.begin(), verb_of.end(), [&](const auto& known) {
+                       return known.second == &verb;
+                     })->first;
+    for (const Option& option : common) {
+      CLI::Option& added = add_option(sub, option);
+      if (!is_shown(verb, option.key())) added.group(kHidden);
+    }
+  }
+  static CLI::Option& add_option(CLI::App& app, const Option& option) {
+    return *std::visit([&](auto* value) { return &add_value(app, option, *value); }, option.target);
+  }
+
+  // The innermost verb that was parsed.
+  CLI::App& parsed() {
+    CLI::App* at = &app;
+    while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
+    return *at;
+  }
+
+  void parse(int argc, char** argv) {
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+      if (error.get_exit_code() == 0) throw;  // help
+      throw Error(ErrorCode::kUsage, usage_text(error, app, argc, argv),
+                  {"-h shows what is understood"});
+    }
+  }
+};
+
+CommandLine::CommandLine(std::vector<Verb> verbs, CommonOptions& common)
+    : verbs_(std::move(verbs)), common_(common), parser_(std::make_unique<Parser>()) {
+  CLI::App& app = parser_->app;
+  const auto formatter = std::make_shared<VerbFormatter>();
+  formatter->column_width(34);
+  app.formatter(formatter);  // of its verbs too, made after this
+  app.require_subcommand(1);
+  const std::vector<Option> of_all = common_options(common);
+  app.footer(common_help(of_all) + kMainFooter);
+  for (Verb& verb : verbs_) {
+    parser_->add(verb);
+    parser_->add_common(verb, of_all);
+    verb.options = joined(std::move(verb.options), of_all);
+  }
+}
+
+CommandLine::~CommandLine() = default;
+
+const Verb* CommandLine::parse(int argc, char** argv) {
+  try {
+    parser_->parse(argc, argv);
+  } catch (const CLI::ParseError& help) {
+    parser_->app.exit(help);
+    return nullptr;
+  }
+  require_values(parser_->app);
+  CLI::App& typed = parser_->parsed();
+  const Verb& verb = *parser_->verb_of.at(&typed);
+  const Settings settings(verbs_, verb, config_file(common_), common_.set);
+  std::vector<NamedValue> found;
+  for (const Option& option : verb.options) {
+    if (typed.get_option(command_line_name(option))->count() > 0) {
+      found.push_back({option.key(), {}, "command line"});
+    } else if (std::optional<FoundValue> value = settings.find(option)) {
+      found.push_back({option.key(), std::move(value->values), std::move(value->place)});
+    }
+  }
+  add_found(found, argc, argv);
+  note_values(verb, found);
+  return &verb;
+}
+
+// Values from elsewhere go behind the words of the verb.
+void CommandLine::add_found(const std::vector<NamedValue>& found, int argc, char** argv) {
+  std::vector<std::string> added;
+  for (const NamedValue& one : found)
+    for (const std::string& value : one.values) added.push_back("--" + one.key + "=" + value);
+  if (added.empty()) return;
+  std::vector<char*> all(argv, argv + argc);
+  const int words = typed_verb(parser_->app, argc, argv).words;
+  std::vector<char*> texts;
+  for (std::string& text : added) texts.push_back(text.data());
+  all.insert(all.begin() + 1 + words, texts.begin(), texts.end());
+  try {
+    parser_->parse(static_cast<int>(all.size()), all.data());
+  } catch (const Error& error) {
+    for (const NamedValue& one : found)
+      if (!one.values.empty() &&
+          std::string_view(error.what()).find("--" + one.key) != std::string_view::npos)
+        throw Error(ErrorCode::kUsage, fmt::format("{}: {}", one.place, error.what()),
+                    {"-h shows what is understood"});
+    throw;
+  }
+}
+
+void CommandLine::note_values(const Verb& verb, const std::vector<NamedValue>& found) {
+  for (const Option& option : verb.options) {
+    const std::string key = option.key();
+    if (key.empty()) continue;
+    const auto known = std::find_if(found.begin(), found.end(),
+                                    [&](const NamedValue& one) { return one.key == key; });
+    values_.push_back({key, values_of(option.target),
+                       known == found.end() ? std::string(kDefaultPlace) : known->place});
+  }
+}
+
+}  // namespace sextant
