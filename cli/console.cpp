@@ -34,12 +34,10 @@ bool can_hold(const fs::path& folder) {
 }
 
 void print_error_document(std::string_view code, const std::string& message,
-                          const std::vector<std::string>& hints) {
-  const nlohmann::ordered_json document = {{"schema", "sextant.error.v1"},
-                                           {"ok", false},
-                                           {"code", code},
-                                           {"message", message},
-                                           {"hints", hints}};
+                          const std::string& place, const std::vector<std::string>& hints) {
+  const nlohmann::ordered_json document = {
+      {"schema", "sextant.error.v1"}, {"ok", false},    {"code", code},
+      {"message", message},           {"place", place}, {"hints", hints}};
   // Messages quote what files hold, which need not be UTF-8.
   fmt::print("{}\n",
              document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
@@ -49,8 +47,7 @@ void print_error_document(std::string_view code, const std::string& message,
 }  // namespace
 
 void Console::say(const std::string& line) const {
-  if (options_.quiet) return;
-  fmt::print(options_.json ? stderr : stdout, "{}\n", line);
+  if (!options_.quiet && !options_.json) fmt::print("{}\n", line);
 }
 
 void Console::note(const std::string& line) const {
@@ -88,7 +85,8 @@ void Console::document(const std::string& verb, const nlohmann::ordered_json& bo
 
 int report_error(const Error& error, bool json) {
   std::fflush(stdout);
-  if (json) print_error_document(to_string(error.code()), error.what(), error.hints());
+  if (json)
+    print_error_document(to_string(error.code()), error.what(), error.place(), error.hints());
   fmt::print(stderr, "error ({}): {}\n", to_string(error.code()), error.what());
   for (const std::string& hint : error.hints()) fmt::print(stderr, "  hint: {}\n", hint);
   return static_cast<int>(error.code());
@@ -99,7 +97,7 @@ void report_interrupted(const Error& error, bool json) {
   const std::string text = error.code() == ErrorCode::kInfeasible
                                ? fmt::format("interrupted: {}", error.what())
                                : "interrupted";
-  if (json) print_error_document("interrupted", text, {});
+  if (json) print_error_document("interrupted", text, "", {});
   fmt::print(stderr, "{}\n", text);
 }
 

@@ -31,7 +31,7 @@ class Console {
  public:
   explicit Console(const CommonOptions& options) : options_(options) {}
 
-  // A line for people: standard output, or standard error under --json; nothing when quiet.
+  // A line for people on standard output; nothing when quiet or where a document stands there.
   void say(const std::string& line) const;
   // What a user should know whatever becomes of the output: standard error; nothing when quiet.
   void note(const std::string& line) const;

@@ -44,7 +44,7 @@ std::int64_t write_initial_weights(const std::string& path, const LogicalGraph& 
   std::vector<NamedTensor> tensors;
   std::int64_t elements = 0;
   for (const LogicalOp& op : forward.ops()) {
-    if (op.kind != "parameter") continue;
+    if (op.role != OperatorRole::kParameter) continue;
     const TensorType& type = forward.tensor(op.outputs.front()).type;
     require(type.dtype == DType::kF32 || type.dtype == DType::kF64, ErrorCode::kInternal,
             "parameter '{}' is {}, not f32 or f64", op.name, to_string(type.dtype));

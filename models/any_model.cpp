@@ -30,8 +30,8 @@ constexpr std::array<std::string_view, 12> kTrainingKinds = {
 // The gradient of a smoothed loss is that of the mixture over all classes, whatever is picked.
 bool picks_without_smoothing(const LogicalGraph& graph, const LogicalOp& op) {
   constexpr std::size_t kPicked = 3;
-  return op.kind == "cross_entropy" && op.attributes.real_or("smoothing", 0) > 0 &&
-         graph.op(graph.tensor(op.inputs.at(kPicked)).producer).kind == "pick";
+  return op.role == OperatorRole::kLoss && op.attributes.real_or("smoothing", 0) > 0 &&
+         graph.op(graph.tensor(op.inputs.at(kPicked)).producer).role == OperatorRole::kPick;
 }
 
 // What trains adds gradients, updates and metrics; recomputation is a strategy's.
@@ -74,8 +74,8 @@ std::optional<AnyModel> load_own_file(std::string_view model) {
 Flops product_flops(const LogicalGraph& graph) {
   Flops total = 0;
   for (const LogicalOp& op : graph.ops()) {
-    if (op.kind != "matmul" && op.kind != "batch_matmul" && op.kind != "conv" &&
-        op.kind != "attention")
+    if (op.role != OperatorRole::kProduct && op.role != OperatorRole::kBatchProduct &&
+        op.role != OperatorRole::kConvolution && op.role != OperatorRole::kAttention)
       continue;
     std::vector<TensorType> inputs, outputs;
     for (const TensorId input : op.inputs) inputs.push_back(graph.tensor(input).type);
@@ -89,7 +89,7 @@ Flops product_flops(const LogicalGraph& graph) {
 std::int64_t samples_of(const LogicalGraph& graph) {
   for (const LogicalOp& op : graph.ops()) {
     const Shape& shape = graph.tensor(op.outputs.front()).type.shape;
-    if (op.kind == "input" && shape.rank() > 0) return shape[0];
+    if (op.role == OperatorRole::kInput && shape.rank() > 0) return shape[0];
   }
   return 1;
 }
@@ -97,7 +97,7 @@ std::int64_t samples_of(const LogicalGraph& graph) {
 // Of a graph in a file, the first input that a text fills.
 const TensorType* token_input(const LogicalGraph& graph) {
   for (const LogicalOp& op : graph.ops()) {
-    if (op.kind != "input") continue;
+    if (op.role != OperatorRole::kInput) continue;
     const TensorType& type = graph.tensor(op.outputs.front()).type;
     if (takes_token_data(op.name, type)) return &type;
   }
@@ -192,7 +192,9 @@ std::optional<DType> own_dtype(const AnyModel& model) {
   for (const LogicalOp& op : graph->graph.ops()) {
     const DType dtype =
         op.outputs.empty() ? DType::kI32 : graph->graph.tensor(op.outputs.front()).type.dtype;
-    if (op.kind != "parameter" && op.kind != "input" && is_floating(dtype)) return dtype;
+    if (op.role != OperatorRole::kParameter && op.role != OperatorRole::kInput &&
+        is_floating(dtype))
+      return dtype;
   }
   return DType::kF32;
 }
@@ -226,7 +228,7 @@ bool is_trained(const LogicalGraph& forward, const LogicalOp& parameter) {
 std::int64_t count_parameters(const LogicalGraph& forward) {
   std::int64_t count = 0;
   for (const LogicalOp& op : forward.ops())
-    if (op.kind == "parameter" && is_trained(forward, op))
+    if (op.role == OperatorRole::kParameter && is_trained(forward, op))
       count += forward.tensor(op.outputs.front()).type.shape.elements();
   return count;
 }

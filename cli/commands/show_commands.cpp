@@ -25,7 +25,7 @@ using Json = nlohmann::ordered_json;
 std::map<int, std::int64_t> parameters_by_layer(const LogicalGraph& graph) {
   std::map<int, std::int64_t> counts;
   for (const LogicalOp& op : graph.ops())
-    if (op.kind == "parameter" && is_trained(graph, op))
+    if (op.role == OperatorRole::kParameter && is_trained(graph, op))
       counts[op.layer] += graph.tensor(op.outputs.front()).type.shape.elements();
   return counts;
 }

@@ -28,7 +28,7 @@ std::string_view without_layer(std::string_view name) {
 // Data and first contents are drawn by the name of an operator, so such names stay whole: inputs
 // `layer0.mask` and `layer1.mask` are two.
 std::string_view actor_name(const StagedOp& op) {
-  const bool is_drawn = op.queue == QueueRole::kHost || op.kind == "parameter";
+  const bool is_drawn = op.queue == QueueRole::kHost || op.role == OperatorRole::kParameter;
   return is_drawn ? std::string_view(op.name) : without_layer(op.name);
 }
 
@@ -271,7 +271,7 @@ void BlockForms::find_in_place(std::int32_t instance, Homes& homes) {
     homes.taken_from.resize(root.size(), -1);
     homes.is_view.resize(root.size(), false);
     if (!options_.in_place || op.communication || op.queue != QueueRole::kCompute) continue;
-    if (is_view_kind(op.kind)) {
+    if (op.role == OperatorRole::kView) {
       if (!may_take_over(instance, index, op.in.front())) continue;
       const std::int32_t seen = register_of(op.in.front());
       at(homes.taken_from, first) = seen;

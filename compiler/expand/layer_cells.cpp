@@ -82,7 +82,7 @@ class TimedStage {
   bool is_add_of_equals(const StagedOp& op) const {
     const auto& tensors = partition_.graph().tensors;
     const Shape& sum = at(tensors, op.out.front()).global.shape;
-    return op.kind == "add" && sum.rank() >= 2 &&
+    return op.role == OperatorRole::kSum && sum.rank() >= 2 &&
            std::all_of(op.in.begin(), op.in.end(), [&](StagedTensorIndex term) {
              return at(tensors, term).global.shape == sum;
            });
@@ -91,7 +91,8 @@ class TimedStage {
   // True of what makes a pending sum, which may be cut along its last dim but one.
   bool makes_pending_sum(StagedOpIndex index) const {
     const StagedOp& op = at(partition_.graph().ops, index);
-    if (!op.members.empty() || (op.kind != "matmul" && !is_add_of_equals(op))) return false;
+    if (!op.members.empty() || (op.role != OperatorRole::kProduct && !is_add_of_equals(op)))
+      return false;
     return is_pending(at(partition_.graph().tensors, op.out.front()));
   }
 
@@ -258,8 +259,7 @@ class LayerPaths {
 
   // Boxing of a sum that is pending, or behind it: what may be done piece by piece.
   bool may_be_cut(StagedOpIndex index, const std::set<StagedOpIndex>& cut) const {
-    if (pieces_.most == 1 || (!op(index).communication && op(index).kind != "box_local"))
-      return false;
+    if (pieces_.most == 1 || !is_boxing(op(index))) return false;
     const auto& in = op(index).in;
     return std::any_of(in.begin(), in.end(), [&](StagedTensorIndex input) {
       const StagedTensor& tensor = at(graph().tensors, input);

@@ -114,20 +114,12 @@ OptimizerOptions adamw_from(const JsonCursor& value) {
   return options;
 }
 
-// Optimizer and strategy are text inside JSON: their errors get the place of the value, which names
-// the key that they start with.
-[[noreturn]] void refuse_at(const JsonCursor& value, std::string_view key, const Error& error) {
-  std::string_view text = error.what();
-  if (text.starts_with(key)) text.remove_prefix(key.size());
-  value.refuse(std::string(text));
-}
-
 OptimizerOptions optimizer_from(const JsonCursor& value) {
   try {
     return value.is_object() ? adamw_from(value) : parse_optimizer(value.text());
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kBadInput) throw;
-    refuse_at(value, "optimizer: ", error);
+    value.refuse(error.message());  // the place of the value names the key
   }
 }
 
@@ -136,7 +128,7 @@ Strategy strategy_from(const JsonCursor& value) {
     return parse_strategy(value.text());
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kBadInput) throw;
-    refuse_at(value, "strategy: ", error);
+    value.refuse(error.message());
   }
 }
 

@@ -175,7 +175,7 @@ bool Partition::is_prompt(const StagedOp& op, bool feeds_communication) const {
 
 // A micro-batch makes nothing that a fetch reads: it can go ahead of those who need it.
 bool Partition::is_fetch(const StagedOp& op) const {
-  if (op.in.empty() || (!op.communication && op.kind != "box_local")) return false;
+  if (op.in.empty() || !is_boxing(op)) return false;
   return std::all_of(op.in.begin(), op.in.end(), [&](StagedTensorIndex in) {
     const StagedTensor& tensor = at(graph_->tensors, in);
     return tensor.is_state || at(graph_->ops, tensor.producer).rate == Rate::kPerStep ||

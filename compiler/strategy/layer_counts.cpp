@@ -2,6 +2,7 @@
 #include "compiler/strategy/layer_counts.h"
 
 #include "compiler/strategy/schedule.h"
+#include "compiler/strategy/strategy_place.h"
 #include "core/base/check.h"
 #include "core/text/split_text.h"
 
@@ -71,8 +72,8 @@ std::vector<int> parse_layers(std::string_view text) {
       const char* const last = entry.data() + entry.size();
       const auto [after, failure] = std::from_chars(entry.data(), last, count);
       require(failure == std::errc() && after == last && count >= 1 && count <= kMostBlocks,
-              ErrorCode::kUsage,
-              "strategy: layers={}: '{}' is no number of blocks, wanted 1 to {}, or * for an even "
+              ErrorCode::kUsage, kInStrategy,
+              "layers={}: '{}' is no number of blocks, wanted 1 to {}, or * for an even "
               "share of what the numbers leave",
               text, entry, kMostBlocks);
     }
@@ -91,16 +92,16 @@ std::string layers_to_text(const std::vector<int>& layers) {
 std::vector<int> layers_of_outer_stages(const Strategy& strategy, int first, int last) {
   const auto stages = static_cast<int>(strategy.pp);
   const auto chunks = static_cast<int>(strategy.virtual_stages);
-  require(stages > 1 || first == last, ErrorCode::kUsage,
-          "strategy: with pp=1 one stage is both first and last: first_layers={} and "
+  require(stages > 1 || first == last, ErrorCode::kUsage, kInStrategy,
+          "with pp=1 one stage is both first and last: first_layers={} and "
           "last_layers={} do not agree",
           first, last);
-  require(first >= chunks && last >= chunks, ErrorCode::kUsage,
-          "strategy: {}_layers={} with virtual={}: every chunk of a stage wants a layer",
+  require(first >= chunks && last >= chunks, ErrorCode::kUsage, kInStrategy,
+          "{}_layers={} with virtual={}: every chunk of a stage wants a layer",
           first < chunks ? "first" : "last", std::min(first, last), chunks);
-  require(virtual_stages_of(strategy) <= kMostBlocks, ErrorCode::kUsage,
-          "strategy: {} with first_layers={}: more stages than any model has layers",
-          shape_of(strategy), first);
+  require(virtual_stages_of(strategy) <= kMostBlocks, ErrorCode::kUsage, kInStrategy,
+          "{} with first_layers={}: more stages than any model has layers", shape_of(strategy),
+          first);
   std::vector<int> layers(static_cast<std::size_t>(virtual_stages_of(strategy)), kEvenShare);
   for (const auto& [stage, count] : {std::pair(0, first), std::pair(stages - 1, last)}) {
     const std::vector<int> of_chunk = spread_evenly(count, chunks);
@@ -113,8 +114,8 @@ std::vector<int> layers_of_outer_stages(const Strategy& strategy, int first, int
 
 void require_layer_list(const Strategy& strategy) {
   const auto given = static_cast<std::int64_t>(strategy.layers.size());
-  require(given == 0 || given == virtual_stages_of(strategy), ErrorCode::kUsage,
-          "strategy: layers={} counts {} {}, and {} makes {}: wanted one number for each, in the "
+  require(given == 0 || given == virtual_stages_of(strategy), ErrorCode::kUsage, kInStrategy,
+          "layers={} counts {} {}, and {} makes {}: wanted one number for each, in the "
           "order in which a micro-batch passes them",
           layers_to_text(strategy.layers), given,
           strategy.virtual_stages > 1 ? "virtual stages" : "stages", shape_of(strategy),

@@ -2,6 +2,7 @@
 #include "compiler/strategy/strategy.h"
 
 #include "compiler/strategy/layer_counts.h"
+#include "compiler/strategy/strategy_place.h"
 #include "compiler/strategy/strategy_settings.h"
 #include "core/base/check.h"
 #include "core/base/divisors.h"
@@ -43,7 +44,7 @@ std::vector<GivenSetting> split_settings(std::string_view text) {
   for (const std::string_view word : split_words(text)) {
     const std::size_t equals = word.find('=');
     require(equals != std::string_view::npos && equals > 0 && equals + 1 < word.size(),
-            ErrorCode::kUsage, "strategy: '{}' is not key=value", word);
+            ErrorCode::kUsage, kInStrategy, "'{}' is not key=value", word);
     settings.push_back({std::string(word.substr(0, equals)), std::string(word.substr(equals + 1))});
   }
   return settings;
@@ -60,8 +61,8 @@ RankOrder whole_order(const Strategy& strategy, const std::vector<RankAxis>& giv
     axes.insert(std::find(axes.begin(), axes.end(), RankAxis::kDp), RankAxis::kEp);
   for (const RankAxis axis : kUsualOrder) {
     if (is_given(axis)) continue;
-    require(extent_of(strategy, axis) == 1, ErrorCode::kUsage,
-            "strategy: order= leaves out {}, which has {} members: wanted its place among tp, cp, "
+    require(extent_of(strategy, axis) == 1, ErrorCode::kUsage, kInStrategy,
+            "order= leaves out {}, which has {} members: wanted its place among tp, cp, "
             "ep, dp and pp, from neighbouring ranks outwards",
             to_string(axis), extent_of(strategy, axis));
     axes.push_back(axis);
@@ -78,43 +79,42 @@ void require_chunks(const Strategy& strategy) {
     case Schedule::kGPipe:
     case Schedule::kOneFOneB:
     case Schedule::kZeroBubbleH1:
-      require(chunks == 1, ErrorCode::kUsage,
-              "strategy: virtual={} with schedule={}: several chunks of layers per stage want "
+      require(chunks == 1, ErrorCode::kUsage, kInStrategy,
+              "virtual={} with schedule={}: several chunks of layers per stage want "
               "schedule=interleaved, two of them schedule=zb-v",
               chunks, to_string(strategy.schedule));
       return;
     case Schedule::kInterleaved:
-      require(chunks >= 2, ErrorCode::kUsage,
-              "strategy: schedule=interleaved wants virtual=2 or more chunks of layers per stage; "
+      require(chunks >= 2, ErrorCode::kUsage, kInStrategy,
+              "schedule=interleaved wants virtual=2 or more chunks of layers per stage; "
               "with one chunk it is schedule=1f1b");
       return;
     case Schedule::kZeroBubbleV:
-      require(chunks == 2, ErrorCode::kUsage,
-              "strategy: virtual={} with schedule=zb-v, which has two chunks of layers per stage",
-              chunks);
+      require(chunks == 2, ErrorCode::kUsage, kInStrategy,
+              "virtual={} with schedule=zb-v, which has two chunks of layers per stage", chunks);
       return;
   }
 }
 
 void require_pieces(const Strategy& strategy) {
-  require(strategy.pieces == 1 || strategy.tp > 1, ErrorCode::kUsage,
-          "strategy: pieces={} with tp=1: products are cut so that their collectives over tp run "
+  require(strategy.pieces == 1 || strategy.tp > 1, ErrorCode::kUsage, kInStrategy,
+          "pieces={} with tp=1: products are cut so that their collectives over tp run "
           "beside them, and there are none",
           strategy.pieces);
 }
 
 // What the settings say together, beyond chunks.
 void require_consistent(const Strategy& strategy) {
-  require(strategy.dp % strategy.ep == 0, ErrorCode::kUsage,
-          "strategy: ep={} does not divide dp={}: experts are spread over data-parallel replicas",
+  require(strategy.dp % strategy.ep == 0, ErrorCode::kUsage, kInStrategy,
+          "ep={} does not divide dp={}: experts are spread over data-parallel replicas",
           strategy.ep, strategy.dp);
   require_pieces(strategy);
   require_layer_list(strategy);
   const std::size_t axes = axes_of(strategy).count;
   for (const WordPin& pin : strategy.pins)
-    require(pin.words.size() == axes, ErrorCode::kUsage,
-            "strategy: {}: {} words, wanted one for each axis of {}", to_string(pin),
-            pin.words.size(), axis_names(strategy));
+    require(pin.words.size() == axes, ErrorCode::kUsage, kInStrategy,
+            "{}: {} words, wanted one for each axis of {}", to_string(pin), pin.words.size(),
+            axis_names(strategy));
 }
 
 NdSbp words_of_pin(std::string_view pin, std::string_view text) {
@@ -123,7 +123,7 @@ NdSbp words_of_pin(std::string_view pin, std::string_view text) {
     require_clear_nesting(words);
     return words;
   } catch (const Error& error) {
-    fail(ErrorCode::kUsage, "strategy: pin={}: {}", pin, error.what());
+    fail(ErrorCode::kUsage, kInStrategy, "pin={}: {}", pin, error.what());
   }
 }
 
@@ -224,10 +224,11 @@ Strategy parse_strategy(std::string_view text) {
   std::set<std::string> seen;
   for (const GivenSetting& given : split_settings(text)) {
     const std::string once = given_once(given);
-    require(seen.insert(once).second, ErrorCode::kUsage, "strategy: {} is given twice", once);
+    require(seen.insert(once).second, ErrorCode::kUsage, kInStrategy, "{} is given twice", once);
     const StrategySetting* const setting = find_strategy_setting(given.key);
-    require(setting != nullptr, ErrorCode::kUsage, "strategy: unknown key '{}'{}; known keys: {}",
-            given.key, did_you_mean(given.key, known_keys()), comma_list(known_keys()));
+    require(setting != nullptr, ErrorCode::kUsage, kInStrategy,
+            "unknown key '{}'{}; known keys: {}", given.key, did_you_mean(given.key, known_keys()),
+            comma_list(known_keys()));
     setting->read(draft, given.value);
   }
   Strategy& strategy = draft.strategy;
@@ -235,9 +236,9 @@ Strategy parse_strategy(std::string_view text) {
     strategy.virtual_stages = 2;
   require_chunks(strategy);
   require(draft.first_layers.has_value() == draft.last_layers.has_value(), ErrorCode::kUsage,
-          "strategy: first_layers and last_layers are given together or not at all");
-  require(!draft.first_layers || !seen.contains("layers"), ErrorCode::kUsage,
-          "strategy: layers= says all that first_layers and last_layers say: give one of them");
+          kInStrategy, "first_layers and last_layers are given together or not at all");
+  require(!draft.first_layers || !seen.contains("layers"), ErrorCode::kUsage, kInStrategy,
+          "layers= says all that first_layers and last_layers say: give one of them");
   if (draft.first_layers)
     strategy.layers = layers_of_outer_stages(strategy, *draft.first_layers, *draft.last_layers);
   if (!draft.order.empty()) strategy.order = whole_order(strategy, draft.order);
@@ -272,7 +273,7 @@ std::string to_string(const Strategy& strategy) {
 WordPin parse_pin(std::string_view text) {
   const std::size_t colon = text.rfind(':');
   require(colon != std::string_view::npos && colon > 0 && colon + 1 < text.size(),
-          ErrorCode::kUsage, "strategy: pin={}, wanted pin=NAME:(WORD,WORD)", text);
+          ErrorCode::kUsage, kInStrategy, "pin={}, wanted pin=NAME:(WORD,WORD)", text);
   WordPin pin{.name = std::string(text.substr(0, colon)),
               .input = std::nullopt,
               .words = words_of_pin(text, text.substr(colon + 1))};
@@ -282,9 +283,8 @@ WordPin parse_pin(std::string_view text) {
   const char* const begin = pin.name.data() + bracket + 1;
   const char* const end = pin.name.data() + pin.name.size() - 1;
   const auto [after, failure] = std::from_chars(begin, end, input);
-  require(failure == std::errc() && after == end && bracket > 0, ErrorCode::kUsage,
-          "strategy: pin={}: '{}' is no input of an operator, wanted NAME[0], NAME[1], ...", text,
-          pin.name);
+  require(failure == std::errc() && after == end && bracket > 0, ErrorCode::kUsage, kInStrategy,
+          "pin={}: '{}' is no input of an operator, wanted NAME[0], NAME[1], ...", text, pin.name);
   pin.input = input;
   pin.name.resize(bracket);
   return pin;

@@ -2,6 +2,7 @@
 #include "compiler/strategy/strategy_settings.h"
 
 #include "compiler/strategy/layer_counts.h"
+#include "compiler/strategy/strategy_place.h"
 #include "core/base/check.h"
 #include "core/text/split_text.h"
 
@@ -25,7 +26,7 @@ std::int64_t whole_number(std::string_view key, std::string_view text,
   const char* const end = text.data() + text.size();
   const auto [after, failure] = std::from_chars(text.data(), end, value);
   require(failure == std::errc() && after == end && value >= 1 && value <= most, ErrorCode::kUsage,
-          "strategy: {}={}, wanted a whole number from 1 to {}", key, text, most);
+          kInStrategy, "{}={}, wanted a whole number from 1 to {}", key, text, most);
   return value;
 }
 
@@ -33,24 +34,24 @@ Schedule schedule_of(std::string_view text) {
   for (const Schedule schedule : {Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved,
                                   Schedule::kZeroBubbleH1, Schedule::kZeroBubbleV})
     if (text == to_string(schedule)) return schedule;
-  fail(ErrorCode::kUsage,
-       "strategy: schedule={} is unknown, wanted gpipe, 1f1b, interleaved, zb-h1 or zb-v", text);
+  fail(ErrorCode::kUsage, kInStrategy,
+       "schedule={} is unknown, wanted gpipe, 1f1b, interleaved, zb-h1 or zb-v", text);
 }
 
 int zero_of(std::string_view text) {
-  require(text.size() == 1 && text[0] >= '0' && text[0] <= '3', ErrorCode::kUsage,
-          "strategy: zero={} is unknown, wanted 0, 1, 2 or 3", text);
+  require(text.size() == 1 && text[0] >= '0' && text[0] <= '3', ErrorCode::kUsage, kInStrategy,
+          "zero={} is unknown, wanted 0, 1, 2 or 3", text);
   return text[0] - '0';
 }
 
 ContextMode context_of(std::string_view text) {
   for (const ContextMode mode : {ContextMode::kRing, ContextMode::kAllToAll})
     if (text == to_string(mode)) return mode;
-  fail(ErrorCode::kUsage, "strategy: cp_mode={} is unknown, wanted ring or a2a", text);
+  fail(ErrorCode::kUsage, kInStrategy, "cp_mode={} is unknown, wanted ring or a2a", text);
 }
 
 bool is_on(std::string_view key, std::string_view text) {
-  require(text == "on" || text == "off", ErrorCode::kUsage, "strategy: {}={}, wanted on or off",
+  require(text == "on" || text == "off", ErrorCode::kUsage, kInStrategy, "{}={}, wanted on or off",
           key, text);
   return text == "on";
 }
@@ -62,8 +63,8 @@ Recompute recompute_of(std::string_view text) {
   int layers = 0;
   const char* const end = text.data() + text.size();
   const auto [after, failure] = std::from_chars(text.data(), end, layers);
-  require(failure == std::errc() && after == end && layers >= 1, ErrorCode::kUsage,
-          "strategy: recompute={}, wanted none, selective, full or a number of layers of each "
+  require(failure == std::errc() && after == end && layers >= 1, ErrorCode::kUsage, kInStrategy,
+          "recompute={}, wanted none, selective, full or a number of layers of each "
           "stage",
           text);
   return {Kind::kLayers, layers};
@@ -74,12 +75,12 @@ std::vector<RankAxis> order_of(std::string_view text) {
   for (const std::string_view name : split_text(text, ',')) {
     const auto axis = std::find_if(kUsualOrder.begin(), kUsualOrder.end(),
                                    [&](RankAxis known) { return to_string(known) == name; });
-    require(axis != kUsualOrder.end(), ErrorCode::kUsage,
-            "strategy: order={}: '{}' is no axis, wanted tp, cp, ep, dp and pp, from neighbouring "
+    require(axis != kUsualOrder.end(), ErrorCode::kUsage, kInStrategy,
+            "order={}: '{}' is no axis, wanted tp, cp, ep, dp and pp, from neighbouring "
             "ranks outwards",
             text, name);
     require(std::find(order.begin(), order.end(), *axis) == order.end(), ErrorCode::kUsage,
-            "strategy: order={} names {} twice", text, name);
+            kInStrategy, "order={} names {} twice", text, name);
     order.push_back(*axis);
   }
   return order;

@@ -35,7 +35,7 @@ class Autodiff final : public GradientContext {
     for (std::size_t index = num_forward_ops_; index-- > 0;) {
       op_id_ = OpId(index);
       op_ = graph_.op(op_id_);  // a copy: appending moves the operators
-      if (op_.kind == "parameter") {
+      if (op_.role == OperatorRole::kParameter) {
         if (has_updater()) continue;
         gradients.push_back({.parameter = op_id_, .gradient = parameter_gradient()});
       } else if (has_work()) {
@@ -94,7 +94,8 @@ class Autodiff final : public GradientContext {
   void find_facts() {
     facts_.resize(graph_.tensors().size());
     for (const LogicalOp& op : graph_.ops()) {
-      bool wants_gradient = op.kind == "parameter", is_weight = op.kind != "input";
+      bool wants_gradient = op.role == OperatorRole::kParameter,
+           is_weight = op.role != OperatorRole::kInput;
       for (const TensorId input : op.inputs) {
         wants_gradient = wants_gradient || facts(input).wants_gradient;
         is_weight = is_weight && facts(input).is_weight;
@@ -152,7 +153,9 @@ class Autodiff final : public GradientContext {
     });
   }
 
-  bool is_cast_of_weight() const { return op_.kind == "cast" && facts(op_.inputs[0]).is_weight; }
+  bool is_cast_of_weight() const {
+    return op_.role == OperatorRole::kCast && facts(op_.inputs[0]).is_weight;
+  }
 
   TensorId parameter_gradient() {
     const TensorId parameter = op_.outputs[0];

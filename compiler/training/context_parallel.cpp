@@ -29,9 +29,9 @@ class Rings {
 
   LogicalGraph run() {
     for (const LogicalOp& op : original_.ops()) {
-      if (op.kind == "attention")
+      if (op.role == OperatorRole::kAttention)
         add_forward(op);
-      else if (op.kind == "attention_grad")
+      else if (op.role == OperatorRole::kAttentionGradient)
         add_backward(op);
       else
         copy(op);

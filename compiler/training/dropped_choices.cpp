@@ -16,7 +16,7 @@ constexpr std::size_t kTokens = 0, kPositions = 2;  // operands of moe_dispatch
 
 // No token chooses an expert twice, so an expert with a place for every token drops nothing.
 bool may_drop(const LogicalGraph& graph, const LogicalOp& op) {
-  if (op.kind != "moe_dispatch" || op.phase != Phase::kForward) return false;
+  if (op.role != OperatorRole::kExpertDispatch || op.phase != Phase::kForward) return false;
   const Shape& tokens = graph.tensor(op.inputs[kTokens]).type.shape;
   return op.attributes.integer("capacity") < tokens[1];
 }

@@ -15,6 +15,8 @@
 namespace sextant {
 namespace {
 
+const Place kInOptimizer{"optimizer"};
+
 constexpr std::array kOptimizers = {OptimizerKind::kSgd, OptimizerKind::kMomentum,
                                     OptimizerKind::kAdamW, OptimizerKind::kLamb};
 constexpr std::array kRateSchedules = {RateSchedule::kConstant, RateSchedule::kLinear,
@@ -27,7 +29,7 @@ struct OptimizerSetting {
 };
 
 [[noreturn]] void refuse(const OptimizerSetting& setting, std::string_view wanted) {
-  fail(ErrorCode::kUsage, "optimizer: {}={}, wanted {}", setting.key, setting.value, wanted);
+  fail(ErrorCode::kUsage, kInOptimizer, "{}={}, wanted {}", setting.key, setting.value, wanted);
 }
 
 double number_of(const OptimizerSetting& setting) {
@@ -194,7 +196,7 @@ std::vector<std::string_view> words_of(std::string_view text) {
 OptimizerSetting setting_of(std::string_view word) {
   const std::size_t equals = word.find('=');
   require(equals != std::string_view::npos && equals > 0 && equals + 1 < word.size(),
-          ErrorCode::kUsage, "optimizer: '{}' is not key=value", word);
+          ErrorCode::kUsage, kInOptimizer, "'{}' is not key=value", word);
   return {std::string(word.substr(0, equals)), std::string(word.substr(equals + 1))};
 }
 
@@ -204,20 +206,21 @@ OptimizerKind kind_of(std::string_view word) {
     if (word == to_string(kind)) return kind;
     names.emplace_back(to_string(kind));
   }
-  fail(ErrorCode::kUsage, "optimizer: '{}' is unknown, wanted {} first{}", word, comma_list(names),
-       did_you_mean(word, names));
+  fail(ErrorCode::kUsage, kInOptimizer, "'{}' is unknown, wanted {} first{}", word,
+       comma_list(names), did_you_mean(word, names));
 }
 
 const OptimizerKey& key_of(const OptimizerSetting& setting) {
   const auto found = std::find_if(keys().begin(), keys().end(),
                                   [&](const OptimizerKey& key) { return key.name == setting.key; });
-  require(found != keys().end(), ErrorCode::kUsage, "optimizer: unknown key '{}'{}; known keys: {}",
-          setting.key, did_you_mean(setting.key, key_names()), comma_list(key_names()));
+  require(found != keys().end(), ErrorCode::kUsage, kInOptimizer,
+          "unknown key '{}'{}; known keys: {}", setting.key, did_you_mean(setting.key, key_names()),
+          comma_list(key_names()));
   return *found;
 }
 
 void check(bool valid, std::string_view name, double value, std::string_view wanted) {
-  require(valid, ErrorCode::kUsage, "optimizer: {}={}, wanted {}", name, value, wanted);
+  require(valid, ErrorCode::kUsage, kInOptimizer, "{}={}, wanted {}", name, value, wanted);
 }
 
 void validate_rate(const OptimizerOptions& o) {
@@ -225,9 +228,9 @@ void validate_rate(const OptimizerOptions& o) {
         "a number above 0");
   check(o.warm_up >= 0, "warmup", static_cast<double>(o.warm_up), "0 or more");
   if (o.schedule == RateSchedule::kConstant) return;
-  require(o.total > o.warm_up, ErrorCode::kUsage,
-          "optimizer: steps={}, wanted more than warmup={}: schedule={} has to know where it ends",
-          o.total, o.warm_up, to_string(o.schedule));
+  require(o.total > o.warm_up, ErrorCode::kUsage, kInOptimizer,
+          "steps={}, wanted more than warmup={}: schedule={} has to know where it ends", o.total,
+          o.warm_up, to_string(o.schedule));
   check(o.minimum_rate >= 0 && o.minimum_rate <= o.learning_rate, "min_lr", o.minimum_rate,
         fmt::format("0 to lr={}", o.learning_rate));
 }
@@ -289,20 +292,20 @@ void validate(const OptimizerOptions& o) {
 
 OptimizerOptions parse_optimizer(std::string_view text) {
   const std::vector<std::string_view> words = words_of(text);
-  require(!words.empty(), ErrorCode::kUsage,
-          "optimizer: nothing given, wanted for instance \"adamw lr=3e-4 clip=1\"");
+  require(!words.empty(), ErrorCode::kUsage, kInOptimizer,
+          "nothing given, wanted for instance \"adamw lr=3e-4 clip=1\"");
   OptimizerOptions options;
   options.kind = kind_of(words[0]);
   std::set<std::string> seen;
   for (std::size_t i = 1; i < words.size(); ++i) {
     const OptimizerSetting setting = setting_of(words[i]);
     key_of(setting).set(options, setting);
-    require(seen.insert(setting.key).second, ErrorCode::kUsage, "optimizer: {} is given twice",
+    require(seen.insert(setting.key).second, ErrorCode::kUsage, kInOptimizer, "{} is given twice",
             setting.key);
   }
   for (const OptimizerKey& key : keys())
-    require(seen.count(key.name) == 0 || key.applies(options), ErrorCode::kUsage,
-            "optimizer: {} belongs to {}, but this is '{}'", key.name, key.of, text);
+    require(seen.count(key.name) == 0 || key.applies(options), ErrorCode::kUsage, kInOptimizer,
+            "{} belongs to {}, but this is '{}'", key.name, key.of, text);
   validate(options);
   return options;
 }

@@ -187,19 +187,20 @@ std::vector<bool> attention_core(const LogicalGraph& graph) {
   const std::function<void(OpId)> mark = [&](OpId id) {
     if (core[id.index()] || passed[id.index()] == Passed::kNothing) return;
     core[id.index()] = true;
-    if (graph.op(id).kind == "batch_matmul") return;
+    if (graph.op(id).role == OperatorRole::kBatchProduct) return;
     for (const TensorId input : graph.op(id).inputs) mark(producer(input));
   };
   for (std::size_t index = 0; index < graph.ops().size(); ++index) {
     const LogicalOp& op = graph.op(OpId(index));
     if (op.phase != Phase::kForward) continue;
-    core[index] = core[index] || op.kind.starts_with("attention");
+    core[index] = core[index] || is_attention(op.role);
     for (const TensorId input : op.inputs)
       if (graph.op(producer(input)).layer == op.layer)
         passed[index] = std::max(passed[index], passed[producer(input).index()]);
-    if (op.kind == "matmul") passed[index] = Passed::kNothing;
-    if (op.kind == "softmax" && passed[index] == Passed::kScores) passed[index] = Passed::kSoftmax;
-    if (op.kind != "batch_matmul") continue;
+    if (op.role == OperatorRole::kProduct) passed[index] = Passed::kNothing;
+    if (op.role == OperatorRole::kSoftmax && passed[index] == Passed::kScores)
+      passed[index] = Passed::kSoftmax;
+    if (op.role != OperatorRole::kBatchProduct) continue;
     if (passed[index] == Passed::kSoftmax) {
       for (const TensorId input : op.inputs)
         if (passed[producer(input).index()] == Passed::kSoftmax) mark(producer(input));

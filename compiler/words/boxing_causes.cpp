@@ -73,8 +73,6 @@ class Causes {
 
 }  // namespace
 
-bool is_boxing(const StagedOp& op) { return op.communication || op.kind == "box_local"; }
-
 std::vector<BoxingCause> boxing_causes(const StagedGraph& graph) { return Causes(graph).run(); }
 
 namespace {

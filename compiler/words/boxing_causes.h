@@ -27,8 +27,6 @@ struct BoxingCause {
   std::vector<Reader> readers;  // in the order of the graph
 };
 
-bool is_boxing(const StagedOp& op);
-
 // One per boxing, in the order of the graph.
 std::vector<BoxingCause> boxing_causes(const StagedGraph& graph);
 

@@ -17,14 +17,15 @@ namespace sextant {
 namespace {
 
 bool is_whole_attention(const LogicalOp& op) {
-  return op.kind == "attention" || op.kind == "attention_grad";
+  return op.role == OperatorRole::kAttention || op.role == OperatorRole::kAttentionGradient;
 }
 
 bool is_partial_attention(const LogicalOp& op) {
-  return op.kind == "attention_chunks" || op.kind == "attention_chunks_grad";
+  return op.role == OperatorRole::kChunkedAttention ||
+         op.role == OperatorRole::kChunkedAttentionGradient;
 }
 
-bool sees_sequence(const LogicalOp& op) { return op.kind.starts_with("attention"); }
+bool sees_sequence(const LogicalOp& op) { return is_attention(op.role); }
 
 const Shape& shape_of(const LogicalGraph& graph, const LogicalOp& op, std::size_t input) {
   return graph.tensor(op.inputs[input]).type.shape;

@@ -171,6 +171,7 @@ class Fusion {
   StagedOp make_op(const Chain& chain) const {
     StagedOp fused = at(graph_.ops, chain.last());
     fused.kind = chain.kind->kind;
+    fused.role = OperatorRole::kPlain;
     fused.attributes = {};
     fused.in.clear();
     fused.out.clear();

@@ -20,7 +20,7 @@ constexpr std::size_t kDimOfHeads = 2;  // dim of heads in the operands of atten
 std::int64_t key_head_parts(const LogicalGraph& training, std::int64_t tp) {
   std::int64_t parts = 0;
   for (const LogicalOp& op : training.ops()) {
-    if (!op.kind.starts_with("attention") || !op.attributes.contains("group")) continue;
+    if (!is_attention(op.role) || !op.attributes.contains("group")) continue;
     const std::int64_t heads = training.tensor(op.inputs[0]).type.shape[kDimOfHeads];
     const std::int64_t key_heads = training.tensor(op.inputs[1]).type.shape[kDimOfHeads];
     if (key_heads < tp && tp % key_heads == 0 && heads % tp == 0)

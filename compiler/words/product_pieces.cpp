@@ -123,8 +123,8 @@ class GroupFinder {
   bool collect(OpId id, Group& group) const {
     const LogicalOp& op = training_.op(id);
     group.members.push_back(id);
-    if (op.kind == "matmul") return true;
-    if (op.kind != "add") return false;
+    if (op.role == OperatorRole::kProduct) return true;
+    if (op.role != OperatorRole::kSum) return false;
     const LogicalTensor& sum = training_.tensor(op.outputs[0]);
     return std::all_of(op.inputs.begin(), op.inputs.end(), [&](TensorId input) {
       const LogicalTensor& term = training_.tensor(input);
@@ -311,7 +311,7 @@ class Cutter {
       std::vector<NdSbp> input_words;
       for (std::size_t i = 0; i < op.inputs.size(); ++i) {
         const auto term = made.find(op.inputs[i]);
-        const bool is_weight = op.kind == "matmul" && i == 1;
+        const bool is_weight = op.role == OperatorRole::kProduct && i == 1;
         if (term != made.end())
           inputs.push_back(term->second);
         else

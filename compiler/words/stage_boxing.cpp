@@ -147,6 +147,7 @@ void StageBuilder::append_step(Chain& chain, const BoxingStep& step, bool is_las
   if (step.kind == BoxingKind::kTransfer) return append_transfer(chain, step, is_last);
   const bool local = step.kind == BoxingKind::kLocal;
   StagedOp op = boxing_op(chain, local ? "box_local" : std::string(to_string(step.primitive)));
+  if (local) op.role = OperatorRole::kBoxing;
   op.queue = local ? QueueRole::kCompute : QueueRole::kCollective;
   if (!local)
     op.communication = StagedCommunication{.primitive = step.primitive,

@@ -125,7 +125,7 @@ bool StageBuilder::is_master(TensorId parameter) const {
   for (const LogicalGraph::Use& use : graph_.uses(parameter)) {
     const LogicalOp& op = graph_.op(use.op);
     if (op.phase == Phase::kOptimizer) continue;
-    if (op.kind != "cast") return false;
+    if (op.role != OperatorRole::kCast) return false;
     is_cast = true;
   }
   return is_cast;
@@ -153,6 +153,7 @@ void StageBuilder::append_op(OpId id, std::size_t first_input, StagedTensorIndex
   for (std::size_t i = first_input; i < op.inputs.size(); ++i)
     staged.in.push_back(read(op.inputs[i], words.inputs[i], reader));
   staged.kind = op.kind;
+  staged.role = op.role;
   staged.name = op.name;
   staged.attributes = op.attributes;
   staged.phase = op.phase;

@@ -6,6 +6,11 @@
 #include <algorithm>
 
 namespace sextant {
+
+bool is_boxing(const StagedOp& op) {
+  return op.communication.has_value() || op.role == OperatorRole::kBoxing;
+}
+
 namespace {
 
 // Collects one message per broken rule. Rules that look up other operators are only checked when

@@ -55,6 +55,7 @@ struct StagedMember {
 struct StagedOp {
   std::string kind;
   std::string name;
+  OperatorRole role = OperatorRole::kPlain;
   Attributes attributes;
   Phase phase = Phase::kForward;
   Rate rate = Rate::kPerMicroBatch;
@@ -67,6 +68,9 @@ struct StagedOp {
   std::vector<StagedMember> members = {};
   std::vector<StagedTensorIndex> inner = {};
 };
+
+// Whether the operator only brings a tensor to other words.
+bool is_boxing(const StagedOp& op);
 
 // A per-micro-batch tensor read by a per-step operator is accumulated over the step (its register
 // gets acts_per_content = micro_batches); a per-step tensor read by a per-micro-batch operator

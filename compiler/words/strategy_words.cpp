@@ -51,9 +51,10 @@ class WordChooser {
         split_parameter(op);
       else
         read_parameters(OpId(index), op, def);
-      if (op.kind == "attention" || (axes_.kv && op.kind == "attention_chunks"))
+      if (op.role == OperatorRole::kAttention ||
+          (axes_.kv && op.role == OperatorRole::kChunkedAttention))
         share_key_heads(op);
-      if (op.kind == "moe_combine" && axes_.ep) return_tokens(OpId(index));
+      if (op.role == OperatorRole::kExpertCombine && axes_.ep) return_tokens(OpId(index));
     }
     require(!axes_.ep || has_experts_, ErrorCode::kInfeasible,
             "ep={}: no parameter of the model has a dim of experts to spread", strategy_.ep);
@@ -263,11 +264,11 @@ class WordChooser {
       while (training_.tensor(heads).type.shape == shape) {
         const OpId maker = training_.tensor(heads).producer;
         const LogicalOp& op = training_.op(maker);
-        if (op.kind == "reshape" && axes_.kv)
+        if (op.role == OperatorRole::kView && axes_.kv)
           chosen_.constraints.inputs_on_axis[{maker, 0}] = {axes_.tp, Sbp::broadcast()};
-        else if (op.kind == "reshape")
+        else if (op.role == OperatorRole::kView)
           chosen_.constraints.shared_groups.insert(maker);
-        if (op.kind == "reshape" || op.inputs.empty()) break;
+        if (op.role == OperatorRole::kView || op.inputs.empty()) break;
         heads = op.inputs[0];
       }
     }

@@ -16,10 +16,22 @@ template <typename... Args>
   throw Error(code, fmt::format(text, std::forward<Args>(args)...));
 }
 
+template <typename... Args>
+[[noreturn]] void fail(ErrorCode code, const Place& place, fmt::format_string<Args...> text,
+                       Args&&... args) {
+  throw Error(code, place, fmt::format(text, std::forward<Args>(args)...));
+}
+
 // Throws Error(code) with the formatted text unless `condition` holds.
 template <typename... Args>
 void require(bool condition, ErrorCode code, fmt::format_string<Args...> text, Args&&... args) {
   if (!condition) fail(code, text, std::forward<Args>(args)...);
+}
+// As above, at a place.
+template <typename... Args>
+void require(bool condition, ErrorCode code, const Place& place, fmt::format_string<Args...> text,
+             Args&&... args) {
+  if (!condition) fail(code, place, text, std::forward<Args>(args)...);
 }
 
 }  // namespace sextant

@@ -115,8 +115,7 @@ std::optional<std::size_t> dim_from(const JsonCursor& parameter, std::string_vie
 
 // What it says and advises, with the place.
 [[noreturn]] void refuse_at(const JsonCursor& place, const Error& error) {
-  throw Error(ErrorCode::kBadInput, fmt::format("{}: {}", place.place(), error.what()),
-              error.hints());
+  throw Error(ErrorCode::kBadInput, Place{place.place()}, error.what(), error.hints());
 }
 
 class LogicalGraphReader {
@@ -196,8 +195,7 @@ class LogicalGraphReader {
       if (op.kind == "parameter") op.parameter = info_from(parameter, op.attributes);
       return document_.graph.add(std::move(op));
     } catch (const Error& error) {
-      // Mistakes in facts have their own place already.
-      if (std::string_view(error.what()).starts_with(cursor.place())) throw;
+      if (!error.place().empty()) throw;  // a mistake in facts, which have their own
       refuse_at(cursor, error);
     }
   }

@@ -43,8 +43,8 @@ std::string type_text(const TensorType& type) {
 }
 
 TensorRole role_of_outputs(const LogicalOp& op) {
-  if (op.kind == "parameter") return TensorRole::kParameter;
-  if (op.kind == "input") return TensorRole::kInput;
+  if (op.role == OperatorRole::kParameter) return TensorRole::kParameter;
+  if (op.role == OperatorRole::kInput) return TensorRole::kInput;
   const bool is_backward = op.phase == Phase::kInputGrad || op.phase == Phase::kWeightGrad;
   return is_backward ? TensorRole::kGradient : TensorRole::kActivation;
 }
@@ -58,6 +58,7 @@ OpId LogicalGraph::add(LogicalOp op) {
   require(op.layer >= 0, ErrorCode::kBadInput, "operator '{}': layer {} is negative", op.name,
           op.layer);
   const std::vector<TensorType> types = infer_outputs(op);
+  op.role = registry_->get(op.kind).role;
   const OpId id(ops_.size());
   const TensorRole role = role_of_outputs(op);
   op.outputs.clear();

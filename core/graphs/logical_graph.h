@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/base/ids.h"
+#include "core/graphs/operator_role.h"
 #include "core/graphs/phase.h"
 #include "core/tensors/attributes.h"
 #include "core/tensors/shape.h"
@@ -65,6 +66,7 @@ struct LogicalOp {
   std::optional<ParameterInfo> parameter;  // of `parameter` operators
   // Of Phase::kRecompute: the forward operator it repeats, word for word.
   std::optional<OpId> recompute_of = std::nullopt;
+  OperatorRole role = OperatorRole::kPlain;  // of its kind; LogicalGraph::add sets it
 };
 
 class OperatorRegistry;

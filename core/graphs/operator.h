@@ -4,6 +4,7 @@
 
 #include "core/base/dtype.h"
 #include "core/base/ids.h"
+#include "core/graphs/operator_role.h"
 #include "core/graphs/phase.h"
 #include "core/graphs/work.h"
 #include "core/tensors/attributes.h"
@@ -82,6 +83,7 @@ struct IdInput {
 
 struct OperatorDef {
   std::string kind;
+  OperatorRole role = OperatorRole::kPlain;
   std::size_t min_inputs = 1, max_inputs = 1;
   // All that its kernels and its rules read. A graph that has others, or lacks a needed one, is
   // refused: nobody would see what its author asked for.

@@ -43,8 +43,8 @@ TextPlace place_of(std::string_view text, std::size_t offset) {
                               std::string_view what, std::vector<std::string> hints = {}) {
   const TextPlace place = place_of(text, offset);
   throw Error(ErrorCode::kBadInput,
-              fmt::format("{}: line {}, column {}: {}", origin, place.line, place.column, what),
-              std::move(hints));
+              Place{fmt::format("{}: line {}, column {}", origin, place.line, place.column)},
+              std::string(what), std::move(hints));
 }
 
 // Before parsing, so that neither the parser nor the destructor of the tree can run out of stack.
@@ -327,7 +327,7 @@ void JsonCursor::allow_only(std::initializer_list<std::string_view> known) const
 }
 
 void JsonCursor::refuse(const std::string& what) const {
-  throw Error(ErrorCode::kBadInput, place() + ": " + what);
+  throw Error(ErrorCode::kBadInput, Place{place()}, what);
 }
 
 JsonDocument::JsonDocument(std::string_view text, std::string origin, Bytes limit)

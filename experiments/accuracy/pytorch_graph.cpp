@@ -142,10 +142,11 @@ class PyTorchWriter : public GraphWriter {
 
   LogicalGraph run() {
     for (const LogicalOp& op : forward_.ops())
-      require(!writes_loss_ || op.kind != "cross_entropy" || !op.attributes.contains("smoothing"),
-              ErrorCode::kInfeasible, "{}: smoothed labels, which are not written out", op.name);
+      require(
+          !writes_loss_ || op.role != OperatorRole::kLoss || !op.attributes.contains("smoothing"),
+          ErrorCode::kInfeasible, "{}: smoothed labels, which are not written out", op.name);
     for (const LogicalOp& op : forward_.ops()) {
-      if (writes_loss_ && op.kind == "cross_entropy")
+      if (writes_loss_ && op.role == OperatorRole::kLoss)
         write(op);
       else if (!writes_loss_ || !is_part_of_loss(op.kind))
         copy(op);

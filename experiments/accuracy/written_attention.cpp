@@ -202,7 +202,7 @@ class WrittenAttentionWriter : public GraphWriter {
 
   LogicalGraph run() {
     for (const LogicalOp& op : forward_.ops())
-      if (op.kind == "attention")
+      if (op.role == OperatorRole::kAttention)
         write(op);
       else
         copy(op);

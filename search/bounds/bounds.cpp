@@ -256,7 +256,7 @@ const std::vector<GraphProfile::LayerWork>& GraphProfile::layer_work(const Strat
   std::vector<Duration> least(ops_.size());
   for (std::size_t index = 0; index < ops_.size(); ++index) {
     const OpWork& op = ops_[index];
-    if (is_view_kind(op.kind) || uses[index] == FusedUse::kFollows) continue;
+    if (op.role == OperatorRole::kView || uses[index] == FusedUse::kFollows) continue;
     const std::int64_t by = op.part == Part::kOptimizer ? optimizer_shares : shares;
     Work work = op.work;
     work.flops /= static_cast<double>(by);

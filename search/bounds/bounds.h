@@ -6,6 +6,7 @@
 #include "compiler/strategy/strategy.h"
 #include "compiler/words/stage.h"
 #include "core/graphs/logical_graph.h"
+#include "core/graphs/operator_role.h"
 #include "search/bounds/least_costs.h"
 #include "search/bounds/pipeline_edges.h"
 #include "search/bounds/pipeline_moments.h"
@@ -130,6 +131,7 @@ class GraphProfile {
     Part part = Part::kForward;
     bool again_selective = false, again_full = false;
     std::string kind;
+    OperatorRole role = OperatorRole::kPlain;
     Work work;
     bool operator==(const OpWork&) const = default;
   };

@@ -96,7 +96,7 @@ CommunicationSketch::CommunicationSketch(const LogicalGraph& training, std::int6
     const auto row = words.follow(op);
     if (op.inputs.empty()) continue;
     for (const TensorId output : op.outputs) {
-      if (is_view_kind(op.kind)) continue;
+      if (op.role == OperatorRole::kView) continue;
       made[at(op.layer)] += bytes(output);
       if (words.of(output).is_partial()) layer.pending += bytes(output);
       if (!words.of(output).is_split()) {
@@ -112,12 +112,12 @@ CommunicationSketch::CommunicationSketch(const LogicalGraph& training, std::int6
     // A weight that is split meets an operand that is whole: its gradient is pending.
     const bool splits = row && std::any_of(row->inputs.begin(), row->inputs.end(),
                                            [](const Sbp& word) { return word.is_split(); });
-    if (splits && op.kind.find("matmul") != std::string::npos)
+    if (splits && is_product(op.role))
       for (std::size_t i = 0; i < op.inputs.size(); ++i)
         if (row->inputs[i].is_broadcast() && gathered.insert(op.inputs[i]).second)
           layer.gathered += bytes(op.inputs[i]);
-    if (op.kind == "moe_combine") layer.routed += 2 * bytes(op.inputs[0]);
-    if (op.kind.starts_with("attention") && op.inputs.size() >= 3) {
+    if (op.role == OperatorRole::kExpertCombine) layer.routed += 2 * bytes(op.inputs[0]);
+    if (is_attention(op.role) && op.inputs.size() >= 3) {
       layer.keys += bytes(op.inputs[1]) + bytes(op.inputs[2]);
       layer.heads +=
           bytes(op.inputs[0]) + bytes(op.inputs[1]) + bytes(op.inputs[2]) + bytes(op.outputs[0]);

@@ -98,7 +98,7 @@ class SavedTensors {
       const LogicalTensor& tensor = graph_.tensor(id);
       const LogicalOp& producer = graph_.op(tensor.producer);
       if (is_saved_in_layer(id)) {
-        if (is_view_kind(producer.kind) && is_saved_in_layer(producer.inputs[0])) continue;
+        if (producer.role == OperatorRole::kView && is_saved_in_layer(producer.inputs[0])) continue;
         saved[at(producer.layer)] += size_of(tensor.type);
       } else if (const int reader = only_layer_behind(id); reader >= 0) {
         saved[at(reader)] += size_of(tensor.type);
@@ -132,7 +132,7 @@ class SavedTensors {
     const OpId made_by = graph_.tensor(id).producer;
     const LogicalOp& producer = graph_.op(made_by);
     if (producer.phase != Phase::kForward || !changing_[made_by.index()]) return -1;
-    if (is_view_kind(producer.kind)) return -1;
+    if (producer.role == OperatorRole::kView) return -1;
     int layer = -1;
     bool forward = false, backward = false;
     for (const LogicalGraph::Use& use : graph_.uses(id)) {
@@ -166,7 +166,7 @@ std::vector<Bytes> awaited_by_layer(const LogicalGraph& graph) {
     if (reader.phase != Phase::kWeightGrad || !live[index]) continue;
     for (TensorId input : reader.inputs) {
       // A view is the bytes of its source.
-      while (is_view_kind(graph.op(graph.tensor(input).producer).kind))
+      while (graph.op(graph.tensor(input).producer).role == OperatorRole::kView)
         input = graph.op(graph.tensor(input).producer).inputs[0];
       const OpId made_by = graph.tensor(input).producer;
       const LogicalOp& producer = graph.op(made_by);
@@ -274,6 +274,7 @@ void GraphProfile::collect_work(const LogicalGraph& training) {
     if (!live[op] || def.on_host || def.work == nullptr) continue;
     OpWork entry;
     entry.kind = logical.kind;
+    entry.role = logical.role;
     switch (logical.phase) {
       case Phase::kData:
       case Phase::kCommunication:
@@ -347,7 +348,7 @@ void GraphProfile::collect_parameters(const LogicalGraph& training) {
       for (const LogicalGraph::Use& use : training.uses(input)) {
         const LogicalOp& reader = training.op(use.op);
         if (reader.phase != Phase::kForward || reader.outputs.size() != 1 ||
-            changing[use.op.index()] || is_view_kind(reader.kind))
+            changing[use.op.index()] || reader.role == OperatorRole::kView)
           continue;
         const TensorType& made = training.tensor(reader.outputs[0]).type;
         if (made.shape == tensor.type.shape && is_read_by_both(reader.outputs[0]))

@@ -37,7 +37,7 @@ OpForm form_of(const LogicalGraph& graph, const LogicalOp& op,
   OpForm own;
   own.kind = op.kind;
   own.phase = op.phase;
-  if (op.kind != "parameter") own.attributes = op.attributes;
+  if (op.role != OperatorRole::kParameter) own.attributes = op.attributes;
   if (op.parameter) {
     own.split_dim = op.parameter->tensor_parallel_dim;
     own.expert_dim = op.parameter->expert_parallel_dim;

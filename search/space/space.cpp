@@ -71,7 +71,7 @@ ModelFacts facts_of(const LogicalGraph& training) {
   facts.blocks = std::max(training.num_layers() - 2, 0);
   std::set<std::pair<std::int64_t, std::int64_t>> sequences;  // of inputs: [batch, sequence]
   for (const LogicalOp& op : training.ops()) {
-    if (op.kind.starts_with("attention") && op.phase == Phase::kForward) {
+    if (is_attention(op.role) && op.phase == Phase::kForward) {
       const Shape& queries = training.tensor(op.inputs[0]).type.shape;
       if (queries.rank() <= kHeadsDim) continue;
       facts.heads = std::gcd(facts.heads, queries[kHeadsDim]);

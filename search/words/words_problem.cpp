@@ -239,7 +239,7 @@ class WordsProblemBuilder {
             "operator '{}' ({}) on {} has no words that fit what is given", op.name, op.kind,
             to_string(placements_[stage]));
     own.variable = add_variable(own.choices.size(), fmt::format("operator {}", op.name));
-    if (def_of(op).on_host || op.inputs.empty() || is_view_kind(op.kind)) return;
+    if (def_of(op).on_host || op.inputs.empty() || op.role == OperatorRole::kView) return;
     CostTable work{{own.variable}, {}};
     for (const WordChoice& choice : own.choices)
       work.costs.push_back(acts_of(rates_[id.index()]) * time_of(op, choice, stage).value);

@@ -496,6 +496,33 @@ def check_plan_values(program):
         program.run("check", "edited.json").expect_code(3).expect_error(setting.split("=")[0])
 
 
+def check_quiet_streams(program):
+    """With --json nothing for people stands beside the document but errors, notes and progress."""
+    strategy = ["--global-batch", "4", "--strategy", "dp=4"]
+    for arguments in (["simulate", TINY, *CPU, *strategy, "--memory", "--operators", "--links"],
+                      ["explain", TINY, *CPU, *strategy], ["check", TINY, *CPU, *strategy],
+                      ["run", TINY, *CPU, *strategy, "--data", "random", "--steps", "3"],
+                      ["search", TINY, *CPU, "--global-batch", "4", "--fix", "dp=4"],
+                      ["boxing", "P@[x=2]", "B@[x=2]", "--shape", "4"], ["model", "show", TINY],
+                      ["cluster", "show", CPU[1]], ["strategy", "show", "dp=2"], ["doctor"]):
+        ran = program.run(*arguments, "--json").expect_code(0)
+        expect(ran.document().get("ok") is True, f"{arguments}: no document")
+        others = [line for line in ran.err.splitlines() if not line.startswith("note: ")]
+        expect(others == [], f"{arguments} says beside its document: {others[:3]}")
+
+
+def check_error_places(program):
+    """An error document has the place apart from the message where one is known."""
+    (program.folder / "bad.json").write_text('{"schema": "sextant.graph/1", "name": }', encoding="utf-8")
+    for arguments, place in ((["model", "show", "bad.json"], "bad.json: line 1, column 39"),
+                             (["check", TINY, *CPU, "--global-batch", "4", "--strategy", "dpp=4"], "strategy"),
+                             (["check", TINY, *CPU, "--global-batch", "4", "--strategy", "dp=4", "--optimizer", "adamw lrr=1"],
+                              "optimizer"),
+                             (["model", "show", TINY, "--seq", "0"], "")):
+        error = program.run(*arguments, "--json").document()
+        expect(error["place"] == place and error["message"].startswith(place), f"{arguments}: {error}")
+
+
 def check_environment(program):
     """Options come from the environment too; the command line wins."""
     strategy = ["--strategy", "dp=2"]
@@ -607,5 +634,5 @@ if __name__ == "__main__":
         check_bench, check_other_files, check_order_of_options, check_infeasible,
         check_conditions, check_front_and_sensitivity, check_json, check_main_line, check_explained_names,
         check_explained_causes, check_explained_columns, check_nothing_half_written,
-        check_odd_files, check_plan_values, check_environment, check_backends, check_signals,
-        check_signals_of_long_work))
+        check_odd_files, check_plan_values, check_quiet_streams, check_error_places, check_environment,
+        check_backends, check_signals, check_signals_of_long_work))

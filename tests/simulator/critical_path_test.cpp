@@ -35,7 +35,7 @@ struct Evaluated {
 // Tapes refer into their graph, so the result does not move.
 void evaluate_pipeline(Evaluated& result, const ToyPipeline& pipeline) {
   result.graph = make_toy_pipeline(pipeline);
-  result.tape = record_all_ranks(result.graph);
+  result.tape = testing::record_all_ranks(result.graph);
   result.durations = entry_durations(result.tape, result.graph, ToyCost(result.launch_cost));
 }
 
@@ -133,7 +133,7 @@ TEST_CASE("what the host bounds is a path of launches") {
   one.launch_cost = 100;
   one.options.steps = 6;
   one.graph = make_toy_graph({program}, {{0, {}}}, {});
-  one.tape = record_all_ranks(one.graph);
+  one.tape = testing::record_all_ranks(one.graph);
   one.durations = entry_durations(one.tape, one.graph, ToyCost(100));
   const CriticalPath path = one.path();
   Duration host;

@@ -235,6 +235,7 @@ std::vector<OperatorExample> attention_grad_examples() {
 
 void add_attention(OperatorRegistry& registry) {
   registry.add({.kind = "attention",
+                .role = OperatorRole::kAttention,
                 .min_inputs = 3,
                 .max_inputs = 3,
                 .attributes = {{"scale", kReal, kOptional}, {"group", kInteger, kOptional}},
@@ -245,6 +246,7 @@ void add_attention(OperatorRegistry& registry) {
                 .needs_offsets = true,
                 .examples = attention_examples});
   registry.add({.kind = "attention_grad",
+                .role = OperatorRole::kAttentionGradient,
                 .min_inputs = 6,
                 .max_inputs = 6,
                 .attributes = {{"scale", kReal, kOptional}, {"group", kInteger, kOptional}},

@@ -187,6 +187,7 @@ std::vector<OperatorExample> merge_examples() {
 
 void add_attention_chunks(OperatorRegistry& registry) {
   registry.add({.kind = "attention_chunks",
+                .role = OperatorRole::kChunkedAttention,
                 .min_inputs = 3,
                 .max_inputs = 3,
                 .attributes = {{"chunks", kInteger},
@@ -200,6 +201,7 @@ void add_attention_chunks(OperatorRegistry& registry) {
                 .needs_offsets = true,
                 .examples = chunks_examples});
   registry.add({.kind = "attention_chunks_grad",
+                .role = OperatorRole::kChunkedAttentionGradient,
                 .min_inputs = 6,
                 .max_inputs = 6,
                 .attributes = {{"chunks", kInteger},
@@ -213,6 +215,7 @@ void add_attention_chunks(OperatorRegistry& registry) {
                 .needs_offsets = true,
                 .examples = chunks_grad_examples});
   registry.add({.kind = "attention_merge",
+                .role = OperatorRole::kAttentionMerge,
                 .min_inputs = 4,
                 .max_inputs = 4,
                 .infer = infer_merge,

@@ -121,6 +121,7 @@ std::vector<OperatorExample> batch_matmul_examples() {
 
 void add_batch_matmul(OperatorRegistry& registry) {
   registry.add({.kind = "batch_matmul",
+                .role = OperatorRole::kBatchProduct,
                 .min_inputs = 2,
                 .max_inputs = 2,
                 .attributes = {{"transpose_x", kBoolean, kOptional},

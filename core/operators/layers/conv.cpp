@@ -314,6 +314,7 @@ std::vector<OperatorExample> gradient_examples(bool for_weight) {
 
 void add_conv(OperatorRegistry& registry) {
   registry.add({.kind = "conv",
+                .role = OperatorRole::kConvolution,
                 .min_inputs = 2,
                 .max_inputs = 2,
                 .attributes = {{"stride", kIntegers, kOptional},

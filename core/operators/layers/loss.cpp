@@ -266,6 +266,7 @@ void add_loss(OperatorRegistry& registry) {
                       {.inputs = {logits(), row()}, .ranges = {kAnyLogit, kMax}}};
                 }});
   registry.add({.kind = "pick",
+                .role = OperatorRole::kPick,
                 .min_inputs = 2,
                 .max_inputs = 2,
                 .attributes = {{"ignore_index", kInteger, kOptional}},
@@ -279,6 +280,7 @@ void add_loss(OperatorRegistry& registry) {
                       {.inputs = {logits(), labels()}, .ranges = {kAnyLogit, kLabel}}};
                 }});
   registry.add({.kind = "cross_entropy",
+                .role = OperatorRole::kLoss,
                 .min_inputs = 5,
                 .max_inputs = 5,
                 .attributes = {{"ignore_index", kInteger, kOptional},

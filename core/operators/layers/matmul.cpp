@@ -145,6 +145,7 @@ std::vector<OperatorExample> grad_weight_examples() {
 void add_matmul(OperatorRegistry& registry) {
   registry.add(
       {.kind = "matmul",
+       .role = OperatorRole::kProduct,
        .min_inputs = 2,
        .max_inputs = 2,
        .attributes = {{"transpose_w", kBoolean, kOptional}, {"out_dtype", kText, kOptional}},
@@ -155,6 +156,7 @@ void add_matmul(OperatorRegistry& registry) {
        .examples = matmul_examples});
   registry.add(
       {.kind = "matmul_grad_weight",
+       .role = OperatorRole::kProductWeightGradient,
        .min_inputs = 2,
        .max_inputs = 2,
        .attributes = {{"transpose_w", kBoolean, kOptional}, {"out_dtype", kText, kOptional}},

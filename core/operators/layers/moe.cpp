@@ -385,6 +385,7 @@ void add_moe(OperatorRegistry& registry) {
                                                        .ranges = {{0, 3}}}};
                 }});
   registry.add({.kind = "moe_dispatch",
+                .role = OperatorRole::kExpertDispatch,
                 .min_inputs = 3,
                 .max_inputs = 4,
                 .attributes = {{"experts", kInteger}, {"capacity", kInteger}},
@@ -396,6 +397,7 @@ void add_moe(OperatorRegistry& registry) {
                 .ids = expert_input(1, experts_told),
                 .examples = dispatch_examples});
   registry.add({.kind = "moe_combine",
+                .role = OperatorRole::kExpertCombine,
                 .min_inputs = 3,
                 .max_inputs = 4,
                 .infer = infer_combine,

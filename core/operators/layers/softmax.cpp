@@ -147,6 +147,7 @@ void add_softmax(OperatorRegistry& registry) {
                                    .ranges = {kAnyValue, kRowMax}}};
                 }});
   registry.add({.kind = "softmax",
+                .role = OperatorRole::kSoftmax,
                 .min_inputs = 3,
                 .max_inputs = 3,
                 .attributes = {{"dims", kIntegers}, {"keep_dims", kBoolean, kOptional}},

@@ -25,6 +25,7 @@ Rows only_broadcast(Types, Types, const Attributes&) { return {all_broadcast(1, 
 
 void add_boxing(OperatorRegistry& registry) {
   registry.add({.kind = "box_local",
+                .role = OperatorRole::kBoxing,
                 .infer = infer_same,
                 .work = boxing_work,
                 .signatures = only_broadcast});

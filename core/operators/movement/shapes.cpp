@@ -151,6 +151,7 @@ std::vector<OperatorExample> transpose_examples() {
 
 void add_shapes(OperatorRegistry& registry) {
   registry.add({.kind = "reshape",
+                .role = OperatorRole::kView,
                 .attributes = {{"shape", kIntegers}},
                 .infer = infer_reshape,
                 .work = copy_work,

@@ -135,6 +135,7 @@ TensorId add_input(LogicalGraph& graph, std::string name, int layer, const Tenso
 void add_sources(OperatorRegistry& registry) {
   registry.add(
       {.kind = "parameter",
+       .role = OperatorRole::kParameter,
        .min_inputs = 0,
        .max_inputs = 0,
        .attributes = {{"shape", kIntegers}, {"dtype", kText}, {"init", kText}, {"init_std", kReal}},
@@ -143,6 +144,7 @@ void add_sources(OperatorRegistry& registry) {
        .signatures = rows_of_source,
        .state_outputs = {0}});
   registry.add({.kind = "input",
+                .role = OperatorRole::kInput,
                 .min_inputs = 0,
                 .max_inputs = 0,
                 .attributes = {{"shape", kIntegers},

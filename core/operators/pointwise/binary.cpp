@@ -194,6 +194,7 @@ OperatorDef share_of_gradient(OperatorDef def) {
 void add_arithmetic(OperatorRegistry& registry) {
   registry.add(of_two(
       {.kind = "add",
+       .role = OperatorRole::kSum,
        .infer = [](Types inputs, const Attributes&) { return infer_arithmetic("add", inputs); },
        .signatures = add_rows,
        .gradient = add_gradient}));

@@ -56,6 +56,7 @@ std::vector<OperatorExample> cast_examples() {
 
 void add_cast(OperatorRegistry& registry) {
   registry.add({.kind = "cast",
+                .role = OperatorRole::kCast,
                 .attributes = {{"dtype", kText}},
                 .infer = infer_cast,
                 .work = elementwise_pass<0>,

@@ -50,7 +50,7 @@ bool depends_on_input(const LogicalGraph& graph, TensorId tensor) {
     if (seen[next.index()]) continue;
     seen[next.index()] = true;
     const LogicalOp& op = graph.op(graph.tensor(next).producer);
-    if (op.kind == "input") return true;
+    if (op.role == OperatorRole::kInput) return true;
     open.insert(open.end(), op.inputs.begin(), op.inputs.end());
   }
   return false;
