@@ -1,4 +1,4 @@
-"""The commands of README.md are commands that continuous integration executes.
+"""The commands of README.md are commands that continuous integration executes, its table of settings is the program's.
 
 Reads the fenced shell blocks. `./test.sh` must be what .ci/run calls; every other command is executed
 here, in order and in one shell folder, with the freshly built `sextant` on the path.
@@ -7,6 +7,7 @@ usage: docs_test.py --build BUILD_ROOT
 """
 
 import argparse
+import json
 import os
 import pathlib
 import re
@@ -42,6 +43,17 @@ def prove_parser():
     return commands_of(text) == ["./demo.sh", "a b"]
 
 
+def missing_settings(readme, build):
+    """Rows of `sextant strategy show` that the table of the README does not have."""
+    shown = json.loads(subprocess.run([build / "cli/sextant", "strategy", "show", "--json"], check=True,
+                                      stdout=subprocess.PIPE, text=True).stdout)
+    rows = []
+    for setting in shown["settings"]:
+        default = f" ({setting['default']})" if setting["default"] else ""
+        rows.append(f"| `{setting['key']}` | {setting['values']}{default} | {setting['meaning']} |")
+    return [row for row in rows if row not in readme.splitlines()]
+
+
 def execute(command, folder, build):
     environment = {
         **os.environ,
@@ -69,11 +81,13 @@ def main():
     if not readme.exists():
         print("skipped: no README.md yet")
         return SKIPPED
-    commands = commands_of(readme.read_text(encoding="utf-8"))
+    text = readme.read_text(encoding="utf-8")
+    commands = commands_of(text)
     ci = (ROOT / ".ci/run").read_text(encoding="utf-8")
 
     failures = [f"README.md lacks {name}" for name in ("./demo.sh", "./test.sh")
                 if name not in commands]
+    failures += [f"README.md lacks the setting: {row}" for row in missing_settings(text, build)]
     with tempfile.TemporaryDirectory() as scratch:
         # Relative paths mean what they mean to the reader, and nothing lands in the sources.
         folder = pathlib.Path(scratch)
