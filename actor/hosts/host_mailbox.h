@@ -42,13 +42,16 @@ class HostMailbox {
   // Error(kRankFailed) once the mailbox is closed.
   HostBytes take(Rank from, HostTag tag);
   HostMessage take_any(HostTag tag);
+  HostMessage take_from(HostTag tag, std::optional<Rank> from);
+  // The same without waiting; nothing: there is none yet.
+  std::optional<HostMessage> try_take(HostTag tag, std::optional<Rank> from);
 
   // Ends present and future calls with this reason; the first counts.
   void close(const std::string& reason);
   void require_open() const;
 
  private:
-  HostMessage take_from(HostTag tag, std::optional<Rank> from);
+  std::optional<HostMessage> find_locked(HostTag tag, std::optional<Rank> from);
   void require_open_locked() const;
 
   mutable std::mutex mutex_;
