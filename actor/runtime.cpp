@@ -60,6 +60,7 @@ struct RankRuntime::Impl {
     done.resize(members);
     for (const Run& run : graph.programs[program.index()].order) keys.push_back(key_of(run));
     if (!has_host) return;
+    messages.reserve(2 * static_cast<std::size_t>(tables->num_channel_fences));
     if (device.spec().has_memory) {
       host_thread.emplace(graph, rank, *tables, device, host);
     } else {
@@ -208,8 +209,8 @@ void RankRuntime::Impl::note_issued(std::int32_t members) {
 void RankRuntime::Impl::issue_protocol() {
   while (const std::optional<Blocker> blocker = protocol.issue(next, step)) {
     // The order is total and the dry run passed: only a host actor can owe something.
-    require(blocker->owed_by_host && host_thread, ErrorCode::kInternal, "protocol error: {}",
-            to_text(*blocker, *tables, graph, program));
+    if (!blocker->owed_by_host || !host_thread)
+      fail(ErrorCode::kInternal, "protocol error: {}", to_text(*blocker, *tables, graph, program));
     take_messages();
   }
 }
@@ -352,6 +353,13 @@ void RankRuntime::stop(const std::string& reason) {
 }
 
 const Protocol& RankRuntime::protocol() const { return impl_->protocol; }
+
+RouteCounts RankRuntime::routes() const {
+  RouteCounts routes;
+  if (impl_->host_thread) routes = impl_->host_thread->routes();
+  routes.posted[static_cast<std::size_t>(Route::kSameThread)] += impl_->protocol.direct_messages();
+  return routes;
+}
 
 IssueHash RankRuntime::hash() const {
   return {{impl_->hashes.begin(), impl_->hashes.end()}, impl_->protocol.message_hash()};

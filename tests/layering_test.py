@@ -45,7 +45,8 @@ ROOMS = {
         "hosts": [],
         "protocol": [],
         "tapes": ["protocol"],
-        "": ["calls", "hosts", "protocol", "tapes"],
+        "bus": ["hosts", "protocol"],
+        "": ["bus", "calls", "hosts", "protocol", "tapes"],
         "bytes": ["", "calls", "protocol"],
     },
     "backends/cpu": {
