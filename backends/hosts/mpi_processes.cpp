@@ -634,10 +634,11 @@ void MpiProcesses::rest(int idle_polls, Clock::time_point active, bool is_moving
   const auto idle = Clock::now() - active;
   const bool is_needed = is_moving || (waiting_ > 0 && looking_ == 0);
   rests_long_ = !is_needed || idle > kLongIdle;
+  const bool hurries = idle <= kShortIdle && !patience_.is_crowded();
   queued_.wait_for(lock,
-                   rests_long_         ? kLongSleep
-                   : idle > kShortIdle ? kSleep
-                                       : kShortSleep,
+                   rests_long_ ? kLongSleep
+                   : hurries   ? kShortSleep
+                               : kSleep,
                    [this] { return !queue_.empty() || is_leaving_ || is_wanted_; });
   rests_long_ = is_wanted_ = false;
 }

@@ -19,9 +19,9 @@ class PollPatience {
   static constexpr std::chrono::microseconds kLongest{200};
 
   // Whether to look again, for one that has waited since `begin`. Any thread.
-  bool looks_again(Time begin, Time now) const {
-    return !is_crowded_.load(std::memory_order_relaxed) && now - begin < kLongest;
-  }
+  bool looks_again(Time begin, Time now) const { return !is_crowded() && now - begin < kLongest; }
+  // More threads want to run than there are processors.
+  bool is_crowded() const { return is_crowded_.load(std::memory_order_relaxed); }
   // What the machine says: threads that run or want to, the one that asks not counted.
   void note(std::int64_t runnable, std::int64_t processors) {
     is_crowded_.store(runnable > processors, std::memory_order_relaxed);

@@ -18,6 +18,7 @@ TEST_CASE("where more threads want to run than there are processors nobody looks
   PollPatience patience;
   const PollPatience::Time begin{std::chrono::milliseconds(100)};
   patience.note(3, 2);
+  CHECK(patience.is_crowded());
   CHECK_FALSE(patience.looks_again(begin, begin));
   patience.note(2, 2);
   CHECK(patience.looks_again(begin, begin));
