@@ -190,8 +190,9 @@ void RankRuntime::Impl::launch(std::int32_t members) {
   for (std::int32_t m = 0; m < members; ++m) {
     const Fence fence = protocol.fence_of(next + m, step);
     const Fence got = done[static_cast<std::size_t>(m)];
-    require(got == fence, ErrorCode::kInternal, "the device returned fence {}.{}, not {}.{}",
-            to_string(got.queue), got.sequence, to_string(fence.queue), fence.sequence);
+    if (got != fence)
+      fail(ErrorCode::kInternal, "the device returned fence {}.{}, not {}.{}", to_string(got.queue),
+           got.sequence, to_string(fence.queue), fence.sequence);
   }
   note_issued(members);
 }
@@ -357,7 +358,7 @@ const Protocol& RankRuntime::protocol() const { return impl_->protocol; }
 RouteCounts RankRuntime::routes() const {
   RouteCounts routes;
   if (impl_->host_thread) routes = impl_->host_thread->routes();
-  routes.posted[static_cast<std::size_t>(Route::kSameThread)] += impl_->protocol.direct_messages();
+  routes.of(Route::kSameThread) += impl_->protocol.direct_messages();
   return routes;
 }
 

@@ -2,7 +2,7 @@
 // Device. Counters, credits, Req and Ack are in protocol/protocol.h.
 #pragma once
 
-#include "actor/bus/actor_bus.h"
+#include "actor/bus/routes.h"
 #include "actor/protocol/device.h"
 #include "actor/protocol/program_tables.h"
 #include "core/graphs/host_actors.h"

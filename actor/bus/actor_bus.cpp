@@ -25,11 +25,6 @@ static_assert(std::is_trivially_copyable_v<ActorMessage>);
 
 }  // namespace
 
-RouteCounts& RouteCounts::operator+=(const RouteCounts& other) {
-  for (std::size_t route = 0; route < kNumRoutes; ++route) posted[route] += other.posted[route];
-  return *this;
-}
-
 ActorBus::ActorBus(std::span<const ActorThread> threads, std::size_t capacity, HostGroup* group) {
   for (const ActorThread& thread : threads) {
     require(thread.node == threads.front().node, ErrorCode::kUsage,
@@ -71,7 +66,7 @@ bool ActorBus::End::try_post(const ActorMessage& message) {
       send_to_process(message);
       break;
   }
-  ++counts_.posted[static_cast<std::size_t>(route)];
+  ++counts_.of(route);
   return true;
 }
 

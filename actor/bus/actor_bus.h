@@ -3,11 +3,11 @@
 #pragma once
 
 #include "actor/bus/actor_id.h"
+#include "actor/bus/routes.h"
 #include "actor/bus/thread_fifo.h"
 #include "actor/hosts/host_group.h"
 #include "actor/protocol/protocol.h"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -21,14 +21,6 @@ namespace sextant {
 struct ActorMessage {
   ActorId from, to;
   Message message;
-};
-
-// Messages that one end has posted, by route.
-struct RouteCounts {
-  std::array<std::int64_t, kNumRoutes> posted{};
-  std::int64_t of(Route route) const { return posted[static_cast<std::size_t>(route)]; }
-  RouteCounts& operator+=(const RouteCounts& other);
-  bool operator==(const RouteCounts&) const = default;
 };
 
 // The bus of one process: its threads, all known from the start, and the group that it is a member

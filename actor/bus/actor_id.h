@@ -2,6 +2,7 @@
 // from its name alone.
 #pragma once
 
+#include "actor/bus/routes.h"
 #include "core/graphs/physical_graph.h"
 
 #include <compare>
@@ -48,10 +49,7 @@ class ActorId {
   std::uint64_t bits_ = 0;
 };
 
-// How a message gets from a thread to an actor.
-enum class Route : std::uint8_t { kSameThread, kOtherThread, kOtherProcess };
-inline constexpr std::size_t kNumRoutes = 3;
-
+// How a message gets from one thread to an actor of another, or of the same.
 constexpr Route route_of(const ActorThread& from, const ActorThread& to) {
   if (from == to) return Route::kSameThread;
   return from.node == to.node ? Route::kOtherThread : Route::kOtherProcess;

@@ -2,6 +2,7 @@
 // sanitizers bring an operator new of their own, so there is nothing to count under them.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
+#include "actor/bus/actor_bus.h"
 #include "actor/runtime.h"
 #include "tests/support/pipeline_graph.h"
 

@@ -5,6 +5,7 @@
 #include "actor/hosts/host_group.h"
 #include "tests/actor/interleaving_bugs.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
