@@ -24,7 +24,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <thread>
+#include <utility>
 
 namespace sextant::message_bench {
 namespace {
@@ -39,13 +41,24 @@ ActorMessage message_to(QueueRole queue, std::int32_t number) {
           {Message::Kind::kReq, number, {QueueRole::kCompute, number}}};
 }
 
-void pin_to(unsigned processor) {
-  if (std::thread::hardware_concurrency() < 2) return;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(processor, &set);
-  pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
-}
+// While it lives the calling thread is on one processor, where there are two.
+class Pinned {
+ public:
+  explicit Pinned(unsigned processor) {
+    pthread_getaffinity_np(pthread_self(), sizeof(before_), &before_);
+    if (CPU_COUNT(&before_) < 2) return;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(processor, &set);
+    pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
+  }
+  ~Pinned() { pthread_setaffinity_np(pthread_self(), sizeof(before_), &before_); }
+  Pinned(const Pinned&) = delete;
+  Pinned& operator=(const Pinned&) = delete;
+
+ private:
+  cpu_set_t before_{};
+};
 
 // Seconds of one message where an iteration is `per_iteration` of them.
 void report_messages(benchmark::State& state, double per_iteration) {
@@ -60,11 +73,10 @@ class Beside {
  public:
   explicit Beside(std::function<void()> turn)
       : thread_([this, turn = std::move(turn)] {
-          pin_to(1);
+          const Pinned pinned(1);
           while (!is_over_.load(std::memory_order_relaxed)) turn();
-        }) {
-    pin_to(0);
-  }
+        }),
+        here_(std::make_unique<Pinned>(0)) {}
   ~Beside() {
     is_over_ = true;
     thread_.join();
@@ -75,6 +87,7 @@ class Beside {
  private:
   std::atomic<bool> is_over_{false};
   std::thread thread_;
+  std::unique_ptr<Pinned> here_;  // once the thread has begun, which would inherit it
 };
 
 void plain_call(benchmark::State& state) {
