@@ -4,9 +4,25 @@
 #include "core/base/check.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace sextant {
+namespace {
+
+constexpr ActorThread kLaunchThread{0, 0, false}, kHostThread{0, 0, true};
+constexpr std::array<ActorThread, 2> kThreads{kLaunchThread, kHostThread};
+
+// A Req and an Ack for each register of each channel are on their way at most.
+std::size_t most_messages(const ProgramTables& tables) {
+  return 2 * static_cast<std::size_t>(tables.num_channel_fences);
+}
+
+ActorId id_of(const ProgramTables& tables, std::int32_t site) {
+  return {0, 0, tables.sites[static_cast<std::size_t>(site)].queue, site};
+}
+
+}  // namespace
 
 HostCaller::HostCaller(const PhysicalGraph& graph, Rank rank, const ProgramTables& tables,
                        Device& device, HostActors& host)
@@ -64,6 +80,9 @@ HostThread::HostThread(const PhysicalGraph& graph, Rank rank, const ProgramTable
       caller_(graph, rank, tables, device, host),
       late_caller_(graph, rank, tables, device, host),
       protocol_(tables, SiteOwner::kHostThread),
+      bus_(kThreads, most_messages(tables)),
+      launch_end_(bus_.end(kLaunchThread)),
+      host_end_(bus_.end(kHostThread)),
       late_reads_done_(tables.sites.size(), 0),
       thread_([this] { loop(); }) {
   if (host_steps_ > 1) reader_ = ReusedThread([this] { read_loop(); });
@@ -89,10 +108,18 @@ void HostThread::announce(std::int64_t steps) {
   changed_.notify_all();
 }
 
+void HostThread::put(ActorBus::End& from, const Message& message) const {
+  const Channel& channel = tables_.channels[static_cast<std::size_t>(message.channel)];
+  const ActorId producer = id_of(tables_, channel.producer);
+  const ActorId consumer = id_of(tables_, channel.consumer);
+  const bool is_req = message.kind == Message::Kind::kReq;
+  from.post({is_req ? producer : consumer, is_req ? consumer : producer, message});
+}
+
 void HostThread::post(std::span<const Message> messages) {
+  for (const Message& message : messages) put(launch_end_, message);
   {
     const std::lock_guard lock(mutex_);
-    to_host_.insert(to_host_.end(), messages.begin(), messages.end());
     idle_ = false;
   }
   changed_.notify_all();
@@ -100,10 +127,10 @@ void HostThread::post(std::span<const Message> messages) {
 
 void HostThread::receive(std::vector<Message>& messages) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return !to_launch_.empty() || error_ || !stop_reason_.empty(); });
+  changed_.wait(lock,
+                [&] { return launch_end_.has_messages() || error_ || !stop_reason_.empty(); });
   throw_if_broken();
-  messages.insert(messages.end(), to_launch_.begin(), to_launch_.end());
-  to_launch_.clear();
+  launch_end_.take([&](const ActorMessage& came) { messages.push_back(came.message); });
 }
 
 void HostThread::wait_until_idle() {
@@ -163,14 +190,13 @@ bool HostThread::is_idle() const {
 void HostThread::loop() {
   std::unique_lock lock(mutex_);
   while (!is_over()) {
-    received_.swap(to_host_);
-    for (const Message& message : received_) protocol_.receive(message);
-    received_.clear();
+    host_end_.take([&](const ActorMessage& came) { protocol_.receive(came.message); });
     const std::int32_t site = next_enabled();
     if (site < 0) {
       idle_ = is_idle();
       changed_.notify_all();
-      changed_.wait(lock, [&] { return is_over() || !to_host_.empty() || next_enabled() >= 0; });
+      changed_.wait(lock,
+                    [&] { return is_over() || host_end_.has_messages() || next_enabled() >= 0; });
       continue;
     }
     lock.unlock();
@@ -182,7 +208,7 @@ void HostThread::loop() {
     }
     lock.lock();
     if (!error_) error_ = error;
-    to_launch_.insert(to_launch_.end(), protocol_.outbox().begin(), protocol_.outbox().end());
+    for (const Message& message : protocol_.outbox()) put(host_end_, message);
     protocol_.clear_outbox();
     changed_.notify_all();
   }

@@ -2,6 +2,7 @@
 // where nothing is filled or read.
 #pragma once
 
+#include "actor/bus/actor_bus.h"
 #include "actor/calls/named_actors.h"
 #include "actor/calls/operands.h"
 #include "actor/hosts/reused_thread.h"
@@ -44,7 +45,7 @@ class HostCaller {
   std::vector<std::span<std::byte>> outputs_;
 };
 
-// A host thread and the two FIFOs between it and the launch thread. A content moves like this:
+// A host thread and the bus between it and the launch thread. A content moves like this:
 //   launch thread: issue -> launch -> Req(fence)   host thread: wait(fence), act -> Ack -> FIFO
 // On a device that keeps several steps' contents for the host, actors that only read are off that
 // way: the Ack follows the Req at once, and a second thread reads when the fence is done.
@@ -73,6 +74,8 @@ class HostThread {
   void wait_until_read(std::int64_t steps);
   // Ends every present and future wait of either thread with Error(kRankFailed).
   void stop(const std::string& reason);
+  // Of what was posted by the launch thread, which is the one to ask.
+  const RouteCounts& routes() const { return launch_end_.counts(); }
 
  private:
   // An act whose inputs have been acked and wait to be read.
@@ -88,6 +91,7 @@ class HostThread {
   bool is_idle() const;
   bool is_over() const { return ending_ || error_ || !stop_reason_.empty(); }
   void act(std::int32_t site);
+  void put(ActorBus::End& from, const Message& message) const;
   void wait_for_step(std::int64_t step);
   bool may_read() const;
   bool is_read_through(std::int64_t steps) const;
@@ -101,11 +105,12 @@ class HostThread {
   // Of the host thread.
   Protocol protocol_;
   std::vector<Fence> waits_;
-  std::vector<Message> received_;
 
+  ActorBus bus_;  // of this rank alone
+  ActorBus::End& launch_end_;
+  ActorBus::End& host_end_;
   std::mutex mutex_;  // over all below
   std::condition_variable changed_;
-  std::vector<Message> to_host_, to_launch_;
   std::int64_t steps_ = 0;
   bool idle_ = true;
   bool ending_ = false;

@@ -61,6 +61,7 @@ struct RankRuntime::Impl {
     done.resize(members);
     for (const Run& run : graph.programs[program.index()].order) keys.push_back(key_of(run));
     if (!has_host) return;
+    messages.reserve(2 * static_cast<std::size_t>(tables->num_channel_fences));
     if (device.spec().has_memory) {
       host_thread.emplace(graph, rank, *tables, device, host);
     } else {
@@ -190,8 +191,9 @@ void RankRuntime::Impl::launch(std::int32_t members) {
   for (std::int32_t m = 0; m < members; ++m) {
     const Fence fence = protocol.fence_of(next + m, step);
     const Fence got = done[static_cast<std::size_t>(m)];
-    require(got == fence, ErrorCode::kInternal, "the device returned fence {}.{}, not {}.{}",
-            to_string(got.queue), got.sequence, to_string(fence.queue), fence.sequence);
+    if (got != fence)
+      fail(ErrorCode::kInternal, "the device returned fence {}.{}, not {}.{}", to_string(got.queue),
+           got.sequence, to_string(fence.queue), fence.sequence);
   }
   note_issued(members);
 }
@@ -209,8 +211,8 @@ void RankRuntime::Impl::note_issued(std::int32_t members) {
 void RankRuntime::Impl::issue_protocol() {
   while (const std::optional<Blocker> blocker = protocol.issue(next, step)) {
     // The order is total and the dry run passed: only a host actor can owe something.
-    require(blocker->owed_by_host && host_thread, ErrorCode::kInternal, "protocol error: {}",
-            to_text(*blocker, *tables, graph, program));
+    if (!blocker->owed_by_host || !host_thread)
+      fail(ErrorCode::kInternal, "protocol error: {}", to_text(*blocker, *tables, graph, program));
     take_messages();
   }
 }
@@ -355,6 +357,13 @@ void RankRuntime::stop(const std::string& reason) {
 }
 
 const Protocol& RankRuntime::protocol() const { return impl_->protocol; }
+
+RouteCounts RankRuntime::routes() const {
+  RouteCounts routes;
+  if (impl_->host_thread) routes = impl_->host_thread->routes();
+  routes.of(Route::kSameThread) += impl_->protocol.direct_messages();
+  return routes;
+}
 
 IssueHash RankRuntime::hash() const {
   return {{impl_->hashes.begin(), impl_->hashes.end()}, impl_->protocol.message_hash()};

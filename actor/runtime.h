@@ -2,6 +2,7 @@
 // Device. Counters, credits, Req and Ack are in protocol/protocol.h.
 #pragma once
 
+#include "actor/bus/routes.h"
 #include "actor/protocol/device.h"
 #include "actor/protocol/program_tables.h"
 #include "core/graphs/host_actors.h"
@@ -62,6 +63,8 @@ class RankRuntime {
   // inside the device are ended by Device::abort.
   void stop(const std::string& reason);
   IssueHash hash() const;
+  // Messages that the launch thread's actors have posted. Those of communications are the device's.
+  RouteCounts routes() const;
   const Protocol& protocol() const;
 
  private:

@@ -68,6 +68,18 @@ void HostGroup::agree_after(const std::function<void()>& act) {
   agree(failed);
 }
 
+std::vector<HostBytes> gather_by_messages(HostGroup& group, std::span<const std::byte> own,
+                                          std::uint64_t round) {
+  const HostTag tag{HostSubject::kGather, round};
+  const HostBytes brought(own.begin(), own.end());
+  for (std::size_t other = 0; other < group.size(); ++other)
+    if (Rank(other) != group.rank()) group.send(Rank(other), tag, brought);
+  std::vector<HostBytes> all(group.size());
+  for (std::size_t other = 0; other < group.size(); ++other)
+    all[other] = Rank(other) == group.rank() ? brought : group.receive(Rank(other), tag);
+  return all;
+}
+
 class ThreadHostGroups::Member final : public HostGroup {
  public:
   Member(ThreadHostGroups& groups, Rank rank) : groups_(groups), rank_(rank) {}
@@ -86,6 +98,9 @@ class ThreadHostGroups::Member final : public HostGroup {
   }
   HostBytes receive(Rank from, HostTag tag) override { return mailbox_.take(from, tag); }
   HostMessage receive_any(HostTag tag) override { return mailbox_.take_any(tag); }
+  std::optional<HostMessage> try_receive_any(HostTag tag) override {
+    return mailbox_.try_take(tag, std::nullopt);
+  }
 
   void close(const std::string& reason) { mailbox_.close(reason); }
 

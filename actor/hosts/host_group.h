@@ -41,6 +41,8 @@ class HostGroup {
   virtual void send(Rank to, HostTag tag, HostBytes bytes) = 0;
   virtual HostBytes receive(Rank from, HostTag tag) = 0;
   virtual HostMessage receive_any(HostTag tag) = 0;
+  // The same without waiting; nothing: there is none yet.
+  virtual std::optional<HostMessage> try_receive_any(HostTag tag) = 0;
 
   // All go on, or none: throws on every member the error of the first one, by number, that brings
   // one.
@@ -50,6 +52,11 @@ class HostGroup {
   // `act` on every member, and agree on what became of it.
   void agree_after(const std::function<void()>& act);
 };
+
+// `all_gather` by messages of two, of a group whose members share nothing. `round`: how often this
+// member has called it before.
+std::vector<HostBytes> gather_by_messages(HostGroup& group, std::span<const std::byte> own,
+                                          std::uint64_t round);
 
 HostBytes host_bytes(std::string_view text);
 std::string host_text(std::span<const std::byte> bytes);

@@ -15,25 +15,32 @@ void HostMailbox::put(HostTag tag, HostMessage message) {
   changed_.notify_all();
 }
 
+std::optional<HostMessage> HostMailbox::find_locked(HostTag tag, std::optional<Rank> from) {
+  require_open_locked();
+  const auto entry = messages_.find(tag);
+  if (entry == messages_.end()) return std::nullopt;
+  std::deque<HostMessage>& list = entry->second;
+  const auto message = std::find_if(list.begin(), list.end(), [&](const HostMessage& other) {
+    return !from || other.from == *from;
+  });
+  if (message == list.end()) return std::nullopt;
+  HostMessage taken = std::move(*message);
+  list.erase(message);
+  if (list.empty()) messages_.erase(entry);
+  return taken;
+}
+
 HostMessage HostMailbox::take_from(HostTag tag, std::optional<Rank> from) {
   std::unique_lock lock(mutex_);
   while (true) {
-    require_open_locked();
-    const auto entry = messages_.find(tag);
-    if (entry != messages_.end()) {
-      std::deque<HostMessage>& list = entry->second;
-      const auto message = std::find_if(list.begin(), list.end(), [&](const HostMessage& other) {
-        return !from || other.from == *from;
-      });
-      if (message != list.end()) {
-        HostMessage taken = std::move(*message);
-        list.erase(message);
-        if (list.empty()) messages_.erase(entry);
-        return taken;
-      }
-    }
+    if (std::optional<HostMessage> message = find_locked(tag, from)) return std::move(*message);
     changed_.wait(lock);
   }
+}
+
+std::optional<HostMessage> HostMailbox::try_take(HostTag tag, std::optional<Rank> from) {
+  const std::lock_guard lock(mutex_);
+  return find_locked(tag, from);
 }
 
 HostBytes HostMailbox::take(Rank from, HostTag tag) { return take_from(tag, from).bytes; }

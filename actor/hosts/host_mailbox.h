@@ -21,7 +21,7 @@ using HostBytes = std::vector<std::byte>;
 
 // Who a message is for within a member: each subject has one user, who tells by the key apart what
 // is under way at once.
-enum class HostSubject : std::uint8_t { kGather, kArrival, kData, kMetrics, kTest };
+enum class HostSubject : std::uint8_t { kGather, kArrival, kData, kMetrics, kActors, kTest };
 
 struct HostTag {
   HostSubject subject = HostSubject::kGather;
@@ -42,13 +42,16 @@ class HostMailbox {
   // Error(kRankFailed) once the mailbox is closed.
   HostBytes take(Rank from, HostTag tag);
   HostMessage take_any(HostTag tag);
+  HostMessage take_from(HostTag tag, std::optional<Rank> from);
+  // The same without waiting; nothing: there is none yet.
+  std::optional<HostMessage> try_take(HostTag tag, std::optional<Rank> from);
 
   // Ends present and future calls with this reason; the first counts.
   void close(const std::string& reason);
   void require_open() const;
 
  private:
-  HostMessage take_from(HostTag tag, std::optional<Rank> from);
+  std::optional<HostMessage> find_locked(HostTag tag, std::optional<Rank> from);
   void require_open_locked() const;
 
   mutable std::mutex mutex_;

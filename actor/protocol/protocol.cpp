@@ -395,6 +395,19 @@ std::uint64_t Protocol::message_hash() const {
   return hash;
 }
 
+std::int64_t Protocol::direct_messages() const {
+  std::int64_t messages = 0;
+  for (std::size_t c = 0; c < channels_.size(); ++c) {
+    const Channel& channel = tables_->channels[c];
+    if (!keeps(channel.from_host) || !keeps(channel.to_host)) continue;
+    const ChannelState& state = channels_[c];
+    messages += state.reqs + state.acks;
+    if (!tables_->frames[index(channel.frame)].initially_full) continue;
+    messages -= channel.acks_itself() ? 2 : 1;  // there from the start
+  }
+  return messages;
+}
+
 std::string to_text(const Blocker& blocker, const ProgramTables& tables, const PhysicalGraph& graph,
                     ProgramId program) {
   const auto site_text = [&](std::int32_t s) {

@@ -84,6 +84,8 @@ class Protocol {
   bool repeats(const Protocol& earlier) const;
   // Of everything posted by sites of the launch thread, over all channels and both directions.
   std::uint64_t message_hash() const;
+  // Reqs and Acks that were handled where they were posted, without the outbox.
+  std::int64_t direct_messages() const;
 
  private:
   struct SiteState {

@@ -1,28 +1,29 @@
-// One thread of each process, the bus, makes all calls of MPI: it sends what is queued, puts what
-// comes into the mailbox, says every now and then that it lives, and looks whether the others do.
-// Nobody ever blocks inside the library, so a peer that is lost costs a timeout and no hang.
-//
-// On the wire a message is its bytes and a trailer behind them: kind, tag, whether more of it
-// follows. The trailer is cut off where the message arrives. Whoever sends copies the bytes to
-// append it, on his own thread, outside of every lock.
+// One thread at a time calls MPI: it sends what is queued and puts what comes into the mailbox. As
+// a rule that is a thread of its own, the bus, which also says every now and then that this process
+// lives, and looks whether the others do. Whoever sends, or waits for a message, does the bus's
+// work meanwhile if nobody else is at it: that spares two wake-ups a message. Nobody ever blocks
+// inside the library, so a peer that is lost costs a timeout and no hang.
 #include "backends/hosts/peer_watch.h"
+#include "backends/hosts/poll_patience.h"
 #include "backends/hosts/process_group.h"
+#include "backends/hosts/wire_message.h"
 #include "core/base/check.h"
 
 #ifdef SEXTANT_HAS_MPI
 
 #include <mpi.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <future>
 #include <iterator>
 #include <list>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -36,26 +37,17 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-enum class WireKind : std::uint8_t { kMessage, kAlive, kAbort, kGoodbye };
-
-struct Trailer {
-  std::uint64_t key = 0;
-  WireKind kind = WireKind::kMessage;
-  HostSubject subject = HostSubject::kGather;
-  bool more = false;
-  std::uint8_t unused[5] = {};
-};
-static_assert(sizeof(Trailer) == 16 && std::is_trivially_copyable_v<Trailer>);
-
-// MPI counts bytes in an int.
-constexpr std::size_t kLongestPart = std::size_t{1} << 30;
 // Polls of an idle bus before it sleeps, and how long it sleeps: a sleeping bus is woken by what is
 // to be sent, not by what comes. It never yields: on a busy processor that costs a time slice.
+// Where nobody sleeps until a message comes, or somebody looks for his, it sleeps long.
 constexpr int kBusyPolls = 30;
 constexpr microseconds kShortSleep{40};
+constexpr microseconds kSleep{90};
 constexpr microseconds kLongSleep{500};
+constexpr microseconds kShortIdle{500};
 constexpr milliseconds kLongIdle{200};
 constexpr milliseconds kLook{50};
+constexpr milliseconds kCount{3};  // of threads that want to run
 constexpr milliseconds kLongestBeat{500};
 constexpr milliseconds kTimeToEnd{500};  // for MPI, after the goodbyes
 
@@ -66,6 +58,18 @@ void check_mpi(int result, const char* call) {
   MPI_Error_string(result, text, &length);
   fail(ErrorCode::kRankFailed, "{}: {}", call, text);
 }
+
+// One more while it lives.
+class Counted {
+ public:
+  explicit Counted(std::atomic<int>& count) : count_(count) { ++count_; }
+  ~Counted() { --count_; }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+ private:
+  std::atomic<int>& count_;
+};
 
 // The bus holds the group as well: one that is left inside of MPI finds it there when it comes out.
 class MpiProcesses final : public ProcessGroup,
@@ -117,23 +121,21 @@ class MpiProcesses final : public ProcessGroup,
         queue(peer, {.kind = WireKind::kAbort}, host_bytes(abort_reason()));
   }
   std::vector<HostBytes> all_gather(std::span<const std::byte> own) override {
-    const HostTag tag{HostSubject::kGather, gathers_++};
-    for (std::size_t peer = 0; peer < size(); ++peer)
-      if (peer != rank().index()) send(Rank(peer), tag, {own.begin(), own.end()});
-    std::vector<HostBytes> all(size());
-    for (std::size_t peer = 0; peer < size(); ++peer)
-      all[peer] =
-          peer == rank().index() ? HostBytes(own.begin(), own.end()) : receive(Rank(peer), tag);
-    return all;
+    return gather_by_messages(*this, own, gathers_++);
   }
   void send(Rank to, HostTag tag, HostBytes bytes) override {
     mailbox_.require_open();
     if (to == rank()) return mailbox_.put(tag, {to, std::move(bytes)});
     sent_bytes_ += static_cast<std::int64_t>(bytes.size());
-    queue(to.index(), {.key = tag.key, .subject = tag.subject}, std::move(bytes));
+    append(to.index(), {.key = tag.key, .subject = tag.subject}, bytes);
+    if (!drive()) queued_.notify_one();
   }
-  HostBytes receive(Rank from, HostTag tag) override { return mailbox_.take(from, tag); }
-  HostMessage receive_any(HostTag tag) override { return mailbox_.take_any(tag); }
+  HostBytes receive(Rank from, HostTag tag) override { return take(tag, from).bytes; }
+  HostMessage receive_any(HostTag tag) override { return take(tag, std::nullopt); }
+  std::optional<HostMessage> try_receive_any(HostTag tag) override {
+    drive();
+    return mailbox_.try_take(tag, std::nullopt);
+  }
 
   // ProcessGroup
   HostGroup& group() override { return *this; }
@@ -192,7 +194,17 @@ class MpiProcesses final : public ProcessGroup,
 
   // Where a process runs is the first that all tell each other.
   void meet();
-  void queue(std::size_t to, Trailer trailer, HostBytes bytes);
+  void queue(std::size_t to, const WireTrailer& trailer, const HostBytes& bytes) {
+    append(to, trailer, bytes);
+    queued_.notify_one();
+  }
+  void append(std::size_t to, const WireTrailer& trailer, const HostBytes& bytes);
+  HostMessage take(HostTag tag, std::optional<Rank> from);
+  // Looks for a message as long as `patience_` has it, doing the bus's work.
+  std::optional<HostMessage> look_for(HostTag tag, std::optional<Rank> from);
+  void wake_bus();
+  // The work of the bus once, unless somebody is at it; false: somebody is, or nobody may.
+  bool drive();
   // Whether it is the first. `was_left`: by a process that had said goodbye.
   bool abort_here(const std::string& reason, bool was_left);
   std::string abort_reason() const {
@@ -206,21 +218,30 @@ class MpiProcesses final : public ProcessGroup,
       if (watch_->is_lost(peer)) return true;
     return false;
   }
+  bool has_left(std::size_t peer) const {
+    const std::lock_guard lock(watch_mutex_);
+    return watch_->state(peer) == PeerState::kLeft;
+  }
   void look(Clock::time_point now);
 
   // Of the bus.
   void run_bus();
   void join();
   void poll();
+  // Of whoever holds `mpi_mutex_`.
+  bool move_messages();
   // A message that cannot be sent says that its receiver is lost, not that this process has failed.
   bool is_sent(int result, std::size_t to);
   bool send_queued();
   bool finish_sends();
   bool accept();
   bool take_arrived();
-  void arrived(std::size_t from, HostBytes bytes);
+  void heard(std::size_t from, HostBytes part);
+  void arrived(std::size_t from, WireMessage message);
   void beat(Clock::time_point now);
-  void rest(int idle_polls, Clock::time_point active);
+  void look_at_machine(Clock::time_point now);
+  // `is_moving`: messages that MPI has not moved whole.
+  void rest(int idle_polls, Clock::time_point active, bool is_moving);
 
   const Launched launched_;
   const ProcessOptions options_;
@@ -230,6 +251,9 @@ class MpiProcesses final : public ProcessGroup,
   std::atomic<std::int64_t> sent_bytes_{0};
   std::atomic<bool> is_aborted_{false}, has_said_goodbye_{false};
   std::atomic<std::size_t> num_unsent_{0};  // messages that MPI has not taken over whole
+  PollPatience patience_;
+  std::atomic<int> looking_{0}, waiting_{0};  // threads that look for messages, and that sleep
+  std::atomic<std::int64_t> driven_{0};       // times that another thread did the bus's work
   std::promise<void> joined_;
   std::promise<void> ended_;
   std::future<void> has_ended_ = ended_.get_future();
@@ -237,7 +261,9 @@ class MpiProcesses final : public ProcessGroup,
   std::mutex queue_mutex_;
   std::condition_variable queued_;
   std::vector<Outgoing> queue_;
-  bool is_leaving_ = false;  // the bus ends when all is sent
+  std::atomic<bool> has_queued_{false};          // there may be some
+  bool rests_long_ = false, is_wanted_ = false;  // of the bus
+  bool is_leaving_ = false;                      // the bus ends when all is sent
   bool may_finalize_ = false;
 
   mutable std::mutex watch_mutex_;
@@ -246,11 +272,17 @@ class MpiProcesses final : public ProcessGroup,
   std::string abort_reason_, lost_reason_;
   bool was_left_ = false;
 
-  // Of the bus alone.
+  // Whoever holds it calls MPI and has what stands below. Never taken while another one is held.
+  std::mutex mpi_mutex_;
+  bool may_drive_ = false;  // MPI can be called, by any thread
   std::list<Outgoing> sending_;
-  std::vector<std::deque<Incoming>> receiving_;  // by sender, in its order
-  std::vector<std::map<HostTag, HostBytes>> parts_;
-  Clock::time_point next_beat_, next_look_;
+  std::vector<std::list<Incoming>> receiving_;  // by sender
+  std::vector<WireReader> readers_;             // likewise
+  std::vector<std::uint64_t> numbers_;          // of the next message, by receiver
+
+  // Of the bus alone.
+  Clock::time_point next_beat_, next_look_, next_count_;
+  RunnableThreads runnable_;
 
   std::thread bus_;
 };
@@ -306,25 +338,52 @@ void MpiProcesses::look(Clock::time_point now) {
   abort(reason);
 }
 
-void MpiProcesses::queue(std::size_t to, Trailer trailer, HostBytes bytes) {
-  std::vector<Outgoing> parts;
-  const std::span<const std::byte> all(bytes);
-  for (std::size_t first = 0; first == 0 || first < all.size(); first += kLongestPart) {
-    const auto part = all.subspan(first, std::min(kLongestPart, all.size() - first));
-    trailer.more = first + part.size() < all.size();
-    HostBytes sent;
-    sent.reserve(part.size() + sizeof(trailer));
-    sent.assign(part.begin(), part.end());
-    const auto tail = std::as_bytes(std::span(&trailer, 1));
-    sent.insert(sent.end(), tail.begin(), tail.end());
-    parts.push_back({to, std::move(sent)});
+void MpiProcesses::append(std::size_t to, const WireTrailer& trailer, const HostBytes& bytes) {
+  std::vector<HostBytes> parts = wire_parts(trailer, bytes);
+  const std::lock_guard lock(queue_mutex_);
+  num_unsent_ += parts.size();
+  for (HostBytes& part : parts) queue_.push_back({to, std::move(part)});
+  has_queued_.store(true, std::memory_order_release);
+}
+
+// The bus need not hurry while somebody looks, who does its work: whoever stops looking wakes it
+// where others sleep.
+HostMessage MpiProcesses::take(HostTag tag, std::optional<Rank> from) {
+  if (std::optional<HostMessage> message = look_for(tag, from)) {
+    if (waiting_ > 0) wake_bus();
+    return std::move(*message);
   }
-  {
-    const std::lock_guard lock(queue_mutex_);
-    num_unsent_ += parts.size();
-    std::move(parts.begin(), parts.end(), std::back_inserter(queue_));
+  const Counted waits(waiting_);
+  wake_bus();
+  return mailbox_.take_from(tag, from);
+}
+
+std::optional<HostMessage> MpiProcesses::look_for(HostTag tag, std::optional<Rank> from) {
+  const Counted looks(looking_);
+  if (std::optional<HostMessage> message = mailbox_.try_take(tag, from)) return message;
+  for (const auto begin = Clock::now(); patience_.looks_again(begin, Clock::now());) {
+    drive();
+    if (std::optional<HostMessage> message = mailbox_.try_take(tag, from)) return message;
   }
+  return std::nullopt;
+}
+
+void MpiProcesses::wake_bus() {
+  const std::lock_guard lock(queue_mutex_);
+  if (!rests_long_) return;
+  is_wanted_ = true;
   queued_.notify_one();
+}
+
+bool MpiProcesses::drive() {
+  const std::unique_lock lock(mpi_mutex_, std::try_to_lock);
+  if (!lock || !may_drive_) return false;
+  try {
+    if (move_messages()) driven_.fetch_add(1, std::memory_order_relaxed);
+  } catch (const std::exception& error) {
+    abort(fmt::format("{}: {}", name_of(rank()), error.what()));
+  }
+  return true;
 }
 
 bool MpiProcesses::leave(milliseconds patience) {
@@ -360,7 +419,7 @@ void MpiProcesses::join() {
   // time slices: ten times the time of a step. The bus sleeps by itself.
   ::setenv("OMPI_MCA_mpi_yield_when_idle", "0", 0);
   int level = 0;
-  check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level), "MPI_Init_thread");
+  check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level), "MPI_Init_thread");
   check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   int process = 0, processes = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &process);
@@ -375,12 +434,20 @@ void MpiProcesses::join() {
          launched_.launcher, launched_.process, size(), process, processes, "Open MPI");
   }
   receiving_.resize(size());
-  parts_.resize(size());
+  readers_.resize(size());
+  numbers_.resize(size());
+  {
+    const std::lock_guard lock(mpi_mutex_);
+    may_drive_ = level >= MPI_THREAD_SERIALIZED;
+  }
   const std::lock_guard lock(watch_mutex_);
   watch_.emplace(rank().index(), size(), options_.timeout, Clock::now());
 }
 
 void MpiProcesses::run_bus() {
+#ifdef __linux__
+  ::prctl(PR_SET_TIMERSLACK, 1);  // else the kernel adds 50 microseconds to every sleep
+#endif
   try {
     join();
   } catch (...) {
@@ -394,29 +461,47 @@ void MpiProcesses::run_bus() {
   } catch (const std::exception& error) {
     abort(fmt::format("{}: {}", name_of(rank()), error.what()));
   }
+  {
+    const std::lock_guard lock(mpi_mutex_);
+    may_drive_ = false;
+  }
   ended_.set_value();
+}
+
+bool MpiProcesses::move_messages() {
+  bool acted = send_queued();
+  acted = finish_sends() || acted;
+  acted = accept() || acted;
+  return take_arrived() || acted;
 }
 
 void MpiProcesses::poll() {
   auto active = Clock::now();
+  std::int64_t known_driven = 0;
   for (int idle = 0;; ++idle) {
-    bool acted = send_queued();
-    acted = finish_sends() || acted;
-    acted = accept() || acted;
-    acted = take_arrived() || acted;
-    const auto now = Clock::now();
-    if (acted) {
-      active = now;
-      idle = 0;
+    const std::int64_t driven = driven_.load(std::memory_order_relaxed);
+    bool acted = false, is_sending = true, is_moving = true;
+    if (const std::unique_lock lock(mpi_mutex_, std::try_to_lock); lock) {
+      acted = move_messages();
+      is_sending = !sending_.empty();
+      is_moving = is_sending || std::any_of(receiving_.begin(), receiving_.end(),
+                                            [](const auto& list) { return !list.empty(); });
     }
+    const auto now = Clock::now();
+    if (acted) idle = 0;
+    if (acted || driven != known_driven) active = now;
+    known_driven = driven;
+    if (now - active < kLongIdle) look_at_machine(now);
     beat(now);
     {
       const std::lock_guard lock(queue_mutex_);
-      const bool is_sent_or_void = sending_.empty() || !may_finalize_ || is_aborted_.load();
+      const bool is_sent_or_void = !is_sending || !may_finalize_ || is_aborted_.load();
       if (is_leaving_ && queue_.empty() && is_sent_or_void) break;
     }
-    rest(idle, active);
+    rest(idle, active, is_moving);
   }
+  const std::lock_guard lock(mpi_mutex_);
+  may_drive_ = false;
   if (may_finalize_) check_mpi(MPI_Finalize(), "MPI_Finalize");
 }
 
@@ -431,14 +516,17 @@ bool MpiProcesses::is_sent(int result, std::size_t to) {
 }
 
 bool MpiProcesses::send_queued() {
+  if (!has_queued_.load(std::memory_order_acquire)) return false;
   std::vector<Outgoing> queued;
   {
     const std::lock_guard lock(queue_mutex_);
     queued.swap(queue_);
+    has_queued_.store(false, std::memory_order_relaxed);
   }
   for (Outgoing& message : queued) {
     sending_.push_back(std::move(message));
     Outgoing& sent = sending_.back();
+    set_number(sent.bytes, numbers_[sent.to]++);
     const int result = MPI_Isend(sent.bytes.data(), static_cast<int>(sent.bytes.size()), MPI_BYTE,
                                  static_cast<int>(sent.to), 0, MPI_COMM_WORLD, &sent.request);
     if (is_sent(result, sent.to)) continue;
@@ -484,47 +572,49 @@ bool MpiProcesses::accept() {
 bool MpiProcesses::take_arrived() {
   bool acted = false;
   for (std::size_t from = 0; from < receiving_.size(); ++from) {
-    std::deque<Incoming>& list = receiving_[from];
-    while (!list.empty()) {
+    std::list<Incoming>& list = receiving_[from];
+    for (auto incoming = list.begin(); incoming != list.end();) {
       int done = 0;
-      check_mpi(MPI_Test(&list.front().request, &done, MPI_STATUS_IGNORE), "MPI_Test of a receive");
-      if (done == 0) break;
-      acted = true;
-      HostBytes bytes = std::move(list.front().bytes);
-      list.pop_front();
-      arrived(from, std::move(bytes));
+      check_mpi(MPI_Test(&incoming->request, &done, MPI_STATUS_IGNORE), "MPI_Test of a receive");
+      if (done != 0) heard(from, std::move(incoming->bytes));
+      acted = acted || done != 0;
+      incoming = done != 0 ? list.erase(incoming) : std::next(incoming);
     }
+    while (std::optional<WireMessage> message = readers_[from].take())
+      arrived(from, std::move(*message));
   }
   return acted;
 }
 
-void MpiProcesses::arrived(std::size_t from, HostBytes bytes) {
-  Trailer trailer;
-  require(bytes.size() >= sizeof(trailer), ErrorCode::kRankFailed,
-          "a message of {} bytes from process {} has no trailer", bytes.size(), from);
-  std::memcpy(&trailer, bytes.data() + bytes.size() - sizeof(trailer), sizeof(trailer));
-  bytes.resize(bytes.size() - sizeof(trailer));
-  bool has_left = false;
-  {
-    const std::lock_guard lock(watch_mutex_);
-    watch_->heard(from, Clock::now());
-    if (trailer.kind == WireKind::kGoodbye) watch_->left(from);
-    has_left = watch_->state(from) == PeerState::kLeft;
+void MpiProcesses::heard(std::size_t from, HostBytes part) {
+  readers_[from].put(std::move(part));
+  const std::lock_guard lock(watch_mutex_);
+  watch_->heard(from, Clock::now());
+}
+
+void MpiProcesses::arrived(std::size_t from, WireMessage message) {
+  switch (message.trailer.kind) {
+    case WireKind::kMessage:
+      mailbox_.put(message.trailer.tag(), {Rank(from), std::move(message.bytes)});
+      break;
+    case WireKind::kAlive:
+      break;
+    case WireKind::kAbort:
+      abort_here(host_text(message.bytes), has_left(from));
+      break;
+    case WireKind::kGoodbye: {
+      const std::lock_guard lock(watch_mutex_);
+      watch_->left(from);
+      break;
+    }
   }
-  if (trailer.kind == WireKind::kAbort) abort_here(host_text(bytes), has_left);
-  if (trailer.kind != WireKind::kMessage) return;
-  const HostTag tag{trailer.subject, trailer.key};
-  std::map<HostTag, HostBytes>& parts = parts_[from];
-  if (const auto begun = parts.find(tag); begun != parts.end()) {
-    begun->second.insert(begun->second.end(), bytes.begin(), bytes.end());
-    if (trailer.more) return;
-    bytes = std::move(begun->second);
-    parts.erase(begun);
-  } else if (trailer.more) {
-    parts.emplace(tag, std::move(bytes));
-    return;
-  }
-  mailbox_.put(tag, {Rank(from), std::move(bytes)});
+}
+
+void MpiProcesses::look_at_machine(Clock::time_point now) {
+  if (now < next_count_) return;
+  next_count_ = now + kCount;
+  if (const std::optional<std::int64_t> runnable = runnable_.now())
+    patience_.note(*runnable - 1, std::thread::hardware_concurrency());
 }
 
 void MpiProcesses::beat(Clock::time_point now) {
@@ -538,11 +628,19 @@ void MpiProcesses::beat(Clock::time_point now) {
     if (peer != rank().index()) queue(peer, {.kind = WireKind::kAlive}, {});
 }
 
-void MpiProcesses::rest(int idle_polls, Clock::time_point active) {
+void MpiProcesses::rest(int idle_polls, Clock::time_point active, bool is_moving) {
   if (idle_polls < kBusyPolls) return;
   std::unique_lock lock(queue_mutex_);
-  queued_.wait_for(lock, Clock::now() - active > kLongIdle ? kLongSleep : kShortSleep,
-                   [this] { return !queue_.empty() || is_leaving_; });
+  const auto idle = Clock::now() - active;
+  const bool is_needed = is_moving || (waiting_ > 0 && looking_ == 0);
+  rests_long_ = !is_needed || idle > kLongIdle;
+  const bool hurries = idle <= kShortIdle && !patience_.is_crowded();
+  queued_.wait_for(lock,
+                   rests_long_ ? kLongSleep
+                   : hurries   ? kShortSleep
+                               : kSleep,
+                   [this] { return !queue_.empty() || is_leaving_ || is_wanted_; });
+  rests_long_ = is_wanted_ = false;
 }
 
 }  // namespace

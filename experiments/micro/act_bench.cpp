@@ -119,6 +119,20 @@ void tape_entry(benchmark::State& state) {
 }
 BENCHMARK(tape_entry)->Name("act/tape_entry")->Arg(0)->Arg(10);
 
+// Tables, counters and the first act of each of 10^5 actors, every one a launch of its own.
+void start(benchmark::State& state) {
+  const PhysicalGraph many = layered_graph({.layers = 33'334, .micro_batches = 1, .actors = 1});
+  for (auto _ : state) {
+    NullDevice device;
+    device.prepare(many, Rank(0));
+    IdleHostActors host;
+    RankRuntime runtime(many, Rank(0), device, host);
+    runtime.run(1);
+  }
+  state.counters["actors"] = static_cast<double>(many.programs[0].order.size());
+}
+BENCHMARK(start)->Name("act/start")->Unit(benchmark::kMillisecond);
+
 void build_tables(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(ProgramTables(graph(), ProgramId(0)));
   per_run(state);

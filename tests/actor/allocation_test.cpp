@@ -2,6 +2,7 @@
 // sanitizers bring an operator new of their own, so there is nothing to count under them.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
+#include "actor/bus/actor_bus.h"
 #include "actor/runtime.h"
 #include "tests/support/pipeline_graph.h"
 
@@ -9,12 +10,15 @@
 
 #include <array>
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
+#include <fstream>
 #include <new>
+#include <string>
 
 namespace {
 
-std::atomic<std::int64_t> allocations{0};
+std::atomic<std::int64_t> allocations{0}, releases{0};
 
 }  // namespace
 
@@ -24,8 +28,13 @@ void* operator new(std::size_t size) {
   throw std::bad_alloc();
 }
 // Not inlined: beside other sources the compiler would see `free` of what `new` returned.
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
+  if (memory != nullptr) ++releases;
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
+  ::operator delete(memory);
+}
 
 namespace sextant::allocation_test {
 using namespace testing;
@@ -35,7 +44,9 @@ namespace {
 // Accepts everything, does nothing.
 class NullDevice final : public Device {
  public:
-  explicit NullDevice(const ProgramTables& tables) : tables_(tables) {}
+  explicit NullDevice(const ProgramTables& tables, bool has_memory = false) : tables_(tables) {
+    spec_.has_memory = has_memory;
+  }
   const DeviceSpec& spec() const override { return spec_; }
   void prepare(const PhysicalGraph&, Rank) override {}
   void launch(std::span<const Launch> group, std::span<Fence> done) override {
@@ -74,6 +85,87 @@ TEST_CASE("after the first step no act allocates, host actors and launch groups 
     CHECK(allocations == before);
   }
   CHECK(allocations > 0);
+}
+
+namespace {
+
+PhysicalGraph graph_with_host() {
+  PipelineSpec spec;
+  spec.stages = 1;
+  spec.micro_batches = 4;
+  spec.host_actors = true;
+  return pipeline_graph(spec);
+}
+
+std::int64_t threads_of_process() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  while (status >> word)
+    if (word == "Threads:") break;
+  std::int64_t threads = 0;
+  status >> threads;
+  return threads;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "with a host thread the messages of a launch thread take two routes, without allocations") {
+  const PhysicalGraph graph = graph_with_host();
+  const ProgramTables tables(graph, ProgramId(0));
+  NullDevice device(tables, true);
+  IdleHostActors host;
+  RankRuntime runtime(graph, Rank(0), device, host);
+  runtime.run(2);
+  runtime.drain();
+  const RouteCounts after_two = runtime.routes();
+  const std::int64_t before = allocations;
+  runtime.run(10);
+  runtime.drain();
+  CHECK(allocations == before);
+  // In each step four Acks to the loader and four Reqs to the reader of losses.
+  CHECK(after_two.of(Route::kOtherThread) == 2 * 8);
+  CHECK(runtime.routes().of(Route::kOtherThread) == 12 * 8);
+  CHECK(runtime.routes().of(Route::kOtherProcess) == 0);
+  CHECK(after_two.of(Route::kSameThread) > 0);
+  CHECK(runtime.routes().of(Route::kSameThread) == 6 * after_two.of(Route::kSameThread));
+}
+
+TEST_CASE("posting and taking messages allocates nothing") {
+  const std::array<ActorThread, 2> threads{ActorThread{0, 0, false}, ActorThread{0, 0, true}};
+  ActorBus bus(threads, 8);
+  ActorBus::End &launch = bus.end(threads[0]), &there = bus.end(threads[1]);
+  const ActorId own(0, 0, QueueRole::kCompute, 1), other(0, 0, QueueRole::kHost, 2);
+  const std::int64_t before = allocations;
+  std::size_t taken = 0;
+  for (int turn = 0; turn < 100; ++turn) {
+    for (int i = 0; i < 8; ++i) {
+      launch.post({own, own, {}});
+      launch.post({own, other, {}});
+    }
+    taken += launch.take([](const ActorMessage&) {});
+    taken += there.take([](const ActorMessage&) {});
+  }
+  CHECK(allocations == before);
+  CHECK(taken == 1600);
+}
+
+TEST_CASE("a thousand starts and stops leak neither memory nor threads") {
+  const PhysicalGraph graph = graph_with_host();
+  const ProgramTables tables(graph, ProgramId(0));
+  const auto start_and_stop = [&](int steps) {
+    NullDevice device(tables, true);
+    IdleHostActors host;
+    RankRuntime runtime(graph, Rank(0), device, host);
+    runtime.run(steps);
+    if (steps > 1) runtime.drain();  // else it ends in the middle of what was announced
+  };
+  for (int i = 0; i < 5; ++i) start_and_stop(2);
+  const std::int64_t threads = threads_of_process();
+  const std::int64_t held = allocations - releases;
+  for (int i = 0; i < 1'000; ++i) start_and_stop(i % 3);
+  CHECK(allocations - releases == held);
+  CHECK(threads_of_process() == threads);
 }
 
 }  // namespace sextant::allocation_test

@@ -4,16 +4,13 @@
 #include "actor/protocol/dry_run.h"
 #include "actor/protocol/protocol.h"
 #include "core/base/error.h"
+#include "tests/support/forked_outcome.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/pipeline_graph.h"
 #include "tests/support/slot_planner.h"
 
 #include <doctest/doctest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <csignal>
-#include <cstdio>
 #include <functional>
 #include <string>
 
@@ -73,54 +70,6 @@ PlantedGraph planted_graph() {
   made.graph = builder.graph();
   add_guards(made.graph);
   return made;
-}
-
-enum class Outcome { kClean, kReported, kThrown, kAborted };
-
-// In a process of its own, because an invariant aborts.
-Outcome outcome_of(const std::function<bool()>& reports) {
-  std::fflush(nullptr);
-  const pid_t child = fork();
-  if (child == 0) {
-    // The test framework's handlers are not for the child.
-    std::signal(SIGABRT, SIG_DFL);
-    std::signal(SIGSEGV, SIG_DFL);
-    if (std::freopen("/dev/null", "w", stderr) == nullptr) _exit(9);
-    int code = 0;
-    try {
-      code = reports() ? 1 : 0;
-    } catch (const Error&) {
-      code = 2;
-    }
-    _exit(code);
-  }
-  int status = 0;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  if (WIFSIGNALED(status)) return Outcome::kAborted;
-  switch (WEXITSTATUS(status)) {
-    case 0:
-      return Outcome::kClean;
-    case 1:
-      return Outcome::kReported;
-    case 2:
-      return Outcome::kThrown;
-    default:
-      return Outcome::kAborted;
-  }
-}
-
-std::string to_text(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::kClean:
-      return "not found";
-    case Outcome::kReported:
-      return "reported by the check of bytes";
-    case Outcome::kThrown:
-      return "refused";
-    case Outcome::kAborted:
-      return "caught by an invariant";
-  }
-  return "?";
 }
 
 // The protocol runs on tables that somebody spoiled; the check looks at what it waits for.

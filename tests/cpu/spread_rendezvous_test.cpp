@@ -12,6 +12,7 @@
 #include <chrono>
 #include <functional>
 #include <future>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -96,6 +97,9 @@ class SeenGroup final : public HostGroup {
   }
   HostBytes receive(Rank from, HostTag tag) override { return group_.receive(from, tag); }
   HostMessage receive_any(HostTag tag) override { return group_.receive_any(tag); }
+  std::optional<HostMessage> try_receive_any(HostTag tag) override {
+    return group_.try_receive_any(tag);
+  }
 
  private:
   HostGroup& group_;

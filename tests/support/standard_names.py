@@ -10,7 +10,7 @@ HEADERS = {
     "algorithm": "all_of any_of equal fill find find_if lower_bound max max_element min minmax next_permutation none_of rotate"
                  " replace reverse sort stable_sort upper_bound clamp copy count count_if transform unique",
     "array": "array",
-    "atomic": "atomic",
+    "atomic": "atomic memory_order_acquire memory_order_relaxed memory_order_release",
     "bit": "bit_cast bit_ceil bit_width popcount has_single_bit countr_zero countl_zero",
     "chrono": "chrono",
     "cmath": "abs ceil exp floor isfinite isinf isnan llround log log2 pow sqrt",
@@ -19,7 +19,8 @@ HEADERS = {
     "condition_variable": "condition_variable",
     "cstddef": "byte size_t ptrdiff_t nullptr_t",
     "cstdint": "int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t uintptr_t intptr_t",
-    "cstdio": "FILE fopen fclose fread fwrite",
+    "csignal": "signal raise",
+    "cstdio": "FILE fopen fclose fread freopen fflush fwrite",
     "cstdlib": "getenv",
     "cstring": "memcpy memcmp memset memmove",
     "deque": "deque",
