@@ -5,7 +5,7 @@
 #include "core/base/check.h"
 #include "core/base/divisors.h"
 #include "core/base/nearest.h"
-#include "core/graphs/operator.h"
+#include "core/graphs/graph_rewriter.h"
 
 #include <algorithm>
 #include <map>
@@ -22,23 +22,19 @@ constexpr std::int64_t kDimOfSequence = 1;
 class Rings {
  public:
   Rings(const LogicalGraph& original, std::int64_t chunks)
-      : original_(original),
-        chunks_(chunks),
-        graph_(original.registry()),
-        copy_of_(original.tensors().size()) {}
+      : original_(original), chunks_(chunks), rewriter_(original) {}
 
   LogicalGraph run() {
-    for (const LogicalOp& op : original_.ops()) {
+    for (std::size_t index = 0; index < original_.ops().size(); ++index) {
+      const LogicalOp& op = original_.op(OpId(index));
       if (op.role == OperatorRole::kAttention)
         add_forward(op);
       else if (op.role == OperatorRole::kAttentionGradient)
         add_backward(op);
       else
-        copy(op);
+        rewriter_.copy(OpId(index));
     }
-    if (original_.loss_sum())
-      graph_.set_loss(copy_of(*original_.loss_sum()), copy_of(*original_.token_count()));
-    return std::move(graph_);
+    return std::move(rewriter_).finish();
   }
 
  private:
@@ -48,37 +44,23 @@ class Rings {
     std::string name;
   };
 
-  TensorId copy_of(TensorId tensor) const { return copy_of_[tensor.index()]; }
-  std::vector<TensorId> copies_of(const std::vector<TensorId>& tensors) const {
-    std::vector<TensorId> copies;
-    for (const TensorId tensor : tensors) copies.push_back(copy_of(tensor));
-    return copies;
-  }
-  const TensorType& type(TensorId tensor) const { return graph_.tensor(tensor).type; }
-
-  void copy(const LogicalOp& op) {
-    LogicalOp copied = op;
-    copied.inputs = copies_of(op.inputs);
-    if (op.recompute_of) copied.recompute_of = graph_.find_op(original_.op(*op.recompute_of).name);
-    copied.outputs.clear();
-    const OpId id = graph_.add(std::move(copied));
-    for (std::size_t i = 0; i < op.outputs.size(); ++i)
-      copy_of_[op.outputs[i].index()] = graph_.output(id, i);
-  }
+  LogicalGraph& graph() { return rewriter_.graph(); }
+  TensorId copy_of(TensorId tensor) const { return rewriter_.copied(tensor); }
+  const TensorType& type(TensorId tensor) const { return rewriter_.graph().tensor(tensor).type; }
 
   std::vector<TensorId> add(const LogicalOp& origin, std::string kind, const std::string& name,
                             std::vector<TensorId> inputs, Attributes attributes = {}) {
-    const OpId id = graph_.add({.kind = std::move(kind),
-                                .name = unused_name(graph_, name),
-                                .attributes = std::move(attributes),
-                                .inputs = std::move(inputs),
-                                .outputs = {},
-                                .phase = origin.phase,
-                                .layer = origin.layer,
-                                .parameter = std::nullopt,
-                                .recompute_of = repeated_part(origin)});
+    const OpId id = graph().add({.kind = std::move(kind),
+                                 .name = unused_name(graph(), name),
+                                 .attributes = std::move(attributes),
+                                 .inputs = std::move(inputs),
+                                 .outputs = {},
+                                 .phase = origin.phase,
+                                 .layer = origin.layer,
+                                 .parameter = std::nullopt,
+                                 .recompute_of = repeated_part(origin)});
     parts_[origin.name].push_back(id);
-    return graph_.op(id).outputs;
+    return graph().op(id).outputs;
   }
 
   // The operator of a ring that the next one of the same ring repeats.
@@ -158,8 +140,8 @@ class Rings {
                     is_last ? op.name : fmt::format("{}.merge{}", op.name, shift),
                     {whole[0], whole[1], part[0], part[1]});
     }
-    copy_of_[op.outputs[0].index()] = in_type_of(op, op.name, whole[0], op.inputs[0]);
-    copy_of_[op.outputs[1].index()] = whole[1];
+    rewriter_.stand_for(op.outputs[0], in_type_of(op, op.name, whole[0], op.inputs[0]));
+    rewriter_.stand_for(op.outputs[1], whole[1]);
   }
 
   DType accumulated(const LogicalOp& op) const {
@@ -169,7 +151,7 @@ class Rings {
   // The gradients of keys and values follow them a step behind: added to where they are then, and
   // home after one more.
   void add_backward(const LogicalOp& op) {
-    std::vector<TensorId> inputs = copies_of(op.inputs);
+    std::vector<TensorId> inputs = rewriter_.copied(op.inputs);
     Traveller k{inputs[1], "k"}, v{inputs[2], "v"}, dk{{}, "dk"}, dv{{}, "dv"};
     TensorId dq;
     for (std::int64_t shift = 0; shift < chunks_; ++shift) {
@@ -195,7 +177,7 @@ class Rings {
     const TensorId made[] = {dq, dk.now, dv.now};
     const char* const names[] = {"", ".dk", ".dv"};
     for (std::size_t i = 0; i < op.outputs.size(); ++i)
-      copy_of_[op.outputs[i].index()] = in_type_of(op, op.name + names[i], made[i], op.inputs[i]);
+      rewriter_.stand_for(op.outputs[i], in_type_of(op, op.name + names[i], made[i], op.inputs[i]));
   }
 
   TensorId sum(const LogicalOp& op, const char* what, std::int64_t shift, TensorId so_far,
@@ -206,8 +188,7 @@ class Rings {
 
   const LogicalGraph& original_;
   std::int64_t chunks_;
-  LogicalGraph graph_;
-  std::vector<TensorId> copy_of_;                   // by the original's tensor
+  GraphRewriter rewriter_;
   std::map<std::string, std::vector<OpId>> parts_;  // of the ring that an operator became
 };
 

@@ -1,6 +1,7 @@
 // One pass from the last operator to the first, one to rebuild.
 #include "compiler/training/dead_operators.h"
 
+#include "core/graphs/graph_rewriter.h"
 #include "core/graphs/operator.h"
 
 #include <algorithm>
@@ -31,21 +32,10 @@ std::vector<bool> live_operators(const LogicalGraph& graph) {
 LogicalGraph without_dead_operators(LogicalGraph training) {
   const std::vector<bool> live = live_operators(training);
   if (std::find(live.begin(), live.end(), false) == live.end()) return training;
-  LogicalGraph kept(training.registry());
-  std::vector<TensorId> tensors(training.tensors().size());
-  std::vector<OpId> ops(training.ops().size());
-  for (std::size_t index = 0; index < live.size(); ++index) {
-    if (!live[index]) continue;
-    LogicalOp op = training.op(OpId(index));
-    for (TensorId& input : op.inputs) input = tensors[input.index()];
-    if (op.recompute_of) op.recompute_of = ops[op.recompute_of->index()];
-    ops[index] = kept.add(std::move(op));
-    for (std::size_t i = 0; i < training.op(OpId(index)).outputs.size(); ++i)
-      tensors[training.op(OpId(index)).outputs[i].index()] = kept.output(ops[index], i);
-  }
-  if (training.loss_sum())
-    kept.set_loss(tensors[training.loss_sum()->index()], tensors[training.token_count()->index()]);
-  return kept;
+  GraphRewriter kept(training);
+  for (std::size_t index = 0; index < live.size(); ++index)
+    if (live[index]) kept.copy(OpId(index));
+  return std::move(kept).finish();
 }
 
 }  // namespace sextant

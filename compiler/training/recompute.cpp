@@ -6,6 +6,7 @@
 #include "compiler/training/autodiff.h"
 #include "compiler/training/rates.h"
 #include "core/base/check.h"
+#include "core/graphs/graph_rewriter.h"
 #include "core/graphs/operator.h"
 
 #include <algorithm>
@@ -44,8 +45,7 @@ class Recomputation {
         may_repeat_(training.ops().size(), false),
         repeats_(training.ops().size(), false),
         reads_repetition_(training.tensors().size(), false),
-        graph_(training.registry()),
-        copies_(training.tensors().size()),
+        rewriter_(training),
         repetitions_(training.tensors().size()) {
     choose(strategy.recompute);
     for (std::size_t index = 0; index < kept.size(); ++index)
@@ -64,10 +64,7 @@ class Recomputation {
       }
       copy(OpId(index));
     }
-    if (training_.loss_sum())
-      graph_.set_loss(copies_[training_.loss_sum()->index()],
-                      copies_[training_.token_count()->index()]);
-    return std::move(graph_);
+    return std::move(rewriter_).finish();
   }
 
  private:
@@ -127,43 +124,37 @@ class Recomputation {
     const bool own = training_.op(training_.tensor(tensor).producer).layer == layer;
     return inside_backward && own && reads_repetition_[tensor.index()]
                ? repetitions_[tensor.index()]
-               : copies_[tensor.index()];
+               : rewriter_.copied(tensor);
   }
 
   void copy(OpId id) {
     LogicalOp op = training_.op(id);
     for (TensorId& input : op.inputs) input = mapped(input, op.layer, is_gradient(op.phase));
-    append(std::move(op), id, copies_);
-    copy_of_op_.push_back(OpId(graph_.ops().size() - 1));
+    rewriter_.put(std::move(op), id);
   }
 
   void repeat_layer(int layer) {
-    for (std::size_t index = 0; index < copy_of_op_.size(); ++index) {
+    LogicalGraph& graph = rewriter_.graph();
+    for (std::size_t index = 0; index < training_.ops().size(); ++index) {
       const OpId id(index);
       if (!repeats_[index] || training_.op(id).layer != layer) continue;
       LogicalOp op = training_.op(id);
       for (TensorId& input : op.inputs) input = mapped(input, layer, true);
-      op.name = unused_name(graph_, op.name + ".recompute");
+      op.name = unused_name(graph, op.name + ".recompute");
       op.phase = Phase::kRecompute;
-      op.recompute_of = copy_of_op_[index];
-      append(std::move(op), id, repetitions_);
+      op.recompute_of = rewriter_.copied(id);
+      const OpId added = graph.add(std::move(op));
+      for (std::size_t i = 0; i < training_.op(id).outputs.size(); ++i)
+        repetitions_[training_.op(id).outputs[i].index()] = graph.output(added, i);
     }
-  }
-
-  // `tensors`: where the outputs of `id` are noted, by their number in the old graph.
-  void append(LogicalOp op, OpId id, std::vector<TensorId>& tensors) {
-    const OpId added = graph_.add(std::move(op));
-    for (std::size_t i = 0; i < training_.op(id).outputs.size(); ++i)
-      tensors[training_.op(id).outputs[i].index()] = graph_.output(added, i);
   }
 
   const LogicalGraph& training_;
   std::vector<LayerPlace> places_;
   std::vector<bool> may_repeat_, repeats_;  // by operator
   std::vector<bool> reads_repetition_;      // by tensor: backward of its layer reads the repetition
-  LogicalGraph graph_;
-  std::vector<OpId> copy_of_op_;                // by operator of the old graph, those copied so far
-  std::vector<TensorId> copies_, repetitions_;  // by tensor of the old graph
+  GraphRewriter rewriter_;
+  std::vector<TensorId> repetitions_;  // by tensor of the old graph
 };
 
 // How far an operator is on a path through attention written out.

@@ -12,6 +12,7 @@
 #include "core/base/check.h"
 #include "core/base/divisors.h"
 #include "core/base/nearest.h"
+#include "core/graphs/graph_rewriter.h"
 #include "core/graphs/operator.h"
 
 #include <algorithm>
@@ -198,11 +199,10 @@ class Cutter {
         inferred_(inferred),
         words_(words),
         is_member_(training.ops().size(), false),
-        result_{LogicalGraph(training.registry()), {}},
-        copies_(training.tensors().size()) {
+        rewriter_(training) {
     for (const auto& [root, group] : groups)
       for (const OpId member : group.members) is_member_[member.index()] = true;
-    result_.words.constraints.whole_groups = words.constraints.whole_groups;
+    result_.constraints.whole_groups = words.constraints.whole_groups;
   }
 
   GraphWithWords run() {
@@ -213,25 +213,17 @@ class Cutter {
       else if (!is_member_[index])
         copy(OpId(index));
     }
-    if (training_.loss_sum())
-      graph().set_loss(copies_[training_.loss_sum()->index()],
-                       copies_[training_.token_count()->index()]);
-    return std::move(result_);
+    return {std::move(rewriter_).finish(), std::move(result_)};
   }
 
  private:
-  LogicalGraph& graph() { return result_.graph; }
-  WordConstraints& constraints() { return result_.words.constraints; }
+  LogicalGraph& graph() { return rewriter_.graph(); }
+  WordConstraints& constraints() { return result_.constraints; }
   const Shape& shape(TensorId tensor) { return graph().tensor(tensor).type.shape; }
 
   void copy(OpId id) {
-    LogicalOp op = training_.op(id);
-    for (TensorId& input : op.inputs) input = copies_[input.index()];
-    if (op.recompute_of) op.recompute_of = graph().find_op(training_.op(*op.recompute_of).name);
-    const std::vector<TensorId> outputs = std::move(op.outputs);
-    op.outputs.clear();
-    const OpId copied = graph().add(std::move(op));
-    for (std::size_t i = 0; i < outputs.size(); ++i) keep(outputs[i], graph().output(copied, i));
+    const OpId copied = rewriter_.copy(id);
+    for (const TensorId output : training_.op(id).outputs) keep_words(output);
     if (words_.constraints.shared_groups.count(id) != 0) constraints().shared_groups.insert(copied);
     for (std::size_t i = 0; i < training_.op(id).inputs.size(); ++i) {
       copy_entry(words_.constraints.inputs, {id, i}, {copied, i}, constraints().inputs);
@@ -247,11 +239,11 @@ class Cutter {
   }
 
   // What is said of a tensor holds for its copy.
-  void keep(TensorId original, TensorId tensor) {
-    copies_[original.index()] = tensor;
+  void keep_words(TensorId original) {
+    const TensorId tensor = rewriter_.copied(original);
     copy_entry(words_.constraints.tensors, original, tensor, constraints().tensors);
-    copy_entry(words_.times.sum_in, original, tensor, result_.words.times.sum_in);
-    if (words_.times.per_use.count(original) != 0) result_.words.times.per_use.insert(tensor);
+    copy_entry(words_.times.sum_in, original, tensor, result_.times.sum_in);
+    if (words_.times.per_use.count(original) != 0) result_.times.per_use.insert(tensor);
   }
 
   // An operator of a group, which reads its inputs in these words. A repetition has those of what
@@ -297,7 +289,8 @@ class Cutter {
     if (group.parts > 1)
       whole = add(group, root, "reshape", root.name, {whole}, {in_parts(group, group.boxed, dim)},
                   {{"shape", training_.tensor(root.outputs[0]).type.shape.extents()}});
-    keep(root.outputs[0], whole);
+    rewriter_.stand_for(group.root(), graph().tensor(whole).producer);
+    keep_words(root.outputs[0]);
   }
 
   // Products and sums of one piece.
@@ -315,7 +308,7 @@ class Cutter {
         if (term != made.end())
           inputs.push_back(term->second);
         else
-          inputs.push_back(is_weight ? copies_[op.inputs[i].index()]
+          inputs.push_back(is_weight ? rewriter_.copied(op.inputs[i])
                                      : add_slice(group, op, piece, part));
         input_words.push_back(is_weight ? words.inputs[i]
                                         : in_parts(group, words.inputs[i], row_dim(op)));
@@ -335,7 +328,7 @@ class Cutter {
                      const Interval& part) {
     const OpId id = training_.tensor(product.outputs[0]).producer;
     const NdSbp words = inferred_.of(id).inputs[0];
-    TensorId x = copies_[product.inputs[0].index()];
+    TensorId x = rewriter_.copied(product.inputs[0]);
     // Each piece for itself, so that a device that reads strided operands copies nothing.
     if (group.parts > 1) x = add_view(group, product, piece, x, words);
     return add(group, product, "slice", fmt::format("{}.rows{}", product.name, piece), {x},
@@ -369,8 +362,8 @@ class Cutter {
   const WordAssignment& inferred_;
   const StrategyWords& words_;
   std::vector<bool> is_member_;
-  GraphWithWords result_;
-  std::vector<TensorId> copies_;            // by the original's tensor
+  GraphRewriter rewriter_;
+  StrategyWords result_;
   std::map<OpId, std::vector<OpId>> made_;  // by root, what the group became, in order
   std::size_t cut_dim_ = 0;                 // of the group at hand
 };

@@ -23,6 +23,7 @@ enum class OperatorRole : std::uint8_t {
   kChunkedAttention,  // over chunks of keys and values, with sums that are merged
   kChunkedAttentionGradient,
   kAttentionMerge,  // of two chunks
+  kAttentionPart,   // of attention written out by a registry that says so
   kExpertDispatch,  // tokens to the places of experts
   kExpertCombine,   // and back
   kLoss,
@@ -34,7 +35,8 @@ enum class OperatorRole : std::uint8_t {
 constexpr bool is_attention(OperatorRole role) {
   return role == OperatorRole::kAttention || role == OperatorRole::kAttentionGradient ||
          role == OperatorRole::kChunkedAttention ||
-         role == OperatorRole::kChunkedAttentionGradient || role == OperatorRole::kAttentionMerge;
+         role == OperatorRole::kChunkedAttentionGradient || role == OperatorRole::kAttentionMerge ||
+         role == OperatorRole::kAttentionPart;
 }
 
 // A product of matrices, of whatever operands.

@@ -141,27 +141,29 @@ class PyTorchWriter : public GraphWriter {
         writes_loss_(options.writes_loss) {}
 
   LogicalGraph run() {
-    for (const LogicalOp& op : forward_.ops())
+    for (const LogicalOp& op : original().ops())
       require(
           !writes_loss_ || op.role != OperatorRole::kLoss || !op.attributes.contains("smoothing"),
           ErrorCode::kInfeasible, "{}: smoothed labels, which are not written out", op.name);
-    for (const LogicalOp& op : forward_.ops()) {
-      if (writes_loss_ && op.role == OperatorRole::kLoss)
-        write(op);
-      else if (!writes_loss_ || !is_part_of_loss(op.kind))
-        copy(op);
+    for (std::size_t index = 0; index < original().ops().size(); ++index) {
+      const OpId id(index);
+      if (writes_loss_ && original().op(id).role == OperatorRole::kLoss)
+        write(id);
+      else if (!writes_loss_ || !is_part_of_loss(original().op(id).kind))
+        copy(id);
     }
-    return finish();
+    return std::move(*this).finish();
   }
 
  private:
   // cross_entropy(logits, max, sum, picked, labels)
-  void write(const LogicalOp& op) {
+  void write(OpId id) {
+    const LogicalOp& op = original().op(id);
     TensorId x = copied(op.inputs[0]);
-    if (graph_.tensor(x).type.dtype != DType::kF32)
-      x = graph_.output(add(op, "cast", op.name + ".wide", {x}, {{"dtype", "f32"}}));
-    const TensorId y = graph_.output(add(op, "log_softmax", op.name + ".log_softmax", {x}));
-    stand_for(op.outputs, add(op, "nll_loss", op.name, {y, copied(op.inputs[4])}));
+    if (graph().tensor(x).type.dtype != DType::kF32)
+      x = graph().output(add(op, "cast", op.name + ".wide", {x}, {{"dtype", "f32"}}));
+    const TensorId y = graph().output(add(op, "log_softmax", op.name + ".log_softmax", {x}));
+    stand_for(id, add(op, "nll_loss", op.name, {y, copied(op.inputs[4])}));
   }
 
   bool writes_loss_;

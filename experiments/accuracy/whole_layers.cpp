@@ -3,6 +3,7 @@
 
 #include "compiler/training/autodiff.h"
 #include "compiler/words/stage.h"
+#include "core/graphs/graph_rewriter.h"
 #include "core/graphs/operator.h"
 
 #include <algorithm>
@@ -20,9 +21,7 @@ class Repeater {
       : training_(training),
         rates_(rates_of(training)),
         is_repeated_(training.ops().size(), false),
-        graph_(training.registry()),
-        op_copies_(training.ops().size()),
-        copies_(training.tensors().size()),
+        rewriter_(training),
         repetitions_(training.tensors().size()) {
     for (const LogicalOp& op : training.ops())
       if (op.recompute_of) is_repeated_[op.recompute_of->index()] = true;
@@ -40,10 +39,7 @@ class Repeater {
       }
       copy(OpId(index));
     }
-    if (training_.loss_sum())
-      graph_.set_loss(copies_[training_.loss_sum()->index()],
-                      copies_[training_.token_count()->index()]);
-    return std::move(graph_);
+    return std::move(rewriter_).finish();
   }
 
  private:
@@ -69,43 +65,31 @@ class Repeater {
       LogicalOp op = training_.op(id);
       for (TensorId& input : op.inputs) {
         const std::optional<TensorId>& repetition = repetitions_[input.index()];
-        input = repetition ? *repetition : copies_[input.index()];
+        input = repetition ? *repetition : rewriter_.copied(input);
       }
-      op.name = unused_name(graph_, op.name + ".recompute");
+      op.name = unused_name(graph(), op.name + ".recompute");
       op.phase = Phase::kRecompute;
-      op.recompute_of = op_copies_[index];
-      note_repetition(id, append(std::move(op)));
+      op.recompute_of = rewriter_.copied(id);
+      note_repetition(id, graph().add(std::move(op)));
     }
   }
 
-  void copy(OpId id) {
-    LogicalOp op = training_.op(id);
-    const std::optional<OpId> repeats = op.recompute_of;
-    for (TensorId& input : op.inputs) input = copies_[input.index()];
-    if (repeats) op.recompute_of = op_copies_[repeats->index()];
-    const OpId added = append(std::move(op));
-    op_copies_[id.index()] = added;
-    for (std::size_t i = 0; i < training_.op(id).outputs.size(); ++i)
-      copies_[training_.op(id).outputs[i].index()] = graph_.output(added, i);
-    if (repeats) note_repetition(*repeats, added);
-  }
+  LogicalGraph& graph() { return rewriter_.graph(); }
 
-  OpId append(LogicalOp op) {
-    op.outputs.clear();
-    return graph_.add(std::move(op));
+  void copy(OpId id) {
+    const OpId added = rewriter_.copy(id);
+    if (const auto repeats = training_.op(id).recompute_of) note_repetition(*repeats, added);
   }
 
   void note_repetition(OpId of, OpId repetition) {
     for (std::size_t i = 0; i < training_.op(of).outputs.size(); ++i)
-      repetitions_[training_.op(of).outputs[i].index()] = graph_.output(repetition, i);
+      repetitions_[training_.op(of).outputs[i].index()] = graph().output(repetition, i);
   }
 
   const LogicalGraph& training_;
   std::vector<Rate> rates_;
   std::vector<bool> is_repeated_;  // by operator
-  LogicalGraph graph_;
-  std::vector<OpId> op_copies_;
-  std::vector<TensorId> copies_;
+  GraphRewriter rewriter_;
   std::vector<std::optional<TensorId>> repetitions_;  // by tensor of the old graph
 };
 

@@ -151,6 +151,7 @@ void add_kind(OperatorRegistry& registry, const char* kind, std::size_t inputs, 
               WorkOf work, RowsOf rows, void (*gradient)(GradientContext&) = nullptr) {
   OperatorDef def;
   def.kind = kind;
+  def.role = OperatorRole::kAttentionPart;
   def.min_inputs = def.max_inputs = inputs;
   def.infer = infer;
   def.work = work;
@@ -201,24 +202,24 @@ class WrittenAttentionWriter : public GraphWriter {
       : GraphWriter(forward, written_attention_operators()), dropout_(dropout) {}
 
   LogicalGraph run() {
-    for (const LogicalOp& op : forward_.ops())
-      if (op.role == OperatorRole::kAttention)
-        write(op);
+    for (std::size_t index = 0; index < original().ops().size(); ++index)
+      if (original().op(OpId(index)).role == OperatorRole::kAttention)
+        write(original().op(OpId(index)));
       else
-        copy(op);
-    return finish();
+        copy(OpId(index));
+    return std::move(*this).finish();
   }
 
  private:
   TensorId add_part(const LogicalOp& origin, const std::string& kind,
                     std::vector<TensorId> inputs) {
     const std::string part = kind.substr(std::string("attention").size());
-    return graph_.output(add(origin, kind, origin.name + part, std::move(inputs)));
+    return graph().output(add(origin, kind, origin.name + part, std::move(inputs)));
   }
 
   void write(const LogicalOp& op) {
     const TensorId q = copied(op.inputs[0]), k = copied(op.inputs[1]), v = copied(op.inputs[2]);
-    require(graph_.tensor(q).type.shape == graph_.tensor(k).type.shape, ErrorCode::kInfeasible,
+    require(graph().tensor(q).type.shape == graph().tensor(k).type.shape, ErrorCode::kInfeasible,
             "{}: grouped heads, which programs without FlashAttention did not have", op.name);
     const TensorId scores = add_part(op, "attention_scores", {q, k});
     TensorId p = add_part(op, "attention_probabilities", {scores});
