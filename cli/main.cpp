@@ -1,4 +1,5 @@
 // The command line: verbs, options, exit codes.
+#include "cli/launched.h"
 #include "cli/signals.h"
 #include "cli/verbs.h"
 #include "core/base/check.h"
@@ -42,6 +43,8 @@ struct Program {
 
 // All verbs take --seed and --out; for these they mean something.
 constexpr std::string_view kSeeded[] = {"simulate", "run", "export"};
+// What processes of a launcher share; all else is done once.
+constexpr std::string_view kShared[] = {"search", "run", "accuracy"};
 constexpr std::string_view kWriting[] = {"search", "run", "export", "bench", "accuracy"};
 
 const char* const kMainFooter =
@@ -130,7 +133,6 @@ void add_simulate(Program& p) {
   CLI::App& verb = add_verb(
       p.app, p, "simulate", "Where the step of a plan goes",
       "Examples:\n  sextant simulate plan.json --trace trace.json.gz --timeline step.html\n"
-      "  sextant simulate plan.json --sweep link.ib.bandwidth=0.25x..4x --plot sweep.svg\n"
       "  sextant simulate gpt3-175b -c dgx-a100:nodes=128 --strategy \"dp=16 tp=8 pp=8\" "
       "--global-batch 1536",
       [&p](Console& console) { run_simulate(p.simulate, p.common, console); });
@@ -139,6 +141,8 @@ void add_simulate(Program& p) {
       "--trace", p.simulate.trace,
       "write a Chrome trace, or FILE.pftrace for Perfetto alone; FILE.gz is compressed");
   verb.add_option("--timeline", p.simulate.timeline, "write the step as one HTML page");
+  verb.add_option("--replay", p.simulate.replay,
+                  "repeat a run that run --record wrote, on the virtual clock");
   verb.add_option("--what-if", p.simulate.what_if,
                   "the same plan with a changed number: link.ib.bandwidth=2x, gpu.flops=1.5x, "
                   "host.launch=2us; repeatable")
@@ -251,6 +255,8 @@ void add_run(Program& p) {
   verb.add_option("--data", p.run.data, "text file or folder of text files; random: uniform ids");
   verb.add_option("--steps", p.run.steps, "optimizer steps");
   verb.add_option("--profile", p.run.profile, "extra steps that time every operator");
+  verb.add_option("--record", p.run.record,
+                  "cpu: write launches and messages with their times: simulate --replay");
   verb.add_option("--learning-rate", p.run.learning_rate, "instead of the plan's");
 }
 
@@ -273,7 +279,12 @@ void add_compare(Program& p) {
                "Examples:\n  sextant compare plan.json run\n  sextant compare plan.json run --json",
                [&p](Console& console) { run_compare(p.compare, p.common, console); });
   compare.add_option("plan", p.compare.plan, "plan file")->required();
-  compare.add_option("run", p.compare.run, "folder that `run --out` wrote")->required();
+  compare
+      .add_option("run", p.compare.run,
+                  "folder that `run --out` wrote, or file that `run --record` wrote")
+      ->required();
+  compare.add_option("--trace", p.compare.trace,
+                     "of a recording: plan and run in one Chrome trace, side by side");
 }
 
 void add_model(Program& p) {
@@ -484,6 +495,12 @@ void say_unused(const Program& program, const Console& console) {
     console.note("--overwrite had no effect, no folder is written here");
 }
 
+// Of several processes one does what they cannot share.
+bool is_left_to_the_first(const Program& program) {
+  return !is_first_process() &&
+         std::find(std::begin(kShared), std::end(kShared), program.verb_name) == std::end(kShared);
+}
+
 int usage_error(const CLI::ParseError& error, const Program& program, int argc, char** argv) {
   if (error.get_exit_code() == 0) return program.app.exit(error);  // help
   return report_error(Error(ErrorCode::kUsage, usage_text(error, program, argc, argv),
@@ -514,8 +531,11 @@ int run(int argc, char** argv) {
   try {
     program.app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    if (!is_first_process())  // the first says it
+      return error.get_exit_code() == 0 ? 0 : static_cast<int>(ErrorCode::kUsage);
     return usage_error(error, program, argc, argv);
   }
+  if (is_left_to_the_first(program)) return 0;
   watch_signals();
   if (program.common.json) owe_document();
   Console console(program.common);

@@ -3,6 +3,7 @@
 
 #include "cli/console.h"
 #include "cli/workflow.h"
+#include "simulator/recordings/recording.h"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -36,6 +37,7 @@ struct SimulateArguments {
   JobArguments job;
   std::string trace;                 // file; .gz: compressed
   std::string timeline;              // file of an HTML page
+  std::string replay;                // file of `run --record`; empty: simulate
   std::vector<std::string> what_if;  // "link.ib.bandwidth=2x"
   std::string sweep;                 // "gpu.flops=0.5x..2x"
   std::string plot;                  // file for the sweep's chart
@@ -53,6 +55,8 @@ struct SimulateArguments {
 };
 void run_simulate(const SimulateArguments& arguments, const CommonOptions& common,
                   Console& console);
+// What `simulate` does instead with `replay`.
+void run_replay(const SimulateArguments& arguments, const CommonOptions& common, Console& console);
 
 struct ExplainArguments {
   JobArguments job;
@@ -94,6 +98,7 @@ struct RunArguments {
   std::string data;
   std::int64_t steps = 20;
   std::int64_t profile = 0;
+  std::string record;                   // file for launches and messages; empty: none
   std::optional<double> learning_rate;  // nothing: the plan's
 };
 void run_run(const RunArguments& arguments, const CommonOptions& common, Console& console);
@@ -107,9 +112,16 @@ void run_export(const ExportArguments& arguments, const CommonOptions& common, C
 
 struct CompareArguments {
   std::string plan;
-  std::string run;  // folder written by `run`
+  std::string run;    // folder written by `run`, or a recording
+  std::string trace;  // file for both, of a recording
 };
 void run_compare(const CompareArguments& arguments, const CommonOptions& common, Console& console);
+// What `compare` does where `run` is a recording.
+void run_compare_recording(const CompareArguments& arguments, const PlannedJob& planned,
+                           Console& console);
+// Throws Error(kBadInput) where the recording in `file` is of another plan.
+void require_recorded_plan(const RecordingHeader& header, const PhysicalGraph& graph,
+                           const std::string& file);
 
 struct AccuracyArguments {
   std::string data;   // folder of the measurements; empty: $SEXTANT_SHARED/data or ../shared/data
@@ -164,6 +176,7 @@ std::string percent(double fraction);
 std::string time_text(double seconds);
 std::string step_text(Duration duration);
 nlohmann::ordered_json parts_json(const StepParts& parts);
+Table parts_table(const StepParts& parts, double step_s);
 nlohmann::ordered_json memory_json(const std::vector<Bytes>& by_class);
 
 }  // namespace sextant

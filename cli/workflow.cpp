@@ -194,8 +194,6 @@ StagedGraph staged_graph(const PlannedJob& planned) {
                            planned.network.get(), planned.cost.get());
 }
 
-namespace {
-
 ExpandedGraph expanded_graph(const PlannedJob& planned, const std::optional<ArenaRoom>& room) {
   const Strategy& strategy = planned.plan.strategy;
   num_micro_batches(strategy, planned.plan.global_batch);  // refuses before anything is built
@@ -210,8 +208,6 @@ ExpandedGraph expanded_graph(const PlannedJob& planned, const std::optional<Aren
   graph.header.plan_hash = text_hash(to_json_text(planned.plan));
   return expanded;
 }
-
-}  // namespace
 
 ExpandedGraph expanded_graph(const PlannedJob& planned) {
   return expanded_graph(planned, arena_room(planned.job.cluster));

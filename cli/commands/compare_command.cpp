@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -197,6 +198,10 @@ void run_compare(const CompareArguments& arguments, const CommonOptions&, Consol
   require(is_plan_file(job.plan_or_model), ErrorCode::kBadInput, "{}: not a plan file",
           job.plan_or_model);
   PlannedJob planned = load_planned_job(job);
+  if (std::filesystem::is_regular_file(arguments.run))
+    return run_compare_recording(arguments, planned, console);
+  require(arguments.trace.empty(), ErrorCode::kUsage,
+          "--trace {}: only a recording (run --record FILE) has what it draws", arguments.trace);
   const std::string file = arguments.run + "/run.json";
   const RunRecord record = run_record_from_json(read_text_file(file), file);
   require(record.step_time_s > 0, ErrorCode::kBadInput, "{}: {}{} leave no step time after {}",

@@ -1,4 +1,8 @@
 // `sextant experiment NAME`: sweeps that write results, a table and a picture.
+#include "cli/launched.h"
+#include "cli/runs/over_processes.h"
+#include "cli/runs/prediction_exchange.h"
+#include "cli/runs/run_processes.h"
 #include "cli/verbs.h"
 #include "core/base/check.h"
 #include "core/text/json_reader.h"
@@ -141,19 +145,8 @@ void report_collectives(const std::string& folder, const CommonOptions& common,
   write_file_whole(common.out + "/collectives.md", table);
 }
 
-}  // namespace
-
-void run_accuracy(const AccuracyArguments& arguments, const CommonOptions& common,
-                  Console& console) {
-  require_results_folder(common, {"results.jsonl", "accuracy.md", "accuracy.svg",
-                                  "collectives.jsonl", "collectives.md"});
-  std::vector<Observation> runs = read_collections(data_folder(arguments.data));
-  keep_group(runs, arguments.group);
-  const std::size_t total = runs.size();
-  const auto rows = compare(std::move(runs), [&](std::size_t done) {
-    console.progress(fmt::format("{} of {} rows", done, total));
-  });
-  console.end_progress();
+void say_accuracy(const AccuracyArguments& arguments, const CommonOptions& common,
+                  const std::vector<ComparedRow>& rows, Console& console) {
   const std::vector<GroupReport> groups = summarize_groups(rows);
   const std::string table = to_table(groups);
   console.say(table);
@@ -166,6 +159,45 @@ void run_accuracy(const AccuracyArguments& arguments, const CommonOptions& commo
   Json body = {{"groups", Json::array()}};
   for (const GroupReport& group : groups) body["groups"].push_back(group_json(group));
   console.document("experiment_accuracy", body);
+}
+
+void accuracy_in(RunProcesses& processes, const AccuracyArguments& arguments,
+                 const CommonOptions& common, Console& console) {
+  std::vector<Observation> runs;
+  processes.agree_after([&] {
+    require_results_folder(common, {"results.jsonl", "accuracy.md", "accuracy.svg",
+                                    "collectives.jsonl", "collectives.md"});
+    runs = read_collections(data_folder(arguments.data));
+    keep_group(runs, arguments.group);
+  });
+  const std::size_t total = runs.size();
+  if (processes.are_several())
+    processes.require_common({{"build", build_hash(), ErrorCode::kDevice},
+                              {"number of rows", fmt::format("{}", total)}});
+  std::vector<ComparedRow> rows = compare(
+      std::move(runs),
+      [&](std::size_t done) { console.progress(fmt::format("{} of {} rows", done, total)); },
+      [&processes](std::size_t row) { return is_own_row(processes, row); });
+  gather_predictions(processes, rows);
+  console.end_progress();
+  processes.agree_after([&] {
+    if (processes.is_first()) say_accuracy(arguments, common, rows, console);
+  });
+}
+
+}  // namespace
+
+void run_accuracy(const AccuracyArguments& arguments, const CommonOptions& common,
+                  Console& console) {
+  constexpr double kTimeout_s = 60;
+  if (const auto several = launched())
+    return run_over(
+        *several, kTimeout_s, common, console,
+        [&arguments](RunProcesses& processes, const CommonOptions& own, Console& own_console) {
+          accuracy_in(processes, arguments, own, own_console);
+        });
+  RunProcesses alone;
+  accuracy_in(alone, arguments, common, console);
 }
 
 }  // namespace sextant
