@@ -29,7 +29,7 @@ using Json = nlohmann::ordered_json;
 
 // Of the predicted step: what is nearer counts as on time.
 constexpr double kOnTime = 0.05;
-constexpr std::size_t kMostKinds = 16;
+constexpr std::size_t kMostKinds = 16, kMostLaunches = 8;
 
 // A step of the plan and the recorded one of median time.
 struct Steps {
@@ -55,19 +55,28 @@ std::string error_text(Duration predicted, Duration recorded) {
   return fmt::format("{:+.0f} %", 100 * (to_seconds(predicted) / to_seconds(recorded) - 1));
 }
 
-void say_kinds(const Steps& steps, const std::vector<KindTimes>& kinds, const Console& console) {
-  Table table({"per step and rank", "predicted", "recorded", "error"});
+void add_rows(Table& table, const std::vector<LaunchTimes>& all, std::size_t most) {
   const auto add = [&table](const std::string& name, Duration predicted, Duration recorded) {
     table.add({name, to_text(predicted), to_text(recorded), error_text(predicted, recorded)});
   };
-  add("step", steps.plan.step_time(), steps.recorded_time);
-  for (std::size_t i = 0; i < std::min(kinds.size(), kMostKinds); ++i) {
-    const KindTimes& kind = kinds[i];
-    add(kind.kind, kind.predicted, kind.recorded);
-    if (kind.predicted_wait > Duration() || kind.recorded_wait > Duration())
-      add(kind.kind + ": waiting for members", kind.predicted_wait, kind.recorded_wait);
+  for (std::size_t i = 0; i < std::min(all.size(), most); ++i) {
+    const LaunchTimes& one = all[i];
+    add(one.name, one.predicted, one.recorded);
+    if (one.predicted_wait > Duration() || one.recorded_wait > Duration())
+      add(one.name + ": waiting for members", one.predicted_wait, one.recorded_wait);
   }
-  console.say(table.text());
+}
+
+void say_times(const Steps& steps, const std::vector<LaunchTimes>& kinds,
+               const std::vector<LaunchTimes>& launches, const Console& console) {
+  Table by_kind({"per step and rank", "predicted", "recorded", "error"});
+  by_kind.add({"step", to_text(steps.plan.step_time()), to_text(steps.recorded_time),
+               error_text(steps.plan.step_time(), steps.recorded_time)});
+  add_rows(by_kind, kinds, kMostKinds);
+  console.say(by_kind.text());
+  Table by_launch({"the longest launches", "predicted", "recorded", "error"});
+  add_rows(by_launch, launches, kMostLaunches);
+  console.say(by_launch.text());
 }
 
 // "3 ms", or "-2 ms" of what began before the step before was over.
@@ -106,10 +115,10 @@ Json divergence_json(const Steps& steps, const std::optional<Divergence>& found)
           {"recorded_s", {to_seconds(found->recorded_begin), to_seconds(found->recorded_end)}}};
 }
 
-Json kinds_json(const std::vector<KindTimes>& kinds) {
+Json times_json(const std::vector<LaunchTimes>& all, const char* what) {
   Json json = Json::array();
-  for (const KindTimes& kind : kinds)
-    json.push_back({{"kind", kind.kind},
+  for (const LaunchTimes& kind : all)
+    json.push_back({{what, kind.name},
                     {"launches", kind.launches},
                     {"predicted_s", to_seconds(kind.predicted)},
                     {"recorded_s", to_seconds(kind.recorded)},
@@ -166,10 +175,16 @@ void run_compare_recording(const CompareArguments& arguments, const PlannedJob& 
     return;
   }
   const Steps steps = steps_of(planned, graph, recording);
-  const std::vector<KindTimes> kinds = kind_times(graph, steps.plan, steps.run.timeline);
+  const auto times_by = [&](const LaunchName& name) {
+    return launch_times(graph, steps.plan, steps.run.timeline, name);
+  };
+  const std::vector<LaunchTimes> kinds =
+      times_by([&](Rank rank, RunId run) { return kind_of_launch(graph, rank, run); });
+  const std::vector<LaunchTimes> launches =
+      times_by([&](Rank rank, RunId run) { return run_name(graph, rank, run); });
   const auto divergence = first_divergence(steps.plan, steps.run.timeline, kOnTime);
   if (!arguments.trace.empty()) write_both(steps, arguments.trace);
-  say_kinds(steps, kinds, console);
+  say_times(steps, kinds, launches, console);
   console.say(fmt::format("issue order of {} over {}: equal; messages: {}",
                           counted(graph.ranks.size(), "rank"),
                           counted(recording.header.steps, "step"),
@@ -181,7 +196,8 @@ void run_compare_recording(const CompareArguments& arguments, const PlannedJob& 
   console.document("compare", {{"predicted_step_time_s", to_seconds(steps.plan.step_time())},
                                {"measured_step_time_s", to_seconds(steps.recorded_time)},
                                {"step", steps.run.step},
-                               {"per_kind", kinds_json(kinds)},
+                               {"per_kind", times_json(kinds, "kind")},
+                               {"per_operator", times_json(launches, "name")},
                                {"message_order_equal", steps.run.waits.launches == 0},
                                {"first_divergence", divergence_json(steps, divergence)}});
 }

@@ -639,7 +639,11 @@ void run_in(RunProcesses& processes, const RunArguments& arguments, const Common
   const auto end = [&] {
     if (!processes.is_first()) return;
     keep(record);
-    if (trained) write_recording(arguments, trained->recording, console);
+    if (trained)
+      write_recording(arguments, trained->recording, console);
+    else if (!arguments.record.empty())
+      console.note(fmt::format("--record {}: nothing is written of a run that was interrupted",
+                               arguments.record));
     require_trained(steps, record);
     console.document("run", Json::parse(to_json_text(record)));
   };

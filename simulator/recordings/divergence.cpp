@@ -12,11 +12,13 @@
 namespace sextant {
 namespace {
 
-// A launch of several operators has no kind of its own.
-std::string kind_of(const PhysicalGraph& plan, Rank rank, RunId run) {
-  const Actor& first = first_actor_of(plan, rank, run);
-  if (plan.program_of(rank).order[run.index()].num_actors == 1) return first.kind;
-  return std::string(to_string(first.phase));
+// Launches that start together with one of their kind in front of them are one with it: all of them
+// are under way from the first begin to the last end.
+bool is_counted(const PhysicalGraph& plan, Rank rank, RunId run) {
+  const std::vector<Run>& order = plan.program_of(rank).order;
+  const std::int32_t group = order[run.index()].launch_group;
+  if (group < 0 || run.index() == 0 || order[run.index() - 1].launch_group != group) return true;
+  return kind_of_launch(plan, rank, RunId(run.index() - 1)) != kind_of_launch(plan, rank, run);
 }
 
 Duration mean(Duration sum, const Timeline& timeline) {
@@ -73,30 +75,38 @@ std::string_view to_string(DelayCause cause) {
   return "?";
 }
 
-std::vector<KindTimes> kind_times(const PhysicalGraph& plan, const Timeline& predicted,
-                                  const Timeline& recorded) {
-  std::map<std::string, KindTimes> kinds;
+std::string kind_of_launch(const PhysicalGraph& plan, Rank rank, RunId run) {
+  const Actor& first = first_actor_of(plan, rank, run);
+  if (plan.program_of(rank).order[run.index()].num_actors == 1) return first.kind;
+  return std::string(to_string(first.phase));
+}
+
+std::vector<LaunchTimes> launch_times(const PhysicalGraph& plan, const Timeline& predicted,
+                                      const Timeline& recorded, const LaunchName& name) {
+  std::map<std::string, LaunchTimes> by_name;
   for (const RankTimeline& rank : predicted.ranks)
     for (const TimedRun& run : rank.runs) {
-      KindTimes& kind = kinds[kind_of(plan, rank.rank, run.run)];
-      kind.predicted += run.end - run.arrived;
-      kind.predicted_wait += run.arrived - run.begin;
+      if (!is_counted(plan, rank.rank, run.run)) continue;
+      LaunchTimes& times = by_name[name(rank.rank, run.run)];
+      times.predicted += run.end - run.arrived;
+      times.predicted_wait += run.arrived - run.begin;
     }
   for (const RankTimeline& rank : recorded.ranks)
     for (const TimedRun& run : rank.runs) {
-      KindTimes& kind = kinds[kind_of(plan, rank.rank, run.run)];
-      ++kind.launches;
+      if (!is_counted(plan, rank.rank, run.run)) continue;
+      LaunchTimes& times = by_name[name(rank.rank, run.run)];
+      ++times.launches;
       // A sender may be over before its receiver has come.
       const Time arrived = std::min(run.arrived, run.end);
-      kind.recorded += run.end - arrived;
-      kind.recorded_wait += arrived - run.begin;
+      times.recorded += run.end - arrived;
+      times.recorded_wait += arrived - run.begin;
     }
-  std::vector<KindTimes> rows;
-  for (auto& [name, kind] : kinds)
-    rows.push_back({name, kind.launches, mean(kind.predicted, predicted),
-                    mean(kind.recorded, recorded), mean(kind.predicted_wait, predicted),
-                    mean(kind.recorded_wait, recorded)});
-  std::stable_sort(rows.begin(), rows.end(), [](const KindTimes& a, const KindTimes& b) {
+  std::vector<LaunchTimes> rows;
+  for (auto& [one, times] : by_name)
+    rows.push_back({one, times.launches, mean(times.predicted, predicted),
+                    mean(times.recorded, recorded), mean(times.predicted_wait, predicted),
+                    mean(times.recorded_wait, recorded)});
+  std::stable_sort(rows.begin(), rows.end(), [](const LaunchTimes& a, const LaunchTimes& b) {
     return a.recorded + a.recorded_wait > b.recorded + b.recorded_wait;
   });
   return rows;

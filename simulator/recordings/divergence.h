@@ -7,6 +7,7 @@
 #include "simulator/steps/timeline.h"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,19 +15,23 @@
 
 namespace sextant {
 
-// Launches of one kind, of one step: means over ranks.
-struct KindTimes {
-  std::string kind;           // of the operator; of a launch of several operators, its phase
-  std::int64_t launches = 0;  // over all ranks
+// Launches of one name, of one step: means over ranks.
+struct LaunchTimes {
+  std::string name;
+  std::int64_t launches = 0;  // over all ranks; those that start together are one
   // From the begin to the end; of communications, from the last arrival.
   Duration predicted, recorded;
   // Of communications, from the begin to the last arrival.
   Duration predicted_wait, recorded_wait;
 };
 
+using LaunchName = std::function<std::string(Rank, RunId)>;
+
 // The longest recorded first. Both timelines are of all ranks of `plan`.
-std::vector<KindTimes> kind_times(const PhysicalGraph& plan, const Timeline& predicted,
-                                  const Timeline& recorded);
+std::vector<LaunchTimes> launch_times(const PhysicalGraph& plan, const Timeline& predicted,
+                                      const Timeline& recorded, const LaunchName& name);
+// Kind of the operator; of a launch of several operators, its phase.
+std::string kind_of_launch(const PhysicalGraph& plan, Rank rank, RunId run);
 
 // What a launch waited for last.
 enum class DelayCause : std::uint8_t {

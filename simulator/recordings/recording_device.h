@@ -6,6 +6,8 @@
 #include "core/graphs/host_actors.h"
 #include "simulator/recordings/recording.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <span>

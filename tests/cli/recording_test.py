@@ -43,6 +43,9 @@ def check_repeated(program):
     kinds = {kind["kind"]: kind for kind in comparison["per_kind"]}
     expect({"all_reduce", "transfer", "forward", "optimizer"} <= set(kinds), f"kinds: {sorted(kinds)}")
     expect(all(kind["recorded_s"] > 0 and kind["launches"] > 0 for kind in kinds.values()), f"{kinds}")
+    # A queue is in one launch at a time, so no kind of one queue takes longer than all steps together.
+    expect(kinds["all_reduce"]["recorded_s"] + kinds["all_reduce"]["recorded_wait_s"] <= sum(replay["recorded_step_times_s"]),
+           f"launches that start together are counted one by one: {kinds['all_reduce']}")
     text = program.run("compare", "run/plan.json", "run.rec").expect_code(0).out
     expect("leaves the plan at rank" in text or "of when the plan has it" in text, f"where it left the plan: {text}")
 

@@ -13,12 +13,13 @@ import subprocess
 import sys
 import time
 
+from faults_test import TRAINS, wait_for_stage
 from habits_test import expect, run_checks
 from mpi_job import Job, is_alive
 
 FOUR = ["run", "gpt:layers=4,hidden=16,heads=2,vocab=32,seq=8", "-c", "cpu:ranks=4,memory=1GiB", "--strategy",
         "dp=2 pp=2 micro_batch=2", "--global-batch", "8", "--data", "random", "--steps"]
-SKIPPED = 77
+SKIPPED, TIMEOUT_S = 77, 3
 
 # $1: the address of a host; behind it what a login would run.
 AGENT = """#!/bin/sh
@@ -108,10 +109,10 @@ def check_faults(program):
     with TwoHosts(program.folder) as hosts:
         for name, hit in (("killed", lambda job: job.signal(1, signal.SIGKILL)), ("stopped", lambda job: job.signal(1, signal.SIGSTOP)),
                           ("cable pulled", lambda job: hosts.pull_cable())):
-            with Job(2, [program.path, *FOUR, "1000000", "--timeout", "2"], cwd=program.folder, options=hosts.options(),
+            with Job(2, [program.path, *FOUR, "1000000", "--timeout", str(TIMEOUT_S)], cwd=program.folder, options=hosts.options(),
                      launcher=hosts.launcher()) as job:
-                job.pids()
-                time.sleep(1.5)
+                wait_for_stage(job, TRAINS)
+                time.sleep(0.3)
                 begin = time.monotonic()
                 hit(job)
                 # Without a network the launcher waits for its own other half.
@@ -125,7 +126,7 @@ def check_faults(program):
                 # The launcher kills, a few milliseconds after one has ended, whoever is about to.
                 expect(job.exit_code(0) in (6, None), f"{name}: {job.exit_codes()}: {job.said()}")
                 expect(bool(lines) and lines[0].startswith("error (rank_failed)"), f"{name}: {job.said()}")
-                expect(seconds < 7, f"{name}: {seconds:.1f} s")
+                expect(seconds < TIMEOUT_S + 5, f"{name}: {seconds:.1f} s")
                 expect(bool(lines) and re.search(r"process 1 of 2 \(ranks 2 to 3, host " + hosts.b + r", pid \d+\)", lines[0]) is not None,
                        f"{name}: which host is not said: {job.said()}")
 

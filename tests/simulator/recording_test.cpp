@@ -239,7 +239,11 @@ TEST_CASE("a run that is as predicted leaves the plan nowhere, and a slow launch
   const Recording good = recorded(graph, 3);
   const ReplayedRun as_planned = replay(graph, good, {.step = 2});
   CHECK(!first_divergence(plan, as_planned.timeline, 0.0));
-  for (const KindTimes& kind : kind_times(graph, plan, as_planned.timeline)) {
+  const auto kinds = launch_times(graph, plan, as_planned.timeline, [&graph](Rank rank, RunId run) {
+    return kind_of_launch(graph, rank, run);
+  });
+  CHECK(kinds.size() > 2);
+  for (const LaunchTimes& kind : kinds) {
     CHECK(kind.predicted == kind.recorded);
     CHECK(kind.predicted_wait == kind.recorded_wait);
   }
