@@ -220,8 +220,9 @@ FAULTS = [
     Fault("killed while it prepares", 2, PREPARES, KILL, 1, GONE_EARLY, soon_s=3, after_s=0),
     Fault("the first killed while it prepares", 2, PREPARES, KILL, 0, GONE_EARLY, soon_s=3, after_s=0),
     Fault("crashed while it prepares", 3, PREPARES, SEGV, 2, GONE_EARLY, soon_s=3, after_s=0),
-    Fault("killed at the end", 2, ENDS, KILL, 1, codes=(0, 6), arguments=SHORT, after_s=0),
-    Fault("the first killed at the end", 2, ENDS, KILL, 0, codes=(0, 6), arguments=SHORT, after_s=0),
+    # 143: the launcher's signal to the others came while they left.
+    Fault("killed at the end", 2, ENDS, KILL, 1, codes=(0, 6, 143), arguments=SHORT, after_s=0),
+    Fault("the first killed at the end", 2, ENDS, KILL, 0, codes=(0, 6, 143), arguments=SHORT, after_s=0),
     # Silent.
     Fault("stopped in training", 2, TRAINS, STOP, 1, SILENT + WAITED[1:]),
     Fault("the first stopped in training", 2, TRAINS, STOP, 0, SILENT),
