@@ -2,6 +2,7 @@
 // so that every value passes the same checks.
 #include "cli/command_line.h"
 
+#include "cli/launched.h"
 #include "cli/settings.h"
 #include "core/base/check.h"
 #include "core/base/nearest.h"
@@ -256,7 +257,7 @@ const Verb* CommandLine::parse(int argc, char** argv) {
   try {
     parser_->parse(argc, argv);
   } catch (const CLI::ParseError& help) {
-    parser_->app.exit(help);
+    if (is_first_process()) parser_->app.exit(help);
     return nullptr;
   }
   require_values(parser_->app);

@@ -1,6 +1,7 @@
 // The program: its verbs, and what becomes of an error.
 #include "cli/command_line.h"
 #include "cli/config_report.h"
+#include "cli/launched.h"
 #include "cli/signals.h"
 #include "cli/verbs.h"
 #include "core/base/check.h"
@@ -77,9 +78,12 @@ int run(int argc, char** argv) {
   try {
     verb = line.parse(argc, argv);
   } catch (const Error& error) {
+    if (!is_first_process()) return static_cast<int>(error.code());  // the first says it
     return report_error(error, common.json);
   }
-  return verb == nullptr ? 0 : act(*verb, line, common);
+  const bool is_left_to_the_first =
+      verb != nullptr && !is_first_process() && (!verb->shares_processes || common.print_config);
+  return verb == nullptr || is_left_to_the_first ? 0 : act(*verb, line, common);
 }
 
 }  // namespace

@@ -39,10 +39,11 @@ struct Verb {
   std::vector<Option> options;
   std::function<void(const CommonOptions&, Console&)> action;
   // Which options of all verbs mean something here.
-  bool is_seeded = false;         // --seed
-  bool writes_results = false;    // --out, --overwrite
-  bool has_dry_run = false;       // --dry-run
-  bool works_in_parallel = true;  // --threads
+  bool is_seeded = false;       // --seed
+  bool writes_results = false;  // --out, --overwrite
+  bool has_dry_run = false;     // --dry-run
+  // Processes of a launcher share the work; without it the first does it alone.
+  bool shares_processes = false;
 };
 
 // Options of all verbs.

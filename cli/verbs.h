@@ -4,6 +4,7 @@
 #include "cli/console.h"
 #include "cli/verb.h"
 #include "cli/workflow.h"
+#include "simulator/recordings/recording.h"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -36,6 +37,7 @@ struct SimulateArguments {
   JobArguments job;
   std::string trace;                 // file; .gz: compressed
   std::string timeline;              // file of an HTML page
+  std::string replay;                // file of `run --record`; empty: simulate
   std::vector<std::string> what_if;  // "link.ib.bandwidth=2x"
   std::string sweep;                 // "gpu.flops=0.5x..2x"
   std::string plot;                  // file for the sweep's chart
@@ -51,6 +53,8 @@ struct SimulateArguments {
   std::string mode = "tape";
   double jitter = 0;
 };
+// What `simulate` does instead with `replay`.
+void run_replay(const SimulateArguments& arguments, const CommonOptions& common, Console& console);
 
 inline constexpr const char* kDefaultQueues = "asynchronous";
 inline constexpr const char* kDefaultKernels = "fast";
@@ -69,8 +73,21 @@ struct RunArguments {
   std::string data;
   std::int64_t steps = 20;
   std::int64_t profile = 0;
+  std::string record;                   // file for launches and messages; empty: none
   std::optional<double> learning_rate;  // nothing: the plan's
 };
+
+struct CompareArguments {
+  std::string plan;
+  std::string run;    // folder written by `run`, or a recording
+  std::string trace;  // file for both, of a recording
+};
+// What `compare` does where `run` is a recording.
+void run_compare_recording(const CompareArguments& arguments, const PlannedJob& planned,
+                           Console& console);
+// Throws Error(kBadInput) where the recording in `file` is of another plan.
+void require_recorded_plan(const RecordingHeader& header, const PhysicalGraph& graph,
+                           const std::string& file);
 
 // Each in a file of `commands`, with its options.
 Verb search_verb();
@@ -95,6 +112,7 @@ std::string percent(double fraction);
 std::string time_text(double seconds);
 std::string step_text(Duration duration);
 nlohmann::ordered_json parts_json(const StepParts& parts);
+Table parts_table(const StepParts& parts, double step_s);
 nlohmann::ordered_json memory_json(const std::vector<Bytes>& by_class);
 
 }  // namespace sextant

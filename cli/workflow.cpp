@@ -194,8 +194,6 @@ StagedGraph staged_graph(const PlannedJob& planned) {
                            planned.network.get(), planned.cost.get());
 }
 
-namespace {
-
 ExpandedGraph expanded_graph(const PlannedJob& planned, const std::optional<ArenaRoom>& room) {
   const Strategy& strategy = planned.plan.strategy;
   num_micro_batches(strategy, planned.plan.global_batch);  // refuses before anything is built
@@ -207,8 +205,6 @@ ExpandedGraph expanded_graph(const PlannedJob& planned, const std::optional<Aren
   return compile_and_report(graph_of_plan(planned), strategy, planned.plan.global_batch,
                             *planned.cost, *planned.network, options);
 }
-
-}  // namespace
 
 ExpandedGraph expanded_graph(const PlannedJob& planned) {
   return expanded_graph(planned, arena_room(planned.job.cluster));

@@ -67,6 +67,7 @@ LogicalGraph training_graph(const Job& job, const Strategy& strategy);
 StagedGraph staged_graph(const PlannedJob& planned);
 PhysicalGraph physical_graph(const PlannedJob& planned);
 ExpandedGraph expanded_graph(const PlannedJob& planned);
+ExpandedGraph expanded_graph(const PlannedJob& planned, const std::optional<ArenaRoom>& room);
 // The graph of a plan whose arenas may grow to `room`; without room, the tight plan.
 PhysicalGraph physical_graph(const PlannedJob& planned, const std::optional<ArenaRoom>& room);
 // Throws Error(kInfeasible) when the worst device has too little memory: by how much, which class,

@@ -101,6 +101,21 @@ void TrainingHost::load(const HostAct& act) {
     load_tokens(act, type);
   else
     synthetic_.fill(act);
+  count(act);
+}
+
+void TrainingHost::count(const HostAct& act) {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::int64_t>& of_rank = loaded_bytes_[act.rank];
+  const auto step = static_cast<std::size_t>(act.step);
+  if (of_rank.size() <= step) of_rank.resize(step + 1);
+  for (const std::span<std::byte> bytes : act.outputs)
+    of_rank[step] += static_cast<std::int64_t>(bytes.size());
+}
+
+std::map<Rank, std::vector<std::int64_t>> TrainingHost::loaded_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return loaded_bytes_;
 }
 
 void TrainingHost::load_tokens(const HostAct& act, const TensorType& type) const {

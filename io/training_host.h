@@ -43,12 +43,15 @@ class TrainingHost final : public HostActors {
     callback_ = std::move(callback);
   }
   std::vector<StepMetrics> steps() const;
+  // Bytes of inputs that each rank was given, by step; ranks without an input have none.
+  std::map<Rank, std::vector<std::int64_t>> loaded_bytes() const;
   Bytes kept_data() const { return synthetic_.kept(); }
 
  private:
   static constexpr Bytes kAnyRoom{std::numeric_limits<std::int64_t>::max()};
 
   void load(const HostAct& act);
+  void count(const HostAct& act);
   void load_tokens(const HostAct& act, const TensorType& type) const;
   void collect(const HostAct& act);
 
@@ -56,8 +59,9 @@ class TrainingHost final : public HostActors {
   const std::uint64_t seed_;
   SyntheticData synthetic_;
   std::function<void(const StepMetrics&)> callback_;
-  mutable std::mutex mutex_;  // of steps_
+  mutable std::mutex mutex_;  // of what is below
   std::vector<StepMetrics> steps_;
+  std::map<Rank, std::vector<std::int64_t>> loaded_bytes_;
 };
 
 // Inputs of a graph that get synthetic data, sorted; what a user should be told.

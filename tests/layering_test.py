@@ -131,6 +131,7 @@ ROOMS = {
         "cluster_files": ["clusters"],
         "costs": ["cluster_files", "clusters"],
         "modes": ["costs", "links", "steps"],
+        "recordings": ["modes", "steps"],
         "reports": ["cluster_files", "modes", "steps"],
     },
     "simulator/modes": {

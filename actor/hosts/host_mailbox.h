@@ -21,7 +21,15 @@ using HostBytes = std::vector<std::byte>;
 
 // Who a message is for within a member: each subject has one user, who tells by the key apart what
 // is under way at once.
-enum class HostSubject : std::uint8_t { kGather, kArrival, kData, kMetrics, kActors, kTest };
+enum class HostSubject : std::uint8_t {
+  kGather,
+  kArrival,
+  kData,
+  kMetrics,
+  kActors,
+  kWork,
+  kTest,
+};
 
 struct HostTag {
   HostSubject subject = HostSubject::kGather;

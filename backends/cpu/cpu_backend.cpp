@@ -124,7 +124,7 @@ struct CpuWorld::Impl {
     const Bytes memory = options.memory ? *options.memory : machine_memory().available;
     const std::vector<Rank> own = own_ranks();
     require_arenas(graph, own, memory);
-    const CpuShared shared{options, kernels, rendezvous, std::chrono::steady_clock::now(),
+    const CpuShared shared{options, kernels, rendezvous, epoch,
                            processes ? &processes->blocks : nullptr};
     for (const Rank rank : own) {
       devices[rank.index()] = std::make_unique<CpuDevice>(shared);
@@ -149,6 +149,7 @@ struct CpuWorld::Impl {
       if (device) device->abort(reason);
   }
 
+  const std::chrono::steady_clock::time_point epoch = std::chrono::steady_clock::now();
   const CpuOptions options;
   const std::optional<CpuProcesses> processes;
   const KernelTable kernels;
@@ -201,6 +202,11 @@ std::int64_t CpuWorld::finished_launches() const {
   for (const auto& device : impl_->devices)
     if (device) launches += device->finished_launches();
   return launches;
+}
+
+Time CpuWorld::now() const {
+  const auto since = std::chrono::steady_clock::now() - impl_->epoch;
+  return Time(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count() * 1000);
 }
 
 }  // namespace sextant

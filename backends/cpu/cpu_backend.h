@@ -6,6 +6,7 @@
 #include "actor/hosts/rank_blocks.h"
 #include "actor/protocol/device.h"
 #include "backends/cpu/memory_meter.h"
+#include "core/base/units.h"
 #include "core/costs/communication_volume.h"
 #include "core/graphs/physical_graph.h"
 
@@ -82,6 +83,8 @@ class CpuWorld {
   std::vector<std::string> stuck() const;
   // Launches of the ranks of this process that are over.
   std::int64_t finished_launches() const;
+  // Since the epoch of the stamps, which the ranks of this process share. Any thread.
+  Time now() const;
 
  private:
   struct Impl;

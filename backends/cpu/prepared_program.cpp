@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <new>
 #include <optional>
 
 namespace sextant {
@@ -22,6 +24,17 @@ constexpr std::int64_t kDrawnTogether = std::int64_t{1} << 14;
 bool is_host(const Actor& actor) { return actor.queue == QueueRole::kHost; }
 
 // The first address in `allocation`, which is larger by one alignment, where buffers may lie.
+// A limit of the process may be narrower than the machine. An allocator may end a program that does
+// not ask for a null pointer.
+std::unique_ptr<std::byte[]> allocated(std::size_t size, Rank rank) {
+  std::unique_ptr<std::byte[]> bytes(
+      new (std::nothrow) std::byte[size + static_cast<std::size_t>(kBufferAlignment)]);
+  require(bytes != nullptr, ErrorCode::kInfeasible,
+          "rank {}: this process gets no memory for an arena of {}", rank.value,
+          to_text(Bytes(static_cast<std::int64_t>(size))));
+  return bytes;
+}
+
 std::byte* aligned_start(std::byte* allocation, std::size_t size) {
   const auto alignment = static_cast<std::size_t>(kBufferAlignment);
   void* start = allocation;
@@ -50,11 +63,11 @@ PreparedProgram::PreparedProgram(const PhysicalGraph& graph, Rank rank, const Ke
 
 void PreparedProgram::allocate() {
   const auto size = static_cast<std::size_t>(program_.arena.size.value);
-  allocation_.reset(new std::byte[size + static_cast<std::size_t>(kBufferAlignment)]);
+  allocation_ = allocated(size, rank_);
   arena_ = aligned_start(allocation_.get(), size);
   const auto inner_size = static_cast<std::size_t>(contexts_.inner_bytes());
   if (inner_size == 0) return;
-  inner_allocation_.reset(new std::byte[inner_size + static_cast<std::size_t>(kBufferAlignment)]);
+  inner_allocation_ = allocated(inner_size, rank_);
   inner_ = aligned_start(inner_allocation_.get(), inner_size);
 }
 

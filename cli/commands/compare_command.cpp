@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -23,11 +24,6 @@
 
 namespace sextant {
 namespace {
-
-struct CompareArguments {
-  std::string plan;
-  std::string run;  // folder written by `run`
-};
 
 using Json = nlohmann::ordered_json;
 
@@ -202,6 +198,10 @@ void run_compare(const CompareArguments& arguments, const CommonOptions&, Consol
   require(is_plan_file(job.plan_or_model), ErrorCode::kBadInput, "{}: not a plan file",
           job.plan_or_model);
   PlannedJob planned = load_planned_job(job);
+  if (std::filesystem::is_regular_file(arguments.run))
+    return run_compare_recording(arguments, planned, console);
+  require(arguments.trace.empty(), ErrorCode::kUsage,
+          "--trace {}: only a recording (run --record FILE) has what it draws", arguments.trace);
   const std::string file = arguments.run + "/run.json";
   const RunRecord record = run_record_from_json(read_text_file(file), file);
   require(record.step_time_s > 0, ErrorCode::kBadInput, "{}: {}{} leave no step time after {}",
@@ -285,7 +285,10 @@ Verb compare_verb() {
           .options =
               {
                   {"plan", &a.plan, "plan file", true},
-                  {"run", &a.run, "folder that `run --out` wrote", true},
+                  {"run", &a.run,
+                   "folder that `run --out` wrote, or file that `run --record` wrote", true},
+                  {"--trace", &a.trace,
+                   "of a recording: plan and run in one Chrome trace, side by side"},
               },
           .action = [arguments](const CommonOptions& common, Console& console) {
             run_compare(*arguments, common, console);

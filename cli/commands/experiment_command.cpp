@@ -1,5 +1,9 @@
 // `sextant experiment NAME`: sweeps that write results, a table and a picture.
 #include "cli/dry_run.h"
+#include "cli/launched.h"
+#include "cli/runs/over_processes.h"
+#include "cli/runs/prediction_exchange.h"
+#include "cli/runs/run_processes.h"
 #include "cli/verb.h"
 #include "cli/verbs.h"
 #include "core/base/check.h"
@@ -154,20 +158,8 @@ void report_collectives(const std::string& folder, const CommonOptions& common,
 const std::vector<std::string> kResults = {"results.jsonl", "accuracy.md", "accuracy.svg",
                                            "collectives.jsonl", "collectives.md"};
 
-void run_accuracy(const AccuracyArguments& arguments, const CommonOptions& common,
-                  Console& console) {
-  require_results_folder(common, kResults);
-  std::vector<Observation> runs = read_collections(data_folder(arguments.data));
-  keep_group(runs, arguments.group);
-  const std::size_t total = runs.size();
-  if (common.dry_run)
-    return say_dry_run("experiment_accuracy",
-                       fmt::format("compare with {}", counted(total, "published or measured run")),
-                       in_results(common, kResults), console);
-  const auto rows = compare(std::move(runs), [&](std::size_t done) {
-    console.progress(fmt::format("{} of {} rows", done, total));
-  });
-  console.end_progress();
+void say_accuracy(const AccuracyArguments& arguments, const CommonOptions& common,
+                  const std::vector<ComparedRow>& rows, Console& console) {
   const std::vector<GroupReport> groups = summarize_groups(rows);
   const std::string table = to_table(groups);
   console.say(table);
@@ -180,6 +172,46 @@ void run_accuracy(const AccuracyArguments& arguments, const CommonOptions& commo
   Json body = {{"groups", Json::array()}};
   for (const GroupReport& group : groups) body["groups"].push_back(group_json(group));
   console.document("experiment_accuracy", body);
+}
+
+void accuracy_in(RunProcesses& processes, const AccuracyArguments& arguments,
+                 const CommonOptions& common, Console& console) {
+  std::vector<Observation> runs;
+  processes.agree_after([&] {
+    require_results_folder(common, kResults);
+    runs = read_collections(data_folder(arguments.data));
+    keep_group(runs, arguments.group);
+  });
+  const std::size_t total = runs.size();
+  if (processes.are_several())
+    processes.require_common({{"build", build_hash(), ErrorCode::kDevice},
+                              {"number of rows", fmt::format("{}", total)}});
+  if (common.dry_run)
+    return say_dry_run("experiment_accuracy",
+                       fmt::format("compare with {}", counted(total, "published or measured run")),
+                       in_results(common, kResults), console);
+  std::vector<ComparedRow> rows = compare(
+      std::move(runs),
+      [&](std::size_t done) { console.progress(fmt::format("{} of {} rows", done, total)); },
+      [&processes](std::size_t row) { return is_own_row(processes, row); });
+  gather_predictions(processes, rows);
+  console.end_progress();
+  processes.agree_after([&] {
+    if (processes.is_first()) say_accuracy(arguments, common, rows, console);
+  });
+}
+
+void run_accuracy(const AccuracyArguments& arguments, const CommonOptions& common,
+                  Console& console) {
+  constexpr double kTimeout_s = 60;
+  if (const auto several = launched())
+    return run_over(
+        *several, kTimeout_s, common, console,
+        [&arguments](RunProcesses& processes, const CommonOptions& own, Console& own_console) {
+          accuracy_in(processes, arguments, own, own_console);
+        });
+  RunProcesses alone;
+  accuracy_in(alone, arguments, common, console);
 }
 
 }  // namespace
@@ -201,7 +233,8 @@ Verb experiment_accuracy_verb() {
           .action = [arguments](const CommonOptions& common,
                                 Console& console) { run_accuracy(*arguments, common, console); },
           .writes_results = true,
-          .has_dry_run = true};
+          .has_dry_run = true,
+          .shares_processes = true};
 }
 
 }  // namespace sextant

@@ -3,6 +3,9 @@
 #include "backends/cpu/machine_load.h"
 #include "backends/cpu/yardstick.h"
 #include "cli/dry_run.h"
+#include "cli/launched.h"
+#include "cli/runs/launch_recording.h"
+#include "cli/runs/over_processes.h"
 #include "cli/runs/run_backend.h"
 #include "cli/runs/run_exchange.h"
 #include "cli/runs/run_processes.h"
@@ -95,6 +98,7 @@ struct RunSetup {
   std::string devices;
   bool is_planned_device = true;
   Bytes room_for_data;
+  std::optional<ArenaRoom> room;  // that arenas were given
   RunProcesses& processes;
 };
 
@@ -165,6 +169,14 @@ void write_results(const RunSetup& setup, const RunRecorder::Steps& steps, const
   const std::string next =
       steps.times_s.empty() ? "" : fmt::format("; next: sextant compare {0}/plan.json {0}", out);
   console.say(fmt::format("metrics in {}/metrics.jsonl{}", out, next));
+}
+
+void write_recording(const RunArguments& arguments, const std::string& recording,
+                     const Console& console) {
+  if (arguments.record.empty()) return;
+  write_file_whole(arguments.record, recording);
+  console.say(fmt::format("launches and messages in {}; next: sextant simulate PLAN --replay {}",
+                          arguments.record, arguments.record));
 }
 
 std::string dropped_text(std::int64_t dropped, std::int64_t choices) {
@@ -392,34 +404,64 @@ Error with_stuck(const Error& error, const std::vector<std::string>& stuck) {
   return {error.code(), text, error.hints()};
 }
 
+// What a run leaves that came to its end.
+struct Trained {
+  std::vector<IssueHash> issued;
+  std::string recording;                                // with --record
+  std::vector<std::vector<std::int64_t>> loaded_bytes;  // by step and rank
+};
+
+RecordingHeader recording_header(const RunSetup& setup) {
+  return {.plan_hash = setup.graph.header.plan_hash,
+          .strategy = to_string(setup.planned.plan.strategy),
+          .devices = setup.devices,
+          .ranks = static_cast<std::int64_t>(setup.graph.ranks.size()),
+          .steps = setup.arguments.steps,
+          .warm_up_steps = warm_up_steps(setup.arguments),
+          .room = setup.room};
+}
+
+// All steps, recorded where that is asked for.
+Trained run_steps(const RunSetup& setup, TrainingHost& host, RunDevices& devices) {
+  const std::int64_t steps = setup.arguments.steps;
+  if (setup.arguments.record.empty())
+    return {run_all(setup.graph, devices.devices(), host, steps), {}, {}};
+  LaunchRecording recording(devices, host);
+  Trained trained{run_all(setup.graph, recording.devices(), recording.host(), steps), {}, {}};
+  trained.recording = recording.text(recording_header(setup), setup.processes);
+  return trained;
+}
+
 // Nothing when the user interrupted. The devices are gone when it returns: their memory is the
 // profile's now.
-std::optional<std::vector<IssueHash>> train(const RunSetup& setup, TrainingHost& host,
-                                            std::unique_ptr<RunDevices> devices,
-                                            RunRecorder& recorder, Console& console) {
+std::optional<Trained> train(const RunSetup& setup, TrainingHost& host,
+                             std::unique_ptr<RunDevices> devices, RunRecorder& recorder,
+                             Console& console) {
   const std::int64_t steps = setup.arguments.steps;
   const std::int64_t per_step = launches_per_step(setup.graph, devices->devices());
   const auto keep = [&](RunEnd end) {
     if (end == RunEnd::kInterrupted || recorder.num_steps() > 0)
       keep_unfinished(setup, recorder.steps(), end, console);
   };
-  std::vector<IssueHash> issued;
+  Trained trained;
   const auto work = [&] {
     MetricsWay metrics(setup.processes, host, recorder, steps);
     try {
-      issued = run_all(setup.graph, devices->devices(), host, steps);
+      trained = run_steps(setup, host, *devices);
       metrics.finish();
     } catch (const Error& error) {
       // What has come is all that comes.
       if (setup.processes.are_several()) devices->abort(error.what());
       throw with_stuck(error, devices->stuck());
     }
-    issued = gather_hashes(setup.processes, std::move(issued));
+    trained.issued = gather_hashes(setup.processes, std::move(trained.issued));
+    trained.loaded_bytes =
+        gather_loaded_bytes(setup.processes, host, setup.graph.ranks.size(), steps);
   };
   const std::exception_ptr failure = watched(
       devices, work, [&] { return run_text(*devices, per_step, steps, recorder); }, keep,
       setup.processes, console);
-  if (!failure) return issued;
+  if (!failure) return trained;
   if (setup.processes.is_interrupted()) return std::nullopt;
   keep(RunEnd::kFailed);
   std::rethrow_exception(failure);
@@ -464,10 +506,11 @@ std::vector<CommonFact> common_facts(const PlannedJob& planned, const RunArgumen
                                      const CommonOptions& common) {
   const RunArguments& a = arguments;
   const std::string options = fmt::format(
-      "--steps {} --seed {} --queues {} --kernels {} --profile {} --timeout {} --learning-rate {}",
+      "--steps {} --seed {} --queues {} --kernels {} --profile {} --timeout {} --learning-rate {}"
+      "{}",
       a.steps, common.seed, a.queues.empty() ? kDefaultQueues : a.queues,
       a.kernels.empty() ? kDefaultKernels : a.kernels, a.profile, a.timeout_s,
-      planned.job.optimizer.learning_rate);
+      planned.job.optimizer.learning_rate, a.record.empty() ? "" : " --record");
   return {{"build", build_hash(), ErrorCode::kDevice},
           {"plan", text_hash(to_json_text(planned.plan))},
           {"model", planned.plan.model_hash},
@@ -516,7 +559,14 @@ void run_in(RunProcesses& processes, const RunArguments& arguments, const Common
   processes.agree_after([&] {
     require_arguments(arguments, processes);
     loaded = load_planned_job(arguments.job);
-    if (processes.is_first()) require_new_results(common, loaded->plan);
+    if (processes.is_first()) {
+      require_new_results(common, loaded->plan);
+      if (!arguments.record.empty()) require_writable("--record", arguments.record);
+      require_different_files({{"the plan", arguments.job.plan_or_model},
+                               {"--cluster", arguments.job.cluster},
+                               {"--data", arguments.data},
+                               {"--record", arguments.record}});
+    }
     processes.spread(static_cast<std::size_t>(loaded->plan.strategy.ranks()));
   });
   PlannedJob& planned = *loaded;
@@ -539,6 +589,7 @@ void run_in(RunProcesses& processes, const RunArguments& arguments, const Common
   std::optional<TokenData> data;
   processes.agree_after([&] {
     graph = compiled(planned, room, processes, console);
+    if (!arguments.record.empty()) require_recordable(graph, arguments.steps);
     data = token_data(graph, arguments.data);
   });
   console.end_progress();
@@ -555,8 +606,10 @@ void run_in(RunProcesses& processes, const RunArguments& arguments, const Common
                        devices,
                        is_planned,
                        processes.share(room_for_data(graph, arguments)),
+                       room,
                        processes};
-  std::unique_ptr<RunDevices> world = prepared_devices(setup, false, {}, console);
+  std::unique_ptr<RunDevices> world =
+      prepared_devices(setup, !arguments.record.empty(), {}, console);
   console.end_progress();
   say_synthetic_inputs(graph, data.has_value(), setup.room_for_data, console);
   TrainingHost host = training_host(data, setup);
@@ -565,10 +618,11 @@ void run_in(RunProcesses& processes, const RunArguments& arguments, const Common
   const LoadWatch watch;
   std::optional<SpeedWatch> speed;
   if (arguments.backend == "cpu" && processes.is_first()) speed.emplace();
-  const auto issued = train(setup, host, std::move(world), recorder, console);
-  const RunRecorder::Steps steps = recorder.steps();
-  RunRecord record = make_record(setup, steps, issued ? RunEnd::kComplete : RunEnd::kInterrupted);
-  if (issued) record.issued = *issued;
+  const auto trained = train(setup, host, std::move(world), recorder, console);
+  RunRecorder::Steps steps = recorder.steps();
+  if (trained) steps.lines = with_loaded_bytes(steps.lines, trained->loaded_bytes);
+  RunRecord record = make_record(setup, steps, trained ? RunEnd::kComplete : RunEnd::kInterrupted);
+  if (trained) record.issued = trained->issued;
   // The other processes of a run are no others.
   const std::optional<OthersLoad> load =
       arguments.backend == "cpu" && !processes.are_several() ? watch.load() : std::nullopt;
@@ -579,7 +633,7 @@ void run_in(RunProcesses& processes, const RunArguments& arguments, const Common
     say_result(kept, planned, steps, console);
     if (load && !load->is_quiet())
       console.say(busy_text(*load) + " during the run: steps took longer than on a quiet one");
-    if (issued && kept.end != RunEnd::kComplete)
+    if (trained && kept.end != RunEnd::kComplete)
       console.say(
           "all steps are trained; times of operators are missing, because the profile did "
           "not end");
@@ -593,10 +647,15 @@ void run_in(RunProcesses& processes, const RunArguments& arguments, const Common
     keep(kept);
     if (end == RunEnd::kInterrupted) console.document("run", Json::parse(to_json_text(kept)));
   };
-  if (issued && arguments.profile > 0) profile(setup, data, record, keep_trained, console);
+  if (trained && arguments.profile > 0) profile(setup, data, record, keep_trained, console);
   const auto end = [&] {
     if (!processes.is_first()) return;
     keep(record);
+    if (trained)
+      write_recording(arguments, trained->recording, console);
+    else if (!arguments.record.empty())
+      console.note(fmt::format("--record {}: nothing is written of a run that was interrupted",
+                               arguments.record));
     require_trained(steps, record);
     console.document("run", Json::parse(to_json_text(record)));
   };
@@ -607,44 +666,13 @@ void run_in(RunProcesses& processes, const RunArguments& arguments, const Common
     processes.agree_after(end);
 }
 
-// The first process speaks and writes; the others end as it does.
-void run_over(const Launched& launched, const RunArguments& arguments, const CommonOptions& common,
-              Console& console) {
-  const bool is_first = launched.process == 0;
-  CommonOptions own = common;
-  if (!is_first) {
-    own.quiet = true;
-    own.json = false;
-    own.out.clear();
-    document_is_written();  // by the first
-  }
-  Console own_console(own);
-  std::optional<RunProcesses> processes;
-  try {
-    processes.emplace(launched, arguments.timeout_s, common.json);
-  } catch (const Error& error) {
-    // Whoever has waited in vain says so: the first may be the one that did not come.
-    const bool speaks = is_first || error.code() == ErrorCode::kRankFailed;
-    if (speaks) report_error(error, common.json);
-    std::fflush(stdout);
-    std::_Exit(static_cast<int>(error.code()));  // MPI may be in the middle of its start
-  }
-  const NotedSignals noted;  // each end is one that all know of
-  try {
-    run_in(*processes, arguments, own, is_first ? console : own_console);
-  } catch (const Error& error) {
-    console.end_progress();
-    processes->end(error);
-  } catch (const std::exception& error) {
-    console.end_progress();
-    processes->end(Error(ErrorCode::kInternal, error.what()));
-  }
-  processes->leave();
-}
-
 void run_run(const RunArguments& arguments, const CommonOptions& common, Console& console) {
-  if (const auto launched = launched_by([](const char* name) { return std::getenv(name); }))
-    return run_over(*launched, arguments, common, console);
+  if (const auto several = launched())
+    return run_over(
+        *several, arguments.timeout_s, common, console,
+        [&arguments](RunProcesses& processes, const CommonOptions& own, Console& own_console) {
+          run_in(processes, arguments, own, own_console);
+        });
   RunProcesses alone;
   run_in(alone, arguments, common, console);
 }
@@ -657,8 +685,7 @@ Verb run_verb() {
   return {.path = "run",
           .text = "Train with a plan",
           .examples =
-              "Examples:\n  sextant run plan.json --data text.txt --steps 50 --out "
-              "run\n"
+              "Examples:\n  sextant run plan.json --data text.txt --steps 50 --out run\n"
               "  sextant run plan.json --backend cuda --data random --profile 3\n"
               "  sextant run plan.json --backend cuda --gpus 0,1 --data random\n"
               "  sextant run plan.json --backend cuda --ranks-per-gpu 4",
@@ -684,13 +711,16 @@ Verb run_verb() {
                   {"--data", &a.data, "text file or folder of text files; random: uniform ids"},
                   {"--steps", &a.steps, "optimizer steps"},
                   {"--profile", &a.profile, "extra steps that time every operator"},
+                  {"--record", &a.record,
+                   "cpu: write launches and messages with their times: simulate --replay"},
                   {"--learning-rate", &a.learning_rate, "instead of the plan's"},
               }),
           .action = [arguments](const CommonOptions& common,
                                 Console& console) { run_run(*arguments, common, console); },
           .is_seeded = true,
           .writes_results = true,
-          .has_dry_run = true};
+          .has_dry_run = true,
+          .shares_processes = true};
 }
 
 }  // namespace sextant

@@ -1,5 +1,9 @@
 // `sextant search`: the ranked table, why the rest lost, and the best plan as a file.
 #include "cli/dry_run.h"
+#include "cli/launched.h"
+#include "cli/runs/over_processes.h"
+#include "cli/runs/run_processes.h"
+#include "cli/runs/search_helpers.h"
 #include "cli/sections/front_section.h"
 #include "cli/sections/sensitivity_section.h"
 #include "cli/sections/timed_section.h"
@@ -18,6 +22,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -187,9 +192,23 @@ struct Searched {
   const Candidate& best() const { return with_words ? *with_words : plain(); }
 };
 
+// The others of several processes compile ahead.
+SearchResult search_with_helpers(const SearchProblem& problem, SearchLimits limits,
+                                 RunProcesses& processes, Console& console) {
+  if (!processes.are_several()) return search(problem, limits);
+  HelpingProcesses helpers(processes.group());
+  limits.evaluators = &helpers;
+  SearchResult result = search(problem, limits);
+  console.end_progress();
+  console.note(fmt::format("{} begun{}, {} of them of use",
+                           counted(helpers.counts().begun, "strategy was", "strategies were"),
+                           " by other processes", helpers.counts().used));
+  return result;
+}
+
 // A signal ends the search between two strategies, and where one takes long, with the best so far.
 Searched stoppable_search(const Job& job, const SearchArguments& arguments,
-                          const CommonOptions& common, Console& console) {
+                          const CommonOptions& common, RunProcesses& processes, Console& console) {
   SearchLimits limits = limits_of(arguments, console);
   std::mutex mutex;
   std::optional<Candidate> best;
@@ -204,7 +223,7 @@ Searched stoppable_search(const Job& job, const SearchArguments& arguments,
                              write_best(job, arguments, common, *best, std::nullopt, console);
                          }});
   const SearchProblem problem = search_problem(job);
-  Searched searched{search(problem, limits), {}, std::nullopt};
+  Searched searched{search_with_helpers(problem, limits, processes, console), {}, std::nullopt};
   if (searched.result.plans.empty() || limits.stop()) return searched;
   searched.timed = timed_front(job, searched.result.plans, limits.stop);
   if (!limits.stop())
@@ -303,19 +322,10 @@ void say_dry_search(const Job& job, const SearchArguments& arguments, const Comm
               in_results(common, {"plan.json"}), console);
 }
 
-void run_search(const SearchArguments& arguments, const CommonOptions& common, Console& console) {
-  if (!arguments.words_problem.empty()) return run_words_problem(arguments, common, console);
-  require(arguments.top > 0, ErrorCode::kUsage, "--top must be positive, not {}", arguments.top);
-  require_results_folder(common, {"plan.json"});
-  const Job job = make_job(arguments.job);
-  if (common.dry_run) return say_dry_search(job, arguments, common, console);
-  const double start = wall_seconds();
-  const Searched searched = stoppable_search(job, arguments, common, console);
+void say_searched(const Job& job, const SearchArguments& arguments, const CommonOptions& common,
+                  const Searched& searched, double total_s, Console& console) {
   const SearchResult& result = searched.result;
-  const double total_s = wall_seconds() - start;
-  console.end_progress();
   if (result.plans.empty()) refuse_without_plan(job, result);
-
   say_result(job, arguments, result, total_s, console);
   say(searched.timed, console);
   if (searched.with_words) say_words(searched.plain(), searched.best(), console);
@@ -332,6 +342,70 @@ void run_search(const SearchArguments& arguments, const CommonOptions& common, C
   if (sensitivity) document["sensitivity"] = sensitivity_json(*sensitivity, result);
   if (searched.with_words) document["own_words"] = words_json(searched.plain(), searched.best());
   console.document("search", document);
+}
+
+// All that a process compiles by.
+std::string options_text(const SearchArguments& arguments, const Job& job) {
+  return fmt::format("{} on {}, batch {}, sequence {}, {}, {}, memory '{}'", name_of(job.model),
+                     job.cluster.name, job.global_batch, job.sequence, to_string(job.dtype),
+                     to_string(job.optimizer), arguments.memory);
+}
+
+void search_in(RunProcesses& processes, const SearchArguments& arguments,
+               const CommonOptions& common, Console& console) {
+  std::optional<Job> job;
+  processes.agree_after([&] {
+    require(arguments.top > 0, ErrorCode::kUsage, "--top must be positive, not {}", arguments.top);
+    require_results_folder(common, {"plan.json"});
+    job.emplace(make_job(arguments.job));
+  });
+  if (processes.are_several())
+    processes.require_common({{"build", build_hash(), ErrorCode::kDevice},
+                              {"problem", options_text(arguments, *job), ErrorCode::kUsage}});
+  if (common.dry_run) return say_dry_search(*job, arguments, common, console);
+  if (!processes.is_first()) {
+    SearchLimits limits;
+    limits.memory = memory_of(arguments);
+    help_search(processes.group(), search_problem(*job), limits);
+    return processes.agree_after([] {});  // how the first ends
+  }
+  const double start = wall_seconds();
+  std::optional<Searched> searched;
+  std::exception_ptr refused;
+  try {
+    searched.emplace(stoppable_search(*job, arguments, common, processes, console));
+  } catch (const Error&) {
+    refused = std::current_exception();  // by the search: no process has failed
+  }
+  const double total_s = wall_seconds() - start;
+  console.end_progress();
+  if (was_interrupted() && processes.has_failed()) processes.end_failed();  // by the launcher
+  const auto end = [&] {
+    if (refused) std::rethrow_exception(refused);
+    say_searched(*job, arguments, common, *searched, total_s, console);
+  };
+  // After a signal the others may be gone.
+  if (was_interrupted())
+    end();
+  else
+    processes.agree_after(end);
+}
+
+void run_search(const SearchArguments& arguments, const CommonOptions& common, Console& console) {
+  const auto several = launched();
+  if (!arguments.words_problem.empty()) {
+    if (!is_first_process()) return document_is_written();  // by the first
+    return run_words_problem(arguments, common, console);
+  }
+  constexpr double kTimeout_s = 60;
+  if (several)
+    return run_over(
+        *several, kTimeout_s, common, console,
+        [&arguments](RunProcesses& processes, const CommonOptions& own, Console& own_console) {
+          search_in(processes, arguments, own, own_console);
+        });
+  RunProcesses alone;
+  search_in(alone, arguments, common, console);
 }
 
 }  // namespace
@@ -369,7 +443,8 @@ Verb search_verb() {
       .action = [arguments](const CommonOptions& common,
                             Console& console) { run_search(*arguments, common, console); },
       .writes_results = true,
-      .has_dry_run = true};
+      .has_dry_run = true,
+      .shares_processes = true};
 }
 
 }  // namespace sextant

@@ -18,7 +18,6 @@
 #include "core/text/part_text.h"
 #include "simulator/costs/library_memory.h"
 #include "simulator/costs/overlap.h"
-#include "simulator/reports/named_parts.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -34,16 +33,6 @@ using Json = nlohmann::ordered_json;
 
 // More than readers of JSON traces like.
 constexpr std::size_t kManySlices = 1'000'000;
-
-void say_parts(const StepParts& parts, double step_s, const Console& console) {
-  Table table({"part of the step", "mean", "share", "least", "most"});
-  for (const NamedPart& named : kNamedParts) {
-    const StepParts::Spread& part = parts.*named.part;
-    table.add({std::string(named.name), time_text(part.mean_s), percent(part.mean_s / step_s),
-               time_text(part.min_s), time_text(part.max_s)});
-  }
-  console.say(table.text());
-}
 
 // Of the device with least room.
 void say_memory(const std::vector<Bytes>& by_class, const DeviceMemory& tightest,
@@ -243,7 +232,7 @@ Json report(const Simulated& it, const std::optional<MemorySection>& memory, std
   const DeviceMemory tightest = device_memory(it.expanded.graph(), cluster);
   Json body = step_json(it, tightest);
   say_step(it, console);
-  say_parts(it.simulation.parts, it.step_s(), console);
+  console.say(parts_table(it.simulation.parts, it.step_s()).text());
   const std::vector<LibraryUse>& libraries = tightest.libraries;
   say_memory(it.peak_by_class(tightest.program), tightest, console);
   if (it.setup.routed != nullptr)
@@ -267,6 +256,7 @@ Json report(const Simulated& it, const std::optional<MemorySection>& memory, std
 
 void run_simulate(const SimulateArguments& arguments, const CommonOptions& common,
                   Console& console) {
+  if (!arguments.replay.empty()) return run_replay(arguments, common, console);
   PlannedJob planned = load_planned_job(arguments.job);
   SimulationSetup setup =
       simulation_setup(arguments, common, planned.job.cluster, planned.plan.strategy.ranks());
@@ -312,7 +302,6 @@ Verb simulate_verb() {
       .text = "Where the step of a plan goes",
       .examples =
           "Examples:\n  sextant simulate plan.json --trace trace.json.gz --timeline step.html\n"
-          "  sextant simulate plan.json --sweep link.ib.bandwidth=0.25x..4x --plot sweep.svg\n"
           "  sextant simulate gpt3-175b -c dgx-a100:nodes=128 --strategy \"dp=16 tp=8 pp=8\" "
           "--global-batch 1536",
       .options = joined(
@@ -321,6 +310,7 @@ Verb simulate_verb() {
               {"--trace", &a.trace,
                "write a Chrome trace, or FILE.pftrace for Perfetto alone; FILE.gz is compressed"},
               {"--timeline", &a.timeline, "write the step as one HTML page"},
+              {"--replay", &a.replay, "repeat a run that run --record wrote, on the virtual clock"},
               {"--what-if", &a.what_if,
                "the same plan with a changed number: link.ib.bandwidth=2x, gpu.flops=1.5x, "
                "host.launch=2us; repeatable"},

@@ -61,6 +61,7 @@ class CpuRanks final : public RunDevices {
   std::optional<std::int64_t> finished_launches() const override {
     return world_.finished_launches();
   }
+  std::optional<Time> now() const override { return world_.now(); }
   std::vector<std::string> stuck() const override { return world_.stuck(); }
 
  private:
@@ -129,6 +130,8 @@ void require_cpu_options(const RunArguments& arguments) {
 }
 
 void require_cuda_options(const RunArguments& arguments) {
+  require(arguments.record.empty(), ErrorCode::kUsage,
+          "--record {}: only CPU ranks are recorded in this version", arguments.record);
   require_graphs(arguments.graphs);
   require_gpu_placement(arguments);
   require(arguments.queues.empty(), ErrorCode::kUsage,

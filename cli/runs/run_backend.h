@@ -28,6 +28,8 @@ class RunDevices {
   virtual void abort(const std::string& reason) = 0;
   // Launches of the ranks of this process that are over, where the devices count them. Any thread.
   virtual std::optional<std::int64_t> finished_launches() const { return std::nullopt; }
+  // Since the epoch of the stamps; nothing where the devices have a clock of their own. Any thread.
+  virtual std::optional<Time> now() const { return std::nullopt; }
   // What was under way when ranks failed, a line each, where the devices know it.
   virtual std::vector<std::string> stuck() const { return {}; }
 };

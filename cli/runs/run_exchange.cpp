@@ -5,6 +5,7 @@
 
 #include <bit>
 #include <cstddef>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -90,6 +91,35 @@ std::vector<IssueHash> gather_hashes(RunProcesses& processes, std::vector<IssueH
           entry.at("queues").get<std::vector<std::uint64_t>>(),
           entry.at("edges").get<std::uint64_t>()};
   return hashes;
+}
+
+std::vector<std::vector<std::int64_t>> gather_loaded_bytes(RunProcesses& processes,
+                                                           const TrainingHost& host,
+                                                           std::size_t ranks, std::int64_t steps) {
+  Json own = Json::array();
+  for (const auto& [rank, bytes] : host.loaded_bytes()) own.push_back({rank.value, bytes});
+  std::vector<std::vector<std::int64_t>> loaded(static_cast<std::size_t>(steps),
+                                                std::vector<std::int64_t>(ranks));
+  for (const std::string& text : processes.gather(own.dump()))
+    for (const Json& told : Json::parse(text)) {
+      const auto rank = told.at(0).get<std::size_t>();
+      for (std::size_t step = 0; step < told.at(1).size(); ++step)
+        loaded.at(step).at(rank) = told.at(1).at(step).get<std::int64_t>();
+    }
+  return loaded;
+}
+
+std::string with_loaded_bytes(const std::string& lines,
+                              const std::vector<std::vector<std::int64_t>>& loaded) {
+  std::istringstream in(lines);
+  std::string text;
+  std::size_t step = 0;
+  for (std::string line; std::getline(in, line);) {
+    Json json = Json::parse(line);
+    if (step < loaded.size()) json["loaded_bytes"] = loaded[step++];
+    text += json.dump() + "\n";
+  }
+  return text;
 }
 
 }  // namespace sextant

@@ -8,8 +8,10 @@
 #include "cli/runs/run_recorder.h"
 #include "io/training_host.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -37,5 +39,14 @@ void gather_times(RunProcesses& processes, RunRecord& record);
 
 // By rank: each process has those of its ranks and gets all.
 std::vector<IssueHash> gather_hashes(RunProcesses& processes, std::vector<IssueHash> hashes);
+
+// Bytes that loaders gave their ranks, by step and then rank, of all processes. All call it.
+std::vector<std::vector<std::int64_t>> gather_loaded_bytes(RunProcesses& processes,
+                                                           const TrainingHost& host,
+                                                           std::size_t ranks, std::int64_t steps);
+
+// metrics.jsonl with `loaded_bytes`, a number per rank, in each line.
+std::string with_loaded_bytes(const std::string& lines,
+                              const std::vector<std::vector<std::int64_t>>& loaded);
 
 }  // namespace sextant

@@ -94,7 +94,7 @@ void RunProcesses::watch() {
 
 void RunProcesses::end_with(const std::string& reason) {
   ignore_signals();
-  if (group_->speaks()) report_error(named(Error(ErrorCode::kRankFailed, reason)), json_);
+  if (speaks()) report_error(named(Error(ErrorCode::kRankFailed, reason)), json_);
   end_process(static_cast<int>(ErrorCode::kRankFailed));
 }
 
@@ -102,6 +102,16 @@ std::string RunProcesses::failure() {
   if (!group_) return {};
   const std::string lost = group_->lost();
   return !lost.empty() || group_->was_left() ? lost : group_->fault();
+}
+
+// Who was interrupted alone ends as its user wants, without a word of why the others end.
+bool RunProcesses::speaks() {
+  group_->lost();  // another look: another process may know more of the first than this one
+  const std::size_t own = group_->group().rank().index();
+  const bool first_left =
+      group_->was_left() &&
+      group_->fault().find(group_->group().name_of(Rank(0))) != std::string::npos;
+  return group_->speaks() || (own == 1 && first_left);
 }
 
 void RunProcesses::tell_interrupted() {
@@ -116,6 +126,10 @@ bool RunProcesses::is_interrupted() {
     for (milliseconds waited{0}; !was_interrupted() && waited < kTimeOfSignals; ++waited)
       std::this_thread::sleep_for(milliseconds(1));
   return was_interrupted() && !has_failed();
+}
+
+bool RunProcesses::is_beside_first() const {
+  return !group_ || group_->machines()[group_->group().rank().index()] == group_->machines()[0];
 }
 
 std::string RunProcesses::text() const {
@@ -237,7 +251,7 @@ void RunProcesses::end(const Error& error) {
       is_agreed_ ? error : named(Error(ErrorCode::kRankFailed, error.what(), error.hints()));
   if (!is_agreed_) group_->group().abort(first_line(failed.what()));
   ignore_signals();
-  if (group_->speaks()) report_error(failed, json_);
+  if (speaks()) report_error(failed, json_);
   group_->leave(was_interrupted() ? kTimeToTell : kGoodbyePatience);
   end_process(static_cast<int>(failed.code()));
 }

@@ -1,5 +1,5 @@
-// The processes of one `sextant run`: this one alone, or those that a launcher has started. Who
-// speaks, what all must have in common, and how all end together.
+// The processes of one verb: this one alone, or those that a launcher
+// has started. Who speaks, what all must have in common, and how all end together.
 #pragma once
 
 #include "backends/cpu/cpu_backend.h"
@@ -39,7 +39,11 @@ class RunProcesses {
   RunProcesses& operator=(const RunProcesses&) = delete;
 
   bool are_several() const { return group_ != nullptr; }
+  // Of several.
+  HostGroup& group() const { return group_->group(); }
   bool is_first() const { return !group_ || group_->group().rank().index() == 0; }
+  // On one machine with the first process, and so with its clock.
+  bool is_beside_first() const;
   // " in 2 processes"; empty for one.
   std::string text() const;
 
@@ -83,6 +87,8 @@ class RunProcesses {
  private:
   void watch();
   std::string failure();  // empty: none
+  // Says for all why the work ends: the first that lives, or that is left.
+  bool speaks();
   void tell_interrupted();
   [[noreturn]] void end_with(const std::string& reason);
   [[noreturn]] void end_stopped();

@@ -21,6 +21,16 @@ nlohmann::ordered_json parts_json(const StepParts& parts) {
   return json;
 }
 
+Table parts_table(const StepParts& parts, double step_s) {
+  Table table({"part of the step", "mean", "share", "least", "most"});
+  for (const NamedPart& named : kNamedParts) {
+    const StepParts::Spread& part = parts.*named.part;
+    table.add({std::string(named.name), time_text(part.mean_s), percent(part.mean_s / step_s),
+               time_text(part.min_s), time_text(part.max_s)});
+  }
+  return table;
+}
+
 nlohmann::ordered_json memory_json(const std::vector<Bytes>& by_class) {
   nlohmann::ordered_json memory = nlohmann::ordered_json::object();
   for (std::size_t i = 0; i < by_class.size(); ++i)

@@ -89,12 +89,14 @@ GroupReport report_of(std::string name, const std::vector<const ComparedRow*>& r
 }  // namespace
 
 std::vector<ComparedRow> compare(std::vector<Observation> runs,
-                                 const std::function<void(std::size_t done)>& progress) {
+                                 const std::function<void(std::size_t done)>& progress,
+                                 const std::function<bool(std::size_t row)>& is_own) {
   std::vector<ComparedRow> rows(runs.size());
   for (std::size_t i = 0; i < runs.size(); ++i) rows[i].run = std::move(runs[i]);
   std::mutex mutex;
   std::size_t done = 0;
   for_each_in_parallel(rows.size(), [&](std::size_t index) {
+    if (is_own && !is_own(index)) return;
     ComparedRow& row = rows[index];
     try {
       if (row.run.problem.empty()) row.prediction = predict(row.run);

@@ -19,9 +19,11 @@ struct ComparedRow {
 };
 
 // Predicts every run that has no problem yet, on all cores; a plan that is refused becomes a
-// problem. `progress` hears of finished rows, from any thread but never two at once.
+// problem. `progress` hears of finished rows, from any thread but never two at once. Rows that are
+// not `is_own`, where that is given, are left as they are.
 std::vector<ComparedRow> compare(std::vector<Observation> runs,
-                                 const std::function<void(std::size_t done)>& progress);
+                                 const std::function<void(std::size_t done)>& progress,
+                                 const std::function<bool(std::size_t row)>& is_own = {});
 
 struct GroupReport {
   std::string name;

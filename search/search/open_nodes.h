@@ -60,6 +60,13 @@ class OpenNodes {
                              : by_bound_.begin()->first;
   }
 
+  // In the order of their keys, while `use` returns true.
+  template <typename Use>
+  void for_first(Use use) const {
+    for (const auto& [key, number] : by_key_)
+      if (!use(nodes_.at(number))) return;
+  }
+
   // In the order of their age.
   template <typename Use>
   void for_each(Use use) const {

@@ -9,6 +9,7 @@
 #include "core/text/part_text.h"
 #include "search/bounds/estimate.h"
 #include "search/bounds/node_facts.h"
+#include "search/search/evaluators.h"
 #include "search/search/open_nodes.h"
 #include "search/search/pareto.h"
 #include "search/search/search_order.h"
@@ -85,7 +86,9 @@ class Search {
       if (!leaf) leaf = next_leaf();
       if (!leaf) break;
       // Neighbours are in the tree all the time.
+      const Strategy last = leaf->node.strategy;
       if (!evaluate(*leaf) && !is_neighbour) open_.push(std::move(*leaf));
+      foresee(last);  // with what this plan has taught
       raise_least_bounds();
     }
     finish();
@@ -396,8 +399,7 @@ class Search {
     ++since_best_;
     try {
       require_pins_fit(strategy);
-      Candidate candidate = evaluate_strategy(facts_.graph_of(strategy), strategy,
-                                              problem_.global_batch, models_, stop_poll_);
+      Candidate candidate = evaluated(strategy);
       candidate.lower_bound = leaf.bound;
       order_.learn(leaf, candidate, facts_.room_of(strategy, 0));
       if (candidate.needed_memory > candidate.capacity) {
@@ -419,6 +421,45 @@ class Search {
     done_.push_back(strategy);
     report(strategy);
     return true;
+  }
+
+  // By whoever has begun with it.
+  Candidate evaluated(const Strategy& strategy) {
+    if (limits_.evaluators != nullptr) {
+      foresee(strategy);
+      if (auto found = limits_.evaluators->take(strategy, stop_poll_))
+        return taken(std::move(*found));
+    }
+    return evaluate_strategy(facts_.graph_of(strategy), strategy, problem_.global_batch, models_,
+                             stop_poll_);
+  }
+
+  void foresee(const Strategy& now) {
+    if (limits_.evaluators != nullptr) limits_.evaluators->expect(likely_next(now));
+  }
+
+  // What comes after this one if it teaches nothing: neighbours and leaves in turn.
+  std::vector<Strategy> likely_next(const Strategy& now) {
+    const std::size_t most = 2 * limits_.evaluators->wanted();
+    std::vector<Strategy> neighbours, leaves, next;
+    const auto is_new = [&](const Strategy& strategy) {
+      return !(strategy == now) && !is_done(strategy);
+    };
+    for (auto open = neighbours_.rbegin(); open != neighbours_.rend(); ++open)
+      if (neighbours.size() < most && is_new(open->node.strategy))
+        neighbours.push_back(open->node.strategy);
+    open_.for_first([&](const OpenNode& open) {
+      if (open.node.level == Level::kPieces && is_new(open.node.strategy))
+        leaves.push_back(open.node.strategy);
+      return leaves.size() < most;
+    });
+    // It is a neighbour's turn now: a leaf's is next.
+    std::vector<Strategy>&first = neighbours_turn_ ? leaves : neighbours,
+    &second = neighbours_turn_ ? neighbours : leaves;
+    for (std::size_t i = 0; i < most; ++i)
+      for (std::vector<Strategy>* list : {&first, &second})
+        if (i < list->size()) next.push_back(std::move((*list)[i]));
+    return next;
   }
 
   void keep(Candidate candidate) {

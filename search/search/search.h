@@ -13,6 +13,8 @@
 
 namespace sextant {
 
+class Evaluators;
+
 struct SearchLimits {
   std::optional<Bytes> memory;         // per device; default: the device's, which is the most
   std::vector<std::string> fixed;      // "tp=4": only strategies with this value
@@ -34,6 +36,8 @@ struct SearchLimits {
   // False simulates everything that fits in memory, bounds or not: the reference for tests, and a
   // full table for people.
   bool use_bounds = true;
+  // Compile ahead (search/search/evaluators.h); nullptr: nobody does.
+  Evaluators* evaluators = nullptr;
 };
 
 // Why strategies are no plans: one per kind, whatever their number.

@@ -80,6 +80,14 @@ void report_memory(const PhysicalGraph& graph, Simulation& simulation) {
 
 // ---------------------------------------------------------------- slices
 
+TraceSlice slice_of(const PhysicalGraph& graph, Rank rank, const TimedRun& timed, Time origin) {
+  const Run& run = graph.program_of(rank).order[timed.run.index()];
+  TraceSlice slice{rank, timed.queue, "", timed.begin - origin, timed.end - origin, run.act};
+  slice.name = actors_to_text(graph, graph.ranks[rank.index()].program, run.instance,
+                              run.first_actor, run.num_actors);
+  return slice;
+}
+
 // A run's slice, and inside it one per operator while durations are those of the cost model.
 void append_slices(const PhysicalGraph& graph, const CostModel& cost, Rank rank,
                    const TimedRun& timed, Time origin, std::vector<TraceSlice>& slices) {
@@ -87,9 +95,7 @@ void append_slices(const PhysicalGraph& graph, const CostModel& cost, Rank rank,
   const Run& run = program.order[timed.run.index()];
   const Instance& instance = program.instances[run.instance.index()];
   const Block& block = graph.block_of(instance);
-  TraceSlice slice{rank, timed.queue, "", timed.begin - origin, timed.end - origin, run.act};
-  slice.name = actors_to_text(graph, graph.ranks[rank.index()].program, run.instance,
-                              run.first_actor, run.num_actors);
+  const TraceSlice slice = slice_of(graph, rank, timed, origin);
   slices.push_back(slice);
   if (run.num_actors <= 1) return;
   Time begin = slice.begin;
@@ -102,21 +108,33 @@ void append_slices(const PhysicalGraph& graph, const CostModel& cost, Rank rank,
   }
 }
 
+std::vector<TimedRun> by_queue(std::vector<TimedRun> runs) {
+  std::stable_sort(runs.begin(), runs.end(), [](const TimedRun& a, const TimedRun& b) {
+    return std::tie(a.queue, a.begin, a.end) < std::tie(b.queue, b.begin, b.end);
+  });
+  return runs;
+}
+
 std::vector<TraceSlice> slices_of(const PhysicalGraph& graph, const CostModel& cost,
                                   const Timeline& timeline) {
   const Time origin = timeline.first_begin();
   std::vector<TraceSlice> slices;
-  for (const RankTimeline& rank : timeline.ranks) {
-    std::vector<TimedRun> runs = rank.runs;
-    std::stable_sort(runs.begin(), runs.end(), [](const TimedRun& a, const TimedRun& b) {
-      return std::tie(a.queue, a.begin, a.end) < std::tie(b.queue, b.begin, b.end);
-    });
-    for (const TimedRun& run : runs) append_slices(graph, cost, rank.rank, run, origin, slices);
-  }
+  for (const RankTimeline& rank : timeline.ranks)
+    for (const TimedRun& run : by_queue(rank.runs))
+      append_slices(graph, cost, rank.rank, run, origin, slices);
   return slices;
 }
 
 }  // namespace
+
+std::vector<TraceSlice> run_slices(const PhysicalGraph& graph, const Timeline& timeline) {
+  const Time origin = timeline.first_begin();
+  std::vector<TraceSlice> slices;
+  for (const RankTimeline& rank : timeline.ranks)
+    for (const TimedRun& run : by_queue(rank.runs))
+      slices.push_back(slice_of(graph, rank.rank, run, origin));
+  return slices;
+}
 
 void validate(const SimulateOptions& options) {
   require(options.steps >= 1, ErrorCode::kUsage, "{} steps: at least 1", options.steps);

@@ -86,6 +86,9 @@ Timeline simulate_timeline(const ProvenGraph& proven, const CostModel& cost,
 Simulation simulation_of(const PhysicalGraph& graph, const CostModel& cost,
                          const Timeline& timeline, const SimulateOptions& options);
 
+// One slice per run, by rank, queue, begin: of times that no cost model says.
+std::vector<TraceSlice> run_slices(const PhysicalGraph& graph, const Timeline& timeline);
+
 // Throws Error(kUsage) for options without meaning.
 void validate(const SimulateOptions& options);
 

@@ -25,9 +25,13 @@ std::string quoted(const std::string& text) {
 class ChromeTraceWriter {
  public:
   void add(const TraceSlice& slice) {
-    const int process = slice.rank.value, thread = static_cast<int>(slice.queue);
+    add(slice, slice.rank.value, fmt::format("rank {}", slice.rank.value));
+  }
+
+  void add(const TraceSlice& slice, int process, const std::string& process_name) {
+    const int thread = static_cast<int>(slice.queue);
     if (processes_.insert(process).second)
-      add_name("process_name", process, 0, quoted(fmt::format("rank {}", process)));
+      add_name("process_name", process, 0, quoted(process_name));
     if (threads_.insert({process, thread}).second)
       add_name("thread_name", process, thread, quoted(std::string(to_string(slice.queue))));
     begin_event();
@@ -117,6 +121,15 @@ std::string to_chrome_trace(const Simulation& simulation, std::span<const Counte
   ChromeTraceWriter writer;
   for (const TraceSlice& slice : simulation.slices) writer.add(slice);
   for (const CounterTrack& track : counters) writer.add(track);
+  return writer.text();
+}
+
+std::string to_chrome_trace(std::span<const NamedSlices> steps) {
+  ChromeTraceWriter writer;
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    for (const TraceSlice& slice : steps[i].slices)
+      writer.add(slice, slice.rank.value * static_cast<int>(steps.size()) + static_cast<int>(i),
+                 fmt::format("rank {}: {}", slice.rank.value, steps[i].name));
   return writer.text();
 }
 

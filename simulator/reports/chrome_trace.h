@@ -33,4 +33,13 @@ std::vector<CounterTrack> launches_in_flight(const Timeline& timeline);
 std::string to_chrome_trace(const Simulation& simulation,
                             std::span<const CounterTrack> counters = {});
 
+struct NamedSlices {
+  std::string name;  // "plan", "run"
+  std::span<const TraceSlice> slices;
+};
+
+// Several steps of one plan side by side, with equal lanes: each rank has a process for each,
+// "rank 0: plan", "rank 0: run".
+std::string to_chrome_trace(std::span<const NamedSlices> steps);
+
 }  // namespace sextant

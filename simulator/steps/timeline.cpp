@@ -29,4 +29,8 @@ Time Timeline::first_begin() const {
   return first;
 }
 
+Time Timeline::origin() const {
+  return step_end.size() < 2 ? first_begin() : step_end[step_end.size() - 2];
+}
+
 }  // namespace sextant

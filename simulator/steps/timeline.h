@@ -52,6 +52,9 @@ struct Timeline {
   std::vector<Duration> step_times() const;  // by step, from end to end
   // Of the last step, over all ranks; its end when nothing ran.
   Time first_begin() const;
+  // When the last step but one ended, from which two steps can be told by the same clock; of one
+  // step, its first begin.
+  Time origin() const;
 };
 
 }  // namespace sextant

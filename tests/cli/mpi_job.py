@@ -28,9 +28,10 @@ exit $code
 class Job:
     """One mpirun. Ends with `wait`, at the latest when it is left."""
 
-    def __init__(self, processes, command, others=None, cwd="."):
-        """`others`: by process, commands of those that have another one."""
+    def __init__(self, processes, command, others=None, cwd=".", options=(), launcher=()):
+        """`others`: by process, commands of those that have another one. `options`: of mpirun; `launcher`: what stands before it."""
         self.processes = processes
+        self.cwd = pathlib.Path(cwd)
         self.holder = tempfile.TemporaryDirectory()
         self.folder = pathlib.Path(self.holder.name)
         for name, words in {"arguments": command,
@@ -38,7 +39,7 @@ class Job:
             (self.folder / name).write_text("\n".join(map(str, words)) + "\n", encoding="utf-8")
         environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         self.mpirun = subprocess.Popen(
-            ["mpirun", "--bind-to", "none", "--oversubscribe", "-n", str(processes),
+            [*launcher, "mpirun", "--bind-to", "none", "--oversubscribe", *options, "-n", str(processes),
              "bash", "-c", WRAPPER, "wrapper", str(self.folder)],
             cwd=cwd, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 

@@ -24,6 +24,10 @@ def losses(folder):
     return [json.loads(line)["loss"] for line in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
+def loaded(folder):
+    return [json.loads(line)["loaded_bytes"] for line in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
 def record(folder):
     return json.loads((folder / "run.json").read_text(encoding="utf-8"))
 
@@ -32,6 +36,8 @@ def check_equal_to_one_process(program):
     program.run(*FOUR, "--out", "one", "--profile", "1").expect_code(0)
     one = record(program.folder / "one")
     expect(len(one["issued"]) == 4, f"hashes of four ranks: {one['issued']}")
+    # Eight samples of eight ids of 4 bytes: half of them to each replica, tokens to the first stage, labels to the last.
+    expect(loaded(program.folder / "one") == [[128, 128, 128, 128]] * 4, f"{loaded(program.folder / 'one')}")
     for processes in (2, 3, 4):
         name = f"in{processes}"
         with Job(processes, [program.path, *FOUR, "--out", name, "--profile", "1"], cwd=program.folder) as job:
@@ -44,6 +50,7 @@ def check_equal_to_one_process(program):
         several = record(program.folder / name)
         expect(losses(program.folder / name) == losses(program.folder / "one"), f"losses in {processes} processes")
         expect(several["issued"] == one["issued"], f"orders in {processes} processes")
+        expect(loaded(program.folder / name) == loaded(program.folder / "one"), f"bytes loaded in {processes} processes")
         expect(several["plan_hash"] == one["plan_hash"], "the plan is another one")
         expect(several["devices"] == f"4 CPU ranks in {processes} processes", several["devices"])
         expect(set(several["operator_time_s"]) == set(one["operator_time_s"]),

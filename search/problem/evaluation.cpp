@@ -1,0 +1,99 @@
+// JSON whose numbers are integers, or doubles that are read as they were.
+#include "search/problem/evaluation.h"
+
+#include "compiler/strategy/strategy.h"
+
+#include <nlohmann/json.hpp>
+
+#include <utility>
+#include <vector>
+
+namespace sextant {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr StepParts::Spread StepParts::*kSpreads[] = {&StepParts::optimizer, &StepParts::compute,
+                                                      &StepParts::exposed_communication,
+                                                      &StepParts::host, &StepParts::bubble};
+
+Json libraries_json(const std::vector<LibraryUse>& libraries) {
+  Json json = Json::array();
+  for (const LibraryUse& use : libraries)
+    json.push_back({use.name, use.bytes.value, static_cast<int>(use.provenance), use.source});
+  return json;
+}
+
+std::vector<LibraryUse> libraries_from(const Json& json) {
+  std::vector<LibraryUse> libraries;
+  for (const Json& use : json)
+    libraries.push_back({use.at(0), Bytes(use.at(1).get<std::int64_t>()),
+                         static_cast<Provenance>(use.at(2).get<int>()), use.at(3)});
+  return libraries;
+}
+
+Json json_of(const Candidate& candidate) {
+  Json parts = Json::array();
+  for (const auto spread : kSpreads) {
+    const StepParts::Spread& part = candidate.parts.*spread;
+    parts.push_back({part.mean_s, part.min_s, part.max_s});
+  }
+  Json classes = Json::array();
+  for (const Bytes bytes : candidate.memory_by_class) classes.push_back(bytes.value);
+  return {{"strategy", to_string(candidate.strategy)},
+          {"step_time", candidate.step_time.value},
+          {"peak_memory", candidate.peak_memory.value},
+          {"needed_memory", candidate.needed_memory.value},
+          {"most_needed", candidate.most_needed.value},
+          {"capacity", candidate.capacity.value},
+          {"libraries", libraries_json(candidate.libraries)},
+          {"parts", std::move(parts)},
+          {"classes", std::move(classes)},
+          {"lower_bound", candidate.lower_bound.value}};
+}
+
+Candidate candidate_from(const Json& json) {
+  const auto whole = [&json](const char* key) { return json.at(key).get<std::int64_t>(); };
+  Candidate candidate;
+  candidate.strategy = parse_strategy(json.at("strategy").get<std::string>());
+  candidate.step_time = Duration(whole("step_time"));
+  candidate.peak_memory = Bytes(whole("peak_memory"));
+  candidate.needed_memory = Bytes(whole("needed_memory"));
+  candidate.most_needed = Bytes(whole("most_needed"));
+  candidate.capacity = Bytes(whole("capacity"));
+  candidate.libraries = libraries_from(json.at("libraries"));
+  for (std::size_t i = 0; i < std::size(kSpreads); ++i) {
+    const Json& part = json.at("parts").at(i);
+    candidate.parts.*kSpreads[i] = {part.at(0), part.at(1), part.at(2)};
+  }
+  for (const Json& bytes : json.at("classes"))
+    candidate.memory_by_class.push_back(Bytes(bytes.get<std::int64_t>()));
+  candidate.lower_bound = Duration(whole("lower_bound"));
+  return candidate;
+}
+
+}  // namespace
+
+Candidate taken(Evaluation evaluation) {
+  if (const Error* refusal = std::get_if<Error>(&evaluation)) throw *refusal;
+  return std::get<Candidate>(std::move(evaluation));
+}
+
+std::string evaluation_text(const Evaluation& evaluation) {
+  if (const Error* refusal = std::get_if<Error>(&evaluation))
+    return Json{{"code", static_cast<int>(refusal->code())},
+                {"message", refusal->what()},
+                {"hints", refusal->hints()}}
+        .dump();
+  return json_of(std::get<Candidate>(evaluation)).dump();
+}
+
+Evaluation evaluation_from(std::string_view text) {
+  const Json json = Json::parse(text);
+  if (!json.contains("code")) return candidate_from(json);
+  return Error(static_cast<ErrorCode>(json.at("code").get<int>()),
+               json.at("message").get<std::string>(),
+               json.at("hints").get<std::vector<std::string>>());
+}
+
+}  // namespace sextant
