@@ -96,6 +96,11 @@ CudaDevice::~CudaDevice() {
     if (queue.merge != nullptr) cudaEventDestroy(queue.merge);
     if (queue.stream != nullptr) cudaStreamDestroy(queue.stream);
   }
+  for (const auto& [run, early] : early_) {
+    cudaEventDestroy(early.brought);
+    for (const cudaEvent_t taken : early.taken) cudaEventDestroy(taken);
+  }
+  if (early_stream_ != nullptr) cudaStreamDestroy(early_stream_);
   if (step_begun_ != nullptr) cudaEventDestroy(step_begun_);
   if (epoch_ != nullptr) cudaEventDestroy(epoch_);
 }
@@ -149,6 +154,7 @@ void CudaDevice::make_kernels() {
   program_->make_kernels(*context_);
   fences_ = std::make_unique<LaunchFences>(*program_, exchange_, rank_, who());
   for (const QueueRole role : spec_.queues) create_queue(role);
+  create_early_copies();
   SEXTANT_CUDA(cudaEventCreateWithFlags(&step_begun_, cudaEventDisableTiming));
   if (options_.profile) {
     SEXTANT_CUDA(cudaEventCreate(&epoch_));
@@ -320,7 +326,7 @@ void CudaDevice::enqueue_together(std::span<const Launch> group, std::span<Fence
   }
   merge(queues);
   for (std::size_t i = 0; i < group.size(); ++i) {
-    enqueue_copies(program_->run(group[i].run).copies_in, queue(queues[i]).stream);
+    copy_in(group[i].run, group[i].step, queue(queues[i]).stream);
     mark(*slots[i], 0, queue(queues[i]).stream);
   }
   exchange_->enqueue(parts);
@@ -346,8 +352,57 @@ void CudaDevice::enqueue_copies(const std::vector<HostCopyArguments>& copies, cu
   for (const HostCopyArguments& copy : copies) SEXTANT_CUDA(enqueue_host_copy(copy, stream));
 }
 
+// --- what loaders fill, ahead of its step
+// ---------------------------------------------------------------------------------------
+
+void CudaDevice::create_early_copies() {
+  for (std::size_t i = 0; i < program_->num_runs(); ++i) {
+    if (program_->run(RunId(i)).early.empty()) continue;
+    Early& early = early_[RunId(i)];
+    SEXTANT_CUDA(cudaEventCreateWithFlags(&early.brought, cudaEventDisableTiming));
+    for (cudaEvent_t& taken : early.taken)
+      SEXTANT_CUDA(cudaEventCreateWithFlags(&taken, cudaEventDisableTiming));
+  }
+  if (!early_.empty())
+    SEXTANT_CUDA(cudaStreamCreateWithFlags(&early_stream_, cudaStreamNonBlocking));
+}
+
+// The loader has filled its buffer of this step. What is overwritten is of kHostSteps before, which
+// that step's copy has taken.
+void CudaDevice::bring_early(RunId id, std::int64_t step, cudaStream_t reader) {
+  const auto found = early_.find(id);
+  if (found == early_.end()) return;
+  const std::int64_t turn = step % CudaProgram::kHostSteps;
+  const Early& early = found->second;
+  SEXTANT_CUDA(cudaStreamWaitEvent(early_stream_, early.taken[static_cast<std::size_t>(turn)], 0));
+  for (const EarlyCopy& copy : program_->run(id).early)
+    SEXTANT_CUDA(cudaMemcpyAsync(
+        copy.near + turn * copy.near_stride, copy.host + turn * copy.host_stride,
+        static_cast<std::size_t>(copy.bytes), cudaMemcpyHostToDevice, early_stream_));
+  SEXTANT_CUDA(cudaEventRecord(early.brought, early_stream_));
+  SEXTANT_CUDA(cudaStreamWaitEvent(reader, early.brought, 0));
+}
+
+void CudaDevice::copy_in(RunId id, std::int64_t step, cudaStream_t stream) {
+  bring_early(id, step, stream);
+  enqueue_copies(program_->run(id).copies_in, stream);
+  const auto found = early_.find(id);
+  if (found == early_.end()) return;
+  const auto turn = static_cast<std::size_t>(step % CudaProgram::kHostSteps);
+  SEXTANT_CUDA(cudaEventRecord(found->second.taken[turn], stream));
+}
+
+// A graph holds no early copies: those of a step that is replayed come before it.
+void CudaDevice::bring_all_early(std::int64_t step, cudaStream_t reader) {
+  if (early_.empty()) return;
+  const std::int64_t before = step - CudaProgram::kHostSteps;
+  if (before >= 0 && fences_->is_replayed(before))
+    SEXTANT_CUDA(cudaStreamWaitEvent(early_stream_, fences_->replay_end(before), 0));
+  for (const auto& [run, early] : early_) bring_early(run, step, reader);
+}
+
 void CudaDevice::enqueue_work(const CudaRun& run, Entry& slot, cudaStream_t stream) {
-  enqueue_copies(run.copies_in, stream);
+  copy_in(slot.run, slot.step, stream);
   mark(slot, 0, stream);
   for (std::size_t k = 0; k < run.kernels.size(); ++k) {
     run.kernels[k].kernel->enqueue(stream);
@@ -437,6 +492,7 @@ void CudaDevice::launch_graph(std::int64_t step) {
     wait_for_last_launches(origin);
     fences_->replay_from(step);
   }
+  bring_all_early(step, origin.stream);
   graph.launch(origin.stream);
   drop_if_aborted();
   SEXTANT_CUDA(cudaEventRecord(end, origin.stream));

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -91,6 +92,10 @@ class CudaDevice final : public Device {
   void enqueue_together(std::span<const Launch> group, std::span<Fence> done);
   void merge(std::span<const QueueRole> queues);
   void enqueue_copies(const std::vector<HostCopyArguments>& copies, cudaStream_t stream);
+  void create_early_copies();
+  void bring_early(RunId id, std::int64_t step, cudaStream_t reader);
+  void bring_all_early(std::int64_t step, cudaStream_t reader);
+  void copy_in(RunId id, std::int64_t step, cudaStream_t stream);
   void enqueue_work(const CudaRun& run, Entry& slot, cudaStream_t stream);
   void mark(Entry& slot, std::size_t index, cudaStream_t stream);
   void reuse(Entry& entry);
@@ -108,6 +113,14 @@ class CudaDevice final : public Device {
   std::unique_ptr<CudaProgram> program_;
   std::unique_ptr<LaunchFences> fences_;
   std::array<Queue, kNumQueueRoles> queues_;
+  // Of a run with early copies: when they have come, and when its copies have taken those of a
+  // turn.
+  struct Early {
+    cudaEvent_t brought = nullptr;
+    std::array<cudaEvent_t, CudaProgram::kHostSteps> taken{};
+  };
+  std::map<RunId, Early> early_;
+  cudaStream_t early_stream_ = nullptr;
   std::int64_t step_ = -1;  // of the last launch
   cudaEvent_t step_begun_ = nullptr;
   cudaEvent_t epoch_ = nullptr;
