@@ -8,6 +8,7 @@
 #include "core/base/check.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 namespace sextant {
@@ -548,7 +549,9 @@ void CudaDevice::give_up(const std::string& why) {
   fail(ErrorCode::kRankFailed, "{}", reason);
 }
 
-// A graph that holds communications goes first: NCCL ends none that a graph may launch again.
+// Two that may wait for each other, so both at once: NCCL's abort ends the kernels that wait for
+// peers and then waits for graphs that hold its calls; a launch of a graph, or its end, may wait
+// for those kernels.
 void CudaDevice::abort(const std::string& reason) {
   {
     const std::lock_guard lock(mutex_);
@@ -557,8 +560,9 @@ void CudaDevice::abort(const std::string& reason) {
   if (group_ != nullptr) group_->abort(reason);
   if (exchange_ == nullptr) return;
   exchange_->announce_abort(reason);
-  drop_graph();  // its thread may be inside a launch that waits for this very graph
-  exchange_->abort(reason, rank_);
+  std::thread ending([&] { exchange_->abort(reason, rank_); });
+  drop_graph();
+  ending.join();
 }
 
 std::span<std::byte> CudaDevice::host_view(InstanceId instance, std::int32_t reg,
