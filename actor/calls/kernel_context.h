@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace sextant {
@@ -19,6 +20,9 @@ struct KernelOperand {
   // The second dim is the innermost, the others keep their order. A device that chooses so tells
   // its own kernels.
   bool channels_last = false;
+  // Of what is read, where a device numbers the contents of a program: equal for equal contents of
+  // a step.
+  std::optional<std::int64_t> content = {};
 };
 
 struct KernelContext {

@@ -43,6 +43,8 @@ int num_cuda_devices();
 // Why there are none; empty when there are.
 std::string why_no_cuda_device();
 std::string cuda_device_name(int device);
+// Of the library that is loaded, "2.28.3"; empty in a build without NCCL.
+std::string nccl_version();
 
 // How ranks exchange bytes. Local: launch threads of one process meet on the host and pull from
 // each other by kernels; ranks may share a card. NCCL: its collectives, a card per rank, and no

@@ -41,6 +41,9 @@ class CudaContext {
   // are taken.
   std::int32_t processors() const { return processors_; }
   void set_processors(std::int32_t processors) { processors_ = processors; }
+  // Whether a collective may be under way beside kernels that are made now.
+  bool in_company() const { return in_company_; }
+  void set_in_company(bool in_company) { in_company_ = in_company; }
   // Which of `count` ways is the fastest: what `measure` finds, or found on another rank of the job
   // under this name. With `tunes` alone.
   std::size_t fastest_of(const std::string& name, std::size_t count,
@@ -89,6 +92,7 @@ class CudaContext {
 
   bool deterministic_ = false, tunes_ = false;
   std::int32_t processors_ = 0;
+  bool in_company_ = false;
   std::function<void(const std::string&)> notice_;
   const std::shared_ptr<MeasuredChoices> choices_;
   cublasLtHandle_t cublas_ = nullptr;

@@ -8,7 +8,6 @@
 #include "core/base/check.h"
 
 #include <algorithm>
-#include <limits>
 #include <thread>
 #include <utility>
 
@@ -30,19 +29,6 @@ std::string reason_text(cudaError_t status) {
                                               : "the driver serves CUDA " + version_text(driver);
   return fmt::format("{} ({}, this build needs {})", cudaGetErrorString(status), driver_text,
                      version_text(runtime));
-}
-
-// "Not ready" is an answer, but stays behind as the thread's last error.
-cudaError_t query(cudaEvent_t event) {
-  const cudaError_t status = cudaEventQuery(event);
-  if (status == cudaErrorNotReady) cudaGetLastError();
-  return status;
-}
-
-// Almost never: the run-ahead is shorter than the rings of events.
-void wait_if_pending(cudaEvent_t event) {
-  const cudaError_t status = query(event);
-  SEXTANT_CUDA(status == cudaErrorNotReady ? cudaEventSynchronize(event) : status);
 }
 
 }  // namespace
@@ -77,10 +63,7 @@ std::unique_ptr<Device> make_cuda_device(const CudaOptions& options) {
 
 CudaDevice::CudaDevice(const CudaOptions& options, CudaExchange* exchange,
                        std::chrono::milliseconds timeout)
-    : options_(options),
-      exchange_(exchange),
-      timeout_(timeout),
-      first_replayed_(std::numeric_limits<std::int32_t>::max()) {
+    : options_(options), exchange_(exchange), timeout_(timeout) {
   cudaDeviceProp properties{};
   SEXTANT_CUDA(cudaGetDeviceProperties(&properties, options.device));
   require(properties.major * 10 + properties.minor >= kOldestCapability, ErrorCode::kDevice,
@@ -109,36 +92,34 @@ CudaDevice::~CudaDevice() {
   cudaSetDevice(options_.device);
   cudaDeviceSynchronize();
   captured_.reset();
-  for (Queue& queue : queues_) {
-    for (const Entry& entry : queue.ring) {
-      cudaEventDestroy(entry.end);
-      for (const cudaEvent_t mark : entry.marks) cudaEventDestroy(mark);
-    }
+  fences_.reset();
+  for (const Queue& queue : queues_) {
     if (queue.merge != nullptr) cudaEventDestroy(queue.merge);
     if (queue.stream != nullptr) cudaStreamDestroy(queue.stream);
   }
-  for (const cudaEvent_t event : replay_ends_)
-    if (event != nullptr) cudaEventDestroy(event);
+  for (const auto& [run, early] : early_) {
+    cudaEventDestroy(early.brought);
+    for (const cudaEvent_t taken : early.taken) cudaEventDestroy(taken);
+  }
+  if (early_stream_ != nullptr) cudaStreamDestroy(early_stream_);
   if (step_begun_ != nullptr) cudaEventDestroy(step_begun_);
   if (epoch_ != nullptr) cudaEventDestroy(epoch_);
 }
 
+std::string CudaDevice::who() const { return fmt::format("rank {} ({})", rank_.value, spec_.name); }
+
 void CudaDevice::bind() const { SEXTANT_CUDA(cudaSetDevice(options_.device)); }
 
 void CudaDevice::create_queue(QueueRole role) {
+  if (program_->runs_per_step(role) == 0) return;
   Queue& made = queue(role);
-  made.runs_per_step = program_->runs_per_step(role);
-  if (made.runs_per_step == 0) return;
-  used_.push_back(role);
   // Where both want the next free multiprocessor, peers wait for communication.
   int least = 0, greatest = 0;
   SEXTANT_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
   SEXTANT_CUDA(cudaStreamCreateWithPriority(&made.stream, cudaStreamNonBlocking,
                                             role == QueueRole::kCompute ? least : greatest));
   SEXTANT_CUDA(cudaEventCreateWithFlags(&made.merge, cudaEventDisableTiming));
-  made.ring.resize(static_cast<std::size_t>(kEventsPerQueue));
-  for (Entry& entry : made.ring)
-    SEXTANT_CUDA(cudaEventCreateWithFlags(&entry.end, cudaEventDisableTiming));
+  fences_->add_queue(role);
 }
 
 void CudaDevice::prepare(const PhysicalGraph& graph, Rank rank) {
@@ -172,10 +153,10 @@ void CudaDevice::make_kernels() {
   bind();
   context_ = std::make_unique<CudaContext>(options_);
   program_->make_kernels(*context_);
+  fences_ = std::make_unique<LaunchFences>(*program_, exchange_, rank_, who());
   for (const QueueRole role : spec_.queues) create_queue(role);
+  create_early_copies();
   SEXTANT_CUDA(cudaEventCreateWithFlags(&step_begun_, cudaEventDisableTiming));
-  for (cudaEvent_t& event : replay_ends_)
-    SEXTANT_CUDA(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
   if (options_.profile) {
     SEXTANT_CUDA(cudaEventCreate(&epoch_));
     SEXTANT_CUDA(cudaEventRecord(epoch_, nullptr));
@@ -248,8 +229,9 @@ void CudaDevice::connect_peers(cudaStream_t stream) {
   cudaEvent_t end = nullptr;
   SEXTANT_CUDA(cudaEventCreateWithFlags(&end, cudaEventDisableTiming));
   SEXTANT_CUDA(cudaEventRecord(end, stream));
-  const cudaError_t status = wait_watched(
-      [&] { return end; }, [] { return std::string("communications that connect the ranks"); });
+  const cudaError_t status =
+      fences_->wait([&] { return end; },
+                    [] { return std::string("communications that connect the ranks"); }, watch());
   cudaEventDestroy(end);
   SEXTANT_CUDA(status);
   exchange_->note_replay(rank_, -1);  // none of a step
@@ -268,16 +250,14 @@ void CudaDevice::launch(std::span<const Launch> group, std::span<Fence> done) {
 }
 
 void CudaDevice::wait_on_stream(Queue& own, Fence fence) {
-  if (const cudaEvent_t event = event_of(fence))
+  if (const cudaEvent_t event = fences_->event_of(fence))
     SEXTANT_CUDA(cudaStreamWaitEvent(own.stream, event, 0));
 }
 
 void CudaDevice::wait_for_last_launches(Queue& own) {
-  for (const QueueRole role : used_) {
-    Queue& other = queue(role);
-    if (&other != &own && other.launched.load() > 0)
-      wait_on_stream(own, {role, other.launched.load() - 1});
-  }
+  for (const QueueRole role : fences_->used())
+    if (&queue(role) != &own && fences_->launched(role) > 0)
+      wait_on_stream(own, {role, fences_->launched(role) - 1});
 }
 
 // All queues read one number, so a step begins when all of the one before is over.
@@ -298,16 +278,17 @@ void CudaDevice::enqueue_waits(const Launch& launch) {
   Queue& own = queue(run.queue);
   begin_step(own, launch.step);
   for (const Fence& fence : launch.waits) {
-    SEXTANT_INVARIANT(fence.sequence < queue(fence.queue).launched.load(),
+    SEXTANT_INVARIANT(fence.sequence < fences_->launched(fence.queue),
                       "rank {}: run {} waits for launch {} of queue {}, which was not issued",
                       rank_.value, launch.run.value, fence.sequence, to_string(fence.queue));
     wait_on_stream(own, fence);
   }
-  for (const RunId earlier : run.after) wait_on_stream(own, fence_of(earlier, launch.step));
+  for (const RunId earlier : run.after)
+    wait_on_stream(own, fences_->fence_of(earlier, launch.step));
 }
 
-CudaDevice::Entry& CudaDevice::slot_of(const Launch& launch, std::int64_t sequence) {
-  Entry& slot = entry(queue(program_->run(launch.run).queue), sequence);
+CudaDevice::Entry& CudaDevice::slot_of(const Launch& launch, Fence fence) {
+  Entry& slot = fences_->entry(fence);
   reuse(slot);
   slot.run = launch.run;
   slot.step = launch.step;
@@ -316,14 +297,14 @@ CudaDevice::Entry& CudaDevice::slot_of(const Launch& launch, std::int64_t sequen
 
 Fence CudaDevice::enqueue(const Launch& launch) {
   const CudaRun& run = program_->run(launch.run);
-  Queue& own = queue(run.queue);
+  const cudaStream_t stream = queue(run.queue).stream;
   enqueue_waits(launch);
-  const std::int64_t sequence = own.launched.load(std::memory_order_relaxed);
-  Entry& slot = slot_of(launch, sequence);
-  enqueue_work(run, slot, own.stream);
-  SEXTANT_CUDA(cudaEventRecord(slot.end, own.stream));
-  own.launched.store(sequence + 1, std::memory_order_release);
-  return {run.queue, sequence};
+  const Fence fence{run.queue, fences_->launched(run.queue)};
+  Entry& slot = slot_of(launch, fence);
+  enqueue_work(run, slot, stream);
+  SEXTANT_CUDA(cudaEventRecord(slot.end, stream));
+  fences_->note_launched(run.queue, fence.sequence + 1);
+  return fence;
 }
 
 // fork: all queues wait for all queues and for the waits of all | members | join: likewise, and
@@ -337,8 +318,8 @@ void CudaDevice::enqueue_together(std::span<const Launch> group, std::span<Fence
     Queue& own = queue(run.queue);
     enqueue_waits(group[i]);
     const std::int64_t before = std::count(queues.begin(), queues.end(), run.queue);
-    done[i] = {run.queue, own.launched.load(std::memory_order_relaxed) + before};
-    slots.push_back(&slot_of(group[i], done[i].sequence));
+    done[i] = {run.queue, fences_->launched(run.queue) + before};
+    slots.push_back(&slot_of(group[i], done[i]));
     queues.push_back(run.queue);
     for (const auto& communication : run.communications)
       parts.push_back({communication.get(), group[i].step, own.stream});
@@ -346,7 +327,7 @@ void CudaDevice::enqueue_together(std::span<const Launch> group, std::span<Fence
   }
   merge(queues);
   for (std::size_t i = 0; i < group.size(); ++i) {
-    enqueue_copies(program_->run(group[i].run).copies_in, queue(queues[i]).stream);
+    copy_in(group[i].run, group[i].step, queue(queues[i]).stream);
     mark(*slots[i], 0, queue(queues[i]).stream);
   }
   exchange_->enqueue(parts);
@@ -357,7 +338,7 @@ void CudaDevice::enqueue_together(std::span<const Launch> group, std::span<Fence
   merge(queues);
   for (std::size_t i = 0; i < group.size(); ++i) {
     SEXTANT_CUDA(cudaEventRecord(slots[i]->end, queue(queues[i]).stream));
-    queue(queues[i]).launched.store(done[i].sequence + 1, std::memory_order_release);
+    fences_->note_launched(queues[i], done[i].sequence + 1);
   }
 }
 
@@ -372,8 +353,57 @@ void CudaDevice::enqueue_copies(const std::vector<HostCopyArguments>& copies, cu
   for (const HostCopyArguments& copy : copies) SEXTANT_CUDA(enqueue_host_copy(copy, stream));
 }
 
+// --- what loaders fill, ahead of its step
+// ---------------------------------------------------------------------------------------
+
+void CudaDevice::create_early_copies() {
+  for (std::size_t i = 0; i < program_->num_runs(); ++i) {
+    if (program_->run(RunId(i)).early.empty()) continue;
+    Early& early = early_[RunId(i)];
+    SEXTANT_CUDA(cudaEventCreateWithFlags(&early.brought, cudaEventDisableTiming));
+    for (cudaEvent_t& taken : early.taken)
+      SEXTANT_CUDA(cudaEventCreateWithFlags(&taken, cudaEventDisableTiming));
+  }
+  if (!early_.empty())
+    SEXTANT_CUDA(cudaStreamCreateWithFlags(&early_stream_, cudaStreamNonBlocking));
+}
+
+// The loader has filled its buffer of this step. What is overwritten is of kHostSteps before, which
+// that step's copy has taken.
+void CudaDevice::bring_early(RunId id, std::int64_t step, cudaStream_t reader) {
+  const auto found = early_.find(id);
+  if (found == early_.end()) return;
+  const std::int64_t turn = step % CudaProgram::kHostSteps;
+  const Early& early = found->second;
+  SEXTANT_CUDA(cudaStreamWaitEvent(early_stream_, early.taken[static_cast<std::size_t>(turn)], 0));
+  for (const EarlyCopy& copy : program_->run(id).early)
+    SEXTANT_CUDA(cudaMemcpyAsync(
+        copy.near + turn * copy.near_stride, copy.host + turn * copy.host_stride,
+        static_cast<std::size_t>(copy.bytes), cudaMemcpyHostToDevice, early_stream_));
+  SEXTANT_CUDA(cudaEventRecord(early.brought, early_stream_));
+  SEXTANT_CUDA(cudaStreamWaitEvent(reader, early.brought, 0));
+}
+
+void CudaDevice::copy_in(RunId id, std::int64_t step, cudaStream_t stream) {
+  bring_early(id, step, stream);
+  enqueue_copies(program_->run(id).copies_in, stream);
+  const auto found = early_.find(id);
+  if (found == early_.end()) return;
+  const auto turn = static_cast<std::size_t>(step % CudaProgram::kHostSteps);
+  SEXTANT_CUDA(cudaEventRecord(found->second.taken[turn], stream));
+}
+
+// A graph holds no early copies: those of a step that is replayed come before it.
+void CudaDevice::bring_all_early(std::int64_t step, cudaStream_t reader) {
+  if (early_.empty()) return;
+  const std::int64_t before = step - CudaProgram::kHostSteps;
+  if (before >= 0 && fences_->is_replayed(before))
+    SEXTANT_CUDA(cudaStreamWaitEvent(early_stream_, fences_->replay_end(before), 0));
+  for (const auto& [run, early] : early_) bring_early(run, step, reader);
+}
+
 void CudaDevice::enqueue_work(const CudaRun& run, Entry& slot, cudaStream_t stream) {
-  enqueue_copies(run.copies_in, stream);
+  copy_in(slot.run, slot.step, stream);
   mark(slot, 0, stream);
   for (std::size_t k = 0; k < run.kernels.size(); ++k) {
     run.kernels[k].kernel->enqueue(stream);
@@ -403,13 +433,14 @@ std::unique_ptr<Replay> CudaDevice::capture(const Tape& tape) {
   if (!spec_.capture || program_->num_runs() == 0) return nullptr;
   bind();
   CudaStreams streams{};
-  for (const QueueRole role : used_) streams[static_cast<std::size_t>(role)] = queue(role).stream;
+  for (const QueueRole role : fences_->used())
+    streams[static_cast<std::size_t>(role)] = queue(role).stream;
   std::unique_ptr<CudaGraph> graph;
   if (exchange_ == nullptr) {
     graph = std::make_unique<CudaGraph>(tape, *graph_, *program_, *context_, streams, nullptr);
   } else {
-    for (const QueueRole role : used_)
-      if (const std::int64_t launched = queue(role).launched.load(); launched > 0)
+    for (const QueueRole role : fences_->used())
+      if (const std::int64_t launched = fences_->launched(role); launched > 0)
         wait({role, launched - 1});
     try {
       graph = std::make_unique<CudaGraph>(tape, *graph_, *program_, *context_, streams, exchange_);
@@ -420,6 +451,7 @@ std::unique_ptr<Replay> CudaDevice::capture(const Tape& tape) {
   }
   const std::lock_guard lock(graph_mutex_);
   captured_ = std::move(graph);
+  drop_if_aborted();
   return std::make_unique<CudaReplay>(*this);
 }
 
@@ -435,6 +467,13 @@ void CudaDevice::drop_graph() {
   if (lock) captured_.reset();  // else its thread is inside a launch of it, and drops it behind
 }
 
+// Under graph_mutex_, by who makes or launches the graph: whoever aborted may have come before it
+// was there or could not take it from under its launch, and NCCL's abort waits for it to go.
+void CudaDevice::drop_if_aborted() {
+  if (is_aborted()) captured_.reset();
+  check_not_aborted();
+}
+
 void CudaDevice::close() {
   bind();
   if (exchange_ != nullptr) exchange_->close(rank_);
@@ -442,70 +481,35 @@ void CudaDevice::close() {
 
 void CudaDevice::launch_graph(std::int64_t step) {
   bind();
-  const cudaEvent_t end = replay_ends_[static_cast<std::size_t>(step % kReplayEvents)];
-  // Of a step kReplayEvents back, or never recorded. Before the graph is held: whoever gives up
-  // waiting drops it.
+  const cudaEvent_t end = fences_->replay_end(step);
+  // Of a step that many back, or never recorded. Before the graph is held: whoever gives up waiting
+  // drops it.
   wait_if_pending(end);
   const std::lock_guard lock(graph_mutex_);
-  check_not_aborted();
+  drop_if_aborted();
   const CudaGraph& graph = *captured_;
   Queue& origin = queue(graph.origin());
-  if (first_replayed_.load() > step) {
+  if (!fences_->is_replayed(step)) {
     wait_for_last_launches(origin);
-    first_replayed_.store(step, std::memory_order_release);
+    fences_->replay_from(step);
   }
+  bring_all_early(step, origin.stream);
   graph.launch(origin.stream);
-  if (is_aborted()) {
-    // Whoever aborted could not take the graph from under its launch, and NCCL waits for it to go.
-    captured_.reset();
-    check_not_aborted();
-  }
+  drop_if_aborted();
   SEXTANT_CUDA(cudaEventRecord(end, origin.stream));
   if (exchange_ != nullptr) exchange_->note_replay(rank_, step);
   step_ = step;
-  replayed_.store(step + 1, std::memory_order_release);
-  for (const QueueRole role : used_)
-    queue(role).launched.store((step + 1) * queue(role).runs_per_step, std::memory_order_release);
+  fences_->note_replayed(step);
 }
 
 // --- completion
 // ------------------------------------------------------------------------------------
 
-Fence CudaDevice::fence_of(RunId id, std::int64_t step) {
-  const CudaRun& run = program_->run(id);
-  return {run.queue, step * queue(run.queue).runs_per_step + run.position};
-}
-
-cudaEvent_t CudaDevice::event_of(Fence fence) {
-  Queue& own = queue(fence.queue);
-  const std::int64_t step = fence.sequence / own.runs_per_step;
-  if (step >= first_replayed_.load(std::memory_order_acquire)) {
-    const bool is_reused = step + kReplayEvents < replayed_.load(std::memory_order_acquire);
-    return is_reused ? nullptr : replay_ends_[static_cast<std::size_t>(step % kReplayEvents)];
-  }
-  const bool is_reused =
-      fence.sequence + kEventsPerQueue < own.launched.load(std::memory_order_acquire);
-  return is_reused ? nullptr : entry(own, fence.sequence).end;
-}
-
-std::string CudaDevice::failure_text(Fence fence, cudaError_t error) {
-  const std::string who = fmt::format("rank {} ({})", rank_.value, spec_.name);
-  Queue& own = queue(fence.queue);
-  if (fence.sequence / own.runs_per_step >= first_replayed_.load())
-    return fmt::format("{}: step {}, replayed as a graph: {}; without graphs the operator is named",
-                       who, fence.sequence / own.runs_per_step, cudaGetErrorString(error));
-  const std::int64_t launched = own.launched.load();
-  std::int64_t first = std::max<std::int64_t>(0, launched - kEventsPerQueue);
-  while (first < fence.sequence && query(entry(own, first).end) == cudaSuccess) ++first;
-  return fmt::format("{}: operator '{}' or one after it: {}", who,
-                     program_->actor_name(entry(own, first).run), cudaGetErrorString(error));
-}
-
 FenceState CudaDevice::state(Fence fence) {
   bind();
-  const cudaEvent_t event = event_of(fence);
+  const cudaEvent_t event = fences_->event_of(fence);
   if (event == nullptr) return FenceState::kDone;
-  const cudaError_t status = query(event);
+  const cudaError_t status = query_event(event);
   if (status == cudaErrorNotReady) return FenceState::kPending;
   return status == cudaSuccess && !context_->fault() ? FenceState::kDone : FenceState::kFailed;
 }
@@ -523,113 +527,31 @@ void CudaDevice::check_not_aborted() {
 void CudaDevice::wait(Fence fence) {
   bind();
   check_not_aborted();
-  if (exchange_ != nullptr) {
-    const cudaError_t status =
-        wait_watched([&] { return event_of(fence); }, [&] { return stuck_text(fence); });
-    if (status != cudaSuccess) fail(ErrorCode::kRankFailed, "{}", failure_text(fence, status));
-  } else if (const cudaEvent_t event = event_of(fence)) {
-    const cudaError_t status = cudaEventSynchronize(event);
-    if (status != cudaSuccess) fail(ErrorCode::kRankFailed, "{}", failure_text(fence, status));
-  }
+  cudaError_t status = cudaSuccess;
+  if (exchange_ != nullptr)
+    status = fences_->wait(fence, watch());
+  else if (const cudaEvent_t event = fences_->event_of(fence))
+    status = cudaEventSynchronize(event);
+  if (status != cudaSuccess)
+    fail(ErrorCode::kRankFailed, "{}", fences_->failure_text(fence, status));
   if (const auto fault = context_->fault()) fail(ErrorCode::kBadInput, "{}", *fault);
 }
 
-// Peers may never come: looks again and again, for the end of the event (null: it is over), an
-// abort, a fault of the exchange. `stuck` says what has not ended when nothing does.
-cudaError_t CudaDevice::wait_watched(const std::function<cudaEvent_t()>& event,
-                                     const std::function<std::string()>& stuck) {
-  using Clock = std::chrono::steady_clock;
-  constexpr int kSpins = 200;
-  constexpr std::chrono::microseconds kNap{20};
-  constexpr std::chrono::milliseconds kLook{20};
-  const Clock::time_point begin = Clock::now();
-  Clock::time_point last_progress = begin, next_look = begin + kLook;
-  std::int64_t seen = -1;
-  for (int tries = 0;; ++tries) {
-    const cudaEvent_t awaited = event();
-    const cudaError_t status = awaited == nullptr ? cudaSuccess : query(awaited);
-    if (status != cudaErrorNotReady) return status;
-    if (tries < kSpins) {
-      std::this_thread::yield();
-      continue;
-    }
-    check_not_aborted();
-    std::this_thread::sleep_for(kNap);
-    const Clock::time_point now = Clock::now();
-    if (now < next_look) continue;
-    next_look = now + kLook;
-    if (const auto fault = exchange_->fault(rank_)) give_up(*fault);
-    const std::int64_t done = progress();
-    if (done != seen) last_progress = now;
-    seen = done;
-    if (now - last_progress > timeout_)
-      give_up(fmt::format("nothing ended for {:.3g} s: {}",
-                          std::chrono::duration<double>(timeout_).count(), stuck()));
-  }
+LaunchFences::Watch CudaDevice::watch() {
+  return {timeout_, [this] { check_not_aborted(); },
+          [this](const std::string& why) { give_up(why); }};
 }
 
 // What is on the streams must not wait for peers any longer, or nothing of this rank can end.
 void CudaDevice::give_up(const std::string& why) {
-  const std::string reason = fmt::format("rank {} ({}): {}", rank_.value, spec_.name, why);
+  const std::string reason = who() + ": " + why;
   abort(reason);
   fail(ErrorCode::kRankFailed, "{}", reason);
 }
 
-// The first launch of the queue that is not over; events of a stream end in order.
-std::int64_t CudaDevice::first_pending(Queue& own, QueueRole role) {
-  std::int64_t end = own.launched.load(std::memory_order_acquire);
-  std::int64_t first = std::max<std::int64_t>(0, end - kEventsPerQueue);
-  while (first < end) {
-    const std::int64_t middle = first + (end - first) / 2;
-    const cudaEvent_t event = event_of({role, middle});
-    if (event == nullptr || query(event) != cudaErrorNotReady)
-      first = middle + 1;
-    else
-      end = middle;
-  }
-  return first;
-}
-
-// Changes whenever a launch ends.
-std::int64_t CudaDevice::progress() {
-  std::int64_t sum = 0;
-  for (const QueueRole role : used_) sum += first_pending(queue(role), role);
-  return sum;
-}
-
-// A rank that has not launched the step is missing from its first communication on.
-std::string CudaDevice::stuck_replay_text(std::int64_t step) {
-  const std::string text = fmt::format("step {}, replayed as a graph", step);
-  for (std::size_t run = 0; run < program_->num_runs(); ++run)
-    for (const auto& communication : program_->run(RunId(run)).communications)
-      if (!exchange_->have_all_arrived(*communication, step))
-        return fmt::format("{}: '{}', {}", text, communication->name,
-                           exchange_->arrivals(*communication, step));
-  return text + ", which all ranks have launched; without graphs the communication is named";
-}
-
-// The communications at which queues stand still, and who came to them; else what is awaited.
-std::string CudaDevice::stuck_text(Fence fence) {
-  const std::int64_t step_of_fence = fence.sequence / queue(fence.queue).runs_per_step;
-  if (step_of_fence >= first_replayed_.load()) return stuck_replay_text(step_of_fence);
-  std::string text;
-  for (const QueueRole role : used_) {
-    Queue& own = queue(role);
-    const std::int64_t first = first_pending(own, role);
-    if (first == own.launched.load()) continue;
-    const Entry& pending = entry(own, first);
-    for (const auto& communication : program_->run(pending.run).communications) {
-      text += fmt::format("{}step {}, '{}', {}", text.empty() ? "" : "; ", pending.step,
-                          communication->name, exchange_->arrivals(*communication, pending.step));
-      break;  // of a run that holds several, the first
-    }
-  }
-  if (!text.empty()) return text;
-  const Entry& awaited = entry(queue(fence.queue), fence.sequence);
-  return fmt::format("step {}, '{}'", awaited.step, program_->actor_name(awaited.run));
-}
-
-// A graph that holds communications goes first: NCCL ends none that a graph may launch again.
+// Two that may wait for each other, so both at once: NCCL's abort ends the kernels that wait for
+// peers and then waits for graphs that hold its calls; a launch of a graph, or its end, may wait
+// for those kernels.
 void CudaDevice::abort(const std::string& reason) {
   {
     const std::lock_guard lock(mutex_);
@@ -638,8 +560,9 @@ void CudaDevice::abort(const std::string& reason) {
   if (group_ != nullptr) group_->abort(reason);
   if (exchange_ == nullptr) return;
   exchange_->announce_abort(reason);
-  drop_graph();  // its thread may be inside a launch that waits for this very graph
-  exchange_->abort(reason, rank_);
+  std::thread ending([&] { exchange_->abort(reason, rank_); });
+  drop_graph();
+  ending.join();
 }
 
 std::span<std::byte> CudaDevice::host_view(InstanceId instance, std::int32_t reg,
@@ -692,8 +615,8 @@ std::span<const Stamp> CudaDevice::stamps() {
   if (!options_.profile) return {};
   bind();
   SEXTANT_CUDA(cudaDeviceSynchronize());
-  for (Queue& queue : queues_)
-    for (Entry& entry : queue.ring) {
+  for (const QueueRole role : fences_->used())
+    for (Entry& entry : fences_->ring(role)) {
       note(entry);
       entry.run = RunId{};
     }

@@ -8,13 +8,13 @@
 #include "backends/cuda/cuda_exchange.h"
 #include "backends/cuda/cuda_program.h"
 #include "backends/cuda/cuda_replay.h"
+#include "backends/cuda/launch_fences.h"
 
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -64,60 +64,41 @@ class CudaDevice final : public Device {
   void close();
 
  private:
-  // More than the largest run-ahead window a runtime uses by default, so that launch never blocks.
-  static constexpr std::int64_t kEventsPerQueue = 1024;
-  // Likewise, of steps that are replayed.
-  static constexpr std::int64_t kReplayEvents = 16;
-
-  struct Entry {
-    cudaEvent_t end = nullptr;
-    std::vector<cudaEvent_t> marks;  // when profiling: before each kernel, and behind the last
-    RunId run;
-    std::int64_t step = 0;
-  };
+  using Entry = LaunchFences::Entry;
   struct Queue {
     cudaStream_t stream = nullptr;
-    cudaEvent_t merge = nullptr;  // recorded and waited for at once, where queues meet
-    std::vector<Entry> ring;
-    std::int64_t runs_per_step = 0;
+    cudaEvent_t merge = nullptr;   // recorded and waited for at once, where queues meet
     std::int64_t begun_step = -1;  // whose number its kernels read
-    std::atomic<std::int64_t> launched{0};
   };
 
   Queue& queue(QueueRole role) { return queues_[static_cast<std::size_t>(role)]; }
-  static Entry& entry(Queue& queue, std::int64_t sequence) {
-    return queue.ring[static_cast<std::size_t>(sequence % kEventsPerQueue)];
-  }
-  // Nothing when the launch is over: its event stands for a later one now.
-  cudaEvent_t event_of(Fence fence);
-  Fence fence_of(RunId id, std::int64_t step);
+  std::string who() const;
   void bind() const;  // the calling thread to this GPU
   void load_kernels(cudaStream_t stream);
   void connect_peers(cudaStream_t stream);
   bool is_aborted();
   void check_not_aborted();
   [[noreturn]] void give_up(const std::string& why);
-  cudaError_t wait_watched(const std::function<cudaEvent_t()>& event,
-                           const std::function<std::string()>& stuck);
-  std::int64_t first_pending(Queue& queue, QueueRole role);
-  std::int64_t progress();
-  std::string stuck_text(Fence fence);
-  std::string stuck_replay_text(std::int64_t step);
+  LaunchFences::Watch watch();
   bool all_can_capture(bool own);
+  void drop_if_aborted();
   void create_queue(QueueRole role);
   void begin_step(Queue& own, std::int64_t step);
   void wait_for_last_launches(Queue& own);
   void wait_on_stream(Queue& own, Fence fence);
   void enqueue_waits(const Launch& launch);
-  Entry& slot_of(const Launch& launch, std::int64_t sequence);
+  Entry& slot_of(const Launch& launch, Fence fence);
   Fence enqueue(const Launch& launch);
   void enqueue_together(std::span<const Launch> group, std::span<Fence> done);
   void merge(std::span<const QueueRole> queues);
   void enqueue_copies(const std::vector<HostCopyArguments>& copies, cudaStream_t stream);
+  void create_early_copies();
+  void bring_early(RunId id, std::int64_t step, cudaStream_t reader);
+  void bring_all_early(std::int64_t step, cudaStream_t reader);
+  void copy_in(RunId id, std::int64_t step, cudaStream_t stream);
   void enqueue_work(const CudaRun& run, Entry& slot, cudaStream_t stream);
   void mark(Entry& slot, std::size_t index, cudaStream_t stream);
   void reuse(Entry& entry);
-  std::string failure_text(Fence fence, cudaError_t error);
   void note(const Entry& entry);
   Duration since_epoch(cudaEvent_t event) const;
 
@@ -130,13 +111,18 @@ class CudaDevice final : public Device {
   const PhysicalGraph* graph_ = nullptr;
   std::unique_ptr<CudaContext> context_;
   std::unique_ptr<CudaProgram> program_;
+  std::unique_ptr<LaunchFences> fences_;
   std::array<Queue, kNumQueueRoles> queues_;
-  std::vector<QueueRole> used_;  // queues
-  std::int64_t step_ = -1;       // of the last launch
+  // Of a run with early copies: when they have come, and when its copies have taken those of a
+  // turn.
+  struct Early {
+    cudaEvent_t brought = nullptr;
+    std::array<cudaEvent_t, CudaProgram::kHostSteps> taken{};
+  };
+  std::map<RunId, Early> early_;
+  cudaStream_t early_stream_ = nullptr;
+  std::int64_t step_ = -1;  // of the last launch
   cudaEvent_t step_begun_ = nullptr;
-  std::atomic<std::int64_t> first_replayed_;  // step; the largest number while there is none
-  std::atomic<std::int64_t> replayed_{0};     // steps, including those before the first
-  std::array<cudaEvent_t, kReplayEvents> replay_ends_{};
   cudaEvent_t epoch_ = nullptr;
   std::vector<Stamp> stamps_;
   std::timed_mutex graph_mutex_;

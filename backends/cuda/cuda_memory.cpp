@@ -33,7 +33,7 @@ void require_room(const RankProgram& program, Rank rank, const CudaExtraMemory& 
 
 void require_room(std::span<const CudaRankMemory> ranks, const std::string& device, Bytes free,
                   Bytes total) {
-  Bytes needed = kLibraries, arenas, inner, workspace, staging, communicators;
+  Bytes needed = kLibraries, arenas, inner, workspace, staging, communicators, loading;
   std::vector<Bytes> classes(kNumMemoryClasses);
   std::string names;
   for (const CudaRankMemory& of : ranks) {
@@ -43,19 +43,21 @@ void require_room(std::span<const CudaRankMemory> ranks, const std::string& devi
     workspace += of.extra.workspace;
     staging += of.extra.staging;
     communicators += of.extra.communicators;
+    loading += of.extra.loading;
     for (std::size_t c = 0; c < arena.peak_by_class.size(); ++c)
       classes[c] += arena.peak_by_class[c];
     names += fmt::format("{}{} ('{}')", names.empty() ? "" : ", ", of.rank.value, of.program->name);
   }
-  needed += arenas + inner + workspace + staging + communicators;
+  needed += arenas + inner + workspace + staging + communicators + loading;
   if (needed <= free) return;
   std::vector<std::string> hints{
       "another program may hold memory of this card: nvidia-smi shows it",
       "a smaller micro_batch, or recompute=full, needs less memory for activations"};
   if (ranks.size() > 1) hints.emplace_back("fewer --ranks-per-gpu on more cards");
-  std::string communication;
-  if (staging > Bytes(0)) communication = ", staging of communications " + to_text(staging);
-  if (communicators > Bytes(0)) communication += ", communicators " + to_text(communicators);
+  std::string others;
+  if (staging > Bytes(0)) others = ", staging of communications " + to_text(staging);
+  if (communicators > Bytes(0)) others += ", communicators " + to_text(communicators);
+  if (loading > Bytes(0)) others += ", inputs of the next step " + to_text(loading);
   throw Error(ErrorCode::kInfeasible,
               fmt::format("{} {} {} {}, but {} of {}'s {} are free: {} too much. {} {} "
                           "(at {} {}), inside fused operators {}, workspace {}{}, libraries {}",
@@ -64,7 +66,7 @@ void require_room(std::span<const CudaRankMemory> ranks, const std::string& devi
                           to_text(free), device, to_text(total), to_text(needed - free),
                           ranks.size() == 1 ? "Arena" : "Arenas", to_text(arenas),
                           ranks.size() == 1 ? "its peak" : "their peaks", class_text(classes),
-                          to_text(inner), to_text(workspace), communication, to_text(kLibraries)),
+                          to_text(inner), to_text(workspace), others, to_text(kLibraries)),
               std::move(hints));
 }
 

@@ -15,6 +15,7 @@ struct CudaExtraMemory {
   Bytes workspace;  // of the kernels
   Bytes staging;    // of communications
   Bytes communicators = Bytes(0);
+  Bytes loading = Bytes(0);  // what loaders fill, ahead of its step
 };
 
 // Throws Error(kInfeasible) when `free` of `total` bytes are less than what the program needs: each
@@ -30,7 +31,7 @@ struct CudaRankMemory {
 
   Bytes total() const {
     return program->arena.size + extra.inner + extra.workspace + extra.staging +
-           extra.communicators;
+           extra.communicators + extra.loading;
   }
 };
 // Throws Error(kInfeasible) when `free` of `total` bytes are less than what these ranks need

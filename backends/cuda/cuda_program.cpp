@@ -49,11 +49,13 @@ CudaProgram::CudaProgram(const PhysicalGraph& graph, Rank rank, const CudaOption
                     .queue;
     run.position = positions[static_cast<std::size_t>(run.queue)]++;
   }
+  if (!host_visible_) find_early();
   make_communications(exchange);
 }
 
 CudaProgram::~CudaProgram() {
   cudaFree(staging_);
+  cudaFree(near_);
   if (host_visible_)
     cudaFreeHost(arena_);
   else
@@ -117,6 +119,7 @@ void CudaProgram::find_company(const CudaExchange& exchange) {
   const std::optional<ProgramWaits> direct = direct_waits(tables);
   const ProgramWaits waits = direct ? *direct : stepped_waits(tables);
   const Overlap overlap = overlap_of(tables.runs, waits);
+  is_in_company_ = overlap.beside;
   CompanyLoad load;
   std::vector<double> seconds(runs_.size());
   double computation = 0;
@@ -194,7 +197,8 @@ CudaRankMemory CudaProgram::memory_needed() const {
           .extra = {.inner = Bytes(contexts_.inner_bytes()),
                     .workspace = Bytes(static_cast<std::int64_t>(CudaContext::kWorkspaceBytes)),
                     .staging = staging_size_,
-                    .communicators = communicators_size_}};
+                    .communicators = communicators_size_,
+                    .loading = near_size_ * kHostSteps}};
 }
 
 void CudaProgram::poison() {
@@ -219,9 +223,23 @@ void CudaProgram::allocate() {
   if (staging_size_ > Bytes(0))
     SEXTANT_CUDA(cudaMalloc(reinterpret_cast<void**>(&staging_),
                             static_cast<std::size_t>(staging_size_.value)));
+  if (near_size_ > Bytes(0))
+    SEXTANT_CUDA(cudaMalloc(reinterpret_cast<void**>(&near_),
+                            static_cast<std::size_t>((near_size_ * kHostSteps).value)));
   const auto host = static_cast<std::size_t>(copies_.host_size.value * kHostSteps);
   if (host > 0)
     SEXTANT_CUDA(cudaHostAlloc(reinterpret_cast<void**>(&host_), host, cudaHostAllocMapped));
+}
+
+// The bus takes 20 us for a MiB; smaller ones are not worth an event.
+void CudaProgram::find_early() {
+  constexpr Bytes kWorthIt{std::int64_t{1} << 20};
+  for (const HostCopiesOfRun& run : copies_.runs)
+    for (const std::int32_t index : run.in) {
+      const HostBuffer& buffer = copies_.buffers[static_cast<std::size_t>(index)];
+      if (buffer.size < kWorthIt || !early_.emplace(index, near_size_).second) continue;
+      near_size_ += Bytes(aligned(buffer.size.value));
+    }
 }
 
 HostCopyArguments CudaProgram::copy_arguments(std::int32_t index, const CudaContext& device,
@@ -241,19 +259,34 @@ void CudaProgram::make_kernels(CudaContext& device) {
   for (std::size_t i = 0; i < program_.order.size(); ++i) {
     CudaRun& run = runs_[i];
     device.set_processors(processors_for(RunId(i)));
+    device.set_in_company(!is_in_company_.empty() && is_in_company_[i]);
     if (run.communications.empty())
       make_kernels_of(RunId(i), table, device);
     else
       place_communications(RunId(i));
-    const HostCopiesOfRun& copies = copies_.runs[i];
-    for (const std::int32_t buffer : copies.in)
-      run.copies_in.push_back(copy_arguments(buffer, device, false));
-    for (const std::int32_t buffer : copies.out)
-      run.copies_out.push_back(copy_arguments(buffer, device, true));
-    run.after = copies.after;
+    make_copies(RunId(i), device);
   }
   device.set_processors(0);
+  device.set_in_company(false);
   device.allocate_scratch();
+}
+
+void CudaProgram::make_copies(RunId id, const CudaContext& device) {
+  CudaRun& run = runs_[id.index()];
+  const HostCopiesOfRun& copies = copies_.runs[id.index()];
+  for (const std::int32_t buffer : copies.in) {
+    HostCopyArguments copy = copy_arguments(buffer, device, false);
+    if (const auto early = early_.find(buffer); early != early_.end()) {
+      std::byte* near = near_ + early->second.value;
+      run.early.push_back({copy.host, near, copy.stride, near_size_.value, copy.bytes});
+      copy.host = near;
+      copy.stride = near_size_.value;
+    }
+    run.copies_in.push_back(copy);
+  }
+  for (const std::int32_t buffer : copies.out)
+    run.copies_out.push_back(copy_arguments(buffer, device, true));
+  run.after = copies.after;
 }
 
 void CudaProgram::place_communications(RunId id) {
@@ -280,10 +313,22 @@ void CudaProgram::place_communications(RunId id) {
   }
 }
 
+// None of state, which a step may change.
+std::optional<std::int64_t> CudaProgram::number_of(const BufferRef& content) {
+  const Block& block = graph_.block_of(program_.instances[content.instance.index()]);
+  if (block.frames[static_cast<std::size_t>(content.info->frame)].initially_full)
+    return std::nullopt;
+  const auto number = static_cast<std::int64_t>(content_numbers_.size());
+  return content_numbers_.try_emplace({content.instance, content.reg, content.content}, number)
+      .first->second;
+}
+
 KernelContext CudaProgram::context_of(const ActorCall& call, const Run& run) {
   KernelContext context = contexts_.of_call(call, run);
-  for (std::size_t i = 0; i < call.in.size(); ++i)
+  for (std::size_t i = 0; i < call.in.size(); ++i) {
     context.in[i].channels_last = channels_last_.contains(call.in[i].info);
+    context.in[i].content = number_of(call.in[i]);
+  }
   for (std::size_t i = 0; i < call.out.size(); ++i)
     context.out[i].channels_last = channels_last_.contains(call.out[i].info);
   return context;

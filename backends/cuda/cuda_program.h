@@ -16,9 +16,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace sextant {
@@ -29,12 +32,22 @@ struct CudaKernelOfRun {
   std::int32_t first_actor = 0, num_actors = 1;
 };
 
+// What a loader fills and that takes long to bring: copied by the card's copy engine while the step
+// before computes. `host` and `near` are those of turn 0, of CudaProgram::kHostSteps that are
+// `host_stride` and `near_stride` bytes apart.
+struct EarlyCopy {
+  const std::byte* host = nullptr;
+  std::byte* near = nullptr;  // on the device
+  std::int64_t host_stride = 0, near_stride = 0, bytes = 0;
+};
+
 struct CudaRun {
   QueueRole queue = QueueRole::kCompute;
   std::int32_t position = 0;  // among the runs of its queue in one step
   std::vector<CudaKernelOfRun> kernels;
   // In order, where the run communicates; it has no kernels then.
   std::vector<std::unique_ptr<CudaCommunication>> communications;
+  std::vector<EarlyCopy> early;                          // copies_in read what these bring
   std::vector<HostCopyArguments> copies_in, copies_out;  // before and behind the kernels
   std::vector<RunId> after;                              // HostCopiesOfRun
 };
@@ -87,7 +100,10 @@ class CudaProgram {
   void place_communications(RunId id);
   HostCopyArguments copy_arguments(std::int32_t buffer, const CudaContext& device,
                                    bool to_host) const;
+  void find_early();
+  void make_copies(RunId id, const CudaContext& device);
   KernelContext context_of(const ActorCall& call, const Run& run);
+  std::optional<std::int64_t> number_of(const BufferRef& content);
   std::vector<KernelContext> contexts_of_members(const KernelContext& fused);
   void make_kernels_of(RunId id, const CudaKernelTable& table, CudaContext& device);
   std::byte* address(const BufferRef& buffer) const { return arena_ + buffer.offset.value; }
@@ -98,15 +114,20 @@ class CudaProgram {
   OperandResolver resolver_;
   const ChannelsLast channels_last_;
   KernelContexts contexts_;
+  std::map<std::tuple<InstanceId, std::int32_t, std::int32_t>, std::int64_t> content_numbers_;
   const HostCopies copies_;
   const bool host_visible_;
   std::byte* arena_ = nullptr;    // device, or mapped host memory when host-visible
   std::byte* inner_ = nullptr;    // tensors inside fused actors; one such actor acts at a time
   std::byte* host_ = nullptr;     // mapped: the same address on both sides; kHostSteps times
   std::byte* staging_ = nullptr;  // of communications, by queue
+  std::byte* near_ = nullptr;     // of early copies; kHostSteps times
   Bytes staging_size_, communicators_size_;
+  std::map<std::int32_t, Bytes> early_;  // by host buffer: where it is in the memory of one step
+  Bytes near_size_;                      // of one step
   std::vector<CudaRun> runs_;
   std::vector<std::vector<CudaCommunication*>> communications_;
+  std::vector<bool> is_in_company_;   // by run; empty: nothing communicates
   std::vector<bool> is_beside_slow_;  // by run; empty: no communication goes slowly
   int processors_of_slow_ = 0;
   // By run, of each of its communications: staging, and what the exchange wants beside it.

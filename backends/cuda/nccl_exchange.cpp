@@ -1,6 +1,7 @@
 // Communicators, and scripts as NCCL's calls.
 #include "backends/cuda/nccl_exchange.h"
 
+#include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/cuda_check.h"
 #include "core/base/check.h"
 #include "core/graphs/meeting_members.h"
@@ -21,6 +22,7 @@ namespace sextant {
 #ifndef SEXTANT_HAS_NCCL
 
 bool has_nccl() { return false; }
+std::string nccl_version() { return ""; }
 
 struct NcclExchange::Member {};
 NcclExchange::NcclExchange(const PhysicalGraph& graph, bool deterministic)
@@ -47,6 +49,12 @@ Traffic NcclExchange::traffic() const { return {}; }
 #else
 
 bool has_nccl() { return true; }
+
+std::string nccl_version() {
+  int version = 0;
+  SEXTANT_NCCL(ncclGetVersion(&version));
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
 
 namespace {
 

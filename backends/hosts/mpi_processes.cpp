@@ -31,6 +31,9 @@
 #include <utility>
 
 namespace sextant {
+
+bool has_mpi() { return true; }
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -657,6 +660,8 @@ std::shared_ptr<ProcessGroup> join_processes(const Launched& launched,
 #else
 
 namespace sextant {
+
+bool has_mpi() { return false; }
 
 std::shared_ptr<ProcessGroup> join_processes(const Launched& launched, const ProcessOptions&) {
   fail(ErrorCode::kDevice,

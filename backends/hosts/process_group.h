@@ -32,6 +32,9 @@ struct ProcessOptions {
   std::chrono::milliseconds timeout{60'000};
 };
 
+// Whether this build has MPI, without which no processes join.
+bool has_mpi();
+
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;

@@ -42,6 +42,7 @@ constexpr FusedKind kFusedKinds[] = {
     {"layer_norm_grad_add", {{{"layer_norm_grad_input"}, {"add", kAnyInput}}}},
     {"rms_norm_grad_add", {{{"rms_norm_grad_input"}, {"add", kAnyInput}}}},
     {"normalize_relu", {{{"normalize"}, {"relu"}}}},
+    {"relu_grad_normalize_grad_weight", {{{"relu_grad"}, {"normalize_grad_weight", 3}}}},
     {"normalize_grad", {{{"normalize_grad_weight"}, {"normalize_grad_input", 5}}}},
     {"row_max_sum_exp", {{{"row_max"}, {"row_sum_exp", 1}}}},
     {"cast_scale", {{{"cast"}, {"scale"}}}},

@@ -300,6 +300,7 @@ struct CudaLinkBench::State {
       options.device = rank.gpu;
       rank.kernels.clear();
       rank.context = std::make_unique<CudaContext>(options);
+      rank.context->set_in_company(true);
       rank.context->begin_step(0, rank.compute);
       try {
         if (!rank.operands->place(placed)) are_made = false;

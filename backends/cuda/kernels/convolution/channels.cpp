@@ -5,14 +5,18 @@
 
 #include "backends/cuda/cuda_context.h"
 #include "backends/cuda/cuda_kernel.h"
+#include "backends/cuda/kernels/shared/device_table.h"
 #include "backends/cuda/kernels/shared/families.h"
 #include "backends/cuda/kernels/shared/launch.h"
 #include "backends/cuda/kernels/shared/member_calls.h"
 #include "core/operators/reductions/reduced_dims.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <initializer_list>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -142,21 +146,52 @@ std::optional<ChannelStatistics> one_statistic(const KernelContext& call, CudaCo
   return arguments;
 }
 
-// Its share of the mean of all.
+// Moments of what a rank has of a tensor, kept by the pass that makes its mean.
+struct OwnMoments {
+  explicit OwnMoments(std::int64_t channels)
+      : numbers(std::vector<float>(static_cast<std::size_t>(2 * channels))) {}
+  DeviceTable<float> numbers;  // means, then squares about them
+};
+
+// Null where the content has no number, or until its mean is made.
+std::shared_ptr<void>* own_moments(const KernelOperand& x, CudaContext& device) {
+  return x.content ? &device.shared(fmt::format("moments of content {}", *x.content)) : nullptr;
+}
+
+// Its share of the mean of all. Squares cost the pass nothing, and save another one over x.
 Made make_channel_mean(const KernelContext& call, CudaContext& device) {
   std::optional<ChannelStatistics> arguments = one_statistic(call, device);
   if (!arguments) return nullptr;
   arguments->mean = data_of<float>(call.out[0]);
+  if (std::shared_ptr<void>* kept = own_moments(call.in[0], device)) {
+    const std::int64_t channels = arguments->map.channels();
+    if (!*kept) *kept = std::make_shared<OwnMoments>(channels);
+    arguments->own_mean = static_cast<const OwnMoments*>(kept->get())->numbers.rows();
+    arguments->own_squares = arguments->own_mean + channels;
+  }
   arguments->share = static_cast<double>(arguments->map.rows * arguments->map.run) /
                      static_cast<double>(elements_per_statistic(call, call.in[0]));
   return cuda_launch(enqueue_channel_statistics, *arguments);
 }
 
-// x, mean of all -> the sum of squares about it, of what is here.
+// x, mean of all -> the sum of squares about it, of what is here. Kernels are made in the order in
+// which they run.
 Made make_channel_squares(const KernelContext& call, CudaContext& device) {
   if (call.in.size() != 2 || !are_typed(DType::kF32, {&call.in[1]})) return nullptr;
   std::optional<ChannelStatistics> arguments = one_statistic(call, device);
   if (!arguments) return nullptr;
+  if (std::shared_ptr<void>* kept = own_moments(call.in[0], device); kept && *kept) {
+    const auto& moments = *static_cast<const OwnMoments*>(kept->get());
+    const std::int64_t channels = arguments->map.channels();
+    return cuda_launch(
+        enqueue_channel_squares,
+        ChannelSquares{.channels = channels,
+                       .elements = static_cast<double>(arguments->map.rows * arguments->map.run),
+                       .own_mean = moments.numbers.rows(),
+                       .own_squares = moments.numbers.rows() + channels,
+                       .about = data_of<const float>(call.in[1]),
+                       .squares = data_of<float>(call.out[0])});
+  }
   arguments->about = data_of<const float>(call.in[1]);
   arguments->squares = data_of<float>(call.out[0]);
   return cuda_launch(enqueue_channel_statistics, *arguments);
@@ -228,6 +263,26 @@ std::optional<ChannelGradSums> sums_arguments(const KernelContext& call, CudaCon
   return arguments;
 }
 
+// Takes dy of the relu; what masks it, and where the masked dy goes if somebody else wants it.
+bool mask_by(const KernelContext& relu, const KernelOperand& like, ChannelGradSums& sums) {
+  const KernelOperand &activated = relu.in[0], &dy = relu.in[1], &g = relu.out[0];
+  if (activated.local != like.local || dy.local != like.local || g.local != like.local ||
+      !lie_in_packs({&activated, &dy, &g}) || relu.accumulate[0])
+    return false;
+  sums.dy = dy.data;
+  sums.activated = activated.data;
+  sums.g = g.data;
+  return true;
+}
+
+// relu_grad, normalize_grad_weight: where dx waits for the sums of other ranks.
+Made make_relu_grad_weight(const KernelContext& call, CudaContext& device) {
+  MemberCalls members(call);
+  std::optional<ChannelGradSums> sums = sums_arguments(members[1], device);
+  if (!sums || !mask_by(members[0], members[1].in[0], *sums)) return nullptr;
+  return cuda_launch(enqueue_channel_grad_sums, *sums);
+}
+
 Made make_channel_grad_weight(const KernelContext& call, CudaContext& device) {
   const std::optional<ChannelGradSums> arguments = sums_arguments(call, device);
   if (!arguments || call.in[3].local != call.in[0].local || !lie_in_packs({&call.in[3]}))
@@ -291,21 +346,14 @@ Made make_channel_grad(const KernelContext& weights, const KernelContext& input,
   if (!sums || !dx || sums->adds_dgamma || sums->adds_dbeta || sums->dgamma == nullptr ||
       sums->dbeta == nullptr || sums->x != dx->x)
     return nullptr;
-  const KernelOperand& dy = relu == nullptr ? weights.in[3] : relu->in[1];
   const KernelOperand& like = weights.in[0];
-  if (dy.local != like.local || !lie_in_packs({&dy})) return nullptr;
-  sums->dy = dx->dy = dy.data;
-  if (relu != nullptr) {
-    const KernelOperand &activated = relu->in[0], &g = relu->out[0];
-    if (activated.local != like.local || g.local != like.local || !lie_in_packs({&activated, &g}) ||
-        relu->accumulate[0])
-      return nullptr;
-    sums->activated = dx->activated = activated.data;
-    sums->g = g.data;
-    if (g.data != nullptr) {
-      dx->dy = g.data;
-      dx->activated = nullptr;
-    }
+  if (relu == nullptr) {
+    if (weights.in[3].local != like.local || !lie_in_packs({&weights.in[3]})) return nullptr;
+    sums->dy = dx->dy = weights.in[3].data;
+  } else {
+    if (!mask_by(*relu, like, *sums)) return nullptr;
+    dx->dy = sums->g != nullptr ? sums->g : sums->dy;
+    dx->activated = sums->g != nullptr ? nullptr : sums->activated;
   }
   return std::make_unique<ChannelGrad>(*sums, *dx);
 }
@@ -333,6 +381,7 @@ void add_cuda_channels(CudaKernelTable& table) {
   table.add("normalize_add_relu", make_norm_add_relu, kTakes);
   table.add("normalize_grad", make_norm_grad, kTakes);
   table.add("relu_grad_normalize_grad", make_relu_norm_grad, kTakes);
+  table.add("relu_grad_normalize_grad_weight", make_relu_grad_weight, kTakes);
 }
 
 }  // namespace sextant

@@ -230,16 +230,31 @@ __device__ __forceinline__ void put_one(float* to, std::int64_t at, float value)
   if (to != nullptr) to[at] = value;
 }
 
+// Of so many elements, from those about their mean.
+__device__ __forceinline__ float squares_about(float squares, float mean, float about,
+                                               float elements) {
+  const float distance = mean - about;
+  return squares + elements * distance * distance;
+}
+
+__global__ void __launch_bounds__(kThreads) move_squares(const ChannelSquares a) {
+  const std::int64_t channel = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (channel < a.channels)
+    a.squares[channel] = squares_about(a.own_squares[channel], a.own_mean[channel],
+                                       a.about[channel], static_cast<float>(a.elements));
+}
+
 __global__ void __launch_bounds__(kThreads)
     finish_moments(const __grid_constant__ ChannelStatistics a, std::int64_t pack) {
   const std::int64_t channel = blockIdx.x;
   const Part sum = whole_of<true>(a.map, pack, channel, static_cast<const float2*>(a.partial));
   if (threadIdx.x != 0) return;
+  put_one(a.own_mean, channel, sum.first);
+  put_one(a.own_squares, channel, sum.second);
   float squares = sum.second;
-  if (a.about != nullptr) {
-    const float distance = sum.first - a.about[channel];
-    squares += static_cast<float>(a.map.rows * a.map.run) * distance * distance;
-  }
+  if (a.about != nullptr)
+    squares = squares_about(sum.second, sum.first, a.about[channel],
+                            static_cast<float>(a.map.rows * a.map.run));
   const float variance = squares * static_cast<float>(a.scale);
   const float shifted = variance + static_cast<float>(a.epsilon);
   put_one(a.mean, channel, sum.first * static_cast<float>(a.share));
@@ -390,6 +405,12 @@ cudaError_t enqueue_channel_statistics(const ChannelStatistics& arguments, cudaS
                                                                                Pack<T>::kSize);
     return cudaGetLastError();
   });
+}
+
+cudaError_t enqueue_channel_squares(const ChannelSquares& arguments, cudaStream_t stream) {
+  move_squares<<<blocks_for(arguments.channels, kThreads, kGridLimit), kThreads, 0, stream>>>(
+      arguments);
+  return cudaGetLastError();
 }
 
 cudaError_t enqueue_channel_norm(const ChannelNorm& arguments, cudaStream_t stream) {

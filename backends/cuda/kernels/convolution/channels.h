@@ -36,6 +36,8 @@ struct ChannelStatistics {
   DType dtype = DType::kF32;
   const void* x = nullptr;
   float *mean = nullptr, *squares = nullptr;  // squares of x - mean, summed
+  // Of what is here alone, for ChannelSquares.
+  float *own_mean = nullptr, *own_squares = nullptr;
   double share = 1;              // of all ranks' elements, those that are here: `mean` is times it
   const float* about = nullptr;  // instead of this rank's mean, squares are of x - about
   float* variance = nullptr;     // squares x scale
@@ -44,6 +46,15 @@ struct ChannelStatistics {
   void* partial = nullptr;  // ChannelMap::partial_bytes
 };
 cudaError_t enqueue_channel_statistics(const ChannelStatistics& arguments, cudaStream_t stream);
+
+// Squares of x - about, summed, from those about the mean of so many elements.
+struct ChannelSquares {
+  std::int64_t channels = 0;
+  double elements = 0;  // of each channel
+  const float *own_mean = nullptr, *own_squares = nullptr, *about = nullptr;
+  float* squares = nullptr;
+};
+cudaError_t enqueue_channel_squares(const ChannelSquares& arguments, cudaStream_t stream);
 
 // y = (x - mean) rstd gamma + beta + other, or the larger of that and 0.
 struct ChannelNorm {

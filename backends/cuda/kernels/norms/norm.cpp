@@ -22,11 +22,12 @@ void set_rows(Arguments& arguments, const TensorType& x) {
 }
 
 // x, gamma[, beta] -> y[, mean], rstd.
-NormArguments norm_arguments(const KernelContext& call) {
+NormArguments norm_arguments(const KernelContext& call, const CudaContext& device) {
   NormArguments arguments;
   set_rows(arguments, call.in[0].local);
   arguments.is_centred = call.in.size() == 3;
   arguments.epsilon = call.attributes().real("epsilon");
+  arguments.in_company = device.in_company();
   arguments.x = call.in[0].data;
   arguments.gamma = call.in[1].data;
   arguments.y = call.out[0].data;
@@ -41,13 +42,14 @@ NormArguments norm_arguments(const KernelContext& call) {
   return arguments;
 }
 
-std::unique_ptr<CudaKernel> make_norm(const KernelContext& call, CudaContext& /*device*/) {
-  return cuda_launch(enqueue_norm, norm_arguments(call));
+std::unique_ptr<CudaKernel> make_norm(const KernelContext& call, CudaContext& device) {
+  return cuda_launch(enqueue_norm, norm_arguments(call, device));
 }
 
 // x, gamma[, mean], rstd, dy -> dx.
-NormGradInputArguments grad_input_arguments(const KernelContext& call) {
+NormGradInputArguments grad_input_arguments(const KernelContext& call, const CudaContext& device) {
   NormGradInputArguments arguments;
+  arguments.in_company = device.in_company();
   set_rows(arguments, call.in[0].local);
   arguments.is_centred = call.in.size() == 5;
   arguments.x = call.in[0].data;
@@ -60,9 +62,8 @@ NormGradInputArguments grad_input_arguments(const KernelContext& call) {
   return arguments;
 }
 
-std::unique_ptr<CudaKernel> make_norm_grad_input(const KernelContext& call,
-                                                 CudaContext& /*device*/) {
-  return cuda_launch(enqueue_norm_grad_input, grad_input_arguments(call));
+std::unique_ptr<CudaKernel> make_norm_grad_input(const KernelContext& call, CudaContext& device) {
+  return cuda_launch(enqueue_norm_grad_input, grad_input_arguments(call, device));
 }
 
 // x[, mean], rstd, dy -> dgamma[, dbeta].
@@ -88,20 +89,20 @@ std::unique_ptr<CudaKernel> make_norm_grad_weight(const KernelContext& call, Cud
 }
 
 // add, then a norm of the sum.
-std::unique_ptr<CudaKernel> make_add_norm(const KernelContext& call, CudaContext& /*device*/) {
+std::unique_ptr<CudaKernel> make_add_norm(const KernelContext& call, CudaContext& device) {
   MemberCalls members(call);
   KernelContext &add = members[0], &norm = members[1];
   const bool stretches = add.in[0].local != add.in[1].local;
   if (stretches || norm.out[0].local != add.in[0].local || add.accumulate[0]) return nullptr;
   norm.in[0] = add.in[0];
-  NormArguments arguments = norm_arguments(norm);
+  NormArguments arguments = norm_arguments(norm, device);
   arguments.other = add.in[1].data;
   arguments.sum = add.out[0].data;
   return cuda_launch(enqueue_norm, arguments);
 }
 
 // A norm's gradient for its input, then an addition.
-std::unique_ptr<CudaKernel> make_grad_add(const KernelContext& call, CudaContext& /*device*/) {
+std::unique_ptr<CudaKernel> make_grad_add(const KernelContext& call, CudaContext& device) {
   MemberCalls members(call);
   const KernelContext &norm = members[0], &add = members[1];
   const KernelOperand& other = add.in[add.in[0].data == nullptr ? 1 : 0];
@@ -109,7 +110,7 @@ std::unique_ptr<CudaKernel> make_grad_add(const KernelContext& call, CudaContext
   if (wants_dx || other.data == nullptr || other.local != norm.in[0].local ||
       add.out[0].local != norm.in[0].local)
     return nullptr;
-  NormGradInputArguments arguments = grad_input_arguments(norm);
+  NormGradInputArguments arguments = grad_input_arguments(norm, device);
   arguments.other = other.data;
   arguments.dx = add.out[0].data;
   arguments.adds_dx = add.accumulate[0];

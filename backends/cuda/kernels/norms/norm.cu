@@ -224,7 +224,7 @@ __global__ void __launch_bounds__(kPassThreads) norm_in_passes(NormArguments a) 
 
 template <typename T, typename Shape, bool kAdds>
 void start(const NormArguments& a, cudaStream_t stream) {
-  const unsigned blocks = Shape::blocks(a.rows);
+  const unsigned blocks = Shape::blocks(a.rows, a.in_company);
   if (a.is_centred)
     norm_in_registers<T, Shape, true, kAdds><<<blocks, Shape::kBlock, 0, stream>>>(a);
   else

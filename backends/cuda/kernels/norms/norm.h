@@ -22,6 +22,7 @@ struct NormArguments {
   bool adds_y = false, adds_mean = false, adds_rstd = false;  // out += instead of out =
   double epsilon = 0;
   std::int64_t rows = 0, length = 0;
+  bool in_company = false;  // a collective may have some of the card's processors
 };
 cudaError_t enqueue_norm(const NormArguments& arguments, cudaStream_t stream);
 
@@ -34,6 +35,7 @@ struct NormGradInputArguments {
   void* dx = nullptr;
   bool adds_dx = false;
   std::int64_t rows = 0, length = 0;
+  bool in_company = false;
 };
 cudaError_t enqueue_norm_grad_input(const NormGradInputArguments& arguments, cudaStream_t stream);
 

@@ -160,7 +160,7 @@ template <typename T>
 bool start_in_registers(const NormGradInputArguments& a, cudaStream_t stream) {
   if (a.adds_dx || !has_packs<T>(a.length, {a.x, a.dy, a.gamma, a.other, a.dx})) return false;
   return with_row_shape(a.length / Pack<T>::kSize, [&]<typename Shape>() {
-    const unsigned blocks = Shape::blocks(a.rows);
+    const unsigned blocks = Shape::blocks(a.rows, a.in_company);
     if (a.is_centred)
       grad_input_in_registers<T, Shape, true><<<blocks, Shape::kBlock, 0, stream>>>(a);
     else

@@ -26,11 +26,14 @@ struct RowShape {
   static constexpr bool kHoldsNext = kHolds != Holds::kRow;
   static constexpr bool kHoldsAll = kHolds == Holds::kAll;
 
-  // One wave, in which all groups have as many rows, or one fewer.
-  static unsigned blocks(std::int64_t rows) {
+  // One wave, in which all groups have as many rows, or one fewer. In company several, of blocks
+  // that have as many rows fewer: those that find no processor free wait for a part of the time.
+  static unsigned blocks(std::int64_t rows, bool in_company) {
+    constexpr std::int64_t kWavesInCompany = 3;
     if (!kHoldsNext) return row_blocks(rows, kRows);
     const std::int64_t at_once = kProcessors * kBlocks * kRows;
-    const std::int64_t turns = (rows + at_once - 1) / at_once;
+    std::int64_t turns = (rows + at_once - 1) / at_once;
+    if (in_company) turns = (turns + kWavesInCompany - 1) / kWavesInCompany;
     return row_blocks((rows + turns - 1) / turns, kRows);
   }
 };
