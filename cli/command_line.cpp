@@ -80,7 +80,7 @@ CLI::Option& add_value(CLI::App& app, const Option& option, Value& value) {
     return *app.add_flag(option.names, value, option.text);
   } else {
     CLI::Option& added = *app.add_option(option.names, value, text_with_default(option));
-    if (option.required) added.required();
+    if (option.required && option.key().empty()) added.required();  // others: require_given
     if (!option.choices.empty()) added.check(CLI::IsMember(option.choices));
     if constexpr (std::is_same_v<Value, std::vector<std::string>>) added.allow_extra_args(false);
     constexpr bool is_unsigned = std::is_same_v<Value, std::uint64_t>;
@@ -99,7 +99,8 @@ bool is_shown(const Verb& verb, const std::string& key) {
 
 std::string common_help(const std::vector<Option>& options) {
   std::string text =
-      "Options of all verbs, and SEXTANT_NAME in the environment for --name of any:\n";
+      "Options of all verbs; SEXTANT_NAME in the environment stands for --name of any, but for "
+      "--set,\n--print-config and --overwrite:\n";
   for (const Option& option : options)
     text += fmt::format("  {:<16}{}\n", option.names, option.text);
   return text;
@@ -168,6 +169,13 @@ void require_values(const CLI::App& app) {
 std::string config_file(const CommonOptions& common) {
   const char* named = std::getenv("SEXTANT_CONFIG");
   return common.config.empty() && named != nullptr ? named : common.config;
+}
+
+// Options that have to come from somewhere.
+void require_given(const Verb& verb) {
+  for (const Option& option : verb.options)
+    require(!option.required || option.key().empty() || !values_of(option.target).empty(),
+            ErrorCode::kUsage, "--{} is required", option.key());
 }
 
 std::string command_line_name(const Option& option) {
@@ -263,26 +271,51 @@ const Verb* CommandLine::parse(int argc, char** argv) {
   require_values(parser_->app);
   CLI::App& typed = parser_->parsed();
   const Verb& verb = *parser_->verb_of.at(&typed);
-  const Settings settings(verbs_, verb, config_file(common_), common_.set);
-  std::vector<NamedValue> found;
-  for (const Option& option : verb.options) {
-    if (typed.get_option(command_line_name(option))->count() > 0) {
-      found.push_back({option.key(), {}, "command line"});
-    } else if (std::optional<FoundValue> value = settings.find(option)) {
-      found.push_back({option.key(), std::move(value->values), std::move(value->place)});
-    }
-  }
-  add_found(found, argc, argv);
-  note_values(verb, found);
+  note_values(verb, add_found(verb, typed, argc, argv));
+  require_given(verb);
   return &verb;
 }
 
-// Values from elsewhere go behind the words of the verb.
-void CommandLine::add_found(const std::vector<NamedValue>& found, int argc, char** argv) {
+// What a plan file in a model's place says itself is left to it, but where it was typed.
+bool CommandLine::is_left_to_plan(const Verb& verb, const Option& option) const {
+  if (!option.describes_job) return false;
+  const auto named = std::find_if(verb.options.begin(), verb.options.end(),
+                                  [](const Option& one) { return one.key().empty(); });
+  const std::vector<std::string> values = values_of(named->target);
+  return !values.empty() && is_plan_file(values.front());
+}
+
+// Values from elsewhere go behind the words of the verb, one option at a time, so that it is known
+// whose value is not understood.
+std::map<std::string, std::string> CommandLine::add_found(const Verb& verb, CLI::App& typed,
+                                                          int argc, char** argv) {
+  const std::string config = config_file(common_);
+  std::map<std::string, std::string> places;
+  const Settings settings(verbs_, verb, config, common_.set);
+  if (!config.empty())
+    places["config"] = config == common_.config ? kCommandLinePlace : "SEXTANT_CONFIG";
   std::vector<std::string> added;
-  for (const NamedValue& one : found)
-    for (const std::string& value : one.values) added.push_back("--" + one.key + "=" + value);
-  if (added.empty()) return;
+  std::vector<std::pair<const Option*, FoundValue>> found;
+  for (const Option& option : verb.options) {
+    if (typed.get_option(command_line_name(option))->count() > 0) {
+      places[option.key()] = kCommandLinePlace;
+    } else if (std::optional<FoundValue> value = settings.find(option)) {
+      if (!is_left_to_plan(verb, option))
+        found.emplace_back(&option, std::move(*value));
+      else
+        notes_.push_back(fmt::format("{} has no effect: the plan has its own", value->place));
+    }
+  }
+  for (const auto& [option, value] : found) {
+    for (const std::string& text : value.values) added.push_back("--" + option->key() + "=" + text);
+    places[option->key()] = value.place;
+    parse_with(added, value, argc, argv);
+  }
+  return places;
+}
+
+void CommandLine::parse_with(std::vector<std::string> added, const FoundValue& last, int argc,
+                             char** argv) {
   std::vector<char*> all(argv, argv + argc);
   const int words = typed_verb(parser_->app, argc, argv).words;
   std::vector<char*> texts;
@@ -291,23 +324,19 @@ void CommandLine::add_found(const std::vector<NamedValue>& found, int argc, char
   try {
     parser_->parse(static_cast<int>(all.size()), all.data());
   } catch (const Error& error) {
-    for (const NamedValue& one : found)
-      if (!one.values.empty() &&
-          std::string_view(error.what()).find("--" + one.key) != std::string_view::npos)
-        throw Error(ErrorCode::kUsage, fmt::format("{}: {}", one.place, error.what()),
-                    {"-h shows what is understood"});
-    throw;
+    throw Error(last.refused_as, Place{last.place}, error.message(), error.hints());
   }
 }
 
-void CommandLine::note_values(const Verb& verb, const std::vector<NamedValue>& found) {
+void CommandLine::note_values(const Verb& verb, const std::map<std::string, std::string>& places) {
   for (const Option& option : verb.options) {
     const std::string key = option.key();
     if (key.empty()) continue;
-    const auto known = std::find_if(found.begin(), found.end(),
-                                    [&](const NamedValue& one) { return one.key == key; });
-    values_.push_back({key, values_of(option.target),
-                       known == found.end() ? std::string(kDefaultPlace) : known->place});
+    const auto known = places.find(key);
+    const bool is_config = key == "config" && known != places.end();
+    values_.push_back(
+        {key, is_config ? std::vector<std::string>{config_file(common_)} : values_of(option.target),
+         known == places.end() ? std::string(kDefaultPlace) : known->second});
   }
 }
 

@@ -3,16 +3,24 @@
 
 #include "cli/verb.h"
 
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+namespace CLI {
+class App;
+}
+
 namespace sextant {
 
-inline constexpr std::string_view kDefaultPlace = "default";
+struct FoundValue;  // cli/settings.h
 
-// A value of an option and where it comes from: kDefaultPlace, "command line", or a place of
+inline constexpr std::string_view kDefaultPlace = "default";
+inline constexpr const char* kCommandLinePlace = "command line";
+
+// A value of an option and where it comes from: kDefaultPlace, kCommandLinePlace, or a place of
 // cli/settings.h.
 struct NamedValue {
   std::string key;
@@ -33,15 +41,22 @@ class CommandLine {
   // By option of that verb.
   const std::vector<NamedValue>& values() const { return values_; }
 
+  // What of these a user should know.
+  const std::vector<std::string>& notes() const { return notes_; }
+
  private:
   struct Parser;
-  void add_found(const std::vector<NamedValue>& found, int argc, char** argv);
-  void note_values(const Verb& verb, const std::vector<NamedValue>& found);
+  bool is_left_to_plan(const Verb& verb, const Option& option) const;
+  std::map<std::string, std::string> add_found(const Verb& verb, CLI::App& typed, int argc,
+                                               char** argv);
+  void parse_with(std::vector<std::string> added, const FoundValue& last, int argc, char** argv);
+  void note_values(const Verb& verb, const std::map<std::string, std::string>& places);
 
   std::vector<Verb> verbs_;
   const CommonOptions& common_;
   std::unique_ptr<Parser> parser_;
   std::vector<NamedValue> values_;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace sextant

@@ -18,8 +18,15 @@ using Json = nlohmann::ordered_json;
 Json value_json(const Option& option, const NamedValue& value) {
   if (std::holds_alternative<std::vector<std::string>*>(option.target)) return value.values;
   if (value.values.empty()) return nullptr;
-  if (std::holds_alternative<bool*>(option.target)) return value.values.front() == "true";
-  return value.values.front();
+  const std::string& text = value.values.front();
+  if (std::holds_alternative<bool*>(option.target)) return text == "true";
+  const bool is_text = std::holds_alternative<std::string*>(option.target);
+  return is_text ? Json(text) : Json::parse(text);
+}
+
+// How a verb speaks is no part of what it does.
+bool is_kept(const std::string& key) {
+  return is_settable(key) && key != "json" && key != "quiet" && key != "dry-run";
 }
 
 // {"cluster": {"bench": values}} of the verb `cluster bench`.
@@ -38,12 +45,15 @@ void say_settings(const Verb& verb, std::span<const NamedValue> values, Console&
     const auto value = std::find_if(values.begin(), values.end(), [&](const NamedValue& one) {
       return !one.key.empty() && one.key == option.key();
     });
-    if (value == values.end() || !is_settable(value->key)) continue;
+    const bool is_shown =
+        value != values.end() &&
+        (is_settable(value->key) || value->key == "config" || value->key == "overwrite");
+    if (!is_shown) continue;
     const Json json = value_json(option, *value);
     const std::string text = fmt::format("{}", fmt::join(value->values, ", "));
     table.add({value->key, text.empty() ? "-" : text, value->place});
     all.push_back({{"option", value->key}, {"value", json}, {"from", value->place}});
-    if (value->place != kDefaultPlace) config[value->key] = json;
+    if (value->place != kDefaultPlace && is_kept(value->key)) config[value->key] = json;
   }
   for (const std::string& line : table.lines()) console.say(line);
   Json file = {{"schema", kConfigSchema}};

@@ -9,7 +9,10 @@
 
 #include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
+#include <string>
+#include <string_view>
 
 namespace {
 
@@ -35,6 +38,12 @@ void say_unused(const Verb& verb, const CommonOptions& common, const Console& co
     console.note("--dry-run had no effect, nothing is changed here");
 }
 
+// A document is owed before options are understood.
+bool wants_json() {
+  const char* json = std::getenv("SEXTANT_JSON");
+  return json != nullptr && (std::string_view(json) == "true" || std::string_view(json) == "1");
+}
+
 void set_threads(const CommonOptions& common) {
   require(common.threads >= 0, ErrorCode::kUsage, "--threads {}: 1 or more, or 0 for one per core",
           common.threads);
@@ -54,6 +63,8 @@ int act(const Verb& verb, const CommandLine& line, const CommonOptions& common) 
   Console console(common);
   try {
     set_threads(common);
+    if (!common.print_config && is_first_process())
+      for (const std::string& note : line.notes()) console.note(note);
     if (common.print_config) {
       say_settings(verb, line.values(), console);
     } else {
@@ -78,8 +89,9 @@ int run(int argc, char** argv) {
   try {
     verb = line.parse(argc, argv);
   } catch (const Error& error) {
-    if (!is_first_process()) return static_cast<int>(error.code());  // the first says it
-    return report_error(error, common.json);
+    // What was typed is wrong in all processes; files and variables may be in one alone.
+    if (!is_first_process() && error.place().empty()) return static_cast<int>(error.code());
+    return report_error(error, common.json || wants_json());
   }
   const bool is_left_to_the_first =
       verb != nullptr && !is_first_process() && (!verb->shares_processes || common.print_config);

@@ -56,6 +56,7 @@ std::vector<Option> job_options(JobArguments& job, bool with_strategy) {
     options.push_back({"--strategy", &job.strategy,
                        "\"dp=2 tp=4 pp=2 micro_batch=1 schedule=1f1b zero=1\"; all settings: "
                        "sextant strategy show"});
+  for (Option& option : options) option.describes_job = with_strategy && !option.key().empty();
   return options;
 }
 

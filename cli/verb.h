@@ -25,10 +25,12 @@ struct Option {
   std::string text;  // one line
   bool required = false;
   std::vector<std::string> choices = {};  // what the value may be; empty: anything
+  bool describes_job = false;             // a plan file in the model's place says it itself
 
   // Its name in configuration files, "cluster"; nothing of a place.
   std::string key() const;
-  // "SEXTANT_GLOBAL_BATCH" of --global-batch; nothing of a place.
+  // "SEXTANT_GLOBAL_BATCH" of --global-batch, where the environment may give it
+  // (cli/settings.h); nothing of a place.
   std::string environment_name() const;
 };
 

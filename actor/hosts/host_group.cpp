@@ -23,24 +23,24 @@ std::string host_text(std::span<const std::byte> bytes) {
 
 namespace {
 
-// Code, message and hints, each ended by a zero; nothing: no error.
+// Code, place, message and hints, each ended by a zero; nothing: no error.
 HostBytes to_bytes(const std::optional<Error>& error) {
   if (!error) return {};
   std::string text(1, static_cast<char>(error->code()));
-  text += error->what();
+  text += error->place() + '\0' + error->message();
   for (const std::string& hint : error->hints()) text += '\0' + hint;
   return host_bytes(text);
 }
 
 Error to_error(std::span<const std::byte> bytes) {
   const auto code = static_cast<ErrorCode>(bytes.front());
-  std::vector<std::string> parts(1);
+  std::vector<std::string> parts(1);  // place, message, hints
   for (const char letter : host_text(bytes.subspan(1)))
     if (letter == '\0')
       parts.emplace_back();
     else
       parts.back().push_back(letter);
-  return {code, parts.front(), {parts.begin() + 1, parts.end()}};
+  return {code, Place{parts.at(0)}, parts.at(1), {parts.begin() + 2, parts.end()}};
 }
 
 }  // namespace

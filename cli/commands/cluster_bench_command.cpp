@@ -315,7 +315,7 @@ void bench_cuda(const ClusterBenchArguments& arguments, const CommonOptions& com
   Cluster measured = bench_kernels(arguments, options, base, console);
   std::optional<LinkMeasurement> links;
   if (gpus.size() > 1 && nccl_version_text().empty())
-    console.say("links are not measured: this build has no NCCL");
+    console.note("links are not measured: this build has no NCCL");
   else if (gpus.size() > 1) {
     // Kernels took minutes: they are kept whatever becomes of the links.
     write_file_whole(path, to_json_text(measured));

@@ -1,4 +1,5 @@
 // `sextant cluster detect`: what the driver and NCCL say of this machine, as a cluster file.
+#include "cli/dry_run.h"
 #include "cli/machine_gpus.h"
 #include "cli/sections/imported_section.h"
 #include "cli/verb.h"
@@ -100,6 +101,9 @@ void run_cluster_detect(const ClusterDetectArguments& arguments, const CommonOpt
                                " cannot read each other's memory: --collectives local fails");
   for (const std::string& message : validate(cluster))
     fail(ErrorCode::kDevice, "{}: {}", imported.format, message);
+  if (common.dry_run)
+    return say_dry_run("cluster_detect", fmt::format("describe {}", counted(gpus.size(), "GPU")),
+                       {arguments.output}, console);
   write_imported(
       imported,
       fmt::format("{} x {}, {} each, driver {}; links by {}", gpus.size(), gpus.front().name,
@@ -119,20 +123,21 @@ void run_cluster_detect(const ClusterDetectArguments& arguments, const CommonOpt
 Verb cluster_detect_verb() {
   const auto arguments = std::make_shared<ClusterDetectArguments>();
   ClusterDetectArguments& a = *arguments;
-  return {.path = "cluster detect",
-          .text = "This machine's GPUs and links as a cluster file, nothing measured",
-          .examples =
-              "Examples:\n  sextant cluster detect -o here.json\n"
-              "  sextant cluster detect --base hgx-h200 -o here.json",
-          .options =
-              {
-                  {"--base", &a.base,
-                   "cluster with the figures of the GPUs (default: known by their names)"},
-                  {"-o,--output", &a.output, "cluster file to write (default: print it)"},
-              },
-          .action = [arguments](const CommonOptions& common, Console& console) {
-            run_cluster_detect(*arguments, common, console);
-          }};
+  return {
+      .path = "cluster detect",
+      .text = "This machine's GPUs and links as a cluster file, nothing measured",
+      .examples =
+          "Examples:\n  sextant cluster detect -o here.json\n"
+          "  sextant cluster detect --base hgx-h200 -o here.json",
+      .options =
+          {
+              {"--base", &a.base,
+               "cluster with the figures of the GPUs (default: known by their names)"},
+              {"-o,--output", &a.output, "cluster file to write (default: print it)"},
+          },
+      .action = [arguments](const CommonOptions& common,
+                            Console& console) { run_cluster_detect(*arguments, common, console); },
+      .has_dry_run = true};
 }
 
 }  // namespace sextant

@@ -1,4 +1,5 @@
 // `sextant cluster import`: files of other programs as cluster files.
+#include "cli/dry_run.h"
 #include "cli/sections/imported_section.h"
 #include "cli/verb.h"
 #include "cli/verbs.h"
@@ -44,6 +45,10 @@ void run_cluster_import(const ClusterImportArguments& arguments, const CommonOpt
       import_cluster(read_text_file(arguments.file), arguments.file, base ? &*base : nullptr);
   imported.cluster = with_nodes(imported.cluster, arguments.nodes, arguments.file);
   const Cluster& cluster = imported.cluster;
+  if (common.dry_run)
+    return say_dry_run("cluster_import",
+                       fmt::format("read {} as {}", arguments.file, imported.format),
+                       {arguments.output}, console);
   write_imported(imported,
                  fmt::format("{}: {}, {} x {} {}", arguments.file, imported.format, cluster.nodes,
                              cluster.devices_per_node, cluster.device.name),
@@ -76,9 +81,9 @@ Verb cluster_import_verb() {
               {"--nodes", &a.nodes, "so many nodes of that kind"},
               {"-o,--output", &a.output, "cluster file to write (default: print it)"},
           },
-      .action = [arguments](const CommonOptions& common, Console& console) {
-        run_cluster_import(*arguments, common, console);
-      }};
+      .action = [arguments](const CommonOptions& common,
+                            Console& console) { run_cluster_import(*arguments, common, console); },
+      .has_dry_run = true};
 }
 
 }  // namespace sextant

@@ -1,5 +1,6 @@
 // `sextant explain`: the communication a plan needs, each with its two sides and its cost; single
 // operators and tensors; and what another choice would have cost.
+#include "cli/dry_run.h"
 #include "cli/runs/run_record.h"
 #include "cli/sections/plan_notes.h"
 #include "cli/verb.h"
@@ -276,7 +277,7 @@ void explain_why_not(const PlannedJob& planned, const std::string& constraint, C
       {"terms", terms}};
 }
 
-void run_explain(const ExplainArguments& arguments, const CommonOptions&, Console& console) {
+void run_explain(const ExplainArguments& arguments, const CommonOptions& common, Console& console) {
   require_different_files({{"the plan", arguments.job.plan_or_model},
                            {"--cluster", arguments.job.cluster},
                            {"--graphviz", arguments.graphviz}});
@@ -284,15 +285,24 @@ void run_explain(const ExplainArguments& arguments, const CommonOptions&, Consol
   const PlannedJob planned = load_planned_job(arguments.job);
   Json body = {{"strategy", to_string(planned.plan.strategy)}};
   if (arguments.dump == "staged") {
-    console.say(to_text(staged_graph(planned)));
+    const std::string dump = to_text(staged_graph(planned));
+    console.say(dump);
+    body["dump"] = dump;
     return console.document("explain", body);
   }
   require(arguments.dump.empty(), ErrorCode::kUsage, "--dump '{}' is not staged", arguments.dump);
+  if (common.dry_run)
+    return say_dry_run(
+        "explain",
+        fmt::format("explain {} on {}", to_string(planned.plan.strategy), planned.job.cluster.name),
+        {arguments.graphviz}, console);
   say_wrapped(fmt::format("{} on {}: {}", name_of(planned.job.model), planned.job.cluster.name,
                           to_string(planned.plan.strategy)),
               console);
   const RankUse use = rank_use(planned.plan.strategy, planned.job.cluster);
-  for (const std::string& note : plan_notes(planned, use)) say_wrapped("note: " + note, console);
+  const std::vector<std::string> notes = plan_notes(planned, use);
+  for (const std::string& note : notes) say_wrapped("note: " + note, console);
+  body["notes"] = notes;
   body["assumptions"] = planned.plan.assumptions;
   const StagedGraph graph = staged_graph(planned);
   if (!arguments.name.empty()) explain_name(graph, arguments.name, console, body);
@@ -327,9 +337,9 @@ Verb explain_verb() {
                          {"--graphviz", &a.graphviz,
                           "write the staged graph for `dot`: stages as clusters, boxing marked"},
                      }),
-          .action = [arguments](const CommonOptions& common, Console& console) {
-            run_explain(*arguments, common, console);
-          }};
+          .action = [arguments](const CommonOptions& common,
+                                Console& console) { run_explain(*arguments, common, console); },
+          .has_dry_run = true};
 }
 
 }  // namespace sextant

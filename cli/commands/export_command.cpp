@@ -42,7 +42,10 @@ void run_export(const ExportArguments& arguments, const CommonOptions& common, C
   const Plan& plan = planned.plan;
   if (common.dry_run) {
     std::vector<std::string> files = {"weights.safetensors"};
-    if (!arguments.data.empty()) files.emplace_back("samples.safetensors");
+    if (!arguments.data.empty()) {
+      TokenData::from_path(arguments.data);  // readable
+      files.emplace_back("samples.safetensors");
+    }
     return say_dry_run("export", fmt::format("export {}", name_of(planned.job.model)),
                        in_results(common, files), console);
   }

@@ -1,4 +1,5 @@
 // `sextant simulate PLAN --replay FILE`: a recorded run on the virtual clock.
+#include "cli/dry_run.h"
 #include "cli/sections/picture_section.h"
 #include "cli/verbs.h"
 #include "cli/workflow.h"
@@ -108,7 +109,7 @@ Json document_of(const Replayed& all, const Recording& recording) {
 
 }  // namespace
 
-void run_replay(const SimulateArguments& arguments, const CommonOptions&, Console& console) {
+void run_replay(const SimulateArguments& arguments, const CommonOptions& common, Console& console) {
   require_plain(arguments);
   require_different_files({{"the plan", arguments.job.plan_or_model},
                            {"--cluster", arguments.job.cluster},
@@ -119,8 +120,11 @@ void run_replay(const SimulateArguments& arguments, const CommonOptions&, Consol
   const Recording recording =
       recording_from_text(read_text_file(arguments.replay), arguments.replay);
   const ExpandedGraph expanded = expanded_graph(planned, recording.header.room);
-  require_recorded_plan(recording.header, expanded.graph, arguments.replay);
-  const Replayed all = replayed(planned, expanded.graph, recording);
+  require_recorded_plan(recording.header, expanded.graph(), arguments.replay);
+  if (common.dry_run)
+    return say_dry_run("simulate", fmt::format("repeat the run of {}", arguments.replay),
+                       {arguments.trace, arguments.timeline}, console);
+  const Replayed all = replayed(planned, expanded.graph(), recording);
   // Before anything is said: a file that cannot be written is an error.
   if (!arguments.trace.empty() || !arguments.timeline.empty())
     write_pictures({arguments.trace, arguments.timeline, {"recorded, not simulated"}}, planned,

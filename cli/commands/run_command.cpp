@@ -385,7 +385,7 @@ std::unique_ptr<RunDevices> prepared_devices(const RunSetup& setup, bool profile
   setup.processes.together([&] {
     devices =
         make_run_devices(setup.graph, setup.arguments, setup.common.seed, profile,
-                         {.notice = [&console](const std::string& text) { console.say(text); },
+                         {.notice = [&console](const std::string& text) { console.note(text); },
                           .give_up = [json = setup.common.json](
                                          const std::string& reason) { end_failed(reason, json); }},
                          setup.processes);
@@ -511,10 +511,11 @@ std::vector<CommonFact> common_facts(const PlannedJob& planned, const RunArgumen
       a.steps, common.seed, a.queues.empty() ? kDefaultQueues : a.queues,
       a.kernels.empty() ? kDefaultKernels : a.kernels, a.profile, a.timeout_s,
       planned.job.optimizer.learning_rate, a.record.empty() ? "" : " --record");
+  const std::string dry = common.dry_run ? " --dry-run" : "";
   return {{"build", build_hash(), ErrorCode::kDevice},
           {"plan", text_hash(to_json_text(planned.plan))},
           {"model", planned.plan.model_hash},
-          {"options", options, ErrorCode::kUsage}};
+          {"options", options + dry, ErrorCode::kUsage}};
 }
 
 std::string data_hash(const std::optional<TokenData>& data) {

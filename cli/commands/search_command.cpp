@@ -17,6 +17,7 @@
 #include "core/text/quantity_text.h"
 #include "search/search/memory_help.h"
 #include "search/words/plan_words.h"
+#include "search/space/space.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -316,6 +317,7 @@ void say_dry_search(const Job& job, const SearchArguments& arguments, const Comm
                     Console& console) {
   memory_of(arguments);
   limits_of(arguments, console);
+  StrategyFilter(arguments.fixed, arguments.forbidden);
   say_dry_run("search",
               fmt::format("search {} on {} with a global batch of {}", name_of(job.model),
                           counted(job.cluster.num_devices(), "device"), job.global_batch),
@@ -345,10 +347,10 @@ void say_searched(const Job& job, const SearchArguments& arguments, const Common
 }
 
 // All that a process compiles by.
-std::string options_text(const SearchArguments& arguments, const Job& job) {
-  return fmt::format("{} on {}, batch {}, sequence {}, {}, {}, memory '{}'", name_of(job.model),
+std::string options_text(const SearchArguments& arguments, const Job& job, bool dry_run) {
+  return fmt::format("{} on {}, batch {}, sequence {}, {}, {}, memory '{}'{}", name_of(job.model),
                      job.cluster.name, job.global_batch, job.sequence, to_string(job.dtype),
-                     to_string(job.optimizer), arguments.memory);
+                     to_string(job.optimizer), arguments.memory, dry_run ? ", dry run" : "");
 }
 
 void search_in(RunProcesses& processes, const SearchArguments& arguments,
@@ -360,8 +362,9 @@ void search_in(RunProcesses& processes, const SearchArguments& arguments,
     job.emplace(make_job(arguments.job));
   });
   if (processes.are_several())
-    processes.require_common({{"build", build_hash(), ErrorCode::kDevice},
-                              {"problem", options_text(arguments, *job), ErrorCode::kUsage}});
+    processes.require_common(
+        {{"build", build_hash(), ErrorCode::kDevice},
+         {"problem", options_text(arguments, *job, common.dry_run), ErrorCode::kUsage}});
   if (common.dry_run) return say_dry_search(*job, arguments, common, console);
   if (!processes.is_first()) {
     SearchLimits limits;

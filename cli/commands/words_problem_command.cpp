@@ -1,5 +1,6 @@
 // `sextant search --words-problem FILE.lp`: which words every operator takes on a mesh that is
 // fixed, written for solvers outside, and what our own solver makes of it.
+#include "cli/dry_run.h"
 #include "cli/verbs.h"
 #include "cli/work_watch.h"
 #include "core/base/check.h"
@@ -119,6 +120,9 @@ void run_words_problem(const SearchArguments& arguments, const CommonOptions& co
   const Job job = make_job(arguments.job);
   const Strategy strategy = fixed_strategy(job, arguments);
   const std::int64_t micro_batches = num_micro_batches(strategy, job.global_batch);
+  if (common.dry_run)
+    return say_dry_run("words_problem", "state the problem of words and solve it",
+                       {arguments.words_problem}, console);
   const LogicalGraph training = training_graph(job, strategy);
   const TimingModels models = make_timing_models(job.cluster, job.dtype);
   const WordsProblem problem =

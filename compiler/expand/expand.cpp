@@ -83,6 +83,7 @@ class Expansion {
 
  private:
   void add_guards(std::vector<PackedProgram>& packed) {
+    // All tables are made while guards are sought, before memory that is spent changes a program.
     const auto tables = std::make_shared<const GraphTables>(graph_);
     GuardsOfPrograms guards(classes_.size());
     for_each_in_parallel(classes_.size(), [&](std::size_t c) {
@@ -252,9 +253,9 @@ ExpandedGraph expand_and_report(const StagedGraph& staged, const OperatorRegistr
   if (options.memory) require_fits(made.graph, *options.memory);
   const auto graph = std::make_shared<PhysicalGraph>(std::move(made.graph));
   if (!options.checks) return {graph, std::move(made.packed), std::nullopt};
+  ProvenGraph proven = prove(graph, {.broken = ErrorCode::kInternal, .stop = options.stop});
   require_none(check_layers(staged, *graph), "the compiler lost an operator or did one twice");
-  return {graph, std::move(made.packed),
-          prove(graph, {.broken = ErrorCode::kInternal, .stop = options.stop})};
+  return {graph, std::move(made.packed), std::move(proven)};
 }
 
 PhysicalGraph expand(const StagedGraph& staged, const OperatorRegistry& registry,

@@ -78,6 +78,7 @@ class ExpandedGraph {
   // By program: the arenas it cannot do without; what else it takes is spare.
   std::vector<Bytes> tight_arenas() const;
 
+  // Nobody has a copy of proven().
   PhysicalGraph take_graph() &&;
 
  private:

@@ -1,9 +1,17 @@
 // Copies refer to copies: by number, never by name.
 #include "core/graphs/graph_rewriter.h"
 
+#include "core/base/check.h"
+
 #include <utility>
 
 namespace sextant {
+
+TensorId GraphRewriter::copied(TensorId tensor) const {
+  SEXTANT_INVARIANT(tensors_[tensor.index()].is_valid(), "nothing stands for tensor '{}' yet",
+                    original_.tensor(tensor).name);
+  return tensors_[tensor.index()];
+}
 
 std::vector<TensorId> GraphRewriter::copied(std::span<const TensorId> tensors) const {
   std::vector<TensorId> copies;

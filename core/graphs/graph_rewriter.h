@@ -11,7 +11,7 @@
 namespace sextant {
 
 // Whoever rewrites goes through the operators of the original in order and copies them, or adds
-// others and says what stands for the tensors of the old ones. What a copy repeats
+// others and says what stands for the tensors of the old ones. What a copy() repeats
 // (LogicalOp::recompute_of) is the copy of what the original repeats.
 class GraphRewriter {
  public:
@@ -30,7 +30,7 @@ class GraphRewriter {
   const LogicalGraph& graph() const { return graph_; }
 
   // What stands for a tensor of the original that is written already.
-  TensorId copied(TensorId tensor) const { return tensors_[tensor.index()]; }
+  TensorId copied(TensorId tensor) const;
   std::vector<TensorId> copied(std::span<const TensorId> tensors) const;
   // What stands for an operator; nothing where none or several do.
   std::optional<OpId> copied(OpId op) const;
@@ -41,7 +41,8 @@ class GraphRewriter {
 
   // The operator with what stands for its inputs.
   OpId copy(OpId op);
-  // `changed`, which reads tensors of the result, in the place of an operator.
+  // `changed`, which reads tensors and repeats an operator of the result, in the place of an
+  // operator.
   OpId put(LogicalOp changed, OpId in_place_of);
 
   // With the loss that stands for the original's.

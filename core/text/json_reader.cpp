@@ -316,8 +316,8 @@ void JsonCursor::allow_only(std::span<const std::string_view> known) const {
   const std::vector<std::string> names(known.begin(), known.end());
   for (const std::string& key : keys()) {
     if (std::find(names.begin(), names.end(), key) != names.end()) continue;
-    throw Error(ErrorCode::kBadInput,
-                fmt::format("{}: unknown key '{}'{}", place(), key, did_you_mean(key, names)),
+    throw Error(ErrorCode::kBadInput, Place{place()},
+                fmt::format("unknown key '{}'{}", key, did_you_mean(key, names)),
                 {"known keys: " + comma_list(names)});
   }
 }

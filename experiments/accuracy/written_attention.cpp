@@ -151,7 +151,7 @@ void add_kind(OperatorRegistry& registry, const char* kind, std::size_t inputs, 
               WorkOf work, RowsOf rows, void (*gradient)(GradientContext&) = nullptr) {
   OperatorDef def;
   def.kind = kind;
-  def.role = OperatorRole::kAttentionPart;
+  if (std::string_view(kind).starts_with("attention")) def.role = OperatorRole::kAttentionPart;
   def.min_inputs = def.max_inputs = inputs;
   def.infer = infer;
   def.work = work;

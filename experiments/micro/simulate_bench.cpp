@@ -69,7 +69,7 @@ Plan plan_of(const std::string& model_name, const std::string& recipe, std::int6
 const Plan& gpt3(std::int64_t ranks, bool interleaved) {
   static std::map<std::pair<std::int64_t, bool>, Plan> plans;
   Plan& plan = plans[{ranks, interleaved}];
-  if (plan.graph().ranks.empty())
+  if (!plan.proven)
     plan = plan_of("gpt3-175b",
                    fmt::format("dp={} tp=8 pp=8 micro_batch=1{}", ranks / 64,
                                interleaved ? " schedule=interleaved virtual=6" : ""),
@@ -329,7 +329,7 @@ void gpt_four_layers(benchmark::State& state) {
   static std::map<std::int64_t, Plan> plans;
   const std::int64_t ranks = state.range(0);
   Plan& plan = plans[ranks];
-  if (plan.graph().ranks.empty())
+  if (!plan.proven)
     plan = plan_of("gpt:layers=4,hidden=4096,heads=32", fmt::format("dp={} tp=8", ranks / 8), ranks,
                    1);
   const std::map<std::int64_t, double> smooth{{64, 0.23}, {256, 1.4}, {1024, 32}};
