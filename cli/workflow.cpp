@@ -9,6 +9,7 @@
 #include "search/search/memory_help.h"
 #include "search/space/conditions.h"
 #include "simulator/cluster_files/cluster_file.h"
+#include "simulator/cluster_files/known_devices.h"
 #include "simulator/costs/library_memory.h"
 #include "simulator/costs/models.h"
 
@@ -102,6 +103,16 @@ Job make_job(const JobArguments& arguments) {
   return job;
 }
 
+std::vector<std::string> assumptions_of(const Job& job) {
+  std::vector<std::string> assumptions = planning_assumptions(job.model);
+  if (const auto stand_in = stand_in_of(job.cluster.device))
+    assumptions.push_back(
+        fmt::format("nobody described the devices of {}: {} stands in, with {} of memory and its "
+                    "speeds (`sextant cluster import FILE --base CLUSTER` gives others)",
+                    job.cluster.name, *stand_in, to_text(job.cluster.device.memory)));
+  return assumptions;
+}
+
 Plan make_plan(const Job& job, const JobArguments& names, const Strategy& strategy) {
   Plan plan;
   plan.model = names.plan_or_model;
@@ -115,7 +126,7 @@ Plan make_plan(const Job& job, const JobArguments& names, const Strategy& strate
   plan.sequence = job.sequence;
   plan.compute_dtype = job.dtype;
   plan.optimizer = job.optimizer;
-  plan.assumptions = planning_assumptions(job.model);
+  plan.assumptions = assumptions_of(job);
   return plan;
 }
 

@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace sextant {
 
@@ -54,6 +55,10 @@ bool is_plan_file(const std::string& path);
 
 // bf16 or f16 where the device has a matrix rate for it, else f32.
 DType compute_dtype(const Cluster& cluster);
+
+// What nobody said and a plan rests on, one line each: of the model, and devices that stand in for
+// others.
+std::vector<std::string> assumptions_of(const Job& job);
 
 Job make_job(const JobArguments& arguments);
 Plan make_plan(const Job& job, const JobArguments& names, const Strategy& strategy);

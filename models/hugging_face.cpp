@@ -34,10 +34,41 @@ class ConfigReader {
     const auto found = find(key);
     return found ? found->integer_between(1, kMostSize) : fallback;
   }
+  // One value under any of its names: old and new files differ. Two values are refused.
+  std::int64_t size_under(std::initializer_list<std::string_view> names) {
+    std::optional<std::int64_t> size;
+    std::string_view said_by;
+    for (const std::string_view name : names) {
+      const auto found = find(name);
+      if (!found) continue;
+      const std::int64_t value = found->integer_between(1, kMostSize);
+      if (size && *size != value)
+        found->refuse(
+            fmt::format("found {}, but {} is {}: wanted one value", value, said_by, *size));
+      if (!size) said_by = name;
+      size = value;
+    }
+    return size ? *size : at(*names.begin()).integer();
+  }
   double real_or(std::string_view key, double fallback) {
     const auto found = find(key);
     return found ? found->real() : fallback;
   }
+  // What transformers takes where the key is missing; one that is null is given, and says nothing.
+  // The user is told which were taken.
+  std::int64_t size_or_own(std::string_view key, std::int64_t of_family, std::int64_t of_null) {
+    if (root_.contains(key)) return size_or(key, of_null);
+    used_.emplace(key);
+    taken_.push_back(fmt::format("{}={}", key, of_family));
+    return of_family;
+  }
+  double real_or_own(std::string_view key, double of_family, double of_null) {
+    if (root_.contains(key)) return real_or(key, of_null);
+    used_.emplace(key);
+    taken_.push_back(fmt::format("{}={}", key, of_family));
+    return of_family;
+  }
+  const std::vector<std::string>& taken() const { return taken_; }
   bool flag_or(std::string_view key, bool fallback) {
     const auto found = find(key);
     return found ? found->boolean() : fallback;
@@ -63,6 +94,7 @@ class ConfigReader {
  private:
   JsonCursor root_;
   std::set<std::string, std::less<>> used_;
+  std::vector<std::string> taken_;  // "head_dim=128"
 };
 
 void read_gelu(ConfigReader& reader, ModelConfig& config) {
@@ -77,24 +109,25 @@ void read_gelu(ConfigReader& reader, ModelConfig& config) {
 
 ModelConfig read_gpt2(ConfigReader& reader) {
   ModelConfig config = gpt2_family();
-  config.layers = reader.size("n_layer");
-  config.hidden = reader.size("n_embd");
-  config.heads = config.kv_heads = reader.size("n_head");
+  config.layers = reader.size_under({"n_layer", "num_hidden_layers"});
+  config.hidden = reader.size_under({"n_embd", "hidden_size"});
+  config.heads = config.kv_heads = reader.size_under({"n_head", "num_attention_heads"});
   if (config.hidden % config.heads != 0)
-    reader.at("n_head").refuse(
-        fmt::format("{} heads do not divide n_embd = {}", config.heads, config.hidden));
+    reader.at(reader.root().contains("n_head") ? "n_head" : "num_attention_heads")
+        .refuse(fmt::format("{} heads do not divide n_embd = {}", config.heads, config.hidden));
   config.head_size = config.hidden / config.heads;
   config.ffn = reader.size_or("n_inner", 4 * config.hidden);
   config.vocab = reader.size("vocab_size");
-  // n_ctx is the older name of n_positions; files have either or both.
-  const auto positions = reader.find("n_positions");
-  config.sequence = positions ? reader.size("n_positions") : reader.size("n_ctx");
-  reader.size_or("n_ctx", 1);
+  config.sequence = reader.size_under({"n_positions", "n_ctx", "max_position_embeddings"});
   config.norm_epsilon = reader.real_or("layer_norm_epsilon", 1e-5);
   config.initializer_range = reader.real_or("initializer_range", 0.02);
   config.tied_embeddings = reader.flag_or("tie_word_embeddings", true);
-  config.residual_dropout = reader.real_or("resid_pdrop", 0.0);
-  config.embedding_dropout = reader.real_or("embd_pdrop", 0.0);
+  config.residual_dropout = reader.real_or_own("resid_pdrop", 0.1, 0);
+  config.embedding_dropout = reader.real_or_own("embd_pdrop", 0.1, 0);
+  if (!reader.root().contains("attn_pdrop"))
+    config.notes.emplace_back(
+        "dropout of attention probabilities is not built: attn_pdrop is left out, and the "
+        "family's is 0.1");
   read_gelu(reader, config);
   if (!reader.flag_or("scale_attn_weights", true))
     reader.at("scale_attn_weights").refuse("attention without 1/sqrt(head size) is not supported");
@@ -196,7 +229,7 @@ void require_one_scaling(const JsonCursor& old, const JsonCursor& now) {
 }
 
 // Rotary scaling changes frequencies, not shapes or costs.
-void read_rope(ConfigReader& reader, ModelConfig& config) {
+void read_rope(ConfigReader& reader, double theta_of_family, ModelConfig& config) {
   const auto old = reader.find("rope_scaling"), now = reader.find("rope_parameters");
   if (old && now) require_one_scaling(*old, *now);
   const auto own = reader.find("rope_theta");
@@ -213,40 +246,77 @@ void read_rope(ConfigReader& reader, ModelConfig& config) {
     }
     read_scaling(*scaling, key, config);
   }
-  config.rope_theta = theta.value_or(10000.0);
+  config.rope_theta = theta.value_or(theta_of_family);
 }
 
-// Values of the Llama family that its relatives share.
-ModelConfig read_llama_like(ConfigReader& reader) {
+// What a key that a file leaves out is in transformers 5 (configuration_*.py of each family), where
+// the families differ. Zero: it follows from other keys.
+struct FamilyDefaults {
+  std::int64_t kv_heads = 0;
+  std::int64_t head_size = 0;
+  double norm_epsilon = 1e-6;
+  double rope_theta = 10000;
+};
+constexpr FamilyDefaults kLlamaDefaults{},
+    kMistralDefaults{.kv_heads = 8, .head_size = 0, .norm_epsilon = 1e-6, .rope_theta = 1e4},
+    kMixtralDefaults{.kv_heads = 8, .head_size = 0, .norm_epsilon = 1e-5, .rope_theta = 1e6},
+    kQwen2Defaults{.kv_heads = 32, .head_size = 0, .norm_epsilon = 1e-6, .rope_theta = 1e4},
+    kQwen3Defaults{.kv_heads = 32, .head_size = 128, .norm_epsilon = 1e-6, .rope_theta = 1e4},
+    kQwen3MoeDefaults{.kv_heads = 4, .head_size = 0, .norm_epsilon = 1e-6, .rope_theta = 1e4};
+
+std::int64_t kv_heads_of(ConfigReader& reader, std::int64_t heads, const FamilyDefaults& family) {
+  const std::string_view key = "num_key_value_heads";
+  const bool is_given = reader.root().contains(key);
+  const std::int64_t kv_heads = family.kv_heads == 0
+                                    ? reader.size_or(key, heads)
+                                    : reader.size_or_own(key, family.kv_heads, heads);
+  if (heads % kv_heads == 0) return kv_heads;
+  if (!is_given)
+    reader.root().refuse(fmt::format("{} is missing, and the family's {} do not divide {} heads",
+                                     key, kv_heads, heads));
+  reader.at(key).refuse(fmt::format("{} key/value heads do not divide {} heads", kv_heads, heads));
+}
+
+std::int64_t head_size_of(ConfigReader& reader, const ModelConfig& config,
+                          const FamilyDefaults& family) {
+  if (const auto given = reader.find("head_dim")) return reader.size("head_dim");
+  if (family.head_size > 0 && !reader.root().contains("head_dim"))
+    return reader.size_or_own("head_dim", family.head_size, family.head_size);
+  if (config.hidden % config.heads != 0)
+    reader.at("num_attention_heads")
+        .refuse(fmt::format("{} heads do not divide hidden_size = {}, and head_dim is missing",
+                            config.heads, config.hidden));
+  return config.hidden / config.heads;
+}
+
+// Values of the Llama family that its relatives share; the width of the MLP is the caller's.
+ModelConfig read_attention(ConfigReader& reader, const FamilyDefaults& family) {
   ModelConfig config = llama_family();
   config.layers = reader.size("num_hidden_layers");
   config.hidden = reader.size("hidden_size");
   config.heads = reader.size("num_attention_heads");
-  config.kv_heads = reader.size_or("num_key_value_heads", config.heads);
-  if (!reader.find("head_dim") && config.hidden % config.heads != 0)
-    reader.at("num_attention_heads")
-        .refuse(fmt::format("{} heads do not divide hidden_size = {}, and head_dim is missing",
-                            config.heads, config.hidden));
-  config.head_size = reader.size_or("head_dim", config.hidden / config.heads);
-  if (config.heads % config.kv_heads != 0)
-    reader.at("num_key_value_heads")
-        .refuse(fmt::format("{} key/value heads do not divide {} heads", config.kv_heads,
-                            config.heads));
-  config.ffn = reader.size("intermediate_size");
+  config.kv_heads = kv_heads_of(reader, config.heads, family);
+  config.head_size = head_size_of(reader, config, family);
   config.vocab = reader.size("vocab_size");
   const bool has_old_name =
       !reader.find("max_position_embeddings") && reader.root().contains("max_sequence_length");
   config.sequence = reader.size(has_old_name ? "max_sequence_length" : "max_position_embeddings");
-  config.norm_epsilon = reader.real_or("rms_norm_eps", 1e-6);
+  config.norm_epsilon = reader.real_or("rms_norm_eps", family.norm_epsilon);
   config.initializer_range = reader.real_or("initializer_range", 0.02);
   config.tied_embeddings = reader.flag_or("tie_word_embeddings", false);
   reader.require_text("hidden_act", {"silu", "swish"});
-  read_rope(reader, config);
+  read_rope(reader, family.rope_theta, config);
+  return config;
+}
+
+ModelConfig read_llama_like(ConfigReader& reader, const FamilyDefaults& family) {
+  ModelConfig config = read_attention(reader, family);
+  config.ffn = reader.size("intermediate_size");
   return config;
 }
 
 ModelConfig read_llama(ConfigReader& reader) {
-  ModelConfig config = read_llama_like(reader);
+  ModelConfig config = read_llama_like(reader, kLlamaDefaults);
   config.attention_bias = config.output_bias = reader.flag_or("attention_bias", false);
   config.mlp_bias = reader.flag_or("mlp_bias", false);
   return config;
@@ -254,39 +324,60 @@ ModelConfig read_llama(ConfigReader& reader) {
 
 ModelConfig read_mistral(ConfigReader& reader) {
   reader.find("sliding_window");  // only null comes this far (hugging_face_features.cpp)
-  return read_llama_like(reader);
+  return read_llama_like(reader, kMistralDefaults);
 }
 
-// Windows are off (hugging_face_features.cpp), so their sizes say nothing.
-void skip_windows(ConfigReader& reader) {
-  for (const std::string_view key :
-       {"use_sliding_window", "sliding_window", "max_window_layers", "layer_types"})
-    reader.find(key);
+// Windows are off (hugging_face_features.cpp), so their sizes change nothing; they are still sizes.
+void check_windows(ConfigReader& reader, std::int64_t layers) {
+  if (const auto used = reader.find("use_sliding_window")) used->boolean();
+  for (const std::string_view key : {"sliding_window", "max_window_layers"})
+    if (const auto size = reader.find(key)) size->integer_between(0, kMostSize);
+  const auto types = reader.find("layer_types");
+  if (!types) return;
+  const auto count = static_cast<std::int64_t>(types->elements().size());
+  if (count != layers)
+    types->refuse(fmt::format("{} types, but num_hidden_layers is {}", count, layers));
 }
 
 ModelConfig read_qwen2(ConfigReader& reader) {
-  ModelConfig config = read_llama_like(reader);
+  ModelConfig config = read_llama_like(reader, kQwen2Defaults);
   config.attention_bias = true;  // of q, k, v, always, without a flag in the file
-  skip_windows(reader);
+  check_windows(reader, config.layers);
   return config;
 }
 
-ModelConfig read_qwen3(ConfigReader& reader) {
-  ModelConfig config = read_llama_like(reader);
+void read_qwen3_attention(ConfigReader& reader, ModelConfig& config) {
   config.attention_bias = config.output_bias = reader.flag_or("attention_bias", false);
   config.qk_norm = true;
   reader.find("use_qk_norm");
-  skip_windows(reader);
+  check_windows(reader, config.layers);
+}
+
+ModelConfig read_qwen3(ConfigReader& reader) {
+  ModelConfig config = read_llama_like(reader, kQwen3Defaults);
+  read_qwen3_attention(reader, config);
   return config;
 }
 
-// Experts of every layer; the loss that balances their load is a choice of the training.
-void read_experts(ConfigReader& reader, ModelConfig& config, std::string_view count) {
-  config.experts = reader.size(count);
-  config.top_k = reader.size_or("num_experts_per_tok", 2);
-  if (config.top_k > config.experts)
-    reader.at("num_experts_per_tok")
-        .refuse(fmt::format("{} of {} experts", config.top_k, config.experts));
+// What only means "every layer" where it comes this far (hugging_face_features.cpp).
+void check_expert_layers(ConfigReader& reader) {
+  for (const std::string_view key : {"decoder_sparse_step", "moe_frequency"})
+    if (const auto step = reader.find(key)) step->integer();
+  reader.find("mlp_only_layers");
+}
+
+// Experts of every layer; the loss that balances their load is a choice of the training. Which of
+// the two names of their number a file has depends on the version that wrote it.
+void read_experts(ConfigReader& reader, ModelConfig& config, std::string_view usual,
+                  std::string_view other, std::int64_t top_k) {
+  config.experts = reader.size_under({usual, other});
+  config.top_k = reader.size_or_own("num_experts_per_tok", top_k, top_k);
+  if (config.top_k > config.experts) {
+    const std::string found = fmt::format("{} of {} experts", config.top_k, config.experts);
+    if (!reader.root().contains("num_experts_per_tok"))
+      reader.root().refuse("num_experts_per_tok is missing, and the family's would be " + found);
+    reader.at("num_experts_per_tok").refuse(found);
+  }
   const auto balance = reader.find("router_aux_loss_coef");
   if (balance && balance->real() != 0)
     config.notes.push_back(
@@ -295,20 +386,22 @@ void read_experts(ConfigReader& reader, ModelConfig& config, std::string_view co
   if (jitter && jitter->real() != 0)
     config.notes.push_back(
         fmt::format("tokens are routed without noise: router_jitter_noise={}", jitter->real()));
-  for (const std::string_view key : {"decoder_sparse_step", "moe_frequency", "mlp_only_layers"})
-    reader.find(key);  // only what means "every layer" comes this far
+  check_expert_layers(reader);
 }
 
 ModelConfig read_mixtral(ConfigReader& reader) {
-  ModelConfig config = read_mistral(reader);
-  read_experts(reader, config, "num_local_experts");
+  reader.find("sliding_window");
+  ModelConfig config = read_llama_like(reader, kMixtralDefaults);
+  read_experts(reader, config, "num_local_experts", "num_experts", 2);
   return config;
 }
 
 ModelConfig read_qwen3_moe(ConfigReader& reader) {
-  ModelConfig config = read_qwen3(reader);
-  read_experts(reader, config, "num_experts");
+  ModelConfig config = read_attention(reader, kQwen3MoeDefaults);
+  read_qwen3_attention(reader, config);
+  read_experts(reader, config, "num_experts", "num_local_experts", 8);
   config.ffn = reader.size("moe_intermediate_size");
+  reader.size_or("intermediate_size", 1);  // of layers without experts, which there are none of
   config.normalized_experts = reader.flag_or("norm_topk_prob", false);
   return config;
 }
@@ -360,6 +453,8 @@ ModelConfig from_hugging_face(const JsonCursor& root, std::string name) {
   reader.find("architectures");
   ModelConfig config = family->read(reader);
   config.name = std::move(name);
+  if (!reader.taken().empty())
+    config.notes.push_back("left out, so as the family has it: " + comma_list(reader.taken()));
   if (!root.contains("model_type") && !root.contains("architectures"))
     config.notes.push_back("neither model_type nor architectures: read as gpt2, by its keys");
   note_attention_dropout(reader, config);

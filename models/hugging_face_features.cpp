@@ -268,6 +268,9 @@ void check_features(const JsonCursor& root, const std::string& family,
   const auto window = root.find("sliding_window");
   if ((family == "mistral" || family == "mixtral") && window && is_set(*window))
     reasons.push_back("sliding windows (sliding_window = " + text_of(*window) + ")");
+  if (family == "mistral" && !window)
+    reasons.push_back(
+        "sliding windows (sliding_window is missing, and the family's is 4096; null means none)");
   const auto layer_types = root.find_value("layer_types");
   if (!layer_types) return;
   for (const JsonCursor& type : layer_types->elements()) {

@@ -253,7 +253,7 @@ void say_result(const Job& job, const SearchArguments& arguments, const SearchRe
                           name_of(job.model), count_parameters(job.model), job.cluster.name,
                           job.cluster.num_devices(), job.cluster.device.name, to_string(job.dtype),
                           batch_text(job)));
-  for (const std::string& assumed : planning_assumptions(job.model)) console.note(assumed);
+  for (const std::string& assumed : assumptions_of(job)) console.note(assumed);
   console.say(ranked_table(job, result, static_cast<std::size_t>(arguments.top)).text());
   console.say(
       fmt::format("{}: {} simulated, {} cut by memory, {} cut by the bound, {} refused, {} open; "

@@ -21,8 +21,8 @@ ImportedCluster import_cluster_file(const ImportSource& source) {
 }
 
 constexpr std::string_view kUnderstood =
-    "understood are cluster files, NCCL topology XML, `nvidia-smi topo -m`, nccl-tests JSON, "
-    "ASTRA-sim network YAML, Calculon and LLMCompass JSON";
+    "understood are cluster files, NCCL topology XML, `nvidia-smi topo -m`, nccl-tests JSON and "
+    "logs, ASTRA-sim network YAML, Calculon and LLMCompass JSON";
 
 // What JSON without any key of a cluster may be instead.
 std::string other_kind_of(const JsonCursor& root) {
@@ -67,11 +67,11 @@ bool contains(std::string_view text, std::string_view part) {
 }
 
 Importer importer_of(const ImportSource& source) {
-  std::string_view text = source.text;
-  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  const std::string_view text = source.text;
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos) return import_cluster_file;
   if (text[first] == '<') return import_nccl_xml;
+  if (contains(text, "algbw") && contains(text, "busbw")) return import_nccl_log;
   if (text[first] == '{' || text[first] == '[') return importer_of_json(source);
   if (contains(text, "npus_count") || contains(text, "topology:")) return import_astra_network;
   if (contains(text, "GPU0")) return import_topology_matrix;
@@ -84,6 +84,9 @@ Importer importer_of(const ImportSource& source) {
 
 ImportedCluster import_cluster(std::string_view text, const std::string& file,
                                const Cluster* base) {
+  require(!text.starts_with("\xFF\xFE") && !text.starts_with("\xFE\xFF"), ErrorCode::kBadInput,
+          "{}: the text is UTF-16, as shells of Windows write it: save it as UTF-8", file);
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // a byte order mark
   const ImportSource source{text, file, base};
   ImportedCluster imported = importer_of(source)(source);
   if (imported.cluster.name.empty())

@@ -50,6 +50,7 @@ DeviceKind device_without_overheads(const ImportSource& source) {
   DeviceKind device = assumed_device(source.base != nullptr ? source.base->device : device_of_sm(0),
                                      "not in the file");
   device.peaks.clear();
+  device.memory_source.clear();
   device.measured.reset();
   device.matmul_tile = assumed(0, "not in the file");
   device.matmul_units = assumed(0, "not in the file");

@@ -33,6 +33,8 @@ ImportedCluster import_nccl_xml(const ImportSource& source);
 ImportedCluster import_topology_matrix(const ImportSource& source);
 // JSON of nccl-tests (-J): the base, or the GPUs it names, with the link's algorithms calibrated.
 ImportedCluster import_nccl_tests(const ImportSource& source);
+// What nccl-tests prints, as a log: the same.
+ImportedCluster import_nccl_log(const ImportSource& source);
 // YAML of ASTRA-sim's analytical network. Throws Error(kUsage) in a build without yaml-cpp.
 ImportedCluster import_astra_network(const ImportSource& source);
 // JSON of Calculon's systems.

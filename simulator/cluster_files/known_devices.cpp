@@ -14,6 +14,7 @@ namespace {
 struct KnownDevice {
   std::string_view pci_id, name;
   DeviceKind (*make)();
+  std::int64_t sm;  // compute capability
 };
 
 DeviceKind v100_16() { return v100_sxm2(16); }
@@ -21,14 +22,16 @@ DeviceKind v100_32() { return v100_sxm2(32); }
 
 // Ids as in the PCI ID database, names as CUDA reports them.
 constexpr KnownDevice kKnown[] = {
-    {"0x1db1", "Tesla V100-SXM2-16GB", v100_16},
-    {"0x1db5", "Tesla V100-SXM2-32GB", v100_32},
-    {"0x20b0", "NVIDIA A100-SXM4-40GB", a100_sxm_40gb},
-    {"0x20b2", "NVIDIA A100-SXM4-80GB", a100_sxm_80gb},
-    {"0x2330", "NVIDIA H100 80GB HBM3", h100_sxm},
-    {"0x2335", "NVIDIA H200", h200_sxm},
-    {"0x2941", "NVIDIA GB200", gb200},
+    {"0x1db1", "Tesla V100-SXM2-16GB", v100_16, 70},
+    {"0x1db5", "Tesla V100-SXM2-32GB", v100_32, 70},
+    {"0x20b0", "NVIDIA A100-SXM4-40GB", a100_sxm_40gb, 80},
+    {"0x20b2", "NVIDIA A100-SXM4-80GB", a100_sxm_80gb, 80},
+    {"0x2330", "NVIDIA H100 80GB HBM3", h100_sxm, 90},
+    {"0x2335", "NVIDIA H200", h200_sxm, 90},
+    {"0x2941", "NVIDIA GB200", gb200, 100},
 };
+
+constexpr std::string_view kStandsIn = "unknown (as ";
 
 template <typename Owner, typename Fields>
 void assume(Owner& owner, const Fields& fields, const std::string& why) {
@@ -53,7 +56,8 @@ std::optional<DeviceKind> device_of_name(std::string_view name) {
 }
 
 DeviceKind assumed_device(DeviceKind device, const std::string& why) {
-  device.name = "unknown (as " + device.name + ")";
+  device.name = std::string(kStandsIn) + device.name + ")";
+  device.memory_source = "assumed: " + why;
   for (PeakRate& peak : device.peaks) {
     peak.flops_per_second.provenance = Provenance::kAssumed;
     peak.flops_per_second.source = why;
@@ -69,6 +73,19 @@ DeviceKind device_of_sm(std::int64_t sm) {
   if (sm >= 90) return assumed_device(h100_sxm(), why);
   if (sm >= 70 && sm < 80) return assumed_device(v100_sxm2(16), why);
   return assumed_device(a100_sxm_80gb(), sm >= 80 ? why : "the file names no known GPU");
+}
+
+std::optional<std::string> stand_in_of(const DeviceKind& device) {
+  const std::string_view name = device.name;
+  if (!name.starts_with(kStandsIn) || !name.ends_with(')')) return std::nullopt;
+  return std::string(name.substr(kStandsIn.size(), name.size() - kStandsIn.size() - 1));
+}
+
+std::optional<std::int64_t> sm_of_device(const DeviceKind& device) {
+  const std::string name = stand_in_of(device).value_or(device.name);
+  for (const KnownDevice& known : kKnown)
+    if (known.make().name == name) return known.sm;
+  return std::nullopt;
 }
 
 double nvlink_rate(std::int64_t sm) {

@@ -1,9 +1,10 @@
-// NCCL's topology: a tree of CPUs, PCIe bridges and functions, with NVLinks under GPUs and networks
-// under NICs. Attributes as NCCL reads and writes them (src/graph/xml.cc there); like NCCL, a PCIe
-// speed or width that is not known is taken for 8 GT/s and 16 lanes.
+// NCCL's topology as a cluster: which link joins the GPUs of a node, and what the NICs leave each.
+// Its graphs, which say less.
 #include "core/base/check.h"
+#include "core/base/nearest.h"
 #include "simulator/cluster_files/importers.h"
 #include "simulator/cluster_files/known_devices.h"
+#include "simulator/cluster_files/nccl_system.h"
 #include "simulator/cluster_files/wiring_from_lanes.h"
 #include "simulator/cluster_files/xml_element.h"
 #include "simulator/clusters/published.h"
@@ -13,8 +14,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
-#include <map>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace sextant {
 
@@ -22,169 +25,21 @@ namespace {
 
 constexpr std::int64_t kMostLanes = 1024, kMostGpusOfGraph = 4096;
 
-struct Nvlink {
-  std::string target;
-  bool to_switch = false;
-  std::int32_t lanes = 0;
-  const XmlElement* element = nullptr;
-};
-
-struct Gpu {
-  std::string bus_id;
-  std::string pci_id;  // empty: not said
-  std::int64_t sm = 0;
-  double pcie = 0;  // B/s on the way to the CPU
-  std::vector<Nvlink> nvlinks;
-};
-
-struct Nic {
-  std::string name;
-  double rate = 0;  // B/s
-  bool has_speed = false;
-};
-
-struct Host {
-  std::vector<Gpu> gpus;
-  std::vector<Nic> nics;
-};
-
-// Everything a system holds, by host: `host_hash` tells hosts of one NVLink domain apart.
-struct System {
-  std::map<std::string, Host> hosts;
-  bool pcie_assumed = false;
-  bool class_missing = false;
-  std::vector<std::string> linked_to_self;  // bus ids of GPUs
-};
-
-// "16 GT/s", "16.0 GT/s PCIe" -> 16.
-double transfers_per_second(const XmlElement& element, bool& assumed) {
-  const std::string text = element.find("link_speed").value_or("");
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool known = error == std::errc() && std::string_view(end).substr(0, 5) == " GT/s";
-  if (known && (!(value > 0) || value > 1000))
-    element.refuse(fmt::format("link_speed is '{}', wanted GT/s above zero", text));
-  assumed = assumed || !known;
-  return known ? value : 8;
-}
-
-// One direction, after the line code: 8b/10b up to 5 GT/s, 128b/130b from 8.
-double pcie_rate(const XmlElement& element, bool& assumed) {
-  const double transfers = transfers_per_second(element, assumed);
-  std::int64_t width = 0;
-  if (element.find("link_width") && !element.find("link_width")->empty())
-    width = element.integer("link_width", 0, 64);
-  assumed = assumed || width == 0;
-  if (width == 0) width = 16;
-  const double code = transfers < 8 ? 0.8 : 128.0 / 130.0;
-  return transfers * kGiga * code * static_cast<double>(width) / 8;
-}
-
-class Reader {
- public:
-  System read(const XmlElement& system) {
-    for (const XmlElement& child : system.children)
-      if (child.name == "cpu") walk_all(child, 0, host_of(child));
-    return std::move(system_);
-  }
-
- private:
-  Host& host_of(const XmlElement& cpu) { return system_.hosts[cpu.find("host_hash").value_or("")]; }
-
-  void walk_all(const XmlElement& parent, double rate, Host& host) {
-    for (const XmlElement& child : parent.children) {
-      if (child.name == "pci") walk_function(child, rate, host);
-      if (child.name == "nic") add_networks(child, rate, host);
-      if (child.name == "gpu") add_gpu(child, nullptr, rate, host);
-    }
-  }
-
-  // A bridge, a GPU or a NIC; `above` is what the way to the CPU leaves, 0 at the CPU itself.
-  void walk_function(const XmlElement& pci, double above, Host& host) {
-    const double own = pcie_rate(pci, system_.pcie_assumed);
-    const double rate = above > 0 ? std::min(above, own) : own;
-    const auto has = [&pci](std::string_view name) {
-      return std::any_of(pci.children.begin(), pci.children.end(),
-                         [&](const XmlElement& child) { return child.name == name; });
-    };
-    const std::string type = pci.find("class").value_or("").substr(0, 4);
-    if (has("pci") || has("gpu") || has("nic")) {
-      for (const XmlElement& child : pci.children) {
-        if (child.name == "pci") walk_function(child, rate, host);
-        if (child.name == "nic") add_networks(child, rate, host);
-        if (child.name == "gpu") add_gpu(child, &pci, rate, host);
-      }
-    } else if (type.empty()) {
-      pci.refuse(
-          "has no class, so it may be a GPU, a NIC or a bridge: NCCL looks that up on the machine; "
-          "the file that NCCL_TOPO_DUMP_FILE makes it write there says all");
-    } else if (type == "0x03" || type == "0x12") {  // display controllers, accelerators
-      add_gpu(XmlElement{.name = "gpu", .place = pci.place, .attributes = {}, .children = {}}, &pci,
-              rate, host);
-    } else if (type == "0x02") {  // network controllers
-      host.nics.push_back({pci.find("busid").value_or("?"), rate, false});
-    }
-  }
-
-  void add_gpu(const XmlElement& gpu, const XmlElement* pci, double rate, Host& host) {
-    Gpu found;
-    found.pcie = rate > 0 ? rate : pcie_rate(gpu, system_.pcie_assumed);
-    if (pci != nullptr) found.bus_id = pci->find("busid").value_or("");
-    if (pci != nullptr) found.pci_id = pci->find("device").value_or("");
-    if (gpu.find("sm")) found.sm = gpu.integer("sm", 0, 10'000);
-    for (const XmlElement& child : gpu.children)
-      if (child.name == "nvlink") found.nvlinks.push_back(nvlink_of(child));
-    drop_links_to_self(found);
-    if (!found.bus_id.empty())
-      for (const Gpu& other : host.gpus)
-        if (other.bus_id == found.bus_id)
-          gpu.refuse(fmt::format("a second GPU at {}", found.bus_id));
-    host.gpus.push_back(std::move(found));
-    if (static_cast<std::int64_t>(host.gpus.size()) > kMostGpusOfGraph)
-      gpu.refuse(fmt::format("more than {} GPUs", kMostGpusOfGraph));
-  }
-
-  // Vendors' files have some; NCCL reads them, and no byte ever uses them.
-  void drop_links_to_self(Gpu& gpu) {
-    const auto dropped = std::erase_if(gpu.nvlinks, [&gpu](const Nvlink& nvlink) {
-      return !nvlink.to_switch && nvlink.target == gpu.bus_id;
-    });
-    if (dropped > 0) system_.linked_to_self.push_back(gpu.bus_id);
-  }
-
-  static Nvlink nvlink_of(const XmlElement& element) {
-    return {.target = element.at("target"),
-            .to_switch = element.find("tclass").value_or("").substr(0, 6) == "0x0680",
-            .lanes = static_cast<std::int32_t>(element.integer("count", 1, kMostLanes)),
-            .element = &element};
-  }
-
-  // Speeds are in Mb/s.
-  static void add_networks(const XmlElement& nic, double rate, Host& host) {
-    for (const XmlElement& net : nic.children) {
-      if (net.name != "net") continue;
-      const std::int64_t speed = net.integer("speed", 1, 100'000'000);
-      const double wire = static_cast<double>(speed) * 1e6 / 8;
-      host.nics.push_back(
-          {net.find("name").value_or("?"), rate > 0 ? std::min(wire, rate) : wire, true});
-    }
-  }
-
-  System system_;
-};
-
 std::string count_text(std::size_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
-// What a host's NVLinks make: nothing where they do not join all its GPUs.
+// What NVLinks make of GPUs: nothing where they do not join all of them. `sm`: the compute
+// capability that says how fast they are.
 class NvlinkWiring {
  public:
-  NvlinkWiring(const Host& host, std::vector<std::string>& notes) : host_(host), notes_(notes) {}
+  NvlinkWiring(std::vector<NcclGpu> gpus, std::int64_t sm, std::vector<std::string>& notes)
+      : gpus_(std::move(gpus)), sm_(sm), notes_(notes) {}
 
   std::optional<NetworkLink> link() {
+    drop_links_to_nowhere();
     std::size_t to_switches = 0, to_gpus = 0;
-    for (const Gpu& gpu : host_.gpus)
+    for (const NcclGpu& gpu : gpus_)
       for (const Nvlink& nvlink : gpu.nvlinks) ++(nvlink.to_switch ? to_switches : to_gpus);
     if (to_switches + to_gpus == 0) {
       notes_.emplace_back(
@@ -195,9 +50,25 @@ class NvlinkWiring {
   }
 
  private:
+  // A machine of which a process sees some GPUs has links to the others in its file.
+  void drop_links_to_nowhere() {
+    std::vector<std::string> missing;
+    for (NcclGpu& gpu : gpus_)
+      std::erase_if(gpu.nvlinks, [&](const Nvlink& nvlink) {
+        if (nvlink.to_switch || index_of(nvlink.target)) return false;
+        missing.push_back(nvlink.target);
+        return true;
+      });
+    std::sort(missing.begin(), missing.end());
+    missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
+    if (!missing.empty())
+      notes_.push_back("NVLinks lead to what is no GPU of the file, left out: " +
+                       comma_list(missing));
+  }
+
   std::optional<NetworkLink> switched() {
     std::int64_t fewest = kMostLanes * kMostLanes;
-    for (const Gpu& gpu : host_.gpus) {
+    for (const NcclGpu& gpu : gpus_) {
       std::int64_t lanes = 0;
       for (const Nvlink& nvlink : gpu.nvlinks) lanes += nvlink.to_switch ? nvlink.lanes : 0;
       if (lanes == 0) {
@@ -210,7 +81,7 @@ class NvlinkWiring {
     return nvlink_link(
         static_cast<double>(fewest) * rate(), Provenance::kPublished,
         fmt::format("{} NVLinks of {} to switches in the file", fewest, bandwidth_to_text(rate())),
-        host_.gpus.front().sm);
+        sm_);
   }
 
   std::optional<NetworkLink> cabled() {
@@ -223,107 +94,170 @@ class NvlinkWiring {
     const std::int64_t most = most_lanes(lanes);
     return nvlink_link(
         static_cast<double>(most) * rate(), Provenance::kPublished,
-        fmt::format("{} NVLinks of {} per GPU in the file", most, bandwidth_to_text(rate())),
-        host_.gpus.front().sm, cables_of(lanes));
+        fmt::format("{} NVLinks of {} per GPU in the file", most, bandwidth_to_text(rate())), sm_,
+        cables_of(lanes));
   }
 
   LaneTable lane_table() {
-    const std::size_t count = host_.gpus.size();
+    const std::size_t count = gpus_.size();
     LaneTable lanes(count, std::vector<std::int32_t>(count));
     for (std::size_t a = 0; a < count; ++a)
-      for (const Nvlink& nvlink : host_.gpus[a].nvlinks) {
-        const std::size_t b = index_of(nvlink);
-        lanes[a][b] += nvlink.lanes;
-      }
+      for (const Nvlink& nvlink : gpus_[a].nvlinks)
+        lanes[a][*index_of(nvlink.target)] += nvlink.lanes;
     for (std::size_t a = 0; a < count; ++a)
       for (std::size_t b = 0; b < a; ++b) {
         // A file may list a link at one end only.
         if (lanes[a][b] != 0 && lanes[b][a] != 0 && lanes[a][b] != lanes[b][a])
-          host_.gpus[a].nvlinks.front().element->refuse(
-              fmt::format("{} NVLinks from {} to {}, but {} back", lanes[a][b],
-                          host_.gpus[a].bus_id, host_.gpus[b].bus_id, lanes[b][a]));
+          gpus_[a].nvlinks.front().element->refuse(
+              fmt::format("{} NVLinks from {} to {}, but {} back", lanes[a][b], gpus_[a].bus_id,
+                          gpus_[b].bus_id, lanes[b][a]));
         lanes[a][b] = lanes[b][a] = std::max(lanes[a][b], lanes[b][a]);
       }
     return lanes;
   }
 
-  std::size_t index_of(const Nvlink& nvlink) const {
-    for (std::size_t i = 0; i < host_.gpus.size(); ++i)
-      if (host_.gpus[i].bus_id == nvlink.target) return i;
-    nvlink.element->refuse(fmt::format("leads to {}, where no GPU is", nvlink.target));
+  std::optional<std::size_t> index_of(const std::string& bus_id) const {
+    for (std::size_t i = 0; i < gpus_.size(); ++i)
+      if (gpus_[i].bus_id == bus_id) return i;
+    return std::nullopt;
   }
 
-  double rate() const { return nvlink_rate(host_.gpus.front().sm); }
+  double rate() const { return nvlink_rate(sm_); }
 
-  const Host& host_;
+  std::vector<NcclGpu> gpus_;
+  std::int64_t sm_;
   std::vector<std::string>& notes_;
 };
 
-NetworkLink pcie_of(const Host& host, bool is_assumed) {
-  double slowest = host.gpus.front().pcie;
-  for (const Gpu& gpu : host.gpus) slowest = std::min(slowest, gpu.pcie);
-  return pcie_link(slowest, is_assumed ? Provenance::kAssumed : Provenance::kPublished,
-                   is_assumed ? "PCIe of unknown speed or width: 8 GT/s, 16 lanes"
-                              : "narrowest PCIe of a GPU's way to the CPU in the file");
+bool is_on_switches(const NcclHost& host) {
+  return std::all_of(host.gpus.begin(), host.gpus.end(), [](const NcclGpu& gpu) {
+    return std::any_of(gpu.nvlinks.begin(), gpu.nvlinks.end(),
+                       [](const Nvlink& nvlink) { return nvlink.to_switch; });
+  });
 }
 
-NetworkLink nics_of(const Host& host, std::vector<std::string>& notes) {
-  double total = 0;
-  bool all_known = true;
-  for (const Nic& nic : host.nics) {
-    total += nic.rate;
-    all_known = all_known && nic.has_speed;
+NetworkLink pcie_of(const NcclHost& host) {
+  const PcieRate rate = host.pcie.between_gpus();
+  return pcie_link(rate.value, rate.is_assumed ? Provenance::kAssumed : Provenance::kPublished,
+                   rate.is_assumed ? "PCIe of unknown speed or width: 8 GT/s, 16 lanes"
+                                   : "narrowest PCIe between GPUs in the file");
+}
+
+class SystemImport {
+ public:
+  SystemImport(const NcclSystem& system, const ImportSource& source)
+      : system_(system), source_(source) {
+    for (const auto& [hash, host] : system.hosts)
+      if (!host.gpus.empty()) hosts_.push_back(&host);
+    require(!hosts_.empty(), ErrorCode::kBadInput, "{}: system: no GPU", source.file);
   }
-  if (!all_known) notes.emplace_back("NICs without a speed are taken to be as fast as their PCIe");
-  return nic_link(total / static_cast<double>(host.gpus.size()),
-                  all_known ? Provenance::kPublished : Provenance::kAssumed,
-                  fmt::format("{} shared by {} in the file", count_text(host.nics.size(), "NIC"),
-                              count_text(host.gpus.size(), "GPU")),
-                  host.gpus.front().sm);
-}
 
-// Devices of all hosts must be of one kind, or we would have to say which are which.
-DeviceKind device_of(const Host& host, const ImportSource& source,
-                     std::vector<std::string>& notes) {
-  if (source.base != nullptr) return source.base->device;
-  const Gpu& gpu = host.gpus.front();
-  for (const Gpu& other : host.gpus)
-    if (other.pci_id != gpu.pci_id)
-      fail(ErrorCode::kBadInput, "{}: GPUs of two kinds, {} and {}: give --base for the devices",
-           source.file, gpu.pci_id, other.pci_id);
-  if (auto known = device_of_pci_id(gpu.pci_id)) return *known;
-  notes.push_back(fmt::format(
-      "{}: its numbers are assumptions",
-      gpu.pci_id.empty() ? std::string("no device id says which GPU this is")
-                         : fmt::format("the device id {} has no built-in GPU", gpu.pci_id)));
-  return device_of_sm(gpu.sm);
-}
-
-ImportedCluster cluster_of(const System& system, const ImportSource& source) {
-  ImportedCluster imported{.cluster = {}, .format = "NCCL topology", .notes = {}};
-  Cluster& cluster = imported.cluster;
-  const Host* first = nullptr;
-  for (const auto& [hash, host] : system.hosts) {
-    if (host.gpus.empty()) continue;
-    ++cluster.nodes;
-    if (first == nullptr) first = &host;
-    require(host.gpus.size() == first->gpus.size(), ErrorCode::kBadInput,
-            "{}: system: hosts with {} and {} GPUs: wanted equal nodes", source.file,
-            first->gpus.size(), host.gpus.size());
+  ImportedCluster take() {
+    imported_.format = "NCCL topology";
+    Cluster& cluster = imported_.cluster;
+    set_nodes();
+    cluster.device = device();
+    sm_ = gpus_.front().sm > 0 ? gpus_.front().sm : sm_of_device(cluster.device).value_or(0);
+    say_what_is_left_out();
+    const auto nvlinks = NvlinkWiring(gpus_, sm_, notes_).link();
+    cluster.intra_node = nvlinks ? *nvlinks : pcie_of(*hosts_.front());
+    set_nics();
+    return std::move(imported_);
   }
-  require(first != nullptr, ErrorCode::kBadInput, "{}: system: no GPU", source.file);
-  --cluster.nodes;  // it starts at one
-  cluster.devices_per_node = static_cast<std::int64_t>(first->gpus.size());
-  cluster.device = device_of(*first, source, imported.notes);
-  for (const std::string& bus_id : system.linked_to_self)
-    imported.notes.push_back(
-        fmt::format("an NVLink leads from the GPU at {} to itself: left out", bus_id));
-  const auto nvlinks = NvlinkWiring(*first, imported.notes).link();
-  cluster.intra_node = nvlinks ? *nvlinks : pcie_of(*first, system.pcie_assumed);
-  if (!first->nics.empty()) cluster.inter_node = nics_of(*first, imported.notes);
-  if (first->nics.empty()) imported.notes.emplace_back("no NIC: a cluster of one node only");
-  return imported;
-}
+
+ private:
+  // NCCL writes several hosts into one file where NVLink switches join them: one domain, which is a
+  // node here, whatever its hosts have each. Other hosts are nodes, and those are equal.
+  void set_nodes() {
+    Cluster& cluster = imported_.cluster;
+    const bool is_domain = hosts_.size() > 1 &&
+                           std::all_of(hosts_.begin(), hosts_.end(),
+                                       [](const NcclHost* host) { return is_on_switches(*host); });
+    for (const NcclHost* const host : hosts_) {
+      if (is_domain || host == hosts_.front())
+        gpus_.insert(gpus_.end(), host->gpus.begin(), host->gpus.end());
+      require(is_domain || host->gpus.size() == gpus_.size(), ErrorCode::kBadInput,
+              "{}: system: hosts with {} and {} GPUs: wanted equal nodes", source_.file,
+              gpus_.size(), host->gpus.size());
+    }
+    cluster.nodes = is_domain ? 1 : static_cast<std::int64_t>(hosts_.size());
+    cluster.devices_per_node = static_cast<std::int64_t>(gpus_.size());
+    if (!is_domain) hosts_.resize(1);
+    if (is_domain)
+      notes_.push_back(
+          fmt::format("{} hosts on the switches of one NVLink domain are one node", hosts_.size()));
+  }
+
+  // Devices must be of one kind, or we would have to say which are which.
+  DeviceKind device() {
+    if (source_.base != nullptr) return source_.base->device;
+    const NcclGpu& gpu = gpus_.front();
+    for (const NcclGpu& other : gpus_)
+      if (other.pci_id != gpu.pci_id)
+        fail(ErrorCode::kBadInput, "{}: GPUs of two kinds, {} and {}: give --base for the devices",
+             source_.file, gpu.pci_id, other.pci_id);
+    if (auto known = device_of_pci_id(gpu.pci_id)) return *known;
+    notes_.push_back(fmt::format(
+        "{}: its numbers are assumptions",
+        gpu.pci_id.empty() ? std::string("no device id says which GPU this is")
+                           : fmt::format("the device id {} has no built-in GPU", gpu.pci_id)));
+    return device_of_sm(gpu.sm);
+  }
+
+  void set_nics() {
+    double total = 0;
+    std::size_t nics = 0;
+    bool is_known = true, all_have_speed = true;
+    for (const NcclHost* const host : hosts_) {
+      const PcieRate rate = host->pcie.to_nics();
+      total += rate.value;
+      is_known = is_known && !rate.is_assumed;
+      all_have_speed = all_have_speed && host->nics_have_speed;
+      nics += host->nics;
+    }
+    if (nics == 0) {
+      notes_.emplace_back("no NIC: a cluster of one node only");
+      return;
+    }
+    if (!all_have_speed)
+      notes_.emplace_back("NICs without a speed are taken to be as fast as their PCIe");
+    imported_.cluster.inter_node =
+        nic_link(total / static_cast<double>(gpus_.size()),
+                 is_known && all_have_speed ? Provenance::kPublished : Provenance::kAssumed,
+                 fmt::format("{} shared by {} in the file", count_text(nics, "NIC"),
+                             count_text(gpus_.size(), "GPU")),
+                 sm_);
+  }
+
+  void say_what_is_left_out() {
+    for (const std::string& bus_id : system_.linked_to_self)
+      notes_.push_back(
+          fmt::format("an NVLink leads from the GPU at {} to itself: left out", bus_id));
+    if (!system_.unknown_pcie.empty())
+      notes_.push_back(
+          "PCIe of unknown speed or width counts as 8 GT/s or 16 lanes, as NCCL "
+          "takes it: " +
+          comma_list(system_.unknown_pcie));
+    if (!system_.emulated_bridges.empty())
+      notes_.push_back("emulated bridges carry whatever is below them: " +
+                       comma_list(system_.emulated_bridges));
+    if (!system_.other_displays.empty())
+      notes_.push_back("graphics of other vendors, left out: " +
+                       comma_list(system_.other_displays));
+    std::vector<std::string> unread;
+    for (const auto& [name, count] : system_.unread)
+      unread.push_back(fmt::format("{} ({})", name, count));
+    if (!unread.empty()) notes_.push_back("elements that are not read: " + comma_list(unread));
+  }
+
+  const NcclSystem& system_;
+  const ImportSource& source_;
+  std::vector<const NcclHost*> hosts_;  // whose NICs a node has
+  std::vector<NcclGpu> gpus_;           // of a node
+  std::int64_t sm_ = 0;
+  ImportedCluster imported_;
+  std::vector<std::string>& notes_ = imported_.notes;
+};
 
 // ---------------------------------------------------------------- graphs
 
@@ -371,7 +305,7 @@ ImportedCluster cluster_of_graphs(const XmlElement& graphs, const ImportSource& 
 ImportedCluster import_nccl_xml(const ImportSource& source) {
   const std::vector<XmlElement> roots = parse_xml(source.text, source.file);
   for (const XmlElement& root : roots) {
-    if (root.name == "system") return cluster_of(Reader().read(root), source);
+    if (root.name == "system") return SystemImport(read_nccl_system(root), source).take();
     if (root.name == "graphs") return cluster_of_graphs(root, source);
   }
   fail(ErrorCode::kBadInput, "{}: XML without NCCL's 'system' or 'graphs' at its root{}",

@@ -61,7 +61,17 @@ struct Row {
 struct Matrix {
   std::vector<std::string> ends;  // columns: GPUs, then NICs
   std::vector<Row> rows;
+  // A legend that does not explain NV#: `topo -mp`, which says PCIe where NVLinks are.
+  bool has_legend = false, explains_nvlinks = false;
 };
+
+// Whether a cell names a way from one end to another: affinities and NUMA nodes do not.
+bool is_way(std::string_view cell) {
+  for (const std::string_view way : {"X", "SYS", "NODE", "PHB", "PXB", "PIX", "SOC", "C2C"})
+    if (cell == way) return true;
+  return cell.size() > 2 && cell.substr(0, 2) == "NV" &&
+         std::isdigit(static_cast<unsigned char>(cell[2])) != 0;
+}
 
 // The header's names end where "CPU Affinity" begins.
 std::vector<std::string> ends_of(const std::vector<std::string>& words) {
@@ -71,6 +81,19 @@ std::vector<std::string> ends_of(const std::vector<std::string>& words) {
     ends.push_back(word);
   }
   return ends;
+}
+
+// A row that lost a cell, or a header that lost a name, moves all behind it: the cells that name
+// ways are as many as the header's ends, and the next is none.
+Row row_of_words(const std::vector<std::string>& words, std::size_t ends, std::string place) {
+  require(words.size() > ends, ErrorCode::kBadInput, "{}: {} has {} cells, wanted {}", place,
+          words.front(), words.size() - 1, ends);
+  const auto first = words.begin() + 1, last = first + static_cast<std::ptrdiff_t>(ends);
+  const auto ways = static_cast<std::size_t>(
+      std::count_if(first, words.end(), [](const std::string& word) { return is_way(word); }));
+  require(ways <= ends, ErrorCode::kBadInput, "{}: {} has ways to {} ends, but the header names {}",
+          place, words.front(), ways, ends);
+  return {words.front(), std::move(place), {first, last}};
 }
 
 Matrix read_matrix(const std::string& text, const std::string& file) {
@@ -86,17 +109,15 @@ Matrix read_matrix(const std::string& text, const std::string& file) {
       if (words.size() > 0 && is_gpu(words.front())) matrix.ends = ends_of(words);
       continue;
     }
-    if (words.front() == "Legend:") break;
-    const std::string place = fmt::format("{}: line {}", file, line_number);
+    if (words.front() == "Legend:") matrix.has_legend = true;
+    if (matrix.has_legend) {
+      matrix.explains_nvlinks = matrix.explains_nvlinks || words.front() == "NV#";
+      continue;
+    }
     if (std::find(matrix.ends.begin(), matrix.ends.end(), words.front()) == matrix.ends.end())
       continue;
-    require(words.size() > matrix.ends.size(), ErrorCode::kBadInput,
-            "{}: {} has {} cells, wanted {}", place, words.front(), words.size() - 1,
-            matrix.ends.size());
     matrix.rows.push_back(
-        {words.front(),
-         place,
-         {words.begin() + 1, words.begin() + 1 + static_cast<std::ptrdiff_t>(matrix.ends.size())}});
+        row_of_words(words, matrix.ends.size(), fmt::format("{}: line {}", file, line_number)));
   }
   require(!matrix.ends.empty(), ErrorCode::kBadInput, "{}: no line of GPU names", file);
   require(matrix.ends.size() <= kMostEnds, ErrorCode::kBadInput, "{}: more than {} columns", file,
@@ -107,8 +128,7 @@ Matrix read_matrix(const std::string& text, const std::string& file) {
 // Lanes of a cell; nothing for one that is not NVLink. Refuses what the legend does not have.
 std::optional<std::int32_t> lanes_of(const Row& row, const std::string& column,
                                      const std::string& cell) {
-  for (const std::string_view other : {"X", "SYS", "NODE", "PHB", "PXB", "PIX", "SOC", "C2C"})
-    if (cell == other) return std::nullopt;
+  if (is_way(cell) && cell.substr(0, 2) != "NV") return std::nullopt;
   std::int32_t lanes = 0;
   const char* const last = cell.data() + cell.size();
   if (cell.size() > 2 && cell.substr(0, 2) == "NV") {
@@ -135,6 +155,7 @@ class MatrixImport {
     cluster.devices_per_node = static_cast<std::int64_t>(gpus_);
     const bool is_switch = most > kMostNvlinks;
     const std::int64_t per_gpu = is_switch ? uniform_lanes(lanes) : most;
+    require_both_ways();
     const std::int64_t sm = generation_of(per_gpu);
     set_device(sm, per_gpu);
     set_links(lanes, per_gpu, is_switch, sm);
@@ -143,13 +164,18 @@ class MatrixImport {
   }
 
  private:
-  const Row& row_of(const std::string& name) const {
+  const Row* find_row(const std::string& name) const {
     const Row* found = nullptr;
     for (const Row& row : matrix_.rows) {
       if (row.name != name) continue;
       require(found == nullptr, ErrorCode::kBadInput, "{}: a second row of {}", row.place, name);
       found = &row;
     }
+    return found;
+  }
+
+  const Row& row_of(const std::string& name) const {
+    const Row* const found = find_row(name);
     require(found != nullptr, ErrorCode::kBadInput, "{}: no row of {}", source_.file, name);
     return *found;
   }
@@ -186,8 +212,29 @@ class MatrixImport {
     return lanes[0][1];
   }
 
-  // By the NVLinks that a GPU can have: 18 since Hopper, 12 in Ampere, 6 in Volta.
-  static std::int64_t generation_of(std::int64_t nvlinks) {
+  // A pasted table that lost a tab says one way there and another back.
+  void require_both_ways() const {
+    for (std::size_t a = 0; a < matrix_.ends.size(); ++a) {
+      const Row* const row = find_row(matrix_.ends[a]);
+      if (row == nullptr) continue;
+      for (std::size_t b = 0; b < a; ++b) {
+        const Row* const back = find_row(matrix_.ends[b]);
+        require(back == nullptr || back->cells[a] == row->cells[b], ErrorCode::kBadInput,
+                "{}: {} to {} is '{}', but '{}' back", row->place, row->name, matrix_.ends[b],
+                row->cells[b], back == nullptr ? "" : back->cells[a]);
+      }
+    }
+  }
+
+  // The base's where it is a GPU that we know. Else by the NVLinks that a GPU can have: 18 since
+  // Hopper, 12 in Ampere, 6 in Volta.
+  std::int64_t generation_of(std::int64_t nvlinks) {
+    if (source_.base != nullptr) {
+      if (const auto sm = sm_of_device(source_.base->device)) return *sm;
+      imported_.notes.push_back(fmt::format(
+          "how fast an NVLink of {} is nobody says: taken for what GPUs with {} of them have",
+          source_.base->device.name, nvlinks));
+    }
     if (nvlinks > 12) return 90;
     return nvlinks > 6 || nvlinks == 0 ? 80 : 70;
   }
@@ -208,6 +255,15 @@ class MatrixImport {
   void set_links(const LaneTable& lanes, std::int64_t per_gpu, bool is_switch, std::int64_t sm) {
     NetworkLink& link = imported_.cluster.intra_node;
     if (gpus_ < 2) return;
+    if (per_gpu == 0 && matrix_.has_legend && !matrix_.explains_nvlinks) {
+      imported_.notes.emplace_back(
+          "the table is one of PCIe only (topo -mp): `nvidia-smi topo -m` shows NVLinks too");
+      if (source_.base != nullptr &&
+          source_.base->devices_per_node == imported_.cluster.devices_per_node) {
+        link = source_.base->intra_node;
+        return;
+      }
+    }
     if (per_gpu == 0 || (!is_switch && !joins_all(lanes))) {
       if (per_gpu > 0)
         imported_.notes.push_back(fmt::format(

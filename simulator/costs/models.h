@@ -13,8 +13,9 @@ namespace sextant {
 // t = kernel overhead + max(flops / (peak * efficiency), bytes / (bandwidth * efficiency)), with
 // the peak of `compute_dtype`. A kernel key "matmul:MxNxK" adds the shape: output tiles run in
 // waves over the device's matmul units, and each tile pays one tile edge of K for filling and
-// draining. Throws Error(kUsage) when the device has no peak for the dtype, Error(kBadInput) from
-// `duration` for a matmul key that does not parse.
+// draining; sums of 32,768 terms and more over few tiles are split over the units, at the price of
+// their parts in f32. Throws Error(kUsage) when the device has no peak for the dtype,
+// Error(kBadInput) from `duration` for a matmul key that does not parse.
 std::unique_ptr<CostModel> make_roofline(const Cluster& cluster, DType compute_dtype);
 
 // The kernels that the cluster file has measured times of, in the dtype they were measured in, and

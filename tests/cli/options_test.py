@@ -178,9 +178,27 @@ def check_own_words(program):
     program.run("check", "words/plan.json").expect_code(0)
 
 
+CARD = ('<pci busid="0000:0{0}:00.0" class="0x030000" vendor="0x10de" device="0x2bb3" '
+        'link_speed="32.0 GT/s PCIe" link_width="16"><gpu dev="{0}" sm="120"/></pci>')
+
+
+def check_stand_in(program):
+    """Whose numbers a GPU has that no file describes is said by every verb that plans on it."""
+    cards = CARD.format(1) + CARD.format(2)
+    (program.folder / "rtx.xml").write_text(f'<system version="1"><cpu numaid="0">{cards}</cpu></system>',
+                                            encoding="utf-8")
+    job = [TINY, "-c", "rtx.xml", "--global-batch", "4"]
+    for verb in (["simulate", *job, "--strategy", "dp=2"], ["check", *job, "--strategy", "dp=2"],
+                 ["explain", *job, "--strategy", "dp=2"], ["search", *job, "--fix", "dp=2"]):
+        outcome = program.run(*verb).expect_code(0)
+        expect("nobody described the devices of rtx: GB200-186GB stands in, with 173 GiB" in
+               " ".join((outcome.out + outcome.err).split()),
+               f"`{outcome.command}` does not say what stands in for the card")
+
+
 if __name__ == "__main__":
     sys.exit(run_checks(
         check_whole_numbers, check_different_files, check_places, check_full_disk,
         check_what_is_not_known,
         check_order_of_streams, check_attributes_without_sense, check_words_problem,
-        check_own_words))
+        check_own_words, check_stand_in))

@@ -139,18 +139,106 @@ TEST_CASE("harmless keys are noted, unknown ones too, dropout by its rate") {
 }
 
 TEST_CASE("families differ where their definitions do") {
-  const ModelConfig qwen2 = read(llama("", "qwen2"));
+  const std::string heads = R"("num_key_value_heads": 2, "sliding_window": null)";
+  const ModelConfig qwen2 = read(llama(heads, "qwen2"));
   CHECK(qwen2.attention_bias);
   CHECK_FALSE(qwen2.output_bias);
-  const ModelConfig qwen3 = read(llama("", "qwen3"));
+  const ModelConfig qwen3 = read(llama(heads, "qwen3"));
   CHECK(qwen3.qk_norm);
   CHECK_FALSE(qwen3.attention_bias);
-  CHECK_FALSE(read(llama("", "mistral")).attention_bias);
+  CHECK_FALSE(read(llama(heads, "mistral")).attention_bias);
   const ModelConfig biased = read(llama(R"("attention_bias": true, "mlp_bias": true)"));
   CHECK(biased.attention_bias);
   CHECK(biased.output_bias);
   // q, k, v, o: 4 * 64; gate, up 2 * 96, down 64; two layers.
   CHECK(count_parameters(biased) == count_parameters(read(llama(""))) + 2 * (256 + 192 + 64));
+}
+
+// Numbers of transformers 5: configuration_<family>.py.
+TEST_CASE("a key that is left out is what the family's library takes, and a note says so") {
+  // 64 heads, so that the 4, 8 and 32 key/value heads of the families divide them.
+  const auto config_of = [](const std::string& type, const std::string& more) {
+    return read(R"({"model_type": ")" + type + R"(", "num_hidden_layers": 1, "hidden_size": 1024,
+        "num_attention_heads": 64, "intermediate_size": 96, "vocab_size": 100,
+        "max_position_embeddings": 32)" +
+                more + "}");
+  };
+  CHECK(config_of("llama", "").kv_heads == 64);
+  CHECK(config_of("llama", "").notes.empty());
+  CHECK(config_of("mistral", R"(, "sliding_window": null)").kv_heads == 8);
+  CHECK(config_of("qwen2", "").kv_heads == 32);
+  CHECK(config_of("qwen2", "").head_size == 16);
+  const ModelConfig qwen3 = config_of("qwen3", "");
+  CHECK(qwen3.head_size == 128);
+  CHECK(qwen3.kv_heads == 32);
+  REQUIRE(qwen3.notes.size() == 1);
+  CHECK(qwen3.notes[0] ==
+        "left out, so as the family has it: num_key_value_heads=32, head_dim=128");
+  const ModelConfig mixtral = config_of("mixtral", R"(, "num_local_experts": 4)");
+  CHECK(mixtral.kv_heads == 8);
+  CHECK(mixtral.top_k == 2);
+  CHECK(mixtral.rope_theta == 1e6);
+  CHECK(mixtral.norm_epsilon == 1e-5);
+  const ModelConfig moe =
+      config_of("qwen3_moe", R"(, "num_experts": 16, "moe_intermediate_size": 24)");
+  CHECK(moe.top_k == 8);
+  CHECK(moe.kv_heads == 4);
+  CHECK(moe.head_size == 16);
+  CHECK(contains(moe.notes[0], "num_experts_per_tok=8"));
+  // Null is given, and means what follows from the other keys.
+  const ModelConfig null = config_of("qwen3", R"(, "num_key_value_heads": null, "head_dim": null)");
+  CHECK(null.kv_heads == 64);
+  CHECK(null.head_size == 16);
+  CHECK(null.notes.empty());
+}
+
+TEST_CASE("a family's own number that the file cannot have is refused as missing") {
+  CHECK(contains(refusal(llama("", "qwen2")),
+                 "num_key_value_heads is missing, and the family's 32 do not divide 4 heads"));
+  CHECK(contains(refusal(llama(R"("num_experts": 4, "moe_intermediate_size": 24)", "qwen3_moe")),
+                 "num_experts_per_tok is missing, and the family's would be 8 of 4 experts"));
+  CHECK(contains(refusal(llama(R"("num_key_value_heads": 2)", "mistral")),
+                 "sliding_window is missing, and the family's is 4096; null means none"));
+}
+
+TEST_CASE("names of newer files are those of older ones, and two that differ are refused") {
+  const std::string moe = R"("num_experts_per_tok": 2, "moe_intermediate_size": 24)";
+  const auto counted = [&](const std::string& keys, const std::string& type) {
+    return count_parameters(read(llama("\"num_key_value_heads\": 2, " + keys + ", " + moe, type)));
+  };
+  CHECK(counted(R"("num_local_experts": 4)", "qwen3_moe") ==
+        counted(R"("num_experts": 4)", "qwen3_moe"));
+  CHECK(counted(R"("num_local_experts": 4)", "mixtral") ==
+        counted(R"("num_experts": 4)", "mixtral"));
+  CHECK(contains(refusal(llama(R"("num_experts": 4, "num_local_experts": 8, )" + moe, "qwen3_moe")),
+                 "num_local_experts: found 8, but num_experts is 4: wanted one value"));
+  const std::string old =
+      R"({"model_type": "gpt2", "n_embd": 8, "n_head": 2, "n_layer": 3, "vocab_size": 11,
+          "n_positions": 5)";
+  const std::string now =
+      R"({"model_type": "gpt2", "hidden_size": 8, "num_attention_heads": 2,
+          "num_hidden_layers": 3, "vocab_size": 11, "max_position_embeddings": 5})";
+  CHECK(count_parameters(read(now)) == count_parameters(read(old + "}")));
+  CHECK(contains(refusal(old + R"(, "n_ctx": 6})"),
+                 "n_ctx: found 6, but n_positions is 5: wanted one value"));
+}
+
+TEST_CASE("sizes of windows that are off, and of layers that there are not, are still sizes") {
+  const auto qwen = [](const std::string& more) {
+    return llama("\"num_key_value_heads\": 2, " + more, "qwen3");
+  };
+  CHECK(contains(refusal(qwen(R"("use_sliding_window": false, "sliding_window": -5)")),
+                 "sliding_window: found -5"));
+  CHECK(contains(refusal(qwen(R"("max_window_layers": "many")")),
+                 "max_window_layers: found \"many\""));
+  CHECK(contains(refusal(qwen(R"("use_sliding_window": 0)")), "wanted true or false"));
+  CHECK(contains(refusal(qwen(R"("layer_types": ["full_attention"])")),
+                 "layer_types: 1 types, but num_hidden_layers is 2"));
+  const std::string experts =
+      R"("num_key_value_heads": 2, "num_experts": 4, "num_experts_per_tok": 2,
+         "moe_intermediate_size": 24, )";
+  CHECK(contains(refusal(llama(experts + R"("decoder_sparse_step": 1.5)", "qwen3_moe")),
+                 "decoder_sparse_step"));
 }
 
 TEST_CASE("a gpt2 config needs few keys") {
@@ -193,9 +281,10 @@ TEST_CASE("what changes the model and is not built is refused by name") {
 }
 
 TEST_CASE("a mixtral config gives its experts, a qwen3_moe config their own width") {
-  const ModelConfig mixtral = read(
-      llama(R"("num_local_experts": 4, "num_experts_per_tok": 3, "router_aux_loss_coef": 0.02)",
-            "mixtral"));
+  const ModelConfig mixtral =
+      read(llama(R"("num_local_experts": 4, "num_experts_per_tok": 3, "router_aux_loss_coef": 0.02,
+               "num_key_value_heads": 4)",
+                 "mixtral"));
   CHECK(mixtral.experts == 4);
   CHECK(mixtral.top_k == 3);
   CHECK(mixtral.normalized_experts);
@@ -208,12 +297,14 @@ TEST_CASE("a mixtral config gives its experts, a qwen3_moe config their own widt
         count_parameters(read(llama(""))) + 2 * (64 * 4 + 3 * 3 * 64 * 96));
   const ModelConfig qwen = read(llama(
       R"("num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24,
-         "norm_topk_prob": true, "decoder_sparse_step": 1, "mlp_only_layers": [])",
+         "num_key_value_heads": 4, "norm_topk_prob": true, "decoder_sparse_step": 1, "mlp_only_layers": [])",
       "qwen3_moe"));
   CHECK(qwen.ffn == 24);
   CHECK(qwen.qk_norm);
   CHECK(qwen.normalized_experts);
-  CHECK(contains(refusal(llama(R"("num_local_experts": 2, "num_experts_per_tok": 3)", "mixtral")),
+  CHECK(contains(refusal(llama(R"("num_local_experts": 2, "num_experts_per_tok": 3,
+                            "num_key_value_heads": 4)",
+                               "mixtral")),
                  "num_experts_per_tok: 3 of 2 experts"));
   CHECK(contains(refusal(llama(R"("num_local_experts": 2, "moe_frequency": 2)", "mixtral")),
                  "layers without experts (moe_frequency = 2)"));
@@ -234,9 +325,11 @@ TEST_CASE("keys that are set to nothing are no features") {
   CHECK(refusal(llama(R"("quantization_config": null, "num_nextn_predict_layers": 0,
                          "use_sliding_window": false, "partial_rotary_factor": 1.0)")) ==
         "accepted");
-  CHECK(refusal(llama(R"("sliding_window": null)", "mistral")) == "accepted");
-  CHECK(refusal(llama(R"("use_sliding_window": false, "sliding_window": 4096)", "qwen2")) ==
+  CHECK(refusal(llama(R"("sliding_window": null, "num_key_value_heads": 2)", "mistral")) ==
         "accepted");
+  CHECK(refusal(llama(R"("use_sliding_window": false, "sliding_window": 4096,
+                         "num_key_value_heads": 2)",
+                      "qwen2")) == "accepted");
 }
 
 TEST_CASE("architectures and model_type that disagree are refused, all reasons at once") {

@@ -67,6 +67,22 @@ TEST_CASE("a matmul pays for whole waves of tiles and for filling them") {
   }
 }
 
+// m = n = 256: 4 tiles on 10 units. k = 65,536 goes over the units in 2 parts of 32,768:
+// one wave x 10 units x 128 x 128 x (32,768 + 128) x 2 FLOP / 50 TFLOP/s = 215.5872256 us, and 2
+// parts of 256 x 256 x 4 B, written and read at 0.8 TB/s, 1.31072 us; plus 2 us.
+TEST_CASE("a long sum over few tiles is split over the units, and pays for its parts") {
+  Cluster cluster = round_numbers();
+  cluster.device.matmul_tile.value = 128;
+  cluster.device.matmul_units.value = 10;
+  const auto time = [&](std::int64_t k) {
+    const std::string key = "matmul:256x256x" + std::to_string(k);
+    return time_of(cluster, {2.0 * 256 * 256 * static_cast<double>(k), Bytes(0), Bytes(0), key});
+  };
+  CHECK(time(65'536) == Duration(218'897'946));
+  // Whole: 4 tiles of one wave, 163,840 x (32,767 + 128) x 2 FLOP.
+  CHECK(time(32'767) == Duration(217'580'672));
+}
+
 TEST_CASE("no shape is faster than peak times efficiency") {
   Cluster cluster = round_numbers();
   cluster.device.kernel_overhead.value = 0;

@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "simulator/cluster_files/cluster_file.h"
+#include "simulator/cluster_files/known_devices.h"
 #include "tests/simulator/clusters/import_samples.h"
 
 #include <doctest/doctest.h>
@@ -19,6 +20,27 @@ namespace sextant::cluster_import_test {
 namespace {
 
 using namespace testing;
+
+std::string bridge(const std::string& speed, int width, const std::string& below,
+                   const std::string& device = "0xffff") {
+  return "<pci busid=\"ff\" class=\"0x060400\" vendor=\"0x104c\" device=\"" + device +
+         "\" link_speed=\"" + speed + "\" link_width=\"" + std::to_string(width) + "\">" + below +
+         "</pci>";
+}
+
+// A card with ports of 100 Gb/s in a slot of 8 GT/s.
+std::string ports_of_100g(int ports, int width) {
+  std::string nets;
+  for (int i = 0; i < ports; ++i)
+    nets += "<net name=\"mlx5_" + std::to_string(i) + "\" speed=\"100000\"/>";
+  return "<pci busid=\"0000:3b:00.0\" class=\"0x020700\" link_speed=\"8.0 GT/s PCIe\" "
+         "link_width=\"" +
+         std::to_string(width) + "\"><nic>" + nets + "</nic></pci>";
+}
+
+double nic_rate(const std::string& functions) {
+  return import_cluster(system_of(functions), "node.xml").cluster.inter_node.bandwidth.value;
+}
 
 TEST_CASE("an NCCL dump with switches gives what all NVLinks of a GPU carry") {
   const std::string text = system_of(gpu(0, to_switches()) + gpu(1, to_switches()) + nic());
@@ -66,13 +88,15 @@ TEST_CASE("NVLinks that leave a GPU alone leave all on PCIe, and the notes say w
   CHECK(has_note(lone, "0000:01:00.0 has no NVLink"));
 }
 
-TEST_CASE("the narrowest part of a GPU's way to the CPU is its PCIe bandwidth") {
-  const std::string bridge =
-      "<pci busid=\"ff\" class=\"0x060400\" link_speed=\"16 GT/s\" link_width=\"8\">" + gpu(0, "") +
-      gpu(1, "") + "</pci>";
-  const Cluster cluster = import_cluster(system_of(bridge), "node.xml").cluster;
+TEST_CASE("the narrowest PCIe between GPUs is their bandwidth, not what is above where they meet") {
+  const Cluster cluster =
+      import_cluster(system_of(bridge("16 GT/s", 8, gpu(0, "")) + gpu(1, "")), "node.xml").cluster;
   CHECK(cluster.intra_node.bandwidth.value == doctest::Approx(16e9 * 8 * 128 / 130 / 8));
   CHECK(cluster.intra_node.bandwidth.provenance == Provenance::kPublished);
+  // Below one bridge: the GPUs' own 32 GT/s and 16 lanes.
+  const Cluster met =
+      import_cluster(system_of(bridge("16 GT/s", 8, gpu(0, "") + gpu(1, ""))), "node.xml").cluster;
+  CHECK(met.intra_node.bandwidth.value == doctest::Approx(32e9 * 16 * 128 / 130 / 8));
   // A virtual machine that hides its PCIe.
   const std::string hidden = replaced(replaced(system_of(gpu(0, "")), "32.0 GT/s PCIe", ""),
                                       "link_width=\"16\"", "link_width=\"0\"");
@@ -80,6 +104,61 @@ TEST_CASE("the narrowest part of a GPU's way to the CPU is its PCIe bandwidth") 
       replaced(hidden, "</cpu>", replaced(gpu(1, ""), "32.0 GT/s PCIe", "") + "</cpu>"), "vm.xml");
   CHECK(two.cluster.intra_node.bandwidth.provenance == Provenance::kAssumed);
   CHECK(two.cluster.intra_node.bandwidth.value == doctest::Approx(8e9 * 16 * 128 / 130 / 8));
+}
+
+// 8 GT/s x 16 lanes x 128/130 / 8 = 15.75 GB/s.
+TEST_CASE("ports of one card share its slot, cards below one bridge share its link") {
+  const double slot = 8e9 * 16 * 128 / 130 / 8;
+  CHECK(nic_rate(gpu(0, "") + ports_of_100g(1, 16)) == doctest::Approx(12.5e9));
+  CHECK(nic_rate(gpu(0, "") + ports_of_100g(2, 16)) == doctest::Approx(slot));
+  CHECK(nic_rate(gpu(0, "") + bridge("8 GT/s", 16, ports_of_100g(1, 16) + ports_of_100g(1, 16))) ==
+        doctest::Approx(slot));
+  // One card each at the CPU and below a bridge with GPU 1, whose link to the CPU is narrow: what
+  // GPU 1 gets from below it takes nothing from there.
+  CHECK(nic_rate(gpu(0, "") + ports_of_100g(1, 16) +
+                 bridge("8 GT/s", 1, gpu(1, "") + ports_of_100g(1, 16))) ==
+        doctest::Approx(12.5e9));
+  // Two GPUs below a bridge of one lane (0.98 GB/s), all NICs above it.
+  CHECK(nic_rate(bridge("8 GT/s", 1, gpu(0, "") + gpu(1, "")) + ports_of_100g(1, 16)) ==
+        doctest::Approx(8e9 * 128 / 130 / 8 / 2));
+}
+
+// A virtual machine: bridges that say one lane of 2.5 GT/s, functions that say no width.
+TEST_CASE("what meets below a bridge does not feel it, and emulated bridges are felt by nobody") {
+  const std::string functions =
+      replaced(gpu(0, to_switches()), "link_width=\"16\"", "link_width=\"0\"") +
+      replaced(nic(), "link_width=\"16\"", "link_width=\"0\"");
+  const ImportedCluster below =
+      import_cluster(system_of(bridge("2.5 GT/s PCIe", 1, functions)), "vm.xml");
+  CHECK(below.cluster.inter_node.bandwidth.value == doctest::Approx(50e9));
+  CHECK(has_note(below,
+                 "counts as 8 GT/s or 16 lanes, as NCCL takes it: 0000:00:00.0, 0000:50:00.0"));
+  // Two lanes of 2.5 GT/s: 0.5 GB/s, unless nothing of it is real.
+  const std::string apart = gpu(0, "") + gpu(1, "");
+  const auto joined_by = [&](const std::string& device) {
+    return import_cluster(system_of(bridge("2.5 GT/s", 2, gpu(0, ""), device) + gpu(1, "")),
+                          "vm.xml");
+  };
+  CHECK(joined_by("0xffff").cluster.intra_node.bandwidth.value == doctest::Approx(0.5e9));
+  const ImportedCluster emulated = joined_by("0x8232");
+  CHECK(emulated.cluster.intra_node.bandwidth.value == doctest::Approx(32e9 * 16 * 128 / 130 / 8));
+  CHECK(has_note(emulated, "emulated bridges carry whatever is below them: ff"));
+}
+
+TEST_CASE("GPUs of other vendors are refused, and elements that are not read are named") {
+  const std::string amd = replaced(
+      replaced(gpu(0, "<xgmi target=\"0000:01:00.0\" count=\"1\"/>", "0x74a1"), "0x10de", "0x1002"),
+      "0x030200", "0x120000");
+  check_refused(system_of(amd), "pci[0].gpu[0]: a GPU of vendor 0x1002 (AMD): only NVIDIA's");
+  const std::string console =
+      "<pci busid=\"0000:09:00.0\" class=\"0x030000\" vendor=\"0x1a03\" device=\"0x2000\"/>";
+  const ImportedCluster imported =
+      import_cluster(system_of(gpu(0, to_switches() + "<c2c bw=\"1\"/>") +
+                               gpu(1, to_switches() + "<c2c bw=\"1\"/>") + console + nic()),
+                     "n.xml");
+  CHECK(imported.cluster.devices_per_node == 2);
+  CHECK(has_note(imported, "graphics of other vendors, left out: 0000:09:00.0"));
+  CHECK(has_note(imported, "elements that are not read: gpu.c2c (2)"));
 }
 
 TEST_CASE("a device id without a built-in GPU makes every number of the device an assumption") {
@@ -91,25 +170,34 @@ TEST_CASE("a device id without a built-in GPU makes every number of the device a
   for (const PeakRate& peak : device.peaks)
     CHECK(peak.flops_per_second.provenance == Provenance::kAssumed);
   CHECK(has_note(imported, "0xabcd has no built-in GPU"));
+  const Cluster again = cluster_from_json(to_json_text(imported.cluster), "again");
+  CHECK(stand_in_of(again.device) == "H100-SXM5-80GB");
+  CHECK(sm_of_device(again.device) == 90);
+  CHECK(!stand_in_of(load_cluster("dgx-h100").device));
+  CHECK(!again.device.memory_source.empty());
   const Cluster base = load_cluster("hgx-h200");
   const ImportedCluster with_base =
       import_cluster(system_of(gpu(0, to_switches(), "0xabcd")), "n.xml", &base);
   CHECK(with_base.cluster.device.name == base.device.name);
 }
 
-TEST_CASE("hosts of one NVLink domain are nodes") {
-  const auto host = [](const std::string& hash, const std::string& functions) {
-    return "<cpu host_hash=\"" + hash + "\" numaid=\"0\">" + functions + "</cpu>";
+TEST_CASE("hosts of one NVLink domain are one node, whatever each has; others are nodes") {
+  const auto system = [](const std::string& first, const std::string& second) {
+    return "<system version=\"2\"><cpu host_hash=\"0xa\" numaid=\"0\">" + first +
+           "</cpu><cpu host_hash=\"0xb\" numaid=\"0\">" + second + "</cpu></system>";
   };
-  const std::string one = gpu(0, to_switches()) + gpu(1, to_switches()) + nic();
-  const Cluster cluster =
-      import_cluster("<system version=\"2\">" + host("0xa", one) + host("0xb", one) + "</system>",
-                     "n")
-          .cluster;
+  const std::string two = gpu(0, to_switches()) + gpu(1, to_switches()) + nic();
+  const ImportedCluster domain = import_cluster(system(two, gpu(0, to_switches()) + nic()), "n");
+  CHECK(domain.cluster.nodes == 1);
+  CHECK(domain.cluster.devices_per_node == 3);
+  // Two ports of 50 GB/s for three GPUs.
+  CHECK(domain.cluster.inter_node.bandwidth.value == doctest::Approx(100e9 / 3));
+  CHECK(has_note(domain, "2 hosts on the switches of one NVLink domain are one node"));
+  const std::string plain = gpu(0, "") + gpu(1, "") + nic();
+  const Cluster cluster = import_cluster(system(plain, plain), "n").cluster;
   CHECK(cluster.nodes == 2);
   CHECK(cluster.num_devices() == 4);
-  check_refused("<system version=\"2\">" + host("0xa", one) + host("0xb", gpu(0, "")) + "</system>",
-                "hosts with 2 and 1 GPUs");
+  check_refused(system(two, gpu(0, "")), "hosts with 2 and 1 GPUs");
 }
 
 TEST_CASE("an NVLink from a GPU to itself is noted and makes no difference") {
@@ -127,13 +215,25 @@ TEST_CASE("an NVLink from a GPU to itself is noted and makes no difference") {
   }
 }
 
+// A process that sees three GPUs of four.
+TEST_CASE("an NVLink to a GPU that the file does not have is noted and makes no difference") {
+  const std::string first = to_gpu(1, 2) + to_gpu(3, 2), second = to_gpu(2, 2) + to_gpu(3, 2);
+  const ImportedCluster imported =
+      import_cluster(system_of(gpu(0, first) + gpu(1, second) + gpu(2, "") + nic()), "n.xml");
+  const ImportedCluster whole = import_cluster(
+      system_of(gpu(0, to_gpu(1, 2)) + gpu(1, to_gpu(2, 2)) + gpu(2, "") + nic()), "n.xml");
+  CHECK(to_json_text(imported.cluster) == to_json_text(whole.cluster));
+  CHECK(has_note(imported, "what is no GPU of the file, left out: 0000:03:00.0"));
+  const ImportedCluster alone = import_cluster(system_of(gpu(0, to_gpu(1, 2)) + nic()), "n.xml");
+  CHECK(alone.cluster.devices_per_node == 1);
+}
+
 TEST_CASE("NCCL files that cannot be meant are refused by element") {
   const std::string good = system_of(gpu(0, to_gpu(1, 2)) + gpu(1, to_gpu(0, 2)) + nic());
   check_refused(replaced(good, "count=\"2\"", "count=\"0\""),
                 "system[0].cpu[0].pci[0].gpu[0].nvlink[0]");
   check_refused(replaced(good, "count=\"2\"", "count=\"9223372036854775808\""), "count is");
   check_refused(replaced(good, "count=\"2\"", "count=\"3\""), "but 3 back");
-  check_refused(replaced(good, "target=\"0000:01", "target=\"0000:0f"), "where no GPU is");
   check_refused(replaced(good, "speed=\"400000\"", "speed=\"0\""), "nic[0].net[0]: speed is '0'");
   check_refused(replaced(good, "speed=\"400000\"", "speed=\"fast\""), "speed is 'fast'");
   check_refused(replaced(good, "32.0 GT/s", "-1 GT/s"), "link_speed is '-1 GT/s PCIe'");
@@ -179,6 +279,42 @@ TEST_CASE("a topology matrix whose rows have more NVLinks than a GPU is a switch
   const Cluster base = load_cluster("hgx-h200");
   CHECK(import_cluster(switched_matrix(), "topo.txt", &base).cluster.device.name ==
         "H200-SXM5-141GB");
+}
+
+// 18 NVLinks: 25 GB/s each since Ampere, 50 in Blackwell.
+TEST_CASE("the base says of which generation the NVLinks of a file are") {
+  const Cluster base = load_cluster("gb200-nvl72");
+  CHECK(import_cluster(switched_matrix(), "topo.txt", &base).cluster.intra_node.bandwidth.value ==
+        900e9);
+  const std::string nobody = replaced(
+      replaced(system_of(gpu(0, to_switches()) + gpu(1, to_switches())), "sm=\"90\"", "sm=\"0\""),
+      "sm=\"90\"", "sm=\"0\"");
+  CHECK(import_cluster(nobody, "n.xml", &base).cluster.intra_node.bandwidth.value == 900e9);
+  Cluster other = base;
+  other.device.name = "mine";
+  const ImportedCluster guessed = import_cluster(switched_matrix(), "topo.txt", &other);
+  CHECK(guessed.cluster.intra_node.bandwidth.value == 450e9);
+  CHECK(has_note(guessed, "how fast an NVLink of mine is nobody says"));
+}
+
+TEST_CASE("a table of PCIe only is known by its legend, and hides NVLinks") {
+  const std::string text =
+      "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tPHB\t0-3\nGPU1\tPHB\t X \t0-3\n\nLegend:\n\n"
+      "  X    = Self\n  PHB  = a host bridge\n";
+  const ImportedCluster imported = import_cluster(text, "topo.txt");
+  CHECK(imported.cluster.intra_node.name == "pcie");
+  CHECK(has_note(imported, "one of PCIe only (topo -mp)"));
+  CHECK(!has_note(import_cluster(text + "  NV#  = NVLinks\n", "topo.txt"), "topo -mp"));
+  Cluster base = load_cluster("dgx-h100");
+  base.devices_per_node = 2;
+  CHECK(import_cluster(text, "topo.txt", &base).cluster.intra_node.name == "nvlink4");
+}
+
+TEST_CASE("a byte order mark is skipped in every format, and UTF-16 is named") {
+  const std::string mark = "\xEF\xBB\xBF";
+  CHECK(import_cluster(mark + switched_matrix(), "t.txt").cluster.devices_per_node == 3);
+  CHECK(import_cluster(mark + system_of(gpu(0, "")), "t.xml").cluster.devices_per_node == 1);
+  check_refused(std::string("\xFF\xFEG\0P\0", 6), "the text is UTF-16");
 }
 
 // The table of a DGX-1 is the built-in's cables.
@@ -238,6 +374,11 @@ TEST_CASE("a topology matrix that cannot be meant is refused by line, row and co
                 "no row of GPU2");
   check_refused(replaced(switched_matrix(), "GPU2\tNV18\tNV18\t X ", "GPU1\tNV18\tNV18\t X "),
                 "a second row of GPU1");
+  // A pasted header without its last NIC, a cell that slid, a way that has no way back.
+  check_refused(replaced(switched_matrix(), "NIC0\tNIC1\tCPU", "NIC0\tCPU"),
+                "line 2: GPU0 has ways to 5 ends, but the header names 4");
+  check_refused(replaced(switched_matrix(), "NIC0\tPXB\tNODE", "NIC0\tPIX\tNODE"),
+                "NIC0 to GPU0 is 'PIX', but 'PXB' back");
   check_refused("\tGPU0\tGPU1\nGPU0\tX\tNV1\nGPU1\tNV1\n", "GPU1 has 1 cells, wanted 2");
 }
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
 
 namespace sextant::testing {
 
@@ -111,6 +112,31 @@ std::string text_of(const MadeTest& test) {
          "],\"nccl_version\":22705,\"config\":{\"nthreads\":1,\"ngpus\":" +
          std::to_string(test.gpus) + ",\"minimum_bytes\":8,\"devices\":[" + devices +
          "]},\"results\":[" + rows + "],\"out_of_bounds\":{\"count\":0,\"okay\":\"true\"}}";
+}
+
+std::string log_of(const MadeTest& test, const std::string& name) {
+  std::string text =
+      name + "# nThread 1 nGpus 1 minBytes 8 maxBytes 8589934592\n#\n# Using devices\n";
+  const int ranks = test.processes * test.gpus;
+  for (int i = 0; i < ranks; ++i)
+    text += "#  Rank " + std::to_string(i) + " Group  0 Pid 52 on node" +
+            std::to_string(i * test.hosts / ranks) + " device  0 [0000:18:00] " + test.device +
+            "\n";
+  text +=
+      "#\n#                      out-of-place              in-place\n"
+      "#       size    count   type  redop   root    time  algbw  busbw #wrong    time  algbw  "
+      "busbw "
+      "#wrong\n#        (B) (elements)                  (us) (GB/s) (GB/s)           (us) (GB/s) "
+      "(GB/s)\n";
+  for (double size = 8; size <= 8.0 * (1 << 30); size *= 2) {
+    const double seconds = test.fixed + size * test.factor / test.bus;
+    char timing[128];
+    std::snprintf(timing, sizeof timing, " %7.2f %6.2f %6.2f    N/A", seconds * 1e6,
+                  size / seconds / 1e9, size / seconds / 1e9 * test.factor);
+    text += "  " + std::to_string(static_cast<std::int64_t>(size)) + " 2 float " +
+            (test.program == "all_gather_perf" ? "none" : "sum") + " -1" + timing + timing + "\n";
+  }
+  return text + "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 116.372\n#\n";
 }
 
 std::string astra_network() {

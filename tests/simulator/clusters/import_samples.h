@@ -37,6 +37,8 @@ struct MadeTest {
   std::string device = "NVIDIA H100 80GB HBM3";
 };
 std::string text_of(const MadeTest& test);
+// The same as it is printed. `name`: the line that newer versions name the program with.
+std::string log_of(const MadeTest& test, const std::string& name);
 
 // Three dimensions: Ring of 2, FullyConnected of 8, Switch of 4.
 std::string astra_network();
