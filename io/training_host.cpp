@@ -112,7 +112,9 @@ void TrainingHost::load_tokens(const HostAct& act, const TensorType& type) const
   const Shape& global = type.shape;
   const Shard box = shard_of(*act.graph, reg.layout, act.rank);
   const std::int64_t first_sample =
-      (act.step * act.instance->acts_per_step + act.act) * global[0] + box.dims[0].offset;
+      first_sample_ +
+      ((act.step - first_step_) * act.instance->acts_per_step + act.act) * global[0] +
+      box.dims[0].offset;
   const std::int64_t shift = input.name == "labels" ? 1 : 0;
   std::vector<std::int32_t> ids;
   for (std::int64_t row = 0; row < box.dims[0].extent; ++row) {

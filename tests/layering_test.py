@@ -115,6 +115,10 @@ ROOMS = {
         "table4": [],
         "micro": [""],
     },
+    "io": {
+        "": [],
+        "checkpoints": [""],
+    },
     "search": {
         "min_sum": [],
         "problem": [],
