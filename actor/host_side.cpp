@@ -25,12 +25,13 @@ ActorId id_of(const ProgramTables& tables, std::int32_t site) {
 }  // namespace
 
 HostCaller::HostCaller(const PhysicalGraph& graph, Rank rank, const ProgramTables& tables,
-                       Device& device, HostActors& host)
+                       Device& device, HostActors& host, std::int64_t first_step)
     : graph_(&graph),
       rank_(rank),
       tables_(&tables),
       device_(&device),
       host_(&host),
+      first_step_(first_step),
       actors_(graph, graph.ranks[rank.index()].program),
       calls_(tables.sites.size()) {
   if (tables.host_sites.empty()) return;
@@ -47,8 +48,9 @@ HostCaller::HostCaller(const PhysicalGraph& graph, Rank rank, const ProgramTable
 
 void HostCaller::call(std::int32_t s, std::int64_t act) {
   const Site& site = tables_->sites[static_cast<std::size_t>(s)];
-  const std::int64_t step = act / site.acts_per_step;
-  const std::int64_t act_of_step = act - step * site.acts_per_step;
+  const std::int64_t step_of_runtime = act / site.acts_per_step;
+  const std::int64_t act_of_step = act - step_of_runtime * site.acts_per_step;
+  const std::int64_t step = first_step_ + step_of_runtime;
   const ActorCall& call =
       calls_[static_cast<std::size_t>(s)][static_cast<std::size_t>(act_of_step)];
   inputs_.clear();
@@ -68,17 +70,18 @@ void HostCaller::call(std::int32_t s, std::int64_t act) {
   host_act.act = act_of_step;
   host_act.inputs = inputs_;
   host_act.outputs = outputs_;
-  if (const std::int32_t steps = device_->spec().host_steps; steps > 1) host_act.kept_steps = steps;
+  const std::int32_t kept = device_->spec().host_steps;
+  if (kept > 1 && step_of_runtime >= kept) host_act.kept_steps = kept;
   host_->act(host_act);
 }
 
 HostThread::HostThread(const PhysicalGraph& graph, Rank rank, const ProgramTables& tables,
-                       Device& device, HostActors& host)
+                       Device& device, HostActors& host, std::int64_t first_step)
     : tables_(tables),
       device_(device),
       host_steps_(device.spec().host_steps),
-      caller_(graph, rank, tables, device, host),
-      late_caller_(graph, rank, tables, device, host),
+      caller_(graph, rank, tables, device, host, first_step),
+      late_caller_(graph, rank, tables, device, host, first_step),
       protocol_(tables, SiteOwner::kHostThread),
       bus_(kThreads, most_messages(tables)),
       launch_end_(bus_.end(kLaunchThread)),

@@ -28,8 +28,9 @@ namespace sextant {
 // What the acts of host actors need beside counters: buffers and the call itself.
 class HostCaller {
  public:
+  // `first_step`: what actors call step 0.
   HostCaller(const PhysicalGraph& graph, Rank rank, const ProgramTables& tables, Device& device,
-             HostActors& host);
+             HostActors& host, std::int64_t first_step);
   // Throws what the actor throws.
   void call(std::int32_t site, std::int64_t act);
 
@@ -39,6 +40,7 @@ class HostCaller {
   const ProgramTables* tables_;
   Device* device_;
   HostActors* host_;
+  std::int64_t first_step_;
   NamedActors actors_;
   std::vector<std::vector<ActorCall>> calls_;  // by site (empty for others), by act of the step
   std::vector<std::span<const std::byte>> inputs_;
@@ -54,7 +56,7 @@ class HostCaller {
 class HostThread {
  public:
   HostThread(const PhysicalGraph& graph, Rank rank, const ProgramTables& tables, Device& device,
-             HostActors& host);
+             HostActors& host, std::int64_t first_step);
   ~HostThread();
   HostThread(const HostThread&) = delete;
   HostThread& operator=(const HostThread&) = delete;

@@ -63,9 +63,9 @@ struct RankRuntime::Impl {
     if (!has_host) return;
     messages.reserve(2 * static_cast<std::size_t>(tables->num_channel_fences));
     if (device.spec().has_memory) {
-      host_thread.emplace(graph, rank, *tables, device, host);
+      host_thread.emplace(graph, rank, *tables, device, host, o.first_step);
     } else {
-      inline_host.emplace(graph, rank, *tables, device, host);
+      inline_host.emplace(graph, rank, *tables, device, host, o.first_step);
     }
   }
 
@@ -184,7 +184,8 @@ void RankRuntime::Impl::wait_for_window(std::int32_t members) {
 
 void RankRuntime::Impl::launch(std::int32_t members) {
   for (std::int32_t m = 0; m < members; ++m) {
-    launches[static_cast<std::size_t>(m)] = {RunId(next + m), step, protocol.waits(m)};
+    launches[static_cast<std::size_t>(m)] = {RunId(next + m), options.first_step + step,
+                                             protocol.waits(m)};
   }
   const auto count = static_cast<std::size_t>(members);
   device.launch(std::span(launches).first(count), std::span(done).first(count));
@@ -272,7 +273,7 @@ std::int32_t RankRuntime::Impl::issue_replay() {
     }
     next += members;
   }
-  replay->launch(step);
+  replay->launch(options.first_step + step);
   next = 0;
   ++step;
   if (host_thread) host_thread->hold_reads_from(step);
@@ -302,10 +303,10 @@ void RankRuntime::Impl::rethrow_at(const Error& error) const {
   const std::string place = static_cast<std::size_t>(next) < tables->runs.size()
                                 ? run_to_text(graph, program, RunId(next))
                                 : std::string("end of step");
-  throw Error(
-      error.code(),
-      fmt::format("{} (noticed by rank {}, step {}, {})", error.what(), rank.value, step, place),
-      error.hints());
+  throw Error(error.code(),
+              fmt::format("{} (noticed by rank {}, step {}, {})", error.what(), rank.value,
+                          options.first_step + step, place),
+              error.hints());
 }
 
 RankRuntime::RankRuntime(const PhysicalGraph& graph, Rank rank,
@@ -397,9 +398,28 @@ void prepare_all(const PhysicalGraph& graph, std::span<Device* const> devices) {
       [&](const std::string& reason) { abort_all(devices, reason); });
 }
 
+namespace {
+
+// Runs and drains the rank, with stops at the boundaries.
+void run_rank(RankRuntime& runtime, Rank rank, Device& device, std::int64_t steps,
+              std::int64_t first_step, StepBoundaries* boundaries) {
+  const std::int64_t end = first_step + steps;
+  for (std::int64_t done = first_step; boundaries != nullptr && done < end;) {
+    const std::int64_t stop = std::min(boundaries->next(done), end);
+    runtime.run(stop - done);
+    runtime.drain();
+    boundaries->at(rank, device, stop);
+    done = stop;
+  }
+  if (boundaries == nullptr) runtime.run(steps);
+  runtime.drain();
+}
+
+}  // namespace
+
 std::vector<IssueHash> run_all(const PhysicalGraph& graph, std::span<Device* const> devices,
-                               HostActors& host, std::int64_t steps,
-                               const RuntimeOptions& options) {
+                               HostActors& host, std::int64_t steps, const RuntimeOptions& options,
+                               StepBoundaries* boundaries) {
   require_all_ranks(graph, devices);
   const std::vector<std::size_t> here = ranks_here(devices);
   const GraphTables tables(graph);
@@ -411,8 +431,8 @@ std::vector<IssueHash> run_all(const PhysicalGraph& graph, std::span<Device* con
   on_rank_threads(
       here.size(),
       [&](std::size_t index) {
-        runtimes[index].run(steps);
-        runtimes[index].drain();
+        run_rank(runtimes[index], Rank(here[index]), *devices[here[index]], steps,
+                 options.first_step, boundaries);
       },
       [&](const std::string& reason) {
         for (RankRuntime& runtime : runtimes) runtime.stop(reason);

@@ -31,6 +31,21 @@ struct RuntimeOptions {
   std::int64_t run_ahead_steps = 2;
   // From the third step on whole steps are launched at once, on devices that can (Device::capture).
   bool replay = true;
+  // What devices and host actors call the first step: not 0 where training goes on. Steps of the
+  // runtime itself, and with them fences and hashes, count from 0 all the same.
+  std::int64_t first_step = 0;
+};
+
+// Where ranks stop between two steps, each for itself. Steps are counted with
+// RuntimeOptions::first_step.
+class StepBoundaries {
+ public:
+  virtual ~StepBoundaries() = default;
+  // The first count of steps above `steps` at which ranks stop.
+  virtual std::int64_t next(std::int64_t steps) const = 0;
+  // So many steps are trained, and all that the rank launched is done: its registers hold its
+  // state. Called on the rank's own thread; the rank goes on when it returns.
+  virtual void at(Rank rank, Device& device, std::int64_t steps) = 0;
 };
 
 // Host actors that do nothing: for devices without memory.
@@ -78,9 +93,11 @@ void prepare_all(const PhysicalGraph& graph, std::span<Device* const> devices);
 
 // Runs `steps` steps on all ranks, one launch thread per prepared device, and drains. An error on
 // one rank stops all and is rethrown naming rank, actor and act. Ranks of other processes have no
-// device here (nullptr), and their hashes are empty.
+// device here (nullptr), and their hashes are empty. Every rank stops at all `boundaries` and, if
+// there are any, behind the last step.
 std::vector<IssueHash> run_all(const PhysicalGraph& graph, std::span<Device* const> devices,
                                HostActors& host, std::int64_t steps,
-                               const RuntimeOptions& options = {});
+                               const RuntimeOptions& options = {},
+                               StepBoundaries* boundaries = nullptr);
 
 }  // namespace sextant

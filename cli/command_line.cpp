@@ -39,6 +39,13 @@ class VerbFormatter : public CLI::Formatter {
     if (group == kHidden) return "";
     return CLI::Formatter::make_group(group, is_positional, options);
   }
+  // One blank line is enough anywhere; hidden groups leave more.
+  std::string make_help(const CLI::App* app, std::string name,
+                        CLI::AppFormatMode mode) const override {
+    std::string text = CLI::Formatter::make_help(app, std::move(name), mode);
+    while (text.find("\n\n\n") != std::string::npos) text.erase(text.find("\n\n\n"), 1);
+    return text;
+  }
 };
 
 constexpr const char* kOfAllVerbs =
@@ -49,6 +56,7 @@ struct Group {
 };
 constexpr Group kGroups[] = {{"model", "Models"},
                              {"strategy", "Strategies"},
+                             {"checkpoint", "Checkpoints of runs"},
                              {"cluster", "Clusters"},
                              {"experiment", "Sweeps with a report"}};
 
@@ -208,6 +216,7 @@ struct CommandLine::Parser {
     const std::string name = blank == std::string::npos ? verb.path : verb.path.substr(blank + 1);
     CLI::App& sub = *parent_of(verb).add_subcommand(name, verb.text);
     sub.footer(verb.examples + "\n" + kOfAllVerbs);
+    sub.get_help_ptr()->group(kHidden);  // whoever reads this knows it
     for (const Option& option : verb.options) add_option(sub, option);
     verb_of.emplace(&sub, &verb);
   }

@@ -73,8 +73,12 @@ struct RunArguments {
   std::string data;
   std::int64_t steps = 20;
   std::int64_t profile = 0;
-  std::string record;                   // file for launches and messages; empty: none
-  std::optional<double> learning_rate;  // nothing: the plan's
+  std::string record;                            // file for launches and messages; empty: none
+  std::optional<double> learning_rate;           // nothing: the plan's
+  std::string checkpoint;                        // folder; empty: none are saved
+  std::optional<std::int64_t> checkpoint_every;  // steps; nothing: one at the end
+  std::optional<std::int64_t> keep;              // nothing: all
+  std::string resume;                            // folder; empty: training is new
 };
 
 struct CompareArguments {
@@ -96,6 +100,8 @@ Verb explain_verb();
 Verb boxing_verb();
 Verb check_verb();
 Verb run_verb();
+Verb checkpoint_show_verb();
+Verb checkpoint_check_verb();
 Verb export_verb();
 Verb compare_verb();
 Verb model_show_verb();

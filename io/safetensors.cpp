@@ -77,14 +77,20 @@ std::pair<NamedTensor, std::pair<std::int64_t, std::int64_t>> parse_entry(const 
 
 std::string unfinished_path(const std::string& path) { return path + ".part"; }
 
+std::string safetensors_head(const std::vector<NamedTensor>& tensors) {
+  const std::string header = header_text(tensors);
+  const std::uint64_t length = header.size();
+  std::string head(sizeof(length), ' ');
+  std::memcpy(head.data(), &length, sizeof(length));
+  return head + header;
+}
+
 SafetensorsWriter::SafetensorsWriter(std::string path, std::vector<NamedTensor> tensors)
     : path_(std::move(path)), unfinished_(unfinished_path(path_)) {
   for (const NamedTensor& tensor : tensors) missing_ += bytes_of(tensor);
-  const std::string header = header_text(tensors);
-  const std::uint64_t length = header.size();
+  const std::string head = safetensors_head(tensors);
   file_.open(unfinished_, std::ios::binary | std::ios::trunc);
-  file_.write(reinterpret_cast<const char*>(&length), sizeof(length));
-  file_.write(header.data(), static_cast<std::streamsize>(header.size()));
+  file_.write(head.data(), static_cast<std::streamsize>(head.size()));
   require(file_.good(), ErrorCode::kBadInput, "{}: cannot be written", path_);
 }
 

@@ -26,6 +26,10 @@ struct NamedTensor {
 // Where the file is while it is written.
 std::string unfinished_path(const std::string& path);
 
+// How a file of these tensors begins: length and header. Data follow at once, in the order of the
+// tensors. Throws Error(kBadInput) where two have one name.
+std::string safetensors_head(const std::vector<NamedTensor>& tensors);
+
 // Writes tensors one after the other, so that a file may be larger than memory. Throws
 // Error(kBadInput) naming the path where it cannot be written.
 class SafetensorsWriter {

@@ -107,7 +107,7 @@ void TrainingHost::load(const HostAct& act) {
 void TrainingHost::count(const HostAct& act) {
   const std::lock_guard lock(mutex_);
   std::vector<std::int64_t>& of_rank = loaded_bytes_[act.rank];
-  const auto step = static_cast<std::size_t>(act.step);
+  const auto step = static_cast<std::size_t>(act.step - first_step_);
   if (of_rank.size() <= step) of_rank.resize(step + 1);
   for (const std::span<std::byte> bytes : act.outputs)
     of_rank[step] += static_cast<std::int64_t>(bytes.size());
@@ -127,7 +127,9 @@ void TrainingHost::load_tokens(const HostAct& act, const TensorType& type) const
   const Shape& global = type.shape;
   const Shard box = shard_of(*act.graph, reg.layout, act.rank);
   const std::int64_t first_sample =
-      (act.step * act.instance->acts_per_step + act.act) * global[0] + box.dims[0].offset;
+      first_sample_ +
+      ((act.step - first_step_) * act.instance->acts_per_step + act.act) * global[0] +
+      box.dims[0].offset;
   const std::int64_t shift = input.name == "labels" ? 1 : 0;
   std::vector<std::int32_t> ids;
   for (std::int64_t row = 0; row < box.dims[0].extent; ++row) {

@@ -36,6 +36,12 @@ class TrainingHost final : public HostActors {
   explicit TrainingHost(std::uint64_t seed, Bytes room = kAnyRoom)
       : seed_(seed), synthetic_(seed, room) {}
 
+  // Training goes on at `step`, before which `samples` were given: the next one of the data is
+  // that. Before the first act.
+  void start_at(std::int64_t step, std::int64_t samples) {
+    first_step_ = step;
+    first_sample_ = samples;
+  }
   void act(const HostAct& act) override;
 
   // Called once per step, in order, on a host thread.
@@ -57,6 +63,7 @@ class TrainingHost final : public HostActors {
 
   const TokenData* data_ = nullptr;
   const std::uint64_t seed_;
+  std::int64_t first_step_ = 0, first_sample_ = 0;
   SyntheticData synthetic_;
   std::function<void(const StepMetrics&)> callback_;
   mutable std::mutex mutex_;  // of what is below

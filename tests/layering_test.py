@@ -116,6 +116,10 @@ ROOMS = {
         "table4": [],
         "micro": [""],
     },
+    "io": {
+        "": [],
+        "checkpoints": [""],
+    },
     "search": {
         "min_sum": [],
         "problem": [],

@@ -94,6 +94,10 @@ class Device {
     static_cast<void>(step);
     return host_view(instance, reg, content);
   }
+  // The bytes of a state register, row-major, when nothing is under way: copied out, copied in.
+  // Throws Error(kDevice) on a device that cannot, or has no memory.
+  virtual void read_state(InstanceId instance, std::int32_t reg, std::span<std::byte> to);
+  virtual void write_state(InstanceId instance, std::int32_t reg, std::span<const std::byte> from);
   // Another rank failed: whoever is or will be blocked in wait() or in a rendezvous of this device
   // gets Error(kRankFailed) with this reason. Called from any thread, once at most.
   virtual void abort(const std::string& reason) { static_cast<void>(reason); }

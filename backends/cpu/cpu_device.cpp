@@ -253,6 +253,21 @@ std::span<std::byte> CpuDevice::host_view(InstanceId instance, std::int32_t reg,
   return program_->register_bytes(instance, reg, content);
 }
 
+void CpuDevice::read_state(InstanceId instance, std::int32_t reg, std::span<std::byte> to) {
+  const std::span<const std::byte> bytes = program_->register_bytes(instance, reg, 0);
+  require(to.size() == bytes.size(), ErrorCode::kUsage, "a state of {} bytes into {} bytes",
+          bytes.size(), to.size());
+  std::copy(bytes.begin(), bytes.end(), to.begin());
+}
+
+void CpuDevice::write_state(InstanceId instance, std::int32_t reg,
+                            std::span<const std::byte> from) {
+  const std::span<std::byte> bytes = program_->register_bytes(instance, reg, 0);
+  require(from.size() == bytes.size(), ErrorCode::kUsage, "{} bytes into a state of {} bytes",
+          from.size(), bytes.size());
+  std::copy(from.begin(), from.end(), bytes.begin());
+}
+
 std::span<const Stamp> CpuDevice::stamps() {
   const std::lock_guard lock(mutex_);
   return stamps_;

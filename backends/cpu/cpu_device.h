@@ -56,6 +56,8 @@ class CpuDevice final : public Device {
   void wait(Fence fence) override;
   std::span<std::byte> host_view(InstanceId instance, std::int32_t reg,
                                  std::int32_t content) override;
+  void read_state(InstanceId instance, std::int32_t reg, std::span<std::byte> to) override;
+  void write_state(InstanceId instance, std::int32_t reg, std::span<const std::byte> from) override;
   void abort(const std::string& reason) override;
   std::span<const Stamp> stamps() override;
 

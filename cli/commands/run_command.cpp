@@ -7,11 +7,13 @@
 #include "cli/runs/launch_recording.h"
 #include "cli/runs/over_processes.h"
 #include "cli/runs/run_backend.h"
+#include "cli/runs/run_checkpoints.h"
 #include "cli/runs/run_exchange.h"
 #include "cli/runs/run_processes.h"
 #include "cli/runs/run_progress.h"
 #include "cli/runs/run_record.h"
 #include "cli/runs/run_recorder.h"
+#include "cli/runs/run_start.h"
 #include "cli/signals.h"
 #include "cli/throughput.h"
 #include "cli/verb.h"
@@ -100,6 +102,10 @@ struct RunSetup {
   Bytes room_for_data;
   std::optional<ArenaRoom> room;  // that arenas were given
   RunProcesses& processes;
+  const RunStart& start;
+  RunCheckpoints& checkpoints;
+
+  std::int64_t steps() const { return arguments.steps - start.step(); }  // of this run
 };
 
 TrainingHost training_host(const std::optional<TokenData>& data, const RunSetup& setup) {
@@ -123,7 +129,8 @@ RunRecord make_record(const RunSetup& setup, const RunRecorder::Steps& steps, Ru
   record.end = end;
   record.seed = setup.common.seed;
   record.steps = steps.num_steps();
-  record.asked_steps = setup.arguments.steps;
+  record.first_step = setup.start.step();
+  record.asked_steps = setup.steps();
   record.skipped_steps = steps.num_skipped();
   record.dropped_choices = steps.num_dropped();
   record.choices = steps.choices_per_step * steps.num_steps();
@@ -184,7 +191,7 @@ std::string dropped_text(std::int64_t dropped, std::int64_t choices) {
                      percent(static_cast<double>(dropped) / static_cast<double>(choices)));
 }
 
-void say_losses(const RunRecorder::Steps& steps, const Console& console) {
+void say_losses(const RunRecorder::Steps& steps, std::int64_t first_step, const Console& console) {
   const bool has_skipped = steps.num_skipped() > 0;
   const bool may_drop = !steps.dropped.empty();
   std::vector<std::string> header = {"step", "loss"};
@@ -195,7 +202,8 @@ void say_losses(const RunRecorder::Steps& steps, const Console& console) {
   const std::size_t every = std::max<std::size_t>(1, num_steps / 10);
   for (std::size_t i = 0; i < num_steps; ++i) {
     if (i % every != 0 && i + 1 != num_steps) continue;
-    std::vector<std::string> row = {fmt::format("{}", i), loss_text(steps.losses[i])};
+    std::vector<std::string> row = {fmt::format("{}", first_step + static_cast<std::int64_t>(i)),
+                                    loss_text(steps.losses[i])};
     if (may_drop) row.push_back(dropped_text(steps.dropped[i], steps.choices_per_step));
     if (has_skipped) row.emplace_back(steps.skipped[i] ? "skipped" : "");
     table.add(std::move(row));
@@ -223,7 +231,7 @@ void say_step_time(const RunRecord& record, const PlannedJob& planned, std::size
 
 void say_result(const RunRecord& record, const PlannedJob& planned, const RunRecorder::Steps& steps,
                 const Console& console) {
-  if (steps.num_steps() > 0) say_losses(steps, console);
+  if (steps.num_steps() > 0) say_losses(steps, record.first_step, console);
   if (!steps.times_s.empty()) say_step_time(record, planned, steps.times_s.size(), console);
   if (record.end != RunEnd::kComplete)
     console.say(fmt::format("{} after {} of {}", to_string(record.end), record.steps,
@@ -284,7 +292,7 @@ void require_trained(const RunRecorder::Steps& steps, const RunRecord& record) {
   const auto bad = std::find_if(steps.losses.begin(), steps.losses.end(),
                                 [](double loss) { return !std::isfinite(loss); });
   require(bad == steps.losses.end(), ErrorCode::kVerification,
-          "the loss of step {} is not finite: {}", bad - steps.losses.begin(),
+          "the loss of step {} is not finite: {}", record.first_step + (bad - steps.losses.begin()),
           bad == steps.losses.begin() ? "the model gives that before anything is trained"
                                       : "training diverged; try a smaller --learning-rate");
   if (record.end != RunEnd::kComplete || record.skipped_steps < record.steps) return;
@@ -303,6 +311,7 @@ void keep_unfinished(const RunSetup& setup, const RunRecorder::Steps& steps, Run
                      const Console& console) {
   const RunRecord record = make_record(setup, steps, end);
   say_result(record, setup.planned, steps, console);
+  setup.checkpoints.say(console);
   write_results(setup, steps, record, console);
   if (end == RunEnd::kInterrupted) console.document("run", Json::parse(to_json_text(record)));
 }
@@ -423,9 +432,12 @@ RecordingHeader recording_header(const RunSetup& setup) {
 
 // All steps, recorded where that is asked for.
 Trained run_steps(const RunSetup& setup, TrainingHost& host, RunDevices& devices) {
-  const std::int64_t steps = setup.arguments.steps;
+  const std::int64_t steps = setup.steps();
   if (setup.arguments.record.empty())
-    return {run_all(setup.graph, devices.devices(), host, steps), {}, {}};
+    return {run_all(setup.graph, devices.devices(), host, steps, {.first_step = setup.start.step()},
+                    setup.checkpoints.boundaries()),
+            {},
+            {}};
   LaunchRecording recording(devices, host);
   Trained trained{run_all(setup.graph, recording.devices(), recording.host(), steps), {}, {}};
   trained.recording = recording.text(recording_header(setup), setup.processes);
@@ -437,7 +449,7 @@ Trained run_steps(const RunSetup& setup, TrainingHost& host, RunDevices& devices
 std::optional<Trained> train(const RunSetup& setup, TrainingHost& host,
                              std::unique_ptr<RunDevices> devices, RunRecorder& recorder,
                              Console& console) {
-  const std::int64_t steps = setup.arguments.steps;
+  const std::int64_t steps = setup.steps();
   const std::int64_t per_step = launches_per_step(setup.graph, devices->devices());
   const auto keep = [&](RunEnd end) {
     if (end == RunEnd::kInterrupted || recorder.num_steps() > 0)
@@ -445,10 +457,12 @@ std::optional<Trained> train(const RunSetup& setup, TrainingHost& host,
   };
   Trained trained;
   const auto work = [&] {
-    MetricsWay metrics(setup.processes, host, recorder, steps);
+    MetricsWay metrics(setup.processes, host, recorder, steps,
+                       [&] { setup.checkpoints.require_sound(); });
     try {
       trained = run_steps(setup, host, *devices);
       metrics.finish();
+      setup.checkpoints.finish();
     } catch (const Error& error) {
       // What has come is all that comes.
       if (setup.processes.are_several()) devices->abort(error.what());
@@ -459,7 +473,8 @@ std::optional<Trained> train(const RunSetup& setup, TrainingHost& host,
         gather_loaded_bytes(setup.processes, host, setup.graph.ranks.size(), steps);
   };
   const std::exception_ptr failure = watched(
-      devices, work, [&] { return run_text(*devices, per_step, steps, recorder); }, keep,
+      devices, work,
+      [&] { return run_text(*devices, per_step, steps, recorder, setup.start.step()); }, keep,
       setup.processes, console);
   if (!failure) return trained;
   if (setup.processes.is_interrupted()) return std::nullopt;
@@ -543,6 +558,11 @@ void require_arguments(const RunArguments& arguments, const RunProcesses& proces
     require(std::isfinite(*arguments.learning_rate) && *arguments.learning_rate > 0,
             ErrorCode::kUsage, "--learning-rate must be positive and finite, not {}",
             *arguments.learning_rate);
+  require_checkpoint_options(arguments, processes.are_several());
+  require(arguments.record.empty() || (arguments.checkpoint.empty() && arguments.resume.empty()),
+          ErrorCode::kUsage,
+          "--record {} with --checkpoint or --resume: a recording is of a whole run without stops",
+          arguments.record);
 }
 
 void say_dry_training(const PlannedJob& planned, const RunArguments& arguments,
@@ -588,10 +608,19 @@ void run_in(RunProcesses& processes, const RunArguments& arguments, const Common
       is_planned ? room_for_arenas(planned.job.cluster, arguments) : std::nullopt, processes);
   PhysicalGraph graph;
   std::optional<TokenData> data;
+  std::string data_id;  // where checkpoints ask for it
+  RunStart start;
+  std::unique_ptr<FolderLock> lock;
   processes.agree_after([&] {
+    lock = lock_present_folder(arguments);
+    if (!arguments.resume.empty()) start = RunStart(arguments.resume);
+    require_checkpoint_folder(arguments, start.step());
     graph = compiled(planned, room, processes, console);
     if (!arguments.record.empty()) require_recordable(graph, arguments.steps);
     data = token_data(graph, arguments.data);
+    if (!arguments.checkpoint.empty() || start.is_resumed()) data_id = data_hash(data);
+    start.require_same_training(planned, arguments, common.seed, data_id, console);
+    start.require_states(graph);
   });
   console.end_progress();
   processes.require_common({{"data", processes.are_several() ? data_hash(data) : ""}});
@@ -600,6 +629,7 @@ void run_in(RunProcesses& processes, const RunArguments& arguments, const Common
   console.say(fmt::format("{} on {}: {}", name_of(planned.job.model), devices,
                           to_string(planned.plan.strategy)));
   for (const std::string& assumption : planned.plan.assumptions) console.note(assumption);
+  RunCheckpoints checkpoints(graph, planned, arguments, common, start, data_id, std::move(lock));
   const RunSetup setup{planned,
                        graph,
                        arguments,
@@ -608,13 +638,19 @@ void run_in(RunProcesses& processes, const RunArguments& arguments, const Common
                        is_planned,
                        processes.share(room_for_data(graph, arguments)),
                        room,
-                       processes};
+                       processes,
+                       start,
+                       checkpoints};
   std::unique_ptr<RunDevices> world =
       prepared_devices(setup, !arguments.record.empty(), {}, console);
+  start.load(graph, world->devices());
   console.end_progress();
   say_synthetic_inputs(graph, data.has_value(), setup.room_for_data, console);
+  if (start.is_resumed()) console.say("goes on behind " + start.text());
   TrainingHost host = training_host(data, setup);
-  RunRecorder recorder(planned, peak_memory(graph), warm_up_steps(arguments), is_planned);
+  host.start_at(start.step(), start.samples());
+  RunRecorder recorder(planned, peak_memory(graph), start.step() + warm_up_steps(arguments),
+                       is_planned);
   const NotedSignals noted;  // until all is written
   const LoadWatch watch;
   std::optional<SpeedWatch> speed;
@@ -639,6 +675,7 @@ void run_in(RunProcesses& processes, const RunArguments& arguments, const Common
           "all steps are trained; times of operators are missing, because the profile did "
           "not end");
     say_profile(kept, console);
+    checkpoints.say(console);
     write_results(setup, steps, kept, console);
   };
   // A copy: what profiles is still at work on the record when a signal comes.
@@ -658,7 +695,9 @@ void run_in(RunProcesses& processes, const RunArguments& arguments, const Common
       console.note(fmt::format("--record {}: nothing is written of a run that was interrupted",
                                arguments.record));
     require_trained(steps, record);
-    console.document("run", Json::parse(to_json_text(record)));
+    Json document = Json::parse(to_json_text(record));
+    if (!arguments.checkpoint.empty()) document["checkpoints"] = checkpoints.document();
+    console.document("run", document);
   };
   // After a signal the others may be gone.
   if (record.end == RunEnd::kInterrupted)
@@ -686,10 +725,9 @@ Verb run_verb() {
   return {.path = "run",
           .text = "Train with a plan",
           .examples =
-              "Examples:\n  sextant run plan.json --data text.txt --steps 50 --out run\n"
-              "  sextant run plan.json --backend cuda --data random --profile 3\n"
-              "  sextant run plan.json --backend cuda --gpus 0,1 --data random\n"
-              "  sextant run plan.json --backend cuda --ranks-per-gpu 4",
+              "Examples:\n  sextant run plan.json --data text.txt --steps 500 --out run "
+              "--checkpoint ck --checkpoint-every 100\n"
+              "  sextant run plan.json --backend cuda --gpus 0,1 --data random --profile 3",
           .options = joined(
               job_options(a.job, true),
               {
@@ -710,11 +748,17 @@ Verb run_verb() {
                   {"--timeout", &a.timeout_s,
                    "seconds in which something must end while a rank waits for others"},
                   {"--data", &a.data, "text file or folder of text files; random: uniform ids"},
-                  {"--steps", &a.steps, "optimizer steps"},
+                  {"--steps", &a.steps,
+                   "optimizer steps of the whole training, those of --resume included"},
                   {"--profile", &a.profile, "extra steps that time every operator"},
                   {"--record", &a.record,
                    "cpu: write launches and messages with their times: simulate --replay"},
                   {"--learning-rate", &a.learning_rate, "instead of the plan's"},
+                  {"--checkpoint", &a.checkpoint, "folder for checkpoints; one at the end"},
+                  {"--checkpoint-every", &a.checkpoint_every, "and one every so many steps"},
+                  {"--keep", &a.keep, "checkpoints that stay, the newest (all)"},
+                  {"--resume", &a.resume,
+                   "checkpoint, or folder of them: go on from the last, under any plan"},
               }),
           .action = [arguments](const CommonOptions& common,
                                 Console& console) { run_run(*arguments, common, console); },

@@ -34,10 +34,13 @@ StepMetrics metrics_from(const std::string& text) {
 }  // namespace
 
 MetricsWay::MetricsWay(RunProcesses& processes, TrainingHost& host, RunRecorder& recorder,
-                       std::int64_t steps) {
+                       std::int64_t steps, std::function<void()> behind_step) {
   const auto add = [&recorder](const StepMetrics& metrics) { recorder.add(metrics); };
   if (!processes.are_several()) {
-    host.on_step(add);
+    host.on_step([add, behind_step = std::move(behind_step)](const StepMetrics& metrics) {
+      add(metrics);
+      behind_step();
+    });
     return;
   }
   host.on_step(

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,8 +21,10 @@ namespace sextant {
 // Brings metrics of all steps from the process that has them to the first, which records them.
 class MetricsWay {
  public:
-  MetricsWay(RunProcesses& processes, TrainingHost& host, RunRecorder& recorder,
-             std::int64_t steps);
+  // `behind_step` is called where metrics of a step come in, in a run of one process; what it
+  // throws ends the run.
+  MetricsWay(RunProcesses& processes, TrainingHost& host, RunRecorder& recorder, std::int64_t steps,
+             std::function<void()> behind_step);
   ~MetricsWay();
   MetricsWay(const MetricsWay&) = delete;
   MetricsWay& operator=(const MetricsWay&) = delete;

@@ -35,18 +35,19 @@ std::int64_t launches_per_step(const PhysicalGraph& graph, const std::vector<Dev
 }
 
 std::string launches_text(std::int64_t finished_launches, std::int64_t launches_per_step,
-                          std::int64_t steps) {
+                          std::int64_t steps, std::int64_t first_step) {
   const std::int64_t all = std::max<std::int64_t>(launches_per_step, 1);
-  return fmt::format(
-      "step {} of {}: {} of {} launches", std::min(finished_launches / all, steps - 1), steps,
-      grouped(finished_launches < all * steps ? finished_launches % all : all), grouped(all));
+  return fmt::format("step {} of {}: {} of {} launches",
+                     first_step + std::min(finished_launches / all, steps - 1), first_step + steps,
+                     grouped(finished_launches < all * steps ? finished_launches % all : all),
+                     grouped(all));
 }
 
 std::string run_text(const RunDevices& devices, std::int64_t launches_per_step, std::int64_t steps,
-                     const RunRecorder& recorder) {
+                     const RunRecorder& recorder, std::int64_t first_step) {
   const std::optional<std::int64_t> finished = devices.finished_launches();
   const std::string now =
-      finished ? launches_text(*finished, launches_per_step, steps)
+      finished ? launches_text(*finished, launches_per_step, steps, first_step)
                : fmt::format("{} of {} steps", grouped(recorder.num_steps()), grouped(steps));
   const std::string last = recorder.last_line();
   return last.empty() ? now : fmt::format("{} ({})", now, last);

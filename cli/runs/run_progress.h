@@ -29,8 +29,9 @@ std::int64_t launches_per_step(const PhysicalGraph& graph, const std::vector<Dev
 // "step 1 of 20: 120 of 4,000 launches (step 0: loss 5.5452, 310 tokens/s)"; without launches where
 // the devices do not count them.
 std::string launches_text(std::int64_t finished_launches, std::int64_t launches_per_step,
-                          std::int64_t steps);
+                          std::int64_t steps, std::int64_t first_step = 0);
+// Of `steps` steps behind `first_step`.
 std::string run_text(const RunDevices& devices, std::int64_t launches_per_step, std::int64_t steps,
-                     const RunRecorder& recorder);
+                     const RunRecorder& recorder, std::int64_t first_step);
 
 }  // namespace sextant

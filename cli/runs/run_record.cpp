@@ -77,6 +77,7 @@ std::string to_json_text(const RunRecord& record) {
       {"kernels", record.kernels},
       {"seed", record.seed},
       {"end", to_string(record.end)},
+      {"first_step", record.first_step},
       {"steps", record.steps},
       {"asked_steps", record.asked_steps},
       {"skipped_steps", record.skipped_steps},
@@ -109,6 +110,7 @@ RunRecord run_record_from_json(std::string_view text, std::string_view file_name
   record.steps = root.at("steps").integer();
   record.asked_steps = record.steps;
   // Records of earlier versions do not have these.
+  if (root.contains("first_step")) record.first_step = root.at("first_step").integer();
   if (root.contains("end")) record.end = parse_end(root.at("end"));
   if (root.contains("asked_steps")) record.asked_steps = root.at("asked_steps").integer();
   if (root.contains("skipped_steps")) record.skipped_steps = root.at("skipped_steps").integer();

@@ -27,6 +27,7 @@ struct RunRecord {
   // Whether `devices` are of that kind: else times and rates say nothing about it.
   bool is_planned_device = true;
   RunEnd end = RunEnd::kComplete;
+  std::int64_t first_step = 0;  // trained by others, where a run goes on from a checkpoint
   std::int64_t asked_steps = 0;
   std::int64_t skipped_steps = 0;  // changed no weight
   // Choices of experts over all steps: those that found no place, and all that might have.

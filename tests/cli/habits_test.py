@@ -18,7 +18,7 @@ import time
 
 VERBS = [["search"], ["simulate"], ["explain"], ["boxing"], ["check"], ["run"], ["compare"],
          ["model", "show"], ["strategy", "show"], ["cluster", "show"], ["cluster", "bench"],
-         ["cluster", "import"], ["cluster", "detect"],
+         ["cluster", "import"], ["cluster", "detect"], ["checkpoint", "show"], ["checkpoint", "check"],
          ["doctor"], ["experiment", "accuracy"], ["export"]]
 
 TINY = "gpt:layers=2,hidden=16,heads=4,vocab=256,seq=8"

@@ -13,7 +13,8 @@ JOB = ["--strategy", "dp=2", "--global-batch", "4"]
 # What stands in the places of each verb; --print-config reads none of it.
 PLACES = {"boxing": ["B@[x=1]", "B@[x=1]", "--shape", "1"], "compare": ["plan", "run"], "model show": ["m"],
           "cluster show": ["c"], "cluster import": ["f"], "search": ["m"], "simulate": ["p"], "explain": ["p"],
-          "check": ["p"], "run": ["p"], "export": ["p"]}
+          "check": ["p"], "run": ["p"], "export": ["p"], "checkpoint show": ["d"],
+          "checkpoint check": ["d"]}
 
 
 def write(program, name, content):

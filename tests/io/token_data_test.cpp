@@ -136,6 +136,18 @@ TEST_CASE("the global batch of a step does not depend on the size of micro-batch
   CHECK(a == b);
 }
 
+// Behind 4 steps of 6 samples, with 3 in a step from then on: step 4 begins with sample 24.
+TEST_CASE("data go on behind the samples that were read, also with another global batch") {
+  const TokenData data = counting(400);
+  TrainingHost whole(data, 3), resumed(data, 3);
+  resumed.start_at(4, 24);
+  PhysicalGraph three = input_graph(1, {Sbp::broadcast()}, 3, 4, "tokens", 400);
+  three.programs[0].instances[0].acts_per_step = 1;
+  for (std::int64_t step = 0; step < 3; ++step)
+    CHECK(load(resumed, three, 0, 4 + step, 0) == load(whole, three, 0, 8 + step, 0));
+  CHECK(load(resumed, three, 0, 4, 0) != load(whole, three, 0, 4, 0));
+}
+
 TEST_CASE("an id outside the vocabulary is refused with sample and place") {
   const TokenData data(std::vector<std::int32_t>{0, 3, 10, 9, 9});
   TrainingHost host(data, 0);

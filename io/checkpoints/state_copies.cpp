@@ -1,0 +1,84 @@
+// Registers find their state by name.
+#include "io/checkpoints/state_copies.h"
+
+#include "core/base/check.h"
+#include "core/base/nearest.h"
+#include "io/checkpoints/boxes.h"
+
+#include <map>
+#include <string>
+#include <utility>
+
+namespace sextant {
+namespace {
+
+struct StateOfRank {
+  Rank rank;
+  StateRegister state;
+};
+
+std::map<StateName, std::vector<StateOfRank>> states_by_name(const PhysicalGraph& graph) {
+  std::map<StateName, std::vector<StateOfRank>> states;
+  for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank)
+    for (StateRegister& state : state_registers(graph, Rank(rank))) {
+      std::vector<StateOfRank>& holders = states[state.name];
+      holders.push_back({Rank(rank), std::move(state)});
+    }
+  return states;
+}
+
+std::string text_of_type(const TensorType& type) {
+  return fmt::format("{} {}", to_string(type.shape), to_string(type.dtype));
+}
+
+}  // namespace
+
+std::vector<SavedPiece> copied_pieces(const std::vector<StateRegister>& pieces,
+                                      const ReadState& read) {
+  std::vector<SavedPiece> copies;
+  for (const StateRegister& state : pieces) {
+    const Bytes size = size_of(TensorType{state.box.local_shape(), state.global.dtype});
+    copies.push_back({state.name, state.global, state.box,
+                      std::vector<std::byte>(static_cast<std::size_t>(size.value))});
+    read(state, copies.back().bytes);
+  }
+  return copies;
+}
+
+void require_states(const CheckpointReader& checkpoint, const PhysicalGraph& graph) {
+  const std::string file = checkpoint.path() + "/" + kManifestFile;
+  const auto needed = states_by_name(graph);
+  std::map<StateName, TensorType> saved;
+  std::vector<std::string> names;
+  for (const CheckpointState& state : checkpoint.manifest().states) {
+    saved.emplace(state.name, state.type);
+    names.push_back(to_string(state.name));
+  }
+  for (const auto& [name, holders] : needed) {
+    const auto found = saved.find(name);
+    const std::string text = to_string(name);
+    require(found != saved.end(), ErrorCode::kCheckpoint,
+            "{}: has no state '{}', which this training has{}", file, text,
+            did_you_mean(text, names));
+    const TensorType& type = holders.front().state.global;
+    require(found->second == type, ErrorCode::kCheckpoint,
+            "{}: state '{}' is {}, in this training {}", file, text, text_of_type(found->second),
+            text_of_type(type));
+  }
+  for (const auto& [name, type] : saved)
+    require(needed.contains(name), ErrorCode::kCheckpoint,
+            "{}: has a state '{}', which this training does not have", file, to_string(name));
+}
+
+void load_states(CheckpointReader& checkpoint, const PhysicalGraph& graph,
+                 const WriteState& write) {
+  require_states(checkpoint, graph);
+  const auto holders = states_by_name(graph);
+  for (const CheckpointState& state : checkpoint.manifest().states) {
+    const std::vector<std::byte> global = checkpoint.read(state);
+    for (const StateOfRank& holder : holders.at(state.name))
+      write(holder.rank, holder.state, cut_box(global, state.type, holder.state.box));
+  }
+}
+
+}  // namespace sextant

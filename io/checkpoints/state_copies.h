@@ -1,0 +1,32 @@
+// States between ranks and checkpoints. Whoever calls knows the devices; here they are functions.
+#pragma once
+
+#include "core/base/ids.h"
+#include "core/graphs/physical_graph.h"
+#include "core/graphs/state_registers.h"
+#include "io/checkpoints/checkpoint_reader.h"
+#include "io/checkpoints/checkpoint_writer.h"
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace sextant {
+
+using ReadState = std::function<void(const StateRegister&, std::span<std::byte> to)>;
+using WriteState = std::function<void(Rank, const StateRegister&, std::span<const std::byte> from)>;
+
+// What a rank saves of itself: its share of `pieces_to_save`.
+std::vector<SavedPiece> copied_pieces(const std::vector<StateRegister>& pieces,
+                                      const ReadState& read);
+
+// The states of the graph are those of the checkpoint, by name and type. Throws Error(kCheckpoint)
+// naming the manifest and a state that is missing, left over or of another type.
+void require_states(const CheckpointReader& checkpoint, const PhysicalGraph& graph);
+
+// Gives every rank its box of every state, empty ones too. One state at a time: its global tensor
+// is read once and cut for every rank.
+void load_states(CheckpointReader& checkpoint, const PhysicalGraph& graph, const WriteState& write);
+
+}  // namespace sextant
