@@ -169,9 +169,9 @@ Verb verb_on_folder(const char* path, const char* text, const char* examples,
           .examples = examples,
           .options = {{"folder", &arguments->folder,
                        "a checkpoint (step-000100), or the folder of --checkpoint", true}},
-          .action = [arguments, act](const CommonOptions&,
-                                     Console& console) { act(*arguments, console); },
-          .works_in_parallel = false};
+          .action = [arguments, act](const CommonOptions&, Console& console) {
+            act(*arguments, console);
+          }};
 }
 
 }  // namespace

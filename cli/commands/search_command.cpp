@@ -16,8 +16,8 @@
 #include "core/text/part_text.h"
 #include "core/text/quantity_text.h"
 #include "search/search/memory_help.h"
-#include "search/words/plan_words.h"
 #include "search/space/space.h"
+#include "search/words/plan_words.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>

@@ -61,7 +61,7 @@ std::size_t check_folded(const PhysicalGraph& graph, const CostModel& cost,
       rank_classes(graph, members, colours_of(graph, cost), group_colours(graph, members, network),
                    network.completes_together() ? MemberOrder::kAlike : MemberOrder::kDistinct);
   const Tape folded = record(ProvenGraph(graph), classes);
-  const Tape all = record_all_ranks(graph);
+  const Tape all = testing::record_all_ranks(graph);
   const TapeTimes few = times_of(folded, graph, cost, network);
   const TapeTimes many = times_of(all, graph, cost, network);
   CHECK(few.step_end == many.step_end);
