@@ -49,7 +49,7 @@ class VerbFormatter : public CLI::Formatter {
 };
 
 constexpr const char* kOfAllVerbs =
-    "All verbs: -q, --seed, --threads, --out, --dry-run, --config, --set, ...: sextant -h";
+    "All verbs: --json, -q, --threads, --dry-run, --config, --set, ...: sextant -h";
 
 struct Group {
   std::string_view name, text;
@@ -101,7 +101,7 @@ CLI::Option& add_value(CLI::App& app, const Option& option, Value& value) {
 
 // Options of all verbs stand in the program's own help; a verb's shows those that matter to it.
 bool is_shown(const Verb& verb, const std::string& key) {
-  return key == "json" || (key == "seed" && verb.is_seeded) ||
+  return (key == "seed" && verb.is_seeded) ||
          ((key == "out" || key == "overwrite") && verb.writes_results);
 }
 

@@ -313,7 +313,10 @@ void keep_unfinished(const RunSetup& setup, const RunRecorder::Steps& steps, Run
   say_result(record, setup.planned, steps, console);
   setup.checkpoints.say(console);
   write_results(setup, steps, record, console);
-  if (end == RunEnd::kInterrupted) console.document("run", Json::parse(to_json_text(record)));
+  if (end != RunEnd::kInterrupted) return;
+  Json document = Json::parse(to_json_text(record));
+  if (!setup.arguments.checkpoint.empty()) document["checkpoints"] = setup.checkpoints.document();
+  console.document("run", document);
 }
 
 // The last words of a process that a signal ends, and its end where not the user has ended the run.

@@ -11,7 +11,7 @@ from habits_test import CPU, TINY, VERBS, expect, run_checks
 SEARCH = ["search", TINY, *CPU, "--global-batch", "4"]
 JOB = ["--strategy", "dp=2", "--global-batch", "4"]
 # What stands in the places of each verb; --print-config reads none of it.
-PLACES = {"boxing": ["B@[x=1]", "B@[x=1]", "--shape", "1"], "compare": ["plan", "run"], "model show": ["m"],
+PLACES = {"boxing": ["B@[x=1]", "B@[x=1]", "--set", "shape=1"], "compare": ["plan", "run"], "model show": ["m"],
           "cluster show": ["c"], "cluster import": ["f"], "search": ["m"], "simulate": ["p"], "explain": ["p"],
           "check": ["p"], "run": ["p"], "export": ["p"], "checkpoint show": ["d"],
           "checkpoint check": ["d"]}
@@ -31,29 +31,35 @@ def check_which_counts_more(program):
     """Default < file < environment < --set < command line."""
     write(program, "some.json", {"schema": "sextant.config/1", "top": 2, "search": {"top": 3, "fix": ["tp=1", "pp=1"]}})
     config = ["--config", "some.json"]
-    expect(settings(program, *SEARCH)["top"] == ("10", "default"), "no default")
+    expect(settings(program, *SEARCH)["top"] == (10, "default"), "no default")
     write(program, "all.json", {"top": 2})
     found = settings(program, *SEARCH, "--config", "all.json")["top"]
-    expect(found == ("2", "all.json: top"), f"a key for all verbs: {found}")
+    expect(found == (2, "all.json: top"), f"a key for all verbs: {found}")
     found = settings(program, *SEARCH, *config)
-    expect(found["top"] == ("3", "some.json: search.top"), f"a section: {found['top']}")
+    expect(found["top"] == (3, "some.json: search.top"), f"a section: {found['top']}")
     expect(found["fix"] == (["tp=1", "pp=1"], "some.json: search.fix"), f"a list: {found['fix']}")
     found = settings(program, *SEARCH, *config, SEXTANT_TOP="4")["top"]
-    expect(found == ("4", "SEXTANT_TOP"), f"the environment: {found}")
+    expect(found == (4, "SEXTANT_TOP"), f"the environment: {found}")
     found = settings(program, *SEARCH, *config, "--set", "search.top=5", SEXTANT_TOP="4")["top"]
-    expect(found == ("5", "--set search.top"), f"--set: {found}")
+    expect(found == (5, "--set search.top"), f"--set: {found}")
     found = settings(program, *SEARCH, *config, "--set", "search.top=5", "--top", "6", SEXTANT_TOP="4")["top"]
-    expect(found == ("6", "command line"), f"the command line: {found}")
+    expect(found == (6, "command line"), f"the command line: {found}")
     found = settings(program, *SEARCH, "--set", "fix=tp=1", "--set", "fix=pp=1")["fix"]
     expect(found == (["tp=1", "pp=1"], "--set fix"), f"a list by --set: {found}")
     found = settings(program, *SEARCH, SEXTANT_TOP="")["top"]
-    expect(found == ("10", "default"), f"an empty variable: {found}")
+    expect(found == (10, "default"), f"an empty variable: {found}")
+    # What is narrower counts more, whatever stands first.
+    for sets in (["top=4", "search.top=5"], ["search.top=5", "top=4"]):
+        found = settings(program, *SEARCH, *[word for one in sets for word in ("--set", one)])["top"]
+        expect(found == (5, "--set search.top"), f"{sets}: {found}")
+    found = settings(program, *SEARCH, "--set", "fix=tp=1", "--set", "search.fix=pp=1")["fix"]
+    expect(found == (["pp=1"], "--set search.fix"), f"a list of a section: {found}")
     # Another verb's section says nothing here, and a flag can be taken back.
     write(program, "other.json", {"boxing": {"top": 1}, "search": {"pareto": True}})
     found = settings(program, *SEARCH, "--config", "other.json", "--set", "pareto=false")
-    expect(found["top"][0] == "10" and found["pareto"] == (False, "--set pareto"), f"other verbs: {found}")
+    expect(found["top"][0] == 10 and found["pareto"] == (False, "--set pareto"), f"other verbs: {found}")
     found = settings(program, *SEARCH, SEXTANT_CONFIG="some.json")["top"]
-    expect(found == ("3", "some.json: search.top"), f"a configuration file named by the environment: {found}")
+    expect(found == (3, "some.json: search.top"), f"a configuration file named by the environment: {found}")
 
 
 def check_values_work(program):
@@ -64,6 +70,39 @@ def check_values_work(program):
     expect(by_file == typed, f"by file {by_file}, typed {typed}")
 
 
+def check_kinds(program):
+    """A name that is a flag of one verb and a value of another goes to whom it can be meant for."""
+    simulate = ["simulate", TINY, *CPU, *JOB]
+    write(program, "memory.json", {"memory": "1GiB"})
+    for source in ({"SEXTANT_MEMORY": "1GiB"}, {"SEXTANT_CONFIG": "memory.json"}):
+        expect(settings(program, *SEARCH, **source)["memory"][0] == "1GiB", f"{source} for search")
+        expect(settings(program, *simulate, **source)["memory"] == (False, "default"), f"{source} for simulate")
+    write(program, "flag.json", {"memory": True})
+    found = settings(program, *simulate, "--config", "flag.json")["memory"]
+    expect(found == (True, "flag.json: memory"), f"a flag for all verbs: {found}")
+    for text, value in (("1", True), ("on", True), ("yes", True), ("true", True), ("0", False), ("off", False)):
+        found = settings(program, *SEARCH, SEXTANT_PARETO=text)["pareto"]
+        expect(found == (value, "SEXTANT_PARETO"), f"a flag that is {text}: {found}")
+    # What a verb cannot do without may come from anywhere.
+    boxing = ["boxing", "P@[x=2]", "B@[x=2]"]
+    program.run(*boxing).expect_code(2).expect_error("--shape is required")
+    for ran in (program.run(*boxing, "--set", "shape=4"), program.run(*boxing, SEXTANT_SHAPE="4")):
+        ran.expect_code(0)
+    # An option that replaces results is typed.
+    expect(settings(program, *SEARCH, SEXTANT_OVERWRITE="1")["overwrite"] == (False, "default"), "results are replaced")
+
+
+def check_plan_has_its_own(program):
+    """A configuration that names a model's cluster and batch leaves a plan file what it is."""
+    program.run(*SEARCH, "--fix", "dp=4", "--out", "plans").expect_code(0)
+    write(program, "job.json", {"cluster": "cpu:ranks=2", "global-batch": 8, "simulate": {"mode": "timed"}})
+    plain = program.run("simulate", "plans/plan.json", "--mode", "timed", "--json").expect_code(0).document()
+    ran = program.run("simulate", "plans/plan.json", "--config", "job.json", "--json").expect_code(0)
+    expect(ran.document() == plain, "a plan of another cluster")
+    ran.expect_said("job.json: cluster has no effect: the plan has its own")
+    program.run("simulate", "plans/plan.json", *CPU).expect_code(2).expect_error("leave out -c")
+
+
 def check_given_back(program):
     """`config` of --print-config, given back, gives the same values."""
     typed = [*SEARCH, "--top", "3", "--pareto", "--fix", "tp=1", "--fix", "pp=1", "--time-limit", "5s"]
@@ -71,7 +110,7 @@ def check_given_back(program):
     write(program, "kept.json", first["config"])
     again = settings(program, "search", TINY, "--config", "kept.json")
     for one in first["settings"]:
-        if one["option"] != "json":
+        if one["option"] not in ("json", "config"):
             expect(again[one["option"]][0] == one["value"], f"{one['option']}: {again[one['option']]}, not {one}")
 
 
@@ -99,9 +138,15 @@ def check_refusals(program):
                        ("tpo=3", "did you mean 'top'"), ("serch.top=3", "did you mean 'search'"),
                        ("pareto=maybe", "true or false"), ("config=x", "config"), ("search.=3", "search.")):
         program.run(*SEARCH, "--set", text).expect_code(2).expect_error(text, part)
+    write(program, "bad.json", {"top": {"x": 1}})
+    program.run(*SEARCH, "--config", "bad.json").expect_code(3).expect_error("one value was wanted, not an object")
     # A value that is understood nowhere else is not here either, and says where it stands.
     write(program, "bad.json", {"search": {"top": "three"}})
-    program.run(*SEARCH, "--config", "bad.json").expect_code(2).expect_error("bad.json: search.top", "three")
+    program.run(*SEARCH, "--config", "bad.json").expect_code(3).expect_error("bad.json: search.top", "three")
+    for place, source in (("bad.json: search.top", {"SEXTANT_CONFIG": "bad.json"}), ("SEXTANT_TOP", {"SEXTANT_TOP": "x"})):
+        error = program.run(*SEARCH, "--json", **source).document()
+        expect(error.get("place") == place, f"{source}: {error}")
+    expect(program.run(*SEARCH, SEXTANT_TOP="x", SEXTANT_JSON="1").document().get("ok") is False, "no error document")
     program.run(*SEARCH, SEXTANT_TOP="three").expect_code(2).expect_error("SEXTANT_TOP", "three")
     program.run(*SEARCH, SEXTANT_PARETO="perhaps").expect_code(2).expect_error("SEXTANT_PARETO", "perhaps")
     program.run("simulate", TINY, *CPU, *JOB, "--set", "mode=slow").expect_code(2).expect_error("--set mode", "slow")
@@ -114,7 +159,7 @@ def check_every_option(program):
         shown = program.run(*verb, "-h").expect_code(0).out + common
         names = {word.split(",")[-1] for line in shown.splitlines()
                  for word in line.split()[:1] if word.startswith("-")}
-        names = {name[2:] for name in names if name.startswith("--")} - {"help", "config", "set", "print-config"}
+        names = {name[2:] for name in names if name.startswith("--")} - {"help", "set", "print-config"}
         found = settings(program, *verb, *PLACES.get(" ".join(verb), []))
         expect(set(found) == names, f"{verb}: shown and settable differ in {set(found) ^ names}")
     expect(program.files() == [], f"--print-config writes {program.files()}")
@@ -129,11 +174,14 @@ def check_dry_run(program):
                               ["run/run.json", "run/metrics.jsonl"]),
                              (["run", TINY, *CPU, *JOB, "--data", "random"], []),
                              (["export", TINY, *CPU, *JOB, "--out", "weights"], ["weights/weights.safetensors"]),
+                             (["explain", TINY, *CPU, *JOB, "--graphviz", "p.dot"], ["p.dot"]),
+                             ([*SEARCH, "--fix", "dp=4", "--words-problem", "w.lp"], ["w.lp"]),
                              ([*bench, "-o", "here.json"], ["here.json"])):
         ran = program.run(*arguments, "--dry-run", "--json").expect_code(0).document()
         expect(ran.get("dry_run") is True and set(files) <= set(ran["writes"]), f"{arguments}: {ran}")
         expect(program.files() == [], f"{arguments} writes {program.files()}")
-    for arguments, code in (([*SEARCH, "--time-limit", "soon"], 2), ([*SEARCH, "--memory", "much"], 2),
+    for arguments, code in (([*SEARCH, "--fix", "tq=3"], 2), ([*SEARCH, "--time-limit", "soon"], 2),
+                            (["export", TINY, *CPU, *JOB, "--out", "w", "--data", "nowhere"], 3), ([*SEARCH, "--memory", "much"], 2),
                             (["run", TINY, *CPU, *JOB, "--data", "nowhere"], 3),
                             (["run", TINY, *CPU, *JOB, "--data", "random", "--steps", "0"], 2),
                             (["simulate", TINY, *CPU, "--strategy", "dp=3", "--global-batch", "4"], 4)):
@@ -150,5 +198,6 @@ def check_threads(program):
 
 
 if __name__ == "__main__":
-    sys.exit(run_checks(check_which_counts_more, check_values_work, check_given_back, check_refusals,
+    sys.exit(run_checks(check_which_counts_more, check_values_work, check_kinds, check_plan_has_its_own, check_given_back,
+                        check_refusals,
                         check_every_option, check_dry_run, check_threads))
