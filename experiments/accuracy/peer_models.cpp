@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 namespace sextant {
 namespace {
@@ -52,18 +53,36 @@ void WithFlat::complete(const CollectiveCost& cost, std::span<const Time> arriva
             *std::max_element(arrivals.begin(), arrivals.end()) + duration(cost));
 }
 
+namespace {
+
+// How long one of these is under way. Members of a bucket arrive and end together: their time
+// counts once.
+Duration covered(std::vector<std::pair<Time, Time>> intervals) {
+  std::sort(intervals.begin(), intervals.end());
+  Duration sum;
+  Time until;
+  for (const auto& [begin, end] : intervals) {
+    if (end <= until) continue;
+    sum += end - std::max(begin, until);
+    until = end;
+  }
+  return sum;
+}
+
+}  // namespace
+
 Duration busiest(const PhysicalGraph& graph, const Timeline& timeline,
                  const std::set<const Communication*>& communications) {
   Duration most;
   for (const RankTimeline& rank : timeline.ranks) {
     const RankProgram& program = graph.program_of(rank.rank);
-    Duration sum;
+    std::vector<std::pair<Time, Time>> intervals;
     for (const TimedRun& timed : rank.runs) {
       const Actor& actor = first_actor(graph, program, program.order[timed.run.index()]);
       if (actor.communication && communications.contains(&*actor.communication))
-        sum += timed.end - timed.arrived;
+        intervals.emplace_back(timed.arrived, timed.end);
     }
-    most = std::max(most, sum);
+    most = std::max(most, covered(std::move(intervals)));
   }
   return most;
 }
