@@ -121,10 +121,9 @@ void HostThread::put(ActorBus::End& from, const Message& message) const {
 
 void HostThread::post(std::span<const Message> messages) {
   for (const Message& message : messages) put(launch_end_, message);
-  {
-    const std::lock_guard lock(mutex_);
-    idle_ = false;
-  }
+  // The host thread looks for messages under the lock: it has seen these, or is told now. Whether
+  // it is idle follows from its acts alone; it may have done them before this thread is here.
+  { const std::lock_guard lock(mutex_); }
   changed_.notify_all();
 }
 
@@ -138,8 +137,10 @@ void HostThread::receive(std::vector<Message>& messages) {
 
 void HostThread::wait_until_idle() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock,
-                [&] { return (idle_ && late_reads_.empty()) || error_ || !stop_reason_.empty(); });
+  changed_.wait(lock, [&] {
+    const bool has_done_all = idle_ && late_reads_.empty() && !host_end_.has_messages();
+    return has_done_all || error_ || !stop_reason_.empty();
+  });
   throw_if_broken();
 }
 
