@@ -76,7 +76,7 @@ class HostThread {
   void wait_until_read(std::int64_t steps);
   // Ends every present and future wait of either thread with Error(kRankFailed).
   void stop(const std::string& reason);
-  // Of what was posted by the launch thread, which is the one to ask.
+  // The launch thread asks for the routes of what it has posted.
   const RouteCounts& routes() const { return launch_end_.counts(); }
 
  private:

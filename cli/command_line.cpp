@@ -173,12 +173,6 @@ void require_values(const CLI::App& app) {
   for (const CLI::App* verb : app.get_subcommands()) require_values(*verb);
 }
 
-// The one option of those that say where values come from which the environment may give.
-std::string config_file(const CommonOptions& common) {
-  const char* named = std::getenv("SEXTANT_CONFIG");
-  return common.config.empty() && named != nullptr ? named : common.config;
-}
-
 // Options that have to come from somewhere.
 void require_given(const Verb& verb) {
   for (const Option& option : verb.options)
@@ -191,6 +185,19 @@ std::string command_line_name(const Option& option) {
 }
 
 }  // namespace
+
+struct CommandLine::Addition {
+  std::string key;
+  FoundValue value;
+};
+
+std::vector<std::string> CommandLine::arguments_of(std::span<const Addition> found) {
+  std::vector<std::string> arguments;
+  for (const Addition& one : found)
+    for (const std::string& text : one.value.values)
+      arguments.push_back("--" + one.key + "=" + text);
+  return arguments;
+}
 
 struct CommandLine::Parser {
   CLI::App app{"Sextant: finds, simulates, explains and runs parallel training plans"};
@@ -211,24 +218,19 @@ struct CommandLine::Parser {
     return made;
   }
 
-  void add(const Verb& verb) {
+  // What the verb has in common with all others is hidden, where it does not matter to it.
+  void add(const Verb& verb, const std::vector<Option>& common) {
     const std::size_t blank = verb.path.find(' ');
     const std::string name = blank == std::string::npos ? verb.path : verb.path.substr(blank + 1);
     CLI::App& sub = *parent_of(verb).add_subcommand(name, verb.text);
     sub.footer(verb.examples + "\n" + kOfAllVerbs);
     sub.get_help_ptr()->group(kHidden);  // whoever reads this knows it
     for (const Option& option : verb.options) add_option(sub, option);
-    verb_of.emplace(&sub, &verb);
-  }
-  // Hides what the verb has in common with all others.
-  void add_common(const Verb& verb, const std::vector<Option>& common) {
-    CLI::App& sub = *std::find_if(verb_of.begin(), verb_of.end(), [&](const auto& known) {
-                       return known.second == &verb;
-                     })->first;
     for (const Option& option : common) {
       CLI::Option& added = add_option(sub, option);
       if (!is_shown(verb, option.key())) added.group(kHidden);
     }
+    verb_of.emplace(&sub, &verb);
   }
   static CLI::Option& add_option(CLI::App& app, const Option& option) {
     return *std::visit([&](auto* value) { return &add_value(app, option, *value); }, option.target);
@@ -250,6 +252,15 @@ struct CommandLine::Parser {
                   {"-h shows what is understood"});
     }
   }
+
+  // What is added goes behind the words of the verb.
+  void parse_more(std::vector<std::string> added, int argc, char** argv) {
+    std::vector<char*> all(argv, argv + argc);
+    std::vector<char*> texts;
+    for (std::string& text : added) texts.push_back(text.data());
+    all.insert(all.begin() + 1 + typed_verb(app, argc, argv).words, texts.begin(), texts.end());
+    parse(static_cast<int>(all.size()), all.data());
+  }
 };
 
 CommandLine::CommandLine(std::vector<Verb> verbs, CommonOptions& common)
@@ -262,8 +273,7 @@ CommandLine::CommandLine(std::vector<Verb> verbs, CommonOptions& common)
   const std::vector<Option> of_all = common_options(common);
   app.footer(common_help(of_all) + kMainFooter);
   for (Verb& verb : verbs_) {
-    parser_->add(verb);
-    parser_->add_common(verb, of_all);
+    parser_->add(verb, of_all);
     verb.options = joined(std::move(verb.options), of_all);
   }
 }
@@ -294,46 +304,47 @@ bool CommandLine::is_left_to_plan(const Verb& verb, const Option& option) const 
   return !values.empty() && is_plan_file(values.front());
 }
 
-// Values from elsewhere go behind the words of the verb, one option at a time, so that it is known
-// whose value is not understood.
 std::map<std::string, std::string> CommandLine::add_found(const Verb& verb, CLI::App& typed,
                                                           int argc, char** argv) {
-  const std::string config = config_file(common_);
   std::map<std::string, std::string> places;
-  const Settings settings(verbs_, verb, config, common_.set);
-  if (!config.empty())
-    places["config"] = config == common_.config ? kCommandLinePlace : "SEXTANT_CONFIG";
-  std::vector<std::string> added;
-  std::vector<std::pair<const Option*, FoundValue>> found;
+  // The one option of those that say where values come from which the environment may give.
+  constexpr const char* kConfigVariable = "SEXTANT_CONFIG";
+  const char* named = std::getenv(kConfigVariable);
+  if (common_.config.empty() && named != nullptr && *named != '\0') {
+    common_.config = named;
+    places["config"] = kConfigVariable;
+  }
+  const Settings settings(verbs_, verb, common_.config, common_.set);
+  std::vector<Addition> found;
   for (const Option& option : verb.options) {
     if (typed.get_option(command_line_name(option))->count() > 0) {
       places[option.key()] = kCommandLinePlace;
     } else if (std::optional<FoundValue> value = settings.find(option)) {
       if (!is_left_to_plan(verb, option))
-        found.emplace_back(&option, std::move(*value));
+        found.push_back({option.key(), std::move(*value)});
       else
         notes_.push_back(fmt::format("{} has no effect: the plan has its own", value->place));
     }
   }
-  for (const auto& [option, value] : found) {
-    for (const std::string& text : value.values) added.push_back("--" + option->key() + "=" + text);
-    places[option->key()] = value.place;
-    parse_with(added, value, argc, argv);
-  }
+  for (const Addition& one : found) places[one.key] = one.value.place;
+  if (!found.empty()) parse_with(found, argc, argv);
   return places;
 }
 
-void CommandLine::parse_with(std::vector<std::string> added, const FoundValue& last, int argc,
-                             char** argv) {
-  std::vector<char*> all(argv, argv + argc);
-  const int words = typed_verb(parser_->app, argc, argv).words;
-  std::vector<char*> texts;
-  for (std::string& text : added) texts.push_back(text.data());
-  all.insert(all.begin() + 1 + words, texts.begin(), texts.end());
+// All at once. Where that is refused, one more at a time: the last is whose value it is.
+void CommandLine::parse_with(std::span<const Addition> found, int argc, char** argv) {
   try {
-    parser_->parse(static_cast<int>(all.size()), all.data());
-  } catch (const Error& error) {
-    throw Error(last.refused_as, Place{last.place}, error.message(), error.hints());
+    return parser_->parse_more(arguments_of(found), argc, argv);
+  } catch (const Error&) {
+    for (std::size_t number = 1; number <= found.size(); ++number) {
+      const FoundValue& last = found[number - 1].value;
+      try {
+        parser_->parse_more(arguments_of(found.first(number)), argc, argv);
+      } catch (const Error& error) {
+        throw Error(last.refused_as, Place{last.place}, error.message(), error.hints());
+      }
+    }
+    throw;
   }
 }
 
@@ -342,10 +353,8 @@ void CommandLine::note_values(const Verb& verb, const std::map<std::string, std:
     const std::string key = option.key();
     if (key.empty()) continue;
     const auto known = places.find(key);
-    const bool is_config = key == "config" && known != places.end();
-    values_.push_back(
-        {key, is_config ? std::vector<std::string>{config_file(common_)} : values_of(option.target),
-         known == places.end() ? std::string(kDefaultPlace) : known->second});
+    values_.push_back({key, values_of(option.target),
+                       known == places.end() ? std::string(kDefaultPlace) : known->second});
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,8 +15,6 @@ class App;
 }
 
 namespace sextant {
-
-struct FoundValue;  // cli/settings.h
 
 inline constexpr std::string_view kDefaultPlace = "default";
 inline constexpr const char* kCommandLinePlace = "command line";
@@ -49,11 +48,13 @@ class CommandLine {
   bool is_left_to_plan(const Verb& verb, const Option& option) const;
   std::map<std::string, std::string> add_found(const Verb& verb, CLI::App& typed, int argc,
                                                char** argv);
-  void parse_with(std::vector<std::string> added, const FoundValue& last, int argc, char** argv);
+  struct Addition;
+  static std::vector<std::string> arguments_of(std::span<const Addition> found);
+  void parse_with(std::span<const Addition> found, int argc, char** argv);
   void note_values(const Verb& verb, const std::map<std::string, std::string>& places);
 
   std::vector<Verb> verbs_;
-  const CommonOptions& common_;
+  CommonOptions& common_;
   std::unique_ptr<Parser> parser_;
   std::vector<NamedValue> values_;
   std::vector<std::string> notes_;

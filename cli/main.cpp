@@ -2,6 +2,7 @@
 #include "cli/command_line.h"
 #include "cli/config_report.h"
 #include "cli/launched.h"
+#include "cli/settings.h"
 #include "cli/signals.h"
 #include "cli/verbs.h"
 #include "core/base/check.h"
@@ -12,7 +13,6 @@
 #include <cstdlib>
 #include <exception>
 #include <string>
-#include <string_view>
 
 namespace {
 
@@ -41,7 +41,7 @@ void say_unused(const Verb& verb, const CommonOptions& common, const Console& co
 // A document is owed before options are understood.
 bool wants_json() {
   const char* json = std::getenv("SEXTANT_JSON");
-  return json != nullptr && (std::string_view(json) == "true" || std::string_view(json) == "1");
+  return json != nullptr && flag_value(json) == "true";
 }
 
 void set_threads(const CommonOptions& common) {

@@ -35,15 +35,6 @@ bool is_list(const Option& option) {
 }
 bool is_flag(const Option& option) { return std::holds_alternative<bool*>(option.target); }
 
-// "true" or "false" for what people write; nothing where it is neither.
-std::optional<std::string> flag_value(std::string_view text) {
-  for (const std::string_view yes : {"true", "1", "on", "yes"})
-    if (text == yes) return "true";
-  for (const std::string_view no : {"false", "0", "off", "no"})
-    if (text == no) return "false";
-  return std::nullopt;
-}
-
 // What an option that gets this text is set to; nothing where it cannot take it.
 std::optional<std::string> taken(const Option& option, const std::string& text) {
   return is_flag(option) ? flag_value(text) : text;
@@ -212,6 +203,14 @@ void Settings::add_set(const std::string& set, Section section) {
         {key,
          section.depth(),
          {{*taken(**fits, text)}, "--set " + set.substr(0, equals), ErrorCode::kUsage}});
+}
+
+std::optional<std::string> flag_value(std::string_view text) {
+  for (const std::string_view yes : {"true", "1", "on", "yes"})
+    if (text == yes) return "true";
+  for (const std::string_view no : {"false", "0", "off", "no"})
+    if (text == no) return "false";
+  return std::nullopt;
 }
 
 bool is_settable(std::string_view key) {

@@ -22,6 +22,10 @@ inline constexpr std::string_view kConfigSchema = "sextant.config/1";
 // values come from, and not --overwrite.
 bool is_settable(std::string_view key);
 
+// "true" or "false" for what people write of a flag (true, 1, on, yes; false, 0, off, no); nothing
+// for anything else.
+std::optional<std::string> flag_value(std::string_view text);
+
 // A value and where it was found: "run.json: search.top", "SEXTANT_TOP", "--set top".
 struct FoundValue {
   std::vector<std::string> values;  // one, but for an option that is a list

@@ -136,7 +136,7 @@ ROOMS = {
         "costs": ["cluster_files", "clusters"],
         "modes": ["costs", "links", "steps"],
         "recordings": ["modes", "steps"],
-        "reports": ["cluster_files", "modes", "steps"],
+        "reports": ["cluster_files", "costs", "modes", "steps"],
     },
     "simulator/modes": {
         "recurring": [],

@@ -52,7 +52,7 @@ class ActorBus::End {
   void post(const ActorMessage& message) {
     if (!try_post(message)) fail_full(message);
   }
-  // The same; false where there is no room yet.
+  // Posts as post() does, and returns false where there is no room yet.
   bool try_post(const ActorMessage& message);
 
   // handle(const ActorMessage&) for each message that has come, those of one sender in the order in

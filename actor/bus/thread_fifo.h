@@ -17,7 +17,7 @@ class ThreadFifo {
   ThreadFifo(const ThreadFifo&) = delete;
   ThreadFifo& operator=(const ThreadFifo&) = delete;
 
-  // Of the one that puts. False: it is full.
+  // The putting thread alone may call this. False means that the ring is full.
   bool try_put(T value) {
     const std::size_t end = end_.load(std::memory_order_relaxed);
     if (end - known_begin_ == ring_.size()) {
@@ -29,7 +29,8 @@ class ThreadFifo {
     return true;
   }
 
-  // Of the one that takes: handle(T&) for each that is there; how many there were.
+  // The taking thread alone may call this: handle(T&) for each value that is there. Returns how
+  // many there were.
   template <typename Handle>
   std::size_t take(Handle&& handle) {
     const std::size_t begin = begin_.load(std::memory_order_relaxed);

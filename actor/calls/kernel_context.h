@@ -20,8 +20,8 @@ struct KernelOperand {
   // The second dim is the innermost, the others keep their order. A device that chooses so tells
   // its own kernels.
   bool channels_last = false;
-  // Of what is read, where a device numbers the contents of a program: equal for equal contents of
-  // a step.
+  // A device that numbers the contents of a program says here which one is read: equal numbers are
+  // equal contents of a step.
   std::optional<std::int64_t> content = {};
 };
 

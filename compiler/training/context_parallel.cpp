@@ -50,15 +50,9 @@ class Rings {
 
   std::vector<TensorId> add(const LogicalOp& origin, std::string kind, const std::string& name,
                             std::vector<TensorId> inputs, Attributes attributes = {}) {
-    const OpId id = graph().add({.kind = std::move(kind),
-                                 .name = unused_name(graph(), name),
-                                 .attributes = std::move(attributes),
-                                 .inputs = std::move(inputs),
-                                 .outputs = {},
-                                 .phase = origin.phase,
-                                 .layer = origin.layer,
-                                 .parameter = std::nullopt,
-                                 .recompute_of = repeated_part(origin)});
+    const OpId id =
+        rewriter_.add_part(origin, std::move(kind), unused_name(graph(), name), std::move(inputs),
+                           std::move(attributes), repeated_part(origin));
     parts_[origin.name].push_back(id);
     return graph().op(id).outputs;
   }

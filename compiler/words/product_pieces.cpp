@@ -255,15 +255,8 @@ class Cutter {
     std::vector<OpId>& made = made_[group.root()];
     std::optional<OpId> repeats;
     if (root.recompute_of) repeats = made_.at(*root.recompute_of).at(made.size());
-    const OpId id = graph().add({.kind = std::move(kind),
-                                 .name = unused_name(graph(), name),
-                                 .attributes = std::move(attributes),
-                                 .inputs = std::move(inputs),
-                                 .outputs = {},
-                                 .phase = origin.phase,
-                                 .layer = origin.layer,
-                                 .parameter = std::nullopt,
-                                 .recompute_of = repeats});
+    const OpId id = rewriter_.add_part(origin, std::move(kind), unused_name(graph(), name),
+                                       std::move(inputs), std::move(attributes), repeats);
     made.push_back(id);
     for (std::size_t i = 0; i < words.size() && !repeats; ++i)
       constraints().inputs[{id, i}] = std::move(words[i]);

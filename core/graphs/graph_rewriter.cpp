@@ -45,6 +45,20 @@ OpId GraphRewriter::put(LogicalOp changed, OpId in_place_of) {
   return added;
 }
 
+OpId GraphRewriter::add_part(const LogicalOp& of, std::string kind, std::string name,
+                             std::vector<TensorId> inputs, Attributes attributes,
+                             std::optional<OpId> repeats) {
+  return graph_.add({.kind = std::move(kind),
+                     .name = std::move(name),
+                     .attributes = std::move(attributes),
+                     .inputs = std::move(inputs),
+                     .outputs = {},
+                     .phase = of.phase,
+                     .layer = of.layer,
+                     .parameter = std::nullopt,
+                     .recompute_of = repeats});
+}
+
 LogicalGraph GraphRewriter::finish() && {
   if (original_.loss_sum())
     graph_.set_loss(copied(*original_.loss_sum()), copied(*original_.token_count()));

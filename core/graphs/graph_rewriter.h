@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace sextant {
@@ -44,6 +45,12 @@ class GraphRewriter {
   // `changed`, which reads tensors and repeats an operator of the result, in the place of an
   // operator.
   OpId put(LogicalOp changed, OpId in_place_of);
+
+  // An operator that one of the original becomes in part: of its layer and phase, with attributes
+  // and inputs of its own; `repeats` is one of the result.
+  OpId add_part(const LogicalOp& of, std::string kind, std::string name,
+                std::vector<TensorId> inputs, Attributes attributes = {},
+                std::optional<OpId> repeats = std::nullopt);
 
   // With the loss that stands for the original's.
   LogicalGraph finish() &&;

@@ -8,8 +8,8 @@
 #include "experiments/accuracy/pytorch_graph.h"
 
 #include "core/base/check.h"
+#include "core/graphs/graph_rewriter.h"
 #include "core/operators/rules.h"
-#include "experiments/accuracy/graph_writer.h"
 
 #include <utility>
 #include <vector>
@@ -134,10 +134,10 @@ bool is_part_of_loss(const std::string& kind) {
   return kind == "row_max" || kind == "row_sum_exp" || kind == "pick";
 }
 
-class PyTorchWriter : public GraphWriter {
+class PyTorchWriter : public GraphRewriter {
  public:
   PyTorchWriter(const LogicalGraph& forward, const PyTorchGraph& options)
-      : GraphWriter(forward, pytorch_operators(options.chains_norms)),
+      : GraphRewriter(forward, pytorch_operators(options.chains_norms)),
         writes_loss_(options.writes_loss) {}
 
   LogicalGraph run() {
@@ -161,9 +161,9 @@ class PyTorchWriter : public GraphWriter {
     const LogicalOp& op = original().op(id);
     TensorId x = copied(op.inputs[0]);
     if (graph().tensor(x).type.dtype != DType::kF32)
-      x = graph().output(add(op, "cast", op.name + ".wide", {x}, {{"dtype", "f32"}}));
-    const TensorId y = graph().output(add(op, "log_softmax", op.name + ".log_softmax", {x}));
-    stand_for(id, add(op, "nll_loss", op.name, {y, copied(op.inputs[4])}));
+      x = graph().output(add_part(op, "cast", op.name + ".wide", {x}, {{"dtype", "f32"}}));
+    const TensorId y = graph().output(add_part(op, "log_softmax", op.name + ".log_softmax", {x}));
+    stand_for(id, add_part(op, "nll_loss", op.name, {y, copied(op.inputs[4])}));
   }
 
   bool writes_loss_;

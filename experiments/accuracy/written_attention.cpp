@@ -8,8 +8,8 @@
 #include "experiments/accuracy/written_attention.h"
 
 #include "core/base/check.h"
+#include "core/graphs/graph_rewriter.h"
 #include "core/operators/rules.h"
-#include "experiments/accuracy/graph_writer.h"
 
 #include <utility>
 
@@ -147,15 +147,20 @@ void context_gradient(GradientContext& context) {
 using RowsOf = Rows (*)(Types, Types, const Attributes&);
 using WorkOf = Work (*)(Types, Types, const Attributes&);
 
-void add_kind(OperatorRegistry& registry, const char* kind, std::size_t inputs, Infer infer,
-              WorkOf work, RowsOf rows, void (*gradient)(GradientContext&) = nullptr) {
+OperatorDef kind_of(const char* kind, std::size_t inputs, Infer infer, WorkOf work, RowsOf rows) {
   OperatorDef def;
   def.kind = kind;
-  if (std::string_view(kind).starts_with("attention")) def.role = OperatorRole::kAttentionPart;
   def.min_inputs = def.max_inputs = inputs;
   def.infer = infer;
   def.work = work;
   def.signatures = rows;
+  return def;
+}
+
+void add_part(OperatorRegistry& registry, const char* kind, std::size_t inputs, Infer infer,
+              WorkOf work, RowsOf rows, void (*gradient)(GradientContext&) = nullptr) {
+  OperatorDef def = kind_of(kind, inputs, infer, work, rows);
+  def.role = OperatorRole::kAttentionPart;
   def.gradient = gradient;
   registry.add(std::move(def));
 }
@@ -176,30 +181,30 @@ OperatorRegistry make_registry() {
     const OperatorDef& def = builtin_operators().get(kind);
     registry.add(kind == "dropout" ? masked_dropout(def) : def);
   }
-  add_kind(registry, "masked_dropout_grad", 2, infer_as_first, pass_work, elementwise_rows);
-  add_kind(registry, "attention_scores", 2, infer_scores, scores_work, scores_rows,
+  registry.add(kind_of("masked_dropout_grad", 2, infer_as_first, pass_work, elementwise_rows));
+  add_part(registry, "attention_scores", 2, infer_scores, scores_work, scores_rows,
            scores_gradient);
-  add_kind(registry, "attention_scores_grad_q", 2, infer_rows, context_work, context_rows);
-  add_kind(registry, "attention_scores_grad_k", 2, infer_columns, context_work, context_rows);
-  add_kind(registry, "attention_probabilities", 1, infer_as_first, pass_work, rows_of_passes,
+  add_part(registry, "attention_scores_grad_q", 2, infer_rows, context_work, context_rows);
+  add_part(registry, "attention_scores_grad_k", 2, infer_columns, context_work, context_rows);
+  add_part(registry, "attention_probabilities", 1, infer_as_first, pass_work, rows_of_passes,
            probabilities_gradient);
-  add_kind(registry, "attention_probabilities_grad", 2, infer_as_first, pass_work, rows_of_passes);
-  add_kind(registry, "attention_dropout", 1, infer_dropout, pass_work, rows_of_passes,
+  add_part(registry, "attention_probabilities_grad", 2, infer_as_first, pass_work, rows_of_passes);
+  add_part(registry, "attention_dropout", 1, infer_dropout, pass_work, rows_of_passes,
            dropout_gradient);
-  add_kind(registry, "attention_dropout_grad", 2, infer_as_first, pass_work, rows_of_passes);
-  add_kind(registry, "attention_context", 2, infer_rows, context_work, context_rows,
+  add_part(registry, "attention_dropout_grad", 2, infer_as_first, pass_work, rows_of_passes);
+  add_part(registry, "attention_context", 2, infer_rows, context_work, context_rows,
            context_gradient);
-  add_kind(registry, "attention_context_grad_p", 2, infer_scores, scores_work, context_grad_p_rows);
-  add_kind(registry, "attention_context_grad_v", 2, infer_columns, context_work, context_rows);
+  add_part(registry, "attention_context_grad_p", 2, infer_scores, scores_work, context_grad_p_rows);
+  add_part(registry, "attention_context_grad_v", 2, infer_columns, context_work, context_rows);
   return registry;
 }
 
 // ---------------------------------------------------------------- graph
 
-class WrittenAttentionWriter : public GraphWriter {
+class WrittenAttentionWriter : public GraphRewriter {
  public:
   WrittenAttentionWriter(const LogicalGraph& forward, double dropout)
-      : GraphWriter(forward, written_attention_operators()), dropout_(dropout) {}
+      : GraphRewriter(forward, written_attention_operators()), dropout_(dropout) {}
 
   LogicalGraph run() {
     for (std::size_t index = 0; index < original().ops().size(); ++index)
@@ -211,20 +216,19 @@ class WrittenAttentionWriter : public GraphWriter {
   }
 
  private:
-  TensorId add_part(const LogicalOp& origin, const std::string& kind,
-                    std::vector<TensorId> inputs) {
+  TensorId written(const LogicalOp& origin, const std::string& kind, std::vector<TensorId> inputs) {
     const std::string part = kind.substr(std::string("attention").size());
-    return graph().output(add(origin, kind, origin.name + part, std::move(inputs)));
+    return graph().output(add_part(origin, kind, origin.name + part, std::move(inputs)));
   }
 
   void write(const LogicalOp& op) {
     const TensorId q = copied(op.inputs[0]), k = copied(op.inputs[1]), v = copied(op.inputs[2]);
     require(graph().tensor(q).type.shape == graph().tensor(k).type.shape, ErrorCode::kInfeasible,
             "{}: grouped heads, which programs without FlashAttention did not have", op.name);
-    const TensorId scores = add_part(op, "attention_scores", {q, k});
-    TensorId p = add_part(op, "attention_probabilities", {scores});
-    if (dropout_ > 0) p = add_part(op, "attention_dropout", {p});
-    stand_for(op.outputs[0], add_part(op, "attention_context", {p, v}));
+    const TensorId scores = written(op, "attention_scores", {q, k});
+    TensorId p = written(op, "attention_probabilities", {scores});
+    if (dropout_ > 0) p = written(op, "attention_dropout", {p});
+    stand_for(op.outputs[0], written(op, "attention_context", {p, v}));
   }
 
   double dropout_;

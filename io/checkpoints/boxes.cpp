@@ -1,7 +1,8 @@
-// Boxes are walked by rows: the last dim is contiguous on both sides.
+// Rows are those of core; what is here are their bytes, and what a manifest may claim.
 #include "io/checkpoints/boxes.h"
 
 #include "core/base/check.h"
+#include "core/tensors/box_rows.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -9,11 +10,6 @@
 
 namespace sextant {
 namespace {
-
-std::size_t bytes_of_row(const TensorType& type, const Shard& box) {
-  const std::int64_t elements = box.dims.empty() ? 1 : box.dims.back().extent;
-  return static_cast<std::size_t>(elements * size_of(type.dtype).value);
-}
 
 void require_box(std::size_t local, std::size_t global, const TensorType& type, const Shard& box) {
   const Bytes size = size_of(TensorType{box.local_shape(), type.dtype});
@@ -23,17 +19,22 @@ void require_box(std::size_t local, std::size_t global, const TensorType& type, 
           global);
 }
 
+Shard whole(const Shape& shape) {
+  Shard box;
+  for (const std::int64_t extent : shape.extents()) box.dims.push_back({0, extent});
+  return box;
+}
+
 // Calls visit(byte of the tensor, byte of the box, bytes) for every row of the box.
 template <typename Visit>
-void for_each_row(const TensorType& type, const Shard& box, const Visit& visit) {
-  if (box.is_empty()) return;
-  const std::size_t row = bytes_of_row(type, box);
-  const std::int64_t width = box.dims.empty() ? 1 : box.dims.back().extent;
-  for (std::int64_t first = 0; first < box.elements(); first += width) {
-    const std::int64_t element = global_index(first, type.shape, box);
-    visit(static_cast<std::size_t>(element * size_of(type.dtype).value),
-          static_cast<std::size_t>(first * size_of(type.dtype).value), row);
-  }
+void for_each_row_of_bytes(const TensorType& type, const Shard& box, const Visit& visit) {
+  const std::int64_t size = size_of(type.dtype).value;
+  for_each_row(box, whole(type.shape), box,
+               [&](std::int64_t in_global, std::int64_t in_local, std::int64_t count) {
+                 visit(static_cast<std::size_t>(in_global * size),
+                       static_cast<std::size_t>(in_local * size),
+                       static_cast<std::size_t>(count * size));
+               });
 }
 
 bool overlap(const Shard& a, const Shard& b) { return !intersect(a, b).is_empty(); }
@@ -45,18 +46,20 @@ std::vector<std::byte> cut_box(std::span<const std::byte> global, const TensorTy
   const Bytes size = size_of(TensorType{box.local_shape(), type.dtype});
   std::vector<std::byte> local(static_cast<std::size_t>(size.value));
   require_box(local.size(), global.size(), type, box);
-  for_each_row(type, box, [&](std::size_t in_global, std::size_t in_local, std::size_t bytes) {
-    std::memcpy(local.data() + in_local, global.data() + in_global, bytes);
-  });
+  for_each_row_of_bytes(type, box,
+                        [&](std::size_t in_global, std::size_t in_local, std::size_t bytes) {
+                          std::memcpy(local.data() + in_local, global.data() + in_global, bytes);
+                        });
   return local;
 }
 
 void put_box(std::span<const std::byte> local, const TensorType& type, const Shard& box,
              std::span<std::byte> global) {
   require_box(local.size(), global.size(), type, box);
-  for_each_row(type, box, [&](std::size_t in_global, std::size_t in_local, std::size_t bytes) {
-    std::memcpy(global.data() + in_global, local.data() + in_local, bytes);
-  });
+  for_each_row_of_bytes(type, box,
+                        [&](std::size_t in_global, std::size_t in_local, std::size_t bytes) {
+                          std::memcpy(global.data() + in_global, local.data() + in_local, bytes);
+                        });
 }
 
 bool lies_inside(const Shard& box, const Shape& shape) {

@@ -2,6 +2,7 @@
 #include "search/problem/evaluation.h"
 
 #include "compiler/strategy/strategy.h"
+#include "simulator/reports/exact_json.h"
 
 #include <nlohmann/json.hpp>
 
@@ -13,31 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr StepParts::Spread StepParts::*kSpreads[] = {&StepParts::optimizer, &StepParts::compute,
-                                                      &StepParts::exposed_communication,
-                                                      &StepParts::host, &StepParts::bubble};
-
-Json libraries_json(const std::vector<LibraryUse>& libraries) {
-  Json json = Json::array();
-  for (const LibraryUse& use : libraries)
-    json.push_back({use.name, use.bytes.value, static_cast<int>(use.provenance), use.source});
-  return json;
-}
-
-std::vector<LibraryUse> libraries_from(const Json& json) {
-  std::vector<LibraryUse> libraries;
-  for (const Json& use : json)
-    libraries.push_back({use.at(0), Bytes(use.at(1).get<std::int64_t>()),
-                         static_cast<Provenance>(use.at(2).get<int>()), use.at(3)});
-  return libraries;
-}
-
 Json json_of(const Candidate& candidate) {
-  Json parts = Json::array();
-  for (const auto spread : kSpreads) {
-    const StepParts::Spread& part = candidate.parts.*spread;
-    parts.push_back({part.mean_s, part.min_s, part.max_s});
-  }
   Json classes = Json::array();
   for (const Bytes bytes : candidate.memory_by_class) classes.push_back(bytes.value);
   return {{"strategy", to_string(candidate.strategy)},
@@ -46,8 +23,8 @@ Json json_of(const Candidate& candidate) {
           {"needed_memory", candidate.needed_memory.value},
           {"most_needed", candidate.most_needed.value},
           {"capacity", candidate.capacity.value},
-          {"libraries", libraries_json(candidate.libraries)},
-          {"parts", std::move(parts)},
+          {"libraries", exact_json(candidate.libraries)},
+          {"parts", exact_json(candidate.parts)},
           {"classes", std::move(classes)},
           {"lower_bound", candidate.lower_bound.value}};
 }
@@ -62,10 +39,7 @@ Candidate candidate_from(const Json& json) {
   candidate.most_needed = Bytes(whole("most_needed"));
   candidate.capacity = Bytes(whole("capacity"));
   candidate.libraries = libraries_from(json.at("libraries"));
-  for (std::size_t i = 0; i < std::size(kSpreads); ++i) {
-    const Json& part = json.at("parts").at(i);
-    candidate.parts.*kSpreads[i] = {part.at(0), part.at(1), part.at(2)};
-  }
+  candidate.parts = step_parts_from(json.at("parts"));
   for (const Json& bytes : json.at("classes"))
     candidate.memory_by_class.push_back(Bytes(bytes.get<std::int64_t>()));
   candidate.lower_bound = Duration(whole("lower_bound"));

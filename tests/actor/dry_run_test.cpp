@@ -22,49 +22,6 @@ std::size_t runs_in(const DryRun& dry) {
   return runs;
 }
 
-// Two ranks that exchange: `first_sends` says which half rank 0 and rank 1 issue first.
-PhysicalGraph exchange_graph(bool rank0_sends_first, bool rank1_sends_first, bool grouped,
-                             bool equal_ranks_two_groups = true) {
-  GraphBuilder builder;
-  std::vector<PlacementId> places;
-  std::vector<LayoutId> layouts;
-  for (int r = 0; r < 2; ++r) {
-    places.push_back(builder.placement({{"x", 1}}, Rank(r)));
-    layouts.push_back(builder.layout(Shape{4}, "B", places.back()));
-  }
-  const GroupId there = builder.group("there", {Rank(0), Rank(1)});
-  const GroupId back = equal_ranks_two_groups ? builder.group("back", {Rank(1), Rank(0)}) : there;
-  for (int r = 0; r < 2; ++r) {
-    const ProgramId program =
-        builder.program("r" + std::to_string(r), places[static_cast<std::size_t>(r)], 2);
-    const auto here = static_cast<std::size_t>(r);
-    BlockBuilder block(builder, "exchange" + std::to_string(r), Phase::kCommunication);
-    const std::int32_t mine = block.reg("mine", layouts[here], block.frame());
-    const std::int32_t theirs = block.reg("theirs", layouts[here], block.frame());
-    block.actor("make", QueueRole::kCompute, {}, {mine});
-    Communication send;
-    send.primitive = Primitive::kTransfer;
-    send.side = Side::kSend;
-    send.group = r;  // role 0: from rank 0 to rank 1; role 1: back
-    send.from = layouts[here];
-    send.to = layouts[1 - here];
-    Communication receive = send;
-    receive.side = Side::kReceive;
-    receive.group = 1 - r;
-    std::swap(receive.from, receive.to);
-    block.communication("send", QueueRole::kTransferOutForward, send,
-                        {BlockBuilder::of_register(mine)}, {});
-    block.communication("receive", QueueRole::kTransferInForward, receive, {}, {theirs});
-    const InstanceId instance = builder.instance(program, block.finish(), "exchange", 1, {1, 1});
-    builder.run(program, {instance, 0, 1, 0, -1});
-    const bool sends_first = r == 0 ? rank0_sends_first : rank1_sends_first;
-    builder.run(program, {instance, sends_first ? 1 : 2, 1, 0, grouped ? 0 : -1});
-    builder.run(program, {instance, sends_first ? 2 : 1, 1, 0, grouped ? 0 : -1});
-    builder.bind(program, {there, back});
-  }
-  return builder.graph();
-}
-
 }  // namespace
 
 TEST_CASE("one rank per class issues what all ranks issue") {

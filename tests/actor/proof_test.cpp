@@ -66,41 +66,6 @@ PhysicalGraph unordered_graph() {
   return graph;
 }
 
-// Both ranks send before they receive, and nobody is there to take it.
-PhysicalGraph stuck_graph() {
-  GraphBuilder builder;
-  const std::vector<PlacementId> places = {builder.placement({{"x", 1}}, Rank(0)),
-                                           builder.placement({{"x", 1}}, Rank(1))};
-  const std::vector<LayoutId> layouts = {builder.layout(Shape{4}, "B", places[0]),
-                                         builder.layout(Shape{4}, "B", places[1])};
-  const std::vector<GroupId> groups = {builder.group("there", {Rank(0), Rank(1)}),
-                                       builder.group("back", {Rank(1), Rank(0)})};
-  for (int rank = 0; rank < 2; ++rank) {
-    const auto here = static_cast<std::size_t>(rank);
-    const ProgramId program = builder.program("rank", places[here], 2);
-    BlockBuilder block(builder, "exchange", Phase::kCommunication);
-    const std::int32_t mine = block.reg("mine", layouts[here], block.frame());
-    const std::int32_t theirs = block.reg("theirs", layouts[here], block.frame());
-    block.actor("make", QueueRole::kCompute, {}, {mine});
-    Communication send;
-    send.primitive = Primitive::kTransfer;
-    send.side = Side::kSend;
-    send.group = rank;
-    send.from = layouts[here];
-    send.to = layouts[1 - here];
-    Communication receive = send;
-    receive.side = Side::kReceive;
-    receive.group = 1 - rank;
-    std::swap(receive.from, receive.to);
-    block.communication("send", QueueRole::kTransferOutForward, send,
-                        {BlockBuilder::of_register(mine)}, {});
-    block.communication("receive", QueueRole::kTransferInForward, receive, {}, {theirs});
-    builder.act(program, builder.instance(program, block.finish(), "exchange", 1, {1, 1}), 0);
-    builder.bind(program, groups);
-  }
-  return builder.graph();
-}
-
 std::optional<ErrorCode> code_of_refusal(const PhysicalGraph& graph,
                                          const ProofChecks& checks = {}) {
   try {
@@ -140,7 +105,8 @@ TEST_CASE("what is missing is said before what cannot run, and that before what 
   CHECK(code_of_refusal(unordered, {.broken = ErrorCode::kInternal}) == ErrorCode::kInternal);
   CHECK_NOTHROW(prove(unordered, {.byte_order = false}));
 
-  const PhysicalGraph stuck = stuck_graph();
+  // Both ranks send before they receive, and nobody is there to take it.
+  const PhysicalGraph stuck = exchange_graph(true, true, false);
   CHECK_THROWS_WITH_AS(prove(stuck), doctest::Contains("the ranks wait for each other"), Error);
   // An order that cannot run is not the compiler's own fault: a strategy may ask for one.
   CHECK(code_of_refusal(stuck, {.broken = ErrorCode::kInternal}) == ErrorCode::kInfeasible);

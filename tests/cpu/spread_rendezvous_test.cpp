@@ -3,6 +3,7 @@
 #include "actor/hosts/rank_threads.h"
 #include "backends/cpu/rendezvous.h"
 #include "core/base/check.h"
+#include "tests/support/forwarding_group.h"
 #include "tests/support/graph_builder.h"
 
 #include <doctest/doctest.h>
@@ -81,28 +82,15 @@ struct Numbers {
 };
 
 // A member of a group, whose messages are looked at on their way out.
-class SeenGroup final : public HostGroup {
+class SeenGroup final : public testing::ForwardingGroup {
  public:
   using Pass = std::function<bool(HostTag)>;  // whether it goes out
-  SeenGroup(HostGroup& group, Pass pass) : group_(group), pass_(std::move(pass)) {}
-  Rank rank() const override { return group_.rank(); }
-  std::size_t size() const override { return group_.size(); }
-  std::string name_of(Rank member) const override { return group_.name_of(member); }
-  void abort(const std::string& reason) override { group_.abort(reason); }
-  std::vector<HostBytes> all_gather(std::span<const std::byte> own) override {
-    return group_.all_gather(own);
-  }
+  SeenGroup(HostGroup& group, Pass pass) : ForwardingGroup(group), pass_(std::move(pass)) {}
   void send(Rank to, HostTag tag, HostBytes bytes) override {
-    if (pass_(tag)) group_.send(to, tag, std::move(bytes));
-  }
-  HostBytes receive(Rank from, HostTag tag) override { return group_.receive(from, tag); }
-  HostMessage receive_any(HostTag tag) override { return group_.receive_any(tag); }
-  std::optional<HostMessage> try_receive_any(HostTag tag) override {
-    return group_.try_receive_any(tag);
+    if (pass_(tag)) ForwardingGroup::send(to, tag, std::move(bytes));
   }
 
  private:
-  HostGroup& group_;
   const Pass pass_;
 };
 

@@ -2,11 +2,11 @@
 #pragma once
 
 #include "core/base/dtype.h"
+#include "core/tensors/box_rows.h"
 #include "core/tensors/sbp.h"
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 
 namespace sextant {
 
@@ -15,11 +15,6 @@ struct BoxBuffer {
   std::byte* data = nullptr;
   const Shard* box = nullptr;
 };
-
-// Calls `visit(first element in a, first element in b, count)` for each row of `part` that is
-// contiguous in both boxes. `part` lies inside both.
-void for_each_row(const Shard& part, const Shard& a, const Shard& b,
-                  const std::function<void(std::int64_t, std::int64_t, std::int64_t)>& visit);
 
 // `to` = `from` on `part`.
 void copy_box(const Shard& part, const BoxBuffer& from, const BoxBuffer& to, DType dtype);
