@@ -187,10 +187,10 @@ std::vector<TensorType> infer_weight_grad(Types inputs, const Attributes&) {
   return {{.shape = inputs[2].shape, .dtype = y.dtype}};
 }
 
-// Touches k rows per token, whatever the number of experts.
+// Touches k rows per token, whatever the number of experts. Which choice fills a place is searched.
 Work moe_work(Types inputs, Types outputs, const Attributes&) {
   return streaming_work(inputs, outputs, 2 * static_cast<Flops>(outputs[0].shape.elements()),
-                        "embedding");
+                        "routing");
 }
 
 // `first` for the tokens or places, `rest` for the routing.
