@@ -117,11 +117,12 @@ std::string path_of(const ClusterBenchArguments& arguments, const CommonOptions&
 void write(const Cluster& cluster, const std::string& path, Console& console) {
   write_file_whole(path, to_json_text(cluster));
   const DeviceKind& device = cluster.device;
-  console.say(fmt::format("{}: copies {}, products at {:.0f} % of the peak, launch {}, kernel {}",
-                          device.name, bandwidth_to_text(device.memory_bandwidth.value),
-                          100 * device.matmul_efficiency.value,
-                          to_text(duration_from_seconds(device.launch_overhead.value)),
-                          to_text(duration_from_seconds(device.kernel_overhead.value))));
+  console.say(fmt::format(
+      "{}: copies {}, products at {:.0f} % of the peak, launch {}, kernel {}", device.name,
+      bandwidth_to_text(device.memory_bandwidth.value * device.memory_efficiency.value),
+      100 * device.matmul_efficiency.value,
+      to_text(duration_from_seconds(device.launch_overhead.value)),
+      to_text(duration_from_seconds(device.kernel_overhead.value))));
   console.say(fmt::format("{} in {}; next: sextant simulate MODEL -c {}",
                           counted(device.measured->kernels.size(), "kernel"), path, path));
 }

@@ -17,9 +17,9 @@ namespace sextant {
 
 namespace {
 
-constexpr std::string_view kMatmulPrefix = "matmul:", kAttentionPrefix = "attention:",
-                           kGradientPrefix = "attention_grad:", kRowPrefix = "normalization:",
-                           kRowSumPrefix = "normalization_sum:";
+constexpr std::string_view kMatmulPrefix = "matmul:", kConvPrefix = "conv:",
+                           kAttentionPrefix = "attention:", kGradientPrefix = "attention_grad:",
+                           kRowPrefix = "normalization:", kRowSumPrefix = "normalization_sum:";
 
 // Numbers with 'x' between them, behind the colon. `wanted`: how such a name looks.
 void parse_extents(std::string_view kernel, std::string_view wanted,
@@ -41,14 +41,17 @@ void parse_extents(std::string_view kernel, std::string_view wanted,
 
 const std::vector<std::string>& kernel_families() {
   static const std::vector<std::string> families = {
-      "attention",     "attention_grad",    "copy",      "elementwise", "embedding", "none",
-      "normalization", "normalization_sum", "optimizer", "reduction",   "routing"};
+      "attention",   "attention_grad", "cast",          "channel_grad",
+      "channel_sum", "combination",    "copy",          "elementwise",
+      "embedding",   "none",           "normalization", "normalization_sum",
+      "optimizer",   "reduction",      "routing"};
   return families;
 }
 
 const std::vector<std::string>& rated_kernels() {
   static const std::vector<std::string> all = [] {
     std::vector<std::string> kernels = kernel_families();
+    kernels.emplace_back("conv");
     kernels.emplace_back("matmul");
     kernels.emplace_back(kLooseProducts);
     return kernels;
@@ -61,9 +64,10 @@ std::string_view kernel_family(std::string_view kernel) {
 }
 
 std::optional<MatmulExtents> matmul_extents(std::string_view kernel) {
-  if (!kernel.starts_with(kMatmulPrefix)) return std::nullopt;
+  const bool is_conv = kernel.starts_with(kConvPrefix);
+  if (!is_conv && !kernel.starts_with(kMatmulPrefix)) return std::nullopt;
   std::array<std::int64_t, 3> extents{};
-  parse_extents(kernel, "matmul:MxNxK", extents);
+  parse_extents(kernel, is_conv ? "conv:MxNxK" : "matmul:MxNxK", extents);
   return MatmulExtents{static_cast<double>(extents[0]), static_cast<double>(extents[1]),
                        static_cast<double>(extents[2])};
 }
@@ -96,10 +100,10 @@ void require_kernel_name(std::string_view kernel) {
   if (matmul_extents(kernel) || attention_extents(kernel) || row_extent(kernel)) return;
   const std::vector<std::string>& known = kernel_families();
   if (std::find(known.begin(), known.end(), kernel) != known.end()) return;
-  fail(
-      ErrorCode::kBadInput,
-      "no operator has a kernel '{}'{}; known: matmul:MxNxK, attention:KxD, attention_grad:KxD, {}",
-      kernel, did_you_mean(kernel, known), comma_list(known));
+  fail(ErrorCode::kBadInput,
+       "no operator has a kernel '{}'{}; known: matmul:MxNxK, conv:MxNxK, attention:KxD, "
+       "attention_grad:KxD, {}",
+       kernel, did_you_mean(kernel, known), comma_list(known));
 }
 
 }  // namespace sextant

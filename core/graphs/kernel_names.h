@@ -8,7 +8,8 @@
 
 namespace sextant {
 
-// All but matmuls, whose names are "matmul:MxNxK". Attention and norms may carry what their rate
+// All but matmuls and convolutions, whose names are "matmul:MxNxK" and "conv:MxNxK": the product
+// that a convolution is. Attention and norms may carry what their rate
 // depends on, "attention:KxD" and "normalization:N".
 const std::vector<std::string>& kernel_families();
 
@@ -20,8 +21,8 @@ const std::vector<std::string>& rated_kernels();
 // "matmul", "attention": what stands before the extents.
 std::string_view kernel_family(std::string_view kernel);
 
-// Extents of a name "matmul:MxNxK"; nothing for other names. Throws Error(kBadInput) for one that
-// does not parse.
+// Extents of a name "matmul:MxNxK" or "conv:MxNxK"; nothing for other names. Throws
+// Error(kBadInput) for one that does not parse.
 struct MatmulExtents {
   double m = 0, n = 0, k = 0;
 };

@@ -13,8 +13,10 @@ namespace {
 constexpr double kHalfTileRate = 0.9, kFillingEdges = 0.5, kPartsPastCache = 0.5;
 constexpr double kMostParts = 512;
 
+// Tiles of `tile` x `width`, whichever way round gives fewer.
 double padded(const MatmulExtents& extents, double tile, double width, double units, double parts) {
-  const double tiles = std::ceil(extents.m / tile) * std::ceil(extents.n / width);
+  const double tiles = std::min(std::ceil(extents.m / tile) * std::ceil(extents.n / width),
+                                std::ceil(extents.m / width) * std::ceil(extents.n / tile));
   const double waves = std::ceil(tiles * parts / units);
   const double depth = extents.k / parts + kFillingEdges * tile;
   return waves * units * tile * width * depth / (extents.m * extents.n * extents.k);
