@@ -128,7 +128,7 @@ void add_kernel_rates(DeviceKind& device, const Scale& scale) {
   rate("reduction", 0.88, 4);
   rate("routing", 0.025, 3);
   device.rates.push_back(
-      {.kernel = std::string(kLooseProducts), .flops_efficiency = scale(0.07, 1)});
+      {.kernel = std::string(kLooseProducts), .flops_efficiency = scale(0.10, 1)});
 }
 
 // Hopper's rates, which memory does not change: H100 and H200 are the same GH100. Products that go
