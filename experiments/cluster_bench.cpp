@@ -85,9 +85,7 @@ Cluster measure_cluster(CudaBench& bench, const Cluster& base,
     if (peak.dtype == options.dtype)
       device.matmul_efficiency =
           measured(std::min(1.0, best_product(bench, options.dtype) / peak.flops_per_second.value));
-  // Within a step launches follow each other without stamps.
-  const double stamps_s = device.kernel_overhead.value - bench.stamped_kernel_s();
-  KernelMeasurement measurement(bench, options.dtype, std::min(stamps_s, 0.0), options.say);
+  KernelMeasurement measurement(bench, options.dtype, 0, options.say);
   bench.keep_busy();
   options.say("products");
   add_model_products(measurement);

@@ -16,7 +16,7 @@ namespace {
 
 // What a device does together with others takes its share of their bytes. Where the launch is
 // shorter than this it is the start that was measured, and no share says how long that is.
-constexpr double kLeastTogether = 20e-6;
+constexpr double kLeastTogether = 100e-6;
 
 }  // namespace
 
@@ -89,7 +89,6 @@ void KernelMeasurement::add_step(const BenchedStep& step) {
 }
 
 void KernelMeasurement::add_row(const Work& work, double seconds) {
-  if (seconds <= 0) return;  // nothing but what the stamps take
   measured_.push_back({.kernel = work.kernel,
                        .flops = work.flops,
                        .bytes = work.read + work.written,

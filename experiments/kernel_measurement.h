@@ -32,8 +32,7 @@ class KernelMeasurement {
   // that disturbs some of the runs its middle is the sum of their means, not of their medians.
   enum class Typical : std::uint8_t { kMedian, kMean };
 
-  // `timer` outlives this; `overhead_s` is what a launch takes within a step beside what the timer
-  // measures; below zero where the timer's stamps take longer than what lies between launches.
+  // `timer` outlives this; `overhead_s` is what a launch takes beside what the timer measures.
   KernelMeasurement(KernelTimer& timer, DType dtype, double overhead_s, Say say,
                     Typical typical = Typical::kMedian);
 

@@ -238,11 +238,6 @@ double CudaBench::kernel_overhead_s() {
   return timing.median_s / kLaunches;
 }
 
-double CudaBench::stamped_kernel_s() {
-  return state_->repeat(kRuns, false, [this] { SEXTANT_CUDA(enqueue_nothing(state_->stream)); })
-      .median_s;
-}
-
 void CudaBench::keep_busy() {
   if (state_->load) return;
   state_->load = std::make_unique<LoadProduct>(state_->options, state_->kernels, state_->stream);

@@ -40,8 +40,6 @@ class CudaBench final : public KernelTimer {
   // Host time per launch of a kernel that does nothing, and device time between two of them.
   double launch_s();
   double kernel_overhead_s();
-  // Between two stamps around such a kernel.
-  double stamped_kernel_s();
 
   // From now on the device multiplies and reads between the runs of `time` about as much as a
   // training step does, so that its power limit sets the clock. Kernels timed alone meet a higher
