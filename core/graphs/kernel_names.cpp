@@ -44,7 +44,7 @@ const std::vector<std::string>& kernel_families() {
       "attention",   "attention_grad", "cast",          "channel_grad",
       "channel_sum", "combination",    "copy",          "elementwise",
       "embedding",   "none",           "normalization", "normalization_sum",
-      "optimizer",   "reduction",      "routing"};
+      "optimizer",   "pooling",        "reduction",     "routing"};
   return families;
 }
 

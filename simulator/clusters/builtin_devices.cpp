@@ -93,18 +93,13 @@ void add_attention_rates(DeviceKind& device, const Scale& scale, double exponent
   }
 }
 
-// Casts and updates of all tensors of a layer are one launch.
-void add_joined_rates(DeviceKind& device, const Scale& scale) {
-  device.rates.push_back({.kernel = "cast", .overhead = scale(0.2 * kMicro, 1)});
-  device.rates.push_back({.kernel = "optimizer", .overhead = scale(0.2 * kMicro, 1)});
-}
-
 // Memory-bound kernels one by one, and the start of products. Batch norms and places of experts are
-// those of ResNet-50 and of a Mixtral of two layers.
-void add_kernel_rates(DeviceKind& device, const Scale& scale) {
+// those of ResNet-50 and of a Mixtral of two layers. Casts and updates of all tensors of a layer
+// are one launch. `has_bytes`: else the device's own efficiency of memory stands for all.
+void add_kernel_rates(DeviceKind& device, const Scale& scale, bool has_bytes = true) {
   const auto rate = [&](std::string kernel, double bytes, double microseconds, double lost = 0) {
     KernelRate made{.kernel = std::move(kernel)};
-    if (bytes > 0) made.bytes_efficiency = scale(bytes, 1);
+    if (has_bytes && bytes > 0) made.bytes_efficiency = scale(bytes, 1);
     if (microseconds > 0) made.overhead = scale(microseconds * kMicro, 1);
     if (lost > 0) made.lost_extent = scale(lost, 1);
     device.rates.push_back(std::move(made));
@@ -125,6 +120,7 @@ void add_kernel_rates(DeviceKind& device, const Scale& scale) {
   rate("normalization", 0.95, 4.5, 190);
   rate("normalization_sum", 0.95, 12, 190);
   rate("optimizer", 0.855, 0.2);
+  rate("pooling", 0.25, 4);
   rate("reduction", 0.88, 4);
   rate("routing", 0.025, 3);
   device.rates.push_back(
@@ -222,7 +218,7 @@ DeviceKind a100_sxm_80gb() {
   device.matmul_efficiency = calibrated(0.70, "products within steps: " + rows);
   device.memory_efficiency = calibrated(0.80, "element-wise kernels: " + rows);
   set_library_memory(device, 8);
-  add_joined_rates(device, scaled_from_h200());
+  add_kernel_rates(device, scaled_from_h200(), false);
   add_attention_rates(device, scaled_from_h200(), kH200Clocks / (108 * 1.41));
   return device;
 }
@@ -245,7 +241,7 @@ DeviceKind v100_sxm2(std::int64_t gigabytes) {
   device.memory_bandwidth = published(900 * kGiga, sheet);
   device.matmul_units = published(80, "streaming multiprocessors of V100");
   set_library_memory(device, 8);
-  add_joined_rates(device, scaled_from_h200());
+  add_kernel_rates(device, scaled_from_h200(), false);
   add_attention_rates(device, scaled_from_h200(), kH200Clocks / (80 * 1.53));
   return device;
 }

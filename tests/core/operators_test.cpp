@@ -646,7 +646,7 @@ TEST_CASE("a convolution costs two FLOPs per tap, and a shard those of the posit
   const Attributes attributes{{"padding", Integers{1}}, {"spatial", Integers{8}}};
   const Work work = def("conv").work(inputs, infer("conv", inputs, attributes), attributes);
   CHECK(work.flops == 2.0 * 2 * 8 * 9 * 2 * 3);
-  CHECK(work.kernel == "matmul:16x9x6");
+  CHECK(work.kernel == "conv:16x9x6");
   const std::vector<TensorType> half = {f32({2, 6, 4}), f32({9, 2, 3})};
   CHECK(def("conv").work(half, infer("conv", half, attributes), attributes).flops ==
         2.0 * 2 * 4 * 9 * 2 * 3);
