@@ -2,9 +2,8 @@
 // them reach counts as reached by the first.
 #include "sbp/boxing_nodes.h"
 
-#include "core/base/check.h"
-
 #include <algorithm>
+#include <utility>
 
 namespace sextant {
 namespace {

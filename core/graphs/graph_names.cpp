@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include <limits>
+#include <utility>
 
 namespace sextant {
 

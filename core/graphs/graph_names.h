@@ -4,6 +4,7 @@
 #include "core/graphs/physical_graph.h"
 #include "core/text/text_scanner.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>

@@ -9,8 +9,14 @@
 #include <fmt/core.h>
 
 #include <array>
+#include <cstdint>
+#include <iterator>
 #include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 namespace sextant {
 namespace {
@@ -108,8 +114,11 @@ void read_rank_range(TextScanner& in, std::vector<Rank>& ranks) {
   const TextToken token = in.peek();
   const std::int32_t first = read_int(in);
   const std::int32_t last = in.take_word("to") ? read_int(in) : first;
-  if (last < first || std::int64_t{last} - first >= kMostDevices)
-    in.refuse_at(token, fmt::format("{} to {} is no range of up to 2^20 devices", first, last));
+  if (last < first)
+    in.refuse_at(token,
+                 fmt::format("{} to {} is no range: its end is before its begin", first, last));
+  if (std::int64_t{last} - first >= kMostDevices - std::ssize(ranks))
+    in.refuse_at(token, "more than 2^20 devices in one list");
   for (std::int32_t rank = first; rank < last; ++rank) ranks.emplace_back(rank);
   ranks.emplace_back(last);
 }

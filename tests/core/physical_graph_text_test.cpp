@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -212,6 +213,10 @@ TEST_CASE("what is malformed is refused with line and column") {
   CHECK(refusal_with("program stage0", "programme stage0") ==
         "physical graph: line 36, column 1: found 'programme', wanted placement, layout, block, "
         "group, program or rank, or a statement of the block");
+  CHECK(refusal_with("4 to 6", "6 to 4") ==
+        "physical graph: line 3, column 37: 6 to 4 is no range: its end is before its begin");
+  CHECK(refusal_with("4 to 6", "4 to 1048579") ==
+        "physical graph: line 3, column 37: more than 2^20 devices in one list");
   CHECK(
       refusal_with("primitive all_to_all", "") ==
       "physical graph: line 23, column 74: found the end of the line, wanted 'primitive' and which "
