@@ -111,6 +111,7 @@ Verb cluster_import_verb();
 Verb cluster_detect_verb();
 Verb cluster_bench_verb();
 Verb experiment_accuracy_verb();
+std::vector<Verb> sweep_verbs();  // `experiment list`, `all` and by name
 Verb doctor_verb();
 
 // Texts and JSON that several verbs print.

@@ -1,0 +1,136 @@
+// One search per model and cluster.
+#include "experiments/todays_models/todays_models.h"
+
+#include "core/base/check.h"
+#include "experiments/jobs/job.h"
+#include "experiments/planned/planned_step.h"
+#include "experiments/sweeps/shapes.h"
+#include "search/search/search.h"
+
+#include <fmt/core.h>
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace sextant::todays_models {
+
+namespace {
+
+constexpr std::int64_t kPatience = 6;  // plans in a row that are no better
+
+struct Case {
+  const char* model;
+  std::int64_t devices, batch;
+  std::optional<std::int64_t> sequence = {};
+  std::optional<double> published_mfu = {};
+  bool is_quick = false;
+
+  std::string name() const { return fmt::format("{}_{}", model, devices); }
+};
+
+std::array<Case, 8> cases() {
+  return {{{.model = "llama3-8b", .devices = 8, .batch = 128, .is_quick = true},
+           {.model = "llama3-8b", .devices = 64, .batch = 512, .is_quick = true},
+           {.model = "llama3-70b", .devices = 64, .batch = 256},
+           {.model = "llama3-70b", .devices = 1024, .batch = 2048},
+           {.model = "llama3-405b", .devices = 8192, .batch = 2048, .published_mfu = 0.43},
+           {.model = "llama3-405b", .devices = 16384, .batch = 2048, .published_mfu = 0.41},
+           {.model = "mixtral-8x7b", .devices = 64, .batch = 256, .sequence = 4096},
+           {.model = "mixtral-8x7b", .devices = 512, .batch = 512, .sequence = 4096}}};
+}
+
+SweepPoint point_of(const Case& item) {
+  const PlannedStep step = {.plan_or_model = item.model,
+                            .cluster = fmt::format("dgx-h100:nodes={}", item.devices / 8),
+                            .global_batch = item.batch,
+                            .sequence = item.sequence,
+                            .dtype = "bf16"};
+  SweepPoint point = {.name = item.name(), .parameters = to_fields(step)};
+  point.parameters.emplace_back("patience", static_cast<double>(kPatience));
+  if (item.published_mfu) point.reference = {{"mfu", *item.published_mfu}};
+  return point;
+}
+
+std::vector<SweepPoint> points(bool quick) {
+  std::vector<SweepPoint> points;
+  for (const Case& item : cases())
+    if (!quick || item.is_quick) points.push_back(point_of(item));
+  return points;
+}
+
+// The step of that plan where links between nodes are `factor` times as fast.
+double step_with_links(const Job& job, const Strategy& strategy, double factor) {
+  Job other = job;
+  other.cluster.inter_node.bandwidth.value *= factor;
+  return *number_of(simulate_step(other, strategy).values, "step_s");
+}
+
+PointResult evaluate(const SweepPoint& point) {
+  const Job job = make_job(planned_step_from(point.parameters));
+  SearchLimits limits;
+  limits.patience = std::llround(number_of(point.parameters, "patience").value_or(kPatience));
+  const SearchResult found = search(search_problem(job), limits);
+  require(!found.plans.empty(), ErrorCode::kInfeasible, "none of {} strategies is a plan",
+          found.counted);
+  const Candidate& best = found.plans.front();
+  const double seconds = to_seconds(best.step_time);
+  return {.values = {{"strategy", to_string(best.strategy)},
+                     {"step_s", seconds},
+                     {"samples_per_s", static_cast<double>(job.global_batch) / seconds},
+                     {"mfu", mfu(job, seconds, job.cluster.num_devices()).value_or(0)},
+                     {"gap", found.gap()},
+                     {"memory_bytes", static_cast<double>(best.most_needed.value)},
+                     {"compiled_plans", static_cast<double>(found.compiled)},
+                     {"step_half_links_s", step_with_links(job, best.strategy, 0.5)},
+                     {"step_double_links_s", step_with_links(job, best.strategy, 2)}}};
+}
+
+std::vector<ShapeClaim> shapes(const ResultRows& rows) {
+  std::vector<ShapeClaim> shapes;
+  for (const Case& item : cases()) {
+    const auto step = rows.value(item.name(), "step_s");
+    const auto half = rows.value(item.name(), "step_half_links_s");
+    const auto twice = rows.value(item.name(), "step_double_links_s");
+    ShapeClaim& shape = shapes.emplace_back();
+    shape.statement =
+        fmt::format("{}: links between nodes of half the speed cost less than 10 %", item.name());
+    if (!step || !half || !twice) {
+      shape.detail = "its row is missing";
+      continue;
+    }
+    shape.holds = *half < *step * 1.1;
+    shape.detail = fmt::format("half {:+.1f} %, double {:+.1f} %", 100 * (*half / *step - 1),
+                               100 * (*twice / *step - 1));
+  }
+  for (const Case& item : cases())
+    if (const auto own = rows.value(item.name(), "mfu"); own && item.published_mfu)
+      shapes.push_back({fmt::format("{}: MFU within 15 % of what was published", item.name()),
+                        std::abs(*own / *item.published_mfu - 1) < 0.15,
+                        fmt::format("{:.3f}, published {:.2f}", *own, *item.published_mfu)});
+  return shapes;
+}
+
+}  // namespace
+
+Experiment experiment() {
+  return {.name = "models",
+          .question = "What are the best plans of Llama 3 and Mixtral on 8 to 16,384 H100?",
+          .expectation =
+              "data parallelism while the model fits, then tensor parallelism inside the "
+              "node, then a pipeline over nodes",
+          .baseline = "tp=8, as deep a pipeline as memory asks, data parallelism for the rest",
+          .columns = {{"step_s", "step", "s"},
+                      {"mfu", "MFU", "", "mfu"},
+                      {"gap", "gap", ""},
+                      {"memory_bytes", "memory", "B"},
+                      {"step_half_links_s", "at half the links", "s"},
+                      {"strategy", "plan", ""}},
+          .points = points,
+          .evaluate = evaluate,
+          .shapes = shapes};
+}
+
+}  // namespace sextant::todays_models

@@ -1,0 +1,147 @@
+// One point per vocabulary and split.
+#include "experiments/wide_deep/wide_deep.h"
+
+#include "experiments/planned/planned_step.h"
+#include "experiments/sweeps/shapes.h"
+#include "io/svg_chart.h"
+
+#include <fmt/core.h>
+
+#include <array>
+#include <cstdint>
+
+namespace sextant::wide_deep {
+
+namespace {
+
+constexpr std::int64_t kBatch = 16384, kRanks = 8;
+
+struct Published {
+  std::int64_t rows;
+  double step_ms, memory_mb;
+};
+constexpr std::array<Published, 8> kPublished = {{{3'200'000, 13.84, 1533},
+                                                  {6'400'000, 13.95, 1613},
+                                                  {12'800'000, 13.85, 1775},
+                                                  {25'600'000, 13.77, 2087},
+                                                  {51'200'000, 13.97, 2713},
+                                                  {102'400'000, 13.85, 3945},
+                                                  {204'800'000, 13.79, 6435},
+                                                  {409'600'000, 13.85, 11423}}};
+
+struct Split {
+  const char* name;
+  const char* word;  // of the table over dp
+};
+constexpr std::array<Split, 3> kSplits = {{{"rows", "S(0)"}, {"columns", "S(1)"}, {"whole", "B"}}};
+
+std::string name_of(const Split& split, std::int64_t rows) {
+  return fmt::format("{}_{:.1f}M", split.name, static_cast<double>(rows) / 1e6);
+}
+
+SweepPoint point_of(const Split& split, const Published& published) {
+  const PlannedStep step = {
+      .plan_or_model =
+          fmt::format("wide_deep:deep_vocab={},embedding=16,hidden=1024x1024x1024x1024x1024x"
+                      "1024x1024",
+                      published.rows),
+      .cluster = "dgx1-v100:nodes=1",
+      .strategy = fmt::format("dp={0} micro_batch={1} pin=deep.weight:({2},B) "
+                              "pin=deep.grad_weight:({2},B)",
+                              kRanks, kBatch / kRanks, split.word),
+      .optimizer = "adamw",
+      .global_batch = kBatch,
+      .dtype = "f32"};
+  SweepPoint point = {.name = name_of(split, published.rows), .parameters = to_fields(step)};
+  point.parameters.emplace_back("vocabulary", static_cast<double>(published.rows));
+  // MB per GPU and milliseconds, as published.
+  if (split.word != std::string("B"))
+    point.reference = {{"step_s", published.step_ms / 1e3},
+                       {"memory_bytes", published.memory_mb * 1048576}};
+  return point;
+}
+
+std::vector<SweepPoint> points(bool quick) {
+  std::vector<SweepPoint> points;
+  for (const Split& split : kSplits)
+    for (std::size_t index = 0; index < kPublished.size(); ++index)
+      if (!quick || index % 3 == 0) points.push_back(point_of(split, kPublished[index]));
+  return points;
+}
+
+PointResult evaluate(const SweepPoint& point) {
+  PointResult result = simulate_step(planned_step_from(point.parameters));
+  result.values.emplace_back(
+      "step_without_optimizer_s",
+      *number_of(result.values, "step_s") - *number_of(result.values, "optimizer_s"));
+  return result;
+}
+
+ShapeClaim fits_shape(const ResultRows& rows, const std::string& point, bool wanted,
+                      std::string statement) {
+  for (const SweepRow& row : rows.all())
+    if (row.point.name == point)
+      return {std::move(statement), row.error.has_value() != wanted,
+              row.error ? row.error->text : fmt::format("{} fits", point)};
+  return {std::move(statement), std::nullopt, fmt::format("{} is missing", point)};
+}
+
+std::vector<ShapeClaim> shapes(const ResultRows& rows) {
+  const std::string least = name_of(kSplits[0], 3'200'000), most = name_of(kSplits[0], 204'800'000);
+  const std::string middle = name_of(kSplits[0], 25'600'000);
+  return {ratio_shape(rows, "the step without its optimizer is flat over the vocabulary",
+                      {"step_without_optimizer_s", "step without optimizer"}, middle, least,
+                      {.least = 0.9, .most = 1.1}),
+          ratio_shape(rows, "the whole step is flat", {"step_s", "step"}, most, least,
+                      {.least = 0.9, .most = 1.1}),
+          ratio_shape(rows, "splits by rows and by columns take the same memory",
+                      {"memory_bytes", "memory"}, most, name_of(kSplits[1], 204'800'000),
+                      {.least = 0.95, .most = 1.05}),
+          fits_shape(rows, name_of(kSplits[0], 409'600'000), true,
+                     "409.6 million rows fit when they are split"),
+          fits_shape(rows, name_of(kSplits[2], 409'600'000), false,
+                     "409.6 million rows do not fit whole")};
+}
+
+std::vector<Figure> figures(const ResultRows& rows) {
+  Chart chart = {.title = "Wide & Deep on 8 V100: memory over vocabulary",
+                 .x = {.title = "rows of the table", .logarithmic = true},
+                 .y = {.title = "GiB per device"}};
+  for (const Split& split : kSplits) {
+    ChartSeries series = {.name = split.name, .mark = ChartMark::kLineAndPoints};
+    ChartSeries there = {.name = "published", .mark = ChartMark::kPoints};
+    for (const Published& published : kPublished) {
+      const std::string point = name_of(split, published.rows);
+      const auto x = static_cast<double>(published.rows);
+      if (const auto bytes = rows.value(point, "memory_bytes"))
+        series.points.push_back({x, *bytes / 1073741824});
+      if (const auto bytes = rows.reference(point, "memory_bytes"))
+        there.points.push_back({x, *bytes / 1073741824});
+    }
+    chart.series.push_back(std::move(series));
+    if (&split == &kSplits.front()) chart.series.push_back(std::move(there));
+  }
+  return {{"memory.svg", to_svg(chart)}};
+}
+
+}  // namespace
+
+Experiment experiment() {
+  return {.name = "wide-deep",
+          .question =
+              "What does a step of Wide & Deep take as its tables grow (arXiv 2110.15032, "
+              "figure 13)?",
+          .expectation =
+              "memory is linear in the vocabulary; the step is flat but for an optimizer "
+              "that updates every row",
+          .baseline = "the whole table on every device, while it fits",
+          .columns = {{"step_s", "step", "s", "step_s"},
+                      {"step_without_optimizer_s", "without optimizer", "s"},
+                      {"memory_bytes", "memory", "B", "memory_bytes"}},
+          .points = points,
+          .evaluate = evaluate,
+          .shapes = shapes,
+          .figures = figures};
+}
+
+}  // namespace sextant::wide_deep

@@ -1,0 +1,80 @@
+"""Experiments: a folder that a sweep goes on in, results of others, damaged rows, what is listed.
+
+usage: experiment_test.py --sextant PROGRAM
+"""
+
+import json
+import sys
+
+from habits_test import expect, run_checks
+
+QUICK = ["experiment", "optimizer-sharding", "--quick"]
+
+
+def rows_of(folder):
+    return [json.loads(line) for line in (folder / "results.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def check_list(program):
+    listed = program.run("experiment", "list", "--json").expect_code(0).document()["experiments"]
+    names = [experiment["name"] for experiment in listed]
+    for name in ("data-parallel", "class-split", "wide-deep", "optimizer-sharding", "hybrid-gpt", "ablations", "models"):
+        expect(name in names, f"{name} is not listed")
+    for experiment in listed:
+        expect(0 < experiment["quick_points"] < experiment["points"], experiment["name"])
+        program.run("experiment", experiment["name"], "-h").expect_code(0)
+
+
+def check_goes_on(program):
+    """The second run computes nothing, a cut line is computed again, another build all of it."""
+    first = program.run(*QUICK, "--out", "kept", "--json").expect_code(0).document()
+    expect(first["reused"] == 0 and first["points"] == len(first["rows"]) > 1, "first run")
+    folder = program.folder / "kept"
+    for name in ("results.jsonl", "summary.json", "table.md"):
+        expect((folder / name).exists(), name)
+    second = program.run(*QUICK, "--out", "kept", "--json").expect_code(0).document()
+    expect(second["reused"] == second["points"], "the second run computed something")
+    expect(second["rows"] == first["rows"], "rows differ")
+    text = (folder / "results.jsonl").read_text(encoding="utf-8")
+    (folder / "results.jsonl").write_text(text[:-20], encoding="utf-8")
+    third = program.run(*QUICK, "--out", "kept", "--json").expect_code(0).document()
+    expect(third["reused"] == third["points"] - 1, "the cut row was not computed again")
+    same = [{**row, "seconds": 0} for row in third["rows"]] == [{**row, "seconds": 0} for row in first["rows"]]
+    expect(same, "a row that was computed again differs")
+    new = program.run(*QUICK, "--out", "kept", "--overwrite", "--json").expect_code(0).document()
+    expect(new["reused"] == 0 and len(rows_of(folder)) == new["points"], "--overwrite kept rows")
+
+
+def check_refusals(program):
+    program.run(*QUICK, "--out", "mine").expect_code(0)
+    program.run("experiment", "hybrid-gpt", "--quick", "--out", "mine").expect_code(2).expect_error(
+        "results of optimizer-sharding", "--overwrite")
+    file = program.folder / "mine/results.jsonl"
+    lines = file.read_text(encoding="utf-8").splitlines()
+    lines[0] = lines[0].replace('"way":"simulated"', '"way":"dreamt"')
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    program.run(*QUICK, "--out", "mine").expect_code(3).expect_error("results.jsonl:1", "dreamt")
+    program.run("experiment", "hybrid-gtp").expect_code(2)
+
+
+def check_dry_run(program):
+    said = program.run(*QUICK, "--out", "none", "--dry-run", "--json").expect_code(0).document()
+    expect(said["dry_run"] and any(name.endswith("results.jsonl") for name in said["writes"]), "dry run")
+    expect(not (program.folder / "none").exists(), "a dry run wrote")
+
+
+def check_all(program):
+    """Every experiment's cheap points, each in a folder of its name."""
+    document = program.run("experiment", "all", "--quick", "--out", "all", "--json").expect_code(0).document()
+    for experiment in document["experiments"]:
+        folder = program.folder / "all" / experiment["experiment"]
+        expect(len(rows_of(folder)) == experiment["points"], f"rows of {experiment['experiment']}")
+        expect(experiment["failed"] < experiment["points"], f"{experiment['experiment']} has no row")
+        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        expect(summary["shapes"] and summary["question"], f"summary of {experiment['experiment']}")
+        for figure in summary["figures"]:
+            expect((folder / figure).read_text(encoding="utf-8").startswith("<svg"), figure)
+
+
+if __name__ == "__main__":
+    sys.exit(run_checks(check_list, check_goes_on, check_refusals, check_dry_run, check_all))
