@@ -1,12 +1,15 @@
 // `sextant experiment NAME`, `list` and `all`: experiments as sweeps, resumable in their folder.
 #include "cli/build_commit.h"
 #include "cli/dry_run.h"
+#include "cli/launched.h"
+#include "cli/runs/over_processes.h"
 #include "cli/runs/run_processes.h"
 #include "cli/verb.h"
 #include "cli/verbs.h"
 #include "core/base/check.h"
 #include "core/text/counted_text.h"
 #include "experiments/catalogue/catalogue.h"
+#include "experiments/sweeps/results_file.h"
 #include "experiments/sweeps/summary.h"
 #include "experiments/sweeps/sweep.h"
 #include "io/checkpoints/folder_lock.h"
@@ -17,6 +20,7 @@
 
 #include <array>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,7 +52,7 @@ std::vector<std::string> results_of(const Experiment& experiment) {
   return files;
 }
 
-// The rows that a folder has already. Others' results are refused.
+// The rows that a folder has already, and where new ones go. Others' results are refused.
 class KeptResults {
  public:
   KeptResults(const std::string& folder, const Experiment& experiment, bool overwrites) {
@@ -62,12 +66,68 @@ class KeptResults {
               "{} has results of {}: name another folder, or --overwrite", folder, row.experiment);
   }
 
-  ResultsFile* file() { return file_ ? &*file_ : nullptr; }
+  std::vector<SweepRow> rows() const { return file_ ? file_->kept() : std::vector<SweepRow>(); }
+  void append(const SweepRow& row) {
+    if (file_) file_->append(row);
+  }
 
  private:
   std::optional<FolderLock> lock_;
   std::optional<ResultsFile> file_;
 };
+
+std::string to_lines(const std::vector<SweepRow>& rows) {
+  std::string lines;
+  for (const SweepRow& row : rows) lines += to_line(row) + "\n";
+  return lines;
+}
+
+std::vector<SweepRow> rows_of(const std::string& lines) {
+  std::vector<SweepRow> rows;
+  for (std::size_t begin = 0; begin < lines.size();) {
+    const std::size_t end = lines.find('\n', begin);
+    rows.push_back(row_from_line(lines.substr(begin, end - begin), "another process"));
+    begin = end + 1;
+  }
+  return rows;
+}
+
+// Every process knows what the folder of the first has.
+std::vector<SweepRow> kept_of_first(RunProcesses& processes, const KeptResults& kept) {
+  if (!processes.are_several()) return kept.rows();
+  return rows_of(processes.gather(to_lines(kept.rows())).front());
+}
+
+// Each process its share, then all get all; the first keeps what came of the others.
+SweepOutcome shared_sweep(RunProcesses& processes, const Sweep& sweep, const RowOrigin& origin,
+                          KeptResults& kept, Console& console) {
+  std::vector<SweepRow> own;
+  SweepHost host = {.kept = kept_of_first(processes, kept)};
+  host.keep = [&](const SweepRow& row) {
+    kept.append(row);
+    own.push_back(row);
+  };
+  host.progress = [&](const SweepProgress& progress) {
+    console.progress(fmt::format("{}: {} of {} points, last {}", sweep.experiment, progress.done,
+                                 progress.total, progress.point));
+  };
+  if (processes.are_several())
+    host.share = {processes.group().rank().index(), processes.group().size()};
+  SweepOutcome outcome;
+  processes.agree_after([&] { outcome = run_sweep(sweep, origin, host); });
+  console.end_progress();
+  if (!processes.are_several()) return outcome;
+  const std::vector<std::string> told = processes.gather(to_lines(own));
+  processes.agree_after([&] {
+    for (std::size_t process = 0; process < told.size(); ++process) {
+      if (process == host.share.index) continue;
+      const std::vector<SweepRow> rows = rows_of(told[process]);
+      fill_in(outcome, sweep, rows);
+      for (const SweepRow& row : rows) kept.append(row);
+    }
+  });
+  return outcome;
+}
 
 void write_results(const std::string& folder, const Experiment& experiment,
                    const std::vector<SweepRow>& rows, const std::vector<ShapeClaim>& shapes) {
@@ -92,21 +152,17 @@ void say_rows(const Experiment& experiment, const std::vector<SweepRow>& rows,
     console.say(fmt::format("{}: {} ({})", verdict_of(shape), shape.statement, shape.detail));
 }
 
-Json run_experiment(const Experiment& experiment, bool quick, const std::string& folder,
-                    const CommonOptions& common, Console& console) {
-  KeptResults kept(folder, experiment, common.overwrite);
+Json run_experiment(RunProcesses& processes, const Experiment& experiment, bool quick,
+                    const std::string& folder, const CommonOptions& common, Console& console) {
+  std::optional<KeptResults> kept;
+  processes.agree_after([&] { kept.emplace(folder, experiment, common.overwrite); });
   const Sweep sweep = {.experiment = experiment.name,
                        .points = experiment.points(quick),
                        .evaluate = experiment.evaluate,
                        .is_parallel = experiment.is_parallel};
-  const SweepOutcome outcome =
-      run_sweep(sweep, row_origin(common), kept.file(), [&](const SweepProgress& progress) {
-        console.progress(fmt::format("{}: {} of {} points, last {}", experiment.name, progress.done,
-                                     progress.total, progress.point));
-      });
-  console.end_progress();
+  const SweepOutcome outcome = shared_sweep(processes, sweep, row_origin(common), *kept, console);
   const std::vector<ShapeClaim> shapes = experiment.shapes(ResultRows(outcome.rows));
-  write_results(folder, experiment, outcome.rows, shapes);
+  processes.agree_after([&] { write_results(folder, experiment, outcome.rows, shapes); });
   say_rows(experiment, outcome.rows, shapes, console);
   if (outcome.reused > 0)
     console.say(fmt::format("{} of them were in {} already", outcome.reused, folder));
@@ -119,6 +175,23 @@ Json run_experiment(const Experiment& experiment, bool quick, const std::string&
   body["rows"] = Json::array();
   for (const SweepRow& row : outcome.rows) body["rows"].push_back(row_json(row));
   return body;
+}
+
+// Alone, or in each process of a launcher; all are of one build.
+void over_all_processes(
+    const CommonOptions& common, Console& console,
+    const std::function<void(RunProcesses&, const CommonOptions&, Console&)>& act) {
+  constexpr double kTimeout_s = 60;
+  const auto several = launched();
+  if (!several) {
+    RunProcesses alone;
+    return act(alone, common, console);
+  }
+  run_over(*several, kTimeout_s, common, console,
+           [&act](RunProcesses& processes, const CommonOptions& own, Console& own_console) {
+             processes.require_common({{"build", build_hash(), ErrorCode::kDevice}});
+             act(processes, own, own_console);
+           });
 }
 
 struct SweepArguments {
@@ -136,8 +209,12 @@ void run_one(const Experiment& experiment, const SweepArguments& arguments,
         "experiment",
         fmt::format("run {}", counted(experiment.points(arguments.quick).size(), "point")),
         in_results(common, results_of(experiment)), console);
-  console.document("experiment",
-                   run_experiment(experiment, arguments.quick, common.out, common, console));
+  over_all_processes(common, console,
+                     [&](RunProcesses& processes, const CommonOptions& own, Console& own_console) {
+                       const Json body = run_experiment(processes, experiment, arguments.quick,
+                                                        own.out, own, own_console);
+                       own_console.document("experiment", body);
+                     });
 }
 
 void run_all(const SweepArguments& arguments, const CommonOptions& common, Console& console) {
@@ -151,21 +228,25 @@ void run_all(const SweepArguments& arguments, const CommonOptions& common, Conso
                                    counted(experiments.size(), "experiment")),
                        {}, console);
   }
-  Json body = {{"experiments", Json::array()}};
-  for (const Experiment& experiment : experiments)
-    body["experiments"].push_back(run_experiment(
-        experiment, arguments.quick, common.out.empty() ? "" : common.out + "/" + experiment.name,
-        common, console));
-  console.document("experiment_all", body);
+  over_all_processes(
+      common, console,
+      [&](RunProcesses& processes, const CommonOptions& own, Console& own_console) {
+        Json body = {{"experiments", Json::array()}};
+        for (const Experiment& experiment : experiments)
+          body["experiments"].push_back(run_experiment(
+              processes, experiment, arguments.quick,
+              own.out.empty() ? "" : own.out + "/" + experiment.name, own, own_console));
+        own_console.document("experiment_all", body);
+      });
 }
 
 void run_list(const Console& console) {
-  Table table({"experiment", "points", "question"});
   Json body = {{"experiments", Json::array()}};
   for (const Experiment& experiment : all_experiments()) {
     const std::size_t points = experiment.points(false).size();
     const std::size_t quick = experiment.points(true).size();
-    table.add({experiment.name, fmt::format("{}", points), experiment.question});
+    console.say(
+        fmt::format("{:<20} {:>3} points  {}", experiment.name, points, experiment.question));
     body["experiments"].push_back({{"name", experiment.name},
                                    {"question", experiment.question},
                                    {"expectation", experiment.expectation},
@@ -173,8 +254,8 @@ void run_list(const Console& console) {
                                    {"points", points},
                                    {"quick_points", quick}});
   }
-  console.say(table.text());
-  console.say("and `sextant experiment accuracy`: predictions beside published measurements");
+  console.say(fmt::format("{:<20}             How far are predictions from published measurements?",
+                          "accuracy"));
   console.document("experiment_list", body);
 }
 
@@ -191,7 +272,8 @@ Verb verb_of(const Experiment& experiment) {
                         Console& console) { run_one(experiment, *arguments, common, console); },
           .is_seeded = true,
           .writes_results = true,
-          .has_dry_run = true};
+          .has_dry_run = true,
+          .shares_processes = true};
 }
 
 Verb all_verb() {
@@ -206,7 +288,8 @@ Verb all_verb() {
                                 Console& console) { run_all(*arguments, common, console); },
           .is_seeded = true,
           .writes_results = true,
-          .has_dry_run = true};
+          .has_dry_run = true,
+          .shares_processes = true};
 }
 
 Verb list_verb() {

@@ -16,7 +16,7 @@ namespace sextant::hybrid_gpt {
 namespace {
 
 constexpr std::int64_t kSequence = 2048, kVocab = 51200;
-constexpr std::int64_t kMicroBatches = 16;  // of a pipeline, assumed
+constexpr std::int64_t kMicroBatches = 32;  // of a pipeline, assumed
 
 struct Case {
   std::int64_t dp, tp, pp, batch, hidden, layers;

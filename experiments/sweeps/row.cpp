@@ -8,10 +8,10 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
-#include <cstdlib>
+#include <system_error>
 
 namespace sextant {
 
@@ -58,12 +58,20 @@ ResultWay way_from(const JsonCursor& json) {
   json.refuse(fmt::format("'{}' is no way: simulated, measured or counted", json.text()));
 }
 
+// A number where every reader keeps it exactly, else digits as text.
+nlohmann::ordered_json seed_json(std::uint64_t seed) {
+  if (static_cast<double>(seed) < kExactIntegers) return seed;
+  return fmt::format("{}", seed);
+}
+
 std::uint64_t seed_from(const JsonCursor& json) {
+  if (!json.is_text())
+    return static_cast<std::uint64_t>(
+        json.integer_between(0, static_cast<std::int64_t>(kExactIntegers)));
   const std::string& text = json.text();
-  char* end = nullptr;
-  errno = 0;
-  const std::uint64_t seed = std::strtoull(text.c_str(), &end, 10);
-  if (text.empty() || text.front() == '-' || *end != '\0' || errno != 0)
+  std::uint64_t seed = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+  if (error != std::errc() || end != text.data() + text.size())
     json.refuse(fmt::format("'{}' is no seed", text));
   return seed;
 }
@@ -120,7 +128,7 @@ std::string to_line(const SweepRow& row) {
                                  {"machine", row.origin.machine},
                                  {"build", row.origin.build},
                                  {"commit", row.origin.commit},
-                                 {"seed", fmt::format("{}", row.origin.seed)},
+                                 {"seed", seed_json(row.origin.seed)},
                                  {"spread", nullptr}};
   if (row.error) json["error"] = {{"code", row.error->code}, {"text", row.error->text}};
   if (row.result.spread) json["spread"] = *row.result.spread;

@@ -1,4 +1,4 @@
-// One mutex guards file and counts; points themselves share nothing.
+// One mutex guards rows and counts; points themselves share nothing.
 #include "experiments/sweeps/sweep.h"
 
 #include "core/base/check.h"
@@ -23,12 +23,17 @@ void require_unique(const std::vector<SweepPoint>& points) {
 }
 
 // Finished rows by key; of equal keys the last.
-std::map<std::string, const SweepRow*> finished_rows(const ResultsFile* file) {
+std::map<std::string, const SweepRow*> finished_rows(const std::vector<SweepRow>& kept) {
   std::map<std::string, const SweepRow*> finished;
-  if (file == nullptr) return finished;
-  for (const SweepRow& row : file->kept())
+  for (const SweepRow& row : kept)
     if (!row.error) finished[row.key] = &row;
   return finished;
+}
+
+std::size_t failures_of(const std::vector<SweepRow>& rows) {
+  std::size_t failed = 0;
+  for (const SweepRow& row : rows) failed += row.error.has_value() ? 1 : 0;
+  return failed;
 }
 
 SweepRow computed(const Sweep& sweep, const SweepPoint& point, const RowOrigin& origin) {
@@ -50,28 +55,25 @@ SweepRow computed(const Sweep& sweep, const SweepPoint& point, const RowOrigin& 
 
 class Runner {
  public:
-  Runner(const Sweep& sweep, const RowOrigin& origin, ResultsFile* file,
-         const std::function<void(const SweepProgress&)>& progress)
-      : sweep_(sweep), origin_(origin), file_(file), progress_(progress) {
+  Runner(const Sweep& sweep, const RowOrigin& origin, const SweepHost& host)
+      : sweep_(sweep), origin_(origin), host_(host) {
     outcome_.rows.resize(sweep.points.size());
   }
 
   SweepOutcome run() {
-    const std::vector<std::size_t> open = take_kept();
-    done_ = sweep_.points.size() - open.size();
-    outcome_.reused = done_;
+    const std::vector<std::size_t> open = own_share(take_kept());
     if (sweep_.is_parallel)
       for_each_in_parallel(open.size(), [&](std::size_t index) { run_point(open[index]); });
     else
       for (const std::size_t index : open) run_point(index);
-    for (const SweepRow& row : outcome_.rows) outcome_.failed += row.error.has_value() ? 1 : 0;
+    outcome_.failed = failures_of(outcome_.rows);
     return std::move(outcome_);
   }
 
  private:
   // Which points nothing answers.
   std::vector<std::size_t> take_kept() {
-    const auto finished = finished_rows(file_);
+    const auto finished = finished_rows(host_.kept);
     std::vector<std::size_t> open;
     for (std::size_t index = 0; index < sweep_.points.size(); ++index) {
       const SweepPoint& point = sweep_.points[index];
@@ -84,33 +86,53 @@ class Runner {
       // References are facts of the experiment, not of the row.
       outcome_.rows[index].point = point;
     }
+    outcome_.reused = sweep_.points.size() - open.size();
     return open;
+  }
+
+  std::vector<std::size_t> own_share(const std::vector<std::size_t>& open) {
+    std::vector<std::size_t> own;
+    for (std::size_t index = host_.share.index; index < open.size(); index += host_.share.count)
+      own.push_back(open[index]);
+    total_ = own.size();
+    return own;
   }
 
   void run_point(std::size_t index) {
     SweepRow row = computed(sweep_, sweep_.points[index], origin_);
     const std::lock_guard lock(mutex_);
-    if (file_ != nullptr) file_->append(row);
+    if (host_.keep) host_.keep(row);
     outcome_.rows[index] = std::move(row);
     ++done_;
-    if (progress_) progress_({done_, sweep_.points.size(), sweep_.points[index].name});
+    if (host_.progress) host_.progress({done_, total_, sweep_.points[index].name});
   }
 
   const Sweep& sweep_;
   const RowOrigin& origin_;
-  ResultsFile* file_;
-  const std::function<void(const SweepProgress&)>& progress_;
-  std::mutex mutex_;  // of outcome_, file_ and done_ while points run
+  const SweepHost& host_;
+  std::mutex mutex_;  // of outcome_ and done_ while points run
   SweepOutcome outcome_;
-  std::size_t done_ = 0;
+  std::size_t done_ = 0, total_ = 0;
 };
 
 }  // namespace
 
-SweepOutcome run_sweep(const Sweep& sweep, const RowOrigin& origin, ResultsFile* file,
-                       const std::function<void(const SweepProgress&)>& progress) {
+SweepOutcome run_sweep(const Sweep& sweep, const RowOrigin& origin, const SweepHost& host) {
   require_unique(sweep.points);
-  return Runner(sweep, origin, file, progress).run();
+  return Runner(sweep, origin, host).run();
+}
+
+void fill_in(SweepOutcome& outcome, const Sweep& sweep, const std::vector<SweepRow>& rows) {
+  std::map<std::string, std::size_t> places;
+  for (std::size_t index = 0; index < sweep.points.size(); ++index)
+    places[sweep.points[index].name] = index;
+  for (const SweepRow& row : rows) {
+    const auto place = places.find(row.point.name);
+    require(place != places.end(), ErrorCode::kInternal, "'{}' is no point of {}", row.point.name,
+            sweep.experiment);
+    outcome.rows[place->second] = row;
+  }
+  outcome.failed = failures_of(outcome.rows);
 }
 
 }  // namespace sextant

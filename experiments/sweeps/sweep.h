@@ -2,7 +2,6 @@
 // comes.
 #pragma once
 
-#include "experiments/sweeps/results_file.h"
 #include "experiments/sweeps/row.h"
 
 #include <cstddef>
@@ -31,14 +30,31 @@ struct SweepOutcome {
 };
 
 struct SweepProgress {
-  std::size_t done = 0, total = 0;
-  std::string point;  // that ended last
+  std::size_t done = 0, total = 0;  // of the points that this process computes
+  std::string point;                // that ended last
 };
 
-// `file`: rows that are kept, and where new ones go; nullptr: none. `progress` may be empty; it
-// hears from any thread but never two at once. Throws Error(kUsage) for two points of one name, and
-// what ResultsFile::append throws.
-SweepOutcome run_sweep(const Sweep& sweep, const RowOrigin& origin, ResultsFile* file,
-                       const std::function<void(const SweepProgress&)>& progress = {});
+// Which of the points that are computed are this process's, where several share a sweep: every
+// `count`-th, beginning with `index`.
+struct SweepShare {
+  std::size_t index = 0, count = 1;
+};
+
+struct SweepHost {
+  std::vector<SweepRow> kept = {};  // rows of earlier runs
+  // Takes each new row as it comes, one at a time; empty: nobody does.
+  std::function<void(const SweepRow&)> keep = {};
+  // Hears from any thread, but never two at once; may be empty.
+  std::function<void(const SweepProgress&)> progress = {};
+  SweepShare share = {};
+};
+
+// Rows that are not this process's stay empty: they have no key. Throws Error(kUsage) for two
+// points of one name, and what `keep` throws.
+SweepOutcome run_sweep(const Sweep& sweep, const RowOrigin& origin, const SweepHost& host = {});
+
+// Puts rows that others computed into the places that stayed empty, and counts anew. Throws
+// Error(kInternal) for a row of no point.
+void fill_in(SweepOutcome& outcome, const Sweep& sweep, const std::vector<SweepRow>& rows);
 
 }  // namespace sextant

@@ -90,6 +90,23 @@ def check_experiment(program):
                f"{name} of three processes is another one")
 
 
+def check_sweep(program):
+    """Points are dealt out; the first keeps all rows, and a second run by one process has nothing to do."""
+    sweep = ["experiment", "class-split", "--quick", "--json"]
+    one = json.loads(program.run(*sweep).expect_code(0).out)
+    codes, out, err = over(program, 3, *sweep, "--out", "spread")
+    expect(codes == [0, 0, 0], f"{codes}: {err}")
+    several = json.loads(out)
+    for key in ("shapes", "failed", "points"):
+        expect(several[key] == one[key], f"{key} of three processes differ")
+    expect([row["values"] for row in several["rows"]] == [row["values"] for row in one["rows"]], "values differ")
+    again = program.run(*sweep, "--out", "spread").expect_code(0).document()
+    finished = again["points"] - again["failed"]
+    expect(again["reused"] == finished, f"{again['reused']} of {finished} finished rows were kept")
+    codes, _, err = over(program, 2, "experiment", "hybrid-gpt", "--quick", "--out", "spread")
+    expect(set(codes) <= {2, None} and 2 in codes and "results of class-split" in err, f"{codes}: {err}")
+
+
 def check_once(program):
     """Verbs that processes cannot share are done by the first."""
     for verb in (["strategy", "show"],
@@ -102,4 +119,4 @@ def check_once(program):
 
 
 if __name__ == "__main__":
-    sys.exit(run_checks(check_search, check_search_refused, check_search_faults, check_experiment, check_once))
+    sys.exit(run_checks(check_search, check_search_refused, check_search_faults, check_experiment, check_sweep, check_once))

@@ -2,14 +2,17 @@
 #include "core/base/check.h"
 #include "core/base/parallel.h"
 #include "core/text/json_reader.h"
+#include "experiments/sweeps/results_file.h"
 #include "experiments/sweeps/shapes.h"
 #include "experiments/sweeps/summary.h"
 #include "experiments/sweeps/sweep.h"
 
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -66,6 +69,12 @@ struct Triple {
 
 Sweep sweep_of(std::vector<SweepPoint> points, std::atomic<int>& asked) {
   return {.experiment = "triple", .points = std::move(points), .evaluate = Triple{&asked}};
+}
+
+SweepOutcome run_kept(const Sweep& sweep, ResultsFile& file) {
+  return run_sweep(sweep, kOrigin, {.kept = file.kept(), .keep = [&file](const SweepRow& row) {
+                                      file.append(row);
+                                    }});
 }
 
 SweepRow row_with(const std::string& awkward) {
@@ -178,7 +187,7 @@ TEST_CASE("a second run computes what failed and what is new, and nothing else")
   std::atomic<int> asked = 0;
   {
     ResultsFile results(file.path());
-    const SweepOutcome outcome = run_sweep(sweep_of(points_to(4), asked), kOrigin, &results);
+    const SweepOutcome outcome = run_kept(sweep_of(points_to(4), asked), results);
     CHECK(asked == 4);
     CHECK(outcome.reused == 0);
     CHECK(outcome.failed == 1);
@@ -188,7 +197,7 @@ TEST_CASE("a second run computes what failed and what is new, and nothing else")
   }
   asked = 0;
   ResultsFile results(file.path());
-  const SweepOutcome outcome = run_sweep(sweep_of(points_to(6), asked), kOrigin, &results);
+  const SweepOutcome outcome = run_kept(sweep_of(points_to(6), asked), results);
   CHECK(asked == 3);  // 2 failed, 4 and 5 are new
   CHECK(outcome.reused == 3);
   for (int x = 0; x < 6; ++x)
@@ -225,13 +234,13 @@ TEST_CASE("rows of another experiment in the file are not used") {
   std::atomic<int> asked = 0;
   {
     ResultsFile results(file.path());
-    run_sweep(sweep_of(points_to(2), asked), kOrigin, &results);
+    run_kept(sweep_of(points_to(2), asked), results);
   }
   ResultsFile results(file.path());
   Sweep other = sweep_of(points_to(2), asked);
   other.experiment = "other";
   asked = 0;
-  CHECK(run_sweep(other, kOrigin, &results).reused == 0);
+  CHECK(run_kept(other, results).reused == 0);
   CHECK(asked == 2);
 }
 
@@ -241,8 +250,8 @@ TEST_CASE("threads change no value, and progress counts every point once") {
     std::atomic<int> asked = 0;
     std::set<std::size_t> done;
     const SweepOutcome outcome =
-        run_sweep(sweep_of(points_to(40), asked), kOrigin, nullptr,
-                  [&](const SweepProgress& progress) { done.insert(progress.done); });
+        run_sweep(sweep_of(points_to(40), asked), kOrigin,
+                  {.progress = [&](const SweepProgress& progress) { done.insert(progress.done); }});
     CHECK(done.size() == 40);
     CHECK(*done.rbegin() == 40);
     std::vector<Fields> values;
@@ -253,25 +262,72 @@ TEST_CASE("threads change no value, and progress counts every point once") {
   limit_threads(0);
 }
 
+TEST_CASE("processes that share a sweep find what one finds, each point once") {
+  std::atomic<int> asked = 0;
+  const Sweep sweep = sweep_of(points_to(7), asked);
+  const SweepOutcome alone = run_sweep(sweep, kOrigin);
+  const std::vector<SweepRow> kept = {alone.rows[3]};
+  asked = 0;
+  SweepOutcome first = run_sweep(sweep, kOrigin, {.kept = kept, .share = {0, 3}});
+  std::vector<SweepRow> others;
+  for (std::size_t index : {1U, 2U})
+    for (const SweepRow& row : run_sweep(sweep, kOrigin, {.kept = kept, .share = {index, 3}}).rows)
+      if (!row.key.empty() && row.key != kept[0].key) others.push_back(row);
+  CHECK(asked == 6);
+  fill_in(first, sweep, others);
+  CHECK(first.reused == 1);
+  CHECK(first.failed == 1);
+  for (std::size_t index = 0; index < 7; ++index) {
+    CHECK(first.rows[index].result.values == alone.rows[index].result.values);
+    CHECK(first.rows[index].error == alone.rows[index].error);
+  }
+}
+
 TEST_CASE("two points of one name are refused, a bug is nobody's result") {
   std::atomic<int> asked = 0;
   const std::string text = refusal_of(
       [&] {
-        run_sweep(sweep_of({point_at(1, "same"), point_at(3, "same")}, asked), kOrigin, nullptr);
+        run_sweep(sweep_of({point_at(1, "same"), point_at(3, "same")}, asked), kOrigin);
       },
       ErrorCode::kUsage);
   CHECK(text.find("'same'") != std::string::npos);
   Sweep broken = sweep_of(points_to(1), asked);
   broken.evaluate = [](const SweepPoint&) -> PointResult { fail(ErrorCode::kInternal, "bug"); };
-  refusal_of([&] { run_sweep(broken, kOrigin, nullptr); }, ErrorCode::kInternal);
+  refusal_of([&] { run_sweep(broken, kOrigin); }, ErrorCode::kInternal);
 }
 
-TEST_CASE("results that cannot be written end the sweep") {
-  if (!std::filesystem::exists("/dev/full")) return;
-  std::atomic<int> asked = 0;
-  ResultsFile results("/dev/full");
-  refusal_of([&] { run_sweep(sweep_of(points_to(1), asked), kOrigin, &results); },
-             ErrorCode::kBadInput);
+// While one is alive no file of this process grows beyond `bytes`.
+class SmallFiles {
+ public:
+  explicit SmallFiles(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit now = {.rlim_cur = bytes, .rlim_max = before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &now);
+  }
+  ~SmallFiles() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+  SmallFiles(const SmallFiles&) = delete;
+  SmallFiles& operator=(const SmallFiles&) = delete;
+
+ private:
+  void (*handler_)(int);
+  rlimit before_{};
+};
+
+TEST_CASE("results that cannot be written end the sweep, and what is whole is kept") {
+  ScratchFile file;
+  const std::size_t line = to_line(row_with("plain")).size() + 1;
+  {
+    ResultsFile results(file.path());
+    const SmallFiles small(line + line / 2);
+    results.append(row_with("plain"));
+    const std::string text =
+        refusal_of([&] { results.append(row_with("plain")); }, ErrorCode::kBadInput);
+    CHECK(text.find("cannot be written") != std::string::npos);
+  }
+  CHECK(ResultsFile(file.path()).kept().size() == 1);
 }
 
 Experiment triple_experiment(std::atomic<int>& asked) {
@@ -288,7 +344,7 @@ Experiment triple_experiment(std::atomic<int>& asked) {
 TEST_CASE("a table has values, what was published, and errors in their place") {
   std::atomic<int> asked = 0;
   const Experiment experiment = triple_experiment(asked);
-  const SweepOutcome outcome = run_sweep(sweep_of(points_to(4), asked), kOrigin, nullptr);
+  const SweepOutcome outcome = run_sweep(sweep_of(points_to(4), asked), kOrigin);
   const auto table = table_of(experiment, outcome.rows);
   using Cells = std::vector<std::string>;
   CHECK(table[0] == Cells{"point", "way", "three x, s", "published", "ratio", "word"});
@@ -300,7 +356,7 @@ TEST_CASE("a table has values, what was published, and errors in their place") {
 TEST_CASE("a summary is JSON with the shapes' verdicts") {
   std::atomic<int> asked = 0;
   const Experiment experiment = triple_experiment(asked);
-  const SweepOutcome outcome = run_sweep(sweep_of(points_to(4), asked), kOrigin, nullptr);
+  const SweepOutcome outcome = run_sweep(sweep_of(points_to(4), asked), kOrigin);
   const ResultRows rows(outcome.rows);
   const std::vector<ShapeClaim> shapes = {
       ratio_shape(rows, "three is thrice one", {"y", "y"}, "p3", "p1", {.least = 2.9, .most = 3.1}),
