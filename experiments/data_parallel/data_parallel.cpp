@@ -1,6 +1,7 @@
 // ResNet-50 on 1 to 32 devices, in both types.
 #include "experiments/data_parallel/data_parallel.h"
 
+#include "experiments/planned/measured_step.h"
 #include "experiments/planned/planned_step.h"
 #include "experiments/sweeps/shapes.h"
 #include "io/svg_chart.h"
@@ -56,11 +57,37 @@ SweepPoint point_of(const Workload& workload, std::int64_t ranks) {
   return point;
 }
 
+constexpr std::array<std::int64_t, 3> kRanksHere = {1, 2, 4};
+
+// On CPU ranks, which share the cores of this machine: the work grows with them.
+SweepPoint measured_point(std::int64_t ranks) {
+  SweepPoint point = {
+      .name = fmt::format("conv_{}_cpu", ranks),
+      .way = ResultWay::kMeasured,
+      .parameters = to_fields(
+          {.plan_or_model = "conv:blocks=1x1,channels=16x32,height=32,width=32,classes=10",
+           .cluster = fmt::format("cpu:ranks={}", ranks),
+           .strategy = fmt::format("dp={} micro_batch=4", ranks),
+           .optimizer = "momentum",
+           .global_batch = 4 * ranks,
+           .dtype = "f32"})};
+  point.parameters.emplace_back("ranks", static_cast<double>(ranks));
+  return point;
+}
+
+// What a ring sends: every replica 2 (n - 1) / n of the gradients, n replicas.
+ShapeClaim ring_shape(const ResultRows& rows) {
+  return ratio_shape(rows, "on CPU ranks four replicas send three times what two send",
+                     {"moved_bytes", "bytes moved"}, "conv_4_cpu", "conv_2_cpu",
+                     {.least = 2.9, .most = 3.1});
+}
+
 std::vector<SweepPoint> points(bool quick) {
   std::vector<SweepPoint> points;
   for (const Workload& workload : kWorkloads)
     for (const std::int64_t ranks : kRanks)
       if (!quick || ranks == 1 || ranks == 32) points.push_back(point_of(workload, ranks));
+  for (const std::int64_t ranks : kRanksHere) points.push_back(measured_point(ranks));
   return points;
 }
 
@@ -70,7 +97,8 @@ std::vector<ShapeClaim> shapes(const ResultRows& rows) {
       ratio_shape(rows, "32 devices have more than 28 times the rate of one in f32", rate,
                   "resnet50_f32_32", "resnet50_f32_1", {.least = 28, .most = 32.01}),
       ratio_shape(rows, "and more than 20 times in f16", rate, "resnet50_f16_32", "resnet50_f16_1",
-                  {.least = 20, .most = 32.01})};
+                  {.least = 20, .most = 32.01}),
+      ring_shape(rows)};
   ShapeClaim& narrower = shapes.emplace_back();
   narrower.statement = "f16 scales less than f32";
   const auto f32 = rows.value("resnet50_f32_32", rate.key),
@@ -119,12 +147,11 @@ Experiment experiment() {
           .columns = {{"samples_per_s", "images", "1/s", "samples_per_s"},
                       {"step_s", "step", "s"},
                       {"exposed_communication_s", "exposed communication", "s"},
-                      {"memory_bytes", "memory", "B"}},
+                      {"memory_bytes", "memory", "B"},
+                      {"arena_bytes", "arena", "B"},
+                      {"moved_bytes", "moved", "B"}},
           .points = points,
-          .evaluate =
-              [](const SweepPoint& point) {
-                return simulate_step(planned_step_from(point.parameters));
-              },
+          .evaluate = evaluate_planned_point,
           .shapes = shapes,
           .figures = figures};
 }

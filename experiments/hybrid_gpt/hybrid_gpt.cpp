@@ -1,6 +1,7 @@
 // The sixteen published cases; a case's label says all of it.
 #include "experiments/hybrid_gpt/hybrid_gpt.h"
 
+#include "experiments/planned/measured_step.h"
 #include "experiments/planned/planned_step.h"
 #include "experiments/sweeps/shapes.h"
 #include "io/svg_chart.h"
@@ -68,6 +69,20 @@ SweepPoint point_of(const Case& item) {
           .reference = {{"samples_per_s", item.samples_per_s}, {"tflops_per_gpu", item.tflops}}};
 }
 
+// On four CPU ranks.
+constexpr std::array<const char*, 4> kHere = {"dp=4", "dp=2 tp=2", "tp=4", "dp=2 pp=2"};
+
+SweepPoint measured_point(const std::string& strategy) {
+  return {
+      .name = strategy + " cpu",
+      .way = ResultWay::kMeasured,
+      .parameters = to_fields({.plan_or_model = "gpt:layers=4,hidden=128,heads=4,vocab=512,seq=64",
+                               .cluster = "cpu:ranks=4",
+                               .strategy = strategy + " micro_batch=1",
+                               .global_batch = 8,
+                               .dtype = "f32"})};
+}
+
 const Case* case_of(const std::string& name) {
   for (const Case& item : kCases)
     if (item.name() == name) return &item;
@@ -75,7 +90,7 @@ const Case* case_of(const std::string& name) {
 }
 
 PointResult evaluate(const SweepPoint& point) {
-  PointResult result = simulate_step(planned_step_from(point.parameters));
+  PointResult result = evaluate_planned_point(point);
   if (const Case* item = case_of(point.name))
     result.values.insert(
         result.values.begin() + 2,
@@ -88,6 +103,7 @@ std::vector<SweepPoint> points(bool quick) {
   std::vector<SweepPoint> points;
   for (const Case& item : kCases)
     if (!quick || item.pp == 1) points.push_back(point_of(item));
+  for (const char* strategy : kHere) points.push_back(measured_point(strategy));
   return points;
 }
 
@@ -103,7 +119,9 @@ std::vector<ShapeClaim> shapes(const ResultRows& rows) {
       ratio_shape(rows, "four replicas of tp=2 beat one of tp=8", rate, "4x2x1_16_1536x16",
                   "1x8x1_16_1536x16", {.least = 1}),
       ratio_shape(rows, "a pipeline over nodes beats tensor parallelism over them", rate,
-                  "1x8x4_512_2304x24", "1x32x1_16_3072x32", {.least = 2})};
+                  "1x8x4_512_2304x24", "1x32x1_16_3072x32", {.least = 2}),
+      ratio_shape(rows, "on four CPU ranks tp=4 moves more bytes than dp=4",
+                  {"moved_bytes", "bytes moved"}, "tp=4 cpu", "dp=4 cpu", {.least = 1})};
 }
 
 std::vector<Figure> figures(const ResultRows& rows) {
@@ -132,7 +150,9 @@ Experiment experiment() {
           .baseline = "data parallelism alone, wherever the model fits one GPU",
           .columns = {{"samples_per_s", "sequences", "1/s", "samples_per_s"},
                       {"tflops_per_gpu", "TFLOP/s per GPU", "", "tflops_per_gpu"},
-                      {"memory_bytes", "memory", "B"}},
+                      {"memory_bytes", "memory", "B"},
+                      {"arena_bytes", "arena", "B"},
+                      {"moved_bytes", "moved", "B"}},
           .points = points,
           .evaluate = evaluate,
           .shapes = shapes,

@@ -1,6 +1,7 @@
 // ZeRO stages with and without recomputation.
 #include "experiments/optimizer_sharding/optimizer_sharding.h"
 
+#include "experiments/planned/measured_step.h"
 #include "experiments/planned/planned_step.h"
 #include "experiments/sweeps/shapes.h"
 
@@ -35,11 +36,24 @@ SweepPoint point_of(int zero, const char* recompute) {
   return point;
 }
 
+// On four CPU ranks.
+SweepPoint measured_point(int zero) {
+  return {
+      .name = fmt::format("zero{}_cpu", zero),
+      .way = ResultWay::kMeasured,
+      .parameters = to_fields({.plan_or_model = "gpt:layers=4,hidden=128,heads=4,vocab=512,seq=64",
+                               .cluster = "cpu:ranks=4",
+                               .strategy = fmt::format("dp=4 micro_batch=1 zero={}", zero),
+                               .global_batch = 4,
+                               .dtype = "f32"})};
+}
+
 std::vector<SweepPoint> points(bool quick) {
   std::vector<SweepPoint> points;
   for (const char* recompute : kRecompute)
     for (const int zero : {0, 1, 2, 3})
       if (!quick || zero < 2) points.push_back(point_of(zero, recompute));
+  for (const int zero : {0, 1, 2, 3}) points.push_back(measured_point(zero));
   return points;
 }
 
@@ -52,7 +66,12 @@ std::vector<ShapeClaim> shapes(const ResultRows& rows) {
           ratio_shape(rows, "recomputation saves memory", memory, "zero0_full", "zero0_none",
                       {.most = 0.9}),
           ratio_shape(rows, "it costs more time than sharing does", rate, "zero0_full",
-                      "zero1_none", {.most = 1})};
+                      "zero1_none", {.most = 1}),
+          ratio_shape(rows, "on four CPU ranks sharing saves memory", {"arena_bytes", "arena"},
+                      "zero1_cpu", "zero0_cpu", {.most = 0.9}),
+          ratio_shape(rows, "on four CPU ranks sharing moves the same bytes",
+                      {"moved_bytes", "bytes moved"}, "zero1_cpu", "zero0_cpu",
+                      {.least = 0.98, .most = 1.02})};
 }
 
 }  // namespace
@@ -66,12 +85,11 @@ Experiment experiment() {
           .baseline = "plain data parallelism",
           .columns = {{"step_s", "step", "s"},
                       {"samples_per_s", "samples", "1/s", "samples_per_s"},
-                      {"memory_bytes", "memory", "B", "memory_bytes"}},
+                      {"memory_bytes", "memory", "B", "memory_bytes"},
+                      {"arena_bytes", "arena", "B"},
+                      {"moved_bytes", "moved", "B"}},
           .points = points,
-          .evaluate =
-              [](const SweepPoint& point) {
-                return simulate_step(planned_step_from(point.parameters));
-              },
+          .evaluate = evaluate_planned_point,
           .shapes = shapes};
 }
 

@@ -56,7 +56,6 @@ struct Experiment {
   // A few cheap points with `quick`, which are among all.
   std::function<std::vector<SweepPoint>(bool quick)> points;
   EvaluatePoint evaluate;
-  bool is_parallel = true;
   std::function<std::vector<ShapeClaim>(const ResultRows&)> shapes;
   std::function<std::vector<Figure>(const ResultRows&)> figures = {};  // empty: none
 };

@@ -61,11 +61,11 @@ class Runner {
   }
 
   SweepOutcome run() {
-    const std::vector<std::size_t> open = own_share(take_kept());
-    if (sweep_.is_parallel)
-      for_each_in_parallel(open.size(), [&](std::size_t index) { run_point(open[index]); });
-    else
-      for (const std::size_t index : open) run_point(index);
+    const std::vector<std::size_t> open = take_kept();
+    const std::vector<std::size_t> beside = own_share(open), alone = measured(open);
+    total_ = beside.size() + alone.size();
+    for_each_in_parallel(beside.size(), [&](std::size_t index) { run_point(beside[index]); });
+    for (const std::size_t index : alone) run_point(index);
     outcome_.failed = failures_of(outcome_.rows);
     return std::move(outcome_);
   }
@@ -90,11 +90,24 @@ class Runner {
     return open;
   }
 
-  std::vector<std::size_t> own_share(const std::vector<std::size_t>& open) {
+  bool is_measured(std::size_t index) const {
+    return sweep_.points[index].way == ResultWay::kMeasured;
+  }
+
+  std::vector<std::size_t> own_share(const std::vector<std::size_t>& open) const {
     std::vector<std::size_t> own;
-    for (std::size_t index = host_.share.index; index < open.size(); index += host_.share.count)
-      own.push_back(open[index]);
-    total_ = own.size();
+    std::size_t dealt = 0;
+    for (const std::size_t index : open)
+      if (!is_measured(index) && dealt++ % host_.share.count == host_.share.index)
+        own.push_back(index);
+    return own;
+  }
+
+  std::vector<std::size_t> measured(const std::vector<std::size_t>& open) const {
+    std::vector<std::size_t> own;
+    if (host_.share.index != 0) return own;
+    for (const std::size_t index : open)
+      if (is_measured(index)) own.push_back(index);
     return own;
   }
 

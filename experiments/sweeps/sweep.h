@@ -18,9 +18,8 @@ using EvaluatePoint = std::function<PointResult(const SweepPoint&)>;
 struct Sweep {
   std::string experiment;
   std::vector<SweepPoint> points;
+  // Measured points run alone, in their order, behind all others; these run side by side.
   EvaluatePoint evaluate;
-  // What is measured runs alone, in order; everything else side by side.
-  bool is_parallel = true;
 };
 
 struct SweepOutcome {
@@ -35,7 +34,7 @@ struct SweepProgress {
 };
 
 // Which of the points that are computed are this process's, where several share a sweep: every
-// `count`-th, beginning with `index`.
+// `count`-th, beginning with `index`; those that are measured are the first's.
 struct SweepShare {
   std::size_t index = 0, count = 1;
 };

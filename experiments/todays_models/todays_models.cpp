@@ -1,10 +1,9 @@
 // One search per model and cluster.
 #include "experiments/todays_models/todays_models.h"
 
-#include "core/base/check.h"
 #include "experiments/jobs/job.h"
+#include "experiments/planned/best_plan.h"
 #include "experiments/planned/planned_step.h"
-#include "experiments/sweeps/shapes.h"
 #include "search/search/search.h"
 
 #include <fmt/core.h>
@@ -72,20 +71,11 @@ PointResult evaluate(const SweepPoint& point) {
   const Job job = make_job(planned_step_from(point.parameters));
   SearchLimits limits;
   limits.patience = std::llround(number_of(point.parameters, "patience").value_or(kPatience));
-  const SearchResult found = search(search_problem(job), limits);
-  require(!found.plans.empty(), ErrorCode::kInfeasible, "none of {} strategies is a plan",
-          found.counted);
-  const Candidate& best = found.plans.front();
-  const double seconds = to_seconds(best.step_time);
-  return {.values = {{"strategy", to_string(best.strategy)},
-                     {"step_s", seconds},
-                     {"samples_per_s", static_cast<double>(job.global_batch) / seconds},
-                     {"mfu", mfu(job, seconds, job.cluster.num_devices()).value_or(0)},
-                     {"gap", found.gap()},
-                     {"memory_bytes", static_cast<double>(best.most_needed.value)},
-                     {"compiled_plans", static_cast<double>(found.compiled)},
-                     {"step_half_links_s", step_with_links(job, best.strategy, 0.5)},
-                     {"step_double_links_s", step_with_links(job, best.strategy, 2)}}};
+  PointResult result = best_plan(job, limits);
+  const Strategy best = parse_strategy(to_text(result.values.front().second));
+  result.values.emplace_back("step_half_links_s", step_with_links(job, best, 0.5));
+  result.values.emplace_back("step_double_links_s", step_with_links(job, best, 2));
+  return result;
 }
 
 std::vector<ShapeClaim> shapes(const ResultRows& rows) {

@@ -1,6 +1,7 @@
 // One point per vocabulary and split.
 #include "experiments/wide_deep/wide_deep.h"
 
+#include "experiments/planned/measured_step.h"
 #include "experiments/planned/planned_step.h"
 #include "experiments/sweeps/shapes.h"
 #include "io/svg_chart.h"
@@ -61,16 +62,38 @@ SweepPoint point_of(const Split& split, const Published& published) {
   return point;
 }
 
+// On four CPU ranks.
+SweepPoint measured_point(const Split& split, std::int64_t rows) {
+  SweepPoint point = {
+      .name = name_of(split, rows) + "_cpu",
+      .way = ResultWay::kMeasured,
+      .parameters = to_fields(
+          {.plan_or_model = fmt::format("wide_deep:deep_vocab={},embedding=16,hidden=64x64", rows),
+           .cluster = "cpu:ranks=4",
+           .strategy = fmt::format("dp=4 micro_batch=64 pin=deep.weight:({0},B) "
+                                   "pin=deep.grad_weight:({0},B)",
+                                   split.word),
+           .optimizer = "adamw",
+           .global_batch = 256,
+           .dtype = "f32"})};
+  point.parameters.emplace_back("vocabulary", static_cast<double>(rows));
+  return point;
+}
+
 std::vector<SweepPoint> points(bool quick) {
   std::vector<SweepPoint> points;
   for (const Split& split : kSplits)
     for (std::size_t index = 0; index < kPublished.size(); ++index)
       if (!quick || index % 3 == 0) points.push_back(point_of(split, kPublished[index]));
+  for (const Split& split : kSplits)
+    for (const std::int64_t rows : {100'000, 400'000})
+      points.push_back(measured_point(split, rows));
   return points;
 }
 
 PointResult evaluate(const SweepPoint& point) {
-  PointResult result = simulate_step(planned_step_from(point.parameters));
+  PointResult result = evaluate_planned_point(point);
+  if (point.way == ResultWay::kMeasured) return result;
   result.values.emplace_back(
       "step_without_optimizer_s",
       *number_of(result.values, "step_s") - *number_of(result.values, "optimizer_s"));
@@ -100,7 +123,12 @@ std::vector<ShapeClaim> shapes(const ResultRows& rows) {
           fits_shape(rows, name_of(kSplits[0], 409'600'000), true,
                      "409.6 million rows fit when they are split"),
           fits_shape(rows, name_of(kSplits[2], 409'600'000), false,
-                     "409.6 million rows do not fit whole")};
+                     "409.6 million rows do not fit whole"),
+          ratio_shape(rows, "on four CPU ranks split tables take less than half of the arena",
+                      {"arena_bytes", "arena"}, "rows_0.4M_cpu", "whole_0.4M_cpu", {.most = 0.5}),
+          ratio_shape(rows, "on four CPU ranks a split table moves the same bytes at any size",
+                      {"moved_bytes", "bytes moved"}, "rows_0.4M_cpu", "rows_0.1M_cpu",
+                      {.least = 0.99, .most = 1.01})};
 }
 
 std::vector<Figure> figures(const ResultRows& rows) {
@@ -137,7 +165,9 @@ Experiment experiment() {
           .baseline = "the whole table on every device, while it fits",
           .columns = {{"step_s", "step", "s", "step_s"},
                       {"step_without_optimizer_s", "without optimizer", "s"},
-                      {"memory_bytes", "memory", "B", "memory_bytes"}},
+                      {"memory_bytes", "memory", "B", "memory_bytes"},
+                      {"arena_bytes", "arena", "B"},
+                      {"moved_bytes", "moved", "B"}},
           .points = points,
           .evaluate = evaluate,
           .shapes = shapes,

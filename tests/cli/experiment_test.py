@@ -63,6 +63,21 @@ def check_dry_run(program):
     expect(not (program.folder / "none").exists(), "a dry run wrote")
 
 
+def check_plan_sweep(program):
+    """`search --sweep`: a search per model, cluster and batch, which a second run does not repeat."""
+    sweep = ["search", "gpt:layers=2,hidden=32,heads=2,vocab=64,seq=16", "-c", "dgx1-v100:nodes=1", "--global-batch", "8", "--fix", "pp=1"]
+    first = program.run(*sweep, "--sweep", "global_batch=8;16", "--out", "plans", "--json").expect_code(0).document()
+    expect([row["parameters"]["global_batch"] for row in first["rows"]] == [8, 16], "batches")
+    alone = program.run(*sweep, "--json").expect_code(0).document()
+    expect(first["rows"][0]["values"]["strategy"] == alone["plans"][0]["strategy"], "another plan than the search's")
+    second = program.run(*sweep, "--sweep", "global_batch=8;16;32", "--out", "plans", "--json").expect_code(0).document()
+    expect(second["reused"] == 2 and second["points"] == 3, "finished searches were repeated")
+    other = program.run(*sweep, "--fix", "zero=0", "--sweep", "global_batch=8", "--out", "plans", "--json").expect_code(0).document()
+    expect(other["reused"] == 0, "a row of other conditions was taken")
+    program.run(*sweep, "--sweep", "global_bath=8").expect_code(2).expect_error("did you mean 'global_batch'?")
+    program.run(*sweep, "--sweep", "global_batch=8", "--pareto").expect_code(2).expect_error("--pareto")
+
+
 def check_all(program):
     """Every experiment's cheap points, each in a folder of its name."""
     document = program.run("experiment", "all", "--quick", "--out", "all", "--json").expect_code(0).document()
@@ -77,4 +92,4 @@ def check_all(program):
 
 
 if __name__ == "__main__":
-    sys.exit(run_checks(check_list, check_goes_on, check_refusals, check_dry_run, check_all))
+    sys.exit(run_checks(check_list, check_goes_on, check_refusals, check_dry_run, check_plan_sweep, check_all))

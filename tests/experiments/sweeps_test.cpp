@@ -283,6 +283,32 @@ TEST_CASE("processes that share a sweep find what one finds, each point once") {
   }
 }
 
+TEST_CASE("what is measured runs alone, in order, behind all others, in the first process") {
+  std::atomic<int> under_way = 0, done = 0;
+  std::vector<std::string> order;
+  std::vector<SweepPoint> points = points_to(12);
+  for (const std::size_t index : {1U, 4U, 7U}) points[index].way = ResultWay::kMeasured;
+  const Sweep sweep = {.experiment = "alone",
+                       .points = points,
+                       .evaluate = [&](const SweepPoint& point) -> PointResult {
+                         const int others = under_way++;
+                         if (point.way == ResultWay::kMeasured) {
+                           CHECK(others == 0);
+                           CHECK(done >= 9);
+                           order.push_back(point.name);
+                         }
+                         --under_way;
+                         ++done;
+                         return {.values = {{"y", 1.0}}};
+                       }};
+  run_sweep(sweep, kOrigin);
+  CHECK(order == std::vector<std::string>{"p1", "p4", "p7"});
+  order.clear();
+  const SweepOutcome second = run_sweep(sweep, kOrigin, {.share = {1, 2}});
+  CHECK(order.empty());
+  CHECK(second.rows[1].key.empty());
+}
+
 TEST_CASE("two points of one name are refused, a bug is nobody's result") {
   std::atomic<int> asked = 0;
   const std::string text = refusal_of(
