@@ -48,7 +48,7 @@ SweepPoint point_of(const Holding& holding, std::int64_t classes) {
 
 // On four CPU ranks, where the head dwarfs the rest already.
 SweepPoint measured_point(const char* name, const char* pin) {
-  constexpr std::int64_t kClassesHere = 20'000;
+  constexpr std::int64_t kClassesHere = 5'000;
   SweepPoint point = {
       .name = fmt::format("{}_{}k_cpu", name, kClassesHere / 1000),
       .way = ResultWay::kMeasured,
@@ -100,9 +100,9 @@ std::vector<ShapeClaim> shapes(const ResultRows& rows) {
                   name_of("one", 1'000'000), {.least = 4}),
       more_fit(rows),
       ratio_shape(rows, "on four CPU ranks the split moves less than half of the bytes",
-                  {"moved_bytes", "bytes moved"}, "split_20k_cpu", "copied_20k_cpu", {.most = 0.5}),
-      ratio_shape(rows, "on four CPU ranks the split is faster", {"step_s", "step"},
-                  "split_20k_cpu", "copied_20k_cpu", {.most = 1})};
+                  {"moved_bytes", "bytes moved"}, "split_5k_cpu", "copied_5k_cpu", {.most = 0.5}),
+      ratio_shape(rows, "on four CPU ranks the split is faster", {"step_s", "step"}, "split_5k_cpu",
+                  "copied_5k_cpu", {.most = 1})};
 }
 
 std::vector<Figure> figures(const ResultRows& rows) {

@@ -64,13 +64,13 @@ SweepPoint measured_point(std::int64_t ranks) {
   SweepPoint point = {
       .name = fmt::format("conv_{}_cpu", ranks),
       .way = ResultWay::kMeasured,
-      .parameters = to_fields(
-          {.plan_or_model = "conv:blocks=1x1,channels=16x32,height=32,width=32,classes=10",
-           .cluster = fmt::format("cpu:ranks={}", ranks),
-           .strategy = fmt::format("dp={} micro_batch=4", ranks),
-           .optimizer = "momentum",
-           .global_batch = 4 * ranks,
-           .dtype = "f32"})};
+      .parameters =
+          to_fields({.plan_or_model = "conv:blocks=1x1,channels=8x16,height=16,width=16,classes=10",
+                     .cluster = fmt::format("cpu:ranks={}", ranks),
+                     .strategy = fmt::format("dp={} micro_batch=4", ranks),
+                     .optimizer = "momentum",
+                     .global_batch = 4 * ranks,
+                     .dtype = "f32"})};
   point.parameters.emplace_back("ranks", static_cast<double>(ranks));
   return point;
 }

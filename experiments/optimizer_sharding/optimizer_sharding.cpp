@@ -41,7 +41,7 @@ SweepPoint measured_point(int zero) {
   return {
       .name = fmt::format("zero{}_cpu", zero),
       .way = ResultWay::kMeasured,
-      .parameters = to_fields({.plan_or_model = "gpt:layers=4,hidden=128,heads=4,vocab=512,seq=64",
+      .parameters = to_fields({.plan_or_model = "gpt:layers=4,hidden=64,heads=4,vocab=256,seq=32",
                                .cluster = "cpu:ranks=4",
                                .strategy = fmt::format("dp=4 micro_batch=1 zero={}", zero),
                                .global_batch = 4,

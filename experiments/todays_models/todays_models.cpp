@@ -1,9 +1,11 @@
 // One search per model and cluster.
 #include "experiments/todays_models/todays_models.h"
 
+#include "core/base/check.h"
 #include "experiments/jobs/job.h"
 #include "experiments/planned/best_plan.h"
 #include "experiments/planned/planned_step.h"
+#include "experiments/sweeps/shapes.h"
 #include "search/search/search.h"
 
 #include <fmt/core.h>
@@ -53,10 +55,26 @@ SweepPoint point_of(const Case& item) {
   return point;
 }
 
+constexpr const char* kRule = "tp=8, the pipeline as deep as memory asks";
+
+std::string rule_name(const Case& item) { return item.name() + "_rule"; }
+
+SweepPoint rule_point(const Case& item) {
+  SweepPoint point = point_of(item);
+  point.name = rule_name(item);
+  point.parameters.pop_back();  // nothing is searched
+  point.parameters.emplace_back("rule", kRule);
+  point.reference = {};
+  return point;
+}
+
 std::vector<SweepPoint> points(bool quick) {
   std::vector<SweepPoint> points;
   for (const Case& item : cases())
-    if (!quick || item.is_quick) points.push_back(point_of(item));
+    if (!quick || item.is_quick) {
+      points.push_back(point_of(item));
+      points.push_back(rule_point(item));
+    }
   return points;
 }
 
@@ -67,7 +85,37 @@ double step_with_links(const Job& job, const Strategy& strategy, double factor) 
   return *number_of(simulate_step(other, strategy).values, "step_s");
 }
 
+// Nothing where it does not fit, or the model cannot be split like this.
+std::optional<PointResult> step_that_fits(const Job& job, const std::string& strategy) {
+  try {
+    return simulate_step(job, parse_strategy(strategy));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kInfeasible && error.code() != ErrorCode::kUsage) throw;
+    return std::nullopt;
+  }
+}
+
+// The first of ever deeper pipelines, and of ever more recomputation, that fits.
+PointResult by_rule(const Job& job) {
+  constexpr std::int64_t kTensorParallel = 8;
+  const std::int64_t rest = job.cluster.num_devices() / kTensorParallel;
+  for (std::int64_t pp = 1; pp <= rest; pp *= 2)
+    for (const char* recompute : {"none", "selective", "full"}) {
+      const std::string strategy =
+          fmt::format("dp={} tp={} pp={} micro_batch=1 zero=1 sp=on recompute={}", rest / pp,
+                      kTensorParallel, pp, recompute);
+      std::optional<PointResult> result = step_that_fits(job, strategy);
+      if (!result) continue;
+      const double seconds = *number_of(result->values, "step_s");
+      result->values.insert(result->values.begin(), {"strategy", strategy});
+      result->values.emplace_back("mfu", mfu(job, seconds, job.cluster.num_devices()).value_or(0));
+      return *result;
+    }
+  fail(ErrorCode::kInfeasible, "no pipeline of the rule fits");
+}
+
 PointResult evaluate(const SweepPoint& point) {
+  if (point.name.ends_with("_rule")) return by_rule(make_job(planned_step_from(point.parameters)));
   const Job job = make_job(planned_step_from(point.parameters));
   SearchLimits limits;
   limits.patience = std::llround(number_of(point.parameters, "patience").value_or(kPatience));
@@ -80,6 +128,10 @@ PointResult evaluate(const SweepPoint& point) {
 
 std::vector<ShapeClaim> shapes(const ResultRows& rows) {
   std::vector<ShapeClaim> shapes;
+  for (const Case& item : cases())
+    shapes.push_back(ratio_shape(rows,
+                                 fmt::format("{}: the plan found beats the rule", item.name()),
+                                 {"step_s", "step"}, item.name(), rule_name(item), {.most = 1}));
   for (const Case& item : cases()) {
     const auto step = rows.value(item.name(), "step_s");
     const auto half = rows.value(item.name(), "step_half_links_s");

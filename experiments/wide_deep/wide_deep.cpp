@@ -37,7 +37,7 @@ struct Split {
 constexpr std::array<Split, 3> kSplits = {{{"rows", "S(0)"}, {"columns", "S(1)"}, {"whole", "B"}}};
 
 std::string name_of(const Split& split, std::int64_t rows) {
-  return fmt::format("{}_{:.1f}M", split.name, static_cast<double>(rows) / 1e6);
+  return fmt::format("{}_{:.4g}M", split.name, static_cast<double>(rows) / 1e6);
 }
 
 SweepPoint point_of(const Split& split, const Published& published) {
@@ -86,8 +86,7 @@ std::vector<SweepPoint> points(bool quick) {
     for (std::size_t index = 0; index < kPublished.size(); ++index)
       if (!quick || index % 3 == 0) points.push_back(point_of(split, kPublished[index]));
   for (const Split& split : kSplits)
-    for (const std::int64_t rows : {100'000, 400'000})
-      points.push_back(measured_point(split, rows));
+    for (const std::int64_t rows : {50'000, 200'000}) points.push_back(measured_point(split, rows));
   return points;
 }
 
@@ -125,9 +124,9 @@ std::vector<ShapeClaim> shapes(const ResultRows& rows) {
           fits_shape(rows, name_of(kSplits[2], 409'600'000), false,
                      "409.6 million rows do not fit whole"),
           ratio_shape(rows, "on four CPU ranks split tables take less than half of the arena",
-                      {"arena_bytes", "arena"}, "rows_0.4M_cpu", "whole_0.4M_cpu", {.most = 0.5}),
+                      {"arena_bytes", "arena"}, "rows_0.2M_cpu", "whole_0.2M_cpu", {.most = 0.5}),
           ratio_shape(rows, "on four CPU ranks a split table moves the same bytes at any size",
-                      {"moved_bytes", "bytes moved"}, "rows_0.4M_cpu", "rows_0.1M_cpu",
+                      {"moved_bytes", "bytes moved"}, "rows_0.2M_cpu", "rows_0.05M_cpu",
                       {.least = 0.99, .most = 1.01})};
 }
 
