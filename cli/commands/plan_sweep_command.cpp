@@ -13,12 +13,27 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include <cstddef>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sextant {
 namespace {
 
+SearchLimits limits_of(const SearchArguments& arguments) {
+  SearchLimits limits;
+  if (!arguments.memory.empty())
+    limits.memory = parse_named("--memory", arguments.memory, parse_bytes);
+  limits.fixed = arguments.fixed;
+  limits.forbidden = arguments.forbidden;
+  limits.patience = kPatience;
+  limits.enough_gap = kEnoughGap;
+  return limits;
+}
+
+// Before anything is searched; what --fix and --forbid say of a model, its search says.
 void require_sweepable(const SearchArguments& arguments) {
   for (const auto& [option, is_given] :
        {std::pair("--pareto", arguments.pareto), std::pair("--sensitivity", arguments.sensitivity),
@@ -27,6 +42,7 @@ void require_sweepable(const SearchArguments& arguments) {
             "{} is of one search, and --sweep makes many; each ends at a gap of 1 %, or after {} "
             "plans in a row that are no better",
             option, kPatience);
+  limits_of(arguments);
 }
 
 // What every search of the sweep has in common stands in its points, so that rows of other
@@ -44,14 +60,7 @@ std::vector<SweepPoint> points_of(const SearchArguments& arguments) {
 }
 
 PointResult found(const SearchArguments& arguments, const SweepPoint& point) {
-  SearchLimits limits;
-  if (!arguments.memory.empty())
-    limits.memory = parse_named("--memory", arguments.memory, parse_bytes);
-  limits.fixed = arguments.fixed;
-  limits.forbidden = arguments.forbidden;
-  limits.patience = kPatience;
-  limits.enough_gap = kEnoughGap;
-  return best_plan(make_job(planned_step_from(point.parameters)), limits);
+  return best_plan(make_job(planned_step_from(point.parameters)), limits_of(arguments));
 }
 
 Experiment sweep_of(const SearchArguments& arguments) {
@@ -74,18 +83,21 @@ Experiment sweep_of(const SearchArguments& arguments) {
 
 void run_plan_sweep(const SearchArguments& arguments, const CommonOptions& common,
                     Console& console) {
-  require_sweepable(arguments);
-  const Experiment sweep = sweep_of(arguments);
-  const std::size_t points = sweep.points(false).size();  // refuses before work is begun
-  if (common.dry_run)
-    return say_dry_run("search", fmt::format("search {}", counted(points, "time")),
-                       in_results(common, results_of(sweep)), console);
-  over_all_processes(common, console,
-                     [&](RunProcesses& processes, const CommonOptions& own, Console& own_console) {
-                       own_console.document(
-                           "search_sweep",
-                           run_experiment(processes, sweep, false, own.out, own, own_console));
-                     });
+  const auto act = [&](RunProcesses& processes, const CommonOptions& own, Console& own_console) {
+    std::optional<Experiment> sweep;
+    std::size_t points = 0;
+    processes.agree_after([&] {
+      require_sweepable(arguments);
+      sweep.emplace(sweep_of(arguments));
+      points = sweep->points(false).size();
+    });
+    if (own.dry_run)
+      return say_dry_run("search", fmt::format("search {}", counted(points, "time")),
+                         in_results(own, results_of(*sweep)), own_console);
+    own_console.document("search_sweep",
+                         run_experiment(processes, *sweep, false, own.out, own, own_console));
+  };
+  over_all_processes(common, console, act);
 }
 
 }  // namespace sextant

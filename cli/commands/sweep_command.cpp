@@ -28,40 +28,49 @@ Option quick_option(SweepArguments& arguments) {
 
 void run_one(const Experiment& experiment, const SweepArguments& arguments,
              const CommonOptions& common, Console& console) {
-  if (common.dry_run)
-    return say_dry_run(
-        "experiment",
-        fmt::format("run {}", counted(experiment.points(arguments.quick).size(), "point")),
-        in_results(common, results_of(experiment)), console);
-  over_all_processes(common, console,
-                     [&](RunProcesses& processes, const CommonOptions& own, Console& own_console) {
-                       const Json body = run_experiment(processes, experiment, arguments.quick,
-                                                        own.out, own, own_console);
-                       own_console.document("experiment", body);
-                     });
+  const auto act = [&](RunProcesses& processes, const CommonOptions& own, Console& own_console) {
+    if (own.dry_run)
+      return say_dry_run(
+          "experiment",
+          fmt::format("run {}", counted(experiment.points(arguments.quick).size(), "point")),
+          in_results(own, results_of(experiment)), own_console);
+    own_console.document("experiment", run_experiment(processes, experiment, arguments.quick,
+                                                      own.out, own, own_console));
+  };
+  over_all_processes(common, console, act);
+}
+
+std::string folder_of(const Experiment& experiment, const CommonOptions& common) {
+  return common.out.empty() ? "" : common.out + "/" + experiment.name;
+}
+
+void say_dry_all(const std::vector<Experiment>& experiments, bool quick,
+                 const CommonOptions& common, const Console& console) {
+  std::size_t points = 0;
+  std::vector<std::string> files;
+  for (const Experiment& experiment : experiments) {
+    points += experiment.points(quick).size();
+    if (common.out.empty()) continue;
+    for (const std::string& file : results_of(experiment))
+      files.push_back(folder_of(experiment, common) + "/" + file);
+  }
+  say_dry_run("experiment_all",
+              fmt::format("run {} of {}", counted(points, "point"),
+                          counted(experiments.size(), "experiment")),
+              files, console);
 }
 
 void run_all(const SweepArguments& arguments, const CommonOptions& common, Console& console) {
-  const std::vector<Experiment> experiments = all_experiments();
-  if (common.dry_run) {
-    std::size_t points = 0;
+  const auto act = [&](RunProcesses& processes, const CommonOptions& own, Console& own_console) {
+    const std::vector<Experiment> experiments = all_experiments();
+    if (own.dry_run) return say_dry_all(experiments, arguments.quick, own, own_console);
+    Json body = {{"experiments", Json::array()}};
     for (const Experiment& experiment : experiments)
-      points += experiment.points(arguments.quick).size();
-    return say_dry_run("experiment_all",
-                       fmt::format("run {} of {}", counted(points, "point"),
-                                   counted(experiments.size(), "experiment")),
-                       {}, console);
-  }
-  over_all_processes(
-      common, console,
-      [&](RunProcesses& processes, const CommonOptions& own, Console& own_console) {
-        Json body = {{"experiments", Json::array()}};
-        for (const Experiment& experiment : experiments)
-          body["experiments"].push_back(run_experiment(
-              processes, experiment, arguments.quick,
-              own.out.empty() ? "" : own.out + "/" + experiment.name, own, own_console));
-        own_console.document("experiment_all", body);
-      });
+      body["experiments"].push_back(run_experiment(processes, experiment, arguments.quick,
+                                                   folder_of(experiment, own), own, own_console));
+    own_console.document("experiment_all", body);
+  };
+  over_all_processes(common, console, act);
 }
 
 void run_list(const Console& console) {
@@ -94,7 +103,6 @@ Verb verb_of(const Experiment& experiment) {
           .action = [arguments, experiment](
                         const CommonOptions& common,
                         Console& console) { run_one(experiment, *arguments, common, console); },
-          .is_seeded = true,
           .writes_results = true,
           .has_dry_run = true,
           .shares_processes = true};
@@ -110,7 +118,6 @@ Verb all_verb() {
           .options = {quick_option(*arguments)},
           .action = [arguments](const CommonOptions& common,
                                 Console& console) { run_all(*arguments, common, console); },
-          .is_seeded = true,
           .writes_results = true,
           .has_dry_run = true,
           .shares_processes = true};

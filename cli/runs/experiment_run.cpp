@@ -1,9 +1,9 @@
-// One lock and one file per folder; what processes tell each other are lines of results.
+// One lock and one file per folder; the first of several processes has them.
 #include "cli/runs/experiment_run.h"
 
 #include "cli/build_commit.h"
 #include "cli/launched.h"
-#include "cli/runs/over_processes.h"
+#include "cli/runs/shared_sweep.h"
 #include "core/base/check.h"
 #include "core/text/counted_text.h"
 #include "experiments/sweeps/results_file.h"
@@ -15,9 +15,12 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <optional>
+#include <set>
+#include <system_error>
 #include <thread>
 
 namespace sextant {
@@ -27,91 +30,83 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kResultsFile = "results.jsonl";
 
-RowOrigin row_origin(const CommonOptions& common) {
+// Nothing that is computed is by chance: measured steps draw their weights from seed 0.
+RowOrigin row_origin() {
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
   return {.machine = fmt::format("{}, {}", host.data(),
                                  counted(std::thread::hardware_concurrency(), "core")),
           .build = build_hash(),
-          .commit = std::string(build_commit()),
-          .seed = common.seed};
+          .commit = std::string(build_commit())};
 }
 
-// The rows that a folder has already, and where new ones go. Others' results are refused.
+// The rows that a folder has already, and where new ones go. What somebody else wrote there is
+// refused unless it may be replaced.
 class KeptResults {
  public:
-  KeptResults(const std::string& folder, const Experiment& experiment, bool overwrites) {
+  KeptResults(const std::string& folder, const Experiment& experiment,
+              const CommonOptions& common) {
     if (folder.empty()) return;
     lock_.emplace(folder);
     const std::string path = folder + "/" + kResultsFile;
-    if (overwrites) std::filesystem::remove(path);
-    file_.emplace(path);
-    for (const SweepRow& row : file_->kept())
-      require(row.experiment == experiment.name, ErrorCode::kUsage,
-              "{} has results of {}: name another folder, or --overwrite", folder, row.experiment);
+    std::error_code failed;
+    if (common.overwrite) std::filesystem::remove(path, failed);
+    require(!failed, ErrorCode::kBadInput, "{}: cannot be removed: {}", path, failed.message());
+    if (!std::filesystem::exists(path, failed)) require_no_others(folder, experiment, common);
+    file_.emplace(path, experiment.name);
   }
 
-  std::vector<SweepRow> rows() const { return file_ ? file_->kept() : std::vector<SweepRow>(); }
+  const std::vector<SweepRow>& rows() const {
+    static const std::vector<SweepRow> none;
+    return file_ ? file_->kept() : none;
+  }
+  bool cut_a_line() const { return file_ && file_->cut_a_line(); }
   void append(const SweepRow& row) {
     if (file_) file_->append(row);
   }
 
  private:
+  static void require_no_others(const std::string& folder, const Experiment& experiment,
+                                const CommonOptions& common) {
+    CommonOptions here = common;
+    here.out = folder;
+    require_results_folder(here, results_of(experiment));
+  }
+
   std::optional<FolderLock> lock_;
   std::optional<ResultsFile> file_;
 };
 
-std::string to_lines(const std::vector<SweepRow>& rows) {
-  std::string lines;
-  for (const SweepRow& row : rows) lines += to_line(row) + "\n";
-  return lines;
-}
-
-std::vector<SweepRow> rows_of(const std::string& lines) {
-  std::vector<SweepRow> rows;
-  for (std::size_t begin = 0; begin < lines.size();) {
-    const std::size_t end = lines.find('\n', begin);
-    rows.push_back(row_from_line(lines.substr(begin, end - begin), "another process"));
-    begin = end + 1;
-  }
-  return rows;
-}
-
 // Every process knows what the folder of the first has.
 std::vector<SweepRow> kept_of_first(RunProcesses& processes, const KeptResults& kept) {
   if (!processes.are_several()) return kept.rows();
-  return rows_of(processes.gather(to_lines(kept.rows())).front());
+  return rows_from_lines(processes.gather(to_lines(kept.rows())).front(), "the first process");
 }
 
-// Each process its share, then all get all; the first keeps what came of the others.
-SweepOutcome shared_sweep(RunProcesses& processes, const Sweep& sweep, const RowOrigin& origin,
-                          KeptResults& kept, Console& console) {
-  std::vector<SweepRow> own;
-  SweepHost host = {.kept = kept_of_first(processes, kept)};
-  host.keep = [&](const SweepRow& row) {
-    kept.append(row);
-    own.push_back(row);
-  };
-  host.progress = [&](const SweepProgress& progress) {
-    console.progress(fmt::format("{}: {} of {} points, last {}", sweep.experiment, progress.done,
-                                 progress.total, progress.point));
-  };
-  if (processes.are_several())
-    host.share = {processes.group().rank().index(), processes.group().size()};
-  SweepOutcome outcome;
-  processes.agree_after([&] { outcome = run_sweep(sweep, origin, host); });
-  console.end_progress();
-  if (!processes.are_several()) return outcome;
-  const std::vector<std::string> told = processes.gather(to_lines(own));
-  processes.agree_after([&] {
-    for (std::size_t process = 0; process < told.size(); ++process) {
-      if (process == host.share.index) continue;
-      const std::vector<SweepRow> rows = rows_of(told[process]);
-      fill_in(outcome, sweep, rows);
-      for (const SweepRow& row : rows) kept.append(row);
-    }
+// The cheap points, and of the others those that earlier runs have answered: a summary does not
+// shrink.
+std::vector<SweepPoint> points_of(const Experiment& experiment, bool quick, const RowOrigin& origin,
+                                  const std::vector<SweepRow>& kept) {
+  if (!quick) return experiment.points(false);
+  std::set<std::string> wanted, keys;
+  for (const SweepPoint& point : experiment.points(true)) wanted.insert(point.name);
+  for (const SweepRow& row : kept) keys.insert(row.key);
+  std::vector<SweepPoint> points = experiment.points(false);
+  std::erase_if(points, [&](const SweepPoint& point) {
+    return !wanted.contains(point.name) && !keys.contains(key_of(experiment.name, point, origin));
   });
-  return outcome;
+  return points;
+}
+
+// What all processes must mean the same by.
+std::string points_text(const std::string& experiment, const std::vector<SweepPoint>& points,
+                        const RowOrigin& origin) {
+  std::string text;
+  RowOrigin anywhere = origin;
+  anywhere.machine.clear();
+  for (const SweepPoint& point : points)
+    text += fmt::format("{} {}\n", point.name, key_of(experiment, point, anywhere));
+  return text;
 }
 
 void write_results(const std::string& folder, const Experiment& experiment,
@@ -124,11 +119,9 @@ void write_results(const std::string& folder, const Experiment& experiment,
   write_file_whole(folder + "/summary.json", summary_json(experiment, rows, shapes, figures));
 }
 
-Json row_json(const SweepRow& row) { return Json::parse(to_line(row)); }
-
 void say_rows(const Experiment& experiment, const std::vector<SweepRow>& rows,
               const std::vector<ShapeClaim>& shapes, const Console& console) {
-  std::vector<std::vector<std::string>> cells = table_of(experiment, rows);
+  const std::vector<std::vector<std::string>> cells = table_of(experiment, rows);
   Table table(cells.front());
   for (std::size_t index = 1; index < cells.size(); ++index) table.add(cells[index]);
   console.say(experiment.question);
@@ -137,25 +130,67 @@ void say_rows(const Experiment& experiment, const std::vector<SweepRow>& rows,
     console.say(fmt::format("{}: {} ({})", verdict_of(shape), shape.statement, shape.detail));
 }
 
+Json body_of(const Experiment& experiment, const SweepOutcome& outcome,
+             const std::vector<ShapeClaim>& shapes) {
+  Json body = Json::parse(summary_json(experiment, outcome.rows, shapes, {}));
+  body.erase("schema");
+  body.erase("figures");
+  body["reused"] = outcome.reused;
+  body["rows"] = Json::array();
+  for (const SweepRow& row : outcome.rows) body["rows"].push_back(Json::parse(to_line(row)));
+  return body;
+}
+
+ErrorCode code_of(const PointError& error) {
+  for (const ErrorCode code :
+       {ErrorCode::kUsage, ErrorCode::kBadInput, ErrorCode::kDevice, ErrorCode::kRankFailed,
+        ErrorCode::kVerification, ErrorCode::kCheckpoint})
+    if (error.code == to_string(code)) return code;
+  return ErrorCode::kInfeasible;
+}
+
+// A bug, or nothing at all, is no result, whatever else was found and kept.
+void require_results(const Experiment& experiment, const std::vector<SweepRow>& rows) {
+  for (const SweepRow& row : rows)
+    require(!row.error || row.error->code != to_string(ErrorCode::kInternal), ErrorCode::kInternal,
+            "{}: point '{}': {}", experiment.name, row.point.name,
+            row.error ? row.error->text : "");
+  const bool has_values = std::any_of(rows.begin(), rows.end(),
+                                      [](const SweepRow& row) { return !row.error.has_value(); });
+  if (has_values || rows.empty()) return;
+  const SweepRow& first = rows.front();
+  fail(code_of(*first.error), "{}: none of {} has values; the first, '{}': {}", experiment.name,
+       counted(rows.size(), "point"), first.point.name, first.error->text);
+}
+
 }  // namespace
 
 std::vector<std::string> results_of(const Experiment& experiment) {
   std::vector<std::string> files = {kResultsFile, "summary.json", "table.md"};
-  for (const Figure& figure :
-       experiment.figures ? experiment.figures(ResultRows({})) : std::vector<Figure>())
-    files.push_back(figure.name);
+  const std::vector<SweepRow> no_rows;
+  if (experiment.figures)
+    for (const Figure& figure : experiment.figures(ResultRows(no_rows)))
+      files.push_back(figure.name);
   return files;
 }
 
 nlohmann::ordered_json run_experiment(RunProcesses& processes, const Experiment& experiment,
                                       bool quick, const std::string& folder,
                                       const CommonOptions& common, Console& console) {
-  std::optional<KeptResults> kept;
-  processes.agree_after([&] { kept.emplace(folder, experiment, common.overwrite); });
-  const Sweep sweep = {.experiment = experiment.name,
-                       .points = experiment.points(quick),
-                       .evaluate = experiment.evaluate};
-  const SweepOutcome outcome = shared_sweep(processes, sweep, row_origin(common), *kept, console);
+  std::optional<KeptResults> own;
+  processes.agree_after([&] { own.emplace(folder, experiment, common); });
+  if (own->cut_a_line())
+    console.note(fmt::format("{}/{}: the last row was cut off, and is computed again", folder,
+                             kResultsFile));
+  const std::vector<SweepRow> kept = kept_of_first(processes, *own);
+  const RowOrigin origin = row_origin();
+  const Sweep sweep = {experiment.name, points_of(experiment, quick, origin, kept),
+                       experiment.evaluate};
+  if (processes.are_several())
+    processes.require_common(
+        {{"points", points_text(sweep.experiment, sweep.points, origin), ErrorCode::kUsage}});
+  const SweepOutcome outcome = shared_sweep(
+      processes, sweep, origin, kept, [&own](const SweepRow& row) { own->append(row); }, console);
   const std::vector<ShapeClaim> shapes = experiment.shapes(ResultRows(outcome.rows));
   processes.agree_after([&] { write_results(folder, experiment, outcome.rows, shapes); });
   say_rows(experiment, outcome.rows, shapes, console);
@@ -163,13 +198,8 @@ nlohmann::ordered_json run_experiment(RunProcesses& processes, const Experiment&
     console.say(fmt::format("{} of them were in {} already", outcome.reused, folder));
   if (!folder.empty())
     console.say(fmt::format("rows in {0}/{1}, table in {0}/table.md", folder, kResultsFile));
-  Json body = Json::parse(summary_json(experiment, outcome.rows, shapes, {}));
-  body.erase("schema");
-  body.erase("figures");
-  body["reused"] = outcome.reused;
-  body["rows"] = Json::array();
-  for (const SweepRow& row : outcome.rows) body["rows"].push_back(row_json(row));
-  return body;
+  processes.agree_after([&] { require_results(experiment, outcome.rows); });
+  return body_of(experiment, outcome, shapes);
 }
 
 void over_all_processes(const CommonOptions& common, Console& console, const ProcessWork& act) {

@@ -79,15 +79,9 @@ std::vector<SweepPoint> points(bool quick) {
   return points;
 }
 
-std::string word_of(const SweepPoint& point, std::string_view name) {
-  for (const auto& [key, value] : point.parameters)
-    if (key == name) return to_text(value);
-  return "";
-}
-
 PointResult evaluate(const SweepPoint& point) {
-  const WordsAt from = parse_words_at(word_of(point, "from"));
-  const WordsAt to = parse_words_at(word_of(point, "to"));
+  const WordsAt from = parse_words_at(word_of(point.parameters, "from"));
+  const WordsAt to = parse_words_at(word_of(point.parameters, "to"));
   const BoxingPlan plan =
       plan_boxing({.type = {parse_shape(fmt::format("{0}x{0}", kExtent)), DType::kF32},
                    .from_placement = &from.placement,
@@ -129,7 +123,7 @@ Experiment experiment() {
               "table 2)?",
           .expectation = "the paper's formulas, to the byte",
           .baseline = "one transfer of all that each device needs",
-          .columns = {{"bytes", "moved", "B", "bytes"}, {"steps", "steps", ""}},
+          .columns = {{"bytes", "planned", "B", "bytes"}, {"steps", "steps", ""}},
           .points = points,
           .evaluate = evaluate,
           .shapes = shapes};

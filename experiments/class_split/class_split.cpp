@@ -10,7 +10,9 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace sextant::class_split {
 
@@ -73,21 +75,24 @@ std::vector<SweepPoint> points(bool quick) {
   return points;
 }
 
-std::int64_t most_classes(const ResultRows& rows, const std::string& holding) {
+// The most that fits; nothing where a number of classes was not tried.
+std::optional<std::int64_t> most_classes(const ResultRows& rows, const std::string& holding) {
   std::int64_t most = 0;
-  for (const std::int64_t classes : kClasses)
-    if (rows.value(name_of(holding, classes), "step_s")) most = classes;
+  for (const std::int64_t classes : kClasses) {
+    const std::optional<bool> fits = rows.is_feasible(name_of(holding, classes));
+    if (!fits) return std::nullopt;
+    if (*fits) most = classes;
+  }
   return most;
 }
 
 ShapeClaim more_fit(const ResultRows& rows) {
-  const std::int64_t split = most_classes(rows, "split"), copied = most_classes(rows, "copied");
-  if (split == 0 || copied == 0)
-    return {"the split fits at least four times as many classes", std::nullopt,
-            "no row of one of them fits"};
-  return {"the split fits at least four times as many classes", split >= 4 * copied,
+  const std::string statement = "the split fits at least four times as many classes";
+  const auto split = most_classes(rows, "split"), copied = most_classes(rows, "copied");
+  if (!split || !copied) return {statement, std::nullopt, "a number of classes was not tried"};
+  return {statement, *split >= 4 * *copied,
           fmt::format("of {} numbers of classes, {} is the most that fit split, {} copied",
-                      kClasses.size(), split, copied)};
+                      kClasses.size(), *split, *copied)};
 }
 
 std::vector<ShapeClaim> shapes(const ResultRows& rows) {
@@ -123,21 +128,23 @@ std::vector<Figure> figures(const ResultRows& rows) {
 }  // namespace
 
 Experiment experiment() {
-  return {.name = "class-split",
-          .question =
-              "How many classes fit, and at what rate, when a classifier is split by classes "
-              "(arXiv 2110.15032, figures 11 and 12)?",
-          .expectation = "as many times more classes as there are devices, and a higher rate",
-          .baseline = "data parallelism, while its weights fit",
-          .columns = {{"samples_per_s", "samples", "1/s"},
-                      {"step_s", "step", "s"},
-                      {"memory_bytes", "memory", "B"},
-                      {"arena_bytes", "arena", "B"},
-                      {"moved_bytes", "moved", "B"}},
-          .points = points,
-          .evaluate = evaluate_planned_point,
-          .shapes = shapes,
-          .figures = figures};
+  return {
+      .name = "class-split",
+      .question =
+          "How many classes fit, and at what rate, when a classifier is split by classes "
+          "(arXiv 2110.15032, figures 11 and 12)?",
+      .expectation =
+          "several times as many classes on eight devices, and a higher rate at any number of them",
+      .baseline = "data parallelism, while its weights fit",
+      .columns = {{"samples_per_s", "samples", "1/s"},
+                  {"step_s", "step", "s"},
+                  {"memory_bytes", "memory", "B"},
+                  {"arena_bytes", "arena", "B"},
+                  {"moved_bytes", "moved", "B"}},
+      .points = points,
+      .evaluate = evaluate_planned_point,
+      .shapes = shapes,
+      .figures = figures};
 }
 
 }  // namespace sextant::class_split

@@ -142,7 +142,7 @@ Experiment experiment() {
           .question =
               "What do 1 to 32 V100 give under data parallelism alone (arXiv 2110.15032, "
               "figure 10)?",
-          .expectation = "nearly linear in f32, two thirds of it in f16",
+          .expectation = "nearly linear in f32, less so in f16, where compute is shorter",
           .baseline = "one device, times their number",
           .columns = {{"samples_per_s", "images", "1/s", "samples_per_s"},
                       {"step_s", "step", "s"},

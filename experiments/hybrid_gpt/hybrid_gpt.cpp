@@ -9,7 +9,6 @@
 #include <fmt/core.h>
 
 #include <array>
-#include <cmath>
 #include <cstdint>
 
 namespace sextant::hybrid_gpt {
@@ -121,7 +120,7 @@ std::vector<ShapeClaim> shapes(const ResultRows& rows) {
       ratio_shape(rows, "a pipeline over nodes beats tensor parallelism over them", rate,
                   "1x8x4_512_2304x24", "1x32x1_16_3072x32", {.least = 2}),
       ratio_shape(rows, "on four CPU ranks tp=4 moves more bytes than dp=4",
-                  {"moved_bytes", "bytes moved"}, "tp=4 cpu", "dp=4 cpu", {.least = 1})};
+                  {"moved_bytes", "bytes moved"}, "tp=4 cpu", "dp=4 cpu", {.least = 1.01})};
 }
 
 std::vector<Figure> figures(const ResultRows& rows) {

@@ -1,4 +1,4 @@
-// Glue without decisions of its own.
+// What a name leaves open is decided here: type, sequence, words of a graph's file.
 #include "experiments/jobs/job.h"
 
 #include "compiler/training/training_graph.h"

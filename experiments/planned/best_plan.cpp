@@ -74,13 +74,16 @@ PointResult best_plan(const Job& job, const SearchLimits& limits) {
           found.counted, found.complete() ? "" : fmt::format(", {} not looked at", found.open));
   const Candidate& best = found.plans.front();
   const double seconds = to_seconds(best.step_time);
-  return {.values = {{"strategy", to_string(best.strategy)},
-                     {"step_s", seconds},
-                     {"samples_per_s", static_cast<double>(job.global_batch) / seconds},
-                     {"mfu", mfu(job, seconds, job.cluster.num_devices()).value_or(0)},
-                     {"gap", found.gap()},
-                     {"memory_bytes", static_cast<double>(best.most_needed.value)},
-                     {"compiled_plans", static_cast<double>(found.compiled)}}};
+  PointResult result = {
+      .values = {{"strategy", to_string(best.strategy)},
+                 {"step_s", seconds},
+                 {"samples_per_s", static_cast<double>(job.global_batch) / seconds},
+                 {"gap", found.gap()},
+                 {"memory_bytes", static_cast<double>(best.most_needed.value)},
+                 {"compiled_plans", static_cast<double>(found.compiled)}}};
+  if (const auto share = mfu(job, seconds, job.cluster.num_devices()))
+    result.values.emplace_back("mfu", *share);
+  return result;
 }
 
 std::vector<SweepPoint> plan_sweep_points(std::string_view text, const JobArguments& names) {

@@ -11,7 +11,7 @@ namespace sextant {
 
 struct SearchLimits;  // search/search/search.h
 
-// Values: strategy, step_s, samples_per_s, mfu (0 where the device has no rate for the type), gap,
+// Values: strategy, step_s, samples_per_s, gap, mfu where the device has a rate for the type,
 // memory_bytes (arena and libraries of the device that needs most), compiled_plans. Throws what a
 // search throws, and Error(kInfeasible) where no strategy is a plan.
 PointResult best_plan(const Job& job, const SearchLimits& limits);

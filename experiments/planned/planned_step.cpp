@@ -2,10 +2,13 @@
 #include "experiments/planned/planned_step.h"
 
 #include "compiler/expand/expand.h"
+#include "compiler/expand/plan.h"
 #include "compiler/strategy/strategy.h"
 #include "core/base/check.h"
 #include "core/base/units.h"
+#include "models/any_model.h"
 #include "search/problem/candidate.h"
+#include "simulator/cluster_files/cluster_file.h"
 #include "simulator/costs/models.h"
 
 #include <cmath>
@@ -15,17 +18,6 @@
 namespace sextant {
 
 namespace {
-
-const FieldValue* find_field(const Fields& fields, std::string_view name) {
-  for (const auto& [key, value] : fields)
-    if (key == name) return &value;
-  return nullptr;
-}
-
-std::string word_of(const Fields& fields, std::string_view name) {
-  const FieldValue* value = find_field(fields, name);
-  return value == nullptr ? std::string() : to_text(*value);
-}
 
 void require_room(const Candidate& candidate) {
   require(candidate.needed_memory <= candidate.capacity, ErrorCode::kInfeasible,
@@ -43,6 +35,8 @@ Fields to_fields(const PlannedStep& step) {
   if (step.sequence) fields.emplace_back("sequence", static_cast<double>(*step.sequence));
   if (!step.dtype.empty()) fields.emplace_back("dtype", step.dtype);
   if (!step.optimizer.empty()) fields.emplace_back("optimizer", step.optimizer);
+  fields.emplace_back("identity", text_hash(to_json_text(load_any_model(step.plan_or_model)) +
+                                            to_json_text(load_cluster(step.cluster))));
   return fields;
 }
 

@@ -11,7 +11,8 @@ struct ExpandOptions;  // compiler/expand/expand.h
 // A model with cluster, strategy and batch, as the verbs of the program take them.
 using PlannedStep = JobArguments;
 
-// The parameters of its point, and back.
+// The parameters of its point, and back. `identity` among them is a hash of the model's and the
+// cluster's text: files may change under one name. Throws what loading them throws.
 Fields to_fields(const PlannedStep& step);
 PlannedStep planned_step_from(const Fields& parameters);
 

@@ -36,11 +36,15 @@ struct Figure {
 class ResultRows {
  public:
   explicit ResultRows(const std::vector<SweepRow>& rows) : rows_(&rows) {}
+  explicit ResultRows(std::vector<SweepRow>&&) = delete;  // it keeps a reference
 
   const std::vector<SweepRow>& all() const { return *rows_; }
   // Nothing where there is no such row, where it failed, or has no such number.
   std::optional<double> value(const std::string& point, const std::string& key) const;
   std::optional<double> reference(const std::string& point, const std::string& key) const;
+  // Whether it has values, or cannot be (its error is infeasible); nothing where it is missing or
+  // failed otherwise.
+  std::optional<bool> is_feasible(const std::string& point) const;
 
  private:
   const SweepRow* find(const std::string& point) const;

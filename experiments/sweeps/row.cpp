@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -85,6 +86,12 @@ std::optional<double> number_of(const Fields& fields, std::string_view name) {
   return std::nullopt;
 }
 
+std::string word_of(const Fields& fields, std::string_view name) {
+  for (const auto& [key, value] : fields)
+    if (key == name) return to_text(value);
+  return {};
+}
+
 std::string to_text(const FieldValue& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
   const double number = std::get<double>(value);
@@ -109,7 +116,8 @@ std::string key_of(const std::string& experiment, const SweepPoint& point,
   Fnv1a hash;
   for (const std::string& part :
        {experiment, point.name, std::string(to_string(point.way)),
-        fields_json(point.parameters).dump(), origin.build, fmt::format("{}", origin.seed)})
+        fields_json(point.parameters).dump(), origin.build, fmt::format("{}", origin.seed),
+        point.way == ResultWay::kMeasured ? origin.machine : std::string()})
     hash.add(part).add(std::int64_t{-1});
   return fmt::format("{:016x}", hash.value());
 }
@@ -160,6 +168,23 @@ SweepRow row_from_line(std::string_view line, const std::string& origin) {
                 .commit = root.at("commit").text(),
                 .seed = seed_from(root.at("seed"))};
   return row;
+}
+
+std::string to_lines(const std::vector<SweepRow>& rows) {
+  std::string lines;
+  for (const SweepRow& row : rows) lines += to_line(row) + "\n";
+  return lines;
+}
+
+std::vector<SweepRow> rows_from_lines(std::string_view lines, const std::string& origin) {
+  std::vector<SweepRow> rows;
+  for (std::size_t begin = 0; begin < lines.size();) {
+    const std::size_t end = std::min(lines.find('\n', begin), lines.size());
+    rows.push_back(row_from_line(lines.substr(begin, end - begin),
+                                 fmt::format("{}:{}", origin, rows.size() + 1)));
+    begin = end + 1;
+  }
+  return rows;
 }
 
 }  // namespace sextant

@@ -1,8 +1,7 @@
 // A point of a sweep and what it gave, as values and as a line of `results.jsonl` (README.md).
 #pragma once
 
-#include "core/base/error.h"
-
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -20,6 +19,8 @@ using Fields = std::vector<std::pair<std::string, FieldValue>>;
 
 // Nothing where there is no such field, or where it is a word.
 std::optional<double> number_of(const Fields& fields, std::string_view name);
+// Likewise of words; empty where there is none. A number is its text.
+std::string word_of(const Fields& fields, std::string_view name);
 // "0.5", "16", "dp=2 tp=4"; integers below 2^53 have no fraction.
 std::string to_text(const FieldValue& value);
 
@@ -42,6 +43,8 @@ struct PointResult {
 struct PointError {
   std::string code;  // name of an ErrorCode
   std::string text;
+  // What is asked cannot be, however often it is asked: of anything else the next try may do.
+  bool is_answer() const { return code == "infeasible"; }
   bool operator==(const PointError&) const = default;
 };
 
@@ -64,12 +67,17 @@ struct SweepRow {
   RowOrigin origin;
 };
 
-// Identity of what a row depends on: rows of equal keys stand for each other.
+// Identity of what a row depends on: rows of equal keys stand for each other. Of a measured one the
+// machine is part of it.
 std::string key_of(const std::string& experiment, const SweepPoint& point, const RowOrigin& origin);
 
 // One line without its end.
 std::string to_line(const SweepRow& row);
 // Throws Error(kBadInput) with `origin` ("results.jsonl:7") and the place in the line.
 SweepRow row_from_line(std::string_view line, const std::string& origin);
+
+std::string to_lines(const std::vector<SweepRow>& rows);
+// Of whole lines; `origin` gets their numbers.
+std::vector<SweepRow> rows_from_lines(std::string_view lines, const std::string& origin);
 
 }  // namespace sextant

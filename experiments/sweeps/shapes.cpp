@@ -1,4 +1,4 @@
-// One formula and its text.
+// A ratio against its bound, with both values in the text.
 #include "experiments/sweeps/shapes.h"
 
 #include <fmt/core.h>

@@ -19,10 +19,8 @@ std::string header_of(const Column& column) {
 }
 
 std::string field_text(const SweepRow& row, const std::string& key) {
-  for (const Fields* fields : {&row.result.values, &row.point.parameters})
-    for (const auto& [name, value] : *fields)
-      if (name == key) return to_text(value);
-  return "";
+  const std::string value = word_of(row.result.values, key);
+  return value.empty() ? word_of(row.point.parameters, key) : value;
 }
 
 void append_columns(std::vector<std::string>& cells, const Column& column, const SweepRow& row) {
@@ -58,6 +56,13 @@ std::optional<double> ResultRows::reference(const std::string& point,
                                             const std::string& key) const {
   const SweepRow* row = find(point);
   return row == nullptr ? std::nullopt : number_of(row->point.reference, key);
+}
+
+std::optional<bool> ResultRows::is_feasible(const std::string& point) const {
+  const SweepRow* row = find(point);
+  if (row == nullptr) return std::nullopt;
+  if (!row->error) return true;
+  return row->error->is_answer() ? std::optional(false) : std::nullopt;
 }
 
 const SweepRow* ResultRows::find(const std::string& point) const {

@@ -4,10 +4,15 @@
 #include "core/base/check.h"
 #include "core/base/parallel.h"
 
+#include <atomic>
 #include <chrono>
+#include <exception>
 #include <map>
 #include <mutex>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace sextant {
 
@@ -15,18 +20,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-void require_unique(const std::vector<SweepPoint>& points) {
-  std::set<std::string> names;
-  for (const SweepPoint& point : points)
-    require(names.insert(point.name).second, ErrorCode::kUsage, "two points are called '{}'",
-            point.name);
-}
-
 // Finished rows by key; of equal keys the last.
 std::map<std::string, const SweepRow*> finished_rows(const std::vector<SweepRow>& kept) {
   std::map<std::string, const SweepRow*> finished;
   for (const SweepRow& row : kept)
-    if (!row.error) finished[row.key] = &row;
+    if (!row.error || row.error->is_answer()) finished[row.key] = &row;
   return finished;
 }
 
@@ -45,10 +43,13 @@ SweepRow computed(const Sweep& sweep, const SweepPoint& point, const RowOrigin& 
   const Clock::time_point begin = Clock::now();
   try {
     row.result = sweep.evaluate(point);
+    to_line(row);  // refuses what is not finite
   } catch (const Error& error) {
-    if (error.code() == ErrorCode::kInternal) throw;  // a bug is nobody's result
     row.error = PointError{to_string(error.code()), error.what()};
+  } catch (const std::exception& error) {
+    row.error = PointError{to_string(ErrorCode::kInternal), error.what()};
   }
+  if (row.error) row.result = {};
   row.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   return row;
 }
@@ -112,17 +113,29 @@ class Runner {
   }
 
   void run_point(std::size_t index) {
+    if (is_stopped_) return;
     SweepRow row = computed(sweep_, sweep_.points[index], origin_);
     const std::lock_guard lock(mutex_);
-    if (host_.keep) host_.keep(row);
+    keep(row);
     outcome_.rows[index] = std::move(row);
     ++done_;
     if (host_.progress) host_.progress({done_, total_, sweep_.points[index].name});
   }
 
+  void keep(const SweepRow& row) {
+    if (!host_.keep) return;
+    try {
+      host_.keep(row);
+    } catch (...) {
+      is_stopped_ = true;
+      throw;
+    }
+  }
+
   const Sweep& sweep_;
   const RowOrigin& origin_;
   const SweepHost& host_;
+  std::atomic<bool> is_stopped_ = false;
   std::mutex mutex_;  // of outcome_ and done_ while points run
   SweepOutcome outcome_;
   std::size_t done_ = 0, total_ = 0;
@@ -130,8 +143,15 @@ class Runner {
 
 }  // namespace
 
+void require_unique_points(const std::vector<SweepPoint>& points) {
+  std::set<std::string> names;
+  for (const SweepPoint& point : points)
+    require(names.insert(point.name).second, ErrorCode::kUsage, "two points are called '{}'",
+            point.name);
+}
+
 SweepOutcome run_sweep(const Sweep& sweep, const RowOrigin& origin, const SweepHost& host) {
-  require_unique(sweep.points);
+  require_unique_points(sweep.points);
   return Runner(sweep, origin, host).run();
 }
 

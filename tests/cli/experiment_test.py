@@ -11,6 +11,16 @@ from habits_test import expect, run_checks
 QUICK = ["experiment", "optimizer-sharding", "--quick"]
 
 
+# Of the cheap points, what is not as the paper has it.
+KNOWN_NOT_TO_HOLD = {
+    "the step without its optimizer is flat over the vocabulary",
+    "the whole step is flat",
+    "it changes the throughput by less than 5 %",
+    # Measured on a machine that does other things too.
+    "on four CPU ranks the split is faster",
+}
+
+
 def rows_of(folder):
     return [json.loads(line) for line in (folder / "results.jsonl").read_text(encoding="utf-8").splitlines()]
 
@@ -33,7 +43,7 @@ def check_list(program):
 
 
 def check_goes_on(program):
-    """The second run computes nothing, a cut line is computed again, another build all of it."""
+    """The second run computes nothing, a cut line is computed again, --overwrite all of it."""
     first = program.run(*QUICK, "--out", "kept", "--json").expect_code(0).document()
     expect(first["reused"] == 0 and first["points"] == len(first["rows"]) > 1, "first run")
     folder = program.folder / "kept"
@@ -63,6 +73,32 @@ def check_refusals(program):
     program.run("experiment", "hybrid-gtp").expect_code(2)
 
 
+def check_files_of_others(program):
+    """What somebody else wrote stays, unless --overwrite says otherwise."""
+    folder = program.folder / "theirs"
+    folder.mkdir()
+    for name in ("results.jsonl", "table.md"):
+        (folder / name).write_text("my notes", encoding="utf-8")
+        outcome = program.run(*QUICK, "--out", "theirs")
+        expect(outcome.code in (2, 3), f"{name} of others: {outcome.code}")
+        expect((folder / name).read_text(encoding="utf-8") == "my notes", f"{name} of others was replaced")
+        (folder / name).unlink()
+
+
+def check_changed_file(program):
+    """A cluster file that changed under its name is another point."""
+    shown = program.run("cluster", "show", "dgx1-v100:nodes=1", "--json").expect_code(0).document()["cluster"]
+    file = program.folder / "mine.json"
+    sweep = ["search", "gpt:layers=2,hidden=32,heads=2,vocab=64,seq=16", "-c", "mine.json", "--global-batch", "8", "--fix", "pp=1",
+             "--sweep", "global_batch=8", "--out", "changed", "--json"]
+    for reused in (0, 1):
+        file.write_text(json.dumps(shown), encoding="utf-8")
+        expect(program.run(*sweep).expect_code(0).document()["reused"] == reused, f"reused, wanted {reused}")
+    shown["device"]["memory"] = shown["device"]["memory"] // 2 if isinstance(shown["device"]["memory"], int) else "8GiB"
+    file.write_text(json.dumps(shown), encoding="utf-8")
+    expect(program.run(*sweep).expect_code(0).document()["reused"] == 0, "a row of the file before was taken")
+
+
 def check_dry_run(program):
     said = program.run(*QUICK, "--out", "none", "--dry-run", "--json").expect_code(0).document()
     expect(said["dry_run"] and any(name.endswith("results.jsonl") for name in said["writes"]), "dry run")
@@ -81,6 +117,9 @@ def check_plan_sweep(program):
     other = program.run(*sweep, "--fix", "zero=0", "--sweep", "global_batch=8", "--out", "plans", "--json").expect_code(0).document()
     expect(other["reused"] == 0, "a row of other conditions was taken")
     program.run(*sweep, "--sweep", "global_bath=8").expect_code(2).expect_error("did you mean 'global_batch'?")
+    program.run(*sweep, "--sweep", "model=gpt2-mediumm").expect_code(2)
+    program.run(*sweep, "--sweep", "global_batch=8", "--memory", "10xx").expect_code(2)
+    program.run(*sweep, "--fix", "tq=1", "--sweep", "global_batch=8;16").expect_code(2).expect_error("tq")
     program.run(*sweep, "--sweep", "global_batch=8", "--pareto").expect_code(2).expect_error("--pareto")
 
 
@@ -91,6 +130,11 @@ def check_all(program):
         folder = program.folder / "all" / experiment["experiment"]
         expect(len(rows_of(folder)) == experiment["points"], f"rows of {experiment['experiment']}")
         expect(experiment["failed"] < experiment["points"], f"{experiment['experiment']} has no row")
+        errors = [row["error"] for row in experiment["rows"] if row["error"]]
+        expect(all(error["code"] == "infeasible" for error in errors), f"{errors}")
+        for shape in experiment["shapes"]:
+            expect(shape["holds"] is not False or shape["statement"] in KNOWN_NOT_TO_HOLD,
+                   f"{experiment['experiment']}: {shape['statement']}: {shape['detail']}")
         summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
         expect(summary["shapes"] and summary["question"], f"summary of {experiment['experiment']}")
         expect(experiment["experiment"] in ("boxing-volumes", "ablations", "models") or
@@ -101,4 +145,4 @@ def check_all(program):
 
 
 if __name__ == "__main__":
-    sys.exit(run_checks(check_list, check_goes_on, check_refusals, check_dry_run, check_plan_sweep, check_all))
+    sys.exit(run_checks(check_list, check_goes_on, check_refusals, check_files_of_others, check_changed_file, check_dry_run, check_plan_sweep, check_all))

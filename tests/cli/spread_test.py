@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 
+from experiment_test import same_rows
 from habits_test import expect, run_checks
 from mpi_job import Job
 
@@ -97,12 +98,16 @@ def check_sweep(program):
     codes, out, err = over(program, 3, *sweep, "--out", "spread")
     expect(codes == [0, 0, 0], f"{codes}: {err}")
     several = json.loads(out)
-    for key in ("shapes", "failed", "points"):
-        expect(several[key] == one[key], f"{key} of three processes differ")
-    expect([row["values"] for row in several["rows"]] == [row["values"] for row in one["rows"]], "values differ")
+    expect(several["points"] == one["points"] and several["failed"] == one["failed"], "numbers of points differ")
+    verdicts = [[(shape["statement"], shape["holds"]) for shape in found["shapes"]] for found in (one, several)]
+    expect(verdicts[0] == verdicts[1], "verdicts of three processes differ")
+    expect(same_rows(one, several), "rows of three processes differ")
     again = program.run(*sweep, "--out", "spread").expect_code(0).document()
-    finished = again["points"] - again["failed"]
-    expect(again["reused"] == finished, f"{again['reused']} of {finished} finished rows were kept")
+    expect(again["reused"] == again["points"], f"{again['reused']} of {again['points']} rows were kept")
+    codes, out, _ = over(program, 2, *sweep, "--out", "dry", "--dry-run")
+    expect(codes == [0, 0] and json.loads(out)["dry_run"], f"a dry run of two processes: {codes}: {out}")
+    codes, _, err = over(program, 2, *SEARCH, "--sweep", "global_bath=8")
+    expect(set(codes) <= {2, None} and err.count("did you mean") == 1, f"{codes}: {err}")
     codes, _, err = over(program, 2, "experiment", "hybrid-gpt", "--quick", "--out", "spread")
     expect(set(codes) <= {2, None} and 2 in codes and "results of class-split" in err, f"{codes}: {err}")
 

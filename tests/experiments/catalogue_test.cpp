@@ -1,6 +1,7 @@
 // What holds of every experiment, without computing a point.
 #include "experiments/catalogue/catalogue.h"
 
+#include "core/base/error.h"
 #include "experiments/planned/planned_step.h"
 
 #include <doctest/doctest.h>
@@ -63,8 +64,14 @@ TEST_CASE("a planned step comes back from its parameters") {
                             .dtype = "f32"};
   const Fields fields = to_fields(step);
   CHECK(to_fields(planned_step_from(fields)) == fields);
-  CHECK(to_fields(planned_step_from(to_fields({.plan_or_model = "m", .global_batch = 1}))).size() ==
-        4);
+  PlannedStep other = step;
+  other.plan_or_model = "gpt2-medium";
+  CHECK(word_of(to_fields(other), "identity") != word_of(fields, "identity"));
+  other = step;
+  other.cluster = "cpu:ranks=8";
+  CHECK(word_of(to_fields(other), "identity") != word_of(fields, "identity"));
+  other.cluster = "cpuu:ranks=8";
+  CHECK_THROWS_AS(to_fields(other), Error);
 }
 
 TEST_CASE("a step says what its parts are, and refuses what does not fit") {

@@ -14,10 +14,10 @@ namespace sextant::plan_sweep_test {
 namespace {
 
 const JobArguments kNames = {
-    .plan_or_model = "m0", .cluster = "cpu:ranks=2,memory=1GiB", .global_batch = 8};
+    .plan_or_model = "gpt2-124m", .cluster = "cpu:ranks=2,memory=1GiB", .global_batch = 8};
 
 TEST_CASE("a sweep is the product of its lists, and what is left out is the verb's") {
-  const auto points = plan_sweep_points("model=a;b  global_batch=4;8;16", kNames);
+  const auto points = plan_sweep_points("model=gpt2-medium;gpt2-xl  global_batch=4;8;16", kNames);
   REQUIRE(points.size() == 6);
   std::set<std::string> names;
   for (const SweepPoint& point : points) {
@@ -25,14 +25,16 @@ TEST_CASE("a sweep is the product of its lists, and what is left out is the verb
     CHECK(planned_step_from(point.parameters).cluster == kNames.cluster);
   }
   CHECK(names.size() == 6);
-  CHECK(planned_step_from(points[4].parameters).plan_or_model == "b");
+  CHECK(planned_step_from(points[4].parameters).plan_or_model == "gpt2-xl");
   CHECK(planned_step_from(points[4].parameters).global_batch == 8);
-  CHECK(plan_sweep_points("cluster=x:ranks=2,memory=1GiB;y", kNames).size() == 2);
+  CHECK(plan_sweep_points("cluster=cpu:ranks=2,memory=1GiB;dgx-h100:nodes=1", kNames).size() == 2);
 }
 
 TEST_CASE("a sweep that says nothing, something twice or something unknown is refused") {
-  for (const char* text : {"modell=a", "model", "model=", "model=a;;b", "model=a model=b",
-                           "global_batch=0", "global_batch=-4", "global_batch=4x", "batch=3"}) {
+  for (const char* text :
+       {"modell=a", "model", "model=", "model=gpt2-xl;;gpt2-xl", "model=gpt2-xxl",
+        "cluster=dgx-h1000:nodes=1", "model=gpt2-xl model=gpt2-xl", "global_batch=0",
+        "global_batch=-4", "global_batch=4x", "batch=3"}) {
     CAPTURE(text);
     CHECK_THROWS_AS(plan_sweep_points(text, kNames), Error);
   }

@@ -12,12 +12,15 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <new>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace sextant::sweeps_test {
@@ -56,13 +59,16 @@ std::vector<SweepPoint> points_to(int count) {
   return points;
 }
 
-// y = 3x, refused where x is 2; counts how often it was asked.
+// y = 3x; cannot be where x is 2, and fails where it is 3 and `fails`. Counts how often it was
+// asked.
 struct Triple {
   std::atomic<int>* asked;
+  bool fails = false;
   PointResult operator()(const SweepPoint& point) const {
     ++*asked;
     const double x = *number_of(point.parameters, "x");
     require(x != 2, ErrorCode::kInfeasible, "two is too many");
+    require(x != 3 || !fails, ErrorCode::kDevice, "three has no device");
     return {.values = {{"y", 3 * x}}, .spread = 0.25};
   }
 };
@@ -161,48 +167,69 @@ TEST_CASE("a damaged line is refused with its number") {
     ScratchFile file;
     file.write(good + "\n" + line + "\n" + good + "\n");
     const std::string text =
-        refusal_of([&] { ResultsFile read(file.path()); }, ErrorCode::kBadInput);
+        refusal_of([&] { ResultsFile read(file.path(), "triple"); }, ErrorCode::kBadInput);
     CHECK(text.find(file.path() + ":2") != std::string::npos);
   }
 }
 
 TEST_CASE("a file that is cut at any byte keeps its whole lines") {
   const std::string line = to_line(row_with("plain")) + "\n";
-  const std::string text = line + line + line;
-  for (std::size_t size = 0; size <= text.size(); size += 7) {
+  const std::string text = line + line;
+  for (std::size_t size = 0; size <= text.size(); ++size) {
     ScratchFile file;
     file.write(text.substr(0, size));
     {
-      ResultsFile results(file.path());
+      ResultsFile results(file.path(), "triple");
       CHECK(results.kept().size() == size / line.size());
       CHECK(results.cut_a_line() == (size % line.size() != 0));
       results.append(row_with("plain"));
     }
-    CHECK(ResultsFile(file.path()).kept().size() == size / line.size() + 1);
+    CHECK(ResultsFile(file.path(), "triple").kept().size() == size / line.size() + 1);
   }
+}
+
+TEST_CASE("what somebody else wrote is refused and stays as it is") {
+  const std::string row = to_line(row_with("plain"));
+  for (const std::string& text :
+       {std::string("my notes"), row + "\nmy notes", row + "\nmy notes\n"}) {
+    ScratchFile file;
+    file.write(text);
+    refusal_of([&] { ResultsFile results(file.path(), "triple"); }, ErrorCode::kBadInput);
+    CHECK(file.text() == text);
+  }
+  ScratchFile file;
+  file.write(row + "\n" + row.substr(0, 30));
+  refusal_of([&] { ResultsFile results(file.path(), "other"); }, ErrorCode::kUsage);
+  CHECK(file.text() == row + "\n" + row.substr(0, 30));
 }
 
 TEST_CASE("a second run computes what failed and what is new, and nothing else") {
   ScratchFile file;
   std::atomic<int> asked = 0;
+  Sweep first = sweep_of(points_to(4), asked);
+  first.evaluate = Triple{&asked, true};
   {
-    ResultsFile results(file.path());
-    const SweepOutcome outcome = run_kept(sweep_of(points_to(4), asked), results);
+    ResultsFile results(file.path(), "triple");
+    const SweepOutcome outcome = run_kept(first, results);
     CHECK(asked == 4);
     CHECK(outcome.reused == 0);
-    CHECK(outcome.failed == 1);
+    CHECK(outcome.failed == 2);
     CHECK(outcome.rows[2].error->text == "two is too many");
     CHECK(outcome.rows[2].result.values.empty());
-    CHECK(*number_of(outcome.rows[3].result.values, "y") == 9);
+    CHECK(outcome.rows[3].error->code == "device");
   }
   asked = 0;
-  ResultsFile results(file.path());
+  ResultsFile results(file.path(), "triple");
   const SweepOutcome outcome = run_kept(sweep_of(points_to(6), asked), results);
-  CHECK(asked == 3);  // 2 failed, 4 and 5 are new
+  CHECK(asked == 3);  // 3 failed, 4 and 5 are new; that 2 cannot be is an answer
   CHECK(outcome.reused == 3);
+  CHECK(outcome.failed == 1);
   for (int x = 0; x < 6; ++x)
     CHECK(number_of(outcome.rows[static_cast<std::size_t>(x)].result.values, "y") ==
           (x == 2 ? std::nullopt : std::optional<double>(3 * x)));
+  const std::vector<SweepRow> read = read_results(file.path());
+  REQUIRE(read.size() == 6);
+  CHECK(read[3].error == std::nullopt);
 }
 
 TEST_CASE("what a row depends on is in its key") {
@@ -224,24 +251,10 @@ TEST_CASE("what a row depends on is in its key") {
   // Where it was computed and what was published do not matter.
   origin = kOrigin;
   origin.machine = "there";
+  CHECK(is_new(key_of("triple", measured, origin)));
   SweepPoint published = point;
   published.reference = {{"y", 7.0}};
   CHECK(key_of("triple", published, origin) == key_of("triple", point, kOrigin));
-}
-
-TEST_CASE("rows of another experiment in the file are not used") {
-  ScratchFile file;
-  std::atomic<int> asked = 0;
-  {
-    ResultsFile results(file.path());
-    run_kept(sweep_of(points_to(2), asked), results);
-  }
-  ResultsFile results(file.path());
-  Sweep other = sweep_of(points_to(2), asked);
-  other.experiment = "other";
-  asked = 0;
-  CHECK(run_kept(other, results).reused == 0);
-  CHECK(asked == 2);
 }
 
 TEST_CASE("threads change no value, and progress counts every point once") {
@@ -292,6 +305,7 @@ TEST_CASE("what is measured runs alone, in order, behind all others, in the firs
                        .points = points,
                        .evaluate = [&](const SweepPoint& point) -> PointResult {
                          const int others = under_way++;
+                         std::this_thread::sleep_for(std::chrono::milliseconds(2));
                          if (point.way == ResultWay::kMeasured) {
                            CHECK(others == 0);
                            CHECK(done >= 9);
@@ -309,7 +323,7 @@ TEST_CASE("what is measured runs alone, in order, behind all others, in the firs
   CHECK(second.rows[1].key.empty());
 }
 
-TEST_CASE("two points of one name are refused, a bug is nobody's result") {
+TEST_CASE("two points of one name are refused") {
   std::atomic<int> asked = 0;
   const std::string text = refusal_of(
       [&] {
@@ -317,9 +331,32 @@ TEST_CASE("two points of one name are refused, a bug is nobody's result") {
       },
       ErrorCode::kUsage);
   CHECK(text.find("'same'") != std::string::npos);
-  Sweep broken = sweep_of(points_to(1), asked);
-  broken.evaluate = [](const SweepPoint&) -> PointResult { fail(ErrorCode::kInternal, "bug"); };
-  refusal_of([&] { run_sweep(broken, kOrigin); }, ErrorCode::kInternal);
+}
+
+TEST_CASE("what ends with a bug or without a number is a row, and the sweep goes on") {
+  std::atomic<int> asked = 0;
+  Sweep broken = sweep_of(points_to(3), asked);
+  broken.evaluate = [](const SweepPoint& point) -> PointResult {
+    if (point.name == "p0") throw std::bad_alloc();
+    if (point.name == "p1") fail(ErrorCode::kInternal, "bug");
+    return {.values = {{"y", std::numeric_limits<double>::infinity()}}};
+  };
+  for (const SweepRow& row : run_sweep(broken, kOrigin).rows) {
+    REQUIRE(row.error);
+    CHECK(row.error->code == "internal");
+    CHECK(row.result.values.empty());
+    CHECK_FALSE(row.error->is_answer());
+  }
+}
+
+TEST_CASE("once a row cannot be kept no further point is begun") {
+  limit_threads(1);
+  std::atomic<int> asked = 0;
+  const auto full = [](const SweepRow&) { fail(ErrorCode::kBadInput, "full"); };
+  refusal_of([&] { run_sweep(sweep_of(points_to(20), asked), kOrigin, {.keep = full}); },
+             ErrorCode::kBadInput);
+  CHECK(asked == 1);
+  limit_threads(0);
 }
 
 // While one is alive no file of this process grows beyond `bytes`.
@@ -346,14 +383,16 @@ TEST_CASE("results that cannot be written end the sweep, and what is whole is ke
   ScratchFile file;
   const std::size_t line = to_line(row_with("plain")).size() + 1;
   {
-    ResultsFile results(file.path());
+    ResultsFile results(file.path(), "triple");
     const SmallFiles small(line + line / 2);
     results.append(row_with("plain"));
     const std::string text =
         refusal_of([&] { results.append(row_with("plain")); }, ErrorCode::kBadInput);
     CHECK(text.find("cannot be written") != std::string::npos);
+    refusal_of([&] { results.append(row_with("plain")); }, ErrorCode::kBadInput);
   }
-  CHECK(ResultsFile(file.path()).kept().size() == 1);
+  CHECK(file.text().size() == line);
+  CHECK(ResultsFile(file.path(), "triple").kept().size() == 1);
 }
 
 Experiment triple_experiment(std::atomic<int>& asked) {
