@@ -156,6 +156,10 @@ def close_sockets(job, rank):
 
 
 def kill_launcher(job, _rank):
+    """Nobody is left to remove MPI's shared memory: the job does."""
+    for pid in job.pids():
+        maps = pathlib.Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace")
+        job.left_behind |= set(re.findall(r"/dev/shm/vader_segment\S+", maps))
     job.mpirun.kill()
 
 
