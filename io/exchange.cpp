@@ -31,8 +31,8 @@ void append_samples(SafetensorsWriter& file, const TokenData& data, const Sample
                     std::int64_t shift) {
   for (std::int64_t sample = 0; sample < range.steps * range.global_batch; ++sample) {
     const std::int64_t start = data.sample_start(range.seed, sample, range.sequence) + shift;
-    const std::vector<std::int32_t> ids = data.read(start, range.sequence);
-    file.append(std::as_bytes(std::span(ids)));
+    file.append(std::as_bytes(data.ids().subspan(static_cast<std::size_t>(start),
+                                                 static_cast<std::size_t>(range.sequence))));
   }
 }
 

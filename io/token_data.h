@@ -2,10 +2,8 @@
 #pragma once
 
 #include "core/base/units.h"
-#include "io/text_files.h"
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,22 +12,13 @@ namespace sextant {
 
 class TokenData {
  public:
-  static constexpr Bytes kMostText{std::int64_t{256} << 20};
-
   explicit TokenData(std::vector<std::int32_t> ids, std::string name = "tokens");
-  // Bytes of a text, which is read where samples are (README, invariant 4).
-  TokenData(TextFiles text, std::string name);
 
-  // The text at `path`, looked through once. Throws what TextFiles throws.
-  static TokenData from_path(const std::string& path, Bytes limit = kMostText);
+  // Bytes of a text file, or of all text files below a folder (README, invariant 4). Throws
+  // Error(kBadInput) naming the path when it does not exist, holds no text or is over `limit`.
+  static TokenData from_path(const std::string& path, Bytes limit = Bytes{std::int64_t{256} << 20});
 
-  std::int64_t size() const;
-  // Ids `first`, `first` + 1, ... Throws Error(kBadInput) where a file is not as it was.
-  std::vector<std::int32_t> read(std::int64_t first, std::int64_t count) const;
-  // Of a text: equal for equal texts.
-  std::string hash() const;
-  // Of files, so far.
-  std::int64_t bytes_read() const { return text_ ? text_->bytes_read() : 0; }
+  std::span<const std::int32_t> ids() const { return ids_; }
   const std::string& name() const { return name_; }
 
   // First token of a sample; needs at least sequence + 1 tokens (Error(kBadInput) otherwise).
@@ -37,8 +26,7 @@ class TokenData {
                             std::int64_t sequence) const;
 
  private:
-  std::vector<std::int32_t> ids_;  // without a text
-  std::optional<TextFiles> text_;
+  std::vector<std::int32_t> ids_;
   std::string name_;
 };
 

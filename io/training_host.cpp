@@ -135,9 +135,9 @@ void TrainingHost::load_tokens(const HostAct& act, const TensorType& type) const
   for (std::int64_t row = 0; row < box.dims[0].extent; ++row) {
     const std::int64_t sample = first_sample + row;
     const std::int64_t start = data_->sample_start(seed_, sample, global[1]) + shift;
-    std::int64_t place = box.dims[1].offset;
-    for (const std::int32_t id : data_->read(start + place, box.dims[1].extent)) {
-      check_range(id, input, sample, place++);
+    for (std::int64_t place = box.dims[1].offset; place < box.dims[1].end(); ++place) {
+      const std::int32_t id = data_->ids()[static_cast<std::size_t>(start + place)];
+      check_range(id, input, sample, place);
       ids.push_back(id);
     }
   }

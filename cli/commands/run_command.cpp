@@ -15,7 +15,6 @@
 #include "cli/runs/run_recorder.h"
 #include "cli/runs/run_report.h"
 #include "cli/runs/run_start.h"
-#include "cli/runs/shared_text.h"
 #include "cli/signals.h"
 #include "cli/verb.h"
 #include "cli/verbs.h"
@@ -59,14 +58,14 @@ std::int64_t warm_up_steps(const RunArguments& arguments) {
 
 // The user's text; needed where the model reads tokens, useless where it does not. Nothing for
 // `random`: then tokens are drawn like every other input.
-std::optional<TextFiles> text_files(const PhysicalGraph& graph, const std::string& path) {
+std::optional<TokenData> token_data(const PhysicalGraph& graph, const std::string& path) {
   const bool reads_tokens = synthetic_inputs(graph, true) != synthetic_inputs(graph, false);
   require(!path.empty() || !reads_tokens, ErrorCode::kUsage,
           "--data is needed: a text file or a folder of text files, or `random` for uniform ids");
   require(path.empty() || reads_tokens, ErrorCode::kUsage,
           "--data {}: this model reads no tokens; leave it out", path);
   if (path.empty() || path == kRandomData) return std::nullopt;
-  return TextFiles(path, TokenData::kMostText);
+  return TokenData::from_path(path);
 }
 
 void say_synthetic_inputs(const PhysicalGraph& graph, bool has_data, Bytes room,
@@ -340,7 +339,6 @@ struct Trained {
   std::vector<IssueHash> issued;
   std::string recording;                                // with --record
   std::vector<std::vector<std::int64_t>> loaded_bytes;  // by step and rank
-  std::vector<std::int64_t> text_bytes;                 // by process
 };
 
 RecordingHeader recording_header(const RunSetup& setup) {
@@ -360,19 +358,18 @@ Trained run_steps(const RunSetup& setup, TrainingHost& host, RunDevices& devices
     return {run_all(setup.graph, devices.devices(), host, steps, {.first_step = setup.start.step()},
                     setup.checkpoints.boundaries()),
             {},
-            {},
             {}};
   LaunchRecording recording(devices, host);
-  Trained trained{run_all(setup.graph, recording.devices(), recording.host(), steps), {}, {}, {}};
+  Trained trained{run_all(setup.graph, recording.devices(), recording.host(), steps), {}, {}};
   trained.recording = recording.text(recording_header(setup), setup.processes);
   return trained;
 }
 
 // Nothing when the user interrupted. The devices are gone when it returns: their memory is the
 // profile's now.
-std::optional<Trained> train(const RunSetup& setup, const std::optional<TokenData>& data,
-                             TrainingHost& host, std::unique_ptr<RunDevices> devices,
-                             RunRecorder& recorder, Console& console) {
+std::optional<Trained> train(const RunSetup& setup, TrainingHost& host,
+                             std::unique_ptr<RunDevices> devices, RunRecorder& recorder,
+                             Console& console) {
   const std::int64_t steps = setup.steps();
   const std::int64_t per_step = launches_per_step(setup.graph, devices->devices());
   const auto keep = [&](RunEnd end) {
@@ -395,7 +392,6 @@ std::optional<Trained> train(const RunSetup& setup, const std::optional<TokenDat
     trained.issued = gather_hashes(setup.processes, std::move(trained.issued));
     trained.loaded_bytes =
         gather_loaded_bytes(setup.processes, host, setup.graph.ranks.size(), steps);
-    trained.text_bytes = gather_text_bytes(setup.processes, data);
   };
   const std::exception_ptr failure = watched(
       devices, work,
@@ -459,7 +455,9 @@ std::vector<CommonFact> common_facts(const PlannedJob& planned, const RunArgumen
 }
 
 std::string data_hash(const std::optional<TokenData>& data) {
-  return data ? data->hash() : kRandomData;
+  if (!data) return kRandomData;
+  const auto ids = std::as_bytes(data->ids());
+  return text_hash({reinterpret_cast<const char*>(ids.data()), ids.size()});
 }
 
 // The smallest room of all: the graphs of all processes are one.
@@ -530,7 +528,6 @@ void run_in(RunProcesses& processes, const RunArguments& arguments, const Common
   const std::optional<ArenaRoom> room = common_room(
       is_planned ? room_for_arenas(planned.job.cluster, arguments) : std::nullopt, processes);
   PhysicalGraph graph;
-  std::optional<TextFiles> text;
   std::optional<TokenData> data;
   std::string data_id;  // where checkpoints ask for it
   RunStart start;
@@ -541,14 +538,7 @@ void run_in(RunProcesses& processes, const RunArguments& arguments, const Common
     require_checkpoint_folder(arguments, start.step());
     graph = compiled(planned, room, processes, console);
     if (!arguments.record.empty()) require_recordable(graph, arguments.steps);
-    text = text_files(graph, arguments.data);
-  });
-  processes.require_common({{"kind of data", text ? "a text" : kRandomData}});
-  if (text) {
-    look_through(processes, *text);
-    data.emplace(std::move(*text), arguments.data);
-  }
-  processes.agree_after([&] {
+    data = token_data(graph, arguments.data);
     if (!arguments.checkpoint.empty() || start.is_resumed()) data_id = data_hash(data);
     start.require_same_training(planned, arguments, common.seed, data_id, console);
     start.require_states(graph);
@@ -586,12 +576,11 @@ void run_in(RunProcesses& processes, const RunArguments& arguments, const Common
   const LoadWatch watch;
   std::optional<SpeedWatch> speed;
   if (arguments.backend == "cpu" && processes.is_first()) speed.emplace();
-  const auto trained = train(setup, data, host, std::move(world), recorder, console);
+  const auto trained = train(setup, host, std::move(world), recorder, console);
   RunRecorder::Steps steps = recorder.steps();
   if (trained) steps.lines = with_loaded_bytes(steps.lines, trained->loaded_bytes);
   RunRecord record = make_record(setup, steps, trained ? RunEnd::kComplete : RunEnd::kInterrupted);
   if (trained) record.issued = trained->issued;
-  if (trained && data) record.text_read_bytes = trained->text_bytes;
   // The other processes of a run are no others.
   const std::optional<OthersLoad> load =
       arguments.backend == "cpu" && !processes.are_several() ? watch.load() : std::nullopt;

@@ -132,10 +132,6 @@ bool RunProcesses::is_beside_first() const {
   return !group_ || group_->machines()[group_->group().rank().index()] == group_->machines()[0];
 }
 
-std::string RunProcesses::machine_text() const {
-  return group_ ? std::to_string(group_->machines()[index()]) : "";
-}
-
 std::string RunProcesses::text() const {
   return group_ ? fmt::format(" in {} processes", group_->group().size()) : "";
 }

@@ -41,11 +41,7 @@ class RunProcesses {
   bool are_several() const { return group_ != nullptr; }
   // Of several.
   HostGroup& group() const { return group_->group(); }
-  // Number of this process.
-  std::size_t index() const { return group_ ? group_->group().rank().index() : 0; }
-  // Equal for processes of one machine.
-  std::string machine_text() const;
-  bool is_first() const { return index() == 0; }
+  bool is_first() const { return !group_ || group_->group().rank().index() == 0; }
   // On one machine with the first process, and so with its clock.
   bool is_beside_first() const;
   // " in 2 processes"; empty for one.

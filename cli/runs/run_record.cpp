@@ -89,7 +89,6 @@ std::string to_json_text(const RunRecord& record) {
       {"first_loss", record.first_loss},
       {"last_loss", record.last_loss},
       {"issued", issued},
-      {"text_read_bytes", record.text_read_bytes},
       {"operator_time_s", record.operator_time_s},
       {"kind_time_s", record.kind_time_s},
       {"others_share", optional_json(record.others_share)},
@@ -132,9 +131,6 @@ RunRecord run_record_from_json(std::string_view text, std::string_view file_name
     hash.edges = from_hex(rank.at("edges"));
     record.issued.push_back(hash);
   }
-  if (root.contains("text_read_bytes"))
-    for (const JsonCursor& bytes : root.at("text_read_bytes").elements())
-      record.text_read_bytes.push_back(bytes.integer());
   const auto read_times = [&](const char* key, std::map<std::string, double>& times) {
     for (const std::string& name : root.at(key).keys()) times[name] = root.at(key).at(name).real();
   };

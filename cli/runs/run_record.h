@@ -40,8 +40,6 @@ struct RunRecord {
   double step_time_quartiles_s[2] = {0, 0};
   double first_loss = 0, last_loss = 0;
   std::vector<IssueHash> issued;  // by rank, over all steps; empty: not all were done
-  // Of the text, by process; empty: none was read, or not to the end.
-  std::vector<std::int64_t> text_read_bytes;
   // Per step and rank, of profiled extra steps; by name, and by operator kind.
   std::map<std::string, double> operator_time_s, kind_time_s;
   // Of the machine's processor time, meanwhile; nothing where it is not known, as of a GPU.

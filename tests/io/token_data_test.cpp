@@ -289,7 +289,8 @@ TEST_CASE("a folder is read in path order without hidden, build and binary files
   folder.write("build-x/y", "built");
   folder.write("c.bin", std::string("\0\1", 2));
   const TokenData data = TokenData::from_path(folder.path.string());
-  CHECK(data.read(0, data.size()) == std::vector<std::int32_t>{'A', 'B'});
+  CHECK(std::vector<std::int32_t>(data.ids().begin(), data.ids().end()) ==
+        std::vector<std::int32_t>{'A', 'B'});
 }
 
 TEST_CASE("a path that does not exist and a folder without text are refused by name") {
