@@ -1,7 +1,8 @@
 // The launch loop of one rank, and all ranks of one process.
 #include "actor/runtime.h"
 
-#include "actor/host_side.h"
+#include "actor/host_caller.h"
+#include "actor/host_thread.h"
 #include "actor/hosts/rank_threads.h"
 #include "actor/protocol/dry_run.h"
 #include "actor/protocol/mix.h"

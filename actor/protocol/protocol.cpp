@@ -49,29 +49,43 @@ Protocol::Protocol(const ProgramTables& tables, SiteOwner owner)
   }
 }
 
-std::optional<Blocker> Protocol::missing(std::int32_t site) const {
-  const Site& entry = tables_->sites[index(site)];
+bool Protocol::is_credit_missing(std::int32_t w) const {
+  const WriteState& write = of(writes_, w);
+  const std::int32_t f = of(tables_->writes, w).frame;
+  const FrameState& frame = of(frames_, f);
+  const bool takes = write.acts_of_content == 0 && write.contents == frame.taken;
+  return takes && frame.taken - frame.released >= of(tables_->frames, f).num_registers;
+}
+
+bool Protocol::may_act(const Site& site) const {
+  for (std::int32_t i = 0; i < site.num_inputs; ++i) {
+    const ChannelState& channel = of(channels_, of(tables_->inputs, site.first_input + i));
+    if (channel.reqs <= channel.consumed) return false;
+  }
+  for (std::int32_t w = 0; w < site.num_writes; ++w)
+    if (is_credit_missing(site.first_write + w)) return false;
+  return true;
+}
+
+Blocker Protocol::missing(std::int32_t site) const {
+  const Site& entry = of(tables_->sites, site);
   for (std::int32_t i = entry.first_input; i < entry.first_input + entry.num_inputs; ++i) {
-    const std::int32_t c = tables_->inputs[index(i)];
-    const ChannelState& channel = channels_[index(c)];
+    const std::int32_t c = of(tables_->inputs, i);
+    const ChannelState& channel = of(channels_, c);
     if (channel.reqs > channel.consumed) continue;
     Blocker blocker;
     blocker.kind = Blocker::Kind::kContent;
     blocker.channel = c;
-    blocker.owing_site = tables_->channels[index(c)].producer;
-    blocker.owed_by_host = tables_->sites[index(blocker.owing_site)].is_host();
+    blocker.owing_site = of(tables_->channels, c).producer;
+    blocker.owed_by_host = of(tables_->sites, blocker.owing_site).is_host();
     return blocker;
   }
   for (std::int32_t w = entry.first_write; w < entry.first_write + entry.num_writes; ++w) {
-    const WriteState& write = writes_[index(w)];
-    const std::int32_t f = tables_->writes[index(w)].frame;
-    const FrameState& frame = frames_[index(f)];
-    const FrameQuota& quota = tables_->frames[index(f)];
-    const bool takes = write.acts_of_content == 0 && write.contents == frame.taken;
-    if (!takes || frame.taken - frame.released < quota.num_registers) continue;
-    return missing_credit(quota, frame);
+    if (!is_credit_missing(w)) continue;
+    const std::int32_t f = of(tables_->writes, w).frame;
+    return missing_credit(of(tables_->frames, f), of(frames_, f));
   }
-  return std::nullopt;
+  fail(ErrorCode::kInternal, "site {} waits for nothing", site);
 }
 
 // A device site that owes is named before a host actor: only host actors are worth waiting for.
@@ -80,10 +94,10 @@ Blocker Protocol::missing_credit(const FrameQuota& frame, const FrameState& stat
   blocker.kind = Blocker::Kind::kCredit;
   bool found = false;
   for (std::int32_t c = frame.first_channel; c < frame.first_channel + frame.num_channels; ++c) {
-    if (channels_[index(c)].acks > state.released) continue;
-    const Channel& channel = tables_->channels[index(c)];
+    if (of(channels_, c).acks > state.released) continue;
+    const Channel& channel = of(tables_->channels, c);
     const std::int32_t owing = channel.acks_itself() ? channel.producer : channel.consumer;
-    const bool host = tables_->sites[index(owing)].is_host();
+    const bool host = of(tables_->sites, owing).is_host();
     if (found && host) continue;
     found = true;
     blocker.channel = c;
@@ -93,64 +107,9 @@ Blocker Protocol::missing_credit(const FrameQuota& frame, const FrameState& stat
   return blocker;
 }
 
-void Protocol::take(std::int32_t site) {
-  const Site& entry = tables_->sites[index(site)];
-  for (std::int32_t i = entry.first_input; i < entry.first_input + entry.num_inputs; ++i) {
-    const std::int32_t c = tables_->inputs[index(i)];
-    const ChannelState& channel = channels_[index(c)];
-    // Later acts on the same content are on the same queue, behind the one that waited.
-    if (channel.acts_of_content > 0) continue;
-    wait_for(req_fences_[index(tables_->channels[index(c)].ring + channel.read_at)]);
-  }
-  for (std::int32_t w = entry.first_write; w < entry.first_write + entry.num_writes; ++w) {
-    const WriteState& write = writes_[index(w)];
-    const std::int32_t f = tables_->writes[index(w)].frame;
-    if (write.acts_of_content == 0 && write.contents == frames_[index(f)].taken) take_credit(f);
-  }
-}
-
-void Protocol::take_credit(std::int32_t f) {
-  const FrameQuota& quota = tables_->frames[index(f)];
-  FrameState& frame = frames_[index(f)];
-  for (std::int32_t c = quota.first_channel; c < quota.first_channel + quota.num_channels; ++c) {
-    wait_for(ack_fences_[index(tables_->channels[index(c)].ring + frame.take_at)]);
-  }
-  ++frame.taken;
-  advance(frame.take_at, quota.num_registers);
-  SEXTANT_INVARIANT(frame.taken - frame.released <= quota.num_registers,
-                    "invariant 1: frame {} of instance {}: content {} taken with {} released of {}",
-                    quota.frame, quota.instance.value, frame.taken - 1, frame.released,
-                    quota.num_registers);
-}
-
-void Protocol::post(std::int32_t site, Fence fence) {
-  const Site& entry = tables_->sites[index(site)];
-  for (std::int32_t i = entry.first_input; i < entry.first_input + entry.num_inputs; ++i) {
-    const std::int32_t c = tables_->inputs[index(i)];
-    const Channel& channel = tables_->channels[index(c)];
-    ChannelState& state = channels_[index(c)];
-    if (++state.acts_of_content < channel.consume_for) continue;
-    state.acts_of_content = 0;
-    ++state.consumed;
-    advance(state.read_at, registers_of(c));
-    send(Message::Kind::kAck, c, fence);
-  }
-  for (std::int32_t w = entry.first_write; w < entry.first_write + entry.num_writes; ++w) {
-    const SiteWrite& write = tables_->writes[index(w)];
-    WriteState& state = writes_[index(w)];
-    if (++state.acts_of_content < tables_->frames[index(write.frame)].acts_per_content) continue;
-    state.acts_of_content = 0;
-    ++state.contents;
-    for (std::int32_t c = write.first_channel; c < write.first_channel + write.num_channels; ++c) {
-      send(Message::Kind::kReq, c, fence);
-    }
-  }
-  ++sites_[index(site)].acts;
-}
-
 void Protocol::send(Message::Kind kind, std::int32_t c, Fence fence) {
-  const Channel& channel = tables_->channels[index(c)];
-  ChannelHash& hash = channels_[index(c)].hash;
+  const Channel& channel = of(tables_->channels, c);
+  ChannelHash& hash = of(channels_, c).hash;
   host_touched_ = host_touched_ || channel.from_host || channel.to_host;
   if (kind == Message::Kind::kReq) {
     mix(hash.req, key_of(fence));
@@ -173,7 +132,83 @@ void Protocol::send(Message::Kind kind, std::int32_t c, Fence fence) {
   }
 }
 
+void Protocol::take_input(std::int32_t c) {
+  const ChannelState& channel = of(channels_, c);
+  // Later acts on the same content are on the same queue, behind the one that waited.
+  if (channel.acts_of_content > 0) return;
+  wait_for(of(req_fences_, of(tables_->channels, c).ring + channel.read_at));
+}
+
+void Protocol::take_write(std::int32_t w) {
+  const WriteState& write = of(writes_, w);
+  const std::int32_t f = of(tables_->writes, w).frame;
+  FrameState& frame = of(frames_, f);
+  if (write.acts_of_content > 0 || write.contents != frame.taken) return;
+  const FrameQuota& quota = of(tables_->frames, f);
+  for (std::int32_t c = quota.first_channel; c < quota.first_channel + quota.num_channels; ++c) {
+    wait_for(of(ack_fences_, of(tables_->channels, c).ring + frame.take_at));
+  }
+  ++frame.taken;
+  advance(frame.take_at, quota.num_registers);
+  SEXTANT_INVARIANT(frame.taken - frame.released <= quota.num_registers,
+                    "invariant 1: frame {} of instance {}: content {} taken with {} released of {}",
+                    quota.frame, quota.instance.value, frame.taken - 1, frame.released,
+                    quota.num_registers);
+}
+
+void Protocol::post_input(std::int32_t c, Fence fence) {
+  ChannelState& state = of(channels_, c);
+  if (++state.acts_of_content < of(tables_->channels, c).consume_for) return;
+  state.acts_of_content = 0;
+  ++state.consumed;
+  advance(state.read_at, registers_of(c));
+  send(Message::Kind::kAck, c, fence);
+}
+
+void Protocol::post_write(std::int32_t w, Fence fence) {
+  const SiteWrite& write = of(tables_->writes, w);
+  WriteState& state = of(writes_, w);
+  if (++state.acts_of_content < of(tables_->frames, write.frame).acts_per_content) return;
+  state.acts_of_content = 0;
+  ++state.contents;
+  for (std::int32_t c = write.first_channel; c < write.first_channel + write.num_channels; ++c) {
+    send(Message::Kind::kReq, c, fence);
+  }
+}
+
+void Protocol::take(std::int32_t site) {
+  const Site& entry = of(tables_->sites, site);
+  for (std::int32_t i = 0; i < entry.num_inputs; ++i)
+    take_input(of(tables_->inputs, entry.first_input + i));
+  for (std::int32_t w = 0; w < entry.num_writes; ++w) take_write(entry.first_write + w);
+}
+
+void Protocol::post(std::int32_t site, Fence fence) {
+  const Site& entry = of(tables_->sites, site);
+  for (std::int32_t i = 0; i < entry.num_inputs; ++i)
+    post_input(of(tables_->inputs, entry.first_input + i), fence);
+  for (std::int32_t w = 0; w < entry.num_writes; ++w) post_write(entry.first_write + w, fence);
+  ++of(sites_, site).acts;
+}
+
+// As take() and then post(), in one pass: a site that acts alone reads no frame that it writes.
+void Protocol::take_and_post(std::int32_t site, Fence fence) {
+  const Site& entry = of(tables_->sites, site);
+  for (std::int32_t i = 0; i < entry.num_inputs; ++i) {
+    const std::int32_t c = of(tables_->inputs, entry.first_input + i);
+    take_input(c);
+    post_input(c, fence);
+  }
+  for (std::int32_t w = 0; w < entry.num_writes; ++w) {
+    take_write(entry.first_write + w);
+    post_write(entry.first_write + w, fence);
+  }
+  ++of(sites_, site).acts;
+}
+
 void Protocol::receive(const Message& message) {
+  SEXTANT_INVARIANT(message.channel >= 0 && index(message.channel) < channels_.size(),
+                    "a message for channel {} of {}", message.channel, channels_.size());
   if (message.kind == Message::Kind::kReq) {
     apply_req(message.channel, message.fence);
   } else {
@@ -182,26 +217,26 @@ void Protocol::receive(const Message& message) {
 }
 
 void Protocol::apply_req(std::int32_t c, Fence fence) {
-  const Channel& channel = tables_->channels[index(c)];
-  ChannelState& state = channels_[index(c)];
+  const Channel& channel = of(tables_->channels, c);
+  ChannelState& state = of(channels_, c);
   SEXTANT_INVARIANT(
       state.reqs - (channel.acks_itself() ? state.acks : state.consumed) < registers_of(c),
       "invariant 1: channel {}: Req {} with {} consumed of {} registers", c, state.reqs,
       state.consumed, registers_of(c));
-  req_fences_[index(channel.ring + state.req_at)] = fence;
+  of(req_fences_, channel.ring + state.req_at) = fence;
   advance(state.req_at, registers_of(c));
   ++state.reqs;
 }
 
 void Protocol::apply_ack(std::int32_t c, Fence fence) {
-  const Channel& channel = tables_->channels[index(c)];
-  const FrameQuota& quota = tables_->frames[index(channel.frame)];
-  FrameState& frame = frames_[index(channel.frame)];
-  ChannelState& state = channels_[index(c)];
+  const Channel& channel = of(tables_->channels, c);
+  const FrameQuota& quota = of(tables_->frames, channel.frame);
+  FrameState& frame = of(frames_, channel.frame);
+  ChannelState& state = of(channels_, c);
   SEXTANT_INVARIANT(state.acks < frame.taken, "invariant 4: channel {}: Ack {} of {} contents", c,
                     state.acks, frame.taken);
-  ack_fences_[index(channel.ring + state.ack_at)] = fence;
-  std::int32_t& references = references_[index(quota.ring + state.ack_at)];
+  of(ack_fences_, channel.ring + state.ack_at) = fence;
+  std::int32_t& references = of(references_, quota.ring + state.ack_at);
   SEXTANT_INVARIANT(references > 0, "invariant 1: channel {}: Ack {} of a free content", c,
                     state.acks);
   if (--references == 0) {
@@ -217,7 +252,7 @@ void Protocol::apply_ack(std::int32_t c, Fence fence) {
 
 void Protocol::wait_for_guards(const RunEntry& run, std::int64_t step) {
   for (std::int32_t g = run.first_guard; g < run.first_guard + run.num_guards; ++g) {
-    const GuardWait& guard = tables_->guards[index(g)];
+    const GuardWait& guard = of(tables_->guards, g);
     if (guard.lag > step) continue;
     const std::int64_t per_step = tables_->runs_per_step[static_cast<std::size_t>(guard.queue)];
     wait_for({guard.queue, (step - guard.lag) * per_step + guard.position});
@@ -238,25 +273,28 @@ void Protocol::settle_waits(const RunEntry& run) {
 }
 
 std::optional<Blocker> Protocol::issue(std::int32_t run, std::int64_t step) {
-  const std::int32_t members = tables_->runs[index(run)].group_size;
+  const std::int32_t members = of(tables_->runs, run).group_size;
   SEXTANT_INVARIANT(members >= 1, "run {} is inside a launch group", run);
   if (member_ == 0 && site_of_member_ == 0) {
     waits_.clear();
     waits_end_.clear();
   }
   for (; member_ < members; ++member_) {
-    const RunEntry& entry = tables_->runs[index(run + member_)];
+    const RunEntry& entry = of(tables_->runs, run + member_);
     for (; site_of_member_ < entry.num_sites; ++site_of_member_) {
       const std::int32_t site = entry.first_site + site_of_member_;
-      if (std::optional<Blocker> blocker = missing(site)) {
-        blocker->run = run + member_;
-        blocker->site = site;
+      if (!may_act(of(tables_->sites, site))) [[unlikely]] {
+        Blocker blocker = missing(site);
+        blocker.run = run + member_;
+        blocker.site = site;
         return blocker;
       }
-      take(site);
       // A run of several sites may feed itself. Members of a group may not: all of them take before
       // any posts, so that the group is enabled as one.
-      if (members == 1) post(site, fence_of(run, step));
+      if (members == 1)
+        take_and_post(site, fence_of(run, step));
+      else
+        take(site);
     }
     site_of_member_ = 0;
     wait_for_guards(entry, step);
@@ -264,7 +302,7 @@ std::optional<Blocker> Protocol::issue(std::int32_t run, std::int64_t step) {
   }
   member_ = 0;
   for (std::int32_t m = 0; members > 1 && m < members; ++m) {
-    post(tables_->runs[index(run + m)].first_site, fence_of(run + m, step));
+    post(of(tables_->runs, run + m).first_site, fence_of(run + m, step));
   }
   return std::nullopt;
 }
@@ -274,7 +312,9 @@ std::span<const Fence> Protocol::waits(std::int32_t member) const {
   return std::span(waits_).subspan(index(begin), index(waits_end_[index(member)] - begin));
 }
 
-bool Protocol::host_act_enabled(std::int32_t site) const { return !missing(site).has_value(); }
+bool Protocol::host_act_enabled(std::int32_t site) const {
+  return may_act(of(tables_->sites, site));
+}
 
 void Protocol::begin_host_act(std::int32_t site, std::vector<Fence>& waits) {
   take(site);

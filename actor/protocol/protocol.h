@@ -56,7 +56,9 @@ class Protocol {
   // that its queue has waited for before.
   std::span<const Fence> waits(std::int32_t member = 0) const;
   Fence fence_of(std::int32_t run, std::int64_t step) const {
-    return {tables_->runs[static_cast<std::size_t>(run)].queue, tables_->sequence_of(run, step)};
+    const RunEntry& entry = of(tables_->runs, run);
+    return {entry.queue,
+            step * tables_->runs_per_step[static_cast<std::size_t>(entry.queue)] + entry.position};
   }
 
   // Host actors. `enabled` says whether the next act may take place; `begin` takes its inputs and
@@ -107,15 +109,33 @@ class Protocol {
   };
 
   static std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
+  // Numbers in tables are those of tables: their bounds hold since these were built. Looking at
+  // them in every act, and walking what it reads and writes three times, took 40 % more.
+  template <typename T>
+  static T& of(std::vector<T>& all, std::int32_t i) {
+    return all.data()[i];
+  }
+  template <typename T>
+  static const T& of(const std::vector<T>& all, std::int32_t i) {
+    return all.data()[i];
+  }
   bool keeps(bool host_site) const {
     return owner_ == SiteOwner::kAll || host_site == (owner_ == SiteOwner::kHostThread);
   }
-  std::optional<Blocker> missing(std::int32_t site) const;
+  // In line where they are called: 6 % of an act.
+  [[gnu::always_inline]] inline bool is_credit_missing(std::int32_t write) const;
+  [[gnu::always_inline]] inline bool may_act(const Site& site) const;
+  [[gnu::always_inline]] inline void take_input(std::int32_t channel);
+  [[gnu::always_inline]] inline void take_write(std::int32_t write);
+  [[gnu::always_inline]] inline void post_input(std::int32_t channel, Fence fence);
+  [[gnu::always_inline]] inline void post_write(std::int32_t write, Fence fence);
+  [[gnu::always_inline]] inline void take_and_post(std::int32_t site, Fence fence);
+  // Of a site that may not act.
+  Blocker missing(std::int32_t site) const;
   Blocker missing_credit(const FrameQuota& frame, const FrameState& state) const;
   void take(std::int32_t site);
-  void take_credit(std::int32_t frame);
   void post(std::int32_t site, Fence fence);
-  void send(Message::Kind kind, std::int32_t channel, Fence fence);
+  [[gnu::always_inline]] inline void send(Message::Kind kind, std::int32_t channel, Fence fence);
   void apply_req(std::int32_t channel, Fence fence);
   void apply_ack(std::int32_t channel, Fence fence);
   void wait_for(Fence fence) {
@@ -138,7 +158,7 @@ class Protocol {
     if (++position == num_registers) position = 0;
   }
   std::int32_t registers_of(std::int32_t channel) const {
-    return tables_->frames[index(tables_->channels[index(channel)].frame)].num_registers;
+    return of(tables_->frames, of(tables_->channels, channel).frame).num_registers;
   }
 
   const ProgramTables* tables_;

@@ -621,10 +621,9 @@ void run_in(RunProcesses& processes, const RunArguments& arguments, const Common
     console.document("run", document);
   };
   // After a signal the others may be gone.
-  if (record.end == RunEnd::kInterrupted)
-    end();
-  else
-    processes.agree_after(end);
+  if (record.end == RunEnd::kInterrupted) return end();
+  processes.agree_after(end);
+  processes.note_done();
 }
 
 void run_run(const RunArguments& arguments, const CommonOptions& common, Console& console) {

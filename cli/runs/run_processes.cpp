@@ -262,7 +262,12 @@ void RunProcesses::leave() {
     const std::lock_guard lock(mutex_);
     is_over_ = true;
   }
-  if (was_interrupted()) end_stopped();
+  if (!is_done_ && was_interrupted()) {
+    if (has_failed()) end_failed();
+    end_stopped();
+  }
+  // What a launcher tells those that are left when one has ended changes nothing any more.
+  ignore_signals();
   if (!group_->leave(kGoodbyePatience)) end_process(0);
 }
 

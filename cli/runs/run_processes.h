@@ -81,6 +81,9 @@ class RunProcesses {
   [[noreturn]] void end_failed();
   // Ends the process after an error; the first that lives says it.
   [[noreturn]] void end(const Error& error);
+  // All have agreed that all is done: from here on no end of another, and no signal, changes how
+  // this one ends.
+  void note_done() { is_done_ = true; }
   // Ends the process after the work; returns where it may end in the ordinary way.
   void leave();
 
@@ -95,6 +98,7 @@ class RunProcesses {
   Error named(const Error& error) const;
 
   bool json_ = false;
+  bool is_done_ = false;
   bool is_agreed_ = false;  // the error that is thrown is everyone's
   std::shared_ptr<ProcessGroup> group_;
   std::optional<RankBlocks> blocks_;

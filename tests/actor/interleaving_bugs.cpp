@@ -115,6 +115,10 @@ constexpr NamedBug kBugs[] = {
      nullptr},
     {PlantedBug::kEarlyStop, "a host thread ends with Stop, whatever it owes", nullptr},
     {PlantedBug::kNoDrain, "a rank ends when it has issued all, not when all is done", nullptr},
+    {PlantedBug::kHostCalledBusy, "post calls a host thread busy that has done all", nullptr},
+    {PlantedBug::kHostToldWithoutLock, "post tells the host thread without the lock", nullptr},
+    {PlantedBug::kHostNotDrained, "drain does not wait until what was posted is taken", nullptr},
+    {PlantedBug::kReadsNotHeld, "reads are not held back until their launches are made", nullptr},
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Bugs that a runtime may have, each planted by name: in the tables that the protocol runs on, or
-// in what the scheduler does with messages, fences, queues and meetings.
+// in what the scheduler does with messages, fences, queues and meetings, or in the host thread.
 #pragma once
 
 #include "actor/protocol/program_tables.h"
@@ -40,6 +40,11 @@ enum class PlantedBug : std::uint8_t {
   // Of Stop.
   kEarlyStop,
   kNoDrain,
+  // Of the host thread (host_thread_run.h).
+  kHostCalledBusy,
+  kHostToldWithoutLock,
+  kHostNotDrained,
+  kReadsNotHeld,
 };
 
 struct NamedBug {

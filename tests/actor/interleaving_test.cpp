@@ -3,6 +3,7 @@
 #include "tests/actor/interleaving.h"
 
 #include "core/base/error.h"
+#include "tests/actor/host_thread_run.h"
 #include "tests/support/forked_outcome.h"
 #include "tests/support/long_run.h"
 #include "tests/support/one_thread.h"
@@ -13,6 +14,7 @@
 
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,12 +57,17 @@ std::vector<ExploredGraph> explored(PlantedBug bug) {
   return all;
 }
 
+std::optional<std::string> wrong_of(const ExploredGraph& graph, std::uint64_t seed) {
+  return is_of_host_thread(graph.bug()) ? run_host_thread(graph, seed).wrong
+                                        : run_interleaving(graph, seed).wrong;
+}
+
 // Whether one of the first interleavings goes wrong.
 bool is_found(const std::vector<ExploredGraph>& all) {
   constexpr std::uint64_t kSeeds = 40;
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed)
     for (const ExploredGraph& graph : all)
-      if (run_interleaving(graph, seed).wrong) return true;
+      if (wrong_of(graph, seed)) return true;
   return false;
 }
 
@@ -90,6 +97,39 @@ TEST_CASE("no interleaving reads a wrong content, waits for ever or leaves anyth
   if (one != nullptr) return;
   CHECK(early > static_cast<std::int64_t>(interleavings));
   CHECK(repeated > static_cast<std::int64_t>(interleavings));
+}
+
+TEST_CASE("a host thread and its launch thread come to their end in every order of their turns" *
+          doctest::skip(kSkipsOneThread)) {
+  const std::vector<ExploredGraph> all = explored(PlantedBug::kNone);
+  const char* const one = std::getenv("SEXTANT_HOST_THREAD");
+  const std::uint64_t runs = is_long_run() ? 20'000 : 600;
+  std::int64_t turns = 0;
+  for (std::uint64_t i = 0; i < runs; ++i) {
+    const ExploredGraph& graph = all[i % all.size()];
+    const std::string name = fmt::format("{}:{}", graph.name(), i / all.size());
+    if (one != nullptr && name != one) continue;
+    const HostThreadResult result = run_host_thread(graph, i / all.size());
+    turns += result.turns;
+    INFO("SEXTANT_HOST_THREAD=" << name << ": " << result.wrong.value_or(""));
+    REQUIRE_FALSE(result.wrong.has_value());
+  }
+  MESSAGE(runs << " runs of " << all.size() << " graphs, " << turns << " turns");
+}
+
+// The race that was there: between what is posted and what is said of it the host thread acts,
+// says that it has done all, and is called busy again. Nobody tells anybody anything after that.
+TEST_CASE("a host thread that is called busy by post leaves drain waiting for ever" *
+          doctest::skip(kSkipsOneThread)) {
+  const std::vector<ExploredGraph> all = explored(PlantedBug::kHostCalledBusy);
+  std::map<std::string, int> found;
+  for (const ExploredGraph& graph : all)
+    for (std::uint64_t seed = 0; seed < 12; ++seed)
+      if (const auto wrong = run_host_thread(graph, seed).wrong) ++found[*wrong];
+  CHECK(found.size() == 1);
+  CHECK(found["the threads of the rank wait for ever"] > 10);
+  // To the turn, what a seed says.
+  CHECK(run_host_thread(all[0], 5).turns == run_host_thread(all[0], 5).turns);
 }
 
 TEST_CASE("an interleaving is what its seed says" * doctest::skip(kSkipsOneThread)) {

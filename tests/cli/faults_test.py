@@ -1,7 +1,7 @@
 """What breaks a run over processes ends it everywhere: soon, with exit code 6, a first line that says which process is
 meant and what was waited for, nobody left and nothing half-written.
 
-usage: faults_test.py --sextant PROGRAM [--long] [--only PART], where MPI is there; --long
+usage: faults_test.py --sextant PROGRAM [--leave-check PROGRAM] [--long] [--only PART], where MPI is there; --long
 or SEXTANT_LONG=1: each fault at five moments. --only: those with it in their names
 """
 
@@ -22,7 +22,7 @@ from mpi_job import Job
 
 TIMEOUT_S = 2
 # Most of the time all wait for a timeout.
-SIDE_BY_SIDE = 3
+SIDE_BY_SIDE = 4
 MODEL = "gpt:layers=4,hidden=16,heads=2,vocab=32,seq=8"
 RUN = ["run", MODEL, "-c", "cpu:ranks=4,memory=1GiB", "--strategy",
        "dp=2 pp=2 micro_batch=2", "--global-batch", "8", "--data", "random", "--steps", "1000000", "--out", "results",
@@ -156,6 +156,10 @@ def close_sockets(job, rank):
 
 
 def kill_launcher(job, _rank):
+    """Nobody is left to remove MPI's shared memory: the job does."""
+    for pid in job.pids():
+        maps = pathlib.Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace")
+        job.left_behind |= set(re.findall(r"/dev/shm/vader_segment\S+", maps))
     job.mpirun.kill()
 
 
@@ -220,9 +224,10 @@ FAULTS = [
     Fault("killed while it prepares", 2, PREPARES, KILL, 1, GONE_EARLY, soon_s=3, after_s=0),
     Fault("the first killed while it prepares", 2, PREPARES, KILL, 0, GONE_EARLY, soon_s=3, after_s=0),
     Fault("crashed while it prepares", 3, PREPARES, SEGV, 2, GONE_EARLY, soon_s=3, after_s=0),
-    # 143: the launcher's signal to the others came while they left.
-    Fault("killed at the end", 2, ENDS, KILL, 1, codes=(0, 6, 143), arguments=SHORT, after_s=0),
-    Fault("the first killed at the end", 2, ENDS, KILL, 0, codes=(0, 6, 143), arguments=SHORT, after_s=0),
+    # Before all have agreed that all is done: 6; behind it: 0, whatever the launcher says to those that are left.
+    Fault("killed at the end", 2, ENDS, KILL, 1, codes=(0, 6), arguments=SHORT, after_s=0),
+    Fault("the first killed at the end", 2, ENDS, KILL, 0, codes=(0, 6), arguments=SHORT, after_s=0),
+    Fault("stopped at the end", 2, ENDS, STOP, 1, codes=(0, 6), arguments=SHORT, after_s=0),
     # Silent.
     Fault("stopped in training", 2, TRAINS, STOP, 1, SILENT + WAITED[1:]),
     Fault("the first stopped in training", 2, TRAINS, STOP, 0, SILENT),
@@ -381,6 +386,16 @@ def check_once(program, fault, shift_s):
             print(f"{fault.name}: skipped, nothing can be mounted here")
 
 
+def check_stopped_behind_goodbye(program):
+    """MPI's end waits for all; who has said goodbye and is stopped then holds nobody, and the launcher ends him."""
+    with Job(2, [program]) as job:
+        seconds = job.wait(20)
+        said = job.out(0).strip()
+        expect(job.exit_code(0) == 0 and re.fullmatch(r"left alone after [23]\.\d s", said) is not None, f"{job.exit_codes()}: {said} {job.said()}")
+        expect(seconds < TIMEOUT_S + 5, f"stopped behind its goodbye: {seconds:.1f} s")
+        print(f"stopped behind its goodbye: {seconds:.1f} s, {job.exit_codes()}\n    {said}", flush=True)
+
+
 def main():
     program = pathlib.Path(sys.argv[sys.argv.index("--sextant") + 1]).resolve()
     is_long = "--long" in sys.argv or bool(os.environ.get("SEXTANT_LONG"))
@@ -388,10 +403,13 @@ def main():
     shifts = (0.0, 0.07, 0.19, 0.43, 0.77) if is_long else (0.0,)
     faults = [fault for fault in FAULTS if only in fault.name]
     with concurrent.futures.ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        for done in [pool.submit(check, program, fault, shift_s) for fault in faults for shift_s in shifts]:
+        leaving = []
+        if "--leave-check" in sys.argv and only in "stopped behind its goodbye":
+            leaving.append(pool.submit(check_stopped_behind_goodbye, sys.argv[sys.argv.index("--leave-check") + 1]))
+        for done in leaving + [pool.submit(check, program, fault, shift_s) for fault in faults for shift_s in shifts]:
             done.result()
     print(f"{len(faults)} faults at {len(shifts)} moments, {len(failures)} expectations failed")
-    return 1 if failures or not faults else 0
+    return 1 if failures or not (faults or leaving) else 0
 
 
 if __name__ == "__main__":

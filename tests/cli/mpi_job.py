@@ -32,6 +32,7 @@ class Job:
         """`others`: by process, commands of those that have another one. `options`: of mpirun; `launcher`: what stands before it."""
         self.processes = processes
         self.cwd = pathlib.Path(cwd)
+        self.left_behind = set()  # files that are removed at the end
         self.holder = tempfile.TemporaryDirectory()
         self.folder = pathlib.Path(self.holder.name)
         for name, words in {"arguments": command,
@@ -52,6 +53,8 @@ class Job:
                 self.signal(rank, signal.SIGKILL)
             self.mpirun.kill()
             self.mpirun.wait()
+        for path in self.left_behind:
+            pathlib.Path(path).unlink(missing_ok=True)
         self.holder.cleanup()
 
     def text(self, name, rank):

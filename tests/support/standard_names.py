@@ -15,7 +15,7 @@ HEADERS = {
     "chrono": "chrono",
     "cmath": "abs ceil exp floor isfinite isinf isnan llround log log2 pow sqrt",
     "compare": "strong_ordering weak_ordering partial_ordering",
-    "concepts": "integral floating_point same_as convertible_to invocable",
+    "concepts": "integral floating_point same_as convertible_to invocable constructible_from default_initializable",
     "condition_variable": "condition_variable",
     "cstddef": "byte size_t ptrdiff_t nullptr_t",
     "cstdint": "int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t uintptr_t intptr_t",
