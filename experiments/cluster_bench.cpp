@@ -3,6 +3,7 @@
 
 #include "core/base/check.h"
 #include "core/graphs/operator.h"
+#include "simulator/costs/models.h"
 
 #include <fmt/core.h>
 
@@ -73,9 +74,11 @@ Cluster measure_cluster(CudaBench& bench, const Cluster& base,
   device.memory = card.memory;
   options.say("copies, launches");
   const Bytes size(std::int64_t{1} << 30);
-  device.memory_bandwidth =
-      measured(2 * static_cast<double>(size.value) / bench.copy(size).median_s);
-  device.memory_efficiency = measured(1);
+  // Rates of the base are shares of its bandwidth, so that stays where a card can have it.
+  const double copied = 2 * static_cast<double>(size.value) / bench.copy(size).median_s;
+  const double share = copied / device.memory_bandwidth.value;
+  if (share > 1) device.memory_bandwidth = measured(copied);
+  device.memory_efficiency = measured(std::min(share, 1.0));
   device.launch_overhead = measured(bench.launch_s());
   device.kernel_overhead = measured(bench.kernel_overhead_s());
   for (const PeakRate& peak : device.peaks)
@@ -98,6 +101,7 @@ Cluster measure_cluster(CudaBench& bench, const Cluster& base,
                                     .provenance = Provenance::kMeasured,
                                     .source = source,
                                     .kernels = measurement.take()};
+  device.measured->expected_error = leave_one_out_error(cluster);
   return cluster;
 }
 

@@ -12,6 +12,13 @@
 #include <utility>
 
 namespace sextant {
+namespace {
+
+// What a device does together with others takes its share of their bytes. Where the launch is
+// shorter than this it is the start that was measured, and no share says how long that is.
+constexpr double kLeastTogether = 100e-6;
+
+}  // namespace
 
 std::string measured_name(const std::string& name) {
   constexpr std::string_view kSuffix = "-measured";
@@ -39,7 +46,7 @@ void KernelMeasurement::add(const std::string& kind, const std::vector<TensorTyp
   try {
     const OperatorCall call(kind, inputs, attributes);
     if (const auto timing = timer_.time(std::span(&call.context(), 1)))
-      add_row(call.work(), seconds_of(*timing));
+      add_row(call.work(), seconds_of(*timing) + overhead_s_);
     else
       say_("no kernel for " + kind);
   } catch (const Error& error) {
@@ -60,12 +67,14 @@ void KernelMeasurement::add_step(const BenchedStep& step) {
       members_s += launch.timing ? seconds_of(*launch.timing) : std::nan("");
       if (!launch.ends) continue;
       const double whole_s = std::exchange(members_s, 0);
-      if (std::isfinite(whole_s)) add_row(*launch.ends, whole_s);
+      if (std::isfinite(whole_s)) add_row(*launch.ends, whole_s + overhead_s_);
       continue;
     }
     if (!launch.timing) continue;
+    const double seconds = seconds_of(*launch.timing);
+    if (timer_.go_together(launch.kind) && seconds < kLeastTogether) continue;
     if (launch.calls == 1) {
-      add_row(launch.work, seconds_of(*launch.timing));
+      add_row(launch.work, seconds + overhead_s_);
       continue;
     }
     // What one launch does for many calls is shared among them by their bytes; cost models see
@@ -75,7 +84,7 @@ void KernelMeasurement::add_step(const BenchedStep& step) {
     };
     for (const Work& work : launch.works)
       if (bytes(launch.work) > 0 && bytes(work) > 0)
-        add_row(work, seconds_of(*launch.timing) * bytes(work) / bytes(launch.work));
+        add_row(work, (seconds + overhead_s_) * bytes(work) / bytes(launch.work));
   }
 }
 
@@ -83,7 +92,7 @@ void KernelMeasurement::add_row(const Work& work, double seconds) {
   measured_.push_back({.kernel = work.kernel,
                        .flops = work.flops,
                        .bytes = work.read + work.written,
-                       .seconds = seconds + overhead_s_});
+                       .seconds = seconds});
 }
 
 std::vector<MeasuredKernel> KernelMeasurement::take() const {

@@ -117,11 +117,12 @@ std::string path_of(const ClusterBenchArguments& arguments, const CommonOptions&
 void write(const Cluster& cluster, const std::string& path, Console& console) {
   write_file_whole(path, to_json_text(cluster));
   const DeviceKind& device = cluster.device;
-  console.say(fmt::format("{}: copies {}, products at {:.0f} % of the peak, launch {}, kernel {}",
-                          device.name, bandwidth_to_text(device.memory_bandwidth.value),
-                          100 * device.matmul_efficiency.value,
-                          to_text(duration_from_seconds(device.launch_overhead.value)),
-                          to_text(duration_from_seconds(device.kernel_overhead.value))));
+  console.say(fmt::format(
+      "{}: copies {}, products at {:.0f} % of the peak, launch {}, kernel {}", device.name,
+      bandwidth_to_text(device.memory_bandwidth.value * device.memory_efficiency.value),
+      100 * device.matmul_efficiency.value,
+      to_text(duration_from_seconds(device.launch_overhead.value)),
+      to_text(duration_from_seconds(device.kernel_overhead.value))));
   console.say(fmt::format("{} in {}; next: sextant simulate MODEL -c {}",
                           counted(device.measured->kernels.size(), "kernel"), path, path));
 }
@@ -189,6 +190,19 @@ void bench_cpu(const ClusterBenchArguments& arguments, const CommonOptions& comm
 }
 
 #ifdef SEXTANT_HAS_CUDA
+
+// The same for a GPU: heads of 64 and 128, layer and RMS norms, shared key/value heads, experts,
+// convolutions; sizes between those of models that one meets.
+const std::vector<std::string> kUsualGpuSteps = {
+    "gpt:layers=1,hidden=1536,heads=24,vocab=32768,seq=1024:4x1024",
+    "gpt:layers=1,hidden=2304,heads=36,vocab=65536,seq=1024:12x1024",
+    "llama:layers=1,hidden=1536,heads=24,kv_heads=8,ffn=6144,vocab=65536,seq=2048:4x2048",
+    "llama:layers=1,hidden=3584,heads=28,kv_heads=4,ffn=9728,vocab=98304,seq=4096:3x4096",
+    "llama:layers=1,hidden=2560,heads=40,vocab=32768,seq=8192:2x8192",
+    "llama:layers=1,hidden=2560,heads=20,kv_heads=4,ffn=6144,vocab=32768,seq=2048,experts=8,top_k="
+    "2,"
+    "capacity_factor=1.25:4x2048",
+    "resnet18:128x1"};
 
 std::vector<int> benched_gpus(const ClusterBenchArguments& arguments) {
   std::vector<int> gpus = parse_gpus(arguments.gpus);
@@ -297,7 +311,9 @@ Cluster bench_kernels(const ClusterBenchArguments& arguments, const CudaOptions&
   bench_options.dtype = dtype;
   bench_options.date = date_of(arguments);
   bench_options.say = [&console](const std::string& line) { console.say(line); };
-  return measure_cluster(bench, base, steps_of(arguments.steps, base, dtype), bench_options);
+  std::vector<std::string> texts = kUsualGpuSteps;
+  texts.insert(texts.end(), arguments.steps.begin(), arguments.steps.end());
+  return measure_cluster(bench, base, steps_of(texts, base, dtype), bench_options);
 }
 
 void bench_cuda(const ClusterBenchArguments& arguments, const CommonOptions& common,

@@ -74,9 +74,26 @@ class Listing {
                              text_of(device.library_memory.*field.member, field.kind)));
     if (device.measured)
       say(level,
-          fmt::format("{} in {} ({}: {})", counted(device.measured->kernels.size(), "kernel"),
+          fmt::format("{} in {} ({}: {}){}", counted(device.measured->kernels.size(), "kernel"),
                       to_string(device.measured->dtype), to_string(device.measured->provenance),
-                      device.measured->source));
+                      device.measured->source, expected_error_text(*device.measured)));
+    for (const KernelRate& rate : device.rates) say_rate(level, rate);
+  }
+
+  void say_rate(int level, const KernelRate& rate) {
+    for (const auto& field : kRateFields) {
+      const Sourced& number = rate.*field.member;
+      if (number.value == 0) continue;
+      say(level, fmt::format("{}{}, {}: {}", rate.kernel,
+                             rate.dtype ? fmt::format(" in {}", to_string(*rate.dtype)) : "",
+                             words_of(field.key), text_of(number, field.kind)));
+    }
+  }
+
+  static std::string expected_error_text(const MeasuredKernels& measured) {
+    if (measured.expected_error == 0) return "";
+    return fmt::format(", others within {:.0f} % of their time in the median",
+                       100 * measured.expected_error);
   }
 
   void say_link(const std::string& where, const NetworkLink& link) {

@@ -19,6 +19,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,12 +28,29 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// What the launches of one name have to do in a step, as cost models see it: a mean over ranks.
+struct LaunchedWork {
+  std::string kernel;  // of the first operator of each
+  double launches = 0, operators = 0, flops = 0, bytes = 0;
+};
+
 // Predicted seconds of one step, mean over ranks.
 struct Predicted {
   // Of every run, and of every part of a run that a device may have timed by itself.
   std::map<std::string, double> operators;
   std::map<std::string, double> kinds;
+  std::map<std::string, LaunchedWork> works;
 };
+
+void add_work(LaunchedWork& launched, std::span<const Actor> actors, double share) {
+  launched.kernel = actors.front().work.kernel;
+  launched.launches += share;
+  launched.operators += share * static_cast<double>(actors.size());
+  for (const Actor& actor : actors) {
+    launched.flops += share * actor.work.flops;
+    launched.bytes += share * static_cast<double>((actor.work.read + actor.work.written).value);
+  }
+}
 
 void add_actors(const PhysicalGraph& graph, const CostModel& cost, Rank rank, RunId id,
                 double share, Predicted& predicted) {
@@ -46,8 +64,13 @@ void add_actors(const PhysicalGraph& graph, const CostModel& cost, Rank rank, Ru
       const double one = to_seconds(cost.duration(actor.work)) * share;
       seconds += one;
       if (last == first) predicted.kinds[actor.kind] += one;
-      if (last - first + 1 < run.num_actors)
-        predicted.operators[run_name(graph, rank, id, first, last - first + 1)] += seconds;
+      const std::string name = run_name(graph, rank, id, first, last - first + 1);
+      add_work(
+          predicted.works[name],
+          std::span(block.actors)
+              .subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first + 1)),
+          share);
+      if (last - first + 1 < run.num_actors) predicted.operators[name] += seconds;
     }
   }
 }
@@ -140,11 +163,22 @@ class Comparison {
   const bool is_planned_device_;
 };
 
-Json rows_json(const std::vector<OperatorRow>& rows) {
+// With the work of launches that are known by name.
+Json rows_json(const std::vector<OperatorRow>& rows,
+               const std::map<std::string, LaunchedWork>& works = {}) {
   Json json = Json::array();
-  for (const OperatorRow& row : rows)
+  for (const OperatorRow& row : rows) {
     json.push_back(
         {{"name", row.name}, {"predicted_s", row.predicted_s}, {"measured_s", row.measured_s}});
+    const auto found = works.find(row.name);
+    if (found == works.end()) continue;
+    const LaunchedWork& work = found->second;
+    json.back()["kernel"] = work.kernel;
+    json.back()["launches"] = work.launches;
+    json.back()["operators"] = work.operators;
+    json.back()["flops"] = work.flops;
+    json.back()["bytes"] = work.bytes;
+  }
   return json;
 }
 
@@ -261,7 +295,7 @@ void run_compare(const CompareArguments& arguments, const CommonOptions&, Consol
        {"is_planned_device", is_planned},
        {"step_error", comparison.error_json(relative_error(predicted_s, record.step_time_s))},
        {"slowdown", slower ? Json(*slower) : Json()},
-       {"per_operator", rows_json(rows)},
+       {"per_operator", rows_json(rows, predicted.works)},
        {"per_kind", rows_json(kinds)},
        {"median_operator_error", comparison.error_json(median_error(rows))},
        {"end", to_string(record.end)},

@@ -43,6 +43,8 @@ struct MeasuredKernels {
   Provenance provenance = Provenance::kMeasured;
   std::string source;  // "cluster bench on NVIDIA H200, driver 580.65.06, 2026-01-31"
   std::vector<MeasuredKernel> kernels;
+  // Relative, of kernels that are not in the table (simulator/costs/models.h). Zero: not known.
+  double expected_error = 0;
 };
 
 // Device memory in use that no plan of ours allocates, in bytes.
@@ -50,6 +52,20 @@ struct LibraryMemory {
   Sourced context;       // CUDA context and loaded modules
   Sourced communicator;  // NCCL, per group that the device communicates in
   Sourced workspace;     // cuBLAS and cuDNN
+};
+
+// What one family of kernels (core/graphs/kernel_names.h) reaches where that is not what large
+// products, copies and the start of a kernel say. Zero: as those.
+struct KernelRate {
+  std::string kernel;               // "attention"
+  std::optional<DType> dtype = {};  // of the computation; nothing: of every one
+  Sourced flops_efficiency = {};    // of the peak, 0..1
+  Sourced bytes_efficiency = {};    // of the bandwidth, 0..1
+  Sourced overhead = {};            // s on the device per kernel
+  // What a row costs beyond its extent: of attention keys that a query does not see (blocks above
+  // the diagonal, their begin and end), of norms elements.
+  Sourced lost_extent = {};
+  Sourced pair_time = {};  // of attention: s of a pair of a query and a key beside its products
 };
 
 struct DeviceKind {
@@ -62,7 +78,8 @@ struct DeviceKind {
   Sourced launch_overhead;    // s on the host per launch
   Sourced kernel_overhead;    // s on the device per kernel
   // A matmul's output tiles (edge x edge elements) run in waves over this many units, and filling
-  // and draining a tile costs as much as one edge of its inner extent. Zero: neither is modelled.
+  // and draining a tile costs as much as half an edge of its inner extent. Zero: neither is
+  // modelled.
   Sourced matmul_tile;
   Sourced matmul_units;
   // Rate of a compute kernel while a communication runs on the same device, and of a communication
@@ -75,6 +92,7 @@ struct DeviceKind {
   LibraryMemory library_memory = {};
   // Fused kinds (core/graphs/fused_kinds.h) that the device has one kernel for, sorted.
   std::vector<std::string> fused = {};
+  std::vector<KernelRate> rates = {};
   // Where they are, they are believed before peaks and efficiencies.
   std::optional<MeasuredKernels> measured = {};
   std::string memory_source = {};  // where `memory` comes from; empty: nobody said

@@ -100,6 +100,11 @@ Work elementwise_work(Types inputs, Types outputs, Flops flops_per_element, std:
   return streaming_work(inputs, outputs, flops_per_element * elements, std::move(kernel));
 }
 
+std::string row_kernel(const TensorType& x, bool is_sum) {
+  const std::int64_t extent = x.shape.rank() == 0 ? 1 : last_extent(x.shape);
+  return fmt::format("normalization{}:{}", is_sum ? "_sum" : "", extent);
+}
+
 Work copy_work(Types inputs, Types outputs, const Attributes&) {
   return streaming_work(inputs, outputs, 0, "copy");
 }

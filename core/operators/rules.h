@@ -81,9 +81,16 @@ template <int kFlopsPerElement>
 Work reduction_pass(Types inputs, Types outputs, const Attributes&) {
   return elementwise_work(inputs, outputs, kFlopsPerElement, "reduction");
 }
+// Of statistics that lie beside the pass.
 template <int kFlopsPerElement>
 Work normalization_pass(Types inputs, Types outputs, const Attributes&) {
   return elementwise_work(inputs, outputs, kFlopsPerElement, "normalization");
+}
+// Of rows along the last dim. Gradients of weights add up over rows, in two kernels.
+std::string row_kernel(const TensorType& x, bool is_sum);
+template <int kFlopsPerElement, bool kIsSum = false>
+Work row_normalization_pass(Types inputs, Types outputs, const Attributes&) {
+  return elementwise_work(inputs, outputs, kFlopsPerElement, row_kernel(inputs[0], kIsSum));
 }
 
 // `tensor`, cast unless it has this element type: gradients of 16-bit parameters are f32 (README,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/costs/cost_model.h"
+#include "core/graphs/kernel_names.h"
 #include "core/graphs/physical_graph.h"
 #include "experiments/accuracy/software.h"
 #include "simulator/steps/timeline.h"
@@ -20,21 +21,21 @@ class PeerCosts final : public CostModel {
  public:
   // `attention_share`: rate of fused attention, as a share of that of large products. `slowdown`:
   // how much longer kernels take together because the host launches them too late
-  // (`host_slowdown`).
+  // (`host_slowdown`). `product_share`: rate of their products, as a share of ours.
   PeerCosts(const CostModel& base, const Software& software, double attention_share,
-            Duration launch_cost, double slowdown = 1)
+            Duration launch_cost, double slowdown = 1, double product_share = 1)
       : base_(base),
         software_(software),
         attention_share_(attention_share),
         launch_cost_(launch_cost),
-        slowdown_(slowdown) {}
+        slowdown_(slowdown),
+        product_share_(product_share) {}
 
   Duration duration(const Work& work) const override {
-    return slowed(is_attention(work) ? base_.duration(as_attention(work)) : base_.duration(work));
+    return slowed(base_.duration(as_theirs(work)));
   }
   Duration duration_on(Rank rank, const Work& work) const override {
-    return slowed(is_attention(work) ? base_.duration_on(rank, as_attention(work))
-                                     : base_.duration_on(rank, work));
+    return slowed(base_.duration_on(rank, as_theirs(work)));
   }
   std::int32_t colour_of(Rank rank) const override { return base_.colour_of(rank); }
   Duration launch_cost() const override { return launch_cost_; }
@@ -53,9 +54,17 @@ class PeerCosts final : public CostModel {
   }
 
  private:
-  static bool is_attention(const Work& work) { return work.kernel == "attention"; }
-  Work as_attention(Work work) const {
-    work.flops /= attention_share_;
+  static bool is_attention(const Work& work) {
+    return kernel_family(work.kernel).starts_with("attention");
+  }
+  // Under a name that the device has no rate for: their kernels are not ours.
+  Work as_theirs(Work work) const {
+    if (is_attention(work)) {
+      work.flops /= attention_share_;
+      work.kernel = "fused attention";
+    } else if (product_share_ != 1 && matmul_extents(work.kernel)) {
+      work.flops /= product_share_;
+    }
     return work;
   }
 
@@ -68,6 +77,7 @@ class PeerCosts final : public CostModel {
   double attention_share_;
   Duration launch_cost_;
   double slowdown_;
+  double product_share_;
 };
 
 // Communications of the optimizer phase: sums of gradients, gathers of updated parameters.

@@ -185,7 +185,8 @@ Prediction predict(const Observation& observation) {
   const double attention_share = attention_rate(software.attention, kind.name,
                                                 observation.model.head_size, observation.sequence) /
                                  kind.matmul_efficiency.value;
-  const PeerCosts cost(*device, software, attention_share, device->launch_cost());
+  const double products = product_share(kind.name);
+  const PeerCosts cost(*device, software, attention_share, device->launch_cost(), 1, products);
   const auto network = make_network_model(observation.cluster);
   const LogicalGraph training = training_graph_of(observation, strategy);
   ExpandOptions options;
@@ -194,10 +195,10 @@ Prediction predict(const Observation& observation) {
       compile(training, strategy, observation.global_batch, cost, *network, options);
   const bool waits = software.waits_for_transfers && strategy.pp > 1;
   const PeerCosts launched =
-      waits
-          ? PeerCosts(*device, software, attention_share, device->launch_cost(),
-                      host_slowdown(graph, cost, software.launch_s))
-          : PeerCosts(*device, software, attention_share, launch_cost_of(software, graph, *device));
+      waits ? PeerCosts(*device, software, attention_share, device->launch_cost(),
+                        host_slowdown(graph, cost, software.launch_s), products)
+            : PeerCosts(*device, software, attention_share,
+                        launch_cost_of(software, graph, *device), 1, products);
   const Simulation simulation = simulate_as(software, graph, launched, *network);
   const double added = added_seconds(observation, graph, simulation.parts.optimizer.mean_s);
   return {.step_s = to_seconds(simulation.step_time) + added,

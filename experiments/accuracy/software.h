@@ -54,6 +54,10 @@ struct Software {
   // Buckets of gradients that replicas reduce, per parameter.
   double bucket_bytes_per_parameter = 0;
 };
+
+// Rate of a program's products on a device, as a share of ours.
+double product_share(const std::string& device);
+
 // Of fused attention, forward and backward together, as a share of the device's peak.
 double attention_rate(Software::Attention attention, const std::string& device,
                       std::int64_t head_size, std::int64_t sequence);

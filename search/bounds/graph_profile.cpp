@@ -1,6 +1,7 @@
 // What a training graph says that bounds need: work, parameters, what backward keeps.
 #include "compiler/training/recompute.h"
 #include "core/base/at.h"
+#include "core/graphs/kernel_names.h"
 #include "core/graphs/operator.h"
 #include "core/graphs/tensor_types.h"
 #include "core/graphs/views.h"
@@ -299,8 +300,9 @@ void GraphProfile::collect_work(const LogicalGraph& training) {
     entry.again_full = repeats_[static_cast<std::size_t>(Again::kAll)][op];
     entry.work = def.work(types_of(training, logical.inputs), types_of(training, logical.outputs),
                           logical.attributes);
-    // Without its extents a matmul has the efficiency of a large one, which none exceeds.
-    entry.work.kernel = entry.work.kernel.substr(0, entry.work.kernel.find(':'));
+    // Without its extents a matmul has the efficiency of a large one, which none exceeds; so has
+    // attention.
+    entry.work.kernel = kernel_of_any_extents(entry.work.kernel);
     if (entry.work.flops > 0 || (entry.work.read + entry.work.written).value > 0)
       add_work(logical.layer, std::move(entry));
   }

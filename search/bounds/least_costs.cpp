@@ -14,12 +14,6 @@ namespace {
 
 constexpr std::size_t kLastBit = 63;  // kinds beyond it share the last bit
 
-std::string_view family_of(std::string_view kernel) { return kernel.substr(0, kernel.find(':')); }
-
-void keep_least(double& least, double value) {
-  if (value > 0 && (least == 0 || value < least)) least = value;
-}
-
 }  // namespace
 
 LeastCosts::LeastCosts(const Cluster& cluster, DType compute_dtype, const CostModel& real)
@@ -38,12 +32,12 @@ LeastCosts::Device LeastCosts::device_of(const Cluster& cluster, const DeviceKin
   device.roofline = make_roofline(alike, dtype);
   if (!kind.measured || kind.measured->dtype != dtype) return device;
   for (const MeasuredKernel& kernel : kind.measured->kernels) {
-    const bool has_extents = matmul_extents(kernel.kernel).has_value();
-    Rates& rates =
-        has_extents ? device.products[std::string(family_of(kernel.kernel))] : device.others;
-    if (kernel.flops > 0) keep_least(rates.per_flop, kernel.seconds / kernel.flops);
-    if (kernel.bytes.value > 0)
-      keep_least(rates.per_byte, kernel.seconds / static_cast<double>(kernel.bytes.value));
+    const Duration modelled = device.roofline->duration(
+        {.flops = kernel.flops, .read = kernel.bytes, .written = {}, .kernel = kernel.kernel});
+    if (modelled <= Duration()) continue;
+    double& least = device.least_ratio.try_emplace(std::string(kernel_family(kernel.kernel)), 1.0)
+                        .first->second;
+    least = std::min(least, kernel.seconds / to_seconds(modelled));
   }
   return device;
 }
@@ -63,19 +57,11 @@ DeviceKinds LeastCosts::kinds_of(std::int64_t first_rank, std::int64_t ranks) co
 
 Duration LeastCosts::duration_on(const Device& device, const Work& work) {
   const Duration modelled = device.roofline->duration(work);
-  const auto product = device.products.find(family_of(work.kernel));
-  const double bytes = static_cast<double>(work.read.value + work.written.value);
-  double seconds = 0;
-  if (product != device.products.end())
-    seconds = product->second.per_flop * work.flops;
-  else
-    seconds = device.others.per_byte * bytes;
-  const bool was_measured =
-      product != device.products.end() ? product->second.per_flop > 0 : device.others.per_byte > 0;
-  if (!was_measured) return modelled;
+  const auto least = device.least_ratio.find(kernel_family(work.kernel));
+  if (least == device.least_ratio.end()) return modelled;
   // Rounded down: a time is rounded once, to the nearest picosecond.
-  const auto measured = Duration(static_cast<std::int64_t>(seconds * 1e12 * (1 - 1e-9)));
-  return std::min(modelled, measured);
+  return Duration(
+      static_cast<std::int64_t>(static_cast<double>(modelled.value) * least->second * (1 - 1e-9)));
 }
 
 Duration LeastCosts::duration(DeviceKinds kinds, const Work& work) const {

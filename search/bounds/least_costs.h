@@ -25,19 +25,16 @@ class LeastCosts {
   DeviceKinds kinds_of(std::int64_t first_rank, std::int64_t ranks) const;
   // No act with at least this work takes less on any of these devices. The kernel is without
   // extents ("matmul", not "matmul:64x64x64"): the roofline then has the efficiency of a large one,
-  // and a measured table is as fast as the fastest kernel in it, wherever its neighbours are.
+  // and a measured table is as far below it as the fastest kernel of the family in it, wherever its
+  // neighbours are.
   Duration duration(DeviceKinds kinds, const Work& work) const;
   bool fuses(std::string_view kind) const { return real_.fuses(kind); }
 
  private:
-  // Seconds per FLOP and per byte of the fastest measured kernel; 0: none was measured.
-  struct Rates {
-    double per_flop = 0, per_byte = 0;
-  };
   struct Device {
     std::unique_ptr<CostModel> roofline;
-    std::map<std::string, Rates, std::less<>> products;  // by family, of kernels with extents
-    Rates others;
+    // Of measured kernels to the roofline, by family: the least, at most 1.
+    std::map<std::string, double, std::less<>> least_ratio;
   };
 
   static Device device_of(const Cluster& cluster, const DeviceKind& kind, DType dtype);

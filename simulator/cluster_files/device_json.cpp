@@ -70,6 +70,20 @@ std::vector<std::string> read_fused(const JsonCursor& cursor) {
   return kinds;
 }
 
+std::vector<KernelRate> read_rates(const JsonCursor& cursor) {
+  std::vector<std::string_view> known = {"kernel", "dtype"};
+  for (const auto& field : kRateFields) known.push_back(field.key);
+  std::vector<KernelRate> rates;
+  for (const JsonCursor& element : cursor.elements()) {
+    element.allow_only(known);
+    KernelRate& rate = rates.emplace_back();
+    rate.kernel = read_name(element.at("kernel"));
+    if (const auto dtype = element.find("dtype")) rate.dtype = read_dtype(*dtype);
+    read_fields(element, rate, kRateFields);
+  }
+  return rates;
+}
+
 MeasuredKernel read_measured_kernel(const JsonCursor& cursor) {
   cursor.allow_only({"kernel", "flops", "bytes", "seconds"});
   return {.kernel = read_name(cursor.at("kernel")),
@@ -79,13 +93,14 @@ MeasuredKernel read_measured_kernel(const JsonCursor& cursor) {
 }
 
 MeasuredKernels read_measured(const JsonCursor& cursor) {
-  cursor.allow_only({"dtype", "provenance", "source", "kernels"});
+  cursor.allow_only({"dtype", "provenance", "source", "kernels", "expected_error"});
   MeasuredKernels measured;
   measured.dtype = read_dtype(cursor.at("dtype"));
   measured.provenance = read_provenance(cursor.at("provenance"));
   measured.source = cursor.at("source").text();
   for (const JsonCursor& element : cursor.at("kernels").elements())
     measured.kernels.push_back(read_measured_kernel(element));
+  if (const auto error = cursor.find("expected_error")) measured.expected_error = error->real();
   return measured;
 }
 
@@ -104,11 +119,22 @@ Json to_json(const LibraryMemory& memory) {
   return json;
 }
 
+// What is zero and says nothing is left out.
+Json to_json(const KernelRate& rate) {
+  Json json = {{"kernel", rate.kernel}};
+  if (rate.dtype) json["dtype"] = to_string(*rate.dtype);
+  for (const auto& field : kRateFields)
+    if (const Sourced& number = rate.*field.member; number.value != 0 || !number.source.empty())
+      json[field.key] = sextant::to_json(number);
+  return json;
+}
+
 Json to_json(const MeasuredKernels& measured) {
   Json json = {{"dtype", to_string(measured.dtype)},
                {"provenance", to_string(measured.provenance)},
-               {"source", measured.source},
-               {"kernels", Json::array()}};
+               {"source", measured.source}};
+  if (measured.expected_error != 0) json["expected_error"] = measured.expected_error;
+  json["kernels"] = Json::array();
   for (const MeasuredKernel& kernel : measured.kernels)
     json["kernels"].push_back({{"kernel", kernel.kernel},
                                {"flops", kernel.flops},
@@ -120,8 +146,8 @@ Json to_json(const MeasuredKernels& measured) {
 }  // namespace
 
 DeviceKind read_device(const JsonCursor& cursor) {
-  std::vector<std::string_view> known = {"name",  "memory",   "memory_source", "peaks",
-                                         "fused", "measured", "library_memory"};
+  std::vector<std::string_view> known = {"name",  "memory",   "memory_source",  "peaks",
+                                         "fused", "measured", "library_memory", "rates"};
   for (const auto& field : kDeviceFields) known.push_back(field.key);
   cursor.allow_only(known);
   DeviceKind device;
@@ -133,6 +159,7 @@ DeviceKind read_device(const JsonCursor& cursor) {
   if (const auto memory = cursor.find("library_memory"))
     device.library_memory = read_library_memory(*memory);
   if (const auto fused = cursor.find("fused")) device.fused = read_fused(*fused);
+  if (const auto rates = cursor.find("rates")) device.rates = read_rates(*rates);
   if (const auto measured = cursor.find("measured")) device.measured = read_measured(*measured);
   return device;
 }
@@ -147,6 +174,7 @@ Json to_json(const DeviceKind& device) {
   for (const auto& field : kDeviceFields) json[field.key] = to_json(device.*field.member);
   json["library_memory"] = to_json(device.library_memory);
   if (!device.fused.empty()) json["fused"] = device.fused;
+  for (const KernelRate& rate : device.rates) json["rates"].push_back(to_json(rate));
   if (device.measured) json["measured"] = to_json(*device.measured);
   return json;
 }

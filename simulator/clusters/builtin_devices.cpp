@@ -2,6 +2,7 @@
 #include "simulator/clusters/builtin_devices.h"
 
 #include "core/graphs/fused_kinds.h"
+#include "core/graphs/kernel_names.h"
 #include "simulator/clusters/published.h"
 
 #include <fmt/core.h>
@@ -9,7 +10,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 
 namespace sextant {
 
@@ -32,6 +35,9 @@ DeviceKind with_assumed_overheads(std::string name, std::int64_t memory) {
   return device;
 }
 
+// Multiprocessors by GHz of the highest clock.
+constexpr double kH200Clocks = 132 * 1.98;
+
 // What a process of ours holds on a GPU beside its arena.
 void set_library_memory(DeviceKind& device, std::int64_t workspace) {
   constexpr auto kUnit = static_cast<double>(kMebibyte);
@@ -43,13 +49,92 @@ void set_library_memory(DeviceKind& device, std::int64_t workspace) {
       assumed(static_cast<double>(workspace) * kUnit, "workspace that cuBLAS recommends");
 }
 
+// What `device` can do in place of an H200, which our kernels were measured on.
+using Scale = std::function<Sourced(double on_h200, double factor)>;
+
+Scale measured_on_h200() {
+  return [](double value, double) {
+    return Sourced{value, Provenance::kMeasured,
+                   "launches within steps of seven decoders on one H200, driver 580.159"};
+  };
+}
+
+Scale scaled_from_h200() {
+  return [](double value, double factor) {
+    return assumed(value * factor, "as on H200, by units and clock; no measurement here");
+  };
+}
+
+// Attention. A pair of a query and a key costs an exponential, of which every multiprocessor of
+// these generations makes 16 a clock (CUDA C++ Programming Guide, arithmetic
+// instructions): 3.33e-13 s on an H200 are 0.7 of that at its highest clock, which its power limit
+// does not let it keep. `exponentials`: those of an H200 over those of the device. f32 and f64 have
+// no tensor cores here.
+void add_attention_rates(DeviceKind& device, const Scale& scale, double exponentials) {
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    device.rates.push_back({.kernel = "attention",
+                            .dtype = dtype,
+                            .flops_efficiency = scale(0.95, 1),
+                            .overhead = scale(5 * kMicro, 1),
+                            .lost_extent = scale(512, 1),
+                            .pair_time = scale(3.33e-13, exponentials)});
+    device.rates.push_back({.kernel = "attention_grad",
+                            .dtype = dtype,
+                            .flops_efficiency = scale(0.73, 1),
+                            .overhead = scale(10 * kMicro, 1),
+                            .lost_extent = scale(960, 1),
+                            .pair_time = scale(8.0e-13, exponentials)});
+  }
+  for (const DType dtype : {DType::kF32, DType::kF64}) {
+    device.rates.push_back(
+        {.kernel = "attention", .dtype = dtype, .flops_efficiency = scale(0.076, 1)});
+    device.rates.push_back(
+        {.kernel = "attention_grad", .dtype = dtype, .flops_efficiency = scale(0.072, 1)});
+  }
+}
+
+// Memory-bound kernels one by one, and the start of products. Batch norms and places of experts are
+// those of ResNet-50 and of a Mixtral of two layers. Casts and updates of all tensors of a layer
+// are one launch. `has_bytes`: else the device's own efficiency of memory stands for all.
+void add_kernel_rates(DeviceKind& device, const Scale& scale, bool has_bytes = true) {
+  const auto rate = [&](std::string kernel, double bytes, double microseconds, double lost = 0) {
+    KernelRate made{.kernel = std::move(kernel)};
+    if (has_bytes && bytes > 0) made.bytes_efficiency = scale(bytes, 1);
+    if (microseconds > 0) made.overhead = scale(microseconds * kMicro, 1);
+    if (lost > 0) made.lost_extent = scale(lost, 1);
+    device.rates.push_back(std::move(made));
+  };
+  rate("cast", 0.86, 0.2);
+  rate("channel_grad", 0.60, 30);
+  rate("channel_sum", 0.64, 13);
+  rate("combination", 0.137, 3);
+  rate("conv", 0, 4);
+  device.rates.back().flops_efficiency = scale(0.65, 1);
+  device.rates.push_back({.kernel = "conv",
+                          .dtype = DType::kF32,
+                          .flops_efficiency = scale(0.55, 1),
+                          .overhead = scale(4 * kMicro, 1)});
+  rate("copy", 0.86, 3);
+  rate("embedding", 0.72, 4);
+  rate("matmul", 0, 4);
+  rate("normalization", 0.95, 4.5, 190);
+  rate("normalization_sum", 0.95, 12, 190);
+  rate("optimizer", 0.855, 0.2);
+  rate("pooling", 0.25, 4);
+  rate("reduction", 0.88, 4);
+  rate("routing", 0.025, 3);
+  device.rates.push_back(
+      {.kernel = std::string(kLooseProducts), .flops_efficiency = scale(0.10, 1)});
+}
+
 // Hopper's rates, which memory does not change: H100 and H200 are the same GH100. Products that go
 // on for a second reach the power limit: 15 of them, of 1,024 to 50,304 wide, took 0.63 to 0.71 of
 // the peak, tiles and waves taken out, at 683 W and 1,455 MHz; bursts of 20 reach 0.80 and more at
 // 1,980 MHz, but steps are no bursts.
 void set_hopper_rates(DeviceKind& device, const std::string& sheet) {
-  device.matmul_efficiency = {0.69, Provenance::kCalibrated,
-                              "bf16 products for a second each, PyTorch 2.11 on one H200"};
+  device.matmul_efficiency = {0.75, Provenance::kCalibrated,
+                              "155 products within steps of seven decoders on one H200, at its "
+                              "power limit"};
   device.memory_efficiency = {0.80, Provenance::kCalibrated,
                               "median of our memory-bound kernels on one H200 (kernel_bench); "
                               "copies of 64 MiB and more reach 0.89"};
@@ -85,6 +170,8 @@ DeviceKind h100_sxm() {
   device.memory_bandwidth = published(3350 * kGiga, sheet);
   device.matmul_units = published(132, "streaming multiprocessors of H100 SXM5");
   set_library_memory(device, 32);
+  add_kernel_rates(device, scaled_from_h200());
+  add_attention_rates(device, scaled_from_h200(), 1);
   return device;
 }
 
@@ -95,6 +182,8 @@ DeviceKind h200_sxm() {
   device.memory_bandwidth = published(4800 * kGiga, sheet);
   device.matmul_units = published(132, "streaming multiprocessors of H200 SXM");
   set_library_memory(device, 32);
+  add_kernel_rates(device, measured_on_h200());
+  add_attention_rates(device, measured_on_h200(), 1);
   return device;
 }
 
@@ -109,6 +198,8 @@ DeviceKind gb200() {
   device.memory_bandwidth = published(8000 * kGiga, sheet + " (576 TB/s)");
   device.matmul_units = assumed(148, "streaming multiprocessors that CUDA reports for B200");
   set_library_memory(device, 32);
+  add_kernel_rates(device, scaled_from_h200());
+  add_attention_rates(device, scaled_from_h200(), kH200Clocks / (148 * 1.965));
   return device;
 }
 
@@ -127,6 +218,8 @@ DeviceKind a100_sxm_80gb() {
   device.matmul_efficiency = calibrated(0.70, "products within steps: " + rows);
   device.memory_efficiency = calibrated(0.80, "element-wise kernels: " + rows);
   set_library_memory(device, 8);
+  add_kernel_rates(device, scaled_from_h200(), false);
+  add_attention_rates(device, scaled_from_h200(), kH200Clocks / (108 * 1.41));
   return device;
 }
 
@@ -148,6 +241,8 @@ DeviceKind v100_sxm2(std::int64_t gigabytes) {
   device.memory_bandwidth = published(900 * kGiga, sheet);
   device.matmul_units = published(80, "streaming multiprocessors of V100");
   set_library_memory(device, 8);
+  add_kernel_rates(device, scaled_from_h200(), false);
+  add_attention_rates(device, scaled_from_h200(), kH200Clocks / (80 * 1.53));
   return device;
 }
 

@@ -44,6 +44,16 @@ inline constexpr Field<DeviceKind> kDeviceFields[] = {
     {"yardstick", &DeviceKind::yardstick, Range::kNotNegative, QuantityKind::kSeconds, false},
 };
 
+inline constexpr Field<KernelRate> kRateFields[] = {
+    {"flops_efficiency", &KernelRate::flops_efficiency, Range::kShareOrNone, QuantityKind::kShare,
+     false},
+    {"bytes_efficiency", &KernelRate::bytes_efficiency, Range::kShareOrNone, QuantityKind::kShare,
+     false},
+    {"overhead", &KernelRate::overhead, Range::kNotNegative, QuantityKind::kSeconds, false},
+    {"lost_extent", &KernelRate::lost_extent, Range::kNotNegative, QuantityKind::kCount, false},
+    {"pair_time", &KernelRate::pair_time, Range::kNotNegative, QuantityKind::kSeconds, false},
+};
+
 inline constexpr Field<LibraryMemory> kLibraryFields[] = {
     {"context", &LibraryMemory::context, Range::kNotNegative, QuantityKind::kBytes, false},
     {"communicator", &LibraryMemory::communicator, Range::kNotNegative, QuantityKind::kBytes,

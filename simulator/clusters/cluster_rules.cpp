@@ -2,6 +2,7 @@
 #include "simulator/clusters/cluster_rules.h"
 
 #include "core/base/error.h"
+#include "core/base/nearest.h"
 #include "core/graphs/fused_kinds.h"
 #include "core/graphs/kernel_names.h"
 #include "simulator/clusters/cluster_fields.h"
@@ -11,6 +12,9 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
+#include <set>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -97,6 +101,21 @@ void check_measured(Rules& rules, const std::string& path, const MeasuredKernels
   rules.check(!measured.kernels.empty(), path + ".kernels", "is empty");
 }
 
+void check_rates(Rules& rules, const std::string& path, const std::vector<KernelRate>& rates) {
+  std::set<std::pair<std::string, std::optional<DType>>> seen;
+  for (std::size_t i = 0; i < rates.size(); ++i) {
+    const std::string place = fmt::format("{}[{}]", path, i);
+    const std::vector<std::string>& known = rated_kernels();
+    const std::string& kernel = rates[i].kernel;
+    rules.check(std::find(known.begin(), known.end(), kernel) != known.end(), place + ".kernel",
+                fmt::format("is '{}', which is no family of kernels{}; known: {}", kernel,
+                            did_you_mean(kernel, known), comma_list(known)));
+    rules.check(seen.insert({kernel, rates[i].dtype}).second, place,
+                fmt::format("is the second rate of '{}'", kernel));
+    rules.check_numbers(place, rates[i], kRateFields);
+  }
+}
+
 void check_device(Rules& rules, const std::string& path, const DeviceKind& device) {
   rules.check_number(path + ".memory", static_cast<double>(device.memory.value), Range::kPositive,
                      QuantityKind::kBytes);
@@ -110,6 +129,7 @@ void check_device(Rules& rules, const std::string& path, const DeviceKind& devic
   for (const std::string& kind : device.fused)
     rules.check(find_fused_kind(kind) != nullptr, path + ".fused",
                 fmt::format("names '{}', which is no fused kind", kind));
+  check_rates(rules, path + ".rates", device.rates);
   if (device.measured) check_measured(rules, path + ".measured", *device.measured);
 }
 

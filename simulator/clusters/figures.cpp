@@ -31,6 +31,11 @@ void visit_device(DeviceKind& device, const Visit& visit) {
     visit("peak." + std::string(to_string(peak.dtype)), peak.flops_per_second);
   visit_fields(device, kDeviceFields, visit);
   visit_fields(device.library_memory, kLibraryFields, visit);
+  for (KernelRate& rate : device.rates)
+    visit_fields(rate, kRateFields, [&](std::string_view key, Sourced& number) {
+      const std::string type = rate.dtype ? "." + std::string(to_string(*rate.dtype)) : "";
+      visit(fmt::format("{}{}.{}", rate.kernel, type, key), number);
+    });
 }
 
 void visit_link(NetworkLink& link, const Visit& visit) {

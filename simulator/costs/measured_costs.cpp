@@ -1,5 +1,6 @@
-// Durations from measured kernels: exact where the work was measured, from neighbours where it lies
-// near, the roofline's elsewhere.
+// Durations from measured kernels: exact where the work was measured; elsewhere what the roofline
+// says, by the ratio that measured neighbours have to theirs. The roofline knows shapes, so ratios
+// change slowly.
 #include "core/graphs/kernel_names.h"
 #include "simulator/costs/modelled_time.h"
 #include "simulator/costs/models.h"
@@ -7,24 +8,22 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace sextant {
 namespace {
 
-constexpr std::size_t kNeighbours = 4;
-constexpr double kFarthest = 2;  // octaves
-// Nearer than this, weights differ no more: a thousandth of an octave.
-constexpr double kLeastSquare = 1e-6;
+// Nearer than this, weights differ no more: a sixteenth of an octave.
+constexpr double kLeastSquare = 1.0 / 256;
 
-// Kernels of a family that do other work to each byte (gradients), or move other bytes in a product
+// Kernels of a family that do other work to each byte, or move other bytes in a product
 // (epilogues), are further apart than octaves of size; in a product less, whose rate depends on its
 // size too.
-// Of GPT-2 medium on two H200, attention_grad of half the batch was predicted 54 % short with both
-// weights 1, 20 % with these, of which 11 % are what a reduction beside it costs.
 constexpr double kKindWeight = 8, kProductKindWeight = 2;
 
 using Position = std::array<double, 3>;  // in octaves
@@ -45,13 +44,11 @@ double square_size_distance(const Position& a, const Position& b) {
 
 // Elements of both operands and the result.
 double elements_of(const MatmulExtents& extents) {
-  const auto m = static_cast<double>(extents.m), n = static_cast<double>(extents.n),
-             k = static_cast<double>(extents.k);
-  return m * k + k * n + m * n;
+  return extents.m * extents.k + extents.k * extents.n + extents.m * extents.n;
 }
 
-Place place_of(const std::optional<MatmulExtents>& extents, double flops, double bytes) {
-  if (extents)
+Place place_of(std::string_view kernel, double flops, double bytes) {
+  if (const auto extents = matmul_extents(kernel))
     return {{octaves(extents->m), octaves(extents->n), octaves(extents->k)},
             kProductKindWeight * (octaves(bytes) - octaves(elements_of(*extents)))};
   return {{octaves(flops), octaves(bytes), 0}, kKindWeight * (octaves(flops) - octaves(bytes))};
@@ -62,22 +59,35 @@ double square_distance(const Place& a, const Place& b) {
   return square_size_distance(a.size, b.size) + kinds * kinds;
 }
 
-// All matmuls are one family.
-std::string family_of(std::string_view kernel) {
-  return std::string(kernel.substr(0, kernel.find(':')));
+struct Key {
+  std::string kernel;
+  double flops = 0;
+  std::int64_t bytes = 0;
+  auto operator<=>(const Key&) const = default;
+};
+
+// Kernels of one work: their mean.
+std::map<Key, double> means_of(const MeasuredKernels& measured) {
+  std::map<Key, std::pair<double, int>> sums;
+  for (const MeasuredKernel& kernel : measured.kernels) {
+    auto& [sum, count] = sums[{kernel.kernel, kernel.flops, kernel.bytes.value}];
+    sum += kernel.seconds;
+    ++count;
+  }
+  std::map<Key, double> means;
+  for (const auto& [key, sum] : sums) means.emplace(key, sum.first / sum.second);
+  return means;
+}
+
+Work work_of(const Key& key) {
+  return {.flops = key.flops, .read = Bytes(key.bytes), .written = {}, .kernel = key.kernel};
 }
 
 class MeasuredCosts final : public CostModel {
  public:
   MeasuredCosts(const MeasuredKernels& measured, std::unique_ptr<CostModel> roofline)
-      : roofline_(std::move(roofline)) {
-    std::map<Key, std::pair<double, int>> sums;  // kernels of one work: their mean
-    for (const MeasuredKernel& kernel : measured.kernels) {
-      auto& [sum, count] = sums[{kernel.kernel, kernel.flops, kernel.bytes.value}];
-      sum += kernel.seconds;
-      ++count;
-    }
-    for (const auto& [key, sum] : sums) add(key, sum.first / sum.second);
+      : roofline_(std::move(roofline)), exact_(means_of(measured)) {
+    for (const auto& [key, seconds] : exact_) add(key, seconds);
   }
 
   Duration duration(const Work& work) const override {
@@ -86,73 +96,86 @@ class MeasuredCosts final : public CostModel {
     const std::int64_t bytes = work.read.value + work.written.value;
     const auto exact = exact_.find({work.kernel, work.flops, bytes});
     if (exact != exact_.end()) return duration_from_seconds(exact->second);
-    const auto family = families_.find(family_of(work.kernel));
-    if (family == families_.end()) return roofline_->duration(work);
-    return from_neighbours(family->second, work);
+    return interpolated(work, nullptr);
   }
 
   Duration launch_cost() const override { return roofline_->launch_cost(); }
   bool fuses(std::string_view fused_kind) const override { return roofline_->fuses(fused_kind); }
 
+  // Predictions of single kernels from all others, against what they took: the median of errors,
+  // weighted by time.
+  double leave_one_out_error() const {
+    std::vector<std::pair<double, double>> errors;  // error, seconds
+    double whole = 0;
+    for (const auto& [key, seconds] : exact_) {
+      const double predicted = to_seconds(interpolated(work_of(key), &key));
+      errors.emplace_back(std::abs(predicted / seconds - 1), seconds);
+      whole += seconds;
+    }
+    std::sort(errors.begin(), errors.end());
+    double sum = 0;
+    for (const auto& [error, seconds] : errors)
+      if ((sum += seconds) >= whole / 2) return error;
+    return 0;
+  }
+
  private:
-  struct Key {
-    std::string kernel;
-    double flops = 0;
-    std::int64_t bytes = 0;
-    auto operator<=>(const Key&) const = default;
-  };
   struct Point {
+    const Key* key = nullptr;
     Place place;
-    double per_flop = 0, per_byte = 0;  // seconds; 0: has none
+    double log_ratio = 0;  // of what it took to what the roofline says
   };
 
   void add(const Key& key, double seconds) {
-    exact_.emplace(key, seconds);
-    const auto bytes = static_cast<double>(key.bytes);
-    families_[family_of(key.kernel)].push_back(
-        {.place = place_of(matmul_extents(key.kernel), key.flops, bytes),
-         .per_flop = key.flops > 0 ? seconds / key.flops : 0,
-         .per_byte = bytes > 0 ? seconds / bytes : 0});
+    const double modelled = to_seconds(roofline_->duration(work_of(key)));
+    if (modelled <= 0) return;
+    families_[std::string(kernel_family(key.kernel))].push_back(
+        {.key = &key,
+         .place = place_of(key.kernel, key.flops, static_cast<double>(key.bytes)),
+         .log_ratio = std::log(seconds / modelled)});
   }
 
-  Duration from_neighbours(const std::vector<Point>& points, const Work& work) const {
-    const double bytes = static_cast<double>(work.read.value + work.written.value);
-    const std::optional<MatmulExtents> extents = matmul_extents(work.kernel);
-    const Place here = place_of(extents, work.flops, bytes);
-    // Matmuls scale with FLOPs, everything else with the bytes it moves.
-    const double amount = extents ? work.flops : bytes;
-    double nearest = kFarthest * kFarthest + 1;
-    std::vector<std::pair<double, double>> near;  // square of distance, seconds per amount
-    for (const Point& point : points) {
-      const double rate = extents ? point.per_flop : point.per_byte;
-      if (rate <= 0) continue;
-      near.emplace_back(square_distance(here, point.place), rate);
-      nearest = std::min(nearest, square_size_distance(here.size, point.place.size));
-    }
-    const std::size_t count = std::min(near.size(), kNeighbours);
-    std::partial_sort(near.begin(), near.begin() + static_cast<std::ptrdiff_t>(count), near.end());
-    if (amount <= 0 || nearest > kFarthest * kFarthest) return roofline_->duration(work);
+  // Smooth in the work: all of the family count, by 1 / distance^4. `left_out` does not.
+  Duration interpolated(const Work& work, const Key* left_out) const {
+    const Duration modelled = roofline_->duration(work);
+    const auto family = families_.find(kernel_family(work.kernel));
+    if (family == families_.end()) return modelled;
+    const Place here = place_of(work.kernel, work.flops,
+                                static_cast<double>(work.read.value + work.written.value));
     double weights = 0, logarithms = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-      const double weight = 1 / std::max(near[i].first, kLeastSquare);
+    for (const Point& point : family->second) {
+      if (point.key == left_out) continue;
+      const double square = std::max(square_distance(here, point.place), kLeastSquare);
+      const double weight = 1 / (square * square);
       weights += weight;
-      logarithms += weight * std::log(near[i].second);
+      logarithms += weight * point.log_ratio;
     }
-    return modelled_time(amount * std::exp(logarithms / weights), work.kernel);
+    if (weights == 0) return modelled;
+    return modelled_time(to_seconds(modelled) * std::exp(logarithms / weights), work.kernel);
   }
 
   std::unique_ptr<CostModel> roofline_;
   std::map<Key, double> exact_;
-  std::map<std::string, std::vector<Point>> families_;
+  std::map<std::string, std::vector<Point>, std::less<>> families_;
 };
+
+bool is_measured(const DeviceKind& device, DType compute_dtype) {
+  return device.measured && !device.measured->kernels.empty() &&
+         device.measured->dtype == compute_dtype;
+}
 
 }  // namespace
 
 std::unique_ptr<CostModel> make_cost_model(const Cluster& cluster, DType compute_dtype) {
   auto roofline = make_roofline(cluster, compute_dtype);
+  if (!is_measured(cluster.device, compute_dtype)) return roofline;
+  return std::make_unique<MeasuredCosts>(*cluster.device.measured, std::move(roofline));
+}
+
+double leave_one_out_error(const Cluster& cluster) {
   const auto& measured = cluster.device.measured;
-  if (!measured || measured->kernels.empty() || measured->dtype != compute_dtype) return roofline;
-  return std::make_unique<MeasuredCosts>(*measured, std::move(roofline));
+  if (!measured || measured->kernels.empty()) return 0;
+  return MeasuredCosts(*measured, make_roofline(cluster, measured->dtype)).leave_one_out_error();
 }
 
 }  // namespace sextant

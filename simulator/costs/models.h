@@ -11,22 +11,28 @@
 namespace sextant {
 
 // t = kernel overhead + max(flops / (peak * efficiency), bytes / (bandwidth * efficiency)), with
-// the peak of `compute_dtype`. A kernel key "matmul:MxNxK" adds the shape: output tiles run in
-// waves over the device's matmul units, and each tile pays one tile edge of K for filling and
-// draining; sums of 32,768 terms and more over few tiles are split over the units, at the price of
-// their parts in f32. Throws Error(kUsage) when the device has no peak for the dtype,
-// Error(kBadInput) from `duration` for a matmul key that does not parse.
+// the peak of `compute_dtype`; families of kernels that the device has a rate for (KernelRate) take
+// theirs. A kernel key "matmul:MxNxK" adds the shape (product_work.h) and what is read and written
+// beside the operands; products with loose rows run at the rate of `matmul_loose` where there is
+// one. A key "attention:KxD" with a pair time t takes, for P pairs of a query and a key that it
+// sees, (1 + lost keys / K) (FLOPs of heads in steps of 64 elements / rate + P t). Throws
+// Error(kUsage) when the device has no peak for the dtype, Error(kBadInput) from `duration` for a
+// key that does not parse.
 std::unique_ptr<CostModel> make_roofline(const Cluster& cluster, DType compute_dtype);
 
 // The kernels that the cluster file has measured times of, in the dtype they were measured in, and
-// the roofline for all else. Work that was measured takes what it took. Other work of the same
-// kernel takes what it has of FLOPs (matmuls) or of bytes (all others) at the rate of the nearest
-// measured ones: the mean of the logarithms of the rates of up to four, weighted by 1 / distance^2,
-// distances in octaves of the extents of a matmul, else of FLOPs and bytes, and of what tells
-// kernels of one size apart: twice those of a matmul's bytes beyond a plain one's, else eight times
-// those of FLOPs to a byte. Of a size farther than two octaves from all of them it is the
-// roofline's. Without measured times this is the roofline.
+// the roofline for all else. Work that was measured takes what it took. Other work of a measured
+// family takes what the roofline says, times the mean ratio that the family's kernels have to
+// theirs: of logarithms, weighted by 1 / distance^4, distances in octaves of the extents of a
+// matmul, else of FLOPs and bytes, and of what tells kernels of one size apart: twice those of a
+// matmul's bytes beyond a plain one's, else eight times those of FLOPs to a byte. Without measured
+// times this is the roofline.
 std::unique_ptr<CostModel> make_cost_model(const Cluster& cluster, DType compute_dtype);
+
+// How far the table of measured kernels is off where it is asked for others: the median, by their
+// time, of the relative errors of each kernel when it is predicted from the rest; 0 without a
+// table.
+double leave_one_out_error(const Cluster& cluster);
 
 // Peak matrix rate of the cluster's device; throws Error(kUsage) naming the dtypes it has.
 const PeakRate& peak_of(const DeviceKind& device, DType dtype);

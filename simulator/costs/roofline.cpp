@@ -1,42 +1,55 @@
-// Compute time from peak rate and memory bandwidth, with the shape effects of matmuls. Peaks come
-// from data sheets, efficiencies from the cluster file; nothing here is fitted.
+// Compute time from peak rate and memory bandwidth, with the shape effects of products and
+// attention. Peaks come from data sheets, efficiencies from the cluster file; nothing here is
+// fitted to a row.
 
 #include "core/base/check.h"
+#include "core/base/dtype.h"
 #include "core/graphs/kernel_names.h"
 #include "simulator/costs/modelled_time.h"
 #include "simulator/costs/models.h"
+#include "simulator/costs/product_work.h"
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sextant {
 
 namespace {
 
+// Of one family of kernels, nothing left open.
+struct FamilyRate {
+  double flops_per_second = 0, bytes_per_second = 0, overhead = 0, pair_time = 0, lost_extent = 0;
+  bool has_pairs = false;
+};
+
 class Roofline : public CostModel {
  public:
   Roofline(const DeviceKind& device, DType compute_dtype)
-      : flops_per_second_(peak_of(device, compute_dtype).flops_per_second.value *
-                          device.matmul_efficiency.value),
-        bytes_per_second_(device.memory_bandwidth.value * device.memory_efficiency.value),
-        kernel_overhead_(device.kernel_overhead.value),
+      : peak_(peak_of(device, compute_dtype).flops_per_second.value),
+        element_bytes_(static_cast<double>(size_of(compute_dtype).value)),
         tile_(device.matmul_tile.value),
         units_(device.matmul_units.value),
         launch_cost_(duration_from_seconds(device.launch_overhead.value)),
-        fused_(device.fused) {}
+        fused_(device.fused) {
+    usual_ = {.flops_per_second = peak_ * device.matmul_efficiency.value,
+              .bytes_per_second = device.memory_bandwidth.value * device.memory_efficiency.value,
+              .overhead = device.kernel_overhead.value};
+    for (const bool is_of_type : {false, true})
+      for (const KernelRate& rate : device.rates)
+        if (rate.dtype.has_value() == is_of_type &&
+            rate.dtype.value_or(compute_dtype) == compute_dtype)
+          rates_[rate.kernel] = rate_of(rate, device);
+  }
 
   Duration duration(const Work& work) const override {
-    const double bytes =
-        static_cast<double>(work.read.value) + static_cast<double>(work.written.value);
     if (work.kernel == kNoKernel) return Duration();
-    const Shape shape = shape_of(work.kernel);
-    const double compute = work.flops / flops_per_second_ / shape.efficiency;
-    return modelled_time(kernel_overhead_ + std::max(compute, bytes / bytes_per_second_) +
-                             shape.partial_bytes / bytes_per_second_,
-                         work.kernel);
+    return modelled_time(seconds_of(work), work.kernel);
   }
 
   Duration launch_cost() const override { return launch_cost_; }
@@ -45,33 +58,81 @@ class Roofline : public CostModel {
   }
 
  private:
-  struct Shape {
-    double efficiency = 1;     // share of the waves' work that is asked for: 1 for large matmuls
-    double partial_bytes = 0;  // written and read again where a sum is split
-  };
-
-  // A long sum over fewer tiles than there are units is split over those that would idle, each part
-  // no shorter than `kLeastPart`: 256 x 10^6 x 512 takes 0.41 ms on an H200, its 8 tiles alone
-  // would take 6.3. Shorter sums stay whole: what libraries do there is in the efficiencies.
-  static constexpr double kLeastPart = 16384;
-
-  Shape shape_of(std::string_view kernel) const {
-    const std::optional<MatmulExtents> found = matmul_extents(kernel);
-    if (!found) return {};
-    const MatmulExtents& extents = *found;
-    const double asked = extents.m * extents.n * extents.k;
-    if (asked == 0 || tile_ == 0 || units_ == 0) return {};
-    const double tiles = std::ceil(extents.m / tile_) * std::ceil(extents.n / tile_);
-    const double parts =
-        std::max(1.0, std::min(std::floor(units_ / tiles), std::floor(extents.k / kLeastPart)));
-    const double waves = std::ceil(tiles * parts / units_);
-    const double work = waves * units_ * tile_ * tile_ * (extents.k / parts + tile_);
-    return {asked / work, parts > 1 ? 2 * parts * extents.m * extents.n * 4 : 0};
+  FamilyRate rate_of(const KernelRate& rate, const DeviceKind& device) const {
+    FamilyRate made = usual_;
+    if (rate.flops_efficiency.value > 0)
+      made.flops_per_second = peak_ * rate.flops_efficiency.value;
+    if (rate.bytes_efficiency.value > 0)
+      made.bytes_per_second = device.memory_bandwidth.value * rate.bytes_efficiency.value;
+    if (rate.overhead.value > 0) made.overhead = rate.overhead.value;
+    made.pair_time = rate.pair_time.value;
+    made.lost_extent = rate.lost_extent.value;
+    made.has_pairs = made.pair_time > 0;
+    return made;
   }
 
-  double flops_per_second_, bytes_per_second_, kernel_overhead_, tile_, units_;
+  const FamilyRate& rate_for(std::string_view family) const {
+    const auto found = rates_.find(family);
+    return found == rates_.end() ? usual_ : found->second;
+  }
+
+  double seconds_of(const Work& work) const {
+    const double bytes =
+        static_cast<double>(work.read.value) + static_cast<double>(work.written.value);
+    const FamilyRate& rate = rate_for(kernel_family(work.kernel));
+    if (const auto product = matmul_extents(work.kernel))
+      return product_seconds(*product, work.flops, bytes, rate);
+    const double rows = lost_share(work.kernel, rate);
+    double compute = work.flops / rate.flops_per_second;
+    const auto attention = attention_extents(work.kernel);
+    if (attention && rate.has_pairs) compute = attention_seconds(*attention, work.flops, rate);
+    return rate.overhead + std::max(compute, (1 + rows) * bytes / rate.bytes_per_second);
+  }
+
+  // What rows of a norm cost beyond their elements; none where a plan may still split them.
+  static double lost_share(std::string_view kernel, const FamilyRate& rate) {
+    const auto extent = row_extent(kernel);
+    return extent && *extent > 0 ? rate.lost_extent / *extent : 0;
+  }
+
+  // What an epilogue reads and writes beside the operands comes when the product is over.
+  double product_seconds(const MatmulExtents& extents, double flops, double bytes,
+                         const FamilyRate& rate) const {
+    const double plain = std::min(
+        bytes,
+        element_bytes_ * (extents.m * extents.k + extents.k * extents.n + extents.m * extents.n));
+    double compute = flops / rate.flops_per_second, partial_bytes = 0;
+    const auto loose = rates_.find(kLooseProducts);
+    if (loose != rates_.end() && has_loose_rows(extents, element_bytes_)) {
+      compute = std::max(compute, flops / loose->second.flops_per_second);
+    } else {
+      const ProductWork shaped =
+          product_work(extents, tile_, units_, compute, 1 / rate.bytes_per_second);
+      compute *= shaped.padded;
+      partial_bytes = shaped.partial_bytes;
+    }
+    return rate.overhead + std::max(compute, plain / rate.bytes_per_second) +
+           (bytes - plain + partial_bytes) / rate.bytes_per_second;
+  }
+
+  // Tensor cores take heads in multiples of 64 elements; what exponentials take is not hidden
+  // behind the products.
+  double attention_seconds(const AttentionExtents& extents, double flops,
+                           const FamilyRate& rate) const {
+    constexpr double kHeadStep = 64;
+    const bool is_bound = extents.keys == 0;  // of plans that may still split the keys
+    const double pairs = flops / (2 * extents.products() * extents.head_size);
+    const double padded =
+        is_bound ? 1 : std::ceil(extents.head_size / kHeadStep) * kHeadStep / extents.head_size;
+    const double lost = is_bound ? 0 : rate.lost_extent / extents.keys;
+    return (1 + lost) * (flops * padded / rate.flops_per_second + pairs * rate.pair_time);
+  }
+
+  double peak_, element_bytes_, tile_, units_;
   Duration launch_cost_;
   std::vector<std::string> fused_;
+  FamilyRate usual_;
+  std::map<std::string, FamilyRate, std::less<>> rates_;
 };
 
 }  // namespace

@@ -22,7 +22,7 @@ struct CudaCard {
 
 // Operands lie in memory of this class: inputs hold normal numbers, or ids below a limit. Caches
 // hold nothing of them when a kernel begins: between two runs memory larger than the second-level
-// cache is read.
+// cache is read, or, while the device is kept busy, multiplied.
 class CudaBench final : public KernelTimer {
  public:
   explicit CudaBench(const CudaOptions& options);

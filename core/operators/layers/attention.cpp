@@ -36,6 +36,8 @@
 #include "core/operators/families.h"
 #include "core/operators/rules.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -95,6 +97,11 @@ Flops attention_flops(Types inputs, Flops pairs, int products, int value_product
   const auto size = static_cast<Flops>(inputs[0].shape[kHeadSize]);
   const auto value_size = static_cast<Flops>(inputs[2].shape[kHeadSize]);
   return 2 * pairs * (products * size + value_products * value_size);
+}
+
+std::string attention_kernel(Types inputs, std::int64_t keys, bool is_gradient) {
+  return fmt::format("attention{}:{}x{}", is_gradient ? "_grad" : "", keys,
+                     std::max<std::int64_t>(1, inputs[0].shape[kHeadSize]));
 }
 
 HeadGroups::HeadGroups(Types inputs, const Attributes& attributes) {
@@ -171,14 +178,14 @@ Flops visible_pairs(const TensorType& q, const TensorType& k) {
 Work attention_work(Types inputs, Types outputs, const Attributes&) {
   return streaming_work(inputs, outputs,
                         attention_flops(inputs, visible_pairs(inputs[0], inputs[1]), 1, 1),
-                        "attention");
+                        attention_kernel(inputs, inputs[1].shape[kSequence], false));
 }
 
 // q k^T again, ds k, ds^T q; do v^T, p^T do.
 Work attention_grad_work(Types inputs, Types outputs, const Attributes&) {
   return streaming_work(inputs, outputs,
                         attention_flops(inputs, visible_pairs(inputs[0], inputs[1]), 3, 2),
-                        "attention");
+                        attention_kernel(inputs, inputs[1].shape[kSequence], true));
 }
 
 Rows attention_rows(Types inputs, Types, const Attributes& attributes) {

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -39,6 +40,9 @@ std::vector<Sbp> query_splits(const HeadGroups& groups);
 // Rows of attention and its gradient in which operands differ: queries, keys or values alone.
 void append_attention_rows(Rows& rows, const HeadGroups& groups);
 void append_attention_grad_rows(Rows& rows, const HeadGroups& groups);
+
+// The name of a kernel whose queries may see `keys` keys (core/graphs/kernel_names.h).
+std::string attention_kernel(Types inputs, std::int64_t keys, bool is_gradient);
 
 // `pairs` of a query and a key, once per head: products by rows of q and k, and by rows of v and o;
 // 2 FLOPs per element of a head.

@@ -29,6 +29,8 @@
 #include "core/operators/layers/attention.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <string>
 #include <utility>
 
 namespace sextant {
@@ -105,14 +107,21 @@ Flops seen_pairs(Types inputs, const Attributes& attributes) {
   return chunks.shift == 0 ? rows * (keys + 1) / 2 : rows * keys;
 }
 
+// A part is worked through chunk by chunk.
+std::string chunks_kernel(Types inputs, const Attributes& attributes, bool is_gradient) {
+  const std::int64_t keys =
+      std::min(inputs[1].shape[AttentionDims::kSequence], Chunks(attributes).length);
+  return attention_kernel(inputs, keys, is_gradient);
+}
+
 Work chunks_work(Types inputs, Types outputs, const Attributes& attributes) {
   const Flops flops = attention_flops(inputs, seen_pairs(inputs, attributes), 1, 1);
-  return streaming_work(inputs, outputs, flops, "attention");
+  return streaming_work(inputs, outputs, flops, chunks_kernel(inputs, attributes, false));
 }
 
 Work chunks_grad_work(Types inputs, Types outputs, const Attributes& attributes) {
   const Flops flops = attention_flops(inputs, seen_pairs(inputs, attributes), 3, 2);
-  return streaming_work(inputs, outputs, flops, "attention");
+  return streaming_work(inputs, outputs, flops, chunks_kernel(inputs, attributes, true));
 }
 
 SbpSignature whole_chunks(std::size_t num_inputs, std::size_t num_outputs,

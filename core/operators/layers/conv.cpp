@@ -113,7 +113,7 @@ Work conv_flops(Types inputs, Types outputs, const Shape& x, const Shape& w, con
     depth *= windows.kernel[dim];
   }
   return streaming_work(inputs, outputs, 2 * taps,
-                        fmt::format("matmul:{}x{}x{}", positions, w[0], depth));
+                        fmt::format("conv:{}x{}x{}", positions, w[0], depth));
 }
 
 Work conv_work(Types inputs, Types outputs, const Attributes& attributes) {

@@ -40,6 +40,7 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
 #include <utility>
 
 namespace sextant {
@@ -188,9 +189,22 @@ std::vector<TensorType> infer_weight_grad(Types inputs, const Attributes&) {
 }
 
 // Touches k rows per token, whatever the number of experts.
-Work moe_work(Types inputs, Types outputs, const Attributes&) {
+Work moving_work(Types inputs, Types outputs, std::string kernel) {
   return streaming_work(inputs, outputs, 2 * static_cast<Flops>(outputs[0].shape.elements()),
-                        "embedding");
+                        std::move(kernel));
+}
+
+// Which choice fills a place is searched.
+Work dispatch_work(Types inputs, Types outputs, const Attributes&) {
+  return moving_work(inputs, outputs, "routing");
+}
+
+Work combine_work(Types inputs, Types outputs, const Attributes&) {
+  return moving_work(inputs, outputs, "combination");
+}
+
+Work weight_grad_work(Types inputs, Types outputs, const Attributes&) {
+  return moving_work(inputs, outputs, "embedding");
 }
 
 // `first` for the tokens or places, `rest` for the routing.
@@ -390,7 +404,7 @@ void add_moe(OperatorRegistry& registry) {
                 .max_inputs = 4,
                 .attributes = {{"experts", kInteger}, {"capacity", kInteger}},
                 .infer = infer_dispatch,
-                .work = moe_work,
+                .work = dispatch_work,
                 .signatures = dispatch_rows,
                 .gradient = dispatch_gradient,
                 .needs_offsets = true,
@@ -401,7 +415,7 @@ void add_moe(OperatorRegistry& registry) {
                 .min_inputs = 3,
                 .max_inputs = 4,
                 .infer = infer_combine,
-                .work = moe_work,
+                .work = combine_work,
                 .signatures = combine_rows,
                 .gradient = combine_gradient,
                 .needs_offsets = true,
@@ -414,7 +428,7 @@ void add_moe(OperatorRegistry& registry) {
                 .min_inputs = 4,
                 .max_inputs = 4,
                 .infer = infer_weight_grad,
-                .work = moe_work,
+                .work = weight_grad_work,
                 .signatures = weight_grad_rows,
                 .needs_offsets = true,
                 .ids = expert_input(2, experts_of_y),

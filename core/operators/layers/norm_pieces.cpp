@@ -440,6 +440,17 @@ Examples norm_grad_input_examples() {
   return examples;
 }
 
+// Sums of rows of channels go over all other elements, gradients read what they normalize twice.
+template <int kFlopsPerElement>
+Work sum_pass(Types inputs, Types outputs, const Attributes&) {
+  return elementwise_work(inputs, outputs, kFlopsPerElement, "channel_sum");
+}
+
+template <int kFlopsPerElement>
+Work gradient_pass(Types inputs, Types outputs, const Attributes&) {
+  return elementwise_work(inputs, outputs, kFlopsPerElement, "channel_grad");
+}
+
 }  // namespace
 
 void add_norm_pieces(OperatorRegistry& registry) {
@@ -448,7 +459,7 @@ void add_norm_pieces(OperatorRegistry& registry) {
                 .max_inputs = 2,
                 .attributes = {{"dims", kIntegers}, {"keep_dims", kBoolean, kOptional}},
                 .infer = infer_squares,
-                .work = normalization_pass<3>,
+                .work = sum_pass<3>,
                 .signatures = squares_rows,
                 .examples = [] {
                   const Attributes attributes = {{"dims", Integers{0, 2}}};
@@ -478,7 +489,7 @@ void add_norm_pieces(OperatorRegistry& registry) {
                                {"keep_dims", kBoolean, kOptional},
                                {"weight_dims", kIntegers}},
                 .infer = infer_sums,
-                .work = normalization_pass<5>,
+                .work = sum_pass<5>,
                 .signatures = sums_rows,
                 .examples = [] {
                   return examples_of(kSums, {sums_form(4), sums_form(3)});
@@ -491,7 +502,7 @@ void add_norm_pieces(OperatorRegistry& registry) {
                                {"weight_dims", kIntegers},
                                {kSumsText, kText, kOptional}},
                 .infer = infer_norm_grad_input,
-                .work = normalization_pass<8>,
+                .work = gradient_pass<8>,
                 .signatures = piece_grad_input_rows,
                 .needs_offsets = true,
                 .examples = norm_grad_input_examples});
@@ -502,7 +513,7 @@ void add_norm_pieces(OperatorRegistry& registry) {
                                {"keep_dims", kBoolean, kOptional},
                                {"weight_dims", kIntegers}},
                 .infer = infer_norm_grad_weight,
-                .work = normalization_pass<5>,
+                .work = sum_pass<5>,
                 .signatures = norm_grad_weight_rows,
                 .examples = [] {
                   return examples_of(kGradWeight, {grad_weight_form(4), grad_weight_form(3)});

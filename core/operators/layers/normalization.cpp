@@ -232,7 +232,7 @@ void add_normalization(OperatorRegistry& registry) {
                 .max_inputs = 3,
                 .attributes = {{"epsilon", kReal}},
                 .infer = infer_layer_norm,
-                .work = normalization_pass<7>,
+                .work = row_normalization_pass<7>,
                 .signatures = layer_norm_rows,
                 .gradient = layer_norm_gradient,
                 .examples = layer_norm_examples});
@@ -240,7 +240,7 @@ void add_normalization(OperatorRegistry& registry) {
                 .min_inputs = 5,
                 .max_inputs = 5,
                 .infer = infer_layer_norm_grad_input,
-                .work = normalization_pass<11>,
+                .work = row_normalization_pass<11>,
                 .signatures = layer_norm_grad_input_rows,
                 .examples = [] {
                   return std::vector<OperatorExample>{
@@ -251,7 +251,7 @@ void add_normalization(OperatorRegistry& registry) {
        .min_inputs = 4,
        .max_inputs = 4,
        .infer = infer_layer_norm_grad_weight,
-       .work = normalization_pass<5>,
+       .work = row_normalization_pass<5, true>,
        .signatures = layer_norm_grad_weight_rows,
        .examples = [] {
          return std::vector<OperatorExample>{{.inputs = {matrix(), rows(), rows(), matrix()}}};
@@ -261,7 +261,7 @@ void add_normalization(OperatorRegistry& registry) {
                 .max_inputs = 2,
                 .attributes = {{"epsilon", kReal}},
                 .infer = infer_rms_norm,
-                .work = normalization_pass<4>,
+                .work = row_normalization_pass<4>,
                 .signatures = rms_norm_rows,
                 .gradient = rms_norm_gradient,
                 .examples = rms_norm_examples});
@@ -270,7 +270,7 @@ void add_normalization(OperatorRegistry& registry) {
        .min_inputs = 4,
        .max_inputs = 4,
        .infer = infer_rms_norm_grad_input,
-       .work = normalization_pass<8>,
+       .work = row_normalization_pass<8>,
        .signatures = rms_norm_grad_input_rows,
        .examples = [] {
          return std::vector<OperatorExample>{{.inputs = {matrix(), columns(), rows(), matrix()}}};
@@ -279,7 +279,7 @@ void add_normalization(OperatorRegistry& registry) {
                 .min_inputs = 3,
                 .max_inputs = 3,
                 .infer = infer_rms_norm_grad_weight,
-                .work = normalization_pass<3>,
+                .work = row_normalization_pass<3, true>,
                 .signatures = rms_norm_grad_weight_rows,
                 .examples = [] {
                   return std::vector<OperatorExample>{{.inputs = {matrix(), rows(), matrix()}}};

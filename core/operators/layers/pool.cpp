@@ -56,7 +56,7 @@ TensorType pooled_type(std::string_view kind, const TensorType& x, const Attribu
 }
 
 Work pool_work(Types inputs, Types outputs, const Attributes&) {
-  return elementwise_work(inputs, outputs, 1, "reduction");
+  return elementwise_work(inputs, outputs, 1, "pooling");
 }
 
 // All-B, batch, channels and aligned spatial dims for an operator whose operands are all split

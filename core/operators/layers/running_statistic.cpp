@@ -36,7 +36,7 @@ std::vector<TensorType> infer_running(Types inputs, const Attributes& attributes
 }
 
 Work running_work(Types inputs, Types outputs, const Attributes&) {
-  Work work = elementwise_work(inputs.last(2), outputs, 4, "optimizer");
+  Work work = elementwise_work(inputs.last(2), outputs, 4);
   work.read += size_of(outputs[0]);
   return work;
 }

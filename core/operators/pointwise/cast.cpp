@@ -26,6 +26,10 @@ std::vector<TensorType> infer_cast(Types inputs, const Attributes& attributes) {
   return {{.shape = inputs[0].shape, .dtype = parse_dtype(attributes.text("dtype"))}};
 }
 
+Work cast_work(Types inputs, Types outputs, const Attributes&) {
+  return streaming_work(inputs, outputs, 0, "cast");
+}
+
 Rows cast_rows(Types inputs, Types outputs, const Attributes&) {
   const DType from = inputs[0].dtype, to = outputs[0].dtype;
   const bool is_monotone = to != DType::kBool || from == DType::kBool;
@@ -59,7 +63,7 @@ void add_cast(OperatorRegistry& registry) {
                 .role = OperatorRole::kCast,
                 .attributes = {{"dtype", kText}},
                 .infer = infer_cast,
-                .work = elementwise_pass<0>,
+                .work = cast_work,
                 .signatures = cast_rows,
                 .gradient = cast_gradient,
                 .examples = cast_examples});
