@@ -86,8 +86,16 @@ HostThread::HostThread(const PhysicalGraph& graph, Rank rank, const ProgramTable
       bus_(kThreads, most_messages(tables)),
       launch_end_(bus_.end(kLaunchThread)),
       host_end_(bus_.end(kHostThread)),
-      late_reads_done_(tables.sites.size(), 0),
-      thread_([this] { loop(); }) {
+      late_reads_done_(tables.sites.size(), 0) {
+  for (const std::int32_t site : tables.host_sites)
+    if (tables.sites[static_cast<std::size_t>(site)].is_beside)
+      own_threads_.push_back(std::make_unique<OwnThread>(
+          OwnThread{.site = site,
+                    .caller = HostCaller(graph, rank, tables, device, host, first_step),
+                    .thread = {}}));
+  for (const auto& own : own_threads_)
+    own->thread = ReusedThread([this, &own = *own] { own_loop(own); });
+  thread_ = ReusedThread([this] { loop(); });
   if (host_steps_ > 1) reader_ = ReusedThread([this] { read_loop(); });
 }
 
@@ -99,6 +107,7 @@ HostThread::~HostThread() {
   changed_.notify_all();
   thread_.join();
   reader_.join();
+  for (const auto& own : own_threads_) own->thread.join();
 }
 
 void HostThread::announce(std::int64_t steps) {
@@ -177,6 +186,8 @@ void HostThread::throw_if_broken() {
 std::int32_t HostThread::next_enabled() const {
   for (const std::int32_t s : tables_.host_sites) {
     const Site& site = tables_.sites[static_cast<std::size_t>(s)];
+    const OwnThread* const own = own_thread_of(s);
+    if (own != nullptr && own->state != OwnThread::State::kIdle) continue;
     const bool announced = protocol_.acts_of(s) < steps_ * site.acts_per_step;
     if (announced && protocol_.host_act_enabled(s)) return s;
   }
@@ -191,16 +202,61 @@ bool HostThread::is_idle() const {
                      });
 }
 
+HostThread::OwnThread* HostThread::own_thread_of(std::int32_t site) const {
+  for (const auto& own : own_threads_)
+    if (own->site == site) return own.get();
+  return nullptr;
+}
+
+void HostThread::finish_own_acts() {
+  for (const auto& own : own_threads_) {
+    if (own->state != OwnThread::State::kDone) continue;
+    own->state = OwnThread::State::kIdle;
+    protocol_.finish_host_act(own->site);
+  }
+}
+
+void HostThread::own_loop(OwnThread& own) {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return is_over() || own.state == OwnThread::State::kActing; });
+    if (is_over()) return;
+    lock.unlock();
+    std::exception_ptr error;
+    try {
+      own.caller.call(own.site, own.act);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    if (!error_) error_ = error;
+    own.state = OwnThread::State::kDone;
+    changed_.notify_all();
+  }
+}
+
 void HostThread::loop() {
   std::unique_lock lock(mutex_);
+  const auto is_done = [](const auto& own) { return own->state == OwnThread::State::kDone; };
   while (!is_over()) {
     host_end_.take([&](const ActorMessage& came) { protocol_.receive(came.message); });
+    finish_own_acts();
     const std::int32_t site = next_enabled();
     if (site < 0) {
       idle_ = is_idle();
       changed_.notify_all();
-      changed_.wait(lock,
-                    [&] { return is_over() || host_end_.has_messages() || next_enabled() >= 0; });
+      changed_.wait(lock, [&] {
+        return is_over() || host_end_.has_messages() || next_enabled() >= 0 ||
+               std::any_of(own_threads_.begin(), own_threads_.end(), is_done);
+      });
+      continue;
+    }
+    if (OwnThread* const own = own_thread_of(site)) {
+      own->act = protocol_.acts_of(site);
+      waits_.clear();
+      protocol_.begin_host_act(site, waits_);
+      own->state = OwnThread::State::kActing;
+      changed_.notify_all();
       continue;
     }
     lock.unlock();

@@ -53,6 +53,9 @@ class HostCaller {
 // way: the Ack follows the Req at once, and a second thread reads when the fence is done.
 //   launch thread: issue -> launch -> Req(fence)   host thread: Ack -> FIFO   reader: wait, act
 // Loaders then wait for the end of the step whose buffers they fill again, not for credits' fences.
+// Host actors that exchange with host actors alone (Site::is_beside) act on threads of their own,
+// beside each other and beside the step, as far as their registers go:
+//   thread of an actor: act   host thread: begin -> (act) -> finish: Req and Ack to host actors
 class HostThread {
  public:
   HostThread(const PhysicalGraph& graph, Rank rank, const ProgramTables& tables, Device& device,
@@ -87,8 +90,20 @@ class HostThread {
     std::vector<Fence> waits;
   };
 
+  // A host actor that acts on a thread of its own, one act at a time.
+  struct OwnThread {
+    std::int32_t site = 0;
+    HostCaller caller;
+    enum class State : std::uint8_t { kIdle, kActing, kDone } state = State::kIdle;
+    std::int64_t act = 0;
+    ReusedThread thread;
+  };
+
   void loop();
   void read_loop();
+  void own_loop(OwnThread& own);
+  OwnThread* own_thread_of(std::int32_t site) const;
+  void finish_own_acts();
   std::int32_t next_enabled() const;
   bool is_idle() const;
   bool is_over() const { return ending_ || error_ || !stop_reason_.empty(); }
@@ -122,6 +137,7 @@ class HostThread {
   std::vector<std::int64_t> late_reads_done_;  // by site
   std::optional<std::int64_t> held_from_;      // step
 
+  std::vector<std::unique_ptr<OwnThread>> own_threads_;  // of actors beside the step
   ReusedThread thread_;
   ReusedThread reader_;  // with host_steps_ > 1
 };

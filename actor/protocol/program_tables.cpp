@@ -225,11 +225,9 @@ class Builder {
     quota.acts_per_content = frame.acts_per_content;
     quota.contents_per_step = acts / frame.acts_per_content;
     quota.initially_full = frame.initially_full;
-    const std::int32_t most = frame.initially_full ? 1 : quota.contents_per_step;
-    require(quota.num_registers >= 1 && quota.num_registers <= most, kBad,
-            "instance '{}' frame {}: {} registers, wanted 1 .. {}{}", instance.name, f,
-            quota.num_registers, most,
-            frame.initially_full ? " (state is updated in place)" : " (contents per step)");
+    require(quota.num_registers >= 1, kBad,
+            "instance '{}' frame {}: {} registers, wanted 1 or more", instance.name, f,
+            quota.num_registers);
     require(binding.slot_of_content.size() == at(quota.contents_per_step), kBad,
             "instance '{}' frame {}: slots for {} contents, it has {} per step", instance.name, f,
             binding.slot_of_content.size(), quota.contents_per_step);
@@ -396,6 +394,41 @@ class Builder {
     }
     list_inputs();
     list_writes();
+    check_registers();
+    find_beside();
+  }
+
+  // Slots repeat every step, so no more contents are in flight than a step has. What host actors
+  // tell each other has no bytes of the device.
+  void check_registers() {
+    for (const FrameQuota& quota : tables_.frames) {
+      const std::int32_t most = quota.initially_full ? 1 : quota.contents_per_step;
+      const auto first = tables_.channels.begin() + quota.first_channel;
+      const bool is_of_hosts =
+          quota.num_channels > 0 && !quota.initially_full &&
+          std::all_of(first, first + quota.num_channels, [](const Channel& channel) {
+            return channel.from_host && channel.to_host && !channel.acks_itself();
+          });
+      require(quota.num_registers <= most || is_of_hosts, kBad,
+              "instance '{}' frame {}: {} registers, wanted 1 .. {}{}", name(quota.instance),
+              quota.frame, quota.num_registers, most,
+              quota.initially_full ? " (state is updated in place)" : " (contents per step)");
+    }
+  }
+
+  void find_beside() {
+    for (Site& site : tables_.sites) site.is_beside = site.is_host();
+    std::vector<bool> exchanges(tables_.sites.size(), false);
+    for (const Channel& channel : tables_.channels) {
+      const std::int32_t consumer = channel.acks_itself() ? channel.producer : channel.consumer;
+      for (const std::int32_t site : {channel.producer, consumer}) {
+        const bool is_of_hosts = channel.from_host && channel.to_host && !channel.acks_itself();
+        if (!is_of_hosts) tables_.sites[at(site)].is_beside = false;
+        exchanges[at(site)] = true;
+      }
+    }
+    for (std::size_t s = 0; s < tables_.sites.size(); ++s)
+      if (!exchanges[s]) tables_.sites[s].is_beside = false;
   }
 
   void list_inputs() {
