@@ -112,12 +112,15 @@ ROOMS = {
     "experiments": {
         "": [],
         "accuracy": [],
+        "data_pipeline": [],
         "schedules": [],
         "table4": [],
         "micro": [""],
     },
     "io": {
-        "": [],
+        "data": [],
+        "images": ["data"],
+        "": ["data", "images"],
         "checkpoints": [""],
     },
     "search": {
@@ -153,6 +156,7 @@ ROOMS = {
     "tests/simulator": {
         "": [],
         "clusters": [],
+        "reports": [],
     },
 }
 # The context that CUDA kernels are given owns the choices of products, which are kernels' business.

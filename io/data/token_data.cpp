@@ -1,81 +1,114 @@
-// Byte-level reading of files and folders; samples start at counter-based random places.
-#include "io/token_data.h"
+// The box of [batch, sequence] that a rank holds decides which samples and places it reads.
+#include "io/data/token_data.h"
 
 #include "core/base/check.h"
 #include "core/base/counter_rng.h"
+#include "core/operators/movement/sources.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <cstring>
+#include <utility>
 
 namespace sextant {
 namespace {
 
-namespace fs = std::filesystem;
+constexpr std::string_view kLabels = "labels";
 
-std::string read_bytes(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  require(file.good(), ErrorCode::kBadInput, "{}: cannot be read", path.string());
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+// What the model accepts from this input.
+void check_range(std::int64_t id, const Actor& input, std::int64_t sample, std::int64_t place) {
+  const Attributes& attributes = input.attributes;
+  if (!attributes.contains("limit")) return;
+  const std::int64_t limit = attributes.integer("limit");
+  if (id >= 0 && id < limit) return;
+  if (attributes.contains("ignore_index") && id == attributes.integer("ignore_index")) return;
+  fail(ErrorCode::kBadInput, "{}: sample {}, place {}: id {} is outside the vocabulary 0 to {}",
+       input.name, sample, place, id, limit - 1);
 }
 
-bool is_text(const std::string& bytes) { return bytes.find('\0') == std::string::npos; }
-
-bool is_left_out(const fs::path& folder) {
-  const std::string name = folder.filename().string();
-  return name.starts_with(".") || name == "build" || name.starts_with("build-");
-}
-
-std::vector<fs::path> files_below(const fs::path& root) {
-  std::vector<fs::path> files;
-  for (auto entry =
-           fs::recursive_directory_iterator(root, fs::directory_options::skip_permission_denied);
-       entry != fs::recursive_directory_iterator(); ++entry) {
-    if (entry->is_directory() && is_left_out(entry->path())) entry.disable_recursion_pending();
-    if (entry->is_regular_file() && !is_left_out(entry->path())) files.push_back(entry->path());
-  }
-  std::sort(files.begin(), files.end());
-  return files;
+std::int32_t ignored_label(const Actor& input, const std::string& data, const char* why) {
+  require(input.attributes.contains("ignore_index"), ErrorCode::kBadInput,
+          "{}: {}, but the model's input '{}' has no label that is ignored", data, why, input.name);
+  return static_cast<std::int32_t>(input.attributes.integer("ignore_index"));
 }
 
 }  // namespace
 
 TokenData::TokenData(std::vector<std::int32_t> ids, std::string name)
-    : ids_(std::move(ids)), name_(std::move(name)) {}
+    : TokenData(std::make_shared<TokenList>(std::move(ids)), std::move(name)) {}
+
+TokenData::TokenData(std::shared_ptr<const TokenSource> tokens, std::string name,
+                     const OrderSettings& order)
+    : tokens_(std::move(tokens)), name_(std::move(name)), order_(order) {}
 
 TokenData TokenData::from_path(const std::string& path, Bytes limit) {
-  require(fs::exists(path), ErrorCode::kBadInput, "{}: no such file or folder", path);
-  require(fs::is_directory(path) || fs::is_regular_file(path), ErrorCode::kBadInput,
-          "{}: neither a file nor a folder", path);
-  const std::vector<fs::path> files =
-      fs::is_directory(path) ? files_below(path) : std::vector<fs::path>{path};
-  std::vector<std::int32_t> ids;
-  std::int64_t size = 0;
-  for (const fs::path& file : files) {
-    size += static_cast<std::int64_t>(fs::file_size(file));
-    require(size <= limit.value, ErrorCode::kBadInput, "{}: more than {} of data", path,
-            to_text(limit));
-    const std::string bytes = read_bytes(file);
-    if (!is_text(bytes)) {
-      size -= static_cast<std::int64_t>(bytes.size());
-      continue;
-    }
-    for (const char byte : bytes) ids.push_back(static_cast<unsigned char>(byte));
-  }
-  require(!ids.empty(), ErrorCode::kBadInput, "{}: holds no text", path);
-  return TokenData(std::move(ids), path);
+  return {text_tokens(path, limit), path};
 }
 
-std::int64_t TokenData::sample_start(std::uint64_t seed, std::int64_t sample_index,
-                                     std::int64_t sequence) const {
-  const auto places = static_cast<std::int64_t>(ids_.size()) - sequence;
+bool TokenData::fills(std::string_view input, const TensorType& type) const {
+  return takes_token_data(input, type);
+}
+
+void TokenData::check(const TensorType& main_input, std::int64_t global_batch) const {
+  sample_start(0, 0, main_input.shape[1], global_batch);
+}
+
+std::string TokenData::fingerprint() const {
+  return tokens_->fingerprint() + " " + to_string(order_);
+}
+
+std::optional<std::int64_t> TokenData::sample_start(std::uint64_t seed, std::int64_t position,
+                                                    std::int64_t sequence,
+                                                    std::int64_t global_batch) const {
+  const std::int64_t places = tokens_->size() - sequence;
   require(places > 0, ErrorCode::kBadInput,
-          "{}: {} tokens, but a sample of sequence length {} needs {}", name_, ids_.size(),
+          "{}: {} tokens, but a sample of sequence length {} needs {}", name_, tokens_->size(),
           sequence, sequence + 1);
-  const CounterRng random(seed, "sample");
-  return static_cast<std::int64_t>(random.bits(static_cast<std::uint64_t>(sample_index)) %
-                                   static_cast<std::uint64_t>(places));
+  if (order_.kind == OrderKind::kPlaces) {
+    const CounterRng random(seed, "sample");
+    return static_cast<std::int64_t>(random.bits(static_cast<std::uint64_t>(position)) %
+                                     static_cast<std::uint64_t>(places));
+  }
+  const std::int64_t records = (tokens_->size() - 1) / sequence;
+  const SampleOrder order(order_, seed, records, global_batch, name_);
+  const std::optional<std::int64_t> record = order.record_at(position);
+  return record ? std::optional(*record * sequence) : std::nullopt;
+}
+
+// A sample that only fills a batch up has ids 0 and no labels.
+void TokenData::fill_row(const InputPart& part, std::int64_t row,
+                         std::span<std::int32_t> ids) const {
+  const Actor& input = part.input;
+  const Interval& places = part.box.dims[1];
+  const bool are_labels = input.name == kLabels;
+  const std::int64_t position = part.first_position + part.box.dims[0].offset + row;
+  const std::optional<std::int64_t> start =
+      sample_start(part.seed, position, part.type.shape[1], part.global_batch);
+  if (!start) {
+    std::fill(ids.begin(), ids.end(),
+              are_labels ? ignored_label(input, name_, "a short batch is filled up") : 0);
+    return;
+  }
+  const std::int64_t first = *start + places.offset + (are_labels ? 1 : 0);
+  tokens_->read(first, ids);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const auto place = static_cast<std::int64_t>(i);
+    check_range(ids[i], input, position, places.offset + place);
+    if (are_labels && tokens_->is_masked(first + place))
+      ids[i] = ignored_label(input, name_, "tokens are masked");
+  }
+}
+
+void TokenData::fill(const InputPart& part, std::span<std::byte> bytes) const {
+  const std::int64_t rows = part.box.dims[0].extent, places = part.box.dims[1].extent;
+  const std::size_t row_bytes = static_cast<std::size_t>(places) * sizeof(std::int32_t);
+  require(bytes.size() == static_cast<std::size_t>(rows) * row_bytes, ErrorCode::kInternal,
+          "input '{}': {} bytes for {} rows of {} ids", part.input.name, bytes.size(), rows,
+          places);
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(places));
+  for (std::int64_t row = 0; row < rows && places > 0; ++row) {
+    fill_row(part, row, ids);
+    std::memcpy(bytes.data() + static_cast<std::size_t>(row) * row_bytes, ids.data(), row_bytes);
+  }
 }
 
 }  // namespace sextant
