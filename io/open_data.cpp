@@ -74,12 +74,12 @@ Format format_of_file(const fs::path& path) {
   return has_llm_c_magic(MappedFile(path.string()).bytes()) ? Format::kLlmC : Format::kUint16;
 }
 
-// Nothing but folders, the first file of which is a JPEG.
-bool is_image_folder(const fs::path& path) {
-  for (auto entry = fs::recursive_directory_iterator(path);
+// A JPEG lies somewhere below; of a folder without files of its own.
+bool has_jpeg_below(const fs::path& path) {
+  for (auto entry =
+           fs::recursive_directory_iterator(path, fs::directory_options::skip_permission_denied);
        entry != fs::recursive_directory_iterator(); ++entry)
-    if (entry->is_regular_file() && !entry->path().filename().string().starts_with("."))
-      return entry.depth() > 0 && is_jpeg(entry->path());
+    if (entry->is_regular_file() && is_jpeg(entry->path())) return true;
   return false;
 }
 
@@ -91,7 +91,7 @@ Format format_of_folder(const fs::path& path) {
   };
   if (are_all(is_token_file)) return format_of_file(files.front());
   if (are_all([](const fs::path& file) { return file.extension() == ".tar"; })) return Format::kTar;
-  return files.empty() && is_image_folder(path) ? Format::kImages : Format::kText;
+  return files.empty() && has_jpeg_below(path) ? Format::kImages : Format::kText;
 }
 
 Format format_of(const DataOptions& options) {

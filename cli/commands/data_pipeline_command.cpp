@@ -60,7 +60,7 @@ struct LoaderRow {
   PictureSize size;
   Loader loader;
   std::vector<double> step_s;  // ascending, of all rounds
-  std::vector<DataActorTime> actors;
+  DataTimes data;
   std::optional<double> predicted_s;
   std::string limits;
 
@@ -70,7 +70,7 @@ struct LoaderRow {
 // From the times of the actors and the step of synthetic data, whose input is read at its begin.
 double predicted_step(const LoaderRow& row, double synthetic_s) {
   DataPipeline pipeline{{}, row.loader.registers};
-  for (const DataActorTime& actor : row.actors)
+  for (const DataActorTime& actor : row.data.actors)
     pipeline.actors.push_back({actor.name, duration_from_seconds(actor.act_s)});
   return to_seconds(
       schedule_data(pipeline, {duration_from_seconds(synthetic_s), Duration(0), Duration(0)}).step);
@@ -87,23 +87,20 @@ std::vector<LoaderRow> rows_of_size(const PhysicalGraph& graph, PictureSize size
                                    row.loader.name, round + 1, arguments.rounds));
       LoaderTimes times = time_loader(graph, data, row.loader, arguments.steps, seed);
       row.step_s.insert(row.step_s.end(), times.step_s.begin(), times.step_s.end());
-      row.actors = std::move(times.actors);
+      row.data = std::move(times.data);
     }
   console.end_progress();
   for (LoaderRow& row : rows) std::sort(row.step_s.begin(), row.step_s.end());
   const double synthetic_s = rows.front().median_s();
   for (LoaderRow& row : rows) {
-    if (row.actors.empty()) continue;
+    if (row.data.actors.empty()) continue;
     row.predicted_s = predicted_step(row, synthetic_s);
-    row.limits = verdict_of(row.actors, row.loader.registers).text;
+    row.limits = verdict_of(row.data).text;
   }
   return rows;
 }
 
 Json json_of(const LoaderRow& row, double synthetic_s, std::int64_t batch, double one_core) {
-  Json actors = Json::array();
-  for (const DataActorTime& actor : row.actors)
-    actors.push_back({{"name", actor.name}, {"act_s", actor.act_s}, {"busy", actor.busy}});
   return {{"pictures", fmt::format("{}x{}", row.size.width, row.size.height)},
           {"loader", row.loader.name},
           {"steps", row.step_s.size()},
@@ -114,7 +111,7 @@ Json json_of(const LoaderRow& row, double synthetic_s, std::int64_t batch, doubl
           {"predicted_step_time_s", row.predicted_s ? Json(*row.predicted_s) : Json()},
           {"images_per_s_a_core", one_core},
           {"limits", row.limits},
-          {"actors", actors}};
+          {"data", row.data.actors.empty() ? Json() : to_json(row.data)}};
 }
 
 void add_row(const LoaderRow& row, double synthetic_s, std::int64_t batch, Table& table) {

@@ -374,7 +374,7 @@ struct Trained {
   std::vector<IssueHash> issued;
   std::string recording;                                // with --record
   std::vector<std::vector<std::int64_t>> loaded_bytes;  // by step and rank
-  std::vector<DataActorTime> data;                      // of the ranks of this process
+  DataTimes data;                                       // of the ranks of this process
 };
 
 RecordingHeader recording_header(const RunSetup& setup) {
@@ -390,7 +390,7 @@ RecordingHeader recording_header(const RunSetup& setup) {
 // All steps, recorded where that is asked for.
 Trained run_steps(const RunSetup& setup, TrainingHost& training, RunDevices& devices) {
   const std::int64_t steps = setup.steps(), first = setup.start.step();
-  DataTimes host(training, first + warm_up_steps(setup.arguments));
+  TimedHostActors host(training, first + warm_up_steps(setup.arguments));
   Trained trained;
   if (setup.arguments.record.empty()) {
     trained.issued = run_all(setup.graph, devices.devices(), host, steps, {.first_step = first},
@@ -400,27 +400,24 @@ Trained run_steps(const RunSetup& setup, TrainingHost& training, RunDevices& dev
     trained.issued = run_all(setup.graph, recording.devices(), recording.host(), steps);
     trained.recording = recording.text(recording_header(setup), setup.processes);
   }
-  trained.data = host.actors(setup.graph);
+  trained.data = host.times(setup.graph);
   return trained;
 }
 
-void say_data(const std::vector<DataActorTime>& actors, const RunArguments& arguments,
-              const Console& console) {
-  if (actors.empty()) return;
+void say_data(const DataTimes& times, const Console& console) {
+  if (times.actors.empty()) return;
   Table table({"data actor", "an act", "busy"});
-  for (const DataActorTime& actor : actors)
+  for (const DataActorTime& actor : times.actors)
     table.add({actor.name, to_text(duration_from_seconds(actor.act_s)),
                fmt::format("{:.0f} %", 100 * actor.busy)});
   console.say(table.text());
-  console.say(verdict_of(actors, data_registers(arguments)).text);
+  console.say(verdict_of(times).text);
 }
 
-void add_data(const std::vector<DataActorTime>& actors, const RunArguments& arguments,
-              Json& document) {
-  if (actors.empty()) return;
-  const std::int64_t registers = data_registers(arguments);
-  document["data"] = to_json(actors, verdict_of(actors, registers));
-  document["data"]["registers"] = registers;
+void add_data(const DataTimes& times, const RunArguments& arguments, Json& document) {
+  if (times.actors.empty()) return;
+  document["data"] = to_json(times);
+  document["data"]["registers"] = data_registers(arguments);
 }
 
 // Nothing when the user interrupted. The devices are gone when it returns: their memory is the
@@ -654,7 +651,7 @@ void run_in(RunProcesses& processes, const RunArguments& arguments, const Common
           "all steps are trained; times of operators are missing, because the profile did "
           "not end");
     say_profile(kept, console);
-    if (trained) say_data(trained->data, arguments, console);
+    if (trained) say_data(trained->data, console);
     checkpoints.say(console);
     write_results(setup, steps, kept, console);
   };

@@ -12,7 +12,9 @@
 namespace sextant {
 namespace {
 
-constexpr double kNoTimeLeft = 0.9;  // busy for so much of the time
+// A batch that waits for less of the time from batch to batch has been waited for: waking up a
+// thread takes some of it.
+constexpr double kHardlyAny = 0.15;
 
 double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -38,11 +40,14 @@ std::vector<std::string> chain_of(const PhysicalGraph& graph) {
 
 }  // namespace
 
-void DataTimes::act(const HostAct& act) {
+void TimedHostActors::act(const HostAct& act) {
   const double begin = seconds_now();
   host_.act(act);
   if (act.step < first_counted_ || act.actor->phase != Phase::kData) return;
-  const double end = seconds_now();
+  count(act, begin, seconds_now());
+}
+
+void TimedHostActors::count(const HostAct& act, double begin, double end) {
   const std::lock_guard lock(mutex_);
   Sum& sum = sums_[act.actor->name];
   ++sum.acts;
@@ -50,51 +55,55 @@ void DataTimes::act(const HostAct& act) {
   begins_.emplace(act.rank, begin);
   double& last = ends_[act.rank];
   last = std::max(last, end);
+  const Batch batch{act.rank, act.step, act.act};
+  const bool is_stage = act.actor->kind != "input" && act.actor->kind != "metrics";
+  if (is_stage) {
+    made_[batch] = end;
+  } else if (const auto made = made_.find(batch);
+             made != made_.end() && !act.inputs.empty() && act.actor->kind == "input") {
+    ++waits_.acts;
+    waits_.seconds += std::max(0.0, begin - made->second);
+    made_.erase(made);
+  }
 }
 
-std::vector<DataActorTime> DataTimes::actors(const PhysicalGraph& graph) const {
+DataTimes TimedHostActors::times(const PhysicalGraph& graph) const {
   const std::lock_guard lock(mutex_);
   double time = 0;  // of all ranks
   for (const auto& [rank, begin] : begins_) time += ends_.at(rank) - begin;
-  std::vector<DataActorTime> actors;
-  if (time <= 0) return actors;
+  DataTimes times;
+  if (time <= 0 || waits_.acts == 0) return times;
   for (const std::string& name : chain_of(graph))
     if (const auto sum = sums_.find(name); sum != sums_.end())
-      actors.push_back({name, sum->second.seconds / static_cast<double>(sum->second.acts),
-                        sum->second.seconds / time});
-  return actors;
+      times.actors.push_back({name, sum->second.seconds / static_cast<double>(sum->second.acts),
+                              sum->second.seconds / time});
+  times.wait = waits_.seconds / time;
+  return times;
 }
 
-DataVerdict verdict_of(const std::vector<DataActorTime>& actors, std::int64_t num_registers) {
+DataVerdict verdict_of(const DataTimes& times) {
+  const std::vector<DataActorTime>& actors = times.actors;
   if (actors.empty()) return {};
-  std::size_t slowest = 0;
+  std::size_t busiest = 0;
   for (std::size_t a = 1; a < actors.size(); ++a)
-    if (actors[a].busy > actors[slowest].busy) slowest = a;
-  const auto percent = [](double share) { return fmt::format("{:.0f} %", 100 * share); };
-  if (actors[slowest].busy >= kNoTimeLeft)
-    return {slowest, fmt::format("{} limits: it was busy for {} of the time", actors[slowest].name,
-                                 percent(actors[slowest].busy))};
-  for (std::size_t a = 0; num_registers == 1 && a + 1 < actors.size(); ++a) {
-    const double both = actors[a].busy + actors[a + 1].busy;
-    if (both < kNoTimeLeft) continue;
-    return {actors[a].busy >= actors[a + 1].busy ? a : a + 1,
-            fmt::format("{} and {} limit: with one register they take turns, {} of the time",
-                        actors[a].name, actors[a + 1].name, percent(both))};
-  }
+    if (actors[a].busy > actors[busiest].busy) busiest = a;
+  if (times.wait < kHardlyAny)
+    return {busiest, fmt::format("{} limits: the step waits for samples, and it is the busiest of "
+                                 "those that make them, for {:.0f} % of the time",
+                                 actors[busiest].name, 100 * actors[busiest].busy)};
   return {std::nullopt,
-          fmt::format("the step limits: {}, the slowest of them, was busy for {} of the "
-                      "time",
-                      actors[slowest].name, percent(actors[slowest].busy))};
+          fmt::format("the step limits: samples wait for it for {:.0f} % of the time from batch to "
+                      "batch; {}, the busiest of those that make them, is busy for {:.0f} %",
+                      100 * times.wait, actors[busiest].name, 100 * actors[busiest].busy)};
 }
 
-nlohmann::ordered_json to_json(const std::vector<DataActorTime>& actors,
-                               const DataVerdict& verdict) {
+nlohmann::ordered_json to_json(const DataTimes& times) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const DataActorTime& actor : actors)
+  for (const DataActorTime& actor : times.actors)
     list.push_back({{"name", actor.name}, {"act_s", actor.act_s}, {"busy", actor.busy}});
   nlohmann::ordered_json limiting;
-  if (verdict.limiting) limiting = actors[*verdict.limiting].name;
-  return {{"actors", list}, {"limiting", limiting}};
+  if (const auto actor = verdict_of(times).limiting) limiting = times.actors[*actor].name;
+  return {{"actors", list}, {"wait", times.wait}, {"limiting", limiting}};
 }
 
 }  // namespace sextant

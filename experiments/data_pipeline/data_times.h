@@ -12,6 +12,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace sextant {
@@ -24,39 +25,50 @@ struct DataActorTime {
   bool operator==(const DataActorTime&) const = default;
 };
 
+struct DataTimes {
+  std::vector<DataActorTime> actors;  // in the order of the chain; empty without data actors
+  // How long samples that are made wait until the input takes them, mean, as a share of the time
+  // from batch to batch: hardly any where the step waits for them.
+  double wait = 0;
+};
+
 struct DataVerdict {
   std::optional<std::size_t> limiting;  // actor; nothing: the step itself is slower
   std::string text;                     // for people
 };
 
-// With one register an actor and its reader take turns, so two neighbours count together. Whoever
-// has no time left limits the run.
-DataVerdict verdict_of(const std::vector<DataActorTime>& actors, std::int64_t num_registers);
+// Where the step waits for samples, the busiest actor limits.
+DataVerdict verdict_of(const DataTimes& times);
 
 // Host actors that do what `host` does and are timed. `host` outlives it.
-class DataTimes final : public HostActors {
+class TimedHostActors final : public HostActors {
  public:
   // Acts before step `first_counted` are warm-up.
-  DataTimes(HostActors& host, std::int64_t first_counted)
+  TimedHostActors(HostActors& host, std::int64_t first_counted)
       : host_(host), first_counted_(first_counted) {}
   void act(const HostAct& act) override;
 
-  // In the order of the chain; empty without data actors, or where nothing was counted.
-  std::vector<DataActorTime> actors(const PhysicalGraph& graph) const;
+  DataTimes times(const PhysicalGraph& graph) const;
 
  private:
   struct Sum {
     std::int64_t acts = 0;
     double seconds = 0;
   };
+  // A batch of a rank, by step and act.
+  using Batch = std::tuple<Rank, std::int64_t, std::int64_t>;
+
+  void count(const HostAct& act, double begin, double end);
+
   HostActors& host_;
   const std::int64_t first_counted_;
   mutable std::mutex mutex_;  // of what is below
   std::map<std::string, Sum> sums_;
   std::map<Rank, double> begins_, ends_;  // of what was counted
+  std::map<Batch, double> made_;          // when the last stage so far was done with it
+  Sum waits_;                             // from there to the begin of the input's act
 };
 
-nlohmann::ordered_json to_json(const std::vector<DataActorTime>& actors,
-                               const DataVerdict& verdict);
+nlohmann::ordered_json to_json(const DataTimes& times);
 
 }  // namespace sextant

@@ -43,13 +43,13 @@ LoaderTimes time_loader(const PhysicalGraph& graph, const SampleData& data, cons
     ends.push_back(
         std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count());
   });
-  DataTimes timed(*host, kWarmUpOfLoader);
+  TimedHostActors timed(*host, kWarmUpOfLoader);
   run_all(run, world.devices(), timed, steps);
   LoaderTimes times;
   for (std::size_t i = static_cast<std::size_t>(kWarmUpOfLoader); i < ends.size(); ++i)
     times.step_s.push_back(ends[i] - ends[i - 1]);
   for (const StepMetrics& metrics : host->steps()) times.losses.push_back(metrics.loss());
-  times.actors = timed.actors(run);
+  times.data = timed.times(run);
   return times;
 }
 

@@ -21,7 +21,7 @@ std::vector<Loader> all_loaders();
 
 struct LoaderTimes {
   std::vector<double> step_s;  // behind the warm-up
-  std::vector<DataActorTime> actors;
+  DataTimes data;
   std::vector<double> losses;  // of all steps
 };
 

@@ -1,6 +1,7 @@
 // Token ids in order, wherever they lie.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>

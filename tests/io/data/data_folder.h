@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <ios>
 #include <string>
 
 namespace sextant::testing {
