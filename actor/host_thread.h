@@ -19,10 +19,12 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sextant {
@@ -49,6 +51,9 @@ concept ThreadKit = std::default_initializable<typename Threads::Mutex> &&
 // way: the Ack follows the Req at once, and a second thread reads when the fence is done.
 //   launch thread: issue -> launch -> Req(fence)   host thread: Ack -> FIFO   reader: wait, act
 // Loaders then wait for the end of the step whose buffers they fill again, not for credits' fences.
+// Host actors that exchange with host actors alone (Site::is_beside) act on threads of their own,
+// beside each other and beside the step, as far as their registers go:
+//   thread of an actor: act   host thread: begin -> (act) -> finish: Req and Ack to host actors
 template <ThreadKit Threads>
 class BasicHostThread {
  public:
@@ -63,8 +68,14 @@ class BasicHostThread {
         bus_(kThreads, most_messages(tables)),
         launch_end_(bus_.end(kLaunchThread)),
         host_end_(bus_.end(kHostThread)),
-        late_reads_done_(tables.sites.size(), 0),
-        thread_([this] { loop(); }) {
+        late_reads_done_(tables.sites.size(), 0) {
+    for (const std::int32_t s : tables.host_sites)
+      if (site(s).is_beside)
+        own_threads_.push_back(std::make_unique<OwnThread>(
+            s, HostCaller(graph, rank, tables, device, host, first_step)));
+    for (const auto& own : own_threads_)
+      own->thread = Thread([this, &own = *own] { own_loop(own); });
+    thread_ = Thread([this] { loop(); });
     if (host_steps_ > 1) reader_ = Thread([this] { read_loop(); });
   }
 
@@ -76,6 +87,7 @@ class BasicHostThread {
     changed_.notify_all();
     thread_.join();
     reader_.join();
+    for (const auto& own : own_threads_) own->thread.join();
   }
   BasicHostThread(const BasicHostThread&) = delete;
   BasicHostThread& operator=(const BasicHostThread&) = delete;
@@ -174,6 +186,16 @@ class BasicHostThread {
     std::vector<Fence> waits;
   };
 
+  // A host actor that acts on a thread of its own, one act at a time.
+  struct OwnThread {
+    OwnThread(std::int32_t s, HostCaller call) : site(s), caller(std::move(call)) {}
+    const std::int32_t site;
+    HostCaller caller;
+    enum class State : std::uint8_t { kIdle, kActing, kDone } state = State::kIdle;
+    std::int64_t act = 0;
+    Thread thread;
+  };
+
   // A Req and an Ack for each register of each channel are on their way at most.
   static std::size_t most_messages(const ProgramTables& tables) {
     return 2 * static_cast<std::size_t>(tables.num_channel_fences);
@@ -186,10 +208,29 @@ class BasicHostThread {
   void act(std::int32_t s);
   void wait_for_step(std::int64_t step);
   void read_loop();
+  void own_loop(OwnThread& own);
 
+  OwnThread* own_thread_of(std::int32_t s) const {
+    for (const auto& own : own_threads_)
+      if (own->site == s) return own.get();
+    return nullptr;
+  }
+  bool has_own_act_done() const {
+    return std::any_of(own_threads_.begin(), own_threads_.end(),
+                       [](const auto& own) { return own->state == OwnThread::State::kDone; });
+  }
+  void finish_own_acts() {
+    for (const auto& own : own_threads_) {
+      if (own->state != OwnThread::State::kDone) continue;
+      own->state = OwnThread::State::kIdle;
+      protocol_.finish_host_act(own->site);
+    }
+  }
   // The first host site that may act; its credits bound how long the others wait.
   std::optional<std::int32_t> next_enabled() const {
     for (const std::int32_t s : tables_.host_sites) {
+      const OwnThread* const own = own_thread_of(s);
+      if (own != nullptr && own->state != OwnThread::State::kIdle) continue;
       const bool announced = protocol_.acts_of(s) < steps_ * site(s).acts_per_step;
       if (announced && protocol_.host_act_enabled(s)) return s;
     }
@@ -238,6 +279,7 @@ class BasicHostThread {
   std::optional<std::int64_t> held_from_;      // step
 
  private:
+  std::vector<std::unique_ptr<OwnThread>> own_threads_;  // of actors beside the step
   Thread thread_;
   Thread reader_;  // with host_steps_ > 1
 };
@@ -249,11 +291,22 @@ void BasicHostThread<Threads>::loop() {
   std::unique_lock lock(mutex_);
   while (!is_over()) {
     host_end_.take([&](const ActorMessage& came) { protocol_.receive(came.message); });
+    finish_own_acts();
     const std::optional<std::int32_t> next = next_enabled();
     if (!next) {
       idle_ = has_done_all();
       changed_.notify_all();
-      changed_.wait(lock, [&] { return is_over() || host_end_.has_messages() || next_enabled(); });
+      changed_.wait(lock, [&] {
+        return is_over() || host_end_.has_messages() || next_enabled() || has_own_act_done();
+      });
+      continue;
+    }
+    if (OwnThread* const own = own_thread_of(*next)) {
+      own->act = protocol_.acts_of(*next);
+      waits_.clear();
+      protocol_.begin_host_act(*next, waits_);
+      own->state = OwnThread::State::kActing;
+      changed_.notify_all();
       continue;
     }
     lock.unlock();
@@ -297,6 +350,26 @@ void BasicHostThread<Threads>::act(std::int32_t s) {
     for (const Fence fence : waits_) device_.wait(fence);
   caller_.call(s, act);
   protocol_.finish_host_act(s);
+}
+
+template <ThreadKit Threads>
+void BasicHostThread<Threads>::own_loop(OwnThread& own) {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return is_over() || own.state == OwnThread::State::kActing; });
+    if (is_over()) return;
+    lock.unlock();
+    std::exception_ptr error;
+    try {
+      own.caller.call(own.site, own.act);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    if (!error_) error_ = error;
+    own.state = OwnThread::State::kDone;
+    changed_.notify_all();
+  }
 }
 
 template <ThreadKit Threads>

@@ -225,7 +225,10 @@ struct CommandLine::Parser {
     CLI::App& sub = *parent_of(verb).add_subcommand(name, verb.text);
     sub.footer(verb.examples + "\n" + kOfAllVerbs);
     sub.get_help_ptr()->group(kHidden);  // whoever reads this knows it
-    for (const Option& option : verb.options) add_option(sub, option);
+    for (const Option& option : verb.options) {
+      CLI::Option& added = add_option(sub, option);
+      if (option.is_detail) added.group(kHidden);
+    }
     for (const Option& option : common) {
       CLI::Option& added = add_option(sub, option);
       if (!is_shown(verb, option.key())) added.group(kHidden);

@@ -60,6 +60,11 @@ std::vector<Option> job_options(JobArguments& job, bool with_strategy) {
   return options;
 }
 
+Option detail(Option option) {
+  option.is_detail = true;
+  return option;
+}
+
 std::vector<Option> joined(std::vector<Option> first, std::vector<Option> more) {
   first.insert(first.end(), std::make_move_iterator(more.begin()),
                std::make_move_iterator(more.end()));

@@ -26,6 +26,7 @@ struct Option {
   bool required = false;
   std::vector<std::string> choices = {};  // what the value may be; empty: anything
   bool describes_job = false;             // a plan file in the model's place says it itself
+  bool is_detail = false;                 // -h has it in the text of the option that it belongs to
 
   // Its name in configuration files, "cluster"; nothing of a place.
   std::string key() const;
@@ -33,6 +34,9 @@ struct Option {
   // (cli/settings.h); nothing of a place.
   std::string environment_name() const;
 };
+
+// An option that -h leaves to the text of another one.
+Option detail(Option option);
 
 struct Verb {
   std::string path;  // "cluster bench"

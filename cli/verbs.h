@@ -4,6 +4,7 @@
 #include "cli/console.h"
 #include "cli/verb.h"
 #include "cli/workflow.h"
+#include "io/open_data.h"
 #include "simulator/recordings/recording.h"
 
 #include <nlohmann/json_fwd.hpp>
@@ -55,6 +56,7 @@ struct SimulateArguments {
   std::vector<std::string> stragglers;  // "5=1.2x"
   std::int64_t samples = 0;             // of the step time, under jitter
   std::string failures;                 // "mtbf=50000h checkpoint=60s"; empty: none
+  std::string data_times;               // "read=1ms decode=40ms registers=2"; empty: no data actors
   std::string mode = "tape";
   double jitter = 0;
 };
@@ -64,6 +66,7 @@ void run_replay(const SimulateArguments& arguments, const CommonOptions& common,
 inline constexpr const char* kDefaultQueues = "asynchronous";
 inline constexpr const char* kDefaultKernels = "fast";
 inline constexpr const char* kRandomData = "random";
+inline constexpr std::int64_t kDefaultDataRegisters = 2;
 struct RunArguments {
   JobArguments job;
   std::string backend = "cpu";
@@ -75,7 +78,8 @@ struct RunArguments {
   std::string collectives;                    // likewise: nccl, local; empty: by the cards
   std::optional<std::int64_t> ranks_per_gpu;  // likewise; nothing: 1
   double timeout_s = 60;                      // of waits for other ranks
-  std::string data;
+  std::string data, data_format, data_order;  // the latter two: empty by the data
+  std::optional<std::int64_t> registers;      // of data actors; nothing: 2
   std::int64_t steps = 20;
   std::int64_t profile = 0;
   std::string record;                            // file for launches and messages; empty: none
@@ -84,6 +88,9 @@ struct RunArguments {
   std::optional<std::int64_t> checkpoint_every;  // steps; nothing: one at the end
   std::optional<std::int64_t> keep;              // nothing: all
   std::string resume;                            // folder; empty: training is new
+  DataOptions data_options() const {
+    return {.path = data, .format = data_format, .order = data_order};
+  }
 };
 
 struct CompareArguments {
@@ -116,6 +123,7 @@ Verb cluster_import_verb();
 Verb cluster_detect_verb();
 Verb cluster_bench_verb();
 Verb experiment_accuracy_verb();
+Verb experiment_data_pipeline_verb();
 std::vector<Verb> sweep_verbs();  // `experiment list`, `all` and by name
 Verb doctor_verb();
 

@@ -29,10 +29,14 @@ void append_parameter(SafetensorsWriter& file, const InitialContents& contents) 
 
 void append_samples(SafetensorsWriter& file, const TokenData& data, const SampleRange& range,
                     std::int64_t shift) {
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(range.sequence));
   for (std::int64_t sample = 0; sample < range.steps * range.global_batch; ++sample) {
-    const std::int64_t start = data.sample_start(range.seed, sample, range.sequence) + shift;
-    file.append(std::as_bytes(data.ids().subspan(static_cast<std::size_t>(start),
-                                                 static_cast<std::size_t>(range.sequence))));
+    const auto start = data.sample_start(range.seed, sample, range.sequence, range.global_batch);
+    require(start.has_value(), ErrorCode::kUsage,
+            "{}: with last_batch=pad there are samples without tokens, which have no file",
+            data.name());
+    data.tokens().read(*start + shift, ids);
+    file.append(std::as_bytes(std::span(ids)));
   }
 }
 

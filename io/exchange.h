@@ -1,7 +1,7 @@
 // What a training run starts from and reads, as files that other programs understand.
 #pragma once
 
-#include "io/token_data.h"
+#include "io/data/token_data.h"
 
 #include <cstdint>
 #include <string>

@@ -3,8 +3,8 @@
 #include "io/training_host.h"
 
 #include "core/base/check.h"
-#include "core/operators/movement/sources.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace sextant {
@@ -34,51 +34,75 @@ std::vector<std::string> split_names(const std::string& text) {
   return names;
 }
 
-// What the model accepts from this input.
-void check_range(std::int64_t id, const Actor& input, std::int64_t sample, std::int64_t place) {
-  const Attributes& attributes = input.attributes;
-  if (!attributes.contains("limit")) return;
-  const std::int64_t limit = attributes.integer("limit");
-  if (id >= 0 && id < limit) return;
-  if (attributes.contains("ignore_index") && id == attributes.integer("ignore_index")) return;
-  fail(ErrorCode::kBadInput, "{}: sample {}, place {}: id {} is outside the vocabulary 0 to {}",
-       input.name, sample, place, id, limit - 1);
-}
-
 // Of what a host actor fills.
 const TensorType& global_type(const PhysicalGraph& graph, const Block& block, const Actor& input) {
   const Register& reg = block.registers[static_cast<std::size_t>(input.out.front())];
   return graph.layouts[reg.layout.index()].global;
 }
 
-// By name, what a global batch of an input without a file of the user's takes.
-std::map<std::string, Bytes> sizes_of_synthetic(const PhysicalGraph& graph, bool has_token_data) {
-  std::map<std::string, Bytes> sizes;
+// What a graph has of an input.
+struct FoundInput {
+  std::string name;
+  TensorType type;                 // global
+  std::int64_t micro_batches = 1;  // of a step
+  Bytes of_batch() const { return micro_batches * size_of(type); }
+};
+
+std::vector<FoundInput> inputs_of(const PhysicalGraph& graph) {
+  std::vector<FoundInput> inputs;
   for (const RankProgram& program : graph.programs)
     for (const Instance& instance : program.instances) {
       const Block& block = graph.block_of(instance);
       for (std::size_t a = 0; a < block.actors.size(); ++a) {
         if (block.actors[a].kind != "input") continue;
-        const std::string& name = graph.actor_name(instance, static_cast<std::int32_t>(a));
         const TensorType& type = global_type(graph, block, block.actors[a]);
-        if (!has_token_data || !takes_token_data(name, type))
-          sizes[name] = instance.acts_per_step * size_of(type);
+        inputs.push_back({graph.actor_name(instance, static_cast<std::int32_t>(a)), type,
+                          instance.acts_per_step});
       }
     }
+  return inputs;
+}
+
+// By name, what a global batch of an input without a file of the user's takes.
+std::map<std::string, Bytes> sizes_of_synthetic(const PhysicalGraph& graph,
+                                                const SampleData* data) {
+  std::map<std::string, Bytes> sizes;
+  for (const FoundInput& input : inputs_of(graph))
+    if (data == nullptr || !data->fills(input.name, input.type))
+      sizes[input.name] = input.of_batch();
   return sizes;
 }
 
 }  // namespace
 
-std::vector<std::string> synthetic_inputs(const PhysicalGraph& graph, bool has_token_data) {
+bool reads(const PhysicalGraph& graph, const SampleData& data) {
+  const std::vector<FoundInput> inputs = inputs_of(graph);
+  return std::any_of(inputs.begin(), inputs.end(), [&](const FoundInput& input) {
+    return input.name == data.main_input() && data.fills(input.name, input.type);
+  });
+}
+
+void require_enough(const PhysicalGraph& graph, const SampleData& data) {
+  for (const FoundInput& input : inputs_of(graph))
+    if (input.name == data.main_input() && data.fills(input.name, input.type))
+      data.check(input.type, input.micro_batches * input.type.shape[0]);
+}
+
+bool has_input(const PhysicalGraph& graph, std::string_view name) {
+  const std::vector<FoundInput> inputs = inputs_of(graph);
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [&](const FoundInput& input) { return input.name == name; });
+}
+
+std::vector<std::string> synthetic_inputs(const PhysicalGraph& graph, const SampleData* data) {
   std::vector<std::string> names;
-  for (const auto& [name, size] : sizes_of_synthetic(graph, has_token_data)) names.push_back(name);
+  for (const auto& [name, size] : sizes_of_synthetic(graph, data)) names.push_back(name);
   return names;
 }
 
-Bytes synthetic_bytes(const PhysicalGraph& graph, bool has_token_data) {
+Bytes synthetic_bytes(const PhysicalGraph& graph, const SampleData* data) {
   Bytes sum;
-  for (const auto& [name, size] : sizes_of_synthetic(graph, has_token_data)) sum += size;
+  for (const auto& [name, size] : sizes_of_synthetic(graph, data)) sum += size;
   return sum;
 }
 
@@ -89,6 +113,7 @@ double StepMetrics::loss() const {
 
 void TrainingHost::act(const HostAct& act) {
   if (act.actor->kind == "input") return load(act);
+  if (act.actor->kind != "metrics" && data_ != nullptr) return act_on_samples(act);
   require(act.actor->kind == "metrics", ErrorCode::kInternal, "unknown host actor kind '{}'",
           act.actor->kind);
   collect(act);
@@ -97,8 +122,10 @@ void TrainingHost::act(const HostAct& act) {
 void TrainingHost::load(const HostAct& act) {
   const Block& block = act.graph->block_of(*act.instance);
   const TensorType& type = global_type(*act.graph, block, *act.actor);
-  if (data_ != nullptr && takes_token_data(act.actor->name, type))
-    load_tokens(act, type);
+  if (!act.inputs.empty())
+    staged_input(act).stages->deliver(content_of(act), act.outputs.front());
+  else if (data_ != nullptr && data_->fills(act.actor->name, type))
+    load_data(act, type);
   else
     synthetic_.fill(act);
   count(act);
@@ -118,32 +145,53 @@ std::map<Rank, std::vector<std::int64_t>> TrainingHost::loaded_bytes() const {
   return loaded_bytes_;
 }
 
-void TrainingHost::load_tokens(const HostAct& act, const TensorType& type) const {
-  const Actor& input = *act.actor;
+void TrainingHost::load_data(const HostAct& act, const TensorType& type) const {
   const std::span<std::byte> bytes = act.outputs.front();
   if (bytes.empty()) return;
   const Block& block = act.graph->block_of(*act.instance);
-  const Register& reg = block.registers[static_cast<std::size_t>(input.out.front())];
-  const Shape& global = type.shape;
+  const Register& reg = block.registers[static_cast<std::size_t>(act.actor->out.front())];
   const Shard box = shard_of(*act.graph, reg.layout, act.rank);
-  const std::int64_t first_sample =
-      first_sample_ +
-      ((act.step - first_step_) * act.instance->acts_per_step + act.act) * global[0] +
-      box.dims[0].offset;
-  const std::int64_t shift = input.name == "labels" ? 1 : 0;
-  std::vector<std::int32_t> ids;
-  for (std::int64_t row = 0; row < box.dims[0].extent; ++row) {
-    const std::int64_t sample = first_sample + row;
-    const std::int64_t start = data_->sample_start(seed_, sample, global[1]) + shift;
-    for (std::int64_t place = box.dims[1].offset; place < box.dims[1].end(); ++place) {
-      const std::int32_t id = data_->ids()[static_cast<std::size_t>(start + place)];
-      check_range(id, input, sample, place);
-      ids.push_back(id);
-    }
-  }
-  require(bytes.size() == ids.size() * sizeof(std::int32_t), ErrorCode::kInternal,
-          "input '{}': {} bytes for {} ids", input.name, bytes.size(), ids.size());
-  std::memcpy(bytes.data(), ids.data(), bytes.size());
+  data_->fill(part_of(act, *act.actor, type, box), bytes);
+}
+
+std::int64_t TrainingHost::content_of(const HostAct& act) const {
+  return (act.step - first_step_) * act.instance->acts_per_step + act.act;
+}
+
+InputPart TrainingHost::part_of(const HostAct& act, const Actor& input, const TensorType& type,
+                                const Shard& box) const {
+  return {.input = input,
+          .type = type,
+          .box = box,
+          .first_position = first_sample_ + content_of(act) * type.shape[0],
+          .global_batch = act.instance->acts_per_step * type.shape[0],
+          .seed = seed_};
+}
+
+// Of the input itself, or of the chain that leads to it.
+TrainingHost::StagedInput& TrainingHost::staged_input(const HostAct& act) {
+  const RankProgram& program = act.graph->program_of(act.rank);
+  const Instance* reader = act.instance;
+  for (const Link& link : program.links)
+    if (&program.instances[link.from.index()] == act.instance && act.actor->kind != "input")
+      reader = &program.instances[link.to.index()];
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<StagedInput>& staged = staged_inputs_[{act.rank, reader}];
+  if (staged) return *staged;
+  const Block& block = act.graph->block_of(*reader);
+  const Register& reg = block.registers[static_cast<std::size_t>(block.actors.front().out.front())];
+  staged = std::make_unique<StagedInput>(StagedInput{
+      data_->stages(num_registers_), named_actor(*act.graph, *reader, 0),
+      act.graph->layouts[reg.layout.index()].global, shard_of(*act.graph, reg.layout, act.rank)});
+  require(staged->stages != nullptr, ErrorCode::kInternal, "'{}' is not made in stages",
+          staged->input.name);
+  return *staged;
+}
+
+void TrainingHost::act_on_samples(const HostAct& act) {
+  StagedInput& staged = staged_input(act);
+  staged.stages->act(act.actor->kind, part_of(act, staged.input, staged.type, staged.box),
+                     content_of(act));
 }
 
 // Every rank of the last stage has the sums; the first of them speaks.

@@ -1,16 +1,17 @@
-// Host actors of a training run: fills `input` registers from token data or by chance, reads
+// Host actors of a training run: fills `input` registers from the user's data or by chance, reads
 // `metrics`.
 #pragma once
 
 #include "core/base/units.h"
 #include "core/graphs/host_actors.h"
+#include "io/data/sample_data.h"
 #include "io/synthetic_data.h"
-#include "io/token_data.h"
 
 #include <cstdint>
 #include <functional>
 #include <limits>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -28,11 +29,14 @@ struct StepMetrics {
 
 class TrainingHost final : public HostActors {
  public:
-  // Token data fills `tokens` and `labels` of [batch, sequence] i32 and must outlive the host;
-  // every other input gets synthetic data (io/synthetic_data.h), and all do without token data.
-  // No more than `room` of it is kept from step to step.
-  TrainingHost(const TokenData& data, std::uint64_t seed, Bytes room = kAnyRoom)
-      : data_(&data), seed_(seed), synthetic_(seed, room) {}
+  // `data` fill the inputs that they have something for and must outlive the host; every other
+  // input gets synthetic data (io/synthetic_data.h), and all do without data. No more than `room`
+  // of it is kept from step to step.
+  // An input that is made in stages has actors before it, with `num_registers` each
+  // (compiler/expand/data_actors.h).
+  TrainingHost(const SampleData& data, std::uint64_t seed, Bytes room = kAnyRoom,
+               std::int32_t num_registers = 1)
+      : data_(&data), seed_(seed), num_registers_(num_registers), synthetic_(seed, room) {}
   explicit TrainingHost(std::uint64_t seed, Bytes room = kAnyRoom)
       : seed_(seed), synthetic_(seed, room) {}
 
@@ -54,26 +58,49 @@ class TrainingHost final : public HostActors {
   Bytes kept_data() const { return synthetic_.kept(); }
 
  private:
+  // An input of one rank that is made in stages.
+  struct StagedInput {
+    std::unique_ptr<SampleStages> stages;
+    Actor input;
+    TensorType type;  // global
+    Shard box;
+  };
+
   static constexpr Bytes kAnyRoom{std::numeric_limits<std::int64_t>::max()};
 
   void load(const HostAct& act);
+  void act_on_samples(const HostAct& act);
+  StagedInput& staged_input(const HostAct& act);
+  std::int64_t content_of(const HostAct& act) const;
+  InputPart part_of(const HostAct& act, const Actor& input, const TensorType& type,
+                    const Shard& box) const;
   void count(const HostAct& act);
-  void load_tokens(const HostAct& act, const TensorType& type) const;
+  void load_data(const HostAct& act, const TensorType& type) const;
   void collect(const HostAct& act);
 
-  const TokenData* data_ = nullptr;
+  const SampleData* data_ = nullptr;
   const std::uint64_t seed_;
+  const std::int32_t num_registers_ = 1;
   std::int64_t first_step_ = 0, first_sample_ = 0;
   SyntheticData synthetic_;
   std::function<void(const StepMetrics&)> callback_;
   mutable std::mutex mutex_;  // of what is below
   std::vector<StepMetrics> steps_;
   std::map<Rank, std::vector<std::int64_t>> loaded_bytes_;
+  // By rank and instance of the input; looked up, never walked through.
+  std::map<std::pair<Rank, const Instance*>, std::unique_ptr<StagedInput>> staged_inputs_;
 };
 
-// Inputs of a graph that get synthetic data, sorted; what a user should be told.
-std::vector<std::string> synthetic_inputs(const PhysicalGraph& graph, bool has_token_data);
+// Whether the model reads such data: it has their main input.
+bool reads(const PhysicalGraph& graph, const SampleData& data);
+// Throws Error(kBadInput) where they are not enough for its steps (SampleData::check).
+void require_enough(const PhysicalGraph& graph, const SampleData& data);
+// Whether it has an input of this name.
+bool has_input(const PhysicalGraph& graph, std::string_view name);
+// Inputs of a graph that get synthetic data, sorted; what a user should be told. `data`: null where
+// there are none.
+std::vector<std::string> synthetic_inputs(const PhysicalGraph& graph, const SampleData* data);
 // Of one global batch of these inputs.
-Bytes synthetic_bytes(const PhysicalGraph& graph, bool has_token_data);
+Bytes synthetic_bytes(const PhysicalGraph& graph, const SampleData* data);
 
 }  // namespace sextant

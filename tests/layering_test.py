@@ -112,6 +112,7 @@ ROOMS = {
     "experiments": {
         "": [],
         "accuracy": [],
+        "data_pipeline": [],
         "schedules": [],
         "table4": [],
         "micro": [""],
@@ -132,7 +133,9 @@ ROOMS = {
         ],
     },
     "io": {
-        "": [],
+        "data": [],
+        "images": ["data"],
+        "": ["data", "images"],
         "checkpoints": [""],
     },
     "search": {
@@ -168,6 +171,7 @@ ROOMS = {
     "tests/simulator": {
         "": [],
         "clusters": [],
+        "reports": [],
     },
 }
 # The context that CUDA kernels are given owns the choices of products, which are kernels' business.

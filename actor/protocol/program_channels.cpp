@@ -213,6 +213,39 @@ void list_writes(const Writers& writers, ProgramTables& tables) {
   }
 }
 
+bool is_of_hosts(const Channel& channel) {
+  return channel.from_host && channel.to_host && !channel.acks_itself();
+}
+
+// Slots repeat every step, so no more contents are in flight than a step has. What host actors tell
+// each other has no bytes of the device.
+void check_registers(const ProgramSource& source, const ProgramTables& tables) {
+  for (const FrameQuota& quota : tables.frames) {
+    const std::int32_t most = quota.initially_full ? 1 : quota.contents_per_step;
+    const auto first = tables.channels.begin() + quota.first_channel;
+    const bool is_between_hosts = quota.num_channels > 0 && !quota.initially_full &&
+                                  std::all_of(first, first + quota.num_channels, is_of_hosts);
+    require(quota.num_registers <= most || is_between_hosts, kBadProgram,
+            "instance '{}' frame {}: {} registers, wanted 1 .. {}{}", source.name(quota.instance),
+            quota.frame, quota.num_registers, most,
+            quota.initially_full ? " (state is updated in place)" : " (contents per step)");
+  }
+}
+
+void find_beside(ProgramTables& tables) {
+  std::vector<bool> exchanges(tables.sites.size(), false);
+  for (Site& site : tables.sites) site.is_beside = site.is_host();
+  for (const Channel& channel : tables.channels) {
+    const std::int32_t consumer = channel.acks_itself() ? channel.producer : channel.consumer;
+    for (const std::int32_t site : {channel.producer, consumer}) {
+      if (!is_of_hosts(channel)) tables.sites[at(site)].is_beside = false;
+      exchanges[at(site)] = true;
+    }
+  }
+  for (std::size_t s = 0; s < tables.sites.size(); ++s)
+    if (!exchanges[s]) tables.sites[s].is_beside = false;
+}
+
 }  // namespace
 
 void add_channels(const ProgramSource& source, const ActorNumbers& numbers, const Writers& writers,
@@ -220,6 +253,8 @@ void add_channels(const ProgramSource& source, const ActorNumbers& numbers, cons
   distribute(find_channels({source, numbers, writers, tables}), tables);
   list_inputs(tables);
   list_writes(writers, tables);
+  check_registers(source, tables);
+  find_beside(tables);
 }
 
 }  // namespace sextant

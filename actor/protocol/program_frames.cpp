@@ -24,11 +24,9 @@ void add_frame(const ProgramSource& source, InstanceId id, std::size_t f, Progra
   quota.acts_per_content = frame.acts_per_content;
   quota.contents_per_step = acts / frame.acts_per_content;
   quota.initially_full = frame.initially_full;
-  const std::int32_t most = frame.initially_full ? 1 : quota.contents_per_step;
-  require(quota.num_registers >= 1 && quota.num_registers <= most, kBadProgram,
-          "instance '{}' frame {}: {} registers, wanted 1 .. {}{}", instance.name, f,
-          quota.num_registers, most,
-          frame.initially_full ? " (state is updated in place)" : " (contents per step)");
+  require(quota.num_registers >= 1, kBadProgram,
+          "instance '{}' frame {}: {} registers, wanted 1 or more", instance.name, f,
+          quota.num_registers);
   require(binding.slot_of_content.size() == at(quota.contents_per_step), kBadProgram,
           "instance '{}' frame {}: slots for {} contents, it has {} per step", instance.name, f,
           binding.slot_of_content.size(), quota.contents_per_step);

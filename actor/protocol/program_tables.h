@@ -21,6 +21,7 @@ struct Site {
   std::int32_t acts_per_step = 1;
   std::int32_t first_input = 0, num_inputs = 0;  // in ProgramTables::inputs
   std::int32_t first_write = 0, num_writes = 0;  // in ProgramTables::writes
+  bool is_beside = false;  // a host actor that host actors alone exchange with
 
   bool is_host() const { return queue == QueueRole::kHost; }
 };
@@ -96,7 +97,8 @@ struct ProgramTables {
   // - a launch group that is not consecutive, holds anything but communications, or two acts of
   // one;
   // - rates that do not balance: acts_per_step = contents_per_step * consume_for;
-  // - num_registers outside 1 .. contents_per_step (state: 1), slots that do not match;
+  // - num_registers outside 1 .. contents_per_step (state: 1; between host actors there is no upper
+  //   bound), slots that do not match;
   // - a register without or with two writers, a read without an edge, an edge that its own site
   //   cannot serve, a port with no link or two;
   // - a guard whose earlier run is not earlier, or that is inside a launch group.

@@ -7,8 +7,8 @@
 #include "core/base/check.h"
 #include "core/text/counted_text.h"
 #include "io/exchange.h"
+#include "io/open_data.h"
 #include "io/safetensors.h"
-#include "io/token_data.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -21,7 +21,7 @@ namespace {
 
 struct ExportArguments {
   JobArguments job;
-  std::string data;  // text file or folder; empty: weights alone
+  DataOptions data;  // no path: weights alone
   std::int64_t steps = 20;
 };
 
@@ -37,13 +37,13 @@ void run_export(const ExportArguments& arguments, const CommonOptions& common, C
   require(arguments.steps > 0, ErrorCode::kUsage, "--steps must be positive, not {}",
           arguments.steps);
   require_results_folder(common, {"weights.safetensors"});
-  if (!arguments.data.empty()) require_results_folder(common, {"samples.safetensors"});
+  if (!arguments.data.path.empty()) require_results_folder(common, {"samples.safetensors"});
   const PlannedJob planned = load_planned_job(arguments.job);
   const Plan& plan = planned.plan;
   if (common.dry_run) {
     std::vector<std::string> files = {"weights.safetensors"};
-    if (!arguments.data.empty()) {
-      TokenData::from_path(arguments.data);  // readable
+    if (!arguments.data.path.empty()) {
+      open_tokens(arguments.data);  // readable
       files.emplace_back("samples.safetensors");
     }
     return say_dry_run("export", fmt::format("export {}", name_of(planned.job.model)),
@@ -57,11 +57,11 @@ void run_export(const ExportArguments& arguments, const CommonOptions& common, C
       written_whole(weights, [&] { return write_initial_weights(weights, forward, common.seed); });
   console.say(fmt::format("{} parameters in {}", elements, weights));
   nlohmann::ordered_json document = {{"parameters", elements}, {"weights", weights}};
-  if (!arguments.data.empty()) {
+  if (!arguments.data.path.empty()) {
     const std::string samples = common.out + "/samples.safetensors";
-    const TokenData data = TokenData::from_path(arguments.data);
+    const std::unique_ptr<TokenData> data = open_tokens(arguments.data);
     written_whole(samples, [&] {
-      write_samples(samples, data,
+      write_samples(samples, *data,
                     {common.seed, arguments.steps, plan.global_batch, plan.sequence});
     });
     console.say(fmt::format("{} of {} of {} in {}", counted(arguments.steps, "step"),
@@ -89,7 +89,9 @@ Verb export_verb() {
               "sequence]",
           .options = joined(job_options(a.job, true),
                             {
-                                {"--data", &a.data, "text file or folder of text files"},
+                                {"--data", &a.data.path, "text, token file or folder of them"},
+                                {"--data-format", &a.data.format, "as run has it"},
+                                {"--data-order", &a.data.order, "as run has it"},
                                 {"--steps", &a.steps, "optimizer steps"},
                             }),
           .action = [arguments](const CommonOptions& common,

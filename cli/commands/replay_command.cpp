@@ -7,6 +7,7 @@
 #include "core/text/counted_text.h"
 #include "core/text/json_reader.h"
 #include "simulator/modes/simulate.h"
+#include "simulator/recordings/host_slices.h"
 #include "simulator/recordings/recording.h"
 #include "simulator/recordings/replay.h"
 
@@ -57,6 +58,7 @@ Replayed replayed(const PlannedJob& planned, const PhysicalGraph& graph,
   const SimulateOptions options;
   all.simulation = simulation_of(graph, *planned.cost, all.run.timeline, options);
   all.simulation.slices = run_slices(graph, all.run.timeline);
+  add_host_slices(recording, all.run.timeline, all.simulation.slices);
   all.predicted = simulate_timeline(graph, *planned.cost, *planned.network, options).step_time();
   return all;
 }

@@ -19,12 +19,15 @@
 #include "cli/verb.h"
 #include "cli/verbs.h"
 #include "cli/work_watch.h"
+#include "compiler/expand/data_actors.h"
 #include "compiler/memory/memory_report.h"
 #include "core/base/check.h"
 #include "core/base/nearest.h"
 #include "core/base/quantile.h"
 #include "core/text/counted_text.h"
 #include "core/text/json_reader.h"
+#include "experiments/data_pipeline/data_times.h"
+#include "io/open_data.h"
 #include "io/training_host.h"
 
 #include <fmt/core.h>
@@ -56,24 +59,33 @@ std::int64_t warm_up_steps(const RunArguments& arguments) {
   return arguments.backend == "cuda" ? 5 : 2;
 }
 
-// The user's text; needed where the model reads tokens, useless where it does not. Nothing for
-// `random`: then tokens are drawn like every other input.
-std::optional<TokenData> token_data(const PhysicalGraph& graph, const std::string& path) {
-  const bool reads_tokens = synthetic_inputs(graph, true) != synthetic_inputs(graph, false);
-  require(!path.empty() || !reads_tokens, ErrorCode::kUsage,
-          "--data is needed: a text file or a folder of text files, or `random` for uniform ids");
-  require(path.empty() || reads_tokens, ErrorCode::kUsage,
-          "--data {}: this model reads no tokens; leave it out", path);
-  if (path.empty() || path == kRandomData) return std::nullopt;
-  return TokenData::from_path(path);
+// The user's data; needed where the model reads tokens, useless where it reads neither tokens nor
+// images. Nothing for `random`: then tokens are drawn like every other input.
+std::unique_ptr<SampleData> opened_data(const PhysicalGraph& graph, const DataOptions& options) {
+  const bool has_tokens = has_input(graph, "tokens"), has_images = has_input(graph, "images");
+  require(
+      !options.path.empty() || !has_tokens, ErrorCode::kUsage,
+      "--data is needed: a text or token file or a folder of them, or `random` for uniform ids");
+  const bool is_of_file = !options.path.empty() && options.path != kRandomData;
+  require(is_of_file || (options.format.empty() && options.order.empty()), ErrorCode::kUsage,
+          "--data-format and --data-order are of a file; there is none");
+  require(options.path.empty() || has_tokens || (has_images && is_of_file), ErrorCode::kUsage,
+          "--data {}: this model reads no tokens; leave it out", options.path);
+  if (!is_of_file) return nullptr;
+  std::unique_ptr<SampleData> data = open_data(options);
+  require(reads(graph, *data), ErrorCode::kUsage,
+          "--data {0}: holds {1}, and this model reads no {1} but {2}", options.path,
+          data->main_input(), has_tokens ? "tokens" : "images");
+  require_enough(graph, *data);
+  return data;
 }
 
-void say_synthetic_inputs(const PhysicalGraph& graph, bool has_data, Bytes room,
+void say_synthetic_inputs(const PhysicalGraph& graph, const SampleData* data, Bytes room,
                           const Console& console) {
-  const std::vector<std::string> names = synthetic_inputs(graph, has_data);
+  const std::vector<std::string> names = synthetic_inputs(graph, data);
   if (names.empty()) return;
   console.say("synthetic data for " + comma_list(names) + ": every step reads the same batch");
-  const Bytes size = synthetic_bytes(graph, has_data);
+  const Bytes size = synthetic_bytes(graph, data);
   if (size > room)
     console.note(
         fmt::format("a batch of it takes {}, this machine has room for {} beside the "
@@ -108,10 +120,33 @@ struct RunSetup {
   std::int64_t steps() const { return arguments.steps - start.step(); }  // of this run
 };
 
-TrainingHost training_host(const std::optional<TokenData>& data, const RunSetup& setup) {
+std::int64_t data_registers(const RunArguments& arguments) {
+  return arguments.registers.value_or(kDefaultDataRegisters);
+}
+
+// The actors that make samples of `data`, if they are made in stages.
+void add_data_actors_for(const SampleData* data, const RunArguments& arguments,
+                         PhysicalGraph& graph) {
+  const std::vector<std::string> kinds =
+      data == nullptr ? std::vector<std::string>() : data->stage_kinds();
+  const bool has_actors = !kinds.empty() && arguments.backend == "cpu";
+  require(has_actors || !arguments.registers, ErrorCode::kUsage,
+          "--registers {}: registers of the actors that read, decode and augment images on CPU "
+          "ranks; there are none",
+          arguments.registers.value_or(0));
+  if (!has_actors) return;
+  const std::int64_t registers = data_registers(arguments);
+  require(registers >= 1 && registers <= kMostDataRegisters, ErrorCode::kUsage,
+          "--registers {}: wanted 1 to {}", registers, kMostDataRegisters);
+  add_data_actors(graph, data->main_input(), kinds, static_cast<std::int32_t>(registers));
+}
+
+TrainingHost training_host(const SampleData* data, const RunSetup& setup) {
   const std::uint64_t seed = setup.common.seed;
-  return data ? TrainingHost(*data, seed, setup.room_for_data)
-              : TrainingHost(seed, setup.room_for_data);
+  const std::int64_t registers = data_registers(setup.arguments);
+  return data == nullptr
+             ? TrainingHost(seed, setup.room_for_data)
+             : TrainingHost(*data, seed, setup.room_for_data, static_cast<std::int32_t>(registers));
 }
 
 RunRecord make_record(const RunSetup& setup, const RunRecorder::Steps& steps, RunEnd end) {
@@ -339,6 +374,7 @@ struct Trained {
   std::vector<IssueHash> issued;
   std::string recording;                                // with --record
   std::vector<std::vector<std::int64_t>> loaded_bytes;  // by step and rank
+  DataTimes data;                                       // of the ranks of this process
 };
 
 RecordingHeader recording_header(const RunSetup& setup) {
@@ -352,17 +388,36 @@ RecordingHeader recording_header(const RunSetup& setup) {
 }
 
 // All steps, recorded where that is asked for.
-Trained run_steps(const RunSetup& setup, TrainingHost& host, RunDevices& devices) {
-  const std::int64_t steps = setup.steps();
-  if (setup.arguments.record.empty())
-    return {run_all(setup.graph, devices.devices(), host, steps, {.first_step = setup.start.step()},
-                    setup.checkpoints.boundaries()),
-            {},
-            {}};
-  LaunchRecording recording(devices, host);
-  Trained trained{run_all(setup.graph, recording.devices(), recording.host(), steps), {}, {}};
-  trained.recording = recording.text(recording_header(setup), setup.processes);
+Trained run_steps(const RunSetup& setup, TrainingHost& training, RunDevices& devices) {
+  const std::int64_t steps = setup.steps(), first = setup.start.step();
+  TimedHostActors host(training, first + warm_up_steps(setup.arguments));
+  Trained trained;
+  if (setup.arguments.record.empty()) {
+    trained.issued = run_all(setup.graph, devices.devices(), host, steps, {.first_step = first},
+                             setup.checkpoints.boundaries());
+  } else {
+    LaunchRecording recording(devices, host);
+    trained.issued = run_all(setup.graph, recording.devices(), recording.host(), steps);
+    trained.recording = recording.text(recording_header(setup), setup.processes);
+  }
+  trained.data = host.times(setup.graph);
   return trained;
+}
+
+void say_data(const DataTimes& times, const Console& console) {
+  if (times.actors.empty()) return;
+  Table table({"data actor", "an act", "busy"});
+  for (const DataActorTime& actor : times.actors)
+    table.add({actor.name, to_text(duration_from_seconds(actor.act_s)),
+               fmt::format("{:.0f} %", 100 * actor.busy)});
+  console.say(table.text());
+  console.say(verdict_of(times).text);
+}
+
+void add_data(const DataTimes& times, const RunArguments& arguments, Json& document) {
+  if (times.actors.empty()) return;
+  document["data"] = to_json(times);
+  document["data"]["registers"] = data_registers(arguments);
 }
 
 // Nothing when the user interrupted. The devices are gone when it returns: their memory is the
@@ -405,7 +460,7 @@ std::optional<Trained> train(const RunSetup& setup, TrainingHost& host,
 
 // Extra steps with stamps; the first is warm-up. Seconds per step, mean over ranks. A signal in the
 // middle or a failure keeps what was trained, without them.
-void profile(const RunSetup& setup, const std::optional<TokenData>& data, RunRecord& record,
+void profile(const RunSetup& setup, const SampleData* data, RunRecord& record,
              const std::function<void(RunEnd)>& keep_trained, Console& console) {
   const std::int64_t steps = setup.arguments.profile + 1;
   std::exception_ptr failure;
@@ -454,10 +509,8 @@ std::vector<CommonFact> common_facts(const PlannedJob& planned, const RunArgumen
           {"options", options + dry, ErrorCode::kUsage}};
 }
 
-std::string data_hash(const std::optional<TokenData>& data) {
-  if (!data) return kRandomData;
-  const auto ids = std::as_bytes(data->ids());
-  return text_hash({reinterpret_cast<const char*>(ids.data()), ids.size()});
+std::string data_hash(const SampleData* data) {
+  return data == nullptr ? kRandomData : data->fingerprint();
 }
 
 // The smallest room of all: the graphs of all processes are one.
@@ -528,7 +581,7 @@ void run_in(RunProcesses& processes, const RunArguments& arguments, const Common
   const std::optional<ArenaRoom> room = common_room(
       is_planned ? room_for_arenas(planned.job.cluster, arguments) : std::nullopt, processes);
   PhysicalGraph graph;
-  std::optional<TokenData> data;
+  std::unique_ptr<SampleData> data;
   std::string data_id;  // where checkpoints ask for it
   RunStart start;
   std::unique_ptr<FolderLock> lock;
@@ -538,13 +591,15 @@ void run_in(RunProcesses& processes, const RunArguments& arguments, const Common
     require_checkpoint_folder(arguments, start.step());
     graph = compiled(planned, room, processes, console);
     if (!arguments.record.empty()) require_recordable(graph, arguments.steps);
-    data = token_data(graph, arguments.data);
-    if (!arguments.checkpoint.empty() || start.is_resumed()) data_id = data_hash(data);
+    data = opened_data(graph, arguments.data_options());
+    add_data_actors_for(data.get(), arguments, graph);
+    if (!arguments.checkpoint.empty() || start.is_resumed()) data_id = data_hash(data.get());
     start.require_same_training(planned, arguments, common.seed, data_id, console);
+    if (data && data->depends_on_batch()) start.require_same_batch(planned.plan.global_batch);
     start.require_states(graph);
   });
   console.end_progress();
-  processes.require_common({{"data", processes.are_several() ? data_hash(data) : ""}});
+  processes.require_common({{"data", processes.are_several() ? data_hash(data.get()) : ""}});
   if (common.dry_run) return say_dry_training(planned, arguments, devices, common, console);
 
   console.say(fmt::format("{} on {}: {}", name_of(planned.job.model), devices,
@@ -566,9 +621,9 @@ void run_in(RunProcesses& processes, const RunArguments& arguments, const Common
       prepared_devices(setup, !arguments.record.empty(), {}, console);
   start.load(graph, world->devices());
   console.end_progress();
-  say_synthetic_inputs(graph, data.has_value(), setup.room_for_data, console);
+  say_synthetic_inputs(graph, data.get(), setup.room_for_data, console);
   if (start.is_resumed()) console.say("goes on behind " + start.text());
-  TrainingHost host = training_host(data, setup);
+  TrainingHost host = training_host(data.get(), setup);
   host.start_at(start.step(), start.samples());
   RunRecorder recorder(planned, peak_memory(graph), start.step() + warm_up_steps(arguments),
                        is_planned);
@@ -596,6 +651,7 @@ void run_in(RunProcesses& processes, const RunArguments& arguments, const Common
           "all steps are trained; times of operators are missing, because the profile did "
           "not end");
     say_profile(kept, console);
+    if (trained) say_data(trained->data, console);
     checkpoints.say(console);
     write_results(setup, steps, kept, console);
   };
@@ -606,7 +662,7 @@ void run_in(RunProcesses& processes, const RunArguments& arguments, const Common
     keep(kept);
     if (end == RunEnd::kInterrupted) console.document("run", Json::parse(to_json_text(kept)));
   };
-  if (trained && arguments.profile > 0) profile(setup, data, record, keep_trained, console);
+  if (trained && arguments.profile > 0) profile(setup, data.get(), record, keep_trained, console);
   const auto end = [&] {
     if (!processes.is_first()) return;
     keep(record);
@@ -618,6 +674,7 @@ void run_in(RunProcesses& processes, const RunArguments& arguments, const Common
     require_trained(steps, record);
     Json document = Json::parse(to_json_text(record));
     if (!arguments.checkpoint.empty()) document["checkpoints"] = checkpoints.document();
+    if (trained) add_data(trained->data, arguments, document);
     console.document("run", document);
   };
   // After a signal the others may be gone.
@@ -667,7 +724,14 @@ Verb run_verb() {
                    "other, may share a GPU"},
                   {"--timeout", &a.timeout_s,
                    "seconds in which something must end while a rank waits for others"},
-                  {"--data", &a.data, "text file or folder of text files; random: uniform ids"},
+                  {"--data", &a.data,
+                   "text, tokens, images or a folder, as --data-format, --data-order and "
+                   "--registers say; random: uniform ids"},
+                  detail({"--data-format", &a.data_format,
+                          "text, jsonl, uint16, uint32, llm.c, megatron, images, tar (by name)"}),
+                  detail({"--data-order", &a.data_order,
+                          "places, shuffled or file, window=N, last_batch=wrap, drop or pad"}),
+                  detail({"--registers", &a.registers, "of the actors that make images (2)"}),
                   {"--steps", &a.steps,
                    "optimizer steps of the whole training, those of --resume included"},
                   {"--profile", &a.profile, "extra steps that time every operator"},

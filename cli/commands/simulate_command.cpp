@@ -1,5 +1,6 @@
 // `sextant simulate`: where the step of one plan goes.
 #include "cli/dry_run.h"
+#include "cli/sections/data_section.h"
 #include "cli/sections/link_section.h"
 #include "cli/sections/memory_section.h"
 #include "cli/sections/operator_section.h"
@@ -76,6 +77,7 @@ struct Simulated {
   const Timeline& timeline;
   const Simulation& simulation;
   const std::optional<LinkUses>& links;
+  const std::optional<DataSection>& data;
 
   const PhysicalGraph& graph() const { return timed_graph(expanded, setup); }
   // A routed graph has programs of its own, of the same ranks.
@@ -242,9 +244,11 @@ Json report(const Simulated& it, const std::optional<MemorySection>& memory, std
       say_full_places(sizes, console);
   if (it.arguments.operators) add_operators(it, body, console);
   if (it.links) say(*it.links, console);
+  if (it.data) say(*it.data, console);
   say_notes(it, seed, console);
   if (it.simulation.blocks) body["blocks"] = blocks_json(*it.simulation.blocks);
   if (it.links) body["links"] = links_json(*it.links);
+  if (it.data) body["data"] = data_json(*it.data);
   body["library_memory"] = libraries_json(libraries);
   if (memory) body["memory"] = memory_section_json(*memory);
   say_pictures(it, console);
@@ -284,10 +288,15 @@ void run_simulate(const SimulateArguments& arguments, const CommonOptions& commo
     say(*memory, console);  // also of a plan that does not fit
     require_fits(planned, expanded.graph());
   }
-  const Simulation simulation = simulation_of(graph, *planned.cost, timeline, setup.options);
+  Simulation simulation = simulation_of(graph, *planned.cost, timeline, setup.options);
+  std::optional<DataSection> data;
+  if (!arguments.data_times.empty()) {
+    data = data_section(arguments.data_times, graph, timeline, simulation.step_time);
+    add_data_slices(*data, simulation.slices);
+  }
   std::optional<LinkUses> links;
   if (arguments.links) links = link_uses(graph, timeline, *planned.network);
-  const Simulated it{arguments, planned, expanded, setup, timeline, simulation, links};
+  const Simulated it{arguments, planned, expanded, setup, timeline, simulation, links, data};
   draw_pictures(it);
   console.document("simulate", report(it, memory, common.seed, console));
 }
@@ -333,6 +342,8 @@ Verb simulate_verb() {
               {"--routing", &a.routing,
                "tokens to experts: uniform, zipf=1.1 or a file, one number per expert; empty "
                "places cost nothing"},
+              {"--data-times", &a.data_times,
+               "actors that make samples: \"read=1ms decode=40ms augment=8ms registers=2\""},
               {"--jitter", &a.jitter, "relative deviation of compute times"},
               {"--samples", &a.samples, "steps under --jitter: quantiles of their time"},
               {"--straggler", &a.stragglers,

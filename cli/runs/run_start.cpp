@@ -75,6 +75,13 @@ void RunStart::require_same_training(const PlannedJob& planned, const RunArgumen
   note_if_other("data (hash)", facts().data, data_hash, console);
 }
 
+void RunStart::require_same_batch(std::int64_t global_batch) const {
+  require(!is_resumed() || facts().global_batch == global_batch, ErrorCode::kUsage,
+          "--global-batch {}: the checkpoint was trained with {}, on which last_batch=drop and "
+          "last_batch=pad depend; with last_batch=wrap it may change",
+          global_batch, facts().global_batch);
+}
+
 void RunStart::require_states(const PhysicalGraph& graph) const {
   if (is_resumed()) sextant::require_states(*checkpoint_, graph);
 }

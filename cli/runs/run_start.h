@@ -30,6 +30,9 @@ class RunStart {
   void require_same_training(const PlannedJob& planned, const RunArguments& arguments,
                              std::uint64_t seed, const std::string& data_hash,
                              const Console& console) const;
+  // For data whose order depends on it: refuses another global batch than that of the checkpoint
+  // (Error(kUsage)).
+  void require_same_batch(std::int64_t global_batch) const;
   // The states of the graph are those of the checkpoint, by name and type.
   void require_states(const PhysicalGraph& graph) const;
   // Fills the states of all ranks. `devices`, by rank, are prepared and have not begun.

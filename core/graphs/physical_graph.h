@@ -129,7 +129,7 @@ struct InnerTensor {
 
 struct Actor {
   // Operator registry; "all_reduce" ... for communications; of core/graphs/fused_kinds.h for fused
-  // actors.
+  // actors; of io/data/sample_data.h for host actors before an input.
   std::string kind;
   // Of the logical operator, "attention.q": in the instance that the block was made for (see
   // InstanceNames).

@@ -30,6 +30,7 @@ struct TraceSlice {
   std::string name;
   Time begin, end;  // since the first begin of the step
   std::int32_t act = 0;
+  std::int32_t lane = 0;  // of the host queue: each of its actors has one, under its own name
 };
 
 struct Simulation {

@@ -29,11 +29,12 @@ class ChromeTraceWriter {
   }
 
   void add(const TraceSlice& slice, int process, const std::string& process_name) {
-    const int thread = static_cast<int>(slice.queue);
+    const int thread =
+        static_cast<int>(slice.queue) + static_cast<int>(kNumQueueRoles) * slice.lane;
     if (processes_.insert(process).second)
       add_name("process_name", process, 0, quoted(process_name));
     if (threads_.insert({process, thread}).second)
-      add_name("thread_name", process, thread, quoted(std::string(to_string(slice.queue))));
+      add_name("thread_name", process, thread, quoted(lane_name(slice)));
     begin_event();
     // Names repeat from act to act and from rank to rank.
     const auto [name, is_new] = quoted_.try_emplace(slice.name);
@@ -100,6 +101,10 @@ std::vector<CounterTrack::Sample> samples_of(std::map<Time, std::int64_t>& chang
 }
 
 }  // namespace
+
+std::string lane_name(const TraceSlice& slice) {
+  return slice.queue == QueueRole::kHost ? slice.name : std::string(to_string(slice.queue));
+}
 
 std::vector<CounterTrack> launches_in_flight(const Timeline& timeline) {
   const Time origin = timeline.first_begin();

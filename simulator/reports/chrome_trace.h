@@ -28,6 +28,9 @@ struct CounterTrack {
 // any. The first sample is what the step finds.
 std::vector<CounterTrack> launches_in_flight(const Timeline& timeline);
 
+// What the lane of a slice is called.
+std::string lane_name(const TraceSlice& slice);
+
 // Chrome trace JSON ("traceEvents", microseconds with six decimals: picoseconds), one process per
 // rank and one thread per queue. Needs the slices (SimulateOptions::keep_slices).
 std::string to_chrome_trace(const Simulation& simulation,

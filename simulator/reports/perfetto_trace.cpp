@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -85,7 +86,7 @@ class PerfettoWriter {
 
   // Of one rank and queue they come by begin, a run before what is inside it.
   void add(const TraceSlice& slice) {
-    const std::uint64_t track = thread_track(slice.rank, slice.queue);
+    const std::uint64_t track = thread_track(slice);
     if (track != open_track_) close_all(track);
     close_until(slice.begin);
     Message begin, act, body;
@@ -134,8 +135,9 @@ class PerfettoWriter {
     return track->second;
   }
 
-  std::uint64_t thread_track(Rank rank, QueueRole queue) {
-    const auto [track, is_new] = threads_.try_emplace({rank, queue}, 0);
+  std::uint64_t thread_track(const TraceSlice& slice) {
+    const Rank rank = slice.rank;
+    const auto [track, is_new] = threads_.try_emplace({rank, slice.queue, slice.lane}, 0);
     if (!is_new) return track->second;
     const std::uint64_t parent = process_track(rank);
     track->second = next_uuid_++;
@@ -143,7 +145,7 @@ class PerfettoWriter {
     thread.number(descriptor::kThreadProcess, process_id(rank));
     // Ids of threads are unique in a trace, and that of a process is its main thread's.
     thread.number(descriptor::kThreadId, kThreads + track->second);
-    thread.bytes(descriptor::kThreadName, to_string(queue));
+    thread.bytes(descriptor::kThreadName, lane_name(slice));
     described.number(descriptor::kUuid, track->second);
     described.number(descriptor::kParentUuid, parent);
     described.message(descriptor::kThread, thread);
@@ -207,7 +209,7 @@ class PerfettoWriter {
   std::uint64_t next_uuid_ = 1, open_track_ = 0;
   std::vector<Time> open_;  // ends of the slices that are open on that track, the innermost last
   std::map<Rank, std::uint64_t> processes_;
-  std::map<std::pair<Rank, QueueRole>, std::uint64_t> threads_;
+  std::map<std::tuple<Rank, QueueRole, std::int32_t>, std::uint64_t> threads_;  // by lane
   std::unordered_map<std::string, std::uint64_t> names_;
 };
 

@@ -263,7 +263,7 @@ FAULTS = [
     # Wrong or missing on one of them: an error that all agree on has its own code.
     Fault("a sample that one rank cannot read", 2, STARTS, nothing, 0, [r"(: |stopped: )(labels|tokens): sample \d+, place \d: id 122 is outside the vocabulary 0 to 63", r"host \S+, pid \d+"],
           dies=False, bound_s=30, arguments=TORN, files={"torn.txt": TORN_TEXT}),
-    Fault("another text on one", 2, STARTS, nothing, 1, [r"the same data: process 0 of 2 .* has [0-9a-f]+, process 1 of 2"], code=3, dies=False, bound_s=30,
+    Fault("another text on one", 2, STARTS, nothing, 1, [r"the same data: process 0 of 2 .* has [0-9a-f]+ places, process 1 of 2"], code=3, dies=False, bound_s=30,
           arguments=WIDE, files={"good.txt": GOOD_TEXT, "other.txt": OTHER_TEXT}, others={1: wide_with(data="other.txt")}),
     Fault("no text on one", 2, STARTS, nothing, 1, [r"missing.txt"], code=3, dies=False, bound_s=30,
           arguments=WIDE, files={"good.txt": GOOD_TEXT}, others={1: wide_with(data="missing.txt")}),

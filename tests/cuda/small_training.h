@@ -6,7 +6,7 @@
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cuda/cuda_backend.h"
 #include "core/graphs/physical_graph.h"
-#include "io/token_data.h"
+#include "io/data/token_data.h"
 #include "models/model.h"
 
 #include <cstddef>

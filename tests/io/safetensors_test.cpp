@@ -132,7 +132,7 @@ TEST_CASE("weights and samples are those that a run starts from and reads") {
   REQUIRE(tokens.size() == 24);
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     const auto sample = static_cast<std::int64_t>(i / 4);
-    CHECK(tokens[i] == data.sample_start(3, sample, 4) + static_cast<std::int64_t>(i % 4));
+    CHECK(tokens[i] == data.sample_start(3, sample, 4).value() + static_cast<std::int64_t>(i % 4));
     CHECK(labels[i] == tokens[i] + 1);
   }
 }

@@ -1,5 +1,5 @@
 // Samples and their sharding: what the loader promises in io/README.md.
-#include "io/token_data.h"
+#include "io/data/token_data.h"
 
 #include "core/base/error.h"
 #include "io/training_host.h"
@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <numeric>
 #include <set>
 
@@ -243,8 +244,9 @@ TEST_CASE("synthetic data beyond the room for it is drawn anew, the same in ever
 TEST_CASE("the bytes of synthetic data are those of a global batch") {
   PhysicalGraph graph = input_graph(2, {Sbp::split(0)}, 6, 3, "deep_ids", 50);
   for (RankProgram& program : graph.programs) program.instances[0].acts_per_step = 4;
-  CHECK(synthetic_bytes(graph, false) == Bytes(4 * 6 * 3 * 4));
-  CHECK(synthetic_bytes(input_graph(1, {Sbp::broadcast()}, 6, 3, "tokens", 50), true) == Bytes(0));
+  CHECK(synthetic_bytes(graph, nullptr) == Bytes(4 * 6 * 3 * 4));
+  const TokenData data = counting(50);
+  CHECK(synthetic_bytes(input_graph(1, {Sbp::broadcast()}, 6, 3, "tokens", 50), &data) == Bytes(0));
 }
 
 TEST_CASE("synthetic data that the device keeps is written once") {
@@ -266,9 +268,9 @@ TEST_CASE("token data fills what it has, and other inputs are named as synthetic
   const TokenData data = counting(100);
   const PhysicalGraph tokens = input_graph(1, {Sbp::broadcast()}, 2, 5, "tokens", 100);
   const PhysicalGraph other = input_graph(1, {Sbp::broadcast()}, 2, 5, "deep_ids", 100);
-  CHECK(synthetic_inputs(tokens, true).empty());
-  CHECK(synthetic_inputs(tokens, false) == std::vector<std::string>{"tokens"});
-  CHECK(synthetic_inputs(other, true) == std::vector<std::string>{"deep_ids"});
+  CHECK(synthetic_inputs(tokens, &data).empty());
+  CHECK(synthetic_inputs(tokens, nullptr) == std::vector<std::string>{"tokens"});
+  CHECK(synthetic_inputs(other, &data) == std::vector<std::string>{"deep_ids"});
   TrainingHost with_data(data, 3), without(3);
   CHECK(load(with_data, other, 0, 0, 0) == load(without, other, 0, 0, 0));
   CHECK(load(with_data, tokens, 0, 0, 0) != load(without, tokens, 0, 0, 0));
@@ -281,6 +283,42 @@ TEST_CASE("too little text for one sample is refused with both numbers") {
   CHECK(data.sample_start(0, 0, 3) == 0);
 }
 
+// 11 tokens are two samples of 5; a global batch of 3 is filled up with one that has no label.
+TEST_CASE("a short batch is filled up with ignored labels, which no rank has more batches for") {
+  std::vector<std::int32_t> ids(11);
+  std::iota(ids.begin(), ids.end(), 1);
+  const TokenData data(std::make_shared<TokenList>(ids), "data",
+                       parse_order("file last_batch=pad"));
+  TrainingHost host(data, 3);
+  PhysicalGraph labels = input_graph(3, {Sbp::split(0)}, 3, 5, "labels", 20);
+  for (RankProgram& program : labels.programs) program.instances[0].acts_per_step = 1;
+  CHECK_THROWS_WITH_AS(load(host, labels, 2, 0, 0),
+                       "data: a short batch is filled up, but the model's input 'labels' has no "
+                       "label that is ignored",
+                       Error);
+  labels.blocks[0].actors[0].attributes.set("ignore_index", std::int64_t{-100});
+  PhysicalGraph tokens = input_graph(3, {Sbp::split(0)}, 3, 5, "tokens", 20);
+  for (RankProgram& program : tokens.programs) program.instances[0].acts_per_step = 1;
+  using Ids = std::vector<std::int32_t>;
+  for (const std::int64_t step : {0, 1, 7}) {
+    CHECK(load(host, labels, 0, step, 0) == Ids{2, 3, 4, 5, 6});
+    CHECK(load(host, labels, 1, step, 0) == Ids{7, 8, 9, 10, 11});
+    CHECK(load(host, labels, 2, step, 0) == Ids(5, -100));
+    CHECK(load(host, tokens, 2, step, 0) == Ids(5, 0));
+  }
+}
+
+TEST_CASE("a masked token is read, and as a label it is the ignored one") {
+  const TokenData data(jsonl_tokens("{\"prompt\": \"ab\", \"completion\": \"cd\"}", "x"), "x",
+                       parse_order("file"));
+  TrainingHost host(data, 3);
+  PhysicalGraph labels = input_graph(1, {Sbp::broadcast()}, 1, 4, "labels", 256);
+  labels.blocks[0].actors[0].attributes.set("ignore_index", std::int64_t{-100});
+  const PhysicalGraph tokens = input_graph(1, {Sbp::broadcast()}, 1, 4, "tokens", 256);
+  CHECK(load(host, tokens, 0, 0, 0) == std::vector<std::int32_t>{'a', 'b', 'c', 'd'});
+  CHECK(load(host, labels, 0, 0, 0) == std::vector<std::int32_t>{-100, 'c', 'd', 0});
+}
+
 TEST_CASE("a folder is read in path order without hidden, build and binary files") {
   const TemporaryFolder folder;
   folder.write("b.txt", "B");
@@ -289,8 +327,9 @@ TEST_CASE("a folder is read in path order without hidden, build and binary files
   folder.write("build-x/y", "built");
   folder.write("c.bin", std::string("\0\1", 2));
   const TokenData data = TokenData::from_path(folder.path.string());
-  CHECK(std::vector<std::int32_t>(data.ids().begin(), data.ids().end()) ==
-        std::vector<std::int32_t>{'A', 'B'});
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(data.tokens().size()));
+  data.tokens().read(0, ids);
+  CHECK(ids == std::vector<std::int32_t>{'A', 'B'});
 }
 
 TEST_CASE("a path that does not exist and a folder without text are refused by name") {

@@ -234,7 +234,7 @@ TEST_CASE("layers that share blocks keep the names of their operators") {
     for (std::size_t r = 0; r < graph.block_of(instance).registers.size(); ++r)
       registers.insert(graph.register_name(instance, static_cast<std::int32_t>(r)));
   CHECK((registers.contains("left.product") && registers.contains("right.product")));
-  CHECK(synthetic_inputs(graph, false) ==
+  CHECK(synthetic_inputs(graph, nullptr) ==
         std::vector<std::string>{"layer3.mask", "layer4.mask", "x"});
 }
 

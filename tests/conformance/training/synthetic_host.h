@@ -4,7 +4,7 @@
 
 #include "core/base/counter_rng.h"
 #include "core/graphs/host_actors.h"
-#include "io/token_data.h"
+#include "io/data/token_data.h"
 #include "io/training_host.h"
 
 #include <cstdint>

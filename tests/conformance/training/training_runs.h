@@ -7,7 +7,7 @@
 #include "compiler/strategy/strategy.h"
 #include "compiler/training/training_graph.h"
 #include "core/graphs/physical_graph.h"
-#include "io/token_data.h"
+#include "io/data/token_data.h"
 #include "models/model.h"
 
 #include <cstddef>

@@ -1,0 +1,114 @@
+// Rows of a batch are independent: each stage makes them by several threads.
+#include "io/images/image_stages.h"
+
+#include "core/base/check.h"
+#include "core/base/parallel.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace sextant {
+namespace {
+
+std::size_t rows_of(const InputPart& part) {
+  return static_cast<std::size_t>(part.box.dims[0].extent);
+}
+
+std::int64_t position_of(const InputPart& part, std::size_t row) {
+  return part.first_position + part.box.dims[0].offset + static_cast<std::int64_t>(row);
+}
+
+template <typename Element>
+void write_elements(const AugmentedImage& image, const Shard& box, std::byte* to) {
+  const Interval &channels = box.dims[1], &rows = box.dims[2], &columns = box.dims[3];
+  std::vector<float> values(static_cast<std::size_t>(columns.extent));
+  std::vector<Element> elements(values.size());
+  for (std::int64_t channel = channels.offset; channel < channels.end(); ++channel)
+    for (std::int64_t row = rows.offset; row < rows.end(); ++row) {
+      image.row(channel, row, columns.offset, columns.end(), values.data());
+      elements.assign(values.begin(), values.end());
+      std::memcpy(to, elements.data(), elements.size() * sizeof(Element));
+      to += elements.size() * sizeof(Element);
+    }
+}
+
+}  // namespace
+
+void write_sample(const Pixels* pixels, const InputPart& part, std::int64_t position,
+                  std::span<std::byte> bytes) {
+  if (pixels == nullptr) {
+    std::fill(bytes.begin(), bytes.end(), std::byte{0});
+    return;
+  }
+  const Shape& shape = part.type.shape;
+  const AugmentedImage image(*pixels,
+                             window_of_sample(pixels->width, pixels->height, part.seed, position),
+                             shape[3], shape[2]);
+  if (part.type.dtype == DType::kF64)
+    write_elements<double>(image, part.box, bytes.data());
+  else
+    write_elements<float>(image, part.box, bytes.data());
+}
+
+ImageStages::ImageStages(const ImageSource& images, const OrderSettings& order,
+                         const std::string& name, std::int32_t num_registers)
+    : images_(images),
+      order_(order),
+      name_(name),
+      encoded_(static_cast<std::size_t>(num_registers)),
+      decoded_(static_cast<std::size_t>(num_registers)),
+      augmented_(static_cast<std::size_t>(num_registers)) {}
+
+void ImageStages::act(std::string_view kind, const InputPart& part, std::int64_t content) {
+  if (kind == kReadSamples) return read(part, content);
+  if (kind == kDecodeSamples) return decode(content);
+  require(kind == kAugmentSamples, ErrorCode::kInternal, "unknown stage '{}'", kind);
+  augment(part, content);
+}
+
+void ImageStages::read(const InputPart& part, std::int64_t content) {
+  auto& rows = encoded_[slot(content)];
+  rows.assign(rows_of(part), std::nullopt);
+  const SampleOrder order(order_, part.seed, images_.size(), part.global_batch, name_);
+  for_each_in_parallel(rows.size(), [&](std::size_t row) {
+    const std::int64_t position = position_of(part, row);
+    const std::optional<std::int64_t> record = order.record_at(position);
+    if (!record) return;
+    const EncodedImage image = images_.encoded(*record);
+    rows[row] = Encoded{{image.bytes.begin(), image.bytes.end()}, images_.name(*record), position};
+  });
+}
+
+void ImageStages::decode(std::int64_t content) {
+  const auto& from = encoded_[slot(content)];
+  auto& rows = decoded_[slot(content)];
+  rows.assign(from.size(), std::nullopt);
+  for_each_in_parallel(rows.size(), [&](std::size_t row) {
+    if (from[row])
+      rows[row] = Decoded{decoded_jpeg(from[row]->bytes, from[row]->name), from[row]->position};
+  });
+}
+
+void ImageStages::augment(const InputPart& part, std::int64_t content) {
+  const auto& from = decoded_[slot(content)];
+  const std::size_t size = static_cast<std::size_t>(part.box.elements()) *
+                           static_cast<std::size_t>(size_of(part.type.dtype).value);
+  std::vector<std::byte>& bytes = augmented_[slot(content)];
+  bytes.resize(size);
+  if (size == 0) return;
+  const std::size_t of_row = size / from.size();
+  for_each_in_parallel(from.size(), [&](std::size_t row) {
+    write_sample(from[row] ? &from[row]->pixels : nullptr, part, position_of(part, row),
+                 std::span(bytes).subspan(row * of_row, of_row));
+  });
+}
+
+void ImageStages::deliver(std::int64_t content, std::span<std::byte> bytes) {
+  const std::vector<std::byte>& from = augmented_[slot(content)];
+  require(from.size() == bytes.size(), ErrorCode::kInternal,
+          "a register of {} bytes for {} bytes of samples", bytes.size(), from.size());
+  std::copy(from.begin(), from.end(), bytes.begin());
+}
+
+}  // namespace sextant

@@ -1,0 +1,177 @@
+// Samples of images are the same for every split of the batch, from folders and from shards.
+#include "io/images/image_data.h"
+
+#include "core/base/error.h"
+#include "io/images/jpeg.h"
+#include "io/open_data.h"
+#include "tests/io/data/made_files.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sextant::image_data_test {
+namespace {
+
+using namespace testing;
+
+std::string jpeg_of(std::uint8_t shade, std::int64_t width = 20, std::int64_t height = 16) {
+  Pixels pixels{width, height, {}};
+  for (std::int64_t i = 0; i < width * height * 3; ++i)
+    pixels.values.push_back(static_cast<std::uint8_t>(shade + i % 50));
+  const std::vector<std::byte> bytes = encoded_jpeg(pixels, 90);
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// Three classes with two images each.
+void write_folder(const DataFolder& folder) {
+  const char* const classes[] = {"ant", "bee", "cat"};
+  for (int c = 0; c < 3; ++c)
+    for (int i = 0; i < 2; ++i)
+      folder.write(std::string(classes[c]) + "/" + std::to_string(i) + ".jpg",
+                   jpeg_of(static_cast<std::uint8_t>(60 * c + 20 * i)));
+}
+
+std::string shard_of_three() {
+  std::string members;
+  for (int i = 0; i < 3; ++i) {
+    const std::string key = "s" + std::to_string(i);
+    members += tar_member(key + ".jpg", jpeg_of(static_cast<std::uint8_t>(50 * i))) +
+               tar_member(key + ".cls", std::to_string(2 * i) + "\n") +
+               tar_member(key + ".json", "{}");
+  }
+  return tar_file(members);
+}
+
+Actor input_named(const std::string& name, std::int64_t classes) {
+  Actor input;
+  input.kind = "input";
+  input.name = name;
+  if (name == "labels") {
+    input.attributes.set("limit", classes);
+    input.attributes.set("ignore_index", std::int64_t{-100});
+  }
+  return input;
+}
+
+// A box of rows of the images at some positions.
+std::vector<float> images_at(const SampleData& data, std::int64_t first, std::int64_t batch,
+                             std::int64_t from, std::int64_t rows, Interval channels = {0, 3}) {
+  const Actor input = input_named("images", 0);
+  const TensorType type{Shape{batch, 3, 8, 8}, DType::kF32};
+  const Shard box{{{from, rows}, channels, {0, 8}, {0, 8}}};
+  std::vector<float> values(static_cast<std::size_t>(box.elements()));
+  data.fill({input, type, box, first, batch, 3}, std::as_writable_bytes(std::span(values)));
+  return values;
+}
+
+std::vector<std::int32_t> labels_at(const SampleData& data, std::int64_t first, std::int64_t batch,
+                                    std::int64_t classes = 5) {
+  const Actor input = input_named("labels", classes);
+  const TensorType type{Shape{batch}, DType::kI32};
+  const Shard box{{{0, batch}}};
+  std::vector<std::int32_t> values(static_cast<std::size_t>(batch));
+  data.fill({input, type, box, first, batch, 3}, std::as_writable_bytes(std::span(values)));
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("classes of a folder are numbered by name, images read by path") {
+  if (!has_jpeg()) return;
+  const DataFolder folder("sextant_images");
+  write_folder(folder);
+  folder.write("bee/.hidden.jpg", "x");
+  folder.write("bee/notes.txt", "x");
+  const auto data = open_data({folder.path.string(), "", "file"});
+  CHECK(data->main_input() == "images");
+  CHECK(labels_at(*data, 0, 6) == std::vector<std::int32_t>{0, 0, 1, 1, 2, 2});
+  CHECK(labels_at(*data, 4, 4) == std::vector<std::int32_t>{2, 2, 0, 0});
+}
+
+TEST_CASE("any split of rows or channels joins to the batch of one rank") {
+  if (!has_jpeg()) return;
+  const DataFolder folder("sextant_images_split");
+  write_folder(folder);
+  const auto data = open_data({folder.path.string(), "images", ""});
+  const std::vector<float> whole = images_at(*data, 12, 5, 0, 5);
+  std::vector<float> joined = images_at(*data, 12, 5, 0, 2);
+  for (const float value : images_at(*data, 12, 5, 2, 3)) joined.push_back(value);
+  CHECK(joined == whole);
+  CHECK(images_at(*data, 12, 5, 3, 0).empty());
+  const std::vector<float> blue = images_at(*data, 12, 5, 1, 1, {2, 1});
+  CHECK(blue == std::vector<float>(whole.begin() + (1 * 3 + 2) * 64, whole.begin() + 2 * 3 * 64));
+  // Two micro-batches of one step, and the same image in another epoch, cut another way.
+  CHECK(images_at(*data, 14, 1, 0, 1) ==
+        std::vector<float>(whole.begin() + 2 * 192, whole.begin() + 3 * 192));
+  const auto in_order = open_data({folder.path.string(), "images", "file"});
+  CHECK(images_at(*in_order, 0, 1, 0, 1) != images_at(*in_order, 6, 1, 0, 1));
+}
+
+TEST_CASE("shards have the same samples as a folder would, with their classes") {
+  if (!has_jpeg()) return;
+  const DataFolder folder("sextant_shards");
+  folder.write("b.tar", shard_of_three());
+  folder.write("a.tar", tar_file(tar_member("x/y.JPEG", jpeg_of(9)) + tar_member("x/y.cls", "1")));
+  const auto data = open_data({folder.path.string(), "", "file"});
+  CHECK(labels_at(*data, 0, 4) == std::vector<std::int32_t>{1, 0, 2, 4});
+  const auto alone = open_data({folder / "b.tar", "", "file"});
+  // Position 0 here and 1 there are one image, cut by position: other samples.
+  CHECK(images_at(*alone, 0, 1, 0, 1).size() == 192);
+  CHECK(alone->fingerprint() != data->fingerprint());
+}
+
+TEST_CASE("a batch that is filled up has ignored labels and black images") {
+  if (!has_jpeg()) return;
+  const DataFolder folder("sextant_images_pad");
+  write_folder(folder);
+  const auto data = open_data({folder.path.string(), "", "file last_batch=pad"});
+  CHECK(labels_at(*data, 4, 4) == std::vector<std::int32_t>{2, 2, -100, -100});
+  for (const float value : images_at(*data, 4, 4, 2, 2)) CHECK(value == 0);
+  CHECK(data->depends_on_batch());
+}
+
+TEST_CASE("what cannot be a sample is refused by the name of its image") {
+  if (!has_jpeg()) return;
+  const DataFolder folder("sextant_images_bad");
+  write_folder(folder);
+  const auto data = open_data({folder.path.string(), "", "file"});
+  CHECK_THROWS_WITH_AS(
+      labels_at(*data, 0, 6, 2),
+      (folder / "cat/0.jpg" + ": class 2, but the model's classes are 0 to 1").c_str(), Error);
+  folder.write("bee/1.jpg", "no image");
+  try {
+    images_at(*data, 0, 6, 0, 6);
+    FAIL("not refused");
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::kBadInput);
+    CHECK(std::string(error.what()).starts_with(folder / "bee/1.jpg" + ": "));
+  }
+  CHECK_THROWS_AS(open_data({folder.path.string(), "images", "places"}), Error);
+}
+
+TEST_CASE("folders and shards without what they need are refused by name") {
+  const DataFolder folder("sextant_no_images");
+  const auto refused = [&](const std::string& path, const char* format, const std::string& what) {
+    CAPTURE(what);
+    CHECK_THROWS_WITH_AS(open_data({path, format, ""}), what.c_str(), Error);
+  };
+  const std::string root = folder.path.string();
+  refused(root, "images", root + ": no folder of images: a folder for every class is wanted");
+  folder.write("ant/a.png", "x");
+  refused(root, "images", root + ": no .jpg or .jpeg file in the folders of 1 classes");
+  refused(root, "tar", root + ": no .tar file");
+  const std::string tar = folder.write("a.tar", tar_file(tar_member("a.jpg", "x")));
+  refused(tar, "", tar + ": 'a.jpg' has no class: there is no entry 'a.cls'");
+  folder.write("a.tar", tar_file(tar_member("a.jpg", "x") + tar_member("a.cls", "-1")));
+  refused(tar, "", tar + ": 'a.cls' is no number of a class");
+  folder.write("a.tar", tar_file(tar_member("a.jpg", "x") + tar_member("a.b.jpg", "x") +
+                                 tar_member("a.cls", "1")));
+  refused(tar, "", tar + ": 'a.jpg' and 'a.b.jpg' are images of one sample");
+  folder.write("a.tar", tar_file(tar_member("a.txt", "x")));
+  refused(tar, "", tar + ": no .jpg or .jpeg entry");
+}
+
+}  // namespace sextant::image_data_test
