@@ -24,7 +24,8 @@ std::vector<Verb> all_verbs() {
           export_verb(),         compare_verb(),         model_show_verb(),
           strategy_show_verb(),  cluster_show_verb(),    cluster_import_verb(),
           cluster_detect_verb(), cluster_bench_verb(),   experiment_accuracy_verb(),
-          doctor_verb(),         checkpoint_show_verb(), checkpoint_check_verb()};
+          doctor_verb(),         checkpoint_show_verb(), checkpoint_check_verb(),
+          report_verb(),         plan_diff_verb(),       plan_convert_verb()};
 }
 
 void say_unused(const Verb& verb, const CommonOptions& common, const Console& console) {

@@ -112,9 +112,13 @@ Verb cluster_detect_verb();
 Verb cluster_bench_verb();
 Verb experiment_accuracy_verb();
 Verb doctor_verb();
+Verb report_verb();
+Verb plan_diff_verb();
+Verb plan_convert_verb();
 
 // Texts and JSON that several verbs print.
 std::string percent(double fraction);
+std::string grouped(std::int64_t number);  // "12,345"
 std::string time_text(double seconds);
 std::string step_text(Duration duration);
 nlohmann::ordered_json parts_json(const StepParts& parts);

@@ -80,7 +80,8 @@ ROOMS = {
         "": [],
         "runs": [""],
         "sections": [""],
-        "commands": ["", "runs", "sections"],
+        "pages": ["", "runs", "sections"],
+        "commands": ["", "pages", "runs", "sections"],
     },
     "compiler": {
         "memory": [],
@@ -117,7 +118,8 @@ ROOMS = {
         "micro": [""],
     },
     "io": {
-        "": [],
+        "pages": [],
+        "": ["pages"],
         "checkpoints": [""],
     },
     "search": {
