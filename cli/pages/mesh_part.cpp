@@ -1,5 +1,5 @@
 // Stages as cards, devices as squares in their nodes. Stages alike are one card, and of many nodes
-// the first are drawn.
+// some are drawn.
 #include "cli/pages/plan_part.h"
 #include "core/text/counted_text.h"
 #include "io/pages/bars.h"
@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <set>
@@ -97,12 +98,13 @@ struct DeviceUse {
   std::string coordinates;
 };
 
-std::map<Rank, DeviceUse> drawn_devices(const StagedGraph& graph, std::int64_t below) {
+std::map<Rank, DeviceUse> device_uses(const StagedGraph& graph,
+                                      const std::function<bool(Rank)>& is_drawn) {
   std::map<Rank, DeviceUse> uses;
   for (std::size_t stage = 0; stage < graph.placements.size(); ++stage) {
     const Placement& placement = graph.placements[stage];
     for (std::size_t i = 0; i < placement.ranks.size(); ++i) {
-      if (placement.ranks[i].value >= below) continue;
+      if (!is_drawn(placement.ranks[i])) continue;
       std::string text = fmt::format("rank {}: stage {}", placement.ranks[i].value, stage);
       const std::vector<std::int64_t> coordinates = placement.coordinates_of(i);
       for (std::size_t axis = 0; axis < coordinates.size(); ++axis)
@@ -129,9 +131,12 @@ Markup node_pictures(const PlanView& plan) {
   const std::int64_t drawn =
       std::clamp<std::int64_t>(kDevicesDrawn / per_node, 1, std::min(kNodesDrawn, cluster.nodes));
   const std::int64_t per_node_drawn = std::min(per_node, kDevicesDrawn);
-  const auto uses = drawn_devices(plan.staged, drawn * per_node);
+  std::set<std::int64_t> chosen;  // evenly, so that every stage may be among them
+  for (std::int64_t i = 0; i < drawn; ++i) chosen.insert(i * cluster.nodes / drawn);
+  const auto uses =
+      device_uses(plan.staged, [&](Rank rank) { return chosen.count(cluster.node_of(rank)) > 0; });
   Markup nodes;
-  for (std::int64_t node = 0; node < drawn; ++node) {
+  for (const std::int64_t node : chosen) {
     Markup devices;
     for (std::int64_t i = 0; i < per_node_drawn; ++i)
       devices += device_square(node * per_node + i, uses);

@@ -31,7 +31,8 @@ Markup origin_badge(OriginKind kind) {
 Markup figure_of(const Markup& body, const std::vector<Origin>& origins) {
   Markup caption;
   for (const Origin& origin : origins)
-    caption += origin_badge(origin.kind) + text_element("span", "", origin.source);
+    caption +=
+        element("div", "", origin_badge(origin.kind) + text_element("span", "", origin.source));
   return element("figure", "", body + element("figcaption", "", caption));
 }
 

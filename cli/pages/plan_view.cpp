@@ -2,6 +2,7 @@
 #include "cli/pages/plan_view.h"
 
 #include "core/text/counted_text.h"
+#include "simulator/costs/models.h"
 #include "simulator/links/flow_model.h"
 
 #include <fmt/core.h>
@@ -19,6 +20,13 @@ Timeline page_timeline(const ExpandedGraph& expanded, const PlannedJob& planned)
   return expanded.proven()
              ? simulate_timeline(*expanded.proven(), *planned.cost, *planned.network, {})
              : simulate_timeline(expanded.graph(), *planned.cost, *planned.network, {});
+}
+
+// The network that says which links a communication loads; the one that plans are compiled with
+// knows times alone.
+LinkUses page_links(const PhysicalGraph& graph, const Timeline& timeline, const Job& job) {
+  TimingModels models = make_timing_models(job.cluster, job.dtype);
+  return link_uses(graph, timeline, *make_flow_network(job.cluster, std::move(models.network)));
 }
 
 }  // namespace
@@ -39,8 +47,6 @@ Origin PlanView::simulated() const {
 }
 
 PlanView plan_view(PlannedJob planned, const std::string& name) {
-  // The same times, and the links with them.
-  planned.network = make_flow_network(planned.job.cluster, std::move(planned.network));
   ExpandedGraph expanded = expanded_graph(planned);
   StagedGraph staged = staged_graph(planned);
   Timeline timeline = page_timeline(expanded, planned);
@@ -50,7 +56,7 @@ PlanView plan_view(PlannedJob planned, const std::string& name) {
   DeviceMemory tightest = device_memory(graph, planned.job.cluster);
   std::vector<OperatorUse> operators = operator_uses(graph, timeline, *planned.cost);
   std::vector<BoxingRow> boxing = boxing_rows(staged, *planned.network, *planned.cost);
-  LinkUses links = link_uses(graph, timeline, *planned.network);
+  LinkUses links = page_links(graph, timeline, planned.job);
   RankUse use = rank_use(planned.plan.strategy, planned.job.cluster);
   std::string hash = text_hash(to_json_text(planned.plan));
   return {.name = name,

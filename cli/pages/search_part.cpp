@@ -50,9 +50,9 @@ Markup funnel(const SearchCertificate& certificate) {
     const double share = static_cast<double>(fate.count) / all;
     pieces.push_back({fate.name, share, fate.colour});
     names.push_back({fate.name, fate.colour});
-    table.add_texts({fate.name, fmt::format("{}", fate.count), percent(share), fate.meaning});
+    table.add_texts({fate.name, grouped(fate.count), percent(share), fate.meaning});
   }
-  table.add_texts({"all strategies of the space", fmt::format("{}", certificate.counted), "", ""});
+  table.add_texts({"all strategies of the space", grouped(certificate.counted), "", ""});
   return share_bar(pieces, "fates of the strategies of the space") + legend(names) + table.markup();
 }
 

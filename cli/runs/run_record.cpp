@@ -133,6 +133,11 @@ RunRecord run_record_from_json(std::string_view text, std::string_view file_name
     record.is_planned_device = root.at("is_planned_device").boolean();
   record.warm_up_steps = root.at("warm_up_steps").integer();
   record.step_time_s = root.at("step_time_s").real();
+  if (const auto quartiles = root.find("step_time_quartiles_s")) {
+    const std::vector<JsonCursor> both = quartiles->elements();
+    if (both.size() != 2) quartiles->refuse("wanted two quartiles");
+    for (std::size_t i = 0; i < 2; ++i) record.step_time_quartiles_s[i] = both[i].real();
+  }
   record.first_loss = loss_at(root, "first_loss");
   record.last_loss = loss_at(root, "last_loss");
   for (const JsonCursor& rank : root.at("issued").elements()) {

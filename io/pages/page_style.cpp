@@ -43,7 +43,8 @@ code, .code { font: .92em/1.45 ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu
 section { min-width: 0; }
 
 figure { margin: .6rem 0 1.4rem; min-width: 0; }
-figcaption { display: flex; flex-wrap: wrap; gap: .1rem .6rem; align-items: baseline; margin-top: .45rem; color: var(--soft); font-size: .87rem; }
+figcaption { display: grid; gap: .2rem; margin-top: .45rem; color: var(--soft); font-size: .87rem; }
+figcaption div { display: flex; flex-wrap: wrap; gap: .1rem .6rem; align-items: baseline; }
 .origin { border: 1px solid currentColor; border-radius: 1em; padding: 0 .6em; font-size: .8rem; line-height: 1.5; white-space: nowrap; color: var(--soft); }
 .origin.simulated { color: var(--accent); }
 .origin.measured { color: var(--good); }
@@ -62,6 +63,8 @@ table { border-collapse: collapse; width: 100%; font-size: .92rem; overflow-wrap
 th, td { text-align: left; padding: .32rem .7rem; vertical-align: top; border-top: 1px solid var(--line); }
 thead th { border-top: 0; background: var(--card); font-weight: 600; white-space: nowrap; color: var(--soft); }
 td { max-width: 32rem; min-width: 3.5rem; }
+td:last-child:not(.number):not(:first-child) { min-width: 12rem; }
+tbody:first-child tr:first-child td { border-top: 0; }
 .tall { max-height: 36rem; overflow-y: auto; }
 .tall thead th { position: sticky; top: 0; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
@@ -73,6 +76,8 @@ tbody tr:hover { background: var(--card); }
 .piece { display: block; color: var(--on-fill); font-size: .8rem; line-height: 1.9rem; text-align: center; overflow: hidden; white-space: nowrap; border-right: 1px solid var(--paper); }
 .legend { display: flex; flex-wrap: wrap; gap: .1rem 1.1rem; list-style: none; margin: .45rem 0; padding: 0; font-size: .87rem; }
 .swatch { display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin-right: .45em; }
+
+.dashes { height: 0; width: 1.6em; border-radius: 0; border-top: 2px dashed var(--ink); vertical-align: .25em; }
 
 .c0 { background: var(--c0); fill: var(--c0); stroke: var(--c0); }
 .c1 { background: var(--c1); fill: var(--c1); stroke: var(--c1); }
@@ -101,8 +106,6 @@ svg { display: block; width: 100%; background: none; }
 .dot { fill: none; stroke-width: 9; stroke-linecap: round; }
 .area { stroke: var(--paper); stroke-width: .5; }
 .level { fill: none; stroke: var(--ink); stroke-width: 1.3; stroke-dasharray: 5 4; }
-.level-name { position: absolute; left: .5rem; transform: translateY(-105%); background: var(--paper); color: var(--ink); padding: 0 .3rem; line-height: 1.3; }
-.level-name.below { transform: translateY(5%); }
 
 .lanes { display: grid; grid-template-columns: minmax(0, 13rem) minmax(0, 1fr); gap: 0 .8rem; align-items: center; margin-top: .6rem; padding-right: 1.2rem; font-size: .8rem; color: var(--soft); font-variant-numeric: tabular-nums; }
 .lane-label { line-height: 1.25; color: var(--ink); }

@@ -14,7 +14,9 @@ Markup legend(std::span<const LegendEntry> entries) {
   for (const LegendEntry& entry : entries)
     items += element(
         "li", "",
-        element("i", "swatch " + colour_class(entry.colour), Markup()) + Markup(entry.name));
+        element("i", entry.is_level ? "swatch dashes" : "swatch " + colour_class(entry.colour),
+                Markup()) +
+            Markup(entry.name));
   return element("ul", "legend", items);
 }
 

@@ -17,6 +17,7 @@ std::string colour_class(int colour);
 struct LegendEntry {
   std::string name;
   int colour = kGreyColour;
+  bool is_level = false;  // a dashed line, without a colour
 };
 
 // Names behind squares of their colours.

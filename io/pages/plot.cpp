@@ -108,8 +108,7 @@ class PlotDrawing {
                            {{"viewBox", fmt::format("0 0 {} {}", kPlotWidth, kPlotHeight)},
                             {"preserveAspectRatio", "none"},
                             {"aria-hidden", "true"}},
-                           shapes_) +
-                       texts_);
+                           shapes_));
   }
 
   void add_path(const std::string& css_class, const std::string& path,
@@ -147,14 +146,7 @@ class PlotDrawing {
   }
 
   void draw_level(const PlotLevel& level) {
-    const double y = y_.place(level.y);
-    add_path("level", fmt::format("M0 {:.1f}H{}", y, kPlotWidth));
-    // Under the line where it is near the top.
-    const bool is_high = y < kPlotHeight / 8;
-    texts_ += element("span",
-                      {{"class", is_high ? "level-name below" : "level-name"},
-                       {"style", fmt::format("top:{:.2f}%", 100 * y / kPlotHeight)}},
-                      Markup(level.name));
+    add_path("level", fmt::format("M0 {:.1f}H{}", y_.place(level.y), kPlotWidth), level.name);
   }
 
   void draw_line_and_dots(const StackedSeries& one) {
@@ -200,6 +192,7 @@ class PlotDrawing {
   Markup legend_of_series() const {
     std::vector<LegendEntry> entries;
     for (const PlotSeries& series : plot_.series) entries.push_back({series.name, series.colour});
+    for (const PlotLevel& level : plot_.levels) entries.push_back({level.name, 0, true});
     return entries.size() > 1 ? legend(entries) : Markup();
   }
 
@@ -207,7 +200,7 @@ class PlotDrawing {
   const std::vector<StackedSeries> all_;
   const PlotRanges ranges_;
   const ChartScale x_, y_;
-  Markup shapes_, texts_;
+  Markup shapes_;
 };
 
 }  // namespace

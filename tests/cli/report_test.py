@@ -90,7 +90,7 @@ def check_plan_page(program):
            f"the document says {document}")
     folder = page_of(program, "plans")
     expect("Timeline" in folder.text, "a folder of search is no plan")
-    front = page_of(program, plan, "--pareto")
+    front = page_of(program, plan, "--pareto", "--time-limit", "1s")
     expect("no other one beats these in both" in front.text, "--pareto draws no front")
 
 
