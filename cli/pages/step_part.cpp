@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kOperatorsOnPage = 16;
 // In the order of kNamedParts: compute, optimizer, communication, host, bubble.
-constexpr std::array<int, std::size(kNamedParts)> kPartColours = {0, 2, 3, 7, kGreyColour};
+constexpr std::array<int, std::size(kNamedParts)> kPartColours = {0, 2, 3, 6, kGreyColour};
 
 Markup parts_figure(const PlanView& plan) {
   std::vector<BarPiece> pieces;

@@ -12,14 +12,14 @@ const std::string_view kPageStyle = R"CSS(
   --paper: #ffffff; --card: #f6f7f9; --ink: #1b1f24; --soft: #59636e; --line: #d5dae0;
   --accent: #0a5fb4; --on-fill: #ffffff; --good: #1a7f37; --bad: #b42318; --warn: #8a5a00;
   --c0: #2f6fb7; --c1: #b9540a; --c2: #1f7a4d; --c3: #b3305e; --c4: #6f4fb0; --c5: #00808a;
-  --c6: #8a6d00; --c7: #5a6472; --grey: #9aa4af;
+  --c6: #8a6d00; --c7: #5a6472; --grey: #6b7580;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --paper: #14171b; --card: #1d2126; --ink: #e7eaee; --soft: #a3adb8; --line: #363d45;
     --accent: #79b8ff; --on-fill: #0d1014; --good: #57c278; --bad: #ff8a7d; --warn: #e3b341;
     --c0: #74aef2; --c1: #f0975a; --c2: #5fc48e; --c3: #ee82ab; --c4: #b39bf0; --c5: #4cc7d1;
-    --c6: #d9bb4a; --c7: #a5afbc; --grey: #6d7782;
+    --c6: #d9bb4a; --c7: #a5afbc; --grey: #808b96;
   }
 }
 * { box-sizing: border-box; }

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 
-from habits_test import TINY, expect, run_checks
+from habits_test import expect, run_checks
 from report_test import page_of, train, row, write_experiment
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -59,8 +59,8 @@ def measured(program, width, dark):
     return json.loads(html.unescape(found.group(1))) if found else {}
 
 
-def look(program, what):
-    for width, dark in ((1280, False), (390, True)):
+def look(program, what, *windows):
+    for width, dark in windows:
         seen = measured(program, width, dark)
         where = f"{what} at {width} px"
         expect(seen["wide"] <= 0, f"{where} is {seen['wide']} px wider than its window")
@@ -73,16 +73,16 @@ def look(program, what):
 
 
 def check_pages(program):
-    page_of(program, TINY, "-c", "dgx-h100:nodes=2048", "--strategy", "dp=2048 tp=2 pp=4 zero=1",
-            "--global-batch", "16384")
-    look(program, "a plan of 16384 ranks")
+    page_of(program, "gpt:layers=16,hidden=64,heads=8,vocab=256,seq=8", "-c", "dgx-h100:nodes=2048", "--strategy",
+            "dp=128 tp=8 pp=16 zero=1", "--global-batch", "2048")
+    look(program, "a plan of 16384 ranks", (1280, False), (390, True))
     train(program, "run")
     page_of(program, "run")
-    look(program, "a run")
+    look(program, "a run", (390, False))
     write_experiment(program, [row(f"a-rather-long-name-of-a-point-{i}", reference={"samples_per_s": 20.0 + i})
                                for i in range(30)])
     page_of(program, "toy")
-    look(program, "an experiment")
+    look(program, "an experiment", (390, True))
 
 
 if __name__ == "__main__":

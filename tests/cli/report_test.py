@@ -47,6 +47,33 @@ class Page(html.parser.HTMLParser):
         self.text += data
 
 
+def luminance(colour):
+    parts = [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(first, second):
+    """Of WCAG 2: 4.5 is what text needs, 3 what shapes need."""
+    low, high = sorted((luminance(first), luminance(second)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def check_contrast(program):
+    """Text can be read on what lies below it, in light and in dark."""
+    page_of(program, TINY, *JOB, "--strategy", "dp=2")
+    style = re.search(r"<style>(.*?)</style>", (program.folder / "page.html").read_text(), re.DOTALL).group(1)
+    light, dark = (dict(re.findall(r"--([\w-]+): (#\w+)", block)) for block in re.findall(r":root \{(.*?)\}", style, re.DOTALL))
+    expect(light.keys() == dark.keys() and len(light) > 15, "light and dark have other colours")
+    for colours in (light, dark):
+        for text in ("ink", "soft", "accent", "good", "bad", "warn"):
+            for ground in ("paper", "card"):
+                expect(contrast(colours[text], colours[ground]) >= 4.5, f"{text} {colours[text]} on {ground}")
+        for fill in ["grey"] + [f"c{i}" for i in range(8)]:
+            expect(contrast(colours["on-fill"], colours[fill]) >= 4.5, f"text on {fill} {colours[fill]}")
+            expect(contrast(colours["paper"], colours[fill]) >= 3, f"{fill} {colours[fill]} on paper")
+
+
 def page_of(program, *what, code=0):
     program.run("report", *what, "-o", "page.html").expect_code(code)
     return checked((program.folder / "page.html").read_text(encoding="utf-8"))
@@ -268,5 +295,5 @@ def check_convert(program):
 
 
 if __name__ == "__main__":
-    sys.exit(run_checks(check_plan_page, check_ranks, check_run_page, check_experiment_page, check_hostile_names,
+    sys.exit(run_checks(check_plan_page, check_contrast, check_ranks, check_run_page, check_experiment_page, check_hostile_names,
                         check_arguments, check_diff, check_convert))
