@@ -55,7 +55,8 @@ Markup classes_picture(const ProgramMemory& program, const PlanView& plan) {
   const Bytes room = plan.tightest.capacity - total(plan.tightest.libraries);
   // Far above, it would press the rest into a line.
   if (room < program.arena * 3 && program.arena <= room)
-    plot.levels.push_back({in_unit(room, bytes), "what libraries leave of the device"});
+    plot.levels.push_back(
+        {in_unit(room, bytes), fmt::format("{} that libraries leave", to_text(room))});
   return plot_picture(plot);
 }
 

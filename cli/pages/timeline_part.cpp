@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,9 +19,10 @@
 namespace sextant {
 namespace {
 
-constexpr std::int64_t kRowsOnPage = 16, kRowsLookedAt = 4;
-// Launches of a rank from which on a closer look at some of them is drawn too, and how many.
-constexpr std::size_t kManyLaunches = 300, kLaunchesLookedAt = 60;
+constexpr std::int64_t kRowsOnPage = 16;
+// Kernels of a row from which on a closer look at some of them is drawn too; how many, and beside
+// how many rows.
+constexpr std::size_t kManyKernels = 240, kKernelsLookedAt = 48, kRowsLookedAt = 4;
 // In the order of kLaunchColours.
 constexpr std::array<int, kLaunchColours.size()> kPageColours = {kGreyColour, 0, 5, 1, 6, 2, 3, 4};
 
@@ -76,15 +78,25 @@ LanesPicture whole_step(const PlanView& plan, const std::vector<TimelineRow>& ro
   return picture;
 }
 
-// Some launches around the middle of the step.
-LanesPicture closer_look(LanesPicture picture, std::size_t launches) {
-  const double part = static_cast<double>(kLaunchesLookedAt) / static_cast<double>(launches);
-  const double middle = picture.end / 2, half = picture.end * part / 2;
-  picture.description = "some launches around the middle of the step";
-  picture.begin = middle - half;
-  picture.end = middle + half;
-  if (picture.rows.size() > static_cast<std::size_t>(kRowsLookedAt))
-    picture.rows.resize(static_cast<std::size_t>(kRowsLookedAt));
+// Kernels of the first row in the order of time; the first lane has them.
+std::vector<LaneSlice> kernels_in_order(const LanesPicture& picture) {
+  std::vector<LaneSlice> kernels = picture.rows.front().lanes.front().slices;
+  std::sort(kernels.begin(), kernels.end(),
+            [](const LaneSlice& a, const LaneSlice& b) { return a.begin < b.begin; });
+  return kernels;
+}
+
+// The middle kernels of the first row, of many, and what others do meanwhile.
+std::optional<LanesPicture> closer_look(LanesPicture picture) {
+  if (picture.rows.empty()) return std::nullopt;
+  const std::vector<LaneSlice> kernels = kernels_in_order(picture);
+  if (kernels.size() < kManyKernels) return std::nullopt;
+  const std::size_t first = (kernels.size() - kKernelsLookedAt) / 2;
+  picture.description = "the middle kernels of the first row, and what others do meanwhile";
+  picture.begin = kernels[first].begin;
+  picture.end = kernels[first + kKernelsLookedAt].begin;
+  if (!(picture.begin < picture.end)) return std::nullopt;
+  if (picture.rows.size() > kRowsLookedAt) picture.rows.resize(kRowsLookedAt);
   picture.colours.clear();
   return picture;
 }
@@ -99,10 +111,9 @@ PagePart timeline_part(const PlanView& plan) {
       "the narrow ones. What is pale is busy for less than half of that time.");
   body += figure_of(lanes_picture(whole) + left_out(rows.size(), whole.rows.size(), "row"),
                     {plan.simulated()});
-  const std::size_t launches = rows.empty() ? 0 : rows.front().timeline->runs.size();
-  if (launches >= kManyLaunches) {
-    body += text_element("h4", "", "A closer look at the middle of the step");
-    body += figure_of(lanes_picture(closer_look(whole, launches)), {plan.simulated()});
+  if (const auto closer = closer_look(whole)) {
+    body += text_element("h4", "", "A closer look, at the middle kernels of the first row");
+    body += figure_of(lanes_picture(*closer), {plan.simulated()});
   }
   return {"Timeline", body};
 }

@@ -153,7 +153,7 @@ void require_version(const JsonCursor& root) {
   const JsonCursor version = root.at("version");
   if (version.integer() == kPlanVersion) return;
   const bool is_newer = version.integer() > kPlanVersion;
-  version.refuse(fmt::format("plan version {} is {} than {}, the one that this program reads",
+  version.refuse(fmt::format("plan version {} is {} than version {}, which this program reads",
                              version.integer(), is_newer ? "newer" : "older", kPlanVersion));
 }
 

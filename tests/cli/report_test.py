@@ -289,7 +289,7 @@ def check_convert(program):
     for version, what in ((2, "newer"), (0, "older")):
         (program.folder / "other.json").write_text(text.replace('"version": 1', f'"version": {version}', 1))
         program.run("plan", "convert", "other.json", "-o", "x.json").expect_code(3).expect_error(
-            "other.json: version", f"plan version {version} is {what} than 1")
+            "other.json: version", f"plan version {version} is {what} than version 1")
     expect(not (program.folder / "x.json").exists(), "a refused plan was written")
     program.run("plan", "convert", "new.json", "-o", "new.json").expect_code(2).expect_error("same file")
 
