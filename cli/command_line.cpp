@@ -270,6 +270,7 @@ CommandLine::CommandLine(std::vector<Verb> verbs, CommonOptions& common)
   formatter->column_width(34);
   app.formatter(formatter);  // of its verbs too, made after this
   app.require_subcommand(1);
+  app.get_help_ptr()->group(kHidden);  // as of every verb
   const std::vector<Option> of_all = common_options(common);
   app.footer(common_help(of_all) + kMainFooter);
   for (Verb& verb : verbs_) {
