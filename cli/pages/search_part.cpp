@@ -71,7 +71,9 @@ Plot front_plot(const PlanView& plan, const SearchResult& result,
                 const std::vector<std::size_t>& front) {
   const Candidate& slowest = result.plans[front.back()];
   const AxisUnit time = time_unit(to_seconds(slowest.step_time));
-  const AxisUnit memory = bytes_unit(plan.tightest.capacity);
+  Bytes most = plan.tightest.needed();
+  for (const Candidate& candidate : result.plans) most = std::max(most, candidate.most_needed);
+  const AxisUnit memory = bytes_unit(most);
   PlotSeries others = dots_of("simulated plans", kGreyColour);
   for (std::size_t i = 0; i < std::min(result.plans.size(), kDotsOnPage); ++i)
     if (std::find(front.begin(), front.end(), i) == front.end())
@@ -88,8 +90,10 @@ Plot front_plot(const PlanView& plan, const SearchResult& result,
   plot.x = {fmt::format("step ({})", time.name)};
   plot.y = {fmt::format("memory of a device ({})", memory.name), false, true};
   plot.series = {std::move(others), std::move(best), std::move(own)};
-  plot.levels = {{static_cast<double>(plan.tightest.capacity.value) / memory.size,
-                  "a device has " + to_text(plan.tightest.capacity)}};
+  // Far above, it would press the points into a line.
+  if (plan.tightest.capacity < most * 2)
+    plot.levels = {{static_cast<double>(plan.tightest.capacity.value) / memory.size,
+                    "a device has " + to_text(plan.tightest.capacity)}};
   return plot;
 }
 

@@ -31,13 +31,21 @@ std::size_t lane_of(QueueRole queue) {
   return queue == QueueRole::kCollective ? 1 : 2;
 }
 
-LaneRow lane_row(const PlanView& plan, const TimelineRow& row, double unit_s) {
+// A communication is drawn from when its last member is there: those that wait for it may wait for
+// most of a step.
+Time first_arrival(const Timeline& timeline) {
+  Time first = timeline.step_end.empty() ? Time() : timeline.step_end.back();
+  for (const RankTimeline& rank : timeline.ranks)
+    for (const TimedRun& run : rank.runs) first = std::min(first, run.arrived);
+  return first;
+}
+
+LaneRow lane_row(const PlanView& plan, const TimelineRow& row, Time origin, double unit_s) {
   std::array<Lane, 3> lanes = {Lane{"compute", true, {}}, Lane{"collectives", false, {}},
                                Lane{"transfers and copies", false, {}}};
-  const Time origin = plan.timeline.first_begin();
   for (const TimedRun& run : row.timeline->runs) {
     const Actor& actor = first_actor(plan.graph(), row.timeline->rank, run.run);
-    lanes[lane_of(run.queue)].slices.push_back({to_seconds(run.begin - origin) / unit_s,
+    lanes[lane_of(run.queue)].slices.push_back({to_seconds(run.arrived - origin) / unit_s,
                                                 to_seconds(run.end - origin) / unit_s,
                                                 kPageColours[launch_colour(actor)]});
   }
@@ -62,7 +70,7 @@ std::vector<LegendEntry> colours_in(const std::vector<LaneRow>& rows) {
 }
 
 LanesPicture whole_step(const PlanView& plan, const std::vector<TimelineRow>& rows) {
-  const Time origin = plan.timeline.first_begin();
+  const Time origin = first_arrival(plan.timeline);
   const Time end = plan.timeline.step_end.empty() ? origin : plan.timeline.step_end.back();
   const double span_s = std::max(to_seconds(end - origin), 1e-12);
   const AxisUnit unit = time_unit(span_s);
@@ -73,7 +81,7 @@ LanesPicture whole_step(const PlanView& plan, const std::vector<TimelineRow>& ro
   picture.axis = fmt::format("time in the step ({})", unit.name);
   picture.end = span_s / unit.size;
   for (const std::size_t index : shown_rows(rows, kRowsOnPage))
-    picture.rows.push_back(lane_row(plan, rows[index], unit.size));
+    picture.rows.push_back(lane_row(plan, rows[index], origin, unit.size));
   picture.colours = colours_in(picture.rows);
   return picture;
 }
@@ -108,7 +116,8 @@ PagePart timeline_part(const PlanView& plan) {
   const LanesPicture whole = whole_step(plan, rows);
   Markup body = paragraph(
       "A row for ranks with equal times: kernels on the wide lane, collectives and transfers on "
-      "the narrow ones. What is pale is busy for less than half of that time.");
+      "the narrow ones, from when all their members are there. What is pale is busy for less than "
+      "half of that time.");
   body += figure_of(lanes_picture(whole) + left_out(rows.size(), whole.rows.size(), "row"),
                     {plan.simulated()});
   if (const auto closer = closer_look(whole)) {
