@@ -5,6 +5,7 @@
 #include "actor/bus/routes.h"
 #include "actor/protocol/device.h"
 #include "actor/protocol/program_tables.h"
+#include "actor/protocol/run_ahead.h"
 #include "core/graphs/host_actors.h"
 #include "core/graphs/physical_graph.h"
 
@@ -27,8 +28,8 @@ struct IssueHash {
 };
 
 struct RuntimeOptions {
-  std::int64_t window = 256;  // unfinished launches per queue
-  std::int64_t run_ahead_steps = 2;
+  std::int64_t window = kRunAheadLaunches;  // unfinished launches per queue
+  std::int64_t run_ahead_steps = kRunAheadSteps;
   // From the third step on whole steps are launched at once, on devices that can (Device::capture).
   bool replay = true;
   // What devices and host actors call the first step: not 0 where training goes on. Steps of the

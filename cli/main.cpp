@@ -13,19 +13,24 @@
 #include <cstdlib>
 #include <exception>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace {
 
 using namespace sextant;
 
 std::vector<Verb> all_verbs() {
-  return {search_verb(),         simulate_verb(),        explain_verb(),
-          boxing_verb(),         check_verb(),           run_verb(),
-          export_verb(),         compare_verb(),         model_show_verb(),
-          strategy_show_verb(),  cluster_show_verb(),    cluster_import_verb(),
-          cluster_detect_verb(), cluster_bench_verb(),   experiment_accuracy_verb(),
-          doctor_verb(),         checkpoint_show_verb(), checkpoint_check_verb(),
-          report_verb(),         plan_diff_verb(),       plan_convert_verb()};
+  std::vector<Verb> verbs = {
+      search_verb(),         simulate_verb(),        explain_verb(),
+      boxing_verb(),         check_verb(),           run_verb(),
+      export_verb(),         compare_verb(),         model_show_verb(),
+      strategy_show_verb(),  cluster_show_verb(),    cluster_import_verb(),
+      cluster_detect_verb(), cluster_bench_verb(),   experiment_accuracy_verb(),
+      doctor_verb(),         checkpoint_show_verb(), checkpoint_check_verb(),
+      report_verb(),         plan_diff_verb(),       plan_convert_verb()};
+  for (Verb& verb : sweep_verbs()) verbs.push_back(std::move(verb));
+  return verbs;
 }
 
 void say_unused(const Verb& verb, const CommonOptions& common, const Console& console) {

@@ -25,6 +25,7 @@ struct SearchArguments {
   bool pareto = false;        // also the plans that no other one beats in time and memory
   bool sensitivity = false;   // also what would make another plan win
   std::string words_problem;  // file for the problem of words on a fixed mesh; empty: a search
+  std::string sweep;          // "model=a;b cluster=x;y global_batch=64;256"; empty: one search
 };
 // Plans in a row without a better one, or a gap, with which a search without time limit ends.
 inline constexpr std::int64_t kPatience = 24;
@@ -32,6 +33,10 @@ inline constexpr double kEnoughGap = 0.01;
 // What `search` does instead with `words_problem`.
 void run_words_problem(const SearchArguments& arguments, const CommonOptions& common,
                        Console& console);
+
+// What `search` does instead with `sweep`.
+void run_plan_sweep(const SearchArguments& arguments, const CommonOptions& common,
+                    Console& console);
 
 struct SimulateArguments {
   JobArguments job;
@@ -111,6 +116,7 @@ Verb cluster_import_verb();
 Verb cluster_detect_verb();
 Verb cluster_bench_verb();
 Verb experiment_accuracy_verb();
+std::vector<Verb> sweep_verbs();  // `experiment list`, `all` and by name
 Verb doctor_verb();
 Verb report_verb();
 Verb plan_diff_verb();

@@ -16,7 +16,7 @@ enum class ChartMark { kPoints, kLine, kLineAndPoints };
 
 struct ChartSeries {
   std::string name;
-  std::vector<ChartPoint> points;
+  std::vector<ChartPoint> points = {};
   ChartMark mark = ChartMark::kPoints;
 };
 
@@ -28,7 +28,7 @@ struct ChartAxis {
 struct Chart {
   std::string title;
   ChartAxis x, y;
-  std::vector<ChartSeries> series;
+  std::vector<ChartSeries> series = {};
   bool diagonal = false;          // the line x = y, for predicted against measured
   int width = 760, height = 520;  // pixels
 };

@@ -1,6 +1,6 @@
 // Bounds from below, without pricing anything box by box: of a step, and of what is left of a path.
+#include "sbp/boxing_nodes.h"
 #include "sbp/boxing_prices.h"
-#include "sbp/boxing_search.h"
 
 #include <algorithm>
 #include <limits>
@@ -176,100 +176,111 @@ std::int64_t BoxingPrices::least_missing(StateRef from, StateRef to) {
                                 wanted - product(static_cast<std::int64_t>(num_common_), largest));
 }
 
-// Not false where local steps lead to the goal: every axis says what is wanted, or B, or becomes
-// partial.
-bool BoxingSearch::is_near_goal(const MeshState& state) const {
-  for (const std::size_t axis : mesh(BoxingWhere::kTarget).axes) {
-    if (goal_.is_partial(axis) ? !state.is_partial(axis) || state.reduction(axis) == *wanted_
-                               : state.is_broadcast(axis))
-      continue;
-    if (!goal_.is_split(axis) || !state.is_split(axis) || state.dim(axis) != goal_.dim(axis))
-      return false;
-  }
-  return true;
+BoxingRest::BoxingRest(BoxingNodes& nodes) : nodes_(nodes), rests_(nodes.size(), -1) {
+  const BoxingPrices& prices = nodes.prices();
+  if (nodes.has_reducing_layer())
+    reducing_tensor_bytes_ = prices.tensor_bytes(nodes.reducing_type());
+  num_wanted_shares_ = prices.num_shares(nodes.ref_of(nodes.goal()));
+  least_tensor_bytes_ = prices.tensor_bytes(nodes.layers().front());
+  for (const DType dtype : nodes.layers())
+    least_tensor_bytes_ = std::min(least_tensor_bytes_, prices.tensor_bytes(dtype));
+}
+
+std::int64_t BoxingRest::least(NodeNumber node) {
+  if (rests_[node] < 0) rests_[node] = compute(node);
+  return rests_[node];
 }
 
 // What devices do alone is bounded where nothing crosses and no type changes.
-bool BoxingSearch::bounds_local_times() const { return has_device_times_ && layers_.size() == 1; }
+bool BoxingRest::bounds_local_times() const {
+  return nodes_.task().has_device_times && nodes_.layers().size() == 1;
+}
 
-std::int64_t BoxingSearch::least_fill() {
-  if (!least_fill_) least_fill_ = prices_->least_local_time(ref_of(goal_node_).side, 0);
+std::int64_t BoxingRest::least_fill() {
+  if (!least_fill_)
+    least_fill_ = nodes_.prices().least_local_time(nodes_.ref_of(nodes_.goal()).side, 0);
   return *least_fill_;
 }
 
 // Of the last step, and of the last ones where one of them must be a fill.
-std::int64_t BoxingSearch::least_end(bool fills) {
+std::int64_t BoxingRest::least_end(bool fills) {
   if (!least_last_local_) {
-    const StateRef goal = ref_of(goal_node_);
-    least_last_local_ = prices_->least_local_time(goal.side, prices_->largest_part(goal));
+    const StateRef goal = nodes_.ref_of(nodes_.goal());
+    least_last_local_ =
+        nodes_.prices().least_local_time(goal.side, nodes_.prices().largest_part(goal));
   }
-  const std::int64_t latency = prices_->least_time_to_deliver(ref_of(goal_node_).side, 0);
+  const std::int64_t latency =
+      nodes_.prices().least_time_to_deliver(nodes_.ref_of(nodes_.goal()).side, 0);
   return std::min(*least_last_local_, latency + (fills ? least_fill() : 0));
 }
 
 // Words become partial in local steps only.
-bool BoxingSearch::wants_fill(const MeshState& state) const {
-  if (!wanted_) return false;
-  const std::vector<std::size_t>& axes = mesh(BoxingWhere::kTarget).axes;
+bool BoxingRest::wants_fill(const MeshState& state) const {
+  if (!nodes_.task().wanted) return false;
+  const std::vector<std::size_t>& axes = nodes_.mesh(BoxingWhere::kTarget).axes;
   return std::any_of(axes.begin(), axes.end(), [&](std::size_t axis) {
-    return goal_.is_partial(axis) && !state.is_partial(axis);
+    return nodes_.task().goal.is_partial(axis) && !state.is_partial(axis);
   });
 }
 
-// A bound on what is left of every path to the goal.
-std::int64_t BoxingSearch::least_rest(NodeNumber node) {
-  const StateRef ref = ref_of(node);
+std::int64_t BoxingRest::compute(NodeNumber node) {
+  const StateRef ref = nodes_.ref_of(node);
   const std::int64_t bytes = least_bytes_left(node);
-  if (!by_time_) return bytes;
-  if (must_cross(node)) return bytes == 0 ? 0 : prices_->least_time_to_deliver(ref.side, bytes);
-  if (node == goal_node_) return 0;
-  const bool fills = bounds_local_times() && wants_fill(state_of(node));
-  if (bytes == 0 && is_near_goal(state_of(node)))
+  if (!nodes_.task().by_time) return bytes;
+  if (nodes_.must_cross(node))
+    return bytes == 0 ? 0 : nodes_.prices().least_time_to_deliver(ref.side, bytes);
+  if (node == nodes_.goal()) return 0;
+  const bool fills = bounds_local_times() && wants_fill(nodes_.state_of(node));
+  if (bytes == 0 && nodes_.is_near_goal(nodes_.state_of(node)))
     return bounds_local_times() ? least_end(fills) : 0;
-  return prices_->least_time_to_deliver(ref.side, bytes) + (fills ? least_fill() : 0);
+  return nodes_.prices().least_time_to_deliver(ref.side, bytes) + (fills ? least_fill() : 0);
 }
 
 // Of every element, k copies of the value (or of shares that make it) are wanted. What needs no
 // reduction is delivered where it does not lie already.
-std::int64_t BoxingSearch::least_bytes_left(NodeNumber node) {
-  const StateRef ref = ref_of(node), goal = ref_of(goal_node_);
-  if (prices_->num_shares(ref) > 1) return least_bytes_of_shares(node);
-  const std::int64_t elements = request_.type.shape.elements();
+std::int64_t BoxingRest::least_bytes_left(NodeNumber node) {
+  const StateRef ref = nodes_.ref_of(node), goal = nodes_.ref_of(nodes_.goal());
+  if (nodes_.prices().num_shares(ref) > 1) return least_bytes_of_shares(node);
+  const std::int64_t elements = nodes_.task().request.type.shape.elements();
   if (elements == 0) return 0;
   const std::int64_t element = least_tensor_bytes_ / elements;
-  const std::int64_t wanted = prices_->copies_of_shares(goal);
-  if (must_cross(node)) return prices_->least_missing(ref, goal) * element;
-  if (!wanted_) return (elements * wanted - prices_->elements_that_stay(ref, goal)) * element;
-  return std::max<std::int64_t>(0, wanted - prices_->copies_of_shares(ref)) * least_tensor_bytes_;
+  const std::int64_t wanted = nodes_.prices().copies_of_shares(goal);
+  if (nodes_.must_cross(node)) return nodes_.prices().least_missing(ref, goal) * element;
+  if (!nodes_.task().wanted)
+    return (elements * wanted - nodes_.prices().elements_that_stay(ref, goal)) * element;
+  return std::max<std::int64_t>(0, wanted - nodes_.prices().copies_of_shares(ref)) *
+         least_tensor_bytes_;
 }
 
 // When the first copy has got what it lacks of K shares, each of the others needs at least one more
 // message per element.
-std::int64_t BoxingSearch::least_bytes_of_shares(NodeNumber node) {
-  const StateRef ref = ref_of(node), goal = ref_of(goal_node_);
-  const MeshState& state = state_of(node);
-  const std::int64_t shares = prices_->num_shares(ref);
-  const std::int64_t wanted = prices_->copies_of_shares(goal);
-  const bool none_there = must_cross(node) && prices_->is_disjoint();
-  if (state.pending_reduction() != wanted_)
+std::int64_t BoxingRest::least_bytes_of_shares(NodeNumber node) {
+  const StateRef ref = nodes_.ref_of(node), goal = nodes_.ref_of(nodes_.goal());
+  const MeshState& state = nodes_.state_of(node);
+  const std::int64_t shares = nodes_.prices().num_shares(ref);
+  const std::int64_t wanted = nodes_.prices().copies_of_shares(goal);
+  const bool none_there = nodes_.must_cross(node) && nodes_.prices().is_disjoint();
+  if (state.pending_reduction() != nodes_.task().wanted)
     return (shares - 1) * reducing_tensor_bytes_ +
            (wanted - (none_there ? 0 : 1)) * least_tensor_bytes_;
   // Shares may stay shares.
   if (none_there) return wanted * least_tensor_bytes_;
-  if (must_cross(node))
+  if (nodes_.must_cross(node))
     return std::max<std::int64_t>(0, shares - num_wanted_shares_) * reducing_tensor_bytes_;
   std::int64_t kept = 1;
   bool wants_more = false;  // axes to be partial that are not
-  for (const std::size_t axis : mesh(ref.side).axes) {
-    if (state.is_partial(axis) && goal_.is_partial(axis)) kept *= mesh(ref.side).extents[axis];
-    wants_more = wants_more || (goal_.is_partial(axis) && !state.is_partial(axis));
+  for (const std::size_t axis : nodes_.mesh(ref.side).axes) {
+    if (state.is_partial(axis) && nodes_.task().goal.is_partial(axis))
+      kept *= nodes_.mesh(ref.side).extents[axis];
+    wants_more = wants_more || (nodes_.task().goal.is_partial(axis) && !state.is_partial(axis));
   }
   if (kept < shares)
     return (shares - kept) * reducing_tensor_bytes_ + (wanted - 1) * least_tensor_bytes_;
-  const std::int64_t elements = request_.type.shape.elements();
+  const std::int64_t elements = nodes_.task().request.type.shape.elements();
   if (wants_more || elements == 0) return 0;
   // Nobody else has any share of what a copy lacks, so the first to get it gets all of them.
-  const std::int64_t missing = elements * wanted - prices_->elements_that_stay(ref, goal) / shares;
+  const std::int64_t missing =
+      elements * wanted - nodes_.prices().elements_that_stay(ref, goal) / shares;
   return (missing + (shares - 1) * (missing / wanted)) * (least_tensor_bytes_ / elements);
 }
 

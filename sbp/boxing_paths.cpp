@@ -12,78 +12,39 @@ constexpr std::int64_t kMostAlternativesWork = std::int64_t{1} << 26;
 
 }  // namespace
 
-BoxingSearch::Path BoxingSearch::path_to(NodeNumber node) const {
-  Path path;
-  for (; nodes_[node].last.from != node; node = nodes_[node].last.from)
-    path.push_back(nodes_[node].last);
-  std::reverse(path.begin(), path.end());
-  return path;
-}
-
-std::vector<std::string> BoxingSearch::texts_of(const Path& path) const {
-  std::vector<std::string> texts;
-  for (const Edge& edge : path) texts.push_back(to_string(step_of(edge)));
-  return texts;
-}
-
-bool BoxingSearch::is_earlier_text(const Edge& edge) const {
-  Path candidate = path_to(edge.from);
-  candidate.push_back(edge);
-  return texts_of(candidate) < texts_of(path_to(edge.to));
-}
-
-BoxingStep BoxingSearch::step_of(const Edge& edge) const {
-  const BoxingMesh &from = mesh(ref_of(edge.from).side), &to = mesh(ref_of(edge.to).side);
-  BoxingStep step;
-  step.kind = edge.kind;
-  step.primitive = edge.primitive;
-  step.from = state_of(edge.from).words(from.extents.size());
-  step.to = state_of(edge.to).words(to.extents.size());
-  step.where = &from != &to ? BoxingWhere::kBetween : ref_of(edge.from).side;
-  step.dtype = dtype_of(edge.from);
-  step.to_dtype = dtype_of(edge.to);
-  for (const std::size_t axis : from.axes)
-    if ((edge.axes >> axis & 1U) != 0) step.group_axes.push_back(axis);
-  const std::optional<ReduceOp> reduction = state_of(edge.from).pending_reduction();
-  if (reduction && is_communication(edge.kind) && edge.primitive != Primitive::kAllGather &&
-      edge.primitive != Primitive::kAllToAll)
-    step.reduce = *reduction;
-  return step;
-}
-
 // The first and the last words are those of the request, which may say the same in another way.
-BoxingPlan BoxingSearch::plan_of(const Path& path, const PathCost& cost) {
+BoxingPlan BoxingSearch::plan_of(const BoxingPath& path, const BoxingCost& cost) {
   BoxingPlan plan;
   plan.total_bytes = Bytes(cost.bytes);
-  if (by_time_) plan.time = Duration(cost.objective);
-  for (const Edge& edge : path) {
-    plan.steps.push_back(step_of(edge));
-    if (!by_time_ && request_.network != nullptr)
-      plan.time += Duration(prices_->time(change_of(edge)));
+  if (nodes_.task().by_time) plan.time = Duration(cost.objective);
+  for (const BoxingEdge& edge : path) {
+    plan.steps.push_back(nodes_.step_of(edge));
+    if (!nodes_.task().by_time && nodes_.task().request.network != nullptr)
+      plan.time += Duration(nodes_.prices().time(nodes_.change_of(edge)));
   }
   if (plan.steps.empty()) return plan;
   std::size_t first = 0, last = plan.steps.size() - 1;
   for (; first < last && plan.steps[first].kind == BoxingKind::kCast; ++first)
-    plan.steps[first].from = plan.steps[first].to = request_.from;
-  plan.steps[first].from = request_.from;
+    plan.steps[first].from = plan.steps[first].to = nodes_.task().request.from;
+  plan.steps[first].from = nodes_.task().request.from;
   for (; last > first && plan.steps[last].kind == BoxingKind::kCast; --last)
-    plan.steps[last].from = plan.steps[last].to = request_.to;
-  plan.steps[last].to = request_.to;
+    plan.steps[last].from = plan.steps[last].to = nodes_.task().request.to;
+  plan.steps[last].to = nodes_.task().request.to;
   return plan;
 }
 
 std::optional<BoxingPlan> BoxingSearch::best() {
-  search(start_node_, {}, Extent::kToGoal);
-  if (!has_path()) return std::nullopt;
-  return plan_of(path_to(goal_node_), nodes_[goal_node_].cost);
+  paths_.search(nodes_.start(), {}, CheapestPaths::Extent::kToGoal);
+  if (!finds_goal()) return std::nullopt;
+  return plan_of(paths_.path_to(nodes_.goal()), paths_.cost(nodes_.goal()));
 }
 
 // Those that promise most are completed first, until no other can be among the best.
 std::vector<BoxingPlan> BoxingSearch::alternatives(std::size_t limit) {
-  search(start_node_, {}, Extent::kToGoal);
-  if (!has_path()) return {};
-  const Path chosen = path_to(goal_node_);
-  std::vector<BoxingPlan> plans = {plan_of(chosen, nodes_[goal_node_].cost)};
+  paths_.search(nodes_.start(), {}, CheapestPaths::Extent::kToGoal);
+  if (!finds_goal()) return {};
+  const BoxingPath chosen = paths_.path_to(nodes_.goal());
+  std::vector<BoxingPlan> plans = {plan_of(chosen, paths_.cost(nodes_.goal()))};
   if (limit == 0) return plans;
   std::vector<Found> others;  // the cheapest first
   try {
@@ -102,17 +63,19 @@ std::vector<BoxingPlan> BoxingSearch::alternatives(std::size_t limit) {
 }
 
 // The first communication of every plan begins where steps without one lead.
-std::vector<BoxingSearch::Beginning> BoxingSearch::other_beginnings(const Path& chosen) {
-  const auto first = std::find_if(chosen.begin(), chosen.end(),
-                                  [](const Edge& edge) { return is_communication(edge.kind); });
-  search(start_node_, {}, Extent::kFreeSteps);
+std::vector<BoxingSearch::Beginning> BoxingSearch::other_beginnings(const BoxingPath& chosen) {
+  const auto first = std::find_if(chosen.begin(), chosen.end(), [](const BoxingEdge& edge) {
+    return is_communication(edge.kind);
+  });
+  paths_.search(nodes_.start(), {}, CheapestPaths::Extent::kFreeSteps);
   std::vector<Beginning> beginnings;
   for (NodeNumber node = 0; node < nodes_.size(); ++node) {
-    if (!nodes_[node].is_settled) continue;
-    const PathCost& cost = nodes_[node].cost;
-    for (const Edge& edge : communications_from(node)) {
+    if (!paths_.has_path(node)) continue;
+    const BoxingCost& cost = paths_.cost(node);
+    for (const BoxingEdge& edge : paths_.communications_from(node)) {
       if (first != chosen.end() && first->from == edge.from && first->to == edge.to) continue;
-      beginnings.push_back({path_to(node), cost, with_rest(least_cost(cost, edge), edge.to)});
+      beginnings.push_back(
+          {paths_.path_to(node), cost, paths_.with_rest(least_cost(nodes_, cost, edge), edge.to)});
       beginnings.back().path.push_back(edge);
     }
   }
@@ -122,13 +85,14 @@ std::vector<BoxingSearch::Beginning> BoxingSearch::other_beginnings(const Path& 
 }
 
 std::optional<BoxingSearch::Found> BoxingSearch::best_after(const Beginning& beginning) {
-  const Edge& first = beginning.path.back();
-  search(first.to, exact_cost(beginning.cost, first), Extent::kToGoal);
-  if (!has_path()) return std::nullopt;
-  Found found{beginning.path, nodes_[goal_node_].cost, {}};
-  const Path rest = path_to(goal_node_);
+  const BoxingEdge& first = beginning.path.back();
+  paths_.search(first.to, exact_cost(nodes_, beginning.cost, first),
+                CheapestPaths::Extent::kToGoal);
+  if (!finds_goal()) return std::nullopt;
+  Found found{beginning.path, paths_.cost(nodes_.goal()), {}};
+  const BoxingPath rest = paths_.path_to(nodes_.goal());
   found.path.insert(found.path.end(), rest.begin(), rest.end());
-  found.texts = texts_of(found.path);
+  found.texts = texts_of(nodes_, found.path);
   return found;
 }
 

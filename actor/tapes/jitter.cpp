@@ -61,7 +61,7 @@ SEXTANT_VECTORIZED void scale(const std::int64_t* sums, const std::int64_t* dura
         std::bit_cast<double>(sums[i] + std::bit_cast<std::int64_t>(kUnitIsOne)) - kUnitIsOne;
     const double duration =
         std::bit_cast<double>(durations[i] + std::bit_cast<std::int64_t>(kUnitIsOne)) - kUnitIsOne;
-    const double deviations = sum * (1.7320508075688772 / 4294967296.0);
+    const double deviations = sum * kDeviationOfSum;
     const double factor = std::max(0.0, 1.0 + jitter * deviations);
     const double exact = duration * factor;
     // To the nearest, halves to even; then halves up, as llround has them.

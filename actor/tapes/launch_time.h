@@ -29,6 +29,10 @@ class HostChain {
   bool launched_ = false;
 };
 
+// In standard deviations, one unit of a sum of four uniform numbers on [0, 2^32): its variance is
+// 4 * 2^64 / 12, so its standard deviation 2^32 / sqrt(3).
+inline constexpr double kDeviationOfSum = 1.7320508075688772 / 4294967296.0;
+
 // Factor of a compute duration: mean 1, relative standard deviation `jitter`, never below 0. A
 // function of who acts and when, not of the order in which it is asked for. The deviation is the
 // sum of four uniform numbers (a bell within 3.46 deviations), exact in double arithmetic up to the
@@ -42,9 +46,8 @@ inline double jitter_factor(double jitter, std::uint64_t seed, Rank rank, RunId 
                  {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
   std::int64_t sum = 0;
   for (const std::uint32_t word : bits) sum += word;
-  // Sum of four uniform on [0, 2^32): mean 2^33, variance 4 * 2^64 / 12, deviation 2^32 / sqrt(3).
-  const double deviations =
-      static_cast<double>(sum - (std::int64_t{1} << 33)) * (1.7320508075688772 / 4294967296.0);
+  // The mean of such a sum is 2^33.
+  const double deviations = static_cast<double>(sum - (std::int64_t{1} << 33)) * kDeviationOfSum;
   return std::max(0.0, 1.0 + jitter * deviations);
 }
 

@@ -4,6 +4,7 @@
 
 #include "actor/protocol/proven_graph.h"
 #include "actor/protocol/rank_classes.h"
+#include "actor/protocol/run_ahead.h"
 #include "core/base/ids.h"
 #include "core/base/units.h"
 #include "core/costs/cost_model.h"
@@ -97,8 +98,8 @@ std::vector<Duration> entry_durations(const Tape& tape, const PhysicalGraph& gra
 
 struct TapeOptions {
   std::int64_t steps = 3;
-  std::int64_t window = 256;  // unfinished launches per queue (invariant 9)
-  std::int64_t run_ahead_steps = 2;
+  std::int64_t window = kRunAheadLaunches;  // unfinished launches per queue (invariant 9)
+  std::int64_t run_ahead_steps = kRunAheadSteps;
   // Relative standard deviation of compute durations (launch_time.h). The ranks of a class share
   // the draws of their representative: give each rank a colour where that is not wanted.
   double jitter = 0.0;

@@ -400,6 +400,7 @@ void run_search(const SearchArguments& arguments, const CommonOptions& common, C
     if (!is_first_process()) return document_is_written();  // by the first
     return run_words_problem(arguments, common, console);
   }
+  if (!arguments.sweep.empty()) return run_plan_sweep(arguments, common, console);
   constexpr double kTimeout_s = 60;
   if (several)
     return run_over(
@@ -440,6 +441,9 @@ Verb search_verb() {
               {"--time-limit", &a.time_limit,
                "search so long, 30s (default: to a gap of 1 %, or until 24 plans in a row are no "
                "better)"},
+              {"--sweep", &a.sweep,
+               "a search per model, cluster and batch: \"model=a;b cluster=x;y "
+               "global_batch=64;256\""},
               {"--words-problem", &a.words_problem,
                "no search: write which words operators take on the mesh of --fix, FILE.lp"},
           }),

@@ -4,6 +4,7 @@
 #include "actor/bytes/byte_order.h"
 #include "actor/proof/prove.h"
 #include "actor/protocol/graph_tables.h"
+#include "compiler/expand/block_names.h"
 #include "compiler/expand/blocks.h"
 #include "compiler/expand/durations.h"
 #include "compiler/expand/layouts.h"

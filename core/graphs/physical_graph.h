@@ -1,5 +1,6 @@
-// The waist: what the compiler hands to the actors. A value without pointers: it can be written to
-// JSON, read back, compared and validated. Terms and rules are in actor/README.md.
+// The waist: what the compiler hands to the actors. A value without pointers: it can be printed,
+// read back (core/graphs/physical_graph_text.h), compared and validated. Terms and rules are in
+// actor/README.md.
 //
 // Programs exist once per *class* of ranks, blocks once per distinct layer; what differs between
 // the ranks of a class is in RankBinding.
@@ -337,11 +338,6 @@ Actor named_actor(const PhysicalGraph& graph, const Instance& instance, std::int
 
 // Box of global indices a rank holds of a register with this layout.
 Shard shard_of(const PhysicalGraph& graph, LayoutId layout, Rank rank);
-
-// JSON text (core/graphs/physical_graph_json.cpp); reading checks types and ranges of indices and
-// throws Error(kBadInput) with the path of the offending key. write . read = identity.
-std::string to_json_text(const PhysicalGraph& graph);
-PhysicalGraph physical_graph_from_json(std::string_view text);
 
 // One message per broken rule; empty means valid. Rules are listed over the definition in
 // core/validator/physical_graph_validator.cpp. Byte order (invariant 7) is checked by

@@ -23,8 +23,7 @@ FolderLock::FolderLock(const std::string& path) {
   ::close(folder_);
   // Some file systems have no locks; then whoever starts two runs must know.
   folder_ = -1;
-  require(error != EWOULDBLOCK, ErrorCode::kUsage, "{}: another run saves its checkpoints here",
-          path);
+  require(error != EWOULDBLOCK, ErrorCode::kUsage, "{}: another run writes here", path);
 }
 
 FolderLock::~FolderLock() {

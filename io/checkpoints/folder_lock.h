@@ -1,4 +1,4 @@
-// One run at a time saves in a folder.
+// One process at a time writes in a folder.
 #pragma once
 
 #include <string>

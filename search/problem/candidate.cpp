@@ -37,7 +37,13 @@ SearchModels make_search_models(const SearchProblem& problem) {
 Candidate evaluate_strategy(const LogicalGraph& training, const Strategy& strategy,
                             std::int64_t global_batch, const SearchModels& models,
                             const StopPoll& stop) {
-  ExpandOptions options;
+  return evaluate_strategy(training, strategy, global_batch, models, ExpandOptions(), stop);
+}
+
+Candidate evaluate_strategy(const LogicalGraph& training, const Strategy& strategy,
+                            std::int64_t global_batch, const SearchModels& models,
+                            const ExpandOptions& given, const StopPoll& stop) {
+  ExpandOptions options = given;
   options.schedule = strategy.schedule;
   options.checks = false;
   options.stop = stop;

@@ -17,6 +17,8 @@
 
 namespace sextant {
 
+struct ExpandOptions;  // compiler/expand/expand.h
+
 // What is searched over; `training_graph(strategy)` builds the graph of one micro-batch: dp x
 // micro_batch samples. Strategies of equal training_graph_key get equal graphs.
 struct SearchProblem {
@@ -58,5 +60,9 @@ struct Candidate {
 Candidate evaluate_strategy(const LogicalGraph& training, const Strategy& strategy,
                             std::int64_t global_batch, const SearchModels& models,
                             const StopPoll& stop = StopPoll());
+// The same with other options of the compiler: schedule, memory and proof stay the function's own.
+Candidate evaluate_strategy(const LogicalGraph& training, const Strategy& strategy,
+                            std::int64_t global_batch, const SearchModels& models,
+                            const ExpandOptions& given, const StopPoll& stop = StopPoll());
 
 }  // namespace sextant

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actor/protocol/proven_graph.h"
+#include "actor/protocol/run_ahead.h"
 #include "core/costs/cost_model.h"
 #include "core/graphs/physical_graph.h"
 #include "simulator/costs/overlap.h"
@@ -60,10 +61,10 @@ struct SimulateOptions {
   SimulationMode mode = SimulationMode::kTape;
   bool folded = true;  // one rank per class; times are equal, only cheaper
   bool keep_slices = false;
-  bool keep_traffic = false;  // every pair of ranks is counted, so fold off
-  std::int64_t steps = 4;     // simulated; the last is reported
-  std::int64_t window = 256;  // unfinished launches per queue
-  double jitter = 0.0;        // relative, of compute durations; splits nothing, so fold off
+  bool keep_traffic = false;                // every pair of ranks is counted, so fold off
+  std::int64_t steps = 4;                   // simulated; the last is reported
+  std::int64_t window = kRunAheadLaunches;  // unfinished launches per queue
+  double jitter = 0.0;  // relative, of compute durations; splits nothing, so fold off
   std::uint64_t seed = 0;
   // Timed mode: by rank of the graph; empty: kernels and communications leave each other alone.
   std::vector<OverlapShares> overlap = {};

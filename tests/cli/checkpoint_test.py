@@ -178,7 +178,7 @@ def check_signal(program):
     while time.monotonic() - begin < 60 and not (program.folder / "c" / "step-000004").exists():
         time.sleep(0.01)
     program.run("run", TINY, *JOB, "--checkpoint", "c", "--resume", "c", "--steps", "1000000").expect_code(2).expect_error(
-        "another run saves its checkpoints here")
+        "another run writes here")
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     expect(process.returncode == 130 and json.loads(out)["end"] == "interrupted", f"{process.returncode} {out} {err}")

@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 
+from experiment_test import same_rows
 from habits_test import expect, run_checks
 from mpi_job import Job
 
@@ -90,6 +91,27 @@ def check_experiment(program):
                f"{name} of three processes is another one")
 
 
+def check_sweep(program):
+    """Points are dealt out; the first keeps all rows, and a second run by one process has nothing to do."""
+    sweep = ["experiment", "class-split", "--quick", "--json"]
+    one = json.loads(program.run(*sweep).expect_code(0).out)
+    codes, out, err = over(program, 3, *sweep, "--out", "spread")
+    expect(codes == [0, 0, 0], f"{codes}: {err}")
+    several = json.loads(out)
+    expect(several["points"] == one["points"] and several["failed"] == one["failed"], "numbers of points differ")
+    verdicts = [[(shape["statement"], shape["holds"]) for shape in found["shapes"]] for found in (one, several)]
+    expect(verdicts[0] == verdicts[1], "verdicts of three processes differ")
+    expect(same_rows(one, several), "rows of three processes differ")
+    again = program.run(*sweep, "--out", "spread").expect_code(0).document()
+    expect(again["reused"] == again["points"], f"{again['reused']} of {again['points']} rows were kept")
+    codes, out, _ = over(program, 2, *sweep, "--out", "dry", "--dry-run")
+    expect(codes == [0, 0] and json.loads(out)["dry_run"], f"a dry run of two processes: {codes}: {out}")
+    codes, _, err = over(program, 2, *SEARCH, "--sweep", "global_bath=8")
+    expect(set(codes) <= {2, None} and err.count("did you mean") == 1, f"{codes}: {err}")
+    codes, _, err = over(program, 2, "experiment", "hybrid-gpt", "--quick", "--out", "spread")
+    expect(set(codes) <= {2, None} and 2 in codes and "results of class-split" in err, f"{codes}: {err}")
+
+
 def check_once(program):
     """Verbs that processes cannot share are done by the first."""
     for verb in (["strategy", "show"],
@@ -102,4 +124,4 @@ def check_once(program):
 
 
 if __name__ == "__main__":
-    sys.exit(run_checks(check_search, check_search_refused, check_search_faults, check_experiment, check_once))
+    sys.exit(run_checks(check_search, check_search_refused, check_search_faults, check_experiment, check_sweep, check_once))

@@ -6,6 +6,7 @@
 #include "actor/protocol/dry_run.h"
 #include "compiler/expand/boxing_host.h"
 #include "core/base/error.h"
+#include "core/graphs/physical_graph_text.h"
 
 #include <doctest/doctest.h>
 
@@ -63,7 +64,7 @@ void check_sound(const PhysicalGraph& graph) {
   for (std::size_t program = 0; program < graph.programs.size(); ++program)
     for (const std::string& unordered : check_byte_order(graph, ProgramId(program)))
       FAIL_CHECK(unordered);
-  CHECK(physical_graph_from_json(to_json_text(graph)) == graph);
+  CHECK(physical_graph_from_text(to_text(graph)) == graph);
 }
 
 TEST_CASE("ranks that hold equal parts and do the same share a program") {

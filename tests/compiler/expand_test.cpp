@@ -5,7 +5,6 @@
 #include "actor/bytes/byte_order.h"
 #include "actor/protocol/dry_run.h"
 #include "actor/tapes/tape.h"
-#include "compiler/expand/dump.h"
 #include "core/base/error.h"
 #include "tests/compiler/toy_chain.h"
 #include "tests/support/recorded_step.h"

@@ -1,5 +1,7 @@
-// The builder of test graphs and two graphs made with it.
+// The builder of test graphs and graphs made with it.
 #include "tests/support/graph_builder.h"
+
+#include "tests/support/graph_files.h"
 
 #include <algorithm>
 #include <utility>
@@ -233,156 +235,7 @@ PhysicalGraph chain_graph(const std::vector<std::int32_t>& num_registers,
   return builder.graph();
 }
 
-namespace {
-
-// Layouts of the training graph: what both stages hold.
-struct TrainingLayouts {
-  LayoutId tokens, weight, gradient_part, hidden0, hidden1;
-};
-
-constexpr std::int32_t kMicroBatches = 2;
-
-// Roles of both stages' programs.
-constexpr GroupRole kForwardRole = 0, kBackwardRole = 1, kDataRole = 2;
-
-Communication transfer(Side side, GroupRole role, LayoutId from, LayoutId to) {
-  return {.primitive = Primitive::kTransfer,
-          .side = side,
-          .group = role,
-          .reduce = ReduceOp::kSum,
-          .dtype = DType::kF32,
-          .from = from,
-          .to = to};
-}
-
-BlockId loader_block(GraphBuilder& builder, const TrainingLayouts& layouts) {
-  BlockBuilder block(builder, "loader", Phase::kData);
-  const std::int32_t tokens = block.reg("tokens", layouts.tokens, block.frame());
-  block.actor("load", QueueRole::kHost, {}, {tokens});
-  return block.finish();
-}
-
-BlockId forward_block(GraphBuilder& builder, const TrainingLayouts& layouts) {
-  BlockBuilder block(builder, "layer.forward", Phase::kForward);
-  const std::int32_t tokens = block.port("tokens", layouts.tokens);
-  const std::int32_t weight = block.port("weight", layouts.weight);
-  const std::int32_t hidden = block.reg("hidden", layouts.hidden0, block.frame());
-  const std::int32_t active = block.reg_over("active", hidden);
-  block.actor("matmul", QueueRole::kCompute,
-              {BlockBuilder::of_port(tokens), BlockBuilder::of_port(weight)}, {hidden});
-  block.actor("gelu", QueueRole::kCompute, {BlockBuilder::of_register(hidden)}, {active}).in_place =
-      Actor::InPlace{.in = 0, .out = 0};
-  block.communication("send", QueueRole::kTransferOutForward,
-                      transfer(Side::kSend, kForwardRole, layouts.hidden0, layouts.hidden1),
-                      {BlockBuilder::of_register(active)}, {});
-  return block.finish();
-}
-
-BlockId backward_block(GraphBuilder& builder, const TrainingLayouts& layouts) {
-  BlockBuilder block(builder, "layer.backward", Phase::kWeightGrad);
-  const std::int32_t tokens = block.port("tokens", layouts.tokens);
-  const std::int32_t arrived = block.reg("arrived", layouts.hidden0, block.frame());
-  const std::int32_t gradient = block.reg("gradient", layouts.gradient_part,
-                                          block.frame({.memory = MemoryClass::kGradients,
-                                                       .acts_per_content = kMicroBatches,
-                                                       .initially_full = false}));
-  block.communication("receive", QueueRole::kTransferInBackward,
-                      transfer(Side::kReceive, kBackwardRole, layouts.hidden1, layouts.hidden0), {},
-                      {arrived});
-  block.actor("weight_grad", QueueRole::kCompute,
-              {BlockBuilder::of_port(tokens), BlockBuilder::of_register(arrived)}, {gradient});
-  return block.finish();
-}
-
-BlockId optimizer_block(GraphBuilder& builder, const TrainingLayouts& layouts) {
-  BlockBuilder block(builder, "optimizer", Phase::kOptimizer);
-  const std::int32_t gradient = block.port("gradient", layouts.gradient_part);
-  const std::int32_t total =
-      block.reg("total", layouts.weight, block.frame({.memory = MemoryClass::kGradients}));
-  const std::int32_t weight = block.reg(
-      "weight", layouts.weight,
-      block.frame(
-          {.memory = MemoryClass::kParameters, .acts_per_content = 1, .initially_full = true}));
-  block.communication("sum", QueueRole::kCollective,
-                      {.primitive = Primitive::kAllReduce,
-                       .side = Side::kBoth,
-                       .group = kDataRole,
-                       .reduce = ReduceOp::kSum,
-                       .dtype = DType::kF32,
-                       .from = layouts.gradient_part,
-                       .to = layouts.weight},
-                      {BlockBuilder::of_port(gradient)}, {total});
-  block.actor("update", QueueRole::kCompute, {BlockBuilder::of_register(total)}, {weight});
-  return block.finish();
-}
-
-BlockId loss_block(GraphBuilder& builder, const TrainingLayouts& layouts) {
-  BlockBuilder block(builder, "loss", Phase::kInputGrad);
-  const std::int32_t arrived = block.reg("arrived", layouts.hidden1, block.frame());
-  const std::int32_t gradient = block.reg("gradient", layouts.hidden1, block.frame());
-  block.communication("receive", QueueRole::kTransferInForward,
-                      transfer(Side::kReceive, kForwardRole, layouts.hidden0, layouts.hidden1), {},
-                      {arrived});
-  block.actor("loss_grad", QueueRole::kCompute, {BlockBuilder::of_register(arrived)}, {gradient});
-  block.communication("send", QueueRole::kTransferOutBackward,
-                      transfer(Side::kSend, kBackwardRole, layouts.hidden1, layouts.hidden0),
-                      {BlockBuilder::of_register(gradient)}, {});
-  return block.finish();
-}
-
-void add_first_stage(GraphBuilder& builder, PlacementId placement, const TrainingLayouts& layouts) {
-  const ProgramId program = builder.program("stage0", placement, 3);
-  const InstanceId loader = builder.instance(program, loader_block(builder, layouts), "loader",
-                                             kMicroBatches, {kMicroBatches});
-  const InstanceId forward = builder.instance(program, forward_block(builder, layouts),
-                                              "layer1.forward", kMicroBatches, {kMicroBatches});
-  const InstanceId backward = builder.instance(program, backward_block(builder, layouts),
-                                               "layer1.backward", kMicroBatches, {1, 1});
-  const InstanceId optimizer =
-      builder.instance(program, optimizer_block(builder, layouts), "layer1.optimizer", 1, {1, 1});
-  builder.link(program, loader, 0, forward, 0);
-  builder.link(program, optimizer, 1, forward, 1, kMicroBatches);
-  builder.link(program, loader, 0, backward, 0);
-  builder.link(program, backward, 1, optimizer, 0);
-  for (std::int32_t act = 0; act < kMicroBatches; ++act) builder.act(program, forward, act);
-  for (std::int32_t act = 0; act < kMicroBatches; ++act) builder.act(program, backward, act);
-  builder.act(program, optimizer, 0);
-}
-
-void add_second_stage(GraphBuilder& builder, PlacementId placement,
-                      const TrainingLayouts& layouts) {
-  const ProgramId program = builder.program("stage1", placement, 2);
-  const InstanceId loss =
-      builder.instance(program, loss_block(builder, layouts), "loss", kMicroBatches, {1, 1});
-  for (std::int32_t act = 0; act < kMicroBatches; ++act) builder.act(program, loss, act);
-}
-
-}  // namespace
-
-PhysicalGraph training_graph() {
-  GraphBuilder builder;
-  const PlacementId stage0 = builder.placement({{"dp", 2}}, Rank(0));
-  const PlacementId stage1 = builder.placement({{"dp", 2}}, Rank(2));
-  const TrainingLayouts layouts{.tokens = builder.layout(Shape{4, 3}, "S(0)", stage0),
-                                .weight = builder.layout(Shape{3, 5}, "B", stage0),
-                                .gradient_part = builder.layout(Shape{3, 5}, "P(sum)", stage0),
-                                .hidden0 = builder.layout(Shape{4, 5}, "S(0)", stage0),
-                                .hidden1 = builder.layout(Shape{4, 5}, "S(0)", stage1)};
-  add_first_stage(builder, stage0, layouts);
-  add_second_stage(builder, stage1, layouts);
-  const GroupId data = builder.group("stage0.dp", {Rank(0), Rank(1)});
-  std::vector<GroupId> forward, backward;
-  for (int replica = 0; replica < 2; ++replica) {
-    const std::string number = std::to_string(replica);
-    forward.push_back(builder.group("forward" + number, {Rank(replica), Rank(replica + 2)}));
-    backward.push_back(builder.group("backward" + number, {Rank(replica + 2), Rank(replica)}));
-  }
-  builder.bind(ProgramId(0), {forward[0], backward[0], data});
-  builder.bind(ProgramId(0), {forward[1], backward[1], data});
-  builder.bind(ProgramId(1), {forward[0], backward[0]});
-  builder.bind(ProgramId(1), {forward[1], backward[1]});
-  return builder.graph();
-}
+PhysicalGraph training_graph() { return graph_file("training"); }
 
 PhysicalGraph exchange_graph(bool rank0_sends_first, bool rank1_sends_first, bool grouped,
                              bool equal_ranks_two_groups) {
@@ -424,22 +277,6 @@ PhysicalGraph exchange_graph(bool rank0_sends_first, bool rank1_sends_first, boo
     builder.bind(program, {there, back});
   }
   return builder.graph();
-}
-
-void fuse_matmul_bias(Actor& actor, const Register& product) {
-  using Source = ActorMember::Operand::Source;
-  actor.kind = "matmul_bias";
-  actor.inner = {{.name = "product", .layout = product.layout, .local = product.local}};
-  actor.members = {{.kind = "matmul",
-                    .name = "product",
-                    .attributes = {{"transpose_w", true}},
-                    .in = {{Source::kInput, 0}, {Source::kInput, 1}},
-                    .out = {{Source::kInner, 0}}},
-                   {.kind = "bias_add",
-                    .name = "biased",
-                    .attributes = {},
-                    .in = {{Source::kInner, 0}, {Source::kInput, 1}},
-                    .out = {{Source::kOutput, 0}}}};
 }
 
 }  // namespace sextant::testing

@@ -81,19 +81,12 @@ class GraphBuilder {
 PhysicalGraph chain_graph(const std::vector<std::int32_t>& num_registers,
                           std::int32_t acts_per_step);
 
-// Two stages of two data-parallel ranks, two micro-batches, GPipe. Stage 0 holds a loader on the
-// host, a forward pass with an in-place operator, a weight gradient accumulated over both
-// micro-batches, an all-reduce, and an optimizer with the weight as state; activations and
-// gradients travel to stage 1 and back. Has one of everything that the waist knows.
+// graphs/training.txt, which says what it is.
 PhysicalGraph training_graph();
 
 // Two ranks that exchange a tensor, each by a send and a receive of its own, in this order; with
 // `grouped` both start together. With one group the transfers of both directions are of one order.
 PhysicalGraph exchange_graph(bool rank0_sends_first, bool rank1_sends_first, bool grouped,
                              bool equal_ranks_two_groups = true);
-
-// Makes an actor of two inputs and one output a product with a bias behind it: members that use
-// every kind of operand. The product between them is laid out as `product`.
-void fuse_matmul_bias(Actor& actor, const Register& product);
 
 }  // namespace sextant::testing

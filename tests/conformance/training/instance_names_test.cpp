@@ -5,6 +5,7 @@
 #include "backends/cpu/cpu_backend.h"
 #include "core/files/logical_graph_json.h"
 #include "core/graphs/operator.h"
+#include "core/graphs/physical_graph_text.h"
 #include "core/operators/movement/sources.h"
 #include "core/text/json_reader.h"
 #include "io/training_host.h"
@@ -221,7 +222,7 @@ TEST_CASE("layers that share blocks keep the names of their operators") {
   const PhysicalGraph graph = compile_case(twin_layers(), "micro_batch=2");
   REQUIRE(shared_blocks(graph) > 0);
   CHECK(validate(graph) == std::vector<std::string>());
-  CHECK(physical_graph_from_json(to_json_text(graph)) == graph);
+  CHECK(physical_graph_from_text(to_text(graph)) == graph);
   for (const Names& names : {names_in_messages(graph), names_in_reports(graph)})
     for (const std::string name : {"left.product", "right.product", "left.bend", "right.bend",
                                    "left.weight.adamw", "right.weight.adamw"}) {

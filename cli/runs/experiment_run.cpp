@@ -1,0 +1,219 @@
+// One lock and one file per folder; the first of several processes has them.
+#include "cli/runs/experiment_run.h"
+
+#include "cli/build_commit.h"
+#include "cli/launched.h"
+#include "cli/runs/shared_sweep.h"
+#include "core/base/check.h"
+#include "core/text/counted_text.h"
+#include "experiments/sweeps/results_file.h"
+#include "experiments/sweeps/summary.h"
+#include "experiments/sweeps/sweep.h"
+#include "io/checkpoints/folder_lock.h"
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <system_error>
+#include <thread>
+
+namespace sextant {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kResultsFile = "results.jsonl";
+
+// Nothing that is computed is by chance: measured steps draw their weights from seed 0.
+RowOrigin row_origin() {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  return {.machine = fmt::format("{}, {}", host.data(),
+                                 counted(std::thread::hardware_concurrency(), "core")),
+          .build = build_hash(),
+          .commit = std::string(build_commit())};
+}
+
+// The rows that a folder has already, and where new ones go. What somebody else wrote there is
+// refused unless it may be replaced.
+class KeptResults {
+ public:
+  KeptResults(const std::string& folder, const Experiment& experiment,
+              const CommonOptions& common) {
+    if (folder.empty()) return;
+    lock_.emplace(folder);
+    const std::string path = folder + "/" + kResultsFile;
+    std::error_code failed;
+    if (common.overwrite) std::filesystem::remove(path, failed);
+    require(!failed, ErrorCode::kBadInput, "{}: cannot be removed: {}", path, failed.message());
+    if (!std::filesystem::exists(path, failed)) require_no_others(folder, experiment, common);
+    file_.emplace(path, experiment.name);
+  }
+
+  const std::vector<SweepRow>& rows() const {
+    static const std::vector<SweepRow> none;
+    return file_ ? file_->kept() : none;
+  }
+  bool cut_a_line() const { return file_ && file_->cut_a_line(); }
+  void append(const SweepRow& row) {
+    if (file_) file_->append(row);
+  }
+
+ private:
+  static void require_no_others(const std::string& folder, const Experiment& experiment,
+                                const CommonOptions& common) {
+    CommonOptions here = common;
+    here.out = folder;
+    require_results_folder(here, results_of(experiment));
+  }
+
+  std::optional<FolderLock> lock_;
+  std::optional<ResultsFile> file_;
+};
+
+// Every process knows what the folder of the first has.
+std::vector<SweepRow> kept_of_first(RunProcesses& processes, const KeptResults& kept) {
+  if (!processes.are_several()) return kept.rows();
+  return rows_from_lines(processes.gather(to_lines(kept.rows())).front(), "the first process");
+}
+
+// The cheap points, and of the others those that earlier runs have answered: a summary does not
+// shrink.
+std::vector<SweepPoint> points_of(const Experiment& experiment, bool quick, const RowOrigin& origin,
+                                  const std::vector<SweepRow>& kept) {
+  if (!quick) return experiment.points(false);
+  std::set<std::string> wanted, keys;
+  for (const SweepPoint& point : experiment.points(true)) wanted.insert(point.name);
+  for (const SweepRow& row : kept) keys.insert(row.key);
+  std::vector<SweepPoint> points = experiment.points(false);
+  std::erase_if(points, [&](const SweepPoint& point) {
+    return !wanted.contains(point.name) && !keys.contains(key_of(experiment.name, point, origin));
+  });
+  return points;
+}
+
+// What all processes must mean the same by.
+std::string points_text(const std::string& experiment, const std::vector<SweepPoint>& points,
+                        const RowOrigin& origin) {
+  std::string text;
+  RowOrigin anywhere = origin;
+  anywhere.machine.clear();
+  for (const SweepPoint& point : points)
+    text += fmt::format("{} {}\n", point.name, key_of(experiment, point, anywhere));
+  return text;
+}
+
+void write_results(const std::string& folder, const Experiment& experiment,
+                   const std::vector<SweepRow>& rows, const std::vector<ShapeClaim>& shapes) {
+  if (folder.empty()) return;
+  const std::vector<Figure> figures =
+      experiment.figures ? experiment.figures(ResultRows(rows)) : std::vector<Figure>();
+  for (const Figure& figure : figures) write_file_whole(folder + "/" + figure.name, figure.svg);
+  write_file_whole(folder + "/table.md", summary_markdown(experiment, rows, shapes));
+  write_file_whole(folder + "/summary.json", summary_json(experiment, rows, shapes, figures));
+}
+
+void say_rows(const Experiment& experiment, const std::vector<SweepRow>& rows,
+              const std::vector<ShapeClaim>& shapes, const Console& console) {
+  const std::vector<std::vector<std::string>> cells = table_of(experiment, rows);
+  Table table(cells.front());
+  for (std::size_t index = 1; index < cells.size(); ++index) table.add(cells[index]);
+  console.say(experiment.question);
+  console.say(table.text());
+  for (const ShapeClaim& shape : shapes)
+    console.say(fmt::format("{}: {} ({})", verdict_of(shape), shape.statement, shape.detail));
+}
+
+Json body_of(const Experiment& experiment, const SweepOutcome& outcome,
+             const std::vector<ShapeClaim>& shapes) {
+  Json body = Json::parse(summary_json(experiment, outcome.rows, shapes, {}));
+  body.erase("schema");
+  body.erase("figures");
+  body["reused"] = outcome.reused;
+  body["rows"] = Json::array();
+  for (const SweepRow& row : outcome.rows) body["rows"].push_back(Json::parse(to_line(row)));
+  return body;
+}
+
+ErrorCode code_of(const PointError& error) {
+  for (const ErrorCode code :
+       {ErrorCode::kUsage, ErrorCode::kBadInput, ErrorCode::kDevice, ErrorCode::kRankFailed,
+        ErrorCode::kVerification, ErrorCode::kCheckpoint})
+    if (error.code == to_string(code)) return code;
+  return ErrorCode::kInfeasible;
+}
+
+// A bug, or nothing at all, is no result, whatever else was found and kept.
+void require_results(const Experiment& experiment, const std::vector<SweepRow>& rows) {
+  for (const SweepRow& row : rows)
+    require(!row.error || row.error->code != to_string(ErrorCode::kInternal), ErrorCode::kInternal,
+            "{}: point '{}': {}", experiment.name, row.point.name,
+            row.error ? row.error->text : "");
+  const bool has_values = std::any_of(rows.begin(), rows.end(),
+                                      [](const SweepRow& row) { return !row.error.has_value(); });
+  if (has_values || rows.empty()) return;
+  const SweepRow& first = rows.front();
+  fail(code_of(*first.error), "{}: none of {} has values; the first, '{}': {}", experiment.name,
+       counted(rows.size(), "point"), first.point.name, first.error->text);
+}
+
+}  // namespace
+
+std::vector<std::string> results_of(const Experiment& experiment) {
+  std::vector<std::string> files = {kResultsFile, "summary.json", "table.md"};
+  const std::vector<SweepRow> no_rows;
+  if (experiment.figures)
+    for (const Figure& figure : experiment.figures(ResultRows(no_rows)))
+      files.push_back(figure.name);
+  return files;
+}
+
+nlohmann::ordered_json run_experiment(RunProcesses& processes, const Experiment& experiment,
+                                      bool quick, const std::string& folder,
+                                      const CommonOptions& common, Console& console) {
+  std::optional<KeptResults> own;
+  processes.agree_after([&] { own.emplace(folder, experiment, common); });
+  if (own->cut_a_line())
+    console.note(fmt::format("{}/{}: the last row was cut off, and is computed again", folder,
+                             kResultsFile));
+  const std::vector<SweepRow> kept = kept_of_first(processes, *own);
+  const RowOrigin origin = row_origin();
+  const Sweep sweep = {experiment.name, points_of(experiment, quick, origin, kept),
+                       experiment.evaluate};
+  if (processes.are_several())
+    processes.require_common(
+        {{"points", points_text(sweep.experiment, sweep.points, origin), ErrorCode::kUsage}});
+  const SweepOutcome outcome = shared_sweep(
+      processes, sweep, origin, kept, [&own](const SweepRow& row) { own->append(row); }, console);
+  const std::vector<ShapeClaim> shapes = experiment.shapes(ResultRows(outcome.rows));
+  processes.agree_after([&] { write_results(folder, experiment, outcome.rows, shapes); });
+  say_rows(experiment, outcome.rows, shapes, console);
+  if (outcome.reused > 0)
+    console.say(fmt::format("{} of them were in {} already", outcome.reused, folder));
+  if (!folder.empty())
+    console.say(fmt::format("rows in {0}/{1}, table in {0}/table.md", folder, kResultsFile));
+  processes.agree_after([&] { require_results(experiment, outcome.rows); });
+  return body_of(experiment, outcome, shapes);
+}
+
+void over_all_processes(const CommonOptions& common, Console& console, const ProcessWork& act) {
+  constexpr double kTimeout_s = 60;
+  const auto several = launched();
+  if (!several) {
+    RunProcesses alone;
+    return act(alone, common, console);
+  }
+  run_over(*several, kTimeout_s, common, console,
+           [&act](RunProcesses& processes, const CommonOptions& own, Console& own_console) {
+             processes.require_common({{"build", build_hash(), ErrorCode::kDevice}});
+             act(processes, own, own_console);
+           });
+}
+
+}  // namespace sextant
