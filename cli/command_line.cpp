@@ -54,11 +54,9 @@ constexpr const char* kOfAllVerbs =
 struct Group {
   std::string_view name, text;
 };
-constexpr Group kGroups[] = {{"model", "Models"},
-                             {"strategy", "Strategies"},
-                             {"checkpoint", "Checkpoints of runs"},
-                             {"cluster", "Clusters"},
-                             {"experiment", "Sweeps with a report"}};
+constexpr Group kGroups[] = {
+    {"model", "Models"},     {"strategy", "Strategies"}, {"checkpoint", "Checkpoints of runs"},
+    {"cluster", "Clusters"}, {"plan", "Plan files"},     {"experiment", "Sweeps with a report"}};
 
 // Whole numbers as people write them. CLI11 alone takes 010 for eight, 0x4 for four and cuts what
 // does not fit.
@@ -90,7 +88,9 @@ CLI::Option& add_value(CLI::App& app, const Option& option, Value& value) {
     CLI::Option& added = *app.add_option(option.names, value, text_with_default(option));
     if (option.required && option.key().empty()) added.required();  // others: require_given
     if (!option.choices.empty()) added.check(CLI::IsMember(option.choices));
-    if constexpr (std::is_same_v<Value, std::vector<std::string>>) added.allow_extra_args(false);
+    // "--fix tp=4 model": what follows one value of an option is no other one of it.
+    if constexpr (std::is_same_v<Value, std::vector<std::string>>)
+      if (!option.key().empty()) added.allow_extra_args(false);
     constexpr bool is_unsigned = std::is_same_v<Value, std::uint64_t>;
     if constexpr (is_unsigned || std::is_same_v<Value, std::int64_t> ||
                   std::is_same_v<Value, std::optional<std::int64_t>>)
@@ -273,6 +273,7 @@ CommandLine::CommandLine(std::vector<Verb> verbs, CommonOptions& common)
   formatter->column_width(34);
   app.formatter(formatter);  // of its verbs too, made after this
   app.require_subcommand(1);
+  app.get_help_ptr()->group(kHidden);  // as of every verb
   const std::vector<Option> of_all = common_options(common);
   app.footer(common_help(of_all) + kMainFooter);
   for (Verb& verb : verbs_) {

@@ -39,7 +39,10 @@ std::vector<Verb> all_verbs() {
                              experiment_data_pipeline_verb(),
                              doctor_verb(),
                              checkpoint_show_verb(),
-                             checkpoint_check_verb()};
+                             checkpoint_check_verb(),
+                             report_verb(),
+                             plan_diff_verb(),
+                             plan_convert_verb()};
   for (Verb& verb : sweep_verbs()) verbs.push_back(std::move(verb));
   return verbs;
 }

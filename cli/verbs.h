@@ -126,9 +126,13 @@ Verb experiment_accuracy_verb();
 Verb experiment_data_pipeline_verb();
 std::vector<Verb> sweep_verbs();  // `experiment list`, `all` and by name
 Verb doctor_verb();
+Verb report_verb();
+Verb plan_diff_verb();
+Verb plan_convert_verb();
 
 // Texts and JSON that several verbs print.
 std::string percent(double fraction);
+std::string grouped(std::int64_t number);  // "12,345"
 std::string time_text(double seconds);
 std::string step_text(Duration duration);
 nlohmann::ordered_json parts_json(const StepParts& parts);

@@ -3,11 +3,12 @@
 #include "io/svg_chart.h"
 
 #include "core/base/check.h"
+#include "io/pages/chart_scale.h"
+#include "io/pages/escape.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 
 namespace sextant {
 
@@ -17,114 +18,21 @@ constexpr int kLeft = 84, kRight = 24, kTop = 40, kBottom = 56;
 constexpr std::array<const char*, 8> kColours = {"#1f77b4", "#d62728", "#2ca02c", "#9467bd",
                                                  "#ff7f0e", "#17becf", "#8c564b", "#7f7f7f"};
 
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) switch (c) {
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '&':
-        out += "&amp;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  return out;
-}
-
-// ---------------------------------------------------------------- scales
-
-struct Range {
-  double low = std::numeric_limits<double>::infinity();
-  double high = -std::numeric_limits<double>::infinity();
-  void add(double value) {
-    low = std::min(low, value);
-    high = std::max(high, value);
-  }
-  bool is_empty() const { return low > high; }
-};
-
-// A step of 1, 2 or 5 times a power of ten that gives about six ticks.
-double tick_step(double span) {
-  const double rough = span / 6;
-  const double power = std::pow(10.0, std::floor(std::log10(rough)));
-  for (const double factor : {1.0, 2.0, 5.0})
-    if (power * factor >= rough) return power * factor;
-  return power * 10;
-}
-
-class Scale {
- public:
-  Scale(const ChartAxis& axis, Range range, double first_pixel, double last_pixel)
-      : logarithmic_(axis.logarithmic), first_(first_pixel), last_(last_pixel) {
-    if (range.is_empty()) range = logarithmic_ ? Range{1, 10} : Range{0, 1};
-    low_ = inner(range.low);
-    high_ = inner(range.high);
-    if (high_ - low_ < 1e-12 * std::max(1.0, std::abs(high_))) {
-      const double pad = logarithmic_ ? 0.5 : std::max(0.5, std::abs(high_) / 2);
-      low_ -= pad;
-      high_ += pad;
-    }
-    const double margin = 0.05 * (high_ - low_);
-    // Values that are all positive get an axis that does not go below zero.
-    const bool from_zero = !logarithmic_ && low_ >= 0 && low_ - margin < 0;
-    low_ = from_zero ? 0 : low_ - margin;
-    high_ += margin;
-  }
-
-  double pixel(double value) const {
-    return first_ + (inner(value) - low_) / (high_ - low_) * (last_ - first_);
-  }
-  double low() const { return outer(low_); }
-  double high() const { return outer(high_); }
-
-  std::vector<double> ticks() const {
-    std::vector<double> ticks;
-    if (!logarithmic_) {
-      const double step = tick_step(high_ - low_);
-      for (double k = std::ceil(low_ / step); k * step <= high_; ++k) ticks.push_back(k * step);
-      return ticks;
-    }
-    // Powers of ten, with 2 and 5 between where there are few.
-    const bool fine = high_ - low_ < 2.5;
-    for (double power = std::floor(low_); power <= high_; ++power)
-      for (const double factor : {1.0, 2.0, 5.0}) {
-        if (factor > 1 && !fine) continue;
-        const double value = factor * std::pow(10.0, power);
-        if (inner(value) >= low_ && inner(value) <= high_) ticks.push_back(value);
-      }
-    return ticks;
-  }
-
- private:
-  double inner(double value) const { return logarithmic_ ? std::log10(value) : value; }
-  double outer(double value) const { return logarithmic_ ? std::pow(10.0, value) : value; }
-
-  bool logarithmic_;
-  double first_, last_;
-  double low_ = 0, high_ = 1;
-};
-
 // ---------------------------------------------------------------- drawing
 
 std::string text(double x, double y, const std::string& anchor, const std::string& content,
                  const std::string& more = "") {
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", x, y,
-                     anchor, more, escaped(content));
+                     anchor, more, escaped_html(content));
 }
 
 class Drawing {
  public:
   explicit Drawing(const Chart& chart)
       : chart_(chart),
-        x_(chart.x, range(&ChartPoint::x, &ChartPoint::y), kLeft, chart.width - kRight),
-        y_(chart.y, range(&ChartPoint::y, &ChartPoint::x), chart.height - kBottom, kTop) {}
+        x_(chart.x.logarithmic, range(&ChartPoint::x, &ChartPoint::y), kLeft, chart.width - kRight),
+        y_(chart.y.logarithmic, range(&ChartPoint::y, &ChartPoint::x), chart.height - kBottom,
+           kTop) {}
 
   std::string svg() {
     out_ = fmt::format(
@@ -142,8 +50,8 @@ class Drawing {
 
  private:
   // The diagonal needs both axes over the same values.
-  Range range(double ChartPoint::*coordinate, double ChartPoint::*other) const {
-    Range range;
+  ChartRange range(double ChartPoint::*coordinate, double ChartPoint::*other) const {
+    ChartRange range;
     for (const ChartSeries& series : chart_.series)
       for (const ChartPoint& point : series.points) {
         range.add(point.*coordinate);
@@ -161,12 +69,12 @@ class Drawing {
     const double left = kLeft, right = chart_.width - kRight;
     const double bottom = chart_.height - kBottom, top = kTop;
     for (const double tick : x_.ticks()) {
-      line(x_.pixel(tick), top, x_.pixel(tick), bottom, "stroke=\"#ddd\"");
-      out_ += text(x_.pixel(tick), bottom + 18, "middle", fmt::format("{:.6g}", tick));
+      line(x_.place(tick), top, x_.place(tick), bottom, "stroke=\"#ddd\"");
+      out_ += text(x_.place(tick), bottom + 18, "middle", fmt::format("{:.6g}", tick));
     }
     for (const double tick : y_.ticks()) {
-      line(left, y_.pixel(tick), right, y_.pixel(tick), "stroke=\"#ddd\"");
-      out_ += text(left - 6, y_.pixel(tick) + 4, "end", fmt::format("{:.6g}", tick));
+      line(left, y_.place(tick), right, y_.place(tick), "stroke=\"#ddd\"");
+      out_ += text(left - 6, y_.place(tick) + 4, "end", fmt::format("{:.6g}", tick));
     }
     line(left, bottom, right, bottom, "stroke=\"black\"");
     line(left, top, left, bottom, "stroke=\"black\"");
@@ -179,7 +87,7 @@ class Drawing {
   void draw_diagonal() {
     const double low = std::max(x_.low(), y_.low()), high = std::min(x_.high(), y_.high());
     if (low >= high) return;
-    line(x_.pixel(low), y_.pixel(low), x_.pixel(high), y_.pixel(high),
+    line(x_.place(low), y_.place(low), x_.place(high), y_.place(high),
          "stroke=\"#999\" stroke-dasharray=\"5 4\"");
   }
 
@@ -189,7 +97,7 @@ class Drawing {
       out_ +=
           fmt::format("<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"2\" points=\"", colour);
       for (const ChartPoint& point : series.points)
-        out_ += fmt::format("{:.1f},{:.1f} ", x_.pixel(point.x), y_.pixel(point.y));
+        out_ += fmt::format("{:.1f},{:.1f} ", x_.place(point.x), y_.place(point.y));
       out_ += "\"/>\n";
     }
     if (series.mark == ChartMark::kLine) return;
@@ -197,9 +105,9 @@ class Drawing {
       out_ += fmt::format(
           "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\" fill=\"{}\" fill-opacity=\"0.7\"><title>{}"
           "</title></circle>\n",
-          x_.pixel(point.x), y_.pixel(point.y), colour,
-          escaped(point.label.empty() ? fmt::format("{:.6g}, {:.6g}", point.x, point.y)
-                                      : point.label));
+          x_.place(point.x), y_.place(point.y), colour,
+          escaped_html(point.label.empty() ? fmt::format("{:.6g}, {:.6g}", point.x, point.y)
+                                           : point.label));
   }
 
   void draw_legend() {
@@ -212,7 +120,7 @@ class Drawing {
   }
 
   const Chart& chart_;
-  Scale x_, y_;
+  ChartScale x_, y_;
   std::string out_;
 };
 

@@ -80,7 +80,8 @@ ROOMS = {
         "": [],
         "runs": [""],
         "sections": [""],
-        "commands": ["", "runs", "sections"],
+        "pages": ["", "runs", "sections"],
+        "commands": ["", "pages", "runs", "sections"],
     },
     "compiler": {
         "memory": [],
@@ -135,7 +136,8 @@ ROOMS = {
     "io": {
         "data": [],
         "images": ["data"],
-        "": ["data", "images"],
+        "pages": [],
+        "": ["data", "images", "pages"],
         "checkpoints": [""],
     },
     "search": {

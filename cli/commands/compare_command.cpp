@@ -1,15 +1,14 @@
 // `sextant compare`: what was predicted beside what was measured.
 #include "backends/cpu/machine_load.h"
+#include "cli/runs/predicted_times.h"
 #include "cli/runs/run_backend.h"
 #include "cli/runs/run_record.h"
 #include "cli/verb.h"
 #include "cli/verbs.h"
 #include "core/base/check.h"
-#include "core/base/quantile.h"
 #include "core/text/counted_text.h"
 #include "core/text/json_reader.h"
 #include "simulator/clusters/figures.h"
-#include "simulator/modes/simulate.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -19,7 +18,6 @@
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -28,113 +26,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What the launches of one name have to do in a step, as cost models see it: a mean over ranks.
-struct LaunchedWork {
-  std::string kernel;  // of the first operator of each
-  double launches = 0, operators = 0, flops = 0, bytes = 0;
-};
-
-// Predicted seconds of one step, mean over ranks.
-struct Predicted {
-  // Of every run, and of every part of a run that a device may have timed by itself.
-  std::map<std::string, double> operators;
-  std::map<std::string, double> kinds;
-  std::map<std::string, LaunchedWork> works;
-};
-
-void add_work(LaunchedWork& launched, std::span<const Actor> actors, double share) {
-  launched.kernel = actors.front().work.kernel;
-  launched.launches += share;
-  launched.operators += share * static_cast<double>(actors.size());
-  for (const Actor& actor : actors) {
-    launched.flops += share * actor.work.flops;
-    launched.bytes += share * static_cast<double>((actor.work.read + actor.work.written).value);
-  }
-}
-
-void add_actors(const PhysicalGraph& graph, const CostModel& cost, Rank rank, RunId id,
-                double share, Predicted& predicted) {
-  const Run& run = graph.program_of(rank).order[id.index()];
-  const Block& block = graph.block_of(graph.program_of(rank).instances[run.instance.index()]);
-  const std::int32_t end = run.first_actor + run.num_actors;
-  for (std::int32_t first = run.first_actor; first < end; ++first) {
-    double seconds = 0;
-    for (std::int32_t last = first; last < end; ++last) {
-      const Actor& actor = block.actors[static_cast<std::size_t>(last)];
-      const double one = to_seconds(cost.duration(actor.work)) * share;
-      seconds += one;
-      if (last == first) predicted.kinds[actor.kind] += one;
-      const std::string name = run_name(graph, rank, id, first, last - first + 1);
-      add_work(
-          predicted.works[name],
-          std::span(block.actors)
-              .subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first + 1)),
-          share);
-      if (last - first + 1 < run.num_actors) predicted.operators[name] += seconds;
-    }
-  }
-}
-
-Predicted predict(const PhysicalGraph& graph, const CostModel& cost, const Timeline& timeline) {
-  Predicted predicted;
-  const double share = 1.0 / static_cast<double>(timeline.ranks.size());
-  for (const RankTimeline& rank : timeline.ranks) {
-    for (const TimedRun& run : rank.runs) {
-      const double seconds = to_seconds(run.end - run.begin) * share;
-      predicted.operators[run_name(graph, rank.rank, run.run)] += seconds;
-      const Run& entry = graph.program_of(rank.rank).order[run.run.index()];
-      const Block& block =
-          graph.block_of(graph.program_of(rank.rank).instances[entry.instance.index()]);
-      const Actor& first = block.actors[static_cast<std::size_t>(entry.first_actor)];
-      if (first.communication)
-        predicted.kinds[first.kind] += seconds;
-      else
-        add_actors(graph, cost, rank.rank, run.run, share, predicted);
-    }
-  }
-  return predicted;
-}
-
-struct OperatorRow {
-  std::string name;
-  double predicted_s = 0, measured_s = 0;
-};
-
-// Operators that both sides know, the longest first.
-std::vector<OperatorRow> operator_rows(const std::map<std::string, double>& predicted,
-                                       const std::map<std::string, double>& measured) {
-  std::vector<OperatorRow> rows;
-  for (const auto& [name, seconds] : measured) {
-    const auto found = predicted.find(name);
-    if (found != predicted.end()) rows.push_back({name, found->second, seconds});
-  }
-  std::stable_sort(rows.begin(), rows.end(), [](const OperatorRow& a, const OperatorRow& b) {
-    return a.measured_s > b.measured_s;
-  });
-  return rows;
-}
-
-// How much longer the machine took for the same work during the run than when the cluster's figures
-// were measured; nothing where either is unknown.
-std::optional<double> slowdown(const DeviceKind& device, const RunRecord& record) {
-  if (!record.yardstick_s || *record.yardstick_s <= 0 || device.yardstick.value <= 0)
-    return std::nullopt;
-  return *record.yardstick_s / device.yardstick.value;
-}
-
 std::string seconds_text(double seconds) { return to_text(duration_from_seconds(seconds)); }
-
-double relative_error(double predicted, double measured) { return predicted / measured - 1; }
-
-// Of the rows that were measured: half of them are nearer.
-std::optional<double> median_error(const std::vector<OperatorRow>& rows) {
-  std::vector<double> errors;
-  for (const OperatorRow& row : rows)
-    if (row.measured_s > 0)
-      errors.push_back(std::abs(relative_error(row.predicted_s, row.measured_s)));
-  if (errors.empty()) return std::nullopt;
-  return median(errors);
-}
 
 // One prediction beside what was measured. What another device took is no error of the prediction.
 class Comparison {
@@ -181,9 +73,6 @@ Json rows_json(const std::vector<OperatorRow>& rows,
   }
   return json;
 }
-
-// A run that ended before its last step left no hash of what it issued.
-bool has_order(const RunRecord& record) { return !record.issued.empty(); }
 
 void say_order(const PhysicalGraph& graph, const RunRecord& record, const Timeline& timeline,
                const Console& console) {
@@ -248,20 +137,14 @@ void run_compare(const CompareArguments& arguments, const CommonOptions&, Consol
   require(record.plan_hash == graph.header.plan_hash, ErrorCode::kBadInput,
           "{} was made with plan {}, {} is plan {}", file, record.plan_hash, arguments.plan,
           graph.header.plan_hash);
-  SimulateOptions options;
-  options.mode = SimulationMode::kStep;
-  options.folded = false;
-  // Without an order to compare with, as many as a prediction needs.
-  options.steps =
-      has_order(record) ? record.steps : std::min<std::int64_t>(record.steps, options.steps);
-  const Timeline timeline = simulate_timeline(graph, *planned.cost, *planned.network, options);
+  const Timeline timeline = timeline_beside(planned, graph, record);
   const double predicted_s = to_seconds(timeline.step_time());
   const bool is_planned =
       is_planned_device(record.backend, planned.job.cluster.device, record.devices);
   const Comparison comparison(is_planned);
   Table table = comparison.table("");
   comparison.add_row(table, {"step", predicted_s, record.step_time_s});
-  const Predicted predicted = predict(graph, *planned.cost, timeline);
+  const PredictedTimes predicted = predicted_times(graph, *planned.cost, timeline);
   const auto rows = operator_rows(predicted.operators, record.operator_time_s);
   const auto kinds = operator_rows(predicted.kinds, record.kind_time_s);
   for (std::size_t i = 0; i < std::min<std::size_t>(rows.size(), 12); ++i)

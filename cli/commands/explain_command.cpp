@@ -1,12 +1,12 @@
 // `sextant explain`: the communication a plan needs, each with its two sides and its cost; single
 // operators and tensors; and what another choice would have cost.
 #include "cli/dry_run.h"
-#include "cli/runs/run_record.h"
+#include "cli/layer_names.h"
+#include "cli/sections/boxing_rows.h"
 #include "cli/sections/plan_notes.h"
 #include "cli/verb.h"
 #include "cli/verbs.h"
 #include "cli/work_watch.h"
-#include "compiler/words/boxing_causes.h"
 #include "compiler/words/staged_graphviz.h"
 #include "core/base/check.h"
 #include "core/text/counted_text.h"
@@ -16,13 +16,10 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cstdint>
 #include <map>
 #include <memory>
 #include <sstream>
 #include <string>
-#include <tuple>
-#include <utility>
 #include <vector>
 
 namespace sextant {
@@ -38,19 +35,6 @@ struct ExplainArguments {
 
 using Json = nlohmann::ordered_json;
 
-// Equal boxings of equal layers.
-struct BoxingRow {
-  std::string name, phase, primitive, axes, words;
-  std::string producer;              // "layer*.mlp.down (matmul): (S(0), P(sum))"
-  std::vector<std::string> readers;  // "layer*.mlp.down.biased[0] (bias_add): (S(0), B)"
-  BoxingCost cost;
-  std::int64_t per_step = 0;  // acts of all its layers
-  int first_stage = 0, last_stage = 0;
-
-  Duration total() const { return cost.each * per_step; }
-  Bytes moved_per_step() const { return cost.moved * per_step; }
-};
-
 std::string readers_text(const BoxingRow& row) {
   if (row.readers.empty()) return "nobody";
   std::string text = row.readers.front();
@@ -63,87 +47,6 @@ void say_wrapped(const std::string& text, Console& console) {
   constexpr std::size_t kColumns = 100;
   console.say(wrapped(text, kColumns));
 }
-
-class BoxingRows {
- public:
-  BoxingRows(const StagedGraph& graph, const NetworkModel& network, const CostModel& cost)
-      : graph_(graph), network_(network), cost_(cost) {}
-
-  // The dearest first.
-  std::vector<BoxingRow> run() {
-    for (const BoxingCause& cause : boxing_causes(graph_)) add(cause);
-    std::stable_sort(rows_.begin(), rows_.end(),
-                     [](const BoxingRow& a, const BoxingRow& b) { return a.total() > b.total(); });
-    return std::move(rows_);
-  }
-
- private:
-  const StagedOp& op(StagedOpIndex index) const {
-    return graph_.ops[static_cast<std::size_t>(index)];
-  }
-
-  void add(const BoxingCause& cause) {
-    const StagedOp& boxing = op(cause.boxing);
-    BoxingRow row = describe(cause);
-    const auto key = std::tuple(row.name, row.words, row.phase, row.producer, row.readers,
-                                row.cost.tensor.value, row.cost.moved.value);
-    const auto [known, is_new] = index_.try_emplace(key, rows_.size());
-    if (is_new) rows_.push_back(std::move(row));
-    BoxingRow& shared = rows_[known->second];
-    shared.first_stage = std::min(shared.first_stage, boxing.stage);
-    shared.last_stage = std::max(shared.last_stage, boxing.stage);
-    shared.per_step += acts_of(graph_, boxing);
-  }
-
-  BoxingRow describe(const BoxingCause& cause) const {
-    const StagedOp& boxing = op(cause.boxing);
-    BoxingRow row;
-    row.name = without_layer_number(boxing.name);
-    row.phase = to_string(boxing.phase);
-    row.primitive = boxing.communication ? to_string(boxing.communication->primitive) : "local";
-    row.axes = axes_of(boxing);
-    row.words = words_of(cause, boxing);
-    const StagedOp& producer = op(cause.producer);
-    row.producer = fmt::format("{} ({}): {}", without_layer_number(producer.name), producer.kind,
-                               to_string(cause.made));
-    for (const BoxingCause::Reader& reader : cause.readers)
-      row.readers.push_back(fmt::format("{}[{}] ({}): {}", without_layer_number(op(reader.op).name),
-                                        reader.input, op(reader.op).kind,
-                                        to_string(reader.wanted)));
-    row.cost = cost_of(graph_, boxing, network_, &cost_);
-    row.first_stage = row.last_stage = boxing.stage;
-    return row;
-  }
-
-  std::string axes_of(const StagedOp& boxing) const {
-    if (!boxing.communication) return "";
-    const StagedCommunication& c = *boxing.communication;
-    if (c.primitive == Primitive::kTransfer)
-      return fmt::format("stage {} to {}", c.from_stage, c.to_stage);
-    std::string axes;
-    for (const std::size_t axis : c.group_axes)
-      axes += (axes.empty() ? "" : ", ") +
-              graph_.placements[static_cast<std::size_t>(c.from_stage)].axes[axis].name;
-    return axes;
-  }
-
-  std::string words_of(const BoxingCause& cause, const StagedOp& boxing) const {
-    const auto words = [&](StagedTensorIndex tensor) {
-      return to_string(graph_.tensors[static_cast<std::size_t>(tensor)].words);
-    };
-    return (boxing.in.empty() ? to_string(boxing.communication->from) : words(boxing.in[0])) +
-           " -> " + words(op(cause.boxing).out[0]);
-  }
-
-  const StagedGraph& graph_;
-  const NetworkModel& network_;
-  const CostModel& cost_;
-  std::map<std::tuple<std::string, std::string, std::string, std::string, std::vector<std::string>,
-                      std::int64_t, std::int64_t>,
-           std::size_t>
-      index_;
-  std::vector<BoxingRow> rows_;
-};
 
 std::string stages_text(const BoxingRow& row) {
   return row.first_stage == row.last_stage ? fmt::format("{}", row.first_stage)
@@ -170,18 +73,7 @@ Json row_json(const BoxingRow& row) {
 
 // Sums over the rows by primitive; times of different stages and queues overlap.
 void say_totals(const std::vector<BoxingRow>& rows, Console& console, Json& body) {
-  struct Total {
-    std::int64_t acts = 0;
-    Bytes moved;
-    Duration time;
-  };
-  std::map<std::string, Total> totals;
-  for (const BoxingRow& row : rows)
-    for (const std::string& name : {row.primitive, std::string("all")}) {
-      totals[name].acts += row.per_step;
-      totals[name].moved += row.moved_per_step();
-      totals[name].time += row.total();
-    }
+  const std::map<std::string, BoxingTotal> totals = boxing_totals(rows);
   Table table({"per step", "times", "bytes moved", "modelled time"});
   Json list = Json::object();
   for (const auto& [name, total] : totals) {
@@ -191,7 +83,7 @@ void say_totals(const std::vector<BoxingRow>& rows, Console& console, Json& body
     if (name != "all")
       table.add({name, fmt::format("{}", total.acts), to_text(total.moved), to_text(total.time)});
   }
-  const Total& all = totals["all"];
+  const BoxingTotal& all = totals.at("all");
   table.add({"all", fmt::format("{}", all.acts), to_text(all.moved), to_text(all.time)});
   body["boxing_totals"] = list;
   console.say(table.text());
@@ -223,7 +115,7 @@ void say_rows(const std::vector<BoxingRow>& rows, Console& console) {
 // Of the whole plan, or what concerns an operator or a tensor.
 void explain_boxing(const PlannedJob& planned, const StagedGraph& graph, const std::string& name,
                     Console& console, Json& body) {
-  std::vector<BoxingRow> rows = BoxingRows(graph, *planned.network, *planned.cost).run();
+  std::vector<BoxingRow> rows = boxing_rows(graph, *planned.network, *planned.cost);
   std::erase_if(rows, [&](const BoxingRow& row) { return !name.empty() && !concerns(row, name); });
   Json list = Json::array();
   for (const BoxingRow& row : rows) list.push_back(row_json(row));

@@ -2,6 +2,7 @@
 #include "cli/runs/run_progress.h"
 
 #include "cli/console.h"
+#include "cli/verbs.h"
 
 #include <fmt/core.h>
 
@@ -9,16 +10,6 @@
 #include <optional>
 
 namespace sextant {
-namespace {
-
-// 4,000.
-std::string grouped(std::int64_t value) {
-  std::string digits = std::to_string(value);
-  for (std::size_t end = digits.size(); end > 3; end -= 3) digits.insert(end - 3, 1, ',');
-  return digits;
-}
-
-}  // namespace
 
 ElapsedText::ElapsedText(std::string_view what) : what_(what), begin_s_(wall_seconds()) {}
 

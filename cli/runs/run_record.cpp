@@ -2,19 +2,21 @@
 #include "cli/runs/run_record.h"
 
 #include "actor/protocol/program_tables.h"
+#include "cli/layer_names.h"
 #include "core/base/check.h"
 #include "core/text/json_reader.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
-#include <cctype>
 #include <limits>
 
 namespace sextant {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr const char* kRunRecordSchema = "sextant.run_record.v1";
 
 std::string hex(std::uint64_t value) { return fmt::format("{:016x}", value); }
 
@@ -36,6 +38,14 @@ std::optional<double> optional_at(const JsonCursor& root, const char* key) {
 // JSON has no number for a loss that is none.
 double loss_at(const JsonCursor& root, const char* key) {
   return optional_at(root, key).value_or(std::numeric_limits<double>::quiet_NaN());
+}
+
+// Before the keys: another version may have others.
+void require_schema(const JsonCursor& root) {
+  const auto schema = root.find("schema");
+  if (schema && schema->text() != kRunRecordSchema)
+    schema->refuse(
+        fmt::format("'{}' is not {}, which this program reads", schema->text(), kRunRecordSchema));
 }
 
 RunEnd parse_end(const JsonCursor& value) {
@@ -66,7 +76,7 @@ std::string to_json_text(const RunRecord& record) {
     issued.push_back({{"queues", queues}, {"edges", hex(hash.edges)}});
   }
   const Json json = {
-      {"schema", "sextant.run_record.v1"},
+      {"schema", kRunRecordSchema},
       {"plan_hash", record.plan_hash},
       {"strategy", record.strategy},
       {"backend", record.backend},
@@ -99,6 +109,7 @@ std::string to_json_text(const RunRecord& record) {
 RunRecord run_record_from_json(std::string_view text, std::string_view file_name) {
   const JsonDocument document(text, std::string(file_name));
   const JsonCursor root = document.root();
+  require_schema(root);
   RunRecord record;
   record.plan_hash = root.at("plan_hash").text();
   record.strategy = root.at("strategy").text();
@@ -122,6 +133,11 @@ RunRecord run_record_from_json(std::string_view text, std::string_view file_name
     record.is_planned_device = root.at("is_planned_device").boolean();
   record.warm_up_steps = root.at("warm_up_steps").integer();
   record.step_time_s = root.at("step_time_s").real();
+  if (const auto quartiles = root.find("step_time_quartiles_s")) {
+    const std::vector<JsonCursor> both = quartiles->elements();
+    if (both.size() != 2) quartiles->refuse("wanted two quartiles");
+    for (std::size_t i = 0; i < 2; ++i) record.step_time_quartiles_s[i] = both[i].real();
+  }
   record.first_loss = loss_at(root, "first_loss");
   record.last_loss = loss_at(root, "last_loss");
   for (const JsonCursor& rank : root.at("issued").elements()) {
@@ -139,16 +155,6 @@ RunRecord run_record_from_json(std::string_view text, std::string_view file_name
   record.others_share = optional_at(root, "others_share");
   record.yardstick_s = optional_at(root, "yardstick_s");
   return record;
-}
-
-// Digits that end the first word; not those behind a colon, which number an operator's results.
-std::string without_layer_number(const std::string& name) {
-  std::size_t dot = name.find('.');
-  if (dot == std::string::npos) dot = name.size();
-  std::size_t digits = dot;
-  while (digits > 0 && std::isdigit(static_cast<unsigned char>(name[digits - 1])) != 0) --digits;
-  if (digits == dot || digits == 0 || name[digits - 1] == ':') return name;
-  return name.substr(0, digits) + "*" + name.substr(dot);
 }
 
 std::string run_name(const PhysicalGraph& graph, Rank rank, RunId id) {

@@ -51,9 +51,6 @@ struct RunRecord {
 std::string to_json_text(const RunRecord& record);
 RunRecord run_record_from_json(std::string_view text, std::string_view file_name);
 
-// "layer12.attention.q" -> "layer*.attention.q", so that equal layers are one row.
-std::string without_layer_number(const std::string& name);
-
 // Name of a run in tables of times: its actors', without the layer's number.
 std::string run_name(const PhysicalGraph& graph, Rank rank, RunId run);
 // The same for a part of it.

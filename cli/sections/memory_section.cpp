@@ -16,13 +16,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kWindows = 48;
 constexpr std::size_t kOwnersShown = 12;
 constexpr std::size_t kOwnersInJson = 50;
 
 // The first rank of a program stands for all.
 ProgramMemory report_program(const PhysicalGraph& graph, std::size_t program,
-                             const Timeline& timeline) {
+                             const Timeline& timeline, std::size_t windows) {
   const std::size_t num_runs = graph.programs[program].order.size();
   std::vector<Time> begin(num_runs), end(num_runs);
   const auto rank = std::find_if(
@@ -34,7 +33,7 @@ ProgramMemory report_program(const PhysicalGraph& graph, std::size_t program,
       begin[run.run.index()] = run.begin;
       end[run.run.index()] = run.end;
     }
-  return report_memory(graph, ProgramId(program), begin, end, kWindows);
+  return report_memory(graph, ProgramId(program), begin, end, windows);
 }
 
 const ProgramMemory& worst(const MemorySection& section) {
@@ -154,10 +153,11 @@ Json owners_json(const ProgramMemory& program) {
 
 }  // namespace
 
-MemorySection memory_section(const ExpandedGraph& expanded, const Timeline& timeline) {
+MemorySection memory_section(const ExpandedGraph& expanded, const Timeline& timeline,
+                             std::size_t windows) {
   MemorySection section;
   for (std::size_t p = 0; p < expanded.graph().programs.size(); ++p) {
-    section.programs.push_back(report_program(expanded.graph(), p, timeline));
+    section.programs.push_back(report_program(expanded.graph(), p, timeline, windows));
     section.rules.push_back(expanded.packed()[p].rule);
   }
   return section;

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <cstddef>
 #include <vector>
 
 namespace sextant {
@@ -17,7 +18,10 @@ struct MemorySection {
   std::vector<PackingRule> rules;       // by program
 };
 
-MemorySection memory_section(const ExpandedGraph& expanded, const Timeline& timeline);
+inline constexpr std::size_t kMemoryWindows = 48;  // of the chart and the document
+
+MemorySection memory_section(const ExpandedGraph& expanded, const Timeline& timeline,
+                             std::size_t windows = kMemoryWindows);
 void say(const MemorySection& section, const Console& console);
 nlohmann::ordered_json memory_section_json(const MemorySection& section);
 

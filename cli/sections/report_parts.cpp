@@ -5,10 +5,19 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include <cstddef>
+#include <string>
+
 namespace sextant {
 
 std::string percent(double fraction) { return fmt::format("{:.1f} %", 100 * fraction); }
 std::string time_text(double seconds) { return to_text(duration_from_seconds(seconds)); }
+
+std::string grouped(std::int64_t value) {
+  std::string digits = std::to_string(value);
+  for (std::size_t end = digits.size(); end > 3; end -= 3) digits.insert(end - 3, 1, ',');
+  return digits;
+}
 
 std::string step_text(Duration duration) { return to_text(duration); }
 

@@ -152,8 +152,9 @@ void require_intact(const JsonCursor& root, const char* key, const std::string& 
 void require_version(const JsonCursor& root) {
   const JsonCursor version = root.at("version");
   if (version.integer() == kPlanVersion) return;
-  version.refuse(fmt::format("plan version {}, this program reads version {}", version.integer(),
-                             kPlanVersion));
+  const bool is_newer = version.integer() > kPlanVersion;
+  version.refuse(fmt::format("plan version {} is {} than version {}, which this program reads",
+                             version.integer(), is_newer ? "newer" : "older", kPlanVersion));
 }
 
 constexpr std::pair<const char*, std::int64_t SearchCertificate::*> kFates[] = {

@@ -72,6 +72,7 @@ class Report {
 
   ProgramMemory run(std::size_t windows) {
     result_.over_time.assign(windows, total_);
+    result_.classes_over_time.assign(windows, live_);
     result_.peak = total_;
     result_.peak_at = result_.begin;
     result_.by_class = live_;
@@ -79,21 +80,25 @@ class Report {
     std::size_t window = 0;
     for (std::size_t i = 0; i < events_.size(); ++i) {
       for (; window + 1 < windows && events_[i].time >= begin_of(window + 1); ++window)
-        result_.over_time[window + 1] = total_;
+        set_window(window + 1);
       add(frame_of(events_[i].content), events_[i].sign());
-      if (windows > 0) result_.over_time[window] = std::max(result_.over_time[window], total_);
+      if (windows > 0 && total_ > result_.over_time[window]) set_window(window);
       if (total_ <= result_.peak) continue;
       result_.peak = total_;
       result_.peak_at = events_[i].time;
       result_.by_class = live_;
       peak_event = i + 1;
     }
-    for (; window + 1 < windows; ++window) result_.over_time[window + 1] = total_;
+    for (; window + 1 < windows; ++window) set_window(window + 1);
     find_owners(peak_event);
     return std::move(result_);
   }
 
  private:
+  void set_window(std::size_t window) {
+    result_.over_time[window] = total_;
+    result_.classes_over_time[window] = live_;
+  }
   bool is_always(const ProgramFrame& frame) const {
     return frame.frame->initially_full || frame.is_host;
   }

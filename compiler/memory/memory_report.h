@@ -30,7 +30,9 @@ struct ProgramMemory {
   std::vector<Bytes> by_class;      // kNumMemoryClasses entries
   std::vector<MemoryOwner> owners;  // the largest first; their bytes add up to the peak
   std::vector<Bytes> over_time;     // most bytes live in each of equal windows of the step
-  Time begin, end;                  // of the step
+  // By window: whose they are then, kNumMemoryClasses entries that add up to `over_time`.
+  std::vector<std::vector<Bytes>> classes_over_time;
+  Time begin, end;  // of the step
 };
 
 // `begin` and `end`: of every run of the program's order, in one step. A content lives from the

@@ -31,8 +31,7 @@ canvas { display: block; width: 100%; height: 100%; cursor: grab; }
 "use strict";
 const data = JSON.parse(document.getElementById("data").textContent);
 const colours = ["#888888", "#4c78a8", "#9ecae9", "#f58518", "#ffbf79", "#54a24b", "#e45756", "#b279a2"];
-const names = ["data", "forward", "recompute", "backward (input)", "backward (weight)", "optimizer",
-  "collective", "transfer, copy"];
+const names = data.colours;
 const partColours = ["#4c78a8", "#54a24b", "#e45756", "#888888", "#bbbbbb"];
 const byId = id => document.getElementById(id);
 const LABEL = 210, TOP = 24, FIELDS = 5;

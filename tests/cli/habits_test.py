@@ -19,7 +19,8 @@ import time
 VERBS = [["search"], ["simulate"], ["explain"], ["boxing"], ["check"], ["run"], ["compare"],
          ["model", "show"], ["strategy", "show"], ["cluster", "show"], ["cluster", "bench"],
          ["cluster", "import"], ["cluster", "detect"], ["checkpoint", "show"], ["checkpoint", "check"],
-         ["doctor"], ["experiment", "accuracy"], ["experiment", "list"], ["experiment", "all"], ["experiment", "hybrid-gpt"], ["export"]]
+         ["doctor"], ["experiment", "accuracy"], ["experiment", "list"], ["experiment", "all"], ["experiment", "hybrid-gpt"], ["export"],
+         ["report"], ["plan", "diff"], ["plan", "convert"]]
 
 TINY = "gpt:layers=2,hidden=16,heads=4,vocab=256,seq=8"
 CPU = ["-c", "cpu:ranks=4,memory=2GiB"]

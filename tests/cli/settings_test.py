@@ -14,7 +14,8 @@ JOB = ["--strategy", "dp=2", "--global-batch", "4"]
 PLACES = {"boxing": ["B@[x=1]", "B@[x=1]", "--set", "shape=1"], "compare": ["plan", "run"], "model show": ["m"],
           "cluster show": ["c"], "cluster import": ["f"], "search": ["m"], "simulate": ["p"], "explain": ["p"],
           "check": ["p"], "run": ["p"], "export": ["p"], "checkpoint show": ["d"],
-          "checkpoint check": ["d"]}
+          "checkpoint check": ["d"], "report": ["r", "-o", "x"], "plan diff": ["a", "b"],
+          "plan convert": ["p", "-o", "x"]}
 
 
 def write(program, name, content):

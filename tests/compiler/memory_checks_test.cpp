@@ -149,6 +149,13 @@ TEST_CASE("a report in issue order has the planned peak, and its owners and wind
       CHECK(memory.over_time.size() == 10);
       CHECK(*std::max_element(memory.over_time.begin(), memory.over_time.end()) == memory.peak);
       CHECK(memory.over_time.front() < memory.peak);
+      CHECK(memory.classes_over_time.size() == 10);
+      for (std::size_t window = 0; window < 10; ++window)
+        CHECK(std::accumulate(memory.classes_over_time[window].begin(),
+                              memory.classes_over_time[window].end(),
+                              Bytes()) == memory.over_time[window]);
+      CHECK(std::count(memory.classes_over_time.begin(), memory.classes_over_time.end(),
+                       memory.by_class) > 0);
     }
   }
 }

@@ -1,0 +1,155 @@
+// Strict where a mistake would show wrong numbers, lenient with keys that later versions add.
+#include "cli/pages/experiment_view.h"
+
+#include "cli/runs/json_lines.h"
+#include "compiler/expand/plan.h"
+#include "core/base/check.h"
+#include "core/text/json_reader.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <utility>
+
+namespace sextant {
+namespace {
+
+constexpr const char* kExperimentSchema = "sextant.experiment/1";
+constexpr const char* kResultSchema = "sextant.result/1";
+
+void require_schema_of(const JsonCursor& root, const char* wanted) {
+  const JsonCursor schema = root.at("schema");
+  if (schema.text() != wanted)
+    schema.refuse(fmt::format("'{}' is not {}, which this program reads", schema.text(), wanted));
+}
+
+std::string text_at(const JsonCursor& object, const char* key) {
+  const auto value = object.find_value(key);
+  return value ? value->text() : std::string();
+}
+
+ExperimentColumn column_from(const JsonCursor& json) {
+  return {json.at("key").text(), json.at("title").text(), text_at(json, "unit"),
+          text_at(json, "reference")};
+}
+
+ExperimentShape shape_from(const JsonCursor& json) {
+  ExperimentShape shape{json.at("statement").text(), text_at(json, "detail"), std::nullopt};
+  if (const auto holds = json.find_value("holds")) shape.holds = holds->boolean();
+  return shape;
+}
+
+// A name that leads out of the folder is none of the experiment's.
+std::string figure_from(const JsonCursor& json, const std::string& folder) {
+  const std::string& name = json.text();
+  if (name.empty() || name.find('/') != std::string::npos || !name.ends_with(".svg"))
+    json.refuse(fmt::format("'{}' is not the name of an SVG file in {}", name, folder));
+  if (!std::filesystem::is_regular_file(folder + "/" + name))
+    json.refuse(fmt::format("there is no file {}/{}", folder, name));
+  return name;
+}
+
+void read_summary(ExperimentView& view, const std::string& path) {
+  const JsonDocument document = read_json_file(path);
+  const JsonCursor root = document.root();
+  require_schema_of(root, kExperimentSchema);
+  view.name = root.at("experiment").text();
+  view.question = root.at("question").text();
+  view.expectation = text_at(root, "expectation");
+  view.baseline = text_at(root, "baseline");
+  view.points = root.at("points").integer_between(0, std::numeric_limits<std::int64_t>::max());
+  for (const JsonCursor& column : root.at("columns").elements())
+    view.columns.push_back(column_from(column));
+  for (const JsonCursor& shape : root.at("shapes").elements())
+    view.shapes.push_back(shape_from(shape));
+  if (const auto figures = root.find_value("figures"))
+    for (const JsonCursor& figure : figures->elements())
+      view.figures.push_back(figure_from(figure, view.folder));
+}
+
+RowFields fields_from(const JsonCursor& json) {
+  RowFields fields;
+  for (const std::string& key : json.keys()) {
+    const JsonCursor value = json.at(key);
+    if (value.is_number())
+      fields.numbers[key] = value.real();
+    else if (!value.is_null())
+      fields.words[key] = value.text();
+  }
+  return fields;
+}
+
+OriginKind way_from(const JsonCursor& json) {
+  for (const OriginKind way : {OriginKind::kSimulated, OriginKind::kMeasured, OriginKind::kCounted})
+    if (json.text() == to_string(way)) return way;
+  json.refuse(fmt::format("'{}' is no way: simulated, measured or counted", json.text()));
+}
+
+ExperimentRow row_from(const JsonCursor& root, std::size_t line) {
+  ExperimentRow row;
+  row.line = line;
+  row.point = root.at("point").text();
+  row.way = way_from(root.at("way"));
+  row.key = root.at("key").text();
+  row.parameters = fields_from(root.at("parameters"));
+  row.values = fields_from(root.at("values"));
+  if (const auto reference = root.find_value("reference")) row.reference = fields_from(*reference);
+  if (const auto error = root.find_value("error")) {
+    row.error_code = error->at("code").text();
+    row.error_text = error->at("text").text();
+  }
+  if (const auto spread = root.find_value("spread")) row.spread = spread->real();
+  row.machine = text_at(root, "machine");
+  row.build = text_at(root, "build");
+  row.commit = text_at(root, "commit");
+  if (const auto seed = root.find_value("seed"))
+    row.seed = seed->is_text() ? seed->text() : fmt::format("{}", seed->integer());
+  return row;
+}
+
+void keep_last(std::vector<ExperimentRow>& rows, ExperimentRow row) {
+  const auto same = std::find_if(rows.begin(), rows.end(), [&](const ExperimentRow& other) {
+    return other.point == row.point && other.way == row.way;
+  });
+  if (same == rows.end())
+    rows.push_back(std::move(row));
+  else
+    *same = std::move(row);
+}
+
+void read_rows(ExperimentView& view) {
+  const std::string path = view.results_file();
+  const JsonLines read = read_json_lines(path);
+  view.is_cut = read.is_cut;
+  for (const JsonLines::Line& line : read.lines) {
+    const JsonCursor root = line.document.root();
+    require_schema_of(root, kResultSchema);
+    if (root.at("experiment").text() != view.name)
+      ++view.others;
+    else
+      keep_last(view.rows, row_from(root, line.number));
+  }
+  require(!view.rows.empty(), ErrorCode::kBadInput,
+          "{}: no row of {} in it: `sextant experiment {} --out {}` computes them", path, view.name,
+          view.name, view.folder);
+  view.results_hash = text_hash(read_text_file(path));
+}
+
+}  // namespace
+
+std::optional<double> RowFields::number(const std::string& key) const {
+  const auto found = numbers.find(key);
+  return found == numbers.end() ? std::nullopt : std::optional(found->second);
+}
+
+ExperimentView experiment_view(const std::string& folder) {
+  ExperimentView view;
+  view.folder = folder;
+  read_summary(view, folder + "/summary.json");
+  read_rows(view);
+  return view;
+}
+
+}  // namespace sextant
