@@ -113,7 +113,6 @@ ROOMS = {
     "experiments": {
         "": [],
         "accuracy": [],
-        "data_pipeline": [],
         "schedules": [],
         "table4": [],
         "micro": [""],
@@ -124,12 +123,13 @@ ROOMS = {
         "boxing_volumes": ["sweeps"],
         "class_split": ["planned", "sweeps"],
         "data_parallel": ["planned", "sweeps"],
+        "data_pipeline": ["jobs", "sweeps"],
         "hybrid_gpt": ["planned", "sweeps"],
         "optimizer_sharding": ["planned", "sweeps"],
         "todays_models": ["jobs", "planned", "sweeps"],
         "wide_deep": ["planned", "sweeps"],
         "catalogue": [
-            "ablations", "boxing_volumes", "class_split", "data_parallel", "hybrid_gpt", "optimizer_sharding", "sweeps",
+            "ablations", "boxing_volumes", "class_split", "data_parallel", "data_pipeline", "hybrid_gpt", "optimizer_sharding", "sweeps",
             "todays_models", "wide_deep",
         ],
     },

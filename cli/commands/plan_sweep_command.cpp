@@ -94,8 +94,11 @@ void run_plan_sweep(const SearchArguments& arguments, const CommonOptions& commo
     if (own.dry_run)
       return say_dry_run("search", fmt::format("search {}", counted(points, "time")),
                          in_results(own, results_of(*sweep)), own_console);
-    own_console.document("search_sweep",
-                         run_experiment(processes, *sweep, false, own.out, own, own_console));
+    const ExperimentRun run = run_experiment(processes, *sweep, false, own.out, own, own_console);
+    processes.agree_after([&] {
+      if (run.failure) throw *run.failure;
+    });
+    own_console.document("search_sweep", nlohmann::ordered_json::parse(run.body));
   };
   over_all_processes(common, console, act);
 }

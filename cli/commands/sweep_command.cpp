@@ -10,7 +10,9 @@
 #include <nlohmann/json.hpp>
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sextant {
@@ -24,20 +26,6 @@ struct SweepArguments {
 
 Option quick_option(SweepArguments& arguments) {
   return {"--quick", &arguments.quick, "only the cheap points"};
-}
-
-void run_one(const Experiment& experiment, const SweepArguments& arguments,
-             const CommonOptions& common, Console& console) {
-  const auto act = [&](RunProcesses& processes, const CommonOptions& own, Console& own_console) {
-    if (own.dry_run)
-      return say_dry_run(
-          "experiment",
-          fmt::format("run {}", counted(experiment.points(arguments.quick).size(), "point")),
-          in_results(own, results_of(experiment)), own_console);
-    own_console.document("experiment", run_experiment(processes, experiment, arguments.quick,
-                                                      own.out, own, own_console));
-  };
-  over_all_processes(common, console, act);
 }
 
 std::string folder_of(const Experiment& experiment, const CommonOptions& common) {
@@ -65,9 +53,16 @@ void run_all(const SweepArguments& arguments, const CommonOptions& common, Conso
     const std::vector<Experiment> experiments = all_experiments();
     if (own.dry_run) return say_dry_all(experiments, arguments.quick, own, own_console);
     Json body = {{"experiments", Json::array()}};
-    for (const Experiment& experiment : experiments)
-      body["experiments"].push_back(run_experiment(processes, experiment, arguments.quick,
-                                                   folder_of(experiment, own), own, own_console));
+    std::optional<Error> failure;  // the first
+    for (const Experiment& experiment : experiments) {
+      ExperimentRun run = run_experiment(processes, experiment, arguments.quick,
+                                         folder_of(experiment, own), own, own_console);
+      body["experiments"].push_back(Json::parse(run.body));
+      if (!failure) failure = std::move(run.failure);
+    }
+    processes.agree_after([&] {
+      if (failure) throw *failure;
+    });
     own_console.document("experiment_all", body);
   };
   over_all_processes(common, console, act);
@@ -92,6 +87,9 @@ void run_list(const Console& console) {
   console.document("experiment_list", body);
 }
 
+// With options of its own (experiment_data_pipeline_verb).
+bool has_own_verb(const Experiment& experiment) { return experiment.name == "data-pipeline"; }
+
 Verb verb_of(const Experiment& experiment) {
   const auto arguments = std::make_shared<SweepArguments>();
   return {.path = "experiment " + experiment.name,
@@ -100,9 +98,10 @@ Verb verb_of(const Experiment& experiment) {
                                   "  sextant experiment {0} --out {0}",
                                   experiment.name),
           .options = {quick_option(*arguments)},
-          .action = [arguments, experiment](
-                        const CommonOptions& common,
-                        Console& console) { run_one(experiment, *arguments, common, console); },
+          .action =
+              [arguments, experiment](const CommonOptions& common, Console& console) {
+                run_experiment_verb(experiment, arguments->quick, common, console);
+              },
           .writes_results = true,
           .has_dry_run = true,
           .shares_processes = true};
@@ -135,7 +134,8 @@ Verb list_verb() {
 
 std::vector<Verb> sweep_verbs() {
   std::vector<Verb> verbs = {list_verb(), all_verb()};
-  for (const Experiment& experiment : all_experiments()) verbs.push_back(verb_of(experiment));
+  for (const Experiment& experiment : all_experiments())
+    if (!has_own_verb(experiment)) verbs.push_back(verb_of(experiment));
   return verbs;
 }
 

@@ -1,10 +1,10 @@
 // Strict where a mistake would show wrong numbers, lenient with keys that later versions add.
 #include "cli/pages/experiment_view.h"
 
-#include "cli/runs/json_lines.h"
 #include "compiler/expand/plan.h"
 #include "core/base/check.h"
 #include "core/text/json_reader.h"
+#include "experiments/sweeps/results_file.h"
 
 #include <fmt/core.h>
 
@@ -12,12 +12,12 @@
 #include <filesystem>
 #include <limits>
 #include <utility>
+#include <variant>
 
 namespace sextant {
 namespace {
 
 constexpr const char* kExperimentSchema = "sextant.experiment/1";
-constexpr const char* kResultSchema = "sextant.result/1";
 
 void require_schema_of(const JsonCursor& root, const char* wanted) {
   const JsonCursor schema = root.at("schema");
@@ -69,44 +69,44 @@ void read_summary(ExperimentView& view, const std::string& path) {
       view.figures.push_back(figure_from(figure, view.folder));
 }
 
-RowFields fields_from(const JsonCursor& json) {
+RowFields fields_of(const Fields& values) {
   RowFields fields;
-  for (const std::string& key : json.keys()) {
-    const JsonCursor value = json.at(key);
-    if (value.is_number())
-      fields.numbers[key] = value.real();
-    else if (!value.is_null())
-      fields.words[key] = value.text();
-  }
+  for (const auto& [key, value] : values)
+    if (const auto* number = std::get_if<double>(&value))
+      fields.numbers[key] = *number;
+    else
+      fields.words[key] = std::get<std::string>(value);
   return fields;
 }
 
-OriginKind way_from(const JsonCursor& json) {
-  for (const OriginKind way : {OriginKind::kSimulated, OriginKind::kMeasured, OriginKind::kCounted})
-    if (json.text() == to_string(way)) return way;
-  json.refuse(fmt::format("'{}' is no way: simulated, measured or counted", json.text()));
+OriginKind kind_of(ResultWay way) {
+  switch (way) {
+    case ResultWay::kSimulated:
+      return OriginKind::kSimulated;
+    case ResultWay::kMeasured:
+      return OriginKind::kMeasured;
+    case ResultWay::kCounted:
+      return OriginKind::kCounted;
+  }
+  return OriginKind::kCounted;
 }
 
-ExperimentRow row_from(const JsonCursor& root, std::size_t line) {
-  ExperimentRow row;
-  row.line = line;
-  row.point = root.at("point").text();
-  row.way = way_from(root.at("way"));
-  row.key = root.at("key").text();
-  row.parameters = fields_from(root.at("parameters"));
-  row.values = fields_from(root.at("values"));
-  if (const auto reference = root.find_value("reference")) row.reference = fields_from(*reference);
-  if (const auto error = root.find_value("error")) {
-    row.error_code = error->at("code").text();
-    row.error_text = error->at("text").text();
-  }
-  if (const auto spread = root.find_value("spread")) row.spread = spread->real();
-  row.machine = text_at(root, "machine");
-  row.build = text_at(root, "build");
-  row.commit = text_at(root, "commit");
-  if (const auto seed = root.find_value("seed"))
-    row.seed = seed->is_text() ? seed->text() : fmt::format("{}", seed->integer());
-  return row;
+ExperimentRow shown_row(const SweepRow& row) {
+  ExperimentRow shown = {.point = row.point.name,
+                         .way = kind_of(row.point.way),
+                         .key = row.key,
+                         .parameters = fields_of(row.point.parameters),
+                         .values = fields_of(row.result.values),
+                         .reference = fields_of(row.point.reference),
+                         .spread = row.result.spread,
+                         .machine = row.origin.machine,
+                         .build = row.origin.build,
+                         .commit = row.origin.commit,
+                         .seed = fmt::format("{}", row.origin.seed)};
+  if (!row.error) return shown;
+  shown.error_code = row.error->code;
+  shown.error_text = row.error->text;
+  return shown;
 }
 
 void keep_last(std::vector<ExperimentRow>& rows, ExperimentRow row) {
@@ -121,16 +121,13 @@ void keep_last(std::vector<ExperimentRow>& rows, ExperimentRow row) {
 
 void read_rows(ExperimentView& view) {
   const std::string path = view.results_file();
-  const JsonLines read = read_json_lines(path);
+  const ReadRows read = read_results(path);
   view.is_cut = read.is_cut;
-  for (const JsonLines::Line& line : read.lines) {
-    const JsonCursor root = line.document.root();
-    require_schema_of(root, kResultSchema);
-    if (root.at("experiment").text() != view.name)
-      ++view.others;
+  for (const SweepRow& row : read.rows)
+    if (row.experiment == view.name)
+      keep_last(view.rows, shown_row(row));
     else
-      keep_last(view.rows, row_from(root, line.number));
-  }
+      ++view.others;
   require(!view.rows.empty(), ErrorCode::kBadInput,
           "{}: no row of {} in it: `sextant experiment {} --out {}` computes them", path, view.name,
           view.name, view.folder);

@@ -4,7 +4,6 @@
 
 #include "cli/pages/origin.h"
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -26,10 +25,9 @@ struct ExperimentRow {
   OriginKind way = OriginKind::kSimulated;  // or measured, or counted
   std::string key;
   RowFields parameters, values, reference;
-  std::string error_code, error_text;  // empty: it is finished
+  std::string error_code = {}, error_text = {};  // empty: it is finished
   std::optional<double> spread;
   std::string machine, build, commit, seed;
-  std::size_t line = 0;  // of the file
 
   bool is_failed() const { return !error_code.empty(); }
 };

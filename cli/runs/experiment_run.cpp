@@ -2,6 +2,7 @@
 #include "cli/runs/experiment_run.h"
 
 #include "cli/build_commit.h"
+#include "cli/dry_run.h"
 #include "cli/launched.h"
 #include "cli/runs/shared_sweep.h"
 #include "core/base/check.h"
@@ -22,6 +23,7 @@
 #include <set>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 namespace sextant {
 namespace {
@@ -130,6 +132,13 @@ void say_rows(const Experiment& experiment, const std::vector<SweepRow>& rows,
     console.say(fmt::format("{}: {} ({})", verdict_of(shape), shape.statement, shape.detail));
 }
 
+void say_kept(const SweepOutcome& outcome, const std::string& folder, const Console& console) {
+  if (outcome.reused > 0)
+    console.say(fmt::format("{} of them were in {} already", outcome.reused, folder));
+  if (!folder.empty())
+    console.say(fmt::format("rows in {0}/{1}, table in {0}/table.md", folder, kResultsFile));
+}
+
 Json body_of(const Experiment& experiment, const SweepOutcome& outcome,
              const std::vector<ShapeClaim>& shapes) {
   Json body = Json::parse(summary_json(experiment, outcome.rows, shapes, {}));
@@ -150,17 +159,18 @@ ErrorCode code_of(const PointError& error) {
 }
 
 // A bug, or nothing at all, is no result, whatever else was found and kept.
-void require_results(const Experiment& experiment, const std::vector<SweepRow>& rows) {
+std::optional<Error> failure_of(const Experiment& experiment, const std::vector<SweepRow>& rows) {
   for (const SweepRow& row : rows)
-    require(!row.error || row.error->code != to_string(ErrorCode::kInternal), ErrorCode::kInternal,
-            "{}: point '{}': {}", experiment.name, row.point.name,
-            row.error ? row.error->text : "");
+    if (row.error && row.error->code == to_string(ErrorCode::kInternal))
+      return Error(ErrorCode::kInternal, fmt::format("{}: point '{}': {}", experiment.name,
+                                                     row.point.name, row.error->text));
   const bool has_values = std::any_of(rows.begin(), rows.end(),
                                       [](const SweepRow& row) { return !row.error.has_value(); });
-  if (has_values || rows.empty()) return;
+  if (has_values || rows.empty()) return std::nullopt;
   const SweepRow& first = rows.front();
-  fail(code_of(*first.error), "{}: none of {} has values; the first, '{}': {}", experiment.name,
-       counted(rows.size(), "point"), first.point.name, first.error->text);
+  return Error(code_of(*first.error),
+               fmt::format("{}: none of {} has values; the first, '{}': {}", experiment.name,
+                           counted(rows.size(), "point"), first.point.name, first.error->text));
 }
 
 }  // namespace
@@ -174,9 +184,9 @@ std::vector<std::string> results_of(const Experiment& experiment) {
   return files;
 }
 
-nlohmann::ordered_json run_experiment(RunProcesses& processes, const Experiment& experiment,
-                                      bool quick, const std::string& folder,
-                                      const CommonOptions& common, Console& console) {
+ExperimentRun run_experiment(RunProcesses& processes, const Experiment& experiment, bool quick,
+                             const std::string& folder, const CommonOptions& common,
+                             Console& console) {
   std::optional<KeptResults> own;
   processes.agree_after([&] { own.emplace(folder, experiment, common); });
   if (own->cut_a_line())
@@ -193,13 +203,29 @@ nlohmann::ordered_json run_experiment(RunProcesses& processes, const Experiment&
       processes, sweep, origin, kept, [&own](const SweepRow& row) { own->append(row); }, console);
   const std::vector<ShapeClaim> shapes = experiment.shapes(ResultRows(outcome.rows));
   processes.agree_after([&] { write_results(folder, experiment, outcome.rows, shapes); });
-  say_rows(experiment, outcome.rows, shapes, console);
-  if (outcome.reused > 0)
-    console.say(fmt::format("{} of them were in {} already", outcome.reused, folder));
-  if (!folder.empty())
-    console.say(fmt::format("rows in {0}/{1}, table in {0}/table.md", folder, kResultsFile));
-  processes.agree_after([&] { require_results(experiment, outcome.rows); });
-  return body_of(experiment, outcome, shapes);
+  std::optional<Error> failure = failure_of(experiment, outcome.rows);
+  if (!failure) {
+    say_rows(experiment, outcome.rows, shapes, console);
+    say_kept(outcome, folder, console);
+  }
+  return {body_of(experiment, outcome, shapes).dump(), std::move(failure)};
+}
+
+void run_experiment_verb(const Experiment& experiment, bool quick, const CommonOptions& common,
+                         Console& console) {
+  const auto act = [&](RunProcesses& processes, const CommonOptions& own, Console& own_console) {
+    if (own.dry_run)
+      return say_dry_run("experiment",
+                         fmt::format("run {}", counted(experiment.points(quick).size(), "point")),
+                         in_results(own, results_of(experiment)), own_console);
+    const ExperimentRun run =
+        run_experiment(processes, experiment, quick, own.out, own, own_console);
+    processes.agree_after([&] {
+      if (run.failure) throw *run.failure;
+    });
+    own_console.document("experiment", Json::parse(run.body));
+  };
+  over_all_processes(common, console, act);
 }
 
 void over_all_processes(const CommonOptions& common, Console& console, const ProcessWork& act) {

@@ -5,6 +5,7 @@
 #include "experiments/boxing_volumes/boxing_volumes.h"
 #include "experiments/class_split/class_split.h"
 #include "experiments/data_parallel/data_parallel.h"
+#include "experiments/data_pipeline/data_pipeline.h"
 #include "experiments/hybrid_gpt/hybrid_gpt.h"
 #include "experiments/optimizer_sharding/optimizer_sharding.h"
 #include "experiments/todays_models/todays_models.h"
@@ -13,9 +14,10 @@
 namespace sextant {
 
 std::vector<Experiment> all_experiments() {
-  return {boxing_volumes::experiment(), data_parallel::experiment(),      class_split::experiment(),
-          wide_deep::experiment(),      optimizer_sharding::experiment(), hybrid_gpt::experiment(),
-          ablations::experiment(),      todays_models::experiment()};
+  return {
+      boxing_volumes::experiment(), data_pipeline::experiment(), data_parallel::experiment(),
+      class_split::experiment(),    wide_deep::experiment(),     optimizer_sharding::experiment(),
+      hybrid_gpt::experiment(),     ablations::experiment(),     todays_models::experiment()};
 }
 
 }  // namespace sextant

@@ -8,7 +8,6 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
@@ -34,9 +33,11 @@ std::string_view row_begin() {
   return std::string_view(line).substr(0, line.find(','));
 }
 
+// Whatever blanks its writer puts between.
 bool may_be_cut_row(std::string_view tail) {
-  const std::string_view begin = row_begin().substr(0, tail.size());
-  return tail.starts_with(begin);
+  std::string packed(tail.substr(0, 2 * row_begin().size()));
+  std::erase(packed, ' ');
+  return packed.starts_with(row_begin().substr(0, packed.size()));
 }
 
 FileText read_text(const std::string& path) {
@@ -102,18 +103,9 @@ void ResultsFile::append(const SweepRow& row) {
   whole_ += line.size();
 }
 
-std::vector<SweepRow> read_results(const std::string& path) {
-  std::vector<SweepRow> last;
-  for (SweepRow& row : read_text(path).rows) {
-    const auto same = std::find_if(last.begin(), last.end(), [&](const SweepRow& other) {
-      return other.experiment == row.experiment && other.point.name == row.point.name;
-    });
-    if (same == last.end())
-      last.push_back(std::move(row));
-    else
-      *same = std::move(row);
-  }
-  return last;
+ReadRows read_results(const std::string& path) {
+  FileText read = read_text(path);
+  return {std::move(read.rows), !read.ends_whole};
 }
 
 }  // namespace sextant

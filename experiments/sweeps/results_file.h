@@ -41,8 +41,12 @@ class ResultsFile {
   bool is_broken_ = false;
 };
 
-// Of a file that nobody appends to: the last row of each point, in the order in which points came
-// up first. Throws Error(kBadInput) as the constructor does, and where there is no such file.
-std::vector<SweepRow> read_results(const std::string& path);
+// What is in a file that nobody appends to.
+struct ReadRows {
+  std::vector<SweepRow> rows;  // in the order of the lines
+  bool is_cut = false;         // the last line has no end, and is left out
+};
+// Throws Error(kBadInput) as the constructor does, and where there is no such file.
+ReadRows read_results(const std::string& path);
 
 }  // namespace sextant

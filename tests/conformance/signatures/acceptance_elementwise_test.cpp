@@ -274,7 +274,9 @@ TEST_CASE("element-wise operators pass partial sums where they are linear and no
     for (const SignatureCase& on : example_cases(registry.get(kind))) {
       const Work work = on.def->work(on.on.inputs, on.outputs, on.on.attributes);
       const bool is_empty = on.outputs.empty() || on.outputs[0].shape.elements() == 0;
-      if (work.kernel == "elementwise" && on.outputs.size() == 1 && !is_empty)
+      // A state that is carried on is 0 in these examples: what updates it looks linear here alone.
+      const bool carries_state = on.on.attributes.contains("parameter");
+      if (work.kernel == "elementwise" && on.outputs.size() == 1 && !is_empty && !carries_state)
         check_case(on, verdicts);
     }
   MESSAGE(verdicts.linear, " linear, ", verdicts.not_linear, " not");
