@@ -75,7 +75,7 @@ def unknown_error_texts(page):
     # Literals that the compiler joins are one text.
     sources = "\n".join(
         re.sub(r'"\s*\n\s*"', "", path.read_text(encoding="utf-8"))
-        for folder in ("actor", "backends", "cli", "compiler", "core", "io", "models", "search", "simulator")
+        for folder in ("actor", "backends", "cli", "compiler", "core", "experiments", "io", "models", "sbp", "search", "simulator")
         for path in (ROOT / folder).rglob("*.cpp"))
     texts = re.findall(r'^\| "([^"]+)" \|', page, re.MULTILINE)
     return [f'docs/troubleshooting.md: "{text}" is in no source' for text in texts if text not in sources] or (
