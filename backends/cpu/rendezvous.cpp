@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <deque>
 #include <type_traits>
@@ -44,6 +45,10 @@ struct Arrival {
   DType dtype{};
 };
 static_assert(std::is_trivially_copyable_v<Arrival>);
+
+// For which a wait that knows only of ranks of its own process leaves the word to one that knows
+// more.
+constexpr std::chrono::milliseconds kLetOthersSpeak{2000};
 
 constexpr HostTag kArrivalTag{HostSubject::kArrival, 0};
 
@@ -349,11 +354,21 @@ std::string Rendezvous::missing_text(const Meeting& meeting) const {
   return text;
 }
 
+bool Rendezvous::misses_ranks_here_alone(const Meeting& meeting) const {
+  if (!processes_ || meeting.awaited >= 0) return false;
+  const std::vector<Rank>& ranks = graph_.groups[meeting.key.first.index()].ranks;
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    if (!meeting.halves[i] && !is_here(ranks[i])) return false;
+  return true;
+}
+
 void Rendezvous::wait(const Ticket& ticket) {
   std::unique_lock lock(mutex_);
   Meeting& meeting = *ticket;
-  const bool in_time = meeting.changed.wait_for(
-      lock, timeout_, [&] { return meeting.done || abort_reason_.has_value(); });
+  const auto is_over = [&] { return meeting.done || abort_reason_.has_value(); };
+  bool in_time = meeting.changed.wait_for(lock, timeout_, is_over);
+  if (!in_time && misses_ranks_here_alone(meeting))
+    in_time = meeting.changed.wait_for(lock, std::min(timeout_ / 2, kLetOthersSpeak), is_over);
   if (!in_time)
     fail(ErrorCode::kRankFailed, "timed out after {} ms in {}", timeout_.count(),
          missing_text(meeting));
