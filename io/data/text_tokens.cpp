@@ -3,14 +3,14 @@
 
 #include "core/base/check.h"
 #include "core/text/json_reader.h"
+#include "io/data/mapped_file.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -19,13 +19,30 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string bytes_of_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  require(file.good(), ErrorCode::kBadInput, "{}: cannot be read", path.string());
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+// Of which a zero byte is looked for: what is no text has one near its begin, and whoever reads a
+// share of a text should not have to read all of it first.
+constexpr std::size_t kLookedAt = 8192;
+
+bool is_text(std::span<const std::byte> bytes) {
+  const auto head = bytes.first(std::min(bytes.size(), kLookedAt));
+  return std::find(head.begin(), head.end(), std::byte{0}) == head.end();
 }
 
-bool is_text(const std::string& bytes) { return bytes.find('\0') == std::string::npos; }
+// A file whose bytes are the ids, read where they are asked for.
+class TextFile final : public TokenSource {
+ public:
+  explicit TextFile(MappedFile file) : file_(std::move(file)) {}
+  std::int64_t size() const override { return static_cast<std::int64_t>(file_.bytes().size()); }
+  void read(std::int64_t first, std::span<std::int32_t> ids) const override {
+    const auto bytes = file_.bytes().subspan(static_cast<std::size_t>(first), ids.size());
+    std::transform(bytes.begin(), bytes.end(), ids.begin(),
+                   [](std::byte byte) { return std::to_integer<std::int32_t>(byte); });
+  }
+  std::string fingerprint() const override { return fingerprint_of(file_.bytes()); }
+
+ private:
+  MappedFile file_;
+};
 
 bool is_left_out(const fs::path& folder) {
   const std::string name = folder.filename().string();
@@ -90,21 +107,19 @@ std::unique_ptr<TokenSource> text_tokens(const std::string& path, Bytes limit) {
           "{}: neither a file nor a folder", path);
   const std::vector<fs::path> files =
       fs::is_directory(path) ? files_below(path) : std::vector<fs::path>{path};
-  std::vector<std::int32_t> ids;
+  std::vector<std::unique_ptr<TokenSource>> parts;
   std::int64_t size = 0;
   for (const fs::path& file : files) {
-    size += static_cast<std::int64_t>(fs::file_size(file));
+    MappedFile mapped(file.string());
+    if (mapped.bytes().empty() || !is_text(mapped.bytes())) continue;
+    size += static_cast<std::int64_t>(mapped.bytes().size());
     require(size <= limit.value, ErrorCode::kBadInput, "{}: more than {} of data", path,
             to_text(limit));
-    const std::string bytes = bytes_of_file(file);
-    if (!is_text(bytes)) {
-      size -= static_cast<std::int64_t>(bytes.size());
-      continue;
-    }
-    for (const char byte : bytes) ids.push_back(static_cast<unsigned char>(byte));
+    parts.push_back(std::make_unique<TextFile>(std::move(mapped)));
   }
-  require(!ids.empty(), ErrorCode::kBadInput, "{}: holds no text", path);
-  return std::make_unique<TokenList>(std::move(ids));
+  require(!parts.empty(), ErrorCode::kBadInput, "{}: holds no text", path);
+  if (parts.size() == 1) return std::move(parts.front());
+  return std::make_unique<JoinedTokens>(std::move(parts));
 }
 
 std::unique_ptr<TokenSource> jsonl_tokens(std::string_view lines, const std::string& name) {

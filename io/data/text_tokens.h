@@ -14,8 +14,9 @@ namespace sextant {
 inline constexpr Bytes kMostText{std::int64_t{256} << 20};
 
 // Bytes of a text file, or of all text files below a folder: read in the order of their paths, byte
-// for byte, without hidden folders, build folders and files that hold a zero byte. Throws
-// Error(kBadInput) naming the path when it does not exist, holds no text or is over `limit`.
+// for byte and where they are asked for, without hidden folders, build folders and files with a
+// zero byte among their first 8,192. Throws Error(kBadInput) naming the path when it does not
+// exist, holds no text or is over `limit`.
 std::unique_ptr<TokenSource> text_tokens(const std::string& path, Bytes limit = kMostText);
 
 // A JSON object a line: `text`, or `prompt` and `completion`, of which the prompt is masked. Other

@@ -12,6 +12,8 @@
 #include <memory>
 #include <numeric>
 #include <set>
+#include <string>
+#include <vector>
 
 namespace sextant::token_data_test {
 namespace {
@@ -330,6 +332,51 @@ TEST_CASE("a folder is read in path order without hidden, build and binary files
   std::vector<std::int32_t> ids(static_cast<std::size_t>(data.tokens().size()));
   data.tokens().read(0, ids);
   CHECK(ids == std::vector<std::int32_t>{'A', 'B'});
+}
+
+// Bytes of the file that this process has in its memory.
+std::int64_t touched_bytes(const std::string& path) {
+  std::ifstream maps("/proc/self/smaps");
+  std::int64_t kilobytes = 0;
+  bool is_here = false;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find(" kB") == std::string::npos && line.find('-') != std::string::npos)
+      is_here = line.ends_with(path);
+    if (is_here && line.starts_with("Rss:")) kilobytes += std::stoll(line.substr(4));
+  }
+  return 1024 * kilobytes;
+}
+
+TEST_CASE("a text is read where its samples are") {
+  if (!fs::exists("/proc/self/smaps")) return;
+  constexpr std::size_t kSize = std::size_t{64} << 20;  // mostly a hole
+  TemporaryFolder folder;
+  folder.write("text", std::string(10'000, 'a'));
+  const std::string path = (folder.path / "text").string();
+  fs::resize_file(path, kSize);
+  {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(kSize / 2 - 1) << "xby";
+  }
+  const auto tokens = text_tokens(path);
+  CHECK(tokens->size() == static_cast<std::int64_t>(kSize));
+  std::vector<std::int32_t> ids(3);
+  tokens->read(kSize / 2 - 1, ids);
+  CHECK(ids == std::vector<std::int32_t>{'x', 'b', 'y'});
+  CHECK(touched_bytes(path) > 0);
+  // The kernel maps what it has around a page that is touched: up to 2 MiB.
+  CHECK(touched_bytes(path) <= std::int64_t{8} << 20);
+}
+
+TEST_CASE("a zero byte far behind the begin is an id like any other") {
+  TemporaryFolder folder;
+  folder.write("near", std::string("a") + std::string(1, '\0'));
+  folder.write("far", std::string(9000, 'a') + std::string(1, '\0') + "b");
+  const auto tokens = text_tokens(folder.path.string());
+  CHECK(tokens->size() == 9002);
+  std::vector<std::int32_t> ids(2);
+  tokens->read(9000, ids);
+  CHECK(ids == std::vector<std::int32_t>{0, 'b'});
 }
 
 TEST_CASE("a path that does not exist and a folder without text are refused by name") {
