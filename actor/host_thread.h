@@ -226,14 +226,31 @@ class BasicHostThread {
       protocol_.finish_host_act(own->site);
     }
   }
-  // The first host site that may act; its credits bound how long the others wait.
-  std::optional<std::int32_t> next_enabled() const {
-    for (const std::int32_t s : tables_.host_sites) {
-      const OwnThread* const own = own_thread_of(s);
-      if (own != nullptr && own->state != OwnThread::State::kIdle) continue;
-      const bool announced = protocol_.acts_of(s) < steps_ * site(s).acts_per_step;
-      if (announced && protocol_.host_act_enabled(s)) return s;
+  bool is_enabled(std::int32_t s) const {
+    const bool announced = protocol_.acts_of(s) < steps_ * site(s).acts_per_step;
+    return announced && protocol_.host_act_enabled(s);
+  }
+  bool has_own_act_enabled() const {
+    return std::any_of(own_threads_.begin(), own_threads_.end(), [this](const auto& own) {
+      return own->state == OwnThread::State::kIdle && is_enabled(own->site);
+    });
+  }
+  void begin_own_acts() {
+    bool has_begun = false;
+    for (const auto& own : own_threads_) {
+      if (own->state != OwnThread::State::kIdle || !is_enabled(own->site)) continue;
+      own->act = protocol_.acts_of(own->site);
+      waits_.clear();
+      protocol_.begin_host_act(own->site, waits_);
+      own->state = OwnThread::State::kActing;
+      has_begun = true;
     }
+    if (has_begun) changed_.notify_all();
+  }
+  // The first host site that may act on this thread; its credits bound how long the others wait.
+  std::optional<std::int32_t> next_enabled() const {
+    for (const std::int32_t s : tables_.host_sites)
+      if (own_thread_of(s) == nullptr && is_enabled(s)) return s;
     return std::nullopt;
   }
   bool has_done_all() const {
@@ -292,21 +309,16 @@ void BasicHostThread<Threads>::loop() {
   while (!is_over()) {
     host_end_.take([&](const ActorMessage& came) { protocol_.receive(came.message); });
     finish_own_acts();
+    // Before an act of this thread, which may block for the rest of a step.
+    begin_own_acts();
     const std::optional<std::int32_t> next = next_enabled();
     if (!next) {
       idle_ = has_done_all();
       changed_.notify_all();
       changed_.wait(lock, [&] {
-        return is_over() || host_end_.has_messages() || next_enabled() || has_own_act_done();
+        return is_over() || host_end_.has_messages() || next_enabled() || has_own_act_done() ||
+               has_own_act_enabled();
       });
-      continue;
-    }
-    if (OwnThread* const own = own_thread_of(*next)) {
-      own->act = protocol_.acts_of(*next);
-      waits_.clear();
-      protocol_.begin_host_act(*next, waits_);
-      own->state = OwnThread::State::kActing;
-      changed_.notify_all();
       continue;
     }
     lock.unlock();

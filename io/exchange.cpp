@@ -4,6 +4,7 @@
 #include "core/base/check.h"
 #include "core/graphs/initial_contents.h"
 #include "core/graphs/logical_graph.h"
+#include "core/operators/layers/loss.h"
 #include "io/safetensors.h"
 
 #include <algorithm>
@@ -36,6 +37,10 @@ void append_samples(SafetensorsWriter& file, const TokenData& data, const Sample
             "{}: with last_batch=pad there are samples without tokens, which have no file",
             data.name());
     data.tokens().read(*start + shift, ids);
+    // As a run has them: a masked token is read, and never predicted.
+    for (std::int64_t place = 0; shift > 0 && place < range.sequence; ++place)
+      if (data.tokens().is_masked(*start + shift + place))
+        ids[static_cast<std::size_t>(place)] = static_cast<std::int32_t>(kIgnoreIndex);
     file.append(std::as_bytes(std::span(ids)));
   }
 }

@@ -83,14 +83,24 @@ bool has_jpeg_below(const fs::path& path) {
   return false;
 }
 
-// Of a folder: of the files that stand in it, if all are of one kind.
+bool is_shard(const fs::path& path) { return path.extension() == ".tar"; }
+bool is_lines(const fs::path& path) { return path.extension() == ".jsonl"; }
+
+// Of a folder: of the files that stand in it, if all are of one kind. A text among files that are
+// none was not meant to be all of the data.
 Format format_of_folder(const fs::path& path) {
   const std::vector<fs::path> files = files_in(path);
-  const auto are_all = [&](const auto& is_of_kind) {
-    return !files.empty() && std::all_of(files.begin(), files.end(), is_of_kind);
-  };
-  if (are_all(is_token_file)) return format_of_file(files.front());
-  if (are_all([](const fs::path& file) { return file.extension() == ".tar"; })) return Format::kTar;
+  for (const auto& [is_of_kind, format] :
+       {std::pair{&is_token_file, Format::kUint16}, std::pair{&is_shard, Format::kTar},
+        std::pair{&is_lines, Format::kJsonl}}) {
+    const auto other = std::find_if_not(files.begin(), files.end(), is_of_kind);
+    const bool has_some = std::any_of(files.begin(), files.end(), is_of_kind);
+    require(
+        !has_some || other == files.end(), ErrorCode::kBadInput,
+        "{}: files of several kinds, {} among others: keep one kind in a folder, or name a file",
+        path.string(), other == files.end() ? "" : other->filename().string());
+    if (has_some) return format == Format::kUint16 ? format_of_file(files.front()) : format;
+  }
   return files.empty() && has_jpeg_below(path) ? Format::kImages : Format::kText;
 }
 
@@ -143,8 +153,13 @@ std::shared_ptr<const TokenSource> open_source(const DataOptions& options, Forma
   if (format == Format::kText) return text_tokens(options.path);
   const bool is_by_name = options.format.empty();
   std::vector<std::unique_ptr<TokenSource>> parts;
-  for (const fs::path& part : parts_at(options.path))
+  const bool are_token_files = format != Format::kJsonl;
+  for (const fs::path& part : parts_at(options.path)) {
+    require(!fs::is_directory(options.path) || !are_token_files || is_token_file(part),
+            ErrorCode::kBadInput, "{}: {} is no file of tokens (.bin)", options.path,
+            part.filename().string());
     parts.push_back(read_file(part, is_by_name ? format_of_file(part) : format));
+  }
   if (parts.size() == 1) return std::move(parts.front());
   return std::make_shared<JoinedTokens>(std::move(parts));
 }
@@ -156,7 +171,9 @@ OrderSettings order_of(const DataOptions& options, Format format) {
 
 }  // namespace
 
-std::unique_ptr<TokenData> open_tokens(const DataOptions& options) {
+namespace {
+
+std::unique_ptr<TokenData> tokens_of(const DataOptions& options) {
   const Format format = format_of(options);
   require(format != Format::kImages && format != Format::kTar, ErrorCode::kUsage,
           "--data {}: holds images, and tokens are wanted", options.path);
@@ -164,12 +181,33 @@ std::unique_ptr<TokenData> open_tokens(const DataOptions& options) {
                                      order_of(options, format));
 }
 
-std::unique_ptr<SampleData> open_data(const DataOptions& options) {
+std::unique_ptr<SampleData> data_of(const DataOptions& options) {
   const Format format = format_of(options);
-  if (format != Format::kImages && format != Format::kTar) return open_tokens(options);
+  if (format != Format::kImages && format != Format::kTar) return tokens_of(options);
   return std::make_unique<ImageData>(
       format == Format::kTar ? image_shards(options.path) : image_folder(options.path),
       options.path, order_of(options, format));
+}
+
+// What the file system says of a path is the user's input: links in a ring, names that are too
+// long.
+template <typename Open>
+auto opened(const Open& open, const DataOptions& options) {
+  try {
+    return open(options);
+  } catch (const fs::filesystem_error& error) {
+    fail(ErrorCode::kBadInput, "--data {}: {}", options.path, error.code().message());
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<TokenData> open_tokens(const DataOptions& options) {
+  return opened(tokens_of, options);
+}
+
+std::unique_ptr<SampleData> open_data(const DataOptions& options) {
+  return opened(data_of, options);
 }
 
 }  // namespace sextant

@@ -85,6 +85,10 @@ void require_page_arguments(const ReportArguments& arguments) {
     std::vector<NamedFile> pair = files;
     pair.emplace_back("what is reported", what);
     require_different_files(pair);
+    // Of a folder any file may be what is reported.
+    for (const char* file :
+         {"plan.json", "run.json", "metrics.jsonl", "results.jsonl", "summary.json", "table.md"})
+      require_different_files({files.front(), {"a file that is reported", what + "/" + file}});
   }
   require_writable("--output", arguments.file);
   parse_named("--time-limit", arguments.time_limit, parse_duration);

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <system_error>
 #include <utility>
 #include <variant>
 
@@ -46,7 +47,10 @@ std::string figure_from(const JsonCursor& json, const std::string& folder) {
   const std::string& name = json.text();
   if (name.empty() || name.find('/') != std::string::npos || !name.ends_with(".svg"))
     json.refuse(fmt::format("'{}' is not the name of an SVG file in {}", name, folder));
-  if (!std::filesystem::is_regular_file(folder + "/" + name))
+  // Not by a link, which may lead out of the folder.
+  std::error_code failed;
+  if (!std::filesystem::is_regular_file(
+          std::filesystem::symlink_status(folder + "/" + name, failed)))
     json.refuse(fmt::format("there is no file {}/{}", folder, name));
   return name;
 }

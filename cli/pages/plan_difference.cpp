@@ -54,7 +54,23 @@ std::vector<StatedDifference> stated_differences(const PlanView& a, const PlanVi
   const BucketLimits &from = first.expand.buckets, &to = second.expand.buckets;
   add_if_different(all, "bucket_bytes", to_text(from.bytes), to_text(to.bytes));
   add_if_different(all, "bucket_operations", number(from.operations), number(to.operations));
-  add_if_different(all, "fusion", number(first.expand.fusion), number(second.expand.fusion));
+  const ExpandOptions &one = first.expand, &other = second.expand;
+  for (const auto& [name, a, b] :
+       {std::tuple{"fusion", one.fusion, other.fusion},
+        std::tuple{"join_runs", one.join_runs, other.join_runs},
+        std::tuple{"launch_groups", one.launch_groups, other.launch_groups},
+        std::tuple{"plan_memory", one.plan_memory, other.plan_memory},
+        std::tuple{"in_place", one.in_place, other.in_place},
+        std::tuple{"symmetric", one.symmetric, other.symmetric},
+        std::tuple{"slot_lifetime modelled", one.slot_lifetime == SlotLifetime::kModelled,
+                   other.slot_lifetime == SlotLifetime::kModelled},
+        std::tuple{"transfer_order early", one.transfer_order == TransferOrder::kEarly,
+                   other.transfer_order == TransferOrder::kEarly}})
+    add_if_different(all, name, a ? "on" : "off", b ? "on" : "off");
+  const auto memory = [](const Plan& plan) {
+    return plan.memory ? to_text(*plan.memory) : std::string("the device's");
+  };
+  add_if_different(all, "memory", memory(first), memory(second));
   return all;
 }
 

@@ -56,7 +56,7 @@ SweepPoint measured_point(const char* name, const char* pin) {
       .way = ResultWay::kMeasured,
       .parameters = to_fields({.plan_or_model = fmt::format(
                                    "class_head:features=128,hidden=128,classes={}", kClassesHere),
-                               .cluster = "cpu:ranks=4",
+                               .cluster = "cpu:ranks=4,memory=2GiB",
                                .strategy = fmt::format("dp=4 micro_batch=8{}", pin),
                                .optimizer = "momentum",
                                .global_batch = 32,

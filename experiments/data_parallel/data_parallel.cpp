@@ -66,7 +66,7 @@ SweepPoint measured_point(std::int64_t ranks) {
       .way = ResultWay::kMeasured,
       .parameters =
           to_fields({.plan_or_model = "conv:blocks=1x1,channels=8x16,height=16,width=16,classes=10",
-                     .cluster = fmt::format("cpu:ranks={}", ranks),
+                     .cluster = fmt::format("cpu:ranks={},memory=2GiB", ranks),
                      .strategy = fmt::format("dp={} micro_batch=4", ranks),
                      .optimizer = "momentum",
                      .global_batch = 4 * ranks,

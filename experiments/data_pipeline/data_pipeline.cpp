@@ -12,7 +12,6 @@
 #include "io/images/image_data.h"
 #include "io/training_host.h"
 #include "simulator/costs/models.h"
-#include "simulator/reports/data_pipeline.h"
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -100,17 +99,8 @@ struct Measured {
   }
 };
 
-// From the times of the actors and the step of synthetic data, whose input is read at its begin.
-double predicted_step(const Measured& measured, const Loader& loader, double synthetic_s) {
-  DataPipeline pipeline{{}, loader.registers};
-  for (const DataActorTime& actor : measured.data.actors)
-    pipeline.actors.push_back({actor.name, duration_from_seconds(actor.act_s)});
-  return to_seconds(
-      schedule_data(pipeline, {duration_from_seconds(synthetic_s), Duration(0), Duration(0)}).step);
-}
-
-PointResult result_of(const Question& question, const Loader& loader, const Measured& own,
-                      const Measured& synthetic, double one_core) {
+PointResult result_of(const Question& question, const Measured& own, const Measured& synthetic,
+                      double one_core) {
   const double step_s = own.median_s(), synthetic_s = synthetic.median_s();
   PointResult result = {.values = {{"step_s", step_s},
                                    {"images_per_s", static_cast<double>(question.batch) / step_s},
@@ -119,7 +109,6 @@ PointResult result_of(const Question& question, const Loader& loader, const Meas
                                    {"images_per_s_a_core", one_core}},
                         .spread = own.spread()};
   if (own.data.actors.empty()) return result;
-  result.values.emplace_back("predicted_step_s", predicted_step(own, loader, synthetic_s));
   result.values.emplace_back("limits", verdict_of(own.data).text);
   for (const DataActorTime& actor : own.data.actors)
     result.values.emplace_back(actor.name + ".busy", actor.busy);
@@ -138,7 +127,7 @@ PointResult measure(const Question& question, PictureSize size, const Loader& lo
     synthetic.take(time_loader(graph, data, all_loaders().front(), question.steps, kSeed));
     own.take(time_loader(graph, data, loader, question.steps, kSeed));
   }
-  return result_of(question, loader, own, synthetic, one_core);
+  return result_of(question, own, synthetic, one_core);
 }
 
 SweepPoint point_of(const Question& question, PictureSize size, const Loader& loader) {
@@ -219,7 +208,6 @@ Experiment experiment(const Question& question) {
           .columns = {{"step_s", "step", "s"},
                       {"synthetic_step_s", "synthetic", "s"},
                       {"over_synthetic", "over synthetic", ""},
-                      {"predicted_step_s", "predicted", "s"},
                       {"images_per_s", "images", "1/s"},
                       {"images_per_s_a_core", "images a core", "1/s"},
                       {"limits", "limits", ""}},

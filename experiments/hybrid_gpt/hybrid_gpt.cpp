@@ -76,7 +76,7 @@ SweepPoint measured_point(const std::string& strategy) {
       .name = strategy + " cpu",
       .way = ResultWay::kMeasured,
       .parameters = to_fields({.plan_or_model = "gpt:layers=4,hidden=64,heads=4,vocab=256,seq=32",
-                               .cluster = "cpu:ranks=4",
+                               .cluster = "cpu:ranks=4,memory=2GiB",
                                .strategy = strategy + " micro_batch=1",
                                .global_batch = 8,
                                .dtype = "f32"})};

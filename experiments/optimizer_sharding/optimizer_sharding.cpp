@@ -43,7 +43,7 @@ SweepPoint measured_point(int zero) {
       .name = fmt::format("zero{}_cpu", zero),
       .way = ResultWay::kMeasured,
       .parameters = to_fields({.plan_or_model = "gpt:layers=4,hidden=64,heads=4,vocab=256,seq=32",
-                               .cluster = "cpu:ranks=4",
+                               .cluster = "cpu:ranks=4,memory=2GiB",
                                .strategy = fmt::format("dp=4 micro_batch=1 zero={}", zero),
                                .global_batch = 4,
                                .dtype = "f32"})};

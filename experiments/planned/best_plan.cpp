@@ -61,8 +61,11 @@ SweepLists lists_of(std::string_view text) {
 std::int64_t batch_of(const std::string& text) {
   std::int64_t batch = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), batch);
-  require(error == std::errc() && end == text.data() + text.size() && batch > 0, ErrorCode::kUsage,
-          "--sweep: global_batch {} is no positive number of samples", text);
+  constexpr std::int64_t kMostSamples = std::int64_t{1} << 53;  // what results keep exactly
+  require(error == std::errc() && end == text.data() + text.size() && batch > 0 &&
+              batch <= kMostSamples,
+          ErrorCode::kUsage, "--sweep: global_batch {} is no number of samples from 1 to {}", text,
+          kMostSamples);
   return batch;
 }
 

@@ -70,7 +70,7 @@ SweepPoint measured_point(const Split& split, std::int64_t rows) {
       .way = ResultWay::kMeasured,
       .parameters = to_fields(
           {.plan_or_model = fmt::format("wide_deep:deep_vocab={},embedding=16,hidden=64x64", rows),
-           .cluster = "cpu:ranks=4",
+           .cluster = "cpu:ranks=4,memory=2GiB",
            .strategy = fmt::format("dp=4 micro_batch=64 pin=deep.weight:({0},B) "
                                    "pin=deep.grad_weight:({0},B)",
                                    split.word),

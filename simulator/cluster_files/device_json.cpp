@@ -100,7 +100,11 @@ MeasuredKernels read_measured(const JsonCursor& cursor) {
   measured.source = cursor.at("source").text();
   for (const JsonCursor& element : cursor.at("kernels").elements())
     measured.kernels.push_back(read_measured_kernel(element));
-  if (const auto error = cursor.find("expected_error")) measured.expected_error = error->real();
+  if (const auto error = cursor.find("expected_error")) {
+    measured.expected_error = error->real();
+    if (measured.expected_error < 0 || measured.expected_error > 1)
+      error->refuse(fmt::format("{} is no share from 0 to 1", measured.expected_error));
+  }
   return measured;
 }
 

@@ -38,6 +38,16 @@ TEST_CASE("quick points are some of all, and each has its own name") {
   }
 }
 
+// What a machine has free changes from one run to the next, and with it a cluster that takes it.
+TEST_CASE("no point depends on how much memory is free") {
+  for (const Experiment& experiment : all_experiments())
+    for (const SweepPoint& point : experiment.points(false)) {
+      const std::string cluster = word_of(point.parameters, "cluster");
+      CAPTURE(point.name);
+      CHECK((!cluster.starts_with("cpu") || cluster.find("memory=") != std::string::npos));
+    }
+}
+
 TEST_CASE("without rows nothing can be said, and there is nothing to draw") {
   for (const Experiment& experiment : all_experiments()) {
     CAPTURE(experiment.name);

@@ -2,6 +2,7 @@
 #include "io/data/token_data.h"
 
 #include "core/base/error.h"
+#include "io/open_data.h"
 #include "io/training_host.h"
 
 #include <doctest/doctest.h>
@@ -332,6 +333,27 @@ TEST_CASE("a folder is read in path order without hidden, build and binary files
   std::vector<std::int32_t> ids(static_cast<std::size_t>(data.tokens().size()));
   data.tokens().read(0, ids);
   CHECK(ids == std::vector<std::int32_t>{'A', 'B'});
+}
+
+TEST_CASE("a folder of several kinds of files is refused, one of JSON lines is read as such") {
+  TemporaryFolder folder;
+  folder.write("mixed/a.bin", std::string(64, 'a'));
+  folder.write("mixed/README.md", "words");
+  folder.write("lines/a.jsonl", R"({"prompt": "ab", "completion": "cd"})"
+                                "\n");
+  folder.write("lines/b.jsonl", R"({"text": "ef"})"
+                                "\n");
+  fs::create_symlink(folder.path / "ring", folder.path / "ring");
+  const auto open = [&](const std::string& name) {
+    return open_tokens({.path = (folder.path / name).string(), .format = "", .order = ""});
+  };
+  CHECK_THROWS_WITH_AS(open("mixed"), doctest::Contains("README.md"), Error);
+  CHECK_THROWS_AS(open("ring"), Error);
+  CHECK_THROWS_AS(open(std::string(300, 'a')), Error);
+  const auto lines = open("lines");
+  CHECK(lines->tokens().size() == 8);  // each document has its end
+  CHECK(lines->tokens().is_masked(1));
+  CHECK_FALSE(lines->tokens().is_masked(2));
 }
 
 // Bytes of the file that this process has in its memory.
