@@ -130,7 +130,7 @@ class Protocol {
   [[gnu::always_inline]] inline void post_input(std::int32_t channel, Fence fence);
   [[gnu::always_inline]] inline void post_write(std::int32_t write, Fence fence);
   [[gnu::always_inline]] inline void take_and_post(std::int32_t site, Fence fence);
-  // Of a site that may not act.
+  // What keeps the site from acting; it may not act now.
   Blocker missing(std::int32_t site) const;
   Blocker missing_credit(const FrameQuota& frame, const FrameState& state) const;
   void take(std::int32_t site);

@@ -83,8 +83,8 @@ class Rendezvous {
   [[noreturn]] void fail_aborted(const Meeting* meeting) const;
   void check_fingerprint(const Meeting& meeting, const Half& half) const;
   void run(Meeting& meeting);
-  // Of several processes: ranks of this one have not come, and nobody else. They may be waiting for
-  // another process, and know more of it.
+  // Whether, in a job of several processes, only ranks of this one have not come: they may be
+  // waiting for another process, and know more of it.
   bool misses_ranks_here_alone(const Meeting& meeting) const;
   std::string missing_text(const Meeting& meeting) const;
 

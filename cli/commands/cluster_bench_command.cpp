@@ -191,8 +191,8 @@ void bench_cpu(const ClusterBenchArguments& arguments, const CommonOptions& comm
 
 #ifdef SEXTANT_HAS_CUDA
 
-// The same for a GPU: heads of 64 and 128, layer and RMS norms, shared key/value heads, experts,
-// convolutions; sizes between those of models that one meets.
+// Steps that a GPU's bench measures unasked: heads of 64 and 128, layer and RMS norms, shared
+// key/value heads, experts, convolutions; sizes between those of models that one meets.
 const std::vector<std::string> kUsualGpuSteps = {
     "gpt:layers=1,hidden=1536,heads=24,vocab=32768,seq=1024:4x1024",
     "gpt:layers=1,hidden=2304,heads=36,vocab=65536,seq=1024:12x1024",

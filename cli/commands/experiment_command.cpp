@@ -1,6 +1,5 @@
 // `sextant experiment NAME`: sweeps that write results, a table and a picture.
 #include "cli/dry_run.h"
-#include "cli/launched.h"
 #include "cli/runs/over_processes.h"
 #include "cli/runs/prediction_exchange.h"
 #include "cli/runs/run_processes.h"
@@ -203,15 +202,11 @@ void accuracy_in(RunProcesses& processes, const AccuracyArguments& arguments,
 
 void run_accuracy(const AccuracyArguments& arguments, const CommonOptions& common,
                   Console& console) {
-  constexpr double kTimeout_s = 60;
-  if (const auto several = launched())
-    return run_over(
-        *several, kTimeout_s, common, console,
-        [&arguments](RunProcesses& processes, const CommonOptions& own, Console& own_console) {
-          accuracy_in(processes, arguments, own, own_console);
-        });
-  RunProcesses alone;
-  accuracy_in(alone, arguments, common, console);
+  alone_or_over_processes(
+      common, console,
+      [&arguments](RunProcesses& processes, const CommonOptions& own, Console& own_console) {
+        accuracy_in(processes, arguments, own, own_console);
+      });
 }
 
 }  // namespace

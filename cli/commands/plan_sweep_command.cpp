@@ -100,7 +100,7 @@ void run_plan_sweep(const SearchArguments& arguments, const CommonOptions& commo
     });
     own_console.document("search_sweep", nlohmann::ordered_json::parse(run.body));
   };
-  over_all_processes(common, console, act);
+  alone_or_over_processes(common, console, act);
 }
 
 }  // namespace sextant

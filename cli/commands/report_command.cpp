@@ -85,7 +85,7 @@ void require_page_arguments(const ReportArguments& arguments) {
     std::vector<NamedFile> pair = files;
     pair.emplace_back("what is reported", what);
     require_different_files(pair);
-    // Of a folder any file may be what is reported.
+    // Where a folder is reported, any of its files may be what the page is about.
     for (const char* file :
          {"plan.json", "run.json", "metrics.jsonl", "results.jsonl", "summary.json", "table.md"})
       require_different_files({files.front(), {"a file that is reported", what + "/" + file}});

@@ -395,21 +395,16 @@ void search_in(RunProcesses& processes, const SearchArguments& arguments,
 }
 
 void run_search(const SearchArguments& arguments, const CommonOptions& common, Console& console) {
-  const auto several = launched();
   if (!arguments.words_problem.empty()) {
     if (!is_first_process()) return document_is_written();  // by the first
     return run_words_problem(arguments, common, console);
   }
   if (!arguments.sweep.empty()) return run_plan_sweep(arguments, common, console);
-  constexpr double kTimeout_s = 60;
-  if (several)
-    return run_over(
-        *several, kTimeout_s, common, console,
-        [&arguments](RunProcesses& processes, const CommonOptions& own, Console& own_console) {
-          search_in(processes, arguments, own, own_console);
-        });
-  RunProcesses alone;
-  search_in(alone, arguments, common, console);
+  alone_or_over_processes(
+      common, console,
+      [&arguments](RunProcesses& processes, const CommonOptions& own, Console& own_console) {
+        search_in(processes, arguments, own, own_console);
+      });
 }
 
 }  // namespace

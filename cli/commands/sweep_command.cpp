@@ -65,7 +65,7 @@ void run_all(const SweepArguments& arguments, const CommonOptions& common, Conso
     });
     own_console.document("experiment_all", body);
   };
-  over_all_processes(common, console, act);
+  alone_or_over_processes(common, console, act);
 }
 
 void run_list(const Console& console) {

@@ -3,7 +3,6 @@
 
 #include "cli/build_commit.h"
 #include "cli/dry_run.h"
-#include "cli/launched.h"
 #include "cli/runs/shared_sweep.h"
 #include "core/base/check.h"
 #include "core/text/counted_text.h"
@@ -198,7 +197,8 @@ ExperimentRun run_experiment(RunProcesses& processes, const Experiment& experime
                        experiment.evaluate};
   if (processes.are_several())
     processes.require_common(
-        {{"points", points_text(sweep.experiment, sweep.points, origin), ErrorCode::kUsage}});
+        {{"build", origin.build, ErrorCode::kDevice},
+         {"points", points_text(sweep.experiment, sweep.points, origin), ErrorCode::kUsage}});
   const SweepOutcome outcome = shared_sweep(
       processes, sweep, origin, kept, [&own](const SweepRow& row) { own->append(row); }, console);
   const std::vector<ShapeClaim> shapes = experiment.shapes(ResultRows(outcome.rows));
@@ -225,21 +225,7 @@ void run_experiment_verb(const Experiment& experiment, bool quick, const CommonO
     });
     own_console.document("experiment", Json::parse(run.body));
   };
-  over_all_processes(common, console, act);
-}
-
-void over_all_processes(const CommonOptions& common, Console& console, const ProcessWork& act) {
-  constexpr double kTimeout_s = 60;
-  const auto several = launched();
-  if (!several) {
-    RunProcesses alone;
-    return act(alone, common, console);
-  }
-  run_over(*several, kTimeout_s, common, console,
-           [&act](RunProcesses& processes, const CommonOptions& own, Console& own_console) {
-             processes.require_common({{"build", build_hash(), ErrorCode::kDevice}});
-             act(processes, own, own_console);
-           });
+  alone_or_over_processes(common, console, act);
 }
 
 }  // namespace sextant

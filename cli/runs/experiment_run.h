@@ -33,7 +33,4 @@ ExperimentRun run_experiment(RunProcesses& processes, const Experiment& experime
 void run_experiment_verb(const Experiment& experiment, bool quick, const CommonOptions& common,
                          Console& console);
 
-// Alone, or in each process of a launcher; all are of one build.
-void over_all_processes(const CommonOptions& common, Console& console, const ProcessWork& act);
-
 }  // namespace sextant

@@ -1,6 +1,7 @@
 // Every end is one that all processes know of.
 #include "cli/runs/over_processes.h"
 
+#include "cli/launched.h"
 #include "cli/signals.h"
 #include "core/base/error.h"
 
@@ -43,6 +44,14 @@ void run_over(const Launched& launched, double timeout_s, const CommonOptions& c
     processes->end(Error(ErrorCode::kInternal, error.what()));
   }
   processes->leave();
+}
+
+void alone_or_over_processes(const CommonOptions& common, Console& console,
+                             const ProcessWork& work) {
+  constexpr double kTimeout_s = 60;
+  if (const auto several = launched()) return run_over(*several, kTimeout_s, common, console, work);
+  RunProcesses alone;
+  work(alone, common, console);
 }
 
 }  // namespace sextant

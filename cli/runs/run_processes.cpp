@@ -49,11 +49,15 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 }  // namespace
 
 std::string build_hash() {
-  std::ifstream file("/proc/self/exe", std::ios::binary | std::ios::ate);
-  std::string bytes(static_cast<std::size_t>(std::max<std::streamoff>(0, file.tellg())), '\0');
-  file.seekg(0);
-  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  return text_hash(bytes);
+  // Verbs of many parts ask for each; the program's file stays what it is while it runs.
+  static const std::string hash = [] {
+    std::ifstream file("/proc/self/exe", std::ios::binary | std::ios::ate);
+    std::string bytes(static_cast<std::size_t>(std::max<std::streamoff>(0, file.tellg())), '\0');
+    file.seekg(0);
+    file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    return text_hash(bytes);
+  }();
+  return hash;
 }
 
 RunProcesses::RunProcesses(const Launched& launched, double timeout_s, bool json)

@@ -23,7 +23,7 @@ namespace {
 constexpr std::size_t kPastCaches = std::size_t{256} << 20;
 constexpr int kWarmUpRuns = 3, kRuns = 20;
 constexpr int kLaunches = 2000;
-// Of the load between runs: a product of 1.5 ms on an H200, and a little memory traffic. What is
+// The load between runs is a product of 1.5 ms on an H200, and a little memory traffic. What is
 // measured follows the product, at whose clock it begins. With traffic for an eighth of the time
 // attention took a tenth less than within steps.
 constexpr std::int64_t kLoadExtent = 8192;
