@@ -13,6 +13,9 @@ CASES = re.compile(r"\[doctest\] test cases: +(\d+) \| +(\d+) passed \| +(\d+) f
 # A test of some files of a program; doctest counts the cases of the others as skipped.
 OF_FILES = re.compile(r"^of the files named: (\d+) skipped$", re.MULTILINE)
 TAIL_LINES = 40
+# Lines of a long output that say what failed, shown even where they are not among its last.
+FAILURE = re.compile(r"FAILED|.*\bERROR: ")
+FAILURE_LINES = 10
 
 
 def count(test):
@@ -38,7 +41,9 @@ def tail(test):
     text = (test.get("stdout") or "") + (test.get("stderr") or "")
     lines = text.rstrip().splitlines()
     if len(lines) > TAIL_LINES:
-        lines = [f"... ({len(lines) - TAIL_LINES} lines before)"] + lines[-TAIL_LINES:]
+        hidden = lines[:-TAIL_LINES]
+        said = [line for line in hidden if FAILURE.match(line)][:FAILURE_LINES]
+        lines = [f"... ({len(hidden)} lines before, {len(said)} of them shown)"] + said + lines[-TAIL_LINES:]
     return "\n".join("  | " + line for line in lines)
 
 
