@@ -28,19 +28,36 @@ void append_parameter(SafetensorsWriter& file, const InitialContents& contents) 
   }
 }
 
+// As a run has them: a masked token is read, and never predicted.
+void ignore_masked(const TokenData& data, std::int64_t first, std::span<std::int32_t> labels) {
+  for (std::size_t place = 0; place < labels.size(); ++place)
+    if (data.tokens().is_masked(first + static_cast<std::int64_t>(place)))
+      labels[place] = static_cast<std::int32_t>(kIgnoreIndex);
+}
+
+void mask_sample(const MaskedSample& sample, bool are_labels, std::span<std::int32_t> ids) {
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const auto place = static_cast<std::int64_t>(i);
+    if (!are_labels)
+      ids[i] = sample.shown(place, ids[i]);
+    else if (!sample.is_predicted(place))
+      ids[i] = static_cast<std::int32_t>(kIgnoreIndex);
+  }
+}
+
 void append_samples(SafetensorsWriter& file, const TokenData& data, const SampleRange& range,
-                    std::int64_t shift) {
+                    bool are_labels) {
   std::vector<std::int32_t> ids(static_cast<std::size_t>(range.sequence));
   for (std::int64_t sample = 0; sample < range.steps * range.global_batch; ++sample) {
     const auto start = data.sample_start(range.seed, sample, range.sequence, range.global_batch);
     require(start.has_value(), ErrorCode::kUsage,
             "{}: with last_batch=pad there are samples without tokens, which have no file",
             data.name());
-    data.tokens().read(*start + shift, ids);
-    // As a run has them: a masked token is read, and never predicted.
-    for (std::int64_t place = 0; shift > 0 && place < range.sequence; ++place)
-      if (data.tokens().is_masked(*start + shift + place))
-        ids[static_cast<std::size_t>(place)] = static_cast<std::int32_t>(kIgnoreIndex);
+    const std::int64_t first = *start + (are_labels && !range.mask ? 1 : 0);
+    data.tokens().read(first, ids);
+    if (are_labels) ignore_masked(data, first, ids);
+    if (range.mask)
+      mask_sample(MaskedSample(*range.mask, range.seed, sample, range.sequence), are_labels, ids);
     file.append(std::as_bytes(std::span(ids)));
   }
 }
@@ -73,11 +90,18 @@ std::int64_t write_initial_weights(const std::string& path, const LogicalGraph& 
   return elements;
 }
 
+std::optional<TokenMask> token_mask_of(const LogicalGraph& forward) {
+  for (const LogicalOp& op : forward.ops())
+    if (op.role == OperatorRole::kInput)
+      if (const auto mask = token_mask(op.attributes)) return mask;
+  return std::nullopt;
+}
+
 void write_samples(const std::string& path, const TokenData& data, const SampleRange& range) {
   const TensorType type{Shape{range.steps, range.global_batch, range.sequence}, DType::kI32};
   SafetensorsWriter file(path, {{"tokens", type}, {"labels", type}});
-  append_samples(file, data, range, 0);
-  append_samples(file, data, range, 1);
+  append_samples(file, data, range, false);
+  append_samples(file, data, range, true);
   file.finish();
 }
 

@@ -9,6 +9,7 @@
 #include "models/model_writer.h"
 
 #include <cmath>
+#include <optional>
 
 namespace sextant {
 namespace {
@@ -35,10 +36,11 @@ class TransformerBuilder : private ModelWriter {
   TypedInputs add_inputs() {
     const TensorType ids{.shape = {batch_, sequence_}, .dtype = DType::kI32};
     const int last_layer = static_cast<int>(config_.layers) + 1;
+    const auto mask = config_.causal ? std::nullopt : std::optional(config_.mask_id);
     return {.tokens = add_input(graph_, "tokens", 0, ids,
-                                {.limit = config_.vocab, .ignored = std::nullopt}),
+                                {.limit = config_.vocab, .ignored = std::nullopt, .mask = mask}),
             .labels = add_input(graph_, "labels", last_layer, ids,
-                                {.limit = config_.vocab, .ignored = kIgnoreIndex})};
+                                {.limit = config_.vocab, .ignored = kIgnoreIndex, .mask = mask})};
   }
 
   TensorId embed(TensorId tokens) {
@@ -46,6 +48,8 @@ class TransformerBuilder : private ModelWriter {
     // Looked up in the parameter's own type: casting the rows is cheaper than casting the table.
     TensorId x = cast(op("embedding", "embedding", {tokens, table_}), "embedding.cast");
     if (config_.positions == ModelConfig::Positions::kLearned) x = add_positions(x);
+    if (config_.token_types > 0) x = add_token_type(x);
+    if (config_.embedding_norm) x = norm(x, "embedding.norm");
     return dropped(x, "embedding.dropout", config_.embedding_dropout);
   }
 
@@ -58,11 +62,29 @@ class TransformerBuilder : private ModelWriter {
     return op("bias_add", "positions", {x, cast(table, "positions.cast")});
   }
 
+  // The first row of the table for every token.
+  TensorId add_token_type(TensorId x) {
+    const TensorId table =
+        parameter("token_types.weight", {config_.token_types, config_.hidden}, weights(), {});
+    const TensorId row =
+        op("slice", "token_types.used", {table},
+           {{"dim", std::int64_t{0}}, {"start", std::int64_t{0}}, {"stop", std::int64_t{1}}});
+    const TensorId first = reshape(row, "token_types.first", {config_.hidden});
+    return op("bias_add", "token_types", {x, cast(first, "token_types.cast")});
+  }
+
   TensorId add_block(TensorId x) {
+    if (config_.post_norm) return add_post_norm_block(x);
     x = add_residual(x, add_attention(norm(x, name("attention.norm"))), name("attention"));
     const TensorId normed = norm(x, name("mlp.norm"));
     return add_residual(x, config_.experts > 0 ? add_experts(normed) : add_mlp(normed),
                         name("mlp"));
+  }
+
+  TensorId add_post_norm_block(TensorId x) {
+    x = norm(add_residual(x, add_attention(x), name("attention")), name("attention.norm"));
+    const TensorId added = config_.experts > 0 ? add_experts(x) : add_mlp(x);
+    return norm(add_residual(x, added, name("mlp")), name("mlp.norm"));
   }
 
   TensorId add_residual(TensorId x, TensorId added, const std::string& prefix) {
@@ -79,8 +101,9 @@ class TransformerBuilder : private ModelWriter {
     const TensorId q = add_heads(x, "q", config_.heads);
     const TensorId k = add_heads(x, "k", config_.kv_heads);
     const TensorId v = add_heads(x, "v", config_.kv_heads);
-    const TensorId o = op("attention", name("attention.core"), {q, k, v},
-                          {{"group", config_.heads / config_.kv_heads}});
+    Attributes attributes{{"group", config_.heads / config_.kv_heads}};
+    if (!config_.causal) attributes.set("causal", false);
+    const TensorId o = op("attention", name("attention.core"), {q, k, v}, std::move(attributes));
     const TensorId flat = reshape(o, name("attention.flat"), {batch_, sequence_, width});
     return linear(flat, name("attention.o"), width, config_.hidden, Cut::kIn, config_.output_bias,
                   residual_weights());
@@ -163,16 +186,26 @@ class TransformerBuilder : private ModelWriter {
   }
 
   void add_head(TensorId x, TensorId labels) {
-    x = norm(x, "final.norm");
+    if (!config_.post_norm) x = norm(x, "final.norm");
+    if (config_.head_transform) x = transform(x);
     const TensorId table =
         config_.tied_embeddings
             ? table_
             : parameter("head.weight", {config_.vocab, config_.hidden}, weights(), 0);
-    const TensorId logits =
+    TensorId logits =
         op("matmul", "head", {x, cast(table, "head.weight.cast")}, {{"transpose_w", true}});
+    if (config_.head_bias)
+      logits = op("bias_add", "head.biased",
+                  {logits, used(parameter("head.bias", {config_.vocab}, zeros(), 0))});
     const LossTensors loss = softmax_cross_entropy(graph_, logits, labels, "loss", layer(),
                                                    kIgnoreIndex, config_.label_smoothing);
     graph_.set_loss(loss.loss_sum, loss.token_count);
+  }
+
+  // Of an encoder's states, before they meet the vocabulary.
+  TensorId transform(TensorId x) {
+    x = linear(x, "transform", config_.hidden, config_.hidden, Cut::kNone, true, weights());
+    return norm(gelu(x, "transform.gelu"), "transform.norm");
   }
 
   // Norm over the last dim, whose extent gives the size of the weights.
@@ -194,8 +227,9 @@ class TransformerBuilder : private ModelWriter {
 
   ParameterInfo weights() const { return normal(config_.initializer_range); }
   // Projections back into the residual stream start smaller, by 1 / sqrt(2 layers): each layer adds
-  // two of them (GPT-2, Megatron-LM).
+  // two of them (GPT-2, Megatron-LM). Behind a norm of each sum there is no reason to.
   ParameterInfo residual_weights() const {
+    if (config_.post_norm) return weights();
     const double scale = 1.0 / std::sqrt(2.0 * static_cast<double>(config_.layers));
     return normal(config_.initializer_range * scale);
   }

@@ -83,9 +83,42 @@ ModelConfig config_of(const Llama& llama) {
   return config;
 }
 
+struct Bert {
+  std::string_view name;
+  std::int64_t layers, hidden, heads;
+};
+
+// The uncased models of google-research/bert (arXiv 1810.04805).
+constexpr std::array<Bert, 2> kBerts = {{{"bert-base", 12, 768, 12}, {"bert-large", 24, 1024, 16}}};
+
+ModelConfig config_of(const Bert& bert) {
+  ModelConfig config = bert_family();
+  config.name = bert.name;
+  config.layers = bert.layers;
+  config.hidden = bert.hidden;
+  config.heads = config.kv_heads = bert.heads;
+  config.head_size = bert.hidden / bert.heads;
+  config.ffn = 4 * bert.hidden;
+  config.vocab = 30522;
+  config.sequence = 512;
+  return config;
+}
+
 }  // namespace
 
 ModelConfig gpt2_family() { return {}; }
+
+ModelConfig bert_family() {
+  ModelConfig config;
+  config.exact_gelu = true;
+  config.causal = false;
+  config.post_norm = config.embedding_norm = true;
+  config.head_transform = config.head_bias = true;
+  config.token_types = 2;
+  config.mask_id = 103;  // [MASK] of the uncased and of the cased vocabulary
+  config.norm_epsilon = 1e-12;
+  return config;
+}
 
 ModelConfig llama_family() {
   ModelConfig config;
@@ -104,6 +137,8 @@ std::optional<ModelConfig> builtin(std::string_view name) {
     if (gpt.name == name) return config_of(gpt);
   for (const Llama& llama : kLlamas)
     if (llama.name == name) return config_of(llama);
+  for (const Bert& bert : kBerts)
+    if (bert.name == name) return config_of(bert);
   return std::nullopt;
 }
 
@@ -115,6 +150,7 @@ std::vector<std::string> builtin_model_names() {
   std::vector<std::string> names;
   for (const auto& gpt : importers::kGpts) names.emplace_back(gpt.name);
   for (const auto& llama : importers::kLlamas) names.emplace_back(llama.name);
+  for (const auto& bert : importers::kBerts) names.emplace_back(bert.name);
   return names;
 }
 

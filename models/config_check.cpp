@@ -66,6 +66,11 @@ void validate(const ModelConfig& config) {
   require(config.positions != ModelConfig::Positions::kRotary || config.head_size % 2 == 0,
           ErrorCode::kBadInput, "{}: rotary positions need an even head size, got {}", config.name,
           config.head_size);
+  require(config.token_types >= 0 && config.token_types <= kMaxDecoderSize, ErrorCode::kBadInput,
+          "{}: {} token types", config.name, config.token_types);
+  require(config.mask_id >= 0 && config.mask_id < config.vocab, ErrorCode::kBadInput,
+          "{}: the mask is token {}, wanted one of the {} of the vocabulary", config.name,
+          config.mask_id, config.vocab);
   require(config.norm_epsilon > 0 && config.norm_epsilon < 1, ErrorCode::kBadInput,
           "{}: the norm epsilon is {}, wanted a number between 0 and 1", config.name,
           config.norm_epsilon);

@@ -45,6 +45,20 @@ double real_or_zero(const JsonCursor& root, std::string_view key) {
   return found ? found->real() : 0.0;
 }
 
+void read_encoder_keys(const JsonCursor& root, ModelConfig& config) {
+  const auto read = [&](std::string_view key, bool& value) {
+    if (const auto found = root.find(key)) value = found->boolean();
+  };
+  read("causal", config.causal);
+  read("post_norm", config.post_norm);
+  read("embedding_norm", config.embedding_norm);
+  read("head_transform", config.head_transform);
+  read("head_bias", config.head_bias);
+  if (const auto types = root.find("token_types"))
+    config.token_types = types->integer_between(0, kMost);
+  if (const auto mask = root.find("mask_id")) config.mask_id = mask->integer_between(0, kMost);
+}
+
 // Keys that came later: files without them mean what they meant.
 void read_later_keys(const JsonCursor& root, ModelConfig& config) {
   if (const auto experts = root.find("experts"))
@@ -54,6 +68,7 @@ void read_later_keys(const JsonCursor& root, ModelConfig& config) {
     config.capacity_factor = factor->real();
   if (const auto normalized = root.find("normalized_experts"))
     config.normalized_experts = normalized->boolean();
+  read_encoder_keys(root, config);
   config.residual_dropout = real_or_zero(root, "residual_dropout");
   config.embedding_dropout = real_or_zero(root, "embedding_dropout");
   config.label_smoothing = real_or_zero(root, "label_smoothing");
@@ -81,6 +96,13 @@ std::string to_json_text(const ModelConfig& config) {
                                {"qk_norm", config.qk_norm},
                                {"tied_embeddings", config.tied_embeddings},
                                {"exact_gelu", config.exact_gelu},
+                               {"causal", config.causal},
+                               {"post_norm", config.post_norm},
+                               {"embedding_norm", config.embedding_norm},
+                               {"head_transform", config.head_transform},
+                               {"head_bias", config.head_bias},
+                               {"token_types", config.token_types},
+                               {"mask_id", config.mask_id},
                                {"norm_epsilon", config.norm_epsilon},
                                {"rope_theta", config.rope_theta},
                                {"initializer_range", config.initializer_range},
@@ -126,6 +148,13 @@ ModelConfig from_sextant_config(const JsonCursor& root) {
                    "qk_norm",
                    "tied_embeddings",
                    "exact_gelu",
+                   "causal",
+                   "post_norm",
+                   "embedding_norm",
+                   "head_transform",
+                   "head_bias",
+                   "token_types",
+                   "mask_id",
                    "norm_epsilon",
                    "rope_theta",
                    "initializer_range",

@@ -37,7 +37,8 @@ std::int64_t norm_parameters(const ModelConfig& config) {
 
 // 6 FLOPs per weight and token: one multiply-add forward, two backward.
 double matmul_flops_per_token(const ModelConfig& config) {
-  const std::int64_t head = config.vocab * config.hidden;
+  const std::int64_t transform = config.head_transform ? config.hidden * config.hidden : 0;
+  const std::int64_t head = config.vocab * config.hidden + transform;
   const std::int64_t per_layer = layer_matmul_parameters(config, num_active_mlps(config));
   return 6.0 * static_cast<double>(config.layers * per_layer + head);
 }
@@ -48,11 +49,21 @@ double attention_flops_per_token(const ModelConfig& config, double keys) {
   return 12.0 * static_cast<double>(config.layers * query_width(config)) * keys;
 }
 
+// What stands before the first and behind the last block, but tables of tokens and positions.
+std::int64_t edge_parameters(const ModelConfig& config) {
+  std::int64_t count = config.token_types * config.hidden;
+  if (config.embedding_norm) count += norm_parameters(config);
+  if (!config.post_norm) count += norm_parameters(config);
+  if (config.head_transform) count += config.hidden * (config.hidden + 1) + norm_parameters(config);
+  if (config.head_bias) count += config.vocab;
+  return count;
+}
+
 std::int64_t count(const ModelConfig& config, std::int64_t mlps) {
   std::int64_t per_layer = layer_matmul_parameters(config, mlps) + layer_bias_parameters(config) +
                            2 * norm_parameters(config);
   if (config.qk_norm) per_layer += 2 * config.head_size;
-  std::int64_t count = config.layers * per_layer + norm_parameters(config);
+  std::int64_t count = config.layers * per_layer + edge_parameters(config);
   count += config.vocab * config.hidden * (config.tied_embeddings ? 1 : 2);
   if (config.positions == ModelConfig::Positions::kLearned)
     count += config.sequence * config.hidden;
@@ -69,8 +80,9 @@ std::int64_t count_active_parameters(const ModelConfig& config) {
 
 double model_flops_per_token(const ModelConfig& config, std::int64_t sequence) {
   // Causal: a token sees half of the sequence on average.
+  const double seen = config.causal ? 0.5 : 1;
   return matmul_flops_per_token(config) +
-         attention_flops_per_token(config, static_cast<double>(sequence) / 2);
+         attention_flops_per_token(config, seen * static_cast<double>(sequence));
 }
 
 double megatron_flops_per_token(const ModelConfig& config, std::int64_t sequence) {

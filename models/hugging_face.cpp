@@ -1,6 +1,6 @@
-// config.json of Hugging Face -> model config, for the families whose sizes say everything: gpt2,
-// llama, mistral, mixtral, qwen2, qwen3 and qwen3_moe. What changes the model and is not built is
-// refused by name; what changes nothing is noted.
+// config.json of Hugging Face -> model config, for the families whose sizes say everything: bert,
+// gpt2, llama, mistral, mixtral, qwen2, qwen3 and qwen3_moe. What changes the model and is not
+// built is refused by name; what changes nothing is noted.
 #include "core/base/check.h"
 #include "core/base/nearest.h"
 #include "models/hugging_face_features.h"
@@ -97,8 +97,8 @@ class ConfigReader {
   std::vector<std::string> taken_;  // "head_dim=128"
 };
 
-void read_gelu(ConfigReader& reader, ModelConfig& config) {
-  const auto found = reader.find("activation_function");
+void read_gelu(ConfigReader& reader, std::string_view key, ModelConfig& config) {
+  const auto found = reader.find(key);
   if (!found) return;
   const std::string& name = found->text();
   config.exact_gelu = name == "gelu";
@@ -128,9 +128,49 @@ ModelConfig read_gpt2(ConfigReader& reader) {
     config.notes.emplace_back(
         "dropout of attention probabilities is not built: attn_pdrop is left out, and the "
         "family's is 0.1");
-  read_gelu(reader, config);
+  read_gelu(reader, "activation_function", config);
   if (!reader.flag_or("scale_attn_weights", true))
     reader.at("scale_attn_weights").refuse("attention without 1/sqrt(head size) is not supported");
+  return config;
+}
+
+// What a decoder of the family would have, or other positions, is another model.
+void require_plain_encoder(ConfigReader& reader) {
+  if (reader.flag_or("is_decoder", false))
+    reader.at("is_decoder").refuse("a decoder of an encoder's family is not supported");
+  reader.require_text("position_embedding_type", {"absolute"});
+}
+
+// BertForMaskedLM: what BertForPreTraining predicts of the next sentence is left out.
+ModelConfig read_bert(ConfigReader& reader) {
+  ModelConfig config = bert_family();
+  require_plain_encoder(reader);
+  config.layers = reader.size("num_hidden_layers");
+  config.hidden = reader.size("hidden_size");
+  config.heads = config.kv_heads = reader.size("num_attention_heads");
+  if (config.hidden % config.heads != 0)
+    reader.at("num_attention_heads")
+        .refuse(
+            fmt::format("{} heads do not divide hidden_size = {}", config.heads, config.hidden));
+  config.head_size = config.hidden / config.heads;
+  config.ffn = reader.size_or_own("intermediate_size", 3072, 3072);
+  config.vocab = reader.size("vocab_size");
+  config.sequence = reader.size_or_own("max_position_embeddings", 512, 512);
+  config.mask_id = std::min(config.mask_id, config.vocab - 1);
+  config.token_types = reader.size_or_own("type_vocab_size", 2, 2);
+  config.norm_epsilon = reader.real_or("layer_norm_eps", 1e-12);
+  config.initializer_range = reader.real_or("initializer_range", 0.02);
+  config.tied_embeddings = reader.flag_or("tie_word_embeddings", true);
+  config.residual_dropout = config.embedding_dropout =
+      reader.real_or_own("hidden_dropout_prob", 0.1, 0);
+  if (!reader.root().contains("attention_probs_dropout_prob"))
+    config.notes.emplace_back(
+        "dropout of attention probabilities is not built: attention_probs_dropout_prob is left "
+        "out, and the family's is 0.1");
+  read_gelu(reader, "hidden_act", config);
+  config.notes.emplace_back(
+      "the model of masked tokens: every token is of the first segment, nothing is said of the "
+      "next sentence, and there is no pooler");
   return config;
 }
 
@@ -410,7 +450,8 @@ struct HuggingFaceFamily {
   std::string_view name;
   ModelConfig (*read)(ConfigReader&);
 };
-constexpr std::array<HuggingFaceFamily, 7> kHuggingFaceFamilies = {{{"gpt2", read_gpt2},
+constexpr std::array<HuggingFaceFamily, 8> kHuggingFaceFamilies = {{{"bert", read_bert},
+                                                                    {"gpt2", read_gpt2},
                                                                     {"llama", read_llama},
                                                                     {"mistral", read_mistral},
                                                                     {"mixtral", read_mixtral},
@@ -421,7 +462,8 @@ constexpr std::array<HuggingFaceFamily, 7> kHuggingFaceFamilies = {{{"gpt2", rea
 // The attention operator never holds the probabilities that their dropout would act on.
 void note_attention_dropout(ConfigReader& reader, ModelConfig& config) {
   std::vector<std::string> rates;
-  for (const std::string_view key : {"attn_pdrop", "attention_dropout"}) {
+  for (const std::string_view key :
+       {"attn_pdrop", "attention_dropout", "attention_probs_dropout_prob"}) {
     const auto found = reader.find(key);
     if (!found || found->real() == 0) continue;
     if (found->real() < 0 || found->real() >= 1)

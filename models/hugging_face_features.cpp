@@ -47,9 +47,9 @@ constexpr std::array<KnownFamily, 34> kKnownFamilies = {{
     {"opt", "ReLU and shifted positions"},
     {"gemma", "scaled embeddings and shifted norms"},
     {"gemma2", "scaled embeddings, soft caps, sliding windows"},
-    {"bert", "an encoder, not a causal decoder"},
-    {"roberta", "an encoder, not a causal decoder"},
-    {"distilbert", "an encoder, not a causal decoder"},
+    {"bert", ""},
+    {"roberta", "shifted positions of an encoder"},
+    {"distilbert", "an encoder without token types"},
     {"t5", "an encoder-decoder"},
     {"bart", "an encoder-decoder"},
 }};
@@ -57,7 +57,7 @@ constexpr std::array<KnownFamily, 34> kKnownFamilies = {{
 struct KnownArchitecture {
   std::string_view name, family;
 };
-constexpr std::array<KnownArchitecture, 18> kArchitectures = {{
+constexpr std::array<KnownArchitecture, 19> kArchitectures = {{
     {"GPT2LMHeadModel", "gpt2"},
     {"LlamaForCausalLM", "llama"},
     {"LLaMAForCausalLM", "llama"},  // of the first conversions
@@ -74,6 +74,7 @@ constexpr std::array<KnownArchitecture, 18> kArchitectures = {{
     {"PhiForCausalLM", "phi"},
     {"Phi3ForCausalLM", "phi3"},
     {"BertForMaskedLM", "bert"},
+    {"BertForPreTraining", "bert"},
     {"BloomForCausalLM", "bloom"},
     {"OPTForCausalLM", "opt"},
 }};
@@ -82,6 +83,8 @@ constexpr std::string_view kExperts = "mixture of experts";
 bool is_expert_family(std::string_view family) {
   return family == "mixtral" || family == "qwen3_moe";
 }
+
+constexpr std::string_view kTokenTypes = "type_vocab_size";
 
 // A key that changes the model when it is set to anything but null, false, 0, "" or an empty list.
 struct Feature {
@@ -103,7 +106,7 @@ constexpr std::array<Feature, 27> kFeatures = {{
     {"qk_layernorm", "normalised queries and keys"},
     {"is_encoder_decoder", "an encoder-decoder"},
     {"add_cross_attention", "cross attention"},
-    {"type_vocab_size", "token types of an encoder"},
+    {kTokenTypes, "token types of an encoder"},
     {"multi_query", "multi-query attention with fused projections"},
     {"parallel_attn", "parallel attention"},
     {"alibi", "ALiBi positions"},
@@ -117,13 +120,15 @@ constexpr std::array<Feature, 27> kFeatures = {{
     {"residual_multiplier", "scaled residuals"},
 }};
 
-constexpr std::array<std::string_view, 47> kHarmlessKeys = {
+constexpr std::array<std::string_view, 54> kHarmlessKeys = {
     "_name_or_path",
     "auto_map",
     "bos_token_id",
     "chunk_size_feed_forward",
+    "classifier_dropout",
     "cls_token_id",
     "decoder_start_token_id",
+    "directionality",
     "dtype",
     "embedding_size_per_head",
     "eos_token_id",
@@ -141,6 +146,11 @@ constexpr std::array<std::string_view, 47> kHarmlessKeys = {
     "output_hidden_states",
     "output_router_logits",
     "pad_token_id",
+    "pooler_fc_size",
+    "pooler_num_attention_heads",
+    "pooler_num_fc_layers",
+    "pooler_size_per_head",
+    "pooler_type",
     "predict_special_tokens",
     "prefix",
     "pretraining_tp",
@@ -254,6 +264,7 @@ void check_features(const JsonCursor& root, const std::string& family,
     const auto value = root.find(feature.key);
     if (!value || !is_set(*value) || feature.meaning == named) continue;
     if (feature.meaning == kExperts && is_expert_family(family)) continue;
+    if (feature.key == kTokenTypes && family == "bert") continue;
     reasons.push_back(fmt::format("{} ({} = {})", feature.meaning, feature.key, text_of(*value)));
     named = feature.meaning;
   }

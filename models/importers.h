@@ -22,13 +22,14 @@ ModelConfig from_sextant_config(const JsonCursor& root);
 // A built-in by name, if there is one (builtin.cpp).
 std::optional<ModelConfig> builtin(std::string_view name);
 
-// "gpt:layers=40,hidden=6144,..." (one_word.cpp). Nothing when the text does not start with a
-// family or a built-in and a colon.
+// "gpt:layers=40,hidden=6144,...", "llama:...", "bert:..." (one_word.cpp). Nothing when the text
+// does not start with a family or a built-in and a colon.
 std::optional<ModelConfig> from_one_word(std::string_view text);
 
 // Values that a family shares.
 ModelConfig gpt2_family();
 ModelConfig llama_family();
+ModelConfig bert_family();
 
 // The SwiGLU width Llama derives from the hidden size: 8/3 of it, up to a multiple of 256.
 std::int64_t llama_ffn(std::int64_t hidden);

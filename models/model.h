@@ -11,8 +11,6 @@
 
 namespace sextant {
 
-// The decoder-only transformers this version builds: GPT-2 style and Llama style are settings of
-// one description, so that Qwen, Mistral ... are only values.
 // Places per expert of a model that says nothing of a capacity, as a multiple of the even share
 // tokens x top_k / experts. Such a model is trained with products over groups of any size, whose
 // rows follow the routing; what is planned has places, and so needs a number. 1.25 is the capacity
@@ -20,6 +18,8 @@ namespace sextant {
 // routing alone would be 1 (Megatron-LM's benchmarks force it).
 inline constexpr double kPlannedCapacity = 1.25;
 
+// The transformers this version builds: decoders in the style of GPT-2 and of Llama and encoders in
+// that of BERT are settings of one description, so that Qwen, Mistral ... are only values.
 struct ModelConfig {
   std::string name;
   std::int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_size = 0;
@@ -40,6 +40,16 @@ struct ModelConfig {
   bool qk_norm = false;
   bool tied_embeddings = true;
   bool exact_gelu = false;  // erf; otherwise the tanh approximation of GPT-2
+  // An encoder: every token sees the whole sequence, and labels are of tokens that were masked.
+  bool causal = true;
+  bool post_norm = false;  // norms behind the sums of the residual stream, none before the head
+  bool embedding_norm = false;  // a norm of the embeddings with their positions
+  bool head_transform = false;  // hidden x hidden, GELU and norm before the head
+  bool head_bias = false;       // of the logits
+  // Rows of the table of token types, whose first is added to every token: a sequence is one
+  // segment. 0: no table.
+  std::int64_t token_types = 0;
+  std::int64_t mask_id = 0;  // of an encoder: the token that hides others from it
   double norm_epsilon = 1e-5;
   double rope_theta = 10000.0;
   double initializer_range = 0.02;
@@ -75,14 +85,14 @@ std::optional<std::string> capacity_assumption(const ModelConfig& config);
 // Parameters, counted once per logical element (tied heads once); and those that one token meets.
 std::int64_t count_parameters(const ModelConfig& config);
 std::int64_t count_active_parameters(const ModelConfig& config);
-// Model FLOPs per token of forward + backward (00-product: 6 x matmul parameters plus causal
-// attention), and the Megatron convention with full attention.
+// Model FLOPs per token of forward + backward (00-product: 6 x matmul parameters plus attention of
+// what a token sees), and the Megatron convention with full attention.
 double model_flops_per_token(const ModelConfig& config, std::int64_t sequence);
 double megatron_flops_per_token(const ModelConfig& config, std::int64_t sequence);
 
 // Forward graph with loss for one micro-batch of `batch` sequences of `sequence` tokens: inputs
 // `tokens` and `labels` [batch, sequence] i32. Layer 0 is the embedding, 1..L the blocks, L+1 the
-// final norm, head and loss.
+// final norm or the transform of an encoder, head and loss.
 //
 // Names follow the layer: "layer3.attention.q". Weights are [in, out], the embedding and an untied
 // head [vocab, hidden]. q, k, v are three matrices onto [batch, sequence, heads * head_size] and

@@ -6,6 +6,7 @@
 #include "models/importers.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <map>
 
@@ -15,7 +16,8 @@ namespace {
 const std::vector<std::string>& known_keys() {
   static const std::vector<std::string> kKeys = {
       "layers", "hidden", "heads",   "kv_heads", "head_size",       "ffn",     "vocab",
-      "seq",    "tied",   "experts", "top_k",    "capacity_factor", "dropout", "label_smoothing"};
+      "seq",    "tied",   "experts", "top_k",    "capacity_factor", "dropout", "label_smoothing",
+      "mask"};
   return kKeys;
 }
 
@@ -94,7 +96,19 @@ class Settings {
   std::string assumed_;
 };
 
-void fill(ModelConfig& config, Settings& settings, std::int64_t vocab, std::string_view text) {
+// A family in one word, and what is assumed of it. Megatron pads GPT-2's vocabulary of 50257 to a
+// multiple of 1024.
+struct WordFamily {
+  std::string_view name;
+  ModelConfig (*config)();
+  std::int64_t vocab, sequence;
+};
+constexpr std::array<WordFamily, 3> kWordFamilies = {{{"gpt", gpt2_family, 51200, 2048},
+                                                      {"llama", llama_family, 32000, 2048},
+                                                      {"bert", bert_family, 30522, 512}}};
+
+void fill(ModelConfig& config, Settings& settings, const WordFamily& family,
+          std::string_view text) {
   config.layers = settings.required("layers");
   config.hidden = settings.required("hidden");
   config.heads = settings.required("heads");
@@ -108,8 +122,10 @@ void fill(ModelConfig& config, Settings& settings, std::int64_t vocab, std::stri
   require(config.hidden <= (std::int64_t{1} << 30), ErrorCode::kUsage,
           "'{}': a hidden size of {} is beyond any model", text, config.hidden);
   config.ffn = settings.optional("ffn", is_llama ? llama_ffn(config.hidden) : 4 * config.hidden);
-  config.vocab = settings.optional("vocab", vocab);
-  config.sequence = settings.optional("seq", 2048);
+  config.vocab = settings.optional("vocab", family.vocab);
+  config.sequence = settings.optional("seq", family.sequence);
+  // No text of bytes holds it.
+  if (!config.causal) config.mask_id = settings.optional("mask", 0);
   config.tied_embeddings = settings.optional("tied", config.tied_embeddings ? 1 : 0) != 0;
 }
 
@@ -132,11 +148,13 @@ void fill_extras(ModelConfig& config, Settings& settings) {
   settings.change("capacity_factor", *config.capacity_factor);
 }
 
-void refuse_without_experts(const Settings& settings, const ModelConfig& config,
-                            std::string_view text) {
+void refuse_without_use(const Settings& settings, const ModelConfig& config,
+                        std::string_view text) {
   for (const std::string_view key : {"top_k", "capacity_factor"})
     require(config.experts > 0 || !settings.has(key), ErrorCode::kUsage,
             "'{}': {} is for models with experts", text, key);
+  require(!config.causal || !settings.has("mask"), ErrorCode::kUsage,
+          "'{}': mask is for models of masked tokens, as bert", text);
 }
 
 void require_even_heads(const ModelConfig& config, const Settings& settings,
@@ -159,6 +177,7 @@ ModelConfig changed(ModelConfig config, const Settings& settings, std::string_vi
   std::int64_t tied = config.tied_embeddings ? 1 : 0;
   settings.change("tied", tied);
   config.tied_embeddings = tied != 0;
+  settings.change("mask", config.mask_id);
   config.name = text;
   return config;
 }
@@ -170,19 +189,22 @@ std::optional<ModelConfig> from_one_word(std::string_view text) {
   if (colon == std::string_view::npos) return std::nullopt;
   const std::string_view family = text.substr(0, colon);
   const auto known = builtin(family);
-  if (!known && family != "gpt" && family != "llama") return std::nullopt;
+  const auto word =
+      std::find_if(kWordFamilies.begin(), kWordFamilies.end(),
+                   [&](const WordFamily& candidate) { return candidate.name == family; });
+  if (!known && word == kWordFamilies.end()) return std::nullopt;
   Settings settings(text, text.substr(colon + 1));
-  ModelConfig config = family == "gpt" ? gpt2_family() : llama_family();
+  ModelConfig config;
   if (known) {
     config = changed(*known, settings, text);
   } else {
-    // Megatron pads GPT-2's vocabulary of 50257 to a multiple of 1024.
-    fill(config, settings, family == "gpt" ? 51200 : 32000, text);
+    config = word->config();
+    fill(config, settings, *word, text);
     require_even_heads(config, settings, text);
     config.name = text;
   }
   fill_extras(config, settings);
-  refuse_without_experts(settings, config, text);
+  refuse_without_use(settings, config, text);
   if (!settings.assumed().empty())
     config.notes.push_back("left out and assumed: " + settings.assumed());
   return config;

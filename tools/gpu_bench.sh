@@ -88,7 +88,7 @@ row 2.7b-pp2-zbv-8x4x1024 2 2.7b 32 "pp=2 micro_batch=4 schedule=zb-v virtual=2"
 [ "$losses" = yes ] || exit "$failed"
 # Bounds: f32 differs by the order of sums, which 200 updates amplify; bf16 rounds weights and
 # activations at 2^-9 relative.
-for model in gpt-3m llama-3m; do
+for model in gpt-3m llama-3m bert-3m; do
   plan=("$peers/$model.json" --strategy "dp=1 micro_batch=8" --global-batch 8 --data "$text")
   "$sextant" export "${plan[@]}" --steps 200 -c "$cluster" --dtype f32 --out "$logs/$model" --overwrite >"$logs/$model.log" 2>&1 ||
     failed=1

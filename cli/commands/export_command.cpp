@@ -61,8 +61,9 @@ void run_export(const ExportArguments& arguments, const CommonOptions& common, C
     const std::string samples = common.out + "/samples.safetensors";
     const std::unique_ptr<TokenData> data = open_tokens(arguments.data);
     written_whole(samples, [&] {
-      write_samples(samples, *data,
-                    {common.seed, arguments.steps, plan.global_batch, plan.sequence});
+      write_samples(
+          samples, *data,
+          {common.seed, arguments.steps, plan.global_batch, plan.sequence, token_mask_of(forward)});
     });
     console.say(fmt::format("{} of {} of {} in {}", counted(arguments.steps, "step"),
                             counted(plan.global_batch, "sample"), counted(plan.sequence, "token"),

@@ -37,7 +37,7 @@ LogicalGraph shown_graph(const AnyModel& model, std::int64_t sequence) {
   return build_graph(model, 2, sequence, DType::kF32);
 }
 
-void say_decoder(const ModelConfig& model, std::int64_t sequence, const Console& console) {
+void say_transformer(const ModelConfig& model, std::int64_t sequence, const Console& console) {
   console.say(fmt::format("{}, hidden {}, {} of {} ({} for keys and values), MLP {}, vocabulary {}",
                           counted(model.layers, "layer"), model.hidden,
                           counted(model.heads, "head"), model.head_size, model.kv_heads, model.ffn,
@@ -47,10 +47,11 @@ void say_decoder(const ModelConfig& model, std::int64_t sequence, const Console&
         fmt::format("{}, {} per token: {} parameters for each token, {} per expert and sample",
                     counted(model.experts, "expert"), model.top_k, count_active_parameters(model),
                     counted(places_per_expert(model, sequence), "place")));
-  console.say(fmt::format(
-      "model FLOPs per token at sequence {}: {:.4g} (causal attention); "
-      "Megatron convention {:.4g}",
-      sequence, model_flops_per_token(model, sequence), megatron_flops_per_token(model, sequence)));
+  console.say(
+      fmt::format("model FLOPs per token at sequence {}: {:.4g} ({}); Megatron convention {:.4g}",
+                  sequence, model_flops_per_token(model, sequence),
+                  model.causal ? "causal attention" : "every token sees all",
+                  megatron_flops_per_token(model, sequence)));
 }
 
 void say_layers(const std::map<int, std::int64_t>& by_layer, const Console& console) {
@@ -78,7 +79,7 @@ void run_model_show(const ModelShowArguments& arguments, const CommonOptions&, C
   console.say(fmt::format("{}: {} parameters", name_of(model), parameters));
   const auto* decoder = std::get_if<ModelConfig>(&model);
   if (decoder != nullptr)
-    say_decoder(*decoder, sequence, console);
+    say_transformer(*decoder, sequence, console);
   else
     console.say(fmt::format("model FLOPs per sample: {:.4g}", per_token));
   say_layers(by_layer, console);

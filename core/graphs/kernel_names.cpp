@@ -75,11 +75,13 @@ std::optional<MatmulExtents> matmul_extents(std::string_view kernel) {
 std::optional<AttentionExtents> attention_extents(std::string_view kernel) {
   const bool is_gradient = kernel.starts_with(kGradientPrefix);
   if (!is_gradient && !kernel.starts_with(kAttentionPrefix)) return std::nullopt;
+  const bool sees_all = kernel.ends_with(kAllKeys);
+  if (sees_all) kernel.remove_suffix(kAllKeys.size());
   std::array<std::int64_t, 2> extents{};
   parse_extents(kernel, is_gradient ? "attention_grad:KxD" : "attention:KxD", extents);
   require(extents[1] > 0, ErrorCode::kBadInput, "kernel key '{}' has heads of no element", kernel);
   return AttentionExtents{static_cast<double>(extents[0]), static_cast<double>(extents[1]),
-                          is_gradient};
+                          is_gradient, sees_all};
 }
 
 std::optional<double> row_extent(std::string_view kernel) {

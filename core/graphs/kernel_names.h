@@ -10,7 +10,7 @@ namespace sextant {
 
 // All but matmuls and convolutions, whose names are "matmul:MxNxK" and "conv:MxNxK": the product
 // that a convolution is. Attention and norms may carry what their rate
-// depends on, "attention:KxD" and "normalization:N".
+// depends on, "attention:KxD", "attention:KxD:all" and "normalization:N".
 const std::vector<std::string>& kernel_families();
 
 // Of products with loose rows (simulator/costs/product_work.h), where a device has a rate for them.
@@ -29,15 +29,18 @@ struct MatmulExtents {
 std::optional<MatmulExtents> matmul_extents(std::string_view kernel);
 
 // Extents of a name "attention:KxD" or "attention_grad:KxD": keys that a query may see, elements of
-// a head. Nothing for other names; zero keys: any number, as in "attention:0x64" of bounds. Throws
-// Error(kBadInput) for one that does not parse.
+// a head; with ":all" behind them every query sees all of these keys. Nothing for other names; zero
+// keys: any number, as in "attention:0x64" of bounds. Throws Error(kBadInput) for one that does not
+// parse.
 struct AttentionExtents {
   double keys = 0, head_size = 0;
   bool is_gradient = false;
+  bool sees_all = false;  // else causal: half of the keys on average
   // Products of a row of a head by another, per pair of a query and a key.
   int products() const { return is_gradient ? 5 : 2; }
 };
 std::optional<AttentionExtents> attention_extents(std::string_view kernel);
+inline constexpr std::string_view kAllKeys = ":all";
 
 // Elements of a row, of a name "normalization:N" or "normalization_sum:N"; nothing for other names.
 // Throws Error(kBadInput) for one that does not parse.

@@ -24,13 +24,20 @@ struct Workload {
   PlannedStep step;
 };
 
-std::array<Workload, 3> workloads() {
+std::array<Workload, 4> workloads() {
   const char* node = "dgx1-v100:nodes=1";
   return {{{"gpt",
             {.plan_or_model = "gpt2-medium",
              .cluster = node,
              .strategy = "dp=2 tp=2 pp=2 micro_batch=2",
              .global_batch = 32,
+             .dtype = "f16"}},
+           {"bert",
+            {.plan_or_model = "bert-base",
+             .cluster = node,
+             .strategy = "dp=8 micro_batch=32 zero=1",
+             .global_batch = 256,
+             .sequence = 128,
              .dtype = "f16"}},
            {"resnet50",
             {.plan_or_model = "resnet50",
@@ -76,7 +83,8 @@ std::string name_of(const std::string& workload, const std::string& option) {
 std::vector<SweepPoint> points(bool quick) {
   std::vector<SweepPoint> points;
   for (const Workload& workload : workloads()) {
-    if (quick && workload.name == std::string("gpt")) continue;
+    const std::string name = workload.name;
+    if (quick && (name == "gpt" || name == "bert")) continue;
     for (const Switch& option : kSwitches) {
       SweepPoint point = {.name = name_of(workload.name, option.name),
                           .parameters = to_fields(workload.step)};

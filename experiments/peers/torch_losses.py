@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains a decoder of ours in PyTorch from exported weights and samples; writes one loss per line."""
+"""Trains a transformer of ours in PyTorch from exported weights and samples; writes one loss per line."""
 
 import argparse
 import json
@@ -9,12 +9,14 @@ import torch.nn.functional as F
 from safetensors.torch import load_file
 
 
-class Decoder:
-    """GPT-2 and Llama as sextant.model/1 describes them; weights of products are [in, out], those of the
+class Transformer:
+    """GPT-2, Llama and BERT as sextant.model/1 describes them; weights of products are [in, out], those of the
     embedding and the head [vocabulary, hidden]."""
 
     def __init__(self, model, weights):
-        self.m, self.w = model, weights
+        encoder = {"causal": True, "post_norm": False, "embedding_norm": False, "head_transform": False, "head_bias": False,
+                   "token_types": 0}
+        self.m, self.w = {**encoder, **model}, weights
 
     def linear(self, x, name, bias):
         weight = self.w[f"{name}.weight"]
@@ -52,30 +54,50 @@ class Decoder:
         q, k, v = (t.transpose(1, 2) for t in (q, k, v))
         groups = q.shape[1] // k.shape[1]
         k, v = (t.repeat_interleave(groups, 1) for t in (k, v))
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=self.m["causal"])
         y = y.transpose(1, 2).reshape(batch, sequence, -1)
         return self.linear(y, f"{name}.o", self.m["output_bias"])
+
+    def gelu(self, x):
+        return F.gelu(x, approximate="none" if self.m["exact_gelu"] else "tanh")
 
     def mlp(self, x, name):
         bias = self.m["mlp_bias"]
         if self.m["mlp"] == "gelu":
-            kind = "none" if self.m["exact_gelu"] else "tanh"
-            return self.linear(F.gelu(self.linear(x, f"{name}.up", bias), approximate=kind),
-                               f"{name}.down", bias)
+            return self.linear(self.gelu(self.linear(x, f"{name}.up", bias)), f"{name}.down", bias)
         gate = F.silu(self.linear(x, f"{name}.gate", bias))
         return self.linear(gate * self.linear(x, f"{name}.up", bias), f"{name}.down", bias)
 
-    def loss(self, tokens, labels, dtype):
+    def embed(self, tokens, dtype):
         x = self.w["embedding.weight"][tokens].to(dtype)
         if self.m["positions"] == "learned":
             x = x + self.w["positions.weight"][:tokens.shape[1]].to(dtype)
-        for layer in range(1, self.m["layers"] + 1):
-            name = f"layer{layer}"
-            x = x + self.attention(self.norm(x, f"{name}.attention.norm"), f"{name}.attention")
-            x = x + self.mlp(self.norm(x, f"{name}.mlp.norm"), f"{name}.mlp")
-        x = self.norm(x, "final.norm")
+        if self.m["token_types"] > 0:
+            x = x + self.w["token_types.weight"][0].to(dtype)
+        return self.norm(x, "embedding.norm") if self.m["embedding_norm"] else x
+
+    def block(self, x, name):
+        for part, act in (("attention", self.attention), ("mlp", self.mlp)):
+            if self.m["post_norm"]:
+                x = self.norm(x + act(x, f"{name}.{part}"), f"{name}.{part}.norm")
+            else:
+                x = x + act(self.norm(x, f"{name}.{part}.norm"), f"{name}.{part}")
+        return x
+
+    def logits(self, x):
+        if not self.m["post_norm"]:
+            x = self.norm(x, "final.norm")
+        if self.m["head_transform"]:
+            x = self.norm(self.gelu(self.linear(x, "transform", True)), "transform.norm")
         head = self.w["embedding.weight" if self.m["tied_embeddings"] else "head.weight"]
-        logits = x @ head.t().to(dtype)
+        logits = x @ head.t().to(x.dtype)
+        return logits + self.w["head.bias"].to(x.dtype) if self.m["head_bias"] else logits
+
+    def loss(self, tokens, labels, dtype):
+        x = self.embed(tokens, dtype)
+        for layer in range(1, self.m["layers"] + 1):
+            x = self.block(x, f"layer{layer}")
+        logits = self.logits(x)
         wide = logits if dtype == torch.float64 else logits.float()
         return F.cross_entropy(wide.flatten(0, 1), labels.flatten())
 
@@ -110,11 +132,11 @@ def main():
         [{"params": [v for n, v in weights.items() if decays(n)], "weight_decay": 0.1},
          {"params": [v for n, v in weights.items() if not decays(n)], "weight_decay": 0.0}],
         lr=arguments.learning_rate, betas=(0.9, 0.95), eps=1e-8)
-    decoder = Decoder(model, weights)
+    transformer = Transformer(model, weights)
     with open(arguments.out, "w", encoding="utf-8") as file:
         for step in range(tokens.shape[0]):
             optimizer.zero_grad(set_to_none=True)
-            loss = decoder.loss(tokens[step], labels[step], dtype)
+            loss = transformer.loss(tokens[step], labels[step], dtype)
             loss.backward()
             optimizer.step()
             file.write(json.dumps({"step": step, "loss": loss.item()}) + "\n")

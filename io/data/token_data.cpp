@@ -4,6 +4,7 @@
 #include "core/base/check.h"
 #include "core/base/counter_rng.h"
 #include "core/operators/movement/sources.h"
+#include "io/data/masked_tokens.h"
 
 #include <algorithm>
 #include <cstring>
@@ -88,13 +89,23 @@ void TokenData::fill_row(const InputPart& part, std::int64_t row,
               are_labels ? ignored_label(input, name_, "a short batch is filled up") : 0);
     return;
   }
-  const std::int64_t first = *start + places.offset + (are_labels ? 1 : 0);
+  const std::optional<TokenMask> mask = token_mask(input.attributes);
+  const std::int64_t first = *start + places.offset + (are_labels && !mask ? 1 : 0);
   tokens_->read(first, ids);
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const auto place = static_cast<std::int64_t>(i);
     check_range(ids[i], input, position, places.offset + place);
     if (are_labels && tokens_->is_masked(first + place))
       ids[i] = ignored_label(input, name_, "tokens are masked");
+  }
+  if (!mask) return;
+  const MaskedSample sample(*mask, part.seed, position, part.type.shape[1]);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const std::int64_t place = places.offset + static_cast<std::int64_t>(i);
+    if (!are_labels)
+      ids[i] = sample.shown(place, ids[i]);
+    else if (!sample.is_predicted(place))
+      ids[i] = ignored_label(input, name_, "tokens are not predicted");
   }
 }
 

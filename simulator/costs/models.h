@@ -15,9 +15,9 @@ namespace sextant {
 // theirs. A kernel key "matmul:MxNxK" adds the shape (product_work.h) and what is read and written
 // beside the operands; products with loose rows run at the rate of `matmul_loose` where there is
 // one. A key "attention:KxD" with a pair time t takes, for P pairs of a query and a key that it
-// sees, (1 + lost keys / K) (FLOPs of heads in steps of 64 elements / rate + P t). Throws
-// Error(kUsage) when the device has no peak for the dtype, Error(kBadInput) from `duration` for a
-// key that does not parse.
+// sees, (1 + lost keys / K) (FLOPs of heads in steps of 64 elements / rate + P t); where all see
+// all, "attention:KxD:all", half as many are lost. Throws Error(kUsage) when the device has no peak
+// for the dtype, Error(kBadInput) from `duration` for a key that does not parse.
 std::unique_ptr<CostModel> make_roofline(const Cluster& cluster, DType compute_dtype);
 
 // The kernels that the cluster file has measured times of, in the dtype they were measured in, and

@@ -124,7 +124,9 @@ class Roofline : public CostModel {
     const double pairs = flops / (2 * extents.products() * extents.head_size);
     const double padded =
         is_bound ? 1 : std::ceil(extents.head_size / kHeadStep) * kHeadStep / extents.head_size;
-    const double lost = is_bound ? 0 : rate.lost_extent / extents.keys;
+    // As many keys beside those that are seen, of which a causal row has half as many.
+    const double seen = extents.keys * (extents.sees_all ? 2 : 1);
+    const double lost = is_bound ? 0 : rate.lost_extent / seen;
     return (1 + lost) * (flops * padded / rate.flops_per_second + pairs * rate.pair_time);
   }
 

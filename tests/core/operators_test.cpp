@@ -241,6 +241,10 @@ TEST_CASE("a kernel name that no operator gives is refused with the nearest") {
   CHECK(attention->keys == 1024);
   CHECK(attention->head_size == 64);
   CHECK(attention->products() == 5);
+  CHECK(!attention->sees_all);
+  CHECK(attention_extents("attention:128x64:all")->sees_all);
+  CHECK(attention_extents("attention:128x64:all")->head_size == 64);
+  CHECK(kernel_of_any_extents("attention:128x64:all") == "attention:0x64");
   CHECK(!attention_extents("attention"));
   CHECK(row_extent("normalization_sum:128") == 128);
   CHECK(kernel_of_any_extents("attention:1024x64") == "attention:0x64");

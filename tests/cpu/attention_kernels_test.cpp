@@ -106,6 +106,39 @@ TEST_CASE("a query head reads the key/value head of its global index") {
   });
 }
 
+TEST_CASE("without causal every query sees every key, wherever both lie") {
+  in_both_tables([](const KernelTable& table) {
+    const Attributes attributes{{"causal", false}};
+    // Position 0 of two, which would see key 0 alone: weights 1 : 3 and 1 : 1 as above.
+    const TestOperand k = f32({1, 2, 1, 1}, {0, kLog3}), v = f32({1, 2, 1, 1}, {4, 8});
+    const TestOperand q = f32({1, 1, 2, 1}, {1, 0});
+    const auto results = KernelCall("attention", attributes)
+                             .input(q)
+                             .input(k)
+                             .input(v)
+                             .output(f32({1, 1, 2, 1}, {}))
+                             .output(f32({1, 1, 2}, {}))
+                             .run(table);
+    check_near(results[0], {7, 6});
+    check_near(results[1], {kLog4, kLog2});
+    // Key 1 alone gives its share to position 0.
+    const auto grads = KernelCall("attention_grad", attributes)
+                           .input(q)
+                           .input(f32({1, 1, 1, 1}, {kLog3}, {0, 1, 0, 0}))
+                           .input(f32({1, 1, 1, 1}, {8}, {0, 1, 0, 0}))
+                           .input(f32({1, 1, 2, 1}, {7, 6}))
+                           .input(f32({1, 1, 2}, {kLog4, kLog2}))
+                           .input(f32({1, 1, 2, 1}, {1, 1}))
+                           .output(f32({1, 1, 2, 1}, {}))
+                           .output(f32({1, 1, 1, 1}, {}, {0, 1, 0, 0}))
+                           .output(f32({1, 1, 1, 1}, {}, {0, 1, 0, 0}))
+                           .run(table);
+    check_near(grads[0], {0.75 * kLog3, kLog3});
+    check_near(grads[1], {0.75});
+    check_near(grads[2], {1.25});
+  });
+}
+
 TEST_CASE("values may be wider than keys") {
   in_both_tables([](const KernelTable& table) {
     // Equal scores: the mean of the rows [1, 2, 3] and [3, 4, 5].

@@ -164,16 +164,18 @@ TEST_CASE("fast attention agrees across block borders and with shared key heads"
   // 64 query rows are a block: one row, a full block, blocks and a rest.
   for (const std::int64_t sequence : {1, 64, 131}) {
     for (const std::int64_t kv_heads : {1, 3}) {
+      // One of both with queries that see every key.
+      const Attributes seen{{"causal", kv_heads == 1}};
       const Shape q{2, sequence, 3, 5}, kv{2, sequence, kv_heads, 5}, rows{2, sequence, 3};
-      check_agrees("attention", {}, sequence, [&](KernelCall& call) {
+      check_agrees("attention", seen, sequence, [&](KernelCall& call) {
         call.input(f32(q, 1)).input(f32(kv, 2)).input(f32(kv, 3));
         call.output(f32(q, 4)).output(f32(rows, 5));
       });
-      KernelCall forward("attention", {});
+      KernelCall forward("attention", seen);
       forward.input(f32(q, 1)).input(f32(kv, 2)).input(f32(kv, 3));
       forward.output(f32(q, 4)).output(f32(rows, 5));
       const auto results = forward.run(reference_kernels());
-      check_agrees("attention_grad", {}, 20 * sequence, [&](KernelCall& call) {
+      check_agrees("attention_grad", seen, 20 * sequence, [&](KernelCall& call) {
         call.input(f32(q, 1)).input(f32(kv, 2)).input(f32(kv, 3));
         call.input({{q, DType::kF32}, results[0], {}});
         call.input({{rows, DType::kF32}, results[1], {}});

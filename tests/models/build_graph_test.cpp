@@ -35,7 +35,8 @@ TEST_CASE("the graph holds exactly the parameters that the sizes say") {
   for (const char* const model :
        {"gpt2-124m", "llama3.2-1b", "qwen2.5-7b", "qwen3-0.6b", "gpt-bytes-1m",
         "llama:layers=2,hidden=64,heads=4,kv_heads=2,tied=1",
-        "llama:layers=2,hidden=64,heads=4,experts=3", "gpt:layers=2,hidden=64,heads=4,experts=5"}) {
+        "llama:layers=2,hidden=64,heads=4,experts=3", "gpt:layers=2,hidden=64,heads=4,experts=5",
+        "bert-base", "bert:layers=2,hidden=64,heads=4,tied=0"}) {
     CAPTURE(std::string(model));
     const ModelConfig config = load_model(model);
     for (const DType dtype : {DType::kF32, DType::kBF16})
@@ -88,6 +89,27 @@ TEST_CASE("llama: rotary positions on q and k only, grouped heads, no biases") {
   CHECK(tensor(graph, "layer1.attention.k.rope").type.shape == Shape{2, 6, 2, 4});
   CHECK_FALSE(graph.find_op("layer1.attention.v.rope").has_value());
   for (const LogicalOp& op : graph.ops()) CHECK(op.kind != "bias_add");
+}
+
+TEST_CASE("bert: norms behind the sums, all tokens seen, a transform and a bias at the head") {
+  const LogicalGraph graph =
+      build_graph(load_model("bert:layers=2,hidden=8,heads=2,vocab=11,seq=6"), 3, 5, DType::kF32);
+  const auto made_by = [&](std::string_view name, std::size_t input) {
+    return graph.op(graph.tensor(graph.op(*graph.find_op(name)).inputs[input]).producer).name;
+  };
+  CHECK_FALSE(
+      graph.op(*graph.find_op("layer1.attention.core")).attributes.boolean_or("causal", true));
+  CHECK(made_by("layer1.attention.q", 0) == "embedding.norm");
+  CHECK(made_by("layer1.attention.norm", 0) == "layer1.attention.residual");
+  CHECK(made_by("layer1.mlp.residual", 0) == "layer1.attention.norm");
+  CHECK(made_by("layer2.attention.residual", 0) == "layer1.mlp.norm");
+  CHECK_FALSE(graph.find_op("final.norm").has_value());
+  CHECK(made_by("head", 0) == "transform.norm");
+  CHECK(tensor(graph, "head.biased").type.shape == Shape{3, 5, 11});
+  CHECK(cut(graph, "head.bias") == 0);
+  CHECK(tensor(graph, "token_types.weight").type.shape == Shape{2, 8});
+  for (const char* const input : {"tokens", "labels"})
+    CHECK(graph.op(*graph.find_op(input)).attributes.integer("mask_id") == 0);
 }
 
 TEST_CASE("parameters stay f32 and are cast where a 16-bit model uses them") {

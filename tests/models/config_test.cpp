@@ -44,6 +44,10 @@ TEST_CASE("parameters of built-ins are the published ones") {
   CHECK(count_parameters(load_model("qwen3-0.6b")) == 596'049'920);
   CHECK(count_parameters(load_model("qwen3-4b")) == 4'022'468'096);
   CHECK(count_parameters(load_model("mixtral-8x7b")) == 46'702'792'704);
+  // The encoder of BERT (12 layers of 7,087,872, embeddings 23,837,184) and its head of masked
+  // tokens: h^2 + h, 2 h and a bias per token.
+  CHECK(count_parameters(load_model("bert-base")) == 109'514'298);
+  CHECK(count_parameters(load_model("bert-large")) == 335'174'458);
   // Two of eight experts: 32 * 6 * 3 * 4096 * 14336 less.
   CHECK(count_active_parameters(load_model("mixtral-8x7b")) ==
         46'702'792'704 - 32 * 6 * 3 * 4096LL * 14336);
@@ -51,7 +55,7 @@ TEST_CASE("parameters of built-ins are the published ones") {
 
 TEST_CASE("every built-in is valid and reads back from its own JSON") {
   const std::vector<std::string> names = builtin_model_names();
-  CHECK(names.size() == 21);
+  CHECK(names.size() == 23);
   for (const std::string& name : names) {
     const ModelConfig config = load_model(name);
     CHECK(config.name == name);
@@ -97,6 +101,17 @@ TEST_CASE("one word gives experts, and changes values of a built-in") {
   CHECK(changed.embedding_dropout == 0.1);
   CHECK(changed.name == "mixtral-8x7b:layers=4,capacity_factor=1.5,dropout=0.1");
   CHECK(load_model("gpt2-124m:label_smoothing=0.1").label_smoothing == 0.1);
+}
+
+TEST_CASE("one word gives an encoder and its mask, which no decoder has") {
+  const ModelConfig bert = load_model("bert:layers=2,hidden=64,heads=4,vocab=256,seq=32");
+  CHECK_FALSE(bert.causal);
+  CHECK(bert.mask_id == 0);
+  CHECK(load_model("bert-base").mask_id == 103);
+  CHECK(load_model("bert-base:layers=2,mask=7").mask_id == 7);
+  CHECK(contains(refusal("gpt:layers=2,hidden=64,heads=4,mask=7"), "mask is for models of masked"));
+  CHECK(contains(refusal("bert:layers=2,hidden=64,heads=4,vocab=9,mask=9"),
+                 "the mask is token 9, wanted one of the 9"));
 }
 
 TEST_CASE("experts that cannot be are refused") {
@@ -147,12 +162,15 @@ TEST_CASE("an unknown model is refused with the nearest built-in") {
   CHECK(refusal("banana") == "'banana' is no file and no built-in model");
 }
 
-TEST_CASE("FLOPs per token are 6 per matrix weight plus attention over half of the keys") {
+TEST_CASE("FLOPs per token are 6 per matrix weight plus attention over what a token sees") {
   ModelConfig config = load_model("gpt:layers=2,hidden=8,heads=2,vocab=10,seq=4");
   // Weights: 2 layers * (4 * 8^2 + 2 * 8 * 32) = 1536, head 80. Attention, all keys: per layer 12 *
   // 8 * 4 = 384.
   CHECK(model_flops_per_token(config, 4) == 6.0 * (1536 + 80) + 2 * 384 / 2.0);
   CHECK(megatron_flops_per_token(config, 4) == 6.0 * (1536 + 80) + 2 * 384);
+  // An encoder's tokens see all keys. Its head has a product of h^2 more: 80 + 64.
+  const ModelConfig encoder = load_model("bert:layers=2,hidden=8,heads=2,vocab=10,seq=4");
+  CHECK(model_flops_per_token(encoder, 4) == 6.0 * (1536 + 80 + 64) + 2 * 384);
   // arXiv 2205.05198: 72 s L h^2 (1 + s / (6 h) + V / (12 L h)) per sequence.
   config = load_model("gpt3-175b");
   const double s = 2048, l = 96, h = 12288, v = 50257;

@@ -263,7 +263,8 @@ TEST_CASE("what changes the model and is not built is refused by name") {
   CHECK(contains(refusal(llama("", "qwen2_moe")),
                  "'qwen2_moe' is not supported (experts shared by all tokens)"));
   CHECK(contains(refusal(llama("", "phi")), "partial rotary"));
-  CHECK(contains(refusal(llama("", "bert")), "encoder"));
+  CHECK(contains(refusal(llama("", "roberta")), "shifted positions of an encoder"));
+  CHECK(contains(refusal(llama(R"("type_vocab_size": 2)")), "token types of an encoder"));
   CHECK(contains(refusal(llama("", "nonsense")), "the family 'nonsense' is not known"));
   CHECK(contains(refusal(llama(R"("num_local_experts": 8)")),
                  "mixture of experts (num_local_experts = 8)"));
@@ -278,6 +279,29 @@ TEST_CASE("what changes the model and is not built is refused by name") {
   CHECK(contains(refusal(llama(R"("hidden_act": "gelu")")), "hidden_act: \"gelu\""));
   CHECK(contains(refusal(llama(R"("architectures": ["LlamaForSequenceClassification"])")),
                  "LlamaForSequenceClassification is not supported"));
+}
+
+TEST_CASE("a bert config gives an encoder with the head of its masked tokens") {
+  const ModelConfig config =
+      read(llama(R"("hidden_act": "gelu_new", "tie_word_embeddings": false)", "bert"));
+  CHECK_FALSE(config.causal);
+  CHECK(config.post_norm);
+  CHECK(config.embedding_norm);
+  CHECK(config.head_transform);
+  CHECK(config.head_bias);
+  CHECK_FALSE(config.exact_gelu);
+  CHECK_FALSE(config.tied_embeddings);
+  CHECK(config.token_types == 2);
+  CHECK(config.norm_epsilon == 1e-12);
+  CHECK(config.residual_dropout == 0.1);
+  CHECK(config.mask_id == 99);  // of 100 tokens the last
+  CHECK(std::any_of(config.notes.begin(), config.notes.end(), [](const std::string& note) {
+    return contains(note, "attention_probs_dropout_prob is left out");
+  }));
+  CHECK(contains(refusal(llama(R"("is_decoder": true)", "bert")), "is_decoder: a decoder"));
+  CHECK(contains(refusal(llama(R"("position_embedding_type": "relative_key")", "bert")),
+                 "\"relative_key\" is not supported, wanted absolute"));
+  CHECK(contains(refusal(llama(R"("num_attention_heads": 3)", "bert")), "num_attention_heads"));
 }
 
 TEST_CASE("a mixtral config gives its experts, a qwen3_moe config their own width") {
@@ -381,6 +405,9 @@ TEST_CASE("parameters of users' files are the published ones") {
         UserFile{"qwen2.5-7b-instruct", 7'615'616'512}, UserFile{"qwen2-0_5b", 463'987'712},
         UserFile{"qwen3-0.6b", 596'049'920}, UserFile{"qwen3-4b", 4'022'468'096},
         UserFile{"gpt2-style-345M", 354'823'168},
+        // 124,644,864 with a pooler of h^2 + h (50,265 tokens in this copy); the head of masked
+        // tokens is as large and has a norm and a bias per token besides.
+        UserFile{"bert-base-uncased", 124'644'864 + 2 * 768 + 50'265},
         // 32 key/value heads in this file, 8 as published: 32 * 2 * 4096 * 3072 more.
         UserFile{"mixtral-8x7b", 46'702'792'704 + 32 * 2 * 4096LL * 3072}}) {
     CAPTURE(std::string(file.name));
@@ -408,7 +435,6 @@ TEST_CASE("users' files of other families are refused with the reason") {
     return "accepted";
   };
   CHECK(contains(refused("hf_config/phi-2.json"), "partial rotary"));
-  CHECK(contains(refused("hf_config/bert-base-uncased.json"), "encoder"));
   CHECK(contains(refused("hf_config/deepseek-r1.json"), "latent attention"));
   CHECK(contains(refused("hf_config/kimi_k2.json"), "latent attention"));
   CHECK(contains(refused("hf_config/qwen3-next-80B-A3B.json"), "linear attention"));

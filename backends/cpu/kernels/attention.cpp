@@ -1,4 +1,4 @@
-// Reference rotary positions and causal attention, whole and in the chunks of a ring, one query row
+// Reference rotary positions and attention, whole and in the chunks of a ring, one query row
 // of one head at a time.
 #include "backends/cpu/kernels/shared/families.h"
 #include "backends/cpu/kernels/shared/reference.h"
@@ -12,14 +12,16 @@ namespace sextant {
 namespace {
 
 // Extents of q [B, Sq, H, D], k [B, Sk, KV, D] and v [B, Sk, KV, Dv], and where q and k lie: a
-// query sees the keys up to its own global position and reads the key/value head of its global
-// head. In chunks it sees those of its own chunk, which come from `shift` chunks before.
+// query sees the keys up to its own global position, all of them without `causal`, and reads the
+// key/value head of its global head. In chunks it sees those of its own chunk, which come from
+// `shift` chunks before.
 struct AttentionShape {
   std::int64_t batch, queries, keys, heads, kv_heads, size, value_size;
   std::int64_t first_query, first_key, first_head = 0, first_kv_head = 0;
   std::int64_t group;      // query heads per key/value head
   std::int64_t chunk = 0;  // positions; 0: the sequence is whole
   std::int64_t shift = 0;
+  bool causal;
 
   explicit AttentionShape(const KernelContext& context)
       : batch(context.in[0].local.shape[0]),
@@ -33,7 +35,8 @@ struct AttentionShape {
         first_key(offset_of(context.in[1], 1)),
         group(context.attributes().integer_or("group", kv_heads > 0 ? heads / kv_heads : 1)),
         chunk(context.attributes().integer_or("chunk", 0)),
-        shift(context.attributes().integer_or("shift", 0)) {
+        shift(context.attributes().integer_or("shift", 0)),
+        causal(context.attributes().boolean_or("causal", true)) {
     if (context.attributes().contains("group")) {
       first_head = offset_of(context.in[0], 2);
       first_kv_head = offset_of(context.in[1], 2);
@@ -51,10 +54,11 @@ struct AttentionShape {
   // The keys here that a query sees.
   Interval seen(std::int64_t s) const {
     const std::int64_t position = first_query + s;
-    if (chunk == 0) return keys_here(0, position + 1);
+    if (chunk == 0) return causal ? keys_here(0, position + 1) : Interval{0, keys};
     const std::int64_t number = position / chunk;
-    if (number < shift) return {};
-    return keys_here(number * chunk, shift == 0 ? position + 1 : (number + 1) * chunk);
+    if (causal && number < shift) return {};
+    const bool sees_all = !causal || shift != 0;
+    return keys_here(number * chunk, sees_all ? (number + 1) * chunk : position + 1);
   }
   // Of the global positions [begin, end).
   Interval keys_here(std::int64_t begin, std::int64_t end) const {

@@ -1,7 +1,7 @@
-// Causal attention with grouped key/value heads, and its gradient. All operands carry the batch in
-// dim 0, the sequence in dim 1 and the heads in dim 2, lse included. Query s sees keys 0 .. s and
-// query head h reads key/value head floor(h / group): *global* indices, so the kernels need to know
-// their boxes.
+// Attention with grouped key/value heads, and its gradient. All operands carry the batch in dim 0,
+// the sequence in dim 1 and the heads in dim 2, lse included. Query s sees keys 0 .. s, or every
+// key where the attribute `causal` is false, and query head h reads key/value head floor(h /
+// group): *global* indices, so the kernels need to know their boxes.
 //
 // | attention q | k | v | o | lse | |
 // |---|---|---|---|---|---|
@@ -31,6 +31,7 @@
 #include "core/operators/layers/attention.h"
 
 #include "core/base/check.h"
+#include "core/graphs/kernel_names.h"
 #include "core/graphs/logical_graph.h"
 #include "core/graphs/operator.h"
 #include "core/operators/families.h"
@@ -85,6 +86,13 @@ void require_attention_operands(std::string_view kind, const Attributes& attribu
   require_groups(kind, attributes, q.shape[kHeads], k.shape[kHeads]);
 }
 
+std::vector<AttributeDef> attention_attributes() {
+  return {
+      {"scale", kReal, kOptional}, {"group", kInteger, kOptional}, {"causal", kBoolean, kOptional}};
+}
+
+bool is_causal(const Attributes& attributes) { return attributes.boolean_or("causal", true); }
+
 TensorType attention_lse(const TensorType& q) {
   return {.shape = leading_dims(q.shape), .dtype = accumulator_type(q.dtype)};
 }
@@ -99,9 +107,11 @@ Flops attention_flops(Types inputs, Flops pairs, int products, int value_product
   return 2 * pairs * (products * size + value_products * value_size);
 }
 
-std::string attention_kernel(Types inputs, std::int64_t keys, bool is_gradient) {
-  return fmt::format("attention{}:{}x{}", is_gradient ? "_grad" : "", keys,
-                     std::max<std::int64_t>(1, inputs[0].shape[kHeadSize]));
+std::string attention_kernel(Types inputs, std::int64_t keys, const Attributes& attributes,
+                             bool is_gradient) {
+  return fmt::format("attention{}:{}x{}{}", is_gradient ? "_grad" : "", keys,
+                     std::max<std::int64_t>(1, inputs[0].shape[kHeadSize]),
+                     is_causal(attributes) ? "" : kAllKeys);
 }
 
 HeadGroups::HeadGroups(Types inputs, const Attributes& attributes) {
@@ -150,7 +160,7 @@ namespace {
 std::vector<TensorType> infer_attention(Types inputs, const Attributes& attributes) {
   const TensorType &q = inputs[0], &k = inputs[1];
   require_attention_operands("attention", attributes, q, k, inputs[2]);
-  require(k.shape[kSequence] >= q.shape[kSequence], ErrorCode::kBadInput,
+  require(!is_causal(attributes) || k.shape[kSequence] >= q.shape[kSequence], ErrorCode::kBadInput,
           "attention: k is {}, wanted at least the {} positions of q {}", to_text(k),
           q.shape[kSequence], to_text(q));
   return {attention_output(q, inputs[2]), attention_lse(q)};
@@ -166,26 +176,28 @@ std::vector<TensorType> infer_attention_grad(Types inputs, const Attributes& att
   return {q, inputs[1], v};
 }
 
-// Pairs of a query and a key that it sees: sequence (sequence + 1) / 2 per head, and the average
-// share of them where queries or keys are a part of the sequence.
-Flops visible_pairs(const TensorType& q, const TensorType& k) {
+// Pairs of a query and a key that it sees. Causal: sequence (sequence + 1) / 2 per head, and the
+// average share of them where queries or keys are a part of the sequence.
+Flops visible_pairs(Types inputs, const Attributes& attributes) {
+  const TensorType &q = inputs[0], &k = inputs[1];
   const auto shorter = static_cast<Flops>(std::min(q.shape[kSequence], k.shape[kSequence]));
   const auto longer = static_cast<Flops>(std::max(q.shape[kSequence], k.shape[kSequence]));
-  return static_cast<Flops>(q.shape[kBatch] * q.shape[kHeads]) * shorter * (longer + 1) / 2;
+  const auto heads = static_cast<Flops>(q.shape[kBatch] * q.shape[kHeads]);
+  return is_causal(attributes) ? heads * shorter * (longer + 1) / 2 : heads * shorter * longer;
 }
 
 // q k^T; p v.
-Work attention_work(Types inputs, Types outputs, const Attributes&) {
+Work attention_work(Types inputs, Types outputs, const Attributes& attributes) {
   return streaming_work(inputs, outputs,
-                        attention_flops(inputs, visible_pairs(inputs[0], inputs[1]), 1, 1),
-                        attention_kernel(inputs, inputs[1].shape[kSequence], false));
+                        attention_flops(inputs, visible_pairs(inputs, attributes), 1, 1),
+                        attention_kernel(inputs, inputs[1].shape[kSequence], attributes, false));
 }
 
 // q k^T again, ds k, ds^T q; do v^T, p^T do.
-Work attention_grad_work(Types inputs, Types outputs, const Attributes&) {
+Work attention_grad_work(Types inputs, Types outputs, const Attributes& attributes) {
   return streaming_work(inputs, outputs,
-                        attention_flops(inputs, visible_pairs(inputs[0], inputs[1]), 3, 2),
-                        attention_kernel(inputs, inputs[1].shape[kSequence], true));
+                        attention_flops(inputs, visible_pairs(inputs, attributes), 3, 2),
+                        attention_kernel(inputs, inputs[1].shape[kSequence], attributes, true));
 }
 
 Rows attention_rows(Types inputs, Types, const Attributes& attributes) {
@@ -214,14 +226,18 @@ void attention_gradient(GradientContext& context) {
     if (context.wants(input)) context.set_input_gradient(input, gradients[input]);
 }
 
-// Without groups; with them; three query heads per key/value head, told so; values of another size.
+// Without groups; with them; three query heads per key/value head, told so; values of another size;
+// every key seen, in groups, and fewer keys than queries.
 std::vector<OperatorExample> attention_examples() {
   const TensorType q = f64({2, 3, 4, 2}), grouped = f64({2, 3, 2, 2});
-  const TensorType six = f64({2, 3, 6, 2}), wide = f64({2, 3, 4, 3});
+  const TensorType six = f64({2, 3, 6, 2}), wide = f64({2, 3, 4, 3}),
+                   short_keys = f64({2, 2, 4, 2});
   return {{.inputs = {q, q, q}},
           {.inputs = {q, grouped, grouped}, .attributes = {{"scale", 0.25}}},
           {.inputs = {six, grouped, grouped}, .attributes = {{"group", std::int64_t{3}}}},
-          {.inputs = {q, q, wide}}};
+          {.inputs = {q, q, wide}},
+          {.inputs = {q, grouped, grouped}, .attributes = {{"causal", false}}},
+          {.inputs = {q, short_keys, short_keys}, .attributes = {{"causal", false}}}};
 }
 
 std::vector<OperatorExample> attention_grad_examples() {
@@ -245,7 +261,7 @@ void add_attention(OperatorRegistry& registry) {
                 .role = OperatorRole::kAttention,
                 .min_inputs = 3,
                 .max_inputs = 3,
-                .attributes = {{"scale", kReal, kOptional}, {"group", kInteger, kOptional}},
+                .attributes = attention_attributes(),
                 .infer = infer_attention,
                 .work = attention_work,
                 .signatures = attention_rows,
@@ -256,7 +272,7 @@ void add_attention(OperatorRegistry& registry) {
                 .role = OperatorRole::kAttentionGradient,
                 .min_inputs = 6,
                 .max_inputs = 6,
-                .attributes = {{"scale", kReal, kOptional}, {"group", kInteger, kOptional}},
+                .attributes = attention_attributes(),
                 .infer = infer_attention_grad,
                 .work = attention_grad_work,
                 .signatures = attention_grad_rows,

@@ -1,5 +1,6 @@
-// What the forms of attention share: shapes of their operands and how query heads lie on key/value
-// heads. All operands carry the batch in dim 0, the sequence in dim 1 and the heads in dim 2.
+// What the forms of attention share: shapes of their operands, how query heads lie on key/value
+// heads and which keys a query sees. All operands carry the batch in dim 0, the sequence in dim 1
+// and the heads in dim 2.
 #pragma once
 
 #include "core/operators/rules.h"
@@ -20,6 +21,11 @@ struct AttentionDims {
 // another head size. Throws Error(kBadInput) naming the operand.
 void require_attention_operands(std::string_view kind, const Attributes& attributes,
                                 const TensorType& q, const TensorType& k, const TensorType& v);
+
+// Attribute `causal`: a query sees no key behind it, unless it is false.
+bool is_causal(const Attributes& attributes);
+// What every form of attention may say, in a registration.
+std::vector<AttributeDef> attention_attributes();
 
 TensorType attention_lse(const TensorType& q);
 // One row of values per query, in the type of q.
@@ -42,7 +48,8 @@ void append_attention_rows(Rows& rows, const HeadGroups& groups);
 void append_attention_grad_rows(Rows& rows, const HeadGroups& groups);
 
 // The name of a kernel whose queries may see `keys` keys (core/graphs/kernel_names.h).
-std::string attention_kernel(Types inputs, std::int64_t keys, bool is_gradient);
+std::string attention_kernel(Types inputs, std::int64_t keys, const Attributes& attributes,
+                             bool is_gradient);
 
 // `pairs` of a query and a key, once per head: products by rows of q and k, and by rows of v and o;
 // 2 FLOPs per element of a head.

@@ -1,6 +1,7 @@
-// Causal attention of a ring: the sequence lies in equal chunks, the keys and values of every chunk
-// have been rolled `shift` chunks on, and each query sees only the keys that lie in its own chunk
-// now: those of the chunk `shift` before it, none where that is not before it. Its results are
+// Attention of a ring: the sequence lies in equal chunks, the keys and values of every chunk have
+// been rolled `shift` chunks on, and each query sees only the keys that lie in its own chunk now:
+// those of the chunk `shift` before it, none where that is not before it, unless the attribute
+// `causal` is false. Its results are
 // partial: attention_merge joins those of two disjoint sets of keys by their log-sum-exps, and over
 // all shifts every query has seen every key once. compiler/training/context_parallel.cpp builds the
 // ring.
@@ -99,19 +100,21 @@ std::vector<TensorType> infer_merge(Types inputs, const Attributes&) {
 Flops seen_pairs(Types inputs, const Attributes& attributes) {
   const Chunks chunks(attributes);
   const Shape &q = inputs[0].shape, &k = inputs[1].shape;
-  const auto queries = static_cast<Flops>(
-      std::min(q[AttentionDims::kSequence], (chunks.number - chunks.shift) * chunks.length));
+  const bool causal = is_causal(attributes);
+  const std::int64_t seeing = causal ? chunks.number - chunks.shift : chunks.number;
+  const auto queries =
+      static_cast<Flops>(std::min(q[AttentionDims::kSequence], seeing * chunks.length));
   const auto keys = static_cast<Flops>(std::min(k[AttentionDims::kSequence], chunks.length));
   const auto rows =
       static_cast<Flops>(q[AttentionDims::kBatch] * q[AttentionDims::kHeads]) * queries;
-  return chunks.shift == 0 ? rows * (keys + 1) / 2 : rows * keys;
+  return causal && chunks.shift == 0 ? rows * (keys + 1) / 2 : rows * keys;
 }
 
 // A part is worked through chunk by chunk.
 std::string chunks_kernel(Types inputs, const Attributes& attributes, bool is_gradient) {
   const std::int64_t keys =
       std::min(inputs[1].shape[AttentionDims::kSequence], Chunks(attributes).length);
-  return attention_kernel(inputs, keys, is_gradient);
+  return attention_kernel(inputs, keys, attributes, is_gradient);
 }
 
 Work chunks_work(Types inputs, Types outputs, const Attributes& attributes) {
@@ -156,21 +159,36 @@ Rows merge_rows(Types inputs, Types, const Attributes&) {
   return rows;
 }
 
+std::vector<AttributeDef> chunked_attributes() {
+  std::vector<AttributeDef> attributes = attention_attributes();
+  attributes.insert(attributes.begin(),
+                    {{"chunks", kInteger}, {"chunk", kInteger}, {"shift", kInteger}});
+  return attributes;
+}
+
 Attributes chunk_attributes(std::int64_t chunks, std::int64_t chunk, std::int64_t shift) {
   return {{"chunks", chunks}, {"chunk", chunk}, {"shift", shift}};
 }
 
 // Two chunks that are causal in themselves; the last sees the first; three, which three parts leave
-// whole; four, of which two parts have two; groups of query heads, told so.
+// whole; four, of which two parts have two; groups of query heads, told so; the first sees the
+// last, and a chunk sees all of itself.
 std::vector<OperatorExample> chunks_examples() {
   const TensorType q = f64({2, 4, 2, 2}), wide = f64({2, 4, 2, 3}), three = f64({1, 6, 2, 2});
   const TensorType six = f64({1, 8, 6, 2}), grouped = f64({1, 8, 2, 2});
   Attributes told = chunk_attributes(4, 2, 1);
   told.set("group", std::int64_t{3});
+  const auto all_seen = [](std::int64_t shift) {
+    Attributes attributes = chunk_attributes(2, 2, shift);
+    attributes.set("causal", false);
+    return attributes;
+  };
   return {{.inputs = {q, q, wide}, .attributes = chunk_attributes(2, 2, 0)},
           {.inputs = {q, q, q}, .attributes = chunk_attributes(2, 2, 1)},
           {.inputs = {three, three, three}, .attributes = chunk_attributes(3, 2, 1)},
-          {.inputs = {six, grouped, grouped}, .attributes = std::move(told)}};
+          {.inputs = {six, grouped, grouped}, .attributes = std::move(told)},
+          {.inputs = {q, q, q}, .attributes = all_seen(0)},
+          {.inputs = {q, q, q}, .attributes = all_seen(1)}};
 }
 
 std::vector<OperatorExample> chunks_grad_examples() {
@@ -199,11 +217,7 @@ void add_attention_chunks(OperatorRegistry& registry) {
                 .role = OperatorRole::kChunkedAttention,
                 .min_inputs = 3,
                 .max_inputs = 3,
-                .attributes = {{"chunks", kInteger},
-                               {"chunk", kInteger},
-                               {"shift", kInteger},
-                               {"scale", kReal, kOptional},
-                               {"group", kInteger, kOptional}},
+                .attributes = chunked_attributes(),
                 .infer = infer_chunks,
                 .work = chunks_work,
                 .signatures = chunks_rows,
@@ -213,11 +227,7 @@ void add_attention_chunks(OperatorRegistry& registry) {
                 .role = OperatorRole::kChunkedAttentionGradient,
                 .min_inputs = 6,
                 .max_inputs = 6,
-                .attributes = {{"chunks", kInteger},
-                               {"chunk", kInteger},
-                               {"shift", kInteger},
-                               {"scale", kReal, kOptional},
-                               {"group", kInteger, kOptional}},
+                .attributes = chunked_attributes(),
                 .infer = infer_chunks_grad,
                 .work = chunks_grad_work,
                 .signatures = chunks_grad_rows,

@@ -27,12 +27,16 @@ std::vector<TensorType> infer_source(Types, const Attributes& attributes) {
 // A limit is one of ids.
 std::vector<TensorType> infer_input(Types, const Attributes& attributes) {
   std::vector<TensorType> outputs = infer_source({}, attributes);
-  for (const char* name : {"limit", "ignore_index"})
+  for (const char* name : {"limit", "ignore_index", "mask_id"})
     if (attributes.contains(name))
       require_integer("input", std::string("with '") + name + "' it", outputs[0]);
   const std::int64_t limit = attributes.integer_or("limit", 1);
   require(limit >= 1, ErrorCode::kBadInput, "input: the attribute 'limit' is {}, wanted 1 or more",
           limit);
+  if (!attributes.contains("mask_id")) return outputs;
+  const std::int64_t mask = attributes.integer("mask_id");
+  require(attributes.contains("limit") && mask >= 0 && mask < limit, ErrorCode::kBadInput,
+          "input: the attribute 'mask_id' is {}, wanted 0 or more and less than a 'limit'", mask);
   return outputs;
 }
 
@@ -122,6 +126,7 @@ TensorId add_input(LogicalGraph& graph, std::string name, int layer, const Tenso
                         {"dtype", std::string(to_string(type.dtype))}};
   if (values.limit) attributes.set("limit", *values.limit);
   if (values.ignored) attributes.set("ignore_index", *values.ignored);
+  if (values.mask) attributes.set("mask_id", *values.mask);
   return graph.output(graph.add({.kind = "input",
                                  .name = std::move(name),
                                  .attributes = std::move(attributes),
@@ -150,7 +155,8 @@ void add_sources(OperatorRegistry& registry) {
                 .attributes = {{"shape", kIntegers},
                                {"dtype", kText},
                                {"limit", kInteger, kOptional},
-                               {"ignore_index", kInteger, kOptional}},
+                               {"ignore_index", kInteger, kOptional},
+                               {"mask_id", kInteger, kOptional}},
                 .infer = infer_input,
                 .work = source_work,
                 .signatures = rows_of_source,

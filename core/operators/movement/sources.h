@@ -17,10 +17,12 @@ Initializer initializer_of(const Attributes& attributes);
 TensorId add_parameter(LogicalGraph& graph, std::string name, int layer, const TensorType& type,
                        const ParameterInfo& info);
 
-// Which values the loader may deliver: [0, limit) and, where given, `ignored`.
+// Which values the loader may deliver: [0, limit) and, where given, `ignored`. `mask`: the id that
+// hides what a model of masked tokens is to predict; its tokens and labels are of the same places.
 struct InputValues {
   std::optional<std::int64_t> limit;
   std::optional<std::int64_t> ignored;
+  std::optional<std::int64_t> mask = std::nullopt;
 };
 TensorId add_input(LogicalGraph& graph, std::string name, int layer, const TensorType& type,
                    const InputValues& values = {});

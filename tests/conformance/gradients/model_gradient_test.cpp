@@ -44,6 +44,16 @@ ModelConfig small_llama() {
   return config;
 }
 
+ModelConfig small_bert() {
+  ModelConfig config = small_gpt();
+  config.name = "small-bert";
+  config.causal = false;
+  config.post_norm = config.embedding_norm = config.head_transform = config.head_bias = true;
+  config.exact_gelu = true;
+  config.token_types = 3;
+  return config;
+}
+
 // Less room than there may be tokens, so that some find none.
 ModelConfig small_experts() {
   ModelConfig config = small_llama();
@@ -80,6 +90,10 @@ TEST_CASE("every parameter of a small GPT has the gradient of its loss") {
 
 TEST_CASE("every parameter of a small Llama has the gradient of its loss") {
   CHECK(check_gradients(problem_of(small_llama()), 12) > 0.1);
+}
+
+TEST_CASE("every parameter of a small BERT has the gradient of its loss") {
+  CHECK(check_gradients(problem_of(small_bert()), 12) > 0.1);
 }
 
 TEST_CASE("every parameter of a small model with experts has the gradient of its loss") {

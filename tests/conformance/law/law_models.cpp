@@ -30,9 +30,10 @@ ModelConfig sized(ModelConfig config, int layers, const Extents& extents) {
   return config;
 }
 
-// Gpt3 and moe3 see six places, which the two or three parts of a ring divide; others see five.
+// Gpt3, bert3 and moe3 see six places, which the two or three parts of a ring divide; others see
+// five.
 LawModel transformer(const std::string& name, const ModelConfig& config) {
-  const std::int64_t sequence = name == "gpt3" || name == "moe3" ? 6 : 5;
+  const std::int64_t sequence = name == "gpt3" || name == "bert3" || name == "moe3" ? 6 : 5;
   return {.name = name,
           .build = [config, sequence](
                        std::int64_t samples,
@@ -130,6 +131,8 @@ std::vector<LawModel> all_models() {
           transformer("llama2", sized(tiny_llama(), 2, {8, 4, 2, 65, 11})),
           transformer("llama3", sized(tiny_llama(), 3, {4, 2, 2, 13, 87})),
           transformer("llama4", sized(tiny_llama(), 4, {6, 3, 2, 89, 23})),
+          transformer("bert2", sized(tiny_bert(), 2, {6, 6, 3, 61, 59})),
+          transformer("bert3", sized(tiny_bert(), 3, {4, 4, 3, 13, 87})),
           experts("moe2", 2, std::nullopt),
           experts("moe3", 3, 1.0),
           dropout("dropout2", 2),

@@ -228,6 +228,15 @@ ModelConfig tiny_gpt() {
   return config;
 }
 
+ModelConfig tiny_bert() {
+  ModelConfig config = tiny_gpt();
+  config.name = "tiny-bert";
+  config.causal = false;
+  config.post_norm = config.embedding_norm = config.head_transform = config.head_bias = true;
+  config.token_types = 2;
+  return config;
+}
+
 ModelConfig tiny_llama() {
   ModelConfig config = tiny_gpt();
   config.name = "tiny-llama";

@@ -53,6 +53,7 @@ struct TrainingResult {
 };
 
 ModelConfig tiny_gpt();    // odd extents, tied embeddings
+ModelConfig tiny_bert();   // an encoder of the same sizes
 ModelConfig tiny_llama();  // two query heads per key head
 
 LogicalGraph training_graph_of(const TrainingCase& training, const Strategy& strategy);

@@ -1,4 +1,4 @@
-// Causal attention in f32 through small matrix products: a block of query rows against the keys it
+// Attention in f32 through small matrix products: a block of query rows against the keys it
 // can see, scores never larger than block x sequence. Heads are read in place, with strides.
 #include "backends/cpu/kernels/fast/fast.h"
 #include "backends/cpu/kernels/fast/gemm.h"
@@ -14,6 +14,7 @@ constexpr std::int64_t kBlockRows = 64;
 struct AttentionCall {
   std::int64_t batch, sequence, heads, kv_heads, size;
   float scale;
+  bool causal;
 
   explicit AttentionCall(const KernelContext& context)
       : batch(context.in[0].local.shape[0]),
@@ -22,16 +23,21 @@ struct AttentionCall {
         kv_heads(context.in[1].local.shape[2]),
         size(context.in[0].local.shape[3]),
         scale(static_cast<float>(
-            context.attributes().real_or("scale", 1.0 / std::sqrt(static_cast<double>(size))))) {}
+            context.attributes().real_or("scale", 1.0 / std::sqrt(static_cast<double>(size))))),
+        causal(context.attributes().boolean_or("causal", true)) {}
 
   std::int64_t query_stride() const { return heads * size; }
   std::int64_t key_stride() const { return kv_heads * size; }
 };
 
-// One block of query rows of one head: [first, first + rows), which see keys [0, first + rows).
+// One block of query rows of one head: [first, first + rows), which see keys [0, keys).
 struct QueryBlock {
-  std::int64_t batch, head, kv_head, first, rows;
-  std::int64_t keys() const { return first + rows; }
+  std::int64_t batch, head, kv_head, first, rows, keys;
+
+  // Keys that a row sees.
+  std::int64_t visible(const AttentionCall& call, std::int64_t row) const {
+    return call.causal ? first + row + 1 : keys;
+  }
 
   std::int64_t query(const AttentionCall& call) const {
     return ((batch * call.sequence + first) * call.heads + head) * call.size;
@@ -48,12 +54,14 @@ template <typename Visit>
 void for_each_block(const AttentionCall& call, const Visit& visit) {
   for (std::int64_t b = 0; b < call.batch; ++b)
     for (std::int64_t h = 0; h < call.heads; ++h)
-      for (std::int64_t s = 0; s < call.sequence; s += kBlockRows)
-        visit(QueryBlock{b, h, h / (call.heads / call.kv_heads), s,
-                         std::min(kBlockRows, call.sequence - s)});
+      for (std::int64_t s = 0; s < call.sequence; s += kBlockRows) {
+        const std::int64_t rows = std::min(kBlockRows, call.sequence - s);
+        visit(QueryBlock{b, h, h / (call.heads / call.kv_heads), s, rows,
+                         call.causal ? s + rows : call.sequence});
+      }
 }
 
-// Rows of scores to probabilities, zero beyond the diagonal; returns log sum exp of the row.
+// Rows of scores to probabilities, zero beyond what the row sees; returns log sum exp of the row.
 float softmax_row(float* row, std::int64_t visible, std::int64_t keys) {
   float largest = row[0];
   for (std::int64_t t = 1; t < visible; ++t) largest = std::max(largest, row[t]);
@@ -75,13 +83,13 @@ void attention(const KernelContext& context, Workspace& workspace) {
   float* scores =
       workspace.take<float>(static_cast<std::size_t>(kBlockRows * call.sequence)).data();
   for_each_block(call, [&](const QueryBlock& block) {
-    const std::int64_t keys = block.keys();
+    const std::int64_t keys = block.keys;
     const std::int64_t at_query = block.query(call), at_key = block.key(call);
     gemm(block.rows, keys, call.size, call.scale, {q + at_query, call.query_stride(), false},
          {k + at_key, call.key_stride(), true}, 0.0F, scores, keys);
     for (std::int64_t row = 0; row < block.rows; ++row)
       lse[block.statistic(call, row)] =
-          softmax_row(scores + row * keys, block.first + row + 1, keys);
+          softmax_row(scores + row * keys, block.visible(call, row), keys);
     gemm(block.rows, call.size, keys, 1.0F, {scores, keys, false},
          {v + at_key, call.key_stride(), false}, 0.0F, o + at_query, call.query_stride());
   });
@@ -95,13 +103,13 @@ struct AttentionGrad {
 
 // Scores and d_o.v to p and ds, in place.
 void softmax_grad(const AttentionCall& call, const QueryBlock& block, const AttentionGrad& grad) {
-  const std::int64_t keys = block.keys();
+  const std::int64_t keys = block.keys;
   for (std::int64_t row = 0; row < block.rows; ++row) {
     const std::int64_t at = block.query(call) + row * call.query_stride();
     const float delta =
         lane_sum(call.size, [&](std::int64_t d) { return grad.d_o[at + d] * grad.o[at + d]; });
     const float lse = grad.lse[block.statistic(call, row)];
-    const std::int64_t visible = block.first + row + 1;
+    const std::int64_t visible = block.visible(call, row);
     float* p = grad.p + row * keys;
     float* ds = grad.ds + row * keys;
     for (std::int64_t t = 0; t < visible; ++t) p[t] = fast_exp(p[t] - lse);
@@ -112,7 +120,7 @@ void softmax_grad(const AttentionCall& call, const QueryBlock& block, const Atte
 }
 
 void block_grad(const AttentionCall& call, const QueryBlock& block, const AttentionGrad& grad) {
-  const std::int64_t keys = block.keys(), rows = block.rows, size = call.size;
+  const std::int64_t keys = block.keys, rows = block.rows, size = call.size;
   const std::int64_t query_stride = call.query_stride(), key_stride = call.key_stride();
   const std::int64_t at_query = block.query(call), at_key = block.key(call);
   gemm(rows, keys, size, call.scale, {grad.q + at_query, query_stride, false},

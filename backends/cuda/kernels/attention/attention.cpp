@@ -51,6 +51,7 @@ AttentionShape attention_shape(const KernelContext& call) {
   }
   shape.chunk = attributes.integer_or("chunk", 0);
   shape.shift = attributes.integer_or("shift", 0);
+  shape.causal = attributes.boolean_or("causal", true);
   shape.scale = attributes.real_or("scale", 1.0 / std::sqrt(static_cast<double>(shape.size)));
   require_groups(call, shape);
   return shape;

@@ -44,7 +44,7 @@ std::optional<AttentionProblem> problem_of(const AttentionShape& x, DType dtype)
   if (x.heads % x.kv_heads != 0) return std::nullopt;
   for (std::int64_t h = 0; h < x.heads; ++h)
     if (x.kv_head_of(h) != h / group) return std::nullopt;
-  if (x.chunk != 0 || x.first_key > x.first_query) return std::nullopt;
+  if (x.chunk != 0 || (x.causal && x.first_key > x.first_query)) return std::nullopt;
   AttentionProblem problem;
   problem.type = dtype == DType::kBF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF;
   problem.batch = x.batch;
@@ -54,15 +54,17 @@ std::optional<AttentionProblem> problem_of(const AttentionShape& x, DType dtype)
   problem.kv_heads = x.kv_heads;
   problem.size = x.size;
   problem.value_size = x.value_size;
-  problem.ahead = x.first_query - x.first_key;
+  problem.causal = x.causal;
+  problem.ahead = x.causal ? x.first_query - x.first_key : 0;
   problem.scale = static_cast<float>(x.scale);
   return problem;
 }
 
 std::string text_of(const AttentionProblem& x) {
-  return fmt::format("{} {} x {} over {}, {} heads of {} by {} on {}, {} ahead, scale {}",
+  return fmt::format("{} {} x {} over {}, {} heads of {} by {} on {}, {}, scale {}",
                      x.type == CUDNN_DATA_BFLOAT16 ? "bf16" : "f16", x.batch, x.queries, x.keys,
-                     x.heads, x.size, x.value_size, x.kv_heads, x.ahead, x.scale);
+                     x.heads, x.size, x.value_size, x.kv_heads,
+                     x.causal ? fmt::format("{} ahead", x.ahead) : "all keys", x.scale);
 }
 
 // A graph of attention and its plan; without where cuDNN has none.

@@ -25,7 +25,7 @@ Tensor columns(CudnnGraph& graph, std::int64_t batch, std::int64_t sequence, std
                       {sequence * heads * size, size, 1, heads * size}, type);
 }
 
-// What both graphs need of a problem, and the chain from q and k^T to masked scores.
+// What both graphs need of a problem, and the chain from q and k^T to scores of what is seen.
 class Scores {
  public:
   Scores(CudnnGraph& graph, const AttentionProblem& x)
@@ -37,9 +37,11 @@ class Scores {
   Tensor row() { return graph_.between(row_dims()); }
 
   Tensor masked(Tensor q, Tensor k_transposed) {
-    const Tensor products = between(), scaled = between(), masked = between();
+    const Tensor products = between(), scaled = between();
     graph_.matmul(q, k_transposed, products);
     graph_.pointwise(CUDNN_POINTWISE_MUL, products, scale_, scaled);
+    if (!problem_.causal) return scaled;
+    const Tensor masked = between();
     graph_.select(visible(scaled), scaled,
                   graph_.scalar(-std::numeric_limits<float>::infinity(), 4), masked);
     return masked;

@@ -11,11 +11,13 @@
 
 namespace sextant {
 
-// Sequences where query s sees the keys up to s + `ahead`; all heads of a group lie together.
+// Sequences where query s sees the keys up to s + `ahead`, all of them unless `causal`; all heads
+// of a group lie together.
 struct AttentionProblem {
   cudnnDataType_t type = CUDNN_DATA_BFLOAT16;
   std::int64_t batch = 0, queries = 0, keys = 0, heads = 0, kv_heads = 0, size = 0, value_size = 0;
   std::int64_t ahead = 0;
+  bool causal = true;
   float scale = 1;
 };
 
