@@ -40,6 +40,7 @@ std::vector<Verb> all_verbs() {
                              doctor_verb(),
                              checkpoint_show_verb(),
                              checkpoint_check_verb(),
+                             checkpoint_export_verb(),
                              report_verb(),
                              plan_diff_verb(),
                              plan_convert_verb()};

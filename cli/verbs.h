@@ -88,6 +88,7 @@ struct RunArguments {
   std::optional<std::int64_t> checkpoint_every;  // steps; nothing: one at the end
   std::optional<std::int64_t> keep;              // nothing: all
   std::string resume;                            // folder; empty: training is new
+  std::string weights;  // file or folder that it begins with; empty: by the seed
   DataOptions data_options() const {
     return {.path = data, .format = data_format, .order = data_order};
   }
@@ -114,6 +115,7 @@ Verb check_verb();
 Verb run_verb();
 Verb checkpoint_show_verb();
 Verb checkpoint_check_verb();
+Verb checkpoint_export_verb();
 Verb export_verb();
 Verb compare_verb();
 Verb model_show_verb();

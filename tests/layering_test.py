@@ -139,6 +139,7 @@ ROOMS = {
         "pages": [],
         "": ["data", "images", "pages"],
         "checkpoints": [""],
+        "weights": [""],
     },
     "search": {
         "min_sum": [],

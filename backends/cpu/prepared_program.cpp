@@ -1,8 +1,8 @@
 // Resolution of a program to addresses and kernels, and the first contents of its state.
 #include "backends/cpu/prepared_program.h"
 
-#include "backends/cpu/kernels/shared/elements.h"
 #include "core/base/check.h"
+#include "core/base/elements.h"
 #include "core/graphs/initial_contents.h"
 #include "core/graphs/views.h"
 

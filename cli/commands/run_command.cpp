@@ -15,6 +15,7 @@
 #include "cli/runs/run_recorder.h"
 #include "cli/runs/run_report.h"
 #include "cli/runs/run_start.h"
+#include "cli/runs/run_weights.h"
 #include "cli/signals.h"
 #include "cli/verb.h"
 #include "cli/verbs.h"
@@ -584,6 +585,7 @@ void run_in(RunProcesses& processes, const RunArguments& arguments, const Common
   std::unique_ptr<SampleData> data;
   std::string data_id;  // where checkpoints ask for it
   RunStart start;
+  RunWeights weights;
   std::unique_ptr<FolderLock> lock;
   processes.agree_after([&] {
     lock = lock_present_folder(arguments);
@@ -597,6 +599,8 @@ void run_in(RunProcesses& processes, const RunArguments& arguments, const Common
     start.require_same_training(planned, arguments, common.seed, data_id, console);
     if (data && data->depends_on_batch()) start.require_same_batch(planned.plan.global_batch);
     start.require_states(graph);
+    if (!arguments.weights.empty())
+      weights = RunWeights(arguments.weights, planned.job.model, graph);
   });
   console.end_progress();
   processes.require_common({{"data", processes.are_several() ? data_hash(data.get()) : ""}});
@@ -620,9 +624,11 @@ void run_in(RunProcesses& processes, const RunArguments& arguments, const Common
   std::unique_ptr<RunDevices> world =
       prepared_devices(setup, !arguments.record.empty(), {}, console);
   start.load(graph, world->devices());
+  weights.load(graph, world->devices());
   console.end_progress();
   say_synthetic_inputs(graph, data.get(), setup.room_for_data, console);
   if (start.is_resumed()) console.say("goes on behind " + start.text());
+  weights.say(console);
   TrainingHost host = training_host(data.get(), setup);
   host.start_at(start.step(), start.samples());
   RunRecorder recorder(planned, peak_memory(graph), start.step() + warm_up_steps(arguments),
@@ -743,6 +749,8 @@ Verb run_verb() {
                   {"--keep", &a.keep, "checkpoints that stay, the newest (all)"},
                   {"--resume", &a.resume,
                    "checkpoint, or folder of them: go on from the last, under any plan"},
+                  detail({"--weights", &a.weights,
+                          "begin with safetensors of Hugging Face, or of export: file or folder"}),
               }),
           .action = [arguments](const CommonOptions& common,
                                 Console& console) { run_run(*arguments, common, console); },

@@ -48,13 +48,17 @@ void require_checkpoint_options(const RunArguments& arguments, bool are_several_
           "--checkpoint-every must be positive, not {}", arguments.checkpoint_every.value_or(1));
   require(arguments.keep.value_or(1) > 0, ErrorCode::kUsage, "--keep must be positive, not {}",
           arguments.keep.value_or(1));
-  if (!saves && arguments.resume.empty()) return;
-  const char* option = saves ? "--checkpoint" : "--resume";
+  const bool resumes = !arguments.resume.empty(), begins = !arguments.weights.empty();
+  require(!resumes || !begins, ErrorCode::kUsage,
+          "--weights {} with --resume {}: a training that goes on has its weights",
+          arguments.weights, arguments.resume);
+  if (!saves && !resumes && !begins) return;
+  const char* option = saves ? "--checkpoint" : resumes ? "--resume" : "--weights";
   require(arguments.backend == "cpu", ErrorCode::kUsage,
-          "{} with --backend {}: only CPU ranks have checkpoints in this version", option,
+          "{} with --backend {}: only CPU ranks load and save states in this version", option,
           arguments.backend);
   require(!are_several_processes, ErrorCode::kUsage,
-          "{} in several processes: only ranks of one process have checkpoints in this version",
+          "{} in several processes: only ranks of one process load and save states in this version",
           option);
 }
 

@@ -13,11 +13,11 @@
 // graph.
 #include "actor/runtime.h"
 #include "backends/cpu/cpu_backend.h"
-#include "backends/cpu/kernels/shared/elements.h"
 #include "compiler/expand/expand.h"
 #include "compiler/words/graph_program.h"
 #include "core/base/check.h"
 #include "core/base/counter_rng.h"
+#include "core/base/elements.h"
 #include "core/operators/movement/sources.h"
 #include "core/text/json_reader.h"
 #include "simulator/cluster_files/cluster_file.h"

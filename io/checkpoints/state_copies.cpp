@@ -81,4 +81,23 @@ void load_states(CheckpointReader& checkpoint, const PhysicalGraph& graph,
   }
 }
 
+std::map<std::string, TensorType> states_of_role(const PhysicalGraph& graph,
+                                                 const std::string& role) {
+  std::map<std::string, TensorType> types;
+  for (const auto& [name, holders] : states_by_name(graph))
+    if (name.role == role) types.emplace(name.owner, holders.front().state.global);
+  return types;
+}
+
+void load_role(const PhysicalGraph& graph, const std::string& role,
+               const std::function<std::vector<std::byte>(const std::string& owner)>& read,
+               const WriteState& write) {
+  for (const auto& [name, holders] : states_by_name(graph)) {
+    if (name.role != role) continue;
+    const std::vector<std::byte> global = read(name.owner);
+    for (const StateOfRank& holder : holders)
+      write(holder.rank, holder.state, cut_box(global, holder.state.global, holder.state.box));
+  }
+}
+
 }  // namespace sextant

@@ -9,7 +9,9 @@
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace sextant {
@@ -28,5 +30,13 @@ void require_states(const CheckpointReader& checkpoint, const PhysicalGraph& gra
 // Gives every rank its box of every state, empty ones too. One state at a time: its global tensor
 // is read once and cut for every rank.
 void load_states(CheckpointReader& checkpoint, const PhysicalGraph& graph, const WriteState& write);
+
+// Types of the states of one role, by their owners.
+std::map<std::string, TensorType> states_of_role(const PhysicalGraph& graph,
+                                                 const std::string& role);
+// Gives every rank its box of every state of one role; `read` gives the whole of one, row-major.
+void load_role(const PhysicalGraph& graph, const std::string& role,
+               const std::function<std::vector<std::byte>(const std::string& owner)>& read,
+               const WriteState& write);
 
 }  // namespace sextant

@@ -144,6 +144,40 @@ def check_damage(program):
     program.run("run", TINY, *JOB, "--resume", "c/step-000002", "--steps", "6").expect_code(0)
 
 
+def check_weights(program):
+    """Weights go to Hugging Face's names and back to the bit, and training begins with them under any plan."""
+    with_text(program)
+    for name, model in {"gpt": TINY, "bert": "bert:layers=1,hidden=16,heads=4,vocab=256,seq=8",
+                        "mixtral": "llama:layers=1,hidden=16,heads=4,ffn=24,vocab=256,seq=8,experts=4"}.items():
+        first, second = f"{name} c", f"{name} c2"
+        program.run("run", model, *JOB, "--steps", "2", "--checkpoint", first).expect_code(0)
+        program.run("checkpoint", "export", first, "--out", f"{name} hf").expect_code(0)
+        shown = program.run("model", "show", f"{name} hf", "--json").expect_code(0).document()
+        own = program.run("model", "show", model, "--json").expect_code(0).document()
+        expect(shown["parameters"] == own["parameters"], f"{name}: {shown['parameters']} of {own['parameters']} parameters")
+        losses = []
+        for strategy in ("dp=2 tp=2 zero=1", "dp=4", "dp=2 tp=2 zero=3"):
+            begun = program.run("run", model, *CPU, "--strategy", strategy, "--global-batch", "4", "--data", "text.txt",
+                                "--steps", "1", "--learning-rate", "1e-30", "--weights", f"{name} hf", "--checkpoint", second,
+                                "--out", f"{name} out", "--overwrite").expect_code(0)
+            expect("begins with" in begun.out, f"not said where from: {begun.out}")
+            losses.append(losses_of(program, f"{name} out")[0])
+            program.run("checkpoint", "export", second, "--out", f"{name} hf2", "--overwrite").expect_code(0)
+            expect(bytes_below(program.folder / f"{name} hf") == bytes_below(program.folder / f"{name} hf2"), f"{name}, {strategy}: other weights")
+            shutil.rmtree(program.folder / second)
+        expect(max(losses) - min(losses) < 1e-5, f"{name}: losses {losses}")
+        fresh = program.run("run", model, *JOB, "--steps", "1", "--out", f"{name} fresh").expect_code(0)
+        expect(abs(losses_of(program, f"{name} fresh")[0] - losses[0]) > 1e-4, f"{name}: as without weights: {fresh.out}")
+    program.run("export", TINY, *JOB, "--out", "own").expect_code(0)
+    program.run("run", TINY, *JOB, "--steps", "1", "--weights", "own/weights.safetensors").expect_code(0)
+    program.run("run", TINY, *JOB, "--weights", "bert hf").expect_code(3).expect_error("bert hf: has no tensor 'transformer.wte.weight")
+    program.run("run", TINY, *JOB, "--weights", "nowhere").expect_code(3).expect_error("nowhere: cannot be read")
+    program.run("run", TINY, *JOB, "--weights", "gpt hf", "--resume", "gpt c").expect_code(2).expect_error("--weights gpt hf with --resume")
+    program.run("checkpoint", "export", "gpt c", "--out", "d", "--dtype", "i32").expect_code(2).expect_error("--dtype i32")
+    program.run("checkpoint", "export", "gpt c").expect_code(2).expect_error("--out FOLDER")
+    program.run("checkpoint", "export", "gpt c", "--out", "gpt hf").expect_code(2)
+
+
 def started(program, *arguments, **options):
     return subprocess.Popen([str(program.path), *arguments], cwd=program.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                             text=True, **options)
@@ -206,5 +240,5 @@ def check_full_disk(program):
 
 
 if __name__ == "__main__":
-    sys.exit(run_checks(check_same_bits, check_other_plans, check_refusals, check_damage, check_kills, check_signal,
+    sys.exit(run_checks(check_same_bits, check_other_plans, check_refusals, check_damage, check_weights, check_kills, check_signal,
                         check_full_disk))

@@ -1,7 +1,7 @@
 // Copies and reductions between boxes, against element-by-element walks.
 #include "backends/cpu/kernels/shared/boxes.h"
 
-#include "backends/cpu/kernels/shared/elements.h"
+#include "core/base/elements.h"
 #include "core/base/error.h"
 
 #include <doctest/doctest.h>

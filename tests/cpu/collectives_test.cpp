@@ -2,8 +2,8 @@
 // so the oracle on the global tensor is met exactly; traffic equals the volumes of sbp/README.md.
 #include "backends/cpu/collectives.h"
 
-#include "backends/cpu/kernels/shared/elements.h"
 #include "core/base/check.h"
+#include "core/base/elements.h"
 
 #include <doctest/doctest.h>
 

@@ -1,8 +1,8 @@
 // Calls one kernel on values given in double: for tests of kernels, without graph or device.
 #pragma once
 
-#include "backends/cpu/kernels/shared/elements.h"
 #include "backends/cpu/kernels/shared/kernel.h"
+#include "core/base/elements.h"
 
 #include <cstddef>
 #include <cstdint>

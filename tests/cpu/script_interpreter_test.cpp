@@ -3,9 +3,9 @@
 // its buffers beyond 2^31 elements, sends matched with receives, bytes the planner's.
 #include "backends/cpu/script_interpreter.h"
 
-#include "backends/cpu/kernels/shared/elements.h"
 #include "core/base/check.h"
 #include "core/base/counter_rng.h"
+#include "core/base/elements.h"
 
 #include <doctest/doctest.h>
 

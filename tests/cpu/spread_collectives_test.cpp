@@ -3,7 +3,7 @@
 #include "actor/hosts/host_group.h"
 #include "actor/hosts/rank_threads.h"
 #include "backends/cpu/collectives.h"
-#include "backends/cpu/kernels/shared/elements.h"
+#include "core/base/elements.h"
 
 #include <doctest/doctest.h>
 

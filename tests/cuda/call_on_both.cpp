@@ -1,9 +1,9 @@
 // Twin tensors: one allocation each, copied whole.
 #include "tests/cuda/call_on_both.h"
 
-#include "backends/cpu/kernels/shared/elements.h"
 #include "backends/cuda/cuda_check.h"
 #include "core/base/counter_rng.h"
+#include "core/base/elements.h"
 
 #include <utility>
 

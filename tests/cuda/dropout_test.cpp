@@ -1,10 +1,10 @@
 // Dropout on a GPU keeps the elements that the CPU keeps, on every shard, act and step; and fused
 // chains of element-wise operators give what their members give one by one.
-#include "backends/cpu/kernels/shared/elements.h"
 #include "backends/cpu/kernels/shared/kernel.h"
 #include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/cuda_context.h"
 #include "backends/cuda/cuda_kernel.h"
+#include "core/base/elements.h"
 #include "core/tensors/sbp.h"
 #include "tests/cpu/kernel_call.h"
 #include "tests/cuda/call_on_both.h"

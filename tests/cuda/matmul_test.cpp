@@ -1,13 +1,13 @@
 // Matrix products on a GPU, alone and with what follows them, against members computed in f64.
 // Factors and what is added are multiples of 1/4 below 1: all products and sums are exact in f32,
 // so a result may differ only by its own rounding and by cuBLASLt's gelu.
-#include "backends/cpu/kernels/shared/elements.h"
 #include "backends/cpu/kernels/shared/kernel.h"
 #include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/cuda_check.h"
 #include "backends/cuda/cuda_context.h"
 #include "backends/cuda/cuda_kernel.h"
 #include "backends/cuda/kernels/shared/noise.h"
+#include "core/base/elements.h"
 #include "tests/cuda/gpu.h"
 
 #include <doctest/doctest.h>

@@ -3,10 +3,10 @@
 
 #include "actor/bytes/byte_order.h"
 #include "actor/runtime.h"
-#include "backends/cpu/kernels/shared/elements.h"
 #include "compiler/expand/boxing_graph.h"
 #include "compiler/expand/boxing_host.h"
 #include "core/base/check.h"
+#include "core/base/elements.h"
 #include "core/costs/words_at.h"
 #include "simulator/cluster_files/cluster_file.h"
 #include "simulator/costs/models.h"

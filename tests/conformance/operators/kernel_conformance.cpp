@@ -1,10 +1,10 @@
 // Draws values, computes the reference and its sensitivity, runs calls on guarded memory.
 #include "tests/conformance/operators/kernel_conformance.h"
 
-#include "backends/cpu/kernels/shared/elements.h"
 #include "backends/cpu/kernels/shared/kernel.h"
 #include "core/base/check.h"
 #include "core/base/counter_rng.h"
+#include "core/base/elements.h"
 
 #include <fmt/core.h>
 

@@ -1,9 +1,9 @@
 // Packs values into bytes, runs one reference kernel, unpacks.
 #include "tests/conformance/operators/operator_runner.h"
 
-#include "backends/cpu/kernels/shared/elements.h"
 #include "backends/cpu/kernels/shared/kernel.h"
 #include "core/base/check.h"
+#include "core/base/elements.h"
 #include "core/graphs/operator.h"
 
 #include <cstddef>

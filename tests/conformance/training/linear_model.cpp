@@ -2,7 +2,7 @@
 #include "tests/conformance/training/linear_model.h"
 
 #include "actor/runtime.h"
-#include "backends/cpu/kernels/shared/elements.h"
+#include "core/base/elements.h"
 #include "core/graphs/operator.h"
 #include "core/operators/movement/sources.h"
 

@@ -1,7 +1,7 @@
 // Fills the box of each rank element by element.
 #include "tests/conformance/training/synthetic_host.h"
 
-#include "backends/cpu/kernels/shared/elements.h"
+#include "core/base/elements.h"
 
 namespace sextant {
 namespace {

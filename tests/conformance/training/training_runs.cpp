@@ -2,11 +2,11 @@
 #include "tests/conformance/training/training_runs.h"
 
 #include "actor/runtime.h"
-#include "backends/cpu/kernels/shared/elements.h"
 #include "compiler/training/dropped_choices.h"
 #include "compiler/words/stage.h"
 #include "core/base/check.h"
 #include "core/base/counter_rng.h"
+#include "core/base/elements.h"
 #include "core/graphs/fused_kinds.h"
 #include "core/operators/pointwise/dropout.h"
 #include "io/training_host.h"

@@ -1,8 +1,8 @@
 // AdamW in one pass over four arrays, and the squares of gradients in lanes of doubles. Gradients
 // are f32 or 16 bits wide, states f32.
 #include "backends/cpu/kernels/fast/fast.h"
-#include "backends/cpu/kernels/shared/elements.h"
 #include "backends/cpu/kernels/shared/families.h"
+#include "core/base/elements.h"
 #include "core/operators/training/learning_rate.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Elements are widened, combined and rounded once.
 #include "backends/cpu/kernels/shared/boxes.h"
 
-#include "backends/cpu/kernels/shared/elements.h"
+#include "core/base/elements.h"
 
 #include <algorithm>
 #include <cmath>

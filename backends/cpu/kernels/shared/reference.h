@@ -1,9 +1,9 @@
 // What reference kernels are made of: operands read as doubles, results stored with one rounding.
 #pragma once
 
-#include "backends/cpu/kernels/shared/elements.h"
 #include "backends/cpu/kernels/shared/kernel.h"
 #include "backends/cpu/kernels/shared/wide.h"
+#include "core/base/elements.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -4,8 +4,8 @@
 // same, because what is read often is read faster from a copy.
 #pragma once
 
-#include "backends/cpu/kernels/shared/elements.h"
 #include "backends/cpu/kernels/shared/kernel.h"
+#include "core/base/elements.h"
 
 #include <algorithm>
 #include <cstddef>

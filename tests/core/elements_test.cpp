@@ -1,5 +1,5 @@
 // Conversions of the 16-bit floating formats, on all their values and at the halfway points.
-#include "backends/cpu/kernels/shared/elements.h"
+#include "core/base/elements.h"
 
 #include <doctest/doctest.h>
 

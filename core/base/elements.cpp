@@ -1,6 +1,6 @@
 // Conversions between storage and arithmetic types, written on the bits so that they are the same
 // on every host.
-#include "backends/cpu/kernels/shared/elements.h"
+#include "core/base/elements.h"
 
 #include <bit>
 #include <cmath>
@@ -20,8 +20,6 @@ std::uint32_t round_bits(std::uint32_t bits, int dropped) {
 }
 
 }  // namespace
-
-float to_float(BFloat16 value) { return float_of(std::uint32_t{value.bits} << 16); }
 
 BFloat16 to_bfloat16(float value) {
   const std::uint32_t bits = bits_of(value);

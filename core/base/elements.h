@@ -1,9 +1,10 @@
-// Elements of every dtype as doubles and back: the reference kernels compute in double and round
-// once, when they store.
+// Elements of every dtype as numbers that arithmetic has, and back: who computes in float or double
+// rounds once, when it stores.
 #pragma once
 
 #include "core/base/dtype.h"
 
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +23,9 @@ struct Float16 {
   std::uint16_t bits = 0;
 };
 
-float to_float(BFloat16 value);
+inline float to_float(BFloat16 value) {
+  return std::bit_cast<float>(std::uint32_t{value.bits} << 16);
+}
 float to_float(Float16 value);
 // Round to nearest, ties to even; NaN stays NaN.
 BFloat16 to_bfloat16(float value);
