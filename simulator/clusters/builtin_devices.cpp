@@ -95,7 +95,9 @@ void add_attention_rates(DeviceKind& device, const Scale& scale, double exponent
 
 // Memory-bound kernels one by one, and the start of products. Batch norms and places of experts are
 // those of ResNet-50 and of a Mixtral of two layers. Casts and updates of all tensors of a layer
-// are one launch. `has_bytes`: else the device's own efficiency of memory stands for all.
+// are one launch. Rows that do not begin at multiples of 16 bytes slow tensor cores down, which f32
+// and f64 do not have. `has_bytes`: else the device's own efficiency of memory stands for all, and
+// that of its products for convolutions in f32.
 void add_kernel_rates(DeviceKind& device, const Scale& scale, bool has_bytes = true) {
   const auto rate = [&](std::string kernel, double bytes, double microseconds, double lost = 0) {
     KernelRate made{.kernel = std::move(kernel)};
@@ -110,10 +112,13 @@ void add_kernel_rates(DeviceKind& device, const Scale& scale, bool has_bytes = t
   rate("combination", 0.137, 3);
   rate("conv", 0, 4);
   device.rates.back().flops_efficiency = scale(0.65, 1);
-  device.rates.push_back({.kernel = "conv",
-                          .dtype = DType::kF32,
-                          .flops_efficiency = scale(0.55, 1),
-                          .overhead = scale(4 * kMicro, 1)});
+  device.rates.push_back(
+      {.kernel = "conv",
+       .dtype = DType::kF32,
+       .flops_efficiency =
+           has_bytes ? scale(0.55, 1)
+                     : assumed(device.matmul_efficiency.value, "as products; no measurement here"),
+       .overhead = scale(4 * kMicro, 1)});
   rate("copy", 0.86, 3);
   rate("embedding", 0.72, 4);
   rate("matmul", 0, 4);
@@ -123,8 +128,10 @@ void add_kernel_rates(DeviceKind& device, const Scale& scale, bool has_bytes = t
   rate("pooling", 0.25, 4);
   rate("reduction", 0.88, 4);
   rate("routing", 0.025, 3);
-  device.rates.push_back(
-      {.kernel = std::string(kLooseProducts), .flops_efficiency = scale(0.10, 1)});
+  for (const DType dtype : {DType::kBF16, DType::kF16})
+    device.rates.push_back({.kernel = std::string(kLooseProducts),
+                            .dtype = dtype,
+                            .flops_efficiency = scale(0.10, 1)});
 }
 
 // Hopper's rates, which memory does not change: H100 and H200 are the same GH100. Products that go

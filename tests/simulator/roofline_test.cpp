@@ -151,6 +151,40 @@ TEST_CASE("products whose rows are not aligned run at the rate of such") {
   CHECK(time("matmul:1000x1000x503") == doctest::Approx(102));
 }
 
+// BERT's vocabulary: rows of 61,044 bytes in 16 bits, of 122,088 in f32.
+TEST_CASE("rows that are not aligned slow tensor cores down, which f32 does not have") {
+  for (const char* const name : {"hgx-h200:nodes=1", "dgx-a100:nodes=1", "dgx1-v100:nodes=1"}) {
+    CAPTURE(std::string(name));
+    const Cluster cluster = load_cluster(name);
+    const auto slower = [&](DType dtype) {
+      const auto cost = make_roofline(cluster, dtype);
+      const double flops = 2.0 * 4096 * 30522 * 768;
+      const auto time = [&](const char* kernel) {
+        return microseconds(cost->duration({flops, Bytes(0), Bytes(0), kernel}));
+      };
+      return time("matmul:4096x30522x768") / time("matmul:4096x30528x768");
+    };
+    CHECK(slower(DType::kF32) == doctest::Approx(1).epsilon(0.01));
+    CHECK(slower(DType::kF16) > 3);
+  }
+}
+
+TEST_CASE("all keys seen lose half as many as a causal row") {
+  Cluster cluster = round_numbers();
+  KernelRate rate{.kernel = "attention"};
+  rate.flops_efficiency.value = 0.5;
+  rate.pair_time.value = 1e-12;
+  rate.lost_extent.value = 100;
+  cluster.device.rates = {rate};
+  const auto time = [&](const char* kernel) {
+    return microseconds(time_of(cluster, {1e9, Bytes(0), Bytes(0), kernel})) - 2;
+  };
+  // 1e9 / 256 pairs of 1 ps beside 20 us of products.
+  const double full = 20 + 1e9 / 256 * 1e-6;
+  CHECK(time("attention:100x64") == doctest::Approx(2 * full).epsilon(1e-3));
+  CHECK(time("attention:100x64:all") == doctest::Approx(1.5 * full).epsilon(1e-3));
+}
+
 TEST_CASE("more work never takes less time") {
   Cluster cluster = load_cluster("hgx-h200:nodes=1");
   const auto cost = make_roofline(cluster, DType::kBF16);
