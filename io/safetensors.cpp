@@ -39,8 +39,9 @@ const char* name_of(DType dtype) {
 
 std::int64_t bytes_of(const NamedTensor& tensor) { return size_of(tensor.type).value; }
 
-std::string header_text(const std::vector<NamedTensor>& tensors) {
+std::string header_text(const std::vector<NamedTensor>& tensors, const std::string& format) {
   Json header = Json::object();
+  if (!format.empty()) header["__metadata__"] = {{"format", format}};
   std::int64_t begin = 0;
   for (const NamedTensor& tensor : tensors) {
     require(!header.contains(tensor.name), ErrorCode::kBadInput, "two tensors are named '{}'",
@@ -77,18 +78,19 @@ std::pair<NamedTensor, std::pair<std::int64_t, std::int64_t>> parse_entry(const 
 
 std::string unfinished_path(const std::string& path) { return path + ".part"; }
 
-std::string safetensors_head(const std::vector<NamedTensor>& tensors) {
-  const std::string header = header_text(tensors);
+std::string safetensors_head(const std::vector<NamedTensor>& tensors, const std::string& format) {
+  const std::string header = header_text(tensors, format);
   const std::uint64_t length = header.size();
   std::string head(sizeof(length), ' ');
   std::memcpy(head.data(), &length, sizeof(length));
   return head + header;
 }
 
-SafetensorsWriter::SafetensorsWriter(std::string path, std::vector<NamedTensor> tensors)
+SafetensorsWriter::SafetensorsWriter(std::string path, std::vector<NamedTensor> tensors,
+                                     const std::string& format)
     : path_(std::move(path)), unfinished_(unfinished_path(path_)) {
   for (const NamedTensor& tensor : tensors) missing_ += bytes_of(tensor);
-  const std::string head = safetensors_head(tensors);
+  const std::string head = safetensors_head(tensors, format);
   file_.open(unfinished_, std::ios::binary | std::ios::trunc);
   file_.write(head.data(), static_cast<std::streamsize>(head.size()));
   require(file_.good(), ErrorCode::kBadInput, "{}: cannot be written", path_);

@@ -27,15 +27,18 @@ struct NamedTensor {
 std::string unfinished_path(const std::string& path);
 
 // How a file of these tensors begins: length and header. Data follow at once, in the order of the
-// tensors. Throws Error(kBadInput) where two have one name.
-std::string safetensors_head(const std::vector<NamedTensor>& tensors);
+// tensors. `format`: what the metadata say the tensors were made by; empty: no metadata. Throws
+// Error(kBadInput) where two have one name.
+std::string safetensors_head(const std::vector<NamedTensor>& tensors,
+                             const std::string& format = {});
 
 // Writes tensors one after the other, so that a file may be larger than memory. Throws
 // Error(kBadInput) naming the path where it cannot be written.
 class SafetensorsWriter {
  public:
   // The names differ; the file is written to `unfinished_path` and moved to `path` by `finish`.
-  SafetensorsWriter(std::string path, std::vector<NamedTensor> tensors);
+  SafetensorsWriter(std::string path, std::vector<NamedTensor> tensors,
+                    const std::string& format = {});
   ~SafetensorsWriter();
   SafetensorsWriter(const SafetensorsWriter&) = delete;
   SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;

@@ -141,6 +141,18 @@ void require_plain_encoder(ConfigReader& reader) {
   reader.require_text("position_embedding_type", {"absolute"});
 }
 
+// A config.json of the hub does not say it, its tokenizer does.
+void read_mask(ConfigReader& reader, ModelConfig& config) {
+  if (const auto mask = reader.find("mask_token_id")) {
+    config.mask_id = mask->integer_between(0, config.vocab - 1);
+    return;
+  }
+  config.mask_id = std::min(config.mask_id, config.vocab - 1);
+  config.notes.push_back(fmt::format(
+      "mask_token_id is missing: token {} is taken for the mask, as in bert-base-uncased",
+      config.mask_id));
+}
+
 // BertForMaskedLM: what BertForPreTraining predicts of the next sentence is left out.
 ModelConfig read_bert(ConfigReader& reader) {
   ModelConfig config = bert_family();
@@ -156,7 +168,7 @@ ModelConfig read_bert(ConfigReader& reader) {
   config.ffn = reader.size_or_own("intermediate_size", 3072, 3072);
   config.vocab = reader.size("vocab_size");
   config.sequence = reader.size_or_own("max_position_embeddings", 512, 512);
-  config.mask_id = std::min(config.mask_id, config.vocab - 1);
+  read_mask(reader, config);
   config.token_types = reader.size_or_own("type_vocab_size", 2, 2);
   config.norm_epsilon = reader.real_or("layer_norm_eps", 1e-12);
   config.initializer_range = reader.real_or("initializer_range", 0.02);

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -36,10 +37,20 @@ bool has_gpt2_parts(const ModelConfig& config) {
          config.kv_heads == config.heads && config.heads * config.head_size == config.hidden;
 }
 
-Family llama_family_of(const ModelConfig& config) {
-  if (config.experts > 0) return config.qk_norm ? Family::kQwen3Moe : Family::kMixtral;
-  if (config.qk_norm) return Family::kQwen3;
-  return config.attention_bias && !config.output_bias ? Family::kQwen2 : Family::kLlama;
+// By what each of them can have: qwen2 has biases of q, k and v alone, llama and qwen3 all of
+// attention's or none, mixtral none and weights of experts that add up to 1.
+std::optional<Family> llama_family_of(const ModelConfig& c) {
+  const bool has_even_biases = c.attention_bias == c.output_bias;
+  if (c.experts > 0) {
+    if (c.mlp_bias) return std::nullopt;
+    if (c.qk_norm) return has_even_biases ? std::optional(Family::kQwen3Moe) : std::nullopt;
+    const bool is_mixtral = !c.attention_bias && !c.output_bias && c.normalized_experts;
+    return is_mixtral ? std::optional(Family::kMixtral) : std::nullopt;
+  }
+  if (c.qk_norm)
+    return has_even_biases && !c.mlp_bias ? std::optional(Family::kQwen3) : std::nullopt;
+  if (has_even_biases) return Family::kLlama;
+  return c.attention_bias && !c.mlp_bias ? std::optional(Family::kQwen2) : std::nullopt;
 }
 
 Family family_of(const ModelConfig& config) {
@@ -48,7 +59,8 @@ Family family_of(const ModelConfig& config) {
   if (is_encoder && has_gpt2_parts(config)) return Family::kBert;
   if (config.causal && !has_encoder_parts(config)) {
     if (has_gpt2_parts(config)) return Family::kGpt2;
-    if (is_llama_like(config)) return llama_family_of(config);
+    if (is_llama_like(config))
+      if (const auto family = llama_family_of(config)) return *family;
   }
   fail(ErrorCode::kBadInput,
        "{}: no family of Hugging Face computes what this model does, so its weights have no names "
@@ -130,7 +142,10 @@ ForeignModel gpt2_weights(const ModelConfig& c) {
     names.conv1d(own + "mlp.down", theirs + "mlp.c_proj", c.ffn, h);
   }
   names.norm("final.norm", "transformer.ln_f", h);
-  if (!c.tied_embeddings) names.as_is("head.weight", {"lm_head.weight"}, {c.vocab, h});
+  if (c.tied_embeddings)
+    names.ignore("lm_head.weight");
+  else
+    names.as_is("head.weight", {"lm_head.weight"}, {c.vocab, h});
   for (const char* const mask : {".attn.bias", ".attn.masked_bias"}) names.ignore(mask);
   ForeignModel model = names.take();
   allow_without("transformer.", model);
@@ -241,6 +256,7 @@ Json bert_config(const ModelConfig& c) {
           {"vocab_size", c.vocab},
           {"max_position_embeddings", c.sequence},
           {"type_vocab_size", c.token_types},
+          {"mask_token_id", c.mask_id},
           {"layer_norm_eps", c.norm_epsilon},
           {"hidden_act", c.exact_gelu ? "gelu" : "gelu_new"},
           {"hidden_dropout_prob", c.residual_dropout},
@@ -319,14 +335,16 @@ ForeignModel hugging_face_weights(const ModelConfig& config) {
   return llama_weights(config, family);
 }
 
-std::string hugging_face_config(const ModelConfig& config) {
+std::string hugging_face_config(const ModelConfig& config, DType dtype) {
   const Family family = family_of(config);
   Json json = family == Family::kBert   ? bert_config(config)
               : family == Family::kGpt2 ? gpt2_config(config)
                                         : llama_config(config, family);
   json["initializer_range"] = config.initializer_range;
   json["tie_word_embeddings"] = config.tied_embeddings;
-  json["torch_dtype"] = "float32";
+  json["torch_dtype"] = dtype == DType::kBF16  ? "bfloat16"
+                        : dtype == DType::kF16 ? "float16"
+                                               : "float32";
   return to_readable_text(json, 40);
 }
 

@@ -14,8 +14,8 @@ namespace sextant {
 // matrix. Throws Error(kBadInput) where no family has this model.
 ForeignModel hugging_face_weights(const ModelConfig& config);
 
-// The config.json with which transformers builds the same model; load_model reads it back. Throws
-// as above.
-std::string hugging_face_config(const ModelConfig& config);
+// The config.json with which transformers builds the same model; load_model reads it back. `dtype`:
+// of the weights beside it, f32, bf16 or f16. Throws as above.
+std::string hugging_face_config(const ModelConfig& config, DType dtype);
 
 }  // namespace sextant

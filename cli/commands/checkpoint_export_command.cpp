@@ -5,6 +5,7 @@
 #include "cli/verbs.h"
 #include "cli/workflow.h"
 #include "core/base/check.h"
+#include "core/base/nearest.h"
 #include "io/checkpoints/checkpoint_folder.h"
 #include "io/checkpoints/checkpoint_reader.h"
 #include "io/weights/write_foreign_weights.h"
@@ -45,6 +46,19 @@ DType dtype_of(const std::string& text) {
   return dtype;
 }
 
+// What no config.json of the family holds and training depends on.
+void say_what_is_lost(const ModelConfig& config, const Console& console) {
+  std::vector<std::string> lost;
+  if (config.label_smoothing > 0)
+    lost.push_back(fmt::format("label_smoothing={}", config.label_smoothing));
+  if (config.capacity_factor)
+    lost.push_back(fmt::format("capacity_factor={}", *config.capacity_factor));
+  const bool has_rates = !config.causal || config.norm == ModelConfig::Norm::kLayerNorm;
+  if (config.residual_dropout > 0 && !has_rates)
+    lost.push_back(fmt::format("dropout={}", config.residual_dropout));
+  if (!lost.empty()) console.note("not in config.json: " + comma_list(lost));
+}
+
 void export_checkpoint(const CheckpointExportArguments& arguments, const CommonOptions& common,
                        Console& console) {
   require(!common.out.empty(), ErrorCode::kUsage, "--out FOLDER is needed: where the files go");
@@ -73,7 +87,8 @@ void export_checkpoint(const CheckpointExportArguments& arguments, const CommonO
       return checkpoint.read(*states.at(name));
     });
   }
-  write_file_whole(json, hugging_face_config(config) + "\n");
+  write_file_whole(json, hugging_face_config(config, dtype) + "\n");
+  say_what_is_lost(config, console);
   console.say(fmt::format("step {} of {}: {} in {}, {}", checkpoint.manifest().facts.step,
                           config.name, to_string(dtype), weights, json));
   console.document("checkpoint_export", {{"checkpoint", checkpoint.path()},

@@ -45,9 +45,10 @@ void RunWeights::load(const PhysicalGraph& graph, const std::vector<Device*>& de
 
 void RunWeights::say(const Console& console) const {
   if (weights_)
-    console.say(fmt::format("begins with {} of {}",
-                            counted(static_cast<std::int64_t>(weights_->num_tensors()), "tensor"),
-                            weights_->path()));
+    console.say(
+        fmt::format("begins with {} of {}",
+                    counted(static_cast<std::int64_t>(weights_->num_parameters()), "parameter"),
+                    weights_->path()));
 }
 
 }  // namespace sextant

@@ -18,8 +18,9 @@ struct TokenMask {
 // What an input of a graph says (`mask_id`, `limit`); nothing: its model predicts the next token.
 std::optional<TokenMask> token_mask(const Attributes& input);
 
-// Of every sample 15 % of the tokens are predicted, one at least. Of those, 80 % are hidden behind
-// the mask, 10 % replaced by any id, 10 % shown as they are. A function of (seed, position, place).
+// Every token of a sample is predicted by a chance of 15 %, and one of them in any case: 15 % +
+// 0.85 / sequence on average. Of those, 80 % are hidden behind the mask, 10 % replaced by any id,
+// 10 % shown as they are. A function of (seed, position, place).
 class MaskedSample {
  public:
   MaskedSample(const TokenMask& mask, std::uint64_t seed, std::int64_t position,

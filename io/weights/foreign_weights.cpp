@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kOneFile = "model.safetensors";
+constexpr const char *kOneFile = "model.safetensors", *kOwnFile = "weights.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
 
 // The files that an index names, all in its own folder.
@@ -45,8 +45,9 @@ std::set<std::string> files_of_index(const std::string& folder) {
 std::set<std::string> files_of(const std::string& path) {
   std::error_code failure;
   if (!fs::is_directory(path, failure)) return {path};
-  if (fs::exists(path + "/" + kIndex, failure)) return files_of_index(path);
-  if (fs::exists(path + "/" + kOneFile, failure)) return {path + "/" + kOneFile};
+  if (fs::is_regular_file(path + "/" + kIndex, failure)) return files_of_index(path);
+  for (const char* const name : {kOneFile, kOwnFile})
+    if (fs::exists(path + "/" + name, failure)) return {path + "/" + name};
   std::set<std::string> files;
   for (const fs::directory_entry& entry : fs::directory_iterator(path))
     if (entry.path().extension() == ".safetensors") files.insert(entry.path().string());

@@ -26,7 +26,7 @@ class ForeignWeights {
   bool has_own_names(const std::vector<NamedTensor>& own) const;
 
   const std::string& path() const { return path_; }
-  std::size_t num_tensors() const { return places_.size(); }
+  std::size_t num_parameters() const { return matched_.size(); }
   // Row-major values of a matched parameter in its own type.
   std::vector<std::byte> read(const std::string& own) const;
 

@@ -39,7 +39,8 @@ void write_foreign_weights(const std::string& path, const std::vector<NamedTenso
   const std::vector<FusedTensor> tensors = tensors_of(model, dtype);
   std::vector<NamedTensor> names;
   for (const FusedTensor& fused : tensors) names.push_back(fused.tensor);
-  SafetensorsWriter file(path, std::move(names));
+  // Without this word older loaders of Hugging Face refuse the file.
+  SafetensorsWriter file(path, std::move(names), "pt");
   std::string in_hand;  // experts of one parameter come one behind the other
   std::vector<double> ours;
   for (const FusedTensor& fused : tensors) {

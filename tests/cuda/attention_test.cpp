@@ -36,19 +36,22 @@ struct Case {
   std::int64_t first_query = 0, first_key = 0;
   std::int64_t chunks = 0, chunk = 0, shift = 0;
   bool accumulate = false;
+  bool causal = true;
 
   bool is_chunked() const { return chunk != 0; }
   std::int64_t group() const { return heads / kv_heads; }
   // Said as the operator says it, of global positions.
   bool sees(std::int64_t s, std::int64_t t) const {
     const std::int64_t query = first_query + s, key = first_key + t;
-    if (!is_chunked()) return key <= query;
-    if (query / chunk != key / chunk || query / chunk < shift) return false;
-    return shift > 0 || key <= query;
+    if (!is_chunked()) return !causal || key <= query;
+    if (query / chunk != key / chunk || (causal && query / chunk < shift)) return false;
+    return !causal || shift > 0 || key <= query;
   }
   Attributes attributes() const {
-    if (!is_chunked()) return {};
-    return {{"chunks", chunks}, {"chunk", chunk}, {"shift", shift}};
+    Attributes said;
+    if (is_chunked()) said = {{"chunks", chunks}, {"chunk", chunk}, {"shift", shift}};
+    if (!causal) said.set("causal", false);
+    return said;
   }
 };
 
@@ -308,6 +311,17 @@ const std::vector<Case> kCases = {
     {1, 70, 70, 2, 1, 40, 24, 35, 35, 4, 35, 2},
     {1, 70, 70, 2, 2, 64, 64, 0, 0, 0, 0, 0, true},
     {1, 70, 70, 2, 1, 64, 64, 0, 0, 2, 35, 1, true},
+    // Every key is seen: no tile whole, some whole, fewer keys than queries and more, parts of
+    // both.
+    {2, 1, 1, 2, 2, 64, 64, 0, 0, 0, 0, 0, false, false},
+    {1, 63, 63, 4, 2, 64, 64, 0, 0, 0, 0, 0, false, false},
+    {1, 100, 100, 2, 2, 40, 24, 0, 0, 0, 0, 0, false, false},
+    {1, 50, 170, 2, 1, 64, 64, 0, 0, 0, 0, 0, false, false},
+    {1, 130, 70, 2, 2, 128, 64, 0, 60, 0, 0, 0, false, false},
+    {1, 256, 256, 2, 2, 64, 64, 0, 0, 0, 0, 0, true, false},
+    {1, 96, 96, 2, 2, 64, 64, 0, 0, 3, 32, 0, false, false},
+    {1, 96, 96, 2, 1, 64, 64, 0, 0, 3, 32, 2, false, false},
+    {1, 70, 70, 2, 1, 40, 24, 35, 35, 4, 35, 2, true, false},
 };
 
 }  // namespace
@@ -319,10 +333,10 @@ TEST_CASE("attention equals the reference within its bound, by every kernel that
       const Problem problem(c, dtype);
       for (const Path& path : kPaths) {
         const std::string text = fmt::format(
-            "{}: {} [{}, {} from {}, {}, {}] over [{} from {}, {}, {}], chunks {} x {} by {}{}",
+            "{}: {} [{}, {} from {}, {}, {}] over [{} from {}, {}, {}], chunks {} x {} by {}{}{}",
             path.name, to_string(dtype), c.batch, c.queries, c.first_query, c.heads, c.size, c.keys,
             c.first_key, c.kv_heads, c.value_size, c.chunks, c.chunk, c.shift,
-            c.accumulate ? ", accumulated" : "");
+            c.accumulate ? ", accumulated" : "", c.causal ? "" : ", all keys");
         CAPTURE(text);
         const bool serves = check_forward(problem, path);
         const bool serves_grad = check_backward(problem, path, false);
@@ -335,11 +349,13 @@ TEST_CASE("attention equals the reference within its bound, by every kernel that
     }
 }
 
-TEST_CASE("cuDNN serves the attention of GPT-2 and Llama where the build has it" *
+TEST_CASE("cuDNN serves the attention of GPT-2, Llama and BERT where the build has it" *
           doctest::skip(!has_gpu())) {
 #ifdef SEXTANT_HAS_CUDNN
-  for (const Case& c :
-       std::vector<Case>{{2, 128, 128, 4, 4, 64, 64}, {1, 256, 256, 8, 2, 128, 128}})
+  for (const Case& c : std::vector<Case>{{2, 128, 128, 4, 4, 64, 64},
+                                         {1, 256, 256, 8, 2, 128, 128},
+                                         {2, 128, 128, 4, 4, 64, 64, 0, 0, 0, 0, 0, false, false},
+                                         {1, 512, 512, 2, 2, 64, 64, 0, 0, 0, 0, 0, false, false}})
     for (const DType dtype : {DType::kBF16, DType::kF16}) {
       const Problem problem(c, dtype);
       CHECK(check_forward(problem, kPaths[2]));
@@ -385,7 +401,9 @@ TEST_CASE("graphs of attention are made of operations that cuDNN accepts, withou
   for (const cudnnDataType_t type : {CUDNN_DATA_BFLOAT16, CUDNN_DATA_HALF})
     for (const std::int64_t kv_heads : {8, 2, 1})
       for (const std::int64_t ahead : {0, 70}) {
-        const AttentionProblem problem{type, 2, 77, 77 + ahead, 8, kv_heads, 128, 64, ahead, 0.1F};
+        const bool causal = ahead == 0;  // else all keys are seen
+        const AttentionProblem problem{
+            type, 2, 77, 77 + ahead, 8, kv_heads, 128, 64, causal ? 0 : ahead, causal, 0.1F};
         CHECK_NOTHROW(AttentionForward(problem).graph.check());
         for (const bool sums_in_order : {false, true})
           CHECK_NOTHROW(AttentionBackward(problem, sums_in_order).graph.check());

@@ -295,6 +295,8 @@ TEST_CASE("a bert config gives an encoder with the head of its masked tokens") {
   CHECK(config.norm_epsilon == 1e-12);
   CHECK(config.residual_dropout == 0.1);
   CHECK(config.mask_id == 99);  // of 100 tokens the last
+  CHECK(read(llama(R"("mask_token_id": 4)", "bert")).mask_id == 4);
+  CHECK(contains(refusal(llama(R"("mask_token_id": 100)", "bert")), "mask_token_id"));
   CHECK(std::any_of(config.notes.begin(), config.notes.end(), [](const std::string& note) {
     return contains(note, "attention_probs_dropout_prob is left out");
   }));

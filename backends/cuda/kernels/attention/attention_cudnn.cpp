@@ -45,6 +45,9 @@ std::optional<AttentionProblem> problem_of(const AttentionShape& x, DType dtype)
   for (std::int64_t h = 0; h < x.heads; ++h)
     if (x.kv_head_of(h) != h / group) return std::nullopt;
   if (x.chunk != 0 || (x.causal && x.first_key > x.first_query)) return std::nullopt;
+  // The causal mask hides what a last tile of keys has beyond the sequence; without it nothing
+  // has been seen to.
+  if (!x.causal && x.keys % kTile != 0) return std::nullopt;
   AttentionProblem problem;
   problem.type = dtype == DType::kBF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF;
   problem.batch = x.batch;
