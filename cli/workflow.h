@@ -18,12 +18,16 @@
 
 namespace sextant {
 
+struct BoxingTables;  // compiler/words/stage.h
+
 // Everything that stands behind a plan.
 struct PlannedJob {
   Job job;
   Plan plan;
   std::unique_ptr<CostModel> cost;
   std::unique_ptr<NetworkModel> network;
+  // Of these models; what is made of the job shares it. Not for several threads.
+  std::shared_ptr<BoxingTables> boxing;
 };
 
 // JSON that says it is a plan; a model file has no key `strategy`. Documents that verbs print or
