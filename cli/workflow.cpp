@@ -30,6 +30,19 @@ PlannedJob from_plan(const Plan& plan, const std::string& file) {
   return planned;
 }
 
+// Tables that keep the models which they refer to.
+std::shared_ptr<BoxingTables> boxing_tables(std::shared_ptr<const NetworkModel> network,
+                                            std::shared_ptr<const CostModel> cost) {
+  struct Kept {
+    std::shared_ptr<const NetworkModel> network;
+    std::shared_ptr<const CostModel> cost;
+    BoxingTables tables;
+  };
+  const auto kept =
+      std::make_shared<Kept>(Kept{network, cost, BoxingTables(network.get(), cost.get())});
+  return {kept, &kept->tables};
+}
+
 }  // namespace
 
 bool is_plan_file(const std::string& path) {
@@ -88,7 +101,7 @@ PlannedJob load_planned_job(const JobArguments& arguments) {
   TimingModels models = make_timing_models(planned.job.cluster, planned.job.dtype);
   planned.cost = std::move(models.cost);
   planned.network = std::move(models.network);
-  planned.boxing = std::make_shared<BoxingTables>(planned.network.get(), planned.cost.get());
+  planned.boxing = boxing_tables(planned.network, planned.cost);
   return planned;
 }
 

@@ -24,9 +24,11 @@ struct BoxingTables;  // compiler/words/stage.h
 struct PlannedJob {
   Job job;
   Plan plan;
-  std::unique_ptr<CostModel> cost;
-  std::unique_ptr<NetworkModel> network;
-  // Of these models; what is made of the job shares it. Not for several threads.
+  // A step may be timed with others than it was compiled with: then nothing is compiled any more.
+  std::shared_ptr<CostModel> cost;
+  std::shared_ptr<NetworkModel> network;
+  // Of the models that the job was loaded with, which it keeps; its compiles share it. Not for
+  // several threads.
   std::shared_ptr<BoxingTables> boxing;
 };
 
