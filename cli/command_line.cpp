@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <map>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -202,6 +203,7 @@ std::vector<std::string> CommandLine::arguments_of(std::span<const Addition> fou
 struct CommandLine::Parser {
   CLI::App app{"Sextant: finds, simulates, explains and runs parallel training plans"};
   std::map<CLI::App*, const Verb*> verb_of;
+  std::vector<Option> common;  // the last ones of every verb
 
   CLI::App& parent_of(const Verb& verb) {
     const std::size_t blank = verb.path.find(' ');
@@ -218,22 +220,31 @@ struct CommandLine::Parser {
     return made;
   }
 
-  // What the verb has in common with all others is hidden, where it does not matter to it.
-  void add(const Verb& verb, const std::vector<Option>& common) {
+  void add(const Verb& verb) {
     const std::size_t blank = verb.path.find(' ');
     const std::string name = blank == std::string::npos ? verb.path : verb.path.substr(blank + 1);
     CLI::App& sub = *parent_of(verb).add_subcommand(name, verb.text);
     sub.footer(verb.examples + "\n" + kOfAllVerbs);
     sub.get_help_ptr()->group(kHidden);  // whoever reads this knows it
-    for (const Option& option : verb.options) {
-      CLI::Option& added = add_option(sub, option);
-      if (option.is_detail) added.group(kHidden);
-    }
-    for (const Option& option : common) {
-      CLI::Option& added = add_option(sub, option);
-      if (!is_shown(verb, option.key())) added.group(kHidden);
-    }
     verb_of.emplace(&sub, &verb);
+  }
+
+  // Only what is typed has its options looked at, and there are hundreds of others.
+  void add_options(std::span<char* const> typed) {
+    for (const auto& [sub, verb] : verb_of)
+      if (std::find(typed.begin(), typed.end(), sub->get_name()) != typed.end())
+        add_options(*sub, *verb);
+  }
+
+  // What the verb has in common with all others is hidden, where it does not matter to it.
+  void add_options(CLI::App& sub, const Verb& verb) const {
+    const std::size_t own = verb.options.size() - common.size();
+    for (std::size_t index = 0; index < verb.options.size(); ++index) {
+      const Option& option = verb.options[index];
+      const bool is_hidden = index < own ? option.is_detail : !is_shown(verb, option.key());
+      CLI::Option& added = add_option(sub, option);
+      if (is_hidden) added.group(kHidden);
+    }
   }
   static CLI::Option& add_option(CLI::App& app, const Option& option) {
     return *std::visit([&](auto* value) { return &add_value(app, option, *value); }, option.target);
@@ -274,17 +285,18 @@ CommandLine::CommandLine(std::vector<Verb> verbs, CommonOptions& common)
   app.formatter(formatter);  // of its verbs too, made after this
   app.require_subcommand(1);
   app.get_help_ptr()->group(kHidden);  // as of every verb
-  const std::vector<Option> of_all = common_options(common);
-  app.footer(common_help(of_all) + kMainFooter);
+  parser_->common = common_options(common);
+  app.footer(common_help(parser_->common) + kMainFooter);
   for (Verb& verb : verbs_) {
-    parser_->add(verb, of_all);
-    verb.options = joined(std::move(verb.options), of_all);
+    verb.options = joined(std::move(verb.options), parser_->common);
+    parser_->add(verb);
   }
 }
 
 CommandLine::~CommandLine() = default;
 
 const Verb* CommandLine::parse(int argc, char** argv) {
+  parser_->add_options({argv, static_cast<std::size_t>(argc)});
   try {
     parser_->parse(argc, argv);
   } catch (const CLI::ParseError& help) {

@@ -8,6 +8,10 @@
 #include "core/base/check.h"
 #include "core/base/parallel.h"
 
+#ifdef SEXTANT_HAS_MIMALLOC
+#include <mimalloc.h>
+#endif
+
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -19,6 +23,16 @@
 namespace {
 
 using namespace sextant;
+
+// A compile frees large tables and takes as much again at once: pages that went back to the system
+// in between were two thirds of its page faults, a tenth of its time.
+void keep_freed_pages() {
+#if defined(SEXTANT_HAS_MIMALLOC) && MI_MALLOC_VERSION >= 210
+  mi_option_set_default(mi_option_purge_delay, -1);
+#elif defined(SEXTANT_HAS_MIMALLOC) && MI_MALLOC_VERSION >= 200
+  mi_option_set_enabled_default(mi_option_allow_decommit, false);
+#endif
+}
 
 std::vector<Verb> all_verbs() {
   std::vector<Verb> verbs = {search_verb(),
@@ -122,6 +136,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  keep_freed_pages();
   try {
     return run(argc, argv);
   } catch (const std::exception& error) {

@@ -30,6 +30,19 @@ PlannedJob from_plan(const Plan& plan, const std::string& file) {
   return planned;
 }
 
+// Tables that keep the models which they refer to.
+std::shared_ptr<BoxingTables> boxing_tables(std::shared_ptr<const NetworkModel> network,
+                                            std::shared_ptr<const CostModel> cost) {
+  struct Kept {
+    std::shared_ptr<const NetworkModel> network;
+    std::shared_ptr<const CostModel> cost;
+    BoxingTables tables;
+  };
+  const auto kept =
+      std::make_shared<Kept>(Kept{network, cost, BoxingTables(network.get(), cost.get())});
+  return {kept, &kept->tables};
+}
+
 }  // namespace
 
 bool is_plan_file(const std::string& path) {
@@ -88,6 +101,7 @@ PlannedJob load_planned_job(const JobArguments& arguments) {
   TimingModels models = make_timing_models(planned.job.cluster, planned.job.dtype);
   planned.cost = std::move(models.cost);
   planned.network = std::move(models.network);
+  planned.boxing = boxing_tables(planned.network, planned.cost);
   return planned;
 }
 
@@ -102,8 +116,7 @@ LogicalGraph graph_of_plan(const PlannedJob& planned) {
 StagedGraph staged_graph(const PlannedJob& planned) {
   const Strategy& strategy = planned.plan.strategy;
   return make_staged_graph(graph_of_plan(planned), strategy,
-                           num_micro_batches(strategy, planned.plan.global_batch),
-                           planned.network.get(), planned.cost.get());
+                           num_micro_batches(strategy, planned.plan.global_batch), *planned.boxing);
 }
 
 ExpandedGraph expanded_graph(const PlannedJob& planned, const std::optional<ArenaRoom>& room) {
@@ -115,7 +128,7 @@ ExpandedGraph expanded_graph(const PlannedJob& planned, const std::optional<Aren
                     .cluster_hash = planned.plan.cluster_hash,
                     .plan_hash = text_hash(to_json_text(planned.plan))};
   return compile_and_report(graph_of_plan(planned), strategy, planned.plan.global_batch,
-                            *planned.cost, *planned.network, options);
+                            *planned.cost, *planned.network, *planned.boxing, options);
 }
 
 ExpandedGraph expanded_graph(const PlannedJob& planned) {
@@ -134,8 +147,10 @@ void require_fits(const PlannedJob& planned, const PhysicalGraph& graph) {
   const DeviceMemory memory = device_memory(graph, planned.job.cluster);
   if (memory.fits()) return;
   const SearchProblem problem = search_problem(planned.job);
-  const auto remedies = memory_remedies(problem, planned.plan.strategy, make_search_models(problem),
-                                        memory.needed(), memory.capacity);
+  SearchModels models = make_search_models(problem);
+  models.boxing = planned.boxing;  // the same models made these plans
+  const auto remedies =
+      memory_remedies(problem, planned.plan.strategy, models, memory.needed(), memory.capacity);
   const Bytes beside = total(memory.libraries);
   refuse_size(graph, memory.program, beside,
               fmt::format("libraries {}: {}", to_text(beside), to_text(memory.libraries)),

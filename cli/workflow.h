@@ -18,12 +18,18 @@
 
 namespace sextant {
 
+struct BoxingTables;  // compiler/words/stage.h
+
 // Everything that stands behind a plan.
 struct PlannedJob {
   Job job;
   Plan plan;
-  std::unique_ptr<CostModel> cost;
-  std::unique_ptr<NetworkModel> network;
+  // A step may be timed with others than it was compiled with: then nothing is compiled any more.
+  std::shared_ptr<CostModel> cost;
+  std::shared_ptr<NetworkModel> network;
+  // Of the models that the job was loaded with, which it keeps; its compiles share it. Not for
+  // several threads.
+  std::shared_ptr<BoxingTables> boxing;
 };
 
 // JSON that says it is a plan; a model file has no key `strategy`. Documents that verbs print or

@@ -17,6 +17,12 @@ void append(Key& key, const std::vector<std::int64_t>& numbers) {
   for (const std::int64_t number : numbers) key.push_back(static_cast<std::uint64_t>(number));
 }
 
+// Ranks mostly are in order.
+template <typename Value>
+void sort_if_needed(std::vector<Value>& values) {
+  if (!std::is_sorted(values.begin(), values.end())) std::sort(values.begin(), values.end());
+}
+
 void append_ranks(Key& key, const Placement& placement) {
   for (const Rank rank : placement.ranks) key.push_back(static_cast<std::uint64_t>(rank.value));
 }
@@ -30,7 +36,7 @@ void append_places(Key& key, const Placement& from, const Placement& to,
   for (const std::int64_t place : network.places_of(ranks))
     key.push_back(static_cast<std::uint64_t>(place));
   std::vector<Rank> sorted = ranks;
-  std::sort(sorted.begin(), sorted.end());
+  sort_if_needed(sorted);
   for (const Rank rank : ranks) {
     const auto at = std::lower_bound(sorted.begin(), sorted.end(), rank);
     key.push_back(static_cast<std::uint64_t>(at - sorted.begin()));
@@ -42,7 +48,7 @@ void append_places(Key& key, const Placement& from, const Placement& to,
 void append_shared(Key& key, const Placement& from, const Placement& to) {
   std::vector<std::pair<Rank, std::uint64_t>> positions;
   for (const Rank rank : from.ranks) positions.emplace_back(rank, positions.size() + 1);
-  std::sort(positions.begin(), positions.end());
+  sort_if_needed(positions);
   for (const Rank rank : to.ranks) {
     const auto at =
         std::lower_bound(positions.begin(), positions.end(), std::pair{rank, std::uint64_t{0}});

@@ -159,6 +159,12 @@ BoxingPlan priced(const BoxingRequest& request, std::vector<BoxingStep> steps) {
             device_time(step, type, *request.from_placement, *request.to_placement, *request.cost);
       continue;
     }
+    if (request.network == nullptr && step.kind == BoxingKind::kTransfer)
+      if (const std::optional<Bytes> bytes =
+              bytes_across(step, type, *request.from_placement, *request.to_placement)) {
+        plan.total_bytes += *bytes;
+        continue;
+      }
     Communication communication;
     communication.primitive = step.primitive;
     communication.reduce = step.reduce;

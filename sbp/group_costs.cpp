@@ -152,6 +152,23 @@ std::vector<GroupCost> transfer_costs(const MeshBoxes& from, const Placement& so
   return groups;
 }
 
+std::optional<Bytes> bytes_across(const BoxingStep& step, const TensorType& type,
+                                  const Placement& from, const Placement& to) {
+  if (!CommonDevices(from.ranks, to.ranks).none()) return std::nullopt;
+  const std::int64_t sent = MeshBoxes(step.from, from, type.shape).num_shares();
+  const MeshBoxes target(step.to, to, type.shape);
+  const std::int64_t taken = target.num_shares();
+  std::int64_t elements = 0;
+  for (std::size_t device = 0; device < to.ranks.size(); ++device) {
+    const MeshBoxes::Coordinates at = target.coordinates_of(device);
+    // Shares own, own + taken, ... of those that are sent.
+    const std::int64_t own = target.share_of(at);
+    const std::int64_t shares = (sent - own + taken - 1) / taken;
+    elements += target.box_at(at).elements() * shares;
+  }
+  return size_of(type.dtype) * elements;
+}
+
 std::vector<GroupCost> group_costs(const BoxingStep& step, const TensorType& type,
                                    const Placement& from, const Placement& to, WorkBudget* work) {
   const Bytes element = size_of(type.dtype);

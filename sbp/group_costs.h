@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace sextant {
@@ -42,6 +43,11 @@ std::vector<GroupCost> transfer_costs(const MeshBoxes& from, const Placement& so
                                       const MeshBoxes& to, const Placement& target,
                                       const CommonDevices& common, Bytes element,
                                       WorkBudget* work = nullptr);
+
+// The sum of the above where no device is on both sides, without a look at who sends: every device
+// of the target gets all that it wants of every share that its own takes. Nothing where some are.
+std::optional<Bytes> bytes_across(const BoxingStep& step, const TensorType& type,
+                                  const Placement& from, const Placement& to);
 
 // Empty for steps that do not communicate.
 std::vector<GroupCost> group_costs(const BoxingStep& step, const TensorType& type,

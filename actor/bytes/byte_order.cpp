@@ -1,9 +1,12 @@
 // Vector clocks over queues, walking the issue order through two steps and adding a guard wherever
-// a use is not known to follow an earlier one of the same bytes.
+// a use is not known to follow an earlier one of the same bytes. What follows an earlier use of its
+// own step in the first step does so in the second: it waits for the same launches, a step later,
+// and for more. So the second step is walked for what the first step found untouched.
 #include "actor/bytes/byte_order.h"
 
 #include "actor/bytes/byte_uses.h"
 #include "actor/bytes/segment_runs.h"
+#include "actor/protocol/launch_queues.h"
 #include "actor/protocol/program_waits.h"
 #include "actor/protocol/protocol.h"
 #include "core/base/at.h"
@@ -20,10 +23,11 @@ constexpr std::int32_t kStepsToOrder = 2;
 
 // By queue: the largest sequence known to be complete.
 struct Clock {
-  std::array<std::int32_t, kNumQueueRoles> known;
+  std::array<std::int32_t, kNumLaunchQueues> known;
   Clock() { known.fill(-1); }
   void join(const Clock& other) {
-    for (std::size_t q = 0; q < kNumQueueRoles; ++q) known[q] = std::max(known[q], other.known[q]);
+    for (std::size_t q = 0; q < kNumLaunchQueues; ++q)
+      known[q] = std::max(known[q], other.known[q]);
   }
 };
 
@@ -32,7 +36,7 @@ struct LastUses {
   std::int32_t write = -1;
   QueueRole write_queue = QueueRole::kCompute;
   std::uint16_t reading_queues = 0;  // that have read since the write
-  std::array<std::int32_t, kNumQueueRoles> reads;
+  std::array<std::int32_t, kNumLaunchQueues> reads;
 };
 
 class GuardFinder {
@@ -48,8 +52,10 @@ class GuardFinder {
         runs_(static_cast<std::int32_t>(tables.runs.size())),
         done_(tables.runs.size() * kStepsToOrder),
         added_(tables.runs.size()),
+        is_first_(tables.runs.size(), 0),
         segments_(uses_.num_segments()) {
     if (!direct_) protocol_.emplace(tables);
+    wanted_.fill(-1);
     for (std::size_t r = 0; r < tables.runs.size(); ++r) {
       const RunEntry& entry = tables.runs[r];
       run_at_[static_cast<std::size_t>(entry.queue)].push_back(static_cast<std::int32_t>(r));
@@ -65,7 +71,8 @@ class GuardFinder {
             conflicts.empty() ? "" : conflicts.front());
     for (step_ = 0; step_ < kStepsToOrder; ++step_) {
       if (protocol_) protocol_->run_host_actors_freely(step_ + 1);
-      for (std::int32_t run = 0; run < runs_; run += tables_.runs[at(run)].group_size) walk(run);
+      for (std::int32_t run = 0; run < end_of_walk(); run += tables_.runs[at(run)].group_size)
+        walk(run);
     }
     std::vector<Guard> guards;
     for (std::int32_t run = 0; run < runs_; ++run) {
@@ -76,6 +83,15 @@ class GuardFinder {
 
  private:
   Clock& done(std::int32_t launch) { return done_[at(launch)]; }
+
+  // Messages that are counted are counted through both steps.
+  std::int32_t end_of_walk() const { return step_ == 0 || protocol_ ? runs_ : end_of_first_; }
+
+  // In the first step: the run uses bytes that no earlier one has written.
+  void note_first(std::int32_t run) {
+    is_first_[at(run)] = 1;
+    end_of_first_ = std::max(end_of_first_, run + 1);
+  }
 
   // One launch: what it knows when it starts, the guards it needs, what is known when it is done.
   void walk(std::int32_t first) {
@@ -91,10 +107,13 @@ class GuardFinder {
         }
       }
     }
-    if (members == 1)
-      order_uses(first, clock);
-    else
-      for (std::int32_t m = 0; m < members; ++m) order_member_uses(first, first + m, clock);
+    for (std::int32_t m = 0; m < members; ++m) {
+      if (step_ > 0 && is_first_[at(first + m)] == 0) continue;
+      if (members == 1)
+        order_uses(first, clock);
+      else
+        order_member_uses(first, first + m, clock);
+    }
     for (std::int32_t m = 0; m < members; ++m) {
       const RunEntry& entry = tables_.runs[at(first + m)];
       std::int32_t& own = clock.known[static_cast<std::size_t>(entry.queue)];
@@ -134,14 +153,14 @@ class GuardFinder {
   void order_uses(std::int32_t run, Clock& clock) {
     const std::int32_t launch = step_ * runs_ + run;
     const QueueRole queue = tables_.runs[at(run)].queue;
-    wanted_.fill(-1);
+    want_none();
     for_each_use(run, [&](const SiteUse& use, SegmentRange range) {
       if (use.writes) {
         segments_.look(range, [&](const LastUses& last) { want_all(last, launch, launch, clock); });
         note_write(range, launch, queue);
       } else {
         segments_.change(range, [&](LastUses& last) {
-          want(last.write, last.write_queue, launch, launch, clock);
+          want_write(last, launch, launch, clock);
           note_read(last, launch, queue);
         });
       }
@@ -153,13 +172,13 @@ class GuardFinder {
   void order_member_uses(std::int32_t group, std::int32_t run, Clock& clock) {
     const std::int32_t launch = step_ * runs_ + run, group_launch = step_ * runs_ + group;
     const QueueRole queue = tables_.runs[at(run)].queue;
-    wanted_.fill(-1);
+    want_none();
     for_each_use(run, [&](const SiteUse& use, SegmentRange range) {
       segments_.look(range, [&](const LastUses& last) {
         if (use.writes)
           want_all(last, launch, group_launch, clock);
         else
-          want(last.write, last.write_queue, launch, group_launch, clock);
+          want_write(last, launch, group_launch, clock);
       });
     });
     add_guards(run, clock);
@@ -195,11 +214,17 @@ class GuardFinder {
   // A write follows the write before it and all that was read since.
   void want_all(const LastUses& last, std::int32_t launch, std::int32_t group_launch,
                 const Clock& clock) {
-    want(last.write, last.write_queue, launch, group_launch, clock);
+    want_write(last, launch, group_launch, clock);
     std::uint32_t reading = last.reading_queues;
     for (std::size_t queue = 0; reading != 0; ++queue, reading >>= 1U)
       if ((reading & 1U) != 0)
         want(last.reads[queue], static_cast<QueueRole>(queue), launch, group_launch, clock);
+  }
+
+  void want_write(const LastUses& last, std::int32_t launch, std::int32_t group_launch,
+                  const Clock& clock) {
+    if (step_ == 0 && last.write < 0) note_first(launch);
+    want(last.write, last.write_queue, launch, group_launch, clock);
   }
 
   // `launch` must follow `earlier`, of this queue: remembered unless the clock says that it does.
@@ -214,11 +239,18 @@ class GuardFinder {
     const auto q = static_cast<std::size_t>(queue);
     if (clock.known[q] >= sequences_[at(earlier)]) return;
     wanted_[q] = std::max(wanted_[q], earlier);
+    wants_ = true;
+  }
+
+  void want_none() {
+    if (wants_) wanted_.fill(-1);
+    wants_ = false;
   }
 
   // At most one per queue; the latest first, because it may imply the others.
   void add_guards(std::int32_t run, Clock& clock) {
-    std::array<std::int32_t, kNumQueueRoles> latest = wanted_;
+    if (!wants_) return;
+    std::array<std::int32_t, kNumLaunchQueues> latest = wanted_;
     std::sort(latest.begin(), latest.end(), std::greater<>());
     for (const std::int32_t earlier : latest) {
       if (earlier < 0) break;
@@ -243,8 +275,11 @@ class GuardFinder {
   std::vector<std::int32_t> sequences_;    // by launch
   std::vector<Clock> done_;                // by launch
   std::vector<std::vector<Guard>> added_;  // by run
+  std::vector<char> is_first_;     // by run: it uses bytes before a run of its step wrote them
+  std::int32_t end_of_first_ = 0;  // of the runs that do
   SegmentRuns<LastUses> segments_;
-  std::array<std::int32_t, kNumQueueRoles> wanted_;
+  std::array<std::int32_t, kNumLaunchQueues> wanted_;  // by queue, of the run at hand
+  bool wants_ = false;                                 // any
 };
 
 }  // namespace

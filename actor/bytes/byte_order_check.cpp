@@ -4,6 +4,7 @@
 #include "actor/bytes/byte_uses.h"
 #include "actor/bytes/segment_runs.h"
 #include "actor/protocol/device.h"
+#include "actor/protocol/launch_queues.h"
 #include "actor/protocol/protocol.h"
 #include "actor/runtime.h"
 #include "core/base/at.h"
@@ -66,10 +67,10 @@ void run_steps(const PhysicalGraph& graph, ProgramId program,
 }
 
 // By queue: how many launches are known to be complete.
-using Known = std::array<std::int32_t, kNumQueueRoles>;
+using Known = std::array<std::int32_t, kNumLaunchQueues>;
 
 void join(Known& into, const Known& other) {
-  for (std::size_t q = 0; q < kNumQueueRoles; ++q) into[q] = std::max(into[q], other[q]);
+  for (std::size_t q = 0; q < kNumLaunchQueues; ++q) into[q] = std::max(into[q], other[q]);
 }
 
 // A use as the check remembers it: the launch, by its queue and sequence there, and the register.
@@ -85,7 +86,7 @@ struct PastUse {
 struct Segment {
   PastUse write;
   // Launches that read since the write: the last one per queue, of the queues in the mask.
-  std::array<std::int32_t, kNumQueueRoles> reads;
+  std::array<std::int32_t, kNumLaunchQueues> reads;
   std::uint32_t reading_queues = 0;
 };
 
@@ -128,6 +129,7 @@ class Checker {
     }
     for (std::size_t i = first; i < launches_.size(); ++i)
       if (!is_like_a_step_before(i)) check_all_until(i + 1);
+    prove_second_step();
   }
 
   // After two steps, where the third will wait for what the second waited for, a step later:
@@ -145,6 +147,7 @@ class Checker {
   }
 
   std::vector<std::string> messages() && {
+    if (!is_second_proven_) check_all_until(std::min(launches_.size(), 2 * tables_.runs.size()));
     if (messages_.size() > kMostMessages) messages_.resize(kMostMessages);
     return std::move(messages_);
   }
@@ -156,31 +159,66 @@ class Checker {
     Fence fence;
   };
 
+  // In the first step, a use of bytes that no earlier use of the step has written.
+  struct FirstUse {
+    std::size_t launch = 0;
+    const SiteUse* use = nullptr;
+  };
+
   // Every step uses the same bytes in the same order, so where a launch of the third step knows of
-  // all that its like in the second step knew of, a step later, what held there holds here. Such
+  // all that its like in the second step knew of, a step later, what held there holds here. In the
+  // second step that goes for all but first uses, which prove_second_step() looks at. Such
   // launches are put off until one knows less; where something did not hold, none is.
   bool is_like_a_step_before(std::size_t launch) const {
     if (!messages_.empty()) return false;
     const auto runs = tables_.runs.size();
     const Noted& noted = launches_[launch];
-    if (noted.step < 2 || launch < 2 * runs) return false;
+    if (noted.step < 1 || launch < runs) return false;
     const Noted& like = launches_[launch - runs];
-    const Noted& first = launches_[launch - 2 * runs];
-    if (like.run != noted.run || like.step + 1 != noted.step || first.run != noted.run)
-      return false;
-    return is_known_step_later(before_[launch - runs], before_[launch]);
+    if (like.run != noted.run || like.step + 1 != noted.step) return false;
+    const bool is_put_off =
+        noted.step == 1 ? checked_ == runs && launch < 2 * runs
+                        : has_second_step(launch) && launches_[launch - 2 * runs].run == noted.run;
+    return is_put_off && is_known_step_later(before_[launch - runs], before_[launch]);
+  }
+
+  // Two whole steps lie before the launch, and the second is as it should be.
+  bool has_second_step(std::size_t launch) const {
+    const std::size_t end = 2 * tables_.runs.size();
+    return launch >= end && (is_second_proven_ || checked_ >= end);
+  }
+
+  // The second step where all of its launches were put off. What a use meets that an earlier use of
+  // its step has written was written, and read since, by the launches of the first step, a step
+  // later: it is ordered and the right content as it was there. What is left are first uses, of the
+  // bytes that still are as the step before left them. They leave no trace: should a later launch
+  // want the whole, it is checked from the end of the first step.
+  void prove_second_step() {
+    const std::size_t runs = tables_.runs.size();
+    if (launches_.size() != 2 * runs || checked_ != runs || !messages_.empty()) return;
+    SegmentRuns<Segment> end_of_first = segments_;
+    const auto is_of_step_before = [&](const Segment& segment) {
+      const PastUse& write = segment.write;
+      return write.sequence < tables_.runs_per_step[static_cast<std::size_t>(write.queue)];
+    };
+    for (const FirstUse& first : first_uses_)
+      check_use(first.launch + runs, *first.use, is_of_step_before);
+    segments_ = std::move(end_of_first);
+    is_second_proven_ = messages_.empty();
+    if (is_second_proven_) return;
+    messages_.clear();
+    check_all_until(2 * runs);
   }
 
   bool is_known_step_later(const Known& earlier, const Known& later) const {
-    for (std::size_t queue = 0; queue < kNumQueueRoles; ++queue)
+    for (std::size_t queue = 0; queue < kNumLaunchQueues; ++queue)
       if (earlier[queue] > 0 && later[queue] < earlier[queue] + tables_.runs_per_step[queue])
         return false;
     return true;
   }
 
   void check_all_until(std::size_t end) {
-    for (; checked_ < end && messages_.size() < kMostMessages; ++checked_)
-      check_launch(static_cast<std::int32_t>(checked_));
+    for (; checked_ < end && messages_.size() < kMostMessages; ++checked_) check_launch(checked_);
   }
 
   void join_wait(const Noted& launch, Fence wait, Known& known) {
@@ -194,29 +232,50 @@ class Checker {
     }
   }
 
-  void check_launch(std::int32_t launch) {
-    const Noted& noted = launches_[at(launch)];
+  void check_launch(std::size_t launch) {
+    const Noted& noted = launches_[launch];
     const RunEntry& entry = tables_.runs[noted.run.index()];
-    const std::int32_t act = graph_.programs[program_.index()].order[noted.run.index()].act;
-    known_ = &before_[at(launch)];
     for (std::int32_t s = entry.first_site; s < entry.first_site + entry.num_sites; ++s) {
       // Uses come actor by actor, inputs before outputs: the order in which the run makes them.
-      if (noted.step == 0) check_operands(s, noted.fence, act);
+      if (noted.step == 0) check_operands(s, noted.fence, act_of(noted));
       for (const SiteUse& use : uses_.of_site(s)) {
-        const PastUse now = use_of(noted.fence, use, act);
-        const SegmentRange range = uses_.range(use, act);
-        if (!use.writes) {
-          segments_.change(range, [&](Segment& segment) { read(segment, now, entry.queue); });
-          continue;
-        }
-        const bool updates = use.rate == 0 || act % use.rate != 0;
-        segments_.look(range, [&](const Segment& segment) {
-          if (updates) check_content(segment.write, now);
-          check_write(segment, now);
-        });
-        segments_.set(range, Segment{.write = now, .reads = {}, .reading_queues = 0});
+        const bool is_first = check_use(launch, use, [](const Segment&) { return true; });
+        if (is_first && noted.step == 0) first_uses_.push_back({launch, &use});
       }
     }
+  }
+
+  std::int32_t act_of(const Noted& noted) const {
+    return graph_.programs[program_.index()].order[noted.run.index()].act;
+  }
+
+  // One use of a launch, of those of its segments that are `wanted`; whether some were never
+  // written.
+  template <typename Wanted>
+  bool check_use(std::size_t launch, const SiteUse& use, const Wanted& wanted) {
+    const Noted& noted = launches_[launch];
+    const std::int32_t act = act_of(noted);
+    const PastUse now = use_of(noted.fence, use, act);
+    const SegmentRange range = uses_.range(use, act);
+    known_ = &before_[launch];
+    bool is_first = false;
+    if (!use.writes) {
+      const QueueRole queue = tables_.runs[noted.run.index()].queue;
+      segments_.change(range, [&](Segment& segment) {
+        is_first = is_first || segment.write.sequence < 0;
+        if (wanted(segment)) read(segment, now, queue);
+      });
+      return is_first;
+    }
+    const bool updates = use.rate == 0 || act % use.rate != 0;
+    segments_.look(range, [&](const Segment& segment) {
+      is_first = is_first || segment.write.sequence < 0;
+      if (!wanted(segment)) return;
+      if (updates) check_content(segment.write, now);
+      check_write(segment, now);
+    });
+    segments_.set(range, Segment{.write = now, .reads = {}, .reading_queues = 0});
+    return is_first;
   }
 
   // A kernel may read its inputs until its last output is written, so what an actor writes shares
@@ -337,6 +396,8 @@ class Checker {
   std::array<Known, kNumQueueRoles> queue_{};  // when the last launch of a queue is over
   std::vector<Known> before_, after_;          // by launch
   std::size_t checked_ = 0;                    // launches
+  std::vector<FirstUse> first_uses_;           // in the order of the first step
+  bool is_second_proven_ = false;              // though not all of it was checked
   const Known* known_ = nullptr;               // to the launch at hand
   std::vector<std::string> messages_;
 };

@@ -43,6 +43,7 @@ class ByteUses {
     return std::span(uses_).subspan(first_use_[s], first_use_[s + 1] - first_use_[s]);
   }
   std::int32_t content(const SiteUse& use, std::int32_t act) const {
+    if (use.rate == 1) return act;  // most are, and a division takes as long as the rest
     return use.rate == 0 ? 0 : act / use.rate;
   }
   SegmentRange range(const SiteUse& use, std::int32_t act) const {

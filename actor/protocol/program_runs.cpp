@@ -9,6 +9,7 @@ namespace sextant {
 namespace {
 
 void number_runs(const ProgramSource& source, const ActorNumbers& numbers, ProgramTables& tables) {
+  tables.runs.reserve(source.program.order.size());
   for (const Run& run : source.program.order) {
     const std::int32_t first = numbers.first_actor[run.instance.index()] + run.first_actor;
     const Actor& actor = source.block(run.instance).actors[at(run.first_actor)];
@@ -45,6 +46,15 @@ void check_acts(const ProgramSource& source, const ProgramTables& tables) {
   }
 }
 
+// A launch of its own.
+void add_single(std::int32_t index, ProgramTables& tables) {
+  RunEntry& entry = tables.runs[at(index)];
+  const auto queue = static_cast<std::size_t>(entry.queue);
+  entry.group_size = 1;
+  entry.unit = tables.units_per_step[queue]++;
+  tables.last_of_unit[queue].push_back(entry.position);
+}
+
 void add_group(const ProgramSource& source, std::int32_t first, std::int32_t end,
                ProgramTables& tables) {
   tables.runs[at(first)].group_size = end - first;
@@ -53,7 +63,7 @@ void add_group(const ProgramSource& source, std::int32_t first, std::int32_t end
   for (std::int32_t r = first; r < end; ++r) {
     RunEntry& entry = tables.runs[at(r)];
     if (r > first) entry.group_size = 0;
-    if (end - first > 1 && !entry.communicates) {
+    if (!entry.communicates) {
       fail(kBadProgram, "{}: only communications start together in a launch group", source.text(r));
     }
     for (std::int32_t other = first; other < r; ++other) {
@@ -78,7 +88,10 @@ void form_groups(const ProgramSource& source, ProgramTables& tables) {
     std::int32_t end = first + 1;
     while (group >= 0 && end < runs && source.program.order[at(end)].launch_group == group) ++end;
     if (group >= 0) seen.push_back(group);
-    add_group(source, first, end, tables);
+    if (end - first == 1)
+      add_single(first, tables);
+    else
+      add_group(source, first, end, tables);
     first = end;
   }
   std::sort(seen.begin(), seen.end());

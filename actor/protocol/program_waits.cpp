@@ -2,6 +2,7 @@
 // read by known acts of its readers, and replaces content k - num_registers.
 #include "actor/protocol/program_waits.h"
 
+#include "actor/protocol/launch_queues.h"
 #include "actor/protocol/protocol.h"
 #include "core/base/at.h"
 #include "core/base/check.h"
@@ -14,8 +15,8 @@ namespace {
 
 constexpr std::int64_t kRecordedStep = 2;
 
-using ByQueue = std::array<std::int64_t, kNumQueueRoles>;
-constexpr std::int64_t kNever = -(std::int64_t{1} << 40);  // before any position
+using ByQueue = std::array<std::int32_t, kNumLaunchQueues>;
+constexpr std::int32_t kNever = -(std::int32_t{1} << 30);  // before any position
 
 // Where a run stands: positions of the step before are negative.
 struct RunsByPosition {
@@ -77,12 +78,12 @@ class Contents {
 
   ProgramWaits waits() const {
     // What a queue has waited for when a step begins, from the step before.
-    std::array<ByQueue, kNumQueueRoles> waited;
+    std::array<ByQueue, kNumLaunchQueues> waited;
     for (ByQueue& queues : waited) queues.fill(kNever);
     for (std::size_t r = 0; r < pending_.size(); ++r)
       raise(waited[static_cast<std::size_t>(tables_.runs[r].queue)], pending_[r]);
     for (ByQueue& queues : waited)
-      for (std::size_t queue = 0; queue < kNumQueueRoles; ++queue)
+      for (std::size_t queue = 0; queue < kNumLaunchQueues; ++queue)
         queues[queue] -= tables_.runs_per_step[queue];
     const RunsByPosition positions(tables_);
     ProgramWaits result;
@@ -90,8 +91,8 @@ class Contents {
     result.waits.reserve(pending_.size());
     for (std::size_t r = 0; r < pending_.size(); ++r) {
       const auto own = static_cast<std::size_t>(tables_.runs[r].queue);
-      for (std::size_t queue = 0; queue < kNumQueueRoles; ++queue) {
-        const std::int64_t position = pending_[r][queue];
+      for (std::size_t queue = 0; queue < kNumLaunchQueues; ++queue) {
+        const std::int32_t position = pending_[r][queue];
         if (queue == own || position == kNever || position <= waited[own][queue]) continue;
         waited[own][queue] = position;
         result.waits.push_back(positions.wait(queue, position));
@@ -103,7 +104,7 @@ class Contents {
 
  private:
   static void raise(ByQueue& to, const ByQueue& by) {
-    for (std::size_t queue = 0; queue < kNumQueueRoles; ++queue)
+    for (std::size_t queue = 0; queue < kNumLaunchQueues; ++queue)
       to[queue] = std::max(to[queue], by[queue]);
   }
 
@@ -135,10 +136,10 @@ class Contents {
     return run_of_act_[at(first_act_[at(site)] + act)];
   }
 
-  void note(QueueRole queue, std::int64_t position, std::int32_t lag) {
+  void note(QueueRole queue, std::int32_t position, std::int32_t lag) {
     const auto q = static_cast<std::size_t>(queue);
-    std::int64_t& pending = pending_[at(run_)][q];
-    pending = std::max(pending, position - lag * std::int64_t{tables_.runs_per_step[q]});
+    std::int32_t& pending = pending_[at(run_)][q];
+    pending = std::max(pending, position - lag * tables_.runs_per_step[q]);
   }
   void note(std::int32_t run, std::int32_t lag) {
     note(tables_.runs[at(run)].queue, tables_.runs[at(run)].position, lag);

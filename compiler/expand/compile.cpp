@@ -4,6 +4,8 @@
 #include "compiler/words/stage.h"
 #include "core/base/check.h"
 
+#include <utility>
+
 namespace sextant {
 
 ExpandedGraph compile_and_report(const LogicalGraph& training, const Strategy& strategy,
@@ -11,14 +13,14 @@ ExpandedGraph compile_and_report(const LogicalGraph& training, const Strategy& s
                                  const NetworkModel& network, BoxingTables& tables,
                                  ExpandOptions options) {
   options.schedule = strategy.schedule;
-  const StagedGraph staged = make_staged_graph(
+  StagedGraph staged = make_staged_graph(
       training, strategy, num_micro_batches(strategy, global_batch), tables, options.stop);
   if (options.checks) {
     const std::vector<std::string> broken = check_layers(training, staged);
     require(broken.empty(), ErrorCode::kInternal, "the compiler staged this wrongly: {}",
             broken.empty() ? "" : broken.front());
   }
-  return expand_and_report(staged, training.registry(), cost, network, options);
+  return expand_and_report(std::move(staged), training.registry(), cost, network, options);
 }
 
 ExpandedGraph compile_and_report(const LogicalGraph& training, const Strategy& strategy,

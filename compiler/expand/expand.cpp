@@ -225,6 +225,23 @@ void require_none(const std::vector<std::string>& broken, const char* what) {
           broken.empty() ? "" : broken.front());
 }
 
+bool is_fused(const ExpandOptions& options, const CostModel& cost) {
+  return options.fusion && fuses_anything(cost);
+}
+
+Expansion::Result expanded(const StagedGraph& staged, const OperatorRegistry& registry,
+                           const CostModel& cost, const NetworkModel& network,
+                           const ExpandOptions& options) {
+  options.stop();
+  Expansion::Result made = Expansion(staged, registry, cost, network, options).run();
+  if (options.memory) require_fits(made.graph, *options.memory);
+  return made;
+}
+
+std::shared_ptr<PhysicalGraph> shared(PhysicalGraph&& graph) {
+  return std::make_shared<PhysicalGraph>(std::move(graph));
+}
+
 }  // namespace
 
 ExpandedGraph::ExpandedGraph(std::shared_ptr<PhysicalGraph> graph,
@@ -246,17 +263,27 @@ ExpandedGraph expand_and_report(const StagedGraph& staged, const OperatorRegistr
                                 const CostModel& cost, const NetworkModel& network,
                                 const ExpandOptions& options) {
   require_none(validate(staged), "cannot expand this staged graph");
-  std::optional<StagedGraph> fused;
-  if (options.fusion && fuses_anything(cost)) fused = fuse_operators(staged, cost);
-  options.stop();
   Expansion::Result made =
-      Expansion(fused ? *fused : staged, registry, cost, network, options).run();
-  if (options.memory) require_fits(made.graph, *options.memory);
-  const auto graph = std::make_shared<PhysicalGraph>(std::move(made.graph));
+      is_fused(options, cost)
+          ? expanded(fuse_operators(staged, cost), registry, cost, network, options)
+          : expanded(staged, registry, cost, network, options);
+  const auto graph = shared(std::move(made.graph));
   if (!options.checks) return {graph, std::move(made.packed), std::nullopt};
   ProvenGraph proven = prove(graph, {.broken = ErrorCode::kInternal, .stop = options.stop});
   require_none(check_layers(staged, *graph), "the compiler lost an operator or did one twice");
   return {graph, std::move(made.packed), std::move(proven)};
+}
+
+ExpandedGraph expand_and_report(StagedGraph&& staged, const OperatorRegistry& registry,
+                                const CostModel& cost, const NetworkModel& network,
+                                const ExpandOptions& options) {
+  const StagedGraph& graph = staged;
+  if (options.checks || !is_fused(options, cost))
+    return expand_and_report(graph, registry, cost, network, options);
+  require_none(validate(graph), "cannot expand this staged graph");
+  Expansion::Result made =
+      expanded(fuse_operators(std::move(staged), cost), registry, cost, network, options);
+  return {shared(std::move(made.graph)), std::move(made.packed), std::nullopt};
 }
 
 PhysicalGraph expand(const StagedGraph& staged, const OperatorRegistry& registry,

@@ -89,6 +89,10 @@ class ExpandedGraph {
 ExpandedGraph expand_and_report(const StagedGraph& staged, const OperatorRegistry& registry,
                                 const CostModel& cost, const NetworkModel& network,
                                 const ExpandOptions& options);
+// The same of a graph that nobody needs any more.
+ExpandedGraph expand_and_report(StagedGraph&& staged, const OperatorRegistry& registry,
+                                const CostModel& cost, const NetworkModel& network,
+                                const ExpandOptions& options);
 
 // The whole compiler: stages, words, boxing, expansion. The schedule is the strategy's.
 PhysicalGraph compile(const LogicalGraph& training, const Strategy& strategy,

@@ -24,7 +24,7 @@ class MemoryPlan::Planner {
     keep_apart_over_steps();
     find_stays();
     measure_peak();
-    best_ = options_.reuse ? pack_quickly(stays_) : without_reuse();
+    best_ = options_.reuse ? pack_quickly(stays_, lower_bound() - fixed_) : without_reuse();
   }
 
   Bytes size() const { return fixed_ + best_.packing.size; }
@@ -178,14 +178,34 @@ class MemoryPlan::Planner {
     for (std::size_t tick = 0; tick < contents_.size(); ++tick) {
       const std::int32_t content = contents_[tick];
       const Time over = end_of(content);
-      const auto by_time = std::lower_bound(begin.begin(), begin.end(), over) - begin.begin();
-      const auto by_issue =
-          std::upper_bound(first.begin(), first.end(), life(content).last) - first.begin();
-      const auto own = static_cast<std::int32_t>(tick);
-      const auto end = static_cast<std::int32_t>(std::max(by_time, by_issue));
-      stays_.push_back({own, std::max(end, own + 1), size_of_content(content), life(content).frame,
+      const std::int64_t last = life(content).last;
+      const std::size_t by_time = partition_near(
+          tick + 1, begin.size(), [&](std::size_t birth) { return begin[birth] < over; });
+      const std::size_t end = partition_near(
+          by_time, first.size(), [&](std::size_t birth) { return first[birth] <= last; });
+      stays_.push_back({static_cast<std::int32_t>(tick), static_cast<std::int32_t>(end),
+                        size_of_content(content), life(content).frame,
                         !frame_of(content).has_outer_readers});
     }
+  }
+  // The first index from `from` on that is not `before`, where all that are come first. Most lives
+  // are short, so it is looked for near by.
+  template <typename Before>
+  static std::size_t partition_near(std::size_t from, std::size_t size, const Before& before) {
+    std::size_t step = 1;
+    while (from < size && before(std::min(from + step, size) - 1)) {
+      from += step;
+      step *= 2;
+    }
+    std::size_t end = std::min(from + step, size);
+    while (from < end) {
+      const std::size_t middle = from + (end - from) / 2;
+      if (before(middle))
+        from = middle + 1;
+      else
+        end = middle;
+    }
+    return std::min(from, size);
   }
   Time begin_of(std::int32_t content) const {
     return at_run(options_.begin, life(content).first_run);

@@ -382,8 +382,9 @@ std::optional<Packing> pack(PackingRule rule, std::span<const Stay> stays, std::
   return std::nullopt;
 }
 
-BestPacking pack_quickly(std::span<const Stay> stays) {
+BestPacking pack_quickly(std::span<const Stay> stays, Bytes bound) {
   BestPacking best{pack_in_order(stays, false), PackingRule::kInOrder};
+  if (best.packing.size <= bound) return best;
   Packing apart = pack_in_order(stays, true);
   if (apart.size < best.packing.size) best = {std::move(apart), PackingRule::kApart};
   return best;

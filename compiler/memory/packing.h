@@ -68,7 +68,8 @@ struct BestPacking {
   PackingRule rule = PackingRule::kInOrder;
 };
 // The smaller one of kInOrder and kApart, which take time for the stays and the holes alone.
-BestPacking pack_quickly(std::span<const Stay> stays);
+// Where the first is as small as `bound`, which no packing is below, it is the one.
+BestPacking pack_quickly(std::span<const Stay> stays, Bytes bound = Bytes());
 
 // Looks that a rule may take, about five nanoseconds each: what is tried never depends on the
 // machine.

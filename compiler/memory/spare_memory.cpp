@@ -164,6 +164,19 @@ LongerLives lengthened(const PhysicalGraph& graph, ProgramId id, const Unguarded
   return longer;
 }
 
+// Whether tables of the one serve the other, which differs in slots alone: they know registers
+// only.
+bool have_equal_registers(const RankProgram& a, const RankProgram& b) {
+  const auto is_equal = [](const FrameBinding& x, const FrameBinding& y) {
+    return x.num_registers == y.num_registers;
+  };
+  return std::equal(a.instances.begin(), a.instances.end(), b.instances.begin(), b.instances.end(),
+                    [&](const Instance& x, const Instance& y) {
+                      return std::equal(x.frames.begin(), x.frames.end(), y.frames.begin(),
+                                        y.frames.end(), is_equal);
+                    });
+}
+
 }  // namespace
 
 void spend_spare_memory(PhysicalGraph& graph, const std::shared_ptr<const GraphTables>& tables,
@@ -198,9 +211,11 @@ void spend_spare_memory(PhysicalGraph& graph, const std::shared_ptr<const GraphT
     }
     for (std::size_t i = 0; i < longer.size(); ++i) {
       const ProgramId id = stages[stage][i];
-      graph.programs[id.index()] = std::move(longer[i].program);
+      RankProgram& program = graph.programs[id.index()];
+      const bool knows = have_equal_registers(program, longer[i].program);
+      program = std::move(longer[i].program);
       packed[id.index()] = std::move(longer[i].packed);
-      guards[id.index()] = missing_guards(graph, id);
+      guards[id.index()] = knows ? missing_guards(graph, id, *tables) : missing_guards(graph, id);
     }
   });
 }

@@ -250,25 +250,29 @@ class StageBuckets {
 
   // Members move to the place of the last of them.
   void rebuild() {
-    std::vector<std::vector<std::size_t>> here(order_.size());
-    for (std::size_t position = 0; position < order_.size(); ++position)
-      here[position] = {position};
-    for (const Bucket& bucket : fused_) {
+    constexpr std::int32_t kAlone = -1, kMoved = -2;
+    std::vector<std::int32_t> bucket_at(order_.size(), kAlone);
+    for (std::size_t number = 0; number < fused_.size(); ++number) {
+      const Bucket& bucket = fused_[number];
       // In the order's own time, in which memory is planned, and not in the one with waits.
       const Time begin = order_[bucket.members.back()].begin;
       for (const std::size_t member : bucket.members) {
-        here[member].clear();
+        bucket_at[member] = kMoved;
         order_[member].launch_group = next_group_;
         order_[member].begin = begin;
         order_[member].end = begin + bucket.duration;
       }
-      here[bucket.members.back()] = bucket.members;
+      bucket_at[bucket.members.back()] = static_cast<std::int32_t>(number);
       ++next_group_;
     }
     std::vector<OrderedRun> moved;
     moved.reserve(order_.size());
-    for (const std::vector<std::size_t>& positions : here)
-      for (const std::size_t position : positions) moved.push_back(order_[position]);
+    for (std::size_t position = 0; position < order_.size(); ++position) {
+      const std::int32_t bucket = bucket_at[position];
+      if (bucket == kAlone) moved.push_back(order_[position]);
+      if (bucket < 0) continue;
+      for (const std::size_t member : at(fused_, bucket).members) moved.push_back(order_[member]);
+    }
     order_ = std::move(moved);
   }
 

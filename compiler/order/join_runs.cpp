@@ -71,6 +71,8 @@ class StageJoiner {
 
   void find_times() {
     const std::vector<RunTimes> times = order_times(order_, partition_);
+    timed_.reserve(order_.size());
+    joined_.reserve(order_.size());
     for (std::size_t i = 0; i < order_.size(); ++i) {
       timed_.push_back({order_[i], times[i].begin, times[i].end});
       const bool computes = queue(order_[i]) == QueueRole::kCompute;

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,13 +22,15 @@ bool contains(const std::vector<StagedTensorIndex>& tensors, StagedTensorIndex t
 
 class Fusion {
  public:
-  Fusion(const StagedGraph& graph, const CostModel& cost)
-      : graph_(graph), readers_(graph.tensors.size()), chain_of_(graph.ops.size(), -1) {
+  Fusion(StagedGraph graph, const CostModel& cost)
+      : graph_(std::move(graph)),
+        readers_(graph_.tensors.size()),
+        chain_of_(graph_.ops.size(), -1) {
     for (const FusedKind& kind : fused_kinds())
-      if (cost.fuses(kind.kind)) kinds_.push_back(&kind);
+      if (cost.fuses(kind.kind)) kinds_[kind.links.front().kind].push_back({&kind, kind.members()});
     if (kinds_.empty()) return;
-    for (std::size_t op = 0; op < graph.ops.size(); ++op)
-      for (const StagedTensorIndex in : graph.ops[op].in) {
+    for (std::size_t op = 0; op < graph_.ops.size(); ++op)
+      for (const StagedTensorIndex in : graph_.ops[op].in) {
         std::vector<StagedOpIndex>& readers = at(readers_, in);
         const auto reader = static_cast<StagedOpIndex>(op);
         if (readers.empty() || readers.back() != reader) readers.push_back(reader);
@@ -34,20 +38,20 @@ class Fusion {
     find_chains();
   }
 
-  StagedGraph run() const {
-    if (chains_.empty()) return graph_;
+  StagedGraph run() && {
+    if (chains_.empty()) return std::move(graph_);
     StagedGraph fused;
-    fused.placements = graph_.placements;
-    fused.tensors = graph_.tensors;
+    fused.placements = std::move(graph_.placements);
+    fused.tensors = std::move(graph_.tensors);
     fused.micro_batches = graph_.micro_batches;
-    fused.chunk_of_layer = graph_.chunk_of_layer;
+    fused.chunk_of_layer = std::move(graph_.chunk_of_layer);
     fused.ops.reserve(graph_.ops.size());
     std::vector<StagedOpIndex> new_index(graph_.ops.size(), -1);
     for (std::size_t op = 0; op < graph_.ops.size(); ++op) {
       const auto index = static_cast<StagedOpIndex>(op);
       if (chain_of_[op] < 0) {
         new_index[op] = static_cast<StagedOpIndex>(fused.ops.size());
-        fused.ops.push_back(graph_.ops[op]);
+        fused.ops.push_back(std::move(graph_.ops[op]));
         continue;
       }
       const Chain& chain = at(chains_, chain_of_[op]);
@@ -71,32 +75,51 @@ class Fusion {
     StagedOpIndex last() const { return *std::max_element(ops.begin(), ops.end()); }
   };
 
-  // The largest first, wherever they begin: a short one before it may want its members.
-  void find_chains() {
-    for (std::size_t size = FusedKind::kMostLinks; size > 1; --size) find_chains_of(size);
+  // A fused kind with its members, which the table counts anew each time.
+  struct Kind {
+    const FusedKind* kind = nullptr;
+    std::span<const FusedKind::Link> links;
+  };
+  struct Beginning {
+    StagedOpIndex op = 0;
+    const std::vector<Kind>* kinds = nullptr;  // whose chains begin with such an operator
+  };
+
+  std::vector<Beginning> beginnings() const {
+    std::vector<Beginning> found;
+    for (std::size_t op = 0; op < graph_.ops.size(); ++op) {
+      const auto kinds = kinds_.find(graph_.ops[op].kind);
+      if (kinds != kinds_.end()) found.push_back({static_cast<StagedOpIndex>(op), &kinds->second});
+    }
+    return found;
   }
 
-  void find_chains_of(std::size_t size) {
-    for (std::size_t op = 0; op < graph_.ops.size(); ++op) {
-      if (chain_of_[op] >= 0) continue;
-      for (const FusedKind* kind : kinds_) {
-        if (kind->members().size() != size) continue;
-        const std::vector<StagedOpIndex> ops = match(static_cast<StagedOpIndex>(op), *kind);
-        if (ops.empty()) continue;
-        for (const StagedOpIndex member : ops)
-          at(chain_of_, member) = static_cast<std::int32_t>(chains_.size());
-        chains_.push_back({kind, ops});
-        break;
-      }
+  // The largest first, wherever they begin: a short one before it may want its members.
+  void find_chains() {
+    const std::vector<Beginning> all = beginnings();
+    for (std::size_t size = FusedKind::kMostLinks; size > 1; --size)
+      for (const Beginning& beginning : all) find_chain(beginning, size);
+  }
+
+  void find_chain(const Beginning& beginning, std::size_t size) {
+    if (at(chain_of_, beginning.op) >= 0) return;
+    for (const Kind& kind : *beginning.kinds) {
+      if (kind.links.size() != size) continue;
+      const std::vector<StagedOpIndex> ops = match(beginning.op, kind);
+      if (ops.empty()) continue;
+      for (const StagedOpIndex member : ops)
+        at(chain_of_, member) = static_cast<std::int32_t>(chains_.size());
+      chains_.push_back({kind.kind, ops});
+      return;
     }
   }
 
-  // Empty when no chain of the kind begins with the operator.
-  std::vector<StagedOpIndex> match(StagedOpIndex first, const FusedKind& kind) const {
-    const auto links = kind.members();
-    if (at(graph_.ops, first).kind != links.front().kind || !may_join(first, first)) return {};
-    Chain chain{&kind, {first}};
-    for (const FusedKind::Link& link : links.subspan(1)) {
+  // Empty when no chain of the kind begins with the operator, which is of the kind of its first
+  // link.
+  std::vector<StagedOpIndex> match(StagedOpIndex first, const Kind& kind) const {
+    if (!may_join(first, first)) return {};
+    Chain chain{kind.kind, {first}};
+    for (const FusedKind::Link& link : kind.links.subspan(1)) {
       const auto next = link.shares ? sibling(chain.ops.back(), first, link)
                                     : next_link(chain.ops.back(), first, link);
       if (!next) return {};
@@ -197,9 +220,9 @@ class Fusion {
            });
   }
 
-  const StagedGraph& graph_;
-  std::vector<const FusedKind*> kinds_;              // that the device has
-  std::vector<std::vector<StagedOpIndex>> readers_;  // by tensor
+  StagedGraph graph_;
+  std::map<std::string_view, std::vector<Kind>> kinds_;  // that the device has, by their first link
+  std::vector<std::vector<StagedOpIndex>> readers_;      // by tensor
   std::vector<Chain> chains_;
   std::vector<std::int32_t> chain_of_;  // by operator, -1: none
 };
@@ -212,8 +235,8 @@ bool fuses_anything(const CostModel& cost) {
                      [&](const FusedKind& kind) { return cost.fuses(kind.kind); });
 }
 
-StagedGraph fuse_operators(const StagedGraph& graph, const CostModel& cost) {
-  return Fusion(graph, cost).run();
+StagedGraph fuse_operators(StagedGraph graph, const CostModel& cost) {
+  return Fusion(std::move(graph), cost).run();
 }
 
 }  // namespace sextant

@@ -17,6 +17,6 @@ bool fuses_anything(const CostModel& cost);
 // result of it before that place, or where it keeps state. The result passes validate() if the
 // graph does, and runs with the same bits: a device without a kernel for the whole runs the
 // members.
-StagedGraph fuse_operators(const StagedGraph& graph, const CostModel& cost);
+StagedGraph fuse_operators(StagedGraph graph, const CostModel& cost);
 
 }  // namespace sextant

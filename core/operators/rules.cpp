@@ -23,38 +23,45 @@ std::string to_text(const TensorType& type) {
   return fmt::format("{} {}", to_string(type.shape), to_string(type.dtype));
 }
 
+// Rules are asked for every operator of a graph: texts are made where one is broken.
+
 void require_floating(std::string_view kind, std::string_view operand, const TensorType& type) {
-  require(is_floating(type.dtype), ErrorCode::kBadInput,
-          "{}: {} is {}, wanted a floating element type", kind, operand, to_text(type));
+  if (is_floating(type.dtype)) return;
+  fail(ErrorCode::kBadInput, "{}: {} is {}, wanted a floating element type", kind, operand,
+       to_text(type));
 }
 
 void require_integer(std::string_view kind, std::string_view operand, const TensorType& type) {
-  require(type.dtype == DType::kI32 || type.dtype == DType::kI64, ErrorCode::kBadInput,
-          "{}: {} is {}, wanted i32 or i64", kind, operand, to_text(type));
+  if (type.dtype == DType::kI32 || type.dtype == DType::kI64) return;
+  fail(ErrorCode::kBadInput, "{}: {} is {}, wanted i32 or i64", kind, operand, to_text(type));
 }
 
 void require_min_rank(std::string_view kind, std::string_view operand, const TensorType& type,
                       std::size_t rank) {
-  require(type.shape.rank() >= rank, ErrorCode::kBadInput, "{}: {} is {}, wanted at least {} dims",
-          kind, operand, to_text(type), rank);
+  if (type.shape.rank() >= rank) return;
+  fail(ErrorCode::kBadInput, "{}: {} is {}, wanted at least {} dims", kind, operand, to_text(type),
+       rank);
 }
 
 void require_type(std::string_view kind, std::string_view operand, const TensorType& type,
                   const TensorType& wanted) {
-  require(type == wanted, ErrorCode::kBadInput, "{}: {} is {}, wanted {}", kind, operand,
-          to_text(type), to_text(wanted));
+  if (type == wanted) return;
+  fail(ErrorCode::kBadInput, "{}: {} is {}, wanted {}", kind, operand, to_text(type),
+       to_text(wanted));
 }
 
 void require_shape(std::string_view kind, std::string_view operand, const TensorType& type,
                    const Shape& wanted) {
-  require(type.shape == wanted, ErrorCode::kBadInput, "{}: {} is {}, wanted shape {}", kind,
-          operand, to_text(type), to_string(wanted));
+  if (type.shape == wanted) return;
+  fail(ErrorCode::kBadInput, "{}: {} is {}, wanted shape {}", kind, operand, to_text(type),
+       to_string(wanted));
 }
 
 void require_same_dtype(std::string_view kind, std::string_view operand, const TensorType& type,
                         std::string_view other, const TensorType& wanted) {
-  require(type.dtype == wanted.dtype, ErrorCode::kBadInput, "{}: {} is {}, wanted {} as {} has",
-          kind, operand, to_text(type), to_string(wanted.dtype), other);
+  if (type.dtype == wanted.dtype) return;
+  fail(ErrorCode::kBadInput, "{}: {} is {}, wanted {} as {} has", kind, operand, to_text(type),
+       to_string(wanted.dtype), other);
 }
 
 Shape leading_dims(const Shape& shape, std::size_t trailing) {
@@ -83,8 +90,8 @@ void append_partial_rows(Rows& rows, std::size_t num_inputs, std::size_t num_out
 std::size_t dim_attribute(std::string_view kind, const TensorType& x,
                           const Attributes& attributes) {
   const std::int64_t dim = attributes.integer("dim");
-  require(dim >= 0 && static_cast<std::size_t>(dim) < x.shape.rank(), ErrorCode::kBadInput,
-          "{}: dim {} is not a dim of {}", kind, dim, to_text(x));
+  if (dim < 0 || static_cast<std::size_t>(dim) >= x.shape.rank())
+    fail(ErrorCode::kBadInput, "{}: dim {} is not a dim of {}", kind, dim, to_text(x));
   return static_cast<std::size_t>(dim);
 }
 

@@ -1,12 +1,14 @@
 // Boxing of large meshes by slices: right on small ones where the whole search is the reference.
 #include "sbp/boxing_slices.h"
 
+#include "sbp/group_costs.h"
 #include "tests/sbp/boxing_cases.h"
 #include "tests/sbp/boxing_networks.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -68,6 +70,36 @@ TEST_CASE("plans by slices keep the value and the bytes they say, and are seldom
           sum.ratios / static_cast<double>(sum.plans), ", worst ", sum.worst);
   CHECK(sum.plans > 700);
   CHECK(sum.ratios / static_cast<double>(sum.plans) < 1.2);
+}
+
+// What the groups of a transfer move, group by group.
+Bytes moved_by_groups(const BoxingStep& step, const TensorType& type, const Placement& from,
+                      const Placement& to) {
+  Bytes sum;
+  for (const GroupCost& group : group_costs(step, type, from, to)) sum += group.global_bytes;
+  return sum;
+}
+
+TEST_CASE("bytes across are those of the groups, from any words to any on other devices") {
+  const TensorType type{Shape{7, 5}, DType::kF32};
+  const std::vector<std::vector<std::int64_t>> meshes = {{1}, {2}, {3}, {2, 2}, {3, 2}};
+  const std::vector<Sbp> words = {Sbp::split(0), Sbp::split(1), Sbp::broadcast(), Sbp::partial()};
+  for (const std::vector<std::int64_t>& source : meshes)
+    for (const std::vector<std::int64_t>& target : meshes) {
+      const Placement from = mesh(source), to = mesh(target, static_cast<int>(from.size()));
+      for (const NdSbp& a : all_words(source.size(), words))
+        for (const NdSbp& b : all_words(target.size(), words)) {
+          BoxingStep step;
+          step.kind = BoxingKind::kTransfer;
+          step.primitive = Primitive::kTransfer;
+          step.from = a;
+          step.to = b;
+          const std::optional<Bytes> across = bytes_across(step, type, from, to);
+          REQUIRE(across.has_value());
+          CHECK(*across == moved_by_groups(step, type, from, to));
+          CHECK_FALSE(bytes_across(step, type, from, mesh(target)).has_value());
+        }
+    }
 }
 
 TEST_CASE("equal words cross a mesh of two thousand devices as its slices do") {

@@ -1,0 +1,14 @@
+// The queues that runs are launched on: tables by queue that are joined for every launch have no
+// place for the host's.
+#pragma once
+
+#include "core/graphs/physical_graph.h"
+
+#include <cstddef>
+
+namespace sextant {
+
+inline constexpr std::size_t kNumLaunchQueues = static_cast<std::size_t>(QueueRole::kHost);
+static_assert(kNumLaunchQueues + 1 == kNumQueueRoles, "host actors are never in the issue order");
+
+}  // namespace sextant
