@@ -117,7 +117,10 @@ CommunicationSketch::CommunicationSketch(const LogicalGraph& training, std::int6
           break;
         }
     }
-    const bool is_unsplit = !words.of(op.outputs[0]).is_split() && !has_sequence(op.outputs[0]);
+    const auto is_split = [&](TensorId id) { return words.of(id).is_split(); };
+    const bool is_whole =
+        !is_split(op.outputs[0]) && std::none_of(op.inputs.begin(), op.inputs.end(), is_split);
+    const bool is_unsplit = is_whole && !has_sequence(op.outputs[0]);
     const bool is_copy = training.tensor(op.inputs[0]).role == TensorRole::kParameter;
     if (is_unsplit && !is_copy && op.role != OperatorRole::kView)
       layer.unsplit_seconds += seconds(op);
