@@ -113,6 +113,13 @@ class TimedStage {
 
   // What an operator that may be cut takes in even pieces, all of them one after another.
   Duration duration_in_pieces(StagedOpIndex index, std::int64_t pieces) const {
+    const auto [known, is_new] = in_pieces_.try_emplace({index, pieces});
+    if (is_new) known->second = asked_in_pieces(index, pieces);
+    return known->second;
+  }
+
+ private:
+  Duration asked_in_pieces(StagedOpIndex index, std::int64_t pieces) const {
     const ActorPlace place = partition_.place(index);
     const BlockId id = at(block_of_.front(), forms_.form_of(place.instance));
     const Block& block = graph_.blocks[id.index()];
@@ -136,7 +143,6 @@ class TimedStage {
     return pieces * cost_.duration(piece);
   }
 
- private:
   const CostModel& cost_;
   Partition partition_;
   LayoutTable layouts_;
@@ -146,6 +152,7 @@ class TimedStage {
   std::vector<std::vector<BlockId>> block_of_;  // by class and form
   PhysicalGraph graph_;
   std::optional<DurationTable> durations_;
+  mutable std::map<std::pair<StagedOpIndex, std::int64_t>, Duration> in_pieces_;  // asked before
 };
 
 // As if sums came in so many pieces, or in any smaller number of them.
@@ -190,6 +197,13 @@ class LayerPaths {
   }
 
   Duration work(int layer) const { return work_on(QueueRole::kCompute, layer); }
+  // Of what is computed again.
+  Duration work_again(int layer) const {
+    Duration sum;
+    for (const StagedOpIndex index : ops_of(layer))
+      if (is_compute(index) && op(index).phase == Phase::kRecompute) sum += duration(index);
+    return sum;
+  }
   Duration work_on(QueueRole queue, int layer) const {
     Duration sum;
     for (const StagedOpIndex index : ops_of(layer))
@@ -364,6 +378,34 @@ std::optional<LayerCells> cells_of(const TimedStage& stage, int layer, const Pie
   return LayerCells{*ahead, *back, weight_grad.work(layer), collectives};
 }
 
+int last_layer(const StagedGraph& staged) {
+  int last = 0;
+  for (const StagedOp& op : staged.ops) last = std::max(last, op.layer);
+  return last;
+}
+
+// `free_kinds`: of forward.
+LayerQueues queues_of(const TimedStage& stage, int layer, const Pieces& pieces,
+                      const std::set<std::string_view>& free_kinds) {
+  const LayerPaths forward(stage, StepPart::kForward, pieces, free_kinds);
+  const LayerPaths backward(stage, StepPart::kInputGrad, pieces);
+  const LayerPaths weight_grad(stage, StepPart::kWeightGrad, pieces);
+  LayerQueues queues;
+  queues.forward = forward.work(layer);
+  queues.again = backward.work_again(layer);
+  queues.backward = backward.work(layer) - queues.again;
+  queues.weight_grad = weight_grad.work(layer);
+  for (const LayerPaths* const part : {&forward, &backward, &weight_grad})
+    queues.collectives += part->work_on(QueueRole::kCollective, layer);
+  return queues;
+}
+
+EdgeLayers edges_of(const TimedStage& stage, const Pieces& pieces,
+                    const std::set<std::string_view>& free_kinds) {
+  const int last = last_layer(stage.partition().graph());
+  return {queues_of(stage, 0, pieces, free_kinds), queues_of(stage, last, pieces, free_kinds)};
+}
+
 template <typename Use>
 auto with_timed_stage(const StagedGraph& staged, int layer, const CostModel& cost,
                       const NetworkModel& network, const ExpandOptions& options, const Use& use)
@@ -392,6 +434,7 @@ std::optional<std::vector<CutLayerCells>> cut_layer_cells(
     const ExpandOptions& options, const std::vector<std::int64_t>& pieces, PartTimes times) {
   const auto of_stage = [&](const TimedStage& stage) -> std::optional<std::vector<CutLayerCells>> {
     std::vector<CutLayerCells> all;
+    const std::set<std::string_view> free_kinds = kinds_in_fused(cost);
     for (std::size_t i = 0; i < pieces.size(); ++i) {
       const std::int64_t number = pieces[i];
       Pieces most{number, {}};
@@ -400,12 +443,15 @@ std::optional<std::vector<CutLayerCells>> cut_layer_cells(
         most.asked = std::span(pieces).first(i + 1);
       }
       const auto cut = cells_of(stage, layer, most);
-      const LayerPaths forward(stage, StepPart::kForward, most, kinds_in_fused(cost));
+      const LayerPaths forward(stage, StepPart::kForward, most, free_kinds);
       const auto fused = forward.cell(layer - 1, layer, layer + 1);
       if (!cut || !fused) return std::nullopt;
       LayerCells repeating = *cut;
       repeating.forward = *fused;
-      all.push_back({number, *cut, repeating});
+      all.push_back({number, *cut, repeating, {}, {}});
+      if (!most.asked.empty()) continue;
+      all.back().edges = edges_of(stage, most, {});
+      all.back().edges_repeating = edges_of(stage, most, free_kinds);
     }
     return all;
   };

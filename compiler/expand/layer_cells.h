@@ -42,6 +42,19 @@ struct LayerCells {
 std::optional<LayerCells> layer_cells(const StagedGraph& staged, int layer, const CostModel& cost,
                                       const NetworkModel& network, const ExpandOptions& options);
 
+// What a layer has on the queues of the first rank per micro-batch, whatever waits for what: for
+// layers whose ranks have different shapes, and for those that have no like neighbours.
+struct LayerQueues {
+  // Compute: of forward; of backward without what is computed again, and that; of weight gradients.
+  Duration forward, backward, again, weight_grad;
+  Duration collectives;
+  bool operator==(const LayerQueues&) const = default;
+};
+
+struct EdgeLayers {
+  LayerQueues first, last;
+};
+
 // Cells of layers of a staged graph whose products are whole: `cut`, what they take at least where
 // the products whose sums are pending are cut into a number of pieces up to `pieces`
 // (compiler/words/product_pieces.h): all but the last piece of a sum may be on its way while the
@@ -51,6 +64,8 @@ std::optional<LayerCells> layer_cells(const StagedGraph& staged, int layer, cons
 struct CutLayerCells {
   std::int64_t pieces = 1;
   LayerCells cut, repeating;
+  // The same of the first and the last layer of the graph; nothing where parts were asked for.
+  EdgeLayers edges, edges_repeating;
 };
 // How it is known what parts of operators take.
 enum class PartTimes : std::uint8_t {

@@ -12,7 +12,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -58,7 +60,9 @@ const std::vector<GraphProfile::FusedUse>& GraphProfile::fused_uses(bool in_piec
   std::set<std::string> occurring;
   for (const OpWork& op : ops_) occurring.insert(op.kind);
   if (in_pieces) occurring.insert(std::begin(kKindsOfPieces), std::end(kKindsOfPieces));
-  for (const OpWork& op : ops_) uses.push_back(fused_use(op.kind, occurring, costs));
+  std::map<std::string, FusedUse> of_kind;
+  for (const std::string& kind : occurring) of_kind[kind] = fused_use(kind, occurring, costs);
+  for (const OpWork& op : ops_) uses.push_back(of_kind.at(op.kind));
   return uses;
 }
 
@@ -283,16 +287,18 @@ Duration GraphProfile::least_time(const Strategy& strategy, std::int64_t micro_b
   const std::vector<LayerWork>& layers = layer_work(strategy, kinds, costs, open);
   Duration work, once, way, collectives;
   for (std::size_t layer = 0; layer < layers.size(); ++layer) {
-    const auto of = [&](Part part) { return layers[layer][static_cast<std::size_t>(part)]; };
-    once += of(Part::kOptimizer);
-    if (layer < known.cells.size() && known.cells[layer] != nullptr) {
-      const auto& [forward, backward, weight_grad, of_layer] = *known.cells[layer];
+    once += layers[layer][static_cast<std::size_t>(Part::kOptimizer)];
+    const KnownLayer& own = layer < known.layers.size() ? known.layers[layer] : KnownLayer();
+    if (own.cells != nullptr) {
+      const auto& [forward, backward, weight_grad, of_layer] = *own.cells;
       work += forward.alone + std::max(backward.alone, backward.work + weight_grad);
       way += forward.way + backward.way;
       collectives += of_layer;
     } else {
-      work += of(Part::kForward) + of(Part::kInputGrad) + of(Part::kWeightGrad);
-      way += of(Part::kForward) + of(Part::kInputGrad);
+      const LayerQueues busy = least_queues(layers[layer], own.queues);
+      work += busy.forward + busy.backward + busy.weight_grad;
+      way += busy.forward + busy.backward;
+      collectives += busy.collectives;
     }
   }
   Duration reductions;  // what is reduced in every micro-batch is no less
@@ -301,6 +307,17 @@ Duration GraphProfile::least_time(const Strategy& strategy, std::int64_t micro_b
   const Duration on_queue =
       std::max(work * micro_batches + once, collectives * micro_batches + reductions);
   return std::max(Duration(on_queue.value / strategy.pp), way);
+}
+
+// Of a layer without cells: its work, or what is known of its queues. What is computed again counts
+// as it is known.
+LayerQueues GraphProfile::least_queues(const LayerWork& work, const LayerQueues* known) {
+  LayerQueues least = known != nullptr ? *known : LayerQueues();
+  const auto of = [&](Part part) { return work[static_cast<std::size_t>(part)]; };
+  least.forward = std::max(least.forward, of(Part::kForward));
+  least.backward = std::max(least.backward, of(Part::kInputGrad));
+  least.weight_grad = std::max(least.weight_grad, of(Part::kWeightGrad));
+  return least;
 }
 
 GraphProfile::ChunkTimes& GraphProfile::ChunkTimes::operator+=(const ChunkTimes& other) {
@@ -319,14 +336,14 @@ GraphProfile::ChunkTimes& GraphProfile::ChunkTimes::operator+=(const ChunkTimes&
 
 std::vector<GraphProfile::ChunkTimes> GraphProfile::chunk_times(
     const Strategy& strategy, const std::vector<LayerPlace>& places, const LeastCosts& costs,
-    Open open, const CellsOfLayers& cells) const {
+    Open open, const KnownLayers& known) const {
   const std::int64_t ranks = strategy.ranks() / strategy.pp;
   std::vector<const std::vector<LayerWork>*> of_stage;
   for (std::int64_t stage = 0; stage < strategy.pp; ++stage)
     of_stage.push_back(&layer_work(strategy, costs.kinds_of(stage * ranks, ranks), costs, open));
   const std::vector<Again> again = again_of_layers(strategy, places);
   const auto has_cells = [&](std::size_t layer) {
-    return layer < cells.size() && cells[layer] != nullptr;
+    return layer < known.size() && known[layer].cells != nullptr;
   };
   // Layers that follow each other on one chunk and are alike.
   const auto go_on = [&](std::size_t layer, std::size_t next) {
@@ -343,7 +360,7 @@ std::vector<GraphProfile::ChunkTimes> GraphProfile::chunk_times(
     ChunkTimes own;
     own.optimizer = of(Part::kOptimizer);
     if (has_cells(layer)) {
-      const auto& [forward, backward, weight_grad, collectives] = *cells[layer];
+      const auto& [forward, backward, weight_grad, collectives] = *known[layer].cells;
       const bool ahead = go_on(layer, layer + 1), back = layer > 0 && go_on(layer, layer - 1);
       own.forward = ahead ? forward.to_next : forward.alone;
       own.down = ahead ? forward.way_to_next : forward.way;
@@ -357,11 +374,14 @@ std::vector<GraphProfile::ChunkTimes> GraphProfile::chunk_times(
         own.backward = std::max(own.backward, own.backward_work);
       }
     } else {
-      own.forward = own.down = of(Part::kForward);
-      own.up = own.backward = of(Part::kInputGrad);
-      own.backward += repeated;
+      const LayerQueues busy =
+          least_queues(work, layer < known.size() ? known[layer].queues : nullptr);
+      own.forward = own.down = busy.forward;
+      own.up = own.backward = busy.backward;
+      own.backward += std::max(repeated, busy.again);
       own.way_out = own.backward_work = own.backward;
-      own.weight_grad = of(Part::kWeightGrad);
+      own.weight_grad = busy.weight_grad;
+      own.collectives = busy.collectives;
     }
     times[at(places[layer].stage) * chunks + at(places[layer].chunk)] += own;
   }
@@ -375,7 +395,7 @@ std::vector<GraphProfile::ChunkTimes> GraphProfile::chunk_times(
 Duration GraphProfile::time_bound(const Strategy& strategy, const std::vector<LayerPlace>& places,
                                   std::int64_t micro_batches, const LeastCosts& costs, Open open,
                                   const KnownTimes& known) const {
-  const std::vector<ChunkTimes> chunks = chunk_times(strategy, places, costs, open, known.cells);
+  const std::vector<ChunkTimes> chunks = chunk_times(strategy, places, costs, open, known.layers);
   const auto chunks_per_stage = static_cast<std::size_t>(strategy.virtual_stages);
   const bool parts = parts_backward(strategy.schedule);
   ChunkTimes first;

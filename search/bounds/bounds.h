@@ -53,13 +53,18 @@ class GraphProfile {
   // and communication free: all the work of one stage; or the first micro-batch's way down to the
   // first chunk of a stage, all micro-batches there, the last one's way back up and the optimizer
   // of the first stage. (Chunk 0 of stage s is virtual stage s: its backward is the stage's last.)
-  // Layers that `known.cells` has something for take that, with communication; empty: none does.
+  // Layers that `known.layers` has cells for take that, with communication; those that it has
+  // queues for take no less than these are busy; empty: nothing is known.
   // Replicas of layers exchange what `known.replicas` says, on the queue of collectives; empty: not
   // known.
-  using CellsOfLayers = std::vector<const LayerCells*>;
+  struct KnownLayer {
+    const LayerCells* cells = nullptr;
+    const LayerQueues* queues = nullptr;
+  };
+  using KnownLayers = std::vector<KnownLayer>;
   using ReplicasOfLayers = std::vector<ReplicaTimes>;
   struct KnownTimes {
-    const CellsOfLayers& cells;
+    const KnownLayers& layers;
     const ReplicasOfLayers& replicas;
   };
   Duration time_bound(const Strategy& strategy, const std::vector<LayerPlace>& places,
@@ -175,10 +180,11 @@ class GraphProfile {
   ByZero exchange_bounds(const Strategy& strategy, std::int64_t micro_batches,
                          const std::vector<ChunkTimes>& chunks,
                          const std::vector<ReplicaTimes>& replicas) const;
+  static LayerQueues least_queues(const LayerWork& work, const LayerQueues* known);
   std::vector<ChunkTimes> chunk_times(const Strategy& strategy,
                                       const std::vector<LayerPlace>& places,
                                       const LeastCosts& costs, Open open,
-                                      const CellsOfLayers& cells) const;
+                                      const KnownLayers& known) const;
   std::vector<Bytes> most_held(const Strategy& strategy, std::int64_t micro_batches,
                                const std::vector<StageBytes>& bytes) const;
   void add_passing(const Strategy& strategy, const std::vector<LayerPlace>& places, int zero,

@@ -76,7 +76,8 @@ std::set<Sequence> sequences_of(const LogicalGraph& training) {
 
 }  // namespace
 
-CommunicationSketch::CommunicationSketch(const LogicalGraph& training, std::int64_t samples)
+CommunicationSketch::CommunicationSketch(const LogicalGraph& training, std::int64_t samples,
+                                         const LeastCosts& costs)
     : layers_(at(training.num_layers())) {
   ForwardWords words(training);
   const std::set<Sequence> sequences = sequences_of(training);
@@ -89,6 +90,13 @@ CommunicationSketch::CommunicationSketch(const LogicalGraph& training, std::int6
   const auto bytes = [&](TensorId id) {
     return static_cast<double>(size_of(training.tensor(id).type).value) /
            static_cast<double>(samples);
+  };
+  const auto seconds = [&](const LogicalOp& op) {
+    const OperatorDef& def = training.registry().get(op.kind);
+    if (def.work == nullptr || def.on_host) return 0.0;
+    const Work work =
+        def.work(types_of(training, op.inputs), types_of(training, op.outputs), op.attributes);
+    return to_seconds(costs.duration(1, work)) / static_cast<double>(samples);
   };
   for (const LogicalOp& op : training.ops()) {
     if (op.phase != Phase::kForward && !op.inputs.empty()) continue;
@@ -109,6 +117,13 @@ CommunicationSketch::CommunicationSketch(const LogicalGraph& training, std::int6
           break;
         }
     }
+    const auto is_split = [&](TensorId id) { return words.of(id).is_split(); };
+    const bool is_whole =
+        !is_split(op.outputs[0]) && std::none_of(op.inputs.begin(), op.inputs.end(), is_split);
+    const bool is_unsplit = is_whole && !has_sequence(op.outputs[0]);
+    const bool is_copy = training.tensor(op.inputs[0]).role == TensorRole::kParameter;
+    if (is_unsplit && !is_copy && op.role != OperatorRole::kView)
+      layer.unsplit_seconds += seconds(op);
     // A weight that is split meets an operand that is whole: its gradient is pending.
     const bool splits = row && std::any_of(row->inputs.begin(), row->inputs.end(),
                                            [](const Sbp& word) { return word.is_split(); });
@@ -116,7 +131,10 @@ CommunicationSketch::CommunicationSketch(const LogicalGraph& training, std::int6
       for (std::size_t i = 0; i < op.inputs.size(); ++i)
         if (row->inputs[i].is_broadcast() && gathered.insert(op.inputs[i]).second)
           layer.gathered += bytes(op.inputs[i]);
-    if (op.role == OperatorRole::kExpertCombine) layer.routed += 2 * bytes(op.inputs[0]);
+    if (op.role == OperatorRole::kExpertCombine) {
+      double& routed = words.of(op.inputs[0]).is_split() ? layer.routed_in_parts : layer.routed;
+      routed += 2 * bytes(op.inputs[0]);
+    }
     if (is_attention(op.role) && op.inputs.size() >= 3) {
       layer.keys += bytes(op.inputs[1]) + bytes(op.inputs[2]);
       layer.heads +=
@@ -163,12 +181,88 @@ std::int64_t Estimator::num_communicators(const Strategy& strategy) {
   return axes + (axes > 1 ? 1 : 0) + 2 * neighbours;
 }
 
+Estimator::LayerSeconds& Estimator::LayerSeconds::operator+=(const LayerSeconds& other) {
+  forward += other.forward;
+  backward += other.backward;
+  weights += other.weights;
+  again += other.again;
+  optimizer += other.optimizer;
+  return *this;
+}
+
+namespace {
+
+bool is_decided(const SpaceNode& node, Level level) { return node.level >= level; }
+
+// What is undecided is taken at what mostly is best.
+bool guessed_sp(const SpaceNode& node) {
+  return is_decided(node, Level::kSequence) ? node.strategy.sequence_parallel : true;
+}
+
+}  // namespace
+
+// `repeats`: all of forward in backward.
+Estimator::LayerSeconds Estimator::seconds_of(const GraphProfile::LayerWork& work,
+                                              const CommunicationSketch::Layer& moved,
+                                              const SpaceNode& node, bool repeats) const {
+  using Part = GraphProfile::Part;
+  const Strategy& s = node.strategy;
+  const bool sp = guessed_sp(node);
+  const double tp = static_cast<double>(s.tp);
+  const double samples = static_cast<double>(s.micro_batch) / static_cast<double>(s.cp);
+  const auto of = [&](Part part) { return to_seconds(work[static_cast<std::size_t>(part)]); };
+  LayerSeconds own{.forward = of(Part::kForward),
+                   .backward = of(Part::kInputGrad),
+                   .weights = of(Part::kWeightGrad),
+                   .optimizer = of(Part::kOptimizer)};
+  if (s.recompute.kind == Recompute::Kind::kSelective) own.again = of(Part::kAgainSelective);
+  if (repeats) own.again = of(Part::kAgainFull);
+  if (s.tp > 1) {
+    const double reduced = gather_s(moved.pending * samples, s.tp, 1);
+    const double read = gather_s(moved.gathered * samples, s.tp, 1);
+    const bool has_pieces = is_decided(node, Level::kPieces);
+    const auto pieces = static_cast<double>(has_pieces ? s.pieces : 4);
+    const double start = has_pieces ? 2 * latency(s.tp, 1) * (pieces - 1) : 0;
+    const double hidden = (1 - 1 / pieces) * 0.8;
+    const bool cuts_backward = sp || splits_backward(s.schedule);
+    // Forward waits for each sum; backward hides its own behind weight gradients.
+    double there = sp ? reduced + read : 2 * reduced;
+    double back = sp ? reduced + 2 * read : 2 * read;
+    there = there * (1 - hidden) + start;
+    back = cuts_backward ? back * 0.7 * (1 - hidden) + start : back * 0.2;
+    // What tp leaves whole is worked on by every device.
+    const double extra = (sp ? 0 : moved.whole - moved.unsplit) * (tp - 1) * 0.15 *
+                             (of(Part::kForward) + of(Part::kInputGrad)) / 2 +
+                         moved.unsplit_seconds * samples * (1 - 1 / tp);
+    own.forward += there + extra;
+    own.backward += back + extra;
+    if (repeats) own.again += there + extra;
+  }
+  if (s.ep > 1) {
+    const double rows = moved.routed + moved.routed_in_parts / tp;
+    const double routed = gather_s(rows * samples, s.ep, s.cp * s.tp);
+    own.forward += routed;
+    own.backward += routed;
+    if (repeats) own.again += routed;
+  }
+  if (s.cp > 1) {
+    const bool ring = s.context == ContextMode::kRing;
+    const double bytes =
+        ring ? moved.keys * static_cast<double>(s.micro_batch) / tp : moved.heads * samples / tp;
+    const double way = gather_s(bytes, s.cp, s.tp) * (ring ? 0.5 : 1);
+    // A causal ring waits for its last device.
+    const double wait = ring ? of(Part::kAgainSelective) * 0.9 : 0;
+    own.forward += way + wait;
+    own.backward += 2 * (way + wait);
+  }
+  return own;
+}
+
 Guess Estimator::guess(const GraphProfile& profile, const SpaceNode& node,
                        const std::vector<LayerPlace>& places, std::int64_t micro_batches) const {
-  using Part = GraphProfile::Part;
   using Kind = Recompute::Kind;
   const Strategy& s = node.strategy;
-  const auto decided = [&](Level level) { return node.level >= level; };
+  const auto decided = [&](Level level) { return is_decided(node, level); };
   GraphProfile::Open open;
   open.zero = !decided(Level::kZero);
   open.recompute = !decided(Level::kRecompute);
@@ -177,86 +271,42 @@ Guess Estimator::guess(const GraphProfile& profile, const SpaceNode& node,
   const auto m = static_cast<double>(micro_batches);
   const DeviceKind& device = cluster_.device;
   const double memory_rate = device.memory_bandwidth.value * device.memory_efficiency.value;
-  // What is undecided is taken at what mostly is best.
-  const bool sp = decided(Level::kSequence) ? s.sequence_parallel : true;
+  const bool sp = guessed_sp(node);
   const double tp = static_cast<double>(s.tp);
   const double samples = static_cast<double>(s.micro_batch) / static_cast<double>(s.cp);
 
-  struct Stage {
-    double forward = 0, backward = 0, weights = 0, again = 0, optimizer = 0, layers = 0;
-    double attention = 0;
-    double all() const { return forward + backward + weights + again; }
-  };
-  std::vector<Stage> stages(pp);
+  std::vector<LayerSeconds> stages(pp);
   std::vector<const std::vector<GraphProfile::LayerWork>*> work_of_stage;
   for (std::int64_t stage = 0; stage < s.pp; ++stage)
     work_of_stage.push_back(
         &profile.layer_work(s, costs_.kinds_of(stage * ranks, ranks), costs_, open));
   int in_chunk = 0;
+  // Most layers take what the one before takes.
+  struct Asked {
+    const GraphProfile::LayerWork* work = nullptr;
+    const CommunicationSketch::Layer* moved = nullptr;
+    bool repeats = false;
+    LayerSeconds seconds;
+  } last;
   for (std::size_t layer = 0; layer < places.size(); ++layer) {
-    Stage& stage = stages[at(places[layer].stage)];
-    const auto& all_work =
-        profile.layer_work(s, costs_.kinds_of(places[layer].stage * ranks, ranks), costs_, open);
-    const auto of = [&](Part part) {
-      return to_seconds(all_work[layer][static_cast<std::size_t>(part)]);
-    };
+    const GraphProfile::LayerWork& work = (*work_of_stage[at(places[layer].stage)])[layer];
     const CommunicationSketch::Layer& moved = sketch_.layers()[layer];
     const bool begins =
         layer <= 1 || places[layer].virtual_stage != places[layer - 1].virtual_stage;
     in_chunk = begins ? 1 : in_chunk + 1;
-    double forward = of(Part::kForward), backward = of(Part::kInputGrad);
-    double again = 0;
-    if (s.recompute.kind == Kind::kSelective) again = of(Part::kAgainSelective);
     const bool repeats = s.recompute.kind == Kind::kFull ||
                          (s.recompute.kind == Kind::kLayers && in_chunk <= s.recompute.layers &&
                           layer > 0 && layer + 1 < places.size());
-    if (repeats) again = of(Part::kAgainFull);
-    if (s.tp > 1) {
-      const double reduced = gather_s(moved.pending * samples, s.tp, 1);
-      const double read = gather_s(moved.gathered * samples, s.tp, 1);
-      const auto pieces = static_cast<double>(decided(Level::kPieces) ? s.pieces : 4);
-      const double start = decided(Level::kPieces) ? 2 * latency(s.tp, 1) * (pieces - 1) : 0;
-      const double hidden = (1 - 1 / pieces) * 0.8;
-      const bool cuts_backward = sp || splits_backward(s.schedule);
-      // Forward waits for each sum; backward hides its own behind weight gradients.
-      double there = sp ? reduced + read : 2 * reduced;
-      double back = sp ? reduced + 2 * read : 2 * read;
-      there = there * (1 - hidden) + start;
-      back = cuts_backward ? back * 0.7 * (1 - hidden) + start : back * 0.2;
-      // What tp leaves whole is worked on by every device.
-      const double extra = (sp ? moved.unsplit : moved.whole) * (tp - 1) * 0.15 *
-                           (of(Part::kForward) + of(Part::kInputGrad));
-      forward += there + extra * 0.5;
-      backward += back + extra * 0.5;
-      if (repeats) again += there;
-    }
-    if (s.ep > 1) {
-      const double routed = gather_s(moved.routed * samples / tp, s.ep, s.cp * s.tp);
-      forward += routed;
-      backward += routed;
-      if (repeats) again += routed;
-    }
-    if (s.cp > 1) {
-      const bool ring = s.context == ContextMode::kRing;
-      const double bytes =
-          ring ? moved.keys * static_cast<double>(s.micro_batch) / tp : moved.heads * samples / tp;
-      const double way = gather_s(bytes, s.cp, s.tp) * (ring ? 0.5 : 1);
-      // A causal ring waits for its last device.
-      const double wait = ring ? of(Part::kAgainSelective) * 0.9 : 0;
-      forward += way + wait;
-      backward += 2 * (way + wait);
-    }
-    stage.forward += forward;
-    stage.backward += backward;
-    stage.weights += of(Part::kWeightGrad);
-    stage.again += again;
-    stage.optimizer += of(Part::kOptimizer);
-    stage.layers += 1;
+    if (last.work == nullptr || last.repeats != repeats || *last.work != work ||
+        !(*last.moved == moved))
+      last.seconds = seconds_of(work, moved, node, repeats);
+    last = {&work, &moved, repeats, last.seconds};
+    stages[at(places[layer].stage)] += last.seconds;
   }
 
   Guess guess;
   double longest = 0, mean_cells = 0, mean_gap = 0, optimizer = 0;
-  for (const Stage& stage : stages) {
+  for (const LayerSeconds& stage : stages) {
     longest = std::max(longest, stage.all());
     optimizer = std::max(optimizer, stage.optimizer);
     mean_cells += stage.all() / static_cast<double>(pp);

@@ -18,18 +18,21 @@ namespace sextant {
 class CommunicationSketch {
  public:
   // `samples`: of the graph.
-  CommunicationSketch(const LogicalGraph& training, std::int64_t samples);
+  CommunicationSketch(const LogicalGraph& training, std::int64_t samples, const LeastCosts& costs);
 
   struct Layer {
-    double pending = 0;   // results that are summed over tp in forward
-    double gathered = 0;  // operands of split products that tp leaves whole
-    double routed = 0;    // to experts and back
-    double keys = 0;      // keys and values
-    double heads = 0;     // all that attention reads and makes
-    double passed = 0;    // to the next layer
+    double pending = 0;          // results that are summed over tp in forward
+    double gathered = 0;         // operands of split products that tp leaves whole
+    double routed = 0;           // to experts and back, where tp leaves their rows whole
+    double routed_in_parts = 0;  // and where it splits them
+    double keys = 0;             // keys and values
+    double heads = 0;            // all that attention reads and makes
+    double passed = 0;           // to the next layer
     // Activations that tp leaves whole, as a share of all that forward makes; those of them that
     // sequence parallelism does not split either: they have no dims of samples and sequence.
-    double whole = 0, unsplit = 0;
+    // Seconds that forward takes to make the latter.
+    double whole = 0, unsplit = 0, unsplit_seconds = 0;
+    bool operator==(const Layer&) const = default;
   };
   const std::vector<Layer>& layers() const { return layers_; }
 
@@ -58,6 +61,15 @@ class Estimator {
               const std::vector<LayerPlace>& places, std::int64_t micro_batches) const;
 
  private:
+  // Seconds per micro-batch, of one layer or several; the optimizer's are per step.
+  struct LayerSeconds {
+    double forward = 0, backward = 0, weights = 0, again = 0, optimizer = 0;
+    double all() const { return forward + backward + weights + again; }
+    LayerSeconds& operator+=(const LayerSeconds& other);
+  };
+  LayerSeconds seconds_of(const GraphProfile::LayerWork& work,
+                          const CommunicationSketch::Layer& moved, const SpaceNode& node,
+                          bool repeats) const;
   static std::int64_t num_communicators(const Strategy& strategy);
   double gather_s(double bytes, std::int64_t parts, std::int64_t stride) const;
   double bandwidth(std::int64_t parts, std::int64_t stride) const;

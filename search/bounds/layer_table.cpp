@@ -61,10 +61,24 @@ bool LayerTable::applies_to(const Strategy& strategy) const {
          lies_alike(cluster_, layer_strategy(strategy).ranks());
 }
 
+// Of a strategy as `layer_strategy` makes it. Half of what raising a bound took was its text.
+LayerTable::LayerKey LayerTable::key_of(const Strategy& layer) {
+  return {layer.ep,
+          layer.tp,
+          layer.cp,
+          layer.context,
+          layer.micro_batch,
+          layer.sequence_parallel,
+          layer.recompute.kind,
+          layer.pieces,
+          splits_backward(layer.schedule),
+          layer.key_head_parts};
+}
+
 const StagedLayer* LayerTable::staged(const Strategy& strategy, const StopPoll& stop) {
   if (!applies_to(strategy) || !shorter_.has_middle()) return nullptr;
   const Strategy own = layer_strategy(strategy);
-  const std::string key = to_string(own);
+  const LayerKey key = key_of(own);
   auto known = known_.find(key);
   if (known == known_.end()) {
     known = known_.emplace(key, made(own, stop)).first;
@@ -74,7 +88,7 @@ const StagedLayer* LayerTable::staged(const Strategy& strategy, const StopPoll& 
 }
 
 bool LayerTable::is_staged(const Strategy& strategy) const {
-  return known_.contains(to_string(layer_strategy(strategy)));
+  return known_.contains(key_of(layer_strategy(strategy)));
 }
 
 StagedGraph LayerTable::staged_graph(const Strategy& strategy, const StopPoll& stop) const {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "compiler/expand/layer_cells.h"
+#include "compiler/strategy/strategy.h"
 #include "core/base/stop_poll.h"
 #include "core/costs/cluster.h"
 #include "search/bounds/shorter_model.h"
@@ -12,7 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <string>
+#include <tuple>
 #include <vector>
 
 namespace sextant {
@@ -60,7 +61,12 @@ class LayerTable {
   const SearchModels& models_;
   const Cluster& cluster_;
   ShorterModel& shorter_;
-  std::map<std::string, std::optional<StagedLayer>> known_;
+  // What the layers of a strategy depend on.
+  using LayerKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, ContextMode, std::int64_t,
+                              bool, Recompute::Kind, std::int64_t, bool, std::int64_t>;
+  static LayerKey key_of(const Strategy& layer);
+
+  std::map<LayerKey, std::optional<StagedLayer>> known_;
   std::int64_t staging_work_ = 0;
 };
 

@@ -153,49 +153,66 @@ const GraphProfile::ReplicasOfLayers& NodeFacts::replicas_of(const Strategy& str
   return place->second;
 }
 
+// Of the first and the last layer what is known of their queues, where they are like those of the
+// shorter model.
+GraphProfile::KnownLayers NodeFacts::with_edges(const EdgeLayers& edges) {
+  GraphProfile::KnownLayers known(at(first_.training.num_layers()));
+  if (shorter_.is_like(0, 0)) known.front().queues = &edges.first;
+  const int last = first_.training.num_layers() - 1;
+  if (shorter_.is_like(last, ShorterModel::kLayers - 1)) known.back().queues = &edges.last;
+  return known;
+}
+
 // By layer: those that repeat nothing, and those that repeat all, of recompute=K.
-GraphProfile::CellsOfLayers NodeFacts::cells_of(const Strategy& strategy) {
+GraphProfile::KnownLayers NodeFacts::known_layers(const Strategy& strategy) {
   const bool by_layer = strategy.recompute.kind == Recompute::Kind::kLayers;
   Strategy plain = strategy, full = strategy;
   if (by_layer) plain.recompute = {};
   full.recompute = {Recompute::Kind::kFull, 0};
   const std::vector<LayerPlace>& places = places_of(strategy);
-  GraphProfile::CellsOfLayers cells(places.size(), nullptr);
-  const LayerCells* const of_plain = layers_.cells(plain, stop_);
-  if (of_plain == nullptr) return cells;
+  const StagedLayer* const staged = layers_.staged(plain, stop_);
+  if (staged == nullptr) return {};
   const LayerCells* const of_full = by_layer ? layers_.cells(full, stop_) : nullptr;
   const std::vector<bool> repeats = GraphProfile::repeats_all(strategy, places);
+  GraphProfile::KnownLayers known = with_edges(staged->cells.front().edges);
   for (std::size_t layer = 0; layer < places.size(); ++layer)
     if (shorter_.is_like_middle(static_cast<int>(layer)))
-      cells[layer] = by_layer && repeats[layer] ? of_full : of_plain;
-  return cells;
+      known[layer] = {by_layer && repeats[layer] ? of_full : &staged->own(), nullptr};
+  return known;
 }
 
 bool NodeFacts::knows_layers(const Strategy& leaf) {
-  const GraphProfile::CellsOfLayers cells = cells_of(leaf);
-  return std::any_of(cells.begin(), cells.end(), [](const LayerCells* one) { return one; });
+  const GraphProfile::KnownLayers known = known_layers(leaf);
+  return std::any_of(known.begin(), known.end(),
+                     [](const GraphProfile::KnownLayer& one) { return one.cells != nullptr; });
 }
 
 Duration NodeFacts::bound_with_layers(const Strategy& leaf) {
   return profile_of(leaf).time_bound(leaf, places_of(leaf), micro_batches_of(leaf), costs_,
-                                     GraphProfile::Open(), {cells_of(leaf), replicas_of(leaf)});
+                                     GraphProfile::Open(), {known_layers(leaf), replicas_of(leaf)});
 }
 
 // Where no device has measured kernels, times are rooflines, and latencies with bytes over
 // bandwidths: k times as much takes at most k times as long, operator by operator.
 bool NodeFacts::has_shares() const { return !cluster_.device.measured; }
 
-// The cells of one of so many parts of the samples, at least. Every operator is rounded.
-LayerCells NodeFacts::share_of(const LayerCells& all, std::int64_t num_ops, std::int64_t parts) {
+// The layers of one of so many parts of the samples, at least. Every operator is rounded.
+NodeFacts::Layers NodeFacts::share_of(const Layers& all, std::int64_t num_ops, std::int64_t parts) {
   const auto share = [&](Duration whole) {
     return Duration(std::max<std::int64_t>(0, whole.value / parts - num_ops));
   };
-  const auto share_of_cell = [&](const LayerCell& cell) {
+  const auto of_cell = [&](const LayerCell& cell) {
     return LayerCell{share(cell.to_next), share(cell.alone), share(cell.way_to_next),
                      share(cell.way), share(cell.work)};
   };
-  return {share_of_cell(all.forward), share_of_cell(all.backward), share(all.weight_grad),
-          share(all.collectives)};
+  const auto of_queues = [&](const LayerQueues& queues) {
+    return LayerQueues{share(queues.forward), share(queues.backward), share(queues.again),
+                       share(queues.weight_grad), share(queues.collectives)};
+  };
+  const LayerCells& middle = all.middle;
+  return {{of_cell(middle.forward), of_cell(middle.backward), share(middle.weight_grad),
+           share(middle.collectives)},
+          {of_queues(all.edges.first), of_queues(all.edges.last)}};
 }
 
 // Whose layer says what a choice takes at least, whatever its recomputation and schedule.
@@ -211,18 +228,20 @@ Strategy NodeFacts::shared_layer(const Strategy& choice, Share share) const {
 }
 
 // `repeats`: backward may repeat part of forward.
-std::optional<LayerCells> NodeFacts::least_cells(const Strategy& choice, Share share,
-                                                 bool repeats) {
+std::optional<NodeFacts::Layers> NodeFacts::least_layers(const Strategy& choice, Share share,
+                                                         bool repeats) {
   Strategy own = shared_layer(choice, share);
   const StagedLayer* const layer = layers_.staged(own, stop_);
   if (layer == nullptr) return std::nullopt;
   const CutLayerCells* const in_pieces = layer->in_pieces(own.pieces > 1 ? 1 : choice.pieces);
   if (in_pieces == nullptr) return std::nullopt;
-  LayerCells least = repeats ? in_pieces->repeating : in_pieces->cut;
+  const Layers all = repeats ? Layers{in_pieces->repeating, in_pieces->edges_repeating}
+                             : Layers{in_pieces->cut, in_pieces->edges};
   if (share == Share::kOfAllSamples && has_shares())
-    return share_of(least, layer->num_ops, own.micro_batch / choice.micro_batch);
-  if (share == Share::kOfAllSamples || has_shares()) return least;
-  if (own.pieces == 1 || own.sequence_parallel) return least;
+    return share_of(all, layer->num_ops, own.micro_batch / choice.micro_batch);
+  if (share == Share::kOfAllSamples || has_shares()) return all;
+  if (own.pieces == 1 || own.sequence_parallel) return all;
+  LayerCells least = all.middle;
   // Other schedules cut nothing of backward.
   own.pieces = 1;
   const LayerCells* const other = layers_.cells(own, stop_);
@@ -235,7 +254,7 @@ std::optional<LayerCells> NodeFacts::least_cells(const Strategy& choice, Share s
   backward.work = std::min(backward.work, other->backward.work);
   least.weight_grad = std::min(least.weight_grad, other->weight_grad);
   least.collectives = std::min(least.collectives, other->collectives);
-  return least;
+  return Layers{least, {}};
 }
 
 bool NodeFacts::knows_choices(const std::vector<Strategy>& choices, Share share) const {
@@ -258,12 +277,13 @@ std::optional<Duration> NodeFacts::bound_with_choices(const SpaceNode& node,
   for (auto choice = choices.rbegin(); choice != choices.rend(); ++choice) {
     // In more pieces a layer is never said to take more.
     if (shares_pieces(share) && choice->pieces != choices.back().pieces) continue;
-    const auto layer = least_cells(*choice, share, repeats);
-    if (!layer) return std::nullopt;
+    const auto least_of = least_layers(*choice, share, repeats);
+    if (!least_of) return std::nullopt;
     const GraphProfile& profile = profile_of(*choice);
-    GraphProfile::CellsOfLayers cells;
-    for (const bool is_alike : alike) cells.push_back(is_alike ? &*layer : nullptr);
-    const GraphProfile::KnownTimes known_times{cells, replicas_of(*choice)};
+    GraphProfile::KnownLayers layers = with_edges(least_of->edges);
+    for (std::size_t layer = 0; layer < layers.size(); ++layer)
+      if (alike[layer]) layers[layer] = {&least_of->middle, nullptr};
+    const GraphProfile::KnownTimes known_times{layers, replicas_of(*choice)};
     const Duration bound = node.level == Level::kMicroBatch
                                ? profile.least_time(*choice, micro_batches, costs_, known_times)
                                : profile.time_bound(*choice, places_of(*choice), micro_batches,

@@ -99,11 +99,17 @@ class NodeFacts {
   Bytes room_of(const Strategy& strategy, std::int64_t stage) const;
 
  private:
-  GraphProfile::CellsOfLayers cells_of(const Strategy& strategy);
+  GraphProfile::KnownLayers known_layers(const Strategy& strategy);
   bool shares_pieces(Share share) const { return has_shares() || share == Share::kOfAllSamples; }
   Strategy shared_layer(const Strategy& choice, Share share) const;
-  static LayerCells share_of(const LayerCells& all, std::int64_t num_ops, std::int64_t parts);
-  std::optional<LayerCells> least_cells(const Strategy& choice, Share share, bool repeats);
+  // What layers like the middle one take, and those before and behind them.
+  struct Layers {
+    LayerCells middle;
+    EdgeLayers edges;
+  };
+  static Layers share_of(const Layers& all, std::int64_t num_ops, std::int64_t parts);
+  std::optional<Layers> least_layers(const Strategy& choice, Share share, bool repeats);
+  GraphProfile::KnownLayers with_edges(const EdgeLayers& edges);
   Duration bound_of(const SpaceNode& node, const GraphProfile::ReplicasOfLayers& replicas);
   // Whether layers like the middle one owe a sum over the replicas of all gradients.
   bool replicas_add_up();

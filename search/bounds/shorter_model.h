@@ -24,7 +24,11 @@ class ShorterModel {
 
   // Whether the layer is the same operators as the middle block, whatever the samples: they differ
   // in where the layers before and behind it are, and updates are not looked at.
-  bool is_like_middle(int layer) { return like()[static_cast<std::size_t>(layer)] == kMiddle; }
+  bool is_like_middle(int layer) { return is_like(layer, kMiddle); }
+  // The same of the first or the last layer of the whole and of the shorter model.
+  bool is_like(int layer, int of_shorter) {
+    return like()[static_cast<std::size_t>(layer)] == of_shorter;
+  }
   bool has_middle();  // some layer is
 
   // By layer of the whole model the one that it is like, whose neighbours are like its own; nothing
@@ -45,7 +49,7 @@ class ShorterModel {
   const LogicalGraph& training_;
   const std::int64_t samples_;
   std::optional<std::vector<int>> like_;
-  RecentGraphs graphs_{8};  // nodes of several samples are looked at in turns
+  RecentGraphs graphs_{32};  // nodes of several samples are looked at in turns
 };
 
 }  // namespace sextant

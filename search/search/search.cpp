@@ -63,7 +63,7 @@ class Search {
         filter_(limits.fixed, limits.forbidden),
         first_(first_graph(problem)),
         space_(cluster_.num_devices(), problem.global_batch, facts_of(first_.training), filter_),
-        estimator_(cluster_, costs_, CommunicationSketch(first_.training, first_.samples)),
+        estimator_(cluster_, costs_, CommunicationSketch(first_.training, first_.samples, costs_)),
         facts_(problem, cluster_, costs_, first_, models_, stop_poll_) {
     models_.cluster = &cluster_;
   }

@@ -298,7 +298,7 @@ TEST_CASE("guesses are numbers, whatever links a cluster lacks") {
   const SearchModels models = make_search_models(problem);
   const LeastCosts costs(instance.cluster, instance.dtype, *models.cost);
   const LogicalGraph training = problem.training_graph(Strategy());
-  const Estimator estimator(instance.cluster, costs, CommunicationSketch(training, 1));
+  const Estimator estimator(instance.cluster, costs, CommunicationSketch(training, 1, costs));
   const GraphProfile profile(training);
   for (const Strategy& strategy : leaves_of(space_of(instance))) {
     if (strategy.dp != 1 || strategy.micro_batch != 1 || strategy.pieces != 1) continue;
