@@ -29,19 +29,13 @@ struct Source {
   bool is_megatron_a100 = false;
 };
 constexpr Source kSources[] = {
-    {"megatron-sc21", megatron_2021, true},
-    {"megatron-2205.05198", megatron_2022, true},
-    {"bloom176b", megatron_deepspeed, true},
-    {"zero-bubble", megatron_2022, true},
-    {"vtrain", megatron_2021, true},
-    {"megatron-jan2021", megatron_2021, false},
-    {"megascale", megatron_core, false},
-    {"mcore", megatron_core, false},
-    {"megatron-bridge", megatron_bridge, false},
-    {"nemo", megatron_core, false},
-    {"llama3", megatron_core, false},
-    {"torchtitan", torchtitan, false},
-    {"mosaic", pytorch_fsdp, false},
+    {"megatron-sc21", megatron_2021, true},  {"megatron-2205.05198", megatron_2022, true},
+    {"bloom176b", megatron_deepspeed, true}, {"zero-bubble", megatron_2022, true},
+    {"vtrain", megatron_2021, true},         {"megatron-jan2021", megatron_2021, false},
+    {"megascale", megatron_core, false},     {"mcore-llama-fp8", megatron_bridge, false},
+    {"mcore", megatron_core, false},         {"megatron-bridge", megatron_bridge, false},
+    {"nemo", megatron_core, false},          {"llama3", megatron_core, false},
+    {"torchtitan", torchtitan, false},       {"mosaic", pytorch_fsdp, false},
 };
 
 const Source& source_of(const std::string& set) {
