@@ -207,19 +207,22 @@ void add_far_rings(const FarNumbers& far, double all_reduce_base, double half_ba
                                  far.ports(), "broadcast"));
 }
 
-void add_far_trees(const FarNumbers& far, Sourced simple_base, Sourced simple_efficiency,
+struct FarTrees {
+  Sourced ll128 = published(0.915 * 0.9, "NCCL tuning model: 0.9 and 120/128");
+  Sourced simple = published(0.9, "NCCL tuning model: 0.9");
+};
+
+void add_far_trees(const FarNumbers& far, Sourced simple_base, FarTrees efficiencies,
                    std::vector<CollectiveAlgorithm>& algorithms) {
   Sourced ll = far.ll();
   ll.value /= 2;
   algorithms.push_back(
       algorithm("tree", "ll", far.base(6.8), published(5.0, kTuning), std::move(ll)));
   algorithms.push_back(algorithm("tree", "ll128", far.base(14), published(8.5, kTuning),
-                                 published(0.915 * 0.9, "NCCL tuning model: 0.9 and 120/128")));
+                                 std::move(efficiencies.ll128)));
   algorithms.push_back(algorithm("tree", "simple", std::move(simple_base), published(14, kTuning),
-                                 std::move(simple_efficiency)));
+                                 std::move(efficiencies.simple)));
 }
-
-constexpr const char* kFarTree = "NCCL tuning model: 0.9";
 
 void add_far_pairs(const FarNumbers& far, std::vector<CollectiveAlgorithm>& algorithms) {
   const Sourced efficiency = assumed(0.90, "NCCL send and recv over RDMA, no measurement here");
@@ -231,7 +234,7 @@ std::vector<CollectiveAlgorithm> hopper_between_nodes() {
   const FarNumbers far(GpuGeneration::kHopper);
   std::vector<CollectiveAlgorithm> algorithms;
   add_far_rings(far, 82, 50, algorithms);
-  add_far_trees(far, far.base(8.4), published(0.9, kFarTree), algorithms);
+  add_far_trees(far, far.base(8.4), {}, algorithms);
   algorithms.push_back(
       algorithm("nvls", "simple",
                 calibrated(224, "all_reduce of 1 GiB on 2 nodes of 8 H200 (nccl-tests log)"),
@@ -243,7 +246,14 @@ std::vector<CollectiveAlgorithm> hopper_between_nodes() {
 
 // The log does not tell whether ports or the chains of GPUs in a node bound these trees. NCCL makes
 // as many chains as ports serve, so half the ports halve both.
-constexpr const char* kChains = "all_reduce of 8 GiB on 2 nodes of 8 A100-40GB (nccl-tests log)";
+FarTrees ampere_trees() {
+  return {.ll128 = assumed(0.43,
+                           "chains in a node, as many as its ports serve: 0.57 of 300 GB/s, "
+                           "half each way, of 200 GB/s"),
+          .simple = calibrated(0.64,
+                               "all_reduce of 8 GiB on 2 nodes of 8 A100-40GB "
+                               "(nccl-tests log)")};
+}
 
 std::vector<CollectiveAlgorithm> ampere_between_nodes() {
   const FarNumbers far(GpuGeneration::kAmpere);
@@ -251,7 +261,7 @@ std::vector<CollectiveAlgorithm> ampere_between_nodes() {
   add_far_rings(far, 154, 94, algorithms);
   add_far_trees(far,
                 calibrated(750, "all_reduce of 1 GiB on 2 nodes of 8 A100-40GB (nccl-tests log)"),
-                calibrated(0.64, kChains), algorithms);
+                ampere_trees(), algorithms);
   add_far_pairs(far, algorithms);
   return algorithms;
 }
@@ -260,7 +270,7 @@ std::vector<CollectiveAlgorithm> volta_between_nodes() {
   const FarNumbers far(GpuGeneration::kVolta);
   std::vector<CollectiveAlgorithm> algorithms;
   add_far_rings(far, 82, 50, algorithms);
-  add_far_trees(far, far.base(8.4), published(0.9, kFarTree), algorithms);
+  add_far_trees(far, far.base(8.4), {}, algorithms);
   add_far_pairs(far, algorithms);
   return algorithms;
 }
