@@ -64,8 +64,13 @@ Cluster h100(std::string_view gpu_type, const std::string& size) {
   return cluster;
 }
 
-Cluster base_cluster(std::string_view gpu_type, std::int64_t nodes) {
-  const std::string size = std::to_string(nodes);
+constexpr std::int64_t kGpusPerRack = 72;
+
+Cluster base_cluster(std::string_view gpu_type, std::int64_t gpus) {
+  if (gpu_type.find("GB200") != std::string_view::npos)
+    return load_cluster("gb200-nvl72:nodes=" +
+                        std::to_string((gpus + kGpusPerRack - 1) / kGpusPerRack));
+  const std::string size = std::to_string((gpus + kGpusPerNode - 1) / kGpusPerNode);
   if (gpu_type.starts_with("A100") || gpu_type.starts_with("a100")) return a100(gpu_type, size);
   if (gpu_type.find("H100") != std::string_view::npos || gpu_type.starts_with("h100"))
     return h100(gpu_type, size);
@@ -85,7 +90,7 @@ double bandwidth_per_gpu(std::string_view inter_node) {
 }
 
 Cluster laboratory(std::string_view gpu_type, std::string_view inter_node, std::int64_t gpus) {
-  Cluster cluster = base_cluster(gpu_type, (gpus + kGpusPerNode - 1) / kGpusPerNode);
+  Cluster cluster = base_cluster(gpu_type, gpus);
   const double rate = bandwidth_per_gpu(inter_node);
   if (rate > 0)
     cluster.inter_node.bandwidth = {rate, Provenance::kPublished, std::string(inter_node)};

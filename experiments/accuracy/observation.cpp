@@ -1,7 +1,6 @@
 // The two CSV collections: one training run per row.
 #include "experiments/accuracy/observation.h"
 
-#include "compiler/strategy/layer_counts.h"
 #include "core/base/check.h"
 #include "experiments/accuracy/csv_table.h"
 #include "experiments/accuracy/laboratory.h"
@@ -16,8 +15,10 @@ namespace {
 
 using Row = CsvTable::Row;
 
-// Rows with which parameters of the A100 were set; none of them counts in an average.
-constexpr std::array kCalibrationRows = {"r0024", "r0025", "r0117", "r0123"};
+// Rows with which parameters of the A100 were set, of products of CUDA 11.8 on an H100, and of
+// 8-bit products on a GB200; none of them counts in an average.
+constexpr std::array kCalibrationRows = {"r0024", "r0025", "r0117", "r0123",
+                                         "r0173", "r0229", "r0618"};
 
 // Of Megatron-LM where a row does not say.
 constexpr std::int64_t kUsualVocab = 51200;
@@ -28,13 +29,13 @@ struct Source {
   bool is_megatron_a100 = false;
 };
 constexpr Source kSources[] = {
-    {"megatron-sc21", megatron_2021, true},    {"megatron-2205.05198", megatron_2021, true},
-    {"bloom176b", megatron_2021, true},        {"zero-bubble", megatron_2021, true},
-    {"vtrain", megatron_2021, true},           {"megatron-jan2021", megatron_2021, false},
-    {"megascale", megatron_core, false},       {"mcore", megatron_core, false},
-    {"megatron-bridge", megatron_core, false}, {"nemo", megatron_core, false},
-    {"llama3", megatron_core, false},          {"torchtitan", torchtitan, false},
-    {"mosaic", pytorch_fsdp, false},
+    {"megatron-sc21", megatron_2021, true},  {"megatron-2205.05198", megatron_2022, true},
+    {"bloom176b", megatron_deepspeed, true}, {"zero-bubble", megatron_2022, true},
+    {"vtrain", megatron_2021, true},         {"megatron-jan2021", megatron_2021, false},
+    {"megascale", megatron_core, false},     {"mcore-llama-fp8", megatron_bridge, false},
+    {"mcore", megatron_core, false},         {"megatron-bridge", megatron_bridge, false},
+    {"nemo", megatron_core, false},          {"llama3", megatron_core, false},
+    {"torchtitan", torchtitan, false},       {"mosaic", pytorch_fsdp, false},
 };
 
 const Source& source_of(const std::string& set) {
@@ -73,11 +74,18 @@ ModelConfig model_of(const Row& row, std::int64_t tp, std::vector<std::string>& 
   return model;
 }
 
+// "fp8", "amp_fp8", "FP8-CS (FP8-MX)", "MXFP8".
+bool is_eight_bit(const std::string& precision) {
+  return precision.find("fp8") != std::string::npos || precision.find("FP8") != std::string::npos;
+}
+
+// Of all but 8-bit products.
 DType dtype_of(const std::string& precision) {
   if (precision == "fp16") return DType::kF16;
-  if (precision == "bf16" || precision == "amp_bf16" || precision == "BF16") return DType::kBF16;
-  fail(ErrorCode::kBadInput, "precision is '{}': products of 8 and 4 bits are not modelled",
-       precision);
+  if (precision == "bf16" || precision == "amp_bf16" || precision == "BF16" ||
+      is_eight_bit(precision))
+    return DType::kBF16;
+  fail(ErrorCode::kBadInput, "precision is '{}': products of 4 bits are not modelled", precision);
 }
 
 // torchtitan's "selective" is by operator unless a row says otherwise: so is its configuration of
@@ -86,8 +94,13 @@ bool is_by_operator(const std::string& text) {
   return text == "selective" || text == "selective per op";
 }
 
-Recompute recompute_of(const Row& row, std::vector<std::string>& assumptions) {
+Recompute recompute_of(const Row& row, const Software& software,
+                       std::vector<std::string>& assumptions) {
   const std::string& text = row.text("recompute");
+  if (text.empty() && software.recomputes_nothing) {
+    assumptions.push_back("nothing is recomputed");
+    return {};
+  }
   if (text.starts_with("full")) return {.kind = Recompute::Kind::kFull};
   if (text == "selective(attn core)") return {.kind = Recompute::Kind::kSelective};
   if (text == "none") return {};
@@ -129,17 +142,31 @@ void set_schedule(const Row& row, Strategy& strategy, std::vector<std::string>& 
   if (strategy.virtual_stages > 1) strategy.schedule = Schedule::kInterleaved;
 }
 
-// "stage layout [embed+5][6]x10[5+embed]", "first and last stage hold one layer less".
+// Embedding and head count as layers of the first and of the last chunk: "stage layout
+// [embed+5][6]x10[5+embed]", "first and last stage hold one layer less", or there is no other way
+// to share them evenly.
 void set_layout(const Row& row, std::int64_t layers, Strategy& strategy) {
   const std::string& note = row.text("note");
-  if (strategy.pp < 3 || (note.find("one layer less") == std::string::npos &&
-                          note.find("[embed+5]") == std::string::npos))
-    return;
-  const auto outer = static_cast<int>((layers + 2) / strategy.pp - 1);
-  strategy.layers = layers_of_outer_stages(strategy, outer, outer);
+  const std::int64_t chunks = strategy.pp * strategy.virtual_stages;
+  const bool is_named = note.find("one layer less") != std::string::npos ||
+                        note.find("[embed+5]") != std::string::npos;
+  const bool is_only_way = layers % chunks != 0 && (layers + 2) % chunks == 0;
+  if (strategy.pp < 3 || (!is_named && !is_only_way)) return;
+  const auto outer = static_cast<int>((layers + 2) / chunks - 1);
+  require(outer > 0, ErrorCode::kBadInput, "chunks without a layer, beside embedding or head");
+  strategy.layers.assign(static_cast<std::size_t>(chunks), kEvenShare);
+  strategy.layers.front() = strategy.layers.back() = outer;
 }
 
-Strategy strategy_of(const Row& row, std::int64_t layers, std::vector<std::string>& assumptions) {
+void split_micro_batch(Strategy& strategy) {
+  require(strategy.micro_batch % strategy.pp == 0, ErrorCode::kBadInput,
+          "mbs is {}, a local batch that {} stages cannot share evenly", strategy.micro_batch,
+          strategy.pp);
+  strategy.micro_batch /= strategy.pp;
+}
+
+Strategy strategy_of(const Row& row, std::int64_t layers, const Software& software,
+                     std::vector<std::string>& assumptions) {
   Strategy strategy;
   strategy.dp = row.count("dp");
   strategy.tp = row.count("tp");
@@ -148,9 +175,11 @@ Strategy strategy_of(const Row& row, std::int64_t layers, std::vector<std::strin
   strategy.ep = row.count_or("ep", 1);
   strategy.micro_batch = row.count("mbs");
   strategy.zero = strategy.dp > 1 ? zero_of(row.text("zero_stage")) : 0;
-  strategy.recompute = recompute_of(row, assumptions);
+  strategy.recompute = recompute_of(row, software, assumptions);
   const std::string& sp = row.text("seq_par");
-  strategy.sequence_parallel = strategy.tp > 1 && (sp == "1" || sp == "likely");
+  strategy.sequence_parallel =
+      strategy.tp > 1 && (sp == "1" || sp == "likely" || software.hides_tensor_sums);
+  if (software.splits_micro_batches && strategy.pp > 1) split_micro_batch(strategy);
   set_schedule(row, strategy, assumptions);
   set_layout(row, layers, strategy);
   require(strategy.ranks() == row.count("gpus"), ErrorCode::kBadInput,
@@ -185,8 +214,11 @@ std::string group_of(const Row& row) {
   const std::string& set = row.text("set");
   if (set == "vtrain-multi")
     return fmt::format("{} {} x{}", set, row.text("model"), row.text("gpus"));
+  const char* const bits = is_eight_bit(row.text("precision")) ? ", 8-bit products" : "";
+  if (set.starts_with("megatron-bridge"))
+    return fmt::format("megatron-bridge {}{}", row.text("gpu_type"), bits);
   if (set == "mosaic-mpt" || set.starts_with("torchtitan"))
-    return fmt::format("{} {}", set, row.text("gpu_type"));
+    return fmt::format("{} {}{}", set, row.text("gpu_type"), bits);
   return set;
 }
 
@@ -195,15 +227,23 @@ void fill_published(const Row& row, Observation& run) {
   run.is_megatron_a100 = source.is_megatron_a100;
   run.software = source.software();
   run.dtype = dtype_of(row.text("precision"));
+  run.eight_bit_products = is_eight_bit(row.text("precision"));
+  if (run.eight_bit_products && row.text("set") == "torchtitan")
+    run.software = torchtitan_compiled();
   run.global_batch = row.count("gbs_seqs");
   run.sequence = row.count("seq");
   run.model = model_of(row, row.count_or("tp", 1), run.assumptions);
-  run.strategy = strategy_of(row, run.model.layers, run.assumptions);
+  run.strategy = strategy_of(row, run.model.layers, run.software, run.assumptions);
   run.keeps_products = is_by_operator(row.text("recompute"));
   run.cluster = laboratory(row.text("gpu_type"), row.text("inter_node"), run.strategy.ranks());
   run.choice = fmt::format("{} {} x{} batch {} x {}", row.text("set"), row.text("model"),
                            row.text("gpus"), run.global_batch, run.sequence);
   measure(row, run);
+  // Of compiled graphs, what is kept for backward is their partitioner's choice.
+  if (run.eight_bit_products && run.step_s && run.memory_gib) {
+    run.memory_gib.reset();
+    run.assumptions.push_back("memory of a compiled graph is not compared");
+  }
 }
 
 void fill_single_node(const Row& row, Observation& run) {

@@ -26,7 +26,8 @@ struct Observation {
 
   ModelConfig model;
   Strategy strategy;
-  bool keeps_products = false;  // recomputation by operator (kept_products.h)
+  bool eight_bit_products = false;  // of layers; all else in `dtype`
+  bool keeps_products = false;      // recomputation by operator (kept_products.h)
   std::int64_t global_batch = 1, sequence = 1;
   DType dtype = DType::kBF16;
   Software software;

@@ -30,6 +30,19 @@ std::set<const Communication*> once_per_step(const PhysicalGraph& graph) {
   return found;
 }
 
+std::set<const Communication*> tensor_sums(const PhysicalGraph& graph) {
+  std::set<const Communication*> found;
+  for (const Block& block : graph.blocks)
+    for (const Actor& actor : block.actors) {
+      if (!actor.communication || !is_in_pass(actor.phase)) continue;
+      const Primitive primitive = actor.communication->primitive;
+      if (primitive == Primitive::kAllReduce || primitive == Primitive::kAllGather ||
+          primitive == Primitive::kReduceScatter)
+        found.insert(&*actor.communication);
+    }
+  return found;
+}
+
 void WithFree::complete(const CollectiveCost& cost, std::span<const Time> arrivals,
                         std::span<Time> done) const {
   if (!free_.contains(cost.communication)) return base_.complete(cost, arrivals, done);
@@ -38,9 +51,15 @@ void WithFree::complete(const CollectiveCost& cost, std::span<const Time> arriva
 }
 
 Duration WithFlat::duration(const CollectiveCost& cost) const {
-  const Duration whole = base_.duration(cost);
-  if (!parts_.contains(cost.communication)) return whole;
-  CollectiveCost empty = cost;
+  if (!parts_.contains(cost.communication)) return base_.duration(cost);
+  CollectiveCost flat = cost;
+  Communication sum = *cost.communication;
+  if (sums_whole_ && sum.primitive == Primitive::kReduceScatter) {
+    sum.primitive = Primitive::kAllReduce;
+    flat.communication = &sum;
+  }
+  const Duration whole = base_.duration(flat);
+  CollectiveCost empty = flat;
   empty.global_bytes = empty.largest_volume = Bytes(0);
   return std::max(whole - base_.duration(empty), Duration());
 }

@@ -9,6 +9,7 @@
 #include "simulator/steps/timeline.h"
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <span>
 #include <string_view>
@@ -16,26 +17,39 @@
 
 namespace sextant {
 
+// Which products have 8-bit operands: with `tokens` of a rank and micro-batch as an extent of
+// theirs, but those of the head, whose extent is `classes`. No tokens: none has.
+struct EightBitLayers {
+  double tokens = 0, classes = 0;
+  EightBitUse use;
+};
+
 // The cost of a device as a program uses it.
 class PeerCosts final : public CostModel {
  public:
   // `attention_share`: rate of fused attention, as a share of that of large products. `slowdown`:
   // how much longer kernels take together because the host launches them too late
-  // (`host_slowdown`). `product_share`: rate of their products, as a share of ours.
+  // (`host_slowdown`). `products`: theirs beside ours.
   PeerCosts(const CostModel& base, const Software& software, double attention_share,
-            Duration launch_cost, double slowdown = 1, double product_share = 1)
+            Duration launch_cost, double slowdown = 1, ProductUse products = {},
+            const EightBitLayers& eight_bit = {})
       : base_(base),
         software_(software),
         attention_share_(attention_share),
         launch_cost_(launch_cost),
         slowdown_(slowdown),
-        product_share_(product_share) {}
+        products_(products),
+        eight_bit_(eight_bit) {}
 
   Duration duration(const Work& work) const override {
-    return slowed(base_.duration(as_theirs(work)));
+    Duration sum = base_.duration(as_theirs(work));
+    if (const auto cast = cast_of(work)) sum += base_.duration(*cast);
+    return slowed(sum);
   }
   Duration duration_on(Rank rank, const Work& work) const override {
-    return slowed(base_.duration_on(rank, as_theirs(work)));
+    Duration sum = base_.duration_on(rank, as_theirs(work));
+    if (const auto cast = cast_of(work)) sum += base_.duration_on(rank, *cast);
+    return slowed(sum);
   }
   std::int32_t colour_of(Rank rank) const override { return base_.colour_of(rank); }
   Duration launch_cost() const override { return launch_cost_; }
@@ -62,10 +76,28 @@ class PeerCosts final : public CostModel {
     if (is_attention(work)) {
       work.flops /= attention_share_;
       work.kernel = "fused attention";
-    } else if (product_share_ != 1 && matmul_extents(work.kernel)) {
-      work.flops /= product_share_;
+    } else if (const auto extents = matmul_extents(work.kernel)) {
+      const double lost = extents->k > 0 ? products_.lost_extent / extents->k : 0;
+      work.flops *= (1 + lost) / products_.share;
+      if (is_eight_bit(*extents)) work.flops /= eight_bit_.use.speedup;
     }
     return work;
+  }
+
+  bool is_eight_bit(const MatmulExtents& extents) const {
+    const double head = eight_bit_.classes;
+    return eight_bit_.tokens > 0 && extents.m != head && extents.n != head && extents.k != head;
+  }
+
+  // Of a forward product or a gradient of its input, whose rows are tokens; the product of the
+  // weight's gradient finds both operands in 8 bits.
+  std::optional<Work> cast_of(const Work& work) const {
+    const auto extents = matmul_extents(work.kernel);
+    if (!extents || !is_eight_bit(*extents) || extents->m != eight_bit_.tokens) return std::nullopt;
+    const double elements = extents->m * extents->k;
+    return Work{0, Bytes(static_cast<std::int64_t>(elements * eight_bit_.use.cast_read)),
+                Bytes(static_cast<std::int64_t>(elements * eight_bit_.use.cast_written)),
+                "elementwise"};
   }
 
   Duration slowed(Duration duration) const {
@@ -77,11 +109,15 @@ class PeerCosts final : public CostModel {
   double attention_share_;
   Duration launch_cost_;
   double slowdown_;
-  double product_share_;
+  ProductUse products_;
+  EightBitLayers eight_bit_;
 };
 
 // Communications of the optimizer phase: sums of gradients, gathers of updated parameters.
 std::set<const Communication*> once_per_step(const PhysicalGraph& graph);
+
+// Collectives of tensor parallelism, in a graph whose parameters are whole on each replica.
+std::set<const Communication*> tensor_sums(const PhysicalGraph& graph);
 
 // Another model in which some communications take no time.
 class WithFree final : public NetworkModel {
@@ -102,10 +138,11 @@ class WithFree final : public NetworkModel {
 };
 
 // Another model in which some communications are parts of a flat one: bytes without latency.
+// `sums_whole`: those that sum a part on each member sum all of it on all instead.
 class WithFlat final : public NetworkModel {
  public:
-  WithFlat(const NetworkModel& base, std::set<const Communication*> parts)
-      : base_(base), parts_(std::move(parts)) {}
+  WithFlat(const NetworkModel& base, std::set<const Communication*> parts, bool sums_whole)
+      : base_(base), parts_(std::move(parts)), sums_whole_(sums_whole) {}
 
   void complete(const CollectiveCost& cost, std::span<const Time> arrivals,
                 std::span<Time> done) const override;
@@ -115,6 +152,7 @@ class WithFlat final : public NetworkModel {
  private:
   const NetworkModel& base_;
   std::set<const Communication*> parts_;
+  bool sums_whole_;
 };
 
 // Longest time that a rank spends in `communications` during the step, each from the arrival of its

@@ -7,6 +7,7 @@
 #include "core/base/check.h"
 #include "experiments/accuracy/allocator_replay.h"
 #include "experiments/accuracy/kept_products.h"
+#include "experiments/accuracy/kernel_seconds.h"
 #include "experiments/accuracy/peer_models.h"
 #include "experiments/accuracy/pytorch_graph.h"
 #include "experiments/accuracy/whole_layers.h"
@@ -15,6 +16,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 namespace sextant {
 namespace {
@@ -84,7 +86,7 @@ Duration launch_cost_of(const Software& software, const PhysicalGraph& graph,
 
 // The step, with everything that happens once per step behind backward where the program does so.
 Simulation simulate_as(const Software& software, const PhysicalGraph& graph, const CostModel& cost,
-                       const NetworkModel& network) {
+                       const NetworkModel& network, bool hides_tensor_sums) {
   if (software.overlaps_gradients) {
     SimulateOptions options;
     if (software.compute_beside_communication < 1) {
@@ -92,11 +94,14 @@ Simulation simulate_as(const Software& software, const PhysicalGraph& graph, con
       options.overlap.assign(graph.ranks.size(),
                              {.compute = software.compute_beside_communication});
     }
-    return simulate(graph, cost, WithFree(network, {}), options);
+    const auto hidden = hides_tensor_sums ? tensor_sums(graph) : std::set<const Communication*>();
+    return simulate(graph, cost, WithFree(network, hidden), options);
   }
   const std::set<const Communication*> late = once_per_step(graph);
-  const Duration reductions =
-      busiest(graph, simulate_timeline(graph, cost, WithFlat(network, late), {}), late);
+  const Duration reductions = busiest(
+      graph,
+      simulate_timeline(graph, cost, WithFlat(network, late, software.sums_whole_gradients), {}),
+      late);
   Simulation simulation = simulate(graph, cost, WithFree(network, late));
   simulation.step_time += reductions;
   const double seconds = to_seconds(reductions);
@@ -115,11 +120,11 @@ double added_seconds(const Observation& observation, const PhysicalGraph& graph,
                             static_cast<double>(strategy.tp * strategy.pp);
   const double bytes_per_second = device.memory_bandwidth.value * device.memory_efficiency.value;
   const auto passes = static_cast<double>(num_micro_batches(strategy, observation.global_batch));
-  double copied = 0;
+  double copied = software.added_up_bytes * passes;
   if (strategy.dp > 1 && strategy.zero == 3)
-    copied = software.copied_bytes_sharded * passes;
+    copied += software.copied_bytes_sharded * passes;
   else if (strategy.dp > 1)
-    copied = software.copied_bytes_replicated;
+    copied += software.copied_bytes_replicated;
   const double updates = software.update_s * static_cast<double>(updates_per_step(graph));
   return copied * parameters / bytes_per_second + std::max(0.0, updates - optimizer_s);
 }
@@ -146,6 +151,14 @@ AllocatorUse allocator_use(const Observation& observation, const LogicalGraph& t
 
 Bytes share_of(Bytes bytes, double share) {
   return Bytes(static_cast<std::int64_t>(share * static_cast<double>(bytes.value)));
+}
+
+EightBitLayers eight_bit_layers(const Observation& observation) {
+  if (!observation.eight_bit_products) return {};
+  const Strategy& strategy = observation.strategy;
+  return {.tokens = static_cast<double>(strategy.micro_batch * observation.sequence / strategy.cp),
+          .classes = static_cast<double>(observation.model.vocab / strategy.tp),
+          .use = eight_bit_use(observation.cluster.device.name)};
 }
 
 std::vector<LibraryUse> memory_beside(const Observation& observation, const LogicalGraph& training,
@@ -185,8 +198,10 @@ Prediction predict(const Observation& observation) {
   const double attention_share = attention_rate(software.attention, kind.name,
                                                 observation.model.head_size, observation.sequence) /
                                  kind.matmul_efficiency.value;
-  const double products = product_share(kind.name);
-  const PeerCosts cost(*device, software, attention_share, device->launch_cost(), 1, products);
+  const ProductUse products = product_use(software.products, kind.name);
+  const EightBitLayers eight_bit = eight_bit_layers(observation);
+  const PeerCosts cost(*device, software, attention_share, device->launch_cost(), 1, products,
+                       eight_bit);
   const auto network = make_network_model(observation.cluster);
   const LogicalGraph training = training_graph_of(observation, strategy);
   ExpandOptions options;
@@ -196,13 +211,15 @@ Prediction predict(const Observation& observation) {
   const bool waits = software.waits_for_transfers && strategy.pp > 1;
   const PeerCosts launched =
       waits ? PeerCosts(*device, software, attention_share, device->launch_cost(),
-                        host_slowdown(graph, cost, software.launch_s), products)
+                        host_slowdown(graph, cost, software.launch_s), products, eight_bit)
             : PeerCosts(*device, software, attention_share,
-                        launch_cost_of(software, graph, *device), 1, products);
-  const Simulation simulation = simulate_as(software, graph, launched, *network);
+                        launch_cost_of(software, graph, *device), 1, products, eight_bit);
+  const Simulation simulation = simulate_as(software, graph, launched, *network,
+                                            software.hides_tensor_sums && strategy.zero < 3);
   const double added = added_seconds(observation, graph, simulation.parts.optimizer.mean_s);
   return {.step_s = to_seconds(simulation.step_time) + added,
           .parts = simulation.parts,
+          .kernels_s = kernel_seconds(graph, launched),
           .added_s = added,
           .arena = simulation.peak_memory,
           .library = memory_beside(observation, training, graph, simulation.peak_memory),

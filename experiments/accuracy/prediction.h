@@ -6,6 +6,8 @@
 #include "simulator/costs/library_memory.h"
 #include "simulator/modes/simulate.h"
 
+#include <map>
+#include <string>
 #include <vector>
 
 namespace sextant {
@@ -13,6 +15,7 @@ namespace sextant {
 struct Prediction {
   double step_s = 0;
   StepParts parts;
+  std::map<std::string, double> kernels_s;  // by kind (kernel_seconds.h)
   double added_s = 0;  // to the step, by copies beside collectives and updates that the host delays
   Bytes arena;         // of the worst device
   // What the program counts beside it (software.h); less than nothing where it needs less than we.

@@ -24,6 +24,7 @@ void add_prediction(const ComparedRow& row, Json& json) {
   json["time_error"] = row.run.step_s ? Json(prediction.step_s / *row.run.step_s - 1) : Json();
   for (const NamedPart& part : kNamedParts) json["parts_s"][part.key()] = (parts.*part.part).mean_s;
   json["parts_s"]["added"] = prediction.added_s;
+  json["kernels_s"] = prediction.kernels_s;
   const double gib = static_cast<double>(prediction.memory().value) / kBytesPerGibibyte;
   json["predicted_gib"] = gib;
   json["arena_gib"] = static_cast<double>(prediction.arena.value) / kBytesPerGibibyte;

@@ -134,6 +134,15 @@ void add_kernel_rates(DeviceKind& device, const Scale& scale, bool has_bytes = t
                             .flops_efficiency = scale(0.10, 1)});
 }
 
+constexpr const char* kWholeEdge =
+    "filling a tile and writing it: an edge each half, nothing of it beside other tiles";
+
+// Ampere and before: the figure of H200 is of algorithms that were chosen by measurement.
+void set_lost_extent_of_products(DeviceKind& device, const Sourced& lost) {
+  for (KernelRate& rate : device.rates)
+    if (rate.kernel == "matmul") rate.lost_extent = lost;
+}
+
 // Hopper's rates, which memory does not change: H100 and H200 are the same GH100. Products that go
 // on for a second reach the power limit: 15 of them, of 1,024 to 50,304 wide, took 0.63 to 0.71 of
 // the peak, tiles and waves taken out, at 683 W and 1,455 MHz; bursts of 20 reach 0.80 and more at
@@ -203,6 +212,7 @@ DeviceKind gb200() {
       {DType::kF32, published(80 * kTera, sheet + " (5,760 TFLOP/s), no tensor cores")},
       {DType::kF64, published(40 * kTera, sheet + " (2,880 TFLOP/s)")}};
   device.memory_bandwidth = published(8000 * kGiga, sheet + " (576 TB/s)");
+  device.matmul_efficiency = assumed(0.75, "as on H200 at its power limit; no measurement here");
   device.matmul_units = assumed(148, "streaming multiprocessors that CUDA reports for B200");
   set_library_memory(device, 32);
   add_kernel_rates(device, scaled_from_h200());
@@ -222,10 +232,11 @@ DeviceKind a100_sxm_80gb() {
   // One factor for all of them: rows of arXiv 2205.05198 table 5 (22B, full and selective
   // recomputation) and arXiv 2401.10241 table 4 (1F1B, 6.2B on 8 and 28.3B on 32).
   const std::string rows = "published runs r0024, r0025, r0117, r0123 (experiments/accuracy)";
-  device.matmul_efficiency = calibrated(0.70, "products within steps: " + rows);
+  device.matmul_efficiency = calibrated(0.725, "products within steps: " + rows);
   device.memory_efficiency = calibrated(0.80, "element-wise kernels: " + rows);
   set_library_memory(device, 8);
   add_kernel_rates(device, scaled_from_h200(), false);
+  set_lost_extent_of_products(device, assumed(128, kWholeEdge));
   add_attention_rates(device, scaled_from_h200(), kH200Clocks / (108 * 1.41));
   return device;
 }
@@ -249,6 +260,7 @@ DeviceKind v100_sxm2(std::int64_t gigabytes) {
   device.matmul_units = published(80, "streaming multiprocessors of V100");
   set_library_memory(device, 8);
   add_kernel_rates(device, scaled_from_h200(), false);
+  set_lost_extent_of_products(device, assumed(128, kWholeEdge));
   add_attention_rates(device, scaled_from_h200(), kH200Clocks / (80 * 1.53));
   return device;
 }

@@ -12,13 +12,13 @@ struct ProductWork {
 };
 
 // Output tiles of `tile` x `tile` elements, or half as wide at `kHalfTileRate` of the rate, run in
-// waves over `units`. Filling and draining a tile costs half an edge of its inner extent. A sum may
-// be split over the units that would idle, at the price of its parts in f32, of which half are
-// still in the cache when they are added up; the fastest of all ways is taken, as libraries that
-// measure do. `seconds_per_padded`: of the product, were its `padded` 1; `seconds_per_byte`: of
-// partial bytes. Nothing is padded where tile or units are zero.
+// waves over `units`. Filling and draining a tile costs `lost_extent` of its inner extent; zero:
+// half an edge. A sum may be split over the units that would idle, at the price of its parts in
+// f32, of which half are still in the cache when they are added up; the fastest of all ways is
+// taken, as libraries that measure do. `seconds_per_padded`: of the product, were its `padded` 1;
+// `seconds_per_byte`: of partial bytes. Nothing is padded where tile or units are zero.
 ProductWork product_work(const MatmulExtents& extents, double tile, double units,
-                         double seconds_per_padded, double seconds_per_byte);
+                         double lost_extent, double seconds_per_padded, double seconds_per_byte);
 
 // Of products with an operand whose rows do not begin at multiples of 16 bytes: the copy engines of
 // a device do not read those.

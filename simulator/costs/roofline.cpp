@@ -106,8 +106,8 @@ class Roofline : public CostModel {
     if (loose != rates_.end() && has_loose_rows(extents, element_bytes_)) {
       compute = std::max(compute, flops / loose->second.flops_per_second);
     } else {
-      const ProductWork shaped =
-          product_work(extents, tile_, units_, compute, 1 / rate.bytes_per_second);
+      const ProductWork shaped = product_work(extents, tile_, units_, rate.lost_extent, compute,
+                                              1 / rate.bytes_per_second);
       compute *= shaped.padded;
       partial_bytes = shaped.partial_bytes;
     }

@@ -3,14 +3,19 @@
 #include "core/text/json_reader.h"
 #include "experiments/accuracy/csv_table.h"
 #include "experiments/accuracy/laboratory.h"
+#include "experiments/accuracy/peer_models.h"
 #include "experiments/accuracy/report.h"
+#include "simulator/cluster_files/cluster_file.h"
+#include "simulator/costs/models.h"
 
 #include <doctest/doctest.h>
+#include <fmt/core.h>
 
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace sextant::accuracy_test {
 namespace {
@@ -68,6 +73,7 @@ TEST_CASE("a network in words becomes bytes per second and GPU") {
   CHECK(bandwidth_per_gpu("RoCE (up to 4 nodes)") == 0);
   CHECK(bandwidth_per_gpu("") == 0);
   CHECK(laboratory("A100-SXM", "800Gb/s per node", 12).nodes == 2);
+  CHECK(laboratory("DGX-GB200", "", 256).nodes == 4);  // racks of 72
   CHECK_THROWS_WITH(laboratory("Z80", "", 1), "gpu_type is 'Z80', there is no cluster of it");
 }
 
@@ -107,8 +113,57 @@ TEST_CASE("a row that cannot be understood keeps its place, with the reason") {
         "schedule is 'ZB-2p', which no strategy has");
   CHECK(problem_of(with_row("r1", "1f1b", "", "fp16")) == "mbs is not given");
   CHECK(problem_of(with_row("r1", "1f1b", "two", "fp16")) == "mbs is 'two', wanted a number");
-  CHECK(problem_of(with_row("r1", "1f1b", "2", "fp8")) ==
-        "precision is 'fp8': products of 8 and 4 bits are not modelled");
+  CHECK(problem_of(with_row("r1", "1f1b", "2", "NVFP4")) ==
+        "precision is 'NVFP4': products of 4 bits are not modelled");
+}
+
+// A row of Megatron-Bridge's tables: neither recomputation nor sequence parallelism is in them.
+std::string bridge_row(const std::string& precision, const std::string& gpu) {
+  return kHeader +
+         "r9995,megatron-bridge 26.02 NeMo Container,tiny,llama,14,256,4,4,512,1024,128,16," + gpu +
+         "," + precision +
+         ",,32,1.0,2,1,1,4,2,2.0,interleaved-1f1b,1(distributed optimizer),,,0.5,"
+         ",,,\n";
+}
+
+TEST_CASE("what a source leaves out is known of its program") {
+  const Observation run = read_published(bridge_row("FP8-CS", "DGX-H100"), "runs.csv").at(0);
+  REQUIRE(run.problem.empty());
+  CHECK(run.group == "megatron-bridge DGX-H100, 8-bit products");
+  CHECK(run.eight_bit_products);
+  CHECK(run.dtype == DType::kBF16);
+  // 14 blocks over 8 chunks: embedding and head count as layers.
+  CHECK(to_string(run.strategy) ==
+        "dp=2 tp=2 pp=4 micro_batch=1 schedule=interleaved zero=1 sp=on virtual=2 "
+        "layers=1,*,*,*,*,*,*,1");
+  CHECK(run.assumptions == std::vector<std::string>{"nothing is recomputed"});
+  CHECK(problem_of(bridge_row("NVFP4", "DGX-H100")) ==
+        "precision is 'NVFP4': products of 4 bits are not modelled");
+}
+
+TEST_CASE("products of 8 bits are faster, and refused where a card has none") {
+  const auto step = [](const std::string& precision) {
+    return compare(read_published(bridge_row(precision, "DGX-H100"), "runs.csv"), {}).at(0);
+  };
+  const ComparedRow narrow = step("FP8"), wide = step("BF16");
+  REQUIRE(narrow.prediction.has_value());
+  REQUIRE(wide.prediction.has_value());
+  CHECK(narrow.prediction->kernels_s.at("attention") == wide.prediction->kernels_s.at("attention"));
+  const auto ampere = compare(read_published(bridge_row("FP8", "A100-SXM"), "runs.csv"), {});
+  CHECK(ampere.at(0).run.problem == "device 'A100-SXM4-80GB' has no products of 8 bits");
+}
+
+// Kinds of kernels add up to what ranks compute and update; nothing else runs beside.
+TEST_CASE("kinds of kernels add up to the compute of a step") {
+  const auto rows = compare(read_published(with_row("r9994", "1f1b", "2", "fp16"), "runs.csv"), {});
+  REQUIRE(rows.at(0).prediction.has_value());
+  const Prediction& prediction = *rows[0].prediction;
+  double sum = 0;
+  for (const auto& [kind, seconds] : prediction.kernels_s) sum += seconds;
+  CHECK(sum == doctest::Approx(prediction.parts.compute.mean_s + prediction.parts.optimizer.mean_s)
+                   .epsilon(0.001));
+  CHECK(prediction.kernels_s.contains("attention"));
+  CHECK(prediction.kernels_s.contains("optimizer"));
 }
 
 TEST_CASE("a file without a column is refused") {
@@ -124,6 +179,44 @@ TEST_CASE("the vocabulary is padded for tensor parallelism as Megatron pads it")
   CHECK(padded_vocab(50257, 1) == 50304);
   CHECK(padded_vocab(50257, 8) == 51200);
   CHECK(padded_vocab(51200, 4) == 51200);
+}
+
+// ---------------------------------------------------------------- programs
+
+TEST_CASE("products of layers have 8-bit operands, those of the head have not") {
+  const auto device = make_cost_model(load_cluster("dgx-h100:nodes=1"), DType::kBF16);
+  const Software software = megatron_bridge();
+  const EightBitLayers layers{.tokens = 8192, .classes = 16032, .use = {.speedup = 2}};
+  const PeerCosts wide(*device, software, 1, Duration());
+  const PeerCosts narrow(*device, software, 1, Duration(), 1, {}, layers);
+  const auto ratio = [&](double m, double n, double k) {
+    const Work work{2 * m * n * k, Bytes(1), Bytes(1),
+                    fmt::format("matmul:{:.0f}x{:.0f}x{:.0f}", m, n, k)};
+    return to_seconds(narrow.duration(work)) / to_seconds(wide.duration(work));
+  };
+  CHECK(ratio(8192, 16032, 4096) == 1);
+  CHECK(ratio(16032, 4096, 8192) == 1);
+  // Of the weight's gradient both operands are there in 8 bits; a forward product makes one.
+  CHECK(ratio(4096, 4096, 8192) < 0.55);
+  CHECK(ratio(8192, 4096, 4096) > ratio(4096, 4096, 8192));
+  CHECK(ratio(8192, 4096, 4096) < 1);
+}
+
+TEST_CASE("under ZeRO 1 a program may sum whole gradients on all replicas") {
+  const Cluster cluster = load_cluster("dgx-a100:nodes=1");
+  const auto network = make_network_model(cluster);
+  Communication part;
+  part.primitive = Primitive::kReduceScatter;
+  const std::vector<Rank> members = {Rank(0), Rank(1), Rank(2), Rank(3)};
+  CollectiveCost cost;
+  cost.communication = &part;
+  cost.members = members;
+  cost.global_bytes = cost.largest_volume = Bytes(1 << 30);
+  const double parts = to_seconds(WithFlat(*network, {&part}, false).duration(cost));
+  const double whole = to_seconds(WithFlat(*network, {&part}, true).duration(cost));
+  CHECK(parts > 0);
+  CHECK(whole > 1.7 * parts);
+  CHECK(whole < 2.3 * parts);
 }
 
 // ---------------------------------------------------------------- reports
@@ -182,7 +275,7 @@ std::string shared_folder() {
 }
 bool has_shared_data() { return std::filesystem::exists(shared_folder() + "published_runs.csv"); }
 
-TEST_CASE("Megatron runs on A100s are predicted within 10 %, memory never 3 % too small" *
+TEST_CASE("Megatron runs on A100s are predicted within 8 %, memory never 3 % too small" *
           doctest::skip(!has_shared_data())) {
   auto runs = read_published(read_text_file(shared_folder() + "published_runs.csv"), "runs.csv");
   std::erase_if(runs, [](const Observation& run) { return !run.is_megatron_a100; });
@@ -190,7 +283,7 @@ TEST_CASE("Megatron runs on A100s are predicted within 10 %, memory never 3 % to
   const GroupReport& all = groups.back();
   REQUIRE(all.name == kMegatronGroup);
   CHECK(all.time.rows >= 90);
-  CHECK(all.time.mape < 0.10);
+  CHECK(all.time.mape < 0.08);
   CHECK(all.memory.rows > 0);
   CHECK(all.most_underestimated_memory >= -0.03);
 }

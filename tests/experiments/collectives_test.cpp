@@ -13,6 +13,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sextant::collectives_test {
@@ -119,6 +120,35 @@ TEST_CASE("a sweep through PyTorch counts from 4 MiB, without NVLS, with the hos
   CHECK(rows[1].predicted_s > 40e-6);
 }
 
+TEST_CASE("the host's launch is 40 us, or less where smaller sizes took less") {
+  const auto prediction = [](const std::string& small) {
+    return read_collective_sweep(
+               "kind,dtype,size,ranks,median_us,min_us,max_us\n"
+               "broadcast,bf16,4096,4," +
+                   small +
+                   ",5,5\n"
+                   "broadcast,bf16,67108864,4,238,238,238\n",
+               "sweep.csv")
+        .at(1)
+        .predicted_s;
+  };
+  CHECK(prediction("500") == doctest::Approx(prediction("400")));  // 40 us both
+  CHECK(prediction("500") - prediction("30") > 10e-6);
+  CHECK(prediction("500") - prediction("1") == doctest::Approx(40e-6));  // never less than nothing
+}
+
+TEST_CASE("what a log shows of its set-up is part of the prediction") {
+  const auto rows = read(
+      "s,measured,H100 2 nodes 8x400Gb IB,16,2,all_reduce,default,4294967296,20528,,,\n"
+      "s,measured,H200 2 nodes 8x400GbE,16,2,all_reduce,default,4294967296,16715,,,\n"
+      "s,measured,A100-SXM4-80GB NVSwitch,8,1,all_reduce,default 1proc/8gpu,65536,41,,,\n"
+      "s,measured,A100-SXM4-80GB NVSwitch,8,1,all_reduce,default 8proc,65536,32,,,\n");
+  REQUIRE(rows.size() == 4);
+  CHECK_FALSE(holds(rows[0].way, "nvls"));
+  CHECK(holds(rows[1].way, "nvls"));
+  CHECK(rows[2].predicted_s == doctest::Approx(rows[3].predicted_s + 16.3e-6));
+}
+
 // Errors -50 %, +100 % and 0: mean 50 %, median 50 %, worst 100 %; the logarithms are -ln 2, ln 2
 // and 0: 2^(2/3) - 1.
 TEST_CASE("errors are averaged by group") {
@@ -157,6 +187,13 @@ double geometric_of(const std::vector<CollectiveErrors>& errors, std::string_vie
   return found->geometric;
 }
 
+CollectiveErrors errors_of_both(const std::string& table, const std::string& sweep) {
+  std::vector<CollectiveRow> rows = read_collectives(table, "collective_refs.csv");
+  for (CollectiveRow& row : read_collective_sweep(sweep, "h200x4_sweep.csv"))
+    rows.push_back(std::move(row));
+  return collective_errors(rows).back();
+}
+
 TEST_CASE("collectives of H100, H200 and A100 are within their bounds") {
   const std::string table = data_file("collective_refs.csv"), sweep = data_file("h200x4_sweep.csv");
   if (table.empty() || sweep.empty()) {
@@ -172,6 +209,9 @@ TEST_CASE("collectives of H100, H200 and A100 are within their bounds") {
   CHECK(geometric_of(swept, "all_reduce on 4 of H200 sweep") < 0.05);
   CHECK(geometric_of(swept, "all_gather on 4 of H200 sweep") < 0.08);
   CHECK(geometric_of(swept, "all_reduce on 2 of H200 sweep") < 0.12);
+  const CollectiveErrors all = errors_of_both(table, sweep);
+  CHECK(all.rows > 80);
+  CHECK(all.mean < 0.08);
 }
 
 }  // namespace

@@ -65,6 +65,13 @@ TEST_CASE("a matmul pays for whole waves of tiles and for filling them") {
     const Work wider{2.0 * 641 * 640 * 384, Bytes(0), Bytes(0), "matmul:641x640x384"};
     CHECK(microseconds(time_of(cluster, wider)) == doctest::Approx(10.808038));
   }
+  SUBCASE("a card may lose more of the inner extent") {
+    // 128 of it: 5 waves x 10 units x 128 x 64 x 512 x 2 FLOP / 45 TFLOP/s = 9.32068 us, plus 2 us.
+    KernelRate rate{.kernel = "matmul"};
+    rate.lost_extent.value = 128;
+    cluster.device.rates.push_back(rate);
+    CHECK(microseconds(time_of(cluster, work)) == doctest::Approx(11.32068));
+  }
   SUBCASE("without units the shape is no matter") {
     cluster.device.matmul_units.value = 0;
     // 314,572,800 FLOP / 50 TFLOP/s = 6.291456 us, plus 2 us.

@@ -40,14 +40,14 @@ TEST_CASE("what built-ins claim is believed when it comes back from a file, what
 TEST_CASE("a number that is not its source's is assumed, and stays so") {
   Cluster cluster = load_cluster("dgx-a100:nodes=2");
   const Cluster original = cluster;
-  cluster.device.matmul_efficiency.value = 0.9;  // calibrated: 0.70
+  cluster.device.matmul_efficiency.value = 0.9;  // calibrated: 0.725
   cluster.inter_node.bandwidth.value *= 2;       // published
   cluster.device.memory_bandwidth = {1e12, Provenance::kMeasured, "my own benchmark"};
   for (int time = 0; time < 2; ++time) {
     cluster = cluster_from_json(to_json_text(cluster), "file");
     CHECK(cluster.device.matmul_efficiency.provenance == Provenance::kAssumed);
     CHECK(cluster.device.matmul_efficiency.source ==
-          "edited: " + original.device.matmul_efficiency.source + " says 0.7");
+          "edited: " + original.device.matmul_efficiency.source + " says 0.725");
     CHECK(cluster.inter_node.bandwidth.provenance == Provenance::kAssumed);
     CHECK(cluster.device.memory_bandwidth.provenance == Provenance::kMeasured);
     CHECK(cluster.device.memory_efficiency.provenance == Provenance::kCalibrated);
