@@ -93,6 +93,7 @@ int failed(const Error& error, const CommonOptions& common, Console& console) {
 }
 
 int act(const Verb& verb, const CommandLine& line, const CommonOptions& common) {
+  if (verb.keeps_freed_pages) keep_freed_pages();
   watch_signals();
   if (common.json) owe_document();
   Console console(common);
@@ -136,7 +137,6 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  keep_freed_pages();
   try {
     return run(argc, argv);
   } catch (const std::exception& error) {

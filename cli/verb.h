@@ -50,6 +50,9 @@ struct Verb {
   bool has_dry_run = false;     // --dry-run
   // Processes of a launcher share the work; without it the first does it alone.
   bool shares_processes = false;
+  // It compiles and does nothing else: what it frees, it takes again. Who trains leaves freed pages
+  // to the ranks.
+  bool keeps_freed_pages = false;
 };
 
 // Options of all verbs.

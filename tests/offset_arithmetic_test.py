@@ -15,11 +15,11 @@ from support.project_files import ROOT, SKIPPED
 
 CHECK = "bugprone-implicit-widening-of-multiplication-result"
 FILES = {
-    "backends/cpu": ("collectives.cpp", "kernels/boxing.cpp", "kernels/shared/boxes.cpp", "kernels/shared/elements.cpp",
-                     "prepared_program.cpp", "script_interpreter.cpp"),
+    "backends/cpu": ("collectives.cpp", "kernels/boxing.cpp", "kernels/shared/boxes.cpp", "prepared_program.cpp",
+                     "script_interpreter.cpp"),
     "compiler": ("expand/boxing_graph.cpp", "expand/boxing_host.cpp", "memory/memory_plan.cpp"),
-    "core": ("collective_script/collective_script.cpp", "costs/communication_volume.cpp", "graphs/initial_contents.cpp",
-             "tensors/mesh_boxes.cpp", "tensors/placement.cpp", "tensors/sbp.cpp", "tensors/shape.cpp"),
+    "core": ("base/elements.cpp", "collective_script/collective_script.cpp", "costs/communication_volume.cpp", "graphs/initial_contents.cpp", "tensors/mesh_boxes.cpp",
+             "tensors/placement.cpp", "tensors/sbp.cpp", "tensors/shape.cpp"),
     "sbp": ("boxing_steps.cpp", "group_costs.cpp"),
 }
 

@@ -80,9 +80,9 @@ Verb check_verb() {
               "  sextant check gpt2-124m -c dgx-h100:nodes=1 --strategy \"pp=4 schedule=zb-h1\" "
               "--global-batch 8",
           .options = job_options(a, true),
-          .action = [arguments](const CommonOptions& common, Console& console) {
-            run_check(*arguments, common, console);
-          }};
+          .action = [arguments](const CommonOptions& common,
+                                Console& console) { run_check(*arguments, common, console); },
+          .keeps_freed_pages = true};
 }
 
 }  // namespace sextant

@@ -231,7 +231,8 @@ Verb explain_verb() {
                      }),
           .action = [arguments](const CommonOptions& common,
                                 Console& console) { run_explain(*arguments, common, console); },
-          .has_dry_run = true};
+          .has_dry_run = true,
+          .keeps_freed_pages = true};
 }
 
 }  // namespace sextant

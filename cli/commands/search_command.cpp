@@ -446,7 +446,8 @@ Verb search_verb() {
                             Console& console) { run_search(*arguments, common, console); },
       .writes_results = true,
       .has_dry_run = true,
-      .shares_processes = true};
+      .shares_processes = true,
+      .keeps_freed_pages = true};
 }
 
 }  // namespace sextant

@@ -354,7 +354,8 @@ Verb simulate_verb() {
       .action = [arguments](const CommonOptions& common,
                             Console& console) { run_simulate(*arguments, common, console); },
       .is_seeded = true,
-      .has_dry_run = true};
+      .has_dry_run = true,
+      .keeps_freed_pages = true};
 }
 
 }  // namespace sextant
