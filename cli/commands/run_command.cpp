@@ -748,7 +748,8 @@ Verb run_verb() {
                   {"--checkpoint-every", &a.checkpoint_every, "and one every so many steps"},
                   {"--keep", &a.keep, "checkpoints that stay, the newest (all)"},
                   {"--resume", &a.resume,
-                   "checkpoint, or folder of them: go on from the last, under any plan"},
+                   "checkpoint, or folder of them: go on from the last, under any plan; --weights: "
+                   "begin with a file's"},
                   detail({"--weights", &a.weights,
                           "begin with safetensors of Hugging Face, or of export: file or folder"}),
               }),

@@ -5,15 +5,17 @@
 
 #include <nlohmann/json.hpp>
 
+#include <map>
 #include <string>
 
 namespace sextant {
 namespace {
 
 nlohmann::json prediction_json(const Prediction& prediction) {
-  return {{"step_s", prediction.step_s},   {"parts", exact_json(prediction.parts)},
-          {"added_s", prediction.added_s}, {"arena", prediction.arena.value},
-          {"naive_s", prediction.naive_s}, {"library", exact_json(prediction.library)}};
+  return {{"step_s", prediction.step_s},      {"parts", exact_json(prediction.parts)},
+          {"added_s", prediction.added_s},    {"arena", prediction.arena.value},
+          {"naive_s", prediction.naive_s},    {"library", exact_json(prediction.library)},
+          {"kernels_s", prediction.kernels_s}};
 }
 
 Prediction prediction_from(const nlohmann::json& json) {
@@ -24,6 +26,7 @@ Prediction prediction_from(const nlohmann::json& json) {
   prediction.arena = Bytes(json.at("arena").get<std::int64_t>());
   prediction.library = libraries_from(json.at("library"));
   prediction.naive_s = json.at("naive_s");
+  prediction.kernels_s = json.at("kernels_s").get<std::map<std::string, double>>();
   return prediction;
 }
 
