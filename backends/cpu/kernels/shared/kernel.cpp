@@ -82,6 +82,10 @@ KernelTable fast_kernels() {
   add_fast_embedding_kernels(table);
   add_fast_loss_kernels(table);
   add_fast_optimizer_kernels(table);
+  add_fast_conv_kernels(table);
+  add_fast_pool_kernels(table);
+  add_fast_reduce_kernels(table);
+  add_fast_norm_piece_kernels(table);
   return table;
 }
 
