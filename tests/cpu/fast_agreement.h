@@ -9,11 +9,13 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace sextant {
@@ -36,10 +38,21 @@ inline double bound(std::int64_t terms) { return 1e-6 * std::sqrt(static_cast<do
 
 using Build = std::function<void(KernelCall&)>;
 
+// All threads of the team are awake afterwards, for as long as they wait for the next work: else
+// the caller has done all of a small one before anybody comes.
+inline void muster(Team& team) {
+  std::atomic<std::int64_t> here = 0;
+  team.run(team.threads(), [&](std::int64_t, std::int64_t) {
+    ++here;
+    while (here < team.threads()) std::this_thread::yield();
+  });
+}
+
 // The call must be covered by a kernel of the fast table that is not the reference, and agree with
 // it; on a team of threads it leaves the same bits, and nowhere takes more than it states.
+// `least_pieces`, where more than the team has threads: it must be cut into so many.
 inline void check_agrees(const std::string& kind, const Attributes& attributes, std::int64_t terms,
-                         const Build& build) {
+                         const Build& build, std::int64_t least_pieces = 0) {
   const KernelTable reference = reference_kernels();
   const KernelTable fast = fast_kernels();
   KernelCall slow_call(kind, attributes), fast_call(kind, attributes);
@@ -57,7 +70,10 @@ inline void check_agrees(const std::string& kind, const Attributes& attributes, 
   KernelCall team_call(kind, attributes);
   build(team_call);
   team_call.on(team, fast);
+  if (least_pieces > 0) muster(team);
   CHECK((team_call.run(fast) == found));
+  REQUIRE((least_pieces == 0 || least_pieces > team.threads()));
+  if (is_own) CHECK(team.most_pieces() >= least_pieces);
   CHECK(team_call.taken_workspace() <= team_call.stated_workspace(fast, team.threads()));
   REQUIRE(found.size() == expected.size());
   for (std::size_t out = 0; out < found.size(); ++out) {

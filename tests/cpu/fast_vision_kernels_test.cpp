@@ -124,6 +124,48 @@ TEST_CASE("fast max pools agree, with ties, NaN and windows of padding alone") {
   CHECK((std::isnan(y[0]) && std::isnan(y[1]) && y[2] == 5));
 }
 
+TEST_CASE("fast max pools agree where a rank has no sample or no row") {
+  const Attributes attributes{
+      {"kernel", Integers{3, 3}}, {"stride", Integers{2, 2}}, {"padding", Integers{1, 1}}};
+  for (const auto& [x, y] : {std::pair(Shape{0, 3, 9, 7}, Shape{0, 3, 5, 4}),
+                             std::pair(Shape{2, 3, 9, 7}, Shape{2, 3, 0, 4}),
+                             std::pair(Shape{2, 3, 0, 7}, Shape{2, 3, 0, 4})})
+    check_agrees("max_pool", attributes, 0,
+                 [&](KernelCall& call) { call.input(f32(x, 1)).output(f32(y, 2)); });
+  for (const auto& [x, y] : {std::pair(Shape{0, 3, 9, 7}, Shape{0, 3, 5, 4}),
+                             std::pair(Shape{2, 3, 9, 7}, Shape{2, 3, 0, 4}),
+                             std::pair(Shape{2, 3, 0, 7}, Shape{2, 3, 5, 4})})
+    check_agrees("max_pool_grad", attributes, 0, [&](KernelCall& call) {
+      call.input(f32(x, 1)).input(f32(y, 2)).output(f32(x, 3));
+    });
+}
+
+// Of nothing there are no columns, so these are the reference's.
+TEST_CASE("convolutions over a rank's part without rows are sums of nothing") {
+  const TestOperand x{{{2, 3, 0, 8}, DType::kF32}, {}, {}}, w = f32({4, 3, 3, 3}, 2),
+                                                            y = f32({2, 4, 6, 7}, 3);
+  const Attributes attributes{{"padding", Integers{1, 1}}};
+  const KernelTable reference = reference_kernels(), fast = fast_kernels();
+  for (const bool adds : {false, true}) {
+    KernelCall forward("conv", attributes), of_x("conv_grad_input", attributes),
+        of_w("conv_grad_weight", attributes);
+    forward.input(x).input(w).output(y, adds);
+    of_x.input(y).input(w).output(x, adds);
+    of_w.input(x).input(y).output(w, adds);
+    const auto left = [&](const TestOperand& before) {
+      std::vector<double> values(before.values.size());
+      for (std::size_t i = 0; adds && i < values.size(); ++i)
+        values[i] = static_cast<double>(static_cast<float>(before.values[i]));
+      return values;
+    };
+    for (const KernelCall* call : {&forward, &of_x, &of_w})
+      CHECK((call->kernel(fast) == call->kernel(reference)));
+    CHECK(forward.run(fast)[0] == left(y));
+    CHECK(of_x.run(fast)[0].empty());
+    CHECK(of_w.run(fast)[0] == left(w));
+  }
+}
+
 TEST_CASE("fast pieces of batch norm agree, with sums of weights or of their own") {
   for (const Shape& shape : {Shape{3, 5, 4, 7}, Shape{2, 40, 33}, Shape{1, 2, 2}}) {
     const Shape channels{shape[1]};

@@ -12,6 +12,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <type_traits>
 
 namespace sextant {
@@ -142,8 +143,7 @@ void sgd(const KernelContext& context, Workspace& workspace) {
   });
 }
 
-// The sum of squares of what is finite, and how many are not. A square of an f32 is finite in
-// double, so only where something is not finite they are counted.
+// The sum of squares of what is finite, and how many are not, one by one.
 template <typename Gradient>
 std::array<double, 2> counted_stats(const Gradient* gradient, std::int64_t count) {
   std::array<double, 2> stats{};
@@ -157,10 +157,30 @@ std::array<double, 2> counted_stats(const Gradient* gradient, std::int64_t count
   return stats;
 }
 
+double lane_squares(const float* gradient, std::int64_t count) {
+  return wide_squares(gradient, 0.0F, count);
+}
+
+// 16-bit gradients are widened a block at a time.
+template <typename Gradient>
+double lane_squares(const Gradient* gradient, std::int64_t count) {
+  std::array<float, 512> block;
+  double sum = 0;
+  for (std::int64_t first = 0; first < count; first += std::ssize(block)) {
+    const std::int64_t length = std::min<std::int64_t>(std::ssize(block), count - first);
+    std::transform(gradient + first, gradient + first + length, block.begin(),
+                   [](Gradient g) { return widen(g); });
+    sum += wide_squares(block.data(), 0.0F, length);
+  }
+  return sum;
+}
+
+// A square of an f32 or of 16 bits is finite in double, so only where a sum is not finite somebody
+// has to count.
 template <typename Gradient>
 std::array<double, 2> stats_of(const Gradient* gradient, std::int64_t count) {
-  if constexpr (std::is_same_v<Gradient, float>) {
-    const double squares = wide_squares(gradient, 0.0F, count);
+  if constexpr (std::is_same_v<decltype(widen(Gradient{})), float>) {
+    const double squares = lane_squares(gradient, count);
     if (std::isfinite(squares)) return {squares, 0.0};
   }
   return counted_stats(gradient, count);

@@ -116,10 +116,12 @@ std::int64_t max_pool_grad_bound(const KernelContext& context) {
   return seen_bytes(context, context.in[1]);
 }
 
-// Positions are numbered in 32 bits.
+// Positions are numbered in 32 bits. Windows are those of the output, of a gradient those of dy.
 bool covers_pool(const KernelContext& context) {
-  const std::int64_t positions =
-      std::max(spatial_positions(context.in[0]), spatial_positions(context.out[0]));
+  std::int64_t positions = 0;
+  for (const auto* operands : {&context.in, &context.out})
+    for (const KernelOperand& operand : *operands)
+      positions = std::max(positions, spatial_positions(operand));
   return context.in[0].local.dtype == DType::kF32 && overwrites_f32(context) &&
          positions * taps_of(context) < std::int64_t{1} << 31;
 }

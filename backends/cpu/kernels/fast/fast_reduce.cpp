@@ -76,6 +76,12 @@ void expand(const KernelContext& context, Workspace& workspace) {
   const Middle middle = *expanded_middle(context);
   const float* const x = input<float>(context, 0);
   float* const y = output<float>(context, 0);
+  if (middle.kept == 1) {
+    in_pieces(workspace, middle.inner, [&](std::int64_t first, std::int64_t length) {
+      std::fill_n(y + first, length, x[0]);
+    });
+    return;
+  }
   if (middle.inner == 1) {
     in_pieces(workspace, middle.outer, middle.kept, [&](std::int64_t first, std::int64_t length) {
       for (std::int64_t row = first; row < first + length; ++row)

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 namespace sextant {
 
@@ -36,6 +37,8 @@ inline std::optional<Middle> middle_of(const Shape& shape, const ReducedDims& di
       middle.outer *= shape[dim];
     }
   }
+  // One row of all elements, not a column of them.
+  if (middle.kept == 1) middle.inner *= std::exchange(middle.outer, 1);
   return middle;
 }
 
