@@ -35,7 +35,7 @@ const char* capable_core() {
 
 // OpenBLAS knows processors by their model and gives one that is newer than itself kernels of 2004:
 // version 0.3.21 on a Xeon of 2024 multiplies at 27 GFLOP/s a core, and at 130 when told. A user's
-// own choice stays.
+// own choice stays. Not beside other threads: see has_gemm.
 void choose_kernels() {
   const bool can_choose = openblas_get_corename != nullptr && gotoblas_dynamic_init != nullptr &&
                           gotoblas_dynamic_quit != nullptr;

@@ -7,8 +7,10 @@
 
 namespace sextant {
 
-// True when the program was built with a BLAS. Chooses its kernels where it has not: call it before
-// other threads read the environment.
+// True when the program was built with a BLAS. The first call, or the first product, chooses its
+// kernels where it has not: it sets a variable of the environment for a moment and starts the
+// library anew, which is safe only while no other thread reads the one or uses the other. `main`
+// calls it first.
 bool has_gemm();
 
 template <typename T>
