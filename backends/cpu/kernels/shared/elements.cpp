@@ -21,8 +21,6 @@ std::uint32_t round_bits(std::uint32_t bits, int dropped) {
 
 }  // namespace
 
-float to_float(BFloat16 value) { return float_of(std::uint32_t{value.bits} << 16); }
-
 BFloat16 to_bfloat16(float value) {
   const std::uint32_t bits = bits_of(value);
   if (std::isnan(value)) return {static_cast<std::uint16_t>((bits >> 16) | 0x40)};

@@ -4,6 +4,7 @@
 
 #include "core/base/dtype.h"
 
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +23,10 @@ struct Float16 {
   std::uint16_t bits = 0;
 };
 
-float to_float(BFloat16 value);
+// The upper half of a float's bits; here because loops that call it become vectors.
+inline float to_float(BFloat16 value) {
+  return std::bit_cast<float>(std::uint32_t{value.bits} << 16);
+}
 float to_float(Float16 value);
 // Round to nearest, ties to even; NaN stays NaN.
 BFloat16 to_bfloat16(float value);
