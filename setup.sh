@@ -8,7 +8,7 @@ required=(
   libboost-dev libfmt-dev nlohmann-json3-dev libcli11-dev doctest-dev libbenchmark-dev
 )
 # Features: the build works without them and says so in its summary.
-optional=(libopenmpi-dev openmpi-bin libopenblas-dev libmimalloc-dev zlib1g-dev libturbojpeg0-dev libyaml-cpp-dev ccache mold clang-format-14)
+optional=(libopenmpi-dev openmpi-bin libopenblas-dev libdnnl-dev libmimalloc-dev zlib1g-dev libturbojpeg0-dev libyaml-cpp-dev ccache mold clang-format-14)
 
 missing_of() {
   local package

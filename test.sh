@@ -75,8 +75,8 @@ sanitized() {
         "-Dcpp_args=-g1 -fno-sanitize=null,object-size,vptr,alignment --param=asan-instrumentation-with-call-threshold=0")
       ;;
     thread)
-      # Without instrumentation, it would not see what orders the threads of BLAS.
-      dir=build-tsan options=(-Db_sanitize=thread -Dblas=disabled)
+      # Without instrumentation, it would not see what orders the threads of BLAS and oneDNN.
+      dir=build-tsan options=(-Db_sanitize=thread -Dblas=disabled -Donednn=disabled)
       # GCC 12 and 13 cannot place its shadow where a kernel randomises more than 28 bits.
       setarch "$(uname -m)" -R true 2>/dev/null && wrapper=(--wrapper "setarch $(uname -m) -R")
       ;;

@@ -1,4 +1,5 @@
 // The program: its verbs, and what becomes of an error.
+#include "backends/cpu/kernels/fast/gemm.h"
 #include "cli/command_line.h"
 #include "cli/config_report.h"
 #include "cli/launched.h"
@@ -138,6 +139,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
+    sextant::has_gemm();  // chooses kernels, while there is neither a thread nor MPI
     return run(argc, argv);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error (internal): %s\n", error.what());

@@ -57,8 +57,8 @@ def violations(path, text):
 
 # A library of a GPU comes with its driver; all others must be there after setup.sh, because the program's help lists
 # what it does with them.
-PACKAGES = {"jpeg": "libturbojpeg0-dev", "mpi": "libopenmpi-dev", "blas": "libopenblas-dev", "allocator": "libmimalloc-dev", "zlib": "zlib1g-dev",
-            "yaml": "libyaml-cpp-dev"}
+PACKAGES = {"jpeg": "libturbojpeg0-dev", "mpi": "libopenmpi-dev", "blas": "libopenblas-dev", "onednn": "libdnnl-dev",
+            "allocator": "libmimalloc-dev", "zlib": "zlib1g-dev", "yaml": "libyaml-cpp-dev"}
 OF_GPUS = ("cuda",)
 FEATURE = re.compile(r"option\('(\w+)', type: 'feature'")
 

@@ -3,10 +3,12 @@
 
 #include "backends/cpu/cpu_device.h"
 #include "backends/cpu/kernels/shared/kernel.h"
+#include "backends/cpu/machine_load.h"
 #include "backends/cpu/rendezvous.h"
 #include "core/base/check.h"
 #include "core/base/machine_memory.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -26,6 +28,13 @@ KernelTable table_of(CpuKernels kernels) {
       return fast_kernels();
   }
   return {};
+}
+
+// Ranks of other processes are taken to be on this machine too: a core too few for each does less
+// harm than two threads on one.
+std::int64_t threads_of(const CpuOptions& options, std::size_t ranks) {
+  if (options.threads_per_rank > 0) return options.threads_per_rank;
+  return std::max<std::int64_t>(usable_cores() / static_cast<std::int64_t>(ranks), 1);
 }
 
 Bytes arena_of(const PhysicalGraph& graph, std::size_t rank) {
@@ -124,8 +133,12 @@ struct CpuWorld::Impl {
     const Bytes memory = options.memory ? *options.memory : machine_memory().available;
     const std::vector<Rank> own = own_ranks();
     require_arenas(graph, own, memory);
-    const CpuShared shared{options, kernels, rendezvous, epoch,
-                           processes ? &processes->blocks : nullptr};
+    const CpuShared shared{.options = options,
+                           .kernels = kernels,
+                           .rendezvous = rendezvous,
+                           .epoch = epoch,
+                           .blocks = processes ? &processes->blocks : nullptr,
+                           .threads = threads_of(options, graph.ranks.size())};
     for (const Rank rank : own) {
       devices[rank.index()] = std::make_unique<CpuDevice>(shared);
       devices[rank.index()]->resolve(graph, rank);

@@ -41,6 +41,9 @@ struct CpuOptions {
   std::optional<RunId> delayed_run;
   Rank delayed_rank{0};
   std::int64_t rendezvous_timeout_ms = 60'000;
+  // Threads of each rank's kernels; 0: the ranks share this process's cores evenly. No value
+  // depends on it, but memory does: some kernels take workspace for every thread.
+  std::int64_t threads_per_rank = 0;
   bool profile = false;  // keep stamps
   // Count the bytes in use; inline queues only. See CpuWorld::memory_use.
   bool measure_memory = false;

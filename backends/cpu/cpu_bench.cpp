@@ -177,7 +177,12 @@ Meeting meeting_of(Primitive primitive, std::int64_t ranks, Bytes global_bytes) 
 }  // namespace
 
 class CpuBench::RankMemory {
+  Team team_;  // first: the workspace has it
+
  public:
+  // `threads`: as a rank of a job has them for its kernels.
+  explicit RankMemory(std::int64_t threads) : team_(threads) {}
+
   std::byte* reserve(std::size_t bytes) {
     if (bytes > size_) {
       bytes_ = std::make_unique<std::byte[]>(bytes + kAlignment);
@@ -186,7 +191,7 @@ class CpuBench::RankMemory {
     const auto address = reinterpret_cast<std::uintptr_t>(bytes_.get());
     return bytes_.get() + (kAlignment - address % kAlignment) % kAlignment;
   }
-  Workspace workspace;
+  Workspace workspace{&team_};
   Yardstick yardstick;
 
  private:
@@ -199,7 +204,8 @@ CpuBench::CpuBench(const CpuBenchOptions& options) : options_(options), kernels_
   require(options.ranks >= 1 && options.cores >= 1, ErrorCode::kUsage,
           "{} ranks on {} cores: wanted one or more of each", options.ranks, options.cores);
   for (std::int64_t rank = 0; rank < options.ranks; ++rank)
-    memories_.push_back(std::make_unique<RankMemory>());
+    memories_.push_back(
+        std::make_unique<RankMemory>(std::max<std::int64_t>(options.cores / options.ranks, 1)));
   yardstick_s_ = measure_speed();
 }
 

@@ -32,9 +32,12 @@ class CpuBench final : public KernelTimer {
   void set_id_limit(std::int64_t limit) override;
   bool go_together(std::string_view) const override { return false; }
   // All ranks make the call again and again at the same time, each on operands of its own. A time
-  // is what a call takes of a processor, times the ranks that share one: what others take of the
-  // machine meanwhile does not count. Each rank takes the yardstick before and behind its calls,
-  // and gives their times at the speed that the bench began with.
+  // is what a call takes of the processor of the thread that makes it, times the ranks that share
+  // one: what others take of the machine meanwhile does not count. A rank with several cores to
+  // itself has a team of threads, as in a job, and is counted by the thread that calls: where that
+  // one sleeps until the others have done their last pieces, the time is up to a piece too short.
+  // Each rank takes the yardstick before and behind its calls, and gives their times at the speed
+  // that the bench began with.
   std::optional<KernelTiming> time(std::span<const KernelContext> calls) override;
 
   // A communication of all ranks on a tensor of so many bytes that is global to the group; of a

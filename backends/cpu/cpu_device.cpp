@@ -28,7 +28,8 @@ std::vector<QueueRole> device_queues() {
 
 }  // namespace
 
-CpuDevice::CpuDevice(const CpuShared& shared) : shared_(shared) {
+CpuDevice::CpuDevice(const CpuShared& shared) : shared_(shared), team_(shared.threads) {
+  for (Queue& queue : queues_) queue.workspace = Workspace(&team_);
   spec_.name = "cpu";
   spec_.queues = device_queues();
   spec_.dtypes = {DType::kF64, DType::kF32, DType::kBF16, DType::kF16,
@@ -52,7 +53,7 @@ void CpuDevice::resolve(const PhysicalGraph& graph, Rank rank) {
   rank_ = rank;
   const bool poison = shared_.options.queues == CpuQueueKind::kStress;
   program_ = std::make_unique<PreparedProgram>(graph, rank, shared_.kernels, shared_.options.seed,
-                                               poison, shared_.blocks);
+                                               poison, shared_.blocks, shared_.threads);
   if (shared_.options.measure_memory) {
     require(is_inline(), ErrorCode::kUsage,
             "memory is measured where one run comes after the other: on inline queues");

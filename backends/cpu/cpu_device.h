@@ -36,6 +36,7 @@ struct CpuShared {
   std::chrono::steady_clock::time_point epoch;  // of stamps
   // How ranks are spread over processes; nullptr: all are in this one.
   const RankBlocks* blocks = nullptr;
+  std::int64_t threads = 1;  // of each rank's kernels
 };
 
 class CpuDevice final : public Device {
@@ -131,6 +132,7 @@ class CpuDevice final : public Device {
   DeviceSpec spec_;
   Rank rank_;
   Bytes arena_;
+  Team team_;
   std::unique_ptr<PreparedProgram> program_;
   std::unique_ptr<MemoryMeter> meter_;
   std::atomic<std::int64_t> finished_launches_{0};

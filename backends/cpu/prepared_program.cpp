@@ -45,13 +45,15 @@ std::byte* aligned_start(std::byte* allocation, std::size_t size) {
 }  // namespace
 
 PreparedProgram::PreparedProgram(const PhysicalGraph& graph, Rank rank, const KernelTable& kernels,
-                                 std::uint64_t seed, bool poison, const RankBlocks* blocks)
+                                 std::uint64_t seed, bool poison, const RankBlocks* blocks,
+                                 std::int64_t threads)
     : graph_(graph),
       rank_(rank),
       program_(graph.program_of(rank)),
       seed_(seed),
       poison_(poison),
       blocks_(blocks),
+      threads_(threads),
       resolver_(graph, graph.ranks[rank.index()].program),
       contexts_(graph, rank, seed,
                 [this](const BufferRef& buffer) { return arena_ + buffer.offset.value; }) {
@@ -92,9 +94,10 @@ void PreparedProgram::count_workspace(const PreparedRun& run, const KernelTable&
   std::int64_t& most = workspaces_[static_cast<std::size_t>(run.queue)];
   for (const PreparedCall& call : run.calls) {
     if (call.kernel != nullptr)
-      most = std::max(most, kernels.workspace(call.context.actor->kind, call.context));
+      most = std::max(most, kernels.workspace(call.context.actor->kind, call.context, threads_));
     for (const PreparedMember& member : call.members)
-      most = std::max(most, kernels.workspace(member.context.actor->kind, member.context));
+      most =
+          std::max(most, kernels.workspace(member.context.actor->kind, member.context, threads_));
   }
 }
 

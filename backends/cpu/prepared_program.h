@@ -59,9 +59,10 @@ class PreparedProgram {
  public:
   // Throws Error(kDevice) for an operator without kernel, naming it. With `poison`, lifetimes are
   // filled in. No byte of the arena is touched. `blocks`: how ranks are spread over processes;
-  // nullptr: all are in this one.
+  // nullptr: all are in this one. `threads`: of the rank's kernels, which take workspace for each.
   PreparedProgram(const PhysicalGraph& graph, Rank rank, const KernelTable& kernels,
-                  std::uint64_t seed, bool poison, const RankBlocks* blocks = nullptr);
+                  std::uint64_t seed, bool poison, const RankBlocks* blocks = nullptr,
+                  std::int64_t threads = 1);
 
   // Memory that the rank takes beside its arena: tensors inside fused actors, the workspace of each
   // queue, and its share of what its communications put aside (one of each group at a time).
@@ -110,6 +111,7 @@ class PreparedProgram {
   const std::uint64_t seed_;
   const bool poison_;
   const RankBlocks* const blocks_;
+  const std::int64_t threads_;
   OperandResolver resolver_;
   KernelContexts contexts_;
   std::unique_ptr<std::byte[]> allocation_;

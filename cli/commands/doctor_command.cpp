@@ -48,7 +48,9 @@ std::string mpi_text() {
 
 void run_doctor(const CommonOptions&, Console& console) {
   const unsigned cores = std::thread::hardware_concurrency();
-#ifdef SEXTANT_HAS_BLAS
+#if defined(SEXTANT_HAS_BLAS) && defined(SEXTANT_HAS_DNNL)
+  const char* blas = "OpenBLAS, oneDNN for products of f32";
+#elif defined(SEXTANT_HAS_BLAS)
   const char* blas = "OpenBLAS";
 #else
   const char* blas = "none: matrix products run as plain loops";

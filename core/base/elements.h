@@ -23,6 +23,7 @@ struct Float16 {
   std::uint16_t bits = 0;
 };
 
+// The upper half of a float's bits; here because loops that call it become vectors.
 inline float to_float(BFloat16 value) {
   return std::bit_cast<float>(std::uint32_t{value.bits} << 16);
 }

@@ -1,59 +1,18 @@
 // Fast kernels against the reference, over shapes that fill no vector and no block evenly.
 #include "backends/cpu/kernels/fast/fast.h"
-#include "backends/cpu/kernels/fast/gemm.h"
 #include "backends/cpu/kernels/shared/kernel.h"
-#include "core/base/counter_rng.h"
+#include "tests/cpu/fast_agreement.h"
 #include "tests/cpu/kernel_call.h"
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
-#include <functional>
+#include <string>
+#include <vector>
 
 namespace sextant::fast_kernels_test {
 namespace {
-
-std::vector<double> random_values(std::int64_t count, std::uint64_t stream) {
-  const CounterRng random(stream, "fast kernels");
-  std::vector<double> values;
-  for (std::int64_t i = 0; i < count; ++i)
-    values.push_back(random.normal(static_cast<std::uint64_t>(i)));
-  return values;
-}
-
-TestOperand f32(const Shape& shape, std::uint64_t stream) {
-  return {{shape, DType::kF32}, random_values(shape.elements(), stream), {}};
-}
-
-// What f32 can promise for sums of `terms` products of values around 1: half an ulp (6e-8) per
-// rounding, growing like the root of their number, with a factor for chains of operations.
-double bound(std::int64_t terms) { return 1e-6 * std::sqrt(static_cast<double>(terms) + 1); }
-
-using Build = std::function<void(KernelCall&)>;
-
-// The call must be covered by a kernel of the fast table that is not the reference, and agree.
-void check_agrees(const std::string& kind, const Attributes& attributes, std::int64_t terms,
-                  const Build& build) {
-  const KernelTable reference = reference_kernels();
-  const KernelTable fast = fast_kernels();
-  KernelCall slow_call(kind, attributes), fast_call(kind, attributes);
-  build(slow_call);
-  build(fast_call);
-  CAPTURE(kind);
-  // Without a BLAS, products and attention are the reference's.
-  const bool is_own = fast_call.kernel(fast) != slow_call.kernel(reference);
-  CHECK((is_own || !has_gemm()));
-  const auto expected = slow_call.run(reference);
-  const auto found = fast_call.run(fast);
-  REQUIRE(found.size() == expected.size());
-  for (std::size_t out = 0; out < found.size(); ++out) {
-    CAPTURE(out);
-    for (std::size_t i = 0; i < found[out].size(); ++i) {
-      const double error = std::abs(found[out][i] - expected[out][i]);
-      REQUIRE(error <= bound(terms) * (1 + std::abs(expected[out][i])));
-    }
-  }
-}
 
 TEST_CASE("the fast exponential is within 3e-7 of the real one, and zero far below") {
   double worst = 0;
@@ -96,10 +55,12 @@ TEST_CASE("fast element-wise kernels agree") {
       call.input(f32(shape, 1)).input(f32(shape, 2)).output(f32(shape, 3));
     });
   }
-  for (const char* kind : {"add", "mul"})
+  for (const char* kind : {"add", "mul", "relu_grad"})
     check_agrees(kind, {}, 1, [&](KernelCall& call) {
       call.input(f32(shape, 1)).input(f32(shape, 2)).output(f32(shape, 3));
     });
+  check_agrees("relu", {}, 1,
+               [&](KernelCall& call) { call.input(f32(shape, 1)).output(f32(shape, 2)); });
   check_agrees("scale", {{"factor", -1.5}}, 1,
                [&](KernelCall& call) { call.input(f32(shape, 1)).output(f32(shape, 2)); });
   check_agrees("bias_add", {}, 1, [&](KernelCall& call) {
@@ -229,6 +190,19 @@ TEST_CASE("fast embedding and optimizer agree") {
     check_agrees("embedding_grad", {}, 5, [&](KernelCall& call) {
       call.input(ids).input(f32({5, 7}, 3)).output(table, accumulate);
     });
+  for (const bool nesterov : {false, true})
+    check_agrees(
+        "momentum",
+        {{"learning_rate", 0.01}, {"momentum", 0.9}, {"weight_decay", 0.1}, {"nesterov", nesterov}},
+        10, [&](KernelCall& call) {
+          call.input(f32({37}, 1)).input({{{2}, DType::kF64}, {1.0 / 17.0, 1.0}, {}});
+          call.output(f32({37}, 2)).output(f32({37}, 3));
+          call.output({{Shape{}, DType::kI64}, {4}, {}});
+        });
+  check_agrees("sgd", {{"learning_rate", 0.01}, {"weight_decay", 0.1}}, 10, [&](KernelCall& call) {
+    call.input(f32({37}, 1)).input({{{2}, DType::kF64}, {1.0 / 17.0, 1.0}, {}});
+    call.output(f32({37}, 2)).output({{Shape{}, DType::kI64}, {4}, {}});
+  });
   const Attributes attributes{{"learning_rate", 0.01}, {"beta1", 0.9},        {"beta2", 0.95},
                               {"epsilon", 1e-8},       {"weight_decay", 0.1}, {"parameter", "w"}};
   TestOperand second_moment = f32({37}, 4);

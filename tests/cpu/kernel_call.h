@@ -68,6 +68,13 @@ class KernelCall {
     return *this;
   }
 
+  // From now on on a team, with the workspace that the kernel states in one piece, as on a device.
+  KernelCall& on(Team& team, const KernelTable& table) {
+    workspace_ = Workspace(&team);
+    workspace_.reserve(stated_workspace(table, team.threads()));
+    return *this;
+  }
+
   // Runs and returns the outputs; may be called again on the outputs it left.
   std::vector<std::vector<double>> run(const KernelTable& table) {
     const Kernel kernel = table.find(actor_.kind, context_);
@@ -85,8 +92,8 @@ class KernelCall {
   std::byte* output_data(std::size_t index) { return context_.out[index].data; }
   Kernel kernel(const KernelTable& table) const { return table.find(actor_.kind, context_); }
   // What the call states and what it has taken, in bytes.
-  std::int64_t stated_workspace(const KernelTable& table) const {
-    return table.workspace(actor_.kind, context_);
+  std::int64_t stated_workspace(const KernelTable& table, std::int64_t threads = 1) const {
+    return table.workspace(actor_.kind, context_, threads);
   }
   std::int64_t taken_workspace() const { return workspace_.most(); }
 

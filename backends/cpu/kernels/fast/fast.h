@@ -3,6 +3,7 @@
 // results do not depend on timing.
 #pragma once
 
+#include "backends/cpu/kernels/fast/clones.h"
 #include "backends/cpu/kernels/shared/kernel.h"
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 namespace sextant {
 
@@ -37,7 +39,7 @@ inline constexpr std::size_t kLanes = 16;
 
 // sum over i < n of term(i), in kLanes partial sums that are added pairwise.
 template <typename Term>
-float lane_sum(std::int64_t n, const Term& term) {
+SEXTANT_INLINE float lane_sum(std::int64_t n, const Term& term) {
   std::array<float, kLanes> lanes{};
   std::int64_t i = 0;
   for (; i + static_cast<std::int64_t>(kLanes) <= n; i += kLanes)
@@ -49,9 +51,26 @@ float lane_sum(std::int64_t n, const Term& term) {
   return lanes[0];
 }
 
+// The largest of n values; NaN is passed over.
+SEXTANT_INLINE float lane_max(const float* x, std::int64_t n) {
+  // A vector by name: of sixteen maxima side by side a compiler makes sixteen jumps.
+  using Lanes = float __attribute__((vector_size(kLanes * sizeof(float)), aligned(4), may_alias));
+  constexpr float kLowest = -std::numeric_limits<float>::infinity();
+  Lanes lanes = Lanes{} + kLowest;
+  std::int64_t i = 0;
+  for (; i + static_cast<std::int64_t>(kLanes) <= n; i += kLanes) {
+    const Lanes values = *reinterpret_cast<const Lanes*>(x + i);
+    lanes = lanes < values ? values : lanes;
+  }
+  float largest = kLowest;
+  for (std::size_t lane = 0; lane < kLanes; ++lane) largest = std::max(largest, lanes[lane]);
+  for (; i < n; ++i) largest = std::max(largest, x[i]);
+  return largest;
+}
+
 // e^x to about one unit in the last place: 2^n e^r with |r| <= ln(2) / 2, e^r by its Taylor
 // polynomial of degree 7 (remainder below 6e-9). Below the smallest normal number: 0.
-inline float fast_exp(float x) {
+SEXTANT_INLINE float fast_exp(float x) {
   constexpr float kLog2E = 1.44269504088896341F;
   constexpr float kLn2High = 0.693359375F, kLn2Low = -2.12194440e-4F;
   constexpr float kRoundToInteger = 12582912.0F;  // 1.5 * 2^23
@@ -72,8 +91,8 @@ inline float fast_exp(float x) {
 }
 
 // tanh(x) = 1 - 2 / (e^2x + 1); absolute error about 1e-7, which is what 1 + tanh needs.
-inline float fast_tanh(float x) { return 1.0F - 2.0F / (fast_exp(2.0F * x) + 1.0F); }
+SEXTANT_INLINE float fast_tanh(float x) { return 1.0F - 2.0F / (fast_exp(2.0F * x) + 1.0F); }
 
-inline float fast_sigmoid(float x) { return 1.0F / (1.0F + fast_exp(-x)); }
+SEXTANT_INLINE float fast_sigmoid(float x) { return 1.0F / (1.0F + fast_exp(-x)); }
 
 }  // namespace sextant

@@ -1,5 +1,6 @@
 // Attention in f32 through small matrix products: a block of query rows against the keys it
 // can see, scores never larger than block x sequence. Heads are read in place, with strides.
+#include "backends/cpu/kernels/fast/clones.h"
 #include "backends/cpu/kernels/fast/fast.h"
 #include "backends/cpu/kernels/fast/gemm.h"
 #include "backends/cpu/kernels/shared/families.h"
@@ -50,21 +51,27 @@ struct QueryBlock {
   }
 };
 
+// visit(block, thread) for all blocks: a piece is what reads one head of keys in one sample, in
+// order, so that nobody else adds to its gradients.
 template <typename Visit>
-void for_each_block(const AttentionCall& call, const Visit& visit) {
-  for (std::int64_t b = 0; b < call.batch; ++b)
-    for (std::int64_t h = 0; h < call.heads; ++h)
+void for_each_block(const AttentionCall& call, Workspace& workspace, const Visit& visit) {
+  if (call.kv_heads == 0) return;
+  const std::int64_t group = call.heads / call.kv_heads;
+  workspace.run(call.batch * call.kv_heads, [&](std::int64_t piece, std::int64_t thread) {
+    const std::int64_t kv_head = piece % call.kv_heads;
+    for (std::int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h)
       for (std::int64_t s = 0; s < call.sequence; s += kBlockRows) {
         const std::int64_t rows = std::min(kBlockRows, call.sequence - s);
-        visit(QueryBlock{b, h, h / (call.heads / call.kv_heads), s, rows,
-                         call.causal ? s + rows : call.sequence});
+        visit(QueryBlock{piece / call.kv_heads, h, kv_head, s, rows,
+                         call.causal ? s + rows : call.sequence},
+              thread);
       }
+  });
 }
 
 // Rows of scores to probabilities, zero beyond what the row sees; returns log sum exp of the row.
-float softmax_row(float* row, std::int64_t visible, std::int64_t keys) {
-  float largest = row[0];
-  for (std::int64_t t = 1; t < visible; ++t) largest = std::max(largest, row[t]);
+SEXTANT_CLONES float softmax_row(float* row, std::int64_t visible, std::int64_t keys) {
+  const float largest = lane_max(row, visible);
   for (std::int64_t t = 0; t < visible; ++t) row[t] = fast_exp(row[t] - largest);
   const float sum = lane_sum(visible, [&](std::int64_t t) { return row[t]; });
   const float factor = 1.0F / sum;
@@ -80,9 +87,11 @@ void attention(const KernelContext& context, Workspace& workspace) {
   const float* v = input<float>(context, 2);
   float* o = output<float>(context, 0);
   float* lse = output<float>(context, 1);
-  float* scores =
-      workspace.take<float>(static_cast<std::size_t>(kBlockRows * call.sequence)).data();
-  for_each_block(call, [&](const QueryBlock& block) {
+  const std::int64_t block_size = kBlockRows * call.sequence;
+  float* const all_scores =
+      workspace.take<float>(static_cast<std::size_t>(workspace.threads() * block_size)).data();
+  for_each_block(call, workspace, [&](const QueryBlock& block, std::int64_t thread) {
+    float* const scores = all_scores + thread * block_size;
     const std::int64_t keys = block.keys;
     const std::int64_t at_query = block.query(call), at_key = block.key(call);
     gemm(block.rows, keys, call.size, call.scale, {q + at_query, call.query_stride(), false},
@@ -101,21 +110,29 @@ struct AttentionGrad {
   float *p, *ds;  // [kBlockRows, keys]
 };
 
-// Scores and d_o.v to p and ds, in place.
+// A row of scores and d_o.v to p and ds, in place, zero beyond what it sees.
+SEXTANT_CLONES void softmax_grad_row(float* p, float* ds, float lse, float delta,
+                                     std::int64_t visible, std::int64_t keys) {
+#pragma GCC ivdep
+  for (std::int64_t t = 0; t < visible; ++t) {
+    p[t] = fast_exp(p[t] - lse);
+    ds[t] = p[t] * (ds[t] - delta);
+  }
+  std::fill(p + visible, p + keys, 0.0F);
+  std::fill(ds + visible, ds + keys, 0.0F);
+}
+
+SEXTANT_CLONES float dot(const float* a, const float* b, std::int64_t count) {
+  return lane_sum(count, [&](std::int64_t i) { return a[i] * b[i]; });
+}
+
 void softmax_grad(const AttentionCall& call, const QueryBlock& block, const AttentionGrad& grad) {
   const std::int64_t keys = block.keys;
   for (std::int64_t row = 0; row < block.rows; ++row) {
     const std::int64_t at = block.query(call) + row * call.query_stride();
-    const float delta =
-        lane_sum(call.size, [&](std::int64_t d) { return grad.d_o[at + d] * grad.o[at + d]; });
-    const float lse = grad.lse[block.statistic(call, row)];
-    const std::int64_t visible = block.visible(call, row);
-    float* p = grad.p + row * keys;
-    float* ds = grad.ds + row * keys;
-    for (std::int64_t t = 0; t < visible; ++t) p[t] = fast_exp(p[t] - lse);
-    for (std::int64_t t = 0; t < visible; ++t) ds[t] = p[t] * (ds[t] - delta);
-    std::fill(p + visible, p + keys, 0.0F);
-    std::fill(ds + visible, ds + keys, 0.0F);
+    softmax_grad_row(grad.p + row * keys, grad.ds + row * keys,
+                     grad.lse[block.statistic(call, row)],
+                     dot(grad.d_o + at, grad.o + at, call.size), block.visible(call, row), keys);
   }
 }
 
@@ -138,7 +155,9 @@ void block_grad(const AttentionCall& call, const QueryBlock& block, const Attent
 
 void attention_grad(const KernelContext& context, Workspace& workspace) {
   const AttentionCall call(context);
-  const auto block_size = static_cast<std::size_t>(kBlockRows * call.sequence);
+  const std::int64_t block_size = kBlockRows * call.sequence;
+  float* const blocks =
+      workspace.take<float>(static_cast<std::size_t>(2 * workspace.threads() * block_size)).data();
   const AttentionGrad grad{input<float>(context, 0),
                            input<float>(context, 1),
                            input<float>(context, 2),
@@ -148,11 +167,16 @@ void attention_grad(const KernelContext& context, Workspace& workspace) {
                            output<float>(context, 0),
                            output<float>(context, 1),
                            output<float>(context, 2),
-                           workspace.take<float>(block_size).data(),
-                           workspace.take<float>(block_size).data()};
+                           nullptr,
+                           nullptr};
   for (std::size_t i = 0; i < 3; ++i)
     std::fill_n(output<float>(context, i), elements(context.out[i]), 0.0F);
-  for_each_block(call, [&](const QueryBlock& block) { block_grad(call, block, grad); });
+  for_each_block(call, workspace, [&](const QueryBlock& block, std::int64_t thread) {
+    AttentionGrad own = grad;
+    own.p = blocks + 2 * thread * block_size;
+    own.ds = own.p + block_size;
+    block_grad(call, block, own);
+  });
 }
 
 // cos and sin are the same for all heads and samples: computed once per position.
@@ -194,7 +218,7 @@ std::int64_t rope_bound(const KernelContext& context) {
 template <int kBlocks>
 std::int64_t scores_bound(const KernelContext& context) {
   const std::int64_t sequence = context.in[0].local.shape[1];
-  return kBlocks * Workspace::bytes_of<float>(static_cast<std::size_t>(kBlockRows * sequence));
+  return Workspace::bytes_of<float>(static_cast<std::size_t>(kBlocks * kBlockRows * sequence));
 }
 
 // The same positions in q and k, whole groups of heads, values as wide as keys: what the blocks
@@ -214,8 +238,8 @@ bool covers_attention(const KernelContext& context) {
 void add_fast_attention_kernels(KernelTable& table) {
   table.add("rope", rope, overwrites_f32, rope_bound);
   if (!has_gemm()) return;
-  table.add("attention", attention, covers_attention, scores_bound<1>);
-  table.add("attention_grad", attention_grad, covers_attention, scores_bound<2>);
+  table.add("attention", attention, covers_attention, nullptr, scores_bound<1>);
+  table.add("attention_grad", attention_grad, covers_attention, nullptr, scores_bound<2>);
 }
 
 }  // namespace sextant

@@ -1,11 +1,20 @@
 // Table look-up in f32: touches the looked-up rows only.
+#include "backends/cpu/kernels/fast/clones.h"
 #include "backends/cpu/kernels/fast/fast.h"
+#include "backends/cpu/kernels/fast/pieces.h"
 #include "backends/cpu/kernels/shared/families.h"
 #include "backends/cpu/kernels/shared/id_check.h"
 #include "backends/cpu/kernels/shared/reference.h"
 
+#include <algorithm>
+#include <cstdint>
+
 namespace sextant {
 namespace {
+
+SEXTANT_CLONES void add_gradient(const float* x, float* sum, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) sum[i] += x[i];
+}
 
 bool is_f32_with_i32_ids(const KernelContext& context) {
   return is_f32(context) && context.in[0].local.dtype == DType::kI32;
@@ -31,19 +40,22 @@ void embedding(const KernelContext& context, Workspace&) {
   }
 }
 
-void embedding_grad(const KernelContext& context, Workspace&) {
+void embedding_grad(const KernelContext& context, Workspace& workspace) {
   const KernelOperand& table = context.out[0];
   const std::int64_t rows = table.local.shape[0], width = table.local.shape[1];
   const std::int64_t first = offset_of(table, 0), all_rows = global_extent(table, 0);
   const std::int32_t* ids = input<std::int32_t>(context, 0);
-  if (!context.accumulate[0]) std::fill_n(output<float>(context, 0), elements(table), 0.0F);
+  if (!context.accumulate[0])
+    in_pieces(workspace, elements(table), [&](std::int64_t at, std::int64_t length) {
+      std::fill_n(output<float>(context, 0) + at, length, 0.0F);
+    });
   for (std::int64_t i = 0; i < elements(context.in[0]); ++i) {
     require_row(ids[i], all_rows);
     const std::int64_t row = ids[i] - first;
     if (row < 0 || row >= rows) continue;
     const float* dy = input<float>(context, 1) + i * width;
     float* gradient = output<float>(context, 0) + row * width;
-    for (std::int64_t d = 0; d < width; ++d) gradient[d] += dy[d];
+    add_gradient(dy, gradient, width);
   }
 }
 

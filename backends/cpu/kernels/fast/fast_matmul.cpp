@@ -14,18 +14,18 @@ bool is_one_blas_type(const KernelContext& context) {
 }
 
 template <typename T>
-void matmul_of(const KernelContext& context) {
+void matmul_of(const KernelContext& context, Workspace& workspace) {
   const bool transposed = context.attributes().boolean_or("transpose_w", false);
   const Rows x = rows_of(context.in[0].local);
   const std::int64_t n = rows_of(context.out[0].local).length;
   const T beta = context.accumulate[0] ? T{1} : T{0};
-  gemm(x.count, n, x.length, T{1}, {input<T>(context, 0), x.length, false},
-       {input<T>(context, 1), transposed ? x.length : n, transposed}, beta, output<T>(context, 0),
-       n);
+  gemm<T>(workspace, x.count, n, x.length, {input<T>(context, 0), x.length, false},
+          {input<T>(context, 1), transposed ? x.length : n, transposed}, beta,
+          output<T>(context, 0), n);
 }
 
 template <typename T>
-void grad_weight_of(const KernelContext& context) {
+void grad_weight_of(const KernelContext& context, Workspace& workspace) {
   const Rows x = rows_of(context.in[0].local);
   const Rows dy = rows_of(context.in[1].local);
   const MatrixView<T> x_view{input<T>(context, 0), x.length, false};
@@ -33,39 +33,41 @@ void grad_weight_of(const KernelContext& context) {
   const T beta = context.accumulate[0] ? T{1} : T{0};
   const bool transposed = context.attributes().boolean_or("transpose_w", false);
   const auto [left, right] = transposed ? std::pair(dy_view, x_view) : std::pair(x_view, dy_view);
-  gemm(left.leading, right.leading, x.count, T{1}, {left.data, left.leading, true}, right, beta,
-       output<T>(context, 0), right.leading);
+  gemm<T>(workspace, left.leading, right.leading, x.count, {left.data, left.leading, true}, right,
+          beta, output<T>(context, 0), right.leading);
 }
 
 template <typename T>
-void batch_matmul_of(const KernelContext& context) {
+void batch_matmul_of(const KernelContext& context, Workspace& workspace) {
   const auto [count, m, n, k, x_transposed, w_transposed] = batch_matmul_sizes(context);
   const T beta = context.accumulate[0] ? T{1} : T{0};
-  for (std::int64_t matrix = 0; matrix < count; ++matrix)
+  workspace.run(count, [&, m = m, n = n, k = k, x_transposed = x_transposed,
+                        w_transposed = w_transposed](std::int64_t matrix, std::int64_t) {
     gemm(m, n, k, T{1}, {input<T>(context, 0) + matrix * m * k, x_transposed ? m : k, x_transposed},
          {input<T>(context, 1) + matrix * k * n, w_transposed ? k : n, w_transposed}, beta,
          output<T>(context, 0) + matrix * m * n, n);
+  });
 }
 
-void batch_matmul(const KernelContext& context, Workspace&) {
+void batch_matmul(const KernelContext& context, Workspace& workspace) {
   if (context.in[0].local.dtype == DType::kF32)
-    batch_matmul_of<float>(context);
+    batch_matmul_of<float>(context, workspace);
   else
-    batch_matmul_of<double>(context);
+    batch_matmul_of<double>(context, workspace);
 }
 
-void matmul(const KernelContext& context, Workspace&) {
+void matmul(const KernelContext& context, Workspace& workspace) {
   if (context.in[0].local.dtype == DType::kF32)
-    matmul_of<float>(context);
+    matmul_of<float>(context, workspace);
   else
-    matmul_of<double>(context);
+    matmul_of<double>(context, workspace);
 }
 
-void matmul_grad_weight(const KernelContext& context, Workspace&) {
+void matmul_grad_weight(const KernelContext& context, Workspace& workspace) {
   if (context.in[0].local.dtype == DType::kF32)
-    grad_weight_of<float>(context);
+    grad_weight_of<float>(context, workspace);
   else
-    grad_weight_of<double>(context);
+    grad_weight_of<double>(context, workspace);
 }
 
 }  // namespace

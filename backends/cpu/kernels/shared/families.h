@@ -39,5 +39,9 @@ void add_fast_attention_kernels(KernelTable& table);
 void add_fast_embedding_kernels(KernelTable& table);
 void add_fast_loss_kernels(KernelTable& table);
 void add_fast_optimizer_kernels(KernelTable& table);
+void add_fast_conv_kernels(KernelTable& table);
+void add_fast_pool_kernels(KernelTable& table);
+void add_fast_reduce_kernels(KernelTable& table);
+void add_fast_norm_piece_kernels(KernelTable& table);
 
 }  // namespace sextant

@@ -8,9 +8,9 @@
 
 namespace sextant {
 
-void KernelTable::add(std::string kind, Kernel kernel, KernelCondition covers,
-                      WorkspaceBound bound) {
-  kernels_[std::move(kind)].push_back({kernel, covers, bound});
+void KernelTable::add(std::string kind, Kernel kernel, KernelCondition covers, WorkspaceBound bound,
+                      WorkspaceBound by_thread) {
+  kernels_[std::move(kind)].push_back({kernel, covers, bound, by_thread});
 }
 
 const KernelTable::Candidate* KernelTable::candidate(std::string_view kind,
@@ -28,10 +28,14 @@ Kernel KernelTable::find(std::string_view kind, const KernelContext& context) co
   return found == nullptr ? nullptr : found->kernel;
 }
 
-std::int64_t KernelTable::workspace(std::string_view kind, const KernelContext& context) const {
+std::int64_t KernelTable::workspace(std::string_view kind, const KernelContext& context,
+                                    std::int64_t threads) const {
   const Candidate* found = candidate(kind, context);
   if (found == nullptr) return 0;
-  return small_copies(context) + (found->bound == nullptr ? 0 : found->bound(context));
+  const auto bytes = [&context](WorkspaceBound bound) {
+    return bound == nullptr ? 0 : bound(context);
+  };
+  return small_copies(context) + bytes(found->bound) + threads * bytes(found->by_thread);
 }
 
 std::vector<std::string> KernelTable::kinds() const {
@@ -78,6 +82,10 @@ KernelTable fast_kernels() {
   add_fast_embedding_kernels(table);
   add_fast_loss_kernels(table);
   add_fast_optimizer_kernels(table);
+  add_fast_conv_kernels(table);
+  add_fast_pool_kernels(table);
+  add_fast_reduce_kernels(table);
+  add_fast_norm_piece_kernels(table);
   return table;
 }
 

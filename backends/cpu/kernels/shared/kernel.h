@@ -27,20 +27,21 @@ using WorkspaceBound = std::int64_t (*)(const KernelContext& context);
 class KernelTable {
  public:
   // A kernel that covers every call, or those that `covers` accepts. Later ones are preferred.
-  // Without `bound` it takes copies of small inputs only.
+  // Without `bound` it takes copies of small inputs only; `by_thread` comes to it for each thread.
   void add(std::string kind, Kernel kernel, KernelCondition covers = nullptr,
-           WorkspaceBound bound = nullptr);
+           WorkspaceBound bound = nullptr, WorkspaceBound by_thread = nullptr);
   // The preferred kernel that covers the call; nullptr when there is none.
   Kernel find(std::string_view kind, const KernelContext& context) const;
-  // Most bytes of workspace that this kernel takes in the call.
-  std::int64_t workspace(std::string_view kind, const KernelContext& context) const;
+  // Most bytes of workspace that this kernel takes in the call on a team of so many threads.
+  std::int64_t workspace(std::string_view kind, const KernelContext& context,
+                         std::int64_t threads = 1) const;
   std::vector<std::string> kinds() const;  // sorted
 
  private:
   struct Candidate {
     Kernel kernel = nullptr;
     KernelCondition covers = nullptr;
-    WorkspaceBound bound = nullptr;
+    WorkspaceBound bound = nullptr, by_thread = nullptr;
   };
   const Candidate* candidate(std::string_view kind, const KernelContext& context) const;
   std::map<std::string, std::vector<Candidate>, std::less<>> kernels_;

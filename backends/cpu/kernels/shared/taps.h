@@ -29,6 +29,14 @@ void for_each_index(std::span<const std::int64_t> extents, const Visit& visit) {
   }
 }
 
+// Local positions per channel.
+inline std::int64_t spatial_positions(const KernelOperand& operand) {
+  std::int64_t count = 1;
+  for (std::size_t dim = kFirstSpatialDim; dim < operand.local.shape.rank(); ++dim)
+    count *= operand.local.shape[dim];
+  return count;
+}
+
 // The spatial dims of two operands [N, C, spatial ...] in their boxes.
 class Taps {
  public:

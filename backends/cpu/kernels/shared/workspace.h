@@ -1,6 +1,9 @@
-// Memory that kernels of one queue use while they run. What they need is known before
-// (KernelTable::workspace) and reserved at once; more is taken where nobody asked, in tests.
+// What kernels of one queue use while they run: memory, and the threads of their rank. What they
+// need of memory is known before (KernelTable::workspace) and reserved at once; more is taken where
+// nobody asked, in tests.
 #pragma once
+
+#include "backends/cpu/kernels/shared/team.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -14,6 +17,18 @@ namespace sextant {
 
 class Workspace {
  public:
+  // Without a team the caller's thread does all.
+  explicit Workspace(Team* team = nullptr) : team_(team) {}
+
+  // Threads that `run` may use; what a kernel keeps by thread it takes so many times.
+  std::int64_t threads() const { return team_ == nullptr ? 1 : team_->threads(); }
+  // work(piece, thread) for every piece, on the team.
+  template <typename Work>
+  void run(std::int64_t pieces, const Work& work) {
+    if (team_ != nullptr && team_->threads() > 1 && pieces > 1) return team_->run(pieces, work);
+    for (std::int64_t piece = 0; piece < pieces; ++piece) work(piece, std::int64_t{0});
+  }
+
   // Uninitialised values, valid until the frame they were taken in ends.
   template <typename T>
   std::span<T> take(std::size_t count) {
@@ -57,6 +72,7 @@ class Workspace {
     std::unique_ptr<std::byte[]> bytes;
     std::size_t begin = 0, size = 0;  // positions in the sequence of all chunks
   };
+  Team* team_;
   std::vector<Chunk> chunks_;
   std::size_t used_ = 0, most_ = 0;
 };
