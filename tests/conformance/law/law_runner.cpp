@@ -221,14 +221,17 @@ LawReport LawRunner::compare(const LawPlan& plan, const PhysicalGraph& graph) {
   // Counts are exact; rounding of other types may send a token to another expert.
   if (plan.dtype == DType::kF64 && last.dropped != expected.last.dropped)
     return {Outcome::kBroken, "other choices of experts are dropped than on one device", 0};
-  const bool coarse = is_coarse(plan.dtype), jumps = coarse && law_model(plan.model).has_kinks;
-  const bool whole_state = !coarse || (!jumps && law_optimizer(plan.optimizer).is_linear);
+  // Kernels of f32 and narrower types sum in other orders, so that a sign behind a kink may differ
+  // in some step: one of 15 runs of conv3 went from 1e-5 to 1e-2 within a step. In f64 nothing may.
+  const bool coarse = is_coarse(plan.dtype);
+  const bool jumps = plan.dtype != DType::kF64 && law_model(plan.model).has_kinks;
+  const bool whole_state = !jumps && (!coarse || law_optimizer(plan.optimizer).is_linear);
   const Distance at_end =
       whole_state ? distance(last, expected.last) : distance_of_losses(last, expected.last);
   const Distance at_first = larger(distance_of_losses(first, expected.first),
-                                   jumps    ? Distance()
-                                   : coarse ? distance_of_gradients(first, expected.first)
-                                            : distance_of_state(first, expected.first));
+                                   coarse && jumps ? Distance()
+                                   : coarse        ? distance_of_gradients(first, expected.first)
+                                                   : distance_of_state(first, expected.first));
   const double worst = std::max(at_end.error, at_first.error);
   if (worst <= law_bound(plan)) return {Outcome::kHolds, "", worst};
   return {Outcome::kBroken,
