@@ -24,11 +24,11 @@ struct BoxingTables;  // compiler/words/stage.h
 struct PlannedJob {
   Job job;
   Plan plan;
-  // A step may be timed with others than it was compiled with: then nothing is compiled any more.
+  // A step may be timed with others than it was compiled with.
   std::shared_ptr<CostModel> cost;
   std::shared_ptr<NetworkModel> network;
-  // Of the models that the job was loaded with, which it keeps; its compiles share it. Not for
-  // several threads.
+  // Tables of the models that the job was loaded with, which they keep; its compiles and remedies
+  // share them. Not for several threads.
   std::shared_ptr<BoxingTables> boxing;
 };
 

@@ -8,6 +8,7 @@
 #include "io/safetensors.h"
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -28,23 +29,6 @@ void append_parameter(SafetensorsWriter& file, const InitialContents& contents) 
   }
 }
 
-// As a run has them: a masked token is read, and never predicted.
-void ignore_masked(const TokenData& data, std::int64_t first, std::span<std::int32_t> labels) {
-  for (std::size_t place = 0; place < labels.size(); ++place)
-    if (data.tokens().is_masked(first + static_cast<std::int64_t>(place)))
-      labels[place] = static_cast<std::int32_t>(kIgnoreIndex);
-}
-
-void mask_sample(const MaskedSample& sample, bool are_labels, std::span<std::int32_t> ids) {
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    const auto place = static_cast<std::int64_t>(i);
-    if (!are_labels)
-      ids[i] = sample.shown(place, ids[i]);
-    else if (!sample.is_predicted(place))
-      ids[i] = static_cast<std::int32_t>(kIgnoreIndex);
-  }
-}
-
 void append_samples(SafetensorsWriter& file, const TokenData& data, const SampleRange& range,
                     bool are_labels) {
   std::vector<std::int32_t> ids(static_cast<std::size_t>(range.sequence));
@@ -55,9 +39,11 @@ void append_samples(SafetensorsWriter& file, const TokenData& data, const Sample
             data.name());
     const std::int64_t first = *start + (are_labels && !range.mask ? 1 : 0);
     data.tokens().read(first, ids);
-    if (are_labels) ignore_masked(data, first, ids);
-    if (range.mask)
-      mask_sample(MaskedSample(*range.mask, range.seed, sample, range.sequence), are_labels, ids);
+    std::optional<MaskedSample> masked;
+    if (range.mask) masked.emplace(*range.mask, range.seed, sample, range.sequence);
+    hide_ids(
+        data.tokens(), first, masked ? &*masked : nullptr, 0, are_labels,
+        [](const char*) { return static_cast<std::int32_t>(kIgnoreIndex); }, ids);
     file.append(std::as_bytes(std::span(ids)));
   }
 }

@@ -49,14 +49,20 @@ constexpr std::array<Llama, 12> kLlamas = {
      {"qwen3-0.6b", 28, 1024, 16, 8, 128, 3072, 151936, 32768, 1e6, 1e-6, true, false, true},
      {"qwen3-4b", 36, 2560, 32, 8, 128, 9728, 151936, 32768, 1e6, 1e-6, true, false, true}}};
 
+// Of one head size for queries, keys and values, and an MLP four times as wide.
+void set_sizes(ModelConfig& config, std::string_view name, std::int64_t layers, std::int64_t hidden,
+               std::int64_t heads) {
+  config.name = name;
+  config.layers = layers;
+  config.hidden = hidden;
+  config.heads = config.kv_heads = heads;
+  config.head_size = hidden / heads;
+  config.ffn = 4 * hidden;
+}
+
 ModelConfig config_of(const Gpt& gpt) {
   ModelConfig config = gpt2_family();
-  config.name = gpt.name;
-  config.layers = gpt.layers;
-  config.hidden = gpt.hidden;
-  config.heads = config.kv_heads = gpt.heads;
-  config.head_size = gpt.hidden / gpt.heads;
-  config.ffn = 4 * gpt.hidden;
+  set_sizes(config, gpt.name, gpt.layers, gpt.hidden, gpt.heads);
   config.vocab = gpt.vocab;
   config.sequence = gpt.sequence;
   return config;
@@ -93,12 +99,7 @@ constexpr std::array<Bert, 2> kBerts = {{{"bert-base", 12, 768, 12}, {"bert-larg
 
 ModelConfig config_of(const Bert& bert) {
   ModelConfig config = bert_family();
-  config.name = bert.name;
-  config.layers = bert.layers;
-  config.hidden = bert.hidden;
-  config.heads = config.kv_heads = bert.heads;
-  config.head_size = bert.hidden / bert.heads;
-  config.ffn = 4 * bert.hidden;
+  set_sizes(config, bert.name, bert.layers, bert.hidden, bert.heads);
   config.vocab = 30522;
   config.sequence = 512;
   return config;

@@ -72,7 +72,7 @@ void export_checkpoint(const CheckpointExportArguments& arguments, const CommonO
   std::map<std::string, const CheckpointState*> states;
   std::vector<NamedTensor> own;
   for (const CheckpointState& state : checkpoint.manifest().states) {
-    if (state.name.role != "parameter") continue;
+    if (state.name.role != kParameterRole) continue;
     states.emplace(state.name.owner, &state);
     own.push_back({state.name.owner, state.type});
   }

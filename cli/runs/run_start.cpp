@@ -5,7 +5,6 @@
 #include "core/base/check.h"
 #include "core/graphs/state_registers.h"
 #include "io/checkpoints/checkpoint_folder.h"
-#include "io/checkpoints/state_copies.h"
 
 #include <fmt/core.h>
 
@@ -35,6 +34,12 @@ void note_if_other(const char* what, const std::string& was, const std::string& 
 }
 
 }  // namespace
+
+WriteState writing_to(const std::vector<Device*>& devices) {
+  return [&devices](Rank rank, const StateRegister& state, std::span<const std::byte> from) {
+    devices[rank.index()]->write_state(state.instance, state.reg, from);
+  };
+}
 
 RunStart::RunStart(const std::string& path) {
   const std::vector<FoundCheckpoint> found = all_checkpoints(path);
@@ -88,12 +93,7 @@ void RunStart::require_states(const PhysicalGraph& graph) const {
 
 void RunStart::load(const PhysicalGraph& graph, const std::vector<Device*>& devices) const {
   if (!is_resumed()) return;
-  with_way_out(before_, [&] {
-    load_states(*checkpoint_, graph,
-                [&](Rank rank, const StateRegister& state, std::span<const std::byte> from) {
-                  devices[rank.index()]->write_state(state.instance, state.reg, from);
-                });
-  });
+  with_way_out(before_, [&] { load_states(*checkpoint_, graph, writing_to(devices)); });
 }
 
 }  // namespace sextant

@@ -7,6 +7,7 @@
 #include "cli/workflow.h"
 #include "core/graphs/physical_graph.h"
 #include "io/checkpoints/checkpoint_reader.h"
+#include "io/checkpoints/state_copies.h"
 
 #include <cstdint>
 #include <memory>
@@ -14,6 +15,9 @@
 #include <vector>
 
 namespace sextant {
+
+// Writes states of ranks to `devices`, by rank, which are prepared and have not begun.
+WriteState writing_to(const std::vector<Device*>& devices);
 
 class RunStart {
  public:

@@ -1,26 +1,23 @@
 // States of the role "parameter" get the values of a file, all else what it begins with.
 #include "cli/runs/run_weights.h"
 
+#include "cli/runs/run_start.h"
 #include "core/base/check.h"
+#include "core/graphs/state_registers.h"
 #include "core/text/counted_text.h"
 #include "io/checkpoints/state_copies.h"
 #include "models/hugging_face_weights.h"
 
 #include <fmt/core.h>
 
-#include <cstddef>
-#include <span>
+#include <cstdint>
 
 namespace sextant {
-namespace {
-
-constexpr const char* kParameter = "parameter";
-
-}  // namespace
 
 RunWeights::RunWeights(const std::string& path, const AnyModel& model, const PhysicalGraph& graph) {
   std::vector<NamedTensor> own;
-  for (const auto& [name, type] : states_of_role(graph, kParameter)) own.push_back({name, type});
+  for (const auto& [name, type] : states_of_role(graph, kParameterRole))
+    own.push_back({name, type});
   weights_.emplace(path);
   if (weights_->has_own_names(own)) {
     weights_->match(own, {});
@@ -37,10 +34,8 @@ RunWeights::RunWeights(const std::string& path, const AnyModel& model, const Phy
 void RunWeights::load(const PhysicalGraph& graph, const std::vector<Device*>& devices) const {
   if (!weights_) return;
   load_role(
-      graph, kParameter, [&](const std::string& owner) { return weights_->read(owner); },
-      [&](Rank rank, const StateRegister& state, std::span<const std::byte> from) {
-        devices[rank.index()]->write_state(state.instance, state.reg, from);
-      });
+      graph, kParameterRole, [&](const std::string& owner) { return weights_->read(owner); },
+      writing_to(devices));
 }
 
 void RunWeights::say(const Console& console) const {

@@ -14,24 +14,24 @@ struct Roles {
   std::array<std::string_view, 4> names;
 };
 constexpr std::array<Roles, 5> kRoles = {{
-    {"sgd", {"parameter", "updates"}},
-    {"momentum", {"parameter", "momentum", "updates"}},
-    {"adamw", {"parameter", "first_moment", "second_moment", "updates"}},
+    {"sgd", {kParameterRole, "updates"}},
+    {"momentum", {kParameterRole, "momentum", "updates"}},
+    {"adamw", {kParameterRole, "first_moment", "second_moment", "updates"}},
     {"lamb_direction", {"direction", "first_moment", "second_moment", "updates"}},
-    {"loss_scale_update", {"parameter", "updates_without_overflow"}},
+    {"loss_scale_update", {kParameterRole, "updates_without_overflow"}},
 }};
 
 std::string role_of(std::string_view kind, std::size_t output) {
   for (const Roles& roles : kRoles)
     if (roles.kind == kind && output < roles.names.size() && !roles.names[output].empty())
       return std::string(roles.names[output]);
-  return output == 0 ? "parameter" : "state" + std::to_string(output);
+  return output == 0 ? kParameterRole : "state" + std::to_string(output);
 }
 
 }  // namespace
 
 std::string to_string(const StateName& name) {
-  return name.role == "parameter" ? name.owner : name.owner + " (" + name.role + ")";
+  return name.role == kParameterRole ? name.owner : name.owner + " (" + name.role + ")";
 }
 
 StateName state_name(const Actor& actor, const std::string& actor_name, std::size_t output) {

@@ -20,6 +20,7 @@ struct StateName {
   std::string owner, role;
   auto operator<=>(const StateName&) const = default;
 };
+inline constexpr const char* kParameterRole = "parameter";
 std::string to_string(const StateName& name);  // "OWNER", of other roles "OWNER (ROLE)"
 
 // Of output `output` of an actor that its instance calls `actor_name`: the role "parameter" is the

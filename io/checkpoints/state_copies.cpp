@@ -27,6 +27,13 @@ std::map<StateName, std::vector<StateOfRank>> states_by_name(const PhysicalGraph
   return states;
 }
 
+// Gives each holder its box of the whole.
+void write_boxes(const std::vector<StateOfRank>& holders, const std::vector<std::byte>& global,
+                 const WriteState& write) {
+  for (const StateOfRank& holder : holders)
+    write(holder.rank, holder.state, cut_box(global, holder.state.global, holder.state.box));
+}
+
 std::string text_of_type(const TensorType& type) {
   return fmt::format("{} {}", to_string(type.shape), to_string(type.dtype));
 }
@@ -74,11 +81,8 @@ void load_states(CheckpointReader& checkpoint, const PhysicalGraph& graph,
                  const WriteState& write) {
   require_states(checkpoint, graph);
   const auto holders = states_by_name(graph);
-  for (const CheckpointState& state : checkpoint.manifest().states) {
-    const std::vector<std::byte> global = checkpoint.read(state);
-    for (const StateOfRank& holder : holders.at(state.name))
-      write(holder.rank, holder.state, cut_box(global, state.type, holder.state.box));
-  }
+  for (const CheckpointState& state : checkpoint.manifest().states)
+    write_boxes(holders.at(state.name), checkpoint.read(state), write);
 }
 
 std::map<std::string, TensorType> states_of_role(const PhysicalGraph& graph,
@@ -92,12 +96,8 @@ std::map<std::string, TensorType> states_of_role(const PhysicalGraph& graph,
 void load_role(const PhysicalGraph& graph, const std::string& role,
                const std::function<std::vector<std::byte>(const std::string& owner)>& read,
                const WriteState& write) {
-  for (const auto& [name, holders] : states_by_name(graph)) {
-    if (name.role != role) continue;
-    const std::vector<std::byte> global = read(name.owner);
-    for (const StateOfRank& holder : holders)
-      write(holder.rank, holder.state, cut_box(global, holder.state.global, holder.state.box));
-  }
+  for (const auto& [name, holders] : states_by_name(graph))
+    if (name.role == role) write_boxes(holders, read(name.owner), write);
 }
 
 }  // namespace sextant

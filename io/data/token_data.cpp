@@ -4,7 +4,6 @@
 #include "core/base/check.h"
 #include "core/base/counter_rng.h"
 #include "core/operators/movement/sources.h"
-#include "io/data/masked_tokens.h"
 
 #include <algorithm>
 #include <cstring>
@@ -33,6 +32,20 @@ std::int32_t ignored_label(const Actor& input, const std::string& data, const ch
 }
 
 }  // namespace
+
+void hide_ids(const TokenSource& tokens, std::int64_t first, const MaskedSample* masked,
+              std::int64_t place, bool are_labels, const IgnoredLabel& ignored,
+              std::span<std::int32_t> ids) {
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const auto along = static_cast<std::int64_t>(i);
+    if (are_labels && tokens.is_masked(first + along)) ids[i] = ignored("tokens are masked");
+    if (masked == nullptr) continue;
+    if (!are_labels)
+      ids[i] = masked->shown(place + along, ids[i]);
+    else if (!masked->is_predicted(place + along))
+      ids[i] = ignored("tokens are not predicted");
+  }
+}
 
 TokenData::TokenData(std::vector<std::int32_t> ids, std::string name)
     : TokenData(std::make_shared<TokenList>(std::move(ids)), std::move(name)) {}
@@ -92,21 +105,13 @@ void TokenData::fill_row(const InputPart& part, std::int64_t row,
   const std::optional<TokenMask> mask = token_mask(input.attributes);
   const std::int64_t first = *start + places.offset + (are_labels && !mask ? 1 : 0);
   tokens_->read(first, ids);
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    const auto place = static_cast<std::int64_t>(i);
-    check_range(ids[i], input, position, places.offset + place);
-    if (are_labels && tokens_->is_masked(first + place))
-      ids[i] = ignored_label(input, name_, "tokens are masked");
-  }
-  if (!mask) return;
-  const MaskedSample sample(*mask, part.seed, position, part.type.shape[1]);
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    const std::int64_t place = places.offset + static_cast<std::int64_t>(i);
-    if (!are_labels)
-      ids[i] = sample.shown(place, ids[i]);
-    else if (!sample.is_predicted(place))
-      ids[i] = ignored_label(input, name_, "tokens are not predicted");
-  }
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    check_range(ids[i], input, position, places.offset + static_cast<std::int64_t>(i));
+  std::optional<MaskedSample> masked;
+  if (mask) masked.emplace(*mask, part.seed, position, part.type.shape[1]);
+  hide_ids(
+      *tokens_, first, masked ? &*masked : nullptr, places.offset, are_labels,
+      [&](const char* why) { return ignored_label(input, name_, why); }, ids);
 }
 
 void TokenData::fill(const InputPart& part, std::span<std::byte> bytes) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/base/units.h"
+#include "io/data/masked_tokens.h"
 #include "io/data/sample_data.h"
 #include "io/data/sample_order.h"
 #include "io/data/text_tokens.h"
@@ -9,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -17,6 +19,16 @@
 #include <vector>
 
 namespace sextant {
+
+// Gives the label that a loss leaves out; `why` one is needed.
+using IgnoredLabel = std::function<std::int32_t(const char* why)>;
+
+// What a model is given of `ids`, which were read from token `first` on and lie at the places from
+// `place` on of their sample: of labels, those that nobody is to predict become the ignored one; of
+// tokens, a masked sample shows what it does. `masked`: nothing where the next token is predicted.
+void hide_ids(const TokenSource& tokens, std::int64_t first, const MaskedSample* masked,
+              std::int64_t place, bool are_labels, const IgnoredLabel& ignored,
+              std::span<std::int32_t> ids);
 
 class TokenData final : public SampleData {
  public:

@@ -38,7 +38,7 @@ void reduce_sum(const KernelContext& context, Workspace& workspace) {
   });
 }
 
-// Of a shard, its share of the mean: its sum over the global count.
+// A shard gives its share of the mean: its sum over the global count.
 void reduce_mean(const KernelContext& context, Workspace& workspace) {
   const Shape& global = context.in[0].layout->global.shape;
   const auto count = static_cast<double>(dims_of(context, global.rank()).count(global));

@@ -24,8 +24,8 @@ struct ConvPart {
 
 class ConvCall {
  public:
-  // Of operands x [N, C, spatial ...], w [O, C / groups, kernel ...], y [N, O, spatial ...], none
-  // of them empty.
+  // The operands are x [N, C, spatial ...], w [O, C / groups, kernel ...], y [N, O, spatial ...],
+  // none of them empty.
   ConvCall(const KernelOperand& x, const KernelOperand& w, const KernelOperand& y);
 
   std::int64_t samples = 0, groups = 1;

@@ -37,10 +37,11 @@ bool overwrites_f32(const KernelContext& context);
 
 inline constexpr std::size_t kLanes = 16;
 
-// sum over i < n of term(i), in kLanes partial sums that are added pairwise.
-template <typename Term>
-SEXTANT_INLINE float lane_sum(std::int64_t n, const Term& term) {
-  std::array<float, kLanes> lanes{};
+// sum over i < n of term(i), in kLanes partial sums that are added pairwise: one order, whatever
+// the vectors are.
+template <typename Sum = float, typename Term>
+SEXTANT_INLINE Sum lane_sum(std::int64_t n, const Term& term) {
+  std::array<Sum, kLanes> lanes{};
   std::int64_t i = 0;
   for (; i + static_cast<std::int64_t>(kLanes) <= n; i += kLanes)
     for (std::size_t lane = 0; lane < kLanes; ++lane)

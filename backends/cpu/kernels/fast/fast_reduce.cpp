@@ -60,7 +60,7 @@ void reduce_sum(const KernelContext& context, Workspace& workspace) {
   reduce(context, workspace, 1.0);
 }
 
-// Of a shard, its share of the mean: its sum over the global count.
+// A shard gives its share of the mean: its sum over the global count.
 void reduce_mean(const KernelContext& context, Workspace& workspace) {
   const Shape& global = context.in[0].layout->global.shape;
   const ReducedDims dims(context.actor->kind, context.attributes(), global.rank());

@@ -30,7 +30,7 @@ void gemm(std::int64_t m, std::int64_t n, std::int64_t k, double alpha, MatrixVi
 // MFLOP. They depend on the product alone, so its bits do not depend on the number of threads.
 std::int64_t gemm_pieces(std::int64_t extent, double flops);
 
-// The same product with alpha 1, its longer side in pieces on the team.
+// c = a b + beta c as above, the longer side of c in pieces on the team.
 template <typename T>
 void gemm(Workspace& workspace, std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<T> a,
           MatrixView<T> b, T beta, T* c, std::int64_t leading_c) {

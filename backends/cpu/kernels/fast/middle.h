@@ -42,7 +42,7 @@ inline std::optional<Middle> middle_of(const Shape& shape, const ReducedDims& di
   return middle;
 }
 
-// Of input 0, by the attribute `dims`.
+// What input 0 is by the attribute `dims`.
 inline std::optional<Middle> middle_of(const KernelContext& context) {
   const Shape& shape = context.in[0].local.shape;
   return middle_of(shape, ReducedDims(context.actor->kind, context.attributes(), shape.rank()));

@@ -1,4 +1,4 @@
-// Sixteen sums side by side, added pairwise at the end: one order, whatever the vectors are.
+// Sums in lanes; two of one pass over the same rows are written out.
 #include "backends/cpu/kernels/fast/wide_sums.h"
 
 #include "backends/cpu/kernels/fast/clones.h"
@@ -21,29 +21,15 @@ SEXTANT_INLINE double total(Lanes& lanes) {
 }  // namespace
 
 SEXTANT_CLONES double wide_sum(const float* x, std::int64_t count) {
-  Lanes sums{};
-  std::int64_t i = 0;
-  for (; i + static_cast<std::int64_t>(kLanes) <= count; i += kLanes)
-    for (std::size_t lane = 0; lane < kLanes; ++lane)
-      sums[lane] += static_cast<double>(x[i + static_cast<std::int64_t>(lane)]);
-  for (std::size_t lane = 0; i < count; ++i, ++lane) sums[lane] += static_cast<double>(x[i]);
-  return total(sums);
+  return lane_sum<double>(count, [&](std::int64_t i) { return static_cast<double>(x[i]); });
 }
 
 SEXTANT_CLONES double wide_squares(const float* x, float mean, std::int64_t count) {
-  Lanes sums{};
   const auto centre = static_cast<double>(mean);
-  std::int64_t i = 0;
-  for (; i + static_cast<std::int64_t>(kLanes) <= count; i += kLanes)
-    for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      const double centred = static_cast<double>(x[i + static_cast<std::int64_t>(lane)]) - centre;
-      sums[lane] += centred * centred;
-    }
-  for (std::size_t lane = 0; i < count; ++i, ++lane) {
+  return lane_sum<double>(count, [&](std::int64_t i) {
     const double centred = static_cast<double>(x[i]) - centre;
-    sums[lane] += centred * centred;
-  }
-  return total(sums);
+    return centred * centred;
+  });
 }
 
 SEXTANT_CLONES WideGradSums wide_grad_sums(const float* x, float mean, const float* dy,
