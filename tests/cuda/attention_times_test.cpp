@@ -146,9 +146,19 @@ void time_plans(const std::string& text, const CudnnGraph& graph,
 
 TEST_CASE("plans of cuDNN for attention in bf16: times of all that it proposes" *
           doctest::skip(!has_gpu())) {
-  const std::vector<std::pair<const char*, AttentionProblem>> problems = {
-      {"medium", {CUDNN_DATA_BFLOAT16, 16, 1024, 1024, 16, 16, 64, 64, 0, 0.125F}},
-      {"llama", {CUDNN_DATA_BFLOAT16, 1, 4096, 4096, 32, 32, 128, 128, 0, 0.0883883F}}};
+  AttentionProblem medium;
+  medium.batch = medium.heads = medium.kv_heads = 16;
+  medium.queries = medium.keys = 1024;
+  medium.size = medium.value_size = 64;
+  medium.scale = 0.125F;
+  AttentionProblem llama;
+  llama.batch = 1;
+  llama.heads = llama.kv_heads = 32;
+  llama.queries = llama.keys = 4096;
+  llama.size = llama.value_size = 128;
+  llama.scale = 0.0883883F;
+  const std::vector<std::pair<const char*, AttentionProblem>> problems = {{"medium", medium},
+                                                                          {"llama", llama}};
   for (const auto& [model, x] : problems) {
     const auto bytes = static_cast<std::size_t>(x.batch * x.queries * x.heads * x.size) * 4;
     const AttentionForward f(x);
