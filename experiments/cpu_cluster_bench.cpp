@@ -5,6 +5,7 @@
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/machine_load.h"
 #include "core/base/check.h"
+#include "core/text/counted_text.h"
 #include "experiments/link_measurement.h"
 #include "experiments/step_timing.h"
 #include "io/training_host.h"
@@ -147,6 +148,7 @@ std::string processor_name() {
 
 Cluster measure_cpu_cluster(CpuBench& bench, const Cluster& cluster, const PhysicalGraph& launches,
                             const std::vector<BenchedStep>& steps,
+                            const std::vector<WholeStep>& whole,
                             const CpuClusterBenchOptions& options) {
   const std::int64_t ranks = cluster.num_devices();
   const std::string sharing =
@@ -191,6 +193,13 @@ Cluster measure_cpu_cluster(CpuBench& bench, const Cluster& cluster, const Physi
     options.say("meetings");
     made.intra_node = measure_link(bench, made.intra_node, ranks, source);
   }
+  options.say("whole steps");
+  const double times =
+      time_beside_kernels(bench, made, options.dtype, whole, options.seconds_per_step);
+  if (!whole.empty())
+    stretch(device, times,
+            fmt::format("; times {:.3g}, what {} took over {} kernels by themselves", times,
+                        counted(whole.size(), "whole step"), whole.size() == 1 ? "its" : "their"));
   return made;
 }
 

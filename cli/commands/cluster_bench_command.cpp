@@ -49,6 +49,15 @@ const std::vector<std::string> kUsualSteps = {
     "gpt:layers=1,hidden=64,heads=2,vocab=256,seq=64:2x64",
     "gpt:layers=1,hidden=256,heads=4,vocab=2048,seq=128:2x128",
     "llama:layers=1,hidden=384,heads=6,vocab=4096,seq=256:1x256"};
+// Whole steps of all ranks, with kernels of the above: the model, and a rank's samples.
+struct SharedStep {
+  const char* model;
+  std::int64_t samples;
+  const char* strategy;
+};
+constexpr SharedStep kSharedSteps[] = {
+    {"gpt:layers=3,hidden=256,heads=4,vocab=2048,seq=128", 2, "zero=2"},
+    {"llama:layers=1,hidden=384,heads=6,vocab=4096,seq=256", 1, "zero=0"}};
 constexpr const char* kTinyModel = "gpt:layers=4,hidden=8,heads=1,vocab=8,seq=4";
 constexpr std::int64_t kTinyMicroBatches = 4;
 
@@ -141,6 +150,23 @@ PhysicalGraph step_of_launches(const Cluster& cluster) {
   return compiled(job, parse_strategy(fmt::format("dp={} micro_batch=1", cluster.num_devices())));
 }
 
+std::vector<WholeStep> whole_steps(const Cluster& cluster, DType dtype) {
+  std::vector<WholeStep> steps;
+  for (const SharedStep& shared : kSharedSteps) {
+    Job job;
+    job.model = load_any_model(shared.model);
+    job.cluster = cluster;
+    job.sequence = default_sequence(job.model);
+    job.global_batch = cluster.num_devices() * shared.samples;
+    job.dtype = dtype;
+    const std::string strategy =
+        fmt::format("dp={} micro_batch={} {}", cluster.num_devices(), shared.samples,
+                    cluster.num_devices() > 1 ? shared.strategy : "");
+    steps.push_back({shared.model, compiled(job, parse_strategy(strategy))});
+  }
+  return steps;
+}
+
 // How many cores they share is the machine's to say.
 Cluster cpu_base(const ClusterBenchArguments& arguments) {
   const Cluster base = load_cluster(arguments.base.empty() ? "cpu" : arguments.base);
@@ -174,7 +200,7 @@ void bench_cpu(const ClusterBenchArguments& arguments, const CommonOptions& comm
   const LoadWatch watch;
   CpuBench bench({.ranks = base.num_devices(), .cores = usable_cores()});
   const Cluster measured = measure_cpu_cluster(
-      bench, base, launches, steps,
+      bench, base, launches, steps, whole_steps(base, dtype),
       {.dtype = dtype, .date = date_of(arguments), .say = [&console](const std::string& line) {
          console.progress(line);
        }});
