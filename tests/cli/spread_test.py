@@ -59,18 +59,29 @@ def check_search_refused(program):
     expect(set(codes) <= {2, None} and 2 in codes and err.count("did you mean") == 1, f"{codes}: {err}")
 
 
-def check_search_faults(program):
-    """A helper that is killed ends the search on all."""
-    long = ["search", "gpt3-175b", "-c", "dgx-a100:nodes=128", "--global-batch", "1536", "--time-limit", "100s", "--out", "killed"]
+def is_killed_search_over(program, folder):
+    """Whether the first process said what happened. A second after the first end the launcher signals whoever is left: on a
+    busy machine before that one has heard why, and then it takes the signal for its user's."""
+    long = ["search", "gpt3-175b", "-c", "dgx-a100:nodes=128", "--global-batch", "1536", "--time-limit", "100s", "--out", folder]
     with Job(2, [program.path, *long], cwd=program.folder) as job:
         job.pids()
         time.sleep(2)
         job.signal(1, signal.SIGKILL)
         seconds = job.wait(20)
+        if job.exit_code(0) == 128 + signal.SIGTERM and "interrupted" in job.err(0):
+            print(f"the launcher was before the word of the fault: {job.exit_codes()} {job.said()}", flush=True)
+            return False
         expect(job.exit_code(0) == 6, f"{job.exit_codes()}: {job.said()}")
         expect("process 1 of 2" in job.err(0).splitlines()[-1] and "is gone" in job.err(0), job.said())
         expect(seconds < 7, f"{seconds:.1f} s")
-    expect(not (program.folder / "killed").exists(), f"something is left: {program.files()}")
+    expect(not (program.folder / folder).exists(), f"something is left: {program.files()}")
+    return True
+
+
+def check_search_faults(program):
+    """A helper that is killed ends the search on all."""
+    expect(any(is_killed_search_over(program, f"killed{attempt}") for attempt in range(3)),
+           "three times the launcher was before the word of the fault")
 
 
 def data_folder():
