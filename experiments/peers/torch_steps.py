@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""Seconds of a training step of PyTorch on this machine's processors, in f32, with models of transformers.
+
+usage: torch_steps.py gpt2 [--batch 1] [--sequence 256] [--layers 12] [--steps 10] [--compile]
+       torch_steps.py resnet18 [--batch 8] [--image 64] [--steps 10] [--compile]
+
+`taskset -c 0,1` in front gives it two cores, as it does for `sextant run`. gpt2 is GPT-2 small (vocabulary 50,257, tied
+head) under AdamW, resnet18 ResNet-18 of 1,000 classes under SGD with momentum; both without dropout, on random samples
+that are made once. The last line is one JSON object: median and quartiles of the steps behind three that warm up.
+"""
+
+import argparse
+import json
+import time
+
+import torch
+import transformers
+
+WARM_UP = 3
+
+
+def gpt2(arguments):
+    config = transformers.GPT2Config(n_layer=arguments.layers, n_positions=1024, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0,
+                                     use_cache=False)
+    model = transformers.GPT2LMHeadModel(config).train()
+    tokens = torch.randint(0, config.vocab_size, (arguments.batch, arguments.sequence + 1))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
+
+    def loss_of(compiled):
+        logits = compiled(input_ids=tokens[:, :-1]).logits
+        return torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+
+    return model, optimizer, loss_of
+
+
+def resnet18(arguments):
+    config = transformers.ResNetConfig(layer_type="basic", depths=[2, 2, 2, 2], hidden_sizes=[64, 128, 256, 512],
+                                       num_labels=1000)
+    model = transformers.ResNetForImageClassification(config).train()
+    # Convolutions of oneDNN take either order of dimensions; this is the one that PyTorch advises.
+    model = model.to(memory_format=torch.channels_last)
+    images = torch.randn(arguments.batch, 3, arguments.image, arguments.image).to(memory_format=torch.channels_last)
+    labels = torch.randint(0, 1000, (arguments.batch,))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, fused=True)
+
+    def loss_of(compiled):
+        return torch.nn.functional.cross_entropy(compiled(pixel_values=images).logits, labels)
+
+    return model, optimizer, loss_of
+
+
+def step_seconds(model, optimizer, loss_of, steps):
+    seconds = []
+    for step in range(WARM_UP + steps):
+        begin = time.perf_counter()
+        loss_of(model).backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        if step >= WARM_UP:
+            seconds.append(time.perf_counter() - begin)
+    return sorted(seconds)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", choices=["gpt2", "resnet18"])
+    parser.add_argument("--batch", type=int)
+    parser.add_argument("--sequence", type=int, default=256)
+    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--image", type=int, default=64)
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--compile", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.batch is None:
+        arguments.batch = {"gpt2": 1, "resnet18": 8}[arguments.model]
+    torch.manual_seed(0)
+    model, optimizer, loss_of = {"gpt2": gpt2, "resnet18": resnet18}[arguments.model](arguments)
+    seconds = step_seconds(torch.compile(model) if arguments.compile else model, optimizer, loss_of, arguments.steps)
+    quantile = [round(1e3 * seconds[int(share * (len(seconds) - 1))], 2) for share in (0.25, 0.5, 0.75)]
+    print(json.dumps({"model": arguments.model, "batch": arguments.batch, "compile": arguments.compile,
+                      "threads": torch.get_num_threads(), "torch": torch.__version__, "step_ms": quantile[1],
+                      "quartiles_ms": quantile}))
+
+
+if __name__ == "__main__":
+    main()
