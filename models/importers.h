@@ -26,6 +26,10 @@ std::optional<ModelConfig> builtin(std::string_view name);
 // does not start with a family or a built-in and a colon.
 std::optional<ModelConfig> from_one_word(std::string_view text);
 
+// The model with other values, "layers=4,capacity_factor=2" of `text` (one_word.cpp). Sizes that
+// follow from others do not follow. Throws Error(kUsage) for a key or a value that does not fit.
+ModelConfig with_values(const ModelConfig& config, std::string_view text, std::string_view values);
+
 // Values that a family shares.
 ModelConfig gpt2_family();
 ModelConfig llama_family();

@@ -44,6 +44,20 @@ std::optional<std::string> file_of(std::string_view model) {
   return std::filesystem::exists(path, failure) ? std::optional(path.string()) : std::nullopt;
 }
 
+// "mixtral/config.json:capacity_factor=2": a file, or a folder, with other values.
+std::optional<ModelConfig> load_changed_file(std::string_view model) {
+  const std::size_t colon = model.rfind(':');
+  if (colon == std::string_view::npos || model.find('=', colon) == std::string_view::npos)
+    return std::nullopt;
+  const auto path = file_of(model.substr(0, colon));
+  if (!path) return std::nullopt;
+  ModelConfig config = load_file(*path);
+  const std::string name = config.name + std::string(model.substr(colon));
+  config = importers::with_values(config, model, model.substr(colon + 1));
+  config.name = name;
+  return config;
+}
+
 bool looks_like_path(std::string_view model) {
   return model.find('/') != std::string_view::npos || model.ends_with(".json") ||
          model.ends_with(".onnx");
@@ -69,6 +83,8 @@ ModelConfig load_model(std::string_view model) {
     config = *std::move(known);
   } else if (auto shape = importers::from_one_word(model)) {
     config = *std::move(shape);
+  } else if (auto changed = load_changed_file(model)) {
+    config = *std::move(changed);
   } else {
     refuse_unknown(model);
   }

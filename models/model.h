@@ -62,8 +62,9 @@ struct ModelConfig {
 };
 
 // MODEL: an existing file (HF config.json or our own JSON), a built-in name, or "gpt:layers=..".
-// Throws Error(kBadInput | kUsage): missing file, JSON error with line and column, family not
-// supported with its name, unknown built-in with the nearest.
+// File and built-in take other values, "config.json:layers=4". Throws Error(kBadInput | kUsage):
+// missing file, JSON error with line and column, family not supported with its name, unknown
+// built-in with the nearest.
 ModelConfig load_model(std::string_view model);
 std::vector<std::string> builtin_model_names();
 

@@ -140,7 +140,8 @@ void fill_extras(ModelConfig& config, Settings& settings) {
                      ? settings.optional("top_k", std::min<std::int64_t>(2, config.experts))
                      : config.top_k;
   // One expert per token: its weight must vary, or nothing would train the router.
-  if (config.top_k == 1) config.normalized_experts = false;
+  if (config.top_k == 1 && (settings.has("top_k") || settings.has("experts")))
+    config.normalized_experts = false;
   if (config.mlp_bias) config.notes.push_back("experts have no biases");
   config.mlp_bias = false;
   if (!settings.has("capacity_factor")) return;
@@ -164,7 +165,7 @@ void require_even_heads(const ModelConfig& config, const Settings& settings,
           text, config.heads, config.hidden);
 }
 
-// The built-in with the values that are given; sizes that follow from others do not follow.
+// The model with the values that are given; sizes that follow from others do not follow.
 ModelConfig changed(ModelConfig config, const Settings& settings, std::string_view text) {
   settings.change("layers", config.layers);
   settings.change("hidden", config.hidden);
@@ -182,7 +183,21 @@ ModelConfig changed(ModelConfig config, const Settings& settings, std::string_vi
   return config;
 }
 
+// What all models in one word have in common, behind their family's or their own values.
+ModelConfig finished(ModelConfig config, Settings& settings, std::string_view text) {
+  fill_extras(config, settings);
+  refuse_without_use(settings, config, text);
+  if (!settings.assumed().empty())
+    config.notes.push_back("left out and assumed: " + settings.assumed());
+  return config;
+}
+
 }  // namespace
+
+ModelConfig with_values(const ModelConfig& config, std::string_view text, std::string_view values) {
+  Settings settings(text, values);
+  return finished(changed(config, settings, text), settings, text);
+}
 
 std::optional<ModelConfig> from_one_word(std::string_view text) {
   const std::size_t colon = text.find(':');
@@ -193,21 +208,13 @@ std::optional<ModelConfig> from_one_word(std::string_view text) {
       std::find_if(kWordFamilies.begin(), kWordFamilies.end(),
                    [&](const WordFamily& candidate) { return candidate.name == family; });
   if (!known && word == kWordFamilies.end()) return std::nullopt;
+  if (known) return with_values(*known, text, text.substr(colon + 1));
   Settings settings(text, text.substr(colon + 1));
-  ModelConfig config;
-  if (known) {
-    config = changed(*known, settings, text);
-  } else {
-    config = word->config();
-    fill(config, settings, *word, text);
-    require_even_heads(config, settings, text);
-    config.name = text;
-  }
-  fill_extras(config, settings);
-  refuse_without_use(settings, config, text);
-  if (!settings.assumed().empty())
-    config.notes.push_back("left out and assumed: " + settings.assumed());
-  return config;
+  ModelConfig config = word->config();
+  fill(config, settings, *word, text);
+  require_even_heads(config, settings, text);
+  config.name = text;
+  return finished(std::move(config), settings, text);
 }
 
 }  // namespace sextant::importers

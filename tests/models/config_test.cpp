@@ -103,6 +103,26 @@ TEST_CASE("one word gives experts, and changes values of a built-in") {
   CHECK(load_model("gpt2-124m:label_smoothing=0.1").label_smoothing == 0.1);
 }
 
+TEST_CASE("a file takes other values as a built-in does") {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / "sextant-config-test";
+  std::filesystem::create_directories(folder / "of: colons");
+  const std::string file = (folder / "of: colons" / "config.json").string();
+  std::ofstream(file) << to_json_text(load_model("mixtral-8x7b"));
+  ModelConfig expected = load_model("mixtral-8x7b:layers=4,capacity_factor=2");
+  for (const std::string& path : {file, (folder / "of: colons").string()}) {
+    const ModelConfig changed = load_model(path + ":layers=4,capacity_factor=2");
+    expected.name = changed.name;
+    CHECK(changed == expected);
+    CHECK(contains(changed.name, ":layers=4,capacity_factor=2"));
+    CHECK(load_model(path).layers == 32);
+    CHECK(contains(refusal(path + ":layer=4"), "layer"));
+    CHECK(contains(refusal(path + ":layers=0"), "layers"));
+  }
+  CHECK(contains(refusal(file + "x:layers=4"), "no such file"));
+  std::filesystem::remove_all(folder);
+}
+
 TEST_CASE("one word gives an encoder and its mask, which no decoder has") {
   const ModelConfig bert = load_model("bert:layers=2,hidden=64,heads=4,vocab=256,seq=32");
   CHECK_FALSE(bert.causal);
