@@ -2,6 +2,7 @@
 #include "core/base/check.h"
 #include "core/operators/layers/loss.h"
 #include "core/operators/layers/moe.h"
+#include "core/operators/layers/rotary_attributes.h"
 #include "core/operators/layers/softmax.h"
 #include "core/operators/movement/sources.h"
 #include "core/operators/pointwise/dropout.h"
@@ -118,8 +119,14 @@ class TransformerBuilder : private ModelWriter {
     const bool is_value = which == "v";
     if (config_.qk_norm && !is_value) y = norm(y, prefix + ".norm");
     if (config_.positions == ModelConfig::Positions::kRotary && !is_value)
-      y = op("rope", prefix + ".rope", {y}, {{"theta", config_.rope_theta}});
+      y = op("rope", prefix + ".rope", {y}, rope_attributes());
     return y;
+  }
+
+  Attributes rope_attributes() const {
+    Attributes attributes{{"theta", config_.rope_theta}};
+    add_scaling(config_.rope_scaling, attributes);
+    return attributes;
   }
 
   TensorId add_mlp(TensorId x) {

@@ -29,6 +29,19 @@ void validate_experts(const ModelConfig& config) {
           config.capacity_factor.value_or(0));
 }
 
+void validate_scaling(const ModelConfig& config) {
+  const RotaryScaling& scaling = config.rope_scaling;
+  require(scaling.factor >= 1 && scaling.factor < 1e18, ErrorCode::kBadInput,
+          "{}: rotary positions are scaled by {}, wanted 1 or more", config.name, scaling.factor);
+  require(scaling.original_length == 0 ||
+              (scaling.low_turns > 0 && scaling.low_turns < scaling.high_turns &&
+               scaling.high_turns < 1e18),
+          ErrorCode::kBadInput,
+          "{}: rotary positions are scaled between {} and {} turns, wanted two positive numbers "
+          "that grow",
+          config.name, scaling.low_turns, scaling.high_turns);
+}
+
 }  // namespace
 
 std::int64_t places_per_expert(const ModelConfig& config, std::int64_t sequence) {
@@ -77,6 +90,7 @@ void validate(const ModelConfig& config) {
   require(config.rope_theta > 0 && config.rope_theta < 1e18, ErrorCode::kBadInput,
           "{}: the base of rotary positions is {}, wanted a positive number", config.name,
           config.rope_theta);
+  validate_scaling(config);
   require(config.initializer_range >= 0 && config.initializer_range < 1e3, ErrorCode::kBadInput,
           "{}: the initializer range is {}, wanted zero or a positive number", config.name,
           config.initializer_range);

@@ -45,6 +45,27 @@ double real_or_zero(const JsonCursor& root, std::string_view key) {
   return found ? found->real() : 0.0;
 }
 
+// Null where positions are not scaled.
+Json scaling_json(const RotaryScaling& scaling) {
+  if (scaling.is_none()) return Json();
+  if (scaling.original_length == 0) return {{"factor", scaling.factor}};
+  return {{"factor", scaling.factor},
+          {"low_turns", scaling.low_turns},
+          {"high_turns", scaling.high_turns},
+          {"original_length", scaling.original_length}};
+}
+
+RotaryScaling read_scaling(const JsonCursor& scaling) {
+  scaling.allow_only({"factor", "low_turns", "high_turns", "original_length"});
+  RotaryScaling read{.factor = scaling.at("factor").real()};
+  const auto length = scaling.find_value("original_length");
+  if (!length) return read;
+  read.original_length = length->integer_between(1, kMost);
+  read.low_turns = scaling.at("low_turns").real();
+  read.high_turns = scaling.at("high_turns").real();
+  return read;
+}
+
 void read_encoder_keys(const JsonCursor& root, ModelConfig& config) {
   const auto read = [&](std::string_view key, bool& value) {
     if (const auto found = root.find(key)) value = found->boolean();
@@ -68,6 +89,8 @@ void read_later_keys(const JsonCursor& root, ModelConfig& config) {
     config.capacity_factor = factor->real();
   if (const auto normalized = root.find("normalized_experts"))
     config.normalized_experts = normalized->boolean();
+  if (const auto scaling = root.find_value("rope_scaling"))
+    config.rope_scaling = read_scaling(*scaling);
   read_encoder_keys(root, config);
   config.residual_dropout = real_or_zero(root, "residual_dropout");
   config.embedding_dropout = real_or_zero(root, "embedding_dropout");
@@ -105,6 +128,7 @@ std::string to_json_text(const ModelConfig& config) {
                                {"mask_id", config.mask_id},
                                {"norm_epsilon", config.norm_epsilon},
                                {"rope_theta", config.rope_theta},
+                               {"rope_scaling", scaling_json(config.rope_scaling)},
                                {"initializer_range", config.initializer_range},
                                {"experts", config.experts},
                                {"top_k", config.top_k},
@@ -157,6 +181,7 @@ ModelConfig from_sextant_config(const JsonCursor& root) {
                    "mask_id",
                    "norm_epsilon",
                    "rope_theta",
+                   "rope_scaling",
                    "initializer_range",
                    "experts",
                    "top_k",

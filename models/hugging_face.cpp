@@ -234,6 +234,16 @@ void require_scaling_number(const JsonCursor& value, std::string_view key) {
         fmt::format("found {}, wanted {}", number, least == 1 ? "1 or more" : "a number above 0"));
 }
 
+RotaryScaling scaling_of(const JsonCursor& scaling, std::string_view type) {
+  RotaryScaling read{.factor = scaling.at("factor").real()};
+  if (type == "linear") return read;
+  read.low_turns = scaling.at("low_freq_factor").real();
+  read.high_turns = scaling.at("high_freq_factor").real();
+  read.original_length =
+      scaling.at("original_max_position_embeddings").integer_between(1, kMostSize);
+  return read;
+}
+
 void read_scaling(const JsonCursor& scaling, std::string_view key, ModelConfig& config) {
   const JsonCursor type = rope_type(scaling);
   const auto known = std::find_if(rope_scalings().begin(), rope_scalings().end(),
@@ -247,7 +257,9 @@ void read_scaling(const JsonCursor& scaling, std::string_view key, ModelConfig& 
   if (known->type == "llama3" &&
       scaling.at("high_freq_factor").real() <= scaling.at("low_freq_factor").real())
     scaling.refuse("high_freq_factor must be above low_freq_factor");
-  if (known->type != "default")
+  if (known->type == "linear" || known->type == "llama3")
+    config.rope_scaling = scaling_of(scaling, known->type);
+  else if (known->type != "default")
     config.notes.push_back(fmt::format(
         "{} {}: positions are built unscaled; parameters, shapes and costs are the same", key,
         type.text()));
@@ -280,7 +292,7 @@ void require_one_scaling(const JsonCursor& old, const JsonCursor& now) {
   }
 }
 
-// Rotary scaling changes frequencies, not shapes or costs.
+// Rotary scaling changes frequencies, not shapes or costs. Two of its ways are built.
 void read_rope(ConfigReader& reader, double theta_of_family, ModelConfig& config) {
   const auto old = reader.find("rope_scaling"), now = reader.find("rope_parameters");
   if (old && now) require_one_scaling(*old, *now);

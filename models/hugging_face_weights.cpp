@@ -294,6 +294,17 @@ std::pair<const char*, const char*> llama_names(Family family) {
   }
 }
 
+// As transformers has it in "rope_scaling"; null where positions are not scaled.
+Json scaling_config(const RotaryScaling& scaling) {
+  if (scaling.is_none()) return nullptr;
+  if (scaling.original_length == 0) return {{"rope_type", "linear"}, {"factor", scaling.factor}};
+  return {{"rope_type", "llama3"},
+          {"factor", scaling.factor},
+          {"low_freq_factor", scaling.low_turns},
+          {"high_freq_factor", scaling.high_turns},
+          {"original_max_position_embeddings", scaling.original_length}};
+}
+
 Json llama_config(const ModelConfig& c, Family family) {
   const auto [type, architecture] = llama_names(family);
   Json json = {{"architectures", {architecture}},
@@ -307,6 +318,7 @@ Json llama_config(const ModelConfig& c, Family family) {
                {"max_position_embeddings", c.sequence},
                {"rms_norm_eps", c.norm_epsilon},
                {"rope_theta", c.rope_theta},
+               {"rope_scaling", scaling_config(c.rope_scaling)},
                {"hidden_act", "silu"},
                {"attention_dropout", 0.0}};
   json[family == Family::kQwen3Moe ? "moe_intermediate_size" : "intermediate_size"] = c.ffn;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/graphs/logical_graph.h"
+#include "core/operators/layers/rotary.h"
 
 #include <cstdint>
 #include <optional>
@@ -52,6 +53,7 @@ struct ModelConfig {
   std::int64_t mask_id = 0;  // of an encoder: the token that hides others from it
   double norm_epsilon = 1e-5;
   double rope_theta = 10000.0;
+  RotaryScaling rope_scaling = {};
   double initializer_range = 0.02;
   double residual_dropout = 0.0;   // of what attention and MLP add to the residual stream
   double embedding_dropout = 0.0;  // of embeddings with their positions

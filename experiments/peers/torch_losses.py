@@ -34,12 +34,23 @@ class Transformer:
                              self.m["norm_epsilon"])
         return y.to(x.dtype)
 
+    def scaled(self, frequency):
+        """Radians a position, of models that slow them down."""
+        scaling = self.m.get("rope_scaling")
+        if not scaling:
+            return frequency
+        kept = torch.zeros_like(frequency)
+        if "original_length" in scaling:
+            turns = scaling["original_length"] * frequency / (2 * torch.pi)
+            kept = ((turns - scaling["low_turns"]) / (scaling["high_turns"] - scaling["low_turns"])).clamp(0, 1)
+        return kept * frequency + (1 - kept) * frequency / scaling["factor"]
+
     def rope(self, x):
         """x: [batch, sequence, heads, size]; pairs are (i, i + size / 2)."""
         size = x.shape[-1]
         exponent = torch.arange(size // 2, device=x.device, dtype=torch.float64) * (-2.0 / size)
         angle = torch.arange(x.shape[1], device=x.device, dtype=torch.float64)[:, None] * \
-            self.m["rope_theta"] ** exponent[None]
+            self.scaled(self.m["rope_theta"] ** exponent)[None]
         cosine, sine = (f(angle)[None, :, None].to(torch.float32) for f in (torch.cos, torch.sin))
         low, high = x.float().chunk(2, -1)
         return torch.cat([low * cosine - high * sine, high * cosine + low * sine], -1).to(x.dtype)

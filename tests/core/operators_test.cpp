@@ -549,6 +549,11 @@ TEST_CASE("shape rules refuse what does not fit and say what was found and wante
   CHECK(contains(refusal("layer_norm", {f32({2, 4}), f32({3}), f32({4})}, {{"epsilon", 1e-5}}),
                  "gamma is 3 f32, wanted 4 f32"));
   CHECK(contains(refusal("rope", {f32({2, 3, 4, 5})}, {{"theta", 1e4}}), "even head size"));
+  CHECK(contains(refusal("rope", {f32({2, 3, 4, 6})}, {{"theta", 1e4}, {"factor", 0.5}}),
+                 "factor 0.5, wanted 1"));
+  CHECK(contains(refusal("rope", {f32({2, 3, 4, 6})},
+                         {{"theta", 1e4}, {"factor", 2.0}, {"original_length", std::int64_t{8}}}),
+                 "turns from 0 to 0"));
   const TensorType q = f32({2, 3, 6, 8}), four = f32({2, 3, 4, 8});
   CHECK(contains(refusal("attention", {q, four, four}), "6 query heads do not share 4"));
   CHECK(contains(refusal("attention", {q, f32({3, 3, 6, 8}), q}), "k is 3x3x6x8"));

@@ -148,11 +148,18 @@ TEST_CASE("fast attention agrees across block borders and with shared key heads"
 
 TEST_CASE("fast rotary positions agree") {
   const Shape shape{2, 9, 3, 6};
-  check_agrees("rope", {{"theta", 10000.0}}, 4, [&](KernelCall& call) {
-    TestOperand x = f32(shape, 1);
-    x.offsets = {0, 5, 0, 0};
-    call.input(x).output(f32(shape, 2));
-  });
+  const Attributes plain = {{"theta", 10000.0}}, linear = {{"theta", 10000.0}, {"factor", 3.0}};
+  const Attributes llama = {{"theta", 10000.0},
+                            {"factor", 8.0},
+                            {"low_turns", 1.0},
+                            {"high_turns", 4.0},
+                            {"original_length", std::int64_t{64}}};
+  for (const Attributes& attributes : {plain, linear, llama})
+    check_agrees("rope", attributes, 4, [&](KernelCall& call) {
+      TestOperand x = f32(shape, 1);
+      x.offsets = {0, 5, 0, 0};
+      call.input(x).output(f32(shape, 2));
+    });
 }
 
 TEST_CASE("fast loss kernels agree") {

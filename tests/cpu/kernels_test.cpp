@@ -1,6 +1,7 @@
 // Kernels against numbers worked out by hand, in both tables and in every floating type they fit.
 #include "backends/cpu/kernels/shared/kernel.h"
 #include "core/base/error.h"
+#include "core/operators/layers/rotary_attributes.h"
 #include "tests/cpu/kernel_call.h"
 
 #include <doctest/doctest.h>
@@ -503,6 +504,32 @@ TEST_CASE("rotary positions turn pairs by the angle of the global position") {
                           .run(table)[0];
     CHECK(back[0] == doctest::Approx(1).epsilon(tolerance));
     CHECK(std::abs(back[2]) < tolerance);
+  });
+}
+
+// Turns within 64 positions: of pairs that turn by 1, 0.1, 0.01 and 0.001 each, 10.2, 1.02, 0.1 and
+// 0.01.
+TEST_CASE("scaled rotary positions turn by less, those that turn often as before") {
+  in_both_tables([](const KernelTable& table, DType dtype, double tolerance) {
+    const double s = 3, kept = (64 * 0.1 / (2 * std::acos(-1.0)) - 1) / (4 - 1);
+    const std::vector<double> angles = {s, s * (kept * 0.1 + (1 - kept) * 0.1 / 8), s * 0.01 / 8,
+                                        s * 0.001 / 8};
+    Attributes attributes{{"theta", 10000.0}};
+    add_scaling({.factor = 8, .low_turns = 1, .high_turns = 4, .original_length = 64}, attributes);
+    const TestOperand x{{{1, 1, 1, 8}, dtype}, {1, 1, 1, 1, 0, 0, 0, 0}, {0, 3, 0, 0}};
+    const auto y = KernelCall("rope", attributes)
+                       .input(x)
+                       .output({{{1, 1, 1, 8}, dtype}, {}, {0, 3, 0, 0}})
+                       .run(table)[0];
+    for (std::size_t i = 0; i < 4; ++i) {
+      CHECK(y[i] == doctest::Approx(std::cos(angles[i])).epsilon(tolerance));
+      CHECK(y[i + 4] == doctest::Approx(std::sin(angles[i])).epsilon(tolerance));
+    }
+    const auto linear = KernelCall("rope", {{"theta", 10000.0}, {"factor", 8.0}})
+                            .input(x)
+                            .output({{{1, 1, 1, 8}, dtype}, {}, {0, 3, 0, 0}})
+                            .run(table)[0];
+    CHECK(linear[4] == doctest::Approx(std::sin(s / 8)).epsilon(tolerance));
   });
 }
 

@@ -1,5 +1,6 @@
 // Rotary positions on a GPU: whole packs and single pairs, far positions, in place, and how fast.
 #include "backends/cuda/cuda_backend.h"
+#include "core/operators/layers/rotary_attributes.h"
 #include "tests/cuda/device_call.h"
 #include "tests/cuda/gpu.h"
 
@@ -58,7 +59,11 @@ TEST_CASE("rope turns pairs as the reference does, packed or not, at positions o
           const Shape shape{c.batch, c.positions, c.heads, c.size};
           const std::vector<double> x = some_values(shape.elements(), dtype);
           const std::vector<double> before = accumulate ? x : std::vector<double>{};
-          const Attributes attributes = {{"theta", 10000.0}, {"inverse", inverse}};
+          Attributes attributes = {{"theta", 10000.0}, {"inverse", inverse}};
+          // Every second head size with scaled positions.
+          if (c.size % 16 == 0)
+            add_scaling({.factor = 8, .low_turns = 1, .high_turns = 4, .original_length = 64},
+                        attributes);
           DeviceCall call("rope", attributes);
           call.input({{shape, dtype}, x, {0, c.first, 0, 0}});
           call.output({{shape, dtype}, before}, accumulate);

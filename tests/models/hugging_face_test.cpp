@@ -69,8 +69,16 @@ TEST_CASE("G64: rotary scaling is accepted and changes no count") {
       R"("rope_scaling": {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
          "original_max_position_embeddings": 8192, "rope_type": "llama3"})"));
   CHECK(count_parameters(config) == count_parameters(read(llama(""))));
-  REQUIRE(config.notes.size() == 1);
-  CHECK(contains(config.notes[0], "rope_scaling llama3"));
+  CHECK(config.notes.empty());
+  CHECK(config.rope_scaling ==
+        RotaryScaling{.factor = 8, .low_turns = 1, .high_turns = 4, .original_length = 8192});
+  CHECK(model_config_from_json(to_json_text(config)).rope_scaling == config.rope_scaling);
+  const ModelConfig linear = read(llama(R"("rope_scaling": {"type": "linear", "factor": 4})"));
+  CHECK(linear.rope_scaling == RotaryScaling{.factor = 4});
+  CHECK(model_config_from_json(to_json_text(linear)).rope_scaling == linear.rope_scaling);
+  const ModelConfig unscaled = read(llama(R"("rope_scaling": {"type": "yarn", "factor": 4})"));
+  REQUIRE(unscaled.notes.size() == 1);
+  CHECK(contains(unscaled.notes[0], "rope_scaling yarn: positions are built unscaled"));
   CHECK(contains(refusal(llama(R"("rope_scaling": {"type": "su"})")),
                  "rope_scaling.type: rotary scaling \"su\" is not supported"));
 }

@@ -3,6 +3,7 @@
 #include "backends/cpu/kernels/shared/families.h"
 #include "backends/cpu/kernels/shared/reference.h"
 #include "core/base/check.h"
+#include "core/operators/layers/rotary_attributes.h"
 
 #include <algorithm>
 #include <cmath>
@@ -278,6 +279,7 @@ void attention_merge(const KernelContext& context, Workspace& workspace) {
 
 void rope(const KernelContext& context, Workspace& workspace) {
   const double theta = context.attributes().real("theta");
+  const RotaryScaling scaling = rotary_scaling(context.attributes());
   const double sign = context.attributes().boolean_or("inverse", false) ? -1.0 : 1.0;
   const Shape& shape = context.in[0].local.shape;
   const std::int64_t size = shape[3];
@@ -288,7 +290,8 @@ void rope(const KernelContext& context, Workspace& workspace) {
     for (std::int64_t s = 0; s < shape[1]; ++s) {
       for (std::int64_t i = 0; i < size / 2; ++i) {
         const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(size);
-        const double angle = sign * static_cast<double>(first + s) * std::pow(theta, exponent);
+        const double angle =
+            sign * static_cast<double>(first + s) * scaling.scaled(std::pow(theta, exponent));
         for (std::int64_t h = 0; h < shape[2]; ++h) {
           const std::int64_t at = ((b * shape[1] + s) * shape[2] + h) * size + i;
           const auto low = static_cast<std::size_t>(at);

@@ -10,12 +10,26 @@
 #include "core/graphs/logical_graph.h"
 #include "core/graphs/operator.h"
 #include "core/operators/families.h"
+#include "core/operators/layers/rotary_attributes.h"
 #include "core/operators/rules.h"
 
+#include <cmath>
 #include <utility>
 
 namespace sextant {
 namespace {
+
+void require_scaling(const RotaryScaling& scaling) {
+  require(std::isfinite(scaling.factor) && scaling.factor >= 1, ErrorCode::kBadInput,
+          "rope: factor {}, wanted 1 or more", scaling.factor);
+  require(scaling.original_length >= 0, ErrorCode::kBadInput, "rope: original_length {}",
+          scaling.original_length);
+  require(scaling.original_length == 0 ||
+              (scaling.low_turns > 0 && scaling.high_turns > scaling.low_turns &&
+               std::isfinite(scaling.high_turns)),
+          ErrorCode::kBadInput, "rope: turns from {} to {}, wanted two positive numbers that grow",
+          scaling.low_turns, scaling.high_turns);
+}
 
 std::vector<TensorType> infer_rope(Types inputs, const Attributes& attributes) {
   const TensorType& x = inputs[0];
@@ -25,6 +39,7 @@ std::vector<TensorType> infer_rope(Types inputs, const Attributes& attributes) {
           to_text(x));
   require(attributes.real("theta") > 0, ErrorCode::kBadInput, "rope: theta {} is not positive",
           attributes.real("theta"));
+  require_scaling(rotary_scaling(attributes));
   return {x};
 }
 
@@ -45,10 +60,31 @@ void rope_gradient(GradientContext& context) {
 
 }  // namespace
 
+RotaryScaling rotary_scaling(const Attributes& attributes) {
+  return {.factor = attributes.real_or("factor", 1),
+          .low_turns = attributes.real_or("low_turns", 0),
+          .high_turns = attributes.real_or("high_turns", 0),
+          .original_length = attributes.integer_or("original_length", 0)};
+}
+
+void add_scaling(const RotaryScaling& scaling, Attributes& attributes) {
+  if (scaling.is_none()) return;
+  attributes.set("factor", scaling.factor);
+  if (scaling.original_length == 0) return;
+  attributes.set("low_turns", scaling.low_turns);
+  attributes.set("high_turns", scaling.high_turns);
+  attributes.set("original_length", scaling.original_length);
+}
+
 void add_rope(OperatorRegistry& registry) {
   registry.add(
       {.kind = "rope",
-       .attributes = {{"theta", kReal}, {"inverse", kBoolean, kOptional}},
+       .attributes = {{"theta", kReal},
+                      {"inverse", kBoolean, kOptional},
+                      {"factor", kReal, kOptional},
+                      {"low_turns", kReal, kOptional},
+                      {"high_turns", kReal, kOptional},
+                      {"original_length", kInteger, kOptional}},
        .infer = infer_rope,
        .work = elementwise_pass<3>,
        .signatures = rope_rows,
@@ -57,7 +93,13 @@ void add_rope(OperatorRegistry& registry) {
        .examples = [] {
          return std::vector<OperatorExample>{
              {.inputs = {f64({2, 5, 3, 4})}, .attributes = {{"theta", 100.0}}},
-             {.inputs = {f64({2, 5, 3, 4})}, .attributes = {{"theta", 100.0}, {"inverse", true}}}};
+             {.inputs = {f64({2, 5, 3, 4})}, .attributes = {{"theta", 100.0}, {"inverse", true}}},
+             {.inputs = {f64({2, 9, 3, 8})},
+              .attributes = {{"theta", 100.0},
+                             {"factor", 4.0},
+                             {"low_turns", 0.5},
+                             {"high_turns", 2.0},
+                             {"original_length", std::int64_t{16}}}}};
        }});
 }
 

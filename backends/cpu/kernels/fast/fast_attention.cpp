@@ -4,6 +4,7 @@
 #include "backends/cpu/kernels/fast/fast.h"
 #include "backends/cpu/kernels/fast/gemm.h"
 #include "backends/cpu/kernels/shared/families.h"
+#include "core/operators/layers/rotary_attributes.h"
 
 #include <cmath>
 
@@ -182,6 +183,7 @@ void attention_grad(const KernelContext& context, Workspace& workspace) {
 // cos and sin are the same for all heads and samples: computed once per position.
 void rope(const KernelContext& context, Workspace& workspace) {
   const double theta = context.attributes().real("theta");
+  const RotaryScaling scaling = rotary_scaling(context.attributes());
   const double sign = context.attributes().boolean_or("inverse", false) ? -1.0 : 1.0;
   const Shape& shape = context.in[0].local.shape;
   const std::int64_t half = shape[3] / 2;
@@ -191,7 +193,8 @@ void rope(const KernelContext& context, Workspace& workspace) {
   for (std::int64_t s = 0; s < shape[1]; ++s) {
     for (std::int64_t i = 0; i < half; ++i) {
       const double exponent = -static_cast<double>(i) / static_cast<double>(half);
-      const double angle = sign * static_cast<double>(first + s) * std::pow(theta, exponent);
+      const double angle =
+          sign * static_cast<double>(first + s) * scaling.scaled(std::pow(theta, exponent));
       cosine[i] = static_cast<float>(std::cos(angle));
       sine[i] = static_cast<float>(std::sin(angle));
     }

@@ -5,6 +5,7 @@
 #include "backends/cuda/kernels/shared/families.h"
 #include "backends/cuda/kernels/shared/launch.h"
 #include "core/base/check.h"
+#include "core/operators/layers/rotary_attributes.h"
 
 #include <cmath>
 
@@ -27,6 +28,7 @@ std::unique_ptr<CudaKernel> make_rope(const KernelContext& call, CudaContext& /*
   arguments.inverse = call.attributes().boolean_or("inverse", false);
   arguments.theta = call.attributes().real("theta");
   arguments.log2_theta = std::log2(arguments.theta);
+  arguments.scaling = rotary_scaling(call.attributes());
   arguments.first = x.box.dims[1].offset;
   arguments.batch = shape[0];
   arguments.positions = shape[1];

@@ -11,17 +11,18 @@ namespace {
 constexpr int kMostThreads = 256;
 constexpr double kHalfTurns = 0.31830988618379067153776752674503;  // 1 / pi
 
-// The angle of pair i at a position, of theta^(-2 i / size) per position. Whole turns are taken off
-// in f64, so that positions of any size keep their place on the circle.
+// The angle of pair i at a position, of theta^(-2 i / size) per position, scaled. Whole turns are
+// taken off in f64, so that positions of any size keep their place on the circle.
 __device__ void turn_of(const RopeArguments& a, double position, int i, float& cosine,
                         float& sine) {
   const double exponent = a.log2_theta * (-2.0 * i) / static_cast<double>(a.size);
-  const double half_turns = position * exp2(exponent) * kHalfTurns;
+  const double half_turns = position * a.scaling.scaled(exp2(exponent)) * kHalfTurns;
   sincospif(static_cast<float>(half_turns - 2 * rint(0.5 * half_turns)), &sine, &cosine);
 }
 __device__ void turn_of(const RopeArguments& a, double position, int i, double& cosine,
                         double& sine) {
-  sincos(position * pow(a.theta, -2.0 * i / static_cast<double>(a.size)), &sine, &cosine);
+  const double frequency = pow(a.theta, -2.0 * i / static_cast<double>(a.size));
+  sincos(position * a.scaling.scaled(frequency), &sine, &cosine);
 }
 
 // The two halves of a pack of pairs.
