@@ -44,9 +44,10 @@ class TimedStage {
         partition_(staged),
         layouts_(staged),
         groups_(staged),
+        classes_(find_program_classes(staged.placements, layouts_.layouts())),
         forms_(partition_, layouts_, groups_,
-               {.in_place = options.in_place, .symmetric = options.symmetric}),
-        classes_(find_program_classes(staged.placements, layouts_.layouts())) {
+               {.in_place = options.in_place, .symmetric = options.symmetric},
+               [&](const InstanceSpec& spec) { return classes_.size() > 1 || is_timed(spec); }) {
     graph_.placements = staged.placements;
     graph_.layouts = layouts_.layouts();
     graph_.groups = groups_.groups();
@@ -62,6 +63,7 @@ class TimedStage {
 
   // Whether all ranks have equal shapes in the layer.
   bool is_uniform(int layer) const {
+    if (classes_.size() == 1) return true;
     const std::vector<InstanceSpec>& instances = partition_.instances();
     for (std::size_t index = 0; index < instances.size(); ++index) {
       if (instances[index].layer != layer) continue;
@@ -119,6 +121,12 @@ class TimedStage {
   }
 
  private:
+  // What happens once per step belongs to no cell. Where ranks differ it says whether shapes do.
+  static bool is_timed(const InstanceSpec& spec) {
+    return spec.part == StepPart::kForward || spec.part == StepPart::kInputGrad ||
+           spec.part == StepPart::kWeightGrad;
+  }
+
   Duration asked_in_pieces(StagedOpIndex index, std::int64_t pieces) const {
     const ActorPlace place = partition_.place(index);
     const BlockId id = at(block_of_.front(), forms_.form_of(place.instance));
@@ -147,8 +155,8 @@ class TimedStage {
   Partition partition_;
   LayoutTable layouts_;
   GroupTable groups_;
-  BlockForms forms_;
   std::vector<ProgramClass> classes_;
+  BlockForms forms_;
   std::vector<std::vector<BlockId>> block_of_;  // by class and form
   PhysicalGraph graph_;
   std::optional<DurationTable> durations_;
