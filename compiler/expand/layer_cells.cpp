@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string_view>
@@ -220,7 +221,17 @@ class LayerPaths {
   }
 
  private:
-  using Ends = std::map<StagedOpIndex, Duration>;  // of operators that the source comes before
+  // Of operators that the source comes before.
+  class Ends {
+   public:
+    explicit Ends(std::size_t num_ops) : ends_(num_ops) {}
+    bool contains(StagedOpIndex op) const { return sextant::at(ends_, op).has_value(); }
+    Duration at(StagedOpIndex op) const { return sextant::at(ends_, op).value(); }
+    void set(StagedOpIndex op, Duration end) { sextant::at(ends_, op) = end; }
+
+   private:
+    std::vector<std::optional<Duration>> ends_;  // by operator
+  };
 
   const StagedGraph& graph() const { return stage_.partition().graph(); }
   const StagedOp& op(StagedOpIndex index) const { return at(graph().ops, index); }
@@ -302,7 +313,7 @@ class LayerPaths {
   // Earliest ends when `source` starts at zero and everything before it is there. Of what is cut
   // the last piece comes behind its product, the others wherever their queue has room.
   Ends ends(const std::vector<StagedOpIndex>& ops, StagedOpIndex source) const {
-    Ends ends;
+    Ends ends(graph().ops.size());
     std::set<StagedOpIndex> cut;
     std::array<std::optional<Duration>, kNumQueueRoles> free;
     for (const StagedOpIndex index : ops) {
@@ -313,14 +324,14 @@ class LayerPaths {
       if (index == source) start = Duration();
       for (const StagedTensorIndex in : op(index).in) {
         const StagedTensor& tensor = at(graph().tensors, in);
-        const auto made = ends.find(tensor.producer);
-        if (tensor.is_state || made == ends.end()) continue;
-        start = start ? std::max(*start, made->second) : made->second;
+        if (tensor.is_state || !ends.contains(tensor.producer)) continue;
+        const Duration made = ends.at(tensor.producer);
+        start = start ? std::max(*start, made) : made;
       }
       if (!start) continue;
       const std::int64_t share = is_cut ? last_piece(index) : 1;
       const Duration end = *start + Duration(duration(index).value / share);
-      ends[index] = end;
+      ends.set(index, end);
       if (!is_cut) free[static_cast<std::size_t>(op(index).queue)] = end;
     }
     return ends;
