@@ -69,7 +69,10 @@ class CandidateTable {
                  std::uint64_t shape);
 
  private:
+  // The same for an operator whose question, in key_, is new in this graph.
   Candidates& shared(const WordScene& scene, BoxedNumbers& boxed, const LogicalOp& op);
+  static const WordList& made_list(const WordScene& scene, BoxedNumbers& boxed,
+                                   const LogicalOp& op);
 
   std::unordered_map<Key, Candidates*, KeyHash> of_op_;  // into of_list_
   std::unordered_map<std::uint64_t, Candidates> of_list_;

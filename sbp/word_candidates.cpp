@@ -2,6 +2,7 @@
 #include "sbp/inference_parts.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 namespace sextant {
@@ -19,9 +20,9 @@ bool makes_split_of_whole(const SbpSignature& row) {
          std::any_of(row.outputs.begin(), row.outputs.end(), is_split_word);
 }
 
-WordList made_list(const std::vector<SbpSignature>& rows, const std::vector<TensorType>& inputs,
-                   const std::vector<TensorType>& outputs,
-                   const std::vector<std::int64_t>& extents) {
+WordList list_of_rows(const std::vector<SbpSignature>& rows, const std::vector<TensorType>& inputs,
+                      const std::vector<TensorType>& outputs,
+                      const std::vector<std::int64_t>& extents) {
   WordList list;
   list.invents = std::any_of(rows.begin(), rows.end(), makes_split_of_whole);
   for (OpWords& words : nd_products(rows, extents)) {
@@ -61,10 +62,31 @@ Candidates& CandidateTable::of(const WordScene& scene, BoxedNumbers& boxed, cons
   return *of_op_.emplace(std::move(key), &shared(scene, boxed, op)).first->second;
 }
 
-// Attributes may differ in what words do not depend on (the name of a parameter): lists are made
-// once per distinct rows.
+// What was asked for one graph of a search is asked for most others: the meshes have other numbers
+// there, so their extents stand for them.
 Candidates& CandidateTable::shared(const WordScene& scene, BoxedNumbers& boxed,
                                    const LogicalOp& op) {
+  WordLists& lists = boxed.plans.word_lists();
+  const std::vector<std::int64_t>& extents = scene.extents[scene.mesh_of(op)];
+  Key question = key_;
+  question.front() = extents.size();
+  for (const std::int64_t extent : extents) question.push_back(static_cast<std::uint64_t>(extent));
+  question.push_back(reinterpret_cast<std::uintptr_t>(&scene.graph.registry()));
+  const WordList* list = lists.given(question);
+  if (list == nullptr) {
+    list = &made_list(scene, boxed, op);
+    lists.give(question, *list);
+  }
+  Candidates& own = of_list_[list->number];
+  own.list = list;
+  own.taken.resize(list->all.size());
+  return own;
+}
+
+// Attributes may differ in what words do not depend on (the name of a parameter): lists are made
+// once per distinct rows.
+const WordList& CandidateTable::made_list(const WordScene& scene, BoxedNumbers& boxed,
+                                          const LogicalOp& op) {
   const std::vector<std::int64_t>& extents = scene.extents[scene.mesh_of(op)];
   std::vector<TensorType> inputs, outputs;
   for (const TensorId id : op.inputs) inputs.push_back(scene.tensor(id).type);
@@ -84,12 +106,8 @@ Candidates& CandidateTable::shared(const WordScene& scene, BoxedNumbers& boxed,
                           static_cast<std::uint64_t>(word.dim) << 8U |
                           static_cast<std::uint64_t>(word.reduce));
   }
-  const WordList& list = boxed.plans.word_lists().list(
-      content, [&] { return made_list(rows, inputs, outputs, extents); });
-  Candidates& own = of_list_[list.number];
-  own.list = &list;
-  own.taken.resize(list.all.size());
-  return own;
+  return boxed.plans.word_lists().list(
+      content, [&] { return list_of_rows(rows, inputs, outputs, extents); });
 }
 
 }  // namespace sextant

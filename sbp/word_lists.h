@@ -41,16 +41,27 @@ class WordLists {
     return lists_.emplace(content, std::move(made)).first->second;
   }
 
+  // The list that an operator with this question was given before; null: none. Working out what its
+  // words depend on was a quarter of staging a small graph.
+  const WordList* given(const Key& question) const {
+    const auto known = given_.find(question);
+    return known == given_.end() ? nullptr : known->second;
+  }
+  void give(const Key& question, const WordList& list) { given_.emplace(question, &list); }
+
   // Forgets everything where much is known: between two inferences.
   void trim() {
     constexpr std::size_t kMostCandidates = 100'000;  // some 100 MB
-    if (num_candidates_ <= kMostCandidates) return;
+    constexpr std::size_t kMostQuestions = 100'000;
+    if (num_candidates_ <= kMostCandidates && given_.size() <= kMostQuestions) return;
     lists_.clear();
+    given_.clear();
     num_candidates_ = 0;
   }
 
  private:
   std::unordered_map<Key, WordList, KeyHash> lists_;
+  std::unordered_map<Key, const WordList*, KeyHash> given_;  // into lists_
   std::uint64_t next_number_ = 0;
   std::size_t num_candidates_ = 0;
 };

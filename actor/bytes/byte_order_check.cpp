@@ -282,13 +282,21 @@ class Checker {
   // no byte with what it reads, unless it is said to work in place.
   void check_operands(std::int32_t site, Fence fence, std::int32_t act) {
     const std::span<const SiteUse> uses = uses_.of_site(site);
+    for (std::size_t first = 0, end = 0; first < uses.size(); first = end) {
+      while (end < uses.size() && uses[end].actor == uses[first].actor) ++end;
+      check_actor_operands(site, uses.subspan(first, end - first), fence, act);
+    }
+  }
+  void check_actor_operands(std::int32_t site, std::span<const SiteUse> uses, Fence fence,
+                            std::int32_t act) {
     for (const SiteUse& out : uses) {
       if (!out.writes) continue;
       const SegmentRange written = uses_.range(out, act);
       for (const SiteUse& in : uses) {
-        if (in.writes || in.actor != out.actor || is_in_place(site, in, out)) continue;
+        if (in.writes) continue;
         const SegmentRange range = uses_.range(in, act);
         if (range.begin >= written.end || written.begin >= range.end) continue;
+        if (is_in_place(site, in, out)) continue;
         const PastUse now = use_of(fence, out, act);
         report(fmt::format("{} writes {} over its own input", text(now), register_text(now)));
       }

@@ -11,6 +11,20 @@
 #include <tuple>
 
 namespace sextant {
+namespace {
+
+// What std::lower_bound finds, looked for near the begin first.
+template <typename Iterator, typename Value>
+Iterator lower_bound_near(Iterator begin, Iterator end, const Value& value) {
+  std::ptrdiff_t step = 1;
+  while (end - begin > step && begin[step] < value) {
+    begin += step;
+    step *= 2;
+  }
+  return std::lower_bound(begin, end - begin > step ? begin + step + 1 : end, value);
+}
+
+}  // namespace
 
 ByteUses::ByteUses(const PhysicalGraph& graph, ProgramId program, const ProgramTables& tables,
                    Grain grain)
@@ -90,9 +104,13 @@ void ByteUses::cut_segments() {
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
   num_segments_ = static_cast<std::int32_t>(cuts.size());
   segment_of_cut_.reserve(all.size());
-  for (const std::int64_t address : all)
-    segment_of_cut_.push_back(static_cast<std::int32_t>(
-        std::lower_bound(cuts.begin(), cuts.end(), address) - cuts.begin()));
+  // Addresses of a slot rise, most to one of the next cuts.
+  auto cut = cuts.begin();
+  for (const std::int64_t address : all) {
+    if (cut == cuts.end() || address < *cut) cut = cuts.begin();
+    cut = lower_bound_near(cut, cuts.end(), address);
+    segment_of_cut_.push_back(static_cast<std::int32_t>(cut - cuts.begin()));
+  }
   std::int32_t first = 0;
   std::vector<std::int32_t> first_content;
   for (std::size_t f = 0; f < frames; ++f) {

@@ -20,8 +20,13 @@ void require_none(const std::vector<std::string>& found, ErrorCode code, const c
 }  // namespace
 
 ProvenGraph prove(std::shared_ptr<const PhysicalGraph> graph, const ProofChecks& checks) {
-  require_none(validate(*graph), checks.broken, "the graph is not valid");
   const auto tables = std::make_shared<const GraphTables>(*graph);
+  return prove(std::move(graph), tables, checks);
+}
+
+ProvenGraph prove(std::shared_ptr<const PhysicalGraph> graph,
+                  std::shared_ptr<const GraphTables> tables, const ProofChecks& checks) {
+  require_none(validate(*graph), checks.broken, "the graph is not valid");
   const std::size_t programs = checks.byte_order ? graph->programs.size() : 0;
   std::optional<ProvenGraph> proven;
   // An error of an earlier task is the one that is rethrown, so the dry run comes first.

@@ -1,6 +1,7 @@
 // The whole proof of a physical graph, once: valid, runs, orders its bytes.
 #pragma once
 
+#include "actor/protocol/graph_tables.h"
 #include "actor/protocol/proven_graph.h"
 #include "core/base/error.h"
 #include "core/base/stop_poll.h"
@@ -22,6 +23,9 @@ struct ProofChecks {
 // throws, and Error(checks.broken) with the first pair of uses that nothing orders. Programs are
 // looked at in parallel.
 ProvenGraph prove(std::shared_ptr<const PhysicalGraph> graph, const ProofChecks& checks = {});
+// As above, with tables of this graph that others use too.
+ProvenGraph prove(std::shared_ptr<const PhysicalGraph> graph,
+                  std::shared_ptr<const GraphTables> tables, const ProofChecks& checks = {});
 // As above; `graph` outlives every copy of the result and does not change.
 ProvenGraph prove(const PhysicalGraph& graph, const ProofChecks& checks = {});
 

@@ -20,6 +20,11 @@ class GraphTables {
  public:
   explicit GraphTables(const PhysicalGraph& graph)
       : graph_(graph), programs_(graph.programs.size()) {}
+  // Of a graph that was the graph of `unguarded` before it got its guards. Of programs that are the
+  // same in all else what was made there serves here, with the guards added. `is_same` has one
+  // entry per program. Nobody asks `unguarded` meanwhile.
+  GraphTables(const PhysicalGraph& graph, const GraphTables& unguarded,
+              const std::vector<bool>& is_same);
   // Throws what ProgramTables() throws.
   const std::shared_ptr<const ProgramTables>& of(ProgramId program) const;
   // Waits of a program that can run alone, if positions in the order show that it can; else null.
@@ -30,6 +35,7 @@ class GraphTables {
  private:
   struct OfProgram {
     std::once_flag made, sought, stepped;
+    bool is_sought = false;
     std::shared_ptr<const ProgramTables> tables;
     std::optional<ProgramWaits> direct_waits, stepped_waits;
   };

@@ -8,6 +8,8 @@
 
 #include <fmt/core.h>
 
+#include <utility>
+
 namespace sextant {
 
 ProgramTables::ProgramTables(const PhysicalGraph& graph, ProgramId program) {
@@ -17,6 +19,13 @@ ProgramTables::ProgramTables(const PhysicalGraph& graph, ProgramId program) {
   const Writers writers = add_frames(source, numbers, *this);
   add_channels(source, numbers, writers, *this);
   add_guards(source, *this);
+}
+
+ProgramTables::ProgramTables(const PhysicalGraph& graph, ProgramId program, ProgramTables unguarded)
+    : ProgramTables(std::move(unguarded)) {
+  require(guards.empty(), ErrorCode::kUsage, "these tables of program '{}' have guards already",
+          graph.programs[program.index()].name);
+  add_guards({graph, program, graph.programs[program.index()]}, *this);
 }
 
 std::string actors_to_text(const PhysicalGraph& graph, ProgramId program, InstanceId instance,

@@ -24,12 +24,14 @@ struct Site {
   bool is_beside = false;  // a host actor that host actors alone exchange with
 
   bool is_host() const { return queue == QueueRole::kHost; }
+  bool operator==(const Site&) const = default;
 };
 
 // A frame that a site writes.
 struct SiteWrite {
   std::int32_t frame = 0;                            // in ProgramTables::frames
   std::int32_t first_channel = 0, num_channels = 0;  // those this site Reqs
+  bool operator==(const SiteWrite&) const = default;
 };
 
 // All edges from `producer` to `consumer` with this frame and rate. A writer that nobody reads has
@@ -43,6 +45,7 @@ struct Channel {
   bool from_host = false, to_host = false;  // who keeps the counters of its ends
 
   bool acks_itself() const { return consumer < 0; }
+  bool operator==(const Channel&) const = default;
 };
 
 struct FrameQuota {
@@ -54,12 +57,14 @@ struct FrameQuota {
   bool initially_full = false;
   std::int32_t first_channel = 0, num_channels = 0;  // of all its writers
   std::int32_t ring = 0;                             // num_registers reference counters
+  bool operator==(const FrameQuota&) const = default;
 };
 
 struct GuardWait {
   QueueRole queue = QueueRole::kCompute;
   std::int32_t position = 0;
   std::int32_t lag = 0;
+  bool operator==(const GuardWait&) const = default;
 };
 
 // One entry of the issue order.
@@ -71,6 +76,7 @@ struct RunEntry {
   std::int32_t unit = 0;                         // among the launches of its queue in one step
   std::int32_t first_guard = 0, num_guards = 0;  // in ProgramTables::guards
   bool communicates = false;
+  bool operator==(const RunEntry&) const = default;
 };
 
 struct ProgramTables {
@@ -103,11 +109,15 @@ struct ProgramTables {
   //   cannot serve, a port with no link or two;
   // - a guard whose earlier run is not earlier, or that is inside a launch group.
   ProgramTables(const PhysicalGraph& graph, ProgramId program);
+  // From tables of the program as it was before it got its guards: nothing else in them is new.
+  // Throws the last of these errors alone.
+  ProgramTables(const PhysicalGraph& graph, ProgramId program, ProgramTables unguarded);
 
   std::int64_t sequence_of(std::int32_t run, std::int64_t step) const {
     const RunEntry& entry = runs[static_cast<std::size_t>(run)];
     return step * runs_per_step[static_cast<std::size_t>(entry.queue)] + entry.position;
   }
+  bool operator==(const ProgramTables&) const = default;
 };
 
 // "layer2.forward[attention.q .. attention.out]": a site or run for people.

@@ -34,6 +34,38 @@ struct RunsByPosition {
   std::array<std::vector<std::int32_t>, kNumQueueRoles> runs;
 };
 
+void raise(ByQueue& to, const ByQueue& by) {
+  for (std::size_t queue = 0; queue < kNumLaunchQueues; ++queue)
+    to[queue] = std::max(to[queue], by[queue]);
+}
+
+// Of the latest positions that each run waits for, by run, those that its queue has not waited for.
+ProgramWaits needed_waits(const ProgramTables& tables, const std::vector<ByQueue>& pending) {
+  // What a queue has waited for when a step begins, from the step before.
+  std::array<ByQueue, kNumLaunchQueues> waited;
+  for (ByQueue& queues : waited) queues.fill(kNever);
+  for (std::size_t r = 0; r < pending.size(); ++r)
+    raise(waited[static_cast<std::size_t>(tables.runs[r].queue)], pending[r]);
+  for (ByQueue& queues : waited)
+    for (std::size_t queue = 0; queue < kNumLaunchQueues; ++queue)
+      queues[queue] -= tables.runs_per_step[queue];
+  const RunsByPosition positions(tables);
+  ProgramWaits result;
+  result.end.reserve(pending.size());
+  result.waits.reserve(pending.size());
+  for (std::size_t r = 0; r < pending.size(); ++r) {
+    const auto own = static_cast<std::size_t>(tables.runs[r].queue);
+    for (std::size_t queue = 0; queue < kNumLaunchQueues; ++queue) {
+      const std::int32_t position = pending[r][queue];
+      if (queue == own || position == kNever || position <= waited[own][queue]) continue;
+      waited[own][queue] = position;
+      result.waits.push_back(positions.wait(queue, position));
+    }
+    result.end.push_back(static_cast<std::int32_t>(result.waits.size()));
+  }
+  return result;
+}
+
 class Contents {
  public:
   explicit Contents(const ProgramTables& tables)
@@ -76,38 +108,9 @@ class Contents {
     return true;
   }
 
-  ProgramWaits waits() const {
-    // What a queue has waited for when a step begins, from the step before.
-    std::array<ByQueue, kNumLaunchQueues> waited;
-    for (ByQueue& queues : waited) queues.fill(kNever);
-    for (std::size_t r = 0; r < pending_.size(); ++r)
-      raise(waited[static_cast<std::size_t>(tables_.runs[r].queue)], pending_[r]);
-    for (ByQueue& queues : waited)
-      for (std::size_t queue = 0; queue < kNumLaunchQueues; ++queue)
-        queues[queue] -= tables_.runs_per_step[queue];
-    const RunsByPosition positions(tables_);
-    ProgramWaits result;
-    result.end.reserve(pending_.size());
-    result.waits.reserve(pending_.size());
-    for (std::size_t r = 0; r < pending_.size(); ++r) {
-      const auto own = static_cast<std::size_t>(tables_.runs[r].queue);
-      for (std::size_t queue = 0; queue < kNumLaunchQueues; ++queue) {
-        const std::int32_t position = pending_[r][queue];
-        if (queue == own || position == kNever || position <= waited[own][queue]) continue;
-        waited[own][queue] = position;
-        result.waits.push_back(positions.wait(queue, position));
-      }
-      result.end.push_back(static_cast<std::int32_t>(result.waits.size()));
-    }
-    return result;
-  }
+  ProgramWaits waits() const { return needed_waits(tables_, pending_); }
 
  private:
-  static void raise(ByQueue& to, const ByQueue& by) {
-    for (std::size_t queue = 0; queue < kNumLaunchQueues; ++queue)
-      to[queue] = std::max(to[queue], by[queue]);
-  }
-
   // Loaders, which only feed, one content per act; and readers, which nothing waits for.
   bool host_actors_are_simple() const {
     return std::all_of(
@@ -282,6 +285,30 @@ ProgramWaits stepped_waits(const ProgramTables& tables) {
     }
   }
   return result;
+}
+
+// What messages make a run wait for and was left out, its queue has waited for before: with guards
+// it is left out too.
+ProgramWaits with_guards(const ProgramWaits& unguarded, const ProgramTables& guarded) {
+  std::vector<ByQueue> pending(guarded.runs.size());
+  for (std::int32_t r = 0; r < size_of(guarded.runs); ++r) {
+    ByQueue& latest = at(pending, r);
+    latest.fill(kNever);
+    const auto note = [&](QueueRole queue, std::int32_t position, std::int32_t lag) {
+      const auto q = static_cast<std::size_t>(queue);
+      latest[q] = std::max(latest[q], position - lag * guarded.runs_per_step[q]);
+    };
+    for (const ProgramWait& wait : unguarded.of(r)) {
+      const RunEntry& awaited = at(guarded.runs, wait.run);
+      note(awaited.queue, awaited.position, wait.lag);
+    }
+    const RunEntry& run = at(guarded.runs, r);
+    for (std::int32_t g = run.first_guard; g < run.first_guard + run.num_guards; ++g) {
+      const GuardWait& guard = at(guarded.guards, g);
+      note(guard.queue, guard.position, guard.lag);
+    }
+  }
+  return needed_waits(guarded, pending);
 }
 
 std::optional<ProgramWaits> direct_waits(const ProgramTables& tables) {

@@ -35,7 +35,7 @@ void run_check(const JobArguments& arguments, const CommonOptions&, Console& con
   const ExpandedGraph expanded = expanded_graph(planned);
   const PhysicalGraph& graph = expanded.graph();
   require_fits(planned, graph);  // what does not is not worth a proof
-  prove(graph);
+  prove(expanded.shared_graph(), expanded.tables());
   const std::size_t guards = count_guards(graph);
   const DeviceMemory memory = device_memory(graph, planned.job.cluster);
   const Bytes beside = total(memory.libraries);

@@ -127,6 +127,8 @@ Block make_form(const FormSource& source, std::int32_t instance, const RegisterH
   block.phase = at(graph.ops, spec.ops.front()).phase;
   // Forward again is where a backward pass begins.
   if (block.phase == Phase::kRecompute) block.phase = Phase::kInputGrad;
+  block.actors.reserve(spec.ops.size());
+  block.registers.reserve(homes.frame.size());
   for (const StagedOpIndex op : spec.ops) {
     block.actors.push_back(make_actor(source, instance, op));
     mark_in_place(block.actors.back(), homes);

@@ -14,6 +14,11 @@ namespace sextant {
 
 BlockForms::BlockForms(const Partition& partition, const LayoutTable& layouts,
                        const GroupTable& groups, const Options& options)
+    : BlockForms(partition, layouts, groups, options, [](const InstanceSpec&) { return true; }) {}
+
+BlockForms::BlockForms(const Partition& partition, const LayoutTable& layouts,
+                       const GroupTable& groups, const Options& options,
+                       const std::function<bool(const InstanceSpec&)>& wanted)
     : partition_(&partition), layouts_(&layouts), operands_(partition) {
   const FormSource source{partition, layouts, groups, operands_};
   FormSymbols symbols;
@@ -21,13 +26,17 @@ BlockForms::BlockForms(const Partition& partition, const LayoutTable& layouts,
   std::unordered_map<std::uint64_t, std::vector<std::int32_t>> by_hash;
   const auto num_instances = static_cast<std::int32_t>(partition.instances().size());
   for (std::int32_t instance = 0; instance < num_instances; ++instance) {
+    if (!wanted(at(partition.instances(), instance))) {
+      form_of_.push_back(-1);
+      continue;
+    }
     const RegisterHomes homes = homes_of(source, instance, options, symbols);
-    FormSignature wanted = signature_of(source, instance, homes, symbols);
+    FormSignature signature = signature_of(source, instance, homes, symbols);
     Fnv1a hash;
-    for (const std::int64_t symbol : wanted) hash.add(symbol);
+    for (const std::int64_t symbol : signature) hash.add(symbol);
     std::vector<std::int32_t>& bucket = by_hash[hash.value()];
     const auto known = std::find_if(bucket.begin(), bucket.end(), [&](std::int32_t form) {
-      return at(signatures, form) == wanted;
+      return at(signatures, form) == signature;
     });
     if (known != bucket.end()) {
       form_of_.push_back(*known);
@@ -37,7 +46,7 @@ BlockForms::BlockForms(const Partition& partition, const LayoutTable& layouts,
     bucket.push_back(num_forms());
     first_instance_.push_back(instance);
     forms_.push_back(make_form(source, instance, homes));
-    signatures.push_back(std::move(wanted));
+    signatures.push_back(std::move(signature));
   }
 }
 

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -24,9 +25,12 @@ class BlockForms {
   using Options = HomeOptions;
   BlockForms(const Partition& partition, const LayoutTable& layouts, const GroupTable& groups,
              const Options& options);
+  // Of the instances that are `wanted` alone; the others have no form.
+  BlockForms(const Partition& partition, const LayoutTable& layouts, const GroupTable& groups,
+             const Options& options, const std::function<bool(const InstanceSpec&)>& wanted);
 
   std::int32_t num_forms() const { return static_cast<std::int32_t>(forms_.size()); }
-  std::int32_t form_of(std::int32_t instance) const;
+  std::int32_t form_of(std::int32_t instance) const;  // -1: none
   const Block& form(std::int32_t form) const;
   int stage_of(std::int32_t form) const;
   std::vector<LayoutId> port_layouts(std::int32_t form) const;

@@ -56,8 +56,9 @@ class Expansion {
   }
 
   struct Result {
-    PhysicalGraph graph;
+    std::shared_ptr<PhysicalGraph> graph;
     std::vector<PackedProgram> packed;  // by program
+    std::shared_ptr<const GraphTables> tables;
   };
   Result run() {
     graph_.programs.resize(classes_.size());
@@ -78,12 +79,23 @@ class Expansion {
       if (plans[c]->size() > enough) plans[c]->improve(enough);
       packed[c] = plans[c]->finish();
     });
-    if (options_.guards) add_guards(packed);
-    return {std::move(graph_), std::move(packed)};
+    Tables unguarded;
+    if (options_.guards) unguarded = add_guards(packed);
+    const auto graph = std::make_shared<PhysicalGraph>(std::move(graph_));
+    const auto tables = unguarded.of_graph ? std::make_shared<const GraphTables>(
+                                                 *graph, *unguarded.of_graph, unguarded.hold)
+                                           : std::make_shared<const GraphTables>(*graph);
+    return {graph, std::move(packed), tables};
   }
 
  private:
-  void add_guards(std::vector<PackedProgram>& packed) {
+  // Made while there were no guards, and of which programs they hold but for these.
+  struct Tables {
+    std::shared_ptr<const GraphTables> of_graph;
+    std::vector<bool> hold;
+  };
+
+  Tables add_guards(std::vector<PackedProgram>& packed) {
     // All tables are made while guards are sought, before memory that is spent changes a program.
     const auto tables = std::make_shared<const GraphTables>(graph_);
     GuardsOfPrograms guards(classes_.size());
@@ -91,11 +103,13 @@ class Expansion {
       options_.stop();
       guards[c] = missing_guards(graph_, ProgramId(c), *tables);
     });
+    std::vector<bool> hold(classes_.size(), true);
     if (options_.room && options_.slot_lifetime == SlotLifetime::kModelled)
-      spend_spare_memory(graph_, tables, guards, packed, *options_.room, cost_, network_,
-                         options_.stop);
+      hold = spend_spare_memory(graph_, tables, guards, packed, *options_.room, cost_, network_,
+                                options_.stop);
     for (std::size_t c = 0; c < classes_.size(); ++c)
       graph_.programs[c].guards = std::move(guards[c]);
+    return {tables, std::move(hold)};
   }
 
   void number_instances() {
@@ -234,19 +248,20 @@ Expansion::Result expanded(const StagedGraph& staged, const OperatorRegistry& re
                            const ExpandOptions& options) {
   options.stop();
   Expansion::Result made = Expansion(staged, registry, cost, network, options).run();
-  if (options.memory) require_fits(made.graph, *options.memory);
+  if (options.memory) require_fits(*made.graph, *options.memory);
   return made;
-}
-
-std::shared_ptr<PhysicalGraph> shared(PhysicalGraph&& graph) {
-  return std::make_shared<PhysicalGraph>(std::move(graph));
 }
 
 }  // namespace
 
 ExpandedGraph::ExpandedGraph(std::shared_ptr<PhysicalGraph> graph,
-                             std::vector<PackedProgram> packed, std::optional<ProvenGraph> proven)
-    : graph_(std::move(graph)), packed_(std::move(packed)), proven_(std::move(proven)) {}
+                             std::vector<PackedProgram> packed,
+                             std::shared_ptr<const GraphTables> tables,
+                             std::optional<ProvenGraph> proven)
+    : graph_(std::move(graph)),
+      packed_(std::move(packed)),
+      tables_(std::move(tables)),
+      proven_(std::move(proven)) {}
 
 std::vector<Bytes> ExpandedGraph::tight_arenas() const {
   std::vector<Bytes> arenas;
@@ -256,6 +271,7 @@ std::vector<Bytes> ExpandedGraph::tight_arenas() const {
 
 PhysicalGraph ExpandedGraph::take_graph() && {
   proven_.reset();
+  tables_.reset();
   return std::move(*graph_);
 }
 
@@ -267,11 +283,12 @@ ExpandedGraph expand_and_report(const StagedGraph& staged, const OperatorRegistr
       is_fused(options, cost)
           ? expanded(fuse_operators(staged, cost), registry, cost, network, options)
           : expanded(staged, registry, cost, network, options);
-  const auto graph = shared(std::move(made.graph));
-  if (!options.checks) return {graph, std::move(made.packed), std::nullopt};
-  ProvenGraph proven = prove(graph, {.broken = ErrorCode::kInternal, .stop = options.stop});
-  require_none(check_layers(staged, *graph), "the compiler lost an operator or did one twice");
-  return {graph, std::move(made.packed), std::move(proven)};
+  if (!options.checks)
+    return {made.graph, std::move(made.packed), std::move(made.tables), std::nullopt};
+  ProvenGraph proven =
+      prove(made.graph, made.tables, {.broken = ErrorCode::kInternal, .stop = options.stop});
+  require_none(check_layers(staged, *made.graph), "the compiler lost an operator or did one twice");
+  return {made.graph, std::move(made.packed), std::move(made.tables), std::move(proven)};
 }
 
 ExpandedGraph expand_and_report(StagedGraph&& staged, const OperatorRegistry& registry,
@@ -283,7 +300,7 @@ ExpandedGraph expand_and_report(StagedGraph&& staged, const OperatorRegistry& re
   require_none(validate(graph), "cannot expand this staged graph");
   Expansion::Result made =
       expanded(fuse_operators(std::move(staged), cost), registry, cost, network, options);
-  return {shared(std::move(made.graph)), std::move(made.packed), std::nullopt};
+  return {made.graph, std::move(made.packed), std::move(made.tables), std::nullopt};
 }
 
 PhysicalGraph expand(const StagedGraph& staged, const OperatorRegistry& registry,

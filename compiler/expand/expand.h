@@ -2,6 +2,7 @@
 // issue order, memory plan, guards, checks.
 #pragma once
 
+#include "actor/protocol/graph_tables.h"
 #include "actor/protocol/proven_graph.h"
 #include "compiler/memory/memory_plan.h"
 #include "compiler/memory/spare_memory.h"
@@ -69,21 +70,25 @@ PhysicalGraph expand(const StagedGraph& staged, const OperatorRegistry& registry
 class ExpandedGraph {
  public:
   ExpandedGraph(std::shared_ptr<PhysicalGraph> graph, std::vector<PackedProgram> packed,
-                std::optional<ProvenGraph> proven);
+                std::shared_ptr<const GraphTables> tables, std::optional<ProvenGraph> proven);
 
   const PhysicalGraph& graph() const { return *graph_; }
   const std::vector<PackedProgram>& packed() const { return packed_; }  // by program
   // For those who record the graph; nothing without `checks`.
   const std::optional<ProvenGraph>& proven() const { return proven_; }
+  // Of the graph, as far as expansion has made them: a proof goes on from there.
+  const std::shared_ptr<const GraphTables>& tables() const { return tables_; }
+  std::shared_ptr<const PhysicalGraph> shared_graph() const { return graph_; }
   // By program: the arenas it cannot do without; what else it takes is spare.
   std::vector<Bytes> tight_arenas() const;
 
-  // Nobody has a copy of proven().
+  // Nobody has a copy of proven(), tables() or shared_graph().
   PhysicalGraph take_graph() &&;
 
  private:
   std::shared_ptr<PhysicalGraph> graph_;
   std::vector<PackedProgram> packed_;
+  std::shared_ptr<const GraphTables> tables_;
   std::optional<ProvenGraph> proven_;
 };
 ExpandedGraph expand_and_report(const StagedGraph& staged, const OperatorRegistry& registry,

@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string_view>
@@ -44,9 +45,10 @@ class TimedStage {
         partition_(staged),
         layouts_(staged),
         groups_(staged),
+        classes_(find_program_classes(staged.placements, layouts_.layouts())),
         forms_(partition_, layouts_, groups_,
-               {.in_place = options.in_place, .symmetric = options.symmetric}),
-        classes_(find_program_classes(staged.placements, layouts_.layouts())) {
+               {.in_place = options.in_place, .symmetric = options.symmetric},
+               [&](const InstanceSpec& spec) { return classes_.size() > 1 || is_timed(spec); }) {
     graph_.placements = staged.placements;
     graph_.layouts = layouts_.layouts();
     graph_.groups = groups_.groups();
@@ -62,6 +64,7 @@ class TimedStage {
 
   // Whether all ranks have equal shapes in the layer.
   bool is_uniform(int layer) const {
+    if (classes_.size() == 1) return true;
     const std::vector<InstanceSpec>& instances = partition_.instances();
     for (std::size_t index = 0; index < instances.size(); ++index) {
       if (instances[index].layer != layer) continue;
@@ -119,6 +122,12 @@ class TimedStage {
   }
 
  private:
+  // What happens once per step belongs to no cell. Where ranks differ it says whether shapes do.
+  static bool is_timed(const InstanceSpec& spec) {
+    return spec.part == StepPart::kForward || spec.part == StepPart::kInputGrad ||
+           spec.part == StepPart::kWeightGrad;
+  }
+
   Duration asked_in_pieces(StagedOpIndex index, std::int64_t pieces) const {
     const ActorPlace place = partition_.place(index);
     const BlockId id = at(block_of_.front(), forms_.form_of(place.instance));
@@ -147,8 +156,8 @@ class TimedStage {
   Partition partition_;
   LayoutTable layouts_;
   GroupTable groups_;
-  BlockForms forms_;
   std::vector<ProgramClass> classes_;
+  BlockForms forms_;
   std::vector<std::vector<BlockId>> block_of_;  // by class and form
   PhysicalGraph graph_;
   std::optional<DurationTable> durations_;
@@ -212,7 +221,17 @@ class LayerPaths {
   }
 
  private:
-  using Ends = std::map<StagedOpIndex, Duration>;  // of operators that the source comes before
+  // Of operators that the source comes before.
+  class Ends {
+   public:
+    explicit Ends(std::size_t num_ops) : ends_(num_ops) {}
+    bool contains(StagedOpIndex op) const { return sextant::at(ends_, op).has_value(); }
+    Duration at(StagedOpIndex op) const { return sextant::at(ends_, op).value(); }
+    void set(StagedOpIndex op, Duration end) { sextant::at(ends_, op) = end; }
+
+   private:
+    std::vector<std::optional<Duration>> ends_;  // by operator
+  };
 
   const StagedGraph& graph() const { return stage_.partition().graph(); }
   const StagedOp& op(StagedOpIndex index) const { return at(graph().ops, index); }
@@ -294,7 +313,7 @@ class LayerPaths {
   // Earliest ends when `source` starts at zero and everything before it is there. Of what is cut
   // the last piece comes behind its product, the others wherever their queue has room.
   Ends ends(const std::vector<StagedOpIndex>& ops, StagedOpIndex source) const {
-    Ends ends;
+    Ends ends(graph().ops.size());
     std::set<StagedOpIndex> cut;
     std::array<std::optional<Duration>, kNumQueueRoles> free;
     for (const StagedOpIndex index : ops) {
@@ -305,14 +324,14 @@ class LayerPaths {
       if (index == source) start = Duration();
       for (const StagedTensorIndex in : op(index).in) {
         const StagedTensor& tensor = at(graph().tensors, in);
-        const auto made = ends.find(tensor.producer);
-        if (tensor.is_state || made == ends.end()) continue;
-        start = start ? std::max(*start, made->second) : made->second;
+        if (tensor.is_state || !ends.contains(tensor.producer)) continue;
+        const Duration made = ends.at(tensor.producer);
+        start = start ? std::max(*start, made) : made;
       }
       if (!start) continue;
       const std::int64_t share = is_cut ? last_piece(index) : 1;
       const Duration end = *start + Duration(duration(index).value / share);
-      ends[index] = end;
+      ends.set(index, end);
       if (!is_cut) free[static_cast<std::size_t>(op(index).queue)] = end;
     }
     return ends;

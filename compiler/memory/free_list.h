@@ -4,7 +4,9 @@
 
 #include "core/base/units.h"
 
-#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace sextant {
@@ -15,8 +17,12 @@ class FreeList {
   Bytes take(Bytes size) {
     if (size.value == 0) return Bytes();
     auto best = holes_.end();
-    for (auto hole = holes_.begin(); hole != holes_.end(); ++hole)
-      if (hole->size >= size && (best == holes_.end() || hole->size < best->size)) best = hole;
+    Bytes least(std::numeric_limits<std::int64_t>::max());
+    for (auto hole = holes_.begin(); hole != holes_.end(); ++hole) {
+      const bool is_better = hole->size >= size && hole->size < least;
+      best = is_better ? hole : best;
+      least = is_better ? hole->size : least;
+    }
     if (best == holes_.end()) return grow(size);
     const Bytes offset = best->offset;
     best->offset += size;
@@ -27,10 +33,9 @@ class FreeList {
 
   // These very bytes, if all of them are free.
   bool take_at(Bytes offset, Bytes size) {
-    auto hole = std::upper_bound(holes_.begin(), holes_.end(), offset,
-                                 [](Bytes at, const Hole& h) { return at < h.offset; });
-    if (size.value == 0 || hole == holes_.begin()) return false;
-    --hole;
+    if (size.value == 0 || holes_.empty()) return false;
+    const auto hole = holes_.begin() + last_until(offset);
+    if (offset < hole->offset) return false;
     const Bytes end = hole->offset + hole->size;
     if (offset + size > end) return false;
     const Hole after{offset + size, end - (offset + size)};
@@ -46,8 +51,9 @@ class FreeList {
 
   void give_back(Bytes offset, Bytes size) {
     if (size.value == 0) return;
-    auto next = std::lower_bound(holes_.begin(), holes_.end(), offset,
-                                 [](const Hole& hole, Bytes at) { return hole.offset < at; });
+    auto next = holes_.begin();
+    if (!holes_.empty()) next += last_until(offset);
+    if (next != holes_.end() && next->offset < offset) ++next;
     const bool joins_next = next != holes_.end() && offset + size == next->offset;
     if (next != holes_.begin()) {
       const auto previous = next - 1;
@@ -74,6 +80,18 @@ class FreeList {
   struct Hole {
     Bytes offset, size;
   };
+
+  // The last hole that begins there or before, or the first of all. A packing asks some hundred
+  // times per stay, and no branch of a search can be foretold: this one has none.
+  std::ptrdiff_t last_until(Bytes offset) const {
+    const Hole* first = holes_.data();
+    for (std::size_t count = holes_.size(); count > 1;) {
+      const std::size_t half = count / 2;
+      first = first[half].offset <= offset ? first + half : first;
+      count -= half;
+    }
+    return first - holes_.data();
+  }
 
   Bytes grow(Bytes size) {
     Bytes offset = high_water_;

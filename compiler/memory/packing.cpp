@@ -7,6 +7,7 @@
 #include "core/base/counter_rng.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <numeric>
 #include <tuple>
@@ -23,30 +24,39 @@ Order all_of(std::span<const Stay> stays) {
   return order;
 }
 
+// Where a stay of a family has been, and whether one is there now, by area: then nothing is free.
+struct FamilyPlace {
+  Bytes offset;
+  std::array<bool, 2> is_taken = {false, false};
+};
+
 Packing pack_in_order(std::span<const Stay> stays, bool apart) {
   FreeList areas[2];
-  const auto area_of = [&](std::int32_t stay) { return apart && at(stays, stay).is_short ? 1 : 0; };
+  const auto area_of = [&](std::int32_t stay) {
+    return apart && at(stays, stay).is_short ? std::size_t{1} : std::size_t{0};
+  };
   std::int32_t families = 0;
   for (const Stay& stay : stays) families = std::max(families, stay.family + 1);
-  std::vector<std::vector<Bytes>> used(static_cast<std::size_t>(families));
+  std::vector<std::vector<FamilyPlace>> used(static_cast<std::size_t>(families));
+  std::vector<std::int32_t> place_of(stays.size());  // among those of the stay's family
   Packing packing;
   packing.offsets.resize(stays.size());
   sweep(
       stays,
       [&](std::int32_t stay) {
-        FreeList& area = areas[area_of(stay)];
+        const std::size_t area = area_of(stay);
         const Bytes size = at(stays, stay).size;
-        std::vector<Bytes>& own = at(used, at(stays, stay).family);
-        const auto again = std::find_if(own.begin(), own.end(),
-                                        [&](Bytes offset) { return area.take_at(offset, size); });
-        if (again != own.end()) {
-          at(packing.offsets, stay) = *again;
-          return;
-        }
-        own.push_back(area.take(size));
-        at(packing.offsets, stay) = own.back();
+        std::vector<FamilyPlace>& own = at(used, at(stays, stay).family);
+        auto place = std::find_if(own.begin(), own.end(), [&](const FamilyPlace& before) {
+          return !before.is_taken[area] && areas[area].take_at(before.offset, size);
+        });
+        if (place == own.end()) place = own.insert(own.end(), {areas[area].take(size)});
+        place->is_taken[area] = size.value > 0;
+        at(place_of, stay) = static_cast<std::int32_t>(place - own.begin());
+        at(packing.offsets, stay) = place->offset;
       },
       [&](std::int32_t stay) {
+        at(at(used, at(stays, stay).family), at(place_of, stay)).is_taken[area_of(stay)] = false;
         areas[area_of(stay)].give_back(at(packing.offsets, stay), at(stays, stay).size);
       });
   for (const std::int32_t stay : all_of(stays))

@@ -179,14 +179,16 @@ bool have_equal_registers(const RankProgram& a, const RankProgram& b) {
 
 }  // namespace
 
-void spend_spare_memory(PhysicalGraph& graph, const std::shared_ptr<const GraphTables>& tables,
-                        GuardsOfPrograms& guards, std::vector<PackedProgram>& packed,
-                        const ArenaRoom& room, const CostModel& cost, const NetworkModel& network,
-                        const StopPoll& stop) {
+std::vector<bool> spend_spare_memory(PhysicalGraph& graph,
+                                     const std::shared_ptr<const GraphTables>& tables,
+                                     GuardsOfPrograms& guards, std::vector<PackedProgram>& packed,
+                                     const ArenaRoom& room, const CostModel& cost,
+                                     const NetworkModel& network, const StopPoll& stop) {
+  const std::vector<bool> all_hold(graph.programs.size(), true);
   const auto is_empty = [](const std::vector<Guard>& of_program) { return of_program.empty(); };
-  if (std::all_of(guards.begin(), guards.end(), is_empty)) return;
+  if (std::all_of(guards.begin(), guards.end(), is_empty)) return all_hold;
   for (std::size_t p = 0; p < packed.size(); ++p)
-    if (packed[p].tight > room_of(graph, ProgramId(p), room)) return;
+    if (packed[p].tight > room_of(graph, ProgramId(p), room)) return all_hold;
   const UnguardedStep step(graph, tables, cost, network);
   stop();
   std::vector<std::vector<ProgramId>> stages = programs_by_stage(graph);
@@ -195,9 +197,10 @@ void spend_spare_memory(PhysicalGraph& graph, const std::shared_ptr<const GraphT
       return step.is_delayed(graph.programs[id.index()].placement, guards[id.index()]);
     });
   });
-  if (stages.empty()) return;
+  if (stages.empty()) return all_hold;
   const Duration period = step.period(), guarded = step.guarded_period(guards);
-  if (guarded.value - period.value <= period.value / kWorthIt) return;
+  if (guarded.value - period.value <= period.value / kWorthIt) return all_hold;
+  std::vector<char> holds(graph.programs.size(), 1);  // no bits: programs are done side by side
   for_each_in_parallel(stages.size(), [&](std::size_t stage) {
     stop();
     // One limit for all, or they would be packed by different rules.
@@ -216,8 +219,10 @@ void spend_spare_memory(PhysicalGraph& graph, const std::shared_ptr<const GraphT
       program = std::move(longer[i].program);
       packed[id.index()] = std::move(longer[i].packed);
       guards[id.index()] = knows ? missing_guards(graph, id, *tables) : missing_guards(graph, id);
+      holds[id.index()] = knows ? 1 : 0;
     }
   });
+  return {holds.begin(), holds.end()};
 }
 
 }  // namespace sextant

@@ -25,10 +25,12 @@ using GuardsOfPrograms = std::vector<std::vector<Guard>>;
 // suffices, for the tight plan as well: their slots, offsets, arenas, guards and `packed` are then
 // new; lower bounds stay those of the tight plan. Stage by stage, so that symmetric bytes stay
 // symmetric. Of a plan with a program that does not fit everything stays. `graph` has no guards
-// yet: `guards` are those it needs; `tables` are of this graph.
-void spend_spare_memory(PhysicalGraph& graph, const std::shared_ptr<const GraphTables>& tables,
-                        GuardsOfPrograms& guards, std::vector<PackedProgram>& packed,
-                        const ArenaRoom& room, const CostModel& cost, const NetworkModel& network,
-                        const StopPoll& stop);
+// yet: `guards` are those it needs; `tables` are of this graph. Says of which programs, of all,
+// the tables still hold: slots are not in them, numbers of registers are.
+std::vector<bool> spend_spare_memory(PhysicalGraph& graph,
+                                     const std::shared_ptr<const GraphTables>& tables,
+                                     GuardsOfPrograms& guards, std::vector<PackedProgram>& packed,
+                                     const ArenaRoom& room, const CostModel& cost,
+                                     const NetworkModel& network, const StopPoll& stop);
 
 }  // namespace sextant

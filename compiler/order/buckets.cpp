@@ -88,14 +88,14 @@ class StageBuckets {
       const bool is_collective = queue_of(partition_, order_[position]) == QueueRole::kCollective;
       if (is_collective) {
         for (const StagedOpIndex index : ops(order_[position]))
-          for (const StagedTensorIndex out : at(graph_.ops, index).out)
+          for (const StagedTensorIndex out : partition_.makes(index))
             next = std::min(next, at(read_at, out));
         deadlines_[position] = next;
         if (next != kNever) next = next - (times.end - times.begin);
         continue;
       }
       for (const StagedOpIndex index : ops(order_[position]))
-        for (const StagedTensorIndex in : at(graph_.ops, index).in)
+        for (const StagedTensorIndex in : partition_.reads(index))
           at(read_at, in) = std::min(at(read_at, in), times.begin);
     }
   }
@@ -105,19 +105,25 @@ class StageBuckets {
   void visit(std::size_t position) {
     const OrderedRun& run = order_[position];
     const StagedOpIndex index = ops(run).front();
-    const StagedOp& op = at(graph_.ops, index);
-    const bool is_collective = op.communication && op.communication->side == Side::kBoth;
-    const bool may_fuse = is_collective && run.launch_group < 0 &&
-                          (op.rate == Rate::kPerStep || is_fetch(partition_.part(index)));
+    const QueueRole queue = partition_.queue(index);
+    const bool is_collective = queue != QueueRole::kCompute && goes_both_ways(index);
+    const bool may_fuse =
+        is_collective && run.launch_group < 0 &&
+        (at(graph_.ops, index).rate == Rate::kPerStep || is_fetch(partition_.part(index)));
     if (open_ && (depends(run) || (!may_fuse && belongs(run)))) close();
     if (may_fuse)
       add(position, index);
     else if (is_collective)
       pass(position);
     for (const StagedOpIndex made : ops(run))
-      for (const StagedTensorIndex tensor : at(graph_.ops, made).out)
+      for (const StagedTensorIndex tensor : partition_.makes(made))
         at(made_at_, tensor) = times_[position].end;
-    if (op.queue == QueueRole::kCompute) computed_ = times_[position].end;
+    if (queue == QueueRole::kCompute) computed_ = times_[position].end;
+  }
+
+  bool goes_both_ways(StagedOpIndex index) const {
+    const auto& communication = at(graph_.ops, index).communication;
+    return communication && communication->side == Side::kBoth;
   }
 
   void add(std::size_t position, StagedOpIndex index) {
@@ -181,14 +187,14 @@ class StageBuckets {
   // True where the members may not move behind this run.
   bool depends(const OrderedRun& run) const {
     const auto holds = [](const std::set<StagedTensorIndex>& tensors,
-                          const std::vector<StagedTensorIndex>& of_op) {
+                          std::span<const StagedTensorIndex> of_op) {
       return std::any_of(of_op.begin(), of_op.end(),
                          [&](StagedTensorIndex tensor) { return tensors.count(tensor) != 0; });
     };
     const auto all = ops(run);
     return std::any_of(all.begin(), all.end(), [&](StagedOpIndex index) {
-      const StagedOp& op = at(graph_.ops, index);
-      return holds(open_->writes, op.in) || holds(open_->reads, op.out);
+      return holds(open_->writes, partition_.reads(index)) ||
+             holds(open_->reads, partition_.makes(index));
     });
   }
 

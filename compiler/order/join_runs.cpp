@@ -77,9 +77,11 @@ class StageJoiner {
       timed_.push_back({order_[i], times[i].begin, times[i].end});
       const bool computes = queue(order_[i]) == QueueRole::kCompute;
       for (const StagedOpIndex index : ops(order_[i])) {
-        for (const StagedTensorIndex out : op(index).out) at(made_at_, out) = times[i].end;
-        for (const StagedTensorIndex in : op(index).in)
-          if (!computes) at(read_at_, in) = std::min(at(read_at_, in), times[i].begin);
+        for (const StagedTensorIndex out : partition_.makes(index))
+          at(made_at_, out) = times[i].end;
+        if (computes) continue;
+        for (const StagedTensorIndex in : partition_.reads(index))
+          at(read_at_, in) = std::min(at(read_at_, in), times[i].begin);
       }
     }
   }

@@ -15,19 +15,19 @@ std::span<const StagedOpIndex> ops_of(const Partition& partition, const OrderedR
 }
 
 QueueRole queue_of(const Partition& partition, const OrderedRun& run) {
-  return at(partition.graph().ops, ops_of(partition, run).front()).queue;
+  return partition.queue(ops_of(partition, run).front());
 }
 
 std::vector<RunTimes> order_times(std::span<const OrderedRun> stage, const Partition& partition) {
-  const StagedGraph& graph = partition.graph();
   std::array<Time, kNumQueueRoles> free;
-  std::vector<Time> made_at(graph.tensors.size());  // by the last act of the producer so far
+  std::vector<Time> made_at(
+      partition.graph().tensors.size());  // by the last act of the producer so far
   const auto earliest = [&](const OrderedRun& run) {
     Time begin = free[static_cast<std::size_t>(queue_of(partition, run))];
     for (const StagedOpIndex index : ops_of(partition, run)) {
       if (partition.is_transfer(index)) begin = std::max(begin, run.begin);
-      for (const StagedTensorIndex in : at(graph.ops, index).in)
-        if (!at(graph.tensors, in).is_state) begin = std::max(begin, at(made_at, in));
+      for (const StagedTensorIndex in : partition.reads(index))
+        if (!partition.is_state(in)) begin = std::max(begin, at(made_at, in));
     }
     return begin;
   };
@@ -50,7 +50,7 @@ std::vector<RunTimes> order_times(std::span<const OrderedRun> stage, const Parti
       times.push_back(all);
       free[static_cast<std::size_t>(queue_of(partition, run))] = all.end;
       for (const StagedOpIndex index : ops_of(partition, run))
-        for (const StagedTensorIndex out : at(graph.ops, index).out) at(made_at, out) = all.end;
+        for (const StagedTensorIndex out : partition.makes(index)) at(made_at, out) = all.end;
     }
   }
   return times;

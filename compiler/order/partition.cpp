@@ -37,6 +37,7 @@ std::string_view to_string(StepPart part) {
 
 Partition::Partition(const StagedGraph& graph) : graph_(&graph) {
   index_readers();
+  index_operands();
   find_parts();
   make_instances();
 }
@@ -59,10 +60,22 @@ std::int64_t Partition::acts_per_content(StagedTensorIndex tensor) const {
   return 1;
 }
 
-bool Partition::is_transfer(StagedOpIndex op) const {
-  const auto& communication = at(graph_->ops, op).communication;
-  return communication && communication->primitive == Primitive::kTransfer;
+QueueRole Partition::queue(StagedOpIndex op) const { return at(op_facts_, op).queue; }
+
+std::span<const StagedTensorIndex> Partition::reads(StagedOpIndex op) const {
+  const OpFacts& facts = at(op_facts_, op);
+  return std::span(operands_).subspan(at(facts.first_read),
+                                      at(facts.first_made - facts.first_read));
 }
+
+std::span<const StagedTensorIndex> Partition::makes(StagedOpIndex op) const {
+  const std::int32_t first = at(op_facts_, op).first_made;
+  return std::span(operands_).subspan(at(first), at(at(op_facts_, op + 1).first_read - first));
+}
+
+bool Partition::is_state(StagedTensorIndex tensor) const { return at(is_state_, tensor) != 0; }
+
+bool Partition::is_transfer(StagedOpIndex op) const { return at(op_facts_, op).is_transfer; }
 
 bool Partition::is_receive(StagedOpIndex op) const {
   return is_transfer(op) && at(graph_->ops, op).communication->side == Side::kReceive;
@@ -85,6 +98,23 @@ void Partition::index_readers() {
   std::vector<std::int32_t> next = first_reader_;
   for_each_read(
       [&](StagedTensorIndex tensor, StagedOpIndex op) { at(readers_, at(next, tensor)++) = op; });
+}
+
+void Partition::index_operands() {
+  op_facts_.reserve(graph_->ops.size() + 1);
+  for (const StagedOp& op : graph_->ops) {
+    OpFacts facts;
+    facts.queue = op.queue;
+    facts.is_transfer = op.communication && op.communication->primitive == Primitive::kTransfer;
+    facts.first_read = static_cast<std::int32_t>(operands_.size());
+    operands_.insert(operands_.end(), op.in.begin(), op.in.end());
+    facts.first_made = static_cast<std::int32_t>(operands_.size());
+    operands_.insert(operands_.end(), op.out.begin(), op.out.end());
+    op_facts_.push_back(facts);
+  }
+  const auto end = static_cast<std::int32_t>(operands_.size());
+  op_facts_.push_back({.first_read = end, .first_made = end});
+  for (const StagedTensor& tensor : graph_->tensors) is_state_.push_back(tensor.is_state ? 1 : 0);
 }
 
 namespace {

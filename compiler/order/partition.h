@@ -66,11 +66,19 @@ class Partition {
   // smaller number, so any order of them by generation can run.
   std::int32_t generation(StagedOpIndex op) const;
 
+  // Of an operator and a tensor what walks over all runs of a step ask for, side by side: the
+  // graph's own are large, and far from each other.
+  QueueRole queue(StagedOpIndex op) const;
+  std::span<const StagedTensorIndex> reads(StagedOpIndex op) const;  // its `in`
+  std::span<const StagedTensorIndex> makes(StagedOpIndex op) const;  // its `out`
+  bool is_state(StagedTensorIndex tensor) const;
+
   bool is_transfer(StagedOpIndex op) const;
   bool is_receive(StagedOpIndex op) const;
 
  private:
   void index_readers();
+  void index_operands();
   std::vector<bool> find_after() const;
   std::vector<bool> find_feeding() const;
   bool is_prompt(const StagedOp& op, bool feeds_communication) const;
@@ -87,6 +95,15 @@ class Partition {
   const StagedGraph* graph_;
   std::vector<std::int32_t> first_reader_;  // per tensor, one more at the end
   std::vector<StagedOpIndex> readers_;
+  // By operator; where what it reads and makes begins in `operands_`, and the end of all.
+  struct OpFacts {
+    std::int32_t first_read = 0, first_made = 0;
+    QueueRole queue = QueueRole::kCompute;
+    bool is_transfer = false;
+  };
+  std::vector<OpFacts> op_facts_;
+  std::vector<StagedTensorIndex> operands_;
+  std::vector<char> is_state_;  // by tensor
   std::vector<StepPart> parts_;
   std::vector<InstanceSpec> instances_;
   std::vector<ActorPlace> places_;

@@ -52,12 +52,6 @@ constexpr FusedKind kFusedKinds[] = {
 
 }  // namespace
 
-std::span<const FusedKind::Link> FusedKind::members() const {
-  const auto end =
-      std::find_if(links.begin(), links.end(), [](const Link& link) { return link.kind.empty(); });
-  return {links.begin(), end};
-}
-
 std::span<const FusedKind> fused_kinds() { return kFusedKinds; }
 
 const FusedKind* find_fused_kind(std::string_view kind) {

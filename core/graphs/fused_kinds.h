@@ -27,8 +27,12 @@ struct FusedKind {
   std::string_view kind;
   std::array<Link, kMostLinks> links = {};
 
-  // Those that are used.
-  std::span<const Link> members() const;
+  // Those that are used. Bounds and fusion ask for them millions of times.
+  constexpr std::span<const Link> members() const {
+    std::size_t count = 0;
+    while (count < kMostLinks && !links[count].kind.empty()) ++count;
+    return std::span(links).first(count);
+  }
 };
 
 // Those with more members first. Operands of a fused operator: the inputs of the members in order,

@@ -21,6 +21,15 @@ const AttributeValue* find(const std::vector<Entry>& entries, std::string_view n
   return at != entries.end() && at->first == name ? &at->second : nullptr;
 }
 
+void put(std::vector<Entry>& entries, std::string_view name, AttributeValue value) {
+  const auto at = position(entries, name);
+  if (at != entries.end() && at->first == name) {
+    entries[static_cast<std::size_t>(at - entries.begin())].second = std::move(value);
+  } else {
+    entries.emplace(at, std::string(name), std::move(value));
+  }
+}
+
 template <typename Value>
 const Value& typed(const AttributeValue& value, std::string_view name, std::string_view wanted) {
   const Value* const typed_value = std::get_if<Value>(&value);
@@ -67,46 +76,58 @@ std::string_view to_string(AttributeType type) {
 }
 
 Attributes::Attributes(std::initializer_list<std::pair<std::string, AttributeValue>> entries) {
-  for (const Entry& entry : entries) set(entry.first, entry.second);
+  if (entries.size() == 0) return;
+  Entries sorted;
+  sorted.reserve(entries.size());
+  for (const Entry& entry : entries) put(sorted, entry.first, entry.second);
+  entries_ = std::make_shared<const Entries>(std::move(sorted));
 }
 
 void Attributes::set(std::string_view name, AttributeValue value) {
-  const auto at = position(entries_, name);
-  if (at != entries_.end() && at->first == name) {
-    entries_[static_cast<std::size_t>(at - entries_.begin())].second = std::move(value);
-  } else {
-    entries_.emplace(at, std::string(name), std::move(value));
-  }
+  Entries changed;
+  changed.reserve(entries().size() + 1);
+  changed.assign(entries().begin(), entries().end());
+  put(changed, name, std::move(value));
+  entries_ = std::make_shared<const Entries>(std::move(changed));
 }
 
-bool Attributes::contains(std::string_view name) const { return find(entries_, name) != nullptr; }
+const std::vector<std::pair<std::string, AttributeValue>>& Attributes::entries() const {
+  static const Entries none;
+  return entries_ ? *entries_ : none;
+}
+
+bool Attributes::operator==(const Attributes& other) const {
+  return entries_ == other.entries_ || entries() == other.entries();
+}
+
+bool Attributes::contains(std::string_view name) const { return find(entries(), name) != nullptr; }
 
 std::int64_t Attributes::integer(std::string_view name) const {
-  return existing<std::int64_t>(entries_, name, to_string(AttributeType::kInteger));
+  return existing<std::int64_t>(entries(), name, to_string(AttributeType::kInteger));
 }
 
 std::int64_t Attributes::integer_or(std::string_view name, std::int64_t fallback) const {
-  return existing_or<std::int64_t>(entries_, name, to_string(AttributeType::kInteger), fallback);
+  return existing_or<std::int64_t>(entries(), name, to_string(AttributeType::kInteger), fallback);
 }
 
 double Attributes::real(std::string_view name) const {
-  return existing<double>(entries_, name, to_string(AttributeType::kReal));
+  return existing<double>(entries(), name, to_string(AttributeType::kReal));
 }
 
 double Attributes::real_or(std::string_view name, double fallback) const {
-  return existing_or<double>(entries_, name, to_string(AttributeType::kReal), fallback);
+  return existing_or<double>(entries(), name, to_string(AttributeType::kReal), fallback);
 }
 
 bool Attributes::boolean_or(std::string_view name, bool fallback) const {
-  return existing_or<bool>(entries_, name, to_string(AttributeType::kBoolean), fallback);
+  return existing_or<bool>(entries(), name, to_string(AttributeType::kBoolean), fallback);
 }
 
 const std::string& Attributes::text(std::string_view name) const {
-  return existing<std::string>(entries_, name, to_string(AttributeType::kText));
+  return existing<std::string>(entries(), name, to_string(AttributeType::kText));
 }
 
 const std::vector<std::int64_t>& Attributes::integers(std::string_view name) const {
-  return existing<std::vector<std::int64_t>>(entries_, name, to_string(AttributeType::kIntegers));
+  return existing<std::vector<std::int64_t>>(entries(), name, to_string(AttributeType::kIntegers));
 }
 
 }  // namespace sextant

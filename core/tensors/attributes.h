@@ -1,8 +1,10 @@
 // Named settings of an operator (axis, epsilon, heads ...): a small ordered map from name to value.
+// An operator's settings go with it through all graphs unchanged, so copies share one list.
 #pragma once
 
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -44,11 +46,12 @@ class Attributes {
   const std::vector<std::int64_t>& integers(std::string_view name) const;
 
   // Sorted by name.
-  const std::vector<std::pair<std::string, AttributeValue>>& entries() const { return entries_; }
-  bool operator==(const Attributes&) const = default;
+  const std::vector<std::pair<std::string, AttributeValue>>& entries() const;
+  bool operator==(const Attributes& other) const;
 
  private:
-  std::vector<std::pair<std::string, AttributeValue>> entries_;
+  using Entries = std::vector<std::pair<std::string, AttributeValue>>;
+  std::shared_ptr<const Entries> entries_;  // null: none; never changed, others may have it
 };
 
 }  // namespace sextant

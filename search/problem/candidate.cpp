@@ -1,6 +1,7 @@
 // One strategy: compiled, simulated, with what it needs of its devices.
 #include "search/problem/candidate.h"
 
+#include "actor/protocol/proven_graph.h"
 #include "compiler/expand/expand.h"
 #include "simulator/costs/models.h"
 #include "simulator/modes/prepared_graph.h"
@@ -55,7 +56,8 @@ Candidate evaluate_strategy(const LogicalGraph& training, const Strategy& strate
                                          *models.network, options);
   const PhysicalGraph& graph = expanded.graph();
   stop();
-  const PreparedGraph prepared(graph, *models.cost, *models.network);
+  const PreparedGraph prepared(ProvenGraph(expanded.shared_graph(), expanded.tables()),
+                               *models.cost, *models.network);
   stop();
   Simulation simulation = prepared.first_simulation(*models.cost, *models.network, {});
   Candidate candidate;

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 namespace sextant::packing_test {
@@ -85,6 +86,86 @@ Bytes optimum(const std::vector<Stay>& stays) {
     best = std::min(best, size);
   } while (std::next_permutation(order.begin(), order.end()));
   return best;
+}
+
+// What rules in order of begin say, with nothing kept from stay to stay but where they lie: first
+// where the family has been, then in the smallest hole, else at the end.
+class SlowArea {
+ public:
+  Bytes place(const Stay& stay, std::vector<Bytes>& family) {
+    std::erase_if(lying_, [&](const auto& other) { return other.first.end <= stay.begin; });
+    for (const Bytes offset : family)
+      if (stay.size > Bytes() && offset + stay.size <= high_ && is_free(offset, stay.size))
+        return lie(stay, offset);
+    family.push_back(stay.size == Bytes() ? Bytes() : best(stay.size));
+    high_ = std::max(high_, family.back() + stay.size);
+    return lie(stay, family.back());
+  }
+  Bytes high() const { return high_; }
+
+ private:
+  bool is_free(Bytes offset, Bytes size) const {
+    return std::none_of(lying_.begin(), lying_.end(), [&](const auto& other) {
+      return other.second < offset + size && offset < other.second + other.first.size;
+    });
+  }
+  // Holes begin at the end of what lies somewhere, or at the bottom.
+  Bytes best(Bytes size) const {
+    std::vector<Bytes> begins = {Bytes()};
+    for (const auto& [stay, offset] : lying_) begins.push_back(offset + stay.size);
+    std::sort(begins.begin(), begins.end());
+    Bytes found = high_, least(1'000'000'000), top = high_;
+    for (const Bytes begin : begins) {
+      Bytes end = high_;
+      for (const auto& [stay, offset] : lying_)
+        if (offset >= begin && stay.size > Bytes()) end = std::min(end, offset);
+      if (begin >= high_ || !is_free(begin, Bytes(1))) continue;
+      if (end == high_) top = std::min(top, begin);
+      if (end - begin < size || end - begin >= least) continue;
+      found = begin;
+      least = end - begin;
+    }
+    return least < Bytes(1'000'000'000) ? found : top;
+  }
+  Bytes lie(const Stay& stay, Bytes offset) {
+    if (stay.size > Bytes()) lying_.emplace_back(stay, offset);
+    return offset;
+  }
+
+  std::vector<std::pair<Stay, Bytes>> lying_;
+  Bytes high_;
+};
+
+Packing slowly_in_order(const std::vector<Stay>& stays, bool apart) {
+  std::map<std::int32_t, std::vector<Bytes>> families;
+  SlowArea areas[2];
+  Packing packing;
+  for (const Stay& stay : stays)
+    packing.offsets.push_back(
+        areas[apart && stay.is_short ? 1 : 0].place(stay, families[stay.family]));
+  for (std::size_t i = 0; i < stays.size(); ++i)
+    if (apart && stays[i].is_short) packing.offsets[i] += areas[0].high();
+  packing.size = areas[0].high() + areas[1].high();
+  return packing;
+}
+
+TEST_CASE("rules in order of begin place every stay where a slow one does") {
+  Draws draws{CounterRng(5, "in order")};
+  for (int round = 0; round < 300; ++round) {
+    std::vector<Stay> stays = random_stays(draws, 1 + draws.below(60), 1 + draws.below(12));
+    // Few families, whose stays have often been where they could be again; of one size or of many.
+    const bool has_sizes = draws.below(2) == 0;
+    for (Stay& stay : stays) {
+      stay.family = draws.below(5);
+      if (has_sizes) stay.size = Bytes(stay.family);
+    }
+    for (const bool apart : {false, true}) {
+      const Packing slow = slowly_in_order(stays, apart);
+      const auto quick = pack(apart ? PackingRule::kApart : PackingRule::kInOrder, stays, 0);
+      CHECK(quick->offsets == slow.offsets);
+      CHECK(quick->size == slow.size);
+    }
+  }
 }
 
 TEST_CASE("every rule keeps stays that meet apart, and none is below the bound") {

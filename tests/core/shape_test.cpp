@@ -64,6 +64,21 @@ TEST_CASE("attributes stay sorted by name and keep the last value") {
   CHECK(attributes.real_or("epsilon", 0.5) == 0.5);
 }
 
+TEST_CASE("a change of attributes leaves their copies as they were") {
+  Attributes attributes{{"heads", std::int64_t{4}}};
+  const Attributes copy = attributes;
+  CHECK(copy == attributes);
+  attributes.set("heads", std::int64_t{8});
+  CHECK(copy.integer("heads") == 4);
+  CHECK(attributes != copy);
+  attributes.set("heads", std::int64_t{4});
+  CHECK(attributes == copy);  // though each has its own by now
+  Attributes none;
+  CHECK(none == Attributes{});
+  none.set("causal", true);
+  CHECK(none != Attributes{});
+}
+
 TEST_CASE("an attribute that is missing or of another type is named in the error") {
   const Attributes attributes{{"heads", std::int64_t{4}}};
   CHECK_THROWS_WITH_AS(attributes.integer("axis"), "the attribute 'axis' is missing", Error);

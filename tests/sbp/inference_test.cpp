@@ -3,10 +3,13 @@
 
 #include "core/base/error.h"
 #include "core/operators/movement/sources.h"
+#include "sbp/boxing_plans.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -306,6 +309,30 @@ TEST_CASE("a word that is given for an axis and fits no row is refused with both
   CHECK(message.find("given S(1) on tp") != std::string::npos);
   g.constraints.inputs_on_axis[{OpId(3), 0}] = {2, Sbp::split(1)};
   CHECK_THROWS_WITH_AS(g.infer({kSquare}), doctest::Contains("axis 2 of 2"), Error);
+}
+
+TEST_CASE("what inference keeps from graph to graph changes no words") {
+  const auto graph_of = [](const char* words, std::int64_t rows) {
+    Graph g;
+    const TensorId u = g.weight("u", {rows, 8}, words), v = g.weight("v", {8, 8}, words);
+    const TensorId w = g.weight("w", {8}, "(B, B)"), b = g.weight("b", {8}, "(B, B)");
+    g.op("layer_norm", "norm", {g.op("matmul", "uv", {u, v}), w, b}, {{"epsilon", 1e-5}});
+    return g;
+  };
+  const Placement wide = consecutive_placement({{"dp", 4}, {"tp", 2}});
+  BoxingPlans kept(BoxingObjective::kBytes);
+  for (int again = 0; again < 2; ++again)
+    for (const char* words : {"(S(0), B)", "(B, S(1))", "(S(1), S(0))", "(B, B)"})
+      for (const std::int64_t rows : {8, 6})
+        for (const Placement& placement : {kSquare, wide}) {
+          Graph g = graph_of(words, rows);
+          const WordAssignment anew = g.infer({placement});
+          const WordAssignment shared = infer_words(g.graph, {placement}, {0}, g.constraints, kept);
+          for (std::size_t op = 0; op < g.graph.ops().size(); ++op) {
+            CHECK(shared.of(OpId(op)).inputs == anew.of(OpId(op)).inputs);
+            CHECK(shared.of(OpId(op)).outputs == anew.of(OpId(op)).outputs);
+          }
+        }
 }
 
 }  // namespace

@@ -3,6 +3,9 @@
 #include "compiler/memory/spare_memory.h"
 
 #include "actor/bytes/byte_order.h"
+#include "actor/protocol/graph_tables.h"
+#include "actor/protocol/program_tables.h"
+#include "actor/protocol/program_waits.h"
 #include "compiler/expand/expand.h"
 #include "compiler/training/training_graph.h"
 #include "models/model.h"
@@ -14,6 +17,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -71,6 +76,18 @@ std::vector<PlanCase> cases() {
   return all;
 }
 
+// What expansion hands on is what the finished graph says, whether memory was spent or not.
+void check_tables(const ExpandedGraph& expanded) {
+  for (std::size_t p = 0; p < expanded.graph().programs.size(); ++p) {
+    const ProgramTables anew(expanded.graph(), ProgramId(p));
+    CHECK(*expanded.tables()->of(ProgramId(p)) == anew);
+    const std::optional<ProgramWaits> waits = direct_waits(anew);
+    const ProgramWaits* const handed = expanded.tables()->direct_waits_of(ProgramId(p));
+    REQUIRE((handed != nullptr) == waits.has_value());
+    if (handed != nullptr) CHECK(*handed == *waits);
+  }
+}
+
 TEST_CASE("where there is room no guard delays the step, and nothing else changes for the worse") {
   const Machine machine;
   int delayed = 0;
@@ -78,6 +95,8 @@ TEST_CASE("where there is room no guard delays the step, and nothing else change
     CAPTURE(one.strategy);
     const ExpandedGraph tight = machine.expanded(one, std::nullopt);
     const ExpandedGraph roomy = machine.expanded(one, kPlenty);
+    check_tables(tight);
+    check_tables(roomy);
     const Duration without = machine.unguarded_step(tight.graph());
     const Duration before = machine.step(tight.graph()), after = machine.step(roomy.graph());
     CHECK(after <= before);

@@ -12,6 +12,7 @@
 // Missing in a BLAS that is not OpenBLAS, or not one that chooses its kernels at run time.
 extern "C" {
 void openblas_set_num_threads(int) __attribute__((weak));
+int blas_thread_shutdown_() __attribute__((weak));
 char* openblas_get_corename() __attribute__((weak));
 void gotoblas_dynamic_init() __attribute__((weak));
 void gotoblas_dynamic_quit() __attribute__((weak));
@@ -48,10 +49,18 @@ void choose_kernels() {
   unsetenv(kCoreVariable);
 }
 
+// OpenBLAS starts a thread per core when it is loaded. Each looks out for work, processor time of
+// some 50 ms, before it sleeps: half of a command that plans something small. What products on the
+// calling thread need of them is nothing.
+void stop_threads() {
+  if (openblas_set_num_threads != nullptr) openblas_set_num_threads(1);
+  if (blas_thread_shutdown_ != nullptr) blas_thread_shutdown_();
+}
+
 void prepare() {
   static const bool done = [] {
     choose_kernels();
-    if (openblas_set_num_threads != nullptr) openblas_set_num_threads(1);
+    stop_threads();
     return true;
   }();
   static_cast<void>(done);
