@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -123,7 +124,11 @@ const std::vector<GraphProfile::StageBytes>& GraphProfile::parameters_of_layers(
     StageBytes& layer = layers[at(parameter.layer)];
     layer.states += Bytes(share(parameter.states).value / (zero >= 1 ? replicas : 1));
     layer.gradients += Bytes(share(parameter.gradient).value / (zero >= 2 ? replicas : 1));
-    if (zero < 3) layer.copies += share(parameter.copies);
+    // What every micro-batch gathers it from is there all the time.
+    const bool is_gathered = zero == 3 && parameter.in_parts;
+    layer.copies += Bytes(share(parameter.copies).value / (is_gathered ? replicas : 1));
+    if (is_gathered && replicas > 1)
+      layer.gathered += share(parameter.copies) + share(parameter.read_whole);
     if (zero < 3 && zero >= 1 && replicas > 1) layer.copies += share(parameter.read_whole);
   }
   return layers;
@@ -156,14 +161,42 @@ std::vector<Bytes> GraphProfile::gradient_bytes(const Strategy& strategy,
 
 std::vector<Bytes> GraphProfile::memory_bound(const Strategy& strategy,
                                               const std::vector<LayerPlace>& places,
-                                              std::int64_t micro_batches, Open open) const {
-  return likely_memory(strategy, places, micro_batches, open, {});
+                                              std::int64_t micro_batches, Open open,
+                                              const KeptOfLayers& kept) const {
+  return held(strategy, places, micro_batches, open, {}, kept);
 }
 
 std::vector<Bytes> GraphProfile::likely_memory(const Strategy& strategy,
                                                const std::vector<LayerPlace>& places,
                                                std::int64_t micro_batches, Open open,
                                                const std::vector<Whole>& whole) const {
+  return held(strategy, places, micro_batches, open, whole, KeptOfLayers());
+}
+
+// Of a micro-batch between forward and backward. What recompute=selective does not keep is at most
+// whole over tp.
+Bytes GraphProfile::least_kept(const Strategy& strategy, std::size_t layer, Again again,
+                               const KeptBytes& kept) const {
+  const auto saved = [&](Again kind) { return saved_[static_cast<std::size_t>(kind)][layer]; };
+  switch (again) {
+    case Again::kNothing:
+      return kept.plain;
+    case Again::kSelective: {
+      const Bytes dropped = saved(Again::kNothing) - saved(Again::kSelective);
+      const Bytes left = kept.plain - Bytes(ceil_divide(dropped.value, strategy.dp * strategy.cp));
+      return std::max(kept.selective, left);
+    }
+    case Again::kAll:
+      break;
+  }
+  return kept.full;
+}
+
+std::vector<Bytes> GraphProfile::held(const Strategy& strategy,
+                                      const std::vector<LayerPlace>& places,
+                                      std::int64_t micro_batches, Open open,
+                                      const std::vector<Whole>& whole,
+                                      const KeptOfLayers& kept) const {
   const int zero = open.zero && strategy.dp > 1 ? 3 : strategy.zero;
   std::vector<StageBytes> bytes = parameter_bytes(strategy, places, zero);
   const auto chunks = static_cast<std::size_t>(strategy.virtual_stages);
@@ -182,12 +215,43 @@ std::vector<Bytes> GraphProfile::likely_memory(const Strategy& strategy,
     };
     const LayerPlace& place = places[at(layer)];
     StageBytes& chunk = bytes[at(place.stage) * chunks + at(place.chunk)];
-    chunk.saved += part_of(saved);
+    Bytes own = part_of(saved);
+    // The layer before is one of these too, so it does not count what is this one's.
+    if (!kept.alike.empty() && layer > 0 && kept.alike[at(layer)] && kept.alike[at(layer - 1)])
+      own = std::max(own, least_kept(strategy, at(layer), again[at(layer)], kept.bytes));
+    chunk.saved += own;
     chunk.awaited += part_of(awaited_[at(layer)]);
     if (!whole.empty()) chunk.awaited += whole[at(layer)].awaited;
   }
   if (!whole.empty()) add_passing(strategy, places, zero, whole, bytes);
+  if (whole.empty() && !open.zero && zero == 3) add_gathered(strategy, places, bytes);
   return most_held(strategy, micro_batches, bytes);
+}
+
+// When most micro-batches are in flight a stage goes backward next, and has gathered what the first
+// two layers of that cell read. Where weight gradients are cells of their own it may be one of
+// them.
+void GraphProfile::add_gathered(const Strategy& strategy, const std::vector<LayerPlace>& places,
+                                std::vector<StageBytes>& bytes) const {
+  if (parts_backward(strategy.schedule)) return;
+  const auto chunks = static_cast<std::size_t>(strategy.virtual_stages);
+  const std::vector<StageBytes>& layers = parameters_of_layers(strategy, 3);
+  std::vector<Bytes> least(static_cast<std::size_t>(strategy.pp),
+                           Bytes(std::numeric_limits<std::int64_t>::max()));
+  for (std::size_t layer = 0; layer < places.size(); ++layer) {
+    const int virtual_stage = places[layer].virtual_stage;
+    const bool is_last =
+        layer + 1 == places.size() || places[layer + 1].virtual_stage != virtual_stage;
+    if (!is_last) continue;
+    Bytes gathered = layers[layer].gathered;
+    if (layer > 0 && places[layer - 1].virtual_stage == virtual_stage)
+      gathered += layers[layer - 1].gathered;
+    Bytes& stage = least[at(places[layer].stage)];
+    stage = std::min(stage, gathered);
+  }
+  for (std::size_t stage = 0; stage < least.size(); ++stage)
+    if (least[stage] < Bytes(std::numeric_limits<std::int64_t>::max()))
+      bytes[stage * chunks].states += least[stage];
 }
 
 // Of a guess: what one layer at a time takes. What it repeats, its gathered parameters and those

@@ -42,8 +42,22 @@ class GraphProfile {
 
   // By stage: states, and what a step must hold between two cells of the schedule. Splits are
   // taken at their best: every activation over dp x cp x tp.
+  // Layers that are alike keep no less than `kept`, on one device and of one micro-batch, by what
+  // they repeat; zero: not known.
+  struct KeptBytes {
+    Bytes plain, selective, full;
+  };
+  struct KeptOfLayers {
+    KeptBytes bytes = {};
+    std::vector<bool> alike = {};  // by layer; empty: of no layer
+  };
   std::vector<Bytes> memory_bound(const Strategy& strategy, const std::vector<LayerPlace>& places,
-                                  std::int64_t micro_batches, Open open) const;
+                                  std::int64_t micro_batches, Open open,
+                                  const KeptOfLayers& kept) const;
+  std::vector<Bytes> memory_bound(const Strategy& strategy, const std::vector<LayerPlace>& places,
+                                  std::int64_t micro_batches, Open open) const {
+    return memory_bound(strategy, places, micro_batches, open, KeptOfLayers());
+  }
   std::vector<Bytes> memory_bound(const Strategy& strategy, const std::vector<LayerPlace>& places,
                                   std::int64_t micro_batches) const {
     return memory_bound(strategy, places, micro_batches, Open());
@@ -161,6 +175,7 @@ class GraphProfile {
   // Of one chunk of a stage, or of one layer.
   struct StageBytes {
     Bytes states, gradients, copies;
+    Bytes gathered;        // for one micro-batch, of what ZeRO 3 has in parts: whole
     Bytes saved, awaited;  // per micro-batch
   };
   // A chunk's cells of one micro-batch; what a stage has once per step.
@@ -185,8 +200,15 @@ class GraphProfile {
                                       const std::vector<LayerPlace>& places,
                                       const LeastCosts& costs, Open open,
                                       const KnownLayers& known) const;
+  std::vector<Bytes> held(const Strategy& strategy, const std::vector<LayerPlace>& places,
+                          std::int64_t micro_batches, Open open, const std::vector<Whole>& whole,
+                          const KeptOfLayers& kept) const;
+  Bytes least_kept(const Strategy& strategy, std::size_t layer, Again again,
+                   const KeptBytes& kept) const;
   std::vector<Bytes> most_held(const Strategy& strategy, std::int64_t micro_batches,
                                const std::vector<StageBytes>& bytes) const;
+  void add_gathered(const Strategy& strategy, const std::vector<LayerPlace>& places,
+                    std::vector<StageBytes>& bytes) const;
   void add_passing(const Strategy& strategy, const std::vector<LayerPlace>& places, int zero,
                    const std::vector<Whole>& whole, std::vector<StageBytes>& bytes) const;
   std::vector<StageBytes> parameter_bytes(const Strategy& strategy,

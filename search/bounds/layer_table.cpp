@@ -5,6 +5,7 @@
 #include "compiler/words/stage.h"
 #include "core/base/at.h"
 #include "core/graphs/tensor_types.h"
+#include "search/bounds/kept_bytes.h"
 #include "search/bounds/node_facts.h"
 #include "search/space/space.h"
 
@@ -39,6 +40,23 @@ Strategy layer_strategy(const Strategy& strategy) {
   if (own.pieces > 1 && splits_backward(strategy.schedule)) own.schedule = Schedule::kZeroBubbleH1;
   own.key_head_parts = strategy.key_head_parts;
   return own;
+}
+
+// Nothing of what does not owe the sum on all of the axes.
+Bytes pending_over(const std::vector<std::size_t>& axes, const StagedTensor& tensor) {
+  const bool is_pending = std::all_of(
+      axes.begin(), axes.end(), [&](std::size_t axis) { return tensor.words[axis].is_partial(); });
+  return is_pending ? size_of(tensor.global) : Bytes();
+}
+
+bool is_split_on(const std::vector<std::size_t>& axes, const StagedTensor& tensor) {
+  return std::any_of(axes.begin(), axes.end(),
+                     [&](std::size_t axis) { return tensor.words[axis].is_split(); });
+}
+
+bool is_once_per_step(const StagedGraph& staged, StagedTensorIndex index) {
+  const StagedTensor& tensor = at(staged.tensors, index);
+  return tensor.is_state || at(staged.ops, tensor.producer).rate == Rate::kPerStep;
 }
 
 }  // namespace
@@ -81,14 +99,30 @@ const StagedLayer* LayerTable::staged(const Strategy& strategy, const StopPoll& 
   const LayerKey key = key_of(own);
   auto known = known_.find(key);
   if (known == known_.end()) {
+    if (is_in_vain(own)) return nullptr;
     known = known_.emplace(key, made(own, stop)).first;
     staging_work_ += work_of(own);
+    if (own.cp > 1) {
+      Tries& tries = tries_[own.context];
+      ++tries.staged;
+      if (known->second) ++tries.known;
+    }
   }
   return known->second ? &*known->second : nullptr;
 }
 
+// Where nothing came out of several layers of one kind, nothing will of the others: rings whose
+// ranks do not have equal parts of the experts' places.
+bool LayerTable::is_in_vain(const Strategy& layer) const {
+  constexpr std::int64_t kEnough = 4;
+  if (layer.cp == 1) return false;
+  const auto tries = tries_.find(layer.context);
+  return tries != tries_.end() && tries->second.staged >= kEnough && tries->second.known == 0;
+}
+
 bool LayerTable::is_staged(const Strategy& strategy) const {
-  return known_.contains(key_of(layer_strategy(strategy)));
+  const Strategy own = layer_strategy(strategy);
+  return is_in_vain(own) || known_.contains(key_of(own));
 }
 
 StagedGraph LayerTable::staged_graph(const Strategy& strategy, const StopPoll& stop) const {
@@ -111,26 +145,33 @@ std::optional<StagedLayer> LayerTable::made(const Strategy& strategy, const Stop
     auto cells = cut_layer_cells(staged, ShorterModel::kMiddle, *models_.cost, *models_.network,
                                  ExpandOptions(), pieces, times);
     if (!cells) return std::nullopt;
-    return StagedLayer{std::move(*cells), static_cast<std::int64_t>(staged.ops.size())};
+    return StagedLayer{std::move(*cells), static_cast<std::int64_t>(staged.ops.size()),
+                       kept_by_layer(staged, ShorterModel::kMiddle)};
   } catch (const Error& error) {
     if (!is_refusal(error)) throw;
     return std::nullopt;
   }
 }
 
-std::optional<Bytes> LayerTable::pending_gradients(const Strategy& plain,
-                                                   const StopPoll& stop) const {
+std::optional<LayerTable::Exchanged> LayerTable::exchanged(const Strategy& plain,
+                                                           const StopPoll& stop) const {
   try {
     const StagedGraph staged = staged_graph(plain, stop);
-    const std::size_t dp = axes_of(plain).dp;
-    Bytes pending;
+    std::vector<std::size_t> axes = {axes_of(plain).dp};
+    if (plain.cp > 1) axes.push_back(axes_of(plain).cp.value());
+    Exchanged exchanged{.pending = {}, .reads_whole = true};
     for (const StagedOp& op : staged.ops) {
-      if (op.layer != ShorterModel::kMiddle || op.rate != Rate::kPerStep || !op.communication)
+      if (op.layer != ShorterModel::kMiddle) continue;
+      if (op.rate == Rate::kPerStep) {
+        if (op.communication)
+          exchanged.pending += pending_over(axes, at(staged.tensors, op.in.front()));
         continue;
-      const StagedTensor& tensor = at(staged.tensors, op.in.front());
-      if (tensor.words[dp].is_partial()) pending += size_of(tensor.global);
+      }
+      for (const StagedTensorIndex input : op.in)
+        if (is_once_per_step(staged, input) && is_split_on(axes, at(staged.tensors, input)))
+          exchanged.reads_whole = false;
     }
-    return pending;
+    return exchanged;
   } catch (const Error& error) {
     if (!is_refusal(error)) throw;
     return std::nullopt;

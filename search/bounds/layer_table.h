@@ -23,6 +23,7 @@ struct StagedLayer {
   // least in pieces: with measured kernels as far as all can be asked of them.
   std::vector<CutLayerCells> cells;
   std::int64_t num_ops = 0;  // of its graph, so at least of the layer
+  Bytes kept;                // search/bounds/kept_bytes.h
 
   const LayerCells& own() const { return cells.front().cut; }
   // nullptr: not known of so many.
@@ -46,15 +47,21 @@ class LayerTable {
     return layer == nullptr ? nullptr : &layer->own();
   }
   bool is_staged(const Strategy& strategy) const;
-  // Bytes of gradients of the middle layer that are pending over dp when a step of `plain`, whose
-  // dp is 2 and that has nothing else, has made them; nothing where the model cannot have it.
-  std::optional<Bytes> pending_gradients(const Strategy& plain, const StopPoll& stop) const;
+  // Of the middle layer in a step of `plain`, which has two members on dp, and perhaps on cp, and
+  // nothing else.
+  struct Exchanged {
+    Bytes pending;  // gradients that owe a sum over these axes when the step has made them
+    bool reads_whole = false;  // what micro-batches read of parameters is split on none of them
+  };
+  // Nothing where the model cannot have it.
+  std::optional<Exchanged> exchanged(const Strategy& plain, const StopPoll& stop) const;
   // How many kinds of layers were staged; where ep, cp and tp are all in use it counts several
   // times, for boxing among three axes takes so much longer.
   std::int64_t staging_work() const { return staging_work_; }
 
  private:
   bool applies_to(const Strategy& strategy) const;
+  bool is_in_vain(const Strategy& layer) const;
   StagedGraph staged_graph(const Strategy& strategy, const StopPoll& stop) const;
   std::optional<StagedLayer> made(const Strategy& strategy, const StopPoll& stop) const;
 
@@ -67,6 +74,11 @@ class LayerTable {
   static LayerKey key_of(const Strategy& layer);
 
   std::map<LayerKey, std::optional<StagedLayer>> known_;
+  // Of layers that split sequences, by how: staged, and known then.
+  struct Tries {
+    std::int64_t staged = 0, known = 0;
+  };
+  std::map<ContextMode, Tries> tries_;
   std::int64_t staging_work_ = 0;
 };
 

@@ -120,20 +120,36 @@ const std::vector<bool>& NodeFacts::layers_like_middle() {
   return like_middle_;
 }
 
-// Samples are split over replicas, so their gradients are; that no operator of the model takes the
-// samples together is looked up in a step of two replicas.
+// Samples are split over replicas, so their gradients are, and positions over cp; that no operator
+// of the model takes them together is looked up in a step with two parts of each.
+bool NodeFacts::sums_over(const Strategy& parts) {
+  const auto key = std::pair(parts.cp, parts.context);
+  const auto known = sums_over_.find(key);
+  if (known != sums_over_.end()) return known->second;
+  const std::vector<bool>& alike = layers_like_middle();
+  const auto layer = std::find(alike.begin(), alike.end(), true) - alike.begin();
+  const auto exchanged = layers_.exchanged(parts, stop_);
+  const Bytes all = profile_of(plain_strategy(parts)).gradients_of_layer(static_cast<int>(layer));
+  const bool sums = exchanged && exchanged->reads_whole && exchanged->pending >= all;
+  sums_over_.emplace(key, sums);
+  return sums;
+}
+
 bool NodeFacts::replicas_add_up() {
-  if (!replicas_add_up_) {
-    Strategy plain;
-    plain.dp = 2;
-    plain.micro_batch = first_.samples;
-    const std::optional<Bytes> pending = layers_.pending_gradients(plain, stop_);
-    const std::vector<bool>& alike = layers_like_middle();
-    const auto layer = std::find(alike.begin(), alike.end(), true) - alike.begin();
-    replicas_add_up_ =
-        pending && *pending >= profile_of(plain).gradients_of_layer(static_cast<int>(layer));
-  }
-  return *replicas_add_up_;
+  Strategy plain;
+  plain.dp = 2;
+  plain.micro_batch = first_.samples;
+  return sums_over(plain);
+}
+
+bool NodeFacts::parts_of_sequences_add_up(const Strategy& strategy) {
+  if (strategy.cp == 1) return false;
+  Strategy plain;
+  plain.dp = 2;
+  plain.cp = 2;
+  plain.context = strategy.context;
+  plain.micro_batch = first_.samples;
+  return sums_over(plain);
 }
 
 // Empty: not known. Where nodes are not filled alike, groups of replicas differ.
@@ -145,11 +161,13 @@ const GraphProfile::ReplicasOfLayers& NodeFacts::replicas_of(const Strategy& str
   for (const std::int64_t run : {strategy.tp, apart, apart * strategy.ep, ranks})
     if (!lies_alike(cluster_, run)) return none;
   if (!shorter_.has_middle() || !replicas_add_up()) return none;
-  const auto [place, is_new] =
-      replicas_.try_emplace(ReplicaKey(strategy.dp, strategy.tp, strategy.cp, strategy.ep));
+  const bool over_cp = parts_of_sequences_add_up(strategy);
+  const auto [place, is_new] = replicas_.try_emplace(
+      ReplicaKey(strategy.dp, strategy.tp, strategy.cp, strategy.ep, over_cp));
   if (is_new)
     place->second = profile_of(strategy).replica_times(
-        ReplicaExchange(strategy, first_.training, *models_.network), layers_like_middle());
+        ReplicaExchange(strategy, first_.training, *models_.network, over_cp),
+        layers_like_middle());
   return place->second;
 }
 
@@ -222,7 +240,11 @@ Strategy NodeFacts::shared_layer(const Strategy& choice, Share share) const {
   // Backward's products are cut as well.
   own.schedule = Schedule::kZeroBubbleH1;
   if (!has_shares() && share == Share::kOfMicroBatch) return own;
-  if (has_shares() && share == Share::kOfAllSamples) own.micro_batch = problem_.global_batch;
+  if (has_shares() && has_all_samples(share)) own.micro_batch = problem_.global_batch;
+  if (share == Share::kOfWholeSequences) {
+    own.cp = 1;
+    own.context = Strategy().context;
+  }
   own.pieces = 1;
   return own;
 }
@@ -230,6 +252,7 @@ Strategy NodeFacts::shared_layer(const Strategy& choice, Share share) const {
 // `repeats`: backward may repeat part of forward.
 std::optional<NodeFacts::Layers> NodeFacts::least_layers(const Strategy& choice, Share share,
                                                          bool repeats) {
+  if (share == Share::kOfWholeSequences && !has_shares()) return std::nullopt;
   Strategy own = shared_layer(choice, share);
   const StagedLayer* const layer = layers_.staged(own, stop_);
   if (layer == nullptr) return std::nullopt;
@@ -237,8 +260,9 @@ std::optional<NodeFacts::Layers> NodeFacts::least_layers(const Strategy& choice,
   if (in_pieces == nullptr) return std::nullopt;
   const Layers all = repeats ? Layers{in_pieces->repeating, in_pieces->edges_repeating}
                              : Layers{in_pieces->cut, in_pieces->edges};
-  if (share == Share::kOfAllSamples && has_shares())
-    return share_of(all, layer->num_ops, own.micro_batch / choice.micro_batch);
+  if (has_all_samples(share) && has_shares())
+    return share_of(all, layer->num_ops,
+                    own.micro_batch / choice.micro_batch * (choice.cp / own.cp));
   if (share == Share::kOfAllSamples || has_shares()) return all;
   if (own.pieces == 1 || own.sequence_parallel) return all;
   LayerCells least = all.middle;
@@ -318,10 +342,39 @@ Bytes NodeFacts::least_libraries(const Strategy& strategy, std::int64_t stage) c
   return least;
 }
 
+// What the middle layer keeps of a micro-batch, by all that is staged of it; zero: nothing is.
+Bytes NodeFacts::known_kept(const Strategy& strategy, Recompute::Kind recompute) {
+  Bytes kept;
+  const auto look_up = [&](const Strategy& layer, std::int64_t parts) {
+    if (!layers_.is_staged(layer)) return;
+    if (const StagedLayer* const staged = layers_.staged(layer, stop_))
+      kept = std::max(kept, Bytes(staged->kept.value / parts));
+  };
+  Strategy own = strategy;
+  own.recompute = {recompute, 0};
+  look_up(own, 1);
+  if (recompute != Recompute::Kind::kNone) return kept;
+  look_up(shared_layer(own, Share::kOfMicroBatch), 1);
+  if (!has_shares()) return kept;
+  const std::int64_t parts = problem_.global_batch / own.micro_batch;
+  look_up(shared_layer(own, Share::kOfAllSamples), parts);
+  look_up(shared_layer(own, Share::kOfWholeSequences), parts * own.cp);
+  return kept;
+}
+
+GraphProfile::KeptOfLayers NodeFacts::kept_of_layers(const SpaceNode& node) {
+  if (node.level < Level::kSequence || !shorter_.has_middle()) return {};
+  const auto kept = [&](Recompute::Kind kind) { return known_kept(node.strategy, kind); };
+  return {{kept(Recompute::Kind::kNone), kept(Recompute::Kind::kSelective),
+           kept(Recompute::Kind::kFull)},
+          layers_like_middle()};
+}
+
 NodeFacts::Excess NodeFacts::excess_of(const SpaceNode& node) {
   const Strategy& strategy = node.strategy;
-  const std::vector<Bytes> bytes = profile_of(strategy).memory_bound(
-      strategy, places_of(strategy), micro_batches_of(strategy), open_at(node));
+  const std::vector<Bytes> bytes =
+      profile_of(strategy).memory_bound(strategy, places_of(strategy), micro_batches_of(strategy),
+                                        open_at(node), kept_of_layers(node));
   Excess worst;
   Bytes least;
   for (std::size_t i = 0; i < bytes.size(); ++i) {

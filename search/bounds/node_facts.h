@@ -20,6 +20,7 @@
 #include <map>
 #include <optional>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace sextant {
@@ -73,6 +74,9 @@ class NodeFacts {
   // Bounds any node, whose choices are `choices` (StrategySpace::layer_choices): the least
   // over them. Ends when it is not above `known`; nothing where a layer is not known.
   enum class Share : std::uint8_t {
+    // Layers that nodes of all numbers of parts of a sequence share besides: those that have it
+    // whole. One of so many parts takes at least its share of them. Nothing of measured kernels.
+    kOfWholeSequences,
     // Layers that nodes of other micro-batches share, whatever the pieces; with measured kernels of
     // the micro-batch as well, boxing of what may come in pieces being free.
     kOfAllSamples,
@@ -94,13 +98,17 @@ class NodeFacts {
     Bytes needed, room;
     Bytes least;  // some device of every plan takes as much, libraries included
   };
+  // More is known of what layers keep once they are staged, which it does not do.
   Excess excess_of(const SpaceNode& node);
   // Most that a device of the stage has beside what libraries take in any case.
   Bytes room_of(const Strategy& strategy, std::int64_t stage) const;
 
  private:
   GraphProfile::KnownLayers known_layers(const Strategy& strategy);
+  Bytes known_kept(const Strategy& strategy, Recompute::Kind recompute);
+  GraphProfile::KeptOfLayers kept_of_layers(const SpaceNode& node);
   bool shares_pieces(Share share) const { return has_shares() || share == Share::kOfAllSamples; }
+  static bool has_all_samples(Share share) { return share != Share::kOfMicroBatch; }
   Strategy shared_layer(const Strategy& choice, Share share) const;
   // What layers like the middle one take, and those before and behind them.
   struct Layers {
@@ -111,8 +119,11 @@ class NodeFacts {
   std::optional<Layers> least_layers(const Strategy& choice, Share share, bool repeats);
   GraphProfile::KnownLayers with_edges(const EdgeLayers& edges);
   Duration bound_of(const SpaceNode& node, const GraphProfile::ReplicasOfLayers& replicas);
-  // Whether layers like the middle one owe a sum over the replicas of all gradients.
+  // Whether layers like the middle one owe a sum of all gradients over the axes that `parts` has
+  // two members on, and read parameters whole there.
+  bool sums_over(const Strategy& parts);
   bool replicas_add_up();
+  bool parts_of_sequences_add_up(const Strategy& strategy);
   const GraphProfile::ReplicasOfLayers& replicas_of(const Strategy& strategy);
   const std::vector<bool>& layers_like_middle();
   GraphProfile made_profile(const Strategy& strategy);
@@ -131,10 +142,11 @@ class NodeFacts {
   std::map<std::int64_t, GraphProfile> profiles_;  // by samples
   std::map<std::int64_t, Error> refused_samples_;  // the model has no such batch
   std::map<std::tuple<std::int64_t, std::int64_t, bool>, std::vector<LayerPlace>> places_;
-  std::optional<bool> replicas_add_up_;
-  std::vector<bool> like_middle_;  // by layer; empty: not made yet
-  using ReplicaKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
-  std::map<ReplicaKey, GraphProfile::ReplicasOfLayers> replicas_;  // by dp, tp, cp, ep
+  std::map<std::pair<std::int64_t, ContextMode>, bool> sums_over_;  // by cp and its mode
+  std::vector<bool> like_middle_;                                   // by layer; empty: not made yet
+  using ReplicaKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, bool>;
+  std::map<ReplicaKey, GraphProfile::ReplicasOfLayers>
+      replicas_;  // by dp, tp, cp, ep, sums over cp
 };
 
 }  // namespace sextant

@@ -23,6 +23,8 @@ Strategy one_stage(const Strategy& strategy, const LogicalGraph& training) {
   return with_key_heads(own, training);
 }
 
+constexpr std::size_t bit(std::size_t axis) { return std::size_t{1} << axis; }
+
 ReplicaTimes larger(const ReplicaTimes& a, const ReplicaTimes& b) {
   return {std::max(a.reduce, b.reduce), std::max(a.gather, b.gather),
           std::max(a.all_reduce, b.all_reduce), std::max(a.reduce_each, b.reduce_each)};
@@ -39,32 +41,27 @@ ReplicaTimes& ReplicaTimes::operator+=(const ReplicaTimes& other) {
 }
 
 ReplicaExchange::ReplicaExchange(const Strategy& strategy, const LogicalGraph& training,
-                                 const NetworkModel& network)
+                                 const NetworkModel& network, bool sums_over_cp)
     : network_(network) {
   const Strategy own = one_stage(strategy, training);
   const Placement placement = make_placements(own).front();
   axes_ = axes_of(own);
-  const std::vector<std::int64_t> extents = placement.hierarchy();
-  for (std::size_t set = 1; set < std::size_t{1} << extents.size(); ++set) {
-    Group group;
+  if (sums_over_cp && axes_.cp) whole_ = bit(*axes_.cp);
+  extents_ = placement.hierarchy();
+  for (AxisSet set = 1; set < AxisSet{1} << extents_.size(); ++set) {
+    Group group{set, {}};
     bool is_used = true;
-    for (std::size_t axis = 0; axis < extents.size(); ++axis) {
-      if ((set >> axis & 1) == 0) {
-        group.others *= extents[axis];
-        continue;
-      }
-      is_used = is_used && extents[axis] > 1;
-      group.axes.push_back(axis);
-    }
+    for (std::size_t axis = 0; axis < extents_.size(); ++axis)
+      is_used = is_used && ((set & bit(axis)) == 0 || extents_[axis] > 1);
     if (!is_used) continue;
     for (std::size_t position = 0; position < placement.ranks.size(); ++position) {
       // The last axis is the innermost.
       std::size_t rest = position;
       bool is_member = true;
-      for (std::size_t axis = extents.size(); axis-- > 0;) {
-        const auto extent = static_cast<std::size_t>(extents[axis]);
-        is_member = is_member && ((set >> axis & 1) != 0 || rest % extent == 0);
-        rest /= extent;
+      for (std::size_t axis = extents_.size(); axis-- > 0;) {
+        const auto length = static_cast<std::size_t>(extents_[axis]);
+        is_member = is_member && ((set & bit(axis)) != 0 || rest % length == 0);
+        rest /= length;
       }
       if (is_member) group.members.push_back(placement.ranks[position]);
     }
@@ -72,74 +69,110 @@ ReplicaExchange::ReplicaExchange(const Strategy& strategy, const LogicalGraph& t
   }
 }
 
-ReplicaTimes ReplicaExchange::times_of(Bytes gradient, Bytes copies, bool is_expert,
-                                       bool in_parts) const {
-  const ReplicaTimes along_dp = along(axes_.dp, gradient, copies, in_parts);
-  if (!axes_.ep || is_expert) return along_dp;
-  return larger(along_dp, along(*axes_.ep, gradient, copies, in_parts));
+std::int64_t ReplicaExchange::extent(AxisSet axes) const {
+  std::int64_t product = 1;
+  for (std::size_t axis = 0; axis < extents_.size(); ++axis)
+    if ((axes & bit(axis)) != 0) product *= extents_[axis];
+  return product;
 }
 
-ReplicaTimes ReplicaExchange::along(std::size_t axis, Bytes gradient, Bytes copies,
+ReplicaTimes ReplicaExchange::times_of(Bytes gradient, Bytes copies, bool is_expert,
+                                       bool in_parts) const {
+  if (!axes_.ep || is_expert) return along(axes_.dp, whole_, gradient, copies, in_parts);
+  // Both axes have replicas of what is no expert's.
+  return larger(along(axes_.dp, whole_ | bit(*axes_.ep), gradient, copies, in_parts),
+                along(*axes_.ep, whole_ | bit(axes_.dp), gradient, copies, in_parts));
+}
+
+ReplicaTimes ReplicaExchange::along(std::size_t axis, AxisSet whole, Bytes gradient, Bytes copies,
                                     bool in_parts) const {
-  const auto whole = std::find_if(groups_.begin(), groups_.end(), [&](const Group& group) {
-    return group.axes == std::vector<std::size_t>{axis};
-  });
-  if (whole == groups_.end()) return {};  // a single replica
-  const auto in_bucket = [&](Primitive primitive, Bytes bytes) {
-    return least_in_bucket(primitive, bytes, Bytes(BucketLimits().bytes.value * whole->others),
-                           axis);
-  };
-  const auto gather = [&](Bytes bytes) {
-    return std::min(in_bucket(Primitive::kAllGather, bytes),
-                    in_bucket(Primitive::kAllToAll, bytes));
-  };
+  if (extents_[axis] == 1) return {};  // a single replica
+  const AxisSet all = (AxisSet{1} << extents_.size()) - 1;
+  const Along at_once{axis, whole, Bytes()};
+  const Along in_bucket{axis, whole, Bytes(BucketLimits().bytes.value * extent(all & ~bit(axis)))};
+  const Primitives gathers = {Primitive::kAllGather, Primitive::kAllToAll};
+  const Primitives reduces = {Primitive::kReduceScatter, Primitive::kAllReduce};
   ReplicaTimes times;
-  times.all_reduce = in_bucket(Primitive::kAllReduce, gradient);
-  times.reduce = std::min(in_bucket(Primitive::kReduceScatter, gradient), times.all_reduce);
-  times.all_reduce = std::min(times.all_reduce, times.reduce + gather(gradient));
+  times.all_reduce = least({Primitive::kAllReduce}, reduces, gradient, in_bucket);
+  times.reduce = least(reduces, reduces, gradient, in_bucket);
+  times.all_reduce =
+      std::min(times.all_reduce, times.reduce + least(gathers, gathers, gradient, in_bucket));
   if (!in_parts) return times;
-  times.reduce_each = std::min(least(Primitive::kReduceScatter, gradient, axis),
-                               least(Primitive::kAllReduce, gradient, axis));
-  if (copies.value > 0) times.gather = gather(copies);
+  times.reduce_each = least(reduces, reduces, gradient, at_once);
+  if (copies.value > 0) times.gather = least(gathers, gathers, copies, in_bucket);
   return times;
+}
+
+Duration ReplicaExchange::least(const Primitives& primitives, const Primitives& beside, Bytes whole,
+                                const Along& along) const {
+  std::optional<Duration> least;
+  for (const Group& group : groups_) {
+    if ((group.axes & bit(along.axis)) == 0) continue;
+    const AxisSet all = (AxisSet{1} << extents_.size()) - 1, others = all & ~group.axes;
+    // Each set of the axes that hold it whole may be split over while the group exchanges.
+    const AxisSet may_be_split = others & along.whole;
+    for (AxisSet split = may_be_split;; split = (split - 1) & may_be_split) {
+      Duration more;
+      for (std::size_t other = 0; other < extents_.size(); ++other)
+        if ((split & bit(other)) != 0 && extents_[other] > 1)
+          more = std::max(more, least_beside(beside, whole, along, other));
+      const std::int64_t parts = extent((others & ~along.whole) | split);
+      const Duration sum = share(primitives, whole, group, parts, along.bucket) + more;
+      least = least ? std::min(*least, sum) : sum;
+      if (split == 0) break;
+    }
+  }
+  return least.value_or(Duration());
+}
+
+// A collective along another axis while the axis of the replicas is still, or is already, whole.
+Duration ReplicaExchange::least_beside(const Primitives& primitives, Bytes whole,
+                                       const Along& along, std::size_t other) const {
+  std::optional<Duration> least;
+  for (const Group& group : groups_) {
+    if ((group.axes & bit(other)) == 0 || (group.axes & bit(along.axis)) != 0) continue;
+    const AxisSet all = (AxisSet{1} << extents_.size()) - 1;
+    const std::int64_t parts = extent(all & ~group.axes & ~bit(along.axis));
+    const Duration own = share(primitives, whole, group, parts, along.bucket);
+    least = least ? std::min(*least, own) : own;
+  }
+  return least.value_or(Duration());
 }
 
 // A bucket costs one start: its bytes cost least where it is full. Sizes down to that of the tensor
 // are tried, for tables of measured times have dents.
-Duration ReplicaExchange::least_in_bucket(Primitive primitive, Bytes whole, Bytes limit,
-                                          std::size_t axis) const {
+Duration ReplicaExchange::share(const Primitives& primitives, Bytes whole, const Group& group,
+                                std::int64_t parts, Bytes bucket) const {
   // A smaller part of a bucket is not worth the question.
   constexpr std::int64_t kMostParts = 128;
-  if (whole.value * kMostParts < limit.value) return Duration();
-  Duration shared = least(primitive, whole, axis);
-  for (Bytes size = limit; size > whole; size = Bytes(size.value / 2)) {
-    const double part = static_cast<double>(whole.value) / static_cast<double>(size.value);
-    const double share = static_cast<double>(least(primitive, size, axis).value) * part;
-    shared = std::min(shared, Duration(static_cast<std::int64_t>(share)));
-  }
-  return shared;
-}
-
-Duration ReplicaExchange::least(Primitive primitive, Bytes whole, std::size_t axis) const {
+  if (whole.value * kMostParts < bucket.value) return Duration();
   std::optional<Duration> least;
-  Communication communication;
-  communication.primitive = primitive;
-  for (const Group& group : groups_) {
-    if (std::find(group.axes.begin(), group.axes.end(), axis) == group.axes.end()) continue;
-    const auto members = static_cast<std::int64_t>(group.members.size());
-    const Bytes own = Bytes(whole.value / group.others);
-    CollectiveCost cost{.communication = &communication,
-                        .members = group.members,
-                        .global_bytes = own,
-                        .largest_volume = own};
-    if (primitive == Primitive::kAllToAll) {
-      cost.largest_volume = Bytes(own.value / members * (members - 1));
-      cost.global_bytes = cost.largest_volume * members;
+  for (const Primitive primitive : primitives) {
+    const auto take = [&](Duration time) { least = least ? std::min(*least, time) : time; };
+    take(duration(primitive, Bytes(whole.value / parts), group));
+    for (Bytes size = bucket; size > whole; size = Bytes(size.value / 2)) {
+      const double part = static_cast<double>(whole.value) / static_cast<double>(size.value);
+      const Duration full = duration(primitive, Bytes(size.value / parts), group);
+      take(Duration(static_cast<std::int64_t>(static_cast<double>(full.value) * part)));
     }
-    const Duration duration = network_.duration(cost);
-    least = least ? std::min(*least, duration) : duration;
   }
   return least.value_or(Duration());
+}
+
+// `own`: of all members of the group together.
+Duration ReplicaExchange::duration(Primitive primitive, Bytes own, const Group& group) const {
+  const auto members = static_cast<std::int64_t>(group.members.size());
+  Communication communication;
+  communication.primitive = primitive;
+  CollectiveCost cost{.communication = &communication,
+                      .members = group.members,
+                      .global_bytes = own,
+                      .largest_volume = own};
+  if (primitive == Primitive::kAllToAll) {
+    cost.largest_volume = Bytes(own.value / members * (members - 1));
+    cost.global_bytes = cost.largest_volume * members;
+  }
+  return network_.duration(cost);
 }
 
 }  // namespace sextant

@@ -29,29 +29,48 @@ struct ReplicaTimes {
 // A tensor whose members are replicas ends as one whole or as parts of it, so some collective runs
 // over groups that vary along the axis of the replicas. Along which other axes they vary is for the
 // boxing planner to say: all sets of them are looked at, and a tensor counts as split over the
-// others.
+// others. On axes where readers want it whole, or where a sum is owed, that takes a collective of
+// its own: behind the last one along the replicas, or before the first one.
 class ReplicaExchange {
  public:
-  // Of the first stage of the strategy, in its first groups. `network` outlives it.
+  // Of the first stage of the strategy, in its first groups. `network` outlives it. `sums_over_cp`:
+  // gradients owe a sum over cp, and parameters are read whole there.
   ReplicaExchange(const Strategy& strategy, const LogicalGraph& training,
-                  const NetworkModel& network);
+                  const NetworkModel& network, bool sums_over_cp);
 
   // `is_expert`: of experts, which ep splits; `in_parts`: large enough for ZeRO.
   ReplicaTimes times_of(Bytes gradient, Bytes copies, bool is_expert, bool in_parts) const;
 
  private:
+  using AxisSet = std::size_t;  // a bit each
   struct Group {
-    std::vector<std::size_t> axes;
+    AxisSet axes = 0;
     std::vector<Rank> members;
-    std::int64_t others = 1;  // groups like it in the stage
   };
-  Duration least(Primitive primitive, Bytes whole, std::size_t axis) const;
-  Duration least_in_bucket(Primitive primitive, Bytes whole, Bytes limit, std::size_t axis) const;
-  ReplicaTimes along(std::size_t axis, Bytes gradient, Bytes copies, bool in_parts) const;
+  // What is asked: `axis` of the replicas, and the axes that hold the tensor whole besides.
+  struct Along {
+    std::size_t axis = 0;
+    AxisSet whole = 0;
+    Bytes bucket;  // the most; zero: in no bucket
+  };
+  // The cheapest of several, and what may be beside it on another axis.
+  using Primitives = std::vector<Primitive>;
+  std::int64_t extent(AxisSet axes) const;
+  Duration least(const Primitives& primitives, const Primitives& beside, Bytes whole,
+                 const Along& along) const;
+  Duration least_beside(const Primitives& primitives, Bytes whole, const Along& along,
+                        std::size_t other) const;
+  Duration share(const Primitives& primitives, Bytes whole, const Group& group, std::int64_t parts,
+                 Bytes bucket) const;
+  Duration duration(Primitive primitive, Bytes own, const Group& group) const;
+  ReplicaTimes along(std::size_t axis, AxisSet whole, Bytes gradient, Bytes copies,
+                     bool in_parts) const;
 
   const NetworkModel& network_;
+  std::vector<std::int64_t> extents_;  // of the mesh of a stage
   std::vector<Group> groups_;
   StrategyAxes axes_;
+  AxisSet whole_ = 0;  // beside replicas
 };
 
 }  // namespace sextant

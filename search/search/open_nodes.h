@@ -18,6 +18,7 @@ namespace sextant {
 // What the bound of a node knows, each no less than the one before.
 enum class Rung : std::uint8_t {
   kOwnWork,           // work, and what replicas exchange
+  kWholeSequences,    // the communication inside layers that cp does not split: their share
   kLayers,            // the communication inside layers, at least what all samples at once take
   kMicroBatchLayers,  // the same of the micro-batch
   kOwnLayers,         // of a leaf: its own layers
@@ -53,6 +54,19 @@ class OpenNodes {
   std::optional<OpenNode> pop_least_bound() {
     if (by_bound_.empty()) return std::nullopt;
     return taken(by_bound_.begin()->second);
+  }
+
+  double least_key() const {
+    return by_key_.empty() ? std::numeric_limits<double>::infinity() : by_key_.begin()->first;
+  }
+
+  template <typename Key>
+  void reorder(Key key_of) {
+    by_key_.clear();
+    for (auto& [number, open] : nodes_) {
+      open.key = key_of(open);
+      by_key_.emplace(open.key, number);
+    }
   }
 
   Duration least_bound() const {

@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <limits>
 #include <mutex>
 #include <tuple>
@@ -50,7 +51,10 @@ std::string kind_of_reason(const std::string& reason) {
 
 // What a plan is thought to take, in bounds of a node: the operators of the model count so many,
 // and staging three blocks counts so many.
-constexpr std::int64_t kBoundsPerOp = 4, kBoundsPerStaging = 400;
+constexpr std::int64_t kBoundsPerOp = 10, kBoundsPerStaging = 400;
+
+// Of the best step: what takes more by its guess is not thought to win.
+constexpr double kPromising = 1.1;
 
 class Search {
  public:
@@ -83,6 +87,7 @@ class Search {
     while (!ends()) {
       std::optional<OpenNode> leaf = next_neighbour();
       const bool is_neighbour = leaf.has_value();
+      if (!leaf) leaf = next_of_least_bound();
       if (!leaf) leaf = next_leaf();
       if (!leaf) break;
       // Neighbours are in the tree all the time.
@@ -109,10 +114,19 @@ class Search {
   // --- order -------------------------------------------------------------------------------------
 
   double key_of(const OpenNode& open) const {
-    const double key = order_.key_of(open, facts_.room_of(open.node.strategy, 0));
+    const double key = order_.key_of(open, facts_.room_of(open.node.strategy, 0)) * haste_of(open);
     // What will hardly join the front comes late.
     constexpr double kLate = 2;
     return limits_.pareto && !is_promising(open, 1) ? kLate * key : key;
+  }
+
+  // A first plan is wanted soon: of like ones what takes less to compile, which grows with the
+  // micro-batches of a step, not with the devices.
+  double haste_of(const OpenNode& open) const {
+    constexpr double kPerDoubling = 0.02;
+    if (best_ || open.node.level < Level::kMicroBatch) return 1;
+    const auto micro_batches = static_cast<double>(facts_.micro_batches_of(open.node.strategy));
+    return 1 + kPerDoubling * std::log2(micro_batches);
   }
 
   // By guess, no plan is better by more than the factor in time and in memory.
@@ -155,15 +169,7 @@ class Search {
       if (open.node.level != Level::kSequence)
         open.bound = std::max(parent.bound, facts_.bound_with_replicas(open.node));
       if (cut_by_bound(open)) return std::nullopt;
-      if (open.node.level >= Level::kSchedule && open.node.level != Level::kSequence) {
-        const NodeFacts::Excess excess = facts_.excess_of(open.node);
-        if (excess.missing > Bytes(0)) {
-          cut_by_memory(open, excess);
-          return std::nullopt;
-        }
-        open.least_memory = std::max(open.least_memory, excess.least);
-        if (cut_by_bound(open)) return std::nullopt;
-      }
+      if (is_cut_by_memory(open) || cut_by_bound(open)) return std::nullopt;
       if (open.node.level >= Level::kMicroBatch)
         open.guess = estimator_.guess(facts_.profile_of(open.node.strategy), open.node,
                                       facts_.places_of(open.node.strategy),
@@ -204,7 +210,7 @@ class Search {
       if (!open) break;
       if (cut_by_bound(*open)) continue;
       if (open->node.level == Level::kPieces && raises_bound(*open)) {
-        open_.push(std::move(*open));
+        if (!is_cut_by_memory(*open)) open_.push(std::move(*open));
         continue;
       }
       // What was learned since may put it behind others.
@@ -227,24 +233,39 @@ class Search {
   // has the least bounds is looked into, for about the time that it took.
   void raise_least_bounds() {
     if (!best_ || !limits_.use_bounds) return;
+    std::vector<OpenNode> known;  // leaves of which only compiling says more
     const auto ops = static_cast<std::int64_t>(first_.training.ops().size());
     std::int64_t left = ops * kBoundsPerOp;
     while (left > 0 && !ends()) {
       std::optional<OpenNode> open = open_.pop_least_bound();
-      if (!open) return;
+      if (!open) break;
       if (cut_by_bound(*open) || is_done_leaf(*open)) continue;
       const std::int64_t staged = facts_.staging_work();
       const bool is_raised = raises_bound(*open);
       left -= 1 + (facts_.staging_work() - staged) * kBoundsPerStaging;
       if (is_raised) {
-        open_.push(std::move(*open));
+        if (!is_cut_by_memory(*open)) open_.push(std::move(*open));
       } else if (open->node.level != Level::kPieces) {
         left -= expand(*open);
-      } else {  // only compiling says more of it
-        open_.push(std::move(*open));
-        return;
+      } else {
+        known.push_back(std::move(*open));
       }
     }
+    for (OpenNode& leaf : known) open_.push(std::move(leaf));
+  }
+  // Every other leaf that is none of the neighbours is the one that holds the gap open, where all
+  // of its bounds are known: only its plan says more. Every one, when none is thought to win.
+  std::optional<OpenNode> next_of_least_bound() {
+    if (!best_ || !limits_.use_bounds || limits_.pareto) return std::nullopt;
+    least_bounds_turn_ = !least_bounds_turn_;
+    const bool may_win = open_.least_key() < kPromising * to_seconds(best_->step_time);
+    if (!least_bounds_turn_ && may_win) return std::nullopt;
+    std::optional<OpenNode> open = open_.pop_least_bound();
+    if (!open) return std::nullopt;
+    const bool is_leaf = open->node.level == Level::kPieces && open->rung == Rung::kOwnLayers;
+    if (is_leaf && !cannot_win(*open) && !is_done(open->node.strategy)) return open;
+    open_.push(std::move(*open));
+    return std::nullopt;
   }
   bool is_done_leaf(const OpenNode& open) const {
     return open.node.level == Level::kPieces && is_done(open.node.strategy);
@@ -282,14 +303,13 @@ class Search {
     }
     switch (open.rung) {
       case Rung::kOwnWork:
-        // Below it much is cut for its memory, at less than staging takes.
-        if (open.node.level == Level::kMicroBatch && !knows(open, Rung::kLayers))
-          return std::nullopt;
-        return Rung::kLayers;
+        if (open.node.strategy.cp > 1 && facts_.has_shares())
+          return unless_below(open, Rung::kWholeSequences);
+        return unless_below(open, Rung::kLayers);
+      case Rung::kWholeSequences:
+        return unless_below(open, Rung::kLayers);
       case Rung::kLayers:
-        if (open.node.level == Level::kMicroBatch && !knows(open, Rung::kMicroBatchLayers))
-          return std::nullopt;
-        return Rung::kMicroBatchLayers;
+        return unless_below(open, Rung::kMicroBatchLayers);
       case Rung::kMicroBatchLayers:
         return is_leaf ? std::optional(Rung::kOwnLayers) : std::nullopt;
       case Rung::kOwnLayers:
@@ -297,7 +317,13 @@ class Search {
     }
     return std::nullopt;
   }
+  // Below a micro-batch much is cut for its memory, at less than staging takes.
+  std::optional<Rung> unless_below(const OpenNode& open, Rung rung) const {
+    if (open.node.level == Level::kMicroBatch && !knows(open, rung)) return std::nullopt;
+    return rung;
+  }
   static NodeFacts::Share share_at(Rung rung) {
+    if (rung == Rung::kWholeSequences) return NodeFacts::Share::kOfWholeSequences;
     return rung == Rung::kLayers ? NodeFacts::Share::kOfAllSamples
                                  : NodeFacts::Share::kOfMicroBatch;
   }
@@ -323,6 +349,7 @@ class Search {
         while (!cannot_win(open) && raises_bound(open)) {
         }
         if (!is_near(open) || cannot_win(open)) continue;
+        if (facts_.excess_of(open.node).missing > Bytes(0)) continue;
         // By its layers it may be behind another one.
         open.key = key_of(open);
         if (neighbours_.empty() || open.key <= neighbours_.back().key) return open;
@@ -345,7 +372,6 @@ class Search {
   }
 
   bool is_near(const OpenNode& open) const {
-    constexpr double kPromising = 1.1;
     if (limits_.pareto) return is_promising(open, kPromising);
     return key_of(open) < to_seconds(best_->step_time) * kPromising;
   }
@@ -464,11 +490,13 @@ class Search {
 
   void keep(Candidate candidate) {
     ++result_.simulated;
+    const bool is_first = !best_;
     if (!best_ || candidate.step_time < best_->step_time) {
       best_ = candidate;
       since_best_ = 0;
       if (limits_.improved) limits_.improved(candidate);
     }
+    if (is_first) open_.reorder([&](const OpenNode& open) { return key_of(open); });
     if (limits_.pareto && front_.add(candidate.step_time, candidate.most_needed)) {
       since_best_ = 0;
       unvisited_.push_back(candidate.strategy);
@@ -488,6 +516,16 @@ class Search {
   bool cut_by_bound(const OpenNode& open) {
     if (!cannot_win(open)) return false;
     result_.cut_by_bound += undone(open);
+    return true;
+  }
+
+  // By what is known so far: layers that were staged say more.
+  bool is_cut_by_memory(OpenNode& open) {
+    if (open.node.level < Level::kSchedule) return false;
+    const NodeFacts::Excess excess = facts_.excess_of(open.node);
+    open.least_memory = std::max(open.least_memory, excess.least);
+    if (excess.missing <= Bytes(0)) return false;
+    cut_by_memory(open, excess);
     return true;
   }
 
@@ -657,7 +695,7 @@ class Search {
   std::vector<OpenNode> neighbours_;  // of one plan, the most promising last
   std::optional<Strategy> neighbours_of_;
   std::vector<Strategy> unvisited_;  // of the front, whose neighbours nobody has looked at
-  bool neighbours_turn_ = false;
+  bool neighbours_turn_ = false, least_bounds_turn_ = false;
   std::int64_t since_best_ = 0;
 
   OpenNodes cut_;  // by memory, while there is no plan; the key is what is missing

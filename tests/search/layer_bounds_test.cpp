@@ -2,8 +2,10 @@
 #include "compiler/expand/layer_cells.h"
 #include "compiler/training/training_graph.h"
 #include "compiler/words/stage.h"
+#include "search/bounds/kept_bytes.h"
 #include "search/bounds/least_costs.h"
 #include "search/bounds/node_facts.h"
+#include "search/bounds/replica_exchange.h"
 #include "search/bounds/shorter_model.h"
 #include "simulator/cluster_files/cluster_file.h"
 #include "tests/search/small_spaces.h"
@@ -16,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <map>
 #include <optional>
 #include <random>
 #include <string>
@@ -40,7 +43,8 @@ std::vector<SearchInstance> instances_with_like_layers() {
            DType::kF32}};
 }
 
-constexpr NodeFacts::Share kShares[] = {NodeFacts::Share::kOfAllSamples,
+constexpr NodeFacts::Share kShares[] = {NodeFacts::Share::kOfWholeSequences,
+                                        NodeFacts::Share::kOfAllSamples,
                                         NodeFacts::Share::kOfMicroBatch};
 
 // What a search of the instance knows.
@@ -101,6 +105,10 @@ SearchInstance large_head() {
 TEST_CASE("no bound with the communication inside layers exceeds what the simulator says") {
   std::vector<SearchInstance> all = instances_with_like_layers();
   all.push_back(large_head());
+  all.push_back(
+      {"experts",
+       load_model("mixtral-8x7b:layers=4,hidden=64,heads=4,kv_heads=2,ffn=128,vocab=130,seq=32"),
+       load_cluster("dgx-h100:nodes=1"), 8, DType::kBF16});
   for (const SearchInstance& instance : all) {
     CAPTURE(instance.name);
     Known known(instance);
@@ -123,6 +131,9 @@ TEST_CASE("no bound with the communication inside layers exceeds what the simula
                 known.facts.bound_with_choices(node, space.layer_choices(node), share, Duration());
             CHECK(shared.value_or(Duration()) <= candidate.step_time);
           }
+          // With what was staged for these.
+          if (node.level >= Level::kSchedule)
+            CHECK(known.facts.excess_of(node).needed <= candidate.peak_memory);
         }
         if (bound > known.facts.bound_of({Level::kPieces, strategy})) ++higher;
         ++compiled;
@@ -442,6 +453,63 @@ TEST_CASE("bounds grow from a schedule down to its leaves with layers") {
   for (const SpaceNode& mesh : space.meshes()) compare(compare, mesh);
   CHECK(compared > 100);
   CHECK(higher > compared / 2);
+}
+
+// GPipe has every micro-batch in flight at once, so two more of them take what the layers of a
+// stage keep of two, and little else.
+TEST_CASE("a micro-batch more takes what its layers are said to keep") {
+  SearchInstance instance{"kept", small_gpt(8, 4), load_cluster("dgx-h100:nodes=1"), 8,
+                          DType::kBF16};
+  instance.model.sequence = 128;
+  const SearchProblem problem = problem_of(instance);
+  const SearchModels models = make_search_models(problem);
+  constexpr std::int64_t kBlocksOfStage = 4;
+  std::map<std::string, Bytes> all;
+  for (const char* text : {"tp=1", "tp=4", "tp=4 sp=on", "tp=2 cp=2", "tp=4 recompute=selective",
+                           "tp=4 recompute=full", "tp=4 sp=on recompute=full", "tp=4 pieces=4"}) {
+    CAPTURE(text);
+    const Strategy layer = parse_strategy(std::string(text) + " micro_batch=2");
+    const Bytes kept =
+        kept_by_layer(make_staged_graph(problem.shorter_graph(layer, ShorterModel::kBlocks), layer,
+                                        2, *models.boxing),
+                      ShorterModel::kMiddle);
+    Strategy whole = layer;
+    whole.pp = 2;
+    whole.schedule = Schedule::kGPipe;
+    const auto peak_of = [&](std::int64_t micro_batches) {
+      return evaluate_strategy(problem.training_graph(whole), whole, 2 * micro_batches, models)
+          .peak_memory;
+    };
+    const Bytes more = peak_of(8) - peak_of(6);
+    CHECK(2 * kBlocksOfStage * kept.value <= more.value * 1.01);
+    CHECK(2 * kBlocksOfStage * kept.value >= more.value * 0.6);
+    all[text] = kept;
+  }
+  // Norms and sums are whole where nothing splits the sequence.
+  CHECK(2 * all["tp=4"].value > 3 * all["tp=4 sp=on"].value);
+  CHECK(all["tp=4 recompute=full"].value == 4 * all["tp=4 sp=on recompute=full"].value);
+}
+
+// Two nodes of four: dp goes from one to the other, cp stays inside. All eight together have the
+// same ranks and no axis to be whole on.
+TEST_CASE("what is whole on cp is not exchanged in parts of it at no cost") {
+  const SearchInstance instance = large_layers();
+  Known known(instance);
+  const Bytes gradient(std::int64_t{1} << 30), copies(std::int64_t{1} << 29);
+  const auto times = [&](const char* text, bool sums_over_cp) {
+    return ReplicaExchange(parse_strategy(text), known.first.training, *known.models.network,
+                           sums_over_cp)
+        .times_of(gradient, copies, false, true);
+  };
+  const ReplicaTimes in_parts = times("dp=2 cp=4", false), whole = times("dp=2 cp=4", true),
+                     together = times("dp=8", false);
+  CHECK(whole.gather > in_parts.gather);
+  CHECK(whole.reduce > in_parts.reduce);
+  CHECK(whole.reduce_each > in_parts.reduce_each);
+  CHECK(whole.all_reduce > in_parts.all_reduce);
+  CHECK(whole.gather <= together.gather);
+  CHECK(whole.reduce_each <= together.reduce_each);
+  CHECK(whole.all_reduce <= together.all_reduce);
 }
 
 TEST_CASE("three blocks say of a deep model what all of its layers say") {

@@ -39,5 +39,22 @@ TEST_CASE("nodes come by key or by bound, the older of equals first, each once")
   CHECK_FALSE(nodes.pop_first());
 }
 
+TEST_CASE("nodes whose keys change come in the order of the new ones") {
+  OpenNodes nodes;
+  for (const std::int64_t mark : {1, 2, 3})
+    nodes.push(open_node(static_cast<double>(mark), 5, mark));
+  CHECK(nodes.least_key() == 1);
+  nodes.reorder([](const OpenNode& open) { return -open.key; });
+  CHECK(nodes.least_key() == -3);
+  CHECK(nodes.least_bound() == Duration(5));
+  for (const std::int64_t mark : {3, 2, 1}) {
+    const auto open = nodes.pop_first();
+    REQUIRE(open);
+    CHECK(open->node.strategy.dp == mark);
+    CHECK(open->key == static_cast<double>(-mark));
+  }
+  CHECK_FALSE(nodes.pop_first());
+}
+
 }  // namespace
 }  // namespace sextant::open_nodes_test

@@ -270,6 +270,31 @@ TEST_CASE("gradients count with the micro-batches that they coexist with") {
   CHECK(*std::max_element(bytes.begin(), bytes.end()) <= candidate.peak_memory);
 }
 
+// Twelve bytes of state for each element of a parameter and the two of the copy that products read:
+// ZeRO 3 gathers it in every micro-batch, from parts that are there all the time. Backward begins
+// with the last block gathered: 12 x 64 x 64 elements.
+TEST_CASE("what ZeRO 3 gathers parameters from counts in the memory bound") {
+  const SearchInstance instance{"parts", small_gpt(4, 4), load_cluster("dgx-h100:nodes=1"), 16,
+                                DType::kBF16};
+  const SearchProblem problem = problem_of(instance);
+  const SearchModels models = make_search_models(problem);
+  const Strategy strategy = parse_strategy("dp=8 micro_batch=1 zero=3 recompute=full");
+  const LogicalGraph plain = problem.training_graph(plain_strategy(strategy));
+  std::int64_t elements = 0;
+  for (const LogicalOp& op : plain.ops())
+    if (op.parameter) {
+      const Shape& shape = plain.tensor(op.outputs[0]).type.shape;
+      if (shape.rank() == 2) elements += shape.elements();
+    }
+  REQUIRE(elements > 200000);
+  const GraphProfile profile(plain);
+  const Bytes bound =
+      profile.memory_bound(strategy, place_layers(profile.num_layers(), strategy), 2).front();
+  CHECK(bound.value >= (12 + 2) * elements / 8 + 2 * 12 * 64 * 64);
+  CHECK(bound <=
+        evaluate_strategy(problem.training_graph(strategy), strategy, 16, models).peak_memory);
+}
+
 // The last stage puts weight gradients off, and what they read is repeated in backward already.
 TEST_CASE("weight gradients that are put off hold what they read, repeated or not") {
   const SearchInstance instance{"put off", small_gpt(8, 4), load_cluster("dgx-h100:nodes=1"), 16,
