@@ -141,6 +141,7 @@ SearchLimits limits_of(const SearchArguments& arguments, Console& console) {
   if (arguments.time_limit.empty()) {
     limits.patience = kPatience;
     limits.enough_gap = kEnoughGap;
+    limits.least_plans = 2;
   }
   const double start = wall_seconds();
   const double limit =

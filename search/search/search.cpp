@@ -595,6 +595,7 @@ class Search {
 
   bool is_good_enough() const {
     return best_ && limits_.enough_gap > 0 && !limits_.pareto &&
+           result_.simulated >= limits_.least_plans &&
            gap_of(best_->step_time, std::min(open_.least_bound(), best_->step_time)) <=
                limits_.enough_gap;
   }

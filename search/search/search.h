@@ -26,6 +26,9 @@ struct SearchLimits {
   std::optional<std::int64_t> patience;
   // Of the best plan; when it is reached, the search ends with what is there.
   double enough_gap = 0;
+  // As many plans have been simulated before `enough_gap` ends the search: who compares plans wants
+  // two.
+  std::int64_t least_plans = 1;
   std::function<void(const std::string&)> progress;
   std::function<void(const Candidate&)> improved;  // a new best plan, as it is found
   // Looks for the plans that no other one beats in time and memory (search/search/pareto.h). A

@@ -487,6 +487,19 @@ TEST_CASE("a compile that is stopped ends soon, and says that it was") {
   }
 }
 
+TEST_CASE("a gap that is small enough ends a search, behind as many plans as it is told") {
+  const SearchProblem problem = problem_of(instances()[0]);
+  SearchLimits limits;
+  limits.enough_gap = 1;  // any is
+  for (const std::int64_t plans : {1, 2, 3}) {
+    limits.least_plans = plans;
+    const SearchResult result = search(problem, limits);
+    check_fates(result);
+    CHECK(result.simulated == plans);
+    CHECK(result.open > 0);
+  }
+}
+
 TEST_CASE("a search without patience ends early, and says what is open") {
   const SearchInstance instance = instances()[1];
   const SearchProblem problem = problem_of(instance);
