@@ -126,6 +126,11 @@ void set_peaks(DeviceKind& device, DType dtype, const Sourced& measured) {
   }
 }
 
+std::string stretch_text(double times, std::size_t steps) {
+  return fmt::format("; times {:.3g}, what {} took over {} kernels by themselves", times,
+                     counted(steps, "whole step"), steps == 1 ? "its" : "their");
+}
+
 // A sum of two tensors that no cache holds.
 double bytes_per_second(CpuBench& bench) {
   KernelMeasurement large(bench, DType::kF32, 0, [](const std::string&) {});
@@ -193,13 +198,10 @@ Cluster measure_cpu_cluster(CpuBench& bench, const Cluster& cluster, const Physi
     options.say("meetings");
     made.intra_node = measure_link(bench, made.intra_node, ranks, source);
   }
-  options.say("whole steps");
-  const double times =
-      time_beside_kernels(bench, made, options.dtype, whole, options.seconds_per_step);
-  if (!whole.empty())
-    stretch(device, times,
-            fmt::format("; times {:.3g}, what {} took over {} kernels by themselves", times,
-                        counted(whole.size(), "whole step"), whole.size() == 1 ? "its" : "their"));
+  if (!whole.empty()) options.say("whole steps");
+  if (const auto times =
+          time_beside_kernels(bench, made, options.dtype, whole, options.seconds_per_step))
+    made.device = stretched(std::move(made.device), *times, stretch_text(*times, whole.size()));
   return made;
 }
 

@@ -19,63 +19,76 @@ namespace sextant {
 namespace {
 
 constexpr std::int64_t kWarmUp = 2, kFewest = 4, kMost = 200;
+constexpr double kLeastTimes = 0.5, kMostTimes = 4;
 // Of looks at the machine's speed: some ten while a step is measured.
 constexpr std::chrono::milliseconds kPeriod{60};
 
-// Seconds from the end of one step to the end of the next.
-std::vector<double> step_seconds(const PhysicalGraph& graph, std::int64_t count) {
+// Wall time is the median from the end of one step to the end of the next.
+StepRun run_steps(const PhysicalGraph& graph, std::int64_t count, double yardstick_s) {
   using Clock = std::chrono::steady_clock;
   CpuWorld world(graph, {});
   TrainingHost host(0);
   std::vector<double> seconds;
   Clock::time_point last = Clock::now();
+  double processor_begin = 0, processor_end = 0;
   host.on_step([&](const StepMetrics& step) {
     const Clock::time_point now = Clock::now();
-    if (step.step >= kWarmUp) seconds.push_back(std::chrono::duration<double>(now - last).count());
+    processor_end = process_seconds();
+    if (step.step >= kWarmUp)
+      seconds.push_back(std::chrono::duration<double>(now - last).count());
+    else
+      processor_begin = processor_end;
     last = now;
   });
+  const LoadWatch load;
+  const SpeedWatch speed(kPeriod);
   run_all(graph, world.devices(), host, kWarmUp + count);
-  return seconds;
-}
-
-// Cores that were there for it, as a share.
-double share_left(const LoadWatch& watch) {
-  const auto load = watch.load();
-  return load && !load->is_quiet() ? 1 - load->others : 1;
+  StepRun run{.wall_s = median(seconds),
+              .processor_s = (processor_end - processor_begin) / static_cast<double>(count),
+              .slowdown = speed.mean_seconds() / yardstick_s};
+  if (const auto busy = load.load(); busy && !busy->is_quiet()) run.others = busy->others;
+  return run;
 }
 
 }  // namespace
 
-double time_beside_kernels(const CpuBench& bench, const Cluster& cluster, DType dtype,
-                           const std::vector<WholeStep>& steps, double seconds) {
-  if (steps.empty()) return 1;
+double quiet_seconds(const StepRun& run, double cores) {
+  const double without_others = run.wall_s * (1 - run.others);
+  const double least = std::min(run.processor_s / cores, run.wall_s);
+  return std::max(without_others, least) / run.slowdown;
+}
+
+std::optional<double> time_beside_kernels(const CpuBench& bench, const Cluster& cluster,
+                                          DType dtype, const std::vector<WholeStep>& steps,
+                                          double seconds) {
+  if (steps.empty()) return std::nullopt;
   const TimingModels models = make_timing_models(cluster, dtype);
   double logarithms = 0;
   for (const WholeStep& step : steps) {
     const double predicted_s =
         to_seconds(simulate(step.graph, *models.cost, *models.network).step_time);
-    const auto count = std::clamp(static_cast<std::int64_t>(seconds / predicted_s), kFewest, kMost);
-    const LoadWatch load;
-    const SpeedWatch speed(kPeriod);
-    const double measured_s = median(step_seconds(step.graph, count)) * share_left(load);
-    logarithms += std::log(measured_s / predicted_s / (speed.mean_seconds() / bench.yardstick_s()));
+    const auto count =
+        static_cast<std::int64_t>(std::clamp<double>(seconds / predicted_s, kFewest, kMost));
+    const StepRun run = run_steps(step.graph, count, bench.yardstick_s());
+    logarithms += std::log(quiet_seconds(run, static_cast<double>(bench.cores())) / predicted_s);
   }
-  return std::exp(logarithms / static_cast<double>(steps.size()));
+  const double times = std::exp(logarithms / static_cast<double>(steps.size()));
+  return times >= kLeastTimes && times <= kMostTimes ? std::optional(times) : std::nullopt;
 }
 
-void stretch(DeviceKind& device, double times, const std::string& source) {
-  const auto add = [&source](std::string& to) { to += source; };
-  for (PeakRate& peak : device.peaks) {
-    peak.flops_per_second.value /= times;
-    add(peak.flops_per_second.source);
-  }
-  device.memory_bandwidth.value /= times;
-  add(device.memory_bandwidth.source);
+DeviceKind stretched(DeviceKind device, double times, const std::string& source) {
+  const auto slower = [&](Sourced& rate) {
+    rate.value /= times;
+    rate.source += source;
+  };
+  for (PeakRate& peak : device.peaks) slower(peak.flops_per_second);
+  slower(device.memory_bandwidth);
   device.kernel_overhead.value *= times;
-  add(device.kernel_overhead.source);
-  if (!device.measured) return;
+  device.kernel_overhead.source += source;
+  if (!device.measured) return device;
   for (MeasuredKernel& kernel : device.measured->kernels) kernel.seconds *= times;
-  add(device.measured->source);
+  device.measured->source += source;
+  return device;
 }
 
 }  // namespace sextant

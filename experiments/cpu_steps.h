@@ -8,6 +8,7 @@
 #include "core/costs/cluster.h"
 #include "core/graphs/physical_graph.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,13 +20,27 @@ struct WholeStep {
   PhysicalGraph graph;
 };
 
-// Seconds that the step took at the speed of the bench's figures, over those that `cluster`
-// predicts: the median of steps that last `seconds` together. What other processes took of the
-// machine meanwhile is taken off. Of several steps the geometric mean; 1 of none.
-double time_beside_kernels(const CpuBench& bench, const Cluster& cluster, DType dtype,
-                           const std::vector<WholeStep>& steps, double seconds);
+// One step that ran, or the mean of several.
+struct StepRun {
+  double wall_s = 0;
+  double processor_s = 0;  // of all threads of the process
+  double others = 0;       // share of the machine's processor time that other processes took
+  double slowdown = 1;     // of the machine, beside the moment that the bench's figures are for
+};
 
-// All that lasts while a device computes, so many times as long.
-void stretch(DeviceKind& device, double times, const std::string& source);
+// Seconds of a step on `cores` of a quiet machine of the bench's speed. What others took is taken
+// off, as far as the processor time of the step itself allows: they may have been on cores that the
+// step had no use for.
+double quiet_seconds(const StepRun& run, double cores);
+
+// Seconds that the step took over those that `cluster` predicts, the median of steps that last
+// `seconds` together; of several steps the geometric mean. Nothing where there are no steps, or
+// where the machine was so busy that the answer makes no sense (below a half, above four).
+std::optional<double> time_beside_kernels(const CpuBench& bench, const Cluster& cluster,
+                                          DType dtype, const std::vector<WholeStep>& steps,
+                                          double seconds);
+
+// All that lasts while a device computes, so many times as long. `source` is added to theirs.
+DeviceKind stretched(DeviceKind device, double times, const std::string& source);
 
 }  // namespace sextant

@@ -45,9 +45,7 @@ double real_or_zero(const JsonCursor& root, std::string_view key) {
   return found ? found->real() : 0.0;
 }
 
-// Null where positions are not scaled.
 Json scaling_json(const RotaryScaling& scaling) {
-  if (scaling.is_none()) return Json();
   if (scaling.original_length == 0) return {{"factor", scaling.factor}};
   return {{"factor", scaling.factor},
           {"low_turns", scaling.low_turns},
@@ -58,9 +56,8 @@ Json scaling_json(const RotaryScaling& scaling) {
 RotaryScaling read_scaling(const JsonCursor& scaling) {
   scaling.allow_only({"factor", "low_turns", "high_turns", "original_length"});
   RotaryScaling read{.factor = scaling.at("factor").real()};
-  const auto length = scaling.find_value("original_length");
-  if (!length) return read;
-  read.original_length = length->integer_between(1, kMost);
+  if (scaling.keys().size() == 1) return read;
+  read.original_length = scaling.at("original_length").integer_between(1, kMost);
   read.low_turns = scaling.at("low_turns").real();
   read.high_turns = scaling.at("high_turns").real();
   return read;
@@ -100,44 +97,45 @@ void read_later_keys(const JsonCursor& root, ModelConfig& config) {
 }  // namespace
 
 std::string to_json_text(const ModelConfig& config) {
-  return to_readable_text(Json{{"schema", kSchema},
-                               {"name", config.name},
-                               {"layers", config.layers},
-                               {"hidden", config.hidden},
-                               {"heads", config.heads},
-                               {"kv_heads", config.kv_heads},
-                               {"head_size", config.head_size},
-                               {"ffn", config.ffn},
-                               {"vocab", config.vocab},
-                               {"sequence", config.sequence},
-                               {"norm", to_string(config.norm)},
-                               {"mlp", to_string(config.mlp)},
-                               {"positions", to_string(config.positions)},
-                               {"attention_bias", config.attention_bias},
-                               {"output_bias", config.output_bias},
-                               {"mlp_bias", config.mlp_bias},
-                               {"qk_norm", config.qk_norm},
-                               {"tied_embeddings", config.tied_embeddings},
-                               {"exact_gelu", config.exact_gelu},
-                               {"causal", config.causal},
-                               {"post_norm", config.post_norm},
-                               {"embedding_norm", config.embedding_norm},
-                               {"head_transform", config.head_transform},
-                               {"head_bias", config.head_bias},
-                               {"token_types", config.token_types},
-                               {"mask_id", config.mask_id},
-                               {"norm_epsilon", config.norm_epsilon},
-                               {"rope_theta", config.rope_theta},
-                               {"rope_scaling", scaling_json(config.rope_scaling)},
-                               {"initializer_range", config.initializer_range},
-                               {"experts", config.experts},
-                               {"top_k", config.top_k},
-                               {"capacity_factor", capacity_json(config)},
-                               {"normalized_experts", config.normalized_experts},
-                               {"residual_dropout", config.residual_dropout},
-                               {"embedding_dropout", config.embedding_dropout},
-                               {"label_smoothing", config.label_smoothing}},
-                          40);
+  Json json{{"schema", kSchema},
+            {"name", config.name},
+            {"layers", config.layers},
+            {"hidden", config.hidden},
+            {"heads", config.heads},
+            {"kv_heads", config.kv_heads},
+            {"head_size", config.head_size},
+            {"ffn", config.ffn},
+            {"vocab", config.vocab},
+            {"sequence", config.sequence},
+            {"norm", to_string(config.norm)},
+            {"mlp", to_string(config.mlp)},
+            {"positions", to_string(config.positions)},
+            {"attention_bias", config.attention_bias},
+            {"output_bias", config.output_bias},
+            {"mlp_bias", config.mlp_bias},
+            {"qk_norm", config.qk_norm},
+            {"tied_embeddings", config.tied_embeddings},
+            {"exact_gelu", config.exact_gelu},
+            {"causal", config.causal},
+            {"post_norm", config.post_norm},
+            {"embedding_norm", config.embedding_norm},
+            {"head_transform", config.head_transform},
+            {"head_bias", config.head_bias},
+            {"token_types", config.token_types},
+            {"mask_id", config.mask_id},
+            {"norm_epsilon", config.norm_epsilon},
+            {"rope_theta", config.rope_theta},
+            {"initializer_range", config.initializer_range},
+            {"experts", config.experts},
+            {"top_k", config.top_k},
+            {"capacity_factor", capacity_json(config)},
+            {"normalized_experts", config.normalized_experts},
+            {"residual_dropout", config.residual_dropout},
+            {"embedding_dropout", config.embedding_dropout},
+            {"label_smoothing", config.label_smoothing}};
+  // Left out where nothing is scaled: hashes of models that were there before it stay.
+  if (!config.rope_scaling.is_none()) json["rope_scaling"] = scaling_json(config.rope_scaling);
+  return to_readable_text(json, 40);
 }
 
 ModelConfig model_config_from_json(std::string_view text, std::string_view origin) {

@@ -236,6 +236,7 @@ void require_scaling_number(const JsonCursor& value, std::string_view key) {
 
 RotaryScaling scaling_of(const JsonCursor& scaling, std::string_view type) {
   RotaryScaling read{.factor = scaling.at("factor").real()};
+  if (read.is_none()) return {};
   if (type == "linear") return read;
   read.low_turns = scaling.at("low_freq_factor").real();
   read.high_turns = scaling.at("high_freq_factor").real();
@@ -311,6 +312,12 @@ void read_rope(ConfigReader& reader, double theta_of_family, ModelConfig& config
     read_scaling(*scaling, key, config);
   }
   config.rope_theta = theta.value_or(theta_of_family);
+  // transformers believes the outer one.
+  const auto length = reader.find("original_max_position_embeddings");
+  const std::int64_t inner = config.rope_scaling.original_length;
+  if (length && inner > 0)
+    require_equal(*length, static_cast<double>(inner),
+                  "rope_scaling.original_max_position_embeddings");
 }
 
 // What a key that a file leaves out is in transformers 5 (configuration_*.py of each family), where

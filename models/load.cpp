@@ -44,12 +44,17 @@ std::optional<std::string> file_of(std::string_view model) {
   return std::filesystem::exists(path, failure) ? std::optional(path.string()) : std::nullopt;
 }
 
-// "mixtral/config.json:capacity_factor=2": a file, or a folder, with other values.
+// "mixtral/config.json:capacity_factor=2": a file, or a folder with a config.json, with other
+// values.
 std::optional<ModelConfig> load_changed_file(std::string_view model) {
   const std::size_t colon = model.rfind(':');
-  if (colon == std::string_view::npos || model.find('=', colon) == std::string_view::npos)
-    return std::nullopt;
-  const auto path = file_of(model.substr(0, colon));
+  if (colon == std::string_view::npos) return std::nullopt;
+  const std::filesystem::path named{std::string(model.substr(0, colon))};
+  std::error_code failure;
+  const bool is_folder = std::filesystem::is_directory(named, failure);
+  // A folder of another kind does not keep a family of its name away.
+  if (is_folder && !std::filesystem::exists(named / "config.json", failure)) return std::nullopt;
+  const auto path = file_of(named.string());
   if (!path) return std::nullopt;
   ModelConfig config = load_file(*path);
   const std::string name = config.name + std::string(model.substr(colon));
@@ -59,6 +64,7 @@ std::optional<ModelConfig> load_changed_file(std::string_view model) {
 }
 
 bool looks_like_path(std::string_view model) {
+  model = model.substr(0, model.rfind(':'));
   return model.find('/') != std::string_view::npos || model.ends_with(".json") ||
          model.ends_with(".onnx");
 }
@@ -79,12 +85,12 @@ ModelConfig load_model(std::string_view model) {
   ModelConfig config;
   if (const auto path = file_of(model)) {
     config = load_file(*path);
+  } else if (auto changed = load_changed_file(model)) {
+    config = *std::move(changed);
   } else if (auto known = importers::builtin(model)) {
     config = *std::move(known);
   } else if (auto shape = importers::from_one_word(model)) {
     config = *std::move(shape);
-  } else if (auto changed = load_changed_file(model)) {
-    config = *std::move(changed);
   } else {
     refuse_unknown(model);
   }

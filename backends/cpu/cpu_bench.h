@@ -48,6 +48,7 @@ class CpuBench final : public KernelTimer {
 
   // Ranks that share a core, 1 where there is one for each.
   double ranks_per_core() const;
+  std::int64_t cores() const { return options_.cores; }
   // What the yardstick (backends/cpu/yardstick.h) took when this was made, all ranks busy: times of
   // `time` are those of a machine of this speed.
   double yardstick_s() const { return yardstick_s_; }

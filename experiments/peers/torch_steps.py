@@ -11,6 +11,7 @@ that are made once. The last line is one JSON object: median and quartiles of th
 
 import argparse
 import json
+import statistics
 import time
 
 import torch
@@ -76,7 +77,7 @@ def main():
     torch.manual_seed(0)
     model, optimizer, loss_of = {"gpt2": gpt2, "resnet18": resnet18}[arguments.model](arguments)
     seconds = step_seconds(torch.compile(model) if arguments.compile else model, optimizer, loss_of, arguments.steps)
-    quantile = [round(1e3 * seconds[int(share * (len(seconds) - 1))], 2) for share in (0.25, 0.5, 0.75)]
+    quantile = [round(1e3 * value, 2) for value in statistics.quantiles(seconds, n=4, method="inclusive")]
     print(json.dumps({"model": arguments.model, "batch": arguments.batch, "compile": arguments.compile,
                       "threads": torch.get_num_threads(), "torch": torch.__version__, "step_ms": quantile[1],
                       "quartiles_ms": quantile}))

@@ -553,7 +553,17 @@ TEST_CASE("shape rules refuse what does not fit and say what was found and wante
                  "factor 0.5, wanted 1"));
   CHECK(contains(refusal("rope", {f32({2, 3, 4, 6})},
                          {{"theta", 1e4}, {"factor", 2.0}, {"original_length", std::int64_t{8}}}),
-                 "turns from 0 to 0"));
+                 "low_turns and high_turns go together"));
+  const auto scaled = [&](std::int64_t length, double low, double high) {
+    return refusal("rope", {f32({2, 3, 4, 6})},
+                   {{"theta", 1e4},
+                    {"factor", 2.0},
+                    {"original_length", length},
+                    {"low_turns", low},
+                    {"high_turns", high}});
+  };
+  CHECK(contains(scaled(0, 1, 4), "original_length 0"));
+  CHECK(contains(scaled(8, 4, 1), "turns from 4 to 1"));
   const TensorType q = f32({2, 3, 6, 8}), four = f32({2, 3, 4, 8});
   CHECK(contains(refusal("attention", {q, four, four}), "6 query heads do not share 4"));
   CHECK(contains(refusal("attention", {q, f32({3, 3, 6, 8}), q}), "k is 3x3x6x8"));

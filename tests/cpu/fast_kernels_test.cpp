@@ -148,8 +148,8 @@ TEST_CASE("fast attention agrees across block borders and with shared key heads"
 
 TEST_CASE("fast rotary positions agree") {
   const Shape shape{2, 9, 3, 6};
-  const Attributes plain = {{"theta", 10000.0}}, linear = {{"theta", 10000.0}, {"factor", 3.0}};
-  const Attributes llama = {{"theta", 10000.0},
+  const Attributes plain = {{"theta", 10000.0}}, linear = {{"theta", 100.0}, {"factor", 3.0}};
+  const Attributes llama = {{"theta", 100.0},
                             {"factor", 8.0},
                             {"low_turns", 1.0},
                             {"high_turns", 4.0},

@@ -507,15 +507,15 @@ TEST_CASE("rotary positions turn pairs by the angle of the global position") {
   });
 }
 
-// Turns within 64 positions: of pairs that turn by 1, 0.1, 0.01 and 0.001 each, 10.2, 1.02, 0.1 and
-// 0.01.
+// Turns within 128 positions: of pairs that turn by 1, 0.1, 0.01 and 0.001 each, 20, 2.04, 0.2 and
+// 0.02.
 TEST_CASE("scaled rotary positions turn by less, those that turn often as before") {
   in_both_tables([](const KernelTable& table, DType dtype, double tolerance) {
-    const double s = 3, kept = (64 * 0.1 / (2 * std::acos(-1.0)) - 1) / (4 - 1);
+    const double s = 3, kept = (128 * 0.1 / (2 * std::acos(-1.0)) - 1) / (4 - 1);
     const std::vector<double> angles = {s, s * (kept * 0.1 + (1 - kept) * 0.1 / 8), s * 0.01 / 8,
                                         s * 0.001 / 8};
     Attributes attributes{{"theta", 10000.0}};
-    add_scaling({.factor = 8, .low_turns = 1, .high_turns = 4, .original_length = 64}, attributes);
+    add_scaling({.factor = 8, .low_turns = 1, .high_turns = 4, .original_length = 128}, attributes);
     const TestOperand x{{{1, 1, 1, 8}, dtype}, {1, 1, 1, 1, 0, 0, 0, 0}, {0, 3, 0, 0}};
     const auto y = KernelCall("rope", attributes)
                        .input(x)

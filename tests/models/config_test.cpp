@@ -120,6 +120,16 @@ TEST_CASE("a file takes other values as a built-in does") {
     CHECK(contains(refusal(path + ":layers=0"), "layers"));
   }
   CHECK(contains(refusal(file + "x:layers=4"), "no such file"));
+  CHECK(contains(refusal(file + ":layers"), "key=value"));
+  CHECK(contains(refusal("nowhere.json:layers=4"), "no such file"));
+  // A folder comes before a family of its name, with values as without, where it is a model's.
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder);
+  std::filesystem::create_directories("gpt2-124m");
+  CHECK(load_model("gpt2-124m:layers=2").hidden == 768);
+  std::ofstream("gpt2-124m/config.json") << to_json_text(load_model("mixtral-8x7b"));
+  CHECK(load_model("gpt2-124m:layers=2").hidden == 4096);
+  std::filesystem::current_path(before);
   std::filesystem::remove_all(folder);
 }
 

@@ -73,6 +73,12 @@ TEST_CASE("G64: rotary scaling is accepted and changes no count") {
   CHECK(config.rope_scaling ==
         RotaryScaling{.factor = 8, .low_turns = 1, .high_turns = 4, .original_length = 8192});
   CHECK(model_config_from_json(to_json_text(config)).rope_scaling == config.rope_scaling);
+  CHECK(contains(to_json_text(config), "original_length"));
+  CHECK(!contains(to_json_text(read(llama(""))), "rope_scaling"));
+  CHECK(contains(refusal(llama(R"("original_max_position_embeddings": 4096,
+         "rope_scaling": {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+         "original_max_position_embeddings": 8192, "rope_type": "llama3"})")),
+                 "found 4096, but rope_scaling.original_max_position_embeddings is 8192"));
   const ModelConfig linear = read(llama(R"("rope_scaling": {"type": "linear", "factor": 4})"));
   CHECK(linear.rope_scaling == RotaryScaling{.factor = 4});
   CHECK(model_config_from_json(to_json_text(linear)).rope_scaling == linear.rope_scaling);

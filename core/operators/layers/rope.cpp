@@ -13,20 +13,27 @@
 #include "core/operators/layers/rotary_attributes.h"
 #include "core/operators/rules.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
 namespace sextant {
 namespace {
 
-void require_scaling(const RotaryScaling& scaling) {
+void require_scaling(const Attributes& attributes) {
+  const RotaryScaling scaling = rotary_scaling(attributes);
   require(std::isfinite(scaling.factor) && scaling.factor >= 1, ErrorCode::kBadInput,
           "rope: factor {}, wanted 1 or more", scaling.factor);
-  require(scaling.original_length >= 0, ErrorCode::kBadInput, "rope: original_length {}",
-          scaling.original_length);
-  require(scaling.original_length == 0 ||
-              (scaling.low_turns > 0 && scaling.high_turns > scaling.low_turns &&
-               std::isfinite(scaling.high_turns)),
+  constexpr std::array<const char*, 3> kOfLlama = {"original_length", "low_turns", "high_turns"};
+  const auto has = [&](const char* name) { return attributes.contains(name); };
+  if (std::none_of(kOfLlama.begin(), kOfLlama.end(), has)) return;
+  require(std::all_of(kOfLlama.begin(), kOfLlama.end(), has) && has("factor"), ErrorCode::kBadInput,
+          "rope: factor, original_length, low_turns and high_turns go together");
+  require(scaling.original_length >= 1, ErrorCode::kBadInput,
+          "rope: original_length {}, wanted 1 or more", scaling.original_length);
+  require(scaling.low_turns > 0 && scaling.high_turns > scaling.low_turns &&
+              std::isfinite(scaling.high_turns),
           ErrorCode::kBadInput, "rope: turns from {} to {}, wanted two positive numbers that grow",
           scaling.low_turns, scaling.high_turns);
 }
@@ -39,7 +46,7 @@ std::vector<TensorType> infer_rope(Types inputs, const Attributes& attributes) {
           to_text(x));
   require(attributes.real("theta") > 0, ErrorCode::kBadInput, "rope: theta {} is not positive",
           attributes.real("theta"));
-  require_scaling(rotary_scaling(attributes));
+  require_scaling(attributes);
   return {x};
 }
 
