@@ -89,7 +89,8 @@ class Expansion {
   }
 
  private:
-  // Made while there were no guards, and of which programs they hold but for these.
+  // The tables of the graph without guards, and for each program whether they hold but for its
+  // guards.
   struct Tables {
     std::shared_ptr<const GraphTables> of_graph;
     std::vector<bool> hold;

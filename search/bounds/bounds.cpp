@@ -173,8 +173,8 @@ std::vector<Bytes> GraphProfile::likely_memory(const Strategy& strategy,
   return held(strategy, places, micro_batches, open, whole, KeptOfLayers());
 }
 
-// Of a micro-batch between forward and backward. What recompute=selective does not keep is at most
-// whole over tp.
+// Bytes that the layer keeps of a micro-batch between forward and backward. What
+// recompute=selective does not keep is at most whole over tp.
 Bytes GraphProfile::least_kept(const Strategy& strategy, std::size_t layer, Again again,
                                const KeptBytes& kept) const {
   const auto saved = [&](Again kind) { return saved_[static_cast<std::size_t>(kind)][layer]; };
@@ -229,8 +229,8 @@ std::vector<Bytes> GraphProfile::held(const Strategy& strategy,
 }
 
 // When most micro-batches are in flight a stage goes backward next, and has gathered what the first
-// two layers of that cell read. Where weight gradients are cells of their own it may be one of
-// them.
+// two layers of that cell read. Where weight gradients are cells of their own the next cell may be
+// one of them. A table of embeddings is left out: backward of a look-up does not read it.
 void GraphProfile::add_gathered(const Strategy& strategy, const std::vector<LayerPlace>& places,
                                 std::vector<StageBytes>& bytes) const {
   if (parts_backward(strategy.schedule)) return;
@@ -244,7 +244,9 @@ void GraphProfile::add_gathered(const Strategy& strategy, const std::vector<Laye
         layer + 1 == places.size() || places[layer + 1].virtual_stage != virtual_stage;
     if (!is_last) continue;
     Bytes gathered = layers[layer].gathered;
-    if (layer > 0 && places[layer - 1].virtual_stage == virtual_stage)
+    if (layer == 0)
+      gathered = Bytes(0);
+    else if (layer > 1 && places[layer - 1].virtual_stage == virtual_stage)
       gathered += layers[layer - 1].gathered;
     Bytes& stage = least[at(places[layer].stage)];
     stage = std::min(stage, gathered);

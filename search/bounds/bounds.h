@@ -40,8 +40,6 @@ class GraphProfile {
     bool again = false;      // layers' cells are without what is computed again
   };
 
-  // By stage: states, and what a step must hold between two cells of the schedule. Splits are
-  // taken at their best: every activation over dp x cp x tp.
   // Layers that are alike keep no less than `kept`, on one device and of one micro-batch, by what
   // they repeat; zero: not known.
   struct KeptBytes {
@@ -51,6 +49,8 @@ class GraphProfile {
     KeptBytes bytes = {};
     std::vector<bool> alike = {};  // by layer; empty: of no layer
   };
+  // By stage: states, and what a step must hold between two cells of the schedule. Splits are
+  // taken at their best, every activation over dp x cp x tp, but for what `kept` says.
   std::vector<Bytes> memory_bound(const Strategy& strategy, const std::vector<LayerPlace>& places,
                                   std::int64_t micro_batches, Open open,
                                   const KeptOfLayers& kept) const;

@@ -7,9 +7,9 @@
 
 namespace sextant {
 
-// On the device with most of it, at least. Of a layer that has one before it, in a graph of one
-// stage without fused operators. What the layer before made, and does not keep itself, counts here:
-// wherever the stage begins it is there, made or received.
+// Bytes that a layer keeps for backward on the device that keeps most, at least. The layer has one
+// before it, in a graph of one stage without fused operators. What the layer before made, and does
+// not keep itself, counts here: wherever the stage begins it is there, made or received.
 Bytes kept_by_layer(const StagedGraph& staged, int layer);
 
 }  // namespace sextant

@@ -103,7 +103,7 @@ const StagedLayer* LayerTable::staged(const Strategy& strategy, const StopPoll& 
     known = known_.emplace(key, made(own, stop)).first;
     staging_work_ += work_of(own);
     if (own.cp > 1) {
-      Tries& tries = tries_[own.context];
+      Tries& tries = tries_[kind_of(own)];
       ++tries.staged;
       if (known->second) ++tries.known;
     }
@@ -111,12 +111,16 @@ const StagedLayer* LayerTable::staged(const Strategy& strategy, const StopPoll& 
   return known->second ? &*known->second : nullptr;
 }
 
+LayerTable::Kind LayerTable::kind_of(const Strategy& layer) {
+  return {layer.context, layer.ep > 1, layer.sequence_parallel};
+}
+
 // Where nothing came out of several layers of one kind, nothing will of the others: rings whose
 // ranks do not have equal parts of the experts' places.
 bool LayerTable::is_in_vain(const Strategy& layer) const {
   constexpr std::int64_t kEnough = 4;
   if (layer.cp == 1) return false;
-  const auto tries = tries_.find(layer.context);
+  const auto tries = tries_.find(kind_of(layer));
   return tries != tries_.end() && tries->second.staged >= kEnough && tries->second.known == 0;
 }
 

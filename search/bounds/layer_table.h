@@ -74,11 +74,14 @@ class LayerTable {
   static LayerKey key_of(const Strategy& layer);
 
   std::map<LayerKey, std::optional<StagedLayer>> known_;
-  // Of layers that split sequences, by how: staged, and known then.
+  // Of layers that split sequences, by how, whether experts are split and whether activations are:
+  // staged, and known then.
+  using Kind = std::tuple<ContextMode, bool, bool>;
+  static Kind kind_of(const Strategy& layer);
   struct Tries {
     std::int64_t staged = 0, known = 0;
   };
-  std::map<ContextMode, Tries> tries_;
+  std::map<Kind, Tries> tries_;
   std::int64_t staging_work_ = 0;
 };
 

@@ -98,7 +98,7 @@ class NodeFacts {
     Bytes needed, room;
     Bytes least;  // some device of every plan takes as much, libraries included
   };
-  // More is known of what layers keep once they are staged, which it does not do.
+  // Layers that have been staged say more of what they keep; this stages none.
   Excess excess_of(const SpaceNode& node);
   // Most that a device of the stage has beside what libraries take in any case.
   Bytes room_of(const Strategy& strategy, std::int64_t stage) const;

@@ -87,11 +87,16 @@ class Search {
     while (!ends()) {
       std::optional<OpenNode> leaf = next_neighbour();
       const bool is_neighbour = leaf.has_value();
-      if (!leaf) leaf = next_of_least_bound();
+      bool is_beside = false;  // compiled for the gap, beside leaves that are thought to win
+      if (!leaf) {
+        leaf = next_of_least_bound();
+        is_beside = leaf && may_win();
+      }
       if (!leaf) leaf = next_leaf();
       if (!leaf) break;
       // Neighbours are in the tree all the time.
       const Strategy last = leaf->node.strategy;
+      if (!is_beside) ++since_best_;
       if (!evaluate(*leaf) && !is_neighbour) open_.push(std::move(*leaf));
       foresee(last);  // with what this plan has taught
       raise_least_bounds();
@@ -209,9 +214,15 @@ class Search {
       std::optional<OpenNode> open = open_.pop_first();
       if (!open) break;
       if (cut_by_bound(*open)) continue;
-      if (open->node.level == Level::kPieces && raises_bound(*open)) {
-        if (!is_cut_by_memory(*open)) open_.push(std::move(*open));
-        continue;
+      if (open->node.level == Level::kPieces) {
+        const Rung before = open->rung;
+        const bool is_raised = raises_bound(*open);
+        // Layers that were staged say what they keep, even where they take no longer.
+        if (open->rung != before && is_cut_by_memory(*open)) continue;
+        if (is_raised) {
+          open_.push(std::move(*open));
+          continue;
+        }
       }
       // What was learned since may put it behind others.
       const double key = key_of(*open);
@@ -253,13 +264,16 @@ class Search {
     }
     for (OpenNode& leaf : known) open_.push(std::move(leaf));
   }
+
+  // Whether some leaf is thought to be faster than the best, or nearly.
+  bool may_win() const { return open_.least_key() < kPromising * to_seconds(best_->step_time); }
+
   // Every other leaf that is none of the neighbours is the one that holds the gap open, where all
   // of its bounds are known: only its plan says more. Every one, when none is thought to win.
   std::optional<OpenNode> next_of_least_bound() {
     if (!best_ || !limits_.use_bounds || limits_.pareto) return std::nullopt;
     least_bounds_turn_ = !least_bounds_turn_;
-    const bool may_win = open_.least_key() < kPromising * to_seconds(best_->step_time);
-    if (!least_bounds_turn_ && may_win) return std::nullopt;
+    if (!least_bounds_turn_ && may_win()) return std::nullopt;
     std::optional<OpenNode> open = open_.pop_least_bound();
     if (!open) return std::nullopt;
     const bool is_leaf = open->node.level == Level::kPieces && open->rung == Rung::kOwnLayers;
@@ -422,7 +436,6 @@ class Search {
   // False: it was stopped, and the leaf has no fate.
   bool evaluate(const OpenNode& leaf) {
     const Strategy& strategy = leaf.node.strategy;
-    ++since_best_;
     try {
       require_pins_fit(strategy);
       Candidate candidate = evaluated(strategy);
