@@ -336,7 +336,8 @@ class TooBusy(Exception):
     """The machine was slower than the scenario's timeout or the launcher's, so that the fault itself was not tried."""
 
 
-# What a run says that ended before its fault because a process got no processor for as long as the scenario waits.
+# What a run says that ended before its fault, or in spite of a fault that it bears, because a process got no processor for as
+# long as the scenario waits.
 SLOW_MACHINE = re.compile(r"have joined within|has said nothing for \d+ ms|timed out after \d+ ms")
 
 
@@ -371,6 +372,8 @@ def check_in(program, fault, shift_s, folder):
             return expect(False, f"{fault.name}: {error}: {job.exit_codes()} {job.said()}")
         seconds = time.monotonic() - begin
         check_launcher_was_later(fault, job)
+        if fault.codes == (0,) and SLOW_MACHINE.search(job.said()):
+            raise TooBusy(f"{fault.name}: {job.said()}")
         # The launcher kills, a while after the first has ended, whoever is about to: all of them, on a busy machine, and
         # then their words alone tell.
         ended = {job.exit_code(rank) for rank in range(fault.processes) if rank not in fault.dead} - {None}
