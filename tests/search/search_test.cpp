@@ -488,7 +488,8 @@ TEST_CASE("a compile that is stopped ends soon, and says that it was") {
 }
 
 TEST_CASE("a gap that is small enough ends a search, behind as many plans as it is told") {
-  const SearchProblem problem = problem_of(instances()[0]);
+  const SearchInstance instance = instances()[0];
+  const SearchProblem problem = problem_of(instance);
   SearchLimits limits;
   limits.enough_gap = 1;  // any is
   for (const std::int64_t plans : {1, 2, 3}) {
