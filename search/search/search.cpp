@@ -241,13 +241,14 @@ class Search {
   }
 
   // The gap is held open by what nobody would look into for its guess. After each plan some of what
-  // has the least bounds is looked into, for about the time that it took.
+  // has the least bounds is looked into, for about the time that it took: all of that, whether or
+  // not the gap is small enough before.
   void raise_least_bounds() {
     if (!best_ || !limits_.use_bounds) return;
     std::vector<OpenNode> known;  // leaves of which only compiling says more
     const auto ops = static_cast<std::int64_t>(first_.training.ops().size());
     std::int64_t left = ops * kBoundsPerOp;
-    while (left > 0 && !ends()) {
+    while (left > 0 && !is_stopped()) {
       std::optional<OpenNode> open = open_.pop_least_bound();
       if (!open) break;
       if (cut_by_bound(*open) || is_done_leaf(*open)) continue;
