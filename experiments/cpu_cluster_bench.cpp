@@ -126,9 +126,9 @@ void set_peaks(DeviceKind& device, DType dtype, const Sourced& measured) {
   }
 }
 
-std::string stretch_text(double times, std::size_t steps) {
-  return fmt::format("; times {:.3g}, what {} took over {} kernels by themselves", times,
-                     counted(steps, "whole step"), steps == 1 ? "its" : "their");
+std::string stretch_text(const BesideKernels& beside) {
+  return fmt::format("; times {:.3g}, what {} took over {} kernels by themselves", beside.times,
+                     counted(beside.steps, "whole step"), beside.steps == 1 ? "its" : "their");
 }
 
 // A sum of two tensors that no cache holds.
@@ -199,9 +199,9 @@ Cluster measure_cpu_cluster(CpuBench& bench, const Cluster& cluster, const Physi
     made.intra_node = measure_link(bench, made.intra_node, ranks, source);
   }
   if (!whole.empty()) options.say("whole steps");
-  if (const auto times =
+  if (const auto beside =
           time_beside_kernels(bench, made, options.dtype, whole, options.seconds_per_step))
-    made.device = stretched(std::move(made.device), *times, stretch_text(*times, whole.size()));
+    made.device = stretched(std::move(made.device), beside->times, stretch_text(*beside));
   return made;
 }
 

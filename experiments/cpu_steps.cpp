@@ -5,6 +5,7 @@
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/machine_load.h"
 #include "backends/cpu/yardstick.h"
+#include "core/base/error.h"
 #include "core/base/quantile.h"
 #include "io/training_host.h"
 #include "simulator/costs/models.h"
@@ -50,6 +51,16 @@ StepRun run_steps(const PhysicalGraph& graph, std::int64_t count, double yardsti
   return run;
 }
 
+std::optional<StepRun> steps_that_fit(const PhysicalGraph& graph, std::int64_t count,
+                                      double yardstick_s) {
+  try {
+    return run_steps(graph, count, yardstick_s);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kInfeasible) throw;
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 double quiet_seconds(const StepRun& run, double cores) {
@@ -58,22 +69,26 @@ double quiet_seconds(const StepRun& run, double cores) {
   return std::max(without_others, least) / run.slowdown;
 }
 
-std::optional<double> time_beside_kernels(const CpuBench& bench, const Cluster& cluster,
-                                          DType dtype, const std::vector<WholeStep>& steps,
-                                          double seconds) {
-  if (steps.empty()) return std::nullopt;
+std::optional<BesideKernels> time_beside_kernels(const CpuBench& bench, const Cluster& cluster,
+                                                 DType dtype, const std::vector<WholeStep>& steps,
+                                                 double seconds) {
   const TimingModels models = make_timing_models(cluster, dtype);
   double logarithms = 0;
+  BesideKernels beside;
   for (const WholeStep& step : steps) {
     const double predicted_s =
         to_seconds(simulate(step.graph, *models.cost, *models.network).step_time);
     const auto count =
         static_cast<std::int64_t>(std::clamp<double>(seconds / predicted_s, kFewest, kMost));
-    const StepRun run = run_steps(step.graph, count, bench.yardstick_s());
-    logarithms += std::log(quiet_seconds(run, static_cast<double>(bench.cores())) / predicted_s);
+    const auto run = steps_that_fit(step.graph, count, bench.yardstick_s());
+    if (!run) continue;
+    logarithms += std::log(quiet_seconds(*run, static_cast<double>(bench.cores())) / predicted_s);
+    ++beside.steps;
   }
-  const double times = std::exp(logarithms / static_cast<double>(steps.size()));
-  return times >= kLeastTimes && times <= kMostTimes ? std::optional(times) : std::nullopt;
+  if (beside.steps == 0) return std::nullopt;
+  beside.times = std::exp(logarithms / static_cast<double>(beside.steps));
+  const bool makes_sense = beside.times >= kLeastTimes && beside.times <= kMostTimes;
+  return makes_sense ? std::optional(beside) : std::nullopt;
 }
 
 DeviceKind stretched(DeviceKind device, double times, const std::string& source) {

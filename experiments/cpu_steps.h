@@ -8,6 +8,7 @@
 #include "core/costs/cluster.h"
 #include "core/graphs/physical_graph.h"
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,12 +34,17 @@ struct StepRun {
 // step had no use for.
 double quiet_seconds(const StepRun& run, double cores);
 
-// Seconds that the step took over those that `cluster` predicts, the median of steps that last
-// `seconds` together; of several steps the geometric mean. Nothing where there are no steps, or
-// where the machine was so busy that the answer makes no sense (below a half, above four).
-std::optional<double> time_beside_kernels(const CpuBench& bench, const Cluster& cluster,
-                                          DType dtype, const std::vector<WholeStep>& steps,
-                                          double seconds);
+struct BesideKernels {
+  double times = 1;
+  std::size_t steps = 0;  // that fit into this machine's memory, and were run
+};
+
+// Seconds that a step took over those that `cluster` predicts, the median of steps that last
+// `seconds` together; of several steps the geometric mean. Nothing where there are none, or where
+// the machine was so busy that the answer makes no sense (below a half, above four).
+std::optional<BesideKernels> time_beside_kernels(const CpuBench& bench, const Cluster& cluster,
+                                                 DType dtype, const std::vector<WholeStep>& steps,
+                                                 double seconds);
 
 // All that lasts while a device computes, so many times as long. `source` is added to theirs.
 DeviceKind stretched(DeviceKind device, double times, const std::string& source);

@@ -150,19 +150,28 @@ PhysicalGraph step_of_launches(const Cluster& cluster) {
   return compiled(job, parse_strategy(fmt::format("dp={} micro_batch=1", cluster.num_devices())));
 }
 
+WholeStep whole_step(const SharedStep& shared, const Cluster& cluster, DType dtype) {
+  Job job;
+  job.model = load_any_model(shared.model);
+  job.cluster = cluster;
+  job.sequence = default_sequence(job.model);
+  job.global_batch = cluster.num_devices() * shared.samples;
+  job.dtype = dtype;
+  const std::string strategy =
+      fmt::format("dp={} micro_batch={} {}", cluster.num_devices(), shared.samples,
+                  cluster.num_devices() > 1 ? shared.strategy : "");
+  return {shared.model, compiled(job, parse_strategy(strategy))};
+}
+
+// Those that the memory of the cluster has room for.
 std::vector<WholeStep> whole_steps(const Cluster& cluster, DType dtype) {
   std::vector<WholeStep> steps;
   for (const SharedStep& shared : kSharedSteps) {
-    Job job;
-    job.model = load_any_model(shared.model);
-    job.cluster = cluster;
-    job.sequence = default_sequence(job.model);
-    job.global_batch = cluster.num_devices() * shared.samples;
-    job.dtype = dtype;
-    const std::string strategy =
-        fmt::format("dp={} micro_batch={} {}", cluster.num_devices(), shared.samples,
-                    cluster.num_devices() > 1 ? shared.strategy : "");
-    steps.push_back({shared.model, compiled(job, parse_strategy(strategy))});
+    try {
+      steps.push_back(whole_step(shared, cluster, dtype));
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kInfeasible) throw;
+    }
   }
   return steps;
 }
