@@ -20,6 +20,8 @@ namespace sextant {
 namespace {
 
 constexpr std::int64_t kWarmUp = 2, kFewest = 4, kMost = 200;
+// A machine's speed changes from second to second, so each step is run at two moments.
+constexpr int kPasses = 2;
 constexpr double kLeastTimes = 0.5, kMostTimes = 4;
 // Of looks at the machine's speed: some ten while a step is measured.
 constexpr std::chrono::milliseconds kPeriod{60};
@@ -75,18 +77,21 @@ std::optional<BesideKernels> time_beside_kernels(const CpuBench& bench, const Cl
   const TimingModels models = make_timing_models(cluster, dtype);
   double logarithms = 0;
   BesideKernels beside;
-  for (const WholeStep& step : steps) {
-    const double predicted_s =
-        to_seconds(simulate(step.graph, *models.cost, *models.network).step_time);
-    const auto count =
-        static_cast<std::int64_t>(std::clamp<double>(seconds / predicted_s, kFewest, kMost));
-    const auto run = steps_that_fit(step.graph, count, bench.yardstick_s());
-    if (!run) continue;
-    logarithms += std::log(quiet_seconds(*run, static_cast<double>(bench.cores())) / predicted_s);
-    ++beside.steps;
-  }
-  if (beside.steps == 0) return std::nullopt;
-  beside.times = std::exp(logarithms / static_cast<double>(beside.steps));
+  std::size_t runs = 0;
+  for (int pass = 0; pass < kPasses; ++pass)
+    for (const WholeStep& step : steps) {
+      const double predicted_s =
+          to_seconds(simulate(step.graph, *models.cost, *models.network).step_time);
+      const auto count =
+          static_cast<std::int64_t>(std::clamp<double>(seconds / predicted_s, kFewest, kMost));
+      const auto run = steps_that_fit(step.graph, count, bench.yardstick_s());
+      if (!run) continue;
+      logarithms += std::log(quiet_seconds(*run, static_cast<double>(bench.cores())) / predicted_s);
+      ++runs;
+      if (pass == 0) ++beside.steps;
+    }
+  if (runs == 0) return std::nullopt;
+  beside.times = std::exp(logarithms / static_cast<double>(runs));
   const bool makes_sense = beside.times >= kLeastTimes && beside.times <= kMostTimes;
   return makes_sense ? std::optional(beside) : std::nullopt;
 }

@@ -40,8 +40,9 @@ struct BesideKernels {
 };
 
 // Seconds that a step took over those that `cluster` predicts, the median of steps that last
-// `seconds` together; of several steps the geometric mean. Nothing where there are none, or where
-// the machine was so busy that the answer makes no sense (below a half, above four).
+// `seconds` together, at each of two moments; of all these the geometric mean. Nothing where there
+// are none, or where the machine was so busy that the answer makes no sense (below a half, above
+// four).
 std::optional<BesideKernels> time_beside_kernels(const CpuBench& bench, const Cluster& cluster,
                                                  DType dtype, const std::vector<WholeStep>& steps,
                                                  double seconds);

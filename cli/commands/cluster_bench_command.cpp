@@ -56,8 +56,8 @@ struct SharedStep {
   const char* strategy;
 };
 constexpr SharedStep kSharedSteps[] = {
-    {"gpt:layers=3,hidden=256,heads=4,vocab=2048,seq=128", 2, "zero=2"},
-    {"llama:layers=1,hidden=384,heads=6,vocab=4096,seq=256", 1, "zero=0"}};
+    {"gpt:layers=1,hidden=256,heads=4,vocab=2048,seq=128", 2, "zero=2"},
+    {"gpt:layers=2,hidden=256,heads=4,vocab=2048,seq=128", 2, "zero=0"}};
 constexpr const char* kTinyModel = "gpt:layers=4,hidden=8,heads=1,vocab=8,seq=4";
 constexpr std::int64_t kTinyMicroBatches = 4;
 
