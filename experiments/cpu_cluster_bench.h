@@ -14,9 +14,9 @@ namespace sextant {
 
 struct CpuClusterBenchOptions {
   DType dtype = DType::kF32;
-  std::string date;                // of today, by the caller
+  std::string date;               // of today, by the caller
   double seconds_per_step = 0.4;  // of each whole step, at each of two moments
-  KernelMeasurement::Say say;      // progress
+  KernelMeasurement::Say say;     // progress
 };
 
 // Copies of `cluster` with measured numbers: peaks, bandwidth, overheads, a table of kernels, and
