@@ -1,14 +1,10 @@
 // Sizes are those of models that train on a CPU; a large product takes tens of milliseconds there.
 #include "experiments/cpu_cluster_bench.h"
 
-#include "actor/runtime.h"
-#include "backends/cpu/cpu_backend.h"
-#include "backends/cpu/machine_load.h"
 #include "core/base/check.h"
 #include "core/text/counted_text.h"
 #include "experiments/link_measurement.h"
 #include "experiments/step_timing.h"
-#include "io/training_host.h"
 #include "simulator/costs/models.h"
 
 #include <fmt/core.h>
@@ -29,7 +25,7 @@ constexpr double kMostFlops = 6e8;  // of one product: 20 ms at 30 GFLOP/s
 // times that are seconds apart.
 constexpr int kPassesOfSteps = 2;
 
-constexpr std::int64_t kStepsOfLaunches = 12, kWarmUpSteps = 3;
+constexpr std::int64_t kStepsOfLaunches = 12, kWarmUpSteps = 4;
 
 void add_products(KernelMeasurement& measurement) {
   for (const std::int64_t m : kRowsOnCores)
@@ -42,20 +38,12 @@ void add_products(KernelMeasurement& measurement) {
 // Processor time that one launch of a rank takes beside its kernel: queues, fences, the runtime,
 // the threads that wake up. The kernels of the step are timed and taken off.
 double launch_seconds(CpuBench& bench, const PhysicalGraph& graph) {
-  CpuWorld world(graph, {});
-  TrainingHost host(0);
-  double begin = 0, end = 0;
-  host.on_step([&](const StepMetrics& step) {
-    if (step.step == kWarmUpSteps) begin = process_seconds();
-    if (step.step == kWarmUpSteps + kStepsOfLaunches) end = process_seconds();
-  });
-  run_all(graph, world.devices(), host, kWarmUpSteps + kStepsOfLaunches + 1);
+  const double all_ranks_s = run_steps(graph, kWarmUpSteps, kStepsOfLaunches).processor_s;
   double kernels_s = 0;
   for (const TimedLaunch& launch : time_step(graph, bench)) kernels_s += launch.seconds_per_step();
   const auto ranks = static_cast<double>(graph.ranks.size());
   const auto launches = static_cast<double>(graph.program_of(Rank(0)).order.size());
-  const double step_s = (end - begin) / static_cast<double>(kStepsOfLaunches) / ranks;
-  return std::max(step_s - kernels_s / bench.ranks_per_core(), 0.0) / launches;
+  return std::max(all_ranks_s / ranks - kernels_s / bench.ranks_per_core(), 0.0) / launches;
 }
 
 struct MeasuredWay {

@@ -26,8 +26,28 @@ constexpr double kLeastTimes = 0.5, kMostTimes = 4;
 // Of looks at the machine's speed: some ten while a step is measured.
 constexpr std::chrono::milliseconds kPeriod{60};
 
-// Wall time is the median from the end of one step to the end of the next.
-StepRun run_steps(const PhysicalGraph& graph, std::int64_t count, double yardstick_s) {
+StepRun watched_steps(const PhysicalGraph& graph, std::int64_t count, double yardstick_s) {
+  const LoadWatch load;
+  const SpeedWatch speed(kPeriod);
+  StepRun run = run_steps(graph, kWarmUp, count);
+  run.slowdown = speed.mean_seconds() / yardstick_s;
+  if (const auto busy = load.load(); busy && !busy->is_quiet()) run.others = busy->others;
+  return run;
+}
+
+std::optional<StepRun> steps_that_fit(const PhysicalGraph& graph, std::int64_t count,
+                                      double yardstick_s) {
+  try {
+    return watched_steps(graph, count, yardstick_s);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kInfeasible) throw;
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+StepRun run_steps(const PhysicalGraph& graph, std::int64_t warm_up, std::int64_t count) {
   using Clock = std::chrono::steady_clock;
   CpuWorld world(graph, {});
   TrainingHost host(0);
@@ -37,33 +57,16 @@ StepRun run_steps(const PhysicalGraph& graph, std::int64_t count, double yardsti
   host.on_step([&](const StepMetrics& step) {
     const Clock::time_point now = Clock::now();
     processor_end = process_seconds();
-    if (step.step >= kWarmUp)
+    if (step.step >= warm_up)
       seconds.push_back(std::chrono::duration<double>(now - last).count());
     else
       processor_begin = processor_end;
     last = now;
   });
-  const LoadWatch load;
-  const SpeedWatch speed(kPeriod);
-  run_all(graph, world.devices(), host, kWarmUp + count);
-  StepRun run{.wall_s = median(seconds),
-              .processor_s = (processor_end - processor_begin) / static_cast<double>(count),
-              .slowdown = speed.mean_seconds() / yardstick_s};
-  if (const auto busy = load.load(); busy && !busy->is_quiet()) run.others = busy->others;
-  return run;
+  run_all(graph, world.devices(), host, warm_up + count);
+  return {.wall_s = median(seconds),
+          .processor_s = (processor_end - processor_begin) / static_cast<double>(count)};
 }
-
-std::optional<StepRun> steps_that_fit(const PhysicalGraph& graph, std::int64_t count,
-                                      double yardstick_s) {
-  try {
-    return run_steps(graph, count, yardstick_s);
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kInfeasible) throw;
-    return std::nullopt;
-  }
-}
-
-}  // namespace
 
 double quiet_seconds(const StepRun& run, double cores) {
   const double without_others = run.wall_s * (1 - run.others);

@@ -9,6 +9,7 @@
 #include "core/graphs/physical_graph.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,6 +29,11 @@ struct StepRun {
   double others = 0;       // share of the machine's processor time that other processes took
   double slowdown = 1;     // of the machine, beside the moment that the bench's figures are for
 };
+
+// One step of `count` behind `warm_up` others, one or more: wall time is the median from the end of
+// one to the end of the next, processor time the mean. Of others and of the machine's speed nothing
+// is known.
+StepRun run_steps(const PhysicalGraph& graph, std::int64_t warm_up, std::int64_t count);
 
 // Seconds of a step on `cores` of a quiet machine of the bench's speed. What others took is taken
 // off, as far as the processor time of the step itself allows: they may have been on cores that the

@@ -23,7 +23,7 @@ struct ProofChecks {
 // throws, and Error(checks.broken) with the first pair of uses that nothing orders. Programs are
 // looked at in parallel.
 ProvenGraph prove(std::shared_ptr<const PhysicalGraph> graph, const ProofChecks& checks = {});
-// As above, with tables of this graph that others use too.
+// The proof with tables of this graph that others use too.
 ProvenGraph prove(std::shared_ptr<const PhysicalGraph> graph,
                   std::shared_ptr<const GraphTables> tables, const ProofChecks& checks = {});
 // As above; `graph` outlives every copy of the result and does not change.

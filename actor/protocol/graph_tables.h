@@ -20,9 +20,9 @@ class GraphTables {
  public:
   explicit GraphTables(const PhysicalGraph& graph)
       : graph_(graph), programs_(graph.programs.size()) {}
-  // Of a graph that was the graph of `unguarded` before it got its guards. Of programs that are the
-  // same in all else what was made there serves here, with the guards added. `is_same` has one
-  // entry per program. Nobody asks `unguarded` meanwhile.
+  // Tables of a graph that was the graph of `unguarded` before it got its guards. What was made
+  // there for programs that are the same in all else serves here, with the guards added. `is_same`
+  // has one entry per program. Nobody asks `unguarded` meanwhile.
   GraphTables(const PhysicalGraph& graph, const GraphTables& unguarded,
               const std::vector<bool>& is_same);
   // Throws what ProgramTables() throws.

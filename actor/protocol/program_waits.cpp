@@ -39,7 +39,8 @@ void raise(ByQueue& to, const ByQueue& by) {
     to[queue] = std::max(to[queue], by[queue]);
 }
 
-// Of the latest positions that each run waits for, by run, those that its queue has not waited for.
+// `pending` has the latest positions that each run waits for; what its queue has waited for before
+// is left out.
 ProgramWaits needed_waits(const ProgramTables& tables, const std::vector<ByQueue>& pending) {
   // What a queue has waited for when a step begins, from the step before.
   std::array<ByQueue, kNumLaunchQueues> waited;

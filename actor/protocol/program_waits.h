@@ -42,7 +42,7 @@ ProgramWaits stepped_waits(const ProgramTables& tables);
 // feed and are fed: then the protocol has to say.
 std::optional<ProgramWaits> direct_waits(const ProgramTables& tables);
 
-// The same of a program that has got guards, from what it waited for without them.
+// Waits of a program that has got guards, from what it waited for without them.
 ProgramWaits with_guards(const ProgramWaits& unguarded, const ProgramTables& guarded);
 
 }  // namespace sextant

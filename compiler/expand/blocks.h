@@ -25,7 +25,7 @@ class BlockForms {
   using Options = HomeOptions;
   BlockForms(const Partition& partition, const LayoutTable& layouts, const GroupTable& groups,
              const Options& options);
-  // Of the instances that are `wanted` alone; the others have no form.
+  // Forms of the instances that are `wanted` alone; the others have none.
   BlockForms(const Partition& partition, const LayoutTable& layouts, const GroupTable& groups,
              const Options& options, const std::function<bool(const InstanceSpec&)>& wanted);
 
