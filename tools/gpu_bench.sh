@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # On a machine with GPUs and PyTorch: step times and loss curves, ours beside PyTorch's, in one run
 # on the same cards. Prints a table; logs and JSON go to a folder.
-# usage: tools/gpu_bench.sh [--build DIR] [--peer torch_gpt.py] [--steps N] [--rows "NAME ..."] [--no-losses] [LOG_FOLDER]
+# usage: tools/gpu_bench.sh [--build DIR] [--peer torch_gpt.py] [--no-torch] [--steps N] [--rows "NAME ..."] [--no-losses] [LOG_FOLDER]
 set -uo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.." || exit 2
 
-build=build-gpu peer="" steps=30 logs=out/gpu-bench rows="" losses=yes
+build=build-gpu peer="" steps=30 logs=out/gpu-bench rows="" losses=yes with_torch=yes
 while [ $# -gt 0 ]; do
   case "$1" in
     --build) build="$2"; shift ;;
@@ -13,6 +13,7 @@ while [ $# -gt 0 ]; do
     --steps) steps="$2"; shift ;;
     --rows) rows="$2"; shift ;;
     --no-losses) losses=no ;;
+    --no-torch) with_torch=no ;;
     -h | --help) sed -n '2,4s/^# //p' "$0"; exit 0 ;;
     -*) sed -n '4s/^# //p' "$0" >&2; exit 2 ;;
     *) logs="$1" ;;
@@ -34,48 +35,81 @@ text="$logs/text.txt"
 find . -maxdepth 3 -name '*.md' -not -path './build*' -not -path './out/*' -print0 |
   LC_ALL=C sort -z | xargs -0 cat >"$text"
 
-number() { python3 -c "import json, sys; print(json.load(open(sys.argv[1]))[sys.argv[2]])" "$1" "$2"; }
-
 failed=0
 gpus="$(nvidia-smi -L | wc -l)"
-# row NAME CARDS MODEL GLOBAL_BATCH STRATEGY PEER_ARGUMENTS: one line of the table. PyTorch's batch is per card.
-row() {
-  local name="$1" cards="$2" model="$3" batch="$4" strategy="$5" peer_arguments="$6" ours theirs=""
-  local out="$logs/$name" torch=(python3)
-  [ -z "$rows" ] || [[ " $rows " == *" $name "* ]] || return 0
-  if [ "$gpus" -lt "$cards" ]; then
-    printf '%-34s skipped: %d GPUs are needed\n' "$name" "$cards"
-    return 0
-  fi
-  if ! "$sextant" run "$peers/gpt2-$model-50304.json" -c "$cluster" --strategy "$strategy" \
-    --global-batch "$batch" --backend cuda --data random --steps "$steps" --gpus "$(seq -s, 0 $((cards - 1)))" \
-    --matmul-cache "$logs/matmul.cache" --out "$out" --overwrite >"$out.log" 2>&1; then
-    tail -5 "$out.log"
-    failed=1
-    return 0
-  fi
-  ours="$(number "$out/run.json" step_time_s)"
-  if [ -n "$peer" ] && python3 -c 'import torch' 2>/dev/null; then
-    [ "$cards" = 1 ] || torch=(python3 -m torch.distributed.run --standalone --nproc-per-node "$cards")
-    # shellcheck disable=SC2086
-    (cd "$logs" && "${torch[@]}" "$peer" --model "$model" $peer_arguments --steps "$steps" >"$name.torch.log" 2>&1)
-    theirs="$(sed -n 's/^RESULT //p' "$out.torch.log" |
-      python3 -c 'import json, sys; print(json.load(sys.stdin)["step_ms"])')"
-    [ -n "$theirs" ] || { tail -5 "$out.torch.log"; failed=1; }
-  fi
-  python3 - "$name" "$strategy" "$ours" "$theirs" "$out/metrics.jsonl" <<'EOS'
-import json, statistics, sys
-name, strategy, ours, theirs, metrics = sys.argv[1:]
-ours = float(ours) * 1e3
+# wanted NAME CARDS: whether the row is asked for and there are cards for it.
+wanted() {
+  [ -z "$rows" ] || [[ " $rows " == *" $1 "* ]] || return 1
+  [ "$gpus" -ge "$2" ] && return 0
+  printf '%-34s skipped: %d GPUs are needed\n' "$1" "$2"
+  return 1
+}
+# train NAME CARDS MODEL GLOBAL_BATCH STRATEGY: our run, into a folder of the name.
+train() {
+  local name="$1" cards="$2" model="$3" batch="$4" strategy="$5" out="$logs/$1"
+  "$sextant" run "$model" -c "$cluster" --strategy "$strategy" --global-batch "$batch" --backend cuda --data random \
+    --steps "$steps" --profile 2 --gpus "$(seq -s, 0 $((cards - 1)))" --matmul-cache "$logs/matmul.cache" \
+    --out "$out" --overwrite >"$out.log" 2>&1 && return 0
+  tail -5 "$out.log"
+  failed=1
+  return 1
+}
+# report NAME STRATEGY: a line of ours beside the last JSON object that PyTorch's log holds.
+report() {
+  python3 - "$1" "$2" "$logs/$1/run.json" "$logs/$1.torch.log" "$logs/$1/metrics.jsonl" <<'EOS'
+import json, os, statistics, sys
+name, strategy, run, log, metrics = sys.argv[1:]
+with open(run) as file:
+    found = json.load(file)
+ours, spread = found["step_time_s"] * 1e3, [value * 1e3 for value in found["step_time_quartiles_s"]]
+theirs = "skipped"
+if os.path.exists(log):
+    objects = [line[line.index("{"):] for line in open(log) if line.startswith(("{", "RESULT {"))]
+    theirs = json.loads(objects[-1])["step_ms"] if objects else "failed"
 values = [json.loads(line)["mfu"] for line in open(metrics)]
 mfu = "n/a" if None in values else f"{statistics.median(values):.3f}"  # none on another card than the cluster's
-ratio = f"{float(theirs) / ours:7.3f}" if theirs else "skipped"
-print(f"{name:34} {ours:10.2f} {theirs or 'skipped':>10} {ratio:>7} {mfu:>7}  {strategy}", flush=True)
+ratio = f"{theirs / ours:7.3f}" if isinstance(theirs, float) else "n/a"
+print(f"{name:34} {ours:8.2f} ({spread[0]:.1f}-{spread[1]:.1f}) {theirs:>10} {ratio:>7} {mfu:>7}  {strategy}", flush=True)
+sys.exit(theirs == "failed")
 EOS
 }
+has_torch() { python3 -c 'import torch' 2>/dev/null; }
+# row NAME CARDS MODEL GLOBAL_BATCH STRATEGY PEER_ARGUMENTS: of GPT-2 beside --peer. PyTorch's batch is per card.
+row() {
+  local name="$1" cards="$2" torch=(python3)
+  wanted "$name" "$cards" && train "$name" "$cards" "$peers/gpt2-$3-50304.json" "$4" "$5" || return 0
+  if [ -n "$peer" ] && has_torch; then
+    [ "$cards" = 1 ] || torch=(python3 -m torch.distributed.run --standalone --nproc-per-node "$cards")
+    # shellcheck disable=SC2086
+    (cd "$logs" && "${torch[@]}" "$peer" --model "$3" $6 --steps "$steps" >"$name.torch.log" 2>&1)
+  fi
+  report "$name" "$5" || { tail -5 "$logs/$name.torch.log"; failed=1; }
+}
+# decoder NAME MODEL SAMPLES MICRO_BATCHES STRATEGY PEER_ARGUMENTS: on one card beside torch_decoder.py, which gets the
+# model's description from our plan.
+decoder() {
+  local name="$1" out="$logs/$1"
+  wanted "$name" 1 && train "$name" 1 "$2" $(($3 * $4)) "micro_batch=$3 $5" || return 0
+  if [ "$with_torch" = yes ] && has_torch; then
+    python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["model_text"])' "$out/plan.json" >"$out.model.json"
+    # shellcheck disable=SC2086
+    python3 "$peers/torch_decoder.py" "$out.model.json" --samples "$3" --micro-batches "$4" --steps "$steps" \
+      --profile "$out.torch.kernels.json" $6 >"$out.torch.log" 2>&1
+  fi
+  report "$name" "$5" || { tail -5 "$out.torch.log"; failed=1; }
+}
 printf '%-34s %10s %10s %7s %7s  %s\n' "step" "ours ms" "torch ms" "ratio" "MFU" "strategy"
-row medium-16x1024 1 medium 16 "dp=1 micro_batch=16" "--mbs 16"
-row xl-8x1024 1 xl 8 "dp=1 micro_batch=8" "--mbs 8"
+medium="$peers/gpt2-medium-50304.json" xl="$peers/gpt2-xl-50304.json"
+llama() { echo "llama:layers=$1,hidden=$2,heads=$3,kv_heads=$4,ffn=$5,vocab=$6,seq=$7"; }
+decoder medium-16x1024 "$medium" 16 1 "" ""
+decoder xl-8x1024 "$xl" 8 1 "" ""
+decoder xl-16x1024 "$xl" 16 1 "" ""
+decoder llama-1.2b-8x2048 "$(llama 16 2048 32 8 8192 32000 2048)" 8 1 "" ""
+decoder llama-3.2b-4x2048 "$(llama 28 3072 24 8 8192 128256 2048)" 4 1 "" ""
+decoder llama-1x16384 "$(llama 8 2048 16 16 5632 32000 16384)" 1 1 "" ""
+decoder medium-8x4x1024 "$medium" 4 8 "" ""
+decoder llama-1.2b-full "$(llama 16 2048 32 8 8192 32000 2048)" 8 1 "recompute=full" "--recompute"
+decoder medium-dropout "$medium:residual_dropout=0.1,embedding_dropout=0.1" 16 1 "" "--dropout 0.1"
 row medium-dp2-16x1024 2 medium 32 "dp=2 micro_batch=16" "--mbs 16 --strategy ddp"
 row large-dp2-12x1024 2 large 24 "dp=2 micro_batch=12" "--mbs 12 --strategy ddp"
 row xl-dp2-8x1024 2 xl 16 "dp=2 micro_batch=8" "--mbs 8 --strategy ddp"
