@@ -44,12 +44,13 @@ wanted() {
   printf '%-34s skipped: %d GPUs are needed\n' "$1" "$2"
   return 1
 }
-# train NAME CARDS MODEL GLOBAL_BATCH STRATEGY: our run, into a folder of the name.
+# train NAME CARDS MODEL GLOBAL_BATCH STRATEGY [OPTION ...]: our run, into a folder of the name.
 train() {
   local name="$1" cards="$2" model="$3" batch="$4" strategy="$5" out="$logs/$1"
+  shift 5
   "$sextant" run "$model" -c "$cluster" --strategy "$strategy" --global-batch "$batch" --backend cuda --data random \
     --steps "$steps" --profile 2 --gpus "$(seq -s, 0 $((cards - 1)))" --matmul-cache "$logs/matmul.cache" \
-    --out "$out" --overwrite >"$out.log" 2>&1 && return 0
+    --out "$out" --overwrite "$@" >"$out.log" 2>&1 && return 0
   tail -5 "$out.log"
   failed=1
   return 1
@@ -110,6 +111,20 @@ decoder llama-1x16384 "$(llama 8 2048 16 16 5632 32000 16384)" 1 1 "" ""
 decoder medium-8x4x1024 "$medium" 4 8 "" ""
 decoder llama-1.2b-full "$(llama 16 2048 32 8 8192 32000 2048)" 8 1 "recompute=full" "--recompute"
 decoder medium-dropout "$medium:residual_dropout=0.1,embedding_dropout=0.1" 16 1 "" "--dropout 0.1"
+# encoder NAME SAMPLES SEQUENCE: BERT-base of masked tokens, beside torch_steps.py.
+encoder() {
+  local name="$1" out="$logs/$1"
+  wanted "$name" 1 && train "$name" 1 bert-base "$2" "micro_batch=$2" --seq "$3" || return 0
+  if [ "$with_torch" = yes ] && python3 -c 'import torch, transformers' 2>/dev/null; then
+    python3 "$peers/torch_steps.py" bert --batch "$2" --sequence "$3" --steps "$steps" --compile --device cuda \
+      >"$out.torch.log" 2>&1
+  fi
+  report "$name" "--seq $3" || { tail -5 "$out.torch.log"; failed=1; }
+}
+encoder bert-32x128 32 128
+encoder bert-64x128 64 128
+encoder bert-32x512 32 512
+encoder bert-64x512 64 512
 row medium-dp2-16x1024 2 medium 32 "dp=2 micro_batch=16" "--mbs 16 --strategy ddp"
 row large-dp2-12x1024 2 large 24 "dp=2 micro_batch=12" "--mbs 12 --strategy ddp"
 row xl-dp2-8x1024 2 xl 16 "dp=2 micro_batch=8" "--mbs 8 --strategy ddp"
