@@ -35,7 +35,9 @@ Verb experiment_data_pipeline_verb() {
       .examples =
           "Examples:\n  sextant experiment data-pipeline --out e1\n"
           "  sextant experiment data-pipeline --quick --model "
-          "conv:blocks=1x1,channels=8x16,height=32,width=32",
+          "conv:blocks=1x1,channels=8x16,height=32,width=32\n"
+          "  sextant experiment data-pipeline --backend cuda --model resnet50 --batch 256 "
+          "--pictures 1024",
       .options =
           {
               {"--model", &q.model, "one that reads images"},
@@ -43,6 +45,7 @@ Verb experiment_data_pipeline_verb() {
               {"--steps", &q.steps, "of a loader, two of them warm-up"},
               {"--rounds", &q.rounds, "of a loader and synthetic data in turn"},
               {"--pictures", &q.pictures, "JPEGs of each size"},
+              {"--backend", &q.backend, "cpu, cuda: the first GPU"},
               {"--quick", &arguments->quick, "one size of pictures"},
           },
       .action = [arguments](const CommonOptions& common,

@@ -63,9 +63,10 @@ class PictureFolder {
 };
 
 PhysicalGraph graph_of(const Question& question) {
-  const Job job = make_job({.plan_or_model = question.model,
-                            .cluster = "cpu:ranks=1,memory=8GiB",
-                            .global_batch = question.batch});
+  const Job job = make_job(
+      {.plan_or_model = question.model,
+       .cluster = question.backend == "cuda" ? "hgx-h200:nodes=1" : "cpu:ranks=1,memory=8GiB",
+       .global_batch = question.batch});
   const Strategy strategy = parse_strategy(fmt::format("micro_batch={}", question.batch));
   const TimingModels timing = make_timing_models(job.cluster, job.dtype);
   return compile(training_graph(job, strategy), strategy, job.global_batch, *timing.cost,
@@ -77,6 +78,7 @@ void require_sense(const Question& question) {
        {std::pair{"--batch", question.batch}, std::pair{"--rounds", question.rounds},
         std::pair{"--pictures", question.pictures}})
     require(value > 0, ErrorCode::kUsage, "{} must be positive, not {}", name, value);
+  parse_loader_backend(question.backend);
   require(question.steps > kWarmUpOfLoader + 1, ErrorCode::kUsage,
           "--steps {}: {} are warm-up, and two more are needed", question.steps, kWarmUpOfLoader);
   require(has_input(graph_of(question), "images"), ErrorCode::kUsage,
@@ -122,10 +124,11 @@ PointResult measure(const Question& question, PictureSize size, const Loader& lo
   const std::shared_ptr<const ImageSource> images = image_folder(folder.path());
   const double one_core = images_per_second(*images, 64, 2 * question.pictures);
   const ImageData data(images, "pictures");
+  const LoaderBackend backend = parse_loader_backend(question.backend);
   Measured own, synthetic;
   for (std::int64_t round = 0; round < question.rounds; ++round) {
-    synthetic.take(time_loader(graph, data, all_loaders().front(), question.steps, kSeed));
-    own.take(time_loader(graph, data, loader, question.steps, kSeed));
+    synthetic.take(time_loader(graph, data, all_loaders().front(), backend, question.steps, kSeed));
+    own.take(time_loader(graph, data, loader, backend, question.steps, kSeed));
   }
   return result_of(question, own, synthetic, one_core);
 }
@@ -138,6 +141,7 @@ SweepPoint point_of(const Question& question, PictureSize size, const Loader& lo
                          {"steps", static_cast<double>(question.steps)},
                          {"rounds", static_cast<double>(question.rounds)},
                          {"pictures", static_cast<double>(question.pictures)},
+                         {"backend", question.backend},
                          {"size", size_text(size)},
                          {"loader", loader.name}}};
 }

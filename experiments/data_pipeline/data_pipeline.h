@@ -1,4 +1,4 @@
-// Images from JPEGs beside synthetic ones, on a CPU rank: figure 9 of arXiv 2110.15032.
+// Images from JPEGs beside synthetic ones, on a CPU rank or a GPU: figure 9 of arXiv 2110.15032.
 #pragma once
 
 #include "experiments/sweeps/experiment.h"
@@ -12,13 +12,15 @@ struct Question {
   std::string model =
       "conv:blocks=1x1,channels=8x16,stem_channels=8,stem_kernel=3,height=32,width=32,classes=10";
   std::int64_t batch = 8;
-  std::int64_t steps = 12;     // of one run of a loader, two of them warm-up
-  std::int64_t rounds = 3;     // of a loader and synthetic data in turn
-  std::int64_t pictures = 64;  // JPEGs of each size
+  std::int64_t steps = 12;      // of one run of a loader, two of them warm-up
+  std::int64_t rounds = 3;      // of a loader and synthetic data in turn
+  std::int64_t pictures = 64;   // JPEGs of each size
+  std::string backend = "cpu";  // or cuda: the first GPU
   bool operator==(const Question&) const = default;
 };
 
-// Throws Error(kUsage) for what is not positive, too few steps, or a model that reads no images.
+// Throws Error(kUsage) for what is not positive, too few steps, a model that reads no images or
+// another backend, Error(kDevice) where there is no GPU.
 Experiment experiment(const Question& question = {});
 
 }  // namespace sextant::data_pipeline

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sextant {
@@ -27,8 +28,14 @@ struct LoaderTimes {
 
 inline constexpr std::int64_t kWarmUpOfLoader = 2;  // steps
 
-// `graph` has no data actors; its ranks run on the CPU of this process.
+enum class LoaderBackend : std::uint8_t { kCpu, kCuda };
+
+// Throws Error(kUsage) for a word that is neither cpu nor cuda, Error(kDevice) for cuda where there
+// is no GPU.
+LoaderBackend parse_loader_backend(std::string_view text);
+
+// `graph` has no data actors; its ranks run in this process.
 LoaderTimes time_loader(const PhysicalGraph& graph, const SampleData& data, const Loader& loader,
-                        std::int64_t steps, std::uint64_t seed);
+                        LoaderBackend backend, std::int64_t steps, std::uint64_t seed);
 
 }  // namespace sextant
