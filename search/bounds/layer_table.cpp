@@ -36,9 +36,8 @@ Strategy layer_strategy(const Strategy& strategy) {
   own.sequence_parallel = strategy.sequence_parallel;
   own.recompute = strategy.recompute;
   own.pieces = strategy.pieces;
-  // Where weight gradients are cells of their own, products of backward are cut as well, and no
-  // operator has gradients of both kinds.
-  if (splits_backward(strategy.schedule)) own.schedule = Schedule::kZeroBubbleH1;
+  // Where weight gradients are cells of their own, products of backward are cut as well.
+  if (own.pieces > 1 && splits_backward(strategy.schedule)) own.schedule = Schedule::kZeroBubbleH1;
   own.key_head_parts = strategy.key_head_parts;
   return own;
 }
@@ -147,10 +146,9 @@ std::optional<StagedLayer> LayerTable::made(const Strategy& strategy, const Stop
   const PartTimes times = cluster_.device.measured ? PartTimes::kAsked : PartTimes::kShares;
   try {
     const StagedGraph staged = staged_graph(strategy, stop);
-    ExpandOptions options;
-    options.schedule = strategy.schedule;
+    // Fused as under schedules that do not part gradients: a layer takes the least so.
     auto cells = cut_layer_cells(staged, ShorterModel::kMiddle, *models_.cost, *models_.network,
-                                 options, pieces, times);
+                                 ExpandOptions(), pieces, times);
     if (!cells) return std::nullopt;
     return StagedLayer{std::move(*cells), static_cast<std::int64_t>(staged.ops.size()),
                        kept_by_layer(staged, ShorterModel::kMiddle)};

@@ -362,10 +362,8 @@ TEST_CASE("layers in pieces are those of the schedule") {
     const StagedGraph staged =
         make_staged_graph(known.problem.shorter_graph(strategy, ShorterModel::kBlocks), strategy, 2,
                           *known.models.boxing);
-    ExpandOptions options;
-    options.schedule = strategy.schedule;
     CHECK(*cells == layer_cells(staged, ShorterModel::kMiddle, *known.models.cost,
-                                *known.models.network, options));
+                                *known.models.network, ExpandOptions()));
     return *cells;
   };
   CHECK(cells_of("schedule=zb-h1").backward != cells_of("schedule=1f1b").backward);
