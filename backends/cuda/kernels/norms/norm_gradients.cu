@@ -11,7 +11,7 @@
 #include "backends/cuda/kernels/norms/norm_rows.cuh"
 
 #include <cstddef>
-#include <type_traits>
+#include <cstdint>
 
 namespace sextant {
 namespace {
