@@ -280,10 +280,10 @@ ExpandedGraph expand_and_report(const StagedGraph& staged, const OperatorRegistr
                                 const CostModel& cost, const NetworkModel& network,
                                 const ExpandOptions& options) {
   require_none(validate(staged), "cannot expand this staged graph");
-  Expansion::Result made =
-      is_fused(options, cost)
-          ? expanded(fuse_operators(staged, cost), registry, cost, network, options)
-          : expanded(staged, registry, cost, network, options);
+  Expansion::Result made = is_fused(options, cost)
+                               ? expanded(fuse_operators(staged, cost, options.schedule), registry,
+                                          cost, network, options)
+                               : expanded(staged, registry, cost, network, options);
   if (!options.checks)
     return {made.graph, std::move(made.packed), std::move(made.tables), std::nullopt};
   ProvenGraph proven =
@@ -299,8 +299,8 @@ ExpandedGraph expand_and_report(StagedGraph&& staged, const OperatorRegistry& re
   if (options.checks || !is_fused(options, cost))
     return expand_and_report(graph, registry, cost, network, options);
   require_none(validate(graph), "cannot expand this staged graph");
-  Expansion::Result made =
-      expanded(fuse_operators(std::move(staged), cost), registry, cost, network, options);
+  Expansion::Result made = expanded(fuse_operators(std::move(staged), cost, options.schedule),
+                                    registry, cost, network, options);
   return {made.graph, std::move(made.packed), std::move(made.tables), std::nullopt};
 }
 

@@ -432,7 +432,8 @@ auto with_timed_stage(const StagedGraph& staged, int layer, const CostModel& cos
   require(staged.placements.size() == 1, ErrorCode::kInternal, "{} stages, wanted one",
           staged.placements.size());
   std::optional<StagedGraph> fused;
-  if (options.fusion && fuses_anything(cost)) fused = fuse_operators(staged, cost);
+  if (options.fusion && fuses_anything(cost))
+    fused = fuse_operators(staged, cost, options.schedule);
   const TimedStage stage(fused ? *fused : staged, cost, network, options);
   for (const int near : {layer - 1, layer, layer + 1})
     if (!stage.is_uniform(near)) return std::nullopt;

@@ -16,6 +16,9 @@ namespace {
 
 // Operators of one layer that look alike.
 using Sort = std::tuple<Phase, std::string_view>;  // phase, kind
+
+// A fused operator may do gradients of weights along with those for inputs.
+Phase counted(Phase phase) { return phase == Phase::kWeightGrad ? Phase::kInputGrad : phase; }
 using SortCounts = std::map<Sort, std::int64_t>;
 using LayerCounts = std::map<int, SortCounts>;
 
@@ -24,15 +27,16 @@ LayerCounts counts_of(const PhysicalGraph& graph, const RankProgram& program) {
   for (const Instance& instance : program.instances)
     for (const Actor& actor : graph.block_of(instance).actors) {
       SortCounts& own = counts[instance.layer];
-      for (const ActorMember& member : actor.members) ++own[{actor.phase, member.kind}];
-      if (actor.members.empty()) ++own[{actor.phase, actor.kind}];
+      for (const ActorMember& member : actor.members) ++own[{counted(actor.phase), member.kind}];
+      if (actor.members.empty()) ++own[{counted(actor.phase), actor.kind}];
     }
   return counts;
 }
 
 std::vector<LayerCounts> counts_of(const StagedGraph& staged) {
   std::vector<LayerCounts> counts(staged.placements.size());
-  for (const StagedOp& op : staged.ops) ++at(counts, op.stage)[op.layer][{op.phase, op.kind}];
+  for (const StagedOp& op : staged.ops)
+    ++at(counts, op.stage)[op.layer][{counted(op.phase), op.kind}];
   return counts;
 }
 

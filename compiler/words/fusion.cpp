@@ -20,14 +20,17 @@ bool contains(const std::vector<StagedTensorIndex>& tensors, StagedTensorIndex t
   return std::find(tensors.begin(), tensors.end(), tensor) != tensors.end();
 }
 
+bool is_gradient(Phase phase) { return phase == Phase::kInputGrad || phase == Phase::kWeightGrad; }
+
 class Fusion {
  public:
-  Fusion(StagedGraph graph, const CostModel& cost)
+  Fusion(StagedGraph graph, const CostModel& cost, Schedule schedule)
       : graph_(std::move(graph)),
         readers_(graph_.tensors.size()),
         chain_of_(graph_.ops.size(), -1) {
     for (const FusedKind& kind : fused_kinds())
-      if (cost.fuses(kind.kind)) kinds_[kind.links.front().kind].push_back({&kind, kind.members()});
+      if (cost.fuses(kind.kind) && !(kind.joins_gradients && splits_backward(schedule)))
+        kinds_[kind.links.front().kind].push_back({&kind, kind.members()});
     if (kinds_.empty()) return;
     for (std::size_t op = 0; op < graph_.ops.size(); ++op)
       for (const StagedTensorIndex in : graph_.ops[op].in) {
@@ -117,36 +120,41 @@ class Fusion {
   // Empty when no chain of the kind begins with the operator, which is of the kind of its first
   // link.
   std::vector<StagedOpIndex> match(StagedOpIndex first, const Kind& kind) const {
-    if (!may_join(first, first)) return {};
+    if (!may_join(first, first, kind)) return {};
     Chain chain{kind.kind, {first}};
-    for (const FusedKind::Link& link : kind.links.subspan(1)) {
-      const auto next = link.shares ? sibling(chain.ops.back(), first, link)
-                                    : next_link(chain.ops.back(), first, link);
+    const auto may_follow = [&](StagedOpIndex op) { return may_join(op, first, kind); };
+    for (std::size_t number = 1; number < kind.links.size(); ++number) {
+      const FusedKind::Link& link = kind.links[number];
+      const StagedOpIndex before = chain.ops[link.before(number)];
+      const auto next =
+          link.shares ? sibling(before, link, may_follow) : next_link(before, link, may_follow);
       if (!next) return {};
       chain.ops.push_back(*next);
     }
-    return is_closed(chain) ? chain.ops : std::vector<StagedOpIndex>();
+    return is_closed(chain) && acts_in_one_phase(chain) ? chain.ops : std::vector<StagedOpIndex>();
   }
 
-  std::optional<StagedOpIndex> sibling(StagedOpIndex before, StagedOpIndex first,
-                                       const FusedKind::Link& link) const {
+  template <typename MayJoin>
+  std::optional<StagedOpIndex> sibling(StagedOpIndex before, const FusedKind::Link& link,
+                                       const MayJoin& may_follow) const {
     const auto input = [&](StagedOpIndex op, int position) {
       return at(at(graph_.ops, op).in, position);
     };
     const StagedTensorIndex tensor = input(before, *link.shares);
     for (const StagedOpIndex reader : at(readers_, tensor))
-      if (reader != before && at(graph_.ops, reader).kind == link.kind && may_join(reader, first) &&
+      if (reader != before && at(graph_.ops, reader).kind == link.kind && may_follow(reader) &&
           input(reader, link.reads_at) == tensor)
         return reader;
     return std::nullopt;
   }
 
-  std::optional<StagedOpIndex> next_link(StagedOpIndex before, StagedOpIndex first,
-                                         const FusedKind::Link& link) const {
+  template <typename MayJoin>
+  std::optional<StagedOpIndex> next_link(StagedOpIndex before, const FusedKind::Link& link,
+                                         const MayJoin& may_follow) const {
     const StagedTensorIndex tensor = at(graph_.ops, before).out.front();
     for (const StagedOpIndex reader : at(readers_, tensor)) {
       const StagedOp& op = at(graph_.ops, reader);
-      if (op.kind != link.kind || !may_join(reader, first)) continue;
+      if (op.kind != link.kind || !may_follow(reader)) continue;
       const auto reads = std::count(op.in.begin(), op.in.end(), tensor);
       const auto position = std::find(op.in.begin(), op.in.end(), tensor) - op.in.begin();
       if (reads == 1 && (link.reads_at == FusedKind::kAnyInput || position == link.reads_at))
@@ -155,12 +163,15 @@ class Fusion {
     return std::nullopt;
   }
 
-  bool may_join(StagedOpIndex index, StagedOpIndex first) const {
+  bool may_join(StagedOpIndex index, StagedOpIndex first, const Kind& kind) const {
     const StagedOp& op = at(graph_.ops, index);
     const StagedOp& other = at(graph_.ops, first);
+    const bool is_in_phase =
+        op.phase == other.phase ||
+        (kind.kind->joins_gradients && is_gradient(op.phase) && is_gradient(other.phase));
     return at(chain_of_, index) < 0 && op.queue == QueueRole::kCompute && op.members.empty() &&
-           !op.out.empty() && op.stage == other.stage && op.layer == other.layer &&
-           op.phase == other.phase && op.rate == other.rate &&
+           !op.out.empty() && op.stage == other.stage && op.layer == other.layer && is_in_phase &&
+           op.rate == other.rate &&
            std::none_of(op.out.begin(), op.out.end(),
                         [&](StagedTensorIndex out) { return at(graph_.tensors, out).is_state; });
   }
@@ -191,8 +202,32 @@ class Fusion {
     return true;
   }
 
+  // Gradients of weights that go along with gradients for inputs act before their own phase: they
+  // read only what those read or make.
+  bool acts_in_one_phase(const Chain& chain) const {
+    const Phase phase = phase_of(chain);
+    const auto is_of_phase = [&](StagedTensorIndex tensor) {
+      return std::any_of(chain.ops.begin(), chain.ops.end(), [&](StagedOpIndex index) {
+        const StagedOp& op = at(graph_.ops, index);
+        return op.phase == phase && (contains(op.in, tensor) || contains(op.out, tensor));
+      });
+    };
+    return std::all_of(chain.ops.begin(), chain.ops.end(), [&](StagedOpIndex index) {
+      const StagedOp& op = at(graph_.ops, index);
+      return op.phase == phase || std::all_of(op.in.begin(), op.in.end(), is_of_phase);
+    });
+  }
+
+  Phase phase_of(const Chain& chain) const {
+    const bool is_for_input = std::any_of(
+        chain.ops.begin(), chain.ops.end(),
+        [&](StagedOpIndex index) { return at(graph_.ops, index).phase == Phase::kInputGrad; });
+    return is_for_input ? Phase::kInputGrad : at(graph_.ops, chain.last()).phase;
+  }
+
   StagedOp make_op(const Chain& chain) const {
     StagedOp fused = at(graph_.ops, chain.last());
+    fused.phase = phase_of(chain);
     fused.kind = chain.kind->kind;
     fused.role = OperatorRole::kPlain;
     fused.attributes = {};
@@ -235,8 +270,8 @@ bool fuses_anything(const CostModel& cost) {
                      [&](const FusedKind& kind) { return cost.fuses(kind.kind); });
 }
 
-StagedGraph fuse_operators(StagedGraph graph, const CostModel& cost) {
-  return Fusion(std::move(graph), cost).run();
+StagedGraph fuse_operators(StagedGraph graph, const CostModel& cost, Schedule schedule) {
+  return Fusion(std::move(graph), cost, schedule).run();
 }
 
 }  // namespace sextant

@@ -2,15 +2,23 @@
 #include "core/graphs/fused_kinds.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace sextant {
 namespace {
 
 constexpr int kAnyInput = FusedKind::kAnyInput;
+constexpr std::nullopt_t kChain = std::nullopt;  // no sibling
 
 constexpr FusedKind kFusedKinds[] = {
     {"norm_statistics",
      {{{"reduce_mean"}, {"reduce_squares", 1}, {"scale"}, {"add_scalar"}, {"rsqrt"}}}},
+    {"layer_norm_grads_add_bias",
+     {{{"layer_norm_grad_input"},
+       {"add", kAnyInput},
+       {"layer_norm_grad_weight", 3, 4, 0},
+       {"reduce_to_bias", 0, kChain, 1}}},
+     true},
     {"concat_bias_dropout_add", {{{"concat"}, {"bias_add"}, {"dropout"}, {"add", kAnyInput}}}},
     {"reshape_slice_matmul_add", {{{"reshape"}, {"slice"}, {"matmul"}, {"add", kAnyInput}}}},
     {"concat_dropout_add", {{{"concat"}, {"dropout"}, {"add", kAnyInput}}}},
@@ -23,6 +31,12 @@ constexpr FusedKind kFusedKinds[] = {
     {"bias_dropout_add", {{{"bias_add"}, {"dropout"}, {"add", kAnyInput}}}},
     {"mul_mul_silu_grad", {{{"mul"}, {"mul", 0, 0}, {"silu_grad", 1}}}},
     {"normalize_add_relu", {{{"normalize"}, {"add", kAnyInput}, {"relu"}}}},
+    {"layer_norm_grads_add",
+     {{{"layer_norm_grad_input"}, {"add", kAnyInput}, {"layer_norm_grad_weight", 3, 4, 0}}},
+     true},
+    {"rms_norm_grads_add",
+     {{{"rms_norm_grad_input"}, {"add", kAnyInput}, {"rms_norm_grad_weight", 2, 3, 0}}},
+     true},
     {"relu_grad_normalize_grad",
      {{{"relu_grad"}, {"normalize_grad_weight", 3}, {"normalize_grad_input", 5}}}},
     {"slice_matmul", {{{"slice"}, {"matmul"}}}},
@@ -39,6 +53,8 @@ constexpr FusedKind kFusedKinds[] = {
     {"dropout_add", {{{"dropout"}, {"add", kAnyInput}}}},
     {"add_layer_norm", {{{"add"}, {"layer_norm"}}}},
     {"add_rms_norm", {{{"add"}, {"rms_norm"}}}},
+    {"layer_norm_grads", {{{"layer_norm_grad_input"}, {"layer_norm_grad_weight", 3, 4}}}, true},
+    {"rms_norm_grads", {{{"rms_norm_grad_input"}, {"rms_norm_grad_weight", 2, 3}}}, true},
     {"layer_norm_grad_add", {{{"layer_norm_grad_input"}, {"add", kAnyInput}}}},
     {"rms_norm_grad_add", {{{"rms_norm_grad_input"}, {"add", kAnyInput}}}},
     {"normalize_relu", {{{"normalize"}, {"relu"}}}},

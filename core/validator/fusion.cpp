@@ -61,7 +61,7 @@ class FusedActor {
     const auto links = fused.members();
     for (std::size_t i = 1; i < links.size(); ++i) {
       if (!links[i].shares) continue;
-      const ActorMember &before = actor_.members[i - 1], &member = actor_.members[i];
+      const ActorMember &before = actor_.members[links[i].before(i)], &member = actor_.members[i];
       const auto there = static_cast<std::size_t>(*links[i].shares);
       const auto here = static_cast<std::size_t>(links[i].reads_at);
       findings_.expect(there < before.in.size() && here < member.in.size() &&

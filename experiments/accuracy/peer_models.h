@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/costs/cost_model.h"
+#include "core/graphs/fused_kinds.h"
 #include "core/graphs/kernel_names.h"
 #include "core/graphs/physical_graph.h"
 #include "experiments/accuracy/software.h"
@@ -54,6 +55,9 @@ class PeerCosts final : public CostModel {
   std::int32_t colour_of(Rank rank) const override { return base_.colour_of(rank); }
   Duration launch_cost() const override { return launch_cost_; }
   bool fuses(std::string_view kind) const override {
+    const FusedKind* const fused = find_fused_kind(kind);
+    if (fused != nullptr && fused->joins_gradients && software_.fusion != Software::Fusion::kAll)
+      return false;  // theirs sum the gradients of weights in a pass of their own
     const bool has_product = kind.find("matmul") != std::string_view::npos;
     const bool is_addmm = kind == "matmul_bias";  // one call of cuBLAS
     switch (software_.fusion) {

@@ -146,6 +146,7 @@ std::optional<StagedLayer> LayerTable::made(const Strategy& strategy, const Stop
   const PartTimes times = cluster_.device.measured ? PartTimes::kAsked : PartTimes::kShares;
   try {
     const StagedGraph staged = staged_graph(strategy, stop);
+    // Fused as under schedules that do not part gradients: a layer takes the least so.
     auto cells = cut_layer_cells(staged, ShorterModel::kMiddle, *models_.cost, *models_.network,
                                  ExpandOptions(), pieces, times);
     if (!cells) return std::nullopt;

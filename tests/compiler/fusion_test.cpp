@@ -46,6 +46,11 @@ ToyGpt config() {
   return gpt;
 }
 
+StagedGraph fused_graph(StagedGraph graph, const CostModel& cost,
+                        Schedule schedule = Schedule::kOneFOneB) {
+  return fuse_operators(std::move(graph), cost, schedule);
+}
+
 StagedGraph gpt(const std::string& text) {
   const Strategy strategy = parse_strategy(text);
   return make_staged_graph(make_training_graph(toy_gpt(config()), strategy), strategy, 2, nullptr);
@@ -79,7 +84,7 @@ std::vector<std::string> names(const StagedGraph& graph,
 }
 
 TEST_CASE("a block of a GPT on one device has these fused operators") {
-  const StagedGraph graph = fuse_operators(gpt("micro_batch=4"), FusingCost());
+  const StagedGraph graph = fused_graph(gpt("micro_batch=4"), FusingCost());
   CHECK(validate(graph) == std::vector<std::string>());
   CHECK(fused_in(graph, 1) ==
         "matmul_bias: layer0.q layer0.q.bias\n"
@@ -91,25 +96,48 @@ TEST_CASE("a block of a GPT on one device has these fused operators") {
         "matmul_grad_weight_bias: layer0.down.grad_weight layer0.down.bias.grad_weight\n"
         "matmul_gelu_grad: layer0.down.grad_input layer0.gelu.grad_input\n"
         "matmul_grad_weight_bias: layer0.up.grad_weight layer0.up.bias.grad_weight\n"
-        "layer_norm_grad_add: layer0.norm2.grad_input layer0.residual1.grad_sum\n"
-        "matmul_grad_weight_bias: layer0.o.grad_weight layer0.o.bias.grad_weight\n"
+        "layer_norm_grads_add_bias: layer0.norm2.grad_input layer0.residual1.grad_sum"
+        " layer0.norm2.grad_weight layer0.o.bias.grad_weight\n"
         "matmul_grad_weight_bias: layer0.v.grad_weight layer0.v.bias.grad_weight\n"
         "matmul_add: layer0.v.grad_input layer0.norm1.grad_sum\n"
         "matmul_grad_weight_bias: layer0.k.grad_weight layer0.k.bias.grad_weight\n"
         "matmul_add: layer0.q.grad_input layer0.norm1.grad_sum_2\n"
         "matmul_grad_weight_bias: layer0.q.grad_weight layer0.q.bias.grad_weight\n"
-        "layer_norm_grad_add: layer0.norm1.grad_input embedding.add_positions.grad_sum\n");
+        "layer_norm_grads_add: layer0.norm1.grad_input embedding.add_positions.grad_sum"
+        " layer0.norm1.grad_weight\n");
+}
+
+TEST_CASE("gradients for inputs and of weights join unless the schedule parts them") {
+  for (const std::string schedule : {"1f1b", "gpipe", "zb-h1"}) {
+    CAPTURE(schedule);
+    const Strategy strategy = parse_strategy("micro_batch=4 schedule=" + schedule);
+    const StagedGraph graph = fused_graph(gpt("micro_batch=4"), FusingCost(), strategy.schedule);
+    CHECK(validate(graph) == std::vector<std::string>());
+    std::map<std::string, int> kinds;
+    for (const StagedOp& op : graph.ops) {
+      ++kinds[op.kind];
+      if (!op.members.empty() && find_fused_kind(op.kind)->joins_gradients)
+        CHECK(op.phase == Phase::kInputGrad);
+    }
+    const bool is_parted = schedule == "zb-h1";
+    CHECK(kinds["layer_norm_grads"] == (is_parted ? 0 : 1));  // the last norm adds nothing
+    CHECK(kinds["layer_norm_grads_add"] == (is_parted ? 0 : 2));
+    CHECK(kinds["layer_norm_grads_add_bias"] == (is_parted ? 0 : 2));
+    CHECK(kinds["layer_norm_grad_add"] == (is_parted ? 4 : 0));
+    CHECK(kinds["layer_norm_grad_weight"] == (is_parted ? 5 : 0));
+    CHECK(kinds["matmul_grad_weight_bias"] == (is_parted ? 12 : 10));
+  }
 }
 
 TEST_CASE("inside is what only members read; the rest are operands, in order of the members") {
-  const StagedGraph graph = fuse_operators(gpt("micro_batch=4"), FusingCost());
+  const StagedGraph graph = fused_graph(gpt("micro_batch=4"), FusingCost());
   using Names = std::vector<std::string>;
   const StagedOp& up = find(graph, "layer0.gelu");
   CHECK(names(graph, up.in) == Names{"layer0.norm2", "layer0.up.w", "layer0.up.b"});
   CHECK(names(graph, up.out) == Names{"layer0.up.bias", "layer0.gelu"});  // its gradient reads x
   CHECK(names(graph, up.inner) == Names{"layer0.up"});
   const StagedGraph with_norm =
-      fuse_operators(gpt("micro_batch=4"), FusingCost({"matmul_bias", "add_layer_norm"}));
+      fused_graph(gpt("micro_batch=4"), FusingCost({"matmul_bias", "add_layer_norm"}));
   const StagedOp& norm = find(with_norm, "layer0.norm2");
   CHECK(names(with_norm, norm.in) == Names{"embedding.add_positions", "layer0.o.bias",
                                            "layer0.norm2.gamma", "layer0.norm2.beta"});
@@ -121,7 +149,7 @@ TEST_CASE("inside is what only members read; the rest are operands, in order of 
 TEST_CASE("a communication is never inside a fused operator") {
   // Over tp the rows of `o` and `down` are summed between the product and its bias.
   const StagedGraph plain = gpt("tp=2 micro_batch=4");
-  const StagedGraph graph = fuse_operators(plain, FusingCost());
+  const StagedGraph graph = fused_graph(plain, FusingCost());
   CHECK(validate(graph) == std::vector<std::string>());
   CHECK(fused_in(graph, 1).find("layer0.o ") == std::string::npos);
   CHECK(fused_in(graph, 1).find("layer0.down ") == std::string::npos);
@@ -136,7 +164,7 @@ TEST_CASE("taken apart, fused graphs are the graphs they were made of") {
         "dp=2 micro_batch=2 recompute=full"}) {
     CAPTURE(text);
     const StagedGraph plain = gpt(text);
-    const StagedGraph graph = fuse_operators(plain, FusingCost());
+    const StagedGraph graph = fused_graph(plain, FusingCost(), parse_strategy(text).schedule);
     CHECK(validate(graph) == std::vector<std::string>());
     CHECK(graph.ops.size() < plain.ops.size());
     struct Whole {
@@ -152,7 +180,10 @@ TEST_CASE("taken apart, fused graphs are the graphs they were made of") {
       for (const StagedMember& member : op.members) {
         after[member.name] = {member.kind, member.in, member.out, member.attributes};
         const StagedOp& original = find(plain, member.name);
-        CHECK(original.phase == op.phase);
+        if (find_fused_kind(op.kind)->joins_gradients && original.phase == Phase::kWeightGrad)
+          CHECK(op.phase == Phase::kInputGrad);
+        else
+          CHECK(original.phase == op.phase);
         CHECK(original.layer == op.layer);
         CHECK(original.stage == op.stage);
         CHECK(original.rate == op.rate);
@@ -164,8 +195,8 @@ TEST_CASE("taken apart, fused graphs are the graphs they were made of") {
 
 TEST_CASE("only what the device has is fused") {
   const StagedGraph plain = gpt("micro_batch=4");
-  CHECK(to_text(fuse_operators(plain, FusingCost(std::vector<std::string>()))) == to_text(plain));
-  const StagedGraph some = fuse_operators(plain, FusingCost({"bias_gelu"}));
+  CHECK(to_text(fused_graph(plain, FusingCost(std::vector<std::string>()))) == to_text(plain));
+  const StagedGraph some = fused_graph(plain, FusingCost({"bias_gelu"}));
   CHECK(fused_in(some, 1) == "bias_gelu: layer0.up.bias layer0.gelu\n");
 }
 
@@ -189,7 +220,7 @@ class Chain {
                                      .parameter = std::nullopt}));
   }
   std::set<std::string> fused() const {
-    const StagedGraph graph = fuse_operators(
+    const StagedGraph graph = fused_graph(
         make_staged_graph(graph_, parse_strategy("micro_batch=4"), 2, nullptr), FusingCost());
     CHECK(validate(graph) == std::vector<std::string>());
     std::set<std::string> kinds;
@@ -199,6 +230,7 @@ class Chain {
   }
 };
 
+const std::vector<std::int64_t> kLastDim = {1};
 const Attributes kToBf16 = {{"dtype", std::string("bf16")}}, kHalf = {{"factor", 0.5}};
 
 TEST_CASE("chains of casts, scales, gates and dropout are fused") {
@@ -299,6 +331,29 @@ TEST_CASE("siblings read one tensor where the kind says, in either order") {
   CHECK(fused(true, 0, false).empty());  // the sum of the other factor
 }
 
+// Two norms whose results are added have one dy; their gradients are in the phases of a step.
+TEST_CASE("a weight's gradient joins where it reads what the gradient for the input reads") {
+  const auto fused = [](bool of_own_rows, bool is_added) {
+    Chain chain;
+    const auto of_scale = [&](const std::string& name, double factor) {
+      return chain.add("scale", name, {chain.x}, {{"factor", factor}});
+    };
+    const TensorId other = of_scale("other rows", 0.5), dy = of_scale("dy", 2);
+    const TensorId gamma = chain.add("reduce_to_bias", "gamma", {chain.x});
+    const TensorId rstd = chain.add("reduce_sum", "rstd", {chain.x}, {{"dims", kLastDim}});
+    const TensorId dx = chain.add("rms_norm_grad_input", "dx", {chain.x, gamma, rstd, dy}, {}, 0,
+                                  Phase::kInputGrad);
+    chain.add("rms_norm_grad_weight", "dgamma", {of_own_rows ? chain.x : other, rstd, dy}, {}, 0,
+              Phase::kWeightGrad);
+    if (is_added) chain.add("add", "sum", {dy, dx}, {}, 0, Phase::kInputGrad);
+    return chain.fused();
+  };
+  CHECK(fused(true, true) == std::set<std::string>{"rms_norm_grads_add"});
+  CHECK(fused(true, false) == std::set<std::string>{"rms_norm_grads"});
+  CHECK(fused(false, true) == std::set<std::string>{"rms_norm_grad_add"});
+  CHECK(fused(false, false).empty());
+}
+
 // Whether the members are what the table says, by the definition and nothing else.
 bool is_group(const FusedKind& kind, const std::vector<StagedMember>& members) {
   const auto links = kind.members();
@@ -306,7 +361,7 @@ bool is_group(const FusedKind& kind, const std::vector<StagedMember>& members) {
   for (std::size_t i = 0; i < links.size(); ++i) {
     if (members[i].kind != links[i].kind) return false;
     if (i == 0) continue;
-    const StagedMember &before = members[i - 1], &member = members[i];
+    const StagedMember &before = members[links[i].before(i)], &member = members[i];
     const auto reads_at = static_cast<std::size_t>(links[i].reads_at);
     if (links[i].shares) {
       if (member.in.at(reads_at) != before.in.at(static_cast<std::size_t>(*links[i].shares)))
@@ -363,7 +418,7 @@ TEST_CASE("in random graphs every fused operator is of the table and everything 
     CAPTURE(seed);
     const StagedGraph plain =
         make_staged_graph(random_graph(seed), parse_strategy("micro_batch=4"), 2, nullptr);
-    const StagedGraph graph = fuse_operators(plain, FusingCost());
+    const StagedGraph graph = fused_graph(plain, FusingCost());
     CHECK(validate(graph) == std::vector<std::string>());
     std::set<StagedTensorIndex> made;
     std::size_t ops = 0;
@@ -446,10 +501,12 @@ TEST_CASE("fused kinds have names of their own, longer chains come before their 
     for (const FusedKind::Link& link : kind.members()) {
       const OperatorDef& def = builtin_operators().get(link.kind);
       CHECK(link.reads_at < static_cast<int>(def.max_inputs));
+      const auto number = static_cast<std::size_t>(&link - kind.members().data());
       if (link.shares) {
-        CHECK(&link != &kind.members().front());
+        CHECK(number > 0);
         CHECK(link.reads_at >= 0);
       }
+      if (link.behind) CHECK(*link.behind < number);
       CHECK(def.state_outputs.empty());
     }
     for (const FusedKind& later : fused_kinds())

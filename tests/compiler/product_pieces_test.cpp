@@ -289,7 +289,8 @@ TEST_CASE("a device that reads and joins pieces in its kernels copies nothing fo
   const LogicalGraph forward = toy_gpt({.batch = 1, .sequence = 8, .heads = 8, .kv_heads = 8});
   const auto cost = make_roofline(load_cluster("dgx-h100"), DType::kF32);
   const StagedGraph fused = fuse_operators(
-      make_staged_graph(make_training_graph(forward, strategy), strategy, 2, nullptr), *cost);
+      make_staged_graph(make_training_graph(forward, strategy), strategy, 2, nullptr), *cost,
+      strategy.schedule);
   std::map<std::string, int> kinds;
   for (const StagedOp& op : fused.ops) ++kinds[op.kind];
   CHECK(kinds["slice"] == 0);

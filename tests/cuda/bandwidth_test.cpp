@@ -75,6 +75,15 @@ class Calls {
     context.coordinates = {0};
     return context;
   }
+  // Of a fused kind, with one tensor inside.
+  KernelContext call(const std::string& kind, std::vector<ActorMember> members,
+                     const TensorType& inner, std::vector<KernelOperand> in,
+                     std::vector<KernelOperand> out) {
+    KernelContext context = call(kind, Attributes(), std::move(in), std::move(out));
+    actors_.back().members = std::move(members);
+    actors_.back().inner.push_back({"inner", LayoutId(), inner});
+    return context;
+  }
 
  private:
   Memory memory_;
@@ -283,6 +292,55 @@ TEST_CASE("moves run near the rate of a copy" * doctest::skip(!has_gpu())) {
        {{{50257, 1024}, bf16}, {{262144}, DType::kI32}}, {{{262144, 1024}, bf16}}, 0.1);
   move("cumsum [65536,4096] f32 along the last", "cumsum", {dim(1)}, {{{65536, 4096}, f32}},
        {{{65536, 4096}, f32}}, 0.1);
+}
+
+// x, dy and what is added are read once, the sum is written once: the rest is small.
+TEST_CASE("all gradients of a norm take little more than one pass" * doctest::skip(!has_gpu())) {
+  Bench bench;
+  using Source = ActorMember::Operand::Source;
+  const auto in = [](std::int32_t index) { return ActorMember::Operand{Source::kInput, index}; };
+  const auto out = [](std::int32_t index) { return ActorMember::Operand{Source::kOutput, index}; };
+  const ActorMember::Operand inner{Source::kInner, 0};
+  struct Case {
+    std::int64_t rows, length;
+    bool is_centred, sums_dx;
+  };
+  for (const auto& [rows, length, is_centred, sums_dx] :
+       {Case{16384, 1024, true, true}, Case{16384, 1024, true, false}, Case{8192, 1600, true, true},
+        Case{8192, 1600, true, false}, Case{8192, 4096, true, true}, Case{8192, 4096, true, false},
+        Case{16384, 2048, false, false}, Case{8192, 3072, false, false},
+        Case{8192, 8192, false, false}}) {
+    Calls calls(std::size_t{4} << 30);
+    const TensorType x{{rows, length}, DType::kBF16}, row{{rows}, DType::kF32},
+        gamma{{length}, DType::kBF16}, sum{{length}, DType::kF32};
+    const std::string norm = is_centred ? "layer_norm" : "rms_norm";
+    std::vector<TensorType> inputs = {x, gamma, row, x, x};
+    if (is_centred) inputs.insert(inputs.begin() + 2, row);
+    const auto dy = static_cast<std::int32_t>(inputs.size()) - 2;
+    std::vector<KernelOperand> operands, results = {calls.tensor(x)};
+    for (const TensorType& input : inputs) operands.push_back(calls.tensor(input));
+    std::vector<ActorMember::Operand> of_input, of_weight = {in(0)}, weights;
+    for (std::int32_t i = 0; i <= dy; ++i) {
+      of_input.push_back(in(i));
+      if (i > 1) of_weight.push_back(in(i));
+    }
+    for (std::int32_t i = 1; i <= (is_centred ? 2 : 1); ++i) {
+      results.push_back(calls.tensor(sum));
+      weights.push_back(out(i));
+    }
+    std::vector<ActorMember> members = {{norm + "_grad_input", "dx", {}, of_input, {inner}},
+                                        {"add", "sum", {}, {in(dy + 1), inner}, {out(0)}},
+                                        {norm + "_grad_weight", "weights", {}, of_weight, weights}};
+    if (sums_dx) {
+      results.push_back(calls.tensor(sum));
+      members.push_back({"reduce_to_bias", "bias", {}, {out(0)}, {out(3)}});
+    }
+    const std::string kind = norm + "_grads_add" + (sums_dx ? "_bias" : "");
+    const double share = bench.measure(kind + " " + to_string(x.shape),
+                                       {{calls.call(kind, members, x, operands, results)}},
+                                       4 * static_cast<double>(size_of(x).value));
+    CHECK_MESSAGE(share > 0.25, kind);
+  }
 }
 
 TEST_CASE("norms, reductions, embeddings and the loss run near the rate of a copy" *

@@ -9,6 +9,10 @@
 #include "backends/cuda/kernels/shared/member_calls.h"
 
 #include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
 
 namespace sextant {
 namespace {
@@ -102,19 +106,82 @@ std::unique_ptr<CudaKernel> make_add_norm(const KernelContext& call, CudaContext
 }
 
 // A norm's gradient for its input, then an addition.
-std::unique_ptr<CudaKernel> make_grad_add(const KernelContext& call, CudaContext& device) {
-  MemberCalls members(call);
-  const KernelContext &norm = members[0], &add = members[1];
+std::optional<NormGradInputArguments> grad_add_arguments(const KernelContext& norm,
+                                                         const KernelContext& add,
+                                                         const CudaContext& device) {
   const KernelOperand& other = add.in[add.in[0].data == nullptr ? 1 : 0];
   const bool wants_dx = norm.out[0].data != nullptr;
   if (wants_dx || other.data == nullptr || other.local != norm.in[0].local ||
       add.out[0].local != norm.in[0].local)
-    return nullptr;
+    return std::nullopt;
   NormGradInputArguments arguments = grad_input_arguments(norm, device);
   arguments.other = other.data;
   arguments.dx = add.out[0].data;
   arguments.adds_dx = add.accumulate[0];
-  return cuda_launch(enqueue_norm_grad_input, arguments);
+  return arguments;
+}
+
+std::unique_ptr<CudaKernel> make_grad_add(const KernelContext& call, CudaContext& device) {
+  MemberCalls members(call);
+  const auto arguments = grad_add_arguments(members[0], members[1], device);
+  return arguments ? cuda_launch(enqueue_norm_grad_input, *arguments) : nullptr;
+}
+
+class InOrder final : public CudaKernel {
+ public:
+  explicit InOrder(std::vector<std::unique_ptr<CudaKernel>> kernels)
+      : kernels_(std::move(kernels)) {}
+  void enqueue(cudaStream_t stream) override {
+    for (const auto& kernel : kernels_) kernel->enqueue(stream);
+  }
+
+ private:
+  std::vector<std::unique_ptr<CudaKernel>> kernels_;
+};
+
+// Whether both gradients are of one norm and one dy: `weight` reads x[, mean], rstd, dy, `input`
+// gamma behind x.
+bool are_of_one_norm(const KernelContext& weight, const KernelContext& input) {
+  if (weight.in.size() + 1 != input.in.size() || weight.in[0].data != input.in[0].data)
+    return false;
+  for (std::size_t i = 1; i < weight.in.size(); ++i)
+    if (weight.in[i].data != input.in[i + 1].data) return false;
+  return true;
+}
+
+// For the input, perhaps with an addition; of the weights; perhaps the sums of the rows of what
+// comes out. In one pass, or in as many as kernels of less take.
+std::unique_ptr<CudaKernel> make_gradients(const KernelContext& call, CudaContext& device) {
+  MemberCalls members(call);
+  const std::size_t count = call.actor->members.size();
+  const bool adds = count > 2;
+  const KernelContext &input = members[0], &weight = members[adds ? 2 : 1];
+  const KernelContext* const sum = count > 3 ? &members[3] : nullptr;
+  const auto of_input = adds ? grad_add_arguments(input, members[1], device)
+                             : std::optional(grad_input_arguments(input, device));
+  if (!of_input || !are_of_one_norm(weight, input) || of_input->dx == nullptr) return nullptr;
+  const TensorType row{Shape{of_input->length}, DType::kF32};
+  NormGradientsArguments all = {.input = *of_input};
+  all.dgamma = weight.out[0].data;
+  all.adds_dgamma = weight.accumulate[0];
+  if (of_input->is_centred) {
+    all.dbeta = weight.out[1].data;
+    all.adds_dbeta = weight.accumulate[1];
+  }
+  if (sum != nullptr) {
+    all.dx_sum = sum->out[0].data;
+    all.adds_dx_sum = sum->accumulate[0];
+  }
+  all.scratch = device.workspace();
+  all.scratch_bytes = CudaContext::kWorkspaceBytes;
+  const bool sums_rows = sum == nullptr || sum->out[0].local == row;
+  if (sums_rows && has_norm_gradients(all)) return cuda_launch(enqueue_norm_gradients, all);
+  std::vector<std::unique_ptr<CudaKernel>> kernels;
+  kernels.push_back(make_norm_grad_weight(weight, device));
+  kernels.push_back(cuda_launch(enqueue_norm_grad_input, *of_input));
+  if (sum != nullptr) kernels.push_back(cuda_kernels().make(*sum, device));
+  if (kernels.back() == nullptr) return nullptr;
+  return std::make_unique<InOrder>(std::move(kernels));
 }
 
 }  // namespace
@@ -130,6 +197,9 @@ void add_cuda_norm(CudaKernelTable& table) {
   table.add("add_rms_norm", make_add_norm);
   table.add("layer_norm_grad_add", make_grad_add);
   table.add("rms_norm_grad_add", make_grad_add);
+  for (const char* kind : {"layer_norm_grads", "rms_norm_grads", "layer_norm_grads_add",
+                           "rms_norm_grads_add", "layer_norm_grads_add_bias"})
+    table.add(kind, make_gradients);
 }
 
 }  // namespace sextant

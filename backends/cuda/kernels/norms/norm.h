@@ -7,6 +7,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace sextant {
@@ -52,5 +53,24 @@ struct NormGradWeightArguments {
   std::int64_t pack = 1;  // columns of a lane: 16 bytes where x, dy and their rows are aligned
 };
 cudaError_t enqueue_norm_grad_weight(const NormGradWeightArguments& arguments, cudaStream_t stream);
+
+// Both in one pass over x and dy, and the sums over the rows of dx as it is written.
+struct NormGradientsArguments {
+  NormGradInputArguments input;
+  void *dgamma = nullptr, *dbeta = nullptr;  // f32, as dx_sum
+  void* dx_sum = nullptr;                    // of layer norm; or not wanted
+  bool adds_dgamma = false, adds_dbeta = false, adds_dx_sum = false;
+  void* scratch = nullptr;  // of the compute queue; holds nothing from launch to launch
+  std::size_t scratch_bytes = 0;
+
+  // Kinds of sums over the rows.
+  std::int64_t sums() const { return input.is_centred ? (dx_sum != nullptr ? 3 : 2) : 1; }
+};
+// Whether there is such a kernel: rows of 16-byte packs of up to 16 KiB (with three kinds of sums
+// 8), of 32 bits an element or fewer, dx written over what is there, and scratch for the partial
+// sums.
+bool has_norm_gradients(const NormGradientsArguments& arguments);
+// cudaErrorInvalidValue where there is none.
+cudaError_t enqueue_norm_gradients(const NormGradientsArguments& arguments, cudaStream_t stream);
 
 }  // namespace sextant
