@@ -206,6 +206,7 @@ class BasicHostThread {
 
   void loop();
   void act(std::int32_t s);
+  bool reads_launches(std::int32_t s) const;
   void wait_for_step(std::int64_t step);
   void read_loop();
   void own_loop(OwnThread& own);
@@ -345,6 +346,16 @@ void BasicHostThread<Threads>::wait_for_step(std::int64_t step) {
   }
 }
 
+// Else all that it reads comes from host actors, or it reads nothing.
+template <ThreadKit Threads>
+bool BasicHostThread<Threads>::reads_launches(std::int32_t s) const {
+  for (std::int32_t i = 0; i < site(s).num_inputs; ++i) {
+    const auto input = static_cast<std::size_t>(site(s).first_input + i);
+    if (!tables_.channels[static_cast<std::size_t>(tables_.inputs[input])].from_host) return true;
+  }
+  return false;
+}
+
 template <ThreadKit Threads>
 void BasicHostThread<Threads>::act(std::int32_t s) {
   waits_.clear();
@@ -356,7 +367,8 @@ void BasicHostThread<Threads>::act(std::int32_t s) {
     late_reads_.push_back({s, act, waits_});
     return;  // the loop notifies
   }
-  if (host_steps_ > 1 && site(s).num_inputs == 0)
+  // A credit's fence may be of a launch that is not made yet, and of bytes in the arena.
+  if (host_steps_ > 1 && !reads_launches(s))
     wait_for_step(act / site(s).acts_per_step - host_steps_);
   else
     for (const Fence fence : waits_) device_.wait(fence);

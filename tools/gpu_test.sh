@@ -25,7 +25,7 @@ if ! nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm --for
 fi
 cat "$logs/gpu.txt"
 
-tests=(cuda_test operator_conformance_test cuda_training_test cuda_ranks_test cuda_calls_test)
+tests=(cuda_test operator_conformance_test cuda_training_test cuda_ranks_test cuda_checkpoint_test cuda_calls_test)
 {
   configure build-gpu -Dmpi=disabled -Doptimization=3 &&
     ninja -C build-gpu "${tests[@]/#/tests/cuda/}" cli/sextant experiments/micro/kernel_bench

@@ -28,6 +28,7 @@ enum class HostSubject : std::uint8_t {
   kMetrics,
   kActors,
   kWork,
+  kCheckpoint,
   kTest,
 };
 

@@ -65,6 +65,28 @@ class Replay {
   virtual void launch(std::int64_t step) = 0;
 };
 
+// A state register of a device's rank, and the bytes of the part that the rank holds.
+struct StateToCopy {
+  InstanceId instance;
+  std::int32_t reg = 0;
+  Bytes size;
+};
+
+// Copies of some states of one device, on the host. A device that works by itself brings them while
+// the steps that follow are under way.
+class StateCopies {
+ public:
+  virtual ~StateCopies() = default;
+  // The states as they are: nothing is under way, and what the last `begin` brought is used. What
+  // is launched from here on changes none of them before it is copied. By the launch thread.
+  virtual void begin() = 0;
+  // Blocks until what has begun has come. Any thread, even when the device is gone.
+  virtual void wait() = 0;
+  // Of one of the states, by its number, row-major: the same place always, and the bytes are the
+  // state's from `wait` until the next `begin`.
+  virtual std::span<const std::byte> bytes(std::size_t state) const = 0;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -98,6 +120,9 @@ class Device {
   // Throws Error(kDevice) on a device that cannot, or has no memory.
   virtual void read_state(InstanceId instance, std::int32_t reg, std::span<std::byte> to);
   virtual void write_state(InstanceId instance, std::int32_t reg, std::span<const std::byte> from);
+  // Takes all the memory that copies of these states need. Called once at most, prepared, before
+  // the first launch. Without more, `begin` itself reads the states.
+  virtual std::shared_ptr<StateCopies> make_state_copies(std::vector<StateToCopy> states);
   // Another rank failed: whoever is or will be blocked in wait() or in a rendezvous of this device
   // gets Error(kRankFailed) with this reason. Called from any thread, once at most.
   virtual void abort(const std::string& reason) { static_cast<void>(reason); }

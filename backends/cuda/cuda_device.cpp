@@ -243,6 +243,7 @@ void CudaDevice::connect_peers(cudaStream_t stream) {
 
 void CudaDevice::launch(std::span<const Launch> group, std::span<Fence> done) {
   bind();
+  if (step_ < 0) fences_->begin_at(group.front().step);
   if (group.size() == 1)
     done[0] = enqueue(group[0]);
   else
@@ -285,6 +286,8 @@ void CudaDevice::enqueue_waits(const Launch& launch) {
   }
   for (const RunId earlier : run.after)
     wait_on_stream(own, fences_->fence_of(earlier, launch.step));
+  if (run.is_first_to_change_state && states_copied() != nullptr)
+    SEXTANT_CUDA(cudaStreamWaitEvent(own.stream, states_copied(), 0));
 }
 
 CudaDevice::Entry& CudaDevice::slot_of(const Launch& launch, Fence fence) {
@@ -322,7 +325,7 @@ void CudaDevice::enqueue_together(std::span<const Launch> group, std::span<Fence
     slots.push_back(&slot_of(group[i], done[i]));
     queues.push_back(run.queue);
     for (const auto& communication : run.communications)
-      parts.push_back({communication.get(), group[i].step, own.stream});
+      parts.push_back({communication.get(), fences_->number_of(group[i].step), own.stream});
     require(run.kernels.empty(), ErrorCode::kInternal, "a launch group holds communications only");
   }
   merge(queues);
@@ -410,7 +413,7 @@ void CudaDevice::enqueue_work(const CudaRun& run, Entry& slot, cudaStream_t stre
     mark(slot, k + 1, stream);
   }
   for (const auto& communication : run.communications) {
-    const CudaExchange::Part part{communication.get(), slot.step, stream};
+    const CudaExchange::Part part{communication.get(), fences_->number_of(slot.step), stream};
     exchange_->enqueue(std::span(&part, 1));
   }
   if (!run.communications.empty()) mark(slot, 1, stream);
@@ -437,13 +440,15 @@ std::unique_ptr<Replay> CudaDevice::capture(const Tape& tape) {
     streams[static_cast<std::size_t>(role)] = queue(role).stream;
   std::unique_ptr<CudaGraph> graph;
   if (exchange_ == nullptr) {
-    graph = std::make_unique<CudaGraph>(tape, *graph_, *program_, *context_, streams, nullptr);
+    graph = std::make_unique<CudaGraph>(tape, *graph_, *program_, *context_, streams, nullptr,
+                                        states_copied());
   } else {
     for (const QueueRole role : fences_->used())
       if (const std::int64_t launched = fences_->launched(role); launched > 0)
         wait({role, launched - 1});
     try {
-      graph = std::make_unique<CudaGraph>(tape, *graph_, *program_, *context_, streams, exchange_);
+      graph = std::make_unique<CudaGraph>(tape, *graph_, *program_, *context_, streams, exchange_,
+                                          states_copied());
     } catch (const Error& error) {
       context_->note(fmt::format("rank {}: no graph of a step: {}", rank_.value, error.what()));
     }
@@ -497,7 +502,7 @@ void CudaDevice::launch_graph(std::int64_t step) {
   graph.launch(origin.stream);
   drop_if_aborted();
   SEXTANT_CUDA(cudaEventRecord(end, origin.stream));
-  if (exchange_ != nullptr) exchange_->note_replay(rank_, step);
+  if (exchange_ != nullptr) exchange_->note_replay(rank_, fences_->number_of(step));
   step_ = step;
   fences_->note_replayed(step);
 }
@@ -573,6 +578,44 @@ std::span<std::byte> CudaDevice::host_view(InstanceId instance, std::int32_t reg
 std::span<std::byte> CudaDevice::host_view_of_step(InstanceId instance, std::int32_t reg,
                                                    std::int32_t content, std::int64_t step) {
   return program_->host_bytes(instance, reg, content, step);
+}
+
+// --- states
+// --------------------------------------------------------------------------------------------
+
+std::span<std::byte> CudaDevice::state_of(InstanceId instance, std::int32_t reg,
+                                          std::size_t bytes) const {
+  bind();
+  const std::span<std::byte> state = program_->state_bytes(instance, reg);
+  require(state.size() == bytes, ErrorCode::kInternal, "{} bytes for a state of {} on rank {}",
+          bytes, state.size(), rank_.value);
+  return state;
+}
+
+void CudaDevice::read_state(InstanceId instance, std::int32_t reg, std::span<std::byte> to) {
+  const std::span<std::byte> state = state_of(instance, reg, to.size());
+  SEXTANT_CUDA(cudaMemcpy(to.data(), state.data(), to.size(), cudaMemcpyDefault));
+}
+
+// A copy from memory that is not pinned may return before its bytes are on the card, and queues do
+// not wait for the default stream.
+void CudaDevice::write_state(InstanceId instance, std::int32_t reg,
+                             std::span<const std::byte> from) {
+  const std::span<std::byte> state = state_of(instance, reg, from.size());
+  SEXTANT_CUDA(cudaMemcpy(state.data(), from.data(), from.size(), cudaMemcpyDefault));
+  SEXTANT_CUDA(cudaStreamSynchronize(nullptr));
+}
+
+std::shared_ptr<StateCopies> CudaDevice::make_state_copies(std::vector<StateToCopy> states) {
+  require(state_copies_ == nullptr && step_ < 0, ErrorCode::kInternal,
+          "rank {}: copies of states are made once, before the first launch", rank_.value);
+  std::vector<CudaStateCopies::Place> places;
+  for (const StateToCopy& state : states)
+    places.push_back(
+        {state_of(state.instance, state.reg, static_cast<std::size_t>(state.size.value)).data(),
+         state.size});
+  state_copies_ = std::make_shared<CudaStateCopies>(options_.device, places);
+  return state_copies_;
 }
 
 // --- profiling

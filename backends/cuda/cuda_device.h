@@ -8,6 +8,7 @@
 #include "backends/cuda/cuda_exchange.h"
 #include "backends/cuda/cuda_program.h"
 #include "backends/cuda/cuda_replay.h"
+#include "backends/cuda/cuda_state.h"
 #include "backends/cuda/launch_fences.h"
 
 #include <array>
@@ -53,6 +54,9 @@ class CudaDevice final : public Device {
                                  std::int32_t content) override;
   std::span<std::byte> host_view_of_step(InstanceId instance, std::int32_t reg,
                                          std::int32_t content, std::int64_t step) override;
+  void read_state(InstanceId instance, std::int32_t reg, std::span<std::byte> to) override;
+  void write_state(InstanceId instance, std::int32_t reg, std::span<const std::byte> from) override;
+  std::shared_ptr<StateCopies> make_state_copies(std::vector<StateToCopy> states) override;
   void abort(const std::string& reason) override;
   std::span<const Stamp> stamps() override;
 
@@ -84,6 +88,8 @@ class CudaDevice final : public Device {
   void drop_if_aborted();
   void create_queue(QueueRole role);
   void begin_step(Queue& own, std::int64_t step);
+  cudaEvent_t states_copied() const { return state_copies_ ? state_copies_->copied() : nullptr; }
+  std::span<std::byte> state_of(InstanceId instance, std::int32_t reg, std::size_t bytes) const;
   void wait_for_last_launches(Queue& own);
   void wait_on_stream(Queue& own, Fence fence);
   void enqueue_waits(const Launch& launch);
@@ -125,6 +131,7 @@ class CudaDevice final : public Device {
   cudaEvent_t step_begun_ = nullptr;
   cudaEvent_t epoch_ = nullptr;
   std::vector<Stamp> stamps_;
+  std::shared_ptr<CudaStateCopies> state_copies_;
   std::timed_mutex graph_mutex_;
   std::unique_ptr<CudaGraph> captured_;
   std::mutex mutex_;  // of aborted_

@@ -49,6 +49,7 @@ CudaProgram::CudaProgram(const PhysicalGraph& graph, Rank rank, const CudaOption
                     .queue;
     run.position = positions[static_cast<std::size_t>(run.queue)]++;
   }
+  find_first_changes();
   if (!host_visible_) find_early();
   make_communications(exchange);
 }
@@ -62,6 +63,24 @@ CudaProgram::~CudaProgram() {
     cudaFree(arena_);
   cudaFree(inner_);
   cudaFreeHost(host_);
+}
+
+bool CudaProgram::changes_state(RunId id) const {
+  for (const ActorCall& call : resolver_.calls(id))
+    for (const BufferRef& out : call.out) {
+      const Block& block = graph_.block_of(program_.instances[out.instance.index()]);
+      if (block.frames[static_cast<std::size_t>(out.info->frame)].initially_full) return true;
+    }
+  return false;
+}
+
+void CudaProgram::find_first_changes() {
+  std::array<bool, kNumQueueRoles> found{};
+  for (std::size_t i = 0; i < runs_.size(); ++i) {
+    bool& of_queue = found[static_cast<std::size_t>(runs_[i].queue)];
+    if (of_queue || !changes_state(RunId(i))) continue;
+    runs_[i].is_first_to_change_state = of_queue = true;
+  }
 }
 
 void CudaProgram::make_communications(const CudaExchange* exchange) {
@@ -395,6 +414,15 @@ std::span<std::byte> CudaProgram::arena_bytes(InstanceId instance, std::int32_t 
   const BufferRef buffer = resolver_.buffer(instance, reg, content);
   require(host_visible_, ErrorCode::kInternal, "register '{}' is not visible to the host",
           buffer.info->name);
+  const Shape shape = shard_of(graph_, buffer.info->layout, rank_).local_shape();
+  const Bytes size = size_of(TensorType{shape, buffer.info->local.dtype});
+  return {address(buffer), static_cast<std::size_t>(size.value)};
+}
+
+std::span<std::byte> CudaProgram::state_bytes(InstanceId instance, std::int32_t reg) const {
+  const BufferRef buffer = resolver_.buffer(instance, reg, 0);
+  require(!channels_last_.contains(buffer.info), ErrorCode::kInternal,
+          "state '{}' does not lie row-major", buffer.info->name);
   const Shape shape = shard_of(graph_, buffer.info->layout, rank_).local_shape();
   const Bytes size = size_of(TensorType{shape, buffer.info->local.dtype});
   return {address(buffer), static_cast<std::size_t>(size.value)};

@@ -50,6 +50,8 @@ struct CudaRun {
   std::vector<EarlyCopy> early;                          // copies_in read what these bring
   std::vector<HostCopyArguments> copies_in, copies_out;  // before and behind the kernels
   std::vector<RunId> after;                              // HostCopiesOfRun
+  // The first of its queue, in a step, that changes a state: it waits for copies of states.
+  bool is_first_to_change_state = false;
 };
 
 class CudaProgram {
@@ -81,6 +83,8 @@ class CudaProgram {
   // In the arena; throws Error(kInternal) unless the arena is host-visible.
   std::span<std::byte> arena_bytes(InstanceId instance, std::int32_t reg,
                                    std::int32_t content) const;
+  // Of a state register, on the card, row-major.
+  std::span<std::byte> state_bytes(InstanceId instance, std::int32_t reg) const;
   // What a host actor fills or reads in this step.
   std::span<std::byte> host_bytes(InstanceId instance, std::int32_t reg, std::int32_t content,
                                   std::int64_t step) const;
@@ -92,6 +96,8 @@ class CudaProgram {
 
  private:
   std::size_t arena_size() const;
+  bool changes_state(RunId id) const;
+  void find_first_changes();
   void make_communications(const CudaExchange* exchange);
   void lay_out_staging(const CudaExchange& exchange);
   double modelled_seconds(RunId id) const;

@@ -37,8 +37,14 @@ class CaptureEvents {
 class Capture {
  public:
   Capture(const Tape& tape, const PhysicalGraph& graph, const CudaProgram& program,
-          CudaContext& context, const CudaStreams& streams, CudaExchange* exchange)
-      : tape_(tape), program_(program), context_(context), streams_(streams), exchange_(exchange) {
+          CudaContext& context, const CudaStreams& streams, CudaExchange* exchange,
+          cudaEvent_t copied)
+      : tape_(tape),
+        program_(program),
+        context_(context),
+        streams_(streams),
+        exchange_(exchange),
+        copied_(copied) {
     // One rank stands for all of the program: what a rank launches, and what its launches wait for,
     // are the program's; classes differ in whom they meet.
     Rank recorded;
@@ -117,6 +123,8 @@ class Capture {
     for_each_wait(launched, [&](RunId run) {
       SEXTANT_CUDA(cudaStreamWaitEvent(stream_of(launched.queue), event_of_run_[run.index()], 0));
     });
+    if (copied_ != nullptr && program_.run(launched.run).is_first_to_change_state)
+      SEXTANT_CUDA(cudaStreamWaitEvent(stream_of(launched.queue), copied_, cudaEventWaitExternal));
   }
 
   // As the device launches one by one: a group's queues wait for each other before and behind it.
@@ -166,6 +174,7 @@ class Capture {
   CudaContext& context_;
   const CudaStreams& streams_;
   CudaExchange* exchange_;
+  const cudaEvent_t copied_;
   std::vector<std::int32_t> entries_;  // of this program, in the order of issue
   std::set<RunId> awaited_;
   std::vector<cudaEvent_t> event_of_run_;
@@ -175,8 +184,9 @@ class Capture {
 }  // namespace
 
 CudaGraph::CudaGraph(const Tape& tape, const PhysicalGraph& graph, const CudaProgram& program,
-                     CudaContext& context, const CudaStreams& streams, CudaExchange* exchange) {
-  Capture capture(tape, graph, program, context, streams, exchange);
+                     CudaContext& context, const CudaStreams& streams, CudaExchange* exchange,
+                     cudaEvent_t copied) {
+  Capture capture(tape, graph, program, context, streams, exchange, copied);
   origin_ = capture.origin();
   const cudaGraph_t captured = capture.run();
   const cudaError_t status = cudaGraphInstantiate(

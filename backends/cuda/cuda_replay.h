@@ -23,9 +23,11 @@ using CudaStreams = std::array<cudaStream_t, kNumQueueRoles>;
 // begins, so waits on the step before are not in it.
 class CudaGraph {
  public:
-  // `exchange`: of programs that communicate, and waits for no other rank (is_alone).
+  // `exchange`: of programs that communicate, and waits for no other rank (is_alone). `copied`:
+  // what changes a state waits for the last record of it before the launch; null: for nothing.
   CudaGraph(const Tape& tape, const PhysicalGraph& graph, const CudaProgram& program,
-            CudaContext& context, const CudaStreams& streams, CudaExchange* exchange);
+            CudaContext& context, const CudaStreams& streams, CudaExchange* exchange,
+            cudaEvent_t copied);
   ~CudaGraph();
   CudaGraph(const CudaGraph&) = delete;
   CudaGraph& operator=(const CudaGraph&) = delete;

@@ -1,8 +1,9 @@
-// Normal numbers cost 40 ns each, so all cores draw them: 1.5 billion in seconds. What is zero, as
-// most optimizer state, is never on the host.
+// First contents: normal numbers cost 40 ns each, so all cores draw them: 1.5 billion in seconds.
+// What is zero, as most optimizer state, is never on the host.
 #include "backends/cuda/cuda_state.h"
 
 #include "backends/cuda/cuda_check.h"
+#include "core/base/check.h"
 #include "core/base/parallel.h"
 
 #include <cuda_bf16.h>
@@ -11,6 +12,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <type_traits>
 #include <vector>
 
@@ -81,6 +83,67 @@ void fill_on_device(const InitialContents& contents, DType dtype, std::byte* des
     case DType::kBool:
       return fill<bool>(contents, destination);
   }
+}
+
+// By place on the card.
+void CudaStateCopies::lay_out(const std::vector<Place>& places) {
+  constexpr std::int64_t kWorthACopy = 4096;  // a copy costs as much as so many bytes
+  std::vector<std::size_t> order(places.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return places[a].on_card < places[b].on_card; });
+  offsets_.resize(places.size());
+  for (const std::size_t i : order) {
+    const Place& place = places[i];
+    const std::int64_t from_last =
+        pieces_.empty() ? kWorthACopy : place.on_card - pieces_.back().on_card;
+    if (pieces_.empty() || from_last - pieces_.back().bytes >= kWorthACopy) {
+      pieces_.push_back({place.on_card, size_, 0});
+    }
+    Piece& piece = pieces_.back();
+    const std::int64_t offset = place.on_card - piece.on_card;
+    offsets_[i] = piece.on_host + offset;
+    piece.bytes = std::max(piece.bytes, offset + place.size.value);
+    size_ = std::max(size_, aligned(piece.on_host + piece.bytes));
+  }
+}
+
+CudaStateCopies::CudaStateCopies(int device, const std::vector<Place>& places) : device_(device) {
+  lay_out(places);
+  SEXTANT_CUDA(cudaSetDevice(device_));
+  const auto size = static_cast<std::size_t>(std::max<std::int64_t>(size_, 1));
+  const cudaError_t status =
+      cudaHostAlloc(reinterpret_cast<void**>(&host_), size, cudaHostAllocDefault);
+  require(status == cudaSuccess, ErrorCode::kDevice,
+          "copies of states for checkpoints take {} of pinned memory, and the host gives none: {}",
+          to_text(Bytes(size_)), cudaGetErrorString(status));
+  for (std::size_t i = 0; i < places.size(); ++i)
+    states_.emplace_back(host_ + offsets_[i], static_cast<std::size_t>(places[i].size.value));
+  SEXTANT_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+  SEXTANT_CUDA(cudaEventCreateWithFlags(&copied_, cudaEventDisableTiming));
+  SEXTANT_CUDA(cudaEventRecord(copied_, stream_));
+}
+
+CudaStateCopies::~CudaStateCopies() {
+  cudaSetDevice(device_);
+  if (stream_ != nullptr) cudaStreamSynchronize(stream_);
+  if (copied_ != nullptr) cudaEventDestroy(copied_);
+  if (stream_ != nullptr) cudaStreamDestroy(stream_);
+  cudaFreeHost(host_);
+}
+
+void CudaStateCopies::begin() {
+  SEXTANT_CUDA(cudaSetDevice(device_));
+  for (const Piece& piece : pieces_)
+    SEXTANT_CUDA(cudaMemcpyAsync(host_ + piece.on_host, piece.on_card,
+                                 static_cast<std::size_t>(piece.bytes), cudaMemcpyDefault,
+                                 stream_));
+  SEXTANT_CUDA(cudaEventRecord(copied_, stream_));
+}
+
+void CudaStateCopies::wait() {
+  SEXTANT_CUDA(cudaSetDevice(device_));
+  SEXTANT_CUDA(cudaEventSynchronize(copied_));
 }
 
 }  // namespace sextant

@@ -56,17 +56,18 @@ void LaunchFences::add_queue(QueueRole role) {
 
 void LaunchFences::note_replayed(std::int64_t step) {
   replayed_.store(step + 1, std::memory_order_release);
-  for (const QueueRole role : used_) note_launched(role, (step + 1) * queue(role).runs_per_step);
+  for (const QueueRole role : used_)
+    note_launched(role, (number_of(step) + 1) * queue(role).runs_per_step);
 }
 
 Fence LaunchFences::fence_of(RunId id, std::int64_t step) const {
   const CudaRun& run = program_.run(id);
-  return {run.queue, step * queue(run.queue).runs_per_step + run.position};
+  return {run.queue, number_of(step) * queue(run.queue).runs_per_step + run.position};
 }
 
 cudaEvent_t LaunchFences::event_of(Fence fence) const {
   const Queue& own = queue(fence.queue);
-  const std::int64_t step = fence.sequence / own.runs_per_step;
+  const std::int64_t step = step_of(fence);
   if (is_replayed(step)) {
     const bool is_reused = step + kReplayEvents < replayed_.load(std::memory_order_acquire);
     return is_reused ? nullptr : replay_end(step);
@@ -136,7 +137,7 @@ std::int64_t LaunchFences::progress() const {
 
 std::string LaunchFences::failure_text(Fence fence, cudaError_t error) const {
   const Queue& own = queue(fence.queue);
-  const std::int64_t step = fence.sequence / own.runs_per_step;
+  const std::int64_t step = step_of(fence);
   if (is_replayed(step))
     return fmt::format("{}: step {}, replayed as a graph: {}; without graphs the operator is named",
                        who_, step, cudaGetErrorString(error));
@@ -151,16 +152,15 @@ std::string LaunchFences::stuck_replay_text(std::int64_t step) const {
   const std::string text = fmt::format("step {}, replayed as a graph", step);
   for (std::size_t run = 0; run < program_.num_runs(); ++run)
     for (const auto& communication : program_.run(RunId(run)).communications)
-      if (!exchange_->have_all_arrived(*communication, step))
+      if (!exchange_->have_all_arrived(*communication, number_of(step)))
         return fmt::format("{}: '{}', {}", text, communication->name,
-                           exchange_->arrivals(*communication, step));
+                           exchange_->arrivals(*communication, number_of(step)));
   return text + ", which all ranks have launched; without graphs the communication is named";
 }
 
 // The communications at which queues stand still, and who came to them; else what is awaited.
 std::string LaunchFences::stuck_text(Fence fence) const {
-  const std::int64_t step_of_fence = fence.sequence / queue(fence.queue).runs_per_step;
-  if (is_replayed(step_of_fence)) return stuck_replay_text(step_of_fence);
+  if (is_replayed(step_of(fence))) return stuck_replay_text(step_of(fence));
   std::string text;
   for (const QueueRole role : used_) {
     const std::int64_t first = first_pending(role);
@@ -168,7 +168,8 @@ std::string LaunchFences::stuck_text(Fence fence) const {
     const Entry& pending = queue(role).entry(first);
     for (const auto& communication : program_.run(pending.run).communications) {
       text += fmt::format("{}step {}, '{}', {}", text.empty() ? "" : "; ", pending.step,
-                          communication->name, exchange_->arrivals(*communication, pending.step));
+                          communication->name,
+                          exchange_->arrivals(*communication, number_of(pending.step)));
       break;  // of a run that holds several, the first
     }
   }

@@ -52,6 +52,10 @@ class LaunchFences {
   LaunchFences(const LaunchFences&) = delete;
   LaunchFences& operator=(const LaunchFences&) = delete;
   void add_queue(QueueRole role);
+  // Fences count from 0, steps of launches from here: before the first launch.
+  void begin_at(std::int64_t first_step) { first_step_ = first_step; }
+  // The number of a step among those launched here, which fences and exchanges count by.
+  std::int64_t number_of(std::int64_t step) const { return step - first_step_; }
   std::span<const QueueRole> used() const { return used_; }
 
   // By the thread that launches.
@@ -98,6 +102,9 @@ class LaunchFences {
 
   Queue& queue(QueueRole role) { return queues_[static_cast<std::size_t>(role)]; }
   const Queue& queue(QueueRole role) const { return queues_[static_cast<std::size_t>(role)]; }
+  std::int64_t step_of(Fence fence) const {
+    return first_step_ + fence.sequence / queue(fence.queue).runs_per_step;
+  }
   std::int64_t first_pending(QueueRole role) const;
   std::int64_t progress() const;
   std::string stuck_text(Fence fence) const;
@@ -109,6 +116,7 @@ class LaunchFences {
   const std::string who_;
   std::array<Queue, kNumQueueRoles> queues_;
   std::vector<QueueRole> used_;
+  std::int64_t first_step_ = 0;
   std::atomic<std::int64_t> first_replayed_;  // step; the largest number while there is none
   std::atomic<std::int64_t> replayed_{0};     // steps, including those before the first
   std::array<cudaEvent_t, kReplayEvents> replay_ends_{};

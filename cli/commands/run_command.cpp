@@ -130,12 +130,11 @@ void add_data_actors_for(const SampleData* data, const RunArguments& arguments,
                          PhysicalGraph& graph) {
   const std::vector<std::string> kinds =
       data == nullptr ? std::vector<std::string>() : data->stage_kinds();
-  const bool has_actors = !kinds.empty() && arguments.backend == "cpu";
-  require(has_actors || !arguments.registers, ErrorCode::kUsage,
-          "--registers {}: registers of the actors that read, decode and augment images on CPU "
-          "ranks; there are none",
+  require(!kinds.empty() || !arguments.registers, ErrorCode::kUsage,
+          "--registers {}: registers of the actors that read, decode and augment images; there are "
+          "none",
           arguments.registers.value_or(0));
-  if (!has_actors) return;
+  if (kinds.empty()) return;
   const std::int64_t registers = data_registers(arguments);
   require(registers >= 1 && registers <= kMostDataRegisters, ErrorCode::kUsage,
           "--registers {}: wanted 1 to {}", registers, kMostDataRegisters);
@@ -441,6 +440,8 @@ std::optional<Trained> train(const RunSetup& setup, TrainingHost& host,
       metrics.finish();
       setup.checkpoints.finish();
     } catch (const Error& error) {
+      if (const std::optional<Error> known = setup.checkpoints.common_failure())
+        setup.processes.together([&] { throw Error(*known); });
       // What has come is all that comes.
       if (setup.processes.are_several()) devices->abort(error.what());
       throw with_stuck(error, devices->stuck());
@@ -493,16 +494,28 @@ void profile(const RunSetup& setup, const SampleData* data, RunRecord& record,
   std::rethrow_exception(failure);
 }
 
+// As they were given; empty: none.
+std::string checkpoint_options(const RunArguments& arguments) {
+  std::string text;
+  if (!arguments.checkpoint.empty()) text += " --checkpoint " + arguments.checkpoint;
+  if (arguments.checkpoint_every)
+    text += fmt::format(" --checkpoint-every {}", *arguments.checkpoint_every);
+  if (arguments.keep) text += fmt::format(" --keep {}", *arguments.keep);
+  if (!arguments.resume.empty()) text += " --resume " + arguments.resume;
+  return text;
+}
+
 // What the processes of a run must have in common.
 std::vector<CommonFact> common_facts(const PlannedJob& planned, const RunArguments& arguments,
                                      const CommonOptions& common) {
   const RunArguments& a = arguments;
   const std::string options = fmt::format(
       "--steps {} --seed {} --queues {} --kernels {} --profile {} --timeout {} --learning-rate {}"
-      "{}",
+      "{}{}",
       a.steps, common.seed, a.queues.empty() ? kDefaultQueues : a.queues,
       a.kernels.empty() ? kDefaultKernels : a.kernels, a.profile, a.timeout_s,
-      planned.job.optimizer.learning_rate, a.record.empty() ? "" : " --record");
+      planned.job.optimizer.learning_rate, a.record.empty() ? "" : " --record",
+      checkpoint_options(a));
   const std::string dry = common.dry_run ? " --dry-run" : "";
   return {{"build", build_hash(), ErrorCode::kDevice},
           {"plan", text_hash(to_json_text(planned.plan))},
@@ -588,9 +601,9 @@ void run_in(RunProcesses& processes, const RunArguments& arguments, const Common
   RunWeights weights;
   std::unique_ptr<FolderLock> lock;
   processes.agree_after([&] {
-    lock = lock_present_folder(arguments);
+    if (processes.is_first()) lock = lock_present_folder(arguments);
     if (!arguments.resume.empty()) start = RunStart(arguments.resume);
-    require_checkpoint_folder(arguments, start.step());
+    if (processes.is_first()) require_checkpoint_folder(arguments, start.step());
     graph = compiled(planned, room, processes, console);
     if (!arguments.record.empty()) require_recordable(graph, arguments.steps);
     data = opened_data(graph, arguments.data_options());
@@ -603,13 +616,15 @@ void run_in(RunProcesses& processes, const RunArguments& arguments, const Common
       weights = RunWeights(arguments.weights, planned.job.model, graph);
   });
   console.end_progress();
-  processes.require_common({{"data", processes.are_several() ? data_hash(data.get()) : ""}});
+  processes.require_common({{"data", processes.are_several() ? data_hash(data.get()) : ""},
+                            {"checkpoint", processes.are_several() ? start.id() : ""}});
   if (common.dry_run) return say_dry_training(planned, arguments, devices, common, console);
 
   console.say(fmt::format("{} on {}: {}", name_of(planned.job.model), devices,
                           to_string(planned.plan.strategy)));
   for (const std::string& assumption : planned.plan.assumptions) console.note(assumption);
-  RunCheckpoints checkpoints(graph, planned, arguments, common, start, data_id, std::move(lock));
+  RunCheckpoints checkpoints(graph, planned, arguments, common, start, data_id,
+                             lock_folder(arguments, std::move(lock), processes), processes);
   const RunSetup setup{planned,
                        graph,
                        arguments,
@@ -623,8 +638,11 @@ void run_in(RunProcesses& processes, const RunArguments& arguments, const Common
                        checkpoints};
   std::unique_ptr<RunDevices> world =
       prepared_devices(setup, !arguments.record.empty(), {}, console);
-  start.load(graph, world->devices());
-  weights.load(graph, world->devices());
+  processes.agree_after([&] {
+    start.load(graph, world->devices());
+    weights.load(graph, world->devices());
+    checkpoints.prepare(world->devices());
+  });
   console.end_progress();
   say_synthetic_inputs(graph, data.get(), setup.room_for_data, console);
   if (start.is_resumed()) console.say("goes on behind " + start.text());

@@ -1,4 +1,4 @@
-// Ranks copy, the last of them hands over, the writer writes.
+// Copies of ranks begin, the last of them hands over, the writer waits for them and writes.
 #include "cli/runs/run_checkpoints.h"
 
 #include "compiler/training/optimizer_options.h"
@@ -6,6 +6,8 @@
 #include "core/base/units.h"
 #include "core/text/counted_text.h"
 #include "io/checkpoints/checkpoint_folder.h"
+#include "io/checkpoints/checkpoint_writer.h"
+#include "io/checkpoints/manifest.h"
 #include "io/checkpoints/state_copies.h"
 
 #include <fmt/core.h>
@@ -14,7 +16,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
-#include <span>
+#include <memory>
+#include <mutex>
 #include <utility>
 
 namespace sextant {
@@ -52,20 +55,33 @@ void require_checkpoint_options(const RunArguments& arguments, bool are_several_
   require(!resumes || !begins, ErrorCode::kUsage,
           "--weights {} with --resume {}: a training that goes on has its weights",
           arguments.weights, arguments.resume);
-  if (!saves && !resumes && !begins) return;
-  const char* option = saves ? "--checkpoint" : resumes ? "--resume" : "--weights";
-  require(arguments.backend == "cpu", ErrorCode::kUsage,
-          "{} with --backend {}: only CPU ranks load and save states in this version", option,
-          arguments.backend);
-  require(!are_several_processes, ErrorCode::kUsage,
-          "{} in several processes: only ranks of one process load and save states in this version",
-          option);
+  require(!begins || !are_several_processes, ErrorCode::kUsage,
+          "--weights {} in several processes: only ranks of one process begin with a file in this "
+          "version; they may save a checkpoint, and --resume goes on from it in several",
+          arguments.weights);
 }
 
 std::unique_ptr<FolderLock> lock_present_folder(const RunArguments& arguments) {
   return std::filesystem::is_directory(arguments.checkpoint)
              ? std::make_unique<FolderLock>(arguments.checkpoint)
              : nullptr;
+}
+
+std::unique_ptr<FolderLock> lock_folder(const RunArguments& arguments,
+                                        std::unique_ptr<FolderLock> present,
+                                        RunProcesses& processes) {
+  if (arguments.checkpoint.empty()) return present;
+  std::unique_ptr<FolderLock> lock = std::move(present);
+  processes.agree_after([&] {
+    if (!processes.is_first()) return;
+    if (!lock) lock = std::make_unique<FolderLock>(arguments.checkpoint);
+    if (processes.are_several()) lock->share();
+  });
+  processes.agree_after([&] {
+    if (!processes.is_first())
+      lock = std::make_unique<FolderLock>(FolderLock::beside(arguments.checkpoint));
+  });
+  return lock;
 }
 
 void require_checkpoint_folder(const RunArguments& arguments, std::int64_t step) {
@@ -84,7 +100,7 @@ void require_checkpoint_folder(const RunArguments& arguments, std::int64_t step)
 RunCheckpoints::RunCheckpoints(const PhysicalGraph& graph, const PlannedJob& planned,
                                const RunArguments& arguments, const CommonOptions& common,
                                const RunStart& start, std::string data_hash,
-                               std::unique_ptr<FolderLock> lock)
+                               std::unique_ptr<FolderLock> lock, RunProcesses& processes)
     : planned_(planned),
       arguments_(arguments),
       facts_(facts_of(graph, planned, common, start, std::move(data_hash))),
@@ -93,7 +109,29 @@ RunCheckpoints::RunCheckpoints(const PhysicalGraph& graph, const PlannedJob& pla
       writer_([this](const CheckpointContents& contents, const StopWriting& stop) {
         write(contents, stop);
       }) {
-  if (is_wanted() && !lock_) lock_ = std::make_unique<FolderLock>(arguments.checkpoint);
+  if (!is_wanted() || !processes.are_several()) return;
+  shared_.emplace(processes.group(), storage_, [this](const Error& error) {
+    const std::lock_guard guard(mutex_);
+    common_failure_ = error;
+  });
+}
+
+void RunCheckpoints::prepare(const std::vector<Device*>& devices) {
+  if (!is_wanted()) return;
+  for (std::size_t rank = 0; rank < devices.size(); ++rank) {
+    copies_.push_back(nullptr);
+    if (devices[rank] == nullptr) continue;
+    ++num_here_;
+    std::vector<StateToCopy> states;
+    for (const StateRegister& state : pieces_[rank])
+      states.push_back({state.instance, state.reg, size_of_box(state)});
+    copies_.back() = devices[rank]->make_state_copies(std::move(states));
+  }
+}
+
+std::optional<Error> RunCheckpoints::common_failure() const {
+  const std::lock_guard lock(mutex_);
+  return common_failure_;
 }
 
 std::int64_t RunCheckpoints::next(std::int64_t steps) const {
@@ -111,31 +149,41 @@ TrainingFacts RunCheckpoints::facts_at(std::int64_t step) const {
   return facts;
 }
 
-void RunCheckpoints::at(Rank rank, Device& device, std::int64_t steps) {
+CheckpointContents RunCheckpoints::contents_at(std::int64_t step) const {
+  CheckpointContents contents{facts_at(step), to_json_text(planned_.plan), {}};
+  contents.ranks.resize(pieces_.size());
+  for (std::size_t rank = 0; rank < pieces_.size(); ++rank)
+    for (std::size_t i = 0; copies_[rank] && i < pieces_[rank].size(); ++i) {
+      const StateRegister& state = pieces_[rank][i];
+      contents.ranks[rank].push_back(
+          {state.name, state.global, state.box, copies_[rank]->bytes(i), copies_[rank]});
+    }
+  return contents;
+}
+
+void RunCheckpoints::at(Rank rank, Device& /*device*/, std::int64_t steps) {
   const double begin_s = wall_seconds();
   writer_.wait_until_idle();
-  std::vector<SavedPiece> pieces = copied_pieces(
-      pieces_[rank.index()], [&](const StateRegister& state, std::span<std::byte> to) {
-        device.read_state(state.instance, state.reg, to);
-      });
-  std::unique_lock lock(mutex_);
-  Pending& pending = pending_[steps];
-  pending.ranks.resize(pieces_.size());
-  pending.ranks[rank.index()] = std::move(pieces);
-  pending.wait_s = std::max(pending.wait_s, wall_seconds() - begin_s);
-  if (++pending.arrived < pieces_.size()) return;
-  CheckpointContents contents{facts_at(steps), to_json_text(planned_.plan),
-                              std::move(pending.ranks)};
-  wait_s_[steps] = pending.wait_s;
-  pending_.erase(steps);
-  lock.unlock();
-  writer_.begin(std::move(contents));
+  copies_[rank.index()]->begin();
+  {
+    const std::lock_guard lock(mutex_);
+    Pending& pending = pending_[steps];
+    pending.wait_s = std::max(pending.wait_s, wall_seconds() - begin_s);
+    if (++pending.arrived < num_here_) return;
+    wait_s_[steps] = pending.wait_s;
+    pending_.erase(steps);
+  }
+  writer_.begin(contents_at(steps));
 }
 
 void RunCheckpoints::write(const CheckpointContents& contents, const StopWriting& stop) {
   const double begin_s = wall_seconds();
-  const WrittenCheckpoint written = write_checkpoint(storage_, arguments_.checkpoint, contents,
-                                                     arguments_.keep.value_or(0), stop);
+  for (const std::shared_ptr<StateCopies>& copies : copies_)
+    if (copies) copies->wait();
+  const std::int64_t keep = arguments_.keep.value_or(0);
+  const WrittenCheckpoint written =
+      shared_ ? shared_->write(arguments_.checkpoint, contents, keep, stop)
+              : write_checkpoint(storage_, arguments_.checkpoint, contents, keep, stop);
   const std::lock_guard lock(mutex_);
   const std::int64_t step = contents.facts.step;
   saved_.push_back({step, written.path, written.bytes, wait_s_[step], wall_seconds() - begin_s});

@@ -43,8 +43,10 @@ MetricsWay::MetricsWay(RunProcesses& processes, TrainingHost& host, RunRecorder&
     });
     return;
   }
-  host.on_step(
-      [&processes](const StepMetrics& metrics) { processes.send_metrics(metrics_text(metrics)); });
+  host.on_step([&processes, behind_step = std::move(behind_step)](const StepMetrics& metrics) {
+    processes.send_metrics(metrics_text(metrics));
+    behind_step();
+  });
   if (!processes.is_first()) return;
   receiver_ = std::thread([&processes, add, steps, this] {
     try {

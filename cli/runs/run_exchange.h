@@ -21,8 +21,7 @@ namespace sextant {
 // Brings metrics of all steps from the process that has them to the first, which records them.
 class MetricsWay {
  public:
-  // `behind_step` is called where metrics of a step come in, in a run of one process; what it
-  // throws ends the run.
+  // `behind_step` is called where metrics of a step come in; what it throws ends the run.
   MetricsWay(RunProcesses& processes, TrainingHost& host, RunRecorder& recorder, std::int64_t steps,
              std::function<void()> behind_step);
   ~MetricsWay();

@@ -51,6 +51,12 @@ RunStart::RunStart(const std::string& path) {
 std::int64_t RunStart::step() const { return is_resumed() ? facts().step : 0; }
 std::int64_t RunStart::samples() const { return is_resumed() ? facts().samples : 0; }
 
+std::string RunStart::id() const {
+  return is_resumed()
+             ? fmt::format("step {} ({})", step(), text_hash(to_json_text(checkpoint_->manifest())))
+             : "none";
+}
+
 std::string RunStart::text() const {
   return is_resumed() ? fmt::format("step {} of {}", step(), checkpoint_->path()) : "";
 }
@@ -93,7 +99,10 @@ void RunStart::require_states(const PhysicalGraph& graph) const {
 
 void RunStart::load(const PhysicalGraph& graph, const std::vector<Device*>& devices) const {
   if (!is_resumed()) return;
-  with_way_out(before_, [&] { load_states(*checkpoint_, graph, writing_to(devices)); });
+  with_way_out(before_, [&] {
+    load_states(*checkpoint_, graph, writing_to(devices),
+                [&](Rank rank) { return devices[rank.index()] != nullptr; });
+  });
 }
 
 }  // namespace sextant

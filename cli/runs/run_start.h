@@ -39,8 +39,11 @@ class RunStart {
   void require_same_batch(std::int64_t global_batch) const;
   // The states of the graph are those of the checkpoint, by name and type.
   void require_states(const PhysicalGraph& graph) const;
-  // Fills the states of all ranks. `devices`, by rank, are prepared and have not begun.
+  // Fills the states of all ranks that have a device. `devices`, by rank, are prepared and have not
+  // begun.
   void load(const PhysicalGraph& graph, const std::vector<Device*>& devices) const;
+  // The same in all processes that go on from the same checkpoint; empty: not resumed.
+  std::string id() const;
   std::string text() const;  // "step 100 of DIR/step-000100"; empty: not resumed
 
  private:

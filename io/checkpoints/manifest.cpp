@@ -138,18 +138,23 @@ TensorType type_from(const JsonCursor& value) {
   }
 }
 
-CheckpointState state_from(const JsonCursor& value) {
+CheckpointState part_from(const JsonCursor& value) {
   value.allow_only({"name", "role", "shape", "dtype", "pieces"});
   CheckpointState state{{value.at("name").text(), value.at("role").text()}, type_from(value), {}};
   const std::vector<JsonCursor> pieces = value.at("pieces").elements();
   if (pieces.size() > kMostPieces)
     value.at("pieces").refuse(fmt::format("more than {} pieces", kMostPieces));
-  std::vector<Shard> boxes;
   for (const JsonCursor& piece : pieces) {
     state.pieces.push_back(piece_from(piece, state.type.shape.rank()));
-    boxes.push_back(state.pieces.back().box);
-    if (boxes.back().is_empty()) piece.refuse("the piece is empty");
+    if (state.pieces.back().box.is_empty()) piece.refuse("the piece is empty");
   }
+  return state;
+}
+
+CheckpointState state_from(const JsonCursor& value) {
+  CheckpointState state = part_from(value);
+  std::vector<Shard> boxes;
+  for (const CheckpointPiece& piece : state.pieces) boxes.push_back(piece.box);
   if (!tile(boxes, state.type.shape))
     value.refuse(fmt::format("the pieces of '{}' are not its whole", to_string(state.name)));
   return state;
@@ -192,16 +197,20 @@ Manifest parsed(std::string_view text, const std::string& path) {
   return manifest;
 }
 
+Json states_json(const std::vector<CheckpointState>& states) {
+  Json list = Json::array();
+  for (const CheckpointState& state : states) list.push_back(state_json(state));
+  return list;
+}
+
 }  // namespace
 
 std::string to_json_text(const Manifest& manifest) {
-  Json states = Json::array();
-  for (const CheckpointState& state : manifest.states) states.push_back(state_json(state));
   const Json body = {{"schema", kSchema},
                      {"version", kCheckpointVersion},
                      {"training", facts_json(manifest.facts)},
                      {"plan_checksum", manifest.plan_checksum},
-                     {"states", std::move(states)}};
+                     {"states", states_json(manifest.states)}};
   const std::string rest = body.dump(1).substr(1) + "\n";  // without the brace of the head
   return std::string(kHead) + checksum_of(std::string_view(rest)) + std::string(kHeadEnd) + rest;
 }
@@ -212,6 +221,17 @@ Manifest manifest_from_json(std::string_view text, const std::string& path) {
   } catch (const Error& error) {
     throw Error(ErrorCode::kCheckpoint, error.what(), error.hints());
   }
+}
+
+std::string to_json_text(const std::vector<CheckpointState>& states) {
+  return states_json(states).dump();
+}
+
+std::vector<CheckpointState> states_from_json(std::string_view text, const std::string& path) {
+  const JsonDocument document(text, path);
+  std::vector<CheckpointState> states;
+  for (const JsonCursor& value : document.root().elements()) states.push_back(part_from(value));
+  return states;
 }
 
 std::int64_t bytes_of_states(const Manifest& manifest) {

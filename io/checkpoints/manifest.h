@@ -60,6 +60,11 @@ std::string to_json_text(const Manifest& manifest);
 // not that of the text, a name that leads outside, pieces that are not the whole of their state.
 Manifest manifest_from_json(std::string_view text, const std::string& path);
 
+// Parts of states, on their way from one who writes shards to who writes the manifest. What is read
+// back has been checked as in a manifest, but for being whole; refusals name `path`.
+std::string to_json_text(const std::vector<CheckpointState>& states);
+std::vector<CheckpointState> states_from_json(std::string_view text, const std::string& path);
+
 // Sum over all states; a checkpoint takes little more.
 std::int64_t bytes_of_states(const Manifest& manifest);
 

@@ -40,16 +40,8 @@ std::string text_of_type(const TensorType& type) {
 
 }  // namespace
 
-std::vector<SavedPiece> copied_pieces(const std::vector<StateRegister>& pieces,
-                                      const ReadState& read) {
-  std::vector<SavedPiece> copies;
-  for (const StateRegister& state : pieces) {
-    const Bytes size = size_of(TensorType{state.box.local_shape(), state.global.dtype});
-    copies.push_back({state.name, state.global, state.box,
-                      std::vector<std::byte>(static_cast<std::size_t>(size.value))});
-    read(state, copies.back().bytes);
-  }
-  return copies;
+Bytes size_of_box(const StateRegister& state) {
+  return size_of(TensorType{state.box.local_shape(), state.global.dtype});
 }
 
 void require_states(const CheckpointReader& checkpoint, const PhysicalGraph& graph) {
@@ -77,12 +69,16 @@ void require_states(const CheckpointReader& checkpoint, const PhysicalGraph& gra
             "{}: has a state '{}', which this training does not have", file, to_string(name));
 }
 
-void load_states(CheckpointReader& checkpoint, const PhysicalGraph& graph,
-                 const WriteState& write) {
+void load_states(CheckpointReader& checkpoint, const PhysicalGraph& graph, const WriteState& write,
+                 const HasRank& wanted) {
   require_states(checkpoint, graph);
-  const auto holders = states_by_name(graph);
-  for (const CheckpointState& state : checkpoint.manifest().states)
-    write_boxes(holders.at(state.name), checkpoint.read(state), write);
+  auto holders = states_by_name(graph);
+  for (const CheckpointState& state : checkpoint.manifest().states) {
+    std::vector<StateOfRank>& here = holders.at(state.name);
+    if (wanted)
+      std::erase_if(here, [&](const StateOfRank& holder) { return !wanted(holder.rank); });
+    if (!here.empty()) write_boxes(here, checkpoint.read(state), write);
+  }
 }
 
 std::map<std::string, TensorType> states_of_role(const PhysicalGraph& graph,

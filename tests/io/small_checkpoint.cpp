@@ -39,7 +39,7 @@ std::vector<SavedPiece> pieces_of(const StateName& name, const TensorType& type,
                                   static_cast<std::int64_t>(rank));
     const bool is_all = rank == 0 && (box.dims.empty() || type.shape.elements() == 0);
     if (!is_all && (box.dims.empty() || box.is_empty())) continue;
-    pieces.push_back({name, type, box, cut_box(values, type, box)});
+    pieces.push_back(piece_with(name, type, box, cut_box(values, type, box)));
   }
   return pieces;
 }

@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <string>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 namespace sextant::testing {
 namespace {
@@ -18,7 +20,7 @@ constexpr auto of_port = BlockBuilder::of_port;
 constexpr auto of_register = BlockBuilder::of_register;
 
 struct StageLayouts {
-  LayoutId hidden, weight, partial;
+  LayoutId hidden, weight, partial, nothing;
 };
 
 // Where the runs of a stage are: (instance, first actor, number of actors); instance -1: none.
@@ -88,6 +90,7 @@ class PipelineBuilder {
     layouts.weight = builder_.layout(Shape{3}, "B", here, DType::kI64);
     layouts.partial =
         builder_.layout(Shape{3}, spec_.replicas > 1 ? "P(sum)" : "B", here, DType::kI64);
+    if (spec_.data_actors) layouts.nothing = builder_.layout(Shape{0}, "B", here, DType::kI64);
     layouts_.push_back(layouts);
   }
 
@@ -145,10 +148,21 @@ class PipelineBuilder {
 
   InstanceId add_loader() {
     BlockBuilder block(builder_, "loader", Phase::kData);
+    std::vector<Operand> in;
+    if (spec_.data_actors) in.push_back(of_port(block.port("samples", here_.nothing)));
     const std::int32_t out = block.reg("x", here_.hidden, block.frame());
-    block.actor("load", QueueRole::kHost, {}, {out});
-    return builder_.instance(program_, block.finish(), "loader", spec_.micro_batches,
-                             {spec_.micro_batches});
+    block.actor("load", QueueRole::kHost, std::move(in), {out});
+    const InstanceId loader = builder_.instance(program_, block.finish(), "loader",
+                                                spec_.micro_batches, {spec_.micro_batches});
+    if (spec_.data_actors) builder_.link(program_, add_source(), 0, loader, 0);
+    return loader;
+  }
+
+  InstanceId add_source() {
+    BlockBuilder block(builder_, "source", Phase::kData);
+    const std::int32_t out = block.reg("samples", here_.nothing, block.frame());
+    block.actor("make", QueueRole::kHost, {}, {out});
+    return builder_.instance(program_, block.finish(), "source", spec_.micro_batches, {2});
   }
 
   InstanceId add_reader() {

@@ -17,6 +17,7 @@ struct PipelineSpec {
   int micro_batches = 6;
   PipelineSchedule schedule = PipelineSchedule::kOneFOneB;
   bool host_actors = false;    // a loader on the first stage, a reader of losses on the last
+  bool data_actors = false;    // the loader reads what another host actor makes, two ahead
   bool share_slots = true;     // memory reuse and the guards it needs
   bool launch_groups = false;  // neighbouring transfers start together wherever the dry run allows
 };

@@ -36,12 +36,13 @@ Values read_state(Device& device, const PhysicalGraph& graph, Rank rank, Instanc
 }  // namespace
 
 ProtocolRun run_protocol(const PhysicalGraph& graph, const DeviceFactory& factory,
-                         std::int64_t steps, const RuntimeOptions& options) {
+                         std::int64_t steps, const RuntimeOptions& options,
+                         StepBoundaries* boundaries) {
   const std::unique_ptr<DeviceSet> set = factory(graph);
   const std::vector<Device*> devices = set->devices();
   MixHostActors host;
   ProtocolRun run;
-  run.hashes = run_all(graph, devices, host, steps, options);
+  run.hashes = run_all(graph, devices, host, steps, options, boundaries);
   run.result.records = host.records();
   for (std::size_t r = 0; r < graph.ranks.size(); ++r) {
     const RankProgram& program = graph.program_of(Rank(r));

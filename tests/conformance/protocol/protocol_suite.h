@@ -29,7 +29,8 @@ struct ProtocolRun {
   std::vector<IssueHash> hashes;
 };
 ProtocolRun run_protocol(const PhysicalGraph& graph, const DeviceFactory& factory,
-                         std::int64_t steps, const RuntimeOptions& options = {});
+                         std::int64_t steps, const RuntimeOptions& options = {},
+                         StepBoundaries* boundaries = nullptr);
 
 struct NamedGraph {
   std::string name;

@@ -63,6 +63,17 @@ std::vector<IssueHash> simulated_hashes(const PhysicalGraph& graph, std::int64_t
   return hashes;
 }
 
+// All ranks stop behind every second step.
+class EverySecondStep final : public StepBoundaries {
+ public:
+  std::int64_t next(std::int64_t steps) const override { return steps - steps % 2 + 2; }
+  void at(Rank, Device&, std::int64_t) override { ++stops_; }
+  std::int64_t stops() const { return stops_; }
+
+ private:
+  std::atomic<std::int64_t> stops_{0};
+};
+
 }  // namespace
 
 TEST_CASE("inline, asynchronous and stress queues give the oracle's numbers and issue alike") {
@@ -106,6 +117,13 @@ TEST_CASE("replayed steps and several steps' host buffers change no number and n
         const auto ranks = static_cast<std::int64_t>(named.graph.ranks.size());
         if (!capture) CHECK(replays == 0);
         if (capture && host_steps == 2) CHECK(replays == ranks * (kSteps - 2));
+        EverySecondStep boundaries;
+        const ProtocolRun stopped = run_protocol(
+            named.graph, replaying_devices(inline_devices, {capture, host_steps, nullptr}), kSteps,
+            {}, &boundaries);
+        CHECK(stopped.result == expected);
+        CHECK(stopped.hashes == plain.hashes);
+        CHECK(boundaries.stops() == ranks * kSteps / 2);
       }
     }
   }

@@ -74,10 +74,17 @@ class SavedOnce final : public StepBoundaries {
     const std::lock_guard lock(mutex_);
     stops_[steps].insert(rank);
     if (steps != step_) return;
-    contents_.ranks[rank.index()] =
-        copied_pieces(pieces_[rank.index()], [&](const StateRegister& state, auto to) {
-          device.read_state(state.instance, state.reg, to);
-        });
+    std::vector<StateToCopy> states;
+    for (const StateRegister& state : pieces_[rank.index()])
+      states.push_back({state.instance, state.reg, size_of_box(state)});
+    const auto copies = device.make_state_copies(std::move(states));
+    copies->begin();
+    copies->wait();
+    for (std::size_t i = 0; i < pieces_[rank.index()].size(); ++i) {
+      const StateRegister& state = pieces_[rank.index()][i];
+      contents_.ranks[rank.index()].push_back(
+          {state.name, state.global, state.box, copies->bytes(i), copies});
+    }
   }
 
   void write(const std::string& folder) {
