@@ -7,6 +7,7 @@
 #include "backends/cuda/kernels/shared/families.h"
 #include "backends/cuda/kernels/shared/launch.h"
 #include "backends/cuda/kernels/shared/member_calls.h"
+#include "backends/cuda/kernels/shared/tables.h"
 
 #include <algorithm>
 #include <memory>
@@ -127,18 +128,6 @@ std::unique_ptr<CudaKernel> make_grad_add(const KernelContext& call, CudaContext
   return arguments ? cuda_launch(enqueue_norm_grad_input, *arguments) : nullptr;
 }
 
-class InOrder final : public CudaKernel {
- public:
-  explicit InOrder(std::vector<std::unique_ptr<CudaKernel>> kernels)
-      : kernels_(std::move(kernels)) {}
-  void enqueue(cudaStream_t stream) override {
-    for (const auto& kernel : kernels_) kernel->enqueue(stream);
-  }
-
- private:
-  std::vector<std::unique_ptr<CudaKernel>> kernels_;
-};
-
 // Whether both gradients are of one norm and one dy: `weight` reads x[, mean], rstd, dy, `input`
 // gamma behind x.
 bool are_of_one_norm(const KernelContext& weight, const KernelContext& input) {
@@ -181,7 +170,7 @@ std::unique_ptr<CudaKernel> make_gradients(const KernelContext& call, CudaContex
   kernels.push_back(cuda_launch(enqueue_norm_grad_input, *of_input));
   if (sum != nullptr) kernels.push_back(cuda_kernels().make(*sum, device));
   if (kernels.back() == nullptr) return nullptr;
-  return std::make_unique<InOrder>(std::move(kernels));
+  return in_sequence(std::move(kernels));
 }
 
 }  // namespace
