@@ -3,6 +3,7 @@
 #include "backends/cuda/cuda_state.h"
 
 #include "backends/cuda/cuda_check.h"
+#include "core/base/check.h"
 #include "core/base/parallel.h"
 
 #include <cuda_bf16.h>
@@ -80,6 +81,9 @@ void fill_on_device(const InitialContents& contents, DType dtype, std::byte* des
       return fill<std::int32_t>(contents, destination);
     case DType::kBool:
       return fill<bool>(contents, destination);
+    case DType::kE4M3:
+    case DType::kE5M2:
+      fail(ErrorCode::kInternal, "no state has 8 bits");
   }
 }
 
