@@ -32,9 +32,10 @@ constexpr std::array<std::pair<DType, const char*>, 7> kNames = {{{DType::kF64, 
                                                                   {DType::kBool, "BOOL"}}};
 
 const char* name_of(DType dtype) {
-  return std::find_if(kNames.begin(), kNames.end(),
-                      [dtype](const auto& entry) { return entry.first == dtype; })
-      ->second;
+  const auto known = std::find_if(kNames.begin(), kNames.end(),
+                                  [dtype](const auto& entry) { return entry.first == dtype; });
+  require(known != kNames.end(), ErrorCode::kInternal, "no weight is kept in {}", to_string(dtype));
+  return known->second;
 }
 
 std::int64_t bytes_of(const NamedTensor& tensor) { return size_of(tensor.type).value; }

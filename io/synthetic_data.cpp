@@ -89,6 +89,8 @@ void draw(const Wanted& wanted, std::uint64_t seed, std::span<std::byte> bytes) 
     case DType::kBF16:
     case DType::kF16:
     case DType::kBool:
+    case DType::kE4M3:
+    case DType::kE5M2:
       break;
   }
   fail(ErrorCode::kBadInput,

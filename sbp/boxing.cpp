@@ -36,8 +36,7 @@ std::string dims_of(const Shape& shape) {
 
 std::string types_that_hold(DType narrow) {
   std::string text;
-  for (const DType wide : {DType::kF64, DType::kF32, DType::kBF16, DType::kF16, DType::kI64,
-                           DType::kI32, DType::kBool})
+  for (const DType wide : kAllDTypes)
     if (holds_every_value(wide, narrow))
       text += (text.empty() ? "" : ", ") + std::string(to_string(wide));
   return text;

@@ -131,7 +131,7 @@ class BoxingPrices {
     std::vector<Slot> slots_ = std::vector<Slot>(16);  // a power of two
     std::size_t size_ = 0;
   };
-  static constexpr std::size_t kNumDTypes = static_cast<std::size_t>(DType::kBool) + 1;
+  static constexpr std::size_t kNumDTypes = kAllDTypes.size();
   // Times of what devices of a placement do alone: from so many elements to so many.
   struct OneDevice {
     explicit OneDevice(DeviceTimes of) : times(std::move(of)) {}

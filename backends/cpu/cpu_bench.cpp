@@ -73,6 +73,11 @@ void fill(const KernelOperand& operand, std::int64_t id_limit) {
       return repeat<std::int64_t>(operand.data, bytes, id);
     case DType::kI32:
       return repeat<std::int32_t>(operand.data, bytes, id);
+    case DType::kE4M3:
+    case DType::kE5M2:
+      return repeat<std::uint8_t>(operand.data, bytes, [](std::size_t i) {
+        return static_cast<std::uint8_t>(0x38 + i % 4);  // 0.5 to 1.4 and more
+      });
     case DType::kBool:
       std::memset(operand.data, 1, bytes);
       return;

@@ -32,8 +32,7 @@ CpuDevice::CpuDevice(const CpuShared& shared) : shared_(shared), team_(shared.th
   for (Queue& queue : queues_) queue.workspace = Workspace(&team_);
   spec_.name = "cpu";
   spec_.queues = device_queues();
-  spec_.dtypes = {DType::kF64, DType::kF32, DType::kBF16, DType::kF16,
-                  DType::kI64, DType::kI32, DType::kBool};
+  spec_.dtypes.assign(kAllDTypes.begin(), kAllDTypes.end());
   spec_.has_memory = true;
 }
 

@@ -79,8 +79,7 @@ CudaDevice::CudaDevice(const CudaOptions& options, CudaExchange* exchange,
                   QueueRole::kCopyIn,
                   QueueRole::kCopyOut};
   // What registers may hold; kernels cover less each, and refuse the rest by name.
-  spec_.dtypes = {DType::kF64, DType::kF32, DType::kBF16, DType::kF16,
-                  DType::kI64, DType::kI32, DType::kBool};
+  spec_.dtypes.assign(kAllDTypes.begin(), kAllDTypes.end());
   spec_.has_memory = true;
   spec_.host_steps = CudaProgram::kHostSteps;
   // Members of a communication that meet on the host do so in every step.

@@ -97,6 +97,8 @@ CudaKernelTable cuda_kernels() {
   CudaKernelTable table;
   add_cuda_matmul(table);
   add_cuda_matmul_fused(table);
+  add_cuda_quantize(table);
+  add_cuda_scaled_matmul(table);
   add_cuda_elementwise(table);
   add_cuda_cast(table);
   add_cuda_bias(table);

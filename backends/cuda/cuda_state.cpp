@@ -82,6 +82,9 @@ void fill_on_device(const InitialContents& contents, DType dtype, std::byte* des
       return fill<std::int32_t>(contents, destination);
     case DType::kBool:
       return fill<bool>(contents, destination);
+    case DType::kE4M3:
+    case DType::kE5M2:
+      fail(ErrorCode::kInternal, "no state has 8 bits");
   }
 }
 

@@ -76,6 +76,8 @@ ncclDataType_t nccl_type(DType dtype) {
     case DType::kI32:
       return ncclInt32;
     case DType::kBool:
+    case DType::kE4M3:  // moved, never added
+    case DType::kE5M2:
       return ncclUint8;
   }
   return ncclUint8;
@@ -85,7 +87,8 @@ ncclDataType_t nccl_type(DType dtype) {
 ncclRedOp_t nccl_op(const ExchangeCall& call, DType dtype) {
   switch (call.op) {
     case ReduceOp::kSum:
-      require(dtype != DType::kBool, ErrorCode::kInternal, "NCCL sums no flags");
+      require(dtype != DType::kBool && !is_8_bit_floating(dtype), ErrorCode::kInternal,
+              "NCCL sums no flags and nothing of 8 bits");
       return ncclSum;
     case ReduceOp::kMax:
     case ReduceOp::kMin:

@@ -381,6 +381,7 @@ std::set<std::string_view> kinds_in_fused(const CostModel& cost) {
     if (cost.fuses(fused.kind))
       for (const FusedKind::Link& link : fused.members()) kinds.insert(link.kind);
   kinds.erase("matmul");
+  kinds.erase("scaled_matmul");
   return kinds;
 }
 

@@ -153,6 +153,10 @@ std::string_view to_string(Schedule schedule) {
 
 std::string_view to_string(ContextMode mode) { return mode == ContextMode::kRing ? "ring" : "a2a"; }
 
+std::string_view to_string(Precision precision) {
+  return precision == Precision::kFp8 ? "fp8" : "compute";
+}
+
 std::string to_string(const Recompute& recompute) {
   switch (recompute.kind) {
     case Recompute::Kind::kNone:

@@ -43,6 +43,13 @@ struct Recompute {
 };
 std::string to_string(const Recompute& recompute);  // "none", "selective", "full", "4"
 
+// In which type products of linear layers take their operands.
+enum class Precision : std::uint8_t {
+  kCompute,  // that in which the model computes
+  kFp8,      // 8 bits with a scale per tensor (compiler/training/eight_bit_products.h)
+};
+std::string_view to_string(Precision precision);  // "compute", "fp8"
+
 // "pin=layer*.mlp.up:(S(0),B)" fixes the words of tensors on the mesh axes of the strategy,
 // "pin=layer*.mlp.up[1]:(B,B)" those in which operators read an input. '*' stands for any
 // characters.
@@ -75,6 +82,7 @@ struct Strategy {
   bool sequence_parallel = false;   // Megatron's: activations between tp regions split over tp
   int zero = 0;                     // 0 to 3
   Recompute recompute;
+  Precision precision = Precision::kCompute;
   std::int64_t pieces = 1;  // of every product whose sum is pending over tp
   // Blocks of every virtual stage in the order in which a micro-batch passes them (layer_counts.h);
   // kEvenShare: an even part of what the others leave. Empty: all are even.

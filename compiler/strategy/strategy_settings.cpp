@@ -70,6 +70,12 @@ Recompute recompute_of(std::string_view text) {
   return {Kind::kLayers, layers};
 }
 
+Precision precision_of(std::string_view text) {
+  for (const Precision precision : {Precision::kCompute, Precision::kFp8})
+    if (text == to_string(precision)) return precision;
+  fail(ErrorCode::kUsage, kInStrategy, "precision={} is unknown, wanted compute or fp8", text);
+}
+
 std::vector<RankAxis> order_of(std::string_view text) {
   std::vector<RankAxis> order;
   for (const std::string_view name : split_text(text, ',')) {
@@ -192,6 +198,12 @@ std::vector<StrategySetting> all_settings() {
        .meaning = "what backward computes again: attention, all, the first layers of each chunk",
        .read = [](Draft& to, Text value) { to.strategy.recompute = recompute_of(value); },
        .write = [](const Strategy& from) { return to_string(from.recompute); }},
+      {.key = "precision",
+       .values = "compute or fp8",
+       .meaning = "operands of linear layers' products: as the model computes, or in 8 bits",
+       .read = [](Draft& to, Text value) { to.strategy.precision = precision_of(value); },
+       .write = [](const Strategy& from) { return std::string(to_string(from.precision)); },
+       .choices = {"compute", "fp8"}},
       {.key = "pieces",
        .values = "1 to 256",
        .meaning = "of products whose sum is pending over tp, to hide the reductions",

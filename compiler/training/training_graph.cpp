@@ -5,6 +5,7 @@
 #include "compiler/training/context_parallel.h"
 #include "compiler/training/dead_operators.h"
 #include "compiler/training/dropped_choices.h"
+#include "compiler/training/eight_bit_products.h"
 #include "compiler/training/optimizer.h"
 #include "compiler/training/recompute.h"
 #include "core/base/check.h"
@@ -44,6 +45,8 @@ std::string training_graph_key(const Strategy& strategy) {
   std::string key = fmt::format("samples={}", strategy.dp * strategy.micro_batch);
   if (strategy.cp > 1 && strategy.context == ContextMode::kRing)
     key += fmt::format(" ring={}", strategy.cp);
+  if (strategy.precision != Precision::kCompute)
+    key += fmt::format(" precision={}", to_string(strategy.precision));
   if (strategy.recompute != Recompute()) key += " " + recompute_key(strategy);
   return key;
 }
@@ -60,7 +63,8 @@ LogicalGraph make_training_graph(const LogicalGraph& forward, const Strategy& st
   std::vector<Metric> metrics = add_updates(training, gradients, scaled, options);
   if (const auto total = add_drop_total(training, dropped)) metrics.push_back(*total);
   add_metrics(training, metrics);
-  training = with_recompute(without_dead_operators(std::move(training)), strategy);
+  training = with_eight_bit_products(without_dead_operators(std::move(training)), strategy);
+  training = with_recompute(std::move(training), strategy);
   return with_rings(std::move(training), strategy);
 }
 

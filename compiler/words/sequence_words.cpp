@@ -37,6 +37,7 @@ class SequenceSplitter {
     for (std::size_t index = 0; index < training_.ops().size(); ++index) {
       const LogicalOp& op = training_.ops()[index];
       if (rates_[index] == Rate::kPerStep) continue;
+      if (op.role == OperatorRole::kQuantize) quantize_parts(OpId(index));
       for (std::size_t i = 0; i < op.outputs.size(); ++i) {
         if (op.phase == Phase::kForward) split += split_output(OpId(index), i) ? 1 : 0;
         if (op.phase == Phase::kWeightGrad) keep_split(OpId(index), i);
@@ -70,6 +71,17 @@ class SequenceSplitter {
     words_.times.per_use.insert(tensor);
     read_parts(id, *row);
     return true;
+  }
+
+  // What lives in parts of the sequence gets 8 bits in parts, which are gathered in a byte each and
+  // kept for backward as they are.
+  void quantize_parts(OpId id) {
+    const LogicalOp& op = training_.op(id);
+    const auto split = words_.constraints.tensors.find(op.inputs[0]);
+    if (split == words_.constraints.tensors.end() || words_.times.per_use.count(op.inputs[0]) == 0)
+      return;
+    words_.constraints.inputs[{id, 0}] = split->second;
+    for (const TensorId output : op.outputs) words_.times.per_use.insert(output);
   }
 
   // A weight that tp splits keeps gradients that tp splits: partial ones would save a gather per

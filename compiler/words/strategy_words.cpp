@@ -192,6 +192,11 @@ class WordChooser {
         return;
       }
       const bool once = rates_[id.index()] == Rate::kPerStep;
+      if (once && (op.role == OperatorRole::kQuantizeScale || op.role == OperatorRole::kQuantize)) {
+        give({id, i}, words.state, words);
+        pass_quantized(op, words);
+        continue;
+      }
       if (once && is_elementwise(op)) {
         parameters_[op.outputs[0]] = words;
         continue;
@@ -199,6 +204,25 @@ class WordChooser {
       give({id, i}, read_words(op, i, words), words);
       if (!once && strategy_.zero >= 3 && words.state != words.read)
         chosen_.times.per_use.insert(op.inputs[i]);
+    }
+  }
+
+  // Weights in 8 bits are made of shards as well, rows and columns of a matrix change places in a
+  // copy.
+  void pass_quantized(const LogicalOp& op, const ParameterWords& words) {
+    if (op.role != OperatorRole::kQuantize) return;
+    const auto in_columns = [](NdSbp made) {
+      for (Sbp& word : made)
+        if (word.is_split()) word.dim = 1 - word.dim;
+      return made;
+    };
+    const bool begins_with_rows =
+        op.outputs.size() == 2 || op.attributes.text("layout") == std::string("rows");
+    for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+      ParameterWords made = words;
+      if (i == 1 || !begins_with_rows)
+        made.state = in_columns(words.state), made.read = in_columns(words.read);
+      parameters_[op.outputs[i]] = std::move(made);
     }
   }
 

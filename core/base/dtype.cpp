@@ -3,8 +3,6 @@
 
 #include "core/base/check.h"
 
-#include <array>
-
 namespace sextant {
 
 Bytes size_of(DType dtype) {
@@ -19,6 +17,8 @@ Bytes size_of(DType dtype) {
     case DType::kF16:
       return Bytes(2);
     case DType::kBool:
+    case DType::kE4M3:
+    case DType::kE5M2:
       return Bytes(1);
   }
   return Bytes(0);
@@ -34,13 +34,22 @@ bool is_floating(DType dtype) {
     case DType::kI64:
     case DType::kI32:
     case DType::kBool:
+    case DType::kE4M3:
+    case DType::kE5M2:
       return false;
   }
   return false;
 }
 
+bool is_8_bit_floating(DType dtype) { return dtype == DType::kE4M3 || dtype == DType::kE5M2; }
+
+float largest_8_bit(DType dtype) {
+  return dtype == DType::kE4M3 ? 448.0F : dtype == DType::kE5M2 ? 57344.0F : 0.0F;
+}
+
 bool holds_every_value(DType wide, DType narrow) {
-  if (wide == narrow || narrow == DType::kBool) return true;
+  if (wide == narrow) return true;
+  if (narrow == DType::kBool) return !is_8_bit_floating(wide);
   switch (narrow) {
     case DType::kBF16:
     case DType::kF16:
@@ -49,6 +58,9 @@ bool holds_every_value(DType wide, DType narrow) {
       return wide == DType::kF64;
     case DType::kI32:
       return wide == DType::kI64 || wide == DType::kF64;
+    case DType::kE4M3:
+    case DType::kE5M2:
+      return is_floating(wide);
     case DType::kF64:
     case DType::kI64:
     case DType::kBool:
@@ -73,17 +85,22 @@ std::string_view to_string(DType dtype) {
       return "i32";
     case DType::kBool:
       return "bool";
+    case DType::kE4M3:
+      return "e4m3";
+    case DType::kE5M2:
+      return "e5m2";
   }
   return "?";
 }
 
 DType parse_dtype(std::string_view text) {
-  constexpr std::array kAll = {DType::kF64, DType::kF32, DType::kBF16, DType::kF16,
-                               DType::kI64, DType::kI32, DType::kBool};
-  for (const DType dtype : kAll)
+  for (const DType dtype : kAllDTypes)
     if (text == to_string(dtype)) return dtype;
   fail(ErrorCode::kBadInput,
-       "'{}' is not an element type: wanted f64, f32, bf16, f16, i64, i32 or bool", text);
+       "'{}' is not an element type: wanted f64, f32, bf16, f16, i64, i32, bool, or e4m3 or e5m2 "
+       "where "
+       "8 bits are meant",
+       text);
 }
 
 }  // namespace sextant

@@ -208,9 +208,11 @@ class ScriptMaker {
     deliver(part, receive_aside(peer, part), out());
   }
 
-  // A library's reduction is ours but for NaN, which its maxima lose.
+  // A library's reduction is ours but for NaN, which its maxima lose, and for 8 bits, which it does
+  // not know.
   bool is_for_rings() const {
-    return communication_.reduce == ReduceOp::kSum || !is_floating(communication_.dtype);
+    return !is_8_bit_floating(communication_.dtype) &&
+           (communication_.reduce == ReduceOp::kSum || !is_floating(communication_.dtype));
   }
   ReduceOp ring_op() const {
     const bool is_or =

@@ -45,6 +45,7 @@ constexpr FusedKind kFusedKinds[] = {
     {"concat_reshape", {{{"concat"}, {"reshape"}}}},
     {"matmul_bias", {{{"matmul"}, {"bias_add"}}}},
     {"matmul_add", {{{"matmul"}, {"add", kAnyInput}}}},
+    {"scaled_matmul_add", {{{"scaled_matmul"}, {"add", kAnyInput}}}},
     {"matmul_gelu_grad", {{{"matmul"}, {"gelu_grad", 1}}}},
     {"matmul_grad_weight_bias", {{{"matmul_grad_weight"}, {"reduce_to_bias", 0, 1}}}},
     {"bias_gelu", {{{"bias_add"}, {"gelu"}}}},

@@ -18,8 +18,9 @@ namespace sextant {
 namespace {
 
 constexpr std::string_view kMatmulPrefix = "matmul:", kConvPrefix = "conv:",
-                           kAttentionPrefix = "attention:", kGradientPrefix = "attention_grad:",
-                           kRowPrefix = "normalization:", kRowSumPrefix = "normalization_sum:";
+                           kScaledPrefix = "scaled_matmul:", kAttentionPrefix = "attention:",
+                           kGradientPrefix = "attention_grad:", kRowPrefix = "normalization:",
+                           kRowSumPrefix = "normalization_sum:";
 
 // Numbers with 'x' between them, behind the colon. `wanted`: how such a name looks.
 void parse_extents(std::string_view kernel, std::string_view wanted,
@@ -54,6 +55,7 @@ const std::vector<std::string>& rated_kernels() {
     kernels.emplace_back("conv");
     kernels.emplace_back("matmul");
     kernels.emplace_back(kLooseProducts);
+    kernels.emplace_back(kScaledProducts);
     return kernels;
   }();
   return all;
@@ -65,9 +67,14 @@ std::string_view kernel_family(std::string_view kernel) {
 
 std::optional<MatmulExtents> matmul_extents(std::string_view kernel) {
   const bool is_conv = kernel.starts_with(kConvPrefix);
-  if (!is_conv && !kernel.starts_with(kMatmulPrefix)) return std::nullopt;
+  const bool is_scaled = kernel.starts_with(kScaledPrefix);
+  if (!is_conv && !is_scaled && !kernel.starts_with(kMatmulPrefix)) return std::nullopt;
   std::array<std::int64_t, 3> extents{};
-  parse_extents(kernel, is_conv ? "conv:MxNxK" : "matmul:MxNxK", extents);
+  parse_extents(kernel,
+                is_conv     ? "conv:MxNxK"
+                : is_scaled ? "scaled_matmul:MxNxK"
+                            : "matmul:MxNxK",
+                extents);
   return MatmulExtents{static_cast<double>(extents[0]), static_cast<double>(extents[1]),
                        static_cast<double>(extents[2])};
 }
@@ -103,7 +110,8 @@ void require_kernel_name(std::string_view kernel) {
   const std::vector<std::string>& known = kernel_families();
   if (std::find(known.begin(), known.end(), kernel) != known.end()) return;
   fail(ErrorCode::kBadInput,
-       "no operator has a kernel '{}'{}; known: matmul:MxNxK, conv:MxNxK, attention:KxD, "
+       "no operator has a kernel '{}'{}; known: matmul:MxNxK, scaled_matmul:MxNxK, conv:MxNxK, "
+       "attention:KxD, "
        "attention_grad:KxD, {}",
        kernel, did_you_mean(kernel, known), comma_list(known));
 }

@@ -8,21 +8,23 @@
 
 namespace sextant {
 
-// All but matmuls and convolutions, whose names are "matmul:MxNxK" and "conv:MxNxK": the product
-// that a convolution is. Attention and norms may carry what their rate
-// depends on, "attention:KxD", "attention:KxD:all" and "normalization:N".
+// All but products, whose names are "matmul:MxNxK", "scaled_matmul:MxNxK" where operands have 8
+// bits, and "conv:MxNxK": the product that a convolution is. Attention and norms may carry what
+// their rate depends on, "attention:KxD", "attention:KxD:all" and "normalization:N".
 const std::vector<std::string>& kernel_families();
 
 // Of products with loose rows (simulator/costs/product_work.h), where a device has a rate for them.
 inline constexpr std::string_view kLooseProducts = "matmul_loose";
+// Of products of 8-bit operands, whose peak is that of e4m3.
+inline constexpr std::string_view kScaledProducts = "scaled_matmul";
 // What a device may have a rate of its own for: the families, products among them.
 const std::vector<std::string>& rated_kernels();
 
 // "matmul", "attention": what stands before the extents.
 std::string_view kernel_family(std::string_view kernel);
 
-// Extents of a name "matmul:MxNxK" or "conv:MxNxK"; nothing for other names. Throws
-// Error(kBadInput) for one that does not parse.
+// Extents of a name "matmul:MxNxK", "scaled_matmul:MxNxK" or "conv:MxNxK"; nothing for others.
+// Throws Error(kBadInput) for one that does not parse.
 struct MatmulExtents {
   double m = 0, n = 0, k = 0;
 };

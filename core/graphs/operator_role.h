@@ -13,6 +13,9 @@ enum class OperatorRole : std::uint8_t {
   kProduct,                // rows by a weight
   kProductWeightGradient,  // its gradient to the weight
   kBatchProduct,           // a product per head or per expert
+  kScaledProduct,          // of 8-bit operands, in whichever place a product of a layer stands
+  kQuantizeScale,          // of what is to have 8 bits
+  kQuantize,
   kConvolution,
   kSum,   // of two tensors
   kView,  // the same values in another shape
@@ -42,7 +45,7 @@ constexpr bool is_attention(OperatorRole role) {
 // A product of matrices, of whatever operands.
 constexpr bool is_product(OperatorRole role) {
   return role == OperatorRole::kProduct || role == OperatorRole::kProductWeightGradient ||
-         role == OperatorRole::kBatchProduct;
+         role == OperatorRole::kBatchProduct || role == OperatorRole::kScaledProduct;
 }
 
 }  // namespace sextant

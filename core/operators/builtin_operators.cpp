@@ -10,9 +10,11 @@ const OperatorRegistry& builtin_operators() {
     add_sources(built);
     add_matmul(built);
     add_batch_matmul(built);
+    add_scaled_matmul(built);
     add_unary(built);
     add_activation(built);
     add_cast(built);
+    add_quantize(built);
     add_binary(built);
     add_compare(built);
     add_bias(built);

@@ -16,7 +16,14 @@ std::string gradient_dtype(const GradientContext& context, std::size_t input) {
 }
 
 DType dtype_or(const Attributes& attributes, std::string_view name, DType fallback) {
-  return attributes.contains(name) ? parse_dtype(attributes.text(name)) : fallback;
+  return attributes.contains(name) ? dtype_attribute(attributes, name) : fallback;
+}
+
+DType dtype_attribute(const Attributes& attributes, std::string_view name) {
+  const DType dtype = parse_dtype(attributes.text(name));
+  if (!is_8_bit_floating(dtype)) return dtype;
+  fail(ErrorCode::kBadInput, "{} {}: elements of 8 bits are made by quantize alone", name,
+       to_string(dtype));
 }
 
 std::string to_text(const TensorType& type) {

@@ -29,7 +29,10 @@ inline constexpr auto kOptional = AttributeDef::Presence::kOptional;
 DType accumulator_type(DType dtype);
 // In which the gradient of an input is kept: README, invariant 3.
 std::string gradient_dtype(const GradientContext& context, std::size_t input);
+// The element type that an attribute names, or the fallback. Throws Error(kBadInput) for one of 8
+// bits, which `quantize` alone makes.
 DType dtype_or(const Attributes& attributes, std::string_view name, DType fallback);
+DType dtype_attribute(const Attributes& attributes, std::string_view name);
 
 std::string to_text(const TensorType& type);  // "5x7 f32"
 

@@ -49,7 +49,9 @@ GraphProfile::FusedUse GraphProfile::fused_use(const std::string& kind,
     for (std::size_t i = 0; i < links.size(); ++i)
       // What a product reads may be cut out of something larger; the product costs what it does.
       if (links[i].kind == kind)
-        use = std::max(use, i == 0 || kind == "matmul" ? FusedUse::kLeads : FusedUse::kFollows);
+        use = std::max(use, i == 0 || kind == "matmul" || kind == "scaled_matmul"
+                                ? FusedUse::kLeads
+                                : FusedUse::kFollows);
   }
   return use;
 }

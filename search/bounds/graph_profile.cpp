@@ -209,6 +209,7 @@ Strategy plain_strategy(const Strategy& strategy) {
   Strategy plain;
   plain.dp = strategy.dp;
   plain.micro_batch = strategy.micro_batch;
+  plain.precision = strategy.precision;
   return plain;
 }
 

@@ -724,6 +724,23 @@ class Search {
   SearchResult result_;
 };
 
+// Graphs that stand for many strategies are asked for by a few of their settings, and this is not
+// among them.
+SearchProblem in_precision(SearchProblem problem, Precision precision) {
+  if (precision == Precision::kCompute) return problem;
+  problem.training_graph = [build = problem.training_graph, precision](Strategy strategy) {
+    strategy.precision = precision;
+    return build(strategy);
+  };
+  if (problem.shorter_graph)
+    problem.shorter_graph = [build = problem.shorter_graph, precision](Strategy strategy,
+                                                                       int blocks) {
+      strategy.precision = precision;
+      return build(strategy, blocks);
+    };
+  return problem;
+}
+
 }  // namespace
 
 double SearchResult::gap() const {
@@ -737,7 +754,13 @@ SearchResult search(const SearchProblem& problem, const SearchLimits& limits) {
           "a search needs a cluster and a training graph");
   require(problem.global_batch >= 1, ErrorCode::kUsage, "global batch {}, wanted at least 1",
           problem.global_batch);
-  return Search(problem, limits).run();
+  const Precision precision = StrategyFilter(limits.fixed, limits.forbidden).base().precision;
+  const SearchProblem own = in_precision(problem, precision);
+  // Refused here where the device has no such products, and not plan by plan.
+  if (precision == Precision::kFp8)
+    make_search_models(own).cost->duration(
+        {.flops = 0, .read = {}, .written = {}, .kernel = "scaled_matmul:16x16x16"});
+  return Search(own, limits).run();
 }
 
 }  // namespace sextant

@@ -134,6 +134,14 @@ void add_kernel_rates(DeviceKind& device, const Scale& scale, bool has_bytes = t
                             .flops_efficiency = scale(0.10, 1)});
 }
 
+// Of products of 8-bit operands, of generations that have them.
+void add_scaled_rate(DeviceKind& device, const Sourced& peak, const Sourced& efficiency) {
+  device.peaks.push_back({DType::kE4M3, peak});
+  device.rates.push_back({.kernel = std::string(kScaledProducts),
+                          .flops_efficiency = efficiency,
+                          .overhead = assumed(4 * kMicro, "as other products")});
+}
+
 constexpr const char* kWholeEdge =
     "filling a tile and writing it: an edge each half, nothing of it beside other tiles";
 
@@ -188,6 +196,8 @@ DeviceKind h100_sxm() {
   set_library_memory(device, 32);
   add_kernel_rates(device, scaled_from_h200());
   add_attention_rates(device, scaled_from_h200(), 1);
+  add_scaled_rate(device, published(1978.9 * kTera, sheet + ", fp8, dense"),
+                  assumed(0.62, "as on H200, whose die it has; no measurement here"));
   return device;
 }
 
@@ -200,6 +210,11 @@ DeviceKind h200_sxm() {
   set_library_memory(device, 32);
   add_kernel_rates(device, measured_on_h200());
   add_attention_rates(device, measured_on_h200(), 1);
+  add_scaled_rate(
+      device, published(1978.9 * kTera, sheet + " (3,958 TFLOP/s fp8 with sparsity)"),
+      {0.62, Provenance::kMeasured,
+       "four products of 1,024 to 16,384 wide, a second each at the power limit: 1,102 to "
+       "1,225 TFLOP/s, tiles and waves taken out"});
   return device;
 }
 
@@ -217,6 +232,9 @@ DeviceKind gb200() {
   set_library_memory(device, 32);
   add_kernel_rates(device, scaled_from_h200());
   add_attention_rates(device, scaled_from_h200(), kH200Clocks / (148 * 1.965));
+  add_scaled_rate(device,
+                  published(5000 * kTera, sheet + " (720 PFLOP/s fp8 with sparsity), dense"),
+                  assumed(0.62, "as on H200; no measurement here"));
   return device;
 }
 
@@ -300,8 +318,11 @@ DeviceKind cpu_core(const CoreShare& core, const MemoryShare& memory) {
   device.memory = memory.bytes;
   device.memory_source = memory.source;
   const std::string peak = "one core at 3 GHz with two 8-wide f32 multiply-adds per cycle";
-  device.peaks = {{DType::kF32, assumed(96 * kGiga * core.share, peak + core.text)},
-                  {DType::kF64, assumed(48 * kGiga * core.share, "half of f32" + core.text)}};
+  device.peaks = {
+      {DType::kF32, assumed(96 * kGiga * core.share, peak + core.text)},
+      {DType::kF64, assumed(48 * kGiga * core.share, "half of f32" + core.text)},
+      {DType::kE4M3, assumed(64 * kGiga * core.share,
+                             "f32 products of operands that are widened before" + core.text)}};
   device.memory_bandwidth =
       assumed(15 * kGiga * core.share, "one core streaming through caches and memory" + core.text);
   device.matmul_efficiency = assumed(0.60, "BLAS on small f32 matrices");

@@ -31,7 +31,9 @@ struct FamilyRate {
 class Roofline : public CostModel {
  public:
   Roofline(const DeviceKind& device, DType compute_dtype)
-      : peak_(peak_of(device, compute_dtype).flops_per_second.value),
+      : device_name_(device.name),
+        peak_(peak_of(device, compute_dtype).flops_per_second.value),
+        scaled_peak_(peak_or_none(device, DType::kE4M3)),
         element_bytes_(static_cast<double>(size_of(compute_dtype).value)),
         tile_(device.matmul_tile.value),
         units_(device.matmul_units.value),
@@ -45,6 +47,9 @@ class Roofline : public CostModel {
         if (rate.dtype.has_value() == is_of_type &&
             rate.dtype.value_or(compute_dtype) == compute_dtype)
           rates_[rate.kernel] = rate_of(rate, device);
+    if (rates_.count(kScaledProducts) == 0)
+      rates_[std::string(kScaledProducts)] =
+          rate_of({.kernel = std::string(kScaledProducts)}, device);
   }
 
   Duration duration(const Work& work) const override {
@@ -58,10 +63,18 @@ class Roofline : public CostModel {
   }
 
  private:
+  static double peak_or_none(const DeviceKind& device, DType dtype) {
+    const auto found = std::find_if(device.peaks.begin(), device.peaks.end(),
+                                    [&](const PeakRate& peak) { return peak.dtype == dtype; });
+    return found == device.peaks.end() ? 0 : found->flops_per_second.value;
+  }
+
   FamilyRate rate_of(const KernelRate& rate, const DeviceKind& device) const {
     FamilyRate made = usual_;
-    if (rate.flops_efficiency.value > 0)
-      made.flops_per_second = peak_ * rate.flops_efficiency.value;
+    const double peak = rate.kernel == kScaledProducts ? scaled_peak_ : peak_;
+    if (rate.kernel == kScaledProducts)
+      made.flops_per_second = peak * device.matmul_efficiency.value;
+    if (rate.flops_efficiency.value > 0) made.flops_per_second = peak * rate.flops_efficiency.value;
     if (rate.bytes_efficiency.value > 0)
       made.bytes_per_second = device.memory_bandwidth.value * rate.bytes_efficiency.value;
     if (rate.overhead.value > 0) made.overhead = rate.overhead.value;
@@ -72,8 +85,14 @@ class Roofline : public CostModel {
   }
 
   const FamilyRate& rate_for(std::string_view family) const {
+    if (family == kScaledProducts) require_scaled_products();
     const auto found = rates_.find(family);
     return found == rates_.end() ? usual_ : found->second;
+  }
+
+  void require_scaled_products() const {
+    require(scaled_peak_ > 0, ErrorCode::kInfeasible,
+            "device '{}' has no products of 8 bits: no peak rate for e4m3", device_name_);
   }
 
   double seconds_of(const Work& work) const {
@@ -81,7 +100,7 @@ class Roofline : public CostModel {
         static_cast<double>(work.read.value) + static_cast<double>(work.written.value);
     const FamilyRate& rate = rate_for(kernel_family(work.kernel));
     if (const auto product = matmul_extents(work.kernel))
-      return product_seconds(*product, work.flops, bytes, rate);
+      return product_seconds(*product, work, bytes, rate);
     const double rows = lost_share(work.kernel, rate);
     double compute = work.flops / rate.flops_per_second;
     const auto attention = attention_extents(work.kernel);
@@ -96,15 +115,16 @@ class Roofline : public CostModel {
   }
 
   // What an epilogue reads and writes beside the operands comes when the product is over.
-  double product_seconds(const MatmulExtents& extents, double flops, double bytes,
+  double product_seconds(const MatmulExtents& extents, const Work& work, double bytes,
                          const FamilyRate& rate) const {
-    const double plain = std::min(
-        bytes,
-        element_bytes_ * (extents.m * extents.k + extents.k * extents.n + extents.m * extents.n));
-    double compute = flops / rate.flops_per_second, partial_bytes = 0;
+    const double operand_bytes = kernel_family(work.kernel) == kScaledProducts ? 1 : element_bytes_;
+    const double plain =
+        std::min(bytes, operand_bytes * (extents.m * extents.k + extents.k * extents.n) +
+                            element_bytes_ * extents.m * extents.n);
+    double compute = work.flops / rate.flops_per_second, partial_bytes = 0;
     const auto loose = rates_.find(kLooseProducts);
-    if (loose != rates_.end() && has_loose_rows(extents, element_bytes_)) {
-      compute = std::max(compute, flops / loose->second.flops_per_second);
+    if (loose != rates_.end() && has_loose_rows(extents, operand_bytes)) {
+      compute = std::max(compute, work.flops / loose->second.flops_per_second);
     } else {
       const ProductWork shaped = product_work(extents, tile_, units_, rate.lost_extent, compute,
                                               1 / rate.bytes_per_second);
@@ -130,7 +150,9 @@ class Roofline : public CostModel {
     return (1 + lost) * (flops * padded / rate.flops_per_second + pairs * rate.pair_time);
   }
 
-  double peak_, element_bytes_, tile_, units_;
+  std::string device_name_;
+  double peak_, scaled_peak_;  // the second one 0 where there are no products of 8 bits
+  double element_bytes_, tile_, units_;
   Duration launch_cost_;
   std::vector<std::string> fused_;
   FamilyRate usual_;

@@ -17,8 +17,7 @@ DeviceSpec spec_of_simulator() {
   spec.name = "simulator";
   for (std::size_t queue = 0; queue < kNumQueueRoles; ++queue)
     spec.queues.push_back(static_cast<QueueRole>(queue));
-  spec.dtypes = {DType::kF64, DType::kF32, DType::kBF16, DType::kF16,
-                 DType::kI64, DType::kI32, DType::kBool};
+  spec.dtypes.assign(kAllDTypes.begin(), kAllDTypes.end());
   return spec;
 }
 

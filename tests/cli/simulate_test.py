@@ -228,6 +228,26 @@ def check_mixtral(program):
     expect("1.25 times the even share" in document["assumptions"][0], f"{document['assumptions']}")
 
 
+def check_eight_bits(program):
+    """Products of 8 bits have a rate of their own where a device has them, and are refused by name elsewhere."""
+    model = "llama:layers=2,hidden=2048,heads=16,kv_heads=4,ffn=8192,vocab=512,seq=1024"
+    steps = {}
+    for precision in ("compute", "fp8"):
+        job = ["simulate", model, "-c", "hgx-h200:nodes=1", "--global-batch", "8", "--strategy",
+               f"micro_batch=8 precision={precision}"]
+        steps[precision] = program.run(*job, "--json").expect_code(0).document()["step_time_s"]
+    expect(1.1 < steps["compute"] / steps["fp8"] < 2, f"steps: {steps}")
+    refused = program.run("simulate", model, "-c", "dgx-a100:nodes=1", "--global-batch", "8", "--strategy",
+                          "micro_batch=8 precision=fp8")
+    expect(refused.code != 0, "an A100 multiplies 8 bits")
+    refused.expect_error("A100", "no products of 8 bits")
+    program.run("simulate", model, "-c", "hgx-h200:nodes=1", "--global-batch", "8", "--strategy",
+                "precision=fp4").expect_code(2).expect_error("precision=fp4", "compute or fp8")
+    program.run("run", "llama:layers=2,hidden=40,heads=4,kv_heads=2,ffn=88,vocab=64,seq=8", "-c", "cpu:ranks=1",
+                "--global-batch", "2", "--strategy", "micro_batch=2 precision=fp8", "--data", "random", "--out",
+                str(program.folder / "loose")).expect_error("precision=fp8", "multiples of 16")
+
+
 def check_pictures(program):
     trace, page = program.folder / "trace.json.gz", program.folder / "step.html"
     simulate(program, "--trace", str(trace), "--timeline", str(page))
@@ -248,4 +268,4 @@ if __name__ == "__main__":
     sys.exit(run_checks(
         check_modes, check_critical_path, check_changes, check_sweep, check_refusals,
         check_variation, check_links, check_operators, check_routing, check_notes,
-        check_settings, check_mixtral, check_pictures))
+        check_settings, check_mixtral, check_eight_bits, check_pictures))

@@ -43,9 +43,7 @@ TEST_CASE("bytes of a tensor follow its element type") {
 }
 
 TEST_CASE("every element type and phase reads back from its name") {
-  for (const DType dtype : {DType::kF64, DType::kF32, DType::kBF16, DType::kF16, DType::kI64,
-                            DType::kI32, DType::kBool})
-    CHECK(parse_dtype(to_string(dtype)) == dtype);
+  for (const DType dtype : kAllDTypes) CHECK(parse_dtype(to_string(dtype)) == dtype);
   CHECK_THROWS_AS(parse_dtype("fp8"), Error);
   for (const Phase phase : {Phase::kData, Phase::kForward, Phase::kRecompute, Phase::kInputGrad,
                             Phase::kWeightGrad, Phase::kOptimizer, Phase::kCommunication})

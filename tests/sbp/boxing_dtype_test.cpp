@@ -128,6 +128,10 @@ Format format_of(DType dtype) {
       return {true, 31, 0};
     case DType::kBool:
       return {true, 1, 0};
+    case DType::kE4M3:
+      return {false, 4, 4};
+    case DType::kE5M2:
+      return {false, 3, 5};
   }
   return {};
 }

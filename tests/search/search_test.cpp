@@ -367,6 +367,31 @@ TEST_CASE("the search finds the best of all leaves, compiled one by one") {
   }
 }
 
+TEST_CASE("a search of plans with 8-bit products knows what those take") {
+  const SearchInstance instance = tiny_instances()[0];
+  const SearchProblem problem = problem_of(instance);
+  const SearchModels models = make_search_models(problem);
+  SearchLimits limits;
+  limits.fixed = {"precision=fp8"};
+  std::optional<Duration> best;
+  for (const Strategy& strategy : leaves_of(space_of(instance, StrategyFilter(limits.fixed, {})))) {
+    CHECK(strategy.precision == Precision::kFp8);
+    try {
+      const Candidate candidate = evaluate_strategy(problem.training_graph(strategy), strategy,
+                                                    instance.global_batch, models);
+      if (!best || candidate.step_time < *best) best = candidate.step_time;
+    } catch (const Error& error) {
+      CHECK(error.code() == ErrorCode::kInfeasible);
+    }
+  }
+  REQUIRE(best);
+  const SearchResult result = search(problem, limits);
+  REQUIRE(!result.plans.empty());
+  CHECK(result.plans.front().step_time == *best);
+  CHECK(result.lower_bound == *best);
+  CHECK(result.plans.front().strategy.precision == Precision::kFp8);
+}
+
 TEST_CASE("without bounds every plan that fits is simulated") {
   SearchInstance instance = tiny_instances()[0];
   const SearchProblem problem = problem_of(instance);

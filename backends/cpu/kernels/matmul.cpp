@@ -4,6 +4,7 @@
 #include "backends/cpu/kernels/shared/batch_matmul_sizes.h"
 #include "backends/cpu/kernels/shared/families.h"
 #include "backends/cpu/kernels/shared/reference.h"
+#include "backends/cpu/kernels/shared/scaled_product.h"
 
 #include <algorithm>
 #include <array>
@@ -64,7 +65,7 @@ struct Extents {
 
 void multiply(const Extents& extents, const Values& left, const Strided& left_at,
               const Values& right, const Strided& right_at, const Output& y, const Strided& y_at,
-              Blocks& blocks) {
+              Blocks& blocks, double factor = 1.0) {
   const auto [m, n, k] = extents;
   for (std::size_t column = 0; column < n; column += kTileColumns)
     for (std::size_t row = 0; row < m; row += kTileRows) {
@@ -78,7 +79,7 @@ void multiply(const Extents& extents, const Values& left, const Strided& left_at
       }
       for (std::size_t r = 0; r < height; ++r)
         for (std::size_t c = 0; c < width; ++c)
-          y.put(y_at.at(row + r, column + c), blocks.sums[r][c]);
+          y.put(y_at.at(row + r, column + c), factor * blocks.sums[r][c]);
     }
 }
 
@@ -120,12 +121,23 @@ void batch_matmul(const KernelContext& context, Workspace& workspace) {
              stored(k, n, w_transposed, matrix), y, stored(m, n, false, matrix), blocks);
 }
 
+// Both factors with what they are summed over last.
+void scaled_matmul(const KernelContext& context, Workspace& workspace) {
+  const std::int64_t n = rows_of(context.out[0].local).length;
+  const std::int64_t m = rows_of(context.out[0].local).count;
+  const std::int64_t k = scaled_inner_extent(context);
+  const Values a = load_input(context, 0, workspace), b = load_input(context, 1, workspace);
+  multiply(extents_of(m, n, k), a, stored(m, k, false), b, stored(k, n, true), Output(context, 0),
+           stored(m, n, false), take_blocks(workspace), scales_of(context));
+}
+
 }  // namespace
 
 void add_matmul_kernels(KernelTable& table) {
   table.add("matmul", matmul, nullptr, blocks_bound);
   table.add("matmul_grad_weight", matmul_grad_weight, nullptr, blocks_bound);
   table.add("batch_matmul", batch_matmul, nullptr, blocks_bound);
+  table.add("scaled_matmul", scaled_matmul, nullptr, blocks_bound);
 }
 
 }  // namespace sextant

@@ -278,7 +278,7 @@ std::vector<TensorType> infer_one_hot(Types inputs, const Attributes& attributes
   require_integer("one_hot", "indices", inputs[0]);
   const Shape classes({target_extent("one_hot", attributes)});
   return {{.shape = with_dims(inputs[0].shape, inputs[0].shape.rank(), 0, classes),
-           .dtype = parse_dtype(attributes.text("dtype"))}};
+           .dtype = dtype_attribute(attributes, "dtype")}};
 }
 
 Rows one_hot_rows(Types inputs, Types, const Attributes&) {

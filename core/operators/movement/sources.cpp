@@ -21,7 +21,7 @@ namespace {
 
 std::vector<TensorType> infer_source(Types, const Attributes& attributes) {
   return {{.shape = Shape(attributes.integers("shape")),
-           .dtype = parse_dtype(attributes.text("dtype"))}};
+           .dtype = dtype_attribute(attributes, "dtype")}};
 }
 
 // A limit is one of ids.

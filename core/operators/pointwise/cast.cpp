@@ -23,7 +23,7 @@ namespace sextant {
 namespace {
 
 std::vector<TensorType> infer_cast(Types inputs, const Attributes& attributes) {
-  return {{.shape = inputs[0].shape, .dtype = parse_dtype(attributes.text("dtype"))}};
+  return {{.shape = inputs[0].shape, .dtype = dtype_attribute(attributes, "dtype")}};
 }
 
 Work cast_work(Types inputs, Types outputs, const Attributes&) {

@@ -40,8 +40,8 @@ TensorId sum_over(GradientContext& context, std::size_t input, TensorId gradient
 }  // namespace
 
 void require_number(std::string_view kind, std::string_view operand, const TensorType& type) {
-  require(type.dtype != DType::kBool, ErrorCode::kBadInput, "{}: {} is {}, wanted numbers", kind,
-          operand, to_text(type));
+  require(type.dtype != DType::kBool && !is_8_bit_floating(type.dtype), ErrorCode::kBadInput,
+          "{}: {} is {}, wanted numbers", kind, operand, to_text(type));
 }
 
 void require_bool(std::string_view kind, std::string_view operand, const TensorType& type) {

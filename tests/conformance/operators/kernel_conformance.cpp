@@ -46,6 +46,10 @@ double unit_roundoff(DType dtype) {
       return 0x1p-8;
     case DType::kF16:
       return 0x1p-11;
+    case DType::kE4M3:
+      return 0x1p-4;
+    case DType::kE5M2:
+      return 0x1p-3;
     case DType::kI64:
     case DType::kI32:
     case DType::kBool:

@@ -157,6 +157,12 @@ std::vector<PhysicalGraph> compile_small(DType dtype) {
   for (const ModelConfig& model : small_models())
     graphs.push_back(
         compile_small(build_graph(model, two.micro_batch, model.sequence, dtype), two));
+  const Strategy narrow = parse_strategy("dp=1 micro_batch=2 precision=fp8");
+  for (const std::string family : {"gpt2-xl", "llama2-7b"}) {
+    const ModelConfig model = dense(family);
+    graphs.push_back(
+        compile_small(build_graph(model, narrow.micro_batch, model.sequence, dtype), narrow));
+  }
   graphs.push_back(compile_small(build_graph(small_conv_net(), four.micro_batch, dtype), four));
   return graphs;
 }

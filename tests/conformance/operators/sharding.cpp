@@ -25,6 +25,9 @@ double neutral(ReduceOp op, DType dtype) {
       return op == ReduceOp::kMax ? -0x1p31 : 0x1p31 - 1;
     case DType::kBool:
       return op == ReduceOp::kMax ? 0 : 1;
+    case DType::kE4M3:
+    case DType::kE5M2:
+      return sign * static_cast<double>(largest_8_bit(dtype));
   }
   __builtin_unreachable();
 }
@@ -132,6 +135,8 @@ Tolerance tolerance_of(DType dtype) {
     case DType::kI64:
     case DType::kI32:
     case DType::kBool:
+    case DType::kE4M3:
+    case DType::kE5M2:
       return {0x1p53, 0};
   }
   __builtin_unreachable();

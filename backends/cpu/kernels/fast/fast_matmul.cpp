@@ -4,6 +4,7 @@
 #include "backends/cpu/kernels/shared/batch_matmul_sizes.h"
 #include "backends/cpu/kernels/shared/families.h"
 #include "backends/cpu/kernels/shared/reference.h"
+#include "backends/cpu/kernels/shared/scaled_product.h"
 
 namespace sextant {
 namespace {
@@ -70,6 +71,33 @@ void matmul_grad_weight(const KernelContext& context, Workspace& workspace) {
     grad_weight_of<double>(context, workspace);
 }
 
+bool is_f32_out(const KernelContext& context) { return context.out[0].local.dtype == DType::kF32; }
+
+std::int64_t widened_bytes(const KernelContext& context) {
+  return Workspace::bytes_of<float>(num_elements(context.in[0])) +
+         Workspace::bytes_of<float>(num_elements(context.in[1]));
+}
+
+std::span<float> widened(const KernelOperand& operand, Workspace& workspace) {
+  const std::span<float> values = workspace.take<float>(num_elements(operand));
+  visit_storage(operand.local.dtype, [&](auto zero) {
+    const auto* from = reinterpret_cast<const decltype(zero)*>(operand.data);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(widen(from[i]));
+  });
+  return values;
+}
+
+// Values of 8 bits are exact in f32, and so are products of two of them.
+void scaled_matmul(const KernelContext& context, Workspace& workspace) {
+  const Rows y = rows_of(context.out[0].local);
+  const std::int64_t k = scaled_inner_extent(context);
+  const std::span<float> a = widened(context.in[0], workspace),
+                         b = widened(context.in[1], workspace);
+  gemm(y.count, y.length, k, static_cast<float>(scales_of(context)),
+       MatrixView<float>{a.data(), k, false}, MatrixView<float>{b.data(), k, true},
+       context.accumulate[0] ? 1.0F : 0.0F, output<float>(context, 0), y.length);
+}
+
 }  // namespace
 
 void add_fast_matmul_kernels(KernelTable& table) {
@@ -77,6 +105,7 @@ void add_fast_matmul_kernels(KernelTable& table) {
   table.add("matmul", matmul, is_one_blas_type);
   table.add("matmul_grad_weight", matmul_grad_weight, is_one_blas_type);
   table.add("batch_matmul", batch_matmul, is_one_blas_type);
+  table.add("scaled_matmul", scaled_matmul, is_f32_out, widened_bytes);
 }
 
 }  // namespace sextant

@@ -88,6 +88,8 @@ void adamw(const KernelContext& context, Workspace& workspace) {
     case DType::kI64:
     case DType::kI32:
     case DType::kBool:
+    case DType::kE4M3:
+    case DType::kE5M2:
       return update_all<float>(context, step, workspace);
   }
 }

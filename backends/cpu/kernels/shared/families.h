@@ -7,6 +7,7 @@
 namespace sextant {
 
 void add_matmul_kernels(KernelTable& table);
+void add_quantize_kernels(KernelTable& table);
 void add_elementwise_kernels(KernelTable& table);
 void add_unary_kernels(KernelTable& table);
 void add_binary_kernels(KernelTable& table);

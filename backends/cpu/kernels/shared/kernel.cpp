@@ -47,6 +47,7 @@ std::vector<std::string> KernelTable::kinds() const {
 KernelTable reference_kernels() {
   KernelTable table;
   add_matmul_kernels(table);
+  add_quantize_kernels(table);
   add_elementwise_kernels(table);
   add_unary_kernels(table);
   add_binary_kernels(table);

@@ -26,7 +26,7 @@ inline std::size_t num_elements(const KernelOperand& operand) {
 // Calls `visit` with a zero of the wide type of `dtype`.
 template <typename Visit>
 void in_wide_type(DType dtype, const Visit& visit) {
-  if (is_floating(dtype))
+  if (is_floating(dtype) || is_8_bit_floating(dtype))
     visit(double{});
   else
     visit(std::int64_t{});

@@ -66,6 +66,8 @@ std::optional<cudnnDataType_t> cudnn_type(DType dtype) {
     case DType::kI64:
     case DType::kI32:
     case DType::kBool:
+    case DType::kE4M3:
+    case DType::kE5M2:
       return std::nullopt;
   }
   return std::nullopt;

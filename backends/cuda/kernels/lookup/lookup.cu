@@ -86,6 +86,8 @@ std::int64_t bytes_of(DType dtype) {
     case DType::kF16:
       return 2;
     case DType::kBool:
+    case DType::kE4M3:
+    case DType::kE5M2:
       return 1;
   }
   return 1;

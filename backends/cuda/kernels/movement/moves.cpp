@@ -4,6 +4,7 @@
 
 #include "backends/cuda/cuda_check.h"
 #include "core/base/check.h"
+#include "core/base/elements.h"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -168,6 +169,10 @@ std::uint64_t pattern_of(DType dtype, double value) {
       return repeated(saturated<std::int32_t>(value));
     case DType::kBool:
       return repeated(static_cast<std::uint8_t>(value != 0.0));
+    case DType::kE4M3:
+      return repeated(to_float8_e4m3(static_cast<float>(value)).bits);
+    case DType::kE5M2:
+      return repeated(to_float8_e5m2(static_cast<float>(value)).bits);
   }
   return 0;
 }

@@ -66,6 +66,8 @@ bool has_product(DType in, DType out) {
     case DType::kBF16:
     case DType::kF16:
       return out == in || out == DType::kF32;
+    case DType::kE4M3:
+    case DType::kE5M2:
     case DType::kI64:
     case DType::kI32:
     case DType::kBool:

@@ -96,7 +96,11 @@ class SummedProduct final : public CudaKernel {
   }
   // Scratch has no address yet; all that is asked of D now is how it is aligned.
   static ProductAddresses in_workspace(const ProductAddresses& addresses, CudaContext& device) {
-    return {.a = addresses.a, .b = addresses.b, .d = device.workspace()};
+    return {.a = addresses.a,
+            .b = addresses.b,
+            .d = device.workspace(),
+            .a_scale = addresses.a_scale,
+            .b_scale = addresses.b_scale};
   }
 
   CudaContext& device_;
@@ -162,6 +166,10 @@ std::optional<cudaDataType_t> cublas_type(DType dtype) {
       return CUDA_R_16BF;
     case DType::kF16:
       return CUDA_R_16F;
+    case DType::kE4M3:
+      return CUDA_R_8F_E4M3;
+    case DType::kE5M2:
+      return CUDA_R_8F_E5M2;
     case DType::kI64:
     case DType::kI32:
     case DType::kBool:
@@ -183,8 +191,13 @@ ProductCall::ProductCall(const Product& of, const ProductAddresses& at)
     set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, at.aux);
     set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, of.m);
   }
+  if (at.a_scale != nullptr) {
+    set(operation, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, at.a_scale);
+    set(operation, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, at.b_scale);
+    set(operation, CUBLASLT_MATMUL_DESC_FAST_ACCUM, std::int8_t{of.fast_sums});
+  }
   describe(a, of.in, of.transpose_a ? of.k : of.m, of.transpose_a ? of.m : of.k, of.count);
-  describe(b, of.in, of.transpose_b ? of.n : of.k, of.transpose_b ? of.k : of.n, of.count);
+  describe(b, of.type_of_b(), of.transpose_b ? of.n : of.k, of.transpose_b ? of.k : of.n, of.count);
   describe(d, of.out, of.m, of.n, of.count);
 }
 
@@ -194,6 +207,8 @@ std::string ProductCall::key() const {
                      product.transpose_a ? "t" : "n", product.transpose_b ? "t" : "n",
                      to_string(product.in), to_string(product.out), product.count, c,
                      to_string(product.epilogue)) +
+         (product.b_in ? fmt::format(" b {}", to_string(*product.b_in)) : std::string()) +
+         (product.fast_sums ? " fast" : "") +
          (product.processors > 0 ? fmt::format(" on {}", product.processors) : std::string());
 }
 
@@ -221,7 +236,7 @@ double ProductCall::member_bytes() const {
     case ProductEpilogue::kSumOfA:
       return added + bytes(product.m, product.k, product.in);
     case ProductEpilogue::kSumOfB:
-      return added + bytes(product.k, product.n, product.in);
+      return added + bytes(product.k, product.n, product.type_of_b());
   }
   return added;
 }

@@ -36,12 +36,18 @@ std::string_view to_string(ProductEpilogue epilogue);
 struct Product {
   std::int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
-  DType in = DType::kF32;   // of A and B
-  DType out = DType::kF32;  // of C, D, bias and aux
-  std::int32_t count = 1;   // products, whose matrices follow each other
+  DType in = DType::kF32;                    // of A and, unless b_in says otherwise, of B
+  std::optional<DType> b_in = std::nullopt;  // 8-bit types may differ
+  DType out = DType::kF32;                   // of C, D, bias and aux
+  std::int32_t count = 1;                    // products, whose matrices follow each other
   ProductEpilogue epilogue = ProductEpilogue::kNone;
   // Multiprocessors that it is cut for; 0: all of the card.
   std::int32_t processors = 0;
+  // Of 8-bit operands: sums stay in the tensor cores' registers, which keep fewer bits of them, to
+  // the end of a tile (CUBLASLT_MATMUL_DESC_FAST_ACCUM).
+  bool fast_sums = false;
+
+  DType type_of_b() const { return b_in.value_or(in); }
   bool operator==(const Product&) const = default;
 };
 
@@ -52,6 +58,9 @@ struct ProductAddresses {
   void* d = nullptr;
   void* bias = nullptr;
   void* aux = nullptr;
+  // On the device, of 8-bit operands: what a stored 1 stands for.
+  const float* a_scale = nullptr;
+  const float* b_scale = nullptr;
 };
 
 // Products use the workspace of the device but for its end, where sums wait to be added.

@@ -57,7 +57,8 @@ class Preference {
     };
     const std::int64_t results = product.m * product.n;
     align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, at.a, product.m * product.k, product.in);
-    align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, at.b, product.k * product.n, product.in);
+    align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, at.b, product.k * product.n,
+          product.type_of_b());
     align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, at.c != nullptr ? at.c : at.d, results,
           product.out);
     align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, at.d, results, product.out);

@@ -38,15 +38,16 @@ class Measurement {
       : product_(call.product),
         device_(device),
         a_(bytes(product_.m * product_.k, product_.in)),
-        b_(bytes(product_.k * product_.n, product_.in)),
+        b_(bytes(product_.k * product_.n, product_.type_of_b())),
         c_(reads_c(call) ? bytes(product_.m * product_.n, product_.out) : 0),
         d_(bytes(product_.m * product_.n, product_.out)),
         bias_(bytes(std::max(product_.m, product_.n), product_.out)),
         aux_(call.addresses.aux != nullptr ? bytes(product_.m * product_.n, product_.out) : 0),
+        scales_(call.addresses.a_scale != nullptr ? 2 * sizeof(float) : 0),
         call_(product_, on_own_memory(call)) {}
 
   bool has_memory() const {
-    for (const Scratch* scratch : {&a_, &b_, &c_, &d_, &bias_, &aux_})
+    for (const Scratch* scratch : {&a_, &b_, &c_, &d_, &bias_, &aux_, &scales_})
       if (scratch->data() == nullptr) return false;
     return true;
   }
@@ -83,6 +84,10 @@ class Measurement {
     if (call.addresses.c != nullptr) own.c = reads_c(call) ? c_.data() : d_.data();
     if (call.addresses.bias != nullptr) own.bias = bias_.data();
     if (call.addresses.aux != nullptr) own.aux = aux_.data();
+    if (call.addresses.a_scale != nullptr) {
+      own.a_scale = static_cast<const float*>(scales_.data());
+      own.b_scale = own.a_scale + 1;
+    }
     return own;
   }
 
@@ -92,7 +97,8 @@ class Measurement {
       SEXTANT_CUDA(enqueue_noise({scratch.data(), dtype, elements}, watch_.stream()));
     };
     noise(a_, product_.m * product_.k * product_.count, product_.in);
-    noise(b_, product_.k * product_.n * product_.count, product_.in);
+    noise(b_, product_.k * product_.n * product_.count, product_.type_of_b());
+    if (call_.addresses.a_scale != nullptr) noise(scales_, 2, DType::kF32);
     const std::int64_t results = product_.m * product_.n * product_.count;
     noise(d_, results, product_.out);
     if (call_.addresses.c == c_.data()) noise(c_, results, product_.out);
@@ -123,7 +129,7 @@ class Measurement {
 
   const Product product_;
   CudaContext& device_;
-  const Scratch a_, b_, c_, d_, bias_, aux_;
+  const Scratch a_, b_, c_, d_, bias_, aux_, scales_;
   const ProductCall call_;
   Stopwatch watch_;
   std::vector<Contender> contenders_;

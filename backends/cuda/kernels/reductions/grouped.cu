@@ -129,6 +129,8 @@ __device__ __forceinline__ double as_double(DType dtype, const void* data, std::
     case DType::kI64:
     case DType::kI32:
     case DType::kBool:
+    case DType::kE4M3:
+    case DType::kE5M2:
       break;
   }
   return 0;
