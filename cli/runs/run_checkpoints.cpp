@@ -161,9 +161,20 @@ CheckpointContents RunCheckpoints::contents_at(std::int64_t step) const {
   return contents;
 }
 
+// A step of a rank with states is over when all such ranks have come to it: updates wait for
+// gradients of all. Else its copies would take the place of those that are still to be written.
+void RunCheckpoints::require_turn(Rank rank, std::int64_t steps) const {
+  const std::lock_guard lock(mutex_);
+  const bool is_ahead = !pending_.empty() && pending_.begin()->first < steps;
+  require(pieces_[rank.index()].empty() || !is_ahead, ErrorCode::kInternal,
+          "rank {} comes to the checkpoint of step {} before all came to that of step {}",
+          rank.value, steps, is_ahead ? pending_.begin()->first : steps);
+}
+
 void RunCheckpoints::at(Rank rank, Device& /*device*/, std::int64_t steps) {
   const double begin_s = wall_seconds();
   writer_.wait_until_idle();
+  require_turn(rank, steps);
   copies_[rank.index()]->begin();
   {
     const std::lock_guard lock(mutex_);

@@ -83,6 +83,7 @@ class RunCheckpoints final : public StepBoundaries {
   bool is_wanted() const { return !arguments_.checkpoint.empty(); }
   TrainingFacts facts_at(std::int64_t step) const;
   CheckpointContents contents_at(std::int64_t step) const;
+  void require_turn(Rank rank, std::int64_t steps) const;
   void write(const CheckpointContents& contents, const StopWriting& stop);
 
   const PlannedJob& planned_;

@@ -100,6 +100,12 @@ TEST_CASE("replayed steps and several steps' host buffers change no number and n
   // A loader of many contents and few registers: a step is launched when all of them are there.
   graphs.push_back({"many micro-batches",
                     pipeline_graph({.stages = 1, .micro_batches = 9, .host_actors = true})});
+  // A loader that reads what another host actor makes, beside the step.
+  for (const int micro_batches : {1, 3})
+    graphs.push_back({"a loader behind a source", pipeline_graph({.stages = 1,
+                                                                  .micro_batches = micro_batches,
+                                                                  .host_actors = true,
+                                                                  .data_actors = true})});
   for (const NamedGraph& named : graphs) {
     INFO(named.name);
     const MixResult expected = mix_oracle(named.graph, kSteps);
