@@ -407,7 +407,7 @@ Trained run_steps(const RunSetup& setup, TrainingHost& training, RunDevices& dev
 
 void say_data(const DataTimes& times, const Console& console) {
   if (times.actors.empty()) return;
-  Table table({"data actor", "an act", "busy"});
+  TextTable table({"data actor", "an act", "busy"});
   for (const DataActorTime& actor : times.actors)
     table.add({actor.name, to_text(duration_from_seconds(actor.act_s)),
                fmt::format("{:.0f} %", 100 * actor.busy)});

@@ -39,7 +39,7 @@ constexpr std::size_t kManySlices = 1'000'000;
 void say_memory(const std::vector<Bytes>& by_class, const DeviceMemory& tightest,
                 const Console& console) {
   const std::vector<LibraryUse>& libraries = tightest.libraries;
-  Table table({"memory of the worst device", "peak"});
+  TextTable table({"memory of the worst device", "peak"});
   for (std::size_t i = 0; i < by_class.size(); ++i)
     if (by_class[i] > Bytes(0))
       table.add({std::string(to_string(static_cast<MemoryClass>(i))), to_text(by_class[i])});

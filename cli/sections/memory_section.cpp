@@ -51,7 +51,7 @@ void say_classes(const MemorySection& section, const Console& console) {
   for (std::size_t i = 0; i < kNumMemoryClasses; ++i)
     if (shown[i]) header.emplace_back(to_string(static_cast<MemoryClass>(i)));
   for (const char* name : {"in use", "arena", "bound", "packing"}) header.emplace_back(name);
-  Table table(header);
+  TextTable table(header);
   for (std::size_t p = 0; p < section.programs.size(); ++p) {
     const ProgramMemory& program = section.programs[p];
     std::vector<std::string> row = {program.program};
@@ -117,8 +117,8 @@ std::vector<OwnerRow> rows_of(const ProgramMemory& program) {
 }
 
 void say_owners(const ProgramMemory& program, const Console& console) {
-  Table table({fmt::format("largest owners on {}", program.program), "layers", "class", "count",
-               "bytes", "share"});
+  TextTable table({fmt::format("largest owners on {}", program.program), "layers", "class", "count",
+                   "bytes", "share"});
   const std::vector<OwnerRow> rows = rows_of(program);
   Bytes rest = program.peak;
   for (std::size_t i = 0; i < std::min(rows.size(), kOwnersShown); ++i) {

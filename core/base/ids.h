@@ -8,8 +8,11 @@
 
 namespace sextant {
 
+// A place in the tables of one kind, 0, 1, 2, ..., or `none`, which is no place and less than all.
 template <typename Tag>
 struct Id {
+  static const Id none;
+
   std::int32_t value = -1;
 
   constexpr Id() = default;
@@ -17,8 +20,17 @@ struct Id {
   constexpr explicit Id(int index) : value(index) {}
   constexpr bool is_valid() const { return value >= 0; }
   constexpr std::size_t index() const { return static_cast<std::size_t>(value); }
+  // The id `count` places behind this one.
+  constexpr Id plus(std::int32_t count) const { return Id(value + count); }
+  constexpr Id& operator++() {
+    ++value;
+    return *this;
+  }
   constexpr auto operator<=>(const Id&) const = default;
 };
+
+template <typename Tag>
+inline constexpr Id<Tag> Id<Tag>::none{};
 
 // Logical graph.
 using TensorId = Id<struct TensorTag>;

@@ -434,7 +434,7 @@ std::int64_t ring_elements_of(const ExchangeCall& call, std::int64_t members, st
 // --- faults
 
 // Elements of a buffer that a step or call touches, or nothing where they overflow.
-struct Range {
+struct ByteRange {
   Buffer buffer;
   std::int64_t begin = 0, end = 0;  // bytes
   bool writes = false;
@@ -507,7 +507,7 @@ class FaultFinder {
 
   void check_exchange(std::size_t member) {
     const auto members = static_cast<std::int64_t>(scripts_.size());
-    std::vector<Range> ranges;
+    std::vector<ByteRange> ranges;
     const auto touch = [&](const ScriptPlace& place, std::int64_t elements, bool writes) {
       check_inside(member, place, elements);
       const std::int64_t bytes = (size_of(scripts_[member].dtype) * elements).value;
