@@ -5,6 +5,7 @@
 #include "core/graphs/views.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace sextant {
@@ -83,7 +84,7 @@ Work work_of_members(const Actor& actor, const OperandTypes& types,
     return TensorType();
   };
   Work total;
-  Flops most = -1;
+  std::optional<Flops> most;
   // A member that reads nothing else may read less than the whole: a slice.
   std::vector<Bytes> read(types.inputs.size());
   for (const ActorMember& member : actor.members) {
@@ -92,8 +93,10 @@ Work work_of_members(const Actor& actor, const OperandTypes& types,
     for (const ActorMember::Operand& out : member.out) own.outputs.push_back(type(out));
     const Work work = registry.get(member.kind).work(own.inputs, own.outputs, member.attributes);
     total.flops += work.flops;
-    if (work.flops > most) total.kernel = work.kernel;
-    most = std::max(most, work.flops);
+    if (!most || work.flops > *most) {
+      total.kernel = work.kernel;
+      most = work.flops;
+    }
     for (const ActorMember::Operand& in : member.in) {
       if (in.source != ActorMember::Operand::Source::kInput) continue;
       Bytes& own_read = at(read, in.index);
@@ -149,21 +152,21 @@ BlockTable make_blocks(const BlockForms& forms, const LayoutTable& layouts,
                        std::span<const ProgramClass> classes,
                        const std::vector<Placement>& placements, const OperatorRegistry& registry,
                        bool symmetric) {
-  const auto num_forms = static_cast<std::size_t>(forms.num_forms());
+  const std::size_t num_forms = forms.ids().size();
   BlockTable table;
-  table.block_of.assign(classes.size(), std::vector<BlockId>(num_forms));
-  std::vector<std::vector<BlockId>> made(num_forms);
+  table.block_of.assign(classes.size(), Table<FormId, BlockId>(num_forms));
+  Table<FormId, std::vector<BlockId>> made(num_forms);
   const std::vector<LocalTypes> types = local_types(layouts, classes, placements, symmetric);
   for (std::size_t c = 0; c < classes.size(); ++c) {
-    for (std::int32_t form = 0; form < forms.num_forms(); ++form) {
+    for (const FormId form : forms.ids()) {
       if (forms.stage_of(form) != classes[c].stage) continue;
       Block block = with_local_types(forms.form(form), forms.port_layouts(form), types[c]);
-      std::vector<BlockId>& known = at(made, form);
+      std::vector<BlockId>& known = made[form];
       const auto same = std::find_if(known.begin(), known.end(), [&](BlockId id) {
         return hold_equal_shapes(table.blocks[id.index()], block);
       });
       if (same != known.end()) {
-        at(table.block_of[c], form) = *same;
+        table.block_of[c][form] = *same;
         continue;
       }
       for (Actor& actor : block.actors)
@@ -171,7 +174,7 @@ BlockTable make_blocks(const BlockForms& forms, const LayoutTable& layouts,
           actor.work = work_of(block, actor, registry);
       if (!known.empty()) block.name += fmt::format(".class{}", known.size());
       known.push_back(BlockId(table.blocks.size()));
-      at(table.block_of[c], form) = known.back();
+      table.block_of[c][form] = known.back();
       table.blocks.push_back(std::move(block));
     }
   }

@@ -19,7 +19,7 @@ class GroupTable {
   const std::vector<DeviceGroup>& groups() const { return groups_; }
   std::int32_t num_roles(int stage) const;
   // Of a communication.
-  GroupRole role(StagedOpIndex op) const;
+  GroupRole role(StagedOpId op) const;
   // Groups of one device of a stage, by role.
   std::vector<GroupId> groups_of_member(int stage, std::int32_t member) const;
 
@@ -55,7 +55,7 @@ class GroupTable {
 
   const StagedGraph* graph_;
   std::vector<DeviceGroup> groups_;
-  std::vector<GroupRole> role_of_op_;
+  Table<StagedOpId, GroupRole> role_of_op_;               // -1: none
   std::vector<std::vector<std::vector<GroupId>>> roles_;  // by stage, role, member
   std::vector<CollectiveRole> collective_roles_;
   std::vector<TransferRole> transfer_roles_;

@@ -26,15 +26,15 @@ MovedSizes::Positions::Positions(const Placement& placement) {
   if (placement.ranks.empty()) return;
   const auto [least, most] = std::minmax_element(placement.ranks.begin(), placement.ranks.end());
   first = least->value;
-  positions.assign(static_cast<std::size_t>(most->value - first) + 1, -1);
+  positions.assign(at(most->value - first) + 1, kOutside);
   for (std::size_t i = 0; i < placement.ranks.size(); ++i)
     at(positions, placement.ranks[i].value - first) = static_cast<std::int32_t>(i);
 }
 
 std::int64_t MovedSizes::Positions::of(Rank rank) const {
   const std::int64_t place = std::int64_t{rank.value} - first;
-  if (place < 0 || place >= static_cast<std::int64_t>(positions.size())) return -1;
-  return positions[static_cast<std::size_t>(place)];
+  if (place < 0 || place >= static_cast<std::int64_t>(positions.size())) return kOutside;
+  return positions[at(place)];
 }
 
 const MovedSizes::Positions& MovedSizes::positions_in(const Placement& placement) {

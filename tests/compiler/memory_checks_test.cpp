@@ -256,7 +256,7 @@ TEST_CASE("a layer that no stage has, and an operator that two stages have, are 
   const StagedGraph good = make_staged_graph(training, strategy, 2, nullptr);
   REQUIRE(check_layers(training, good).empty());
   StagedGraph bad = good;
-  std::erase_if(bad.ops, [](const StagedOp& op) { return op.layer == 2; });
+  std::erase_if(bad.ops.values(), [](const StagedOp& op) { return op.layer == 2; });
   REQUIRE(check_layers(training, bad).size() == 1);
   CHECK(contains(check_layers(training, bad).front(), "layer 2 is missing"));
   bad = good;

@@ -186,9 +186,7 @@ std::map<std::string, std::int64_t> communications(const StagedGraph& graph) {
   for (const StagedOp& op : graph.ops)
     if (op.communication && op.communication->side != Side::kReceive)
       ++counts[std::string(to_string(op.communication->primitive)) + " of " +
-               std::to_string(op.in.empty() ? 0
-                                            : graph.tensors[static_cast<std::size_t>(op.in[0])]
-                                                  .global.shape.elements())];
+               std::to_string(op.in.empty() ? 0 : graph.tensors[op.in[0]].global.shape.elements())];
   return counts;
 }
 
