@@ -287,7 +287,7 @@ std::vector<PairBytes> planned_traffic(const TrainingCase& training, const std::
                           communication.from,
                           communication.to,
                           communication.group_axes};
-    const Shape& shape = staged.tensors[static_cast<std::size_t>(op.in[0])].global.shape;
+    const Shape& shape = staged.tensors[op.in[0]].global.shape;
     const std::int64_t acts = op.rate == Rate::kPerMicroBatch ? staged.micro_batches : 1;
     for (const PairBytes& pair :
          reference_volume(step, {shape, communication.dtype},
