@@ -84,13 +84,13 @@ struct Simulated {
   CompiledPlan compiled() const {
     const std::vector<Bytes> tight = expanded.tight_arenas();
     CompiledPlan plan{graph(), std::vector<Bytes>(graph().programs.size())};
-    for (std::size_t rank = 0; rank < graph().ranks.size(); ++rank)
+    for (const Rank rank : graph().ranks.keys())
       plan.tight[graph().ranks[rank].program.index()] =
           tight[expanded.graph().ranks[rank].program.index()];
     return plan;
   }
   const std::vector<Bytes>& peak_by_class(ProgramId program) const {
-    return expanded.graph().programs[program.index()].arena.peak_by_class;
+    return expanded.graph().programs[program].arena.peak_by_class;
   }
   double step_s() const { return to_seconds(simulation.step_time); }
   Throughput rate() const { return throughput(planned.job, step_s()); }

@@ -19,7 +19,7 @@ class LocalTypes {
       : layouts_(&layouts), placement_(&placement), member_(program_class.members.front()) {
     types_.resize(layouts.layouts().size());
     room_.resize(layouts.layouts().size());
-    for (std::size_t i = 0; i < types_.size(); ++i) {
+    for (const LayoutId i : layouts.layouts().keys()) {
       const Layout& layout = layouts.layouts()[i];
       if (layout.placement == PlacementId(program_class.stage))
         types_[i] = local_type(layout, *placement_, member_);
@@ -28,17 +28,17 @@ class LocalTypes {
   }
   // Room for what the other class holds too.
   void widen(const LocalTypes& other) {
-    for (std::size_t i = 0; i < room_.size(); ++i) room_[i] = std::max(room_[i], other.room_[i]);
+    for (const LayoutId i : room_.keys()) room_[i] = std::max(room_[i], other.room_[i]);
   }
-  Bytes room(LayoutId layout) const { return Bytes(room_[layout.index()]); }
-  const TensorType& of(LayoutId layout) const { return types_[layout.index()]; }
+  Bytes room(LayoutId layout) const { return Bytes(room_[layout]); }
+  const TensorType& of(LayoutId layout) const { return types_[layout]; }
 
  private:
   const LayoutTable* layouts_;
   const Placement* placement_;
   std::int32_t member_;
-  std::vector<TensorType> types_;
-  std::vector<std::int64_t> room_;
+  Table<LayoutId, TensorType> types_;
+  Table<LayoutId, std::int64_t> room_;
 };
 
 // Of all classes. With `symmetric` those of a stage make room for each other's parts.
@@ -163,7 +163,7 @@ BlockTable make_blocks(const BlockForms& forms, const LayoutTable& layouts,
       Block block = with_local_types(forms.form(form), forms.port_layouts(form), types[c]);
       std::vector<BlockId>& known = made[form];
       const auto same = std::find_if(known.begin(), known.end(), [&](BlockId id) {
-        return hold_equal_shapes(table.blocks[id.index()], block);
+        return hold_equal_shapes(table.blocks[id], block);
       });
       if (same != known.end()) {
         table.block_of[c][form] = *same;
@@ -173,9 +173,8 @@ BlockTable make_blocks(const BlockForms& forms, const LayoutTable& layouts,
         if (!actor.communication && actor.queue != QueueRole::kHost)
           actor.work = work_of(block, actor, registry);
       if (!known.empty()) block.name += fmt::format(".class{}", known.size());
-      known.push_back(BlockId(table.blocks.size()));
+      known.push_back(table.blocks.add(std::move(block)));
       table.block_of[c][form] = known.back();
-      table.blocks.push_back(std::move(block));
     }
   }
   return table;

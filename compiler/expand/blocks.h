@@ -58,7 +58,7 @@ class BlockForms {
 // Blocks of all forms for all classes. `block_of[class][form]` is invalid where the form belongs to
 // another stage. With `symmetric` the classes of a stage lay their frames out alike.
 struct BlockTable {
-  std::vector<Block> blocks;
+  Table<BlockId, Block> blocks;
   std::vector<Table<FormId, BlockId>> block_of;
 };
 

@@ -17,7 +17,7 @@ DurationTable::DurationTable(const PhysicalGraph& graph, const BlockForms& forms
         groups.groups_of_member(classes[c].stage, classes[c].members.front());
     for (const FormId form : forms.ids()) {
       if (forms.stage_of(form) != classes[c].stage) continue;
-      const Block& block = graph.blocks[blocks.block_of[c][form].index()];
+      const Block& block = graph.blocks[blocks.block_of[c][form]];
       std::vector<Duration>& durations = by_form_[form];
       durations.resize(block.actors.size());
       for (std::size_t a = 0; a < block.actors.size(); ++a) {
@@ -25,8 +25,7 @@ DurationTable::DurationTable(const PhysicalGraph& graph, const BlockForms& forms
         if (actor.queue == QueueRole::kHost) continue;
         Duration duration;
         if (actor.communication) {
-          const DeviceGroup& group =
-              graph.groups[at(group_of_role, actor.communication->group).index()];
+          const DeviceGroup& group = graph.groups[at(group_of_role, actor.communication->group)];
           duration = network.duration(sizes.cost(graph, *actor.communication, group.ranks));
         } else {
           duration = cost.duration(actor.work);

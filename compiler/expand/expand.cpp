@@ -43,7 +43,7 @@ class Expansion {
                {.in_place = options.in_place, .symmetric = options.symmetric}),
         classes_(find_program_classes(staged.placements, layouts_.layouts())) {
     graph_.header = options.header;
-    graph_.placements = staged.placements;
+    graph_.placements = Table<PlacementId, Placement>(staged.placements);
     graph_.layouts = layouts_.layouts();
     graph_.groups = groups_.groups();
     blocks_ =
@@ -66,8 +66,8 @@ class Expansion {
     std::vector<std::optional<MemoryPlan>> plans(classes_.size());
     for_each_in_parallel(classes_.size(), [&](std::size_t c) {
       options_.stop();
-      graph_.programs[c] = make_program(c);
-      plans[c].emplace(plan_of(graph_.programs[c]));
+      graph_.programs[ProgramId(c)] = make_program(c);
+      plans[c].emplace(plan_of(graph_.programs[ProgramId(c)]));
     });
     // What a device needs is decided by the largest arena, which is not below the largest bound:
     // programs within this have nothing to gain. 0.2 % more is not worth the time either.
@@ -109,7 +109,7 @@ class Expansion {
       hold = spend_spare_memory(graph_, tables, guards, packed, *options_.room, cost_, network_,
                                 options_.stop);
     for (std::size_t c = 0; c < classes_.size(); ++c)
-      graph_.programs[c].guards = std::move(guards[c]);
+      graph_.programs[ProgramId(c)].guards = std::move(guards[c]);
     return {tables, std::move(hold)};
   }
 
@@ -135,7 +135,7 @@ class Expansion {
                 "stage {} uses rank {}, but its stages have {} devices in all: ranks must be "
                 "0 to {}, each in one stage",
                 stage, rank.value, num_ranks, num_ranks - 1);
-        RankBinding& binding = graph_.ranks[rank.index()];
+        RankBinding& binding = graph_.ranks[rank];
         require(!binding.program.is_valid(), ErrorCode::kInfeasible,
                 "rank {} belongs to stage {} and to another one; a rank has one program",
                 rank.value, stage);

@@ -49,7 +49,7 @@ class TimedStage {
         forms_(partition_, layouts_, groups_,
                {.in_place = options.in_place, .symmetric = options.symmetric},
                [&](const InstanceSpec& spec) { return classes_.size() > 1 || is_timed(spec); }) {
-    graph_.placements = staged.placements;
+    graph_.placements = Table<PlacementId, Placement>(staged.placements);
     graph_.layouts = layouts_.layouts();
     graph_.groups = groups_.groups();
     BlockTable blocks = make_blocks(forms_, layouts_, classes_, staged.placements,
@@ -129,7 +129,7 @@ class TimedStage {
   Duration asked_in_pieces(StagedOpId index, std::int64_t pieces) const {
     const ActorPlace place = partition_.place(index);
     const BlockId id = block_of_.front()[forms_.form_of(place.instance)];
-    const Block& block = graph_.blocks[id.index()];
+    const Block& block = graph_.blocks[id];
     const Actor& actor = at(block.actors, place.actor);
     const auto piece_of = [&](TensorType type) {
       const std::size_t dim = type.shape.rank() - 2;

@@ -42,14 +42,12 @@ LayoutId LayoutTable::intern(const TensorType& global, const NdSbp& words, int s
   const PlacementId placement(stage);
   std::vector<LayoutId>& bucket = by_hash_[hash_of(global, words, stage)];
   for (const LayoutId known : bucket) {
-    const Layout& layout = layouts_[known.index()];
+    const Layout& layout = layouts_[known];
     if (layout.placement == placement && layout.global == global && layout.words == words)
       return known;
   }
-  const LayoutId made(layouts_.size());
-  bucket.push_back(made);
-  layouts_.push_back({global, words, placement});
-  return made;
+  bucket.push_back(layouts_.add({global, words, placement}));
+  return bucket.back();
 }
 
 }  // namespace sextant

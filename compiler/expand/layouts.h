@@ -16,7 +16,7 @@ class LayoutTable {
  public:
   explicit LayoutTable(const StagedGraph& graph);
 
-  const std::vector<Layout>& layouts() const { return layouts_; }
+  const Table<LayoutId, Layout>& layouts() const { return layouts_; }
   LayoutId of(StagedTensorId tensor) const;
   // Sides of a communication (invalid for other operators).
   LayoutId from(StagedOpId op) const;
@@ -25,7 +25,7 @@ class LayoutTable {
  private:
   LayoutId intern(const TensorType& global, const NdSbp& words, int stage);
 
-  std::vector<Layout> layouts_;
+  Table<LayoutId, Layout> layouts_;
   std::unordered_map<std::uint64_t, std::vector<LayoutId>> by_hash_;
   Table<StagedTensorId, LayoutId> of_tensor_;
   Table<StagedOpId, LayoutId> from_, to_;

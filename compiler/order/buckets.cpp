@@ -223,7 +223,7 @@ class StageBuckets {
     candidate.communication.primitive = kind.primitive;
     candidate.communication.reduce = kind.reduce;
     candidate.communication.dtype = kind.dtype;
-    candidate.members = groups_.groups()[group.index()].ranks;
+    candidate.members = groups_.groups()[group].ranks;
     const CollectiveCost cost =
         sizes_.cost(candidate.communication, kind.shape, {&kind.from, &placement},
                     {&kind.to, &placement}, candidate.members);

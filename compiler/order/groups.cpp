@@ -98,14 +98,14 @@ GroupRole GroupTable::collective_role(const StagedOp& op) {
     name += "." + placement.axes[axis].name;
     members *= placement.axes[axis].extent;
   }
-  const std::size_t first = groups_.size();
+  const GroupId first = groups_.next_key();
   for (std::int64_t i = 0; i < placement.size() / members; ++i)
     groups_.push_back({fmt::format("{}[{}]", name, i), {}});
   std::vector<GroupId> of_member;
   for (std::int32_t member = 0; member < placement.size(); ++member) {
-    const std::size_t number = at(group_number(placement, axes, member));
-    of_member.push_back(GroupId(first + number));
-    groups_[first + number].ranks.push_back(at(placement.ranks, member));
+    const auto number = static_cast<std::int32_t>(group_number(placement, axes, member));
+    of_member.push_back(first.plus(number));
+    groups_[of_member.back()].ranks.push_back(at(placement.ranks, member));
   }
   collective_roles_.push_back({op.stage, axes, add_role(op.stage, std::move(of_member))});
   return collective_roles_.back().role;
@@ -164,7 +164,7 @@ GroupTable::TransferRole GroupTable::make_transfer_groups(TransferRole role) {
     for (const std::int32_t position : positions) {
       const bool sends = position < num_senders;
       at(sends ? of_sender : of_receiver, sends ? position : position - num_senders) =
-          GroupId(groups_.size());
+          groups_.next_key();
       group.ranks.push_back(sends ? at(from.ranks, position)
                                   : at(to.ranks, position - num_senders));
     }

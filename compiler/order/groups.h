@@ -4,6 +4,8 @@
 #pragma once
 
 #include "compiler/words/staged_graph.h"
+#include "core/base/ids.h"
+#include "core/base/table.h"
 #include "core/graphs/physical_graph.h"
 
 #include <cstddef>
@@ -16,7 +18,7 @@ class GroupTable {
  public:
   explicit GroupTable(const StagedGraph& graph);
 
-  const std::vector<DeviceGroup>& groups() const { return groups_; }
+  const Table<GroupId, DeviceGroup>& groups() const { return groups_; }
   std::int32_t num_roles(int stage) const;
   // Of a communication.
   GroupRole role(StagedOpId op) const;
@@ -54,7 +56,7 @@ class GroupTable {
   GroupRole add_role(int stage, std::vector<GroupId> of_member);
 
   const StagedGraph* graph_;
-  std::vector<DeviceGroup> groups_;
+  Table<GroupId, DeviceGroup> groups_;
   Table<StagedOpId, GroupRole> role_of_op_;               // -1: none
   std::vector<std::vector<std::vector<GroupId>>> roles_;  // by stage, role, member
   std::vector<CollectiveRole> collective_roles_;

@@ -83,11 +83,10 @@ CollectiveCost MovedSizes::cost(const Communication& communication, const Shape&
 
 CollectiveCost MovedSizes::cost(const PhysicalGraph& graph, const Communication& communication,
                                 std::span<const Rank> members) {
-  const Layout& from = graph.layouts[communication.from.index()];
-  const Layout& to = graph.layouts[communication.to.index()];
-  return cost(communication, from.global.shape,
-              {&from.words, &graph.placements[from.placement.index()]},
-              {&to.words, &graph.placements[to.placement.index()]}, members);
+  const Layout& from = graph.layouts[communication.from];
+  const Layout& to = graph.layouts[communication.to];
+  return cost(communication, from.global.shape, {&from.words, &graph.placements[from.placement]},
+              {&to.words, &graph.placements[to.placement]}, members);
 }
 
 }  // namespace sextant

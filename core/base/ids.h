@@ -1,6 +1,8 @@
 // Strong integer ids: an index into one kind of table cannot be used for another.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -52,5 +54,15 @@ template <typename Tag>
 struct std::hash<sextant::Id<Tag>> {
   std::size_t operator()(sextant::Id<Tag> id) const noexcept {
     return std::hash<std::int32_t>{}(id.value);
+  }
+};
+
+// In texts an id is its number.
+template <typename Tag>
+struct fmt::formatter<sextant::Id<Tag>> {
+  constexpr auto parse(fmt::format_parse_context& context) { return context.begin(); }
+  template <typename Context>
+  auto format(sextant::Id<Tag> id, Context& context) const {
+    return fmt::format_to(context.out(), "{}", id.value);
   }
 };

@@ -179,7 +179,10 @@ class FixedTable {
   constexpr auto begin() const { return values_.begin(); }
   constexpr auto end() const { return values_.end(); }
 
-  constexpr bool operator==(const FixedTable&) const = default;
+  constexpr bool operator==(
+      const FixedTable& other) const requires std::equality_comparable<Value> {
+    return values_ == other.values_;
+  }
 
  private:
   std::array<Value, kCount> values_ = {};

@@ -397,7 +397,7 @@ TEST_CASE("a fused operator costs the calculation of its members and its own ope
     std::map<std::string, Work> by_name;
     const PhysicalGraph graph =
         expand(gpt("micro_batch=4"), cost, testing::ToyNetwork(3, 2), ExpandOptions());
-    for (const Instance& instance : graph.programs[0].instances) {
+    for (const Instance& instance : graph.programs[ProgramId(0)].instances) {
       if (instance.layer != 1) continue;
       for (const Actor& actor : graph.block_of(instance).actors) by_name[actor.name] = actor.work;
     }

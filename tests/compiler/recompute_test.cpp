@@ -248,7 +248,7 @@ TEST_CASE("each micro-batch in flight costs the memory plan what forward keeps o
     options.slot_lifetime = SlotLifetime::kIssueOrder;
     const PhysicalGraph graph =
         expand(staged(text, micro_batches), testing::ToyCost(), testing::ToyNetwork(3, 2), options);
-    return graph.programs[0]
+    return graph.programs[ProgramId(0)]
         .arena.peak_by_class[static_cast<std::size_t>(MemoryClass::kActivations)]
         .value;
   };

@@ -189,7 +189,7 @@ std::vector<Bytes> peak(const LogicalGraph& forward, const std::string& text) {
   ExpandOptions options;
   options.buckets = {.bytes = Bytes(0), .operations = 0};  // one would be half of such a model
   const PhysicalGraph graph = expand(staged, UnitCost(), network, options);
-  return graph.programs[0].arena.peak_by_class;
+  return graph.programs[ProgramId(0)].arena.peak_by_class;
 }
 std::int64_t bytes(const std::vector<Bytes>& peak, MemoryClass memory) {
   return peak[static_cast<std::size_t>(memory)].value;

@@ -2,6 +2,7 @@
 #include "core/base/table.h"
 
 #include <doctest/doctest.h>
+#include <fmt/core.h>
 
 #include <concepts>
 #include <cstddef>
@@ -75,6 +76,10 @@ TEST_CASE("a range holds the ids from its first to the one before its end") {
   CHECK(Range(BookId(3), BookId(3)).empty());
   BookId next(4);
   CHECK(++next == BookId(5));
+}
+
+TEST_CASE("in texts an id is its number") {
+  CHECK(fmt::format("shelf {}, book {}", ShelfId(12), BookId::none) == "shelf 12, book -1");
 }
 
 TEST_CASE("a table of bits gives and takes single ones") {
