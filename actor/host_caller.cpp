@@ -13,10 +13,10 @@ HostCaller::HostCaller(const PhysicalGraph& graph, Rank rank, const ProgramTable
       device_(&device),
       host_(&host),
       first_step_(first_step),
-      actors_(graph, graph.ranks[rank.index()].program),
+      actors_(graph, graph.ranks[rank].program),
       calls_(tables.sites.size()) {
   if (tables.host_sites.empty()) return;
-  const OperandResolver resolver(graph, graph.ranks[rank.index()].program);
+  const OperandResolver resolver(graph, graph.ranks[rank].program);
   for (const std::int32_t s : tables.host_sites) {
     const Site& site = tables.sites[static_cast<std::size_t>(s)];
     for (std::int32_t act = 0; act < site.acts_per_step; ++act) {
@@ -45,7 +45,7 @@ void HostCaller::call(std::int32_t s, std::int64_t act) {
   HostAct host_act;
   host_act.rank = rank_;
   host_act.graph = graph_;
-  host_act.instance = &graph_->program_of(rank_).instances[site.instance.index()];
+  host_act.instance = &graph_->program_of(rank_).instances[site.instance];
   host_act.actor = call.actor;
   host_act.step = step;
   host_act.act = act_of_step;

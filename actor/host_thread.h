@@ -340,9 +340,10 @@ void BasicHostThread<Threads>::loop() {
 // The launches of the step, on every queue, are done.
 template <ThreadKit Threads>
 void BasicHostThread<Threads>::wait_for_step(std::int64_t step) {
-  for (std::size_t queue = 0; step >= 0 && queue < kNumQueueRoles; ++queue) {
+  if (step < 0) return;
+  for (const QueueRole queue : tables_.runs_per_step.keys()) {
     const std::int64_t runs = tables_.runs_per_step[queue];
-    if (runs > 0) device_.wait({static_cast<QueueRole>(queue), (step + 1) * runs - 1});
+    if (runs > 0) device_.wait({queue, (step + 1) * runs - 1});
   }
 }
 

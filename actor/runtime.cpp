@@ -12,7 +12,6 @@
 #include "core/base/check.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <mutex>
 #include <optional>
@@ -47,7 +46,7 @@ struct RankRuntime::Impl {
        HostActors& host, const RuntimeOptions& o)
       : graph(g),
         rank(r),
-        program(g.ranks[r.index()].program),
+        program(g.ranks[r].program),
         tables(std::move(t)),
         device(d),
         options(o),
@@ -60,7 +59,7 @@ struct RankRuntime::Impl {
     const auto members = static_cast<std::size_t>(tables->max_group_size);
     launches.resize(members);
     done.resize(members);
-    for (const Run& run : graph.programs[program.index()].order) keys.push_back(key_of(run));
+    for (const Run& run : graph.programs[program].order) keys.push_back(key_of(run));
     if (!has_host) return;
     messages.reserve(2 * static_cast<std::size_t>(tables->num_channel_fences));
     if (device.spec().has_memory) {
@@ -106,8 +105,8 @@ struct RankRuntime::Impl {
   std::vector<Fence> host_waits;
   std::unique_ptr<Replay> replay;
   std::vector<std::uint64_t> keys;  // by run
-  std::array<QueueWindow, kNumQueueRoles> windows;
-  std::array<std::uint64_t, kNumQueueRoles> hashes{};
+  FixedTable<QueueRole, QueueWindow, kNumQueueRoles> windows;
+  FixedTable<QueueRole, std::uint64_t, kNumQueueRoles> hashes;
 
   std::atomic<bool> stopped{false};
   std::mutex stop_mutex;
@@ -119,9 +118,10 @@ void RankRuntime::Impl::begin_step() {
   announce(step + 1);
   if (host_thread) host_thread->wait_until_read(step - device.spec().host_steps + 1);
   const std::int64_t finished = step - options.run_ahead_steps + 1;  // steps that must be done
-  for (std::size_t queue = 0; finished > 0 && queue < kNumQueueRoles; ++queue) {
+  if (finished <= 0) return;
+  for (const QueueRole queue : tables->runs_per_step.keys()) {
     const std::int64_t runs = tables->runs_per_step[queue];
-    if (runs > 0) wait_for(static_cast<QueueRole>(queue), finished * runs - 1);
+    if (runs > 0) wait_for(queue, finished * runs - 1);
   }
 }
 
@@ -158,7 +158,7 @@ void RankRuntime::Impl::act_inline() {
 }
 
 void RankRuntime::Impl::wait_for(QueueRole queue, std::int64_t sequence) {
-  QueueWindow& window = windows[static_cast<std::size_t>(queue)];
+  QueueWindow& window = windows[queue];
   if (sequence <= window.known_done) return;
   device.wait({queue, sequence});
   window.known_done = sequence;
@@ -168,14 +168,12 @@ void RankRuntime::Impl::wait_for(QueueRole queue, std::int64_t sequence) {
 void RankRuntime::Impl::wait_for_window(std::int32_t members) {
   for (std::int32_t m = 0; m < members; ++m) {
     const RunEntry& entry = tables->runs[static_cast<std::size_t>(next + m)];
-    const auto queue = static_cast<std::size_t>(entry.queue);
+    const QueueRole queue = entry.queue;
     QueueWindow& window = windows[queue];
     const std::int64_t unit = step * tables->units_per_step[queue] + entry.unit;
     if (unit < window.launched) continue;
     if (window.launched++ < options.window) continue;
-    wait_for(entry.queue,
-             window.tail_first_run +
-                 tables->last_of_unit[queue][static_cast<std::size_t>(window.tail_unit)]);
+    wait_for(queue, window.tail_first_run + at(tables->last_of_unit[queue], window.tail_unit));
     if (++window.tail_unit == tables->units_per_step[queue]) {
       window.tail_unit = 0;
       window.tail_first_run += tables->runs_per_step[queue];
@@ -203,7 +201,7 @@ void RankRuntime::Impl::launch(std::int32_t members) {
 void RankRuntime::Impl::note_issued(std::int32_t members) {
   for (std::int32_t run = next; run < next + members; ++run) {
     const auto index = static_cast<std::size_t>(run);
-    std::uint64_t& hash = hashes[static_cast<std::size_t>(tables->runs[index].queue)];
+    std::uint64_t& hash = hashes[tables->runs[index].queue];
     mix(hash, keys[index]);
     mix(hash, static_cast<std::uint64_t>(step));
   }
@@ -287,10 +285,9 @@ void RankRuntime::Impl::drain() {
   }
   for (std::size_t r = 0; r < tables->runs.size(); ++r) {
     const RunEntry& entry = tables->runs[r];
-    const auto queue = static_cast<std::size_t>(entry.queue);
-    if (entry.position + 1 != tables->runs_per_step[queue]) continue;
+    if (entry.position + 1 != tables->runs_per_step[entry.queue]) continue;
     // The last run of the queue in the order: of this step if issued already.
-    std::int64_t issued = step * tables->runs_per_step[queue];
+    std::int64_t issued = step * tables->runs_per_step[entry.queue];
     for (std::size_t before = 0; before < static_cast<std::size_t>(next); ++before) {
       if (tables->runs[before].queue == entry.queue) ++issued;
     }
@@ -318,8 +315,8 @@ RankRuntime::RankRuntime(const PhysicalGraph& graph, Rank rank,
 RankRuntime::RankRuntime(const PhysicalGraph& graph, Rank rank, Device& device, HostActors& host,
                          const RuntimeOptions& options)
     : RankRuntime(graph, rank,
-                  std::make_shared<const ProgramTables>(graph, graph.ranks[rank.index()].program),
-                  device, host, options) {}
+                  std::make_shared<const ProgramTables>(graph, graph.ranks[rank].program), device,
+                  host, options) {}
 
 RankRuntime::~RankRuntime() = default;
 RankRuntime::RankRuntime(RankRuntime&&) noexcept = default;
@@ -427,8 +424,8 @@ std::vector<IssueHash> run_all(const PhysicalGraph& graph, std::span<Device* con
   std::vector<RankRuntime> runtimes;
   runtimes.reserve(here.size());
   for (const std::size_t rank : here)
-    runtimes.emplace_back(graph, Rank(rank), tables.of(graph.ranks[rank].program), *devices[rank],
-                          host, options);
+    runtimes.emplace_back(graph, Rank(rank), tables.of(graph.ranks[Rank(rank)].program),
+                          *devices[rank], host, options);
   on_rank_threads(
       here.size(),
       [&](std::size_t index) {

@@ -39,7 +39,7 @@ Json in_sections(const std::string& path, Json values) {
 }  // namespace
 
 void say_settings(const Verb& verb, std::span<const NamedValue> values, Console& console) {
-  Table table({"option", "value", "from"});
+  TextTable table({"option", "value", "from"});
   Json all = Json::array(), config = Json::object();
   for (const Option& option : verb.options) {
     const auto value = std::find_if(values.begin(), values.end(), [&](const NamedValue& one) {

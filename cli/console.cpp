@@ -101,7 +101,7 @@ void report_interrupted(const Error& error, bool json) {
   fmt::print(stderr, "{}\n", text);
 }
 
-std::vector<std::string> Table::lines() const {
+std::vector<std::string> TextTable::lines() const {
   std::vector<std::size_t> widths(rows_.front().size(), 0);
   for (const auto& row : rows_)
     for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
@@ -117,7 +117,7 @@ std::vector<std::string> Table::lines() const {
   return lines;
 }
 
-std::string Table::text() const {
+std::string TextTable::text() const {
   std::string text;
   for (const std::string& line : lines()) text += line + '\n';
   text.pop_back();

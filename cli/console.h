@@ -57,9 +57,9 @@ int report_error(const Error& error, bool json);
 void report_interrupted(const Error& error, bool json);
 
 // Columns aligned, the first to the left, the others to the right.
-class Table {
+class TextTable {
  public:
-  explicit Table(std::vector<std::string> header) : rows_{std::move(header)} {}
+  explicit TextTable(std::vector<std::string> header) : rows_{std::move(header)} {}
   void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
   std::string text() const;
   std::vector<std::string> lines() const;  // the header first

@@ -138,7 +138,7 @@ std::string grouped(std::int64_t number);  // "12,345"
 std::string time_text(double seconds);
 std::string step_text(Duration duration);
 nlohmann::ordered_json parts_json(const StepParts& parts);
-Table parts_table(const StepParts& parts, double step_s);
+TextTable parts_table(const StepParts& parts, double step_s);
 nlohmann::ordered_json memory_json(const std::vector<Bytes>& by_class);
 
 }  // namespace sextant

@@ -31,7 +31,7 @@ Wanted wanted_by(const HostAct& act) {
   const Actor& input = *act.actor;
   const Block& block = act.graph->block_of(*act.instance);
   const Register& reg = block.registers[static_cast<std::size_t>(input.out.front())];
-  const Shape& global = act.graph->layouts[reg.layout.index()].global.shape;
+  const Shape& global = act.graph->layouts[reg.layout].global.shape;
   const std::int64_t limit = input.attributes.integer_or("limit", 2);
   require(limit >= 1, ErrorCode::kBadInput, "input '{}': limit {}, wanted 1 or more", input.name,
           limit);

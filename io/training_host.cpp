@@ -37,7 +37,7 @@ std::vector<std::string> split_names(const std::string& text) {
 // Of what a host actor fills.
 const TensorType& global_type(const PhysicalGraph& graph, const Block& block, const Actor& input) {
   const Register& reg = block.registers[static_cast<std::size_t>(input.out.front())];
-  return graph.layouts[reg.layout.index()].global;
+  return graph.layouts[reg.layout].global;
 }
 
 // What a graph has of an input.
@@ -173,8 +173,8 @@ TrainingHost::StagedInput& TrainingHost::staged_input(const HostAct& act) {
   const RankProgram& program = act.graph->program_of(act.rank);
   const Instance* reader = act.instance;
   for (const Link& link : program.links)
-    if (&program.instances[link.from.index()] == act.instance && act.actor->kind != "input")
-      reader = &program.instances[link.to.index()];
+    if (&program.instances[link.from] == act.instance && act.actor->kind != "input")
+      reader = &program.instances[link.to];
   const std::lock_guard lock(mutex_);
   std::unique_ptr<StagedInput>& staged = staged_inputs_[{act.rank, reader}];
   if (staged) return *staged;
@@ -182,7 +182,7 @@ TrainingHost::StagedInput& TrainingHost::staged_input(const HostAct& act) {
   const Register& reg = block.registers[static_cast<std::size_t>(block.actors.front().out.front())];
   staged = std::make_unique<StagedInput>(StagedInput{
       data_->stages(num_registers_), named_actor(*act.graph, *reader, 0),
-      act.graph->layouts[reg.layout.index()].global, shard_of(*act.graph, reg.layout, act.rank)});
+      act.graph->layouts[reg.layout].global, shard_of(*act.graph, reg.layout, act.rank)});
   require(staged->stages != nullptr, ErrorCode::kInternal, "'{}' is not made in stages",
           staged->input.name);
   return *staged;
@@ -196,7 +196,7 @@ void TrainingHost::act_on_samples(const HostAct& act) {
 
 // Every rank of the last stage has the sums; the first of them speaks.
 void TrainingHost::collect(const HostAct& act) {
-  if (act.graph->ranks[act.rank.index()].index_in_placement != 0) return;
+  if (act.graph->ranks[act.rank].index_in_placement != 0) return;
   const std::vector<std::string> names = split_names(act.actor->attributes.text("names"));
   StepMetrics metrics;
   metrics.step = act.step;

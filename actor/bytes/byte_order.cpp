@@ -13,7 +13,6 @@
 #include "core/base/check.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 
 namespace sextant {
@@ -21,22 +20,24 @@ namespace {
 
 constexpr std::int32_t kStepsToOrder = 2;
 
-// By queue: the largest sequence known to be complete.
+// No launch: before all of them.
+constexpr std::int32_t kNone = -1;
+
+// The largest sequence of each queue that is known to be complete.
 struct Clock {
-  std::array<std::int32_t, kNumLaunchQueues> known;
-  Clock() { known.fill(-1); }
+  ByLaunchQueue<std::int32_t> known{kNone};
   void join(const Clock& other) {
-    for (std::size_t q = 0; q < kNumLaunchQueues; ++q)
-      known[q] = std::max(known[q], other.known[q]);
+    for (const QueueRole queue : kLaunchQueues)
+      known[queue] = std::max(known[queue], other.known[queue]);
   }
 };
 
-// The last uses of one segment, as launches (step * runs + run), -1: none.
+// The last uses of one segment, as launches (step * runs + run).
 struct LastUses {
-  std::int32_t write = -1;
+  std::int32_t write = kNone;
   QueueRole write_queue = QueueRole::kCompute;
   std::uint16_t reading_queues = 0;  // that have read since the write
-  std::array<std::int32_t, kNumLaunchQueues> reads;
+  ByLaunchQueue<std::int32_t> reads;
 };
 
 class GuardFinder {
@@ -55,10 +56,10 @@ class GuardFinder {
         is_first_(tables.runs.size(), 0),
         segments_(uses_.num_segments()) {
     if (!direct_) protocol_.emplace(tables);
-    wanted_.fill(-1);
+    wanted_.fill(kNone);
     for (std::size_t r = 0; r < tables.runs.size(); ++r) {
       const RunEntry& entry = tables.runs[r];
-      run_at_[static_cast<std::size_t>(entry.queue)].push_back(static_cast<std::int32_t>(r));
+      run_at_[entry.queue].push_back(static_cast<std::int32_t>(r));
     }
     for (std::int32_t step = 0; step < kStepsToOrder; ++step)
       for (std::int32_t run = 0; run < runs_; ++run)
@@ -99,7 +100,7 @@ class GuardFinder {
     const std::int32_t members = tables_.runs[at(first)].group_size;
     Clock clock;
     for (std::int32_t m = 0; m < members; ++m) {
-      clock.join(queue_clock_[static_cast<std::size_t>(tables_.runs[at(first + m)].queue)]);
+      clock.join(queue_clock_[tables_.runs[at(first + m)].queue]);
       join_waits(first, m, clock);
       for (const Guard& guard : added_[at(first + m)]) {
         if (guard.lag <= step_) {
@@ -116,12 +117,12 @@ class GuardFinder {
     }
     for (std::int32_t m = 0; m < members; ++m) {
       const RunEntry& entry = tables_.runs[at(first + m)];
-      std::int32_t& own = clock.known[static_cast<std::size_t>(entry.queue)];
+      std::int32_t& own = clock.known[entry.queue];
       own = std::max(own, sequences_[at(step_ * runs_ + first + m)]);
     }
     for (std::int32_t m = 0; m < members; ++m) {
       done(step_ * runs_ + first + m) = clock;
-      queue_clock_[static_cast<std::size_t>(tables_.runs[at(first + m)].queue)] = clock;
+      queue_clock_[tables_.runs[at(first + m)].queue] = clock;
     }
   }
 
@@ -143,10 +144,9 @@ class GuardFinder {
   }
 
   std::int32_t launch_of(Fence fence) const {
-    const auto queue = static_cast<std::size_t>(fence.queue);
-    const std::int64_t per_step = tables_.runs_per_step[queue];
+    const std::int64_t per_step = tables_.runs_per_step[fence.queue];
     return static_cast<std::int32_t>(fence.sequence / per_step) * runs_ +
-           run_at_[queue][static_cast<std::size_t>(fence.sequence % per_step)];
+           run_at_[fence.queue][at(fence.sequence % per_step)];
   }
 
   // A run alone: what it has done itself orders nothing, so each use is noted as it is looked at.
@@ -197,7 +197,7 @@ class GuardFinder {
     segments_.set(range, written);
   }
   static void note_read(LastUses& last, std::int32_t launch, QueueRole queue) {
-    last.reads[static_cast<std::size_t>(queue)] = launch;
+    last.reads[queue] = launch;
     last.reading_queues |= static_cast<std::uint16_t>(1U << static_cast<unsigned>(queue));
   }
 
@@ -205,7 +205,7 @@ class GuardFinder {
   template <typename Visit>
   void for_each_use(std::int32_t run, const Visit& visit) {
     const RunEntry& entry = tables_.runs[at(run)];
-    const std::int32_t act = graph_.programs[program_.index()].order[at(run)].act;
+    const std::int32_t act = graph_.programs[program_].order[RunId(run)].act;
     for (std::int32_t s = entry.first_site; s < entry.first_site + entry.num_sites; ++s)
       for (const SiteUse& use : uses_.of_site(s))
         if (uses_.is_shared(use, act)) visit(use, uses_.range(use, act));
@@ -216,9 +216,10 @@ class GuardFinder {
                 const Clock& clock) {
     want_write(last, launch, group_launch, clock);
     std::uint32_t reading = last.reading_queues;
-    for (std::size_t queue = 0; reading != 0; ++queue, reading >>= 1U)
-      if ((reading & 1U) != 0)
-        want(last.reads[queue], static_cast<QueueRole>(queue), launch, group_launch, clock);
+    for (std::size_t place = 0; reading != 0; ++place, reading >>= 1U) {
+      const auto queue = key_at<QueueRole>(place);
+      if ((reading & 1U) != 0) want(last.reads[queue], queue, launch, group_launch, clock);
+    }
   }
 
   void want_write(const LastUses& last, std::int32_t launch, std::int32_t group_launch,
@@ -236,27 +237,25 @@ class GuardFinder {
            run_to_text(graph_, program_, RunId(earlier % runs_)),
            run_to_text(graph_, program_, RunId(launch % runs_)));
     }
-    const auto q = static_cast<std::size_t>(queue);
-    if (clock.known[q] >= sequences_[at(earlier)]) return;
-    wanted_[q] = std::max(wanted_[q], earlier);
+    if (clock.known[queue] >= sequences_[at(earlier)]) return;
+    wanted_[queue] = std::max(wanted_[queue], earlier);
     wants_ = true;
   }
 
   void want_none() {
-    if (wants_) wanted_.fill(-1);
+    if (wants_) wanted_.fill(kNone);
     wants_ = false;
   }
 
   // At most one per queue; the latest first, because it may imply the others.
   void add_guards(std::int32_t run, Clock& clock) {
     if (!wants_) return;
-    std::array<std::int32_t, kNumLaunchQueues> latest = wanted_;
+    ByLaunchQueue<std::int32_t> latest = wanted_;  // no longer by queue
     std::sort(latest.begin(), latest.end(), std::greater<>());
     for (const std::int32_t earlier : latest) {
       if (earlier < 0) break;
       const RunEntry& entry = tables_.runs[at(earlier % runs_)];
-      const auto queue = static_cast<std::size_t>(entry.queue);
-      if (clock.known[queue] >= sequences_[at(earlier)]) continue;
+      if (clock.known[entry.queue] >= sequences_[at(earlier)]) continue;
       added_[at(run)].push_back({RunId(run), RunId(earlier % runs_), step_ - earlier / runs_});
       clock.join(done(earlier));
     }
@@ -270,16 +269,16 @@ class GuardFinder {
   std::optional<Protocol> protocol_;
   std::int32_t runs_;
   std::int32_t step_ = 0;
-  std::array<std::vector<std::int32_t>, kNumQueueRoles> run_at_;  // by position
-  std::array<Clock, kNumQueueRoles> queue_clock_;
+  FixedTable<QueueRole, std::vector<std::int32_t>, kNumQueueRoles> run_at_;  // by position
+  FixedTable<QueueRole, Clock, kNumQueueRoles> queue_clock_;
   std::vector<std::int32_t> sequences_;    // by launch
   std::vector<Clock> done_;                // by launch
   std::vector<std::vector<Guard>> added_;  // by run
   std::vector<char> is_first_;     // by run: it uses bytes before a run of its step wrote them
   std::int32_t end_of_first_ = 0;  // of the runs that do
   SegmentRuns<LastUses> segments_;
-  std::array<std::int32_t, kNumLaunchQueues> wanted_;  // by queue, of the run at hand
-  bool wants_ = false;                                 // any
+  ByLaunchQueue<std::int32_t> wanted_;  // of the run at hand
+  bool wants_ = false;                  // any
 };
 
 }  // namespace

@@ -11,7 +11,6 @@
 #include "core/base/check.h"
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <utility>
 
@@ -54,11 +53,10 @@ void run_steps(const PhysicalGraph& graph, ProgramId program,
       std::find_if(graph.ranks.begin(), graph.ranks.end(),
                    [&](const RankBinding& binding) { return binding.program == program; });
   require(rank != graph.ranks.end(), ErrorCode::kBadInput, "no rank runs program '{}'",
-          graph.programs[program.index()].name);
+          graph.programs[program].name);
   NotingDevice device(*tables, std::move(note));
   IdleHostActors host;
-  RankRuntime runtime(graph, Rank(static_cast<std::size_t>(rank - graph.ranks.begin())), tables,
-                      device, host);
+  RankRuntime runtime(graph, graph.ranks.key_of(rank), tables, device, host);
   static_assert(kStepsToCheck == 3);
   runtime.run(1);
   const Protocol first = runtime.protocol();
@@ -66,11 +64,11 @@ void run_steps(const PhysicalGraph& graph, ProgramId program,
   if (!runtime.protocol().repeats(first) || !proves_third()) runtime.run(1);
 }
 
-// By queue: how many launches are known to be complete.
-using Known = std::array<std::int32_t, kNumLaunchQueues>;
+// How many launches of each queue are known to be complete.
+using Known = ByLaunchQueue<std::int32_t>;
 
 void join(Known& into, const Known& other) {
-  for (std::size_t q = 0; q < kNumLaunchQueues; ++q) into[q] = std::max(into[q], other[q]);
+  for (const QueueRole queue : kLaunchQueues) into[queue] = std::max(into[queue], other[queue]);
 }
 
 // A use as the check remembers it: the launch, by its queue and sequence there, and the register.
@@ -86,7 +84,7 @@ struct PastUse {
 struct Segment {
   PastUse write;
   // Launches that read since the write: the last one per queue, of the queues in the mask.
-  std::array<std::int32_t, kNumLaunchQueues> reads;
+  ByLaunchQueue<std::int32_t> reads;
   std::uint32_t reading_queues = 0;
 };
 
@@ -109,19 +107,19 @@ class Checker {
   // and nothing waits for what is issued later.
   void take(std::span<const Launch> call, std::span<const Fence> fences) {
     const std::size_t first = launches_.size();
-    Known known{};
+    Known known;
     for (std::size_t i = 0; i < call.size(); ++i) {
       launches_.push_back({call[i].run, static_cast<std::int32_t>(call[i].step), fences[i]});
-      join(known, queue_[static_cast<std::size_t>(fences[i].queue)]);
+      join(known, queue_[fences[i].queue]);
       for (const Fence wait : call[i].waits) join_wait(launches_.back(), wait, known);
     }
     Known done = known;
     for (const Fence fence : fences) {
-      std::int32_t& own = done[static_cast<std::size_t>(fence.queue)];
+      std::int32_t& own = done[fence.queue];
       own = std::max(own, static_cast<std::int32_t>(fence.sequence) + 1);
     }
     for (std::size_t i = 0; i < call.size(); ++i) {
-      const auto own = static_cast<std::size_t>(fences[i].queue);
+      const QueueRole own = fences[i].queue;
       queue_[own] = done;
       before_.push_back(known);
       after_.push_back(done);
@@ -199,7 +197,7 @@ class Checker {
     SegmentRuns<Segment> end_of_first = segments_;
     const auto is_of_step_before = [&](const Segment& segment) {
       const PastUse& write = segment.write;
-      return write.sequence < tables_.runs_per_step[static_cast<std::size_t>(write.queue)];
+      return write.sequence < tables_.runs_per_step[write.queue];
     };
     for (const FirstUse& first : first_uses_)
       check_use(first.launch + runs, *first.use, is_of_step_before);
@@ -211,7 +209,7 @@ class Checker {
   }
 
   bool is_known_step_later(const Known& earlier, const Known& later) const {
-    for (std::size_t queue = 0; queue < kNumLaunchQueues; ++queue)
+    for (const QueueRole queue : kLaunchQueues)
       if (earlier[queue] > 0 && later[queue] < earlier[queue] + tables_.runs_per_step[queue])
         return false;
     return true;
@@ -222,7 +220,7 @@ class Checker {
   }
 
   void join_wait(const Noted& launch, Fence wait, Known& known) {
-    const std::vector<std::int32_t>& issued = launch_at_[static_cast<std::size_t>(wait.queue)];
+    const std::vector<std::int32_t>& issued = launch_at_[wait.queue];
     if (wait.sequence < static_cast<std::int64_t>(issued.size())) {
       join(known, after_[at(issued[at(wait.sequence)])]);
     } else {
@@ -246,7 +244,7 @@ class Checker {
   }
 
   std::int32_t act_of(const Noted& noted) const {
-    return graph_.programs[program_.index()].order[noted.run.index()].act;
+    return graph_.programs[program_].order[noted.run].act;
   }
 
   // One use of a launch, of those of its segments that are `wanted`; whether some were never
@@ -310,8 +308,8 @@ class Checker {
 
   // `out` is said to lie in the bytes of `in`, a register of the same block.
   bool is_in_place(std::int32_t site, const SiteUse& in, const SiteUse& out) const {
-    const Block& block = graph_.block_of(
-        graph_.programs[program_.index()].instances[tables_.sites[at(site)].instance.index()]);
+    const Block& block =
+        graph_.block_of(graph_.programs[program_].instances[tables_.sites[at(site)].instance]);
     const Actor& actor = block.actors[at(out.actor)];
     if (!actor.in_place || actor.out[at(actor.in_place->out)] != out.reg) return false;
     const Operand& operand = actor.in[at(actor.in_place->in)];
@@ -324,24 +322,23 @@ class Checker {
   void read(Segment& segment, const PastUse& now, QueueRole queue) {
     check_order(segment.write, now);
     check_content(segment.write, now);
-    segment.reads[static_cast<std::size_t>(queue)] = now.sequence;
+    segment.reads[queue] = now.sequence;
     segment.reading_queues |= 1U << static_cast<unsigned>(queue);
   }
 
   void check_write(const Segment& segment, const PastUse& now) {
     check_order(segment.write, now);
     std::uint32_t reading = segment.reading_queues;
-    for (std::size_t queue = 0; reading != 0; ++queue, reading >>= 1U)
+    for (std::size_t place = 0; reading != 0; ++place, reading >>= 1U) {
+      const auto queue = key_at<QueueRole>(place);
       if ((reading & 1U) != 0)
-        check_order(
-            PastUse{.sequence = segment.reads[queue], .queue = static_cast<QueueRole>(queue)}, now);
+        check_order(PastUse{.sequence = segment.reads[queue], .queue = queue}, now);
+    }
   }
 
   // Reports `later`, a use of the launch at hand, where nothing orders it behind `earlier`.
   void check_order(const PastUse& earlier, const PastUse& later) {
-    if (earlier.sequence < 0 ||
-        (*known_)[static_cast<std::size_t>(earlier.queue)] > earlier.sequence)
-      return;
+    if (earlier.sequence < 0 || (*known_)[earlier.queue] > earlier.sequence) return;
     if (earlier.is_of_launch(later)) return;
     report(fmt::format("{} uses bytes of {} that {} uses{}, and nothing orders them", text(later),
                        register_text(later), text(earlier),
@@ -375,14 +372,13 @@ class Checker {
   }
 
   std::string text(const PastUse& use) const {
-    const Noted& launch =
-        launches_[at(launch_at_[static_cast<std::size_t>(use.queue)][at(use.sequence)])];
+    const Noted& launch = launches_[at(launch_at_[use.queue][at(use.sequence)])];
     return fmt::format("{} (step {})", run_to_text(graph_, program_, launch.run), launch.step);
   }
 
   std::string register_text(const PastUse& use) const {
     const FrameQuota& frame = tables_.frames[at(use.frame)];
-    const Instance& instance = graph_.programs[program_.index()].instances[frame.instance.index()];
+    const Instance& instance = graph_.programs[program_].instances[frame.instance];
     return fmt::format("'{}' of '{}' content {}", graph_.register_name(instance, use.reg),
                        instance.name, use.content);
   }
@@ -400,13 +396,13 @@ class Checker {
   ByteUses uses_;
   SegmentRuns<Segment> segments_;
   std::vector<Noted> launches_;
-  std::array<std::vector<std::int32_t>, kNumQueueRoles> launch_at_;  // by sequence
-  std::array<Known, kNumQueueRoles> queue_{};  // when the last launch of a queue is over
-  std::vector<Known> before_, after_;          // by launch
-  std::size_t checked_ = 0;                    // launches
-  std::vector<FirstUse> first_uses_;           // in the order of the first step
-  bool is_second_proven_ = false;              // though not all of it was checked
-  const Known* known_ = nullptr;               // to the launch at hand
+  FixedTable<QueueRole, std::vector<std::int32_t>, kNumQueueRoles> launch_at_;  // by sequence
+  FixedTable<QueueRole, Known, kNumQueueRoles> queue_;  // when the last launch of a queue is over
+  std::vector<Known> before_, after_;                   // by launch
+  std::size_t checked_ = 0;                             // launches
+  std::vector<FirstUse> first_uses_;                    // in the order of the first step
+  bool is_second_proven_ = false;                       // though not all of it was checked
+  const Known* known_ = nullptr;                        // to the launch at hand
   std::vector<std::string> messages_;
 };
 

@@ -28,10 +28,9 @@ Iterator lower_bound_near(Iterator begin, Iterator end, const Value& value) {
 
 ByteUses::ByteUses(const PhysicalGraph& graph, ProgramId program, const ProgramTables& tables,
                    Grain grain)
-    : graph_(graph), program_(graph.programs[program.index()]), tables_(tables) {
+    : graph_(graph), program_(graph.programs[program]), tables_(tables) {
   for (const FrameQuota& frame : tables.frames) {
-    const FrameBinding& binding =
-        program_.instances[frame.instance.index()].frames[at(frame.frame)];
+    const FrameBinding& binding = program_.instances[frame.instance].frames[at(frame.frame)];
     slot_of_content_.push_back(&binding.slot_of_content);
     slot_offsets_.push_back(&binding.slot_offsets);
   }
@@ -48,7 +47,7 @@ ByteUses::ByteUses(const PhysicalGraph& graph, ProgramId program, const ProgramT
       resolver.for_each_operand(
           site.instance, a,
           [&](InstanceId owner, std::int32_t reg, std::int32_t rate, bool writes) {
-            const Instance& instance = program_.instances[owner.index()];
+            const Instance& instance = program_.instances[owner];
             const Register& info = graph_.block_of(instance).registers[at(reg)];
             const std::int64_t size = size_of(info.local).value;
             const bool is_seen_anew = writes && written_register(owner, reg) != reg;
@@ -156,8 +155,8 @@ void ByteUses::find_shared() {
   for (std::size_t f = 0; f < tables_.frames.size(); ++f) {
     const FrameQuota& quota = tables_.frames[f];
     const std::size_t first = is_shared.size();
-    const BlockId block_id = program_.instances[quota.instance.index()].block;
-    const Block& block = graph_.blocks[block_id.index()];
+    const BlockId block_id = program_.instances[quota.instance].block;
+    const Block& block = graph_.blocks[block_id];
     std::vector<bool>& of_block = overlapping[block_id.index()];
     if (of_block.empty()) of_block = overlapping_frames(block_id);
     const bool is_unordered = has_several[f] || of_block[at(quota.frame)];
@@ -192,7 +191,7 @@ std::vector<bool> ByteUses::overlapping_frames(BlockId id) const {
     std::int32_t frame = 0;
     std::int64_t begin = 0, end = 0;
   };
-  const Block& block = graph_.blocks[id.index()];
+  const Block& block = graph_.blocks[id];
   std::vector<Part> parts;
   for (std::size_t reg = 0; reg < block.registers.size(); ++reg) {
     if (roots_[id.index()][reg] != static_cast<std::int32_t>(reg)) continue;
@@ -219,8 +218,7 @@ std::vector<std::string> ByteUses::host_conflicts() const {
   }
   const auto name = [&](std::int32_t frame) {
     const FrameQuota& quota = tables_.frames[at(frame)];
-    return fmt::format("frame {} of '{}'", quota.frame,
-                       program_.instances[quota.instance.index()].name);
+    return fmt::format("frame {} of '{}'", quota.frame, program_.instances[quota.instance].name);
   };
   // The host frame that has a segment to itself.
   std::vector<std::int32_t> owner(at(num_segments_), -1);

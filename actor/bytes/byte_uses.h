@@ -58,7 +58,7 @@ class ByteUses {
 
   // The register whose value `reg` of an instance holds: itself, or the one it is a view of.
   std::int32_t written_register(InstanceId instance, std::int32_t reg) const {
-    const BlockId block = program_.instances[instance.index()].block;
+    const BlockId block = program_.instances[instance].block;
     return roots_[block.index()][static_cast<std::size_t>(reg)];
   }
 

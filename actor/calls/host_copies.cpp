@@ -23,14 +23,14 @@ class Placer {
       : graph_(graph),
         rank_(rank),
         program_(graph.program_of(rank)),
-        resolver_(graph, graph.ranks[rank.index()].program) {
+        resolver_(graph, graph.ranks[rank].program) {
     copies_.runs.resize(program_.order.size());
   }
 
   HostCopies run() {
     find_buffers();
     if (copies_.buffers.empty()) return std::move(copies_);
-    for (std::size_t r = 0; r < program_.order.size(); ++r) place_run(RunId(r));
+    for (const RunId r : program_.order.keys()) place_run(r);
     for (const auto& [buffer, writer] : last_writer_)
       copies_.runs[writer.index()].out.push_back(buffer);
     return std::move(copies_);
@@ -39,17 +39,17 @@ class Placer {
  private:
   // A slot of the arena that loaders' contents pass through.
   struct Slot {
-    std::array<RunId, kNumQueueRoles> last_reader;  // since the last copy, by queue
+    FixedTable<QueueRole, RunId, kNumQueueRoles> last_reader;  // since the last copy
   };
 
   void find_buffers() {
-    for (std::size_t i = 0; i < program_.instances.size(); ++i) {
+    for (const InstanceId i : program_.instances.keys()) {
       const Instance& instance = program_.instances[i];
       const Block& block = graph_.block_of(instance);
       for (std::size_t a = 0; a < block.actors.size(); ++a) {
         if (block.actors[a].queue != QueueRole::kHost) continue;
         for (std::int32_t act = 0; act < instance.acts_per_step; ++act) {
-          const ActorCall call = resolver_.call(InstanceId(i), static_cast<std::int32_t>(a), act);
+          const ActorCall call = resolver_.call(i, static_cast<std::int32_t>(a), act);
           for (const BufferRef& buffer : call.out) loaded_[key_of(buffer)] = add(buffer);
           for (const BufferRef& buffer : call.in) read_[key_of(buffer)] = add(buffer);
         }
@@ -61,7 +61,7 @@ class Placer {
     const auto [entry, is_new] =
         index_.emplace(key_of(buffer), static_cast<std::int32_t>(copies_.buffers.size()));
     if (!is_new) return entry->second;
-    const Block& block = graph_.block_of(program_.instances[buffer.instance.index()]);
+    const Block& block = graph_.block_of(program_.instances[buffer.instance]);
     require(!block.frames[static_cast<std::size_t>(buffer.info->frame)].initially_full,
             ErrorCode::kDevice, "'{}' is state: host actors cannot read it on this device",
             buffer.info->name);
@@ -96,7 +96,7 @@ class Placer {
     } else {
       wait(run, holder->second, copies.after);
     }
-    slot.last_reader[static_cast<std::size_t>(queue)] = run;
+    slot.last_reader[queue] = run;
   }
 
   // The own queue is in order.
@@ -106,8 +106,8 @@ class Placer {
   }
 
   QueueRole queue_of(RunId id) const {
-    const Run& run = program_.order[id.index()];
-    return graph_.block_of(program_.instances[run.instance.index()])
+    const Run& run = program_.order[id];
+    return graph_.block_of(program_.instances[run.instance])
         .actors[static_cast<std::size_t>(run.first_actor)]
         .queue;
   }

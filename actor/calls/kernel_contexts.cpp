@@ -24,7 +24,7 @@ KernelContexts::KernelContexts(const PhysicalGraph& graph, Rank rank, std::uint6
       program_(graph.program_of(rank)),
       seed_(seed),
       address_(std::move(address)),
-      actors_(graph, graph.ranks[rank.index()].program) {}
+      actors_(graph, graph.ranks[rank].program) {}
 
 KernelContext KernelContexts::of_call(const ActorCall& call, const Run& run) {
   const Actor& actor = actors_.of(run.instance, *call.actor);
@@ -36,7 +36,7 @@ KernelContext KernelContexts::of_call(const ActorCall& call, const Run& run) {
   set_coordinates(context);
   context.seed = seed_;
   context.act = {
-      .layer = program_.instances[run.instance.index()].layer, .step = 0, .micro_batch = run.act};
+      .layer = program_.instances[run.instance].layer, .step = 0, .micro_batch = run.act};
   return context;
 }
 
@@ -74,7 +74,7 @@ KernelOperand KernelContexts::operand(const BufferRef& buffer, const Actor& acto
   KernelOperand operand;
   operand.data = address_(buffer);
   operand.local = {part.shape, info.local.dtype};
-  operand.layout = &graph_.layouts[info.layout.index()];
+  operand.layout = &graph_.layouts[info.layout];
   operand.box = part.box;
   require(size_of(operand.local) <= size_of(info.local), ErrorCode::kInternal,
           "rank {}: '{}' uses register '{}' as {}, but its program gives it room for {}",
@@ -121,7 +121,7 @@ std::vector<KernelOperand> KernelContexts::inner_operands(const Actor& actor, st
     KernelOperand operand;
     operand.data = data;
     operand.local = {part.shape, tensor.local.dtype};
-    operand.layout = &graph_.layouts[tensor.layout.index()];
+    operand.layout = &graph_.layouts[tensor.layout];
     operand.box = part.box;
     require(size_of(operand.local) <= size_of(tensor.local), ErrorCode::kInternal,
             "rank {}: '{}' uses '{}' as {}, but its program gives it room for {}", rank_.value,
@@ -149,12 +149,11 @@ const Actor& KernelContexts::member_actor(const Actor& fused, std::size_t member
 void KernelContexts::set_coordinates(KernelContext& context) const {
   const std::vector<KernelOperand>& operands = context.out.empty() ? context.in : context.out;
   const PlacementId id = operands.empty() ? program_.placement : operands[0].layout->placement;
-  const Placement& placement = graph_.placements[id.index()];
+  const Placement& placement = graph_.placements[id];
   context.hierarchy = placement.hierarchy();
   context.coordinates = placement.coordinates_of(
-      id == program_.placement
-          ? static_cast<std::size_t>(graph_.ranks[rank_.index()].index_in_placement)
-          : placement.index_of(rank_).value());
+      id == program_.placement ? static_cast<std::size_t>(graph_.ranks[rank_].index_in_placement)
+                               : placement.index_of(rank_).value());
 }
 
 }  // namespace sextant

@@ -15,11 +15,11 @@ class NamedActors {
  public:
   // `graph` outlives this object.
   NamedActors(const PhysicalGraph& graph, ProgramId program)
-      : graph_(graph), program_(graph.programs[program.index()]) {}
+      : graph_(graph), program_(graph.programs[program]) {}
 
   // The block's own actor where the instance has no other names. Lives as long as this object.
   const Actor& of(InstanceId instance, const Actor& actor) {
-    const Instance& owner = program_.instances[instance.index()];
+    const Instance& owner = program_.instances[instance];
     if (owner.names.actors.empty()) return actor;
     const auto index = static_cast<std::int32_t>(&actor - graph_.block_of(owner).actors.data());
     const auto known = named_.find({instance, index});

@@ -22,7 +22,7 @@ const Edge& edge_of(const Block& block, std::int32_t reg, std::size_t actor) {
 }  // namespace
 
 OperandResolver::OperandResolver(const PhysicalGraph& graph, ProgramId program)
-    : graph_(&graph), program_(&graph.programs[program.index()]), blocks_(graph.blocks.size()) {
+    : graph_(&graph), program_(&graph.programs[program]), blocks_(graph.blocks.size()) {
   for (const Instance& instance : program_->instances) {
     BlockInputs& inputs = blocks_[instance.block.index()];
     if (inputs.first_of_actor.empty()) inputs = inputs_of(graph.block_of(instance));
@@ -54,7 +54,7 @@ void OperandResolver::index_links() {
     Source& port = ports_[first_port_of_[link.to.index()] + static_cast<std::size_t>(link.to_port)];
     require(port.from_instance < 0, ErrorCode::kBadInput,
             "program '{}': two links lead to port {} of instance '{}'", program_->name,
-            link.to_port, program_->instances[link.to.index()].name);
+            link.to_port, program_->instances[link.to].name);
     port = {link.from.value, link.from_register, link.consume_for};
   }
   std::size_t next = 0;
@@ -69,7 +69,7 @@ void OperandResolver::index_links() {
 
 BufferRef OperandResolver::buffer(InstanceId instance, std::int32_t reg,
                                   std::int32_t content) const {
-  const Instance& owner = program_->instances[instance.index()];
+  const Instance& owner = program_->instances[instance];
   const Register& info = graph_->block_of(owner).registers[static_cast<std::size_t>(reg)];
   const FrameBinding& frame = owner.frames[static_cast<std::size_t>(info.frame)];
   const std::int32_t slot = frame.slot_of_content[static_cast<std::size_t>(content)];
@@ -88,7 +88,7 @@ std::pair<InstanceId, OperandResolver::Source> OperandResolver::source_of(Instan
 }
 
 bool OperandResolver::is_state(InstanceId instance, std::int32_t reg) const {
-  const Block& block = graph_->block_of(program_->instances[instance.index()]);
+  const Block& block = graph_->block_of(program_->instances[instance]);
   const Register& info = block.registers[static_cast<std::size_t>(reg)];
   return block.frames[static_cast<std::size_t>(info.frame)].initially_full;
 }
@@ -99,7 +99,7 @@ std::int32_t OperandResolver::acts_per_content(const Block& block, std::int32_t 
 }
 
 ActorCall OperandResolver::call(InstanceId instance, std::int32_t actor, std::int32_t act) const {
-  const Block& block = graph_->block_of(program_->instances[instance.index()]);
+  const Block& block = graph_->block_of(program_->instances[instance]);
   ActorCall call;
   call.actor = &block.actors[static_cast<std::size_t>(actor)];
   for_each_operand(instance, actor,
@@ -112,7 +112,7 @@ ActorCall OperandResolver::call(InstanceId instance, std::int32_t actor, std::in
 }
 
 std::vector<ActorCall> OperandResolver::calls(RunId run) const {
-  const Run& entry = program_->order[run.index()];
+  const Run& entry = program_->order[run];
   std::vector<ActorCall> calls;
   calls.reserve(static_cast<std::size_t>(entry.num_actors));
   for (std::int32_t actor = 0; actor < entry.num_actors; ++actor) {

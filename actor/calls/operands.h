@@ -50,7 +50,7 @@ class OperandResolver {
   template <typename Visit>
   void for_each_operand(InstanceId instance, std::int32_t actor, const Visit& visit) const {
     const auto a = static_cast<std::size_t>(actor);
-    const Instance& reader = program_->instances[instance.index()];
+    const Instance& reader = program_->instances[instance];
     const BlockInputs& inputs = blocks_[reader.block.index()];
     for (std::size_t i = inputs.first_of_actor[a]; i < inputs.first_of_actor[a + 1]; ++i) {
       const auto [owner, source] = source_of(instance, inputs, i);

@@ -88,9 +88,9 @@ Work StepLaunch::work() const {
 
 StepLaunches::StepLaunches(const PhysicalGraph& graph, Rank rank, const GoTogether& go_together)
     : contexts_(graph, rank, 0, [](const BufferRef&) { return nullptr; }) {
-  const ProgramId program = graph.ranks[rank.index()].program;
+  const ProgramId program = graph.ranks[rank].program;
   const OperandResolver resolver(graph, program);
-  const std::vector<Run>& order = graph.programs[program.index()].order;
+  const Table<RunId, Run>& order = graph.programs[program].order;
   std::map<std::string, std::size_t> known;
   const auto add = [&](std::vector<KernelContext> calls, const std::string& key) {
     const auto [found, is_new] = known.emplace(key, launches_.size());
@@ -101,10 +101,10 @@ StepLaunches::StepLaunches(const PhysicalGraph& graph, Rank rank, const GoTogeth
     }
     ++launches_[found->second].count;
   };
-  for (std::size_t run = 0; run < order.size(); ++run) {
+  for (const RunId run : order.keys()) {
     std::vector<KernelContext> together;
     std::string key;
-    for (const ActorCall& call : resolver.calls(RunId(run))) {
+    for (const ActorCall& call : resolver.calls(run)) {
       if (call.actor->queue != QueueRole::kCompute || call.actor->communication) continue;
       const bool joins = !together.empty() && together.back().actor->kind == call.actor->kind &&
                          go_together(call.actor->kind);

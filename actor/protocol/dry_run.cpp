@@ -60,7 +60,7 @@ class DryRunner {
       : graph_(graph), classes_(classes) {
     runners_.reserve(classes.size());
     for (const Rank rank : classes.representatives) {
-      const ProgramId program = graph.ranks[rank.index()].program;
+      const ProgramId program = graph.ranks[rank].program;
       runners_.emplace_back(rank, program, tables.of(program),
                             tables.direct_waits_of(program) == nullptr);
       result_.meeting_of_run.emplace_back(runners_.back().tables->runs.size(), -1);
@@ -93,8 +93,8 @@ class DryRunner {
   // The circle of each role. Equal circles are one: equitable classes make all groups that a class
   // names in a role look alike.
   void seat(Runner& runner, const GroupMembers& members) {
-    const RankProgram& program = graph_.programs[runner.program.index()];
-    const std::vector<GroupId>& groups = graph_.ranks[runner.rank.index()].groups;
+    const RankProgram& program = graph_.programs[runner.program];
+    const std::vector<GroupId>& groups = graph_.ranks[runner.rank].groups;
     require(static_cast<std::size_t>(program.num_group_roles) == groups.size(),
             ErrorCode::kBadInput, "rank {} binds {} group roles, its program '{}' has {}",
             runner.rank.value, groups.size(), program.name, program.num_group_roles);
@@ -228,22 +228,21 @@ class DryRunner {
   }
 
   const Communication& communication_of(ProgramId program, std::int32_t run) const {
-    const RankProgram& owner = graph_.programs[program.index()];
-    const Run& entry = owner.order[static_cast<std::size_t>(run)];
-    const Block& block = graph_.block_of(owner.instances[entry.instance.index()]);
+    const RankProgram& owner = graph_.programs[program];
+    const Run& entry = owner.order[RunId(run)];
+    const Block& block = graph_.block_of(owner.instances[entry.instance]);
     return *block.actors[static_cast<std::size_t>(entry.first_actor)].communication;
   }
 
   void check_fingerprint(const Runner& runner, std::int32_t run, const Communication& mine,
                          const Communication& first, std::int64_t occurrence) const {
     if (are_same(graph_, mine, first)) return;
-    const GroupId group =
-        graph_.ranks[runner.rank.index()].groups[static_cast<std::size_t>(mine.group)];
+    const GroupId group = graph_.ranks[runner.rank].groups[static_cast<std::size_t>(mine.group)];
     fail(ErrorCode::kInfeasible,
          "rank {} at {}: communication {} of group '{}' is {} {} of layouts {} -> {}, but another "
          "member issues {} {} of layouts {} -> {} there",
          runner.rank.value, run_to_text(graph_, runner.program, RunId(run)), occurrence,
-         graph_.groups[group.index()].name, to_string(mine.primitive), to_string(mine.dtype),
+         graph_.groups[group].name, to_string(mine.primitive), to_string(mine.dtype),
          mine.from.value, mine.to.value, to_string(first.primitive), to_string(first.dtype),
          first.from.value, first.to.value);
   }
@@ -258,7 +257,7 @@ class DryRunner {
       const RunEntry& entry = runner.tables->runs[r];
       if (blocker.owing_site < entry.first_site ||
           blocker.owing_site >= entry.first_site + entry.num_sites ||
-          graph_.programs[runner.program.index()].order[r].act < act) {
+          graph_.programs[runner.program].order[RunId(r)].act < act) {
         continue;
       }
       later = fmt::format("whose turn is not before run {}", r);
@@ -301,12 +300,11 @@ class DryRunner {
         *std::find_if(circle.seats.begin(), circle.seats.end(),
                       [&](const Circle::Seat& s) { return s.arrived <= meeting.occurrence; });
     const Runner& peer = runners_[static_cast<std::size_t>(seat.rank_class)];
-    const GroupId group =
-        graph_.ranks[peer.rank.index()].groups[static_cast<std::size_t>(seat.role)];
+    const GroupId group = graph_.ranks[peer.rank].groups[static_cast<std::size_t>(seat.role)];
     text += fmt::format(
         "\n  rank {} is at {} and waits for rank {} to reach communication {} of group '{}'",
         runner.rank.value, run_to_text(graph_, runner.program, RunId(runner.next)), peer.rank.value,
-        meeting.occurrence, graph_.groups[group.index()].name);
+        meeting.occurrence, graph_.groups[group].name);
     return static_cast<std::size_t>(seat.rank_class);
   }
 

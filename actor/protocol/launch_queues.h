@@ -2,6 +2,7 @@
 // place for the host's.
 #pragma once
 
+#include "core/base/table.h"
 #include "core/graphs/physical_graph.h"
 
 #include <cstddef>
@@ -10,5 +11,11 @@ namespace sextant {
 
 inline constexpr std::size_t kNumLaunchQueues = static_cast<std::size_t>(QueueRole::kHost);
 static_assert(kNumLaunchQueues + 1 == kNumQueueRoles, "host actors are never in the issue order");
+
+// The queues of the issue order.
+inline constexpr Range<QueueRole> kLaunchQueues = Range<QueueRole>::first(kNumLaunchQueues);
+// One value for each of them.
+template <typename Value>
+using ByLaunchQueue = FixedTable<QueueRole, Value, kNumLaunchQueues>;
 
 }  // namespace sextant

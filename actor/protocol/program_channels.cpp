@@ -39,9 +39,9 @@ void add_channel(const ChannelSearch& search, const Reading& reading, FoundChann
   const std::string &reg = from.registers[at(reading.reg)].name,
                     &actor = to.actors[at(reading.actor)].name;
   const std::int32_t writer =
-      writers.of_register[at(writers.first_register[reading.from.index()] + reading.reg)];
+      writers.of_register[at(writers.first_register[reading.from] + reading.reg)];
   const std::int32_t frame =
-      numbers.first_frame[reading.from.index()] + from.registers[at(reading.reg)].frame;
+      numbers.first_frame[reading.from] + from.registers[at(reading.reg)].frame;
   const std::int32_t producer = numbers.site_of(reading.from, writer);
   const std::int32_t consumer = numbers.site_of(reading.to, reading.actor);
   const FrameQuota& quota = tables.frames[at(frame)];
@@ -72,20 +72,20 @@ void add_edges(const ChannelSearch& search, InstanceId id, FoundChannels& found)
   }
 }
 
-// By instance and port, whether a link leads to it.
-using LinkedPorts = std::vector<std::vector<bool>>;
+// By port, whether a link leads to it.
+using LinkedPorts = Table<InstanceId, std::vector<bool>>;
 
 LinkedPorts add_links(const ChannelSearch& search, FoundChannels& found) {
   const ProgramSource& source = search.source;
   LinkedPorts linked_ports(source.program.instances.size());
   for (const Link& link : source.program.links) {
-    require(holds(source.program.instances, link.from.value) &&
-                holds(source.program.instances, link.to.value) &&
+    require(holds(source.program.instances, link.from) &&
+                holds(source.program.instances, link.to) &&
                 holds(source.block(link.from).registers, link.from_register) &&
                 holds(source.block(link.to).ports, link.to_port),
             kBadProgram, "program '{}': a link from {}.{} to {}.{}", source.program.name,
             link.from.value, link.from_register, link.to.value, link.to_port);
-    std::vector<bool>& linked = linked_ports[link.to.index()];
+    std::vector<bool>& linked = linked_ports[link.to];
     linked.resize(source.block(link.to).ports.size());
     const Port& port = source.block(link.to).ports[at(link.to_port)];
     require(!linked[at(link.to_port)], kBadProgram, "instance '{}': two links lead to port '{}'",
@@ -150,13 +150,12 @@ void add_self_channels(const Writers& writers, FoundChannels& found) {
 
 FoundChannels find_channels(const ChannelSearch& search) {
   const ProgramSource& source = search.source;
-  const std::size_t instances = source.program.instances.size();
   FoundChannels found;
-  for (std::size_t i = 0; i < instances; ++i) add_edges(search, InstanceId(i), found);
+  for (const InstanceId i : source.program.instances.keys()) add_edges(search, i, found);
   const LinkedPorts linked = add_links(search, found);
-  for (std::size_t i = 0; i < instances; ++i) {
-    check_operands(source.block(InstanceId(i)));
-    check_ports(source, InstanceId(i), linked[i]);
+  for (const InstanceId i : source.program.instances.keys()) {
+    check_operands(source.block(i));
+    check_ports(source, i, linked[i]);
   }
   std::sort(found.begin(), found.end());
   found.erase(std::unique(found.begin(), found.end()), found.end());

@@ -9,7 +9,7 @@ namespace sextant {
 namespace {
 
 void add_frame(const ProgramSource& source, InstanceId id, std::size_t f, ProgramTables& tables) {
-  const Instance& instance = source.program.instances[id.index()];
+  const Instance& instance = source.program.instances[id];
   const Frame& frame = source.graph.block_of(instance).frames[f];
   const FrameBinding& binding = instance.frames[f];
   const auto slots = static_cast<std::int32_t>(binding.slot_offsets.size());
@@ -55,8 +55,8 @@ void find_writers(const ProgramSource& source, const ActorNumbers& numbers, Inst
       writer = static_cast<std::int32_t>(a);
       require(holds(block.frames, block.registers[at(reg)].frame), kBadProgram,
               "block '{}': register '{}' has no frame", block.name, block.registers[at(reg)].name);
-      writers.written.push_back({numbers.site_of_actor[at(numbers.first_actor[id.index()]) + a],
-                                 numbers.first_frame[id.index()] + block.registers[at(reg)].frame});
+      writers.written.push_back({numbers.site_of_actor[at(numbers.first_actor[id]) + a],
+                                 numbers.first_frame[id] + block.registers[at(reg)].frame});
     }
   }
   for (std::size_t r = 0; r < block.registers.size(); ++r) {
@@ -70,7 +70,7 @@ void find_writers(const ProgramSource& source, const ActorNumbers& numbers, Inst
 Writers add_frames(const ProgramSource& source, const ActorNumbers& numbers,
                    ProgramTables& tables) {
   Writers writers;
-  for (std::size_t i = 0; i < source.program.instances.size(); ++i) {
+  for (const InstanceId i : source.program.instances.keys()) {
     const InstanceId id(i);
     for (std::size_t f = 0; f < source.block(id).frames.size(); ++f)
       add_frame(source, id, f, tables);

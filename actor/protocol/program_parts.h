@@ -5,6 +5,8 @@
 #include "actor/protocol/program_tables.h"
 #include "core/base/at.h"
 #include "core/base/error.h"
+#include "core/base/ids.h"
+#include "core/base/table.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -21,28 +23,26 @@ struct ProgramSource {
   const RankProgram& program;
 
   const Block& block(InstanceId instance) const {
-    return graph.block_of(program.instances[instance.index()]);
+    return graph.block_of(program.instances[instance]);
   }
-  const std::string& name(InstanceId instance) const {
-    return program.instances[instance.index()].name;
-  }
-  std::string text(std::int32_t run) const { return run_to_text(graph, id, RunId(run)); }
+  const std::string& name(InstanceId instance) const { return program.instances[instance].name; }
+  std::string text(RunId run) const { return run_to_text(graph, id, run); }
 };
 
 // The actors and the frames of all instances in rows, one instance behind the other.
 struct ActorNumbers {
-  std::vector<std::int32_t> first_actor, first_frame;  // by instance
+  Table<InstanceId, std::int32_t> first_actor, first_frame;
   std::vector<std::int32_t> site_of_actor;
 
   std::int32_t site_of(InstanceId instance, std::int32_t actor) const {
-    return site_of_actor[at(first_actor[instance.index()] + actor)];
+    return site_of_actor[at(first_actor[instance] + actor)];
   }
 };
 
 // Who writes what.
 struct Writers {
-  std::vector<std::int32_t> first_register;  // by instance, in the row of all registers
-  std::vector<std::int32_t> of_register;     // an actor of the same instance
+  Table<InstanceId, std::int32_t> first_register;              // in the row of all registers
+  std::vector<std::int32_t> of_register;                       // an actor of the same instance
   std::vector<std::pair<std::int32_t, std::int32_t>> written;  // (site, frame), sorted
 };
 
@@ -52,6 +52,10 @@ inline constexpr ErrorCode kBadProgram = ErrorCode::kBadInput;
 template <typename Value>
 bool holds(const std::vector<Value>& values, std::int32_t index) {
   return index >= 0 && at(index) < values.size();
+}
+template <typename Key, typename Value>
+bool holds(const Table<Key, Value>& values, Key key) {
+  return values.contains(key);
 }
 
 ActorNumbers add_sites(const ProgramSource& source, ProgramTables& tables);

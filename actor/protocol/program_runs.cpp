@@ -11,14 +11,14 @@ namespace {
 void number_runs(const ProgramSource& source, const ActorNumbers& numbers, ProgramTables& tables) {
   tables.runs.reserve(source.program.order.size());
   for (const Run& run : source.program.order) {
-    const std::int32_t first = numbers.first_actor[run.instance.index()] + run.first_actor;
+    const std::int32_t first = numbers.first_actor[run.instance] + run.first_actor;
     const Actor& actor = source.block(run.instance).actors[at(run.first_actor)];
     RunEntry entry;
     entry.first_site = numbers.site_of_actor[at(first)];
     entry.num_sites = numbers.site_of_actor[at(first + run.num_actors - 1)] - entry.first_site + 1;
     entry.queue = actor.queue;
     entry.communicates = actor.communication.has_value();
-    entry.position = tables.runs_per_step[static_cast<std::size_t>(entry.queue)]++;
+    entry.position = tables.runs_per_step[entry.queue]++;
     tables.runs.push_back(entry);
   }
 }
@@ -28,9 +28,8 @@ void check_acts(const ProgramSource& source, const ProgramTables& tables) {
   for (std::size_t r = 0; r < tables.runs.size(); ++r) {
     const RunEntry& entry = tables.runs[r];
     for (std::int32_t s = entry.first_site; s < entry.first_site + entry.num_sites; ++s) {
-      if (source.program.order[r].act != next[at(s)]) {
-        fail(kBadProgram, "{}: act {} comes next", source.text(static_cast<std::int32_t>(r)),
-             next[at(s)]);
+      if (source.program.order[RunId(r)].act != next[at(s)]) {
+        fail(kBadProgram, "{}: act {} comes next", source.text(RunId(r)), next[at(s)]);
       }
       ++next[at(s)];
     }
@@ -49,34 +48,34 @@ void check_acts(const ProgramSource& source, const ProgramTables& tables) {
 // A launch of its own.
 void add_single(std::int32_t index, ProgramTables& tables) {
   RunEntry& entry = tables.runs[at(index)];
-  const auto queue = static_cast<std::size_t>(entry.queue);
   entry.group_size = 1;
-  entry.unit = tables.units_per_step[queue]++;
-  tables.last_of_unit[queue].push_back(entry.position);
+  entry.unit = tables.units_per_step[entry.queue]++;
+  tables.last_of_unit[entry.queue].push_back(entry.position);
 }
 
 void add_group(const ProgramSource& source, std::int32_t first, std::int32_t end,
                ProgramTables& tables) {
   tables.runs[at(first)].group_size = end - first;
   tables.max_group_size = std::max(tables.max_group_size, end - first);
-  std::array<bool, kNumQueueRoles> used{};
+  FixedTable<QueueRole, bool, kNumQueueRoles> used;
   for (std::int32_t r = first; r < end; ++r) {
     RunEntry& entry = tables.runs[at(r)];
     if (r > first) entry.group_size = 0;
     if (!entry.communicates) {
-      fail(kBadProgram, "{}: only communications start together in a launch group", source.text(r));
+      fail(kBadProgram, "{}: only communications start together in a launch group",
+           source.text(RunId(r)));
     }
     for (std::int32_t other = first; other < r; ++other) {
       if (tables.runs[at(other)].first_site == entry.first_site) {
-        fail(kBadProgram, "{}: a launch group holds one act of an actor", source.text(r));
+        fail(kBadProgram, "{}: a launch group holds one act of an actor", source.text(RunId(r)));
       }
     }
-    const auto queue = static_cast<std::size_t>(entry.queue);
-    if (!used[queue]) tables.last_of_unit[queue].push_back(0);
-    used[queue] = true;
-    entry.unit = static_cast<std::int32_t>(tables.last_of_unit[queue].size()) - 1;
-    tables.last_of_unit[queue].back() = entry.position;
-    tables.units_per_step[queue] = entry.unit + 1;
+    std::vector<std::int32_t>& last_of_unit = tables.last_of_unit[entry.queue];
+    if (!used[entry.queue]) last_of_unit.push_back(0);
+    used[entry.queue] = true;
+    entry.unit = size_of(last_of_unit) - 1;
+    last_of_unit.back() = entry.position;
+    tables.units_per_step[entry.queue] = entry.unit + 1;
   }
 }
 
@@ -84,9 +83,10 @@ void form_groups(const ProgramSource& source, ProgramTables& tables) {
   const auto runs = static_cast<std::int32_t>(tables.runs.size());
   std::vector<std::int32_t> seen;
   for (std::int32_t first = 0; first < runs;) {
-    const std::int32_t group = source.program.order[at(first)].launch_group;
+    const std::int32_t group = source.program.order[RunId(first)].launch_group;
     std::int32_t end = first + 1;
-    while (group >= 0 && end < runs && source.program.order[at(end)].launch_group == group) ++end;
+    while (group >= 0 && end < runs && source.program.order[RunId(end)].launch_group == group)
+      ++end;
     if (group >= 0) seen.push_back(group);
     if (end - first == 1)
       add_single(first, tables);
@@ -122,11 +122,11 @@ void add_guards(const ProgramSource& source, ProgramTables& tables) {
     require(guard.lag == 1 || guard.earlier < guard.later, kBadProgram,
             "program '{}': run {} cannot wait for run {}, which is issued later",
             source.program.name, guard.later.value, guard.earlier.value);
-    const std::int32_t group = source.program.order[guard.later.index()].launch_group;
-    require(guard.lag == 1 || group < 0 ||
-                source.program.order[guard.earlier.index()].launch_group != group,
-            kBadProgram, "program '{}': a guard between runs {} and {} of one launch group",
-            source.program.name, guard.earlier.value, guard.later.value);
+    const std::int32_t group = source.program.order[guard.later].launch_group;
+    require(
+        guard.lag == 1 || group < 0 || source.program.order[guard.earlier].launch_group != group,
+        kBadProgram, "program '{}': a guard between runs {} and {} of one launch group",
+        source.program.name, guard.earlier.value, guard.later.value);
     RunEntry& later = tables.runs[guard.later.index()];
     if (later.num_guards++ == 0) {
       later.first_guard = static_cast<std::int32_t>(tables.guards.size());

@@ -29,10 +29,10 @@ ActorNumbers numbered_instances(const ProgramSource& source) {
 }
 
 // Texts of runs are only made where they are wanted.
-void check_run(const ProgramSource& source, std::int32_t index) {
-  const Run& run = source.program.order[at(index)];
-  require(holds(source.program.instances, run.instance.value), kBadProgram,
-          "run {} has no instance", index);
+void check_run(const ProgramSource& source, RunId index) {
+  const Run& run = source.program.order[index];
+  require(holds(source.program.instances, run.instance), kBadProgram, "run {} has no instance",
+          index);
   const Block& block = source.block(run.instance);
   const auto actors = static_cast<std::int32_t>(block.actors.size());
   require(run.num_actors >= 1 && run.first_actor >= 0 && run.first_actor <= actors &&
@@ -61,7 +61,7 @@ void add_site(const ProgramSource& source, InstanceId instance, std::int32_t act
   site.instance = instance;
   site.first_actor = actor;
   site.queue = queue;
-  site.acts_per_step = source.program.instances[instance.index()].acts_per_step;
+  site.acts_per_step = source.program.instances[instance].acts_per_step;
   if (site.is_host()) {
     tables.host_sites.push_back(static_cast<std::int32_t>(tables.sites.size()));
   }
@@ -73,21 +73,21 @@ void add_site(const ProgramSource& source, InstanceId instance, std::int32_t act
 ActorNumbers add_sites(const ProgramSource& source, ProgramTables& tables) {
   ActorNumbers numbers = numbered_instances(source);
   std::vector<bool> cut(numbers.site_of_actor.size() + 1, false);
-  for (std::size_t r = 0; r < source.program.order.size(); ++r) {
-    check_run(source, static_cast<std::int32_t>(r));
+  for (const RunId r : source.program.order.keys()) {
+    check_run(source, r);
     const Run& run = source.program.order[r];
-    const std::int32_t first = numbers.first_actor[run.instance.index()] + run.first_actor;
+    const std::int32_t first = numbers.first_actor[run.instance] + run.first_actor;
     cut[at(first)] = true;
     cut[at(first + run.num_actors)] = true;
   }
-  for (std::size_t i = 0; i < source.program.instances.size(); ++i) {
+  for (const InstanceId i : source.program.instances.keys()) {
     const Block& block = source.graph.block_of(source.program.instances[i]);
     for (std::size_t a = 0; a < block.actors.size(); ++a) {
       const QueueRole queue = block.actors[a].queue;
       const bool begins = a == 0 || cut[at(numbers.first_actor[i]) + a] ||
                           queue == QueueRole::kHost ||
                           block.actors[a - 1].queue == QueueRole::kHost;
-      if (begins) add_site(source, InstanceId(i), static_cast<std::int32_t>(a), queue, tables);
+      if (begins) add_site(source, i, static_cast<std::int32_t>(a), queue, tables);
       ++tables.sites.back().num_actors;
       numbers.site_of_actor[at(numbers.first_actor[i]) + a] =
           static_cast<std::int32_t>(tables.sites.size()) - 1;

@@ -2,10 +2,11 @@
 // the same in every step. Read by the protocol, which adds the counters. No state.
 #pragma once
 
+#include "core/base/at.h"
 #include "core/base/ids.h"
+#include "core/base/table.h"
 #include "core/graphs/physical_graph.h"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -91,10 +92,10 @@ struct ProgramTables {
   std::int32_t num_channel_fences = 0;
   std::int32_t num_frame_counters = 0;
   std::int32_t max_group_size = 1;
-  std::array<std::int32_t, kNumQueueRoles> runs_per_step{};
-  std::array<std::int32_t, kNumQueueRoles> units_per_step{};
-  // By queue: position of the last run of each launch.
-  std::array<std::vector<std::int32_t>, kNumQueueRoles> last_of_unit;
+  FixedTable<QueueRole, std::int32_t, kNumQueueRoles> runs_per_step;
+  FixedTable<QueueRole, std::int32_t, kNumQueueRoles> units_per_step;
+  // Position of the last run of each launch.
+  FixedTable<QueueRole, std::vector<std::int32_t>, kNumQueueRoles> last_of_unit;
 
   // Throws Error(kBadInput) naming what does not fit together:
   // - a run that is empty, leaves its block, mixes queues, issues a host actor, or issues a
@@ -114,8 +115,8 @@ struct ProgramTables {
   ProgramTables(const PhysicalGraph& graph, ProgramId program, ProgramTables unguarded);
 
   std::int64_t sequence_of(std::int32_t run, std::int64_t step) const {
-    const RunEntry& entry = runs[static_cast<std::size_t>(run)];
-    return step * runs_per_step[static_cast<std::size_t>(entry.queue)] + entry.position;
+    const RunEntry& entry = at(runs, run);
+    return step * runs_per_step[entry.queue] + entry.position;
   }
   bool operator==(const ProgramTables&) const = default;
 };

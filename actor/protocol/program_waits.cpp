@@ -8,55 +8,50 @@
 #include "core/base/check.h"
 
 #include <algorithm>
-#include <array>
 
 namespace sextant {
 namespace {
 
 constexpr std::int64_t kRecordedStep = 2;
 
-using ByQueue = std::array<std::int32_t, kNumLaunchQueues>;
+using ByQueue = ByLaunchQueue<std::int32_t>;
 constexpr std::int32_t kNever = -(std::int32_t{1} << 30);  // before any position
 
 // Where a run stands: positions of the step before are negative.
 struct RunsByPosition {
   explicit RunsByPosition(const ProgramTables& tables) : per_step(tables.runs_per_step) {
     for (std::size_t r = 0; r < tables.runs.size(); ++r)
-      runs[static_cast<std::size_t>(tables.runs[r].queue)].push_back(static_cast<std::int32_t>(r));
+      runs[tables.runs[r].queue].push_back(static_cast<std::int32_t>(r));
   }
-  ProgramWait wait(std::size_t queue, std::int64_t position) const {
+  ProgramWait wait(QueueRole queue, std::int64_t position) const {
     const std::int32_t lag = position < 0 ? 1 : 0;
-    const auto place = static_cast<std::size_t>(position + lag * per_step[queue]);
-    return {runs[queue][place], lag};
+    return {runs[queue][at(position + lag * per_step[queue])], lag};
   }
 
-  std::array<std::int32_t, kNumQueueRoles> per_step;
-  std::array<std::vector<std::int32_t>, kNumQueueRoles> runs;
+  FixedTable<QueueRole, std::int32_t, kNumQueueRoles> per_step;
+  FixedTable<QueueRole, std::vector<std::int32_t>, kNumQueueRoles> runs;
 };
 
 void raise(ByQueue& to, const ByQueue& by) {
-  for (std::size_t queue = 0; queue < kNumLaunchQueues; ++queue)
-    to[queue] = std::max(to[queue], by[queue]);
+  for (const QueueRole queue : kLaunchQueues) to[queue] = std::max(to[queue], by[queue]);
 }
 
 // `pending` has the latest positions that each run waits for; what its queue has waited for before
 // is left out.
 ProgramWaits needed_waits(const ProgramTables& tables, const std::vector<ByQueue>& pending) {
   // What a queue has waited for when a step begins, from the step before.
-  std::array<ByQueue, kNumLaunchQueues> waited;
+  ByLaunchQueue<ByQueue> waited;
   for (ByQueue& queues : waited) queues.fill(kNever);
-  for (std::size_t r = 0; r < pending.size(); ++r)
-    raise(waited[static_cast<std::size_t>(tables.runs[r].queue)], pending[r]);
+  for (std::size_t r = 0; r < pending.size(); ++r) raise(waited[tables.runs[r].queue], pending[r]);
   for (ByQueue& queues : waited)
-    for (std::size_t queue = 0; queue < kNumLaunchQueues; ++queue)
-      queues[queue] -= tables.runs_per_step[queue];
+    for (const QueueRole queue : kLaunchQueues) queues[queue] -= tables.runs_per_step[queue];
   const RunsByPosition positions(tables);
   ProgramWaits result;
   result.end.reserve(pending.size());
   result.waits.reserve(pending.size());
   for (std::size_t r = 0; r < pending.size(); ++r) {
-    const auto own = static_cast<std::size_t>(tables.runs[r].queue);
-    for (std::size_t queue = 0; queue < kNumLaunchQueues; ++queue) {
+    const QueueRole own = tables.runs[r].queue;
+    for (const QueueRole queue : kLaunchQueues) {
       const std::int32_t position = pending[r][queue];
       if (queue == own || position == kNever || position <= waited[own][queue]) continue;
       waited[own][queue] = position;
@@ -141,9 +136,8 @@ class Contents {
   }
 
   void note(QueueRole queue, std::int32_t position, std::int32_t lag) {
-    const auto q = static_cast<std::size_t>(queue);
-    std::int32_t& pending = pending_[at(run_)][q];
-    pending = std::max(pending, position - lag * tables_.runs_per_step[q]);
+    std::int32_t& pending = pending_[at(run_)][queue];
+    pending = std::max(pending, position - lag * tables_.runs_per_step[queue]);
   }
   void note(std::int32_t run, std::int32_t lag) {
     note(tables_.runs[at(run)].queue, tables_.runs[at(run)].position, lag);
@@ -273,13 +267,12 @@ ProgramWaits stepped_waits(const ProgramTables& tables) {
       protocol.run_host_actors_freely(step + 1);
       for (std::int32_t m = 0; step == kRecordedStep && m < tables.runs[at(run)].group_size; ++m) {
         for (const Fence fence : protocol.waits(m)) {
-          const auto queue = static_cast<std::size_t>(fence.queue);
-          const std::int64_t position = fence.sequence - step * tables.runs_per_step[queue];
+          const std::int32_t per_step = tables.runs_per_step[fence.queue];
+          const std::int64_t position = fence.sequence - step * per_step;
           // No frame has more registers than contents per step, so a credit is at most one step
           // old.
-          SEXTANT_INVARIANT(position >= -tables.runs_per_step[queue],
-                            "run {} waits more than one step back", run);
-          result.waits.push_back(positions.wait(queue, position));
+          SEXTANT_INVARIANT(position >= -per_step, "run {} waits more than one step back", run);
+          result.waits.push_back(positions.wait(fence.queue, position));
         }
         result.end.push_back(static_cast<std::int32_t>(result.waits.size()));
       }
@@ -296,8 +289,7 @@ ProgramWaits with_guards(const ProgramWaits& unguarded, const ProgramTables& gua
     ByQueue& latest = at(pending, r);
     latest.fill(kNever);
     const auto note = [&](QueueRole queue, std::int32_t position, std::int32_t lag) {
-      const auto q = static_cast<std::size_t>(queue);
-      latest[q] = std::max(latest[q], position - lag * guarded.runs_per_step[q]);
+      latest[queue] = std::max(latest[queue], position - lag * guarded.runs_per_step[queue]);
     };
     for (const ProgramWait& wait : unguarded.of(r)) {
       const RunEntry& awaited = at(guarded.runs, wait.run);

@@ -25,10 +25,8 @@ struct ProgramWaits {
   std::vector<ProgramWait> waits;
 
   std::span<const ProgramWait> of(std::int32_t run) const {
-    const std::int32_t begin = run == 0 ? 0 : end[static_cast<std::size_t>(run) - 1];
-    return std::span(waits).subspan(
-        static_cast<std::size_t>(begin),
-        static_cast<std::size_t>(end[static_cast<std::size_t>(run)] - begin));
+    const std::int32_t begin = run == 0 ? 0 : at(end, run - 1);
+    return std::span(waits).subspan(at(begin), at(at(end, run) - begin));
   }
   bool operator==(const ProgramWaits&) const = default;
 };

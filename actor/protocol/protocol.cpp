@@ -23,19 +23,19 @@ Protocol::Protocol(const ProgramTables& tables, SiteOwner owner)
       channels_(tables.channels.size()),
       frames_(tables.frames.size()),
       writes_(tables.writes.size()),
-      req_fences_(index(tables.num_channel_fences)),
-      ack_fences_(index(tables.num_channel_fences)),
-      references_(index(tables.num_frame_counters)) {
+      req_fences_(at(tables.num_channel_fences)),
+      ack_fences_(at(tables.num_channel_fences)),
+      references_(at(tables.num_frame_counters)) {
   outbox_.reserve(tables.channels.size());
-  waits_.reserve(index(tables.max_group_size) * kNumQueueRoles);
-  waits_end_.reserve(index(tables.max_group_size));
-  pending_.fill(-1);
-  for (auto& queue : waited_) queue.fill(-1);
+  waits_.reserve(at(tables.max_group_size) * kNumQueueRoles);
+  waits_end_.reserve(at(tables.max_group_size));
+  pending_.fill(kNothing);
+  for (auto& queue : waited_) queue.fill(kNothing);
   for (const FrameQuota& frame : tables.frames) {
     std::fill_n(references_.begin() + frame.ring, frame.num_registers, frame.num_channels);
   }
   for (std::size_t w = 0; w < tables.writes.size(); ++w) {
-    if (tables.frames[index(tables.writes[w].frame)].initially_full) writes_[w].contents = 1;
+    if (tables.frames[at(tables.writes[w].frame)].initially_full) writes_[w].contents = 1;
   }
   // Content 0 of state exists: taken, Req'ed to all readers, acked where nobody reads.
   for (std::size_t f = 0; f < tables.frames.size(); ++f) {
@@ -44,7 +44,7 @@ Protocol::Protocol(const ProgramTables& tables, SiteOwner owner)
     frames_[f].taken = 1;
     for (std::int32_t c = frame.first_channel; c < frame.first_channel + frame.num_channels; ++c) {
       apply_req(c, Fence{});
-      if (tables.channels[index(c)].acks_itself()) apply_ack(c, Fence{});
+      if (tables.channels[at(c)].acks_itself()) apply_ack(c, Fence{});
     }
   }
 }
@@ -207,7 +207,7 @@ void Protocol::take_and_post(std::int32_t site, Fence fence) {
 }
 
 void Protocol::receive(const Message& message) {
-  SEXTANT_INVARIANT(message.channel >= 0 && index(message.channel) < channels_.size(),
+  SEXTANT_INVARIANT(message.channel >= 0 && at(message.channel) < channels_.size(),
                     "a message for channel {} of {}", message.channel, channels_.size());
   if (message.kind == Message::Kind::kReq) {
     apply_req(message.channel, message.fence);
@@ -254,20 +254,21 @@ void Protocol::wait_for_guards(const RunEntry& run, std::int64_t step) {
   for (std::int32_t g = run.first_guard; g < run.first_guard + run.num_guards; ++g) {
     const GuardWait& guard = of(tables_->guards, g);
     if (guard.lag > step) continue;
-    const std::int64_t per_step = tables_->runs_per_step[static_cast<std::size_t>(guard.queue)];
+    const std::int64_t per_step = tables_->runs_per_step[guard.queue];
     wait_for({guard.queue, (step - guard.lag) * per_step + guard.position});
   }
 }
 
 void Protocol::settle_waits(const RunEntry& run) {
-  auto& waited = waited_[static_cast<std::size_t>(run.queue)];
-  for (std::size_t queue = 0; pending_queues_ != 0; ++queue, pending_queues_ >>= 1U) {
+  auto& waited = waited_[run.queue];
+  for (std::size_t place = 0; pending_queues_ != 0; ++place, pending_queues_ >>= 1U) {
     if ((pending_queues_ & 1U) == 0) continue;
+    const auto queue = key_at<QueueRole>(place);
     const std::int64_t sequence = pending_[queue];
-    pending_[queue] = -1;
-    if (queue == static_cast<std::size_t>(run.queue) || sequence <= waited[queue]) continue;
+    pending_[queue] = kNothing;
+    if (queue == run.queue || sequence <= waited[queue]) continue;
     waited[queue] = sequence;
-    waits_.push_back({static_cast<QueueRole>(queue), sequence});
+    waits_.push_back({queue, sequence});
   }
   waits_end_.push_back(static_cast<std::int32_t>(waits_.size()));
 }
@@ -308,8 +309,8 @@ std::optional<Blocker> Protocol::issue(std::int32_t run, std::int64_t step) {
 }
 
 std::span<const Fence> Protocol::waits(std::int32_t member) const {
-  const std::int32_t begin = member == 0 ? 0 : waits_end_[index(member - 1)];
-  return std::span(waits_).subspan(index(begin), index(waits_end_[index(member)] - begin));
+  const std::int32_t begin = member == 0 ? 0 : waits_end_[at(member - 1)];
+  return std::span(waits_).subspan(at(begin), at(waits_end_[at(member)] - begin));
 }
 
 bool Protocol::host_act_enabled(std::int32_t site) const {
@@ -318,10 +319,10 @@ bool Protocol::host_act_enabled(std::int32_t site) const {
 
 void Protocol::begin_host_act(std::int32_t site, std::vector<Fence>& waits) {
   take(site);
-  for (std::size_t queue = 0; queue < kNumQueueRoles; ++queue) {
-    if (pending_[queue] >= 0) waits.push_back({static_cast<QueueRole>(queue), pending_[queue]});
+  for (const QueueRole queue : pending_.keys()) {
+    if (pending_[queue] >= 0) waits.push_back({queue, pending_[queue]});
   }
-  pending_.fill(-1);
+  pending_.fill(kNothing);
   pending_queues_ = 0;
 }
 
@@ -332,7 +333,7 @@ void Protocol::run_host_actors_freely(std::int64_t steps) {
   for (bool acted = true; acted;) {
     acted = false;
     for (const std::int32_t site : tables_->host_sites) {
-      while (acts_of(site) < steps * tables_->sites[index(site)].acts_per_step &&
+      while (acts_of(site) < steps * tables_->sites[at(site)].acts_per_step &&
              host_act_enabled(site)) {
         waits.clear();
         begin_host_act(site, waits);
@@ -350,13 +351,12 @@ std::optional<std::string> Protocol::not_returned(const PhysicalGraph& graph,
     if (quota.num_channels == 0) continue;
     bool all_read = true;
     for (std::int32_t c = quota.first_channel; c < quota.first_channel + quota.num_channels; ++c) {
-      all_read = all_read && tables_->channels[index(c)].acks_itself();
+      all_read = all_read && tables_->channels[at(c)].acks_itself();
     }
     // State that somebody reads is waiting to be read: one content is out, as at the start.
     const std::int64_t out = quota.initially_full && !all_read ? 1 : 0;
     if (frames_[f].taken - frames_[f].released == out) continue;
-    const std::string& instance =
-        graph.programs[program.index()].instances[quota.instance.index()].name;
+    const std::string& instance = graph.programs[program].instances[quota.instance].name;
     return fmt::format("frame {} of '{}': {} contents are out, {} at the start", quota.frame,
                        instance, frames_[f].taken - frames_[f].released, out);
   }
@@ -368,29 +368,29 @@ bool Protocol::repeats(const Protocol& earlier) const {
     if (sites_[s].acts - earlier.sites_[s].acts != tables_->sites[s].acts_per_step) return false;
   for (std::size_t w = 0; w < writes_.size(); ++w) {
     const auto ahead = [&](const Protocol& of) {
-      return of.writes_[w].contents - of.frames_[index(tables_->writes[w].frame)].taken;
+      return of.writes_[w].contents - of.frames_[at(tables_->writes[w].frame)].taken;
     };
     if (writes_[w].acts_of_content != earlier.writes_[w].acts_of_content ||
         ahead(*this) != ahead(earlier))
       return false;
   }
-  for (std::int32_t f = 0; index(f) < frames_.size(); ++f)
+  for (std::int32_t f = 0; at(f) < frames_.size(); ++f)
     if (!frame_repeats(earlier, f)) return false;
-  for (std::int32_t c = 0; index(c) < channels_.size(); ++c)
+  for (std::int32_t c = 0; at(c) < channels_.size(); ++c)
     if (!channel_repeats(earlier, c)) return false;
   return outbox_.empty() && earlier.outbox_.empty();
 }
 
 // Counters of contents in flight, from where the next content is taken.
 bool Protocol::frame_repeats(const Protocol& earlier, std::int32_t f) const {
-  const FrameQuota& quota = tables_->frames[index(f)];
-  const FrameState &now = frames_[index(f)], &then = earlier.frames_[index(f)];
+  const FrameQuota& quota = tables_->frames[at(f)];
+  const FrameState &now = frames_[at(f)], &then = earlier.frames_[at(f)];
   if (now.taken - now.released != then.taken - then.released) return false;
-  std::int32_t at = now.take_at, like = then.take_at;
+  std::int32_t place = now.take_at, like = then.take_at;
   for (std::int32_t i = 0; i < quota.num_registers; ++i) {
-    if (references_[index(quota.ring + at)] != earlier.references_[index(quota.ring + like)])
+    if (references_[at(quota.ring + place)] != earlier.references_[at(quota.ring + like)])
       return false;
-    advance(at, quota.num_registers);
+    advance(place, quota.num_registers);
     advance(like, quota.num_registers);
   }
   return true;
@@ -398,13 +398,13 @@ bool Protocol::frame_repeats(const Protocol& earlier, std::int32_t f) const {
 
 // Rings from where the next content comes, the oldest fences first.
 bool Protocol::channel_repeats(const Protocol& earlier, std::int32_t c) const {
-  const Channel& channel = tables_->channels[index(c)];
-  const ChannelState &now = channels_[index(c)], &then = earlier.channels_[index(c)];
+  const Channel& channel = tables_->channels[at(c)];
+  const ChannelState &now = channels_[at(c)], &then = earlier.channels_[at(c)];
   const std::int32_t registers = registers_of(c);
   const auto before = [&](std::int32_t a, std::int32_t b) {
     return (a - b + registers) % registers;
   };
-  const auto take_at = [&](const Protocol& of) { return of.frames_[index(channel.frame)].take_at; };
+  const auto take_at = [&](const Protocol& of) { return of.frames_[at(channel.frame)].take_at; };
   // Nobody consumes what acks itself.
   if (!channel.acks_itself() &&
       (now.reqs - now.consumed != then.reqs - then.consumed ||
@@ -416,7 +416,7 @@ bool Protocol::channel_repeats(const Protocol& earlier, std::int32_t c) const {
     return false;
   for (std::int32_t i = 0; i < registers; ++i) {
     const auto fence = [&](const std::vector<Fence>& fences, std::int32_t from) {
-      return fences[index(channel.ring + (from + i) % registers)];
+      return fences[at(channel.ring + (from + i) % registers)];
     };
     if (!is_step_later(fence(req_fences_, now.req_at), fence(earlier.req_fences_, then.req_at)) ||
         !is_step_later(fence(ack_fences_, now.ack_at), fence(earlier.ack_fences_, then.ack_at)))
@@ -443,7 +443,7 @@ std::int64_t Protocol::direct_messages() const {
     if (!keeps(channel.from_host) || !keeps(channel.to_host)) continue;
     const ChannelState& state = channels_[c];
     messages += state.reqs + state.acks;
-    if (!tables_->frames[index(channel.frame)].initially_full) continue;
+    if (!tables_->frames[at(channel.frame)].initially_full) continue;
     messages -= channel.acks_itself() ? 2 : 1;  // there from the start
   }
   return messages;
@@ -457,7 +457,7 @@ std::string to_text(const Blocker& blocker, const ProgramTables& tables, const P
   };
   const Channel& channel = tables.channels[static_cast<std::size_t>(blocker.channel)];
   const FrameQuota& frame = tables.frames[static_cast<std::size_t>(channel.frame)];
-  const std::string& owner = graph.programs[program.index()].instances[frame.instance.index()].name;
+  const std::string& owner = graph.programs[program].instances[frame.instance].name;
   const std::string run = run_to_text(graph, program, RunId(blocker.run));
   if (blocker.kind == Blocker::Kind::kContent) {
     return fmt::format("{} needs the next content of frame {} of '{}', which {} has not produced",

@@ -5,7 +5,6 @@
 #include "actor/protocol/device.h"
 #include "actor/protocol/program_tables.h"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -57,8 +56,7 @@ class Protocol {
   std::span<const Fence> waits(std::int32_t member = 0) const;
   Fence fence_of(std::int32_t run, std::int64_t step) const {
     const RunEntry& entry = of(tables_->runs, run);
-    return {entry.queue,
-            step * tables_->runs_per_step[static_cast<std::size_t>(entry.queue)] + entry.position};
+    return {entry.queue, step * tables_->runs_per_step[entry.queue] + entry.position};
   }
 
   // Host actors. `enabled` says whether the next act may take place; `begin` takes its inputs and
@@ -66,7 +64,7 @@ class Protocol {
   bool host_act_enabled(std::int32_t site) const;
   void begin_host_act(std::int32_t site, std::vector<Fence>& waits);
   void finish_host_act(std::int32_t site);
-  std::int64_t acts_of(std::int32_t site) const { return sites_[index(site)].acts; }
+  std::int64_t acts_of(std::int32_t site) const { return at(sites_, site).acts; }
   // True once after a message went to a host actor.
   bool take_host_touched() { return std::exchange(host_touched_, false); }
   // Lets every host actor act whenever it is enabled, through step `steps` - 1.
@@ -108,7 +106,8 @@ class Protocol {
     std::int32_t acts_of_content = 0;
   };
 
-  static std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
+  // A sequence that stands for none: less than all.
+  static constexpr std::int64_t kNothing = -1;
   // Numbers in tables are those of tables: their bounds hold since these were built. Looking at
   // them in every act, and walking what it reads and writes three times, took 40 % more.
   template <typename T>
@@ -140,7 +139,7 @@ class Protocol {
   void apply_ack(std::int32_t channel, Fence fence);
   void wait_for(Fence fence) {
     if (fence.sequence < 0) return;
-    std::int64_t& pending = pending_[static_cast<std::size_t>(fence.queue)];
+    std::int64_t& pending = pending_[fence.queue];
     if (pending < fence.sequence) pending = fence.sequence;
     pending_queues_ |= 1U << static_cast<unsigned>(fence.queue);
   }
@@ -151,8 +150,7 @@ class Protocol {
   bool is_step_later(Fence fence, Fence earlier) const {
     if (fence.sequence < 0 || earlier.sequence < 0) return fence.sequence == earlier.sequence;
     return fence.queue == earlier.queue &&
-           fence.sequence ==
-               earlier.sequence + tables_->runs_per_step[static_cast<std::size_t>(fence.queue)];
+           fence.sequence == earlier.sequence + tables_->runs_per_step[fence.queue];
   }
   void advance(std::int32_t& position, std::int32_t num_registers) const {
     if (++position == num_registers) position = 0;
@@ -174,11 +172,13 @@ class Protocol {
 
   // The launch being put together.
   std::int32_t member_ = 0, site_of_member_ = 0;  // where it goes on after a blocker
-  std::array<std::int64_t, kNumQueueRoles> pending_;
+  FixedTable<QueueRole, std::int64_t, kNumQueueRoles> pending_;
   std::uint32_t pending_queues_ = 0;
   std::vector<Fence> waits_;
   std::vector<std::int32_t> waits_end_;  // by member
-  std::array<std::array<std::int64_t, kNumQueueRoles>, kNumQueueRoles> waited_;
+  // By the queue that has waited: what for.
+  FixedTable<QueueRole, FixedTable<QueueRole, std::int64_t, kNumQueueRoles>, kNumQueueRoles>
+      waited_;
 };
 
 // "run 5: ... needs a credit of frame 0 of layer0.forward: content not acked by layer1.backward".

@@ -85,28 +85,28 @@ GroupMembers::GroupMembers(const PhysicalGraph& graph) {
     first_role_.push_back(first_role_.back() + rank.groups.size());
   positions_.assign(first_role_.back(), -1);
   first_.push_back(0);
-  for (std::size_t g = 0; g < graph.groups.size(); ++g) {
+  for (const GroupId g : graph.groups.keys()) {
     const std::vector<Rank>& ranks = graph.groups[g].ranks;
-    for (std::size_t i = 0; i < ranks.size(); ++i) add(graph, GroupId(g), ranks[i], i);
+    for (std::size_t i = 0; i < ranks.size(); ++i) add(graph, g, ranks[i], i);
     first_.push_back(members_.size());
   }
-  for (std::size_t r = 0; r < graph.ranks.size(); ++r) {
+  for (const Rank r : graph.ranks.keys()) {
     const std::vector<GroupId>& roles = graph.ranks[r].groups;
     for (std::size_t role = 0; role < roles.size(); ++role) {
       require(roles[role].is_valid() && roles[role].index() < graph.groups.size(),
               ErrorCode::kBadInput, "rank {}: role {} names no group", r, role);
-      require(positions_[first_role_[r] + role] >= 0, ErrorCode::kBadInput,
+      require(positions_[first_role_[r.index()] + role] >= 0, ErrorCode::kBadInput,
               "rank {} is not a member of group '{}', which is its role {}", r,
-              graph.groups[roles[role].index()].name, role);
+              graph.groups[roles[role]].name, role);
     }
   }
 }
 
 void GroupMembers::add(const PhysicalGraph& graph, GroupId group, Rank rank, std::size_t position) {
-  const std::string& name = graph.groups[group.index()].name;
+  const std::string& name = graph.groups[group].name;
   require(rank.is_valid() && rank.index() < graph.ranks.size(), ErrorCode::kBadInput,
           "group '{}' lists rank {} of {}", name, rank.value, graph.ranks.size());
-  const std::vector<GroupId>& roles = graph.ranks[rank.index()].groups;
+  const std::vector<GroupId>& roles = graph.ranks[rank].groups;
   const auto found = std::find(roles.begin(), roles.end(), group);
   require(found != roles.end(), ErrorCode::kBadInput,
           "rank {} is a member of group '{}' but names it in no role", rank.value, name);
@@ -132,19 +132,19 @@ RankClasses rank_classes(const PhysicalGraph& graph, const GroupMembers& members
   Numbering start(graph.programs.size());
   for (std::size_t r = 0; r < ranks; ++r) {
     start.text().insert(start.text().end(),
-                        {graph.ranks[r].program.value, colour(rank_colours, r)});
+                        {graph.ranks[Rank(r)].program.value, colour(rank_colours, r)});
     class_of[r] = start.number();
   }
   for (std::size_t count = start.size(), last = 0; count != last;) {
     Numbering groups(count), refined(count);
-    for (std::size_t g = 0; g < graph.groups.size(); ++g) {
-      groups.text().push_back(colour(group_colours, g));
-      append_members(members.of(GroupId(g)), order, class_of, groups.text());
-      group_class[g] = groups.number();
+    for (const GroupId g : graph.groups.keys()) {
+      groups.text().push_back(colour(group_colours, g.index()));
+      append_members(members.of(g), order, class_of, groups.text());
+      group_class[g.index()] = groups.number();
     }
     for (std::size_t r = 0; r < ranks; ++r) {
       refined.text().push_back(class_of[r]);
-      for (const GroupId group : graph.ranks[r].groups)
+      for (const GroupId group : graph.ranks[Rank(r)].groups)
         refined.text().push_back(group_class[group.index()]);
       if (order == MemberOrder::kDistinct) {
         const auto positions = members.positions_of(Rank(r));

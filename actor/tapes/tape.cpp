@@ -38,14 +38,14 @@ class ProgramFacts {
 
   const std::vector<RunFacts>& of(ProgramId id) {
     std::vector<RunFacts>& facts = facts_[id.index()];
-    const RankProgram& program = graph_.programs[id.index()];
+    const RankProgram& program = graph_.programs[id];
     if (facts.size() == program.order.size()) return facts;
     facts.reserve(program.order.size());
     std::unordered_map<const Actor*, std::int32_t> communications;
     for (const Run& run : program.order) {
-      const BlockId block = program.instances[run.instance.index()].block;
+      const BlockId block = program.instances[run.instance].block;
       RunFacts& added = facts.emplace_back();
-      added.actor = &graph_.blocks[block.index()].actors[at(run.first_actor)];
+      added.actor = &graph_.blocks[block].actors[at(run.first_actor)];
       added.queue = added.actor->queue;
       added.optimizer = added.actor->phase == Phase::kOptimizer;
       if (!added.actor->communication) {
@@ -65,17 +65,18 @@ class ProgramFacts {
  private:
   static bool is_in_bucket(const RankProgram& program, const std::vector<RunFacts>& facts,
                            std::size_t run) {
-    const std::int32_t group = program.order[run].launch_group;
+    const std::int32_t group = program.order[RunId(run)].launch_group;
     if (group < 0) return false;
-    for (std::size_t r = run; r-- > 0 && program.order[r].launch_group == group;)
+    for (std::size_t r = run; r-- > 0 && program.order[RunId(r)].launch_group == group;)
       if (share_bucket(*facts[r].actor, *facts[run].actor)) return true;
-    for (std::size_t r = run + 1; r < facts.size() && program.order[r].launch_group == group; ++r)
+    for (std::size_t r = run + 1; r < facts.size() && program.order[RunId(r)].launch_group == group;
+         ++r)
       if (share_bucket(*facts[r].actor, *facts[run].actor)) return true;
     return false;
   }
 
   std::int32_t piece_of(BlockId block, const Run& run) {
-    const std::size_t actors = graph_.blocks[block.index()].actors.size();
+    const std::size_t actors = graph_.blocks[block].actors.size();
     std::vector<std::int32_t>& numbers = pieces_of_block_[block.index()];
     if (numbers.empty()) numbers.assign(actors * (actors + 1), -1);
     std::int32_t& number = numbers[at(run.first_actor) * (actors + 1) + at(run.num_actors)];
@@ -104,7 +105,7 @@ class Recorder {
     ProgramFacts facts(graph_, tape_.pieces);
     std::size_t entries = 0;
     for (const Rank rank : dry_.ranks) {
-      const ProgramId program = graph_.ranks[rank.index()].program;
+      const ProgramId program = graph_.ranks[rank].program;
       Place place;
       place.tables = proven.tables().of(program);
       place.waits = &proven.tables().waits_of(program);
@@ -166,7 +167,7 @@ class Recorder {
     const std::int32_t number = place_of(issue.rank);
     Place& place = places_[at(number)];
     const auto first = static_cast<std::int32_t>(tape_.entries.size());
-    std::array<bool, kNumQueueRoles> used{};
+    FixedTable<QueueRole, bool, kNumQueueRoles> used;
     for (std::int32_t i = 0; i < issue.num_runs; ++i) {
       const std::int32_t run = issue.first.value + i;
       const RunFacts& facts = (*place.facts)[at(run)];
@@ -178,7 +179,7 @@ class Recorder {
       entry.meeting = dry_.meeting_of_run[at(number)][at(run)];
       entry.launch_group = issue.num_runs > 1 ? first : -1;
       entry.piece = facts.piece;
-      bool& seen = used[static_cast<std::size_t>(entry.queue)];
+      bool& seen = used[entry.queue];
       entry.opens_launch = !std::exchange(seen, true);
       entry.optimizer = facts.optimizer;
       place.entry_of[at(run)] = first + i;
@@ -223,8 +224,7 @@ class Recorder {
       const std::int32_t e = tape_.meeting_entries[at(i)];
       const TapeEntry& entry = tape_.entries[at(e)];
       const GroupRole role = facts_of(entry).role;
-      arriving_.push_back(
-          {e, {entry.place, role}, graph_.ranks[entry.rank.index()].groups[at(role)], -1});
+      arriving_.push_back({e, {entry.place, role}, graph_.ranks[entry.rank].groups[at(role)], -1});
     }
     for (Arriving& one : arriving_) {
       TapeEntry& entry = tape_.entries[at(one.entry)];
@@ -298,7 +298,7 @@ class Recorder {
 
   // The first of a bucket carries the sizes of all.
   CollectiveCost bucket_cost(const TapeEntry& entry, GroupId group) {
-    const std::vector<Run>& order = graph_.program_of(entry.rank).order;
+    const std::span<const Run> order = graph_.program_of(entry.rank).order;
     const std::vector<RunFacts>& facts = *places_[at(entry.place)].facts;
     const std::size_t run = entry.run.index();
     const auto is_of_bucket = [&](std::size_t other) {
@@ -325,7 +325,7 @@ class Recorder {
     OfActor& of_actor = of_actor_[&actor];
     if (!of_actor.sizes) of_actor.sizes.emplace(graph_, *actor.communication);
     const auto [found, is_new] = of_actor.costs.try_emplace(group.value);
-    if (is_new) found->second.alone = of_actor.sizes->of(graph_.groups[group.index()].ranks);
+    if (is_new) found->second.alone = of_actor.sizes->of(graph_.groups[group].ranks);
     return found->second;
   }
 

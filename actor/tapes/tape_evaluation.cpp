@@ -400,7 +400,7 @@ std::int64_t piece_duration(const TapePiece& piece, const PhysicalGraph& graph, 
                             const CostModel& cost) {
   Duration total;
   for (std::int32_t a = piece.first_actor; a < piece.first_actor + piece.num_actors; ++a)
-    total += cost.duration_on(rank, graph.blocks[piece.block.index()].actors[at(a)].work);
+    total += cost.duration_on(rank, graph.blocks[piece.block].actors[at(a)].work);
   return total.value;
 }
 

@@ -230,8 +230,8 @@ class Collective {
       : graph_(graph),
         communication_(communication),
         ranks_(ranks),
-        from_(graph.layouts[communication.from.index()]),
-        to_(graph.layouts[communication.to.index()]),
+        from_(graph.layouts[communication.from]),
+        to_(graph.layouts[communication.to]),
         element_size_(size_of(communication.dtype)),
         memory_(memory),
         traffic_(traffic) {
@@ -320,12 +320,12 @@ class Collective {
   std::size_t after(std::size_t member) const { return (member + 1) % size(); }
 
   WordsOnPlacement side(const Layout& layout) const {
-    return {&layout.words, &graph_.placements[layout.placement.index()]};
+    return {&layout.words, &graph_.placements[layout.placement]};
   }
 
   // A rank outside the placement of a layout (the other side of a transfer) holds nothing of it.
   Shard box_of(const Layout& layout, std::size_t member) const {
-    const Placement& placement = graph_.placements[layout.placement.index()];
+    const Placement& placement = graph_.placements[layout.placement];
     const std::optional<std::size_t> index = placement.index_of(ranks_[member]);
     if (!index) {
       Shard nothing;
@@ -488,7 +488,7 @@ class Collective {
 
   // The reduction that the copies of a layout wait for; one copy waits for none.
   std::optional<ReduceOp> pending(const Layout& layout) const {
-    const Placement& placement = graph_.placements[layout.placement.index()];
+    const Placement& placement = graph_.placements[layout.placement];
     for (std::size_t axis = 0; axis < layout.words.size(); ++axis)
       if (layout.words[axis].is_partial() && placement.axes[axis].extent > 1)
         return layout.words[axis].reduce;

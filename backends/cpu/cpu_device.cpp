@@ -56,8 +56,8 @@ void CpuDevice::resolve(const PhysicalGraph& graph, Rank rank) {
   if (shared_.options.measure_memory) {
     require(is_inline(), ErrorCode::kUsage,
             "memory is measured where one run comes after the other: on inline queues");
-    meter_ = std::make_unique<MemoryMeter>(
-        graph, rank, OperandResolver(graph, graph.ranks[rank.index()].program));
+    meter_ = std::make_unique<MemoryMeter>(graph, rank,
+                                           OperandResolver(graph, graph.ranks[rank].program));
   }
   arena_ = graph.program_of(rank).arena.size;
 }

@@ -21,7 +21,7 @@ MemoryMeter::MemoryMeter(const PhysicalGraph& graph, Rank rank, const OperandRes
   note();
 }
 
-bool MemoryMeter::is_of_host(std::size_t instance, std::size_t frame) const {
+bool MemoryMeter::is_of_host(InstanceId instance, std::size_t frame) const {
   const auto in_frame = [&](const Block& block, std::int32_t reg) {
     return static_cast<std::size_t>(block.registers[static_cast<std::size_t>(reg)].frame) == frame;
   };
@@ -35,8 +35,8 @@ bool MemoryMeter::is_of_host(std::size_t instance, std::size_t frame) const {
   for (const Edge& edge : own.edges)
     if (in_frame(own, edge.from_register) && on_host(own, edge.to_actor)) return true;
   for (const Link& link : program_.links) {
-    if (link.from.index() != instance || !in_frame(own, link.from_register)) continue;
-    const Block& reader = graph_.block_of(program_.instances[link.to.index()]);
+    if (link.from != instance || !in_frame(own, link.from_register)) continue;
+    const Block& reader = graph_.block_of(program_.instances[link.to]);
     for (const std::int32_t actor : reader.ports[static_cast<std::size_t>(link.to_port)].readers)
       if (on_host(reader, actor)) return true;
   }
@@ -46,7 +46,7 @@ bool MemoryMeter::is_of_host(std::size_t instance, std::size_t frame) const {
 // One entry per content; frames that are there always have one per slot, which their contents
 // share.
 void MemoryMeter::add_contents() {
-  for (std::size_t i = 0; i < program_.instances.size(); ++i) {
+  for (const InstanceId i : program_.instances.keys()) {
     const Instance& instance = program_.instances[i];
     const Block& block = graph_.block_of(instance);
     first_content_.emplace_back();
@@ -71,7 +71,7 @@ void MemoryMeter::add_contents() {
 }
 
 std::size_t MemoryMeter::content_of(const BufferRef& buffer) const {
-  const Instance& instance = program_.instances[buffer.instance.index()];
+  const Instance& instance = program_.instances[buffer.instance];
   const Block& block = graph_.block_of(instance);
   const auto frame =
       static_cast<std::size_t>(block.registers[static_cast<std::size_t>(buffer.reg)].frame);
@@ -82,9 +82,9 @@ std::size_t MemoryMeter::content_of(const BufferRef& buffer) const {
 }
 
 void MemoryMeter::index_calls(const OperandResolver& resolver) {
-  for (std::size_t run = 0; run < program_.order.size(); ++run) {
+  for (const RunId run : program_.order.keys()) {
     contents_of_.emplace_back();
-    for (const ActorCall& call : resolver.calls(RunId(run))) {
+    for (const ActorCall& call : resolver.calls(run)) {
       std::vector<std::size_t>& used = contents_of_.back().emplace_back();
       for (const auto* operands : {&call.in, &call.out})
         for (const BufferRef& buffer : *operands) {

@@ -40,7 +40,7 @@ class MemoryMeter {
 
   void add_contents();
   void index_calls(const OperandResolver& resolver);
-  bool is_of_host(std::size_t instance, std::size_t frame) const;
+  bool is_of_host(InstanceId instance, std::size_t frame) const;
   std::size_t content_of(const BufferRef& buffer) const;
   void take(const Content& content);
   void give_back(const Content& content);

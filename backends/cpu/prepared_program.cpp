@@ -54,7 +54,7 @@ PreparedProgram::PreparedProgram(const PhysicalGraph& graph, Rank rank, const Ke
       poison_(poison),
       blocks_(blocks),
       threads_(threads),
-      resolver_(graph, graph.ranks[rank.index()].program),
+      resolver_(graph, graph.ranks[rank].program),
       contexts_(graph, rank, seed,
                 [this](const BufferRef& buffer) { return arena_ + buffer.offset.value; }) {
   allocate();
@@ -102,7 +102,7 @@ void PreparedProgram::count_workspace(const PreparedRun& run, const KernelTable&
 }
 
 void PreparedProgram::count_scratch(const Communication& communication, GroupId group) {
-  const std::vector<Rank>& ranks = graph_.groups[group.index()].ranks;
+  const std::vector<Rank>& ranks = graph_.groups[group].ranks;
   std::optional<MemberHomes> homes;
   auto members = static_cast<std::int64_t>(ranks.size());
   if (blocks_ != nullptr) {
@@ -118,8 +118,8 @@ void PreparedProgram::count_scratch(const Communication& communication, GroupId 
 void PreparedProgram::resolve(const KernelTable& kernels) {
   runs_.resize(program_.order.size());
   for (std::size_t i = 0; i < runs_.size(); ++i) {
-    const Run& run = program_.order[i];
-    const Block& block = graph_.block_of(program_.instances[run.instance.index()]);
+    const Run& run = program_.order[RunId(i)];
+    const Block& block = graph_.block_of(program_.instances[run.instance]);
     runs_[i].queue = block.actors[static_cast<std::size_t>(run.first_actor)].queue;
     runs_[i].act = run.act;
     for (const ActorCall& call : resolver_.calls(RunId(i)))
@@ -181,8 +181,7 @@ void PreparedProgram::prepare_communication(PreparedCall& prepared) {
       require(operand.local.dtype == communication.dtype, ErrorCode::kInternal,
               "'{}' communicates {} but its register holds {}", actor.name,
               to_string(communication.dtype), to_string(operand.local.dtype));
-  prepared.group =
-      graph_.ranks[rank_.index()].groups[static_cast<std::size_t>(communication.group)];
+  prepared.group = graph_.ranks[rank_].groups[static_cast<std::size_t>(communication.group)];
   prepared.index_in_step = communications_of_[prepared.group]++;
   count_scratch(communication, prepared.group);
   if (has_in) prepared.buffers.in = context.in[0].data;
@@ -200,7 +199,7 @@ void PreparedProgram::finish_communications() {
 
 // Registers that are views of each other hold one value, which ends with the last use of any.
 PreparedProgram::RegisterKey PreparedProgram::written_register(const BufferRef& buffer) const {
-  const BlockId block = program_.instances[buffer.instance.index()].block;
+  const BlockId block = program_.instances[buffer.instance].block;
   return {buffer.instance, roots_[block.index()][static_cast<std::size_t>(buffer.reg)]};
 }
 
@@ -208,12 +207,12 @@ PreparedProgram::RegisterKey PreparedProgram::written_register(const BufferRef& 
 // host actors read: their end is not a launch of this device.
 std::set<PreparedProgram::RegisterKey> PreparedProgram::registers_not_to_poison() const {
   std::set<RegisterKey> kept;
-  for (std::size_t i = 0; i < program_.instances.size(); ++i) {
+  for (const InstanceId i : program_.instances.keys()) {
     const Block& block = graph_.block_of(program_.instances[i]);
     for (std::size_t a = 0; a < block.actors.size(); ++a) {
       const Actor& actor = block.actors[a];
       if (!is_host(actor) && (!actor.in_place || is_view(actor))) continue;
-      const ActorCall call = resolver_.call(InstanceId(i), static_cast<std::int32_t>(a), 0);
+      const ActorCall call = resolver_.call(i, static_cast<std::int32_t>(a), 0);
       for (std::size_t in = 0; in < call.in.size(); ++in)
         if (is_host(actor) || actor.in_place->in == static_cast<std::int32_t>(in))
           kept.insert(written_register(call.in[in]));
@@ -249,7 +248,7 @@ void PreparedProgram::count_uses() {
   const std::set<RegisterKey> kept = registers_not_to_poison();
   for (std::size_t i = 0; i < contents.size(); ++i) {
     const auto [instance, reg, content] = contents[i];
-    const Block& block = graph_.block_of(program_.instances[instance.index()]);
+    const Block& block = graph_.block_of(program_.instances[instance]);
     const Register& info = block.registers[static_cast<std::size_t>(reg)];
     const bool is_state = block.frames[static_cast<std::size_t>(info.frame)].initially_full;
     if (!is_state && !kept.contains({instance, reg}))
@@ -281,7 +280,7 @@ std::span<std::byte> PreparedProgram::register_bytes(InstanceId instance, std::i
 
 void PreparedProgram::fill_state() {
   std::vector<double> values;
-  for (std::size_t i = 0; i < program_.instances.size(); ++i) {
+  for (const InstanceId i : program_.instances.keys()) {
     const Block& block = graph_.block_of(program_.instances[i]);
     for (std::size_t a = 0; a < block.actors.size(); ++a) {
       const Actor& actor = block.actors[a];
@@ -290,7 +289,7 @@ void PreparedProgram::fill_state() {
         const Register& info = block.registers[static_cast<std::size_t>(actor.out[output])];
         if (!block.frames[static_cast<std::size_t>(info.frame)].initially_full) continue;
         const InitialContents contents(graph_, rank_, writer, output, seed_);
-        std::byte* to = register_bytes(InstanceId(i), actor.out[output], 0).data();
+        std::byte* to = register_bytes(i, actor.out[output], 0).data();
         for (std::int64_t first = 0; first < contents.elements(); first += kDrawnTogether) {
           values.resize(
               static_cast<std::size_t>(std::min(kDrawnTogether, contents.elements() - first)));

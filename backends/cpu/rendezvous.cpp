@@ -92,10 +92,9 @@ HostTag data_tag(GroupId group, std::int64_t occurrence) {
 }
 
 std::string text_of(const PhysicalGraph& graph, LayoutId id) {
-  const Layout& layout = graph.layouts[id.index()];
+  const Layout& layout = graph.layouts[id];
   return fmt::format("{} {} {}@{}", to_string(layout.global.dtype), to_string(layout.global.shape),
-                     to_string(layout.words),
-                     to_string(graph.placements[layout.placement.index()]));
+                     to_string(layout.words), to_string(graph.placements[layout.placement]));
 }
 
 std::string text_of(const PhysicalGraph& graph, const Half& half) {
@@ -135,7 +134,7 @@ void Rendezvous::fail_aborted(const Meeting* meeting) const {
 Rendezvous::Ticket Rendezvous::meeting_of(GroupId group, std::int64_t occurrence) {
   Ticket& ticket = meetings_[{group, occurrence}];
   if (!ticket) {
-    const std::vector<Rank>& ranks = graph_.groups[group.index()].ranks;
+    const std::vector<Rank>& ranks = graph_.groups[group].ranks;
     ticket = std::make_shared<Meeting>();
     ticket->key = {group, occurrence};
     ticket->halves.resize(ranks.size());
@@ -150,14 +149,14 @@ void Rendezvous::check_fingerprint(const Meeting& meeting, const Half& half) con
     if (!other || are_same(graph_, *half.communication, *other->communication)) continue;
     fail(ErrorCode::kRankFailed,
          "communication {} of group '{}' is not the same on all ranks: {}; {}", half.occurrence,
-         graph_.groups[half.group.index()].name, text_of(graph_, half), text_of(graph_, *other));
+         graph_.groups[half.group].name, text_of(graph_, half), text_of(graph_, *other));
   }
 }
 
 Rendezvous::Ticket Rendezvous::post(const Half& half) {
   std::unique_lock lock(mutex_);
   if (abort_reason_) fail_aborted(nullptr);
-  const DeviceGroup& group = graph_.groups[half.group.index()];
+  const DeviceGroup& group = graph_.groups[half.group];
   const auto member = std::find(group.ranks.begin(), group.ranks.end(), half.rank);
   require(member != group.ranks.end(), ErrorCode::kRankFailed,
           "rank {} is no member of group '{}', in which '{}' communicates", half.rank.value,
@@ -182,7 +181,7 @@ bool Rendezvous::enter(Meeting& meeting, std::size_t position, const Half& half)
   require(!place, ErrorCode::kRankFailed,
           "rank {} brings '{}' and '{}' to the same communication {} of group '{}'",
           half.rank.value, place ? place->name : "", half.name, half.occurrence,
-          graph_.groups[half.group.index()].name);
+          graph_.groups[half.group].name);
   place = half;
   return ++meeting.arrived == meeting.halves.size();
 }
@@ -203,7 +202,7 @@ void Rendezvous::announce(const Half& half, std::size_t position) {
   const HostBytes name = host_bytes(half.name);
   bytes.insert(bytes.end(), name.begin(), name.end());
   std::vector<std::size_t> told{processes_->group.rank().index()};
-  for (const Rank rank : graph_.groups[half.group.index()].ranks) {
+  for (const Rank rank : graph_.groups[half.group].ranks) {
     const std::size_t home = home_of(rank);
     if (std::find(told.begin(), told.end(), home) != told.end()) continue;
     processes_->group.send(Rank(home), kArrivalTag, bytes);
@@ -229,12 +228,8 @@ void Rendezvous::hear(const HostMessage& message) {
   communication.to = LayoutId(arrival.to);
   const std::string& name =
       meeting.names.emplace_back(host_text(std::span(message.bytes).subspan(sizeof(arrival))));
-  const Half half{graph_.groups[group.index()].ranks[position],
-                  group,
-                  arrival.occurrence,
-                  &communication,
-                  name,
-                  {}};
+  const Half half{
+      graph_.groups[group].ranks[position], group, arrival.occurrence, &communication, name, {}};
   if (enter(meeting, position, half)) move(meeting);
 }
 
@@ -305,7 +300,7 @@ void Rendezvous::move(Meeting& meeting) {
 }
 
 void Rendezvous::run(Meeting& meeting) {
-  const DeviceGroup& group = graph_.groups[meeting.key.first.index()];
+  const DeviceGroup& group = graph_.groups[meeting.key.first];
   std::vector<MemberBuffers> buffers;
   for (const std::optional<Half>& half : meeting.halves) buffers.push_back(half->buffers);
   const bool is_spread = meeting.members_here < meeting.halves.size();
@@ -340,7 +335,7 @@ std::string Rendezvous::missing_text(const Meeting& meeting) const {
   std::string text = arrivals_text(graph_, meeting.key.first, meeting.key.second, has_arrived);
   if (!processes_) return text;
   std::vector<std::size_t> named;
-  const std::vector<Rank>& ranks = graph_.groups[meeting.key.first.index()].ranks;
+  const std::vector<Rank>& ranks = graph_.groups[meeting.key.first].ranks;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     const std::size_t home = home_of(ranks[i]);
     if (has_arrived[i] || std::find(named.begin(), named.end(), home) != named.end()) continue;
@@ -356,7 +351,7 @@ std::string Rendezvous::missing_text(const Meeting& meeting) const {
 
 bool Rendezvous::misses_ranks_here_alone(const Meeting& meeting) const {
   if (!processes_ || meeting.awaited >= 0) return false;
-  const std::vector<Rank>& ranks = graph_.groups[meeting.key.first.index()].ranks;
+  const std::vector<Rank>& ranks = graph_.groups[meeting.key.first].ranks;
   for (std::size_t i = 0; i < ranks.size(); ++i)
     if (!meeting.halves[i] && !is_here(ranks[i])) return false;
   return true;

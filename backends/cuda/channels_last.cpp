@@ -123,16 +123,16 @@ class Choice {
  private:
   void see(ProgramId id) {
     const OperandResolver resolver(graph_, id);
-    const RankProgram& program = graph_.programs[id.index()];
-    for (std::size_t i = 0; i < program.instances.size(); ++i) {
+    const RankProgram& program = graph_.programs[id];
+    for (const InstanceId i : program.instances.keys()) {
       const Block& block = graph_.block_of(program.instances[i]);
       for (std::size_t a = 0; a < block.actors.size(); ++a) {
         SeenActor& seen = actors_.emplace_back();
         seen.actor = &block.actors[a];
         resolver.for_each_operand(
-            InstanceId(i), static_cast<std::int32_t>(a),
+            i, static_cast<std::int32_t>(a),
             [&](InstanceId owner, std::int32_t reg, std::int64_t, bool writes) {
-              const Block& of = graph_.block_of(program.instances[owner.index()]);
+              const Block& of = graph_.block_of(program.instances[owner]);
               const Register& info = of.registers[static_cast<std::size_t>(reg)];
               const Frame& frame = of.frames[static_cast<std::size_t>(info.frame)];
               (writes ? seen.out : seen.in).push_back({&info, frame.initially_full});
@@ -148,7 +148,7 @@ class Choice {
     if (!operand.is_image() || operand.is_state) return false;
     if (type.dtype != DType::kBF16 && type.dtype != DType::kF16) return false;
     const Shape& shape = type.shape;
-    const Shape& global = graph_.layouts[operand.reg->layout.index()].global.shape;
+    const Shape& global = graph_.layouts[operand.reg->layout].global.shape;
     const auto is_whole = [&](std::size_t dim) { return shape[dim] == global[dim]; };
     return is_whole(1) && is_whole(2) && is_whole(3) && shape[1] > 0 && shape[1] % kPack == 0 &&
            shape[0] * shape[2] * shape[3] >= kFewestPixels;

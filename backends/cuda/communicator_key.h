@@ -24,7 +24,7 @@ struct CommunicatorKey {
 inline CommunicatorKey communicator_key(const PhysicalGraph& graph, GroupId group,
                                         Primitive primitive) {
   const bool is_transfer = primitive == Primitive::kTransfer;
-  return {graph.groups[group.index()].ranks, is_transfer ? group : GroupId{}};
+  return {graph.groups[group].ranks, is_transfer ? group : GroupId{}};
 }
 
 // What a library of collectives takes of a card per communicator, measured with NCCL 2.28 on H200

@@ -51,10 +51,10 @@ std::byte* ScriptBuffers::at(const ScriptPlace& place) const {
 CudaCommunication::CudaCommunication(const PhysicalGraph& graph, Rank own_rank, GroupId own_group,
                                      const Communication& communication, bool accumulate)
     : rank(own_rank), group(own_group), communication_(communication) {
-  const std::vector<Rank>& ranks = graph.groups[own_group.index()].ranks;
+  const std::vector<Rank>& ranks = graph.groups[own_group].ranks;
   const auto found = std::find(ranks.begin(), ranks.end(), own_rank);
   require(found != ranks.end(), ErrorCode::kInternal, "rank {} is no member of group '{}'",
-          own_rank.value, graph.groups[own_group.index()].name);
+          own_rank.value, graph.groups[own_group].name);
   member_ = static_cast<std::size_t>(found - ranks.begin());
   num_members_ = ranks.size();
   script_ = make_script(graph, communication, ranks, member_, accumulate);

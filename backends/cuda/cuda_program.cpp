@@ -33,10 +33,10 @@ CudaProgram::CudaProgram(const PhysicalGraph& graph, Rank rank, const CudaOption
     : graph_(graph),
       rank_(rank),
       program_(graph.program_of(rank)),
-      resolver_(graph, graph.ranks[rank.index()].program),
+      resolver_(graph, graph.ranks[rank].program),
       // Who reads an arena from outside expects row-major tensors.
       channels_last_(options.host_visible ? ChannelsLast()
-                                          : ChannelsLast(graph, graph.ranks[rank.index()].program)),
+                                          : ChannelsLast(graph, graph.ranks[rank].program)),
       contexts_(graph, rank, options.seed,
                 [this](const BufferRef& buffer) { return address(buffer); }),
       copies_(host_copies(graph, rank)),
@@ -44,7 +44,7 @@ CudaProgram::CudaProgram(const PhysicalGraph& graph, Rank rank, const CudaOption
   std::array<std::int32_t, kNumQueueRoles> positions{};
   for (const Run& entry : program_.order) {
     CudaRun& run = runs_.emplace_back();
-    run.queue = graph_.block_of(program_.instances[entry.instance.index()])
+    run.queue = graph_.block_of(program_.instances[entry.instance])
                     .actors[static_cast<std::size_t>(entry.first_actor)]
                     .queue;
     run.position = positions[static_cast<std::size_t>(run.queue)]++;
@@ -86,17 +86,16 @@ void CudaProgram::find_first_changes() {
 void CudaProgram::make_communications(const CudaExchange* exchange) {
   std::map<GroupId, std::int64_t> in_step;
   for (std::size_t i = 0; i < runs_.size(); ++i) {
-    const Run& entry = program_.order[i];
+    const Run& entry = program_.order[RunId(i)];
     std::int32_t number = entry.first_actor;
     for (const ActorCall& call : resolver_.calls(RunId(i))) {
       const Actor& actor = *call.actor;
-      const std::string& name =
-          graph_.actor_name(program_.instances[entry.instance.index()], number++);
+      const std::string& name = graph_.actor_name(program_.instances[entry.instance], number++);
       if (!actor.communication) continue;
       require(exchange != nullptr, ErrorCode::kDevice,
               "'{}' ({}): a device alone has nobody to communicate with", name, actor.kind);
       const auto role = static_cast<std::size_t>(actor.communication->group);
-      const GroupId group = graph_.ranks[rank_.index()].groups[role];
+      const GroupId group = graph_.ranks[rank_].groups[role];
       const bool has_out = actor.communication->side != Side::kSend;
       auto made = std::make_unique<CudaCommunication>(
           graph_, rank_, group, *actor.communication,
@@ -122,8 +121,8 @@ void CudaProgram::make_communications(const CudaExchange* exchange) {
 
 // Coarsely: arithmetic or memory, whichever is longer.
 double CudaProgram::modelled_seconds(RunId id) const {
-  const Run& run = program_.order[id.index()];
-  const Block& block = graph_.block_of(program_.instances[run.instance.index()]);
+  const Run& run = program_.order[id];
+  const Block& block = graph_.block_of(program_.instances[run.instance]);
   double seconds = 0;
   for (std::int32_t a = run.first_actor; a < run.first_actor + run.num_actors; ++a) {
     const Work& work = block.actors[static_cast<std::size_t>(a)].work;
@@ -134,7 +133,7 @@ double CudaProgram::modelled_seconds(RunId id) const {
 }
 
 void CudaProgram::find_company(const CudaExchange& exchange) {
-  const ProgramTables tables(graph_, graph_.ranks[rank_.index()].program);
+  const ProgramTables tables(graph_, graph_.ranks[rank_].program);
   const std::optional<ProgramWaits> direct = direct_waits(tables);
   const ProgramWaits waits = direct ? *direct : stepped_waits(tables);
   const Overlap overlap = overlap_of(tables.runs, waits);
@@ -176,8 +175,9 @@ void CudaProgram::lay_out_staging(const CudaExchange& exchange) {
   std::vector<std::vector<StagingPlace>> places(runs_.size());
   for (std::size_t first = 0; first < runs_.size();) {
     std::size_t end = first + 1;
-    const std::int32_t group = program_.order[first].launch_group;
-    while (group >= 0 && end < runs_.size() && program_.order[end].launch_group == group) ++end;
+    const std::int32_t group = program_.order[RunId(first)].launch_group;
+    while (group >= 0 && end < runs_.size() && program_.order[RunId(end)].launch_group == group)
+      ++end;
     std::array<Bytes, kNumQueueRoles> used{};
     std::vector<CudaCommunication*> together;
     for (std::size_t i = first; i < end; ++i) {
@@ -275,15 +275,15 @@ HostCopyArguments CudaProgram::copy_arguments(std::int32_t index, const CudaCont
 
 void CudaProgram::make_kernels(CudaContext& device) {
   const CudaKernelTable table = cuda_kernels();
-  for (std::size_t i = 0; i < program_.order.size(); ++i) {
-    CudaRun& run = runs_[i];
-    device.set_processors(processors_for(RunId(i)));
-    device.set_in_company(!is_in_company_.empty() && is_in_company_[i]);
+  for (const RunId i : program_.order.keys()) {
+    CudaRun& run = runs_[i.index()];
+    device.set_processors(processors_for(i));
+    device.set_in_company(!is_in_company_.empty() && is_in_company_[i.index()]);
     if (run.communications.empty())
-      make_kernels_of(RunId(i), table, device);
+      make_kernels_of(i, table, device);
     else
-      place_communications(RunId(i));
-    make_copies(RunId(i), device);
+      place_communications(i);
+    make_copies(i, device);
   }
   device.set_processors(0);
   device.set_in_company(false);
@@ -312,7 +312,7 @@ void CudaProgram::place_communications(RunId id) {
   const std::vector<ActorCall> calls = resolver_.calls(id);
   for (std::size_t i = 0; i < calls.size(); ++i) {
     CudaCommunication& communication = *runs_[id.index()].communications[i];
-    const KernelContext context = contexts_.of_call(calls[i], program_.order[id.index()]);
+    const KernelContext context = contexts_.of_call(calls[i], program_.order[id]);
     const Side side = communication.communication().side;
     const bool has_in = side != Side::kReceive, has_out = side != Side::kSend;
     require(context.in.size() == (has_in ? 1 : 0) && context.out.size() == (has_out ? 1 : 0),
@@ -334,7 +334,7 @@ void CudaProgram::place_communications(RunId id) {
 
 // None of state, which a step may change.
 std::optional<std::int64_t> CudaProgram::number_of(const BufferRef& content) {
-  const Block& block = graph_.block_of(program_.instances[content.instance.index()]);
+  const Block& block = graph_.block_of(program_.instances[content.instance]);
   if (block.frames[static_cast<std::size_t>(content.info->frame)].initially_full)
     return std::nullopt;
   const auto number = static_cast<std::int64_t>(content_numbers_.size());
@@ -371,7 +371,7 @@ std::vector<KernelContext> CudaProgram::contexts_of_members(const KernelContext&
 
 // Neighbours that are not fused may share a kernel; a fused actor has one, or its members' own.
 void CudaProgram::make_kernels_of(RunId id, const CudaKernelTable& table, CudaContext& device) {
-  const Run& entry = program_.order[id.index()];
+  const Run& entry = program_.order[id];
   CudaRun& run = runs_[id.index()];
   std::vector<KernelContext> pending;
   std::int32_t actor = entry.first_actor;
@@ -439,12 +439,12 @@ std::span<std::byte> CudaProgram::host_bytes(InstanceId instance, std::int32_t r
 }
 
 const std::string& CudaProgram::actor_name(RunId id) const {
-  const Run& run = program_.order[id.index()];
-  return graph_.actor_name(program_.instances[run.instance.index()], run.first_actor);
+  const Run& run = program_.order[id];
+  return graph_.actor_name(program_.instances[run.instance], run.first_actor);
 }
 
 void CudaProgram::fill_state(std::uint64_t seed) {
-  for (std::size_t i = 0; i < program_.instances.size(); ++i) {
+  for (const InstanceId i : program_.instances.keys()) {
     const Block& block = graph_.block_of(program_.instances[i]);
     for (std::size_t a = 0; a < block.actors.size(); ++a) {
       const Actor& actor = block.actors[a];
@@ -453,7 +453,7 @@ void CudaProgram::fill_state(std::uint64_t seed) {
         const Register& reg = block.registers[static_cast<std::size_t>(actor.out[output])];
         if (!block.frames[static_cast<std::size_t>(reg.frame)].initially_full) continue;
         fill_on_device(InitialContents(graph_, rank_, writer, output, seed), reg.local.dtype,
-                       address(resolver_.buffer(InstanceId(i), actor.out[output], 0)));
+                       address(resolver_.buffer(i, actor.out[output], 0)));
       }
     }
   }

@@ -76,7 +76,7 @@ class CudaProgram {
   // First contents, on the default stream.
   void fill_state(std::uint64_t seed);
 
-  ProgramId id() const { return graph_.ranks[rank_.index()].program; }
+  ProgramId id() const { return graph_.ranks[rank_].program; }
   std::size_t num_runs() const { return runs_.size(); }
   const CudaRun& run(RunId id) const { return runs_[id.index()]; }
   std::int64_t runs_per_step(QueueRole role) const;

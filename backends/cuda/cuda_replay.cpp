@@ -50,7 +50,7 @@ class Capture {
     Rank recorded;
     for (std::size_t e = 0; e < tape.entries.size(); ++e) {
       const Rank rank = tape.entries[e].rank;
-      if (graph.ranks[rank.index()].program != program.id()) continue;
+      if (graph.ranks[rank].program != program.id()) continue;
       if (!recorded.is_valid()) recorded = rank;
       if (rank == recorded) entries_.push_back(static_cast<std::int32_t>(e));
     }

@@ -210,7 +210,7 @@ struct CudaWorld::Impl {
   // A rank without work never comes to the agreement on graphs.
   static bool can_all_replay(const PhysicalGraph& graph) {
     return std::all_of(graph.ranks.begin(), graph.ranks.end(), [&](const RankBinding& rank) {
-      return !graph.programs[rank.program.index()].order.empty();
+      return !graph.programs[rank.program].order.empty();
     });
   }
 

@@ -91,12 +91,12 @@ std::shared_ptr<LocalExchange::Meeting> LocalExchange::post(const Part& part) {
             ErrorCode::kRankFailed,
             "communication {} of group '{}' is not the same on all ranks: rank {} brings '{}', "
             "rank {} '{}'",
-            key.second, graph_.groups[own.group.index()].name, own.rank.value, own.name,
+            key.second, graph_.groups[own.group].name, own.rank.value, own.name,
             other == nullptr ? 0 : other->rank.value, other == nullptr ? "" : other->name);
   const CudaCommunication*& place = meeting->members[own.member()];
   require(place == nullptr, ErrorCode::kRankFailed,
           "rank {} comes twice to communication {} of group '{}', with '{}'", own.rank.value,
-          key.second, graph_.groups[own.group.index()].name, own.name);
+          key.second, graph_.groups[own.group].name, own.name);
   place = &own;
   if (++meeting->arrived == meeting->members.size()) {
     count(*meeting);
@@ -111,7 +111,7 @@ void LocalExchange::count(const Meeting& meeting) {
   if (meetings++ > 0) return;
   std::vector<CollectiveScript> scripts;
   for (const CudaCommunication* member : meeting.members) scripts.push_back(member->script());
-  add_traffic(scripts, graph_.groups[first.group.index()].ranks, once);
+  add_traffic(scripts, graph_.groups[first.group].ranks, once);
 }
 
 Traffic LocalExchange::traffic() const {

@@ -242,7 +242,7 @@ NcclExchange::NcclExchange(const PhysicalGraph& graph, bool deterministic)
     : graph_(graph), deterministic_(deterministic) {
   require_one_nccl();
   set_nccl_defaults(deterministic);
-  for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank) {
+  for (std::size_t member = 0; member < graph.ranks.size(); ++member) {
     members_.push_back(std::make_unique<Member>());
     members_.back()->enqueued = std::vector<std::atomic<std::int64_t>>(graph.groups.size());
   }
@@ -375,14 +375,14 @@ std::string NcclExchange::arrivals(const CudaCommunication& communication,
                                    std::int64_t step) const {
   const std::int64_t occurrence = communication.occurrence(step);
   std::vector<bool> has_arrived;
-  for (const Rank rank : graph_.groups[communication.group.index()].ranks)
+  for (const Rank rank : graph_.groups[communication.group].ranks)
     has_arrived.push_back(enqueued_by(rank, communication.group) > occurrence);
   return arrivals_text(graph_, communication.group, occurrence, has_arrived);
 }
 
 bool NcclExchange::have_all_arrived(const CudaCommunication& communication,
                                     std::int64_t step) const {
-  const std::vector<Rank>& ranks = graph_.groups[communication.group.index()].ranks;
+  const std::vector<Rank>& ranks = graph_.groups[communication.group].ranks;
   return std::all_of(ranks.begin(), ranks.end(), [&](Rank rank) {
     return enqueued_by(rank, communication.group) > communication.occurrence(step);
   });
@@ -434,7 +434,7 @@ Traffic NcclExchange::traffic() const {
       scripts.push_back(communication->script());
     Traffic once;
     const CudaCommunication& first = *meeting.front();
-    add_traffic(scripts, graph_.groups[key.first.index()].ranks, once);
+    add_traffic(scripts, graph_.groups[key.first].ranks, once);
     // Of all steps, those in which this one of the group was enqueued.
     const std::int64_t enqueued = enqueued_by(first.rank, first.group);
     const std::int64_t times =

@@ -221,7 +221,7 @@ void say_steps(const BoxingPlan& plan, const std::vector<StepReport>& reports,
   const bool timed = question.models.network != nullptr;
   std::vector<std::string> header = {"step", "groups", "in", "bytes"};
   if (timed) header.emplace_back("time");
-  Table table(header);
+  TextTable table(header);
   const auto add = [&](std::vector<std::string> row, Duration time) {
     if (timed) row.push_back(to_text(time));
     table.add(std::move(row));
@@ -242,8 +242,8 @@ void say_alternatives(const std::vector<BoxingPlan>& plans, const Question& ques
                       const Console& console) {
   if (plans.size() < 2) return;
   const bool timed = question.models.network != nullptr;
-  Table table(timed ? std::vector<std::string>{"ratio", "bytes", "time"}
-                    : std::vector<std::string>{"ratio", "bytes"});
+  TextTable table(timed ? std::vector<std::string>{"ratio", "bytes", "time"}
+                        : std::vector<std::string>{"ratio", "bytes"});
   for (std::size_t i = 1; i < plans.size(); ++i) {
     const auto ratio = ratio_of(plans[i], plans.front(), question.objective);
     std::vector<std::string> row = {ratio ? fmt::format("{:.2f}x", *ratio) : "-",
@@ -266,7 +266,7 @@ void say_pairs(const std::vector<StepReport>& reports, const Console& console) {
     for (const PairBytes& pair : report.pairs)
       traffic[{pair.source, pair.destination}] += pair.bytes;
   if (traffic.empty()) return console.say("no bytes go from device to device");
-  Table table({"from", "to", "bytes"});
+  TextTable table({"from", "to", "bytes"});
   for (const PairBytes& pair : pairs_of(traffic))
     table.add({fmt::format("{}", pair.source.value), fmt::format("{}", pair.destination.value),
                fmt::format("{}", pair.bytes.value)});

@@ -79,7 +79,7 @@ void say_training(const Manifest& manifest, const Console& console) {
 }
 
 void say_roles(const Manifest& manifest, const Console& console) {
-  Table table({"state", "tensors", "elements", "size"});
+  TextTable table({"state", "tensors", "elements", "size"});
   for (const auto& [role, sum] : sums_by_role(manifest))
     table.add({role, fmt::format("{}", sum.states), fmt::format("{}", sum.elements),
                to_text(Bytes(sum.bytes))});
@@ -88,7 +88,7 @@ void say_roles(const Manifest& manifest, const Console& console) {
 
 // A row per tensor, in one checkpoint only.
 void say_states(const Manifest& manifest, const Console& console) {
-  Table table({"tensor", "shape", "dtype", "pieces"});
+  TextTable table({"tensor", "shape", "dtype", "pieces"});
   for (const CheckpointState& state : manifest.states)
     table.add({to_string(state.name), to_string(state.type.shape),
                std::string(to_string(state.type.dtype)), fmt::format("{}", state.pieces.size())});
@@ -96,7 +96,7 @@ void say_states(const Manifest& manifest, const Console& console) {
 }
 
 void say_all(const std::vector<CheckpointReader>& checkpoints, const Console& console) {
-  Table table({"checkpoint", "size", "shards", "strategy"});
+  TextTable table({"checkpoint", "size", "shards", "strategy"});
   for (const CheckpointReader& checkpoint : checkpoints) {
     const Manifest& manifest = checkpoint.manifest();
     table.add({checkpoint.path(), to_text(Bytes(bytes_of_states(manifest))),

@@ -257,7 +257,7 @@ std::string setting_text(const LinkSetting& setting) {
 std::string microseconds(double seconds) { return fmt::format("{:.4g}", 1e6 * seconds); }
 
 // A row per primitive and setting, a column per size; microseconds.
-Table link_table(const LinkMeasurement& links) {
+TextTable link_table(const LinkMeasurement& links) {
   std::vector<std::string> header = {"us", "setting"};
   std::vector<std::vector<std::string>> rows;
   for (const LinkPoint& point : links.points) {
@@ -267,13 +267,13 @@ Table link_table(const LinkMeasurement& links) {
     if (rows.size() == 1) header.push_back(to_text(point.global_bytes));
     rows.back().push_back(microseconds(point.seconds));
   }
-  Table table(header);
+  TextTable table(header);
   for (std::vector<std::string>& row : rows) table.add(std::move(row));
   return table;
 }
 
-Table company_table(const std::vector<LinkCompany>& companies) {
-  Table table({"beside each other", "alone", "beside", "alone", "beside", "slower"});
+TextTable company_table(const std::vector<LinkCompany>& companies) {
+  TextTable table({"beside each other", "alone", "beside", "alone", "beside", "slower"});
   for (const LinkCompany& company : companies) {
     const BesideTiming& timing = company.timing;
     table.add({fmt::format("{}, {} of {}", company.kernel, to_string(company.primitive),

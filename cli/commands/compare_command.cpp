@@ -33,10 +33,10 @@ class Comparison {
  public:
   explicit Comparison(bool is_planned_device) : is_planned_device_(is_planned_device) {}
 
-  Table table(std::string first) const {
-    return Table({std::move(first), "predicted", "measured", "error"});
+  TextTable table(std::string first) const {
+    return TextTable({std::move(first), "predicted", "measured", "error"});
   }
-  void add_row(Table& table, const OperatorRow& row) const {
+  void add_row(TextTable& table, const OperatorRow& row) const {
     table.add({row.name, seconds_text(row.predicted_s), seconds_text(row.measured_s),
                error_text(row.predicted_s, row.measured_s)});
   }
@@ -105,7 +105,7 @@ void say_operators(const Comparison& comparison, const std::vector<OperatorRow>&
                    const std::vector<OperatorRow>& kinds, bool is_planned_device,
                    const Console& console) {
   if (!kinds.empty()) {
-    Table by_kind = comparison.table("operator kind");
+    TextTable by_kind = comparison.table("operator kind");
     for (const OperatorRow& row : kinds) comparison.add_row(by_kind, row);
     console.say(by_kind.text());
   }
@@ -142,7 +142,7 @@ void run_compare(const CompareArguments& arguments, const CommonOptions&, Consol
   const bool is_planned =
       is_planned_device(record.backend, planned.job.cluster.device, record.devices);
   const Comparison comparison(is_planned);
-  Table table = comparison.table("");
+  TextTable table = comparison.table("");
   comparison.add_row(table, {"step", predicted_s, record.step_time_s});
   const PredictedTimes predicted = predicted_times(graph, *planned.cost, timeline);
   const auto rows = operator_rows(predicted.operators, record.operator_time_s);

@@ -55,7 +55,7 @@ std::string error_text(Duration predicted, Duration recorded) {
   return fmt::format("{:+.0f} %", 100 * (to_seconds(predicted) / to_seconds(recorded) - 1));
 }
 
-void add_rows(Table& table, const std::vector<LaunchTimes>& all, std::size_t most) {
+void add_rows(TextTable& table, const std::vector<LaunchTimes>& all, std::size_t most) {
   const auto add = [&table](const std::string& name, Duration predicted, Duration recorded) {
     table.add({name, to_text(predicted), to_text(recorded), error_text(predicted, recorded)});
   };
@@ -69,12 +69,12 @@ void add_rows(Table& table, const std::vector<LaunchTimes>& all, std::size_t mos
 
 void say_times(const Steps& steps, const std::vector<LaunchTimes>& kinds,
                const std::vector<LaunchTimes>& launches, const Console& console) {
-  Table by_kind({"per step and rank", "predicted", "recorded", "error"});
+  TextTable by_kind({"per step and rank", "predicted", "recorded", "error"});
   by_kind.add({"step", to_text(steps.plan.step_time()), to_text(steps.recorded_time),
                error_text(steps.plan.step_time(), steps.recorded_time)});
   add_rows(by_kind, kinds, kMostKinds);
   console.say(by_kind.text());
-  Table by_launch({"the longest launches", "predicted", "recorded", "error"});
+  TextTable by_launch({"the longest launches", "predicted", "recorded", "error"});
   add_rows(by_launch, launches, kMostLaunches);
   console.say(by_launch.text());
 }

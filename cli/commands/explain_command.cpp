@@ -74,7 +74,7 @@ Json row_json(const BoxingRow& row) {
 // Sums over the rows by primitive; times of different stages and queues overlap.
 void say_totals(const std::vector<BoxingRow>& rows, Console& console, Json& body) {
   const std::map<std::string, BoxingTotal> totals = boxing_totals(rows);
-  Table table({"per step", "times", "bytes moved", "modelled time"});
+  TextTable table({"per step", "times", "bytes moved", "modelled time"});
   Json list = Json::object();
   for (const auto& [name, total] : totals) {
     list[name] = {{"times", total.acts},
@@ -98,7 +98,8 @@ bool concerns(const BoxingRow& row, const std::string& name) {
 
 // A line of numbers for each, and its two sides below: names are too long for columns.
 void say_rows(const std::vector<BoxingRow>& rows, Console& console) {
-  Table table({"total", "times", "each", "tensor", "moved", "primitive", "over", "ranks", "stage"});
+  TextTable table(
+      {"total", "times", "each", "tensor", "moved", "primitive", "over", "ranks", "stage"});
   for (const BoxingRow& row : rows)
     table.add({to_text(row.total()), fmt::format("{}", row.per_step), to_text(row.cost.each),
                to_text(row.cost.tensor), to_text(row.cost.moved), row.primitive, row.axes,

@@ -57,7 +57,7 @@ std::vector<std::string> cells_of(const DifferentTerm& term) {
 // Terms that both have none of are left out; `sum` stands below.
 void say_terms(const std::string& title, const std::vector<DifferentTerm>& terms,
                const DifferentTerm* sum, const Console& console) {
-  Table table({title, "first", "second", "difference"});
+  TextTable table({title, "first", "second", "difference"});
   for (const DifferentTerm& term : terms)
     if (term.first != 0 || term.second != 0) table.add(cells_of(term));
   if (sum != nullptr) table.add(cells_of(*sum));
@@ -67,7 +67,7 @@ void say_terms(const std::string& title, const std::vector<DifferentTerm>& terms
 void say_stated(const PlanDifference& difference, const Console& console) {
   if (difference.is_same_plan())
     return console.say("both say the same: model, cluster, strategy, batch, optimizer");
-  Table table({"stated", "first", "second"});
+  TextTable table({"stated", "first", "second"});
   for (const StatedDifference& one : difference.stated)
     table.add(
         {one.key, one.first.empty() ? "-" : one.first, one.second.empty() ? "-" : one.second});
@@ -76,7 +76,7 @@ void say_stated(const PlanDifference& difference, const Console& console) {
 
 void say_words(const PlanDifference& difference, const Console& console) {
   if (difference.words.empty()) return console.say("every operator has the same words in both");
-  Table table({"words of the result", "first", "second"});
+  TextTable table({"words of the result", "first", "second"});
   for (std::size_t i = 0; i < std::min(difference.words.size(), kWordsShown); ++i) {
     const WordsDifference& one = difference.words[i];
     table.add({one.name, one.first.empty() ? "none" : one.first,

@@ -70,7 +70,7 @@ void say(const Replayed& all, const Recording& recording, const std::string& fil
                           counted(recording.header.steps, "step"), recording.header.devices,
                           recording.header.strategy));
   const std::int64_t warm_up = recording.header.warm_up_steps;
-  Table table({"step", "time"});
+  TextTable table({"step", "time"});
   table.add({fmt::format("median, which is step {}", all.run.step), to_text(all.recorded)});
   table.add({"the same, repeated on the virtual clock", to_text(all.run.timeline.step_time())});
   table.add({"mean", to_text(mean_step_time(all.run.step_end, warm_up))});

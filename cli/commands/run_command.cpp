@@ -97,8 +97,8 @@ void say_synthetic_inputs(const PhysicalGraph& graph, const SampleData* data, By
 
 // The part of the step that a stamp is of; for a whole run of several kinds there is no kind.
 std::string kind_of(const PhysicalGraph& graph, Rank rank, const Stamp& stamp) {
-  const Run& run = graph.program_of(rank).order[stamp.run.index()];
-  const Block& block = graph.block_of(graph.program_of(rank).instances[run.instance.index()]);
+  const Run& run = graph.program_of(rank).order[stamp.run];
+  const Block& block = graph.block_of(graph.program_of(rank).instances[run.instance]);
   if (stamp.num_actors == 0 && run.num_actors > 1) return "";
   const std::int32_t actor = stamp.num_actors == 0 ? run.first_actor : stamp.first_actor;
   return block.actors[static_cast<std::size_t>(actor)].kind;
@@ -406,7 +406,7 @@ Trained run_steps(const RunSetup& setup, TrainingHost& training, RunDevices& dev
 
 void say_data(const DataTimes& times, const Console& console) {
   if (times.actors.empty()) return;
-  Table table({"data actor", "an act", "busy"});
+  TextTable table({"data actor", "an act", "busy"});
   for (const DataActorTime& actor : times.actors)
     table.add({actor.name, to_text(duration_from_seconds(actor.act_s)),
                fmt::format("{:.0f} %", 100 * actor.busy)});

@@ -38,9 +38,9 @@ std::string mfu_text(const Job& job, Duration step, std::int64_t devices) {
   return value ? percent(*value) : "n/a";
 }
 
-Table ranked_table(const Job& job, const SearchResult& result, std::size_t top) {
+TextTable ranked_table(const Job& job, const SearchResult& result, std::size_t top) {
   const std::string rate = fmt::format("{}/s", to_string(unit_of(job.model)));
-  Table table({"strategy", "step", rate, "MFU", "memory", "compute", "comm.", "bubble"});
+  TextTable table({"strategy", "step", rate, "MFU", "memory", "compute", "comm.", "bubble"});
   for (std::size_t i = 0; i < std::min(top, result.plans.size()); ++i) {
     const Candidate& plan = result.plans[i];
     const double step = to_seconds(plan.step_time);

@@ -55,7 +55,7 @@ void say_transformer(const ModelConfig& model, std::int64_t sequence, const Cons
 }
 
 void say_layers(const std::map<int, std::int64_t>& by_layer, const Console& console) {
-  Table table({"layers", "parameters each"});
+  TextTable table({"layers", "parameters each"});
   for (auto layer = by_layer.begin(); layer != by_layer.end();) {
     auto last = layer;
     for (auto next = std::next(last); next != by_layer.end() && next->second == layer->second;

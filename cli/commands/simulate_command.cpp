@@ -39,7 +39,7 @@ constexpr std::size_t kManySlices = 1'000'000;
 void say_memory(const std::vector<Bytes>& by_class, const DeviceMemory& tightest,
                 const Console& console) {
   const std::vector<LibraryUse>& libraries = tightest.libraries;
-  Table table({"memory of the worst device", "peak"});
+  TextTable table({"memory of the worst device", "peak"});
   for (std::size_t i = 0; i < by_class.size(); ++i)
     if (by_class[i] > Bytes(0))
       table.add({std::string(to_string(static_cast<MemoryClass>(i))), to_text(by_class[i])});
@@ -84,13 +84,13 @@ struct Simulated {
   CompiledPlan compiled() const {
     const std::vector<Bytes> tight = expanded.tight_arenas();
     CompiledPlan plan{graph(), std::vector<Bytes>(graph().programs.size())};
-    for (std::size_t rank = 0; rank < graph().ranks.size(); ++rank)
+    for (const Rank rank : graph().ranks.keys())
       plan.tight[graph().ranks[rank].program.index()] =
           tight[expanded.graph().ranks[rank].program.index()];
     return plan;
   }
   const std::vector<Bytes>& peak_by_class(ProgramId program) const {
-    return expanded.graph().programs[program.index()].arena.peak_by_class;
+    return expanded.graph().programs[program].arena.peak_by_class;
   }
   double step_s() const { return to_seconds(simulation.step_time); }
   Throughput rate() const { return throughput(planned.job, step_s()); }

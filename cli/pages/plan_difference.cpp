@@ -124,7 +124,7 @@ std::vector<DifferentTerm> time_differences(const PlanView& first, const PlanVie
 }
 
 const std::vector<Bytes>& classes_of(const PlanView& plan) {
-  return plan.graph().programs[plan.tightest.program.index()].arena.peak_by_class;
+  return plan.graph().programs[plan.tightest.program].arena.peak_by_class;
 }
 
 Bytes packing_of(const PlanView& plan) {

@@ -65,11 +65,9 @@ std::vector<WordRow> word_rows(const StagedGraph& graph) {
   std::map<std::tuple<std::string, std::string, std::vector<NdSbp>, NdSbp>, std::size_t> known;
   for (const StagedOp& op : graph.ops) {
     if (!is_told(op)) continue;
-    const auto words_of = [&](StagedTensorIndex tensor) {
-      return graph.tensors[static_cast<std::size_t>(tensor)].words;
-    };
+    const auto words_of = [&](StagedTensorId tensor) { return graph.tensors[tensor].words; };
     WordRow row{without_layer_number(op.name), op.kind, {}, words_of(op.out.front()), {}, {}};
-    for (const StagedTensorIndex input : op.in) row.inputs.push_back(words_of(input));
+    for (const StagedTensorId input : op.in) row.inputs.push_back(words_of(input));
     const auto [entry, is_new] =
         known.try_emplace({row.name, row.kind, row.inputs, row.result}, rows.size());
     if (is_new) rows.push_back(std::move(row));

@@ -123,7 +123,7 @@ void write_results(const std::string& folder, const Experiment& experiment,
 void say_rows(const Experiment& experiment, const std::vector<SweepRow>& rows,
               const std::vector<ShapeClaim>& shapes, const Console& console) {
   const std::vector<std::vector<std::string>> cells = table_of(experiment, rows);
-  Table table(cells.front());
+  TextTable table(cells.front());
   for (std::size_t index = 1; index < cells.size(); ++index) table.add(cells[index]);
   console.say(experiment.question);
   console.say(table.text());

@@ -50,8 +50,8 @@ Duration shift_of(RunDevices& devices, RunProcesses& processes) {
 
 void require_recordable(const PhysicalGraph& graph, std::int64_t steps) {
   std::int64_t per_step = 0;
-  for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank)
-    per_step += static_cast<std::int64_t>(graph.program_of(Rank(rank)).order.size());
+  for (const Rank rank : graph.ranks.keys())
+    per_step += static_cast<std::int64_t>(graph.program_of(rank).order.size());
   require(per_step <= kMostRecordedLaunches / steps, ErrorCode::kUsage,
           "--record: {} steps of {} launches each; a recording holds {} launches, which is {} "
           "--steps",

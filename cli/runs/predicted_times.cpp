@@ -25,8 +25,8 @@ void add_work(LaunchedWork& launched, std::span<const Actor> actors, double shar
 
 void add_actors(const PhysicalGraph& graph, const CostModel& cost, Rank rank, RunId id,
                 double share, PredictedTimes& predicted) {
-  const Run& run = graph.program_of(rank).order[id.index()];
-  const Block& block = graph.block_of(graph.program_of(rank).instances[run.instance.index()]);
+  const Run& run = graph.program_of(rank).order[id];
+  const Block& block = graph.block_of(graph.program_of(rank).instances[run.instance]);
   const std::int32_t end = run.first_actor + run.num_actors;
   for (std::int32_t first = run.first_actor; first < end; ++first) {
     double seconds = 0;
@@ -67,9 +67,8 @@ PredictedTimes predicted_times(const PhysicalGraph& graph, const CostModel& cost
     for (const TimedRun& run : rank.runs) {
       const double seconds = to_seconds(run.end - run.begin) * share;
       predicted.operators[run_name(graph, rank.rank, run.run)] += seconds;
-      const Run& entry = graph.program_of(rank.rank).order[run.run.index()];
-      const Block& block =
-          graph.block_of(graph.program_of(rank.rank).instances[entry.instance.index()]);
+      const Run& entry = graph.program_of(rank.rank).order[run.run];
+      const Block& block = graph.block_of(graph.program_of(rank.rank).instances[entry.instance]);
       const Actor& first = block.actors[static_cast<std::size_t>(entry.first_actor)];
       if (first.communication)
         predicted.kinds[first.kind] += seconds;

@@ -158,15 +158,15 @@ RunRecord run_record_from_json(std::string_view text, std::string_view file_name
 }
 
 std::string run_name(const PhysicalGraph& graph, Rank rank, RunId id) {
-  const Run& run = graph.program_of(rank).order[id.index()];
+  const Run& run = graph.program_of(rank).order[id];
   return run_name(graph, rank, id, run.first_actor, run.num_actors);
 }
 
 std::string run_name(const PhysicalGraph& graph, Rank rank, RunId id, std::int32_t first_actor,
                      std::int32_t num_actors) {
-  const Run& run = graph.program_of(rank).order[id.index()];
-  return without_layer_number(actors_to_text(graph, graph.ranks[rank.index()].program, run.instance,
-                                             first_actor, num_actors));
+  const Run& run = graph.program_of(rank).order[id];
+  return without_layer_number(
+      actors_to_text(graph, graph.ranks[rank].program, run.instance, first_actor, num_actors));
 }
 
 }  // namespace sextant

@@ -29,7 +29,7 @@ void say_losses(const RunRecorder::Steps& steps, std::int64_t first_step, const 
   std::vector<std::string> header = {"step", "loss"};
   if (may_drop) header.emplace_back("dropped choices");
   if (has_skipped) header.emplace_back("");
-  Table table(header);
+  TextTable table(header);
   const std::size_t num_steps = steps.losses.size();
   const std::size_t every = std::max<std::size_t>(1, num_steps / 10);
   for (std::size_t i = 0; i < num_steps; ++i) {
@@ -90,7 +90,7 @@ void say_profile(const RunRecord& record, const Console& console) {
     sum += seconds;
   }
   std::sort(rows.rbegin(), rows.rend());
-  Table table({"profiled", "per step", "share"});
+  TextTable table({"profiled", "per step", "share"});
   const auto add = [&](const std::string& name, double seconds) {
     table.add({name, to_text(duration_from_seconds(seconds)), percent(seconds / sum)});
   };

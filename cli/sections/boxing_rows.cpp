@@ -27,9 +27,7 @@ class BoxingRows {
   }
 
  private:
-  const StagedOp& op(StagedOpIndex index) const {
-    return graph_.ops[static_cast<std::size_t>(index)];
-  }
+  const StagedOp& op(StagedOpId index) const { return graph_.ops[index]; }
 
   // What boxings of a row have in common, stages aside: these have equal meshes. Costs follow from
   // it, so they are asked for once per row: on 1,024 ranks of a stage each takes milliseconds.
@@ -53,8 +51,8 @@ class BoxingRows {
   }
 
   std::string type_of(const StagedOp& boxing) const {
-    const StagedTensorIndex any = boxing.in.empty() ? boxing.out[0] : boxing.in[0];
-    const TensorType& type = graph_.tensors[static_cast<std::size_t>(any)].global;
+    const StagedTensorId any = boxing.in.empty() ? boxing.out[0] : boxing.in[0];
+    const TensorType& type = graph_.tensors[any].global;
     const DType moved = boxing.communication ? boxing.communication->dtype : type.dtype;
     return fmt::format("{} {}", to_string(type.shape), to_string(moved));
   }
@@ -91,8 +89,8 @@ class BoxingRows {
   }
 
   std::string words_of(const BoxingCause& cause, const StagedOp& boxing) const {
-    const auto words = [&](StagedTensorIndex tensor) {
-      return to_string(graph_.tensors[static_cast<std::size_t>(tensor)].words);
+    const auto words = [&](StagedTensorId tensor) {
+      return to_string(graph_.tensors[tensor].words);
     };
     return (boxing.in.empty() ? to_string(boxing.communication->from) : words(boxing.in[0])) +
            " -> " + words(op(cause.boxing).out[0]);

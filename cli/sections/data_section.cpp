@@ -74,7 +74,7 @@ DataSection data_section(std::string_view text, const PhysicalGraph& graph,
 }
 
 void say(const DataSection& section, const Console& console) {
-  Table table({"data actor", "a step", "busy"});
+  TextTable table({"data actor", "a step", "busy"});
   for (std::size_t a = 0; a < section.pipeline.actors.size(); ++a)
     table.add({section.pipeline.actors[a].name, to_text(section.pipeline.actors[a].per_step),
                fmt::format("{:.0f} %", 100 * section.schedule.busy[a])});

@@ -34,7 +34,7 @@ std::string scope_of(const SearchResult& result) {
 void say_front(const SearchResult& result, const Console& console) {
   const std::vector<std::size_t> front = pareto_front(result.plans);
   const Candidate& fastest = result.plans[front.front()];
-  Table table(
+  TextTable table(
       {"time against memory", "step", "against the fastest", "memory", "against the fastest"});
   for (const std::size_t i : front) {
     const Candidate& plan = result.plans[i];

@@ -46,7 +46,7 @@ void say(const LinkUses& links, const Console& console) {
         fmt::format("links: no communication in the step uses one ({} are idle)", links.idle));
     return;
   }
-  Table table(
+  TextTable table(
       {"links", "in use", "mean utilisation", "busiest", "carries", "of", "busy", "utilisation"});
   for (const Kind& kind : kinds_of(links)) {
     const LinkUse& use = *kind.busiest;

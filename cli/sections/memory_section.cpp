@@ -20,14 +20,14 @@ constexpr std::size_t kOwnersShown = 12;
 constexpr std::size_t kOwnersInJson = 50;
 
 // The first rank of a program stands for all.
-ProgramMemory report_program(const PhysicalGraph& graph, std::size_t program,
+ProgramMemory report_program(const PhysicalGraph& graph, ProgramId program,
                              const Timeline& timeline, std::size_t windows) {
-  const std::size_t num_runs = graph.programs[program].order.size();
+  const std::size_t num_runs = graph.programs[ProgramId(program)].order.size();
   std::vector<Time> begin(num_runs), end(num_runs);
-  const auto rank = std::find_if(
-      timeline.ranks.begin(), timeline.ranks.end(), [&](const RankTimeline& candidate) {
-        return graph.ranks[candidate.rank.index()].program == ProgramId(program);
-      });
+  const auto rank = std::find_if(timeline.ranks.begin(), timeline.ranks.end(),
+                                 [&](const RankTimeline& candidate) {
+                                   return graph.ranks[candidate.rank].program == ProgramId(program);
+                                 });
   if (rank != timeline.ranks.end())
     for (const TimedRun& run : rank->runs) {
       begin[run.run.index()] = run.begin;
@@ -51,7 +51,7 @@ void say_classes(const MemorySection& section, const Console& console) {
   for (std::size_t i = 0; i < kNumMemoryClasses; ++i)
     if (shown[i]) header.emplace_back(to_string(static_cast<MemoryClass>(i)));
   for (const char* name : {"in use", "arena", "bound", "packing"}) header.emplace_back(name);
-  Table table(header);
+  TextTable table(header);
   for (std::size_t p = 0; p < section.programs.size(); ++p) {
     const ProgramMemory& program = section.programs[p];
     std::vector<std::string> row = {program.program};
@@ -117,8 +117,8 @@ std::vector<OwnerRow> rows_of(const ProgramMemory& program) {
 }
 
 void say_owners(const ProgramMemory& program, const Console& console) {
-  Table table({fmt::format("largest owners on {}", program.program), "layers", "class", "count",
-               "bytes", "share"});
+  TextTable table({fmt::format("largest owners on {}", program.program), "layers", "class", "count",
+                   "bytes", "share"});
   const std::vector<OwnerRow> rows = rows_of(program);
   Bytes rest = program.peak;
   for (std::size_t i = 0; i < std::min(rows.size(), kOwnersShown); ++i) {
@@ -156,9 +156,9 @@ Json owners_json(const ProgramMemory& program) {
 MemorySection memory_section(const ExpandedGraph& expanded, const Timeline& timeline,
                              std::size_t windows) {
   MemorySection section;
-  for (std::size_t p = 0; p < expanded.graph().programs.size(); ++p) {
+  for (const ProgramId p : expanded.graph().programs.keys()) {
     section.programs.push_back(report_program(expanded.graph(), p, timeline, windows));
-    section.rules.push_back(expanded.packed()[p].rule);
+    section.rules.push_back(expanded.packed()[p.index()].rule);
   }
   return section;
 }

@@ -25,7 +25,7 @@ double share(const OperatorSection& section, const OperatorUse& use) {
 }
 
 // The rates that a kernel reaches; of communications, how long members wait for the last.
-void add_row(const OperatorSection& section, const OperatorUse& use, Table& table) {
+void add_row(const OperatorSection& section, const OperatorUse& use, TextTable& table) {
   const double seconds = to_seconds(use.time);
   const bool is_kernel = use.queue == QueueRole::kCompute && seconds > 0;
   table.add(
@@ -40,7 +40,8 @@ void add_row(const OperatorSection& section, const OperatorUse& use, Table& tabl
 }  // namespace
 
 void say(const OperatorSection& section, const Console& console) {
-  Table table({"operator", "phase", "acts", "time", "of the step", "FLOPs", "memory", "waiting"});
+  TextTable table(
+      {"operator", "phase", "acts", "time", "of the step", "FLOPs", "memory", "waiting"});
   const std::size_t shown = std::min(section.uses.size(), kRowsShown);
   for (std::size_t i = 0; i < shown; ++i) add_row(section, section.uses[i], table);
   console.say(table.text());

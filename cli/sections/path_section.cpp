@@ -63,7 +63,7 @@ std::vector<NamedSum> by_name(const StepPath& path) {
 
 void say_names(const StepPath& path, const Console& console) {
   const std::vector<NamedSum> names = by_name(path);
-  Table table({"on the critical path", "launches", "time", "share of the step"});
+  TextTable table({"on the critical path", "launches", "time", "share of the step"});
   for (std::size_t i = 0; i < std::min(names.size(), kNamesShown); ++i)
     table.add({names[i].name, fmt::format("{}", names[i].launches), to_text(names[i].time),
                percent(share(names[i].time, path.step_time))});
@@ -71,7 +71,7 @@ void say_names(const StepPath& path, const Console& console) {
 }
 
 void say_slack(const StepPath& path, const Console& console) {
-  Table table({"slack", "launches", "without slack", "least slack"});
+  TextTable table({"slack", "launches", "without slack", "least slack"});
   for (const StepPath::QueueSlack& queue : path.slack)
     table.add({fmt::format("rank {} {}", queue.rank.value, to_string(queue.queue)),
                fmt::format("{}", queue.launches), fmt::format("{}", queue.without_slack),

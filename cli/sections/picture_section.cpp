@@ -32,8 +32,8 @@ void write_trace(const std::string& file, const PhysicalGraph& graph, const Memo
   std::vector<CounterTrack> tracks = launches_in_flight(timeline);
   const Time origin = timeline.first_begin();
   for (const RankTimeline& rank : timeline.ranks)
-    tracks.push_back(memory_track(
-        rank.rank, memory.programs[graph.ranks[rank.rank.index()].program.index()], origin));
+    tracks.push_back(
+        memory_track(rank.rank, memory.programs[graph.ranks[rank.rank].program.index()], origin));
   const std::string trace = is_native_trace(file) ? to_perfetto_trace(simulation, tracks)
                                                   : to_chrome_trace(simulation, tracks);
   write_file_whole(file, file.ends_with(".gz") ? gzip(trace) : trace);

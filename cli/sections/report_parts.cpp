@@ -30,8 +30,8 @@ nlohmann::ordered_json parts_json(const StepParts& parts) {
   return json;
 }
 
-Table parts_table(const StepParts& parts, double step_s) {
-  Table table({"part of the step", "mean", "share", "least", "most"});
+TextTable parts_table(const StepParts& parts, double step_s) {
+  TextTable table({"part of the step", "mean", "share", "least", "most"});
   for (const NamedPart& named : kNamedParts) {
     const StepParts::Spread& part = parts.*named.part;
     table.add({std::string(named.name), time_text(part.mean_s), percent(part.mean_s / step_s),

@@ -52,9 +52,9 @@ PlacesMemory places_memory(const RoutedGraph& routed, const ExpandedGraph& expan
     for (const MemoryOwner& owner : program.owners)
       if (routed.tensors.contains(owner.name)) memory.planned += owner.bytes;
     double fullest = 0;
-    for (std::size_t rank = 0; rank < expanded.graph().ranks.size(); ++rank)
+    for (const Rank rank : expanded.graph().ranks.keys())
       if (expanded.graph().ranks[rank].program == ProgramId(p))
-        fullest = std::max(fullest, routed.filled[rank]);
+        fullest = std::max(fullest, routed.filled[rank.index()]);
     memory.filled = Bytes(std::llround(static_cast<double>(memory.planned.value) * fullest));
   }
   return memory;

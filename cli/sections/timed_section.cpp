@@ -52,8 +52,8 @@ std::vector<TimedCandidate> timed_front(const Job& job, const std::vector<Candid
 
 void say(const std::vector<TimedCandidate>& front, Console& console) {
   if (front.empty()) return;
-  Table table({"the nearest, with what kernels and communications do to each other", "step",
-               "--mode timed"});
+  TextTable table({"the nearest, with what kernels and communications do to each other", "step",
+                   "--mode timed"});
   for (const TimedCandidate& one : front)
     table.add(
         {to_string(one.candidate.strategy), to_text(one.candidate.step_time), to_text(one.timed)});

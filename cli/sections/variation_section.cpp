@@ -41,7 +41,7 @@ StepSamples step_samples(const Simulation& simulation) {
 }
 
 void say(const StepSamples& samples, const Console& console) {
-  Table table({counted(samples.step_s.size(), "step"), "time", "of the mean"});
+  TextTable table({counted(samples.step_s.size(), "step"), "time", "of the mean"});
   table.add({"mean", time_text(samples.mean_s), ""});
   for (const auto& [name, q] : kQuantiles)
     table.add({name, time_text(quantile(samples.step_s, q)),
@@ -66,7 +66,7 @@ LongRun long_run(const Reliability& reliability, std::uint64_t seed) {
 void say(const LongRun& run, const Throughput& of_step, const Console& console) {
   const Goodput& goodput = run.expected;
   const std::string rate = rate_text(of_step.units_per_s * goodput.useful);
-  Table table({"long run: share of the wall time", "expected"});
+  TextTable table({"long run: share of the wall time", "expected"});
   table.add({"work that stays done (goodput)", percent(goodput.useful)});
   table.add({"checkpoints", percent(goodput.checkpoints)});
   table.add({"work lost to failures", percent(goodput.lost)});

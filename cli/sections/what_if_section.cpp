@@ -84,7 +84,7 @@ WhatIfSection what_if_section(const PlannedJob& planned, const CompiledPlan& pla
 void say(const WhatIfSection& section, const Console& console) {
   std::vector<std::string> header = {"what if (parts in % of the step now)", "step", "change"};
   for (const NamedPart& part : kNamedParts) header.emplace_back(part.name);
-  Table table(header);
+  TextTable table(header);
   const auto add = [&](const WhatIfRow& row) {
     std::vector<std::string> cells = {
         name_of(row), time_text(row.step_s),
@@ -119,7 +119,7 @@ SweepSection sweep_section(const PlannedJob& planned, const CompiledPlan& plan,
 }
 
 void say(const SweepSection& section, const Console& console) {
-  Table table({"sweep", "step", "change", "exposed communication", "bubble"});
+  TextTable table({"sweep", "step", "change", "exposed communication", "bubble"});
   for (const WhatIfRow& row : section.rows)
     table.add({name_of(row), time_text(row.step_s), signed_percent(row.step_s, section.now_s),
                percent(row.parts.exposed_communication.mean_s / row.step_s),

@@ -14,15 +14,15 @@
 namespace sextant {
 namespace {
 
-void sign_actor(const FormSource& source, std::int32_t instance, StagedOpIndex op,
+void sign_actor(const FormSource& source, StagedInstanceId instance, StagedOpId op,
                 FormSymbols& symbols, FormSignature& signature) {
-  const StagedOp& staged = at(source.partition.graph().ops, op);
+  const StagedOp& staged = source.partition.graph().ops[op];
   signature.insert(
       signature.end(),
       {symbols.kind(staged.kind).symbol, symbols.of(staged.attributes),
        static_cast<std::int64_t>(staged.phase), static_cast<std::int64_t>(staged.queue),
        static_cast<std::int64_t>(staged.in.size()), static_cast<std::int64_t>(staged.out.size())});
-  for (const StagedTensorIndex in : staged.in) {
+  for (const StagedTensorId in : staged.in) {
     const Operand read = source.operands.operand(instance, in);
     signature.push_back(read.source == Operand::Source::kPort ? -1 - read.index : read.index);
   }
@@ -30,12 +30,12 @@ void sign_actor(const FormSource& source, std::int32_t instance, StagedOpIndex o
     signature.insert(signature.end(),
                      {symbols.kind(member.kind).symbol, symbols.of(member.attributes)});
     for (const auto* operands : {&member.in, &member.out})
-      for (const StagedTensorIndex tensor : *operands) {
+      for (const StagedTensorId tensor : *operands) {
         const ActorMember::Operand seen = member_operand(staged, tensor);
         signature.insert(signature.end(), {static_cast<std::int64_t>(seen.source), seen.index});
       }
   }
-  for (const StagedTensorIndex inner : staged.inner)
+  for (const StagedTensorId inner : staged.inner)
     signature.push_back(source.layouts.of(inner).value);
   if (!staged.communication) return;
   signature.insert(signature.end(),
@@ -51,29 +51,27 @@ ActorMember make_member(const StagedOp& op, const StagedMember& member) {
   made.kind = member.kind;
   made.name = without_layer(member.name);
   made.attributes = member.attributes;
-  for (const StagedTensorIndex in : member.in) made.in.push_back(member_operand(op, in));
-  for (const StagedTensorIndex out : member.out) made.out.push_back(member_operand(op, out));
+  for (const StagedTensorId in : member.in) made.in.push_back(member_operand(op, in));
+  for (const StagedTensorId out : member.out) made.out.push_back(member_operand(op, out));
   return made;
 }
 
-Actor make_actor(const FormSource& source, std::int32_t instance, StagedOpIndex op) {
-  const StagedOp& staged = at(source.partition.graph().ops, op);
+Actor make_actor(const FormSource& source, StagedInstanceId instance, StagedOpId op) {
+  const StagedOp& staged = source.partition.graph().ops[op];
   Actor actor;
   actor.kind = staged.kind;
   actor.name = name_in_block(staged);
   actor.attributes = staged.attributes;
   actor.phase = staged.phase;
   actor.queue = staged.queue;
-  for (const StagedTensorIndex in : staged.in)
+  for (const StagedTensorId in : staged.in)
     actor.in.push_back(source.operands.operand(instance, in));
-  for (const StagedTensorIndex out : staged.out)
-    actor.out.push_back(source.operands.register_of(out));
+  for (const StagedTensorId out : staged.out) actor.out.push_back(source.operands.register_of(out));
   for (const StagedMember& member : staged.members)
     actor.members.push_back(make_member(staged, member));
-  for (const StagedTensorIndex inner : staged.inner)
-    actor.inner.push_back(
-        {std::string(without_layer(at(source.partition.graph().tensors, inner).name)),
-         source.layouts.of(inner), TensorType{}});
+  for (const StagedTensorId inner : staged.inner)
+    actor.inner.push_back({std::string(without_layer(source.partition.graph().tensors[inner].name)),
+                           source.layouts.of(inner), TensorType{}});
   if (staged.communication)
     actor.communication = Communication{staged.communication->primitive,
                                         staged.communication->side,
@@ -96,15 +94,15 @@ void mark_in_place(Actor& actor, const RegisterHomes& homes) {
 
 }  // namespace
 
-FormSignature signature_of(const FormSource& source, std::int32_t instance,
+FormSignature signature_of(const FormSource& source, StagedInstanceId instance,
                            const RegisterHomes& homes, FormSymbols& symbols) {
-  const InstanceSpec& spec = at(source.partition.instances(), instance);
+  const InstanceSpec& spec = source.partition.instances()[instance];
   FormSignature signature{spec.stage, static_cast<std::int64_t>(spec.part),
                           static_cast<std::int64_t>(spec.ops.size())};
-  for (const StagedOpIndex op : spec.ops) sign_actor(source, instance, op, symbols, signature);
+  for (const StagedOpId op : spec.ops) sign_actor(source, instance, op, symbols, signature);
   std::size_t reg = 0;
-  for (const StagedOpIndex op : spec.ops)
-    for (const StagedTensorIndex out : at(source.partition.graph().ops, op).out) {
+  for (const StagedOpId op : spec.ops)
+    for (const StagedTensorId out : source.partition.graph().ops[op].out) {
       signature.push_back(source.layouts.of(out).value);
       signature.push_back(homes.frame[reg]);
       signature.push_back(homes.taken_from[reg++]);
@@ -114,36 +112,36 @@ FormSignature signature_of(const FormSource& source, std::int32_t instance,
                      {static_cast<std::int64_t>(key.frame.memory), key.frame.acts_per_content,
                       static_cast<std::int64_t>(key.frame.initially_full),
                       static_cast<std::int64_t>(key.frame.region)});
-  for (const StagedTensorIndex port : source.operands.ports(instance))
+  for (const StagedTensorId port : source.operands.ports(instance))
     signature.push_back(source.layouts.of(port).value);
   return signature;
 }
 
-Block make_form(const FormSource& source, std::int32_t instance, const RegisterHomes& homes) {
+Block make_form(const FormSource& source, StagedInstanceId instance, const RegisterHomes& homes) {
   const StagedGraph& graph = source.partition.graph();
-  const InstanceSpec& spec = at(source.partition.instances(), instance);
+  const InstanceSpec& spec = source.partition.instances()[instance];
   Block block;
   block.name = fmt::format("stage{}.{}", spec.stage, instance_name(graph, spec));
-  block.phase = at(graph.ops, spec.ops.front()).phase;
+  block.phase = graph.ops[spec.ops.front()].phase;
   // Forward again is where a backward pass begins.
   if (block.phase == Phase::kRecompute) block.phase = Phase::kInputGrad;
   block.actors.reserve(spec.ops.size());
   block.registers.reserve(homes.frame.size());
-  for (const StagedOpIndex op : spec.ops) {
+  for (const StagedOpId op : spec.ops) {
     block.actors.push_back(make_actor(source, instance, op));
     mark_in_place(block.actors.back(), homes);
-    for (const StagedTensorIndex out : at(graph.ops, op).out) {
+    for (const StagedTensorId out : graph.ops[op].out) {
       Register reg;
-      reg.name = without_layer(at(graph.tensors, out).name);
+      reg.name = without_layer(graph.tensors[out].name);
       reg.layout = source.layouts.of(out);
       reg.frame = homes.frame[block.registers.size()];
       block.registers.push_back(std::move(reg));
     }
   }
   for (const RegisterHomes::FrameKey& key : homes.keys) block.frames.push_back(key.frame);
-  for (const StagedTensorIndex tensor : source.operands.ports(instance))
+  for (const StagedTensorId tensor : source.operands.ports(instance))
     block.ports.push_back(
-        {std::string(without_layer(at(graph.tensors, tensor).name)), TensorType{}, {}});
+        {std::string(without_layer(graph.tensors[tensor].name)), TensorType{}, {}});
   add_edges_of_operands(block);
   return block;
 }

@@ -11,10 +11,10 @@ namespace sextant {
 
 // What makes two instances share a form, as integers.
 using FormSignature = std::vector<std::int64_t>;
-FormSignature signature_of(const FormSource& source, std::int32_t instance,
+FormSignature signature_of(const FormSource& source, StagedInstanceId instance,
                            const RegisterHomes& homes, FormSymbols& symbols);
 
 // Everything of the block that all rank classes share: no local types, sizes or work.
-Block make_form(const FormSource& source, std::int32_t instance, const RegisterHomes& homes);
+Block make_form(const FormSource& source, StagedInstanceId instance, const RegisterHomes& homes);
 
 }  // namespace sextant

@@ -26,22 +26,22 @@ std::string_view name_in_block(const StagedOp& op) {
 
 std::string instance_name(const StagedGraph& graph, const InstanceSpec& instance) {
   if (instance.part == StepPart::kTransfer || instance.part == StepPart::kHost)
-    return at(graph.ops, instance.ops.front()).name;
+    return graph.ops[instance.ops.front()].name;
   return fmt::format("layer{}.{}", instance.layer, to_string(instance.part));
 }
 
 bool have_equal_names(const StagedGraph& graph, const InstanceSpec& a, const InstanceSpec& b) {
-  const auto same_op = [&](StagedOpIndex mine, StagedOpIndex other) {
-    const StagedOp &one = at(graph.ops, mine), &two = at(graph.ops, other);
+  const auto same_op = [&](StagedOpId mine, StagedOpId other) {
+    const StagedOp &one = graph.ops[mine], &two = graph.ops[other];
     return name_in_block(one) == name_in_block(two) &&
            std::equal(one.members.begin(), one.members.end(), two.members.begin(),
                       [](const StagedMember& x, const StagedMember& y) {
                         return without_layer(x.name) == without_layer(y.name);
                       }) &&
            std::equal(one.out.begin(), one.out.end(), two.out.begin(),
-                      [&](StagedTensorIndex x, StagedTensorIndex y) {
-                        return without_layer(at(graph.tensors, x).name) ==
-                               without_layer(at(graph.tensors, y).name);
+                      [&](StagedTensorId x, StagedTensorId y) {
+                        return without_layer(graph.tensors[x].name) ==
+                               without_layer(graph.tensors[y].name);
                       });
   };
   return std::equal(a.ops.begin(), a.ops.end(), b.ops.begin(), same_op);
@@ -49,13 +49,13 @@ bool have_equal_names(const StagedGraph& graph, const InstanceSpec& a, const Ins
 
 InstanceNames names_in_block(const StagedGraph& graph, const InstanceSpec& instance) {
   InstanceNames names;
-  for (const StagedOpIndex index : instance.ops) {
-    const StagedOp& op = at(graph.ops, index);
+  for (const StagedOpId index : instance.ops) {
+    const StagedOp& op = graph.ops[index];
     names.actors.emplace_back(name_in_block(op));
     for (const StagedMember& member : op.members)
       names.members.emplace_back(without_layer(member.name));
-    for (const StagedTensorIndex out : op.out)
-      names.registers.emplace_back(without_layer(at(graph.tensors, out).name));
+    for (const StagedTensorId out : op.out)
+      names.registers.emplace_back(without_layer(graph.tensors[out].name));
   }
   return names;
 }

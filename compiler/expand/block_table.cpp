@@ -5,6 +5,7 @@
 #include "core/graphs/views.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace sextant {
@@ -18,7 +19,7 @@ class LocalTypes {
       : layouts_(&layouts), placement_(&placement), member_(program_class.members.front()) {
     types_.resize(layouts.layouts().size());
     room_.resize(layouts.layouts().size());
-    for (std::size_t i = 0; i < types_.size(); ++i) {
+    for (const LayoutId i : layouts.layouts().keys()) {
       const Layout& layout = layouts.layouts()[i];
       if (layout.placement == PlacementId(program_class.stage))
         types_[i] = local_type(layout, *placement_, member_);
@@ -27,17 +28,17 @@ class LocalTypes {
   }
   // Room for what the other class holds too.
   void widen(const LocalTypes& other) {
-    for (std::size_t i = 0; i < room_.size(); ++i) room_[i] = std::max(room_[i], other.room_[i]);
+    for (const LayoutId i : room_.keys()) room_[i] = std::max(room_[i], other.room_[i]);
   }
-  Bytes room(LayoutId layout) const { return Bytes(room_[layout.index()]); }
-  const TensorType& of(LayoutId layout) const { return types_[layout.index()]; }
+  Bytes room(LayoutId layout) const { return Bytes(room_[layout]); }
+  const TensorType& of(LayoutId layout) const { return types_[layout]; }
 
  private:
   const LayoutTable* layouts_;
   const Placement* placement_;
   std::int32_t member_;
-  std::vector<TensorType> types_;
-  std::vector<std::int64_t> room_;
+  Table<LayoutId, TensorType> types_;
+  Table<LayoutId, std::int64_t> room_;
 };
 
 // Of all classes. With `symmetric` those of a stage make room for each other's parts.
@@ -83,7 +84,7 @@ Work work_of_members(const Actor& actor, const OperandTypes& types,
     return TensorType();
   };
   Work total;
-  Flops most = -1;
+  std::optional<Flops> most;
   // A member that reads nothing else may read less than the whole: a slice.
   std::vector<Bytes> read(types.inputs.size());
   for (const ActorMember& member : actor.members) {
@@ -92,8 +93,10 @@ Work work_of_members(const Actor& actor, const OperandTypes& types,
     for (const ActorMember::Operand& out : member.out) own.outputs.push_back(type(out));
     const Work work = registry.get(member.kind).work(own.inputs, own.outputs, member.attributes);
     total.flops += work.flops;
-    if (work.flops > most) total.kernel = work.kernel;
-    most = std::max(most, work.flops);
+    if (!most || work.flops > *most) {
+      total.kernel = work.kernel;
+      most = work.flops;
+    }
     for (const ActorMember::Operand& in : member.in) {
       if (in.source != ActorMember::Operand::Source::kInput) continue;
       Bytes& own_read = at(read, in.index);
@@ -149,30 +152,29 @@ BlockTable make_blocks(const BlockForms& forms, const LayoutTable& layouts,
                        std::span<const ProgramClass> classes,
                        const std::vector<Placement>& placements, const OperatorRegistry& registry,
                        bool symmetric) {
-  const auto num_forms = static_cast<std::size_t>(forms.num_forms());
+  const std::size_t num_forms = forms.ids().size();
   BlockTable table;
-  table.block_of.assign(classes.size(), std::vector<BlockId>(num_forms));
-  std::vector<std::vector<BlockId>> made(num_forms);
+  table.block_of.assign(classes.size(), Table<FormId, BlockId>(num_forms));
+  Table<FormId, std::vector<BlockId>> made(num_forms);
   const std::vector<LocalTypes> types = local_types(layouts, classes, placements, symmetric);
   for (std::size_t c = 0; c < classes.size(); ++c) {
-    for (std::int32_t form = 0; form < forms.num_forms(); ++form) {
+    for (const FormId form : forms.ids()) {
       if (forms.stage_of(form) != classes[c].stage) continue;
       Block block = with_local_types(forms.form(form), forms.port_layouts(form), types[c]);
-      std::vector<BlockId>& known = at(made, form);
+      std::vector<BlockId>& known = made[form];
       const auto same = std::find_if(known.begin(), known.end(), [&](BlockId id) {
-        return hold_equal_shapes(table.blocks[id.index()], block);
+        return hold_equal_shapes(table.blocks[id], block);
       });
       if (same != known.end()) {
-        at(table.block_of[c], form) = *same;
+        table.block_of[c][form] = *same;
         continue;
       }
       for (Actor& actor : block.actors)
         if (!actor.communication && actor.queue != QueueRole::kHost)
           actor.work = work_of(block, actor, registry);
       if (!known.empty()) block.name += fmt::format(".class{}", known.size());
-      known.push_back(BlockId(table.blocks.size()));
-      at(table.block_of[c], form) = known.back();
-      table.blocks.push_back(std::move(block));
+      known.push_back(table.blocks.add(std::move(block)));
+      table.block_of[c][form] = known.back();
     }
   }
   return table;

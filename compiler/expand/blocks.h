@@ -8,6 +8,8 @@
 #include "compiler/expand/register_homes.h"
 #include "compiler/order/groups.h"
 #include "compiler/order/partition.h"
+#include "core/base/ids.h"
+#include "core/base/table.h"
 #include "core/graphs/operator.h"
 #include "core/graphs/physical_graph.h"
 
@@ -19,6 +21,8 @@
 
 namespace sextant {
 
+using FormId = Id<struct FormTag>;
+
 // The forms of all instances, each made once.
 class BlockForms {
  public:
@@ -29,33 +33,33 @@ class BlockForms {
   BlockForms(const Partition& partition, const LayoutTable& layouts, const GroupTable& groups,
              const Options& options, const std::function<bool(const InstanceSpec&)>& wanted);
 
-  std::int32_t num_forms() const { return static_cast<std::int32_t>(forms_.size()); }
-  std::int32_t form_of(std::int32_t instance) const;  // -1: none
-  const Block& form(std::int32_t form) const;
-  int stage_of(std::int32_t form) const;
-  std::vector<LayoutId> port_layouts(std::int32_t form) const;
+  Range<FormId> ids() const { return forms_.keys(); }
+  FormId form_of(StagedInstanceId instance) const;  // none: not wanted
+  const Block& form(FormId form) const;
+  int stage_of(FormId form) const;
+  std::vector<LayoutId> port_layouts(FormId form) const;
   // Tensors that enter an instance, by port.
-  std::span<const StagedTensorIndex> ports(std::int32_t instance) const;
+  std::span<const StagedTensorId> ports(StagedInstanceId instance) const;
   // What the instance calls the actors and registers of its form: nothing where the form's names
   // do.
-  InstanceNames names(std::int32_t instance) const;
+  InstanceNames names(StagedInstanceId instance) const;
   // Index of a tensor among the registers of its producer's block.
-  std::int32_t register_of(StagedTensorIndex tensor) const;
+  std::int32_t register_of(StagedTensorId tensor) const;
 
  private:
   const Partition* partition_;
   const LayoutTable* layouts_;
   InstanceOperands operands_;
-  std::vector<Block> forms_;
-  std::vector<std::int32_t> first_instance_;  // by form
-  std::vector<std::int32_t> form_of_;         // by instance
+  Table<FormId, Block> forms_;
+  Table<FormId, StagedInstanceId> first_instance_;
+  Table<StagedInstanceId, FormId> form_of_;
 };
 
 // Blocks of all forms for all classes. `block_of[class][form]` is invalid where the form belongs to
 // another stage. With `symmetric` the classes of a stage lay their frames out alike.
 struct BlockTable {
-  std::vector<Block> blocks;
-  std::vector<std::vector<BlockId>> block_of;
+  Table<BlockId, Block> blocks;
+  std::vector<Table<FormId, BlockId>> block_of;
 };
 
 BlockTable make_blocks(const BlockForms& forms, const LayoutTable& layouts,

@@ -118,8 +118,8 @@ class RankBlock {
 
  private:
   TensorType local_type(LayoutId id) const {
-    const Layout& layout = graph_.layouts[id.index()];
-    const Placement& placement = graph_.placements[layout.placement.index()];
+    const Layout& layout = graph_.layouts[id];
+    const Placement& placement = graph_.placements[layout.placement];
     const Shard box = shard_of(layout.global.shape, layout.words, placement.hierarchy(),
                                placement.coordinates_of(placement.index_of(rank_).value()));
     return {box.local_shape(), layout.global.dtype};
@@ -150,33 +150,28 @@ class BoxingExpansion {
   PhysicalGraph run() {
     graph_.ranks.resize(num_ranks_);
     for (std::size_t rank = 0; rank < num_ranks_; ++rank) bind(Rank(rank));
-    for (std::size_t program = 0; program < graph_.programs.size(); ++program) {
+    for (const ProgramId program : graph_.programs.keys()) {
       RankProgram& made = graph_.programs[program];
       MemoryPlan plan(graph_, made, {});
       plan.improve(plan.lower_bound());
       plan.finish();
-      made.guards = missing_guards(graph_, ProgramId(program));
+      made.guards = missing_guards(graph_, program);
     }
     return std::move(graph_);
   }
 
  private:
-  const Placement& placement(PlacementId id) const { return graph_.placements[id.index()]; }
+  const Placement& placement(PlacementId id) const { return graph_.placements[id]; }
   bool is_in(PlacementId id, Rank rank) const { return placement(id).index_of(rank).has_value(); }
 
-  template <typename Value>
-  static std::size_t position_in(std::vector<Value>& table, Value wanted) {
+  template <typename Key, typename Value>
+  static Key intern_in(Table<Key, Value>& table, Value wanted) {
     const auto known = std::find(table.begin(), table.end(), wanted);
-    if (known != table.end()) return static_cast<std::size_t>(known - table.begin());
-    table.push_back(std::move(wanted));
-    return table.size() - 1;
+    return known != table.end() ? table.key_of(known) : table.add(std::move(wanted));
   }
-  PlacementId intern(const Placement& wanted) {
-    return PlacementId(position_in(graph_.placements, wanted));
-  }
+  PlacementId intern(const Placement& wanted) { return intern_in(graph_.placements, wanted); }
   LayoutId intern(DType dtype, const NdSbp& words, PlacementId where) {
-    return LayoutId(
-        position_in(graph_.layouts, Layout{{request_.type.shape, dtype}, words, where}));
+    return intern_in(graph_.layouts, Layout{{request_.type.shape, dtype}, words, where});
   }
 
   void add_placements() {
@@ -266,7 +261,7 @@ class BoxingExpansion {
   void bind(Rank rank) {
     const bool idles = !is_in(source_, rank) && !is_in(target_, rank);
     const PlacementId home = idles ? idle_ : is_in(source_, rank) ? source_ : target_;
-    RankBinding& binding = graph_.ranks[rank.index()];
+    RankBinding& binding = graph_.ranks[rank];
     binding.index_in_placement = static_cast<std::int32_t>(placement(home).index_of(rank).value());
     std::vector<std::int32_t> roles;  // the group set of each
     std::optional<Block> block;
@@ -358,12 +353,12 @@ class BoxingExpansion {
   }
 
   ProgramId program_of(PlacementId home, std::optional<Block> block, std::size_t num_roles) {
-    for (std::size_t i = 0; i < graph_.programs.size(); ++i) {
+    for (const ProgramId i : graph_.programs.keys()) {
       const RankProgram& known = graph_.programs[i];
       const bool is_idle = known.instances.empty();
       if (known.placement == home && is_idle == !block &&
           (is_idle || graph_.block_of(known.instances.front()) == *block))
-        return ProgramId(i);
+        return i;
     }
     RankProgram program;
     program.name = fmt::format("class{}", graph_.programs.size());

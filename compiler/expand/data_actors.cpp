@@ -30,18 +30,18 @@ class DataActors {
 
  private:
   std::optional<InstanceId> input_of(const RankProgram& program) const {
-    for (std::size_t i = 0; i < program.instances.size(); ++i) {
+    for (const InstanceId i : program.instances.keys()) {
       const Instance& instance = program.instances[i];
       const Block& block = graph_.block_of(instance);
       if (block.actors.size() == 1 && block.actors.front().kind == "input" &&
           graph_.actor_name(instance, 0) == input_)
-        return InstanceId(i);
+        return i;
     }
     return std::nullopt;
   }
 
   void add_to(RankProgram& program, InstanceId input) {
-    Instance& reader = program.instances[input.index()];
+    Instance& reader = program.instances[input];
     const TensorType nothing{Shape{0}, DType::kI32};
     const LayoutId layout = layout_of_nothing(program.placement);
     reader.block = reading_block(reader.block, nothing);
@@ -75,7 +75,7 @@ class DataActors {
     if (is_new)
       graph_.layouts.push_back(
           {.global = {Shape{0}, DType::kI32},
-           .words = NdSbp(graph_.placements[placement.index()].axes.size(), Sbp::broadcast()),
+           .words = NdSbp(graph_.placements[placement].axes.size(), Sbp::broadcast()),
            .placement = placement});
     return found->second;
   }
@@ -83,7 +83,7 @@ class DataActors {
   BlockId reading_block(BlockId input, const TensorType& nothing) {
     const auto [found, is_new] = readers_.try_emplace(input.value, BlockId(graph_.blocks.size()));
     if (is_new) {
-      Block block = graph_.blocks[input.index()];
+      Block block = graph_.blocks[input];
       block.actors.front().in = {{.source = Operand::Source::kPort, .index = 0}};
       block.ports = {{.name = "samples", .local = nothing, .readers = {0}}};
       graph_.blocks.push_back(std::move(block));

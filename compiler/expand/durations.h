@@ -5,6 +5,7 @@
 #include "compiler/expand/blocks.h"
 #include "compiler/order/moved_sizes.h"
 #include "compiler/order/stage_program.h"
+#include "core/base/table.h"
 #include "core/costs/cost_model.h"
 #include "core/graphs/physical_graph.h"
 
@@ -23,12 +24,10 @@ class DurationTable {
                 std::span<const ProgramClass> classes, const GroupTable& groups,
                 const CostModel& cost, const NetworkModel& network, MovedSizes& sizes);
 
-  std::span<const Duration> of_form(std::int32_t form) const {
-    return by_form_[static_cast<std::size_t>(form)];
-  }
+  std::span<const Duration> of_form(FormId form) const { return by_form_[form]; }
 
  private:
-  std::vector<std::vector<Duration>> by_form_;
+  Table<FormId, std::vector<Duration>> by_form_;
 };
 
 }  // namespace sextant

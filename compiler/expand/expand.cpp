@@ -43,7 +43,7 @@ class Expansion {
                {.in_place = options.in_place, .symmetric = options.symmetric}),
         classes_(find_program_classes(staged.placements, layouts_.layouts())) {
     graph_.header = options.header;
-    graph_.placements = staged.placements;
+    graph_.placements = Table<PlacementId, Placement>(staged.placements);
     graph_.layouts = layouts_.layouts();
     graph_.groups = groups_.groups();
     blocks_ =
@@ -66,8 +66,8 @@ class Expansion {
     std::vector<std::optional<MemoryPlan>> plans(classes_.size());
     for_each_in_parallel(classes_.size(), [&](std::size_t c) {
       options_.stop();
-      graph_.programs[c] = make_program(c);
-      plans[c].emplace(plan_of(graph_.programs[c]));
+      graph_.programs[ProgramId(c)] = make_program(c);
+      plans[c].emplace(plan_of(graph_.programs[ProgramId(c)]));
     });
     // What a device needs is decided by the largest arena, which is not below the largest bound:
     // programs within this have nothing to gain. 0.2 % more is not worth the time either.
@@ -109,7 +109,7 @@ class Expansion {
       hold = spend_spare_memory(graph_, tables, guards, packed, *options_.room, cost_, network_,
                                 options_.stop);
     for (std::size_t c = 0; c < classes_.size(); ++c)
-      graph_.programs[c].guards = std::move(guards[c]);
+      graph_.programs[ProgramId(c)].guards = std::move(guards[c]);
     return {tables, std::move(hold)};
   }
 
@@ -117,8 +117,8 @@ class Expansion {
     number_in_program_.resize(partition_.instances().size());
     for (int stage = 0; stage < num_stages(); ++stage) {
       std::int32_t number = 0;
-      for (const std::int32_t instance : partition_.of_stage(stage))
-        at(number_in_program_, instance) = number++;
+      for (const StagedInstanceId instance : partition_.of_stage(stage))
+        number_in_program_[instance] = InstanceId(number++);
     }
   }
   int num_stages() const { return static_cast<int>(staged_.placements.size()); }
@@ -135,7 +135,7 @@ class Expansion {
                 "stage {} uses rank {}, but its stages have {} devices in all: ranks must be "
                 "0 to {}, each in one stage",
                 stage, rank.value, num_ranks, num_ranks - 1);
-        RankBinding& binding = graph_.ranks[rank.index()];
+        RankBinding& binding = graph_.ranks[rank];
         require(!binding.program.is_valid(), ErrorCode::kInfeasible,
                 "rank {} belongs to stage {} and to another one; a rank has one program",
                 rank.value, stage);
@@ -149,8 +149,8 @@ class Expansion {
                                   sizes);
     options_.stop();
     ActorDurations of_instance;
-    for (std::size_t i = 0; i < partition_.instances().size(); ++i)
-      of_instance.push_back(durations.of_form(forms_.form_of(static_cast<std::int32_t>(i))));
+    for (const StagedInstanceId instance : partition_.instances().keys())
+      of_instance.push_back(durations.of_form(forms_.form_of(instance)));
     const auto programs = make_stage_programs(partition_, options_.schedule, of_instance);
     options_.stop();
     IssueOrder order = make_issue_order(partition_, programs, of_instance,
@@ -173,10 +173,10 @@ class Expansion {
       program.name += fmt::format(".rank{}", classes_[program_class].members.front());
     program.placement = PlacementId(stage);
     program.num_group_roles = groups_.num_roles(stage);
-    for (const std::int32_t index : partition_.of_stage(stage)) {
-      const InstanceSpec& spec = at(partition_.instances(), index);
+    for (const StagedInstanceId index : partition_.of_stage(stage)) {
+      const InstanceSpec& spec = partition_.instances()[index];
       Instance instance;
-      instance.block = at(blocks_.block_of[program_class], forms_.form_of(index));
+      instance.block = blocks_.block_of[program_class][forms_.form_of(index)];
       instance.layer = spec.layer;
       instance.name = instance_name(staged_, spec);
       instance.names = forms_.names(index);
@@ -186,21 +186,20 @@ class Expansion {
     }
     program.order.reserve(at(order_, stage).size());
     for (const OrderedRun& run : at(order_, stage))
-      program.order.push_back({InstanceId(at(number_in_program_, run.instance)), run.first_actor,
-                               run.num_actors, run.act, run.launch_group});
+      program.order.push_back({number_in_program_[run.instance], run.first_actor, run.num_actors,
+                               run.act, run.launch_group});
     return program;
   }
 
-  void add_links(std::int32_t index, RankProgram& program) const {
-    const InstanceSpec& reader = at(partition_.instances(), index);
+  void add_links(StagedInstanceId index, RankProgram& program) const {
+    const InstanceSpec& reader = partition_.instances()[index];
     std::int32_t port = 0;
-    for (const StagedTensorIndex tensor : forms_.ports(index)) {
-      const std::int32_t producer = partition_.place(at(staged_.tensors, tensor).producer).instance;
-      const bool serves_all = at(partition_.instances(), producer).rate == Rate::kPerStep &&
+    for (const StagedTensorId tensor : forms_.ports(index)) {
+      const StagedInstanceId producer = partition_.place(staged_.tensors[tensor].producer).instance;
+      const bool serves_all = partition_.instances()[producer].rate == Rate::kPerStep &&
                               reader.rate == Rate::kPerMicroBatch;
-      program.links.push_back({InstanceId(at(number_in_program_, producer)),
-                               forms_.register_of(tensor),
-                               InstanceId(at(number_in_program_, index)), port++,
+      program.links.push_back({number_in_program_[producer], forms_.register_of(tensor),
+                               number_in_program_[index], port++,
                                serves_all ? static_cast<std::int32_t>(staged_.micro_batches) : 1});
     }
   }
@@ -232,7 +231,7 @@ class Expansion {
   BlockTable blocks_;
   PhysicalGraph graph_;
   IssueOrder order_;
-  std::vector<std::int32_t> number_in_program_;  // by instance
+  Table<StagedInstanceId, InstanceId> number_in_program_;
 };
 
 void require_none(const std::vector<std::string>& broken, const char* what) {

@@ -1,29 +1,26 @@
 // Registers are numbered in the order in which they are written.
 #include "compiler/expand/instance_operands.h"
 
-#include "core/base/at.h"
-
 #include <algorithm>
 
 namespace sextant {
 namespace {
 
-std::vector<std::int32_t> registers_of(const Partition& partition) {
-  std::vector<std::int32_t> register_of(partition.graph().tensors.size(), -1);
+Table<StagedTensorId, std::int32_t> registers_of(const Partition& partition) {
+  Table<StagedTensorId, std::int32_t> register_of(partition.graph().tensors.size());
   for (const InstanceSpec& instance : partition.instances()) {
     std::int32_t next = 0;
-    for (const StagedOpIndex op : instance.ops)
-      for (const StagedTensorIndex out : at(partition.graph().ops, op).out)
-        at(register_of, out) = next++;
+    for (const StagedOpId op : instance.ops)
+      for (const StagedTensorId out : partition.graph().ops[op].out) register_of[out] = next++;
   }
   return register_of;
 }
 
-std::vector<StagedTensorIndex> ports_of(const Partition& partition, std::int32_t instance) {
-  std::vector<StagedTensorIndex> ports;
-  for (const StagedOpIndex op : at(partition.instances(), instance).ops)
-    for (const StagedTensorIndex in : at(partition.graph().ops, op).in) {
-      const StagedOpIndex producer = at(partition.graph().tensors, in).producer;
+std::vector<StagedTensorId> ports_of(const Partition& partition, StagedInstanceId instance) {
+  std::vector<StagedTensorId> ports;
+  for (const StagedOpId op : partition.instances()[instance].ops)
+    for (const StagedTensorId in : partition.graph().ops[op].in) {
+      const StagedOpId producer = partition.graph().tensors[in].producer;
       if (partition.place(producer).instance == instance) continue;
       if (std::find(ports.begin(), ports.end(), in) == ports.end()) ports.push_back(in);
     }
@@ -34,31 +31,30 @@ std::vector<StagedTensorIndex> ports_of(const Partition& partition, std::int32_t
 
 InstanceOperands::InstanceOperands(const Partition& partition)
     : partition_(&partition), register_of_(registers_of(partition)) {
-  const auto num_instances = static_cast<std::int32_t>(partition.instances().size());
-  for (std::int32_t instance = 0; instance < num_instances; ++instance)
+  for (const StagedInstanceId instance : partition.instances().keys())
     ports_.push_back(ports_of(partition, instance));
 }
 
-std::int32_t InstanceOperands::register_of(StagedTensorIndex tensor) const {
-  return at(register_of_, tensor);
+std::int32_t InstanceOperands::register_of(StagedTensorId tensor) const {
+  return register_of_[tensor];
 }
 
-std::span<const StagedTensorIndex> InstanceOperands::ports(std::int32_t instance) const {
-  return at(ports_, instance);
+std::span<const StagedTensorId> InstanceOperands::ports(StagedInstanceId instance) const {
+  return ports_[instance];
 }
 
-Operand InstanceOperands::operand(std::int32_t instance, StagedTensorIndex tensor) const {
-  const StagedOpIndex producer = at(partition_->graph().tensors, tensor).producer;
+Operand InstanceOperands::operand(StagedInstanceId instance, StagedTensorId tensor) const {
+  const StagedOpId producer = partition_->graph().tensors[tensor].producer;
   if (partition_->place(producer).instance == instance)
     return {Operand::Source::kRegister, register_of(tensor)};
-  const auto& ports = at(ports_, instance);
+  const auto& ports = ports_[instance];
   const auto port = std::find(ports.begin(), ports.end(), tensor) - ports.begin();
   return {Operand::Source::kPort, static_cast<std::int32_t>(port)};
 }
 
-ActorMember::Operand member_operand(const StagedOp& op, StagedTensorIndex tensor) {
+ActorMember::Operand member_operand(const StagedOp& op, StagedTensorId tensor) {
   using Source = ActorMember::Operand::Source;
-  const auto position = [&](const std::vector<StagedTensorIndex>& tensors) {
+  const auto position = [&](const std::vector<StagedTensorId>& tensors) {
     return static_cast<std::int32_t>(std::find(tensors.begin(), tensors.end(), tensor) -
                                      tensors.begin());
   };

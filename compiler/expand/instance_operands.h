@@ -4,6 +4,7 @@
 
 #include "compiler/order/partition.h"
 #include "compiler/words/staged_graph.h"
+#include "core/base/table.h"
 #include "core/graphs/physical_graph.h"
 
 #include <cstdint>
@@ -18,19 +19,19 @@ class InstanceOperands {
   explicit InstanceOperands(const Partition& partition);
 
   // Index of a tensor among the registers of its producer's block.
-  std::int32_t register_of(StagedTensorIndex tensor) const;
+  std::int32_t register_of(StagedTensorId tensor) const;
   // Tensors that enter the instance, by port: in the order of their first readers.
-  std::span<const StagedTensorIndex> ports(std::int32_t instance) const;
+  std::span<const StagedTensorId> ports(StagedInstanceId instance) const;
   // How the instance reads a tensor.
-  Operand operand(std::int32_t instance, StagedTensorIndex tensor) const;
+  Operand operand(StagedInstanceId instance, StagedTensorId tensor) const;
 
  private:
   const Partition* partition_;
-  std::vector<std::int32_t> register_of_;              // by tensor
-  std::vector<std::vector<StagedTensorIndex>> ports_;  // by instance
+  Table<StagedTensorId, std::int32_t> register_of_;
+  Table<StagedInstanceId, std::vector<StagedTensorId>> ports_;
 };
 
 // How a member of a fused operator sees a tensor.
-ActorMember::Operand member_operand(const StagedOp& op, StagedTensorIndex tensor);
+ActorMember::Operand member_operand(const StagedOp& op, StagedTensorId tensor);
 
 }  // namespace sextant

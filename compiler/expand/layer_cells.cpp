@@ -12,12 +12,12 @@
 #include "compiler/words/fusion.h"
 #include "core/base/at.h"
 #include "core/base/check.h"
+#include "core/base/table.h"
 #include "core/graphs/fused_kinds.h"
 #include "core/graphs/operator.h"
 #include "core/graphs/physical_graph.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -49,7 +49,7 @@ class TimedStage {
         forms_(partition_, layouts_, groups_,
                {.in_place = options.in_place, .symmetric = options.symmetric},
                [&](const InstanceSpec& spec) { return classes_.size() > 1 || is_timed(spec); }) {
-    graph_.placements = staged.placements;
+    graph_.placements = Table<PlacementId, Placement>(staged.placements);
     graph_.layouts = layouts_.layouts();
     graph_.groups = groups_.groups();
     BlockTable blocks = make_blocks(forms_, layouts_, classes_, staged.placements,
@@ -65,17 +65,16 @@ class TimedStage {
   // Whether all ranks have equal shapes in the layer.
   bool is_uniform(int layer) const {
     if (classes_.size() == 1) return true;
-    const std::vector<InstanceSpec>& instances = partition_.instances();
-    for (std::size_t index = 0; index < instances.size(); ++index) {
-      if (instances[index].layer != layer) continue;
-      const std::int32_t form = forms_.form_of(static_cast<std::int32_t>(index));
-      for (const std::vector<BlockId>& of_class : block_of_)
-        if (at(of_class, form) != at(block_of_.front(), form)) return false;
+    for (const StagedInstanceId index : partition_.instances().keys()) {
+      if (partition_.instances()[index].layer != layer) continue;
+      const FormId form = forms_.form_of(index);
+      for (const Table<FormId, BlockId>& of_class : block_of_)
+        if (of_class[form] != block_of_.front()[form]) return false;
     }
     return true;
   }
   const Partition& partition() const { return partition_; }
-  Duration duration(StagedOpIndex op) const {
+  Duration duration(StagedOpId op) const {
     const ActorPlace place = partition_.place(op);
     const std::span<const Duration> of_form = durations_->of_form(forms_.form_of(place.instance));
     return at(of_form, place.actor);
@@ -84,19 +83,18 @@ class TimedStage {
   // A term that is repeated to the shape of the sum is not cut with it.
   bool is_add_of_equals(const StagedOp& op) const {
     const auto& tensors = partition_.graph().tensors;
-    const Shape& sum = at(tensors, op.out.front()).global.shape;
+    const Shape& sum = tensors[op.out.front()].global.shape;
     return op.role == OperatorRole::kSum && sum.rank() >= 2 &&
-           std::all_of(op.in.begin(), op.in.end(), [&](StagedTensorIndex term) {
-             return at(tensors, term).global.shape == sum;
-           });
+           std::all_of(op.in.begin(), op.in.end(),
+                       [&](StagedTensorId term) { return tensors[term].global.shape == sum; });
   }
 
   // True of what makes a pending sum, which may be cut along its last dim but one.
-  bool makes_pending_sum(StagedOpIndex index) const {
-    const StagedOp& op = at(partition_.graph().ops, index);
+  bool makes_pending_sum(StagedOpId index) const {
+    const StagedOp& op = partition_.graph().ops[index];
     if (!op.members.empty() || (op.role != OperatorRole::kProduct && !is_add_of_equals(op)))
       return false;
-    return is_pending(at(partition_.graph().tensors, op.out.front()));
+    return is_pending(partition_.graph().tensors[op.out.front()]);
   }
 
   // Whether every device has an equal part of each piece of what may be cut in the layer and its
@@ -104,18 +102,18 @@ class TimedStage {
   bool cuts_evenly(int layer, std::int64_t pieces) const {
     const StagedGraph& graph = partition_.graph();
     const std::int64_t parts = pieces * graph.placements.front().size();
-    for (StagedOpIndex index = 0; index < std::ssize(graph.ops); ++index) {
-      const StagedOp& op = at(graph.ops, index);
+    for (const StagedOpId index : graph.ops.keys()) {
+      const StagedOp& op = graph.ops[index];
       if (std::abs(op.layer - layer) > 1 || op.rate == Rate::kPerStep || !makes_pending_sum(index))
         continue;
-      const Shape& shape = at(graph.tensors, op.out.front()).global.shape;
+      const Shape& shape = graph.tensors[op.out.front()].global.shape;
       if (shape.rank() < 2 || shape[shape.rank() - 2] % parts != 0) return false;
     }
     return true;
   }
 
   // What an operator that may be cut takes in even pieces, all of them one after another.
-  Duration duration_in_pieces(StagedOpIndex index, std::int64_t pieces) const {
+  Duration duration_in_pieces(StagedOpId index, std::int64_t pieces) const {
     const auto [known, is_new] = in_pieces_.try_emplace({index, pieces});
     if (is_new) known->second = asked_in_pieces(index, pieces);
     return known->second;
@@ -128,10 +126,10 @@ class TimedStage {
            spec.part == StepPart::kWeightGrad;
   }
 
-  Duration asked_in_pieces(StagedOpIndex index, std::int64_t pieces) const {
+  Duration asked_in_pieces(StagedOpId index, std::int64_t pieces) const {
     const ActorPlace place = partition_.place(index);
-    const BlockId id = at(block_of_.front(), forms_.form_of(place.instance));
-    const Block& block = graph_.blocks[id.index()];
+    const BlockId id = block_of_.front()[forms_.form_of(place.instance)];
+    const Block& block = graph_.blocks[id];
     const Actor& actor = at(block.actors, place.actor);
     const auto piece_of = [&](TensorType type) {
       const std::size_t dim = type.shape.rank() - 2;
@@ -158,10 +156,10 @@ class TimedStage {
   GroupTable groups_;
   std::vector<ProgramClass> classes_;
   BlockForms forms_;
-  std::vector<std::vector<BlockId>> block_of_;  // by class and form
+  std::vector<Table<FormId, BlockId>> block_of_;  // by class
   PhysicalGraph graph_;
   std::optional<DurationTable> durations_;
-  mutable std::map<std::pair<StagedOpIndex, std::int64_t>, Duration> in_pieces_;  // asked before
+  mutable std::map<std::pair<StagedOpId, std::int64_t>, Duration> in_pieces_;  // asked before
 };
 
 // As if sums came in so many pieces, or in any smaller number of them.
@@ -179,25 +177,25 @@ class LayerPaths {
              const std::set<std::string_view>& free_kinds = {})
       : stage_(stage), part_(part), pieces_(pieces), free_kinds_(free_kinds) {
     if (pieces.asked.empty()) return;
-    for (StagedOpIndex index = 0; index < std::ssize(graph().ops); ++index)
+    for (const StagedOpId index : graph().ops.keys())
       if (may_be_cut(index, free_boxing_)) free_boxing_.insert(index);
   }
 
   // Nothing where a layer has no compute operator or the next one does not wait for it.
   std::optional<LayerCell> cell(int before, int layer, int next) const {
-    const std::vector<StagedOpIndex> own = ops_of(layer), behind = ops_of(next);
+    const std::vector<StagedOpId> own = ops_of(layer), behind = ops_of(next);
     const auto first = first_compute(own);
     const auto first_behind = first_compute(behind);
     const auto waits = first_waiting(before, own), waits_behind = first_waiting(layer, behind);
     if (!first || !first_behind || !waits || !waits_behind) return std::nullopt;
-    std::vector<StagedOpIndex> both = own;
+    std::vector<StagedOpId> both = own;
     both.insert(both.end(), behind.begin(), behind.end());
     const Ends from_first = ends(both, *first), from_waiting = ends(both, *waits);
     LayerCell cell;
     cell.to_next = start_in(from_first, *first_behind);
     cell.way_to_next = start_in(from_waiting, *waits_behind);
-    for (const StagedOpIndex op : own)
-      if (is_compute(op)) cell.alone = std::max(cell.alone, from_first.at(op));
+    for (const StagedOpId op : own)
+      if (is_compute(op)) cell.alone = std::max(cell.alone, from_first.of(op));
     cell.work = work(layer);
     const auto way = least_way_out(own, next, from_waiting);
     if (!way) return std::nullopt;
@@ -209,13 +207,13 @@ class LayerPaths {
   // Of what is computed again.
   Duration work_again(int layer) const {
     Duration sum;
-    for (const StagedOpIndex index : ops_of(layer))
+    for (const StagedOpId index : ops_of(layer))
       if (is_compute(index) && op(index).phase == Phase::kRecompute) sum += duration(index);
     return sum;
   }
   Duration work_on(QueueRole queue, int layer) const {
     Duration sum;
-    for (const StagedOpIndex index : ops_of(layer))
+    for (const StagedOpId index : ops_of(layer))
       if (op(index).queue == queue) sum += duration(index);
     return sum;
   }
@@ -225,42 +223,41 @@ class LayerPaths {
   class Ends {
    public:
     explicit Ends(std::size_t num_ops) : ends_(num_ops) {}
-    bool contains(StagedOpIndex op) const { return sextant::at(ends_, op).has_value(); }
-    Duration at(StagedOpIndex op) const { return sextant::at(ends_, op).value(); }
-    void set(StagedOpIndex op, Duration end) { sextant::at(ends_, op) = end; }
+    bool contains(StagedOpId op) const { return ends_[op].has_value(); }
+    Duration of(StagedOpId op) const { return ends_[op].value(); }
+    void set(StagedOpId op, Duration end) { ends_[op] = end; }
 
    private:
-    std::vector<std::optional<Duration>> ends_;  // by operator
+    Table<StagedOpId, std::optional<Duration>> ends_;
   };
 
   const StagedGraph& graph() const { return stage_.partition().graph(); }
-  const StagedOp& op(StagedOpIndex index) const { return at(graph().ops, index); }
-  bool is_compute(StagedOpIndex index) const { return op(index).queue == QueueRole::kCompute; }
+  const StagedOp& op(StagedOpId index) const { return graph().ops[index]; }
+  bool is_compute(StagedOpId index) const { return op(index).queue == QueueRole::kCompute; }
 
-  std::vector<StagedOpIndex> ops_of(int layer) const {
-    std::vector<StagedOpIndex> ops;
+  std::vector<StagedOpId> ops_of(int layer) const {
+    std::vector<StagedOpId> ops;
     for (const InstanceSpec& spec : stage_.partition().instances())
       if (spec.layer == layer && spec.part == part_)
         ops.insert(ops.end(), spec.ops.begin(), spec.ops.end());
     return ops;
   }
 
-  std::optional<StagedOpIndex> first_compute(const std::vector<StagedOpIndex>& ops) const {
+  std::optional<StagedOpId> first_compute(const std::vector<StagedOpId>& ops) const {
     const auto first =
-        std::find_if(ops.begin(), ops.end(), [&](StagedOpIndex o) { return is_compute(o); });
+        std::find_if(ops.begin(), ops.end(), [&](StagedOpId o) { return is_compute(o); });
     if (first == ops.end()) return std::nullopt;
     return *first;
   }
 
   // The first on the compute queue that needs what `before` made, through communication alone.
-  std::optional<StagedOpIndex> first_waiting(int before,
-                                             const std::vector<StagedOpIndex>& ops) const {
-    const std::vector<StagedOpIndex> sources = ops_of(before);
-    std::set<StagedOpIndex> waits(sources.begin(), sources.end());
-    for (const StagedOpIndex index : ops) {
+  std::optional<StagedOpId> first_waiting(int before, const std::vector<StagedOpId>& ops) const {
+    const std::vector<StagedOpId> sources = ops_of(before);
+    std::set<StagedOpId> waits(sources.begin(), sources.end());
+    for (const StagedOpId index : ops) {
       const auto& in = op(index).in;
-      const bool is_waiting = std::any_of(in.begin(), in.end(), [&](StagedTensorIndex input) {
-        const StagedTensor& tensor = at(graph().tensors, input);
+      const bool is_waiting = std::any_of(in.begin(), in.end(), [&](StagedTensorId input) {
+        const StagedTensor& tensor = graph().tensors[input];
         return !tensor.is_state && waits.contains(tensor.producer);
       });
       if (!is_waiting) continue;
@@ -270,12 +267,12 @@ class LayerPaths {
     return std::nullopt;
   }
 
-  Duration start_in(const Ends& ends, StagedOpIndex index) const {
-    return ends.at(index) - duration(index);
+  Duration start_in(const Ends& ends, StagedOpId index) const {
+    return ends.of(index) - duration(index);
   }
 
   // A fused operator is free where all that it does is.
-  Duration duration(StagedOpIndex index) const {
+  Duration duration(StagedOpId index) const {
     const auto& members = op(index).members;
     const bool is_free = members.empty()
                              ? free_kinds_.contains(op(index).kind)
@@ -291,11 +288,11 @@ class LayerPaths {
   }
 
   // Boxing of a sum that is pending, or behind it: what may be done piece by piece.
-  bool may_be_cut(StagedOpIndex index, const std::set<StagedOpIndex>& cut) const {
+  bool may_be_cut(StagedOpId index, const std::set<StagedOpId>& cut) const {
     if (pieces_.most == 1 || !is_boxing(op(index))) return false;
     const auto& in = op(index).in;
-    return std::any_of(in.begin(), in.end(), [&](StagedTensorIndex input) {
-      const StagedTensor& tensor = at(graph().tensors, input);
+    return std::any_of(in.begin(), in.end(), [&](StagedTensorId input) {
+      const StagedTensor& tensor = graph().tensors[input];
       return is_pending(tensor) || cut.contains(tensor.producer);
     });
   }
@@ -303,8 +300,8 @@ class LayerPaths {
   // The last piece is at least one part in so many: it is the smallest where pieces are uneven, and
   // at least half as large as others (compiler/words/product_pieces.cpp cuts the last dim but one
   // of each part).
-  std::int64_t last_piece(StagedOpIndex index) const {
-    const Shape& shape = at(graph().tensors, op(index).in.front()).global.shape;
+  std::int64_t last_piece(StagedOpId index) const {
+    const Shape& shape = graph().tensors[op(index).in.front()].global.shape;
     const std::int64_t extent = shape.rank() >= 2 ? shape[shape.rank() - 2] : 1;
     const bool is_even = extent % (pieces_.most * graph().placements.front().size()) == 0;
     return is_even ? pieces_.most : 2 * pieces_.most;
@@ -312,57 +309,57 @@ class LayerPaths {
 
   // Earliest ends when `source` starts at zero and everything before it is there. Of what is cut
   // the last piece comes behind its product, the others wherever their queue has room.
-  Ends ends(const std::vector<StagedOpIndex>& ops, StagedOpIndex source) const {
+  Ends ends(const std::vector<StagedOpId>& ops, StagedOpId source) const {
     Ends ends(graph().ops.size());
-    std::set<StagedOpIndex> cut;
-    std::array<std::optional<Duration>, kNumQueueRoles> free;
-    for (const StagedOpIndex index : ops) {
+    std::set<StagedOpId> cut;
+    FixedTable<QueueRole, std::optional<Duration>, kNumQueueRoles> free;
+    for (const StagedOpId index : ops) {
       const bool is_cut = index != source && may_be_cut(index, cut);
       if (is_cut) cut.insert(index);
-      std::optional<Duration> start = free[static_cast<std::size_t>(op(index).queue)];
+      std::optional<Duration> start = free[op(index).queue];
       if (is_cut) start.reset();
       if (index == source) start = Duration();
-      for (const StagedTensorIndex in : op(index).in) {
-        const StagedTensor& tensor = at(graph().tensors, in);
+      for (const StagedTensorId in : op(index).in) {
+        const StagedTensor& tensor = graph().tensors[in];
         if (tensor.is_state || !ends.contains(tensor.producer)) continue;
-        const Duration made = ends.at(tensor.producer);
+        const Duration made = ends.of(tensor.producer);
         start = start ? std::max(*start, made) : made;
       }
       if (!start) continue;
       const std::int64_t share = is_cut ? last_piece(index) : 1;
       const Duration end = *start + Duration(duration(index).value / share);
       ends.set(index, end);
-      if (!is_cut) free[static_cast<std::size_t>(op(index).queue)] = end;
+      if (!is_cut) free[op(index).queue] = end;
     }
     return ends;
   }
 
   // When the first of what `next` reads is there, without the communication behind it.
-  std::optional<Duration> least_way_out(const std::vector<StagedOpIndex>& own, int next,
+  std::optional<Duration> least_way_out(const std::vector<StagedOpId>& own, int next,
                                         const Ends& ends) const {
-    const std::vector<StagedOpIndex> readers = ops_of(next);
+    const std::vector<StagedOpId> readers = ops_of(next);
     std::optional<Duration> least;
-    for (const StagedOpIndex index : own) {
+    for (const StagedOpId index : own) {
       if (!ends.contains(index) || !is_read_in(index, readers)) continue;
-      const Duration end = is_compute(index) ? ends.at(index) : made_by_compute(index, ends);
+      const Duration end = is_compute(index) ? ends.of(index) : made_by_compute(index, ends);
       if (!least || end < *least) least = end;
     }
     return least;
   }
-  bool is_read_in(StagedOpIndex index, const std::vector<StagedOpIndex>& readers) const {
-    for (const StagedTensorIndex out : op(index).out)
-      for (const StagedOpIndex reader : stage_.partition().readers(out))
+  bool is_read_in(StagedOpId index, const std::vector<StagedOpId>& readers) const {
+    for (const StagedTensorId out : op(index).out)
+      for (const StagedOpId reader : stage_.partition().readers(out))
         if (std::find(readers.begin(), readers.end(), reader) != readers.end()) return true;
     return false;
   }
   // The compute operator behind a chain of communication.
-  Duration made_by_compute(StagedOpIndex index, const Ends& ends) const {
+  Duration made_by_compute(StagedOpId index, const Ends& ends) const {
     Duration end;
-    for (const StagedTensorIndex in : op(index).in) {
-      const StagedOpIndex producer = at(graph().tensors, in).producer;
+    for (const StagedTensorId in : op(index).in) {
+      const StagedOpId producer = graph().tensors[in].producer;
       if (!ends.contains(producer)) continue;
       end =
-          std::max(end, is_compute(producer) ? ends.at(producer) : made_by_compute(producer, ends));
+          std::max(end, is_compute(producer) ? ends.of(producer) : made_by_compute(producer, ends));
     }
     return end;
   }
@@ -371,7 +368,7 @@ class LayerPaths {
   StepPart part_;
   Pieces pieces_;
   std::set<std::string_view> free_kinds_;
-  std::set<StagedOpIndex> free_boxing_;
+  std::set<StagedOpId> free_boxing_;
 };
 
 // What a fused operator may have inside; a product costs what it does wherever it is.

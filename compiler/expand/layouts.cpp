@@ -1,7 +1,6 @@
 // Interns layouts by hash, compared for equality.
 #include "compiler/expand/layouts.h"
 
-#include "core/base/at.h"
 #include "core/base/hash.h"
 
 namespace sextant {
@@ -24,32 +23,31 @@ LayoutTable::LayoutTable(const StagedGraph& graph) {
     of_tensor_.push_back(intern(tensor.global, tensor.words, tensor.stage));
   from_.resize(graph.ops.size());
   to_.resize(graph.ops.size());
-  for (std::size_t op = 0; op < graph.ops.size(); ++op) {
+  for (const StagedOpId op : graph.ops.keys()) {
     const auto& communication = graph.ops[op].communication;
     if (!communication) continue;
     // A receive half has no input: the type is that of the tensor it makes.
     const auto& operands = graph.ops[op].in.empty() ? graph.ops[op].out : graph.ops[op].in;
-    const TensorType& global = at(graph.tensors, operands.front()).global;
+    const TensorType& global = graph.tensors[operands.front()].global;
     from_[op] = intern(global, communication->from, communication->from_stage);
     to_[op] = intern(global, communication->to, communication->to_stage);
   }
 }
 
-LayoutId LayoutTable::of(StagedTensorIndex tensor) const { return at(of_tensor_, tensor); }
-LayoutId LayoutTable::from(StagedOpIndex op) const { return at(from_, op); }
-LayoutId LayoutTable::to(StagedOpIndex op) const { return at(to_, op); }
+LayoutId LayoutTable::of(StagedTensorId tensor) const { return of_tensor_[tensor]; }
+LayoutId LayoutTable::from(StagedOpId op) const { return from_[op]; }
+LayoutId LayoutTable::to(StagedOpId op) const { return to_[op]; }
 
 LayoutId LayoutTable::intern(const TensorType& global, const NdSbp& words, int stage) {
   const PlacementId placement(stage);
-  std::vector<std::int32_t>& bucket = by_hash_[hash_of(global, words, stage)];
-  for (const std::int32_t known : bucket) {
-    const Layout& layout = at(layouts_, known);
+  std::vector<LayoutId>& bucket = by_hash_[hash_of(global, words, stage)];
+  for (const LayoutId known : bucket) {
+    const Layout& layout = layouts_[known];
     if (layout.placement == placement && layout.global == global && layout.words == words)
-      return LayoutId(known);
+      return known;
   }
-  bucket.push_back(static_cast<std::int32_t>(layouts_.size()));
-  layouts_.push_back({global, words, placement});
-  return LayoutId(layouts_.size() - 1);
+  bucket.push_back(layouts_.add({global, words, placement}));
+  return bucket.back();
 }
 
 }  // namespace sextant

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "compiler/words/staged_graph.h"
+#include "core/base/table.h"
 #include "core/graphs/physical_graph.h"
 
 #include <cstdint>
@@ -15,18 +16,19 @@ class LayoutTable {
  public:
   explicit LayoutTable(const StagedGraph& graph);
 
-  const std::vector<Layout>& layouts() const { return layouts_; }
-  LayoutId of(StagedTensorIndex tensor) const;
+  const Table<LayoutId, Layout>& layouts() const { return layouts_; }
+  LayoutId of(StagedTensorId tensor) const;
   // Sides of a communication (invalid for other operators).
-  LayoutId from(StagedOpIndex op) const;
-  LayoutId to(StagedOpIndex op) const;
+  LayoutId from(StagedOpId op) const;
+  LayoutId to(StagedOpId op) const;
 
  private:
   LayoutId intern(const TensorType& global, const NdSbp& words, int stage);
 
-  std::vector<Layout> layouts_;
-  std::unordered_map<std::uint64_t, std::vector<std::int32_t>> by_hash_;
-  std::vector<LayoutId> of_tensor_, from_, to_;
+  Table<LayoutId, Layout> layouts_;
+  std::unordered_map<std::uint64_t, std::vector<LayoutId>> by_hash_;
+  Table<StagedTensorId, LayoutId> of_tensor_;
+  Table<StagedOpId, LayoutId> from_, to_;
 };
 
 }  // namespace sextant

@@ -30,9 +30,9 @@ struct RegisterHomes {
   // Registers with equal keys live equally long.
   struct FrameKey {
     Frame frame;
-    bool host = false;                  // a host actor writes or reads it
-    std::vector<std::int32_t> readers;  // other instances; for these the whole act counts
-    std::int32_t first = 0, last = 0;   // actors, when no other instance reads
+    bool host = false;                      // a host actor writes or reads it
+    std::vector<StagedInstanceId> readers;  // other instances; for these the whole act counts
+    std::int32_t first = 0, last = 0;       // actors, when no other instance reads
     bool operator==(const FrameKey&) const = default;
   };
   std::vector<std::int32_t> frame;       // by register
@@ -41,7 +41,7 @@ struct RegisterHomes {
   std::vector<FrameKey> keys;            // by frame
 };
 
-RegisterHomes homes_of(const FormSource& source, std::int32_t instance, const HomeOptions& options,
-                       FormSymbols& symbols);
+RegisterHomes homes_of(const FormSource& source, StagedInstanceId instance,
+                       const HomeOptions& options, FormSymbols& symbols);
 
 }  // namespace sextant

@@ -9,11 +9,14 @@ namespace sextant {
 namespace {
 
 struct Access {
-  std::int32_t frame = 0;    // in Lifetimes::frames
+  ProgramFrameId frame;
   std::int32_t divisor = 1;  // acts per content, of the writer or the reader
 };
 
 class Walk {
+  // Actors counted through all instances.
+  using ActorId = Id<struct ActorTag>;
+
  public:
   Walk(const PhysicalGraph& graph, const RankProgram& program) : graph_(graph), program_(program) {
     add_frames();
@@ -24,38 +27,39 @@ class Walk {
   Lifetimes take() { return std::move(lifetimes_); }
 
  private:
-  const Block& block(std::int32_t instance) const {
-    return graph_.block_of(at(program_.instances, instance));
+  const Block& block(InstanceId instance) const {
+    return graph_.block_of(program_.instances[instance]);
   }
-  std::int32_t frame_of(std::int32_t instance, std::int32_t reg) const {
-    return at(first_frame_, instance) + at(block(instance).registers, reg).frame;
+  ProgramFrameId frame_of(InstanceId instance, std::int32_t reg) const {
+    return first_frame_[instance].plus(at(block(instance).registers, reg).frame);
   }
 
   void add_frames() {
-    for (std::size_t i = 0; i < program_.instances.size(); ++i) {
-      const auto instance = static_cast<std::int32_t>(i);
-      first_frame_.push_back(static_cast<std::int32_t>(lifetimes_.frames.size()));
-      first_actor_.push_back(num_actors_);
-      num_actors_ += static_cast<std::int32_t>(block(instance).actors.size());
+    ActorId next_actor(0);
+    for (const InstanceId instance : program_.instances.keys()) {
+      first_frame_.push_back(lifetimes_.frames.next_key());
+      first_actor_.push_back(next_actor);
+      next_actor = next_actor.plus(size_of(block(instance).actors));
       const auto& frames = block(instance).frames;
       for (std::size_t f = 0; f < frames.size(); ++f)
         lifetimes_.frames.push_back(
             {instance, static_cast<std::int32_t>(f), &frames[f],
              frames[f].initially_full
                  ? 1
-                 : program_.instances[i].acts_per_step / frames[f].acts_per_content,
-             0, false, false});
+                 : program_.instances[instance].acts_per_step / frames[f].acts_per_content,
+             ContentId(0), false, false});
     }
+    accesses_.resize(next_actor.index());
   }
 
-  void add_access(std::int32_t instance, std::size_t actor, std::int32_t frame,
+  void add_access(InstanceId instance, std::int32_t actor, ProgramFrameId frame,
                   std::int32_t divisor) {
-    ProgramFrame& info = at(lifetimes_.frames, frame);
-    const bool is_host = block(instance).actors[actor].queue == QueueRole::kHost;
+    ProgramFrame& info = lifetimes_.frames[frame];
+    const bool is_host = at(block(instance).actors, actor).queue == QueueRole::kHost;
     info.is_host = info.is_host || is_host;
     info.has_outer_readers = info.has_outer_readers || info.instance != instance;
     if (info.frame->initially_full || is_host) return;
-    auto& list = accesses_[static_cast<std::size_t>(at(first_actor_, instance)) + actor];
+    auto& list = accesses_[first_actor_[instance].plus(actor)];
     const bool known = std::any_of(list.begin(), list.end(), [&](const Access& access) {
       return access.frame == frame && access.divisor == divisor;
     });
@@ -63,75 +67,70 @@ class Walk {
   }
 
   void add_accesses() {
-    accesses_.resize(static_cast<std::size_t>(num_actors_));
-    for (std::size_t i = 0; i < program_.instances.size(); ++i) {
-      const auto instance = static_cast<std::int32_t>(i);
+    for (const InstanceId instance : program_.instances.keys()) {
       const Block& own = block(instance);
-      for (std::size_t a = 0; a < own.actors.size(); ++a)
-        for (const std::int32_t out : own.actors[a].out) {
-          const std::int32_t frame = frame_of(instance, out);
-          add_access(instance, a, frame, at(lifetimes_.frames, frame).frame->acts_per_content);
+      for (std::int32_t a = 0; a < size_of(own.actors); ++a)
+        for (const std::int32_t out : at(own.actors, a).out) {
+          const ProgramFrameId frame = frame_of(instance, out);
+          add_access(instance, a, frame, lifetimes_.frames[frame].frame->acts_per_content);
         }
       for (const Edge& edge : own.edges)
         if (!edge.control)
-          add_access(instance, static_cast<std::size_t>(edge.to_actor),
-                     frame_of(instance, edge.from_register), edge.consume_for);
+          add_access(instance, edge.to_actor, frame_of(instance, edge.from_register),
+                     edge.consume_for);
     }
     for (const Link& link : program_.links)
-      for (const std::int32_t reader : at(block(link.to.value).ports, link.to_port).readers)
-        add_access(link.to.value, static_cast<std::size_t>(reader),
-                   frame_of(link.from.value, link.from_register), link.consume_for);
+      for (const std::int32_t reader : at(block(link.to).ports, link.to_port).readers)
+        add_access(link.to, reader, frame_of(link.from, link.from_register), link.consume_for);
   }
 
   void number_contents() {
-    for (std::size_t f = 0; f < lifetimes_.frames.size(); ++f) {
+    for (const ProgramFrameId f : lifetimes_.frames.keys()) {
       ProgramFrame& frame = lifetimes_.frames[f];
-      frame.first_content = static_cast<std::int32_t>(lifetimes_.contents.size());
+      frame.first_content = lifetimes_.contents.next_key();
       if (frame.frame->initially_full) continue;
       ContentLife life;
-      life.frame = static_cast<std::int32_t>(f);
-      lifetimes_.contents.resize(
-          lifetimes_.contents.size() + static_cast<std::size_t>(frame.contents_per_step), life);
+      life.frame = f;
+      lifetimes_.contents.resize(lifetimes_.contents.size() + at(frame.contents_per_step), life);
     }
   }
 
   void walk() {
     lifetimes_.in_order.reserve(lifetimes_.contents.size());
     std::int64_t position = 0;
-    for (std::size_t first = 0; first < program_.order.size();) {
-      std::size_t last = first;  // of the launch group
-      const std::int32_t group = program_.order[first].launch_group;
-      while (group >= 0 && last + 1 < program_.order.size() &&
-             program_.order[last + 1].launch_group == group)
+    const Table<RunId, Run>& order = program_.order;
+    for (RunId first(0); order.contains(first);) {
+      RunId last = first;  // of the launch group
+      const std::int32_t group = order[first].launch_group;
+      while (group >= 0 && order.contains(last.plus(1)) &&
+             order[last.plus(1)].launch_group == group)
         ++last;
       const bool alone = last == first;
       std::int64_t end = position;
-      for (std::size_t r = first; r <= last; ++r) end += program_.order[r].num_actors;
-      for (std::size_t r = first; r <= last; ++r) {
-        const Run& run = program_.order[r];
-        const std::size_t base =
-            static_cast<std::size_t>(at(first_actor_, run.instance.value) + run.first_actor);
+      for (const RunId r : Range(first, last.plus(1))) end += order[r].num_actors;
+      for (const RunId r : Range(first, last.plus(1))) {
+        const Run& run = order[r];
+        const ActorId base = first_actor_[run.instance].plus(run.first_actor);
         for (std::int32_t a = 0; a < run.num_actors; ++a) {
           const std::int64_t begins = alone ? position + a : position;
           const std::int64_t ends = alone ? position + a : end - 1;
-          for (const Access& access : accesses_[base + static_cast<std::size_t>(a)])
-            note(access, run.act,
-                 {static_cast<std::int32_t>(first), static_cast<std::int32_t>(last), begins, ends});
+          for (const Access& access : accesses_[base.plus(a)])
+            note(access, run.act, {first, last, begins, ends});
         }
       }
       position = end;
-      first = last + 1;
+      first = last.plus(1);
     }
   }
 
   struct Point {
-    std::int32_t first_run, last_run;
+    RunId first_run, last_run;
     std::int64_t begins, ends;
   };
   void note(const Access& access, std::int32_t act, const Point& point) {
-    const std::int32_t content =
-        at(lifetimes_.frames, access.frame).first_content + act / access.divisor;
-    ContentLife& life = at(lifetimes_.contents, content);
+    const ContentId content =
+        lifetimes_.frames[access.frame].first_content.plus(act / access.divisor);
+    ContentLife& life = lifetimes_.contents[content];
     if (!life.is_used()) {
       life.first_run = point.first_run;
       life.first = point.begins;
@@ -144,9 +143,9 @@ class Walk {
   const PhysicalGraph& graph_;
   const RankProgram& program_;
   Lifetimes lifetimes_;
-  std::vector<std::int32_t> first_frame_, first_actor_;  // by instance
-  std::int32_t num_actors_ = 0;
-  std::vector<std::vector<Access>> accesses_;  // by actor of the program
+  Table<InstanceId, ProgramFrameId> first_frame_;
+  Table<InstanceId, ActorId> first_actor_;
+  Table<ActorId, std::vector<Access>> accesses_;
 };
 
 }  // namespace
@@ -159,17 +158,17 @@ std::int32_t contents_in_flight(const Lifetimes& lifetimes, const ProgramFrame& 
                                 std::span<const Time> begin, std::span<const Time> end) {
   if (frame.frame->initially_full) return 1;
   const auto is_over_before = [&](const ContentLife& life, const ContentLife& next) {
-    return life.last_run < next.first_run && (end.empty() || !life.is_used() ||
-                                              end[static_cast<std::size_t>(life.last_run)] <=
-                                                  begin[static_cast<std::size_t>(next.first_run)]);
+    return life.last_run < next.first_run &&
+           (end.empty() || !life.is_used() ||
+            end[life.last_run.index()] <= begin[next.first_run.index()]);
   };
   std::int32_t most = 1;
   std::int32_t released = 0;
   for (std::int32_t content = 0; content < frame.contents_per_step; ++content) {
-    const ContentLife& taken = at(lifetimes.contents, frame.first_content + content);
+    const ContentLife& taken = lifetimes.contents[frame.first_content.plus(content)];
     // Contents are released in order: a reader acks 0, 1, 2, ...
     while (released < content &&
-           is_over_before(at(lifetimes.contents, frame.first_content + released), taken))
+           is_over_before(lifetimes.contents[frame.first_content.plus(released)], taken))
       ++released;
     most = std::max(most, content + 1 - released);
   }

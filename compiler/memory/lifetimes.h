@@ -2,6 +2,8 @@
 // how many contents of a frame are in flight at most: its number of registers.
 #pragma once
 
+#include "core/base/ids.h"
+#include "core/base/table.h"
 #include "core/graphs/physical_graph.h"
 
 #include <cstdint>
@@ -10,13 +12,17 @@
 
 namespace sextant {
 
+// Entries of Lifetimes::frames and Lifetimes::contents.
+using ProgramFrameId = Id<struct ProgramFrameTag>;
+using ContentId = Id<struct ContentTag>;
+
 // A frame of one instance of a program.
 struct ProgramFrame {
-  std::int32_t instance = 0;
+  InstanceId instance;
   std::int32_t index = 0;  // in its block
   const Frame* frame = nullptr;
   std::int32_t contents_per_step = 1;
-  std::int32_t first_content = 0;  // in Lifetimes::contents
+  ContentId first_content;
   bool is_host = false;            // a host actor writes or reads it
   bool has_outer_readers = false;  // lives on when its instance has acted
 };
@@ -24,16 +30,16 @@ struct ProgramFrame {
 // Use of one content, as run and as position: actors counted through the whole order. A launch
 // group is one point: what it writes begins at its first run, what it reads ends at its last.
 struct ContentLife {
-  std::int32_t frame = 0;  // in Lifetimes::frames
-  std::int32_t first_run = -1, last_run = -1;
-  std::int64_t first = -1, last = -1;
-  bool is_used() const { return first >= 0; }
+  ProgramFrameId frame;
+  RunId first_run, last_run;
+  std::int64_t first = 0, last = 0;  // of no meaning while unused
+  bool is_used() const { return first_run.is_valid(); }
 };
 
 struct Lifetimes {
-  std::vector<ProgramFrame> frames;    // by instance, then by frame
-  std::vector<ContentLife> contents;   // of all frames but state, which lives always
-  std::vector<std::int32_t> in_order;  // contents by first use
+  Table<ProgramFrameId, ProgramFrame> frames;  // by instance, then by frame
+  Table<ContentId, ContentLife> contents;      // of all frames but state, which lives always
+  std::vector<ContentId> in_order;             // by first use
 };
 
 // Needs the program's instances, links and order, nothing else of it.

@@ -41,21 +41,21 @@ class MemoryPlan::Planner {
 
  private:
   struct Kept {
-    std::int32_t content = 0;
+    ContentId content;
     Bytes offset;
   };
 
-  const ContentLife& life(std::int32_t content) const { return at(lifetimes_.contents, content); }
-  const ProgramFrame& frame_of(std::int32_t content) const {
-    return at(lifetimes_.frames, life(content).frame);
+  const ContentLife& life(ContentId content) const { return lifetimes_.contents[content]; }
+  const ProgramFrame& frame_of(ContentId content) const {
+    return lifetimes_.frames[life(content).frame];
   }
-  Bytes size_of_content(std::int32_t content) const { return frame_of(content).frame->size; }
+  Bytes size_of_content(ContentId content) const { return frame_of(content).frame->size; }
   FrameBinding& binding(const ProgramFrame& frame) {
-    return at(at(program_.instances, frame.instance).frames, frame.index);
+    return at(program_.instances[frame.instance].frames, frame.index);
   }
   // Bytes that others may use before and after. Those of host actors may not: no guard can name
   // one.
-  bool is_shared(std::int32_t content) const {
+  bool is_shared(ContentId content) const {
     return life(content).is_used() && !frame_of(content).is_host;
   }
 
@@ -65,7 +65,7 @@ class MemoryPlan::Planner {
     for (const ProgramFrame& frame : lifetimes_.frames) {
       binding(frame).num_registers =
           contents_in_flight(lifetimes_, frame, options_.begin, options_.end);
-      binding(frame).slot_of_content.assign(static_cast<std::size_t>(frame.contents_per_step), 0);
+      binding(frame).slot_of_content.assign(at(frame.contents_per_step), 0);
     }
   }
 
@@ -83,7 +83,7 @@ class MemoryPlan::Planner {
   void add_fixed_slot(const ProgramFrame& frame) {
     binding(frame).slot_offsets.push_back(fixed_);
     fixed_ += frame.frame->size;
-    at(fixed_by_class_, static_cast<std::int32_t>(frame.frame->memory)) += frame.frame->size;
+    fixed_by_class_[frame.frame->memory] += frame.frame->size;
   }
 
   // Contents in flight at one time, over the step boundary too, have slots of their own: credits
@@ -94,10 +94,10 @@ class MemoryPlan::Planner {
     const std::int32_t near = bound.num_registers - 1;
     std::int32_t num_slots = 0;
     for (std::int32_t content = 0; content < contents; ++content) {
-      std::vector<bool> taken(static_cast<std::size_t>(num_slots) + 1, false);
+      std::vector<bool> taken(at(num_slots) + 1, false);
       const auto take = [&](std::int32_t from, std::int32_t to) {
         for (std::int32_t other = from; other < to; ++other)
-          taken[static_cast<std::size_t>(at(bound.slot_of_content, other))] = true;
+          at(taken, at(bound.slot_of_content, other)) = true;
       };
       take(std::max(0, content - near), content);
       take(0, std::min(content, near - contents + content + 1));  // over the step boundary
@@ -116,11 +116,9 @@ class MemoryPlan::Planner {
   // use is over or is issued before it. (The two orders differ: a run of a long cell is issued
   // before a transfer that begins earlier.)
   void find_births() {
-    for (const std::int32_t content : lifetimes_.in_order)
+    for (const ContentId content : lifetimes_.in_order)
       if (is_shared(content)) contents_.push_back(content);
-    const auto begins_before = [&](std::int32_t a, std::int32_t b) {
-      return begin_of(a) < begin_of(b);
-    };
+    const auto begins_before = [&](ContentId a, ContentId b) { return begin_of(a) < begin_of(b); };
     if (!std::is_sorted(contents_.begin(), contents_.end(), begins_before))
       std::stable_sort(contents_.begin(), contents_.end(), begins_before);
   }
@@ -130,7 +128,7 @@ class MemoryPlan::Planner {
   void keep_apart_over_steps() {
     if (!options_.period || contents_.empty()) return;
     const Time handover = best_handover();
-    const auto is_within = [&](std::int32_t content) {
+    const auto is_within = [&](ContentId content) {
       return begin_of(content) >= handover && end_of(content) <= handover + *options_.period;
     };
     const auto kept = std::stable_partition(contents_.begin(), contents_.end(), is_within);
@@ -138,23 +136,23 @@ class MemoryPlan::Planner {
       kept_.push_back({*content, fixed_});
       const ProgramFrame& frame = frame_of(*content);
       fixed_ += frame.frame->size;
-      at(fixed_by_class_, static_cast<std::int32_t>(frame.frame->memory)) += frame.frame->size;
+      fixed_by_class_[frame.frame->memory] += frame.frame->size;
     }
     contents_.erase(kept, contents_.end());
   }
 
   // The begin of a content, so that the fewest bytes have to be kept apart; the first of equals.
   Time best_handover() const {
-    std::vector<std::int32_t> by_end = contents_;
+    std::vector<ContentId> by_end = contents_;
     std::stable_sort(by_end.begin(), by_end.end(),
-                     [&](std::int32_t a, std::int32_t b) { return end_of(a) < end_of(b); });
+                     [&](ContentId a, ContentId b) { return end_of(a) < end_of(b); });
     Bytes later;
-    for (const std::int32_t content : contents_) later += size_of_content(content);
+    for (const ContentId content : contents_) later += size_of_content(content);
     Time best = begin_of(contents_.front());
     Bytes earlier;
     std::optional<Bytes> least;
     auto over = by_end.begin();
-    for (const std::int32_t content : contents_) {
+    for (const ContentId content : contents_) {
       const Time handover = begin_of(content);
       for (; over != by_end.end() && end_of(*over) <= handover + *options_.period; ++over)
         later -= size_of_content(*over);
@@ -169,14 +167,14 @@ class MemoryPlan::Planner {
 
   void find_stays() {
     std::vector<Time> begin;
-    for (const std::int32_t content : contents_) begin.push_back(begin_of(content));
+    for (const ContentId content : contents_) begin.push_back(begin_of(content));
     std::vector<std::int64_t> first(contents_.size());  // issued, of this and all later births
     for (std::size_t tick = contents_.size(); tick-- > 0;) {
       first[tick] = life(contents_[tick]).first;
       if (tick + 1 < first.size()) first[tick] = std::min(first[tick], first[tick + 1]);
     }
     for (std::size_t tick = 0; tick < contents_.size(); ++tick) {
-      const std::int32_t content = contents_[tick];
+      const ContentId content = contents_[tick];
       const Time over = end_of(content);
       const std::int64_t last = life(content).last;
       const std::size_t by_time = partition_near(
@@ -184,7 +182,7 @@ class MemoryPlan::Planner {
       const std::size_t end = partition_near(
           by_time, first.size(), [&](std::size_t birth) { return first[birth] <= last; });
       stays_.push_back({static_cast<std::int32_t>(tick), static_cast<std::int32_t>(end),
-                        size_of_content(content), life(content).frame,
+                        size_of_content(content), life(content).frame.value,
                         !frame_of(content).has_outer_readers});
     }
   }
@@ -207,23 +205,20 @@ class MemoryPlan::Planner {
     }
     return std::min(from, size);
   }
-  Time begin_of(std::int32_t content) const {
-    return at_run(options_.begin, life(content).first_run);
-  }
-  Time end_of(std::int32_t content) const { return at_run(options_.end, life(content).last_run); }
-  static Time at_run(std::span<const Time> times, std::int32_t run) {
-    return times.empty() ? Time() : at(times, run);
+  Time begin_of(ContentId content) const { return at_run(options_.begin, life(content).first_run); }
+  Time end_of(ContentId content) const { return at_run(options_.end, life(content).last_run); }
+  static Time at_run(std::span<const Time> times, RunId run) {
+    return times.empty() ? Time() : times[run.index()];
   }
 
   // No packing can be below the most bytes that live at one time; their classes are reported.
   void measure_peak() {
     ArenaPlan& arena = program_.arena;
-    std::vector<Bytes> live = fixed_by_class_;
+    FixedTable<MemoryClass, Bytes, kNumMemoryClasses> live = fixed_by_class_;
     arena.lower_bound = fixed_;
-    arena.peak_by_class = live;
+    arena.peak_by_class.assign(live.begin(), live.end());
     const auto add = [&](std::int32_t stay, std::int64_t sign) {
-      at(live, static_cast<std::int32_t>(frame_of(at(contents_, stay)).frame->memory)) +=
-          sign * at(stays_, stay).size;
+      live[frame_of(at(contents_, stay)).frame->memory] += sign * at(stays_, stay).size;
     };
     Bytes total = fixed_;
     sweep(
@@ -233,7 +228,7 @@ class MemoryPlan::Planner {
           total += at(stays_, stay).size;
           if (total <= arena.lower_bound) return;
           arena.lower_bound = total;
-          arena.peak_by_class = live;
+          arena.peak_by_class.assign(live.begin(), live.end());
         },
         [&](std::int32_t stay) {
           add(stay, -1);
@@ -252,15 +247,15 @@ class MemoryPlan::Planner {
 
   // Contents of a frame at one address share a slot.
   void set_slots(const Packing& packing) {
-    std::vector<Bytes> offset_of(lifetimes_.contents.size());
+    Table<ContentId, Bytes> offset_of(lifetimes_.contents.size());
     for (std::size_t stay = 0; stay < contents_.size(); ++stay)
-      at(offset_of, contents_[stay]) = fixed_ + packing.offsets[stay];
-    for (const Kept& kept : kept_) at(offset_of, kept.content) = kept.offset;
+      offset_of[contents_[stay]] = fixed_ + packing.offsets[stay];
+    for (const Kept& kept : kept_) offset_of[kept.content] = kept.offset;
     for (const ProgramFrame& frame : lifetimes_.frames) {
       if (frame.frame->initially_full || frame.is_host) continue;
       FrameBinding& bound = binding(frame);
       for (std::int32_t content = 0; content < frame.contents_per_step; ++content) {
-        const Bytes offset = at(offset_of, frame.first_content + content);
+        const Bytes offset = offset_of[frame.first_content.plus(content)];
         auto slot = std::find(bound.slot_offsets.begin(), bound.slot_offsets.end(), offset);
         if (slot == bound.slot_offsets.end())
           slot = bound.slot_offsets.insert(bound.slot_offsets.end(), offset);
@@ -274,12 +269,12 @@ class MemoryPlan::Planner {
   RankProgram& program_;
   const Lifetimes lifetimes_;
   const MemoryPlanOptions options_;
-  std::vector<std::int32_t> contents_;  // that share the arena, by birth
-  std::vector<Stay> stays_;             // of these
-  std::vector<Kept> kept_;              // those that share with nobody
+  std::vector<ContentId> contents_;  // that share the arena, by birth
+  std::vector<Stay> stays_;          // of these
+  std::vector<Kept> kept_;           // those that share with nobody
   BestPacking best_;
   Bytes fixed_;  // of state and host frames, at the arena's start
-  std::vector<Bytes> fixed_by_class_ = std::vector<Bytes>(kNumMemoryClasses);
+  FixedTable<MemoryClass, Bytes, kNumMemoryClasses> fixed_by_class_;
 };
 
 MemoryPlan::MemoryPlan(const PhysicalGraph& graph, RankProgram& program,

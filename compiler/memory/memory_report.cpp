@@ -22,8 +22,7 @@ struct Part {
 std::vector<Part> parts_of(const Block& block, std::int32_t frame) {
   std::vector<bool> took_over(block.registers.size(), false);
   for (const Actor& actor : block.actors)
-    if (actor.in_place)
-      took_over[static_cast<std::size_t>(at(actor.out, actor.in_place->out))] = true;
+    if (actor.in_place) at(took_over, at(actor.out, actor.in_place->out)) = true;
   std::vector<Part> parts;
   for (std::size_t i = 0; i < block.registers.size(); ++i)
     if (block.registers[i].frame == frame && !took_over[i])
@@ -44,7 +43,7 @@ enum class Kind : std::uint8_t { kDeath, kBirth, kDeathAtBirth };
 struct MemoryEvent {
   Time time;
   Kind kind = Kind::kBirth;
-  std::int32_t content = 0;
+  ContentId content;
   auto operator<=>(const MemoryEvent&) const = default;
   std::int64_t sign() const { return kind == Kind::kBirth ? 1 : -1; }
 };
@@ -102,12 +101,12 @@ class Report {
   bool is_always(const ProgramFrame& frame) const {
     return frame.frame->initially_full || frame.is_host;
   }
-  const ProgramFrame& frame_of(std::int32_t content) const {
-    return at(lifetimes_.frames, at(lifetimes_.contents, content).frame);
+  const ProgramFrame& frame_of(ContentId content) const {
+    return lifetimes_.frames[lifetimes_.contents[content].frame];
   }
   std::int64_t num_slots(const ProgramFrame& frame) const {
     return static_cast<std::int64_t>(
-        at(at(program_.instances, frame.instance).frames, frame.index).slot_offsets.size());
+        at(program_.instances[frame.instance].frames, frame.index).slot_offsets.size());
   }
   Time begin_of(std::size_t window) const {
     const auto windows = static_cast<std::int64_t>(result_.over_time.size());
@@ -124,25 +123,28 @@ class Report {
   }
 
   // The actors of a run take equal parts of its time: one may write where another has read.
-  Time time_at(std::span<const Time> begin, std::span<const Time> end, std::int32_t run,
+  Time time_at(std::span<const Time> begin, std::span<const Time> end, RunId run,
                std::int64_t actors_before) const {
-    const std::int64_t span = (at(end, run) - at(begin, run)).value;
-    const std::int64_t actors = at(program_.order, run).num_actors;
-    return at(begin, run) +
+    const std::int64_t span = (end[run.index()] - begin[run.index()]).value;
+    const std::int64_t actors = program_.order[run].num_actors;
+    return begin[run.index()] +
            Time(span / actors * actors_before + span % actors * actors_before / actors);
   }
 
   void add_events(std::span<const Time> begin, std::span<const Time> end) {
-    std::vector<std::int64_t> first_position = {0};  // by run
-    for (const Run& run : program_.order)
-      first_position.push_back(first_position.back() + run.num_actors);
-    for (const std::int32_t content : lifetimes_.in_order) {
+    Table<RunId, std::int64_t> first_position;
+    std::int64_t position = 0;
+    for (const Run& run : program_.order) {
+      first_position.push_back(position);
+      position += run.num_actors;
+    }
+    for (const ContentId content : lifetimes_.in_order) {
       if (is_always(frame_of(content))) continue;
-      const ContentLife& life = at(lifetimes_.contents, content);
+      const ContentLife& life = lifetimes_.contents[content];
       const Time born =
-          time_at(begin, end, life.first_run, life.first - at(first_position, life.first_run));
+          time_at(begin, end, life.first_run, life.first - first_position[life.first_run]);
       const Time last =
-          time_at(begin, end, life.last_run, life.last + 1 - at(first_position, life.last_run));
+          time_at(begin, end, life.last_run, life.last + 1 - first_position[life.last_run]);
       const Time dead = std::max(last, born);
       events_.push_back({born, Kind::kBirth, content});
       events_.push_back({dead, dead == born ? Kind::kDeathAtBirth : Kind::kDeath, content});
@@ -151,16 +153,16 @@ class Report {
   }
 
   void find_owners(std::size_t peak_event) {
-    std::vector<std::int64_t> contents(lifetimes_.frames.size());  // live at the peak
-    for (std::size_t f = 0; f < contents.size(); ++f)
+    Table<ProgramFrameId, std::int64_t> contents(lifetimes_.frames.size());  // live at the peak
+    for (const ProgramFrameId f : contents.keys())
       if (is_always(lifetimes_.frames[f])) contents[f] = num_slots(lifetimes_.frames[f]);
     for (std::size_t i = 0; i < peak_event; ++i)
-      at(contents, at(lifetimes_.contents, events_[i].content).frame) += events_[i].sign();
+      contents[lifetimes_.contents[events_[i].content].frame] += events_[i].sign();
     std::map<std::tuple<int, std::string, MemoryClass>, MemoryOwner> owners;
-    for (std::size_t f = 0; f < contents.size(); ++f) {
+    for (const ProgramFrameId f : contents.keys()) {
       if (contents[f] == 0) continue;
       const ProgramFrame& frame = lifetimes_.frames[f];
-      const Instance& instance = at(program_.instances, frame.instance);
+      const Instance& instance = program_.instances[frame.instance];
       const Block& block = graph_.block_of(instance);
       for (const Part& part : parts_of(block, frame.index)) {
         const std::string& name = graph_.register_name(
@@ -219,7 +221,7 @@ std::string largest_tensor(const PhysicalGraph& graph, const RankProgram& progra
 ProgramMemory report_memory(const PhysicalGraph& graph, ProgramId program,
                             std::span<const Time> begin, std::span<const Time> end,
                             std::size_t windows) {
-  return Report(graph, graph.programs[program.index()], begin, end).run(windows);
+  return Report(graph, graph.programs[program], begin, end).run(windows);
 }
 
 Bytes peak_memory(const PhysicalGraph& graph) {
@@ -239,7 +241,7 @@ void require_fits(const PhysicalGraph& graph, Bytes capacity, std::vector<std::s
 
 void refuse_size(const PhysicalGraph& graph, ProgramId program, Bytes beside,
                  const std::string& what, Bytes capacity, std::vector<std::string> hints) {
-  const RankProgram& worst = graph.programs[program.index()];
+  const RankProgram& worst = graph.programs[program];
   const Bytes needed = worst.arena.size + beside;
   const std::string parts =
       beside == Bytes(0) ? "" : fmt::format(" (arena {}, {})", to_text(worst.arena.size), what);

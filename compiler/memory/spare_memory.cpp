@@ -24,14 +24,13 @@ Duration last_period(const TapeTimes& times) {
 }
 
 // Entries of a tape by the place of their rank and by run.
-std::vector<std::vector<std::int32_t>> entries_by_run(const Tape& tape,
-                                                      const PhysicalGraph& graph) {
-  std::vector<std::vector<std::int32_t>> entries(tape.ranks.size());
+std::vector<Table<RunId, std::int32_t>> entries_by_run(const Tape& tape,
+                                                       const PhysicalGraph& graph) {
+  std::vector<Table<RunId, std::int32_t>> entries(tape.ranks.size());
   for (std::size_t place = 0; place < entries.size(); ++place)
-    entries[place].resize(graph.program_of(tape.ranks[place]).order.size(), -1);
+    entries[place].resize(graph.program_of(tape.ranks[place]).order.size());
   for (std::size_t e = 0; e < tape.entries.size(); ++e)
-    at(at(entries, tape.entries[e].place), tape.entries[e].run.value) =
-        static_cast<std::int32_t>(e);
+    at(entries, tape.entries[e].place)[tape.entries[e].run] = static_cast<std::int32_t>(e);
   return entries;
 }
 
@@ -40,9 +39,8 @@ Tape with_guards(Tape tape, const PhysicalGraph& graph, const GuardsOfPrograms& 
   const auto entries = entries_by_run(tape, graph);
   std::vector<std::vector<TapeWait>> added(tape.entries.size());
   for (std::size_t place = 0; place < tape.ranks.size(); ++place)
-    for (const Guard& guard : guards[graph.ranks[tape.ranks[place].index()].program.index()])
-      at(added, at(entries[place], guard.later.value))
-          .push_back({at(entries[place], guard.earlier.value), guard.lag});
+    for (const Guard& guard : guards[graph.ranks[tape.ranks[place]].program.index()])
+      at(added, entries[place][guard.later]).push_back({entries[place][guard.earlier], guard.lag});
   std::vector<TapeWait> waits;
   for (std::size_t e = 0; e < tape.entries.size(); ++e) {
     TapeEntry& entry = tape.entries[e];
@@ -127,16 +125,15 @@ class UnguardedStep {
 // What an arena of the program may take: of the rank with the most groups.
 Bytes room_of(const PhysicalGraph& graph, ProgramId program, const ArenaRoom& room) {
   std::int64_t most = 0;
-  for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank)
-    if (graph.ranks[rank].program == program)
-      most = std::max(most, communicators_of(graph, Rank(rank)));
+  for (const Rank rank : graph.ranks.keys())
+    if (graph.ranks[rank].program == program) most = std::max(most, communicators_of(graph, rank));
   return room.capacity - most * room.per_communicator;
 }
 
 std::vector<std::vector<ProgramId>> programs_by_stage(const PhysicalGraph& graph) {
   std::vector<std::vector<ProgramId>> stages(graph.placements.size());
-  for (std::size_t p = 0; p < graph.programs.size(); ++p)
-    stages[graph.programs[p].placement.index()].push_back(ProgramId(p));
+  for (const ProgramId p : graph.programs.keys())
+    stages[graph.programs[p].placement.index()].push_back(p);
   return stages;
 }
 
@@ -148,7 +145,7 @@ struct LongerLives {
 // The program with lives by these times; its size may be more than there is.
 LongerLives lengthened(const PhysicalGraph& graph, ProgramId id, const UnguardedStep& step,
                        const PackedProgram& tight, Bytes room) {
-  LongerLives longer{graph.programs[id.index()], {}};
+  LongerLives longer{graph.programs[id], {}};
   const StageTimes& times = step.of_stage(longer.program.placement);
   const ArenaPlan arena = longer.program.arena;
   MemoryPlanOptions options;
@@ -194,7 +191,7 @@ std::vector<bool> spend_spare_memory(PhysicalGraph& graph,
   std::vector<std::vector<ProgramId>> stages = programs_by_stage(graph);
   std::erase_if(stages, [&](const std::vector<ProgramId>& programs) {
     return std::none_of(programs.begin(), programs.end(), [&](ProgramId id) {
-      return step.is_delayed(graph.programs[id.index()].placement, guards[id.index()]);
+      return step.is_delayed(graph.programs[id].placement, guards[id.index()]);
     });
   });
   if (stages.empty()) return all_hold;
@@ -214,7 +211,7 @@ std::vector<bool> spend_spare_memory(PhysicalGraph& graph,
     }
     for (std::size_t i = 0; i < longer.size(); ++i) {
       const ProgramId id = stages[stage][i];
-      RankProgram& program = graph.programs[id.index()];
+      RankProgram& program = graph.programs[id];
       const bool knows = have_equal_registers(program, longer[i].program);
       program = std::move(longer[i].program);
       packed[id.index()] = std::move(longer[i].packed);

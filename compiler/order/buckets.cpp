@@ -3,6 +3,8 @@
 
 #include "compiler/order/order_times.h"
 #include "core/base/at.h"
+#include "core/base/ids.h"
+#include "core/base/table.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -48,6 +50,7 @@ class StageBuckets {
     Duration alone;
   };
   // What its sizes and its time depend on. A stage has few of them, however many layers it has.
+  using KindId = Id<struct KindTag>;
   struct Kind {
     GroupRole role = 0;
     Primitive primitive = Primitive::kAllReduce;
@@ -62,17 +65,15 @@ class StageBuckets {
     std::vector<std::size_t> members;  // positions in the order
     GroupRole role = 0;
     std::int32_t act = 0;
-    std::set<StagedTensorIndex> reads, writes;
-    std::set<std::int32_t> instances;
+    std::set<StagedTensorId> reads, writes;
+    std::set<StagedInstanceId> instances;
     Candidate sum;      // sizes of all, and the time they take one by one
     Time begin, ready;  // of the first alone, when closed of all; of the last one's input
     Time deadline;      // the earliest of all
     Duration duration;  // of the bucket
   };
 
-  std::span<const StagedOpIndex> ops(const OrderedRun& run) const {
-    return ops_of(partition_, run);
-  }
+  std::span<const StagedOpId> ops(const OrderedRun& run) const { return ops_of(partition_, run); }
 
   // --- who waits ---------------------------------------------------------------------------------
 
@@ -81,22 +82,22 @@ class StageBuckets {
   void find_deadlines() {
     constexpr Time kNever(std::numeric_limits<std::int64_t>::max());
     deadlines_.assign(order_.size(), kNever);
-    std::vector<Time> read_at(graph_.tensors.size(), kNever);
+    Table<StagedTensorId, Time> read_at(graph_.tensors.size(), kNever);
     Time next = kNever;
     for (std::size_t position = order_.size(); position-- > 0;) {
       const RunTimes& times = times_[position];
       const bool is_collective = queue_of(partition_, order_[position]) == QueueRole::kCollective;
       if (is_collective) {
-        for (const StagedOpIndex index : ops(order_[position]))
-          for (const StagedTensorIndex out : partition_.makes(index))
-            next = std::min(next, at(read_at, out));
+        for (const StagedOpId index : ops(order_[position]))
+          for (const StagedTensorId out : partition_.makes(index))
+            next = std::min(next, read_at[out]);
         deadlines_[position] = next;
         if (next != kNever) next = next - (times.end - times.begin);
         continue;
       }
-      for (const StagedOpIndex index : ops(order_[position]))
-        for (const StagedTensorIndex in : partition_.reads(index))
-          at(read_at, in) = std::min(at(read_at, in), times.begin);
+      for (const StagedOpId index : ops(order_[position]))
+        for (const StagedTensorId in : partition_.reads(index))
+          read_at[in] = std::min(read_at[in], times.begin);
     }
   }
 
@@ -104,30 +105,30 @@ class StageBuckets {
 
   void visit(std::size_t position) {
     const OrderedRun& run = order_[position];
-    const StagedOpIndex index = ops(run).front();
+    const StagedOpId index = ops(run).front();
     const QueueRole queue = partition_.queue(index);
     const bool is_collective = queue != QueueRole::kCompute && goes_both_ways(index);
     const bool may_fuse =
         is_collective && run.launch_group < 0 &&
-        (at(graph_.ops, index).rate == Rate::kPerStep || is_fetch(partition_.part(index)));
+        (graph_.ops[index].rate == Rate::kPerStep || is_fetch(partition_.part(index)));
     if (open_ && (depends(run) || (!may_fuse && belongs(run)))) close();
     if (may_fuse)
       add(position, index);
     else if (is_collective)
       pass(position);
-    for (const StagedOpIndex made : ops(run))
-      for (const StagedTensorIndex tensor : partition_.makes(made))
-        at(made_at_, tensor) = times_[position].end;
+    for (const StagedOpId made : ops(run))
+      for (const StagedTensorId tensor : partition_.makes(made))
+        made_at_[tensor] = times_[position].end;
     if (queue == QueueRole::kCompute) computed_ = times_[position].end;
   }
 
-  bool goes_both_ways(StagedOpIndex index) const {
-    const auto& communication = at(graph_.ops, index).communication;
+  bool goes_both_ways(StagedOpId index) const {
+    const auto& communication = graph_.ops[index].communication;
     return communication && communication->side == Side::kBoth;
   }
 
-  void add(std::size_t position, StagedOpIndex index) {
-    const StagedOp& op = at(graph_.ops, index);
+  void add(std::size_t position, StagedOpId index) {
+    const StagedOp& op = graph_.ops[index];
     const OrderedRun& run = order_[position];
     const Candidate& candidate = candidate_of(index);
     if (open_ && !join(candidate, index, run.act, deadlines_[position])) close();
@@ -148,7 +149,7 @@ class StageBuckets {
   }
 
   // Takes the candidate's sizes into the bucket, or says that it must not.
-  bool join(const Candidate& candidate, StagedOpIndex index, std::int32_t act, Time deadline) {
+  bool join(const Candidate& candidate, StagedOpId index, std::int32_t act, Time deadline) {
     Candidate sum = open_->sum;
     sum.global_bytes += candidate.global_bytes;
     sum.largest_volume += candidate.largest_volume;
@@ -173,12 +174,12 @@ class StageBuckets {
     return true;
   }
 
-  Time ready_time(StagedOpIndex index) const {
+  Time ready_time(StagedOpId index) const {
     Time ready;
     // What a later fetch fills may be in use until computation has come to where it stands.
     if (is_fetch(partition_.part(index))) ready = computed_;
-    for (const StagedTensorIndex tensor : at(graph_.ops, index).in)
-      ready = std::max(ready, at(made_at_, tensor));
+    for (const StagedTensorId tensor : graph_.ops[index].in)
+      ready = std::max(ready, made_at_[tensor]);
     return ready;
   }
 
@@ -186,30 +187,30 @@ class StageBuckets {
 
   // True where the members may not move behind this run.
   bool depends(const OrderedRun& run) const {
-    const auto holds = [](const std::set<StagedTensorIndex>& tensors,
-                          std::span<const StagedTensorIndex> of_op) {
+    const auto holds = [](const std::set<StagedTensorId>& tensors,
+                          std::span<const StagedTensorId> of_op) {
       return std::any_of(of_op.begin(), of_op.end(),
-                         [&](StagedTensorIndex tensor) { return tensors.count(tensor) != 0; });
+                         [&](StagedTensorId tensor) { return tensors.count(tensor) != 0; });
     };
     const auto all = ops(run);
-    return std::any_of(all.begin(), all.end(), [&](StagedOpIndex index) {
+    return std::any_of(all.begin(), all.end(), [&](StagedOpId index) {
       return holds(open_->writes, partition_.reads(index)) ||
              holds(open_->reads, partition_.makes(index));
     });
   }
 
-  const Candidate& candidate_of(StagedOpIndex index) {
-    const StagedOp& op = at(graph_.ops, index);
+  const Candidate& candidate_of(StagedOpId index) {
+    const StagedOp& op = graph_.ops[index];
     const StagedCommunication& staged = *op.communication;
     Kind kind{.role = groups_.role(index),
               .primitive = staged.primitive,
               .reduce = staged.reduce,
               .dtype = staged.dtype,
-              .shape = at(graph_.tensors, op.in.front()).global.shape,
+              .shape = graph_.tensors[op.in.front()].global.shape,
               .from = staged.from,
               .to = staged.to};
     const auto known = std::find(kinds_.begin(), kinds_.end(), kind);
-    if (known != kinds_.end()) return candidates_[static_cast<std::size_t>(known - kinds_.begin())];
+    if (known != kinds_.end()) return candidates_[kinds_.key_of(known)];
     candidates_.push_back(measured(kind, op.stage));
     kinds_.push_back(std::move(kind));
     return candidates_.back();
@@ -217,12 +218,12 @@ class StageBuckets {
 
   Candidate measured(const Kind& kind, int stage) {
     const Placement& placement = at(graph_.placements, stage);
-    const GroupId group = groups_.groups_of_member(stage, 0)[static_cast<std::size_t>(kind.role)];
+    const GroupId group = groups_.groups_of_member(stage, 0)[at(kind.role)];
     Candidate candidate;
     candidate.communication.primitive = kind.primitive;
     candidate.communication.reduce = kind.reduce;
     candidate.communication.dtype = kind.dtype;
-    candidate.members = groups_.groups()[group.index()].ranks;
+    candidate.members = groups_.groups()[group].ranks;
     const CollectiveCost cost =
         sizes_.cost(candidate.communication, kind.shape, {&kind.from, &placement},
                     {&kind.to, &placement}, candidate.members);
@@ -256,28 +257,26 @@ class StageBuckets {
 
   // Members move to the place of the last of them.
   void rebuild() {
-    constexpr std::int32_t kAlone = -1, kMoved = -2;
-    std::vector<std::int32_t> bucket_at(order_.size(), kAlone);
-    for (std::size_t number = 0; number < fused_.size(); ++number) {
-      const Bucket& bucket = fused_[number];
+    std::vector<bool> is_moved(order_.size(), false);
+    std::vector<const Bucket*> bucket_at(order_.size(), nullptr);  // by position of its last
+    for (const Bucket& bucket : fused_) {
       // In the order's own time, in which memory is planned, and not in the one with waits.
       const Time begin = order_[bucket.members.back()].begin;
       for (const std::size_t member : bucket.members) {
-        bucket_at[member] = kMoved;
+        is_moved[member] = true;
         order_[member].launch_group = next_group_;
         order_[member].begin = begin;
         order_[member].end = begin + bucket.duration;
       }
-      bucket_at[bucket.members.back()] = static_cast<std::int32_t>(number);
+      bucket_at[bucket.members.back()] = &bucket;
       ++next_group_;
     }
     std::vector<OrderedRun> moved;
     moved.reserve(order_.size());
     for (std::size_t position = 0; position < order_.size(); ++position) {
-      const std::int32_t bucket = bucket_at[position];
-      if (bucket == kAlone) moved.push_back(order_[position]);
-      if (bucket < 0) continue;
-      for (const std::size_t member : at(fused_, bucket).members) moved.push_back(order_[member]);
+      if (!is_moved[position]) moved.push_back(order_[position]);
+      if (bucket_at[position] == nullptr) continue;
+      for (const std::size_t member : bucket_at[position]->members) moved.push_back(order_[member]);
     }
     order_ = std::move(moved);
   }
@@ -289,13 +288,13 @@ class StageBuckets {
   const NetworkModel& network_;
   MovedSizes& sizes_;
   const BucketLimits& limits_;
-  std::vector<RunTimes> times_;  // by position, without buckets
-  std::vector<Time> deadlines_;  // by position
-  std::vector<Time> made_at_;    // by tensor: the last act of its producer so far
-  Time free_, computed_;         // when the collectives, and the computation, so far are over
+  std::vector<RunTimes> times_;          // by position, without buckets
+  std::vector<Time> deadlines_;          // by position
+  Table<StagedTensorId, Time> made_at_;  // the last act of its producer so far
+  Time free_, computed_;  // when the collectives, and the computation, so far are over
   std::int32_t next_group_ = 0;
-  std::vector<Kind> kinds_;
-  std::vector<Candidate> candidates_;  // by kind
+  Table<KindId, Kind> kinds_;
+  Table<KindId, Candidate> candidates_;
   std::optional<Bucket> open_;
   std::vector<Bucket> fused_;
 };

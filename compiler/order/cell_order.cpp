@@ -21,37 +21,37 @@ void QueueModel::clear() {
 }
 
 Duration QueueModel::latest() const { return *std::max_element(free_.begin(), free_.end()); }
-bool QueueModel::was_taken(StagedOpIndex op) const { return at(taken_in_, op) == round_; }
-Duration QueueModel::end_of(StagedOpIndex op) const { return at(end_, op); }
+bool QueueModel::was_taken(StagedOpId op) const { return taken_in_[op] == round_; }
+Duration QueueModel::end_of(StagedOpId op) const { return end_[op]; }
 
-Duration QueueModel::ready(StagedOpIndex op) const {
+Duration QueueModel::ready(StagedOpId op) const {
   Duration ready;
-  for (const StagedTensorIndex in : at(partition_->graph().ops, op).in) {
-    const StagedTensor& tensor = at(partition_->graph().tensors, in);
+  for (const StagedTensorId in : partition_->graph().ops[op].in) {
+    const StagedTensor& tensor = partition_->graph().tensors[in];
     if (!tensor.is_state && was_taken(tensor.producer))
-      ready = std::max(ready, at(end_, tensor.producer));
+      ready = std::max(ready, end_[tensor.producer]);
   }
   return ready;
 }
 
-Duration QueueModel::start(StagedOpIndex op) const {
+Duration QueueModel::start(StagedOpId op) const {
   Duration earliest = ready(op);
   // Not before the compute queue has come to where the fetch stands in the order: what it brings
   // takes memory from then on.
   if (is_fetch(partition_->part(op))) earliest = std::max(earliest, free(QueueRole::kCompute));
-  return std::max(free(at(partition_->graph().ops, op).queue), earliest);
+  return std::max(free(partition_->graph().ops[op].queue), earliest);
 }
 
-Duration QueueModel::duration(StagedOpIndex op) const {
+Duration QueueModel::duration(StagedOpId op) const {
   const ActorPlace place = partition_->place(op);
-  return at(at(*durations_, place.instance), place.actor);
+  return at((*durations_)[place.instance], place.actor);
 }
 
-void QueueModel::take(StagedOpIndex op) {
+void QueueModel::take(StagedOpId op) {
   const Duration end = start(op) + duration(op);
-  free_[static_cast<std::size_t>(at(partition_->graph().ops, op).queue)] = end;
-  at(end_, op) = end;
-  at(taken_in_, op) = round_;
+  free_[partition_->graph().ops[op].queue] = end;
+  end_[op] = end;
+  taken_in_[op] = round_;
 }
 
 std::optional<CellKind> cell_of(StepPart part, Schedule schedule) {
@@ -77,13 +77,13 @@ std::optional<CellKind> cell_of(StepPart part, Schedule schedule) {
 namespace {
 
 // Position in the staged graph of the first operator of each layer, fetches aside.
-std::map<int, StagedOpIndex> firsts_of_layers(const Partition& partition,
-                                              const std::vector<std::int32_t>& instances) {
-  std::map<int, StagedOpIndex> firsts;
-  for (const std::int32_t index : instances) {
-    const InstanceSpec& spec = at(partition.instances(), index);
+std::map<int, StagedOpId> firsts_of_layers(const Partition& partition,
+                                           const std::vector<StagedInstanceId>& instances) {
+  std::map<int, StagedOpId> firsts;
+  for (const StagedInstanceId index : instances) {
+    const InstanceSpec& spec = partition.instances()[index];
     if (is_fetch(spec.part)) continue;
-    const StagedOpIndex first = *std::min_element(spec.ops.begin(), spec.ops.end());
+    const StagedOpId first = *std::min_element(spec.ops.begin(), spec.ops.end());
     const auto [entry, is_new] = firsts.try_emplace(spec.layer, first);
     entry->second = std::min(entry->second, first);
   }
@@ -92,24 +92,24 @@ std::map<int, StagedOpIndex> firsts_of_layers(const Partition& partition,
 
 // Layer by layer in the order of the staged graph; of a layer, what comes earlier in the step.
 // Fetches go one layer ahead, before all else of the layer in front of theirs.
-std::vector<StagedOpIndex> layer_by_layer(const Partition& partition,
-                                          const std::vector<std::int32_t>& instances) {
-  std::map<int, StagedOpIndex> firsts = firsts_of_layers(partition, instances);
-  std::vector<StagedOpIndex> in_order;
+std::vector<StagedOpId> layer_by_layer(const Partition& partition,
+                                       const std::vector<StagedInstanceId>& instances) {
+  std::map<int, StagedOpId> firsts = firsts_of_layers(partition, instances);
+  std::vector<StagedOpId> in_order;
   for (const auto& [layer, first] : firsts) in_order.push_back(first);
   std::sort(in_order.begin(), in_order.end());
-  const auto first_before = [&](StagedOpIndex first) {
+  const auto first_before = [&](StagedOpId first) {
     const auto own = std::lower_bound(in_order.begin(), in_order.end(), first);
     return own == in_order.begin() ? first : *(own - 1);
   };
   std::vector<KeyedInstance> members;
-  for (const std::int32_t index : instances) {
-    const InstanceSpec& spec = at(partition.instances(), index);
-    const StagedOpIndex first = firsts[spec.layer];
+  for (const StagedInstanceId index : instances) {
+    const InstanceSpec& spec = partition.instances()[index];
+    const StagedOpId first = firsts[spec.layer];
     if (is_fetch(spec.part))
-      members.push_back({{first_before(first), -1}, index});
+      members.push_back({{first_before(first).value, -1}, index});
     else
-      members.push_back({{first, static_cast<std::int64_t>(spec.part)}, index});
+      members.push_back({{first.value, static_cast<std::int64_t>(spec.part)}, index});
   }
   return ops_in_order(partition, std::move(members));
 }
@@ -120,9 +120,9 @@ std::vector<StagedOpIndex> layer_by_layer(const Partition& partition,
 class WaitFiller {
  public:
   WaitFiller(const Partition& partition, const ActorDurations& durations,
-             std::span<const StagedOpIndex> ops)
+             std::span<const StagedOpId> ops)
       : partition_(partition), model_(partition, durations) {
-    for (const StagedOpIndex op : ops) {
+    for (const StagedOpId op : ops) {
       const bool is_ahead = is_fetch(partition.part(op));
       if (!is_ahead && (layers_.empty() || layers_.back() != layer(op)))
         layers_.push_back(layer(op));
@@ -131,7 +131,7 @@ class WaitFiller {
     }
   }
 
-  std::vector<StagedOpIndex> fill() {
+  std::vector<StagedOpId> fill() {
     for (const Item& next : main_) {
       while (has_spare() && (spare_[taken_].turn + 1 < next.turn || fills_wait_of(next.op)))
         take_spare();
@@ -143,29 +143,29 @@ class WaitFiller {
 
  private:
   struct Item {
-    StagedOpIndex op = -1;
+    StagedOpId op;
     std::size_t turn = 0;  // counts the layers
   };
 
-  int layer(StagedOpIndex op) const { return at(partition_.graph().ops, op).layer; }
+  int layer(StagedOpId op) const { return partition_.graph().ops[op].layer; }
 
   bool has_spare() const {
     if (taken_ == spare_.size()) return false;
-    const auto& in = at(partition_.graph().ops, spare_[taken_].op).in;
-    return std::all_of(in.begin(), in.end(), [&](StagedTensorIndex input) {
-      const StagedTensor& tensor = at(partition_.graph().tensors, input);
+    const auto& in = partition_.graph().ops[spare_[taken_].op].in;
+    return std::all_of(in.begin(), in.end(), [&](StagedTensorId input) {
+      const StagedTensor& tensor = partition_.graph().tensors[input];
       return tensor.is_state || partition_.part(tensor.producer) != StepPart::kInputGrad ||
              model_.was_taken(tensor.producer);
     });
   }
 
-  bool fills_wait_of(StagedOpIndex op) const {
-    if (at(partition_.graph().ops, op).queue != QueueRole::kCompute) return false;
+  bool fills_wait_of(StagedOpId op) const {
+    if (partition_.graph().ops[op].queue != QueueRole::kCompute) return false;
     const Duration start = model_.start(op);
     return start > model_.free(QueueRole::kCompute) && model_.ready(spare_[taken_].op) < start;
   }
 
-  void take(StagedOpIndex op) {
+  void take(StagedOpId op) {
     model_.take(op);
     done_.push_back(op);
   }
@@ -176,25 +176,25 @@ class WaitFiller {
   std::vector<int> layers_;
   std::vector<Item> main_, spare_;
   std::size_t taken_ = 0;  // of the spare
-  std::vector<StagedOpIndex> done_;
+  std::vector<StagedOpId> done_;
 };
 
 }  // namespace
 
-std::vector<StagedOpIndex> cell_ops(const Partition& partition, const ActorDurations& durations,
-                                    Schedule schedule, int stage, const Cell& cell) {
-  std::vector<std::int32_t> instances;
-  for (const std::int32_t index : partition.of_stage(stage)) {
-    const InstanceSpec& spec = at(partition.instances(), index);
+std::vector<StagedOpId> cell_ops(const Partition& partition, const ActorDurations& durations,
+                                 Schedule schedule, int stage, const Cell& cell) {
+  std::vector<StagedInstanceId> instances;
+  for (const StagedInstanceId index : partition.of_stage(stage)) {
+    const InstanceSpec& spec = partition.instances()[index];
     if (cell_of(spec.part, schedule) == cell.kind &&
         partition.graph().chunk_of(spec.layer) == cell.chunk)
       instances.push_back(index);
   }
-  const std::vector<StagedOpIndex> ops = layer_by_layer(partition, instances);
+  const std::vector<StagedOpId> ops = layer_by_layer(partition, instances);
   const bool has_both = cell.kind == CellKind::kBackward && !splits_backward(schedule);
-  const bool may_wait = std::any_of(ops.begin(), ops.end(), [&](StagedOpIndex op) {
+  const bool may_wait = std::any_of(ops.begin(), ops.end(), [&](StagedOpId op) {
     return partition.part(op) == StepPart::kInputGrad &&
-           at(partition.graph().ops, op).queue != QueueRole::kCompute;
+           partition.graph().ops[op].queue != QueueRole::kCompute;
   });
   return has_both && may_wait ? WaitFiller(partition, durations, ops).fill() : ops;
 }

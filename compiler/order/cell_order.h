@@ -4,10 +4,10 @@
 
 #include "compiler/order/partition.h"
 #include "compiler/strategy/schedule.h"
+#include "core/base/table.h"
 #include "core/base/units.h"
 #include "core/graphs/physical_graph.h"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -16,8 +16,8 @@
 
 namespace sextant {
 
-// Modelled time of every actor: by instance of the partition, by actor.
-using ActorDurations = std::vector<std::span<const Duration>>;
+// Modelled time of every actor of every instance.
+using ActorDurations = Table<StagedInstanceId, std::span<const Duration>>;
 
 // When operators start and end if they are issued in a given order on queues that are free at 0 and
 // wait for nothing from outside.
@@ -26,22 +26,22 @@ class QueueModel {
   QueueModel(const Partition& partition, const ActorDurations& durations);
 
   void clear();
-  Duration free(QueueRole queue) const { return free_[static_cast<std::size_t>(queue)]; }
+  Duration free(QueueRole queue) const { return free_[queue]; }
   Duration latest() const;
-  bool was_taken(StagedOpIndex op) const;
-  Duration end_of(StagedOpIndex op) const;
+  bool was_taken(StagedOpId op) const;
+  Duration end_of(StagedOpId op) const;
   // When all inputs that were made here are there.
-  Duration ready(StagedOpIndex op) const;
-  Duration start(StagedOpIndex op) const;
-  Duration duration(StagedOpIndex op) const;
-  void take(StagedOpIndex op);
+  Duration ready(StagedOpId op) const;
+  Duration start(StagedOpId op) const;
+  Duration duration(StagedOpId op) const;
+  void take(StagedOpId op);
 
  private:
   const Partition* partition_;
   const ActorDurations* durations_;
-  std::array<Duration, kNumQueueRoles> free_;
-  std::vector<Duration> end_;           // by operator
-  std::vector<std::int32_t> taken_in_;  // by operator: the round in which it was taken
+  FixedTable<QueueRole, Duration, kNumQueueRoles> free_;
+  Table<StagedOpId, Duration> end_;
+  Table<StagedOpId, std::int32_t> taken_in_;  // the round in which it was taken
   std::int32_t round_ = 1;
 };
 
@@ -49,7 +49,7 @@ class QueueModel {
 std::optional<CellKind> cell_of(StepPart part, Schedule schedule);
 
 // Operators of one cell of a stage; its micro-batch does not matter.
-std::vector<StagedOpIndex> cell_ops(const Partition& partition, const ActorDurations& durations,
-                                    Schedule schedule, int stage, const Cell& cell);
+std::vector<StagedOpId> cell_ops(const Partition& partition, const ActorDurations& durations,
+                                 Schedule schedule, int stage, const Cell& cell);
 
 }  // namespace sextant

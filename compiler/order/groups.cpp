@@ -22,7 +22,7 @@ Placement placement_of_positions(const std::vector<MeshAxis>& axes, std::int32_t
 // Members that agree on all axes but these have the same number.
 std::int64_t group_number(const Placement& placement, const std::vector<std::size_t>& axes,
                           std::int32_t member) {
-  const auto coordinates = placement.coordinates_of(static_cast<std::size_t>(member));
+  const auto coordinates = placement.coordinates_of(at(member));
   std::int64_t number = 0;
   for (std::size_t axis = 0; axis < placement.axes.size(); ++axis)
     if (std::find(axes.begin(), axes.end(), axis) == axes.end())
@@ -39,13 +39,13 @@ void add_idle(std::vector<std::vector<std::int32_t>>& components, std::int32_t n
     return std::all_of(component.begin(), component.end(), sends) ||
            std::none_of(component.begin(), component.end(), sends);
   });
-  std::vector<bool> found(static_cast<std::size_t>(num_positions), false);
+  std::vector<bool> found(at(num_positions), false);
   for (const auto& component : components)
-    for (const std::int32_t position : component) found[static_cast<std::size_t>(position)] = true;
+    for (const std::int32_t position : component) at(found, position) = true;
   if (std::find(found.begin(), found.end(), false) == found.end()) return;
   if (components.empty()) components.emplace_back();
   for (std::int32_t position = 0; position < num_positions; ++position)
-    if (!found[static_cast<std::size_t>(position)]) components.front().push_back(position);
+    if (!at(found, position)) components.front().push_back(position);
   // Senders have the smaller positions.
   std::sort(components.front().begin(), components.front().end());
 }
@@ -55,16 +55,16 @@ void add_idle(std::vector<std::vector<std::int32_t>>& components, std::int32_t n
 GroupTable::GroupTable(const StagedGraph& graph) : graph_(&graph) {
   role_of_op_.assign(graph.ops.size(), -1);
   roles_.resize(graph.placements.size());
-  for (std::size_t index = 0; index < graph.ops.size(); ++index) {
+  for (const StagedOpId index : graph.ops.keys()) {
     const StagedOp& op = graph.ops[index];
     if (!op.communication) continue;
     if (op.communication->primitive != Primitive::kTransfer) {
       role_of_op_[index] = collective_role(op);
     } else if (op.communication->side == Side::kSend) {
-      const Shape& shape = at(graph.tensors, op.in.front()).global.shape;
+      const Shape& shape = graph.tensors[op.in.front()].global.shape;
       const TransferRole& role = transfer_role(op, shape);
       role_of_op_[index] = role.send;
-      at(role_of_op_, op.communication->peer) = role.receive;
+      role_of_op_[op.communication->peer] = role.receive;
     }
   }
 }
@@ -73,7 +73,7 @@ std::int32_t GroupTable::num_roles(int stage) const {
   return static_cast<std::int32_t>(at(roles_, stage).size());
 }
 
-GroupRole GroupTable::role(StagedOpIndex op) const { return at(role_of_op_, op); }
+GroupRole GroupTable::role(StagedOpId op) const { return role_of_op_[op]; }
 
 std::vector<GroupId> GroupTable::groups_of_member(int stage, std::int32_t member) const {
   std::vector<GroupId> groups;
@@ -98,14 +98,14 @@ GroupRole GroupTable::collective_role(const StagedOp& op) {
     name += "." + placement.axes[axis].name;
     members *= placement.axes[axis].extent;
   }
-  const std::size_t first = groups_.size();
+  const GroupId first = groups_.next_key();
   for (std::int64_t i = 0; i < placement.size() / members; ++i)
     groups_.push_back({fmt::format("{}[{}]", name, i), {}});
   std::vector<GroupId> of_member;
   for (std::int32_t member = 0; member < placement.size(); ++member) {
-    const auto number = static_cast<std::size_t>(group_number(placement, axes, member));
-    of_member.push_back(GroupId(first + number));
-    groups_[first + number].ranks.push_back(at(placement.ranks, member));
+    const auto number = static_cast<std::int32_t>(group_number(placement, axes, member));
+    of_member.push_back(first.plus(number));
+    groups_[of_member.back()].ranks.push_back(at(placement.ranks, member));
   }
   collective_roles_.push_back({op.stage, axes, add_role(op.stage, std::move(of_member))});
   return collective_roles_.back().role;
@@ -164,7 +164,7 @@ GroupTable::TransferRole GroupTable::make_transfer_groups(TransferRole role) {
     for (const std::int32_t position : positions) {
       const bool sends = position < num_senders;
       at(sends ? of_sender : of_receiver, sends ? position : position - num_senders) =
-          GroupId(groups_.size());
+          groups_.next_key();
       group.ranks.push_back(sends ? at(from.ranks, position)
                                   : at(to.ranks, position - num_senders));
     }

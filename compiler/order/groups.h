@@ -4,6 +4,8 @@
 #pragma once
 
 #include "compiler/words/staged_graph.h"
+#include "core/base/ids.h"
+#include "core/base/table.h"
 #include "core/graphs/physical_graph.h"
 
 #include <cstddef>
@@ -16,10 +18,10 @@ class GroupTable {
  public:
   explicit GroupTable(const StagedGraph& graph);
 
-  const std::vector<DeviceGroup>& groups() const { return groups_; }
+  const Table<GroupId, DeviceGroup>& groups() const { return groups_; }
   std::int32_t num_roles(int stage) const;
   // Of a communication.
-  GroupRole role(StagedOpIndex op) const;
+  GroupRole role(StagedOpId op) const;
   // Groups of one device of a stage, by role.
   std::vector<GroupId> groups_of_member(int stage, std::int32_t member) const;
 
@@ -54,8 +56,8 @@ class GroupTable {
   GroupRole add_role(int stage, std::vector<GroupId> of_member);
 
   const StagedGraph* graph_;
-  std::vector<DeviceGroup> groups_;
-  std::vector<GroupRole> role_of_op_;
+  Table<GroupId, DeviceGroup> groups_;
+  Table<StagedOpId, GroupRole> role_of_op_;               // -1: none
   std::vector<std::vector<std::vector<GroupId>>> roles_;  // by stage, role, member
   std::vector<CollectiveRole> collective_roles_;
   std::vector<TransferRole> transfer_roles_;

@@ -4,10 +4,11 @@
 
 #include "core/base/at.h"
 #include "core/base/check.h"
+#include "core/base/ids.h"
+#include "core/base/table.h"
 #include "core/graphs/physical_graph.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <queue>
 #include <tuple>
@@ -16,13 +17,17 @@
 namespace sextant {
 namespace {
 
+using TransferId = Id<struct TransferTag>;
+// An act of a transfer.
+using OccurrenceId = Id<struct OccurrenceTag>;
+
 struct Transfer {
-  StagedOpIndex send = -1, receive = -1;
+  StagedOpId send, receive;
   std::int32_t from_stage = 0, to_stage = 0;
   std::int32_t acts = 1;
-  std::int32_t first_occurrence = 0;
+  OccurrenceId first_occurrence;
   Duration duration;
-  std::vector<std::int32_t> relays;  // transfers that send on what this one brought
+  std::vector<TransferId> relays;  // transfers that send on what this one brought
 };
 
 // Something that gets its place in the order when its time comes. Transfers go before the runs
@@ -30,9 +35,10 @@ struct Transfer {
 struct Completion {
   Time time;
   enum class Kind : std::uint8_t { kTransfer, kSequence } kind = Kind::kTransfer;
-  std::int32_t index = 0;  // transfer or stage
+  TransferId transfer;     // none: a sequence
+  std::int32_t stage = 0;  // of a sequence
   std::int32_t act = 0;    // of a transfer
-  auto key() const { return std::tuple(time, kind, index, act); }
+  auto key() const { return std::tuple(time, kind, transfer, stage, act); }
   bool operator>(const Completion& other) const { return key() > other.key(); }
 };
 
@@ -44,7 +50,7 @@ class Scheduler {
         graph_(partition.graph()),
         programs_(programs),
         options_(options),
-        transfer_of_(graph_.ops.size(), -1),
+        transfer_of_(graph_.ops.size()),
         stages_(programs.size()),
         order_(programs.size()) {
     find_transfers(durations);
@@ -52,8 +58,8 @@ class Scheduler {
   }
 
   IssueOrder run() {
-    for (std::size_t i = 0; i < transfers_.size(); ++i)
-      if (sends_state(transfers_[i].send)) push_all_acts(static_cast<std::int32_t>(i), Time());
+    for (const TransferId transfer : transfers_.keys())
+      if (sends_state(transfers_[transfer].send)) push_all_acts(transfer, Time());
     for (std::size_t stage = 0; stage < stages_.size(); ++stage)
       push_next(static_cast<std::int32_t>(stage));
     while (!events_.empty()) {
@@ -75,13 +81,13 @@ class Scheduler {
     Time free;
     std::int32_t num_groups = 0;
     // The transfer this stage issued last, if nothing came after it.
-    std::int32_t last_transfer = -1;
+    TransferId last_transfer;
   };
 
   void find_transfers(const ActorDurations& durations) {
-    for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
-      const StagedOp& op = graph_.ops[i];
-      const auto index = static_cast<StagedOpIndex>(i);
+    OccurrenceId next_occurrence(0);
+    for (const StagedOpId index : graph_.ops.keys()) {
+      const StagedOp& op = graph_.ops[index];
       if (!partition_.is_transfer(index) || op.communication->side != Side::kSend) continue;
       Transfer transfer;
       transfer.send = index;
@@ -90,45 +96,45 @@ class Scheduler {
       transfer.to_stage = op.communication->to_stage;
       transfer.acts =
           op.rate == Rate::kPerStep ? 1 : static_cast<std::int32_t>(graph_.micro_batches);
-      transfer.first_occurrence = num_occurrences_;
-      transfer.duration = at(durations, partition_.place(index).instance).front();
-      num_occurrences_ += transfer.acts;
-      const auto number = static_cast<std::int32_t>(transfers_.size());
-      at(transfer_of_, transfer.send) = at(transfer_of_, transfer.receive) = number;
-      const StagedTensor& sent = at(graph_.tensors, op.in.front());
+      transfer.first_occurrence = next_occurrence;
+      transfer.duration = durations[partition_.place(index).instance].front();
+      next_occurrence = next_occurrence.plus(transfer.acts);
+      const TransferId number = transfers_.next_key();
+      transfer_of_[transfer.send] = transfer_of_[transfer.receive] = number;
+      const StagedTensor& sent = graph_.tensors[op.in.front()];
       if (!sent.is_state && partition_.is_receive(sent.producer))
-        at(transfers_, at(transfer_of_, sent.producer)).relays.push_back(number);
+        transfers_[transfer_of_[sent.producer]].relays.push_back(number);
       transfers_.push_back(std::move(transfer));
     }
-    arrival_.assign(static_cast<std::size_t>(num_occurrences_), std::nullopt);
+    arrival_.resize(next_occurrence.index());
   }
 
   // The first entry of the receiving stage that reads an act of a transfer; none of what is sent on
   // as well, which waits for nobody.
   void find_readers() {
-    reader_.assign(static_cast<std::size_t>(num_occurrences_), std::nullopt);
+    reader_.resize(arrival_.size());
     held_.resize(programs_.size());
     for (std::size_t stage = 0; stage < programs_.size(); ++stage) {
       const auto& entries = programs_[stage].entries;
       for (std::size_t e = 0; e < entries.size(); ++e)
-        for (const StagedOpIndex receive :
+        for (const StagedOpId receive :
              sequence(static_cast<std::int32_t>(stage), entries[e]).receives) {
-          const Transfer& transfer = at(transfers_, at(transfer_of_, receive));
+          const Transfer& transfer = transfers_[transfer_of_[receive]];
           const std::int32_t act = transfer.acts == 1 ? 0 : entries[e].act;
-          std::optional<std::size_t>& reader = at(reader_, transfer.first_occurrence + act);
+          std::optional<std::size_t>& reader = reader_[transfer.first_occurrence.plus(act)];
           if (!reader && transfer.relays.empty()) reader = e;
         }
     }
   }
 
-  bool sends_state(StagedOpIndex send) const {
-    return at(graph_.tensors, at(graph_.ops, send).in.front()).is_state;
+  bool sends_state(StagedOpId send) const {
+    return graph_.tensors[graph_.ops[send].in.front()].is_state;
   }
 
-  void push_transfer(std::int32_t transfer, std::int32_t act, Time time) {
-    const Completion event{time, Completion::Kind::kTransfer, transfer, act};
+  void push_transfer(TransferId transfer, std::int32_t act, Time time) {
+    const Completion event{time, Completion::Kind::kTransfer, transfer, 0, act};
     if (is_held(event))
-      at(held_, at(transfers_, transfer).to_stage).push_back(event);
+      at(held_, transfers_[transfer].to_stage).push_back(event);
     else
       events_.push(event);
   }
@@ -136,8 +142,8 @@ class Scheduler {
   // The sequence before the reader's has not started.
   bool is_held(const Completion& event) const {
     if (options_.transfer_order == TransferOrder::kEarly) return false;
-    const Transfer& transfer = at(transfers_, event.index);
-    const auto& reader = at(reader_, transfer.first_occurrence + event.act);
+    const Transfer& transfer = transfers_[event.transfer];
+    const auto& reader = reader_[transfer.first_occurrence.plus(event.act)];
     return reader && at(stages_, transfer.to_stage).next < *reader;
   }
 
@@ -152,13 +158,13 @@ class Scheduler {
     }
     held.erase(still, held.end());
   }
-  void push_all_acts(std::int32_t transfer, Time time) {
-    for (std::int32_t act = 0; act < at(transfers_, transfer).acts; ++act)
+  void push_all_acts(TransferId transfer, Time time) {
+    for (std::int32_t act = 0; act < transfers_[transfer].acts; ++act)
       push_transfer(transfer, act, time);
   }
   // A per-micro-batch transfer of something made once goes out as often as it is read.
-  void push_send(std::int32_t transfer, std::int32_t act, bool made_per_step, Time time) {
-    if (at(transfers_, transfer).acts == 1)
+  void push_send(TransferId transfer, std::int32_t act, bool made_per_step, Time time) {
+    if (transfers_[transfer].acts == 1)
       push_transfer(transfer, 0, time);
     else if (made_per_step)
       push_all_acts(transfer, time);
@@ -167,7 +173,7 @@ class Scheduler {
   }
 
   const RunSequence& sequence(std::int32_t stage, const StageProgram::Entry& entry) const {
-    return at(at(programs_, stage).sequences, entry.sequence);
+    return at(programs_, stage).sequences[entry.sequence];
   }
 
   // The next entry of a stage gets its time once everything it receives has one.
@@ -176,83 +182,83 @@ class Scheduler {
     const auto& entries = at(programs_, stage).entries;
     if (state.is_known || state.next == entries.size()) return;
     Time start = state.free;
-    for (const StagedOpIndex receive : sequence(stage, entries[state.next]).receives) {
-      const Transfer& transfer = at(transfers_, at(transfer_of_, receive));
+    for (const StagedOpId receive : sequence(stage, entries[state.next]).receives) {
+      const Transfer& transfer = transfers_[transfer_of_[receive]];
       const std::int32_t act = transfer.acts == 1 ? 0 : entries[state.next].act;
-      const std::optional<Time>& arrival = at(arrival_, transfer.first_occurrence + act);
+      const std::optional<Time>& arrival = arrival_[transfer.first_occurrence.plus(act)];
       if (!arrival) return;
       start = std::max(start, *arrival);
     }
     state.is_known = true;
-    events_.push({start, Completion::Kind::kSequence, stage, 0});
+    events_.push({start, Completion::Kind::kSequence, TransferId::none, stage, 0});
   }
 
   void issue_sequence(const Completion& event) {
-    StageState& state = at(stages_, event.index);
-    const StageProgram::Entry entry = at(programs_, event.index).entries[state.next];
-    const RunSequence& runs = sequence(event.index, entry);
+    StageState& state = at(stages_, event.stage);
+    const StageProgram::Entry entry = at(programs_, event.stage).entries[state.next];
+    const RunSequence& runs = sequence(event.stage, entry);
     for (const PlannedRun& run : runs.runs) {
-      const bool per_step = at(partition_.instances(), run.instance).rate == Rate::kPerStep;
-      at(order_, event.index)
+      const bool per_step = partition_.instances()[run.instance].rate == Rate::kPerStep;
+      at(order_, event.stage)
           .push_back({run.instance, run.first_actor, run.num_actors, per_step ? 0 : entry.act, -1,
                       event.time + run.begin, event.time + run.end});
     }
-    if (!runs.runs.empty()) state.last_transfer = -1;
+    if (!runs.runs.empty()) state.last_transfer = TransferId::none;
     for (const RunSequence::Sent& sent : runs.sends) {
-      const StagedOpIndex maker = at(graph_.tensors, at(graph_.ops, sent.send).in.front()).producer;
-      push_send(at(transfer_of_, sent.send), entry.act,
-                at(graph_.ops, maker).rate == Rate::kPerStep, event.time + sent.at);
+      const StagedOpId maker = graph_.tensors[graph_.ops[sent.send].in.front()].producer;
+      push_send(transfer_of_[sent.send], entry.act, graph_.ops[maker].rate == Rate::kPerStep,
+                event.time + sent.at);
     }
     state.free = event.time + runs.duration;
     state.is_known = false;
     ++state.next;
-    release_held(event.index, event.time);
-    push_next(event.index);
+    release_held(event.stage, event.time);
+    push_next(event.stage);
   }
 
   void issue_transfer(const Completion& event) {
-    const Transfer& transfer = at(transfers_, event.index);
+    const Transfer& transfer = transfers_[event.transfer];
     Time& out = queue_free(transfer.send);
     Time& in = queue_free(transfer.receive);
     const Time start = std::max({event.time, out, in});
     const Time end = start + transfer.duration;
     out = in = end;
-    const bool grouped = options_.launch_groups && joins_last(event.index, transfer);
+    const bool grouped = options_.launch_groups && joins_last(event.transfer, transfer);
     issue_half(transfer.send, event, start, end, grouped);
     issue_half(transfer.receive, event, start, end, grouped);
-    at(arrival_, transfer.first_occurrence + event.act) = end;
-    for (const std::int32_t relay : transfer.relays)
+    arrival_[transfer.first_occurrence.plus(event.act)] = end;
+    for (const TransferId relay : transfer.relays)
       push_send(relay, event.act, transfer.acts == 1, end);
     push_next(transfer.to_stage);
   }
 
-  Time& queue_free(StagedOpIndex half) {
-    const StagedOp& op = at(graph_.ops, half);
-    return at(stages_free_, op.stage)[static_cast<std::size_t>(op.queue)];
+  Time& queue_free(StagedOpId half) {
+    const StagedOp& op = graph_.ops[half];
+    return at(stages_free_, op.stage)[op.queue];
   }
 
   // The transfer before it was the opposite one, was the last thing both stages issued, and neither
   // needs the other.
-  bool joins_last(std::int32_t index, const Transfer& transfer) const {
-    const std::int32_t before = at(stages_, transfer.from_stage).last_transfer;
-    if (before < 0 || before != at(stages_, transfer.to_stage).last_transfer) return false;
-    const Transfer& other = at(transfers_, before);
+  bool joins_last(TransferId index, const Transfer& transfer) const {
+    const TransferId before = at(stages_, transfer.from_stage).last_transfer;
+    if (!before.is_valid() || before != at(stages_, transfer.to_stage).last_transfer) return false;
+    const Transfer& other = transfers_[before];
     const bool relayed =
         std::find(other.relays.begin(), other.relays.end(), index) != other.relays.end();
     return other.from_stage == transfer.to_stage && other.to_stage == transfer.from_stage &&
            !relayed;
   }
 
-  void issue_half(StagedOpIndex half, const Completion& event, Time start, Time end, bool grouped) {
+  void issue_half(StagedOpId half, const Completion& event, Time start, Time end, bool grouped) {
     const ActorPlace place = partition_.place(half);
-    const std::int32_t stage = at(graph_.ops, half).stage;
+    const std::int32_t stage = graph_.ops[half].stage;
     StageState& state = at(stages_, stage);
     std::vector<OrderedRun>& order = at(order_, stage);
     std::int32_t group = -1;
     if (grouped) group = order.back().launch_group = state.num_groups++;
     order.push_back({place.instance, place.actor, 1, event.act, group, start, end});
     // Two make a group: a third would wait for both.
-    state.last_transfer = grouped ? -1 : event.index;
+    state.last_transfer = grouped ? TransferId::none : event.transfer;
   }
 
   void require_complete() const {
@@ -260,17 +266,15 @@ class Scheduler {
       const auto& entries = programs_[stage].entries;
       if (stages_[stage].next == entries.size()) continue;
       const auto& entry = entries[stages_[stage].next];
-      const auto& receives =
-          programs_[stage].sequences[static_cast<std::size_t>(entry.sequence)].receives;
-      const auto missing = std::find_if(receives.begin(), receives.end(), [&](StagedOpIndex op) {
-        const Transfer& transfer = at(transfers_, at(transfer_of_, op));
-        return !at(arrival_, transfer.first_occurrence + (transfer.acts == 1 ? 0 : entry.act));
+      const auto& receives = programs_[stage].sequences[entry.sequence].receives;
+      const auto missing = std::find_if(receives.begin(), receives.end(), [&](StagedOpId op) {
+        const Transfer& transfer = transfers_[transfer_of_[op]];
+        return !arrival_[transfer.first_occurrence.plus(transfer.acts == 1 ? 0 : entry.act)];
       });
       fail(ErrorCode::kInfeasible,
            "the schedule cannot run: stage {} waits before micro-batch {} for '{}', which waits "
            "for stage {} in turn",
-           stage, entry.act, missing == receives.end() ? "?" : at(graph_.ops, *missing).name,
-           stage);
+           stage, entry.act, missing == receives.end() ? "?" : graph_.ops[*missing].name, stage);
     }
   }
 
@@ -278,16 +282,15 @@ class Scheduler {
   const StagedGraph& graph_;
   const std::vector<StageProgram>& programs_;
   const IssueOptions& options_;
-  std::vector<Transfer> transfers_;
-  std::vector<std::int32_t> transfer_of_;  // by operator
-  std::int32_t num_occurrences_ = 0;
-  std::vector<std::optional<Time>> arrival_;  // by occurrence
-  // With late transfers: by occurrence, the entry that reads it first; by stage, those that wait.
-  std::vector<std::optional<std::size_t>> reader_;
+  Table<TransferId, Transfer> transfers_;
+  Table<StagedOpId, TransferId> transfer_of_;
+  Table<OccurrenceId, std::optional<Time>> arrival_;
+  // With late transfers: the entry that reads an occurrence first; by stage, those that wait.
+  Table<OccurrenceId, std::optional<std::size_t>> reader_;
   std::vector<std::vector<Completion>> held_;
   std::vector<StageState> stages_;
-  std::vector<std::array<Time, kNumQueueRoles>> stages_free_ =
-      std::vector<std::array<Time, kNumQueueRoles>>(stages_.size());
+  using QueuesFree = FixedTable<QueueRole, Time, kNumQueueRoles>;
+  std::vector<QueuesFree> stages_free_ = std::vector<QueuesFree>(stages_.size());
   std::priority_queue<Completion, std::vector<Completion>, std::greater<>> events_;
   IssueOrder order_;
 };

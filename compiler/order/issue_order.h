@@ -11,7 +11,7 @@ namespace sextant {
 
 // A run of a stage's order with its modelled time.
 struct OrderedRun {
-  std::int32_t instance = 0;  // in Partition::instances
+  StagedInstanceId instance;
   std::int32_t first_actor = 0;
   std::int32_t num_actors = 0;
   std::int32_t act = 0;

@@ -45,15 +45,13 @@ class StageJoiner {
     Time begin, end;
   };
 
-  std::span<const StagedOpIndex> ops(const OrderedRun& run) const {
-    return ops_of(partition_, run);
-  }
+  std::span<const StagedOpId> ops(const OrderedRun& run) const { return ops_of(partition_, run); }
   QueueRole queue(const OrderedRun& run) const { return queue_of(partition_, run); }
-  const StagedOp& op(StagedOpIndex index) const { return at(graph_.ops, index); }
+  const StagedOp& op(StagedOpId index) const { return graph_.ops[index]; }
 
   bool are_neighbours(const OrderedRun& earlier, const OrderedRun& later) const {
     return earlier.instance == later.instance &&
-           at(partition_.instances(), later.instance).rate == Rate::kPerStep &&
+           partition_.instances()[later.instance].rate == Rate::kPerStep &&
            earlier.first_actor + earlier.num_actors == later.first_actor;
   }
 
@@ -76,12 +74,11 @@ class StageJoiner {
     for (std::size_t i = 0; i < order_.size(); ++i) {
       timed_.push_back({order_[i], times[i].begin, times[i].end});
       const bool computes = queue(order_[i]) == QueueRole::kCompute;
-      for (const StagedOpIndex index : ops(order_[i])) {
-        for (const StagedTensorIndex out : partition_.makes(index))
-          at(made_at_, out) = times[i].end;
+      for (const StagedOpId index : ops(order_[i])) {
+        for (const StagedTensorId out : partition_.makes(index)) made_at_[out] = times[i].end;
         if (computes) continue;
-        for (const StagedTensorIndex in : partition_.reads(index))
-          at(read_at_, in) = std::min(at(read_at_, in), times[i].begin);
+        for (const StagedTensorId in : partition_.reads(index))
+          read_at_[in] = std::min(read_at_[in], times[i].begin);
       }
     }
   }
@@ -99,12 +96,12 @@ class StageJoiner {
   // When all is there that a run needs of other queues.
   Time awaited(const OrderedRun& run) const {
     Time awaited;
-    for (const StagedOpIndex index : ops(run))
-      for (const StagedTensorIndex in : op(index).in) {
-        const StagedTensor& tensor = at(graph_.tensors, in);
+    for (const StagedOpId index : ops(run))
+      for (const StagedTensorId in : op(index).in) {
+        const StagedTensor& tensor = graph_.tensors[in];
         const QueueRole maker = op(tensor.producer).queue;
         if (!tensor.is_state && maker != QueueRole::kCompute && maker != QueueRole::kHost)
-          awaited = std::max(awaited, at(made_at_, in));
+          awaited = std::max(awaited, made_at_[in]);
       }
     return awaited;
   }
@@ -112,12 +109,12 @@ class StageJoiner {
   // Where another queue reads state, it did so earlier in the step, and will in the next.
   Time first_read(const OrderedRun& run) const {
     Time first(std::numeric_limits<std::int64_t>::max());
-    for (const StagedOpIndex index : ops(run))
-      for (const StagedTensorIndex out : op(index).out) first = std::min(first, at(read_at_, out));
+    for (const StagedOpId index : ops(run))
+      for (const StagedTensorId out : op(index).out) first = std::min(first, read_at_[out]);
     return first;
   }
 
-  bool belongs(StagedOpIndex index, const OrderedRun& run) const {
+  bool belongs(StagedOpId index, const OrderedRun& run) const {
     const ActorPlace place = partition_.place(index);
     return place.instance == run.instance && place.actor >= run.first_actor &&
            place.actor < run.first_actor + run.num_actors;
@@ -126,17 +123,17 @@ class StageJoiner {
   // True where `run` may not move behind `other`.
   bool depends(const OrderedRun& other, const OrderedRun& run) const {
     const auto of_other = ops(other);
-    return std::any_of(of_other.begin(), of_other.end(), [&](StagedOpIndex index) {
+    return std::any_of(of_other.begin(), of_other.end(), [&](StagedOpId index) {
       const auto& in = op(index).in;
       const auto& out = op(index).out;
       return std::any_of(in.begin(), in.end(),
-                         [&](StagedTensorIndex read) {
-                           return belongs(at(graph_.tensors, read).producer, run);
+                         [&](StagedTensorId read) {
+                           return belongs(graph_.tensors[read].producer, run);
                          }) ||
-             std::any_of(out.begin(), out.end(), [&](StagedTensorIndex written) {
+             std::any_of(out.begin(), out.end(), [&](StagedTensorId written) {
                const auto readers = partition_.readers(written);
                return std::any_of(readers.begin(), readers.end(),
-                                  [&](StagedOpIndex reader) { return belongs(reader, run); });
+                                  [&](StagedOpId reader) { return belongs(reader, run); });
              });
     });
   }
@@ -153,8 +150,8 @@ class StageJoiner {
   std::vector<OrderedRun>& order_;
   const Partition& partition_;
   const StagedGraph& graph_;
-  std::vector<Time> made_at_;  // by tensor: the last act of its producer so far
-  std::vector<Time> read_at_;  // by tensor: its first read on a queue that does not compute
+  Table<StagedTensorId, Time> made_at_;  // the last act of its producer so far
+  Table<StagedTensorId, Time> read_at_;  // its first read on a queue that does not compute
   std::vector<Timed> timed_, joined_;
   std::optional<std::size_t> last_;  // in `joined_`: what computes
 };

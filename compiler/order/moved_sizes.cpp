@@ -26,15 +26,15 @@ MovedSizes::Positions::Positions(const Placement& placement) {
   if (placement.ranks.empty()) return;
   const auto [least, most] = std::minmax_element(placement.ranks.begin(), placement.ranks.end());
   first = least->value;
-  positions.assign(static_cast<std::size_t>(most->value - first) + 1, -1);
+  positions.assign(at(most->value - first) + 1, kOutside);
   for (std::size_t i = 0; i < placement.ranks.size(); ++i)
     at(positions, placement.ranks[i].value - first) = static_cast<std::int32_t>(i);
 }
 
 std::int64_t MovedSizes::Positions::of(Rank rank) const {
   const std::int64_t place = std::int64_t{rank.value} - first;
-  if (place < 0 || place >= static_cast<std::int64_t>(positions.size())) return -1;
-  return positions[static_cast<std::size_t>(place)];
+  if (place < 0 || place >= static_cast<std::int64_t>(positions.size())) return kOutside;
+  return positions[at(place)];
 }
 
 const MovedSizes::Positions& MovedSizes::positions_in(const Placement& placement) {
@@ -83,11 +83,10 @@ CollectiveCost MovedSizes::cost(const Communication& communication, const Shape&
 
 CollectiveCost MovedSizes::cost(const PhysicalGraph& graph, const Communication& communication,
                                 std::span<const Rank> members) {
-  const Layout& from = graph.layouts[communication.from.index()];
-  const Layout& to = graph.layouts[communication.to.index()];
-  return cost(communication, from.global.shape,
-              {&from.words, &graph.placements[from.placement.index()]},
-              {&to.words, &graph.placements[to.placement.index()]}, members);
+  const Layout& from = graph.layouts[communication.from];
+  const Layout& to = graph.layouts[communication.to];
+  return cost(communication, from.global.shape, {&from.words, &graph.placements[from.placement]},
+              {&to.words, &graph.placements[to.placement]}, members);
 }
 
 }  // namespace sextant

@@ -32,8 +32,9 @@ class MovedSizes {
   struct Sizes {
     Bytes global_bytes, largest_volume;
   };
-  // By rank from the smallest on: where it stands in a placement, -1: outside.
+  // Where ranks stand in a placement, from its smallest rank on.
   struct Positions {
+    static constexpr std::int32_t kOutside = -1;
     explicit Positions(const Placement& placement);
     std::int64_t of(Rank rank) const;
     std::int32_t first = 0;

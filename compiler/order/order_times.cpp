@@ -2,16 +2,15 @@
 #include "compiler/order/order_times.h"
 
 #include "core/base/at.h"
+#include "core/base/table.h"
 
 #include <algorithm>
-#include <array>
 
 namespace sextant {
 
-std::span<const StagedOpIndex> ops_of(const Partition& partition, const OrderedRun& run) {
-  const InstanceSpec& instance = at(partition.instances(), run.instance);
-  return std::span(instance.ops)
-      .subspan(static_cast<std::size_t>(run.first_actor), static_cast<std::size_t>(run.num_actors));
+std::span<const StagedOpId> ops_of(const Partition& partition, const OrderedRun& run) {
+  const InstanceSpec& instance = partition.instances()[run.instance];
+  return std::span(instance.ops).subspan(at(run.first_actor), at(run.num_actors));
 }
 
 QueueRole queue_of(const Partition& partition, const OrderedRun& run) {
@@ -19,15 +18,15 @@ QueueRole queue_of(const Partition& partition, const OrderedRun& run) {
 }
 
 std::vector<RunTimes> order_times(std::span<const OrderedRun> stage, const Partition& partition) {
-  std::array<Time, kNumQueueRoles> free;
-  std::vector<Time> made_at(
+  FixedTable<QueueRole, Time, kNumQueueRoles> free;
+  Table<StagedTensorId, Time> made_at(
       partition.graph().tensors.size());  // by the last act of the producer so far
   const auto earliest = [&](const OrderedRun& run) {
-    Time begin = free[static_cast<std::size_t>(queue_of(partition, run))];
-    for (const StagedOpIndex index : ops_of(partition, run)) {
+    Time begin = free[queue_of(partition, run)];
+    for (const StagedOpId index : ops_of(partition, run)) {
       if (partition.is_transfer(index)) begin = std::max(begin, run.begin);
-      for (const StagedTensorIndex in : partition.reads(index))
-        if (!partition.is_state(in)) begin = std::max(begin, at(made_at, in));
+      for (const StagedTensorId in : partition.reads(index))
+        if (!partition.is_state(in)) begin = std::max(begin, made_at[in]);
     }
     return begin;
   };
@@ -48,9 +47,9 @@ std::vector<RunTimes> order_times(std::span<const OrderedRun> stage, const Parti
     all.end = all.begin + longest;
     for (const OrderedRun& run : together) {
       times.push_back(all);
-      free[static_cast<std::size_t>(queue_of(partition, run))] = all.end;
-      for (const StagedOpIndex index : ops_of(partition, run))
-        for (const StagedTensorIndex out : partition.makes(index)) at(made_at, out) = all.end;
+      free[queue_of(partition, run)] = all.end;
+      for (const StagedOpId index : ops_of(partition, run))
+        for (const StagedTensorId out : partition.makes(index)) made_at[out] = all.end;
     }
   }
   return times;

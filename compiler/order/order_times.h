@@ -17,7 +17,7 @@ struct RunTimes {
 
 // Queue of a run, which all its actors share.
 QueueRole queue_of(const Partition& partition, const OrderedRun& run);
-std::span<const StagedOpIndex> ops_of(const Partition& partition, const OrderedRun& run);
+std::span<const StagedOpId> ops_of(const Partition& partition, const OrderedRun& run);
 
 // By position in the order. A run begins behind what its queue has and what it reads; transfers,
 // which wait for other stages, no sooner than the order says. Members of a launch group begin and

@@ -4,6 +4,7 @@
 #include "core/base/at.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -42,62 +43,62 @@ Partition::Partition(const StagedGraph& graph) : graph_(&graph) {
   make_instances();
 }
 
-std::span<const std::int32_t> Partition::of_stage(int stage) const { return at(of_stage_, stage); }
-StepPart Partition::part(StagedOpIndex op) const { return at(parts_, op); }
-ActorPlace Partition::place(StagedOpIndex op) const { return at(places_, op); }
-std::int32_t Partition::generation(StagedOpIndex op) const { return at(generations_, op); }
+std::span<const StagedInstanceId> Partition::of_stage(int stage) const {
+  return at(of_stage_, stage);
+}
+StepPart Partition::part(StagedOpId op) const { return parts_[op]; }
+ActorPlace Partition::place(StagedOpId op) const { return places_[op]; }
+std::int32_t Partition::generation(StagedOpId op) const { return generations_[op]; }
 
-std::span<const StagedOpIndex> Partition::readers(StagedTensorIndex tensor) const {
-  const auto first = static_cast<std::size_t>(at(first_reader_, tensor));
-  const auto last = static_cast<std::size_t>(at(first_reader_, tensor + 1));
-  return std::span(readers_).subspan(first, last - first);
+std::span<const StagedOpId> Partition::readers(StagedTensorId tensor) const {
+  const std::int32_t first = first_reader_[tensor];
+  const std::int32_t end = first_reader_[tensor.plus(1)];
+  return std::span(readers_).subspan(at(first), at(end - first));
 }
 
-std::int64_t Partition::acts_per_content(StagedTensorIndex tensor) const {
-  if (at(graph_->ops, at(graph_->tensors, tensor).producer).rate == Rate::kPerStep) return 1;
-  for (const StagedOpIndex reader : readers(tensor))
-    if (at(graph_->ops, reader).rate == Rate::kPerStep) return graph_->micro_batches;
+std::int64_t Partition::acts_per_content(StagedTensorId tensor) const {
+  if (graph_->ops[graph_->tensors[tensor].producer].rate == Rate::kPerStep) return 1;
+  for (const StagedOpId reader : readers(tensor))
+    if (graph_->ops[reader].rate == Rate::kPerStep) return graph_->micro_batches;
   return 1;
 }
 
-QueueRole Partition::queue(StagedOpIndex op) const { return at(op_facts_, op).queue; }
+QueueRole Partition::queue(StagedOpId op) const { return op_facts_[op].queue; }
 
-std::span<const StagedTensorIndex> Partition::reads(StagedOpIndex op) const {
-  const OpFacts& facts = at(op_facts_, op);
+std::span<const StagedTensorId> Partition::reads(StagedOpId op) const {
+  const OpFacts& facts = op_facts_[op];
   return std::span(operands_).subspan(at(facts.first_read),
                                       at(facts.first_made - facts.first_read));
 }
 
-std::span<const StagedTensorIndex> Partition::makes(StagedOpIndex op) const {
-  const std::int32_t first = at(op_facts_, op).first_made;
-  return std::span(operands_).subspan(at(first), at(at(op_facts_, op + 1).first_read - first));
+std::span<const StagedTensorId> Partition::makes(StagedOpId op) const {
+  const std::int32_t first = op_facts_[op].first_made;
+  return std::span(operands_).subspan(at(first), at(op_facts_[op.plus(1)].first_read - first));
 }
 
-bool Partition::is_state(StagedTensorIndex tensor) const { return at(is_state_, tensor) != 0; }
+bool Partition::is_state(StagedTensorId tensor) const { return is_state_[tensor] != 0; }
 
-bool Partition::is_transfer(StagedOpIndex op) const { return at(op_facts_, op).is_transfer; }
+bool Partition::is_transfer(StagedOpId op) const { return op_facts_[op].is_transfer; }
 
-bool Partition::is_receive(StagedOpIndex op) const {
-  return is_transfer(op) && at(graph_->ops, op).communication->side == Side::kReceive;
+bool Partition::is_receive(StagedOpId op) const {
+  return is_transfer(op) && graph_->ops[op].communication->side == Side::kReceive;
 }
 
 void Partition::index_readers() {
   first_reader_.assign(graph_->tensors.size() + 1, 0);
   // An operator that reads a tensor twice reads it once.
   const auto for_each_read = [&](auto&& visit) {
-    for (std::size_t op = 0; op < graph_->ops.size(); ++op) {
+    for (const StagedOpId op : graph_->ops.keys()) {
       const auto& in = graph_->ops[op].in;
       for (auto tensor = in.begin(); tensor != in.end(); ++tensor)
-        if (std::find(in.begin(), tensor, *tensor) == tensor)
-          visit(*tensor, static_cast<StagedOpIndex>(op));
+        if (std::find(in.begin(), tensor, *tensor) == tensor) visit(*tensor, op);
     }
   };
-  for_each_read([&](StagedTensorIndex tensor, StagedOpIndex) { ++at(first_reader_, tensor + 1); });
-  for (std::size_t i = 1; i < first_reader_.size(); ++i) first_reader_[i] += first_reader_[i - 1];
-  readers_.resize(static_cast<std::size_t>(first_reader_.back()));
-  std::vector<std::int32_t> next = first_reader_;
-  for_each_read(
-      [&](StagedTensorIndex tensor, StagedOpIndex op) { at(readers_, at(next, tensor)++) = op; });
+  for_each_read([&](StagedTensorId tensor, StagedOpId) { ++first_reader_[tensor.plus(1)]; });
+  std::partial_sum(first_reader_.begin(), first_reader_.end(), first_reader_.begin());
+  readers_.resize(at(first_reader_.back()));
+  Table<StagedTensorId, std::int32_t> next = first_reader_;
+  for_each_read([&](StagedTensorId tensor, StagedOpId op) { at(readers_, next[tensor]++) = op; });
 }
 
 void Partition::index_operands() {
@@ -139,35 +140,34 @@ StepPart part_of_phase(Phase phase) {
 
 // Which operators of the rate "per step" come after the micro-batches: those that update state or
 // depend on what a micro-batch made.
-std::vector<bool> Partition::find_after() const {
-  std::vector<bool> after(graph_->ops.size(), false);
-  const auto makes_after = [&](StagedTensorIndex in) {
-    const StagedTensor& tensor = at(graph_->tensors, in);
-    return !tensor.is_state && (at(graph_->ops, tensor.producer).rate == Rate::kPerMicroBatch ||
-                                after[static_cast<std::size_t>(tensor.producer)]);
+Table<StagedOpId, bool> Partition::find_after() const {
+  Table<StagedOpId, bool> after(graph_->ops.size(), false);
+  const auto makes_after = [&](StagedTensorId in) {
+    const StagedTensor& tensor = graph_->tensors[in];
+    return !tensor.is_state &&
+           (graph_->ops[tensor.producer].rate == Rate::kPerMicroBatch || after[tensor.producer]);
   };
-  for (std::size_t i = 0; i < graph_->ops.size(); ++i) {
+  for (const StagedOpId i : graph_->ops.keys()) {
     const StagedOp& op = graph_->ops[i];
     if (op.rate == Rate::kPerMicroBatch) continue;
-    const bool updates = std::any_of(op.out.begin(), op.out.end(), [&](StagedTensorIndex out) {
-      return at(graph_->tensors, out).is_state;
+    const bool updates = std::any_of(op.out.begin(), op.out.end(), [&](StagedTensorId out) {
+      return graph_->tensors[out].is_state;
     });
-    const bool received = is_receive(static_cast<StagedOpIndex>(i)) &&
-                          after[static_cast<std::size_t>(op.communication->peer)];
+    const bool received = is_receive(i) && after[op.communication->peer];
     after[i] = updates || received || std::any_of(op.in.begin(), op.in.end(), makes_after);
   }
   return after;
 }
 
 // Which per-step operators lead, over others, to a communication.
-std::vector<bool> Partition::find_feeding() const {
-  std::vector<bool> feeds(graph_->ops.size(), false);
-  for (std::size_t i = graph_->ops.size(); i-- > 0;) {
+Table<StagedOpId, bool> Partition::find_feeding() const {
+  Table<StagedOpId, bool> feeds(graph_->ops.size(), false);
+  for (std::size_t left = graph_->ops.size(); left > 0; --left) {
+    const StagedOpId i(left - 1);
     if (graph_->ops[i].rate == Rate::kPerMicroBatch) continue;
-    for (const StagedTensorIndex out : graph_->ops[i].out)
-      for (const StagedOpIndex reader : readers(out))
-        if (!at(graph_->tensors, out).is_state &&
-            (at(graph_->ops, reader).communication || feeds[static_cast<std::size_t>(reader)]))
+    for (const StagedTensorId out : graph_->ops[i].out)
+      for (const StagedOpId reader : readers(out))
+        if (!graph_->tensors[out].is_state && (graph_->ops[reader].communication || feeds[reader]))
           feeds[i] = true;
   }
   return feeds;
@@ -179,12 +179,12 @@ std::vector<bool> Partition::find_feeding() const {
 bool Partition::is_prompt(const StagedOp& op, bool feeds_communication) const {
   const bool computes = !op.communication;
   if (computes && !feeds_communication) return false;
-  for (const StagedTensorIndex out : op.out)
-    if (at(graph_->tensors, out).is_state) return false;
-  return std::all_of(op.in.begin(), op.in.end(), [&](StagedTensorIndex in) {
-    const StagedTensor& tensor = at(graph_->tensors, in);
+  for (const StagedTensorId out : op.out)
+    if (graph_->tensors[out].is_state) return false;
+  return std::all_of(op.in.begin(), op.in.end(), [&](StagedTensorId in) {
+    const StagedTensor& tensor = graph_->tensors[in];
     if (tensor.is_state) return true;
-    switch (at(parts_, tensor.producer)) {
+    switch (parts_[tensor.producer]) {
       case StepPart::kBefore:
       case StepPart::kFetchForward:
       case StepPart::kFetchBackward:
@@ -194,7 +194,7 @@ bool Partition::is_prompt(const StagedOp& op, bool feeds_communication) const {
       case StepPart::kHost:
         return true;
       case StepPart::kPrompt:
-        return !computes || !at(graph_->ops, tensor.producer).communication;
+        return !computes || !graph_->ops[tensor.producer].communication;
       case StepPart::kLate:
       case StepPart::kTransfer:
         return false;
@@ -206,10 +206,10 @@ bool Partition::is_prompt(const StagedOp& op, bool feeds_communication) const {
 // A micro-batch makes nothing that a fetch reads: it can go ahead of those who need it.
 bool Partition::is_fetch(const StagedOp& op) const {
   if (op.in.empty() || !is_boxing(op)) return false;
-  return std::all_of(op.in.begin(), op.in.end(), [&](StagedTensorIndex in) {
-    const StagedTensor& tensor = at(graph_->tensors, in);
-    return tensor.is_state || at(graph_->ops, tensor.producer).rate == Rate::kPerStep ||
-           sextant::is_fetch(at(parts_, tensor.producer));
+  return std::all_of(op.in.begin(), op.in.end(), [&](StagedTensorId in) {
+    const StagedTensor& tensor = graph_->tensors[in];
+    return tensor.is_state || graph_->ops[tensor.producer].rate == Rate::kPerStep ||
+           sextant::is_fetch(parts_[tensor.producer]);
   });
 }
 
@@ -219,7 +219,7 @@ StepPart Partition::part_of_micro_batch(const StagedOp& op) const {
     return part_of_phase(op.phase) == StepPart::kForward ? StepPart::kFetchForward
                                                          : StepPart::kFetchBackward;
   if (op.phase == Phase::kCommunication && !op.in.empty()) {
-    const StepPart producer = at(parts_, at(graph_->tensors, op.in[0]).producer);
+    const StepPart producer = parts_[graph_->tensors[op.in[0]].producer];
     if (producer == StepPart::kInputGrad || producer == StepPart::kWeightGrad) return producer;
   }
   return part_of_phase(op.phase);
@@ -227,13 +227,13 @@ StepPart Partition::part_of_micro_batch(const StagedOp& op) const {
 
 void Partition::find_parts() {
   parts_.assign(graph_->ops.size(), StepPart::kForward);
-  const std::vector<bool> after = find_after();
-  const std::vector<bool> feeds = find_feeding();
-  for (std::size_t i = 0; i < graph_->ops.size(); ++i) {
+  const Table<StagedOpId, bool> after = find_after();
+  const Table<StagedOpId, bool> feeds = find_feeding();
+  for (const StagedOpId i : graph_->ops.keys()) {
     const StagedOp& op = graph_->ops[i];
     if (op.queue == QueueRole::kHost)
       parts_[i] = StepPart::kHost;
-    else if (is_transfer(static_cast<StagedOpIndex>(i)))
+    else if (is_transfer(i))
       parts_[i] = StepPart::kTransfer;
     else if (op.rate == Rate::kPerMicroBatch)
       parts_[i] = part_of_micro_batch(op);
@@ -250,17 +250,17 @@ void Partition::make_instances() {
     StepPart part;
     auto operator<=>(const Key&) const = default;
   };
-  std::vector<std::pair<Key, std::int32_t>> known;  // sorted
+  std::vector<std::pair<Key, StagedInstanceId>> known;  // sorted
   places_.resize(graph_->ops.size());
   of_stage_.resize(graph_->placements.size());
-  for (std::size_t index = 0; index < graph_->ops.size(); ++index) {
+  for (const StagedOpId index : graph_->ops.keys()) {
     const StagedOp& op = graph_->ops[index];
     const StepPart part = parts_[index];
     const Key key{op.stage, op.layer, part};
     const bool alone = part == StepPart::kTransfer || part == StepPart::kHost;
     auto found = std::lower_bound(known.begin(), known.end(), key,
                                   [](const auto& entry, const Key& k) { return entry.first < k; });
-    std::int32_t instance = static_cast<std::int32_t>(instances_.size());
+    StagedInstanceId instance = instances_.next_key();
     if (!alone && found != known.end() && found->first == key) {
       instance = found->second;
     } else {
@@ -268,13 +268,13 @@ void Partition::make_instances() {
       instances_.push_back({op.stage, op.layer, part, op.rate, {}});
       at(of_stage_, op.stage).push_back(instance);
     }
-    std::vector<StagedOpIndex>& ops = at(instances_, instance).ops;
+    std::vector<StagedOpId>& ops = instances_[instance].ops;
     places_[index] = {instance, static_cast<std::int32_t>(ops.size())};
-    ops.push_back(static_cast<StagedOpIndex>(index));
+    ops.push_back(index);
   }
   find_generations();
-  for (std::size_t instance = 0; instance < instances_.size(); ++instance) {
-    order_ops(static_cast<std::int32_t>(instance));
+  for (const StagedInstanceId instance : instances_.keys()) {
+    order_ops(instance);
     number_actors(instances_[instance]);
   }
 }
@@ -283,45 +283,45 @@ void Partition::make_instances() {
 // statistics of its own layer.
 void Partition::find_generations() {
   generations_.assign(graph_->ops.size(), 0);
-  const auto is_late = [&](StagedOpIndex op) {
-    return at(parts_, op) == StepPart::kLate ||
-           (at(parts_, op) == StepPart::kTransfer && at(graph_->ops, op).rate == Rate::kPerStep);
+  const auto is_late = [&](StagedOpId op) {
+    return parts_[op] == StepPart::kLate ||
+           (parts_[op] == StepPart::kTransfer && graph_->ops[op].rate == Rate::kPerStep);
   };
-  for (std::size_t i = 0; i < graph_->ops.size(); ++i) {
-    const auto op = static_cast<StagedOpIndex>(i);
-    if (!is_late(op)) continue;
-    const auto follow = [&](StagedOpIndex needed) {
+  for (const StagedOpId i : graph_->ops.keys()) {
+    if (!is_late(i)) continue;
+    const auto follow = [&](StagedOpId needed) {
       if (!is_late(needed)) return;
-      const bool is_own = at(places_, needed).instance == at(places_, op).instance;
-      generations_[i] = std::max(generations_[i], at(generations_, needed) + (is_own ? 0 : 1));
+      const bool is_own = places_[needed].instance == places_[i].instance;
+      generations_[i] = std::max(generations_[i], generations_[needed] + (is_own ? 0 : 1));
     };
-    if (is_receive(op)) follow(graph_->ops[i].communication->peer);
-    for (const StagedTensorIndex in : graph_->ops[i].in)
-      if (!at(graph_->tensors, in).is_state) follow(at(graph_->tensors, in).producer);
+    if (is_receive(i)) follow(graph_->ops[i].communication->peer);
+    for (const StagedTensorId in : graph_->ops[i].in)
+      if (!graph_->tensors[in].is_state) follow(graph_->tensors[in].producer);
   }
 }
 
 void Partition::number_actors(const InstanceSpec& instance) {
   for (std::size_t actor = 0; actor < instance.ops.size(); ++actor)
-    at(places_, instance.ops[actor]).actor = static_cast<std::int32_t>(actor);
+    places_[instance.ops[actor]].actor = static_cast<std::int32_t>(actor);
 }
 
 // The last operator of the micro-batches, in the staged graph, that a prompt operator waits for.
-StagedOpIndex Partition::completed_by(StagedOpIndex index) const {
-  StagedOpIndex last = -1;
-  for (const StagedTensorIndex in : at(graph_->ops, index).in) {
-    const StagedTensor& tensor = at(graph_->tensors, in);
+StagedOpId Partition::completed_by(StagedOpId index) const {
+  StagedOpId last;
+  for (const StagedTensorId in : graph_->ops[index].in) {
+    const StagedTensor& tensor = graph_->tensors[in];
     if (tensor.is_state) continue;
-    const bool is_prompt = at(parts_, tensor.producer) == StepPart::kPrompt;
+    const bool is_prompt = parts_[tensor.producer] == StepPart::kPrompt;
     last = std::max(last, is_prompt ? completed_by(tensor.producer) : tensor.producer);
   }
   return last;
 }
 
 // Where an operator stands before others that are ready as well; the smallest goes first.
-std::int64_t Partition::precedence(StagedOpIndex index, const InstanceSpec& instance,
+std::int64_t Partition::precedence(StagedOpId index, const InstanceSpec& instance,
                                    QueueRole queue) const {
-  const StagedOp& op = at(graph_->ops, index);
+  const StagedOp& op = graph_->ops[index];
+  const std::int64_t own = index.value;
   const auto early = std::int64_t{-1} - static_cast<std::int64_t>(graph_->ops.size());
   switch (instance.part) {
     case StepPart::kForward:
@@ -329,41 +329,41 @@ std::int64_t Partition::precedence(StagedOpIndex index, const InstanceSpec& inst
     case StepPart::kWeightGrad: {
       // A collective of what this instance made goes at once, so that what follows runs beside it.
       const bool of_own =
-          op.communication && at(places_, at(graph_->tensors, op.in.front()).producer).instance ==
-                                  at(places_, index).instance;
-      return of_own ? early + index : index;
+          op.communication &&
+          places_[graph_->tensors[op.in.front()].producer].instance == places_[index].instance;
+      return of_own ? early + own : own;
     }
     case StepPart::kPrompt:
-      return completed_by(index);
+      return completed_by(index).value;
     case StepPart::kFetchForward:
     case StepPart::kFetchBackward:
-      return index;
+      return own;
     case StepPart::kBefore:
     case StepPart::kLate: {
       // On the queue of the one before, so that a layer's casts or updates are one run; but what
       // others need before they give something back goes first.
-      const std::int64_t generation = std::int64_t{generations_[static_cast<std::size_t>(index)]};
-      return generation * -2 * early + (op.queue == queue ? early + index : index);
+      const std::int64_t generation = generations_[index];
+      return generation * -2 * early + (op.queue == queue ? early + own : own);
     }
     case StepPart::kTransfer:
     case StepPart::kHost:
-      return index;
+      return own;
   }
-  return index;
+  return own;
 }
 
-void Partition::order_ops(std::int32_t index) {
-  InstanceSpec& instance = at(instances_, index);
-  const std::vector<StagedOpIndex> ops = std::move(instance.ops);
+void Partition::order_ops(StagedInstanceId index) {
+  InstanceSpec& instance = instances_[index];
+  const std::vector<StagedOpId> ops = std::move(instance.ops);
   instance.ops.clear();
   std::vector<std::int32_t> missing(ops.size(), 0);  // producers of this instance not yet placed
-  const auto for_each_reader_here = [&](StagedOpIndex op, auto&& visit) {
-    for (const StagedTensorIndex out : at(graph_->ops, op).out)
-      if (!at(graph_->tensors, out).is_state)
-        for (const StagedOpIndex reader : readers(out))
-          if (at(places_, reader).instance == index) visit(at(missing, at(places_, reader).actor));
+  const auto for_each_reader_here = [&](StagedOpId op, auto&& visit) {
+    for (const StagedTensorId out : graph_->ops[op].out)
+      if (!graph_->tensors[out].is_state)
+        for (const StagedOpId reader : readers(out))
+          if (places_[reader].instance == index) visit(at(missing, places_[reader].actor));
   };
-  for (const StagedOpIndex op : ops) for_each_reader_here(op, [](std::int32_t& count) { ++count; });
+  for (const StagedOpId op : ops) for_each_reader_here(op, [](std::int32_t& count) { ++count; });
 
   QueueRole queue = QueueRole::kCompute;
   while (instance.ops.size() < ops.size()) {
@@ -379,7 +379,7 @@ void Partition::order_ops(std::int32_t index) {
     // Operators come after their producers, so the first one left is always ready.
     missing[*next] = -1;
     instance.ops.push_back(ops[*next]);
-    queue = at(graph_->ops, ops[*next]).queue;
+    queue = graph_->ops[ops[*next]].queue;
     for_each_reader_here(ops[*next], [](std::int32_t& count) { --count; });
   }
 }

@@ -5,10 +5,10 @@
 
 #include "compiler/order/instance_order.h"
 #include "core/base/at.h"
+#include "core/base/table.h"
 #include "core/graphs/physical_graph.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -32,13 +32,13 @@ class StageProgramBuilder {
         durations_(durations),
         stage_(stage),
         num_chunks_(graph_.num_chunks()),
-        finished_(static_cast<std::size_t>(num_chunks_)),
+        finished_(at(num_chunks_)),
         model_(partition, durations),
         issued_(graph_.ops.size(), 0),
-        waited_in_(graph_.ops.size(), -1) {
-    for (const std::int32_t instance : partition.of_stage(stage))
-      of_part_[static_cast<std::size_t>(spec(instance).part)].push_back(instance);
-    for (const std::int32_t instance : instances(StepPart::kPrompt))
+        waited_in_(graph_.ops.size()) {
+    for (const StagedInstanceId instance : partition.of_stage(stage))
+      of_part_[spec(instance).part].push_back(instance);
+    for (const StagedInstanceId instance : instances(StepPart::kPrompt))
       prompt_.push_back({instance, 0});
   }
 
@@ -53,50 +53,48 @@ class StageProgramBuilder {
   Duration forward_duration() const { return forward_duration_; }
 
  private:
-  const InstanceSpec& spec(std::int32_t instance) const {
-    return at(partition_.instances(), instance);
+  const InstanceSpec& spec(StagedInstanceId instance) const {
+    return partition_.instances()[instance];
   }
-  const StagedOp& op(StagedOpIndex index) const { return at(graph_.ops, index); }
-  const StagedTensor& tensor(StagedTensorIndex index) const { return at(graph_.tensors, index); }
-  const std::vector<std::int32_t>& instances(StepPart part) const {
-    return of_part_[static_cast<std::size_t>(part)];
-  }
+  const StagedOp& op(StagedOpId index) const { return graph_.ops[index]; }
+  const StagedTensor& tensor(StagedTensorId index) const { return graph_.tensors[index]; }
+  const std::vector<StagedInstanceId>& instances(StepPart part) const { return of_part_[part]; }
 
   // --- cutting -----------------------------------------------------------------------------------
 
   // Does the cell at this place have the fence between `own` and the operator that made its input?
-  bool is_fence_before(const StagedOp& own, StagedOpIndex producer, CellPlace place) const {
+  bool is_fence_before(const StagedOp& own, StagedOpId producer, CellPlace place) const {
     const StagedOp& other = op(producer);
     if (other.queue == own.queue || other.queue == QueueRole::kHost) return false;
     return own.rate == Rate::kPerStep || other.rate == Rate::kPerMicroBatch || place.first;
   }
-  bool is_fence_after(const StagedOp& own, StagedOpIndex reader, CellPlace place) const {
+  bool is_fence_after(const StagedOp& own, StagedOpId reader, CellPlace place) const {
     const StagedOp& other = op(reader);
     if (other.queue == own.queue || other.queue == QueueRole::kHost) return false;
     if (own.rate == Rate::kPerStep || other.rate == Rate::kPerMicroBatch) return true;
     return place.last && partition_.part(reader) != StepPart::kLate;
   }
 
-  bool waits_for_new_fence(StagedOpIndex index, CellPlace place) const {
+  bool waits_for_new_fence(StagedOpId index, CellPlace place) const {
     const auto& in = op(index).in;
-    return std::any_of(in.begin(), in.end(), [&](StagedTensorIndex input) {
+    return std::any_of(in.begin(), in.end(), [&](StagedTensorId input) {
       const StagedTensor& t = tensor(input);
       return !t.is_state && is_fence_before(op(index), t.producer, place) &&
-             at(waited_in_, t.producer) != number_;
+             waited_in_[t.producer] != number_;
     });
   }
-  bool signals(StagedOpIndex index, CellPlace place) const {
+  bool signals(StagedOpId index, CellPlace place) const {
     const auto& out = op(index).out;
-    return std::any_of(out.begin(), out.end(), [&](StagedTensorIndex output) {
+    return std::any_of(out.begin(), out.end(), [&](StagedTensorId output) {
       const auto readers = partition_.readers(output);
       return !tensor(output).is_state &&
-             std::any_of(readers.begin(), readers.end(), [&](StagedOpIndex reader) {
+             std::any_of(readers.begin(), readers.end(), [&](StagedOpId reader) {
                return is_fence_after(op(index), reader, place);
              });
     });
   }
 
-  bool continues_run(StagedOpIndex previous, StagedOpIndex next, CellPlace place) const {
+  bool continues_run(StagedOpId previous, StagedOpId next, CellPlace place) const {
     const ActorPlace a = partition_.place(previous), b = partition_.place(next);
     return a.instance == b.instance && b.actor == a.actor + 1 &&
            op(previous).queue == op(next).queue && !op(previous).communication &&
@@ -107,27 +105,26 @@ class StageProgramBuilder {
   // --- one sequence at a time --------------------------------------------------------------------
 
   void start_sequence(CellPlace place) {
-    program_.sequences.emplace_back();
-    number_ = static_cast<std::int32_t>(program_.sequences.size() - 1);
+    number_ = program_.sequences.add(RunSequence());
     place_ = place;
     model_.clear();
-    last_ = -1;
+    last_ = StagedOpId::none;
   }
 
-  void emit(StagedOpIndex index) {
+  void emit(StagedOpId index) {
     RunSequence& sequence = program_.sequences.back();
     const ActorPlace actor = partition_.place(index);
-    if (last_ >= 0 && continues_run(last_, index, place_))
+    if (last_.is_valid() && continues_run(last_, index, place_))
       ++sequence.runs.back().num_actors;
     else
       sequence.runs.push_back({actor.instance, actor.actor, 1, model_.start(index), Duration()});
     model_.take(index);
     sequence.runs.back().end = model_.end_of(index);
-    at(issued_, index) = ++num_issued_;
+    issued_[index] = ++num_issued_;
     // That a communication waited, on its own queue, spares no other queue the wait.
-    for (const StagedTensorIndex in : op(index).in)
+    for (const StagedTensorId in : op(index).in)
       if (!tensor(in).is_state && !op(index).communication)
-        at(waited_in_, tensor(in).producer) = number_;
+        waited_in_[tensor(in).producer] = number_;
     last_ = index;
   }
 
@@ -141,18 +138,18 @@ class StageProgramBuilder {
         note_transfers(at(spec(run.instance).ops, a), run.end, sequence);
   }
 
-  void note_transfers(StagedOpIndex index, Duration end, RunSequence& sequence) const {
+  void note_transfers(StagedOpId index, Duration end, RunSequence& sequence) const {
     const bool per_step = op(index).rate == Rate::kPerStep;
-    for (const StagedTensorIndex in : op(index).in) {
-      const StagedOpIndex producer = tensor(in).producer;
+    for (const StagedTensorId in : op(index).in) {
+      const StagedOpId producer = tensor(in).producer;
       if (tensor(in).is_state || !partition_.is_receive(producer)) continue;
       const bool counts = per_step || op(producer).rate == Rate::kPerMicroBatch || place_.first;
       auto& receives = sequence.receives;
       if (counts && std::find(receives.begin(), receives.end(), producer) == receives.end())
         receives.push_back(producer);
     }
-    for (const StagedTensorIndex out : op(index).out)
-      for (const StagedOpIndex reader : partition_.readers(out)) {
+    for (const StagedTensorId out : op(index).out)
+      for (const StagedOpId reader : partition_.readers(out)) {
         if (tensor(out).is_state || !partition_.is_transfer(reader)) continue;
         if (per_step || op(reader).rate == Rate::kPerMicroBatch || place_.last)
           sequence.sends.push_back({reader, end});
@@ -161,10 +158,10 @@ class StageProgramBuilder {
 
   // What the loader reads here for another stage goes with the micro-batch it belongs to.
   void send_host_inputs(CellPlace place, std::int32_t chunk) {
-    for (const std::int32_t instance : instances(StepPart::kHost)) {
+    for (const StagedInstanceId instance : instances(StepPart::kHost)) {
       if (graph_.chunk_of(spec(instance).layer) != chunk) continue;
-      for (const StagedTensorIndex out : op(spec(instance).ops.front()).out)
-        for (const StagedOpIndex reader : partition_.readers(out))
+      for (const StagedTensorId out : op(spec(instance).ops.front()).out)
+        for (const StagedOpId reader : partition_.readers(out))
           if (partition_.is_transfer(reader) &&
               (op(reader).rate == Rate::kPerMicroBatch || place.first))
             program_.sequences.back().sends.push_back({reader, Duration()});
@@ -173,30 +170,30 @@ class StageProgramBuilder {
 
   // --- before the first micro-batch --------------------------------------------------------------
 
-  bool touches_transfers(std::int32_t instance) const {
-    for (const StagedOpIndex member : spec(instance).ops) {
-      for (const StagedTensorIndex in : op(member).in)
+  bool touches_transfers(StagedInstanceId instance) const {
+    for (const StagedOpId member : spec(instance).ops) {
+      for (const StagedTensorId in : op(member).in)
         if (!tensor(in).is_state && partition_.is_receive(tensor(in).producer)) return true;
-      for (const StagedTensorIndex out : op(member).out)
-        for (const StagedOpIndex reader : partition_.readers(out))
+      for (const StagedTensorId out : op(member).out)
+        for (const StagedOpId reader : partition_.readers(out))
           if (partition_.is_transfer(reader)) return true;
     }
     return false;
   }
 
   // Position in the staged graph of the first operator that needs a copy.
-  StagedOpIndex first_use(std::int32_t instance) const {
-    auto first = static_cast<StagedOpIndex>(graph_.ops.size());
-    for (const StagedOpIndex member : spec(instance).ops)
-      for (const StagedTensorIndex out : op(member).out)
-        for (const StagedOpIndex reader : partition_.readers(out))
+  StagedOpId first_use(StagedInstanceId instance) const {
+    StagedOpId first = graph_.ops.next_key();
+    for (const StagedOpId member : spec(instance).ops)
+      for (const StagedTensorId out : op(member).out)
+        for (const StagedOpId reader : partition_.readers(out))
           if (partition_.place(reader).instance != instance) first = std::min(first, reader);
     return first;
   }
 
-  Duration total(std::int32_t instance) const {
+  Duration total(StagedInstanceId instance) const {
     Duration sum;
-    for (const Duration duration : at(durations_, instance)) sum += duration;
+    for (const Duration duration : durations_[instance]) sum += duration;
     return sum;
   }
 
@@ -206,8 +203,8 @@ class StageProgramBuilder {
   // alone reads, is early, and what it is made of with it.
   void add_before(Duration first_input) {
     std::vector<KeyedInstance> members;
-    for (const std::int32_t instance : instances(StepPart::kBefore))
-      members.push_back({{first_use(instance), 0}, instance});
+    for (const StagedInstanceId instance : instances(StepPart::kBefore))
+      members.push_back({{first_use(instance).value, 0}, instance});
     // A copy of a copy is used later than that one: makers come first.
     std::sort(members.begin(), members.end());
     std::vector<KeyedInstance> early;
@@ -226,37 +223,35 @@ class StageProgramBuilder {
       else
         ahead_.push_back(members[i].instance);
     }
-    for (const StagedOpIndex member : ops_in_order(partition_, std::move(early)))
-      add_single(member);
+    for (const StagedOpId member : ops_in_order(partition_, std::move(early))) add_single(member);
   }
 
   // Which of the members, makers first, `some` of them are or are made of.
   std::vector<bool> made_of(const std::vector<KeyedInstance>& members,
                             const std::vector<KeyedInstance>& some) const {
-    std::vector<bool> needed(partition_.instances().size());
-    for (const KeyedInstance& member : some) needed[sextant::at(member.instance)] = true;
+    Table<StagedInstanceId, bool> needed(partition_.instances().size());
+    for (const KeyedInstance& member : some) needed[member.instance] = true;
     std::vector<bool> all(members.size());
     for (std::size_t i = members.size(); i-- > 0;) {
-      all[i] = needed[sextant::at(members[i].instance)];
+      all[i] = needed[members[i].instance];
       if (!all[i]) continue;
-      for (const StagedOpIndex member : spec(members[i].instance).ops)
-        for (const StagedTensorIndex in : op(member).in)
-          if (!tensor(in).is_state)
-            needed[sextant::at(partition_.place(tensor(in).producer).instance)] = true;
+      for (const StagedOpId member : spec(members[i].instance).ops)
+        for (const StagedTensorId in : op(member).in)
+          if (!tensor(in).is_state) needed[partition_.place(tensor(in).producer).instance] = true;
     }
     return all;
   }
 
-  bool is_read_in_forward(std::int32_t instance) const {
-    for (const StagedOpIndex member : spec(instance).ops)
-      for (const StagedTensorIndex out : op(member).out)
-        for (const StagedOpIndex reader : partition_.readers(out))
+  bool is_read_in_forward(StagedInstanceId instance) const {
+    for (const StagedOpId member : spec(instance).ops)
+      for (const StagedTensorId out : op(member).out)
+        for (const StagedOpId reader : partition_.readers(out))
           if (cell_of(partition_.part(reader), schedule_) == CellKind::kForward) return true;
     return false;
   }
 
   // A sequence for one operator, or one more for the run of the last such sequence.
-  void add_single(StagedOpIndex member) {
+  void add_single(StagedOpId member) {
     const CellPlace place{true, true};
     const bool extends = single_ && continues_run(last_, member, place);
     if (!extends) {
@@ -288,57 +283,55 @@ class StageProgramBuilder {
     }
   }
 
-  bool holds_up(StagedOpIndex index) const {
+  bool holds_up(StagedOpId index) const {
     if (next_own_ == own_starts_.size() || op(index).queue != QueueRole::kCollective) return false;
     return model_.start(index) + model_.duration(index) > own_starts_[next_own_];
   }
 
   // When the cell's own collectives start if nothing is put between them; none when no other stage
   // waits for the cell.
-  std::vector<Duration> starts_of_collectives(const std::vector<StagedOpIndex>& ops) const {
+  std::vector<Duration> starts_of_collectives(const std::vector<StagedOpId>& ops) const {
     std::vector<Duration> starts;
     QueueModel model(partition_, durations_);
     bool sends = false;
-    for (const StagedOpIndex index : ops) {
+    for (const StagedOpId index : ops) {
       if (op(index).queue == QueueRole::kCollective) starts.push_back(model.start(index));
       model.take(index);
-      for (const StagedTensorIndex out : op(index).out)
-        for (const StagedOpIndex reader : partition_.readers(out))
+      for (const StagedTensorId out : op(index).out)
+        for (const StagedOpId reader : partition_.readers(out))
           sends = sends || partition_.is_transfer(reader);
     }
     return sends ? starts : std::vector<Duration>();
   }
 
   // All inputs are from this sequence or from cells that come before it.
-  bool is_complete(StagedOpIndex index) const {
+  bool is_complete(StagedOpId index) const {
     const auto& in = op(index).in;
-    return std::all_of(in.begin(), in.end(), [&](StagedTensorIndex input) {
-      const StagedOpIndex producer = tensor(input).producer;
+    return std::all_of(in.begin(), in.end(), [&](StagedTensorId input) {
+      const StagedOpId producer = tensor(input).producer;
       if (tensor(input).is_state || model_.was_taken(producer)) return true;
       const std::optional<CellKind> kind = cell_of(partition_.part(producer), schedule_);
       if (kind) return is_finished(*kind, graph_.chunk_of(op(producer).layer));
-      return partition_.part(producer) != StepPart::kPrompt || at(issued_, producer) != 0;
+      return partition_.part(producer) != StepPart::kPrompt || issued_[producer] != 0;
     });
   }
 
   // Has the last micro-batch had its cell of this kind and chunk?
-  bool is_finished(CellKind kind, int chunk) const {
-    return at(finished_, chunk)[static_cast<std::size_t>(kind)];
-  }
+  bool is_finished(CellKind kind, int chunk) const { return at(finished_, chunk)[kind]; }
 
-  std::int32_t add_cell(const Cell& cell, CellPlace place, const std::vector<StagedOpIndex>& ops) {
+  SequenceId add_cell(const Cell& cell, CellPlace place, const std::vector<StagedOpId>& ops) {
     start_sequence(place);
     const bool copies = cell.kind == CellKind::kForward && place.first;
-    const auto emit_copies_until = [&](StagedOpIndex use) {
+    const auto emit_copies_until = [&](StagedOpId use) {
       for (; num_copied_ < ahead_.size() && first_use(ahead_[num_copied_]) <= use; ++num_copied_)
-        for (const StagedOpIndex member : spec(ahead_[num_copied_]).ops) emit(member);
+        for (const StagedOpId member : spec(ahead_[num_copied_]).ops) emit(member);
     };
     if (cell.kind == CellKind::kForward) send_host_inputs(place, cell.chunk);
     own_starts_ = place.last ? starts_of_collectives(ops) : std::vector<Duration>();
     next_own_ = 0;
-    std::int32_t instance = -1;
+    StagedInstanceId instance;
     for (std::size_t i = 0; i < ops.size(); ++i) {
-      const std::int32_t current = partition_.place(ops[i]).instance;
+      const StagedInstanceId current = partition_.place(ops[i]).instance;
       if (copies && current != instance) emit_copies_until(last_op_of_next(ops, i));
       instance = current;
       emit(ops[i]);
@@ -349,27 +342,25 @@ class StageProgramBuilder {
     }
     if (copies) emit_copies_until(last_use_of_copies(cell.chunk, ops));
     finish_sequence();
-    at(finished_, cell.chunk)[static_cast<std::size_t>(cell.kind)] = place.last;
+    at(finished_, cell.chunk)[cell.kind] = place.last;
     if (cell.kind == CellKind::kForward && cell.chunk == 0 && (!place.first || place.last))
       forward_duration_ = program_.sequences.back().duration;
     return number_;
   }
 
   // Copies that a later chunk needs first are made there.
-  StagedOpIndex last_use_of_copies(std::int32_t chunk,
-                                   const std::vector<StagedOpIndex>& ops) const {
-    if (chunk + 1 == num_chunks_ || ops.empty())
-      return static_cast<StagedOpIndex>(graph_.ops.size());
+  StagedOpId last_use_of_copies(std::int32_t chunk, const std::vector<StagedOpId>& ops) const {
+    if (chunk + 1 == num_chunks_ || ops.empty()) return graph_.ops.next_key();
     return *std::max_element(ops.begin(), ops.end());
   }
 
   // Last operator of the instance at position `i` and of the one after it: what must be there when
   // the layer after this one starts.
-  StagedOpIndex last_op_of_next(const std::vector<StagedOpIndex>& ops, std::size_t i) const {
-    StagedOpIndex last = ops[i];
-    std::int32_t instance = partition_.place(ops[i]).instance;
+  StagedOpId last_op_of_next(const std::vector<StagedOpId>& ops, std::size_t i) const {
+    StagedOpId last = ops[i];
+    StagedInstanceId instance = partition_.place(ops[i]).instance;
     for (int changes = 0; i < ops.size(); ++i) {
-      const std::int32_t current = partition_.place(ops[i]).instance;
+      const StagedInstanceId current = partition_.place(ops[i]).instance;
       if (current != instance && ++changes == 2) break;
       instance = current;
       last = std::max(last, ops[i]);
@@ -384,11 +375,11 @@ class StageProgramBuilder {
       CellKind kind;
       std::int32_t chunk;
       CellPlace place;
-      std::int32_t sequence;
+      SequenceId sequence;
     };
     std::vector<Made> made;
-    using OpsOfKind = std::array<std::optional<std::vector<StagedOpIndex>>, kNumCellKinds>;
-    std::vector<OpsOfKind> ops(static_cast<std::size_t>(num_chunks_));  // by chunk
+    using OpsOfKind = FixedTable<CellKind, std::optional<std::vector<StagedOpId>>, kNumCellKinds>;
+    std::vector<OpsOfKind> ops(at(num_chunks_));  // by chunk
     const PipelineShape shape{static_cast<std::int32_t>(graph_.placements.size()), micro_batches,
                               num_chunks_};
     for (const Cell& cell : stage_cells(schedule_, shape, stage_)) {
@@ -400,9 +391,9 @@ class StageProgramBuilder {
         program_.entries.push_back({known->sequence, cell.micro_batch});
         continue;
       }
-      auto& of_kind = at(ops, cell.chunk)[static_cast<std::size_t>(cell.kind)];
+      auto& of_kind = at(ops, cell.chunk)[cell.kind];
       if (!of_kind) of_kind = cell_ops(partition_, durations_, schedule_, stage_, cell);
-      const std::int32_t sequence = add_cell(cell, place, *of_kind);
+      const SequenceId sequence = add_cell(cell, place, *of_kind);
       made.push_back({cell.kind, cell.chunk, place, sequence});
       program_.entries.push_back({sequence, cell.micro_batch});
     }
@@ -414,16 +405,15 @@ class StageProgramBuilder {
   void add_late() {
     single_ = false;
     std::vector<KeyedInstance> members;
-    for (const std::int32_t instance : instances(StepPart::kLate)) {
+    for (const StagedInstanceId instance : instances(StepPart::kLate)) {
       std::int64_t last = 0;
-      for (const StagedOpIndex member : spec(instance).ops)
-        for (const StagedTensorIndex in : op(member).in)
+      for (const StagedOpId member : spec(instance).ops)
+        for (const StagedTensorId in : op(member).in)
           if (!tensor(in).is_state)
-            last = std::max<std::int64_t>(last, at(issued_, tensor(in).producer));
+            last = std::max<std::int64_t>(last, issued_[tensor(in).producer]);
       members.push_back({{last, 0}, instance});
     }
-    for (const StagedOpIndex member : ops_in_order(partition_, std::move(members)))
-      add_single(member);
+    for (const StagedOpId member : ops_in_order(partition_, std::move(members))) add_single(member);
   }
 
   const Partition& partition_;
@@ -431,30 +421,31 @@ class StageProgramBuilder {
   Schedule schedule_;
   const ActorDurations& durations_;
   int stage_;
-  std::array<std::vector<std::int32_t>, kNumStepParts> of_part_;  // instances by part
-  std::vector<std::int32_t> ahead_;  // copies made inside the first forward cells
-  std::size_t num_copied_ = 0;       // of them
+  FixedTable<StepPart, std::vector<StagedInstanceId>, kNumStepParts> of_part_;
+  std::vector<StagedInstanceId> ahead_;  // copies made inside the first forward cells
+  std::size_t num_copied_ = 0;           // of them
   struct Pending {
-    std::int32_t instance = 0;
+    StagedInstanceId instance;
     std::size_t next = 0;  // operator
   };
   std::vector<Pending> prompt_;
   StageProgram program_;
   Duration forward_duration_;  // of chunk 0
   std::int32_t num_chunks_;
-  std::vector<std::array<bool, kNumCellKinds>> finished_;  // by chunk: the last micro-batch's cells
+  // By chunk: the last micro-batch's cells.
+  std::vector<FixedTable<CellKind, bool, kNumCellKinds>> finished_;
 
   // Of the sequence being made.
-  std::int32_t number_ = -1;
+  SequenceId number_;
   CellPlace place_;
   bool single_ = false;
-  StagedOpIndex last_ = -1;
+  StagedOpId last_;
   QueueModel model_;
   std::vector<Duration> own_starts_;  // of collectives that nothing may hold up
   std::size_t next_own_ = 0;
 
-  // By operator: when it was issued (0: not yet), and the sequence that last waited for it.
-  std::vector<std::int32_t> issued_, waited_in_;
+  Table<StagedOpId, std::int32_t> issued_;   // when, counted from 1; 0: not yet
+  Table<StagedOpId, SequenceId> waited_in_;  // the sequence that last waited for it
   std::int32_t num_issued_ = 0;
 };
 

@@ -5,6 +5,8 @@
 #include "compiler/order/cell_order.h"
 #include "compiler/order/partition.h"
 #include "compiler/strategy/schedule.h"
+#include "core/base/ids.h"
+#include "core/base/table.h"
 #include "core/base/units.h"
 
 #include <cstdint>
@@ -14,7 +16,7 @@ namespace sextant {
 
 // A run before its act is known; `begin` and `end` are modelled, counted from the sequence's start.
 struct PlannedRun {
-  std::int32_t instance = 0;  // in Partition::instances
+  StagedInstanceId instance;
   std::int32_t first_actor = 0;
   std::int32_t num_actors = 0;
   Duration begin, end;
@@ -23,19 +25,22 @@ struct PlannedRun {
 // Runs that follow each other without regard to other stages, and where these come in.
 struct RunSequence {
   std::vector<PlannedRun> runs;
-  Duration duration;                    // until the compute queue is free again
-  std::vector<StagedOpIndex> receives;  // halves that must have been issued before
+  Duration duration;                 // until the compute queue is free again
+  std::vector<StagedOpId> receives;  // halves that must have been issued before
   struct Sent {
-    StagedOpIndex send = -1;
+    StagedOpId send;
     Duration at;  // when its input is there
   };
   std::vector<Sent> sends;
 };
 
+// A sequence of one stage.
+using SequenceId = Id<struct SequenceTag>;
+
 struct StageProgram {
-  std::vector<RunSequence> sequences;
+  Table<SequenceId, RunSequence> sequences;
   struct Entry {
-    std::int32_t sequence = 0;
+    SequenceId sequence;
     std::int32_t act = 0;
   };
   std::vector<Entry> entries;  // one step, in order

@@ -13,62 +13,59 @@ namespace {
 class Causes {
  public:
   explicit Causes(const StagedGraph& graph) : graph_(graph), reads_(graph.tensors.size()) {
-    for (std::size_t op = 0; op < graph.ops.size(); ++op)
+    for (const StagedOpId op : graph.ops.keys())
       for (std::size_t input = 0; input < graph.ops[op].in.size(); ++input)
-        reads_[static_cast<std::size_t>(graph.ops[op].in[input])].push_back(
-            {static_cast<StagedOpIndex>(op), input});
+        reads_[graph.ops[op].in[input]].push_back({op, input});
   }
 
   std::vector<BoxingCause> run() {
     std::vector<BoxingCause> causes;
-    for (std::size_t op = 0; op < graph_.ops.size(); ++op)
-      if (is_boxing(graph_.ops[op]) && !graph_.ops[op].out.empty())
-        causes.push_back(cause_of(static_cast<StagedOpIndex>(op)));
+    for (const StagedOpId op : graph_.ops.keys())
+      if (is_boxing(graph_.ops[op]) && !graph_.ops[op].out.empty()) causes.push_back(cause_of(op));
     return causes;
   }
 
  private:
   struct Read {
-    StagedOpIndex op;
+    StagedOpId op;
     std::size_t input;
   };
 
-  const StagedTensor& tensor(StagedTensorIndex index) const { return at(graph_.tensors, index); }
+  const StagedTensor& tensor(StagedTensorId index) const { return graph_.tensors[index]; }
 
   // What a boxing reads; a receive half reads what its send half does.
-  StagedTensorIndex source(StagedOpIndex boxing) const {
-    const StagedOp& op = at(graph_.ops, boxing);
-    return op.in.empty() ? at(graph_.ops, op.communication->peer).in[0] : op.in[0];
+  StagedTensorId source(StagedOpId boxing) const {
+    const StagedOp& op = graph_.ops[boxing];
+    return op.in.empty() ? graph_.ops[op.communication->peer].in[0] : op.in[0];
   }
 
-  BoxingCause cause_of(StagedOpIndex boxing) const {
-    StagedTensorIndex start = source(boxing);
-    while (is_boxing(at(graph_.ops, tensor(start).producer)))
-      start = source(tensor(start).producer);
+  BoxingCause cause_of(StagedOpId boxing) const {
+    StagedTensorId start = source(boxing);
+    while (is_boxing(graph_.ops[tensor(start).producer])) start = source(tensor(start).producer);
     BoxingCause cause{.boxing = boxing,
                       .producer = tensor(start).producer,
                       .made = tensor(start).words,
                       .readers = {}};
-    add_readers(at(graph_.ops, boxing).out[0], cause.readers);
+    add_readers(graph_.ops[boxing].out[0], cause.readers);
     std::sort(cause.readers.begin(), cause.readers.end(), [](const auto& a, const auto& b) {
       return std::pair(a.op, a.input) < std::pair(b.op, b.input);
     });
     return cause;
   }
 
-  void add_readers(StagedTensorIndex result, std::vector<BoxingCause::Reader>& readers) const {
-    for (const Read& read : at(reads_, result)) {
-      const StagedOp& op = at(graph_.ops, read.op);
+  void add_readers(StagedTensorId result, std::vector<BoxingCause::Reader>& readers) const {
+    for (const Read& read : reads_[result]) {
+      const StagedOp& op = graph_.ops[read.op];
       if (!is_boxing(op))
         readers.push_back({read.op, read.input, tensor(result).words});
       else
-        add_readers(op.out.empty() ? at(graph_.ops, op.communication->peer).out[0] : op.out[0],
+        add_readers(op.out.empty() ? graph_.ops[op.communication->peer].out[0] : op.out[0],
                     readers);
     }
   }
 
   const StagedGraph& graph_;
-  std::vector<std::vector<Read>> reads_;  // by tensor
+  Table<StagedTensorId, std::vector<Read>> reads_;
 };
 
 }  // namespace
@@ -78,13 +75,13 @@ std::vector<BoxingCause> boxing_causes(const StagedGraph& graph) { return Causes
 namespace {
 
 Duration time_alone(const StagedGraph& graph, const StagedOp& boxing, const CostModel& cost) {
-  const StagedTensor& before = at(graph.tensors, boxing.in[0]);
-  const StagedTensor& after = at(graph.tensors, boxing.out[0]);
+  const StagedTensor& before = graph.tensors[boxing.in[0]];
+  const StagedTensor& after = graph.tensors[boxing.out[0]];
   BoxingStep step;
   step.from = before.words;
   step.to = after.words;
   step.dtype = step.to_dtype = before.global.dtype;
-  const Placement& on = graph.placements[static_cast<std::size_t>(boxing.stage)];
+  const Placement& on = at(graph.placements, boxing.stage);
   return device_time(step, before.global, on, on, cost);
 }
 
@@ -94,7 +91,7 @@ BoxingCost cost_of(const StagedGraph& graph, const StagedOp& boxing, const Netwo
                    const CostModel* cost_model) {
   if (!boxing.communication) {
     BoxingCost alone;
-    alone.tensor = size_of(at(graph.tensors, boxing.in[0]).global);
+    alone.tensor = size_of(graph.tensors[boxing.in[0]].global);
     if (cost_model != nullptr) alone.each = time_alone(graph, boxing, *cost_model);
     return alone;
   }
@@ -109,10 +106,10 @@ BoxingCost cost_of(const StagedGraph& graph, const StagedOp& boxing, const Netwo
   step.group_axes = c.group_axes;
   step.where = transfers ? BoxingWhere::kBetween : BoxingWhere::kSource;
   step.dtype = step.to_dtype = c.dtype;
-  const Placement& from = graph.placements[static_cast<std::size_t>(c.from_stage)];
-  const Placement& to = graph.placements[static_cast<std::size_t>(c.to_stage)];
-  const StagedTensorIndex any = boxing.in.empty() ? boxing.out[0] : boxing.in[0];
-  const TensorType type{at(graph.tensors, any).global.shape, c.dtype};
+  const Placement& from = at(graph.placements, c.from_stage);
+  const Placement& to = at(graph.placements, c.to_stage);
+  const StagedTensorId any = boxing.in.empty() ? boxing.out[0] : boxing.in[0];
+  const TensorType type{graph.tensors[any].global.shape, c.dtype};
 
   BoxingCost cost;
   cost.tensor = size_of(type);

@@ -14,13 +14,13 @@ namespace sextant {
 
 struct BoxingCause {
   // The boxing: a collective, a local step, or the receive half of a transfer.
-  StagedOpIndex boxing = -1;
+  StagedOpId boxing;
   // Where its chain of boxings starts: the operator that made the tensor, and its words.
-  StagedOpIndex producer = -1;
+  StagedOpId producer;
   NdSbp made;
   // Where the chain ends: who reads its results, and in which words.
   struct Reader {
-    StagedOpIndex op = -1;
+    StagedOpId op;
     std::size_t input = 0;  // of the staged operator
     NdSbp wanted;
   };

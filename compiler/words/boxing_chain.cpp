@@ -27,21 +27,20 @@ StagedOp boxing_op(const StageFacts& facts, const BoxingChain& chain, const std:
   return op;
 }
 
-StagedTensorIndex add_boxed(const StageFacts& facts, const BoxingChain& chain, const NdSbp& words,
-                            bool is_last, StagedGraph& staged) {
+StagedTensorId add_boxed(const StageFacts& facts, const BoxingChain& chain, const NdSbp& words,
+                         bool is_last, StagedGraph& staged) {
   const LogicalTensor& tensor = facts.logical(chain.id);
   std::string name = fmt::format("{} as {}", tensor.name, to_string(words));
   if (chain.stage != facts.stage_of(facts.producer(chain.id)))
     name += fmt::format(" on stage {}", chain.stage);
   // The operator that makes it is appended next, except that a receive half follows its send half.
-  staged.tensors.push_back({.name = std::move(name),
-                            .global = tensor.type,
-                            .words = words,
-                            .stage = chain.stage,
-                            .producer = static_cast<StagedOpIndex>(staged.ops.size()),
-                            .memory = is_last ? chain.memory : MemoryClass::kCommunication,
-                            .is_state = false});
-  return static_cast<StagedTensorIndex>(staged.tensors.size() - 1);
+  return staged.tensors.add({.name = std::move(name),
+                             .global = tensor.type,
+                             .words = words,
+                             .stage = chain.stage,
+                             .producer = staged.ops.next_key(),
+                             .memory = is_last ? chain.memory : MemoryClass::kCommunication,
+                             .is_state = false});
 }
 
 void append_transfer(const StageFacts& facts, BoxingChain& chain, const BoxingStep& step,
@@ -49,13 +48,13 @@ void append_transfer(const StageFacts& facts, BoxingChain& chain, const BoxingSt
   const int from = chain.stage, to = chain.reader->stage;
   const int virtual_to = facts.virtual_stage_of(chain.reader->layer);
   const bool forward = chain.virtual_stage < virtual_to;
-  const auto send_index = static_cast<StagedOpIndex>(staged.ops.size());
+  const StagedOpId send_index = staged.ops.next_key();
   StagedCommunication halves{.primitive = Primitive::kTransfer,
                              .reduce = step.reduce,
                              .group_axes = {},
-                             .peer = send_index + 1,
+                             .peer = send_index.plus(1),
                              .side = Side::kSend,
-                             .from = at(staged.tensors, chain.tensor).words,
+                             .from = staged.tensors[chain.tensor].words,
                              .to = step.to,
                              .from_stage = from,
                              .to_stage = to,
@@ -99,9 +98,9 @@ void append_step(const StageFacts& facts, BoxingChain& chain, const BoxingStep& 
     op.communication = StagedCommunication{.primitive = step.primitive,
                                            .reduce = step.reduce,
                                            .group_axes = step.group_axes,
-                                           .peer = -1,
+                                           .peer = StagedOpId::none,
                                            .side = Side::kBoth,
-                                           .from = at(staged.tensors, chain.tensor).words,
+                                           .from = staged.tensors[chain.tensor].words,
                                            .to = step.to,
                                            .from_stage = chain.stage,
                                            .to_stage = chain.stage,
@@ -109,8 +108,7 @@ void append_step(const StageFacts& facts, BoxingChain& chain, const BoxingStep& 
   op.in = {chain.tensor};
   chain.tensor = add_boxed(facts, chain, step.to, is_last, staged);
   op.out = {chain.tensor};
-  if (!chain.before_transfer)
-    chain.made_by.push_back(static_cast<StagedOpIndex>(staged.ops.size()));
+  if (!chain.before_transfer) chain.made_by.push_back(staged.ops.next_key());
   staged.ops.push_back(std::move(op));
 }
 

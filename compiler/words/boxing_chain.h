@@ -25,10 +25,10 @@ struct BoxingChain {
   Rate rate = Rate::kPerMicroBatch;
   bool before_transfer = false;  // still on the stage of the source
   MemoryClass memory = MemoryClass::kActivations;
-  StagedTensorIndex tensor = -1;
+  StagedTensorId tensor;
   int stage = 0;
   int virtual_stage = 0;
-  std::vector<StagedOpIndex> made_by;  // the boxings on the stage where it is
+  std::vector<StagedOpId> made_by;  // the boxings on the stage where it is
 };
 
 // Appends the operator of a step, or both halves of a transfer, with the tensor that it makes; the

@@ -105,7 +105,7 @@ std::vector<std::string> check_layers(const LogicalGraph& training, const Staged
   for (const LogicalOp& op : training.ops()) {
     if (op.phase != Phase::kForward || op.inputs.empty()) continue;
     ++at(forward, op.layer);
-    if (stages.is_staged(op)) staged_layer[static_cast<std::size_t>(op.layer)] = true;
+    if (stages.is_staged(op)) at(staged_layer, op.layer) = true;
   }
   for (std::size_t layer = 0; layer < num_layers; ++layer)
     if (forward[layer] > 0 && !staged_layer[layer])

@@ -16,7 +16,7 @@
 namespace sextant {
 namespace {
 
-bool contains(const std::vector<StagedTensorIndex>& tensors, StagedTensorIndex tensor) {
+bool contains(const std::vector<StagedTensorId>& tensors, StagedTensorId tensor) {
   return std::find(tensors.begin(), tensors.end(), tensor) != tensors.end();
 }
 
@@ -25,18 +25,15 @@ bool is_gradient(Phase phase) { return phase == Phase::kInputGrad || phase == Ph
 class Fusion {
  public:
   Fusion(StagedGraph graph, const CostModel& cost, Schedule schedule)
-      : graph_(std::move(graph)),
-        readers_(graph_.tensors.size()),
-        chain_of_(graph_.ops.size(), -1) {
+      : graph_(std::move(graph)), readers_(graph_.tensors.size()), chain_of_(graph_.ops.size()) {
     for (const FusedKind& kind : fused_kinds())
       if (cost.fuses(kind.kind) && !(kind.joins_gradients && splits_backward(schedule)))
         kinds_[kind.links.front().kind].push_back({&kind, kind.members()});
     if (kinds_.empty()) return;
-    for (std::size_t op = 0; op < graph_.ops.size(); ++op)
-      for (const StagedTensorIndex in : graph_.ops[op].in) {
-        std::vector<StagedOpIndex>& readers = at(readers_, in);
-        const auto reader = static_cast<StagedOpIndex>(op);
-        if (readers.empty() || readers.back() != reader) readers.push_back(reader);
+    for (const StagedOpId op : graph_.ops.keys())
+      for (const StagedTensorId in : graph_.ops[op].in) {
+        std::vector<StagedOpId>& readers = readers_[in];
+        if (readers.empty() || readers.back() != op) readers.push_back(op);
       }
     find_chains();
   }
@@ -49,33 +46,31 @@ class Fusion {
     fused.micro_batches = graph_.micro_batches;
     fused.chunk_of_layer = std::move(graph_.chunk_of_layer);
     fused.ops.reserve(graph_.ops.size());
-    std::vector<StagedOpIndex> new_index(graph_.ops.size(), -1);
-    for (std::size_t op = 0; op < graph_.ops.size(); ++op) {
-      const auto index = static_cast<StagedOpIndex>(op);
-      if (chain_of_[op] < 0) {
-        new_index[op] = static_cast<StagedOpIndex>(fused.ops.size());
-        fused.ops.push_back(std::move(graph_.ops[op]));
+    Table<StagedOpId, StagedOpId> new_id(graph_.ops.size());
+    for (const StagedOpId op : graph_.ops.keys()) {
+      if (!chain_of_[op].is_valid()) {
+        new_id[op] = fused.ops.add(std::move(graph_.ops[op]));
         continue;
       }
-      const Chain& chain = at(chains_, chain_of_[op]);
-      if (chain.last() != index) continue;
-      for (const StagedOpIndex member : chain.ops)
-        at(new_index, member) = static_cast<StagedOpIndex>(fused.ops.size());
-      fused.ops.push_back(make_op(chain));
+      const Chain& chain = chains_[chain_of_[op]];
+      if (chain.last() != op) continue;
+      const StagedOpId whole = fused.ops.add(make_op(chain));
+      for (const StagedOpId member : chain.ops) new_id[member] = whole;
     }
-    for (StagedTensor& tensor : fused.tensors) tensor.producer = at(new_index, tensor.producer);
+    for (StagedTensor& tensor : fused.tensors) tensor.producer = new_id[tensor.producer];
     for (StagedOp& op : fused.ops)
-      if (op.communication && op.communication->peer >= 0)
-        op.communication->peer = at(new_index, op.communication->peer);
+      if (op.communication && op.communication->peer.is_valid())
+        op.communication->peer = new_id[op.communication->peer];
     return fused;
   }
 
  private:
+  using ChainId = Id<struct ChainTag>;
   struct Chain {
     const FusedKind* kind = nullptr;
-    std::vector<StagedOpIndex> ops;
+    std::vector<StagedOpId> ops;
     // Siblings may stand in another order than the kind names them in.
-    StagedOpIndex last() const { return *std::max_element(ops.begin(), ops.end()); }
+    StagedOpId last() const { return *std::max_element(ops.begin(), ops.end()); }
   };
 
   // A fused kind with its members, which the table counts anew each time.
@@ -84,15 +79,15 @@ class Fusion {
     std::span<const FusedKind::Link> links;
   };
   struct Beginning {
-    StagedOpIndex op = 0;
+    StagedOpId op;
     const std::vector<Kind>* kinds = nullptr;  // whose chains begin with such an operator
   };
 
   std::vector<Beginning> beginnings() const {
     std::vector<Beginning> found;
-    for (std::size_t op = 0; op < graph_.ops.size(); ++op) {
+    for (const StagedOpId op : graph_.ops.keys()) {
       const auto kinds = kinds_.find(graph_.ops[op].kind);
-      if (kinds != kinds_.end()) found.push_back({static_cast<StagedOpIndex>(op), &kinds->second});
+      if (kinds != kinds_.end()) found.push_back({op, &kinds->second});
     }
     return found;
   }
@@ -105,55 +100,52 @@ class Fusion {
   }
 
   void find_chain(const Beginning& beginning, std::size_t size) {
-    if (at(chain_of_, beginning.op) >= 0) return;
+    if (chain_of_[beginning.op].is_valid()) return;
     for (const Kind& kind : *beginning.kinds) {
       if (kind.links.size() != size) continue;
-      const std::vector<StagedOpIndex> ops = match(beginning.op, kind);
+      const std::vector<StagedOpId> ops = match(beginning.op, kind);
       if (ops.empty()) continue;
-      for (const StagedOpIndex member : ops)
-        at(chain_of_, member) = static_cast<std::int32_t>(chains_.size());
-      chains_.push_back({kind.kind, ops});
+      const ChainId chain = chains_.add({kind.kind, ops});
+      for (const StagedOpId member : ops) chain_of_[member] = chain;
       return;
     }
   }
 
   // Empty when no chain of the kind begins with the operator, which is of the kind of its first
   // link.
-  std::vector<StagedOpIndex> match(StagedOpIndex first, const Kind& kind) const {
+  std::vector<StagedOpId> match(StagedOpId first, const Kind& kind) const {
     if (!may_join(first, first, kind)) return {};
     Chain chain{kind.kind, {first}};
-    const auto may_follow = [&](StagedOpIndex op) { return may_join(op, first, kind); };
+    const auto may_follow = [&](StagedOpId op) { return may_join(op, first, kind); };
     for (std::size_t number = 1; number < kind.links.size(); ++number) {
       const FusedKind::Link& link = kind.links[number];
-      const StagedOpIndex before = chain.ops[link.before(number)];
+      const StagedOpId before = chain.ops[link.before(number)];
       const auto next =
           link.shares ? sibling(before, link, may_follow) : next_link(before, link, may_follow);
       if (!next) return {};
       chain.ops.push_back(*next);
     }
-    return is_closed(chain) && acts_in_one_phase(chain) ? chain.ops : std::vector<StagedOpIndex>();
+    return is_closed(chain) && acts_in_one_phase(chain) ? chain.ops : std::vector<StagedOpId>();
   }
 
   template <typename MayJoin>
-  std::optional<StagedOpIndex> sibling(StagedOpIndex before, const FusedKind::Link& link,
-                                       const MayJoin& may_follow) const {
-    const auto input = [&](StagedOpIndex op, int position) {
-      return at(at(graph_.ops, op).in, position);
-    };
-    const StagedTensorIndex tensor = input(before, *link.shares);
-    for (const StagedOpIndex reader : at(readers_, tensor))
-      if (reader != before && at(graph_.ops, reader).kind == link.kind && may_follow(reader) &&
+  std::optional<StagedOpId> sibling(StagedOpId before, const FusedKind::Link& link,
+                                    const MayJoin& may_follow) const {
+    const auto input = [&](StagedOpId op, int position) { return at(graph_.ops[op].in, position); };
+    const StagedTensorId tensor = input(before, *link.shares);
+    for (const StagedOpId reader : readers_[tensor])
+      if (reader != before && graph_.ops[reader].kind == link.kind && may_follow(reader) &&
           input(reader, link.reads_at) == tensor)
         return reader;
     return std::nullopt;
   }
 
   template <typename MayJoin>
-  std::optional<StagedOpIndex> next_link(StagedOpIndex before, const FusedKind::Link& link,
-                                         const MayJoin& may_follow) const {
-    const StagedTensorIndex tensor = at(graph_.ops, before).out.front();
-    for (const StagedOpIndex reader : at(readers_, tensor)) {
-      const StagedOp& op = at(graph_.ops, reader);
+  std::optional<StagedOpId> next_link(StagedOpId before, const FusedKind::Link& link,
+                                      const MayJoin& may_follow) const {
+    const StagedTensorId tensor = graph_.ops[before].out.front();
+    for (const StagedOpId reader : readers_[tensor]) {
+      const StagedOp& op = graph_.ops[reader];
       if (op.kind != link.kind || !may_follow(reader)) continue;
       const auto reads = std::count(op.in.begin(), op.in.end(), tensor);
       const auto position = std::find(op.in.begin(), op.in.end(), tensor) - op.in.begin();
@@ -163,40 +155,40 @@ class Fusion {
     return std::nullopt;
   }
 
-  bool may_join(StagedOpIndex index, StagedOpIndex first, const Kind& kind) const {
-    const StagedOp& op = at(graph_.ops, index);
-    const StagedOp& other = at(graph_.ops, first);
+  bool may_join(StagedOpId index, StagedOpId first, const Kind& kind) const {
+    const StagedOp& op = graph_.ops[index];
+    const StagedOp& other = graph_.ops[first];
     const bool is_in_phase =
         op.phase == other.phase ||
         (kind.kind->joins_gradients && is_gradient(op.phase) && is_gradient(other.phase));
-    return at(chain_of_, index) < 0 && op.queue == QueueRole::kCompute && op.members.empty() &&
+    return !chain_of_[index].is_valid() && op.queue == QueueRole::kCompute && op.members.empty() &&
            !op.out.empty() && op.stage == other.stage && op.layer == other.layer && is_in_phase &&
            op.rate == other.rate &&
            std::none_of(op.out.begin(), op.out.end(),
-                        [&](StagedTensorIndex out) { return at(graph_.tensors, out).is_state; });
+                        [&](StagedTensorId out) { return graph_.tensors[out].is_state; });
   }
 
   // All members may act when the last one does, in the order of the kind: nobody outside reads
   // their results before, none reads what a later one makes, and no state that they read is updated
   // before.
   bool is_closed(const Chain& chain) const {
-    const std::vector<StagedOpIndex>& ops = chain.ops;
-    const StagedOpIndex last = chain.last();
-    const auto is_member = [&](StagedOpIndex op) {
+    const std::vector<StagedOpId>& ops = chain.ops;
+    const StagedOpId last = chain.last();
+    const auto is_member = [&](StagedOpId op) {
       return std::find(ops.begin(), ops.end(), op) != ops.end();
     };
     for (std::size_t i = 0; i < ops.size(); ++i) {
-      const StagedOpIndex member = ops[i];
-      for (const StagedTensorIndex in : at(graph_.ops, member).in) {
-        const StagedTensor& tensor = at(graph_.tensors, in);
+      const StagedOpId member = ops[i];
+      for (const StagedTensorId in : graph_.ops[member].in) {
+        const StagedTensor& tensor = graph_.tensors[in];
         if (tensor.is_state && tensor.producer < last) return false;
         // Siblings act in the order of the kind, wherever they stood.
         if (std::find(ops.begin() + static_cast<std::ptrdiff_t>(i), ops.end(), tensor.producer) !=
             ops.end())
           return false;
       }
-      for (const StagedTensorIndex out : at(graph_.ops, member).out)
-        for (const StagedOpIndex reader : at(readers_, out))
+      for (const StagedTensorId out : graph_.ops[member].out)
+        for (const StagedOpId reader : readers_[out])
           if (!is_member(reader) && reader < last) return false;
     }
     return true;
@@ -206,40 +198,40 @@ class Fusion {
   // read only what those read or make.
   bool acts_in_one_phase(const Chain& chain) const {
     const Phase phase = phase_of(chain);
-    const auto is_of_phase = [&](StagedTensorIndex tensor) {
-      return std::any_of(chain.ops.begin(), chain.ops.end(), [&](StagedOpIndex index) {
-        const StagedOp& op = at(graph_.ops, index);
+    const auto is_of_phase = [&](StagedTensorId tensor) {
+      return std::any_of(chain.ops.begin(), chain.ops.end(), [&](StagedOpId index) {
+        const StagedOp& op = graph_.ops[index];
         return op.phase == phase && (contains(op.in, tensor) || contains(op.out, tensor));
       });
     };
-    return std::all_of(chain.ops.begin(), chain.ops.end(), [&](StagedOpIndex index) {
-      const StagedOp& op = at(graph_.ops, index);
+    return std::all_of(chain.ops.begin(), chain.ops.end(), [&](StagedOpId index) {
+      const StagedOp& op = graph_.ops[index];
       return op.phase == phase || std::all_of(op.in.begin(), op.in.end(), is_of_phase);
     });
   }
 
   Phase phase_of(const Chain& chain) const {
-    const bool is_for_input = std::any_of(
-        chain.ops.begin(), chain.ops.end(),
-        [&](StagedOpIndex index) { return at(graph_.ops, index).phase == Phase::kInputGrad; });
-    return is_for_input ? Phase::kInputGrad : at(graph_.ops, chain.last()).phase;
+    const bool is_for_input =
+        std::any_of(chain.ops.begin(), chain.ops.end(),
+                    [&](StagedOpId index) { return graph_.ops[index].phase == Phase::kInputGrad; });
+    return is_for_input ? Phase::kInputGrad : graph_.ops[chain.last()].phase;
   }
 
   StagedOp make_op(const Chain& chain) const {
-    StagedOp fused = at(graph_.ops, chain.last());
+    StagedOp fused = graph_.ops[chain.last()];
     fused.phase = phase_of(chain);
     fused.kind = chain.kind->kind;
     fused.role = OperatorRole::kPlain;
     fused.attributes = {};
     fused.in.clear();
     fused.out.clear();
-    std::vector<StagedTensorIndex> made;
-    for (const StagedOpIndex index : chain.ops) {
-      const StagedOp& op = at(graph_.ops, index);
+    std::vector<StagedTensorId> made;
+    for (const StagedOpId index : chain.ops) {
+      const StagedOp& op = graph_.ops[index];
       fused.members.push_back({op.kind, op.name, op.attributes, op.in, op.out});
-      for (const StagedTensorIndex in : op.in)
+      for (const StagedTensorId in : op.in)
         if (!contains(made, in) && !contains(fused.in, in)) fused.in.push_back(in);
-      for (const StagedTensorIndex out : op.out) {
+      for (const StagedTensorId out : op.out) {
         made.push_back(out);
         (is_inner(chain, out) ? fused.inner : fused.out).push_back(out);
       }
@@ -247,19 +239,18 @@ class Fusion {
     return fused;
   }
 
-  bool is_inner(const Chain& chain, StagedTensorIndex tensor) const {
-    const std::vector<StagedOpIndex>& readers = at(readers_, tensor);
-    return !readers.empty() &&
-           std::all_of(readers.begin(), readers.end(), [&](StagedOpIndex reader) {
-             return std::find(chain.ops.begin(), chain.ops.end(), reader) != chain.ops.end();
-           });
+  bool is_inner(const Chain& chain, StagedTensorId tensor) const {
+    const std::vector<StagedOpId>& readers = readers_[tensor];
+    return !readers.empty() && std::all_of(readers.begin(), readers.end(), [&](StagedOpId reader) {
+      return std::find(chain.ops.begin(), chain.ops.end(), reader) != chain.ops.end();
+    });
   }
 
   StagedGraph graph_;
   std::map<std::string_view, std::vector<Kind>> kinds_;  // that the device has, by their first link
-  std::vector<std::vector<StagedOpIndex>> readers_;      // by tensor
-  std::vector<Chain> chains_;
-  std::vector<std::int32_t> chain_of_;  // by operator, -1: none
+  Table<StagedTensorId, std::vector<StagedOpId>> readers_;
+  Table<ChainId, Chain> chains_;
+  Table<StagedOpId, ChainId> chain_of_;
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "compiler/strategy/schedule.h"
 #include "compiler/training/autodiff.h"
+#include "core/base/at.h"
 #include "core/base/check.h"
 #include "core/base/divisors.h"
 #include "core/base/nearest.h"
@@ -75,9 +76,7 @@ class GroupFinder {
            training_.tensor(tensor).type.shape.rank() >= 2 &&
            words_.constraints.tensors.count(tensor) == 0;
   }
-  int stage(const LogicalOp& op) const {
-    return stage_of_layer_[static_cast<std::size_t>(op.layer)];
-  }
+  int stage(const LogicalOp& op) const { return at(stage_of_layer_, op.layer); }
 
   std::optional<Group> group_of(OpId root) const {
     const LogicalOp& op = training_.op(root);

@@ -49,16 +49,15 @@ void StageBuilder::add_parameter(OpId id) {
   const TensorId tensor = op.outputs[0];
   const int stage = facts_.stage_of(op);
   const NdSbp& words = facts_.words_of(id).outputs[0];
-  staged_.tensors.push_back(
+  TensorVersion version;
+  version.tensor = staged_.tensors.add(
       {.name = facts_.logical(tensor).name,
        .global = facts_.logical(tensor).type,
        .words = words,
        .stage = stage,
-       .producer = -1,
+       .producer = StagedOpId::none,
        .memory = facts_.is_master(tensor) ? MemoryClass::kOptimizer : MemoryClass::kParameters,
        .is_state = true});
-  TensorVersion version;
-  version.tensor = static_cast<StagedTensorIndex>(staged_.tensors.size() - 1);
   version.stage = stage;
   version.virtual_stage = facts_.virtual_stage_of(op.layer);
   version.state = facts_.state(words, stage, tensor);
@@ -73,11 +72,11 @@ void StageBuilder::add_op(OpId id) {
   if (const std::optional<TensorId> updated = facts_.updated_by(id))
     append_op(id, 1, versions_.original(*updated));
   else
-    append_op(id, 0, -1);
+    append_op(id, 0, StagedTensorId::none);
 }
 
-// `parameter`: the state tensor that output 0 is, or -1.
-void StageBuilder::append_op(OpId id, std::size_t first_input, StagedTensorIndex parameter) {
+// `parameter`: the state tensor that output 0 is, or none.
+void StageBuilder::append_op(OpId id, std::size_t first_input, StagedTensorId parameter) {
   const LogicalOp& op = facts_.graph().op(id);
   const OperatorDef& def = facts_.def_of(op);
   const OpWords& words = facts_.words_of(id);
@@ -94,10 +93,10 @@ void StageBuilder::append_op(OpId id, std::size_t first_input, StagedTensorIndex
   staged.stage = reader.stage;
   staged.layer = op.layer;
   staged.queue = def.on_host ? QueueRole::kHost : QueueRole::kCompute;
-  const auto index = static_cast<StagedOpIndex>(staged_.ops.size());
+  const StagedOpId index = staged_.ops.next_key();
   for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-    if (i == 0 && parameter >= 0) {
-      at(staged_.tensors, parameter).producer = index;
+    if (i == 0 && parameter.is_valid()) {
+      staged_.tensors[parameter].producer = index;
       staged.out.push_back(parameter);
     } else {
       staged.out.push_back(add_output(id, i, index));
@@ -110,10 +109,10 @@ void StageBuilder::append_op(OpId id, std::size_t first_input, StagedTensorIndex
     staged.communication = StagedCommunication{.primitive = Primitive::kShift,
                                                .reduce = ReduceOp::kSum,
                                                .group_axes = {*axis},
-                                               .peer = -1,
+                                               .peer = StagedOpId::none,
                                                .side = Side::kBoth,
-                                               .from = at(staged_.tensors, staged.in[0]).words,
-                                               .to = at(staged_.tensors, staged.out[0]).words,
+                                               .from = staged_.tensors[staged.in[0]].words,
+                                               .to = staged_.tensors[staged.out[0]].words,
                                                .from_stage = reader.stage,
                                                .to_stage = reader.stage,
                                                .dtype = facts_.logical(op.outputs[0]).type.dtype};
@@ -121,14 +120,15 @@ void StageBuilder::append_op(OpId id, std::size_t first_input, StagedTensorIndex
   staged_.ops.push_back(std::move(staged));
 }
 
-StagedTensorIndex StageBuilder::add_output(OpId id, std::size_t index, StagedOpIndex producer) {
+StagedTensorId StageBuilder::add_output(OpId id, std::size_t index, StagedOpId producer) {
   const LogicalOp& op = facts_.graph().op(id);
   const OperatorDef& def = facts_.def_of(op);
   const TensorId tensor = op.outputs[index];
   const NdSbp& words = facts_.words_of(id).outputs[index];
   const auto& states = def.state_outputs;
   const bool is_state = std::find(states.begin(), states.end(), index) != states.end();
-  staged_.tensors.push_back(
+  TensorVersion version;
+  version.tensor = staged_.tensors.add(
       {.name = facts_.logical(tensor).name,
        .global = facts_.logical(tensor).type,
        .words = words,
@@ -136,8 +136,6 @@ StagedTensorIndex StageBuilder::add_output(OpId id, std::size_t index, StagedOpI
        .producer = producer,
        .memory = is_state ? MemoryClass::kOptimizer : facts_.memory_of_made(tensor, words),
        .is_state = is_state});
-  TensorVersion version;
-  version.tensor = static_cast<StagedTensorIndex>(staged_.tensors.size() - 1);
   version.stage = facts_.stage_of(op);
   version.virtual_stage = facts_.virtual_stage_of(op.layer);
   version.state = facts_.state(words, version.stage, tensor);

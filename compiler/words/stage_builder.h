@@ -33,8 +33,8 @@ class StageBuilder {
   void add_op(OpId id);
   void add_parameter(OpId id);
   void add_untrained_parameter(OpId id);
-  void append_op(OpId id, std::size_t first_input, StagedTensorIndex parameter);
-  StagedTensorIndex add_output(OpId id, std::size_t index, StagedOpIndex op);
+  void append_op(OpId id, std::size_t first_input, StagedTensorId parameter);
+  StagedTensorId add_output(OpId id, std::size_t index, StagedOpId op);
 
   const std::vector<Placement>& placements_;
   StageFacts facts_;

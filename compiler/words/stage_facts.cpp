@@ -26,10 +26,10 @@ void StageFacts::note_reads(OpId id) {
       updates_[id] = op.inputs[i];
       continue;
     }
-    Reads& reads = reads_[op.inputs[i].index()];
+    Reads& reads = reads_[op.inputs[i]];
     (rate_of(id) == Rate::kPerStep ? reads.per_step : reads.per_micro_batch) = true;
   }
-  for (const TensorId output : op.outputs) reads_[output.index()].is_late = comes_late(id);
+  for (const TensorId output : op.outputs) reads_[output].is_late = comes_late(id);
 }
 
 bool StageFacts::comes_late(OpId id) const {
@@ -57,7 +57,7 @@ bool StageFacts::is_master(TensorId parameter) const {
 }
 
 MemoryClass StageFacts::memory_of_made(TensorId id, const NdSbp& made) const {
-  const Reads& reads = reads_[id.index()];
+  const Reads& reads = reads_[id];
   if (rate_of(id) == Rate::kPerStep || !reads.per_step || reads.per_micro_batch)
     return memory_of(id);
   return sums_itself(id, made) ? MemoryClass::kGradients : MemoryClass::kCommunication;
@@ -78,7 +78,7 @@ NdSbp StageFacts::words_of_sum(TensorId id, const NdSbp& made) const {
 }
 
 bool StageFacts::sums_itself(TensorId id, const NdSbp& made) const {
-  const Reads& reads = reads_[id.index()];
+  const Reads& reads = reads_[id];
   if (!reads.per_step || reads.per_micro_batch) return false;
   const int stage = stage_of(producer(id));
   return state(words_of_sum(id, made), stage, id) == state(made, stage, id);

@@ -3,6 +3,8 @@
 #pragma once
 
 #include "compiler/words/boxing_times.h"
+#include "core/base/at.h"
+#include "core/base/table.h"
 #include "core/graphs/logical_graph.h"
 #include "core/graphs/operator.h"
 #include "core/graphs/physical_graph.h"
@@ -42,15 +44,9 @@ class StageFacts {
   const OpWords& words_of(OpId id) const { return source_.words.of(id); }
   Rate rate_of(OpId id) const { return source_.rates[id.index()]; }
   Rate rate_of(TensorId id) const { return rate_of(logical(id).producer); }
-  int stage_of(const LogicalOp& op) const {
-    return source_.stage_of_layer[static_cast<std::size_t>(op.layer)];
-  }
-  int virtual_stage_of(int layer) const {
-    return source_.virtual_stage_of_layer[static_cast<std::size_t>(layer)];
-  }
-  const std::vector<std::int64_t>& extents_of(int stage) const {
-    return extents_[static_cast<std::size_t>(stage)];
-  }
+  int stage_of(const LogicalOp& op) const { return at(source_.stage_of_layer, op.layer); }
+  int virtual_stage_of(int layer) const { return at(source_.virtual_stage_of_layer, layer); }
+  const std::vector<std::int64_t>& extents_of(int stage) const { return at(extents_, stage); }
   MeshState state(const NdSbp& words, int stage, TensorId id) const {
     return MeshState(words, extents_of(stage), logical(id).type.shape);
   }
@@ -64,7 +60,7 @@ class StageFacts {
   // Of mixed precision: forward and backward read a cast of it, only the optimizer reads it itself.
   bool is_master(TensorId parameter) const;
   // Made once per step from sums over the micro-batches.
-  bool is_late(TensorId id) const { return reads_[id.index()].is_late; }
+  bool is_late(TensorId id) const { return reads_[id].is_late; }
   bool is_boxed_per_use(TensorId id) const { return source_.times.per_use.count(id) != 0; }
 
   // Of its values, not of their sum over the step.
@@ -91,9 +87,9 @@ class StageFacts {
 
   StageSource source_;
   std::vector<std::vector<std::int64_t>> extents_;  // by stage
-  std::vector<Reads> reads_;                        // by TensorId
-  std::map<OpId, OpId> updater_of_;                 // parameter -> the operator that updates it
-  std::map<OpId, TensorId> updates_;                // the reverse, to the parameter's tensor
+  Table<TensorId, Reads> reads_;
+  std::map<OpId, OpId> updater_of_;   // parameter -> the operator that updates it
+  std::map<OpId, TensorId> updates_;  // the reverse, to the parameter's tensor
 };
 
 }  // namespace sextant

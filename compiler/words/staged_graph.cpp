@@ -1,6 +1,7 @@
 // The rules a staged graph keeps, and its readable dump.
 #include "compiler/words/staged_graph.h"
 
+#include "core/base/at.h"
 #include "core/base/check.h"
 
 #include <algorithm>
@@ -21,12 +22,12 @@ class Validator {
 
   std::vector<std::string> run() {
     check_graph();
-    for (std::size_t i = 0; i < graph_.tensors.size(); ++i) check_tensor(i);
-    for (std::size_t i = 0; i < graph_.ops.size(); ++i) check_indices(i);
+    for (const StagedTensorId i : graph_.tensors.keys()) check_tensor(i);
+    for (const StagedOpId i : graph_.ops.keys()) check_indices(i);
     if (!messages_.empty()) return std::move(messages_);
     note_readers();
-    for (std::size_t i = 0; i < graph_.ops.size(); ++i) check_op(i);
-    for (std::size_t i = 0; i < graph_.tensors.size(); ++i) check_readers(i);
+    for (const StagedOpId i : graph_.ops.keys()) check_op(i);
+    for (const StagedTensorId i : graph_.tensors.keys()) check_readers(i);
     check_feeding();
     return std::move(messages_);
   }
@@ -40,21 +41,11 @@ class Validator {
   bool is_stage(int stage) const {
     return stage >= 0 && static_cast<std::size_t>(stage) < graph_.placements.size();
   }
-  bool is_op(StagedOpIndex op) const {
-    return op >= 0 && static_cast<std::size_t>(op) < graph_.ops.size();
-  }
-  bool is_tensor(StagedTensorIndex tensor) const {
-    return tensor >= 0 && static_cast<std::size_t>(tensor) < graph_.tensors.size();
-  }
-  const StagedTensor& tensor(StagedTensorIndex index) const {
-    return graph_.tensors[static_cast<std::size_t>(index)];
-  }
-  const StagedOp& op(StagedOpIndex index) const {
-    return graph_.ops[static_cast<std::size_t>(index)];
-  }
-  std::size_t num_axes(int stage) const {
-    return graph_.placements[static_cast<std::size_t>(stage)].axes.size();
-  }
+  bool is_op(StagedOpId op) const { return graph_.ops.contains(op); }
+  bool is_tensor(StagedTensorId tensor) const { return graph_.tensors.contains(tensor); }
+  const StagedTensor& tensor(StagedTensorId index) const { return graph_.tensors[index]; }
+  const StagedOp& op(StagedOpId index) const { return graph_.ops[index]; }
+  std::size_t num_axes(int stage) const { return at(graph_.placements, stage).axes.size(); }
 
   // - A step has at least one micro-batch.
   // - No layer is in a chunk below 0.
@@ -77,14 +68,14 @@ class Validator {
   // - A tensor lives on a stage of the graph.
   // - It has one word per mesh axis, and splits only dims it has.
   // - Exactly one operator, its producer, lists it among its outputs.
-  void check_tensor(std::size_t index) {
+  void check_tensor(StagedTensorId index) {
     const StagedTensor& t = graph_.tensors[index];
     rule(is_stage(t.stage), "tensor '{}' is on stage {} of {}", t.name, t.stage,
          graph_.placements.size());
     // Texts are made where a rule is broken: there are many tensors.
     if (is_stage(t.stage) && t.words.size() != num_axes(t.stage))
       rule(false, "tensor '{}' has words {} on {}", t.name, to_string(t.words),
-           to_string(graph_.placements[static_cast<std::size_t>(t.stage)]));
+           to_string(at(graph_.placements, t.stage)));
     for (const Sbp& word : t.words)
       if (word.is_split() && word.dim >= t.global.shape.rank())
         rule(false, "tensor '{}' of shape {} has words {}", t.name, to_string(t.global.shape),
@@ -92,8 +83,8 @@ class Validator {
     rule(is_op(t.producer), "tensor '{}' has no producer", t.name);
     if (!is_op(t.producer)) return;
     const StagedOp& producer = op(t.producer);
-    const auto count = [&](const std::vector<StagedTensorIndex>& tensors) {
-      return std::count(tensors.begin(), tensors.end(), static_cast<StagedTensorIndex>(index));
+    const auto count = [&](const std::vector<StagedTensorId>& tensors) {
+      return std::count(tensors.begin(), tensors.end(), index);
     };
     rule(count(producer.out) + count(producer.inner) == 1,
          "tensor '{}' is not an output of its producer '{}'", t.name, producer.name);
@@ -102,7 +93,7 @@ class Validator {
   // - Operands are tensors of the graph, on the operator's own stage.
   // - Outputs name the operator as their producer.
   // - Its layer has a chunk, where layers have chunks.
-  void check_indices(std::size_t index) {
+  void check_indices(StagedOpId index) {
     const StagedOp& o = graph_.ops[index];
     rule(is_stage(o.stage), "operator '{}' is on stage {} of {}", o.name, o.stage,
          graph_.placements.size());
@@ -112,15 +103,15 @@ class Validator {
          "operator '{}' is in layer {}, but {} layers have a chunk", o.name, o.layer,
          chunks.size());
     for (const auto* operands : {&o.in, &o.out, &o.inner})
-      for (const StagedTensorIndex operand : *operands) {
-        rule(is_tensor(operand), "operator '{}' has operand {} of {} tensors", o.name, operand,
-             graph_.tensors.size());
+      for (const StagedTensorId operand : *operands) {
+        rule(is_tensor(operand), "operator '{}' has operand {} of {} tensors", o.name,
+             operand.value, graph_.tensors.size());
         if (!is_tensor(operand)) continue;
         rule(tensor(operand).stage == o.stage,
              "operator '{}' on stage {} has operand '{}' of stage {}", o.name, o.stage,
              tensor(operand).name, tensor(operand).stage);
         if (operands != &o.in)
-          rule(tensor(operand).producer == static_cast<StagedOpIndex>(index),
+          rule(tensor(operand).producer == index,
                "output '{}' of operator '{}' names another producer", tensor(operand).name, o.name);
       }
     if (o.communication && o.communication->primitive == Primitive::kTransfer)
@@ -129,12 +120,11 @@ class Validator {
 
   void note_readers() {
     readers_.resize(graph_.tensors.size());
-    for (std::size_t i = 0; i < graph_.ops.size(); ++i)
-      for (const StagedTensorIndex in : graph_.ops[i].in)
-        readers_[static_cast<std::size_t>(in)].push_back(static_cast<StagedOpIndex>(i));
+    for (const StagedOpId i : graph_.ops.keys())
+      for (const StagedTensorId in : graph_.ops[i].in) readers_[in].push_back(i);
   }
 
-  void check_op(std::size_t index) {
+  void check_op(StagedOpId index) {
     const StagedOp& o = graph_.ops[index];
     check_order(index, o);
     check_queue(o);
@@ -147,9 +137,9 @@ class Validator {
   }
 
   // - An input is produced earlier; state is read before its producer updates it.
-  void check_order(std::size_t index, const StagedOp& o) {
-    for (const StagedTensorIndex in : o.in) {
-      const auto producer = static_cast<std::size_t>(tensor(in).producer);
+  void check_order(StagedOpId index, const StagedOp& o) {
+    for (const StagedTensorId in : o.in) {
+      const StagedOpId producer = tensor(in).producer;
       if (tensor(in).is_state)
         rule(producer > index, "operator '{}' reads state '{}' after its update", o.name,
              tensor(in).name);
@@ -162,25 +152,25 @@ class Validator {
   // - Members of a fused operator read its inputs, or what a member before them made, and together
   //   make its outputs and inner tensors; nobody else reads the inner ones.
   void check_members(const StagedOp& o) {
-    std::vector<StagedTensorIndex> made;
-    const auto holds = [](const std::vector<StagedTensorIndex>& tensors, StagedTensorIndex wanted) {
+    std::vector<StagedTensorId> made;
+    const auto holds = [](const std::vector<StagedTensorId>& tensors, StagedTensorId wanted) {
       return std::find(tensors.begin(), tensors.end(), wanted) != tensors.end();
     };
     for (const StagedMember& member : o.members) {
-      for (const StagedTensorIndex in : member.in)
+      for (const StagedTensorId in : member.in)
         rule(holds(made, in) || holds(o.in, in), "member '{}' of '{}' reads what is not there",
              member.name, o.name);
       made.insert(made.end(), member.out.begin(), member.out.end());
     }
-    std::vector<StagedTensorIndex> wanted = o.out;
+    std::vector<StagedTensorId> wanted = o.out;
     wanted.insert(wanted.end(), o.inner.begin(), o.inner.end());
     std::sort(wanted.begin(), wanted.end());
     std::sort(made.begin(), made.end());
     rule(o.members.empty() ? o.inner.empty() : made == wanted,
          "the members of '{}' do not make its outputs and inner tensors", o.name);
-    for (const StagedTensorIndex inner : o.inner)
-      rule(readers_[static_cast<std::size_t>(inner)].empty(),
-           "tensor '{}' inside '{}' is read from outside", tensor(inner).name, o.name);
+    for (const StagedTensorId inner : o.inner)
+      rule(readers_[inner].empty(), "tensor '{}' inside '{}' is read from outside",
+           tensor(inner).name, o.name);
   }
 
   // - Collectives are on the collective queue, halves of transfers on a transfer queue of their
@@ -215,7 +205,7 @@ class Validator {
   // - Its words are those of its tensors.
   void check_collective(const StagedOp& o) {
     const StagedCommunication& c = *o.communication;
-    rule(c.side == Side::kBoth && c.peer < 0, "collective '{}' has only one side", o.name);
+    rule(c.side == Side::kBoth && !c.peer.is_valid(), "collective '{}' has only one side", o.name);
     rule(c.from_stage == o.stage && c.to_stage == o.stage, "collective '{}' leaves stage {}",
          o.name, o.stage);
     const auto& axes = c.group_axes;
@@ -224,7 +214,7 @@ class Validator {
                             axes.back() < num_axes(o.stage);
     if (!names_axes)
       rule(false, "collective '{}' does not name mesh axes of {}", o.name,
-           to_string(graph_.placements[static_cast<std::size_t>(o.stage)]));
+           to_string(at(graph_.placements, o.stage)));
     rule(o.in.size() == 1 && o.out.size() == 1, "collective '{}' has {} inputs and {} outputs",
          o.name, o.in.size(), o.out.size());
     if (o.in.size() != 1 || o.out.size() != 1) return;
@@ -237,7 +227,7 @@ class Validator {
   // - A transfer has two halves that name each other and agree on words, stages, type and rate.
   // - They are on different stages; the send half comes first.
   // - The send half reads one tensor and writes none, the receive half the reverse.
-  void check_transfer(std::size_t index, const StagedOp& o) {
+  void check_transfer(StagedOpId index, const StagedOp& o) {
     const StagedCommunication& c = *o.communication;
     const StagedOp& other = op(c.peer);
     rule(c.side != Side::kBoth, "transfer '{}' is not a half", o.name);
@@ -249,11 +239,10 @@ class Validator {
          "half '{}' has {} inputs and {} outputs", o.name, o.in.size(), o.out.size());
     if (sends && o.in.size() == 1) check_side(o, c, tensor(o.in[0]), c.from, "from");
     if (!sends && o.out.size() == 1) check_side(o, c, tensor(o.out[0]), c.to, "to");
-    rule(sends == (index < static_cast<std::size_t>(c.peer)),
-         "transfer '{}' is received before it is sent", o.name);
+    rule(sends == (index < c.peer), "transfer '{}' is received before it is sent", o.name);
     const bool agree = other.communication && other.communication->side != c.side &&
-                       other.communication->peer == static_cast<StagedOpIndex>(index) &&
-                       other.communication->from == c.from && other.communication->to == c.to &&
+                       other.communication->peer == index && other.communication->from == c.from &&
+                       other.communication->to == c.to &&
                        other.communication->from_stage == c.from_stage &&
                        other.communication->to_stage == c.to_stage &&
                        other.communication->dtype == c.dtype && other.rate == o.rate;
@@ -268,18 +257,18 @@ class Validator {
          to_string(t.words));
   }
 
-  bool per_step(StagedOpIndex index) const { return op(index).rate == Rate::kPerStep; }
+  bool per_step(StagedOpId index) const { return op(index).rate == Rate::kPerStep; }
 
   // - State is updated once per step.
   // - A per-micro-batch tensor with a per-step reader is an accumulator: its content is whole only
   //   after the last micro-batch, so nobody may read it per micro-batch.
-  void check_readers(std::size_t index) {
+  void check_readers(StagedTensorId index) {
     const StagedTensor& t = graph_.tensors[index];
     rule(!t.is_state || per_step(t.producer), "state '{}' is updated per micro-batch", t.name);
     if (per_step(t.producer)) return;
     const auto& readers = readers_[index];
     const auto steps = std::count_if(readers.begin(), readers.end(),
-                                     [&](StagedOpIndex reader) { return per_step(reader); });
+                                     [&](StagedOpId reader) { return per_step(reader); });
     rule(steps == 0 || static_cast<std::size_t>(steps) == readers.size(),
          "tensor '{}' is read both per micro-batch and per step", t.name);
   }
@@ -287,15 +276,14 @@ class Validator {
   // - What is made from sums over the micro-batches exists only at the end of the step: no
   //   per-micro-batch operator of the same step reads it, except through state.
   void check_feeding() {
-    std::vector<bool> late(graph_.ops.size(), false);
-    for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
+    Table<StagedOpId, bool> late(graph_.ops.size(), false);
+    for (const StagedOpId i : graph_.ops.keys()) {
       const StagedOp& o = graph_.ops[i];
-      if (o.communication && o.communication->side == Side::kReceive &&
-          static_cast<std::size_t>(o.communication->peer) < i)
-        late[i] = late[static_cast<std::size_t>(o.communication->peer)];
-      for (const StagedTensorIndex in : o.in) {
+      if (o.communication && o.communication->side == Side::kReceive && o.communication->peer < i)
+        late[i] = late[o.communication->peer];
+      for (const StagedTensorId in : o.in) {
         if (tensor(in).is_state) continue;
-        const auto producer = static_cast<std::size_t>(tensor(in).producer);
+        const StagedOpId producer = tensor(in).producer;
         const bool from_late = producer < i && late[producer];
         if (o.rate == Rate::kPerMicroBatch)
           rule(!from_late, "operator '{}' reads '{}' per micro-batch, made at the end of the step",
@@ -307,7 +295,7 @@ class Validator {
   }
 
   const StagedGraph& graph_;
-  std::vector<std::vector<StagedOpIndex>> readers_;
+  Table<StagedTensorId, std::vector<StagedOpId>> readers_;
   std::vector<std::string> messages_;
 };
 
@@ -323,8 +311,7 @@ std::string communication_text(const StagedGraph& graph, const StagedCommunicati
     return fmt::format(" [from stage {} {}]", c.from_stage, to_string(c.from));
   std::string axes;
   for (const std::size_t axis : c.group_axes)
-    axes += (axes.empty() ? "" : ", ") +
-            graph.placements[static_cast<std::size_t>(c.from_stage)].axes[axis].name;
+    axes += (axes.empty() ? "" : ", ") + at(graph.placements, c.from_stage).axes[axis].name;
   const bool reduces =
       c.primitive == Primitive::kAllReduce || c.primitive == Primitive::kReduceScatter;
   return fmt::format(" [{}over {}]", reduces ? fmt::format("{} ", to_string(c.reduce)) : "", axes);
@@ -334,11 +321,11 @@ std::string op_text(const StagedGraph& graph, const StagedOp& o) {
   std::string text = fmt::format("{} L{} {} {} {} {}:", o.stage, o.layer, to_string(o.phase),
                                  o.rate == Rate::kPerStep ? "step" : "micro_batch", o.kind, o.name);
   for (std::size_t i = 0; i < o.in.size(); ++i) {
-    const StagedTensor& t = graph.tensors[static_cast<std::size_t>(o.in[i])];
+    const StagedTensor& t = graph.tensors[o.in[i]];
     text += fmt::format("{} {} {}", i == 0 ? "" : ",", t.name, to_string(t.words));
   }
   for (std::size_t i = 0; i < o.out.size(); ++i) {
-    const StagedTensor& t = graph.tensors[static_cast<std::size_t>(o.out[i])];
+    const StagedTensor& t = graph.tensors[o.out[i]];
     text += fmt::format("{} {} {} {} {} {}{}", i == 0 ? " ->" : ",", t.name,
                         to_string(t.global.shape), to_string(t.global.dtype), to_string(t.words),
                         to_string(t.memory), t.is_state ? " state" : "");

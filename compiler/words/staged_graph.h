@@ -3,6 +3,9 @@
 // Input of everything that deals with time and memory: blocks, schedules, issue order.
 #pragma once
 
+#include "core/base/at.h"
+#include "core/base/ids.h"
+#include "core/base/table.h"
 #include "core/graphs/logical_graph.h"
 #include "core/graphs/physical_graph.h"
 #include "core/tensors/attributes.h"
@@ -17,15 +20,15 @@
 
 namespace sextant {
 
-using StagedTensorIndex = std::int32_t;
-using StagedOpIndex = std::int32_t;
+using StagedTensorId = Id<struct StagedTensorTag>;
+using StagedOpId = Id<struct StagedOpTag>;
 
 struct StagedTensor {
   std::string name;
   TensorType global;
   NdSbp words;
   int stage = 0;
-  StagedOpIndex producer = -1;
+  StagedOpId producer;
   MemoryClass memory = MemoryClass::kActivations;
   // State of its producer (parameter, moments, step): initially full, read before its producer acts
   // in the same step; the one edge that points back.
@@ -37,7 +40,7 @@ struct StagedCommunication {
   ReduceOp reduce = ReduceOp::kSum;
   std::vector<std::size_t> group_axes;  // collectives
   // Transfers: the other half, an operator on the other stage.
-  StagedOpIndex peer = -1;
+  StagedOpId peer;
   Side side = Side::kBoth;
   NdSbp from, to;  // a send half has no output, a receive half no input; both know both
   int from_stage = 0, to_stage = 0;
@@ -49,7 +52,7 @@ struct StagedMember {
   std::string kind;
   std::string name;
   Attributes attributes;
-  std::vector<StagedTensorIndex> in, out;
+  std::vector<StagedTensorId> in, out;
 };
 
 struct StagedOp {
@@ -62,11 +65,11 @@ struct StagedOp {
   int stage = 0;
   int layer = 0;
   QueueRole queue = QueueRole::kCompute;
-  std::vector<StagedTensorIndex> in, out;
+  std::vector<StagedTensorId> in, out;
   std::optional<StagedCommunication> communication;
   // Of a fused operator: what it does, in order, and the tensors that nobody else sees.
   std::vector<StagedMember> members = {};
-  std::vector<StagedTensorIndex> inner = {};
+  std::vector<StagedTensorId> inner = {};
 };
 
 // Whether the operator only brings a tensor to other words.
@@ -80,12 +83,10 @@ struct StagedGraph {
   std::int64_t micro_batches = 1;
   // By layer: the chunk of its stage that it belongs to; empty: every stage is one chunk.
   std::vector<int> chunk_of_layer;
-  std::vector<StagedTensor> tensors;
-  std::vector<StagedOp> ops;  // every operator after its producers, state edges aside
+  Table<StagedTensorId, StagedTensor> tensors;
+  Table<StagedOpId, StagedOp> ops;  // every operator after its producers, state edges aside
 
-  int chunk_of(int layer) const {
-    return chunk_of_layer.empty() ? 0 : chunk_of_layer[static_cast<std::size_t>(layer)];
-  }
+  int chunk_of(int layer) const { return chunk_of_layer.empty() ? 0 : at(chunk_of_layer, layer); }
   int num_chunks() const;  // per stage
 };
 

@@ -33,7 +33,7 @@ class Writer {
   std::string run() {
     text_ = "digraph staged {\n  node [shape=box];\n";
     for (std::size_t stage = 0; stage < graph_.placements.size(); ++stage) add_stage(stage);
-    for (std::size_t op = 0; op < graph_.ops.size(); ++op) add_edges(op);
+    for (const StagedOpId op : graph_.ops.keys()) add_edges(op);
     return std::move(text_) + "}\n";
   }
 
@@ -46,14 +46,14 @@ class Writer {
   void add_stage(std::size_t stage) {
     add("  subgraph cluster_{} {{\n    label={};\n", stage,
         dot_quoted(fmt::format("stage {}: {}", stage, to_string(graph_.placements[stage]))));
-    for (std::size_t op = 0; op < graph_.ops.size(); ++op)
+    for (const StagedOpId op : graph_.ops.keys())
       if (graph_.ops[op].stage == static_cast<int>(stage)) add_op(op);
     text_ += "  }\n";
   }
 
-  void add_op(std::size_t index) {
+  void add_op(StagedOpId index) {
     const StagedOp& op = graph_.ops[index];
-    add("    {} [label={}{}];\n", index, dot_quoted(op.name + "\n" + op.kind), style_of(op));
+    add("    {} [label={}{}];\n", index.value, dot_quoted(op.name + "\n" + op.kind), style_of(op));
   }
 
   static std::string_view style_of(const StagedOp& op) {
@@ -63,16 +63,16 @@ class Writer {
 
   // What crosses stages goes from half to half; state flows back, from its update to the readers of
   // the next step.
-  void add_edges(std::size_t index) {
+  void add_edges(StagedOpId index) {
     const StagedOp& op = graph_.ops[index];
-    for (const StagedTensorIndex in : op.in) {
-      const StagedTensor& tensor = at(graph_.tensors, in);
-      add("  {} -> {} [label={}{}];\n", tensor.producer, index,
+    for (const StagedTensorId in : op.in) {
+      const StagedTensor& tensor = graph_.tensors[in];
+      add("  {} -> {} [label={}{}];\n", tensor.producer.value, index.value,
           dot_quoted(fmt::format("{} {}", to_string(tensor.global.shape), to_string(tensor.words))),
           tensor.is_state ? ", style=dotted, constraint=false" : "");
     }
     if (op.communication && op.communication->side == Side::kReceive)
-      add("  {} -> {} [style=bold, label={}];\n", op.communication->peer, index,
+      add("  {} -> {} [style=bold, label={}];\n", op.communication->peer.value, index.value,
           dot_quoted(to_string(op.communication->from) + " -> " + to_string(op.communication->to)));
   }
 

@@ -1,7 +1,6 @@
 // Which version a reader takes, and how one that is missing is made from those that are there.
 #include "compiler/words/tensor_versions.h"
 
-#include "core/base/at.h"
 #include "core/base/check.h"
 
 #include <algorithm>
@@ -44,9 +43,9 @@ TensorVersions::TensorVersions(const StageFacts& facts, const std::vector<Placem
     types_.push_back(plans_.type(tensor.type));
 }
 
-StagedTensorIndex TensorVersions::read(TensorId id, const NdSbp& words, const StageReader& reader) {
-  const std::size_t version = find_or_make(id, facts_.state(words, reader.stage, id), reader);
-  return versions_[id.index()][version].tensor;
+StagedTensorId TensorVersions::read(TensorId id, const NdSbp& words, const StageReader& reader) {
+  const VersionId version = find_or_make(id, facts_.state(words, reader.stage, id), reader);
+  return versions_[id][version].tensor;
 }
 
 VersionReaders TensorVersions::readers_of(TensorId id, const StageReader& reader) const {
@@ -56,25 +55,25 @@ VersionReaders TensorVersions::readers_of(TensorId id, const StageReader& reader
   return reader.phase == Phase::kForward ? VersionReaders::kForward : VersionReaders::kBackward;
 }
 
-std::optional<std::size_t> TensorVersions::find(TensorId id, const MeshState& wanted,
-                                                VersionReaders readers,
-                                                const StageReader& reader) const {
-  const std::vector<TensorVersion>& versions = versions_[id.index()];
+std::optional<VersionId> TensorVersions::find(TensorId id, const MeshState& wanted,
+                                              VersionReaders readers,
+                                              const StageReader& reader) const {
+  const Table<VersionId, TensorVersion>& versions = versions_[id];
   const auto found =
       std::find_if(versions.begin(), versions.end(), [&](const TensorVersion& version) {
         return version.stage == reader.stage && version.readers == readers &&
                version.state == wanted && (!is_per_use(readers) || version.layer == reader.layer);
       });
   if (found == versions.end()) return std::nullopt;
-  return static_cast<std::size_t>(found - versions.begin());
+  return versions.key_of(found);
 }
 
-std::size_t TensorVersions::find_or_make(TensorId id, const MeshState& wanted,
-                                         const StageReader& reader) {
+VersionId TensorVersions::find_or_make(TensorId id, const MeshState& wanted,
+                                       const StageReader& reader) {
   const VersionReaders readers = readers_of(id, reader);
   if (readers == VersionReaders::kPerStep) add_accumulator(id);
   if (is_per_use(readers)) bring_to_stage(id, reader);
-  std::optional<std::size_t> version = find(id, wanted, readers, reader);
+  std::optional<VersionId> version = find(id, wanted, readers, reader);
   if (!version && is_per_use(readers)) version = find(id, wanted, lasting_readers(id), reader);
   if (!version) version = make(id, wanted, readers, reader);
   raise_phase(id, *version, reader.phase);
@@ -84,7 +83,7 @@ std::size_t TensorVersions::find_or_make(TensorId id, const MeshState& wanted,
 // Another stage gets what all uses there start from, in the words of the original, once.
 void TensorVersions::bring_to_stage(TensorId id, const StageReader& reader) {
   const VersionReaders lasting = lasting_readers(id);
-  const std::vector<TensorVersion>& versions = versions_[id.index()];
+  const Table<VersionId, TensorVersion>& versions = versions_[id];
   const bool is_there =
       std::any_of(versions.begin(), versions.end(), [&](const TensorVersion& version) {
         return version.stage == reader.stage && version.readers == lasting;
@@ -95,7 +94,7 @@ void TensorVersions::bring_to_stage(TensorId id, const StageReader& reader) {
 // Sums over the step where the producer itself cannot: others read its values in every
 // micro-batch, or the sum is taken in other words.
 void TensorVersions::add_accumulator(TensorId id) {
-  std::vector<TensorVersion>& versions = versions_[id.index()];
+  Table<VersionId, TensorVersion>& versions = versions_[id];
   if (std::any_of(versions.begin(), versions.end(), [](const TensorVersion& version) {
         return version.readers == VersionReaders::kPerStep;
       }))
@@ -113,8 +112,8 @@ void TensorVersions::add_accumulator(TensorId id) {
                     .made_by = {}};
   BoxingStep copy;
   copy.kind = BoxingKind::kLocal;
-  copy.from = copy.to = at(staged_.tensors, original.tensor).words;
-  const NdSbp& made = at(staged_.tensors, original.tensor).words;
+  copy.from = copy.to = staged_.tensors[original.tensor].words;
+  const NdSbp& made = staged_.tensors[original.tensor].words;
   const MeshState sum = facts_.state(facts_.words_of_sum(id, made), original.stage, id);
   std::vector<BoxingStep> steps = plan(id, original, original.stage, sum).steps;
   if (steps.empty()) steps = {copy};
@@ -127,10 +126,10 @@ void TensorVersions::add_accumulator(TensorId id) {
   versions.push_back(std::move(accumulator));
 }
 
-std::size_t TensorVersions::make(TensorId id, const MeshState& wanted, VersionReaders readers,
-                                 const StageReader& reader) {
-  std::vector<TensorVersion>& versions = versions_[id.index()];
-  std::optional<std::size_t> best;
+VersionId TensorVersions::make(TensorId id, const MeshState& wanted, VersionReaders readers,
+                               const StageReader& reader) {
+  Table<VersionId, TensorVersion>& versions = versions_[id];
+  std::optional<VersionId> best;
   const BoxingPlan* best_plan = nullptr;
   // Equal words pass between single pairs of ranks, so they win where costs are equal.
   const auto cost = [&](const BoxingPlan& plan, const TensorVersion& from) {
@@ -142,7 +141,7 @@ std::size_t TensorVersions::make(TensorId id, const MeshState& wanted, VersionRe
            (version.readers == lasting_readers(id) ||
             (version.readers == readers && version.layer == reader.layer));
   };
-  for (std::size_t i = 0; i < versions.size(); ++i) {
+  for (const VersionId i : versions.keys()) {
     if (!serves(versions[i])) continue;
     const BoxingPlan& candidate = plan(id, versions[i], reader.stage, wanted);
     if (best && cost(candidate, versions[i]) >= cost(*best_plan, versions[*best])) continue;
@@ -165,27 +164,26 @@ std::size_t TensorVersions::make(TensorId id, const MeshState& wanted, VersionRe
                     .stage = source.stage,
                     .virtual_stage = source.virtual_stage,
                     .made_by = {}};
-  const auto add_version = [&](std::int32_t made_from) {
+  const auto add_version = [&](VersionId made_from) {
     TensorVersion made;
     made.tensor = chain.tensor;
     made.stage = chain.stage;
     made.virtual_stage = chain.virtual_stage;
-    made.state = facts_.state(at(staged_.tensors, chain.tensor).words, chain.stage, id);
+    made.state = facts_.state(staged_.tensors[chain.tensor].words, chain.stage, id);
     made.readers = readers;
     made.layer = reader.layer;
     made.made_by = std::move(chain.made_by);
     made.source = made_from;
-    versions.push_back(std::move(made));
+    return versions.add(std::move(made));
   };
   for (std::size_t i = 0; i < best_plan->steps.size(); ++i) {
     const bool is_last = i + 1 == best_plan->steps.size();
     const bool leaves = !is_last && best_plan->steps[i + 1].kind == BoxingKind::kTransfer;
     append_step(facts_, chain, best_plan->steps[i], is_last || leaves, staged_);
     // What is about to leave the stage serves readers there as well.
-    if (leaves) add_version(static_cast<std::int32_t>(*best));
+    if (leaves) add_version(*best);
   }
-  add_version(crosses ? -1 : static_cast<std::int32_t>(*best));
-  return versions.size() - 1;
+  return add_version(crosses ? VersionId::none : *best);
 }
 
 // Within a micro-batch, forward values go to later virtual stages and gradients to earlier ones.
@@ -206,15 +204,15 @@ void TensorVersions::require_direction(TensorId id, const TensorVersion& source,
 }
 
 // A boxing that several readers share acts as early as the first of them in the step needs it.
-void TensorVersions::raise_phase(TensorId id, std::size_t version, Phase phase) {
+void TensorVersions::raise_phase(TensorId id, VersionId version, Phase phase) {
   if (phase == Phase::kData || facts_.is_late(id)) return;
-  for (auto index = static_cast<std::int32_t>(version); index >= 0;) {
-    const TensorVersion& raised = versions_[id.index()][static_cast<std::size_t>(index)];
-    for (const StagedOpIndex made_by : raised.made_by) {
-      StagedOp& op = at(staged_.ops, made_by);
+  while (version.is_valid()) {
+    const TensorVersion& raised = versions_[id][version];
+    for (const StagedOpId made_by : raised.made_by) {
+      StagedOp& op = staged_.ops[made_by];
       if (place_in_step(phase) < place_in_step(op.phase)) op.phase = phase;
     }
-    index = raised.source;
+    version = raised.source;
   }
 }
 

@@ -78,8 +78,8 @@ class ScriptMaker {
         ranks_(ranks),
         member_(member),
         accumulate_(accumulate),
-        from_(graph.layouts[communication.from.index()]),
-        to_(graph.layouts[communication.to.index()]),
+        from_(graph.layouts[communication.from]),
+        to_(graph.layouts[communication.to]),
         element_size_(size_of(communication.dtype)) {
     for (std::size_t m = 0; m < ranks.size(); ++m) {
       in_boxes_.push_back(box_of(from_, m));
@@ -118,7 +118,7 @@ class ScriptMaker {
   std::size_t after(std::size_t member) const { return (member + 1) % size(); }
   std::size_t before(std::size_t member) const { return (member + size() - 1) % size(); }
   const Placement& placement_of(const Layout& layout) const {
-    return graph_.placements[layout.placement.index()];
+    return graph_.placements[layout.placement];
   }
   bool is_on(const Layout& layout, std::size_t member) const {
     return placement_of(layout).index_of(ranks_[member]).has_value();
@@ -436,7 +436,7 @@ std::int64_t ring_elements_of(const ExchangeCall& call, std::int64_t members, st
 // --- faults
 
 // Elements of a buffer that a step or call touches, or nothing where they overflow.
-struct Range {
+struct ByteRange {
   Buffer buffer;
   std::int64_t begin = 0, end = 0;  // bytes
   bool writes = false;
@@ -509,7 +509,7 @@ class FaultFinder {
 
   void check_exchange(std::size_t member) {
     const auto members = static_cast<std::int64_t>(scripts_.size());
-    std::vector<Range> ranges;
+    std::vector<ByteRange> ranges;
     const auto touch = [&](const ScriptPlace& place, std::int64_t elements, bool writes) {
       check_inside(member, place, elements);
       const std::int64_t bytes = (size_of(scripts_[member].dtype) * elements).value;

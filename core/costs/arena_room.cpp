@@ -31,8 +31,8 @@ ArenaRoom arena_room(const Cluster& cluster) {
 
 std::int64_t communicators_of(const PhysicalGraph& graph, Rank rank) {
   std::set<GroupId> groups;
-  for (const GroupId id : graph.ranks[rank.index()].groups)
-    if (graph.groups[id.index()].ranks.size() > 1) groups.insert(id);
+  for (const GroupId id : graph.ranks[rank].groups)
+    if (graph.groups[id].ranks.size() > 1) groups.insert(id);
   return static_cast<std::int64_t>(groups.size());
 }
 

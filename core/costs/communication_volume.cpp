@@ -184,26 +184,26 @@ struct Sides {
 
 Sides sides_of(const PhysicalGraph& graph, const Communication& communication) {
   const auto side = [&](LayoutId id) {
-    const Layout& layout = graph.layouts[id.index()];
-    return WordsOnPlacement{&layout.words, &graph.placements[layout.placement.index()]};
+    const Layout& layout = graph.layouts[id];
+    return WordsOnPlacement{&layout.words, &graph.placements[layout.placement]};
   };
   return {side(communication.from), side(communication.to)};
 }
 
 const Actor& communicating(const PhysicalGraph& graph, ProgramId program, RunId id) {
-  const RankProgram& owner = graph.programs[program.index()];
-  const Run& run = owner.order[id.index()];
-  const Block& block = graph.block_of(owner.instances[run.instance.index()]);
+  const RankProgram& owner = graph.programs[program];
+  const Run& run = owner.order[id];
+  const Block& block = graph.block_of(owner.instances[run.instance]);
   return block.actors[static_cast<std::size_t>(run.first_actor)];
 }
 
 // The neighbours in one launch group with this run: [first, second).
-std::pair<std::size_t, std::size_t> launch_group_of(const std::vector<Run>& order, RunId run) {
-  std::size_t first = run.index(), last = first + 1;
-  const std::int32_t group = order[first].launch_group;
-  while (first > 0 && order[first - 1].launch_group == group) --first;
-  while (last < order.size() && order[last].launch_group == group) ++last;
-  return {first, last};
+Range<RunId> launch_group_of(const Table<RunId, Run>& order, RunId run) {
+  RunId first = run, end = run.plus(1);
+  const std::int32_t group = order[run].launch_group;
+  while (first > RunId(0) && order[first.plus(-1)].launch_group == group) first = first.plus(-1);
+  while (order.contains(end) && order[end].launch_group == group) ++end;
+  return {first, end};
 }
 
 }  // namespace
@@ -253,8 +253,8 @@ void add_traffic(const Communication& communication, const Shape& global, WordsO
 void add_traffic(const PhysicalGraph& graph, const Communication& communication,
                  std::span<const Rank> members, Traffic& traffic) {
   const auto [from, to] = sides_of(graph, communication);
-  add_traffic(communication, graph.layouts[communication.from.index()].global.shape, from, to,
-              members, traffic);
+  add_traffic(communication, graph.layouts[communication.from].global.shape, from, to, members,
+              traffic);
 }
 
 struct CollectiveSizes::Sides {
@@ -272,7 +272,7 @@ CollectiveSizes::CollectiveSizes(const Communication& communication, const Shape
     : communication_(&communication),
       sides_(std::make_unique<Sides>(communication.primitive, global, from, to)) {}
 CollectiveSizes::CollectiveSizes(const PhysicalGraph& graph, const Communication& communication)
-    : CollectiveSizes(communication, graph.layouts[communication.from.index()].global.shape,
+    : CollectiveSizes(communication, graph.layouts[communication.from].global.shape,
                       sides_of(graph, communication).from, sides_of(graph, communication).to) {}
 CollectiveSizes::~CollectiveSizes() = default;
 CollectiveSizes::CollectiveSizes(CollectiveSizes&&) noexcept = default;
@@ -311,16 +311,15 @@ CollectiveCost collective_cost(const Communication& communication, const Shape& 
 
 CollectiveCost launched_cost(const PhysicalGraph& graph, ProgramId program, RunId run,
                              std::span<const Rank> members) {
-  const std::vector<Run>& order = graph.programs[program.index()].order;
+  const Table<RunId, Run>& order = graph.programs[program].order;
   const Actor& actor = communicating(graph, program, run);
   CollectiveCost cost = collective_cost(graph, *actor.communication, members);
-  if (order[run.index()].launch_group < 0) return cost;
-  const auto [first, last] = launch_group_of(order, run);
-  for (std::size_t other = first; other < last; ++other) {
-    if (other == run.index()) continue;
-    const Actor& peer = communicating(graph, program, RunId(other));
+  if (order[run].launch_group < 0) return cost;
+  for (const RunId other : launch_group_of(order, run)) {
+    if (other == run) continue;
+    const Actor& peer = communicating(graph, program, other);
     if (!share_bucket(actor, peer)) continue;
-    if (other < run.index()) {
+    if (other < run) {
       cost.global_bytes = cost.largest_volume = Bytes(0);
       return cost;
     }

@@ -1,6 +1,8 @@
 // Who reads what inside a block.
 #include "core/graphs/block_edges.h"
 
+#include "core/base/at.h"
+
 #include <algorithm>
 
 namespace sextant {
@@ -11,7 +13,7 @@ void add_edges_of_operands(Block& block) {
     const std::vector<Operand>& in = block.actors[a].in;
     for (auto read = in.begin(); read != in.end(); ++read) {
       if (read->index < 0 || std::find(in.begin(), read, *read) != read) continue;
-      const auto index = static_cast<std::size_t>(read->index);
+      const std::size_t index = at(read->index);
       if (read->source == Operand::Source::kPort) {
         if (index < block.ports.size()) block.ports[index].readers.push_back(actor);
       } else if (index < block.registers.size()) {

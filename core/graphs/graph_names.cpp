@@ -1,6 +1,7 @@
 // Names and positions in the text form of physical graphs.
 #include "core/graphs/graph_names.h"
 
+#include "core/base/at.h"
 #include "core/base/nearest.h"
 
 #include <fmt/core.h>
@@ -22,8 +23,8 @@ void NameTable::add(const std::string& name) {
 }
 
 std::string NameTable::text_of(std::int64_t index) const {
-  if (index >= 0 && static_cast<std::size_t>(index) < names_.size()) {
-    const std::string& name = names_[static_cast<std::size_t>(index)];
+  if (index >= 0 && index < size_of(names_)) {
+    const std::string& name = names_[at(index)];
     if (position_of_.at(name) == index) return quoted_unless_plain(name);
   }
   return position_text(index);
@@ -53,16 +54,15 @@ BlockNames names_of(const Block& block) {
   return names;
 }
 
-InstanceNameTables::InstanceNameTables(const std::vector<Block>& blocks) {
+InstanceNameTables::InstanceNameTables(const Table<BlockId, Block>& blocks) {
   for (const Block& block : blocks)
     by_block_.push_back(std::make_shared<const BlockNames>(names_of(block)));
 }
 
 std::shared_ptr<const BlockNames> InstanceNameTables::of(const Instance& instance) const {
   static const auto kNone = std::make_shared<const BlockNames>();
-  const std::int32_t block = instance.block.value;
-  const bool exists = block >= 0 && static_cast<std::size_t>(block) < by_block_.size();
-  const auto& of_block = exists ? by_block_[instance.block.index()] : kNone;
+  const bool exists = by_block_.contains(instance.block);
+  const auto& of_block = exists ? by_block_[instance.block] : kNone;
   if (instance.names == InstanceNames()) return of_block;
   BlockNames own = *of_block;
   own.actors = NameTable("actor", instance.names.actors);

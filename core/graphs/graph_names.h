@@ -46,11 +46,11 @@ BlockNames names_of(const Block& block);
 // Names by block and, where they have names of their own, by instance.
 class InstanceNameTables {
  public:
-  explicit InstanceNameTables(const std::vector<Block>& blocks);
+  explicit InstanceNameTables(const Table<BlockId, Block>& blocks);
   std::shared_ptr<const BlockNames> of(const Instance& instance) const;
 
  private:
-  std::vector<std::shared_ptr<const BlockNames>> by_block_;
+  Table<BlockId, std::shared_ptr<const BlockNames>> by_block_;
 };
 
 // "#3"

@@ -2,6 +2,7 @@
 // to, moments and step counters at zero.
 #include "core/graphs/initial_contents.h"
 
+#include "core/base/at.h"
 #include "core/base/check.h"
 #include "core/graphs/logical_graph.h"
 
@@ -13,12 +14,12 @@ namespace sextant {
 namespace {
 
 const Actor& actor_of(const PhysicalGraph& graph, const StateWriter& writer) {
-  return graph.block_of(writer.instance).actors[static_cast<std::size_t>(writer.actor)];
+  return graph.block_of(writer.instance).actors[at(writer.actor)];
 }
 
 LayoutId layout_of(const PhysicalGraph& graph, const StateWriter& writer, std::size_t output) {
   const std::int32_t reg = actor_of(graph, writer).out[output];
-  return graph.block_of(writer.instance).registers[static_cast<std::size_t>(reg)].layout;
+  return graph.block_of(writer.instance).registers[at(reg)].layout;
 }
 
 std::string stream_of(const PhysicalGraph& graph, const StateWriter& writer) {
@@ -32,7 +33,7 @@ std::string stream_of(const PhysicalGraph& graph, const StateWriter& writer) {
 InitialContents::InitialContents(const PhysicalGraph& graph, Rank rank, const StateWriter& writer,
                                  std::size_t output, std::uint64_t seed)
     : InitialContents(shard_of(graph, layout_of(graph, writer, output), rank),
-                      graph.layouts[layout_of(graph, writer, output).index()].global.shape,
+                      graph.layouts[layout_of(graph, writer, output)].global.shape,
                       actor_of(graph, writer).attributes, stream_of(graph, writer), output, seed) {}
 
 InitialContents::InitialContents(const LogicalOp& parameter, const Shape& shape, std::uint64_t seed)
@@ -67,7 +68,7 @@ std::vector<double> initial_contents(const PhysicalGraph& graph, Rank rank,
                                      const StateWriter& writer, std::size_t output,
                                      std::uint64_t seed) {
   const InitialContents contents(graph, rank, writer, output, seed);
-  std::vector<double> values(static_cast<std::size_t>(contents.elements()));
+  std::vector<double> values(at(contents.elements()));
   contents.fill(0, values);
   return values;
 }

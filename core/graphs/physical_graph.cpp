@@ -9,12 +9,11 @@ namespace sextant {
 namespace {
 
 std::size_t index_in_placement(const PhysicalGraph& graph, const Layout& layout, Rank rank) {
-  const RankBinding& binding = graph.ranks[rank.index()];
-  const RankProgram& program = graph.programs[binding.program.index()];
-  if (program.placement == layout.placement)
-    return static_cast<std::size_t>(binding.index_in_placement);
+  const RankBinding& binding = graph.ranks[rank];
+  const RankProgram& program = graph.programs[binding.program];
+  if (program.placement == layout.placement) return sextant::at(binding.index_in_placement);
   // Another placement that the rank belongs to (rule S1).
-  const Placement& placement = graph.placements[layout.placement.index()];
+  const Placement& placement = graph.placements[layout.placement];
   const std::optional<std::size_t> at = placement.index_of(rank);
   require(at.has_value(), ErrorCode::kInternal,
           "rank {} holds nothing of a layout on {}: it is not a device of that placement",
@@ -111,8 +110,8 @@ std::string_view to_string(Side side) {
 }
 
 Shard shard_of(const PhysicalGraph& graph, LayoutId layout_id, Rank rank) {
-  const Layout& layout = graph.layouts[layout_id.index()];
-  const Placement& placement = graph.placements[layout.placement.index()];
+  const Layout& layout = graph.layouts[layout_id];
+  const Placement& placement = graph.placements[layout.placement];
   const std::size_t index = index_in_placement(graph, layout, rank);
   return shard_of(layout.global.shape, layout.words, placement.hierarchy(),
                   placement.coordinates_of(index));
@@ -126,12 +125,12 @@ std::int64_t num_members(const Block& block) {
 
 Actor named_actor(const PhysicalGraph& graph, const Instance& instance, std::int32_t actor) {
   const Block& block = graph.block_of(instance);
-  Actor named = block.actors[static_cast<std::size_t>(actor)];
+  Actor named = at(block.actors, actor);
   named.name = graph.actor_name(instance, actor);
   if (instance.names.members.empty()) return named;
   std::size_t first = 0;
   for (std::int32_t before = 0; before < actor; ++before)
-    first += block.actors[static_cast<std::size_t>(before)].members.size();
+    first += at(block.actors, before).members.size();
   for (std::size_t i = 0; i < named.members.size(); ++i)
     named.members[i].name = instance.names.members[first + i];
   return named;

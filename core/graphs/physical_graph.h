@@ -6,7 +6,9 @@
 // the ranks of a class is in RankBinding.
 #pragma once
 
+#include "core/base/at.h"
 #include "core/base/ids.h"
+#include "core/base/table.h"
 #include "core/base/units.h"
 #include "core/graphs/phase.h"
 #include "core/graphs/work.h"
@@ -278,9 +280,9 @@ struct RankProgram {
   // Where its ranks have their index. Its registers may be laid out on any placement that holds all
   // of its ranks: whoever is on both sides of a transfer holds parts of two.
   PlacementId placement;
-  std::vector<Instance> instances;
+  Table<InstanceId, Instance> instances;
   std::vector<Link> links;
-  std::vector<Run> order;  // of one step, over all queues; a queue's order is its restriction
+  Table<RunId, Run> order;  // of one step, over all queues; a queue's order is its restriction
   std::vector<Guard> guards;
   ArenaPlan arena;
   std::int32_t num_group_roles = 0;
@@ -308,27 +310,23 @@ struct GraphHeader {
 
 struct PhysicalGraph {
   GraphHeader header;
-  std::vector<Placement> placements;
-  std::vector<Layout> layouts;
-  std::vector<Block> blocks;
-  std::vector<RankProgram> programs;
-  std::vector<RankBinding> ranks;  // by rank
-  std::vector<DeviceGroup> groups;
+  Table<PlacementId, Placement> placements;
+  Table<LayoutId, Layout> layouts;
+  Table<BlockId, Block> blocks;
+  Table<ProgramId, RankProgram> programs;
+  Table<Rank, RankBinding> ranks;
+  Table<GroupId, DeviceGroup> groups;
   bool operator==(const PhysicalGraph&) const = default;
 
-  const RankProgram& program_of(Rank rank) const {
-    return programs[ranks[rank.index()].program.index()];
-  }
-  const Block& block_of(const Instance& instance) const { return blocks[instance.block.index()]; }
+  const RankProgram& program_of(Rank rank) const { return programs[ranks[rank].program]; }
+  const Block& block_of(const Instance& instance) const { return blocks[instance.block]; }
   const std::string& actor_name(const Instance& instance, std::int32_t actor) const {
-    const auto index = static_cast<std::size_t>(actor);
-    return instance.names.actors.empty() ? block_of(instance).actors[index].name
-                                         : instance.names.actors[index];
+    return instance.names.actors.empty() ? at(block_of(instance).actors, actor).name
+                                         : at(instance.names.actors, actor);
   }
   const std::string& register_name(const Instance& instance, std::int32_t reg) const {
-    const auto index = static_cast<std::size_t>(reg);
-    return instance.names.registers.empty() ? block_of(instance).registers[index].name
-                                            : instance.names.registers[index];
+    return instance.names.registers.empty() ? at(block_of(instance).registers, reg).name
+                                            : at(instance.names.registers, reg);
   }
 };
 

@@ -1,5 +1,6 @@
 // Reads the text form of physical graphs (physical_graph_text.md): statements by their first word,
 // each by a function of the same name.
+#include "core/base/at.h"
 #include "core/base/check.h"
 #include "core/graphs/block_edges.h"
 #include "core/graphs/graph_names.h"
@@ -356,11 +357,11 @@ void read_edge(TextScanner& in, Block& block, const BlockNames& names) {
   const TextToken begin = in.peek();
   if (in.take_sign("<")) {
     const std::int32_t port = names.ports.read(in);
-    if (port < 0 || static_cast<std::size_t>(port) >= block.ports.size())
+    if (port < 0 || port >= size_of(block.ports))
       in.refuse_at(begin,
                    fmt::format("there is no port #{}: the block has {}", port, block.ports.size()));
     in.expect_sign("->");
-    block.ports[static_cast<std::size_t>(port)].readers.push_back(names.actors.read(in));
+    at(block.ports, port).readers.push_back(names.actors.read(in));
     return;
   }
   Edge edge;

@@ -269,9 +269,9 @@ void add_program(std::string& text, const RankProgram& program, const NameTable&
     names.of_instance.push_back(tables.of(instance));
   }
   for (const Link& link : program.links) add_link(text, link, names);
-  for (std::size_t i = 0; i < program.order.size(); ++i) {
+  for (const RunId i : program.order.keys()) {
     add_run(text, program.order[i], names);
-    if (!program.guards.empty()) add(text, "  // {}", position_text(static_cast<std::int64_t>(i)));
+    if (!program.guards.empty()) add(text, "  // {}", position_text(i.value));
     text += "\n";
   }
   for (const Guard& guard : program.guards) {
@@ -298,10 +298,10 @@ void add_placements(std::string& text, const PhysicalGraph& graph) {
   const auto axis_text = [](const MeshAxis& axis) {
     return fmt::format("{}={}", quoted_unless_plain(axis.name), axis.extent);
   };
-  for (std::size_t i = 0; i < graph.placements.size(); ++i)
+  for (const PlacementId i : graph.placements.keys())
     add(text, "placement #{} {} {}\n", i, list_text(graph.placements[i].axes, axis_text, "[]"),
         ranks_text(graph.placements[i].ranks));
-  for (std::size_t i = 0; i < graph.layouts.size(); ++i)
+  for (const LayoutId i : graph.layouts.keys())
     add(text, "layout #{} {} {} on {}\n", i, type_text(graph.layouts[i].global),
         to_string(graph.layouts[i].words), position_text(graph.layouts[i].placement.value));
 }
@@ -311,7 +311,7 @@ void add_ranks(std::string& text, const PhysicalGraph& graph, const NameTable& p
   for (const DeviceGroup& group : graph.groups) groups.add(group.name);
   const auto group_text = [&](GroupId group) { return groups.text_of(group.value); };
   if (!graph.ranks.empty()) text += "\n";
-  for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank) {
+  for (const Rank rank : graph.ranks.keys()) {
     const RankBinding& binding = graph.ranks[rank];
     add(text, "rank #{} {} at {}", rank, programs.text_of(binding.program.value),
         binding.index_in_placement);

@@ -1,6 +1,8 @@
 // States are the outputs of actors whose frames are full before the first step.
 #include "core/graphs/state_registers.h"
 
+#include "core/base/at.h"
+
 #include <array>
 #include <span>
 #include <string_view>
@@ -47,12 +49,11 @@ std::vector<StateRegister> state_registers(const PhysicalGraph& graph, Rank rank
     for (std::size_t a = 0; a < block.actors.size(); ++a) {
       const Actor& actor = block.actors[a];
       for (std::size_t output = 0; output < actor.out.size(); ++output) {
-        const Register& reg = block.registers[static_cast<std::size_t>(actor.out[output])];
-        if (!block.frames[static_cast<std::size_t>(reg.frame)].initially_full) continue;
+        const Register& reg = at(block.registers, actor.out[output]);
+        if (!at(block.frames, reg.frame).initially_full) continue;
         const std::string& name = graph.actor_name(instances[i], static_cast<std::int32_t>(a));
         states.push_back({InstanceId(i), actor.out[output], state_name(actor, name, output),
-                          graph.layouts[reg.layout.index()].global,
-                          shard_of(graph, reg.layout, rank)});
+                          graph.layouts[reg.layout].global, shard_of(graph, reg.layout, rank)});
       }
     }
   }

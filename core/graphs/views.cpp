@@ -1,6 +1,8 @@
 // The kinds that keep bytes.
 #include "core/graphs/views.h"
 
+#include "core/base/at.h"
+
 #include <cstddef>
 #include <numeric>
 
@@ -15,10 +17,10 @@ std::vector<std::int32_t> view_roots(const Block& block) {
   std::iota(roots.begin(), roots.end(), 0);
   for (const Actor& actor : block.actors) {
     if (!is_view(actor)) continue;
-    const Operand& in = actor.in[static_cast<std::size_t>(actor.in_place->in)];
+    const Operand& in = at(actor.in, actor.in_place->in);
     if (in.source != Operand::Source::kRegister) continue;
-    const std::int32_t out = actor.out[static_cast<std::size_t>(actor.in_place->out)];
-    roots[static_cast<std::size_t>(out)] = roots[static_cast<std::size_t>(in.index)];
+    const std::int32_t out = at(actor.out, actor.in_place->out);
+    at(roots, out) = at(roots, in.index);
   }
   return roots;
 }

@@ -13,9 +13,9 @@ namespace {
 using Sequence = std::vector<const Communication*>;
 
 std::vector<Sequence> sequences_of(const PhysicalGraph& graph, const RankProgram& program) {
-  std::vector<Sequence> sequences(static_cast<std::size_t>(program.num_group_roles));
+  std::vector<Sequence> sequences(at(program.num_group_roles));
   for (const Run& run : program.order) {
-    const Block& block = graph.block_of(program.instances[run.instance.index()]);
+    const Block& block = graph.block_of(program.instances[run.instance]);
     for (std::int32_t actor = run.first_actor; actor < run.first_actor + run.num_actors; ++actor) {
       const auto& communication = at(block.actors, actor).communication;
       if (communication) at(sequences, communication->group).push_back(&*communication);
@@ -33,7 +33,7 @@ std::optional<std::size_t> first_difference(const PhysicalGraph& graph, const Se
 }
 
 // A role of a program.
-using ClassMember = std::pair<std::size_t, std::size_t>;
+using ClassMember = std::pair<ProgramId, std::size_t>;
 
 class AgreementChecker {
  public:
@@ -43,13 +43,13 @@ class AgreementChecker {
   }
 
   void check(Findings& findings) {
-    std::vector<std::set<ClassMember>> members(graph_->groups.size());
+    Table<GroupId, std::set<ClassMember>> members(graph_->groups.size());
     for (const RankBinding& binding : graph_->ranks)
       for (std::size_t role = 0; role < binding.groups.size(); ++role)
-        members[binding.groups[role].index()].insert({binding.program.index(), role});
+        members[binding.groups[role]].insert({binding.program, role});
     // Groups of equal members need to be compared once.
     std::set<std::set<ClassMember>> checked;
-    for (std::size_t group = 0; group < members.size(); ++group)
+    for (const GroupId group : members.keys())
       if (checked.insert(members[group]).second)
         check_group(graph_->groups[group].name, members[group], findings);
   }
@@ -99,7 +99,7 @@ class AgreementChecker {
   }
 
   const PhysicalGraph* graph_;
-  std::vector<std::vector<Sequence>> sequences_;  // by program, by role
+  Table<ProgramId, std::vector<Sequence>> sequences_;  // by role
 };
 
 }  // namespace

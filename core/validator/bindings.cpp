@@ -16,16 +16,16 @@ void check_groups(const PhysicalGraph& graph, Findings& findings) {
   }
 }
 
-void check_rank(const PhysicalGraph& graph, std::size_t rank, Findings& findings) {
+void check_rank(const PhysicalGraph& graph, Rank rank, Findings& findings) {
   const RankBinding& binding = graph.ranks[rank];
-  const RankProgram& program = graph.programs[binding.program.index()];
-  const std::vector<Rank>& devices = graph.placements[program.placement.index()].ranks;
-  const auto position = static_cast<std::size_t>(binding.index_in_placement);
-  findings.expect(binding.index_in_placement >= 0 && position < devices.size() &&
-                      devices[position] == Rank(rank),
-                  "G3", "rank {} is not at position {} of the placement of program '{}'", rank,
-                  binding.index_in_placement, program.name);
-  findings.expect(binding.groups.size() == static_cast<std::size_t>(program.num_group_roles), "G4",
+  const RankProgram& program = graph.programs[binding.program];
+  const std::vector<Rank>& devices = graph.placements[program.placement].ranks;
+  const std::size_t position = at(binding.index_in_placement);
+  findings.expect(
+      binding.index_in_placement >= 0 && position < devices.size() && devices[position] == rank,
+      "G3", "rank {} is not at position {} of the placement of program '{}'", rank,
+      binding.index_in_placement, program.name);
+  findings.expect(binding.groups.size() == at(program.num_group_roles), "G4",
                   "rank {} has groups for {} roles, program '{}' has {}", rank,
                   binding.groups.size(), program.name, program.num_group_roles);
   std::vector<GroupId> groups = binding.groups;
@@ -36,13 +36,13 @@ void check_rank(const PhysicalGraph& graph, std::size_t rank, Findings& findings
 
 // Both ways: who names a group is in it, who is in it names it.
 void check_membership(const PhysicalGraph& graph, Findings& findings) {
-  std::vector<std::vector<Rank>> naming(graph.groups.size());
-  for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank)
+  Table<GroupId, std::vector<Rank>> naming(graph.groups.size());
+  for (const Rank rank : graph.ranks.keys())
     for (const GroupId group : graph.ranks[rank].groups) {
-      std::vector<Rank>& named = naming[group.index()];
-      if (named.empty() || named.back() != Rank(rank)) named.push_back(Rank(rank));
+      std::vector<Rank>& named = naming[group];
+      if (named.empty() || named.back() != rank) named.push_back(rank);
     }
-  for (std::size_t i = 0; i < graph.groups.size(); ++i) {
+  for (const GroupId i : graph.groups.keys()) {
     std::vector<Rank> members = graph.groups[i].ranks;
     std::sort(members.begin(), members.end());
     members.erase(std::unique(members.begin(), members.end()), members.end());
@@ -53,9 +53,9 @@ void check_membership(const PhysicalGraph& graph, Findings& findings) {
 }
 
 void check_programs(const PhysicalGraph& graph, Findings& findings) {
-  std::vector<bool> has_rank(graph.programs.size(), false);
-  for (const RankBinding& binding : graph.ranks) has_rank[binding.program.index()] = true;
-  for (std::size_t program = 0; program < has_rank.size(); ++program)
+  Table<ProgramId, bool> has_rank(graph.programs.size(), false);
+  for (const RankBinding& binding : graph.ranks) has_rank[binding.program] = true;
+  for (const ProgramId program : graph.programs.keys())
     findings.expect(has_rank[program], "G7", "no rank runs program '{}'",
                     graph.programs[program].name);
 }
@@ -64,7 +64,7 @@ void check_programs(const PhysicalGraph& graph, Findings& findings) {
 
 void check_bindings(const PhysicalGraph& graph, Findings& findings) {
   check_groups(graph, findings);
-  for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank) check_rank(graph, rank, findings);
+  for (const Rank rank : graph.ranks.keys()) check_rank(graph, rank, findings);
   check_membership(graph, findings);
   check_programs(graph, findings);
 }

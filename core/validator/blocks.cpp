@@ -154,7 +154,7 @@ void check_registers(const PhysicalGraph& graph, const Block& block, Findings& f
     findings.expect(end <= at(block.frames, reg.frame).size, "B10",
                     "block '{}': register '{}' ends at byte {} of a frame of {}", block.name,
                     reg.name, end.value, at(block.frames, reg.frame).size.value);
-    const DType global = graph.layouts[reg.layout.index()].global.dtype;
+    const DType global = graph.layouts[reg.layout].global.dtype;
     findings.expect(reg.local.dtype == global, "B11",
                     "block '{}': register '{}' holds {}, its layout {}", block.name, reg.name,
                     to_string(reg.local.dtype), to_string(global));

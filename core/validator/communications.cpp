@@ -46,7 +46,7 @@ bool has_its_operands(const Actor& actor) {
 bool has_its_layouts(const PhysicalGraph& graph, const Block& block, const Actor& actor) {
   const auto is_laid_out = [&](std::int32_t reg, LayoutId wanted) {
     const LayoutId found = at(block.registers, reg).layout;
-    return found == wanted || graph.layouts[found.index()] == graph.layouts[wanted.index()];
+    return found == wanted || graph.layouts[found] == graph.layouts[wanted];
   };
   for (const Operand& operand : actor.in)
     if (operand.source == Operand::Source::kRegister &&
@@ -78,8 +78,8 @@ void check_communication(const PhysicalGraph& graph, const Block& block, const A
     findings.expect(has_its_layouts(graph, block, actor), "C5",
                     "block '{}': the registers of '{}' are not laid out as it says", block.name,
                     actor.name);
-  const Layout& from = graph.layouts[communication.from.index()];
-  const Layout& to = graph.layouts[communication.to.index()];
+  const Layout& from = graph.layouts[communication.from];
+  const Layout& to = graph.layouts[communication.to];
   findings.expect(from.global == to.global && from.global.dtype == communication.dtype, "C6",
                   "block '{}': '{}' turns {} {} into {} {} as {}", block.name, actor.name,
                   to_string(from.global.shape), to_string(from.global.dtype),
@@ -94,28 +94,27 @@ class Shares {
  public:
   explicit Shares(const PhysicalGraph& graph) : graph_(&graph), ranks_(graph.programs.size()) {
     for (const Placement& placement : graph.placements) {
-      std::vector<bool> devices(graph.ranks.size(), false);
-      for (const Rank rank : placement.ranks) devices[rank.index()] = true;
+      Table<Rank, bool> devices(graph.ranks.size(), false);
+      for (const Rank rank : placement.ranks) devices[rank] = true;
       devices_.push_back(std::move(devices));
     }
-    for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank)
-      ranks_[graph.ranks[rank].program.index()].push_back(rank);
+    for (const Rank rank : graph.ranks.keys()) ranks_[graph.ranks[rank].program].push_back(rank);
   }
 
-  Share of(std::size_t program, LayoutId layout) const {
-    const PlacementId placement = graph_->layouts[layout.index()].placement;
+  Share of(ProgramId program, LayoutId layout) const {
+    const PlacementId placement = graph_->layouts[layout].placement;
     if (placement == graph_->programs[program].placement) return Share::kAll;
-    const std::vector<bool>& devices = devices_[placement.index()];
-    const auto is_device = [&](std::size_t rank) { return static_cast<bool>(devices[rank]); };
-    const std::vector<std::size_t>& ranks = ranks_[program];
+    const Table<Rank, bool>& devices = devices_[placement];
+    const auto is_device = [&](Rank rank) { return static_cast<bool>(devices[rank]); };
+    const std::vector<Rank>& ranks = ranks_[program];
     if (std::none_of(ranks.begin(), ranks.end(), is_device)) return Share::kNone;
     return std::all_of(ranks.begin(), ranks.end(), is_device) ? Share::kAll : Share::kSome;
   }
 
  private:
   const PhysicalGraph* graph_;
-  std::vector<std::vector<bool>> devices_;       // by placement, then rank
-  std::vector<std::vector<std::size_t>> ranks_;  // by program
+  Table<PlacementId, Table<Rank, bool>> devices_;
+  Table<ProgramId, std::vector<Rank>> ranks_;
 };
 
 std::string_view text_of(Share share) {
@@ -131,20 +130,19 @@ std::string_view text_of(Share share) {
 }
 
 // What each member sends is as large as what it holds afterwards.
-bool holds_equal_parts(const PhysicalGraph& graph, const Communication& shift,
-                       std::size_t program) {
+bool holds_equal_parts(const PhysicalGraph& graph, const Communication& shift, ProgramId program) {
   const auto rank =
       std::find_if(graph.ranks.begin(), graph.ranks.end(),
-                   [&](const RankBinding& binding) { return binding.program.index() == program; });
-  const auto role = static_cast<std::size_t>(shift.group);
+                   [&](const RankBinding& binding) { return binding.program == program; });
+  const std::size_t role = at(shift.group);
   // Missing groups are for the rules of bindings to report.
   if (rank == graph.ranks.end() || role >= rank->groups.size() || !rank->groups[role].is_valid())
     return true;
   std::vector<std::int64_t> parts;
-  for (const Rank member : graph.groups[rank->groups[role].index()].ranks)
+  for (const Rank member : graph.groups[rank->groups[role]].ranks)
     for (const LayoutId side : {shift.from, shift.to}) {
-      const Layout& layout = graph.layouts[side.index()];
-      const Placement& placement = graph.placements[layout.placement.index()];
+      const Layout& layout = graph.layouts[side];
+      const Placement& placement = graph.placements[layout.placement];
       const auto index = placement.index_of(member);
       if (!index) return false;
       parts.push_back(shard_of(layout.global.shape, layout.words, placement.hierarchy(),
@@ -154,15 +152,15 @@ bool holds_equal_parts(const PhysicalGraph& graph, const Communication& shift,
   return std::adjacent_find(parts.begin(), parts.end(), std::not_equal_to<>()) == parts.end();
 }
 
-void check_use(const PhysicalGraph& graph, const Shares& shares, std::size_t program_index,
+void check_use(const PhysicalGraph& graph, const Shares& shares, ProgramId program_id,
                const Actor& actor, Findings& findings) {
-  const RankProgram& program = graph.programs[program_index];
+  const RankProgram& program = graph.programs[program_id];
   const Communication& communication = *actor.communication;
   findings.expect(communication.group >= 0 && communication.group < program.num_group_roles, "C7",
                   "program '{}': '{}' talks to group role {} of {}", program.name, actor.name,
                   communication.group, program.num_group_roles);
-  const Share from = shares.of(program_index, communication.from);
-  const Share to = shares.of(program_index, communication.to);
+  const Share from = shares.of(program_id, communication.from);
+  const Share to = shares.of(program_id, communication.to);
   const bool brings = communication.side != Side::kReceive;
   const bool takes = communication.side != Side::kSend;
   if (!findings.expect(from == (brings ? Share::kAll : Share::kNone) &&
@@ -170,14 +168,14 @@ void check_use(const PhysicalGraph& graph, const Shares& shares, std::size_t pro
                        "C8", "program '{}': '{}' with side {} {} `from` and {} `to`", program.name,
                        actor.name, to_string(communication.side), text_of(from), text_of(to)))
     return;
-  const PlacementId here = graph.layouts[communication.from.index()].placement;
-  const PlacementId there = graph.layouts[communication.to.index()].placement;
+  const PlacementId here = graph.layouts[communication.from].placement;
+  const PlacementId there = graph.layouts[communication.to].placement;
   findings.expect(communication.side != Side::kBoth ||
                       communication.primitive == Primitive::kTransfer || here == there,
                   "C9", "program '{}': the collective '{}' leads from placement {} to placement {}",
                   program.name, actor.name, here.value, there.value);
   findings.expect(communication.primitive != Primitive::kShift ||
-                      holds_equal_parts(graph, communication, program_index),
+                      holds_equal_parts(graph, communication, program_id),
                   "C10", "program '{}': '{}' passes on parts of different sizes", program.name,
                   actor.name);
 }
@@ -188,7 +186,7 @@ void check_communications(const PhysicalGraph& graph, Findings& findings) {
   for (const Block& block : graph.blocks)
     for (const Actor& actor : block.actors) check_communication(graph, block, actor, findings);
   const Shares shares(graph);
-  for (std::size_t program = 0; program < graph.programs.size(); ++program)
+  for (const ProgramId program : graph.programs.keys())
     for (const Instance& instance : graph.programs[program].instances)
       for (const Actor& actor : graph.block_of(instance).actors)
         if (actor.communication) check_use(graph, shares, program, actor, findings);

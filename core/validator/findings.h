@@ -1,6 +1,7 @@
 // What the validator of physical graphs reports, and the topics it is made of. Internal to core.
 #pragma once
 
+#include "core/base/at.h"
 #include "core/base/check.h"
 #include "core/graphs/physical_graph.h"
 
@@ -54,16 +55,6 @@ void check_communications(const PhysicalGraph& graph, Findings& findings);
 void check_agreement(const PhysicalGraph& graph, Findings& findings);
 void check_fusion(const PhysicalGraph& graph, Findings& findings);
 void check_shapes(const PhysicalGraph& graph, Findings& findings);
-
-// The element behind a 32-bit index.
-template <typename Value>
-const Value& at(const std::vector<Value>& values, std::int32_t index) {
-  return values[static_cast<std::size_t>(index)];
-}
-template <typename Value>
-Value& at(std::vector<Value>& values, std::int32_t index) {
-  return values[static_cast<std::size_t>(index)];
-}
 
 // Contents that a frame gets in one step of the instance.
 inline std::int32_t contents_per_step(const Instance& instance, const Frame& frame) {

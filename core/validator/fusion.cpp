@@ -62,8 +62,8 @@ class FusedActor {
     for (std::size_t i = 1; i < links.size(); ++i) {
       if (!links[i].shares) continue;
       const ActorMember &before = actor_.members[links[i].before(i)], &member = actor_.members[i];
-      const auto there = static_cast<std::size_t>(*links[i].shares);
-      const auto here = static_cast<std::size_t>(links[i].reads_at);
+      const std::size_t there = at(*links[i].shares);
+      const std::size_t here = at(links[i].reads_at);
       findings_.expect(there < before.in.size() && here < member.in.size() &&
                            before.in[there] == member.in[here],
                        "F11",
@@ -129,10 +129,10 @@ void check_fusion(const PhysicalGraph& graph, Findings& findings) {
           "F9", "block '{}': '{}' of the fused kind {} has no members", block.name, actor.name,
           actor.kind);
       for (const InnerTensor& inner : actor.inner)
-        findings.expect(inner.local.dtype == graph.layouts[inner.layout.index()].global.dtype,
-                        "F10", "block '{}': '{}' inside '{}' is {}, its layout {}", block.name,
-                        inner.name, actor.name, to_string(inner.local.dtype),
-                        to_string(graph.layouts[inner.layout.index()].global.dtype));
+        findings.expect(inner.local.dtype == graph.layouts[inner.layout].global.dtype, "F10",
+                        "block '{}': '{}' inside '{}' is {}, its layout {}", block.name, inner.name,
+                        actor.name, to_string(inner.local.dtype),
+                        to_string(graph.layouts[inner.layout].global.dtype));
     }
 }
 

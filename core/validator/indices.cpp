@@ -6,12 +6,12 @@ namespace {
 
 template <typename Value>
 bool names(std::int32_t index, const std::vector<Value>& table) {
-  return index >= 0 && static_cast<std::size_t>(index) < table.size();
+  return index >= 0 && index < size_of(table);
 }
 
-template <typename Tag, typename Value>
-bool names(Id<Tag> id, const std::vector<Value>& table) {
-  return names(id.value, table);
+template <typename Key, typename Value>
+bool names(Key key, const Table<Key, Value>& table) {
+  return table.contains(key);
 }
 
 // Sums of two sizes cannot overflow.
@@ -34,7 +34,7 @@ std::string refusal_of(Check check) {
 }
 
 void check_placements(const PhysicalGraph& graph, Findings& findings) {
-  for (std::size_t i = 0; i < graph.placements.size(); ++i) {
+  for (const PlacementId i : graph.placements.keys()) {
     const Placement& placement = graph.placements[i];
     const std::string refusal = refusal_of([&] { validate(placement); });
     findings.expect(refusal.empty(), "I2", "placement {}: {}", i, refusal);
@@ -45,13 +45,13 @@ void check_placements(const PhysicalGraph& graph, Findings& findings) {
 }
 
 void check_layouts(const PhysicalGraph& graph, Findings& findings) {
-  for (std::size_t i = 0; i < graph.layouts.size(); ++i) {
+  for (const LayoutId i : graph.layouts.keys()) {
     const Layout& layout = graph.layouts[i];
     if (!findings.expect(names(layout.placement, graph.placements), "I4",
                          "layout {} is on placement {} of {}", i, layout.placement.value,
                          graph.placements.size()))
       continue;
-    const Placement& placement = graph.placements[layout.placement.index()];
+    const Placement& placement = graph.placements[layout.placement];
     const std::vector<std::int64_t> origin(placement.axes.size(), 0);
     const std::string refusal = refusal_of([&] {
       static_cast<void>(shard_of(layout.global.shape, layout.words, placement.hierarchy(), origin));
@@ -222,8 +222,8 @@ void check_links(const PhysicalGraph& graph, const RankProgram& program, Finding
     const Link& link = program.links[i];
     const bool has_ends =
         names(link.from, program.instances) && names(link.to, program.instances) &&
-        names(link.from_register, graph.block_of(program.instances[link.from.index()]).registers) &&
-        names(link.to_port, graph.block_of(program.instances[link.to.index()]).ports);
+        names(link.from_register, graph.block_of(program.instances[link.from]).registers) &&
+        names(link.to_port, graph.block_of(program.instances[link.to]).ports);
     findings.expect(has_ends && link.consume_for >= 1, "I18",
                     "program '{}': link {} goes from register {} of instance {} to port {} of "
                     "instance {}, one content for {} acts",
@@ -233,13 +233,13 @@ void check_links(const PhysicalGraph& graph, const RankProgram& program, Finding
 }
 
 void check_runs(const PhysicalGraph& graph, const RankProgram& program, Findings& findings) {
-  for (std::size_t i = 0; i < program.order.size(); ++i) {
+  for (const RunId i : program.order.keys()) {
     const Run& run = program.order[i];
     if (!findings.expect(names(run.instance, program.instances), "I19",
                          "program '{}': run {} is of instance {} of {}", program.name, i,
                          run.instance.value, program.instances.size()))
       continue;
-    const Instance& instance = program.instances[run.instance.index()];
+    const Instance& instance = program.instances[run.instance];
     const auto num_actors = static_cast<std::int64_t>(graph.block_of(instance).actors.size());
     findings.expect(run.first_actor >= 0 && run.num_actors >= 1 &&
                         std::int64_t{run.first_actor} + run.num_actors <= num_actors,
@@ -270,7 +270,7 @@ void check_program(const PhysicalGraph& graph, const RankProgram& program, Findi
 }
 
 void check_ranks(const PhysicalGraph& graph, Findings& findings) {
-  for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank) {
+  for (const Rank rank : graph.ranks.keys()) {
     const RankBinding& binding = graph.ranks[rank];
     findings.expect(names(binding.program, graph.programs), "I24", "rank {} runs program {} of {}",
                     rank, binding.program.value, graph.programs.size());

@@ -17,17 +17,17 @@ class GroupChecker {
 
   void check(Findings& findings) {
     std::set<std::int32_t> seen;
-    const std::vector<Run>& order = program_->order;
-    for (std::size_t first = 0; first < order.size();) {
-      std::size_t end = first + 1;
+    const Table<RunId, Run>& order = program_->order;
+    for (RunId first(0); order.contains(first);) {
+      RunId end = first.plus(1);
       const std::int32_t group = order[first].launch_group;
-      while (group >= 0 && end < order.size() && order[end].launch_group == group) ++end;
+      while (group >= 0 && order.contains(end) && order[end].launch_group == group) ++end;
       if (group >= 0) {
         findings.expect(seen.insert(group).second, "L1",
                         "program '{}': the runs of launch group {} are no neighbours",
                         program_->name, group);
-        check_members(first, end, findings);
-        check_data(first, end, findings);
+        check_members(Range(first, end), findings);
+        check_data(Range(first, end), findings);
       }
       first = end;
     }
@@ -36,29 +36,29 @@ class GroupChecker {
 
  private:
   const Block& block_of(const Run& run) const {
-    return graph_->block_of(program_->instances[run.instance.index()]);
+    return graph_->block_of(program_->instances[run.instance]);
   }
 
-  void check_members(std::size_t first, std::size_t end, Findings& findings) const {
-    for (std::size_t run = first; run < end; ++run) {
-      const Actor& actor =
-          at(block_of(program_->order[run]).actors, program_->order[run].first_actor);
+  void check_members(Range<RunId> runs, Findings& findings) const {
+    for (const RunId id : runs) {
+      const Run& run = program_->order[id];
+      const Actor& actor = at(block_of(run).actors, run.first_actor);
       findings.expect(actor.communication.has_value(), "L2",
                       "program '{}', run {}: '{}' is in a launch group, but communicates nothing",
-                      program_->name, run, actor.name);
+                      program_->name, id, actor.name);
     }
   }
 
   // Runs of a group start before any of them has written.
-  void check_data(std::size_t first, std::size_t end, Findings& findings) const {
+  void check_data(Range<RunId> runs, Findings& findings) const {
     std::set<Place> written;
-    for (std::size_t i = first; i < end; ++i) {
+    for (const RunId i : runs) {
       const Run& run = program_->order[i];
       for (std::int32_t actor = run.first_actor; actor < run.first_actor + run.num_actors; ++actor)
         for (const std::int32_t reg : at(block_of(run).actors, actor).out)
           written.insert({run.instance.value, reg});
     }
-    for (std::size_t i = first; i < end; ++i) {
+    for (const RunId i : runs) {
       const Run& run = program_->order[i];
       for (std::int32_t actor = run.first_actor; actor < run.first_actor + run.num_actors; ++actor)
         for (const Operand& operand : at(block_of(run).actors, actor).in)
@@ -78,11 +78,11 @@ class GroupChecker {
 
   void check_guards(Findings& findings) const {
     for (const Guard& guard : program_->guards) {
-      const std::int32_t group = program_->order[guard.later.index()].launch_group;
-      findings.expect(guard.lag == 1 || group < 0 ||
-                          program_->order[guard.earlier.index()].launch_group != group,
-                      "L4", "program '{}': run {} is guarded by run {} of its own launch group",
-                      program_->name, guard.later.value, guard.earlier.value);
+      const std::int32_t group = program_->order[guard.later].launch_group;
+      findings.expect(
+          guard.lag == 1 || group < 0 || program_->order[guard.earlier].launch_group != group, "L4",
+          "program '{}': run {} is guarded by run {} of its own launch group", program_->name,
+          guard.later.value, guard.earlier.value);
     }
   }
 

@@ -15,20 +15,20 @@ class Progress {
       next_act_.emplace_back(graph.block_of(instance).actors.size(), 0);
   }
 
-  void walk(std::size_t run_index, Findings& findings) {
-    const Run& run = program_->order[run_index];
+  void walk(RunId id, Findings& findings) {
+    const Run& run = program_->order[id];
     const Block& block = block_of(run);
-    std::vector<std::int32_t>& next_act = next_act_[run.instance.index()];
+    std::vector<std::int32_t>& next_act = next_act_[run.instance];
     for (std::int32_t actor = run.first_actor; actor < run.first_actor + run.num_actors; ++actor) {
       const Actor& info = at(block.actors, actor);
       findings.expect(at(next_act, actor) == run.act, "O4",
                       "program '{}', run {}: act {} of '{}' where act {} is next", program_->name,
-                      run_index, run.act, info.name, at(next_act, actor));
+                      id, run.act, info.name, at(next_act, actor));
       const std::int32_t before = previous_on_device(block, actor);
       findings.expect(before < 0 || at(next_act, before) > run.act, "O5",
                       "program '{}', run {}: '{}' acts before '{}', which stands before it in "
                       "block '{}'",
-                      program_->name, run_index, info.name,
+                      program_->name, id, info.name,
                       at(block.actors, before < 0 ? actor : before).name, block.name);
       at(next_act, actor) = std::max(at(next_act, actor), run.act + 1);
     }
@@ -36,7 +36,7 @@ class Progress {
 
   // Every act is there: in order they are if the last is.
   void finish(Findings& findings) const {
-    for (std::size_t i = 0; i < program_->instances.size(); ++i) {
+    for (const InstanceId i : program_->instances.keys()) {
       const Instance& instance = program_->instances[i];
       const Block& block = graph_->block_of(instance);
       for (std::size_t actor = 0; actor < block.actors.size(); ++actor)
@@ -50,7 +50,7 @@ class Progress {
 
  private:
   const Block& block_of(const Run& run) const {
-    return graph_->block_of(program_->instances[run.instance.index()]);
+    return graph_->block_of(program_->instances[run.instance]);
   }
 
   static std::int32_t previous_on_device(const Block& block, std::int32_t actor) {
@@ -61,25 +61,25 @@ class Progress {
 
   const PhysicalGraph* graph_;
   const RankProgram* program_;
-  std::vector<std::vector<std::int32_t>> next_act_;  // by instance, by actor
+  Table<InstanceId, std::vector<std::int32_t>> next_act_;  // by actor
 };
 
-void check_run(const PhysicalGraph& graph, const RankProgram& program, std::size_t run_index,
+void check_run(const PhysicalGraph& graph, const RankProgram& program, RunId id,
                Findings& findings) {
-  const Run& run = program.order[run_index];
-  const Block& block = graph.block_of(program.instances[run.instance.index()]);
+  const Run& run = program.order[id];
+  const Block& block = graph.block_of(program.instances[run.instance]);
   const QueueRole queue = at(block.actors, run.first_actor).queue;
   for (std::int32_t actor = run.first_actor; actor < run.first_actor + run.num_actors; ++actor) {
     const Actor& info = at(block.actors, actor);
     findings.expect(info.queue != QueueRole::kHost, "O1",
                     "program '{}', run {}: '{}' acts on the host, outside the order", program.name,
-                    run_index, info.name);
+                    id, info.name);
     findings.expect(info.queue == queue, "O2",
-                    "program '{}', run {}: '{}' is on queue {}, the run on {}", program.name,
-                    run_index, info.name, to_string(info.queue), to_string(queue));
+                    "program '{}', run {}: '{}' is on queue {}, the run on {}", program.name, id,
+                    info.name, to_string(info.queue), to_string(queue));
     findings.expect(!info.communication || run.num_actors == 1, "O3",
-                    "program '{}', run {}: the communication '{}' shares its run", program.name,
-                    run_index, info.name);
+                    "program '{}', run {}: the communication '{}' shares its run", program.name, id,
+                    info.name);
   }
 }
 
@@ -96,7 +96,7 @@ void check_guards(const RankProgram& program, Findings& findings) {
 void check_order(const PhysicalGraph& graph, Findings& findings) {
   for (const RankProgram& program : graph.programs) {
     Progress progress(graph, program);
-    for (std::size_t run = 0; run < program.order.size(); ++run) {
+    for (const RunId run : program.order.keys()) {
       check_run(graph, program, run, findings);
       progress.walk(run, findings);
     }

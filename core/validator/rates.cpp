@@ -30,8 +30,8 @@ void check_edges(const RankProgram& program, const Instance& instance, const Blo
 
 void check_link(const PhysicalGraph& graph, const RankProgram& program, const Link& link,
                 Findings& findings) {
-  const Instance& from = program.instances[link.from.index()];
-  const Instance& to = program.instances[link.to.index()];
+  const Instance& from = program.instances[link.from];
+  const Instance& to = program.instances[link.to];
   const Register& reg = at(graph.block_of(from).registers, link.from_register);
   const Port& port = at(graph.block_of(to).ports, link.to_port);
   const std::int32_t produced = contents_per_step(from, at(graph.block_of(from).frames, reg.frame));
@@ -49,11 +49,11 @@ void check_link(const PhysicalGraph& graph, const RankProgram& program, const Li
 }
 
 void check_ports(const PhysicalGraph& graph, const RankProgram& program, Findings& findings) {
-  std::vector<std::vector<std::int32_t>> arrivals;
+  Table<InstanceId, std::vector<std::int32_t>> arrivals;  // by port
   for (const Instance& instance : program.instances)
     arrivals.emplace_back(graph.block_of(instance).ports.size(), 0);
-  for (const Link& link : program.links) ++at(arrivals[link.to.index()], link.to_port);
-  for (std::size_t i = 0; i < arrivals.size(); ++i)
+  for (const Link& link : program.links) ++at(arrivals[link.to], link.to_port);
+  for (const InstanceId i : arrivals.keys())
     for (std::size_t port = 0; port < arrivals[i].size(); ++port)
       findings.expect(arrivals[i][port] == 1, "R6",
                       "program '{}': port '{}' of instance '{}' is reached by {} links",
@@ -61,9 +61,9 @@ void check_ports(const PhysicalGraph& graph, const RankProgram& program, Finding
                       program.instances[i].name, arrivals[i][port]);
 }
 
-// Registers whose bytes another actor takes over, also through a view; per block, by register.
-std::vector<std::vector<bool>> taken_over(const PhysicalGraph& graph) {
-  std::vector<std::vector<bool>> taken;
+// Registers whose bytes another actor takes over, also through a view.
+Table<BlockId, std::vector<bool>> taken_over(const PhysicalGraph& graph) {
+  Table<BlockId, std::vector<bool>> taken;  // by register
   for (const Block& block : graph.blocks) {
     const std::vector<std::int32_t> roots = view_roots(block);
     std::vector<bool> is_root_taken(block.registers.size(), false);
@@ -71,11 +71,10 @@ std::vector<std::vector<bool>> taken_over(const PhysicalGraph& graph) {
       if (!actor.in_place || is_view(actor)) continue;
       const Operand& input = at(actor.in, actor.in_place->in);
       if (input.source == Operand::Source::kRegister)
-        is_root_taken[static_cast<std::size_t>(at(roots, input.index))] = true;
+        at(is_root_taken, at(roots, input.index)) = true;
     }
     std::vector<bool> of_block;
-    for (const std::int32_t root : roots)
-      of_block.push_back(is_root_taken[static_cast<std::size_t>(root)]);
+    for (const std::int32_t root : roots) of_block.push_back(at(is_root_taken, root));
     taken.push_back(std::move(of_block));
   }
   return taken;
@@ -84,7 +83,7 @@ std::vector<std::vector<bool>> taken_over(const PhysicalGraph& graph) {
 }  // namespace
 
 void check_rates(const PhysicalGraph& graph, Findings& findings) {
-  const std::vector<std::vector<bool>> taken = taken_over(graph);
+  const Table<BlockId, std::vector<bool>> taken = taken_over(graph);
   for (const RankProgram& program : graph.programs) {
     for (const Instance& instance : program.instances) {
       check_contents(program, instance, graph.block_of(instance), findings);
@@ -92,9 +91,9 @@ void check_rates(const PhysicalGraph& graph, Findings& findings) {
     }
     for (const Link& link : program.links) {
       check_link(graph, program, link, findings);
-      const Instance& from = program.instances[link.from.index()];
+      const Instance& from = program.instances[link.from];
       findings.expect(
-          !taken[from.block.index()][static_cast<std::size_t>(link.from_register)], "R7",
+          !at(taken[from.block], link.from_register), "R7",
           "program '{}': '{}' of instance '{}' is read elsewhere, but overwritten in place",
           program.name, at(graph.block_of(from).registers, link.from_register).name, from.name);
     }

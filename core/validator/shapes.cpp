@@ -28,7 +28,7 @@ std::vector<Holding> distinct_holdings(const PhysicalGraph& graph, const RankPro
   std::set<std::pair<LayoutId, std::vector<std::int64_t>>> seen;
   std::vector<Holding> holdings;
   for (const BlockId id : blocks) {
-    const Block& block = graph.blocks[id.index()];
+    const Block& block = graph.blocks[id];
     const auto add = [&](const std::string& name, LayoutId layout, const Shape& local) {
       if (seen.insert({layout, local.extents()}).second)
         holdings.push_back({.block = &block, .name = &name, .layout = layout, .local = &local});
@@ -54,8 +54,8 @@ bool has_extents(const Box& box, const Shape& shape) {
 
 void check_holding(const PhysicalGraph& graph, const RankProgram& program, const Holding& holding,
                    const std::vector<Device>& devices, Findings& findings) {
-  const Layout& layout = graph.layouts[holding.layout.index()];
-  const Placement& placement = graph.placements[layout.placement.index()];
+  const Layout& layout = graph.layouts[holding.layout];
+  const Placement& placement = graph.placements[layout.placement];
   const MeshBoxes boxes(layout.words, placement, layout.global.shape);
   const bool at_home = layout.placement == program.placement;
   for (const Device& device : devices) {
@@ -79,13 +79,12 @@ void check_holding(const PhysicalGraph& graph, const RankProgram& program, const
 }  // namespace
 
 void check_shapes(const PhysicalGraph& graph, Findings& findings) {
-  std::vector<std::vector<Device>> devices(graph.programs.size());
-  for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank) {
+  Table<ProgramId, std::vector<Device>> devices(graph.programs.size());
+  for (const Rank rank : graph.ranks.keys()) {
     const RankBinding& binding = graph.ranks[rank];
-    devices[binding.program.index()].push_back(
-        {Rank(rank), static_cast<std::size_t>(binding.index_in_placement)});
+    devices[binding.program].push_back({rank, at(binding.index_in_placement)});
   }
-  for (std::size_t i = 0; i < graph.programs.size(); ++i)
+  for (const ProgramId i : graph.programs.keys())
     for (const Holding& holding : distinct_holdings(graph, graph.programs[i]))
       check_holding(graph, graph.programs[i], holding, devices[i], findings);
 }

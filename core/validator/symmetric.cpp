@@ -10,7 +10,7 @@ namespace {
 // What one collective of a step reads or writes.
 struct Buffer {
   const Register* reg = nullptr;
-  std::int64_t address = -1;  // in the arena; -1: not in the symmetric region
+  std::optional<std::int64_t> address;  // in the arena; none: not in the symmetric region
 };
 // By role: the buffers of all collectives of a step, in issue order.
 using BuffersByRole = std::vector<std::vector<Buffer>>;
@@ -19,13 +19,13 @@ class CollectiveBuffers {
  public:
   CollectiveBuffers(const PhysicalGraph& graph, const RankProgram& program)
       : graph_(graph), program_(program) {
-    for (const Link& link : program.links) links_[{link.to.value, link.to_port}] = &link;
+    for (const Link& link : program.links) links_[{link.to, link.to_port}] = &link;
   }
 
   BuffersByRole find() const {
-    BuffersByRole buffers(static_cast<std::size_t>(program_.num_group_roles));
+    BuffersByRole buffers(at(program_.num_group_roles));
     for (const Run& run : program_.order) {
-      const Block& block = graph_.block_of(at(program_.instances, run.instance.value));
+      const Block& block = graph_.block_of(program_.instances[run.instance]);
       for (std::int32_t a = run.first_actor; a < run.first_actor + run.num_actors; ++a) {
         const Actor& actor = at(block.actors, a);
         if (!actor.communication || actor.communication->primitive == Primitive::kTransfer)
@@ -36,7 +36,7 @@ class CollectiveBuffers {
         for (const Operand& in : actor.in) list.push_back(read(run, block, a, in));
         for (const std::int32_t out : actor.out) {
           const Frame& frame = at(block.frames, at(block.registers, out).frame);
-          list.push_back(buffer(run.instance.value, out, run.act / frame.acts_per_content));
+          list.push_back(buffer(run.instance, out, run.act / frame.acts_per_content));
         }
       }
     }
@@ -46,33 +46,33 @@ class CollectiveBuffers {
  private:
   Buffer read(const Run& run, const Block& block, std::int32_t actor, const Operand& in) const {
     if (in.source == Operand::Source::kPort) {
-      const auto link = links_.find({run.instance.value, in.index});
+      const auto link = links_.find({run.instance, in.index});
       if (link == links_.end()) return {};
-      return buffer(link->second->from.value, link->second->from_register,
+      return buffer(link->second->from, link->second->from_register,
                     run.act / link->second->consume_for);
     }
     for (const Edge& edge : block.edges)
       if (!edge.control && edge.from_register == in.index && edge.to_actor == actor)
-        return buffer(run.instance.value, in.index, run.act / edge.consume_for);
+        return buffer(run.instance, in.index, run.act / edge.consume_for);
     return {};
   }
 
-  Buffer buffer(std::int32_t owner, std::int32_t reg, std::int32_t content) const {
-    const Instance& instance = at(program_.instances, owner);
+  Buffer buffer(InstanceId owner, std::int32_t reg, std::int32_t content) const {
+    const Instance& instance = program_.instances[owner];
     const Block& block = graph_.block_of(instance);
     const Register& info = at(block.registers, reg);
     const FrameBinding& binding = at(instance.frames, info.frame);
     if (at(block.frames, info.frame).initially_full) content = 0;
-    if (at(block.frames, info.frame).region != Region::kSymmetric) return {&info, -1};
-    if (static_cast<std::size_t>(content) >= binding.slot_of_content.size()) return {};
+    if (at(block.frames, info.frame).region != Region::kSymmetric) return {&info, std::nullopt};
+    if (content >= size_of(binding.slot_of_content)) return {};
     const std::int32_t slot = at(binding.slot_of_content, content);
-    if (slot < 0 || static_cast<std::size_t>(slot) >= binding.slot_offsets.size()) return {};
+    if (slot < 0 || slot >= size_of(binding.slot_offsets)) return {};
     return {&info, at(binding.slot_offsets, slot).value + info.offset.value};
   }
 
   const PhysicalGraph& graph_;
   const RankProgram& program_;
-  std::map<std::pair<std::int32_t, std::int32_t>, const Link*> links_;  // by reader and port
+  std::map<std::pair<InstanceId, std::int32_t>, const Link*> links_;  // by reader and port
 };
 
 struct Member {
@@ -82,11 +82,11 @@ struct Member {
 };
 
 // Different (program, role) of each group; ranks of one program in one role lie alike.
-std::vector<std::vector<Member>> members_of_groups(const PhysicalGraph& graph) {
-  std::vector<std::vector<Member>> members(graph.groups.size());
+Table<GroupId, std::vector<Member>> members_of_groups(const PhysicalGraph& graph) {
+  Table<GroupId, std::vector<Member>> members(graph.groups.size());
   for (const RankBinding& rank : graph.ranks)
     for (std::size_t role = 0; role < rank.groups.size(); ++role)
-      members[rank.groups[role].index()].push_back({rank.program, static_cast<GroupRole>(role)});
+      members[rank.groups[role]].push_back({rank.program, static_cast<GroupRole>(role)});
   for (std::vector<Member>& group : members) {
     std::sort(group.begin(), group.end());
     group.erase(std::unique(group.begin(), group.end()), group.end());
@@ -100,13 +100,13 @@ void compare(const PhysicalGraph& graph, const DeviceGroup& group, const Member&
   for (std::size_t i = 0; i < std::min(expected.size(), found.size()); ++i) {
     if (expected[i].address == found[i].address) continue;
     const auto place = [](const Buffer& buffer) {
-      return buffer.address < 0 ? std::string("outside the symmetric region")
-                                : fmt::format("at byte {}", buffer.address);
+      return buffer.address ? fmt::format("at byte {}", *buffer.address)
+                            : std::string("outside the symmetric region");
     };
     findings.expect(false, "M8", "group '{}': '{}' lies {} in program '{}', but {} in program '{}'",
                     group.name, expected[i].reg ? expected[i].reg->name : "?", place(expected[i]),
-                    graph.programs[first.program.index()].name, place(found[i]),
-                    graph.programs[other.program.index()].name);
+                    graph.programs[first.program].name, place(found[i]),
+                    graph.programs[other.program].name);
     return;
   }
 }
@@ -120,13 +120,13 @@ void check_symmetric(const PhysicalGraph& graph, Findings& findings) {
     if (place == known.end())
       place = known
                   .emplace(member.program,
-                           CollectiveBuffers(graph, graph.programs[member.program.index()]).find())
+                           CollectiveBuffers(graph, graph.programs[member.program]).find())
                   .first;
     return at(place->second, member.role);
   };
   const auto members = members_of_groups(graph);
   std::vector<std::pair<Member, Member>> compared;  // groups of equal members look alike
-  for (std::size_t group = 0; group < members.size(); ++group)
+  for (const GroupId group : members.keys())
     for (std::size_t i = 1; i < members[group].size(); ++i) {
       const Member &first = members[group].front(), &other = members[group][i];
       const std::pair pair(first, other);

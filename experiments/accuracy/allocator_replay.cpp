@@ -60,15 +60,16 @@ class TraceReplay {
 
  private:
   struct Place {  // of a register of an instance
-    std::int32_t instance = 0, reg = 0;
+    InstanceId instance;
+    std::int32_t reg = 0;
     auto operator<=>(const Place&) const = default;
   };
   using UnitKey = std::tuple<int, bool, std::int32_t>;  // layer, is backward, act
 
-  const Block& block(std::int32_t instance) const {
-    return graph_.block_of(at(program_.instances, instance));
+  const Block& block(InstanceId instance) const {
+    return graph_.block_of(program_.instances[instance]);
   }
-  int layer_of(std::int32_t instance) const { return at(program_.instances, instance).layer; }
+  int layer_of(InstanceId instance) const { return program_.instances[instance].layer; }
   bool is_root(int layer) const { return layer == 0 || layer == last_layer_; }
 
   static const Actor* writer_of(const Block& block, std::int32_t reg) {
@@ -81,35 +82,33 @@ class TraceReplay {
     std::int64_t position = 0;
     for (const Run& run : program_.order)
       for (std::int32_t a = 0; a < run.num_actors; ++a, ++position) {
-        const Actor& actor = at(block(run.instance.value).actors, run.first_actor + a);
+        const Actor& actor = at(block(run.instance).actors, run.first_actor + a);
         const bool backward = is_backward(actor.phase);
-        first_act_.try_emplace({run.instance.value, run.first_actor + a}, position);
+        first_act_.try_emplace({run.instance, run.first_actor + a}, position);
         if (actor.queue != QueueRole::kCompute || (!backward && actor.phase != Phase::kForward))
           continue;
-        if (actor.kind == "cast" && is_once(run.instance.value)) continue;  // of a shard
-        Window& window = windows_[{layer_of(run.instance.value), backward, run.act}];
+        if (actor.kind == "cast" && is_once(run.instance)) continue;  // of a shard
+        Window& window = windows_[{layer_of(run.instance), backward, run.act}];
         if (window.first < 0) window.first = position;
         window.last = position;
       }
     end_ = position;
   }
   // What is made of parameters once per step, whatever the number of micro-batches.
-  bool is_once(std::int32_t instance) const {
-    return at(program_.instances, instance).name.ends_with(".parameters");
+  bool is_once(InstanceId instance) const {
+    return program_.instances[instance].name.ends_with(".parameters");
   }
 
   void find_gathers() {
-    for (std::size_t i = 0; i < program_.instances.size(); ++i) {
-      const auto instance = static_cast<std::int32_t>(i);
+    for (const InstanceId instance : program_.instances.keys()) {
       for (const Edge& edge : block(instance).edges)
         if (!edge.control)
           readers_[{instance, edge.from_register}].insert(
               at(block(instance).actors, edge.to_actor).kind);
     }
     for (const Link& link : program_.links)
-      for (const std::int32_t reader : at(block(link.to.value).ports, link.to_port).readers)
-        readers_[{link.from.value, link.from_register}].insert(
-            at(block(link.to.value).actors, reader).kind);
+      for (const std::int32_t reader : at(block(link.to).ports, link.to_port).readers)
+        readers_[{link.from, link.from_register}].insert(at(block(link.to).actors, reader).kind);
   }
 
   void add_contents() {
@@ -117,7 +116,7 @@ class TraceReplay {
     for (const ProgramFrame& frame : lifetimes.frames) {
       if (frame.frame->initially_full || frame.is_host) continue;
       for (std::int32_t c = 0; c < frame.contents_per_step; ++c) {
-        const ContentLife& life = at(lifetimes.contents, frame.first_content + c);
+        const ContentLife& life = lifetimes.contents[frame.first_content.plus(c)];
         if (life.is_used()) add_content(frame, life, c);
       }
     }
@@ -143,7 +142,7 @@ class TraceReplay {
   bool is_replaced(const ProgramFrame& frame, std::int32_t reg, std::int32_t act,
                    const Actor& writer, Tensor& tensor) {
     const int layer = layer_of(frame.instance);
-    const Instance& instance = at(program_.instances, frame.instance);
+    const Instance& instance = program_.instances[frame.instance];
     const auto index = static_cast<std::int32_t>(&writer - block(frame.instance).actors.data());
     const std::string name = fmt::format("layer{}.{}", layer, graph_.actor_name(instance, index));
     if (rules_.kept.contains(name))
@@ -201,10 +200,10 @@ class TraceReplay {
 
   // Output 0 of what updates state is the parameter.
   void add_state() {
-    for (std::size_t i = 0; i < program_.instances.size(); ++i) {
-      const Block& own = block(static_cast<std::int32_t>(i));
+    for (const InstanceId i : program_.instances.keys()) {
+      const Block& own = block(i);
       for (std::size_t a = 0; a < own.actors.size(); ++a) {
-        const auto found = first_act_.find({static_cast<std::int32_t>(i), static_cast<int>(a)});
+        const auto found = first_act_.find({i, static_cast<int>(a)});
         const std::int64_t born = found == first_act_.end() ? 0 : found->second;
         const Actor& actor = own.actors[a];
         for (std::size_t o = 0; o < actor.out.size(); ++o) {
@@ -331,7 +330,7 @@ class TraceReplay {
   const ReplayRules& rules_;
   int last_layer_ = 0;
   std::int64_t end_ = 0;
-  std::map<std::pair<std::int32_t, std::int32_t>, std::int64_t> first_act_;  // instance, actor
+  std::map<std::pair<InstanceId, std::int32_t>, std::int64_t> first_act_;  // instance, actor
   std::map<UnitKey, Window> windows_;
   std::map<Place, std::set<std::string>> readers_;
   std::map<int, std::map<std::string, Bytes>> parts_;  // gathered, by layer and gather

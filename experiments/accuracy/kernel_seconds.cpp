@@ -20,7 +20,7 @@ std::map<std::string, double> seconds_of(const PhysicalGraph& graph, const RankP
                                          const CostModel& cost) {
   std::map<std::string, double> seconds;
   for (const Run& run : program.order) {
-    const Block& block = graph.block_of(program.instances[run.instance.index()]);
+    const Block& block = graph.block_of(program.instances[run.instance]);
     for (std::int32_t a = 0; a < run.num_actors; ++a) {
       const Actor& actor = block.actors[static_cast<std::size_t>(run.first_actor + a)];
       if (actor.communication || actor.work.kernel == kNoKernel) continue;
@@ -36,9 +36,9 @@ std::map<std::string, double> kernel_seconds(const PhysicalGraph& graph, const C
   std::vector<double> ranks(graph.programs.size());
   for (const RankBinding& rank : graph.ranks) ++ranks[rank.program.index()];
   std::map<std::string, double> mean;
-  for (std::size_t i = 0; i < graph.programs.size(); ++i)
+  for (const ProgramId i : graph.programs.keys())
     for (const auto& [kind, seconds] : seconds_of(graph, graph.programs[i], cost))
-      mean[kind] += seconds * ranks[i] / static_cast<double>(graph.ranks.size());
+      mean[kind] += seconds * ranks[i.index()] / static_cast<double>(graph.ranks.size());
   return mean;
 }
 

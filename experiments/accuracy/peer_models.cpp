@@ -10,7 +10,7 @@ namespace sextant {
 namespace {
 
 const Actor& first_actor(const PhysicalGraph& graph, const RankProgram& program, const Run& run) {
-  const Instance& instance = program.instances[run.instance.index()];
+  const Instance& instance = program.instances[run.instance];
   return graph.block_of(instance).actors[static_cast<std::size_t>(run.first_actor)];
 }
 
@@ -97,7 +97,7 @@ Duration busiest(const PhysicalGraph& graph, const Timeline& timeline,
     const RankProgram& program = graph.program_of(rank.rank);
     std::vector<std::pair<Time, Time>> intervals;
     for (const TimedRun& timed : rank.runs) {
-      const Actor& actor = first_actor(graph, program, program.order[timed.run.index()]);
+      const Actor& actor = first_actor(graph, program, program.order[timed.run]);
       if (actor.communication && communications.contains(&*actor.communication))
         intervals.emplace_back(timed.arrived, timed.end);
     }
@@ -111,7 +111,7 @@ std::int64_t updates_per_step(const PhysicalGraph& graph) {
   for (const RankProgram& program : graph.programs) {
     std::int64_t updates = 0;
     for (const Run& run : program.order) {
-      const Block& block = graph.block_of(program.instances[run.instance.index()]);
+      const Block& block = graph.block_of(program.instances[run.instance]);
       for (std::int32_t a = 0; a < run.num_actors; ++a)
         updates += block.actors[static_cast<std::size_t>(run.first_actor + a)].kind == "adamw";
     }
@@ -136,7 +136,7 @@ double host_slowdown(const PhysicalGraph& graph, const CostModel& cost, double l
     double host = 0, device = 0;
     std::pair<std::int32_t, bool> act{-1, false};
     for (const Run& run : program.order) {
-      const Block& block = graph.block_of(program.instances[run.instance.index()]);
+      const Block& block = graph.block_of(program.instances[run.instance]);
       const Actor& first = block.actors[static_cast<std::size_t>(run.first_actor)];
       if (first.queue != QueueRole::kCompute || !is_in_pass(first.phase)) continue;
       const std::pair now{run.act, first.phase != Phase::kForward};

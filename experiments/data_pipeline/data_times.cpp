@@ -24,8 +24,8 @@ double seconds_now() {
 std::vector<std::string> chain_of(const PhysicalGraph& graph) {
   for (const RankProgram& program : graph.programs)
     for (const Link& link : program.links) {
-      const Instance& chain = program.instances[link.from.index()];
-      const Instance& reader = program.instances[link.to.index()];
+      const Instance& chain = program.instances[link.from];
+      const Instance& reader = program.instances[link.to];
       const Block& block = graph.block_of(chain);
       if (block.phase != Phase::kData || graph.block_of(reader).actors.front().kind != "input")
         continue;

@@ -17,20 +17,20 @@ namespace {
 const PhysicalGraph& graph() {
   static const PhysicalGraph value = [] {
     PhysicalGraph made = layered_graph({.layers = 24, .micro_batches = 200, .actors = 12});
-    made.programs[0].guards = missing_guards(made, ProgramId(0));
+    made.programs[ProgramId(0)].guards = missing_guards(made, ProgramId(0));
     return made;
   }();
   return value;
 }
 
 void per_run(benchmark::State& state) {
-  const auto runs = static_cast<std::int64_t>(graph().programs[0].order.size());
+  const auto runs = static_cast<std::int64_t>(graph().programs[ProgramId(0)].order.size());
   state.SetItemsProcessed(state.iterations() * runs);
   state.counters["runs"] = static_cast<double>(runs);
 }
 
 void plain_loop(benchmark::State& state) {
-  const RankProgram& program = graph().programs[0];
+  const RankProgram& program = graph().programs[ProgramId(0)];
   std::vector<std::int64_t> acts(program.instances.size());
   for (auto _ : state) {
     for (const Run& run : program.order) benchmark::DoNotOptimize(++acts[run.instance.index()]);
@@ -60,7 +60,7 @@ class NullDevice final : public Device {
   void prepare(const PhysicalGraph& graph, Rank rank) override {
     const RankProgram& program = graph.program_of(rank);
     for (const Run& run : program.order) {
-      queues_.push_back(graph.block_of(program.instances[run.instance.index()])
+      queues_.push_back(graph.block_of(program.instances[run.instance])
                             .actors[static_cast<std::size_t>(run.first_actor)]
                             .queue);
     }
@@ -129,7 +129,7 @@ void start(benchmark::State& state) {
     RankRuntime runtime(many, Rank(0), device, host);
     runtime.run(1);
   }
-  state.counters["actors"] = static_cast<double>(many.programs[0].order.size());
+  state.counters["actors"] = static_cast<double>(many.programs[ProgramId(0)].order.size());
 }
 BENCHMARK(start)->Name("act/start")->Unit(benchmark::kMillisecond);
 

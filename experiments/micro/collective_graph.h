@@ -70,7 +70,7 @@ class CollectiveGraph {
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t rank = first + i * stride;
       group.ranks.emplace_back(static_cast<int>(rank));
-      graph_.ranks[static_cast<std::size_t>(rank)].groups.push_back(GroupId(graph_.groups.size()));
+      graph_.ranks[group.ranks.back()].groups.push_back(GroupId(graph_.groups.size()));
     }
     graph_.groups.push_back(std::move(group));
   }

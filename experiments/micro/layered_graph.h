@@ -91,9 +91,9 @@ inline PhysicalGraph layered_graph(const LayeredSpec& spec) {
   const auto add = [&](int block, std::int32_t acts, std::int32_t registers) {
     Instance instance;
     instance.block = BlockId(block);
-    instance.name = graph.blocks[static_cast<std::size_t>(block)].name;
+    instance.name = graph.blocks[BlockId(block)].name;
     instance.acts_per_step = acts;
-    for (const Frame& frame : graph.blocks[static_cast<std::size_t>(block)].frames) {
+    for (const Frame& frame : graph.blocks[BlockId(block)].frames) {
       FrameBinding binding;
       const std::int32_t contents = acts / frame.acts_per_content;
       binding.num_registers = std::min(registers, contents);

@@ -128,7 +128,7 @@ int main() {
     std::string won;
     for (std::size_t p = 0; p < expanded.packed().size(); ++p) {
       const PackedProgram& packed = expanded.packed()[p];
-      const ArenaPlan& arena = expanded.graph().programs[p].arena;
+      const ArenaPlan& arena = expanded.graph().programs[ProgramId(p)].arena;
       add_rules(packed, rules, best);
       stays = std::max(stays, packed.stays.size());
       worst = std::max(worst, static_cast<double>(arena.size.value) /

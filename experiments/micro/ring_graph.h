@@ -75,11 +75,11 @@ class RingGraph {
 
   // Roles: to the next and from the one before, in the node and across.
   void add_edge(std::size_t role, std::int64_t from, std::int64_t to) {
-    const GroupId group(graph_.groups.size());
-    graph_.groups.push_back({std::to_string(from) + "->" + std::to_string(to),
-                             {Rank(static_cast<int>(from)), Rank(static_cast<int>(to))}});
-    graph_.ranks[static_cast<std::size_t>(from)].groups[role] = group;
-    graph_.ranks[static_cast<std::size_t>(to)].groups[role + 1] = group;
+    const Rank sender(static_cast<int>(from)), receiver(static_cast<int>(to));
+    const GroupId group =
+        graph_.groups.add({std::to_string(from) + "->" + std::to_string(to), {sender, receiver}});
+    graph_.ranks[sender].groups[role] = group;
+    graph_.ranks[receiver].groups[role + 1] = group;
   }
 
   LayoutId layout(std::int64_t bytes) {
@@ -133,7 +133,7 @@ class RingGraph {
   InstanceId add_instance(RankProgram& program, BlockId block) {
     Instance instance;
     instance.block = block;
-    instance.name = graph_.blocks[block.index()].name;
+    instance.name = graph_.blocks[block].name;
     instance.frames.push_back({1, {0}, {program.arena.size}});
     program.arena.size += Bytes(256);
     program.instances.push_back(std::move(instance));

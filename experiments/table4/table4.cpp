@@ -116,15 +116,15 @@ double error_of_run(const StagedGraph& staged) {
       product(product(drawn("A0", 20), drawn("B0", 40), 4, 5, 8), drawn("B1", 48), 4, 8, 6);
   double error = 0;
   std::int64_t found = 0;
-  for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank) {
-    const RankProgram& program = graph.program_of(Rank(rank));
-    for (std::size_t i = 0; i < program.instances.size(); ++i) {
+  for (const Rank rank : graph.ranks.keys()) {
+    const RankProgram& program = graph.program_of(rank);
+    for (const InstanceId i : program.instances.keys()) {
       const Block& block = graph.block_of(program.instances[i]);
       for (const Actor& actor : block.actors) {
         if (actor.name != "Y2") continue;
         const Register& reg = block.registers[static_cast<std::size_t>(actor.out[0])];
-        const Shard box = shard_of(graph, reg.layout, Rank(rank));
-        const auto bytes = world.read_register(Rank(rank), InstanceId(i), actor.out[0]);
+        const Shard box = shard_of(graph, reg.layout, rank);
+        const auto bytes = world.read_register(rank, i, actor.out[0]);
         std::vector<double> part(static_cast<std::size_t>(box.elements()));
         load_as_double(reg.local.dtype, bytes.data(), part);
         for (std::size_t k = 0; k < part.size(); ++k, ++found) {

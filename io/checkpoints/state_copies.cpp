@@ -19,10 +19,10 @@ struct StateOfRank {
 
 std::map<StateName, std::vector<StateOfRank>> states_by_name(const PhysicalGraph& graph) {
   std::map<StateName, std::vector<StateOfRank>> states;
-  for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank)
-    for (StateRegister& state : state_registers(graph, Rank(rank))) {
+  for (const Rank rank : graph.ranks.keys())
+    for (StateRegister& state : state_registers(graph, rank)) {
       std::vector<StateOfRank>& holders = states[state.name];
-      holders.push_back({Rank(rank), std::move(state)});
+      holders.push_back({rank, std::move(state)});
     }
   return states;
 }

@@ -139,8 +139,8 @@ const std::vector<GraphProfile::StageBytes>& GraphProfile::parameters_of_layers(
 // By stage and chunk, without what is saved.
 std::vector<GraphProfile::StageBytes> GraphProfile::parameter_bytes(
     const Strategy& strategy, const std::vector<LayerPlace>& places, int zero) const {
-  const auto chunks = static_cast<std::size_t>(strategy.virtual_stages);
-  std::vector<StageBytes> bytes(static_cast<std::size_t>(strategy.pp) * chunks);
+  const auto chunks = at(strategy.virtual_stages);
+  std::vector<StageBytes> bytes(at(strategy.pp) * chunks);
   const std::vector<StageBytes>& layers = parameters_of_layers(strategy, zero);
   for (std::size_t layer = 0; layer < layers.size(); ++layer) {
     StageBytes& chunk = bytes[at(places[layer].stage) * chunks + at(places[layer].chunk)];
@@ -153,8 +153,8 @@ std::vector<GraphProfile::StageBytes> GraphProfile::parameter_bytes(
 
 std::vector<Bytes> GraphProfile::gradient_bytes(const Strategy& strategy,
                                                 const std::vector<LayerPlace>& places) const {
-  const auto chunks = static_cast<std::size_t>(strategy.virtual_stages);
-  std::vector<Bytes> by_stage(static_cast<std::size_t>(strategy.pp));
+  const auto chunks = at(strategy.virtual_stages);
+  std::vector<Bytes> by_stage(at(strategy.pp));
   const std::vector<StageBytes> bytes = parameter_bytes(strategy, places, 0);
   for (std::size_t chunk = 0; chunk < bytes.size(); ++chunk)
     by_stage[chunk / chunks] += bytes[chunk].gradients;
@@ -179,7 +179,7 @@ std::vector<Bytes> GraphProfile::likely_memory(const Strategy& strategy,
 // recompute=selective does not keep is at most whole over tp.
 Bytes GraphProfile::least_kept(const Strategy& strategy, std::size_t layer, Again again,
                                const KeptBytes& kept) const {
-  const auto saved = [&](Again kind) { return saved_[static_cast<std::size_t>(kind)][layer]; };
+  const auto saved = [&](Again kind) { return saved_[kind][layer]; };
   switch (again) {
     case Again::kNothing:
       return kept.plain;
@@ -201,11 +201,11 @@ std::vector<Bytes> GraphProfile::held(const Strategy& strategy,
                                       const KeptOfLayers& kept) const {
   const int zero = open.zero && strategy.dp > 1 ? 3 : strategy.zero;
   std::vector<StageBytes> bytes = parameter_bytes(strategy, places, zero);
-  const auto chunks = static_cast<std::size_t>(strategy.virtual_stages);
+  const auto chunks = at(strategy.virtual_stages);
   const std::int64_t shares = strategy.dp * strategy.cp * strategy.tp;
   const std::vector<Again> again = again_of_layers(strategy, places);
   for (int layer = 0; layer < num_layers_; ++layer) {
-    Bytes saved = saved_[static_cast<std::size_t>(again[at(layer)])][at(layer)];
+    Bytes saved = saved_[again[at(layer)]][at(layer)];
     if (open.recompute)
       for (const std::vector<Bytes>& kept : saved_) saved = std::min(saved, kept[at(layer)]);
     const auto part_of = [&](Bytes all) {
@@ -236,10 +236,9 @@ std::vector<Bytes> GraphProfile::held(const Strategy& strategy,
 void GraphProfile::add_gathered(const Strategy& strategy, const std::vector<LayerPlace>& places,
                                 std::vector<StageBytes>& bytes) const {
   if (parts_backward(strategy.schedule)) return;
-  const auto chunks = static_cast<std::size_t>(strategy.virtual_stages);
+  const auto chunks = at(strategy.virtual_stages);
   const std::vector<StageBytes>& layers = parameters_of_layers(strategy, 3);
-  std::vector<Bytes> least(static_cast<std::size_t>(strategy.pp),
-                           Bytes(std::numeric_limits<std::int64_t>::max()));
+  std::vector<Bytes> least(at(strategy.pp), Bytes(std::numeric_limits<std::int64_t>::max()));
   for (std::size_t layer = 0; layer < places.size(); ++layer) {
     const int virtual_stage = places[layer].virtual_stage;
     const bool is_last =
@@ -263,17 +262,17 @@ void GraphProfile::add_gathered(const Strategy& strategy, const std::vector<Laye
 void GraphProfile::add_passing(const Strategy& strategy, const std::vector<LayerPlace>& places,
                                int zero, const std::vector<Whole>& whole,
                                std::vector<StageBytes>& bytes) const {
-  const auto chunks = static_cast<std::size_t>(strategy.virtual_stages);
+  const auto chunks = at(strategy.virtual_stages);
   const auto shares = static_cast<double>(strategy.dp * strategy.cp * strategy.tp);
   const std::vector<StageBytes>& parameters = parameters_of_layers(strategy, 0);
   const std::vector<Again> again = again_of_layers(strategy, places);
-  std::vector<Bytes> most(static_cast<std::size_t>(strategy.pp));
+  std::vector<Bytes> most(at(strategy.pp));
   for (std::size_t layer = 0; layer < places.size(); ++layer) {
     Bytes own;
     if (again[layer] == Again::kAll)
       own += Bytes(static_cast<std::int64_t>(
-          static_cast<double>(saved_[static_cast<std::size_t>(Again::kNothing)][layer].value) /
-          shares * (1 + whole[layer].saved * static_cast<double>(strategy.tp - 1))));
+          static_cast<double>(saved_[Again::kNothing][layer].value) / shares *
+          (1 + whole[layer].saved * static_cast<double>(strategy.tp - 1))));
     if (zero == 3) own += 2 * parameters[layer].copies;
     if (zero >= 2) own += parameters[layer].gradients;
     Bytes& stage = most[at(places[layer].stage)];
@@ -285,8 +284,8 @@ void GraphProfile::add_passing(const Strategy& strategy, const std::vector<Layer
 
 std::vector<Bytes> GraphProfile::most_held(const Strategy& strategy, std::int64_t micro_batches,
                                            const std::vector<StageBytes>& bytes) const {
-  const auto stages = static_cast<std::size_t>(strategy.pp);
-  const auto chunks = static_cast<std::size_t>(strategy.virtual_stages);
+  const auto stages = at(strategy.pp);
+  const auto chunks = at(strategy.virtual_stages);
   const PipelineMoments& moments =
       moments_.of(strategy.schedule,
                   {static_cast<std::int32_t>(strategy.pp), static_cast<std::int32_t>(micro_batches),
@@ -340,7 +339,7 @@ const std::vector<GraphProfile::LayerWork>& GraphProfile::layer_work(const Strat
   for (const LayerOp& op : layer_ops_) {
     const OpWork& work = ops_[op.work];
     LayerWork& layer = place->second[at(op.layer)];
-    const auto add = [&](Part part) { layer[static_cast<std::size_t>(part)] += least[op.work]; };
+    const auto add = [&](Part part) { layer[part] += least[op.work]; };
     add(work.part);
     if (work.again_selective) add(Part::kAgainSelective);
     if (work.again_full) add(Part::kAgainFull);
@@ -355,7 +354,7 @@ Duration GraphProfile::least_time(const Strategy& strategy, std::int64_t micro_b
   const std::vector<LayerWork>& layers = layer_work(strategy, kinds, costs, open);
   Duration work, once, way, collectives;
   for (std::size_t layer = 0; layer < layers.size(); ++layer) {
-    once += layers[layer][static_cast<std::size_t>(Part::kOptimizer)];
+    once += layers[layer][Part::kOptimizer];
     const KnownLayer& own = layer < known.layers.size() ? known.layers[layer] : KnownLayer();
     if (own.cells != nullptr) {
       const auto& [forward, backward, weight_grad, of_layer] = *own.cells;
@@ -381,7 +380,7 @@ Duration GraphProfile::least_time(const Strategy& strategy, std::int64_t micro_b
 // as it is known.
 LayerQueues GraphProfile::least_queues(const LayerWork& work, const LayerQueues* known) {
   LayerQueues least = known != nullptr ? *known : LayerQueues();
-  const auto of = [&](Part part) { return work[static_cast<std::size_t>(part)]; };
+  const auto of = [&](Part part) { return work[part]; };
   least.forward = std::max(least.forward, of(Part::kForward));
   least.backward = std::max(least.backward, of(Part::kInputGrad));
   least.weight_grad = std::max(least.weight_grad, of(Part::kWeightGrad));
@@ -417,11 +416,11 @@ std::vector<GraphProfile::ChunkTimes> GraphProfile::chunk_times(
   const auto go_on = [&](std::size_t layer, std::size_t next) {
     return has_cells(next) && places[layer].virtual_stage == places[next].virtual_stage;
   };
-  const auto chunks = static_cast<std::size_t>(strategy.virtual_stages);
-  std::vector<ChunkTimes> times(static_cast<std::size_t>(strategy.pp) * chunks);
+  const auto chunks = at(strategy.virtual_stages);
+  std::vector<ChunkTimes> times(at(strategy.pp) * chunks);
   for (std::size_t layer = 0; layer < places.size(); ++layer) {
     const LayerWork& work = (*of_stage[at(places[layer].stage)])[layer];
-    const auto of = [&](Part part) { return work[static_cast<std::size_t>(part)]; };
+    const auto of = [&](Part part) { return work[part]; };
     Duration repeated;
     if (again[layer] == Again::kSelective) repeated = of(Part::kAgainSelective);
     if (again[layer] == Again::kAll) repeated = of(Part::kAgainFull);
@@ -464,7 +463,7 @@ Duration GraphProfile::time_bound(const Strategy& strategy, const std::vector<La
                                   std::int64_t micro_batches, const LeastCosts& costs, Open open,
                                   const KnownTimes& known) const {
   const std::vector<ChunkTimes> chunks = chunk_times(strategy, places, costs, open, known.layers);
-  const auto chunks_per_stage = static_cast<std::size_t>(strategy.virtual_stages);
+  const auto chunks_per_stage = at(strategy.virtual_stages);
   const bool parts = parts_backward(strategy.schedule);
   ChunkTimes first;
   Duration bound;
@@ -476,7 +475,7 @@ Duration GraphProfile::time_bound(const Strategy& strategy, const std::vector<La
   const ChunkTimes& last = chunks[at(turn.stage) * chunks_per_stage + at(turn.chunk)];
   bound += last.way_out - last.up;
   Duration way;  // way: one micro-batch down to the stage and back up
-  for (std::size_t index = 0; index < static_cast<std::size_t>(strategy.pp); ++index) {
+  for (std::size_t index = 0; index < at(strategy.pp); ++index) {
     ChunkTimes stage;
     for (std::size_t chunk = 0; chunk < chunks_per_stage; ++chunk)
       stage += chunks[index * chunks_per_stage + chunk];
@@ -496,8 +495,8 @@ Duration GraphProfile::time_bound(const Strategy& strategy, const std::vector<La
     replicas[at(places[layer].stage) * chunks_per_stage + at(places[layer].chunk)] +=
         known.replicas[layer];
   const ByZero bounds = exchange_bounds(strategy, micro_batches, chunks, replicas);
-  const Duration exchanged = open.zero ? *std::min_element(bounds.begin(), bounds.end())
-                                       : bounds[static_cast<std::size_t>(strategy.zero)];
+  const Duration exchanged =
+      open.zero ? *std::min_element(bounds.begin(), bounds.end()) : bounds[at(strategy.zero)];
   return std::max(bound, exchanged);
 }
 
@@ -512,7 +511,7 @@ GraphProfile::ByZero GraphProfile::exchange_bounds(
   const auto gathered = [](const ReplicaTimes& times, std::size_t zero) {
     return zero == 0 ? Duration() : times.gather;
   };
-  const auto chunks_per_stage = static_cast<std::size_t>(strategy.virtual_stages);
+  const auto chunks_per_stage = at(strategy.virtual_stages);
   const std::vector<StageEdges>& edges =
       edges_.of(strategy.schedule,
                 {static_cast<std::int32_t>(strategy.pp), static_cast<std::int32_t>(micro_batches),
@@ -520,7 +519,7 @@ GraphProfile::ByZero GraphProfile::exchange_bounds(
   const bool parts = parts_backward(strategy.schedule);
   ByZero bounds = {};
   Duration way;
-  for (std::size_t stage = 0; stage < static_cast<std::size_t>(strategy.pp); ++stage) {
+  for (std::size_t stage = 0; stage < at(strategy.pp); ++stage) {
     const ChunkTimes* const own = &chunks[stage * chunks_per_stage];
     const ReplicaTimes* const of_chunk = &replicas[stage * chunks_per_stage];
     Duration all_cells, collectives;

@@ -5,6 +5,7 @@
 #include "compiler/expand/layer_cells.h"
 #include "compiler/strategy/strategy.h"
 #include "compiler/words/stage.h"
+#include "core/base/table.h"
 #include "core/graphs/logical_graph.h"
 #include "core/graphs/operator_role.h"
 #include "search/bounds/least_costs.h"
@@ -136,7 +137,7 @@ class GraphProfile {
     kOptimizer
   };
   static constexpr std::size_t kNumParts = 6;
-  using LayerWork = std::array<Duration, kNumParts>;
+  using LayerWork = FixedTable<Part, Duration, kNumParts>;
   const std::vector<LayerWork>& layer_work(const Strategy& strategy, DeviceKinds kinds,
                                            const LeastCosts& costs, Open open) const;
 
@@ -233,11 +234,11 @@ class GraphProfile {
   mutable std::array<std::vector<FusedUse>, 2> fused_uses_;  // of ops_, without and with pieces
   std::vector<Parameter> parameters_;
   // By kind of recomputation and layer: made in forward, read in backward.
-  std::array<std::vector<Bytes>, kNumAgain> saved_;
+  FixedTable<Again, std::vector<Bytes>, kNumAgain> saved_;
   // By layer: what the weight gradients of a micro-batch read that its forward and backward made.
   std::vector<Bytes> awaited_;
   // Certain to be repeated, by recomputation and operator.
-  std::array<std::vector<bool>, kNumAgain> repeats_, may_repeat_;
+  FixedTable<Again, std::vector<bool>, kNumAgain> repeats_, may_repeat_;
   using WorkKey = std::tuple<std::int64_t, std::int64_t, bool, DeviceKinds>;
   // Many strategies ask for the same shares.
   mutable std::map<WorkKey, std::vector<LayerWork>> layer_work_;

@@ -2,6 +2,7 @@
 // come before what; not an order of them. Times are in the unit of the problem.
 #pragma once
 
+#include "core/base/at.h"
 #include "search/bounds/schedule_optimum.h"
 
 #include <cstddef>
@@ -21,8 +22,8 @@ class CellGraph {
   std::int32_t num_kinds() const { return problem_.has_weight_grad() ? 3 : 2; }
   std::int32_t micro_batches() const { return problem_.shape.micro_batches; }
   std::int32_t num_cells() const { return num_virtual() * num_kinds() * micro_batches(); }
-  std::int32_t stage_of(std::int32_t v) const { return places_[static_cast<std::size_t>(v)].stage; }
-  std::int32_t chunk_of(std::int32_t v) const { return places_[static_cast<std::size_t>(v)].chunk; }
+  std::int32_t stage_of(std::int32_t v) const { return at(places_, v).stage; }
+  std::int32_t chunk_of(std::int32_t v) const { return at(places_, v).chunk; }
 
   std::int32_t cell(std::int32_t v, CellKind kind, std::int32_t micro_batch) const {
     return (v * num_kinds() + static_cast<std::int32_t>(kind)) * micro_batches() + micro_batch;
@@ -59,7 +60,7 @@ class CellGraph {
   }
 
   // The longest way from the end of a cell to the end of all.
-  std::int64_t tail(std::int32_t cell) const { return tails_[static_cast<std::size_t>(cell)]; }
+  std::int64_t tail(std::int32_t cell) const { return at(tails_, cell); }
 
  private:
   std::int64_t way(std::int32_t from, std::int32_t to) const {

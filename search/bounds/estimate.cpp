@@ -210,7 +210,7 @@ Estimator::LayerSeconds Estimator::seconds_of(const GraphProfile::LayerWork& wor
   const bool sp = guessed_sp(node);
   const double tp = static_cast<double>(s.tp);
   const double samples = static_cast<double>(s.micro_batch) / static_cast<double>(s.cp);
-  const auto of = [&](Part part) { return to_seconds(work[static_cast<std::size_t>(part)]); };
+  const auto of = [&](Part part) { return to_seconds(work[part]); };
   LayerSeconds own{.forward = of(Part::kForward),
                    .backward = of(Part::kInputGrad),
                    .weights = of(Part::kWeightGrad),
@@ -267,7 +267,7 @@ Guess Estimator::guess(const GraphProfile& profile, const SpaceNode& node,
   open.zero = !decided(Level::kZero);
   open.recompute = !decided(Level::kRecompute);
   const std::int64_t ranks = s.ranks() / s.pp;
-  const auto pp = static_cast<std::size_t>(s.pp);
+  const auto pp = at(s.pp);
   const auto m = static_cast<double>(micro_batches);
   const DeviceKind& device = cluster_.device;
   const double memory_rate = device.memory_bandwidth.value * device.memory_efficiency.value;

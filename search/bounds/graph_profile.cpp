@@ -217,12 +217,12 @@ GraphProfile::GraphProfile(const LogicalGraph& training) : num_layers_(training.
   const std::vector<Rate> rates = rates_of(training);
   const std::vector<bool> core = attention_core(training);
   const std::size_t num_ops = training.ops().size();
-  for (std::size_t again = 0; again < kNumAgain; ++again) {
+  for (const Again again : saved_.keys()) {
     may_repeat_[again].assign(num_ops, false);
-    for (std::size_t op = 0; op < num_ops && again > 0; ++op) {
+    for (std::size_t op = 0; op < num_ops && again != Again::kNothing; ++op) {
       const LogicalOp& candidate = training.op(OpId(op));
       const OperatorDef& def = training.registry().get(candidate.kind);
-      may_repeat_[again][op] = (again == static_cast<std::size_t>(Again::kAll) || core[op]) &&
+      may_repeat_[again][op] = (again == Again::kAll || core[op]) &&
                                candidate.phase == Phase::kForward &&
                                rates[op] == Rate::kPerMicroBatch && !candidate.inputs.empty() &&
                                def.state_outputs.empty() && !def.on_host;
@@ -247,7 +247,7 @@ void GraphProfile::spread(const std::vector<int>& like_layers) {
   };
   std::vector<LayerOp> ops;
   std::vector<Parameter> parameters;
-  std::array<std::vector<Bytes>, kNumAgain> saved;
+  FixedTable<Again, std::vector<Bytes>, kNumAgain> saved;
   std::vector<Bytes> awaited;
   for (std::size_t layer = 0; layer < like_layers.size(); ++layer) {
     const int own = static_cast<int>(layer), like = like_layers[layer];
@@ -256,8 +256,7 @@ void GraphProfile::spread(const std::vector<int>& like_layers) {
       parameter.layer = own;
       parameters.push_back(parameter);
     });
-    for (std::size_t again = 0; again < kNumAgain; ++again)
-      saved[again].push_back(saved_[again][at(like)]);
+    for (const Again again : saved_.keys()) saved[again].push_back(saved_[again][at(like)]);
     awaited.push_back(awaited_[at(like)]);
   }
   layer_ops_ = std::move(ops);
@@ -297,8 +296,8 @@ void GraphProfile::collect_work(const LogicalGraph& training) {
     }
     // What does not change within a step may be done once.
     if (!changing[op]) entry.part = Part::kOptimizer;
-    entry.again_selective = repeats_[static_cast<std::size_t>(Again::kSelective)][op];
-    entry.again_full = repeats_[static_cast<std::size_t>(Again::kAll)][op];
+    entry.again_selective = repeats_[Again::kSelective][op];
+    entry.again_full = repeats_[Again::kAll][op];
     entry.work = def.work(types_of(training, logical.inputs), types_of(training, logical.outputs),
                           logical.attributes);
     // Without its extents a matmul has the efficiency of a large one, which none exceeds; so has
@@ -389,7 +388,7 @@ Bytes GraphProfile::gradients_of_layer(int layer) const {
 }
 
 void GraphProfile::collect_saved(const LogicalGraph& training) {
-  for (std::size_t again = 0; again < kNumAgain; ++again)
+  for (const Again again : saved_.keys())
     saved_[again] = SavedTensors(training, may_repeat_[again], repeats_[again]).by_layer();
   awaited_ = awaited_by_layer(training);
 }

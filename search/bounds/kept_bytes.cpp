@@ -14,9 +14,9 @@ namespace sextant {
 namespace {
 
 // The tensor whose bytes it has.
-StagedTensorIndex behind_views(const StagedGraph& staged, StagedTensorIndex tensor) {
+StagedTensorId behind_views(const StagedGraph& staged, StagedTensorId tensor) {
   while (true) {
-    const StagedOp& producer = at(staged.ops, at(staged.tensors, tensor).producer);
+    const StagedOp& producer = staged.ops[staged.tensors[tensor].producer];
     if (producer.role != OperatorRole::kView) return tensor;
     tensor = producer.in.front();
   }
@@ -35,27 +35,27 @@ Bytes mean_part(const StagedGraph& staged, const StagedTensor& tensor) {
 
 Bytes kept_by_layer(const StagedGraph& staged, int layer) {
   const Partition partition(staged);
-  const auto made_in = [&](StagedTensorIndex index) {
-    const StagedTensor& tensor = at(staged.tensors, index);
+  const auto made_in = [&](StagedTensorId index) {
+    const StagedTensor& tensor = staged.tensors[index];
     const bool is_of_forward =
         !tensor.is_state && partition.part(tensor.producer) == StepPart::kForward;
-    return is_of_forward ? at(staged.ops, tensor.producer).layer : -1;
+    return is_of_forward ? staged.ops[tensor.producer].layer : -1;
   };
-  std::set<StagedTensorIndex> own, of_layer_before;
-  for (StagedOpIndex index = 0; index < std::ssize(staged.ops); ++index) {
-    const StagedOp& op = at(staged.ops, index);
+  std::set<StagedTensorId> own, of_layer_before;
+  for (const StagedOpId index : staged.ops.keys()) {
+    const StagedOp& op = staged.ops[index];
     const StepPart part = partition.part(index);
     if (part != StepPart::kInputGrad && part != StepPart::kWeightGrad) continue;
-    for (const StagedTensorIndex input : op.in) {
-      const StagedTensorIndex root = behind_views(staged, input);
+    for (const StagedTensorId input : op.in) {
+      const StagedTensorId root = behind_views(staged, input);
       const int made = made_in(root);
       if (op.layer == layer && (made == layer || made == layer - 1)) own.insert(root);
       if (op.layer == layer - 1 && made == layer - 1) of_layer_before.insert(root);
     }
   }
   Bytes kept;
-  for (const StagedTensorIndex tensor : own)
-    if (!of_layer_before.contains(tensor)) kept += mean_part(staged, at(staged.tensors, tensor));
+  for (const StagedTensorId tensor : own)
+    if (!of_layer_before.contains(tensor)) kept += mean_part(staged, staged.tensors[tensor]);
   return kept;
 }
 

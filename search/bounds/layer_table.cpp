@@ -54,9 +54,9 @@ bool is_split_on(const std::vector<std::size_t>& axes, const StagedTensor& tenso
                      [&](std::size_t axis) { return tensor.words[axis].is_split(); });
 }
 
-bool is_once_per_step(const StagedGraph& staged, StagedTensorIndex index) {
-  const StagedTensor& tensor = at(staged.tensors, index);
-  return tensor.is_state || at(staged.ops, tensor.producer).rate == Rate::kPerStep;
+bool is_once_per_step(const StagedGraph& staged, StagedTensorId index) {
+  const StagedTensor& tensor = staged.tensors[index];
+  return tensor.is_state || staged.ops[tensor.producer].rate == Rate::kPerStep;
 }
 
 }  // namespace
@@ -169,11 +169,11 @@ std::optional<LayerTable::Exchanged> LayerTable::exchanged(const Strategy& plain
       if (op.layer != ShorterModel::kMiddle) continue;
       if (op.rate == Rate::kPerStep) {
         if (op.communication)
-          exchanged.pending += pending_over(axes, at(staged.tensors, op.in.front()));
+          exchanged.pending += pending_over(axes, staged.tensors[op.in.front()]);
         continue;
       }
-      for (const StagedTensorIndex input : op.in)
-        if (is_once_per_step(staged, input) && is_split_on(axes, at(staged.tensors, input)))
+      for (const StagedTensorId input : op.in)
+        if (is_once_per_step(staged, input) && is_split_on(axes, staged.tensors[input]))
           exchanged.reads_whole = false;
     }
     return exchanged;

@@ -2,6 +2,7 @@
 // five layers is known of all layers of the whole model.
 #pragma once
 
+#include "core/base/at.h"
 #include "core/graphs/logical_graph.h"
 #include "search/problem/candidate.h"
 #include "search/problem/recent_graphs.h"
@@ -26,9 +27,7 @@ class ShorterModel {
   // in where the layers before and behind it are, and updates are not looked at.
   bool is_like_middle(int layer) { return is_like(layer, kMiddle); }
   // The same of the first or the last layer of the whole and of the shorter model.
-  bool is_like(int layer, int of_shorter) {
-    return like()[static_cast<std::size_t>(layer)] == of_shorter;
-  }
+  bool is_like(int layer, int of_shorter) { return at(like(), layer) == of_shorter; }
   bool has_middle();  // some layer is
 
   // By layer of the whole model the one that it is like, whose neighbours are like its own; nothing

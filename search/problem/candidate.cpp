@@ -19,10 +19,9 @@ Bytes most_needed(const PhysicalGraph& graph, std::span<const Bytes> arenas, con
                   const DeviceMemory& least) {
   if (cluster.other_devices.empty()) return least.needed();  // equal devices: least room, most need
   Bytes most;
-  for (std::size_t index = 0; index < graph.ranks.size(); ++index) {
-    const Rank rank(static_cast<std::int32_t>(index));
+  for (const Rank rank : graph.ranks.keys()) {
     const auto libraries = library_memory(cluster.device_of(rank), communicators_of(graph, rank));
-    most = std::max(most, arenas[graph.ranks[index].program.index()] + total(libraries));
+    most = std::max(most, arenas[graph.ranks[rank].program.index()] + total(libraries));
   }
   return most;
 }

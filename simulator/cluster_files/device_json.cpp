@@ -30,16 +30,16 @@ Bytes read_memory(const JsonCursor& cursor) {
     throw;
   }
   const std::string fault =
-      fault_of(static_cast<double>(memory.value), Range::kPositive, QuantityKind::kBytes);
+      fault_of(static_cast<double>(memory.value), ValueRange::kPositive, QuantityKind::kBytes);
   if (!fault.empty()) cursor.refuse(fmt::format("{} B is {}", memory.value, fault));
   return memory;
 }
 
 PeakRate read_peak(const JsonCursor& cursor) {
   cursor.allow_only({"dtype", "flops_per_second"});
-  return {
-      read_dtype(cursor.at("dtype")),
-      read_number(cursor.at("flops_per_second"), Range::kPositive, QuantityKind::kFlopsPerSecond)};
+  return {read_dtype(cursor.at("dtype")),
+          read_number(cursor.at("flops_per_second"), ValueRange::kPositive,
+                      QuantityKind::kFlopsPerSecond)};
 }
 
 std::vector<PeakRate> read_peaks(const JsonCursor& cursor) {

@@ -35,7 +35,7 @@ Provenance read_provenance(const JsonCursor& cursor) {
                             did_you_mean(cursor.text(), names), comma_list(names)));
 }
 
-Sourced read_number(const JsonCursor& cursor, Range range, QuantityKind kind) {
+Sourced read_number(const JsonCursor& cursor, ValueRange range, QuantityKind kind) {
   Sourced number;
   const JsonCursor value = cursor.is_object() ? cursor.at("value") : cursor;
   number.value = read_plain_number(value, kind);

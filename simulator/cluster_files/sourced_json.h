@@ -14,7 +14,7 @@ namespace sextant {
 
 // A plain number, a text with a unit (both are assumptions of the file's author) or {value,
 // provenance, source}. Refused where it is not in `range`.
-Sourced read_number(const JsonCursor& cursor, Range range, QuantityKind kind);
+Sourced read_number(const JsonCursor& cursor, ValueRange range, QuantityKind kind);
 Provenance read_provenance(const JsonCursor& cursor);
 std::string read_name(const JsonCursor& cursor);
 DType read_dtype(const JsonCursor& cursor);

@@ -51,7 +51,7 @@ std::int64_t parse_size(const BuiltinCluster& builtin, std::string_view key,
     refuse(fmt::format("is no size: {}", error.what()));
   }
   const std::string fault =
-      fault_of(static_cast<double>(size.value), Range::kPositive, QuantityKind::kBytes);
+      fault_of(static_cast<double>(size.value), ValueRange::kPositive, QuantityKind::kBytes);
   if (!fault.empty()) refuse("is " + fault);
   return size.value;
 }

@@ -7,36 +7,36 @@
 
 namespace sextant {
 
-bool is_in(double value, Range range) {
+bool is_in(double value, ValueRange range) {
   if (!std::isfinite(value)) return false;
   switch (range) {
-    case Range::kPositive:
+    case ValueRange::kPositive:
       return value > 0;
-    case Range::kNotNegative:
+    case ValueRange::kNotNegative:
       return value >= 0;
-    case Range::kShare:
+    case ValueRange::kShare:
       return value > 0 && value <= 1;
-    case Range::kShareOrNone:
+    case ValueRange::kShareOrNone:
       return value >= 0 && value <= 1;
   }
   return false;
 }
 
-std::string_view text_of(Range range) {
+std::string_view text_of(ValueRange range) {
   switch (range) {
-    case Range::kPositive:
+    case ValueRange::kPositive:
       return "above zero";
-    case Range::kNotNegative:
+    case ValueRange::kNotNegative:
       return "zero or above";
-    case Range::kShare:
+    case ValueRange::kShare:
       return "above zero and at most 1";
-    case Range::kShareOrNone:
+    case ValueRange::kShareOrNone:
       return "from zero to 1";
   }
   return "?";
 }
 
-std::string fault_of(double value, Range range, QuantityKind kind) {
+std::string fault_of(double value, ValueRange range, QuantityKind kind) {
   if (!is_in(value, range)) return fmt::format("not {}", text_of(range));
   if (kind == QuantityKind::kCount && value != std::floor(value)) return "not a whole number";
   const auto [least, most] = limits_of(kind);

@@ -29,7 +29,7 @@ class Rules {
     if (!good) broken_.push_back({std::move(key), std::move(what)});
   }
 
-  void check_number(std::string key, double value, Range range, QuantityKind kind) {
+  void check_number(std::string key, double value, ValueRange range, QuantityKind kind) {
     if (!is_in(value, range))
       check(false, std::move(key), fmt::format("is {}, wanted a number {}", value, text_of(range)));
     else if (const std::string fault = fault_of(value, range, kind); !fault.empty())
@@ -68,7 +68,7 @@ void check_measured_kernel(Rules& rules, const std::string& path, const Measured
   } catch (const Error& error) {
     rules.check(false, path + ".kernel", error.what());
   }
-  rules.check(is_in(kernel.flops, Range::kNotNegative) && kernel.flops <= kMostFlops,
+  rules.check(is_in(kernel.flops, ValueRange::kNotNegative) && kernel.flops <= kMostFlops,
               path + ".flops",
               fmt::format("is {}, wanted a number from zero to {:g}", kernel.flops, kMostFlops));
   const double most_bytes = limits_of(QuantityKind::kBytes).most;
@@ -117,12 +117,12 @@ void check_rates(Rules& rules, const std::string& path, const std::vector<Kernel
 }
 
 void check_device(Rules& rules, const std::string& path, const DeviceKind& device) {
-  rules.check_number(path + ".memory", static_cast<double>(device.memory.value), Range::kPositive,
-                     QuantityKind::kBytes);
+  rules.check_number(path + ".memory", static_cast<double>(device.memory.value),
+                     ValueRange::kPositive, QuantityKind::kBytes);
   rules.check(!device.peaks.empty(), path + ".peaks", "is empty");
   for (const PeakRate& peak : device.peaks)
     rules.check_number(path + ".peaks." + std::string(to_string(peak.dtype)),
-                       peak.flops_per_second.value, Range::kPositive,
+                       peak.flops_per_second.value, ValueRange::kPositive,
                        QuantityKind::kFlopsPerSecond);
   rules.check_numbers(path, device, kDeviceFields);
   rules.check_numbers(path + ".library_memory", device.library_memory, kLibraryFields);

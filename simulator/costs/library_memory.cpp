@@ -54,13 +54,12 @@ DeviceMemory device_memory(const PhysicalGraph& graph, std::span<const Bytes> ar
                            const Cluster& cluster) {
   DeviceMemory least;
   std::optional<Bytes> room;
-  for (std::size_t index = 0; index < graph.ranks.size(); ++index) {
-    const Rank rank(static_cast<std::int32_t>(index));
+  for (const Rank rank : graph.ranks.keys()) {
     const DeviceKind& device = cluster.device_of(rank);
-    const Bytes arena = arenas[graph.ranks[index].program.index()];
+    const Bytes arena = arenas[graph.ranks[rank].program.index()];
     // Most ranks are out before anything is counted.
     const Bytes most_room = device.memory - arena;
-    const std::int64_t roles = static_cast<std::int64_t>(graph.ranks[index].groups.size());
+    const std::int64_t roles = static_cast<std::int64_t>(graph.ranks[rank].groups.size());
     const double most_libraries =
         device.library_memory.context.value + device.library_memory.workspace.value +
         device.library_memory.communicator.value * static_cast<double>(roles);
@@ -71,7 +70,7 @@ DeviceMemory device_memory(const PhysicalGraph& graph, std::span<const Bytes> ar
     const Bytes left = most_room - total(libraries);
     if (room && left >= *room) continue;
     room = left;
-    least = {arena, device.memory, graph.ranks[index].program, std::move(libraries)};
+    least = {arena, device.memory, graph.ranks[rank].program, std::move(libraries)};
   }
   return least;
 }

@@ -26,16 +26,16 @@ class PortLayouts {
     for (const Block& block : graph.blocks) layouts_.emplace_back(block.ports.size());
     for (const RankProgram& program : graph.programs)
       for (const Link& link : program.links) {
-        const BlockId from = program.instances[link.from.index()].block;
-        const BlockId to = program.instances[link.to.index()].block;
+        const BlockId from = program.instances[link.from].block;
+        const BlockId to = program.instances[link.to].block;
         layouts_[to.index()][at(link.to_port)] =
-            graph.blocks[from.index()].registers[at(link.from_register)].layout;
+            graph.blocks[from].registers[at(link.from_register)].layout;
       }
   }
   // Not valid for a port that nothing is linked to.
   LayoutId of(BlockId block, const Operand& operand) const {
     if (operand.source == Operand::Source::kPort) return layouts_[block.index()][at(operand.index)];
-    return graph_.blocks[block.index()].registers[at(operand.index)].layout;
+    return graph_.blocks[block].registers[at(operand.index)].layout;
   }
 
  private:
@@ -51,12 +51,12 @@ ExpertSizes sizes_of(const Shape& choices, const Actor& dispatch) {
 
 std::vector<ExpertSizes> sizes_in(const PhysicalGraph& graph, const PortLayouts& ports) {
   std::vector<ExpertSizes> sizes;
-  for (std::size_t b = 0; b < graph.blocks.size(); ++b)
+  for (const BlockId b : graph.blocks.keys())
     for (const Actor& actor : graph.blocks[b].actors) {
       if (actor.kind != kDispatch) continue;
-      const LayoutId choices = ports.of(BlockId(b), actor.in[1]);
+      const LayoutId choices = ports.of(b, actor.in[1]);
       if (!choices.is_valid()) continue;  // of a block that no program has
-      const ExpertSizes one = sizes_of(graph.layouts[choices.index()].global.shape, actor);
+      const ExpertSizes one = sizes_of(graph.layouts[choices].global.shape, actor);
       if (std::find(sizes.begin(), sizes.end(), one) == sizes.end()) sizes.push_back(one);
     }
   return sizes;
@@ -86,7 +86,7 @@ class ExpertTensors {
  private:
   // [E, G, C, ...], or [E, G C, ...].
   bool has_places(LayoutId layout) const {
-    const Shape& shape = graph_.layouts[layout.index()].global.shape;
+    const Shape& shape = graph_.layouts[layout].global.shape;
     if (shape.rank() < 2 || shape[0] != sizes_.experts) return false;
     if (shape.rank() >= 3 && shape[2] == sizes_.places) return true;
     return shape[1] % sizes_.places == 0 && shape[1] > 0;
@@ -94,13 +94,14 @@ class ExpertTensors {
 
   bool spread_in_blocks() {
     bool is_new = false;
-    for (std::size_t b = 0; b < graph_.blocks.size(); ++b)
+    for (const BlockId b : graph_.blocks.keys())
       for (const Actor& actor : graph_.blocks[b].actors) {
-        if (!passes_on(BlockId(b), actor)) continue;
+        if (!passes_on(b, actor)) continue;
         for (const std::int32_t out : actor.out) {
-          if (registers_[b][at(out)] || !has_places(graph_.blocks[b].registers[at(out)].layout))
+          if (registers_[b.index()][at(out)] ||
+              !has_places(graph_.blocks[b].registers[at(out)].layout))
             continue;
-          registers_[b][at(out)] = is_new = true;
+          registers_[b.index()][at(out)] = is_new = true;
         }
       }
     return is_new;
@@ -123,8 +124,8 @@ class ExpertTensors {
     bool is_new = false;
     for (const RankProgram& program : graph_.programs)
       for (const Link& link : program.links) {
-        const std::size_t from = program.instances[link.from.index()].block.index();
-        const std::size_t to = program.instances[link.to.index()].block.index();
+        const std::size_t from = program.instances[link.from].block.index();
+        const std::size_t to = program.instances[link.to].block.index();
         if (!registers_[from][at(link.from_register)] || ports_[to][at(link.to_port)]) continue;
         ports_[to][at(link.to_port)] = is_new = true;
       }
@@ -187,12 +188,12 @@ class Router {
     std::map<LayoutId, LayoutId> copies;
     const auto copy_of = [&](LayoutId layout) {
       const auto [copy, is_new] = copies.try_emplace(layout, LayoutId(graph.layouts.size()));
-      if (is_new) graph.layouts.push_back(Layout(graph.layouts[layout.index()]));
+      if (is_new) graph.layouts.push_back(Layout(graph.layouts[layout]));
       return copy->second;
     };
-    for (std::size_t b = 0; b < graph.blocks.size(); ++b)
+    for (const BlockId b : graph.blocks.keys())
       for (Actor& actor : graph.blocks[b].actors) {
-        if (!actor.communication || !is_of_experts(BlockId(b), actor)) continue;
+        if (!actor.communication || !is_of_experts(b, actor)) continue;
         actor.communication->from = copy_of(actor.communication->from);
         actor.communication->to = copy_of(actor.communication->to);
       }
@@ -207,7 +208,7 @@ class Router {
 
   Filled filled_by(Rank rank) const {
     Filled filled;
-    for (const LayoutId layout : layouts_[graph_.ranks[rank.index()].program.index()]) {
+    for (const LayoutId layout : layouts_[graph_.ranks[rank].program.index()]) {
       const Interval experts = shard_of(graph_, layout, rank).dims[0];
       filled[layout] = load_.filled_between(experts.offset, experts.end());
     }
@@ -218,17 +219,17 @@ class Router {
   void split_programs(RoutedGraph& result) {
     std::map<std::pair<ProgramId, Filled>, ProgramId> variants;
     std::set<ProgramId> taken;
-    for (std::size_t r = 0; r < graph_.ranks.size(); ++r) {
+    for (const Rank r : graph_.ranks.keys()) {
       const ProgramId program = graph_.ranks[r].program;
-      const Filled filled = filled_by(Rank(r));
-      result.filled.push_back(filled_of_own(Rank(r), filled));
+      const Filled filled = filled_by(r);
+      result.filled.push_back(filled_of_own(r, filled));
       const auto [variant, is_new] = variants.try_emplace({program, filled}, program);
       if (is_new) {
         if (!taken.insert(program).second) {
           variant->second = ProgramId(result.graph.programs.size());
-          result.graph.programs.push_back(RankProgram(graph_.programs[program.index()]));
+          result.graph.programs.push_back(RankProgram(graph_.programs[program]));
         }
-        scale_blocks(result.graph, result.graph.programs[variant->second.index()], filled);
+        scale_blocks(result.graph, result.graph.programs[variant->second], filled);
       }
       result.graph.ranks[r].program = variant->second;
     }
@@ -254,7 +255,7 @@ class Router {
       const auto [copy, is_new] = copies.try_emplace(instance.block, instance.block);
       if (is_new && has_work_of_experts(instance.block)) {
         copy->second = BlockId(graph.blocks.size());
-        graph.blocks.push_back(Block(graph.blocks[instance.block.index()]));
+        graph.blocks.push_back(Block(graph.blocks[instance.block]));
         for (Actor& actor : graph.blocks.back().actors) scale(instance.block, filled, actor);
       }
       instance.block = copy->second;
@@ -262,7 +263,7 @@ class Router {
   }
 
   bool has_work_of_experts(BlockId block) const {
-    const std::vector<Actor>& actors = graph_.blocks[block.index()].actors;
+    const std::vector<Actor>& actors = graph_.blocks[block].actors;
     return std::any_of(actors.begin(), actors.end(),
                        [&](const Actor& actor) { return is_of_experts(block, actor); });
   }
@@ -277,7 +278,7 @@ class Router {
 
   void scale(BlockId block, const Filled& filled, Actor& actor) const {
     if (!is_of_experts(block, actor)) return;
-    const Block& owner = graph_.blocks[block.index()];
+    const Block& owner = graph_.blocks[block];
     Scaled in, out;
     for (const Operand& operand : actor.in) {
       const bool is_port = operand.source == Operand::Source::kPort;

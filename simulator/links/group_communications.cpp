@@ -37,9 +37,9 @@ std::vector<CollectiveCost> GroupCommunications::of(GroupId group) const {
   if (of_group.empty()) return costs;
   // Any member will do: all issue the same (actor invariant 8).
   const GroupMember& first = of_group.front();
-  const ByRole& issued = by_program_[graph_.ranks[first.rank.index()].program.index()];
+  const ByRole& issued = by_program_[graph_.ranks[first.rank].program.index()];
   for (const Issued& one : issued[static_cast<std::size_t>(first.role)])
-    costs.push_back(one.sizes.of(graph_.groups[group.index()].ranks));
+    costs.push_back(one.sizes.of(graph_.groups[group].ranks));
   return costs;
 }
 

@@ -56,7 +56,7 @@ class DemandTable {
           tape_.entries[at(tape_.meeting_entries[at(meeting.first_entry + i)])];
       if (&tape_.calls[at(entry.call)] != &call) continue;
       const Actor& actor = first_actor_of(graph_, entry.rank, entry.run);
-      const GroupId group = graph_.ranks[entry.rank.index()].groups[at(actor.communication->group)];
+      const GroupId group = graph_.ranks[entry.rank].groups[at(actor.communication->group)];
       return classes_->group_class[group.index()];
     }
     return -1;
@@ -81,7 +81,7 @@ class DemandTable {
         continue;
       }
       for (const std::size_t group : groups_of_class_[at(group_class)]) {
-        asked.members = graph_.groups[group].ranks;
+        asked.members = graph_.groups[GroupId(group)].ranks;
         add(asked, bytes, most, result);
       }
     }

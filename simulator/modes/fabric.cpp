@@ -31,20 +31,19 @@ Fabric::Fabric(const PhysicalGraph& graph, const NetworkModel& network, RankClas
 void Fabric::arrive(Arrival& arrival, std::int64_t ticket, Rank rank, RunId run,
                     const Communication& communication, Time at) {
   const std::lock_guard lock(mutex_);
-  const GroupId group =
-      graph_.ranks[rank.index()].groups[static_cast<std::size_t>(communication.group)];
+  const GroupId group = graph_.ranks[rank].groups[static_cast<std::size_t>(communication.group)];
   const std::int64_t occurrence = occurrences_[{rank.value, communication.group}]++;
   const auto place = meetings_.try_emplace({groups_[group.index()].number, occurrence}).first;
   Meeting& meeting = place->second;
   if (meeting.participants.empty()) {
     meeting.group = group;
-    meeting.program = graph_.ranks[rank.index()].program;
+    meeting.program = graph_.ranks[rank].program;
     meeting.run = run;
     meeting.communication = &communication;
   }
   require(are_same(graph_, *meeting.communication, communication), ErrorCode::kInternal,
           "rank {} issues another communication in group '{}' than its peers, at occurrence {}",
-          rank.value, graph_.groups[group.index()].name, occurrence);
+          rank.value, graph_.groups[group].name, occurrence);
   const MemberKey key{classes_.class_of[rank.index()], communication.group};
   meeting.participants.push_back({key, &arrival, ticket, at});
   if (meeting.participants.size() < groups_[group.index()].distinct) return;
@@ -63,15 +62,14 @@ void Fabric::complete(const Meeting& meeting) {
   for (const MemberKey& key : members) {
     const auto found = participant_of(key);
     require(found != meeting.participants.end(), ErrorCode::kInternal,
-            "a member of group '{}' arrived twice", graph_.groups[meeting.group.index()].name);
+            "a member of group '{}' arrived twice", graph_.groups[meeting.group].name);
     arrivals.push_back(found->at);
   }
-  network_.complete(launched_cost(graph_, meeting.program, meeting.run,
-                                  graph_.groups[meeting.group.index()].ranks),
-                    arrivals, done);
+  network_.complete(
+      launched_cost(graph_, meeting.program, meeting.run, graph_.groups[meeting.group].ranks),
+      arrivals, done);
   if (counts_traffic_)
-    add_traffic(graph_, *meeting.communication, graph_.groups[meeting.group.index()].ranks,
-                traffic_);
+    add_traffic(graph_, *meeting.communication, graph_.groups[meeting.group].ranks, traffic_);
   const Time all_arrived = *std::max_element(arrivals.begin(), arrivals.end());
   for (const Participant& one : meeting.participants) {
     const auto member = std::find(members.begin(), members.end(), one.key) - members.begin();

@@ -112,8 +112,8 @@ class JoinedJobs {
 
   Duration duration(const Job& job, const TapeEntry& entry) const {
     const RankProgram& program = job.graph->program_of(entry.rank);
-    const Run& run = program.order[entry.run.index()];
-    const Block& block = job.graph->block_of(program.instances[run.instance.index()]);
+    const Run& run = program.order[entry.run];
+    const Block& block = job.graph->block_of(program.instances[run.instance]);
     Duration total;
     for (std::int32_t a = run.first_actor; a < run.first_actor + run.num_actors; ++a)
       total += cost_.duration_on(device_of(job, entry.rank),

@@ -14,8 +14,7 @@ namespace sextant {
 inline std::vector<std::int32_t> rank_colours(const PhysicalGraph& graph, const CostModel& cost) {
   std::vector<std::int32_t> colours;
   colours.reserve(graph.ranks.size());
-  for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank)
-    colours.push_back(cost.colour_of(Rank(rank)));
+  for (const Rank rank : graph.ranks.keys()) colours.push_back(cost.colour_of(rank));
   return colours;
 }
 

@@ -2,6 +2,7 @@
 
 #include "simulator/modes/sim_device.h"
 
+#include "core/base/at.h"
 #include "core/base/check.h"
 
 #include <algorithm>
@@ -10,13 +11,11 @@ namespace sextant {
 
 namespace {
 
-std::size_t index_of(QueueRole queue) { return static_cast<std::size_t>(queue); }
-
 DeviceSpec spec_of_simulator() {
   DeviceSpec spec;
   spec.name = "simulator";
-  for (std::size_t queue = 0; queue < kNumQueueRoles; ++queue)
-    spec.queues.push_back(static_cast<QueueRole>(queue));
+  for (const QueueRole queue : Range<QueueRole>::first(kNumQueueRoles))
+    spec.queues.push_back(queue);
   spec.dtypes.assign(kAllDTypes.begin(), kAllDTypes.end());
   return spec;
 }
@@ -31,11 +30,11 @@ void SimDevice::prepare(const PhysicalGraph& graph, Rank rank) {
   const RankProgram& program = graph.program_of(rank);
   runs_.clear();
   for (const Run& run : program.order) {
-    const Block& block = graph.block_of(program.instances[run.instance.index()]);
+    const Block& block = graph.block_of(program.instances[run.instance]);
     RunInfo info;
-    info.queue = block.actors[static_cast<std::size_t>(run.first_actor)].queue;
+    info.queue = at(block.actors, run.first_actor).queue;
     for (std::int32_t i = 0; i < run.num_actors; ++i) {
-      const Actor& actor = block.actors[static_cast<std::size_t>(run.first_actor + i)];
+      const Actor& actor = at(block.actors, run.first_actor + i);
       if (actor.communication)
         info.communication = &*actor.communication;
       else
@@ -69,7 +68,7 @@ Time SimDevice::enqueue(std::span<const Launch> group, std::span<Fence> done) {
   OpenGroup open;
   for (std::size_t i = 0; i < group.size(); ++i) {
     const RunInfo& info = runs_[group[i].run.index()];
-    auto& queue = queues_[index_of(info.queue)];
+    auto& queue = queues_[info.queue];
     done[i] = {info.queue, static_cast<std::int64_t>(queue.size())};
     SimLaunch launch{group[i].run, group[i].step, issued, begin, begin, begin, false, num_groups_};
     if (info.communication == nullptr) {
@@ -107,7 +106,7 @@ Time SimDevice::earliest_begin(std::span<const Launch> group, Time issued,
   Time begin = issued;
   for (const Launch& launch : group) {
     const QueueRole queue = runs_[launch.run.index()].queue;
-    const auto length = static_cast<std::int64_t>(queues_[index_of(queue)].size());
+    const auto length = static_cast<std::int64_t>(queues_[queue].size());
     if (length > 0) begin = std::max(begin, end_of({queue, length - 1}, lock));
     for (const Fence fence : launch.waits) begin = std::max(begin, end_of(fence, lock));
   }
@@ -123,16 +122,14 @@ Time SimDevice::end_of(Fence fence, std::unique_lock<std::mutex>& lock) {
 }
 
 bool SimDevice::is_done(Fence fence) const {
-  const auto& queue = queues_[index_of(fence.queue)];
+  const auto& queue = queues_[fence.queue];
   return fence.sequence < static_cast<std::int64_t>(queue.size()) && launch_of(fence).done;
 }
 
-SimLaunch& SimDevice::launch_of(Fence fence) {
-  return queues_[index_of(fence.queue)][static_cast<std::size_t>(fence.sequence)];
-}
+SimLaunch& SimDevice::launch_of(Fence fence) { return queues_[fence.queue][at(fence.sequence)]; }
 
 const SimLaunch& SimDevice::launch_of(Fence fence) const {
-  return queues_[index_of(fence.queue)][static_cast<std::size_t>(fence.sequence)];
+  return queues_[fence.queue][at(fence.sequence)];
 }
 
 // Done as the host sees it: the launch thread polls at the time of its last launch.

@@ -4,10 +4,10 @@
 
 #include "actor/protocol/device.h"
 #include "actor/tapes/launch_time.h"
+#include "core/base/table.h"
 #include "core/costs/cost_model.h"
 #include "simulator/modes/fabric.h"
 
-#include <array>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -94,8 +94,8 @@ class SimDevice final : public Device, private Arrival {
 
   mutable std::mutex mutex_;  // communications are completed by the thread of the last member
   std::condition_variable over_;
-  std::array<std::vector<SimLaunch>, kNumQueueRoles> queues_;  // by sequence
-  std::map<std::int64_t, OpenGroup> open_groups_;              // by SimLaunch::open_group
+  FixedTable<QueueRole, std::vector<SimLaunch>, kNumQueueRoles> queues_;  // by sequence
+  std::map<std::int64_t, OpenGroup> open_groups_;  // by SimLaunch::open_group
   std::int64_t num_groups_ = 0;
   HostChain host_;
   std::string aborted_;

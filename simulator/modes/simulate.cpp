@@ -81,10 +81,10 @@ void report_memory(const PhysicalGraph& graph, Simulation& simulation) {
 // ---------------------------------------------------------------- slices
 
 TraceSlice slice_of(const PhysicalGraph& graph, Rank rank, const TimedRun& timed, Time origin) {
-  const Run& run = graph.program_of(rank).order[timed.run.index()];
+  const Run& run = graph.program_of(rank).order[timed.run];
   TraceSlice slice{rank, timed.queue, "", timed.begin - origin, timed.end - origin, run.act};
-  slice.name = actors_to_text(graph, graph.ranks[rank.index()].program, run.instance,
-                              run.first_actor, run.num_actors);
+  slice.name = actors_to_text(graph, graph.ranks[rank].program, run.instance, run.first_actor,
+                              run.num_actors);
   return slice;
 }
 
@@ -92,8 +92,8 @@ TraceSlice slice_of(const PhysicalGraph& graph, Rank rank, const TimedRun& timed
 void append_slices(const PhysicalGraph& graph, const CostModel& cost, Rank rank,
                    const TimedRun& timed, Time origin, std::vector<TraceSlice>& slices) {
   const RankProgram& program = graph.program_of(rank);
-  const Run& run = program.order[timed.run.index()];
-  const Instance& instance = program.instances[run.instance.index()];
+  const Run& run = program.order[timed.run];
+  const Instance& instance = program.instances[run.instance];
   const Block& block = graph.block_of(instance);
   const TraceSlice slice = slice_of(graph, rank, timed, origin);
   slices.push_back(slice);

@@ -51,7 +51,7 @@ Timeline run_step_mode(const ProvenGraph& proven, const RankClasses& classes,
     devices.push_back(std::make_unique<SimDevice>(
         fabric, cost, SimDeviceOptions{options.jitter, options.seed, false}));
     devices.back()->prepare(graph, rank);
-    runtimes.emplace_back(graph, rank, proven.tables().of(graph.ranks[rank.index()].program),
+    runtimes.emplace_back(graph, rank, proven.tables().of(graph.ranks[rank].program),
                           *devices.back(), host, runtime_options);
   }
   const std::map<Rank, std::size_t> index = index_by_rank(dry->ranks);

@@ -15,10 +15,12 @@ namespace {
 // Launches that start together with one of their kind in front of them are one with it: all of them
 // are under way from the first begin to the last end.
 bool is_counted(const PhysicalGraph& plan, Rank rank, RunId run) {
-  const std::vector<Run>& order = plan.program_of(rank).order;
-  const std::int32_t group = order[run.index()].launch_group;
-  if (group < 0 || run.index() == 0 || order[run.index() - 1].launch_group != group) return true;
-  return kind_of_launch(plan, rank, RunId(run.index() - 1)) != kind_of_launch(plan, rank, run);
+  const Table<RunId, Run>& order = plan.program_of(rank).order;
+  const std::int32_t group = order[run].launch_group;
+  if (group < 0 || run == RunId(0)) return true;
+  const RunId before = run.plus(-1);
+  return order[before].launch_group != group ||
+         kind_of_launch(plan, rank, before) != kind_of_launch(plan, rank, run);
 }
 
 Duration mean(Duration sum, const Timeline& timeline) {
@@ -77,7 +79,7 @@ std::string_view to_string(DelayCause cause) {
 
 std::string kind_of_launch(const PhysicalGraph& plan, Rank rank, RunId run) {
   const Actor& first = first_actor_of(plan, rank, run);
-  if (plan.program_of(rank).order[run.index()].num_actors == 1) return first.kind;
+  if (plan.program_of(rank).order[run].num_actors == 1) return first.kind;
   return std::string(to_string(first.phase));
 }
 

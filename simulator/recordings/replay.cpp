@@ -38,8 +38,7 @@ LaunchesByRank by_rank(const Recording& recording) {
 std::string launch_text(const PhysicalGraph& plan, Rank rank, std::int64_t step, RunId run) {
   if (run.index() >= plan.program_of(rank).order.size())
     return fmt::format("run {} of step {}", run.value, step);
-  return fmt::format("{} of step {}", run_to_text(plan, plan.ranks[rank.index()].program, run),
-                     step);
+  return fmt::format("{} of step {}", run_to_text(plan, plan.ranks[rank].program, run), step);
 }
 
 std::optional<std::string> rank_difference(const PhysicalGraph& plan, Rank rank,
@@ -97,8 +96,8 @@ Devices run_again(const PhysicalGraph& plan, const LaunchesByRank& launches, std
     devices.push_back(std::make_unique<ReplayDevice>(ReplayFabrics{recorded, replayed},
                                                      launches[rank], start_delays));
     devices.back()->prepare(plan, Rank(rank));
-    runtimes.emplace_back(plan, Rank(rank), tables.of(plan.ranks[rank].program), *devices.back(),
-                          host);
+    runtimes.emplace_back(plan, Rank(rank), tables.of(plan.ranks[Rank(rank)].program),
+                          *devices.back(), host);
   }
   for (std::int64_t step = 0; step < steps; ++step)
     for (const Issue& issue : dry.order) runtimes[issue.rank.index()].issue_next();

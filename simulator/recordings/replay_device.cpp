@@ -73,7 +73,7 @@ void ReplayDevice::prepare(const PhysicalGraph& graph, Rank rank) {
 
 std::string ReplayDevice::text_of(const RecordedLaunch& recorded) const {
   return fmt::format("rank {}, step {}, {}", rank_.value, recorded.step,
-                     run_to_text(*graph_, graph_->ranks[rank_.index()].program, recorded.run));
+                     run_to_text(*graph_, graph_->ranks[rank_].program, recorded.run));
 }
 
 ReplayDevice::Ready ReplayDevice::ready(std::span<const Launch> group) {

@@ -79,12 +79,12 @@ bool reads_actor(const Run& run, InstanceId instance, const std::vector<std::int
 // The instance that delivers the input.
 std::optional<InstanceId> instance_of(const PhysicalGraph& graph, const RankProgram& program,
                                       std::string_view input) {
-  for (std::size_t i = 0; i < program.instances.size(); ++i) {
+  for (const InstanceId i : program.instances.keys()) {
     const Block& block = graph.block_of(program.instances[i]);
     for (std::size_t a = 0; a < block.actors.size(); ++a)
       if (block.actors[a].kind == "input" &&
           graph.actor_name(program.instances[i], static_cast<std::int32_t>(a)) == input)
-        return InstanceId(i);
+        return i;
   }
   return std::nullopt;
 }
@@ -122,10 +122,10 @@ std::optional<StepReads> reads_of(const PhysicalGraph& graph, const Timeline& ti
     std::optional<StepReads> found;
     for (const Link& link : program.links) {
       if (link.from != *from) continue;
-      const Block& block = graph.block_of(program.instances[link.to.index()]);
+      const Block& block = graph.block_of(program.instances[link.to]);
       const auto& readers = block.ports[static_cast<std::size_t>(link.to_port)].readers;
       for (const TimedRun& timed : rank.runs) {
-        if (!reads_actor(program.order[timed.run.index()], link.to, readers)) continue;
+        if (!reads_actor(program.order[timed.run], link.to, readers)) continue;
         if (!found) found = StepReads{step, timed.begin - begin, timed.end - begin};
         found->first_read = std::min(found->first_read, timed.begin - begin);
         found->last_read = std::max(found->last_read, timed.end - begin);

@@ -60,9 +60,9 @@ class TimelineLanes {
   }
 
   void append(Json& slices, Rank rank, const TimedRun& timed) {
-    const Run& run = graph_.program_of(rank).order[timed.run.index()];
-    const std::string name = actors_to_text(graph_, graph_.ranks[rank.index()].program,
-                                            run.instance, run.first_actor, run.num_actors);
+    const Run& run = graph_.program_of(rank).order[timed.run];
+    const std::string name = actors_to_text(graph_, graph_.ranks[rank].program, run.instance,
+                                            run.first_actor, run.num_actors);
     slices.push_back(nanoseconds(timed.begin - origin_));
     slices.push_back(nanoseconds(timed.end - timed.begin));
     slices.push_back(texts_.number_of(name));

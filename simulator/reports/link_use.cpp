@@ -121,8 +121,8 @@ class LinkAccount {
   // By place and role of all members: nothing else decides when they communicate.
   void sort_groups() {
     std::map<std::vector<std::pair<std::int32_t, GroupRole>>, std::size_t> numbers;
-    for (std::size_t group = 0; group < graph_.groups.size(); ++group) {
-      const auto members = members_.of(GroupId(group));
+    for (const GroupId group : graph_.groups.keys()) {
+      const auto members = members_.of(group);
       if (members.size() < 2) continue;
       std::vector<std::pair<std::int32_t, GroupRole>> key;
       for (const GroupMember& member : members)
@@ -130,7 +130,7 @@ class LinkAccount {
       std::sort(key.begin(), key.end());
       const auto [place, is_new] = numbers.try_emplace(std::move(key), classes_.size());
       if (is_new) classes_.emplace_back();
-      classes_[place->second].groups.push_back(GroupId(group));
+      classes_[place->second].groups.push_back(group);
     }
   }
 
@@ -143,7 +143,7 @@ class LinkAccount {
     for (const TimedRun& run : timed.runs) {
       const Actor& actor = first_actor_of(graph_, timed.rank, run.run);
       if (!actor.communication || actor.communication->group != first.role) continue;
-      const bool is_bucket = program.order[run.run.index()].launch_group >= 0;
+      const bool is_bucket = program.order[run.run].launch_group >= 0;
       const std::size_t next = group_class.issued.size();
       const std::size_t number = is_bucket ? next : known.try_emplace(&actor, next).first->second;
       if (number == next) group_class.issued.push_back({run.run, {}});
@@ -154,8 +154,8 @@ class LinkAccount {
   void load_links(std::size_t number) {
     const GroupClass& group_class = classes_[number];
     for (const GroupId group : group_class.groups) {
-      const std::vector<Rank>& ranks = graph_.groups[group.index()].ranks;
-      const ProgramId program = graph_.ranks[members_.of(group).front().rank.index()].program;
+      const std::vector<Rank>& ranks = graph_.groups[group].ranks;
+      const ProgramId program = graph_.ranks[members_.of(group).front().rank].program;
       for (std::size_t i = 0; i < group_class.issued.size(); ++i) {
         network_.demand(launched_cost(graph_, program, group_class.issued[i].run, ranks), demand_);
         for (const LinkLoad& load : demand_.loads)

@@ -17,8 +17,8 @@ class OperatorAccount {
 
   void add(const RankTimeline& rank, const TimedRun& timed) {
     const RankProgram& program = graph_.program_of(rank.rank);
-    const Run& run = program.order[timed.run.index()];
-    const Instance& instance = program.instances[run.instance.index()];
+    const Run& run = program.order[timed.run];
+    const Instance& instance = program.instances[run.instance];
     const Block& block = graph_.block_of(instance);
     std::vector<NamedActor> actors;
     for (std::int32_t a = run.first_actor; a < run.first_actor + run.num_actors; ++a)

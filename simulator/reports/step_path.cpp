@@ -16,9 +16,9 @@ namespace sextant {
 namespace {
 
 std::string name_of(const PhysicalGraph& graph, const TapeEntry& entry) {
-  const Run& run = graph.program_of(entry.rank).order[entry.run.index()];
-  return actors_to_text(graph, graph.ranks[entry.rank.index()].program, run.instance,
-                        run.first_actor, run.num_actors);
+  const Run& run = graph.program_of(entry.rank).order[entry.run];
+  return actors_to_text(graph, graph.ranks[entry.rank].program, run.instance, run.first_actor,
+                        run.num_actors);
 }
 
 std::vector<StepPath::QueueSlack> slack_by_queue(const Tape& tape,

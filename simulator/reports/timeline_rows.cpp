@@ -13,7 +13,7 @@ namespace sextant {
 namespace {
 
 bool have_equal_times(const PhysicalGraph& graph, const RankTimeline& a, const RankTimeline& b) {
-  if (graph.ranks[a.rank.index()].program != graph.ranks[b.rank.index()].program) return false;
+  if (graph.ranks[a.rank].program != graph.ranks[b.rank].program) return false;
   return std::equal(a.runs.begin(), a.runs.end(), b.runs.begin(), b.runs.end(),
                     [](const TimedRun& x, const TimedRun& y) {
                       return std::tie(x.run, x.queue, x.begin, x.end) ==
@@ -100,8 +100,8 @@ std::size_t launch_colour(const Actor& actor) {
 
 const Actor& first_actor(const PhysicalGraph& graph, Rank rank, RunId id) {
   const RankProgram& program = graph.program_of(rank);
-  const Run& run = program.order[id.index()];
-  const Block& block = graph.block_of(program.instances[run.instance.index()]);
+  const Run& run = program.order[id];
+  const Block& block = graph.block_of(program.instances[run.instance]);
   return block.actors[static_cast<std::size_t>(run.first_actor)];
 }
 

@@ -8,8 +8,8 @@ namespace sextant {
 
 const Actor& first_actor_of(const PhysicalGraph& graph, Rank rank, RunId run) {
   const RankProgram& program = graph.program_of(rank);
-  const Run& entry = program.order[run.index()];
-  const Block& block = graph.block_of(program.instances[entry.instance.index()]);
+  const Run& entry = program.order[run];
+  const Block& block = graph.block_of(program.instances[entry.instance]);
   return block.actors[static_cast<std::size_t>(entry.first_actor)];
 }
 

@@ -2,6 +2,8 @@
 
 #include "simulator/steps/step_parts.h"
 
+#include "core/base/table.h"
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -41,32 +43,34 @@ class Sweep {
   explicit Sweep(std::int64_t period) : period_(period) {}
 
   void set(Activity activity, Intervals& intervals) {
-    folded_[static_cast<std::size_t>(activity)] = folded(intervals.apart(), period_);
+    folded_[activity] = folded(intervals.apart(), period_);
   }
 
   PartDurations parts() const {
-    const std::array<std::vector<Stretch>, kNumActivities>& all = folded_;
     PartDurations parts{};
-    std::array<std::size_t, kNumActivities> next{};
+    FixedTable<Activity, std::size_t, kNumActivities> next;
     for (std::int64_t now = 0; now < period_;) {
       std::int64_t border = period_;
-      std::array<bool, kNumActivities> active{};
-      for (std::size_t i = 0; i < kNumActivities; ++i) {
-        if (next[i] < all[i].size() && all[i][next[i]].end <= now) ++next[i];
-        if (next[i] == all[i].size()) continue;
-        const Stretch& interval = all[i][next[i]];
-        active[i] = interval.begin <= now;
-        border = std::min(border, active[i] ? interval.end : interval.begin);
+      ActiveNow active;
+      for (const Activity one : active.keys()) {
+        const std::vector<Stretch>& all = folded_[one];
+        if (next[one] < all.size() && all[next[one]].end <= now) ++next[one];
+        if (next[one] == all.size()) continue;
+        const Stretch& interval = all[next[one]];
+        active[one] = interval.begin <= now;
+        border = std::min(border, active[one] ? interval.end : interval.begin);
       }
-      parts[static_cast<std::size_t>(part_of(active))] += Duration(border - now);
+      parts[position_of(part_of(active))] += Duration(border - now);
       now = border;
     }
     return parts;
   }
 
  private:
-  static TimePart part_of(const std::array<bool, kNumActivities>& active) {
-    const auto is = [&](Activity one) { return active[static_cast<std::size_t>(one)]; };
+  using ActiveNow = FixedTable<Activity, bool, kNumActivities>;
+
+  static TimePart part_of(const ActiveNow& active) {
+    const auto is = [&](Activity one) { return active[one]; };
     if (is(Activity::kOptimizer)) return TimePart::kOptimizer;
     if (is(Activity::kCompute)) return TimePart::kCompute;
     if (is(Activity::kCommunication)) return TimePart::kExposedCommunication;
@@ -74,7 +78,7 @@ class Sweep {
   }
 
   std::int64_t period_;
-  std::array<std::vector<Stretch>, kNumActivities> folded_;
+  FixedTable<Activity, std::vector<Stretch>, kNumActivities> folded_;
 };
 
 }  // namespace
@@ -111,12 +115,11 @@ const std::vector<Stretch>& Intervals::apart() {
 PartDurations RankActivity::parts(Duration period) {
   if (period.value <= 0) return {};
   Intervals communication;
-  for (std::size_t queue = 0; queue < kNumQueueRoles; ++queue)
-    if (queue != static_cast<std::size_t>(QueueRole::kCompute))
-      communication.add_all(of_queue_[queue]);
+  for (const QueueRole queue : of_queue_.keys())
+    if (queue != QueueRole::kCompute) communication.add_all(of_queue_[queue]);
   Sweep sweep(period.value);
   sweep.set(Activity::kOptimizer, optimizer_);
-  sweep.set(Activity::kCompute, of_queue_[static_cast<std::size_t>(QueueRole::kCompute)]);
+  sweep.set(Activity::kCompute, of_queue_[QueueRole::kCompute]);
   sweep.set(Activity::kCommunication, communication);
   sweep.set(Activity::kOutstanding, outstanding_);
   return sweep.parts();

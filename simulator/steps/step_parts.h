@@ -1,6 +1,7 @@
 // Where the step goes: every instant of a rank belongs to exactly one part.
 #pragma once
 
+#include "core/base/table.h"
 #include "core/base/units.h"
 #include "simulator/steps/timeline.h"
 
@@ -59,9 +60,7 @@ class RankActivity {
  public:
   // `arrived`: when the last member of a communication was there; of computation, its begin.
   void add(QueueRole queue, bool optimizer, Time issued, Time arrived, Time end) {
-    Intervals& list = optimizer && queue == QueueRole::kCompute
-                          ? optimizer_
-                          : of_queue_[static_cast<std::size_t>(queue)];
+    Intervals& list = optimizer && queue == QueueRole::kCompute ? optimizer_ : of_queue_[queue];
     list.add({arrived.value, end.value});
     outstanding_.add({issued.value, end.value});
   }
@@ -70,7 +69,7 @@ class RankActivity {
   PartDurations parts(Duration period);
 
  private:
-  std::array<Intervals, kNumQueueRoles> of_queue_;  // of compute: but the optimizer
+  FixedTable<QueueRole, Intervals, kNumQueueRoles> of_queue_;  // of compute: but the optimizer
   Intervals optimizer_, outstanding_;
 };
 

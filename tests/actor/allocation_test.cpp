@@ -74,11 +74,11 @@ TEST_CASE("after the first step no act allocates, host actors and launch groups 
   spec.host_actors = true;
   spec.launch_groups = true;
   const PhysicalGraph graph = pipeline_graph(spec);
-  for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank) {
+  for (const Rank rank : graph.ranks.keys()) {
     const ProgramTables tables(graph, graph.ranks[rank].program);
     NullDevice device(tables);
     IdleHostActors host;
-    RankRuntime runtime(graph, Rank(rank), device, host, {.window = 2, .run_ahead_steps = 1});
+    RankRuntime runtime(graph, rank, device, host, {.window = 2, .run_ahead_steps = 1});
     runtime.run(1);
     const std::int64_t before = allocations;
     runtime.run(10);

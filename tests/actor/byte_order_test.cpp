@@ -125,7 +125,7 @@ class Oracle {
 // producer on one queue, consumer on another, contents in a ring of two slots.
 PhysicalGraph ring_graph(std::int32_t m) {
   PhysicalGraph graph = chain_graph({2, 2}, m);
-  graph.blocks[1].actors.front().queue = QueueRole::kCopyOut;
+  graph.blocks[BlockId(1)].actors.front().queue = QueueRole::kCopyOut;
   return graph;
 }
 
@@ -164,7 +164,7 @@ TEST_CASE(
   PhysicalGraph graph = ring_graph(3);
   // Steps 1 and 2 of the three that are checked have a previous one.
   CHECK(check_byte_order(graph, ProgramId(0)).size() == 2);
-  graph.programs[0].guards = guards;
+  graph.programs[ProgramId(0)].guards = guards;
   CHECK(check_byte_order(graph, ProgramId(0)).empty());
   CHECK(missing_guards(graph, ProgramId(0)).empty());
 }
@@ -172,7 +172,7 @@ TEST_CASE(
 TEST_CASE("with the guards no pair of uses is unordered; without any one of them some pair is") {
   for (const PipelineSpec& spec : pipelines()) {
     const PhysicalGraph graph = pipeline_graph(spec);
-    for (std::size_t p = 0; p < graph.programs.size(); ++p) {
+    for (const ProgramId p : graph.programs.keys()) {
       const ProgramId program(p);
       CHECK(Oracle(graph, program, 3).races().empty());
       CHECK(check_byte_order(graph, program) == std::vector<std::string>{});
@@ -193,7 +193,7 @@ std::vector<std::vector<Fence>> waits_of_step(Protocol& protocol, const ProgramT
     for (std::int32_t m = 0; m < members; ++m) {
       waits.emplace_back();
       for (Fence fence : protocol.waits(m)) {
-        fence.sequence -= step * tables.runs_per_step[static_cast<std::size_t>(fence.queue)];
+        fence.sequence -= step * tables.runs_per_step[fence.queue];
         waits.back().push_back(fence);
       }
     }
@@ -206,8 +206,8 @@ TEST_CASE("a protocol that repeats waits in each later step for what it waited f
   int repeating = 0;
   for (const PipelineSpec& spec : pipelines()) {
     const PhysicalGraph graph = pipeline_graph(spec);
-    for (std::size_t p = 0; p < graph.programs.size(); ++p) {
-      const ProgramTables tables(graph, ProgramId(p));
+    for (const ProgramId p : graph.programs.keys()) {
+      const ProgramTables tables(graph, p);
       Protocol protocol(tables);
       const Protocol start = protocol;
       waits_of_step(protocol, tables, 0);
@@ -232,7 +232,7 @@ TEST_CASE("a protocol that repeats waits in each later step for what it waited f
 TEST_CASE("two steps tell what three do, with all guards and without any one of them") {
   for (const PipelineSpec& spec : pipelines()) {
     PhysicalGraph graph = pipeline_graph(spec);
-    for (std::size_t p = 0; p < graph.programs.size(); ++p) {
+    for (const ProgramId p : graph.programs.keys()) {
       const ProgramId program(p);
       const std::vector<Guard> guards = graph.programs[p].guards;
       for (std::size_t g = 0; g <= guards.size(); ++g) {
@@ -254,15 +254,15 @@ TEST_CASE("the check reports a race exactly when the oracle finds one" *
   std::size_t needed = 0, dropped = 0;
   for (const PipelineSpec& spec : pipelines()) {
     PhysicalGraph graph = pipeline_graph(spec);
-    for (std::size_t p = 0; p < graph.programs.size(); ++p) {
+    for (const ProgramId p : graph.programs.keys()) {
       const std::vector<Guard> guards = graph.programs[p].guards;
       for (std::size_t g = 0; g < guards.size(); ++g) {
         graph.programs[p].guards = guards;
         graph.programs[p].guards.erase(graph.programs[p].guards.begin() +
                                        static_cast<std::ptrdiff_t>(g));
-        const bool races = !Oracle(graph, ProgramId(p), 3).races().empty();
-        CHECK(check_byte_order(graph, ProgramId(p)).empty() == !races);
-        CHECK(missing_guards(graph, ProgramId(p)).empty() == !races);
+        const bool races = !Oracle(graph, p, 3).races().empty();
+        CHECK(check_byte_order(graph, p).empty() == !races);
+        CHECK(missing_guards(graph, p).empty() == !races);
         needed += races ? 1 : 0;
         ++dropped;
       }
@@ -292,8 +292,8 @@ TEST_CASE("a slot that is overwritten while it is live is found although everyth
   builder.bind(program);
   PhysicalGraph graph = builder.graph();
   CHECK(check_byte_order(graph, program).empty());
-  graph.programs[0].instances[0].frames[1].slot_offsets[0] =
-      graph.programs[0].instances[0].frames[0].slot_offsets[0];
+  graph.programs[ProgramId(0)].instances[InstanceId(0)].frames[1].slot_offsets[0] =
+      graph.programs[ProgramId(0)].instances[InstanceId(0)].frames[0].slot_offsets[0];
   CHECK(missing_guards(graph, program).empty());
   const std::vector<std::string> messages = check_byte_order(graph, program);
   REQUIRE(messages.size() == 3);  // once per step that is checked
@@ -306,10 +306,11 @@ TEST_CASE("bytes of host actors are their own") {
   spec.stages = 2;
   spec.host_actors = true;
   PhysicalGraph graph = pipeline_graph(spec);
-  RankProgram& program = graph.programs[0];
-  REQUIRE(program.instances[0].name == "loader");
+  RankProgram& program = graph.programs[ProgramId(0)];
+  REQUIRE(program.instances[InstanceId(0)].name == "loader");
   // The loader's first slot moved onto the slot of a forward activation.
-  program.instances[0].frames[0].slot_offsets[0] = program.instances[1].frames[0].slot_offsets[0];
+  program.instances[InstanceId(0)].frames[0].slot_offsets[0] =
+      program.instances[InstanceId(1)].frames[0].slot_offsets[0];
   CHECK_THROWS_WITH_AS(missing_guards(graph, ProgramId(0)),
                        doctest::Contains("which a host actor touches"), Error);
   const std::vector<std::string> messages = check_byte_order(graph, ProgramId(0));
@@ -322,7 +323,7 @@ TEST_CASE("contents of a host actor that are in flight together may not share a 
   spec.stages = 2;
   spec.host_actors = true;
   PhysicalGraph graph = pipeline_graph(spec);
-  FrameBinding& binding = graph.programs[0].instances[0].frames[0];
+  FrameBinding& binding = graph.programs[ProgramId(0)].instances[InstanceId(0)].frames[0];
   binding.num_registers = 2;
   binding.slot_of_content[1] = binding.slot_of_content[0];
   CHECK_THROWS_WITH_AS(missing_guards(graph, ProgramId(0)),

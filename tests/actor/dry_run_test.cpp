@@ -28,7 +28,8 @@ TEST_CASE("one rank per class issues what all ranks issue") {
   const PhysicalGraph graph = pipeline_graph({.stages = 2, .replicas = 2, .micro_batches = 3});
   const DryRun folded = dry_run(graph);
   CHECK(folded.ranks == std::vector<Rank>{Rank(0), Rank(2)});
-  CHECK(runs_in(folded) == graph.programs[0].order.size() + graph.programs[1].order.size());
+  CHECK(runs_in(folded) ==
+        graph.programs[ProgramId(0)].order.size() + graph.programs[ProgramId(1)].order.size());
   const DryRun all = dry_run(graph, RankScope::kAllRanks);
   CHECK(all.ranks.size() == 4);
   CHECK(runs_in(all) == 2 * runs_in(folded));
@@ -146,7 +147,7 @@ TEST_CASE("two members that do two collectives of one group in unequal order are
   // A program of its own for rank 1, with the dtype of its reduction as the difference.
   graph.programs.push_back(graph.programs.front());
   graph.programs.back().name = "other";
-  graph.ranks[1].program = ProgramId(1);
+  graph.ranks[Rank(1)].program = ProgramId(1);
   CHECK_NOTHROW(dry_run(graph));
   std::size_t changed = 0;
   for (Instance& instance : graph.programs.back().instances) {

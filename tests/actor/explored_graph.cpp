@@ -12,10 +12,10 @@ namespace {
 class TouchFinder {
  public:
   TouchFinder(const PhysicalGraph& graph, ProgramId program)
-      : graph_(graph), program_(graph.programs[program.index()]), resolver_(graph, program) {}
+      : graph_(graph), program_(graph.programs[program]), resolver_(graph, program) {}
 
   std::vector<Touch> of_run(RunId id) const {
-    const Run& run = program_.order[id.index()];
+    const Run& run = program_.order[id];
     std::vector<Touch> touches;
     for (const ActorCall& call : resolver_.calls(id)) add(call, run.act, touches);
     return touches;
@@ -28,7 +28,7 @@ class TouchFinder {
   // Every register that is there before the first step.
   std::vector<Touch> state() const {
     std::vector<Touch> touches;
-    for (std::size_t i = 0; i < program_.instances.size(); ++i) {
+    for (const InstanceId i : program_.instances.keys()) {
       const Block& block = graph_.block_of(program_.instances[i]);
       for (std::size_t r = 0; r < block.registers.size(); ++r) {
         const InstanceId instance(i);
@@ -42,7 +42,7 @@ class TouchFinder {
 
  private:
   const Frame& frame_of(InstanceId instance, std::int32_t reg) const {
-    const Block& block = graph_.block_of(program_.instances[instance.index()]);
+    const Block& block = graph_.block_of(program_.instances[instance]);
     return block
         .frames[static_cast<std::size_t>(block.registers[static_cast<std::size_t>(reg)].frame)];
   }
@@ -83,7 +83,7 @@ std::string to_text(const ContentTag& tag) {
 
 ExploredGraph::ExploredGraph(std::string name, PhysicalGraph graph, PlantedBug bug)
     : name_(std::move(name)), graph_(std::move(graph)), bug_(bug) {
-  for (std::size_t p = 0; p < graph_.programs.size(); ++p) {
+  for (const ProgramId p : graph_.programs.keys()) {
     const ProgramId id(p);
     const TouchFinder finder(graph_, id);
     ProgramTables tables(graph_, id);

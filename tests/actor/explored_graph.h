@@ -48,7 +48,7 @@ class ExploredGraph {
   const PhysicalGraph& graph() const { return graph_; }
   PlantedBug bug() const { return bug_; }
   const ExploredProgram& of(Rank rank) const {
-    return programs_[graph_.ranks[rank.index()].program.index()];
+    return programs_[graph_.ranks[rank].program.index()];
   }
 
  private:

@@ -115,7 +115,7 @@ class CountedHost final : public HostActors {
              std::int64_t steps) const {
     for (const std::int32_t s : tables.host_sites) {
       const Site& site = tables.sites[static_cast<std::size_t>(s)];
-      const Instance& instance = graph.programs[program.index()].instances[site.instance.index()];
+      const Instance& instance = graph.programs[program].instances[site.instance];
       const std::string& name = graph.actor_name(instance, site.first_actor);
       const auto found = acts_.find({&instance, name});
       const std::int64_t acts = found == acts_.end() ? 0 : found->second;
@@ -187,8 +187,8 @@ struct Way {
 
 Way way_of(const ExploredGraph& explored, std::uint64_t seed) {
   std::vector<Rank> ranks;
-  for (std::size_t r = 0; r < explored.graph().ranks.size(); ++r)
-    if (!explored.of(Rank(r)).tables->host_sites.empty()) ranks.emplace_back(r);
+  for (const Rank r : explored.graph().ranks.keys())
+    if (!explored.of(r).tables->host_sites.empty()) ranks.emplace_back(r);
   require(!ranks.empty(), ErrorCode::kUsage, "{} has no host actors", explored.name());
   Way way{ranks[seed % ranks.size()]};
   std::uint64_t rest = seed / ranks.size();
@@ -205,7 +205,7 @@ class LaunchThread {
   LaunchThread(const ExploredGraph& explored, const Way& way, Finding& finding)
       : graph_(explored.graph()),
         way_(way),
-        program_(graph_.ranks[way.rank.index()].program),
+        program_(graph_.ranks[way.rank].program),
         tables_(*explored.of(way.rank).tables),
         finding_(finding),
         actors_(finding),

@@ -81,7 +81,7 @@ class RankWorld {
   bool is_blocked = false;  // until a message comes
   std::deque<std::shared_ptr<Call>> calls;
   std::array<std::deque<std::shared_ptr<Call>>, kNumQueueRoles> queues;  // not over
-  std::array<std::int64_t, kNumQueueRoles> done{};
+  FixedTable<QueueRole, std::int64_t, kNumQueueRoles> done;
   std::map<GroupId, std::int64_t> occurrences;
   std::map<Meeting, std::size_t> heard;  // members that have come, this one not counted
 
@@ -103,10 +103,10 @@ class World {
                  .repeat_percent = static_cast<std::uint32_t>(seed % 3) * 15}) {
     for (std::size_t node = 0; node < 2 * graph_.ranks.size(); ++node)
       tampered_.push_back(std::make_unique<TamperedGroup>(groups_.of(Rank(node)), explored.bug()));
-    for (std::size_t r = 0; r < graph_.ranks.size(); ++r) {
-      const auto node = static_cast<std::uint16_t>(2 * r);
+    for (const Rank r : graph_.ranks.keys()) {
+      const auto node = static_cast<std::uint16_t>(2 * r.value);
       ranks_.push_back(
-          std::make_unique<RankWorld>(explored.of(Rank(r)), ActorThread{node, 0, false},
+          std::make_unique<RankWorld>(explored.of(r), ActorThread{node, 0, false},
                                       ActorThread{static_cast<std::uint16_t>(node + 1), 0, true},
                                       *tampered_[node], *tampered_[node + 1U]));
     }
@@ -139,7 +139,8 @@ class World {
     if (!wrong_) wrong_ = fmt::format(text, std::forward<Args>(args)...);
   }
   std::string text_of(std::size_t rank, RunId run) const {
-    return fmt::format("rank {}: {}", rank, run_to_text(graph_, graph_.ranks[rank].program, run));
+    return fmt::format("rank {}: {}", rank,
+                       run_to_text(graph_, graph_.ranks[Rank(rank)].program, run));
   }
 
   // Draws among all events that may happen now.
@@ -195,7 +196,7 @@ class World {
     RankWorld& rank = *ranks_[r];
     if (const std::optional<Blocker> blocker = rank.counters.issue(rank.next, rank.step)) {
       if (!blocker->owed_by_host)
-        report("{}", to_text(*blocker, rank.tables(), graph_, graph_.ranks[r].program));
+        report("{}", to_text(*blocker, rank.tables(), graph_, graph_.ranks[Rank(r)].program));
       rank.is_blocked = true;
       return;
     }
@@ -236,18 +237,19 @@ class World {
 
   std::optional<Meeting> meeting_of(std::size_t r, RunId id) {
     const RankProgram& program = graph_.program_of(Rank(r));
-    const Run& run = program.order[id.index()];
-    const auto& communication = graph_.block_of(program.instances[run.instance.index()])
+    const Run& run = program.order[id];
+    const auto& communication = graph_.block_of(program.instances[run.instance])
                                     .actors[static_cast<std::size_t>(run.first_actor)]
                                     .communication;
     if (!communication) return std::nullopt;
-    const GroupId group = graph_.ranks[r].groups[static_cast<std::size_t>(communication->group)];
+    const GroupId group =
+        graph_.ranks[Rank(r)].groups[static_cast<std::size_t>(communication->group)];
     return Meeting{group, ranks_[r]->occurrences[group]++};
   }
 
   // Device.
   static bool is_done(const RankWorld& rank, Fence fence) {
-    return fence.sequence < rank.done[static_cast<std::size_t>(fence.queue)];
+    return fence.sequence < rank.done[fence.queue];
   }
 
   bool may_begin(const RankWorld& rank, const std::shared_ptr<Call>& call) const {
@@ -281,7 +283,7 @@ class World {
     return std::all_of(call.members.begin(), call.members.end(), [&](const LaunchMember& member) {
       if (!member.meeting) return true;
       Meeting meeting = *member.meeting;
-      std::size_t others = graph_.groups[meeting.first.index()].ranks.size() - 1;
+      std::size_t others = graph_.groups[meeting.first].ranks.size() - 1;
       if (has_bug(PlantedBug::kMeetingWithoutOne)) others -= std::min<std::size_t>(others, 1);
       if (has_bug(PlantedBug::kMeetingsNotToldApart)) meeting.second = 0;
       const auto heard = rank.heard.find(meeting);
@@ -316,7 +318,7 @@ class World {
 
   void announce(std::size_t r, const Meeting& meeting) {
     come_[meeting].insert(r);
-    for (const Rank other : graph_.groups[meeting.first.index()].ranks)
+    for (const Rank other : graph_.groups[meeting.first].ranks)
       if (other.index() != r)
         post(ranks_[r]->launch_end, ActorId(2 * other.value, 0, QueueRole::kCollective, 0),
              {Message::Kind::kReq, meeting.first.value, {QueueRole::kCollective, meeting.second}});
@@ -333,13 +335,13 @@ class World {
       if (member.meeting) check_meeting(r, member);
       auto& queue = rank.queues[static_cast<std::size_t>(member.fence.queue)];
       queue.erase(std::find(queue.begin(), queue.end(), call));
-      ++rank.done[static_cast<std::size_t>(member.fence.queue)];
+      ++rank.done[member.fence.queue];
     }
     rank.calls.erase(std::find(rank.calls.begin(), rank.calls.end(), call));
   }
 
   void check_meeting(std::size_t r, const LaunchMember& member) {
-    for (const Rank other : graph_.groups[member.meeting->first.index()].ranks)
+    for (const Rank other : graph_.groups[member.meeting->first].ranks)
       if (!come_[*member.meeting].contains(other.index()))
         report("{} is over before rank {} has come", text_of(r, member.run), other.value);
   }
@@ -476,10 +478,10 @@ class World {
         report("rank {} waits for ever at {}", r, text_of(r, RunId(rank.next)));
       if (!rank.calls.empty())
         report("{} never ends", text_of(r, rank.calls.front()->members.front().run));
-      for (std::size_t queue = 0; queue < kNumQueueRoles; ++queue)
+      for (const QueueRole queue : rank.done.keys())
         if (rank.done[queue] != kSteps * rank.tables().runs_per_step[queue])
           report("rank {}: {} launches of queue {} have ended", r, rank.done[queue],
-                 to_string(static_cast<QueueRole>(queue)));
+                 to_string(queue));
       if (rank.has_host() && !rank.host_has_ended) report("the host of rank {} has not ended", r);
       for (const std::int32_t s : rank.tables().host_sites) {
         const Site& site = rank.tables().sites[static_cast<std::size_t>(s)];
@@ -487,14 +489,14 @@ class World {
           report("site {} of the host of rank {} has acted {} times", s, r,
                  rank.host_counters.acts_of(s));
       }
-      const ProgramId program = graph_.ranks[r].program;
+      const ProgramId program = graph_.ranks[Rank(r)].program;
       if (const auto text = rank.counters.not_returned(graph_, program)) report("{}", *text);
       if (const auto text = rank.host_counters.not_returned(graph_, program)) report("{}", *text);
       for (const auto& [meeting, heard] : rank.heard)
         if (!has_bug(PlantedBug::kMeetingsNotToldApart) &&
-            heard != graph_.groups[meeting.first.index()].ranks.size() - 1)
+            heard != graph_.groups[meeting.first].ranks.size() - 1)
           report("rank {} heard {} members at communication {} of group {}", r, heard,
-                 meeting.second, graph_.groups[meeting.first.index()].name);
+                 meeting.second, graph_.groups[meeting.first].name);
     }
   }
 

@@ -91,7 +91,7 @@ TEST_CASE("Fig. 2: a ready queue stops with both loads in memory, the actors fin
   share_slots(graph);
   add_guards(graph);
   REQUIRE(validate(graph) == std::vector<std::string>{});
-  CHECK(graph.programs[0].arena.size == Bytes(kMemory));
+  CHECK(graph.programs[ProgramId(0)].arena.size == Bytes(kMemory));
   CHECK_NOTHROW(dry_run(graph));
   CHECK(check_byte_order(graph, ProgramId(0)) == std::vector<std::string>{});
 

@@ -122,7 +122,7 @@ FrameQuota& frame_of(ProgramTables& tables, InstanceId instance) {
 TEST_CASE("the graph that bugs are planted in is in order without them") {
   const PlantedGraph made = planted_graph();
   for (const std::string& message : validate(made.graph)) FAIL_CHECK(message);
-  REQUIRE(!made.graph.programs[0].guards.empty());
+  REQUIRE(!made.graph.programs[ProgramId(0)].guards.empty());
   CHECK(with_tables(made, [](ProgramTables&) {}) == Outcome::kClean);
   CHECK(with_graph(made, [](PhysicalGraph&) {}) == Outcome::kClean);
 }
@@ -188,7 +188,7 @@ TEST_CASE("bugs planted in the tables of the protocol are found") {
 TEST_CASE("bugs planted in the graph are found") {
   const PlantedGraph made = planted_graph();
   const auto binding = [&](PhysicalGraph& graph, InstanceId instance) -> FrameBinding& {
-    return graph.programs[0].instances[instance.index()].frames[0];
+    return graph.programs[ProgramId(0)].instances[instance].frames[0];
   };
   struct Bug {
     std::string name;
@@ -205,16 +205,16 @@ TEST_CASE("bugs planted in the graph are found") {
        [&](PhysicalGraph& g) {
          binding(g, made.make).slot_offsets[0] = binding(g, made.update).slot_offsets[0];
        }},
-      {"missing guard", [&](PhysicalGraph& g) { g.programs[0].guards.pop_back(); }},
+      {"missing guard", [&](PhysicalGraph& g) { g.programs[ProgramId(0)].guards.pop_back(); }},
       {"a register too many for the slots",
        [&](PhysicalGraph& g) { binding(g, made.make).num_registers = 3; }},
       {"update before the last use",
        [&](PhysicalGraph& g) {
-         auto& order = g.programs[0].order;
-         std::swap(order[order.size() - 1], order[order.size() - 3]);
+         auto& order = g.programs[ProgramId(0)].order;
+         std::swap(order[RunId(order.size() - 1)], order[RunId(order.size() - 3)]);
        }},
       {"more acts than contents",
-       [&](PhysicalGraph& g) { g.programs[0].links[1].consume_for = 2; }},
+       [&](PhysicalGraph& g) { g.programs[ProgramId(0)].links[1].consume_for = 2; }},
   };
   for (const Bug& bug : bugs) {
     const Outcome outcome = with_graph(made, bug.plant);
@@ -226,11 +226,12 @@ TEST_CASE("bugs planted in the graph are found") {
 TEST_CASE("a wrong launch group is refused") {
   // A receive and the send of what it received cannot start together.
   PhysicalGraph graph = pipeline_graph({.stages = 3, .micro_batches = 3});
-  RankProgram& program = graph.programs[1];
+  RankProgram& program = graph.programs[ProgramId(1)];
   std::size_t refused = 0, tried = 0;
   for (std::size_t r = 0; r + 1 < program.order.size(); ++r) {
     const PhysicalGraph before = graph;
-    graph.programs[1].order[r].launch_group = graph.programs[1].order[r + 1].launch_group = 0;
+    graph.programs[ProgramId(1)].order[RunId(r)].launch_group =
+        graph.programs[ProgramId(1)].order[RunId(r + 1)].launch_group = 0;
     try {
       dry_run(graph);
     } catch (const Error&) {

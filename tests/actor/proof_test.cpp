@@ -45,10 +45,10 @@ PhysicalGraph reducing_graph() {
 PhysicalGraph with_layouts_named_twice(PhysicalGraph graph) {
   const std::size_t known = graph.layouts.size();
   for (std::size_t layout = 0; layout < known; ++layout)
-    graph.layouts.push_back(Layout(graph.layouts[layout]));
+    graph.layouts.push_back(Layout(graph.layouts[LayoutId(layout)]));
   const auto renamed = [&](LayoutId layout) { return LayoutId(layout.index() + known); };
   for (const Instance& instance : graph.programs.back().instances) {
-    Block& block = graph.blocks[instance.block.index()];
+    Block& block = graph.blocks[instance.block];
     for (Register& reg : block.registers) reg.layout = renamed(reg.layout);
     for (Actor& actor : block.actors) {
       if (!actor.communication) continue;
@@ -62,7 +62,7 @@ PhysicalGraph with_layouts_named_twice(PhysicalGraph graph) {
 // Producer and consumer on two queues, three contents in two slots: one guard is needed.
 PhysicalGraph unordered_graph() {
   PhysicalGraph graph = chain_graph({2, 2}, 3);
-  graph.blocks[1].actors.front().queue = QueueRole::kCopyOut;
+  graph.blocks[BlockId(1)].actors.front().queue = QueueRole::kCopyOut;
   return graph;
 }
 

@@ -29,8 +29,8 @@ PhysicalGraph chain_on_queues(const std::vector<std::int32_t>& num_registers, st
   PhysicalGraph graph = chain_graph(num_registers, acts);
   const QueueRole queues[] = {QueueRole::kCopyIn, QueueRole::kCompute, QueueRole::kCopyOut,
                               QueueRole::kCollective};
-  for (std::size_t i = 0; i < graph.blocks.size(); ++i) {
-    graph.blocks[i].actors.front().queue = queues[i];
+  for (const BlockId i : graph.blocks.keys()) {
+    graph.blocks[i].actors.front().queue = queues[i.index()];
   }
   return graph;
 }
@@ -107,7 +107,8 @@ TEST_CASE("every accepted issue order gives the same fence times") {
     PhysicalGraph graph = chain_on_queues(quota, 8);
     std::vector<std::vector<std::int64_t>> expected;
     for (int trial = 0; trial < 200; ++trial) {
-      graph.programs[0].order = random_accepted_order(quota, 8, random);
+      graph.programs[ProgramId(0)].order =
+          Table<RunId, Run>(random_accepted_order(quota, 8, random));
       const SteppedRun run = step_units(graph, 2);
       std::vector<std::vector<std::int64_t>> times;
       for (const QueueRole queue :
@@ -134,7 +135,7 @@ TEST_CASE("contents per step need not be a multiple of the registers") {
 TEST_CASE("an order that takes a credit too early is refused, naming frame and reader") {
   PhysicalGraph graph = chain_on_queues({2, 1}, 4);
   // Three acts of a1 before the first of a2, with two registers.
-  auto& order = graph.programs[0].order;
+  auto& order = graph.programs[ProgramId(0)].order;
   order = {{InstanceId(0), 0, 1, 0, -1}, {InstanceId(0), 0, 1, 1, -1}, {InstanceId(0), 0, 1, 2, -1},
            {InstanceId(1), 0, 1, 0, -1}, {InstanceId(1), 0, 1, 1, -1}, {InstanceId(1), 0, 1, 2, -1},
            {InstanceId(0), 0, 1, 3, -1}, {InstanceId(1), 0, 1, 3, -1}};
@@ -153,7 +154,8 @@ TEST_CASE("an order that takes a credit too early is refused, naming frame and r
 
 TEST_CASE("an order that reads before writing is refused") {
   PhysicalGraph graph = chain_on_queues({1, 1}, 1);
-  std::swap(graph.programs[0].order[0], graph.programs[0].order[1]);
+  std::swap(graph.programs[ProgramId(0)].order[RunId(0)],
+            graph.programs[ProgramId(0)].order[RunId(1)]);
   CHECK_THROWS_WITH_AS(dry_run(graph),
                        doctest::Contains("needs the next content of frame 0 of 'a1'"), Error);
 }
@@ -308,34 +310,35 @@ TEST_CASE("tables refuse graphs whose rates, orders or groups do not fit") {
   };
   const PhysicalGraph good = chain_on_queues({2, 2}, 4);
   PhysicalGraph bad = good;
-  bad.programs[0].links[0].consume_for = 2;
+  bad.programs[ProgramId(0)].links[0].consume_for = 2;
   refused(bad, "4 contents per step for 2 acts each");
   bad = good;
-  std::swap(bad.programs[0].order[0], bad.programs[0].order[2]);
+  std::swap(bad.programs[ProgramId(0)].order[RunId(0)], bad.programs[ProgramId(0)].order[RunId(2)]);
   refused(bad, "act 0 comes next");
   bad = good;
-  bad.programs[0].order.pop_back();
+  bad.programs[ProgramId(0)].order.pop_back();
   refused(bad, "is issued 3 times, not 4");
   bad = good;
-  bad.programs[0].instances[0].frames[0].num_registers = 5;
+  bad.programs[ProgramId(0)].instances[InstanceId(0)].frames[0].num_registers = 5;
   refused(bad, "5 registers, wanted 1 .. 4");
   bad = good;
-  bad.programs[0].instances[0].frames[0].slot_of_content[1] = 7;
+  bad.programs[ProgramId(0)].instances[InstanceId(0)].frames[0].slot_of_content[1] = 7;
   refused(bad, "slot 7 of 2");
   bad = good;
-  bad.programs[0].order[0].launch_group = bad.programs[0].order[1].launch_group = 0;
+  bad.programs[ProgramId(0)].order[RunId(0)].launch_group =
+      bad.programs[ProgramId(0)].order[RunId(1)].launch_group = 0;
   refused(bad, "only communications start together");
   bad = good;
-  bad.programs[0].order[0].num_actors = 2;
+  bad.programs[ProgramId(0)].order[RunId(0)].num_actors = 2;
   refused(bad, "actors 0 .. 1 of 'a1', which has 1");
   bad = good;
-  bad.programs[0].guards.push_back({RunId(1), RunId(2), 0});
+  bad.programs[ProgramId(0)].guards.push_back({RunId(1), RunId(2), 0});
   refused(bad, "cannot wait for run 2");
   bad = good;
-  bad.programs[0].links.clear();
+  bad.programs[ProgramId(0)].links.clear();
   refused(bad, "no link leads to port");
   bad = good;
-  bad.blocks[1].ports[0].readers.clear();
+  bad.blocks[BlockId(1)].ports[0].readers.clear();
   refused(bad, "does not list its reader");
 }
 

@@ -81,8 +81,8 @@ void give_work(PhysicalGraph& graph) {
 
 Duration run_duration(const PhysicalGraph& graph, const CostModel& cost, Rank rank, RunId id) {
   const RankProgram& program = graph.program_of(rank);
-  const Run& run = program.order[id.index()];
-  const Block& block = graph.block_of(program.instances[run.instance.index()]);
+  const Run& run = program.order[id];
+  const Block& block = graph.block_of(program.instances[run.instance]);
   Duration total;
   for (std::int32_t a = 0; a < run.num_actors; ++a) {
     total += cost.duration(block.actors[static_cast<std::size_t>(run.first_actor + a)].work);
@@ -160,8 +160,8 @@ TEST_CASE("waits from positions in the order are those of the stepped protocol")
   std::size_t programs = 0;
   for (const PipelineSpec& spec : pipelines()) {
     const PhysicalGraph graph = pipeline_graph(spec);
-    for (std::size_t p = 0; p < graph.programs.size(); ++p) {
-      const ProgramTables tables(graph, ProgramId(p));
+    for (const ProgramId p : graph.programs.keys()) {
+      const ProgramTables tables(graph, p);
       const std::optional<ProgramWaits> direct = direct_waits(tables);
       REQUIRE(direct.has_value());
       CHECK(*direct == stepped_waits(tables));
@@ -224,8 +224,8 @@ TEST_CASE("folded equals unfolded on eight ranks, to the picosecond") {
     CHECK(folded_times.step_end == all_times.step_end);
     for (std::size_t e = 0; e < all.entries.size(); ++e) {
       for (std::size_t f = 0; f < folded.entries.size(); ++f) {
-        const bool same_class = graph.ranks[all.entries[e].rank.index()].program ==
-                                graph.ranks[folded.entries[f].rank.index()].program;
+        const bool same_class =
+            graph.ranks[all.entries[e].rank].program == graph.ranks[folded.entries[f].rank].program;
         if (!same_class || all.entries[e].run != folded.entries[f].run) continue;
         REQUIRE(all_times.begin[e] == folded_times.begin[f]);
         REQUIRE(all_times.end[e] == folded_times.end[f]);

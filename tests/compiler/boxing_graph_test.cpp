@@ -61,9 +61,8 @@ std::string actors_of(const PhysicalGraph& graph, int rank) {
 void check_sound(const PhysicalGraph& graph) {
   CHECK(validate(graph) == std::vector<std::string>());
   dry_run(graph);
-  for (std::size_t program = 0; program < graph.programs.size(); ++program)
-    for (const std::string& unordered : check_byte_order(graph, ProgramId(program)))
-      FAIL_CHECK(unordered);
+  for (const ProgramId program : graph.programs.keys())
+    for (const std::string& unordered : check_byte_order(graph, program)) FAIL_CHECK(unordered);
   CHECK(physical_graph_from_text(to_text(graph)) == graph);
 }
 

@@ -46,11 +46,11 @@ PhysicalGraph expanded(const ToyChain& chain, const NetworkModel& network,
 std::vector<std::vector<std::string>> buckets_of(const PhysicalGraph& graph) {
   std::vector<std::vector<std::string>> buckets;
   std::int32_t group = -1;
-  for (const Run& run : graph.programs[0].order) {
+  for (const Run& run : graph.programs[ProgramId(0)].order) {
     if (run.launch_group < 0) continue;
     if (run.launch_group != group) buckets.emplace_back();
     group = run.launch_group;
-    const Instance& instance = graph.programs[0].instances[run.instance.index()];
+    const Instance& instance = graph.programs[ProgramId(0)].instances[run.instance];
     buckets.back().push_back(
         instance.name + "/" +
         graph.block_of(instance).actors[static_cast<std::size_t>(run.first_actor)].name);
@@ -199,11 +199,11 @@ TEST_CASE(
     CAPTURE(alpha);
     const LineNetwork network(alpha, 1);
     const PhysicalGraph fused = compiled(network, {}), alone = compiled(network, kOff);
-    const RankProgram& program = fused.programs[0];
+    const RankProgram& program = fused.programs[ProgramId(0)];
     std::map<std::int32_t, std::set<std::int32_t>> acts;  // of gathers, by bucket
     std::map<std::int32_t, int> sizes;
     for (const Run& run : program.order) {
-      const Instance& instance = program.instances[run.instance.index()];
+      const Instance& instance = program.instances[run.instance];
       if (run.launch_group < 0 || instance.name.find("fetch_") == std::string::npos) continue;
       acts[run.launch_group].insert(run.act);
       ++sizes[run.launch_group];

@@ -24,7 +24,7 @@ std::string words_of(const StagedGraph& graph, const std::string& op, std::size_
   const auto at = std::find_if(graph.ops.begin(), graph.ops.end(),
                                [&](const StagedOp& candidate) { return candidate.name == op; });
   REQUIRE(at != graph.ops.end());
-  return to_string(graph.tensors[static_cast<std::size_t>(at->in[input])].words);
+  return to_string(graph.tensors[at->in[input]].words);
 }
 
 // Communications per micro-batch over cp, by primitive and phase, of one layer.
@@ -79,8 +79,7 @@ TEST_CASE("the loss and the gradients of parameters are partial over cp until th
   const StagedGraph graph = stage(toy_gpt({}), "cp=2 micro_batch=4 cp_mode=a2a");
   for (const StagedOp& op : graph.ops)
     if (op.kind == "matmul_grad_weight" || op.name == "loss")
-      CHECK(to_string(graph.tensors[static_cast<std::size_t>(op.out[0])].words) ==
-            "(B, P(sum), B)");
+      CHECK(to_string(graph.tensors[op.out[0]].words) == "(B, P(sum), B)");
 }
 
 TEST_CASE("heads that cp x tp does not divide are refused with the numbers and what would do") {

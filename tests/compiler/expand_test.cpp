@@ -41,8 +41,8 @@ ExpandOptions with_schedule(Schedule schedule) {
 void check_sound(const PhysicalGraph& graph) {
   CHECK(validate(graph) == std::vector<std::string>());
   CHECK_NOTHROW(dry_run(graph, RankScope::kAllRanks));
-  for (std::size_t program = 0; program < graph.programs.size(); ++program)
-    CHECK(check_byte_order(graph, ProgramId(program)) == std::vector<std::string>());
+  for (const ProgramId program : graph.programs.keys())
+    CHECK(check_byte_order(graph, program) == std::vector<std::string>());
 }
 
 const Instance& instance_named(const RankProgram& program, const std::string& name) {
@@ -54,7 +54,7 @@ const Instance& instance_named(const RankProgram& program, const std::string& na
 
 // Registers of what the first layer of a stage saves for backward.
 std::int32_t saved_registers(const PhysicalGraph& graph, std::size_t stage) {
-  for (const Instance& instance : graph.programs[stage].instances) {
+  for (const Instance& instance : graph.programs[ProgramId(stage)].instances) {
     const Block& block = graph.block_of(instance);
     for (const Register& reg : block.registers)
       if (reg.name == "saved")
@@ -259,16 +259,16 @@ TEST_CASE("one register less of any frame and the dry run refuses the order") {
       ExpandOptions options = with_schedule(schedule);
       options.slot_lifetime = SlotLifetime::kIssueOrder;
       const PhysicalGraph graph = expand_toy(chain, options, ToyNetwork(3, 2));
-      for (std::size_t p = 0; p < graph.programs.size(); ++p)
+      for (const ProgramId p : graph.programs.keys())
         for (std::size_t i = 0; i < graph.programs[p].instances.size(); ++i) {
-          const Instance& instance = graph.programs[p].instances[i];
+          const Instance& instance = graph.programs[p].instances[InstanceId(i)];
           // Host actors get one more than they need.
           const Block& block = graph.block_of(instance);
           const bool is_host = block.actors.front().queue == QueueRole::kHost;
           for (std::size_t f = 0; f < instance.frames.size() && !is_host; ++f) {
             if (instance.frames[f].num_registers < 2 || tried > 400) continue;
             PhysicalGraph tight = graph;
-            --tight.programs[p].instances[i].frames[f].num_registers;
+            --tight.programs[p].instances[InstanceId(i)].frames[f].num_registers;
             CAPTURE(instance.name);
             CHECK_THROWS_AS(dry_run(tight), Error);
             ++tried;
@@ -283,7 +283,8 @@ TEST_CASE("host actors can work one micro-batch ahead") {
   chain.host = true;
   const PhysicalGraph graph = expand_toy(chain, with_schedule(Schedule::kOneFOneB));
   // Tokens are read by F and again by W, min(4, 3 - 0) = 3 micro-batches later, and one is ahead.
-  CHECK(instance_named(graph.programs[0], "tokens.load").frames.front().num_registers == 4);
+  CHECK(instance_named(graph.programs[ProgramId(0)], "tokens.load").frames.front().num_registers ==
+        4);
 }
 
 // --- classes -------------------------------------------------------------------------------------
@@ -296,15 +297,17 @@ TEST_CASE("ranks with equal shapes share a program, ranks with other shapes have
   chain.hidden = 500;  // columns 167, 167, 166
   const PhysicalGraph graph = expand_toy(chain);
   REQUIRE(graph.programs.size() == 4);
-  CHECK(graph.programs[0].order == graph.programs[1].order);
-  CHECK(graph.ranks[0].program == graph.ranks[1].program);
-  CHECK(graph.ranks[2].program != graph.ranks[1].program);
-  CHECK(graph.programs[1].arena.size == graph.programs[0].arena.size);
+  CHECK(graph.programs[ProgramId(0)].order == graph.programs[ProgramId(1)].order);
+  CHECK(graph.ranks[Rank(0)].program == graph.ranks[Rank(1)].program);
+  CHECK(graph.ranks[Rank(2)].program != graph.ranks[Rank(1)].program);
+  CHECK(graph.programs[ProgramId(1)].arena.size == graph.programs[ProgramId(0)].arena.size);
   ExpandOptions options;
   options.symmetric = false;  // each class makes room for its own parts alone
   const PhysicalGraph apart = expand_toy(chain, options);
-  CHECK(apart.programs[0].arena.lower_bound == graph.programs[0].arena.lower_bound);
-  CHECK(apart.programs[1].arena.lower_bound < apart.programs[0].arena.lower_bound);
+  CHECK(apart.programs[ProgramId(0)].arena.lower_bound ==
+        graph.programs[ProgramId(0)].arena.lower_bound);
+  CHECK(apart.programs[ProgramId(1)].arena.lower_bound <
+        apart.programs[ProgramId(0)].arena.lower_bound);
 }
 
 TEST_CASE("layers of a stage share their blocks") {
@@ -330,12 +333,12 @@ TEST_CASE("two stages on one device are refused by name") {
 // Position in the order of the first run of an instance's act whose first actor has this name.
 std::size_t position(const PhysicalGraph& graph, const RankProgram& program,
                      const std::string& instance, const std::string& actor, std::int32_t act) {
-  for (std::size_t r = 0; r < program.order.size(); ++r) {
+  for (const RunId r : program.order.keys()) {
     const Run& run = program.order[r];
-    const Instance& owner = program.instances[run.instance.index()];
+    const Instance& owner = program.instances[run.instance];
     const std::string& name =
         graph.block_of(owner).actors[static_cast<std::size_t>(run.first_actor)].name;
-    if (owner.name == instance && run.act == act && name == actor) return r;
+    if (owner.name == instance && run.act == act && name == actor) return r.index();
   }
   FAIL("no such run: " << instance << " " << actor);
   return 0;
@@ -348,7 +351,7 @@ TEST_CASE("the gradient of a layer is reduced while the layers before it go back
   ExpandOptions options;
   options.buckets = {.bytes = Bytes(0), .operations = 0};  // which wait for each other
   const PhysicalGraph graph = expand_toy(chain, options);
-  const RankProgram& program = graph.programs[0];
+  const RankProgram& program = graph.programs[ProgramId(0)];
   for (const int layer : {2, 1}) {
     const std::string own = "layer" + std::to_string(layer);
     const std::string before = "layer" + std::to_string(layer - 1);
@@ -376,7 +379,7 @@ TEST_CASE("a reduction does not stand before a collective that an earlier stage 
   chain.layers = {1, 2};
   chain.dp = chain.tp = 2;
   const PhysicalGraph graph = expand_toy(chain, {}, ToyNetwork(0, 100));
-  const RankProgram& program = graph.programs[1];
+  const RankProgram& program = graph.programs[ProgramId(1)];
   const std::size_t last = position(graph, program, "layer1.input_grad", "dx.all_reduce", 0);
   CHECK(last < position(graph, program, "layer2.reduce", "dw.all_reduce", 0));
   CHECK(last < position(graph, program, "layer1.reduce", "dw.all_reduce", 0));
@@ -396,11 +399,11 @@ TEST_CASE("parameters are gathered one layer ahead on the first stage, all befor
   const auto forward = [&](const RankProgram& program, int layer) {
     return position(graph, program, "layer" + std::to_string(layer) + ".forward", "f", 0);
   };
-  const RankProgram& first = graph.programs[0];
+  const RankProgram& first = graph.programs[ProgramId(0)];
   CHECK(gathered(first, 1) < forward(first, 0));
   CHECK(forward(first, 0) < gathered(first, 2));
   CHECK(gathered(first, 2) < forward(first, 1));
-  const RankProgram& second = graph.programs[1];
+  const RankProgram& second = graph.programs[ProgramId(1)];
   CHECK(gathered(second, 5) < forward(second, 3));
 }
 
@@ -413,7 +416,7 @@ TEST_CASE("a copy of a gathered copy keeps no gather from going one layer ahead"
   options.buckets = {.bytes = Bytes(0), .operations = 0};
   const PhysicalGraph graph = expand_toy(chain, options, ToyNetwork(0, 1));
   check_sound(graph);
-  const RankProgram& program = graph.programs[0];
+  const RankProgram& program = graph.programs[ProgramId(0)];
   const auto parameters = [&](int layer, const std::string& actor) {
     return position(graph, program, "layer" + std::to_string(layer) + ".parameters", actor, 0);
   };
@@ -436,10 +439,10 @@ TEST_CASE("opposite transfers that follow each other start together when asked f
     return std::count_if(program.order.begin(), program.order.end(),
                          [](const Run& run) { return run.launch_group >= 0; });
   };
-  CHECK(grouped(graph.programs[1]) > 0);
+  CHECK(grouped(graph.programs[ProgramId(1)]) > 0);
   check_sound(graph);
   options.launch_groups = false;
-  CHECK(grouped(expand_toy(chain, options).programs[1]) == 0);
+  CHECK(grouped(expand_toy(chain, options).programs[ProgramId(1)]) == 0);
 }
 
 }  // namespace

@@ -76,10 +76,9 @@ const StagedOp& find(const StagedGraph& graph, const std::string& name) {
 }
 
 std::vector<std::string> names(const StagedGraph& graph,
-                               const std::vector<StagedTensorIndex>& tensors) {
+                               const std::vector<StagedTensorId>& tensors) {
   std::vector<std::string> result;
-  for (const StagedTensorIndex tensor : tensors)
-    result.push_back(graph.tensors[static_cast<std::size_t>(tensor)].name);
+  for (const StagedTensorId tensor : tensors) result.push_back(graph.tensors[tensor].name);
   return result;
 }
 
@@ -169,7 +168,7 @@ TEST_CASE("taken apart, fused graphs are the graphs they were made of") {
     CHECK(graph.ops.size() < plain.ops.size());
     struct Whole {
       std::string kind;
-      std::vector<StagedTensorIndex> in, out;
+      std::vector<StagedTensorId> in, out;
       Attributes attributes;
       bool operator==(const Whole&) const = default;
     };
@@ -368,7 +367,7 @@ bool is_group(const FusedKind& kind, const std::vector<StagedMember>& members) {
         return false;
       continue;
     }
-    const StagedTensorIndex made = before.out.front();
+    const StagedTensorId made = before.out.front();
     if (std::count(member.in.begin(), member.in.end(), made) != 1) return false;
     if (links[i].reads_at >= 0 && member.in.at(reads_at) != made) return false;
   }
@@ -420,12 +419,12 @@ TEST_CASE("in random graphs every fused operator is of the table and everything 
         make_staged_graph(random_graph(seed), parse_strategy("micro_batch=4"), 2, nullptr);
     const StagedGraph graph = fused_graph(plain, FusingCost());
     CHECK(validate(graph) == std::vector<std::string>());
-    std::set<StagedTensorIndex> made;
+    std::set<StagedTensorId> made;
     std::size_t ops = 0;
-    const auto act = [&](const std::vector<StagedTensorIndex>& in,
-                         const std::vector<StagedTensorIndex>& out) {
-      for (const StagedTensorIndex tensor : in) CHECK(made.contains(tensor));
-      for (const StagedTensorIndex tensor : out) CHECK(made.insert(tensor).second);
+    const auto act = [&](const std::vector<StagedTensorId>& in,
+                         const std::vector<StagedTensorId>& out) {
+      for (const StagedTensorId tensor : in) CHECK(made.contains(tensor));
+      for (const StagedTensorId tensor : out) CHECK(made.insert(tensor).second);
       ++ops;
     };
     for (const StagedOp& op : graph.ops) {
@@ -453,7 +452,7 @@ TEST_CASE("a fused operator costs the calculation of its members and its own ope
     std::map<std::string, Work> by_name;
     const PhysicalGraph graph =
         expand(gpt("micro_batch=4"), cost, testing::ToyNetwork(3, 2), ExpandOptions());
-    for (const Instance& instance : graph.programs[0].instances) {
+    for (const Instance& instance : graph.programs[ProgramId(0)].instances) {
       if (instance.layer != 1) continue;
       for (const Actor& actor : graph.block_of(instance).actors) by_name[actor.name] = actor.work;
     }

@@ -60,7 +60,7 @@ GlobalProgram two_readers() {
 TEST_CASE("every boxing of a chain names the operator before it and all readers behind it") {
   const StagedGraph graph = stage(two_readers());
   const std::vector<BoxingCause> causes = boxing_causes(graph);
-  const auto op = [&](StagedOpIndex index) { return graph.ops[static_cast<std::size_t>(index)]; };
+  const auto op = [&](StagedOpId index) { return graph.ops[index]; };
   // A transfer (one cause for its two halves) and an all-gather, shared by both readers.
   REQUIRE(causes.size() == 2);
   CHECK(op(causes[0].boxing).kind == "transfer");
@@ -85,7 +85,7 @@ TEST_CASE("a boxing costs what its largest group costs, and tells the tensor fro
   REQUIRE(causes.size() == 2);
   const ByteNetwork network;
   const auto cost = [&](std::size_t cause) {
-    return cost_of(graph, graph.ops[static_cast<std::size_t>(causes[cause].boxing)], network);
+    return cost_of(graph, graph.ops[causes[cause].boxing], network);
   };
   constexpr std::int64_t kWhole = 524'288;
   // a is 256 x 512 f32 = 524,288 bytes. Two pairs of devices hand over a half each.

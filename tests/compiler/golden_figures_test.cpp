@@ -78,7 +78,7 @@ Lines kinds(const StagedGraph& graph) {
 
 NdSbp words_of(const StagedGraph& graph, const std::string& reader, std::size_t input) {
   for (const StagedOp& op : graph.ops)
-    if (op.name == reader) return graph.tensors[static_cast<std::size_t>(op.in[input])].words;
+    if (op.name == reader) return graph.tensors[op.in[input]].words;
   return {};
 }
 
@@ -177,8 +177,7 @@ TEST_CASE("Fig. 11b: softmax of split classes reduces on each device, then over 
                                         "reduce_sum_exp", "all_reduce", "softmax", "parameter"}));
   // A row per device meets the other's: 256 numbers move, not 1,000 classes of them.
   for (const StagedOp& op : graph.ops)
-    if (op.communication)
-      CHECK(graph.tensors[static_cast<std::size_t>(op.in[0])].global.shape == Shape({256}));
+    if (op.communication) CHECK(graph.tensors[op.in[0]].global.shape == Shape({256}));
   check_golden("figure_11b", to_text(graph));
 }
 

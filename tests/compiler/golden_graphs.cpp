@@ -59,12 +59,11 @@ std::vector<std::string> communication_lines(const StagedGraph& graph) {
   for (const StagedOp& op : graph.ops) {
     if (!op.communication) continue;
     const bool sends = op.communication->side == Side::kSend;
-    const StagedTensorIndex tensor = sends ? op.in[0] : op.out[0];
+    const StagedTensorId tensor = sends ? op.in[0] : op.out[0];
     const std::string what = sends                                      ? "send"
                              : op.communication->side == Side::kReceive ? "receive"
                                                                         : op.kind;
-    lines.push_back(fmt::format("{} {} [{}, stage {}]", what,
-                                graph.tensors[static_cast<std::size_t>(tensor)].name,
+    lines.push_back(fmt::format("{} {} [{}, stage {}]", what, graph.tensors[tensor].name,
                                 to_string(op.phase), op.stage));
   }
   return lines;

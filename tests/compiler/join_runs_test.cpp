@@ -60,16 +60,16 @@ PhysicalGraph compiled(const Case& a_case, const CostModel& cost, const NetworkM
 }
 
 bool computes(const PhysicalGraph& graph, const RankProgram& program, const Run& run) {
-  return graph.block_of(program.instances[run.instance.index()])
+  return graph.block_of(program.instances[run.instance])
              .actors[static_cast<std::size_t>(run.first_actor)]
              .queue == QueueRole::kCompute;
 }
 
 std::map<std::string, int> runs_by_instance(const PhysicalGraph& graph) {
   std::map<std::string, int> runs;
-  const RankProgram& program = graph.programs[0];
+  const RankProgram& program = graph.programs[ProgramId(0)];
   for (const Run& run : program.order)
-    if (computes(graph, program, run)) ++runs[program.instances[run.instance.index()].name];
+    if (computes(graph, program, run)) ++runs[program.instances[run.instance].name];
   return runs;
 }
 
@@ -81,8 +81,8 @@ std::vector<std::array<std::vector<Issued>, kNumQueueRoles>> issued(const Physic
     auto& queues = all.emplace_back();
     for (const Run& run : program.order)
       for (std::int32_t a = run.first_actor; a < run.first_actor + run.num_actors; ++a) {
-        const Actor& actor = graph.block_of(program.instances[run.instance.index()])
-                                 .actors[static_cast<std::size_t>(a)];
+        const Actor& actor =
+            graph.block_of(program.instances[run.instance]).actors[static_cast<std::size_t>(a)];
         queues[static_cast<std::size_t>(actor.queue)].emplace_back(run.instance.value, a, run.act);
       }
   }

@@ -49,7 +49,7 @@ PhysicalGraph compile_toy(const LogicalGraph& forward, const std::string& strate
 ProgramMemory report_in_issue_order(const PhysicalGraph& graph, ProgramId program,
                                     std::size_t windows = 10) {
   std::vector<Time> begin, end;
-  for (std::size_t run = 0; run < graph.programs[program.index()].order.size(); ++run) {
+  for (std::size_t run = 0; run < graph.programs[program].order.size(); ++run) {
     begin.push_back(Time(1000 * static_cast<std::int64_t>(run)));
     end.push_back(Time(1000 * static_cast<std::int64_t>(run) + 1000));
   }
@@ -136,9 +136,9 @@ TEST_CASE("a report in issue order has the planned peak, and its owners and wind
     ToyGpt model;
     model.batch = parsed.dp * parsed.micro_batch;
     const PhysicalGraph graph = compile_toy(toy_gpt(model), strategy, 8, options);
-    for (std::size_t p = 0; p < graph.programs.size(); ++p) {
+    for (const ProgramId p : graph.programs.keys()) {
       const ArenaPlan& arena = graph.programs[p].arena;
-      const ProgramMemory memory = report_in_issue_order(graph, ProgramId(p));
+      const ProgramMemory memory = report_in_issue_order(graph, p);
       CHECK(memory.peak == arena.lower_bound);
       CHECK(memory.by_class == arena.peak_by_class);
       Bytes owned;
@@ -232,20 +232,20 @@ TEST_CASE("a layer that is missing, twice or incomplete is named") {
   REQUIRE(check_layers(staged, good).empty());
 
   PhysicalGraph bad = good;
-  auto& instances = bad.programs[1].instances;
+  auto& instances = bad.programs[ProgramId(1)].instances.values();
   std::erase_if(instances, [](const Instance& instance) { return instance.layer == 3; });
   REQUIRE(check_layers(staged, bad).size() == 1);
   CHECK(contains(check_layers(staged, bad).front(), "layer 3 is missing from program 'stage1'"));
 
   bad = good;  // a copy of layer 0 beside the layers of stage 1
-  for (const Instance& instance : good.programs[0].instances)
-    if (instance.layer == 0) bad.programs[1].instances.push_back(instance);
+  for (const Instance& instance : good.programs[ProgramId(0)].instances)
+    if (instance.layer == 0) bad.programs[ProgramId(1)].instances.push_back(instance);
   REQUIRE(check_layers(staged, bad).size() == 1);
   CHECK(contains(check_layers(staged, bad).front(), "layer 0 is in program 'stage1' with"));
   CHECK(contains(check_layers(staged, bad).front(), "operators, but not on its stage"));
 
   bad = good;
-  bad.programs[0].instances.push_back(bad.programs[0].instances.front());
+  bad.programs[ProgramId(0)].instances.push_back(bad.programs[ProgramId(0)].instances.front());
   REQUIRE(check_layers(staged, bad).size() == 1);
   CHECK(contains(check_layers(staged, bad).front(), "in program 'stage0' with"));
 }
@@ -256,7 +256,7 @@ TEST_CASE("a layer that no stage has, and an operator that two stages have, are 
   const StagedGraph good = make_staged_graph(training, strategy, 2, nullptr);
   REQUIRE(check_layers(training, good).empty());
   StagedGraph bad = good;
-  std::erase_if(bad.ops, [](const StagedOp& op) { return op.layer == 2; });
+  std::erase_if(bad.ops.values(), [](const StagedOp& op) { return op.layer == 2; });
   REQUIRE(check_layers(training, bad).size() == 1);
   CHECK(contains(check_layers(training, bad).front(), "layer 2 is missing"));
   bad = good;
@@ -276,13 +276,14 @@ TEST_CASE("a register too few is refused with the frame that has no credit") {
   const PhysicalGraph graph =
       compile_toy(toy_gpt({.batch = 1}), "pp=2 micro_batch=1 schedule=gpipe", 4);
   std::size_t tried = 0;
-  for (std::size_t i = 0; i < graph.programs[0].instances.size(); ++i)
-    for (std::size_t f = 0; f < graph.programs[0].instances[i].frames.size(); ++f) {
-      const Instance& instance = graph.programs[0].instances[i];
+  for (std::size_t i = 0; i < graph.programs[ProgramId(0)].instances.size(); ++i)
+    for (std::size_t f = 0; f < graph.programs[ProgramId(0)].instances[InstanceId(i)].frames.size();
+         ++f) {
+      const Instance& instance = graph.programs[ProgramId(0)].instances[InstanceId(i)];
       const bool is_host = graph.block_of(instance).actors.front().queue == QueueRole::kHost;
       if (is_host || instance.frames[f].num_registers < 4) continue;
       PhysicalGraph tight = graph;
-      --tight.programs[0].instances[i].frames[f].num_registers;
+      --tight.programs[ProgramId(0)].instances[InstanceId(i)].frames[f].num_registers;
       const std::string text = refusal([&] { dry_run(tight); });
       CHECK(contains(text, "the issue order of rank 0 cannot run"));
       CHECK(contains(text, "credit"));
@@ -305,13 +306,13 @@ TEST_CASE("without one of its guards a program uses bytes without order, and bot
     options.schedule = schedule;
     const PhysicalGraph good =
         expand_toy({.layers = {2, 2, 2}, .micro_batches = 4, .dp = 2, .gather = true}, options);
-    for (std::size_t p = 0; p < good.programs.size(); ++p)
+    for (const ProgramId p : good.programs.keys())
       for (std::size_t g = 0; g < good.programs[p].guards.size(); ++g) {
         PhysicalGraph bad = good;
         const Guard guard = bad.programs[p].guards[g];
         bad.programs[p].guards.erase(bad.programs[p].guards.begin() +
                                      static_cast<std::ptrdiff_t>(g));
-        const std::vector<std::string> messages = check_byte_order(bad, ProgramId(p));
+        const std::vector<std::string> messages = check_byte_order(bad, p);
         ++removed;
         const auto names = [&](const std::string& message) {
           return contains(message, "run " + std::to_string(guard.later.value)) &&
@@ -347,7 +348,7 @@ TEST_CASE("outputs take over inputs that die, never those that are read later") 
       }
     for (const Block& block : without.blocks)
       for (const Actor& actor : block.actors) CHECK_FALSE(actor.in_place.has_value());
-    for (std::size_t p = 0; p < with.programs.size(); ++p)
+    for (const ProgramId p : with.programs.keys())
       CHECK(with.programs[p].arena.size <= without.programs[p].arena.size);
   }
   CHECK(taken > 5);
@@ -367,14 +368,14 @@ TEST_CASE("a reshape moves no byte, though both its sides are read later") {
         CHECK(view_roots(block)[static_cast<std::size_t>(actor.out[0])] != actor.out[0]);
       }
     CHECK(views >= 8);
-    for (std::size_t p = 0; p < graph.programs.size(); ++p) {
+    for (const ProgramId p : graph.programs.keys()) {
       const RankProgram& program = graph.programs[p];
       // What attention made is read by its gradient, what it is reshaped to by that of `o`.
       for (const Link& link : program.links) {
-        const auto roots = view_roots(graph.block_of(program.instances[link.from.index()]));
+        const auto roots = view_roots(graph.block_of(program.instances[link.from]));
         kept += std::count(roots.begin(), roots.end(), link.from_register) > 1 ? 1 : 0;
       }
-      CHECK(check_byte_order(graph, ProgramId(p)) == std::vector<std::string>());
+      CHECK(check_byte_order(graph, p) == std::vector<std::string>());
     }
     CHECK(kept > 0);
   }
@@ -417,7 +418,7 @@ TEST_CASE("rank classes of a stage find collective buffers at equal offsets, or 
   const PhysicalGraph good = two_classes();
   REQUIRE(good.programs.size() == 2);
   CHECK(validate(good).empty());
-  CHECK(good.programs[0].arena.size == good.programs[1].arena.size);
+  CHECK(good.programs[ProgramId(0)].arena.size == good.programs[ProgramId(1)].arena.size);
   std::size_t symmetric = 0;
   for (const Block& block : good.blocks)
     for (const Frame& frame : block.frames) symmetric += frame.region == Region::kSymmetric ? 1 : 0;
@@ -427,19 +428,20 @@ TEST_CASE("rank classes of a stage find collective buffers at equal offsets, or 
   ExpandOptions options;
   options.symmetric = false;
   const PhysicalGraph apart = two_classes(options);
-  CHECK(apart.programs[1].arena.lower_bound < apart.programs[0].arena.lower_bound);
+  CHECK(apart.programs[ProgramId(1)].arena.lower_bound <
+        apart.programs[ProgramId(0)].arena.lower_bound);
   for (const Block& block : apart.blocks)
     for (const Frame& frame : block.frames) CHECK(frame.region == Region::kPrivate);
-  CHECK(good.programs[0].arena.lower_bound ==
-        apart.programs[0].arena.lower_bound);  // the worst device pays nothing
+  CHECK(good.programs[ProgramId(0)].arena.lower_bound ==
+        apart.programs[ProgramId(0)].arena.lower_bound);  // the worst device pays nothing
 
   // A buffer of the second class moved, and one marked in one class only.
   PhysicalGraph moved = good;
-  for (Instance& instance : moved.programs[1].instances)
+  for (Instance& instance : moved.programs[ProgramId(1)].instances)
     for (std::size_t f = 0; f < instance.frames.size(); ++f)
       if (moved.block_of(instance).frames[f].region == Region::kSymmetric)
         for (Bytes& offset : instance.frames[f].slot_offsets) offset += Bytes(kBufferAlignment);
-  moved.programs[1].arena.size += Bytes(kBufferAlignment);
+  moved.programs[ProgramId(1)].arena.size += Bytes(kBufferAlignment);
   const std::vector<std::string> messages = validate(moved);
   REQUIRE(messages.size() == 1);
   CHECK(messages.front().starts_with("M8: group 'stage0.tp"));

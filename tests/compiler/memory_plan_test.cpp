@@ -28,9 +28,9 @@ std::vector<PlacedContent> placed_contents(const PhysicalGraph& graph, const Ran
   const Lifetimes lifetimes = find_lifetimes(graph, program);
   std::vector<PlacedContent> placed;
   for (std::size_t f = 0; f < lifetimes.frames.size(); ++f) {
-    const ProgramFrame& frame = lifetimes.frames[f];
-    const FrameBinding& binding = program.instances[static_cast<std::size_t>(frame.instance)]
-                                      .frames[static_cast<std::size_t>(frame.index)];
+    const ProgramFrame& frame = lifetimes.frames[ProgramFrameId(f)];
+    const FrameBinding& binding =
+        program.instances[frame.instance].frames[static_cast<std::size_t>(frame.index)];
     const bool always = frame.frame->initially_full || frame.is_host;
     for (std::int32_t content = 0; content < frame.contents_per_step; ++content) {
       const auto slot =
@@ -43,8 +43,7 @@ std::vector<PlacedContent> placed_contents(const PhysicalGraph& graph, const Ran
         entry.first = 0;
         entry.last = std::numeric_limits<std::int64_t>::max();
       } else {
-        const ContentLife& life =
-            lifetimes.contents[static_cast<std::size_t>(frame.first_content + content)];
+        const ContentLife& life = lifetimes.contents[frame.first_content.plus(content)];
         entry.first = life.first;
         entry.last = life.last;
       }
@@ -147,7 +146,7 @@ TEST_CASE("without reuse every content has bytes of its own and needs no guard")
   for (const ToyChain& chain : chains()) {
     const PhysicalGraph graph = expand_toy(chain, options);
     const PhysicalGraph planned = expand_toy(chain, ExpandOptions());
-    for (std::size_t program = 0; program < graph.programs.size(); ++program) {
+    for (const ProgramId program : graph.programs.keys()) {
       CHECK(graph.programs[program].arena.size >= planned.programs[program].arena.size);
       for (const Guard& guard : graph.programs[program].guards) CHECK(guard.lag == 1);
     }
@@ -162,9 +161,9 @@ TEST_CASE("GPipe needs more memory than 1F1B as soon as there are more micro-bat
   chain.batch = 512;  // activations outweigh weights
   ExpandOptions options;
   options.schedule = Schedule::kOneFOneB;
-  const Bytes few = expand_toy(chain, options).programs[0].arena.size;
+  const Bytes few = expand_toy(chain, options).programs[ProgramId(0)].arena.size;
   options.schedule = Schedule::kGPipe;
-  CHECK(expand_toy(chain, options).programs[0].arena.size > few);
+  CHECK(expand_toy(chain, options).programs[ProgramId(0)].arena.size > few);
 }
 
 TEST_CASE("a free list gives the smallest hole that fits, joins neighbours and grows at its end") {

@@ -186,9 +186,7 @@ std::map<std::string, std::int64_t> communications(const StagedGraph& graph) {
   for (const StagedOp& op : graph.ops)
     if (op.communication && op.communication->side != Side::kReceive)
       ++counts[std::string(to_string(op.communication->primitive)) + " of " +
-               std::to_string(op.in.empty() ? 0
-                                            : graph.tensors[static_cast<std::size_t>(op.in[0])]
-                                                  .global.shape.elements())];
+               std::to_string(op.in.empty() ? 0 : graph.tensors[op.in[0]].global.shape.elements())];
   return counts;
 }
 
@@ -329,7 +327,8 @@ TEST_CASE("the memory plan holds what was promised, and ZeRO halves the optimize
                                     parse_optimizer("adamw gradients=compute loss_scale=none")),
                 strategy, 8, testing::ToyCost(), testing::ToyNetwork());
     std::vector<std::int64_t> bytes;
-    for (const Bytes peak : graph.programs[0].arena.peak_by_class) bytes.push_back(peak.value);
+    for (const Bytes peak : graph.programs[ProgramId(0)].arena.peak_by_class)
+      bytes.push_back(peak.value);
     return bytes;
   };
   const auto of = [](const std::vector<std::int64_t>& bytes, MemoryClass memory) {

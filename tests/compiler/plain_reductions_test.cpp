@@ -33,12 +33,12 @@ StagedGraph staged_on(const std::string& cluster_name) {
                            models.network.get(), models.cost.get());
 }
 
-const StagedTensor& tensor(const StagedGraph& graph, StagedTensorIndex index) {
-  return graph.tensors[static_cast<std::size_t>(index)];
+const StagedTensor& tensor(const StagedGraph& graph, StagedTensorId index) {
+  return graph.tensors[index];
 }
 
 bool is_gradient(const StagedGraph& graph, const StagedOp& op) {
-  for (const StagedTensorIndex out : op.out) {
+  for (const StagedTensorId out : op.out) {
     const MemoryClass memory = tensor(graph, out).memory;
     if (memory == MemoryClass::kGradients) return true;
     // What is between two steps of a boxing is a buffer of communication.

@@ -29,8 +29,8 @@ StagedGraph stage(const LogicalGraph& forward, const std::string& text) {
   return graph;
 }
 
-const StagedTensor& tensor(const StagedGraph& graph, StagedTensorIndex index) {
-  return graph.tensors[static_cast<std::size_t>(index)];
+const StagedTensor& tensor(const StagedGraph& graph, StagedTensorId index) {
+  return graph.tensors[index];
 }
 
 const StagedOp& find(const StagedGraph& graph, const std::string& name) {
@@ -99,7 +99,7 @@ TEST_CASE("products that leave tp pending become pieces, each reduced before the
     for (std::size_t piece = 0; piece < 3; ++piece) {
       const StagedTensor& reduced = tensor(graph, joined.in[piece]);
       CHECK(to_string(reduced.words) == "(B, B)");
-      const StagedOp& collective = graph.ops[static_cast<std::size_t>(reduced.producer)];
+      const StagedOp& collective = graph.ops[reduced.producer];
       CHECK(collective.kind == "all_reduce");
       CHECK(tensor(graph, collective.in[0]).name == product + ".piece" + std::to_string(piece));
       CHECK(to_string(tensor(graph, collective.in[0]).words) == "(B, P(sum))");
@@ -136,10 +136,10 @@ TEST_CASE("sp=on cuts every part of the sequence, so that pieces stay where they
   CHECK(tensor(graph, find(graph, "layer0.down.piece0").out[0]).global.shape ==
         Shape({4, 2, 2, 8}));
   const StagedOp& joined = find(graph, "layer0.down.joined");
-  for (const StagedTensorIndex piece : joined.in) {
+  for (const StagedTensorId piece : joined.in) {
     const StagedTensor& boxed = tensor(graph, piece);
     CHECK(to_string(boxed.words) == "(B, S(1))");
-    CHECK(graph.ops[static_cast<std::size_t>(boxed.producer)].kind == "reduce_scatter");
+    CHECK(graph.ops[boxed.producer].kind == "reduce_scatter");
   }
   CHECK(to_string(tensor(graph, find(graph, "layer0.down").out[0]).words) == "(B, S(1))");
   const StagedGraph whole = stage(forward, "tp=2 micro_batch=4 sp=on");

@@ -72,24 +72,24 @@ Bytes local_size(const StagedGraph& graph, const StagedTensor& tensor) {
 // reshape of what is kept costs nothing.
 std::map<int, std::int64_t> saved(const StagedGraph& graph) {
   const Partition partition(graph);
-  const auto in_backward = [&](StagedOpIndex reader) {
+  const auto in_backward = [&](StagedOpId reader) {
     return partition.part(reader) == StepPart::kInputGrad ||
            partition.part(reader) == StepPart::kWeightGrad;
   };
   std::map<int, std::int64_t> bytes;
-  for (std::size_t i = 0; i < graph.tensors.size(); ++i) {
+  for (const StagedTensorId i : graph.tensors.keys()) {
     const StagedTensor& tensor = graph.tensors[i];
-    const StagedOp& producer = graph.ops[static_cast<std::size_t>(tensor.producer)];
+    const StagedOp& producer = graph.ops[tensor.producer];
     const StepPart part = partition.part(tensor.producer);
     if (tensor.is_state || producer.rate == Rate::kPerStep || part == StepPart::kInputGrad ||
         part == StepPart::kWeightGrad)
       continue;
-    const auto is_kept = [&](StagedTensorIndex of) {
+    const auto is_kept = [&](StagedTensorId of) {
       const auto readers = partition.readers(of);
       return std::any_of(readers.begin(), readers.end(), in_backward);
     };
     const bool is_seen_twice = producer.kind == "reshape" && is_kept(producer.in[0]);
-    if (is_kept(static_cast<StagedTensorIndex>(i)) && !is_seen_twice)
+    if (is_kept(static_cast<StagedTensorId>(i)) && !is_seen_twice)
       bytes[producer.layer] += local_size(graph, tensor).value;
   }
   return bytes;
@@ -248,7 +248,7 @@ TEST_CASE("each micro-batch in flight costs the memory plan what forward keeps o
     options.slot_lifetime = SlotLifetime::kIssueOrder;
     const PhysicalGraph graph =
         expand(staged(text, micro_batches), testing::ToyCost(), testing::ToyNetwork(3, 2), options);
-    return graph.programs[0]
+    return graph.programs[ProgramId(0)]
         .arena.peak_by_class[static_cast<std::size_t>(MemoryClass::kActivations)]
         .value;
   };
@@ -272,18 +272,18 @@ TEST_CASE("repetitions act inside the backward cell of their layer, in the words
     std::map<std::string, const StagedTensor*> by_name;
     for (const StagedTensor& tensor : graph.tensors) by_name[tensor.name] = &tensor;
     std::int64_t count = 0;
-    for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+    for (const StagedOpId i : graph.ops.keys()) {
       const StagedOp& op = graph.ops[i];
       if (op.phase != Phase::kRecompute) continue;
-      CHECK(partition.part(static_cast<StagedOpIndex>(i)) == StepPart::kInputGrad);
+      CHECK(partition.part(static_cast<StagedOpId>(i)) == StepPart::kInputGrad);
       CHECK(op.rate == Rate::kPerMicroBatch);
-      for (const StagedTensorIndex out : op.out) {
-        std::string name = graph.tensors[static_cast<std::size_t>(out)].name;
+      for (const StagedTensorId out : op.out) {
+        std::string name = graph.tensors[out].name;
         const std::size_t suffix = name.find(".recompute");
         if (suffix == std::string::npos) continue;  // the boxing of a kept tensor
         name.erase(suffix, std::string(".recompute").size());
         REQUIRE(by_name.contains(name));
-        CHECK(by_name[name]->words == graph.tensors[static_cast<std::size_t>(out)].words);
+        CHECK(by_name[name]->words == graph.tensors[out].words);
         ++count;
       }
     }

@@ -48,10 +48,10 @@ const StagedOp& find(const StagedGraph& graph, const std::string& name) {
 }
 
 const StagedTensor& output(const StagedGraph& graph, const std::string& op, std::size_t index = 0) {
-  return graph.tensors[static_cast<std::size_t>(find(graph, op).out[index])];
+  return graph.tensors[find(graph, op).out[index]];
 }
 const StagedTensor& input(const StagedGraph& graph, const std::string& op, std::size_t index) {
-  return graph.tensors[static_cast<std::size_t>(find(graph, op).in[index])];
+  return graph.tensors[find(graph, op).in[index]];
 }
 
 // Communications by "primitive over axes", phase and rate, of one layer or of all.
@@ -605,7 +605,7 @@ TEST_CASE(
   const StagedTensor& keys = input(graph, "layer0.k.heads", 0);
   CHECK(keys.global == TensorType{{2, 6, 8}, DType::kF32});
   CHECK(to_string(keys.words) == "(B, S(2), B)");
-  const StagedOp& gather = graph.ops[static_cast<std::size_t>(keys.producer)];
+  const StagedOp& gather = graph.ops[keys.producer];
   CHECK(gather.kind == "all_gather");
   CHECK(gather.communication->group_axes == std::vector<std::size_t>{2});
   CHECK(boxing_bytes(keys.global, graph.placements[0], "(B, S(2), S(2))", "(B, S(2), B)") == 384);

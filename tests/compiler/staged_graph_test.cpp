@@ -19,15 +19,14 @@ const NdSbp kPartial = {Sbp::partial(), Sbp::broadcast()};
 
 class Builder {
  public:
-  StagedTensorIndex tensor(const std::string& name, int stage, NdSbp words, int producer,
-                           bool state = false) {
-    graph.tensors.push_back({.name = name,
-                             .global = {Shape{4, 6}, DType::kF32},
-                             .words = std::move(words),
-                             .stage = stage,
-                             .producer = producer,
-                             .is_state = state});
-    return static_cast<StagedTensorIndex>(graph.tensors.size() - 1);
+  StagedTensorId tensor(const std::string& name, int stage, NdSbp words, int producer,
+                        bool state = false) {
+    return graph.tensors.add({.name = name,
+                              .global = {Shape{4, 6}, DType::kF32},
+                              .words = std::move(words),
+                              .stage = stage,
+                              .producer = StagedOpId(producer),
+                              .is_state = state});
   }
 
   StagedOp& op(const std::string& kind, int stage, Rate rate) {
@@ -58,13 +57,13 @@ StagedGraph sound_graph() {
 
   StagedOp& input = b.op("input", 0, Rate::kPerMicroBatch);
   input.queue = QueueRole::kHost;
-  input.out = {0};
+  input.out = {StagedTensorId(0)};
   StagedOp& scale = b.op("scale", 0, Rate::kPerMicroBatch);
-  scale.in = {0};
-  scale.out = {2};
+  scale.in = {StagedTensorId(0)};
+  scale.out = {StagedTensorId(2)};
   StagedCommunication transfer{.primitive = Primitive::kTransfer,
                                .group_axes = {},
-                               .peer = 3,
+                               .peer = StagedOpId(3),
                                .side = Side::kSend,
                                .from = kRows,
                                .to = kRows,
@@ -72,32 +71,32 @@ StagedGraph sound_graph() {
                                .to_stage = 1};
   StagedOp& send = b.op("send", 0, Rate::kPerMicroBatch);
   send.queue = QueueRole::kTransferOutForward;
-  send.in = {2};
+  send.in = {StagedTensorId(2)};
   send.communication = transfer;
   transfer.side = Side::kReceive;
-  transfer.peer = 2;
+  transfer.peer = StagedOpId(2);
   StagedOp& receive = b.op("receive", 1, Rate::kPerMicroBatch);
   receive.queue = QueueRole::kTransferInForward;
-  receive.out = {3};
+  receive.out = {StagedTensorId(3)};
   receive.communication = transfer;
   StagedOp& gradient = b.op("gradient", 1, Rate::kPerMicroBatch);
-  gradient.in = {3, 1};
-  gradient.out = {4};
+  gradient.in = {StagedTensorId(3), StagedTensorId(1)};
+  gradient.out = {StagedTensorId(4)};
   StagedOp& reduce = b.op("all_reduce", 1, Rate::kPerStep);
   reduce.queue = QueueRole::kCollective;
-  reduce.in = {4};
-  reduce.out = {5};
+  reduce.in = {StagedTensorId(4)};
+  reduce.out = {StagedTensorId(5)};
   reduce.communication = StagedCommunication{.primitive = Primitive::kAllReduce,
                                              .group_axes = {0},
-                                             .peer = -1,
+                                             .peer = StagedOpId::none,
                                              .side = Side::kBoth,
                                              .from = kPartial,
                                              .to = kWhole,
                                              .from_stage = 1,
                                              .to_stage = 1};
   StagedOp& update = b.op("adamw", 1, Rate::kPerStep);
-  update.in = {5};
-  update.out = {1};
+  update.in = {StagedTensorId(5)};
+  update.out = {StagedTensorId(1)};
   return b.graph;
 }
 
@@ -110,65 +109,68 @@ TEST_CASE("each broken rule of a staged graph has its own message") {
   };
   const std::vector<Break> breaks = {
       {"a step of 0 micro-batches", [](StagedGraph& g) { g.micro_batches = 0; }},
-      {"tensor 'x' is on stage 7", [](StagedGraph& g) { g.tensors[0].stage = 7; }},
-      {"tensor 'x' has words", [](StagedGraph& g) { g.tensors[0].words.pop_back(); }},
-      {"of shape 4x6 has words", [](StagedGraph& g) { g.tensors[0].words[0] = Sbp::split(2); }},
-      {"tensor 'x' has no producer", [](StagedGraph& g) { g.tensors[0].producer = -1; }},
+      {"tensor 'x' is on stage 7", [](StagedGraph& g) { g.tensors[StagedTensorId(0)].stage = 7; }},
+      {"tensor 'x' has words",
+       [](StagedGraph& g) { g.tensors[StagedTensorId(0)].words.pop_back(); }},
+      {"of shape 4x6 has words",
+       [](StagedGraph& g) { g.tensors[StagedTensorId(0)].words[0] = Sbp::split(2); }},
+      {"tensor 'x' has no producer",
+       [](StagedGraph& g) { g.tensors[StagedTensorId(0)].producer = StagedOpId::none; }},
       {"tensor 'x' is not an output of its producer",
-       [](StagedGraph& g) { g.tensors[0].producer = 1; }},
-      {"operator 'scale' is on stage -1", [](StagedGraph& g) { g.ops[1].stage = -1; }},
-      {"operator 'scale' is in layer -1", [](StagedGraph& g) { g.ops[1].layer = -1; }},
-      {"has operand 99", [](StagedGraph& g) { g.ops[1].in[0] = 99; }},
+       [](StagedGraph& g) { g.tensors[StagedTensorId(0)].producer = StagedOpId(1); }},
+      {"operator 'scale' is on stage -1", [](StagedGraph& g) { g.ops[StagedOpId(1)].stage = -1; }},
+      {"operator 'scale' is in layer -1", [](StagedGraph& g) { g.ops[StagedOpId(1)].layer = -1; }},
+      {"has operand 99", [](StagedGraph& g) { g.ops[StagedOpId(1)].in[0] = StagedTensorId(99); }},
       {"operator 'gradient' on stage 1 has operand 'y' of stage 0",
-       [](StagedGraph& g) { g.ops[4].in[0] = 2; }},
+       [](StagedGraph& g) { g.ops[StagedOpId(4)].in[0] = StagedTensorId(2); }},
       {"transfer 'send' has no other half",
-       [](StagedGraph& g) { g.ops[2].communication->peer = -1; }},
+       [](StagedGraph& g) { g.ops[StagedOpId(2)].communication->peer = StagedOpId::none; }},
       {"operator 'scale' reads 'x' before it is produced",
        [](StagedGraph& g) {
-         std::swap(g.ops[0], g.ops[1]);
-         g.tensors[0].producer = 1;
-         g.tensors[2].producer = 0;
+         std::swap(g.ops[StagedOpId(0)], g.ops[StagedOpId(1)]);
+         g.tensors[StagedTensorId(0)].producer = StagedOpId(1);
+         g.tensors[StagedTensorId(2)].producer = StagedOpId(0);
        }},
       {"operator 'gradient' reads 'w' before it is produced",
-       [](StagedGraph& g) { g.tensors[1].is_state = false; }},
+       [](StagedGraph& g) { g.tensors[StagedTensorId(1)].is_state = false; }},
       {"operator 'adamw' reads state 'w' after its update",
-       [](StagedGraph& g) { g.ops[6].in.push_back(1); }},
+       [](StagedGraph& g) { g.ops[StagedOpId(6)].in.push_back(StagedTensorId(1)); }},
       {"operator 'scale' of kind scale is on the collective queue",
-       [](StagedGraph& g) { g.ops[1].queue = QueueRole::kCollective; }},
+       [](StagedGraph& g) { g.ops[StagedOpId(1)].queue = QueueRole::kCollective; }},
       {"operator 'send' of kind send is on the transfer_in_forward queue",
-       [](StagedGraph& g) { g.ops[2].queue = QueueRole::kTransferInForward; }},
+       [](StagedGraph& g) { g.ops[StagedOpId(2)].queue = QueueRole::kTransferInForward; }},
       {"collective 'all_reduce' does not name mesh axes",
-       [](StagedGraph& g) { g.ops[5].communication->group_axes = {}; }},
+       [](StagedGraph& g) { g.ops[StagedOpId(5)].communication->group_axes = {}; }},
       {"collective 'all_reduce' does not name mesh axes",
-       [](StagedGraph& g) { g.ops[5].communication->group_axes = {2}; }},
+       [](StagedGraph& g) { g.ops[StagedOpId(5)].communication->group_axes = {2}; }},
       {"collective 'all_reduce' leaves stage 1",
-       [](StagedGraph& g) { g.ops[5].communication->to_stage = 0; }},
+       [](StagedGraph& g) { g.ops[StagedOpId(5)].communication->to_stage = 0; }},
       {"communication 'all_reduce' says from f32 (B, B)",
-       [](StagedGraph& g) { g.ops[5].communication->from = kWhole; }},
+       [](StagedGraph& g) { g.ops[StagedOpId(5)].communication->from = kWhole; }},
       {"collective 'all_reduce' changes the type",
        [](StagedGraph& g) {
-         g.tensors[5].global.shape = Shape{4, 7};
+         g.tensors[StagedTensorId(5)].global.shape = Shape{4, 7};
        }},
       {"halves 'send' and 'receive' do not agree",
-       [](StagedGraph& g) { g.ops[2].communication->to = kWhole; }},
+       [](StagedGraph& g) { g.ops[StagedOpId(2)].communication->to = kWhole; }},
       {"transfer 'send' stays on stage 1",
-       [](StagedGraph& g) { g.ops[2].communication->from_stage = 1; }},
-      {"half 'send' has 0 inputs", [](StagedGraph& g) { g.ops[2].in = {}; }},
+       [](StagedGraph& g) { g.ops[StagedOpId(2)].communication->from_stage = 1; }},
+      {"half 'send' has 0 inputs", [](StagedGraph& g) { g.ops[StagedOpId(2)].in = {}; }},
       {"state 'w' is updated per micro-batch",
-       [](StagedGraph& g) { g.ops[6].rate = Rate::kPerMicroBatch; }},
+       [](StagedGraph& g) { g.ops[StagedOpId(6)].rate = Rate::kPerMicroBatch; }},
       {"tensor 'dw' is read both per micro-batch and per step",
        [](StagedGraph& g) {
-         StagedOp reader = g.ops[4];
+         StagedOp reader = g.ops[StagedOpId(4)];
          reader.name = "reader";
-         reader.in = {4};
+         reader.in = {StagedTensorId(4)};
          reader.out = {};
          g.ops.push_back(reader);
        }},
       {"operator 'late reader' reads 'dw sum' per micro-batch, made at the end of the step",
        [](StagedGraph& g) {
-         StagedOp reader = g.ops[4];
+         StagedOp reader = g.ops[StagedOpId(4)];
          reader.name = "late reader";
-         reader.in = {5};
+         reader.in = {StagedTensorId(5)};
          reader.out = {};
          g.ops.push_back(reader);
        }},

@@ -11,7 +11,7 @@
 namespace sextant::testing {
 namespace {
 
-constexpr StagedTensorIndex kNone = -1;
+constexpr StagedTensorId kNone;
 
 class ChainBuilder {
  public:
@@ -65,26 +65,26 @@ class ChainBuilder {
   static NdSbp gradient_words() { return {Sbp::partial(), Sbp::split(1)}; }
   static NdSbp all(Sbp word) { return {word, word}; }
 
-  StagedTensorIndex tensor(std::string name, const Shape& shape, NdSbp words, int stage,
-                           MemoryClass memory = MemoryClass::kActivations) {
-    graph_.tensors.push_back(
-        {std::move(name), {shape, DType::kF32}, std::move(words), stage, -1, memory, false});
-    return static_cast<StagedTensorIndex>(graph_.tensors.size() - 1);
+  StagedTensorId tensor(std::string name, const Shape& shape, NdSbp words, int stage,
+                        MemoryClass memory = MemoryClass::kActivations) {
+    return graph_.tensors.add({std::move(name),
+                               {shape, DType::kF32},
+                               std::move(words),
+                               stage,
+                               StagedOpId::none,
+                               memory,
+                               false});
   }
-  StagedTensor& at(StagedTensorIndex index) {
-    return graph_.tensors[static_cast<std::size_t>(index)];
-  }
+  StagedTensor& at(StagedTensorId index) { return graph_.tensors[index]; }
   Shape activation() const { return {options_.batch, options_.hidden}; }
   Shape weight() const { return {options_.hidden, options_.hidden}; }
 
-  StagedOpIndex op(StagedOp staged) {
-    const auto index = static_cast<StagedOpIndex>(graph_.ops.size());
-    for (const StagedTensorIndex out : staged.out) at(out).producer = index;
-    graph_.ops.push_back(std::move(staged));
-    return index;
+  StagedOpId op(StagedOp staged) {
+    for (const StagedTensorId out : staged.out) at(out).producer = graph_.ops.next_key();
+    return graph_.ops.add(std::move(staged));
   }
   void compute(const std::string& name, int layer, Phase phase, std::int64_t cost,
-               std::vector<StagedTensorIndex> in, std::vector<StagedTensorIndex> out,
+               std::vector<StagedTensorId> in, std::vector<StagedTensorId> out,
                Rate rate = Rate::kPerMicroBatch) {
     StagedOp staged;
     staged.kind = "toy";
@@ -100,12 +100,12 @@ class ChainBuilder {
   }
 
   // A tensor in other words, over one axis; the tensor itself where the axis has one device.
-  StagedTensorIndex collective(StagedTensorIndex from, NdSbp words, Primitive primitive,
-                               std::size_t axis, int layer, Phase phase, Rate rate) {
+  StagedTensorId collective(StagedTensorId from, NdSbp words, Primitive primitive, std::size_t axis,
+                            int layer, Phase phase, Rate rate) {
     const StagedTensor source = at(from);
     if (graph_.placements.front().axes[axis].extent == 1) return from;
-    const StagedTensorIndex to = tensor(source.name + "." + std::string(to_string(primitive)),
-                                        source.global.shape, words, source.stage, source.memory);
+    const StagedTensorId to = tensor(source.name + "." + std::string(to_string(primitive)),
+                                     source.global.shape, words, source.stage, source.memory);
     StagedOp staged;
     staged.kind = to_string(primitive);
     staged.name = at(to).name;
@@ -117,44 +117,43 @@ class ChainBuilder {
     staged.in = {from};
     staged.out = {to};
     staged.communication = StagedCommunication{
-        primitive,    ReduceOp::kSum,   {axis},       -1,           Side::kBoth,
-        source.words, std::move(words), source.stage, source.stage, DType::kF32};
+        primitive,    ReduceOp::kSum,   {axis},       StagedOpId::none, Side::kBoth,
+        source.words, std::move(words), source.stage, source.stage,     DType::kF32};
     op(std::move(staged));
     return to;
   }
 
-  StagedTensorIndex transfer(StagedTensorIndex from, int to_stage, int layer, bool backward,
-                             Rate rate) {
+  StagedTensorId transfer(StagedTensorId from, int to_stage, int layer, bool backward, Rate rate) {
     const StagedTensor source = at(from);
     if (source.stage == to_stage) return from;
-    const StagedTensorIndex to = tensor(fmt::format("{}.at{}", source.name, to_stage),
-                                        source.global.shape, source.words, to_stage, source.memory);
+    const StagedTensorId to = tensor(fmt::format("{}.at{}", source.name, to_stage),
+                                     source.global.shape, source.words, to_stage, source.memory);
     StagedOp half;
     half.kind = "transfer";
     half.phase = Phase::kCommunication;
     half.rate = rate;
     half.layer = layer;
     half.communication = StagedCommunication{
-        Primitive::kTransfer, ReduceOp::kSum, {},           -1,       Side::kSend,
-        source.words,         source.words,   source.stage, to_stage, DType::kF32};
+        Primitive::kTransfer, ReduceOp::kSum, {},           StagedOpId::none, Side::kSend,
+        source.words,         source.words,   source.stage, to_stage,         DType::kF32};
     StagedOp receive = half;
     half.name = at(to).name + ".send";
     half.stage = source.stage;
     half.queue = backward ? QueueRole::kTransferOutBackward : QueueRole::kTransferOutForward;
     half.in = {from};
-    const StagedOpIndex sent = op(std::move(half));
+    const StagedOpId sent = op(std::move(half));
     receive.name = at(to).name + ".receive";
     receive.stage = to_stage;
     receive.queue = backward ? QueueRole::kTransferInBackward : QueueRole::kTransferInForward;
     receive.out = {to};
     receive.communication->side = Side::kReceive;
     receive.communication->peer = sent;
-    graph_.ops[static_cast<std::size_t>(sent)].communication->peer = op(std::move(receive));
+    graph_.ops[sent].communication->peer = op(std::move(receive));
     return to;
   }
 
   void host(const std::string& name, int layer, int stage, Rate rate,
-            std::vector<StagedTensorIndex> in, std::vector<StagedTensorIndex> out) {
+            std::vector<StagedTensorId> in, std::vector<StagedTensorId> out) {
     StagedOp staged;
     staged.kind = in.empty() ? "input" : "metrics";
     staged.name = name;
@@ -169,11 +168,11 @@ class ChainBuilder {
   }
 
   void add_weight(int layer) {
-    const StagedTensorIndex state = tensor(in_layer(layer, "w"), weight(), weight_words(),
-                                           stage_of(layer), MemoryClass::kParameters);
+    const StagedTensorId state = tensor(in_layer(layer, "w"), weight(), weight_words(),
+                                        stage_of(layer), MemoryClass::kParameters);
     at(state).is_state = true;
     states_.push_back(state);
-    StagedTensorIndex copy = state;
+    StagedTensorId copy = state;
     if (options_.cast) {
       copy = tensor(in_layer(layer, "w.copy"), weight(), weight_words(), stage_of(layer),
                     MemoryClass::kParameters);
@@ -198,7 +197,7 @@ class ChainBuilder {
   }
 
   void add_forward() {
-    StagedTensorIndex x = kNone;
+    StagedTensorId x = kNone;
     if (options_.host) {
       x = tensor("tokens", activation(), batch_split(), 0);
       host("tokens.load", 0, 0, Rate::kPerMicroBatch, {}, {x});
@@ -206,19 +205,18 @@ class ChainBuilder {
       x = tensor("tokens", activation(), batch_split(), 0);
       compute("tokens", 0, Phase::kForward, 0, {}, {x});
     }
-    StagedTensorIndex skip = kNone;
+    StagedTensorId skip = kNone;
     for (int layer = 0; layer < num_layers(); ++layer) {
       const int stage = stage_of(layer);
       x = transfer(x, stage, layer, false, Rate::kPerMicroBatch);
       inputs_.push_back(x);
-      std::vector<StagedTensorIndex> in = {x, weights_[static_cast<std::size_t>(layer)]};
+      std::vector<StagedTensorId> in = {x, weights_[static_cast<std::size_t>(layer)]};
       if (layer == num_layers() - 1) {
         if (tied_ != kNone) in.push_back(tied_);
         if (recast_ != kNone) in.push_back(recast_);
         if (skip != kNone) in.push_back(transfer(skip, stage, layer, false, Rate::kPerMicroBatch));
       }
-      StagedTensorIndex y =
-          tensor(in_layer(layer, "y"), activation(), batch_split_partial(), stage);
+      StagedTensorId y = tensor(in_layer(layer, "y"), activation(), batch_split_partial(), stage);
       saved_.push_back(tensor(in_layer(layer, "saved"), activation(), batch_split(), stage));
       compute("f", layer, Phase::kForward, cost(options_.forward, stage), in, {y, saved_.back()});
       x = collective(y, batch_split(), Primitive::kAllReduce, 1, layer, Phase::kForward,
@@ -233,18 +231,17 @@ class ChainBuilder {
   }
 
   void add_backward() {
-    StagedTensorIndex dy =
+    StagedTensorId dy =
         tensor("dlast", activation(), batch_split(), at(last_).stage, MemoryClass::kActivations);
     compute("dloss", num_layers() - 1, Phase::kInputGrad, 0, {last_}, {dy});
     for (int layer = num_layers() - 1; layer >= 0; --layer) {
       const int stage = stage_of(layer);
       const auto index = static_cast<std::size_t>(layer);
       dy = transfer(dy, stage, layer, true, Rate::kPerMicroBatch);
-      StagedTensorIndex dx =
-          tensor(in_layer(layer, "dx"), activation(), batch_split_partial(), stage);
+      StagedTensorId dx = tensor(in_layer(layer, "dx"), activation(), batch_split_partial(), stage);
       compute("b", layer, Phase::kInputGrad, cost(options_.input_grad, stage),
               {dy, weights_[index], inputs_[index]}, {dx});
-      const StagedTensorIndex dw =
+      const StagedTensorId dw =
           tensor(in_layer(layer, "dw"), weight(), gradient_words(), stage, MemoryClass::kGradients);
       compute("w", layer, Phase::kWeightGrad, cost(options_.weight_grad, stage),
               {saved_[index], dy}, {dw});
@@ -253,7 +250,7 @@ class ChainBuilder {
       dy = collective(dx, batch_split(), Primitive::kAllReduce, 1, layer, Phase::kInputGrad,
                       Rate::kPerMicroBatch);
       if (options_.norm) {
-        const StagedTensorIndex dn =
+        const StagedTensorId dn =
             tensor(in_layer(layer, "dnorm"), activation(), batch_split(), stage);
         compute("norm_grad", layer, Phase::kInputGrad, 0, {dy}, {dn});
         dy = dn;
@@ -261,20 +258,20 @@ class ChainBuilder {
     }
   }
 
-  void add_tied_gradient(int layer, StagedTensorIndex dy) {
-    const StagedTensorIndex dw =
+  void add_tied_gradient(int layer, StagedTensorId dy) {
+    const StagedTensorId dw =
         tensor("tied.dw", weight(), gradient_words(), at(dy).stage, MemoryClass::kGradients);
     compute("tied_w", layer, Phase::kWeightGrad, 0, {saved_.back(), dy}, {dw});
     gradients_.front().push_back(dw);
   }
 
   void add_optimizer() {
-    StagedTensorIndex count =
+    StagedTensorId count =
         collective(count_, {Sbp::broadcast(), Sbp::partial()}, Primitive::kAllReduce, 0,
                    num_layers() - 1, Phase::kOptimizer, Rate::kPerStep);
     count = collective(count, all(Sbp::broadcast()), Primitive::kAllReduce, 1, num_layers() - 1,
                        Phase::kOptimizer, Rate::kPerStep);
-    std::vector<StagedTensorIndex> counts;
+    std::vector<StagedTensorId> counts;
     for (int stage = 0; stage < num_stages(); ++stage) {
       const bool backward = stage != last_stage();
       counts.push_back(transfer(count, stage, num_layers() - 1, backward, Rate::kPerStep));
@@ -284,18 +281,18 @@ class ChainBuilder {
       update(layer, counts[static_cast<std::size_t>(stage_of(layer))]);
   }
 
-  void update(int layer, StagedTensorIndex count) {
+  void update(int layer, StagedTensorId count) {
     const auto index = static_cast<std::size_t>(layer);
     const int stage = stage_of(layer);
-    std::vector<StagedTensorIndex> reduced;
-    for (StagedTensorIndex gradient : gradients_[index]) {
+    std::vector<StagedTensorId> reduced;
+    for (StagedTensorId gradient : gradients_[index]) {
       gradient = transfer(gradient, stage, layer, true, Rate::kPerStep);
       reduced.push_back(
           collective(gradient, weight_words(),
                      options_.gather ? Primitive::kReduceScatter : Primitive::kAllReduce, 0, layer,
                      Phase::kOptimizer, Rate::kPerStep));
     }
-    const StagedTensorIndex moment =
+    const StagedTensorId moment =
         tensor(in_layer(layer, "m"), weight(), weight_words(), stage, MemoryClass::kOptimizer);
     at(moment).is_state = true;
     StagedOp staged;
@@ -315,9 +312,9 @@ class ChainBuilder {
   const ToyChain& options_;
   StagedGraph graph_;
   std::vector<int> stage_of_layer_;
-  std::vector<StagedTensorIndex> states_, weights_, inputs_, saved_;  // by layer
-  std::vector<std::vector<StagedTensorIndex>> gradients_;             // by layer
-  StagedTensorIndex tied_ = kNone, recast_ = kNone, last_ = kNone, loss_ = kNone, count_ = kNone;
+  std::vector<StagedTensorId> states_, weights_, inputs_, saved_;  // by layer
+  std::vector<std::vector<StagedTensorId>> gradients_;             // by layer
+  StagedTensorId tied_ = kNone, recast_ = kNone, last_ = kNone, loss_ = kNone, count_ = kNone;
 };
 
 Work toy_work(std::span<const TensorType>, std::span<const TensorType>, const Attributes& a) {

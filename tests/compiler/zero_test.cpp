@@ -37,11 +37,11 @@ StagedGraph stage(const LogicalGraph& forward, const std::string& strategy) {
   return graph;
 }
 
-const StagedTensor& tensor(const StagedGraph& graph, StagedTensorIndex index) {
-  return graph.tensors[static_cast<std::size_t>(index)];
+const StagedTensor& tensor(const StagedGraph& graph, StagedTensorId index) {
+  return graph.tensors[index];
 }
 const StagedOp& producer(const StagedGraph& graph, const StagedTensor& tensor) {
-  return graph.ops[static_cast<std::size_t>(tensor.producer)];
+  return graph.ops[tensor.producer];
 }
 const StagedOp& find(const StagedGraph& graph, const std::string& name) {
   const auto at = std::find_if(graph.ops.begin(), graph.ops.end(),
@@ -68,7 +68,7 @@ std::int64_t scatters(const StagedGraph& graph) {
 
 bool is_forward(const StagedOp& op) { return op.phase == Phase::kForward; }
 
-std::vector<const StagedOp*> readers(const StagedGraph& graph, StagedTensorIndex read) {
+std::vector<const StagedOp*> readers(const StagedGraph& graph, StagedTensorId read) {
   std::vector<const StagedOp*> found;
   for (const StagedOp& op : graph.ops)
     if (std::find(op.in.begin(), op.in.end(), read) != op.in.end()) found.push_back(&op);
@@ -122,12 +122,12 @@ TEST_CASE("a reduction that leaves an axis whole waits for the end of the step i
 TEST_CASE("what ZeRO-3 gathers for forward no operator of backward reads, and the reverse") {
   const StagedGraph graph = stage(toy_gpt(kBig), "dp=2 tp=2 pp=2 micro_batch=2 zero=3");
   int gathered = 0;
-  for (std::size_t i = 0; i < graph.tensors.size(); ++i) {
+  for (const StagedTensorId i : graph.tensors.keys()) {
     const StagedTensor& t = graph.tensors[i];
     if (producer(graph, t).kind != "all_gather" || t.memory != MemoryClass::kParameters) continue;
     ++gathered;
     CHECK(producer(graph, t).rate == Rate::kPerMicroBatch);
-    for (const StagedOp* reader : readers(graph, static_cast<StagedTensorIndex>(i))) {
+    for (const StagedOp* reader : readers(graph, static_cast<StagedTensorId>(i))) {
       CHECK(is_forward(*reader) == is_forward(producer(graph, t)));
       CHECK(reader->layer == producer(graph, t).layer);
     }
@@ -189,7 +189,7 @@ std::vector<Bytes> peak(const LogicalGraph& forward, const std::string& text) {
   ExpandOptions options;
   options.buckets = {.bytes = Bytes(0), .operations = 0};  // one would be half of such a model
   const PhysicalGraph graph = expand(staged, UnitCost(), network, options);
-  return graph.programs[0].arena.peak_by_class;
+  return graph.programs[ProgramId(0)].arena.peak_by_class;
 }
 std::int64_t bytes(const std::vector<Bytes>& peak, MemoryClass memory) {
   return peak[static_cast<std::size_t>(memory)].value;

@@ -288,18 +288,18 @@ TEST_CASE("a bucket is priced once, with the bytes of all its members") {
   graph.blocks = {block};
   RankProgram program;
   program.instances.resize(1);
-  program.instances[0].block = BlockId(0);
+  program.instances[InstanceId(0)].block = BlockId(0);
   for (std::int32_t actor = 0; actor < 3; ++actor)
     program.order.push_back({InstanceId(0), actor, 1, 0, 0});
   graph.programs = {program};
   const auto bytes = [&](std::int32_t run) {
-    return launched_cost(graph, ProgramId(0), RunId(run), graph.placements[0].ranks)
+    return launched_cost(graph, ProgramId(0), RunId(run), graph.placements[PlacementId(0)].ranks)
         .global_bytes.value;
   };
   CHECK(bytes(0) == 64);
   CHECK(bytes(1) == 12);
   CHECK(bytes(2) == 0);
-  for (Run& run : graph.programs[0].order) run.launch_group = -1;
+  for (Run& run : graph.programs[ProgramId(0)].order) run.launch_group = -1;
   CHECK(bytes(0) == 40);
   CHECK(bytes(2) == 24);
 }

@@ -121,14 +121,14 @@ TEST_CASE("every statement that is printed is read back") {
   const PhysicalGraph graph = read(kEverything);
   CHECK(to_text(graph) == kEverything);
   CHECK(graph.header.model_hash == "a1");
-  CHECK(graph.placements[0].ranks.back() == Rank(-1));
-  CHECK(graph.blocks[0].actors[0].kind == "reads \"\\\n");
-  CHECK(graph.blocks[0].actors[1].attributes.real("mask") ==
+  CHECK(graph.placements[PlacementId(0)].ranks.back() == Rank(-1));
+  CHECK(graph.blocks[BlockId(0)].actors[0].kind == "reads \"\\\n");
+  CHECK(graph.blocks[BlockId(0)].actors[1].attributes.real("mask") ==
         -std::numeric_limits<double>::infinity());
-  CHECK(graph.blocks[0].ports[1].readers.empty());
-  CHECK(graph.blocks[1].edges.empty());
-  CHECK(graph.programs[0].order[0].num_actors == 3);
-  CHECK(graph.programs[0].links[0].from_register == 0);
+  CHECK(graph.blocks[BlockId(0)].ports[1].readers.empty());
+  CHECK(graph.blocks[BlockId(1)].edges.empty());
+  CHECK(graph.programs[ProgramId(0)].order[RunId(0)].num_actors == 3);
+  CHECK(graph.programs[ProgramId(0)].links[0].from_register == 0);
 }
 
 TEST_CASE("a graph that is printed and read is the same graph") {
@@ -150,27 +150,27 @@ TEST_CASE("edges that follow from operands need not be written") {
       "actor make source(<p, <p) -> r\n"
       "actor use square(r, r)\n";
   const PhysicalGraph graph = read(text);
-  CHECK(graph.blocks[0].edges == std::vector<Edge>{{.from_register = 0, .to_actor = 1}});
-  CHECK(graph.blocks[0].ports[0].readers == std::vector<std::int32_t>{0});
+  CHECK(graph.blocks[BlockId(0)].edges == std::vector<Edge>{{.from_register = 0, .to_actor = 1}});
+  CHECK(graph.blocks[BlockId(0)].ports[0].readers == std::vector<std::int32_t>{0});
   CHECK(to_text(graph).find("edge") == std::string::npos);
-  CHECK(read(text + "no edges\n").blocks[0].edges.empty());
+  CHECK(read(text + "no edges\n").blocks[BlockId(0)].edges.empty());
 }
 
 TEST_CASE("attributes keep their type, and reals all their digits") {
   PhysicalGraph graph = testing::training_graph();
   for (const double real : {3.0, -0.0, 4.9e-324, 1.0 / 3.0, 1e25, 123456789.0,
                             std::numeric_limits<double>::infinity()}) {
-    graph.blocks[1].actors[0].attributes = {{"count", std::int64_t{3}}, {"real", real}};
-    graph.blocks[1].actors[0].work.flops = real;
+    graph.blocks[BlockId(1)].actors[0].attributes = {{"count", std::int64_t{3}}, {"real", real}};
+    graph.blocks[BlockId(1)].actors[0].work.flops = real;
     CHECK(read(to_text(graph)) == graph);
   }
-  graph.blocks[1].actors[0].attributes = {{"x", std::numeric_limits<double>::quiet_NaN()}};
-  CHECK(std::isnan(read(to_text(graph)).blocks[1].actors[0].attributes.real("x")));
+  graph.blocks[BlockId(1)].actors[0].attributes = {{"x", std::numeric_limits<double>::quiet_NaN()}};
+  CHECK(std::isnan(read(to_text(graph)).blocks[BlockId(1)].actors[0].attributes.real("x")));
 }
 
 TEST_CASE("what an instance calls its actors and registers is what its runs and links say") {
   PhysicalGraph graph = read(kEverything);
-  const Instance& instance = graph.programs[0].instances[0];
+  const Instance& instance = graph.programs[ProgramId(0)].instances[InstanceId(0)];
   CHECK(graph.actor_name(instance, 1) == "p");
   CHECK(graph.register_name(instance, 0) == "h");
   CHECK(named_actor(graph, instance, 1).members[1].name == "n");

@@ -24,7 +24,7 @@ TEST_CASE("graphs made by the builder are valid") {
 
 TEST_CASE("a rule broken often gives one message that counts") {
   PhysicalGraph graph = testing::training_graph();
-  for (Run& run : graph.programs[0].order) run.act = 7;
+  for (Run& run : graph.programs[ProgramId(0)].order) run.act = 7;
   const std::vector<std::string> messages = validate(graph);
   REQUIRE(messages.size() == 1);
   CHECK(messages[0].find("(and 9 more of this kind)") != std::string::npos);
@@ -32,19 +32,20 @@ TEST_CASE("a rule broken often gives one message that counts") {
 
 TEST_CASE("sizes that no integer holds are refused, not computed") {
   PhysicalGraph graph = testing::training_graph();
-  graph.blocks[1].registers[0].local.shape = Shape{std::int64_t{1} << 62};
+  graph.blocks[BlockId(1)].registers[0].local.shape = Shape{std::int64_t{1} << 62};
   const std::vector<std::string> messages = validate(graph);
   REQUIRE(messages.size() == 1);
   CHECK(messages[0].starts_with("I27: "));
   graph = testing::training_graph();
-  graph.placements[0].axes[0].extent = 0;
+  graph.placements[PlacementId(0)].axes[0].extent = 0;
   CHECK(validate(graph).size() == 1);
 }
 
 TEST_CASE("launch groups of unrelated communications are accepted") {
   PhysicalGraph graph = testing::training_graph();
   // The send of the last forward act and the receive of the first backward act.
-  graph.programs[0].order[3].launch_group = graph.programs[0].order[4].launch_group = 0;
+  graph.programs[ProgramId(0)].order[RunId(3)].launch_group =
+      graph.programs[ProgramId(0)].order[RunId(4)].launch_group = 0;
   CHECK(validate(graph) == std::vector<std::string>());
 }
 
@@ -85,7 +86,7 @@ TEST_CASE("8 programs of 10,000 runs on 1,024 ranks are validated in less than 1
     }
   }
   for (int rank = 0; rank < 1024; ++rank) builder.bind(ProgramId(rank / 128), {GroupId(rank / 8)});
-  REQUIRE(builder.graph().programs[7].order.size() == 10'100);
+  REQUIRE(builder.graph().programs[ProgramId(7)].order.size() == 10'100);
   double fastest = 1e9;  // ms of processor time: the machine may be busy with other things
   for (int repeat = 0; repeat < 5; ++repeat) {
     const std::clock_t begin = std::clock();

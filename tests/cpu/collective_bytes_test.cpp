@@ -36,7 +36,7 @@ struct Setting {
   Setting(Primitive primitive, const Shape& shape, const std::string& from, const std::string& to,
           std::int64_t size, ReduceOp reduce = ReduceOp::kSum, DType dtype = DType::kF32) {
     graph.placements.push_back(consecutive_placement({{"x", size}}));
-    members = graph.placements[0].ranks;
+    members = graph.placements[PlacementId(0)].ranks;
     graph.layouts.push_back({{shape, dtype}, parse_nd_sbp(from), PlacementId(0)});
     graph.layouts.push_back({{shape, dtype}, parse_nd_sbp(to), PlacementId(0)});
     communication.primitive = primitive;
@@ -50,15 +50,15 @@ struct Setting {
   Setting& onto(std::vector<Rank> ranks) {
     const auto size = static_cast<std::int64_t>(ranks.size());
     graph.placements.push_back({{{"y", size}}, ranks});
-    graph.layouts[1].placement = PlacementId(1);
+    graph.layouts[LayoutId(1)].placement = PlacementId(1);
     for (const Rank rank : ranks)
       if (std::find(members.begin(), members.end(), rank) == members.end()) members.push_back(rank);
     return *this;
   }
 
   Shard box(std::size_t side, std::size_t member) const {
-    const Layout& layout = graph.layouts[side];
-    const Placement& placement = graph.placements[layout.placement.index()];
+    const Layout& layout = graph.layouts[LayoutId(side)];
+    const Placement& placement = graph.placements[layout.placement];
     const auto index = placement.index_of(members[member]);
     if (!index) return {std::vector<Interval>(layout.global.shape.rank())};
     return shard_of(layout.global.shape, layout.words, placement.hierarchy(),
@@ -160,9 +160,9 @@ std::optional<std::int64_t> offset_of(const Shard& box, const Shape& shape, std:
 // Every output byte of these elements comes from the right input bytes: of all members under a
 // pending reduction, else of one.
 void check_elements(const Setting& setting, const std::vector<std::int64_t>& elements) {
-  const Shape& shape = setting.graph.layouts[0].global.shape;
+  const Shape& shape = setting.graph.layouts[LayoutId(0)].global.shape;
   const DType dtype = setting.communication.dtype;
-  const bool reduces = setting.graph.layouts[0].words[0].is_partial();
+  const bool reduces = setting.graph.layouts[LayoutId(0)].words[0].is_partial();
   const Trace trace(setting);
   for (const std::int64_t element : elements) {
     CAPTURE(element);

@@ -29,8 +29,9 @@ class Exchange {
   }
 
   Shard box(std::size_t layout, std::size_t member) const {
-    return shard_of(shape_, graph_.layouts[layout].words, graph_.placements[0].hierarchy(),
-                    graph_.placements[0].coordinates_of(member));
+    return shard_of(shape_, graph_.layouts[LayoutId(layout)].words,
+                    graph_.placements[PlacementId(0)].hierarchy(),
+                    graph_.placements[PlacementId(0)].coordinates_of(member));
   }
 
   // Contents of each member's input: `value(member, global index)`.

@@ -25,9 +25,9 @@ class DeviceHarness {
         kernels_(std::move(kernels)),
         rendezvous_(graph_, std::chrono::milliseconds(options.rendezvous_timeout_ms)) {
     const CpuShared shared{options_, kernels_, rendezvous_, std::chrono::steady_clock::now()};
-    for (std::size_t rank = 0; rank < graph_.ranks.size(); ++rank) {
+    for (const Rank rank : graph_.ranks.keys()) {
       devices_.push_back(std::make_unique<CpuDevice>(shared));
-      devices_.back()->prepare(graph_, Rank(rank));
+      devices_.back()->prepare(graph_, rank);
     }
   }
   ~DeviceHarness() {

@@ -181,7 +181,7 @@ TEST_CASE("a launch that waits for one that was not issued leaves nothing on its
 // doubles, 32 bytes, which take one line of 64.
 TEST_CASE("memory that has room for the arena and not for the kernels' workspace is refused") {
   Diamond diamond;
-  const Bytes arena = diamond.builder.graph().programs[0].arena.size;
+  const Bytes arena = diamond.builder.graph().programs[ProgramId(0)].arena.size;
   CpuOptions options = options_of(CpuQueueKind::kInline);
   options.kernels = CpuKernels::kReference;
   options.memory = arena + Bytes(127);
@@ -300,7 +300,8 @@ TEST_CASE("poison follows registers: a neighbour in the frame may live longer") 
   const InstanceId instance = builder.instance(program, block.finish(), "i", 1, {1, 1, 1, 1, 1});
   builder.act(program, instance, 0);
   builder.bind(program);
-  std::vector<FrameBinding>& frames = builder.graph().programs[0].instances[0].frames;
+  std::vector<FrameBinding>& frames =
+      builder.graph().programs[ProgramId(0)].instances[InstanceId(0)].frames;
   frames[1].slot_offsets = frames[0].slot_offsets;
   DeviceHarness harness(builder.graph(), options_of(CpuQueueKind::kStress), test_kernels());
   harness.device(0).wait(harness.launch(0, 0));
@@ -335,7 +336,8 @@ TEST_CASE("delaying exactly the earlier launch shows a missing guard, and a guar
   builder.act(program, instance, 0);
   builder.bind(program);
   // "second" lies where "first" was.
-  std::vector<FrameBinding>& frames = builder.graph().programs[0].instances[0].frames;
+  std::vector<FrameBinding>& frames =
+      builder.graph().programs[ProgramId(0)].instances[InstanceId(0)].frames;
   frames[2].slot_offsets = frames[0].slot_offsets;
   const auto copied = [&](bool delayed, bool guarded) {
     CpuOptions options = options_of(CpuQueueKind::kStress);

@@ -169,7 +169,7 @@ struct Layers {
     const BlockId id = block.finish();
     for (const int layer : {1, 2, 1}) {
       const InstanceId instance = builder.instance(program, id, "layer", 2, {2, 2});
-      builder.graph().programs[program.index()].instances[instance.index()].layer = layer;
+      builder.graph().programs[program].instances[instance].layer = layer;
     }
     for (std::int32_t act = 0; act < 2; ++act)
       for (const int instance : {kForward1, kForward2, kBackward1})

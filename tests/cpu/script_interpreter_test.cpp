@@ -65,7 +65,7 @@ class Exchange {
  public:
   Exchange(const Case& of, std::int64_t size, const Shape& shape, DType dtype) {
     graph_.placements.push_back(consecutive_placement({{"x", size}}));
-    members_ = graph_.placements[0].ranks;
+    members_ = graph_.placements[PlacementId(0)].ranks;
     graph_.layouts.push_back({{shape, dtype}, parse_nd_sbp(of.from), PlacementId(0)});
     graph_.layouts.push_back({{shape, dtype}, parse_nd_sbp(of.to), PlacementId(0)});
     communication_ = {of.primitive, Side::kBoth, 0, of.reduce, dtype, LayoutId(0), LayoutId(1)};
@@ -73,7 +73,7 @@ class Exchange {
   // Moves the result to other devices.
   void onto(const std::vector<Rank>& ranks) {
     graph_.placements.push_back({{{"y", static_cast<std::int64_t>(ranks.size())}}, ranks});
-    graph_.layouts[1].placement = PlacementId(1);
+    graph_.layouts[LayoutId(1)].placement = PlacementId(1);
     for (const Rank rank : ranks)
       if (std::find(members_.begin(), members_.end(), rank) == members_.end())
         members_.push_back(rank);
@@ -83,8 +83,8 @@ class Exchange {
   DType dtype() const { return communication_.dtype; }
   // Nothing: the member has no such buffer.
   std::optional<Shard> box(std::size_t side, std::size_t member) const {
-    const Layout& layout = graph_.layouts[side];
-    const Placement& placement = graph_.placements[layout.placement.index()];
+    const Layout& layout = graph_.layouts[LayoutId(side)];
+    const Placement& placement = graph_.placements[layout.placement];
     const auto index = placement.index_of(members_[member]);
     if (!index) return std::nullopt;
     return shard_of(layout.global.shape, layout.words, placement.hierarchy(),
@@ -105,9 +105,9 @@ class Exchange {
   }
   std::string text() const {
     return fmt::format("{} {} {} {} -> {} over {}", to_string(communication_.primitive),
-                       to_string(dtype()), to_string(graph_.layouts[0].global.shape),
-                       to_string(graph_.layouts[0].words), to_string(graph_.layouts[1].words),
-                       size());
+                       to_string(dtype()), to_string(graph_.layouts[LayoutId(0)].global.shape),
+                       to_string(graph_.layouts[LayoutId(0)].words),
+                       to_string(graph_.layouts[LayoutId(1)].words), size());
   }
   Traffic planned() const {
     Traffic traffic;

@@ -37,10 +37,10 @@ struct Exchange {
   }
 
   std::int64_t elements(std::size_t side, std::size_t member) const {
-    const Placement& placement = graph.placements[side];
+    const Placement& placement = graph.placements[PlacementId(side)];
     const auto index = placement.index_of(ranks[member]);
     if (!index) return -1;
-    return shard_of(graph.layouts[side].global.shape, graph.layouts[side].words,
+    return shard_of(graph.layouts[LayoutId(side)].global.shape, graph.layouts[LayoutId(side)].words,
                     placement.hierarchy(), placement.coordinates_of(*index))
         .elements();
   }

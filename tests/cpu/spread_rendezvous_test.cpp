@@ -125,9 +125,9 @@ TEST_CASE("different communications in two processes end both, naming both ranks
   const PhysicalGraph& graph = two.builder.graph();
   const auto messages = on_processes(graph, [&](std::size_t rank, Rendezvous& rendezvous) {
     Numbers numbers;
-    rendezvous.wait(
-        rendezvous.post({Rank(rank), two.groups[0], 0, rank == 0 ? &two.sum : &two.maximum,
-                         rank == 0 ? "sum" : "maximum", numbers.buffers()}));
+    rendezvous.wait(rendezvous.post({Rank(rank), two.groups[GroupId(0).index()], 0,
+                                     rank == 0 ? &two.sum : &two.maximum,
+                                     rank == 0 ? "sum" : "maximum", numbers.buffers()}));
   });
   for (const std::string& message : messages) {
     CAPTURE(message);
@@ -166,8 +166,8 @@ TEST_CASE("a fault in one process wakes those that wait in another, who say wher
     const auto messages = on_processes(graph, [&](std::size_t rank, Rendezvous& rendezvous) {
       if (rank == 1) fail(ErrorCode::kRankFailed, "a card burns");
       Numbers numbers;
-      rendezvous.wait(
-          rendezvous.post({Rank(0), two.groups[0], 0, &two.sum, "sum", numbers.buffers()}));
+      rendezvous.wait(rendezvous.post(
+          {Rank(0), two.groups[GroupId(0).index()], 0, &two.sum, "sum", numbers.buffers()}));
     });
     CAPTURE(messages[0]);
     CHECK(contains(messages[0], "stopped: a card burns (thread 1 of 2)"));
@@ -201,7 +201,8 @@ TEST_CASE("a job that ends in the middle of a meeting ends the meeting, in all p
                           CpuProcesses{group, RankBlocks(2, 2)});
     rendezvous.connect([](const std::string&) {});
     Numbers numbers;
-    rendezvous.post({Rank(p), two.groups[0], 0, &two.sum, "sum", numbers.buffers()});
+    rendezvous.post(
+        {Rank(p), two.groups[GroupId(0).index()], 0, &two.sum, "sum", numbers.buffers()});
     if (p == 1) {
       CHECK(begun.wait_for(std::chrono::seconds(20)) == std::future_status::ready);
       rendezvous.disconnect();

@@ -84,9 +84,9 @@ PhysicalGraph accumulating_graph(const GraphSpec& spec) {
   program.name = "stage0";
   program.placement = PlacementId(0);
   Bytes offset;
-  for (std::size_t b = 0; b < graph.blocks.size(); ++b) {
+  for (const BlockId b : graph.blocks.keys()) {
     Instance instance;
-    instance.block = BlockId(b);
+    instance.block = b;
     instance.name = graph.blocks[b].name;
     instance.acts_per_step = instance.name == "metrics" ? 1 : spec.micro_batches;
     if (!graph.blocks[b].frames.empty()) {
@@ -127,7 +127,7 @@ PhysicalGraph accumulating_graph(const GraphSpec& spec) {
   program.arena.peak_by_class.assign(kNumMemoryClasses, Bytes(0));
   graph.programs = {program};
   graph.ranks = {{ProgramId(0), 0, {}}};
-  graph.programs[0].guards = missing_guards(graph, ProgramId(0));
+  graph.programs[ProgramId(0)].guards = missing_guards(graph, ProgramId(0));
   return graph;
 }
 
@@ -189,13 +189,13 @@ TEST_CASE("what two queues read is copied once, and the other waits for the copy
   CHECK(copies.buffers.size() == 6);  // five micro-batches and the sum
   std::size_t copied_in = 0, copied_out = 0, waits = 0;
   for (std::size_t r = 0; r < copies.runs.size(); ++r) {
-    const Run& run = graph.programs[0].order[r];
+    const Run& run = graph.programs[ProgramId(0)].order[RunId(r)];
     const HostCopiesOfRun& of_run = copies.runs[r];
     copied_in += of_run.in.size();
     copied_out += of_run.out.size();
     for (const RunId earlier : of_run.after) {
       ++waits;
-      const Run& copier = graph.programs[0].order[earlier.index()];
+      const Run& copier = graph.programs[ProgramId(0)].order[earlier];
       CHECK(run.instance == InstanceId(2));
       CHECK(copier.instance == InstanceId(1));
       CHECK(copier.act == run.act);
@@ -243,7 +243,7 @@ TEST_CASE("a GPU gives the numbers of the CPU and issues in the same order" *
         CHECK(host.sums() == expected_sums(spec, 50));
         CHECK(issued == cpu);
         if (profile)
-          CHECK(device->stamps().size() == graph.programs[0].order.size() * 50);
+          CHECK(device->stamps().size() == graph.programs[ProgramId(0)].order.size() * 50);
         else
           CHECK(device->stamps().empty());
       }
@@ -269,8 +269,8 @@ TEST_CASE("fences become done, in order on each queue" * doctest::skip(!has_gpu(
 TEST_CASE("an operator without kernel is refused by name when a program is prepared" *
           doctest::skip(!has_gpu())) {
   PhysicalGraph graph = accumulating_graph({5, 2});
-  graph.blocks[1].actors[0].kind = "softmax_of_everything";
-  graph.blocks[1].actors[0].name = "layer1.odd";
+  graph.blocks[BlockId(1)].actors[0].kind = "softmax_of_everything";
+  graph.blocks[BlockId(1)].actors[0].name = "layer1.odd";
   CHECK_THROWS_WITH_AS(
       make_cuda_device(CudaOptions{})->prepare(graph, Rank(0)),
       "CUDA has no kernel for operator kind 'softmax_of_everything' ('layer1.odd') on 1000 f32 -> "

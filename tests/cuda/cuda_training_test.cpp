@@ -141,15 +141,15 @@ TEST_CASE("the first contents on a GPU are those on the CPU, bit by bit" *
     CpuWorld cpu(graph, cpu_options);
     const RankProgram& program = graph.program_of(Rank(0));
     std::int64_t compared = 0;
-    for (std::size_t i = 0; i < program.instances.size(); ++i) {
+    for (const InstanceId i : program.instances.keys()) {
       const Block& block = graph.block_of(program.instances[i]);
       for (std::size_t r = 0; r < block.registers.size(); ++r) {
         const Register& reg = block.registers[r];
         if (!block.frames[static_cast<std::size_t>(reg.frame)].initially_full) continue;
         const auto number = static_cast<std::int32_t>(r);
-        const auto bytes = gpu->host_view(InstanceId(i), number, 0);
+        const auto bytes = gpu->host_view(i, number, 0);
         CHECK(std::vector<std::byte>(bytes.begin(), bytes.end()) ==
-              cpu.read_register(Rank(0), InstanceId(i), number));
+              cpu.read_register(Rank(0), i, number));
         ++compared;
       }
     }
@@ -195,7 +195,7 @@ TEST_CASE("a token outside the vocabulary is reported by the operator that met i
 TEST_CASE("a program that needs more memory than is free is refused before anything is allocated" *
           doctest::skip(!has_gpu())) {
   PhysicalGraph graph = small_training_graph(small_gpt(), DType::kF32);
-  graph.programs[0].arena.size = Bytes(std::int64_t{1} << 45);
+  graph.programs[ProgramId(0)].arena.size = Bytes(std::int64_t{1} << 45);
   try {
     make_cuda_device(CudaOptions{})->prepare(graph, Rank(0));
     FAIL("no error");
@@ -227,9 +227,9 @@ TEST_CASE("profiling times every actor of a step, each launch once" * doctest::s
   }
   const RankProgram& program = graph.program_of(Rank(0));
   for (std::int64_t step = 0; step < 3; ++step)
-    for (std::size_t r = 0; r < program.order.size(); ++r) {
+    for (const RunId r : program.order.keys()) {
       const Run& run = program.order[r];
-      CHECK(actors[{step, RunId(r)}] == run.first_actor + run.num_actors);
+      CHECK(actors[{step, r}] == run.first_actor + run.num_actors);
     }
 }
 

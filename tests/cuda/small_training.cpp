@@ -17,12 +17,12 @@ constexpr std::uint64_t kDataSeed = 5;
 std::map<std::string, std::vector<std::byte>> state_of(Device& device, const PhysicalGraph& graph) {
   std::map<std::string, std::vector<std::byte>> state;
   const RankProgram& program = graph.program_of(Rank(0));
-  for (std::size_t i = 0; i < program.instances.size(); ++i) {
+  for (const InstanceId i : program.instances.keys()) {
     const Block& block = graph.block_of(program.instances[i]);
     for (std::size_t r = 0; r < block.registers.size(); ++r) {
       const Register& reg = block.registers[r];
       if (!block.frames[static_cast<std::size_t>(reg.frame)].initially_full) continue;
-      const auto bytes = device.host_view(InstanceId(i), static_cast<std::int32_t>(r), 0);
+      const auto bytes = device.host_view(i, static_cast<std::int32_t>(r), 0);
       state[program.instances[i].name + "/" + reg.name].assign(bytes.begin(), bytes.end());
     }
   }

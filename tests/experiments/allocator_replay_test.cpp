@@ -79,7 +79,7 @@ PhysicalGraph chain(const std::vector<Step>& steps) {
 }
 
 AllocatorUse replay(const PhysicalGraph& graph, const ReplayRules& rules = {}) {
-  return replay_allocator(graph, graph.programs[0], rules);
+  return replay_allocator(graph, graph.programs[ProgramId(0)], rules);
 }
 
 // Parameter 1 MiB (a small segment of 2). a and b live together: 30 + 20; c takes the place of a
@@ -133,7 +133,7 @@ PhysicalGraph plan_of(const std::string& strategy_text) {
 TEST_CASE("a plan's contents take about what its arena takes, and more is reserved") {
   const PhysicalGraph graph = plan_of("dp=1 micro_batch=4");
   const AllocatorUse use = replay(graph);
-  const auto bound = static_cast<double>(graph.programs[0].arena.lower_bound.value);
+  const auto bound = static_cast<double>(graph.programs[ProgramId(0)].arena.lower_bound.value);
   CHECK(static_cast<double>(use.allocated.value) > 0.95 * bound);
   CHECK(static_cast<double>(use.allocated.value) < 1.10 * bound);
   CHECK(use.reserved >= use.allocated);

@@ -80,8 +80,8 @@ std::vector<std::int32_t> load(TrainingHost& host, const PhysicalGraph& graph, i
   HostAct host_act;
   host_act.rank = Rank(rank);
   host_act.graph = &graph;
-  host_act.instance = &graph.programs[0].instances[0];
-  host_act.actor = &graph.blocks[0].actors[0];
+  host_act.instance = &graph.programs[ProgramId(0)].instances[InstanceId(0)];
+  host_act.actor = &graph.blocks[BlockId(0)].actors[0];
   host_act.step = step;
   host_act.act = act;
   host_act.outputs = outputs;
@@ -129,9 +129,9 @@ TEST_CASE("the global batch of a step does not depend on the size of micro-batch
   const TokenData data = counting(400);
   TrainingHost host(data, 3);
   PhysicalGraph large = input_graph(1, {Sbp::broadcast()}, 3, 4, "tokens", 400);
-  large.programs[0].instances[0].acts_per_step = 2;
+  large.programs[ProgramId(0)].instances[InstanceId(0)].acts_per_step = 2;
   PhysicalGraph small = input_graph(1, {Sbp::broadcast()}, 1, 4, "tokens", 400);
-  small.programs[0].instances[0].acts_per_step = 6;
+  small.programs[ProgramId(0)].instances[InstanceId(0)].acts_per_step = 6;
   std::vector<std::int32_t> a, b;
   for (std::int64_t act = 0; act < 2; ++act)
     for (const std::int32_t id : load(host, large, 0, 5, act)) a.push_back(id);
@@ -146,7 +146,7 @@ TEST_CASE("data go on behind the samples that were read, also with another globa
   TrainingHost whole(data, 3), resumed(data, 3);
   resumed.start_at(4, 24);
   PhysicalGraph three = input_graph(1, {Sbp::broadcast()}, 3, 4, "tokens", 400);
-  three.programs[0].instances[0].acts_per_step = 1;
+  three.programs[ProgramId(0)].instances[InstanceId(0)].acts_per_step = 1;
   for (std::int64_t step = 0; step < 3; ++step)
     CHECK(load(resumed, three, 0, 4 + step, 0) == load(whole, three, 0, 8 + step, 0));
   CHECK(load(resumed, three, 0, 4, 0) != load(whole, three, 0, 4, 0));
@@ -163,7 +163,7 @@ TEST_CASE("an id outside the vocabulary is refused with sample and place") {
 
 TEST_CASE("the ignored label passes the range check and others below zero do not") {
   PhysicalGraph graph = input_graph(1, {Sbp::broadcast()}, 1, 2, "labels", 10);
-  graph.blocks[0].actors[0].attributes.set("ignore_index", std::int64_t{-100});
+  graph.blocks[BlockId(0)].actors[0].attributes.set("ignore_index", std::int64_t{-100});
   const TokenData ignored(std::vector<std::int32_t>{1, -100, 2});
   TrainingHost host(ignored, 0);
   CHECK(load(host, graph, 0, 0, 0) == std::vector<std::int32_t>{-100, 2});
@@ -175,7 +175,7 @@ TEST_CASE("the ignored label passes the range check and others below zero do not
 TEST_CASE("G23: labels 4 and -1 of a vocabulary of 4 are refused with row and value, -100 is not") {
   // Both ranks of a split vocabulary read the labels whole, so both refuse, before they compute.
   PhysicalGraph graph = input_graph(2, {Sbp::broadcast()}, 1, 3, "labels", 4);
-  graph.blocks[0].actors[0].attributes.set("ignore_index", std::int64_t{-100});
+  graph.blocks[BlockId(0)].actors[0].attributes.set("ignore_index", std::int64_t{-100});
   const auto labels_of = [&](std::int32_t label, int rank) {
     const TokenData data(std::vector<std::int32_t>{0, 3, label, 2});
     TrainingHost host(data, 0);
@@ -206,9 +206,9 @@ TEST_CASE("synthetic data joins to the same samples however it is split, and sta
     }
     // Two micro-batches of 3 samples are one of 6.
     PhysicalGraph small = input_graph(1, {Sbp::broadcast()}, 3, 3, name, 5);
-    small.programs[0].instances[0].acts_per_step = 2;
+    small.programs[ProgramId(0)].instances[InstanceId(0)].acts_per_step = 2;
     PhysicalGraph large = input_graph(1, {Sbp::broadcast()}, 6, 3, name, 5);
-    large.programs[0].instances[0].acts_per_step = 1;
+    large.programs[ProgramId(0)].instances[InstanceId(0)].acts_per_step = 1;
     std::vector<std::int32_t> both = load(host, small, 0, 4, 0);
     for (const std::int32_t id : load(host, small, 0, 4, 1)) both.push_back(id);
     CHECK(both == load(host, large, 0, 4, 0));
@@ -246,7 +246,7 @@ TEST_CASE("synthetic data beyond the room for it is drawn anew, the same in ever
 
 TEST_CASE("the bytes of synthetic data are those of a global batch") {
   PhysicalGraph graph = input_graph(2, {Sbp::split(0)}, 6, 3, "deep_ids", 50);
-  for (RankProgram& program : graph.programs) program.instances[0].acts_per_step = 4;
+  for (RankProgram& program : graph.programs) program.instances[InstanceId(0)].acts_per_step = 4;
   CHECK(synthetic_bytes(graph, nullptr) == Bytes(4 * 6 * 3 * 4));
   const TokenData data = counting(50);
   CHECK(synthetic_bytes(input_graph(1, {Sbp::broadcast()}, 6, 3, "tokens", 50), &data) == Bytes(0));
@@ -294,14 +294,14 @@ TEST_CASE("a short batch is filled up with ignored labels, which no rank has mor
                        parse_order("file last_batch=pad"));
   TrainingHost host(data, 3);
   PhysicalGraph labels = input_graph(3, {Sbp::split(0)}, 3, 5, "labels", 20);
-  for (RankProgram& program : labels.programs) program.instances[0].acts_per_step = 1;
+  for (RankProgram& program : labels.programs) program.instances[InstanceId(0)].acts_per_step = 1;
   CHECK_THROWS_WITH_AS(load(host, labels, 2, 0, 0),
                        "data: a short batch is filled up, but the model's input 'labels' has no "
                        "label that is ignored",
                        Error);
-  labels.blocks[0].actors[0].attributes.set("ignore_index", std::int64_t{-100});
+  labels.blocks[BlockId(0)].actors[0].attributes.set("ignore_index", std::int64_t{-100});
   PhysicalGraph tokens = input_graph(3, {Sbp::split(0)}, 3, 5, "tokens", 20);
-  for (RankProgram& program : tokens.programs) program.instances[0].acts_per_step = 1;
+  for (RankProgram& program : tokens.programs) program.instances[InstanceId(0)].acts_per_step = 1;
   using Ids = std::vector<std::int32_t>;
   for (const std::int64_t step : {0, 1, 7}) {
     CHECK(load(host, labels, 0, step, 0) == Ids{2, 3, 4, 5, 6});
@@ -316,7 +316,7 @@ TEST_CASE("a masked token is read, and as a label it is the ignored one") {
                        parse_order("file"));
   TrainingHost host(data, 3);
   PhysicalGraph labels = input_graph(1, {Sbp::broadcast()}, 1, 4, "labels", 256);
-  labels.blocks[0].actors[0].attributes.set("ignore_index", std::int64_t{-100});
+  labels.blocks[BlockId(0)].actors[0].attributes.set("ignore_index", std::int64_t{-100});
   const PhysicalGraph tokens = input_graph(1, {Sbp::broadcast()}, 1, 4, "tokens", 256);
   CHECK(load(host, tokens, 0, 0, 0) == std::vector<std::int32_t>{'a', 'b', 'c', 'd'});
   CHECK(load(host, labels, 0, 0, 0) == std::vector<std::int32_t>{-100, 'c', 'd', 0});

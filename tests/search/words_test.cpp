@@ -303,7 +303,7 @@ std::int64_t staged_boxing(const Case& c) {
                                               c.models.network.get(), c.models.cost.get());
   std::int64_t sum = 0;
   for (const BoxingCause& cause : boxing_causes(graph)) {
-    const StagedOp& op = graph.ops[static_cast<std::size_t>(cause.boxing)];
+    const StagedOp& op = graph.ops[cause.boxing];
     sum +=
         acts_of(graph, op) * cost_of(graph, op, *c.models.network, c.models.cost.get()).each.value;
   }

@@ -139,7 +139,7 @@ TEST_CASE("expert kernels of a rank work on the places that are filled") {
   const Compiled plan = compiled("dp=4 ep=4 micro_batch=1");
   const RoutedGraph routed = routed_graph(plan.graph, counts({4, 3, 2, 1}));
   CHECK(routed.graph.programs.size() == 3);  // ranks 0 and 1 are full
-  CHECK(routed.graph.ranks[0].program == routed.graph.ranks[1].program);
+  CHECK(routed.graph.ranks[Rank(0)].program == routed.graph.ranks[Rank(1)].program);
   CHECK(works_of(routed.graph, Rank(0)).at("mlp.experts.up").kernel == "matmul:240x256x64");
   const std::map<std::string, Work> full = works_of(plan.graph, Rank(2)),
                                     part = works_of(routed.graph, Rank(2));

@@ -40,8 +40,7 @@ class PacedCost : public CostModel {
 
 std::vector<std::int32_t> colours_of(const PhysicalGraph& graph, const CostModel& cost) {
   std::vector<std::int32_t> colours;
-  for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank)
-    colours.push_back(cost.colour_of(Rank(rank)));
+  for (const Rank rank : graph.ranks.keys()) colours.push_back(cost.colour_of(rank));
   return colours;
 }
 
@@ -136,8 +135,8 @@ TEST_CASE(
     check_step_equals_tape(graph, PacedCost(device, std::vector(ranks, 1)), *alike, 0.0);
     check_step_equals_tape(graph, PacedCost(device, straggler), *product, 0.0);
     check_step_equals_tape(graph, PacedCost(device, kinds), *alike, 0.1);
-    for (std::size_t p = 0; p < graph.programs.size(); ++p) {
-      const ProgramTables tables(graph, ProgramId(p));
+    for (const ProgramId p : graph.programs.keys()) {
+      const ProgramTables tables(graph, p);
       const std::optional<ProgramWaits> direct = direct_waits(tables);
       REQUIRE(direct.has_value());
       CHECK(*direct == stepped_waits(tables));

@@ -153,7 +153,7 @@ PhysicalGraph one_collective(Primitive primitive, Sbp from, Sbp to, std::int64_t
   const ToyRank rank{0, {{"g", "all"}}};
   PhysicalGraph graph =
       make_toy_graph({program}, {rank, rank, rank, rank}, {{"all", {0, 1, 2, 3}}});
-  Communication& communication = *graph.blocks[0].actors[0].communication;
+  Communication& communication = *graph.blocks[BlockId(0)].actors[0].communication;
   for (const auto& [words, id] : {std::pair{from, &communication.from}, {to, &communication.to}}) {
     graph.layouts.push_back({{Shape{bytes}, DType::kBool}, {words}, PlacementId(0)});
     *id = LayoutId(graph.layouts.size() - 1);

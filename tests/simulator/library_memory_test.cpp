@@ -13,17 +13,17 @@ namespace {
 PhysicalGraph two_ranks() {
   PhysicalGraph graph;
   graph.programs.resize(2);
-  graph.programs[0].arena.size = Bytes(10);
-  graph.programs[1].arena.size = Bytes(20);
+  graph.programs[ProgramId(0)].arena.size = Bytes(10);
+  graph.programs[ProgramId(1)].arena.size = Bytes(20);
   graph.groups.resize(3);
-  graph.groups[0].ranks = {Rank(0), Rank(1)};
-  graph.groups[1].ranks = {Rank(1), Rank(0)};
-  graph.groups[2].ranks = {Rank(1)};
+  graph.groups[GroupId(0)].ranks = {Rank(0), Rank(1)};
+  graph.groups[GroupId(1)].ranks = {Rank(1), Rank(0)};
+  graph.groups[GroupId(2)].ranks = {Rank(1)};
   graph.ranks.resize(2);
-  graph.ranks[0] = {.program = ProgramId(0), .groups = {GroupId(0)}};
+  graph.ranks[Rank(0)] = {.program = ProgramId(0), .groups = {GroupId(0)}};
   // A group in two roles is one communicator.
-  graph.ranks[1] = {.program = ProgramId(1),
-                    .groups = {GroupId(0), GroupId(1), GroupId(2), GroupId(0)}};
+  graph.ranks[Rank(1)] = {.program = ProgramId(1),
+                          .groups = {GroupId(0), GroupId(1), GroupId(2), GroupId(0)}};
   return graph;
 }
 
@@ -68,19 +68,19 @@ TEST_CASE("a plan fits when arena and libraries do, on the device with least roo
 // Equal arenas: the rank with more communicators has less room, whichever comes first.
 TEST_CASE("communicators tell devices of equal arenas apart") {
   PhysicalGraph graph = two_ranks();
-  graph.programs[0].arena.size = Bytes(20);
+  graph.programs[ProgramId(0)].arena.size = Bytes(20);
   Cluster cluster;
   cluster.devices_per_node = 2;
   cluster.device = device_with(1000);
   CHECK(device_memory(graph, cluster).needed() == Bytes(134));
-  std::swap(graph.ranks[0], graph.ranks[1]);
+  std::swap(graph.ranks[Rank(0)], graph.ranks[Rank(1)]);
   CHECK(device_memory(graph, cluster).needed() == Bytes(134));
 }
 
 // 20 + 107 of 130 leave 3, 10 + 107 of 118 leave 1.
 TEST_CASE("where devices differ, the tightest one decides") {
   PhysicalGraph graph = two_ranks();
-  graph.ranks[1].groups = {GroupId(0)};
+  graph.ranks[Rank(1)].groups = {GroupId(0)};
   Cluster cluster;
   cluster.nodes = 2;
   cluster.device = device_with(118);

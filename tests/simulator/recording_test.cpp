@@ -49,10 +49,10 @@ Recording recorded(const PhysicalGraph& graph, std::int64_t steps, double jitter
   std::vector<std::unique_ptr<SimDevice>> devices;
   std::vector<std::unique_ptr<RecordingDevice>> recording_devices;
   std::vector<Device*> pointers;
-  for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank) {
+  for (const Rank rank : graph.ranks.keys()) {
     devices.push_back(std::make_unique<SimDevice>(fabric, cost, options));
     recording_devices.push_back(
-        std::make_unique<RecordingDevice>(*devices.back(), Rank(rank), [] { return Time(); }));
+        std::make_unique<RecordingDevice>(*devices.back(), rank, [] { return Time(); }));
     pointers.push_back(recording_devices.back().get());
   }
   prepare_all(graph, pointers);

@@ -78,11 +78,11 @@ std::vector<PlanCase> cases() {
 
 // What expansion hands on is what the finished graph says, whether memory was spent or not.
 void check_tables(const ExpandedGraph& expanded) {
-  for (std::size_t p = 0; p < expanded.graph().programs.size(); ++p) {
-    const ProgramTables anew(expanded.graph(), ProgramId(p));
-    CHECK(*expanded.tables()->of(ProgramId(p)) == anew);
+  for (const ProgramId p : expanded.graph().programs.keys()) {
+    const ProgramTables anew(expanded.graph(), p);
+    CHECK(*expanded.tables()->of(p) == anew);
     const std::optional<ProgramWaits> waits = direct_waits(anew);
-    const ProgramWaits* const handed = expanded.tables()->direct_waits_of(ProgramId(p));
+    const ProgramWaits* const handed = expanded.tables()->direct_waits_of(p);
     REQUIRE((handed != nullptr) == waits.has_value());
     if (handed != nullptr) CHECK(*handed == *waits);
   }
@@ -101,9 +101,9 @@ TEST_CASE("where there is room no guard delays the step, and nothing else change
     const Duration before = machine.step(tight.graph()), after = machine.step(roomy.graph());
     CHECK(after <= before);
     CHECK(after.value - without.value <= without.value / 1000);
-    for (std::size_t p = 0; p < roomy.graph().programs.size(); ++p) {
+    for (const ProgramId p : roomy.graph().programs.keys()) {
       const ArenaPlan& arena = roomy.graph().programs[p].arena;
-      CHECK(roomy.packed()[p].tight == tight.graph().programs[p].arena.size);
+      CHECK(roomy.packed()[p.index()].tight == tight.graph().programs[p].arena.size);
       CHECK(arena.lower_bound <= arena.size);
     }
     if (before.value - without.value <= without.value / 2'000) {
@@ -130,7 +130,7 @@ TEST_CASE("a plan whose longer lives do not fit stays as tight as it was") {
   CHECK(machine.expanded(one, ArenaRoom{needed, Bytes()}).graph() == roomy.graph());
   CHECK(machine.expanded(one, ArenaRoom{Bytes(), Bytes()}).graph() == tight.graph());
   // A better packing may make do with less than `needed`, but not with less than lives at a time.
-  const Bytes least = tight.graph().programs[0].arena.lower_bound - Bytes(1);
+  const Bytes least = tight.graph().programs[ProgramId(0)].arena.lower_bound - Bytes(1);
   CHECK(machine.expanded(one, ArenaRoom{least, Bytes()}).graph() == tight.graph());
   // Communicators take room as well: every rank of this plan is in one group.
   const Bytes each = needed - least;

@@ -146,7 +146,7 @@ class ToyBuilder {
     binding.index_in_placement = static_cast<std::int32_t>(index);
     for (const auto& [role, group] : ranks_[index].groups)
       binding.groups.emplace_back(index_by_name(groups_, group));
-    RankProgram& program = graph_.programs[binding.program.index()];
+    RankProgram& program = graph_.programs[binding.program];
     program.num_group_roles = static_cast<std::int32_t>(binding.groups.size());
     graph_.ranks.push_back(std::move(binding));
   }

@@ -10,8 +10,8 @@ namespace sextant::testing {
 namespace {
 
 TensorType local_type(const PhysicalGraph& graph, LayoutId id) {
-  const Layout& layout = graph.layouts[id.index()];
-  const Placement& placement = graph.placements[layout.placement.index()];
+  const Layout& layout = graph.layouts[id];
+  const Placement& placement = graph.placements[layout.placement];
   const Shard shard = shard_of(layout.global.shape, layout.words, placement.hierarchy(),
                                placement.coordinates_of(0));
   return {.shape = shard.local_shape(), .dtype = layout.global.dtype};
@@ -143,8 +143,8 @@ ProgramId GraphBuilder::program(std::string name, PlacementId placement,
 InstanceId GraphBuilder::instance(ProgramId program_id, BlockId block_id, std::string name,
                                   std::int32_t acts_per_step,
                                   const std::vector<std::int32_t>& num_registers) {
-  RankProgram& program = graph_.programs[program_id.index()];
-  const Block& block = graph_.blocks[block_id.index()];
+  RankProgram& program = graph_.programs[program_id];
+  const Block& block = graph_.blocks[block_id];
   Instance instance{.block = block_id,
                     .layer = 0,
                     .name = std::move(name),
@@ -171,23 +171,20 @@ InstanceId GraphBuilder::instance(ProgramId program_id, BlockId block_id, std::s
 
 void GraphBuilder::link(ProgramId program, InstanceId from, std::int32_t from_register,
                         InstanceId to, std::int32_t to_port, std::int32_t consume_for) {
-  graph_.programs[program.index()].links.push_back({.from = from,
-                                                    .from_register = from_register,
-                                                    .to = to,
-                                                    .to_port = to_port,
-                                                    .consume_for = consume_for});
+  graph_.programs[program].links.push_back({.from = from,
+                                            .from_register = from_register,
+                                            .to = to,
+                                            .to_port = to_port,
+                                            .consume_for = consume_for});
 }
 
 RunId GraphBuilder::run(ProgramId program, const Run& run) {
-  std::vector<Run>& order = graph_.programs[program.index()].order;
-  order.push_back(run);
-  return RunId(order.size() - 1);
+  return graph_.programs[program].order.add(run);
 }
 
 void GraphBuilder::act(ProgramId program, InstanceId instance, std::int32_t act) {
-  const RankProgram& rank_program = graph_.programs[program.index()];
-  const std::vector<Actor>& actors =
-      graph_.block_of(rank_program.instances[instance.index()]).actors;
+  const RankProgram& rank_program = graph_.programs[program];
+  const std::vector<Actor>& actors = graph_.block_of(rank_program.instances[instance]).actors;
   for (std::size_t first = 0; first < actors.size();) {
     std::size_t end = first + 1;
     while (end < actors.size() && may_join(actors[end - 1], actors[end])) ++end;
@@ -203,8 +200,7 @@ void GraphBuilder::act(ProgramId program, InstanceId instance, std::int32_t act)
 
 void GraphBuilder::bind(ProgramId program, std::vector<GroupId> groups) {
   const Rank rank(graph_.ranks.size());
-  const std::vector<Rank>& devices =
-      graph_.placements[graph_.programs[program.index()].placement.index()].ranks;
+  const std::vector<Rank>& devices = graph_.placements[graph_.programs[program].placement].ranks;
   const auto at = std::find(devices.begin(), devices.end(), rank);
   graph_.ranks.push_back({.program = program,
                           .index_in_placement = static_cast<std::int32_t>(at - devices.begin()),

@@ -64,8 +64,8 @@ class Oracle {
  public:
   explicit Oracle(const PhysicalGraph& graph)
       : graph_(graph), dry_(dry_run(graph, RankScope::kAllRanks)), tables_(graph) {
-    for (std::size_t p = 0; p < graph.programs.size(); ++p) {
-      resolvers_.emplace_back(graph, ProgramId(p));
+    for (const ProgramId p : graph.programs.keys()) {
+      resolvers_.emplace_back(graph, p);
     }
   }
 
@@ -96,7 +96,7 @@ class Oracle {
   };
 
   const OperandResolver& resolver(Rank rank) const {
-    return resolvers_[graph_.ranks[rank.index()].program.index()];
+    return resolvers_[graph_.ranks[rank].program.index()];
   }
 
   static Key key(Rank rank, const BufferRef& ref) {
@@ -116,12 +116,12 @@ class Oracle {
 
   template <typename Visit>
   void for_each_host_act(const Visit& visit) {
-    for (std::size_t r = 0; r < graph_.ranks.size(); ++r) {
+    for (const Rank r : graph_.ranks.keys()) {
       const auto tables = tables_.of(graph_.ranks[r].program);
       for (const std::int32_t s : tables->host_sites) {
         const Site& site = tables->sites[static_cast<std::size_t>(s)];
         for (std::int32_t act = 0; act < site.acts_per_step; ++act) {
-          visit(Rank(r), site, resolver(Rank(r)).call(site.instance, site.first_actor, act), act);
+          visit(r, site, resolver(r).call(site.instance, site.first_actor, act), act);
         }
       }
     }
@@ -140,7 +140,7 @@ class Oracle {
   void record() {
     for_each_host_act([&](Rank rank, const Site& site, const ActorCall& call, std::int32_t act) {
       if (call.in.empty()) return;
-      const std::string& name = graph_.program_of(rank).instances[site.instance.index()].name;
+      const std::string& name = graph_.program_of(rank).instances[site.instance].name;
       result_.records[{rank.value, name, step_, act}] = value(rank, call.in[0]);
     });
   }
@@ -182,9 +182,8 @@ class Oracle {
   void arrive(Rank rank, RunId run, const ActorCall& call) {
     Meeting& meeting = meeting_of(rank, run);
     const Communication& communication = *call.actor->communication;
-    const GroupId group =
-        graph_.ranks[rank.index()].groups[static_cast<std::size_t>(communication.group)];
-    meeting.members = graph_.groups[group.index()].ranks.size();
+    const GroupId group = graph_.ranks[rank].groups[static_cast<std::size_t>(communication.group)];
+    meeting.members = graph_.groups[group].ranks.size();
     meeting.sums = communication.primitive == Primitive::kAllReduce;
     require(meeting.sums || communication.primitive == Primitive::kTransfer, ErrorCode::kInternal,
             "the oracle knows sums and transfers only");
@@ -212,16 +211,15 @@ class Oracle {
   }
 
   void collect_state() {
-    for (std::size_t r = 0; r < graph_.ranks.size(); ++r) {
-      const RankProgram& program = graph_.program_of(Rank(r));
-      for (std::size_t i = 0; i < program.instances.size(); ++i) {
+    for (const Rank r : graph_.ranks.keys()) {
+      const RankProgram& program = graph_.program_of(r);
+      for (const InstanceId i : program.instances.keys()) {
         const Block& block = graph_.block_of(program.instances[i]);
         for (std::size_t reg = 0; reg < block.registers.size(); ++reg) {
           const auto frame = static_cast<std::size_t>(block.registers[reg].frame);
           if (!block.frames[frame].initially_full) continue;
           const auto number = static_cast<std::int32_t>(reg);
-          result_.state[{static_cast<std::int32_t>(r), static_cast<std::int32_t>(i), number}] =
-              value(Rank(r), resolver(Rank(r)).buffer(InstanceId(i), number, 0));
+          result_.state[{r.value, i.value, number}] = value(r, resolver(r).buffer(i, number, 0));
         }
       }
     }

@@ -180,7 +180,7 @@ class PipelineBuilder {
     std::vector<std::int32_t> counts;
     std::int32_t next = 0;
     const auto instance =
-        static_cast<std::int32_t>(builder_.graph().programs[program_.index()].instances.size());
+        static_cast<std::int32_t>(builder_.graph().programs[program_].instances.size());
     if (!first(stage)) {
       const std::int32_t arrived = block.reg("arrived", here_.hidden, block.frame());
       block.communication("receive", QueueRole::kTransferInForward, transfer(stage, 0), {},
@@ -218,7 +218,7 @@ class PipelineBuilder {
     const Operand hidden = of_port(block.port("hidden", here_.hidden));
     const Operand output = of_port(block.port("output", here_.hidden));
     const auto instance =
-        static_cast<std::int32_t>(builder_.graph().programs[program_.index()].instances.size());
+        static_cast<std::int32_t>(builder_.graph().programs[program_].instances.size());
     std::int32_t next = 0;
     const std::int32_t gy = block.reg("gy", here_.hidden, block.frame());
     if (last(stage)) {
@@ -251,7 +251,7 @@ class PipelineBuilder {
     BlockBuilder block(builder_, "optimizer" + std::to_string(stage), Phase::kOptimizer);
     const Operand gradient = of_port(block.port("gradient", here_.partial));
     const auto instance =
-        static_cast<std::int32_t>(builder_.graph().programs[program_.index()].instances.size());
+        static_cast<std::int32_t>(builder_.graph().programs[program_].instances.size());
     Operand total = gradient;
     std::int32_t next = 0;
     if (spec_.replicas > 1) {
@@ -283,7 +283,7 @@ class PipelineBuilder {
 
   InstanceId add_instance(BlockBuilder& block, const std::string& name, int acts) {
     const BlockId id = block.finish();
-    const std::vector<std::int32_t> counts(builder_.graph().blocks[id.index()].frames.size(), 1);
+    const std::vector<std::int32_t> counts(builder_.graph().blocks[id].frames.size(), 1);
     return builder_.instance(program_, id, name, acts, counts);
   }
 
@@ -399,7 +399,7 @@ class PipelineBuilder {
   }
 
   static bool communicates(const PhysicalGraph& graph, const RankProgram& program, const Run& run) {
-    return graph.block_of(program.instances[run.instance.index()])
+    return graph.block_of(program.instances[run.instance])
         .actors[static_cast<std::size_t>(run.first_actor)]
         .communication.has_value();
   }
@@ -407,9 +407,9 @@ class PipelineBuilder {
   // Neighbours start together if the graph still runs.
   static void merge_neighbours(PhysicalGraph& graph) {
     fit_registers(graph);
-    for (std::size_t p = 0; p < graph.programs.size(); ++p) {
+    for (const ProgramId p : graph.programs.keys()) {
       std::int32_t next_group = 0;
-      std::vector<Run>& order = graph.programs[p].order;
+      std::vector<Run>& order = graph.programs[p].order.values();
       for (std::size_t r = 0; r + 1 < order.size(); ++r) {
         const bool both = communicates(graph, graph.programs[p], order[r]) &&
                           communicates(graph, graph.programs[p], order[r + 1]);

@@ -163,7 +163,7 @@ void finish_arena(const PhysicalGraph& graph, RankProgram& program) {
 }  // namespace
 
 void fit_registers(PhysicalGraph& graph) {
-  for (std::size_t p = 0; p < graph.programs.size(); ++p) {
+  for (const ProgramId p : graph.programs.keys()) {
     RankProgram& program = graph.programs[p];
     loosen(graph, program);
     for (Instance& instance : program.instances) {
@@ -171,12 +171,12 @@ void fit_registers(PhysicalGraph& graph) {
         binding.slot_offsets.assign(binding.slot_of_content.size(), Bytes(0));
       }
     }
-    const ProgramTables tables(graph, ProgramId(p));
+    const ProgramTables tables(graph, p);
     const auto lives = lifetimes(tables);
     std::int64_t next = 0;
     for (std::size_t f = 0; f < tables.frames.size(); ++f) {
       const FrameQuota& quota = tables.frames[f];
-      Instance& instance = program.instances[quota.instance.index()];
+      Instance& instance = program.instances[quota.instance];
       FrameBinding& binding = instance.frames[at(quota.frame)];
       if (!quota.initially_full) binding.num_registers = most_in_flight(lives[f]);
       const std::int64_t size = graph.block_of(instance).frames[at(quota.frame)].size.value;
@@ -192,16 +192,16 @@ void fit_registers(PhysicalGraph& graph) {
 }
 
 void share_slots(PhysicalGraph& graph) {
-  for (std::size_t p = 0; p < graph.programs.size(); ++p) {
+  for (const ProgramId p : graph.programs.keys()) {
     RankProgram& program = graph.programs[p];
-    const ProgramTables tables(graph, ProgramId(p));
+    const ProgramTables tables(graph, p);
     const auto lives = lifetimes(tables);
     const std::vector<bool> host = host_frames(tables);
     Packer packer;
     std::vector<std::vector<std::int64_t>> offsets(tables.frames.size());
     const auto size_of_frame = [&](std::size_t f) {
       const FrameQuota& quota = tables.frames[f];
-      const Instance& instance = program.instances[quota.instance.index()];
+      const Instance& instance = program.instances[quota.instance];
       return graph.block_of(instance).frames[at(quota.frame)].size.value;
     };
     for (std::size_t f = 0; f < tables.frames.size(); ++f) {
@@ -219,15 +219,15 @@ void share_slots(PhysicalGraph& graph) {
           offsets[f].push_back(next - size_of_frame(f));
         }
       }
-      set_slots(program.instances[quota.instance.index()].frames[at(quota.frame)], offsets[f]);
+      set_slots(program.instances[quota.instance].frames[at(quota.frame)], offsets[f]);
     }
     finish_arena(graph, program);
   }
 }
 
 void add_guards(PhysicalGraph& graph) {
-  for (std::size_t p = 0; p < graph.programs.size(); ++p) {
-    const std::vector<Guard> guards = missing_guards(graph, ProgramId(p));
+  for (const ProgramId p : graph.programs.keys()) {
+    const std::vector<Guard> guards = missing_guards(graph, p);
     std::vector<Guard>& all = graph.programs[p].guards;
     all.insert(all.end(), guards.begin(), guards.end());
   }

@@ -11,12 +11,11 @@ namespace sextant::testing {
 
 void StepNetwork::arrive(StepDevice& device, Rank rank, Fence fence,
                          const Communication& communication, Time at) {
-  const GroupId group =
-      graph_.ranks[rank.index()].groups[static_cast<std::size_t>(communication.group)];
+  const GroupId group = graph_.ranks[rank].groups[static_cast<std::size_t>(communication.group)];
   const std::int64_t occurrence = occurrences_[{group, rank}]++;
   auto& meeting = meetings_[{group, occurrence}];
   meeting.push_back({rank, {&device, fence, at}});
-  const std::vector<Rank>& ranks = graph_.groups[group.index()].ranks;
+  const std::vector<Rank>& ranks = graph_.groups[group].ranks;
   if (meeting.size() < ranks.size()) return;
   std::vector<Time> arrivals(ranks.size()), done(ranks.size());
   const auto place = [&](Rank r) {
@@ -43,16 +42,16 @@ StepDevice::StepDevice(const PhysicalGraph& graph, Rank rank, StepNetwork& netwo
 
 QueueRole StepDevice::queue_of(RunId run) const {
   const RankProgram& program = graph_.program_of(rank_);
-  const Run& entry = program.order[run.index()];
-  return graph_.block_of(program.instances[entry.instance.index()])
+  const Run& entry = program.order[run];
+  return graph_.block_of(program.instances[entry.instance])
       .actors[static_cast<std::size_t>(entry.first_actor)]
       .queue;
 }
 
 const Communication* StepDevice::communication_of(RunId run) const {
   const RankProgram& program = graph_.program_of(rank_);
-  const Run& entry = program.order[run.index()];
-  const auto& communication = graph_.block_of(program.instances[entry.instance.index()])
+  const Run& entry = program.order[run];
+  const auto& communication = graph_.block_of(program.instances[entry.instance])
                                   .actors[static_cast<std::size_t>(entry.first_actor)]
                                   .communication;
   return communication ? &*communication : nullptr;
@@ -134,9 +133,9 @@ SteppedRun run_stepped(const PhysicalGraph& graph, StepNetwork& network, const D
   SteppedRun result;
   result.devices.reserve(graph.ranks.size());
   std::vector<RankRuntime> runtimes;
-  for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank) {
-    result.devices.emplace_back(graph, Rank(rank), network, duration, options.launch_cost);
-    runtimes.emplace_back(graph, Rank(rank), result.devices.back(), host,
+  for (const Rank rank : graph.ranks.keys()) {
+    result.devices.emplace_back(graph, rank, network, duration, options.launch_cost);
+    runtimes.emplace_back(graph, rank, result.devices.back(), host,
                           RuntimeOptions{options.window, options.run_ahead_steps});
   }
   for (std::int64_t step = 0; step < options.steps; ++step) {

@@ -47,7 +47,7 @@ class Cutting {
 
  private:
   InstanceId instance_of(const TapeEntry& entry) const {
-    return graph_.program_of(entry.rank).order[entry.run.index()].instance;
+    return graph_.program_of(entry.rank).order[entry.run].instance;
   }
 
   void count(std::int32_t queue) {

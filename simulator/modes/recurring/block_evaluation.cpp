@@ -397,7 +397,7 @@ class Evaluation {
 // As entry_durations (actor/tapes/tape.h) has it.
 Duration piece_duration(const TapePiece& piece, const PhysicalGraph& graph, Rank rank,
                         const CostModel& cost) {
-  const std::vector<Actor>& actors = graph.blocks[piece.block.index()].actors;
+  const std::vector<Actor>& actors = graph.blocks[piece.block].actors;
   Duration total;
   for (std::int32_t a = piece.first_actor; a < piece.first_actor + piece.num_actors; ++a)
     total += cost.duration_on(rank, actors[at(a)].work);

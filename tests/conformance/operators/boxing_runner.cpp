@@ -182,9 +182,8 @@ std::string text_of(std::span<const BoxingStep> steps) {
 
 std::string fault_in(const PhysicalGraph& graph) {
   for (const std::string& broken : validate(graph)) return "the graph is invalid: " + broken;
-  for (std::size_t program = 0; program < graph.programs.size(); ++program)
-    for (const std::string& unordered : check_byte_order(graph, ProgramId(program)))
-      return unordered;
+  for (const ProgramId program : graph.programs.keys())
+    for (const std::string& unordered : check_byte_order(graph, program)) return unordered;
   return {};
 }
 

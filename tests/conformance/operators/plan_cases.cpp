@@ -174,7 +174,7 @@ std::vector<KernelCase> plan_cases(const PhysicalGraph& graph) {
   std::set<std::string> keys;
   const ProgramId program(0);
   const OperandResolver resolver(graph, program);
-  for (std::size_t run = 0; run < graph.programs[program.index()].order.size(); ++run)
+  for (std::size_t run = 0; run < graph.programs[program].order.size(); ++run)
     for (const ActorCall& call : resolver.calls(RunId(run))) {
       if (!is_on_device(*call.actor) || call.in.empty()) continue;
       KernelCase made = case_of(call);

@@ -43,9 +43,9 @@ class CpuMixSet final : public DeviceSet {
         kernels_(mix_kernels()),
         rendezvous_(graph, std::chrono::milliseconds(options.rendezvous_timeout_ms)) {
     const CpuShared shared{options_, kernels_, rendezvous_, std::chrono::steady_clock::now()};
-    for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank) {
+    for (const Rank rank : graph.ranks.keys()) {
       devices_.push_back(std::make_unique<CpuDevice>(shared));
-      devices_.back()->prepare(graph, Rank(rank));
+      devices_.back()->prepare(graph, rank);
     }
   }
   // All threads end before any memory: a rank may read that of another.

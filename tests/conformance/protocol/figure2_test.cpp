@@ -89,7 +89,7 @@ PhysicalGraph two_loads_two_operators() {
   PhysicalGraph graph = builder.graph();
   // Loads in units 0 and 1, both operators in units 2 and 3, the states behind them.
   const auto slot = [&](InstanceId instance) -> Bytes& {
-    return graph.programs[0].instances[instance.index()].frames[0].slot_offsets[0];
+    return graph.programs[ProgramId(0)].instances[instance].frames[0].slot_offsets[0];
   };
   for (std::int64_t i = 0; i < 2; ++i) {
     slot(loads[static_cast<std::size_t>(i)]) = Bytes(i * kUnit);
@@ -114,7 +114,7 @@ TEST_CASE("the paper's Fig. 2: actors finish where a ready queue blocks") {
   add_guards(graph);
   CHECK(check_byte_order(graph, ProgramId(0)) == std::vector<std::string>{});
   for (const FrameQuota& frame : ProgramTables(graph, ProgramId(0)).frames) {
-    const Instance& instance = graph.programs[0].instances[frame.instance.index()];
+    const Instance& instance = graph.programs[ProgramId(0)].instances[frame.instance];
     if (frame.initially_full) continue;
     const std::int64_t end =
         instance.frames[0].slot_offsets[0].value + graph.block_of(instance).frames[0].size.value;

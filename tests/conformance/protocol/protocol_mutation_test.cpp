@@ -25,27 +25,29 @@ class Mutator {
 
   // Changes one thing and says what.
   std::string mutate(PhysicalGraph& graph) {
-    RankProgram& program = pick(graph.programs);
+    RankProgram& program = pick(graph.programs.values());
     switch (below(17)) {
       case 0: {
         const std::size_t a = below(program.order.size()), b = below(program.order.size());
-        std::swap(program.order[a], program.order[b]);
+        std::swap(program.order[RunId(a)], program.order[RunId(b)]);
         return fmt::format("swap runs {} and {} of {}", a, b, program.name);
       }
       case 1: {
         const std::size_t a = below(program.order.size() - 1);
-        std::swap(program.order[a], program.order[a + 1]);
+        std::swap(program.order[RunId(a)], program.order[RunId(a + 1)]);
         return fmt::format("swap runs {} and {} of {}", a, a + 1, program.name);
       }
       case 2: {
         const std::size_t a = below(program.order.size());
-        program.order.erase(program.order.begin() + static_cast<std::ptrdiff_t>(a));
+        std::vector<Run>& runs = program.order.values();
+        runs.erase(runs.begin() + static_cast<std::ptrdiff_t>(a));
         return fmt::format("remove run {} of {}", a, program.name);
       }
       case 3: {
         const std::size_t a = below(program.order.size());
-        const Run copy = program.order[a];
-        program.order.insert(program.order.begin() + static_cast<std::ptrdiff_t>(a), copy);
+        std::vector<Run>& runs = program.order.values();
+        const Run copy = runs[a];
+        runs.insert(runs.begin() + static_cast<std::ptrdiff_t>(a), copy);
         return fmt::format("duplicate run {} of {}", a, program.name);
       }
       case 4:
@@ -95,26 +97,26 @@ class Mutator {
         return fmt::format("consume_for {} on a link of {}", link.consume_for, program.name);
       }
       case 13: {
-        Instance& instance = pick(program.instances);
+        Instance& instance = pick(program.instances.values());
         instance.acts_per_step += below(2) == 0 ? 1 : -1;
         return fmt::format("{} acts for {}", instance.acts_per_step, instance.name);
       }
       case 14: {
         const std::size_t a = below(program.order.size() - 1);
-        const std::int32_t group = below(2) == 0 ? 90 : program.order[a].launch_group;
-        program.order[a].launch_group = program.order[a + 1].launch_group = group;
+        const std::int32_t group = below(2) == 0 ? 90 : program.order[RunId(a)].launch_group;
+        program.order[RunId(a)].launch_group = program.order[RunId(a + 1)].launch_group = group;
         return fmt::format("launch group {} for runs {} and {} of {}", group, a, a + 1,
                            program.name);
       }
       case 15: {
-        std::vector<GroupId>& groups = pick(graph.ranks).groups;
+        std::vector<GroupId>& groups = pick(graph.ranks.values()).groups;
         if (groups.size() < 2) return "nothing";
         const std::size_t a = below(groups.size()), b = below(groups.size());
         std::swap(groups[a], groups[b]);
         return fmt::format("roles {} and {} of a rank swapped", a, b);
       }
       default: {
-        Block& block = pick(graph.blocks);
+        Block& block = pick(graph.blocks.values());
         if (block.frames.empty()) return "nothing";
         Frame& frame = pick(block.frames);
         if (below(2) == 0) {
@@ -135,7 +137,7 @@ class Mutator {
   }
   FrameBinding& frame_of(RankProgram& program) {
     while (true) {
-      Instance& instance = pick(program.instances);
+      Instance& instance = pick(program.instances.values());
       if (instance.frames.empty()) continue;
       const std::size_t f = below(instance.frames.size());
       frame_name_ = fmt::format("frame {} of {} {}", f, program.name, instance.name);
@@ -156,8 +158,8 @@ std::string refused_by(const PhysicalGraph& graph) {
   } catch (const Error&) {
     return "dry run";
   }
-  for (std::size_t p = 0; p < graph.programs.size(); ++p) {
-    if (!check_byte_order(graph, ProgramId(p)).empty()) return "byte order";
+  for (const ProgramId p : graph.programs.keys()) {
+    if (!check_byte_order(graph, p).empty()) return "byte order";
   }
   return "";
 }

@@ -14,7 +14,7 @@ namespace {
 Values read_state(Device& device, const PhysicalGraph& graph, Rank rank, InstanceId instance,
                   std::int32_t reg) {
   const std::span<std::byte> bytes = device.host_view(instance, reg, 0);
-  const Block& block = graph.block_of(graph.program_of(rank).instances[instance.index()]);
+  const Block& block = graph.block_of(graph.program_of(rank).instances[instance]);
   const DType dtype = block.registers[static_cast<std::size_t>(reg)].local.dtype;
   Values values;
   for (std::size_t at = 0; at < bytes.size();
@@ -44,17 +44,17 @@ ProtocolRun run_protocol(const PhysicalGraph& graph, const DeviceFactory& factor
   ProtocolRun run;
   run.hashes = run_all(graph, devices, host, steps, options, boundaries);
   run.result.records = host.records();
-  for (std::size_t r = 0; r < graph.ranks.size(); ++r) {
-    const RankProgram& program = graph.program_of(Rank(r));
-    if (!devices[r]->spec().has_memory) continue;
-    for (std::size_t i = 0; i < program.instances.size(); ++i) {
+  for (const Rank r : graph.ranks.keys()) {
+    const RankProgram& program = graph.program_of(r);
+    if (!devices[r.index()]->spec().has_memory) continue;
+    for (const InstanceId i : program.instances.keys()) {
       const Block& block = graph.block_of(program.instances[i]);
       for (std::size_t reg = 0; reg < block.registers.size(); ++reg) {
         const auto frame = static_cast<std::size_t>(block.registers[reg].frame);
         if (!block.frames[frame].initially_full) continue;
         const auto number = static_cast<std::int32_t>(reg);
-        run.result.state[{static_cast<std::int32_t>(r), static_cast<std::int32_t>(i), number}] =
-            read_state(*devices[r], graph, Rank(r), InstanceId(i), number);
+        run.result.state[{r.value, i.value, number}] =
+            read_state(*devices[r.index()], graph, r, i, number);
       }
     }
   }

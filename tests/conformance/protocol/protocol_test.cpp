@@ -49,10 +49,10 @@ std::vector<IssueHash> simulated_hashes(const PhysicalGraph& graph, std::int64_t
   std::vector<std::unique_ptr<SimDevice>> devices;
   std::vector<RankRuntime> runtimes;
   IdleHostActors host;
-  for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank) {
+  for (const Rank rank : graph.ranks.keys()) {
     devices.push_back(std::make_unique<SimDevice>(fabric, cost));
-    devices.back()->prepare(graph, Rank(rank));
-    runtimes.emplace_back(graph, Rank(rank), *devices.back(), host);
+    devices.back()->prepare(graph, rank);
+    runtimes.emplace_back(graph, rank, *devices.back(), host);
   }
   const DryRun dry = dry_run(graph, RankScope::kAllRanks);
   for (std::int64_t step = 0; step < steps; ++step) {
@@ -197,7 +197,7 @@ TEST_CASE("a stalled consumer stops its producer instead of filling memory") {
   CHECK(host.reads == 24);
   // Loader: registers in flight; losses: registers in flight; plus the one being read.
   std::int64_t registers = 1;
-  for (const Instance& instance : graph.programs[0].instances) {
+  for (const Instance& instance : graph.programs[ProgramId(0)].instances) {
     if (instance.name == "loader") registers += instance.frames[0].num_registers;
     if (instance.name == "forward") registers += instance.frames[1].num_registers;
   }

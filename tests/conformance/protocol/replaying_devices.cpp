@@ -20,8 +20,8 @@ class ReplayingDevice final : public Device {
                   const ReplayingOptions& options)
       : inner_(inner),
         graph_(graph),
-        program_(graph.ranks[rank.index()].program),
-        tables_(graph, graph.ranks[rank.index()].program),
+        program_(graph.ranks[rank].program),
+        tables_(graph, graph.ranks[rank].program),
         copies_(host_copies(graph, rank)),
         spec_(inner.spec()),
         replays_(options.replays) {
@@ -58,7 +58,7 @@ class ReplayingDevice final : public Device {
   std::vector<const TapeEntry*> entries_of(const Tape& tape) const {
     std::vector<const TapeEntry*> entries;
     for (const TapeEntry& entry : tape.entries)
-      if (graph_.ranks[entry.rank.index()].program == program_ &&
+      if (graph_.ranks[entry.rank].program == program_ &&
           (entries.empty() || entry.place == entries.front()->place))
         entries.push_back(&entry);
     return entries;

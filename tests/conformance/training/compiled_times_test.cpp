@@ -46,7 +46,7 @@ Duration step_time(const PhysicalGraph& graph, const Cluster& cluster) {
 Duration duration_of(const PhysicalGraph& graph, const Cluster& cluster, Phase phase) {
   const auto cost = make_roofline(cluster, DType::kBF16);
   Duration total;
-  for (const Instance& instance : graph.programs[0].instances)
+  for (const Instance& instance : graph.programs[ProgramId(0)].instances)
     for (const Actor& actor : graph.block_of(instance).actors)
       if (actor.phase == phase && actor.queue == QueueRole::kCompute)
         total += cost->duration(actor.work) * instance.acts_per_step;

@@ -58,7 +58,7 @@ void check_equal(const std::vector<double>& found, const std::vector<double>& wa
 // How many blocks of the first program serve actors of several names.
 std::int64_t shared_blocks(const PhysicalGraph& graph) {
   std::map<BlockId, Names> names;
-  for (const Instance& instance : graph.programs[0].instances)
+  for (const Instance& instance : graph.programs[ProgramId(0)].instances)
     names[instance.block].insert(graph.actor_name(instance, 0));
   std::int64_t shared = 0;
   for (const auto& [block, of_block] : names) shared += of_block.size() > 1 ? 1 : 0;
@@ -196,14 +196,14 @@ TrainingCase twin_layers() {
 }
 
 Names names_in_messages(const PhysicalGraph& graph) {
-  const ProgramId program = graph.ranks[0].program;
+  const ProgramId program = graph.ranks[Rank(0)].program;
   const OperandResolver resolver(graph, program);
   KernelContexts contexts(graph, Rank(0), 1,
                           [](const BufferRef&) -> std::byte* { return nullptr; });
   Names names;
   for (std::size_t run = 0; run < graph.program_of(Rank(0)).order.size(); ++run)
     for (const ActorCall& call : resolver.calls(RunId(run)))
-      names.insert(contexts.of_call(call, graph.program_of(Rank(0)).order[run]).actor->name);
+      names.insert(contexts.of_call(call, graph.program_of(Rank(0)).order[RunId(run)]).actor->name);
   return names;
 }
 
@@ -230,7 +230,7 @@ TEST_CASE("layers that share blocks keep the names of their operators") {
       CHECK(names.contains(name));
     }
   Names registers;
-  for (const Instance& instance : graph.programs[0].instances)
+  for (const Instance& instance : graph.programs[ProgramId(0)].instances)
     for (std::size_t r = 0; r < graph.block_of(instance).registers.size(); ++r)
       registers.insert(graph.register_name(instance, static_cast<std::int32_t>(r)));
   CHECK((registers.contains("left.product") && registers.contains("right.product")));

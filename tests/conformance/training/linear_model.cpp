@@ -83,7 +83,7 @@ class ValueHost final : public HostActors {
   void fill(const HostAct& act) const {
     const Block& block = act.graph->block_of(*act.instance);
     const Register& reg = block.registers[static_cast<std::size_t>(act.actor->out.front())];
-    const Shape& global = act.graph->layouts[reg.layout.index()].global.shape;
+    const Shape& global = act.graph->layouts[reg.layout].global.shape;
     const Shard box = shard_of(*act.graph, reg.layout, act.rank);
     const std::int64_t first_sample =
         (act.step * act.instance->acts_per_step + act.act) * global[0];

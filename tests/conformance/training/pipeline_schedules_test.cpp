@@ -145,16 +145,15 @@ TEST_CASE("no stage of ZB-V waits between its first cell and its last") {
 // begun, still to be read by one that is not over. The runs' times are those of the devices.
 std::int64_t most_in_flight(const PhysicalGraph& graph, const Simulation& step, int stage,
                             const std::string& name) {
-  const RankProgram& program =
-      graph.programs[graph.ranks[static_cast<std::size_t>(stage)].program.index()];
+  const RankProgram& program = graph.programs[graph.ranks[Rank(stage)].program];
   const Lifetimes lifetimes = find_lifetimes(graph, program);
   std::map<std::pair<std::string, std::int32_t>, std::pair<Time, Time>> times;  // of a run
   for (const TraceSlice& slice : step.slices)
     if (slice.rank.value == stage)
       times.insert({{slice.name, slice.act}, {slice.begin, slice.end}});
-  const auto times_of = [&](std::int32_t run) {
-    const Run& entry = program.order[static_cast<std::size_t>(run)];
-    const Instance& instance = program.instances[entry.instance.index()];
+  const auto times_of = [&](RunId run) {
+    const Run& entry = program.order[run];
+    const Instance& instance = program.instances[entry.instance];
     const Block& block = graph.block_of(instance);
     const auto actor = [&](std::int32_t a) {
       return block.actors[static_cast<std::size_t>(a)].name;
@@ -167,9 +166,8 @@ std::int64_t most_in_flight(const PhysicalGraph& graph, const Simulation& step, 
   };
   std::map<Time, std::int64_t> change;
   for (const ContentLife& life : lifetimes.contents) {
-    const ProgramFrame& frame = lifetimes.frames[static_cast<std::size_t>(life.frame)];
-    const Block& block =
-        graph.block_of(program.instances[static_cast<std::size_t>(frame.instance)]);
+    const ProgramFrame& frame = lifetimes.frames[life.frame];
+    const Block& block = graph.block_of(program.instances[frame.instance]);
     const bool wanted = std::any_of(
         block.registers.begin(), block.registers.end(),
         [&](const Register& reg) { return reg.frame == frame.index && reg.name == name; });
@@ -301,7 +299,7 @@ TEST_CASE(
   const Simulation step = first_step(graph);
   CHECK(most_in_flight(graph, step, 0, "saved") == 55);
   std::int64_t rings = 0;
-  const RankProgram& program = graph.programs[graph.ranks[0].program.index()];
+  const RankProgram& program = graph.programs[graph.ranks[Rank(0)].program];
   for (const Instance& instance : program.instances)
     for (const Register& reg : graph.block_of(instance).registers)
       if (reg.name == "saved")

@@ -56,12 +56,12 @@ void add_outcome(const PhysicalGraph& graph, CpuWorld& world, std::int64_t steps
     if (devices[rank] == nullptr) continue;
     outcome.hashes[rank] = hashes[rank];
     const RankProgram& program = graph.program_of(Rank(rank));
-    for (std::size_t i = 0; i < program.instances.size(); ++i) {
+    for (const InstanceId i : program.instances.keys()) {
       const Block& block = graph.block_of(program.instances[i]);
       for (std::size_t r = 0; r < block.registers.size(); ++r)
         if (block.frames[static_cast<std::size_t>(block.registers[r].frame)].initially_full)
           outcome.states[static_cast<std::int32_t>(rank)].push_back(
-              world.read_register(Rank(rank), InstanceId(i), static_cast<std::int32_t>(r)));
+              world.read_register(Rank(rank), i, static_cast<std::int32_t>(r)));
     }
   }
 }

@@ -117,10 +117,9 @@ class StateCollector {
       : graph_(graph), read_(read) {}
 
   std::map<std::string, std::vector<double>> run() {
-    for (std::size_t rank = 0; rank < graph_.ranks.size(); ++rank) {
-      const RankProgram& program = graph_.program_of(Rank(rank));
-      for (std::size_t i = 0; i < program.instances.size(); ++i)
-        add_instance(Rank(rank), InstanceId(i));
+    for (const Rank rank : graph_.ranks.keys()) {
+      const RankProgram& program = graph_.program_of(rank);
+      for (const InstanceId i : program.instances.keys()) add_instance(rank, i);
     }
     std::map<std::string, std::vector<double>> state;
     for (const auto& [name, tensor] : tensors_) {
@@ -133,7 +132,7 @@ class StateCollector {
 
  private:
   void add_instance(Rank rank, InstanceId id) {
-    const Instance& instance = graph_.program_of(rank).instances[id.index()];
+    const Instance& instance = graph_.program_of(rank).instances[id];
     const Block& block = graph_.block_of(instance);
     for (std::size_t a = 0; a < block.actors.size(); ++a) {
       const Actor& actor = block.actors[a];
@@ -151,7 +150,7 @@ class StateCollector {
     const Shard box = shard_of(graph_, reg.layout, rank);
     std::vector<double> local(static_cast<std::size_t>(box.local_shape().elements()));
     load_as_double(reg.local.dtype, bytes.data(), local);
-    tensors_.try_emplace(name, graph_.layouts[reg.layout.index()].global.shape)
+    tensors_.try_emplace(name, graph_.layouts[reg.layout].global.shape)
         .first->second.place(name, rank, box, local);
   }
 
@@ -287,7 +286,7 @@ std::vector<PairBytes> planned_traffic(const TrainingCase& training, const std::
                           communication.from,
                           communication.to,
                           communication.group_axes};
-    const Shape& shape = staged.tensors[static_cast<std::size_t>(op.in[0])].global.shape;
+    const Shape& shape = staged.tensors[op.in[0]].global.shape;
     const std::int64_t acts = op.rate == Rate::kPerMicroBatch ? staged.micro_batches : 1;
     for (const PairBytes& pair :
          reference_volume(step, {shape, communication.dtype},

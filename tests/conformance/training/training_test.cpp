@@ -374,7 +374,7 @@ TEST_CASE("a plan that promises too little, or of another class, differs from wh
   cpu.measure_memory = true;
   const ExpandOptions options{.slot_lifetime = SlotLifetime::kIssueOrder};
   const PhysicalGraph graph = compile_case(training, strategy, options);
-  const ArenaPlan& plan = graph.programs[0].arena;
+  const ArenaPlan& plan = graph.programs[ProgramId(0)].arena;
   REQUIRE(train(training, graph, cpu).memory[0].by_class == plan.peak_by_class);
   // One frame that is live at the peak counts for another class, or states promise a piece less.
   PhysicalGraph other = graph;
