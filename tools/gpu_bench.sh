@@ -107,10 +107,11 @@ decoder xl-8x1024 "$xl" 8 1 "" ""
 decoder xl-16x1024 "$xl" 16 1 "" ""
 decoder llama-1.2b-8x2048 "$(llama 16 2048 32 8 8192 32000 2048)" 8 1 "" ""
 decoder llama-3.2b-4x2048 "$(llama 28 3072 24 8 8192 128256 2048)" 4 1 "" ""
+decoder llama-3.2b-fp8 "$(llama 28 3072 24 8 8192 128256 2048)" 4 1 "precision=fp8" ""
 decoder llama-1x16384 "$(llama 8 2048 16 16 5632 32000 16384)" 1 1 "" ""
 decoder medium-8x4x1024 "$medium" 4 8 "" ""
 decoder llama-1.2b-full "$(llama 16 2048 32 8 8192 32000 2048)" 8 1 "recompute=full" "--recompute"
-decoder medium-dropout "$medium:residual_dropout=0.1,embedding_dropout=0.1" 16 1 "" "--dropout 0.1"
+decoder medium-dropout "$medium:dropout=0.1" 16 1 "" "--dropout 0.1"
 # encoder NAME SAMPLES SEQUENCE: BERT-base of masked tokens, beside torch_steps.py.
 encoder() {
   local name="$1" out="$logs/$1"
